@@ -1,0 +1,27 @@
+# LLVM 19 (shared library, C API only), OpenBLAS (runtime/blas.c only), threads. Debian 12: llvm-19-dev, libopenblas-serial-dev.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# LLVM's version file takes 19.1 but not plain 19.
+set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # what LLVM itself was linked with is no news
+find_package(LLVM 19.1 CONFIG QUIET HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+unset(CMAKE_MESSAGE_LOG_LEVEL)
+if(NOT LLVM_FOUND)
+  message(FATAL_ERROR "LLVM 19.1 is missing: Debian 12's package is llvm-19-dev; elsewhere pass -DLLVM_DIR=.../lib/cmake/llvm")
+endif()
+if(NOT TARGET LLVM)
+  message(FATAL_ERROR "LLVM ${LLVM_PACKAGE_VERSION} at ${LLVM_DIR} has no shared library libLLVM")
+endif()
+message(STATUS "LLVM ${LLVM_PACKAGE_VERSION} at ${LLVM_DIR}")
+add_library(tenure_llvm INTERFACE)
+target_include_directories(tenure_llvm SYSTEM INTERFACE $<BUILD_INTERFACE:${LLVM_INCLUDE_DIRS}>)
+target_link_libraries(tenure_llvm INTERFACE LLVM)
+
+# The serial build first: our workers are the only threads.
+find_path(OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas-serial openblas openblas-pthread)
+find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-serial openblas openblas-pthread)
+if(NOT OPENBLAS_INCLUDE OR NOT OPENBLAS_LIBRARY)
+  message(FATAL_ERROR "OpenBLAS is missing: Debian's package is libopenblas-serial-dev")
+endif()
+add_library(tenure_blas INTERFACE)
+target_link_libraries(tenure_blas INTERFACE $<BUILD_INTERFACE:${OPENBLAS_LIBRARY}> $<INSTALL_INTERFACE:openblas>)

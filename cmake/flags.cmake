@@ -1,0 +1,30 @@
+# Compiler flags of everything in the project; users of the library get none of them.
+include(CheckCCompilerFlag)
+add_library(tenure_flags INTERFACE)
+target_compile_options(tenure_flags INTERFACE
+  -Wall -Wextra              # the usual mistakes
+  -Wshadow                   # an inner `n` that hides an outer `n` is a bug waiting for an edit
+  -Wstrict-prototypes        # f() takes anything: write f(void)
+  -Wmissing-prototypes       # a function that no header declares should be static
+  -Wpointer-arith            # arithmetic on void *: cast to bytes first
+  -Wundef                    # a misspelt macro in #if is 0 without it
+  -Wvla                      # stack use must not depend on input
+  -ffp-contract=off          # the interpreter's doubles are the same with every compiler
+  -fno-common)               # one definition per object, at link time
+if(TENURE_WERROR)
+  target_compile_options(tenure_flags INTERFACE -Werror)
+endif()
+set(CMAKE_EXE_LINKER_FLAGS "${CMAKE_EXE_LINKER_FLAGS} -Wl,--as-needed")
+if(TENURE_SANITIZE OR TENURE_FUZZ)
+  # -fsanitize=function reads a signature in front of the callee; generated machine code has none.
+  check_c_compiler_flag(-fno-sanitize=function TENURE_HAS_SANITIZE_FUNCTION)
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+  if(TENURE_HAS_SANITIZE_FUNCTION)
+    list(APPEND sanitize -fno-sanitize=function)
+  endif()
+  if(TENURE_FUZZ)
+    list(APPEND sanitize -fsanitize=fuzzer-no-link)
+  endif()
+  target_compile_options(tenure_flags INTERFACE ${sanitize})
+  target_link_options(tenure_flags INTERFACE ${sanitize})
+endif()

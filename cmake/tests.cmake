@@ -1,0 +1,54 @@
+# Tests run in build/*/scratch, where `data`, `tests` and `examples` are links to the tree: relative paths work from there and
+# what a test writes never lands in the tree.
+#   tests/test_NAME.c   a program; status 0 passes
+#   tests/test_NAME.sh  a bash script; gets TENURE_SOURCE, TENURE_BUILD, TENURE_CC
+#   tests/fuzz_NAME.c   linked with tests/corpus_main.c: every file of tests/corpus/NAME once
+#   examples/NAME.c     run with the arguments in its line `// ctest: ...` (none: not run)
+set(scratch ${CMAKE_BINARY_DIR}/scratch)
+file(MAKE_DIRECTORY ${scratch})
+foreach(folder data tests examples)
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${scratch}/${folder} SYMBOLIC)
+endforeach()
+set(test_env TN_CACHE=${CMAKE_BINARY_DIR}/cache TENURE_SOURCE=${CMAKE_SOURCE_DIR} TENURE_BUILD=${CMAKE_BINARY_DIR}
+    TENURE_CC=${CMAKE_C_COMPILER} ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+    LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1)
+
+function(tenure_test name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES WORKING_DIRECTORY ${scratch} ENVIRONMENT "${test_env}" TIMEOUT 600)
+endfunction()
+
+file(GLOB test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.c)
+foreach(source ${test_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
+  tenure_test(${name} ${name})
+endforeach()
+
+file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)
+foreach(script ${test_scripts})
+  get_filename_component(name ${script} NAME_WE)
+  tenure_test(${name} bash ${script})
+endforeach()
+
+file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
+foreach(source ${fuzz_sources})
+  get_filename_component(name ${source} NAME_WE)
+  string(REPLACE fuzz_ "" corpus ${name})
+  add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/corpus_main.c)
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
+  tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
+endforeach()
+
+foreach(source ${example_sources})
+  get_filename_component(name ${source} NAME_WE)
+  file(STRINGS ${source} line REGEX "^// ctest:" LIMIT_COUNT 1)
+  if(line)
+    string(REGEX REPLACE "^// ctest: *" "" arguments "${line}")
+    separate_arguments(arguments UNIX_COMMAND "${arguments}")
+    tenure_test(example_${name} $<TARGET_FILE:${name}> ${arguments})
+  endif()
+endforeach()

@@ -1,0 +1,306 @@
+// Optimizer updates and the global gradient norm.
+//
+// Formulas and their order are PyTorch's (single-tensor, not capturable): scalars in doubles, tensors in floats. All
+// updates of a kernel share one helper function per rule and set of attributes, called once for each tensor: a step over
+// a hundred tensors is a hundred calls, not a hundred loops. Elements are independent, so how they are split is free.
+#include "codegen/cg.h"
+
+enum { SMALL = 4096 };  // tensors with fewer elements are updated by one worker, others by all
+
+// ---- scalars
+static LLVMValueRef scalar_arg(Cg *c, Val v) {
+  double k;
+  if (ir_is_const(c->f, v, &k)) return cg_f32(c, k);
+  return cg_load(c, c->f32, cg_ptr(c, v));
+}
+static LLVMValueRef f64_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPExt(c->b, v, c->f64, ""); }
+static LLVMValueRef k64(Cg *c, double v) { return LLVMConstReal(c->f64, v); }
+static LLVMValueRef f32_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPTrunc(c->b, v, c->f32, ""); }
+
+// base^n for a whole number n in [0, 2^24], by squaring; doubles.
+static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
+  LLVMValueRef init[] = {k64(c, 1), k64(c, base), n};
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 25), cg_i64(c, 1), init, 3);
+  LLVMValueRef odd = LLVMBuildTrunc(c->b, l.carry[2], c->i1, "");
+  LLVMValueRef more = LLVMBuildFMul(c->b, l.carry[0], l.carry[1], "");
+  LLVMValueRef next[] = {LLVMBuildSelect(c->b, odd, more, l.carry[0], ""), NULL, NULL};
+  next[1] = LLVMBuildFMul(c->b, l.carry[1], l.carry[1], "");
+  next[2] = LLVMBuildLShr(c->b, l.carry[2], cg_i64(c, 1), "");
+  cg_loop_end(c, &l, next);
+  return l.out[0];
+}
+
+// ---- what the helpers see
+typedef struct {
+  Op op;
+  double beta1, beta2, eps, decay, momentum, dampening;
+  bool decoupled, nesterov;
+} Rule;
+
+// Tensors of each rule, in operand order; the last one is the gradient. Then scalars.
+static uint32_t n_tensors(Op op) { return op == OP_adamw ? 4 : op == OP_sgd_momentum ? 3 : 2; }
+static uint32_t n_scalars(Op op) { return op == OP_adamw ? 3 : 1; }
+enum { MAX_TENSORS = 4, MAX_SCALARS = 3 };
+
+static Rule rule_of(Cg *c, Val v) {
+  return (Rule){.op = (Op)ir_ins(c->f, v)->op,
+                .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
+                .beta2 = ir_attr_num(c->f, v, KEY_beta2, 0.999),
+                .eps = ir_attr_num(c->f, v, KEY_eps, 1e-8),
+                .decay = ir_attr_num(c->f, v, KEY_weight_decay, 0),
+                .momentum = ir_attr_num(c->f, v, KEY_momentum, 0),
+                .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
+                .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
+                .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL};
+}
+
+static LLVMValueRef splat(Cg *c, double v) { return cg_splat(c, cg_f32(c, v)); }
+static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static LLVMValueRef sub(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(c->b, a, b, ""); }
+static LLVMValueRef add(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(c->b, a, b, ""); }
+
+// torch.lerp: the form that is exact at the nearer end.
+static LLVMValueRef lerp(Cg *c, LLVMValueRef from, LLVMValueRef to, double weight) {
+  LLVMValueRef d = sub(c, to, from);
+  if (weight < 0.5) return cg_fma(c, splat(c, weight), d, from);
+  return cg_fma(c, splat(c, -(1 - weight)), d, to);
+}
+
+// x: param, exp_avg, exp_avg_sq, grad; s: 1 - lr decay, -lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step).
+static void adamw(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+  LLVMValueRef g = x[3];
+  if (r->decay != 0 && r->decoupled) x[0] = mul(c, x[0], s[0]);
+  else if (r->decay != 0) g = cg_fma(c, splat(c, r->decay), x[0], g);
+  x[1] = lerp(c, x[1], g, 1 - r->beta1);
+  LLVMValueRef kept = mul(c, x[2], splat(c, r->beta2)), scaled = mul(c, g, splat(c, 1 - r->beta2));
+  x[2] = cg_fma(c, scaled, g, kept);
+  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->vf, 1, &x[2], 1);
+  LLVMValueRef denom = cg_fma(c, root, s[2], splat(c, r->eps));
+  x[0] = add(c, x[0], LLVMBuildFDiv(c->b, mul(c, s[1], x[1]), denom, ""));
+}
+
+// x: param, (momentum buffer,) grad; s: -lr.
+static void sgd(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+  LLVMValueRef g = x[n_tensors(r->op) - 1];
+  if (r->decay != 0) g = cg_fma(c, splat(c, r->decay), x[0], g);
+  if (r->op == OP_sgd_momentum) {
+    LLVMValueRef kept = mul(c, x[1], splat(c, r->momentum));
+    x[1] = cg_fma(c, splat(c, 1 - r->dampening), g, kept);
+    g = r->nesterov ? cg_fma(c, splat(c, r->momentum), x[1], g) : x[1];
+  }
+  x[0] = cg_fma(c, s[0], g, x[0]);
+}
+
+static void update(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+  if (r->op == OP_adamw) adamw(c, r, x, s);
+  else sgd(c, r, x, s);
+}
+
+// void update(ptr x0.., f32 s0.., i64 lo, i64 hi): elements [lo, hi) of every tensor.
+static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
+  const Rule *r = ctx;
+  uint32_t n = n_tensors(r->op), n_s = n_scalars(r->op);
+  LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS];
+  for (uint32_t k = 0; k < n_s; k++) s[k] = cg_splat(c, LLVMGetParam(fn, n + k));
+  LLVMValueRef lo = LLVMGetParam(fn, n + n_s), hi = LLVMGetParam(fn, n + n_s + 1), vl = cg_i64(c, c->t->vl);
+  LLVMValueRef whole = cg_mul(c, cg_div(c, cg_sub(c, hi, lo), vl), vl), last = cg_add(c, lo, whole);
+  Loop l;
+  cg_loop_begin(c, &l, lo, last, vl, NULL, 0);
+  for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), l.i);
+  for (uint32_t k = 0; k < n; k++) x[k] = cg_load(c, c->vf, at[k]);
+  update(c, r, x, s);
+  for (uint32_t k = 0; k + 1 < n; k++) cg_store(c, x[k], at[k]);
+  cg_loop_end(c, &l, NULL);
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, last));
+  for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), last);
+  for (uint32_t k = 0; k < n; k++) x[k] = cg_load_masked(c, c->vf, at[k], mask);
+  update(c, r, x, s);
+  for (uint32_t k = 0; k + 1 < n; k++) cg_store_masked(c, x[k], at[k], mask);
+  LLVMBuildRetVoid(c->b);
+}
+
+// ---- calls
+typedef struct {
+  Rule rule;
+  Val step, lr;
+  LLVMValueRef s[MAX_SCALARS];
+} Scalars;
+
+static void adamw_scalars(Cg *c, Scalars *m, LLVMValueRef lr) {
+  const Rule *r = &m->rule;
+  LLVMValueRef step = LLVMBuildFPToSI(c->b, scalar_arg(c, m->step), c->i64, "step");
+  LLVMValueRef one = k64(c, 1), decay = mul(c, lr, k64(c, r->decay));
+  m->s[0] = f32_of(c, sub(c, one, decay));
+  LLVMValueRef correct1 = sub(c, one, power(c, r->beta1, step));
+  LLVMValueRef size = LLVMBuildFDiv(c->b, lr, correct1, "");
+  m->s[1] = f32_of(c, LLVMBuildFNeg(c->b, size, ""));
+  LLVMValueRef correct2 = sub(c, one, power(c, r->beta2, step));
+  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &correct2, 1);
+  m->s[2] = f32_of(c, LLVMBuildFDiv(c->b, one, root, ""));
+}
+
+static bool same_rule(const Rule *a, const Rule *b) {
+  return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps && a->decay == b->decay &&
+         a->momentum == b->momentum && a->dampening == b->dampening && a->decoupled == b->decoupled &&
+         a->nesterov == b->nesterov;
+}
+
+// Scalars of the update at v, computed once for a run of updates that share them.
+static void set_scalars(Cg *c, Scalars *m, Val v) {
+  Rule r = rule_of(c, v);
+  uint32_t n = n_tensors(r.op);
+  bool is_adamw = r.op == OP_adamw;
+  Val step = is_adamw ? ir_arg(c->f, v, n) : (Val){0}, lr_of = ir_arg(c->f, v, is_adamw ? n + 1 : n);
+  if (m->lr.i == lr_of.i && m->step.i == step.i && same_rule(&m->rule, &r)) return;
+  *m = (Scalars){.rule = r, .step = step, .lr = lr_of};
+  LLVMValueRef lr = scalar_arg(c, lr_of);
+  if (is_adamw) adamw_scalars(c, m, f64_of(c, lr));
+  else m->s[0] = LLVMBuildFNeg(c->b, lr, "");
+}
+
+// A helper is found again by its name, which states the rule.
+static const char *rule_name(Cg *c, const Rule *r) {
+  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%a.%a.%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->decay, r->momentum,
+                   r->dampening, r->decoupled, r->nesterov);
+}
+
+static void call_update(Cg *c, Scalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
+  uint32_t n = n_tensors(m->rule.op), n_s = n_scalars(m->rule.op), k = 0;
+  LLVMTypeRef type[MAX_TENSORS + MAX_SCALARS + 2];
+  LLVMValueRef arg[MAX_TENSORS + MAX_SCALARS + 2];
+  for (; k < n; k++) type[k] = c->ptr, arg[k] = cg_ptr(c, ir_arg(c->f, v, k));
+  for (; k < n + n_s; k++) type[k] = c->f32, arg[k] = m->s[k - n];
+  type[k] = type[k + 1] = c->i64, arg[k] = lo, arg[k + 1] = hi;
+  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, k + 2, false);
+  LLVMValueRef fn = cg_helper(c, rule_name(c, &m->rule), t, make_update, &m->rule);
+  LLVMBuildCall2(c->b, t, fn, arg, k + 2, "");
+}
+
+static bool gradient_is_stored(Cg *c, Val v) {
+  Val g = ir_arg(c->f, v, n_tensors((Op)ir_ins(c->f, v)->op) - 1);
+  if (cg_stored(c, g)) return true;
+  rt_text_add(c->why, "the gradient %%%u of an update is not stored", g.i);
+  return false;
+}
+
+bool cg_emit_optim(Cg *c) {
+  Scalars m = {0};
+  uint32_t n_small = 0;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    Val v = {i};
+    const Ins *ins = ir_ins(c->f, v);
+    if (ir_ops[ins->op].cls != CLASS_OPTIM) continue;
+    int64_t bound = ir_shape_bound(c->f->prog, ins->shape);
+    if (bound == 0) continue;
+    if (!gradient_is_stored(c, v)) return false;
+    set_scalars(c, &m, v);
+    LLVMValueRef n = cg_numel(c, ins->shape), lo, hi;
+    if (bound < SMALL) {  // dealt to the workers in turn
+      LLVMValueRef turn = LLVMBuildURem(c->b, cg_i64(c, n_small++), c->n_workers, "");
+      If mine;
+      cg_if(c, &mine, LLVMBuildICmp(c->b, LLVMIntEQ, turn, c->worker, ""));
+      call_update(c, &m, v, cg_i64(c, 0), n);
+      cg_endif(c, &mine);
+    } else {
+      cg_share(c, n, 16, &lo, &hi);
+      call_update(c, &m, v, lo, hi);
+    }
+  }
+  return true;
+}
+
+// ---- global norm: sums of squares of fixed chunks, then one worker adds them up in order
+enum { CHUNK = 4096, N_SUMS = 4 };
+
+static int64_t n_chunks(const Fn *f, Val operand) {
+  return (ir_shape_bound(f->prog, ir_ins(f, operand)->shape) + CHUNK - 1) / CHUNK;
+}
+
+static int64_t total_chunks(const Fn *f, Val v) {
+  int64_t n = 0;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) n += n_chunks(f, ir_arg(f, v, k));
+  return n;
+}
+
+int64_t cg_norm_scratch(const Fn *f, Val v) { return total_chunks(f, v) * (int64_t)sizeof(float); }
+
+// The sum of squares of x[lo, hi): N_SUMS independent vectors, added as a tree.
+static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef sum[N_SUMS], vl = cg_i64(c, c->t->vl), block = cg_i64(c, (int64_t)N_SUMS * c->t->vl);
+  for (uint32_t k = 0; k < N_SUMS; k++) sum[k] = LLVMConstNull(c->vf);
+  LLVMValueRef n = cg_sub(c, hi, lo), whole = cg_add(c, lo, cg_mul(c, cg_div(c, n, block), block));
+  Loop l, rest;
+  cg_loop_begin(c, &l, lo, whole, block, sum, N_SUMS);
+  for (uint32_t k = 0; k < N_SUMS; k++) {
+    LLVMValueRef at = cg_add(c, l.i, cg_i64(c, (int64_t)k * c->t->vl)), v = cg_load(c, c->vf, cg_at(c, c->f32, x, at));
+    sum[k] = cg_fma(c, v, v, l.carry[k]);
+  }
+  cg_loop_end(c, &l, sum);
+  cg_loop_begin(c, &rest, whole, hi, vl, l.out, 1);
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, rest.i)), v = cg_load_masked(c, c->vf, cg_at(c, c->f32, x, rest.i), mask);
+  LLVMValueRef more = cg_fma(c, v, v, rest.carry[0]);
+  cg_loop_end(c, &rest, &more);
+  LLVMValueRef a = add(c, rest.out[0], l.out[1]), b = add(c, l.out[2], l.out[3]);
+  return cg_reduce_add(c, add(c, a, b));
+}
+
+// void norm_chunks(ptr x, i64 n, ptr sums, i64 lo, i64 hi): chunks [lo, hi) of the n elements at x.
+static void make_norm_chunks(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  LLVMValueRef x = LLVMGetParam(fn, 0), n = LLVMGetParam(fn, 1), size = cg_i64(c, CHUNK);
+  Loop l;
+  cg_loop_begin(c, &l, LLVMGetParam(fn, 3), LLVMGetParam(fn, 4), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef lo = cg_min(c, cg_mul(c, l.i, size), n), hi = cg_min(c, cg_add(c, lo, size), n);
+  LLVMValueRef sum = sum_squares(c, x, lo, hi);
+  cg_store(c, sum, cg_at(c, c->f32, LLVMGetParam(fn, 2), l.i));
+  cg_loop_end(c, &l, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+// Chunks of all operands count through; [lo, hi) of them are this worker's.
+static void norm_operand(Cg *c, Val x, int64_t first, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMTypeRef type[] = {c->ptr, c->i64, c->ptr, c->i64, c->i64};
+  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, 5, false);
+  LLVMValueRef fn = cg_helper(c, "norm_chunks", t, make_norm_chunks, NULL);
+  LLVMValueRef base = cg_i64(c, first), n = cg_i64(c, n_chunks(c->f, x)), from = cg_sub(c, lo, base);
+  LLVMValueRef is_before = LLVMBuildICmp(c->b, LLVMIntSLT, from, cg_i64(c, 0), "");
+  from = LLVMBuildSelect(c->b, is_before, cg_i64(c, 0), from, "");
+  LLVMValueRef to = cg_min(c, cg_sub(c, hi, base), n), numel = cg_numel(c, ir_ins(c->f, x)->shape);
+  LLVMValueRef sums = cg_at(c, c->f32, c->scratch, base);
+  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){cg_ptr(c, x), numel, sums, from, to}, 5, "");
+}
+
+static void combine(Cg *c, LLVMValueRef out, int64_t total) {
+  LLVMValueRef zero = k64(c, 0);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, total), cg_i64(c, 1), &zero, 1);
+  LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, c->scratch, l.i));
+  sum = add(c, l.carry[0], f64_of(c, sum));
+  cg_loop_end(c, &l, &sum);
+  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &l.out[0], 1);
+  cg_store(c, f32_of(c, root), out);
+  cg_endif(c, &first);
+}
+
+bool cg_emit_norm(Cg *c) {
+  Val v = {c->k->first};
+  int64_t total = total_chunks(c->f, v), at = 0;
+  LLVMValueRef lo, hi;
+  cg_share(c, cg_i64(c, total), 1, &lo, &hi);
+  for (uint32_t k = 0; k < ir_ins(c->f, v)->n_args; k++) {
+    Val x = ir_arg(c->f, v, k);
+    int64_t n = n_chunks(c->f, x);
+    if (n && !cg_stored(c, x)) return rt_text_add(c->why, "operand %%%u of a norm is not stored", x.i), false;
+    if (n) norm_operand(c, x, at, lo, hi);
+    at += n;
+  }
+  If several;  // a lone worker has nobody to wait for
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
+  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
+  cg_endif(c, &several);
+  combine(c, cg_ptr(c, v), total);
+  return true;
+}

@@ -1,0 +1,63 @@
+// What program.c, key.c and entry.c share: the kernels of all functions in order, which of them are equal, and where the team waits.
+#ifndef TN_CG_PROGRAM_H
+#define TN_CG_PROGRAM_H
+
+#include "codegen/cg.h"
+
+// One kernel at its place in one function: what it is called with.
+typedef struct {
+  const Fn *f;
+  const Kernel *k;
+  Port *ports;  // in order of first occurrence, like the rest
+  uint32_t n_ports, cap_ports;
+  Dim *dims;    // named dims whose run-time value it takes
+  uint32_t n_dims, cap_dims;
+  Val *ids;
+  uint32_t n_ids, cap_ids;
+  const char *key;  // canonical text: equal keys, equal code
+  size_t key_len;
+  uint64_t hash;
+  uint32_t code;    // which distinct kernel
+  bool barrier;     // the team waits before it
+} Call;
+
+typedef struct {
+  const Fn *f;
+  const char *symbol;
+  Call *calls;
+  uint32_t n_calls;
+} Entry;
+
+typedef struct {
+  Prog *p;
+  const Target *t;
+  RtArena *mem;
+  const char *symbol;  // prefix of every symbol: the program's name
+  Entry *entries;
+  uint32_t n_entries;
+  const Call **codes;  // distinct kernels: the call that stands for all equal ones
+  uint32_t n_codes, cap_codes;
+  RtText *why;
+} Plan;
+
+// key.c
+bool cg_describe(Plan *plan, Call *call);  // ports, dims, ids, key; false: why
+bool cg_has_code(const Fn *f, const Kernel *k);
+
+// entry.c
+void cg_place_barriers(Plan *plan, Entry *e);
+void cg_entry_text(const Plan *plan, const Entry *e, RtText *out);  // canonical
+LLVMTypeRef cg_kernel_type(Cg *c, const Call *call);
+const char *cg_kernel_symbol(const Plan *plan, uint32_t code);
+void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e);
+
+// cache.c: the cache never fails; an unusable file or directory is a miss
+bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);
+void cg_cache_write(const char *dir, const RtText *key, const CgObject *o);
+
+// jit.c: several object files in one CgObject
+bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out);           // copies; false: out of memory
+bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out);              // a view of file k; false: there is none, or o is malformed
+void cg_init_llvm(void);
+
+#endif

@@ -1,0 +1,203 @@
+// Recurrent layers over packed sequences: which worker does what, and the pieces that both directions of time share.
+//
+// A kernel holds one or more independent sequences (the directions of a layer). With at least as many workers as sequences,
+// sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole sequences alone. Inside a team
+// every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math stays local, and a step
+// needs one barrier. Members beyond the number of blocks do nothing. No sum is ever split, so bits do not depend on the team.
+#include "codegen/rnn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- geometry
+static bool read_cell(const Fn *f, Val head, Rnn *r) {
+  static const struct { const char *name; uint32_t gates, saved; } cells[] = {
+      [CELL_LSTM] = {"lstm", 4, 4}, [CELL_GRU] = {"gru", 3, 4}, [CELL_TANH] = {"tanh", 1, 1}, [CELL_RELU] = {"relu", 1, 1}};
+  const Attr *a = ir_attr(f, head, KEY_cell);
+  const char *name = a ? ir_text(f->prog, a->u.s) : "";
+  for (uint32_t k = 0; k < sizeof cells / sizeof *cells; k++) {
+    if (strcmp(name, cells[k].name)) continue;
+    r->cell = (Cell)k, r->n_gates = cells[k].gates, r->n_saved = cells[k].saved;
+    return true;
+  }
+  return false;
+}
+
+bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
+  Prog *p = f->prog;
+  *r = (Rnn){.head = head, .backward = ir_ins(f, head)->op == OP_rnn_seq_grad};
+  r->layout = ir_arg(f, head, r->backward ? 3 : 1);
+  r->weight = ir_arg(f, head, r->backward ? 4 : 2);
+  r->reverse = ir_attr(f, head, KEY_reverse) != NULL;
+  Dim hidden = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
+  if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden)) return false;
+  Shape lay = ir_ins(f, r->layout)->shape;
+  r->hidden = ir_dim_bound(p, hidden);
+  r->blocks = cg_ceil_div(r->hidden, t->vl);
+  r->batch_max = ir_dim_bound(p, ir_dim_at(p, lay, 0));
+  r->time_max = ir_dim_bound(p, ir_dim_at(p, lay, 1));
+  r->rows_max = ir_dim_bound(p, ir_dim_at(p, lay, 2));
+  return true;
+}
+
+// ---- scratch
+static int64_t take(int64_t *total, int64_t elements) {
+  int64_t at = *total;
+  *total += cg_round_up(elements, TN_ALIGN / 4);
+  return at;
+}
+
+// A row stride that is no large power of two, so that the rows of a tile fall into different cache sets.
+int64_t cg_rnn_gate_stride(const Rnn *r) { return cg_round_up(r->n_gates * r->hidden, 16) + 16; }
+
+RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
+  RnnScratch s = {0};
+  int64_t lanes = r->blocks * t->vl, states = r->batch_max * r->hidden;
+  if (r->backward) {
+    s.weight = take(&s.total, lanes * r->n_gates * r->hidden);
+    s.dh = take(&s.total, states);
+    s.dc = take(&s.total, r->cell == CELL_LSTM ? states : 0);
+    s.dgates = take(&s.total, 2 * r->batch_max * cg_rnn_gate_stride(r));
+  } else {
+    s.weight = take(&s.total, lanes * lanes * r->n_gates);
+    s.hprev = take(&s.total, r->rows_max * r->hidden);
+    s.cell = take(&s.total, r->cell == CELL_LSTM ? states : 0);
+  }
+  return s;
+}
+
+int64_t cg_rnn_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  Rnn r;
+  return cg_rnn_read(f, v, t, &r) ? 4 * cg_rnn_scratch(&r, t).total : 0;
+}
+
+// ---- layout tables
+static LLVMValueRef layout_word(RnnCode *s, LLVMValueRef index) {
+  Cg *c = s->c;
+  return LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, s->lay, index)), c->i64, "");
+}
+
+LLVMValueRef cg_rnn_batch_size(RnnCode *s, LLVMValueRef t) {
+  Cg *c = s->c;
+  int64_t last = cg_larger(s->r->time_max, 1) - 1;
+  LLVMValueRef at = cg_add(c, cg_min(c, t, cg_i64(c, last)), cg_i64(c, TN_LAYOUT_BATCH_SIZES(s->r->time_max, 0)));
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntSLT, t, s->steps, "");
+  return LLVMBuildSelect(c->b, inside, layout_word(s, at), cg_i64(c, 0), "");
+}
+
+LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t) {
+  return layout_word(s, cg_add(s->c, t, cg_i64(s->c, TN_LAYOUT_OFFSETS(s->r->time_max, 0))));
+}
+
+LLVMValueRef cg_rnn_sorted_table(RnnCode *s) {
+  return cg_at(s->c, s->c->i32, s->lay, cg_i64(s->c, TN_LAYOUT_SORTED(s->r->time_max, s->r->batch_max)));
+}
+
+LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row) {
+  return layout_word(s, cg_add(s->c, row, cg_i64(s->c, TN_LAYOUT_SORTED(s->r->time_max, s->r->batch_max))));
+}
+
+// ---- memory
+LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width) {
+  return cg_at(s->c, s->c->f32, base, cg_mul(s->c, row, cg_i64(s->c, width)));
+}
+
+LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes) {
+  return s->r->hidden % s->c->t->vl ? cg_mask(s->c, lanes) : NULL;
+}
+
+LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask) {
+  return mask ? cg_load_masked(s->c, s->c->vf, p, mask) : cg_load(s->c, s->c->vf, p);
+}
+
+void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
+  if (mask)
+    cg_store_masked(s->c, v, p, mask);
+  else
+    cg_store(s->c, v, p);
+}
+
+void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from) {
+  Cg *c = s->c;
+  Loop l;
+  cg_loop_begin(c, &l, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_mul(c, l.i, cg_i64(c, c->t->vl));
+  LLVMValueRef mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), at)), v = cg_splat(c, cg_f32(c, 0));
+  if (from) v = cg_rnn_load(s, cg_at(c, c->f32, from, at), mask);
+  cg_rnn_store(s, v, cg_at(c, c->f32, to, at), mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result) {
+  Val v = ir_result(s->r->head, result);
+  return cg_stored(s->c, v) ? cg_ptr(s->c, v) : NULL;
+}
+
+LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset) { return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset)); }
+
+// ---- teams
+static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(c->b, cond, a, b, "");
+}
+
+typedef struct {
+  LLVMValueRef takes_part, member, size;
+} Team;
+
+// This worker's place in the team of sequence d of D.
+static Team team_of(Cg *c, uint32_t d, uint32_t n_seqs, int64_t blocks) {
+  Team t;
+  if (n_seqs == 1) {
+    t.member = c->worker;
+    t.size = cg_min(c, c->n_workers, cg_i64(c, blocks));
+    t.takes_part = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
+    return t;
+  }
+  LLVMValueRef n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0);
+  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, c->n_workers, n, "");
+  LLVMValueRef mine = choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
+  LLVMValueRef key = choose(c, enough, me, c->worker);
+  t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
+  LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
+  t.size = cg_min(c, choose(c, enough, all, cg_i64(c, 1)), cg_i64(c, blocks));
+  LLVMValueRef works = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
+  t.takes_part = LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, mine, key, ""), works, "");
+  return t;
+}
+
+static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, LLVMValueRef scratch) {
+  LLVMValueRef worker = c->worker, n_workers = c->n_workers;
+  Team team = team_of(c, d, n_seqs, r->blocks);
+  If some;
+  cg_if(c, &some, team.takes_part);
+  c->worker = team.member, c->n_workers = team.size;
+  RnnCode s = {.c = c, .r = r, .barrier_id = cg_i32(c, 1 + (int32_t)d), .scratch = scratch};
+  s.lay = cg_ptr(c, r->layout);
+  s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
+  s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
+  cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
+  if (r->backward)
+    cg_rnn_backward(&s);
+  else
+    cg_rnn_forward(&s);
+  c->worker = worker, c->n_workers = n_workers;
+  cg_endif(c, &some);
+}
+
+bool cg_emit_rnn(Cg *c) {
+  Rnn seq[TN_N_BARRIERS];
+  uint32_t n = 0, end = c->k->first + c->k->n;
+  for (uint32_t i = c->k->first; i < end; i++) {
+    if (c->f->ins[i].op == OP_result) continue;
+    if (n + 1 == TN_N_BARRIERS) return rt_text_add(c->why, "more recurrent sequences in one kernel than barriers"), false;
+    if (!cg_rnn_read(c->f, (Val){i}, c->t, &seq[n]))
+      return rt_text_add(c->why, "the hidden size of a recurrent layer must be constant"), false;
+    n++;
+  }
+  int64_t at = 0;
+  for (uint32_t d = 0; d < n; d++) {
+    emit_sequence(c, &seq[d], d, n, cg_at(c, c->f32, c->scratch, cg_i64(c, at)));
+    at += cg_rnn_scratch(&seq[d], c->t).total;
+  }
+  return true;
+}

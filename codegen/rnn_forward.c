@@ -1,0 +1,339 @@
+// The recurrence forward in time.
+//
+//   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
+//   for each step:                                         (a barrier before it: hprev of the step is complete)
+//     for each own block of units, for tiles of rows:
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (tile.h)
+//       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
+#include "codegen/rnn.h"
+
+#include <stdio.h>
+
+// Columns of one block of units and the first row of one step. Absent: NULL.
+enum {
+  R_HPREV,  // all columns
+  R_OLD, R_WEIGHT, R_XG, R_BIAS, R_OUT, R_GATES, R_CPREV, R_NEXT,
+  R_HN, R_CELL,             // by user index
+  R_SORTED,                 // from the first row
+  R_ROWS, R_GOING, R_LANES, // numbers: rows of the step, those of them that go on, units left from the block on
+  N_R
+};
+typedef struct {
+  RnnCode *s;
+  LLVMValueRef arg[N_R];
+  bool has[N_R];
+} Rows;
+
+// ---- gate math on the accumulators of one row
+typedef struct {
+  Rows *p;
+  LLVMValueRef acc;   // [G][vl]
+  LLVMValueRef row;   // in the step
+  LLVMValueRef user;  // user index of the sequence
+  LLVMValueRef mask;
+} Row;
+
+static LLVMValueRef word(Cg *c, Op op, LLVMValueRef a) { return cg_word(c, op, &a); }
+static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
+
+static LLVMValueRef pre(Row *w, uint32_t gate) {
+  Cg *c = w->p->s->c;
+  return cg_load(c, c->vf, cg_at(c, c->f32, w->acc, cg_i64(c, (int64_t)gate * c->t->vl)));
+}
+
+static LLVMValueRef field(Row *w, int what, LLVMValueRef row, int64_t width) {
+  return cg_rnn_row(w->p->s, w->p->arg[what], row, width);
+}
+
+static void save_gates(Row *w, LLVMValueRef *gate) {
+  if (!w->p->has[R_GATES]) return;
+  RnnCode *s = w->p->s;
+  LLVMValueRef to = field(w, R_GATES, w->row, s->r->n_saved * s->r->hidden);
+  for (uint32_t k = 0; k < s->r->n_saved; k++)
+    cg_rnn_store(s, gate[k], cg_at(s->c, s->c->f32, to, cg_i64(s->c, k * s->r->hidden)), w->mask);
+}
+
+static LLVMValueRef lstm_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef g[4] = {word(c, OP_sigmoid, pre(w, 0)), word(c, OP_sigmoid, pre(w, 1)), word(c, OP_tanh, pre(w, 2)),
+                       word(c, OP_sigmoid, pre(w, 3))};
+  LLVMValueRef cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
+  if (w->p->has[R_CPREV]) cg_rnn_store(s, old, field(w, R_CPREV, w->row, s->r->hidden), w->mask);
+  LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2]));
+  cg_rnn_store(s, now, cell, w->mask);
+  save_gates(w, g);
+  return mul(c, g[3], word(c, OP_tanh, now));
+}
+
+static LLVMValueRef gru_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef r = word(c, OP_sigmoid, pre(w, 0)), z = word(c, OP_sigmoid, pre(w, 1)), q = pre(w, 2);
+  LLVMValueRef xg = field(w, R_XG, w->row, 3 * s->r->hidden);
+  LLVMValueRef xn = cg_rnn_load(s, cg_at(c, c->f32, xg, cg_i64(c, 2 * s->r->hidden)), w->mask);
+  LLVMValueRef n = word(c, OP_tanh, cg_fma(c, r, q, xn));
+  LLVMValueRef old = cg_rnn_load(s, field(w, R_OLD, w->row, s->r->hidden), w->mask);
+  save_gates(w, (LLVMValueRef[]){r, z, n, q});
+  return cg_fma(c, z, LLVMBuildFSub(c->b, old, n, ""), n);
+}
+
+static LLVMValueRef plain_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef h = s->r->cell == CELL_TANH ? word(c, OP_tanh, pre(w, 0))
+                                           : cg_word(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
+  save_gates(w, &h);
+  return h;
+}
+
+static void store_h(Row *w, LLVMValueRef h) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  if (w->p->has[R_OUT]) cg_rnn_store(s, h, field(w, R_OUT, w->row, s->r->hidden), w->mask);
+  If going;
+  cg_if(c, &going, LLVMBuildICmp(c->b, LLVMIntSLT, w->row, w->p->arg[R_GOING], ""));
+  cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
+  if (w->p->has[R_HN]) {
+    cg_else(c, &going);
+    cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
+  }
+  cg_endif(c, &going);
+}
+
+static void gate_math(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n_rows) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  Row w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
+  w.acc = cg_rnn_row(s, acc, l.i, (int64_t)s->r->n_gates * c->t->vl);
+  w.user = LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, p->arg[R_SORTED], w.row)), c->i64, "");
+  LLVMValueRef h = s->r->cell == CELL_LSTM ? lstm_row(&w) : s->r->cell == CELL_GRU ? gru_row(&w) : plain_row(&w);
+  store_h(&w, h);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- all rows of one step for one block of units: a function of the module, shared by equal layers and directions
+// The table states the height of a tile that is four gates wide.
+static uint32_t tile_height(RnnCode *s) { return cg_tile_height(s->r->batch_max, s->c->t->rnn_mr * 4 / s->r->n_gates); }
+
+static TileSpec tile_spec(Rows *p) {
+  const Rnn *r = p->s->r;
+  int64_t vl = p->s->c->t->vl;
+  return (TileSpec){.mr = tile_height(p->s),
+                    .nv = r->n_gates,
+                    .a_row = r->hidden,
+                    .a_k = 1,
+                    .b_k = r->n_gates * vl,
+                    .b_vec = vl,
+                    .c_row = r->n_gates * vl,
+                    .c_vec = vl,
+                    .x_n = r->cell == CELL_GRU ? 2 : r->n_gates,  // gru's q = w_hn h + b_hn stands apart from x
+                    .x_row = r->n_gates * r->hidden,
+                    .x_vec = r->hidden,
+                    .has_bias = p->has[R_BIAS],
+                    .bias_vec = r->hidden,
+                    .mask_from = r->hidden % vl ? 0 : r->n_gates,
+                    .mask_step = 0};
+}
+
+static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+  Rows *p = ctx, in = *p;
+  const Rnn *r = p->s->r;
+  for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
+  TileSpec spec = tile_spec(&in);
+  LLVMValueRef mr = cg_i64(c, spec.mr), size = cg_i64(c, (int64_t)spec.mr * r->n_gates * c->t->vl);
+  LLVMValueRef acc = LLVMBuildArrayAlloca(c->b, c->f32, size, "acc");
+  LLVMSetAlignment(acc, TN_ALIGN);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), in.arg[R_ROWS], mr, NULL, 0);
+  LLVMValueRef rows = cg_min(c, mr, cg_sub(c, in.arg[R_ROWS], l.i));
+  TileArgs args = {.a = cg_rnn_row(p->s, in.arg[R_HPREV], l.i, r->hidden),
+                   .b = in.arg[R_WEIGHT],
+                   .c = acc,
+                   .x = cg_rnn_row(p->s, in.arg[R_XG], l.i, spec.x_row),
+                   .bias = in.arg[R_BIAS],
+                   .k = cg_i64(c, r->hidden),
+                   .n = in.arg[R_LANES]};
+  If full;
+  cg_if(c, &full, LLVMBuildICmp(c->b, LLVMIntEQ, rows, mr, ""));
+  cg_tile_call(c, &spec, &args);
+  cg_else(c, &full);
+  cg_tile_left(c, &spec, &args, rows);
+  cg_endif(c, &full);
+  gate_math(&in, acc, l.i, rows);
+  cg_loop_end(c, &l, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+static void call_rows(Rows *p) {
+  Cg *c = p->s->c;
+  LLVMTypeRef types[N_R];
+  char name[128], flags[N_R + 1] = {0};
+  for (uint32_t k = 0; k < N_R; k++) {
+    types[k] = k < R_ROWS ? c->ptr : c->i64;
+    p->has[k] = p->arg[k] != NULL;
+    if (!p->has[k]) p->arg[k] = LLVMConstNull(types[k]);
+    flags[k] = p->has[k] ? 'y' : 'n';
+  }
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
+  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden, tile_height(p->s), flags);
+  LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
+  LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
+}
+
+// ---- the sequence
+typedef struct {
+  RnnCode *s;
+  LLVMValueRef weight, packed, xg, bias, h0, c0;  // NULL: absent
+  LLVMValueRef out, hn, hprev, cprev, gates, cell;
+} Forward;
+
+static LLVMValueRef optional(RnnCode *s, Key flag, uint32_t *next) {
+  if (!ir_attr(s->c->f, s->r->head, flag)) return NULL;
+  return cg_ptr(s->c, ir_arg(s->c->f, s->r->head, (*next)++));
+}
+
+static Forward open_forward(RnnCode *s) {
+  Forward w = {.s = s};
+  RnnScratch part = cg_rnn_scratch(s->r, s->c->t);
+  w.xg = cg_ptr(s->c, ir_arg(s->c->f, s->r->head, 0));
+  w.weight = cg_ptr(s->c, s->r->weight);
+  uint32_t next = 3;
+  w.bias = optional(s, KEY_has_b, &next);
+  w.h0 = optional(s, KEY_has_h, &next);
+  w.c0 = optional(s, KEY_has_c, &next);
+  w.out = cg_rnn_stored(s, 0), w.hn = cg_rnn_stored(s, 1), w.hprev = cg_rnn_stored(s, 3);
+  w.gates = cg_rnn_stored(s, 5);
+  w.packed = cg_rnn_part(s, part.weight);
+  if (!w.hprev) w.hprev = cg_rnn_part(s, part.hprev);
+  if (s->r->cell == CELL_LSTM) {
+    w.cell = cg_rnn_stored(s, 2), w.cprev = cg_rnn_stored(s, 4);
+    if (!w.cell) w.cell = cg_rnn_part(s, part.cell);
+  }
+  return w;
+}
+
+static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
+  Cg *c = w->s->c;
+  int64_t size = cg_round_up(w->s->r->hidden, c->t->vl) * w->s->r->n_gates * c->t->vl;
+  return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
+}
+
+// [block][k][gate][vl] from w_hh [gate, unit, k].
+static void pack_weights(Forward *w) {
+  Cg *c = w->s->c;
+  const Rnn *r = w->s->r;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, r->hidden), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  Loop block, k;
+  cg_loop_begin(c, &block, w->s->block_lo, w->s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, vl), to = block_weights(w, block.i);
+  cg_loop_begin(c, &k, cg_i64(c, 0), h, vl, NULL, 0);
+  for (uint32_t g = 0; g < r->n_gates; g++) {
+    LLVMValueRef row = cg_add(c, unit, cg_i64(c, g * r->hidden));
+    LLVMValueRef from = cg_at(c, c->f32, w->weight, cg_add(c, cg_mul(c, row, h), k.i));
+    LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_i64(c, (int64_t)g * c->t->vl)));
+    cg_transpose_block(c, from, h, cg_sub(c, h, unit), cg_sub(c, h, k.i), dst, width);
+  }
+  cg_loop_end(c, &k, NULL);
+  cg_loop_end(c, &block, NULL);
+}
+
+// hn and the cells, in user order: a sequence without steps keeps its initial state.
+static void init_states(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  if (!w->hn && !w->cell) return;
+  int64_t h = s->r->hidden;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
+  if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL);
+  if (w->cell) cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, h), w->c0 ? cg_rnn_row(s, w->c0, l.i, h) : NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+// hprev rows lo .. hi - 1 of step t from h0.
+static void start_rows(Forward *w, LLVMValueRef t, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->hidden;
+  LLVMValueRef first = cg_rnn_offset(s, t);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = w->h0 ? cg_rnn_row(s, w->h0, cg_rnn_sorted(s, l.i), h) : NULL;
+  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Forward, all sequences start at step 0; in reverse, each starts at its own last step.
+static void start_sequences(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  if (!s->r->reverse) {
+    start_rows(w, zero, zero, cg_rnn_batch_size(s, zero));
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
+  start_rows(w, l.i, cg_rnn_batch_size(s, cg_add(c, l.i, one)), cg_rnn_batch_size(s, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+static LLVMValueRef columns(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width, LLVMValueRef unit) {
+  return base ? cg_at(s->c, s->c->f32, cg_rnn_row(s, base, row, width), unit) : NULL;
+}
+
+// The rows of step t; `going` of them continue at row `next`.
+static void step(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->hidden;
+  LLVMValueRef zero = cg_i64(c, 0), row = cg_rnn_offset(s, t), n_rows = cg_rnn_batch_size(s, t);
+  Loop block;
+  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  Rows p = {.s = s};
+  p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, h);
+  p.arg[R_OLD] = columns(s, w->hprev, row, h, unit);
+  p.arg[R_WEIGHT] = block_weights(w, block.i);
+  p.arg[R_XG] = columns(s, w->xg, row, s->r->n_gates * h, unit);
+  p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
+  p.arg[R_OUT] = columns(s, w->out, row, h, unit);
+  p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
+  p.arg[R_CPREV] = columns(s, w->cprev, row, h, unit);
+  p.arg[R_NEXT] = columns(s, w->hprev, next, h, unit);
+  p.arg[R_HN] = columns(s, w->hn, zero, h, unit);
+  p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
+  p.arg[R_SORTED] = cg_rnn_sorted_table(s);
+  p.arg[R_ROWS] = n_rows, p.arg[R_GOING] = going;
+  p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
+  call_rows(&p);
+  cg_loop_end(c, &block, NULL);
+}
+
+void cg_rnn_forward(RnnCode *s) {
+  Cg *c = s->c;
+  Forward w = open_forward(s);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  pack_weights(&w);
+  init_states(&w);
+  start_sequences(&w);
+  Loop l;
+  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  if (!s->r->reverse) {
+    LLVMValueRef after = cg_add(c, l.i, one);
+    step(&w, l.i, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
+  } else {
+    LLVMValueRef t = cg_sub(c, cg_sub(c, s->steps, one), l.i);
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSGT, t, zero, "");
+    LLVMValueRef before = LLVMBuildSelect(c->b, more, cg_sub(c, t, one), zero, "");
+    LLVMValueRef going = LLVMBuildSelect(c->b, more, cg_rnn_batch_size(s, t), zero, "");
+    step(&w, t, going, cg_rnn_offset(s, before));
+  }
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,219 @@
+// The microkernel (see tile.h), rows cut into tiles, and the transposing pack.
+#include "codegen/tile.h"
+
+#include <stdio.h>
+
+enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
+
+// ---- small things
+bool cg_const_value(LLVMValueRef v, int64_t *value) {
+  if (!LLVMIsAConstantInt(v)) return false;
+  *value = LLVMConstIntGetSExtValue(v);
+  return true;
+}
+
+LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit) {
+  return unit == 1 ? n : cg_div(c, cg_add(c, n, cg_i64(c, unit - 1)), cg_i64(c, unit));
+}
+
+uint32_t cg_tile_height(int64_t rows, uint32_t most) {
+  if (rows <= 1) return 1;
+  return (uint32_t)cg_ceil_div(rows, cg_ceil_div(rows, most));
+}
+
+// ---- the microkernel
+// Parameters: a b c x bias, k n, then the run-time strides in the order a_row a_k b_k c_row.
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_K, P_N, P_STRIDES };
+
+static void tile_strides(const TileSpec *s, int64_t out[4]) {
+  out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
+}
+
+typedef struct {
+  const TileSpec *s;
+  LLVMValueRef arg[P_STRIDES];
+  LLVMValueRef a_row, a_k, b_k, c_row;
+  LLVMValueRef mask[MAX_NV];  // NULL: whole vector
+} TileBody;
+
+static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
+  for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
+  LLVMValueRef *slot[4] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row};
+  int64_t stride[4];
+  tile_strides(t->s, stride);
+  uint32_t next = P_STRIDES;
+  for (uint32_t i = 0; i < 4; i++)
+    *slot[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
+  for (uint32_t j = 0; j < t->s->nv; j++) {
+    LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
+    t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
+  }
+}
+
+static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
+  return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p);
+}
+
+static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+  const TileSpec *s = t->s;
+  LLVMValueRef x = NULL, bias = NULL;
+  if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
+  if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
+  if (x && bias) return LLVMBuildFAdd(c->b, x, bias, "");
+  return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
+}
+
+static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+  const TileSpec *s = t->s;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), t->arg[P_K], cg_i64(c, 1), acc, s->mr * s->nv);
+  LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_k));
+  LLVMValueRef b = cg_at(c, c->f32, t->arg[P_B], cg_mul(c, l.i, t->b_k));
+  LLVMValueRef row[MAX_NV];
+  for (uint32_t j = 0; j < s->nv; j++)
+    row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
+  for (uint32_t m = 0; m < s->mr; m++) {
+    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), t->a_row));
+    LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, p));
+    for (uint32_t j = 0; j < s->nv; j++) {
+      uint32_t e = m * s->nv + j;
+      acc[e] = cg_fma(c, x, row[j], l.carry[e]);
+    }
+  }
+  cg_loop_end(c, &l, acc);
+  for (uint32_t e = 0; e < s->mr * s->nv; e++) acc[e] = l.out[e];
+}
+
+static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
+  TileBody t = {.s = ctx};
+  const TileSpec *s = t.s;
+  read_params(c, fn, &t);
+  LLVMValueRef acc[MAX_TILE];
+  for (uint32_t m = 0; m < s->mr; m++)
+    for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
+  k_loop(c, &t, acc);
+  for (uint32_t m = 0; m < s->mr; m++) {
+    LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
+    for (uint32_t j = 0; j < s->nv; j++) {
+      LLVMValueRef p = cg_at(c, c->f32, row, cg_i64(c, j * s->c_vec));
+      if (s->mask_c && t.mask[j])
+        cg_store_masked(c, acc[m * s->nv + j], p, t.mask[j]);
+      else
+        cg_store(c, acc[m * s->nv + j], p);
+    }
+  }
+  LLVMBuildRetVoid(c->b);
+}
+
+static void tile_name(const TileSpec *s, char *out, size_t size) {
+  snprintf(out, size, "tile%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d", s->mr, s->nv,
+           (long long)s->a_row, (long long)s->a_k, (long long)s->b_k, (long long)s->b_vec, (long long)s->c_row,
+           (long long)s->c_vec, s->x_n, (long long)s->x_row, (long long)s->x_vec, s->has_bias, (long long)s->bias_vec,
+           s->mask_from, (long long)s->mask_step, s->mask_b, s->mask_c);
+}
+
+void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
+  LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
+  LLVMValueRef arg[P_STRIDES + 4] = {a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null,
+                                     a->k, a->n ? a->n : zero};
+  LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
+  int64_t stride[4];
+  tile_strides(s, stride);
+  uint32_t n = P_STRIDES;
+  for (uint32_t i = 0; i < 4; i++)
+    if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
+  LLVMTypeRef types[P_STRIDES + 4];
+  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_BIAS ? c->ptr : c->i64;
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
+  char name[256];
+  tile_name(s, name, sizeof name);
+  LLVMValueRef fn = cg_helper(c, name, type, make_tile, (void *)s);
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+// ---- rows
+// Tile arguments moved down by `row` rows of the operands that have rows.
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef a_off, LLVMValueRef row) {
+  TileArgs out = *a;
+  LLVMValueRef c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
+  out.a = cg_at(c, c->f32, a->a, a_off);
+  out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
+  if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
+  return out;
+}
+
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left) {
+  LLVMValueRef a_row = s->a_row == TILE_DYN ? a->a_row : cg_i64(c, s->a_row);
+  uint32_t top = 1;
+  while (top * 2 < s->mr) top *= 2;
+  if (s->mr == 1) return;
+  for (uint32_t rows = top; rows; rows /= 2) {
+    TileSpec part = *s;
+    part.mr = rows;
+    If some;
+    LLVMValueRef bit = LLVMBuildAnd(c->b, left, cg_i64(c, rows), "");
+    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, bit, cg_i64(c, 0), ""));
+    LLVMValueRef done = LLVMBuildAnd(c->b, left, cg_i64(c, ~(2 * (int64_t)rows - 1)), "");
+    TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done);
+    cg_tile_call(c, &part, &args);
+    cg_endif(c, &some);
+  }
+}
+
+void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r) {
+  LLVMValueRef mr = cg_i64(c, s->mr), full = cg_div(c, r->rows, mr);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), full, cg_i64(c, 1), NULL, 0);
+  TileArgs args = below(c, s, a, cg_mul(c, l.i, r->a_block), cg_mul(c, l.i, mr));
+  cg_tile_call(c, s, &args);
+  cg_loop_end(c, &l, NULL);
+  if (r->left == 0) return;
+  LLVMValueRef left = cg_sub(c, r->rows, cg_mul(c, full, mr));
+  args = below(c, s, a, cg_mul(c, full, r->a_block), cg_mul(c, full, mr));
+  if (r->left == TILE_DYN) {
+    cg_tile_left(c, s, &args, left);
+    return;
+  }
+  TileSpec exact = *s;
+  exact.mr = (uint32_t)r->left;
+  If some;
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
+  cg_tile_call(c, &exact, &args);
+  cg_endif(c, &some);
+}
+
+// ---- transpose
+// One round moves the top bit of the row number to the bottom of the lane number; log2(vl) rounds swap rows and lanes.
+static LLVMValueRef interleave(Cg *c, LLVMValueRef x, LLVMValueRef y, bool high) {
+  uint32_t vl = c->t->vl, base = high ? vl / 2 : 0;
+  LLVMValueRef lane[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i++) lane[i] = cg_i32(c, (int32_t)(base + i / 2 + (i & 1 ? vl : 0)));
+  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, vl), "");
+}
+
+static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  LLVMValueRef src = LLVMGetParam(fn, 0), dst = LLVMGetParam(fn, 1), ld = LLVMGetParam(fn, 2);
+  LLVMValueRef rows = LLVMGetParam(fn, 3), cols = LLVMGetParam(fn, 4), dst_ld = LLVMGetParam(fn, 5);
+  uint32_t vl = c->t->vl;
+  LLVMValueRef r[MAX_LANES], next[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i++) {
+    LLVMValueRef there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
+    LLVMValueRef mask = cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), ""));
+    r[i] = cg_load_masked(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)), mask);
+  }
+  for (uint32_t round = vl; round > 1; round /= 2) {
+    for (uint32_t i = 0; i < vl; i++) next[i] = interleave(c, r[i / 2], r[i / 2 + vl / 2], i & 1);
+    for (uint32_t i = 0; i < vl; i++) r[i] = next[i];
+  }
+  for (uint32_t i = 0; i < vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
+  LLVMBuildRetVoid(c->b);
+}
+
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols, LLVMValueRef dst,
+                        LLVMValueRef dst_ld) {
+  LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
+  LLVMValueRef fn = cg_helper(c, "transpose_block", type, make_transpose, NULL);
+  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){src, dst, ld, rows, cols, dst_ld}, 6, "");
+}

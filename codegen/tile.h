@@ -1,0 +1,69 @@
+// The f32 microkernel that all matrix products share, and the packing of its operands.
+//
+//   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
+//
+// A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element sums in
+// the order of k by fused multiply-adds, so a result depends neither on the tile that made it nor on the number of workers.
+// A tile is a function of its module, named by its specification: kernels with equal strides share it.
+#ifndef TN_CODEGEN_TILE_H
+#define TN_CODEGEN_TILE_H
+
+#include "codegen/cg.h"
+
+enum { TILE_DYN = -1 };  // a stride that is passed at run time
+
+typedef struct {
+  uint32_t mr, nv;
+  int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
+  int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
+  int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
+  uint32_t x_n;          // the first x_n vectors start from x
+  int64_t x_row, x_vec;
+  bool has_bias;
+  int64_t bias_vec;
+  uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
+  int64_t mask_step;
+  bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
+} TileSpec;
+
+typedef struct {
+  LLVMValueRef a, b, c, x, bias;  // absent: NULL
+  LLVMValueRef k, n;
+  LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
+} TileArgs;
+
+void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
+
+// Rows that are cut into tiles of s->mr and, for what is left, tiles of powers of two.
+typedef struct {
+  LLVMValueRef rows;     // how many
+  int64_t left;          // rows % mr where it is known, or TILE_DYN; 0 and a constant are exact tiles
+  LLVMValueRef a_block;  // elements of A from one full tile to the next
+} TileRows;
+void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r);
+// The part below a full tile alone: `left` rows (< s->mr) by powers of two.
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left);
+
+// Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols, LLVMValueRef dst,
+                        LLVMValueRef dst_ld);
+
+// Tile height for `rows` rows (a bound): at most `most`, such that all tiles are about equal.
+uint32_t cg_tile_height(int64_t rows, uint32_t most);
+
+static inline int64_t cg_round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static inline int64_t cg_ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+static inline int64_t cg_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit);
+bool cg_const_value(LLVMValueRef v, int64_t *value);  // an integer constant
+
+// ---- codegen/gemm.c
+typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
+GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
+// A barrier of `count` workers (i64), skipped by a team of one.
+void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
+// ---- codegen/rnn.c
+int64_t cg_rnn_scratch_bytes(const Fn *f, Val v, const Target *t);
+
+#endif

@@ -1,0 +1,390 @@
+// The words of pointwise rows in LLVM IR: on scalars and on vectors of any number of lanes, with the same bits for both.
+//
+// No call and no table: every function is a range reduction and a polynomial, exact in special cases (NaN, infinities,
+// zeros, denormals). Largest errors, over all floats, in units in the last place (tools/ulp.c measures them):
+//   exp 1.1   log 0.9   tanh 2.1   sigmoid 2.6   erf 1.1   sin, cos 0.9 for |x| <= 1e6   pow 0.51   sqrt, div: correctly rounded
+#include "codegen/cg.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+// ---- builders that take their type from an operand
+static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
+
+// `scalar` with as many lanes as t.
+static LLVMTypeRef lanes_like(LLVMTypeRef t, LLVMTypeRef scalar) {
+  return is_vector(t) ? LLVMVectorType(scalar, LLVMGetVectorSize(t)) : scalar;
+}
+
+static V spread(Cg *c, LLVMTypeRef t, V scalar) {
+  return is_vector(t) ? cg_splat_n(c, scalar, LLVMGetVectorSize(t)) : scalar;
+}
+
+static V num(Cg *c, LLVMTypeRef t, double v) {
+  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
+  return spread(c, t, e == c->f32 ? cg_f32(c, v) : LLVMConstReal(e, v));
+}
+
+static V bits(Cg *c, LLVMTypeRef t, uint64_t v) {
+  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
+  return spread(c, t, LLVMConstInt(e, v, false));
+}
+
+static V k(Cg *c, V like, double v) { return num(c, LLVMTypeOf(like), v); }
+static V add(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
+static V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
+static V mul(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static V divide(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
+static V neg(Cg *c, V a) { return LLVMBuildFNeg(c->b, a, ""); }
+static V cmp(Cg *c, LLVMRealPredicate p, V a, V b) { return LLVMBuildFCmp(c->b, p, a, b, ""); }
+static V pick(Cg *c, V cond, V a, V b) { return LLVMBuildSelect(c->b, cond, a, b, ""); }
+static V cast(Cg *c, V a, LLVMTypeRef scalar) {
+  return LLVMBuildBitCast(c->b, a, lanes_like(LLVMTypeOf(a), scalar), "");
+}
+static V fabs_of(Cg *c, V a) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  return cg_call_intrinsic(c, "llvm.fabs", &t, 1, &a, 1);
+}
+static V with_sign(Cg *c, V magnitude, V sign) {
+  LLVMTypeRef t = LLVMTypeOf(magnitude);
+  return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);
+}
+
+// Bounds that let NaN through.
+static V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }
+static V at_least(Cg *c, V a, double lo) { return pick(c, cmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a); }
+
+// coef[0] + coef[1] x + ..
+static V poly(Cg *c, V x, const double *coef, uint32_t n) {
+  V y = k(c, x, coef[n - 1]);
+  for (uint32_t i = n - 1; i-- > 0;) y = cg_fma(c, y, x, k(c, x, coef[i]));
+  return y;
+}
+#define POLY(c, x, ...) poly((c), (x), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+// ---- exponentials
+// x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
+static V reduce_exp(Cg *c, V x, V *n) {
+  const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = sub(c, t, k(c, x, magic));
+  V b = cast(c, t, c->i32);
+  *n = LLVMBuildSub(c->b, b, bits(c, LLVMTypeOf(b), 0x4B400000), "");
+  V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
+  r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
+  V q = POLY(c, r, 0.49999994, 0.166665196, 0.0416682661, 0.00836886652, 0.00138211856);
+  return cg_fma(c, mul(c, r, r), q, r);
+}
+
+static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
+  LLVMTypeRef t = LLVMTypeOf(n);
+  V e = LLVMBuildAdd(c->b, n, bits(c, t, 127), "");
+  return cast(c, LLVMBuildShl(c->b, e, bits(c, t, 23), ""), c->f32);
+}
+
+// Scales in two steps, so that infinities and denormals come out of one last rounding.
+static V exp_of(Cg *c, V x) {
+  V n, x1 = at_least(c, at_most(c, x, 89), -104), p = reduce_exp(c, x1, &n);
+  V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
+  return mul(c, mul(c, add(c, p, k(c, x, 1)), two_to(c, half)), two_to(c, rest));
+}
+
+// tanh |x| = -m / (2 + m) with m = e^(-2|x|) - 1, which keeps its relative accuracy near 0.
+static V tanh_of(Cg *c, V x) {
+  V n, a = at_least(c, mul(c, fabs_of(c, x), k(c, x, -2)), -20), p = reduce_exp(c, a, &n), s = two_to(c, n);
+  V m = cg_fma(c, s, p, sub(c, s, k(c, x, 1)));
+  return with_sign(c, divide(c, neg(c, m), add(c, m, k(c, x, 2))), x);
+}
+
+// With t = e^-|x|: 1 / (1 + t), or t / (1 + t) for negative x.
+static V sigmoid_of(Cg *c, V x) {
+  V t = exp_of(c, neg(c, fabs_of(c, x))), one = k(c, x, 1);
+  return divide(c, pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), t, one), add(c, t, one));
+}
+
+// Near 0 an odd polynomial; beyond, 1 - e^-q(|x|), q = -ln erfc.
+static V erf_of(Cg *c, V x) {
+  V a = fabs_of(c, x), z = mul(c, x, x), n;
+  V near_0 = cg_fma(c, x,
+                    POLY(c, z, 0.128379166, -0.376126289, 0.112836242, -0.026855588, 0.0051919478, -0.000804383948,
+                         7.96966342e-05),
+                    x);
+  V t = at_most(c, a, 4);
+  V q = POLY(c, t, -0.000175873414, 1.12952077, 0.633334875, 0.108293526, -0.02512821, 0.00417442108,
+             -0.000435157941, 2.11552106e-05);
+  V p = reduce_exp(c, neg(c, q), &n), s = two_to(c, n);
+  V far = sub(c, sub(c, k(c, x, 1), s), mul(c, s, p));
+  return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, with_sign(c, far, x));
+}
+
+// x = 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
+static V log_of(Cg *c, V x) {
+  V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
+  V b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
+  LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
+  V off = LLVMBuildSub(c->b, b, bits(c, it, 0x3f3504f3), "");  // sqrt 1/2
+  V e = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), ft, "");
+  e = sub(c, e, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), bits(c, it, 0x3f3504f3), "");
+  V f = sub(c, cast(c, m, c->f32), k(c, x, 1)), z = mul(c, f, f);
+  V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
+             -0.116719164, 0.0675140992);
+  y = mul(c, mul(c, f, z), y);
+  y = cg_fma(c, e, k(c, x, -2.12194440054690583e-4), y);
+  y = cg_fma(c, z, k(c, x, -0.5), y);
+  y = cg_fma(c, e, k(c, x, 0.693359375), add(c, f, y));
+  V zero = k(c, x, 0), inf = k(c, x, INFINITY);
+  y = pick(c, cmp(c, LLVMRealOEQ, x, inf), inf, y);
+  y = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
+  return pick(c, cmp(c, LLVMRealUGE, x, zero), pick(c, cmp(c, LLVMRealUNO, x, x), x, y), k(c, x, NAN));
+}
+
+// ---- sine and cosine
+// Of r in [-pi/4, pi/4] and a quadrant (i32): sin(r + quadrant pi/2).
+static V sin_quadrant(Cg *c, V r, V quadrant) {
+  V z = mul(c, r, r);
+  V s = cg_fma(c, mul(c, r, z), POLY(c, z, -0.166666672, 0.00833338033, -0.000198534937, 2.83715826e-06), r);
+  V q = POLY(c, z, 0.0416666679, -0.00138889824, 2.48229644e-05, -2.89734572e-07);
+  V co = cg_fma(c, mul(c, z, z), q, cg_fma(c, z, k(c, r, -0.5), k(c, r, 1)));
+  LLVMTypeRef it = LLVMTypeOf(quadrant);
+  V odd = LLVMBuildTrunc(c->b, quadrant, lanes_like(it, c->i1), "");
+  V flip = LLVMBuildShl(c->b, LLVMBuildAnd(c->b, quadrant, bits(c, it, 2), ""), bits(c, it, 30), "");
+  return cast(c, LLVMBuildXor(c->b, cast(c, pick(c, odd, co, s), c->i32), flip, ""), c->f32);
+}
+
+// Reduces in doubles: pi/2 in 33 + 53 bits, exact products while the quotient has at most 20 bits.
+static V sin_cos(Cg *c, V x, uint64_t quadrant) {
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  LLVMTypeRef dt = lanes_like(LLVMTypeOf(x), c->f64), it = lanes_like(LLVMTypeOf(x), c->i32);
+  V d = LLVMBuildFPExt(c->b, x, dt, "");
+  V t = add(c, mul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic)), n = sub(c, t, k(c, d, magic));
+  V r = sub(c, sub(c, d, mul(c, n, k(c, d, 0x1.921fb544p+0))), mul(c, n, k(c, d, 0x1.0b4611a626331p-34)));
+  r = LLVMBuildFPTrunc(c->b, at_least(c, at_most(c, r, 0.7854), -0.7854), LLVMTypeOf(x), "");
+  V q = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
+  V y = sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, quadrant), ""));
+  return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
+}
+
+// ---- powers, in doubles
+// log2 of a positive float, to about 2^-40; 0 and infinity give theirs.
+static V log2_wide(Cg *c, V a) {
+  LLVMTypeRef dt = lanes_like(LLVMTypeOf(a), c->f64);
+  V d = LLVMBuildFPExt(c->b, a, dt, ""), b = cast(c, d, c->i64);  // no denormals: every float is a normal double
+  LLVMTypeRef it = LLVMTypeOf(b);
+  const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
+  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
+  V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
+  e = LLVMBuildSIToFP(c->b, LLVMBuildTrunc(c->b, e, lanes_like(it, c->i32), ""), dt, "");
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
+  m = cast(c, m, c->f64);
+  V s = divide(c, sub(c, m, k(c, m, 1)), add(c, m, k(c, m, 1))), z = mul(c, s, s);
+  const double l = 2.8853900817779268;  // 2 / ln 2
+  V y = POLY(c, z, l, l / 3, l / 5, l / 7, l / 9, l / 11, l / 13, l / 15);
+  y = add(c, e, mul(c, s, y));
+  y = pick(c, cmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
+  return pick(c, cmp(c, LLVMRealULT, d, k(c, d, INFINITY)), pick(c, cmp(c, LLVMRealUNO, d, d), d, y), d);
+}
+
+static V exp2_wide(Cg *c, V t) {  // |t| <= 300, or NaN
+  const double magic = 6755399441055744.0, l = 0.69314718055994531;
+  V u = add(c, t, k(c, t, magic)), r = mul(c, sub(c, t, sub(c, u, k(c, t, magic))), k(c, t, l));
+  V y = POLY(c, r, 1, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800);
+  V b = cast(c, u, c->i64);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V scale = LLVMBuildShl(c->b, LLVMBuildAdd(c->b, b, bits(c, it, 1023), ""), bits(c, it, 52), "");
+  return mul(c, y, cast(c, scale, c->f64));
+}
+
+static V floor_of(Cg *c, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  if (strcmp(c->t->name, "generic")) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
+  // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
+  V small = cmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = pick(c, small, x, k(c, x, 0));
+  V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
+  V y = pick(c, cmp(c, LLVMRealOGT, cut, x), sub(c, cut, k(c, x, 1)), cut);
+  return pick(c, small, with_sign(c, y, x), x);
+}
+
+// The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
+static V pow_of(Cg *c, V a, V b) {
+  V size = fabs_of(c, a), l = log2_wide(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
+  V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
+  V y = LLVMBuildFPTrunc(c->b, exp2_wide(c, t), LLVMTypeOf(a), "");
+  V half = mul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
+  V is_odd = LLVMBuildAnd(c->b, cmp(c, LLVMRealOEQ, floor_of(c, b), b), cmp(c, LLVMRealONE, floor_of(c, half), half), "");
+  V is_int = cmp(c, LLVMRealOEQ, floor_of(c, b), b);
+  V no_root = LLVMBuildAnd(c->b, cmp(c, LLVMRealOLT, a, zero), LLVMBuildNot(c->b, is_int, ""), "");
+  no_root = LLVMBuildAnd(c->b, no_root, cmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)), "");
+  y = pick(c, no_root, k(c, a, NAN), pick(c, is_odd, with_sign(c, y, a), y));
+  V b_inf = cmp(c, LLVMRealOEQ, fabs_of(c, b), k(c, b, INFINITY)), unit = cmp(c, LLVMRealOEQ, size, one);
+  V is_one = LLVMBuildOr(c->b, cmp(c, LLVMRealOEQ, b, zero), cmp(c, LLVMRealOEQ, a, one), "");
+  is_one = LLVMBuildOr(c->b, is_one, LLVMBuildAnd(c->b, b_inf, unit, ""), "");
+  return pick(c, is_one, one, y);
+}
+
+// ---- the table
+// The larger (smaller) one; NaN wins.
+static V extreme(Cg *c, LLVMRealPredicate p, V a, V b) {
+  return pick(c, cmp(c, LLVMRealUNO, a, a), a, pick(c, cmp(c, p, a, b), a, b));
+}
+
+static V truth(Cg *c, LLVMRealPredicate p, V a, V b) { return pick(c, cmp(c, p, a, b), k(c, a, 1), k(c, a, 0)); }
+
+LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
+  V a = arg[0];
+  LLVMTypeRef t = LLVMTypeOf(a);
+  switch (op) {
+  case OP_neg: return neg(c, a);
+  case OP_abs: return fabs_of(c, a);
+  case OP_exp: return exp_of(c, a);
+  case OP_log: return log_of(c, a);
+  case OP_sqrt: return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &a, 1);
+  case OP_tanh: return tanh_of(c, a);
+  case OP_sigmoid: return sigmoid_of(c, a);
+  case OP_erf: return erf_of(c, a);
+  case OP_sin: return sin_cos(c, a, 0);
+  case OP_cos: return sin_cos(c, a, 1);
+  case OP_floor: return floor_of(c, a);
+  case OP_add: return add(c, a, arg[1]);
+  case OP_sub: return sub(c, a, arg[1]);
+  case OP_mul: return mul(c, a, arg[1]);
+  case OP_div: return divide(c, a, arg[1]);
+  case OP_max: return extreme(c, LLVMRealUGT, a, arg[1]);
+  case OP_min: return extreme(c, LLVMRealULT, a, arg[1]);
+  case OP_pow: return pow_of(c, a, arg[1]);
+  case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
+  case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);
+  case OP_lt: return truth(c, LLVMRealOLT, a, arg[1]);
+  case OP_le: return truth(c, LLVMRealOLE, a, arg[1]);
+  case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
+  case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
+  case OP_select: return pick(c, cmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
+  default: break;
+  }
+  if (c->why) rt_text_add(c->why, "%s has no code as a word; ", ir_ops[op].name);
+  return LLVMGetPoison(t);
+}
+
+// ---- random numbers: Philox4x32-10, every 32-bit word in a 64-bit lane
+// Loads a 64-bit field of the frame once, in the entry block, where it dominates every use.
+static V frame_u64(Cg *c, size_t off) {
+  LLVMBasicBlockRef back = LLVMGetInsertBlock(c->b), entry = LLVMGetEntryBasicBlock(c->fn);
+  V first = LLVMGetFirstInstruction(entry);
+  if (first) LLVMPositionBuilderBefore(c->b, first);
+  V v = cg_load(c, c->i64, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)));
+  LLVMPositionBuilderAtEnd(c->b, back);
+  return v;
+}
+
+static V low32(Cg *c, V v) { return LLVMBuildAnd(c->b, v, bits(c, LLVMTypeOf(v), 0xffffffffu), ""); }
+static V high32(Cg *c, V v) { return LLVMBuildLShr(c->b, v, bits(c, LLVMTypeOf(v), 32), ""); }
+static V mix(Cg *c, V a, V b, V key) { return LLVMBuildXor(c->b, LLVMBuildXor(c->b, a, b, ""), key, ""); }
+
+static void philox(Cg *c, V element, V id, V out[4]) {
+  LLVMTypeRef t = LLVMTypeOf(element);
+  V seed = frame_u64(c, offsetof(TnFrame, seed)), run = frame_u64(c, offsetof(TnFrame, counter));
+  V key0 = spread(c, t, low32(c, seed)), key1 = spread(c, t, high32(c, seed));
+  V x0 = low32(c, element), x1 = high32(c, element);
+  V x2 = spread(c, t, LLVMBuildZExt(c->b, id, c->i64, "")), x3 = spread(c, t, low32(c, run));
+  for (int round = 0; round < 10; round++) {
+    V p0 = LLVMBuildMul(c->b, x0, bits(c, t, 0xD2511F53u), ""), p1 = LLVMBuildMul(c->b, x2, bits(c, t, 0xCD9E8D57u), "");
+    x0 = mix(c, high32(c, p1), x1, key0);
+    x1 = low32(c, p1);
+    x2 = mix(c, high32(c, p0), x3, key1);
+    x3 = low32(c, p0);
+    key0 = low32(c, LLVMBuildAdd(c->b, key0, bits(c, t, 0x9E3779B9u), ""));
+    key1 = low32(c, LLVMBuildAdd(c->b, key1, bits(c, t, 0xBB67AE85u), ""));
+  }
+  out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
+}
+
+LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t word) {
+  V x[4];
+  philox(c, element, id, x);
+  return LLVMBuildTrunc(c->b, x[word], lanes_like(LLVMTypeOf(element), c->i32), "");
+}
+
+// The upper 24 bits as a float in [0, 2^24).
+static V as_count(Cg *c, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x), it = lanes_like(t, c->i32);
+  V n = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), it, "");
+  return LLVMBuildSIToFP(c->b, n, lanes_like(t, c->f32), "");
+}
+
+// Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
+static V normal_of(Cg *c, V x[4]) {
+  V u1 = as_count(c, x[0]), u2 = as_count(c, x[1]);
+  u1 = mul(c, add(c, u1, k(c, u1, 1)), k(c, u1, 0x1p-24));
+  u2 = mul(c, u2, k(c, u2, 0x1p-24));
+  // The nearest quarter turn is taken off exactly: cos(2 pi u2) = sin(2 pi (u2 - q/4) + (q + 1) pi/2).
+  LLVMTypeRef it = lanes_like(LLVMTypeOf(u2), c->i32);
+  V q = LLVMBuildFPToSI(c->b, add(c, mul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
+  V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
+  V r = mul(c, sub(c, u2, mul(c, whole, k(c, u2, 0.25))), k(c, u2, 6.283185307179586));
+  V turn = sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
+  V far = mul(c, log_of(c, u1), k(c, u1, -2));
+  return mul(c, cg_word(c, OP_sqrt, &far), turn);
+}
+
+static V random_word(Cg *c, Op op, V element, V id) {
+  V x[4];
+  philox(c, element, id, x);
+  if (op == OP_randn) return normal_of(c, x);
+  V u = as_count(c, x[0]);
+  return mul(c, u, k(c, u, 0x1p-24));
+}
+
+// ---- rows
+typedef struct {
+  Cg *c;
+  Val v;            // whose attributes stand in the row
+  LLVMTypeRef type;
+  V element;
+} Row;
+
+static V expand(Row *r, Op op, V *arg);
+
+static double attr_number(const Fn *f, Val v, Key key) {
+  if (ir_key_kind[key] == KIND_NUM) return ir_attr_num(f, v, key, 0);
+  return (double)ir_attr_int(f, v, key, 0);
+}
+
+static V expand_nodes(Row *r, Expr e, V *arg) {
+  V stack[64];
+  uint32_t top = 0;
+  for (uint32_t i = 0; i < e.n; i++) {
+    const ExNode *n = &e.nodes[i];
+    switch (n->kind) {
+    case EX_ARG: stack[top++] = arg[n->arg]; break;
+    case EX_NUM: stack[top++] = num(r->c, r->type, n->num); break;
+    case EX_ATTR: stack[top++] = num(r->c, r->type, attr_number(r->c->f, r->v, (Key)n->arg)); break;
+    case EX_OP:
+      top -= ir_ops[n->op].n_min;
+      stack[top] = expand(r, (Op)n->op, &stack[top]);
+      top++;
+      break;
+    default:  // y, g and SAME stand in gradients only
+      if (r->c->why) rt_text_add(r->c->why, "a forward row reads y or g; ");
+      return LLVMGetPoison(r->type);
+    }
+  }
+  return stack[0];
+}
+
+static V expand(Row *r, Op op, V *arg) {
+  if (op == OP_rand || op == OP_randn) return random_word(r->c, op, r->element, cg_id(r->c, r->v));
+  Expr e = ir_forward(op);
+  return e.nodes ? expand_nodes(r, e, arg) : cg_word(r->c, op, arg);
+}
+
+LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element) {
+  const Ins *in = ir_ins(c->f, v);
+  Row r = {.c = c, .v = v, .type = c->vf, .element = element};
+  if (in->n_args > 0)
+    r.type = LLVMTypeOf(arg[0]);
+  else if (element)
+    r.type = lanes_like(LLVMTypeOf(element), c->f32);
+  return expand(&r, (Op)in->op, arg);
+}

@@ -1,0 +1,111 @@
+// Modules without state over time: linear, embedding, dropout, activations, and sequences of modules.
+#include "frontend/fe.h"
+#include <math.h>
+#include <string.h>
+
+static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
+  const int64_t most = INT64_C(1) << 30;
+  if (m->poisoned) return false;
+  m->poisoned = a < 1 || b < 1 || a > most || b > most;
+  if (m->poisoned)
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^30]", m->path, (long long)a,
+             (long long)b);
+  return !m->poisoned;
+}
+
+tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_LINEAR, at);
+  if (!check_sizes(m, in, out, at)) return m;
+  double k = 1 / sqrt((double)in);
+  tn_init init = {TN_INIT_UNIFORM, -k, k};
+  m->has_bias = !o || !o->no_bias;
+  fe_module_param(m, "weight", (const int64_t[]){out, in}, 2, init, at);
+  if (m->has_bias) fe_module_param(m, "bias", &out, 1, init, at);
+  return m;
+}
+
+tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_EMBEDDING, at);
+  if (!check_sizes(m, count, size, at)) return m;
+  fe_module_param(m, "weight", (const int64_t[]){count, size}, 2, (tn_init){TN_INIT_NORMAL, 0, 1}, at);
+  return m;
+}
+
+tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_DROPOUT, at);
+  m->rate = p;
+  if (m->poisoned || (p >= 0 && p <= 1)) return m;
+  fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
+  m->poisoned = true;
+  return m;
+}
+
+#define UNARY(n, ...) [OP_##n] = true,
+static const bool is_unary[N_OPS] = {
+#include "ir/ops.def"
+};
+
+tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_ACTIVATION, at);
+  m->op = op ? ir_op_find(op) : OP_none;
+  // These rows need an attribute that a name alone cannot give.
+  bool known = m->op != OP_none && is_unary[m->op] && m->op != OP_dropout && m->op != OP_leaky_relu;
+  if (m->poisoned || known) return m;
+  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu", op ? op : "");
+  m->poisoned = true;
+  return m;
+}
+
+tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  return fe_module(parent, name, MOD_SEQUENTIAL, at);
+}
+
+// ---- calls
+tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at) {
+  return fe_emit(OP_linear, (const tn_tensor[]){x, w, b}, has_bias ? 3 : 2, NULL, 0, at);
+}
+
+static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
+  const FeEntry *e = fe_entry(m, name);
+  return e ? fe_use(f, e->param, at) : fe_poison(f);
+}
+
+static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
+  tn_tensor w, b = fe_poison(x.fn);
+  if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
+  switch (m->kind) {
+  case MOD_LINEAR:
+    w = param(m, "weight", x.fn, at);
+    if (m->has_bias) b = param(m, "bias", x.fn, at);
+    return fe_linear(x, w, b, m->has_bias, at);
+  case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
+  case MOD_DROPOUT: return tn_dropout_at(x, m->rate, at);
+  case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
+  case MOD_SEQUENTIAL:
+    for (tn_module *c = m->first; c; c = c->next) x = call(c, x, at);
+    return m->first ? x : fe_same(x, at);
+  case MOD_RNN: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on packed sequences", m->path); break;
+  case MOD_PLAIN: fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path); break;
+  }
+  if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths, NULL), NULL)");
+  return fe_poison(x.fn);
+}
+
+tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (m && m->p == f->p) return call(m, x, at);
+  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
+  return fe_poison(f);
+}

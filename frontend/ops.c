@@ -1,0 +1,231 @@
+// Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here of rows.
+#include "frontend/fe.h"
+
+#define X(n) \
+  tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_emit1(OP_##n, a, at); }
+TN_UNARY_CALLS(X)
+#undef X
+#define X(n) \
+  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_emit2(OP_##n, a, b, at); }
+TN_BINARY_CALLS(X)
+#undef X
+
+tn_tensor tn_select_at(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at) {
+  return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at);
+}
+
+tn_tensor tn_leaky_relu_at(tn_tensor a, double slope, tn_site at) {
+  return fe_emit(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, at);
+}
+
+// The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
+tn_tensor fe_same(tn_tensor a, tn_site at) {
+  if (!fe_ok(a)) return a;
+  return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_stop_grad, a, at);
+}
+
+tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!(p >= 0 && p <= 1)) {
+    fe_error(f->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
+    return fe_poison(f);
+  }
+  if (f->eval || p == 0) return fe_same(a, at);
+  return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, f->p->ir->next_id++)}, 2, at);
+}
+
+tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (t != TN_F32 && t != TN_I64) {
+    fe_error(f->p, E_DTYPE, at, "a cast needs TN_F32 or TN_I64");
+    return fe_poison(f);
+  }
+  return fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t == TN_F32 ? DT_F32 : DT_I64)}, 1, at);
+}
+
+tn_tensor tn_stop_grad_at(tn_tensor a, tn_site at) { return fe_emit1(OP_stop_grad, a, at); }
+
+// ---- shape
+bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
+  int rank = (int)fe_rank(a);
+  int k = axis < 0 ? axis + rank : axis;
+  *out = (uint32_t)k;
+  if (k >= 0 && k < rank) return true;
+  fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is none of a value with %d axes", axis, rank);
+  return false;
+}
+
+static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape shape;
+  if (!fe_shape(f->p, s, &shape, at)) return fe_poison(f);
+  return fe_emit(op, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at);
+}
+
+tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at) { return emit_shaped(OP_reshape, a, s, at); }
+tn_tensor tn_expand_at(tn_tensor a, tn_shape s, tn_site at) { return emit_shaped(OP_expand, a, s, at); }
+
+tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
+  if (!fe_ok(a)) return a;
+  return fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(a.fn->p->ir, dims, n))}, 1, at);
+}
+
+static tn_tensor emit_ints(Op op, Key key, tn_tensor a, const int64_t *v, uint32_t n, bool keepdim, tn_site at) {
+  Attr attrs[2] = {ir_a_list(key, ir_shape_ints(a.fn->p->ir, v, n)), ir_a_int(KEY_keepdim, 1)};
+  return fe_emit(op, &a, 1, attrs, keepdim ? 2 : 1, at);
+}
+
+tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  int64_t order[MAX_RANK] = {0};
+  uint32_t seen = 0, axis = 0;
+  if (n != fe_rank(a)) {
+    fe_error(f->p, E_ARGUMENT, at, "a permutation of %u axes is given for a value with %u", n, fe_rank(a));
+    return fe_poison(f);
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(a, perm[k], &axis, at)) return fe_poison(f);
+    order[k] = axis;
+    seen |= 1u << axis;
+  }
+  if (seen != (1u << n) - 1) {
+    fe_error(f->p, E_ARGUMENT, at, "a permutation names an axis twice");
+    return fe_poison(f);
+  }
+  return emit_ints(OP_permute, KEY_perm, a, order, n, false, at);
+}
+
+static tn_tensor swap_axes(tn_tensor a, uint32_t i, uint32_t j, tn_site at) {
+  if (!fe_ok(a) || i == j) return a;
+  int64_t order[MAX_RANK];
+  uint32_t rank = fe_rank(a);
+  for (uint32_t k = 0; k < rank; k++) order[k] = k == i ? j : k == j ? i : k;
+  return emit_ints(OP_permute, KEY_perm, a, order, rank, false, at);
+}
+
+tn_tensor tn_transpose_at(tn_tensor a, int axis_a, int axis_b, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t i, j;
+  if (!fe_axis(a, axis_a, &i, at) || !fe_axis(a, axis_b, &j, at)) return fe_poison(f);
+  return i == j ? fe_same(a, at) : swap_axes(a, i, j, at);
+}
+
+tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {
+  Attr attrs[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
+  return fe_emit(OP_slice, &a, 1, attrs, 3, at);
+}
+
+tn_tensor tn_slice_at(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  return fe_axis(a, axis, &k, at) ? fe_slice(a, k, start, size, at) : fe_poison(f);
+}
+
+// The row takes up to 16 operands; more are joined in groups.
+tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at) {
+  Attr attr = ir_a_int(KEY_axis, axis);
+  tn_tensor joined[16];
+  if (n == 1) return a[0];
+  if (n <= 16) return fe_emit(OP_concat, a, n, &attr, 1, at);
+  joined[0] = fe_concat(a, n - 15, axis, at);
+  for (uint32_t k = 1; k < 16; k++) joined[k] = a[n - 16 + k];
+  return fe_emit(OP_concat, joined, 16, &attr, 1, at);
+}
+
+tn_tensor tn_concat_at(const tn_tensor *a, uint32_t n, int axis, tn_site at) {
+  tn_function *f = NULL;
+  if (!a || !n || !fe_join(a, n, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
+  return n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at);
+}
+
+// ---- reductions
+// The axes as a sorted set; none given means all of them.
+static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
+  uint32_t axis;
+  for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(a, axes[k], &axis, at)) return false;
+    if (set[axis]) {
+      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is named twice", axes[k]);
+      return false;
+    }
+    set[axis] = true;
+  }
+  return true;
+}
+
+static tn_tensor reduce(Op op, tn_tensor a, const bool set[MAX_RANK], bool keepdim, tn_site at) {
+  int64_t list[MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < MAX_RANK; k++)
+    if (set[k]) list[n++] = k;
+  return n ? emit_ints(op, KEY_axes, a, list, n, keepdim, at) : fe_same(a, at);
+}
+
+static tn_tensor reduce_axes(Op op, tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  bool set[MAX_RANK];
+  return axis_set(a, axes, n, set, at) ? reduce(op, a, set, keepdim, at) : fe_poison(f);
+}
+
+tn_tensor tn_sum_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  return reduce_axes(OP_sum, a, axes, n, keepdim, at);
+}
+
+tn_tensor tn_amax_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  return reduce_axes(OP_amax, a, axes, n, keepdim, at);
+}
+
+tn_tensor tn_mean_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  bool set[MAX_RANK];
+  if (!axis_set(a, axes, n, set, at)) return fe_poison(f);
+  Dim count = ir_dim(f->p->ir, 1);
+  for (uint32_t k = 0; k < fe_rank(a); k++)
+    if (set[k]) count = ir_dim_mul(f->p->ir, count, fe_axis_dim(a, k));
+  tn_tensor total = reduce(OP_sum, a, set, keepdim, at);
+  return fe_ok(total) ? fe_emit2(OP_div, total, fe_size(f, count, at), at) : total;
+}
+
+tn_tensor tn_argmax_at(tn_tensor a, tn_site at) { return fe_emit1(OP_argmax, a, at); }
+
+// ---- rows: the IR works on the last axis
+static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  uint32_t last = fe_rank(a) - 1;
+  return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
+}
+
+tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at) { return along(OP_softmax, a, axis, at); }
+tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at) { return along(OP_log_softmax, a, axis, at); }
+
+tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at) {
+  return tn_mean_at(fe_emit2(OP_nll_rows, logits, labels, at), NULL, 0, false, at);
+}
+
+tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at) {
+  return tn_mean_at(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), NULL, 0, false, at);
+}

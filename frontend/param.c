@@ -1,0 +1,241 @@
+// Modules as a tree of names, and the program's table of parameters, buffers and state entries.
+//
+// Each entry gets its initial value in the function `init`:
+//   %v = uniform {lo=-0.125, hi=0.125, id=3, shape=[256,12]}
+//   %p = param @rnn.weight_ih_l0
+//   %q = assign %p, %v
+#include "frontend/fe.h"
+#include <string.h>
+
+// ---- modules
+static tn_module *find_child(const tn_module *m, const char *name) {
+  for (tn_module *c = m->first; c; c = c->next)
+    if (!strcmp(c->name, name)) return c;
+  return NULL;
+}
+
+tn_module *tn_child(tn_module *m, const char *name) { return m && name ? find_child(m, name) : NULL; }
+
+static const char *join_path(tn_program *p, const char *path, const char *name) {
+  return *path ? rt_printf(p->mem, "%s.%s", path, name) : rt_strdup(p->mem, name);
+}
+
+FeEntry *fe_entry(const tn_module *m, const char *name) {
+  for (uint32_t k = 0; k < m->n_entries; k++)
+    if (!strcmp(m->entries[k].name, name)) return &m->entries[k];
+  return NULL;
+}
+
+// A child and a parameter of one module share one space of names: their paths would be equal or nested.
+static bool check_free(tn_module *m, const char *what, const char *name, tn_site at) {
+  const tn_module *c = find_child(m, name);
+  const FeEntry *e = fe_entry(m, name);
+  if (c && !fe_unique(m->p, &(FeName){c->name, c->loc}, 1, what, name, at)) return false;
+  if (e && !fe_unique(m->p, &(FeName){e->name, e->loc}, 1, what, name, at)) return false;
+  if (m != m->p->root || strcmp(name, "optimizer")) return true;
+  fe_error(m->p, E_ARGUMENT, at, "the path 'optimizer' is kept for the state of optimizers");
+  return false;
+}
+
+tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at) {
+  if (!parent) return NULL;
+  tn_program *p = parent->p;
+  tn_module *m = rt_alloc(p->mem, sizeof *m);
+  *m = (tn_module){.p = p, .parent = parent, .kind = kind, .loc = fe_loc(p, at)};
+  m->poisoned = parent->poisoned || !fe_open(p, at) || !fe_name(p, "a module", name, true, at) ||
+                !check_free(parent, "module", name, at);
+  if (m->poisoned) return m;
+  m->name = rt_strdup(p->mem, name);
+  m->path = join_path(p, parent->path, name);
+  if (parent->last) parent->last->next = m;
+  else parent->first = m;
+  parent->last = m;
+  return m;
+}
+
+tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  return fe_module(parent, name, MOD_PLAIN, at);
+}
+
+
+static bool holds(const tn_module *m, const FeParam *q) {
+  for (uint32_t k = 0; k < m->n_entries; k++)
+    if (m->entries[k].param == q) return true;
+  for (const tn_module *c = m->first; c; c = c->next)
+    if (holds(c, q)) return true;
+  return false;
+}
+
+bool fe_below(const tn_module *m, const FeParam *q) { return holds(m, q); }
+
+void tn_freeze(tn_module *m, bool frozen) {
+  if (!m || m->poisoned) return;
+  for (uint32_t k = 0; k < m->n_entries; k++) m->entries[k].param->frozen = frozen;
+  for (tn_module *c = m->first; c; c = c->next) tn_freeze(c, frozen);
+}
+
+// ---- the table
+FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc) {
+  FeParam *q = rt_alloc(p->mem, sizeof *q);
+  *q = (FeParam){.path = path, .kind = kind, .shape = s, .init = init, .loc = loc, .index = FE_NO_PARAM};
+  *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = q;
+  return q;
+}
+
+FeParam *fe_param_of(const tn_program *p, uint32_t index) {
+  for (uint32_t k = 0; k < p->n_params; k++)
+    if (p->params[k]->index == index) return p->params[k];
+  return NULL;
+}
+
+static Val initial_value(tn_program *p, const FeParam *q) {
+  double a = q->init.a, b = q->init.b;
+  Attr shape = ir_a_list(KEY_shape, q->shape), id = {0};
+  switch (q->init.kind) {
+  case TN_INIT_UNIFORM:
+    id = ir_a_int(KEY_id, p->ir->next_id++);
+    return ir_emit(p->init, OP_uniform, NULL, 0, (Attr[]){ir_a_num(KEY_lo, a), ir_a_num(KEY_hi, b), id, shape}, 4, q->loc);
+  case TN_INIT_NORMAL:
+    id = ir_a_int(KEY_id, p->ir->next_id++);
+    return ir_emit(p->init, OP_normal, NULL, 0, (Attr[]){ir_a_num(KEY_mean, a), ir_a_num(KEY_std, b), id, shape}, 4, q->loc);
+  default:
+    a = q->init.kind == TN_INIT_CONSTANT ? a : 0;
+    return ir_emit(p->init, OP_full, NULL, 0, (Attr[]){ir_a_num(KEY_value, a), shape}, 2, q->loc);
+  }
+}
+
+static void enter(tn_program *p, FeParam *q) {
+  q->index = ir_param_add(p->ir, q->path, q->kind, DT_F32, q->shape, q->kind == PARAM_WEIGHT, q->loc);
+  Param *row = &p->ir->params[q->index];
+  for (uint32_t k = 0; k < q->n_aliases; k++)
+    *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, q->aliases[k]);
+  Val v = initial_value(p, q);
+  ir_op2(p->init, OP_assign, ir_param(p->init, q->index, q->loc), v, q->loc);
+}
+
+void fe_params_flush(tn_program *p) {
+  for (uint32_t k = 0; k < p->n_params; k++)
+    if (p->params[k]->index == FE_NO_PARAM && !p->params[k]->replaced) enter(p, p->params[k]);
+}
+
+FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at) {
+  for (uint32_t k = 0; k < p->n_params; k++)
+    if (p->params[k]->kind == PARAM_STATE && !strcmp(p->params[k]->path, path)) return p->params[k];
+  tn_init value = {TN_INIT_CONSTANT, init, 0};
+  FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, s, value, fe_loc(p, at));
+  enter(p, q);
+  return q;
+}
+
+static FeParam *add_to_module(tn_module *m, const char *name, ParamKind kind, Shape s, tn_init init, tn_site at) {
+  FeParam *q = fe_param_add(m->p, join_path(m->p, m->path, name), kind, s, init, fe_loc(m->p, at));
+  *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) = (FeEntry){rt_strdup(m->p->mem, name), q, q->loc};
+  return q;
+}
+
+FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at) {
+  return add_to_module(m, name, PARAM_WEIGHT, ir_shape_ints(m->p->ir, dims, n), init, at);
+}
+
+static void register_param(tn_module *m, const char *name, ParamKind kind, tn_shape s, tn_init init, tn_site at) {
+  if (!m || m->poisoned) return;
+  FE_GUARD(m->p, );
+  const char *what = kind == PARAM_WEIGHT ? "parameter" : "buffer";
+  Shape shape;
+  if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
+  if (!check_free(m, what, name, at) || !fe_shape(m->p, s, &shape, at)) return;
+  if (ir_shape_is_const(m->p->ir, shape)) add_to_module(m, name, kind, shape, init, at);
+  else fe_error(m->p, E_SHAPE, at, "%s '%s' must have constant sizes", what, name);
+}
+
+void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+  register_param(m, name, PARAM_WEIGHT, s, init, at);
+}
+
+void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+  register_param(m, name, PARAM_BUFFER, s, init, at);
+}
+
+// ---- sharing
+static void add_alias(tn_module *m, const char *name, FeParam *q) {
+  tn_program *p = m->p;
+  const char *path = join_path(p, m->path, name);
+  *RT_PUSH(p->mem, q->aliases, q->n_aliases, q->cap_aliases) = path;
+  if (q->index == FE_NO_PARAM) return;
+  Param *row = &p->ir->params[q->index];
+  *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, path);
+}
+
+// The entry that `name` has in m already, given up for the shared one: only while no function used it, and of equal shape.
+static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
+  FeParam *old = e->param;
+  if (old->index != FE_NO_PARAM || old->n_aliases) {
+    fe_error(m->p, E_DUPLICATE_PATH, at, "parameter '%s' is in use: share before a function uses it", old->path);
+    fe_note(m->p, e->loc, "it was made here");
+  } else if (old->shape.i != q->shape.i) {
+    fe_error(m->p, E_REGISTERED_SHAPE, at, "parameter '%s' has another shape than '%s'", old->path, q->path);
+    fe_note(m->p, e->loc, "'%s' was made here", old->path);
+    fe_note(m->p, q->loc, "'%s' was made here", q->path);
+  } else {
+    old->replaced = true;
+    e->param = q;
+    e->loc = fe_loc(m->p, at);
+    return true;
+  }
+  return false;
+}
+
+static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at) {
+  const FeEntry *e = name ? fe_entry(from, name) : NULL;
+  if (!e) fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share", from->path, name ? name : "");
+  return e;
+}
+
+void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at) {
+  if (!m || m->poisoned || (from && from->poisoned)) return;
+  FE_GUARD(m->p, );
+  if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
+  if (!from || from->p != m->p) {
+    fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program", from ? "another" : "no");
+    return;
+  }
+  const FeEntry *source = find_shared(from, from_name, at);
+  FeEntry *old = fe_entry(m, name);
+  if (!source || (old && old->param == source->param)) return;
+  FeParam *q = source->param;
+  if (old ? !replace_entry(m, old, q, at) : !check_free(m, "parameter", name, at)) return;
+  if (!old) *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) = (FeEntry){rt_strdup(m->p->mem, name), q, fe_loc(m->p, at)};
+  add_alias(m, name, q);
+}
+
+// ---- use
+FeUse *fe_use_of(tn_function *f, uint32_t index) {
+  while (f->n_uses <= index) RT_PUSH(f->p->mem, f->uses, f->n_uses, f->cap_uses);
+  return &f->uses[index];
+}
+
+tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
+  fe_params_flush(f->p);
+  FeUse *u = fe_use_of(f, q->index);
+  if (ir_none(u->now)) {
+    u->first = u->now = ir_param(f->ir, q->index, fe_loc(f->p, at));
+    u->frozen = q->frozen || q->kind != PARAM_WEIGHT;
+  }
+  return (tn_tensor){f, u->now.i};
+}
+
+tn_tensor tn_use_at(tn_function *f, tn_module *m, const char *name, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_fn_open(f, at) || (m && m->poisoned)) return fe_poison(f);
+  if (!m || m->p != f->p) {
+    fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, "a parameter of %s is used", m ? "another program's module" : "no module");
+    return fe_poison(f);
+  }
+  const FeEntry *e = name ? fe_entry(m, name) : NULL;
+  if (e) return fe_use(f, e->param, at);
+  fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
+  return fe_poison(f);
+}

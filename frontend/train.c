@@ -1,0 +1,128 @@
+// Gradients of parameters. tn_backward leaves one value per parameter; clipping and optimizers read and replace it.
+//
+//   %g = grad_of %loss, %w            replaced by the backward computation in pass grad
+#include "frontend/fe.h"
+#include <string.h>
+
+#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = #grad,
+static const char *const grad_rule[N_OPS] = {  // NULL: a row in words
+#include "ir/ops.def"
+};
+
+static bool flows(const tn_function *f, Val v, uint32_t k) {
+  Op op = f->ir->ins[v.i].op;
+  if (f->ir->ins[v.i].dtype != DT_F32 || f->ir->ins[ir_arg(f->ir, v, k).i].dtype != DT_F32) return false;
+  if (op == OP_result) return true;
+  return grad_rule[op] ? strcmp(grad_rule[op], "none") != 0 : ir_gradient(op, k).nodes != NULL;
+}
+
+// By value: does a gradient of the loss reach it? Operands stand before their users, so one walk back is enough.
+static bool *reached_from(tn_tensor loss) {
+  const tn_function *f = loss.fn;
+  bool *reached = rt_alloc(f->p->mem, f->ir->n_ins);
+  reached[loss.v] = true;
+  for (Val v = {loss.v}; v.i; v.i--)
+    for (uint32_t k = 0; reached[v.i] && k < f->ir->ins[v.i].n_args; k++)
+      if (flows(f, v, k)) reached[ir_arg(f->ir, v, k).i] = true;
+  return reached;
+}
+
+static bool check_loss(tn_tensor loss, tn_site at) {
+  if (fe_ins(loss)->dtype == DT_F32 && fe_rank(loss) == 0) return true;
+  fe_error(loss.fn->p, fe_rank(loss) ? E_SHAPE : E_DTYPE, at, "a loss is one f32 number, found a value with %u axes", fe_rank(loss));
+  fe_hint(loss.fn->p, "tn_mean(x) or tn_sum(x) makes one number of it");
+  return false;
+}
+
+static tn_tensor grad_of(tn_tensor loss, tn_tensor of, tn_site at) {
+  return fe_keep(fe_emit2(OP_grad_of, loss, of, at), at);
+}
+
+// Adds to the gradient of parameter k what the loss sends to one of its versions.
+static bool add_gradient(tn_tensor loss, uint32_t k, Val version, const bool *reached, tn_site at) {
+  tn_function *f = loss.fn;
+  if (ir_none(version) || !reached[version.i]) return false;
+  tn_tensor g = grad_of(loss, (tn_tensor){f, version.i}, at), old = f->uses[k].grad;
+  f->uses[k].grad = fe_ok(old) ? fe_keep(fe_emit2(OP_add, old, g, at), at) : g;
+  return true;
+}
+
+void tn_backward_at(tn_tensor loss, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&loss, 1, &f, at)) return;
+  FE_GUARD(f->p, );
+  if (!check_loss(loss, at)) return;
+  const bool *reached = reached_from(loss);
+  uint32_t last = loss.v, n = 0;
+  for (uint32_t k = 0; k < f->n_uses; k++) {
+    FeUse u = f->uses[k];
+    if (u.frozen) continue;
+    if (u.first.i <= last) n += add_gradient(loss, k, u.first, reached, at);
+    if (u.now.i != u.first.i && u.now.i <= last) n += add_gradient(loss, k, u.now, reached, at);
+  }
+  if (n == 0) fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
+}
+
+tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_loss(loss, at)) return fe_poison(f);
+  if (of.v <= loss.v && reached_from(loss)[of.v]) return fe_emit2(OP_grad_of, loss, of, at);
+  fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
+  fe_note(f->p, fe_ins(of)->loc, "the value was made here");
+  return fe_poison(f);
+}
+
+static bool check_module(tn_function *f, const tn_module *m, tn_site at) {
+  if (!fe_fn_open(f, at) || (m && m->poisoned)) return false;
+  if (m && m->p == f->p) return true;
+  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is named" : "no module is named");
+  return false;
+}
+
+tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_module(f, m, at)) return fe_poison(f);
+  const FeEntry *e = name ? fe_entry(m, name) : NULL;
+  uint32_t index = e ? e->param->index : FE_NO_PARAM;
+  if (!e) fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
+  else if (index < f->n_uses && f->uses[index].grad.fn) return f->uses[index].grad;
+  else fe_error(f->p, E_NO_GRAD_PATH, at, "parameter '%s' has no gradient in function '%s'", e->param->path, f->name);
+  return fe_poison(f);
+}
+
+static tn_tensor scale_all(tn_function *f, const uint32_t *index, uint32_t n, double max_norm, tn_site at) {
+  tn_tensor *grads = rt_alloc(f->p->mem, n * sizeof *grads);
+  for (uint32_t k = 0; k < n; k++) grads[k] = f->uses[index[k]].grad;
+  tn_tensor norm = fe_emit(OP_global_norm, grads, n, NULL, 0, at);
+  if (!fe_ok(norm)) return norm;
+  tn_tensor room = fe_emit2(OP_add, norm, fe_const(f, 1e-6, at), at);
+  tn_tensor ratio = fe_emit2(OP_div, fe_const(f, max_norm, at), room, at);
+  tn_tensor scale = fe_emit2(OP_min, fe_const(f, 1, at), ratio, at);
+  for (uint32_t k = 0; k < n; k++) f->uses[index[k]].grad = fe_keep(fe_emit2(OP_mul, grads[k], scale, at), at);
+  return norm;
+}
+
+tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_module(f, m, at)) return fe_poison(f);
+  if (!(max_norm > 0)) {
+    fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to a norm above 0, not %g", max_norm);
+    return fe_poison(f);
+  }
+  uint32_t n, *index = fe_with_gradient(f, m, &n);
+  if (n) return scale_all(f, index, n, max_norm, at);
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient: tn_backward comes first", m->path);
+  return fe_poison(f);
+}
+
+uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {
+  uint32_t *index = rt_alloc(f->p->mem, (f->n_uses + 1) * sizeof *index);
+  *n = 0;
+  for (uint32_t k = 0; k < f->n_uses; k++)
+    if (fe_ok(f->uses[k].grad) && fe_below(m, fe_param_of(f->p, k))) index[(*n)++] = k;
+  return index;
+}

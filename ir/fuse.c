@@ -1,0 +1,133 @@
+// Pass fuse: forms kernels from neighbours in the schedule.
+//
+//   %1 = mul %x, %x : f32[n]        k0
+//   %2 = add %1, %x : f32[n]        k0      %1 stays in a register unless someone else reads it
+//   %3 = sum %2 {axes=[0]}          k1
+//
+// A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only element by element:
+// an instruction that reads a value of the kernel in another way (broadcast, through a view, by an INDEX op) starts a new
+// kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one that it reads, in another way.
+// A recurrent kernel holds consecutive recurrences that do not depend on each other.
+#include "ir/ir.h"
+#include <string.h>
+
+enum { MAX_GROUP = 64, MAX_GROUP_INPUTS = 24, MAX_RNN_GROUP = 4, NO_KERNEL = UINT32_MAX };
+
+Val ir_base(const Fn *f, Val v) {
+  while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);
+  return v;
+}
+
+bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }
+
+// The first version of the buffer that v lies in: follows views and WRITES results.
+static Val root_of(const Fn *f, Val v) {
+  for (;;) {
+    v = ir_base(f, v);
+    Val h = ir_head(f, v);
+    if (!(ir_ops[f->ins[h.i].op].flags & WRITES)) return v;
+    v = ir_arg(f, h, v.i - h.i);
+  }
+}
+
+static bool is_word(const Fn *f, Val v) { return f->ins[v.i].op != OP_const && f->ins[v.i].op != OP_dim_size; }
+
+static OpClass kernel_class(const Fn *f, uint32_t i) {
+  OpClass c = ir_ops[f->ins[i].op].cls;
+  return c == CLASS_INDEX ? CLASS_POINT : c;
+}
+
+// Instruction i reads operand a element by element.
+static bool reads_direct(const Fn *f, uint32_t i, Val a) {
+  return ir_ops[f->ins[i].op].cls == CLASS_POINT && ir_base(f, a).i == a.i && f->ins[a.i].shape.i == f->ins[i].shape.i;
+}
+
+static bool depends_on_kernel(const Fn *f, Val v, uint32_t kernel) {
+  for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
+    if (f->kernel_of[ir_base(f, ir_arg(f, v, k)).i] == kernel) return true;
+  return false;
+}
+
+// May v read operand a inside the kernel: element by element, or not made there at all.
+static bool reads_fit(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  for (uint32_t j = 0; j < f->ins[v.i].n_args; j++) {
+    Val a = ir_arg(f, v, j), base = ir_base(f, a);
+    bool direct = reads_direct(f, v.i, a);
+    if (f->kernel_of[base.i] == kernel && !direct) return false;
+    if (direct || !is_word(f, base)) continue;
+    for (uint32_t i = k->first; i < k->first + k->n; i++)  // reads a buffer that the kernel overwrites
+      if ((ir_ops[f->ins[i].op].flags & WRITES) && root_of(f, (Val){i}).i == root_of(f, base).i) return false;
+  }
+  return true;
+}
+
+// v overwrites a buffer: every read of it in the kernel must be element by element.
+static bool writes_fit(const Fn *f, const Kernel *k, Val v) {
+  if (!(ir_ops[f->ins[v.i].op].flags & WRITES)) return true;
+  Val root = root_of(f, v);
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
+      Val a = ir_arg(f, (Val){i}, j);
+      if (root_of(f, a).i == root.i && !reads_direct(f, i, a)) return false;
+    }
+  return true;
+}
+
+static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
+  uint32_t n = 0;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    for (uint32_t j = 0; j < f->ins[i].n_args; j++) n += f->kernel_of[ir_base(f, ir_arg(f, (Val){i}, j)).i] != kernel;
+  return n;
+}
+
+static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
+  if (k->cls != CLASS_POINT || kernel_class(f, v.i) != CLASS_POINT || ins->shape.i != lead->shape.i) return false;
+  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
+  return reads_fit(f, k, kernel, v) && writes_fit(f, k, v);
+}
+
+static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
+  if (k->cls != CLASS_RNN || ins->op != lead->op || ins->shape.i != lead->shape.i) return false;
+  const Attr *a = ir_attr(f, v, KEY_cell), *b = ir_attr(f, (Val){k->first}, KEY_cell);
+  if (a->u.s.i != b->u.s.i || k->n >= (uint32_t)MAX_RNN_GROUP * lead->n_res) return false;
+  return !depends_on_kernel(f, v, kernel);
+}
+
+static bool makes_code(const Fn *f, uint32_t i) {
+  OpClass c = ir_ops[f->ins[i].op].cls;
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !(f->ins[i].op == OP_packed_layout && f->ins[i].n_args == 0);
+}
+
+static void add_to(Fn *f, uint32_t kernel, uint32_t i) {
+  for (uint32_t r = 0; r < f->ins[i].n_res; r++) f->kernel_of[i + r] = kernel;
+  f->kernels[kernel].n = i + f->ins[i].n_res - f->kernels[kernel].first;
+}
+
+bool ir_pass_fuse(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  f->kernel_of = rt_alloc(mem, f->n_ins * sizeof *f->kernel_of);
+  memset(f->kernel_of, 0xff, f->n_ins * sizeof *f->kernel_of);
+  f->kernels = NULL;
+  f->n_kernels = 0;
+  uint32_t cap = 0;
+  bool open = false;  // does the last kernel end right before this instruction?
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_result) continue;
+    if (!makes_code(f, i)) {
+      open = false;
+      continue;
+    }
+    uint32_t last = f->n_kernels - 1;
+    Kernel *k = open ? &f->kernels[last] : NULL;
+    if (k && (joins_point(f, k, last, (Val){i}) || joins_rnn(f, k, last, (Val){i}))) {
+      add_to(f, last, i);
+      continue;
+    }
+    *RT_PUSH(mem, f->kernels, f->n_kernels, cap) = (Kernel){.first = i, .cls = kernel_class(f, i)};
+    add_to(f, f->n_kernels - 1, i);
+    open = true;
+  }
+  return true;
+}

@@ -1,0 +1,367 @@
+// Pass grad: replaces `grad_of %loss, %x` by the backward computation, reverse mode, on pure SSA.
+//
+//   %y = mul %x, %x                      %y = mul %x, %x
+//   %l = sum %y {axes=[0]}               %l = sum %y {axes=[0]}
+//   %g = grad_of %l, %x          ->      %1 = const {value=1}
+//                                        ... expand, mul, add ...
+//
+// The backward of a loss is made once, where its first gradient is asked for, and only along paths that lead to a value whose
+// gradient some grad_of asks for. Pointwise rows carry their gradients as expressions; other ops have a rule below.
+// Saved values are ordinary operands: their lives are extended by being read, nothing else.
+#include "ir/ir.h"
+#include <string.h>
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  Val *adj;   // gradient of the loss with respect to each forward value; 0: none so far
+  bool *dep;  // does this value depend on a target?
+  Val loss;
+  Loc loc;    // of the forward instruction at hand
+} Grad;
+
+// ---- which operands a gradient flows to
+static bool flows(const Fn *f, Val v, uint32_t k) {
+  Op op = ir_ins(f, v)->op;
+  if (ir_ops[op].is_word_row) return ir_gradient(op, k).n > 0;
+  switch (op) {
+  case OP_assign: return k == 1;
+  case OP_reshape: case OP_expand: case OP_permute: case OP_slice: case OP_pad_axis: case OP_concat: case OP_sum:
+  case OP_amax: case OP_softmax: case OP_log_softmax: case OP_matmul: case OP_linear: case OP_result: return true;
+  case OP_nll_rows: case OP_embedding: case OP_pack: case OP_pad: return k == 0;
+  case OP_rnn_seq: return k != 1;
+  case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
+  default: return false;
+  }
+}
+
+void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
+  reach[loss.i] = true;
+  for (uint32_t i = loss.i; i > 0; i--) {
+    if (!reach[i]) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
+      if (flows(f, (Val){i}, k)) reach[ir_arg(f, (Val){i}, k).i] = true;
+  }
+}
+
+// ---- building blocks
+static Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
+static Val op2(Grad *g, Op op, Val a, Val b) { return ir_op2(g->f, op, a, b, g->loc); }
+static Val number(Grad *g, double x) { return ir_const(g->f, x, g->loc); }
+
+static Val with_attr(Grad *g, Op op, Val a, Attr attr) { return ir_emit(g->f, op, &a, 1, &attr, 1, g->loc); }
+static Val reshape(Grad *g, Val a, Shape s) {
+  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_reshape, a, ir_a_list(KEY_shape, s));
+}
+static Val expand(Grad *g, Val a, Shape s) {
+  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_expand, a, ir_a_list(KEY_shape, s));
+}
+static Val sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n) {
+  return n ? with_attr(g, OP_sum, a, ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n))) : a;
+}
+
+static Val matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
+  Attr attr[2];
+  uint32_t n = 0;
+  if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
+  if (tb) attr[n++] = ir_a_int(KEY_tb, 1);
+  return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
+}
+
+// Sums a over the axes along which `to` was broadcast.
+static Val sum_to(Grad *g, Val a, Shape to) {
+  Shape from = shape_of(g, a);
+  if (from.i == to.i) return a;
+  uint32_t rf = ir_rank(g->p, from), rt = ir_rank(g->p, to), n = 0;
+  int64_t axes[MAX_RANK];
+  for (uint32_t k = 0; k < rf; k++)
+    if (k + rt < rf || ir_dim_at(g->p, from, k).i != ir_dim_at(g->p, to, k + rt - rf).i) axes[n++] = k;
+  return reshape(g, sum_axes(g, a, axes, n), to);
+}
+
+// Adds d (shaped like v or broader) to the gradient of v.
+static void give(Grad *g, Val v, Val d) {
+  if (!g->dep[v.i] || ir_none(d)) return;
+  d = sum_to(g, d, shape_of(g, v));
+  g->adj[v.i] = ir_none(g->adj[v.i]) ? d : op2(g, OP_add, g->adj[v.i], d);
+}
+
+static bool wants(const Grad *g, Val v, uint32_t k) { return g->dep[ir_arg(g->f, v, k).i]; }
+static Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }
+
+// ---- pointwise rows: walk the gradient expression
+static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
+  Val stack[64];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < e.n; k++) {
+    const ExNode *x = &e.nodes[k];
+    switch ((ExKind)x->kind) {
+    case EX_ARG: stack[n++] = arg(g, v, x->arg); break;
+    case EX_Y: stack[n++] = v; break;
+    case EX_G: stack[n++] = adj; break;
+    case EX_NUM: stack[n++] = number(g, x->num); break;
+    case EX_ATTR: stack[n++] = number(g, ir_attr_num(g->f, v, x->arg, 0)); break;
+    case EX_OP:
+      n -= ir_ops[x->op].n_max;
+      stack[n] = ir_emit(g->f, x->op, &stack[n], ir_ops[x->op].n_max, NULL, 0, g->loc);
+      n++;
+      break;
+    case EX_SAME: {
+      const Ins *ins = ir_ins(g->f, v);
+      Attr attrs[8];
+      memcpy(attrs, g->f->attrs + ins->attrs, ins->n_attrs * sizeof *attrs);
+      stack[n - 1] = ir_emit(g->f, ins->op, &stack[n - 1], 1, attrs, ins->n_attrs, g->loc);
+    }
+    }
+  }
+  return stack[0];
+}
+
+static void pointwise(Grad *g, Val v, Val adj) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Expr e = ir_gradient(ir_ins(g->f, v)->op, k);
+    if (e.n && wants(g, v, k)) give(g, arg(g, v, k), run_expr(g, v, e, adj));
+  }
+}
+
+// ---- rules, named by the gradient column of ops.def. adj: the gradient of result 0 (may be none for several results).
+typedef void Rule(Grad *g, Val v, Val adj);
+
+static void grad_none(Grad *g, Val v, Val adj) { (void)g, (void)v, (void)adj; }
+static void grad_assign(Grad *g, Val v, Val adj) { give(g, arg(g, v, 1), adj); }
+static void grad_cast(Grad *g, Val v, Val adj) {
+  if (flows(g->f, v, 0)) give(g, arg(g, v, 0), adj);
+}
+static void grad_reshape(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), reshape(g, adj, shape_of(g, arg(g, v, 0)))); }
+static void grad_expand(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), adj); }
+
+static void grad_permute(Grad *g, Val v, Val adj) {
+  Shape perm = ir_attr(g->f, v, KEY_perm)->u.list;
+  int64_t inverse[MAX_RANK];
+  uint32_t r = ir_rank(g->p, perm);
+  for (uint32_t k = 0; k < r; k++) inverse[ir_list_at(g->p, perm, k)] = k;
+  give(g, arg(g, v, 0), with_attr(g, OP_permute, adj, ir_a_list(KEY_perm, ir_shape_ints(g->p, inverse, r))));
+}
+
+static Val along(Grad *g, Op op, Val a, int64_t axis, int64_t start, int64_t size) {
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
+  return ir_emit(g->f, op, &a, 1, attr, 3, g->loc);
+}
+
+static int64_t size_along(Grad *g, Val v, int64_t axis) {
+  return ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis));
+}
+
+static void grad_slice(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  give(g, a, along(g, OP_pad_axis, adj, axis, start, size_along(g, a, axis)));
+}
+
+static void grad_pad_axis(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
+}
+
+static void grad_concat(Grad *g, Val v, Val adj) {
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = 0;
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Val a = arg(g, v, k);
+    int64_t size = size_along(g, a, axis);
+    if (wants(g, v, k)) give(g, a, along(g, OP_slice, adj, axis, start, size));
+    start += size;
+  }
+}
+
+// The shape of a reduction's operand with the reduced axes of size 1.
+static Shape kept_shape(Grad *g, Val v) {
+  Shape s = shape_of(g, arg(g, v, 0)), axes = ir_attr(g->f, v, KEY_axes)->u.list;
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  for (uint32_t k = 0; k < r; k++) d[k] = ir_dim_at(g->p, s, k);
+  for (uint32_t k = 0; k < ir_rank(g->p, axes); k++) d[ir_list_at(g->p, axes, k)] = ir_dim(g->p, 1);
+  return ir_shape(g->p, d, r);
+}
+
+static void grad_sum(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  give(g, a, expand(g, reshape(g, adj, kept_shape(g, v)), shape_of(g, a)));
+}
+
+// Shared equally among all elements that attain the maximum.
+static void grad_amax(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  Shape kept = kept_shape(g, v);
+  Val mask = op2(g, OP_eq, a, reshape(g, v, kept));
+  const Attr *axes = ir_attr(g->f, v, KEY_axes);
+  Val count = ir_emit(g->f, OP_sum, &mask, 1, axes, 1, g->loc);
+  Val share = op2(g, OP_div, reshape(g, adj, kept), reshape(g, count, kept));
+  give(g, a, op2(g, OP_mul, mask, share));
+}
+
+static void grad_softmax(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), op2(g, OP_softmax_grad, v, adj)); }
+static void grad_log_softmax(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), op2(g, OP_log_softmax_grad, v, adj)); }
+
+static void grad_nll(Grad *g, Val v, Val adj) {
+  if (ir_none(adj)) return;
+  Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj};
+  give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, NULL, 0, g->loc));
+}
+
+static void grad_matmul(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
+  if (g->dep[a.i]) give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
+  if (g->dep[b.i]) give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
+}
+
+// All axes but the last as one.
+static Val as_rows(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  uint32_t r = ir_rank(g->p, s);
+  Dim rows = ir_dim(g->p, 1);
+  for (uint32_t k = 0; k + 1 < r; k++) rows = ir_dim_mul(g->p, rows, ir_dim_at(g->p, s, k));
+  return reshape(g, a, ir_shape(g->p, (Dim[]){rows, ir_dim_at(g->p, s, r - 1)}, 2));
+}
+
+static void grad_linear(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
+  if (g->dep[x.i]) give(g, x, reshape(g, matmul(g, d, w, false, false), shape_of(g, x)));
+  if (g->dep[w.i]) give(g, w, matmul(g, d, as_rows(g, x), true, false));
+  if (ir_ins(g->f, v)->n_args == 3 && wants(g, v, 2)) give(g, arg(g, v, 2), sum_axes(g, d, (int64_t[]){0}, 1));
+}
+
+static void grad_embedding(Grad *g, Val v, Val adj) {
+  Val w = arg(g, v, 0);
+  give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
+}
+
+static Val same_flags(Grad *g, Op op, Val v, Val a, Val b) {
+  const Attr *tm = ir_attr(g->f, v, KEY_time_major);
+  Attr copy = tm ? *tm : (Attr){0};
+  return ir_emit(g->f, op, (Val[]){a, b}, 2, &copy, tm ? 1 : 0, g->loc);
+}
+static void grad_pack(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), same_flags(g, OP_pad, v, adj, arg(g, v, 1))); }
+static void grad_pad(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), same_flags(g, OP_pack, v, adj, arg(g, v, 1))); }
+
+static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
+
+static void grad_rnn_seq(Grad *g, Val v, Val adj) {
+  Val in[9] = {or_zero(g, adj), or_zero(g, g->adj[v.i + 1]), or_zero(g, g->adj[v.i + 2]), arg(g, v, 1), arg(g, v, 2),
+               v, ir_result(v, 3), ir_result(v, 4), ir_result(v, 5)};
+  Attr attr[2] = {*ir_attr(g->f, v, KEY_cell), ir_a_int(KEY_reverse, 1)};
+  Val d = ir_emit(g->f, OP_rnn_seq_grad, in, 9, attr, ir_attr(g->f, v, KEY_reverse) ? 2 : 1, g->loc);
+  bool gru = ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
+  Val gates = gru ? ir_result(d, 1) : d;
+  give(g, arg(g, v, 0), d);
+  if (wants(g, v, 2)) give(g, arg(g, v, 2), matmul(g, gates, ir_result(v, 3), true, false));
+  uint32_t k = 3;
+  if (ir_attr(g->f, v, KEY_has_b)) {
+    if (wants(g, v, k)) give(g, arg(g, v, k), sum_axes(g, gates, (int64_t[]){0}, 1));
+    k++;
+  }
+  if (ir_attr(g->f, v, KEY_has_h)) give(g, arg(g, v, k++), ir_result(d, 2));
+  if (ir_attr(g->f, v, KEY_has_c)) give(g, arg(g, v, k), ir_result(d, 3));
+}
+
+#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = grad_##grad,
+static Rule *const rules[N_OPS] = {
+#include "ir/ops.def"
+};
+
+// ---- one loss
+static bool has_adjoint(const Grad *g, Val v) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
+    if (!ir_none(g->adj[v.i + k])) return true;
+  return false;
+}
+
+// Everything up to `loss` is in place; targets are marked in g->dep.
+static void backward(Grad *g) {
+  Fn *f = g->f;
+  for (uint32_t i = 1; i <= g->loss.i; i++)
+    for (uint32_t k = 0; k < f->ins[i].n_args && !g->dep[i]; k++)
+      if (flows(f, (Val){i}, k) && g->dep[ir_arg(f, (Val){i}, k).i]) g->dep[i] = true;
+  if (!g->dep[g->loss.i]) return;
+  g->loc = ir_ins(f, g->loss)->loc;
+  g->adj[g->loss.i] = number(g, 1);
+  for (uint32_t i = g->loss.i; i > 0; i--) {
+    Val v = {i};
+    Ins ins = f->ins[i];  // a copy: the array grows
+    if (!g->dep[i] || ins.op == OP_result || !has_adjoint(g, v)) continue;
+    g->loc = ins.loc;
+    f->cur_scope = ins.scope;
+    if (ir_ops[ins.op].is_word_row) pointwise(g, v, g->adj[i]);
+    else if (rules[ins.op]) rules[ins.op](g, v, g->adj[i]);
+  }
+}
+
+// ---- the pass
+typedef struct {
+  Val loss;  // in old numbering
+  Grad g;
+} Done;
+
+static void report_unreached(const Edit *e, Val old, Val loss, Val x) {
+  Fn *f = e->f;
+  Prog *p = f->prog;
+  bool *reach = rt_alloc(p->mem, f->n_ins);
+  reach[loss.i] = true;
+  for (uint32_t i = loss.i; i > 0; i--)
+    for (uint32_t k = 0; reach[i] && k < f->ins[i].n_args; k++) reach[ir_arg(f, (Val){i}, k).i] = true;
+  Loc at = e->old[old.i].loc, made = ir_ins(f, x)->loc;
+  RtText name = {.mem = p->mem};
+  ir_print_name(f, x, &name);
+  bool cut = reach[x.i];
+  rt_diag(&p->diags, RT_ERROR, cut ? E_GRAD_OF_DETACHED : E_NO_GRAD_PATH, ir_loc_file(p, at), ir_loc_line(p, at),
+          cut ? "the gradient of %s is asked for, but every path from the loss to it is cut" : "%s cannot be reached from the loss",
+          name.text);
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name.text);
+}
+
+static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_loss) {
+  Fn *f = e->f;
+  RtArena *mem = f->prog->mem;
+  for (uint32_t k = 0; k < *n; k++)
+    if ((*done)[k].loss.i == old_loss.i) return &(*done)[k].g;
+  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i]};
+  uint32_t size = f->n_ins;
+  g.adj = rt_alloc(mem, size * sizeof *g.adj);
+  g.dep = rt_alloc(mem, size * sizeof *g.dep);
+  for (uint32_t i = 1; i < e->n_old; i++) {
+    const Ins *ins = &e->old[i];
+    if (ins->op != OP_grad_of || f->args[ins->args].i != old_loss.i) continue;
+    Val target = e->map[f->args[ins->args + 1].i];
+    if (!ir_none(target) && target.i < size) g.dep[target.i] = true;
+  }
+  backward(&g);
+  *RT_PUSH(mem, *done, *n, *cap) = (Done){old_loss, g};
+  return &(*done)[*n - 1].g;
+}
+
+bool ir_pass_grad(Fn *f) {
+  Edit e;
+  Done *done = NULL;
+  uint32_t n = 0, cap = 0, scope = f->cur_scope;
+  uint32_t errors = f->prog->diags.n_errors;
+  ir_edit_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++) {
+    const Ins *ins = &e.old[i];
+    if (ins->op == OP_result) continue;
+    if (ins->op != OP_grad_of) {
+      ir_edit_copy(&e, (Val){i});
+      continue;
+    }
+    Val loss = f->args[ins->args], x = e.map[f->args[ins->args + 1].i];
+    Grad *g = grad_for(&e, &done, &n, &cap, loss);
+    e.map[i] = x.i <= g->loss.i ? g->adj[x.i] : (Val){0};
+    if (ir_none(e.map[i])) {
+      report_unreached(&e, (Val){i}, g->loss, x);
+      e.map[i] = x;
+    }
+  }
+  f->cur_scope = scope;
+  ir_edit_end(&e);
+  return f->prog->diags.n_errors == errors;
+}

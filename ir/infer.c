@@ -1,0 +1,483 @@
+// Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the instruction at
+// v and sets the type of v and of its result records; a fault is the number of a diagnostic and a sentence in `why`.
+#include "ir/ir.h"
+#include <string.h>
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  Val v;
+  RtText *why;
+} Ctx;
+
+static Shape shape_of(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->shape; }
+static DType dtype_of(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->dtype; }
+static uint32_t rank_of(const Ctx *c, uint32_t k) { return ir_rank(c->p, shape_of(c, k)); }
+static Dim dim_of(const Ctx *c, uint32_t k, uint32_t axis) { return ir_dim_at(c->p, shape_of(c, k), axis); }
+static uint32_t n_args(const Ctx *c) { return ir_ins(c->f, c->v)->n_args; }
+
+static void set(const Ctx *c, uint32_t k, DType t, Shape s) {
+  Ins *ins = ir_ins(c->f, ir_result(c->v, k));
+  ins->dtype = (uint8_t)t;
+  ins->shape = s;
+}
+
+// "operands are f32[2,3] and f32[4]"
+static void tell_types(const Ctx *c) {
+  uint32_t n = n_args(c);
+  rt_text_add(c->why, n == 1 ? "; the operand is " : "; operands are ");
+  for (uint32_t k = 0; k < n && k < 8; k++) {
+    rt_text_add(c->why, k == 0 ? "%s" : k + 1 == n ? " and %s" : ", %s", ir_dtype_name[dtype_of(c, k)]);
+    ir_shape_text(c->p, shape_of(c, k), c->why);
+  }
+}
+
+static uint16_t fault(const Ctx *c, uint16_t id, const char *text) {
+  rt_text_add(c->why, "%s", text);
+  tell_types(c);
+  return id;
+}
+static uint16_t bad_shape(const Ctx *c, const char *text) { return fault(c, E_SHAPE, text); }
+
+static uint16_t want_dtype(const Ctx *c, uint32_t k, DType t) {
+  if (dtype_of(c, k) == t) return 0;
+  rt_text_add(c->why, "operand %u must be %s", k, ir_dtype_name[t]);
+  return fault(c, E_DTYPE, "");
+}
+static uint16_t want_f32(const Ctx *c) {
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (dtype_of(c, k) != DT_F32) return want_dtype(c, k, DT_F32);
+  return 0;
+}
+static uint16_t want_rank(const Ctx *c, uint32_t k, uint32_t least, uint32_t most) {
+  uint32_t r = rank_of(c, k);
+  if (r >= least && r <= most) return 0;
+  rt_text_add(c->why, "operand %u must have rank %u", k, least);
+  if (most != least) rt_text_add(c->why, most >= MAX_RANK ? " or more" : " to %u", most);
+  return fault(c, E_SHAPE, "");
+}
+
+#define TRY(x)                   \
+  do {                           \
+    uint16_t id_ = (x);          \
+    if (id_) return id_;         \
+  } while (0)
+
+static bool is_one(const Ctx *c, Dim d) { return ir_dim_is_const(c->p, d) && ir_dim_info(c->p, d)->value == 1; }
+
+// NumPy broadcasting of two shapes; false when they do not fit.
+static bool broadcast(const Ctx *c, Shape a, Shape b, Shape *out) {
+  uint32_t ra = ir_rank(c->p, a), rb = ir_rank(c->p, b), r = ra > rb ? ra : rb;
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    bool in_a = k + ra >= r, in_b = k + rb >= r;
+    Dim x = in_a ? ir_dim_at(c->p, a, k + ra - r) : (Dim){0}, y = in_b ? ir_dim_at(c->p, b, k + rb - r) : (Dim){0};
+    if (!in_a || (in_b && x.i != y.i && is_one(c, x))) d[k] = y;
+    else if (!in_b || x.i == y.i || is_one(c, y)) d[k] = x;
+    else return false;
+  }
+  *out = ir_shape(c->p, d, r);
+  return true;
+}
+
+static uint16_t rule_broadcast(const Ctx *c) {
+  TRY(want_f32(c));
+  Shape s = {0};
+  const Attr *given = ir_attr(c->f, c->v, KEY_shape);
+  if (n_args(c) == 0 && given) s = given->u.list;
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (!broadcast(c, s, shape_of(c, k), &s)) return bad_shape(c, "shapes do not broadcast");
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
+static uint16_t rule_none(const Ctx *c) {
+  (void)c;
+  return 0;
+}
+
+static uint16_t rule_leaf(const Ctx *c) {
+  const Ins *ins = ir_ins(c->f, c->v);
+  if (ins->op == OP_param) {
+    const Attr *a = ir_attr(c->f, c->v, KEY_param);
+    if (!a || a->u.i < 0 || a->u.i >= c->p->n_params) return fault(c, E_ARGUMENT, "names no parameter");
+    set(c, 0, c->p->params[a->u.i].dtype, c->p->params[a->u.i].shape);
+  } else if (ins->op == OP_const) {
+    if (!ir_attr(c->f, c->v, KEY_value)) return fault(c, E_ARGUMENT, "needs {value}");
+    set(c, 0, DT_F32, (Shape){0});
+  } else if (ins->op == OP_dim_size) {
+    if (!ir_attr(c->f, c->v, KEY_dim)) return fault(c, E_ARGUMENT, "needs {dim}");
+    set(c, 0, DT_F32, (Shape){0});
+  } else if (ins->dtype == DT_NONE) {
+    return fault(c, E_ARGUMENT, "needs a type");
+  }
+  return 0;
+}
+
+static uint16_t rule_like0(const Ctx *c) {
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+static uint16_t rule_like1(const Ctx *c) {
+  TRY(want_f32(c));
+  if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
+  set(c, 0, dtype_of(c, 1), shape_of(c, 1));
+  return 0;
+}
+
+static uint16_t rule_cast(const Ctx *c) {
+  int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
+  if (t != DT_F32 && t != DT_I64) return fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (dtype_of(c, 0) != DT_F32 && dtype_of(c, 0) != DT_I64) return fault(c, E_DTYPE, "casts f32 and i64 only");
+  set(c, 0, (DType)t, shape_of(c, 0));
+  return 0;
+}
+
+// The operand's own type; further operands must fit as each op says.
+static uint16_t rule_same(const Ctx *c) {
+  const Ins *ins = ir_ins(c->f, c->v);
+  Op op = ins->op;
+  Shape s = shape_of(c, 0), joint;
+  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout cannot be handed out");
+  if (op == OP_assign) {
+    if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+    if (!broadcast(c, s, shape_of(c, 1), &joint) || joint.i != s.i) return bad_shape(c, "the source does not broadcast to the target");
+  } else if (ir_ops[op].cls == CLASS_ROW) {
+    TRY(want_dtype(c, 0, DT_F32));
+    TRY(want_rank(c, 0, 1, MAX_RANK));
+    if (op == OP_nll_rows_grad) TRY(want_dtype(c, 1, DT_I64));
+    if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i) return bad_shape(c, "shapes differ");
+  }
+  set(c, 0, dtype_of(c, 0), s);
+  return 0;
+}
+
+static uint16_t rule_shape(const Ctx *c) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_shape);
+  if (!a) return fault(c, E_ARGUMENT, "needs {shape}");
+  Shape from = shape_of(c, 0), to = a->u.list, joint;
+  if (ir_rank(c->p, to) > MAX_RANK) return bad_shape(c, "the rank is above 8");
+  bool fits = ir_ins(c->f, c->v)->op == OP_reshape
+                  ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
+                  : broadcast(c, from, to, &joint) && joint.i == to.i;
+  if (!fits) {
+    rt_text_add(c->why, "%s", ir_ins(c->f, c->v)->op == OP_reshape ? "another number of elements than " : "does not broadcast to ");
+    ir_shape_text(c->p, to, c->why);
+    return bad_shape(c, "");
+  }
+  set(c, 0, dtype_of(c, 0), to);
+  return 0;
+}
+
+static uint16_t rule_permute(const Ctx *c) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_perm);
+  uint32_t r = rank_of(c, 0), seen = 0;
+  if (!a || ir_rank(c->p, a->u.list) != r) return fault(c, E_ARGUMENT, "needs {perm} with one entry for each axis");
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    int64_t from = ir_list_at(c->p, a->u.list, k);
+    if (from < 0 || from >= r || (seen >> from & 1)) return fault(c, E_ARGUMENT, "{perm} is not a permutation");
+    seen |= 1u << from;
+    d[k] = dim_of(c, 0, (uint32_t)from);
+  }
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r));
+  return 0;
+}
+
+static uint16_t axis_of(const Ctx *c, uint32_t *axis) {
+  int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
+  if (a < 0 || a >= rank_of(c, 0)) return fault(c, E_ARGUMENT, "{axis} is out of range");
+  *axis = (uint32_t)a;
+  return 0;
+}
+
+static Shape with_dim(const Ctx *c, Shape s, uint32_t axis, Dim d) {
+  Dim dims[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s);
+  for (uint32_t k = 0; k < r; k++) dims[k] = k == axis ? d : ir_dim_at(c->p, s, k);
+  return ir_shape(c->p, dims, r);
+}
+
+static uint16_t rule_slice(const Ctx *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
+  Dim d = dim_of(c, 0, axis);
+  if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "slices only axes of constant size");
+  if (start < 0 || size < 0 || start > ir_dim_bound(c->p, d) || size > ir_dim_bound(c->p, d) - start)
+    return bad_shape(c, "{start} + {size} is past the end of the axis");
+  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+static uint16_t rule_pad_axis(const Ctx *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
+  Dim d = dim_of(c, 0, axis);
+  if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "pads only axes of constant size");
+  if (start < 0 || size < 0 || start > size || ir_dim_bound(c->p, d) > size - start)
+    return bad_shape(c, "the operand does not fit at {start}");
+  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+static uint16_t rule_concat(const Ctx *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  Dim total = dim_of(c, 0, axis);
+  for (uint32_t k = 1; k < n_args(c); k++) {
+    if (dtype_of(c, k) != dtype_of(c, 0)) return fault(c, E_DTYPE, "all operands must have one dtype");
+    if (rank_of(c, k) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
+    for (uint32_t j = 0; j < rank_of(c, 0); j++)
+      if (j != axis && dim_of(c, k, j).i != dim_of(c, 0, j).i) return bad_shape(c, "sizes differ on another axis");
+    total = ir_dim_add(c->p, total, dim_of(c, k, axis));
+  }
+  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, total));
+  return 0;
+}
+
+static uint16_t rule_reduce(const Ctx *c) {
+  TRY(want_f32(c));
+  const Attr *a = ir_attr(c->f, c->v, KEY_axes);
+  if (!a) return fault(c, E_ARGUMENT, "needs {axes}");
+  uint32_t r = rank_of(c, 0), mask = 0, n = 0;
+  for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
+    int64_t axis = ir_list_at(c->p, a->u.list, k);
+    if (axis < 0 || axis >= r || (mask >> axis & 1)) return fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
+    mask |= 1u << axis;
+  }
+  bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    if (!(mask >> k & 1)) d[n++] = dim_of(c, 0, k);
+    else if (keep) d[n++] = ir_dim(c->p, 1);
+  }
+  set(c, 0, DT_F32, ir_shape(c->p, d, n));
+  return 0;
+}
+
+static Shape without_last(const Ctx *c, Shape s) {
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s);
+  for (uint32_t k = 0; k + 1 < r; k++) d[k] = ir_dim_at(c->p, s, k);
+  return ir_shape(c->p, d, r ? r - 1 : 0);
+}
+
+static uint16_t rule_argmax(const Ctx *c) {
+  TRY(want_f32(c));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
+  return 0;
+}
+
+static uint16_t rule_nll(const Ctx *c) {
+  TRY(want_dtype(c, 0, DT_F32));
+  TRY(want_dtype(c, 1, DT_I64));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  Shape rows = without_last(c, shape_of(c, 0));
+  if (shape_of(c, 1).i != rows.i) return bad_shape(c, "labels must have the shape of the logits without the last axis");
+  set(c, 0, DT_F32, rows);
+  set(c, 1, DT_F32, rows);
+  return 0;
+}
+
+static uint16_t rule_matmul(const Ctx *c) {
+  TRY(want_f32(c));
+  TRY(want_rank(c, 0, 2, MAX_RANK));
+  TRY(want_rank(c, 1, 2, MAX_RANK));
+  bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
+  uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
+  Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
+  Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);
+  if (k.i != k2.i) return bad_shape(c, "inner sizes differ");
+  Shape batch;
+  Dim d[MAX_RANK + 2];
+  Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 0)), ra * sizeof(Dim)), ra - 2);
+  Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 1)), rb * sizeof(Dim)), rb - 2);
+  if (!broadcast(c, ba, bb, &batch)) return bad_shape(c, "batch sizes do not broadcast");
+  uint32_t r = ir_rank(c->p, batch);
+  for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
+  d[r] = m, d[r + 1] = n;
+  set(c, 0, DT_F32, ir_shape(c->p, d, r + 2));
+  return 0;
+}
+
+static uint16_t rule_linear(const Ctx *c) {
+  TRY(want_f32(c));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  TRY(want_rank(c, 1, 2, 2));
+  uint32_t r = rank_of(c, 0);
+  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i) return bad_shape(c, "the last size of x differs from the weight's second");
+  if (n_args(c) == 3) {
+    TRY(want_rank(c, 2, 1, 1));
+    if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i) return bad_shape(c, "the bias has another size than the weight's first");
+  }
+  set(c, 0, DT_F32, with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
+  return 0;
+}
+
+static uint16_t rule_embedding(const Ctx *c) {
+  TRY(want_dtype(c, 0, DT_F32));
+  TRY(want_rank(c, 0, 2, 2));
+  TRY(want_dtype(c, 1, DT_I64));
+  TRY(want_rank(c, 1, 0, MAX_RANK - 1));
+  Dim d[MAX_RANK];
+  uint32_t r = rank_of(c, 1);
+  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 1, k);
+  d[r] = dim_of(c, 0, 1);
+  set(c, 0, DT_F32, ir_shape(c->p, d, r + 1));
+  return 0;
+}
+
+static uint16_t rule_layout(const Ctx *c) {
+  const Attr *time = ir_attr(c->f, c->v, KEY_time), *rows = ir_attr(c->f, c->v, KEY_rows);
+  const Attr *lengths = ir_attr(c->f, c->v, KEY_lengths);
+  if (!time || !rows) return fault(c, E_ARGUMENT, "needs {time} and {rows}");
+  Dim batch;
+  if (n_args(c) == 1) {
+    TRY(want_dtype(c, 0, DT_I64));
+    TRY(want_rank(c, 0, 1, 1));
+    if (lengths) return fault(c, E_ARGUMENT, "has both an operand and {lengths}");
+    if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM) return fault(c, E_ARGUMENT, "{rows} must be a named dim");
+    batch = dim_of(c, 0, 0);
+  } else {
+    if (!lengths) return fault(c, E_ARGUMENT, "needs lengths");
+    uint32_t n = ir_rank(c->p, lengths->u.list);
+    int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim);
+    for (uint32_t k = 0; k < n; k++) {
+      int64_t len = ir_list_at(c->p, lengths->u.list, k);
+      if (len < 1 || len > top) return fault(c, E_LENGTH_RANGE, "a length is not in [1, time]");
+      sum += len;
+    }
+    if (!ir_dim_is_const(c->p, rows->u.dim) || ir_dim_bound(c->p, rows->u.dim) != sum)
+      return fault(c, E_ARGUMENT, "{rows} must be the sum of {lengths}");
+    batch = ir_dim(c->p, n);
+  }
+  set(c, 0, DT_LAYOUT, ir_shape(c->p, (Dim[]){batch, time->u.dim, rows->u.dim}, 3));
+  return 0;
+}
+
+static uint16_t rule_pack(const Ctx *c) {
+  TRY(want_rank(c, 0, 2, MAX_RANK));
+  TRY(want_dtype(c, 1, DT_LAYOUT));
+  uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
+  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i || dim_of(c, 0, 1 - b).i != dim_of(c, 1, 1).i)
+    return bad_shape(c, "batch and time differ from the layout's");
+  Dim d[MAX_RANK];
+  d[0] = dim_of(c, 1, 2);
+  for (uint32_t k = 2; k < r; k++) d[k - 1] = dim_of(c, 0, k);
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r - 1));
+  return 0;
+}
+
+static uint16_t rule_pad(const Ctx *c) {
+  TRY(want_rank(c, 0, 1, MAX_RANK - 1));
+  TRY(want_dtype(c, 1, DT_LAYOUT));
+  if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
+  uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
+  Dim d[MAX_RANK];
+  d[b] = dim_of(c, 1, 0), d[1 - b] = dim_of(c, 1, 1);
+  for (uint32_t k = 1; k < r; k++) d[k + 1] = dim_of(c, 0, k);
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 1));
+  return 0;
+}
+
+// Gates of a cell, and the gates saved for backward; 0: no such cell.
+static uint32_t cell_gates(const Ctx *c, bool *lstm, uint32_t *saved) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_cell);
+  const char *cell = a ? ir_text(c->p, a->u.s) : "";
+  *lstm = strcmp(cell, "lstm") == 0;
+  bool gru = strcmp(cell, "gru") == 0, plain = strcmp(cell, "tanh") == 0 || strcmp(cell, "relu") == 0;
+  *saved = *lstm || gru ? 4 : 1;
+  return *lstm ? 4 : gru ? 3 : plain ? 1 : 0;
+}
+
+static Shape shape2(const Ctx *c, Dim a, Dim b) { return ir_shape(c->p, (Dim[]){a, b}, 2); }
+static Shape empty_shape(const Ctx *c) { return ir_shape_ints(c->p, (int64_t[]){0}, 1); }
+
+static uint16_t rule_rnn_seq(const Ctx *c) {
+  bool lstm;
+  uint32_t saved, gates = cell_gates(c, &lstm, &saved), n = 3;
+  if (!gates) return fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
+  TRY(want_dtype(c, 1, DT_LAYOUT));
+  TRY(want_rank(c, 0, 2, 2));
+  TRY(want_rank(c, 2, 2, 2));
+  Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), hidden = dim_of(c, 2, 1);
+  Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
+  if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
+  if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i) return bad_shape(c, "the gates do not fit the hidden size");
+  const Key flag[3] = {KEY_has_b, KEY_has_h, KEY_has_c};
+  for (uint32_t k = 0; k < 3; k++) {
+    if (!ir_attr(c->f, c->v, flag[k])) continue;
+    if (n >= n_args(c)) return fault(c, E_ARGUMENT, "has fewer operands than its flags say");
+    Shape want = k == 0 ? ir_shape(c->p, &wide, 1) : shape2(c, batch, hidden);
+    if (shape_of(c, n).i != want.i) return bad_shape(c, k == 0 ? "the bias has another shape" : "an initial state is not [batch, hidden]");
+    n++;
+  }
+  if (n != n_args(c)) return fault(c, E_ARGUMENT, "has more operands than its flags say");
+  if (ir_attr(c->f, c->v, KEY_has_c) && !lstm) return fault(c, E_ARGUMENT, "only an lstm has a cell state");
+  Shape rh = shape2(c, rows, hidden), bh = shape2(c, batch, hidden), none = empty_shape(c);
+  set(c, 0, DT_F32, rh);
+  set(c, 1, DT_F32, bh);
+  set(c, 2, DT_F32, lstm ? bh : none);
+  set(c, 3, DT_F32, rh);
+  set(c, 4, DT_F32, lstm ? rh : none);
+  set(c, 5, DT_F32, shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, saved))));
+  return 0;
+}
+
+static uint16_t rule_rnn_seq_grad(const Ctx *c) {
+  bool lstm;
+  uint32_t saved, gates = cell_gates(c, &lstm, &saved);
+  if (!gates) return fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
+  TRY(want_dtype(c, 3, DT_LAYOUT));
+  TRY(want_rank(c, 4, 2, 2));
+  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), hidden = dim_of(c, 4, 1), wide = dim_of(c, 4, 0);
+  Shape none = empty_shape(c), rg = shape2(c, rows, wide), bh = shape2(c, batch, hidden);
+  for (uint32_t k = 0; k < 3; k++) {
+    Shape want = k == 0 ? shape2(c, rows, hidden) : bh;
+    if (shape_of(c, k).i != want.i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL)) return bad_shape(c, "a gradient has another shape");
+  }
+  set(c, 0, DT_F32, rg);
+  set(c, 1, DT_F32, gates == 3 ? rg : none);
+  set(c, 2, DT_F32, bh);
+  set(c, 3, DT_F32, lstm ? bh : none);
+  return 0;
+}
+
+static uint16_t rule_scalar(const Ctx *c) {
+  TRY(want_f32(c));
+  set(c, 0, DT_F32, (Shape){0});
+  return 0;
+}
+
+// Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
+static uint16_t rule_writes(const Ctx *c) {
+  TRY(want_f32(c));
+  uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
+  for (uint32_t k = 0; k < n_args(c); k++) {
+    Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
+    if (shape_of(c, k).i != want.i) return bad_shape(c, "state and gradient must have the parameter's shape, the rate be a scalar");
+  }
+  for (uint32_t k = 0; k < n; k++) set(c, k, DT_F32, shape_of(c, k));
+  return 0;
+}
+
+typedef uint16_t Rule(const Ctx *c);
+#define NULLARY(n, ...) [OP_##n] = rule_broadcast,
+#define UNARY(n, ...) [OP_##n] = rule_broadcast,
+#define BINARY(n, ...) [OP_##n] = rule_broadcast,
+#define TERNARY(n, ...) [OP_##n] = rule_broadcast,
+#define OP(n, lo, hi, res, rule, ...) [OP_##n] = rule_##rule,
+static Rule *const rules[N_OPS] = {
+#include "ir/ops.def"
+};
+
+uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
+  Ctx c = {f, f->prog, v, why};
+  return rules[ir_ins(f, v)->op](&c);
+}
+
+bool ir_infer(Fn *f, Val v, RtText *why) { return ir_infer_id(f, v, why) == 0; }

@@ -1,0 +1,323 @@
+// Interning: strings, dims, shapes and source locations. Equal things have equal indices, so comparing is comparing integers.
+#include "ir/ir.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint32_t *slot;  // index + 1; 0: free
+  uint32_t n, cap;
+} Table;
+
+typedef struct {
+  const char *text;
+  uint32_t len;
+} StrEntry;
+typedef struct {
+  uint32_t first, n;  // in Interner.shape_dims
+} ShapeEntry;
+typedef struct {
+  Str file;
+  uint32_t line;
+} LocEntry;
+
+typedef struct Interner {
+  Table strs, dims, shapes, locs;
+  StrEntry *str;
+  uint32_t n_str, cap_str;
+  DimInfo *dim;
+  uint32_t n_dim, cap_dim;
+  ShapeEntry *shape;
+  uint32_t n_shape, cap_shape;
+  Dim *shape_dims;
+  uint32_t n_shape_dims, cap_shape_dims;
+  LocEntry *loc;
+  uint32_t n_loc, cap_loc;
+} Interner;
+
+typedef bool SameFn(const Interner *in, uint32_t index, const void *key);
+typedef uint64_t HashFn(const Interner *in, uint32_t index);
+
+static void rehash(Prog *p, Table *t, HashFn *hash) {
+  uint32_t cap = t->cap ? t->cap * 2 : 64;
+  uint32_t *slot = rt_alloc(p->mem, cap * sizeof *slot);
+  for (uint32_t k = 0; k < t->cap; k++) {
+    if (!t->slot[k]) continue;
+    uint32_t at = (uint32_t)hash(p->in, t->slot[k] - 1) & (cap - 1);
+    while (slot[at]) at = (at + 1) & (cap - 1);
+    slot[at] = t->slot[k];
+  }
+  t->slot = slot;
+  t->cap = cap;
+}
+
+// The slot that holds the key, or the free one where it belongs.
+static uint32_t *find_slot(const Interner *in, const Table *t, uint64_t h, SameFn *same, const void *key) {
+  uint32_t at = (uint32_t)h & (t->cap - 1);
+  while (t->slot[at] && !same(in, t->slot[at] - 1, key)) at = (at + 1) & (t->cap - 1);
+  return &t->slot[at];
+}
+
+static uint32_t *slot_for(Prog *p, Table *t, uint64_t h, SameFn *same, HashFn *hash, const void *key) {
+  if (2 * (t->n + 1) > t->cap) rehash(p, t, hash);
+  return find_slot(p->in, t, h, same, key);
+}
+
+// ---- strings
+static uint64_t hash_str(const Interner *in, uint32_t i) { return rt_hash(in->str[i].text, in->str[i].len, 1); }
+static bool same_str(const Interner *in, uint32_t i, const void *key) {
+  const StrEntry *k = key;
+  return in->str[i].len == k->len && memcmp(in->str[i].text, k->text, k->len) == 0;
+}
+
+Str ir_strn(Prog *p, const char *s, size_t n) {
+  Interner *in = p->in;
+  StrEntry key = {s, (uint32_t)n};
+  uint32_t *slot = slot_for(p, &in->strs, rt_hash(s, n, 1), same_str, hash_str, &key);
+  if (*slot) return (Str){*slot - 1};
+  *RT_PUSH(p->mem, in->str, in->n_str, in->cap_str) = (StrEntry){rt_strndup(p->mem, s, n), (uint32_t)n};
+  *slot = in->n_str;
+  in->strs.n++;
+  return (Str){in->n_str - 1};
+}
+
+Str ir_str(Prog *p, const char *s) { return s ? ir_strn(p, s, strlen(s)) : (Str){0}; }
+const char *ir_text(const Prog *p, Str s) { return p->in->str[s.i].text; }
+
+// ---- locations
+static uint64_t hash_loc(const Interner *in, uint32_t i) { return rt_hash(&in->loc[i], sizeof in->loc[i], 2); }
+static bool same_loc(const Interner *in, uint32_t i, const void *key) {
+  const LocEntry *k = key;
+  return in->loc[i].file.i == k->file.i && in->loc[i].line == k->line;
+}
+
+Loc ir_loc(Prog *p, const char *file, uint32_t line) {
+  if (!file) return (Loc){0};
+  Interner *in = p->in;
+  LocEntry key = {ir_str(p, file), line};
+  uint32_t *slot = slot_for(p, &in->locs, rt_hash(&key, sizeof key, 2), same_loc, hash_loc, &key);
+  if (*slot) return (Loc){*slot - 1};
+  *RT_PUSH(p->mem, in->loc, in->n_loc, in->cap_loc) = key;
+  *slot = in->n_loc;
+  in->locs.n++;
+  return (Loc){in->n_loc - 1};
+}
+
+const char *ir_loc_file(const Prog *p, Loc l) { return l.i ? ir_text(p, p->in->loc[l.i].file) : NULL; }
+uint32_t ir_loc_line(const Prog *p, Loc l) { return p->in->loc[l.i].line; }
+
+// ---- dims
+static bool same_dim(const Interner *in, uint32_t i, const void *key) {
+  const DimInfo *d = &in->dim[i], *k = key;
+  if (d->kind != k->kind) return false;
+  if (d->kind == DIM_CONST) return d->value == k->value;
+  if (d->kind == DIM_SYM) return d->name.i == k->name.i;
+  return d->a.i == k->a.i && d->b.i == k->b.i;
+}
+static uint64_t hash_dim_info(const DimInfo *d) {
+  uint64_t key[3] = {d->kind, 0, 0};
+  if (d->kind == DIM_CONST) key[1] = (uint64_t)d->value;
+  else if (d->kind == DIM_SYM) key[1] = d->name.i;
+  else key[1] = d->a.i, key[2] = d->b.i;
+  return rt_hash(key, sizeof key, 3);
+}
+static uint64_t hash_dim(const Interner *in, uint32_t i) { return hash_dim_info(&in->dim[i]); }
+
+static Dim intern_dim(Prog *p, DimInfo key) {
+  Interner *in = p->in;
+  uint32_t *slot = slot_for(p, &in->dims, hash_dim_info(&key), same_dim, hash_dim, &key);
+  if (*slot) return (Dim){*slot - 1};
+  *RT_PUSH(p->mem, in->dim, in->n_dim, in->cap_dim) = key;
+  *slot = in->n_dim;
+  in->dims.n++;
+  return (Dim){in->n_dim - 1};
+}
+
+Dim ir_dim(Prog *p, int64_t value) { return intern_dim(p, (DimInfo){.kind = DIM_CONST, .value = value, .slot = -1}); }
+
+Dim ir_dim_find(const Prog *p, const char *name) {
+  for (uint32_t k = 0; k < p->n_syms; k++)
+    if (strcmp(ir_text(p, p->in->dim[p->syms[k].i].name), name) == 0) return p->syms[k];
+  return (Dim){0};
+}
+
+Dim ir_dim_sym(Prog *p, const char *name, int64_t bound) {
+  Dim old = ir_dim_find(p, name);
+  if (old.i) return ir_dim_info(p, old)->value == bound ? old : (Dim){0};
+  Dim d = intern_dim(p, (DimInfo){.kind = DIM_SYM, .name = ir_str(p, name), .value = bound, .slot = (int32_t)p->n_syms});
+  *RT_PUSH(p->mem, p->syms, p->n_syms, p->cap_syms) = d;
+  return d;
+}
+
+const DimInfo *ir_dim_info(const Prog *p, Dim d) { return &p->in->dim[d.i]; }
+bool ir_dim_is_const(const Prog *p, Dim d) { return p->in->dim[d.i].kind == DIM_CONST; }
+
+// Sizes saturate far above anything that can be allocated, so that products of bounds never wrap.
+static const int64_t HUGE_SIZE = INT64_C(1) << 56;
+static int64_t mul_sat(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) || r > HUGE_SIZE ? HUGE_SIZE : r;
+}
+static int64_t add_sat(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_add_overflow(a, b, &r) || r > HUGE_SIZE ? HUGE_SIZE : r;
+}
+
+// Products are kept as (rest * constant) with the symbols ordered by index, so that equal products are equal dims.
+Dim ir_dim_mul(Prog *p, Dim a, Dim b) {
+  DimInfo x = *ir_dim_info(p, a), y = *ir_dim_info(p, b);
+  if (x.kind == DIM_CONST && y.kind == DIM_CONST) return ir_dim(p, mul_sat(x.value, y.value));
+  if (x.kind == DIM_CONST) return ir_dim_mul(p, b, a);
+  if (y.kind == DIM_CONST) {
+    if (y.value == 1) return a;
+    if (y.value == 0) return b;
+    if (x.kind == DIM_MUL && ir_dim_is_const(p, x.b)) return ir_dim_mul(p, x.a, ir_dim_mul(p, x.b, b));
+    return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = a, .b = b, .slot = -1});
+  }
+  if (x.kind == DIM_MUL && ir_dim_is_const(p, x.b)) return ir_dim_mul(p, ir_dim_mul(p, x.a, b), x.b);
+  if (y.kind == DIM_MUL && ir_dim_is_const(p, y.b)) return ir_dim_mul(p, ir_dim_mul(p, a, y.a), y.b);
+  if (y.kind == DIM_MUL) return ir_dim_mul(p, ir_dim_mul(p, a, y.a), y.b);
+  if (x.kind == DIM_MUL && b.i < x.b.i)
+    return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = ir_dim_mul(p, x.a, b), .b = x.b, .slot = -1});
+  if (x.kind != DIM_MUL && b.i < a.i) return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = b, .b = a, .slot = -1});
+  return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = a, .b = b, .slot = -1});
+}
+
+Dim ir_dim_add(Prog *p, Dim a, Dim b) {
+  DimInfo x = *ir_dim_info(p, a), y = *ir_dim_info(p, b);
+  if (x.kind == DIM_CONST && y.kind == DIM_CONST) return ir_dim(p, add_sat(x.value, y.value));
+  if (x.kind == DIM_CONST || (y.kind != DIM_CONST && b.i < a.i)) return ir_dim_add(p, b, a);
+  if (y.kind == DIM_CONST && y.value == 0) return a;
+  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = a, .b = b, .slot = -1});
+}
+
+int64_t ir_dim_bound(const Prog *p, Dim d) {
+  const DimInfo *i = ir_dim_info(p, d);
+  if (i->kind == DIM_MUL) return mul_sat(ir_dim_bound(p, i->a), ir_dim_bound(p, i->b));
+  if (i->kind == DIM_ADD) return add_sat(ir_dim_bound(p, i->a), ir_dim_bound(p, i->b));
+  return i->value;
+}
+
+int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots) {
+  const DimInfo *i = ir_dim_info(p, d);
+  switch (i->kind) {
+  case DIM_CONST: return i->value;
+  case DIM_SYM: return slots[i->slot];
+  case DIM_MUL: return mul_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
+  default: return add_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
+  }
+}
+
+static void dim_text(const Prog *p, Dim d, RtText *out, bool in_product) {
+  const DimInfo *i = ir_dim_info(p, d);
+  switch (i->kind) {
+  case DIM_CONST: rt_text_add(out, "%lld", (long long)i->value); break;
+  case DIM_SYM: rt_text_add(out, "%s", ir_text(p, i->name)); break;
+  case DIM_MUL:
+    dim_text(p, i->a, out, true);
+    rt_text_put(out, "*", 1);
+    dim_text(p, i->b, out, true);
+    break;
+  default:
+    if (in_product) rt_text_put(out, "(", 1);
+    dim_text(p, i->a, out, false);
+    rt_text_put(out, "+", 1);
+    dim_text(p, i->b, out, false);
+    if (in_product) rt_text_put(out, ")", 1);
+  }
+}
+void ir_dim_text(const Prog *p, Dim d, RtText *out) { dim_text(p, d, out, false); }
+
+// ---- shapes
+typedef struct {
+  const Dim *dims;
+  uint32_t n;
+} ShapeKey;
+static bool same_shape(const Interner *in, uint32_t i, const void *key) {
+  const ShapeKey *k = key;
+  return in->shape[i].n == k->n && (!k->n || !memcmp(in->shape_dims + in->shape[i].first, k->dims, k->n * sizeof(Dim)));
+}
+static uint64_t hash_dims(const Dim *d, uint32_t n) { return rt_hash(d, n * sizeof *d, 4); }
+static uint64_t hash_shape(const Interner *in, uint32_t i) {
+  return hash_dims(in->shape_dims + in->shape[i].first, in->shape[i].n);
+}
+
+Shape ir_shape(Prog *p, const Dim *dims, uint32_t n) {
+  if (n == 0) return (Shape){0};
+  Interner *in = p->in;
+  ShapeKey key = {dims, n};
+  uint32_t *slot = slot_for(p, &in->shapes, hash_dims(dims, n), same_shape, hash_shape, &key);
+  if (*slot) return (Shape){*slot - 1};
+  Dim *copy = rt_alloc(p->mem, n * sizeof *copy);  // dims may point into shape_dims, which grows below
+  memcpy(copy, dims, n * sizeof *copy);
+  uint32_t first = in->n_shape_dims;
+  for (uint32_t k = 0; k < n; k++) *RT_PUSH(p->mem, in->shape_dims, in->n_shape_dims, in->cap_shape_dims) = copy[k];
+  *RT_PUSH(p->mem, in->shape, in->n_shape, in->cap_shape) = (ShapeEntry){first, n};
+  *slot = in->n_shape;
+  in->shapes.n++;
+  return (Shape){in->n_shape - 1};
+}
+
+Shape ir_shape_ints(Prog *p, const int64_t *v, uint32_t n) {
+  Dim *d = rt_alloc(p->mem, (n + 1) * sizeof *d);
+  for (uint32_t k = 0; k < n; k++) d[k] = ir_dim(p, v[k]);
+  return ir_shape(p, d, n);
+}
+
+uint32_t ir_rank(const Prog *p, Shape s) { return p->in->shape[s.i].n; }
+const Dim *ir_dims(const Prog *p, Shape s) { return p->in->shape_dims + p->in->shape[s.i].first; }
+Dim ir_dim_at(const Prog *p, Shape s, uint32_t axis) { return ir_dims(p, s)[axis]; }
+int64_t ir_list_at(const Prog *p, Shape s, uint32_t k) { return ir_dim_info(p, ir_dim_at(p, s, k))->value; }
+
+bool ir_shape_is_const(const Prog *p, Shape s) {
+  for (uint32_t k = 0; k < ir_rank(p, s); k++)
+    if (!ir_dim_is_const(p, ir_dim_at(p, s, k))) return false;
+  return true;
+}
+
+int64_t ir_shape_bound(const Prog *p, Shape s) {
+  int64_t n = 1;
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = mul_sat(n, ir_dim_bound(p, ir_dim_at(p, s, k)));
+  return n;
+}
+
+int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots) {
+  int64_t n = 1;
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = mul_sat(n, ir_dim_eval(p, ir_dim_at(p, s, k), slots));
+  return n;
+}
+
+Dim ir_shape_numel(Prog *p, Shape s) {
+  Dim n = ir_dim(p, 1);
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = ir_dim_mul(p, n, ir_dim_at(p, s, k));
+  return n;
+}
+
+int64_t ir_type_bytes(const Prog *p, DType t, Shape s) {
+  if (t != DT_LAYOUT) return mul_sat(ir_shape_bound(p, s), ir_dtype_bytes[t]);
+  int64_t batch = ir_dim_bound(p, ir_dim_at(p, s, 0)), time = ir_dim_bound(p, ir_dim_at(p, s, 1));
+  return mul_sat(TN_LAYOUT_WORDS(time, batch), 4);
+}
+
+void ir_shape_text(const Prog *p, Shape s, RtText *out) {
+  rt_text_put(out, "[", 1);
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) {
+    if (k) rt_text_put(out, ",", 1);
+    ir_dim_text(p, ir_dim_at(p, s, k), out);
+  }
+  rt_text_put(out, "]", 1);
+}
+
+Prog *ir_prog_new(RtArena *mem, const char *name) {
+  Prog *p = rt_alloc(mem, sizeof *p);
+  p->mem = mem;
+  p->diags.mem = mem;
+  p->in = rt_alloc(mem, sizeof *p->in);
+  Interner *in = p->in;
+  ir_strn(p, "", 0);  // index 0 of each table is "none"
+  *RT_PUSH(mem, in->loc, in->n_loc, in->cap_loc) = (LocEntry){{0}, 0};
+  *RT_PUSH(mem, in->shape, in->n_shape, in->cap_shape) = (ShapeEntry){0, 0};
+  *RT_PUSH(mem, in->dim, in->n_dim, in->cap_dim) = (DimInfo){.kind = DIM_CONST, .value = 0, .slot = -1};
+  p->name = ir_str(p, name);
+  p->next_id = 1;
+  return p;
+}

@@ -1,0 +1,361 @@
+// The IR: programs, functions, values. No LLVM here.
+//
+//   program @mlp
+//   dim batch <= 32
+//   param @w : f32[4,8] trainable
+//   func @predict(%x: f32[batch,8]) {
+//     %w = param @w : f32[4,8]
+//     %y = linear %x, %w : f32[batch,4]   // model.c:12
+//     output %y {index=0, name="y"} : f32[batch,4]
+//   }
+//
+// A value is the index of the instruction that makes it; instructions are small records in one array, whose order is the
+// schedule and the print order. An instruction with several results is followed by its `result` records: the values
+// head, head + 1, .. Facts that passes find are side arrays indexed by value; a pass that rewrites instructions drops them.
+// Everything lives in the program's build arena.
+#ifndef TN_IR_H
+#define TN_IR_H
+
+#include "runtime/abi.h"
+#include "runtime/base.h"
+
+typedef struct { uint32_t i; } Val;    // 0: none
+typedef struct { uint32_t i; } Dim;    // interned; 0: none
+typedef struct { uint32_t i; } Shape;  // interned list of dims; 0 is the empty list (a scalar)
+typedef struct { uint32_t i; } Str;    // interned; 0 is ""
+typedef struct { uint32_t i; } Loc;    // interned file:line; 0: unknown
+
+enum { MAX_RANK = 8, NO_SCOPE = 0xffffffffu };
+
+#define IR_DTYPES(ROW)      \
+  ROW(DT_NONE, "none", 0)   \
+  ROW(DT_F32, "f32", 4)     \
+  ROW(DT_I64, "i64", 8)     \
+  ROW(DT_LAYOUT, "layout", 4) /* packed layout: shape is [batch, time, rows] */
+#define ROW(e, t, b) e,
+typedef enum { IR_DTYPES(ROW) N_DTYPES } DType;
+#undef ROW
+
+// ---- ops
+#define NULLARY(n, ...) OP_##n,
+#define UNARY(n, ...) OP_##n,
+#define BINARY(n, ...) OP_##n,
+#define TERNARY(n, ...) OP_##n,
+#define OP(n, ...) OP_##n,
+typedef enum {
+  OP_none,
+#include "ir/ops.def"
+  N_OPS
+} Op;
+typedef enum {
+  CLASS_LEAF, CLASS_MARK, CLASS_POINT, CLASS_INDEX, CLASS_VIEW, CLASS_REDUCE, CLASS_ROW, CLASS_GEMM, CLASS_LAYOUT, CLASS_PACK,
+  CLASS_RNN, CLASS_GATHER, CLASS_SCATTER, CLASS_NORM, CLASS_OPTIM, N_CLASSES
+} OpClass;
+enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16 };
+
+#define ATTR(k, kind) KEY_##k,
+typedef enum {
+#include "ir/attrs.def"
+  N_KEYS
+} Key;
+typedef enum { KIND_INT, KIND_NUM, KIND_STR, KIND_LIST, KIND_FLAG, KIND_DIM, KIND_PARAM } AttrKind;
+typedef struct {
+  uint8_t key;  // Key; its kind is in ir_key_kind
+  union {
+    int64_t i;   // INT, FLAG (1), PARAM (index)
+    double f;    // NUM
+    Str s;       // STR
+    Shape list;  // LIST
+    Dim dim;     // DIM
+  } u;
+} Attr;
+
+#define DIAG(id, sev, name, text) E_##name = id,
+enum {
+#include "ir/diag.def"
+};
+
+typedef struct {
+  uint16_t op;
+  uint8_t dtype;
+  uint8_t n_res;   // results of the head; 0 for `result` records and marks
+  uint16_t n_args;
+  uint16_t n_attrs;
+  uint32_t args;   // first operand in Fn.args
+  uint32_t attrs;  // first attribute in Fn.attrs
+  Shape shape;
+  Str name;        // printed name; 0: its number
+  Loc loc;
+  uint32_t scope;  // index in Fn.scopes of the scope that owns the value; NO_SCOPE: detached
+} Ins;
+
+typedef struct {
+  Str name;
+  uint32_t parent;  // NO_SCOPE for scope 0, the function's own
+  Loc open, close;
+  bool closed;
+} Scope;
+
+// A buffer: storage, as opposed to value. Views and next versions share one.
+typedef struct {
+  Val head;             // the value that it was made for
+  int32_t first, last;  // kernel numbers; last = INT32_MAX: to the end of the program's life
+  int64_t bytes;        // by the bounds of dims
+  int64_t offset;       // in its segment; for SEG_IN, SEG_OUT the position in the signature
+  uint8_t seg;          // Segment
+  bool scratch;         // belongs to one kernel only
+  uint32_t reuses;      // buffer whose slot it takes over in place; 0: none
+  uint32_t n_shares;    // values on it
+} Buf;
+
+// A kernel: instructions [first, first + n) of the function, lowered as one.
+typedef struct {
+  uint32_t first, n;
+  uint8_t cls;       // OpClass
+  uint32_t scratch;  // Buf of private scratch memory; 0: none
+} Kernel;
+
+enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVES = 8, HAS_PLACE = 16 };
+
+typedef struct {
+  uint32_t n_kernels, n_inplace, n_copies;
+  int64_t peak_bytes;   // arena size of this function
+  int64_t lower_bound;  // largest sum of live bytes at any kernel
+  int64_t copy_bytes;
+} PlanStats;
+
+// What the host checks before a run: every element of an i64 input lies in [lo, hi) (hi: constant or dim).
+typedef struct {
+  uint32_t input;
+  int64_t lo;
+  Dim hi;       // exclusive; for lengths: `incl` makes it inclusive
+  bool incl;
+  bool sorted;  // must be non-increasing
+  const char *what;  // "label", "index", "length"
+} InputCheck;
+
+struct Prog;
+typedef struct Fn {
+  struct Prog *prog;
+  Str name;
+  Loc loc;
+  Ins *ins;  // ins[0] is no value
+  uint32_t n_ins, cap_ins;
+  Val *args;
+  uint32_t n_args, cap_args;
+  Attr *attrs;
+  uint32_t n_attrs, cap_attrs;
+  Scope *scopes;
+  uint32_t n_scopes, cap_scopes;
+  uint32_t n_inputs, n_outputs;
+  uint32_t cur_scope;  // owner of what ir_emit makes next
+  // facts
+  uint32_t facts;       // HAS_*
+  uint32_t *kernel_of;  // by value: kernel number; UINT32_MAX: none (leaves, views)
+  uint32_t *buf_of;     // by value: Buf; 0: not stored
+  Kernel *kernels;
+  uint32_t n_kernels;
+  Buf *bufs;  // bufs[0] is none
+  uint32_t n_bufs, cap_bufs;
+  InputCheck *checks;
+  uint32_t n_checks, cap_checks;
+  PlanStats stats;
+} Fn;
+
+typedef enum { PARAM_WEIGHT, PARAM_BUFFER, PARAM_STATE, N_PARAM_KINDS } ParamKind;
+typedef struct {
+  Str path;  // canonical
+  uint8_t dtype, kind;
+  bool trainable;
+  Shape shape;  // constant dims
+  Loc loc;
+  Str *aliases;
+  uint32_t n_aliases, cap_aliases;
+  int64_t offset;  // in SEG_PARAM, after place of the program
+} Param;
+
+typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD } DimKind;
+typedef struct {
+  uint8_t kind;
+  Str name;       // SYM
+  int64_t value;  // CONST: the value; SYM: the bound
+  Dim a, b;       // MUL, ADD
+  int32_t slot;   // SYM: index in TnFrame.dims; -1
+} DimInfo;
+
+typedef struct Prog {
+  RtArena *mem;
+  RtDiags diags;
+  Str name;
+  struct Interner *in;  // strings, dims, shapes, locs (ir/intern.c)
+  Param *params;
+  uint32_t n_params, cap_params;
+  Fn **fns;
+  uint32_t n_fns, cap_fns;
+  Dim *syms;  // named dims by slot
+  uint32_t n_syms, cap_syms;
+  int64_t param_bytes;
+  int64_t const_bytes;
+  uint32_t next_id;  // random streams
+  // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
+  int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
+  const void *scratch_ctx;
+} Prog;
+
+// ---- ir/intern.c: equal things have equal indices
+Prog *ir_prog_new(RtArena *mem, const char *name);
+Str ir_str(Prog *p, const char *s);
+Str ir_strn(Prog *p, const char *s, size_t n);
+const char *ir_text(const Prog *p, Str s);
+Loc ir_loc(Prog *p, const char *file, uint32_t line);
+const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
+uint32_t ir_loc_line(const Prog *p, Loc l);
+Dim ir_dim(Prog *p, int64_t value);
+Dim ir_dim_sym(Prog *p, const char *name, int64_t bound);  // a new slot; the same name again with the same bound: the same dim; else none
+Dim ir_dim_find(const Prog *p, const char *name);
+Dim ir_dim_mul(Prog *p, Dim a, Dim b);
+Dim ir_dim_add(Prog *p, Dim a, Dim b);
+const DimInfo *ir_dim_info(const Prog *p, Dim d);
+bool ir_dim_is_const(const Prog *p, Dim d);
+int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value; the value of a constant
+int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
+Shape ir_shape(Prog *p, const Dim *dims, uint32_t n);
+Shape ir_shape_ints(Prog *p, const int64_t *v, uint32_t n);
+uint32_t ir_rank(const Prog *p, Shape s);
+const Dim *ir_dims(const Prog *p, Shape s);  // valid until the next shape is interned
+Dim ir_dim_at(const Prog *p, Shape s, uint32_t axis);
+int64_t ir_list_at(const Prog *p, Shape s, uint32_t k);  // constant element
+bool ir_shape_is_const(const Prog *p, Shape s);
+int64_t ir_shape_bound(const Prog *p, Shape s);  // largest number of elements
+int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots);
+Dim ir_shape_numel(Prog *p, Shape s);
+int64_t ir_type_bytes(const Prog *p, DType t, Shape s);  // by bounds; layouts: TN_LAYOUT_WORDS
+void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
+void ir_dim_text(const Prog *p, Dim d, RtText *out);
+
+// ---- ir/build.c
+Fn *ir_fn_new(Prog *p, const char *name, Loc loc);
+Fn *ir_fn_find(const Prog *p, const char *name);
+uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc);
+uint32_t ir_param_find(const Prog *p, const char *path);  // by path or alias; UINT32_MAX: none
+// Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives Val 0.
+Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
+Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,
+                  Loc loc);                      // leaves
+Val ir_input(Fn *f, const char *name, DType t, Shape s, Loc loc);
+Val ir_const(Fn *f, double v, Loc loc);          // f32 scalar
+Val ir_param(Fn *f, uint32_t param, Loc loc);
+Val ir_op1(Fn *f, Op op, Val a, Loc loc);
+Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
+Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
+Val ir_result(Val head, uint32_t k);             // result k
+uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
+static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }
+static inline Attr ir_a_num(Key k, double v) { return (Attr){(uint8_t)k, {.f = v}}; }
+static inline Attr ir_a_str(Key k, Str v) { return (Attr){(uint8_t)k, {.s = v}}; }
+static inline Attr ir_a_list(Key k, Shape v) { return (Attr){(uint8_t)k, {.list = v}}; }
+static inline Attr ir_a_dim(Key k, Dim v) { return (Attr){(uint8_t)k, {.dim = v}}; }
+
+static inline bool ir_none(Val v) { return v.i == 0; }
+static inline Ins *ir_ins(const Fn *f, Val v) { return &f->ins[v.i]; }
+static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins[v.i].args + k]; }
+Val ir_head(const Fn *f, Val v);  // the instruction that makes v: v itself, or the head of a `result`
+const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
+int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
+double ir_attr_num(const Fn *f, Val v, Key k, double absent);
+bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
+
+// ---- ir/ops.c: the table
+typedef struct {
+  const char *name, *doc;
+  uint16_t n_min, n_max;
+  uint8_t n_res, cls, flags;
+  bool is_word_row;  // a row in words: UNARY, BINARY, ..
+} OpInfo;
+extern const OpInfo ir_ops[N_OPS];
+Op ir_op_find(const char *name);  // OP_none
+extern const char *const ir_key_name[N_KEYS];
+extern const uint8_t ir_key_kind[N_KEYS];
+extern const char *const ir_dtype_name[N_DTYPES];
+extern const uint8_t ir_dtype_bytes[N_DTYPES];
+const char *ir_class_name(OpClass c);
+
+// ---- ir/expr.c: a pointwise row as a postfix program over words, made once per row
+typedef enum { EX_ARG /* a b c */, EX_Y, EX_G, EX_NUM, EX_ATTR, EX_OP, EX_SAME } ExKind;
+typedef struct {
+  uint8_t kind;
+  uint8_t arg;   // ARG: 0..2; ATTR: Key
+  uint16_t op;   // OP: its operands are the top n of the stack
+  double num;
+} ExNode;
+typedef struct {
+  const ExNode *nodes;  // postfix; NULL: PRIM or NOGRAD
+  uint32_t n;
+} Expr;
+Expr ir_forward(Op op);                  // nodes == NULL: PRIM, a word by hand
+Expr ir_gradient(Op op, uint32_t k);     // of operand k; nodes == NULL: none flows
+
+// ---- ir/infer.c
+bool ir_infer(Fn *f, Val v, RtText *why);  // sets dtype, shape, result records of the instruction at v; false: `why` says it
+uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of the diagnostic; 0: fine
+
+// ---- ir/print.c, ir/parse.c, ir/verify.c
+enum { PRINT_LOCS = 1, PRINT_FACTS = 2 };
+void ir_print(const Prog *p, RtText *out, uint32_t flags);
+void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
+void ir_print_type(const Fn *f, Val v, RtText *out);
+void ir_print_name(const Fn *f, Val v, RtText *out);  // %x or %12
+Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);  // NULL: see diags; caret lines in the text
+bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
+
+// ---- ir/grad.c: marks (by value index) what a gradient of `loss` can flow to; reach has n_ins entries, all false
+void ir_grad_reach(const Fn *f, Val loss, bool *reach);
+
+// ---- passes (ir/passes.c runs them)
+typedef bool PassFn(Fn *f);  // false: errors were added to prog->diags
+#define PASS(n, ...) PassFn ir_pass_##n;
+#include "ir/passes.def"
+typedef struct {
+  const char *name, *doc;
+  PassFn *run;
+  uint32_t needs, gives;
+} PassInfo;
+extern const PassInfo ir_passes[];
+extern const uint32_t ir_n_passes;
+// Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes.
+bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
+bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes
+void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
+bool ir_is_stored_leaf(const Fn *f, Val v);  // input or param: has a buffer without a kernel
+Val ir_base(const Fn *f, Val v);             // follows views to the value whose buffer they share
+
+// ---- ir/edit.c: rebuilding a function
+typedef struct {
+  Fn *f;
+  Ins *old;          // the old instructions
+  uint32_t n_old;
+  Val *map;          // old value -> new value
+} Edit;
+void ir_edit_begin(Edit *e, Fn *f);      // f becomes empty; old instructions stay readable through e
+Val ir_edit_copy(Edit *e, Val old);      // appends a copy with mapped operands (results too)
+void ir_edit_end(Edit *e);
+
+// ---- ir/interp.c: the oracle, in doubles
+typedef struct {
+  double *v;  // elements in row-major order; layouts: TN_LAYOUT words
+  int64_t n;
+} Tensor;
+typedef struct {
+  int64_t *slots;    // run-time value of every dim by slot; rows of layouts are filled in
+  Tensor *params;    // by parameter index; updated by WRITES ops
+  const Tensor *in;  // by input index
+  Tensor *out;       // by output index; v allocated by the interpreter from `mem`
+  uint64_t seed, counter;
+  RtArena *mem;
+} InterpEnv;
+bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
+double ir_word(Op op, double a, double b, double c);  // a PRIM word in doubles
+float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
+double ir_philox_normal(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
+
+#endif

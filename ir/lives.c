@@ -1,0 +1,253 @@
+// Pass lives: which values are stored, on which buffer, and from which kernel to which.
+//
+// A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and anyone
+// reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A pointwise or row
+// result takes over the slot of an operand that dies in its kernel and is read element by element: counted as n_inplace.
+#include "ir/ir.h"
+#include <string.h>
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  bool *stored;      // by value
+  uint32_t *taken;   // by buffer: the buffer that takes its slot over; 0: none
+} Lives;
+
+static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
+static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
+static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
+static bool in_register(const Fn *f, Val v) { return op_at(f, v) == OP_const || op_at(f, v) == OP_dim_size; }
+
+static void mark_read(Lives *l, uint32_t kernel, Val v) {
+  Fn *f = l->f;
+  Val base = ir_base(f, v);
+  if (in_register(f, base) || ir_is_stored_leaf(f, base)) return;
+  bool here = f->kernel_of[base.i] == kernel && class_at(f, (Val){f->kernels[kernel].first}) != CLASS_RNN;
+  if (!here) l->stored[base.i] = true;
+}
+
+static void find_stored(Lives *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i];
+    Val v = {i};
+    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v)) l->stored[i] = true;
+    if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
+  }
+}
+
+static uint32_t new_buf(Fn *f, Val head, Segment seg, int64_t bytes) {
+  *RT_PUSH(f->prog->mem, f->bufs, f->n_bufs, f->cap_bufs) =
+      (Buf){.head = head, .first = INT32_MAX, .last = -1, .bytes = bytes, .seg = (uint8_t)seg};
+  return f->n_bufs - 1;
+}
+
+static void touch(Fn *f, uint32_t buf, uint32_t kernel) {
+  Buf *b = &f->bufs[buf];
+  if ((int32_t)kernel < b->first) b->first = (int32_t)kernel;
+  if ((int32_t)kernel > b->last) b->last = (int32_t)kernel;
+}
+
+static Segment segment_of(const Fn *f, Val v) {
+  switch (op_at(f, v)) {
+  case OP_input: return SEG_IN;
+  case OP_param: return SEG_PARAM;
+  case OP_output: return SEG_OUT;
+  case OP_packed_layout: return f->ins[v.i].n_args ? SEG_ARENA : SEG_CONST;
+  default: return SEG_ARENA;
+  }
+}
+
+// Parameters keep one buffer however often they are read.
+static uint32_t param_buf(Fn *f, Val v) {
+  int64_t param = ir_attr_int(f, v, KEY_param, 0);
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (f->bufs[b].seg == SEG_PARAM && ir_attr_int(f, f->bufs[b].head, KEY_param, -1) == param) return b;
+  return 0;
+}
+
+static void make_bufs(Lives *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    Ins *ins = &f->ins[i];
+    if (class_at(f, v) == CLASS_VIEW) {
+      f->buf_of[i] = f->buf_of[ir_base(f, v).i];
+    } else if (writes(f, v)) {
+      Val h = ir_head(f, v);
+      f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];
+    } else if (l->stored[i]) {
+      uint32_t same = op_at(f, v) == OP_param ? param_buf(f, v) : 0;
+      f->buf_of[i] = same ? same : new_buf(f, v, segment_of(f, v), ir_type_bytes(l->p, ins->dtype, ins->shape));
+      Segment seg = f->bufs[f->buf_of[i]].seg;
+      if (seg == SEG_IN || seg == SEG_OUT) f->bufs[f->buf_of[i]].offset = ir_attr_int(f, v, KEY_index, 0);
+    }
+    if (f->buf_of[i]) f->bufs[f->buf_of[i]].n_shares++;
+  }
+}
+
+static void make_scratch(Lives *l) {
+  Fn *f = l->f;
+  for (uint32_t k = 0; k < f->n_kernels && l->p->scratch; k++) {
+    Kernel *kern = &f->kernels[k];
+    int64_t bytes = 0;
+    for (uint32_t i = kern->first; i < kern->first + kern->n; i++) {
+      if (op_at(f, (Val){i}) == OP_result) continue;
+      bytes += (l->p->scratch(f, (Val){i}, l->p->scratch_ctx) + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+    }
+    if (!bytes) continue;
+    kern->scratch = new_buf(f, (Val){kern->first}, SEG_ARENA, bytes);
+    f->bufs[kern->scratch].scratch = true;
+    touch(f, kern->scratch, k);
+  }
+}
+
+static void find_ranges(Lives *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i];
+    if (kernel == UINT32_MAX) continue;
+    if (f->buf_of[i]) touch(f, f->buf_of[i], kernel);
+    if (op_at(f, (Val){i}) == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      uint32_t b = f->buf_of[ir_arg(f, (Val){i}, k).i];
+      if (b) touch(f, b, kernel);
+    }
+  }
+}
+
+// ---- in-place reuse
+static bool row_operand(Op op, uint32_t k) {
+  switch (op) {
+  case OP_softmax: case OP_log_softmax: case OP_nll_rows_grad: return k == 0;
+  case OP_softmax_grad: case OP_log_softmax_grad: return k <= 1;
+  default: return false;
+  }
+}
+
+static bool reads_by_element(const Fn *f, Val v, uint32_t k) {
+  Val a = ir_arg(f, v, k);
+  bool same = f->ins[a.i].shape.i == f->ins[v.i].shape.i && f->ins[a.i].dtype == f->ins[v.i].dtype;
+  return same && (class_at(f, v) == CLASS_POINT || row_operand(op_at(f, v), k));
+}
+
+// Every read of the buffer in the kernel is element by element.
+static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf) {
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (op_at(f, (Val){i}) == OP_result) continue;
+    for (uint32_t j = 0; j < f->ins[i].n_args; j++)
+      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j)) return false;
+  }
+  return true;
+}
+
+static bool can_take(Lives *l, uint32_t kernel, uint32_t from, uint32_t to) {
+  Fn *f = l->f;
+  const Buf *a = &f->bufs[from], *b = &f->bufs[to];
+  return a->seg == SEG_ARENA && !a->scratch && !l->taken[from] && a->last == (int32_t)kernel && a->first < (int32_t)kernel &&
+         a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from);
+}
+
+static void reuse_in_place(Lives *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i], to = f->buf_of[i];
+    Val v = {i};
+    if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i) continue;
+    if (class_at(f, v) != CLASS_POINT && class_at(f, v) != CLASS_ROW) continue;
+    const Kernel *k = &f->kernels[kernel];
+    for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
+      for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {
+        uint32_t from = f->buf_of[ir_arg(f, (Val){j}, a).i];
+        if (!from || !can_take(l, kernel, from, to)) continue;
+        f->bufs[to].reuses = from;
+        l->taken[from] = to;
+        f->stats.n_inplace++;
+      }
+  }
+}
+
+// ---- writes must not destroy what is read later, and what the caller owns
+static bool check_writes(Lives *l) {
+  Fn *f = l->f;
+  bool ok = true;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (!writes(f, v)) continue;
+    Val h = ir_head(f, v), old = ir_arg(f, h, i - h.i);
+    Loc at = f->ins[i].loc;
+    RtText name = {.mem = l->p->mem};
+    ir_print_name(f, old, &name);
+    if (f->bufs[f->buf_of[i]].seg != SEG_PARAM && f->bufs[f->buf_of[i]].seg != SEG_ARENA) {
+      rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at), "%s is the caller's and cannot be written", name.text);
+      ok = false;
+      continue;
+    }
+    for (uint32_t r = h.i + ir_ops[op_at(f, h)].n_res; r < f->n_ins; r++) {
+      if (op_at(f, (Val){r}) == OP_result) continue;
+      for (uint32_t k = 0; k < f->ins[r].n_args; k++) {
+        if (ir_base(f, ir_arg(f, (Val){r}, k)).i != ir_base(f, old).i || class_at(f, (Val){r}) == CLASS_VIEW) continue;
+        Loc use = f->ins[r].loc;
+        rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
+                "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[op_at(f, (Val){r})].name);
+        rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
+        return false;
+      }
+    }
+  }
+  return ok;
+}
+
+// ---- what the host must check in inputs before a run
+static void add_check(Lives *l, Val source, int64_t lo, Dim hi, bool incl, bool sorted, const char *what) {
+  Fn *f = l->f;
+  Val base = ir_base(f, source);
+  if (op_at(f, base) != OP_input) return;
+  InputCheck c = {.input = (uint32_t)ir_attr_int(f, base, KEY_index, 0), .lo = lo, .hi = hi, .incl = incl, .sorted = sorted, .what = what};
+  for (uint32_t k = 0; k < f->n_checks; k++) {
+    const InputCheck *o = &f->checks[k];
+    if (o->input == c.input && o->lo == lo && o->hi.i == hi.i && o->incl == incl && o->sorted == sorted) return;
+  }
+  *RT_PUSH(l->p->mem, f->checks, f->n_checks, f->cap_checks) = c;
+}
+
+static void find_checks(Lives *l) {
+  Fn *f = l->f;
+  f->n_checks = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    switch (op_at(f, v)) {
+    case OP_nll_rows: {
+      Shape s = f->ins[ir_arg(f, v, 0).i].shape;
+      add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, s, ir_rank(l->p, s) - 1), false, false, "label");
+      break;
+    }
+    case OP_embedding: add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[ir_arg(f, v, 0).i].shape, 0), false, false, "index"); break;
+    case OP_packed_layout:
+      if (f->ins[i].n_args)
+        add_check(l, ir_arg(f, v, 0), 1, ir_dim_at(l->p, f->ins[i].shape, 1), true, ir_attr(f, v, KEY_sorted) != NULL, "length");
+      break;
+    default: break;
+    }
+  }
+}
+
+bool ir_pass_lives(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  Lives l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
+  f->buf_of = rt_alloc(mem, f->n_ins * sizeof *f->buf_of);
+  f->bufs = NULL;
+  f->n_bufs = f->cap_bufs = 0;
+  f->stats = (PlanStats){.n_kernels = f->n_kernels};
+  new_buf(f, (Val){0}, SEG_ARENA, 0);
+  find_stored(&l);
+  make_bufs(&l);
+  make_scratch(&l);
+  find_ranges(&l);
+  if (!check_writes(&l)) return false;
+  l.taken = rt_alloc(mem, f->n_bufs * sizeof *l.taken);
+  reuse_in_place(&l);
+  find_checks(&l);
+  return true;
+}

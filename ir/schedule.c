@@ -1,0 +1,116 @@
+// Pass schedule: orders instructions by level, so that kernels of one level need no barrier between them and fusable
+// instructions are neighbours.
+//
+// level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel. Inside a level,
+// pointwise instructions of one shape stand together. A write into a buffer comes after every read of its old content.
+#include "ir/ir.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint32_t level, group, index;
+} Key3;
+
+typedef struct {
+  Fn *f;
+  uint32_t *level;   // by value
+  uint32_t *readers; // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
+} Levels;
+
+static bool is_kernel(const Fn *f, Val v) {
+  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK;
+}
+static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
+
+// v reads operand k element by element inside the kernel that makes it.
+static bool fuses_with(const Fn *f, Val v, uint32_t k) {
+  Val a = ir_arg(f, v, k);
+  OpClass from = ir_ops[ir_ins(f, a)->op].cls;
+  return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+}
+
+static uint32_t level_of(Levels *l, Val v) {
+  Fn *f = l->f;
+  Ins *ins = ir_ins(f, v);
+  bool kernel = is_kernel(f, v);
+  uint32_t top = kernel ? 1 : 0;
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && !fuses_with(f, v, k));
+    if (at > top) top = at;
+  }
+  if (!(ir_ops[ins->op].flags & WRITES)) return top;
+  for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
+    uint32_t after = l->readers[ir_base(f, ir_arg(f, v, k)).i];
+    if (after > top) top = after;
+  }
+  return top;
+}
+
+static void note_reads(Levels *l, Val v) {
+  Fn *f = l->f;
+  if (!is_kernel(f, v)) return;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val base = ir_base(f, ir_arg(f, v, k));
+    bool same = is_point(f, v) && base.i == ir_arg(f, v, k).i && ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
+    uint32_t after = l->level[v.i] + !same;
+    if (after > l->readers[base.i]) l->readers[base.i] = after;
+  }
+}
+
+static int by_key(const void *a, const void *b) {
+  const Key3 *x = a, *y = b;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  if (x->group != y->group) return x->group < y->group ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+// Instructions that may share a kernel: pointwise and index ops of one shape, or one recurrent op of one shape.
+static uint32_t fusion_class(const Fn *f, Val v) {
+  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
+  if (c == CLASS_POINT || c == CLASS_INDEX) return CLASS_POINT;
+  return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;
+}
+
+// The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0 is free.
+static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
+  uint32_t cls = fusion_class(f, v);
+  if (!cls) return v.i;
+  uint32_t key[3] = {level, cls, ir_ins(f, v)->shape.i};
+  uint32_t at = (uint32_t)rt_hash(key, sizeof key, 5) & (cap - 1);
+  for (; table[at]; at = (at + 1) & (cap - 1)) {
+    Val w = {table[at]};
+    if (keys[w.i].level == level && fusion_class(f, w) == cls && ir_ins(f, w)->shape.i == key[2]) return w.i;
+  }
+  table[at] = v.i;
+  return v.i;
+}
+
+bool ir_pass_schedule(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins, cap = 64;
+  while (cap < 2 * n) cap *= 2;
+  Levels l = {f, rt_alloc(mem, n * sizeof(uint32_t)), rt_alloc(mem, n * sizeof(uint32_t))};
+  Key3 *keys = rt_alloc(mem, n * sizeof *keys);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table);
+  for (uint32_t i = 1; i < n; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      l.level[i] = l.level[ir_head(f, v).i];
+      continue;
+    }
+    l.level[i] = level_of(&l, v);
+    note_reads(&l, v);
+    keys[i] = (Key3){l.level[i], 0, i};
+    keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
+  }
+  uint32_t m = 0;
+  for (uint32_t i = 1; i < n; i++)
+    if (f->ins[i].op != OP_result) keys[m++] = keys[i];
+  qsort(keys, m, sizeof *keys, by_key);
+  Edit e;
+  ir_edit_begin(&e, f);
+  for (uint32_t k = 0; k < m; k++) ir_edit_copy(&e, (Val){keys[k].index});
+  ir_edit_end(&e);
+  return true;
+}

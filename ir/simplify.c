@@ -1,0 +1,244 @@
+// Pass simplify: constant folding, algebra, merging of equal values, removal of dead ones. One forward walk, then one backward mark.
+//
+//   %1 = const {value=1}                    %s = sum %x {axes=[0]}
+//   %2 = expand %1 {shape=[4]}      ->      output %s
+//   %3 = mul %x, %2
+//   %s = sum %3 {axes=[0]}
+//
+// No rule changes a result other than by rounding of folded constants; x * 0 is not folded (NaN, infinities).
+#include "ir/ir.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  Edit e;
+  Fn *f;
+  Prog *p;
+  uint32_t *table;  // hash -> new value index; 0: free
+  uint32_t cap;
+} Simplify;
+
+static bool scalar_const(const Fn *f, Val v, double *x) { return ir_is_const(f, v, x); }
+
+// ---- operands of pointwise rows need no materialised broadcast
+static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
+  Ins *ins = ir_ins(f, v);
+  Prog *p = f->prog;
+  uint32_t r = ir_rank(p, ins->shape), covered = 0;
+  for (uint32_t j = 0; j <= ins->n_args; j++) {
+    if (j == k) continue;
+    Shape s = j == ins->n_args ? narrow : ir_ins(f, ir_arg(f, v, j))->shape;
+    uint32_t rs = ir_rank(p, s);
+    for (uint32_t a = 0; a < rs; a++)
+      if (ir_dim_at(p, s, a).i == ir_dim_at(p, ins->shape, a + r - rs).i) covered |= 1u << (a + r - rs);
+  }
+  for (uint32_t a = 0; a < r; a++) {
+    Dim d = ir_dim_at(p, ins->shape, a);
+    bool one = ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1;
+    if (one) {  // size 1: some operand must have the axis at all, so that the rank stays
+      continue;
+    }
+    if (!(covered >> a & 1)) return false;
+  }
+  uint32_t most = ir_rank(p, narrow);
+  for (uint32_t j = 0; j < ins->n_args; j++)
+    if (j != k && ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape) > most) most = ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape);
+  return most == r;
+}
+
+static bool is_single(const Fn *f, Val v) {
+  return ir_shape_is_const(f->prog, ir_ins(f, v)->shape) && ir_shape_bound(f->prog, ir_ins(f, v)->shape) == 1;
+}
+
+static void strip_broadcasts(Simplify *s, Val v) {
+  Fn *f = s->f;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    for (;;) {
+      Val a = ir_arg(f, v, k);
+      Ins *from = ir_ins(f, a);
+      bool skip = from->op == OP_expand || (from->op == OP_reshape && is_single(f, a));
+      if (!skip || !broadcasts_same(f, v, k, ir_ins(f, ir_arg(f, a, 0))->shape)) break;
+      f->args[ir_ins(f, v)->args + k] = ir_arg(f, a, 0);
+    }
+  }
+}
+
+// ---- folding and algebra: the value that v equals, or none
+static Val fold_word(Simplify *s, Val v) {
+  Fn *f = s->f;
+  Ins *ins = ir_ins(f, v);
+  double x[3] = {0};
+  if (ir_forward(ins->op).n || ins->n_args == 0 || ir_rank(s->p, ins->shape) != 0) return (Val){0};
+  for (uint32_t k = 0; k < ins->n_args; k++)
+    if (!scalar_const(f, ir_arg(f, v, k), &x[k])) return (Val){0};
+  return ir_const(f, ir_word(ins->op, x[0], x[1], x[2]), ins->loc);
+}
+
+static Val neutral(Simplify *s, Val v) {
+  Fn *f = s->f;
+  Ins *ins = ir_ins(f, v);
+  double x;
+  for (uint32_t k = 0; k < 2 && ins->n_args == 2; k++) {
+    Val a = ir_arg(f, v, k);
+    bool commutes = ins->op == OP_add || ins->op == OP_mul;
+    if ((k == 0 && !commutes) || !scalar_const(f, a, &x)) continue;
+    double unit = ins->op == OP_add || ins->op == OP_sub ? 0 : ins->op == OP_mul || ins->op == OP_div ? 1 : NAN;
+    Val other = ir_arg(f, v, 1 - k);
+    if (x == unit && ir_ins(f, other)->shape.i == ins->shape.i) return other;
+  }
+  return (Val){0};
+}
+
+static Val fold_full(Simplify *s, Val v) {
+  Fn *f = s->f;
+  Ins *ins = ir_ins(f, v);
+  double x;
+  if ((ins->op != OP_expand && ins->op != OP_reshape) || !scalar_const(f, ir_arg(f, v, 0), &x)) return (Val){0};
+  Attr a[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, ins->shape)};
+  return ir_emit(f, OP_full, NULL, 0, a, 2, ins->loc);
+}
+
+static Val fold_view(Simplify *s, Val v) {
+  Fn *f = s->f;
+  Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_reshape && ins->op != OP_expand) return (Val){0};
+  Val a = ir_arg(f, v, 0);
+  if (ir_ins(f, a)->shape.i == ins->shape.i) return a;
+  if (ins->op == OP_reshape && ir_ins(f, a)->op == OP_reshape) f->args[ins->args] = ir_arg(f, a, 0);
+  return (Val){0};
+}
+
+// Kernels other than pointwise ones read memory: a constant operand becomes a stored value. Emits it before the user is copied.
+static Val stored_form(Simplify *s, Val a, Loc loc) {
+  double x;
+  if (ir_ins(s->f, a)->op == OP_dim_size) return ir_op1(s->f, OP_copy, a, loc);
+  if (!ir_is_const(s->f, a, &x)) return (Val){0};
+  Attr at[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, (Shape){0})};
+  return ir_emit(s->f, OP_full, NULL, 0, at, 2, loc);
+}
+
+static bool reads_memory(Op op) {
+  OpClass cls = ir_ops[op].cls;
+  if (cls == CLASS_POINT || cls == CLASS_MARK || cls == CLASS_LEAF) return false;
+  return op != OP_rnn_seq_grad && op != OP_reshape && op != OP_expand;  // absent gradients; fold_full takes the others
+}
+
+// Copies the old instruction with constants stored where its kernel wants them so.
+static Val copy_stored(Simplify *s, Val old) {
+  Ins ins = s->e.old[old.i];
+  if (!reads_memory(ins.op)) return ir_edit_copy(&s->e, old);
+  Val *fixed = rt_alloc(s->p->mem, (ins.n_args + 1) * sizeof *fixed);
+  for (uint32_t k = 0; k < ins.n_args; k++) fixed[k] = stored_form(s, s->e.map[s->f->args[ins.args + k].i], ins.loc);
+  Val v = ir_edit_copy(&s->e, old);
+  for (uint32_t k = 0; k < ins.n_args; k++)
+    if (!ir_none(fixed[k])) s->f->args[ir_ins(s->f, v)->args + k] = fixed[k];
+  return v;
+}
+
+static void pop_last(Fn *f, Val v) { f->n_ins = v.i; }  // operands and attributes stay behind, unused
+
+// ---- merging equal values
+static uint64_t hash_ins(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  uint64_t h = rt_hash(&(uint32_t[3]){ins->op, ins->dtype, ins->shape.i}, 12, 7);
+  h = rt_hash(f->args + ins->args, ins->n_args * sizeof(Val), h);
+  for (uint32_t k = 0; k < ins->n_attrs; k++) {
+    const Attr *a = &f->attrs[ins->attrs + k];
+    uint64_t word[2] = {a->key, 0};
+    memcpy(&word[1], &a->u, ir_key_kind[a->key] == KIND_INT || ir_key_kind[a->key] == KIND_NUM ? 8 : 4);
+    h = rt_hash(word, sizeof word, h);
+  }
+  return h;
+}
+
+static bool same_attr(const Attr *a, const Attr *b) {
+  if (a->key != b->key) return false;
+  switch ((AttrKind)ir_key_kind[a->key]) {
+  case KIND_NUM: return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0;
+  case KIND_STR: return a->u.s.i == b->u.s.i;
+  case KIND_LIST: return a->u.list.i == b->u.list.i;
+  case KIND_DIM: return a->u.dim.i == b->u.dim.i;
+  default: return a->u.i == b->u.i;
+  }
+}
+
+static bool same_ins(const Fn *f, Val x, Val y) {
+  const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
+  if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args || a->n_attrs != b->n_attrs) return false;
+  if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
+  for (uint32_t k = 0; k < a->n_attrs; k++)
+    if (!same_attr(&f->attrs[a->attrs + k], &f->attrs[b->attrs + k])) return false;
+  return true;
+}
+
+// An earlier equal value, or v itself, now in the table.
+static Val merge(Simplify *s, Val v) {
+  uint32_t at = (uint32_t)hash_ins(s->f, v) & (s->cap - 1);
+  while (s->table[at] && !same_ins(s->f, (Val){s->table[at]}, v)) at = (at + 1) & (s->cap - 1);
+  if (s->table[at]) return (Val){s->table[at]};
+  s->table[at] = v.i;
+  return v;
+}
+
+static Val simplify_at(Simplify *s, Val v) {
+  Ins *ins = ir_ins(s->f, v);
+  if (ir_ops[ins->op].is_word_row) {
+    strip_broadcasts(s, v);
+    Val w = neutral(s, v);
+    if (!ir_none(w)) return w;
+    w = fold_word(s, v);
+    if (!ir_none(w)) return w;
+  }
+  Val w = fold_full(s, v);
+  return ir_none(w) ? fold_view(s, v) : w;
+}
+
+static void walk(Simplify *s) {
+  for (uint32_t i = 1; i < s->e.n_old; i++) {
+    const Ins *old = &s->e.old[i];
+    if (old->op == OP_result) continue;
+    s->f->cur_scope = old->scope;
+    Val v = copy_stored(s, (Val){i});
+    if (!(ir_ops[old->op].flags & PURE)) continue;
+    Val w = simplify_at(s, v);
+    if (ir_none(w)) w = v;
+    if (w.i > v.i || w.i == v.i) {
+      Val m = ir_ops[ir_ins(s->f, w)->op].n_res >= 1 ? merge(s, w) : w;
+      if (m.i < v.i) pop_last(s->f, v);
+      w = m;
+    } else {
+      pop_last(s->f, v);
+    }
+    for (uint32_t k = 0; k < old->n_res; k++) s->e.map[i + k] = (Val){w.i + k};
+  }
+}
+
+static void sweep(Fn *f) {
+  Edit e;
+  bool *live = rt_alloc(f->prog->mem, f->n_ins + 1);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    Val h = ir_head(f, (Val){i});
+    if (ir_ops[f->ins[i].op].flags & EFFECT) live[i] = true;
+    if (!live[i]) continue;
+    live[h.i] = true;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) live[ir_arg(f, (Val){i}, k).i] = true;
+  }
+  ir_edit_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++)
+    if (live[i] && e.old[i].op != OP_result) ir_edit_copy(&e, (Val){i});
+  ir_edit_end(&e);
+}
+
+bool ir_pass_simplify(Fn *f) {
+  Simplify s = {.f = f, .p = f->prog};
+  s.cap = 64;
+  while (s.cap < 6 * f->n_ins) s.cap *= 2;
+  s.table = rt_alloc(f->prog->mem, s.cap * sizeof *s.table);
+  uint32_t scope = f->cur_scope;
+  ir_edit_begin(&s.e, f);
+  walk(&s);
+  f->cur_scope = scope;
+  ir_edit_end(&s.e);
+  sweep(f);
+  return true;
+}

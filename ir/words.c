@@ -1,0 +1,81 @@
+// The primitive words in doubles, and the counter-based random stream.
+//
+// Random numbers are a pure function of (seed, run, stream id, element): Philox4x32-10 with key = seed,
+// counter = (element low, element high, id, run). No state, so any worker can make any element in any order.
+#include "ir/ir.h"
+
+#include <math.h>
+
+static double pick_max(double a, double b) { return isnan(a) || a > b ? a : b; }  // a NaN in b loses no comparison to b
+static double pick_min(double a, double b) { return isnan(a) || a < b ? a : b; }
+
+double ir_word(Op op, double a, double b, double c) {
+  switch (op) {
+  case OP_neg: return -a;
+  case OP_abs: return fabs(a);
+  case OP_exp: return exp(a);
+  case OP_log: return log(a);
+  case OP_sqrt: return sqrt(a);
+  case OP_tanh: return tanh(a);
+  case OP_sigmoid: return 1 / (1 + exp(-a));
+  case OP_erf: return erf(a);
+  case OP_sin: return sin(a);
+  case OP_cos: return cos(a);
+  case OP_floor: return floor(a);
+  case OP_add: return a + b;
+  case OP_sub: return a - b;
+  case OP_mul: return a * b;
+  case OP_div: return a / b;
+  case OP_max: return pick_max(a, b);
+  case OP_min: return pick_min(a, b);
+  case OP_pow: return pow(a, b);
+  case OP_gt: return a > b;
+  case OP_ge: return a >= b;
+  case OP_lt: return a < b;
+  case OP_le: return a <= b;
+  case OP_eq: return a == b;
+  case OP_ne: return a != b;
+  case OP_select: return a != 0 ? b : c;
+  default: return NAN;  // no word by hand
+  }
+}
+
+// ---- Philox4x32-10 (Salmon et al., 2011)
+enum { PHILOX_ROUNDS = 10 };
+
+static void philox_round(uint32_t c[4], const uint32_t k[2]) {
+  uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
+  uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1], (uint32_t)p0};
+  for (int i = 0; i < 4; i++) c[i] = next[i];
+}
+
+void ir_philox(uint32_t c[4], uint64_t key) {
+  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+  for (int r = 0; r < PHILOX_ROUNDS; r++) {
+    philox_round(c, k);
+    k[0] += 0x9E3779B9u;
+    k[1] += 0xBB67AE85u;
+  }
+}
+
+static void philox_at(uint32_t c[4], uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  c[0] = (uint32_t)element;
+  c[1] = (uint32_t)(element >> 32);
+  c[2] = id;
+  c[3] = (uint32_t)counter;
+  ir_philox(c, seed);
+}
+
+float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  uint32_t x[4];
+  philox_at(x, seed, counter, id, element);
+  return (float)(x[0] >> 8) * 0x1p-24f;  // 24 bits: exact, below 1
+}
+
+double ir_philox_normal(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  uint32_t x[4];
+  philox_at(x, seed, counter, id, element);
+  double u1 = ((double)(x[0] >> 8) + 1) * 0x1p-24;  // in (0, 1]: the logarithm is finite
+  double u2 = (double)(x[1] >> 8) * 0x1p-24;
+  return sqrt(-2 * log(u1)) * cos(6.283185307179586 * u2);
+}

@@ -1,0 +1,201 @@
+// Instances: memory, runs, parameters. The checks of a run stand in runtime/check.c.
+#include "runtime/instance.h"
+
+#include "runtime/blas.h"
+#include "runtime/check.h"
+#include "runtime/team.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct RtInstance {
+  const RtPlan *plan;
+  RtTeam *team;
+  unsigned char *params, *arena;
+  int64_t arena_bytes;
+  int64_t *slots, *dims; // values of this run: by slot; by row of the plan's dim table
+  bool *is_known;        // by slot: an input of this function names it
+  void **in, **out;      // pointer tables for the frame
+  uint64_t seed, counter;
+  bool poison;
+  char error[RT_ERROR_SIZE];
+};
+
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+
+// ---- life
+
+static uint32_t largest_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static bool allocate(RtInstance *i) {
+  const RtPlan *p = i->plan;
+  uint32_t n_in = 0, n_out = 0;
+  for (uint32_t f = 0; f < p->n_functions; f++) {
+    n_in = largest_u32(n_in, p->functions[f].n_inputs);
+    n_out = largest_u32(n_out, p->functions[f].n_outputs);
+    if (p->functions[f].arena_bytes > i->arena_bytes) i->arena_bytes = p->functions[f].arena_bytes;
+  }
+  i->params = rt_block_new(p->param_bytes);
+  i->arena = rt_block_new(i->arena_bytes);
+  i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
+  i->dims = rt_malloc(sizeof *i->dims * p->n_dims);
+  i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
+  i->in = rt_malloc(sizeof *i->in * n_in);
+  i->out = rt_malloc(sizeof *i->out * n_out);
+  return i->params && i->arena && i->slots && i->dims && i->is_known && i->in && i->out;
+}
+
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
+  RtInstance *i = rt_malloc(sizeof *i);
+  if (!i) return NULL;
+  *i = (RtInstance){.plan = plan, .seed = seed};
+  if (allocate(i) && (i->team = rt_team_new(n_workers))) return i;
+  rt_instance_free(i);
+  return NULL;
+}
+
+void rt_instance_free(RtInstance *i) {
+  if (!i) return;
+  rt_team_free(i->team);
+  rt_free(i->params);
+  rt_free(i->arena);
+  rt_free(i->slots);
+  rt_free(i->dims);
+  rt_free(i->is_known);
+  rt_free(i->in);
+  rt_free(i->out);
+  rt_free(i);
+}
+
+const char *rt_instance_error(const RtInstance *i) { return i->error; }
+uint32_t rt_instance_workers(const RtInstance *i) { return rt_team_size(i->team); }
+const RtPlan *rt_instance_plan(const RtInstance *i) { return i->plan; }
+uint64_t rt_instance_counter(const RtInstance *i) { return i->counter; }
+uint64_t rt_instance_seed(const RtInstance *i) { return i->seed; }
+void rt_instance_poison(RtInstance *i, bool on) { i->poison = on; }
+unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
+char *rt_instance_error_buffer(RtInstance *i) { return i->error; }
+
+void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
+  i->seed = seed;
+  i->counter = counter;
+}
+
+// ---- runs
+
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Call;
+
+static void enter(void *ctx, int32_t worker, int32_t n_workers) {
+  const Call *c = ctx;
+  c->entry(c->frame, worker, n_workers);
+}
+
+static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  rt_fail(i->error, sizeof i->error,
+          "%s: element %" PRId64 " of an index computed in the run is %" PRId64 ": out of range", f->name, s->index,
+          s->value);
+  return RT_ERR_VALUE;
+}
+
+// Everything was checked; slots and pointer tables are filled.
+static RtStatus execute(RtInstance *i, const RtFunction *f) {
+  TnKernelStatus status = {.input = -1};
+  TnFrame frame = {.in = i->in,
+                   .out = i->out,
+                   .dims = i->slots,
+                   .seed = i->seed,
+                   .counter = i->counter,
+                   .svc = &services,
+                   .status = &status,
+                   .team = i->team};
+  frame.seg[SEG_ARENA] = i->arena;
+  frame.seg[SEG_PARAM] = i->params;
+  frame.seg[SEG_CONST] = (unsigned char *)i->plan->consts;
+  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
+  rt_team_run(i->team, enter, &(Call){f->entry, &frame});
+  i->counter++;
+  return status.code ? report_kernel(i, f, &status) : RT_OK;
+}
+
+RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
+                         size_t n_out) {
+  if (function >= i->plan->n_functions) {
+    rt_fail(i->error, sizeof i->error, "there is no function %" PRIu32 "; the program has %" PRIu32, function,
+            i->plan->n_functions);
+    return RT_ERR_ARGUMENT;
+  }
+  const RtFunction *f = &i->plan->functions[function];
+  RtRunCheck c = {.plan = i->plan,
+                  .function = f,
+                  .in = in,
+                  .out = out,
+                  .n_in = n_in,
+                  .n_out = n_out,
+                  .slots = i->slots,
+                  .dims = i->dims,
+                  .is_known = i->is_known,
+                  .error = i->error,
+                  .error_size = sizeof i->error};
+  RtStatus status = rt_check_run(&c);
+  if (status) return status;
+  for (size_t k = 0; k < n_in; k++) i->in[k] = in[k].data;
+  for (size_t k = 0; k < n_out; k++) i->out[k] = out[k].data;
+  return execute(i, f);
+}
+
+RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
+  const RtPlan *p = i->plan;
+  memset(i->params, 0, (size_t)p->param_bytes);
+  rt_instance_set_random(i, seed, 0);
+  RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);
+  i->counter = 1; // run 0 is initialisation, whether or not it draws numbers
+  return status;
+}
+
+// ---- parameters
+
+RtArray rt_instance_param(const RtInstance *i, uint32_t k) {
+  if (k >= i->plan->n_params) return (RtArray){0};
+  const RtParam *p = &i->plan->params[k];
+  RtArray a = {.data = i->params + p->offset, .dtype = p->dtype, .rank = p->rank};
+  memcpy(a.dims, p->dims, sizeof a.dims);
+  return a;
+}
+
+// The f32 parameter at `path` when it has n elements; NULL: the error says why not.
+static float *find_f32(RtInstance *i, const char *path, size_t n) {
+  uint32_t k = rt_plan_param(i->plan, path);
+  if (k == UINT32_MAX) {
+    rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'", path);
+    return NULL;
+  }
+  const RtParam *p = &i->plan->params[k];
+  size_t count = 1;
+  for (uint32_t d = 0; d < p->rank; d++) count *= (size_t)p->dims[d];
+  if (p->dtype != RT_F32)
+    rt_fail(i->error, sizeof i->error, "parameter '%.200s' is i64, not f32", path);
+  else if (count != n)
+    rt_fail(i->error, sizeof i->error, "parameter '%.200s' has %zu elements, the call says %zu", path, count, n);
+  else
+    return (float *)(void *)(i->params + p->offset);
+  return NULL;
+}
+
+RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n) {
+  const float *p = find_f32(i, path, n);
+  if (!p) return RT_ERR_ARGUMENT;
+  if (n) memcpy(out, p, n * sizeof *out);
+  return RT_OK;
+}
+
+RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n) {
+  float *p = find_f32(i, path, n);
+  if (!p) return RT_ERR_ARGUMENT;
+  if (n) memcpy(p, v, n * sizeof *v);
+  return RT_OK;
+}

@@ -1,0 +1,73 @@
+// Writing safetensors; see safetensors.h.
+#include "runtime/file.h"
+#include "runtime/safetensors.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_string(RtText *t, const char *s) {
+  rt_text_put(t, "\"", 1);
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\')
+      rt_text_add(t, "\\%c", c);
+    else if (c < 0x20)
+      rt_text_add(t, "\\u%04x", c);
+    else
+      rt_text_put(t, s, 1);
+  }
+  rt_text_put(t, "\"", 1);
+}
+
+static void put_metadata(RtText *t, const RtStMeta *meta, uint32_t n_meta) {
+  rt_text_add(t, "\"__metadata__\":{\"format\":\"pt\"");
+  for (uint32_t i = 0; i < n_meta; i++) {
+    rt_text_put(t, ",", 1);
+    put_string(t, meta[i].key);
+    rt_text_put(t, ":", 1);
+    put_string(t, meta[i].value);
+  }
+  rt_text_put(t, "}", 1);
+}
+
+static void put_tensor(RtText *t, const RtStTensor *tensor, uint64_t offset) {
+  rt_text_put(t, ",", 1);
+  put_string(t, tensor->name);
+  rt_text_add(t, ":{\"dtype\":\"%s\",\"shape\":[", rt_st_dtype_name[tensor->dtype]);
+  for (uint32_t i = 0; i < tensor->rank; i++) rt_text_add(t, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
+  rt_text_add(t, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", offset, offset + tensor->size);
+}
+
+// Wide elements first: every tensor is then aligned to its element, because the header is padded to 8 bytes.
+static int by_width(const void *a, const void *b) {
+  const RtStTensor *x = *(const RtStTensor *const *)a, *y = *(const RtStTensor *const *)b;
+  int wx = rt_st_dtype_bytes[x->dtype], wy = rt_st_dtype_bytes[y->dtype];
+  return wx != wy ? wy - wx : strcmp(x->name, y->name);
+}
+
+bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                 uint32_t n_meta, char *error, size_t error_size) {
+  const RtStTensor **order = rt_alloc(mem, sizeof *order * (n_tensors + 1));
+  for (uint32_t i = 0; i < n_tensors; i++) order[i] = &tensors[i];
+  if (n_tensors) qsort(order, n_tensors, sizeof *order, by_width);
+
+  RtText header = {.mem = mem};
+  rt_text_put(&header, "{", 1);
+  put_metadata(&header, meta, n_meta);
+  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 2));
+  uint64_t offset = 0;
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    put_tensor(&header, order[i], offset);
+    pieces[i + 2] = (RtPiece){order[i]->data, order[i]->size};
+    offset += order[i]->size;
+  }
+  rt_text_put(&header, "}", 1);
+  while (header.len % 8) rt_text_put(&header, " ", 1);
+
+  unsigned char length[8];
+  for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.len >> (8 * i));
+  pieces[0] = (RtPiece){length, sizeof length};
+  pieces[1] = (RtPiece){header.text, header.len};
+  return rt_file_write(path, pieces, n_tensors + 2, error, error_size);
+}

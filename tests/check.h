@@ -1,0 +1,39 @@
+// The smallest test harness: CHECK counts and goes on, check_report ends main.
+//
+//   int main(void) {
+//     CHECK(1 + 1 == 2);
+//     CHECK_HAS(error, "line 3");   // the text contains it; prints the text when not
+//     return check_report();        // 0 when all held
+//   }
+#ifndef TN_TESTS_CHECK_H
+#define TN_TESTS_CHECK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static unsigned check_n, check_n_failed;
+
+static inline bool check_that(bool holds, const char *file, int line, const char *what) {
+  check_n++;
+  if (holds) return true;
+  check_n_failed++;
+  printf("%s:%d: failed: %s\n", file, line, what);
+  return false;
+}
+
+static inline bool check_has(const char *text, const char *part, const char *file, int line) {
+  if (check_that(text && strstr(text, part), file, line, part)) return true;
+  printf("  in: %s\n", text ? text : "(null)");
+  return false;
+}
+
+#define CHECK(cond) check_that((cond), __FILE__, __LINE__, #cond)
+#define CHECK_HAS(text, part) check_has((text), (part), __FILE__, __LINE__)
+
+static inline int check_report(void) {
+  printf("%u checks, %u failed\n", check_n, check_n_failed);
+  return check_n_failed != 0;
+}
+
+#endif
