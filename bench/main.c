@@ -26,7 +26,7 @@ typedef struct {
 } Options;
 
 typedef struct {
-  double min, medians[MAX_ROUNDS]; // ms
+  double min, medians[MAX_ROUNDS];  // ms
   int n;
 } Times;
 
@@ -137,7 +137,7 @@ static bool same_loss(const Workload *w, void *state, Peer *p, double *ours, dou
 
 static bool alternate(const Options *o, const Workload *w, void *state, Peer *peer, Times *ours, Times *theirs) {
   double min, med;
-  for (long k = -1; k < o->rounds; k++) { // round -1 warms up
+  for (long k = -1; k < o->rounds; k++) {  // round -1 warms up
     if (!burst(w, state, o->steps, &min, &med)) return false;
     if (k >= 0) add_burst(ours, min, med);
     if (!peer) continue;
@@ -218,20 +218,13 @@ static bool parse(Options *o, int argc, char **argv) {
     }
     if (!value) return false;
     k++;
-    if (!strcmp(a, "--vs"))
-      o->vs = value;
-    else if (!strcmp(a, "--python"))
-      o->python = value;
-    else if (!strcmp(a, "--root"))
-      o->root = value;
-    else if (!strcmp(a, "--rounds") && number(value, 1, MAX_ROUNDS, &o->rounds))
-      continue;
-    else if (!strcmp(a, "--steps") && number(value, 1, MAX_STEPS, &o->steps))
-      continue;
-    else if (!strcmp(a, "--workers") && number(value, 0, 64, &o->workers))
-      continue;
-    else
-      return false;
+    if (!strcmp(a, "--vs")) o->vs = value;
+    else if (!strcmp(a, "--python")) o->python = value;
+    else if (!strcmp(a, "--root")) o->root = value;
+    else if (!strcmp(a, "--rounds") && number(value, 1, MAX_ROUNDS, &o->rounds)) continue;
+    else if (!strcmp(a, "--steps") && number(value, 1, MAX_STEPS, &o->steps)) continue;
+    else if (!strcmp(a, "--workers") && number(value, 0, 64, &o->workers)) continue;
+    else return false;
   }
   return o->workload != NULL;
 }

@@ -9,7 +9,7 @@
 enum { BATCH = 30, N_BATCHES = 9, FEATURES = 12, HIDDEN = 64, CLASSES = 9, MAX_TIME = 29 };
 
 typedef struct {
-  float x[BATCH * MAX_TIME * FEATURES]; // [batch, time, feature], zeros beyond each length
+  float x[BATCH * MAX_TIME * FEATURES];  // [batch, time, feature], zeros beyond each length
   int64_t lengths[BATCH], labels[BATCH], time;
 } Batch;
 

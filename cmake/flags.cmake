@@ -1,6 +1,8 @@
 # Compiler flags of everything in the project; users of the library get none of them.
 include(CheckCCompilerFlag)
 add_library(tenure_flags INTERFACE)
+# The object cache knows the code generator by its build id.
+target_link_options(tenure_flags INTERFACE LINKER:--build-id=sha1)
 target_compile_options(tenure_flags INTERFACE
   -Wall -Wextra              # the usual mistakes
   -Wshadow                   # an inner `n` that hides an outer `n` is a bug waiting for an edit

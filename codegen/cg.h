@@ -128,6 +128,7 @@ EmitFn cg_emit_optim;    // optim.c
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims. Called by
 // pass lives through a function pointer set by the driver; 0 for most.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce.c)
 int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
 
 // ---- codegen/program.c, jit.c, cache.c

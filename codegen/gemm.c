@@ -1,16 +1,18 @@
 // Matrix products: C[b][m][n] = sum over k of A[b][m][k] B[b][k][n] (+ bias[n]), by the tiles of tile.h.
 //
 //            panel p (nv vectors)
-//           +----+----+----+         A unit is one panel x one chunk of rows; units are numbered chunk by chunk, so that a
-//   chunk 0 | 0  | 1  | 2  |         worker walks over panels while its rows of A stay in L2. Every worker has a contiguous
+//           +----+----+----+         A unit is one panel x one chunk of rows; units are numbered chunk by chunk, so
+//           that a
+//   chunk 0 | 0  | 1  | 2  |         worker walks over panels while its rows of A stay in L2. Every worker has a
+//   contiguous
 //           +----+----+----+         share of the units. In a unit, tiles of mr rows run down the rows.
 //   chunk 1 | 3  | 4  | 5  |
 //           +----+----+----+
 //
-// First phase, shared by the whole team and ended by a barrier: operands that are stored the wrong way are packed into the
-// kernel's scratch: B as [panel][k][panel's width], zero beyond N; a transposed A as [tile][k][mr]; an A whose rows are a
-// large power of two apart, which would fall into few cache sets, as rows with a padded stride. Small products are worker 0's
-// alone: a barrier would cost more than it wins.
+// First phase, shared by the whole team and ended by a barrier: operands that are stored the wrong way are packed into
+// the kernel's scratch: B as [panel][k][panel's width], zero beyond N; a transposed A as [tile][k][mr]; an A whose rows
+// are a large power of two apart, which would fall into few cache sets, as rows with a padded stride. Small products
+// are worker 0's alone: a barrier would cost more than it wins.
 #include "codegen/tile.h"
 
 #include <stddef.h>
@@ -18,12 +20,12 @@
 #include <string.h>
 
 enum {
-  SMALL_FMAS = 32 * 1024,       // below, one worker does it all
-  UNITS_WANTED = 24,            // so that shares are even
-  CHUNK_BYTES = 512 * 1024,     // rows of A that stay in L2
-  BLAS_FMAS = 64 * 64 * 64,     // below, no library call is worth it
-  BLAS_ROWS = 64,               // rows of a task; fixed, so that bits do not depend on the team
-  BAD_STRIDE = 512,             // A's row stride in elements, from which on multiples are padded
+  SMALL_FMAS = 32 * 1024,    // below, one worker does it all
+  UNITS_WANTED = 24,         // so that shares are even
+  CHUNK_BYTES = 512 * 1024,  // rows of A that stay in L2
+  BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
+  BLAS_ROWS = 64,            // rows of a task; fixed, so that bits do not depend on the team
+  BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
   STRIDE_PAD = 16
 };
 
@@ -37,18 +39,18 @@ typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED } PackA;
 typedef struct {
   Val a, b, bias, out;
   bool ta, tb;
-  DimList m;               // product of these
+  DimList m;  // product of these
   Dim n, k;
-  DimList batch;           // of the result
+  DimList batch;                             // of the result
   Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
   bool b_has_batch;
   int64_t m_max, n_max, k_max, batch_max;
   uint32_t mr, nv;
-  int64_t width, chunk;    // columns of a panel, rows of a chunk
-  int64_t a_tile;          // A_BLOCKS: elements of one k
+  int64_t width, chunk;  // columns of a panel, rows of a chunk
+  int64_t a_tile;        // A_BLOCKS: elements of one k
   bool pack_b, small;
   PackA pack_a;
-} Plan;
+} GemmPlan;
 
 static int64_t bound_of(const Fn *f, const DimList *l) {
   int64_t n = 1;
@@ -58,7 +60,7 @@ static int64_t bound_of(const Fn *f, const DimList *l) {
 
 static bool is_one(const Fn *f, Dim d) { return ir_dim_is_const(f->prog, d) && ir_dim_bound(f->prog, d) == 1; }
 
-static void read_linear(const Fn *f, Val v, Plan *p) {
+static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   Shape x = ir_ins(f, p->a)->shape, w = ir_ins(f, p->b)->shape;
   uint32_t r = ir_rank(f->prog, x);
   p->tb = true;
@@ -76,7 +78,7 @@ static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
   return is_one(f, d) ? (Dim){0} : d;
 }
 
-static void read_matmul(const Fn *f, Val v, Plan *p) {
+static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
   Shape a = ir_ins(f, p->a)->shape, b = ir_ins(f, p->b)->shape, out = ir_ins(f, v)->shape;
   uint32_t r = ir_rank(f->prog, out), ra = ir_rank(f->prog, a);
   p->ta = ir_attr(f, v, KEY_ta) != NULL;
@@ -97,32 +99,29 @@ static void read_matmul(const Fn *f, Val v, Plan *p) {
   p->m.dim[p->m.n++] = ir_dim_at(f->prog, out, r - 2);
 }
 
-static void choose_packing(const Fn *f, Plan *p, const Target *t) {
+static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panels = cg_ceil_div(p->n_max, p->width), tiles = cg_ceil_div(p->m_max, p->mr);
   int64_t lanes = t->vl;
   p->pack_b = p->tb || (tiles >= 4 && p->k_max >= 16 && p->n_max > p->width);
   p->pack_a = A_IN_PLACE;
   p->a_tile = cg_round_up(p->mr, lanes);
   if (p->batch.n || panels < 4 || p->small) return;
-  if (p->ta)
-    p->pack_a = A_BLOCKS;
+  if (p->ta) p->pack_a = A_BLOCKS;
   else if (ir_dim_is_const(f->prog, p->k) && p->k_max >= BAD_STRIDE && p->k_max % BAD_STRIDE == 0 && tiles >= 2)
     p->pack_a = A_PADDED;
 }
 
-static void choose_chunk(Plan *p) {
+static void choose_chunk(GemmPlan *p) {
   int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
   int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max);
   rows = cg_smaller(rows, cg_ceil_div(p->m_max, cg_ceil_div(UNITS_WANTED, panels)));
   p->chunk = cg_larger(p->mr, cg_round_up(rows, p->mr));
 }
 
-static Plan make_plan(const Fn *f, Val v, const Target *t) {
-  Plan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = v};
-  if (ir_ins(f, v)->op == OP_linear)
-    read_linear(f, v, &p);
-  else
-    read_matmul(f, v, &p);
+static GemmPlan make_plan(const Fn *f, Val v, const Target *t) {
+  GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = v};
+  if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
+  else read_matmul(f, v, &p);
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);
   p.nv = (uint32_t)cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(p.n_max, t->vl)));
@@ -135,30 +134,35 @@ static Plan make_plan(const Fn *f, Val v, const Target *t) {
 }
 
 // ---- scratch: packed B, then packed A
-static int64_t packed_b_elements(const Plan *p, const Target *t) {
+static int64_t packed_b_elements(const GemmPlan *p, const Target *t) {
   if (!p->pack_b) return 0;
   int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;
   return cg_round_up(one * (p->b_has_batch ? p->batch_max : 1), TN_ALIGN / 4);
 }
 
-static int64_t packed_a_elements(const Plan *p, const Target *t) {
+static int64_t packed_a_elements(const GemmPlan *p, const Target *t) {
   if (p->pack_a == A_PADDED) return p->m_max * (p->k_max + STRIDE_PAD);
   if (p->pack_a == A_BLOCKS) return cg_ceil_div(p->m_max, p->mr) * cg_round_up(p->k_max, t->vl) * p->a_tile;
   return 0;
 }
 
-static GemmBy chosen(const Plan *p, const Target *t) { return cg_gemm_choose(p->m_max, p->n_max, p->k_max, t); }
+// A matrix without elements has no storage, and nothing of it is read.
+static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
+
+static GemmBy chosen(const GemmPlan *p, const Target *t) { return cg_gemm_choose(p->m_max, p->n_max, p->k_max, t); }
 
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   switch (ir_ins(f, v)->op) {
   case OP_rnn_seq:
   case OP_rnn_seq_grad: return cg_rnn_scratch_bytes(f, v, t);
   case OP_global_norm: return cg_norm_scratch(f, v);
+  case OP_sum:
+  case OP_amax: return cg_reduce_scratch(f, v);
   case OP_matmul:
   case OP_linear: break;
   default: return 0;
   }
-  Plan p = make_plan(f, v, t);
+  GemmPlan p = make_plan(f, v, t);
   if (chosen(&p, t) == GEMM_BLAS) return 0;
   return cg_round_up(4 * (packed_b_elements(&p, t) + packed_a_elements(&p, t)), TN_ALIGN);
 }
@@ -174,12 +178,12 @@ GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {
 // ---- values of a kernel
 typedef struct {
   Cg *c;
-  const Plan *p;
+  const GemmPlan *p;
   LLVMValueRef m, n, k, batch;
-  LLVMValueRef panels, k_pad;          // k_pad: rows of a packed panel
+  LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
   LLVMValueRef packed_a, packed_b;
-  LLVMValueRef a_row, a_k;             // strides of A as it is stored
+  LLVMValueRef a_row, a_k;  // strides of A as it is stored
 } Gemm;
 
 static LLVMValueRef product(Cg *c, const DimList *l) {
@@ -194,15 +198,15 @@ static LLVMValueRef remainder_of(Cg *c, LLVMValueRef n, LLVMValueRef d) {
   return LLVMBuildURem(c->b, n, d, "");
 }
 
-static Gemm make_values(Cg *c, const Plan *p) {
+static Gemm make_values(Cg *c, const GemmPlan *p) {
   Gemm g = {.c = c, .p = p};
   g.m = product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k), g.batch = product(c, &p->batch);
   g.panels = cg_ceil_div_value(c, g.n, p->width);
   g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
-  g.a = cg_ptr(c, p->a), g.b = cg_ptr(c, p->b), g.out = cg_ptr(c, p->out);
-  g.bias = ir_none(p->bias) ? NULL : cg_ptr(c, p->bias);
-  g.packed_b = c->scratch;
-  if (p->pack_a != A_IN_PLACE) g.packed_a = cg_at(c, c->f32, c->scratch, cg_i64(c, packed_b_elements(p, c->t)));
+  g.a = storage(c, p->a), g.b = storage(c, p->b), g.out = storage(c, p->out);
+  g.bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
+  g.packed_b = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is to be packed
+  if (p->pack_a != A_IN_PLACE) g.packed_a = cg_at(c, c->f32, g.packed_b, cg_i64(c, packed_b_elements(p, c->t)));
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);
   return g;
@@ -255,7 +259,7 @@ static void pack_b_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValue
 // Units of packing: vl values of k of one panel.
 static void pack_b(Gemm *g) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   LLVMValueRef vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
   LLVMValueRef panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
   cg_share(c, cg_mul(c, panels, blocks), 1, &lo, &hi);
@@ -270,17 +274,15 @@ static void pack_b(Gemm *g) {
     panel = remainder_of(c, panel, g->panels);
   }
   LLVMValueRef n0 = cg_mul(c, panel, cg_i64(c, p->width));
-  if (p->tb)
-    pack_b_columns(g, src, k0, n0, dst);
-  else
-    pack_b_rows(g, src, k0, n0, dst);
+  if (p->tb) pack_b_columns(g, src, k0, n0, dst);
+  else pack_b_rows(g, src, k0, n0, dst);
   cg_loop_end(c, &l, NULL);
 }
 
 // A is stored [K, M]: for each tile and k, its mr elements side by side.
 static void pack_a_blocks(Gemm *g) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   int64_t vl = c->t->vl;
   LLVMValueRef lo, hi;
   cg_share(c, g->k, 16, &lo, &hi);
@@ -344,7 +346,7 @@ static LLVMValueRef tile_a_block(const Gemm *g) {
 }
 
 static TileSpec make_spec(const Gemm *g) {
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   int64_t vl = g->c->t->vl;
   return (TileSpec){.mr = p->mr,
                     .nv = p->nv,
@@ -393,7 +395,7 @@ static void unit_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
 
 static LLVMValueRef unit_a(Gemm *g, LLVMValueRef batch, LLVMValueRef m0) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   if (p->pack_a == A_BLOCKS)
     return cg_at(c, c->f32, g->packed_a, cg_mul(c, cg_div(c, m0, cg_i64(c, p->mr)), tile_a_block(g)));
   LLVMValueRef off = cg_mul(c, m0, tile_a_row(g));
@@ -404,7 +406,7 @@ static LLVMValueRef unit_a(Gemm *g, LLVMValueRef batch, LLVMValueRef m0) {
 
 static LLVMValueRef unit_b(Gemm *g, LLVMValueRef batch, LLVMValueRef panel) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   LLVMValueRef width = cg_i64(c, p->width);
   if (p->pack_b) {
     if (p->b_has_batch) panel = cg_add(c, cg_mul(c, batch, g->panels), panel);
@@ -417,7 +419,7 @@ static LLVMValueRef unit_b(Gemm *g, LLVMValueRef batch, LLVMValueRef panel) {
 
 static void unit(Gemm *g, LLVMValueRef batch, LLVMValueRef chunk, LLVMValueRef panel) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   LLVMValueRef m0 = cg_mul(c, chunk, cg_i64(c, p->chunk)), n0 = cg_mul(c, panel, cg_i64(c, p->width));
   LLVMValueRef row = cg_add(c, p->batch.n ? cg_mul(c, batch, g->m) : cg_i64(c, 0), m0);
   TileArgs args = {.a = unit_a(g, batch, m0), .b = unit_b(g, batch, panel), .k = g->k, .n = cg_sub(c, g->n, n0)};
@@ -491,14 +493,15 @@ static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef 
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 12, false);
   LLVMValueRef fn = load_ptr(c, load_ptr(c, c->frame, offsetof(TnFrame, svc)), offsetof(TnServices, sgemm));
   LLVMValueRef lda = g->p->ta ? g->m : g->k, ldb = g->p->tb ? g->k : g->n;
-  LLVMValueRef arg[] = {cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};
+  LLVMValueRef arg[] = {
+      cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};
   LLVMBuildCall2(c->b, type, fn, arg, 12, "");
 }
 
 // Tasks: blocks of BLAS_ROWS rows of every matrix of the batch.
 static void emit_blas(Gemm *g) {
   Cg *c = g->c;
-  const Plan *p = g->p;
+  const GemmPlan *p = g->p;
   LLVMValueRef blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS), lo, hi;
   cg_share(c, cg_mul(c, g->batch, blocks), 1, &lo, &hi);
   Loop l;
@@ -519,13 +522,10 @@ static void emit_blas(Gemm *g) {
 
 bool cg_emit_gemm(Cg *c) {
   Val v = {c->k->first};
-  Plan p = make_plan(c->f, v, c->t);
+  GemmPlan p = make_plan(c->f, v, c->t);
   Gemm g = make_values(c, &p);
-  if (chosen(&p, c->t) == GEMM_BLAS)
-    emit_blas(&g);
-  else if (p.small)
-    emit_small(&g);
-  else
-    emit_shared(&g);
+  if (chosen(&p, c->t) == GEMM_BLAS) emit_blas(&g);
+  else if (p.small) emit_small(&g);
+  else emit_shared(&g);
   return true;
 }

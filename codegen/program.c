@@ -304,13 +304,13 @@ static uint32_t cost_of(const Call *c) {
   case CLASS_ROW:
   case CLASS_REDUCE: return 8;
   case CLASS_OPTIM: return 6;
-  default: return 2 + c->k->n;
+  default: return 2 + c->k->n / 4;
   }
 }
 
 // The dearest kernel that is not dealt yet goes to the module with the least to do.
 static uint32_t deal(const Plan *plan, uint8_t *part_of) {
-  enum { PART_COST = 30, NOT_YET = 0xff };
+  enum { PART_COST = 8, NOT_YET = 0xff };
   uint64_t total = 0, load[MAX_PARTS] = {0};
   for (uint32_t k = 0; k < plan->n_codes; k++) total += cost_of(plan->codes[k]), part_of[k] = NOT_YET;
   uint32_t n = total / PART_COST < 1 ? 1 : total / PART_COST < MAX_PARTS ? (uint32_t)(total / PART_COST) : MAX_PARTS;

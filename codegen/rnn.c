@@ -1,9 +1,10 @@
 // Recurrent layers over packed sequences: which worker does what, and the pieces that both directions of time share.
 //
-// A kernel holds one or more independent sequences (the directions of a layer). With at least as many workers as sequences,
-// sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole sequences alone. Inside a team
-// every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math stays local, and a step
-// needs one barrier. Members beyond the number of blocks do nothing. No sum is ever split, so bits do not depend on the team.
+// A kernel holds one or more independent sequences (the directions of a layer). With at least as many workers as
+// sequences, sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole sequences
+// alone. Inside a team every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math
+// stays local, and a step needs one barrier. Members beyond the number of blocks do nothing. No sum is ever split, so
+// bits do not depend on the team.
 #include "codegen/rnn.h"
 
 #include <stdio.h>
@@ -11,8 +12,13 @@
 
 // ---- geometry
 static bool read_cell(const Fn *f, Val head, Rnn *r) {
-  static const struct { const char *name; uint32_t gates, saved; } cells[] = {
-      [CELL_LSTM] = {"lstm", 4, 4}, [CELL_GRU] = {"gru", 3, 4}, [CELL_TANH] = {"tanh", 1, 1}, [CELL_RELU] = {"relu", 1, 1}};
+  static const struct {
+    const char *name;
+    uint32_t gates, saved;
+  } cells[] = {[CELL_LSTM] = {"lstm", 4, 4},
+               [CELL_GRU] = {"gru", 3, 4},
+               [CELL_TANH] = {"tanh", 1, 1},
+               [CELL_RELU] = {"relu", 1, 1}};
   const Attr *a = ir_attr(f, head, KEY_cell);
   const char *name = a ? ir_text(f->prog, a->u.s) : "";
   for (uint32_t k = 0; k < sizeof cells / sizeof *cells; k++) {
@@ -111,10 +117,8 @@ LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask) {
 }
 
 void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
-  if (mask)
-    cg_store_masked(s->c, v, p, mask);
-  else
-    cg_store(s->c, v, p);
+  if (mask) cg_store_masked(s->c, v, p, mask);
+  else cg_store(s->c, v, p);
 }
 
 void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from) {
@@ -133,7 +137,9 @@ LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result) {
   return cg_stored(s->c, v) ? cg_ptr(s->c, v) : NULL;
 }
 
-LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset) { return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset)); }
+LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset) {
+  return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset));
+}
 
 // ---- teams
 static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRef b) {
@@ -155,7 +161,8 @@ static Team team_of(Cg *c, uint32_t d, uint32_t n_seqs, int64_t blocks) {
   }
   LLVMValueRef n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0);
   LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, c->n_workers, n, "");
-  LLVMValueRef mine = choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
+  LLVMValueRef mine =
+      choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
   LLVMValueRef key = choose(c, enough, me, c->worker);
   t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
   LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
@@ -176,10 +183,8 @@ static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, LLVM
   s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
   s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
   cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
-  if (r->backward)
-    cg_rnn_backward(&s);
-  else
-    cg_rnn_forward(&s);
+  if (r->backward) cg_rnn_backward(&s);
+  else cg_rnn_forward(&s);
   c->worker = worker, c->n_workers = n_workers;
   cg_endif(c, &some);
 }
@@ -188,8 +193,9 @@ bool cg_emit_rnn(Cg *c) {
   Rnn seq[TN_N_BARRIERS];
   uint32_t n = 0, end = c->k->first + c->k->n;
   for (uint32_t i = c->k->first; i < end; i++) {
-    if (c->f->ins[i].op == OP_result) continue;
-    if (n + 1 == TN_N_BARRIERS) return rt_text_add(c->why, "more recurrent sequences in one kernel than barriers"), false;
+    if (ir_ops[c->f->ins[i].op].cls != CLASS_RNN) continue;
+    if (n + 1 == TN_N_BARRIERS)
+      return rt_text_add(c->why, "more recurrent sequences in one kernel than barriers"), false;
     if (!cg_rnn_read(c->f, (Val){i}, c->t, &seq[n]))
       return rt_text_add(c->why, "the hidden size of a recurrent layer must be constant"), false;
     n++;

@@ -10,9 +10,9 @@ typedef struct {
   bool backward;  // rnn_seq_grad
   Cell cell;
   bool reverse;
-  uint32_t n_gates, n_saved;   // G and S
-  int64_t hidden;              // H
-  int64_t blocks;              // of vl units
+  uint32_t n_gates, n_saved;  // G and S
+  int64_t hidden;             // H
+  int64_t blocks;             // of vl units
   int64_t batch_max, time_max, rows_max;
   Val layout, weight;
 } Rnn;

@@ -145,10 +145,8 @@ static void gru_cell(Cellwise *e, LLVMValueRef dh) {
 static void plain_cell(Cellwise *e, LLVMValueRef dh) {
   Cg *c = e->w->s->c;
   LLVMValueRef h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
-  if (e->w->s->r->cell == CELL_TANH)
-    d = mul(c, dh, slope_tanh(c, h));
-  else
-    d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, h, zero, ""), dh, zero, "");
+  if (e->w->s->r->cell == CELL_TANH) d = mul(c, dh, slope_tanh(c, h));
+  else d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, h, zero, ""), dh, zero, "");
   give(e, 0, d, d);
 }
 

@@ -12,10 +12,20 @@
 // Columns of one block of units and the first row of one step. Absent: NULL.
 enum {
   R_HPREV,  // all columns
-  R_OLD, R_WEIGHT, R_XG, R_BIAS, R_OUT, R_GATES, R_CPREV, R_NEXT,
-  R_HN, R_CELL,             // by user index
-  R_SORTED,                 // from the first row
-  R_ROWS, R_GOING, R_LANES, // numbers: rows of the step, those of them that go on, units left from the block on
+  R_OLD,
+  R_WEIGHT,
+  R_XG,
+  R_BIAS,
+  R_OUT,
+  R_GATES,
+  R_CPREV,
+  R_NEXT,
+  R_HN,
+  R_CELL,    // by user index
+  R_SORTED,  // from the first row
+  R_ROWS,
+  R_GOING,
+  R_LANES,  // numbers: rows of the step, those of them that go on, units left from the block on
   N_R
 };
 typedef struct {
@@ -82,8 +92,8 @@ static LLVMValueRef plain_row(Row *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef h = s->r->cell == CELL_TANH ? word(c, OP_tanh, pre(w, 0))
-                                           : cg_word(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
+  LLVMValueRef h =
+      s->r->cell == CELL_TANH ? word(c, OP_tanh, pre(w, 0)) : cg_word(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
   save_gates(w, &h);
   return h;
 }
@@ -180,7 +190,8 @@ static void call_rows(Rows *p) {
     flags[k] = p->has[k] ? 'y' : 'n';
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
-  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden, tile_height(p->s), flags);
+  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden, tile_height(p->s),
+           flags);
   LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
   LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
 }

@@ -42,8 +42,7 @@ static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
   int64_t stride[4];
   tile_strides(t->s, stride);
   uint32_t next = P_STRIDES;
-  for (uint32_t i = 0; i < 4; i++)
-    *slot[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
+  for (uint32_t i = 0; i < 4; i++) *slot[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
   for (uint32_t j = 0; j < t->s->nv; j++) {
     LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
     t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
@@ -96,10 +95,8 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
     LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
     for (uint32_t j = 0; j < s->nv; j++) {
       LLVMValueRef p = cg_at(c, c->f32, row, cg_i64(c, j * s->c_vec));
-      if (s->mask_c && t.mask[j])
-        cg_store_masked(c, acc[m * s->nv + j], p, t.mask[j]);
-      else
-        cg_store(c, acc[m * s->nv + j], p);
+      if (s->mask_c && t.mask[j]) cg_store_masked(c, acc[m * s->nv + j], p, t.mask[j]);
+      else cg_store(c, acc[m * s->nv + j], p);
     }
   }
   LLVMBuildRetVoid(c->b);
@@ -114,8 +111,8 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
-  LLVMValueRef arg[P_STRIDES + 4] = {a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null,
-                                     a->k, a->n ? a->n : zero};
+  LLVMValueRef arg[P_STRIDES + 4] = {
+      a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null, a->k, a->n ? a->n : zero};
   LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
   int64_t stride[4];
   tile_strides(s, stride);
@@ -210,8 +207,8 @@ static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols, LLVMValueRef dst,
-                        LLVMValueRef dst_ld) {
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
+                        LLVMValueRef dst, LLVMValueRef dst_ld) {
   LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
   LLVMValueRef fn = cg_helper(c, "transpose_block", type, make_transpose, NULL);

@@ -2,9 +2,9 @@
 //
 //   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
 //
-// A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element sums in
-// the order of k by fused multiply-adds, so a result depends neither on the tile that made it nor on the number of workers.
-// A tile is a function of its module, named by its specification: kernels with equal strides share it.
+// A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
+// sums in the order of k by fused multiply-adds, so a result depends neither on the tile that made it nor on the number
+// of workers. A tile is a function of its module, named by its specification: kernels with equal strides share it.
 #ifndef TN_CODEGEN_TILE_H
 #define TN_CODEGEN_TILE_H
 
@@ -45,8 +45,8 @@ void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r
 void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left);
 
 // Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
-void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols, LLVMValueRef dst,
-                        LLVMValueRef dst_ld);
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
+                        LLVMValueRef dst, LLVMValueRef dst_ld);
 
 // Tile height for `rows` rows (a bound): at most `most`, such that all tiles are about equal.
 uint32_t cg_tile_height(int64_t rows, uint32_t most);

@@ -251,8 +251,8 @@ LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_sub: return sub(c, a, arg[1]);
   case OP_mul: return mul(c, a, arg[1]);
   case OP_div: return divide(c, a, arg[1]);
-  case OP_max: return extreme(c, LLVMRealUGT, a, arg[1]);
-  case OP_min: return extreme(c, LLVMRealULT, a, arg[1]);
+  case OP_max: return extreme(c, LLVMRealOGT, a, arg[1]);
+  case OP_min: return extreme(c, LLVMRealOLT, a, arg[1]);
   case OP_pow: return pow_of(c, a, arg[1]);
   case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
   case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);

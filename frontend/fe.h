@@ -1,12 +1,16 @@
 // What the files of this folder share: the objects behind the public handles, and how a public call begins.
 //
-// A public call that builds opens with FE_GUARD: when memory runs out inside it, it returns its poisoned value and the program
-// accepts no more building. Everything except tn_program itself lives in the program's arena; nobody frees a part of it.
+// A public call that builds opens with FE_GUARD: when memory runs out inside it, it returns its poisoned value and the
+// program accepts no more building. Everything except tn_program itself lives in the program's arena; nobody frees a
+// part of it.
 #ifndef TN_FE_H
 #define TN_FE_H
 
+#include "codegen/cg.h"
 #include "frontend/tenure.h"
 #include "ir/ir.h"
+#include "runtime/instance.h"
+#include <stdatomic.h>
 
 #define FE_NO_PARAM UINT32_MAX
 
@@ -16,8 +20,8 @@ typedef struct FeGuard {
   struct FeGuard *outer;  // of the public call that called this one
 } FeGuard;
 
-// A parameter, buffer or state entry. It enters the table of the IR when a function first uses any parameter, so that until then
-// tn_share may put another in its place.
+// A parameter, buffer or state entry. It enters the table of the IR when a function first uses any parameter, so that
+// until then tn_share may put another in its place.
 typedef struct FeParam {
   const char *path;
   ParamKind kind;
@@ -37,7 +41,15 @@ typedef struct {
   Loc loc;
 } FeEntry;
 
-typedef enum { MOD_PLAIN, MOD_LINEAR, MOD_RNN, MOD_EMBEDDING, MOD_DROPOUT, MOD_ACTIVATION, MOD_SEQUENTIAL } FeModuleKind;
+typedef enum {
+  MOD_PLAIN,
+  MOD_LINEAR,
+  MOD_RNN,
+  MOD_EMBEDDING,
+  MOD_DROPOUT,
+  MOD_ACTIVATION,
+  MOD_SEQUENTIAL
+} FeModuleKind;
 
 struct tn_module {
   tn_program *p;
@@ -59,10 +71,10 @@ struct tn_module {
 
 // What one function did with one parameter so far.
 typedef struct {
-  Val first, now;      // its value at the start and after the last update here; 0: not used yet
-  tn_tensor grad;      // fn NULL: none
-  Loc updated;         // by an optimizer; 0: not
-  bool frozen;         // when it was first used here
+  Val first, now;  // its value at the start and after the last update here; 0: not used yet
+  tn_tensor grad;  // fn NULL: none
+  Loc updated;     // by an optimizer; 0: not
+  bool frozen;     // when it was first used here
 } FeUse;
 
 struct tn_scope {
@@ -100,11 +112,25 @@ struct tn_function {
   uint32_t n_uses, cap_uses;
 };
 
+// What compilation leaves: shared by the program and all models made from it, freed with the last of them.
 typedef struct {
-  const char *name;
-  const char *text;  // as built
-  size_t len;
-} FeText;
+  atomic_uint n_refs;
+  RtArena *mem;     // of everything below
+  CgObject object;  // until it is loaded
+  CgJit *jit;
+  void *consts;
+  RtPlan plan;
+  tn_plan *stats;  // by function of the plan
+  tn_compile_info info;
+  uint32_t n_workers;
+} FeCode;
+
+struct tn_model {
+  FeCode *code;
+  RtInstance *inst;
+  RtArray *in, *out;  // one run's, as the runtime wants them
+  uint32_t max_in, max_out;
+};
 
 struct tn_program {
   RtArena *mem;
@@ -117,21 +143,22 @@ struct tn_program {
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
   uint32_t serial;  // 7 bits inside every named tn_dim
-  double build_ms;  // time of creation until the program is compiled
-  FeText built;     // the whole program as text, kept before passes rewrite it
-  FeText *built_fns;
+  double created_ms;
+  const char *built;      // the whole program as text, kept before passes rewrite it
+  const char **built_fn;  // the same by function of the IR
+  FeCode *code;           // NULL before tn_compile
 };
 
 // ---- program.c
 void fe_guard(FeGuard *g);
 void fe_unguard(FeGuard *g);
 void fe_out_of_memory(FeGuard *g);
-#define FE_GUARD(prog, failed)                                     \
+#define FE_GUARD(prog, failed)                                       \
   __attribute__((cleanup(fe_unguard))) FeGuard here = {.p = (prog)}; \
-  fe_guard(&here);                                                 \
-  if (setjmp(here.jmp)) {                                          \
-    fe_out_of_memory(&here);                                       \
-    return failed;                                                 \
+  fe_guard(&here);                                                   \
+  if (setjmp(here.jmp)) {                                            \
+    fe_out_of_memory(&here);                                         \
+    return failed;                                                   \
   }
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
@@ -173,7 +200,8 @@ static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.f
 
 // ---- scope.c
 uint32_t fe_owner(const tn_function *f, Val v);  // scope index; NO_SCOPE: detached
-tn_tensor fe_keep(tn_tensor t, tn_site at);      // gives t to the function's own scope: gradients and states outlive inner scopes
+tn_tensor fe_keep(tn_tensor t,
+                  tn_site at);  // gives t to the function's own scope: gradients and states outlive inner scopes
 
 // ---- ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
@@ -186,18 +214,29 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
-void fe_params_flush(tn_program *p);                          // enters all pending ones into the table, with their initialisation
-FeUse *fe_use_of(tn_function *f, uint32_t index);             // valid until the next call
-tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);     // its current value in f
+void fe_params_flush(tn_program *p);               // enters all pending ones into the table, with their initialisation
+FeUse *fe_use_of(tn_function *f, uint32_t index);  // valid until the next call
+tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
 FeParam *fe_param_of(const tn_program *p, uint32_t index);
-bool fe_below(const tn_module *m, const FeParam *q);          // in the tree below m, by any of its paths
+bool fe_below(const tn_module *m, const FeParam *q);  // in the tree below m, by any of its paths
 
 // ---- train.c
-uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);  // indices of parameters below m that have one
+uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,
+                           uint32_t *n);  // indices of parameters below m that have one
 
 // ---- modules.c
-tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);  // NULL: no parent; else maybe poisoned
+tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
+                     tn_site at);  // NULL: no parent; else maybe poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
+
+// ---- plan.c
+void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart
+
+// ---- compile.c
+void fe_code_release(FeCode *c);  // NULL: nothing
+
+// ---- model.c
+tn_model *fe_model_new(FeCode *c, uint64_t seed);  // initialised; NULL: out of memory
 
 #endif

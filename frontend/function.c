@@ -2,7 +2,8 @@
 #include "frontend/fe.h"
 #include <string.h>
 
-// The function that a mistake at tn_function_begin leaves behind: whatever is built on it is poisoned, without a second report.
+// The function that a mistake at tn_function_begin leaves behind: whatever is built on it is poisoned, without a second
+// report.
 static tn_function *poisoned_function(tn_program *p) {
   tn_function *f = rt_alloc(p->mem, sizeof *f);
   f->p = p;
@@ -40,7 +41,7 @@ void tn_function_end_at(tn_function *f, tn_site at) {
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at)) return;
   f->ended = true;
-  f->end = fe_loc(f->p, at);
+  f->end = f->ir->scopes[0].close = fe_loc(f->p, at);
   for (tn_scope *s = f->scope; s; s = s->parent) {
     fe_error(f->p, E_SCOPE_CLOSED, at, "function '%s' ends while scope '%s' is open", f->name, s->name);
     fe_note(f->p, s->open, "scope '%s' was opened here", s->name);
@@ -67,7 +68,8 @@ tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, 
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;
   if (!fe_fn_open(f, at) || !fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
-  if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
+  if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
+    return fe_poison(f);
   if (t != TN_F32 && t != TN_I64) {
     fe_error(f->p, E_DTYPE, at, "input '%s' has no known dtype", name);
     return fe_poison(f);
@@ -83,7 +85,8 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at) || !fe_join(&t, 1, &g, at)) return;
   if (g != f) {
-    fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name, g->name);
+    fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name,
+             g->name);
     return;
   }
   if (!fe_name(f->p, "an output", name, false, at)) return;
@@ -93,7 +96,8 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
     return;
   }
   Attr attrs[] = {ir_a_str(KEY_name, ir_str(f->p->ir, name)), ir_a_int(KEY_index, f->n_outputs)};
-  *RT_PUSH(f->p->mem, f->outputs, f->n_outputs, f->cap_outputs) = (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
+  *RT_PUSH(f->p->mem, f->outputs, f->n_outputs, f->cap_outputs) =
+      (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
   fe_emit(OP_output, &t, 1, attrs, 2, at);
 }
 
@@ -104,7 +108,8 @@ static void report_empty(tn_function *f, uint32_t k, tn_site at) {
 
 static void report_foreign(tn_function *f, tn_function *other, tn_site at) {
   if (f->p != other->p) fe_error(f->p, E_FOREIGN, at, "values of two programs are mixed");
-  else fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
+  else
+    fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
 }
 
 bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
@@ -142,7 +147,9 @@ tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Sh
   return (tn_tensor){f, ir_emit_typed(f->ir, op, NULL, 0, attrs, n_attrs, DT_F32, s, fe_loc(f->p, at)).i};
 }
 
-tn_tensor fe_const(tn_function *f, double v, tn_site at) { return (tn_tensor){f, ir_const(f->ir, v, fe_loc(f->p, at)).i}; }
+tn_tensor fe_const(tn_function *f, double v, tn_site at) {
+  return (tn_tensor){f, ir_const(f->ir, v, fe_loc(f->p, at)).i};
+}
 
 tn_tensor fe_size(tn_function *f, Dim d, tn_site at) {
   if (ir_dim_is_const(f->p->ir, d)) return fe_const(f, (double)ir_dim_info(f->p->ir, d)->value, at);

@@ -8,12 +8,13 @@ static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
   if (m->poisoned) return false;
   m->poisoned = a < 1 || b < 1 || a > most || b > most;
   if (m->poisoned)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^30]", m->path, (long long)a,
-             (long long)b);
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^30]", m->path,
+             (long long)a, (long long)b);
   return !m->poisoned;
 }
 
-tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o, tn_site at) {
+tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o,
+                        tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_LINEAR, at);
@@ -59,7 +60,8 @@ tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op,
   // These rows need an attribute that a name alone cannot give.
   bool known = m->op != OP_none && is_unary[m->op] && m->op != OP_dropout && m->op != OP_leaky_relu;
   if (m->poisoned || known) return m;
-  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu", op ? op : "");
+  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu",
+           op ? op : "");
   m->poisoned = true;
   return m;
 }
@@ -95,7 +97,9 @@ static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
     for (tn_module *c = m->first; c; c = c->next) x = call(c, x, at);
     return m->first ? x : fe_same(x, at);
   case MOD_RNN: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on packed sequences", m->path); break;
-  case MOD_PLAIN: fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path); break;
+  case MOD_PLAIN:
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
+    break;
   }
   if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths, NULL), NULL)");
   return fe_poison(x.fn);

@@ -1,4 +1,5 @@
-// Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here of rows.
+// Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here
+// of rows.
 #include "frontend/fe.h"
 
 #define X(n) \

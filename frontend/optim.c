@@ -1,6 +1,7 @@
-// Optimizers: one updating instruction per parameter that has a gradient. Their state is entries of the parameter table,
-//   optimizer.step, optimizer.lr                      of the group that the module names: `.path` follows unless it is the root
-//   optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
+// Optimizers: one updating instruction per parameter that has a gradient. Their state is entries of the parameter
+// table,
+//   optimizer.step, optimizer.lr                      of the group that the module names: `.path` follows unless it is
+//   the root optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
 // so that it is saved with the parameters, and the rate can be set between runs.
 #include "frontend/fe.h"
 
@@ -46,7 +47,8 @@ static bool check_group(const Group *g) {
   tn_program *p = g->f->p;
   if (!fe_fn_open(g->f, g->at) || (g->m && g->m->poisoned)) return false;
   if (g->m && g->m->p == p) return true;
-  fe_error(p, g->m ? E_FOREIGN : E_ARGUMENT, g->at, g->m ? "a module of another program is trained" : "no module is trained");
+  fe_error(p, g->m ? E_FOREIGN : E_ARGUMENT, g->at,
+           g->m ? "a module of another program is trained" : "no module is trained");
   return false;
 }
 
@@ -78,7 +80,8 @@ static void update_all(const Group *g, Update *update) {
   uint32_t n, *index = fe_with_gradient(g->f, g->m, &n);
   for (uint32_t k = 0; k < n; k++) update_one(g, index[k], update);
   if (n == 0)
-    fe_error(g->f->p, E_NO_GRAD_PATH, g->at, "no parameter below module '%s' has a gradient: tn_backward comes first", g->m->path);
+    fe_error(g->f->p, E_NO_GRAD_PATH, g->at, "no parameter below module '%s' has a gradient: tn_backward comes first",
+             g->m->path);
 }
 
 // ---- Adam
@@ -135,8 +138,9 @@ static void update_dampened(const Group *g, const FeParam *q, tn_tensor w, tn_te
   FeParam *buffer;
   tn_tensor b = slot(g, "momentum_buffer", q, &buffer);
   tn_tensor is_first = fe_emit2(OP_eq, g->step, fe_const(f, 1, at), at);
-  tn_tensor part = fe_emit(OP_select, (const tn_tensor[]){is_first, fe_const(f, 1, at), fe_const(f, 1 - g->attrs[2].u.f, at)}, 3,
-                           NULL, 0, at);
+  tn_tensor part =
+      fe_emit(OP_select, (const tn_tensor[]){is_first, fe_const(f, 1, at), fe_const(f, 1 - g->attrs[2].u.f, at)}, 3,
+              NULL, 0, at);
   tn_tensor decay = fe_emit2(OP_mul, w, fe_const(f, g->attrs[0].u.f, at), at);
   tn_tensor fresh = fe_emit2(OP_mul, part, fe_emit2(OP_add, grad, decay, at), at);
   tn_tensor kept = fe_emit2(OP_mul, b, fe_const(f, g->attrs[1].u.f, at), at);

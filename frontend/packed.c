@@ -50,7 +50,8 @@ tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_option
 static bool check_lengths(tn_program *p, const int64_t *lengths, uint32_t n, int64_t time, bool sorted, tn_site at) {
   for (uint32_t k = 0; k < n; k++) {
     if (lengths[k] < 1 || lengths[k] > time) {
-      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [1, %lld]", (long long)lengths[k], k, (long long)time);
+      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [1, %lld]", (long long)lengths[k], k,
+               (long long)time);
       return false;
     }
     if (sorted && k && lengths[k] > lengths[k - 1]) {

@@ -59,7 +59,6 @@ tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at) {
   return fe_module(parent, name, MOD_PLAIN, at);
 }
 
-
 static bool holds(const tn_module *m, const FeParam *q) {
   for (uint32_t k = 0; k < m->n_entries; k++)
     if (m->entries[k].param == q) return true;
@@ -96,10 +95,12 @@ static Val initial_value(tn_program *p, const FeParam *q) {
   switch (q->init.kind) {
   case TN_INIT_UNIFORM:
     id = ir_a_int(KEY_id, p->ir->next_id++);
-    return ir_emit(p->init, OP_uniform, NULL, 0, (Attr[]){ir_a_num(KEY_lo, a), ir_a_num(KEY_hi, b), id, shape}, 4, q->loc);
+    return ir_emit(p->init, OP_uniform, NULL, 0, (Attr[]){ir_a_num(KEY_lo, a), ir_a_num(KEY_hi, b), id, shape}, 4,
+                   q->loc);
   case TN_INIT_NORMAL:
     id = ir_a_int(KEY_id, p->ir->next_id++);
-    return ir_emit(p->init, OP_normal, NULL, 0, (Attr[]){ir_a_num(KEY_mean, a), ir_a_num(KEY_std, b), id, shape}, 4, q->loc);
+    return ir_emit(p->init, OP_normal, NULL, 0, (Attr[]){ir_a_num(KEY_mean, a), ir_a_num(KEY_std, b), id, shape}, 4,
+                   q->loc);
   default:
     a = q->init.kind == TN_INIT_CONSTANT ? a : 0;
     return ir_emit(p->init, OP_full, NULL, 0, (Attr[]){ir_a_num(KEY_value, a), shape}, 2, q->loc);
@@ -168,7 +169,8 @@ static void add_alias(tn_module *m, const char *name, FeParam *q) {
   *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, path);
 }
 
-// The entry that `name` has in m already, given up for the shared one: only while no function used it, and of equal shape.
+// The entry that `name` has in m already, given up for the shared one: only while no function used it, and of equal
+// shape.
 static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
   FeParam *old = e->param;
   if (old->index != FE_NO_PARAM || old->n_aliases) {
@@ -189,7 +191,8 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
 
 static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at) {
   const FeEntry *e = name ? fe_entry(from, name) : NULL;
-  if (!e) fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share", from->path, name ? name : "");
+  if (!e)
+    fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share", from->path, name ? name : "");
   return e;
 }
 
@@ -198,7 +201,8 @@ void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *fr
   FE_GUARD(m->p, );
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
   if (!from || from->p != m->p) {
-    fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program", from ? "another" : "no");
+    fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program",
+             from ? "another" : "no");
     return;
   }
   const FeEntry *source = find_shared(from, from_name, at);
@@ -206,7 +210,9 @@ void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *fr
   if (!source || (old && old->param == source->param)) return;
   FeParam *q = source->param;
   if (old ? !replace_entry(m, old, q, at) : !check_free(m, "parameter", name, at)) return;
-  if (!old) *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) = (FeEntry){rt_strdup(m->p->mem, name), q, fe_loc(m->p, at)};
+  if (!old)
+    *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) =
+        (FeEntry){rt_strdup(m->p->mem, name), q, fe_loc(m->p, at)};
   add_alias(m, name, q);
 }
 
@@ -231,7 +237,8 @@ tn_tensor tn_use_at(tn_function *f, tn_module *m, const char *name, tn_site at) 
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_fn_open(f, at) || (m && m->poisoned)) return fe_poison(f);
   if (!m || m->p != f->p) {
-    fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, "a parameter of %s is used", m ? "another program's module" : "no module");
+    fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, "a parameter of %s is used",
+             m ? "another program's module" : "no module");
     return fe_poison(f);
   }
   const FeEntry *e = name ? fe_entry(m, name) : NULL;

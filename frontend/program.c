@@ -110,7 +110,7 @@ static tn_program *create_in(RtArena *mem, const char *name) {
   bool good = name && is_name(name, false);
   p->mem = mem;
   p->serial = atomic_fetch_add(&next_serial, 1) & 127;
-  p->build_ms = fe_now_ms();
+  p->created_ms = fe_now_ms();
   p->ir = ir_prog_new(mem, good ? name : "unnamed");
   p->init = ir_fn_new(p->ir, "init", (Loc){0});
   p->root = rt_alloc(mem, sizeof *p->root);
@@ -129,7 +129,9 @@ tn_program *tn_program_create(const char *name) {
 }
 
 void tn_program_free(tn_program *p) {
-  if (p) rt_arena_free(p->mem);
+  if (!p) return;
+  fe_code_release(p->code);
+  rt_arena_free(p->mem);
 }
 
 tn_module *tn_root(tn_program *p) { return p ? p->root : NULL; }
@@ -160,9 +162,7 @@ bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, 
 }
 
 // ---- dims and shapes
-tn_dim tn_size(int64_t n) {
-  return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint32_t)n};
-}
+tn_dim tn_size(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint32_t)n}; }
 
 tn_dim fe_dim_handle(tn_program *p, Dim d) {
   if (ir_dim_is_const(p->ir, d)) return tn_size(ir_dim_info(p->ir, d)->value);
@@ -175,7 +175,8 @@ tn_dim tn_dim_upto_at(tn_program *p, const char *name, int64_t bound, tn_site at
   FE_GUARD(p, failed);
   if (!fe_open(p, at) || !fe_name(p, "a dim", name, false, at)) return failed;
   if (bound < 1 || bound >= MAX_SIZE) {
-    fe_error(p, E_ARGUMENT, at, "the bound of dim '%s' is %lld: it must lie in [1, 2^%d)", name, (long long)bound, SIZE_BITS);
+    fe_error(p, E_ARGUMENT, at, "the bound of dim '%s' is %lld: it must lie in [1, 2^%d)", name, (long long)bound,
+             SIZE_BITS);
     return failed;
   }
   Dim d = ir_dim_sym(p->ir, name, bound);

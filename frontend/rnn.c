@@ -30,8 +30,8 @@ static bool check_rnn(tn_module *m, int64_t in, int64_t hidden, const tn_rnn_opt
   if (m->poisoned) return false;
   m->poisoned = true;
   if (in < 1 || hidden < 1 || in > most || hidden > most)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^24]", m->path, (long long)in,
-             (long long)hidden);
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^24]", m->path,
+             (long long)in, (long long)hidden);
   else if (o && !(o->dropout >= 0 && o->dropout <= 1))
     fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", o->dropout);
   else if (o && o->n_layers > 1000)
@@ -40,8 +40,8 @@ static bool check_rnn(tn_module *m, int64_t in, int64_t hidden, const tn_rnn_opt
   return !m->poisoned;
 }
 
-static tn_module *make(tn_module *parent, const char *name, int64_t in, int64_t hidden, const char *cell, uint32_t n_gates,
-                       const tn_rnn_options *o, tn_site at) {
+static tn_module *make(tn_module *parent, const char *name, int64_t in, int64_t hidden, const char *cell,
+                       uint32_t n_gates, const tn_rnn_options *o, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_RNN, at);
@@ -52,20 +52,23 @@ static tn_module *make(tn_module *parent, const char *name, int64_t in, int64_t 
   m->has_bias = !o || !o->no_bias;
   m->rate = o ? o->dropout : 0;
   for (uint32_t layer = 0; layer < m->n_layers; layer++)
-    for (uint32_t d = 0; d < m->n_directions; d++) make_direction(m, layer ? m->n_directions * hidden : in, layer, d == 1, at);
+    for (uint32_t d = 0; d < m->n_directions; d++)
+      make_direction(m, layer ? m->n_directions * hidden : in, layer, d == 1, at);
   return m;
 }
 
-tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o, tn_site at) {
+tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
+                      tn_site at) {
   return make(parent, name, in, hidden, "lstm", 4, o, at);
 }
 
-tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o, tn_site at) {
+tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
+                     tn_site at) {
   return make(parent, name, in, hidden, "gru", 3, o, at);
 }
 
-tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu, const tn_rnn_options *o,
-                     tn_site at) {
+tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                     const tn_rnn_options *o, tn_site at) {
   return make(parent, name, in, hidden, relu ? "relu" : "tanh", 1, o, at);
 }
 

@@ -1,5 +1,6 @@
-// Scopes. The newest open scope owns what is made; marks in the IR record openings, closings and moves, and the pass `scopes`
-// judges lifetimes by them. What a mark cannot say (a scope of another function, a closing out of order) is reported here.
+// Scopes. The newest open scope owns what is made; marks in the IR record openings, closings and moves, and the pass
+// `scopes` judges lifetimes by them. What a mark cannot say (a scope of another function, a closing out of order) is
+// reported here.
 #include "frontend/fe.h"
 
 static uint32_t newest(const tn_function *f) { return f->scope ? f->scope->index : 0; }
@@ -46,7 +47,8 @@ tn_scope *tn_scope_begin_at(tn_function *f, const char *name, tn_site at) {
 
 static void report_out_of_order(tn_scope *s, tn_site at) {
   tn_scope *inner = s->fn->scope;
-  fe_error(s->fn->p, E_SCOPE_CLOSED, at, "scope '%s' is closed while scope '%s' inside it is open", s->name, inner->name);
+  fe_error(s->fn->p, E_SCOPE_CLOSED, at, "scope '%s' is closed while scope '%s' inside it is open", s->name,
+           inner->name);
   fe_note(s->fn->p, inner->open, "scope '%s' was opened here", inner->name);
 }
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = #grad,
-static const char *const grad_rule[N_OPS] = {  // NULL: a row in words
+static const char *const grad_rule[N_OPS] = {
+    // NULL: a row in words
 #include "ir/ops.def"
 };
 
@@ -29,7 +30,8 @@ static bool *reached_from(tn_tensor loss) {
 
 static bool check_loss(tn_tensor loss, tn_site at) {
   if (fe_ins(loss)->dtype == DT_F32 && fe_rank(loss) == 0) return true;
-  fe_error(loss.fn->p, fe_rank(loss) ? E_SHAPE : E_DTYPE, at, "a loss is one f32 number, found a value with %u axes", fe_rank(loss));
+  fe_error(loss.fn->p, fe_rank(loss) ? E_SHAPE : E_DTYPE, at, "a loss is one f32 number, found a value with %u axes",
+           fe_rank(loss));
   fe_hint(loss.fn->p, "tn_mean(x) or tn_sum(x) makes one number of it");
   return false;
 }

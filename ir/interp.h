@@ -1,4 +1,5 @@
-// What the files of the interpreter share. Every op is one function: it reads its operands' values and makes its results'.
+// What the files of the interpreter share. Every op is one function: it reads its operands' values and makes its
+// results'.
 #ifndef TN_IR_INTERP_H
 #define TN_IR_INTERP_H
 
@@ -20,24 +21,25 @@ typedef struct {
 } Sizes;
 
 static inline Tensor run_arg(const Run *r, Val v, uint32_t k) { return r->val[ir_arg(r->f, v, k).i]; }
-Tensor run_result(Run *r, Val v, uint32_t k);             // allocates result k, zeroed, with its shape's run-time size
-Sizes run_sizes(const Run *r, Val v);                     // of a value, at run time
+Tensor run_result(Run *r, Val v, uint32_t k);  // allocates result k, zeroed, with its shape's run-time size
+Sizes run_sizes(const Run *r, Val v);          // of a value, at run time
 Sizes run_arg_sizes(const Run *r, Val v, uint32_t k);
-int64_t run_cols(const Sizes *s);                         // size of the last axis
+int64_t run_cols(const Sizes *s);  // size of the last axis
 bool run_fail(Run *r, Val v, const char *fmt, ...) RT_PRINTF(3, 4);
 
 // Flat offset, under `stride`, of the element with flat row-major index `flat` in a shape of size `s`.
 int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat);
-void run_strides(const Sizes *s, int64_t *stride);                           // row-major
-void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);     // of `from`, read as if it had shape `to`
+void run_strides(const Sizes *s, int64_t *stride);                        // row-major
+void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of `from`, read as if it had shape `to`
 
-RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                                           // interp_point.c
-RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;                    // interp_shape.c
-RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_softmax, run_log_softmax_grad;  // interp_rows.c
-RunOp run_nll_rows, run_nll_rows_grad;                                                              // interp_rows.c
-RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;                                    // interp_math.c
-RunOp run_packed_layout, run_pack, run_pad;                                                         // interp_pack.c
-RunOp run_rnn_seq, run_rnn_seq_grad;                                                                // interp_rnn.c
-RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                                        // interp_train.c
+RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                         // interp_point.c
+RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;  // interp_shape.c
+RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_softmax,
+    run_log_softmax_grad;                                         // interp_rows.c
+RunOp run_nll_rows, run_nll_rows_grad;                            // interp_rows.c
+RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;  // interp_math.c
+RunOp run_packed_layout, run_pack, run_pad;                       // interp_pack.c
+RunOp run_rnn_seq, run_rnn_seq_grad;                              // interp_rnn.c
+RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;      // interp_train.c
 
 #endif

@@ -9,8 +9,14 @@
   ((op) == OP_add || (op) == OP_mul || (op) == OP_max || (op) == OP_min || (op) == OP_eq || (op) == OP_ne)
 #define IS_RANDOM(op) \
   ((op) == OP_rand || (op) == OP_randn || (op) == OP_dropout || (op) == OP_uniform || (op) == OP_normal)
-#define WORD_ROW(n, n_args, doc)                                                                                   \
-  [OP_##n] = {#n, doc, n_args, n_args, 1, CLASS_POINT, PURE | (IS_COMM(OP_##n) ? COMM : 0) | (IS_RANDOM(OP_##n) ? RANDOM : 0), \
+#define WORD_ROW(n, n_args, doc)                                                      \
+  [OP_##n] = {#n,                                                                     \
+              doc,                                                                    \
+              n_args,                                                                 \
+              n_args,                                                                 \
+              1,                                                                      \
+              CLASS_POINT,                                                            \
+              PURE | (IS_COMM(OP_##n) ? COMM : 0) | (IS_RANDOM(OP_##n) ? RANDOM : 0), \
               true},
 #define NULLARY(n, fwd, doc) WORD_ROW(n, 0, doc)
 #define UNARY(n, fwd, ga, doc) WORD_ROW(n, 1, doc)

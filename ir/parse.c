@@ -40,6 +40,7 @@ typedef struct {
   Prog *p;
   RtDiags *diags;
   uint32_t n_faults;
+  const char *last_fault;
   // the function being read
   Fn *f;
   Label *labels;
@@ -79,6 +80,8 @@ static void put_excerpt(const Parser *ps, RtText *out, const char *at, uint32_t 
 
 // Reports at a place of the text; always false, for the caller to leave the line.
 static bool fault_at(Parser *ps, uint16_t id, const char *at, uint32_t line, const char *what) {
+  if (at == ps->last_fault) return false;  // one mistake, one report
+  ps->last_fault = at;
   if (ps->n_faults++ >= MAX_ERRORS) return false;
   RtText text = {.mem = ps->diags->mem};
   uint32_t column;
@@ -185,7 +188,8 @@ static bool read_int(Parser *ps, const char *what, int64_t least, int64_t most, 
 // A number in the C locale, whatever the program's locale is.
 static bool read_num(Parser *ps, double *out) {
   Token t = ps->tok;
-  if (t.kind != TOK_INT && t.kind != TOK_NUM) return expected(ps, "a number");
+  bool word = token_is(&t, "inf") || token_is(&t, "nan");
+  if (t.kind != TOK_INT && t.kind != TOK_NUM && !word) return expected(ps, "a number");
   const char *point = localeconv()->decimal_point;
   RtText text = {.mem = ps->p->mem};
   for (uint32_t k = 0; k < t.n; k++) rt_text_put(&text, t.text[k] == '.' ? point : t.text + k, t.text[k] == '.' ? strlen(point) : 1);
@@ -323,11 +327,11 @@ static void grow_labels(Parser *ps) {
   ps->cap_labels = cap;
 }
 
-// Binds a %name; a second binding is a fault.
+// Binds a %name; false when it is bound already.
 static bool define(Parser *ps, const Token *t, Val v) {
   if (2 * (ps->n_labels + 1) > ps->cap_labels) grow_labels(ps);
   Label *l = label_slot(ps->labels, ps->cap_labels, t->text, t->n);
-  if (l->text) return FAULT(ps, t, "%s is defined twice", shown(ps, t));
+  if (l->text) return false;
   *l = (Label){t->text, t->n, v};
   ps->n_labels++;
   return true;
@@ -385,7 +389,7 @@ static bool read_attr_value(Parser *ps, Attr *a) {
   default: break;
   }
   if (a->key == KEY_dtype) {
-    DType t;
+    DType t = DT_NONE;
     if (!read_dtype(ps, &t)) return false;
     a->u.i = t;
     return true;
@@ -423,7 +427,7 @@ static bool read_scope_ref(Parser *ps, uint32_t *out) {
   int64_t k;
   *out = NO_SCOPE;
   if (accept_word(ps, "none")) return true;
-  if (!read_int(ps, "the number of a scope that stands above, or none", 0, ps->f->n_scopes - 1, &k)) return false;
+  if (!read_int(ps, "the number of a scope", 0, ps->f->n_scopes - 1, &k)) return false;
   *out = (uint32_t)k;
   return true;
 }
@@ -445,15 +449,13 @@ static uint32_t open_scope(Parser *ps, Str name, uint32_t parent, Loc loc) {
   return k;
 }
 
-// What a scope_end {scope=k} does to the scopes.
-static void close_scope(Parser *ps, int64_t k, Loc loc) {
+// What a scope_end {scope=k} does to the scopes. Whether and where a scope closed is for pass `scopes` to say.
+static void close_scope(Parser *ps, int64_t k) {
   if (ps->has_table) return;
   for (uint32_t j = ps->n_open; j-- > 0;) {
     if (ps->open[j] != k) continue;
     memmove(ps->open + j, ps->open + j + 1, (ps->n_open - j - 1) * sizeof *ps->open);
     ps->n_open--;
-    ps->f->scopes[k].closed = true;
-    ps->f->scopes[k].close = loc;
     break;
   }
   ps->f->cur_scope = innermost(ps);
@@ -480,8 +482,8 @@ static bool parse_scope_entry(Parser *ps) {
   return true;
 }
 
-static void emit_mark(Parser *ps, Op op, Attr a, Loc loc) {
-  ir_emit_typed(ps->f, op, NULL, 0, &a, 1, DT_NONE, (Shape){0}, loc);
+static void emit_mark(Parser *ps, Op op, const Attr *attrs, uint32_t n, Loc loc) {
+  ir_emit_typed(ps->f, op, NULL, 0, attrs, n, DT_NONE, (Shape){0}, loc);
   ps->has_marks = true;
 }
 
@@ -496,7 +498,7 @@ static bool parse_scope_open(Parser *ps, const Token *first) {
   if (ps->has_table) return fault(ps, first, "scopes do not open where a table of scopes is given");
   if (ps->f->n_scopes >= MAX_SCOPES) return fault(ps, first, "expected fewer scopes");
   Loc loc = line_loc(ps, 0);
-  emit_mark(ps, OP_scope_begin, ir_a_str(KEY_name, name), loc);
+  emit_mark(ps, OP_scope_begin, (Attr[]){ir_a_int(KEY_scope, ps->f->n_scopes), ir_a_str(KEY_name, name)}, 2, loc);
   push_brace(ps, open_scope(ps, name, parent, loc));
   return true;
 }
@@ -516,9 +518,8 @@ static bool parse_scope_close(Parser *ps) {
   next(ps);
   uint32_t k = ps->braces[--ps->n_braces];
   if (!want_line_end(ps)) return false;
-  Loc loc = line_loc(ps, 0);
-  emit_mark(ps, OP_scope_end, ir_a_int(KEY_scope, k), loc);
-  close_scope(ps, k, loc);
+  emit_mark(ps, OP_scope_end, (Attr[]){ir_a_int(KEY_scope, k)}, 1, line_loc(ps, 0));
+  close_scope(ps, k);
   return true;
 }
 
@@ -600,15 +601,17 @@ static bool check_counts(Parser *ps, const Line *l) {
   const OpInfo *row = &ir_ops[l->op];
   const Token *t = &l->op_tok;
   if (ps->n_args < row->n_min || ps->n_args > row->n_max) {
-    if (row->n_min == row->n_max) return FAULT(ps, t, "%s takes %u operands, found %u", row->name, row->n_min, ps->n_args);
+    const char *few = row->n_min == 1 ? "" : "s";
+    if (row->n_min == row->n_max) return FAULT(ps, t, "%s takes %u operand%s, found %u", row->name, row->n_min, few, ps->n_args);
     return FAULT(ps, t, "%s takes %u to %u operands, found %u", row->name, row->n_min, row->n_max, ps->n_args);
   }
+  const char *s = row->n_res == 1 ? "" : "s";
   if (l->n_names && l->n_names != row->n_res)
-    return FAULT(ps, t, "%s has %u results, found %u names", row->name, row->n_res, l->n_names);
+    return FAULT(ps, t, "%s has %u result%s, found %u left of '='", row->name, row->n_res, s, l->n_names);
   if (l->n_types && l->n_types != row->n_res)
-    return FAULT(ps, t, "%s has %u results, found %u types", row->name, row->n_res, l->n_types);
+    return FAULT(ps, t, "%s has %u result%s, types found: %u", row->name, row->n_res, s, l->n_types);
   if (l->n_owners > 1 && l->n_owners != row->n_res)
-    return FAULT(ps, t, "%s has %u results, found %u owners", row->name, row->n_res, l->n_owners);
+    return FAULT(ps, t, "%s has %u result%s, owners found: %u", row->name, row->n_res, s, l->n_owners);
   return true;
 }
 
@@ -668,11 +671,12 @@ static const Attr *find_attr(const Parser *ps, Key k) {
 static bool apply_mark(Parser *ps, const Line *l, Loc loc) {
   if (ir_ops[l->op].cls != CLASS_MARK || l->op == OP_grad_of) return true;
   ps->has_marks = true;
-  if (l->op == OP_scope_end && find_attr(ps, KEY_scope)) close_scope(ps, find_attr(ps, KEY_scope)->u.i, loc);
+  if (l->op == OP_scope_end && find_attr(ps, KEY_scope)) close_scope(ps, find_attr(ps, KEY_scope)->u.i);
   if (l->op != OP_scope_begin || ps->has_table) return true;
-  const Attr *name = find_attr(ps, KEY_name);
+  const Attr *name = find_attr(ps, KEY_name), *k = find_attr(ps, KEY_scope);
   if (ps->f->n_scopes >= MAX_SCOPES) return fault(ps, &l->op_tok, "expected fewer scopes");
-  if (!name) return fault(ps, &l->op_tok, "scope_begin needs {name}");
+  if (!name || !k || k->u.i != ps->f->n_scopes)
+    return FAULT(ps, &l->op_tok, "expected scope_begin {scope=%u, name=\"..\"}", ps->f->n_scopes);
   open_scope(ps, name->u.s, l->parent, loc);
   return true;
 }
@@ -710,7 +714,9 @@ static bool parse_instruction(Parser *ps) {
     ok = apply_mark(ps, &l, loc);
     note_random_id(ps);
   }
-  for (uint32_t k = 0; k < l.n_names; k++) ok = define(ps, &l.names[k], ir_none(v) ? v : ir_result(v, k)) && ok;
+  for (uint32_t k = 0; k < l.n_names; k++)
+    if (!define(ps, &l.names[k], ir_none(v) ? v : ir_result(v, k)) && ok)
+      ok = FAULT(ps, &l.names[k], "%s is defined twice", shown(ps, &l.names[k]));
   return ok;
 }
 
@@ -731,7 +737,7 @@ static bool parse_input(Parser *ps) {
   if (!name.i && !is_number(&t)) name = ir_strn(ps->p, t.text, t.n);
   Val v = ir_input(ps->f, ir_text(ps->p, name), dtype, shape, (Loc){0});
   if (l.n_owners) ps->f->ins[v.i].scope = l.owner[0];
-  return define(ps, &t, v);
+  return define(ps, &t, v) || FAULT(ps, &t, "%s is defined twice", shown(ps, &t));
 }
 
 // Ends of lines inside the signature give the inputs before them their location.
@@ -778,9 +784,7 @@ static void begin_function(Parser *ps, Str name) {
 static bool end_function(Parser *ps) {
   next(ps);
   if (!want_line_end(ps)) return false;
-  Scope *own = &ps->f->scopes[0];
-  own->closed = true;
-  own->close = line_loc(ps, 0);
+  ps->f->scopes[0].close = line_loc(ps, 0);
   ps->f->cur_scope = 0;
   if (!ps->has_marks) ps->f->facts = HAS_SCOPES;  // what pass `scopes` leaves: owners fixed, no marks
   return true;
@@ -886,7 +890,10 @@ static void skip_empty_lines(Parser *ps) {
 
 static bool parse_header(Parser *ps) {
   skip_empty_lines(ps);
-  if (!accept_word(ps, "program")) return expected(ps, "'program @name' first");
+  if (!accept_word(ps, "program")) {
+    expected(ps, "'program @name' first");
+    return true;  // the line may be sound otherwise
+  }
   return read_path(ps, &ps->p->name) && want_line_end(ps);
 }
 

@@ -186,8 +186,8 @@ static bool table_follows_marks(const Printer *pr) {
   uint32_t n = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_scope_begin) continue;
-    const Attr *name = attr_of(pr, i, KEY_name);
-    if (++n >= f->n_scopes || !name || name->u.s.i != f->scopes[n].name.i) return false;
+    const Attr *name = attr_of(pr, i, KEY_name), *k = attr_of(pr, i, KEY_scope);
+    if (++n >= f->n_scopes || !name || name->u.s.i != f->scopes[n].name.i || !k || k->u.i != n) return false;
   }
   return n + 1 == f->n_scopes;
 }
@@ -204,6 +204,11 @@ static bool close_scope(uint32_t *open, uint32_t *n_open, int64_t k, bool *top) 
   return false;
 }
 
+// True when the attributes are {scope, name} alone, which a brace says.
+static bool is_plain_begin(const Fn *f, uint32_t i) {
+  return f->ins[i].n_attrs == 2 && f->attrs[f->ins[i].attrs].key == KEY_scope;
+}
+
 // Pairs each scope_end with its scope_begin where the newest open scope is closed: those print as braces.
 static void find_braces(Printer *pr, RtArena *mem) {
   const Fn *f = pr->f;
@@ -216,7 +221,7 @@ static void find_braces(Printer *pr, RtArena *mem) {
       pr->open[pr->n_open++] = n_begun;
     } else if (ins->op == OP_scope_end && ins->n_attrs == 1 && attr_of(pr, i, KEY_scope)) {
       int64_t k = attr_of(pr, i, KEY_scope)->u.i;
-      if (close_scope(pr->open, &pr->n_open, k, &top) && top && f->ins[begin[k]].n_attrs == 1)
+      if (close_scope(pr->open, &pr->n_open, k, &top) && top && is_plain_begin(f, begin[k]))
         pr->braced[begin[k]] = pr->braced[i] = true;
     }
   }

@@ -19,6 +19,7 @@ typedef struct {
   uint32_t *prev;
   uint32_t *first;   // by scope: newest value it owns
   uint32_t open;     // innermost open scope
+  uint32_t n_begun;  // the k-th scope_begin opens scope k
 } State;
 
 static void report(State *s, RtSeverity sev, uint16_t id, Loc at, const char *fmt, Val v, const char *extra) {
@@ -84,7 +85,7 @@ static void close_scope(State *s, Val mark, uint32_t scope) {
   sc->close = at;
   sc->closed = true;
   for (uint32_t v = s->first[scope]; v; v = s->next[v]) s->life[v] = CLOSED;
-  if (scope == s->open) s->open = sc->parent;
+  while (s->open != 0 && s->f->scopes[s->open].closed) s->open = s->f->scopes[s->open].parent;
 }
 
 static void move_value(State *s, Val mark, bool attach) {
@@ -119,7 +120,7 @@ static void step(State *s, Val v) {
   Ins *ins = ir_ins(s->f, v);
   check_uses(s, v);
   switch (ins->op) {
-  case OP_scope_begin: s->open = (uint32_t)ir_attr_int(s->f, v, KEY_scope, 0); break;
+  case OP_scope_begin: s->open = ++s->n_begun; break;
   case OP_scope_end: close_scope(s, v, (uint32_t)ir_attr_int(s->f, v, KEY_scope, 0)); break;
   case OP_move: move_value(s, v, false); break;
   case OP_attach: move_value(s, v, true); break;
@@ -137,9 +138,11 @@ static void step(State *s, Val v) {
 static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
 
 static bool valid_marks(Fn *f) {
+  uint32_t n_begun = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i};
-    if (!is_mark(&f->ins[i]) || f->ins[i].op == OP_dispose) continue;
+    n_begun += f->ins[i].op == OP_scope_begin;
+    if (!is_mark(&f->ins[i]) || f->ins[i].op == OP_dispose || f->ins[i].op == OP_scope_begin) continue;
     int64_t scope = ir_attr_int(f, v, KEY_scope, -1);
     bool detach = f->ins[i].op == OP_move && scope == -1;
     if (!detach && (scope < 0 || scope >= f->n_scopes)) {
@@ -147,7 +150,9 @@ static bool valid_marks(Fn *f) {
       return false;
     }
   }
-  return true;
+  if (n_begun + 1 <= f->n_scopes) return true;
+  rt_diag(&f->prog->diags, RT_ERROR, E_VERIFY, NULL, 0, "@%s opens more scopes than it has", ir_text(f->prog, f->name));
+  return false;
 }
 
 bool ir_pass_scopes(Fn *f) {

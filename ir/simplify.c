@@ -81,7 +81,9 @@ static Val neutral(Simplify *s, Val v) {
   for (uint32_t k = 0; k < 2 && ins->n_args == 2; k++) {
     Val a = ir_arg(f, v, k);
     bool commutes = ins->op == OP_add || ins->op == OP_mul;
-    if ((k == 0 && !commutes) || !scalar_const(f, a, &x)) continue;
+    if (k == 0 && !commutes) continue;
+    if (ir_ins(f, a)->op == OP_full) x = ir_attr_num(f, a, KEY_value, 0);
+    else if (!scalar_const(f, a, &x)) continue;
     double unit = ins->op == OP_add || ins->op == OP_sub ? 0 : ins->op == OP_mul || ins->op == OP_div ? 1 : NAN;
     Val other = ir_arg(f, v, 1 - k);
     if (x == unit && ir_ins(f, other)->shape.i == ins->shape.i) return other;
@@ -89,13 +91,18 @@ static Val neutral(Simplify *s, Val v) {
   return (Val){0};
 }
 
+// A rearranged constant is a constant of the new shape.
 static Val fold_full(Simplify *s, Val v) {
   Fn *f = s->f;
   Ins *ins = ir_ins(f, v);
   double x;
-  if ((ins->op != OP_expand && ins->op != OP_reshape) || !scalar_const(f, ir_arg(f, v, 0), &x)) return (Val){0};
-  Attr a[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, ins->shape)};
-  return ir_emit(f, OP_full, NULL, 0, a, 2, ins->loc);
+  bool moves = ins->op == OP_expand || ins->op == OP_reshape || ins->op == OP_slice || ins->op == OP_permute;
+  if (!moves) return (Val){0};
+  Val a = ir_arg(f, v, 0);
+  if (ir_ins(f, a)->op == OP_full) x = ir_attr_num(f, a, KEY_value, 0);
+  else if (!scalar_const(f, a, &x)) return (Val){0};
+  Attr at[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, ins->shape)};
+  return ir_emit(f, OP_full, NULL, 0, at, 2, ins->loc);
 }
 
 static Val fold_view(Simplify *s, Val v) {

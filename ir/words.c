@@ -3,6 +3,7 @@
 // Random numbers are a pure function of (seed, run, stream id, element): Philox4x32-10 with key = seed,
 // counter = (element low, element high, id, run). No state, so any worker can make any element in any order.
 #include "ir/ir.h"
+#include "runtime/rng.h"
 
 #include <math.h>
 
@@ -40,30 +41,10 @@ double ir_word(Op op, double a, double b, double c) {
   }
 }
 
-// ---- Philox4x32-10 (Salmon et al., 2011)
-enum { PHILOX_ROUNDS = 10 };
-
-static void philox_round(uint32_t c[4], const uint32_t k[2]) {
-  uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
-  uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1], (uint32_t)p0};
-  for (int i = 0; i < 4; i++) c[i] = next[i];
-}
-
-void ir_philox(uint32_t c[4], uint64_t key) {
-  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-  for (int r = 0; r < PHILOX_ROUNDS; r++) {
-    philox_round(c, k);
-    k[0] += 0x9E3779B9u;
-    k[1] += 0xBB67AE85u;
-  }
-}
-
-static void philox_at(uint32_t c[4], uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
-  c[0] = (uint32_t)element;
-  c[1] = (uint32_t)(element >> 32);
-  c[2] = id;
-  c[3] = (uint32_t)counter;
-  ir_philox(c, seed);
+static void philox_at(uint32_t out[4], uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  const uint32_t at[4] = {(uint32_t)element, (uint32_t)(element >> 32), id, (uint32_t)counter};
+  const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  rt_philox(at, key, out);
 }
 
 float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {

@@ -14,7 +14,7 @@
 // ---- counted allocator
 
 static atomic_uint_fast64_t n_mallocs;
-static atomic_uint_fast64_t fail_after; // allocations until one fails; 0: never
+static atomic_uint_fast64_t fail_after;  // allocations until one fails; 0: never
 
 void rt_malloc_fail_at(uint64_t n) { atomic_store(&fail_after, n); }
 
@@ -24,8 +24,7 @@ uint64_t rt_malloc_count(void) { return atomic_load_explicit(&n_mallocs, memory_
 static bool count_or_fail(void) {
   atomic_fetch_add_explicit(&n_mallocs, 1, memory_order_relaxed);
   uint_fast64_t left = atomic_load_explicit(&fail_after, memory_order_relaxed);
-  while (left && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {
-  }
+  while (left && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {}
   return left == 1;
 }
 
@@ -46,14 +45,14 @@ enum { ARENA_ALIGN = 16, FIRST_BLOCK = 16 << 10, LARGEST_STEP = 1 << 20 };
 
 typedef struct Block {
   struct Block *older;
-  size_t size, used; // of `bytes`
+  size_t size, used;  // of `bytes`
   _Alignas(ARENA_ALIGN) unsigned char bytes[];
 } Block;
 
 struct RtArena {
   Block *newest;
-  size_t next_size; // of the next ordinary block
-  size_t total;     // bytes held from the system
+  size_t next_size;  // of the next ordinary block
+  size_t total;      // bytes held from the system
   jmp_buf *handler;
 };
 
@@ -140,7 +139,8 @@ static char *print_to_arena(RtArena *a, const char *fmt, va_list args) RT_PRINTF
 static char *print_to_arena(RtArena *a, const char *fmt, va_list args) {
   va_list again;
   va_copy(again, args);
-  int n = vsnprintf(NULL, 0, fmt, args);
+  char none[1];
+  int n = vsnprintf(none, sizeof none, fmt, args);
   char *text = (char *)take(a, (size_t)(n < 0 ? 0 : n) + 1);
   text[0] = 0;
   if (n > 0) vsnprintf(text, (size_t)n + 1, fmt, again);
@@ -243,16 +243,11 @@ static void print_json_string(const char *text, FILE *out) {
   fputc('"', out);
   for (const unsigned char *s = (const unsigned char *)text; *s;) {
     size_t n = rt_utf8_length(s, strnlen((const char *)s, 4));
-    if (*s == '"' || *s == '\\')
-      fprintf(out, "\\%c", *s);
-    else if (*s == '\n')
-      fputs("\\n", out);
-    else if (*s < 0x20)
-      fprintf(out, "\\u%04x", *s);
-    else if (n == 0)
-      fputs("\\ufffd", out);
-    else
-      fwrite(s, 1, n, out);
+    if (*s == '"' || *s == '\\') fprintf(out, "\\%c", *s);
+    else if (*s == '\n') fputs("\\n", out);
+    else if (*s < 0x20) fprintf(out, "\\u%04x", *s);
+    else if (n == 0) fputs("\\ufffd", out);
+    else fwrite(s, 1, n, out);
     s += n ? n : 1;
   }
   fputc('"', out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct {
-  const char *kind; // "input", "output"
+  const char *kind;  // "input", "output"
   const RtPort *port;
   const RtArray *array;
 } Given;

@@ -9,9 +9,9 @@ typedef struct {
   const RtFunction *function;
   const RtArray *in, *out;
   size_t n_in, n_out;
-  int64_t *slots; // filled: this run's value of every named dim; the bound where no input names it
-  int64_t *dims;  // filled: value of every row of the plan's dim table
-  bool *is_known; // filled: by slot
+  int64_t *slots;  // filled: this run's value of every named dim; the bound where no input names it
+  int64_t *dims;   // filled: value of every row of the plan's dim table
+  bool *is_known;  // filled: by slot
   char *error;
   size_t error_size;
 } RtRunCheck;

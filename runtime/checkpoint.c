@@ -17,7 +17,7 @@ typedef struct {
   const char *path;
   bool with_state;
   RtArena *mem;
-  RtFile file; // load: open while the work goes on
+  RtFile file;  // load: open while the work goes on
 } Job;
 
 static RtStatus with_arena(Job *j, RtStatus (*work)(Job *j)) {
@@ -87,17 +87,15 @@ RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state) {
 
 typedef struct {
   RtText text;
-  uint32_t n, n_unsaid; // problems; those for which the buffer had no room
+  uint32_t n, n_unsaid;  // problems; those for which the buffer had no room
 } Problems;
 
 enum { ROOM_FOR_PROBLEMS = RT_ERROR_SIZE - 640 };
 
 static void add_problem(Problems *p, const char *sentence) {
   bool fits = p->text.len + strlen(sentence) + 2 < ROOM_FOR_PROBLEMS;
-  if (fits)
-    rt_text_add(&p->text, "%s%s", p->n ? "; " : "", sentence);
-  else
-    p->n_unsaid++;
+  if (fits) rt_text_add(&p->text, "%s%s", p->n ? "; " : "", sentence);
+  else p->n_unsaid++;
   p->n++;
 }
 
@@ -170,10 +168,8 @@ static uint64_t take_number(Job *j, const RtSt *st, const char *key, Problems *p
 
 static void copy_tensor(Job *j, const RtParam *p, const RtStTensor *t) {
   unsigned char *to = rt_instance_block(j->inst) + p->offset;
-  if (p->dtype == RT_F32)
-    rt_st_read_f32(t, (float *)(void *)to);
-  else if (t->size)
-    memcpy(to, t->data, t->size);
+  if (p->dtype == RT_F32) rt_st_read_f32(t, (float *)(void *)to);
+  else if (t->size) memcpy(to, t->data, t->size);
 }
 
 static RtStatus refuse_file(Job *j, const Problems *p) {

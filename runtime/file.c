@@ -17,7 +17,7 @@ static bool fail_errno(const char *path, char *error, size_t error_size) {
 
 // A descriptor of a regular file and its size; -1: `error` says why.
 static int open_regular(const char *path, size_t *size, char *error, size_t error_size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without writer must not block us
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without writer must not block us
   struct stat st;
   if (fd < 0 || fstat(fd, &st)) {
     fail_errno(path, error, error_size);
@@ -37,7 +37,7 @@ static bool read_all(int fd, unsigned char *to, size_t size) {
   for (size_t done = 0; done < size;) {
     ssize_t n = read(fd, to + done, size - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO; // shorter than its size said: truncated while we read
+    if (n == 0) errno = EIO;  // shorter than its size said: truncated while we read
     if (n <= 0) return false;
     done += (size_t)n;
   }
@@ -77,10 +77,8 @@ bool rt_file_map(const char *path, RtFile *out, char *error, size_t error_size) 
 }
 
 void rt_file_close(RtFile *f) {
-  if (!f->is_mapped)
-    rt_free((void *)f->bytes);
-  else if (f->size)
-    munmap((void *)f->bytes, f->size);
+  if (!f->is_mapped) rt_free((void *)f->bytes);
+  else if (f->size) munmap((void *)f->bytes, f->size);
   *f = (RtFile){0};
 }
 

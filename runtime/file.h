@@ -5,13 +5,13 @@
 #include "runtime/base.h"
 
 typedef struct {
-  const unsigned char *bytes; // never NULL after success
+  const unsigned char *bytes;  // never NULL after success
   size_t size;
   bool is_mapped;
 } RtFile;
 
 // All three say in `error` what the system reported: "model.bin: No such file or directory".
-bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size); // on the heap, bytes[size] == 0
+bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size);  // on the heap, bytes[size] == 0
 // Read-only pages of the file: it must not be truncated by others while it is mapped (replacing it is harmless).
 bool rt_file_map(const char *path, RtFile *out, char *error, size_t error_size);
 void rt_file_close(RtFile *f);
@@ -24,6 +24,6 @@ typedef struct {
 // failure the temporary file is gone and `path` is as it was. A symbolic link stays one: its target is replaced.
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
 
-bool rt_make_dirs(const char *path, char *error, size_t error_size); // as mkdir -p
+bool rt_make_dirs(const char *path, char *error, size_t error_size);  // as mkdir -p
 
 #endif

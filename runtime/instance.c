@@ -13,9 +13,9 @@ struct RtInstance {
   RtTeam *team;
   unsigned char *params, *arena;
   int64_t arena_bytes;
-  int64_t *slots, *dims; // values of this run: by slot; by row of the plan's dim table
-  bool *is_known;        // by slot: an input of this function names it
-  void **in, **out;      // pointer tables for the frame
+  int64_t *slots, *dims;  // values of this run: by slot; by row of the plan's dim table
+  bool *is_known;         // by slot: an input of this function names it
+  void **in, **out;       // pointer tables for the frame
   uint64_t seed, counter;
   bool poison;
   char error[RT_ERROR_SIZE];
@@ -153,7 +153,7 @@ RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
   memset(i->params, 0, (size_t)p->param_bytes);
   rt_instance_set_random(i, seed, 0);
   RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);
-  i->counter = 1; // run 0 is initialisation, whether or not it draws numbers
+  i->counter = 1;  // run 0 is initialisation, whether or not it draws numbers
   return status;
 }
 
@@ -177,12 +177,10 @@ static float *find_f32(RtInstance *i, const char *path, size_t n) {
   const RtParam *p = &i->plan->params[k];
   size_t count = 1;
   for (uint32_t d = 0; d < p->rank; d++) count *= (size_t)p->dims[d];
-  if (p->dtype != RT_F32)
-    rt_fail(i->error, sizeof i->error, "parameter '%.200s' is i64, not f32", path);
+  if (p->dtype != RT_F32) rt_fail(i->error, sizeof i->error, "parameter '%.200s' is i64, not f32", path);
   else if (count != n)
     rt_fail(i->error, sizeof i->error, "parameter '%.200s' has %zu elements, the call says %zu", path, count, n);
-  else
-    return (float *)(void *)(i->params + p->offset);
+  else return (float *)(void *)(i->params + p->offset);
   return NULL;
 }
 

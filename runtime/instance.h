@@ -11,7 +11,7 @@
 
 #include "runtime/plan.h"
 
-typedef enum { // values as tn_status
+typedef enum {  // values as tn_status
   RT_OK,
   RT_ERR_BUILD,
   RT_ERR_ARGUMENT,
@@ -21,24 +21,24 @@ typedef enum { // values as tn_status
   RT_ERR_CODEGEN
 } RtStatus;
 
-typedef struct { // layout of tn_array
+typedef struct {  // layout of tn_array
   void *data;
   RtDType dtype;
   uint32_t rank;
   int64_t dims[RT_MAX_RANK];
-} RtArray; // row-major, contiguous, the caller's memory
+} RtArray;  // row-major, contiguous, the caller's memory
 
 typedef struct RtInstance RtInstance;
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers,
-                            uint64_t seed);         // 0 workers: one per CPU. NULL: no memory or threads
-void rt_instance_free(RtInstance *i);               // NULL: nothing
-const char *rt_instance_error(const RtInstance *i); // sentence about the last call that failed; "" when none did
+                            uint64_t seed);          // 0 workers: one per CPU. NULL: no memory or threads
+void rt_instance_free(RtInstance *i);                // NULL: nothing
+const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);
 const RtPlan *rt_instance_plan(const RtInstance *i);
-uint64_t rt_instance_counter(const RtInstance *i); // runs since initialisation, itself included
+uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
 uint64_t rt_instance_seed(const RtInstance *i);
-void rt_instance_poison(RtInstance *i, bool on); // tests: fill the arena with NaN before every run
+void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with NaN before every run
 
 // A named dim takes its value from the first input axis that is it; all else must agree. A dim that no input names is
 // found by the compiled code: it counts as its bound here, and an output that names it must have at least that size.
@@ -47,7 +47,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
 
 // Parameters by path or alias; n counts elements.
-RtArray rt_instance_param(const RtInstance *i, uint32_t k); // a view; data NULL: no such parameter
+RtArray rt_instance_param(const RtInstance *i, uint32_t k);  // a view; data NULL: no such parameter
 RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n);
 RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n);
 
@@ -60,9 +60,9 @@ RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state);
 RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 
 // ---- for runtime/checkpoint.c
-unsigned char *rt_instance_block(const RtInstance *i); // parameter block
+unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
 void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
 enum { RT_ERROR_SIZE = 4096 };
-char *rt_instance_error_buffer(RtInstance *i); // RT_ERROR_SIZE bytes
+char *rt_instance_error_buffer(RtInstance *i);  // RT_ERROR_SIZE bytes
 
 #endif

@@ -7,7 +7,7 @@
 #include "runtime/base.h"
 
 enum { RT_MAX_RANK = 8 };
-typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType; // as tn_dtype
+typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType;  // as tn_dtype
 
 // A named dim: its run-time value stands in TnFrame.dims at its index.
 typedef struct {
@@ -19,25 +19,25 @@ typedef struct {
 typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD } RtDimKind;
 typedef struct {
   uint8_t kind;
-  int64_t value; // CONST: the size; SLOT: index of the slot
-  uint32_t a, b; // MUL, ADD: rows of this table
+  int64_t value;  // CONST: the size; SLOT: index of the slot
+  uint32_t a, b;  // MUL, ADD: rows of this table
 } RtDim;
 
 typedef struct {
   const char *name;
-  uint32_t dtype; // RtDType
+  uint32_t dtype;  // RtDType
   uint32_t rank;
-  uint32_t dims[RT_MAX_RANK]; // rows of RtPlan.dims
+  uint32_t dims[RT_MAX_RANK];  // rows of RtPlan.dims
 } RtPort;
 
 // Every element of an i64 input lies in [lo, hi), or [lo, hi] when inclusive; hi by this run's dims.
 typedef struct {
   uint32_t input;
   int64_t lo;
-  uint32_t hi; // row of RtPlan.dims
+  uint32_t hi;  // row of RtPlan.dims
   bool is_inclusive;
-  bool is_sorted;   // must be non-increasing too
-  const char *what; // "label", "index", "length"
+  bool is_sorted;    // must be non-increasing too
+  const char *what;  // "label", "index", "length"
 } RtCheck;
 
 typedef struct {
@@ -50,16 +50,16 @@ typedef struct {
   int64_t arena_bytes;
 } RtFunction;
 
-typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE } RtParamKind; // in the order of ParamKind
+typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE } RtParamKind;  // in the order of ParamKind
 typedef struct {
-  const char *path;           // canonical
-  const char *const *aliases; // further paths to the same parameter
+  const char *path;            // canonical
+  const char *const *aliases;  // further paths to the same parameter
   uint32_t n_aliases;
-  uint8_t kind;   // RtParamKind
-  uint32_t dtype; // RtDType
+  uint8_t kind;    // RtParamKind
+  uint32_t dtype;  // RtDType
   uint32_t rank;
   int64_t dims[RT_MAX_RANK];
-  int64_t offset, bytes; // in the parameter block
+  int64_t offset, bytes;  // in the parameter block
 } RtParam;
 
 enum { RT_NO_FUNCTION = UINT32_MAX };
@@ -69,17 +69,17 @@ typedef struct {
   const RtFunction *functions;
   const RtParam *params;
   uint32_t n_slots, n_dims, n_functions, n_params;
-  uint32_t init; // function that gives parameters and state their first values; RT_NO_FUNCTION: all zero
+  uint32_t init;  // function that gives parameters and state their first values; RT_NO_FUNCTION: all zero
   int64_t param_bytes;
-  const void *consts; // constant pool, TN_ALIGN-aligned; NULL: none
+  const void *consts;  // constant pool, TN_ALIGN-aligned; NULL: none
 } RtPlan;
 
-uint32_t rt_plan_function(const RtPlan *p, const char *name); // RT_NO_FUNCTION: none
-uint32_t rt_plan_param(const RtPlan *p, const char *path);    // by path or alias; UINT32_MAX: none
+uint32_t rt_plan_function(const RtPlan *p, const char *name);  // RT_NO_FUNCTION: none
+uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or alias; UINT32_MAX: none
 // out[k] = value of row k; false: a size does not fit 62 bits.
 bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 
 // Zeroed memory aligned to TN_ALIGN; large blocks are aligned to and advised for huge pages. Released by rt_free.
-void *rt_block_new(int64_t bytes); // NULL: out of memory
+void *rt_block_new(int64_t bytes);  // NULL: out of memory
 
 #endif

@@ -14,11 +14,11 @@ struct RtProgress {
   char what[64];
   size_t total, done;
   bool is_terminal;
-  bool is_drawn;      // the state shown is the newest one
-  bool is_line_open;  // the terminal's cursor stands in our line
-  double start, last; // seconds: the beginning, the last time that something was shown
-  size_t next;        // plain lines: show when done reaches this
-  char text[256];     // the user's
+  bool is_drawn;       // the state shown is the newest one
+  bool is_line_open;   // the terminal's cursor stands in our line
+  double start, last;  // seconds: the beginning, the last time that something was shown
+  size_t next;         // plain lines: show when done reaches this
+  char text[256];      // the user's
 };
 
 static double now(void) {
@@ -60,10 +60,8 @@ static void add(char *line, size_t *n, const char *fmt, ...) {
 
 static void add_duration(char *line, size_t *n, double seconds) {
   unsigned long s = seconds < 0 ? 0 : seconds < 3.6e8 ? (unsigned long)(seconds + 0.5) : 360000000;
-  if (s >= 3600)
-    add(line, n, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
-  else
-    add(line, n, "%02lu:%02lu", s / 60, s % 60);
+  if (s >= 3600) add(line, n, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
+  else add(line, n, "%02lu:%02lu", s / 60, s % 60);
 }
 
 static double fraction_of(const RtProgress *p) { return p->done >= p->total ? 1 : (double)p->done / (double)p->total; }
@@ -71,10 +69,8 @@ static double fraction_of(const RtProgress *p) { return p->done >= p->total ? 1 
 // "52%  21/40  18.3/s  ETA 00:01  loss 0.12"
 static void add_numbers(const RtProgress *p, char *line, size_t *n) {
   double seconds = now() - p->start, rate = seconds > 0 ? (double)p->done / seconds : 0;
-  if (p->total)
-    add(line, n, "%3d%%  %zu/%zu", (int)(100 * fraction_of(p)), p->done, p->total);
-  else
-    add(line, n, "%zu", p->done);
+  if (p->total) add(line, n, "%3d%%  %zu/%zu", (int)(100 * fraction_of(p)), p->done, p->total);
+  else add(line, n, "%zu", p->done);
   add(line, n, rate < 10 ? "  %.2f/s" : rate < 1000 ? "  %.1f/s" : "  %.0f/s", rate);
   if (p->total && p->done < p->total && p->done) {
     add(line, n, "  ETA ");
@@ -103,8 +99,8 @@ static void draw(RtProgress *p) {
   size_t bar = used + MIN_BAR > width ? 0 : width - used < MAX_BAR ? width - used : MAX_BAR;
   if (p->total && bar) add_bar(p, line, &n, bar);
   add(line, &n, "%s", numbers);
-  line[clip(line, width - 1)] = 0;     // the last column would wrap on some terminals
-  fprintf(p->out, "\r%s\033[K", line); // what an older, longer line left is erased
+  line[clip(line, width - 1)] = 0;      // the last column would wrap on some terminals
+  fprintf(p->out, "\r%s\033[K", line);  // what an older, longer line left is erased
   fflush(p->out);
   p->is_line_open = true;
 }
@@ -119,10 +115,8 @@ static void print_plain(RtProgress *p) {
 }
 
 static void show(RtProgress *p) {
-  if (p->is_terminal)
-    draw(p);
-  else
-    print_plain(p);
+  if (p->is_terminal) draw(p);
+  else print_plain(p);
   p->last = now();
   p->is_drawn = true;
 }

@@ -7,6 +7,6 @@
 #include <stdint.h>
 
 void rt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-void rt_shuffle(size_t *order, size_t n, uint64_t seed); // writes 0 .. n-1 in an order fixed by the seed
+void rt_shuffle(size_t *order, size_t n, uint64_t seed);  // writes 0 .. n-1 in an order fixed by the seed
 
 #endif

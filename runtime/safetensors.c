@@ -16,7 +16,7 @@ enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
 
 typedef struct {
   RtArena *mem;
-  const unsigned char *text; // the header
+  const unsigned char *text;  // the header
   size_t n, at;
   char *error;
   size_t error_size;
@@ -71,12 +71,9 @@ static bool take_hex4(Reader *r, uint32_t *out) {
 static void put_utf8(RtText *t, uint32_t c) {
   char b[4];
   size_t n = 0;
-  if (c < 0x80)
-    b[n++] = (char)c;
-  else if (c < 0x800)
-    b[n++] = (char)(0xc0 | c >> 6);
-  else if (c < 0x10000)
-    b[n++] = (char)(0xe0 | c >> 12), b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+  if (c < 0x80) b[n++] = (char)c;
+  else if (c < 0x800) b[n++] = (char)(0xc0 | c >> 6);
+  else if (c < 0x10000) b[n++] = (char)(0xe0 | c >> 12), b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
   else
     b[n++] = (char)(0xf0 | c >> 18), b[n++] = (char)(0x80 | (c >> 12 & 0x3f)), b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
   if (c >= 0x80) b[n++] = (char)(0x80 | (c & 0x3f));
@@ -85,7 +82,7 @@ static void put_utf8(RtText *t, uint32_t c) {
 
 // After \u: one code point, which may take a second \u half.
 static bool take_unicode(Reader *r, RtText *t) {
-  uint32_t c, low;
+  uint32_t c = 0, low = 0;
   if (!take_hex4(r, &c)) return false;
   if (c == 0) return expected(r, "a name without the character U+0000");
   if (c >= 0xdc00 && c <= 0xdfff) return expected(r, "a high surrogate before the low one");
@@ -123,10 +120,8 @@ static bool take_string(Reader *r, const char *what, const char **out) {
     if (n == 0) return expected(r, "UTF-8");
     r->at += n;
     if (c == '"') break;
-    if (c != '\\')
-      rt_text_put(&t, (const char *)r->text + r->at - n, n);
-    else if (!take_escape(r, &t))
-      return false;
+    if (c != '\\') rt_text_put(&t, (const char *)r->text + r->at - n, n);
+    else if (!take_escape(r, &t)) return false;
   }
   *out = t.text;
   return true;
@@ -294,7 +289,7 @@ static bool take_header(Reader *r, RtSt *out, const unsigned char *data, uint64_
 static int by_place(const void *a, const void *b) {
   const RtStTensor *x = a, *y = b;
   if (x->data != y->data) return x->data < y->data ? -1 : 1;
-  if (x->size != y->size) return x->size < y->size ? -1 : 1; // empty tensors first
+  if (x->size != y->size) return x->size < y->size ? -1 : 1;  // empty tensors first
   return strcmp(x->name, y->name);
 }
 
@@ -353,10 +348,8 @@ const RtStTensor *rt_st_find(const RtSt *st, const char *name) {
     uint32_t mid = lo + (hi - lo) / 2;
     int order = strcmp(name, st->by_name[mid]->name);
     if (order == 0) return st->by_name[mid];
-    if (order < 0)
-      hi = mid;
-    else
-      lo = mid + 1;
+    if (order < 0) hi = mid;
+    else lo = mid + 1;
   }
   return NULL;
 }
@@ -371,12 +364,10 @@ const char *rt_st_meta(const RtSt *st, const char *key) {
 
 static float half_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1f, fraction = h & 0x3ff, bits;
-  if (exponent == 31)
-    bits = sign | 0x7f800000 | fraction << 13;
-  else if (exponent)
-    bits = sign | (exponent + 112) << 23 | fraction << 13;
+  if (exponent == 31) bits = sign | 0x7f800000 | fraction << 13;
+  else if (exponent) bits = sign | (exponent + 112) << 23 | fraction << 13;
   else {
-    float small = (float)fraction * 0x1p-24f; // zero and subnormal halves are exact in f32
+    float small = (float)fraction * 0x1p-24f;  // zero and subnormal halves are exact in f32
     memcpy(&bits, &small, 4);
     bits |= sign;
   }

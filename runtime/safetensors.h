@@ -9,8 +9,8 @@
 #include "runtime/base.h"
 
 // ROW(name, bytes of one element)
-#define RT_ST_DTYPES(ROW)                                                                                              \
-  ROW(F64, 8)                                                                                                          \
+#define RT_ST_DTYPES(ROW) \
+  ROW(F64, 8)             \
   ROW(F32, 4) ROW(F16, 2) ROW(BF16, 2) ROW(I64, 8) ROW(I32, 4) ROW(I16, 2) ROW(I8, 1) ROW(U8, 1) ROW(BOOL, 1)
 #define ROW(n, b) RT_ST_##n,
 typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
@@ -21,29 +21,29 @@ extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
 enum { RT_ST_MAX_RANK = 8 };
 typedef struct {
   const char *name;
-  uint8_t dtype; // RtStDType
+  uint8_t dtype;  // RtStDType
   uint32_t rank;
   int64_t dims[RT_ST_MAX_RANK];
   uint64_t n_elements;
-  const unsigned char *data; // little-endian, not aligned; the reader's points into its input
-  uint64_t size;             // bytes
+  const unsigned char *data;  // little-endian, not aligned; the reader's points into its input
+  uint64_t size;              // bytes
 } RtStTensor;
 typedef struct {
   const char *key, *value;
 } RtStMeta;
 typedef struct {
-  RtStTensor *tensors; // in the order of their data
+  RtStTensor *tensors;  // in the order of their data
   uint32_t n_tensors, cap_tensors;
-  RtStTensor **by_name; // sorted
-  RtStMeta *meta;       // in the order of the file
+  RtStTensor **by_name;  // sorted
+  RtStMeta *meta;        // in the order of the file
   uint32_t n_meta, cap_meta;
 } RtSt;
 
 // Names and lists go to `mem`; tensor data stays in `bytes`, which must outlive *out.
 bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *error, size_t error_size);
-const RtStTensor *rt_st_find(const RtSt *st, const char *name); // NULL: none
-const char *rt_st_meta(const RtSt *st, const char *key);        // NULL: none
-void rt_st_read_f32(const RtStTensor *t, float *out); // F64, F32, F16, BF16; all n_elements, rounded to nearest even
+const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
+const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
+void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even
 
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
 // Scratch memory comes from `mem`. Names must differ. The file is replaced whole or not at all.

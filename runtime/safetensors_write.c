@@ -10,12 +10,9 @@ static void put_string(RtText *t, const char *s) {
   rt_text_put(t, "\"", 1);
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\')
-      rt_text_add(t, "\\%c", c);
-    else if (c < 0x20)
-      rt_text_add(t, "\\u%04x", c);
-    else
-      rt_text_put(t, s, 1);
+    if (c == '"' || c == '\\') rt_text_add(t, "\\%c", c);
+    else if (c < 0x20) rt_text_add(t, "\\u%04x", c);
+    else rt_text_put(t, s, 1);
   }
   rt_text_put(t, "\"", 1);
 }

@@ -16,7 +16,7 @@
 enum { LONGEST_NUMBER = 127, MAX_DIMENSIONS = 1 << 20 };
 
 typedef struct {
-  float *values; // [length, features]
+  float *values;  // [length, features]
   uint32_t length, label;
 } Case;
 
@@ -36,11 +36,11 @@ typedef struct {
 
 typedef struct {
   RtSeries *s;
-  const char *name; // of the file
+  const char *name;  // of the file
   size_t line;
   bool has_labels;
-  uint32_t equal_length; // 0: any
-  locale_t c_locale;     // numbers are read with '.', whatever the program's locale says
+  uint32_t equal_length;  // 0: any
+  locale_t c_locale;      // numbers are read with '.', whatever the program's locale says
   char *error;
   size_t error_size;
 } Reader;
@@ -177,22 +177,14 @@ static bool take_property(Reader *r, Span line) {
   Span rest = line, key = next_word(&rest);
   bool ok, flag = false;
   if (is_word(key, "@problemName")) return true;
-  if (is_word(key, "@timeStamps"))
-    ok = take_false(r, key, &rest, "values with time stamps are not read");
-  else if (is_word(key, "@missing"))
-    ok = take_false(r, key, &rest, "series with missing values are not read");
-  else if (is_word(key, "@equalLength"))
-    ok = take_bool(r, key, &rest, &flag);
-  else if (is_word(key, "@univariate"))
-    ok = take_univariate(r, key, &rest);
-  else if (is_word(key, "@dimensions") || is_word(key, "@dimension"))
-    ok = take_features(r, key, &rest);
-  else if (is_word(key, "@seriesLength"))
-    ok = take_count(r, key, &rest, INT32_MAX, &r->equal_length);
-  else if (is_word(key, "@classLabel"))
-    ok = take_classes(r, key, &rest);
-  else
-    return fail(r, "unknown property %s", quote(key).text);
+  if (is_word(key, "@timeStamps")) ok = take_false(r, key, &rest, "values with time stamps are not read");
+  else if (is_word(key, "@missing")) ok = take_false(r, key, &rest, "series with missing values are not read");
+  else if (is_word(key, "@equalLength")) ok = take_bool(r, key, &rest, &flag);
+  else if (is_word(key, "@univariate")) ok = take_univariate(r, key, &rest);
+  else if (is_word(key, "@dimensions") || is_word(key, "@dimension")) ok = take_features(r, key, &rest);
+  else if (is_word(key, "@seriesLength")) ok = take_count(r, key, &rest, INT32_MAX, &r->equal_length);
+  else if (is_word(key, "@classLabel")) ok = take_classes(r, key, &rest);
+  else return fail(r, "unknown property %s", quote(key).text);
   rest = trim(rest);
   return ok && (rest.at == rest.end || fail(r, "%s: found %s after the value", quote(key).text, quote(rest).text));
 }
@@ -290,7 +282,7 @@ static bool take_all(Reader *r, Span text) {
   bool in_data = false, more = true;
   while (more) {
     Span raw = cut(&text, '\n', &more), line = trim(raw);
-    if (!more && raw.at == raw.end) break; // behind the last line's end
+    if (!more && raw.at == raw.end) break;  // behind the last line's end
     r->line++;
     if (line.at == line.end || *line.at == '#') continue;
     if (in_data ? !take_case(r, line) : !take_header_line(r, line, &in_data)) return false;
@@ -299,24 +291,30 @@ static bool take_all(Reader *r, Span text) {
   return r->s->n_cases > 0 || fail(r, "the file ends without a case after @data");
 }
 
+// NULL: the error says why. Runs out of memory through the arena's handler.
+static RtSeries *parse_into(RtArena *mem, Reader r, Span text) {
+  r.s = rt_alloc(mem, sizeof *r.s);
+  r.s->mem = mem;
+  return take_all(&r, text) ? r.s : NULL;
+}
+
 RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *error, size_t error_size) {
   jmp_buf oom;
-  RtArena *volatile mem = rt_arena_new();
-  locale_t volatile c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  RtSeries *volatile result = NULL;
-  if (!mem || !c_locale || setjmp(oom)) {
-    rt_fail(error, error_size, "%s: out of memory", name);
-  } else {
+  RtArena *mem = rt_arena_new();
+  locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  RtSeries *s = NULL;
+  if (mem && c_locale && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
-    RtSeries *s = rt_alloc(mem, sizeof *s);
-    s->mem = mem;
-    Reader r = {.s = s, .name = name, .c_locale = c_locale, .error = error, .error_size = error_size};
-    if (take_all(&r, (Span){bytes, n ? (const char *)bytes + n : bytes})) result = s;
+    Reader r = {.name = name, .c_locale = c_locale, .error = error, .error_size = error_size};
+    s = parse_into(mem, r, (Span){bytes, n ? (const char *)bytes + n : bytes});
     rt_arena_on_oom(mem, NULL);
+  } else {
+    s = NULL;
+    rt_fail(error, error_size, "%s: out of memory", name);
   }
   if (c_locale) freelocale(c_locale);
-  if (!result) rt_arena_free(mem);
-  return result;
+  if (!s) rt_arena_free(mem);
+  return s;
 }
 
 RtSeries *rt_series_read(const char *path, char *error, size_t error_size) {

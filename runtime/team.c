@@ -21,18 +21,19 @@
 
 enum {
   CACHE_LINE = 64,
-  BARRIER_SPINS = 4000, // some 100 us
-  IDLE_SPINS = 20000    // some 500 us: longer than what a training loop does between two steps
+  BARRIER_SPINS = 4000,  // some 100 us
+  IDLE_SPINS = 20000     // some 500 us: longer than what a training loop does between two steps
 };
 
 typedef struct {
-  _Alignas(CACHE_LINE) atomic_uint word;
+  atomic_uint word;
   atomic_uint sleepers;
 } Gate;
 
+// One cache line: who arrives last already owns it and opens the gate without another transfer.
 typedef struct {
   _Alignas(CACHE_LINE) atomic_uint arrived;
-  Gate passed; // counts the times that everybody arrived
+  Gate passed;  // counts the times that everybody arrived
 } Barrier;
 
 typedef struct {
@@ -43,13 +44,13 @@ typedef struct {
 
 struct RtTeam {
   Barrier barriers[TN_N_BARRIERS];
-  Gate go;                               // number of runs started; moved once more to stop
-  Gate done;                             // number of runs that all threads finished
-  _Alignas(CACHE_LINE) atomic_uint left; // threads still in this run
-  RtWork work;                           // of this run; published by `go`
+  _Alignas(CACHE_LINE) Gate go;           // number of runs started; moved once more to stop
+  _Alignas(CACHE_LINE) Gate done;         // number of runs that all threads finished
+  _Alignas(CACHE_LINE) atomic_uint left;  // threads still in this run
+  RtWork work;                            // of this run; published by `go`
   void *ctx;
   bool stop;
-  bool may_spin; // no more workers than CPUs
+  bool may_spin;  // no more workers than CPUs
   uint32_t n, n_threads;
   Worker workers[RT_MAX_WORKERS];
 };
@@ -86,7 +87,7 @@ void rt_team_barrier(RtTeam *t, int32_t which, int32_t count) {
     gate_wait(&b->passed, seen, t->may_spin ? BARRIER_SPINS : 0);
     return;
   }
-  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed); // before anybody can pass and arrive again
+  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);  // before anybody can pass and arrive again
   gate_open(&b->passed, seen + 1);
 }
 

@@ -16,8 +16,8 @@ typedef struct RtTeam RtTeam;
 typedef void (*RtWork)(void *ctx, int32_t worker, int32_t n_workers);
 
 RtTeam *rt_team_new(
-    uint32_t n_workers);      // 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
-void rt_team_free(RtTeam *t); // NULL: nothing
+    uint32_t n_workers);  // 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
+void rt_team_free(RtTeam *t);  // NULL: nothing
 uint32_t rt_team_size(const RtTeam *t);
 void rt_team_run(RtTeam *t, RtWork work, void *ctx);
 // Inside a run: waits until `count` workers have arrived at barrier `which` (below TN_N_BARRIERS). What any of them

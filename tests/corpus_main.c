@@ -47,5 +47,5 @@ int main(int argc, char **argv) {
     n += dir ? run_folder(dir, argv[k]) : run_file(argv[k]);
   }
   printf("%d files\n", n);
-  return n == 0; // an empty corpus is a mistake
+  return n == 0;  // an empty corpus is a mistake
 }

@@ -54,7 +54,8 @@ if command -v pkg-config >/dev/null; then
   "$cc" $sanitize "$scratch/outside/main.c" -o "$scratch/with_pc" $(pkg-config --cflags --libs tenure)
   LD_LIBRARY_PATH=$lib "$scratch/with_pc"
 fi
+# No g++ needed: clang only reads the header.
 printf '#include <tenure.h>\nint main() { return tn_status_text(TN_OK) == nullptr; }\n' >"$scratch/plus.cc"
-"$cc" -x c++ -std=c++17 -Wall -Werror -fsyntax-only -I "$prefix/include" "$scratch/plus.cc"
+clang-19 -x c++ -std=c++17 -Wall -Werror -fsyntax-only -I "$prefix/include" "$scratch/plus.cc"
 [[ -x $prefix/bin/tenure ]] || { echo "the tenure command is not installed" && exit 1; }
 "$prefix/bin/tenure" --version

@@ -59,10 +59,8 @@ static void check_params(const GoldenCase *c, const char *what, bool whole, floa
                          const double *expected, double tolerance) {
   for (uint32_t k = 0; k < c->n_params; k++) {
     const GoldenParam *p = &c->params[k];
-    if (whole)
-      check_whole(c, what, p, values[k], expected, tolerance);
-    else
-      check_short(c, what, p, values[k], expected, tolerance);
+    if (whole) check_whole(c, what, p, values[k], expected, tolerance);
+    else check_short(c, what, p, values[k], expected, tolerance);
     expected += whole ? p->n : 2 + GOLDEN_SAMPLES;
   }
 }
@@ -99,7 +97,9 @@ static tn_program *build(const GoldenCase *c) {
   tn_output(f, "loss", n.loss);
   for (uint32_t k = 0; k < c->n_params; k++) {
     const char *path = c->params[k].path;
-    tn_output(f, path, tn_param_grad(f, owner_of(&n, path), strchr(path, '.') + 1));
+    char name[32];
+    snprintf(name, sizeof name, "grad_%u", k);
+    tn_output(f, name, tn_param_grad(f, owner_of(&n, path), strchr(path, '.') + 1));
   }
   tn_function_end(f);
 
@@ -121,7 +121,7 @@ static tn_program *build(const GoldenCase *c) {
 // ---- the batch: padded with NaN, which must never be read into a result
 typedef struct {
   float x[GOLDEN_BATCH][MAX_TIME][FEATURES];
-  float padded[GOLDEN_BATCH * MAX_TIME * FEATURES]; // cut to the longest
+  float padded[GOLDEN_BATCH * MAX_TIME * FEATURES];  // cut to the longest
   int64_t lengths[GOLDEN_BATCH], labels[GOLDEN_BATCH], time;
 } Batch;
 
@@ -195,10 +195,8 @@ static bool run_steps(const GoldenCase *c, tn_model *m, const tn_array in[3], fl
     check_near(c, "norm of a step", norm, c->norm[step], step ? 1e-4 : 1e-5);
     if (step && step != GOLDEN_STEPS - 1) continue;
     if (!get_weights(c, m, values)) return false;
-    if (!step)
-      check_params(c, "after one step", false, values, c->after1, 1e-4);
-    else
-      check_params(c, "after five steps", c->whole, values, c->after5, 1e-4);
+    if (!step) check_params(c, "after one step", false, values, c->after1, 1e-4);
+    else check_params(c, "after five steps", c->whole, values, c->after5, 1e-4);
   }
   return true;
 }

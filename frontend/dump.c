@@ -1,0 +1,91 @@
+// Seeing: the program as text, its planned functions with lifetimes, and a summary of memory.
+#include "frontend/fe.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_LARGEST = 8 };
+
+static void put(const RtText *t, FILE *out) {
+  if (t->text) fwrite(t->text, 1, t->len, out);
+}
+
+static int by_bytes(const void *a, const void *b) {
+  const Buf *x = *(const Buf *const *)a, *y = *(const Buf *const *)b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+  return x->head.i < y->head.i ? -1 : x->head.i > y->head.i;
+}
+
+static void add_buffer(const Fn *f, const Buf *b, RtText *out) {
+  rt_text_add(out, "  %12lld B  arena+%-10lld kernels [%d,%d]  ", (long long)b->bytes, (long long)b->offset, b->first,
+              b->last);
+  if (b->scratch) rt_text_add(out, "scratch of ");
+  ir_print_name(f, b->head, out);
+  rt_text_add(out, " = %s", ir_ops[f->ins[ir_head(f, b->head).i].op].name);
+  const char *file = ir_loc_file(f->prog, f->ins[b->head.i].loc);
+  if (file) rt_text_add(out, "  // %s:%u", file, ir_loc_line(f->prog, f->ins[b->head.i].loc));
+  rt_text_put(out, "\n", 1);
+}
+
+static void add_largest(const Fn *f, RtText *out) {
+  const Buf **list = rt_alloc(out->mem, (f->n_bufs + 1) * sizeof *list);
+  uint32_t n = 0;
+  for (uint32_t k = 1; k < f->n_bufs; k++)
+    if (f->bufs[k].seg == SEG_ARENA) list[n++] = &f->bufs[k];
+  qsort(list, n, sizeof *list, by_bytes);
+  for (uint32_t k = 0; k < n && k < N_LARGEST; k++) add_buffer(f, list[k], out);
+}
+
+static void add_summary(const Fn *f, RtText *out) {
+  const PlanStats *s = &f->stats;
+  double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
+  rt_text_add(out, "@%s: arena %lld B, lower bound %lld B, gap %.1f %%\n", ir_text(f->prog, f->name),
+              (long long)s->peak_bytes, (long long)s->lower_bound, gap);
+  rt_text_add(out,
+              "  %u kernels, %u results in place, %u copies (%lld B); parameters and state %lld B, constants %lld B\n",
+              s->n_kernels, s->n_inplace, s->n_copies, (long long)s->copy_bytes, (long long)f->prog->param_bytes,
+              (long long)f->prog->const_bytes);
+  add_largest(f, out);
+}
+
+static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind, RtArena *mem) {
+  RtText t = {.mem = mem};
+  bool found = !function;
+  for (uint32_t k = 0; k < p->ir->n_fns; k++) {
+    const Fn *f = p->ir->fns[k];
+    if (function ? strcmp(ir_text(p->ir, f->name), function) != 0 : f == p->init) continue;
+    found = true;
+    if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
+    else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t);
+    else if (p->built) rt_text_add(&t, "%s", p->built_fn[k]);
+    else ir_print_fn(f, &t, PRINT_LOCS);
+  }
+  put(&t, out);
+  return found ? TN_OK : TN_ERR_ARGUMENT;
+}
+
+// Printing gets an arena of its own: a program that is only read does not grow.
+static tn_status guarded_dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind) {
+  if (!p || !out || (kind != TN_DUMP_IR && !p->compiled)) return TN_ERR_ARGUMENT;
+  if (p->oom) return TN_ERR_MEMORY;
+  if (kind == TN_DUMP_IR && !function && p->built) return fputs(p->built, out) < 0 ? TN_ERR_FILE : TN_OK;
+  RtArena *mem = rt_arena_new();
+  tn_status status = TN_ERR_MEMORY;
+  jmp_buf oom;
+  if (mem && !setjmp(oom)) {
+    rt_arena_on_oom(mem, &oom);
+    RtText whole = {.mem = mem};
+    if (kind == TN_DUMP_IR && !function) ir_print(p->ir, &whole, PRINT_LOCS);
+    put(&whole, out);
+    status = whole.text ? TN_OK : dump(p, function, out, kind, mem);
+  } else {
+    status = TN_ERR_MEMORY;
+  }
+  rt_arena_free(mem);
+  return status == TN_OK && ferror(out) ? TN_ERR_FILE : status;
+}
+
+tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind) { return guarded_dump(p, NULL, out, kind); }
+
+tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind) {
+  return function ? guarded_dump(p, function, out, kind) : TN_ERR_ARGUMENT;
+}

@@ -1,0 +1,146 @@
+// Models: instances over shared code, run and read through the runtime.
+#include "frontend/fe.h"
+#include <string.h>
+
+static void *array_of(size_t n, size_t bytes) { return rt_malloc((n ? n : 1) * bytes); }
+
+static bool make_ports(tn_model *m) {
+  const RtPlan *plan = &m->code->plan;
+  for (uint32_t k = 0; k < plan->n_functions; k++) {
+    if (plan->functions[k].n_inputs > m->max_in) m->max_in = plan->functions[k].n_inputs;
+    if (plan->functions[k].n_outputs > m->max_out) m->max_out = plan->functions[k].n_outputs;
+  }
+  m->in = array_of(m->max_in, sizeof *m->in);
+  m->out = array_of(m->max_out, sizeof *m->out);
+  return m->in && m->out;
+}
+
+tn_model *fe_model_new(FeCode *c, uint64_t seed) {
+  tn_model *m = rt_malloc(sizeof *m);
+  if (!m) return NULL;
+  *m = (tn_model){.code = c};
+  atomic_fetch_add(&c->n_refs, 1);
+  m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
+  if (m->inst && make_ports(m) && rt_instance_initialize(m->inst, seed) == RT_OK) return m;
+  tn_model_free(m);
+  return NULL;
+}
+
+void tn_model_free(tn_model *m) {
+  if (!m) return;
+  rt_instance_free(m->inst);
+  rt_free(m->in);
+  rt_free(m->out);
+  fe_code_release(m->code);
+  rt_free(m);
+}
+
+tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_new(m->code, seed) : NULL; }
+
+tn_compile_info tn_compiled(const tn_model *m) { return m ? m->code->info : (tn_compile_info){0}; }
+
+// ---- errors
+static tn_status refuse(const tn_model *m, const char *fmt, const char *what) {
+  snprintf(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, fmt, what);
+  return TN_ERR_ARGUMENT;
+}
+
+const char *tn_error_text(const tn_model *m) { return m ? rt_instance_error(m->inst) : ""; }
+
+const char *tn_status_text(tn_status s) {
+  switch (s) {
+  case TN_OK: return "no error";
+  case TN_ERR_BUILD: return "the program has errors";
+  case TN_ERR_ARGUMENT: return "an argument of the call is wrong";
+  case TN_ERR_VALUE: return "a value in an input is out of range";
+  case TN_ERR_FILE: return "a file cannot be read or written, or does not hold what it should";
+  case TN_ERR_MEMORY: return "out of memory";
+  case TN_ERR_CODEGEN: return "code could not be generated or loaded";
+  }
+  return "no status";
+}
+
+static tn_status status_of(RtStatus s) { return (tn_status)s; }
+_Static_assert((int)RT_ERR_CODEGEN == (int)TN_ERR_CODEGEN && (int)RT_ERR_VALUE == (int)TN_ERR_VALUE,
+               "one list of statuses");
+
+// ---- runs
+static uint32_t find_function(const tn_model *m, const char *name) {
+  const RtPlan *plan = &m->code->plan;
+  uint32_t k = name ? rt_plan_function(plan, name) : RT_NO_FUNCTION;
+  return k == plan->init ? RT_NO_FUNCTION : k;
+}
+
+tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
+  if (!m || !out) return TN_ERR_ARGUMENT;
+  uint32_t k = find_function(m, function);
+  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  *out = m->code->stats[k];
+  return TN_OK;
+}
+
+tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank) {
+  tn_array a = {.data = (void *)(uintptr_t)data, .dtype = t, .rank = rank};
+  for (uint32_t k = 0; k < rank && k < 8; k++) a.dims[k] = dims[k];
+  return a;
+}
+
+// A rank above 8 is copied as it is: it differs from every input's, and no further dims are read.
+static void copy_arrays(RtArray *to, uint32_t max, const tn_array *from, size_t n) {
+  for (size_t k = 0; k < n && k < max; k++) {
+    to[k] = (RtArray){.data = from[k].data, .dtype = (RtDType)from[k].dtype, .rank = from[k].rank};
+    memcpy(to[k].dims, from[k].dims, sizeof to[k].dims);
+  }
+}
+
+tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                 size_t n_out) {
+  if (!m) return TN_ERR_ARGUMENT;
+  uint32_t k = find_function(m, function);
+  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
+  copy_arrays(m->in, m->max_in, in, n_in);
+  copy_arrays(m->out, m->max_out, out, n_out);
+  return status_of(rt_instance_run(m->inst, k, m->in, n_in, m->out, n_out));
+}
+
+tn_status tn_initialize(tn_model *m, uint64_t seed) {
+  return m ? status_of(rt_instance_initialize(m->inst, seed)) : TN_ERR_ARGUMENT;
+}
+
+uint32_t tn_n_workers(const tn_model *m) { return m ? rt_instance_workers(m->inst) : 0; }
+
+// ---- parameters
+uint32_t tn_param_count(const tn_model *m) { return m ? m->code->plan.n_params : 0; }
+
+const char *tn_param_path(const tn_model *m, uint32_t k) {
+  return k < tn_param_count(m) ? m->code->plan.params[k].path : NULL;
+}
+
+tn_array tn_param_at(tn_model *m, uint32_t k) {
+  if (k >= tn_param_count(m)) return (tn_array){0};
+  RtArray a = rt_instance_param(m->inst, k);
+  return tn_array_of(a.data, (tn_dtype)a.dtype, a.dims, a.rank);
+}
+
+tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (!path || (!out && n)) return refuse(m, "tn_get: %s is missing", path ? "the array" : "the path");
+  return status_of(rt_instance_get(m->inst, path, out, n));
+}
+
+tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (!path || (!v && n)) return refuse(m, "tn_set: %s is missing", path ? "the array" : "the path");
+  return status_of(rt_instance_set(m->inst, path, v, n));
+}
+
+tn_status tn_save(tn_model *m, const char *path, bool with_state) {
+  if (!m) return TN_ERR_ARGUMENT;
+  return path ? status_of(rt_instance_save(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_save");
+}
+
+tn_status tn_load(tn_model *m, const char *path, bool with_state) {
+  if (!m) return TN_ERR_ARGUMENT;
+  return path ? status_of(rt_instance_load(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_load");
+}

@@ -1,0 +1,118 @@
+// From the placed program to the plan that instances run by: plain tables in the memory of the shared code, no IR.
+#include "frontend/fe.h"
+
+typedef struct {
+  Prog *ir;
+  RtArena *mem;
+  RtDim *rows;
+  Dim *dims;  // by row
+  uint32_t n, cap, n_dims, cap_dims;
+} Tables;
+
+// The row of a dim; operands get theirs first.
+static uint32_t row_of(Tables *t, Dim d) {
+  for (uint32_t k = 0; k < t->n; k++)
+    if (t->dims[k].i == d.i) return k;
+  DimInfo info = *ir_dim_info(t->ir, d);
+  RtDim row = {.kind = RT_DIM_CONST, .value = info.value};
+  if (info.kind == DIM_SYM) row = (RtDim){.kind = RT_DIM_SLOT, .value = info.slot};
+  if (info.kind == DIM_MUL || info.kind == DIM_ADD) {
+    row.kind = info.kind == DIM_MUL ? RT_DIM_MUL : RT_DIM_ADD;
+    row.a = row_of(t, info.a);
+    row.b = row_of(t, info.b);
+  }
+  *RT_PUSH(t->mem, t->rows, t->n, t->cap) = row;
+  *RT_PUSH(t->mem, t->dims, t->n_dims, t->cap_dims) = d;
+  return t->n - 1;
+}
+
+static const char *keep(Tables *t, Str s) { return rt_strdup(t->mem, ir_text(t->ir, s)); }
+static uint32_t dtype_of(uint8_t t) { return t == DT_I64 ? RT_I64 : RT_F32; }
+
+static RtPort port_of(Tables *t, const Fn *f, Val v, Str name) {
+  const Ins *ins = ir_ins(f, v);
+  RtPort port = {.name = keep(t, name), .dtype = dtype_of(ins->dtype), .rank = ir_rank(t->ir, ins->shape)};
+  for (uint32_t k = 0; k < port.rank; k++) port.dims[k] = row_of(t, ir_dim_at(t->ir, ins->shape, k));
+  return port;
+}
+
+static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
+  RtPort *in = rt_alloc(t->mem, (f->n_inputs + 1) * sizeof *in),
+         *res = rt_alloc(t->mem, (f->n_outputs + 1) * sizeof *res);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    Op op = f->ins[v.i].op;
+    int64_t index = ir_attr_int(f, v, KEY_index, 0);
+    if (op == OP_input) in[index] = port_of(t, f, v, f->ins[v.i].name);
+    if (op == OP_output) res[index] = port_of(t, f, ir_arg(f, v, 0), ir_attr(f, v, KEY_name)->u.s);
+  }
+  out->inputs = in, out->n_inputs = f->n_inputs;
+  out->outputs = res, out->n_outputs = f->n_outputs;
+}
+
+static RtFunction function_of(Tables *t, const Fn *f) {
+  RtFunction out = {.name = keep(t, f->name), .n_checks = f->n_checks, .arena_bytes = f->stats.peak_bytes};
+  RtCheck *checks = rt_alloc(t->mem, (f->n_checks + 1) * sizeof *checks);
+  for (uint32_t k = 0; k < f->n_checks; k++) {
+    const InputCheck *c = &f->checks[k];
+    checks[k] = (RtCheck){.input = c->input,
+                          .lo = c->lo,
+                          .hi = row_of(t, c->hi),
+                          .is_inclusive = c->incl,
+                          .is_sorted = c->sorted,
+                          .what = rt_strdup(t->mem, c->what)};
+  }
+  out.checks = checks;
+  fill_ports(t, f, &out);
+  return out;
+}
+
+static RtParam param_of(Tables *t, const Param *q) {
+  RtParam out = {.path = keep(t, q->path),
+                 .n_aliases = q->n_aliases,
+                 .kind = q->kind,
+                 .dtype = dtype_of(q->dtype),
+                 .rank = ir_rank(t->ir, q->shape),
+                 .offset = q->offset,
+                 .bytes = ir_type_bytes(t->ir, q->dtype, q->shape)};
+  const char **aliases = rt_alloc(t->mem, (q->n_aliases + 1) * sizeof *aliases);
+  for (uint32_t k = 0; k < q->n_aliases; k++) aliases[k] = keep(t, q->aliases[k]);
+  for (uint32_t k = 0; k < out.rank; k++) out.dims[k] = ir_list_at(t->ir, q->shape, k);
+  out.aliases = aliases;
+  return out;
+}
+
+static tn_plan stats_of(const Prog *ir, const Fn *f) {
+  const PlanStats *s = &f->stats;
+  return (tn_plan){.n_kernels = s->n_kernels,
+                   .n_inplace = s->n_inplace,
+                   .n_copies = s->n_copies,
+                   .copy_bytes = s->copy_bytes,
+                   .peak_bytes = s->peak_bytes,
+                   .lower_bound = s->lower_bound,
+                   .param_bytes = ir->param_bytes,
+                   .const_bytes = ir->const_bytes};
+}
+
+void fe_plan(tn_program *p, FeCode *c) {
+  Prog *ir = p->ir;
+  Tables t = {.ir = ir, .mem = c->mem};
+  RtFunction *fns = rt_alloc(c->mem, ir->n_fns * sizeof *fns);
+  RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
+  RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
+  c->stats = rt_alloc(c->mem, ir->n_fns * sizeof *c->stats);
+  for (uint32_t k = 0; k < ir->n_syms; k++) {
+    const DimInfo *d = ir_dim_info(ir, ir->syms[k]);
+    slots[k] = (RtSlot){keep(&t, d->name), d->value};
+  }
+  for (uint32_t k = 0; k < ir->n_params; k++) params[k] = param_of(&t, &ir->params[k]);
+  for (uint32_t k = 0; k < ir->n_fns; k++) {
+    fns[k] = function_of(&t, ir->fns[k]);
+    c->stats[k] = stats_of(ir, ir->fns[k]);
+    if (ir->fns[k] == p->init) c->plan.init = k;
+  }
+  c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
+  c->plan.dims = t.rows, c->plan.n_dims = t.n;
+  c->plan.functions = fns, c->plan.n_functions = ir->n_fns;
+  c->plan.params = params, c->plan.n_params = ir->n_params;
+  c->plan.param_bytes = ir->param_bytes;
+}

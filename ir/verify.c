@@ -1,0 +1,222 @@
+// The rules of the IR, checked on a whole function. Runs between passes and before text is compiled; assumes nothing of what it
+// reads, so that a broken pass gives a sentence and not a crash.
+//
+//   1. Operands are values made earlier; an instruction with n results is followed by its n - 1 `result` records.
+//   2. Counts of operands fit the op's row; attributes are known keys, each once, of sound values.
+//   3. Scopes name earlier scopes as parents; owners and marks name scopes of the function.
+//   4. Types are what the shape rules say.
+//   5. Inputs and outputs carry the positions 0, 1, .., each once.
+#include "ir/ir.h"
+
+#include <string.h>
+
+typedef struct {
+  const Fn *f;
+  const Prog *p;
+  RtDiags *diags;
+  bool ok;
+} Verifier;
+
+static bool is_value(const Fn *f, uint32_t i) {
+  return i > 0 && i < f->n_ins && (f->ins[i].op == OP_result || ir_ops[f->ins[i].op].n_res > 0);
+}
+
+// One E2 at the instruction; always false.
+static bool broken(Verifier *vf, uint32_t i, const char *what) {
+  RtText name = {.mem = vf->diags->mem};
+  const Ins *ins = &vf->f->ins[i];
+  vf->ok = false;
+  if (is_value(vf->f, i)) ir_print_name(vf->f, (Val){i}, &name);
+  else rt_text_add(&name, "instruction %u", i);
+  rt_diag(vf->diags, RT_ERROR, E_VERIFY, ir_loc_file(vf->p, ins->loc), ir_loc_line(vf->p, ins->loc), "@%s: %s (%s) %s",
+          ir_text(vf->p, vf->f->name), name.text, ins->op < N_OPS ? ir_ops[ins->op].name : "?", what);
+  return false;
+}
+#define BROKEN(vf, i, ...) broken((vf), (i), rt_printf((vf)->diags->mem, __VA_ARGS__))
+
+static bool broken_fn(Verifier *vf, const char *what) {
+  vf->ok = false;
+  rt_diag(vf->diags, RT_ERROR, E_VERIFY, ir_loc_file(vf->p, vf->f->loc), ir_loc_line(vf->p, vf->f->loc), "@%s: %s",
+          ir_text(vf->p, vf->f->name), what);
+  return false;
+}
+
+// ---- structure
+
+static bool check_operands(Verifier *vf, uint32_t i) {
+  const Fn *f = vf->f;
+  const Ins *ins = &f->ins[i];
+  const OpInfo *row = &ir_ops[ins->op];
+  if (ins->n_args < row->n_min || ins->n_args > row->n_max)
+    return BROKEN(vf, i, "takes %u to %u operands, has %u", row->n_min, row->n_max, ins->n_args);
+  if ((uint64_t)ins->args + ins->n_args > f->n_args) return broken(vf, i, "has operands outside the operand array");
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    uint32_t a = f->args[ins->args + k].i;
+    if (a == 0 || a >= i) return BROKEN(vf, i, "has operand %u = %%%u, which is not made before it", k, a);
+    if (!is_value(f, a)) return BROKEN(vf, i, "has operand %u = %%%u, which is no value", k, a);
+  }
+  return true;
+}
+
+static bool check_results(Verifier *vf, uint32_t i) {
+  const Fn *f = vf->f;
+  const Ins *ins = &f->ins[i];
+  if (ins->n_res != ir_ops[ins->op].n_res) return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
+  for (uint32_t k = 1; k < ins->n_res; k++) {
+    if (i + k >= f->n_ins || f->ins[i + k].op != OP_result) return BROKEN(vf, i, "lacks the record of result %u", k);
+    const Ins *r = &f->ins[i + k];
+    if (r->n_args != 1 || r->args >= f->n_args || f->args[r->args].i != i) return BROKEN(vf, i + k, "does not name %%%u as its head", i);
+    if (r->n_res != 0 || r->n_attrs != 0) return broken(vf, i + k, "has results or attributes of its own");
+  }
+  return true;
+}
+
+static bool has_negative(const Prog *p, Shape s) {
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) {
+    Dim d = ir_dim_at(p, s, k);
+    if (ir_dim_is_const(p, d) && ir_dim_info(p, d)->value < 0) return true;
+  }
+  return false;
+}
+
+static bool check_attr(Verifier *vf, uint32_t i, const Attr *a) {
+  const char *key = ir_key_name[a->key];
+  switch ((AttrKind)ir_key_kind[a->key]) {
+  case KIND_FLAG: return a->u.i == 1 || BROKEN(vf, i, "has the flag {%s} with a value other than 1", key);
+  case KIND_PARAM: return (a->u.i >= 0 && a->u.i < vf->p->n_params) || BROKEN(vf, i, "names no parameter in {%s}", key);
+  case KIND_DIM: return a->u.dim.i != 0 || BROKEN(vf, i, "names no dim in {%s}", key);
+  case KIND_LIST: break;
+  default: return true;
+  }
+  if (a->key != KEY_shape) return ir_shape_is_const(vf->p, a->u.list) || BROKEN(vf, i, "has a named dim in {%s}", key);
+  bool sound = ir_rank(vf->p, a->u.list) <= MAX_RANK && !has_negative(vf->p, a->u.list);
+  return sound || BROKEN(vf, i, "has a {shape} of rank above %d or with a negative size", MAX_RANK);
+}
+
+static bool check_attrs(Verifier *vf, uint32_t i) {
+  const Fn *f = vf->f;
+  const Ins *ins = &f->ins[i];
+  uint64_t seen[(N_KEYS + 63) / 64] = {0};
+  if ((uint64_t)ins->attrs + ins->n_attrs > f->n_attrs) return broken(vf, i, "has attributes outside the attribute array");
+  for (uint32_t k = 0; k < ins->n_attrs; k++) {
+    const Attr *a = &f->attrs[ins->attrs + k];
+    if (a->key >= N_KEYS) return BROKEN(vf, i, "has an attribute of unknown key %u", a->key);
+    if (seen[a->key / 64] >> (a->key % 64) & 1) return BROKEN(vf, i, "has {%s} twice", ir_key_name[a->key]);
+    seen[a->key / 64] |= UINT64_C(1) << (a->key % 64);
+    if (!check_attr(vf, i, a)) return false;
+  }
+  return true;
+}
+
+// ---- scopes
+
+static bool check_scope_table(Verifier *vf) {
+  const Fn *f = vf->f;
+  if (f->n_scopes == 0 || f->scopes[0].parent != NO_SCOPE) return broken_fn(vf, "scope 0 must be the function's own, without a parent");
+  for (uint32_t k = 1; k < f->n_scopes; k++)
+    if (f->scopes[k].parent >= k)
+      return broken_fn(vf, rt_printf(vf->diags->mem, "scope %u ('%s') lies in no scope made before it", k, ir_text(vf->p, f->scopes[k].name)));
+  return true;
+}
+
+static bool check_owner(Verifier *vf, uint32_t i) {
+  uint32_t scope = vf->f->ins[i].scope;
+  return scope == NO_SCOPE || scope < vf->f->n_scopes || BROKEN(vf, i, "is owned by scope %u, which the function does not have", scope);
+}
+
+static bool check_mark(Verifier *vf, uint32_t i) {
+  uint16_t op = vf->f->ins[i].op;
+  if (op != OP_scope_begin && op != OP_scope_end && op != OP_move && op != OP_attach) return true;
+  int64_t scope = ir_attr_int(vf->f, (Val){i}, KEY_scope, -2), least = op == OP_move ? -1 : op == OP_attach ? 0 : 1;
+  return (scope >= least && scope < vf->f->n_scopes) || broken(vf, i, "names no scope of the function in {scope}");
+}
+
+// ---- types
+
+// Layouts are made, packed with, and carried; nothing computes with them.
+static bool check_layouts(Verifier *vf, uint32_t i) {
+  const Ins *ins = &vf->f->ins[i];
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    if (ir_ins(vf->f, ir_arg(vf->f, (Val){i}, k))->dtype != DT_LAYOUT) continue;
+    uint8_t cls = ir_ops[ins->op].cls;
+    bool fits = cls == CLASS_LAYOUT || cls == CLASS_PACK || cls == CLASS_RNN || (cls == CLASS_MARK && ins->op != OP_grad_of);
+    if (!fits) return BROKEN(vf, i, "computes with a layout, operand %u", k);
+  }
+  return ins->dtype != DT_LAYOUT || ir_rank(vf->p, ins->shape) == 3 || broken(vf, i, "is a layout without [batch,time,rows]");
+}
+
+enum { MAX_RESULTS = 16 };
+
+// Finds the types anew and compares. The records are as before afterwards.
+static bool check_types(Verifier *vf, uint32_t i) {
+  Fn *f = (Fn *)vf->f;  // ir_infer writes types; they are put back
+  uint32_t n = f->ins[i].n_res ? f->ins[i].n_res : 1;
+  Ins old[MAX_RESULTS];
+  if (n > MAX_RESULTS) return BROKEN(vf, i, "has more than %d results", MAX_RESULTS);
+  memcpy(old, f->ins + i, n * sizeof *old);
+  RtText why = {.mem = vf->diags->mem};
+  bool typed = ir_infer(f, (Val){i}, &why);
+  uint32_t wrong = n;
+  for (uint32_t k = 0; typed && k < n && wrong == n; k++)
+    if (f->ins[i + k].dtype != old[k].dtype || f->ins[i + k].shape.i != old[k].shape.i) wrong = k;
+  RtText found = {.mem = vf->diags->mem};
+  if (wrong < n) ir_print_type(f, (Val){i + wrong}, &found);
+  memcpy(f->ins + i, old, n * sizeof *old);
+  if (!typed) return BROKEN(vf, i, "has no type: %s", why.text);
+  if (wrong == n) return true;
+  RtText has = {.mem = vf->diags->mem};
+  ir_print_type(f, (Val){i + wrong}, &has);
+  return BROKEN(vf, i + wrong, "has type %s, its rule says %s", has.text, found.text);
+}
+
+// ---- signature
+
+// Each position once. The records may stand in any order.
+static bool check_position(Verifier *vf, uint32_t i, bool *seen, uint32_t n) {
+  int64_t index = ir_attr_int(vf->f, (Val){i}, KEY_index, -1);
+  if (index < 0 || index >= n) return BROKEN(vf, i, "has {index=%lld}, the function has %u", (long long)index, n);
+  if (seen[index]) return BROKEN(vf, i, "has {index=%lld}, as one before it", (long long)index);
+  return seen[index] = true;
+}
+
+static bool check_signature(Verifier *vf) {
+  const Fn *f = vf->f;
+  uint32_t n_in = 0, n_out = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    n_in += f->ins[i].op == OP_input;
+    n_out += f->ins[i].op == OP_output;
+  }
+  if (n_in != f->n_inputs) return broken_fn(vf, "the count of inputs differs from the inputs");
+  if (n_out != f->n_outputs) return broken_fn(vf, "the count of outputs differs from the outputs");
+  bool *in = rt_alloc(vf->diags->mem, n_in + 1), *out = rt_alloc(vf->diags->mem, n_out + 1);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_input && !check_position(vf, i, in, n_in)) return false;
+    if (f->ins[i].op == OP_output && !check_position(vf, i, out, n_out)) return false;
+  }
+  return true;
+}
+
+// ---- all
+
+static bool check_instruction(Verifier *vf, uint32_t i) {
+  const Ins *ins = &vf->f->ins[i];
+  if (ins->op == OP_none || ins->op >= N_OPS) return broken(vf, i, "has no op");
+  if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
+  if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
+  return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) && check_mark(vf, i) &&
+         check_layouts(vf, i) && check_types(vf, i);
+}
+
+bool ir_verify(const Fn *f, RtDiags *diags) {
+  Verifier vf = {.f = f, .p = f->prog, .diags = diags, .ok = true};
+  if (!check_scope_table(&vf)) return false;
+  for (uint32_t i = 1; i < f->n_ins;) {
+    bool fine = check_instruction(&vf, i);
+    for (uint32_t k = 1; fine && k < f->ins[i].n_res; k++) fine = check_owner(&vf, i + k);
+    if (!fine && vf.diags->n_errors > 20) return false;
+    i += fine && f->ins[i].n_res ? f->ins[i].n_res : 1;
+    // After a fault the records of results that follow are its own.
+    while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
+  }
+  return vf.ok && check_signature(&vf);
+}

@@ -1,0 +1,508 @@
+#!/usr/bin/env python3
+"""Writes tests/goldens_ops.h: one case per use of an op, with PyTorch's results as literals.
+
+    python3 tests/make_goldens.py > tests/goldens_ops.h          (PyTorch 2.13, NumPy)
+
+A case is a small .tir program, its inputs, and what its outputs (and parameters) must be. Inputs are exact in f32, so that
+the same case can be run in single precision; results are PyTorch's in float64. A gradient case has the loss as output 0 and
+its gradients as the outputs after it. Random streams come from a second Philox4x32-10, written below in NumPy.
+"""
+import math
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+torch.manual_seed(20)
+torch.set_default_dtype(torch.float64)
+NAN, INF = math.nan, math.inf
+cases = []
+
+
+def rnd(*shape, lo=-2.0, hi=2.0):
+    """Values in [lo, hi), exact in f32."""
+    return (torch.rand(shape) * (hi - lo) + lo).float().double()
+
+
+def t(*values):
+    return torch.tensor(values).float().double()
+
+
+def ints(*values):
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def type_of(x, shape=None):
+    dims = shape if shape is not None else "[" + ",".join(str(n) for n in x.shape) + "]"
+    return ("i64" if x.dtype == torch.int64 else "f32") + dims
+
+
+def case(name, body, ins, outs, dims=(), params=(), shapes=None, seed=0, counter=0, grad_of=(), fd=True):
+    """body: lines; the names in `outs` are its results. ins: {name: tensor}. dims: (name, bound, value).
+    params: (name, tensor, tensor after). grad_of: names of the inputs whose gradients are outputs 1, 2, .."""
+    shapes = shapes or {}
+    text = ["program @case"]
+    text += [f"dim {n} <= {bound}" for n, bound, _ in dims]
+    text += [f"param @{n} : {type_of(x)} trainable" for n, x, _ in params]
+    text += ["func @f(" + ", ".join(f"%{n}: {type_of(x, shapes.get(n))}" for n, x in ins.items()) + ") {"]
+    text += ["  " + line.strip() for line in body.strip().splitlines()]
+    text += [f'  output %{n} {{name="{n}", index={k}}}' for k, n in enumerate(outs)]
+    text += ["}"]
+    cases.append(dict(name=name, tir=text, ins=list(ins.values()), outs=list(outs.values()),
+                      params=[x for _, x, _ in params], after=[a for _, _, a in params], dims=[v for _, _, v in dims],
+                      seed=seed, counter=counter, grad_of=[list(ins).index(n) for n in grad_of], fd=fd))
+
+
+def gradient(name, body, ins, fn, wrt, result="y", dims=(), shapes=None, fd=True, y_shape=None):
+    """The program's %result, of shape `y_shape`, is fn(ins) weighted with an extra input and summed; gradients by `wrt`."""
+    leaves = {n: x.clone().requires_grad_(n in wrt) for n, x in ins.items()}
+    y = fn(**leaves)
+    weight = rnd(*y.shape)
+    loss = (y * weight).sum()
+    grads = torch.autograd.grad(loss, [leaves[n] for n in wrt])
+    axes = ",".join(str(k) for k in range(y.dim()))
+    lines = body.strip() + f"\n%weighted = mul %{result}, %weight\n%loss = sum %weighted {{axes=[{axes}]}}\n"
+    lines += "\n".join(f"%d_{n} = grad_of %loss, %{n}" for n in wrt)
+    outs = {"loss": loss.detach(), **{f"d_{n}": g for n, g in zip(wrt, grads)}}
+    case(name + " gradient", lines, {**ins, "weight": weight}, outs, dims=dims, shapes={**(shapes or {}), "weight": y_shape},
+         grad_of=wrt, fd=fd)
+
+
+def both(name, body, ins, fn, wrt, y_shape=None, **more):
+    case(name, body, ins, {"y": fn(**ins)}, **more)
+    gradient(name, body, ins, fn, wrt, y_shape=y_shape, **more)
+
+
+# ---- pointwise
+def unary(op, fn, x, attrs="", grad=True):
+    case(op, f"%y = {op} %x{attrs}", {"x": x}, {"y": fn(x)})
+    if grad:
+        gradient(op, f"%y = {op} %x{attrs}", {"x": x}, lambda x: fn(x), ["x"])
+
+
+wide = torch.cat([rnd(17, lo=-4, hi=4), t(-30.0, 30.0)])
+positive = rnd(13, lo=0.05, hi=9)
+unary("copy", lambda x: x * 1, wide)
+unary("neg", torch.neg, wide)
+unary("abs", torch.abs, wide)
+unary("exp", torch.exp, wide)
+unary("log", torch.log, positive)
+unary("sqrt", torch.sqrt, positive)
+unary("tanh", torch.tanh, wide)
+unary("sigmoid", torch.sigmoid, wide)
+unary("erf", torch.erf, rnd(3, 5, lo=-3, hi=3))
+unary("sin", torch.sin, wide)
+unary("cos", torch.cos, wide)
+unary("floor", torch.floor, torch.cat([wide, t(-0.0, 1.0, -1.0, 0.5)]), grad=False)
+unary("relu", torch.relu, wide)
+unary("square", torch.square, wide)
+unary("rsqrt", torch.rsqrt, positive)
+unary("silu", F.silu, wide)
+unary("gelu", F.gelu, wide)
+unary("softplus", lambda x: torch.logaddexp(x, torch.zeros_like(x)), wide)
+unary("leaky_relu", lambda x: F.leaky_relu(x, 0.125), wide, " {slope=0.125}")
+edge = t(0.0, -0.0, NAN, INF, -INF, 1.0)
+case("relu at the edges", "%y = relu %x", {"x": edge}, {"y": torch.relu(edge)})
+case("tanh at the edges", "%y = tanh %x", {"x": edge}, {"y": torch.tanh(edge)})
+case("exp at the edges", "%y = exp %x", {"x": edge}, {"y": torch.exp(edge)})
+case("log at the edges", "%y = log %x", {"x": edge}, {"y": torch.log(edge)})
+case("sigmoid at the edges", "%y = sigmoid %x", {"x": edge}, {"y": torch.sigmoid(edge)})
+gradient("relu at zero", "%y = relu %x", {"x": t(0.0, -1.0, 2.0)}, lambda x: torch.relu(x), ["x"], fd=False)
+gradient("abs at zero", "%y = abs %x", {"x": t(0.0, -1.0, 2.0)}, lambda x: torch.abs(x), ["x"], fd=False)
+
+
+def binary(op, fn, lo=-3.0, hi=3.0, grad=True):
+    for what, sa, sb in (("", (3, 5), (3, 5)), (" broadcast rows", (3, 5), (5,)), (" broadcast columns", (2, 1, 3), (4, 1)),
+                         (" with a scalar", (), (7,)), (" of size 1", (1,), (1,))):
+        ins = {"a": rnd(*sa, lo=lo, hi=hi), "b": rnd(*sb, lo=lo, hi=hi)}
+        case(op + what, f"%y = {op} %a, %b", ins, {"y": fn(**ins)})
+        if grad:
+            gradient(op + what, f"%y = {op} %a, %b", ins, fn, ["a", "b"])
+
+
+binary("add", lambda a, b: a + b)
+binary("sub", lambda a, b: a - b)
+binary("mul", lambda a, b: a * b)
+binary("div", lambda a, b: a / b, lo=0.25)
+binary("max", lambda a, b: torch.maximum(a, b))
+binary("min", lambda a, b: torch.minimum(a, b))
+binary("pow", lambda a, b: torch.pow(a, b), lo=0.25)
+special_a, special_b = t(1, 1, NAN, 2, 0, -INF, INF, -0.0), t(1, 2, 3, NAN, NAN, 1, INF, 0.0)
+for op, fn in (("gt", torch.gt), ("ge", torch.ge), ("lt", torch.lt), ("le", torch.le), ("eq", torch.eq), ("ne", torch.ne)):
+    for what, a, b in (("", special_a, special_b), (" broadcast", ints(1, 2, 3).double()[:, None], t(1, 2, 3))):
+        case(op + what, f"%y = {op} %a, %b", {"a": a, "b": b}, {"y": fn(a, b).double()})
+case("max at the edges", "%y = max %a, %b", {"a": special_a, "b": special_b}, {"y": torch.maximum(special_a, special_b)})
+case("min at the edges", "%y = min %a, %b", {"a": special_a, "b": special_b}, {"y": torch.minimum(special_a, special_b)})
+both("select", "%y = select %c, %a, %b", {"c": t(0, 1, -2, 0, 0.5), "a": rnd(3, 5), "b": rnd(3, 1)},
+     lambda c, a, b: torch.where(c != 0, a, b), ["a", "b"])
+both("a chain of pointwise ops", """
+     %m = mul %a, %b
+     %s = add %m, %c
+     %t = tanh %s
+     %q = square %t
+     %y = sub %q, %a""", {"a": rnd(4, 7), "b": rnd(7), "c": rnd(4, 1)},
+     lambda a, b, c: torch.tanh(a * b + c) ** 2 - a, ["a", "b", "c"])
+
+# ---- pointwise of other kinds
+x = t(-2.75, -0.5, 0.0, 0.5, 2.0, 1e6 + 0.5)
+case("cast to i64", "%y = cast %x {dtype=i64}", {"x": x}, {"y": x.long()})
+case("cast to f32", "%y = cast %x {dtype=f32}", {"x": ints(-3, 0, 7, 1 << 24)}, {"y": ints(-3, 0, 7, 1 << 24).double()})
+both("stop_grad", "%s = stop_grad %x\n%y = mul %x, %s", {"x": rnd(3, 3)}, lambda x: x * x.detach(), ["x"], fd=False)
+w, v = rnd(3, 4), rnd(4)
+case("assign to a parameter", "%w = param @w\n%y = assign %w, %v\n%z = add %y, %w", {"v": v},
+     {"y": v.expand(3, 4), "z": v.expand(3, 4) + w}, params=[("w", w, v.expand(3, 4))])
+gradient("assign", "%k = square %x\n%w = assign %k, %v\n%y = square %w", {"x": rnd(3, 4), "v": rnd(4)},
+         lambda x, v: (x * x).copy_(v).square(), ["v"])
+
+# ---- shape
+both("reshape", "%y = reshape %x {shape=[5,6]}", {"x": rnd(2, 3, 5)}, lambda x: x.reshape(5, 6), ["x"])
+both("expand", "%y = expand %x {shape=[2,3,5]}", {"x": rnd(3, 1)}, lambda x: x.expand(2, 3, 5), ["x"])
+both("expand of a scalar", "%y = expand %x {shape=[4]}", {"x": rnd()}, lambda x: x.expand(4), ["x"])
+both("permute", "%y = permute %x {perm=[2,0,1]}", {"x": rnd(2, 3, 5)}, lambda x: x.permute(2, 0, 1), ["x"])
+both("slice", "%y = slice %x {axis=1, start=2, size=3}", {"x": rnd(3, 7, 2)}, lambda x: x[:, 2:5], ["x"])
+both("slice of nothing", "%y = slice %x {axis=0, start=3, size=0}", {"x": rnd(3, 2)}, lambda x: x[3:3], ["x"])
+both("pad_axis", "%y = pad_axis %x {axis=1, start=2, size=6}", {"x": rnd(3, 3)}, lambda x: F.pad(x, (2, 1)), ["x"])
+both("concat", "%y = concat %a, %b, %c {axis=1}", {"a": rnd(2, 3), "b": rnd(2, 1), "c": rnd(2, 4)},
+     lambda a, b, c: torch.cat([a, b, c], 1), ["a", "b", "c"])
+
+# ---- reductions
+for axes, keep in (([0], False), ([1], False), ([2], True), ([0, 2], False), ([0, 1, 2], False), ([1, 2], True), ([], False)):
+    text = "{axes=[" + ",".join(map(str, axes)) + "]" + (", keepdim}" if keep else "}")
+    x = rnd(3, 5, 7)
+    both("sum over " + text, "%y = sum %x " + text, {"x": x}, lambda x: x.sum(axes, keepdim=keep) if axes else x * 1, ["x"])
+    if axes:
+        both("amax over " + text, "%y = amax %x " + text, {"x": x}, lambda x: x.amax(axes, keepdim=keep), ["x"])
+tied = t([1, 3, 3], [2, 2, 2], [-INF, -INF, -INF], [5, NAN, 7])
+case("amax at the edges", "%y = amax %x {axes=[1]}", {"x": tied}, {"y": tied.amax(1)})
+gradient("amax with ties", "%y = amax %x {axes=[1]}", {"x": tied[:2]}, lambda x: x.amax(1), ["x"], fd=False)
+case("sum over an empty axis", "%y = sum %x {axes=[1]}", {"x": rnd(3, 0)}, {"y": torch.zeros(3)})
+x = rnd(4, 9)
+case("argmax", "%y = argmax %x", {"x": x}, {"y": x.argmax(-1)})
+case("argmax at the edges", "%y = argmax %x", {"x": tied}, {"y": ints(1, 0, 0, 1)})
+
+# ---- rows
+both("softmax", "%y = softmax %x", {"x": rnd(3, 2, 7, lo=-5, hi=5)}, lambda x: x.softmax(-1), ["x"])
+both("softmax of one column", "%y = softmax %x", {"x": rnd(3, 1)}, lambda x: x.softmax(-1), ["x"])
+both("log_softmax", "%y = log_softmax %x", {"x": rnd(4, 9, lo=-5, hi=5)}, lambda x: x.log_softmax(-1), ["x"])
+large = t([1e4, 0, -1e4], [-1e4, -1e4, -1e4])
+case("softmax of large values", "%y = softmax %x", {"x": large}, {"y": large.softmax(-1)})
+case("log_softmax of large values", "%y = log_softmax %x", {"x": large}, {"y": large.log_softmax(-1)})
+logits, labels = rnd(5, 9, lo=-4, hi=4), ints(0, 8, 3, 3, 1)
+case("nll_rows", "%y, %lse = nll_rows %x, %label", {"x": logits, "label": labels},
+     {"y": F.cross_entropy(logits, labels, reduction="none"), "lse": logits.logsumexp(-1)})
+gradient("nll_rows", "%y, %lse = nll_rows %x, %label", {"x": logits, "label": labels},
+         lambda x, label: F.cross_entropy(x, label, reduction="none"), ["x"])
+gradient("nll_rows of rank 3", "%y, %lse = nll_rows %x, %label", {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
+         lambda x, label: F.cross_entropy(x.reshape(6, 5), label.reshape(6), reduction="none").reshape(2, 3), ["x"])
+s, g = rnd(3, 6).softmax(-1), rnd(3, 6)
+s = s.float().double()
+case("softmax_grad", "%y = softmax_grad %s, %g", {"s": s, "g": g}, {"y": s * (g - (s * g).sum(-1, keepdim=True))})
+s = s.log().float().double()
+case("log_softmax_grad", "%y = log_softmax_grad %s, %g", {"s": s, "g": g}, {"y": g - s.exp() * g.sum(-1, keepdim=True)})
+lse, g = logits.logsumexp(-1).float().double(), rnd(5)
+case("nll_rows_grad", "%y = nll_rows_grad %x, %label, %lse, %g", {"x": logits, "label": labels, "lse": lse, "g": g},
+     {"y": ((logits - lse[:, None]).exp() - F.one_hot(labels, 9)) * g[:, None]})
+
+# ---- matrix products
+for ta in (False, True):
+    for tb in (False, True):
+        flags = ", ".join(f for f, on in (("ta", ta), ("tb", tb)) if on)
+        text = "%y = matmul %a, %b" + (" {" + flags + "}" if flags else "")
+        fn = lambda a, b: (a.mT if ta else a) @ (b.mT if tb else b)
+        for what, ba, bb, m, k, n in (("", (), (), 5, 3, 7), (" in batches", (2, 1), (3,), 3, 4, 5), (" thin", (), (), 1, 9, 1)):
+            sa, sb = ba + ((k, m) if ta else (m, k)), bb + ((n, k) if tb else (k, n))
+            both("matmul" + what + " " + flags, text, {"a": rnd(*sa), "b": rnd(*sb)}, fn, ["a", "b"])
+case("matmul with nothing to sum", "%y = matmul %a, %b", {"a": rnd(2, 0), "b": rnd(0, 3)}, {"y": torch.zeros(2, 3)})
+both("matmul of sizes beyond a tile", "%y = matmul %a, %b", {"a": rnd(19, 11), "b": rnd(11, 37)}, lambda a, b: a @ b, ["a", "b"])
+both("linear", "%y = linear %x, %w, %b", {"x": rnd(5, 3), "w": rnd(7, 3), "b": rnd(7)}, lambda x, w, b: F.linear(x, w, b),
+     ["x", "w", "b"])
+both("linear of rank 3", "%y = linear %x, %w, %b", {"x": rnd(2, 4, 3), "w": rnd(5, 3), "b": rnd(5)},
+     lambda x, w, b: F.linear(x, w, b), ["x", "w", "b"])
+both("linear of a vector", "%y = linear %x, %w", {"x": rnd(3), "w": rnd(4, 3)}, lambda x, w: F.linear(x, w), ["x", "w"])
+
+# ---- gather and scatter
+both("embedding", "%y = embedding %w, %i", {"w": rnd(6, 3), "i": ints([0, 5, 2], [2, 2, 1])},
+     lambda w, i: F.embedding(i, w), ["w"])
+both("embedding of one index", "%y = embedding %w, %i", {"w": rnd(4, 5), "i": ints(3)[0]}, lambda w, i: F.embedding(i, w), ["w"])
+
+# ---- named dims
+bt = [("batch", 8, 3), ("time", 9, 4)]
+both("sum over named dims", "%s = sum %x {axes=[1]}\n%n = dim_size {dim=time}\n%y = div %s, %n", {"x": rnd(3, 4, 5)},
+     lambda x: x.mean(1), ["x"], dims=bt, shapes={"x": "[batch,time,5]"}, y_shape="[batch,5]")
+both("linear over named dims", "%r = reshape %x {shape=[batch*time,5]}\n%y = linear %r, %w, %b",
+     {"x": rnd(3, 4, 5), "w": rnd(2, 5), "b": rnd(2)}, lambda x, w, b: F.linear(x.reshape(12, 5), w, b), ["x", "w", "b"],
+     dims=bt, shapes={"x": "[batch,time,5]"}, y_shape="[batch*time,2]")
+
+
+# ---- random numbers: Philox4x32-10
+def philox(counter, key):
+    c, k, mask = list(counter), list(key), 0xFFFFFFFF
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & mask, (p0 >> 32) ^ c[3] ^ k[1], p0 & mask]
+        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
+    return c
+
+
+assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+assert philox([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+assert philox([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]) == [
+    0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+SEED, RUN = 0x123456789ABCDEF0, 7
+
+
+def stream(n, stream_id):
+    return [philox([i, 0, stream_id, RUN], [SEED & 0xFFFFFFFF, SEED >> 32]) for i in range(n)]
+
+
+def uniform(n, stream_id):
+    return torch.tensor([(x[0] >> 8) * 2.0**-24 for x in stream(n, stream_id)])
+
+
+def normal(n, stream_id):
+    return torch.tensor([math.sqrt(-2 * math.log(((x[0] >> 8) + 1) * 2.0**-24)) * math.cos(2 * math.pi * (x[1] >> 8) * 2.0**-24)
+                         for x in stream(n, stream_id)])
+
+
+def random_case(name, body, y, ins=None):
+    case(name, body, ins or {}, {"y": y}, seed=SEED, counter=RUN)
+
+
+random_case("rand", "%y = rand {id=5, shape=[3,7]}", uniform(21, 5))
+random_case("randn", "%y = randn {id=6, shape=[19]}", normal(19, 6))
+random_case("uniform", "%y = uniform {lo=-0.25, hi=0.5, id=1, shape=[4,3]}", uniform(12, 1) * 0.75 - 0.25)
+random_case("normal", "%y = normal {mean=1.5, std=0.25, id=2, shape=[9]}", normal(9, 2) * 0.25 + 1.5)
+random_case("full", "%y = full {value=2.5, shape=[3,2]}", torch.full((3, 2), 2.5))
+x = rnd(3, 7)
+kept = (uniform(21, 4) >= 0.25).double().reshape(3, 7)
+random_case("dropout", "%y = dropout %x {p=0.25, id=4}", x * kept / 0.75, {"x": x})
+random_case("dropout of nothing", "%y = dropout %x {p=0, id=4}", x, {"x": x})
+weight = rnd(3, 7)
+case("dropout gradient", """%y = dropout %x {p=0.25, id=4}
+     %weighted = mul %y, %weight
+     %loss = sum %weighted {axes=[0,1]}
+     %d_x = grad_of %loss, %x""", {"x": x, "weight": weight},
+     {"loss": (x * kept / 0.75 * weight).sum(), "d_x": weight * kept / 0.75}, seed=SEED, counter=RUN, grad_of=["x"])
+
+# ---- training
+parts = [rnd(3, 5), rnd(7), rnd()]
+case("global_norm", "%y = global_norm %a, %b, %c", dict(zip("abc", parts)),
+     {"y": torch.nn.utils.get_total_norm(parts)})
+
+
+def optimizer(name, make, op, attrs, states, steps=3):
+    """`steps` chained updates by fresh gradients; parameters and states afterwards."""
+    p = torch.nn.Parameter(rnd(3, 5))
+    start = p.detach().clone()
+    grads = [rnd(3, 5) for _ in range(steps)]
+    o = make([p])
+    for g in grads:
+        p.grad = g.clone()
+        o.step()
+    after = {"p": p.detach(), **{s: o.state[p][s] for s in states}}
+    body = [f"%{s}0 = param @{s}" for s in after] + [f"%lr = const {{value={o.param_groups[0]['lr']}}}"]
+    for k in range(steps):
+        old, new = (", ".join(f"%{s}{i}" for s in after) for i in (k, k + 1))
+        body += [f"%t{k} = const {{value={k + 1}}}"] if op == "adamw" else []
+        body += [f"{new} = {op} {old}, %g{k}, " + (f"%t{k}, " if op == "adamw" else "") + f"%lr {attrs}"]
+    zero = torch.zeros(3, 5)
+    case(name, "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
+         params=[(s, start if s == "p" else zero, a) for s, a in after.items()])
+
+
+adam_state = ["exp_avg", "exp_avg_sq"]
+betas = "beta1=0.9, beta2=0.99, eps=1e-06"
+optimizer("adamw", lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1), "adamw",
+          "{" + betas + ", weight_decay=0.1, decoupled}", adam_state)
+optimizer("adam with weight decay", lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1), "adamw",
+          "{" + betas + ", weight_decay=0.1}", adam_state)
+optimizer("adam", lambda p: torch.optim.Adam(p, lr=0.03), "adamw", "{beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0}", adam_state)
+optimizer("sgd", lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.05), "sgd", "{weight_decay=0.05}", [])
+optimizer("sgd_momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.05), "sgd_momentum",
+          "{momentum=0.9, dampening=0, weight_decay=0.05}", ["momentum_buffer"])
+optimizer("sgd_momentum nesterov", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), "sgd_momentum",
+          "{momentum=0.9, dampening=0, nesterov, weight_decay=0}", ["momentum_buffer"])
+
+# ---- packed sequences
+LAYOUT = "%L = packed_layout %len {time=time, rows=rows}\n"
+
+
+def packed_dims(lengths, time):
+    return [("batch", len(lengths) + 2, len(lengths)), ("time", time + 3, time), ("rows", (len(lengths) + 2) * (time + 3), -1)]
+
+
+def packed_data(x, lengths):
+    """PackedSequence.data with stable ties: step by step, longest first."""
+    order = sorted(range(len(lengths)), key=lambda b: -lengths[b])
+    rows = [x[b, step] for step in range(max(lengths)) for b in order if lengths[b] > step]
+    return torch.stack(rows)
+
+
+def check_against_torch(x, lengths):
+    p = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+    assert p.data.shape == packed_data(x, lengths).shape
+    if len(set(lengths)) == len(lengths):
+        assert torch.equal(p.data, packed_data(x, lengths))
+
+
+for what, lengths, time in (("", [2, 4, 1, 3], 4), (" with ties", [2, 4, 4, 1, 2], 5), (" of one sequence", [3], 3)):
+    x = rnd(len(lengths), time, 2)
+    check_against_torch(x, lengths)
+    dims, shapes = packed_dims(lengths, time), {"x": "[batch,time,2]", "len": "[batch]"}
+    data = packed_data(x, lengths)
+    case("pack" + what, LAYOUT + "%y = pack %x, %L", {"x": x, "len": ints(*lengths)}, {"y": data}, dims=dims, shapes=shapes)
+    gradient("pack" + what, LAYOUT + "%k = pack %x, %L\n%q = square %k\n%y = pad %q, %L {value=0}", {"x": x, "len": ints(*lengths)},
+             lambda x, len: x * x * (torch.arange(time)[None, :, None] < len[:, None, None]), ["x"], dims=dims, shapes=shapes, y_shape="[batch,time,2]")
+    beyond = torch.arange(time)[None, :, None] >= ints(*lengths)[:, None, None]
+    case("pad" + what, LAYOUT + "%k = pack %x, %L\n%y = pad %k, %L {value=-7.5}", {"x": x, "len": ints(*lengths)},
+         {"y": torch.where(beyond, torch.tensor(-7.5), x)}, dims=dims, shapes=shapes)
+    case("pack time first" + what, LAYOUT + "%y = pack %x, %L {time_major}", {"x": x.transpose(0, 1), "len": ints(*lengths)},
+         {"y": data}, dims=dims, shapes={"x": "[time,batch,2]", "len": "[batch]"})
+    case("pad time first" + what, LAYOUT + "%k = pack %x, %L\n%y = pad %k, %L {time_major, value=0.5}",
+         {"x": x, "len": ints(*lengths)}, {"y": torch.where(beyond, torch.tensor(0.5), x).transpose(0, 1)}, dims=dims, shapes=shapes)
+lengths = [4, 3, 3, 1]
+x = rnd(4, 4)
+case("packed_layout sorted", "%L = packed_layout %len {time=time, rows=rows, sorted}\n%y = pack %x, %L", {"x": x, "len": ints(*lengths)},
+     {"y": packed_data(x, lengths)}, dims=packed_dims(lengths, 4), shapes={"x": "[batch,time]", "len": "[batch]"})
+case("packed_layout of constant lengths", "%L = packed_layout {lengths=[2,3,1], time=3, rows=6}\n%y = pack %x, %L",
+     {"x": x[:3, :3]}, {"y": packed_data(x[:3, :3], [2, 3, 1])})
+
+# ---- recurrent
+CELLS = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "tanh": torch.nn.RNN, "relu": torch.nn.RNN}
+
+
+def recurrent(cell, lengths, time, n_in, n_hidden, init=True, bias=True, use=("out", "hn", "cn"), what="", bidirectional=True):
+    lstm = cell == "lstm"
+    options = {"nonlinearity": cell} if cell in ("tanh", "relu") else {}
+    net = CELLS[cell](n_in, n_hidden, batch_first=True, bidirectional=bidirectional, bias=bias, **options)
+    directions = 2 if bidirectional else 1
+    with torch.no_grad():
+        for p in net.parameters():
+            p.copy_(rnd(*p.shape, lo=-0.6, hi=0.6))
+    b = len(lengths)
+    x = rnd(b, time, n_in).requires_grad_()
+    state = [rnd(directions, b, n_hidden, lo=-1, hi=1).requires_grad_() for _ in range(2 if lstm else 1)]
+    packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+    hx = None if not init else tuple(state) if lstm else state[0]
+    out, last = net(packed, hx)
+    out = pad_packed_sequence(out, batch_first=True, total_length=time)[0]
+    last = last if lstm else (last,)
+    for d in range(directions):
+        one_direction(cell, net, d, lengths, time, x, state if init else [], out, last, use, bias, what)
+
+
+def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, what):
+    lstm, h = cell == "lstm", net.hidden_size
+    suffix = "_l0" + ("_reverse" if d else "")
+    named = {"w_ih": "weight_ih", "w_hh": "weight_hh", **({"b_ih": "bias_ih", "b_hh": "bias_hh"} if bias else {})}
+    leaves = {"x": x, **{n: getattr(net, p + suffix) for n, p in named.items()}}
+    values = {"out": out[..., d * h:(d + 1) * h], "hn": last[0][d], **({"cn": last[1][d]} if lstm else {})}
+    used = [n for n in values if n in use]
+    weights = {n: rnd(*values[n].shape) for n in used}
+    loss = sum((values[n] * weights[n]).sum() for n in used)
+    grads = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()), retain_graph=True)))
+    ins = {n: v.detach() for n, v in leaves.items()}
+    for n, s in zip(("h0", "c0"), state):
+        grads[n] = torch.autograd.grad(loss, s, retain_graph=True)[0][d]
+        ins[n] = s.detach()[d]
+    flags = [f'cell="{cell}"'] + (["reverse"] if d else []) + (["has_b"] if bias else [])
+    flags += (["has_h"] if state else []) + (["has_c"] if state and lstm else [])
+    tail = "".join(f", %{n}" for n in ("b_hh", "h0", "c0") if n in ins)
+    body = LAYOUT + "%data = pack %x, %L\n%xg = linear %data, %w_ih" + (", %b_ih" if bias else "") + "\n"
+    body += f"%rows, %hn, %cn, %hp, %cp, %gates = rnn_seq %xg, %L, %w_hh{tail} {{{', '.join(flags)}}}\n"
+    body += "%out = pad %rows, %L {value=0}\n"
+    for n in used:
+        body += f"%m_{n} = mul %{n}, %weight_{n}\n%s_{n} = sum %m_{n} {{axes=[{'0,1,2' if n == 'out' else '0,1'}]}}\n"
+    total = f"s_{used[0]}"
+    for k, n in enumerate(used[1:]):
+        body += f"%total{k} = add %{total}, %s_{n}\n"
+        total = f"total{k}"
+    body += "%loss = copy %" + total + "\n" + "\n".join(f"%d_{n} = grad_of %loss, %{n}" for n in grads)
+    ins |= {"len": ints(*lengths)} | {f"weight_{n}": w for n, w in weights.items()}
+    shapes = {"x": f"[batch,time,{net.input_size}]", "len": "[batch]", "h0": f"[batch,{h}]", "c0": f"[batch,{h}]",
+              "weight_out": f"[batch,time,{h}]", "weight_hn": f"[batch,{h}]", "weight_cn": f"[batch,{h}]"}
+    outs = {"loss": loss.detach(), **{f"d_{n}": g for n, g in grads.items()}, **{n: v.detach() for n, v in values.items()}}
+    case(f"rnn_seq {cell}{' reverse' if d else ''}{what}", body, ins, outs, dims=packed_dims(lengths, time), shapes=shapes,
+         grad_of=list(grads))
+
+
+for cell in CELLS:
+    recurrent(cell, [3, 5, 1, 5, 3], 6, 3, 3)
+    recurrent(cell, [2, 4], 4, 2, 1, init=False, bias=False, what=" without bias and state")
+    recurrent(cell, [1, 3, 2], 3, 2, 5, init=False, use=("hn",), what=" by its last state only")
+    recurrent(cell, [2, 2, 3], 3, 2, 2, use=("out",), what=" by its output only", bidirectional=False)
+    recurrent(cell, [4, 2, 7, 7, 1, 3, 4], 7, 5, 9, what=" hidden 9", bidirectional=False)
+recurrent("lstm", [1, 3, 2], 3, 2, 4, use=("cn",), what=" by its cell state only")
+recurrent("lstm", [1], 1, 1, 1, what=" of one element")
+
+
+# ---- the header
+def number(x):
+    if math.isnan(x):
+        return "NAN"
+    if math.isinf(x):
+        return "INFINITY" if x > 0 else "-INFINITY"
+    if x == int(x) and 0 < abs(x) < 1e15:
+        return str(int(x))
+    if float(np.float32(x)) == x:
+        return str(np.float32(x)) + "f"  # exact, and shorter
+    return repr(float(x))
+
+
+arrays = {}
+
+
+def array(x):
+    """Name of a static array with these values; equal ones are shared."""
+    values = [number(v) for v in x.reshape(-1).tolist()]
+    if not values:
+        return "{0, 0}"
+    text = ", ".join(values)
+    name = arrays.setdefault(text, f"v{len(arrays)}")
+    return f"{{{name}, {len(values)}}}"
+
+
+def wrap(text, indent="    ", width=118):
+    lines, line = [], indent
+    for word in text.split(" "):
+        if len(line) + len(word) + 1 > width:
+            lines.append(line.rstrip())
+            line = indent
+        line += word + " "
+    return "\n".join(lines + [line.rstrip()])
+
+
+def quoted(line):
+    return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"'
+
+
+def table(values, render, empty="NULL", kind="CaseArray"):
+    return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty
+
+
+def main(out):
+    rows = []
+    for c in cases:
+        fields = [f".name = {quoted(c['name'])[:-3]}\"", ".tir =\n        " + "\n        ".join(map(quoted, c["tir"]))]
+        for key in ("in", "out", "param", "after"):
+            values = c[{"in": "ins", "out": "outs", "param": "params"}.get(key, key)]
+            if values:
+                fields.append(wrap(f".{key} = {table(values, array)}", "     ").lstrip())
+        fields.append(f".n_in = {len(c['ins'])}, .n_out = {len(c['outs'])}, .n_params = {len(c['params'])}")
+        if c["dims"]:
+            fields.append(f".dims = {table(c['dims'], str, kind='int64_t')}, .n_dims = {len(c['dims'])}")
+        if c["grad_of"]:
+            fields.append(f".grad_of = {table(c['grad_of'], str, kind='uint32_t')}, .n_grads = {len(c['grad_of'])}")
+            fields.append(f".differences = {'true' if c['fd'] else 'false'}")
+        if c["seed"]:
+            fields.append(f".seed = {c['seed']:#x}, .counter = {c['counter']}")
+        rows.append("    {" + ",\n     ".join(fields) + "},")
+    out.write("// Made by tests/make_goldens.py with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off\n")
+    for text, name in arrays.items():
+        out.write(f"static const double {name}[] = {{\n{wrap(text)}}};\n")
+    out.write("\nstatic const OpCase op_cases[] = {\n" + "\n".join(rows) + "\n};\n")
+
+
+main(sys.stdout)

@@ -1,0 +1,236 @@
+// The `tenure` command. main reads the command line and dispatches; all work is the library's.
+//
+//   tenure opt model.tir --passes=scopes,grad --dump-after=grad
+//
+// Exit status: 0, 1 when the input has errors (reported on stderr as file:line:column), 2 when the command line has.
+#include "ir/ir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_ERRORS = 1, EXIT_USAGE = 2 };
+
+#ifndef TN_VERSION
+#define TN_VERSION "unknown"
+#endif
+
+static const char usage[] =
+    "usage: tenure COMMAND ..\n"
+    "  opt FILE.tir [--passes=a,b|all] [--dump-after=a,b|all] [--locs] [--facts] [--verify]\n"
+    "                     reads a program (- is standard input), runs the passes, prints it\n"
+    "    --passes=LIST      passes to run, in this order; `all` runs the whole pipeline; without it none runs\n"
+    "    --dump-after=LIST  prints each function after these passes as well\n"
+    "    --locs             prints source locations\n"
+    "    --facts            prints what passes found: kernels, buffers, offsets\n"
+    "    --verify           prints nothing: checks only\n"
+    "  explain ID         what a diagnostic such as E103 means\n"
+    "  ops                lists the operations\n"
+    "  passes             lists the passes\n"
+    "  --help, --version\n";
+
+static int usage_error(const char *what, const char *which) {
+  fprintf(stderr, "tenure: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
+  return EXIT_USAGE;
+}
+
+// ---- opt
+
+typedef struct {
+  const char *file, *passes, *dump_after;
+  bool verify_only;
+  uint32_t flags;  // PRINT_*
+} OptOptions;
+
+// The whole of a file in an arena; NULL when it can't be read.
+static char *read_file(RtArena *mem, const char *path, size_t *n) {
+  bool is_stdin = !strcmp(path, "-");
+  FILE *in = is_stdin ? stdin : fopen(path, "rb");
+  if (!in) return NULL;
+  RtText text = {.mem = mem};
+  char block[16384];
+  size_t got;
+  rt_text_put(&text, "", 0);
+  while ((got = fread(block, 1, sizeof block, in)) > 0) rt_text_put(&text, block, got);
+  bool failed = ferror(in);
+  if (!is_stdin) fclose(in);
+  *n = text.len;
+  return failed ? NULL : text.text;
+}
+
+// True when the comma-separated list holds the name, or is `all`.
+static bool in_list(const char *list, const char *name) {
+  if (!list) return false;
+  if (!strcmp(list, "all")) return true;
+  for (size_t n = strlen(name); *list;) {
+    size_t m = strcspn(list, ",");
+    if (m == n && !memcmp(list, name, n)) return true;
+    list += m + (list[m] == ',');
+  }
+  return false;
+}
+
+static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
+  const OptOptions *o = ctx;
+  if (!in_list(o->dump_after, pass->name)) return;
+  RtText text = {.mem = f->prog->mem};
+  ir_print_fn(f, &text, o->flags);
+  printf("// after %s\n%s\n", pass->name, text.text);
+}
+
+static bool run_passes(Prog *p, OptOptions *o) {
+  const char *list = !strcmp(o->passes, "all") ? NULL : o->passes;
+  bool placed = p->n_fns > 0;
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    if (!ir_run_passes(p->fns[k], list, dump_after, o)) return false;
+    placed = placed && (p->fns[k]->facts & HAS_PLACE);
+  }
+  return !placed || ir_place_program(p);
+}
+
+static bool verify(const Prog *p, RtDiags *diags) {
+  bool ok = true;
+  for (uint32_t k = 0; k < p->n_fns; k++) ok = ir_verify(p->fns[k], diags) && ok;
+  return ok;
+}
+
+static int opt_in(RtArena *mem, OptOptions *o) {
+  size_t n;
+  char *text = read_file(mem, o->file, &n);
+  if (!text) {
+    fprintf(stderr, "tenure: %s: %s\n", o->file, strerror(errno));
+    return EXIT_ERRORS;
+  }
+  RtDiags diags = {.mem = mem};
+  Prog *p = ir_parse(mem, text, n, strcmp(o->file, "-") ? o->file : "<stdin>", &diags);
+  bool ok = p && verify(p, &diags) && (!o->passes || run_passes(p, o));
+  rt_diags_print(&diags, stderr);
+  if (p) rt_diags_print(&p->diags, stderr);
+  if (!ok) return EXIT_ERRORS;
+  if (o->verify_only) return 0;
+  RtText out = {.mem = mem};
+  ir_print(p, &out, o->flags);
+  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+}
+
+static const char *value_of(const char *arg, const char *option) {
+  size_t n = strlen(option);
+  return !strncmp(arg, option, n) && arg[n] == '=' ? arg + n + 1 : NULL;
+}
+
+static bool is_pass(const char *name, size_t n) {
+  for (uint32_t k = 0; k < ir_n_passes; k++)
+    if (strlen(ir_passes[k].name) == n && !memcmp(ir_passes[k].name, name, n)) return true;
+  return false;
+}
+
+static bool is_pass_list(const char *list) {
+  if (!strcmp(list, "all")) return true;
+  while (*list) {
+    size_t n = strcspn(list, ",");
+    if (!is_pass(list, n)) return false;
+    list += n + (list[n] == ',');
+  }
+  return true;
+}
+
+static int read_opt_options(int n, char **args, OptOptions *o) {
+  for (int k = 0; k < n; k++) {
+    const char *v, *arg = args[k];
+    if ((v = value_of(arg, "--passes"))) o->passes = v;
+    else if ((v = value_of(arg, "--dump-after"))) o->dump_after = v;
+    else if (!strcmp(arg, "--locs")) o->flags |= PRINT_LOCS;
+    else if (!strcmp(arg, "--facts")) o->flags |= PRINT_FACTS;
+    else if (!strcmp(arg, "--verify")) o->verify_only = true;
+    else if (arg[0] == '-' && arg[1]) return usage_error("unknown option", arg);
+    else if (o->file) return usage_error("more than one file:", arg);
+    else o->file = arg;
+    if (v && !is_pass_list(v)) return usage_error("`tenure passes` lists the passes; not one:", v);
+  }
+  return o->file ? 0 : usage_error("opt needs a file", NULL);
+}
+
+static int run_opt(int n, char **args) {
+  OptOptions o = {0};
+  int status = read_opt_options(n, args, &o);
+  if (status) return status;
+  RtArena *mem = rt_arena_new();
+  jmp_buf no_memory;
+  if (!mem || setjmp(no_memory)) {
+    fputs("tenure: out of memory\n", stderr);
+    rt_arena_free(mem);
+    return EXIT_ERRORS;
+  }
+  rt_arena_on_oom(mem, &no_memory);
+  status = opt_in(mem, &o);
+  rt_arena_free(mem);
+  return status;
+}
+
+// ---- tables
+
+typedef struct {
+  unsigned id;
+  char letter;
+  const char *name, *text;
+} DiagRow;
+
+#define LETTER_ERROR 'E'
+#define LETTER_WARNING 'W'
+#define LETTER_NOTE 'N'
+#define DIAG(id, severity, name, text) {id, LETTER_##severity, #name, text},
+static const DiagRow diag_rows[] = {
+#include "ir/diag.def"
+};
+
+static int run_explain(int n, char **args) {
+  if (n != 1) return usage_error("explain needs one id, such as E103", NULL);
+  const char *digits = args[0] + (*args[0] && strchr("EWNewn", *args[0]) != NULL);
+  char *end;
+  unsigned long id = strtoul(digits, &end, 10);
+  for (size_t k = 0; end != digits && !*end && k < sizeof diag_rows / sizeof *diag_rows; k++) {
+    const DiagRow *row = &diag_rows[k];
+    if (row->id != id) continue;
+    printf("%c%03u %s: %s\n", row->letter, row->id, row->name, row->text);
+    return 0;
+  }
+  fprintf(stderr, "tenure: there is no diagnostic %s\n", args[0]);
+  return EXIT_ERRORS;
+}
+
+static int run_ops(void) {
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
+    if (op == OP_result) continue;
+    const OpInfo *row = &ir_ops[op];
+    char operands[24];
+    snprintf(operands, sizeof operands, row->n_min == row->n_max ? "%u" : "%u-%u", row->n_min, row->n_max);
+    printf("%-17s %-7s %6s -> %u  %s\n", row->name, ir_class_name(row->cls), operands, row->n_res, row->doc);
+  }
+  return 0;
+}
+
+static int run_passes_list(void) {
+  for (uint32_t k = 0; k < ir_n_passes; k++) printf("%-11s %s\n", ir_passes[k].name, ir_passes[k].doc);
+  return 0;
+}
+
+static int print_usage(void) {
+  fputs(usage, stdout);
+  return 0;
+}
+
+static int print_version(void) {
+  puts("tenure " TN_VERSION);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *command = argc > 1 ? argv[1] : "";
+  if (!strcmp(command, "opt")) return run_opt(argc - 2, argv + 2);
+  if (!strcmp(command, "explain")) return run_explain(argc - 2, argv + 2);
+  if (!strcmp(command, "--help") || !strcmp(command, "-h") || !strcmp(command, "help")) return print_usage();
+  if (!strcmp(command, "--version")) return print_version();
+  if (!strcmp(command, "ops") && argc == 2) return run_ops();
+  if (!strcmp(command, "passes") && argc == 2) return run_passes_list();
+  return usage_error(*command ? "no such command:" : "a command is missing", *command ? command : NULL);
+}
