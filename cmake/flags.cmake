@@ -12,6 +12,7 @@ target_compile_options(tenure_flags INTERFACE
   -Wundef                    # a misspelt macro in #if is 0 without it
   -Wvla                      # stack use must not depend on input
   -ffp-contract=off          # the interpreter's doubles are the same with every compiler
+  -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=  # call sites read examples/vowels.c:20 wherever the tree lies
   -fno-common)               # one definition per object, at link time
 if(TENURE_WERROR)
   target_compile_options(tenure_flags INTERFACE -Werror)

@@ -12,6 +12,8 @@ install(EXPORT tenureTargets NAMESPACE tenure:: DESTINATION ${package_dir})
 install(EXPORT tenureStaticTargets NAMESPACE tenure:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/tenureConfig.cmake.in tenureConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(tenureConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# The .pc file finds its prefix from where it lies: an installed folder may be moved.
+file(RELATIVE_PATH up /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 configure_file(cmake/tenure.pc.in tenure.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake DESTINATION ${package_dir})
 install(FILES ${CMAKE_BINARY_DIR}/tenure.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

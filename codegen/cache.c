@@ -1,9 +1,9 @@
 // The object cache: one file for each program, named by a hash of its key.
 //
-// The key is the canonical text of everything that decides the object (program.c) and the identity of the code generator
-// that wrote it. A file repeats its key in full: a hash names the file, only equal text makes it a hit. Whatever else is
-// found there, cut short, changed, foreign, is a miss, and the next write replaces it. Writes are atomic (runtime/file.h), so
-// processes may share a directory. Layout:
+// The key is the canonical text of everything that decides the object (program.c) and the identity of the code
+// generator that wrote it. A file repeats its key in full: a hash names the file, only equal text makes it a hit.
+// Whatever else is found there, cut short, changed, foreign, is a miss, and the next write replaces it. Writes are
+// atomic (runtime/file.h), so processes may share a directory. Layout:
 //
 //   "TNCACHE" 1 | u64 key size | u64 object size | u64 checksum of key and object | key | object
 #define _GNU_SOURCE  // dl_iterate_phdr
@@ -122,7 +122,8 @@ void cg_cache_write(const char *dir, const RtText *key, const CgObject *o) {
   char error[256];
   if (!rt_make_dirs(dir, error, sizeof error)) return;
   RtText full = full_key(key);
-  Head h = {.key_size = full.len, .object_size = o->size, .checksum = checksum_of(full.text, full.len, o->bytes, o->size)};
+  Head h = {
+      .key_size = full.len, .object_size = o->size, .checksum = checksum_of(full.text, full.len, o->bytes, o->size)};
   memcpy(h.magic, magic, sizeof magic);
   RtPiece piece[] = {{&h, sizeof h}, {full.text, full.len}, {o->bytes, o->size}};
   (void)rt_file_write(path_of(dir, &full), piece, 3, error, sizeof error);

@@ -1,8 +1,9 @@
 // Entry functions: where the team waits, and the code that calls the kernels in order.
 //
-// A barrier stands before a kernel that touches memory which an earlier kernel wrote, or writes memory which an earlier one
-// touched, since the last barrier. Memory is compared as byte ranges of a segment, because buffers take over each other's
-// place; run-time dims count as memory too, since a layout sets one. The join of the team ends the last kernels.
+// A barrier stands before a kernel that touches memory which an earlier kernel wrote, or writes memory which an earlier
+// one touched, since the last barrier. Memory is compared as byte ranges of a segment, because buffers take over each
+// other's place; run-time dims count as memory too, since a layout sets one. The join of the team ends the last
+// kernels.
 #include "codegen/program.h"
 
 #include <stddef.h>
@@ -128,7 +129,8 @@ static void call_kernel(Cg *c, const Plan *plan, const Call *call, const Bases *
   uint32_t n = 0;
   LLVMValueRef *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
   for (; n < 3; n++) arg[n] = LLVMGetParam(c->fn, n);
-  for (uint32_t k = 0; k < call->n_ports; k++) arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->ports[k].v.i]);
+  for (uint32_t k = 0; k < call->n_ports; k++)
+    arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->ports[k].v.i]);
   if (call->k->scratch) arg[n++] = buf_ptr(c, base, call->f, call->k->scratch);
   for (uint32_t k = 0; k < call->n_dims; k++) {
     int32_t slot = ir_dim_info(plan->p, call->dims[k])->slot;
@@ -152,9 +154,18 @@ static void wait_for_team(Cg *c) {
   cg_endif(c, &several);
 }
 
+static void add_flag(Cg *c, const char *name) {
+  LLVMAttributeRef a = LLVMCreateEnumAttribute(c->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+  LLVMAddAttributeAtIndex(c->fn, LLVMAttributeFunctionIndex, a);
+}
+
+// An entry is a long list of calls: LLVM is told to translate it line by line, a fifth of the time for code that runs
+// once.
 void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
   c->fn = LLVMAddFunction(c->mod, e->symbol, type);
+  add_flag(c, "noinline");
+  add_flag(c, "optnone");
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;

@@ -1,7 +1,7 @@
 // Rows of a table by index (embedding), and the gradient of that: rows summed by index.
 //
-// The order of each sum is the order of occurrence, whatever the number of workers: in the gradient every worker walks all
-// indices and owns a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
+// The order of each sum is the order of occurrence, whatever the number of workers: in the gradient every worker walks
+// all indices and owns a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
 #include "codegen/cg.h"
 
 static LLVMValueRef index_at(Cg *c, LLVMValueRef index, LLVMValueRef n) {
@@ -59,7 +59,8 @@ bool cg_emit_gather(Cg *c) {
   return true;
 }
 
-// Columns give an even load whatever the indices are; rows narrower than some cache lines would share them among workers.
+// Columns give an even load whatever the indices are; rows narrower than some cache lines would share them among
+// workers.
 enum { COLUMN_GRAIN = 16, WIDE = 64 };
 
 bool cg_emit_scatter(Cg *c) {

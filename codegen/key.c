@@ -1,8 +1,8 @@
 // What a kernel is called with, and its canonical text.
 //
-// Two kernels with one text are one piece of code. The text therefore holds all that an emitter may look at, and nothing
-// else: values are numbered inside the kernel, stored values become ports, named dims and random streams are numbered by
-// first occurrence. For y = relu(x W + b) with x, W, b stored by others:
+// Two kernels with one text are one piece of code. The text therefore holds all that an emitter may look at, and
+// nothing else: values are numbered inside the kernel, stored values become ports, named dims and random streams are
+// numbered by first occurrence. For y = relu(x W + b) with x, W, b stored by others:
 //
 //   class GEMM
 //   0 linear f32[d0<=32,4] <- p0:f32[d0<=32,8] p1:f32[4,8] p2:f32[4] -> -
@@ -16,9 +16,7 @@ bool cg_has_code(const Fn *f, const Kernel *k) {
   return !(k->cls == CLASS_LAYOUT && ir_ins(f, (Val){k->first})->n_args == 0);
 }
 
-static bool in_kernel(const Call *c, Val v) {
-  return c->f->kernel_of[v.i] == (uint32_t)(c->k - c->f->kernels);
-}
+static bool in_kernel(const Call *c, Val v) { return c->f->kernel_of[v.i] == (uint32_t)(c->k - c->f->kernels); }
 
 static Val through_views(const Fn *f, Val v) {
   while (ir_ops[ir_ins(f, v)->op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);

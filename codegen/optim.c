@@ -1,8 +1,9 @@
 // Optimizer updates and the global gradient norm.
 //
 // Formulas and their order are PyTorch's (single-tensor, not capturable): scalars in doubles, tensors in floats. All
-// updates of a kernel share one helper function per rule and set of attributes, called once for each tensor: a step over
-// a hundred tensors is a hundred calls, not a hundred loops. Elements are independent, so how they are split is free.
+// updates of a kernel share one helper function per rule and set of attributes, called once for each tensor: a step
+// over a hundred tensors is a hundred calls, not a hundred loops. Elements are independent, so how they are split is
+// free.
 #include "codegen/cg.h"
 
 enum { SMALL = 4096 };  // tensors with fewer elements are updated by one worker, others by all
@@ -161,8 +162,8 @@ static void set_scalars(Cg *c, Scalars *m, Val v) {
 
 // A helper is found again by its name, which states the rule.
 static const char *rule_name(Cg *c, const Rule *r) {
-  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%a.%a.%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->decay, r->momentum,
-                   r->dampening, r->decoupled, r->nesterov);
+  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%a.%a.%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->decay,
+                   r->momentum, r->dampening, r->decoupled, r->nesterov);
 }
 
 static void call_update(Cg *c, Scalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
@@ -238,7 +239,8 @@ static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValu
   }
   cg_loop_end(c, &l, sum);
   cg_loop_begin(c, &rest, whole, hi, vl, l.out, 1);
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, rest.i)), v = cg_load_masked(c, c->vf, cg_at(c, c->f32, x, rest.i), mask);
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, rest.i)),
+               v = cg_load_masked(c, c->vf, cg_at(c, c->f32, x, rest.i), mask);
   LLVMValueRef more = cg_fma(c, v, v, rest.carry[0]);
   cg_loop_end(c, &rest, &more);
   LLVMValueRef a = add(c, rest.out[0], l.out[1]), b = add(c, l.out[2], l.out[3]);

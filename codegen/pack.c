@@ -1,7 +1,7 @@
 // Packed sequences: the layout table from run-time lengths, and rows moved between padded and packed form.
 //
-// Row (t, k) of packed data stands at offsets[t] + k and belongs to step t of the sequence sorted[k]; see runtime/abi.h for
-// the table. Lengths 3 1 2 give
+// Row (t, k) of packed data stands at offsets[t] + k and belongs to step t of the sequence sorted[k]; see runtime/abi.h
+// for the table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
 #include "codegen/cg.h"
 
@@ -57,8 +57,8 @@ static void count_lengths(Cg *c, const Table *t, LLVMValueRef given, LLVMValueRe
   cg_loop_end(c, &l, NULL);
 }
 
-// From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t + 1.
-// Gives the number of steps used.
+// From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
+// + 1. Gives the number of steps used.
 static LLVMValueRef sum_counts(Cg *c, const Table *t) {
   LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
   LLVMValueRef sizes = part_at(c, t, TN_LAYOUT_BATCH_SIZES(t->steps, t->seqs));
@@ -169,7 +169,8 @@ static void pack_rows(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
   Table t = table_of(c, layout);
   bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef words = row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0),
+               one = cg_i64(c, 1);
   LLVMValueRef inner = cg_dim(c, ir_dim_at(p, ir_ins(c->f, x)->shape, 1));
   LLVMValueRef sorted = part_at(c, &t, TN_LAYOUT_SORTED(t.steps, t.seqs)), lo, hi;
   cg_share(c, get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
@@ -180,7 +181,8 @@ static void pack_rows(Cg *c, Val v) {
   LLVMValueRef begin = at_least(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
   cg_loop_begin(c, &row, begin, end, one, NULL, 0);
   LLVMValueRef user = get(c, sorted, row.i);
-  LLVMValueRef source = time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
+  LLVMValueRef source =
+      time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
   LLVMValueRef out = row_at(c, to, cg_add(c, first, row.i), words);
   move_row(c, out, row_at(c, from, source, words), NULL, words);
   cg_loop_end(c, &row, NULL);

@@ -1,8 +1,9 @@
 // A whole program: plan (kernels described, equal ones merged, barriers placed), then LLVM modules, then object files.
 //
-// Building LLVM IR interns dims and allocates in the program's arena, so one thread builds all modules; LLVM's passes and
-// code emission, which take ten times as long, run on one thread for each module, each with an LLVM context of its own.
-// How kernels are dealt to modules depends on the program alone: the same program gives the same bytes on every machine.
+// Building LLVM IR interns dims and allocates in the program's arena, so one thread builds all modules; LLVM's passes
+// and code emission, which take ten times as long, run on one thread for each module, each with an LLVM context of its
+// own. How kernels are dealt to modules depends on the program alone: the same program gives the same bytes on every
+// machine.
 #include "codegen/program.h"
 
 #include <ctype.h>
@@ -16,8 +17,9 @@
 
 enum { MAX_PARTS = 4, FORMAT = 1 };  // FORMAT: counts changes of what an object looks like to its caller
 
-// Measured with bench/passes: the emitters write vector code already; what remains is folding and moving out of loops.
-static const char pass_list[] = "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse)";
+// The emitters write vector code already; what remains is folding and moving out of loops. A longer list costs more
+// than all the rest of code generation.
+static const char pass_list[] = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
 
 static double now_ms(void) {
   struct timespec t;
@@ -220,8 +222,7 @@ static bool emit_kernel(Cg *c, const Plan *plan, uint32_t code) {
 }
 
 static void add_attribute(Cg *c, LLVMValueRef fn, const char *key, const char *value) {
-  LLVMAttributeRef a =
-      LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+  LLVMAttributeRef a = LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
 }
 
@@ -317,7 +318,8 @@ static uint32_t deal(const Plan *plan, uint8_t *part_of) {
   for (uint32_t done = 0; done < plan->n_codes; done++) {
     uint32_t best = UINT32_MAX, to = 0;
     for (uint32_t k = 0; k < plan->n_codes; k++)
-      if (part_of[k] == NOT_YET && (best == UINT32_MAX || cost_of(plan->codes[k]) > cost_of(plan->codes[best]))) best = k;
+      if (part_of[k] == NOT_YET && (best == UINT32_MAX || cost_of(plan->codes[k]) > cost_of(plan->codes[best])))
+        best = k;
     for (uint32_t k = 1; k < n; k++)
       if (load[k] < load[to]) to = k;
     part_of[best] = (uint8_t)to;

@@ -1,8 +1,8 @@
 // CPUs as rows of one table, and the host's row.
 //
-// A host is recognised by features alone, each one checked twice: the CPU has it (cpuid) and the system saves its registers
-// (xgetbv). CPU names lie in virtual machines. The baseline name of a row is LLVM's name for a feature level; the features are
-// listed beside it all the same, so that a row says everything that its code may use.
+// A host is recognised by features alone, each one checked twice: the CPU has it (cpuid) and the system saves its
+// registers (xgetbv). CPU names lie in virtual machines. The baseline name of a row is LLVM's name for a feature level;
+// the features are listed beside it all the same, so that a row says everything that its code may use.
 #include "codegen/cg.h"
 
 #include <stdio.h>
@@ -45,13 +45,13 @@ typedef struct {
 enum { EBX = 1, ECX = 2, XMM_YMM = 0x6, ZMM = 0xe6 };
 
 static const Feature features[] = {
-    {"cx16", 1, ECX, 13, 0},          {"sahf", 0x80000001, ECX, 0, 0}, {"popcnt", 1, ECX, 23, 0},
-    {"sse3", 1, ECX, 0, 0},           {"ssse3", 1, ECX, 9, 0},         {"sse4.1", 1, ECX, 19, 0},
-    {"sse4.2", 1, ECX, 20, 0},        {"avx", 1, ECX, 28, XMM_YMM},    {"avx2", 7, EBX, 5, XMM_YMM},
-    {"bmi", 7, EBX, 3, 0},            {"bmi2", 7, EBX, 8, 0},          {"f16c", 1, ECX, 29, XMM_YMM},
-    {"fma", 1, ECX, 12, XMM_YMM},     {"lzcnt", 0x80000001, ECX, 5, 0}, {"movbe", 1, ECX, 22, 0},
-    {"xsave", 1, ECX, 27, 0},         {"avx512f", 7, EBX, 16, ZMM},    {"avx512bw", 7, EBX, 30, ZMM},
-    {"avx512cd", 7, EBX, 28, ZMM},    {"avx512dq", 7, EBX, 17, ZMM},   {"avx512vl", 7, EBX, 31, ZMM},
+    {"cx16", 1, ECX, 13, 0},       {"sahf", 0x80000001, ECX, 0, 0},  {"popcnt", 1, ECX, 23, 0},
+    {"sse3", 1, ECX, 0, 0},        {"ssse3", 1, ECX, 9, 0},          {"sse4.1", 1, ECX, 19, 0},
+    {"sse4.2", 1, ECX, 20, 0},     {"avx", 1, ECX, 28, XMM_YMM},     {"avx2", 7, EBX, 5, XMM_YMM},
+    {"bmi", 7, EBX, 3, 0},         {"bmi2", 7, EBX, 8, 0},           {"f16c", 1, ECX, 29, XMM_YMM},
+    {"fma", 1, ECX, 12, XMM_YMM},  {"lzcnt", 0x80000001, ECX, 5, 0}, {"movbe", 1, ECX, 22, 0},
+    {"xsave", 1, ECX, 27, 0},      {"avx512f", 7, EBX, 16, ZMM},     {"avx512bw", 7, EBX, 30, ZMM},
+    {"avx512cd", 7, EBX, 28, ZMM}, {"avx512dq", 7, EBX, 17, ZMM},    {"avx512vl", 7, EBX, 31, ZMM},
 };
 enum { N_FEATURES = sizeof features / sizeof *features };
 
@@ -110,7 +110,8 @@ bool cg_target_pick(Target *t, const char *name, RtText *why) {
   }
   const Target *row = cg_target_find(name);
   if (!row) return rt_text_add(why, "there is no target '%s': avx512, avx2, neon, generic", name), false;
-  if (!runs_here(row, lack)) return rt_text_add(why, "target '%s' needs %s, which this machine lacks", name, lack), false;
+  if (!runs_here(row, lack))
+    return rt_text_add(why, "target '%s' needs %s, which this machine lacks", name, lack), false;
   *t = *row;
   return true;
 }

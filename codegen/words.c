@@ -225,9 +225,13 @@ static V pow_of(Cg *c, V a, V b) {
 }
 
 // ---- the table
-// The larger (smaller) one; NaN wins.
-static V extreme(Cg *c, LLVMRealPredicate p, V a, V b) {
-  return pick(c, cmp(c, LLVMRealUNO, a, a), a, pick(c, cmp(c, p, a, b), a, b));
+// The larger (smaller) one; NaN wins, the sign of a zero is open. Not stated by comparisons and selects: instcombine of
+// LLVM 19.1 turns max(|x|, 0) in that form into x > 0 ? |x| : 0.
+static V extreme(Cg *c, const char *name, V a, V b) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  V y = cg_call_intrinsic(c, name, &t, 1, (V[]){a, b}, 2);
+  if (LLVMIsAInstruction(y)) LLVMSetFastMathFlags(y, LLVMFastMathNoSignedZeros);
+  return y;
 }
 
 static V truth(Cg *c, LLVMRealPredicate p, V a, V b) { return pick(c, cmp(c, p, a, b), k(c, a, 1), k(c, a, 0)); }
@@ -251,8 +255,8 @@ LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_sub: return sub(c, a, arg[1]);
   case OP_mul: return mul(c, a, arg[1]);
   case OP_div: return divide(c, a, arg[1]);
-  case OP_max: return extreme(c, LLVMRealOGT, a, arg[1]);
-  case OP_min: return extreme(c, LLVMRealOLT, a, arg[1]);
+  case OP_max: return extreme(c, "llvm.maximum", a, arg[1]);
+  case OP_min: return extreme(c, "llvm.minimum", a, arg[1]);
   case OP_pow: return pow_of(c, a, arg[1]);
   case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
   case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);

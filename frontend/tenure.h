@@ -13,10 +13,10 @@
 //   tn_model_free(m);
 //   tn_program_free(p);
 //
-// Building checks everything and runs nothing. A mistake is collected with the caller's file and line, the call returns a
-// poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report).
-// Handles are small values; they carry their function, so that operations take no context.
-// Functions that return tn_status never print and never abort; tn_error_text says what was wrong in a sentence.
+// Building checks everything and runs nothing. A mistake is collected with the caller's file and line, the call returns
+// a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report). Handles
+// are small values; they carry their function, so that operations take no context. Functions that return tn_status
+// never print and never abort; tn_error_text says what was wrong in a sentence.
 #ifndef TENURE_H
 #define TENURE_H
 
@@ -53,18 +53,31 @@ typedef enum {
   TN_ERR_CODEGEN    // code could not be generated or loaded
 } tn_status;
 
-typedef struct { tn_function *fn; uint32_t v; } tn_tensor;  // v == 0: poisoned
-typedef struct { uint32_t d; } tn_dim;
-typedef struct { const tn_dim *dims; uint32_t rank; } tn_shape;  // rank 0: a scalar
-typedef struct { const char *file; int line; } tn_site;
+typedef struct {
+  tn_function *fn;
+  uint32_t v;
+} tn_tensor;  // v == 0: poisoned
+typedef struct {
+  uint32_t d;
+} tn_dim;
+typedef struct {
+  const tn_dim *dims;
+  uint32_t rank;
+} tn_shape;  // rank 0: a scalar
+typedef struct {
+  const char *file;
+  int line;
+} tn_site;
 #define TN_SITE ((tn_site){__FILE__, __LINE__})
-#define TN_SHAPE(...) ((tn_shape){(const tn_dim[]){__VA_ARGS__}, sizeof((const tn_dim[]){__VA_ARGS__}) / sizeof(tn_dim)})
+#define TN_SHAPE(...) \
+  ((tn_shape){(const tn_dim[]){__VA_ARGS__}, sizeof((const tn_dim[]){__VA_ARGS__}) / sizeof(tn_dim)})
 #define TN_SCALAR ((tn_shape){NULL, 0})
 
 // ---- programs
 TN_API tn_program *tn_program_create(const char *name);  // NULL when out of memory
 TN_API void tn_program_free(tn_program *p);              // NULL: nothing; models made from it stay valid
-TN_API tn_status tn_report(const tn_program *p, FILE *out);       // prints all diagnostics; TN_OK when there is no error, else TN_ERR_BUILD
+// Prints all diagnostics; TN_OK when there is no error, else TN_ERR_BUILD
+TN_API tn_status tn_report(const tn_program *p, FILE *out);
 TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as a JSON array
 TN_API uint32_t tn_n_errors(const tn_program *p);
 
@@ -91,7 +104,8 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 // ---- scopes: the newest open scope owns what is created
 TN_API tn_scope *tn_scope_begin_at(tn_function *f, const char *name, tn_site at);
 TN_API void tn_scope_end_at(tn_scope *s, tn_site at);
-TN_API tn_tensor tn_move_to_outer_at(tn_tensor t, tn_site at);            // to the parent of its owner; at the function's own scope: detached
+// To the parent of its owner; at the function's own scope: detached
+TN_API tn_tensor tn_move_to_outer_at(tn_tensor t, tn_site at);
 TN_API tn_tensor tn_move_to_at(tn_tensor t, tn_scope *s, tn_site at);
 TN_API tn_tensor tn_detach_from_scope_at(tn_tensor t, tn_site at);
 TN_API void tn_dispose_at(tn_tensor t, tn_site at);
@@ -104,10 +118,13 @@ TN_API void tn_dispose_at(tn_tensor t, tn_site at);
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
 // One call for each pointwise row of ir/ops.def: tn_relu(x), tn_add(a, b), tn_select(c, a, b), ..
-#define TN_UNARY_CALLS(X)                                                                                          \
-  X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) \
-  X(silu) X(gelu) X(softplus)
-#define TN_BINARY_CALLS(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne) X(matmul)
+// clang-format off
+#define TN_UNARY_CALLS(X) \
+  X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) X(silu) \
+  X(gelu) X(softplus)
+#define TN_BINARY_CALLS(X) \
+  X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne) X(matmul)
+// clang-format on
 #define X(n) TN_API tn_tensor tn_##n##_at(tn_tensor a, tn_site at);
 TN_UNARY_CALLS(X)
 #undef X
@@ -144,13 +161,14 @@ TN_BINARY_CALLS(X)
 #define tn_le(a, b) tn_le_at(a, b, TN_SITE)
 #define tn_eq(a, b) tn_eq_at(a, b, TN_SITE)
 #define tn_ne(a, b) tn_ne_at(a, b, TN_SITE)
-#define tn_matmul(a, b) tn_matmul_at(a, b, TN_SITE)  // [.., M, K] x [.., K, N]
+#define tn_matmul(a, b) tn_matmul_at(a, b, TN_SITE)                                   // [.., M, K] x [.., K, N]
 TN_API tn_tensor tn_select_at(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at);  // a where cond != 0, else b
 TN_API tn_tensor tn_leaky_relu_at(tn_tensor a, double slope, tn_site at);
-TN_API tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at);  // zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
+// Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
+TN_API tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at);
 TN_API tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at);
 TN_API tn_tensor tn_stop_grad_at(tn_tensor a, tn_site at);
-TN_API tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at);     // same number of elements
+TN_API tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at);  // same number of elements
 TN_API tn_tensor tn_expand_at(tn_tensor a, tn_shape s, tn_site at);
 TN_API tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at);
 TN_API tn_tensor tn_transpose_at(tn_tensor a, int axis_a, int axis_b, tn_site at);
@@ -172,10 +190,13 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 #define tn_stop_grad(a) tn_stop_grad_at(a, TN_SITE)
 #define tn_reshape(a, s) tn_reshape_at(a, s, TN_SITE)
 #define tn_expand(a, s) tn_expand_at(a, s, TN_SITE)
-#define tn_permute(a, ...) tn_permute_at(a, (const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), TN_SITE)
+#define tn_permute(a, ...) \
+  tn_permute_at(a, (const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), TN_SITE)
 #define tn_transpose(a, i, j) tn_transpose_at(a, i, j, TN_SITE)
 #define tn_slice(a, axis, start, size) tn_slice_at(a, axis, start, size, TN_SITE)
-#define tn_concat(axis, ...) tn_concat_at((const tn_tensor[]){__VA_ARGS__}, sizeof((const tn_tensor[]){__VA_ARGS__}) / sizeof(tn_tensor), axis, TN_SITE)
+#define tn_concat(axis, ...)                                                                                         \
+  tn_concat_at((const tn_tensor[]){__VA_ARGS__}, sizeof((const tn_tensor[]){__VA_ARGS__}) / sizeof(tn_tensor), axis, \
+               TN_SITE)
 #define tn_sum(a) tn_sum_at(a, NULL, 0, false, TN_SITE)
 #define tn_mean(a) tn_mean_at(a, NULL, 0, false, TN_SITE)
 #define tn_amax(a) tn_amax_at(a, NULL, 0, false, TN_SITE)
@@ -189,15 +210,21 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 #define tn_mse(a, b) tn_mse_at(a, b, TN_SITE)
 
 // ---- packed sequences: (data [rows, ..], layout), one managed value
-typedef struct { tn_tensor data, layout; } tn_packed;
+typedef struct {
+  tn_tensor data, layout;
+} tn_packed;
 typedef struct {
   bool batch_first;     // x is [B, T, ..]; else [T, B, ..]
   bool enforce_sorted;  // refuse lengths that are not in decreasing order, as PyTorch's default does
 } tn_pack_options;      // NULL: batch_first, not enforced
-TN_API tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);  // lengths i64 [B], each in [1, T]
-TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o, tn_site at);
-TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at);  // [B, T, ..], `value` beyond each length
-TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at);            // other data [rows, ..], the same layout
+// Lengths i64 [B], each in [1, T]
+TN_API tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
+TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o,
+                                     tn_site at);
+// [B, T, ..], `value` beyond each length
+TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at);
+TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data,
+                                        tn_site at);  // other data [rows, ..], the same layout
 #define tn_pack_padded(x, lengths, o) tn_pack_padded_at(x, lengths, o, TN_SITE)
 #define tn_pack_constant(x, lengths, n, o) tn_pack_constant_at(x, lengths, n, o, TN_SITE)
 #define tn_pad_packed(s, value, batch_first) tn_pad_packed_at(s, value, batch_first, TN_SITE)
@@ -211,9 +238,11 @@ typedef struct {
 TN_API tn_module *tn_root(tn_program *p);
 TN_API tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at);
 TN_API tn_module *tn_child(tn_module *m, const char *name);  // NULL: none
-TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // shape of constants
-TN_API void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);     // saved, not trained
-TN_API void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);  // a second path to one parameter
+TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init,
+                            tn_site at);                                                         // shape of constants
+TN_API void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained
+// A second path to one parameter
+TN_API void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);
 TN_API tn_tensor tn_use_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // its value in this function
 TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no gradient in functions built afterwards
 #define tn_module_new(parent, name) tn_module_new_at(parent, name, TN_SITE)
@@ -223,22 +252,31 @@ TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no 
 #define tn_use(f, m, name) tn_use_at(f, m, name, TN_SITE)
 
 // ---- modules. Parameter names, shapes, gate order and initialisation are PyTorch's.
-typedef struct { bool no_bias; } tn_linear_options;
+typedef struct {
+  bool no_bias;
+} tn_linear_options;
 typedef struct {
   bool bidirectional, no_bias;
   uint32_t n_layers;  // 0: 1
   double dropout;     // between layers
 } tn_rnn_options;
-TN_API tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o, tn_site at);
-TN_API tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o, tn_site at);
-TN_API tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o, tn_site at);
-TN_API tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu, const tn_rnn_options *o, tn_site at);
+TN_API tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o,
+                               tn_site at);
+TN_API tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
+                             tn_site at);
+TN_API tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
+                            tn_site at);
+TN_API tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                            const tn_rnn_options *o, tn_site at);
 TN_API tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at);
 TN_API tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at);
-TN_API tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at);  // "relu", "tanh", any unary row
-TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at);  // children are made with it as parent and called in order
+// "relu", "tanh", any unary row
+TN_API tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at);
+TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name,
+                                   tn_site at);  // children are made with it as parent and called in order
 TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);
-TN_API void tn_eval(tn_function *f, bool eval);  // dropout does nothing in functions marked so: what is built after this call
+// Dropout does nothing in functions marked so: what is built after this call
+TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_linear(parent, name, in, out, o) tn_linear_at(parent, name, in, out, o, TN_SITE)
 #define tn_lstm(parent, name, in, hidden, o) tn_lstm_at(parent, name, in, hidden, o, TN_SITE)
 #define tn_gru(parent, name, in, hidden, o) tn_gru_at(parent, name, in, hidden, o, TN_SITE)
@@ -250,27 +288,39 @@ TN_API void tn_eval(tn_function *f, bool eval);  // dropout does nothing in func
 #define tn_call1(m, x) tn_call1_at(m, x, TN_SITE)
 
 typedef struct {
-  tn_packed out;     // [rows, directions * hidden]
-  tn_tensor hidden;  // [layers * directions, B, hidden], user order
-  tn_tensor cell;    // the same for an LSTM; an empty handle otherwise
-  tn_tensor last[2]; // private: the last layer's final states, by direction
-  uint32_t n_last;   // private
+  tn_packed out;      // [rows, directions * hidden]
+  tn_tensor hidden;   // [layers * directions, B, hidden], user order
+  tn_tensor cell;     // the same for an LSTM; an empty handle otherwise
+  tn_tensor last[2];  // private: the last layer's final states, by direction
+  uint32_t n_last;    // private
 } tn_rnn_output;
-typedef struct { tn_tensor h0, c0; } tn_rnn_state;  // [layers * directions, B, hidden], user order
-TN_API tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at);  // initial NULL: zeros
-TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);  // the last layer's directions side by side: [B, directions * hidden]
+typedef struct {
+  tn_tensor h0, c0;
+} tn_rnn_state;  // [layers * directions, B, hidden], user order
+// Initial NULL: zeros
+TN_API tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at);
+TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r,
+                                   tn_site at);  // the last layer's directions side by side: [B, directions * hidden]
 #define tn_rnn_call(m, x, initial) tn_rnn_call_at(m, x, initial, TN_SITE)
 #define tn_last_hidden(r) tn_last_hidden_at(r, TN_SITE)
 
 // ---- training: gradients of a loss, clipping and the update stand in the same function
-TN_API void tn_backward_at(tn_tensor loss, tn_site at);  // a scalar; adds to the gradients of all trainable parameters that it reaches
+// A scalar; adds to the gradients of all trainable parameters that it reaches
+TN_API void tn_backward_at(tn_tensor loss, tn_site at);
 TN_API tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at);  // d loss / d of, as a value
 TN_API tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // after tn_backward
-TN_API tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at);  // scales all gradients below m; gives the norm before
-typedef struct { double lr, beta1, beta2, eps, weight_decay; } tn_adamw_options;  // zeros: PyTorch's 1e-3, 0.9, 0.999, 1e-8; weight_decay 0 means none
-typedef struct { double lr, momentum, dampening, weight_decay; bool nesterov; } tn_sgd_options;  // lr 0: 1e-3
+// Scales all gradients below m; gives the norm before
+TN_API tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at);
+typedef struct {
+  double lr, beta1, beta2, eps, weight_decay;
+} tn_adamw_options;  // zeros: PyTorch's 1e-3, 0.9, 0.999, 1e-8; weight_decay 0 means none
+typedef struct {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov;
+} tn_sgd_options;                                                                              // lr 0: 1e-3
 TN_API void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at);  // decoupled weight decay
-TN_API void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at);   // weight decay added to the gradient
+// Weight decay added to the gradient
+TN_API void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at);
 TN_API void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *o, tn_site at);
 #define tn_backward(loss) tn_backward_at(loss, TN_SITE)
 #define tn_grad(loss, of) tn_grad_at(loss, of, TN_SITE)
@@ -312,23 +362,26 @@ typedef struct {
 } tn_array;  // row-major, contiguous, the caller's memory
 #define TN_NARGS(...) (sizeof((const int64_t[]){0, ##__VA_ARGS__}) / sizeof(int64_t) - 1)
 TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank);
-#define tn_f32(ptr, ...) tn_array_of(ptr, TN_F32, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define tn_i64(ptr, ...) tn_array_of(ptr, TN_I64, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define tn_f32(ptr, ...) \
+  tn_array_of(ptr, TN_F32, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define tn_i64(ptr, ...) \
+  tn_array_of(ptr, TN_I64, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define tn_f32_scalar(ptr) tn_array_of(ptr, TN_F32, NULL, 0)
 #define TN_IN(...) (const tn_array[]){__VA_ARGS__}, sizeof((const tn_array[]){__VA_ARGS__}) / sizeof(tn_array)
 #define TN_OUT(...) (const tn_array[]){__VA_ARGS__}, sizeof((const tn_array[]){__VA_ARGS__}) / sizeof(tn_array)
 #define TN_NO_IN NULL, 0
 #define TN_NO_OUT NULL, 0
-// Inputs and outputs by position. All are checked before anything is written: dtype, rank, sizes against bounds and each
-// other, lengths, labels and indices against their ranges.
-TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out);
+// Inputs and outputs by position. All are checked before anything is written: dtype, rank, sizes against bounds and
+// each other, lengths, labels and indices against their ranges.
+TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                        size_t n_out);
 TN_API const char *tn_error_text(const tn_model *m);  // of the last call on this model that failed; "" when none did
 TN_API const char *tn_status_text(tn_status s);
 TN_API tn_status tn_initialize(tn_model *m, uint64_t seed);  // parameters and state anew
 TN_API uint32_t tn_n_workers(const tn_model *m);
 
-// ---- parameters of an instance: by path ("rnn.weight_ih_l0"); state too ("optimizer.exp_avg.rnn.weight_ih_l0", "optimizer.lr";
-// an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
+// ---- parameters of an instance: by path ("rnn.weight_ih_l0"); state too ("optimizer.exp_avg.rnn.weight_ih_l0",
+// "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
 TN_API tn_array tn_param_at(tn_model *m, uint32_t k);  // a view; data NULL: no such parameter
@@ -340,22 +393,24 @@ TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
 
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
-// IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY: arena, peak, bound.
+// IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY:
+// arena, peak, bound.
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
 
 // ---- data: UEA/UCR .ts files (multivariate time series classification)
 typedef struct tn_series tn_series;
-TN_API tn_series *tn_series_read(const char *path, char *error, size_t error_size);  // NULL: `error` says file:line and why
+// NULL: `error` says file:line and why
+TN_API tn_series *tn_series_read(const char *path, char *error, size_t error_size);
 TN_API void tn_series_free(tn_series *s);
 TN_API size_t tn_series_count(const tn_series *s);
 TN_API uint32_t tn_series_features(const tn_series *s);
 TN_API uint32_t tn_series_max_length(const tn_series *s);
 TN_API uint32_t tn_series_classes(const tn_series *s);
 TN_API uint32_t tn_series_length(const tn_series *s, size_t k);
-TN_API uint32_t tn_series_label(const tn_series *s, size_t k);          // 0-based, in the order of the header's class list
-TN_API const float *tn_series_values(const tn_series *s, size_t k);     // [length, features]
-TN_API void tn_shuffle(size_t *order, size_t n, uint64_t seed);         // 0 .. n-1 in an order fixed by the seed
+TN_API uint32_t tn_series_label(const tn_series *s, size_t k);       // 0-based, in the order of the header's class list
+TN_API const float *tn_series_values(const tn_series *s, size_t k);  // [length, features]
+TN_API void tn_shuffle(size_t *order, size_t n, uint64_t seed);      // 0 .. n-1 in an order fixed by the seed
 
 // ---- progress: a bar on a terminal, plain lines elsewhere
 typedef struct tn_progress tn_progress;

@@ -6,7 +6,7 @@
 
 #define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = #grad,
 static const char *const grad_rule[N_OPS] = {
-    // NULL: a row in words
+// NULL: a row in words
 #include "ir/ops.def"
 };
 

@@ -1,13 +1,13 @@
 // Programs as text. What is printed parses back to the same program, and prints the same again: see docs/ir.md.
 //
-// Scopes print as braces where their marks nest, else as plain `scope_begin` / `scope_end` instructions; where a function's
-// scope table isn't what its marks say (pass `scopes` removes them), the table itself is printed first:
+// Scopes print as braces where their marks nest, else as plain `scope_begin` / `scope_end` instructions; where a
+// function's scope table isn't what its marks say (pass `scopes` removes them), the table itself is printed first:
 //
 //   scope forward {            scope 1 forward in 0
 //     %h = relu %x      ->     %h = relu %x : f32[4] owner=1
 //   }
-#include "ir/lex.h"
 #include "ir/ir.h"
+#include "ir/lex.h"
 
 #include <locale.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@ typedef struct {
   const Prog *p;
   RtText *out;
   uint32_t flags;
-  bool *named;      // by value: its name prints: a word, and no earlier value has it
-  bool *used;       // by value: some operand
-  bool *braced;     // by value: a scope_begin or scope_end that prints as a brace
-  bool by_marks;    // the scope table is what the marks say
-  uint32_t *open;   // stack of the open scopes, as the parser keeps it
+  bool *named;     // by value: its name prints: a word, and no earlier value has it
+  bool *used;      // by value: some operand
+  bool *braced;    // by value: a scope_begin or scope_end that prints as a brace
+  bool by_marks;   // the scope table is what the marks say
+  uint32_t *open;  // stack of the open scopes, as the parser keeps it
   uint32_t n_open;
   uint32_t n_begun;
-  uint32_t depth;   // of braces
+  uint32_t depth;  // of braces
 } Printer;
 
 // ---- small parts
@@ -99,7 +99,9 @@ static void put_type(const Prog *p, RtText *out, uint8_t dtype, Shape s) {
   else ir_shape_text(p, s, out);
 }
 
-void ir_print_type(const Fn *f, Val v, RtText *out) { put_type(f->prog, out, ir_ins(f, v)->dtype, ir_ins(f, v)->shape); }
+void ir_print_type(const Fn *f, Val v, RtText *out) {
+  put_type(f->prog, out, ir_ins(f, v)->dtype, ir_ins(f, v)->shape);
+}
 
 static bool can_name(const Fn *f, uint32_t i) {
   const char *name = ir_text(f->prog, f->ins[i].name);

@@ -1,5 +1,5 @@
-// The rules of the IR, checked on a whole function. Runs between passes and before text is compiled; assumes nothing of what it
-// reads, so that a broken pass gives a sentence and not a crash.
+// The rules of the IR, checked on a whole function. Runs between passes and before text is compiled; assumes nothing of
+// what it reads, so that a broken pass gives a sentence and not a crash.
 //
 //   1. Operands are values made earlier; an instruction with n results is followed by its n - 1 `result` records.
 //   2. Counts of operands fit the op's row; attributes are known keys, each once, of sound values.
@@ -61,11 +61,13 @@ static bool check_operands(Verifier *vf, uint32_t i) {
 static bool check_results(Verifier *vf, uint32_t i) {
   const Fn *f = vf->f;
   const Ins *ins = &f->ins[i];
-  if (ins->n_res != ir_ops[ins->op].n_res) return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
+  if (ins->n_res != ir_ops[ins->op].n_res)
+    return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
   for (uint32_t k = 1; k < ins->n_res; k++) {
     if (i + k >= f->n_ins || f->ins[i + k].op != OP_result) return BROKEN(vf, i, "lacks the record of result %u", k);
     const Ins *r = &f->ins[i + k];
-    if (r->n_args != 1 || r->args >= f->n_args || f->args[r->args].i != i) return BROKEN(vf, i + k, "does not name %%%u as its head", i);
+    if (r->n_args != 1 || r->args >= f->n_args || f->args[r->args].i != i)
+      return BROKEN(vf, i + k, "does not name %%%u as its head", i);
     if (r->n_res != 0 || r->n_attrs != 0) return broken(vf, i + k, "has results or attributes of its own");
   }
   return true;
@@ -97,7 +99,8 @@ static bool check_attrs(Verifier *vf, uint32_t i) {
   const Fn *f = vf->f;
   const Ins *ins = &f->ins[i];
   uint64_t seen[(N_KEYS + 63) / 64] = {0};
-  if ((uint64_t)ins->attrs + ins->n_attrs > f->n_attrs) return broken(vf, i, "has attributes outside the attribute array");
+  if ((uint64_t)ins->attrs + ins->n_attrs > f->n_attrs)
+    return broken(vf, i, "has attributes outside the attribute array");
   for (uint32_t k = 0; k < ins->n_attrs; k++) {
     const Attr *a = &f->attrs[ins->attrs + k];
     if (a->key >= N_KEYS) return BROKEN(vf, i, "has an attribute of unknown key %u", a->key);
@@ -112,16 +115,19 @@ static bool check_attrs(Verifier *vf, uint32_t i) {
 
 static bool check_scope_table(Verifier *vf) {
   const Fn *f = vf->f;
-  if (f->n_scopes == 0 || f->scopes[0].parent != NO_SCOPE) return broken_fn(vf, "scope 0 must be the function's own, without a parent");
+  if (f->n_scopes == 0 || f->scopes[0].parent != NO_SCOPE)
+    return broken_fn(vf, "scope 0 must be the function's own, without a parent");
   for (uint32_t k = 1; k < f->n_scopes; k++)
     if (f->scopes[k].parent >= k)
-      return broken_fn(vf, rt_printf(vf->diags->mem, "scope %u ('%s') lies in no scope made before it", k, ir_text(vf->p, f->scopes[k].name)));
+      return broken_fn(vf, rt_printf(vf->diags->mem, "scope %u ('%s') lies in no scope made before it", k,
+                                     ir_text(vf->p, f->scopes[k].name)));
   return true;
 }
 
 static bool check_owner(Verifier *vf, uint32_t i) {
   uint32_t scope = vf->f->ins[i].scope;
-  return scope == NO_SCOPE || scope < vf->f->n_scopes || BROKEN(vf, i, "is owned by scope %u, which the function does not have", scope);
+  return scope == NO_SCOPE || scope < vf->f->n_scopes ||
+         BROKEN(vf, i, "is owned by scope %u, which the function does not have", scope);
 }
 
 static bool check_mark(Verifier *vf, uint32_t i) {
@@ -139,10 +145,12 @@ static bool check_layouts(Verifier *vf, uint32_t i) {
   for (uint32_t k = 0; k < ins->n_args; k++) {
     if (ir_ins(vf->f, ir_arg(vf->f, (Val){i}, k))->dtype != DT_LAYOUT) continue;
     uint8_t cls = ir_ops[ins->op].cls;
-    bool fits = cls == CLASS_LAYOUT || cls == CLASS_PACK || cls == CLASS_RNN || (cls == CLASS_MARK && ins->op != OP_grad_of);
+    bool fits =
+        cls == CLASS_LAYOUT || cls == CLASS_PACK || cls == CLASS_RNN || (cls == CLASS_MARK && ins->op != OP_grad_of);
     if (!fits) return BROKEN(vf, i, "computes with a layout, operand %u", k);
   }
-  return ins->dtype != DT_LAYOUT || ir_rank(vf->p, ins->shape) == 3 || broken(vf, i, "is a layout without [batch,time,rows]");
+  return ins->dtype != DT_LAYOUT || ir_rank(vf->p, ins->shape) == 3 ||
+         broken(vf, i, "is a layout without [batch,time,rows]");
 }
 
 enum { MAX_RESULTS = 16 };
@@ -203,8 +211,8 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   if (ins->op == OP_none || ins->op >= N_OPS) return broken(vf, i, "has no op");
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
-  return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) && check_mark(vf, i) &&
-         check_layouts(vf, i) && check_types(vf, i);
+  return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) &&
+         check_mark(vf, i) && check_layouts(vf, i) && check_types(vf, i);
 }
 
 bool ir_verify(const Fn *f, RtDiags *diags) {

@@ -139,8 +139,7 @@ static char *print_to_arena(RtArena *a, const char *fmt, va_list args) RT_PRINTF
 static char *print_to_arena(RtArena *a, const char *fmt, va_list args) {
   va_list again;
   va_copy(again, args);
-  char none[1];
-  int n = vsnprintf(none, sizeof none, fmt, args);
+  int n = vsnprintf(NULL, 0, fmt, args);
   char *text = (char *)take(a, (size_t)(n < 0 ? 0 : n) + 1);
   text[0] = 0;
   if (n > 0) vsnprintf(text, (size_t)n + 1, fmt, again);

@@ -291,28 +291,29 @@ static bool take_all(Reader *r, Span text) {
   return r->s->n_cases > 0 || fail(r, "the file ends without a case after @data");
 }
 
-// NULL: the error says why. Runs out of memory through the arena's handler.
-static RtSeries *parse_into(RtArena *mem, Reader r, Span text) {
-  r.s = rt_alloc(mem, sizeof *r.s);
-  r.s->mem = mem;
-  return take_all(&r, text) ? r.s : NULL;
+// NULL: the reader's error says why. Memory comes from `mem`, whose handler is set.
+static RtSeries *parse_into(RtArena *mem, Reader *r, const char *bytes, size_t n) {
+  r->s = rt_alloc(mem, sizeof *r->s);
+  r->s->mem = mem;
+  Span text = {bytes, n ? bytes + n : bytes};
+  return take_all(r, text) ? r->s : NULL;
 }
 
 RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *error, size_t error_size) {
   jmp_buf oom;
   RtArena *mem = rt_arena_new();
-  locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   RtSeries *s = NULL;
-  if (mem && c_locale && !setjmp(oom)) {
+  Reader r = {.name = name, .error = error, .error_size = error_size};
+  r.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (mem && r.c_locale && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
-    Reader r = {.name = name, .c_locale = c_locale, .error = error, .error_size = error_size};
-    s = parse_into(mem, r, (Span){bytes, n ? (const char *)bytes + n : bytes});
+    s = parse_into(mem, &r, bytes, n);
     rt_arena_on_oom(mem, NULL);
   } else {
     s = NULL;
     rt_fail(error, error_size, "%s: out of memory", name);
   }
-  if (c_locale) freelocale(c_locale);
+  if (r.c_locale) freelocale(r.c_locale);
   if (!s) rt_arena_free(mem);
   return s;
 }

@@ -1,5 +1,5 @@
-// Any bytes: text that parses verifies or is refused with a sentence, and prints to text that parses and prints the same, with
-// and without locations. Text that does not parse is refused with a place.
+// Any bytes: text that parses verifies or is refused with a sentence, and prints to text that parses and prints the
+// same, with and without locations. Text that does not parse is refused with a place.
 #include "ir/ir.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static void need(bool holds, const char *what, const char *text, const char *oth
 
 static void check_refused(const RtDiags *d) {
   need(d->n_errors > 0, "refused without a report", "", "");
-  for (uint32_t k = 0; k < d->n; k++) need(d->list[k].line > 0 && d->list[k].column > 0, "a report without a place", "", "");
+  for (uint32_t k = 0; k < d->n; k++)
+    need(d->list[k].line > 0 && d->list[k].column > 0, "a report without a place", "", "");
 }
 
 static void check_round_trip(RtArena *mem, const Prog *p, uint32_t flags) {

@@ -1,7 +1,7 @@
 // Golden tests: text in, text out. Each tests/golden/NAME.tir is
 //
-//   # run: --passes=scopes,simplify --facts      (or `# error:` with the same options: the expected output is the diagnostics)
-//   program @p
+//   # run: --passes=scopes,simplify --facts      (or `# error:` with the same options: the expected output is the
+//   diagnostics) program @p
 //   ...
 //   ----
 //   the expected output: the program after the passes, then diagnostics if there are any
@@ -51,7 +51,8 @@ static void read_option(Golden *g, const char *word, size_t n) {
   if (n == 7 && !strncmp(word, "--facts", n)) g->flags |= PRINT_FACTS;
 }
 
-// `# run: ..` and `# error: ..`; blanks every line that begins with #, so that the parser counts lines as an editor does.
+// `# run: ..` and `# error: ..`; blanks every line that begins with #, so that the parser counts lines as an editor
+// does.
 static bool read_header(Golden *g) {
   bool found = false;
   for (char *s = g->text; s && s < g->text + g->n_program;) {

@@ -25,7 +25,7 @@ check_tree() (
 # check_exports LIBRARY: prints every exported name that is neither ours nor the linker's own.
 check_exports() {
   nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
-    grep -vE '^(tn_|_edata$|_end$|__bss_start$|_init$|_fini$|__(asan|ubsan|odr_asan)_)' | sed 's/^/exported without tn_: /' || true
+    grep -vE '^(tn_|_edata$|_end$|__bss_start$|_init$|_fini$|__((start|stop)_)?(asan|ubsan|odr_asan)_)' | sed 's/^/exported without tn_: /' || true
 }
 
 scratch=$(mktemp -d)

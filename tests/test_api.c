@@ -1,0 +1,347 @@
+// Building through the public API: every mistake is one report at the caller's line, and the library goes on.
+#include "frontend/tenure.h"
+#include "runtime/base.h"
+#include "tests/check.h"
+#include <stdlib.h>
+
+// What tn_report prints; valid until the next call.
+static const char *report(const tn_program *p) {
+  static char *text;
+  static size_t size;
+  free(text);
+  FILE *out = open_memstream(&text, &size);
+  tn_report(p, out);
+  fclose(out);
+  return text;
+}
+
+// The program has n errors; the report names `id` and `part`. Frees the program.
+static void check_errors(tn_program *p, uint32_t n, const char *id, const char *part, int line) {
+  const char *text = report(p);
+  bool good = tn_n_errors(p) == n && strstr(text, id) && strstr(text, part);
+  if (!check_that(good, __FILE__, line, id)) printf("  expected %u with '%s' in:\n%s", n, part, text);
+  CHECK(tn_report(p, NULL) == TN_ERR_BUILD);
+  CHECK(!tn_compile(p, NULL));
+  tn_program_free(p);
+}
+#define ERRORS(p, n, id, part) check_errors(p, n, id, part, __LINE__)
+
+static tn_program *start(tn_function **f) {
+  tn_program *p = tn_program_create("test");
+  *f = tn_function_begin(p, "run");
+  return p;
+}
+
+static tn_tensor vector(tn_function *f, const char *name, int64_t n) {
+  return tn_input(f, name, TN_F32, TN_SHAPE(tn_size(n)));
+}
+
+// ---- handles
+static void one_mistake_one_report(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_tensor bad = tn_add(vector(f, "a", 3), vector(f, "b", 4));
+  CHECK(bad.v == 0 && bad.fn == f);
+  bad = tn_softmax(tn_mean_axis(tn_reshape(tn_relu(bad), TN_SHAPE(tn_size(9))), 5, true), 7);
+  tn_packed s = tn_pack_padded(bad, bad, NULL);
+  bad = tn_last_hidden(tn_rnn_call(NULL, s, NULL));
+  bad = tn_move_to_outer(tn_cross_entropy(tn_call1(NULL, bad), bad));
+  tn_backward(bad);
+  tn_output(f, "y", bad);
+  tn_function_end(f);
+  ERRORS(p, 1, "E004", "[3]");
+}
+
+static void foreign_handles(void) {
+  tn_function *f, *g;
+  tn_program *p = start(&f), *q = start(&g);
+  tn_function *h = tn_function_begin(p, "other");
+  tn_tensor a = vector(f, "a", 3);
+  tn_add(a, vector(h, "a", 3));
+  tn_output(h, "y", a);
+  tn_call1(tn_linear(tn_root(q), "fc", 3, 3, NULL), a);
+  tn_move_to(a, tn_scope_begin(h, "s"));
+  tn_input(f, "z", TN_F32, TN_SHAPE(tn_dim_upto(q, "n", 3)));
+  tn_add(a, (tn_tensor){0});
+  CHECK(tn_n_errors(q) == 0);
+  tn_program_free(q);
+  ERRORS(p, 6, "E008", "function 'other'");
+}
+
+// ---- names, dims
+static void names(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_module *root = tn_root(p);
+  tn_linear(root, "fc", 2, 2, NULL);
+  CHECK(tn_linear(root, "fc", 2, 2, NULL) != NULL);
+  CHECK_HAS(report(p), "the first 'fc' was made here");
+  tn_module_new(root, "");
+  tn_module_new(root, "a.b");
+  tn_module_new(root, "optimizer");
+  tn_parameter(tn_child(root, "fc"), "weight", TN_SHAPE(tn_size(2)), ((tn_init){TN_INIT_ZEROS, 0, 0}));
+  vector(f, "x", 1);
+  vector(f, "x", 1);
+  vector(f, "9x", 1);
+  vector(f, NULL, 1);
+  tn_function_begin(p, "run");
+  tn_function_begin(p, "init");
+  CHECK(tn_child(root, "fc") && !tn_child(root, "none"));
+  ERRORS(p, 10, "E110", "function 'run' exists already");
+  p = tn_program_create("no name");
+  ERRORS(p, 1, "E003", "program's name");
+}
+
+static void dims(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_dim n = tn_dim_upto(p, "n", 5);
+  CHECK(tn_dim_upto(p, "n", 5).d == n.d);
+  CHECK(tn_n_errors(p) == 0);
+  tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_upto(p, "n", 6)));
+  tn_input(f, "b", TN_F32, TN_SHAPE(tn_dim_upto(p, "m", 0)));
+  tn_input(f, "c", TN_F32, TN_SHAPE(tn_size(-1)));
+  tn_input(f, "d", TN_F32, TN_SHAPE((tn_dim){0}));
+  tn_input(f, "e", TN_F32, TN_SHAPE(n, n, n, n, n, n, n, n, n));
+  tn_input(f, "f", TN_F32, TN_SHAPE(tn_size(1 << 29), tn_size(1 << 29)));
+  tn_input(f, "g", (tn_dtype)7, TN_SHAPE(n));
+  tn_tensor x = tn_input(f, "h", TN_F32, TN_SHAPE(n, tn_size(3)));
+  CHECK(tn_rank(x) == 2 && tn_dim_of(x, 0).d == n.d && tn_dim_of(x, -1).d == tn_size(3).d && tn_dim_of(x, 2).d == 0);
+  ERRORS(p, 7, "E003", "has the bound 5 already, not 6");
+}
+
+// ---- order of calls
+static void wrong_time(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_tensor x = vector(f, "x", 3);
+  tn_output(f, "y", tn_relu(x));
+  tn_function_end(f);
+  tn_relu(x);
+  tn_exp(x);
+  ERRORS(p, 1, "E009", "was ended");
+  p = start(&f);
+  CHECK(!tn_compile(p, NULL));
+  ERRORS(p, 1, "E009", "was not ended");
+  p = start(&f);
+  x = vector(f, "x", 3);
+  tn_output(f, "y", tn_relu(x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  CHECK(m != NULL && tn_report(p, NULL) == TN_OK);
+  CHECK(tn_rank(x) == 0);
+  tn_function_begin(p, "late");
+  tn_linear(tn_root(p), "late", 1, 1, NULL);
+  CHECK(tn_n_errors(p) == 1);
+  tn_model_free(m);
+  ERRORS(p, 1, "E009", "nothing can be added");
+}
+
+// ---- scopes
+static void scopes_at_once(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_scope *a = tn_scope_begin(f, "a"), *b = tn_scope_begin(f, "b");
+  tn_tensor x = tn_relu(vector(f, "x", 3));
+  tn_scope_end(a);
+  tn_scope_end(a);
+  tn_scope_end(b);
+  tn_move_to(x, a);
+  tn_move_to(x, NULL);
+  tn_scope_begin(f, "open");
+  tn_function_end(f);
+  ERRORS(p, 6, "E104", "scope 'a' is closed while scope 'b' inside it is open");
+}
+
+static tn_program *scoped(int what) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_tensor x = vector(f, "x", 3);
+  tn_scope *outer = tn_scope_begin(f, "outer"), *inner = tn_scope_begin(f, "inner");
+  tn_tensor y = tn_relu(x);
+  if (what == 1) tn_move_to_outer(tn_move_to_outer(y));
+  if (what == 2) tn_move_to(y, outer);
+  if (what == 3) tn_dispose(y);
+  if (what == 4) tn_detach_from_scope(y);
+  tn_scope_end(inner);
+  if (what == 2) y = tn_move_to_outer(y);
+  tn_scope_end(outer);
+  tn_output(f, "y", tn_exp(y));
+  tn_function_end(f);
+  return p;
+}
+
+static void scope_lifetimes(void) {
+  for (int what = 1; what <= 4; what++) {
+    if (what == 3) continue;
+    tn_program *p = scoped(what);
+    tn_model *m = tn_compile(p, NULL);
+    if (!CHECK(m != NULL)) printf("  case %d:\n%s", what, report(p));
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  tn_program *p = scoped(0);
+  CHECK(!tn_compile(p, NULL));
+  CHECK_HAS(report(p), "in scope 'inner'");
+  CHECK_HAS(report(p), "closed here");
+  ERRORS(p, 1, "E103", "tn_move_to_outer");
+  p = scoped(3);
+  CHECK(!tn_compile(p, NULL));
+  ERRORS(p, 1, "E101", "was disposed here");
+}
+
+// ---- packed sequences and recurrent modules
+static void packed(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_pack_options sorted = {.batch_first = true, .enforce_sorted = true};
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3), tn_size(5), tn_size(2)));
+  tn_pack_constant(x, ((int64_t[]){3, 4, 1}), 3, &sorted);
+  tn_pack_constant(x, ((int64_t[]){3, 6, 1}), 3, NULL);
+  tn_pack_constant(x, ((int64_t[]){3, 0, 1}), 3, NULL);
+  tn_pack_constant(x, ((int64_t[]){3, 4}), 2, NULL);
+  tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(tn_size(4))), NULL);
+  tn_pack_padded(x, vector(f, "flen", 3), NULL);
+  const char *text = report(p);
+  CHECK_HAS(text, "E114");
+  CHECK_HAS(text, "E116");
+  CHECK_HAS(text, "index 1");
+  ERRORS(p, 6, "E115", "length 6 at index 1 is not in [1, 5]");
+}
+
+static void recurrent(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_module *gru = tn_gru(tn_root(p), "gru", 2, 4, NULL), *bad = tn_lstm(tn_root(p), "bad", 0, 4, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3), tn_size(5), tn_size(2)));
+  tn_packed s = tn_pack_constant(x, ((int64_t[]){3, 5, 1}), 3, NULL);
+  tn_rnn_state state = {.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(tn_size(1), tn_size(3), tn_size(4)))};
+  CHECK(tn_last_hidden(tn_rnn_call(bad, s, NULL)).v == 0);
+  tn_rnn_call(gru, s, &state);
+  state = (tn_rnn_state){.h0 = vector(f, "h0", 4)};
+  tn_rnn_call(gru, s, &state);
+  tn_call1(gru, x);
+  tn_rnn_call(tn_linear(tn_root(p), "fc", 2, 2, NULL), s, NULL);
+  tn_rnn_output r = tn_rnn_call(gru, s, NULL);
+  CHECK(r.hidden.v && r.out.data.v && !r.cell.fn);
+  tn_relu(r.cell);
+  tn_rnn_call(tn_lstm(tn_root(p), "wide", 7, 4, NULL), s, NULL);
+  ERRORS(p, 6, "E003", "only an LSTM has one");
+}
+
+// ---- training
+static void training(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 1, NULL);
+  tn_tensor x = vector(f, "x", 3), loss = tn_sum(tn_square(tn_call1(fc, x)));
+  tn_clip_grad_norm(f, fc, 1);
+  tn_adamw(f, fc, NULL);
+  tn_backward(x);
+  tn_backward(tn_sum(x));
+  CHECK(tn_n_errors(p) == 4);
+  tn_backward(loss);
+  CHECK(tn_n_errors(p) == 4);
+  tn_param_grad(f, fc, "none");
+  tn_grad(loss, tn_exp(x));
+  tn_clip_grad_norm(f, fc, 0);
+  tn_adamw(f, fc, (&(tn_adamw_options){.beta1 = 2}));
+  tn_adamw(f, fc, (&(tn_adamw_options){.lr = 1}));
+  CHECK(tn_n_errors(p) == 9);  // the rate was 1e-3 by the first call
+  tn_adamw(f, fc, NULL);
+  CHECK(tn_n_errors(p) == 9);
+  tn_adamw(f, fc, NULL);
+  CHECK_HAS(report(p), "E121");
+  CHECK_HAS(report(p), "E122");
+  CHECK_HAS(report(p), "E120");
+  ERRORS(p, 11, "E121", "'fc.bias' is updated twice");
+}
+
+static void sharing(void) {
+  tn_function *f;
+  tn_program *p = start(&f);
+  tn_module *e = tn_embedding(tn_root(p), "e", 5, 4), *h = tn_linear(tn_root(p), "h", 4, 5, NULL);
+  tn_module *w = tn_linear(tn_root(p), "w", 3, 3, NULL);
+  tn_share(h, "weight", e, "weight");
+  tn_share(h, "weight", e, "weight");
+  CHECK(tn_n_errors(p) == 0);
+  tn_share(w, "weight", e, "weight");
+  tn_share(h, "bias", e, "none");
+  CHECK(tn_use(f, h, "weight").v == tn_use(f, e, "weight").v);
+  tn_share(w, "bias", h, "bias");
+  tn_share(w, "more", NULL, "bias");
+  ERRORS(p, 4, "E111", "another shape");
+}
+
+static void null_arguments(void) {
+  tn_program_free(NULL);
+  tn_model_free(NULL);
+  tn_series_free(NULL);
+  CHECK(tn_report(NULL, stderr) != TN_OK);
+  CHECK(!tn_root(NULL) && !tn_function_begin(NULL, "f") && !tn_compile(NULL, NULL) && !tn_instance(NULL, 0));
+  CHECK(!tn_linear(NULL, "fc", 1, 1, NULL) && !tn_lstm(NULL, "l", 1, 1, NULL) && !tn_scope_begin(NULL, "s"));
+  CHECK(tn_input(NULL, "x", TN_F32, TN_SCALAR).v == 0 && tn_relu((tn_tensor){0}).v == 0);
+  CHECK(tn_run(NULL, "f", TN_NO_IN, TN_NO_OUT) == TN_ERR_ARGUMENT && tn_save(NULL, "x", false) == TN_ERR_ARGUMENT);
+  CHECK(tn_dump(NULL, stdout, TN_DUMP_IR) == TN_ERR_ARGUMENT && tn_param_count(NULL) == 0);
+  tn_function_end(NULL);
+  tn_scope_end(NULL);
+  tn_freeze(NULL, true);
+  tn_progress_step(NULL, 1, "x");
+  tn_progress_end(NULL);
+  tn_adamw(NULL, NULL, NULL);
+  tn_program *p = tn_program_create(NULL);
+  tn_function *f = tn_function_begin(p, NULL);
+  tn_output(f, NULL, tn_relu(tn_input(f, NULL, TN_F32, TN_SCALAR)));
+  CHECK(tn_n_errors(p) == 2);
+  tn_program_free(p);
+  CHECK(!strcmp(tn_status_text(TN_OK), "no error") && strlen(tn_status_text(TN_ERR_CODEGEN)) > 0);
+}
+
+// ---- memory runs out at every allocation in turn: nothing is lost, and the report says so
+static bool build_with_failing_malloc(uint64_t k) {
+  rt_malloc_fail_at(k);
+  tn_program *p = tn_program_create("oom");
+  if (!p) return false;
+  tn_function *f = tn_function_begin(p, "step");
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 8, (&(tn_rnn_options){.bidirectional = true, .n_layers = 2}));
+  tn_dim B = tn_dim_upto(p, "batch", 4), T = tn_dim_upto(p, "time", 6);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(3))), len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
+  tn_tensor loss = tn_mean(tn_last_hidden(tn_rnn_call(rnn, tn_pack_padded(x, len, NULL), NULL)));
+  tn_backward(loss);
+  tn_adamw(f, tn_root(p), NULL);
+  tn_output(f, "loss", loss);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1}));
+  bool done = m != NULL;
+  rt_malloc_fail_at(0);
+  CHECK(done || tn_n_errors(p) > 0);
+  CHECK((tn_report(p, NULL) == TN_OK) == done);
+  tn_model_free(m);
+  tn_program_free(p);
+  return done;
+}
+
+static void out_of_memory(void) {
+  uint64_t k = 1;
+  while (k < 500 && !build_with_failing_malloc(k)) k++;
+  rt_malloc_fail_at(0);
+  CHECK(k > 5 && k < 500);
+}
+
+int main(void) {
+  one_mistake_one_report();
+  foreign_handles();
+  names();
+  dims();
+  wrong_time();
+  scopes_at_once();
+  scope_lifetimes();
+  packed();
+  recurrent();
+  training();
+  sharing();
+  null_arguments();
+  out_of_memory();
+  report(NULL);
+  return check_report();
+}

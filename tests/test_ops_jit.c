@@ -1,0 +1,188 @@
+// The cases of test_ops.c through compiled code, in single precision: against the same literals, with 1, 2 and 3
+// workers, which must agree in every bit. The arena is full of NaN before a run, and nothing is written behind an
+// output.
+#include "tests/op_cases.h"
+
+#include "tests/goldens_ops.h"
+
+#include "codegen/cg.h"
+#include "runtime/blas.h"
+#include "runtime/plan.h"
+#include "runtime/team.h"
+
+#include <stdlib.h>
+
+enum {
+  N_CASES = sizeof op_cases / sizeof *op_cases,
+  MAX_WORKERS = 3,
+  GUARD = 64 /* bytes behind each block */,
+  FILL = 0xA5
+};
+static const double TOLERANCE = 2e-5;
+
+static Target target;
+static RtTeam *teams[MAX_WORKERS + 1];
+
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+
+static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
+
+// ---- blocks with a guard behind them
+typedef struct {
+  unsigned char *at;
+  size_t bytes;
+} Block;
+
+static Block new_block(RtArena *mem, size_t bytes) {
+  unsigned char *raw = rt_alloc(mem, bytes + GUARD + TN_ALIGN);
+  Block b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), bytes};
+  memset(b.at, 0xFF, bytes);  // NaN
+  memset(b.at + bytes, FILL, GUARD);
+  return b;
+}
+
+static bool guard_holds(Block b) {
+  for (uint32_t i = 0; i < GUARD; i++)
+    if (b.at[b.bytes + i] != FILL) return false;
+  return true;
+}
+
+static void encode(Block b, DType type, const CaseArray *from) {
+  for (uint32_t i = 0; i < from->n; i++) {
+    if (type == DT_I64) ((int64_t *)(void *)b.at)[i] = (int64_t)from->v[i];
+    else ((float *)(void *)b.at)[i] = (float)from->v[i];
+  }
+}
+
+static void decode(double *to, Block b, DType type, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    to[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
+}
+
+// ---- one run
+typedef struct {
+  const OpCase *c;
+  const Prog *p;
+  const Fn *f;
+  TnEntry entry;
+  DType *out_type;
+  Block arena, params, consts, *out;
+} Compiled;
+
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Work;
+
+static void work(void *ctx, int32_t worker, int32_t n_workers) {
+  Work *w = ctx;
+  w->entry(w->frame, worker, n_workers);
+}
+
+static void run_once(Compiled *k, uint32_t n_workers) {
+  RtArena *mem = k->p->mem;
+  const OpCase *c = k->c;
+  TnKernelStatus status = {0};
+  void **in = rt_alloc(mem, (c->n_in + 1) * sizeof *in), **out = rt_alloc(mem, (c->n_out + 1) * sizeof *out);
+  int64_t *dims = rt_alloc(mem, (k->p->n_syms + 1) * sizeof *dims);
+  for (uint32_t d = 0; d < c->n_dims; d++) dims[d] = c->dims[d] < 0 ? ir_dim_bound(k->p, k->p->syms[d]) : c->dims[d];
+  TnFrame frame = {.in = in,
+                   .out = out,
+                   .dims = dims,
+                   .seed = c->seed,
+                   .counter = c->counter,
+                   .svc = &services,
+                   .status = &status,
+                   .team = teams[n_workers]};
+  for (uint32_t i = 1; i < k->f->n_ins; i++) {
+    const Ins *ins = &k->f->ins[i];
+    int64_t at = ir_attr_int(k->f, (Val){i}, KEY_index, 0);
+    if (ins->op == OP_input) {
+      Block b = new_block(mem, c->in[at].n * ir_dtype_bytes[ins->dtype]);
+      encode(b, (DType)ins->dtype, &c->in[at]);
+      in[at] = b.at;
+    } else if (ins->op == OP_output) {
+      const Ins *from = ir_ins(k->f, ir_arg(k->f, (Val){i}, 0));
+      k->out_type[at] = (DType)from->dtype;
+      k->out[at] = new_block(mem, (size_t)ir_shape_bound(k->p, from->shape) * ir_dtype_bytes[from->dtype]);
+      out[at] = k->out[at].at;
+    }
+  }
+  k->arena = new_block(mem, (size_t)k->f->stats.peak_bytes);
+  k->params = new_block(mem, (size_t)k->p->param_bytes);
+  for (uint32_t i = 0; i < c->n_params; i++) {
+    const Param *q = &k->p->params[i];
+    encode((Block){k->params.at + q->offset, 0}, (DType)q->dtype, &c->param[i]);
+  }
+  frame.seg[SEG_ARENA] = k->arena.at, frame.seg[SEG_PARAM] = k->params.at, frame.seg[SEG_CONST] = k->consts.at;
+  rt_team_run(teams[n_workers], work, &(Work){k->entry, &frame});
+  CHECK(status.code == TN_KERR_NONE);
+}
+
+static bool same_bits(const Compiled *a, const Compiled *b) {
+  const OpCase *c = a->c;
+  for (uint32_t k = 0; k < c->n_out; k++)
+    if (memcmp(a->out[k].at, b->out[k].at, c->out[k].n * ir_dtype_bytes[a->out_type[k]])) return false;
+  return a->params.bytes == 0 || !memcmp(a->params.at, b->params.at, a->params.bytes);
+}
+
+static bool guards_hold(const Compiled *k) {
+  bool good = guard_holds(k->arena) && guard_holds(k->params) && guard_holds(k->consts);
+  for (uint32_t i = 0; i < k->c->n_out; i++) good &= guard_holds(k->out[i]);
+  return good;
+}
+
+static Compiled run_with(const Compiled *like, uint32_t n_workers) {
+  Compiled k = *like;
+  k.out = rt_alloc(k.p->mem, (k.c->n_out + 1) * sizeof *k.out);
+  k.out_type = rt_alloc(k.p->mem, (k.c->n_out + 1) * sizeof *k.out_type);
+  run_once(&k, n_workers);
+  CHECK(guards_hold(&k));
+  return k;
+}
+
+static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
+  p->scratch = scratch_bytes, p->scratch_ctx = &target;
+  if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_place_program(p)) return rt_text_add(why, "passes fail"), NULL;
+  CgObject object = {0};
+  CgInfo info = {0};
+  if (!cg_compile(p, &target, "", &object, &info, why)) return NULL;
+  CgJit *jit = cg_jit_load(&object, why);
+  rt_free(object.bytes);
+  if (!jit) return NULL;
+  *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};
+  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f));
+  memcpy((void *)&k->entry, &entry, sizeof entry);
+  k->consts = new_block(p->mem, (size_t)p->const_bytes);
+  if (p->const_bytes) ir_fill_const(p, k->consts.at);
+  return jit;
+}
+
+static bool run_compiled(const OpCase *c, const Prog *p, double **out, double **after, RtText *why) {
+  Compiled like;
+  CgJit *jit = compile(c, p->fns[0]->prog, &like, why);
+  if (!jit) return false;
+  Compiled one = run_with(&like, 1);
+  for (uint32_t n = 2; n <= MAX_WORKERS; n++) {
+    Compiled more = run_with(&like, n);
+    if (!CHECK(same_bits(&one, &more))) printf("%s: %u workers differ from one\n", c->name, n);
+  }
+  for (uint32_t k = 0; k < c->n_out; k++) decode(out[k], one.out[k], one.out_type[k], c->out[k].n);
+  for (uint32_t k = 0; k < c->n_params; k++)
+    decode(after[k], (Block){one.params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, c->after[k].n);
+  cg_jit_free(jit);
+  return true;
+}
+
+// One argument: only the cases whose name contains it.
+int main(int argc, char **argv) {
+  RtArena *mem = rt_arena_new();
+  if (!CHECK(cg_target_host(&target, mem))) return check_report();
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+  for (uint32_t k = 0; k < N_CASES; k++)
+    if (argc < 2 || strstr(op_cases[k].name, argv[1])) case_check(&op_cases[k], run_compiled, TOLERANCE);
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);
+  rt_arena_free(mem);
+  return check_report();
+}

@@ -1,0 +1,394 @@
+// The text form: a program with every op, random programs, damaged text and every kind of syntax error.
+#include "ir/ir.h"
+#include "tests/check.h"
+
+#include <stdlib.h>
+
+static const uint32_t all_flags[] = {0, PRINT_LOCS, PRINT_FACTS, PRINT_LOCS | PRINT_FACTS};
+
+// print, parse, print gives the same text, under all flags.
+static bool round_trips(const Prog *p, RtArena *mem) {
+  bool ok = true;
+  for (size_t k = 0; k < sizeof all_flags / sizeof *all_flags; k++) {
+    RtDiags d = {.mem = mem};
+    RtText once = {.mem = mem}, again = {.mem = mem};
+    ir_print(p, &once, all_flags[k]);
+    Prog *q = ir_parse(mem, once.text, once.len, "again.tir", &d);
+    if (!q) {
+      printf("%s", once.text);
+      rt_diags_print(&d, stdout);
+      return false;
+    }
+    ir_print(q, &again, all_flags[k] & ~(uint32_t)PRINT_FACTS);
+    once.len = 0;
+    ir_print(p, &once, all_flags[k] & ~(uint32_t)PRINT_FACTS);
+    if (strcmp(once.text, again.text)) printf("---- once\n%s---- again\n%s", once.text, again.text);
+    ok = ok && !strcmp(once.text, again.text);
+  }
+  return ok;
+}
+
+// ---- every op
+
+static const char header[] =
+    "program @ops\n"
+    "dim B <= 4, T <= 5, R <= 20\n"
+    "param @w : f32[4,3] trainable\n"
+    "func @f(%x: f32[4,3], %v: f32[3], %s: f32[], %i: i64[4], %n: i64[B], %seq: f32[B,T,3]) {\n";
+
+static const char *const op_lines[] = {
+    "%in = input {index=6} : f32[2]",
+    "%w = param @w",
+    "%c = const {value=2}",
+    "%d = dim_size {dim=B}",
+    "scope_begin {scope=1, name=\"one\"}",
+    "%a = copy %x",
+    "move %a {scope=0}",
+    "attach %a {scope=1}",
+    "dispose %a",
+    "scope_end {scope=1}",
+    "%g = grad_of %s, %x",
+    "%u1 = neg %x",
+    "%u2 = abs %x",
+    "%u3 = exp %x",
+    "%u4 = log %x",
+    "%u5 = sqrt %x",
+    "%u6 = tanh %x",
+    "%u7 = sigmoid %x",
+    "%u8 = erf %x",
+    "%u9 = sin %x",
+    "%u10 = cos %x",
+    "%u11 = floor %x",
+    "%u12 = relu %x",
+    "%u13 = square %x",
+    "%u14 = rsqrt %x",
+    "%u15 = silu %x",
+    "%u16 = gelu %x",
+    "%u17 = softplus %x",
+    "%u18 = leaky_relu %x {slope=0.01}",
+    "%u19 = dropout %x {p=0.3, id=1}",
+    "%b1 = add %x, %v",
+    "%b2 = sub %x, %v",
+    "%b3 = mul %x, %s",
+    "%b4 = div %x, %v",
+    "%b5 = max %x, %v",
+    "%b6 = min %x, %v",
+    "%b7 = pow %x, %s",
+    "%b8 = gt %x, %v",
+    "%b9 = ge %x, %v",
+    "%b10 = lt %x, %v",
+    "%b11 = le %x, %v",
+    "%b12 = eq %x, %v",
+    "%b13 = ne %x, %v",
+    "%t = select %b8, %x, %v",
+    "%r1 = rand {id=2, shape=[2,B]}",
+    "%r2 = randn {id=3, shape=[]}",
+    "%r3 = uniform {lo=-1, hi=1e-3, id=4, shape=[B*3]}",
+    "%r4 = normal {mean=0, std=2, id=5, shape=[3]}",
+    "%r5 = full {value=inf, shape=[0,3]}",
+    "%k = cast %x {dtype=i64}",
+    "%sg = stop_grad %x",
+    "%as = assign %x, %v",
+    "%re = reshape %x {shape=[12]}",
+    "%ex = expand %v {shape=[B,4,3]}",
+    "%pe = permute %seq {perm=[1,0,2]}",
+    "%sl = slice %x {axis=0, start=1, size=2}",
+    "%pa = pad_axis %x {axis=1, start=2, size=7}",
+    "%co = concat %x, %x {axis=0}",
+    "%su = sum %x {axes=[0], keepdim}",
+    "%am = amax %x {axes=[0,1]}",
+    "%ar = argmax %x",
+    "%so = softmax %x",
+    "%sog = softmax_grad %so, %x",
+    "%ls = log_softmax %x",
+    "%lsg = log_softmax_grad %ls, %x",
+    "%nl, %lse = nll_rows %x, %i",
+    "%ng = nll_rows_grad %x, %i, %lse, %nl",
+    "%mm = matmul %x, %x {tb}",
+    "%li = linear %x, %w2",
+    "%em = embedding %x, %n",
+    "%eg = embedding_grad %x, %n, %em",
+    "%L = packed_layout %n {time=T, rows=R}",
+    "%L2 = packed_layout {time=T, rows=9, lengths=[5,3,1]}",
+    "%p = pack %seq, %L",
+    "%q = pad %p, %L {value=-1, time_major}",
+    "%h, %hn, %cn, %hp, %cp, %ga = rnn_seq %xg, %L, %whh {cell=\"lstm\", reverse}",
+    "%dx, %dh, %dh0, %dc0 = rnn_seq_grad %h, %c0, %c0, %L, %whh, %h, %hp, %cp, %ga {cell=\"lstm\", reverse}",
+    "%gn = global_norm %x, %v, %s",
+    "%p1, %m1, %v1 = adamw %x, %x, %x, %x, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0.01, decoupled}",
+    "%p2 = sgd %x, %x, %s {weight_decay=0}",
+    "%p3, %m3 = sgd_momentum %x, %x, %x, %s {momentum=0.9, dampening=0, nesterov}",
+    "output %x {index=0, name=\"x\"}",
+};
+
+// Values that lines above stand on, before the line that needs them.
+static const struct {
+  const char *before, *line;
+} helpers[] = {
+    {"%li =", "%w2 = full {value=1, shape=[5,3]}"},
+    {"%h, %hn", "%whh = full {value=0.5, shape=[8,2]}"},
+    {"%h, %hn", "%xg = full {value=0.5, shape=[R,8]}"},
+    {"%dx,", "%c0 = const {value=0}"},
+};
+
+static RtText text_with_all_ops(RtArena *mem) {
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "%s", header);
+  for (size_t k = 0; k < sizeof op_lines / sizeof *op_lines; k++) {
+    for (size_t j = 0; j < sizeof helpers / sizeof *helpers; j++)
+      if (!strncmp(op_lines[k], helpers[j].before, strlen(helpers[j].before)))
+        rt_text_add(&t, "  %s\n", helpers[j].line);
+    rt_text_add(&t, "  %s\n", op_lines[k]);
+  }
+  rt_text_add(&t, "}\n");
+  return t;
+}
+
+static void check_all_ops(void) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  RtText t = text_with_all_ops(mem);
+  Prog *p = ir_parse(mem, t.text, t.len, "ops.tir", &d);
+  rt_diags_print(&d, stdout);
+  if (CHECK(p != NULL)) {
+    bool seen[N_OPS] = {0};
+    Fn *f = p->fns[0];
+    for (uint32_t i = 1; i < f->n_ins; i++) seen[f->ins[i].op] = true;
+    for (uint32_t op = 1; op < N_OPS; op++)
+      if (!CHECK(seen[op])) printf("  a line for op %s is missing in op_lines\n", ir_ops[op].name);
+    CHECK(ir_verify(f, &d));
+    rt_diags_print(&d, stdout);
+    CHECK(p->next_id == 6);
+    CHECK(round_trips(p, mem));
+  }
+  rt_arena_free(mem);
+}
+
+// ---- random programs, made through the builder
+
+static uint64_t state = 1;
+static uint32_t below(uint32_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33) % n;
+}
+
+static const char *const odd_names[] = {"",      "x",  "x",  "y.z",      "9",        "a b", "_",
+                                        "scope", "\"", "\\", "\n\t\x01", "\xc3\xa9", "inf", "h"};
+static const char *odd_name(void) { return odd_names[below(sizeof odd_names / sizeof *odd_names)]; }
+
+static Loc odd_loc(Prog *p) {
+  static const char *const files[] = {"a.c", "dir/b.c", "a b.c", "\"q\".c", "c:\\d.c", "?", "x // y:3"};
+  return below(4) ? ir_loc(p, files[below(7)], below(3) ? below(1000) : 4294967295u) : (Loc){0};
+}
+
+static const char *const odd_paths[] = {"w", "a.b-c/d", "0.weight", "two words", "\"", "\\n"};
+
+static void add_params(Prog *p) {
+  for (uint32_t k = 0; k < 6; k++) {
+    const char *path = odd_paths[k];
+    ir_param_add(p, path, (ParamKind)below(3), DT_F32, ir_shape_ints(p, (int64_t[]){4}, 1), below(2), odd_loc(p));
+  }
+  Param *q = &p->params[below(6)];
+  *RT_PUSH(p->mem, q->aliases, q->n_aliases, q->cap_aliases) = ir_str(p, "alias of it");
+}
+
+static double odd_number(void) {
+  static const double list[] = {0, -0.0, 1, 0.1, 1e300, 5e-324, 1.0 / 3, -2.5e-8, 123456789};
+  return list[below(9)] * (below(3) ? 1 : (double)below(1000) / 7);
+}
+
+// One random instruction or mark; returns a value or none.
+static Val add_random(Fn *f, const Val *values, uint32_t n, uint32_t *open, uint32_t *n_open) {
+  Prog *p = f->prog;
+  Val a = values[below(n)], b = values[below(n)];
+  Attr scope = ir_a_int(KEY_scope, below(f->n_scopes));
+  switch (below(12)) {
+  case 0:
+    if (*n_open == 30) return (Val){0};
+    open[(*n_open)++] = ir_scope_open(f, below(5) ? f->cur_scope : below(f->n_scopes), odd_name(), odd_loc(p));
+    f->cur_scope = f->n_scopes - 1;
+    ir_emit(f, OP_scope_begin, NULL, 0,
+            (Attr[]){ir_a_int(KEY_scope, f->cur_scope), ir_a_str(KEY_name, f->scopes[f->cur_scope].name)}, 2,
+            odd_loc(p));
+    return (Val){0};
+  case 1:
+    if (below(4)) scope.u.i = *n_open ? open[--*n_open] : 0;
+    ir_emit(f, OP_scope_end, NULL, 0, &scope, 1, odd_loc(p));
+    f->cur_scope = *n_open ? open[*n_open - 1] : 0;
+    return (Val){0};
+  case 2: ir_emit(f, OP_move, &a, 1, &scope, 1, odd_loc(p)); return (Val){0};
+  case 3: ir_emit(f, OP_dispose, &a, 1, NULL, 0, odd_loc(p)); return (Val){0};
+  case 4: return ir_const(f, odd_number(), odd_loc(p));
+  case 5: return ir_param(f, below(p->n_params), odd_loc(p));
+  case 6: return ir_emit(f, OP_leaky_relu, &a, 1, (Attr[]){ir_a_num(KEY_slope, odd_number())}, 1, odd_loc(p));
+  default: return ir_op2(f, (Op)(OP_add + below(4)), a, b, odd_loc(p));
+  }
+}
+
+static void add_function(Prog *p, const char *name) {
+  Fn *f = ir_fn_new(p, name, odd_loc(p));
+  Val values[64];
+  uint32_t n = 0, open[32], n_open = 0;
+  for (uint32_t k = 0; k < 3; k++)
+    values[n++] = ir_input(f, odd_name(), DT_F32, ir_shape_ints(p, (int64_t[]){4}, 1), odd_loc(p));
+  for (uint32_t k = 0; k < 40; k++) {
+    Val v = add_random(f, values, n, open, &n_open);
+    if (ir_none(v)) continue;
+    if (below(2)) ir_ins(f, v)->name = ir_str(p, odd_name());
+    if (!below(5)) ir_ins(f, v)->scope = below(3) ? below(f->n_scopes) : NO_SCOPE;
+    values[n++] = v;
+  }
+  if (below(2)) f->scopes[below(f->n_scopes)].closed = true;
+}
+
+static void check_random(void) {
+  for (uint32_t round = 0; round < 300; round++) {
+    state = round + 1;
+    RtArena *mem = rt_arena_new();
+    Prog *p = ir_prog_new(mem, odd_name());
+    add_params(p);
+    add_function(p, "f");
+    add_function(p, "two words");
+    if (!CHECK(round_trips(p, mem))) printf("  in round %u\n", round);
+    rt_arena_free(mem);
+  }
+}
+
+// ---- a long program: time is linear
+
+static void check_large(void) {
+  RtArena *mem = rt_arena_new();
+  Prog *p = ir_prog_new(mem, "large");
+  Fn *f = ir_fn_new(p, "f", (Loc){0});
+  Val v = ir_input(f, "x", DT_F32, ir_shape_ints(p, (int64_t[]){4}, 1), (Loc){0});
+  for (uint32_t k = 0; k < 20000; k++) {
+    v = ir_op1(f, OP_relu, v, (Loc){0});
+    ir_ins(f, v)->name = ir_str(p, rt_printf(mem, "value.%u", k));
+  }
+  RtText once = {.mem = mem}, again = {.mem = mem};
+  RtDiags d = {.mem = mem};
+  ir_print(p, &once, 0);
+  Prog *q = ir_parse(mem, once.text, once.len, "large.tir", &d);
+  if (CHECK(q != NULL)) ir_print(q, &again, 0);
+  CHECK(q && !strcmp(once.text, again.text));
+  rt_arena_free(mem);
+}
+
+// ---- damage
+
+static void check_bytes(const char *text, size_t n) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  char *exact = malloc(n ? n : 1);  // a sanitizer sees a read past the end
+  if (exact) memcpy(exact, text, n);
+  Prog *p = exact ? ir_parse(mem, exact, n, "damaged.tir", &d) : NULL;
+  bool placed = true;
+  for (uint32_t k = 0; k < d.n; k++) placed = placed && d.list[k].line && d.list[k].column;
+  if (p) CHECK(d.n_errors == 0);
+  else CHECK(d.n_errors > 0 && d.n_errors <= 20 && placed);
+  free(exact);
+  rt_arena_free(mem);
+}
+
+static void check_damage(void) {
+  RtArena *mem = rt_arena_new();
+  RtText t = text_with_all_ops(mem);
+  for (size_t n = 0; n < t.len; n += 1 + n % 7) check_bytes(t.text, n);
+  for (size_t k = 0; k < t.len; k += 3) {
+    char old = t.text[k];
+    t.text[k] = (char)below(256);
+    check_bytes(t.text, t.len);
+    t.text[k] = old;
+  }
+  rt_arena_free(mem);
+}
+
+// ---- one report for one mistake, at its place
+
+static const struct {
+  const char *body;  // line 4 on
+  uint32_t id, line, column;
+  const char *part;
+} faults[] = {
+    {"%y = rleu %x\n%z = neg %y", 1, 4, 6, "expected an operation, found 'rleu'"},
+    {"%y = relu %q", 1, 4, 11, "'%q' is not defined"},
+    {"%x = relu %x", 1, 4, 1, "'%x' is defined twice"},
+    {"%y = relu", 1, 4, 6, "relu takes 1 operand, found 0"},
+    {"%y = concat {axis=0}", 1, 4, 6, "concat takes 1 to 16 operands, found 0"},
+    {"%y, %z = relu %x", 1, 4, 10, "relu has 1 result, found 2"},
+    {"%y = relu %x : f32[3]", 1, 4, 16, "expected f32[B,2], the type that relu gives"},
+    {"%y = relu %x : i64[B,2]", 1, 4, 16, "expected f32[B,2]"},
+    {"%y = relu %x : f33[B,2]", 1, 4, 16, "expected a type"},
+    {"%y = relu %x : f32[C,2]", 1, 4, 20, "which no dim line names"},
+    {"%y = relu %x : f32[B,2", 1, 4, 23, "expected ',', found the end of the line"},
+    {"%y = relu %x {nokey}", 1, 4, 15, "expected the name of an attribute"},
+    {"%y = leaky_relu %x {slope}", 1, 4, 26, "expected '=', found '}'"},
+    {"%y = leaky_relu %x {slope=a}", 1, 4, 27, "expected a number, found 'a'"},
+    {"%y = leaky_relu %x {slope=1, slope=1}", 1, 4, 30, "stands twice"},
+    {"%y = sum %x {axes=[0}", 1, 4, 21, "expected ',', found '}'"},
+    {"%y = sum %x {axes=[B]}", 1, 4, 20, "expected a whole number"},
+    {"%y = slice %x {axis=1, start=9223372036854775808, size=1}", 1, 4, 30, "must lie in"},
+    {"%y = slice %x {axis=1, start=2, size=1}", 4, 4, 6, "past the end of the axis"},
+    {"%y = cast %x {dtype=f16}", 1, 4, 21, "expected a type"},
+    {"%y = param @nothing", 1, 4, 12, "names no param"},
+    {"%y = param", 3, 4, 6, "names no parameter"},
+    {"%y = matmul %x, %x", 4, 4, 6, "inner sizes differ"},
+    {"%y = relu %x owner=3", 1, 4, 20, "the number of a scope must lie in [0, 0]"},
+    {"%y = relu %x owner=0,0", 1, 4, 6, "owners found: 2"},
+    {"%y = relu %x %x", 1, 4, 14, "expected the end of the line"},
+    {"%y relu %x", 1, 4, 4, "expected '=', found 'relu'"},
+    {"scope {\n}", 1, 4, 7, "expected the name of a scope"},
+    {"scope a in 7 {\n}", 1, 4, 12, "must lie in [0, 0]"},
+    {"scope 2 a in 0", 1, 4, 7, "counted from 1"},
+    {"%y = relu %x\nscope 1 a in 0", 1, 5, 7, "before the first instruction"},
+    {"scope 1 a in 0\nscope b {\n}", 1, 5, 1, "table of scopes"},
+    {"scope_begin {name=\"a\"}", 1, 4, 1, "expected scope_begin {scope=1, name="},
+    {"output %x {index=0, name=\"a}", 1, 4, 26, "closing quote"},
+    {"output %x {index=0, name=\"\\q\"}", 1, 4, 26, "escapes"},
+    {"%y = input {index=1}", 3, 4, 6, "needs a type"},
+    {"\x80", 1, 4, 1, "no meaning here"},
+    {"% = relu %x", 1, 4, 1, "'%' without a name"},
+    {"%y = leaky_relu %x {slope=-}", 1, 4, 27, "'-' without a number"},
+    {"%y = leaky_relu %x {slope=1e}", 1, 4, 27, "an exponent without digits"},
+    {"func @g() {", 1, 4, 1, "expected '}' at the end of the function"},
+};
+
+static void check_faults(void) {
+  for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+    RtArena *mem = rt_arena_new();
+    RtDiags d = {.mem = mem};
+    const char *text = rt_printf(mem, "program @p\ndim B <= 3\nfunc @f(%%x: f32[B,2]) {\n%s\n}\n", faults[k].body);
+    CHECK(ir_parse(mem, text, strlen(text), "p.tir", &d) == NULL);
+    const RtDiag *e = d.n ? &d.list[0] : &(RtDiag){.text = ""};
+    bool one = CHECK(d.n_errors == 1),
+         there = CHECK(e->id == faults[k].id && e->line == faults[k].line && e->column == faults[k].column);
+    CHECK_HAS(e->text, faults[k].part);
+    if (!one || !there) {
+      printf("  for: %s\n", faults[k].body);
+      rt_diags_print(&d, stdout);
+    }
+    rt_arena_free(mem);
+  }
+}
+
+static void check_many_faults(void) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "program @p\nfunc @f() {\n");
+  for (int k = 0; k < 100; k++) rt_text_add(&t, "  bad line\n");
+  CHECK(ir_parse(mem, t.text, t.len, "p.tir", &d) == NULL);
+  CHECK(d.n_errors == 20);
+  CHECK(ir_parse(mem, "", 0, NULL, &d) == NULL);
+  rt_arena_free(mem);
+}
+
+int main(void) {
+  check_all_ops();
+  check_random();
+  check_large();
+  check_damage();
+  check_faults();
+  check_many_faults();
+  return check_report();
+}
