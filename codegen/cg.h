@@ -103,7 +103,8 @@ void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueR
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);  // i32 both: a call through frame->svc
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report_index(Cg *c, LLVMValueRef index, LLVMValueRef value);
-// Calls a helper function of the module, made on first use by `make` with its own builder position saved and restored.
+// A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the helper's
+// entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);
 
 // ---- codegen/words.c: PRIM words on scalars or vectors of f32 (any lane count)
@@ -132,8 +133,8 @@ int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (redu
 int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
 
 // ---- codegen/program.c, jit.c, cache.c
-typedef struct CgObject {  // a relocatable object in memory
-  void *bytes;
+typedef struct CgObject {  // the relocatable objects of one program, in one block (see jit.c)
+  void *bytes;  // from rt_malloc
   size_t size;
 } CgObject;
 typedef struct {

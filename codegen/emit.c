@@ -1,4 +1,5 @@
-// Small builders: constants, index arithmetic that folds, loads and stores, masks, loops, the split of work among workers.
+// Small builders: constants, index arithmetic that folds, loads and stores, masks, loops, the split of work among
+// workers.
 //
 // Loops are built in their rotated form, so that the body is entered only when it runs at least once:
 //   pre:   if lo < hi -> body, else -> exit
@@ -77,8 +78,12 @@ LLVMValueRef cg_dim(Cg *c, Dim d) {
   const DimInfo *in = ir_dim_info(c->f->prog, d);
   Dim a = in->a, b = in->b;
   switch (in->kind) {
-  case DIM_MUL: return cg_mul(c, cg_dim(c, a), cg_dim(c, b));
-  case DIM_ADD: return cg_add(c, cg_dim(c, a), cg_dim(c, b));
+
+  case DIM_MUL:
+  case DIM_ADD: {
+    LLVMValueRef x = cg_dim(c, a), y = cg_dim(c, b);
+    return in->kind == DIM_MUL ? cg_mul(c, x, y) : cg_add(c, x, y);
+  }
   case DIM_CONST: return cg_i64(c, in->value);
   default: break;
   }
@@ -198,14 +203,18 @@ static LLVMValueRef part(Cg *c, LLVMValueRef v, uint32_t from, uint32_t n) {
 }
 
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v) {
-  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2)
-    v = LLVMBuildFAdd(c->b, part(c, v, 0, n), part(c, v, n, n), "");
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = LLVMBuildFAdd(c->b, lo, hi, "");
+  }
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "sum");
 }
 
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) {
-  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2)
-    v = cg_word(c, OP_max, (LLVMValueRef[]){part(c, v, 0, n), part(c, v, n, n)});
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = cg_word(c, OP_max, (LLVMValueRef[]){lo, hi});
+  }
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "max");
 }
 
@@ -215,7 +224,8 @@ static LLVMBasicBlockRef new_block(Cg *c, const char *name) {
   return LLVMAppendBasicBlockInContext(c->ctx, LLVMGetBasicBlockParent(here(c)), name);
 }
 
-void cg_loop_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step, LLVMValueRef *init, uint32_t n) {
+void cg_loop_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step, LLVMValueRef *init,
+                   uint32_t n) {
   l->hi = hi;
   l->step = step;
   l->n = n;

@@ -87,6 +87,25 @@ static void on_session_error(void *ctx, LLVMErrorRef e) {
   LLVMDisposeErrorMessage(text);
 }
 
+// A builder for the plain baseline: the JIT only loads objects, so it needs no look at the host's features, which LLVM
+// takes from CPU names and comments on stderr.
+static LLVMOrcLLJITBuilderRef plain_builder(RtText *why) {
+  char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
+  LLVMTargetRef target;
+  LLVMOrcLLJITBuilderRef b = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
+    rt_text_add(why, "LLVM: %s", error);
+    LLVMDisposeMessage(error);
+  } else {
+    LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, "generic", "", LLVMCodeGenLevelNone, LLVMRelocPIC,
+                                                      LLVMCodeModelDefault);
+    b = LLVMOrcCreateLLJITBuilder();
+    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
+  }
+  LLVMDisposeMessage(triple);
+  return b;
+}
+
 static bool add_file(CgJit *j, const CgObject *file, RtText *why) {
   LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(file->bytes, file->size, "tenure");
   return !failed(LLVMOrcLLJITAddObjectFile(j->jit, LLVMOrcLLJITGetMainJITDylib(j->jit), copy), why);
@@ -99,7 +118,8 @@ CgJit *cg_jit_load(const CgObject *o, RtText *why) {
   CgJit *j = rt_malloc(sizeof *j);
   if (!j) return rt_text_add(why, "out of memory"), NULL;
   *j = (CgJit){0};
-  if (failed(LLVMOrcCreateLLJIT(&j->jit, NULL), why)) return rt_free(j), NULL;
+  LLVMOrcLLJITBuilderRef builder = plain_builder(why);
+  if (!builder || failed(LLVMOrcCreateLLJIT(&j->jit, builder), why)) return rt_free(j), NULL;
   LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(j->jit), on_session_error, j);
   for (uint32_t k = 0; cg_object_part(o, k, &file); k++)
     if (!add_file(j, &file, why)) return cg_jit_free(j), NULL;

@@ -4,9 +4,10 @@
 //   %y = tanh %h              y = tanh(x * w)          (%h has no port: it is never stored)
 //   %p = permute %q           p = q read through other strides
 //
-// An Access is one operand in memory as the iteration sees it: an operand axis for each iteration axis (none: broadcast),
-// an offset on it (slice), and a range outside which the operand has no element (pad_axis, concat). Adjacent iteration axes
-// are merged where every access steps through both as one. The last merged axis is the vector axis.
+// An Access is one operand in memory as the iteration sees it: an operand axis for each iteration axis (none:
+// broadcast), an offset on it (slice), and a range outside which the operand has no element (pad_axis, concat).
+// Adjacent iteration axes are merged where every access steps through both as one. The last merged axis is the vector
+// axis.
 //
 // All loads of a vector come before its stores, so that a result may take over an operand's buffer. Lanes never mix:
 // an element does not depend on vl, on the tail or on the split among workers.
@@ -19,12 +20,12 @@ enum { SMALL = 4096, GRAIN = 2048, MAX_OPERANDS = 16 };
 typedef struct {
   Val v;
   // as built, by iteration axis
-  int axis[MAX_RANK];          // operand axis; -1: broadcast
-  V offset[MAX_RANK];          // added to the index; NULL: 0
+  int axis[MAX_RANK];            // operand axis; -1: broadcast
+  V offset[MAX_RANK];            // added to the index; NULL: 0
   V lo[MAX_RANK], hi[MAX_RANK];  // the operand has elements for indices in [lo, hi) only; NULL: for all
   // merged, by loop axis
   V stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
-  V base;  // element offset where every index is 0
+  V base;        // element offset where every index is 0
   bool partial;  // has a range
   bool plain;    // a broadcast read, which all instructions share
   bool empty;    // of no size: no memory, and zero wherever it is read
@@ -163,7 +164,9 @@ static bool collect_one(Point *p, uint32_t k) {
     }
     p->use[k][a] = add_access(p, operand);
     map_index(p, &p->acc[p->use[k][a]], v, before);
-    if (op_of(p, v) == OP_concat) before = cg_add(c, before, cg_dim(c, operand_dim(p, &p->acc[p->use[k][a]], (int)ir_attr_int(c->f, v, KEY_axis, 0))));
+    if (op_of(p, v) == OP_concat)
+      before =
+          cg_add(c, before, cg_dim(c, operand_dim(p, &p->acc[p->use[k][a]], (int)ir_attr_int(c->f, v, KEY_axis, 0))));
   }
   return true;
 }
@@ -269,9 +272,7 @@ static LLVMTypeRef vector_type(const Point *p, DType t) {
 }
 static V spread(Point *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
 
-static bool is_int(V v, int64_t want) {
-  return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == want;
-}
+static bool is_int(V v, int64_t want) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == want; }
 
 static V lane_numbers(Cg *c) {
   V lane[64];
@@ -292,13 +293,15 @@ static V range_mask(Point *p, const Access *a, V i, V mask) {
   uint32_t g = p->n_loop - 1;
   if (a->row_ok) mask = both(c, mask, cg_splat(c, a->row_ok));
   if (!a->from[g]) return mask;
-  V below = cg_mask(c, at_least_0(c, cg_sub(c, a->from[g], i))), upto = cg_mask(c, at_least_0(c, cg_sub(c, a->to[g], i)));
+  V below = cg_mask(c, at_least_0(c, cg_sub(c, a->from[g], i)));
+  V upto = cg_mask(c, at_least_0(c, cg_sub(c, a->to[g], i)));
   return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
 }
 
 static V gather(Point *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
-  V at = LLVMBuildMul(c->b, LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), ""), cg_splat(c, a->stride[p->n_loop - 1]), "");
+  V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
+  at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
   V where = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, "");
   LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
   if (!mask) mask = LLVMConstAllOnes(c->vmask);
@@ -362,7 +365,8 @@ static V compute(Point *p, uint32_t k, V i, V element, V mask) {
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   V arg[MAX_OPERANDS];
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
-  if (op == OP_cast) return convert(p, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
+  if (op == OP_cast)
+    return convert(p, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
   if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];
   return cg_row(c, v, arg, element);
 }
@@ -414,7 +418,8 @@ static void enter_row(Point *p, const V *index) {
     for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
       at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
       if (!a->from[g]) continue;
-      V above = LLVMBuildICmp(c->b, LLVMIntSGE, index[g], a->from[g], ""), below = LLVMBuildICmp(c->b, LLVMIntSLT, index[g], a->to[g], "");
+      V above = LLVMBuildICmp(c->b, LLVMIntSGE, index[g], a->from[g], ""),
+        below = LLVMBuildICmp(c->b, LLVMIntSLT, index[g], a->to[g], "");
       a->row_ok = both(c, a->row_ok, LLVMBuildAnd(c->b, above, below, ""));
     }
     a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");

@@ -17,7 +17,7 @@
 
 enum { MAX_PARTS = 4, FORMAT = 1 };  // FORMAT: counts changes of what an object looks like to its caller
 
-// The emitters write vector code already; what remains is folding and moving out of loops. A longer list costs more
+// The emitters write vector code already; what remains is folding and moving out of loops. "default<O1>" costs more
 // than all the rest of code generation.
 static const char pass_list[] = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
 

@@ -6,9 +6,9 @@
 //   [kept.., reduced.., n reduced]   each result is a run of n neighbours, summed in 4 vectors, then by a fixed tree
 //   [kept.., reduced.., k kept]      vectors of k neighbours, summed row after row
 //
-// Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the shape's
-// bounds; each chunk leaves a partial result in scratch memory, and a second stage adds these in order. The order of every
-// sum depends on shapes and vl only, never on the number of workers.
+// Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the
+// shape's bounds; each chunk leaves a partial result in scratch memory, and a second stage adds these in order. The
+// order of every sum depends on shapes and vl only, never on the number of workers.
 #include "codegen/cg.h"
 
 #include <math.h>
@@ -16,12 +16,12 @@
 typedef LLVMValueRef V;
 
 enum {
-  SMALL = 4096,       // elements below which one worker does all
-  RUN_CHUNK = 8192,   // terms of one partial sum of neighbours
-  ROW_CHUNK = 128,    // rows of one partial sum of rows, at least
-  MAX_CHUNKS = 64,    // of rows
-  STEP_ROWS = 32,     // rows summed before they are added to the rest
-  FEW = 16,           // results, or blocks of 64 columns, that are too few to split by
+  SMALL = 4096,      // elements below which one worker does all
+  RUN_CHUNK = 8192,  // terms of one partial sum of neighbours
+  ROW_CHUNK = 128,   // rows of one partial sum of rows, at least
+  MAX_CHUNKS = 64,   // of rows
+  STEP_ROWS = 32,    // rows summed before they are added to the rest
+  FEW = 16,          // results, or blocks of 64 columns, that are too few to split by
   BLOCK = 64,
 };
 
@@ -35,8 +35,8 @@ typedef struct {
 typedef struct {
   Group group[MAX_RANK];
   uint32_t n;
-  bool runs;               // the last group is reduced
-  int64_t results, terms;  // bounds
+  bool runs;                // the last group is reduced
+  int64_t results, terms;   // bounds
   int64_t n_chunks, chunk;  // n_chunks 0: not cut
 } Plan;
 
@@ -100,8 +100,8 @@ typedef struct {
   Op op;
   Axis kept[MAX_RANK], reduced[MAX_RANK];  // without the vector axis
   uint32_t n_kept, n_reduced;
-  V inner;               // size of the vector axis
-  V n_outer, n_rows;     // products of kept, of reduced
+  V inner;            // size of the vector axis
+  V n_outer, n_rows;  // products of kept, of reduced
   V from;
 } Reduce;
 
@@ -123,7 +123,8 @@ static V offset_of(Reduce *r, const Axis *axis, uint32_t n, V flat) {
 }
 
 static Reduce make_reduce(Cg *c, Val v, const Plan *p) {
-  Reduce r = {.c = c, .op = (Op)ir_ins(c->f, v)->op, .inner = cg_i64(c, 1), .n_outer = cg_i64(c, 1), .n_rows = cg_i64(c, 1)};
+  Reduce r = {
+      .c = c, .op = (Op)ir_ins(c->f, v)->op, .inner = cg_i64(c, 1), .n_outer = cg_i64(c, 1), .n_rows = cg_i64(c, 1)};
   Val a = ir_arg(c->f, v, 0);
   Shape s = ir_ins(c->f, a)->shape;
   V stride = cg_i64(c, 1);
@@ -215,7 +216,8 @@ static V reduce_result(Reduce *r, V o) {
 static void reduce_results(Reduce *r, V to, V lo, V hi) {
   Loop l;
   cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), NULL, 0);
-  cg_store(r->c, reduce_result(r, l.i), f32_at(r, to, l.i));
+  V result = reduce_result(r, l.i);
+  cg_store(r->c, result, f32_at(r, to, l.i));
   cg_loop_end(r->c, &l, NULL);
 }
 
@@ -229,8 +231,10 @@ static void reduce_chunks(Reduce *r, const Plan *p) {
   V first = cg_min(c, cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size), r->inner);
   V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
   start(r, acc);
-  add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), cg_min(c, size, cg_sub(c, r->inner, first)));
-  cg_store(c, finish(r, acc), f32_at(r, c->scratch, l.i));
+  V n = cg_min(c, size, cg_sub(c, r->inner, first));
+  add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
+  V result = finish(r, acc);
+  cg_store(c, result, f32_at(r, c->scratch, l.i));
   cg_loop_end(c, &l, NULL);
 }
 
@@ -262,7 +266,7 @@ static void emit_runs(Reduce *r, const Plan *p, V to) {
 
 // ---- columns: rows [q0, q1) into vectors of neighbouring results
 typedef struct {
-  V from, to;    // both at the first column at hand
+  V from, to;  // both at the first column at hand
   V q0, q1;
 } Strip;
 
@@ -344,22 +348,24 @@ static void add_block(Reduce *r, const Strip *s, V n) {
   cg_endif(c, &wide);
 }
 
-// Units are (chunk, outer index, block of columns); chunks of `chunk` rows leave their results at to + chunk number * results.
+// Units are (chunk, outer index, block of columns); chunks of `chunk` rows leave their results at to + chunk number *
+// results.
 static void emit_strips(Reduce *r, V to, int64_t n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
-  V width = cg_i64(c, N_ACC * (int64_t)c->t->vl), n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
+  V width = cg_i64(c, N_ACC * (int64_t)c->t->vl),
+    n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
   V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
   share(c, alone, cg_mul(c, per_chunk, cg_i64(c, n_chunks ? n_chunks : 1)), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i, which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
+  V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
+    which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
   V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
   V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
   V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->n_outer), o), r->inner), column);
-  Strip s = {.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column)),
-             .to = f32_at(r, to, at),
-             .q0 = zero,
-             .q1 = r->n_rows};
+  Strip s = {.q0 = zero, .q1 = r->n_rows};
+  s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
+  s.to = f32_at(r, to, at);
   if (n_chunks) {
     s.q0 = cg_min(c, cg_mul(c, which, cg_i64(c, chunk)), r->n_rows);
     s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
@@ -375,7 +381,8 @@ static void emit_columns(Reduce *r, const Plan *p, V to) {
     emit_strips(r, c->scratch, p->n_chunks, p->chunk, false);
     wait_for_team(c);
     V results = cg_mul(c, r->n_outer, r->inner);
-    Reduce second = {.c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
+    Reduce second = {
+        .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
     second.n_rows = cg_i64(c, p->n_chunks);
     second.reduced[0] = (Axis){second.n_rows, results};
     bool alone = begin_alone(c, &s, p->n_chunks * p->results);
@@ -395,15 +402,19 @@ typedef struct {
 
 // b instead of a where it is larger, or NaN before none; on a tie the lower index.
 static Best better(Cg *c, Best a, Best b, bool b_later) {
-  V a_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, a.value, a.value, ""), b_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, b.value, b.value, "");
+  V a_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, a.value, a.value, ""),
+    b_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, b.value, b.value, "");
   V larger = LLVMBuildFCmp(c->b, LLVMRealUGT, b.value, a.value, "");  // or either is NaN
   V take = LLVMBuildAnd(c->b, larger, LLVMBuildNot(c->b, a_nan, ""), "");
   if (!b_later) {
-    V tie = LLVMBuildOr(c->b, LLVMBuildFCmp(c->b, LLVMRealOEQ, a.value, b.value, ""), LLVMBuildAnd(c->b, a_nan, b_nan, ""), "");
+    V tie = LLVMBuildFCmp(c->b, LLVMRealOEQ, a.value, b.value, "");
+    tie = LLVMBuildOr(c->b, tie, LLVMBuildAnd(c->b, a_nan, b_nan, ""), "");
     V lower = LLVMBuildICmp(c->b, LLVMIntSLT, b.index, a.index, "");
     take = LLVMBuildOr(c->b, take, LLVMBuildAnd(c->b, tie, lower, ""), "");
   }
-  return (Best){LLVMBuildSelect(c->b, take, b.value, a.value, ""), LLVMBuildSelect(c->b, take, b.index, a.index, "")};
+  a.value = LLVMBuildSelect(c->b, take, b.value, a.value, "");
+  a.index = LLVMBuildSelect(c->b, take, b.index, a.index, "");
+  return a;
 }
 
 static V lanes(Cg *c, V v, uint32_t from, uint32_t n) {
@@ -423,11 +434,16 @@ static V argmax_row(Reduce *r, V row) {
   Best b = better(c, (Best){l.carry[0], l.carry[1]}, (Best){cg_load(c, c->vf, f32_at(r, row, l.i)), index}, true);
   cg_loop_end(c, &l, (V[]){b.value, b.index});
   V mask = cg_mask(c, cg_sub(c, r->inner, whole));
-  V x = LLVMBuildSelect(c->b, mask, cg_load_masked(c, c->vf, f32_at(r, row, whole), mask), cg_splat(c, cg_f32(c, -INFINITY)), "");
+  V x = LLVMBuildSelect(c->b, mask, cg_load_masked(c, c->vf, f32_at(r, row, whole), mask),
+                        cg_splat(c, cg_f32(c, -INFINITY)), "");
   index = LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, whole, c->i32, "")), number, "");
   b = better(c, (Best){l.out[0], l.out[1]}, (Best){x, index}, true);
-  for (uint32_t n = c->t->vl / 2; n >= 1; n /= 2)
-    b = better(c, (Best){lanes(c, b.value, 0, n), lanes(c, b.index, 0, n)}, (Best){lanes(c, b.value, n, n), lanes(c, b.index, n, n)}, false);
+  for (uint32_t n = c->t->vl / 2; n >= 1; n /= 2) {
+    Best lo, hi;
+    lo.value = lanes(c, b.value, 0, n), lo.index = lanes(c, b.index, 0, n);
+    hi.value = lanes(c, b.value, n, n), hi.index = lanes(c, b.index, n, n);
+    b = better(c, lo, hi, false);
+  }
   return LLVMBuildSExt(c->b, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64, "");
 }
 
@@ -440,7 +456,8 @@ static void emit_argmax(Reduce *r, const Plan *p, V to) {
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V row = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, l.i));
-  cg_store(c, argmax_row(r, row), cg_at(c, c->i64, to, l.i));
+  V best = argmax_row(r, row);
+  cg_store(c, best, cg_at(c, c->i64, to, l.i));
   cg_loop_end(c, &l, NULL);
   if (alone) cg_endif(c, &s);
 }

@@ -7,7 +7,6 @@
 // bits do not depend on the team.
 #include "codegen/rnn.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- geometry
@@ -29,6 +28,8 @@ static bool read_cell(const Fn *f, Val head, Rnn *r) {
   return false;
 }
 
+static bool has_buffer(const Fn *f, Val v) { return f->buf_of && f->buf_of[v.i]; }
+
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Prog *p = f->prog;
   *r = (Rnn){.head = head, .backward = ir_ins(f, head)->op == OP_rnn_seq_grad};
@@ -38,6 +39,8 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Dim hidden = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
   if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden)) return false;
   Shape lay = ir_ins(f, r->layout)->shape;
+  r->hprev_stored = !r->backward && has_buffer(f, ir_result(head, 3));
+  r->cell_stored = !r->backward && has_buffer(f, ir_result(head, 2));
   r->hidden = ir_dim_bound(p, hidden);
   r->blocks = cg_ceil_div(r->hidden, t->vl);
   r->batch_max = ir_dim_bound(p, ir_dim_at(p, lay, 0));
@@ -66,8 +69,8 @@ RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
     s.dgates = take(&s.total, 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
     s.weight = take(&s.total, lanes * lanes * r->n_gates);
-    s.hprev = take(&s.total, r->rows_max * r->hidden);
-    s.cell = take(&s.total, r->cell == CELL_LSTM ? states : 0);
+    s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->hidden);
+    s.cell = take(&s.total, r->cell == CELL_LSTM && !r->cell_stored ? states : 0);
   }
   return s;
 }

@@ -15,6 +15,7 @@ typedef struct {
   int64_t blocks;             // of vl units
   int64_t batch_max, time_max, rows_max;
   Val layout, weight;
+  bool hprev_stored, cell_stored;  // forward: else they live in scratch
 } Rnn;
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: the hidden size is not constant
 

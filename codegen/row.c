@@ -1,8 +1,8 @@
 // Row kernels: softmax, log_softmax and the negative log likelihood, with their gradients. Each works on the last axis.
 //
-// A row is read two or three times from L1; sums are taken in vectors of vl lanes, then by a fixed tree. Workers take whole
-// rows, so that no result depends on their number. Results may lie in an operand's memory: an element is written after
-// every read of it.
+// A row is read two or three times from L1; sums are taken in vectors of vl lanes, then by a fixed tree. Workers take
+// whole rows, so that no result depends on their number. Results may lie in an operand's memory: an element is written
+// after every read of it.
 #include "codegen/cg.h"
 
 #include <math.h>
@@ -44,7 +44,8 @@ static void store(Row *r, V x, V i, V mask) {
   mask ? cg_store_masked(r->c, x, p, mask) : cg_store(r->c, x, p);
 }
 
-// Along the row: whole vectors, then a masked one, which may be empty. Gives the sum of all lanes of the carried vector.
+// Along the row: whole vectors, then a masked one, which may be empty. Gives the sum of all lanes of the carried
+// vector.
 static V sweep(Row *r, Step *step, double start) {
   Cg *c = r->c;
   V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, r->size, vl), vl), rest = cg_sub(c, r->size, whole);
@@ -59,7 +60,9 @@ static V sweep(Row *r, Step *step, double start) {
 }
 
 // ---- steps
-static V step_max(Row *r, V i, V mask, V m) { return larger(r, lanes_or(r, mask, load(r, r->a, i, mask), -INFINITY), m); }
+static V step_max(Row *r, V i, V mask, V m) {
+  return larger(r, lanes_or(r, mask, load(r, r->a, i, mask), -INFINITY), m);
+}
 
 // x[0]: the maximum
 static V step_sum_exp(Row *r, V i, V mask, V sum) {
@@ -86,11 +89,13 @@ static V step_log(Row *r, V i, V mask, V sum) {
 }
 
 static V step_dot(Row *r, V i, V mask, V sum) {  // masked loads are zero elsewhere
-  return add(r, sum, mul(r, load(r, r->a, i, mask), load(r, r->b, i, mask)));
+  V a = load(r, r->a, i, mask), b = load(r, r->b, i, mask);
+  return add(r, sum, mul(r, a, b));
 }
 
 static V step_softmax_grad(Row *r, V i, V mask, V sum) {
-  store(r, mul(r, load(r, r->a, i, mask), sub(r, load(r, r->b, i, mask), r->x[0])), i, mask);
+  V y = load(r, r->a, i, mask), g = load(r, r->b, i, mask);
+  store(r, mul(r, y, sub(r, g, r->x[0])), i, mask);
   return sum;
 }
 
@@ -98,7 +103,8 @@ static V step_sum_b(Row *r, V i, V mask, V sum) { return add(r, sum, load(r, r->
 
 static V step_log_softmax_grad(Row *r, V i, V mask, V sum) {
   V y = word(r, OP_exp, load(r, r->a, i, mask));
-  store(r, sub(r, load(r, r->b, i, mask), mul(r, y, r->x[0])), i, mask);
+  V g = load(r, r->b, i, mask);
+  store(r, sub(r, g, mul(r, y, r->x[0])), i, mask);
   return sum;
 }
 

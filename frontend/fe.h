@@ -140,6 +140,8 @@ struct tn_program {
   Fn *init;
   FeParam **params;
   uint32_t n_params, cap_params;
+  Dim *rows;  // dims that a run finds itself: the rows of packed layouts
+  uint32_t n_rows, cap_rows;
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
   uint32_t serial;  // 7 bits inside every named tn_dim

@@ -63,6 +63,25 @@ void tn_eval(tn_function *f, bool eval) {
   if (f) f->eval = eval;
 }
 
+static bool is_found_in_run(const tn_program *p, Dim d) {
+  const DimInfo *info = ir_dim_info(p->ir, d);
+  if (info->kind == DIM_MUL || info->kind == DIM_ADD) return is_found_in_run(p, info->a) || is_found_in_run(p, info->b);
+  for (uint32_t k = 0; k < p->n_rows; k++)
+    if (p->rows[k].i == d.i) return true;
+  return false;
+}
+
+// The caller cannot know the rows of a layout before the run, and a wrong number of them would be read out of bounds.
+static bool check_input_dims(tn_function *f, const char *name, Shape s, tn_site at) {
+  for (uint32_t k = 0; k < ir_rank(f->p->ir, s); k++) {
+    if (!is_found_in_run(f->p, ir_dim_at(f->p->ir, s, k))) continue;
+    fe_error(f->p, E_ARGUMENT, at, "axis %u of input '%s' is the rows of a packed layout: a run finds that size itself",
+             k, name);
+    return false;
+  }
+  return true;
+}
+
 tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
@@ -70,6 +89,7 @@ tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, 
   if (!fe_fn_open(f, at) || !fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
   if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
     return fe_poison(f);
+  if (!check_input_dims(f, name, shape, at)) return fe_poison(f);
   if (t != TN_F32 && t != TN_I64) {
     fe_error(f->p, E_DTYPE, at, "input '%s' has no known dtype", name);
     return fe_poison(f);

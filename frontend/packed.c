@@ -10,7 +10,9 @@ static tn_packed poisoned(tn_function *f) { return (tn_packed){fe_poison(f), fe_
 static Dim new_rows(tn_program *p, int64_t bound) {
   const char *name = "rows";
   for (uint32_t k = 2; ir_dim_find(p->ir, name).i; k++) name = rt_printf(p->mem, "rows_%u", k);
-  return ir_dim_sym(p->ir, name, bound);
+  Dim rows = ir_dim_sym(p->ir, name, bound);
+  *RT_PUSH(p->mem, p->rows, p->n_rows, p->cap_rows) = rows;
+  return rows;
 }
 
 static bool check_padded(tn_tensor x, tn_site at) {
@@ -74,6 +76,10 @@ tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, c
   if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
              ir_dim_is_const(ir, batch) ? "" : "up to ", (long long)ir_dim_bound(ir, batch));
+    return poisoned(f);
+  }
+  if (!ir_dim_is_const(ir, time)) {  // a run with fewer steps than a length would be read out of bounds
+    fe_error(f->p, E_ARGUMENT, at, "constant lengths need a time axis of constant size");
     return poisoned(f);
   }
   if (!check_lengths(f->p, lengths, n, ir_dim_bound(ir, time), o && o->enforce_sorted, at)) return poisoned(f);

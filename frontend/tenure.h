@@ -120,8 +120,8 @@ TN_API void tn_dispose_at(tn_tensor t, tn_site at);
 // One call for each pointwise row of ir/ops.def: tn_relu(x), tn_add(a, b), tn_select(c, a, b), ..
 // clang-format off
 #define TN_UNARY_CALLS(X) \
-  X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) X(silu) \
-  X(gelu) X(softplus)
+  X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) \
+  X(silu) X(gelu) X(softplus)
 #define TN_BINARY_CALLS(X) \
   X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne) X(matmul)
 // clang-format on
@@ -223,8 +223,8 @@ TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32
                                      tn_site at);
 // [B, T, ..], `value` beyond each length
 TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at);
-TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data,
-                                        tn_site at);  // other data [rows, ..], the same layout
+// Other data [rows, ..], the same layout
+TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at);
 #define tn_pack_padded(x, lengths, o) tn_pack_padded_at(x, lengths, o, TN_SITE)
 #define tn_pack_constant(x, lengths, n, o) tn_pack_constant_at(x, lengths, n, o, TN_SITE)
 #define tn_pad_packed(s, value, batch_first) tn_pad_packed_at(s, value, batch_first, TN_SITE)
@@ -238,8 +238,8 @@ typedef struct {
 TN_API tn_module *tn_root(tn_program *p);
 TN_API tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at);
 TN_API tn_module *tn_child(tn_module *m, const char *name);  // NULL: none
-TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init,
-                            tn_site at);                                                         // shape of constants
+// Shape of constants
+TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
 TN_API void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained
 // A second path to one parameter
 TN_API void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);
@@ -272,8 +272,8 @@ TN_API tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t c
 TN_API tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at);
 // "relu", "tanh", any unary row
 TN_API tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at);
-TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name,
-                                   tn_site at);  // children are made with it as parent and called in order
+// Children are made with it as parent and called in order
+TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at);
 TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);
 // Dropout does nothing in functions marked so: what is built after this call
 TN_API void tn_eval(tn_function *f, bool eval);
@@ -299,8 +299,8 @@ typedef struct {
 } tn_rnn_state;  // [layers * directions, B, hidden], user order
 // Initial NULL: zeros
 TN_API tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at);
-TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r,
-                                   tn_site at);  // the last layer's directions side by side: [B, directions * hidden]
+// The last layer's directions side by side: [B, directions * hidden]
+TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
 #define tn_rnn_call(m, x, initial) tn_rnn_call_at(m, x, initial, TN_SITE)
 #define tn_last_hidden(r) tn_last_hidden_at(r, TN_SITE)
 

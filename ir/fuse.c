@@ -20,8 +20,7 @@ Val ir_base(const Fn *f, Val v) {
 
 bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }
 
-// The first version of the buffer that v lies in: follows views and WRITES results.
-static Val root_of(const Fn *f, Val v) {
+Val ir_root(const Fn *f, Val v) {
   for (;;) {
     v = ir_base(f, v);
     Val h = ir_head(f, v);
@@ -56,7 +55,7 @@ static bool reads_fit(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
     if (f->kernel_of[base.i] == kernel && !direct) return false;
     if (direct || !is_word(f, base)) continue;
     for (uint32_t i = k->first; i < k->first + k->n; i++)  // reads a buffer that the kernel overwrites
-      if ((ir_ops[f->ins[i].op].flags & WRITES) && root_of(f, (Val){i}).i == root_of(f, base).i) return false;
+      if ((ir_ops[f->ins[i].op].flags & WRITES) && ir_root(f, (Val){i}).i == ir_root(f, base).i) return false;
   }
   return true;
 }
@@ -64,11 +63,11 @@ static bool reads_fit(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
 // v overwrites a buffer: every read of it in the kernel must be element by element.
 static bool writes_fit(const Fn *f, const Kernel *k, Val v) {
   if (!(ir_ops[f->ins[v.i].op].flags & WRITES)) return true;
-  Val root = root_of(f, v);
+  Val root = ir_root(f, v);
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
       Val a = ir_arg(f, (Val){i}, j);
-      if (root_of(f, a).i == root.i && !reads_direct(f, i, a)) return false;
+      if (ir_root(f, a).i == root.i && !reads_direct(f, i, a)) return false;
     }
   return true;
 }

@@ -26,6 +26,8 @@ static bool flows(const Fn *f, Val v, uint32_t k) {
   if (ir_ops[op].is_word_row) return ir_gradient(op, k).n > 0;
   switch (op) {
   case OP_assign: return k == 1;
+  case OP_slice_assign: return true;
+  case OP_index_assign: return k != 1;
   case OP_reshape: case OP_expand: case OP_permute: case OP_slice: case OP_pad_axis: case OP_concat: case OP_sum:
   case OP_amax: case OP_softmax: case OP_log_softmax: case OP_matmul: case OP_linear: case OP_result: return true;
   case OP_nll_rows: case OP_embedding: case OP_pack: case OP_pad: return k == 0;
@@ -174,6 +176,35 @@ static void grad_concat(Grad *g, Val v, Val adj) {
   }
 }
 
+static Val zeros(Grad *g, Shape s) {
+  Attr a[2] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, s)};
+  return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
+}
+
+// The overwritten elements get none, the new ones all of it.
+static void grad_slice_assign(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  if (g->dep[b.i]) give(g, b, along(g, OP_slice, adj, axis, start, size_along(g, b, axis)));
+  if (g->dep[a.i]) give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
+}
+
+// All axes but the first as one.
+static Val as_table(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  Dim wide = ir_dim(g->p, 1);
+  for (uint32_t k = 1; k < ir_rank(g->p, s); k++) wide = ir_dim_mul(g->p, wide, ir_dim_at(g->p, s, k));
+  return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), wide}, 2));
+}
+
+// Rows that a later equal index overwrote get the gradient of the one that stayed, as PyTorch's index_put does.
+static void grad_index_assign(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), at = arg(g, v, 1), b = arg(g, v, 2);
+  if (g->dep[b.i]) give(g, b, reshape(g, op2(g, OP_embedding, as_table(g, adj), at), shape_of(g, b)));
+  if (g->dep[a.i]) give(g, a, ir_op3(g->f, OP_index_assign, adj, at, zeros(g, shape_of(g, b)), g->loc));
+}
+
 // The shape of a reduction's operand with the reduced axes of size 1.
 static Shape kept_shape(Grad *g, Val v) {
   Shape s = shape_of(g, arg(g, v, 0)), axes = ir_attr(g->f, v, KEY_axes)->u.list;
@@ -297,12 +328,57 @@ static void backward(Grad *g) {
   }
 }
 
-// ---- the pass
 typedef struct {
-  Val loss;  // in old numbering
+  Val loss;             // in old numbering
+  uint32_t first, end;  // the instructions of its backward
   Grad g;
 } Done;
 
+// ---- writes in place that destroyed what the backward reads (E112), from the records that pass versions left
+static bool is_backward(const Done *done, uint32_t n, uint32_t i) {
+  for (uint32_t k = 0; k < n; k++)
+    if (i >= done[k].first && i < done[k].end) return true;
+  return false;
+}
+
+static void report_destroyed(Fn *f, Val old, Val fresh, Loc write, Loc reader) {
+  Prog *p = f->prog;
+  RtText name = {.mem = p->mem};
+  ir_print_name(f, old, &name);
+  (void)fresh;
+  RtSeverity severity = p->copy_saved ? RT_WARNING : RT_ERROR;
+  rt_diag(&p->diags, severity, E_WRITE_SAVED, ir_loc_file(p, write), ir_loc_line(p, write),
+          "%s is overwritten in place here, but a backward needs its old value%s", name.text, p->copy_saved ? "; it is copied" : "");
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, reader), ir_loc_line(p, reader), "the operation whose gradient reads it");
+  if (!p->copy_saved) rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
+}
+
+static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
+  Val *write_of = NULL;  // by base value: its `overwritten` record
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_overwritten) {
+      if (!write_of) write_of = rt_alloc(f->prog->mem, f->n_ins * sizeof *write_of);
+      write_of[ir_base(f, ir_arg(f, (Val){i}, 0)).i] = (Val){i};
+    }
+    if (!write_of || f->ins[i].op == OP_result || !is_backward(done, n, i)) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      Val base = ir_base(f, ir_arg(f, (Val){i}, k)), mark = write_of[base.i];
+      if (ir_none(mark)) continue;
+      report_destroyed(f, base, ir_arg(f, mark, 1), ir_ins(f, mark)->loc, f->ins[i].loc);
+      write_of[base.i] = (Val){0};
+    }
+  }
+}
+
+static void drop_records(Fn *f) {
+  Edit e;
+  ir_edit_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++)
+    if (e.old[i].op != OP_result && e.old[i].op != OP_overwritten) ir_edit_copy(&e, (Val){i});
+  ir_edit_end(&e);
+}
+
+// ---- the pass
 static void report_unreached(const Edit *e, Val old, Val loss, Val x) {
   Fn *f = e->f;
   Prog *p = f->prog;
@@ -336,7 +412,7 @@ static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_
     if (!ir_none(target) && target.i < size) g.dep[target.i] = true;
   }
   backward(&g);
-  *RT_PUSH(mem, *done, *n, *cap) = (Done){old_loss, g};
+  *RT_PUSH(mem, *done, *n, *cap) = (Done){old_loss, size, f->n_ins, g};
   return &(*done)[*n - 1].g;
 }
 
@@ -363,5 +439,7 @@ bool ir_pass_grad(Fn *f) {
   }
   f->cur_scope = scope;
   ir_edit_end(&e);
+  check_overwritten(f, done, n);
+  drop_records(f);
   return f->prog->diags.n_errors == errors;
 }

@@ -25,6 +25,7 @@ static void set(const Ctx *c, uint32_t k, DType t, Shape s) {
 // "operands are f32[2,3] and f32[4]"
 static void tell_types(const Ctx *c) {
   uint32_t n = n_args(c);
+  if (n == 0) return;
   rt_text_add(c->why, n == 1 ? "; the operand is " : "; operands are ");
   for (uint32_t k = 0; k < n && k < 8; k++) {
     rt_text_add(c->why, k == 0 ? "%s" : k + 1 == n ? " and %s" : ", %s", ir_dtype_name[dtype_of(c, k)]);
@@ -85,6 +86,7 @@ static uint16_t rule_broadcast(const Ctx *c) {
   Shape s = {0};
   const Attr *given = ir_attr(c->f, c->v, KEY_shape);
   if (n_args(c) == 0 && given) s = given->u.list;
+  if (ir_rank(c->p, s) > MAX_RANK) return bad_shape(c, "the rank is above 8");
   for (uint32_t k = 0; k < n_args(c); k++)
     if (!broadcast(c, s, shape_of(c, k), &s)) return bad_shape(c, "shapes do not broadcast");
   set(c, 0, DT_F32, s);
@@ -220,6 +222,40 @@ static uint16_t rule_pad_axis(const Ctx *c) {
   if (start < 0 || size < 0 || start > size || ir_dim_bound(c->p, d) > size - start)
     return bad_shape(c, "the operand does not fit at {start}");
   set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+static uint16_t rule_write(const Ctx *c) {
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+  if (shape_of(c, 0).i != shape_of(c, 1).i) return bad_shape(c, "the new content has another shape");
+  return 0;
+}
+
+static uint16_t rule_slice_assign(const Ctx *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1);
+  Dim whole = dim_of(c, 0, axis);
+  if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
+  Dim part = dim_of(c, 1, axis);
+  if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part)) return bad_shape(c, "writes only along axes of constant size");
+  if (with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i) return bad_shape(c, "sizes differ on another axis");
+  if (start < 0 || start > ir_dim_bound(c->p, whole) || ir_dim_bound(c->p, part) > ir_dim_bound(c->p, whole) - start)
+    return bad_shape(c, "the part is past the end of the axis");
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+static uint16_t rule_index_assign(const Ctx *c) {
+  TRY(want_dtype(c, 0, DT_F32));
+  TRY(want_dtype(c, 1, DT_I64));
+  TRY(want_dtype(c, 2, DT_F32));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  TRY(want_rank(c, 1, 1, 1));
+  if (rank_of(c, 2) != rank_of(c, 0) || with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
+    return bad_shape(c, "the rows do not have the shape of the target's");
+  set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
 
@@ -475,8 +511,24 @@ static Rule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };
 
+// Layouts are for the ops that know them, and for marks and outputs, which refuse or pass them on themselves.
+static bool takes_layout(Op op) {
+  switch (ir_ops[op].cls) {
+  case CLASS_PACK: case CLASS_RNN: case CLASS_MARK: return true;
+  default: return op == OP_output || op == OP_result || op == OP_clone;
+  }
+}
+
+static uint16_t check_layouts(const Ctx *c) {
+  if (takes_layout(ir_ins(c->f, c->v)->op)) return 0;
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (dtype_of(c, k) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout is no number");
+  return 0;
+}
+
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
   Ctx c = {f, f->prog, v, why};
+  TRY(check_layouts(&c));
   return rules[ir_ins(f, v)->op](&c);
 }
 

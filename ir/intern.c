@@ -1,4 +1,5 @@
-// Interning: strings, dims, shapes and source locations. Equal things have equal indices, so comparing is comparing integers.
+// Interning: strings, dims, shapes and source locations. Equal things have equal indices, so comparing is comparing
+// integers.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +144,8 @@ Dim ir_dim_find(const Prog *p, const char *name) {
 Dim ir_dim_sym(Prog *p, const char *name, int64_t bound) {
   Dim old = ir_dim_find(p, name);
   if (old.i) return ir_dim_info(p, old)->value == bound ? old : (Dim){0};
-  Dim d = intern_dim(p, (DimInfo){.kind = DIM_SYM, .name = ir_str(p, name), .value = bound, .slot = (int32_t)p->n_syms});
+  Dim d =
+      intern_dim(p, (DimInfo){.kind = DIM_SYM, .name = ir_str(p, name), .value = bound, .slot = (int32_t)p->n_syms});
   *RT_PUSH(p->mem, p->syms, p->n_syms, p->cap_syms) = d;
   return d;
 }
@@ -162,32 +164,97 @@ static int64_t add_sat(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &r) || r > HUGE_SIZE ? HUGE_SIZE : r;
 }
 
-// Products are kept as (rest * constant) with the symbols ordered by index, so that equal products are equal dims.
-Dim ir_dim_mul(Prog *p, Dim a, Dim b) {
-  DimInfo x = *ir_dim_info(p, a), y = *ir_dim_info(p, b);
-  if (x.kind == DIM_CONST && y.kind == DIM_CONST) return ir_dim(p, mul_sat(x.value, y.value));
-  if (x.kind == DIM_CONST) return ir_dim_mul(p, b, a);
-  if (y.kind == DIM_CONST) {
-    if (y.value == 1) return a;
-    if (y.value == 0) return b;
-    if (x.kind == DIM_MUL && ir_dim_is_const(p, x.b)) return ir_dim_mul(p, x.a, ir_dim_mul(p, x.b, b));
-    return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = a, .b = b, .slot = -1});
+// Sums and products have one form, so that equal ones are equal dims and text reads back as the same dim: flat, nested
+// to the left, parts in an order that depends only on what they are (never on when they were made), the constant last,
+// and each part of a sum once, with its factor: b*2+a+b+1 is a+b*3+1.
+typedef struct {
+  Dim rest;
+  int64_t factor;
+} DimPart;
+typedef struct {
+  DimPart *v;
+  uint32_t n, cap;
+  int64_t constant;
+} DimParts;
+
+static int sign(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+static int compare_dims(const Prog *p, Dim a, Dim b) {
+  if (a.i == b.i) return 0;
+  const DimInfo *x = ir_dim_info(p, a), *y = ir_dim_info(p, b);
+  if (x->kind != y->kind) return sign(x->kind, y->kind);
+  if (x->kind == DIM_CONST) return sign(x->value, y->value);
+  if (x->kind == DIM_SYM) return sign(x->slot, y->slot);
+  int first = compare_dims(p, x->a, y->a);
+  return first ? first : compare_dims(p, x->b, y->b);
+}
+
+static void add_part(Prog *p, DimParts *parts, Dim rest, int64_t factor) {
+  uint32_t at = parts->n;
+  *RT_PUSH(p->mem, parts->v, parts->n, parts->cap) = (DimPart){rest, factor};
+  for (; at > 0 && compare_dims(p, rest, parts->v[at - 1].rest) < 0; at--) parts->v[at] = parts->v[at - 1];
+  parts->v[at] = (DimPart){rest, factor};
+}
+
+static void add_factors(Prog *p, DimParts *parts, Dim d) {
+  DimInfo i = *ir_dim_info(p, d);
+  if (i.kind == DIM_CONST) {
+    parts->constant = mul_sat(parts->constant, i.value);
+  } else if (i.kind == DIM_MUL) {
+    add_factors(p, parts, i.a);
+    add_factors(p, parts, i.b);
+  } else {
+    add_part(p, parts, d, 1);
   }
-  if (x.kind == DIM_MUL && ir_dim_is_const(p, x.b)) return ir_dim_mul(p, ir_dim_mul(p, x.a, b), x.b);
-  if (y.kind == DIM_MUL && ir_dim_is_const(p, y.b)) return ir_dim_mul(p, ir_dim_mul(p, a, y.a), y.b);
-  if (y.kind == DIM_MUL) return ir_dim_mul(p, ir_dim_mul(p, a, y.a), y.b);
-  if (x.kind == DIM_MUL && b.i < x.b.i)
-    return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = ir_dim_mul(p, x.a, b), .b = x.b, .slot = -1});
-  if (x.kind != DIM_MUL && b.i < a.i) return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = b, .b = a, .slot = -1});
-  return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = a, .b = b, .slot = -1});
+}
+
+Dim ir_dim_mul(Prog *p, Dim a, Dim b) {
+  DimParts parts = {.constant = 1};
+  add_factors(p, &parts, a);
+  add_factors(p, &parts, b);
+  if (parts.constant == 0 || parts.n == 0) return ir_dim(p, parts.constant);
+  Dim d = parts.v[0].rest;
+  for (uint32_t k = 1; k < parts.n; k++)
+    d = intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = parts.v[k].rest, .slot = -1});
+  if (parts.constant == 1) return d;
+  return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = ir_dim(p, parts.constant), .slot = -1});
+}
+
+static void add_term(Prog *p, DimParts *parts, Dim rest, int64_t factor) {
+  for (uint32_t k = 0; k < parts->n; k++) {
+    if (parts->v[k].rest.i != rest.i) continue;
+    parts->v[k].factor = add_sat(parts->v[k].factor, factor);
+    return;
+  }
+  add_part(p, parts, rest, factor);
+}
+
+static void add_terms(Prog *p, DimParts *parts, Dim d) {
+  DimInfo i = *ir_dim_info(p, d);
+  if (i.kind == DIM_CONST) {
+    parts->constant = add_sat(parts->constant, i.value);
+  } else if (i.kind == DIM_ADD) {
+    add_terms(p, parts, i.a);
+    add_terms(p, parts, i.b);
+  } else if (i.kind == DIM_MUL && ir_dim_is_const(p, i.b)) {
+    add_term(p, parts, i.a, ir_dim_info(p, i.b)->value);
+  } else {
+    add_term(p, parts, d, 1);
+  }
 }
 
 Dim ir_dim_add(Prog *p, Dim a, Dim b) {
-  DimInfo x = *ir_dim_info(p, a), y = *ir_dim_info(p, b);
-  if (x.kind == DIM_CONST && y.kind == DIM_CONST) return ir_dim(p, add_sat(x.value, y.value));
-  if (x.kind == DIM_CONST || (y.kind != DIM_CONST && b.i < a.i)) return ir_dim_add(p, b, a);
-  if (y.kind == DIM_CONST && y.value == 0) return a;
-  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = a, .b = b, .slot = -1});
+  DimParts parts = {0};
+  add_terms(p, &parts, a);
+  add_terms(p, &parts, b);
+  Dim d = {0};
+  for (uint32_t k = 0; k < parts.n; k++) {
+    Dim term = ir_dim_mul(p, parts.v[k].rest, ir_dim(p, parts.v[k].factor));
+    d = k == 0 ? term : intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = term, .slot = -1});
+  }
+  if (parts.n == 0) return ir_dim(p, parts.constant);
+  if (parts.constant == 0) return d;
+  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = ir_dim(p, parts.constant), .slot = -1});
 }
 
 int64_t ir_dim_bound(const Prog *p, Dim d) {

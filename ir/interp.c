@@ -4,6 +4,7 @@
 // layout holds its words (runtime/abi.h). Written to be read, not to be fast.
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- what the ops' files share
@@ -171,11 +172,62 @@ static void store_writes(Run *r, Val v) {
   }
 }
 
+// ---- error bars
+static double random_sign(InterpEnv *e) {  // [-1, 1)
+  uint64_t z = e->noise_state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
+}
+
+double run_rounded(Run *r, double x, double scale) {
+  const double tiny = 1.2e-38;  // below it numbers may be flushed to zero
+  double y = x + r->env->noise * random_sign(r->env) * scale + tiny * random_sign(r->env);
+  return (double)(float)y;
+}
+
+static double largest(Tensor t) {
+  double most = 0;
+  for (int64_t i = 0; i < t.n; i++)
+    if (isfinite(t.v[i]) && fabs(t.v[i]) > most) most = fabs(t.v[i]);
+  return most;
+}
+
+static double size_of_terms(const Run *r, Val v) {
+  double most = 0;
+  const Ins *in = ir_ins(r->f, v);
+  if (ir_ops[in->op].cls == CLASS_GEMM) {
+    Sizes a = run_arg_sizes(r, v, 0), b = run_arg_sizes(r, v, 1);
+    int64_t terms = a.dim[a.rank - 1] > b.dim[b.rank - 1] ? a.dim[a.rank - 1] : b.dim[b.rank - 1];
+    most = largest(run_arg(r, v, 0)) * largest(run_arg(r, v, 1)) * (1 + (double)terms / 8);
+  }
+  for (uint32_t k = 0; k < in->n_args; k++) {
+    DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, k))->dtype;
+    if (t == DT_F32) most = fmax(most, largest(run_arg(r, v, k)));
+  }
+  return most;
+}
+
+static void disturb(Run *r, Val v) {
+  const Ins *in = ir_ins(r->f, v);
+  bool exact = in->op == OP_amax || in->op == OP_argmax;
+  switch (ir_ops[in->op].cls) {
+  case CLASS_REDUCE: case CLASS_ROW: case CLASS_GEMM: case CLASS_RNN: case CLASS_SCATTER: case CLASS_NORM: case CLASS_OPTIM: break;
+  default: exact = true;
+  }
+  double scale = exact ? 0 : size_of_terms(r, v);
+  for (uint32_t k = 0; k < in->n_res && !exact; k++) {
+    Tensor t = r->val[v.i + k];
+    for (int64_t i = 0; i < t.n; i++) t.v[i] = run_rounded(r, t.v[i], fabs(t.v[i]) + scale);
+  }
+}
+
 static bool run_one(Run *r, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(r->f, v)->op];
   RunOp *run = op->is_word_row ? run_pointwise : ir_run_of[ir_ins(r->f, v)->op];
   if (!run) return run_fail(r, v, "the interpreter does not know this operation");
   if (!run(r, v)) return false;
+  if (r->env->noise > 0) disturb(r, v);
   if (op->flags & WRITES) store_writes(r, v);
   return true;
 }

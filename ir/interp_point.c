@@ -7,7 +7,7 @@
 enum { MAX_STACK = 32 };
 
 typedef struct {
-  const Run *r;
+  Run *r;
   Val v;
   uint64_t element;  // flat index in the result
 } At;
@@ -40,12 +40,26 @@ static double eval_row(const At *at, Expr e, const double *x) {
   return stack[0];
 }
 
+// Results that single precision has exactly when it has the operands exactly.
+static bool is_exact(Op op) {
+  switch (op) {
+  case OP_neg: case OP_abs: case OP_floor: case OP_max: case OP_min: case OP_gt: case OP_ge: case OP_lt: case OP_le:
+  case OP_eq: case OP_ne: case OP_select: return true;
+  default: return false;
+  }
+}
+
+static double eval_word(const At *at, Op op, const double *x) {
+  uint32_t n = ir_ops[op].n_min;
+  double y = ir_word(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
+  return at->r->env->noise > 0 && !is_exact(op) ? run_rounded(at->r, y, fabs(y)) : y;
+}
+
 static double eval_op(const At *at, Op op, const double *x) {
   if (op == OP_rand || op == OP_randn) return eval_random(at, op);
   Expr e = ir_forward(op);
   if (e.nodes) return eval_row(at, e, x);
-  uint32_t n = ir_ops[op].n_min;
-  return ir_word(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
+  return eval_word(at, op, x);
 }
 
 bool run_pointwise(Run *r, Val v) {

@@ -49,7 +49,7 @@ typedef enum {
 } Op;
 typedef enum {
   CLASS_LEAF, CLASS_MARK, CLASS_POINT, CLASS_INDEX, CLASS_VIEW, CLASS_REDUCE, CLASS_ROW, CLASS_GEMM, CLASS_LAYOUT, CLASS_PACK,
-  CLASS_RNN, CLASS_GATHER, CLASS_SCATTER, CLASS_NORM, CLASS_OPTIM, N_CLASSES
+  CLASS_RNN, CLASS_GATHER, CLASS_SCATTER, CLASS_PUT, CLASS_NORM, CLASS_OPTIM, N_CLASSES
 } OpClass;
 enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16 };
 
@@ -197,6 +197,7 @@ typedef struct Prog {
   int64_t param_bytes;
   int64_t const_bytes;
   uint32_t next_id;  // random streams
+  bool copy_saved;   // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
   const void *scratch_ctx;
@@ -328,6 +329,7 @@ bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all 
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);  // input or param: has a buffer without a kernel
 Val ir_base(const Fn *f, Val v);             // follows views to the value whose buffer they share
+Val ir_root(const Fn *f, Val v);             // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/edit.c: rebuilding a function
 typedef struct {
@@ -352,6 +354,10 @@ typedef struct {
   Tensor *out;       // by output index; v allocated by the interpreter from `mem`
   uint64_t seed, counter;
   RtArena *mem;
+  // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as much of
+  // their terms, and results are kept in single precision's range. How far results move says how exact they can be.
+  double noise;
+  uint64_t noise_state;
 } InterpEnv;
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
 double ir_word(Op op, double a, double b, double c);  // a PRIM word in doubles

@@ -7,7 +7,9 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_word_char(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
 static bool is_path_char(char c) { return is_word_char(c) || c == '-' || c == '/'; }
-static bool is_file_char(char c) { return is_path_char(c) || c == '+' || c == '?' || (c & 0x80); }
+static bool is_file_char(char c) {
+  return is_path_char(c) || c == '+' || c == '?' || c == '<' || c == '>' || (c & 0x80);
+}
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 static bool all(const char *s, size_t n, bool (*is)(char)) {

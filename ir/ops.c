@@ -67,6 +67,7 @@ const char *ir_class_name(OpClass c) {
   case CLASS_RNN: return "rnn";
   case CLASS_GATHER: return "gather";
   case CLASS_SCATTER: return "scatter";
+  case CLASS_PUT: return "put";
   case CLASS_NORM: return "norm";
   case CLASS_OPTIM: return "optim";
   case N_CLASSES: break;

@@ -126,6 +126,7 @@ static void step(State *s, Val v) {
   case OP_attach: move_value(s, v, true); break;
   case OP_dispose:
     if (is_leaf(s, ir_arg(s->f, v, 0))) break;
+    unlink_value(s, ir_arg(s->f, v, 0));
     s->life[ir_arg(s->f, v, 0).i] = DISPOSED;
     s->ended[ir_arg(s->f, v, 0).i] = ins->loc;
     break;

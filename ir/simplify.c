@@ -220,12 +220,18 @@ static void walk(Simplify *s) {
   }
 }
 
+// Kept whatever reads it: an effect, or a write into a parameter.
+static bool has_effect(const Fn *f, Val v) {
+  uint8_t flags = ir_ops[ir_ins(f, v)->op].flags;
+  return (flags & EFFECT) || ((flags & WRITES) && ir_attr(f, v, KEY_into_param));
+}
+
 static void sweep(Fn *f) {
   Edit e;
   bool *live = rt_alloc(f->prog->mem, f->n_ins + 1);
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val h = ir_head(f, (Val){i});
-    if (ir_ops[f->ins[i].op].flags & EFFECT) live[i] = true;
+    if (has_effect(f, (Val){i})) live[i] = true;
     if (!live[i]) continue;
     live[h.i] = true;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) live[ir_arg(f, (Val){i}, k).i] = true;

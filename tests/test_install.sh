@@ -41,7 +41,7 @@ add_executable(static main.c)
 target_link_libraries(static PRIVATE tenure::static)
 END
 
-cmake -S "$scratch/outside" -B "$scratch/outside/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+cmake -G Ninja -S "$scratch/outside" -B "$scratch/outside/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
   -DCMAKE_C_FLAGS="$sanitize" >>"$scratch/log"
 cmake --build "$scratch/outside/build" >>"$scratch/log"
 "$scratch/outside/build/shared"

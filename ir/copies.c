@@ -1,0 +1,124 @@
+// Pass copies: a partial write (slice_assign, index_assign, assign) goes into its operand's buffer. Where the old content is still
+// wanted there, one copy is made before the write, and the dump says who wants it.
+//
+//   %s = slice_assign %x, %v {..}             %c = copy %x {reader="sum m.c:7"}
+//   %r = sum %x {..}                  ->      %s = slice_assign %x, %v {..}
+//                                             %r = sum %c {..}
+//
+// Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one written):
+// in the last two the write itself goes to the copy.
+#include "ir/ir.h"
+
+typedef struct {
+  Edit e;
+  Fn *f;
+  Prog *p;
+  uint32_t *last;  // by old value: the last instruction that reads its bytes, through views too
+  Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
+  Val *view;       // by old view: made anew from a copy
+} Copies;
+
+static const Ins *old_ins(const Copies *s, Val v) { return &s->e.old[v.i]; }
+static Val old_arg(const Copies *s, Val v, uint32_t k) { return s->f->args[old_ins(s, v)->args + k]; }
+static bool is_view(const Copies *s, Val v) { return ir_ops[old_ins(s, v)->op].cls == CLASS_VIEW; }
+
+static Val base_of(const Copies *s, Val v) {
+  while (is_view(s, v)) v = old_arg(s, v, 0);
+  return v;
+}
+
+static void find_last_reads(Copies *s) {
+  for (uint32_t i = 1; i < s->e.n_old; i++) {
+    if (s->e.old[i].op == OP_result || is_view(s, (Val){i})) continue;
+    for (uint32_t k = 0; k < s->e.old[i].n_args; k++) s->last[base_of(s, old_arg(s, (Val){i}, k)).i] = i;
+  }
+}
+
+// The new value that stands for old value v, from a copy where its bytes were overwritten.
+static Val now_of(Copies *s, Val v) {
+  Val base = base_of(s, v);
+  if (ir_none(s->moved[base.i])) return s->e.map[v.i];
+  if (v.i == base.i) return s->moved[v.i];
+  if (!ir_none(s->view[v.i])) return s->view[v.i];
+  Val parent = old_arg(s, v, 0), keep = s->e.map[parent.i], own = s->e.map[v.i];
+  s->e.map[parent.i] = now_of(s, parent);
+  s->view[v.i] = ir_edit_copy(&s->e, v);
+  s->e.map[parent.i] = keep;
+  s->e.map[v.i] = own;
+  return s->view[v.i];
+}
+
+static Val copy_of(Copies *s, Val x, const char *who, Loc at, Loc loc) {
+  RtText text = {.mem = s->p->mem};
+  rt_text_add(&text, "%s", who);
+  if (ir_loc_file(s->p, at)) rt_text_add(&text, " %s:%u", ir_loc_file(s->p, at), ir_loc_line(s->p, at));
+  Attr reader = ir_a_str(KEY_reader, ir_str(s->p, text.text));
+  return ir_emit(s->f, OP_copy, &x, 1, &reader, 1, loc);
+}
+
+static bool into_param(const Copies *s, Val v) {
+  const Ins *ins = old_ins(s, v);
+  if (ir_ops[ins->op].cls != CLASS_PUT) return true;
+  for (uint32_t k = 0; k < ins->n_attrs; k++)
+    if (s->f->attrs[ins->attrs + k].key == KEY_into_param) return true;
+  return false;
+}
+
+// Makes room for the write at v into operand k; gives the new operand, or none when the old one serves.
+static Val target_for(Copies *s, Val v, uint32_t k) {
+  Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = ir_root(s->f, now);
+  Loc loc = old_ins(s, v)->loc;
+  Op from = s->f->ins[root.i].op;
+  if (from == OP_input) return copy_of(s, now, "the caller's input", s->f->ins[root.i].loc, loc);
+  if (from == OP_param && !into_param(s, v)) return copy_of(s, now, "the parameter", s->f->ins[root.i].loc, loc);
+  uint32_t reader = s->last[base.i];
+  if (reader > v.i) {
+    const Ins *r = &s->e.old[reader];
+    s->moved[base.i] = copy_of(s, now_of(s, base), ir_ops[r->op].name, r->loc, loc);
+  }
+  return now;
+}
+
+static void step(Copies *s, Val v) {
+  Ins ins = *old_ins(s, v);
+  bool writes = ir_ops[ins.op].flags & WRITES;
+  uint32_t n = writes ? ir_ops[ins.op].n_res : 0;
+  s->f->cur_scope = ins.scope;
+  Val now[8] = {{0}};
+  for (uint32_t k = 0; k < n; k++) now[k] = target_for(s, v, k);
+  Val head = ir_edit_copy(&s->e, v);
+  for (uint32_t k = 0; k < ins.n_args; k++)
+    s->f->args[s->f->ins[head.i].args + k] = k < n ? now[k] : s->e.map[old_arg(s, v, k).i];
+}
+
+// Operands that moved are made anew before the instruction that reads them.
+static void step_moved(Copies *s, Val v) {
+  Ins ins = *old_ins(s, v);
+  Val *keep = rt_alloc(s->p->mem, (ins.n_args + 1) * sizeof *keep);
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = old_arg(s, v, k);
+    keep[k] = s->e.map[a.i];
+    Val now = now_of(s, a);
+    s->e.map[a.i] = now;
+  }
+  step(s, v);
+  for (uint32_t k = ins.n_args; k-- > 0;) s->e.map[old_arg(s, v, k).i] = keep[k];
+}
+
+bool ir_pass_copies(Fn *f) {
+  bool any = false;
+  for (uint32_t i = 1; i < f->n_ins; i++) any |= (ir_ops[f->ins[i].op].flags & WRITES) != 0;
+  if (!any) return true;
+  Copies s = {.f = f, .p = f->prog};
+  uint32_t scope = f->cur_scope;
+  ir_edit_begin(&s.e, f);
+  s.last = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.last);
+  s.moved = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.moved);
+  s.view = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.view);
+  find_last_reads(&s);
+  for (uint32_t i = 1; i < s.e.n_old; i++)
+    if (s.e.old[i].op != OP_result) step_moved(&s, (Val){i});
+  f->cur_scope = scope;
+  ir_edit_end(&s.e);
+  return true;
+}

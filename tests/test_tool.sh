@@ -1,0 +1,45 @@
+#!/bin/bash
+# The `tenure` command: what it prints and with which status.
+set -u
+tenure=$TENURE_BUILD/bin/tenure
+n_failed=0
+program=$'program @p\nfunc @f(%x: f32[4]) {\n  %y = relu %x\n  output %y {index=0, name="y"}\n}\n'
+
+# check STATUS TEXT ARGS..: runs the command on $program; its output (both streams) must contain TEXT
+check() {
+  local want=$1 text=$2 out status
+  shift 2
+  out=$(printf %s "$program" | "$tenure" "$@" 2>&1)
+  status=$?
+  if [[ $status != "$want" || $out != *"$text"* ]]; then
+    echo "tenure $*: status $status (expected $want), expected to contain: $text"
+    echo "$out"
+    n_failed=$((n_failed + 1))
+  fi
+}
+
+check 0 '%y = relu %x : f32[4]' opt -
+check 0 '// <stdin>:3' opt - --locs
+check 0 'kernels' opt - --passes=all --facts
+check 0 '// after scopes' opt - --passes=scopes,simplify --dump-after=scopes
+check 0 '' opt - --verify
+check 2 'unknown option --nothing' opt - --nothing
+check 2 'not one: nothing' opt - --passes=nothing
+check 2 'opt needs a file' opt
+check 2 'more than one file' opt - -
+check 1 'No such file' opt does-not-exist.tir
+check 0 'USE_AFTER_SCOPE' explain E103
+check 0 'SYNTAX' explain 1
+check 1 'no diagnostic E999' explain E999
+check 2 'explain needs' explain
+check 0 'leaky_relu' ops
+check 0 'plan_check' passes
+check 0 'usage: tenure' --help
+check 0 'tenure ' --version
+check 2 'no such command: dance' dance
+check 2 'a command is missing'
+program=$'program @p\nfunc @f(%x: f32[4]) {\n  %y = rleu %x\n}\n'
+check 1 "<stdin>:3:8: error[E001]: expected an operation, found 'rleu'" opt -
+program=''
+check 1 "expected 'program @name' first" opt -
+exit $((n_failed != 0))
