@@ -27,6 +27,8 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
+target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c)
+
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)
 foreach(script ${test_scripts})
   get_filename_component(name ${script} NAME_WE)

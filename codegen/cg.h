@@ -124,6 +124,7 @@ EmitFn cg_emit_pack;     // pack.c
 EmitFn cg_emit_rnn;      // rnn.c
 EmitFn cg_emit_gather;   // gather.c
 EmitFn cg_emit_scatter;  // gather.c
+EmitFn cg_emit_put;      // put.c
 EmitFn cg_emit_norm;     // optim.c
 EmitFn cg_emit_optim;    // optim.c
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims. Called by

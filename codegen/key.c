@@ -90,14 +90,16 @@ static void put_type(Plan *plan, Call *c, Val v, RtText *out) {
   rt_text_add(out, ">");
 }
 
-// Names, places in tables and random streams differ between equal kernels.
+// Names, places in tables, random streams and what only passes read differ between equal kernels.
 static bool is_outside_key(const Call *c, Key key) {
   switch (key) {
   case KEY_id:
   case KEY_name:
   case KEY_index:
   case KEY_param:
-  case KEY_scope: return true;
+  case KEY_scope:
+  case KEY_into_param:
+  case KEY_reader: return true;
   case KEY_rows: return c->k->cls == CLASS_LAYOUT;  // its slot is stated by describe
   default: return false;
   }

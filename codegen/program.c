@@ -101,6 +101,7 @@ typedef struct {
   LLVMModuleRef mod;
   LLVMContextRef ctx;
   LLVMTargetMachineRef tm;
+  LLVMBuilderRef builder;
   LLVMMemoryBufferRef object;
   double passes_ms;
   char error[512];  // "": none
@@ -142,6 +143,7 @@ static bool open_part(Part *part, const Target *t) {
 }
 
 static void close_part(Part *part) {
+  if (part->builder) LLVMDisposeBuilder(part->builder);
   if (part->object) LLVMDisposeMemoryBuffer(part->object);
   if (part->tm) LLVMDisposeTargetMachine(part->tm);
   if (part->mod) LLVMDisposeModule(part->mod);
@@ -193,6 +195,7 @@ static EmitFn *emitter_of(OpClass cls) {
   case CLASS_RNN: return cg_emit_rnn;
   case CLASS_GATHER: return cg_emit_gather;
   case CLASS_SCATTER: return cg_emit_scatter;
+  case CLASS_PUT: return cg_emit_put;
   case CLASS_NORM: return cg_emit_norm;
   case CLASS_OPTIM: return cg_emit_optim;
   default: return NULL;
@@ -241,12 +244,11 @@ static void set_attributes(Cg *c) {
 static bool build_part(const Plan *plan, Part *part, const uint8_t *part_of, uint32_t number) {
   Cg c = {.ctx = part->ctx, .mod = part->mod, .t = plan->t, .mem = plan->mem, .why = plan->why};
   set_types(&c);
-  c.b = LLVMCreateBuilderInContext(c.ctx);
+  c.b = part->builder = LLVMCreateBuilderInContext(c.ctx);
   bool ok = true;
   for (uint32_t k = 0; ok && k < plan->n_codes; k++)
     if (part_of[k] == number) ok = emit_kernel(&c, plan, k);
   for (uint32_t k = 0; ok && number == 0 && k < plan->n_entries; k++) cg_emit_entry(&c, plan, &plan->entries[k]);
-  LLVMDisposeBuilder(c.b);
   if (ok) set_attributes(&c);
   return ok;
 }
@@ -339,16 +341,33 @@ static bool join_parts(const Plan *plan, const Part *part, uint32_t n, CgObject 
   return true;
 }
 
+static bool build_parts(const Plan *plan, Part *part, const uint8_t *part_of, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (!open_part(&part[k], plan->t)) return rt_text_add(plan->why, "LLVM: %s", part[k].error), false;
+    if (!build_part(plan, &part[k], part_of, k)) return false;
+  }
+  return true;
+}
+
+// Building takes memory from the program's arena: when that runs out, LLVM's objects are freed before the jump goes on.
+static bool build_guarded(const Plan *plan, Part *part, const uint8_t *part_of, uint32_t n) {
+  jmp_buf here, *outer = rt_arena_on_oom(plan->mem, &here);
+  if (setjmp(here)) {
+    rt_arena_on_oom(plan->mem, outer);
+    for (uint32_t k = 0; k < n; k++) close_part(&part[k]);
+    if (!outer) abort();
+    longjmp(*outer, 1);
+  }
+  bool ok = build_parts(plan, part, part_of, n);
+  rt_arena_on_oom(plan->mem, outer);
+  return ok;
+}
+
 static bool generate(const Plan *plan, CgObject *out, CgInfo *info) {
   Part part[MAX_PARTS] = {0};
   uint8_t *part_of = rt_alloc(plan->mem, plan->n_codes + 1);
   uint32_t n = deal(plan, part_of);
-  bool ok = true;
-  for (uint32_t k = 0; ok && k < n; k++) {
-    ok = open_part(&part[k], plan->t);
-    if (!ok) rt_text_add(plan->why, "LLVM: %s", part[k].error);
-    ok = ok && build_part(plan, &part[k], part_of, k);
-  }
+  bool ok = build_guarded(plan, part, part_of, n);
   if (ok) {
     finish_all(part, n);
     ok = join_parts(plan, part, n, out);

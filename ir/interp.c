@@ -103,6 +103,7 @@ static bool run_nothing(Run *r, Val v) {
 }
 
 static bool run_grad_of(Run *r, Val v) { return run_fail(r, v, "pass grad has not run"); }
+static bool run_write(Run *r, Val v) { return run_fail(r, v, "pass versions has not run"); }
 
 // Rows in words run as run_pointwise.
 RunOp *const ir_run_of[N_OPS] = {
@@ -118,6 +119,9 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_dispose] = run_nothing,
     [OP_output] = run_output,
     [OP_grad_of] = run_grad_of,
+    [OP_write] = run_write,
+    [OP_overwritten] = run_grad_of,
+    [OP_clone] = run_stop_grad,
     [OP_cast] = run_cast,
     [OP_stop_grad] = run_stop_grad,
     [OP_assign] = run_assign,
@@ -127,6 +131,8 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_slice] = run_slice,
     [OP_pad_axis] = run_pad_axis,
     [OP_concat] = run_concat,
+    [OP_slice_assign] = run_slice_assign,
+    [OP_index_assign] = run_index_assign,
     [OP_sum] = run_sum,
     [OP_amax] = run_amax,
     [OP_argmax] = run_argmax,
@@ -152,7 +158,8 @@ RunOp *const ir_run_of[N_OPS] = {
 };
 
 // ---- writes reach the parameter that they are a version of
-// The parameter whose buffer v lies in, through views and earlier writes; -1: none.
+// The parameter whose content v is, through views and earlier writes; -1: none. A partial write without {into_param} goes to a
+// copy of the parameter.
 static int64_t param_under(const Fn *f, Val v) {
   for (;;) {
     Val head = ir_head(f, v);
@@ -160,13 +167,14 @@ static int64_t param_under(const Fn *f, Val v) {
     if (in->op == OP_param) return ir_attr_int(f, head, KEY_param, -1);
     const OpInfo *op = &ir_ops[in->op];
     if (!(op->flags & WRITES) && op->cls != CLASS_VIEW) return -1;
+    if (op->cls == CLASS_PUT && !ir_attr(f, head, KEY_into_param)) return -1;
     v = ir_arg(f, head, v.i - head.i);
   }
 }
 
 static void store_writes(Run *r, Val v) {
   for (uint32_t k = 0; k < ir_ins(r->f, v)->n_res; k++) {
-    int64_t param = param_under(r->f, ir_arg(r->f, v, k));
+    int64_t param = param_under(r->f, ir_result(v, k));
     Tensor t = r->val[v.i + k];
     if (param >= 0 && t.n) memcpy(r->env->params[param].v, t.v, (size_t)t.n * sizeof(double));
   }

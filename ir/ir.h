@@ -115,7 +115,7 @@ typedef struct {
   uint32_t scratch;  // Buf of private scratch memory; 0: none
 } Kernel;
 
-enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVES = 8, HAS_PLACE = 16 };
+enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVES = 8, HAS_PLACE = 16, HAS_MERGED = 32 };
 
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;

@@ -224,6 +224,7 @@ static void find_checks(Lives *l) {
       break;
     }
     case OP_embedding: add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[ir_arg(f, v, 0).i].shape, 0), false, false, "index"); break;
+    case OP_index_assign: add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[i].shape, 0), false, false, "index"); break;
     case OP_packed_layout:
       if (f->ins[i].n_args)
         add_check(l, ir_arg(f, v, 0), 1, ir_dim_at(l->p, f->ins[i].shape, 1), true, ir_attr(f, v, KEY_sorted) != NULL, "length");

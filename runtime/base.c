@@ -71,7 +71,11 @@ void rt_arena_free(RtArena *a) {
   rt_free(a);
 }
 
-void rt_arena_on_oom(RtArena *a, jmp_buf *handler) { a->handler = handler; }
+jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler) {
+  jmp_buf *before = a->handler;
+  a->handler = handler;
+  return before;
+}
 
 size_t rt_arena_bytes(const RtArena *a) { return a->total; }
 

@@ -23,7 +23,7 @@
 typedef struct RtArena RtArena;
 RtArena *rt_arena_new(void);  // NULL when out of memory
 void rt_arena_free(RtArena *a);
-void rt_arena_on_oom(RtArena *a, jmp_buf *handler);   // NULL: abort
+jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler);  // NULL: abort; gives the handler before
 void *rt_alloc(RtArena *a, size_t bytes);             // zeroed, 16-byte aligned, never NULL
 void *rt_grow(RtArena *a, void *old, size_t old_bytes, size_t new_bytes);
 char *rt_strdup(RtArena *a, const char *s);

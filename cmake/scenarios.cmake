@@ -1,0 +1,21 @@
+# Scenario tables: tests/scenarios_*.c is a program each, and every SCENARIO(id) in it a case scenario_id, label `scenarios`.
+# Story files: tests/seed_*.c is a program each, label `seeds`. Both work as the tests of cmake/tests.cmake do.
+file(GLOB scenario_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenarios_*.c ${CMAKE_SOURCE_DIR}/tests/seed_*.c)
+foreach(source ${scenario_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
+  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
+  if(name MATCHES "^seed_")
+    tenure_test(${name} ${name})
+    set_tests_properties(${name} PROPERTIES LABELS seeds)
+    continue()
+  endif()
+  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})  # a new case is a new test
+  file(STRINGS ${source} lines REGEX "^SCENARIO\\(")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^SCENARIO\\(([A-Za-z0-9_]+)\\).*" "\\1" id "${line}")
+    tenure_test(scenario_${id} ${name} ${id})
+    set_tests_properties(scenario_${id} PROPERTIES LABELS scenarios)
+  endforeach()
+endforeach()

@@ -1,0 +1,820 @@
+// Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after all
+// passes, compiled code with one and with more workers. They must agree within what single precision allows, which the
+// interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit.
+//
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--verbose] [--go-on] [--file X.tir]
+//
+// A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
+// like any other. A failing program is shrunk and printed with its seed; --file runs such a text again.
+#include "tests/random_program.h"
+
+#include "tests/check.h"
+
+#include "codegen/cg.h"
+#include "runtime/blas.h"
+#include "runtime/plan.h"
+#include "runtime/team.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_WORKERS = 3, GUARD = 128 /* bytes behind each block */, FILL = 0xA5, N_BARS = 3, N_MORE_BARS = 60 };
+
+typedef enum { FINE, REJECTED, INTERPRETER, OPTIMISED, CODEGEN, COMPILED, WORKERS, OVERRUN, CRASH, TEXT, N_VERDICTS } Verdict;
+static const char *const verdict_text[N_VERDICTS] = {"fine",
+                                                     "a valid program is rejected",
+                                                     "the interpreter fails",
+                                                     "the passes change what is computed",
+                                                     "no code can be generated",
+                                                     "compiled code differs",
+                                                     "the number of workers matters",
+                                                     "memory behind a block is overwritten",
+                                                     "crash",
+                                                     "the text does not come back"};
+
+// Between the process that tests and the one that watches.
+typedef struct {
+  uint64_t seed;
+  uint32_t function;  // at hand; UINT32_MAX: none in particular
+  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values;
+  Verdict verdict;
+  char message[2048];
+} Shared;
+static Shared *shared;
+static bool verbose;
+static Target target;
+static RtTeam *teams[MAX_WORKERS + 1];
+
+static bool fail(Verdict v, const char *fmt, ...) RT_PRINTF(2, 3);
+static bool fail(Verdict v, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(shared->message, sizeof shared->message, fmt, ap);
+  va_end(ap);
+  shared->verdict = v;
+  return false;
+}
+
+// ---- the data of a run: by names, so that it stays when a program shrinks
+typedef struct {
+  int64_t *slots;
+  Tensor *in, *params;
+} Data;
+
+static Rng rng_for(const Fn *f, const char *what, const char *name) {
+  (void)f;
+  return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77))};
+}
+
+static int64_t run_size(const Prog *p, const Fn *f, Dim d) {
+  const DimInfo *in = ir_dim_info(p, d);
+  const char *name = ir_text(p, in->name);
+  Rng r = rng_for(f, ir_text(p, f->name), name);
+  int64_t least = !strncmp(name, "time", 4);
+  switch (rng_below(&r, 10)) {
+  case 0: return least;
+  case 1: return 1;
+  case 2:
+  case 3:
+  case 4: return least + rng_below(&r, (uint32_t)(in->value + 1 - least));
+  default: return in->value;
+  }
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// What the readers of an i64 value want: an index below `hi`, or lengths.
+typedef struct {
+  int64_t hi;
+  bool lengths, sorted;
+} Wants;
+
+static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
+  const Prog *p = f->prog;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    for (uint32_t k = 0; k < ins->n_args; k++) {
+      if (ir_arg(f, (Val){i}, k).i != v.i) continue;
+      Shape s = ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
+      uint32_t rank = ir_rank(p, s);
+      switch (ins->op) {
+      case OP_nll_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
+      case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
+      case OP_packed_layout:
+        w->lengths = true;
+        w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
+        w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
+        break;
+      default:
+        if (ir_ops[ins->op].cls == CLASS_VIEW || ir_ops[ins->op].cls == CLASS_INDEX) find_wants(f, (Val){i}, slots, w);
+      }
+    }
+  }
+}
+
+static int by_size_down(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x > y ? -1 : x < y;
+}
+
+static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t) {
+  Wants w = {.hi = 1 << 20};
+  find_wants(f, v, slots, &w);
+  bool free_range = w.hi == 1 << 20;
+  for (int64_t k = 0; k < t.n; k++)
+    t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)rng_below(r, (uint32_t)(w.hi > 1 ? w.hi : 1)) + w.lengths;
+  if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
+}
+
+static void fill_floats(const char *name, Rng *r, Tensor t) {
+  bool coarse = rng_below(r, 3) == 0;  // ties and zeros
+  for (int64_t k = 0; k < t.n; k++) {
+    double x = coarse ? (double)rng_below(r, 7) * 0.5 - 1.5 : rng_unit(r) * 4 - 2;
+    t.v[k] = (float)(strncmp(name, "pos", 3) ? x : fabs(x) + 0.1);
+  }
+}
+
+static Tensor new_tensor(RtArena *mem, int64_t n) { return (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n}; }
+
+static Data make_data(const Fn *f, RtArena *mem) {
+  const Prog *p = f->prog;
+  Data d = {rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)), rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
+            rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
+  for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k]);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    if (ins->op != OP_input) continue;
+    const char *name = ir_text(p, ins->name);
+    Rng r = rng_for(f, "input", name);
+    Tensor t = new_tensor(mem, ir_shape_eval(p, ins->shape, d.slots));
+    if (ins->dtype == DT_I64) fill_ints(f, (Val){i}, d.slots, &r, t);
+    else fill_floats(name, &r, t);
+    d.in[ir_attr_int(f, (Val){i}, KEY_index, 0)] = t;
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const char *path = ir_text(p, p->params[k].path);
+    Rng r = rng_for(f, "param", path);
+    d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
+    fill_floats(path, &r, d.params[k]);
+  }
+  return d;
+}
+
+// ---- results: outputs, then parameters
+typedef struct {
+  Tensor *t;
+  uint32_t n_out, n;
+} Results;
+
+enum { RUN_SEED = 11, RUN_COUNTER = 3 };
+
+static Tensor copy_of(RtArena *mem, Tensor a) {
+  Tensor t = new_tensor(mem, a.n);
+  if (a.n) memcpy(t.v, a.v, (size_t)a.n * sizeof(double));
+  return t;
+}
+
+static bool interpret(const Fn *f, const Data *d, double noise, uint64_t key, RtArena *mem, Results *out, RtText *why) {
+  const Prog *p = f->prog;
+  *out = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs, f->n_outputs + p->n_params};
+  InterpEnv env = {.in = d->in, .out = out->t, .params = out->t + f->n_outputs, .seed = RUN_SEED, .counter = RUN_COUNTER,
+                   .mem = mem, .noise = noise, .noise_state = key};
+  env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
+  if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
+  for (uint32_t k = 0; k < p->n_params; k++) env.params[k] = copy_of(mem, d->params[k]);
+  return ir_interpret(f, &env, why);
+}
+
+// ---- how exact results can be
+static const double NOISE = 1e-6;  // 8 roundings' worth
+
+typedef struct {
+  Results exact;
+  double **dev;  // by result: how far the noisy runs moved; INFINITY where they disagree about NaN or infinity
+  uint32_t n_runs;
+} Bars;
+
+static bool add_bars(Bars *b, const Fn *f, const Data *d, uint32_t n) {
+  for (uint32_t end = b->n_runs + n; b->n_runs < end; b->n_runs++) {
+    RtArena *mem = rt_arena_new();
+    RtText why = {.mem = mem};
+    Results r;
+    bool ok = interpret(f, d, NOISE, 1 + b->n_runs, mem, &r, &why);
+    for (uint32_t k = 0; ok && k < r.n; k++)
+      for (int64_t i = 0; i < r.t[k].n; i++) {
+        double x = b->exact.t[k].v[i], y = r.t[k].v[i], move = fabs(x - y);
+        if (isfinite(x) && isfinite(y)) b->dev[k][i] = fmax(b->dev[k][i], move);
+        else if (!(isnan(x) && isnan(y)) && x != y) b->dev[k][i] = INFINITY;
+      }
+    if (!ok) fail(INTERPRETER, "with noise: %s", why.text ? why.text : "");
+    rt_arena_free(mem);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+static bool make_bars(Bars *b, const Fn *f, const Data *d, RtArena *mem) {
+  RtText why = {.mem = mem};
+  if (!interpret(f, d, 0, 0, mem, &b->exact, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
+  b->dev = rt_alloc(mem, (b->exact.n + 1) * sizeof *b->dev);
+  for (uint32_t k = 0; k < b->exact.n; k++) b->dev[k] = rt_alloc(mem, ((size_t)b->exact.t[k].n + 1) * sizeof(double));
+  return add_bars(b, f, d, N_BARS);
+}
+
+// The first element out of its bars; false: none is.
+static bool find_difference(const Bars *b, const Results *r, double strict, uint32_t *at, int64_t *element) {
+  for (uint32_t k = 0; k < r->n; k++)
+    for (int64_t i = 0; i < r->t[k].n; i++) {
+      double x = b->exact.t[k].v[i], y = r->t[k].v[i], dev = b->dev[k][i];
+      if (isinf(dev) || (isnan(x) && isnan(y)) || x == y) continue;
+      if (isfinite(x) && isfinite(y) && fabs(x - y) <= strict * (4 * dev + 1e-6 * fabs(x) + 1e-37)) continue;
+      *at = k, *element = i;
+      return true;
+    }
+  return false;
+}
+
+// strict: 1 for single precision, far less for doubles. Bars are widened before a difference counts.
+static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double strict, Verdict v) {
+  uint32_t at;
+  int64_t element;
+  for (uint32_t k = 0; k < r->n; k++)
+    if (r->t[k].n != b->exact.t[k].n) return fail(v, "result %u has another size", k);
+  if (!find_difference(b, r, strict, &at, &element)) return true;
+  if (b->n_runs == N_BARS && !add_bars(b, f, d, N_MORE_BARS)) return false;
+  shared->n_loose++;
+  if (!find_difference(b, r, strict, &at, &element)) return true;
+  const Prog *p = f->prog;
+  const char *what = at < r->n_out ? "output" : "parameter";
+  return fail(v, "@%s: %s %u%s%s, element %lld: expected %.9g (+- %.3g), found %.9g", ir_text(p, f->name), what,
+              at < r->n_out ? at : at - r->n_out, at < r->n_out ? "" : " ",
+              at < r->n_out ? "" : ir_text(p, p->params[at - r->n_out].path), (long long)element, b->exact.t[at].v[element],
+              b->dev[at][element], r->t[at].v[element]);
+}
+
+// ---- compiled code
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
+
+typedef struct {
+  unsigned char *at;
+  size_t bytes;
+} Block;
+
+static Block new_block(RtArena *mem, int64_t bytes) {
+  unsigned char *raw = rt_alloc(mem, (size_t)bytes + GUARD + TN_ALIGN);
+  Block b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), (size_t)bytes};
+  memset(b.at, 0xFF, b.bytes);  // NaN
+  memset(b.at + b.bytes, FILL, GUARD);
+  return b;
+}
+
+static bool guard_holds(Block b) {
+  for (uint32_t i = 0; i < GUARD; i++)
+    if (b.at[b.bytes + i] != FILL) return false;
+  return true;
+}
+
+static void encode(Block b, DType type, Tensor from) {
+  for (int64_t i = 0; i < from.n; i++) {
+    if (type == DT_I64) ((int64_t *)(void *)b.at)[i] = (int64_t)from.v[i];
+    else ((float *)(void *)b.at)[i] = (float)from.v[i];
+  }
+}
+
+static Tensor decode(RtArena *mem, Block b, DType type, int64_t n) {
+  Tensor t = new_tensor(mem, n);
+  for (int64_t i = 0; i < n; i++) t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
+  return t;
+}
+
+typedef struct {
+  Prog *p;
+  CgJit *jit;
+  Block consts;
+} Compiled;
+
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Work;
+
+static void work(void *ctx, int32_t worker, int32_t n_workers) {
+  Work *w = ctx;
+  w->entry(w->frame, worker, n_workers);
+}
+
+typedef struct {
+  Block arena, params, *out;
+  Results r;
+} Memory;
+
+static Shape output_shape(const Fn *f, uint32_t k, DType *type) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_output && ir_attr_int(f, (Val){i}, KEY_index, 0) == k) {
+      const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
+      *type = (DType)from->dtype;
+      return from->shape;
+    }
+  *type = DT_F32;
+  return (Shape){0};
+}
+
+static void collect(const Fn *f, const int64_t *slots, Memory *m, RtArena *mem) {
+  const Prog *p = f->prog;
+  m->r = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs, f->n_outputs + p->n_params};
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    DType type;
+    Shape s = output_shape(f, k, &type);
+    m->r.t[k] = decode(mem, m->out[k], type, ir_shape_eval(p, s, slots));
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const Param *q = &p->params[k];
+    m->r.t[f->n_outputs + k] = decode(mem, (Block){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
+  }
+}
+
+static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t n_workers, RtArena *mem, Memory *m) {
+  const Prog *p = c->p;
+  TnKernelStatus status = {0};
+  void **in = rt_alloc(mem, (f->n_inputs + 1) * sizeof *in), **out = rt_alloc(mem, (f->n_outputs + 1) * sizeof *out);
+  int64_t *slots = rt_alloc(mem, (p->n_syms + 1) * sizeof *slots);
+  if (p->n_syms) memcpy(slots, d->slots, p->n_syms * sizeof *slots);
+  *m = (Memory){new_block(mem, f->stats.peak_bytes), new_block(mem, p->param_bytes),
+                rt_alloc(mem, (f->n_outputs + 1) * sizeof(Block)), {0}};
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_input) continue;
+    int64_t at = ir_attr_int(f, (Val){i}, KEY_index, 0);
+    Block b = new_block(mem, d->in[at].n * ir_dtype_bytes[f->ins[i].dtype]);
+    encode(b, (DType)f->ins[i].dtype, d->in[at]);
+    in[at] = b.at;
+  }
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    DType type;
+    Shape s = output_shape(f, k, &type);
+    m->out[k] = new_block(mem, ir_shape_bound(p, s) * ir_dtype_bytes[type]);
+    out[k] = m->out[k].at;
+  }
+  for (uint32_t k = 0; k < p->n_params; k++)
+    encode((Block){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
+  TnFrame frame = {.in = in, .out = out, .dims = slots, .seed = RUN_SEED, .counter = RUN_COUNTER, .svc = &services,
+                   .status = &status, .team = teams[n_workers]};
+  frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
+  Work w = {.frame = &frame};
+  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
+  memcpy((void *)&w.entry, &entry, sizeof entry);
+  rt_team_run(teams[n_workers], work, &w);
+  if (status.code) return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index, (long long)status.value);
+  bool good = guard_holds(m->arena) && guard_holds(m->params) && guard_holds(c->consts);
+  for (uint32_t k = 0; k < f->n_outputs; k++) good &= guard_holds(m->out[k]);
+  if (!good) return fail(OVERRUN, "@%s", ir_text(p, f->name));
+  collect(f, slots, m, mem);
+  return true;
+}
+
+static bool same_bits(const Fn *f, const Results *a, const Results *b, uint32_t n_workers) {
+  for (uint32_t k = 0; k < a->n; k++)
+    for (int64_t i = 0; i < a->t[k].n; i++)
+      if (memcmp(&a->t[k].v[i], &b->t[k].v[i], sizeof(double)) && !(isnan(a->t[k].v[i]) && isnan(b->t[k].v[i])))
+        return fail(WORKERS, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g", ir_text(f->prog, f->name), k,
+                    (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
+  return true;
+}
+
+// ---- one program
+static const char *up_to_grad(RtArena *mem) {
+  RtText list = {.mem = mem};
+  for (uint32_t k = 0; k < ir_n_passes; k++) {
+    rt_text_add(&list, "%s%s", k ? "," : "", ir_passes[k].name);
+    if (!strcmp(ir_passes[k].name, "grad")) break;
+  }
+  return list.text;
+}
+
+static Prog *parse(RtArena *mem, const char *text) {
+  RtDiags diags = {.mem = mem};
+  Prog *p = ir_parse(mem, text, strlen(text), "random.tir", &diags);
+  if (!p) fail(TEXT, "%s", diags.n ? diags.list[0].text : "");
+  return p;
+}
+
+static const char *print(RtArena *mem, const Prog *p) {
+  RtText t = {.mem = mem};
+  ir_print(p, &t, PRINT_LOCS);
+  return t.text;
+}
+
+static bool test_function(const Fn *plain, const Compiled *c, const Fn *f) {
+  RtArena *mem = rt_arena_new();
+  RtText why = {.mem = mem};
+  Data d = make_data(plain, mem);
+  Bars b = {0};
+  Results r;
+  bool ok = make_bars(&b, plain, &d, mem);
+  ok = ok && (interpret(f, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
+  ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
+  Memory one, more;
+  ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);
+  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
+  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one.r, &more.r, n_workers);
+  if (ok)
+    for (uint32_t k = 0; k < r.n_out; k++) shared->n_values += (uint64_t)r.t[k].n;
+  rt_arena_free(mem);
+  return ok;
+}
+
+// Refusals that a generator cannot foresee: an old version that is read after the write.
+static bool may_refuse(const RtDiags *d, uint32_t from) {
+  for (uint32_t k = from; k < d->n; k++)
+    if (d->list[k].severity == RT_ERROR && d->list[k].id != E_WRITE_SAVED) return false;
+  return true;
+}
+
+// Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
+static bool run_all_passes(Prog *p, const char *list, bool *keep) {
+  p->scratch = scratch_bytes, p->scratch_ctx = &target;
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    uint32_t from = p->diags.n;
+    shared->function = k;
+    keep[k] = ir_run_passes(p->fns[k], list, NULL, NULL);
+    if (keep[k]) continue;
+    shared->n_skipped++;
+    if (!may_refuse(&p->diags, from))
+      return fail(REJECTED, "@%s: E%u %s", ir_text(p, p->fns[k]->name), p->diags.list[from].id, p->diags.list[from].text);
+  }
+  return true;
+}
+
+static const char *only(RtArena *mem, const char *text, const bool *keep) {
+  Prog *p = parse(mem, text);
+  if (!p) return NULL;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    if (keep[k]) p->fns[n++] = p->fns[k];
+  p->n_fns = n;
+  return print(mem, p);
+}
+
+static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
+  Prog *plain = parse(mem, text), *p = parse(mem, text);
+  if (!plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
+  RtText why = {.mem = mem};
+  CgObject object = {0};
+  shared->function = UINT32_MAX;
+  if (!ir_place_program(p)) return fail(REJECTED, "placement of the program");
+  if (!cg_compile(p, &target, "", &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  Compiled c = {p, cg_jit_load(&object, &why), new_block(mem, p->const_bytes)};
+  rt_free(object.bytes);
+  if (!c.jit) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  if (p->const_bytes) ir_fill_const(p, c.consts.at);
+  bool ok = true;
+  for (uint32_t k = 0; ok && k < p->n_fns; k++) {
+    shared->function = k;
+    ok = test_function(plain->fns[k], &c, p->fns[k]);
+    shared->n_functions += ok;
+  }
+  cg_jit_free(c.jit);
+  return ok;
+}
+
+static bool test_text(const char *text) {
+  RtArena *mem = rt_arena_new();
+  Prog *p = parse(mem, text);
+  bool ok = p != NULL;
+  if (ok && strcmp(print(mem, p), text)) ok = fail(TEXT, "printing what was parsed gives another text");
+  bool *keep = rt_alloc(mem, ok ? p->n_fns + 1 : 1);
+  ok = ok && run_all_passes(p, NULL, keep);
+  const char *rest = ok ? only(mem, text, keep) : NULL;
+  ok = ok && rest && test_compiled(mem, rest, keep);
+  shared->n_programs += ok;
+  rt_arena_free(mem);
+  return ok;
+}
+
+// ---- child processes
+static void start_child(void) {
+  RtArena *mem = rt_arena_new();
+  if (!cg_target_host(&target, mem)) exit(2);
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+}
+
+static Verdict wait_for(pid_t child) {
+  int status;
+  if (waitpid(child, &status, 0) != child) return CRASH;
+  if (WIFSIGNALED(status)) {
+    snprintf(shared->message, sizeof shared->message, "signal %d%s", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": too long" : "");
+    return shared->verdict = CRASH;
+  }
+  if (WEXITSTATUS(status) > 1) {  // a sanitizer's report, or no target
+    snprintf(shared->message, sizeof shared->message, "status %d", WEXITSTATUS(status));
+    return shared->verdict = CRASH;
+  }
+  return shared->verdict;
+}
+
+static Verdict verdict_on(const char *text, bool quiet) {
+  shared->verdict = FINE;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    if (quiet && !freopen("/dev/null", "w", stderr)) _exit(1);
+    alarm(60);
+    start_child();
+    test_text(text);
+    _exit(0);
+  }
+  return wait_for(child);
+}
+
+// ---- shrinking: an edit of the text that fails in the same way takes its place
+typedef struct {
+  RtArena *mem;
+  const char *text;
+  Verdict verdict;
+  uint32_t tries;
+} Shrink;
+
+enum { MAX_TRIES = 1500 };
+
+static bool try_text(Shrink *s, const char *text) {
+  if (!text || !strcmp(text, s->text) || s->tries++ > MAX_TRIES) return false;
+  if (verdict_on(text, true) != s->verdict) return false;
+  s->text = text;
+  return true;
+}
+
+static bool drop_functions(Shrink *s) {
+  Prog *p = parse(s->mem, s->text);
+  bool any = false, *keep = rt_alloc(s->mem, p->n_fns + 1);
+  for (uint32_t only_one = 0; p->n_fns > 1 && only_one < p->n_fns; only_one++) {
+    uint32_t k = (shared->function + only_one) % p->n_fns;
+    memset(keep, 0, p->n_fns);
+    keep[k] = true;
+    if (try_text(s, only(s->mem, s->text, keep))) return true;
+  }
+  memset(keep, 1, p->n_fns);
+  for (uint32_t k = 0; p->n_fns > 1 && k < p->n_fns; k++) {  // two of them together
+    keep[k] = false;
+    if (try_text(s, only(s->mem, s->text, keep))) return true;
+    keep[k] = true;
+  }
+  return any;
+}
+
+typedef enum { CUT_OUT /* an effect or output goes */, BY_OPERAND, BY_INPUT, CUT_MARKS } EditKind;
+
+static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
+
+// What outputs and effects need.
+static bool *find_live(const Fn *f, RtArena *mem, EditKind kind, uint32_t at) {
+  bool *live = rt_alloc(mem, f->n_ins);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    const Ins *ins = &f->ins[i];
+    bool effect = (ir_ops[ins->op].flags & EFFECT) && ins->op != OP_input && !is_mark(ins);
+    if (effect && !(kind == CUT_OUT && at == i)) live[i] = true;
+    if (!live[i] || (kind == BY_INPUT && i == at)) continue;
+    if (ins->op == OP_result) live[ir_head(f, (Val){i}).i] = true;
+    for (uint32_t k = 0; k < ins->n_args; k++) live[ir_arg(f, (Val){i}, k).i] = true;
+  }
+  return live;
+}
+
+static void renumber(Fn *f) {
+  Prog *p = f->prog;
+  uint32_t n_in = 0, n_out = 0, n_params = 0, *to = rt_alloc(p->mem, (p->n_params + 1) * sizeof *to);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    for (uint32_t k = 0; k < ins->n_attrs; k++) {
+      Attr *a = &f->attrs[ins->attrs + k];
+      if (a->key == KEY_index) a->u.i = ins->op == OP_input ? n_in++ : n_out++;
+      if (a->key == KEY_param) to[a->u.i] = 1;
+    }
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    if (!to[k]) continue;
+    p->params[n_params] = p->params[k];
+    to[k] = n_params++;
+  }
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; k < f->ins[i].n_attrs; k++)
+      if (f->attrs[f->ins[i].attrs + k].key == KEY_param) f->attrs[f->ins[i].attrs + k].u.i = to[f->attrs[f->ins[i].attrs + k].u.i];
+  p->n_params = n_params, f->n_inputs = n_in, f->n_outputs = n_out;
+}
+
+static Val same_type_operand(const Fn *f, const Edit *e, uint32_t at, uint32_t which) {
+  const Ins *ins = &e->old[at];
+  if (which >= ins->n_args) return (Val){0};
+  Val a = f->args[ins->args + which];
+  return e->old[a.i].shape.i == ins->shape.i && e->old[a.i].dtype == ins->dtype ? e->map[a.i] : (Val){0};
+}
+
+static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_t at, uint32_t which) {
+  Prog *p = parse(mem, text);
+  if (!p || p->n_fns != 1) return NULL;
+  Fn *f = p->fns[0];
+  if (at >= f->n_ins || f->ins[at].op == OP_input || (f->ins[at].op == OP_result && kind != BY_INPUT)) return NULL;
+  bool *live = find_live(f, mem, kind, at);
+  Edit e;
+  f->cur_scope = 0;
+  ir_edit_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++) {
+    const Ins *ins = &e.old[i];
+    bool writes = ir_ops[ins->op].flags & WRITES;
+    if (kind == BY_INPUT && i == at) {
+      if (ins->dtype == DT_LAYOUT || ins->op == OP_output || is_mark(ins)) return NULL;
+      uint32_t n = f->n_inputs;
+      e.map[i] = ir_input(f, rt_printf(mem, "cut%u_%u", i, n), (DType)ins->dtype, ins->shape, ins->loc);
+      continue;
+    }
+    if (ins->op == OP_result) continue;
+    if (kind == BY_OPERAND && i == at) {
+      e.map[i] = same_type_operand(f, &e, i, which);
+      if (ir_none(e.map[i]) || ins->op == OP_output) return NULL;
+      continue;
+    }
+    if (kind == CUT_OUT && i == at) {
+      for (uint32_t k = 0; writes && k < ins->n_res; k++) e.map[i + k] = e.map[f->args[ins->args + k].i];
+      continue;
+    }
+    bool any = live[i];
+    for (uint32_t k = 1; k < ins->n_res; k++) any |= live[i + k];
+    if (is_mark(ins)) any = kind != CUT_MARKS && (!ins->n_args || live[f->args[ins->args].i]);
+    if (!any) continue;
+    uint32_t saved = at - i;  // a result that an input replaces keeps its new value
+    ir_edit_copy(&e, (Val){i});
+    (void)saved;
+  }
+  ir_edit_end(&e);
+  if (kind == CUT_MARKS) {
+    for (uint32_t i = 1; i < f->n_ins; i++) f->ins[i].scope = 0;
+    f->n_scopes = 1;
+  }
+  renumber(f);
+  return print(mem, p);
+}
+
+static bool drop_instructions(Shrink *s) {
+  bool any = try_text(s, edited(s->mem, s->text, CUT_MARKS, 1, 0));
+  uint32_t n = parse(s->mem, s->text)->fns[0]->n_ins;
+  for (uint32_t i = n; i-- > 1;) {
+    bool done = try_text(s, edited(s->mem, s->text, CUT_OUT, i, 0));
+    for (uint32_t k = 0; !done && k < 3; k++) done = try_text(s, edited(s->mem, s->text, BY_OPERAND, i, k));
+    done = done || try_text(s, edited(s->mem, s->text, BY_INPUT, i, 0));
+    any |= done;
+  }
+  return any;
+}
+
+// Every number `from` in brackets, or the bound of a dim, becomes `to`.
+static const char *resized(RtArena *mem, const char *text, long from, long to, bool bounds) {
+  RtText out = {.mem = mem};
+  int depth = 0;
+  for (const char *c = text; *c;) {
+    depth += (*c == '[') - (*c == ']');
+    bool starts = *c >= '0' && *c <= '9' && (c == text || !strchr("0123456789abcdefghijklmnopqrstuvwxyz_.%-", c[-1]));
+    char *end;
+    long v = starts ? strtol(c, &end, 10) : 0;
+    bool in_bound = c > text + 3 && !strncmp(c - 3, "<= ", 3);
+    if (starts && v == from && !strchr("_.abcdefghijklmnopqrstuvwxyz", *end) && (bounds ? in_bound : depth > 0)) {
+      rt_text_add(&out, "%ld", to);
+      c = end;
+    } else rt_text_put(&out, c++, 1);
+  }
+  return out.text;
+}
+
+static bool shrink_sizes(Shrink *s) {
+  bool any = false;
+  for (long from = 100; from > 1; from--)
+    for (int bounds = 0; bounds < 2; bounds++) {
+      long smaller_size[] = {1, 2, 3, from / 2, from - 1};
+      for (int k = 0; k < 5; k++) {
+        long to = smaller_size[k];
+        if (to < 1 || to >= from) continue;
+        RtArena *mem = rt_arena_new();
+        const char *text = resized(mem, s->text, from, to, bounds);
+        RtDiags diags = {.mem = mem};
+        bool parses = text && strcmp(text, s->text) && ir_parse(mem, text, strlen(text), "", &diags);
+        text = parses ? rt_strdup(s->mem, text) : NULL;
+        rt_arena_free(mem);
+        if (text && try_text(s, text)) {
+          any = true;
+          break;
+        }
+      }
+    }
+  return any;
+}
+
+static void shrink(Shrink *s) {
+  drop_functions(s);
+  if (parse(s->mem, s->text)->n_fns != 1) return;
+  for (int round = 0; round < 6; round++) {
+    bool any = drop_instructions(s);
+    any |= shrink_sizes(s);
+    if (!any) return;
+  }
+}
+
+static void report(uint64_t seed, uint32_t n_functions, const char *text) {
+  Shrink s = {rt_arena_new(), text, shared->verdict, 0};
+  RtArena *mem = s.mem;
+  if (!text) s.text = print(mem, random_program(mem, seed, n_functions));
+  printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message);
+  fflush(stdout);
+  uint32_t function = shared->function;
+  if (verdict_on(s.text, true) != s.verdict) {
+    printf("  it does not happen again\n");
+  } else {
+    if (shared->function == UINT32_MAX) shared->function = function == UINT32_MAX ? 0 : function;
+    shrink(&s);
+    verdict_on(s.text, false);
+    printf("// seed %llu: %s: %s (%u attempts)\n%s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message, s.tries, s.text);
+  }
+  fflush(stdout);
+  rt_arena_free(mem);
+}
+
+// ---- the loop
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// Tests programs of rising seeds until one fails or time is up.
+static void run_child(uint64_t last, uint32_t n_functions, double end) {
+  start_child();
+  for (; shared->seed < last && now() < end; shared->seed++) {
+    RtArena *mem = rt_arena_new();
+    shared->function = UINT32_MAX;
+    alarm(120);
+    const char *text = print(mem, random_program(mem, shared->seed, n_functions));
+    bool ok = test_text(text);
+    rt_arena_free(mem);
+    if (!ok) _exit(1);
+  }
+  _exit(0);
+}
+
+static int run_file(const char *path) {
+  FILE *in = fopen(path, "rb");
+  static char text[1 << 20];
+  if (!in) return 2;
+  text[fread(text, 1, sizeof text - 1, in)] = 0;
+  fclose(in);
+  RtArena *mem = rt_arena_new();
+  Prog *p = parse(mem, text);
+  if (p) verdict_on(print(mem, p), false);
+  printf("%s: %s\n", verdict_text[shared->verdict], shared->message);
+  rt_arena_free(mem);
+  return shared->verdict != FINE;
+}
+
+static uint64_t option(int argc, char **argv, const char *name, uint64_t absent) {
+  for (int k = 1; k + 1 < argc; k++)
+    if (!strcmp(argv[k], name)) return strtoull(argv[k + 1], NULL, 10);
+  return absent;
+}
+
+static bool flag(int argc, char **argv, const char *name) {
+  for (int k = 1; k < argc; k++)
+    if (!strcmp(argv[k], name)) return true;
+  return false;
+}
+
+int main(int argc, char **argv) {
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
+  for (int k = 1; k + 1 < argc; k++)
+    if (!strcmp(argv[k], "--file")) return run_file(argv[k + 1]);
+  verbose = flag(argc, argv, "--verbose");
+  uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
+  double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
+  uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 300), first = option(argc, argv, "--seed", 1);
+  uint64_t last = first + (count + n_functions - 1) / n_functions;
+  double end = start + (minutes > 0 ? minutes * 60 : 1e9);
+  for (shared->seed = first; shared->seed < last && now() < end; shared->seed++) {
+    shared->verdict = FINE;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) run_child(last, n_functions, end);
+    if (wait_for(child) == FINE) break;
+    n_failed++;
+    uint64_t seed = shared->seed;
+    report(seed, n_functions, NULL);
+    shared->seed = seed;
+    if (!flag(argc, argv, "--go-on")) break;
+  }
+  double seconds = now() - start;
+  printf("%llu functions in %llu programs, %llu values; %llu refused for old versions; bars widened %llu times; %u failed; %.0f s, %.1f a second\n",
+         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs, (unsigned long long)shared->n_values,
+         (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose, n_failed, seconds, (double)shared->n_functions / seconds);
+  munmap(shared, sizeof *shared);
+  return n_failed != 0;
+}

@@ -1,0 +1,270 @@
+// tenure explain FILE.tir %value: the life of one value, in sentences.
+//
+//   @train_step: %41 is f32[batch,9], made by linear at vowels.c:21 in scope 'forward'.
+//   It was moved to the function's own scope at vowels.c:22, which ends at vowels.c:35.
+//   ..
+#include "tools/tool.h"
+
+#include <string.h>
+
+typedef struct {
+  const char *file, *value, *function;
+  bool planned;  // the value is named as in the plan
+} Options;
+
+typedef struct {
+  const ToolPlan *t;
+  const ToolFn *f;
+  const Prog *p;
+  RtArena *mem;
+  RtText *out;
+  Val v;
+  uint32_t from;  // value of the file; 0: made by a pass
+} Story;
+
+static const char *type_text(const Prog *p, RtArena *mem, uint8_t dtype, Shape shape) {
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "%s", ir_dtype_name[dtype]);
+  if (ir_rank(p, shape)) ir_shape_text(p, shape, &t);
+  else rt_text_add(&t, "[]");
+  return t.text;
+}
+
+static const char *at(const Story *s, Loc l) { return tool_loc(s->p, s->mem, l); }
+
+static void tell_made(const Story *s) {
+  const Ins *ins = &s->f->f->ins[s->v.i];
+  const FileVal *file = s->from ? &s->f->file[s->from] : NULL;
+  const char *type = type_text(s->p, s->mem, ins->dtype, ins->shape), *op = tool_op_name(s->f, s->v);
+  rt_text_add(s->out, "@%s: %s is %s, made by ", tool_fn_name(s->f), file ? file->name : s->f->name[s->v.i], type);
+  if (s->f->is_backward[s->v.i]) {
+    rt_text_add(s->out, "%s in the backward of %s", op, at(s, ins->loc));
+  } else {
+    const char *was = file ? ir_ops[file->op].name : op;
+    rt_text_add(s->out, "%s%s%s at %s", was, strcmp(was, op) ? ", now " : "", strcmp(was, op) ? op : "", at(s, ins->loc));
+  }
+  const Attr *param = ins->op == OP_param ? ir_attr(s->f->f, s->v, KEY_param) : NULL;
+  if (param) rt_text_add(s->out, ": the parameter @%s", ir_text(s->p, s->p->params[param->u.i].path));
+  rt_text_add(s->out, ".\n");
+  if (file && strcmp(file->name, s->f->name[s->v.i]))
+    rt_text_add(s->out, "In the plan, whose names are used below, it is %s.\n", s->f->name[s->v.i]);
+}
+
+static bool is_leaf(const FileVal *v) { return ir_ops[v->op].cls == CLASS_LEAF && v->op != OP_result; }
+
+static void tell_scope(const Story *s) {
+  const FileVal *file = s->from ? &s->f->file[s->from] : NULL;
+  if (!file || is_leaf(file) || file->op == OP_output) return;
+  rt_text_add(s->out, "It was made in %s", tool_scope(s->f, s->mem, file->scope));
+  if (file->moved.i) rt_text_add(s->out, " and moved to %s at %s", tool_scope(s->f, s->mem, file->owner), at(s, file->moved));
+  if (file->disposed.i) rt_text_add(s->out, ", and disposed at %s", at(s, file->disposed));
+  else if (file->owner != NO_SCOPE) rt_text_add(s->out, ", which ends at %s", at(s, tool_scope_end(s->f, file->owner)));
+  rt_text_add(s->out, ".\n");
+}
+
+// ---- readers
+static void tell_reader(const Story *s, Val r) {
+  const Fn *f = s->f->f;
+  const char *op = ir_ops[f->ins[r.i].op].name;
+  rt_text_add(s->out, "%s%s%s", f->ins[r.i].op == OP_output ? "" : s->f->name[r.i], f->ins[r.i].op == OP_output ? "" : " = ", op);
+  rt_text_add(s->out, s->f->is_backward[r.i] ? ", the backward of %s" : " at %s", at(s, f->ins[r.i].loc));
+  if (f->kernel_of[r.i] != UINT32_MAX) rt_text_add(s->out, " (kernel %u)", f->kernel_of[r.i]);
+}
+
+static void tell_readers(const Story *s) {
+  uint32_t begin = s->f->reader_at[s->v.i], end = s->f->reader_at[s->v.i + 1], n = 0;
+  for (uint32_t k = begin; k < end; k++) n += k == begin || s->f->readers[k].i != s->f->readers[k - 1].i;
+  if (!n) {
+    const Op op = s->f->f->ins[ir_head(s->f->f, s->v).i].op;
+    if (op == OP_output) rt_text_add(s->out, "It is handed to the caller.\n");
+    else if (ir_ops[op].flags & WRITES) rt_text_add(s->out, "Nothing in the function reads this version: it stays in the buffer.\n");
+    else rt_text_add(s->out, "Nothing reads it.\n");
+    return;
+  }
+  Val last = tool_last_read(s->f, s->v);
+  rt_text_add(s->out, "It is last read by ");
+  if (ir_none(last)) rt_text_add(s->out, "a view alone");
+  else tell_reader(s, last);
+  rt_text_add(s->out, n == 1 ? ", its one reader.\n" : "; %u instructions read it.\n", n);
+}
+
+// ---- storage
+static void tell_copy(const Story *s) {
+  const Fn *f = s->f->f;
+  if (f->ins[s->v.i].op != OP_copy) return;
+  Val old = ir_arg(f, s->v, 0);
+  uint32_t from = f->buf_of[old.i], to = f->buf_of[s->v.i];
+  if (!from || !to || from == to) {
+    rt_text_add(s->out, "It is a copy of %s that moves no memory of its own.\n", s->f->name[old.i]);
+    return;
+  }
+  rt_text_add(s->out, "It is a copy of %s", s->f->name[old.i]);
+  Val reader = {0};
+  for (uint32_t k = s->f->reader_at[old.i]; k < s->f->reader_at[old.i + 1] && ir_none(reader); k++)
+    if (s->f->readers[k].i > s->v.i) reader = s->f->readers[k];
+  if (!ir_none(reader)) {
+    rt_text_add(s->out, ", because the original is read later by ");
+    tell_reader(s, reader);
+  } else if (f->bufs[from].seg != SEG_ARENA) {
+    rt_text_add(s->out, ", because the original lies in segment `%s`, which this function doesn't own", tool_seg_name[f->bufs[from].seg]);
+  }
+  rt_text_add(s->out, ": %lld bytes are moved.\n", (long long)f->bufs[to].bytes);
+}
+
+static void tell_register(const Story *s) {
+  const Fn *f = s->f->f;
+  Op op = f->ins[s->v.i].op;
+  if (op == OP_const || op == OP_dim_size) rt_text_add(s->out, "It is a number in the code: no memory.\n");
+  else if (f->kernel_of[s->v.i] == UINT32_MAX) rt_text_add(s->out, "It has no memory.\n");
+  else if (s->f->reader_at[s->v.i] == s->f->reader_at[s->v.i + 1])
+    rt_text_add(s->out, "Kernel %u doesn't store it: nobody reads it.\n", f->kernel_of[s->v.i]);
+  else rt_text_add(s->out, "It stays in a register inside kernel %u: it is never stored.\n", f->kernel_of[s->v.i]);
+}
+
+static void tell_place(const Story *s, const Buf *b) {
+  bool table = b->seg == SEG_IN || b->seg == SEG_OUT;
+  if (table) rt_text_add(s->out, "It lies in the caller's memory, %s %lld, %lld bytes", b->seg == SEG_IN ? "input" : "output", (long long)b->offset, (long long)b->bytes);
+  else rt_text_add(s->out, "It lies in %s+%lld, %lld bytes", tool_seg_name[b->seg], (long long)b->offset, (long long)b->bytes);
+  if (b->last < 0) rt_text_add(s->out, ", and no kernel touches it.\n");
+  else rt_text_add(s->out, ", kernels [%d,%d] of %u.\n", b->first, b->last, s->f->f->n_kernels);
+}
+
+static void tell_share(const Story *s, uint32_t buf) {
+  const Fn *f = s->f->f;
+  const Buf *b = &f->bufs[buf];
+  if (b->seg != SEG_ARENA || f->stats.peak_bytes == 0) return;
+  Peak peak = tool_peak(s->f, s->mem);
+  bool live = b->first <= (int32_t)peak.kernel && b->last >= (int32_t)peak.kernel;
+  double share = 100.0 * (double)b->bytes / (double)f->stats.peak_bytes;
+  if (live) rt_text_add(s->out, "It is live at the peak, kernel %u: %.2f %% of the arena's %lld bytes.\n", peak.kernel, share, (long long)f->stats.peak_bytes);
+  else rt_text_add(s->out, "It isn't live at the arena's peak, kernel %u of %lld bytes; its size is %.2f %% of it.\n", peak.kernel, (long long)f->stats.peak_bytes, share);
+}
+
+static void tell_slot(const Story *s, uint32_t buf) {
+  const Fn *f = s->f->f;
+  uint32_t from = f->bufs[buf].reuses, to = tool_taker(s->f, buf);
+  if (from)
+    rt_text_add(s->out, "It takes over in place the slot of %s (%s at %s), which dies in kernel %d.\n", s->f->name[f->bufs[from].head.i],
+                tool_op_name(s->f, f->bufs[from].head), at(s, f->ins[f->bufs[from].head.i].loc), f->bufs[from].last);
+  if (to)
+    rt_text_add(s->out, "Its slot is taken over in place by %s (%s at %s) in kernel %d.\n", s->f->name[f->bufs[to].head.i],
+                tool_op_name(s->f, f->bufs[to].head), at(s, f->ins[f->bufs[to].head.i].loc), f->bufs[to].first);
+}
+
+enum { MAX_LISTED = 8 };
+
+static void tell_aliases(const Story *s, uint32_t buf) {
+  const Fn *f = s->f->f;
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (i == s->v.i || f->buf_of[i] != buf) continue;
+    Val h = ir_head(f, (Val){i});
+    const char *what = i == f->bufs[buf].head.i ? "the first value of the buffer"
+                       : ir_ops[f->ins[h.i].op].flags & WRITES ? "a version" : "a view";
+    if (n < MAX_LISTED) rt_text_add(s->out, "%s%s (%s, %s at %s)", n ? ", " : "It shares its bytes with ", s->f->name[i], what, ir_ops[f->ins[h.i].op].name, at(s, f->ins[i].loc));
+    n++;
+  }
+  if (n > MAX_LISTED) rt_text_add(s->out, " and %u more", n - MAX_LISTED);
+  if (n) rt_text_add(s->out, ".\n");
+}
+
+static void tell_storage(const Story *s) {
+  uint32_t buf = s->f->f->buf_of[s->v.i];
+  if (!buf) {
+    tell_register(s);
+    tell_copy(s);
+    return;
+  }
+  rt_text_add(s->out, "%s\n", tool_keeps(s->f, s->mem, buf));
+  tell_place(s, &s->f->f->bufs[buf]);
+  tell_share(s, buf);
+  tell_slot(s, buf);
+  tell_aliases(s, buf);
+  tell_copy(s);
+}
+
+void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out) {
+  Story s = {.t = t, .f = f, .p = t->p, .mem = out->mem, .out = out, .v = v, .from = from};
+  tell_made(&s);
+  tell_scope(&s);
+  tell_readers(&s);
+  tell_storage(&s);
+}
+
+// ---- a value that the passes removed
+static void explain_gone(const ToolPlan *t, const ToolFn *f, uint32_t from, RtText *out) {
+  const FileVal *v = &f->file[from];
+  const char *gone = v->gone_in ? v->gone_in : "simplify";
+  rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name, type_text(t->p, out->mem, v->dtype, v->shape),
+              ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
+  if (v->op == OP_grad_of) rt_text_add(out, "Pass %s replaced it by the backward computation.\n", gone);
+  else if (!v->is_needed) rt_text_add(out, "Pass %s removed it: no output, parameter update or gradient needs it.\n", gone);
+  else rt_text_add(out, "Pass %s removed it: an equal or simpler value serves its readers.\n", gone);
+  if (!v->served_by) return;
+  rt_text_add(out, "In the plan, whose names are used below, its readers read %s.\n\n", f->name[v->served_by]);
+  tool_explain_value(t, f, (Val){v->served_by}, 0, out);
+}
+
+static bool explain_in(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  uint32_t from = o->planned ? 0 : tool_find_file(f, o->value);
+  uint32_t v = from ? f->file[from].now : tool_find_planned(f, o->value);
+  if (!from && !v) return false;
+  if (out->len) rt_text_add(out, "\n");
+  if (v) tool_explain_value(t, f, (Val){v}, from ? from : f->from[v], out);
+  else explain_gone(t, f, from, out);
+  return true;
+}
+
+// A parameter by its path: its first value in each function.
+static bool explain_param(const ToolPlan *t, const ToolFn *f, uint32_t param, RtText *out) {
+  for (uint32_t i = 1; i < f->f->n_ins; i++) {
+    if (f->f->ins[i].op != OP_param || ir_attr_int(f->f, (Val){i}, KEY_param, -1) != param) continue;
+    if (out->len) rt_text_add(out, "\n");
+    tool_explain_value(t, f, (Val){i}, 0, out);
+    return true;
+  }
+  return false;
+}
+
+static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
+  uint32_t param = o->value[0] == '@' ? ir_param_find(t->p, o->value + 1) : UINT32_MAX;
+  bool found = false;
+  for (uint32_t k = 0; k < t->n_fns; k++) {
+    const ToolFn *f = &t->fns[k];
+    if (o->function && strcmp(tool_fn_name(f), o->function)) continue;
+    found |= param != UINT32_MAX ? explain_param(t, f, param, out) : explain_in(t, f, o, out);
+  }
+  return found;
+}
+
+static int explain(RtArena *mem, void *ctx) {
+  const Options *o = ctx;
+  ToolPlan t;
+  if (!tool_plan_read(&t, mem, o->file)) return EXIT_ERRORS;
+  if (o->function && !ir_fn_find(t.p, o->function)) {
+    fprintf(stderr, "tenure: %s has no function @%s\n", t.path, o->function);
+    return EXIT_ERRORS;
+  }
+  RtText out = {.mem = mem};
+  if (!explain_all(&t, o, &out)) {
+    fprintf(stderr, "tenure: %s has no value %s%s%s\n", t.path, o->value, o->function ? " in @" : "", o->function ? o->function : "");
+    return EXIT_ERRORS;
+  }
+  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+}
+
+int tool_explain(int n, char **args) {
+  Options o = {0};
+  for (int k = 0; k < n; k++) {
+    if (!strncmp(args[k], "--function=", 11)) o.function = args[k] + 11;
+    else if (!strcmp(args[k], "--function") && k + 1 < n) o.function = args[++k];
+    else if (!strcmp(args[k], "--planned")) o.planned = true;
+    else if (args[k][0] == '-' && args[k][1]) return tool_usage_error("unknown option", args[k]);
+    else if (!o.file) o.file = args[k];
+    else if (!o.value) o.value = args[k];
+    else return tool_usage_error("more than one value:", args[k]);
+  }
+  if (!o.value) return tool_usage_error("explain needs an id, such as E103, or a file and a value, such as %x", NULL);
+  if (o.function && *o.function == '@') o.function++;
+  return tool_with_arena(explain, &o);
+}

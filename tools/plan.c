@@ -1,0 +1,270 @@
+// Reads a program and plans it as tn_compile does, following each value of the file through the passes.
+//
+// A value is followed by its name: passes copy names with instructions. Values that print as numbers get a name that is no word
+// (%41), so that they still print as numbers.
+#include "codegen/cg.h"
+#include "ir/lex.h"
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  ToolFn *tool;
+  RtArena *mem;
+  Str *tag;        // by value of the file
+  uint32_t *by_tag;  // by Str: value of the file; 0: none
+  uint32_t n_by_tag;
+  Str grad_tag;
+  Ins *ins;  // of the file
+  Val *args;
+} Follow;
+
+char *tool_read_file(RtArena *mem, const char *path, size_t *n) {
+  bool is_stdin = !strcmp(path, "-");
+  FILE *in = is_stdin ? stdin : fopen(path, "rb");
+  if (!in) return NULL;
+  RtText text = {.mem = mem};
+  char block[16384];
+  size_t got;
+  rt_text_put(&text, "", 0);
+  while ((got = fread(block, 1, sizeof block, in)) > 0) rt_text_put(&text, block, got);
+  int error = ferror(in) ? errno : 0;
+  if (!is_stdin) fclose(in);
+  errno = error;
+  *n = text.len;
+  return error ? NULL : text.text;
+}
+
+// ---- names as the printer prints them
+static const char **print_names(const Fn *f, RtArena *mem) {
+  uint32_t top = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].name.i > top) top = f->ins[i].name.i;
+  bool *seen = rt_alloc(mem, top + 1);
+  const char **names = rt_alloc(mem, (f->n_ins + 1) * sizeof *names);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Str s = f->ins[i].name;
+    const char *text = ir_text(f->prog, s);
+    bool own = s.i && !seen[s.i] && ir_lex_is_word(text, strlen(text));
+    if (s.i) seen[s.i] = true;
+    names[i] = own ? rt_printf(mem, "%%%s", text) : rt_printf(mem, "%%%u", i);
+  }
+  return names;
+}
+
+static uint32_t find_name(const char *const *name_of, uint32_t n, const char *name) {
+  name += *name == '%';
+  for (uint32_t i = 1; i < n; i++)
+    if (name_of[i] && !strcmp(name_of[i] + 1, name)) return i;
+  return 0;
+}
+
+uint32_t tool_find_planned(const ToolFn *f, const char *name) { return find_name(f->name, f->f->n_ins, name); }
+
+uint32_t tool_find_file(const ToolFn *f, const char *name) {
+  name += *name == '%';
+  for (uint32_t i = 1; i < f->n_file; i++)
+    if (f->file[i].name && !strcmp(f->file[i].name + 1, name)) return i;
+  return 0;
+}
+
+// ---- the file
+static void note_mark(FileVal *file, const Fn *f, uint32_t i) {
+  const Ins *ins = &f->ins[i];
+  if (ins->op != OP_move && ins->op != OP_attach && ins->op != OP_dispose) return;
+  FileVal *v = &file[ir_arg(f, (Val){i}, 0).i];
+  if (ir_ops[v->op].cls == CLASS_LEAF && v->op != OP_result) return;  // scopes never end leaves
+  if (ins->op == OP_dispose) {
+    v->disposed = ins->loc;
+    return;
+  }
+  int64_t to = ir_attr_int(f, (Val){i}, KEY_scope, -1);
+  v->owner = to < 0 ? NO_SCOPE : (uint32_t)to;
+  v->moved = ins->loc;
+}
+
+static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
+
+static void read_values(Follow *w, Fn *f) {
+  ToolFn *t = w->tool;
+  const char **names = print_names(f, w->mem);
+  t->n_file = f->n_ins;
+  t->file = rt_alloc(w->mem, f->n_ins * sizeof *t->file);
+  w->ins = rt_alloc(w->mem, f->n_ins * sizeof *w->ins);
+  w->args = rt_alloc(w->mem, (f->n_args + 1) * sizeof *w->args);
+  memcpy(w->ins, f->ins, f->n_ins * sizeof *w->ins);
+  if (f->n_args) memcpy(w->args, f->args, f->n_args * sizeof *w->args);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    if (is_mark(ins)) {
+      note_mark(t->file, f, i);
+      continue;
+    }
+    uint32_t scope = ins->op != OP_result && ir_ops[ins->op].cls == CLASS_LEAF ? 0 : ins->scope;
+    t->file[i] = (FileVal){.name = names[i], .op = f->ins[ir_head(f, (Val){i}).i].op, .dtype = ins->dtype,
+                           .shape = ins->shape, .loc = ins->loc, .scope = scope, .owner = scope};
+  }
+}
+
+// Gives every value a name of its own. Names that print stay.
+static void tag_values(Follow *w, Fn *f) {
+  ToolFn *t = w->tool;
+  uint32_t top = 0;
+  w->tag = rt_alloc(w->mem, f->n_ins * sizeof *w->tag);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (!t->file[i].name) continue;
+    const char *name = ir_text(f->prog, f->ins[i].name);
+    bool prints = f->ins[i].name.i && !strcmp(name, t->file[i].name + 1);
+    if (!prints) f->ins[i].name = ir_str(f->prog, t->file[i].name);
+    w->tag[i] = f->ins[i].name;
+    if (w->tag[i].i > top) top = w->tag[i].i;
+  }
+  w->n_by_tag = top + 1;
+  w->by_tag = rt_alloc(w->mem, w->n_by_tag * sizeof *w->by_tag);
+  for (uint32_t i = 1; i < f->n_ins; i++) w->by_tag[w->tag[i].i] = i;
+  w->by_tag[0] = 0;
+}
+
+// ---- between passes
+static uint32_t file_value(const Follow *w, Str tag) { return tag.i < w->n_by_tag ? w->by_tag[tag.i] : 0; }
+
+static void mark_needed(const Follow *w, const Fn *f) {
+  bool *live = rt_alloc(w->mem, f->n_ins);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    if (ir_ops[f->ins[i].op].flags & EFFECT) live[i] = true;
+    if (!live[i]) continue;
+    uint32_t v = file_value(w, f->ins[i].name);
+    if (v) w->tool->file[v].is_needed = true;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) live[ir_arg(f, (Val){i}, k).i] = true;
+  }
+}
+
+static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
+  Follow *w = ctx;
+  ToolFn *t = w->tool;
+  for (uint32_t i = 1; i < t->n_file; i++) t->file[i].now = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t v = file_value(w, f->ins[i].name);
+    if (v) t->file[v].now = i;
+  }
+  for (uint32_t i = 1; i < t->n_file; i++)
+    if (t->file[i].name && !t->file[i].now && !t->file[i].gone_in) t->file[i].gone_in = pass->name;
+  if (strcmp(pass->name, "grad")) return;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (!f->ins[i].name.i) f->ins[i].name = w->grad_tag;
+  mark_needed(w, f);
+}
+
+// ---- the plan
+static void find_readers(ToolFn *t, RtArena *mem) {
+  const Fn *f = t->f;
+  uint32_t total = 0;
+  t->reader_at = rt_alloc(mem, (f->n_ins + 2) * sizeof *t->reader_at);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++, total++)
+      t->reader_at[ir_arg(f, (Val){i}, k).i + 2]++;
+  t->readers = rt_alloc(mem, (total + 1) * sizeof *t->readers);
+  for (uint32_t i = 2; i < f->n_ins + 2; i++) t->reader_at[i] += t->reader_at[i - 1];
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
+      t->readers[t->reader_at[ir_arg(f, (Val){i}, k).i + 1]++] = (Val){i};
+}
+
+static void find_gradients(const Follow *w, ToolFn *t, const Fn *f) {
+  t->is_backward = rt_alloc(w->mem, f->n_ins);
+  t->is_gradient = rt_alloc(w->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    t->is_backward[i] = f->ins[i].name.i == w->grad_tag.i;
+    bool leaf = ir_ops[f->ins[i].op].cls == CLASS_LEAF && f->ins[i].op != OP_result;
+    t->is_gradient[i] = t->is_backward[i] && !leaf;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) t->is_gradient[i] |= t->is_gradient[ir_arg(f, (Val){i}, k).i];
+  }
+  for (uint32_t i = 1; i < f->n_ins; i++) {  // what simplify made for gradients alone
+    uint32_t at = t->reader_at[i], end = t->reader_at[i + 1];
+    bool is_new = !t->from[i] && !t->is_backward[i] && f->ins[i].op != OP_result && at < end;
+    for (uint32_t k = at; is_new && k < end; k++) is_new = t->is_gradient[t->readers[k].i];
+    t->is_gradient[i] |= is_new;
+  }
+}
+
+// A value that is gone: what stands in its place in the operands of a reader that is left.
+static void find_served(const Follow *w, ToolFn *t, const Fn *f) {
+  for (uint32_t r = 1; r < t->n_file; r++) {
+    uint32_t now = t->file[r].name && w->ins[r].op != OP_result ? t->file[r].now : 0;
+    if (!now || f->ins[now].op != w->ins[r].op || f->ins[now].n_args != w->ins[r].n_args) continue;
+    for (uint32_t k = 0; k < w->ins[r].n_args; k++) {
+      FileVal *v = &t->file[w->args[w->ins[r].args + k].i];
+      if (v->name && !v->now && !v->served_by) v->served_by = ir_arg(f, (Val){now}, k).i;
+    }
+  }
+}
+
+static void find_facts(Follow *w, Fn *f) {
+  ToolFn *t = w->tool;
+  t->f = f;
+  t->from = rt_alloc(w->mem, f->n_ins * sizeof *t->from);
+  for (uint32_t i = 1; i < f->n_ins; i++) t->from[i] = file_value(w, f->ins[i].name);
+  find_readers(t, w->mem);
+  find_gradients(w, t, f);
+  find_served(w, t, f);
+  t->name = print_names(f, w->mem);
+}
+
+static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem) {
+  Follow w = {.tool = t, .mem = mem, .grad_tag = ir_str(f->prog, "=grad")};
+  read_values(&w, f);
+  tag_values(&w, f);
+  if (!ir_run_passes(f, NULL, after_pass, &w)) return false;
+  find_facts(&w, f);
+  return true;
+}
+
+static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
+
+static bool plan(ToolPlan *t, RtArena *mem) {
+  Prog *p = t->p;
+  Target *target = rt_alloc(mem, sizeof *target);
+  if (!cg_target_host(target, mem)) {
+    rt_diag(&p->diags, RT_ERROR, E_CODEGEN, NULL, 0, "no code can be generated for this CPU");
+    return false;
+  }
+  p->scratch = scratch_bytes;
+  p->scratch_ctx = target;
+  t->n_fns = p->n_fns;
+  t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
+  bool ok = true;
+  for (uint32_t k = 0; k < p->n_fns; k++) ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem);
+  return ok && ir_place_program(p);
+}
+
+bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) {
+  size_t n;
+  char *text = tool_read_file(mem, path, &n);
+  if (!text) {
+    fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
+    return false;
+  }
+  RtDiags diags = {.mem = mem};
+  *t = (ToolPlan){.path = strcmp(path, "-") ? path : "<stdin>"};
+  t->p = ir_parse(mem, text, n, t->path, &diags);
+  bool ok = t->p && plan(t, mem);
+  rt_diags_print(&diags, stderr);
+  if (t->p && t->p->diags.n_errors) rt_diags_print(&t->p->diags, stderr);
+  return ok;
+}
+
+int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx) {
+  RtArena *mem = rt_arena_new();
+  jmp_buf no_memory;
+  if (!mem || setjmp(no_memory)) {
+    fputs("tenure: out of memory\n", stderr);
+    rt_arena_free(mem);
+    return EXIT_ERRORS;
+  }
+  rt_arena_on_oom(mem, &no_memory);
+  int status = work(mem, ctx);
+  rt_arena_free(mem);
+  return status;
+}

@@ -1,0 +1,111 @@
+// What `tenure explain`, `diff` and `report` share: a program read from .tir text, planned as tn_compile plans it, and the way
+// back from each value of the plan to the value of the file that it stands for.
+//
+// Passes renumber values. A value of the file is known by its printed name there (%41), a value of the plan by the name that
+// `tenure opt FILE --passes=all --facts` prints (%66). ToolFn holds both and the map between them.
+#ifndef TN_TOOL_H
+#define TN_TOOL_H
+
+#include "ir/ir.h"
+
+enum { EXIT_ERRORS = 1, EXIT_USAGE = 2 };
+
+// ---- a value of the file, before any pass
+typedef struct {
+  const char *name;  // as printed, with its %
+  uint16_t op;
+  uint8_t dtype;
+  Shape shape;
+  Loc loc;
+  uint32_t scope;       // that it was made in
+  uint32_t owner;       // at the end: a scope, or NO_SCOPE when detached
+  Loc moved, disposed;  // the last move or attach, and the dispose; 0: none
+  uint32_t now;         // the same value in the plan; 0: none
+  uint32_t served_by;   // the value of the plan that its readers read instead; 0: none
+  const char *gone_in;  // the pass that removed it; NULL: none
+  bool is_needed;       // some output, write or gradient depends on it
+} FileVal;
+
+typedef struct {
+  const Fn *f;
+  FileVal *file;  // by value of the file
+  uint32_t n_file;
+  const char **name;    // by value of the plan
+  uint32_t *from;       // by value: the value of the file; 0: made by a pass
+  bool *is_backward;    // by value: made by pass grad
+  bool *is_gradient;    // by value: a gradient, or computed from one
+  uint32_t *reader_at;  // by value: readers[reader_at[v] .. reader_at[v + 1]) read it; views are readers too
+  Val *readers;
+} ToolFn;
+
+typedef struct {
+  Prog *p;
+  const char *path;
+  ToolFn *fns;  // by function of the program
+  uint32_t n_fns;
+} ToolPlan;
+
+// ---- tools/plan.c
+char *tool_read_file(RtArena *mem, const char *path, size_t *n);    // NULL: errno says why; - is standard input
+bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);  // false: stderr says why
+uint32_t tool_find_file(const ToolFn *f, const char *name);  // with or without its %; 0: none
+uint32_t tool_find_planned(const ToolFn *f, const char *name);
+
+// ---- tools/facts.c: questions about one value, buffer or kernel
+typedef enum { BUF_ACTIVATION, BUF_SAVED, BUF_GRADIENT, BUF_INPLACE, BUF_SCRATCH, N_BUF_KINDS } BufKind;
+extern const char *const tool_buf_kind[N_BUF_KINDS];  // "activation", ..
+extern const char *const tool_seg_name[N_SEGMENTS];
+const char *tool_fn_name(const ToolFn *f);
+const char *tool_op_name(const ToolFn *f, Val v);  // of the instruction that makes v
+const char *tool_loc(const Prog *p, RtArena *mem, Loc l);  // file:line; "an unknown line"
+const char *tool_scope(const ToolFn *f, RtArena *mem, uint32_t scope);  // scope 'forward'; the function; no scope
+Loc tool_scope_end(const ToolFn *f, uint32_t scope);
+BufKind tool_kind(const ToolFn *f, uint32_t buf);
+const char *tool_buf_name(const ToolFn *f, RtArena *mem, uint32_t buf);  // %12; scratch of %12
+uint32_t tool_taker(const ToolFn *f, uint32_t buf);  // the buffer that takes its slot over in place; 0: none
+// The last instruction that reads v, itself or through views (not views themselves); 0: none.
+Val tool_last_read(const ToolFn *f, Val v);
+// Why the buffer lives as long as it does, as one sentence.
+const char *tool_keeps(const ToolFn *f, RtArena *mem, uint32_t buf);
+
+// What is live at the kernel where most is, by buffer. padding: to TN_ALIGN; holes: what the placement leaves unused there.
+// sum of bytes + padding + holes == stats.peak_bytes.
+typedef struct {
+  uint32_t buf;
+  int64_t bytes;       // 0 where its slot is counted with the buffer that takes it over
+  uint32_t same_slot;  // that buffer; 0: none
+} PeakRow;
+typedef struct {
+  uint32_t kernel;
+  PeakRow *rows;  // largest first
+  uint32_t n_rows;
+  int64_t bytes, padding, holes;
+  int64_t *live;  // by kernel: aligned live bytes
+} Peak;
+Peak tool_peak(const ToolFn *f, RtArena *mem);
+
+typedef struct {
+  int64_t read, written;  // bytes by the bounds of dims
+} Traffic;
+Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
+const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
+const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1
+
+// ---- the commands: exit statuses
+int tool_explain(int n, char **args);  // tools/explain.c
+int tool_diff(int n, char **args);     // tools/diff.c
+int tool_report(int n, char **args);   // tools/report.c
+int tool_usage_error(const char *what, const char *which);  // tools/tenure.c
+// Runs `work` with an arena that is freed after it; out of memory ends it with a message.
+int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
+
+// ---- report parts
+void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out);
+void tool_html(RtText *out, const char *s);  // escaped for text and quoted attributes
+void tool_json(RtText *out, const char *s);  // a quoted string that is safe inside <script>
+void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);      // tools/report_map.c
+void tool_segments(const ToolFn *f, uint32_t index, RtText *out);                   // tools/report_map.c
+void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);   // tools/report_tables.c
+void tool_data(const ToolFn *f, const Peak *peak, RtText *out);                     // tools/report_data.c
+
+#endif
