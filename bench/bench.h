@@ -1,24 +1,59 @@
-// A workload is one row: what main.c times against a peer.
+// A workload is one row: what main.c times against a peer. Its inputs come from bench_number, so that a peer in another
+// language makes the same ones; its weights travel as a safetensors file.
 #ifndef TN_BENCH_H
 #define TN_BENCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "frontend/tenure.h"
+#include <stdio.h>
+
+typedef struct {
+  const char *root;     // of the source tree, for data
+  const char *weights;  // where the initial weights are to be saved
+  const char *variant;  // one of the workload's cases, else ""
+  uint32_t n_workers;
+  char *why;  // set on failure
+  size_t why_size;
+} Opening;
 
 typedef struct {
   const char *name;
-  const char *what;  // one line for the reader
-  const char *peer;  // script below bench/peers, by peer: "%s" is its name
-  // Makes the workload; weights go to the safetensors file `weights`. NULL: `why` says it.
-  void *(*open)(const char *root, const char *weights, uint32_t n_workers, char *why, size_t why_size);
-  bool (*check)(void *w, double *loss);  // loss of the first batch, initial weights, without dropout
+  const char *what;              // one line for the reader
+  const char *peer;              // script below the root, by peer: "%s" is its name up to a dash
+  const char *const *cases;      // shapes that are timed one by one, to NULL; NULL: there is one, ""
+  uint32_t calls;                // calls in one timed step, each too short for a clock; 0: 1
+  double tolerance;              // of the check, relative; 0: 1e-5
+  void *(*open)(Opening *o);     // NULL: o->why says it
+  bool (*check)(void *w, double *loss);  // a number that the peer must find too
   bool (*step)(void *w);                 // one timed step
-  uint32_t (*n_workers)(void *w);
+  tn_model *(*model)(void *w);
   void (*close)(void *w);
+  double flops, bytes;  // of one call: what it cannot do without; 0: not stated
+  void (*limits)(const char *variant, double *flops, double *bytes);  // by case, instead
 } Workload;
-extern const Workload bench_vowels;
+extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
+    bench_chain, bench_softmax, bench_gemm, bench_gemm_gelu, bench_adamw;
 
-double bench_peak_gflops(void);  // FMA rate of one core at this moment; 0: unknown here
+// ---- bench/probe.c: what this machine can do at this moment, with n threads together
+double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
+double bench_bandwidth(uint32_t n_threads);    // GB/s of y = a y + x on memory, three streams
+
+// ---- bench/data.c: numbers that every language can make: see bench/peers/peer.py
+double bench_number(uint64_t k, uint32_t seed);                                      // in [0, 1), k < 2^31
+void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);        // in [lo, hi)
+void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);           // in [0, bound)
+double bench_checksum(const float *v, size_t n);                                     // sum of |v| by random weights
+// Compiles p (and frees it), saves the weights unless o->weights is NULL. NULL: o->why.
+tn_model *bench_compile(tn_program *p, Opening *o);
+
+// ---- bench/peer.c: a process that is asked line by line
+typedef struct {
+  int pid;
+  FILE *in, *out;
+} Peer;
+bool bench_peer_start(Peer *p, char *const argv[]);
+bool bench_peer_ask(Peer *p, const char *question, char *answer, int size);
+void bench_peer_stop(Peer *p);
+
+int bench_openblas(const char *workload, uint32_t n_workers);  // is itself such a process: OpenBLAS on `gemm`
 
 #endif

@@ -1,39 +1,45 @@
-// tenure_bench WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--json] [--root DIR]
+// tenure_bench WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--case TEXT] [--json]
+//              [--root DIR]
 //
 // Bursts of ours and of the peer alternate, so that both meet the same moods of the machine. The minimum is over all
-// steps; the median is that of the bursts' medians. Before any timing both must compute the same loss from the same
-// weights.
+// steps; the median is that of the bursts' medians. Before any timing both must compute the same number from the same
+// weights: for training the loss after two updates.
 //
-// A peer is a program that is given the tree's root and a weights file, answers `loss X` to the line `check`, and
-// `MIN MEDIAN` (ms) to a line with a number of steps.
+// A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, `MIN MEDIAN` (ms for
+// a call) to a line with a number of steps, and, where the workload has several cases, `ok` to `case TEXT`.
+// $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/bench.h"
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static const Workload *const workloads[] = {&bench_vowels};
-enum { MAX_ROUNDS = 1000, MAX_STEPS = 100000 };
+static const Workload *const workloads[] = {
+    &bench_vowels, &bench_lstm256, &bench_lstm64,  &bench_gru256, &bench_bilstm256, &bench_mlp,
+    &bench_tiny,   &bench_chain,   &bench_softmax, &bench_gemm,   &bench_gemm_gelu, &bench_adamw,
+};
+enum { MAX_ROUNDS = 1000, MAX_STEPS = 100000, BURST_MS = 300, N_LEAST = 5 };
 
 typedef struct {
-  const char *workload, *vs, *python, *root;
-  long rounds, steps, workers;
+  const char *self, *workload, *vs, *python, *root, *variant;
+  long rounds, steps, workers;  // steps 0: what fills BURST_MS
   bool json;
 } Options;
 
 typedef struct {
-  double min, medians[MAX_ROUNDS];  // ms
+  double min, medians[MAX_ROUNDS];  // ms for a call
   int n;
+  long steps;
 } Times;
 
 typedef struct {
-  pid_t pid;
-  FILE *in, *out;
-} Peer;
+  Times ours, theirs;
+  double loss, peer_loss, gflops, gbs;  // gflops, gbs: the machine's
+  tn_compile_info compiled;
+  uint32_t n_workers;
+} Outcome;
 
 // ---- small things
 static int order(const void *a, const void *b) {
@@ -64,15 +70,20 @@ static int complain(const char *text, const char *detail) {
   return 2;
 }
 
-// ---- ours
-static bool burst(const Workload *w, void *state, long n, double *min, double *med) {
-  double *ms = malloc(sizeof *ms * (size_t)n);
+static long steps_for(double ms_of_step) {
+  double n = BURST_MS / (ms_of_step > 1e-4 ? ms_of_step : 1e-4);
+  return n < N_LEAST ? N_LEAST : n > MAX_STEPS ? MAX_STEPS : (long)n;
+}
+
+// ---- bursts
+static bool our_burst(const Workload *w, void *state, long n, double *min, double *med) {
+  double *ms = malloc(sizeof *ms * (size_t)n), calls = w->calls ? w->calls : 1;
   if (!ms) return false;
   bool ok = true;
   for (long k = 0; ok && k < n; k++) {
     double start = now_ms();
     ok = w->step(state);
-    ms[k] = now_ms() - start;
+    ms[k] = (now_ms() - start) / calls;
   }
   qsort(ms, (size_t)n, sizeof *ms, order);
   *min = ms[0];
@@ -81,120 +92,174 @@ static bool burst(const Workload *w, void *state, long n, double *min, double *m
   return ok;
 }
 
-// ---- the peer's process
-static bool start_peer(Peer *p, const Options *o, const Workload *w, const char *weights) {
-  char name[64], script[4096];
-  snprintf(name, sizeof name, w->peer, o->vs);
-  snprintf(script, sizeof script, "%s/%s", o->root, name);
-  int to[2], from[2];
-  if (access(script, R_OK) || pipe(to)) return false;
-  if (pipe(from)) {
-    close(to[0]);
-    close(to[1]);
-    return false;
-  }
-  p->pid = fork();
-  if (p->pid == 0) {
-    dup2(to[0], 0);
-    dup2(from[1], 1);
-    close(to[0]);
-    close(to[1]);
-    close(from[0]);
-    close(from[1]);
-    execlp(o->python, o->python, script, o->root, weights, (char *)NULL);
-    _exit(127);
-  }
-  close(to[0]);
-  close(from[1]);
-  p->in = fdopen(to[1], "w");
-  p->out = fdopen(from[0], "r");
-  return p->pid > 0 && p->in && p->out;
-}
-
-static bool ask_peer(Peer *p, const char *question, char *answer, int size) {
-  return fprintf(p->in, "%s\n", question) > 0 && fflush(p->in) == 0 && fgets(answer, size, p->out) != NULL;
-}
-
-static void stop_peer(Peer *p) {
-  if (p->in) fclose(p->in);
-  if (p->out) fclose(p->out);
-  if (p->pid > 0) waitpid(p->pid, NULL, 0);
-}
-
 static bool peer_burst(Peer *p, long n, double *min, double *med) {
   char line[256], question[32];
   snprintf(question, sizeof question, "%ld", n);
-  return ask_peer(p, question, line, sizeof line) && sscanf(line, "%lf %lf", min, med) == 2 && *min > 0;
+  return bench_peer_ask(p, question, line, sizeof line) && sscanf(line, "%lf %lf", min, med) == 2 && *min > 0;
 }
 
-// ---- comparing
-static bool same_loss(const Workload *w, void *state, Peer *p, double *ours, double *theirs) {
-  char line[256];
-  if (!w->check(state, ours)) return false;
-  if (!ask_peer(p, "check", line, sizeof line) || sscanf(line, "loss %lf", theirs) != 1) return false;
-  return fabs(*ours - *theirs) <= 1e-5 * fabs(*theirs);
+// Warm caches and threads, and how many steps make a burst.
+static bool warm_up(const Options *o, const Workload *w, void *state, Peer *peer, Outcome *r) {
+  double min, med, calls = w->calls ? w->calls : 1;
+  if (!our_burst(w, state, N_LEAST, &min, &med)) return false;
+  r->ours.steps = o->steps ? o->steps : steps_for(min * calls);
+  if (!our_burst(w, state, r->ours.steps, &min, &med)) return false;
+  if (!peer) return true;
+  if (!peer_burst(peer, N_LEAST, &min, &med)) return false;
+  r->theirs.steps = o->steps ? o->steps / 4 + 1 : steps_for(min * calls);
+  return peer_burst(peer, r->theirs.steps, &min, &med);
 }
 
-static bool alternate(const Options *o, const Workload *w, void *state, Peer *peer, Times *ours, Times *theirs) {
+static bool alternate(const Options *o, const Workload *w, void *state, Peer *peer, Outcome *r) {
+  if (!warm_up(o, w, state, peer, r)) return false;
   double min, med;
-  for (long k = -1; k < o->rounds; k++) {  // round -1 warms up
-    if (!burst(w, state, o->steps, &min, &med)) return false;
-    if (k >= 0) add_burst(ours, min, med);
+  for (long k = 0; k < o->rounds; k++) {
+    double gflops = bench_peak_gflops(r->n_workers), gbs = bench_bandwidth(r->n_workers);
+    if (gflops > r->gflops) r->gflops = gflops;
+    if (gbs > r->gbs) r->gbs = gbs;
+    if (!our_burst(w, state, r->ours.steps, &min, &med)) return false;
+    add_burst(&r->ours, min, med);
     if (!peer) continue;
-    if (!peer_burst(peer, o->steps / 4 + 1, &min, &med)) return false;
-    if (k >= 0) add_burst(theirs, min, med);
+    if (!peer_burst(peer, r->theirs.steps, &min, &med)) return false;
+    add_burst(&r->theirs, min, med);
   }
   return true;
 }
 
-static void print_text(const Options *o, const Workload *w, uint32_t n_workers, const Times *ours, const Times *theirs,
-                       double peak) {
-  double med = median(ours->medians, ours->n);
-  printf("%s: %s\n", w->name, w->what);
-  printf("probe   %.0f GFLOP/s on one core\n", peak);
-  printf("tenure  min %8.3f ms  median %8.3f ms  (%u workers, %d bursts of %ld)\n", ours->min, med, n_workers, ours->n,
-         o->steps);
-  if (!theirs->n) {
+// ---- the peer
+static bool start_peer(Peer *p, const Options *o, const Workload *w, const char *weights) {
+  char name[64], script[4096], n[16];
+  snprintf(n, sizeof n, "%ld", o->workers);
+  if (!strcmp(o->vs, "openblas"))
+    return bench_peer_start(p, (char *[]){(char *)o->self, "--as-openblas", (char *)w->name, n, NULL});
+  char family[32];
+  snprintf(family, sizeof family, "%.*s", (int)strcspn(o->vs, "-"), o->vs);
+  snprintf(name, sizeof name, w->peer, family);
+  snprintf(script, sizeof script, "%s/%s", o->root, name);
+  if (access(script, R_OK)) return false;
+  return bench_peer_start(p, (char *[]){(char *)o->python, script, (char *)o->root, (char *)weights, (char *)w->name,
+                                        (char *)o->vs, NULL});
+}
+
+static bool same_loss(const Workload *w, void *state, Peer *p, const char *variant, Outcome *r) {
+  char line[256], question[128];
+  if (!w->check(state, &r->loss)) return false;
+  snprintf(question, sizeof question, "case %s", variant);
+  if (w->cases && (!bench_peer_ask(p, question, line, sizeof line) || strcmp(line, "ok\n"))) return false;
+  if (!bench_peer_ask(p, "check", line, sizeof line) || sscanf(line, "loss %lf", &r->peer_loss) != 1) return false;
+  return fabs(r->loss - r->peer_loss) <= (w->tolerance > 0 ? w->tolerance : 1e-5) * fabs(r->peer_loss);
+}
+
+// ---- results
+static void print_times(const char *name, const Times *t) {
+  bool small = t->min < 0.1;
+  double unit = small ? 1e3 : 1;
+  printf("%-13s min %9.3f %s  median %9.3f %s  (%d bursts of %ld)\n", name, t->min * unit, small ? "us" : "ms",
+         median(t->medians, t->n) * unit, small ? "us" : "ms", t->n, t->steps);
+}
+
+static void print_limits(const Outcome *r, double flops, double bytes) {
+  double ms = r->ours.min, by_flops = r->gflops > 0 ? flops / r->gflops * 1e-6 : 0, by_bytes = bytes / r->gbs * 1e-6;
+  printf("machine       %.0f GFLOP/s, %.1f GB/s (%u threads, this run)\n", r->gflops, r->gbs, r->n_workers);
+  if (flops > 0)
+    printf("arithmetic    %.2f GFLOP: %.3f ms at peak, reached %.0f GFLOP/s, %.0f %%\n", flops * 1e-9, by_flops,
+           flops / ms * 1e-6, 100 * by_flops / ms);
+  if (bytes > 0)
+    printf("memory        %.1f MB: %.3f ms at that bandwidth, reached %.1f GB/s, %.0f %%\n", bytes * 1e-6, by_bytes,
+           bytes / ms * 1e-6, 100 * by_bytes / ms);
+}
+
+static void print_text(const Options *o, const Workload *w, const char *variant, const Outcome *r, double flops,
+                       double bytes) {
+  printf("%s: %s\n", w->name, *variant ? variant : w->what);
+  printf("compile       %.1f ms%s, %u kernels, %u distinct\n",
+         r->compiled.build_ms + r->compiled.passes_ms + r->compiled.codegen_ms + r->compiled.load_ms,
+         r->compiled.from_cache ? " (from the cache)" : "", r->compiled.n_kernels, r->compiled.n_distinct_kernels);
+  print_limits(r, flops, bytes);
+  print_times("tenure", &r->ours);
+  if (!r->theirs.n) {
     printf("no peer: --vs torch --python PATH names a Python that has PyTorch\n");
     return;
   }
-  double peer_med = median(theirs->medians, theirs->n);
-  printf("%-7s min %8.3f ms  median %8.3f ms  (%d bursts of %ld)\n", o->vs, theirs->min, peer_med, theirs->n,
-         o->steps / 4 + 1);
-  printf("%s ratio-min %.2f ratio-median %.2f\n", w->name, theirs->min / ours->min, peer_med / med);
+  print_times(o->vs, &r->theirs);
+  printf("check         tenure %.8g, %s %.8g\n", r->loss, o->vs, r->peer_loss);
 }
 
-static void print_json(const Options *o, const Workload *w, uint32_t n_workers, const Times *ours, const Times *theirs,
-                       double peak) {
-  double med = median(ours->medians, ours->n);
-  printf(
-      "{\"workload\": \"%s\", \"workers\": %u, \"probe_gflops\": %.1f, \"tenure\": {\"min_ms\": %.4f, \"median_ms\": "
-      "%.4f}",
-      w->name, n_workers, peak, ours->min, med);
-  if (theirs->n) {
-    double peer_med = median(theirs->medians, theirs->n);
-    printf(", \"%s\": {\"min_ms\": %.4f, \"median_ms\": %.4f}, \"ratio_min\": %.3f, \"ratio_median\": %.3f", o->vs,
-           theirs->min, peer_med, theirs->min / ours->min, peer_med / med);
+static void print_json(const Options *o, const Workload *w, const char *variant, const Outcome *r, double flops,
+                       double bytes) {
+  double med = median(r->ours.medians, r->ours.n);
+  printf("{\"workload\": \"%s\", \"case\": \"%s\", \"workers\": %u, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.2f, "
+         "\"flops\": %.0f, \"bytes\": %.0f, \"compile_ms\": %.2f, \"from_cache\": %s, ",
+         w->name, variant, r->n_workers, r->gflops, r->gbs, flops, bytes,
+         r->compiled.build_ms + r->compiled.passes_ms + r->compiled.codegen_ms + r->compiled.load_ms,
+         r->compiled.from_cache ? "true" : "false");
+  printf("\"tenure\": {\"min_ms\": %.6f, \"median_ms\": %.6f}", r->ours.min, med);
+  if (r->theirs.n) {
+    double peer_med = median(r->theirs.medians, r->theirs.n);
+    printf(", \"peer\": {\"name\": \"%s\", \"min_ms\": %.6f, \"median_ms\": %.6f}, \"ratio_min\": %.3f, "
+           "\"ratio_median\": %.3f",
+           o->vs, r->theirs.min, peer_med, r->theirs.min / r->ours.min, peer_med / med);
   }
   printf("}\n");
 }
 
-static int compare(const Options *o, const Workload *w, void *state, const char *weights) {
-  Peer peer = {0};
-  static Times ours, theirs;
-  double loss = 0, peer_loss = 0;
-  int status = 0;
-  if (o->vs && !start_peer(&peer, o, w, weights)) status = complain("no such peer: ", o->vs);
-  if (!status && o->vs && !same_loss(w, state, &peer, &loss, &peer_loss)) {
-    fprintf(stderr, "bench: losses from the same weights differ: tenure %.8g, %s %.8g\n", loss, o->vs, peer_loss);
-    status = 1;
+// ---- one case
+typedef struct {
+  double log_min, log_median;  // sums over cases
+  double worst;
+  int n;
+} Ratios;
+
+static void add_ratio(Ratios *s, const Outcome *r) {
+  if (!r->theirs.n) return;
+  double ratio = r->theirs.min / r->ours.min;
+  s->log_min += log(ratio);
+  s->log_median += log(median(r->theirs.medians, r->theirs.n) / median(r->ours.medians, r->ours.n));
+  if (!s->n++ || ratio < s->worst) s->worst = ratio;
+}
+
+static int measure(const Options *o, const Workload *w, void *state, Peer *peer, const char *variant, Ratios *sum) {
+  static Outcome r;
+  r = (Outcome){.compiled = tn_compiled(w->model(state)), .n_workers = tn_n_workers(w->model(state))};
+  if (peer && !same_loss(w, state, peer, variant, &r)) {
+    fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", w->name, variant,
+            r.loss, o->vs, r.peer_loss);
+    return 1;
   }
-  if (!status && o->vs && !o->json) printf("same weights, first loss: tenure %.7f, %s %.7f\n", loss, o->vs, peer_loss);
-  if (!status && !alternate(o, w, state, o->vs ? &peer : NULL, &ours, &theirs))
-    status = complain("a step failed: ", "ours or the peer's");
-  stop_peer(&peer);
-  if (status) return status;
-  (o->json ? print_json : print_text)(o, w, w->n_workers(state), &ours, &theirs, bench_peak_gflops());
+  if (!alternate(o, w, state, peer, &r)) return complain("a step failed: ", "ours or the peer's");
+  double flops = w->flops, bytes = w->bytes;
+  if (w->limits) w->limits(variant, &flops, &bytes);
+  (o->json ? print_json : print_text)(o, w, variant, &r, flops, bytes);
+  fflush(stdout);
+  add_ratio(sum, &r);
+  return 0;
+}
+
+static int run_case(const Options *o, const Workload *w, Peer *peer, const char *weights, const char *variant,
+                    Ratios *sum) {
+  char why[512] = "";
+  Opening opening = {.root = o->root, .weights = weights, .variant = variant, .n_workers = (uint32_t)o->workers,
+                     .why = why, .why_size = sizeof why};
+  void *state = w->open(&opening);
+  if (!state) return complain(w->name, *why ? why : ": out of memory");
+  int status = 0;
+  if (o->vs && !peer->pid && !start_peer(peer, o, w, weights)) status = complain("no such peer: ", o->vs);
+  if (!status) status = measure(o, w, state, o->vs ? peer : NULL, variant, sum);
+  w->close(state);
+  return status;
+}
+
+static int run_workload(const Options *o, const Workload *w, const char *weights) {
+  Peer peer = {0};
+  Ratios sum = {0};
+  const char *const one[] = {"", NULL}, *const *list = w->cases ? w->cases : one;
+  int status = 0;
+  for (size_t k = 0; list[k] && !status; k++)
+    if (!o->variant || !strcmp(o->variant, list[k])) status = run_case(o, w, &peer, weights, list[k], &sum);
+  bench_peer_stop(&peer);
+  if (status || !sum.n || o->json) return status;
+  if (sum.n > 1) printf("%d cases, geometric mean below, least ratio-min %.2f\n", sum.n, sum.worst);
+  printf("%s ratio-min %.2f ratio-median %.2f\n", w->name, exp(sum.log_min / sum.n), exp(sum.log_median / sum.n));
   return 0;
 }
 
@@ -221,9 +286,10 @@ static bool parse(Options *o, int argc, char **argv) {
     if (!strcmp(a, "--vs")) o->vs = value;
     else if (!strcmp(a, "--python")) o->python = value;
     else if (!strcmp(a, "--root")) o->root = value;
+    else if (!strcmp(a, "--case")) o->variant = value;
     else if (!strcmp(a, "--rounds") && number(value, 1, MAX_ROUNDS, &o->rounds)) continue;
     else if (!strcmp(a, "--steps") && number(value, 1, MAX_STEPS, &o->steps)) continue;
-    else if (!strcmp(a, "--workers") && number(value, 0, 64, &o->workers)) continue;
+    else if (!strcmp(a, "--workers") && number(value, 1, 64, &o->workers)) continue;
     else return false;
   }
   return o->workload != NULL;
@@ -232,27 +298,39 @@ static bool parse(Options *o, int argc, char **argv) {
 static const Workload *find_workload(const char *name) {
   for (size_t k = 0; k < sizeof workloads / sizeof *workloads; k++)
     if (!strcmp(workloads[k]->name, name)) return workloads[k];
+  fprintf(stderr, "bench: no workload %s; there are", name);
+  for (size_t k = 0; k < sizeof workloads / sizeof *workloads; k++) fprintf(stderr, " %s", workloads[k]->name);
+  fprintf(stderr, "\n");
   return NULL;
 }
 
+static void give_threads_to_peer(const Options *o) {
+  char n[16];
+  snprintf(n, sizeof n, "%ld", o->workers);
+  setenv("TENURE_PEER_THREADS", n, 1);
+  setenv("OMP_NUM_THREADS", n, 1);
+}
+
 int main(int argc, char **argv) {
-  Options o = {.root = ".", .rounds = 12, .steps = 200};
+  if (argc == 4 && !strcmp(argv[1], "--as-openblas"))
+    return bench_openblas(argv[2], (uint32_t)strtol(argv[3], NULL, 10));
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  Options o = {.self = "/proc/self/exe", .root = ".", .rounds = 8, .workers = cpus < 1 ? 1 : cpus > 64 ? 64 : cpus};
   if (!parse(&o, argc, argv))
     return complain("usage: ", "WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--json]");
   const Workload *w = find_workload(o.workload);
-  if (!w) return complain("no such workload: ", o.workload);
-  if (!o.python && o.vs) {
+  if (!w) return 2;
+  if (!o.python && o.vs && strcmp(o.vs, "openblas")) {
     fprintf(stderr, "bench: --vs %s wants --python PATH, a Python that has it; ours alone is timed\n", o.vs);
     o.vs = NULL;
   }
   signal(SIGPIPE, SIG_IGN);
-  char weights[] = "/tmp/tenure_bench_XXXXXX", why[512] = "";
+  give_threads_to_peer(&o);
+  char weights[] = "/tmp/tenure_bench_XXXXXX";
   int fd = mkstemp(weights);
   if (fd < 0) return complain("cannot write to ", "/tmp");
   close(fd);
-  void *state = w->open(o.root, weights, (uint32_t)o.workers, why, sizeof why);
-  int status = state ? compare(&o, w, state, weights) : complain("", why);
-  if (state) w->close(state);
+  int status = run_workload(&o, w, weights);
   unlink(weights);
   return status;
 }

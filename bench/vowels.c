@@ -1,8 +1,6 @@
 // One training step of examples/vowels: packed bidirectional LSTM of 64 on Japanese Vowels, batches of 30 with their
 // real lengths, dropout 0.3, clipping at 1.0, AdamW. Batch k of 9 takes the utterances k, k + 9, k + 18, ..
 #include "bench/bench.h"
-#include "frontend/tenure.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,22 +87,11 @@ static void close_vowels(void *w) {
   free(v);
 }
 
-static void *open_vowels(const char *root, const char *weights, uint32_t n_workers, char *why, size_t why_size) {
+static void *open_vowels(Opening *o) {
   Vowels *v = calloc(1, sizeof *v);
   if (!v) return NULL;
-  tn_program *p = build();
-  v->model = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));
-  if (!v->model) {
-    snprintf(why, why_size, "the program does not compile (its diagnostics stand above)");
-    tn_report(p, stderr);
-  }
-  tn_program_free(p);
-  bool ok = v->model && read_batches(v, root, why, why_size);
-  if (ok && tn_save(v->model, weights, false) != TN_OK) {
-    snprintf(why, why_size, "%s", tn_error_text(v->model));
-    ok = false;
-  }
-  if (ok) return v;
+  v->model = bench_compile(build(), o);
+  if (v->model && read_batches(v, o->root, o->why, o->why_size)) return v;
   close_vowels(v);
   return NULL;
 }
@@ -118,7 +105,7 @@ static bool step_vowels(void *w) {
   return run(v, "train_step", k, NULL);
 }
 
-static uint32_t workers_of_vowels(void *w) { return tn_n_workers(((Vowels *)w)->model); }
+static tn_model *model(void *w) { return ((Vowels *)w)->model; }
 
 const Workload bench_vowels = {
     .name = "vowels",
@@ -127,6 +114,6 @@ const Workload bench_vowels = {
     .open = open_vowels,
     .check = check_vowels,
     .step = step_vowels,
-    .n_workers = workers_of_vowels,
+    .model = model,
     .close = close_vowels,
 };

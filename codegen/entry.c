@@ -64,7 +64,7 @@ void cg_place_barriers(Plan *plan, Entry *e) {
 
 // ---- text
 void cg_entry_text(const Plan *plan, const Entry *e, RtText *out) {
-  rt_text_add(out, "entry %s\n", e->symbol);
+  rt_text_add(out, "entry %s%s\n", e->symbol, plan->p->hostile ? " hostile" : "");
   for (uint32_t i = 0; i < e->n_calls; i++) {
     const Call *c = &e->calls[i];
     rt_text_add(out, "%sk%u", c->barrier ? "barrier " : "", c->code);
@@ -154,6 +154,21 @@ static void wait_for_team(Cg *c) {
   cg_endif(c, &several);
 }
 
+// A hostile arena: between two kernels one worker poisons and looks, while the others wait.
+static void call_hostile(Cg *c, const Call *done, const Call *next) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
+  const Fn *f = done ? done->f : next->f;
+  int32_t from = done ? (int32_t)(done->k - f->kernels) : -1, to = (int32_t)(next ? next->k - f->kernels : f->n_kernels);
+  if (done) wait_for_team(c);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  LLVMValueRef svc = field(c, offsetof(TnFrame, svc));
+  LLVMValueRef fn = LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, svc, cg_i64(c, offsetof(TnServices, hostile))), "");
+  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
+  cg_endif(c, &first);
+  if (next) wait_for_team(c);
+}
+
 static void add_flag(Cg *c, const char *name) {
   LLVMAttributeRef a = LLVMCreateEnumAttribute(c->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
   LLVMAddAttributeAtIndex(c->fn, LLVMAttributeFunctionIndex, a);
@@ -170,9 +185,15 @@ void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e) {
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;
   load_bases(c, &base);
+  bool hostile = plan->p->hostile;
   for (uint32_t i = 0; i < e->n_calls; i++) {
-    if (e->calls[i].barrier) wait_for_team(c);
+    LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;
+    if (hostile) call_hostile(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
+    else if (e->calls[i].barrier) wait_for_team(c);
+    LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
     call_kernel(c, plan, &e->calls[i], &base);
+    if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
   }
+  if (hostile && e->n_calls) call_hostile(c, &e->calls[e->n_calls - 1], NULL);
   LLVMBuildRetVoid(c->b);
 }

@@ -136,6 +136,7 @@ void *cg_jit_find(CgJit *j, const char *symbol) {
 
 void cg_jit_free(CgJit *j) {
   if (!j) return;
+  if (j->jit) cg_profile_print(j);
   LLVMErrorRef e = LLVMOrcDisposeLLJIT(j->jit);
   if (e) LLVMConsumeError(e);
   rt_free(j);

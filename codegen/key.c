@@ -11,9 +11,12 @@
 
 #include <string.h>
 
-// Constant lengths have their table in the constant pool.
+// Constant lengths have their table in the constant pool; what has no elements needs no code.
 bool cg_has_code(const Fn *f, const Kernel *k) {
-  return !(k->cls == CLASS_LAYOUT && ir_ins(f, (Val){k->first})->n_args == 0);
+  bool any = false;  // a byte to write
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    any |= ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
+  return any && !(k->cls == CLASS_LAYOUT && ir_ins(f, (Val){k->first})->n_args == 0);
 }
 
 static bool in_kernel(const Call *c, Val v) { return c->f->kernel_of[v.i] == (uint32_t)(c->k - c->f->kernels); }

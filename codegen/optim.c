@@ -35,23 +35,33 @@ static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
 // ---- what the helpers see
 typedef struct {
   Op op;
-  double beta1, beta2, eps, decay, momentum, dampening;
-  bool decoupled, nesterov;
+  double beta1, beta2, eps, dampening;
+  bool decays, decoupled, nesterov;  // decays: the weight decay is not a constant 0
 } Rule;
 
-// Tensors of each rule, in operand order; the last one is the gradient. Then scalars.
+// Tensors of each rule, in operand order; the last one is the gradient. Then the scalars that an update is called with.
 static uint32_t n_tensors(Op op) { return op == OP_adamw ? 4 : op == OP_sgd_momentum ? 3 : 2; }
-static uint32_t n_scalars(Op op) { return op == OP_adamw ? 3 : 1; }
-enum { MAX_TENSORS = 4, MAX_SCALARS = 3 };
+static uint32_t n_scalars(Op op) { return op == OP_adamw ? 3 : op == OP_sgd_momentum ? 4 : 2; }
+enum { MAX_TENSORS = 4, MAX_SCALARS = 4 };
+
+// Scalar operands of the instruction, behind the gradient.
+typedef enum { ARG_STEP, ARG_LR, ARG_DECAY, ARG_MOMENTUM, N_SCALAR_ARGS } ScalarArg;
+static Val scalar_of(const Fn *f, Val v, ScalarArg which) {
+  Op op = (Op)ir_ins(f, v)->op;
+  if (op == OP_sgd && which == ARG_STEP) return (Val){0};
+  if (op != OP_sgd_momentum && which == ARG_MOMENTUM) return (Val){0};
+  return ir_arg(f, v, n_tensors(op) + which - (op == OP_sgd));
+}
 
 static Rule rule_of(Cg *c, Val v) {
+  double decay;
+  bool is_const = ir_is_const(c->f, scalar_of(c->f, v, ARG_DECAY), &decay);
   return (Rule){.op = (Op)ir_ins(c->f, v)->op,
                 .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
                 .beta2 = ir_attr_num(c->f, v, KEY_beta2, 0.999),
                 .eps = ir_attr_num(c->f, v, KEY_eps, 1e-8),
-                .decay = ir_attr_num(c->f, v, KEY_weight_decay, 0),
-                .momentum = ir_attr_num(c->f, v, KEY_momentum, 0),
                 .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
+                .decays = !is_const || decay != 0,
                 .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
                 .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL};
 }
@@ -68,11 +78,12 @@ static LLVMValueRef lerp(Cg *c, LLVMValueRef from, LLVMValueRef to, double weigh
   return cg_fma(c, splat(c, -(1 - weight)), d, to);
 }
 
-// x: param, exp_avg, exp_avg_sq, grad; s: 1 - lr decay, -lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step).
+// x: param, exp_avg, exp_avg_sq, grad; s: decay, or 1 - lr decay when decoupled; -lr / (1 - beta1^step);
+// 1 / sqrt(1 - beta2^step).
 static void adamw(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
   LLVMValueRef g = x[3];
-  if (r->decay != 0 && r->decoupled) x[0] = mul(c, x[0], s[0]);
-  else if (r->decay != 0) g = cg_fma(c, splat(c, r->decay), x[0], g);
+  if (r->decays && r->decoupled) x[0] = mul(c, x[0], s[0]);
+  else if (r->decays) g = cg_fma(c, s[0], x[0], g);
   x[1] = lerp(c, x[1], g, 1 - r->beta1);
   LLVMValueRef kept = mul(c, x[2], splat(c, r->beta2)), scaled = mul(c, g, splat(c, 1 - r->beta2));
   x[2] = cg_fma(c, scaled, g, kept);
@@ -81,14 +92,13 @@ static void adamw(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
   x[0] = add(c, x[0], LLVMBuildFDiv(c->b, mul(c, s[1], x[1]), denom, ""));
 }
 
-// x: param, (momentum buffer,) grad; s: -lr.
+// x: param, (momentum buffer,) grad; s: -lr, decay, (momentum, the part of the gradient that the buffer takes).
 static void sgd(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
   LLVMValueRef g = x[n_tensors(r->op) - 1];
-  if (r->decay != 0) g = cg_fma(c, splat(c, r->decay), x[0], g);
+  if (r->decays) g = cg_fma(c, s[1], x[0], g);
   if (r->op == OP_sgd_momentum) {
-    LLVMValueRef kept = mul(c, x[1], splat(c, r->momentum));
-    x[1] = cg_fma(c, splat(c, 1 - r->dampening), g, kept);
-    g = r->nesterov ? cg_fma(c, splat(c, r->momentum), x[1], g) : x[1];
+    x[1] = cg_fma(c, s[3], g, mul(c, x[1], s[2]));
+    g = r->nesterov ? cg_fma(c, s[2], x[1], g) : x[1];
   }
   x[0] = cg_fma(c, s[0], g, x[0]);
 }
@@ -124,15 +134,17 @@ static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
 // ---- calls
 typedef struct {
   Rule rule;
-  Val step, lr;
+  Val arg[N_SCALAR_ARGS];
   LLVMValueRef s[MAX_SCALARS];
 } Scalars;
 
-static void adamw_scalars(Cg *c, Scalars *m, LLVMValueRef lr) {
+static LLVMValueRef value_of(Cg *c, const Scalars *m, ScalarArg which) { return scalar_arg(c, m->arg[which]); }
+
+static void adamw_scalars(Cg *c, Scalars *m) {
   const Rule *r = &m->rule;
-  LLVMValueRef step = LLVMBuildFPToSI(c->b, scalar_arg(c, m->step), c->i64, "step");
-  LLVMValueRef one = k64(c, 1), decay = mul(c, lr, k64(c, r->decay));
-  m->s[0] = f32_of(c, sub(c, one, decay));
+  LLVMValueRef lr = f64_of(c, value_of(c, m, ARG_LR)), decay = value_of(c, m, ARG_DECAY), one = k64(c, 1);
+  LLVMValueRef step = LLVMBuildFPToSI(c->b, value_of(c, m, ARG_STEP), c->i64, "step");
+  m->s[0] = r->decoupled ? f32_of(c, sub(c, one, mul(c, lr, f64_of(c, decay)))) : decay;
   LLVMValueRef correct1 = sub(c, one, power(c, r->beta1, step));
   LLVMValueRef size = LLVMBuildFDiv(c->b, lr, correct1, "");
   m->s[1] = f32_of(c, LLVMBuildFNeg(c->b, size, ""));
@@ -141,29 +153,45 @@ static void adamw_scalars(Cg *c, Scalars *m, LLVMValueRef lr) {
   m->s[2] = f32_of(c, LLVMBuildFDiv(c->b, one, root, ""));
 }
 
+// PyTorch's first step starts the buffer with the whole gradient.
+static LLVMValueRef undamped_part(Cg *c, const Scalars *m) {
+  if (m->rule.dampening == 0) return cg_f32(c, 1);
+  LLVMValueRef first = LLVMBuildFCmp(c->b, LLVMRealOEQ, value_of(c, m, ARG_STEP), cg_f32(c, 1), "");
+  return LLVMBuildSelect(c->b, first, cg_f32(c, 1), cg_f32(c, 1 - m->rule.dampening), "");
+}
+
+static void sgd_scalars(Cg *c, Scalars *m) {
+  m->s[0] = LLVMBuildFNeg(c->b, value_of(c, m, ARG_LR), "");
+  m->s[1] = value_of(c, m, ARG_DECAY);
+  if (m->rule.op != OP_sgd_momentum) return;
+  m->s[2] = value_of(c, m, ARG_MOMENTUM);
+  m->s[3] = undamped_part(c, m);
+}
+
 static bool same_rule(const Rule *a, const Rule *b) {
-  return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps && a->decay == b->decay &&
-         a->momentum == b->momentum && a->dampening == b->dampening && a->decoupled == b->decoupled &&
+  return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps &&
+         a->dampening == b->dampening && a->decays == b->decays && a->decoupled == b->decoupled &&
          a->nesterov == b->nesterov;
 }
 
 // Scalars of the update at v, computed once for a run of updates that share them.
 static void set_scalars(Cg *c, Scalars *m, Val v) {
-  Rule r = rule_of(c, v);
-  uint32_t n = n_tensors(r.op);
-  bool is_adamw = r.op == OP_adamw;
-  Val step = is_adamw ? ir_arg(c->f, v, n) : (Val){0}, lr_of = ir_arg(c->f, v, is_adamw ? n + 1 : n);
-  if (m->lr.i == lr_of.i && m->step.i == step.i && same_rule(&m->rule, &r)) return;
-  *m = (Scalars){.rule = r, .step = step, .lr = lr_of};
-  LLVMValueRef lr = scalar_arg(c, lr_of);
-  if (is_adamw) adamw_scalars(c, m, f64_of(c, lr));
-  else m->s[0] = LLVMBuildFNeg(c->b, lr, "");
+  Scalars next = {.rule = rule_of(c, v)};
+  bool is_same = same_rule(&m->rule, &next.rule);
+  for (ScalarArg k = 0; k < N_SCALAR_ARGS; k++) {
+    next.arg[k] = scalar_of(c->f, v, k);
+    is_same &= next.arg[k].i == m->arg[k].i;
+  }
+  if (is_same) return;
+  *m = next;
+  if (m->rule.op == OP_adamw) adamw_scalars(c, m);
+  else sgd_scalars(c, m);
 }
 
 // A helper is found again by its name, which states the rule.
 static const char *rule_name(Cg *c, const Rule *r) {
-  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%a.%a.%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->decay,
-                   r->momentum, r->dampening, r->decoupled, r->nesterov);
+  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
+                   r->decays, r->decoupled, r->nesterov);
 }
 
 static void call_update(Cg *c, Scalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
@@ -274,12 +302,13 @@ static void norm_operand(Cg *c, Val x, int64_t first, LLVMValueRef lo, LLVMValue
 }
 
 static void combine(Cg *c, LLVMValueRef out, int64_t total) {
-  LLVMValueRef zero = k64(c, 0);
+  LLVMValueRef zero = k64(c, 0),
+               sums = total ? c->scratch : out;  // without a chunk there is no scratch, and the loop never runs
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, total), cg_i64(c, 1), &zero, 1);
-  LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, c->scratch, l.i));
+  LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, sums, l.i));
   sum = add(c, l.carry[0], f64_of(c, sum));
   cg_loop_end(c, &l, &sum);
   LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &l.out[0], 1);

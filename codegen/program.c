@@ -90,6 +90,7 @@ static void put_key(const Plan *plan, RtText *out) {
   rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n%s %s %s %s\n", FORMAT, major, minor, patch, t->name,
               t->triple ? t->triple : "host", t->cpu, t->features);
   const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
+  if (plan->profile) rt_text_add(out, "profile\n");
   rt_text_add(out, "vl %u gemm %ux%u rnn %u %s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
               gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
@@ -249,6 +250,7 @@ static bool build_part(const Plan *plan, Part *part, const uint8_t *part_of, uin
   for (uint32_t k = 0; ok && k < plan->n_codes; k++)
     if (part_of[k] == number) ok = emit_kernel(&c, plan, k);
   for (uint32_t k = 0; ok && number == 0 && k < plan->n_entries; k++) cg_emit_entry(&c, plan, &plan->entries[k]);
+  if (ok && number == 0 && plan->profile) cg_profile_emit(&c, plan);
   if (ok) set_attributes(&c);
   return ok;
 }
@@ -385,7 +387,7 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
   if (!info) info = &unused;
   *info = (CgInfo){0};
   *out = (CgObject){0};
-  Plan plan = {.p = p, .t = t, .mem = p->mem, .why = why};
+  Plan plan = {.p = p, .t = t, .mem = p->mem, .profile = cg_profile_wanted(), .why = why};
   if (!make_plan(&plan)) return false;
   for (uint32_t k = 0; k < plan.n_entries; k++) info->n_kernels += plan.entries[k].n_calls;
   info->n_distinct = plan.n_codes;

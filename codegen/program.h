@@ -37,6 +37,7 @@ typedef struct {
   uint32_t n_entries;
   const Call **codes;  // distinct kernels: the call that stands for all equal ones
   uint32_t n_codes, cap_codes;
+  bool profile;  // the entries time their kernels: profile.c
   RtText *why;
 } Plan;
 
@@ -50,6 +51,13 @@ void cg_entry_text(const Plan *plan, const Entry *e, RtText *out);  // canonical
 LLVMTypeRef cg_kernel_type(Cg *c, const Call *call);
 const char *cg_kernel_symbol(const Plan *plan, uint32_t code);
 void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e);
+
+// profile.c: TN_PROFILE
+bool cg_profile_wanted(void);
+LLVMValueRef cg_profile_now(Cg *c);
+void cg_profile_add(Cg *c, const Plan *plan, const Entry *e, uint32_t call, LLVMValueRef before, LLVMValueRef start);
+void cg_profile_emit(Cg *c, const Plan *plan);
+void cg_profile_print(CgJit *j);
 
 // cache.c: the cache never fails; an unusable file or directory is a miss
 bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);

@@ -1,5 +1,5 @@
-// Partial writes: slice_assign and index_assign. The result lies in operand 0's buffer, so that only the part is written;
-// nothing else of the buffer is read or touched.
+// Partial writes: slice_assign and index_assign. The result lies in operand 0's buffer, so that only the part is
+// written; nothing else of the buffer is read or touched.
 //
 // Elements of one buffer go to distinct places of another (slice_assign), or each place has one worker (index_assign):
 // the result does not depend on how many workers there are.
@@ -61,8 +61,10 @@ static bool slice_assign(Cg *c, Val v) {
   if (bound_of(c, part) == 0) return true;
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
   Kind k = kind_of(c, v);
-  LLVMValueRef outer = product(c, v, 0, axis), inner = product(c, v, axis + 1, rank), run = product(c, part, axis, rank);
-  LLVMValueRef stride = product(c, v, axis, rank), skip = cg_mul(c, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)), inner);
+  LLVMValueRef outer = product(c, v, 0, axis), inner = product(c, v, axis + 1, rank),
+               run = product(c, part, axis, rank);
+  LLVMValueRef stride = product(c, v, axis, rank),
+               skip = cg_mul(c, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)), inner);
   LLVMValueRef to = cg_ptr(c, v), from = cg_ptr(c, part), chunk = cg_i64(c, CHUNK), lo, hi;
   LLVMValueRef n_chunks = cg_div(c, cg_add(c, run, cg_i64(c, CHUNK - 1)), chunk);
   share_part(c, part, cg_mul(c, outer, n_chunks), 1, &lo, &hi);
@@ -82,8 +84,8 @@ static void report_by_first(Cg *c, LLVMValueRef n, LLVMValueRef index) {
   cg_endif(c, &mine);
 }
 
-// Every worker walks all indices in order and owns a range of columns (wide rows) or of the buffer's rows (narrow ones), so
-// that the last of equal indices stays. Worker 0 reports those out of range; they have no row.
+// Every worker walks all indices in order and owns a range of columns (wide rows) or of the buffer's rows (narrow
+// ones), so that the last of equal indices stays. Worker 0 reports those out of range; they have no row.
 static bool index_assign(Cg *c, Val v) {
   Val index = ir_arg(c->f, v, 1), part = ir_arg(c->f, v, 2);
   if (bound_of(c, index) == 0) return true;
@@ -91,7 +93,8 @@ static bool index_assign(Cg *c, Val v) {
   Kind k = kind_of(c, v);
   uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
   int64_t wide = 1;
-  for (uint32_t a = 1; a < rank; a++) wide *= ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, a));
+  for (uint32_t a = 1; a < rank; a++)
+    wide *= ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, a));
   LLVMValueRef rows = product(c, v, 0, 1), width = product(c, v, 1, rank), zero = cg_i64(c, 0);
   LLVMValueRef idx = cg_ptr(c, index), row_lo = zero, row_hi = rows, lo = zero, hi = width;
   if (wide >= WIDE) share_part(c, part, width, COLUMN_GRAIN, &lo, &hi);

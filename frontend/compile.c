@@ -38,7 +38,17 @@ static bool check_ready(tn_program *p, tn_site at) {
     fe_error(p, E_STATE, at, "function '%s' was not ended", f->name);
     fe_note(p, f->loc, "it began here");
   }
+  if (p->init_fn) {
+    fe_scopes_end(p->init_fn, "the building of initial values", at);
+    fe_never_disposed(p->init_fn);
+  }
   return p->ir->diags.n_errors == 0;
+}
+
+// What an instruction was when the program was built, for those who ask by the handles of that time.
+static void keep_origins(tn_program *p) {
+  for (uint32_t k = 0; k < p->ir->n_fns; k++)
+    for (uint32_t v = 1; v < p->ir->fns[k]->n_ins; v++) p->ir->fns[k]->ins[v].origin = v;
 }
 
 static const char *text_of(tn_program *p, const Fn *f) {
@@ -76,6 +86,7 @@ static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg
 static bool run_passes(tn_program *p, const Target *target) {
   bool good = true;
   char *list = getenv("TN_DUMP");
+  p->ir->hostile = in_list(getenv("TN_CHECK"), "arena");
   p->ir->scratch = scratch_bytes;
   p->ir->scratch_ctx = target;
   for (uint32_t k = 0; k < p->ir->n_fns; k++)
@@ -133,8 +144,9 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at)
   double start = fe_now_ms();
   FeCode *c = p->code;
   Target *target = rt_alloc(p->mem, sizeof *target);
-  if (!cg_target_host(target, p->mem)) {
-    fe_error(p, E_CODEGEN, at, "no code can be generated for this CPU");
+  RtText why = {.mem = p->mem};
+  if (!cg_target_pick(target, getenv("TN_TARGET"), &why)) {
+    fe_error(p, E_CODEGEN, at, "%s", why.text);
     return NULL;
   }
   if (!run_passes(p, target)) return NULL;
@@ -156,6 +168,7 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   double built = fe_now_ms();
   fe_params_flush(p);
   keep_text(p);
+  keep_origins(p);
   p->sealed = true;
   p->code = code_new();
   if (!p->code) {
@@ -164,6 +177,7 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   }
   rt_arena_on_oom(p->code->mem, &here.jmp);
   p->code->info.build_ms = built - p->created_ms;
+  p->ir->copy_saved = o && o->copy_saved;
   tn_model *m = compile(p, o ? o : &defaults, at);
   rt_arena_on_oom(p->code->mem, NULL);
   return m;

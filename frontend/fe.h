@@ -28,9 +28,15 @@ typedef struct FeParam {
   Shape shape;
   tn_init init;
   Loc loc;
-  uint32_t index;  // in Prog.params; FE_NO_PARAM before
-  bool replaced;   // by tn_share, before it entered the table
+  uint32_t index;   // in Prog.params; FE_NO_PARAM before
+  uint32_t entity;  // in the function init
+  Val value;        // its initial value in the function init; 0: made by `init` when it enters the table
+  bool replaced;    // by another one at its path, before it entered the table
+  bool disposed;
   bool frozen;
+  uint32_t group;        // of optimizers; 0 unless tn_group said otherwise
+  Loc grouped, updated;  // by tn_group; by the first optimizer; 0: not yet
+  uint32_t stamp;        // of the walk that saw it last
   const char **aliases;
   uint32_t n_aliases, cap_aliases;
 } FeParam;
@@ -51,16 +57,34 @@ typedef enum {
   MOD_SEQUENTIAL
 } FeModuleKind;
 
+// Hyper-parameters that can be set between runs, by group of an optimizer.
+typedef enum { HYPER_LR, HYPER_WEIGHT_DECAY, HYPER_MOMENTUM, N_HYPERS } FeHyperKind;
+typedef struct {
+  tn_module *module;  // that the optimizer trains
+  FeParam *param;
+  uint32_t group;
+  uint8_t kind;
+} FeHyper;
+typedef struct {
+  uint32_t param, group;
+  uint8_t kind;
+} FeRunHyper;  // the same, of compiled code
+typedef struct {
+  uint32_t number;
+  tn_group_options o;
+  Loc loc;
+} FeGroup;
+
 struct tn_module {
   tn_program *p;
   tn_module *parent, *first, *last, *next;  // children in order of creation
   const char *name, *path;                  // path "" for the root
-  Loc loc;
+  Loc loc, trained;                         // by an optimizer of its own; 0: not
   FeModuleKind kind;
   bool poisoned;
   FeEntry *entries;
   uint32_t n_entries, cap_entries;
-  bool has_bias;
+  bool has_bias, is_reshapable, disposed;
   Op op;        // ACTIVATION
   double rate;  // DROPOUT, RNN between layers
   int64_t in, out;
@@ -77,6 +101,34 @@ typedef struct {
   bool frozen;     // when it was first used here
 } FeUse;
 
+// A logical value, as the user sees it: what one call made, however many IR values it took. A packed sequence is one.
+typedef enum { FE_ALIVE, FE_DISPOSED, FE_CLOSED, FE_TAKEN } FeFate;
+typedef struct {
+  Val v;                // of a packed sequence: its data; 0: a parameter whose initial value has no instruction yet
+  uint32_t n_members;   // of a packed sequence: 4, or 2 when it is sorted; else 0
+  uint32_t owner;       // scope index; NO_SCOPE: none
+  uint32_t home;        // owner when it was made
+  uint32_t prev, next;  // in its owner's list
+  uint32_t stamp;       // of the keep-list that named it last
+  FeParam *param;       // that took it over, or that it is
+  uint32_t was;         // of a parameter: the entity of the handle that it took over
+  uint8_t fate;         // FeFate
+  uint8_t dtype;        // op, dtype and shape of v as built: passes renumber values
+  uint16_t op;
+  Shape shape;
+  bool is_counted;  // false: moves are followed, nothing is counted (gradients)
+  bool is_param;
+  bool told;  // a use after its end was reported
+  bool left, used,
+      given;              // since it lost its scope: by moving out of the outermost; was an operand; went to the caller
+  Loc made, ended, lost;  // lost: where it lost its scope, by detaching or moving out
+} FeEntity;
+
+// Both kinds of logical values; `live` is found when asked.
+typedef struct {
+  tn_stats tensors, packed;
+} FeCounts;
+
 struct tn_scope {
   tn_function *fn;
   uint32_t index;  // in Fn.scopes
@@ -84,12 +136,12 @@ struct tn_scope {
   const char *name;
   Loc open, close;
   bool closed, poisoned;
+  bool is_expression;    // of TN_SCOPED
+  bool was_forced;       // closed by the report of a wrong order: its own end comes without a second one
+  uint32_t first, last;  // entities that it owns, in order of arrival
+  uint32_t n_owned;
+  FeCounts counts;
 };
-
-typedef struct {
-  Val v;
-  uint32_t scope;  // NO_SCOPE: detached
-} FeMove;
 
 typedef struct {
   const char *name;
@@ -103,14 +155,37 @@ struct tn_function {
   const char *name;
   Loc loc, end;
   bool ended, eval, told_ended;
-  tn_scope *scope;  // the newest open one; NULL: the function's own
-  FeMove *moves;
-  uint32_t n_moves, cap_moves;
+  tn_scope *scope;    // the newest open one; NULL: the function's own
+  tn_scope **scopes;  // by index in Fn.scopes; the function's own is NULL
+  uint32_t n_scopes, cap_scopes;
+  FeEntity *entities;  // entities[0] is none
+  uint32_t n_entities, cap_entities;
+  uint32_t *entity_of;  // by value; 0: none
+  uint32_t n_entity_of, cap_entity_of;
+  uint32_t n_stamps;
+  FeCounts counts;
   FeName *inputs, *outputs;
   uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
+  Loc *no_grad;  // open regions
+  uint32_t n_no_grad, cap_no_grad;
+  Loc no_grad_ended;              // the last one that was closed
+  bool *wants_grad, *told_input;  // by value: inputs that require a gradient; whose writing was reported
+  uint32_t n_wants_grad, cap_wants_grad, n_told_input, cap_told_input;
 };
+
+// What a run of a function stores and copies.
+typedef struct {
+  const char *file, *name;  // name "": none
+  int line;
+  int64_t bytes;
+} FeStored;
+typedef struct {
+  tn_plan_copy *copies;
+  FeStored *stored;
+  uint32_t n_copies, n_stored, cap_copies, cap_stored;
+} FeTraffic;
 
 // What compilation leaves: shared by the program and all models made from it, freed with the last of them.
 typedef struct {
@@ -120,7 +195,10 @@ typedef struct {
   CgJit *jit;
   void *consts;
   RtPlan plan;
-  tn_plan *stats;  // by function of the plan
+  tn_plan *stats;      // by function of the plan
+  FeTraffic *traffic;  // the same
+  FeRunHyper *hypers;
+  uint32_t n_hypers;
   tn_compile_info info;
   uint32_t n_workers;
 } FeCode;
@@ -128,6 +206,7 @@ typedef struct {
 struct tn_model {
   FeCode *code;
   RtInstance *inst;
+  RtArena *lists;     // of the last load's report; NULL: none
   RtArray *in, *out;  // one run's, as the runtime wants them
   uint32_t max_in, max_out;
 };
@@ -138,9 +217,16 @@ struct tn_program {
   tn_module *root;
   tn_function *first, *last;
   Fn *init;
+  tn_function *init_fn;  // the public face of `init`
   FeParam **params;
   uint32_t n_params, cap_params;
-  Dim *rows;  // dims that a run finds itself: the rows of packed layouts
+  uint32_t n_flushed;  // entries before it stand in the table of the IR, or never will
+  FeGroup *groups;
+  uint32_t n_groups, cap_groups;
+  FeHyper *hypers;
+  uint32_t n_hypers, cap_hypers;
+  uint32_t stamp;  // of the newest walk over entries
+  Dim *rows;       // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
@@ -184,8 +270,11 @@ bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
 // ---- function.c
 bool fe_fn_open(tn_function *f, tn_site at);  // false: NULL, poisoned, ended or sealed
-// True when all operands are values of one open function. *f is the function to name in a poisoned result either way.
+// True when all operands are living values of one open function. *f is the function to name in a poisoned result either
+// way.
 bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
+// The same, dead or alive.
+bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
@@ -200,13 +289,43 @@ static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }
 static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.fn->p->ir, fe_shape_of(t), axis); }
 
+// ---- ledger.c: who owns which logical value, and the counters. Every public call that gives the user a new value ends
+// in fe_made: that call is one value in the ledger, the instructions inside it are none.
+tn_tensor fe_made(tn_tensor t, tn_site at);  // t itself; counts nothing when t was counted already
+tn_packed fe_made_packed(tn_packed s, bool sorted, tn_site at);
+// Of a value; made without counting when it has none: parameters, inputs and gradients are followed, not counted
+FeEntity *fe_entity(tn_tensor t);                 // valid until the next one is made
+FeEntity *fe_known(const tn_function *f, Val v);  // NULL: none
+bool fe_alive(tn_tensor t, tn_site at);           // false: reported
+bool fe_param_alive(tn_program *p, const FeParam *q, tn_site at);
+bool fe_open_entity(tn_tensor t, bool packed, const char *verb,
+                    tn_site at);                                  // scope.c: may it be moved? false: reported
+void fe_given(tn_tensor t);                                       // went to the caller
+void fe_link(tn_function *f, uint32_t e, uint32_t scope);         // to another owner, nothing counted
+void fe_end(tn_function *f, uint32_t e, FeFate fate, Loc at);     // its end, counted by its owner
+void fe_detached(tn_function *f, uint32_t e, bool left, Loc at);  // counted when a scope owned it
+void fe_attached(tn_function *f, uint32_t e, uint32_t scope);     // counted
+uint32_t fe_param_entity(tn_function *init, FeParam *q, Loc at);  // a new one: made, and taken by its module
+void fe_state_made(tn_function *f);                               // state of an optimizer: made, and nobody's
+void fe_name_entity(tn_function *f, uint32_t e, Val v);           // v is its handle from now on
+void fe_rename_entity(tn_function *f, uint32_t e, Val v,
+                      Loc at);           // the same; it is a parameter, its old handle is dead
+void fe_never_disposed(tn_function *f);  // W108 for what f leaves behind
+static inline uint32_t fe_entity_index(const tn_function *f, const FeEntity *e) { return (uint32_t)(e - f->entities); }
+void fe_note_made(tn_function *f, const FeEntity *e);
+const char *fe_label(tn_function *f, const FeEntity *e);  // "%5 (tn_relu)"
+
 // ---- scope.c
-uint32_t fe_owner(const tn_function *f, Val v);  // scope index; NO_SCOPE: detached
 tn_tensor fe_keep(tn_tensor t,
                   tn_site at);  // gives t to the function's own scope: gradients and states outlive inner scopes
+void fe_scopes_end(tn_function *f, const char *what, tn_site at);  // reports scopes that are still open
+void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR alone
+tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
 
 // ---- ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
+tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
+tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
@@ -220,8 +339,38 @@ void fe_params_flush(tn_program *p);               // enters all pending ones in
 FeUse *fe_use_of(tn_function *f, uint32_t index);  // valid until the next call
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
+const char *fe_path(tn_program *p, const char *path, const char *name);
+bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at);  // false: taken, reported
+void fe_add_alias(tn_module *m, const char *name, FeParam *q);
+Val fe_initial(tn_program *p, FeParam *q);  // made when it was not yet
 FeParam *fe_param_of(const tn_program *p, uint32_t index);
 bool fe_below(const tn_module *m, const FeParam *q);  // in the tree below m, by any of its paths
+
+// ---- store.c: entries below m whose path matches, in the order of tn_variables; *out in the program's arena
+uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_variable **out);
+
+// ---- group.c
+extern const char *const fe_hyper_name[N_HYPERS];
+const tn_group_options *fe_group_options(tn_program *p, uint32_t number);
+// False when an optimizer of m or of a module above was built already, which would never train it: reported, m poisoned
+bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
+// The entry of a hyper-parameter, made with this value; NULL: reported
+FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at);
+
+// ---- write.c
+// t shows `content` from here on; nothing is checked. no_grad: whatever region the call stands in.
+tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
+void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
+bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
+
+// ---- traffic.c
+void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed function
+
+// ---- take.c
+tn_function *fe_init(tn_program *p);  // the function that makes initial values
+tn_tensor fe_initial_handle(tn_function *init, FeParam *q, tn_site at);
+bool fe_has_params(FeModuleKind kind);
+bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: reported
 
 // ---- train.c
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,

@@ -36,16 +36,22 @@ tn_function *tn_function_begin_at(tn_program *p, const char *name, tn_site at) {
   return f;
 }
 
+// The function that makes initial values has no caller.
+static bool is_init(tn_function *f, const char *what, tn_site at) {
+  if (f != f->p->init_fn) return false;
+  fe_error(f->p, E_ARGUMENT, at, "the function that makes initial values is not %s", what);
+  return true;
+}
+
 void tn_function_end_at(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
-  if (!fe_fn_open(f, at)) return;
+  if (!fe_fn_open(f, at) || is_init(f, "ended: tn_compile does it", at)) return;
   f->ended = true;
   f->end = f->ir->scopes[0].close = fe_loc(f->p, at);
-  for (tn_scope *s = f->scope; s; s = s->parent) {
-    fe_error(f->p, E_SCOPE_CLOSED, at, "function '%s' ends while scope '%s' is open", f->name, s->name);
-    fe_note(f->p, s->open, "scope '%s' was opened here", s->name);
-  }
+  fe_scopes_end(f, rt_printf(f->p->mem, "function '%s'", f->name), at);
+  fe_never_disposed(f);
+  fe_no_grad_ends(f, at);
 }
 
 bool fe_fn_open(tn_function *f, tn_site at) {
@@ -86,7 +92,8 @@ tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, 
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;
-  if (!fe_fn_open(f, at) || !fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
+  if (!fe_fn_open(f, at) || is_init(f, "given inputs", at)) return fe_poison(f);
+  if (!fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
   if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
     return fe_poison(f);
   if (!check_input_dims(f, name, shape, at)) return fe_poison(f);
@@ -103,7 +110,7 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   tn_function *g = f;
   if (!f) return;
   FE_GUARD(f->p, );
-  if (!fe_fn_open(f, at) || !fe_join(&t, 1, &g, at)) return;
+  if (!fe_fn_open(f, at) || is_init(f, "asked for outputs", at) || !fe_join(&t, 1, &g, at)) return;
   if (g != f) {
     fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name,
              g->name);
@@ -119,6 +126,7 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   *RT_PUSH(f->p->mem, f->outputs, f->n_outputs, f->cap_outputs) =
       (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
   fe_emit(OP_output, &t, 1, attrs, 2, at);
+  fe_given(t);
 }
 
 // ---- appending
@@ -132,7 +140,7 @@ static void report_foreign(tn_function *f, tn_function *other, tn_site at) {
     fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
 }
 
-bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
   *f = NULL;
   for (uint32_t k = 0; k < n && !*f; k++) *f = a[k].fn;
   if (!*f) return false;
@@ -148,12 +156,25 @@ bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
   return true;
 }
 
+bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+  if (!fe_join_any(a, n, f, at)) return false;
+  bool good = true;
+  for (uint32_t k = 0; k < n; k++) good &= fe_alive(a[k], at);
+  return good;
+}
+
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   tn_function *f;
   if (!fe_join(a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = fe_val(a[k]);
+  Attr own[16];
+  if (fe_is_untracked(f, op)) {
+    for (uint32_t k = 0; k < n_attrs; k++) own[k] = attrs[k];
+    own[n_attrs++] = ir_a_int(KEY_no_grad, 1);
+    attrs = own;
+  }
   return (tn_tensor){f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
 }
 
@@ -179,7 +200,7 @@ tn_tensor fe_size(tn_function *f, Dim d, tn_site at) {
 tn_tensor tn_scalar_at(tn_function *f, double v, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_fn_open(f, at) ? fe_const(f, v, at) : fe_poison(f);
+  return fe_fn_open(f, at) ? fe_made(fe_const(f, v, at), at) : fe_poison(f);
 }
 
 // Handles do not outlive the building: passes renumber values.

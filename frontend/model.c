@@ -31,6 +31,7 @@ void tn_model_free(tn_model *m) {
   rt_instance_free(m->inst);
   rt_free(m->in);
   rt_free(m->out);
+  rt_arena_free(m->lists);
   fe_code_release(m->code);
   rt_free(m);
 }

@@ -91,7 +91,7 @@ static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
     if (m->has_bias) b = param(m, "bias", x.fn, at);
     return fe_linear(x, w, b, m->has_bias, at);
   case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
-  case MOD_DROPOUT: return tn_dropout_at(x, m->rate, at);
+  case MOD_DROPOUT: return fe_dropout(x, m->rate, at);
   case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
   case MOD_SEQUENTIAL:
     for (tn_module *c = m->first; c; c = c->next) x = call(c, x, at);
@@ -109,7 +109,7 @@ tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (m && m->p == f->p) return call(m, x, at);
+  if (m && m->p == f->p) return fe_made(call(m, x, at), at);
   fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
   return fe_poison(f);
 }

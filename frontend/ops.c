@@ -1,22 +1,24 @@
 // Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here
 // of rows.
+//
+// A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
 
 #define X(n) \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_emit1(OP_##n, a, at); }
+  tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_##n, a, at), at); }
 TN_UNARY_CALLS(X)
 #undef X
 #define X(n) \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_emit2(OP_##n, a, b, at); }
+  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_##n, a, b, at), at); }
 TN_BINARY_CALLS(X)
 #undef X
 
 tn_tensor tn_select_at(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at) {
-  return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at);
+  return fe_made(fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at), at);
 }
 
 tn_tensor tn_leaky_relu_at(tn_tensor a, double slope, tn_site at) {
-  return fe_emit(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, at);
+  return fe_made(fe_emit(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, at), at);
 }
 
 // The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
@@ -25,7 +27,7 @@ tn_tensor fe_same(tn_tensor a, tn_site at) {
   return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_stop_grad, a, at);
 }
 
-tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) {
+tn_tensor fe_dropout(tn_tensor a, double p, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -37,6 +39,8 @@ tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) {
   return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, f->p->ir->next_id++)}, 2, at);
 }
 
+tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) { return fe_made(fe_dropout(a, p, at), at); }
+
 tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
@@ -45,10 +49,11 @@ tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at) {
     fe_error(f->p, E_DTYPE, at, "a cast needs TN_F32 or TN_I64");
     return fe_poison(f);
   }
-  return fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t == TN_F32 ? DT_F32 : DT_I64)}, 1, at);
+  return fe_made(fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t == TN_F32 ? DT_F32 : DT_I64)}, 1, at),
+                 at);
 }
 
-tn_tensor tn_stop_grad_at(tn_tensor a, tn_site at) { return fe_emit1(OP_stop_grad, a, at); }
+tn_tensor tn_stop_grad_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_stop_grad, a, at), at); }
 
 // ---- shape
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
@@ -69,8 +74,8 @@ static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
   return fe_emit(op, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at);
 }
 
-tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at) { return emit_shaped(OP_reshape, a, s, at); }
-tn_tensor tn_expand_at(tn_tensor a, tn_shape s, tn_site at) { return emit_shaped(OP_expand, a, s, at); }
+tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_reshape, a, s, at), at); }
+tn_tensor tn_expand_at(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
 
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   if (!fe_ok(a)) return a;
@@ -101,7 +106,7 @@ tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "a permutation names an axis twice");
     return fe_poison(f);
   }
-  return emit_ints(OP_permute, KEY_perm, a, order, n, false, at);
+  return fe_made(emit_ints(OP_permute, KEY_perm, a, order, n, false, at), at);
 }
 
 static tn_tensor swap_axes(tn_tensor a, uint32_t i, uint32_t j, tn_site at) {
@@ -118,7 +123,7 @@ tn_tensor tn_transpose_at(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   uint32_t i, j;
   if (!fe_axis(a, axis_a, &i, at) || !fe_axis(a, axis_b, &j, at)) return fe_poison(f);
-  return i == j ? fe_same(a, at) : swap_axes(a, i, j, at);
+  return fe_made(i == j ? fe_same(a, at) : swap_axes(a, i, j, at), at);
 }
 
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {
@@ -131,7 +136,7 @@ tn_tensor tn_slice_at(tn_tensor a, int axis, int64_t start, int64_t size, tn_sit
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
-  return fe_axis(a, axis, &k, at) ? fe_slice(a, k, start, size, at) : fe_poison(f);
+  return fe_axis(a, axis, &k, at) ? fe_made(fe_slice(a, k, start, size, at), at) : fe_poison(f);
 }
 
 // The row takes up to 16 operands; more are joined in groups.
@@ -151,7 +156,7 @@ tn_tensor tn_concat_at(const tn_tensor *a, uint32_t n, int axis, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
   if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  return n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at);
+  return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at), at);
 }
 
 // ---- reductions
@@ -187,14 +192,14 @@ static tn_tensor reduce_axes(Op op, tn_tensor a, const int *axes, uint32_t n, bo
 }
 
 tn_tensor tn_sum_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  return reduce_axes(OP_sum, a, axes, n, keepdim, at);
+  return fe_made(reduce_axes(OP_sum, a, axes, n, keepdim, at), at);
 }
 
 tn_tensor tn_amax_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  return reduce_axes(OP_amax, a, axes, n, keepdim, at);
+  return fe_made(reduce_axes(OP_amax, a, axes, n, keepdim, at), at);
 }
 
-tn_tensor tn_mean_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -207,7 +212,11 @@ tn_tensor tn_mean_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_
   return fe_ok(total) ? fe_emit2(OP_div, total, fe_size(f, count, at), at) : total;
 }
 
-tn_tensor tn_argmax_at(tn_tensor a, tn_site at) { return fe_emit1(OP_argmax, a, at); }
+tn_tensor tn_mean_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  return fe_made(fe_mean(a, axes, n, keepdim, at), at);
+}
+
+tn_tensor tn_argmax_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_argmax, a, at), at); }
 
 // ---- rows: the IR works on the last axis
 static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
@@ -220,8 +229,10 @@ static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 
-tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at) { return along(OP_softmax, a, axis, at); }
-tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at) { return along(OP_log_softmax, a, axis, at); }
+tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
+tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at) {
+  return fe_made(along(OP_log_softmax, a, axis, at), at);
+}
 
 tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at) {
   return tn_mean_at(fe_emit2(OP_nll_rows, logits, labels, at), NULL, 0, false, at);

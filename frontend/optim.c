@@ -1,17 +1,27 @@
 // Optimizers: one updating instruction per parameter that has a gradient. Their state is entries of the parameter
-// table,
-//   optimizer.step, optimizer.lr                      of the group that the module names: `.path` follows unless it is
-//   the root optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
-// so that it is saved with the parameters, and the rate can be set between runs.
+// table, so that it is saved with the parameters, and the numbers that steer it can be set between runs (group.c):
+//   optimizer.step                                    `.path` follows for an optimizer of another module than the root
+//   optimizer.lr, optimizer.weight_decay, optimizer.momentum                     likewise, then `.group` but for group
+//   0 optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
 #include "frontend/fe.h"
+
+// The run-time numbers of one group.
+typedef struct {
+  uint32_t group;
+  bool failed, has_momentum;
+  tn_tensor lr, weight_decay, momentum;
+} Rates;
 
 typedef struct {
   tn_function *f;
   tn_module *m;
   tn_site at;
-  tn_tensor lr, step;
+  double lr, weight_decay, momentum;  // of groups that do not say otherwise
+  tn_tensor step;
   const Attr *attrs;
   uint32_t n_attrs;
+  Rates *rates;
+  uint32_t n_rates, cap_rates;
 } Group;
 
 static FeParam *group_state(const Group *g, const char *key, double init) {
@@ -20,9 +30,9 @@ static FeParam *group_state(const Group *g, const char *key, double init) {
   return fe_state(p, path, (Shape){0}, init, g->at);
 }
 
-// Later uses read v. A version of a parameter outlives the scope in which it was made.
+// The handles of the parameter show v from here on.
 static void set_version(const Group *g, const FeParam *q, tn_tensor v) {
-  if (fe_ok(v)) fe_use_of(g->f, q->index)->now = fe_val(fe_keep(v, g->at));
+  if (fe_ok(v)) fe_write((tn_tensor){g->f, fe_use_of(g->f, q->index)->now.i}, v, true, g->at);
 }
 
 // The group's step counter, one higher from here on.
@@ -34,13 +44,29 @@ static tn_tensor next_step(const Group *g) {
   return now;
 }
 
-static bool open_rate(Group *g, double lr) {
-  FeParam *q = group_state(g, "lr", lr);
-  g->lr = fe_use(g->f, q, g->at);
-  if (q->init.a == lr) return true;
-  fe_error(g->f->p, E_ARGUMENT, g->at, "the rate of module '%s' is %g already, not %g", g->m->path, q->init.a, lr);
-  fe_note(g->f->p, q->loc, "it was given here");
-  return false;
+static bool open_rate(const Group *g, Rates *r, FeHyperKind kind, double value, tn_tensor *out) {
+  FeParam *q = fe_hyper(g->m, r->group, kind, value, g->at);
+  r->failed = !q;
+  if (q) *out = fe_use(g->f, q, g->at);
+  return q != NULL;
+}
+
+static Rates open_rates(const Group *g, uint32_t group) {
+  const tn_group_options *o = fe_group_options(g->f->p, group);
+  double lr = o->lr > 0 ? o->lr : g->lr, momentum = o->momentum > 0 ? o->momentum : g->momentum;
+  double decay = o->no_weight_decay ? 0 : o->weight_decay > 0 ? o->weight_decay : g->weight_decay;
+  Rates r = {.group = group, .has_momentum = momentum > 0};
+  bool good = open_rate(g, &r, HYPER_LR, lr, &r.lr) && open_rate(g, &r, HYPER_WEIGHT_DECAY, decay, &r.weight_decay);
+  if (good && r.has_momentum) open_rate(g, &r, HYPER_MOMENTUM, momentum, &r.momentum);
+  return r;
+}
+
+static Rates rates_of(Group *g, uint32_t group) {
+  for (uint32_t k = 0; k < g->n_rates; k++)
+    if (g->rates[k].group == group) return g->rates[k];
+  Rates r = open_rates(g, group);
+  *RT_PUSH(g->f->p->mem, g->rates, g->n_rates, g->cap_rates) = r;
+  return r;
 }
 
 static bool check_group(const Group *g) {
@@ -58,13 +84,15 @@ static bool check_numbers(const Group *g, bool good) {
 }
 
 static tn_tensor slot(const Group *g, const char *key, const FeParam *q, FeParam **made) {
+  uint32_t n = g->f->p->n_params;
   *made = fe_state(g->f->p, rt_printf(g->f->p->mem, "optimizer.%s.%s", key, q->path), q->shape, 0, g->at);
+  if (g->f->p->n_params != n) fe_state_made(g->f);
   return fe_use(g->f, *made, g->at);
 }
 
-typedef void Update(const Group *g, const FeParam *q, tn_tensor w, tn_tensor grad);
+typedef void Update(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad);
 
-static void update_one(const Group *g, uint32_t index, Update *update) {
+static void update_one(Group *g, uint32_t index, Update *update) {
   tn_function *f = g->f;
   FeParam *q = fe_param_of(f->p, index);
   if (f->uses[index].updated.i) {
@@ -73,22 +101,26 @@ static void update_one(const Group *g, uint32_t index, Update *update) {
     return;
   }
   f->uses[index].updated = fe_loc(f->p, g->at);
-  update(g, q, fe_use(f, q, g->at), f->uses[index].grad);
+  if (!q->updated.i) q->updated = fe_loc(f->p, g->at);
+  Rates r = rates_of(g, q->group);
+  if (!r.failed) update(g, &r, q, fe_use(f, q, g->at), f->uses[index].grad);
 }
 
-static void update_all(const Group *g, Update *update) {
+static void update_all(Group *g, Update *update) {
   uint32_t n, *index = fe_with_gradient(g->f, g->m, &n);
   for (uint32_t k = 0; k < n; k++) update_one(g, index[k], update);
   if (n == 0)
     fe_error(g->f->p, E_NO_GRAD_PATH, g->at, "no parameter below module '%s' has a gradient: tn_backward comes first",
              g->m->path);
+  if (!g->m->trained.i) g->m->trained = fe_loc(g->f->p, g->at);
 }
 
 // ---- Adam
-static void update_adamw(const Group *g, const FeParam *q, tn_tensor w, tn_tensor grad) {
+static void update_adamw(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
   FeParam *avg, *avg_sq;
   tn_tensor m = slot(g, "exp_avg", q, &avg), v = slot(g, "exp_avg_sq", q, &avg_sq);
-  tn_tensor new = fe_emit(OP_adamw, (const tn_tensor[]){w, m, v, grad, g->step, g->lr}, 6, g->attrs, g->n_attrs, g->at);
+  const tn_tensor operands[] = {w, m, v, grad, g->step, r->lr, r->weight_decay};
+  tn_tensor new = fe_emit(OP_adamw, operands, 7, g->attrs, g->n_attrs, g->at);
   if (!fe_ok(new)) return;
   set_version(g, q, new);
   set_version(g, avg, (tn_tensor){new.fn, new.v + 1});
@@ -106,9 +138,10 @@ static void adam(tn_function *f, tn_module *m, const tn_adamw_options *given, bo
   o.beta1 = or_default(o.beta1, 0.9), o.beta2 = or_default(o.beta2, 0.999);
   bool good = o.lr > 0 && o.eps > 0 && o.beta1 > 0 && o.beta1 < 1 && o.beta2 > 0 && o.beta2 < 1 && o.weight_decay >= 0;
   const Attr attrs[] = {ir_a_num(KEY_beta1, o.beta1), ir_a_num(KEY_beta2, o.beta2), ir_a_num(KEY_eps, o.eps),
-                        ir_a_num(KEY_weight_decay, o.weight_decay), ir_a_int(KEY_decoupled, 1)};
-  g.attrs = attrs, g.n_attrs = decoupled ? 5 : 4;
-  if (!check_group(&g) || !check_numbers(&g, good) || !open_rate(&g, o.lr)) return;
+                        ir_a_int(KEY_decoupled, 1)};
+  g.lr = o.lr, g.weight_decay = o.weight_decay;
+  g.attrs = attrs, g.n_attrs = decoupled ? 4 : 3;
+  if (!check_group(&g) || !check_numbers(&g, good)) return;
   g.step = next_step(&g);
   update_all(&g, update_adamw);
 }
@@ -117,37 +150,26 @@ void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_sit
 void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at) { adam(f, m, o, false, at); }
 
 // ---- SGD
-static void update_sgd(const Group *g, const FeParam *q, tn_tensor w, tn_tensor grad) {
-  set_version(g, q, fe_emit(OP_sgd, (const tn_tensor[]){w, grad, g->lr}, 3, g->attrs, g->n_attrs, g->at));
+// Only dampening asks which step it is: without it there is no counter to keep.
+static tn_tensor step_of(Group *g) {
+  if (!g->step.fn) g->step = g->attrs[0].u.f > 0 ? next_step(g) : fe_const(g->f, 1, g->at);
+  return g->step;
 }
 
-static void update_momentum(const Group *g, const FeParam *q, tn_tensor w, tn_tensor grad) {
+static void update_momentum(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
   FeParam *buffer;
+  tn_tensor step = step_of(g);
   tn_tensor b = slot(g, "momentum_buffer", q, &buffer);
-  tn_tensor new = fe_emit(OP_sgd_momentum, (const tn_tensor[]){w, b, grad, g->lr}, 4, g->attrs, g->n_attrs, g->at);
+  const tn_tensor operands[] = {w, b, grad, step, r->lr, r->weight_decay, r->momentum};
+  tn_tensor new = fe_emit(OP_sgd_momentum, operands, 7, g->attrs, g->n_attrs, g->at);
   if (!fe_ok(new)) return;
   set_version(g, q, new);
   set_version(g, buffer, (tn_tensor){new.fn, new.v + 1});
 }
 
-// With dampening the first step differs from the others, as in PyTorch: the buffer then takes the whole gradient.
-//   buffer = momentum buffer + (step == 1 ? 1 : 1 - dampening) (grad + weight_decay w);  w -= lr buffer
-static void update_dampened(const Group *g, const FeParam *q, tn_tensor w, tn_tensor grad) {
-  tn_function *f = g->f;
-  tn_site at = g->at;
-  FeParam *buffer;
-  tn_tensor b = slot(g, "momentum_buffer", q, &buffer);
-  tn_tensor is_first = fe_emit2(OP_eq, g->step, fe_const(f, 1, at), at);
-  tn_tensor part =
-      fe_emit(OP_select, (const tn_tensor[]){is_first, fe_const(f, 1, at), fe_const(f, 1 - g->attrs[2].u.f, at)}, 3,
-              NULL, 0, at);
-  tn_tensor decay = fe_emit2(OP_mul, w, fe_const(f, g->attrs[0].u.f, at), at);
-  tn_tensor fresh = fe_emit2(OP_mul, part, fe_emit2(OP_add, grad, decay, at), at);
-  tn_tensor kept = fe_emit2(OP_mul, b, fe_const(f, g->attrs[1].u.f, at), at);
-  tn_tensor new_b = fe_emit2(OP_assign, b, fe_emit2(OP_add, kept, fresh, at), at);
-  set_version(g, buffer, new_b);
-  tn_tensor new_w = fe_emit2(OP_sub, w, fe_emit2(OP_mul, g->lr, new_b, at), at);
-  set_version(g, q, fe_emit2(OP_assign, w, new_w, at));
+static void update_sgd(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
+  if (r->has_momentum) update_momentum(g, r, q, w, grad);
+  else set_version(g, q, fe_emit(OP_sgd, (const tn_tensor[]){w, grad, r->lr, r->weight_decay}, 4, NULL, 0, g->at));
 }
 
 void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *given, tn_site at) {
@@ -158,11 +180,8 @@ void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *given, tn_sit
   o.lr = or_default(o.lr, 1e-3);
   bool good = o.lr > 0 && o.momentum >= 0 && o.weight_decay >= 0 && o.dampening >= 0 && o.dampening <= 1 &&
               (!o.nesterov || (o.momentum > 0 && o.dampening == 0));
-  const Attr attrs[] = {ir_a_num(KEY_weight_decay, o.weight_decay), ir_a_num(KEY_momentum, o.momentum),
-                        ir_a_num(KEY_dampening, o.dampening), ir_a_int(KEY_nesterov, 1)};
-  g.attrs = attrs, g.n_attrs = o.momentum == 0 ? 1 : o.nesterov ? 4 : 3;
-  if (!check_group(&g) || !check_numbers(&g, good) || !open_rate(&g, o.lr)) return;
-  bool dampened = o.momentum > 0 && o.dampening > 0;
-  if (dampened) g.step = next_step(&g);
-  update_all(&g, o.momentum == 0 ? update_sgd : dampened ? update_dampened : update_momentum);
+  const Attr attrs[] = {ir_a_num(KEY_dampening, o.dampening), ir_a_int(KEY_nesterov, 1)};
+  g.lr = o.lr, g.weight_decay = o.weight_decay, g.momentum = o.momentum;
+  g.attrs = attrs, g.n_attrs = o.nesterov ? 2 : 1;
+  if (check_group(&g) && check_numbers(&g, good)) update_all(&g, update_sgd);
 }

@@ -27,6 +27,13 @@ static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at
   return fe_ok(data) ? (tn_packed){data, layout} : poisoned(x.fn);
 }
 
+// Layouts belong to the function: several packed values may share one, and each ends with its data.
+static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o, tn_site at) {
+  if (!fe_ok(layout)) return poisoned(x.fn);
+  fe_keep(layout, at);
+  return fe_made_packed(pack(x, layout, o && !o->batch_first, at), o && o->enforce_sorted, at);
+}
+
 tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return poisoned(f);
@@ -45,11 +52,12 @@ tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_option
   Dim rows = new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, batch, time)));
   Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows), ir_a_int(KEY_sorted, 1)};
   tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, o && o->enforce_sorted ? 3 : 2, at);
-  return fe_ok(layout) ? pack(x, layout, time_major, at) : poisoned(f);
+  return made(x, layout, o, at);
 }
 
 // Constant lengths are judged here, as run-time lengths are before a run.
-static bool check_lengths(tn_program *p, const int64_t *lengths, uint32_t n, int64_t time, bool sorted, tn_site at) {
+static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, bool sorted, tn_site at) {
+  tn_program *p = x.fn->p;
   for (uint32_t k = 0; k < n; k++) {
     if (lengths[k] < 1 || lengths[k] > time) {
       fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [1, %lld]", (long long)lengths[k], k,
@@ -59,6 +67,8 @@ static bool check_lengths(tn_program *p, const int64_t *lengths, uint32_t n, int
     if (sorted && k && lengths[k] > lengths[k - 1]) {
       fe_error(p, E_NOT_SORTED, at, "length %lld at index %u is longer than the one before it, and sorting is enforced",
                (long long)lengths[k], k);
+      fe_note(p, fe_ins(x)->loc, "the value to pack was made here");
+      fe_hint(p, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
       return false;
     }
   }
@@ -82,18 +92,122 @@ tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, c
     fe_error(f->p, E_ARGUMENT, at, "constant lengths need a time axis of constant size");
     return poisoned(f);
   }
-  if (!check_lengths(f->p, lengths, n, ir_dim_bound(ir, time), o && o->enforce_sorted, at)) return poisoned(f);
+  if (!check_lengths(x, lengths, n, ir_dim_bound(ir, time), o && o->enforce_sorted, at)) return poisoned(f);
   int64_t rows = 0;
   for (uint32_t k = 0; k < n; k++) rows += lengths[k];
   Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
                   ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n))};
   Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, 3, fe_loc(f->p, at));
-  return ir_none(layout) ? poisoned(f) : pack(x, (tn_tensor){f, layout.i}, time_major, at);
+  return made(x, (tn_tensor){f, layout.i}, o, at);
+}
+
+// ---- a list of sequences
+// Padded with zeros to `time` steps, as [1, time, ..].
+static tn_tensor padded(tn_tensor x, int64_t time, tn_site at) {
+  Prog *ir = x.fn->p->ir;
+  Dim dims[MAX_RANK] = {ir_dim(ir, 1)};
+  uint32_t rank = fe_rank(x);
+  Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_start, 0), ir_a_int(KEY_size, time)};
+  bool is_full = ir_dim_bound(ir, fe_axis_dim(x, 0)) == time;
+  if (!is_full) x = fe_emit(OP_pad_axis, &x, 1, attrs, 3, at);
+  for (uint32_t k = 0; k < rank && fe_ok(x); k++) dims[k + 1] = fe_axis_dim(x, k);
+  return fe_reshape(x, dims, rank + 1, at);
+}
+
+static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths, int64_t *time, tn_site at) {
+  Prog *ir = list[0].fn->p->ir;
+  *time = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    bool good = fe_rank(list[k]) >= 1 && fe_rank(list[k]) < MAX_RANK && ir_dim_is_const(ir, fe_axis_dim(list[k], 0));
+    if (!good) {
+      fe_error(list[0].fn->p, E_SHAPE, at, "sequence %u has no time axis of constant size", k);
+      return false;
+    }
+    lengths[k] = ir_dim_bound(ir, fe_axis_dim(list[k], 0));
+    if (lengths[k] > *time) *time = lengths[k];
+  }
+  return true;
+}
+
+tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
+  tn_function *f = NULL;
+  if (!list || !n || !fe_join(list, n, &f, at)) return poisoned(f);
+  FE_GUARD(f->p, poisoned(f));
+  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), time;
+  tn_tensor *rows = rt_alloc(f->p->mem, n * sizeof *rows);
+  if (!check_sequences(list, n, lengths, &time, at)) return poisoned(f);
+  for (uint32_t k = 0; k < n; k++) rows[k] = padded(list[k], time, at);
+  for (uint32_t k = 0; k < n; k++)
+    if (!fe_ok(rows[k])) return poisoned(f);
+  tn_pack_options by_batch = {.batch_first = true, .enforce_sorted = o && o->enforce_sorted};
+  tn_tensor batch = fe_concat(rows, n, 0, at);
+  return fe_ok(batch) ? tn_pack_constant_at(batch, lengths, n, &by_batch, at) : poisoned(f);
+}
+
+uint32_t tn_packed_n_members(tn_packed s) {
+  const FeEntity *e = fe_ok(s.data) ? fe_known(s.data.fn, fe_val(s.data)) : NULL;
+  return e ? e->n_members : 0;
 }
 
 tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at) {
   Attr attrs[] = {ir_a_num(KEY_value, value), ir_a_int(KEY_time_major, 1)};
-  return fe_emit(OP_pad, (const tn_tensor[]){s.data, s.layout}, 2, attrs, batch_first ? 1 : 2, at);
+  return fe_made(fe_emit(OP_pad, (const tn_tensor[]){s.data, s.layout}, 2, attrs, batch_first ? 1 : 2, at), at);
+}
+
+// The same layout around a value that is nobody else's.
+static tn_packed with_data(tn_packed s, tn_tensor data, tn_site at) {
+  if (!fe_ok(data)) return poisoned(s.data.fn);
+  return fe_made_packed((tn_packed){data, s.layout}, tn_packed_n_members(s) == 2, at);
+}
+
+// ---- pointwise on the data
+static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site at) {
+  Op op = name ? ir_op_find(name) : OP_none;
+  bool fits = op != OP_none && ir_ops[op].cls == CLASS_POINT && ir_ops[op].n_max == n_operands &&
+              ir_ops[op].n_min == n_operands && op != OP_output && op != OP_assign && op != OP_cast &&
+              op != OP_dropout && op != OP_leaky_relu;
+  if (fits) return op;
+  fe_error(f->p, E_ARGUMENT, at, "'%.40s' is no pointwise operation on %u value%s", name ? name : "", n_operands,
+           n_operands == 1 ? "" : "s");
+  return OP_none;
+}
+
+tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a.data, a.layout}, 2, &f, at)) return poisoned(f);
+  FE_GUARD(f->p, poisoned(f));
+  Op row = find_op(f, op, 1, at);
+  return row ? with_data(a, fe_emit1(row, a.data, at), at) : poisoned(f);
+}
+
+// One layout, or two of the same constant lengths.
+static bool same_layout(tn_packed a, tn_packed b) {
+  const Fn *ir = a.data.fn->ir;
+  const Attr *x = ir_attr(ir, fe_val(a.layout), KEY_lengths), *y = ir_attr(ir, fe_val(b.layout), KEY_lengths);
+  return a.layout.v == b.layout.v || (x && y && x->u.list.i == y->u.list.i);
+}
+
+static const char *lengths_text(tn_packed s) {
+  RtText t = {.mem = s.data.fn->p->mem};
+  const Attr *x = ir_attr(s.data.fn->ir, fe_val(s.layout), KEY_lengths);
+  if (!x) return "those of its run";
+  ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
+  return t.text;
+}
+
+tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return poisoned(f);
+  FE_GUARD(f->p, poisoned(f));
+  Op row = find_op(f, op, 2, at);
+  if (!row) return poisoned(f);
+  if (same_layout(a, b)) return with_data(a, fe_emit2(row, a.data, b.data, at), at);
+  fe_error(f->p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s",
+           ir_ops[row].name, lengths_text(a), lengths_text(b));
+  fe_note(f->p, fe_ins(a.layout)->loc, "the first was packed here");
+  fe_note(f->p, fe_ins(b.layout)->loc, "the second was packed here");
+  fe_hint(f->p, "tn_packed_with_data on one of them gives both the same layout");
+  return poisoned(f);
 }
 
 tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
@@ -102,7 +216,7 @@ tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
   FE_GUARD(f->p, poisoned(f));
   bool fits = fe_rank(data) >= 1 && fe_ins(s.layout)->dtype == DT_LAYOUT &&
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
-  if (fits) return (tn_packed){data, s.layout};
+  if (fits) return with_data(s, fe_same(data, at), at);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
   return poisoned(f);
 }

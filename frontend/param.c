@@ -16,7 +16,7 @@ static tn_module *find_child(const tn_module *m, const char *name) {
 
 tn_module *tn_child(tn_module *m, const char *name) { return m && name ? find_child(m, name) : NULL; }
 
-static const char *join_path(tn_program *p, const char *path, const char *name) {
+const char *fe_path(tn_program *p, const char *path, const char *name) {
   return *path ? rt_printf(p->mem, "%s.%s", path, name) : rt_strdup(p->mem, name);
 }
 
@@ -27,7 +27,7 @@ FeEntry *fe_entry(const tn_module *m, const char *name) {
 }
 
 // A child and a parameter of one module share one space of names: their paths would be equal or nested.
-static bool check_free(tn_module *m, const char *what, const char *name, tn_site at) {
+bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at) {
   const tn_module *c = find_child(m, name);
   const FeEntry *e = fe_entry(m, name);
   if (c && !fe_unique(m->p, &(FeName){c->name, c->loc}, 1, what, name, at)) return false;
@@ -43,10 +43,10 @@ tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_
   tn_module *m = rt_alloc(p->mem, sizeof *m);
   *m = (tn_module){.p = p, .parent = parent, .kind = kind, .loc = fe_loc(p, at)};
   m->poisoned = parent->poisoned || !fe_open(p, at) || !fe_name(p, "a module", name, true, at) ||
-                !check_free(parent, "module", name, at);
+                !fe_free_name(parent, "module", name, at) || (fe_has_params(kind) && !fe_takes_params(parent, name, at));
   if (m->poisoned) return m;
   m->name = rt_strdup(p->mem, name);
-  m->path = join_path(p, parent->path, name);
+  m->path = fe_path(p, parent->path, name);
   if (parent->last) parent->last->next = m;
   else parent->first = m;
   parent->last = m;
@@ -107,18 +107,24 @@ static Val initial_value(tn_program *p, const FeParam *q) {
   }
 }
 
+Val fe_initial(tn_program *p, FeParam *q) {
+  if (ir_none(q->value)) q->value = initial_value(p, q);
+  return q->value;
+}
+
 static void enter(tn_program *p, FeParam *q) {
   q->index = ir_param_add(p->ir, q->path, q->kind, DT_F32, q->shape, q->kind == PARAM_WEIGHT, q->loc);
   Param *row = &p->ir->params[q->index];
   for (uint32_t k = 0; k < q->n_aliases; k++)
     *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, q->aliases[k]);
-  Val v = initial_value(p, q);
-  ir_op2(p->init, OP_assign, ir_param(p->init, q->index, q->loc), v, q->loc);
+  ir_op2(p->init, OP_assign, ir_param(p->init, q->index, q->loc), fe_initial(p, q), q->loc);
 }
 
 void fe_params_flush(tn_program *p) {
-  for (uint32_t k = 0; k < p->n_params; k++)
-    if (p->params[k]->index == FE_NO_PARAM && !p->params[k]->replaced) enter(p, p->params[k]);
+  for (; p->n_flushed < p->n_params; p->n_flushed++) {
+    FeParam *q = p->params[p->n_flushed];
+    if (q->index == FE_NO_PARAM && !q->replaced) enter(p, q);
+  }
 }
 
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at) {
@@ -131,8 +137,10 @@ FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site
 }
 
 static FeParam *add_to_module(tn_module *m, const char *name, ParamKind kind, Shape s, tn_init init, tn_site at) {
-  FeParam *q = fe_param_add(m->p, join_path(m->p, m->path, name), kind, s, init, fe_loc(m->p, at));
+  if (!fe_may_add(m, name, kind, at) || !fe_takes_params(m, name, at)) return NULL;
+  FeParam *q = fe_param_add(m->p, fe_path(m->p, m->path, name), kind, s, init, fe_loc(m->p, at));
   *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) = (FeEntry){rt_strdup(m->p->mem, name), q, q->loc};
+  q->entity = fe_param_entity(fe_init(m->p), q, q->loc);
   return q;
 }
 
@@ -146,7 +154,7 @@ static void register_param(tn_module *m, const char *name, ParamKind kind, tn_sh
   const char *what = kind == PARAM_WEIGHT ? "parameter" : "buffer";
   Shape shape;
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
-  if (!check_free(m, what, name, at) || !fe_shape(m->p, s, &shape, at)) return;
+  if (!fe_free_name(m, what, name, at) || !fe_shape(m->p, s, &shape, at)) return;
   if (ir_shape_is_const(m->p->ir, shape)) add_to_module(m, name, kind, shape, init, at);
   else fe_error(m->p, E_SHAPE, at, "%s '%s' must have constant sizes", what, name);
 }
@@ -159,10 +167,14 @@ void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_s
   register_param(m, name, PARAM_BUFFER, s, init, at);
 }
 
+void tn_transient_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+  register_param(m, name, PARAM_TRANSIENT, s, init, at);
+}
+
 // ---- sharing
-static void add_alias(tn_module *m, const char *name, FeParam *q) {
+void fe_add_alias(tn_module *m, const char *name, FeParam *q) {
   tn_program *p = m->p;
-  const char *path = join_path(p, m->path, name);
+  const char *path = fe_path(p, m->path, name);
   *RT_PUSH(p->mem, q->aliases, q->n_aliases, q->cap_aliases) = path;
   if (q->index == FE_NO_PARAM) return;
   Param *row = &p->ir->params[q->index];
@@ -209,11 +221,11 @@ void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *fr
   FeEntry *old = fe_entry(m, name);
   if (!source || (old && old->param == source->param)) return;
   FeParam *q = source->param;
-  if (old ? !replace_entry(m, old, q, at) : !check_free(m, "parameter", name, at)) return;
+  if (old ? !replace_entry(m, old, q, at) : !fe_free_name(m, "parameter", name, at)) return;
   if (!old)
     *RT_PUSH(m->p->mem, m->entries, m->n_entries, m->cap_entries) =
         (FeEntry){rt_strdup(m->p->mem, name), q, fe_loc(m->p, at)};
-  add_alias(m, name, q);
+  fe_add_alias(m, name, q);
 }
 
 // ---- use
@@ -223,6 +235,8 @@ FeUse *fe_use_of(tn_function *f, uint32_t index) {
 }
 
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
+  if (!fe_param_alive(f->p, q, at)) return fe_poison(f);
+  if (f == f->p->init_fn) return fe_initial_handle(f, q, at);
   fe_params_flush(f->p);
   FeUse *u = fe_use_of(f, q->index);
   if (ir_none(u->now)) {

@@ -50,7 +50,8 @@ static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
 }
 
 static RtFunction function_of(Tables *t, const Fn *f) {
-  RtFunction out = {.name = keep(t, f->name), .n_checks = f->n_checks, .arena_bytes = f->stats.peak_bytes};
+  RtFunction out = {.name = keep(t, f->name), .n_checks = f->n_checks, .arena_bytes = f->stats.peak_bytes,
+                    .hostile = ir_hostile_plan(f, t->mem)};
   RtCheck *checks = rt_alloc(t->mem, (f->n_checks + 1) * sizeof *checks);
   for (uint32_t k = 0; k < f->n_checks; k++) {
     const InputCheck *c = &f->checks[k];
@@ -93,6 +94,15 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .const_bytes = ir->const_bytes};
 }
 
+static void keep_hypers(const tn_program *p, FeCode *c) {
+  c->hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *c->hypers);
+  c->n_hypers = p->n_hypers;
+  for (uint32_t k = 0; k < p->n_hypers; k++) {
+    const FeHyper *h = &p->hypers[k];
+    c->hypers[k] = (FeRunHyper){h->param->index, h->group, h->kind};
+  }
+}
+
 void fe_plan(tn_program *p, FeCode *c) {
   Prog *ir = p->ir;
   Tables t = {.ir = ir, .mem = c->mem};
@@ -100,6 +110,7 @@ void fe_plan(tn_program *p, FeCode *c) {
   RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
   RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
   c->stats = rt_alloc(c->mem, ir->n_fns * sizeof *c->stats);
+  c->traffic = rt_alloc(c->mem, ir->n_fns * sizeof *c->traffic);
   for (uint32_t k = 0; k < ir->n_syms; k++) {
     const DimInfo *d = ir_dim_info(ir, ir->syms[k]);
     slots[k] = (RtSlot){keep(&t, d->name), d->value};
@@ -108,6 +119,7 @@ void fe_plan(tn_program *p, FeCode *c) {
   for (uint32_t k = 0; k < ir->n_fns; k++) {
     fns[k] = function_of(&t, ir->fns[k]);
     c->stats[k] = stats_of(ir, ir->fns[k]);
+    fe_traffic(ir->fns[k], c->mem, &c->traffic[k]);
     if (ir->fns[k] == p->init) c->plan.init = k;
   }
   c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
@@ -115,4 +127,5 @@ void fe_plan(tn_program *p, FeCode *c) {
   c->plan.functions = fns, c->plan.n_functions = ir->n_fns;
   c->plan.params = params, c->plan.n_params = ir->n_params;
   c->plan.param_bytes = ir->param_bytes;
+  keep_hypers(p, c);
 }

@@ -135,7 +135,7 @@ static tn_rnn_output run_layers(const Call *c, tn_tensor data) {
   uint32_t n = 0, n_states = m->n_layers * m->n_directions;
   tn_tensor *hn = rt_alloc(m->p->mem, n_states * sizeof *hn), *cn = rt_alloc(m->p->mem, n_states * sizeof *cn), out[2];
   for (uint32_t layer = 0; layer < m->n_layers; layer++) {
-    if (layer && m->rate > 0) data = tn_dropout_at(data, m->rate, c->at);
+    if (layer && m->rate > 0) data = fe_dropout(data, m->rate, c->at);
     for (uint32_t d = 0; d < m->n_directions; d++, n++) {
       out[d] = one_direction(c, data, layer, d == 1);
       if (!fe_ok(out[d])) return poisoned(c->f);
@@ -194,7 +194,13 @@ tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *init
     return poisoned(f);
   }
   c.batch = fe_axis_dim(x.layout, 0);
-  return check_initial(&c) ? run_layers(&c, x.data) : poisoned(f);
+  if (!check_initial(&c)) return poisoned(f);
+  bool sorted = tn_packed_n_members(x) == 2;
+  tn_rnn_output r = run_layers(&c, x.data);
+  r.out = fe_made_packed(r.out, sorted, at);
+  fe_made(r.hidden, at);
+  fe_made(r.cell, at);
+  return r;
 }
 
 tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at) {
@@ -202,5 +208,5 @@ tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at) {
   uint32_t n = r.n_last == 2 ? 2 : 1;
   if (!fe_join(r.last, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_concat(r.last, n, 1, at);
+  return fe_made(n == 1 ? fe_same(r.last[0], at) : fe_concat(r.last, n, 1, at), at);
 }

@@ -101,20 +101,99 @@ TN_API tn_tensor tn_scalar_at(tn_function *f, double v, tn_site at);
 TN_API uint32_t tn_rank(tn_tensor t);
 TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 
+// ---- making values: constants [n], or drawn anew in each run
+TN_API tn_tensor tn_full_at(tn_function *f, double v, tn_shape s, tn_site at);
+TN_API tn_tensor tn_rand_at(tn_function *f, tn_shape s, tn_site at);   // uniform in [0, 1)
+TN_API tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at);  // normal, mean 0, standard deviation 1
+// The numbers become part of the program: at most 4096, in row-major order, copied. Larger ones are inputs or
+// parameters.
+TN_API tn_tensor tn_from_at(tn_function *f, const float *v, tn_shape s, tn_site at);
+TN_API tn_tensor tn_from_i64_at(tn_function *f, const int64_t *v, tn_shape s, tn_site at);  // each at most 2^24 in size
+#define tn_full(f, v, s) tn_full_at(f, v, s, TN_SITE)
+#define tn_zeros(f, s) tn_full_at(f, 0, s, TN_SITE)
+#define tn_ones(f, s) tn_full_at(f, 1, s, TN_SITE)
+#define tn_rand(f, s) tn_rand_at(f, s, TN_SITE)
+#define tn_randn(f, s) tn_randn_at(f, s, TN_SITE)
+#define tn_from(f, v, s) tn_from_at(f, v, s, TN_SITE)
+#define tn_from_i64(f, v, s) tn_from_i64_at(f, v, s, TN_SITE)
+
 // ---- scopes: the newest open scope owns what is created
+//
+//   tn_scope *s = tn_scope_begin(f, "forward");
+//   tn_tensor h = tn_relu(x), y = tn_move_to_outer(tn_exp(h));
+//   tn_scope_end(s);                                   // h ends here; its use is an error from now on, y's is not
+//
+// A value without a scope (made outside all of them, detached, or moved out of the outermost one) lives to the end of
+// the function. Inputs belong to the caller: scopes never end them.
 TN_API tn_scope *tn_scope_begin_at(tn_function *f, const char *name, tn_site at);
 TN_API void tn_scope_end_at(tn_scope *s, tn_site at);
-// To the parent of its owner; at the function's own scope: detached
+// To the parent of its owner; in the outermost scope: detached
 TN_API tn_tensor tn_move_to_outer_at(tn_tensor t, tn_site at);
 TN_API tn_tensor tn_move_to_at(tn_tensor t, tn_scope *s, tn_site at);
+TN_API tn_tensor tn_move_to_scope_of_at(tn_tensor t, tn_tensor other, tn_site at);
 TN_API tn_tensor tn_detach_from_scope_at(tn_tensor t, tn_site at);
 TN_API void tn_dispose_at(tn_tensor t, tn_site at);
+// Through a scope: attach takes the value from whoever owns it; the other two refuse a value that is not the scope's
+TN_API tn_tensor tn_scope_attach_at(tn_scope *s, tn_tensor t, tn_site at);
+TN_API tn_tensor tn_scope_detach_at(tn_scope *s, tn_tensor t, tn_site at);
+TN_API tn_tensor tn_scope_move_to_outer_at(tn_scope *s, tn_tensor t, tn_site at);
+// Disposes everything that the scope owns but these; it stays open, and they end with it. A packed sequence is named by
+// its data.
+TN_API void tn_scope_dispose_but_at(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site at);
+// TN_SCOPED(f, expr): the value of expr; all else that it makes ends with it. f is evaluated twice.
+TN_API void tn_scoped_begin_at(tn_function *f, tn_site at);
+TN_API tn_tensor tn_scoped_end_at(tn_function *f, tn_tensor t, tn_site at);
 #define tn_scope_begin(f, name) tn_scope_begin_at(f, name, TN_SITE)
 #define tn_scope_end(s) tn_scope_end_at(s, TN_SITE)
 #define tn_move_to_outer(t) tn_move_to_outer_at(t, TN_SITE)
 #define tn_move_to(t, s) tn_move_to_at(t, s, TN_SITE)
+#define tn_move_to_scope_of(t, other) tn_move_to_scope_of_at(t, other, TN_SITE)
 #define tn_detach_from_scope(t) tn_detach_from_scope_at(t, TN_SITE)
 #define tn_dispose(t) tn_dispose_at(t, TN_SITE)
+#define tn_scope_attach(s, t) tn_scope_attach_at(s, t, TN_SITE)
+#define tn_scope_detach(s, t) tn_scope_detach_at(s, t, TN_SITE)
+#define tn_scope_move_to_outer(s, t) tn_scope_move_to_outer_at(s, t, TN_SITE)
+#define tn_scope_dispose_but(s, ...)                           \
+  tn_scope_dispose_but_at(s, (const tn_tensor[]){__VA_ARGS__}, \
+                          sizeof((const tn_tensor[]){__VA_ARGS__}) / sizeof(tn_tensor), TN_SITE)
+#define tn_scope_dispose_all(s) tn_scope_dispose_but_at(s, NULL, 0, TN_SITE)
+#define TN_SCOPED(f, expr) (tn_scoped_begin_at(f, TN_SITE), tn_scoped_end_at(f, expr, TN_SITE))
+
+// ---- the ledger: logical values, counted while building. One call is one value, however it is compiled.
+// A packed sequence is one packed value and its members' tensors. Counters only grow, until a reset.
+typedef struct {
+  int64_t live;                               // (created_in - disposed_in) + (created_outside - disposed_outside)
+  int64_t created_outside, disposed_outside;  // of a scope
+  int64_t created_in, disposed_in;
+  int64_t attached, detached;
+} tn_stats;
+TN_API tn_stats tn_stats_tensors(const tn_function *f);
+TN_API tn_stats tn_stats_packed(const tn_function *f);
+TN_API tn_stats tn_stats_total(const tn_function *f);  // the sum of both
+TN_API tn_stats
+tn_stats_program(const tn_program *p);  // the sum over all functions; parameters count in tn_init_function
+// What happened in this scope; its `live` is what it owns now
+TN_API tn_stats tn_scope_stats(const tn_scope *s);
+TN_API void tn_stats_reset(tn_function *f);
+// ThreadTotalLiveCount: 1; CreatedOutsideScopeCount: 0; .. as TorchSharp prints it; no newline. False: cannot write.
+TN_API bool tn_stats_print(tn_stats s, FILE *out);
+TN_API uint32_t tn_scope_count_at(const tn_scope *s, tn_site at);  // values that an open scope owns; packed: 1
+#define tn_scope_count(s) tn_scope_count_at(s, TN_SITE)
+typedef struct {
+  tn_tensor value;   // of a packed sequence: its data. Only for comparing once the program is compiled.
+  const char *what;  // the operation that made it
+  const char *file;  // where
+  int line;
+  bool is_packed;
+  int64_t bytes;  // by the bounds of its dims
+  // After tn_compile: kernels [first, last] between which it needs memory, and where. first -1: it needs none, since it
+  // was fused into its reader, folded, or merged with an equal value.
+  int32_t first, last;
+  int64_t offset;  // in the arena; -1: in no arena
+} tn_scope_value;
+// Writes up to `max` of what the scope owns (closed: of what it owned at its end), oldest first; gives their number.
+TN_API uint32_t tn_scope_values(const tn_scope *s, tn_scope_value *out, uint32_t max);
+TN_API bool tn_is_alive(tn_tensor t);  // neither disposed, nor taken over, nor ended with its scope
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
 // One call for each pointwise row of ir/ops.def: tn_relu(x), tn_add(a, b), tn_select(c, a, b), ..
@@ -209,6 +288,86 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 #define tn_cross_entropy(logits, labels) tn_cross_entropy_at(logits, labels, TN_SITE)
 #define tn_mse(a, b) tn_mse_at(a, b, TN_SITE)
 
+// ---- writes in place. A handle names storage: a write changes what it shows from then on, and with it every view of
+// the storage (tn_reshape, tn_permute, tn_transpose, tn_slice, tn_detach). All return t itself. Nothing is copied
+// unless something reads the old content later: tn_plan_copies lists those reads.
+//
+//   tn_tensor c = tn_clone(t);                        // the same content, storage of its own: no copy so far
+//   tn_add_(c, u);                                    // t is read later: one copy; else in place
+//   tn_copy_(tn_slice(c, 0, 2, 1), row);              // writes one row of c; broadcast and cast as c wants it
+//   tn_no_grad_begin(f);
+//   tn_sub_(w, tn_mul(tn_param_grad(f, m, "w"), lr)); // a trainable parameter; outside of the region this is E113
+//   tn_no_grad_end(f);
+//
+// Gradients flow to what was written, none to what was overwritten. A write that destroys what a backward needs is
+// E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning. Writes to buffers
+// and parameters last over runs. An input shows what was written to it; the caller's memory is never changed (W124).
+#define TN_IN_PLACE_CALLS(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne)
+#define X(n) TN_API tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_site at);
+TN_UNARY_CALLS(X)
+#undef X
+#define X(n) TN_API tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_tensor b, tn_site at);
+TN_IN_PLACE_CALLS(X)
+#undef X
+TN_API tn_tensor tn_leaky_relu_in_place_at(tn_tensor a, double slope, tn_site at);
+TN_API tn_tensor tn_clone_at(tn_tensor t, tn_site at);   // same content, written apart; differentiable
+TN_API tn_tensor tn_detach_at(tn_tensor t, tn_site at);  // same storage, no gradient: a write through it is seen in t
+// src broadcast to dst's shape and cast to its dtype
+TN_API tn_tensor tn_copy_in_place_at(tn_tensor dst, tn_tensor src, tn_site at);
+TN_API tn_tensor tn_fill_in_place_at(tn_tensor t, double v, tn_site at);
+// t[.., start : start + n, ..] = src along `axis`, where n is src's size there; other axes of src broadcast
+TN_API tn_tensor tn_slice_assign_in_place_at(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at);
+// Row index[k] of t [V, ..] = row k of src [n, ..], for index i64 [n]; the last of equal indices wins
+TN_API tn_tensor tn_index_put_in_place_at(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at);
+// What is made in between carries no gradient; trainable parameters may be written. Regions nest.
+TN_API void tn_no_grad_begin_at(tn_function *f, tn_site at);
+TN_API void tn_no_grad_end_at(tn_function *f, tn_site at);
+// Does it depend on a trainable parameter, or an input marked below, by a path that gradients take?
+TN_API bool tn_requires_grad(tn_tensor t);
+// Of an input (false at first; then a target of tn_grad like any value) or of a parameter, as used in this function.
+// E120 for a computed value: it has what its operands have.
+TN_API void tn_set_requires_grad_at(tn_tensor t, bool on, tn_site at);
+#define tn_neg_(a) tn_neg_in_place_at(a, TN_SITE)
+#define tn_abs_(a) tn_abs_in_place_at(a, TN_SITE)
+#define tn_exp_(a) tn_exp_in_place_at(a, TN_SITE)
+#define tn_log_(a) tn_log_in_place_at(a, TN_SITE)
+#define tn_sqrt_(a) tn_sqrt_in_place_at(a, TN_SITE)
+#define tn_tanh_(a) tn_tanh_in_place_at(a, TN_SITE)
+#define tn_sigmoid_(a) tn_sigmoid_in_place_at(a, TN_SITE)
+#define tn_erf_(a) tn_erf_in_place_at(a, TN_SITE)
+#define tn_sin_(a) tn_sin_in_place_at(a, TN_SITE)
+#define tn_cos_(a) tn_cos_in_place_at(a, TN_SITE)
+#define tn_floor_(a) tn_floor_in_place_at(a, TN_SITE)
+#define tn_relu_(a) tn_relu_in_place_at(a, TN_SITE)
+#define tn_square_(a) tn_square_in_place_at(a, TN_SITE)
+#define tn_rsqrt_(a) tn_rsqrt_in_place_at(a, TN_SITE)
+#define tn_silu_(a) tn_silu_in_place_at(a, TN_SITE)
+#define tn_gelu_(a) tn_gelu_in_place_at(a, TN_SITE)
+#define tn_softplus_(a) tn_softplus_in_place_at(a, TN_SITE)
+#define tn_add_(a, b) tn_add_in_place_at(a, b, TN_SITE)
+#define tn_sub_(a, b) tn_sub_in_place_at(a, b, TN_SITE)
+#define tn_mul_(a, b) tn_mul_in_place_at(a, b, TN_SITE)
+#define tn_div_(a, b) tn_div_in_place_at(a, b, TN_SITE)
+#define tn_max_(a, b) tn_max_in_place_at(a, b, TN_SITE)
+#define tn_min_(a, b) tn_min_in_place_at(a, b, TN_SITE)
+#define tn_pow_(a, b) tn_pow_in_place_at(a, b, TN_SITE)
+#define tn_gt_(a, b) tn_gt_in_place_at(a, b, TN_SITE)
+#define tn_ge_(a, b) tn_ge_in_place_at(a, b, TN_SITE)
+#define tn_lt_(a, b) tn_lt_in_place_at(a, b, TN_SITE)
+#define tn_le_(a, b) tn_le_in_place_at(a, b, TN_SITE)
+#define tn_eq_(a, b) tn_eq_in_place_at(a, b, TN_SITE)
+#define tn_ne_(a, b) tn_ne_in_place_at(a, b, TN_SITE)
+#define tn_leaky_relu_(a, slope) tn_leaky_relu_in_place_at(a, slope, TN_SITE)
+#define tn_clone(t) tn_clone_at(t, TN_SITE)
+#define tn_detach(t) tn_detach_at(t, TN_SITE)
+#define tn_copy_(dst, src) tn_copy_in_place_at(dst, src, TN_SITE)
+#define tn_fill_(t, v) tn_fill_in_place_at(t, v, TN_SITE)
+#define tn_slice_assign_(t, axis, start, src) tn_slice_assign_in_place_at(t, axis, start, src, TN_SITE)
+#define tn_index_put_(t, index, src) tn_index_put_in_place_at(t, index, src, TN_SITE)
+#define tn_no_grad_begin(f) tn_no_grad_begin_at(f, TN_SITE)
+#define tn_no_grad_end(f) tn_no_grad_end_at(f, TN_SITE)
+#define tn_set_requires_grad(t, on) tn_set_requires_grad_at(t, on, TN_SITE)
+
 // ---- packed sequences: (data [rows, ..], layout), one managed value
 typedef struct {
   tn_tensor data, layout;
@@ -230,6 +389,31 @@ TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at)
 #define tn_pad_packed(s, value, batch_first) tn_pad_packed_at(s, value, batch_first, TN_SITE)
 #define tn_packed_with_data(s, data) tn_packed_with_data_at(s, data, TN_SITE)
 
+// A list of sequences [T, ..], padded and packed; [n_sequences] lengths are their first axes
+TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at);
+#define tn_pack_sequence(list, n, o) tn_pack_sequence_at(list, n, o, TN_SITE)
+TN_API uint32_t tn_packed_n_members(tn_packed s);  // 4: data, batch sizes, both index lists; 2 when sorted; 0: poisoned
+// Any unary or binary operation of this header by name, on the data; the two layouts must be the same (E111)
+TN_API tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at);
+TN_API tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at);
+// As the calls for tensors: the members follow. A member alone is neither moved nor disposed (E102).
+TN_API tn_packed tn_packed_move_to_outer_at(tn_packed s, tn_site at);
+TN_API tn_packed tn_packed_move_to_at(tn_packed s, tn_scope *to, tn_site at);
+TN_API tn_packed tn_packed_move_to_scope_of_at(tn_packed s, tn_tensor other, tn_site at);
+TN_API tn_packed tn_packed_detach_from_scope_at(tn_packed s, tn_site at);
+TN_API void tn_packed_dispose_at(tn_packed s, tn_site at);
+TN_API tn_packed tn_scope_attach_packed_at(tn_scope *to, tn_packed s, tn_site at);
+TN_API tn_packed tn_scope_detach_packed_at(tn_scope *from, tn_packed s, tn_site at);
+#define tn_packed_map(op, a) tn_packed_map_at(op, a, TN_SITE)
+#define tn_packed_zip(op, a, b) tn_packed_zip_at(op, a, b, TN_SITE)
+#define tn_packed_move_to_outer(s) tn_packed_move_to_outer_at(s, TN_SITE)
+#define tn_packed_move_to(s, to) tn_packed_move_to_at(s, to, TN_SITE)
+#define tn_packed_move_to_scope_of(s, other) tn_packed_move_to_scope_of_at(s, other, TN_SITE)
+#define tn_packed_detach_from_scope(s) tn_packed_detach_from_scope_at(s, TN_SITE)
+#define tn_packed_dispose(s) tn_packed_dispose_at(s, TN_SITE)
+#define tn_scope_attach_packed(to, s) tn_scope_attach_packed_at(to, s, TN_SITE)
+#define tn_scope_detach_packed(from, s) tn_scope_detach_packed_at(from, s, TN_SITE)
+
 // ---- parameters: the table of the program; a parameter's initial value is a graph, run by tn_initialize
 typedef struct {
   enum { TN_INIT_ZEROS, TN_INIT_CONSTANT, TN_INIT_UNIFORM, TN_INIT_NORMAL } kind;
@@ -250,6 +434,79 @@ TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no 
 #define tn_buffer(m, name, s, init) tn_buffer_at(m, name, s, init, TN_SITE)
 #define tn_share(m, name, from, from_name) tn_share_at(m, name, from, from_name, TN_SITE)
 #define tn_use(f, m, name) tn_use_at(f, m, name, TN_SITE)
+
+// ---- parameters made of values. The function that makes initial values is built as any other, but not ended:
+//
+//   tn_function *init = tn_init_function(p);
+//   tn_tensor w = tn_mul(tn_randn(init, TN_SHAPE(tn_size(4), tn_size(8))), tn_scalar(init, 0.1));
+//   tn_parameter_take(fc, "weight", w);       // w was its handle; from now on it is "fc.weight"
+//
+// A parameter is the value it was made of, under a new owner: nothing is counted twice, the old handle is dead (E102).
+TN_API tn_function *tn_init_function(tn_program *p);
+// The same value as a parameter that no module has yet, in the scope of t; usable in the init function
+TN_API tn_tensor tn_parameter_of_at(tn_tensor t, tn_site at);
+// Gives m a parameter of that name: takes t over, detaches it from its scope, and disposes the one that had the name.
+// The same one again: nothing. TN_NONE: no parameter of that name from now on (a linear module without bias).
+TN_API void tn_parameter_take_at(tn_module *m, const char *name, tn_tensor t, tn_site at);
+// For one made by tn_parameter_of that no scope owns (E109), under a name that is free (E110)
+TN_API void tn_register_at(tn_module *m, const char *name, tn_tensor p, tn_site at);
+TN_API void tn_buffer_take_at(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at);
+TN_API void tn_reshapable(tn_module *m);  // its parameters may be replaced by others of another shape (else E111)
+// A second path to a module: its parameters as they are now, each with a second path
+TN_API tn_module *tn_share_module_at(tn_module *parent, const char *name, tn_module *from, tn_site at);
+// Ends all parameters below m. Functions built so far keep theirs; a later use is E101.
+TN_API void tn_module_dispose_at(tn_module *m, tn_site at);
+// Writes up to `max` names relative to m, own ones first, then the children's in order; gives their number.
+// UNIQUE: each parameter once, under its first name. ALIASES: under all of its names. STATE_DICT: all names, saved
+// buffers after the parameters of each module. BUFFERS: all of them, saved or not.
+typedef enum { TN_NAMES_UNIQUE, TN_NAMES_ALIASES, TN_NAMES_STATE_DICT, TN_NAMES_BUFFERS } tn_names;
+TN_API uint32_t tn_named_parameters(const tn_module *m, tn_names which, const char **out, uint32_t max);
+#define TN_NONE ((tn_tensor){NULL, 0})
+#define tn_parameter_of(t) tn_parameter_of_at(t, TN_SITE)
+#define tn_parameter_take(m, name, t) tn_parameter_take_at(m, name, t, TN_SITE)
+#define tn_register(m, name, p) tn_register_at(m, name, p, TN_SITE)
+#define tn_buffer_take(m, name, t, persistent) tn_buffer_take_at(m, name, t, persistent, TN_SITE)
+#define tn_share_module(parent, name, from) tn_share_module_at(parent, name, from, TN_SITE)
+#define tn_module_dispose(m) tn_module_dispose_at(m, TN_SITE)
+
+// ---- variables by path: the tree of modules read as a store. Paths are names joined by '.' or '/'. A pattern is a
+// path in which `*` stands for any characters of one name and `**` for any names; it also matches all below what it
+// names: "enc" means enc.w and enc.sub.w, never enc2.w. NULL matches everything.
+//
+//   tn_entry(tn_root(p), "a/b/w", TN_SHAPE(tn_size(3)), (tn_init){TN_INIT_ZEROS});
+//   loss = tn_add(loss, tn_mul(tn_scalar(f, 1e-4), tn_l2(f, tn_root(p), "**/weight")));
+TN_API tn_module *tn_path_at(tn_module *m, const char *path, tn_site at);  // modules on the way are found or made
+// The parameter at a path below m: found, with the same shape (E111), or made
+TN_API void tn_entry_at(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at);
+// A buffer that is not saved and not asked for on loading
+TN_API void tn_transient_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
+typedef enum { TN_EVERYTHING, TN_PARAMETERS, TN_TRAINABLE /* and not frozen */, TN_NON_PARAMETERS } tn_which;
+typedef struct {
+  tn_which which;
+  const char *pattern;
+  bool aliases;  // every path of a shared entry; else its first one only
+} tn_variable_options;
+typedef struct {
+  const char *path;   // below the module that was asked
+  tn_module *module;  // tn_use(f, v.module, v.name) is its value in a function
+  const char *name;
+  uint32_t rank, group;
+  int64_t dims[8];
+  bool is_buffer, is_frozen, is_alias;  // is_alias: an earlier path names it too
+} tn_variable;
+// In PyTorch's named_parameters order: own entries as declared, then children depth-first. Gives the number of all;
+// writes at most `max`. Options NULL: all.
+TN_API uint32_t tn_variables(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max);
+TN_API void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn_site at);  // as tn_freeze
+// Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match
+TN_API tn_tensor tn_l1_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
+TN_API tn_tensor tn_l2_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
+#define tn_path(m, path) tn_path_at(m, path, TN_SITE)
+#define tn_entry(m, path, s, init) tn_entry_at(m, path, s, init, TN_SITE)
+#define tn_transient_buffer(m, name, s, init) tn_transient_buffer_at(m, name, s, init, TN_SITE)
+#define tn_freeze_path(m, pattern, frozen) tn_freeze_path_at(m, pattern, frozen, TN_SITE)
+#define tn_l1(f, m, pattern) tn_l1_at(f, m, pattern, TN_SITE)
+#define tn_l2(f, m, pattern) tn_l2_at(f, m, pattern, TN_SITE)
 
 // ---- modules. Parameter names, shapes, gate order and initialisation are PyTorch's.
 typedef struct {
@@ -305,6 +562,7 @@ TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
 #define tn_last_hidden(r) tn_last_hidden_at(r, TN_SITE)
 
 // ---- training: gradients of a loss, clipping and the update stand in the same function
+// There is no zero_grad: a run starts without gradients. Two tn_backward in one function add up, runs do not.
 // A scalar; adds to the gradients of all trainable parameters that it reaches
 TN_API void tn_backward_at(tn_tensor loss, tn_site at);
 TN_API tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at);  // d loss / d of, as a value
@@ -322,6 +580,20 @@ TN_API void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o,
 // Weight decay added to the gradient
 TN_API void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at);
 TN_API void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *o, tn_site at);
+// Parameters that are in no group are in group 0. A group keeps its own learning rate, weight decay and momentum in
+// every optimizer, in the state entries optimizer.lr.GROUP and so on: tn_set_lr changes them between runs, without
+// compiling. Groups are made before the optimizer; a parameter has one (E121). So are layers: an optimizer that was
+// built never trains what is added below its module later, so that adding it is an error.
+typedef struct {
+  double lr, weight_decay, momentum;  // 0: the optimizer's
+  bool no_weight_decay;               // it is 0 in this group
+} tn_group_options;
+// Puts the parameters below m that match in a group; options are given once, NULL adds to a group
+TN_API void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const tn_group_options *o, tn_site at);
+// Limits every element of the gradients below m to [-limit, limit]
+TN_API void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at);
+#define tn_group(m, group, pattern, o) tn_group_at(m, group, pattern, o, TN_SITE)
+#define tn_clip_grad_value(f, m, limit) tn_clip_grad_value_at(f, m, limit, TN_SITE)
 #define tn_backward(loss) tn_backward_at(loss, TN_SITE)
 #define tn_grad(loss, of) tn_grad_at(loss, of, TN_SITE)
 #define tn_param_grad(f, m, name) tn_param_grad_at(f, m, name, TN_SITE)
@@ -335,6 +607,7 @@ typedef struct {
   uint32_t n_workers;     // 0: one per available CPU, at most 64
   const char *cache_dir;  // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache
   uint64_t seed;          // of the random stream
+  bool copy_saved;        // keep what a write in place would take from a backward, with a warning, instead of E112
 } tn_compile_options;
 TN_API tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at);  // NULL on error: tn_report
 #define tn_compile(p, o) tn_compile_at(p, o, TN_SITE)
@@ -352,6 +625,21 @@ typedef struct {
   int64_t copy_bytes, peak_bytes, lower_bound, param_bytes, const_bytes;
 } tn_plan;
 TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
+// One copy that writes in place made necessary
+typedef struct {
+  const char *file;  // of the write; NULL: unknown
+  int line;
+  const char *reader;       // the operation that still wants the old content, "the caller's input" or "the parameter"
+  const char *reader_file;  // where it stands; NULL: unknown
+  int reader_line;
+  int64_t bytes;  // by the bounds of dims
+} tn_plan_copy;
+// Writes up to `max`; gives their number, 0 for no such function.
+TN_API uint32_t tn_plan_copies(const tn_model *m, const char *function, tn_plan_copy *out, uint32_t max);
+// Bytes that one run stores, by the bounds of dims: in all (`what` NULL), by the operations of a source line
+// ("train.c:12", matched from the end of the path), or by those that make the value of a name ("loss"). A partial write
+// counts the part. -1: no such function.
+TN_API int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what);
 
 // ---- running. Not reentrant: one run at a time per model or instance.
 typedef struct {
@@ -390,6 +678,41 @@ TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n)
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too.
 TN_API tn_status tn_save(tn_model *m, const char *path, bool with_state);
 TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
+
+// Hyper-parameters of one group, or of all, in all optimizers, from the next run on. TN_ERR_ARGUMENT: no such group.
+TN_API tn_status tn_set_lr(tn_model *m, uint32_t group, double v);
+TN_API tn_status tn_set_lr_all(tn_model *m, double v);
+TN_API tn_status tn_set_weight_decay(tn_model *m, uint32_t group, double v);
+TN_API tn_status tn_set_weight_decay_all(tn_model *m, double v);
+TN_API tn_status tn_set_momentum(tn_model *m, uint32_t group, double v);  // of SGD built with momentum
+TN_API tn_status tn_set_momentum_all(tn_model *m, double v);
+
+// All or nothing, one sentence lists everything that does not fit: every parameter of `to` takes the value that `from`,
+// of the same or another program, has under that path. with_state: optimizer state and the random stream too, copied.
+TN_API tn_status tn_copy_params(tn_model *to, const tn_model *from, bool with_state);
+// What the last load that succeeded has to say all the same: nothing was loaded, for one. "" mostly.
+TN_API const char *tn_warning_text(const tn_model *m);
+typedef struct {
+  const char *const *missing, *const *extra;  // paths in the order of the table and the file; until the next load
+  uint32_t n_loaded, n_missing, n_extra;
+} tn_load_report;
+// Loads what the file has. What it lacks keeps its value; a wrong shape or dtype refuses the whole file.
+TN_API tn_status tn_load_partial(tn_model *m, const char *path, bool with_state, tn_load_report *report);
+typedef enum { TN_FILE_F32, TN_FILE_F64, TN_FILE_F16, TN_FILE_BF16 } tn_file_dtype;
+typedef struct {
+  bool with_state;
+  tn_file_dtype dtype;  // in the file, rounded to nearest even; loading converts back
+  const char *pattern;  // of the f32 entries that it is for; NULL: all
+} tn_save_options;
+TN_API tn_status tn_save_as(tn_model *m, const char *path, const tn_save_options *o);
+// Several models as one store: every path stands behind its part's prefix ("enc."). A name that two parts give is an
+// error. At most 64 parts; the sentence about a mistake is in the first part's model.
+typedef struct {
+  tn_model *model;
+  const char *prefix;  // NULL: none
+} tn_part;
+TN_API tn_status tn_save_merged(const tn_part *parts, size_t n, const char *path, bool with_state);
+TN_API tn_status tn_load_merged(const tn_part *parts, size_t n, const char *path, bool with_state);
 
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;

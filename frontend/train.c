@@ -2,29 +2,11 @@
 //
 //   %g = grad_of %loss, %w            replaced by the backward computation in pass grad
 #include "frontend/fe.h"
-#include <string.h>
 
-#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = #grad,
-static const char *const grad_rule[N_OPS] = {
-// NULL: a row in words
-#include "ir/ops.def"
-};
-
-static bool flows(const tn_function *f, Val v, uint32_t k) {
-  Op op = f->ir->ins[v.i].op;
-  if (f->ir->ins[v.i].dtype != DT_F32 || f->ir->ins[ir_arg(f->ir, v, k).i].dtype != DT_F32) return false;
-  if (op == OP_result) return true;
-  return grad_rule[op] ? strcmp(grad_rule[op], "none") != 0 : ir_gradient(op, k).nodes != NULL;
-}
-
-// By value: does a gradient of the loss reach it? Operands stand before their users, so one walk back is enough.
+// By value: does a gradient of the loss reach it?
 static bool *reached_from(tn_tensor loss) {
-  const tn_function *f = loss.fn;
-  bool *reached = rt_alloc(f->p->mem, f->ir->n_ins);
-  reached[loss.v] = true;
-  for (Val v = {loss.v}; v.i; v.i--)
-    for (uint32_t k = 0; reached[v.i] && k < f->ir->ins[v.i].n_args; k++)
-      if (flows(f, v, k)) reached[ir_arg(f->ir, v, k).i] = true;
+  bool *reached = rt_alloc(loss.fn->p->mem, loss.fn->ir->n_ins);
+  ir_grad_reach(loss.fn->ir, fe_val(loss), reached);
   return reached;
 }
 
@@ -40,11 +22,12 @@ static tn_tensor grad_of(tn_tensor loss, tn_tensor of, tn_site at) {
   return fe_keep(fe_emit2(OP_grad_of, loss, of, at), at);
 }
 
-// Adds to the gradient of parameter k what the loss sends to one of its versions.
-static bool add_gradient(tn_tensor loss, uint32_t k, Val version, const bool *reached, tn_site at) {
+// Adds to the gradient of parameter k what the loss sends to it.
+static bool add_gradient(tn_tensor loss, uint32_t k, const bool *reached, tn_site at) {
   tn_function *f = loss.fn;
-  if (ir_none(version) || !reached[version.i]) return false;
-  tn_tensor g = grad_of(loss, (tn_tensor){f, version.i}, at), old = f->uses[k].grad;
+  Val w = f->uses[k].now;
+  if (ir_none(w) || f->uses[k].frozen || !reached[w.i]) return false;
+  tn_tensor g = grad_of(loss, (tn_tensor){f, w.i}, at), old = f->uses[k].grad;
   f->uses[k].grad = fe_ok(old) ? fe_keep(fe_emit2(OP_add, old, g, at), at) : g;
   return true;
 }
@@ -55,13 +38,8 @@ void tn_backward_at(tn_tensor loss, tn_site at) {
   FE_GUARD(f->p, );
   if (!check_loss(loss, at)) return;
   const bool *reached = reached_from(loss);
-  uint32_t last = loss.v, n = 0;
-  for (uint32_t k = 0; k < f->n_uses; k++) {
-    FeUse u = f->uses[k];
-    if (u.frozen) continue;
-    if (u.first.i <= last) n += add_gradient(loss, k, u.first, reached, at);
-    if (u.now.i != u.first.i && u.now.i <= last) n += add_gradient(loss, k, u.now, reached, at);
-  }
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
   if (n == 0) fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
 }
 
@@ -70,7 +48,7 @@ tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at) {
   if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_loss(loss, at)) return fe_poison(f);
-  if (of.v <= loss.v && reached_from(loss)[of.v]) return fe_emit2(OP_grad_of, loss, of, at);
+  if (reached_from(loss)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
   return fe_poison(f);
@@ -116,9 +94,28 @@ tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn
     return fe_poison(f);
   }
   uint32_t n, *index = fe_with_gradient(f, m, &n);
-  if (n) return scale_all(f, index, n, max_norm, at);
+  if (n) return fe_made(scale_all(f, index, n, max_norm, at), at);
   fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient: tn_backward comes first", m->path);
   return fe_poison(f);
+}
+
+void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  if (!check_module(f, m, at)) return;
+  if (!(limit > 0)) {
+    fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to values above 0, not %g", limit);
+    return;
+  }
+  uint32_t n, *index = fe_with_gradient(f, m, &n);
+  tn_tensor most = fe_const(f, limit, at), least = fe_const(f, -limit, at);
+  for (uint32_t k = 0; k < n; k++) {
+    tn_tensor g = fe_emit2(OP_max, fe_emit2(OP_min, f->uses[index[k]].grad, most, at), least, at);
+    f->uses[index[k]].grad = fe_keep(g, at);
+  }
+  if (n == 0)
+    fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient: tn_backward comes first",
+             m->path);
 }
 
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {

@@ -6,7 +6,8 @@
 //                                             %r = sum %c {..}
 //
 // Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one written):
-// in the last two the write itself goes to the copy.
+// in the last two the write itself goes to the copy. A write that also reads its target in another order reads a copy of it.
+// What is one number everywhere is made again instead of being copied.
 #include "ir/ir.h"
 
 typedef struct {
@@ -27,10 +28,14 @@ static Val base_of(const Copies *s, Val v) {
   return v;
 }
 
+// assign replaces all of its target; embedding_grad wants no more than the shape of the weight.
+static bool is_read(Op op, uint32_t k) { return k != 0 || (op != OP_assign && op != OP_embedding_grad); }
+
 static void find_last_reads(Copies *s) {
   for (uint32_t i = 1; i < s->e.n_old; i++) {
     if (s->e.old[i].op == OP_result || is_view(s, (Val){i})) continue;
-    for (uint32_t k = 0; k < s->e.old[i].n_args; k++) s->last[base_of(s, old_arg(s, (Val){i}, k)).i] = i;
+    for (uint32_t k = 0; k < s->e.old[i].n_args; k++)
+      if (is_read(s->e.old[i].op, k)) s->last[base_of(s, old_arg(s, (Val){i}, k)).i] = i;
   }
 }
 
@@ -49,6 +54,13 @@ static Val now_of(Copies *s, Val v) {
 }
 
 static Val copy_of(Copies *s, Val x, const char *who, Loc at, Loc loc) {
+  const Ins *ins = ir_ins(s->f, x);
+  if (ins->op == OP_full) {
+    Attr same[4];
+    uint32_t n = ins->n_attrs;
+    for (uint32_t k = 0; k < n; k++) same[k] = s->f->attrs[ins->attrs + k];
+    return ir_emit(s->f, OP_full, NULL, 0, same, n, ins->loc);
+  }
   RtText text = {.mem = s->p->mem};
   rt_text_add(&text, "%s", who);
   if (ir_loc_file(s->p, at)) rt_text_add(&text, " %s:%u", ir_loc_file(s->p, at), ir_loc_line(s->p, at));
@@ -79,16 +91,27 @@ static Val target_for(Copies *s, Val v, uint32_t k) {
   return now;
 }
 
+// Does the write at v read, beside its targets, what it writes?
+static bool reads_target(const Copies *s, Val v, uint32_t n, uint32_t k) {
+  if (ir_ops[old_ins(s, v)->op].cls != CLASS_PUT) return false;  // the others go element by element
+  for (uint32_t t = 0; t < n; t++)
+    if (base_of(s, old_arg(s, v, k)).i == base_of(s, old_arg(s, v, t)).i) return true;
+  return false;
+}
+
 static void step(Copies *s, Val v) {
   Ins ins = *old_ins(s, v);
   bool writes = ir_ops[ins.op].flags & WRITES;
   uint32_t n = writes ? ir_ops[ins.op].n_res : 0;
   s->f->cur_scope = ins.scope;
-  Val now[8] = {{0}};
+  Val *now = rt_alloc(s->p->mem, (ins.n_args + 1u) * sizeof *now);
+  for (uint32_t k = n; k < ins.n_args; k++) {
+    now[k] = s->e.map[old_arg(s, v, k).i];
+    if (writes && reads_target(s, v, n, k)) now[k] = copy_of(s, now[k], ir_ops[ins.op].name, ins.loc, ins.loc);
+  }
   for (uint32_t k = 0; k < n; k++) now[k] = target_for(s, v, k);
   Val head = ir_edit_copy(&s->e, v);
-  for (uint32_t k = 0; k < ins.n_args; k++)
-    s->f->args[s->f->ins[head.i].args + k] = k < n ? now[k] : s->e.map[old_arg(s, v, k).i];
+  for (uint32_t k = 0; k < ins.n_args; k++) s->f->args[s->f->ins[head.i].args + k] = now[k];
 }
 
 // Operands that moved are made anew before the instruction that reads them.

@@ -18,31 +18,26 @@ typedef struct {
   bool *dep;  // does this value depend on a target?
   Val loss;
   Loc loc;    // of the forward instruction at hand
+  uint32_t first;  // instruction of the backward
+  Val *of;         // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
+  uint32_t n_of, cap_of;
 } Grad;
 
 // ---- which operands a gradient flows to
-static bool flows(const Fn *f, Val v, uint32_t k) {
+bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   Op op = ir_ins(f, v)->op;
+  if (ir_attr(f, v, KEY_no_grad)) return false;
   if (ir_ops[op].is_word_row) return ir_gradient(op, k).n > 0;
   switch (op) {
   case OP_assign: return k == 1;
   case OP_slice_assign: return true;
   case OP_index_assign: return k != 1;
-  case OP_reshape: case OP_expand: case OP_permute: case OP_slice: case OP_pad_axis: case OP_concat: case OP_sum:
+  case OP_reshape: case OP_clone: case OP_expand: case OP_permute: case OP_slice: case OP_pad_axis: case OP_concat: case OP_sum:
   case OP_amax: case OP_softmax: case OP_log_softmax: case OP_matmul: case OP_linear: case OP_result: return true;
   case OP_nll_rows: case OP_embedding: case OP_pack: case OP_pad: return k == 0;
   case OP_rnn_seq: return k != 1;
   case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
   default: return false;
-  }
-}
-
-void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
-  reach[loss.i] = true;
-  for (uint32_t i = loss.i; i > 0; i--) {
-    if (!reach[i]) continue;
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
-      if (flows(f, (Val){i}, k)) reach[ir_arg(f, (Val){i}, k).i] = true;
   }
 }
 
@@ -132,7 +127,7 @@ typedef void Rule(Grad *g, Val v, Val adj);
 static void grad_none(Grad *g, Val v, Val adj) { (void)g, (void)v, (void)adj; }
 static void grad_assign(Grad *g, Val v, Val adj) { give(g, arg(g, v, 1), adj); }
 static void grad_cast(Grad *g, Val v, Val adj) {
-  if (flows(g->f, v, 0)) give(g, arg(g, v, 0), adj);
+  if (ir_grad_flows(g->f, v, 0)) give(g, arg(g, v, 0), adj);
 }
 static void grad_reshape(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), reshape(g, adj, shape_of(g, arg(g, v, 0)))); }
 static void grad_expand(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), adj); }
@@ -234,10 +229,20 @@ static void grad_amax(Grad *g, Val v, Val adj) {
 static void grad_softmax(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), op2(g, OP_softmax_grad, v, adj)); }
 static void grad_log_softmax(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), op2(g, OP_log_softmax_grad, v, adj)); }
 
+// d lse / d logits = softmax(logits), a row at a time.
+static Val lse_grad(Grad *g, Val logits, Val adj) {
+  Shape s = shape_of(g, logits);
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  for (uint32_t k = 0; k < r; k++) d[k] = k + 1 < r ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
+  Val column = reshape(g, adj, ir_shape(g->p, d, r));
+  return op2(g, OP_mul, ir_op1(g->f, OP_softmax, logits, g->loc), column);
+}
+
 static void grad_nll(Grad *g, Val v, Val adj) {
-  if (ir_none(adj)) return;
-  Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj};
-  give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, NULL, 0, g->loc));
+  Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj}, of_lse = g->adj[v.i + 1];
+  if (!ir_none(adj)) give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, NULL, 0, g->loc));
+  if (!ir_none(of_lse)) give(g, a[0], lse_grad(g, a[0], of_lse));
 }
 
 static void grad_matmul(Grad *g, Val v, Val adj) {
@@ -313,18 +318,20 @@ static void backward(Grad *g) {
   Fn *f = g->f;
   for (uint32_t i = 1; i <= g->loss.i; i++)
     for (uint32_t k = 0; k < f->ins[i].n_args && !g->dep[i]; k++)
-      if (flows(f, (Val){i}, k) && g->dep[ir_arg(f, (Val){i}, k).i]) g->dep[i] = true;
+      if (ir_grad_flows(f, (Val){i}, k) && g->dep[ir_arg(f, (Val){i}, k).i]) g->dep[i] = true;
   if (!g->dep[g->loss.i]) return;
   g->loc = ir_ins(f, g->loss)->loc;
   g->adj[g->loss.i] = number(g, 1);
+  *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = g->loss;
   for (uint32_t i = g->loss.i; i > 0; i--) {
     Val v = {i};
     Ins ins = f->ins[i];  // a copy: the array grows
-    if (!g->dep[i] || ins.op == OP_result || !has_adjoint(g, v)) continue;
+    if (!g->dep[i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) continue;
     g->loc = ins.loc;
     f->cur_scope = ins.scope;
     if (ir_ops[ins.op].is_word_row) pointwise(g, v, g->adj[i]);
     else if (rules[ins.op]) rules[ins.op](g, v, g->adj[i]);
+    while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
   }
 }
 
@@ -335,46 +342,75 @@ typedef struct {
 } Done;
 
 // ---- writes in place that destroyed what the backward reads (E112), from the records that pass versions left
-static bool is_backward(const Done *done, uint32_t n, uint32_t i) {
+// The forward instruction whose gradient instruction i is part of; none: i is no part of a backward.
+static Val forward_of(const Done *done, uint32_t n, uint32_t i) {
   for (uint32_t k = 0; k < n; k++)
-    if (i >= done[k].first && i < done[k].end) return true;
-  return false;
+    if (i >= done[k].first && i < done[k].end) return done[k].g.of[i - done[k].first];
+  return (Val){0};
 }
 
-static void report_destroyed(Fn *f, Val old, Val fresh, Loc write, Loc reader) {
+// The value whose bytes v shows, as the user sees it: a clone has bytes of its own.
+static Val storage_of(const Fn *f, Val v) {
+  while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW && f->ins[v.i].op != OP_clone) v = ir_arg(f, v, 0);
+  return v;
+}
+
+static void report_destroyed(Fn *f, Val old, Loc write, Val reader) {
   Prog *p = f->prog;
   RtText name = {.mem = p->mem};
+  Loc at = f->ins[reader.i].loc;
   ir_print_name(f, old, &name);
-  (void)fresh;
   RtSeverity severity = p->copy_saved ? RT_WARNING : RT_ERROR;
   rt_diag(&p->diags, severity, E_WRITE_SAVED, ir_loc_file(p, write), ir_loc_line(p, write),
-          "%s is overwritten in place here, but a backward needs its old value%s", name.text, p->copy_saved ? "; it is copied" : "");
-  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, reader), ir_loc_line(p, reader), "the operation whose gradient reads it");
+          "%s is overwritten in place here, but a backward needs its old value%s", name.text, p->copy_saved ? "; it is kept" : "");
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of this %s reads it", ir_ops[f->ins[reader.i].op].name);
   if (!p->copy_saved) rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
 }
 
+// The operation that a write took its content from: its own gradient may read what it replaced, as relu_(x) does.
+static Val content_of(const Fn *f, Val mark) {
+  Val x = storage_of(f, ir_arg(f, mark, 1));
+  return f->ins[x.i].op == OP_assign ? storage_of(f, ir_arg(f, x, 1)) : x;
+}
+
+// The shape is all that embedding_grad wants of the weight.
+static bool is_read(const Fn *f, Val v, uint32_t k) { return f->ins[v.i].op != OP_embedding_grad || k != 0; }
+
 static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
-  Val *write_of = NULL;  // by base value: its `overwritten` record
+  Val *write_of = NULL;  // by storage: its `overwritten` record
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_overwritten) {
       if (!write_of) write_of = rt_alloc(f->prog->mem, f->n_ins * sizeof *write_of);
-      write_of[ir_base(f, ir_arg(f, (Val){i}, 0)).i] = (Val){i};
+      write_of[storage_of(f, ir_arg(f, (Val){i}, 0)).i] = (Val){i};
     }
-    if (!write_of || f->ins[i].op == OP_result || !is_backward(done, n, i)) continue;
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
-      Val base = ir_base(f, ir_arg(f, (Val){i}, k)), mark = write_of[base.i];
-      if (ir_none(mark)) continue;
-      report_destroyed(f, base, ir_arg(f, mark, 1), ir_ins(f, mark)->loc, f->ins[i].loc);
-      write_of[base.i] = (Val){0};
+    Val reader = write_of && f->ins[i].op != OP_result ? forward_of(done, n, i) : (Val){0};
+    for (uint32_t k = 0; !ir_none(reader) && k < f->ins[i].n_args; k++) {
+      Val old = storage_of(f, ir_arg(f, (Val){i}, k)), mark = write_of[old.i];
+      if (ir_none(mark) || !is_read(f, (Val){i}, k) || content_of(f, mark).i == reader.i) continue;
+      report_destroyed(f, old, ir_ins(f, mark)->loc, reader);
+      write_of[old.i] = (Val){0};
     }
   }
 }
 
+static bool is_marker(Op op) { return op == OP_clone || op == OP_stop_grad; }
+
+// What only gradients and their checks wanted: records of writes, clones, cuts.
 static void drop_records(Fn *f) {
   Edit e;
+  bool any = false;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    any |= f->ins[i].op == OP_overwritten || is_marker(f->ins[i].op) || ir_attr(f, (Val){i}, KEY_no_grad);
+  if (!any) return;
   ir_edit_begin(&e, f);
-  for (uint32_t i = 1; i < e.n_old; i++)
-    if (e.old[i].op != OP_result && e.old[i].op != OP_overwritten) ir_edit_copy(&e, (Val){i});
+  for (uint32_t i = 1; i < e.n_old; i++) {
+    Ins *ins = &e.old[i];
+    if (ins->op == OP_result || ins->op == OP_overwritten) continue;
+    for (uint32_t k = 0; k < ins->n_attrs; k++)
+      if (f->attrs[ins->attrs + k].key == KEY_no_grad) f->attrs[ins->attrs + k] = f->attrs[ins->attrs + --ins->n_attrs];
+    if (is_marker(ins->op)) e.map[i] = e.map[f->args[ins->args].i];
+    else ir_edit_copy(&e, (Val){i});
+  }
   ir_edit_end(&e);
 }
 
@@ -401,7 +437,7 @@ static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_
   RtArena *mem = f->prog->mem;
   for (uint32_t k = 0; k < *n; k++)
     if ((*done)[k].loss.i == old_loss.i) return &(*done)[k].g;
-  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i]};
+  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i], .first = f->n_ins};
   uint32_t size = f->n_ins;
   g.adj = rt_alloc(mem, size * sizeof *g.adj);
   g.dep = rt_alloc(mem, size * sizeof *g.dep);

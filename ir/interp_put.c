@@ -1,4 +1,5 @@
-// Partial writes: the operand with a part replaced. The interpreter's values are never overwritten, so the operand stays.
+// Partial writes: the operand with a part replaced. The interpreter's values are never overwritten, so the operand
+// stays.
 #include "ir/interp.h"
 
 #include <string.h>

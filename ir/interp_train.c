@@ -14,14 +14,14 @@ bool run_global_norm(Run *r, Val v) {
   return true;
 }
 
+static double number(const Run *r, Val v, uint32_t k) { return run_arg(r, v, k).v[0]; }
 static double option(const Run *r, Val v, Key k, double absent) { return ir_attr_num(r->f, v, k, absent); }
 
 bool run_adamw(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2), g = run_arg(r, v, 3);
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1), new_s = run_result(r, v, 2);
-  double step = run_arg(r, v, 4).v[0], lr = run_arg(r, v, 5).v[0];
+  double step = number(r, v, 4), lr = number(r, v, 5), decay = number(r, v, 6);
   double b1 = option(r, v, KEY_beta1, 0.9), b2 = option(r, v, KEY_beta2, 0.999), eps = option(r, v, KEY_eps, 1e-8);
-  double decay = option(r, v, KEY_weight_decay, 0);
   bool decoupled = ir_attr(r->f, v, KEY_decoupled);
   double scale1 = 1 - pow(b1, step), scale2 = sqrt(1 - pow(b2, step));
   for (int64_t i = 0; i < p.n; i++) {
@@ -36,7 +36,7 @@ bool run_adamw(Run *r, Val v) {
 
 bool run_sgd(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), g = run_arg(r, v, 1), new_p = run_result(r, v, 0);
-  double lr = run_arg(r, v, 2).v[0], decay = option(r, v, KEY_weight_decay, 0);
+  double lr = number(r, v, 2), decay = number(r, v, 3);
   for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * (g.v[i] + decay * p.v[i]);
   return true;
 }
@@ -44,12 +44,12 @@ bool run_sgd(Run *r, Val v) {
 bool run_sgd_momentum(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = run_arg(r, v, 2);
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1);
-  double lr = run_arg(r, v, 3).v[0], decay = option(r, v, KEY_weight_decay, 0);
-  double momentum = option(r, v, KEY_momentum, 0), dampening = option(r, v, KEY_dampening, 0);
+  double step = number(r, v, 3), lr = number(r, v, 4), decay = number(r, v, 5), momentum = number(r, v, 6);
+  double part = step == 1 ? 1 : 1 - option(r, v, KEY_dampening, 0);
   bool nesterov = ir_attr(r->f, v, KEY_nesterov);
   for (int64_t i = 0; i < p.n; i++) {
     double d = g.v[i] + decay * p.v[i];
-    new_m.v[i] = momentum * m.v[i] + (1 - dampening) * d;
+    new_m.v[i] = momentum * m.v[i] + part * d;
     new_p.v[i] = p.v[i] - lr * (nesterov ? d + momentum * new_m.v[i] : new_m.v[i]);
   }
   return true;

@@ -18,6 +18,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/base.h"
+#include "runtime/hostile.h"
 
 typedef struct { uint32_t i; } Val;    // 0: none
 typedef struct { uint32_t i; } Dim;    // interned; 0: none
@@ -87,6 +88,7 @@ typedef struct {
   Str name;        // printed name; 0: its number
   Loc loc;
   uint32_t scope;  // index in Fn.scopes of the scope that owns the value; NO_SCOPE: detached
+  uint32_t origin; // the value's index when the program was built; 0: a pass made it, or it was not compiled
 } Ins;
 
 typedef struct {
@@ -162,7 +164,7 @@ typedef struct Fn {
   PlanStats stats;
 } Fn;
 
-typedef enum { PARAM_WEIGHT, PARAM_BUFFER, PARAM_STATE, N_PARAM_KINDS } ParamKind;
+typedef enum { PARAM_WEIGHT, PARAM_BUFFER, PARAM_STATE, PARAM_TRANSIENT /* a buffer that is not saved */, N_PARAM_KINDS } ParamKind;
 typedef struct {
   Str path;  // canonical
   uint8_t dtype, kind;
@@ -197,6 +199,7 @@ typedef struct Prog {
   int64_t param_bytes;
   int64_t const_bytes;
   uint32_t next_id;  // random streams
+  bool hostile;      // the arena is placed with guards and poisoned between kernels (runtime/hostile.h)
   bool copy_saved;   // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
@@ -309,7 +312,14 @@ void ir_print_name(const Fn *f, Val v, RtText *out);  // %x or %12
 Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);  // NULL: see diags; caret lines in the text
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
-// ---- ir/grad.c: marks (by value index) what a gradient of `loss` can flow to; reach has n_ins entries, all false
+bool ir_grad_flows(const Fn *f, Val v, uint32_t k);  // ir/grad.c: from v to its operand k
+
+// ---- ir/reach.c: storage that values share before pass versions, and what gradients reach through it
+bool ir_is_alias(Op op);  // its result is a view of operand 0: a write to one is a write to the other
+bool ir_is_cut(const Fn *f, Val v);     // no gradient passes from v to what it is a view of
+bool ir_is_whole(const Fn *f, Val v);   // a write to v replaces all of what it is a view of
+Val ir_storage(const Fn *f, Val v);     // the value that v is a view of, or v
+// Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all false.
 void ir_grad_reach(const Fn *f, Val loss, bool *reach);
 
 // ---- passes (ir/passes.c runs them)
@@ -330,6 +340,16 @@ void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_
 bool ir_is_stored_leaf(const Fn *f, Val v);  // input or param: has a buffer without a kernel
 Val ir_base(const Fn *f, Val v);             // follows views to the value whose buffer they share
 Val ir_root(const Fn *f, Val v);             // follows views and WRITES results to the first version of their buffer
+
+// ---- ir/hostile.c
+int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
+int64_t ir_guard_behind(uint32_t buf);
+const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed function; NULL: the program is not hostile
+
+// ---- ir/rows.c: packed layouts set the sizes of rows dims
+enum { IR_MAX_MAKERS = 8 };
+const Val *ir_rows_makers(const Fn *f);  // by slot of a dim: the layout that sets it; NULL: there is none
+uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v, Val *out);  // layouts before v that set sizes it names: their number
 
 // ---- ir/edit.c: rebuilding a function
 typedef struct {

@@ -84,6 +84,10 @@ static void make_bufs(Lives *l) {
       if (seg == SEG_IN || seg == SEG_OUT) f->bufs[f->buf_of[i]].offset = ir_attr_int(f, v, KEY_index, 0);
     }
     if (f->buf_of[i]) f->bufs[f->buf_of[i]].n_shares++;
+    if (op_at(f, v) == OP_copy && ir_attr(f, v, KEY_reader)) {
+      f->stats.n_copies++;
+      f->stats.copy_bytes += ir_type_bytes(l->p, ins->dtype, ins->shape);
+    }
   }
 }
 
@@ -132,9 +136,10 @@ static bool reads_by_element(const Fn *f, Val v, uint32_t k) {
   return same && (class_at(f, v) == CLASS_POINT || row_operand(op_at(f, v), k));
 }
 
-// Every read of the buffer in the kernel is element by element.
+// Every read of the buffer in the kernel is element by element, and the kernel does not write it.
 static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (f->buf_of[i] == buf) return false;
     if (op_at(f, (Val){i}) == OP_result) continue;
     for (uint32_t j = 0; j < f->ins[i].n_args; j++)
       if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j)) return false;

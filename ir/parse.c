@@ -482,6 +482,7 @@ static bool parse_directive(Parser *ps) {
   if (ir_rd_accept_word(ps, "param")) return parse_param(ps, PARAM_WEIGHT);
   if (ir_rd_accept_word(ps, "buffer")) return parse_param(ps, PARAM_BUFFER);
   if (ir_rd_accept_word(ps, "state")) return parse_param(ps, PARAM_STATE);
+  if (ir_rd_accept_word(ps, "transient")) return parse_param(ps, PARAM_TRANSIENT);
   if (ir_rd_accept_word(ps, "alias")) return parse_alias(ps);
   if (ir_rd_accept_word(ps, "func")) return parse_function(ps);
   return ir_rd_expected(ps, "dim, param, buffer, state, alias or func");

@@ -3,6 +3,7 @@
 //
 //   lowest      repeatedly places the block whose lowest possible offset is smallest (ties by order), then raises those it overlaps
 //   first fit   places blocks in order at the lowest gap among overlapping placed ones
+//   scan        first fit in order of start over the blocks that live then: cheap, for plans with very many blocks
 //
 // The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the same plan everywhere.
 #include "ir/ir.h"
@@ -114,25 +115,80 @@ static int64_t decode_first_fit(Block *b, uint32_t n, Block **placed) {
   return peak;
 }
 
-enum { FIRST_FIT_LIMIT = 2000 };  // first fit costs n^2 log n
+// Blocks come in order of start; `placed` holds those that still live, by offset.
+static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
+  int64_t peak = 0;
+  uint32_t live = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t m = 0;
+    for (uint32_t j = 0; j < live; j++)
+      if (placed[j]->last >= b[k].first) placed[m++] = placed[j];
+    int64_t at = 0;
+    uint32_t before = 0;
+    while (before < m && placed[before]->offset < at + b[k].size) {
+      if (placed[before]->offset + placed[before]->size > at) at = placed[before]->offset + placed[before]->size;
+      before++;
+    }
+    for (before = m; before > 0 && placed[before - 1]->offset > at; before--) placed[before] = placed[before - 1];
+    placed[before] = &b[k];
+    live = m + 1;
+    b[k].offset = at;
+    if (at + b[k].size > peak) peak = at + b[k].size;
+  }
+  return peak;
+}
+
+enum { LOWEST_LIMIT = 8000, FIRST_FIT_LIMIT = 2000 };  // blocks: lowest costs n^2, first fit n^2 log n
+
+typedef struct {
+  Block *blocks;
+  uint32_t n;
+  int64_t best;
+  int64_t *offset;  // by root buffer: of the best placement so far
+} Portfolio;
+
+static void keep_best(Portfolio *f, int64_t peak) {
+  if (peak >= f->best) return;
+  f->best = peak;
+  for (uint32_t k = 0; k < f->n; k++) f->offset[f->blocks[k].buf] = f->blocks[k].offset;
+}
 
 static int64_t portfolio(const Fn *f, Block *blocks, uint32_t n, int64_t bound) {
   RtArena *mem = f->prog->mem;
-  int64_t best = INT64_MAX;
-  int64_t *offset = rt_alloc(mem, f->n_bufs * sizeof *offset);
+  Portfolio best = {blocks, n, INT64_MAX, rt_alloc(mem, f->n_bufs * sizeof(int64_t))};
   uint32_t *todo = rt_alloc(mem, (n + 1) * sizeof *todo);
   Block **placed = rt_alloc(mem, (n + 1) * sizeof *placed);
-  for (int run = 0; run < 2 * N_ORDERS && best > bound; run++) {
-    if (run >= N_ORDERS && n > FIRST_FIT_LIMIT) break;
-    sort_blocks(blocks, n, run % N_ORDERS);
-    int64_t peak = run < N_ORDERS ? decode_lowest(blocks, n, todo) : decode_first_fit(blocks, n, placed);
-    if (peak >= best) continue;
-    best = peak;
-    for (uint32_t k = 0; k < n; k++) offset[blocks[k].buf] = blocks[k].offset;
+  sort_blocks(blocks, n, BY_START);
+  keep_best(&best, decode_scan(blocks, n, placed));
+  for (Order order = 0; order < N_ORDERS && n <= LOWEST_LIMIT && best.best > bound; order++) {
+    sort_blocks(blocks, n, order);
+    keep_best(&best, decode_lowest(blocks, n, todo));
+  }
+  for (Order order = 0; order < N_ORDERS && n <= FIRST_FIT_LIMIT && best.best > bound; order++) {
+    sort_blocks(blocks, n, order);
+    keep_best(&best, decode_first_fit(blocks, n, placed));
   }
   for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (f->bufs[b].seg == SEG_ARENA) f->bufs[b].offset = best.offset[root_buf(f, b)];
+  return n ? best.best : 0;
+}
+
+// Blocks in an order of no sense, each with guards around it.
+static int64_t place_apart(const Fn *f, Block *blocks, uint32_t n) {
+  RtArena *mem = f->prog->mem;
+  int64_t *offset = rt_alloc(mem, f->n_bufs * sizeof *offset);
+  for (uint32_t k = 0; k < n; k++) {
+    Block *b = &blocks[k];
+    b->size += ir_guard_before(b->buf) + ir_guard_behind(b->buf);
+    b->key = (int64_t)(rt_hash(&b->buf, sizeof b->buf, 23) >> 1);
+  }
+  qsort(blocks, n, sizeof *blocks, by_key_down);
+  int64_t peak = n <= FIRST_FIT_LIMIT ? decode_first_fit(blocks, n, rt_alloc(mem, (n + 1) * sizeof(Block *))) : 0;
+  for (uint32_t k = 0; k < n && n > FIRST_FIT_LIMIT; k++) blocks[k].offset = peak, peak += blocks[k].size;
+  for (uint32_t k = 0; k < n; k++) offset[blocks[k].buf] = blocks[k].offset + ir_guard_before(blocks[k].buf);
+  for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].seg == SEG_ARENA) f->bufs[b].offset = offset[root_buf(f, b)];
-  return n ? best : 0;
+  return peak;
 }
 
 static bool report_huge(Fn *f, const Buf *b) {
@@ -150,7 +206,8 @@ bool ir_pass_place(Fn *f) {
   Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);
   uint32_t n = make_blocks(f, blocks);
   f->stats.lower_bound = live_bound(f, blocks, n);
-  f->stats.peak_bytes = portfolio(f, blocks, n, f->stats.lower_bound);
+  f->stats.peak_bytes =
+      f->prog->hostile ? place_apart(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
   return true;
 }
 

@@ -2,7 +2,8 @@
 //
 // It plays the kernels in order over a map of arena bytes: each stored value writes its own mark over its range, and each read
 // must find the mark of the value it wants over the whole range. An overlap, a slot freed too early, a wrong alias or offset
-// shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut.
+// shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut. A parameter has one mark: a
+// read of a version that was overwritten, or of one that is not there yet, is found the same way.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ typedef struct {
   int64_t *cut;      // sorted distinct ends of buffers in the arena
   uint32_t n_cuts;
   uint32_t *mark;    // by piece [cut[k], cut[k + 1]): the value whose bytes lie there
+  uint32_t *held;    // by buffer outside the arena that is written: the value it holds; 0: what it holds at the start
   bool ok;
 } Check;
 
@@ -70,6 +72,13 @@ static void write_range(Check *c, uint32_t buf, uint32_t mark) {
   for (uint32_t k = piece_at(c, b->offset); k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++) c->mark[k] = mark;
 }
 
+static bool is_held(const Check *c, Val v) { return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_PARAM; }
+
+static void want_held(Check *c, Val user, Val v) {
+  uint32_t held = c->held[c->f->buf_of[v.i]], want = c->f->ins[v.i].op == OP_param ? 0 : v.i;
+  if (held != want) complain(c, user, held < want ? "reads a version of a parameter before it is written" : "reads a version of a parameter that was overwritten");
+}
+
 static void want_range(Check *c, Val user, Val v) {
   const Buf *b = &c->f->bufs[c->f->buf_of[v.i]];
   for (uint32_t k = piece_at(c, b->offset); b->bytes && k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++)
@@ -99,11 +108,14 @@ static void play_kernel(Check *c, const Kernel *k) {
       Op op = f->ins[a.i].op;
       if (!f->buf_of[a.i] && op != OP_const && op != OP_dim_size) complain(c, (Val){i}, "reads a value that has no memory");
       if (in_arena(c, a)) want_range(c, (Val){i}, a);
+      if (is_held(c, a)) want_held(c, (Val){i}, a);
     }
   }
   if (k->scratch) write_range(c, k->scratch, UINT32_MAX);
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (in_arena(c, (Val){i})) write_range(c, f->buf_of[i], i);
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (is_held(c, (Val){i})) c->held[f->buf_of[i]] = i;
   // what the kernel made must still be whole after all its writes: no two results on one slot
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (in_arena(c, (Val){i}) && !(ir_ops[f->ins[ir_head(f, (Val){i}).i].op].flags & WRITES)) want_range(c, (Val){i}, (Val){i});
@@ -112,6 +124,7 @@ static void play_kernel(Check *c, const Kernel *k) {
 bool ir_pass_plan_check(Fn *f) {
   Check c = {.f = f, .ok = true};
   make_cuts(&c);
+  c.held = rt_alloc(f->prog->mem, f->n_bufs * sizeof *c.held);
   for (uint32_t b = 1; b < f->n_bufs; b++) check_place(&c, b);
   for (uint32_t k = 0; k < f->n_kernels && c.ok; k++) play_kernel(&c, &f->kernels[k]);
   return c.ok;

@@ -494,7 +494,7 @@ static void print_dims(const Prog *p, RtText *out) {
 }
 
 static void print_param(const Prog *p, RtText *out, uint32_t flags, const Param *q) {
-  static const char *const kind_name[N_PARAM_KINDS] = {"param", "buffer", "state"};
+  static const char *const kind_name[N_PARAM_KINDS] = {"param", "buffer", "state", "transient"};
   put(out, kind_name[q->kind]);
   put(out, " ");
   put_path(out, ir_text(p, q->path));

@@ -13,6 +13,7 @@ typedef struct {
 
 typedef struct {
   Fn *f;
+  const Val *makers; // of sizes
   uint32_t *level;   // by value
   uint32_t *readers; // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
 } Levels;
@@ -39,6 +40,9 @@ static uint32_t level_of(Levels *l, Val v) {
     uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && !fuses_with(f, v, k));
     if (at > top) top = at;
   }
+  Val from[IR_MAX_MAKERS];
+  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); k-- > 0;)
+    if (l->level[from[k].i] + kernel > top) top = l->level[from[k].i] + kernel;
   if (!(ir_ops[ins->op].flags & WRITES)) return top;
   for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
     uint32_t after = l->readers[ir_base(f, ir_arg(f, v, k)).i];
@@ -90,7 +94,7 @@ bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
-  Levels l = {f, rt_alloc(mem, n * sizeof(uint32_t)), rt_alloc(mem, n * sizeof(uint32_t))};
+  Levels l = {f, ir_rows_makers(f), rt_alloc(mem, n * sizeof(uint32_t)), rt_alloc(mem, n * sizeof(uint32_t))};
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table);
   for (uint32_t i = 1; i < n; i++) {

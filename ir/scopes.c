@@ -130,13 +130,17 @@ static void step(State *s, Val v) {
     s->life[ir_arg(s->f, v, 0).i] = DISPOSED;
     s->ended[ir_arg(s->f, v, 0).i] = ins->loc;
     break;
+  case OP_write: break;
   default:
     if (is_leaf(s, v)) s->owner[v.i] = 0;
     else link_value(s, v, s->open);
   }
 }
 
-static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
+// The marks that this pass is about; pass versions takes those of writes.
+static bool is_mark(const Ins *ins) {
+  return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of && ins->op != OP_write && ins->op != OP_overwritten;
+}
 
 static bool valid_marks(Fn *f) {
   uint32_t n_begun = 0;

@@ -25,6 +25,7 @@ static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
   Ins *ins = ir_ins(f, v);
   Prog *p = f->prog;
   uint32_t r = ir_rank(p, ins->shape), covered = 0;
+  if (ir_rank(p, narrow) > r) return false;  // a reshape that dropped axes of size 1
   for (uint32_t j = 0; j <= ins->n_args; j++) {
     if (j == k) continue;
     Shape s = j == ins->n_args ? narrow : ir_ins(f, ir_arg(f, v, j))->shape;
@@ -229,11 +230,14 @@ static bool has_effect(const Fn *f, Val v) {
 static void sweep(Fn *f) {
   Edit e;
   bool *live = rt_alloc(f->prog->mem, f->n_ins + 1);
+  const Val *makers = ir_rows_makers(f);
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val h = ir_head(f, (Val){i});
     if (has_effect(f, (Val){i})) live[i] = true;
     if (!live[i]) continue;
     live[h.i] = true;
+    Val from[IR_MAX_MAKERS];
+    for (uint32_t k = ir_sizes_from(f, makers, (Val){i}, from); k-- > 0;) live[from[k].i] = true;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) live[ir_arg(f, (Val){i}, k).i] = true;
   }
   ir_edit_begin(&e, f);

@@ -5,59 +5,80 @@
 //   write %d, %r                      ->      overwritten %x, %r
 //   %y = neg %x : f32[4]                      %y = neg %r : f32[4]
 //
-// A value and its views are aliases of one root. A write to any of them makes a new version of the root: reshapes and
-// permutations are undone, a slice becomes slice_assign. A later read of an alias is made anew from the current version.
-// clone starts a root of its own with the same content: nothing is copied here; pass copies decides where one is needed.
-// A write to a parameter also goes to its storage (assign, or the partial write itself).
+// 1. A value and its views are aliases of one root. A write to any of them makes a new version of the root: reshapes and
+//    permutations are undone, a slice becomes slice_assign. A later read of an alias is made anew from the current version.
+// 2. clone starts a root of its own with the same content: nothing is copied here; pass copies decides where one is needed.
+//    The clone stays as a view until pass grad, so that a write to it is not taken for a write to the original.
+// 3. A write to a parameter also goes to its storage: assign, or a partial write {into_param}. So the current version of a
+//    parameter always lies in its storage.
+// 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the loss reads.
+// 5. What is written through a stop_grad view or under no_grad carries no gradient.
+// 6. `overwritten` keeps what was replaced and where, for E112 in pass grad.
 #include "ir/ir.h"
+
+typedef struct Version {
+  Val v;  // new numbering
+  struct Version *before;
+} Version;
 
 typedef struct {
   Edit e;
   Fn *f;
   Prog *p;
+  Val *root;        // by old value: the value whose storage it shows
   Val *now;         // by old root: its content (new numbering)
   uint32_t *made;   // by old root: number of writes so far
   uint32_t *seen;   // by old value: `made` of its root when its mapping was made
+  uint32_t *uses;   // by old value: operands that name it
+  Version **past;   // by old root: replaced versions of a trainable parameter
+  Val *stale;       // scratch of `read`
+  uint32_t n_stale, cap_stale;
+  bool *reach;      // of `reach_of`
+  Val reach_of;     // a loss, new numbering
+  uint32_t n_reach;
 } Versions;
-
-static bool is_alias(Op op) {
-  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
-}
 
 static const Ins *old_ins(const Versions *s, Val v) { return &s->e.old[v.i]; }
 static Val old_arg(const Versions *s, Val v, uint32_t k) { return s->f->args[old_ins(s, v)->args + k]; }
 
-static Val root_of(const Versions *s, Val v) {
-  while (is_alias(old_ins(s, v)->op)) v = old_arg(s, v, 0);
-  return v;
+static const Attr *old_attr(const Versions *s, Val v, Key key) {
+  for (uint32_t k = 0; k < old_ins(s, v)->n_attrs; k++)
+    if (s->f->attrs[old_ins(s, v)->attrs + k].key == key) return &s->f->attrs[old_ins(s, v)->attrs + k];
+  return NULL;
+}
+static int64_t old_int(const Versions *s, Val v, Key key) {
+  const Attr *a = old_attr(s, v, key);
+  return a ? a->u.i : 0;
 }
 
-// The current content of an old value.
+// The current content of an old value. Aliases between it and the last one that is up to date are made anew.
 static Val read(Versions *s, Val v) {
-  Val root = root_of(s, v);
-  if (s->seen[v.i] == s->made[root.i]) return s->e.map[v.i];
-  s->seen[v.i] = s->made[root.i];
-  if (v.i == root.i) return s->e.map[v.i] = s->now[v.i];
-  s->e.map[old_arg(s, v, 0).i] = read(s, old_arg(s, v, 0));
-  return ir_edit_copy(&s->e, v);
+  Val root = s->root[v.i];
+  uint32_t made = s->made[root.i];
+  s->n_stale = 0;
+  Val a = v;
+  for (; a.i != root.i && s->seen[a.i] != made; a = old_arg(s, a, 0))
+    *RT_PUSH(s->p->mem, s->stale, s->n_stale, s->cap_stale) = a;
+  if (a.i == root.i) {
+    s->e.map[root.i] = s->now[root.i];
+    s->seen[root.i] = made;
+  }
+  while (s->n_stale) {
+    a = s->stale[--s->n_stale];
+    s->seen[a.i] = made;
+    ir_edit_copy(&s->e, a);
+  }
+  return s->e.map[v.i];
 }
 
 static Val emit1(Versions *s, Op op, Val a, Attr attr, Loc loc) { return ir_emit(s->f, op, &a, 1, &attr, 1, loc); }
 
-static Val unpermute(Versions *s, Val v, Val x, Loc loc) {
-  Shape perm = {0};
-  for (uint32_t k = 0; k < old_ins(s, v)->n_attrs; k++)
-    if (s->f->attrs[old_ins(s, v)->attrs + k].key == KEY_perm) perm = s->f->attrs[old_ins(s, v)->attrs + k].u.list;
+static Val unpermute(Versions *s, Val permute, Val x, Loc loc) {
+  Shape perm = old_attr(s, permute, KEY_perm)->u.list;
   int64_t inverse[MAX_RANK];
   uint32_t r = ir_rank(s->p, perm);
   for (uint32_t k = 0; k < r; k++) inverse[ir_list_at(s->p, perm, k)] = k;
   return emit1(s, OP_permute, x, ir_a_list(KEY_perm, ir_shape_ints(s->p, inverse, r)), loc);
-}
-
-static int64_t old_attr(const Versions *s, Val v, Key key) {
-  for (uint32_t k = 0; k < old_ins(s, v)->n_attrs; k++)
-    if (s->f->attrs[old_ins(s, v)->attrs + k].key == key) return s->f->attrs[old_ins(s, v)->attrs + k].u.i;
-  return 0;
 }
 
 static void report(Versions *s, uint16_t id, Loc at, const char *text, Val v) {
@@ -66,80 +87,206 @@ static void report(Versions *s, uint16_t id, Loc at, const char *text, Val v) {
   rt_diag(&s->p->diags, RT_NOTE, 0, ir_loc_file(s->p, made), ir_loc_line(s->p, made), "it was made here");
 }
 
-// What the operand of alias v holds once v holds x.
-static Val through_alias(Versions *s, Val v, Val x, bool into_param, Loc loc) {
-  Val parent = old_arg(s, v, 0);
-  switch (old_ins(s, v)->op) {
-  case OP_reshape: return emit1(s, OP_reshape, x, ir_a_list(KEY_shape, old_ins(s, parent)->shape), loc);
-  case OP_permute: return unpermute(s, v, x, loc);
-  case OP_slice: {
-    Attr attr[3] = {ir_a_int(KEY_axis, old_attr(s, v, KEY_axis)), ir_a_int(KEY_start, old_attr(s, v, KEY_start)), ir_a_int(KEY_into_param, 1)};
-    return ir_emit(s->f, OP_slice_assign, (Val[]){read(s, parent), x}, 2, attr, into_param ? 3 : 2, loc);
-  }
-  case OP_expand: report(s, E_SHAPE, loc, "a write through a broadcast view", v); return read(s, parent);
-  default: return x;
-  }
-}
-
+// ---- parameters
+static bool is_param(const Versions *s, Val root) { return old_ins(s, root)->op == OP_param; }
 static bool is_trainable(const Versions *s, Val root) {
-  return old_ins(s, root)->op == OP_param && s->p->params[old_attr(s, root, KEY_param)].trainable;
+  return is_param(s, root) && s->p->params[old_int(s, root, KEY_param)].trainable;
 }
 
-// The parameter's storage gets the new content unless a partial write has put it there.
+// Does x lie in the storage of the parameter's current version: that version itself, or partial writes and updates of it?
+static bool extends_now(const Versions *s, Val root, Val x) {
+  const Fn *f = s->f;
+  Val now = ir_base(f, s->now[root.i]);
+  for (;;) {
+    x = ir_base(f, x);
+    if (x.i == now.i) return true;
+    Val h = ir_head(f, x);
+    const OpInfo *op = &ir_ops[f->ins[h.i].op];
+    if (!(op->flags & WRITES) || (op->cls == CLASS_PUT && !ir_attr(f, h, KEY_into_param))) return false;
+    x = ir_arg(f, h, x.i - h.i);
+  }
+}
+
 static Val store_param(Versions *s, Val root, Val x, Loc loc) {
-  Val at = ir_root(s->f, x);
-  bool there = s->f->ins[at.i].op == OP_param && ir_attr_int(s->f, at, KEY_param, -1) == old_attr(s, root, KEY_param);
-  return there ? x : ir_op2(s->f, OP_assign, s->now[root.i], x, loc);
+  return extends_now(s, root, x) ? x : ir_op2(s->f, OP_assign, s->now[root.i], x, loc);
+}
+
+// A partial write of the current version that becomes the next one goes straight into the parameter's storage.
+static Val into_storage(Versions *s, Val root, Val x) {
+  Fn *f = s->f;
+  Ins put = f->ins[x.i];
+  if (!is_param(s, root) || ir_ops[put.op].cls != CLASS_PUT || ir_attr(f, x, KEY_into_param)) return x;
+  if (ir_base(f, ir_arg(f, x, 0)).i != ir_base(f, s->now[root.i]).i) return x;
+  Attr attrs[8];
+  Val args[4];
+  for (uint32_t k = 0; k < put.n_attrs; k++) attrs[k] = f->attrs[put.attrs + k];
+  for (uint32_t k = 0; k < put.n_args; k++) args[k] = f->args[put.args + k];
+  attrs[put.n_attrs] = ir_a_int(KEY_into_param, 1);
+  return ir_emit(f, put.op, args, put.n_args, attrs, put.n_attrs + 1u, put.loc);
+}
+
+// ---- writes
+// x written into the slice v. Slices of slices along one axis, and of permutations, go straight into what they are slices of.
+static Val put_slice(Versions *s, Val v, Val *x, Loc loc) {
+  int64_t axis = old_int(s, v, KEY_axis), start = old_int(s, v, KEY_start);
+  Val parent = old_arg(s, v, 0), root = s->root[v.i];
+  for (;; parent = old_arg(s, parent, 0)) {
+    Op op = old_ins(s, parent)->op;
+    if (op == OP_permute) {
+      *x = unpermute(s, parent, *x, loc);
+      axis = ir_list_at(s->p, old_attr(s, parent, KEY_perm)->u.list, (uint32_t)axis);
+    } else if (op == OP_slice && old_int(s, parent, KEY_axis) == axis) {
+      start += old_int(s, parent, KEY_start);
+    } else if (op != OP_stop_grad) {
+      break;
+    }
+  }
+  Val whole = read(s, parent);
+  bool into = is_param(s, root) && ir_base(s->f, whole).i == ir_base(s->f, s->now[root.i]).i;
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_into_param, 1)};
+  *x = ir_emit(s->f, OP_slice_assign, (Val[]){whole, *x}, 2, attr, into ? 3 : 2, loc);
+  return parent;
+}
+
+// The content of v's root once v holds x; none: reported.
+static Val through_aliases(Versions *s, Val v, Val x, Loc loc) {
+  while (v.i != s->root[v.i].i) {
+    Val parent = old_arg(s, v, 0);
+    Shape shape = old_ins(s, parent)->shape;
+    switch (old_ins(s, v)->op) {
+    case OP_reshape: x = emit1(s, OP_reshape, x, ir_a_list(KEY_shape, shape), loc); break;
+    case OP_permute: x = unpermute(s, v, x, loc); break;
+    case OP_slice: parent = put_slice(s, v, &x, loc); break;
+    case OP_expand:
+      if (shape.i == old_ins(s, v)->shape.i) break;
+      report(s, E_SHAPE, loc, "a write through a broadcast view: one element would take several values", v);
+      return (Val){0};
+    default: break;
+    }
+    v = parent;
+  }
+  return x;
+}
+
+static bool is_cut(const Versions *s, Val v) {
+  for (; v.i != s->root[v.i].i; v = old_arg(s, v, 0))
+    if (old_ins(s, v)->op == OP_stop_grad) return true;
+  return false;
+}
+
+static bool is_whole(const Versions *s, Val v) {
+  for (; v.i != s->root[v.i].i; v = old_arg(s, v, 0))
+    if (ir_ops[old_ins(s, v)->op].cls != CLASS_VIEW) return false;
+  return true;
+}
+
+// What is written. Content that others see too keeps its own identity: a clone stands for it in the target.
+static Val content_of(Versions *s, Val mark, Loc loc) {
+  Val v = old_arg(s, mark, 0), c = old_arg(s, mark, 1), x = read(s, c);
+  bool fresh = s->uses[c.i] == 1 && s->root[c.i].i == c.i;
+  if (!fresh) return ir_op1(s->f, OP_clone, x, loc);
+  return is_whole(s, v) ? into_storage(s, s->root[v.i], x) : x;
 }
 
 static void write_value(Versions *s, Val mark) {
-  Val v = old_arg(s, mark, 0), root = root_of(s, v), x = read(s, old_arg(s, mark, 1));
+  Val v = old_arg(s, mark, 0), root = s->root[v.i];
   Loc loc = old_ins(s, mark)->loc;
-  bool no_grad = old_attr(s, mark, KEY_no_grad) != 0, param = old_ins(s, root)->op == OP_param;
+  bool no_grad = old_int(s, mark, KEY_no_grad) != 0 || is_cut(s, v);
   if (is_trainable(s, root) && !no_grad) {
     report(s, E_WRITE_LEAF, loc, "a trainable parameter is written in place outside a no-grad region", root);
     return;
   }
-  Val before = read(s, root);
-  if (no_grad) x = ir_op1(s->f, OP_stop_grad, x, loc);
-  for (Val a = v; a.i != root.i; a = old_arg(s, a, 0)) x = through_alias(s, a, x, param && old_ins(s, old_arg(s, a, 0))->op == OP_param, loc);
-  if (param) x = store_param(s, root, x, loc);
+  s->f->cur_scope = old_ins(s, root)->scope;
+  Val before = read(s, root), x = content_of(s, mark, loc);
+  if (no_grad && s->f->ins[x.i].dtype == DT_F32) x = ir_op1(s->f, OP_stop_grad, x, loc);
+  x = through_aliases(s, v, x, loc);
+  if (ir_none(x)) return;
+  if (is_param(s, root)) x = store_param(s, root, x, loc);
+  if (is_trainable(s, root)) {
+    x = ir_op1(s->f, OP_stop_grad, x, loc);  // a leaf
+    Version *old = rt_alloc(s->p->mem, sizeof *old);
+    *old = (Version){before, s->past[root.i]};
+    s->past[root.i] = old;
+  }
   ir_emit(s->f, OP_overwritten, (Val[]){before, x}, 2, NULL, 0, loc);
   s->now[root.i] = x;
   s->made[root.i]++;
 }
 
+// ---- gradients of a parameter that was written: of all its versions
+static bool reaches(Versions *s, Val loss, Val x) {
+  if (x.i > loss.i) return false;
+  if (s->reach_of.i != loss.i) {
+    if (s->n_reach < s->f->n_ins) {
+      s->n_reach = 2 * s->f->n_ins;
+      s->reach = rt_alloc(s->p->mem, s->n_reach);
+    }
+    for (uint32_t i = 0; i < s->f->n_ins; i++) s->reach[i] = false;
+    ir_grad_reach(s->f, loss, s->reach);
+    s->reach_of = loss;
+  }
+  return s->reach[x.i];
+}
+
+static void grad_of_versions(Versions *s, Val v) {
+  Val root = s->root[old_arg(s, v, 1).i], loss = read(s, old_arg(s, v, 0)), sum = {0}, now = read(s, root);
+  Loc loc = old_ins(s, v)->loc;
+  Version last = {now, s->past[root.i]};
+  for (const Version *k = &last; k; k = k->before) {
+    if (!reaches(s, loss, k->v)) continue;
+    Val g = ir_op2(s->f, OP_grad_of, loss, k->v, loc);
+    sum = ir_none(sum) ? g : ir_op2(s->f, OP_add, sum, g, loc);
+  }
+  s->e.map[v.i] = ir_none(sum) ? ir_op2(s->f, OP_grad_of, loss, now, loc) : sum;
+}
+
+// ---- the pass
+static void copy_step(Versions *s, Val v) {
+  const Ins *ins = old_ins(s, v);
+  for (uint32_t k = 0; k < ins->n_args; k++) read(s, old_arg(s, v, k));
+  Val target = ins->op == OP_grad_of ? old_arg(s, v, 1) : (Val){0};
+  if (target.i && s->root[target.i].i == target.i && s->past[target.i]) grad_of_versions(s, v);
+  else ir_edit_copy(&s->e, v);
+}
+
 static void step(Versions *s, Val v) {
   const Ins *ins = old_ins(s, v);
+  uint32_t n = ins->n_res ? ins->n_res : 1u;
+  for (uint32_t k = 0; k < n; k++) s->root[v.i + k] = (Val){v.i + k};
+  if (ir_is_alias(ins->op)) s->root[v.i] = s->root[old_arg(s, v, 0).i];
   s->f->cur_scope = ins->scope;
   if (ins->op == OP_write) {
     write_value(s, v);
     return;
   }
-  for (uint32_t k = 0; k < ins->n_args; k++) {
-    Val a = old_arg(s, v, k);
-    s->e.map[a.i] = read(s, a);
-  }
-  Val made = ins->op == OP_clone ? s->e.map[old_arg(s, v, 0).i] : ir_edit_copy(&s->e, v);
-  s->e.map[v.i] = made;
-  for (uint32_t k = 0; k < (ins->n_res ? ins->n_res : 1u); k++) {
+  copy_step(s, v);
+  for (uint32_t k = 0; k < n; k++) {
     Val r = {v.i + k};
     s->now[r.i] = s->e.map[r.i];
-    s->seen[r.i] = s->made[root_of(s, r).i];
+    s->seen[r.i] = s->made[s->root[r.i].i];
   }
+}
+
+static void count_uses(Versions *s) {
+  for (uint32_t i = 1; i < s->e.n_old; i++)
+    for (uint32_t k = 0; k < s->e.old[i].n_args; k++) s->uses[old_arg(s, (Val){i}, k).i]++;
 }
 
 bool ir_pass_versions(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t errors = f->prog->diags.n_errors, scope = f->cur_scope;
   bool any = false;
-  for (uint32_t i = 1; i < f->n_ins; i++) any |= f->ins[i].op == OP_write || f->ins[i].op == OP_clone;
+  for (uint32_t i = 1; i < f->n_ins; i++) any |= f->ins[i].op == OP_write;
   if (!any) return true;
   Versions s = {.f = f, .p = f->prog};
   ir_edit_begin(&s.e, f);
+  s.root = rt_alloc(mem, s.e.n_old * sizeof *s.root);
   s.now = rt_alloc(mem, s.e.n_old * sizeof *s.now);
   s.made = rt_alloc(mem, s.e.n_old * sizeof *s.made);
   s.seen = rt_alloc(mem, s.e.n_old * sizeof *s.seen);
+  s.uses = rt_alloc(mem, s.e.n_old * sizeof *s.uses);
+  s.past = rt_alloc(mem, s.e.n_old * sizeof *s.past);
+  count_uses(&s);
   for (uint32_t i = 1; i < s.e.n_old; i++)
     if (s.e.old[i].op != OP_result) step(&s, (Val){i});
   f->cur_scope = scope;

@@ -25,6 +25,8 @@ typedef struct {
   // C[m,n] = alpha * op(A) op(B) + beta * C, row-major, one thread; trans flags are 0/1.
   void (*sgemm)(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                 int64_t ldb, float beta, float *c, int64_t ldc);
+  // Between kernels of a program compiled with TN_CHECK=arena, by one worker (runtime/hostile.h); others never call it.
+  void (*hostile)(struct TnFrame *f, int32_t done, int32_t next);
 } TnServices;
 
 enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub-teams inside one kernel
@@ -48,6 +50,7 @@ typedef struct TnFrame {
   const TnServices *svc;
   TnKernelStatus *status;
   void *team;  // the runtime's own, for barriers
+  void *hostile;  // RtHostileRun; NULL: the arena is an ordinary one
 } TnFrame;
 
 typedef void (*TnEntry)(TnFrame *f, int32_t worker, int32_t n_workers);

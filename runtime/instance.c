@@ -18,12 +18,12 @@ struct RtInstance {
   void **in, **out;       // pointer tables for the frame
   uint64_t seed, counter;
   bool poison;
-  char error[RT_ERROR_SIZE];
+  char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
 };
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm, .hostile = rt_hostile_step};
 
 // ---- life
 
@@ -77,6 +77,8 @@ uint64_t rt_instance_seed(const RtInstance *i) { return i->seed; }
 void rt_instance_poison(RtInstance *i, bool on) { i->poison = on; }
 unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
 char *rt_instance_error_buffer(RtInstance *i) { return i->error; }
+const char *rt_instance_warning(const RtInstance *i) { return i->warning; }
+char *rt_instance_warning_buffer(RtInstance *i) { return i->warning; }
 
 void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
   i->seed = seed;
@@ -116,9 +118,12 @@ static RtStatus execute(RtInstance *i, const RtFunction *f) {
   frame.seg[SEG_ARENA] = i->arena;
   frame.seg[SEG_PARAM] = i->params;
   frame.seg[SEG_CONST] = (unsigned char *)i->plan->consts;
+  RtHostileRun hostile = {.plan = f->hostile};
+  if (f->hostile) frame.hostile = &hostile;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
   rt_team_run(i->team, enter, &(Call){f->entry, &frame});
   i->counter++;
+  if (!rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   return status.code ? report_kernel(i, f, &status) : RT_OK;
 }
 

@@ -59,10 +59,14 @@ RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state);
 // (those of this program, and all below "optimizer.") are passed over.
 RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 
+// What the last load that succeeded has to say all the same; "" mostly.
+const char *rt_instance_warning(const RtInstance *i);
+
 // ---- for runtime/checkpoint.c
 unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
 void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
-enum { RT_ERROR_SIZE = 4096 };
+enum { RT_ERROR_SIZE = 4096, RT_WARNING_SIZE = 512 };
 char *rt_instance_error_buffer(RtInstance *i);  // RT_ERROR_SIZE bytes
+char *rt_instance_warning_buffer(RtInstance *i);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/base.h"
+#include "runtime/hostile.h"
 
 enum { RT_MAX_RANK = 8 };
 typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType;  // as tn_dtype
@@ -48,9 +49,10 @@ typedef struct {
   const RtCheck *checks;
   uint32_t n_checks;
   int64_t arena_bytes;
+  const RtHostile *hostile;  // NULL: the arena is an ordinary one
 } RtFunction;
 
-typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE } RtParamKind;  // in the order of ParamKind
+typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
 typedef struct {
   const char *path;            // canonical
   const char *const *aliases;  // further paths to the same parameter

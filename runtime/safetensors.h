@@ -44,6 +44,8 @@ bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *err
 const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
 const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
 void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even
+// The other way: n elements as `dtype`, rounded to nearest even; not aligned.
+void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *out);
 
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
 // Scratch memory comes from `mem`. Names must differ. The file is replaced whole or not at all.

@@ -167,6 +167,156 @@ both("pad_axis", "%y = pad_axis %x {axis=1, start=2, size=6}", {"x": rnd(3, 3)},
 both("concat", "%y = concat %a, %b, %c {axis=1}", {"a": rnd(2, 3), "b": rnd(2, 1), "c": rnd(2, 4)},
      lambda a, b, c: torch.cat([a, b, c], 1), ["a", "b", "c"])
 
+# ---- partial writes; %x is an input, so that the write goes to a copy, or a value of the function's own
+def put_slice(x, part, axis, start):
+    """x with the elements start .. along axis replaced, as copy_ into a slice does."""
+    y = x * 1
+    y.narrow(axis, start, part.shape[axis]).copy_(part)
+    return y
+
+
+for what, shape, axis, start, size in (
+        ("first axis", (5, 3), 0, 1, 2), ("last axis", (4, 7), 1, 3, 3), ("middle axis", (3, 7, 5), 1, 2, 4),
+        ("one column", (19, 3), 1, 2, 1), ("whole axis", (2, 9), 1, 0, 9), ("nothing", (3, 4), 0, 3, 0),
+        ("vector", (37,), 0, 5, 29), ("one of one", (1,), 0, 0, 1), ("rank 4", (2, 3, 4, 5), 2, 1, 2)):
+    at = f"{{axis={axis}, start={start}}}"
+    ins = {"x": rnd(*shape), "p": rnd(*(size if k == axis else n for k, n in enumerate(shape)))}
+    fn = lambda x, p: put_slice(x, p, axis, start)
+    case("slice_assign " + what, f"%y = slice_assign %x, %p {at}", ins, {"y": fn(**ins)})
+    gradient("slice_assign " + what, f"%q = square %x\n%s = slice_assign %q, %p {at}\n%y = square %s", ins,
+             lambda x, p: fn(x * x, p) ** 2, ["x", "p"])
+x, p = torch.arange(35).reshape(5, 7) - 3, torch.arange(12).reshape(4, 3) + 100
+case("slice_assign of integers", "%r = reshape %p {shape=[4,3]}\n%s = slice %x {axis=0, start=1, size=4}\n"
+     "%y = slice_assign %s, %r {axis=1, start=2}", {"x": x, "p": p.reshape(12)}, {"y": put_slice(x[1:], p, 1, 2)})
+
+
+def big(name, n_x, n_p, put, body, index=None):
+    """Many elements from few literals: x[i, j] = a[i] b[j], the part likewise; the sums of y over either axis."""
+    ins = {"a": rnd(n_x[0], 1), "b": rnd(n_x[1]), "c": rnd(n_p[0], 1), "d": rnd(n_p[1])}
+    x, p = ins["a"] * ins["b"], ins["c"] * ins["d"]
+    y = put(x, p)
+    body = "%x = mul %a, %b\n%p = mul %c, %d\n" + body
+    dims = ",".join(str(n) for n in n_x)
+    body += f"\n%z = reshape %y {{shape=[{dims}]}}\n%rows = sum %z {{axes=[1]}}\n%columns = sum %z {{axes=[0]}}"
+    y = y.reshape(n_x)
+    case(name, body, ins if index is None else {**ins, "i": index}, {"rows": y.sum(1), "columns": y.sum(0)})
+
+
+big("slice_assign of many rows", (70, 90), (65, 80), lambda x, p: put_slice(x[:, :90], F.pad(p, (0, 10)), 0, 3),
+    "%q = pad_axis %p {axis=1, start=0, size=90}\n%y = slice_assign %x, %q {axis=0, start=3}")
+big("slice_assign of many columns", (70, 90), (70, 77), lambda x, p: put_slice(x, p, 1, 9),
+    "%y = slice_assign %x, %p {axis=1, start=9}")
+big("slice_assign of long rows", (150, 60), (150, 50), lambda x, p: put_slice(x.reshape(3, 3000), p.reshape(3, 2500), 1, 301),
+    "%u = reshape %x {shape=[3,3000]}\n%v = reshape %p {shape=[3,2500]}\n%y = slice_assign %u, %v {axis=1, start=301}")
+x, p = rnd(5, 3, 4), rnd(5, 2, 4)
+both("slice_assign over named dims", "%s = slice_assign %x, %p {axis=1, start=1}\n%y = square %s", {"x": x, "p": p},
+     lambda x, p: put_slice(x, p, 1, 1) ** 2, ["x", "p"], dims=[("batch", 8, 5)], shapes={"x": "[batch,3,4]", "p": "[batch,2,4]"},
+     y_shape="[batch,3,4]")
+
+
+def put_rows(x, i, p):
+    """x with the rows i replaced, one after the other: the last of equal indices stays."""
+    y = x * 1
+    for k, row in enumerate(i.tolist()):
+        y[row] = p[k]
+    return y
+
+
+for what, shape, i in (("rows", (5, 3), ints(4, 0, 2)), ("elements", (7,), ints(6, 1)), ("rank 3", (4, 2, 3), ints(3, 1)),
+                       ("wide rows", (3, 71), ints(2, 0)), ("all rows", (3, 2), ints(2, 0, 1)),
+                       ("one of one", (1, 1), ints(0))):
+    ins = {"x": rnd(*shape), "i": i, "p": rnd(len(i), *shape[1:])}
+    case("index_assign " + what, "%y = index_assign %x, %i, %p", ins, {"y": put_rows(**ins)})
+    gradient("index_assign " + what, "%q = square %x\n%s = index_assign %q, %i, %p\n%y = square %s", ins,
+             lambda x, i, p: (x * x).index_put((i,), p) ** 2, ["x", "p"])
+for what, shape, i in (("equal indices", (5, 3), ints(1, 4, 1, 1, 4)), ("wide rows with equal indices", (3, 70), ints(2, 2, 0, 2)),
+                       ("no rows", (4, 3), ints()), ("empty rows", (4, 0), ints(2, 1))):
+    ins = {"x": rnd(*shape), "i": i, "p": rnd(len(i), *shape[1:])}
+    case("index_assign " + what, "%y = index_assign %x, %i, %p", ins, {"y": put_rows(**ins)})
+i = torch.randint(0, 300, (290,))
+big("index_assign of many rows", (300, 17), (290, 17), lambda x, p: put_rows(x, i, p), "%y = index_assign %x, %i, %p", i)
+i = torch.randint(0, 80, (75,))
+big("index_assign of many wide rows", (80, 67), (75, 67), lambda x, p: put_rows(x, i, p), "%y = index_assign %x, %i, %p", i)
+x, p, i = rnd(5, 3), rnd(4, 3), ints(4, 0, 0, 2)
+case("index_assign over named dims", "%y = index_assign %x, %i, %p", {"x": x, "i": i, "p": p}, {"y": put_rows(x, i, p)},
+     dims=[("n", 9, 4)], shapes={"i": "[n]", "p": "[n,3]"})
+
+x, i = rnd(5, 3), ints(1, 2, 3, 4, 0)
+case("index_assign of the target's own rows", "%q = copy %x\n%y = index_assign %q, %i, %q", {"x": x, "i": i}, {"y": put_rows(x, i, x)})
+x, p = rnd(4, 6), rnd(4, 2)
+case("clone", "%c = clone %x\n%y = slice_assign %c, %p {axis=1, start=3}\n%z = sub %y, %x", {"x": x, "p": p},
+     {"y": put_slice(x, p, 1, 3), "z": put_slice(x, p, 1, 3) - x})
+
+# into parameters, and beside them
+w, p, q = rnd(6, 4), rnd(2, 4), rnd(6, 1)
+first = put_slice(w, p, 0, 3)
+both_written = put_slice(first, q, 1, 2)
+case("slice_assign into a parameter", """%w = param @w
+     %v = slice_assign %w, %p {axis=0, start=3, into_param}
+     %y = slice_assign %v, %q {axis=1, start=2, into_param}""", {"p": p, "q": q}, {"y": both_written}, params=[("w", w, both_written)])
+case("slice_assign beside a parameter", """%w = param @w
+     %v = slice_assign %w, %p {axis=0, start=3}
+     %y = slice_assign %v, %q {axis=1, start=2}
+     %z = sub %y, %w""", {"p": p, "q": q}, {"y": both_written, "z": both_written - w}, params=[("w", w, w)])
+case("slice_assign beside a written parameter", """%w = param @w
+     %v = slice_assign %w, %p {axis=0, start=3, into_param}
+     %y = slice_assign %v, %q {axis=1, start=2}
+     %z = square %v""", {"p": p, "q": q}, {"y": both_written, "z": first * first}, params=[("w", w, first)])
+case("a parameter's old content beside a partial write", """%w = param @w
+     %v = slice_assign %w, %p {axis=0, start=3, into_param}
+     %y = sub %v, %w""", {"p": p}, {"y": first - w}, params=[("w", w, first)])
+i = ints(5, 0, 5)
+written = put_rows(w, i, w[1:4])
+case("index_assign into a parameter", "%w = param @w\n%y = index_assign %w, %i, %p {into_param}", {"i": i, "p": w[1:4]}, {"y": written},
+     params=[("w", w, written)])
+
+# written in place through views, as pass versions rewrites it
+x, p = rnd(4, 6), rnd(4, 2)
+case("write through a view", """%c = square %x
+     %s = slice %c {axis=1, start=3, size=2}
+     %d = clone %c
+     write %s, %p
+     %t = square %s
+     %y = sub %c, %d""", {"x": x, "p": p}, {"y": put_slice(x * x, p, 1, 3) - x * x, "t": p * p})
+gradient("write through views", """%c = square %x
+     %r = reshape %c {shape=[3,8]}
+     %f = permute %r {perm=[1,0]}
+     %s = slice %f {axis=0, start=1, size=5}
+     write %s, %p
+     %y = square %c""", {"x": x, "p": rnd(5, 3)},
+         lambda x, p: put_slice((x * x).reshape(3, 8).T, p, 0, 1).T.reshape(4, 6) ** 2, ["x", "p"])
+w, p = rnd(6, 4), rnd(2, 4)
+case("write into a parameter", """%w = param @w
+     %s = slice %w {axis=0, start=1, size=2}
+     write %s, %p {no_grad}
+     %y = square %w""", {"p": p}, {"y": put_slice(w, p, 0, 1) ** 2}, params=[("w", w, put_slice(w, p, 0, 1))])
+w, p = rnd(6, 4), rnd(3, 3)
+inner = lambda w: put_slice(w.reshape(3, 8), p, 1, 2).reshape(6, 4)
+case("write into a reshaped parameter", """%w = param @w
+     %r = reshape %w {shape=[3,8]}
+     %s = slice %r {axis=1, start=2, size=3}
+     write %s, %p {no_grad}
+     %y = square %w""", {"p": p}, {"y": inner(w) ** 2}, params=[("w", w, inner(w))])
+w, a = rnd(6, 4), rnd(6, 4)
+case("write of a clone back into its parameter", """%w = param @w
+     %d = clone %w
+     write %w, %a {no_grad}
+     %t = square %w
+     write %w, %d {no_grad}
+     %y = neg %w""", {"a": a}, {"y": -w, "t": a * a}, params=[("w", w, w)])
+case("write of a copy that was written beside", """%w = param @w
+     %v = slice_assign %w, %p {axis=1, start=1}
+     write %w, %v {no_grad}
+     %y = neg %w""", {"p": a[:, :2]}, {"y": -put_slice(w, a[:, :2], 1, 1)}, params=[("w", w, put_slice(w, a[:, :2], 1, 1))])
+w, p = rnd(6, 4), rnd(2, 3)
+nested = put_slice(w, put_slice(w[1:5], F.pad(p, (0, 1)) + F.pad(w[2:4, 3:], (3, 0)), 0, 1), 0, 1)
+case("write into a part of a part of a parameter", """%w = param @w
+     %r = slice %w {axis=0, start=1, size=4}
+     %q = slice %r {axis=0, start=1, size=2}
+     %s = slice %q {axis=1, start=0, size=3}
+     write %s, %p {no_grad}
+     %y = square %w""", {"p": p}, {"y": nested ** 2}, params=[("w", w, nested)])
+
 # ---- reductions
 for axes, keep in (([0], False), ([1], False), ([2], True), ([0, 2], False), ([0, 1, 2], False), ([1, 2], True), ([], False)):
     text = "{axes=[" + ",".join(map(str, axes)) + "]" + (", keepdim}" if keep else "}")
@@ -196,6 +346,11 @@ gradient("nll_rows", "%y, %lse = nll_rows %x, %label", {"x": logits, "label": la
          lambda x, label: F.cross_entropy(x, label, reduction="none"), ["x"])
 gradient("nll_rows of rank 3", "%y, %lse = nll_rows %x, %label", {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
          lambda x, label: F.cross_entropy(x.reshape(6, 5), label.reshape(6), reduction="none").reshape(2, 3), ["x"])
+gradient("nll_rows by its lse only", "%n, %y = nll_rows %x, %label", {"x": logits, "label": labels},
+         lambda x, label: x.logsumexp(-1), ["x"])
+gradient("nll_rows by both results", "%n, %lse = nll_rows %x, %label\n%q = square %lse\n%y = mul %n, %q",
+         {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
+         lambda x, label: F.cross_entropy(x.mT, label, reduction="none") * x.logsumexp(-1) ** 2, ["x"])
 s, g = rnd(3, 6).softmax(-1), rnd(3, 6)
 s = s.float().double()
 case("softmax_grad", "%y = softmax_grad %s, %g", {"s": s, "g": g}, {"y": s * (g - (s * g).sum(-1, keepdim=True))})
@@ -292,8 +447,9 @@ case("global_norm", "%y = global_norm %a, %b, %c", dict(zip("abc", parts)),
      {"y": torch.nn.utils.get_total_norm(parts)})
 
 
-def optimizer(name, make, op, attrs, states, steps=3):
-    """`steps` chained updates by fresh gradients; parameters and states afterwards."""
+def optimizer(name, make, op, attrs, states, steps=3, as_state=False):
+    """`steps` chained updates by fresh gradients; parameters and states afterwards. as_state: the numbers that steer the
+    update are entries of the table, set between runs, not constants."""
     p = torch.nn.Parameter(rnd(3, 5))
     start = p.detach().clone()
     grads = [rnd(3, 5) for _ in range(steps)]
@@ -302,28 +458,47 @@ def optimizer(name, make, op, attrs, states, steps=3):
         p.grad = g.clone()
         o.step()
     after = {"p": p.detach(), **{s: o.state[p][s] for s in states}}
-    body = [f"%{s}0 = param @{s}" for s in after] + [f"%lr = const {{value={o.param_groups[0]['lr']}}}"]
+    numbers = ["lr", "weight_decay"] + (["momentum"] if op == "sgd_momentum" else [])
+    hyper = {n: o.param_groups[0][n] for n in numbers}
+    body = [f"%{s}0 = param @{s}" for s in after]
+    body += [f"%{n} = " + (f"param @{n}" if as_state else f"const {{value={v}}}") for n, v in hyper.items()]
     for k in range(steps):
         old, new = (", ".join(f"%{s}{i}" for s in after) for i in (k, k + 1))
-        body += [f"%t{k} = const {{value={k + 1}}}"] if op == "adamw" else []
-        body += [f"{new} = {op} {old}, %g{k}, " + (f"%t{k}, " if op == "adamw" else "") + f"%lr {attrs}"]
+        body += [f"%t{k} = const {{value={k + 1}}}"] if states else []
+        body += [f"{new} = {op} {old}, %g{k}, " + (f"%t{k}, " if states else "") + ", ".join(f"%{n}" for n in numbers) + f" {attrs}"]
     zero = torch.zeros(3, 5)
     case(name, "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
-         params=[(s, start if s == "p" else zero, a) for s, a in after.items()])
+         params=[(s, start if s == "p" else zero, a) for s, a in after.items()] +
+                [(n, t(v).reshape(()), t(v).reshape(())) for n, v in hyper.items() if as_state])
 
 
 adam_state = ["exp_avg", "exp_avg_sq"]
 betas = "beta1=0.9, beta2=0.99, eps=1e-06"
 optimizer("adamw", lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1), "adamw",
-          "{" + betas + ", weight_decay=0.1, decoupled}", adam_state)
+          "{" + betas + ", decoupled}", adam_state)
 optimizer("adam with weight decay", lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1), "adamw",
-          "{" + betas + ", weight_decay=0.1}", adam_state)
-optimizer("adam", lambda p: torch.optim.Adam(p, lr=0.03), "adamw", "{beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0}", adam_state)
-optimizer("sgd", lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.05), "sgd", "{weight_decay=0.05}", [])
+          "{" + betas + "}", adam_state)
+optimizer("adam", lambda p: torch.optim.Adam(p, lr=0.03), "adamw", "{beta1=0.9, beta2=0.999, eps=1e-08}", adam_state)
+optimizer("sgd", lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.05), "sgd", "", [])
 optimizer("sgd_momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.05), "sgd_momentum",
-          "{momentum=0.9, dampening=0, weight_decay=0.05}", ["momentum_buffer"])
+          "{dampening=0}", ["momentum_buffer"])
 optimizer("sgd_momentum nesterov", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), "sgd_momentum",
-          "{momentum=0.9, dampening=0, nesterov, weight_decay=0}", ["momentum_buffer"])
+          "{dampening=0, nesterov}", ["momentum_buffer"])
+
+
+def nesterov_and_dampening(p):
+    """The update rule knows both together; the constructor refuses them."""
+    o = torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.25)
+    o.param_groups[0]["nesterov"] = True
+    return o
+
+
+optimizer("sgd_momentum dampened", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.25, weight_decay=0.05),
+          "sgd_momentum", "{dampening=0.25}", ["momentum_buffer"])
+optimizer("sgd_momentum dampened wholly", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.5, dampening=1),
+          "sgd_momentum", "{dampening=1}", ["momentum_buffer"])
+optimizer("sgd_momentum dampened nesterov", nesterov_and_dampening, "sgd_momentum",
+          "{dampening=0.25, nesterov}", ["momentum_buffer"])
 
 # ---- packed sequences
 LAYOUT = "%L = packed_layout %len {time=time, rows=rows}\n"
@@ -436,6 +611,18 @@ for cell in CELLS:
     recurrent(cell, [4, 2, 7, 7, 1, 3, 4], 7, 5, 9, what=" hidden 9", bidirectional=False)
 recurrent("lstm", [1, 3, 2], 3, 2, 4, use=("cn",), what=" by its cell state only")
 recurrent("lstm", [1], 1, 1, 1, what=" of one element")
+
+
+# ---- optimizers whose numbers are entries of the table
+for steer in ({"weight_decay": 0.0625}, {"weight_decay": 0.0}):
+    word = " set between runs, weight decay " + str(steer["weight_decay"])
+    optimizer("adamw" + word, lambda p: torch.optim.AdamW(p, lr=0.125, betas=(0.9, 0.99), eps=1e-6, **steer), "adamw",
+              "{" + betas + ", decoupled}", adam_state, as_state=True)
+    optimizer("adam" + word, lambda p: torch.optim.Adam(p, lr=0.125, betas=(0.9, 0.99), eps=1e-6, **steer), "adamw",
+              "{" + betas + "}", adam_state, as_state=True)
+    optimizer("sgd" + word, lambda p: torch.optim.SGD(p, lr=0.125, **steer), "sgd", "", [], as_state=True)
+    optimizer("sgd_momentum" + word, lambda p: torch.optim.SGD(p, lr=0.125, momentum=0.75, nesterov=True, **steer),
+              "sgd_momentum", "{nesterov}", ["momentum_buffer"], as_state=True)
 
 
 # ---- the header

@@ -476,6 +476,7 @@ static void add_softmax(Gen *g) {
   if (ir_none(v)) return;
   Op op = (Op[]){OP_softmax, OP_log_softmax, OP_argmax}[below(g, 3)];
   double mag = op == OP_log_softmax ? mag_of(g, v) * 2 + 4 : 1;
+  if (op == OP_argmax && last_size(g, v) < 1) return;
   Val y = keep(g, op1(g, op, v), mag);
   if (op == OP_argmax && !ir_none(y)) g->pool[g->n - 1].below = last_size(g, v);
 }
@@ -755,6 +756,7 @@ static void add_grads(Gen *g) {
   for (uint32_t k = 0; k < n; k++) target[k] = g->pool[k].v;
   for (uint32_t k = 0; k < n && made < 5; k++) {
     if (!is_f32(g, target[k]) || !reach[target[k].i] || target[k].i == loss.i || !chance(g, 50)) continue;
+    if (ir_ins(g->f, ir_head(g->f, target[k]))->n_res > 1) continue;  // the loss may depend on another result
     keep(g, op2(g, OP_grad_of, loss, target[k]), 50);
     made++;
   }
@@ -763,9 +765,15 @@ static void add_grads(Gen *g) {
 // ---- steps: writes. After one, the old version must not be read.
 static bool is_param(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_param && is_f32(g, v); }
 
+static Val root_of(const Gen *g, Val v) {
+  while (ir_is_alias((Op)ir_ins(g->f, v)->op)) v = ir_arg(g->f, v, 0);
+  return v;
+}
+
 static Val replaced(Gen *g, Val old, Val next) {
   if (ir_none(next)) return next;
-  forget(g, old);
+  for (uint32_t k = g->n; k-- > 0;)
+    if (root_of(g, g->pool[k].v).i == old.i) forget(g, g->pool[k].v);
   return keep(g, next, 3);
 }
 
@@ -775,6 +783,58 @@ static void add_assign(Gen *g) {
   Val src = chance(g, 50) ? op2(g, OP_add, w, leaf(g, shape_at(g, w))) : leaf(g, shape_at(g, w));
   if (chance(g, 30)) src = number(g, 0.5);
   replaced(g, w, op2(g, OP_assign, w, src));
+}
+
+static void add_clone(Gen *g) {
+  Val v = pick_any(g);
+  if (!ir_none(v)) keep(g, op1(g, OP_clone, v), mag_of(g, v));
+}
+
+static bool may_be_written(Gen *g, Val v) {
+  Val root = root_of(g, v);
+  return is_f32(g, v) && ir_ins(g->f, root)->op != OP_const && ir_ins(g->f, root)->op != OP_dim_size;
+}
+
+// y op= x, and copies over a view.
+static void add_write(Gen *g) {
+  Val v = pick_where(g, may_be_written), x = {0};
+  if (ir_none(v)) return;
+  switch (below(g, 4)) {
+  case 0: x = op1(g, OP_tanh, v); break;
+  case 1: x = op2(g, OP_add, v, leaf(g, shape_at(g, v))); break;
+  case 2: x = leaf(g, shape_at(g, v)); break;
+  default:
+    for (uint32_t k = 0; k < g->n; k++)
+      if (is_f32(g, g->pool[k].v) && g->pool[k].v.i != v.i && shape_at(g, g->pool[k].v).i == shape_at(g, v).i) x = g->pool[k].v;
+  }
+  if (ir_none(x) || shape_at(g, x).i != shape_at(g, v).i) return;
+  bool no_grad = chance(g, 30) || ir_ins(g->f, root_of(g, v))->op == OP_param;
+  Attr a = ir_a_int(KEY_no_grad, 1);
+  emit(g, OP_write, (Val[]){v, x}, 2, &a, no_grad);
+}
+
+static void add_slice_assign(Gen *g) {
+  Val v = pick_where(g, any_row);
+  if (ir_none(v)) return;
+  Dims d = dims_of(g, v);
+  uint32_t axis = below(g, d.n);
+  if (!ir_dim_is_const(g->p, d.d[axis])) return;
+  int64_t n = ir_dim_bound(g->p, d.d[axis]), start = below(g, (uint32_t)n + 1), size = below(g, (uint32_t)(n - start) + 1);
+  d.d[axis] = ir_dim(g->p, size);
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  keep(g, emit(g, OP_slice_assign, (Val[]){v, leaf(g, shape_of(g, &d))}, 2, a, 2), mag_of(g, v) + 2);
+}
+
+static void add_index_assign(Gen *g) {
+  Val v = pick_where(g, any_row);
+  if (ir_none(v)) return;
+  Dims d = dims_of(g, v);
+  if (!ir_dim_is_const(g->p, d.d[0]) || ir_dim_bound(g->p, d.d[0]) < 1 || g->f->n_inputs >= MAX_INPUTS) return;
+  Dim n = chance(g, 30) ? g->any : ir_dim(g->p, below(g, 6));
+  d.d[0] = n;
+  if (!is_small(g, shape_of(g, &d))) return;
+  Val index = new_input(g, "index", DT_I64, ir_shape(g->p, &n, 1)), rows = leaf(g, shape_of(g, &d));
+  keep(g, emit(g, OP_index_assign, (Val[]){v, index, rows}, 3, NULL, 0), mag_of(g, v) + 2);
 }
 
 static Val gradient_for(Gen *g, Val w) {
@@ -793,24 +853,25 @@ static void add_optimizer(Gen *g) {
   if (d.i == w.i) return;
   Attr a[5];
   uint32_t n = 0;
-  if (chance(g, 50)) a[n++] = ir_a_num(KEY_weight_decay, 0.125);
+  Val decay = chance(g, 30) ? leaf(g, (Shape){0}) : number(g, chance(g, 50) ? 0.125 : 0);
   switch (below(g, 3)) {
   case 0: {
     Val m = new_param(g, "m", s), q = new_param(g, "pos", s);
     forget(g, m), forget(g, q);
     a[n++] = ir_a_num(KEY_beta1, 0.9), a[n++] = ir_a_num(KEY_beta2, 0.99), a[n++] = ir_a_num(KEY_eps, 1e-3);
     if (chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
-    replaced(g, w, emit(g, OP_adamw, (Val[]){w, m, q, d, number(g, 1 + below(g, 5)), rate}, 6, a, n));
+    replaced(g, w, emit(g, OP_adamw, (Val[]){w, m, q, d, number(g, 1 + below(g, 5)), rate, decay}, 7, a, n));
     break;
   }
-  case 1: replaced(g, w, emit(g, OP_sgd, (Val[]){w, d, rate}, 3, a, n)); break;
+  case 1: replaced(g, w, emit(g, OP_sgd, (Val[]){w, d, rate, decay}, 4, a, n)); break;
   default: {
     Val m = new_param(g, "m", s);
     forget(g, m);
-    a[n++] = ir_a_num(KEY_momentum, 0.75);
+    Val momentum = chance(g, 30) ? leaf(g, (Shape){0}) : number(g, 0.75);
     if (chance(g, 30)) a[n++] = ir_a_num(KEY_dampening, 0.25);
     else if (chance(g, 50)) a[n++] = ir_a_int(KEY_nesterov, 1);
-    replaced(g, w, emit(g, OP_sgd_momentum, (Val[]){w, m, d, rate}, 4, a, n));
+    Val step = number(g, 1 + below(g, 3));
+    replaced(g, w, emit(g, OP_sgd_momentum, (Val[]){w, m, d, step, rate, decay, momentum}, 7, a, n));
   }
   }
 }
@@ -833,7 +894,7 @@ static const Step steps[] = {{add_unary, 16},  {add_binary, 22},       {add_sele
                              {add_reduce, 11}, {add_softmax, 5},       {add_nll, 4},     {add_matmul, 7}, {add_linear, 5},
                              {add_embedding, 4}, {add_pack, 4},        {add_pad, 3},     {add_rnn, 4},    {add_scope, 4},
                              {close_scope, 4}, {add_dispose, 2},       {add_grads, 9},   {add_assign, 3}, {add_optimizer, 4},
-                             {add_norm, 2}};
+                             {add_norm, 2},     {add_clone, 3},        {add_write, 5},     {add_slice_assign, 2}, {add_index_assign, 2}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static void add_step(Gen *g) {

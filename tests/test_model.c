@@ -393,6 +393,33 @@ static void dumps(void) {
   tn_program_free(p);
 }
 
+// ---- TN_TARGET
+static void refuses_target(const char *name, const char *expected) {
+  char *keep = getenv("TN_TARGET") ? strdup(getenv("TN_TARGET")) : NULL, *text = NULL;
+  size_t size = 0;
+  setenv("TN_TARGET", name, 1);
+  tn_program *p = classifier();
+  CHECK(tn_compile(p, NULL) == NULL);
+  FILE *out = open_memstream(&text, &size);
+  CHECK(tn_report(p, out) == TN_ERR_BUILD);
+  fclose(out);
+  CHECK_HAS(text, "error[E007]");
+  CHECK_HAS(text, "test_model.c:");
+  CHECK_HAS(text, expected);
+  free(text);
+  tn_program_free(p);
+  if (keep) setenv("TN_TARGET", keep, 1);
+  else unsetenv("TN_TARGET");
+  free(keep);
+}
+
+static void targets(void) {
+  refuses_target("none such", "there is no target 'none such': avx512, avx2, neon, generic");
+#if defined(__x86_64__)
+  refuses_target("neon", "target 'neon' needs an AArch64 CPU, which this machine lacks");
+#endif
+}
+
 int main(void) {
   composed_operations();
   learns_and_outlives_its_program();
@@ -407,5 +434,6 @@ int main(void) {
   sgd(0.9, 0.3, false);
   sgd(0.9, 0, true);
   dumps();
+  targets();
   return check_report();
 }

@@ -59,8 +59,8 @@ static void check_differences(const OpCase *c, const Prog *p, uint32_t k, const 
 }
 
 static bool run_interpreter(const OpCase *c, const Prog *p, double **out, double **after, RtText *why) {
-  if (!ir_run_passes(p->fns[0], "grad", NULL, NULL)) {
-    rt_text_add(why, "pass grad fails");
+  if (!ir_run_passes(p->fns[0], "scopes,versions,grad", NULL, NULL)) {
+    rt_text_add(why, "the passes fail");
     return false;
   }
   Interp it;
@@ -86,8 +86,8 @@ static bool stands_in_cases(const char *op) {
 
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad has run
-  static const Op elsewhere[] = {OP_input,  OP_result,  OP_scope_begin,    OP_scope_end,   OP_move,
-                                 OP_attach, OP_dispose, OP_embedding_grad, OP_rnn_seq_grad};
+  static const Op elsewhere[] = {OP_input,  OP_result,  OP_scope_begin,    OP_scope_end,    OP_move,
+                                 OP_attach, OP_dispose, OP_embedding_grad, OP_rnn_seq_grad, OP_overwritten};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = false;
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;
@@ -132,7 +132,7 @@ static void test_table(void) {
     for (uint32_t k = 0; k < 3; k++) CHECK(expr_balances(ir_gradient((Op)op, k)));
   }
   CHECK(ir_op_find("no_such_op") == OP_none);
-  CHECK(!strcmp(ir_key_name[KEY_weight_decay], "weight_decay") && ir_key_kind[KEY_weight_decay] == KIND_NUM);
+  CHECK(!strcmp(ir_key_name[KEY_dampening], "dampening") && ir_key_kind[KEY_dampening] == KIND_NUM);
 }
 
 static void test_expressions(void) {
@@ -215,6 +215,14 @@ static void test_refusals(void) {
   check_refused(look, ARRAY(1, 2, 3), ARRAY(0, 3), "index 3 at element 1");
   check_refused(look, ARRAY(1, 2, 3), ARRAY(-1, 0), "index -1 at element 0");
   check_refused(look, ARRAY(1, 2), ARRAY(0, 0), "input 0 has 2 elements");
+  const char *put = "program @p\nfunc @f(%x: f32[3,1], %i: i64[2]) {\n%r = reshape %x {shape=[1,3]}\n%s = slice %r "
+                    "{axis=1, start=0, size=2}\n"
+                    "%p = reshape %s {shape=[2,1]}\n%y = index_assign %x, %i, %p\noutput %y {name=\"y\", index=0}\n}\n";
+  check_refused(put, ARRAY(1, 2, 3), ARRAY(0, 3), "index 3 at element 1");
+  check_refused(put, ARRAY(1, 2, 3), ARRAY(-4, 0), "index -4 at element 0");
+  const char *write =
+      "program @p\nfunc @f(%x: f32[1], %i: f32[1]) {\nwrite %x, %i\noutput %x {name=\"y\", index=0}\n}\n";
+  check_refused(write, ARRAY(1), ARRAY(2), "pass versions has not run");
   const char *loss =
       "program @p\nfunc @f(%x: f32[2,3], %i: i64[2]) {\n%y, %l = nll_rows %x, %i\noutput %y {name=\"y\", index=0}\n}\n";
   check_refused(loss, ARRAY(1, 2, 3, 4, 5, 6), ARRAY(0, 3), "label 3 at row 1");

@@ -68,6 +68,7 @@ typedef struct {
   TnEntry entry;
   DType *out_type;
   Block arena, params, consts, *out;
+  TnKernelStatus status;
 } Compiled;
 
 typedef struct {
@@ -83,7 +84,7 @@ static void work(void *ctx, int32_t worker, int32_t n_workers) {
 static void run_once(Compiled *k, uint32_t n_workers) {
   RtArena *mem = k->p->mem;
   const OpCase *c = k->c;
-  TnKernelStatus status = {0};
+  k->status = (TnKernelStatus){0};
   void **in = rt_alloc(mem, (c->n_in + 1) * sizeof *in), **out = rt_alloc(mem, (c->n_out + 1) * sizeof *out);
   int64_t *dims = rt_alloc(mem, (k->p->n_syms + 1) * sizeof *dims);
   for (uint32_t d = 0; d < c->n_dims; d++) dims[d] = c->dims[d] < 0 ? ir_dim_bound(k->p, k->p->syms[d]) : c->dims[d];
@@ -93,7 +94,7 @@ static void run_once(Compiled *k, uint32_t n_workers) {
                    .seed = c->seed,
                    .counter = c->counter,
                    .svc = &services,
-                   .status = &status,
+                   .status = &k->status,
                    .team = teams[n_workers]};
   for (uint32_t i = 1; i < k->f->n_ins; i++) {
     const Ins *ins = &k->f->ins[i];
@@ -117,7 +118,6 @@ static void run_once(Compiled *k, uint32_t n_workers) {
   }
   frame.seg[SEG_ARENA] = k->arena.at, frame.seg[SEG_PARAM] = k->params.at, frame.seg[SEG_CONST] = k->consts.at;
   rt_team_run(teams[n_workers], work, &(Work){k->entry, &frame});
-  CHECK(status.code == TN_KERR_NONE);
 }
 
 static bool same_bits(const Compiled *a, const Compiled *b) {
@@ -164,8 +164,10 @@ static bool run_compiled(const OpCase *c, const Prog *p, double **out, double **
   CgJit *jit = compile(c, p->fns[0]->prog, &like, why);
   if (!jit) return false;
   Compiled one = run_with(&like, 1);
+  CHECK(one.status.code == TN_KERR_NONE);
   for (uint32_t n = 2; n <= MAX_WORKERS; n++) {
     Compiled more = run_with(&like, n);
+    CHECK(more.status.code == TN_KERR_NONE);
     if (!CHECK(same_bits(&one, &more))) printf("%s: %u workers differ from one\n", c->name, n);
   }
   for (uint32_t k = 0; k < c->n_out; k++) decode(out[k], one.out[k], one.out_type[k], c->out[k].n);
@@ -175,6 +177,54 @@ static bool run_compiled(const OpCase *c, const Prog *p, double **out, double **
   return true;
 }
 
+// ---- indices that no host has checked: the row is skipped and the first one is reported, whatever the number of
+// workers
+static void check_bad_rows(const char *tir) {
+  static const double x[] = {1, 2, 3, 4, 5, 6}, n[] = {2, 3, 0, -1, 0},
+                      part[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  static const CaseArray in[] = {{x, 6}, {n, 5}, {part, 10}};
+  static const double rows[] = {18, 19, 3, 4, 10, 11};
+  const CaseArray out = {rows, 6};
+  OpCase c = {.name = "bad rows", .tir = tir, .in = in, .out = &out, .n_in = 3, .n_out = 1};
+  RtArena *mem = rt_arena_new();
+  RtDiags diags = {.mem = mem};
+  RtText why = {.mem = mem};
+  Prog *p = ir_parse(mem, tir, strlen(tir), "bad_rows.tir", &diags);
+  Compiled like;
+  CgJit *jit = CHECK(p) ? compile(&c, p, &like, &why) : NULL;
+  for (uint32_t w = 1; CHECK(jit) && w <= MAX_WORKERS; w++) {
+    Compiled k = run_with(&like, w);
+    double found[6];
+    decode(found, k.out[0], DT_F32, 6);
+    CHECK(!memcmp(found, rows, sizeof rows));
+    CHECK(k.status.code == TN_KERR_INDEX_RANGE && k.status.index == 1 && k.status.value == 3);
+  }
+  cg_jit_free(jit);
+  rt_arena_free(mem);
+}
+
+#define BAD_ROWS(index, body) \
+  "program @p\nfunc @f(%x: f32[3,2], %n: " index "[5], %p: f32[5,2]) {\n" body "output %y {name=\"y\", index=0}\n}\n"
+
+static void test_bad_rows(void) {
+  check_bad_rows(BAD_ROWS("i64", "%y = index_assign %x, %n, %p\n"));
+  check_bad_rows(BAD_ROWS("f32", "%i = cast %n {dtype=i64}\n%y = index_assign %x, %i, %p\n"));
+}
+
+// What the host is told to check before a run.
+static void test_input_check(void) {
+  const char *tir = BAD_ROWS("i64", "%y = index_assign %x, %n, %p\n");
+  RtArena *mem = rt_arena_new();
+  RtDiags diags = {.mem = mem};
+  Prog *p = ir_parse(mem, tir, strlen(tir), "check.tir", &diags);
+  if (CHECK(p && ir_run_passes(p->fns[0], NULL, NULL, NULL) && p->fns[0]->n_checks == 1)) {
+    const InputCheck *k = p->fns[0]->checks;
+    CHECK(k->input == 1 && k->lo == 0 && ir_dim_bound(p, k->hi) == 3 && !k->incl && !k->sorted);
+    CHECK_HAS(k->what, "index");
+  }
+  rt_arena_free(mem);
+}
+
 // One argument: only the cases whose name contains it.
 int main(int argc, char **argv) {
   RtArena *mem = rt_arena_new();
@@ -182,6 +232,8 @@ int main(int argc, char **argv) {
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
   for (uint32_t k = 0; k < N_CASES; k++)
     if (argc < 2 || strstr(op_cases[k].name, argv[1])) case_check(&op_cases[k], run_compiled, TOLERANCE);
+  test_bad_rows();
+  test_input_check();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);
   rt_arena_free(mem);
   return check_report();

@@ -2,10 +2,11 @@
 // passes, compiled code with one and with more workers. They must agree within what single precision allows, which the
 // interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit.
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--verbose] [--go-on] [--file X.tir]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
-// like any other. A failing program is shrunk and printed with its seed; --file runs such a text again.
+// like any other. TN_CHECK=arena runs compiled code in a hostile arena. A failing program is shrunk and printed with its seed; --file runs such a text again.
+#include "tests/random_oracle.h"
 #include "tests/random_program.h"
 
 #include "tests/check.h"
@@ -24,15 +25,17 @@
 
 enum { MAX_WORKERS = 3, GUARD = 128 /* bytes behind each block */, FILL = 0xA5, N_BARS = 3, N_MORE_BARS = 60 };
 
-typedef enum { FINE, REJECTED, INTERPRETER, OPTIMISED, CODEGEN, COMPILED, WORKERS, OVERRUN, CRASH, TEXT, N_VERDICTS } Verdict;
+typedef enum { FINE, REJECTED, INTERPRETER, WRITTEN, OPTIMISED, CODEGEN, COMPILED, WORKERS, OVERRUN, GUARDS, CRASH, TEXT, N_VERDICTS } Verdict;
 static const char *const verdict_text[N_VERDICTS] = {"fine",
                                                      "a valid program is rejected",
                                                      "the interpreter fails",
+                                                     "writes in place are not what was written",
                                                      "the passes change what is computed",
                                                      "no code can be generated",
                                                      "compiled code differs",
                                                      "the number of workers matters",
                                                      "memory behind a block is overwritten",
+                                                     "a guard of the arena is damaged",
                                                      "crash",
                                                      "the text does not come back"};
 
@@ -40,12 +43,13 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
 typedef struct {
   uint64_t seed;
   uint32_t function;  // at hand; UINT32_MAX: none in particular
-  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values;
+  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_open;  // open: values that the bars say nothing about
   Verdict verdict;
+  uint32_t id;  // of the diagnostic behind REJECTED
   char message[2048];
 } Shared;
 static Shared *shared;
-static bool verbose;
+static bool is_hostile;  // TN_CHECK=arena
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 
@@ -56,6 +60,7 @@ static bool fail(Verdict v, const char *fmt, ...) {
   vsnprintf(shared->message, sizeof shared->message, fmt, ap);
   va_end(ap);
   shared->verdict = v;
+  shared->id = 0;
   return false;
 }
 
@@ -103,6 +108,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       uint32_t rank = ir_rank(p, s);
       switch (ins->op) {
       case OP_nll_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
+      case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
       case OP_packed_layout:
         w->lengths = true;
@@ -186,7 +192,7 @@ static bool interpret(const Fn *f, const Data *d, double noise, uint64_t key, Rt
   env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
   if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
   for (uint32_t k = 0; k < p->n_params; k++) env.params[k] = copy_of(mem, d->params[k]);
-  return ir_interpret(f, &env, why);
+  return oracle_fits(f) ? oracle_run(f, &env, why) : ir_interpret(f, &env, why);
 }
 
 // ---- how exact results can be
@@ -258,7 +264,7 @@ static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double 
 
 // ---- compiled code
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm, .hostile = rt_hostile_step};
 static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
 
 typedef struct {
@@ -365,10 +371,14 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   TnFrame frame = {.in = in, .out = out, .dims = slots, .seed = RUN_SEED, .counter = RUN_COUNTER, .svc = &services,
                    .status = &status, .team = teams[n_workers]};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
+  RtHostileRun hostile = {.plan = ir_hostile_plan(f, mem)};
+  frame.hostile = hostile.plan ? &hostile : NULL;
   Work w = {.frame = &frame};
   void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
   memcpy((void *)&w.entry, &entry, sizeof entry);
   rt_team_run(teams[n_workers], work, &w);
+  char damage[512];
+  if (!rt_hostile_report(&hostile, damage, sizeof damage)) return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
   if (status.code) return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index, (long long)status.value);
   bool good = guard_holds(m->arena) && guard_holds(m->params) && guard_holds(c->consts);
   for (uint32_t k = 0; k < f->n_outputs; k++) good &= guard_holds(m->out[k]);
@@ -405,47 +415,64 @@ static Prog *parse(RtArena *mem, const char *text) {
 
 static const char *print(RtArena *mem, const Prog *p) {
   RtText t = {.mem = mem};
-  ir_print(p, &t, PRINT_LOCS);
+  ir_print(p, &t, 0);
   return t.text;
 }
 
-static bool test_function(const Fn *plain, const Compiled *c, const Fn *f) {
+static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
-  Data d = make_data(plain, mem);
+  Data d = make_data(written, mem);
   Bars b = {0};
   Results r;
   bool ok = make_bars(&b, plain, &d, mem);
+  if (ok && oracle_fits(written))
+    ok = (interpret(written, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
+         agree(&b, plain, &d, &r, 1e-2, WRITTEN);
   ok = ok && (interpret(f, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
   Memory one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);
   uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
   ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one.r, &more.r, n_workers);
-  if (ok)
-    for (uint32_t k = 0; k < r.n_out; k++) shared->n_values += (uint64_t)r.t[k].n;
+  for (uint32_t k = 0; ok && k < r.n_out; k++)
+    for (int64_t i = 0; i < r.t[k].n; i++) {
+      double x = b.exact.t[k].v[i];
+      shared->n_values++;
+      shared->n_open += !isfinite(x) || !(b.dev[k][i] <= 1e-2 * (fabs(x) + 1e-3));
+    }
   rt_arena_free(mem);
   return ok;
 }
 
-// Refusals that a generator cannot foresee: an old version that is read after the write.
-static bool may_refuse(const RtDiags *d, uint32_t from) {
-  for (uint32_t k = from; k < d->n; k++)
-    if (d->list[k].severity == RT_ERROR && d->list[k].id != E_WRITE_SAVED) return false;
+// Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of a concat along
+// an axis of run-time size.
+static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
+  for (uint32_t k = from; k < d->n; k++) {
+    const RtDiag *m = &d->list[k];
+    bool by_write = m->id == E_NO_GRAD_PATH || m->id == E_GRAD_OF_DETACHED || m->id == E_WRITE_LEAF ||
+                    strstr(m->text, "broadcast view");
+    if ((writes && by_write) || strstr(m->text, "only axes of constant size")) return true;
+    if (m->severity == RT_ERROR && m->id != E_WRITE_SAVED) return false;
+  }
   return true;
 }
 
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
 static bool run_all_passes(Prog *p, const char *list, bool *keep) {
-  p->scratch = scratch_bytes, p->scratch_ctx = &target;
+  p->scratch = scratch_bytes, p->scratch_ctx = &target, p->hostile = is_hostile;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     uint32_t from = p->diags.n;
+    bool writes = false;
+    for (uint32_t i = 1; i < p->fns[k]->n_ins; i++) writes |= p->fns[k]->ins[i].op == OP_write;
     shared->function = k;
     keep[k] = ir_run_passes(p->fns[k], list, NULL, NULL);
     if (keep[k]) continue;
     shared->n_skipped++;
-    if (!may_refuse(&p->diags, from))
-      return fail(REJECTED, "@%s: E%u %s", ir_text(p, p->fns[k]->name), p->diags.list[from].id, p->diags.list[from].text);
+    if (may_refuse(&p->diags, from, writes)) continue;
+    fail(REJECTED, "@%s: E%u %s", ir_text(p, p->fns[k]->name), p->diags.list[from].id, p->diags.list[from].text);
+    shared->id = p->diags.list[from].id;
+    return false;
   }
   return true;
 }
@@ -461,8 +488,8 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
 }
 
 static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
-  Prog *plain = parse(mem, text), *p = parse(mem, text);
-  if (!plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
+  Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
+  if (!written || !plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
   RtText why = {.mem = mem};
   CgObject object = {0};
   shared->function = UINT32_MAX;
@@ -475,7 +502,7 @@ static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
   bool ok = true;
   for (uint32_t k = 0; ok && k < p->n_fns; k++) {
     shared->function = k;
-    ok = test_function(plain->fns[k], &c, p->fns[k]);
+    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k]);
     shared->n_functions += ok;
   }
   cg_jit_free(c.jit);
@@ -536,14 +563,14 @@ typedef struct {
   RtArena *mem;
   const char *text;
   Verdict verdict;
-  uint32_t tries;
+  uint32_t id, tries;
 } Shrink;
 
 enum { MAX_TRIES = 1500 };
 
 static bool try_text(Shrink *s, const char *text) {
   if (!text || !strcmp(text, s->text) || s->tries++ > MAX_TRIES) return false;
-  if (verdict_on(text, true) != s->verdict) return false;
+  if (verdict_on(text, true) != s->verdict || shared->id != s->id) return false;
   s->text = text;
   return true;
 }
@@ -566,9 +593,9 @@ static bool drop_functions(Shrink *s) {
   return any;
 }
 
-typedef enum { CUT_OUT /* an effect or output goes */, BY_OPERAND, BY_INPUT, CUT_MARKS } EditKind;
+typedef enum { CUT_OUT /* an effect or output goes */, BY_OPERAND, BY_INPUT, CUT_MARKS, NO_EDIT /* what nobody needs goes */ } EditKind;
 
-static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
+static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of && ins->op != OP_write; }
 
 // What outputs and effects need.
 static bool *find_live(const Fn *f, RtArena *mem, EditKind kind, uint32_t at) {
@@ -617,7 +644,8 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
   Prog *p = parse(mem, text);
   if (!p || p->n_fns != 1) return NULL;
   Fn *f = p->fns[0];
-  if (at >= f->n_ins || f->ins[at].op == OP_input || (f->ins[at].op == OP_result && kind != BY_INPUT)) return NULL;
+  bool at_one = kind == CUT_OUT || kind == BY_OPERAND || kind == BY_INPUT;
+  if (at >= f->n_ins || (at_one && f->ins[at].op == OP_input) || (at_one && f->ins[at].op == OP_result && kind != BY_INPUT)) return NULL;
   bool *live = find_live(f, mem, kind, at);
   Edit e;
   f->cur_scope = 0;
@@ -645,9 +673,7 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
     for (uint32_t k = 1; k < ins->n_res; k++) any |= live[i + k];
     if (is_mark(ins)) any = kind != CUT_MARKS && (!ins->n_args || live[f->args[ins->args].i]);
     if (!any) continue;
-    uint32_t saved = at - i;  // a result that an input replaces keeps its new value
     ir_edit_copy(&e, (Val){i});
-    (void)saved;
   }
   ir_edit_end(&e);
   if (kind == CUT_MARKS) {
@@ -659,7 +685,8 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
 }
 
 static bool drop_instructions(Shrink *s) {
-  bool any = try_text(s, edited(s->mem, s->text, CUT_MARKS, 1, 0));
+  bool any = try_text(s, edited(s->mem, s->text, NO_EDIT, 1, 0));
+  any |= try_text(s, edited(s->mem, s->text, CUT_MARKS, 1, 0));
   uint32_t n = parse(s->mem, s->text)->fns[0]->n_ins;
   for (uint32_t i = n; i-- > 1;) {
     bool done = try_text(s, edited(s->mem, s->text, CUT_OUT, i, 0));
@@ -721,8 +748,25 @@ static void shrink(Shrink *s) {
   }
 }
 
+// Dims that nothing names any more.
+static void drop_dims(Shrink *s) {
+  Prog *p = parse(s->mem, s->text);
+  for (uint32_t k = 0; k < p->n_syms; k++) {
+    const DimInfo *d = ir_dim_info(p, p->syms[k]);
+    const char *row = rt_printf(s->mem, "%s <= %lld", ir_text(p, d->name), (long long)d->value), *at = strstr(s->text, row);
+    if (!at) continue;
+    const char *end = at + strlen(row), *from = at;
+    if (*end == ',') end += 2;
+    else if (from[-2] == ',') from -= 2;
+    else from -= 4, end++;
+    const char *text = rt_printf(s->mem, "%.*s%s", (int)(from - s->text), s->text, end);
+    RtDiags diags = {.mem = s->mem};
+    if (ir_parse(s->mem, text, strlen(text), "", &diags)) try_text(s, text);
+  }
+}
+
 static void report(uint64_t seed, uint32_t n_functions, const char *text) {
-  Shrink s = {rt_arena_new(), text, shared->verdict, 0};
+  Shrink s = {rt_arena_new(), text, shared->verdict, shared->id, 0};
   RtArena *mem = s.mem;
   if (!text) s.text = print(mem, random_program(mem, seed, n_functions));
   printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message);
@@ -733,6 +777,7 @@ static void report(uint64_t seed, uint32_t n_functions, const char *text) {
   } else {
     if (shared->function == UINT32_MAX) shared->function = function == UINT32_MAX ? 0 : function;
     shrink(&s);
+    drop_dims(&s);
     verdict_on(s.text, false);
     printf("// seed %llu: %s: %s (%u attempts)\n%s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message, s.tries, s.text);
   }
@@ -791,10 +836,16 @@ static bool flag(int argc, char **argv, const char *name) {
 int main(int argc, char **argv) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
+  is_hostile = getenv("TN_CHECK") && !strcmp(getenv("TN_CHECK"), "arena");
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_file(argv[k + 1]);
-  verbose = flag(argc, argv, "--verbose");
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
+  if (flag(argc, argv, "--print")) {
+    RtArena *mem = rt_arena_new();
+    fputs(print(mem, random_program(mem, option(argc, argv, "--seed", 1), n_functions)), stdout);
+    rt_arena_free(mem);
+    return 0;
+  }
   double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
   uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 300), first = option(argc, argv, "--seed", 1);
   uint64_t last = first + (count + n_functions - 1) / n_functions;
@@ -812,8 +863,8 @@ int main(int argc, char **argv) {
     if (!flag(argc, argv, "--go-on")) break;
   }
   double seconds = now() - start;
-  printf("%llu functions in %llu programs, %llu values; %llu refused for old versions; bars widened %llu times; %u failed; %.0f s, %.1f a second\n",
-         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs, (unsigned long long)shared->n_values,
+  printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old versions; bars widened %llu times; %u failed; %.0f s, %.1f a second\n",
+         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs, (unsigned long long)shared->n_values, (unsigned long long)shared->n_open,
          (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose, n_failed, seconds, (double)shared->n_functions / seconds);
   munmap(shared, sizeof *shared);
   return n_failed != 0;

@@ -41,7 +41,8 @@ static void tell_made(const Story *s) {
     rt_text_add(s->out, "%s in the backward of %s", op, at(s, ins->loc));
   } else {
     const char *was = file ? ir_ops[file->op].name : op;
-    rt_text_add(s->out, "%s%s%s at %s", was, strcmp(was, op) ? ", now " : "", strcmp(was, op) ? op : "", at(s, ins->loc));
+    rt_text_add(s->out, "%s%s%s at %s", was, strcmp(was, op) ? ", now " : "", strcmp(was, op) ? op : "",
+                at(s, ins->loc));
   }
   const Attr *param = ins->op == OP_param ? ir_attr(s->f->f, s->v, KEY_param) : NULL;
   if (param) rt_text_add(s->out, ": the parameter @%s", ir_text(s->p, s->p->params[param->u.i].path));
@@ -56,7 +57,8 @@ static void tell_scope(const Story *s) {
   const FileVal *file = s->from ? &s->f->file[s->from] : NULL;
   if (!file || is_leaf(file) || file->op == OP_output) return;
   rt_text_add(s->out, "It was made in %s", tool_scope(s->f, s->mem, file->scope));
-  if (file->moved.i) rt_text_add(s->out, " and moved to %s at %s", tool_scope(s->f, s->mem, file->owner), at(s, file->moved));
+  if (file->moved.i)
+    rt_text_add(s->out, " and moved to %s at %s", tool_scope(s->f, s->mem, file->owner), at(s, file->moved));
   if (file->disposed.i) rt_text_add(s->out, ", and disposed at %s", at(s, file->disposed));
   else if (file->owner != NO_SCOPE) rt_text_add(s->out, ", which ends at %s", at(s, tool_scope_end(s->f, file->owner)));
   rt_text_add(s->out, ".\n");
@@ -66,7 +68,8 @@ static void tell_scope(const Story *s) {
 static void tell_reader(const Story *s, Val r) {
   const Fn *f = s->f->f;
   const char *op = ir_ops[f->ins[r.i].op].name;
-  rt_text_add(s->out, "%s%s%s", f->ins[r.i].op == OP_output ? "" : s->f->name[r.i], f->ins[r.i].op == OP_output ? "" : " = ", op);
+  rt_text_add(s->out, "%s%s%s", f->ins[r.i].op == OP_output ? "" : s->f->name[r.i],
+              f->ins[r.i].op == OP_output ? "" : " = ", op);
   rt_text_add(s->out, s->f->is_backward[r.i] ? ", the backward of %s" : " at %s", at(s, f->ins[r.i].loc));
   if (f->kernel_of[r.i] != UINT32_MAX) rt_text_add(s->out, " (kernel %u)", f->kernel_of[r.i]);
 }
@@ -77,7 +80,8 @@ static void tell_readers(const Story *s) {
   if (!n) {
     const Op op = s->f->f->ins[ir_head(s->f->f, s->v).i].op;
     if (op == OP_output) rt_text_add(s->out, "It is handed to the caller.\n");
-    else if (ir_ops[op].flags & WRITES) rt_text_add(s->out, "Nothing in the function reads this version: it stays in the buffer.\n");
+    else if (ir_ops[op].flags & WRITES)
+      rt_text_add(s->out, "Nothing in the function reads this version: it stays in the buffer.\n");
     else rt_text_add(s->out, "Nothing reads it.\n");
     return;
   }
@@ -85,7 +89,8 @@ static void tell_readers(const Story *s) {
   rt_text_add(s->out, "It is last read by ");
   if (ir_none(last)) rt_text_add(s->out, "a view alone");
   else tell_reader(s, last);
-  rt_text_add(s->out, n == 1 ? ", its one reader.\n" : "; %u instructions read it.\n", n);
+  if (n == 1) rt_text_add(s->out, ", its one reader.\n");
+  else rt_text_add(s->out, "; %u instructions read it.\n", n);
 }
 
 // ---- storage
@@ -93,22 +98,13 @@ static void tell_copy(const Story *s) {
   const Fn *f = s->f->f;
   if (f->ins[s->v.i].op != OP_copy) return;
   Val old = ir_arg(f, s->v, 0);
+  const Attr *reader = ir_attr(f, s->v, KEY_reader);
   uint32_t from = f->buf_of[old.i], to = f->buf_of[s->v.i];
-  if (!from || !to || from == to) {
-    rt_text_add(s->out, "It is a copy of %s that moves no memory of its own.\n", s->f->name[old.i]);
-    return;
-  }
   rt_text_add(s->out, "It is a copy of %s", s->f->name[old.i]);
-  Val reader = {0};
-  for (uint32_t k = s->f->reader_at[old.i]; k < s->f->reader_at[old.i + 1] && ir_none(reader); k++)
-    if (s->f->readers[k].i > s->v.i) reader = s->f->readers[k];
-  if (!ir_none(reader)) {
-    rt_text_add(s->out, ", because the original is read later by ");
-    tell_reader(s, reader);
-  } else if (f->bufs[from].seg != SEG_ARENA) {
-    rt_text_add(s->out, ", because the original lies in segment `%s`, which this function doesn't own", tool_seg_name[f->bufs[from].seg]);
-  }
-  rt_text_add(s->out, ": %lld bytes are moved.\n", (long long)f->bufs[to].bytes);
+  if (reader)
+    rt_text_add(s->out, ", forced by %s, which wants the content from before a write", ir_text(s->p, reader->u.s));
+  if (from && to && from != to) rt_text_add(s->out, ": %lld bytes are moved.\n", (long long)f->bufs[to].bytes);
+  else rt_text_add(s->out, ", and moves no memory of its own.\n");
 }
 
 static void tell_register(const Story *s) {
@@ -123,8 +119,12 @@ static void tell_register(const Story *s) {
 
 static void tell_place(const Story *s, const Buf *b) {
   bool table = b->seg == SEG_IN || b->seg == SEG_OUT;
-  if (table) rt_text_add(s->out, "It lies in the caller's memory, %s %lld, %lld bytes", b->seg == SEG_IN ? "input" : "output", (long long)b->offset, (long long)b->bytes);
-  else rt_text_add(s->out, "It lies in %s+%lld, %lld bytes", tool_seg_name[b->seg], (long long)b->offset, (long long)b->bytes);
+  if (table)
+    rt_text_add(s->out, "It lies in the caller's memory, %s %lld, %lld bytes", b->seg == SEG_IN ? "input" : "output",
+                (long long)b->offset, (long long)b->bytes);
+  else
+    rt_text_add(s->out, "It lies in %s+%lld, %lld bytes", tool_seg_name[b->seg], (long long)b->offset,
+                (long long)b->bytes);
   if (b->last < 0) rt_text_add(s->out, ", and no kernel touches it.\n");
   else rt_text_add(s->out, ", kernels [%d,%d] of %u.\n", b->first, b->last, s->f->f->n_kernels);
 }
@@ -136,19 +136,25 @@ static void tell_share(const Story *s, uint32_t buf) {
   Peak peak = tool_peak(s->f, s->mem);
   bool live = b->first <= (int32_t)peak.kernel && b->last >= (int32_t)peak.kernel;
   double share = 100.0 * (double)b->bytes / (double)f->stats.peak_bytes;
-  if (live) rt_text_add(s->out, "It is live at the peak, kernel %u: %.2f %% of the arena's %lld bytes.\n", peak.kernel, share, (long long)f->stats.peak_bytes);
-  else rt_text_add(s->out, "It isn't live at the arena's peak, kernel %u of %lld bytes; its size is %.2f %% of it.\n", peak.kernel, (long long)f->stats.peak_bytes, share);
+  if (live)
+    rt_text_add(s->out, "It is live at the peak, kernel %u: %.2f %% of the arena's %lld bytes.\n", peak.kernel, share,
+                (long long)f->stats.peak_bytes);
+  else
+    rt_text_add(s->out, "It isn't live at the arena's peak, kernel %u of %lld bytes; its size is %.2f %% of it.\n",
+                peak.kernel, (long long)f->stats.peak_bytes, share);
 }
 
 static void tell_slot(const Story *s, uint32_t buf) {
   const Fn *f = s->f->f;
   uint32_t from = f->bufs[buf].reuses, to = tool_taker(s->f, buf);
   if (from)
-    rt_text_add(s->out, "It takes over in place the slot of %s (%s at %s), which dies in kernel %d.\n", s->f->name[f->bufs[from].head.i],
-                tool_op_name(s->f, f->bufs[from].head), at(s, f->ins[f->bufs[from].head.i].loc), f->bufs[from].last);
+    rt_text_add(s->out, "It takes over in place the slot of %s (%s at %s), which dies in kernel %d.\n",
+                s->f->name[f->bufs[from].head.i], tool_op_name(s->f, f->bufs[from].head),
+                at(s, f->ins[f->bufs[from].head.i].loc), f->bufs[from].last);
   if (to)
-    rt_text_add(s->out, "Its slot is taken over in place by %s (%s at %s) in kernel %d.\n", s->f->name[f->bufs[to].head.i],
-                tool_op_name(s->f, f->bufs[to].head), at(s, f->ins[f->bufs[to].head.i].loc), f->bufs[to].first);
+    rt_text_add(s->out, "Its slot is taken over in place by %s (%s at %s) in kernel %d.\n",
+                s->f->name[f->bufs[to].head.i], tool_op_name(s->f, f->bufs[to].head),
+                at(s, f->ins[f->bufs[to].head.i].loc), f->bufs[to].first);
 }
 
 enum { MAX_LISTED = 8 };
@@ -159,13 +165,29 @@ static void tell_aliases(const Story *s, uint32_t buf) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (i == s->v.i || f->buf_of[i] != buf) continue;
     Val h = ir_head(f, (Val){i});
-    const char *what = i == f->bufs[buf].head.i ? "the first value of the buffer"
-                       : ir_ops[f->ins[h.i].op].flags & WRITES ? "a version" : "a view";
-    if (n < MAX_LISTED) rt_text_add(s->out, "%s%s (%s, %s at %s)", n ? ", " : "It shares its bytes with ", s->f->name[i], what, ir_ops[f->ins[h.i].op].name, at(s, f->ins[i].loc));
+    const char *what = i == f->bufs[buf].head.i                ? "the first value of the buffer"
+                       : ir_ops[f->ins[h.i].op].flags & WRITES ? "a version"
+                                                               : "a view";
+    if (n < MAX_LISTED)
+      rt_text_add(s->out, "%s%s (%s, %s at %s)", n ? ", " : "It shares its bytes with ", s->f->name[i], what,
+                  ir_ops[f->ins[h.i].op].name, at(s, f->ins[i].loc));
     n++;
   }
   if (n > MAX_LISTED) rt_text_add(s->out, " and %u more", n - MAX_LISTED);
   if (n) rt_text_add(s->out, ".\n");
+}
+
+// What the sentence about the last reader leaves open.
+static void tell_keeps(const Story *s, uint32_t buf) {
+  const Buf *b = &s->f->f->bufs[buf];
+  Val last = tool_last_read(s->f, s->v);
+  bool known = b->seg == SEG_ARENA && last.i && tool_last_use(s->f, buf).i == last.i;
+  if (!known) rt_text_add(s->out, "%s\n", tool_keeps(s->f, s->mem, buf));
+  else if (!s->f->is_backward[last.i] || s->f->is_gradient[b->head.i])
+    rt_text_add(s->out, "That read ends its life.\n");
+  else
+    rt_text_add(s->out, "That read keeps it alive: it is saved for backward%s.\n",
+                tool_outlives(s->f, s->mem, b->head));
 }
 
 static void tell_storage(const Story *s) {
@@ -175,7 +197,7 @@ static void tell_storage(const Story *s) {
     tell_copy(s);
     return;
   }
-  rt_text_add(s->out, "%s\n", tool_keeps(s->f, s->mem, buf));
+  tell_keeps(s, buf);
   tell_place(s, &s->f->f->bufs[buf]);
   tell_share(s, buf);
   tell_slot(s, buf);
@@ -195,10 +217,11 @@ void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from
 static void explain_gone(const ToolPlan *t, const ToolFn *f, uint32_t from, RtText *out) {
   const FileVal *v = &f->file[from];
   const char *gone = v->gone_in ? v->gone_in : "simplify";
-  rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name, type_text(t->p, out->mem, v->dtype, v->shape),
-              ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
+  rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
+              type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
   if (v->op == OP_grad_of) rt_text_add(out, "Pass %s replaced it by the backward computation.\n", gone);
-  else if (!v->is_needed) rt_text_add(out, "Pass %s removed it: no output, parameter update or gradient needs it.\n", gone);
+  else if (!v->is_needed)
+    rt_text_add(out, "Pass %s removed it: no output, parameter update or gradient needs it.\n", gone);
   else rt_text_add(out, "Pass %s removed it: an equal or simpler value serves its readers.\n", gone);
   if (!v->served_by) return;
   rt_text_add(out, "In the plan, whose names are used below, its readers read %s.\n\n", f->name[v->served_by]);
@@ -247,7 +270,8 @@ static int explain(RtArena *mem, void *ctx) {
   }
   RtText out = {.mem = mem};
   if (!explain_all(&t, o, &out)) {
-    fprintf(stderr, "tenure: %s has no value %s%s%s\n", t.path, o->value, o->function ? " in @" : "", o->function ? o->function : "");
+    fprintf(stderr, "tenure: %s has no value %s%s%s\n", t.path, o->value, o->function ? " in @" : "",
+            o->function ? o->function : "");
     return EXIT_ERRORS;
   }
   return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;

@@ -24,7 +24,9 @@ const char *tool_scope(const ToolFn *f, RtArena *mem, uint32_t scope) {
   return rt_printf(mem, "scope '%s'", ir_text(f->f->prog, f->f->scopes[scope].name));
 }
 
-Loc tool_scope_end(const ToolFn *f, uint32_t scope) { return scope < f->f->n_scopes ? f->f->scopes[scope].close : (Loc){0}; }
+Loc tool_scope_end(const ToolFn *f, uint32_t scope) {
+  return scope < f->f->n_scopes ? f->f->scopes[scope].close : (Loc){0};
+}
 
 // ---- buffers
 uint32_t tool_taker(const ToolFn *f, uint32_t buf) {
@@ -72,9 +74,10 @@ Val tool_last_read(const ToolFn *f, Val v) {
   return last;
 }
 
-// The last instruction that touches the buffer through any of its values.
-static Val last_use(const ToolFn *f, uint32_t buf) {
-  const Kernel *k = &f->f->kernels[f->f->bufs[buf].last];
+Val tool_last_use(const ToolFn *f, uint32_t buf) {
+  const Buf *b = &f->f->bufs[buf];
+  if (b->last < 0 || (uint32_t)b->last >= f->f->n_kernels) return (Val){0};
+  const Kernel *k = &f->f->kernels[b->last];
   for (uint32_t i = k->first + k->n; i-- > k->first;) {
     if (f->f->ins[i].op == OP_result) continue;
     for (uint32_t a = 0; a < f->f->ins[i].n_args; a++)
@@ -83,7 +86,7 @@ static Val last_use(const ToolFn *f, uint32_t buf) {
   return (Val){0};
 }
 
-static const char *outlives(const ToolFn *f, RtArena *mem, Val v) {
+const char *tool_outlives(const ToolFn *f, RtArena *mem, Val v) {
   uint32_t scope = f->f->ins[v.i].scope;
   if (scope == NO_SCOPE || scope == 0) return "";
   return rt_printf(mem, ", after its owner, scope '%s', closed at %s", ir_text(f->f->prog, f->f->scopes[scope].name),
@@ -98,15 +101,16 @@ const char *tool_keeps(const ToolFn *f, RtArena *mem, uint32_t buf) {
   if (b->seg == SEG_IN) return "The caller owns it: an input.";
   if (b->seg == SEG_OUT) return "The caller owns it: an output.";
   if (b->scratch) return rt_printf(mem, "Private memory of kernel %d: it is free again after it.", b->first);
-  Val last = b->last >= 0 && (uint32_t)b->last < f->f->n_kernels ? last_use(f, buf) : (Val){0};
+  Val last = tool_last_use(f, buf);
   if (ir_none(last)) return "No later kernel reads it.";
   const char *op = tool_op_name(f, last), *at = tool_loc(p, mem, f->f->ins[last.i].loc);
   if (!f->is_backward[last.i])
-    return rt_printf(mem, "It lives until its last read, by %s %s at %s in kernel %d.", f->name[last.i], op, at, b->last);
-  const char *late = f->is_gradient[b->head.i] ? "" : outlives(f, mem, b->head);
+    return rt_printf(mem, "It lives until its last read, by %s %s at %s in kernel %d.", f->name[last.i], op, at,
+                     b->last);
+  const char *late = f->is_gradient[b->head.i] ? "" : tool_outlives(f, mem, b->head);
   return rt_printf(mem, "%s by the backward of %s (%s %s in kernel %d)%s.",
-                   f->is_gradient[b->head.i] ? "It lives until its last read," : "It is saved for backward: last read", at,
-                   f->name[last.i], op, b->last, late);
+                   f->is_gradient[b->head.i] ? "It lives until its last read," : "It is saved for backward: last read",
+                   at, f->name[last.i], op, b->last, late);
 }
 
 // ---- the peak
@@ -119,8 +123,10 @@ static int64_t aligned(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_AL
 
 // Buffers that take each other's slot over count once: a slot is as large as its largest buffer.
 static int64_t *live_by_kernel(const Fn *f, RtArena *mem) {
-  int64_t *size = rt_alloc(mem, (f->n_bufs + 1) * sizeof *size), *live = rt_alloc(mem, (f->n_kernels + 2) * sizeof *live);
-  int32_t *first = rt_alloc(mem, (f->n_bufs + 1) * sizeof *first), *last = rt_alloc(mem, (f->n_bufs + 1) * sizeof *last);
+  int64_t *size = rt_alloc(mem, (f->n_bufs + 1) * sizeof *size),
+          *live = rt_alloc(mem, (f->n_kernels + 2) * sizeof *live);
+  int32_t *first = rt_alloc(mem, (f->n_bufs + 1) * sizeof *first),
+          *last = rt_alloc(mem, (f->n_bufs + 1) * sizeof *last);
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     const Buf *buf = &f->bufs[b];
     if (buf->seg != SEG_ARENA || buf->last < 0) continue;
@@ -130,7 +136,9 @@ static int64_t *live_by_kernel(const Fn *f, RtArena *mem) {
     if (aligned(buf->bytes) > size[r]) size[r] = aligned(buf->bytes);
   }
   for (uint32_t b = 1; b < f->n_bufs; b++)
-    if (size[b]) live[first[b]] += size[b], live[(uint32_t)last[b] < f->n_kernels ? (uint32_t)last[b] + 1 : f->n_kernels] -= size[b];
+    if (size[b])
+      live[first[b]] += size[b],
+          live[(uint32_t)last[b] < f->n_kernels ? (uint32_t)last[b] + 1 : f->n_kernels] -= size[b];
   for (uint32_t k = 1; k <= f->n_kernels; k++) live[k] += live[k - 1];
   return live;
 }
@@ -258,4 +266,27 @@ const char *tool_kernel_lines(const ToolFn *t, RtArena *mem, uint32_t kernel) {
     else rt_text_add(&out, ", %u", (uint32_t)key[i]);
   }
   return out.text ? out.text : "";
+}
+
+// ---- numbers
+// 4962304 -> 4,962,304 B
+const char *tool_bytes(RtArena *mem, int64_t n) {
+  char digits[32];
+  RtText t = {.mem = mem};
+  int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+  for (int k = 0; k < len; k++) {
+    rt_text_put(&t, digits + k, 1);
+    if (digits[k] != '-' && k + 1 < len && (len - k - 1) % 3 == 0) rt_text_put(&t, ",", 1);
+  }
+  rt_text_add(&t, " B");
+  return t.text;
+}
+
+// 524288 -> 512 KiB: for axes
+const char *tool_short_bytes(RtArena *mem, int64_t n) {
+  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int k = 0;
+  double x = (double)n;
+  for (; x >= 1024 && k < 4; k++) x /= 1024;
+  return rt_printf(mem, "%g %s", x, unit[k]);
 }

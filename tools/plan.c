@@ -1,6 +1,7 @@
 // Reads a program and plans it as tn_compile does, following each value of the file through the passes.
 //
-// A value is followed by its name: passes copy names with instructions. Values that print as numbers get a name that is no word
+// A value is followed by its name: passes copy names with instructions. Values that print as numbers get a name that is
+// no word
 // (%41), so that they still print as numbers.
 #include "codegen/cg.h"
 #include "ir/lex.h"
@@ -13,7 +14,7 @@
 typedef struct {
   ToolFn *tool;
   RtArena *mem;
-  Str *tag;        // by value of the file
+  Str *tag;          // by value of the file
   uint32_t *by_tag;  // by Str: value of the file; 0: none
   uint32_t n_by_tag;
   Str grad_tag;
@@ -85,6 +86,15 @@ static void note_mark(FileVal *file, const Fn *f, uint32_t i) {
   v->moved = ins->loc;
 }
 
+static const char *made_by(const Fn *f, RtArena *mem, uint32_t i) {
+  Val head = ir_head(f, (Val){i});
+  const Attr *param = ir_attr(f, head, KEY_param), *name = ir_attr(f, head, KEY_name);
+  const char *op = ir_ops[f->ins[head.i].op].name;
+  if (f->ins[head.i].op == OP_param && param)
+    return rt_printf(mem, "%s @%s", op, ir_text(f->prog, f->prog->params[param->u.i].path));
+  return f->ins[head.i].op == OP_output && name ? rt_printf(mem, "%s %s", op, ir_text(f->prog, name->u.s)) : op;
+}
+
 static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of; }
 
 static void read_values(Follow *w, Fn *f) {
@@ -103,8 +113,14 @@ static void read_values(Follow *w, Fn *f) {
       continue;
     }
     uint32_t scope = ins->op != OP_result && ir_ops[ins->op].cls == CLASS_LEAF ? 0 : ins->scope;
-    t->file[i] = (FileVal){.name = names[i], .op = f->ins[ir_head(f, (Val){i}).i].op, .dtype = ins->dtype,
-                           .shape = ins->shape, .loc = ins->loc, .scope = scope, .owner = scope};
+    t->file[i] = (FileVal){.name = names[i],
+                           .made_by = made_by(f, w->mem, i),
+                           .op = f->ins[ir_head(f, (Val){i}).i].op,
+                           .dtype = ins->dtype,
+                           .shape = ins->shape,
+                           .loc = ins->loc,
+                           .scope = scope,
+                           .owner = scope};
   }
 }
 

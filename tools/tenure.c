@@ -1,15 +1,14 @@
-// The `tenure` command. main reads the command line and dispatches; all work is the library's.
+// The `tenure` command. main reads the command line and dispatches; tools/*.c and the library do the work.
 //
 //   tenure opt model.tir --passes=scopes,grad --dump-after=grad
 //
-// Exit status: 0, 1 when the input has errors (reported on stderr as file:line:column), 2 when the command line has.
-#include "ir/ir.h"
+// Exit status: 0; 1 when the input has errors (reported on stderr as file:line:column), or when two plans differ; 2
+// when the command line has.
+#include "tools/tool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { EXIT_ERRORS = 1, EXIT_USAGE = 2 };
 
 #ifndef TN_VERSION
 #define TN_VERSION "unknown"
@@ -25,11 +24,18 @@ static const char usage[] =
     "    --facts            prints what passes found: kernels, buffers, offsets\n"
     "    --verify           prints nothing: checks only\n"
     "  explain ID         what a diagnostic such as E103 means\n"
+    "  explain FILE.tir %value [--function NAME] [--planned]\n"
+    "                     who made a value, what keeps it alive, where it lies, what it costs; @path names a "
+    "parameter\n"
+    "    --planned          the value is named as in the plan (opt --passes=all --facts), not as in the file\n"
+    "  diff A.tir B.tir   compares two plans: status 0 when they are equal, 1 when they differ\n"
+    "  report FILE.tir -o page.html\n"
+    "                     one self-contained page: arena map over time, peak, ledger, kernels\n"
     "  ops                lists the operations\n"
     "  passes             lists the passes\n"
     "  --help, --version\n";
 
-static int usage_error(const char *what, const char *which) {
+int tool_usage_error(const char *what, const char *which) {
   fprintf(stderr, "tenure: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
   return EXIT_USAGE;
 }
@@ -41,22 +47,6 @@ typedef struct {
   bool verify_only;
   uint32_t flags;  // PRINT_*
 } OptOptions;
-
-// The whole of a file in an arena; NULL when it can't be read.
-static char *read_file(RtArena *mem, const char *path, size_t *n) {
-  bool is_stdin = !strcmp(path, "-");
-  FILE *in = is_stdin ? stdin : fopen(path, "rb");
-  if (!in) return NULL;
-  RtText text = {.mem = mem};
-  char block[16384];
-  size_t got;
-  rt_text_put(&text, "", 0);
-  while ((got = fread(block, 1, sizeof block, in)) > 0) rt_text_put(&text, block, got);
-  bool failed = ferror(in);
-  if (!is_stdin) fclose(in);
-  *n = text.len;
-  return failed ? NULL : text.text;
-}
 
 // True when the comma-separated list holds the name, or is `all`.
 static bool in_list(const char *list, const char *name) {
@@ -94,9 +84,10 @@ static bool verify(const Prog *p, RtDiags *diags) {
   return ok;
 }
 
-static int opt_in(RtArena *mem, OptOptions *o) {
+static int opt_in(RtArena *mem, void *ctx) {
+  OptOptions *o = ctx;
   size_t n;
-  char *text = read_file(mem, o->file, &n);
+  char *text = tool_read_file(mem, o->file, &n);
   if (!text) {
     fprintf(stderr, "tenure: %s: %s\n", o->file, strerror(errno));
     return EXIT_ERRORS;
@@ -142,29 +133,18 @@ static int read_opt_options(int n, char **args, OptOptions *o) {
     else if (!strcmp(arg, "--locs")) o->flags |= PRINT_LOCS;
     else if (!strcmp(arg, "--facts")) o->flags |= PRINT_FACTS;
     else if (!strcmp(arg, "--verify")) o->verify_only = true;
-    else if (arg[0] == '-' && arg[1]) return usage_error("unknown option", arg);
-    else if (o->file) return usage_error("more than one file:", arg);
+    else if (arg[0] == '-' && arg[1]) return tool_usage_error("unknown option", arg);
+    else if (o->file) return tool_usage_error("more than one file:", arg);
     else o->file = arg;
-    if (v && !is_pass_list(v)) return usage_error("`tenure passes` lists the passes; not one:", v);
+    if (v && !is_pass_list(v)) return tool_usage_error("`tenure passes` lists the passes; not one:", v);
   }
-  return o->file ? 0 : usage_error("opt needs a file", NULL);
+  return o->file ? 0 : tool_usage_error("opt needs a file", NULL);
 }
 
 static int run_opt(int n, char **args) {
   OptOptions o = {0};
   int status = read_opt_options(n, args, &o);
-  if (status) return status;
-  RtArena *mem = rt_arena_new();
-  jmp_buf no_memory;
-  if (!mem || setjmp(no_memory)) {
-    fputs("tenure: out of memory\n", stderr);
-    rt_arena_free(mem);
-    return EXIT_ERRORS;
-  }
-  rt_arena_on_oom(mem, &no_memory);
-  status = opt_in(mem, &o);
-  rt_arena_free(mem);
-  return status;
+  return status ? status : tool_with_arena(opt_in, &o);
 }
 
 // ---- tables
@@ -184,7 +164,7 @@ static const DiagRow diag_rows[] = {
 };
 
 static int run_explain(int n, char **args) {
-  if (n != 1) return usage_error("explain needs one id, such as E103", NULL);
+  if (n != 1) return tool_explain(n, args);
   const char *digits = args[0] + (*args[0] && strchr("EWNewn", *args[0]) != NULL);
   char *end;
   unsigned long id = strtoul(digits, &end, 10);
@@ -228,9 +208,11 @@ int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (!strcmp(command, "opt")) return run_opt(argc - 2, argv + 2);
   if (!strcmp(command, "explain")) return run_explain(argc - 2, argv + 2);
+  if (!strcmp(command, "diff")) return tool_diff(argc - 2, argv + 2);
+  if (!strcmp(command, "report")) return tool_report(argc - 2, argv + 2);
   if (!strcmp(command, "--help") || !strcmp(command, "-h") || !strcmp(command, "help")) return print_usage();
   if (!strcmp(command, "--version")) return print_version();
   if (!strcmp(command, "ops") && argc == 2) return run_ops();
   if (!strcmp(command, "passes") && argc == 2) return run_passes_list();
-  return usage_error(*command ? "no such command:" : "a command is missing", *command ? command : NULL);
+  return tool_usage_error(*command ? "no such command:" : "a command is missing", *command ? command : NULL);
 }

@@ -1,8 +1,8 @@
-// What `tenure explain`, `diff` and `report` share: a program read from .tir text, planned as tn_compile plans it, and the way
-// back from each value of the plan to the value of the file that it stands for.
+// What `tenure explain`, `diff` and `report` share: a program read from .tir text, planned as tn_compile plans it, and
+// the way back from each value of the plan to the value of the file that it stands for.
 //
-// Passes renumber values. A value of the file is known by its printed name there (%41), a value of the plan by the name that
-// `tenure opt FILE --passes=all --facts` prints (%66). ToolFn holds both and the map between them.
+// Passes renumber values. A value of the file is known by its printed name there (%41), a value of the plan by the name
+// that `tenure opt FILE --passes=all --facts` prints (%66). ToolFn holds both and the map between them.
 #ifndef TN_TOOL_H
 #define TN_TOOL_H
 
@@ -12,7 +12,8 @@ enum { EXIT_ERRORS = 1, EXIT_USAGE = 2 };
 
 // ---- a value of the file, before any pass
 typedef struct {
-  const char *name;  // as printed, with its %
+  const char *name;     // as printed, with its %
+  const char *made_by;  // the operation; with it the path of a parameter, the name of an output
   uint16_t op;
   uint8_t dtype;
   Shape shape;
@@ -46,9 +47,9 @@ typedef struct {
 } ToolPlan;
 
 // ---- tools/plan.c
-char *tool_read_file(RtArena *mem, const char *path, size_t *n);    // NULL: errno says why; - is standard input
+char *tool_read_file(RtArena *mem, const char *path, size_t *n);   // NULL: errno says why; - is standard input
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);  // false: stderr says why
-uint32_t tool_find_file(const ToolFn *f, const char *name);  // with or without its %; 0: none
+uint32_t tool_find_file(const ToolFn *f, const char *name);        // with or without its %; 0: none
 uint32_t tool_find_planned(const ToolFn *f, const char *name);
 
 // ---- tools/facts.c: questions about one value, buffer or kernel
@@ -56,8 +57,8 @@ typedef enum { BUF_ACTIVATION, BUF_SAVED, BUF_GRADIENT, BUF_INPLACE, BUF_SCRATCH
 extern const char *const tool_buf_kind[N_BUF_KINDS];  // "activation", ..
 extern const char *const tool_seg_name[N_SEGMENTS];
 const char *tool_fn_name(const ToolFn *f);
-const char *tool_op_name(const ToolFn *f, Val v);  // of the instruction that makes v
-const char *tool_loc(const Prog *p, RtArena *mem, Loc l);  // file:line; "an unknown line"
+const char *tool_op_name(const ToolFn *f, Val v);                       // of the instruction that makes v
+const char *tool_loc(const Prog *p, RtArena *mem, Loc l);               // file:line; "an unknown line"
 const char *tool_scope(const ToolFn *f, RtArena *mem, uint32_t scope);  // scope 'forward'; the function; no scope
 Loc tool_scope_end(const ToolFn *f, uint32_t scope);
 BufKind tool_kind(const ToolFn *f, uint32_t buf);
@@ -65,11 +66,15 @@ const char *tool_buf_name(const ToolFn *f, RtArena *mem, uint32_t buf);  // %12;
 uint32_t tool_taker(const ToolFn *f, uint32_t buf);  // the buffer that takes its slot over in place; 0: none
 // The last instruction that reads v, itself or through views (not views themselves); 0: none.
 Val tool_last_read(const ToolFn *f, Val v);
+// The last instruction that reads the buffer, through any of its values; 0: none.
+Val tool_last_use(const ToolFn *f, uint32_t buf);
+// `, after its owner, scope 'x', closed at a.c:3`; nothing where the function owns it.
+const char *tool_outlives(const ToolFn *f, RtArena *mem, Val v);
 // Why the buffer lives as long as it does, as one sentence.
 const char *tool_keeps(const ToolFn *f, RtArena *mem, uint32_t buf);
 
-// What is live at the kernel where most is, by buffer. padding: to TN_ALIGN; holes: what the placement leaves unused there.
-// sum of bytes + padding + holes == stats.peak_bytes.
+// What is live at the kernel where most is, by buffer. padding: to TN_ALIGN; holes: what the placement leaves unused
+// there. sum of bytes + padding + holes == stats.peak_bytes.
 typedef struct {
   uint32_t buf;
   int64_t bytes;       // 0 where its slot is counted with the buffer that takes it over
@@ -91,10 +96,13 @@ Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
 const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
 const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1
 
+const char *tool_bytes(RtArena *mem, int64_t n);        // 4,962,304 B
+const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
+
 // ---- the commands: exit statuses
-int tool_explain(int n, char **args);  // tools/explain.c
-int tool_diff(int n, char **args);     // tools/diff.c
-int tool_report(int n, char **args);   // tools/report.c
+int tool_explain(int n, char **args);                       // tools/explain.c
+int tool_diff(int n, char **args);                          // tools/diff.c
+int tool_report(int n, char **args);                        // tools/report.c
 int tool_usage_error(const char *what, const char *which);  // tools/tenure.c
 // Runs `work` with an arena that is freed after it; out of memory ends it with a message.
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
@@ -103,9 +111,9 @@ int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out);
 void tool_html(RtText *out, const char *s);  // escaped for text and quoted attributes
 void tool_json(RtText *out, const char *s);  // a quoted string that is safe inside <script>
-void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);      // tools/report_map.c
-void tool_segments(const ToolFn *f, uint32_t index, RtText *out);                   // tools/report_map.c
-void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);   // tools/report_tables.c
-void tool_data(const ToolFn *f, const Peak *peak, RtText *out);                     // tools/report_data.c
+void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);     // tools/report_map.c
+void tool_segments(const ToolFn *f, uint32_t index, RtText *out);                  // tools/report_map.c
+void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);  // tools/report_tables.c
+void tool_data(const ToolFn *f, const Peak *peak, RtText *out);                    // tools/report_data.c
 
 #endif

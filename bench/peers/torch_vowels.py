@@ -1,27 +1,13 @@
-"""The vowels step in PyTorch: torch_vowels.py ROOT WEIGHTS. Protocol: see bench/main.c."""
-import json
-import os
-import statistics
-import struct
+"""The vowels step in PyTorch: see bench/vowels.c."""
 import sys
-import time
 
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
+from peer import serve
+from torch_peer import load
+
 BATCH, N_BATCHES = 30, 9
-
-
-def read_weights(path):
-    """safetensors: u64 size of a JSON header, the header, then raw little-endian values."""
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8 : 8 + n])
-    header.pop("__metadata__", None)
-    return {
-        name: torch.frombuffer(bytearray(raw[8 + n :][slice(*row["data_offsets"])]), dtype=torch.float32).reshape(row["shape"])
-        for name, row in header.items()
-    }
 
 
 def read_batches(root):
@@ -47,31 +33,28 @@ class Net(torch.nn.Module):
 
 
 def main():
-    torch.set_num_threads(int(os.environ.get("TENURE_PEER_THREADS", "2")))
-    root, weights = sys.argv[1:]
-    net, batches, at = Net(), list(read_batches(root)), 0
-    net.load_state_dict(read_weights(weights))
+    root, weights = sys.argv[1:3]
+    net, batches, done = Net(), list(read_batches(root)), 0
+    load(net, weights)
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-2, fused=True)
 
     def loss_of(batch, dropout):
         x, lengths, y = batch
         return torch.nn.functional.cross_entropy(net(x, lengths, dropout), y)
 
-    for line in sys.stdin:
-        if line.strip() == "check":
-            with torch.no_grad():
-                print(f"loss {loss_of(batches[0], 0.0).item():.9g}", flush=True)
-            continue
-        ms = []
-        for _ in range(int(line)):
-            start = time.perf_counter()
-            optimizer.zero_grad(set_to_none=True)
-            loss_of(batches[at], 0.3).backward()
-            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            optimizer.step()
-            ms.append(1e3 * (time.perf_counter() - start))
-            at = (at + 1) % N_BATCHES
-        print(f"{min(ms):.4f} {statistics.median(ms):.4f}", flush=True)
+    @torch.no_grad()
+    def check():
+        return loss_of(batches[0], 0.0).item()
+
+    def step():
+        nonlocal done
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(batches[done % N_BATCHES], 0.3).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        done += 1
+
+    serve(check, step)
 
 
 if __name__ == "__main__":

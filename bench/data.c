@@ -1,0 +1,38 @@
+// Data that peers can make too, and what all workloads share.
+#include "bench/bench.h"
+#include <math.h>
+
+double bench_number(uint64_t k, uint32_t seed) {
+  uint32_t h = (uint32_t)k * 2654435761u + seed * 40503u;
+  h ^= h >> 15;
+  h *= 2246822519u;
+  h ^= h >> 13;
+  return (h >> 8) * 0x1p-24;
+}
+
+void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed) {
+  for (size_t k = 0; k < n; k++) out[k] = (float)(lo + (hi - lo) * bench_number(k, seed));
+}
+
+void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed) {
+  for (size_t k = 0; k < n; k++) out[k] = (int64_t)((double)bound * bench_number(k, seed));
+}
+
+double bench_checksum(const float *v, size_t n) {
+  double sum = 0;
+  for (size_t k = 0; k < n; k++) sum += fabs((double)v[k]) * bench_number(k, 99);
+  return sum;
+}
+
+tn_model *bench_compile(tn_program *p, Opening *o) {
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = o->n_workers}));
+  if (!m) {
+    snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
+    tn_report(p, stderr);
+  }
+  tn_program_free(p);
+  if (!m || !o->weights || tn_save(m, o->weights, false) == TN_OK) return m;
+  snprintf(o->why, o->why_size, "%s", tn_error_text(m));
+  tn_model_free(m);
+  return NULL;
+}

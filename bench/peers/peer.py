@@ -1,0 +1,64 @@
+"""What the peers share: weights, numbers and the protocol of bench/main.c. Arguments: ROOT WEIGHTS WORKLOAD PEER."""
+import json
+import os
+import statistics
+import struct
+import sys
+import time
+
+import numpy as np
+
+THREADS = int(os.environ.get("TENURE_PEER_THREADS", "2"))
+
+
+def number(n, seed, start=0):
+    """Element k is bench_number(k, seed): float64 in [0, 1)."""
+    h = (np.arange(start, start + n, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(seed * 40503)).astype(np.uint32)
+    h ^= h >> np.uint32(15)
+    h *= np.uint32(2246822519)
+    h ^= h >> np.uint32(13)
+    return (h >> np.uint32(8)) * 2.0**-24
+
+
+def floats(n, lo, hi, seed):
+    return (lo + (hi - lo) * number(n, seed)).astype(np.float32)
+
+
+def integers(n, bound, seed):
+    return (bound * number(n, seed)).astype(np.int64)
+
+
+def checksum(v):
+    v = np.asarray(v, dtype=np.float64).reshape(-1)
+    return float(np.sum(np.abs(v) * number(len(v), 99)))
+
+
+def read_weights(path):
+    """safetensors: u64 size of a JSON header, the header, then raw little-endian values."""
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8 : 8 + n])
+    header.pop("__metadata__", None)
+    body = raw[8 + n :]
+    return {
+        name: np.frombuffer(body[slice(*row["data_offsets"])], dtype=np.float32).reshape(row["shape"]).copy()
+        for name, row in header.items()
+    }
+
+
+def serve(check, step, calls=1, case=None):
+    """check() -> float; step() is timed, divided by calls; case(text) sets the shape."""
+    for line in sys.stdin:
+        word = line.split()
+        if word[0] == "check":
+            print(f"loss {check():.9g}", flush=True)
+        elif word[0] == "case":
+            case(*word[1:])
+            print("ok", flush=True)
+        else:
+            ms = []
+            for _ in range(int(word[0])):
+                start = time.perf_counter()
+                step()
+                ms.append(1e3 * (time.perf_counter() - start) / calls)
+            print(f"{min(ms):.6f} {statistics.median(ms):.6f}", flush=True)

@@ -1,0 +1,66 @@
+// Storage before pass versions, when a handle names storage and not yet a value: which values are views of which, and what a
+// gradient reaches although writes in place stand between.
+//
+//   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
+//   write %b, %w
+//   %l = sum %b
+#include "ir/ir.h"
+
+bool ir_is_alias(Op op) {
+  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
+}
+
+Val ir_storage(const Fn *f, Val v) {
+  while (ir_is_alias(f->ins[v.i].op)) v = ir_arg(f, v, 0);
+  return v;
+}
+
+bool ir_is_cut(const Fn *f, Val v) {
+  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
+    if (!ir_grad_flows(f, v, 0)) return true;
+  return false;
+}
+
+bool ir_is_whole(const Fn *f, Val v) {
+  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
+    if (f->ins[v.i].op == OP_slice) return false;
+  return true;
+}
+
+typedef struct {
+  const Fn *f;
+  bool *reach;
+  bool *want;  // by storage: its content at this point is wanted
+} Reach;
+
+// v is read at this point.
+static void look(Reach *r, Val v) {
+  for (;; v = ir_arg(r->f, v, 0)) {
+    r->reach[v.i] = true;
+    if (!ir_is_alias(r->f->ins[v.i].op)) break;
+    if (!ir_grad_flows(r->f, v, 0)) return;
+  }
+  r->want[v.i] = true;
+}
+
+// Before the write the target held something else; versions of a parameter are one leaf.
+static void undo_write(Reach *r, Val mark) {
+  const Fn *f = r->f;
+  Val target = ir_arg(f, mark, 0), storage = ir_storage(f, target);
+  if (!r->want[storage.i]) return;
+  bool cut = ir_attr(f, mark, KEY_no_grad) || ir_is_cut(f, target);
+  if (ir_is_whole(f, target) && f->ins[storage.i].op != OP_param) r->want[storage.i] = false;
+  if (!cut) look(r, ir_arg(f, mark, 1));
+}
+
+void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
+  Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins)};
+  look(&r, loss);
+  for (Val v = {f->n_ins - 1}; v.i; v.i--) {
+    Op op = f->ins[v.i].op;
+    if (op == OP_write) undo_write(&r, v);
+    if (!r.want[v.i] || ir_is_alias(op)) continue;
+    for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
+      if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));
+  }
+}

@@ -1,0 +1,42 @@
+// Sizes that the run finds: a packed layout sets its rows dim, so whatever names that dim runs after the layout, with or
+// without reading it.
+//
+//   %l = packed_layout %len {rows=rows, time=time} : layout[batch,time,rows]
+//   %m = normal {id=0, mean=0, std=1, shape=[rows]} : f32[rows]      waits for %l, and keeps it alive
+#include "ir/ir.h"
+
+const Val *ir_rows_makers(const Fn *f) {
+  const Prog *p = f->prog;
+  Val *maker = NULL;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_packed_layout) continue;
+    const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, f->ins[i].shape, 2));
+    if (rows->kind != DIM_SYM) continue;
+    if (!maker) maker = rt_alloc(p->mem, p->n_syms * sizeof *maker);
+    if (ir_none(maker[rows->slot])) maker[rows->slot] = (Val){i};
+  }
+  return maker;
+}
+
+static uint32_t makers_of_dim(const Fn *f, const Val *maker, Dim d, Val v, Val *out, uint32_t n) {
+  const DimInfo *in = ir_dim_info(f->prog, d);
+  if (in->kind == DIM_MUL || in->kind == DIM_ADD) {
+    Dim b = in->b;
+    n = makers_of_dim(f, maker, in->a, v, out, n);
+    return makers_of_dim(f, maker, b, v, out, n);
+  }
+  if (in->kind != DIM_SYM || ir_none(maker[in->slot]) || maker[in->slot].i >= v.i) return n;
+  for (uint32_t k = 0; k < n; k++)
+    if (out[k].i == maker[in->slot].i) return n;
+  if (n < IR_MAX_MAKERS) out[n++] = maker[in->slot];
+  return n;
+}
+
+uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v, Val *out) {
+  uint32_t n = 0;
+  if (!maker) return 0;
+  Shape s = ir_ins(f, v)->shape;
+  for (uint32_t k = 0; k < ir_rank(f->prog, s); k++) n = makers_of_dim(f, maker, ir_dim_at(f->prog, s, k), v, out, n);
+  const Attr *dim = ir_attr(f, v, KEY_dim);
+  return dim ? makers_of_dim(f, maker, dim->u.dim, v, out, n) : n;
+}
