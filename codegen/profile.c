@@ -1,12 +1,13 @@
 // TN_PROFILE=1: the entries of a program count, for each kernel, the cycles in it and in the wait before it; a table is
 // printed to stderr when the program is unloaded. Without the variable nothing of this is in the code.
 //
-//   function    kernel                       calls  us/call  share  GFLOP/s  GB/s  wait us  idle %
-//   train_step  rnn_seq f32[rows,64]            62     84.1  31.0 %     92.0   2.1      3.0     4.2
+//   function    kernel                       calls  min us  mean us  share  GFLOP/s  GB/s  wait us  idle %
+//   train_step  rnn_seq f32[rows,64]            62    81.0     84.1   31 %     92.0   2.1      3.0     4.2
 //
-// us/call is of the slowest worker, wait that of worker 0 before the kernel, idle the mean of what the other workers
-// lack of the slowest one. Bytes count each stored operand and result once, so they say little where a kernel touches a
-// part of a table; flops are those of products only.
+// min and mean are of the slowest worker, wait is worker 0's least before the kernel, idle is what the mean worker lacks
+// of the slowest one. Share and rates are by the least times, which other programs on the machine disturb less; where
+// sizes differ from call to call only the mean tells. Bytes count each stored operand and result once, so they say
+// little where a kernel touches a part of a table; flops are those of products only.
 #include "codegen/program.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 
 enum { WORKERS = 64, CELL = 8, TOTALS = WORKERS * CELL, ROW = TOTALS + CELL };  // in 64-bit words
-enum { RUN, WAIT };                                                             // in a worker's cell
+enum { RUN, RUN_MIN, WAIT_MIN };                                                // in a worker's cell
 enum { CALLS, FLOPS, BYTES };                                                   // in the totals, by worker 0
 static const char table_name[] = "tenure_profile", cells_name[] = "tenure_profile_cells";
 
@@ -58,6 +59,13 @@ LLVMValueRef cg_profile_now(Cg *c) { return cg_call_intrinsic(c, "llvm.readcycle
 static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
   LLVMValueRef at = cg_at(c, c->i64, cells, index);
   cg_store(c, LLVMBuildAdd(c->b, cg_load(c, c->i64, at), amount, ""), at);
+}
+
+static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+  LLVMValueRef at = cg_at(c, c->i64, cells, index), old = cg_load(c, c->i64, at);
+  LLVMValueRef less = LLVMBuildICmp(c->b, LLVMIntULT, amount, old, "");
+  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntEQ, old, cg_i64(c, 0), "");
+  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, none, ""), amount, old, ""), at);
 }
 
 static LLVMValueRef bytes_of(Cg *c, const Call *call) {
@@ -104,8 +112,10 @@ void cg_profile_add(Cg *c, const Plan *plan, const Entry *e, uint32_t call, LLVM
   LLVMValueRef row = cg_i64(c, (int64_t)row_of(plan, e, call) * ROW);
   LLVMValueRef worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "");
   LLVMValueRef cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
-  add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), LLVMBuildSub(c->b, end, start, ""));
-  add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), LLVMBuildSub(c->b, start, before, ""));
+  LLVMValueRef ran = LLVMBuildSub(c->b, end, start, "");
+  add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
+  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
+  keep_least(c, cells, cg_add(c, cell, cg_i64(c, WAIT_MIN)), LLVMBuildSub(c->b, start, before, ""));
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
   c->f = k->f, c->n_dims = 0;  // dims come from the frame
@@ -176,17 +186,17 @@ static double cycles_per_us(void) {
   return rate > 0 ? rate : 1;
 }
 
-static uint64_t slowest(const uint64_t *row) {
+static double slowest(const uint64_t *row, uint32_t what) {
   uint64_t most = 0;
   for (uint32_t w = 0; w < WORKERS; w++)
-    if (row[w * CELL + RUN] > most) most = row[w * CELL + RUN];
-  return most;
+    if (row[w * CELL + what] > most) most = row[w * CELL + what];
+  return (double)most;
 }
 
-// In percent: how much less than the slowest the workers ran that took part in the program.
+// In percent: how much less than the slowest the mean worker ran.
 static double idle(const uint64_t *row, uint32_t n_workers) {
-  double sum = 0, most = (double)slowest(row);
-  for (uint32_t w = 0; w < n_workers; w++) sum += (double)row[w * CELL + RUN];
+  double sum = 0, most = slowest(row, RUN_MIN);
+  for (uint32_t w = 0; w < n_workers; w++) sum += (double)row[w * CELL + RUN_MIN];
   return most > 0 ? 100 * (1 - sum / (n_workers * most)) : 0;
 }
 
@@ -198,13 +208,16 @@ static uint32_t workers_of(const Table *t) {
   return n;
 }
 
+static double least_time(const uint64_t *row) { return slowest(row, RUN_MIN) + (double)row[WAIT_MIN]; }
+
 static void print_row(const char *line, const uint64_t *row, double rate, double all, uint32_t n_workers) {
   const uint64_t *total = row + TOTALS;
-  double calls = (double)total[CALLS], us = (double)slowest(row) / rate, wait = (double)row[WAIT] / rate;
+  double calls = (double)total[CALLS], us = slowest(row, RUN_MIN) / rate, mean = slowest(row, RUN) / rate / calls;
   const char *tab = strchr(line, '\t'), *end = strchr(line, '\n');
-  fprintf(stderr, "%-11.*s %-52.*s %7.0f %9.2f %5.1f %% %8.1f %7.2f %8.2f %6.1f\n", (int)(tab - line), line,
-          (int)(end - tab - 1), tab + 1, calls, us / calls, 100 * (us + wait) / all, (double)total[FLOPS] / us * 1e-3,
-          (double)total[BYTES] / us * 1e-3, wait / calls, idle(row, n_workers));
+  fprintf(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %5.1f %% %8.1f %7.2f %7.2f %6.1f\n", (int)(tab - line), line,
+          (int)(end - tab - 1), tab + 1, calls, us, mean, 100 * least_time(row) * calls / all,
+          (double)total[FLOPS] / calls / us * 1e-3, (double)total[BYTES] / calls / us * 1e-3,
+          (double)row[WAIT_MIN] / rate, idle(row, n_workers));
 }
 
 void cg_profile_print(CgJit *j) {
@@ -212,9 +225,9 @@ void cg_profile_print(CgJit *j) {
   if (!t) return;
   double rate = cycles_per_us(), all = 0;
   for (uint64_t k = 0; k < t->n_rows; k++)
-    all += ((double)slowest(t->cells + k * ROW) + (double)t->cells[k * ROW + WAIT]) / rate;
-  fprintf(stderr, "%-11s %-52s %7s %9s %7s %8s %7s %8s %6s\n", "function", "kernel", "calls", "us/call", "share",
-          "GFLOP/s", "GB/s", "wait us", "idle %");
+    all += least_time(t->cells + k * ROW) * (double)t->cells[k * ROW + TOTALS + CALLS];
+  fprintf(stderr, "%-11s %-48s %6s %9s %9s %7s %8s %7s %7s %6s\n", "function", "kernel", "calls", "min us", "mean us",
+          "share", "GFLOP/s", "GB/s", "wait us", "idle %");
   const char *line = t->text;
   for (uint64_t k = 0; k < t->n_rows; k++, line = strchr(line, '\n') + 1)
     if (t->cells[k * ROW + TOTALS + CALLS]) print_row(line, t->cells + k * ROW, rate, all, workers_of(t));

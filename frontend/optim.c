@@ -92,23 +92,24 @@ static tn_tensor slot(const Group *g, const char *key, const FeParam *q, FeParam
 
 typedef void Update(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad);
 
-static void update_one(Group *g, uint32_t index, Update *update) {
+static bool update_one(Group *g, uint32_t index, Update *update) {
   tn_function *f = g->f;
   FeParam *q = fe_param_of(f->p, index);
   if (f->uses[index].updated.i) {
     fe_error(f->p, E_PARAM_TWICE, g->at, "parameter '%s' is updated twice in function '%s'", q->path, f->name);
     fe_note(f->p, f->uses[index].updated, "it was updated here first");
-    return;
+    return false;
   }
   f->uses[index].updated = fe_loc(f->p, g->at);
   if (!q->updated.i) q->updated = fe_loc(f->p, g->at);
   Rates r = rates_of(g, q->group);
   if (!r.failed) update(g, &r, q, fe_use(f, q, g->at), f->uses[index].grad);
+  return !r.failed;
 }
 
 static void update_all(Group *g, Update *update) {
   uint32_t n, *index = fe_with_gradient(g->f, g->m, &n);
-  for (uint32_t k = 0; k < n; k++) update_one(g, index[k], update);
+  for (uint32_t k = 0; k < n && update_one(g, index[k], update); k++) continue;
   if (n == 0)
     fe_error(g->f->p, E_NO_GRAD_PATH, g->at, "no parameter below module '%s' has a gradient: tn_backward comes first",
              g->m->path);

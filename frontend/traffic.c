@@ -11,7 +11,9 @@ typedef struct {
 } Traffic;
 
 static const char *keep(const Traffic *t, const char *s) { return s ? rt_strdup(t->mem, s) : NULL; }
-static int64_t bytes_of(const Fn *f, Val v) { return ir_type_bytes(f->prog, (DType)f->ins[v.i].dtype, f->ins[v.i].shape); }
+static int64_t bytes_of(const Fn *f, Val v) {
+  return ir_type_bytes(f->prog, (DType)f->ins[v.i].dtype, f->ins[v.i].shape);
+}
 
 // "sum m.c:7": an operation, and where it stands when that is known
 static void split_reader(const Traffic *t, const char *text, tn_plan_copy *c) {

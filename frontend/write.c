@@ -5,7 +5,8 @@
 //
 // A handle names storage. A write changes what the handle shows from then on, and with it everything that shares the
 // storage; pass versions turns that into values, and pass copies decides whether anything must be copied. What can be
-// judged at the call is reported here: the write of a trainable parameter (E113), of a broadcast view, of another shape.
+// judged at the call is reported here: the write of a trainable parameter (E113), of a broadcast view, of another
+// shape.
 #include "frontend/fe.h"
 
 // ---- regions without gradients
@@ -97,16 +98,19 @@ void tn_set_requires_grad_at(tn_tensor t, bool on, tn_site at) {
   } else {
     fe_error(f->p, E_GRAD_OF_DETACHED, at, "requires_grad belongs to inputs and parameters: this value is computed");
     fe_note(f->p, fe_ins(t)->loc, "it was made here by tn_%s", ir_ops[op].name);
-    fe_hint(f->p, on ? "tn_grad(loss, t) gives the gradient of any value" : "tn_detach(t) is the value without its gradient");
+    fe_hint(f->p,
+            on ? "tn_grad(loss, t) gives the gradient of any value" : "tn_detach(t) is the value without its gradient");
   }
 }
 
 // ---- may t be written?
 static bool check_leaf(tn_tensor t, Val root, const char *what, tn_site at) {
   tn_function *f = t.fn;
-  if (f->n_no_grad || ir_is_cut(f->ir, fe_val(t)) || !is_tracked_leaf(f, root) || f->ir->ins[root.i].op != OP_param) return true;
+  if (f->n_no_grad || ir_is_cut(f->ir, fe_val(t)) || !is_tracked_leaf(f, root) || f->ir->ins[root.i].op != OP_param)
+    return true;
   const Param *q = &f->p->ir->params[ir_attr_int(f->ir, root, KEY_param, 0)];
-  fe_error(f->p, E_WRITE_LEAF, at, "parameter '%s' is written in place by %s outside a no-grad region", ir_text(f->p->ir, q->path), what);
+  fe_error(f->p, E_WRITE_LEAF, at, "parameter '%s' is written in place by %s outside a no-grad region",
+           ir_text(f->p->ir, q->path), what);
   fe_note(f->p, q->loc, "'%s' was made here", ir_text(f->p->ir, q->path));
   fe_hint(f->p, "write it between tn_no_grad_begin and tn_no_grad_end");
   return false;
@@ -133,7 +137,8 @@ static void warn_input(tn_tensor t, Val root, const char *what, tn_site at) {
   f->told_input[root.i] = true;
   Loc loc = fe_loc(f->p, at);
   rt_diag(&f->p->ir->diags, RT_WARNING, E_INPUT_WRITTEN, ir_loc_file(f->p->ir, loc), ir_loc_line(f->p->ir, loc),
-          "input '%s' is modified by %s: handles of it show the new content, the caller's memory keeps the old", ir_text(f->p->ir, ins->name), what);
+          "input '%s' is modified by %s: handles of it show the new content, the caller's memory keeps the old",
+          ir_text(f->p->ir, ins->name), what);
   fe_note(f->p, ins->loc, "input '%s' was made here", ir_text(f->p->ir, ins->name));
   fe_hint(f->p, "tn_clone(%s) leaves it as it is", ir_text(f->p->ir, ins->name));
 }
@@ -185,7 +190,8 @@ static bool same_type(tn_tensor t, tn_tensor made, const char *what, tn_site at)
   return false;
 }
 
-static tn_tensor in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what, tn_site at) {
+static tn_tensor in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
+                          tn_site at) {
   tn_function *f;
   if (!fe_join(a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -199,9 +205,9 @@ static tn_tensor in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *att
   tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_site at) { return in_place(OP_##n, &a, 1, NULL, 0, "tn_" #n "_", at); }
 TN_UNARY_CALLS(X)
 #undef X
-#define X(n)                                                                                   \
-  tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_tensor b, tn_site at) {                       \
-    return in_place(OP_##n, (const tn_tensor[]){a, b}, 2, NULL, 0, "tn_" #n "_", at);          \
+#define X(n)                                                                          \
+  tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_tensor b, tn_site at) {              \
+    return in_place(OP_##n, (const tn_tensor[]){a, b}, 2, NULL, 0, "tn_" #n "_", at); \
   }
 TN_IN_PLACE_CALLS(X)
 #undef X
@@ -250,7 +256,8 @@ tn_tensor tn_slice_assign_in_place_at(tn_tensor t, int axis, int64_t start, tn_t
   uint32_t k;
   if (!fe_axis(t, axis, &k, at)) return fe_poison(f);
   if (fe_rank(src) != fe_rank(t) || !ir_dim_is_const(f->p->ir, fe_axis_dim(src, k))) {
-    fe_error(f->p, E_SHAPE, at, "tn_slice_assign_ takes a source with %u axes and a constant size along axis %d", fe_rank(t), axis);
+    fe_error(f->p, E_SHAPE, at, "tn_slice_assign_ takes a source with %u axes and a constant size along axis %d",
+             fe_rank(t), axis);
     return fe_poison(f);
   }
   if (!may_write(t, "tn_slice_assign_", at)) return fe_poison(f);

@@ -2,7 +2,8 @@
 //
 // A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and anyone
 // reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A pointwise or row
-// result takes over the slot of an operand that dies in its kernel and is read element by element: counted as n_inplace.
+// result takes over the slot of an operand that dies in its kernel and is read element by element. n_inplace counts these, and
+// the writes into what operand 0 holds (assign, slice_assign, index_assign).
 #include "ir/ir.h"
 #include <string.h>
 
@@ -77,6 +78,7 @@ static void make_bufs(Lives *l) {
     } else if (writes(f, v)) {
       Val h = ir_head(f, v);
       f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];
+      f->stats.n_inplace += class_at(f, h) != CLASS_OPTIM;
     } else if (l->stored[i]) {
       uint32_t same = op_at(f, v) == OP_param ? param_buf(f, v) : 0;
       f->buf_of[i] = same ? same : new_buf(f, v, segment_of(f, v), ir_type_bytes(l->p, ins->dtype, ins->shape));

@@ -1,5 +1,5 @@
-// Storage before pass versions, when a handle names storage and not yet a value: which values are views of which, and what a
-// gradient reaches although writes in place stand between.
+// Storage before pass versions, when a handle names storage and not yet a value: which values are views of which, and
+// what a gradient reaches although writes in place stand between.
 //
 //   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
 //   write %b, %w

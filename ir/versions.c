@@ -1,17 +1,23 @@
-// Pass versions: writes in place become new values, so that everything after is pure SSA and gradients are right by construction.
+// Pass versions: writes in place become new values, so that everything after is pure SSA and gradients are right by
+// construction.
 //
 //   %d = stop_grad %x : f32[4]                %d = stop_grad %x : f32[4]
 //   %r = relu %d : f32[4]                     %r = relu %d : f32[4]
 //   write %d, %r                      ->      overwritten %x, %r
 //   %y = neg %x : f32[4]                      %y = neg %r : f32[4]
 //
-// 1. A value and its views are aliases of one root. A write to any of them makes a new version of the root: reshapes and
-//    permutations are undone, a slice becomes slice_assign. A later read of an alias is made anew from the current version.
-// 2. clone starts a root of its own with the same content: nothing is copied here; pass copies decides where one is needed.
+// 1. A value and its views are aliases of one root. A write to any of them makes a new version of the root: reshapes
+// and
+//    permutations are undone, a slice becomes slice_assign. A later read of an alias is made anew from the current
+//    version.
+// 2. clone starts a root of its own with the same content: nothing is copied here; pass copies decides where one is
+// needed.
 //    The clone stays as a view until pass grad, so that a write to it is not taken for a write to the original.
-// 3. A write to a parameter also goes to its storage: assign, or a partial write {into_param}. So the current version of a
+// 3. A write to a parameter also goes to its storage: assign, or a partial write {into_param}. So the current version
+// of a
 //    parameter always lies in its storage.
-// 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the loss reads.
+// 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the
+// loss reads.
 // 5. What is written through a stop_grad view or under no_grad carries no gradient.
 // 6. `overwritten` keeps what was replaced and where, for E112 in pass grad.
 #include "ir/ir.h"
@@ -25,16 +31,16 @@ typedef struct {
   Edit e;
   Fn *f;
   Prog *p;
-  Val *root;        // by old value: the value whose storage it shows
-  Val *now;         // by old root: its content (new numbering)
-  uint32_t *made;   // by old root: number of writes so far
-  uint32_t *seen;   // by old value: `made` of its root when its mapping was made
-  uint32_t *uses;   // by old value: operands that name it
-  Version **past;   // by old root: replaced versions of a trainable parameter
-  Val *stale;       // scratch of `read`
+  Val *root;       // by old value: the value whose storage it shows
+  Val *now;        // by old root: its content (new numbering)
+  uint32_t *made;  // by old root: number of writes so far
+  uint32_t *seen;  // by old value: `made` of its root when its mapping was made
+  uint32_t *uses;  // by old value: operands that name it
+  Version **past;  // by old root: replaced versions of a trainable parameter
+  Val *stale;      // scratch of `read`
   uint32_t n_stale, cap_stale;
-  bool *reach;      // of `reach_of`
-  Val reach_of;     // a loss, new numbering
+  bool *reach;   // of `reach_of`
+  Val reach_of;  // a loss, new numbering
   uint32_t n_reach;
 } Versions;
 
@@ -93,7 +99,8 @@ static bool is_trainable(const Versions *s, Val root) {
   return is_param(s, root) && s->p->params[old_int(s, root, KEY_param)].trainable;
 }
 
-// Does x lie in the storage of the parameter's current version: that version itself, or partial writes and updates of it?
+// Does x lie in the storage of the parameter's current version: that version itself, or partial writes and updates of
+// it?
 static bool extends_now(const Versions *s, Val root, Val x) {
   const Fn *f = s->f;
   Val now = ir_base(f, s->now[root.i]);
@@ -126,7 +133,8 @@ static Val into_storage(Versions *s, Val root, Val x) {
 }
 
 // ---- writes
-// x written into the slice v. Slices of slices along one axis, and of permutations, go straight into what they are slices of.
+// x written into the slice v. Slices of slices along one axis, and of permutations, go straight into what they are
+// slices of.
 static Val put_slice(Versions *s, Val v, Val *x, Loc loc) {
   int64_t axis = old_int(s, v, KEY_axis), start = old_int(s, v, KEY_start);
   Val parent = old_arg(s, v, 0), root = s->root[v.i];

@@ -223,9 +223,9 @@ void rt_diags_clear(RtDiags *d) { d->n = d->n_errors = d->n_warnings = 0; }
 
 static const char *const severity_name[] = {"note", "hint", "warning", "error"};
 
-static char id_letter(RtSeverity s) { return s == RT_ERROR ? 'E' : 'W'; }
+static char id_letter(RtSeverity s) { return s == RT_WARNING ? 'W' : 'E'; }
 
-static bool has_id(const RtDiag *g) { return g->id && g->severity >= RT_WARNING; }
+static bool has_id(const RtDiag *g) { return g->id; }
 
 void rt_diags_print(const RtDiags *d, FILE *out) {
   for (uint32_t i = 0; i < d->n; i++) {

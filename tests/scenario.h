@@ -31,6 +31,9 @@ static Scenario *first_scenario, **next_scenario = &first_scenario;
   }                                                                \
   static void scenario_##name(void)
 
+// A place in the user's program, for texts that name it: tn_dispose_at(t, at(102))
+static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
+
 // What tn_report prints; valid until the next call.
 static inline const char *report_of(const tn_program *p) {
   static char *text;

@@ -2,7 +2,7 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
-#include <string.h>
+#include <time.h>
 
 static tn_program *make(int64_t longest) {
   tn_program *p = tn_program_create("bounds");
@@ -22,15 +22,22 @@ static tn_program *make(int64_t longest) {
   return p;
 }
 
-static tn_compile_info compile_cold(int64_t longest) {
-  tn_compile_info best = {0};
+typedef struct {
+  tn_compile_info info;
+  double cpu_ms;  // of all threads: steadier than wall time on a busy machine
+} Cold;
+
+static Cold compile_cold(int64_t longest) {
+  Cold best = {.cpu_ms = 1e30};
   for (int k = 0; k < 3; k++) {
     tn_program *p = make(longest);
+    clock_t start = clock();
     tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
+    double cpu_ms = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
     CHECK(m != NULL);
     tn_compile_info i = tn_compiled(m);
     CHECK(!i.from_cache);
-    if (k == 0 || i.codegen_ms < best.codegen_ms) best = i;
+    if (cpu_ms < best.cpu_ms) best = (Cold){i, cpu_ms};
     tn_model_free(m);
     tn_program_free(p);
   }
@@ -38,11 +45,11 @@ static tn_compile_info compile_cold(int64_t longest) {
 }
 
 int main(void) {
-  tn_compile_info a = compile_cold(29), b = compile_cold(2900);
-  printf("cold compile, %u kernels (%u distinct): time bound 29: %.0f ms, time bound 2900: %.0f ms\n", a.n_kernels,
-         a.n_distinct_kernels, a.codegen_ms, b.codegen_ms);
-  CHECK(a.n_kernels == b.n_kernels);
-  CHECK(a.n_distinct_kernels == b.n_distinct_kernels);
-  CHECK(b.codegen_ms < 2 * a.codegen_ms);  // the bound is 100 times larger; the rest is the machine's noise
+  Cold a = compile_cold(29), b = compile_cold(2900);
+  printf("cold compile, %u kernels (%u distinct), CPU time: time bound 29: %.0f ms, time bound 2900: %.0f ms\n", a.info.n_kernels,
+         a.info.n_distinct_kernels, a.cpu_ms, b.cpu_ms);
+  CHECK(a.info.n_kernels == b.info.n_kernels);
+  CHECK(a.info.n_distinct_kernels == b.info.n_distinct_kernels);
+  CHECK(b.cpu_ms < 2 * a.cpu_ms);  // the bound is 100 times larger; the rest is the machine's noise
   return check_report();
 }

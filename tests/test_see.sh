@@ -129,6 +129,19 @@ check 1 "@step
   ~ %a relu m.c:5: 128 -> 256 B
 @predict
   ~ %x input m.c:20: 128 -> 256 B" diff a.tir big.tir
+cat >"$dir/twice.tir" <<'TIR'
+program @r
+func @f(%x: f32[4,4], %n: f32[4,4]) {
+  %1 = matmul %x, %x                // r.c:1
+  %2 = matmul %n, %n                // r.c:1
+  %3 = matmul %1, %2                // r.c:2
+  output %3 {name="y", index=0}     // r.c:3
+}
+TIR
+sed 's/4,4/8,8/g' "$dir/twice.tir" >"$dir/wide.tir"
+check 1 "  ~ matmul r.c:1: 64 -> 256 B
+  ~ matmul r.c:1 #2: 64 -> 256 B, arena+64 -> arena+256
+  ~ output r.c:3" diff twice.tir wide.tir
 check 1 "@predict
   - the whole function" diff a.tir less.tir
 check 1 "@predict

@@ -57,11 +57,12 @@ static Index index_new(RtArena *mem, uint32_t n) {
 }
 
 // counts: how often each key came so far, by the slot of its first entry.
-static void add(Index *x, uint32_t *counts, Entry e) {
+static void add(Index *x, RtArena *mem, uint32_t *counts, Entry e) {
   uint32_t first = find(x, e.key, 0);
   e.ordinal = first ? ++counts[first - 1] : 0;
   uint32_t at = (uint32_t)hash_key(e.key, e.ordinal) & (x->cap - 1);
   while (x->table[at]) at = (at + 1) & (x->cap - 1);
+  if (e.ordinal) e.text = rt_printf(mem, "%s #%u", e.text, e.ordinal + 1);
   x->list[x->n] = e;
   x->table[at] = ++x->n;
 }
@@ -86,7 +87,7 @@ static Index index_bufs(const ToolFn *f, RtArena *mem) {
   Index x = index_new(mem, f->f->n_bufs);
   uint32_t *counts = rt_alloc(mem, (f->f->n_bufs + 1) * sizeof *counts);
   for (uint32_t b = 1; b < f->f->n_bufs; b++)
-    if (f->f->bufs[b].seg != SEG_PARAM) add(&x, counts, entry_of(f, mem, b));
+    if (f->f->bufs[b].seg != SEG_PARAM) add(&x, mem, counts, entry_of(f, mem, b));
   return x;
 }
 

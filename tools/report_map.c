@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_TICKS_X = 12, MAX_TICKS_Y = 6, HEIGHT = 1000, THIN = 6 };
+enum { MAX_TICKS_X = 12, MAX_TICKS_Y = 6, HEIGHT = 1000, THIN = 6, FEW = 100 };
 
 static void put(RtText *out, const char *s) { rt_text_put(out, s, strlen(s)); }
 
@@ -147,8 +147,8 @@ static void put_segment(const ToolFn *f, Segment seg, RtText *out) {
   for (uint32_t b = 1; b < f->f->n_bufs; b++)
     if (f->f->bufs[b].seg == seg) sum += f->f->bufs[b].bytes, n++;
   if (!n) return;
-  rt_text_add(out, "<div class=\"seg\"><span class=\"segname\">%s</span><div class=\"segbar s%d\">", tool_seg_name[seg],
-              (int)seg);
+  rt_text_add(out, "<div class=\"seg\"><span class=\"segname\">%s</span><div class=\"segbar s%d%s\">",
+              tool_seg_name[seg], (int)seg, n <= FEW ? " few" : "");
   for (uint32_t b = 1; b < f->f->n_bufs; b++)
     if (f->f->bufs[b].seg == seg)
       rt_text_add(out, "<i data-b=\"%u\" style=\"flex-grow:%lld\"></i>", b, (long long)f->f->bufs[b].bytes);
