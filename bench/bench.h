@@ -11,6 +11,7 @@ typedef struct {
   const char *weights;  // where the initial weights are to be saved
   const char *variant;  // one of the workload's cases, else ""
   uint32_t n_workers;
+  const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
   char *why;  // set on failure
   size_t why_size;
 } Opening;

@@ -64,7 +64,7 @@ void cg_place_barriers(Plan *plan, Entry *e) {
 
 // ---- text
 void cg_entry_text(const Plan *plan, const Entry *e, RtText *out) {
-  rt_text_add(out, "entry %s%s\n", e->symbol, plan->p->hostile ? " hostile" : "");
+  rt_text_add(out, "entry %s%s%s\n", e->symbol, plan->p->hostile ? " hostile" : "", e->solo ? " solo" : "");
   for (uint32_t i = 0; i < e->n_calls; i++) {
     const Call *c = &e->calls[i];
     rt_text_add(out, "%sk%u", c->barrier ? "barrier " : "", c->code);
@@ -102,13 +102,15 @@ LLVMTypeRef cg_kernel_type(Cg *c, const Call *call) {
 typedef struct {
   LLVMValueRef seg[N_SEGMENTS];  // block addresses, or the tables of caller pointers
   LLVMValueRef dims;
+  LLVMValueRef n_workers;  // i32
 } Bases;
 
 static LLVMValueRef field(Cg *c, size_t off) {
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
 }
 
-static void load_bases(Cg *c, Bases *b) {
+static void load_bases(Cg *c, bool solo, Bases *b) {
+  b->n_workers = solo ? cg_i32(c, 1) : LLVMGetParam(c->fn, 2);
   for (uint32_t s = 0; s < N_SEGMENTS; s++) {
     size_t own = offsetof(TnFrame, seg) + s * sizeof(void *);
     b->seg[s] = field(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
@@ -128,7 +130,8 @@ static void call_kernel(Cg *c, const Plan *plan, const Call *call, const Bases *
   LLVMTypeRef type = cg_kernel_type(c, call);
   uint32_t n = 0;
   LLVMValueRef *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
-  for (; n < 3; n++) arg[n] = LLVMGetParam(c->fn, n);
+  for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
+  arg[n++] = base->n_workers;
   for (uint32_t k = 0; k < call->n_ports; k++)
     arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->ports[k].v.i]);
   if (call->k->scratch) arg[n++] = buf_ptr(c, base, call->f, call->k->scratch);
@@ -169,6 +172,13 @@ static void call_hostile(Cg *c, const Call *done, const Call *next) {
   if (next) wait_for_team(c);
 }
 
+static void return_unless_first(Cg *c) {
+  If other;
+  cg_if(c, &other, LLVMBuildICmp(c->b, LLVMIntNE, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  LLVMBuildRetVoid(c->b);
+  LLVMPositionBuilderAtEnd(c->b, other.other);
+}
+
 static void add_flag(Cg *c, const char *name) {
   LLVMAttributeRef a = LLVMCreateEnumAttribute(c->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
   LLVMAddAttributeAtIndex(c->fn, LLVMAttributeFunctionIndex, a);
@@ -184,7 +194,8 @@ void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e) {
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;
-  load_bases(c, &base);
+  if (e->solo) return_unless_first(c);
+  load_bases(c, e->solo, &base);
   bool hostile = plan->p->hostile;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;

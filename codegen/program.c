@@ -61,7 +61,8 @@ static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
     if (!cg_describe(plan, c)) return false;
     c->code = code_of(plan, c);
   }
-  cg_place_barriers(plan, e);
+  e->solo = !plan->p->hostile && cg_is_solo(f);
+  if (!e->solo) cg_place_barriers(plan, e);
   return true;
 }
 

@@ -26,6 +26,7 @@ typedef struct {
   const char *symbol;
   Call *calls;
   uint32_t n_calls;
+  bool solo;  // worker 0 alone runs it, without barriers
 } Entry;
 
 typedef struct {

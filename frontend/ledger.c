@@ -123,7 +123,8 @@ FeEntity *fe_entity(tn_tensor t) {
   if (e) return e;
   const Ins *ins = fe_ins(t);
   bool unowned = is_leaf(t.fn, fe_val(t)) || !ins->scope || ins->scope == NO_SCOPE || t.fn->scopes[ins->scope]->closed;
-  return &t.fn->entities[new_entity(t.fn, fe_val(t), false, unowned ? NO_SCOPE : ins->scope, ins->loc)];
+  uint32_t k = new_entity(t.fn, fe_val(t), false, unowned ? NO_SCOPE : ins->scope, ins->loc);
+  return &t.fn->entities[k];
 }
 
 tn_tensor fe_made(tn_tensor t, tn_site at) {
@@ -208,10 +209,10 @@ void fe_note_made(tn_function *f, const FeEntity *e) {
 }
 
 static void report_taken(tn_function *f, const FeEntity *e, tn_site at) {
-  const char *name = e->param ? rt_printf(f->p->mem, " '%s'", e->param->path) : "";
+  const char *name = e->param ? rt_printf(f->p->mem, "parameter '%s'", e->param->path) : "a parameter";
   fe_error(f->p, E_USE_AFTER_TAKE, at, "%s is used after a parameter took it over", fe_label(f, e));
   fe_note_made(f, e);
-  fe_note(f->p, e->ended, "parameter%s took it over here", name);
+  fe_note(f->p, e->ended, "%s took it over here", name);
   fe_hint(f->p, "tn_parameter_of gives the handle to go on with");
 }
 

@@ -487,7 +487,7 @@ typedef struct {
   bool aliases;  // every path of a shared entry; else its first one only
 } tn_variable_options;
 typedef struct {
-  const char *path;   // below the module that was asked
+  const char *path;   // below the module that was asked; texts live as long as the program
   tn_module *module;  // tn_use(f, v.module, v.name) is its value in a function
   const char *name;
   uint32_t rank, group;
@@ -563,12 +563,15 @@ TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
 
 // ---- training: gradients of a loss, clipping and the update stand in the same function
 // There is no zero_grad: a run starts without gradients. Two tn_backward in one function add up, runs do not.
+
 // A scalar; adds to the gradients of all trainable parameters that it reaches
 TN_API void tn_backward_at(tn_tensor loss, tn_site at);
 TN_API tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at);  // d loss / d of, as a value
 TN_API tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // after tn_backward
 // Scales all gradients below m; gives the norm before
 TN_API tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at);
+// Limits every element of the gradients below m to [-limit, limit]
+TN_API void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at);
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
 } tn_adamw_options;  // zeros: PyTorch's 1e-3, 0.9, 0.999, 1e-8; weight_decay 0 means none
@@ -580,6 +583,7 @@ TN_API void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o,
 // Weight decay added to the gradient
 TN_API void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at);
 TN_API void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *o, tn_site at);
+
 // Parameters that are in no group are in group 0. A group keeps its own learning rate, weight decay and momentum in
 // every optimizer, in the state entries optimizer.lr.GROUP and so on: tn_set_lr changes them between runs, without
 // compiling. Groups are made before the optimizer; a parameter has one (E121). So are layers: an optimizer that was
@@ -590,8 +594,6 @@ typedef struct {
 } tn_group_options;
 // Puts the parameters below m that match in a group; options are given once, NULL adds to a group
 TN_API void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const tn_group_options *o, tn_site at);
-// Limits every element of the gradients below m to [-limit, limit]
-TN_API void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at);
 #define tn_group(m, group, pattern, o) tn_group_at(m, group, pattern, o, TN_SITE)
 #define tn_clip_grad_value(f, m, limit) tn_clip_grad_value_at(f, m, limit, TN_SITE)
 #define tn_backward(loss) tn_backward_at(loss, TN_SITE)

@@ -56,7 +56,7 @@ static void add_stored(Traffic *t, Val v) {
 void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out) {
   Traffic t = {mem, f, out};
   for (Val v = {1}; v.i < f->n_ins; v.i++) {
-    if (f->ins[v.i].op == OP_copy && ir_attr(f, v, KEY_reader)) add_copy(&t, v);
+    if (ir_attr(f, v, KEY_reader)) add_copy(&t, v);
     add_stored(&t, v);
   }
 }

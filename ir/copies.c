@@ -64,8 +64,10 @@ static Val copy_of(Copies *s, Val x, const char *who, Loc at, Loc loc) {
   RtText text = {.mem = s->p->mem};
   rt_text_add(&text, "%s", who);
   if (ir_loc_file(s->p, at)) rt_text_add(&text, " %s:%u", ir_loc_file(s->p, at), ir_loc_line(s->p, at));
-  Attr reader = ir_a_str(KEY_reader, ir_str(s->p, text.text));
-  return ir_emit(s->f, OP_copy, &x, 1, &reader, 1, loc);
+  // copy is a row in words, for f32; an expand to the shape at hand copies whatever it is
+  Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(s->p, text.text)), ir_a_list(KEY_shape, ir_ins(s->f, x)->shape)};
+  bool f32 = ir_ins(s->f, x)->dtype == DT_F32;
+  return ir_emit(s->f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);
 }
 
 static bool into_param(const Copies *s, Val v) {

@@ -29,8 +29,8 @@ static void make_zones(const Fn *f, RtArena *mem, RtHostile *h) {
     if (buf->seg != SEG_ARENA || buf->last < 0) continue;
     uint32_t root = root_of(f, b);
     if (!zone_of[root]) {
-      zone[h->n_zones] = (RtZone){buf->offset, buf->offset, buf->offset - ir_guard_before(root), 0, INT32_MAX, -1,
-                                  describe(f, f->bufs[root].head, mem)};
+      zone[h->n_zones] = (RtZone){buf->offset, buf->offset, buf->offset - ir_guard_before(root), 0,
+                                  INT32_MAX,   -1,          describe(f, f->bufs[root].head, mem)};
       zone_of[root] = ++h->n_zones;
     }
     RtZone *z = &zone[zone_of[root] - 1];
@@ -47,7 +47,8 @@ const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem) {
   RtHostile *h = rt_alloc(mem, sizeof *h);
   const char **kernel = rt_alloc(mem, (f->n_kernels + 1) * sizeof *kernel);
   for (uint32_t k = 0; k < f->n_kernels; k++)
-    kernel[k] = rt_printf(mem, "%s %s", ir_class_name((OpClass)f->kernels[k].cls), describe(f, (Val){f->kernels[k].first}, mem));
+    kernel[k] = rt_printf(mem, "%s %s", ir_class_name((OpClass)f->kernels[k].cls),
+                          describe(f, (Val){f->kernels[k].first}, mem));
   *h = (RtHostile){.kernels = kernel, .n_kernels = f->n_kernels, .arena_bytes = f->stats.peak_bytes};
   make_zones(f, mem, h);
   return h;

@@ -1,5 +1,6 @@
-// Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the instruction at
-// v and sets the type of v and of its result records; a fault is the number of a diagnostic and a sentence in `why`.
+// Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the
+// instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
+// sentence in `why`.
 #include "ir/ir.h"
 #include <string.h>
 
@@ -58,10 +59,10 @@ static uint16_t want_rank(const Ctx *c, uint32_t k, uint32_t least, uint32_t mos
   return fault(c, E_SHAPE, "");
 }
 
-#define TRY(x)                   \
-  do {                           \
-    uint16_t id_ = (x);          \
-    if (id_) return id_;         \
+#define TRY(x)           \
+  do {                   \
+    uint16_t id_ = (x);  \
+    if (id_) return id_; \
   } while (0)
 
 static bool is_one(const Ctx *c, Dim d) { return ir_dim_is_const(c->p, d) && ir_dim_info(c->p, d)->value == 1; }
@@ -144,12 +145,14 @@ static uint16_t rule_same(const Ctx *c) {
   if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout cannot be handed out");
   if (op == OP_assign) {
     if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
-    if (!broadcast(c, s, shape_of(c, 1), &joint) || joint.i != s.i) return bad_shape(c, "the source does not broadcast to the target");
+    if (!broadcast(c, s, shape_of(c, 1), &joint) || joint.i != s.i)
+      return bad_shape(c, "the source does not broadcast to the target");
   } else if (ir_ops[op].cls == CLASS_ROW) {
     TRY(want_dtype(c, 0, DT_F32));
     TRY(want_rank(c, 0, 1, MAX_RANK));
     if (op == OP_nll_rows_grad) TRY(want_dtype(c, 1, DT_I64));
-    if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i) return bad_shape(c, "shapes differ");
+    if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i)
+      return bad_shape(c, "shapes differ");
   }
   set(c, 0, dtype_of(c, 0), s);
   return 0;
@@ -160,11 +163,11 @@ static uint16_t rule_shape(const Ctx *c) {
   if (!a) return fault(c, E_ARGUMENT, "needs {shape}");
   Shape from = shape_of(c, 0), to = a->u.list, joint;
   if (ir_rank(c->p, to) > MAX_RANK) return bad_shape(c, "the rank is above 8");
-  bool fits = ir_ins(c->f, c->v)->op == OP_reshape
-                  ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
-                  : broadcast(c, from, to, &joint) && joint.i == to.i;
+  bool fits = ir_ins(c->f, c->v)->op == OP_reshape ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
+                                                   : broadcast(c, from, to, &joint) && joint.i == to.i;
   if (!fits) {
-    rt_text_add(c->why, "%s", ir_ins(c->f, c->v)->op == OP_reshape ? "another number of elements than " : "does not broadcast to ");
+    rt_text_add(c->why, "%s",
+                ir_ins(c->f, c->v)->op == OP_reshape ? "another number of elements than " : "does not broadcast to ");
     ir_shape_text(c->p, to, c->why);
     return bad_shape(c, "");
   }
@@ -239,8 +242,10 @@ static uint16_t rule_slice_assign(const Ctx *c) {
   Dim whole = dim_of(c, 0, axis);
   if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
   Dim part = dim_of(c, 1, axis);
-  if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part)) return bad_shape(c, "writes only along axes of constant size");
-  if (with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i) return bad_shape(c, "sizes differ on another axis");
+  if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part))
+    return bad_shape(c, "writes only along axes of constant size");
+  if (with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
+    return bad_shape(c, "sizes differ on another axis");
   if (start < 0 || start > ir_dim_bound(c->p, whole) || ir_dim_bound(c->p, part) > ir_dim_bound(c->p, whole) - start)
     return bad_shape(c, "the part is past the end of the axis");
   set(c, 0, dtype_of(c, 0), shape_of(c, 0));
@@ -281,7 +286,8 @@ static uint16_t rule_reduce(const Ctx *c) {
   uint32_t r = rank_of(c, 0), mask = 0, n = 0;
   for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
     int64_t axis = ir_list_at(c->p, a->u.list, k);
-    if (axis < 0 || axis >= r || (mask >> axis & 1)) return fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
+    if (axis < 0 || axis >= r || (mask >> axis & 1))
+      return fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
     mask |= 1u << axis;
   }
   bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
@@ -345,10 +351,12 @@ static uint16_t rule_linear(const Ctx *c) {
   TRY(want_rank(c, 0, 1, MAX_RANK));
   TRY(want_rank(c, 1, 2, 2));
   uint32_t r = rank_of(c, 0);
-  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i) return bad_shape(c, "the last size of x differs from the weight's second");
+  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i)
+    return bad_shape(c, "the last size of x differs from the weight's second");
   if (n_args(c) == 3) {
     TRY(want_rank(c, 2, 1, 1));
-    if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i) return bad_shape(c, "the bias has another size than the weight's first");
+    if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
+      return bad_shape(c, "the bias has another size than the weight's first");
   }
   set(c, 0, DT_F32, with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
   return 0;
@@ -377,6 +385,8 @@ static uint16_t rule_layout(const Ctx *c) {
     TRY(want_rank(c, 0, 1, 1));
     if (lengths) return fault(c, E_ARGUMENT, "has both an operand and {lengths}");
     if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM) return fault(c, E_ARGUMENT, "{rows} must be a named dim");
+    if (ir_dim_bound(c->p, rows->u.dim) < ir_dim_bound(c->p, dim_of(c, 0, 0)) * ir_dim_bound(c->p, time->u.dim))
+      return fault(c, E_ARGUMENT, "the bound of {rows} must be at least batch times time");
     batch = dim_of(c, 0, 0);
   } else {
     if (!lengths) return fault(c, E_ARGUMENT, "needs lengths");
@@ -443,13 +453,15 @@ static uint16_t rule_rnn_seq(const Ctx *c) {
   Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), hidden = dim_of(c, 2, 1);
   Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
   if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
-  if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i) return bad_shape(c, "the gates do not fit the hidden size");
+  if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i)
+    return bad_shape(c, "the gates do not fit the hidden size");
   const Key flag[3] = {KEY_has_b, KEY_has_h, KEY_has_c};
   for (uint32_t k = 0; k < 3; k++) {
     if (!ir_attr(c->f, c->v, flag[k])) continue;
     if (n >= n_args(c)) return fault(c, E_ARGUMENT, "has fewer operands than its flags say");
     Shape want = k == 0 ? ir_shape(c->p, &wide, 1) : shape2(c, batch, hidden);
-    if (shape_of(c, n).i != want.i) return bad_shape(c, k == 0 ? "the bias has another shape" : "an initial state is not [batch, hidden]");
+    if (shape_of(c, n).i != want.i)
+      return bad_shape(c, k == 0 ? "the bias has another shape" : "an initial state is not [batch, hidden]");
     n++;
   }
   if (n != n_args(c)) return fault(c, E_ARGUMENT, "has more operands than its flags say");
@@ -474,7 +486,8 @@ static uint16_t rule_rnn_seq_grad(const Ctx *c) {
   Shape none = empty_shape(c), rg = shape2(c, rows, wide), bh = shape2(c, batch, hidden);
   for (uint32_t k = 0; k < 3; k++) {
     Shape want = k == 0 ? shape2(c, rows, hidden) : bh;
-    if (shape_of(c, k).i != want.i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL)) return bad_shape(c, "a gradient has another shape");
+    if (shape_of(c, k).i != want.i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL))
+      return bad_shape(c, "a gradient has another shape");
   }
   set(c, 0, DT_F32, rg);
   set(c, 1, DT_F32, gates == 3 ? rg : none);
@@ -495,7 +508,8 @@ static uint16_t rule_writes(const Ctx *c) {
   uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
   for (uint32_t k = 0; k < n_args(c); k++) {
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
-    if (shape_of(c, k).i != want.i) return bad_shape(c, "state and gradient must have the parameter's shape, the rate be a scalar");
+    if (shape_of(c, k).i != want.i)
+      return bad_shape(c, "state and gradient must have the parameter's shape, what steers the update be scalars");
   }
   for (uint32_t k = 0; k < n; k++) set(c, k, DT_F32, shape_of(c, k));
   return 0;
@@ -514,7 +528,9 @@ static Rule *const rules[N_OPS] = {
 // Layouts are for the ops that know them, and for marks and outputs, which refuse or pass them on themselves.
 static bool takes_layout(Op op) {
   switch (ir_ops[op].cls) {
-  case CLASS_PACK: case CLASS_RNN: case CLASS_MARK: return true;
+  case CLASS_PACK:
+  case CLASS_RNN:
+  case CLASS_MARK: return true;
   default: return op == OP_output || op == OP_result || op == OP_clone;
   }
 }

@@ -86,7 +86,7 @@ static void make_bufs(Lives *l) {
       if (seg == SEG_IN || seg == SEG_OUT) f->bufs[f->buf_of[i]].offset = ir_attr_int(f, v, KEY_index, 0);
     }
     if (f->buf_of[i]) f->bufs[f->buf_of[i]].n_shares++;
-    if (op_at(f, v) == OP_copy && ir_attr(f, v, KEY_reader)) {
+    if (ir_attr(f, v, KEY_reader)) {
       f->stats.n_copies++;
       f->stats.copy_bytes += ir_type_bytes(l->p, ins->dtype, ins->shape);
     }

@@ -43,13 +43,17 @@ static void look(Reach *r, Val v) {
   r->want[v.i] = true;
 }
 
-// Before the write the target held something else; versions of a parameter are one leaf.
+static bool is_leaf(const Fn *f, Val v) {
+  return f->ins[v.i].op == OP_param && f->prog->params[ir_attr_int(f, v, KEY_param, 0)].trainable;
+}
+
+// Before the write the target held something else; versions of a trainable parameter are one leaf.
 static void undo_write(Reach *r, Val mark) {
   const Fn *f = r->f;
   Val target = ir_arg(f, mark, 0), storage = ir_storage(f, target);
   if (!r->want[storage.i]) return;
   bool cut = ir_attr(f, mark, KEY_no_grad) || ir_is_cut(f, target);
-  if (ir_is_whole(f, target) && f->ins[storage.i].op != OP_param) r->want[storage.i] = false;
+  if (ir_is_whole(f, target) && !is_leaf(f, storage)) r->want[storage.i] = false;
   if (!cut) look(r, ir_arg(f, mark, 1));
 }
 

@@ -1,5 +1,5 @@
-// Sizes that the run finds: a packed layout sets its rows dim, so whatever names that dim runs after the layout, with or
-// without reading it.
+// Sizes that the run finds: a packed layout sets its rows dim, so whatever names that dim runs after the layout, with
+// or without reading it.
 //
 //   %l = packed_layout %len {rows=rows, time=time} : layout[batch,time,rows]
 //   %m = normal {id=0, mean=0, std=1, shape=[rows]} : f32[rows]      waits for %l, and keeps it alive

@@ -149,7 +149,7 @@ static void pop_last(Fn *f, Val v) { f->n_ins = v.i; }  // operands and attribut
 static uint64_t hash_ins(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   uint64_t h = rt_hash(&(uint32_t[3]){ins->op, ins->dtype, ins->shape.i}, 12, 7);
-  h = rt_hash(f->args + ins->args, ins->n_args * sizeof(Val), h);
+  if (ins->n_args) h = rt_hash(f->args + ins->args, ins->n_args * sizeof(Val), h);
   for (uint32_t k = 0; k < ins->n_attrs; k++) {
     const Attr *a = &f->attrs[ins->attrs + k];
     uint64_t word[2] = {a->key, 0};

@@ -27,11 +27,11 @@ void rt_hostile_step(TnFrame *f, int32_t done, int32_t next) {
   else look_at_guards(r, arena, done);
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {
     const RtZone *z = &r->plan->zones[k];
-    if (z->last >= done && z->last < next) fill(arena, z->guard_lo, z->guard_hi, RT_POISON);
+    if (z->first <= done && z->last >= done && z->last < next) fill(arena, z->guard_lo, z->guard_hi, RT_POISON);
   }
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {
     const RtZone *z = &r->plan->zones[k];
-    if (z->first <= done || z->first > next) continue;
+    if (z->first <= done || z->first > next || z->last < next) continue;  // of a kernel without code: never
     fill(arena, z->guard_lo, z->guard_hi, RT_GUARD);
     fill(arena, z->lo, z->hi, RT_POISON);
   }
@@ -41,6 +41,7 @@ bool rt_hostile_report(const RtHostileRun *r, char *error, size_t error_size) {
   if (!r->is_damaged) return true;
   const RtZone *z = &r->plan->zones[r->zone];
   bool before = r->at < z->lo;
-  return rt_fail(error, error_size, "kernel %d, %s, wrote %lld bytes %s %s", (int)r->kernel, r->plan->kernels[r->kernel],
-                 (long long)(before ? z->lo - r->at : r->at - z->hi), before ? "before" : "behind the end of", z->what);
+  return rt_fail(error, error_size, "kernel %d, %s, wrote %lld bytes %s %s", (int)r->kernel,
+                 r->plan->kernels[r->kernel], (long long)(before ? z->lo - r->at : r->at - z->hi),
+                 before ? "before" : "behind the end of", z->what);
 }

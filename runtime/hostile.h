@@ -1,7 +1,8 @@
 // The hostile arena: between two kernels, what nobody may read is filled with signalling NaN, and the zones that keep
 // buffers apart are looked at. For programs compiled with TN_CHECK=arena; others never come here.
 //
-//   | guard | buffer, lives [first, last] | guard | ...       a write into a guard names the kernel and the buffers beside it
+//   | guard | buffer, lives [first, last] | guard | ...       a write into a guard names the kernel and the buffers
+//   beside it
 #ifndef TN_RUNTIME_HOSTILE_H
 #define TN_RUNTIME_HOSTILE_H
 
@@ -33,7 +34,8 @@ typedef struct {
   int64_t at;      // byte of the arena
 } RtHostileRun;
 
-// By one worker while the others wait: after kernel `done` (-1: before the first one) and before kernel `next` (n_kernels: none).
+// By one worker while the others wait: after kernel `done` (-1: before the first one) and before kernel `next`
+// (n_kernels: none).
 void rt_hostile_step(TnFrame *f, int32_t done, int32_t next);
 bool rt_hostile_report(const RtHostileRun *r, char *error, size_t error_size);  // true: nothing was damaged
 

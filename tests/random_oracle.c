@@ -1,6 +1,6 @@
-// Every value knows the value whose storage it shows and, for each of its elements, which element of that it is. A view's
-// table is found by running the view's op on the table of its operand. A write sets elements of the storage; then all
-// that show it are read anew.
+// Every value knows the value whose storage it shows and, for each of its elements, which element of that it is. A
+// view's table is found by running the view's op on the table of its operand. A write sets elements of the storage;
+// then all that show it are read anew.
 #include "tests/random_oracle.h"
 
 #include "ir/interp.h"
@@ -63,7 +63,8 @@ static void write_value(Oracle *o, Val mark) {
   for (int64_t k = 0; k < from.n; k++) val[root.i].v[(int64_t)o->where[v.i].v[k]] = from.v[k];
   refresh(o, root, mark.i);
   if (ir_ins(f, root)->op == OP_param && val[root.i].n)
-    memcpy(o->r.env->params[ir_attr_int(f, root, KEY_param, 0)].v, val[root.i].v, (size_t)val[root.i].n * sizeof(double));
+    memcpy(o->r.env->params[ir_attr_int(f, root, KEY_param, 0)].v, val[root.i].v,
+           (size_t)val[root.i].n * sizeof(double));
 }
 
 // Results of optimizers and assign go to the parameter that their operand is, or is a version of.
@@ -98,5 +99,31 @@ bool oracle_run(const Fn *f, InterpEnv *env, RtText *why) {
   o.where = rt_alloc(env->mem, f->n_ins * sizeof *o.where);
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (!step(&o, (Val){i})) return false;
+  return true;
+}
+
+// ---- how a loss moves
+static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
+  const Ins *ins = ir_ins(r->f, v);
+  if (ins->op == OP_result) return true;
+  if (ins->op == OP_grad_of) {
+    r->val[v.i] = n->grads[(*n_grads)++];
+    return true;
+  }
+  if (!run_op(r, v)) return false;
+  if (ins->op == OP_stop_grad && n->step != 0) r->val[v.i] = n->base[v.i];
+  return true;
+}
+
+bool oracle_loss(const Fn *f, InterpEnv *env, Nudge *n, double *loss, RtText *why) {
+  Run r = {f, env, rt_alloc(env->mem, f->n_ins * sizeof(Tensor)), why};
+  uint32_t n_grads = 0;
+  for (uint32_t i = 1; i <= n->loss.i; i++) {
+    if (!nudged_step(&r, n, (Val){i}, &n_grads)) return false;
+    if (i + 1 <= f->n_ins && n->target.i == i)
+      for (int64_t k = 0; k < r.val[i].n; k++) r.val[i].v[k] += n->step * n->dir[k];
+  }
+  *loss = r.val[n->loss.i].v[0];
+  if (n->step == 0) n->base = r.val;
   return true;
 }

@@ -7,4 +7,15 @@
 bool oracle_fits(const Fn *f);  // it has writes and no gradients, which stand in the text as wishes only
 bool oracle_run(const Fn *f, InterpEnv *env, RtText *why);
 
+// The loss when `target` is `step` * dir away from what it is, all else as in `base` (its values, made with step 0):
+// what a stop_grad shows stays, and the k-th grad_of of the function is grads[k].
+typedef struct {
+  Val loss, target;
+  const double *dir;
+  double step;
+  const Tensor *grads;
+  Tensor *base;  // by value; NULL: this run makes it
+} Nudge;
+bool oracle_loss(const Fn *f, InterpEnv *env, Nudge *n, double *loss, RtText *why);
+
 #endif

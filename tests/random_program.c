@@ -1,7 +1,7 @@
-// The generator keeps a pool of values that may still be used, each with a bound on its magnitude. A step picks operands
-// from the pool, makes what else it needs, emits, and adds the result. Names carry meaning for whoever makes the data of
-// a run: an input or parameter called "pos.." holds numbers > 0; dims called "time.." are at least 1; "rows.." are
-// found by the run.
+// The generator keeps a pool of values that may still be used, each with a bound on its magnitude. A step picks
+// operands from the pool, makes what else it needs, emits, and adds the result. Names carry meaning for whoever makes
+// the data of a run: an input or parameter called "pos.." holds numbers > 0; dims called "time.." are at least 1;
+// "rows.." are found by the run.
 #include "tests/random_program.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ typedef struct {
   uint32_t n_layouts;
   uint32_t open[MAX_OPEN], n_open;
   Dim batch, time, any;
-  bool *param_used;  // by parameter: this function has read it
+  bool *param_used;   // by parameter: this function has read it
   uint32_t n_params;  // of earlier functions, which this one may read
   uint32_t serial;    // for names
 } Gen;
@@ -242,7 +242,8 @@ static Val keep_tame(Gen *g, Val v, double mag) {
   return mag > 1e3 ? tame(g, v, 8) : v;
 }
 
-// An operand that broadcasts with v: of v's shape, with axes dropped or of size 1, now and then wider where v has size 1.
+// An operand that broadcasts with v: of v's shape, with axes dropped or of size 1, now and then wider where v has
+// size 1.
 static Val partner(Gen *g, Val v) {
   if (chance(g, 25)) {
     Val o = pick_where(g, any_f32);
@@ -267,9 +268,9 @@ static Val partner(Gen *g, Val v) {
 
 // ---- steps: pointwise
 static void add_unary(Gen *g) {
-  static const Op ops[] = {OP_copy, OP_neg, OP_abs, OP_exp, OP_log, OP_sqrt, OP_tanh, OP_sigmoid, OP_erf, OP_sin, OP_cos,
-                           OP_floor, OP_relu, OP_square, OP_rsqrt, OP_silu, OP_gelu, OP_softplus, OP_leaky_relu,
-                           OP_dropout, OP_stop_grad};
+  static const Op ops[] = {OP_copy,    OP_neg,  OP_abs,  OP_exp,      OP_log,        OP_sqrt,    OP_tanh,
+                           OP_sigmoid, OP_erf,  OP_sin,  OP_cos,      OP_floor,      OP_relu,    OP_square,
+                           OP_rsqrt,   OP_silu, OP_gelu, OP_softplus, OP_leaky_relu, OP_dropout, OP_stop_grad};
   Op op = ops[below(g, sizeof ops / sizeof *ops)];
   Val a = pick(g);
   Attr attr[2];
@@ -302,8 +303,8 @@ static bool joint_is_small(Gen *g, Val a, Val b) {
 }
 
 static void add_binary(Gen *g) {
-  static const Op ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_max, OP_min, OP_pow, OP_gt, OP_ge, OP_lt, OP_le, OP_eq, OP_ne,
-                           OP_add, OP_mul, OP_sub, OP_mul, OP_add};
+  static const Op ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_max, OP_min, OP_pow, OP_gt,  OP_ge,
+                           OP_lt,  OP_le,  OP_eq,  OP_ne,  OP_add, OP_mul, OP_sub, OP_mul, OP_add};
   Op op = ops[below(g, sizeof ops / sizeof *ops)];
   Val a = pick(g), b = partner(g, a);
   if (chance(g, 30)) {
@@ -516,7 +517,8 @@ static void add_matmul(Gen *g) {
   o.n = lead + 2;
   o.d[lead] = flip ? col : row, o.d[lead + 1] = flip ? row : col;
   Shape s = shape_of(g, &o);
-  int64_t each = ir_dim_bound(g->p, n) * ir_dim_bound(g->p, first ? d.d[ta ? d.n - 1 : d.n - 2] : d.d[tb ? d.n - 2 : d.n - 1]);
+  int64_t each =
+      ir_dim_bound(g->p, n) * ir_dim_bound(g->p, first ? d.d[ta ? d.n - 1 : d.n - 2] : d.d[tb ? d.n - 2 : d.n - 1]);
   for (uint32_t j = 0; j + 2 < d.n; j++) each *= ir_dim_bound(g->p, d.d[j]);
   if (!is_small(g, s) || each > MAX_ELEMENTS) return;
   Val b = leaf(g, s), arg[2] = {first ? a : b, first ? b : a};
@@ -531,7 +533,8 @@ static Val linear(Gen *g, Val x, int64_t n, bool bias) {
   Shape s = shape_at(g, x);
   Dim k = ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
   Dims w = {{ir_dim(g->p, n), k}, 2}, b = {{ir_dim(g->p, n)}, 1};
-  if (!is_small(g, shape_of(g, &w)) || ir_shape_bound(g->p, s) / (ir_dim_bound(g->p, k) + 1) * n > MAX_ELEMENTS) return (Val){0};
+  if (!is_small(g, shape_of(g, &w)) || ir_shape_bound(g->p, s) / (ir_dim_bound(g->p, k) + 1) * n > MAX_ELEMENTS)
+    return (Val){0};
   Val arg[3] = {x, leaf(g, shape_of(g, &w))};
   if (bias) arg[2] = leaf(g, shape_of(g, &b));
   Val y = emit(g, OP_linear, arg, bias ? 3 : 2, NULL, 0);
@@ -553,7 +556,8 @@ static Val index_below(Gen *g, int64_t limit) {
     if (g->pool[k].below && g->pool[k].below <= limit && chance(g, 50)) return g->pool[k].v;
   for (int tries = 0; tries < 8; tries++) {
     Shape s = random_shape(g);
-    if (ir_rank(g->p, s) < 4 && ir_shape_bound(g->p, s) <= 64 && may_be_input(g, s)) return new_input(g, "index", DT_I64, s);
+    if (ir_rank(g->p, s) < 4 && ir_shape_bound(g->p, s) <= 64 && may_be_input(g, s))
+      return new_input(g, "index", DT_I64, s);
   }
   return (Val){0};
 }
@@ -574,7 +578,8 @@ static Layout *new_layout(Gen *g) {
   if (g->n_layouts == MAX_LAYOUTS) return NULL;
   bool fixed = chance(g, 25);
   Layout l = {.batch = chance(g, 70) && !fixed ? g->batch : ir_dim(g->p, 1 + below(g, 6)),
-              .time = chance(g, 70) ? g->time : ir_dim(g->p, 1 + below(g, 9)), .scope = scope_now(g)};
+              .time = chance(g, 70) ? g->time : ir_dim(g->p, 1 + below(g, 9)),
+              .scope = scope_now(g)};
   Attr a[3];
   uint32_t n = 0;
   int64_t batch = ir_dim_bound(g->p, l.batch), time = ir_dim_bound(g->p, l.time), length[8], sum = 0;
@@ -805,7 +810,8 @@ static void add_write(Gen *g) {
   case 2: x = leaf(g, shape_at(g, v)); break;
   default:
     for (uint32_t k = 0; k < g->n; k++)
-      if (is_f32(g, g->pool[k].v) && g->pool[k].v.i != v.i && shape_at(g, g->pool[k].v).i == shape_at(g, v).i) x = g->pool[k].v;
+      if (is_f32(g, g->pool[k].v) && g->pool[k].v.i != v.i && shape_at(g, g->pool[k].v).i == shape_at(g, v).i)
+        x = g->pool[k].v;
   }
   if (ir_none(x) || shape_at(g, x).i != shape_at(g, v).i) return;
   bool no_grad = chance(g, 30) || ir_ins(g->f, root_of(g, v))->op == OP_param;
@@ -819,7 +825,8 @@ static void add_slice_assign(Gen *g) {
   Dims d = dims_of(g, v);
   uint32_t axis = below(g, d.n);
   if (!ir_dim_is_const(g->p, d.d[axis])) return;
-  int64_t n = ir_dim_bound(g->p, d.d[axis]), start = below(g, (uint32_t)n + 1), size = below(g, (uint32_t)(n - start) + 1);
+  int64_t n = ir_dim_bound(g->p, d.d[axis]), start = below(g, (uint32_t)n + 1),
+          size = below(g, (uint32_t)(n - start) + 1);
   d.d[axis] = ir_dim(g->p, size);
   Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
   keep(g, emit(g, OP_slice_assign, (Val[]){v, leaf(g, shape_of(g, &d))}, 2, a, 2), mag_of(g, v) + 2);
@@ -889,12 +896,13 @@ typedef struct {
   void (*add)(Gen *g);
   uint32_t weight;
 } Step;
-static const Step steps[] = {{add_unary, 16},  {add_binary, 22},       {add_select, 4},  {add_cast, 2},   {add_dim_size, 1},
-                             {add_reshape, 7}, {add_permute, 6},       {add_expand, 4},  {add_slice_or_pad, 7}, {add_concat, 5},
-                             {add_reduce, 11}, {add_softmax, 5},       {add_nll, 4},     {add_matmul, 7}, {add_linear, 5},
-                             {add_embedding, 4}, {add_pack, 4},        {add_pad, 3},     {add_rnn, 4},    {add_scope, 4},
-                             {close_scope, 4}, {add_dispose, 2},       {add_grads, 9},   {add_assign, 3}, {add_optimizer, 4},
-                             {add_norm, 2},     {add_clone, 3},        {add_write, 5},     {add_slice_assign, 2}, {add_index_assign, 2}};
+static const Step steps[] = {
+    {add_unary, 16},    {add_binary, 22}, {add_select, 4}, {add_cast, 2},         {add_dim_size, 1},
+    {add_reshape, 7},   {add_permute, 6}, {add_expand, 4}, {add_slice_or_pad, 7}, {add_concat, 5},
+    {add_reduce, 11},   {add_softmax, 5}, {add_nll, 4},    {add_matmul, 7},       {add_linear, 5},
+    {add_embedding, 4}, {add_pack, 4},    {add_pad, 3},    {add_rnn, 4},          {add_scope, 4},
+    {close_scope, 4},   {add_dispose, 2}, {add_grads, 9},  {add_assign, 3},       {add_optimizer, 4},
+    {add_norm, 2},      {add_clone, 3},   {add_write, 5},  {add_slice_assign, 2}, {add_index_assign, 2}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static void add_step(Gen *g) {

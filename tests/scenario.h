@@ -15,22 +15,6 @@
 #include "tests/check.h"
 #include <stdlib.h>
 
-typedef struct Scenario {
-  const char *id;
-  void (*run)(void);
-  struct Scenario *next;
-} Scenario;
-static Scenario *first_scenario, **next_scenario = &first_scenario;
-
-#define SCENARIO(name)                                             \
-  static void scenario_##name(void);                               \
-  __attribute__((constructor)) static void register_##name(void) { \
-    static Scenario entry = {.id = #name, .run = scenario_##name}; \
-    *next_scenario = &entry;                                       \
-    next_scenario = &entry.next;                                   \
-  }                                                                \
-  static void scenario_##name(void)
-
 // A place in the user's program, for texts that name it: tn_dispose_at(t, at(102))
 static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
 
@@ -61,6 +45,23 @@ static inline bool check_text(const char *text, const char *want, const char *pa
 }
 #define CHECK_REPORT(p, want) check_text(report_of(p), want, __FILE__, __FILE__, __LINE__)
 
+#ifndef TN_STORY  // a story file has a main of its own
+typedef struct Scenario {
+  const char *id;
+  void (*run)(void);
+  struct Scenario *next;
+} Scenario;
+static Scenario *first_scenario, **next_scenario = &first_scenario;
+
+#define SCENARIO(name)                                             \
+  static void scenario_##name(void);                               \
+  __attribute__((constructor)) static void register_##name(void) { \
+    static Scenario entry = {.id = #name, .run = scenario_##name}; \
+    *next_scenario = &entry;                                       \
+    next_scenario = &entry.next;                                   \
+  }                                                                \
+  static void scenario_##name(void)
+
 static inline bool is_wanted(const char *id, int n, char **list) {
   for (int k = 1; k < n; k++)
     if (!strcmp(list[k], id)) return true;
@@ -74,5 +75,6 @@ int main(int argc, char **argv) {
   CHECK(n >= argc - 1);
   return check_report();
 }
+#endif
 
 #endif

@@ -384,7 +384,7 @@ static void accumulate(int64_t size) {
   tn_tensor acc = tn_rand(f, shape);
   for (int k = 0; k < 10; k++) {
     tn_scope *s = tn_scope_begin(f, "s");
-    tn_tensor a = tn_softmax(acc, 0), b = tn_rand(f, shape);
+    tn_tensor a = tn_softmax(acc, 0), b = tn_full(f, k, TN_SCALAR);
     tn_tensor n = tn_move_to_outer(tn_add(a, b));
     tn_dispose(acc);
     acc = n;
@@ -452,4 +452,44 @@ SCENARIO(A38) {
                   "user.c:180: note: it was closed here first\n");
   TENSORS(f, 1, 0, 0, 0, 0, 0, 1);
   end();
+}
+
+// Not in the table: one expression, and what a scope's values say of themselves.
+SCENARIO(A_expression) {
+  start();
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4)));
+  tn_scope *s = tn_scope_begin(f, "s");
+  tn_tensor y = TN_SCOPED(f, tn_add(tn_exp(x), tn_square(x)));
+  TENSORS(f, 0, 0, 3, 2, 0, 0, 1);
+  CHECK(owns(s, y) && tn_scope_count(s) == 1);
+  tn_tensor same = TN_SCOPED(f, y);  // what was not made inside stays where it is
+  CHECK(same.v == y.v && owns(s, y));
+  tn_output(f, "y", y);
+  tn_scope_end(s);
+  tn_tensor z = TN_SCOPED(f, tn_add(tn_exp(x), tn_square(x)));
+  TENSORS(f, 0, 0, 6, 5, 0, 1, 1);  // the outermost scope lets it go
+  tn_output(f, "z", z);
+  CHECK_REPORT(p, "");
+  end();
+}
+
+SCENARIO(A_values) {
+  start();
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(100)));
+  tn_scope *s = tn_scope_begin(f, "s");
+  tn_tensor h = tn_softmax_at(x, 0, at(10)), g = tn_exp_at(h, at(11)), k = tn_softmax_at(g, 0, at(12));
+  tn_tensor unread = tn_relu_at(x, at(13));
+  tn_output(f, "y", tn_add_at(h, k, at(14)));
+  tn_scope_end(s);
+  tn_function_end(f);
+  tn_scope_value v[8];
+  CHECK(tn_scope_values(s, v, 8) == 5 && tn_scope_values(s, NULL, 0) == 5 && tn_scope_values(s, v, 1) == 5);
+  CHECK(v[0].value.v == h.v && v[0].line == 10 && !strcmp(v[0].file, "user.c") && !strcmp(v[0].what, "softmax"));
+  CHECK(v[0].bytes == 400 && v[0].first == -1 && v[0].offset == -1);
+  tn_model *m = tn_compile(p, NULL);
+  CHECK(m && tn_scope_values(s, v, 8) == 5);
+  CHECK(v[0].line == 10 && v[0].first == 0 && v[0].last > v[0].first && v[0].offset >= 0);
+  CHECK(v[3].value.v == unread.v && v[3].first == -1);  // nobody reads it: it is not computed
+  tn_model_free(m);
+  tn_program_free(p);
 }

@@ -102,7 +102,7 @@ SCENARIO(G06) {
   tn_program_free(p);
   p = copy_into_leaf(true);
   tn_model *m = compile(p);
-  float s[2] = {3, 4}, w[2];
+  float s[2] = {3, 4}, w[2] = {0};
   CHECK(tn_run(m, "run", TN_IN(tn_f32(s, 2)), TN_OUT(tn_f32(w, 2))) == TN_OK && w[0] == 3 && w[1] == 4);
   CHECK(tn_get(m, "w", w, 2) == TN_OK && w[0] == 3 && w[1] == 4);
   finish(p, m);
@@ -361,7 +361,7 @@ SCENARIO(G21) {
   tn_function_end(f);
   CHECK_HAS(report_of(p), "warning[W124]");
   tn_model *m = compile(p);
-  float v[3] = {1, -1, 2}, x[3], y[3];
+  float v[3] = {1, -1, 2}, x[3] = {0}, y[3] = {0};
   CHECK(tn_run(m, "run", TN_IN(tn_f32(v, 3)), TN_OUT(tn_f32(x, 3), tn_f32(y, 3))) == TN_OK);
   for (int k = 0; k < 3; k++) CHECK(x[k] == fmaxf(v[k], 0) && y[k] == x[k]);
   CHECK(v[1] == -1);  // the caller's memory

@@ -7,9 +7,10 @@
 
 // ---- the runtime's part: two buffers on one place, one after the other, and one beside them
 static uint32_t arena[128];  // words of 4 bytes
-static const RtZone zones[] = {{.lo = 64, .hi = 124, .guard_lo = 0, .guard_hi = 192, .first = 0, .last = 1, .what = "%a (m.c:1)"},
-                               {.lo = 256, .hi = 320, .guard_lo = 192, .guard_hi = 384, .first = 1, .last = 2, .what = "%b (m.c:2)"},
-                               {.lo = 64, .hi = 128, .guard_lo = 0, .guard_hi = 192, .first = 2, .last = 2, .what = "%c"}};
+static const RtZone zones[] = {
+    {.lo = 64, .hi = 124, .guard_lo = 0, .guard_hi = 192, .first = 0, .last = 1, .what = "%a (m.c:1)"},
+    {.lo = 256, .hi = 320, .guard_lo = 192, .guard_hi = 384, .first = 1, .last = 2, .what = "%b (m.c:2)"},
+    {.lo = 64, .hi = 128, .guard_lo = 0, .guard_hi = 192, .first = 2, .last = 2, .what = "%c"}};
 static const char *const kernels[] = {"point %a", "gemm %b", "row %c"};
 static const RtHostile plan = {zones, 3, 3, kernels, sizeof arena};
 
@@ -68,7 +69,7 @@ static tn_program *build(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, tn_size(5))), y = tn_input(f, "y", TN_I64, TN_SHAPE(n));
   tn_tensor loss = tn_cross_entropy(tn_call1(out, tn_tanh(tn_call1(in, x))), y);
   tn_backward(loss);
-  tn_adamw(tn_root(p), &(tn_adamw_options){.lr = 0.05});
+  tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 0.05}));
   tn_output(f, "loss", loss);
   tn_function_end(f);
   return p;
@@ -82,13 +83,14 @@ static Outcome train(const char *check, uint32_t n_workers) {
   if (check) setenv("TN_CHECK", check, 1);
   else unsetenv("TN_CHECK");
   tn_program *p = build();
-  tn_model *m = tn_compile(p, &(tn_compile_options){.seed = 3, .n_workers = n_workers});
+  const tn_compile_options options = {.seed = 3, .n_workers = n_workers};
+  tn_model *m = tn_compile(p, &options);
   tn_report(p, stdout);
   tn_plan stats = {0};
   if (CHECK(m)) {
     CHECK(tn_plan_of(m, "step", &stats) == TN_OK);
     for (int k = 0; k < 3; k++)
-      CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 7, 5), tn_i64(y, 7)), TN_OUT(tn_f32(&o.loss[k]))) == TN_OK);
+      CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 7, 5), tn_i64(y, 7)), TN_OUT(tn_f32_scalar(&o.loss[k]))) == TN_OK);
     CHECK(tn_get(m, "out.weight", o.w, 21) == TN_OK);
   }
   o.peak = stats.peak_bytes;

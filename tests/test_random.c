@@ -1,11 +1,12 @@
-// Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after all
-// passes, compiled code with one and with more workers. They must agree within what single precision allows, which the
-// interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit.
+// Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after
+// all passes, compiled code with one and with more workers. They must agree within what single precision allows, which
+// the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit.
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
-// like any other. TN_CHECK=arena runs compiled code in a hostile arena. A failing program is shrunk and printed with its seed; --file runs such a text again.
+// like any other. TN_CHECK=arena runs compiled code in a hostile arena. A failing program is shrunk and printed with
+// its seed; --file runs such a text again.
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
 
@@ -25,11 +26,27 @@
 
 enum { MAX_WORKERS = 3, GUARD = 128 /* bytes behind each block */, FILL = 0xA5, N_BARS = 3, N_MORE_BARS = 60 };
 
-typedef enum { FINE, REJECTED, INTERPRETER, WRITTEN, OPTIMISED, CODEGEN, COMPILED, WORKERS, OVERRUN, GUARDS, CRASH, TEXT, N_VERDICTS } Verdict;
+typedef enum {
+  FINE,
+  REJECTED,
+  INTERPRETER,
+  WRITTEN,
+  GRADIENT,
+  OPTIMISED,
+  CODEGEN,
+  COMPILED,
+  WORKERS,
+  OVERRUN,
+  GUARDS,
+  CRASH,
+  TEXT,
+  N_VERDICTS
+} Verdict;
 static const char *const verdict_text[N_VERDICTS] = {"fine",
                                                      "a valid program is rejected",
                                                      "the interpreter fails",
                                                      "writes in place are not what was written",
+                                                     "a gradient is not the slope of its loss",
                                                      "the passes change what is computed",
                                                      "no code can be generated",
                                                      "compiled code differs",
@@ -43,7 +60,8 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
 typedef struct {
   uint64_t seed;
   uint32_t function;  // at hand; UINT32_MAX: none in particular
-  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_open;  // open: values that the bars say nothing about
+  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_slopes,
+      n_open;  // open: values that the bars say nothing about
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
   char message[2048];
@@ -132,7 +150,8 @@ static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t
   find_wants(f, v, slots, &w);
   bool free_range = w.hi == 1 << 20;
   for (int64_t k = 0; k < t.n; k++)
-    t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)rng_below(r, (uint32_t)(w.hi > 1 ? w.hi : 1)) + w.lengths;
+    t.v[k] =
+        free_range ? (double)rng_below(r, 9) - 4 : (double)rng_below(r, (uint32_t)(w.hi > 1 ? w.hi : 1)) + w.lengths;
   if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
 }
 
@@ -186,9 +205,16 @@ static Tensor copy_of(RtArena *mem, Tensor a) {
 
 static bool interpret(const Fn *f, const Data *d, double noise, uint64_t key, RtArena *mem, Results *out, RtText *why) {
   const Prog *p = f->prog;
-  *out = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs, f->n_outputs + p->n_params};
-  InterpEnv env = {.in = d->in, .out = out->t, .params = out->t + f->n_outputs, .seed = RUN_SEED, .counter = RUN_COUNTER,
-                   .mem = mem, .noise = noise, .noise_state = key};
+  *out = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
+                   f->n_outputs + p->n_params};
+  InterpEnv env = {.in = d->in,
+                   .out = out->t,
+                   .params = out->t + f->n_outputs,
+                   .seed = RUN_SEED,
+                   .counter = RUN_COUNTER,
+                   .mem = mem,
+                   .noise = noise,
+                   .noise_state = key};
   env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
   if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
   for (uint32_t k = 0; k < p->n_params; k++) env.params[k] = copy_of(mem, d->params[k]);
@@ -258,8 +284,8 @@ static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double 
   const char *what = at < r->n_out ? "output" : "parameter";
   return fail(v, "@%s: %s %u%s%s, element %lld: expected %.9g (+- %.3g), found %.9g", ir_text(p, f->name), what,
               at < r->n_out ? at : at - r->n_out, at < r->n_out ? "" : " ",
-              at < r->n_out ? "" : ir_text(p, p->params[at - r->n_out].path), (long long)element, b->exact.t[at].v[element],
-              b->dev[at][element], r->t[at].v[element]);
+              at < r->n_out ? "" : ir_text(p, p->params[at - r->n_out].path), (long long)element,
+              b->exact.t[at].v[element], b->dev[at][element], r->t[at].v[element]);
 }
 
 // ---- compiled code
@@ -295,7 +321,8 @@ static void encode(Block b, DType type, Tensor from) {
 
 static Tensor decode(RtArena *mem, Block b, DType type, int64_t n) {
   Tensor t = new_tensor(mem, n);
-  for (int64_t i = 0; i < n; i++) t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
+  for (int64_t i = 0; i < n; i++)
+    t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
   return t;
 }
 
@@ -333,7 +360,8 @@ static Shape output_shape(const Fn *f, uint32_t k, DType *type) {
 
 static void collect(const Fn *f, const int64_t *slots, Memory *m, RtArena *mem) {
   const Prog *p = f->prog;
-  m->r = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs, f->n_outputs + p->n_params};
+  m->r = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
+                   f->n_outputs + p->n_params};
   for (uint32_t k = 0; k < f->n_outputs; k++) {
     DType type;
     Shape s = output_shape(f, k, &type);
@@ -341,7 +369,8 @@ static void collect(const Fn *f, const int64_t *slots, Memory *m, RtArena *mem) 
   }
   for (uint32_t k = 0; k < p->n_params; k++) {
     const Param *q = &p->params[k];
-    m->r.t[f->n_outputs + k] = decode(mem, (Block){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
+    m->r.t[f->n_outputs + k] =
+        decode(mem, (Block){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
   }
 }
 
@@ -351,8 +380,10 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   void **in = rt_alloc(mem, (f->n_inputs + 1) * sizeof *in), **out = rt_alloc(mem, (f->n_outputs + 1) * sizeof *out);
   int64_t *slots = rt_alloc(mem, (p->n_syms + 1) * sizeof *slots);
   if (p->n_syms) memcpy(slots, d->slots, p->n_syms * sizeof *slots);
-  *m = (Memory){new_block(mem, f->stats.peak_bytes), new_block(mem, p->param_bytes),
-                rt_alloc(mem, (f->n_outputs + 1) * sizeof(Block)), {0}};
+  *m = (Memory){new_block(mem, f->stats.peak_bytes),
+                new_block(mem, p->param_bytes),
+                rt_alloc(mem, (f->n_outputs + 1) * sizeof(Block)),
+                {0}};
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_input) continue;
     int64_t at = ir_attr_int(f, (Val){i}, KEY_index, 0);
@@ -368,8 +399,14 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   }
   for (uint32_t k = 0; k < p->n_params; k++)
     encode((Block){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
-  TnFrame frame = {.in = in, .out = out, .dims = slots, .seed = RUN_SEED, .counter = RUN_COUNTER, .svc = &services,
-                   .status = &status, .team = teams[n_workers]};
+  TnFrame frame = {.in = in,
+                   .out = out,
+                   .dims = slots,
+                   .seed = RUN_SEED,
+                   .counter = RUN_COUNTER,
+                   .svc = &services,
+                   .status = &status,
+                   .team = teams[n_workers]};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
   RtHostileRun hostile = {.plan = ir_hostile_plan(f, mem)};
   frame.hostile = hostile.plan ? &hostile : NULL;
@@ -379,7 +416,9 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   rt_team_run(teams[n_workers], work, &w);
   char damage[512];
   if (!rt_hostile_report(&hostile, damage, sizeof damage)) return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
-  if (status.code) return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index, (long long)status.value);
+  if (status.code)
+    return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index,
+                (long long)status.value);
   bool good = guard_holds(m->arena) && guard_holds(m->params) && guard_holds(c->consts);
   for (uint32_t k = 0; k < f->n_outputs; k++) good &= guard_holds(m->out[k]);
   if (!good) return fail(OVERRUN, "@%s", ir_text(p, f->name));
@@ -391,12 +430,19 @@ static bool same_bits(const Fn *f, const Results *a, const Results *b, uint32_t 
   for (uint32_t k = 0; k < a->n; k++)
     for (int64_t i = 0; i < a->t[k].n; i++)
       if (memcmp(&a->t[k].v[i], &b->t[k].v[i], sizeof(double)) && !(isnan(a->t[k].v[i]) && isnan(b->t[k].v[i])))
-        return fail(WORKERS, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g", ir_text(f->prog, f->name), k,
-                    (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
+        return fail(WORKERS, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g",
+                    ir_text(f->prog, f->name), k, (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
   return true;
 }
 
 // ---- one program
+
+static const char *print(RtArena *mem, const Prog *p) {
+  RtText t = {.mem = mem};
+  ir_print(p, &t, 0);
+  return t.text;
+}
+
 static const char *up_to_grad(RtArena *mem) {
   RtText list = {.mem = mem};
   for (uint32_t k = 0; k < ir_n_passes; k++) {
@@ -413,10 +459,86 @@ static Prog *parse(RtArena *mem, const char *text) {
   return p;
 }
 
-static const char *print(RtArena *mem, const Prog *p) {
-  RtText t = {.mem = mem};
-  ir_print(p, &t, 0);
-  return t.text;
+static bool is_mark(const Ins *ins) {
+  return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of && ins->op != OP_write;
+}
+
+// ---- gradients against differences
+// The function without its scopes and with one more output for each grad_of; n: their number.
+static Fn *with_gradients(RtArena *mem, const Fn *written, uint32_t *n) {
+  RtText text = {.mem = mem};
+  ir_print(written->prog, &text, 0);
+  Prog *p = parse(mem, text.text);
+  Fn *f = p ? ir_fn_find(p, ir_text(written->prog, written->name)) : NULL;
+  if (!f) return NULL;
+  Edit e;
+  f->cur_scope = 0;
+  ir_edit_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++)
+    if (e.old[i].op != OP_result && !is_mark(&e.old[i])) ir_edit_copy(&e, (Val){i});
+  ir_edit_end(&e);
+  f->n_scopes = 1;
+  *n = 0;
+  for (uint32_t i = 1, end = f->n_ins; i < end; i++) {
+    f->ins[i].scope = 0;
+    if (f->ins[i].op != OP_grad_of) continue;
+    Attr a[2] = {ir_a_str(KEY_name, ir_str(p, rt_printf(mem, "slope%u", (*n)++))), ir_a_int(KEY_index, f->n_outputs)};
+    ir_emit(f, OP_output, &(Val){i}, 1, a, 2, (Loc){0});
+  }
+  return f;
+}
+
+static bool loss_at(const Fn *f, const Data *d, Nudge *n, double step, RtArena *mem, double *loss) {
+  const Prog *p = f->prog;
+  RtText why = {.mem = mem};
+  InterpEnv env = {.in = d->in, .params = d->params, .seed = RUN_SEED, .counter = RUN_COUNTER, .mem = mem};
+  env.out = rt_alloc(mem, (f->n_outputs + 1) * sizeof(Tensor));
+  env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
+  if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
+  n->step = step;
+  return oracle_loss(f, &env, n, loss, &why) || fail(INTERPRETER, "nudged: %s", why.text ? why.text : "");
+}
+
+// Central differences of two widths; a kink within reach says nothing.
+static bool slope_fits(const Fn *f, const Data *d, Nudge *n, Tensor grad, RtArena *mem) {
+  const double h = 1e-5;
+  double l[5], at[] = {0, h, -h, h / 2, -h / 2}, found = 0, size = 0;
+  for (int k = 0; k < 5; k++)
+    if (!loss_at(f, d, n, at[k], mem, &l[k])) return false;
+  for (int64_t k = 0; k < grad.n; k++) found += grad.v[k] * n->dir[k], size += fabs(grad.v[k]);
+  double wide = (l[1] - l[2]) / (2 * h), near = (l[3] - l[4]) / h, kink = fabs(l[1] - 2 * l[0] + l[2]) / h;
+  double slack = 1e-4 * (fabs(near) + fabs(found)) + 1e-6 * size + 1e-8 * (1 + fabs(l[0]));
+  if (!isfinite(wide + near + found) || !(fabs(wide - near) <= slack) || kink > 10 * slack) return true;
+  shared->n_slopes++;
+  if (fabs(near - found) <= slack) return true;
+  return fail(GRADIENT, "@%s: instruction %u, by %u: the loss rises by %.9g, the gradient says %.9g",
+              ir_text(f->prog, f->name), n->loss.i, n->target.i, near, found);
+}
+
+enum { MAX_SLOPES = 3 };  // of one function
+
+static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
+  uint32_t n = 0, k = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_write) return true;
+    n += f->ins[i].op == OP_grad_of;
+  }
+  if (!n) return true;
+  Fn *g = with_gradients(mem, f, &n);
+  Results r;
+  RtText why = {.mem = mem};
+  if (!g || !ir_run_passes(g, up_to_grad(mem), NULL, NULL)) return true;  // refused with the new readers
+  if (!interpret(g, d, 0, 0, mem, &r, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
+  const Tensor *grads = r.t + f->n_outputs;
+  for (uint32_t i = 1; i < f->n_ins && k < MAX_SLOPES; i++) {
+    if (f->ins[i].op != OP_grad_of) continue;
+    Tensor dir = new_tensor(mem, grads[k].n);
+    Rng random = {i};
+    for (int64_t j = 0; j < dir.n; j++) dir.v[j] = rng_below(&random, 2) ? 1 : -1;
+    Nudge nudge = {.loss = ir_arg(f, (Val){i}, 0), .target = ir_arg(f, (Val){i}, 1), .dir = dir.v, .grads = grads};
+    if (!slope_fits(f, d, &nudge, grads[k++], mem)) return false;
+  }
+  return true;
 }
 
 static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f) {
@@ -427,8 +549,10 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
   Results r;
   bool ok = make_bars(&b, plain, &d, mem);
   if (ok && oracle_fits(written))
-    ok = (interpret(written, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
+    ok = (interpret(written, &d, 0, 0, mem, &r, &why) ||
+          fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
          agree(&b, plain, &d, &r, 1e-2, WRITTEN);
+  ok = ok && check_gradients(written, &d, mem);
   ok = ok && (interpret(f, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
   Memory one, more;
@@ -489,7 +613,8 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
 
 static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
   Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
-  if (!written || !plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
+  if (!written || !plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep))
+    return false;
   RtText why = {.mem = mem};
   CgObject object = {0};
   shared->function = UINT32_MAX;
@@ -534,7 +659,8 @@ static Verdict wait_for(pid_t child) {
   int status;
   if (waitpid(child, &status, 0) != child) return CRASH;
   if (WIFSIGNALED(status)) {
-    snprintf(shared->message, sizeof shared->message, "signal %d%s", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": too long" : "");
+    snprintf(shared->message, sizeof shared->message, "signal %d%s", WTERMSIG(status),
+             WTERMSIG(status) == SIGALRM ? ": too long" : "");
     return shared->verdict = CRASH;
   }
   if (WEXITSTATUS(status) > 1) {  // a sanitizer's report, or no target
@@ -593,9 +719,13 @@ static bool drop_functions(Shrink *s) {
   return any;
 }
 
-typedef enum { CUT_OUT /* an effect or output goes */, BY_OPERAND, BY_INPUT, CUT_MARKS, NO_EDIT /* what nobody needs goes */ } EditKind;
-
-static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of && ins->op != OP_write; }
+typedef enum {
+  CUT_OUT /* an effect or output goes */,
+  BY_OPERAND,
+  BY_INPUT,
+  CUT_MARKS,
+  NO_EDIT /* what nobody needs goes */
+} EditKind;
 
 // What outputs and effects need.
 static bool *find_live(const Fn *f, RtArena *mem, EditKind kind, uint32_t at) {
@@ -629,7 +759,8 @@ static void renumber(Fn *f) {
   }
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t k = 0; k < f->ins[i].n_attrs; k++)
-      if (f->attrs[f->ins[i].attrs + k].key == KEY_param) f->attrs[f->ins[i].attrs + k].u.i = to[f->attrs[f->ins[i].attrs + k].u.i];
+      if (f->attrs[f->ins[i].attrs + k].key == KEY_param)
+        f->attrs[f->ins[i].attrs + k].u.i = to[f->attrs[f->ins[i].attrs + k].u.i];
   p->n_params = n_params, f->n_inputs = n_in, f->n_outputs = n_out;
 }
 
@@ -645,7 +776,9 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
   if (!p || p->n_fns != 1) return NULL;
   Fn *f = p->fns[0];
   bool at_one = kind == CUT_OUT || kind == BY_OPERAND || kind == BY_INPUT;
-  if (at >= f->n_ins || (at_one && f->ins[at].op == OP_input) || (at_one && f->ins[at].op == OP_result && kind != BY_INPUT)) return NULL;
+  if (at >= f->n_ins || (at_one && f->ins[at].op == OP_input) ||
+      (at_one && f->ins[at].op == OP_result && kind != BY_INPUT))
+    return NULL;
   bool *live = find_live(f, mem, kind, at);
   Edit e;
   f->cur_scope = 0;
@@ -753,7 +886,8 @@ static void drop_dims(Shrink *s) {
   Prog *p = parse(s->mem, s->text);
   for (uint32_t k = 0; k < p->n_syms; k++) {
     const DimInfo *d = ir_dim_info(p, p->syms[k]);
-    const char *row = rt_printf(s->mem, "%s <= %lld", ir_text(p, d->name), (long long)d->value), *at = strstr(s->text, row);
+    const char *row = rt_printf(s->mem, "%s <= %lld", ir_text(p, d->name), (long long)d->value),
+               *at = strstr(s->text, row);
     if (!at) continue;
     const char *end = at + strlen(row), *from = at;
     if (*end == ',') end += 2;
@@ -779,7 +913,8 @@ static void report(uint64_t seed, uint32_t n_functions, const char *text) {
     shrink(&s);
     drop_dims(&s);
     verdict_on(s.text, false);
-    printf("// seed %llu: %s: %s (%u attempts)\n%s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message, s.tries, s.text);
+    printf("// seed %llu: %s: %s (%u attempts)\n%s\n", (unsigned long long)seed, verdict_text[s.verdict],
+           shared->message, s.tries, s.text);
   }
   fflush(stdout);
   rt_arena_free(mem);
@@ -847,7 +982,8 @@ int main(int argc, char **argv) {
     return 0;
   }
   double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
-  uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 300), first = option(argc, argv, "--seed", 1);
+  uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 300),
+           first = option(argc, argv, "--seed", 1);
   uint64_t last = first + (count + n_functions - 1) / n_functions;
   double end = start + (minutes > 0 ? minutes * 60 : 1e9);
   for (shared->seed = first; shared->seed < last && now() < end; shared->seed++) {
@@ -863,9 +999,12 @@ int main(int argc, char **argv) {
     if (!flag(argc, argv, "--go-on")) break;
   }
   double seconds = now() - start;
-  printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old versions; bars widened %llu times; %u failed; %.0f s, %.1f a second\n",
-         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs, (unsigned long long)shared->n_values, (unsigned long long)shared->n_open,
-         (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose, n_failed, seconds, (double)shared->n_functions / seconds);
+  printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old "
+         "versions; bars widened %llu times; %llu slopes; %u failed; %.0f s, %.1f a second\n",
+         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs,
+         (unsigned long long)shared->n_values, (unsigned long long)shared->n_open,
+         (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose,
+         (unsigned long long)shared->n_slopes, n_failed, seconds, (double)shared->n_functions / seconds);
   munmap(shared, sizeof *shared);
   return n_failed != 0;
 }

@@ -134,7 +134,7 @@ static void penalties(void) {
   tn_output(f, "gb", tn_param_grad(f, tn_child(root, "b"), "w"));
   tn_function_end(f);
   tn_model *m = compile(p);
-  float l, ga[2], gb[3];
+  float l = 0, ga[2] = {0}, gb[3] = {0};
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32_scalar(&l), tn_f32(ga, 2), tn_f32(gb, 3))) == TN_OK);
   CHECK(l == 1 + 3 * (0.5f + 12) && ga[1] == -1 - 3 && gb[2] == 12);
   tn_model_free(m);
@@ -403,6 +403,39 @@ static void partial(void) {
   tn_program_free(p), tn_program_free(q);
 }
 
+// Any allocation may fail: a status, nothing leaked, and what was there before works on.
+static tn_model *build_all(uint64_t fail_at, tn_model *from) {
+  rt_malloc_fail_at(fail_at);
+  tn_program *p = tn_program_create("memory");
+  tn_module *root = p ? tn_root(p) : NULL;
+  tn_variable v[4];
+  if (p) build_groups(p, &(tn_group_options){.momentum = 0.5}, &(tn_sgd_options){.lr = 0.125}, NULL);
+  tn_transient_buffer(root, "t", TN_SHAPE(tn_size(2)), zeros);
+  tn_freeze_path(root, "b", false);
+  tn_path(root, "x/y");
+  tn_variables(root, NULL, v, 4);
+  tn_model *m = p && tn_n_errors(p) == 0 ? tn_compile(p, NULL) : NULL;
+  if (m) tn_copy_params(m, from, true), tn_load_partial(m, file, true, NULL);
+  rt_malloc_fail_at(0);
+  CHECK(!p || m || tn_n_errors(p) > 0);
+  tn_program_free(p);
+  return m;
+}
+
+static void out_of_memory(void) {
+  tn_program *p = tn_program_create("memory");
+  build_groups(p, NULL, &(tn_sgd_options){.lr = 0.125, .momentum = 0.5}, NULL);
+  tn_model *m = compile(p);
+  run_steps(m, 2);
+  CHECK(tn_save(m, file, true) == TN_OK);
+  float before = first_of(m, "a", 5);
+  for (uint64_t n = 1; n < 40; n++) tn_model_free(build_all(n, m));
+  CHECK(first_of(m, "a", 5) == before);
+  run_steps(m, 1);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   snprintf(file, sizeof file, "test_store.%ld.safetensors", (long)getpid());
   patterns();
@@ -417,6 +450,7 @@ int main(void) {
   merged();
   merged_state();
   partial();
+  out_of_memory();
   remove(file);
   return check_report();
 }

@@ -1,0 +1,57 @@
+// How long kernels take, roughly: enough to tell work that is worth waking a team for from work that is not.
+#include "codegen/program.h"
+
+enum {
+  FMAS_PER_NS = 20,  // of one worker, vectors and tails mixed
+  WORDS_PER_NS = 4,  // elements of pointwise and row kernels
+  KERNEL_NS = 10,    // the call
+  SOLO_NS = 4000     // below, waiting for other workers costs more than they take over
+};
+
+static double bound_of(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  double n = 1;
+  for (uint32_t k = 0; k < ir_rank(f->prog, ins->shape); k++)
+    n *= (double)ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, k));
+  return n;
+}
+
+static double last_bound(const Fn *f, Val v, uint32_t from_end) {
+  Shape s = ir_ins(f, v)->shape;
+  uint32_t rank = ir_rank(f->prog, s);
+  return rank < from_end ? 1 : (double)ir_dim_bound(f->prog, ir_dim_at(f->prog, s, rank - from_end));
+}
+
+static double ns_of(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  double most = bound_of(f, v), rows;
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    double n = bound_of(f, ir_arg(f, v, k));
+    if (n > most) most = n;
+  }
+  switch (ir_ops[ins->op].cls) {
+  case CLASS_MARK:
+  case CLASS_LEAF:
+  case CLASS_VIEW: return 0;
+  case CLASS_GEMM: {
+    bool ta = ins->op == OP_matmul && ir_attr(f, v, KEY_ta);
+    return most / WORDS_PER_NS + bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1) / FMAS_PER_NS;
+  }
+  case CLASS_RNN:
+    rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);
+    return most / WORDS_PER_NS + rows * bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4)) / FMAS_PER_NS;
+  default: return most / WORDS_PER_NS;
+  }
+}
+
+// By the bounds of dims, and by nothing that differs from machine to machine.
+bool cg_is_solo(const Fn *f) {
+  double ns = 0;
+  for (uint32_t k = 0; k < f->n_kernels && ns < SOLO_NS; k++) {
+    const Kernel *kernel = &f->kernels[k];
+    ns += KERNEL_NS;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
+      if (f->ins[i].op != OP_result) ns += ns_of(f, (Val){i});
+  }
+  return ns < SOLO_NS;
+}
