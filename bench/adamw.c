@@ -22,8 +22,7 @@ static tn_program *build(void) {
   static const char *const names[TENSORS] = {"p0", "p1", "p2", "p3"};
   tn_program *p = tn_program_create("adamw");
   tn_shape shape = TN_SHAPE(tn_size(SIZE));
-  for (int k = 0; k < TENSORS; k++)
-    tn_parameter(tn_root(p), names[k], shape, ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
+  for (int k = 0; k < TENSORS; k++) tn_parameter(tn_root(p), names[k], shape, ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
   tn_function *f = tn_function_begin(p, "update");
   tn_tensor g[TENSORS];
   for (int k = 0; k < TENSORS; k++) g[k] = tn_input(f, names[k], TN_F32, shape);

@@ -12,18 +12,18 @@ typedef struct {
   const char *variant;  // one of the workload's cases, else ""
   uint32_t n_workers;
   const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
-  char *why;  // set on failure
+  char *why;              // set on failure
   size_t why_size;
 } Opening;
 
 typedef struct {
   const char *name;
-  const char *what;              // one line for the reader
-  const char *peer;              // script below the root, by peer: "%s" is its name up to a dash
-  const char *const *cases;      // shapes that are timed one by one, to NULL; NULL: there is one, ""
-  uint32_t calls;                // calls in one timed step, each too short for a clock; 0: 1
-  double tolerance;              // of the check, relative; 0: 1e-5
-  void *(*open)(Opening *o);     // NULL: o->why says it
+  const char *what;                      // one line for the reader
+  const char *peer;                      // script below the root, by peer: "%s" is its name up to a dash
+  const char *const *cases;              // shapes that are timed one by one, to NULL; NULL: there is one, ""
+  uint32_t calls;                        // calls in one timed step, each too short for a clock; 0: 1
+  double tolerance;                      // of the check, relative; 0: 1e-5
+  void *(*open)(Opening *o);             // NULL: o->why says it
   bool (*check)(void *w, double *loss);  // a number that the peer must find too
   bool (*step)(void *w);                 // one timed step
   tn_model *(*model)(void *w);
@@ -39,10 +39,10 @@ double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: un
 double bench_bandwidth(uint32_t n_threads);    // GB/s of y = a y + x on memory, three streams
 
 // ---- bench/data.c: numbers that every language can make: see bench/peers/peer.py
-double bench_number(uint64_t k, uint32_t seed);                                      // in [0, 1), k < 2^31
-void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);        // in [lo, hi)
-void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);           // in [0, bound)
-double bench_checksum(const float *v, size_t n);                                     // sum of |v| by random weights
+double bench_number(uint64_t k, uint32_t seed);                                // in [0, 1), k < 2^31
+void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);  // in [lo, hi)
+void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);     // in [0, bound)
+double bench_checksum(const float *v, size_t n);                               // sum of |v| by random weights
 // Compiles p (and frees it), saves the weights unless o->weights is NULL. NULL: o->why.
 tn_model *bench_compile(tn_program *p, Opening *o);
 

@@ -8,7 +8,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-enum { CHAINS = 16, ROUNDS = 200000 };
+enum { CHAINS = 16, ROUNDS = 1000000 };
 
 __attribute__((target("avx512f"))) static float chains_512(void) {
   __m512 a[CHAINS], x = _mm512_set1_ps(0.999f), sum = _mm512_setzero_ps();
@@ -31,7 +31,6 @@ __attribute__((target("avx2,fma"))) static float chains_256(void) {
   for (int k = 0; k < CHAINS / 2; k++) sum = _mm256_add_ps(sum, a[k]);
   return _mm256_cvtss_f32(sum);
 }
-
 
 static void *run_chains(void *unused) {
   (void)unused;

@@ -55,8 +55,7 @@ static void *open_shape(Opening *o, const Shape *s) {
 
 static bool step(void *w) {
   Classifier *c = w;
-  return tn_run(c->model, "train_step",
-                TN_IN(tn_i64(c->x, BATCH, TIME), tn_i64(lengths, BATCH), tn_i64(c->y, BATCH)),
+  return tn_run(c->model, "train_step", TN_IN(tn_i64(c->x, BATCH, TIME), tn_i64(lengths, BATCH), tn_i64(c->y, BATCH)),
                 TN_OUT(tn_f32_scalar(&c->loss))) == TN_OK;
 }
 
@@ -76,21 +75,22 @@ static void close_classifier(void *w) {
 }
 
 // flops: of the products alone, 3 (forward, d input, d weights) x 2 x rows x (input + hidden) x gates x hidden.
-#define ROW(id, text, H, is_gru, ways, gates)                                                           \
-  static void *open_##id(Opening *o) {                                                                   \
+#define ROW(id, text, H, is_gru, ways, gates)                                                              \
+  static void *open_##id(Opening *o) {                                                                     \
     return open_shape(o, &(const Shape){.name = #id, .hidden = H, .gru = is_gru, .both_ways = ways == 2}); \
-  }                                                                                                      \
-  const Workload bench_##id = {.name = #id,                                                              \
-                               .what = text,                                                             \
-                               .peer = "bench/peers/%s_recurrent.py",                                    \
-                               .tolerance = 1e-4,                                                        \
-                               .open = open_##id,                                                        \
-                               .check = check,                                                           \
-                               .step = step,                                                             \
-                               .model = model,                                                           \
-                               .close = close_classifier,                                                \
+  }                                                                                                        \
+  const Workload bench_##id = {.name = #id,                                                                \
+                               .what = text,                                                               \
+                               .peer = "bench/peers/%s_recurrent.py",                                      \
+                               .tolerance = 1e-4,                                                          \
+                               .open = open_##id,                                                          \
+                               .check = check,                                                             \
+                               .step = step,                                                               \
+                               .model = model,                                                             \
+                               .close = close_classifier,                                                  \
                                .flops = 3.0 * 2 * 1524 * (gates) * (H) * (ways) * ((H) * (3.0 + ways))};
 ROW(lstm256, "embedding 5000x256, 2-layer LSTM 256, 32 sequences (1,524 rows), cross entropy, Adam", 256, false, 1, 4)
 ROW(lstm64, "embedding 5000x64, 2-layer LSTM 64, 32 sequences (1,524 rows), cross entropy, Adam", 64, false, 1, 4)
 ROW(gru256, "embedding 5000x256, 2-layer GRU 256, 32 sequences (1,524 rows), cross entropy, Adam", 256, true, 1, 3)
-ROW(bilstm256, "embedding 5000x256, 2-layer bi-LSTM 256, 32 sequences (1,524 rows), cross entropy, Adam", 256, false, 2, 4)
+ROW(bilstm256, "embedding 5000x256, 2-layer bi-LSTM 256, 32 sequences (1,524 rows), cross entropy, Adam", 256, false, 2,
+    4)

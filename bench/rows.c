@@ -1,4 +1,5 @@
-// chain: layer_norm(gelu(1.1 x + 0.3) + x), its layer norm written out in plain operations; softmax. Both on 4096 x 1024.
+// chain: layer_norm(gelu(1.1 x + 0.3) + x), its layer norm written out in plain operations; softmax. Both on 4096 x
+// 1024.
 #include "bench/bench.h"
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ static void close_rows(void *w) {
   free(r);
 }
 
-static void *open_rows(Opening *o, const char *name, tn_tensor (*compute)(tn_function *f, tn_module *net, tn_tensor x)) {
+static void *open_rows(Opening *o, const char *name,
+                       tn_tensor (*compute)(tn_function *f, tn_module *net, tn_tensor x)) {
   tn_program *p = tn_program_create(name);
   tn_dim rows = tn_size(ROWS), width = tn_size(WIDTH);
   tn_module *norm = tn_module_new(tn_root(p), "norm");

@@ -4,10 +4,10 @@
 //   function    kernel                       calls  min us  mean us  share  GFLOP/s  GB/s  wait us  idle %
 //   train_step  rnn_seq f32[rows,64]            62    81.0     84.1   31 %     92.0   2.1      3.0     4.2
 //
-// min and mean are of the slowest worker, wait is worker 0's least before the kernel, idle is what the mean worker lacks
-// of the slowest one. Share and rates are by the least times, which other programs on the machine disturb less; where
-// sizes differ from call to call only the mean tells. Bytes count each stored operand and result once, so they say
-// little where a kernel touches a part of a table; flops are those of products only.
+// min and mean are of the slowest worker, wait is worker 0's least before the kernel, idle is what the mean worker
+// lacks of the slowest one. Share and rates are by the least times, which other programs on the machine disturb less;
+// where sizes differ from call to call only the mean tells. Bytes count each stored operand and result once, so they
+// say little where a kernel touches a part of a table; flops are those of products only.
 #include "codegen/program.h"
 
 #include <stdio.h>

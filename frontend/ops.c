@@ -123,7 +123,8 @@ tn_tensor tn_transpose_at(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   uint32_t i, j;
   if (!fe_axis(a, axis_a, &i, at) || !fe_axis(a, axis_b, &j, at)) return fe_poison(f);
-  return fe_made(i == j ? fe_same(a, at) : swap_axes(a, i, j, at), at);
+  Attr same = ir_a_list(KEY_shape, fe_shape_of(a));  // a view in any case: a write to it is a write to a
+  return fe_made(i == j ? fe_emit(OP_reshape, &a, 1, &same, 1, at) : swap_axes(a, i, j, at), at);
 }
 
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {

@@ -43,7 +43,8 @@ tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_
   tn_module *m = rt_alloc(p->mem, sizeof *m);
   *m = (tn_module){.p = p, .parent = parent, .kind = kind, .loc = fe_loc(p, at)};
   m->poisoned = parent->poisoned || !fe_open(p, at) || !fe_name(p, "a module", name, true, at) ||
-                !fe_free_name(parent, "module", name, at) || (fe_has_params(kind) && !fe_takes_params(parent, name, at));
+                !fe_free_name(parent, "module", name, at) ||
+                (fe_has_params(kind) && !fe_takes_params(parent, name, at));
   if (m->poisoned) return m;
   m->name = rt_strdup(p->mem, name);
   m->path = fe_path(p, parent->path, name);

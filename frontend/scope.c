@@ -91,6 +91,7 @@ void tn_scope_end_at(tn_scope *s, tn_site at) {
   if (s->closed) {
     fe_error(s->fn->p, E_SCOPE_CLOSED, at, "scope '%s' is closed twice", s->name);
     fe_note(s->fn->p, s->close, "it was closed here first");
+    fe_hint(s->fn->p, "one of the two is enough");
     return;
   }
   if (s->fn->scope != s) report_out_of_order(s, at);
@@ -101,6 +102,7 @@ void fe_scopes_end(tn_function *f, const char *what, tn_site at) {
   for (tn_scope *s = f->scope; s; s = s->parent) {
     fe_error(f->p, E_SCOPE_CLOSED, at, "%s ends while scope '%s' is open", what, s->name);
     fe_note(f->p, s->open, "scope '%s' was opened here", s->name);
+    fe_hint(f->p, "tn_scope_end closes it");
   }
 }
 
@@ -253,6 +255,7 @@ static bool open_scope_of(const tn_scope *s, const char *verb, tn_site at) {
   if (!s->closed) return true;
   fe_error(s->fn->p, E_SCOPE_CLOSED, at, "scope '%s' is %s after it closed", s->name, verb);
   fe_note(s->fn->p, s->close, "it was closed here");
+  fe_hint(s->fn->p, "a scope is used between tn_scope_begin and tn_scope_end");
   return false;
 }
 
@@ -369,6 +372,9 @@ tn_tensor tn_scope_move_to_outer_at(tn_scope *s, tn_tensor t, tn_site at) {
   return or_poison(leave(s, t, false, true, at), t);
 }
 
+tn_packed tn_scoped_end_packed_at(tn_function *f, tn_packed s, tn_site at) {
+  return or_poisoned(fe_ok(tn_scoped_end_at(f, s.data, at)), s);
+}
 tn_packed tn_packed_move_to_outer_at(tn_packed s, tn_site at) {
   return or_poisoned(move_to_outer(s.data, true, at), s);
 }

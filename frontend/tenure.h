@@ -140,7 +140,8 @@ TN_API tn_tensor tn_scope_move_to_outer_at(tn_scope *s, tn_tensor t, tn_site at)
 // Disposes everything that the scope owns but these; it stays open, and they end with it. A packed sequence is named by
 // its data.
 TN_API void tn_scope_dispose_but_at(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site at);
-// TN_SCOPED(f, expr): the value of expr; all else that it makes ends with it. f is evaluated twice.
+// TN_SCOPED(f, expr): the value of expr, a tensor (TN_SCOPED_PACKED: packed); all else that it makes ends with it. f is
+// evaluated twice.
 TN_API void tn_scoped_begin_at(tn_function *f, tn_site at);
 TN_API tn_tensor tn_scoped_end_at(tn_function *f, tn_tensor t, tn_site at);
 #define tn_scope_begin(f, name) tn_scope_begin_at(f, name, TN_SITE)
@@ -157,6 +158,7 @@ TN_API tn_tensor tn_scoped_end_at(tn_function *f, tn_tensor t, tn_site at);
   tn_scope_dispose_but_at(s, (const tn_tensor[]){__VA_ARGS__}, \
                           sizeof((const tn_tensor[]){__VA_ARGS__}) / sizeof(tn_tensor), TN_SITE)
 #define tn_scope_dispose_all(s) tn_scope_dispose_but_at(s, NULL, 0, TN_SITE)
+#define TN_SCOPED_PACKED(f, expr) (tn_scoped_begin_at(f, TN_SITE), tn_scoped_end_packed_at(f, expr, TN_SITE))
 #define TN_SCOPED(f, expr) (tn_scoped_begin_at(f, TN_SITE), tn_scoped_end_at(f, expr, TN_SITE))
 
 // ---- the ledger: logical values, counted while building. One call is one value, however it is compiled.
@@ -403,6 +405,7 @@ TN_API tn_packed tn_packed_move_to_scope_of_at(tn_packed s, tn_tensor other, tn_
 TN_API tn_packed tn_packed_detach_from_scope_at(tn_packed s, tn_site at);
 TN_API void tn_packed_dispose_at(tn_packed s, tn_site at);
 TN_API tn_packed tn_scope_attach_packed_at(tn_scope *to, tn_packed s, tn_site at);
+TN_API tn_packed tn_scoped_end_packed_at(tn_function *f, tn_packed s, tn_site at);
 TN_API tn_packed tn_scope_detach_packed_at(tn_scope *from, tn_packed s, tn_site at);
 #define tn_packed_map(op, a) tn_packed_map_at(op, a, TN_SITE)
 #define tn_packed_zip(op, a, b) tn_packed_zip_at(op, a, b, TN_SITE)

@@ -442,14 +442,19 @@ SCENARIO(A38) {
   tn_scope_end_at(s, at(185));
   CHECK_REPORT(p, "user.c:181: error[E104]: scope 's' is asked to give a value away after it closed\n"
                   "user.c:180: note: it was closed here\n"
+                  "hint: a scope is used between tn_scope_begin and tn_scope_end\n"
                   "user.c:182: error[E104]: scope 's' is asked for its values after it closed\n"
                   "user.c:180: note: it was closed here\n"
+                  "hint: a scope is used between tn_scope_begin and tn_scope_end\n"
                   "user.c:183: error[E104]: scope 's' is given a value after it closed\n"
                   "user.c:180: note: it was closed here\n"
+                  "hint: a scope is used between tn_scope_begin and tn_scope_end\n"
                   "user.c:184: error[E104]: scope 's' is emptied after it closed\n"
                   "user.c:180: note: it was closed here\n"
+                  "hint: a scope is used between tn_scope_begin and tn_scope_end\n"
                   "user.c:185: error[E104]: scope 's' is closed twice\n"
-                  "user.c:180: note: it was closed here first\n");
+                  "user.c:180: note: it was closed here first\n"
+                  "hint: one of the two is enough\n");
   TENSORS(f, 1, 0, 0, 0, 0, 0, 1);
   end();
 }

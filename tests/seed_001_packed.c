@@ -52,7 +52,7 @@ static void it_computes(void) {
                       tn_from(f, ((float[]){6}), TN_SHAPE(tn_size(1))),
                       tn_from(f, ((float[]){1, 2, 3}), TN_SHAPE(tn_size(3)))};
   tn_packed s = tn_pack_sequence(list, 3, NULL);
-  tn_packed twice = tn_packed_zip("add", s, tn_packed_map("copy", s));
+  tn_packed twice = TN_SCOPED_PACKED(f, tn_packed_zip("add", s, tn_packed_map("copy", s)));
   tn_output(f, "data", s.data);
   tn_output(f, "twice", tn_pad_packed(twice, 0, true));
 }

@@ -338,6 +338,37 @@ static void out_of_memory(void) {
   CHECK(k > 5 && k < 500);
 }
 
+static tn_model *doubler(const char *cache_dir) {
+  tn_program *p = tn_program_create("twice");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_output(f, "y", tn_add(x, x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = cache_dir}));
+  tn_program_free(p);
+  return m;
+}
+
+// Code is generated anew each time: every allocation on the way fails once, nothing leaks (the sanitizer build looks), and a
+// model that exists goes on working.
+static void out_of_memory_in_codegen(void) {
+  tn_model *standing = doubler("");
+  CHECK(standing != NULL);
+  uint64_t k = 1;
+  for (bool done = false; !done && k < 500; k++) {
+    rt_malloc_fail_at(k);
+    tn_model *m = doubler("");
+    rt_malloc_fail_at(0);
+    done = m != NULL;
+    tn_model_free(m);
+    float x[3] = {1, 2, (float)k}, y[3] = {0};
+    CHECK(tn_run(standing, "run", TN_IN(tn_f32(x, 3)), TN_OUT(tn_f32(y, 3))) == TN_OK);
+    CHECK(y[0] == 2 && y[1] == 4 && y[2] == 2 * (float)k);
+  }
+  CHECK(k > 5 && k < 500);
+  tn_model_free(standing);
+}
+
 int main(void) {
   one_mistake_one_report();
   foreign_handles();
@@ -352,6 +383,7 @@ int main(void) {
   sharing();
   null_arguments();
   out_of_memory();
+  out_of_memory_in_codegen();
   report(NULL);
   return check_report();
 }

@@ -31,14 +31,16 @@ typedef struct {
   tn_tensor w, b, x;  // parameter [3], buffer [2, 3], input [3]
 } Case;
 
+static int w_made, x_made;  // lines
+
 static Case begin(void) {
   Case c = {.p = tn_program_create("in_place")};
-  tn_parameter(tn_root(c.p), "w", TN_SHAPE(D(3)), threes);
+  tn_parameter(tn_root(c.p), "w", TN_SHAPE(D(3)), threes), w_made = __LINE__;
   tn_buffer(tn_root(c.p), "b", TN_SHAPE(D(2), D(3)), zeros);
   c.f = tn_function_begin(c.p, "run");
   c.w = tn_use(c.f, tn_root(c.p), "w");
   c.b = tn_use(c.f, tn_root(c.p), "b");
-  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(D(3)));
+  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(D(3))), x_made = __LINE__;
   return c;
 }
 
@@ -71,7 +73,7 @@ static void leaf(void) {
   CHECK(reports(c.p,
                 HERE "error[E113]: parameter 'w' is written in place by tn_relu_ outside a no-grad region\n" HERE
                      "note: 'w' was made here\nhint: write it between tn_no_grad_begin and tn_no_grad_end\n",
-                line, 36));
+                line, w_made));
   finish(c, NULL);
   c = begin();
   tn_freeze(tn_root(c.p), true);
@@ -108,7 +110,7 @@ static void input(void) {
                 HERE
                 "warning[W124]: input 'x' is modified by tn_relu_: handles of it show the new content, the caller's "
                 "memory keeps the old\n" HERE "note: input 'x' was made here\nhint: tn_clone(x) leaves it as it is\n",
-                line, 41));
+                line, x_made));
   tn_output(c.f, "y", c.x);
   tn_model *m = compile(c);
   float x[] = {1, -1, 2}, y[3];
@@ -209,6 +211,20 @@ static void by_hand(void) {
   finish(c, m);
 }
 
+// A gradient is a value like any other: written in place, the optimizer reads what was written.
+static void scaled_gradient(void) {
+  Case c = begin();
+  tn_backward(tn_sum(tn_mul(c.w, c.x)));
+  tn_mul_(tn_param_grad(c.f, tn_root(c.p), "w"), tn_scalar(c.f, 0.5));
+  tn_fill_(tn_transpose(tn_slice(tn_param_grad(c.f, tn_root(c.p), "w"), 0, 2, 1), 0, 0), 1);
+  tn_sgd(c.f, tn_root(c.p), &(tn_sgd_options){.lr = 1});
+  tn_output(c.f, "w", c.w);
+  tn_model *m = compile(c);
+  float x[] = {1, 2, 4}, w[3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_OUT(tn_f32(w, 3))) == TN_OK && are(w, 2.5f, 2, 2));
+  finish(c, m);
+}
+
 // A handle made before the optimizer names the parameter, not its old content; clones keep that.
 static void after_update(void) {
   Case c = begin();
@@ -302,6 +318,7 @@ int main(void) {
   regions();
   flags();
   by_hand();
+  scaled_gradient();
   after_update();
   casts();
   order(false);

@@ -249,11 +249,28 @@ static bool add_bars(Bars *b, const Fn *f, const Data *d, uint32_t n) {
   return true;
 }
 
+static Shape output_shape(const Fn *f, uint32_t k, DType *type) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_output && ir_attr_int(f, (Val){i}, KEY_index, 0) == k) {
+      const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
+      *type = (DType)from->dtype;
+      return from->shape;
+    }
+  *type = DT_F32;
+  return (Shape){0};
+}
+
 static bool make_bars(Bars *b, const Fn *f, const Data *d, RtArena *mem) {
   RtText why = {.mem = mem};
   if (!interpret(f, d, 0, 0, mem, &b->exact, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
   b->dev = rt_alloc(mem, (b->exact.n + 1) * sizeof *b->dev);
   for (uint32_t k = 0; k < b->exact.n; k++) b->dev[k] = rt_alloc(mem, ((size_t)b->exact.t[k].n + 1) * sizeof(double));
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    DType type;
+    output_shape(f, k, &type);
+    for (int64_t i = 0; type == DT_I64 && i < b->exact.t[k].n; i++)  // past i64: any number will do
+      if (!(fabs(b->exact.t[k].v[i]) < 0x1p63)) b->dev[k][i] = INFINITY;
+  }
   return add_bars(b, f, d, N_BARS);
 }
 
@@ -346,17 +363,6 @@ typedef struct {
   Block arena, params, *out;
   Results r;
 } Memory;
-
-static Shape output_shape(const Fn *f, uint32_t k, DType *type) {
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_output && ir_attr_int(f, (Val){i}, KEY_index, 0) == k) {
-      const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
-      *type = (DType)from->dtype;
-      return from->shape;
-    }
-  *type = DT_F32;
-  return (Shape){0};
-}
 
 static void collect(const Fn *f, const int64_t *slots, Memory *m, RtArena *mem) {
   const Prog *p = f->prog;
@@ -521,6 +527,7 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
   uint32_t n = 0, k = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_write) return true;
+    if (f->ins[i].op == OP_index_assign) return true;  // rows that a later equal index overwrites get its gradient too
     n += f->ins[i].op == OP_grad_of;
   }
   if (!n) return true;
