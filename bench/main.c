@@ -365,7 +365,9 @@ int main(int argc, char **argv) {
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   Options o = {.self = "/proc/self/exe", .root = ".", .workers = cpus < 1 ? 1 : cpus > 64 ? 64 : cpus};
   if (!parse(&o, argc, argv))
-    return complain("usage: ", "WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--json]");
+    return complain(
+        "usage: ",
+        "WORKLOAD [--vs PEER --python PATH] [--case TEXT] [--rounds N] [--steps N] [--workers N] [--json | --compile]");
   const Workload *w = find_workload(o.workload);
   if (!w) return 2;
   if (!o.python && o.vs && strcmp(o.vs, "openblas")) {

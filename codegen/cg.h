@@ -1,11 +1,12 @@
 // Code generation: kernels -> LLVM IR -> one object. Only this folder includes llvm-c.
 //
-// A kernel becomes  void kN(TnFrame *f, i32 worker, i32 n_workers, ptr p0.., i64 d0.., i32 id0..)  where the p are its ports
-// (stored values it reads or writes), the d the run-time dims that its shapes name, the ids its random streams. Kernels with
-// equal keys (ir text with renumbered values, without ids) are emitted once. Every worker of the team calls every kernel;
-// a kernel splits its work by (worker, n_workers) itself, so that the result of each element never depends on n_workers:
-// the order of every sum is fixed by shapes. The entry function calls kernels in order, with a barrier where memory
-// written by one kernel since the last barrier is touched by the next (hazards are tracked per buffer).
+// A kernel becomes  void kN(TnFrame *f, i32 worker, i32 n_workers, ptr p0.., i64 d0.., i32 id0..)  where the p are its
+// ports (stored values it reads or writes), the d the run-time dims that its shapes name, the ids its random streams.
+// Kernels with equal keys (ir text with renumbered values, without ids) are emitted once. Every worker of the team
+// calls every kernel; a kernel splits its work by (worker, n_workers) itself, so that the result of each element never
+// depends on n_workers: the order of every sum is fixed by shapes. The entry function calls kernels in order, with a
+// barrier where memory written by one kernel since the last barrier is touched by the next (hazards are tracked per
+// buffer).
 #ifndef TN_CG_H
 #define TN_CG_H
 
@@ -15,11 +16,11 @@
 
 // ---- codegen/target.c: a CPU is one row
 typedef struct {
-  const char *name;      // "avx512", "avx2", "neon", "generic"
+  const char *name;  // "avx512", "avx2", "neon", "generic"
   const char *triple;
-  const char *cpu;       // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
-  const char *features;  // the explicit list, host-detected for "native"
-  uint32_t vl;           // f32 lanes of a vector
+  const char *cpu;            // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
+  const char *features;       // the explicit list, host-detected for "native"
+  uint32_t vl;                // f32 lanes of a vector
   uint32_t gemm_mr, gemm_nv;  // microkernel tile: rows x vectors
   uint32_t rnn_mr;            // rows of the recurrent tile (gates x vectors wide)
 } Target;
@@ -30,7 +31,7 @@ bool cg_target_pick(Target *t, const char *name, RtText *why);
 
 // ---- the emission context of one kernel
 typedef struct {
-  Val v;        // the stored value
+  Val v;  // the stored value
   bool reads, writes;
 } Port;
 typedef struct {
@@ -47,44 +48,47 @@ typedef struct {
   Port *ports;
   uint32_t n_ports;
   LLVMValueRef *port_ptr;
-  LLVMValueRef scratch;   // pointer to k->scratch, or NULL
-  Dim *dims;              // symbolic dims passed as arguments
+  LLVMValueRef scratch;  // pointer to k->scratch, or NULL
+  Dim *dims;             // symbolic dims passed as arguments
   uint32_t n_dims;
   LLVMValueRef *dim_val;
-  Val *ids;               // values whose {id} is passed as an argument
+  Val *ids;  // values whose {id} is passed as an argument
   uint32_t n_ids;
   LLVMValueRef *id_val;
-  RtText *why;            // set on failure
+  RtText *why;  // set on failure
 } Cg;
 
 // ---- codegen/emit.c: small builders. All sizes and indices are i64.
 LLVMValueRef cg_i64(Cg *c, int64_t v);
 LLVMValueRef cg_i32(Cg *c, int32_t v);
 LLVMValueRef cg_f32(Cg *c, double v);
-LLVMValueRef cg_splat(Cg *c, LLVMValueRef scalar);             // f32/i32/i64 -> vector of vl
+LLVMValueRef cg_splat(Cg *c, LLVMValueRef scalar);  // f32/i32/i64 -> vector of vl
 LLVMValueRef cg_splat_n(Cg *c, LLVMValueRef scalar, uint32_t n);
-LLVMValueRef cg_dim(Cg *c, Dim d);                              // i64: a constant, an argument, or products and sums of them
+LLVMValueRef cg_dim(Cg *c, Dim d);  // i64: a constant, an argument, or products and sums of them
 LLVMValueRef cg_numel(Cg *c, Shape s);
-LLVMValueRef cg_ptr(Cg *c, Val v);                              // storage of a stored value (views resolve to their buffer)
-bool cg_stored(Cg *c, Val v);                                   // has a port
-LLVMValueRef cg_id(Cg *c, Val v);                               // i32
-LLVMValueRef cg_add(Cg *c, LLVMValueRef a, LLVMValueRef b);     // i64 arithmetic that folds constants
+LLVMValueRef cg_ptr(Cg *c, Val v);  // storage of a stored value (views resolve to their buffer)
+bool cg_stored(Cg *c, Val v);       // has a port
+LLVMValueRef cg_id(Cg *c, Val v);   // i32
+LLVMValueRef cg_add(Cg *c, LLVMValueRef a, LLVMValueRef b);  // i64 arithmetic that folds constants
 LLVMValueRef cg_sub(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_mul(Cg *c, LLVMValueRef a, LLVMValueRef b);
-LLVMValueRef cg_div(Cg *c, LLVMValueRef a, LLVMValueRef b);     // unsigned
+LLVMValueRef cg_div(Cg *c, LLVMValueRef a, LLVMValueRef b);  // unsigned
 LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_at(Cg *c, LLVMTypeRef elem, LLVMValueRef base, LLVMValueRef index);  // &base[index]
-LLVMValueRef cg_load(Cg *c, LLVMTypeRef t, LLVMValueRef p);     // element alignment (4 for f32 and vectors of it, 8 for i64)
+LLVMValueRef cg_load(Cg *c, LLVMTypeRef t,
+                     LLVMValueRef p);  // element alignment (4 for f32 and vectors of it, 8 for i64)
 void cg_store(Cg *c, LLVMValueRef v, LLVMValueRef p);
-LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);                    // lanes 0 .. n-1 of vl set; n i64, may exceed vl
+LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);  // lanes 0 .. n-1 of vl set; n i64, may exceed vl
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask);  // zero where unset
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d);  // a b + d, scalar or vector
-LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args, uint32_t n);
-LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);              // fixed tree: halves, then halves of halves
+LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
+                               uint32_t n);
+LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
 // A counted loop with carried values:
-//   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k] after it.
+//   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k]
+//   after it.
 // Runs while i < hi; never enters when lo >= hi (out = init).
 enum { MAX_CARRY = 40 };
 typedef struct {
@@ -94,22 +98,27 @@ typedef struct {
 } Loop;
 void cg_loop_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step, LLVMValueRef *init, uint32_t n);
 void cg_loop_end(Cg *c, Loop *l, LLVMValueRef *next);
-typedef struct { LLVMBasicBlockRef then, other, join; } If;
-void cg_if(Cg *c, If *s, LLVMValueRef cond);   // .. then part ..
-void cg_else(Cg *c, If *s);                    // .. optional ..
-void cg_endif(Cg *c, If *s);                   // works with and without cg_else
-// [lo, hi) of this worker's share of n items, in units of `grain` items (the last unit may be short): contiguous, balanced.
+typedef struct {
+  LLVMBasicBlockRef then, other, join;
+} If;
+void cg_if(Cg *c, If *s, LLVMValueRef cond);  // .. then part ..
+void cg_else(Cg *c, If *s);                   // .. optional ..
+void cg_endif(Cg *c, If *s);                  // works with and without cg_else
+// [lo, hi) of this worker's share of n items, in units of `grain` items (the last unit may be short): contiguous,
+// balanced.
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi);
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);  // i32 both: a call through frame->svc
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report_index(Cg *c, LLVMValueRef index, LLVMValueRef value);
-// A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the helper's
-// entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
-LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);
+// A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the
+// helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
+LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
+                       void *ctx);
 
 // ---- codegen/words.c: PRIM words on scalars or vectors of f32 (any lane count)
-LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg);          // exp log tanh sigmoid erf sin cos .. by polynomials, inline
-LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */, uint32_t word);  // Philox4x32-10
+LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
+LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */,
+                          uint32_t word);  // Philox4x32-10
 // A whole pointwise row: words expanded, attributes from v. element: vi64 flat index, for random words (may be NULL).
 LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 
@@ -127,15 +136,15 @@ EmitFn cg_emit_scatter;  // gather.c
 EmitFn cg_emit_put;      // put.c
 EmitFn cg_emit_norm;     // optim.c
 EmitFn cg_emit_optim;    // optim.c
-// Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims. Called by
-// pass lives through a function pointer set by the driver; 0 for most.
+// Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
+// Called by pass lives through a function pointer set by the driver; 0 for most.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce.c)
-int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
+int64_t cg_norm_scratch(const Fn *f, Val v);    // its part for global_norm
 
 // ---- codegen/program.c, jit.c, cache.c
 typedef struct CgObject {  // the relocatable objects of one program, in one block (see jit.c)
-  void *bytes;  // from rt_malloc
+  void *bytes;             // from rt_malloc
   size_t size;
 } CgObject;
 typedef struct {

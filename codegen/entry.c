@@ -161,7 +161,8 @@ static void wait_for_team(Cg *c) {
 static void call_hostile(Cg *c, const Call *done, const Call *next) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
   const Fn *f = done ? done->f : next->f;
-  int32_t from = done ? (int32_t)(done->k - f->kernels) : -1, to = (int32_t)(next ? next->k - f->kernels : f->n_kernels);
+  int32_t from = done ? (int32_t)(done->k - f->kernels) : -1,
+          to = (int32_t)(next ? next->k - f->kernels : f->n_kernels);
   if (done) wait_for_team(c);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));

@@ -1,4 +1,5 @@
-// What program.c, key.c and entry.c share: the kernels of all functions in order, which of them are equal, and where the team waits.
+// What program.c, key.c and entry.c share: the kernels of all functions in order, which of them are equal, and where
+// the team waits.
 #ifndef TN_CG_PROGRAM_H
 #define TN_CG_PROGRAM_H
 
@@ -10,15 +11,15 @@ typedef struct {
   const Kernel *k;
   Port *ports;  // in order of first occurrence, like the rest
   uint32_t n_ports, cap_ports;
-  Dim *dims;    // named dims whose run-time value it takes
+  Dim *dims;  // named dims whose run-time value it takes
   uint32_t n_dims, cap_dims;
   Val *ids;
   uint32_t n_ids, cap_ids;
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;
   uint64_t hash;
-  uint32_t code;    // which distinct kernel
-  bool barrier;     // the team waits before it
+  uint32_t code;  // which distinct kernel
+  bool barrier;   // the team waits before it
 } Call;
 
 typedef struct {
@@ -65,8 +66,9 @@ bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);
 void cg_cache_write(const char *dir, const RtText *key, const CgObject *o);
 
 // jit.c: several object files in one CgObject
-bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out);           // copies; false: out of memory
-bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out);              // a view of file k; false: there is none, or o is malformed
+bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out);  // copies; false: out of memory
+bool cg_object_part(const CgObject *o, uint32_t k,
+                    CgObject *out);  // a view of file k; false: there is none, or o is malformed
 void cg_init_llvm(void);
 
 #endif

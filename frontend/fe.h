@@ -368,7 +368,7 @@ void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed func
 
 // ---- take.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values
-tn_tensor fe_initial_handle(tn_function *init, FeParam *q, tn_site at);
+tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
 bool fe_has_params(FeModuleKind kind);
 bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: reported
 

@@ -109,7 +109,10 @@ static Val initial_value(tn_program *p, const FeParam *q) {
 }
 
 Val fe_initial(tn_program *p, FeParam *q) {
-  if (ir_none(q->value)) q->value = initial_value(p, q);
+  if (!ir_none(q->value)) return q->value;
+  q->value = initial_value(p, q);
+  tn_site at = {ir_loc_file(p->ir, q->loc), (int)ir_loc_line(p->ir, q->loc)};
+  if (p->init_fn) fe_keep((tn_tensor){p->init_fn, q->value.i}, at);  // a scope that is open there does not end it
   return q->value;
 }
 
@@ -237,7 +240,7 @@ FeUse *fe_use_of(tn_function *f, uint32_t index) {
 
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
   if (!fe_param_alive(f->p, q, at)) return fe_poison(f);
-  if (f == f->p->init_fn) return fe_initial_handle(f, q, at);
+  if (f == f->p->init_fn) return fe_initial_handle(f, q);
   fe_params_flush(f->p);
   FeUse *u = fe_use_of(f, q->index);
   if (ir_none(u->now)) {

@@ -50,8 +50,11 @@ static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
 }
 
 static RtFunction function_of(Tables *t, const Fn *f) {
-  RtFunction out = {.name = keep(t, f->name), .n_checks = f->n_checks, .arena_bytes = f->stats.peak_bytes,
-                    .hostile = ir_hostile_plan(f, t->mem)};
+  RtFunction out = {.name = keep(t, f->name),
+                    .n_checks = f->n_checks,
+                    .arena_bytes = f->stats.peak_bytes,
+                    .hostile = ir_hostile_plan(f, t->mem),
+                    .solo = !f->prog->hostile && cg_is_solo(f)};
   RtCheck *checks = rt_alloc(t->mem, (f->n_checks + 1) * sizeof *checks);
   for (uint32_t k = 0; k < f->n_checks; k++) {
     const InputCheck *c = &f->checks[k];

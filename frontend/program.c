@@ -156,6 +156,7 @@ bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, 
     if (strcmp(list[k].name, name)) continue;
     fe_error(p, E_DUPLICATE_PATH, at, "%s '%s' exists already", what, name);
     fe_note(p, list[k].loc, "the first '%s' was made here", name);
+    fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
     return false;
   }
   return true;

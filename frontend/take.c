@@ -22,12 +22,9 @@ tn_function *tn_init_function(tn_program *p) {
   return fe_init(p);
 }
 
-tn_tensor fe_initial_handle(tn_function *init, FeParam *q, tn_site at) {
-  tn_tensor t = {init, q->value.i};
-  if (t.v) return t;
-  t.v = fe_initial(init->p, q).i;
-  fe_keep(t, at);
-  fe_name_entity(init, q->entity, fe_val(t));
+tn_tensor fe_initial_handle(tn_function *init, FeParam *q) {
+  tn_tensor t = {init, fe_initial(init->p, q).i};
+  if (q->entity && !fe_known(init, fe_val(t))) fe_name_entity(init, q->entity, fe_val(t));
   return t;
 }
 

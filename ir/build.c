@@ -20,8 +20,12 @@ Fn *ir_fn_find(const Prog *p, const char *name) {
 }
 
 uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc) {
-  *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = (Param){
-      .path = ir_str(p, path), .dtype = (uint8_t)t, .kind = (uint8_t)kind, .trainable = trainable, .shape = s, .loc = loc};
+  *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = (Param){.path = ir_str(p, path),
+                                                                    .dtype = (uint8_t)t,
+                                                                    .kind = (uint8_t)kind,
+                                                                    .trainable = trainable,
+                                                                    .shape = s,
+                                                                    .loc = loc};
   return p->n_params - 1;
 }
 
@@ -37,8 +41,14 @@ uint32_t ir_param_find(const Prog *p, const char *path) {
 
 static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
   RtArena *mem = f->prog->mem;
-  Ins ins = {.op = (uint16_t)op, .n_res = ir_ops[op].n_res, .n_args = (uint16_t)n_args, .n_attrs = (uint16_t)n_attrs,
-             .args = f->n_args, .attrs = f->n_attrs, .loc = loc, .scope = f->cur_scope};
+  Ins ins = {.op = (uint16_t)op,
+             .n_res = ir_ops[op].n_res,
+             .n_args = (uint16_t)n_args,
+             .n_attrs = (uint16_t)n_attrs,
+             .args = f->n_args,
+             .attrs = f->n_attrs,
+             .loc = loc,
+             .scope = f->cur_scope};
   for (uint32_t k = 0; k < n_args; k++) {
     Val a = args[k];  // args may lie in f->args, which grows
     *RT_PUSH(mem, f->args, f->n_args, f->cap_args) = a;

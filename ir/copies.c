@@ -1,13 +1,13 @@
-// Pass copies: a partial write (slice_assign, index_assign, assign) goes into its operand's buffer. Where the old content is still
-// wanted there, one copy is made before the write, and the dump says who wants it.
+// Pass copies: a partial write (slice_assign, index_assign, assign) goes into its operand's buffer. Where the old
+// content is still wanted there, one copy is made before the write, and the dump says who wants it.
 //
 //   %s = slice_assign %x, %v {..}             %c = copy %x {reader="sum m.c:7"}
 //   %r = sum %x {..}                  ->      %s = slice_assign %x, %v {..}
 //                                             %r = sum %c {..}
 //
-// Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one written):
-// in the last two the write itself goes to the copy. A write that also reads its target in another order reads a copy of it.
-// What is one number everywhere is made again instead of being copied.
+// Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one
+// written): in the last two the write itself goes to the copy. A write that also reads its target in another order
+// reads a copy of it. What is one number everywhere is made again instead of being copied.
 #include "ir/ir.h"
 
 typedef struct {
@@ -17,6 +17,7 @@ typedef struct {
   uint32_t *last;  // by old value: the last instruction that reads its bytes, through views too
   Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
   Val *view;       // by old view: made anew from a copy
+  Val *first;      // by old result of a write: the first version of its storage (new numbering)
 } Copies;
 
 static const Ins *old_ins(const Copies *s, Val v) { return &s->e.old[v.i]; }
@@ -28,8 +29,8 @@ static Val base_of(const Copies *s, Val v) {
   return v;
 }
 
-// assign replaces all of its target; embedding_grad wants no more than the shape of the weight.
-static bool is_read(Op op, uint32_t k) { return k != 0 || (op != OP_assign && op != OP_embedding_grad); }
+// assign replaces all of its target.
+static bool is_read(Op op, uint32_t k) { return k != 0 || op != OP_assign; }
 
 static void find_last_reads(Copies *s) {
   for (uint32_t i = 1; i < s->e.n_old; i++) {
@@ -78,13 +79,24 @@ static bool into_param(const Copies *s, Val v) {
   return false;
 }
 
-// Makes room for the write at v into operand k; gives the new operand, or none when the old one serves.
+// The first version of the storage that old value `base` lies in.
+static Val first_of(const Copies *s, Val base) {
+  if (!ir_none(s->moved[base.i])) return s->moved[base.i];
+  return ir_none(s->first[base.i]) ? s->e.map[base.i] : s->first[base.i];
+}
+
+// Makes room for the write at v into operand k; gives the new operand.
 static Val target_for(Copies *s, Val v, uint32_t k) {
-  Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = ir_root(s->f, now);
+  Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = first_of(s, base);
+  Val result = {v.i + k};
   Loc loc = old_ins(s, v)->loc;
   Op from = s->f->ins[root.i].op;
-  if (from == OP_input) return copy_of(s, now, "the caller's input", s->f->ins[root.i].loc, loc);
-  if (from == OP_param && !into_param(s, v)) return copy_of(s, now, "the parameter", s->f->ins[root.i].loc, loc);
+  bool owned = from == OP_input || (from == OP_param && !into_param(s, v));
+  if (owned) {
+    const char *who = from == OP_input ? "the caller's input" : "the parameter";
+    return s->first[result.i] = copy_of(s, now, who, s->f->ins[root.i].loc, loc);
+  }
+  s->first[result.i] = root;
   uint32_t reader = s->last[base.i];
   if (reader > v.i) {
     const Ins *r = &s->e.old[reader];
@@ -140,6 +152,7 @@ bool ir_pass_copies(Fn *f) {
   s.last = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.last);
   s.moved = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.moved);
   s.view = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.view);
+  s.first = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.first);
   find_last_reads(&s);
   for (uint32_t i = 1; i < s.e.n_old; i++)
     if (s.e.old[i].op != OP_result) step_moved(&s, (Val){i});

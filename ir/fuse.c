@@ -4,10 +4,10 @@
 //   %2 = add %1, %x : f32[n]        k0      %1 stays in a register unless someone else reads it
 //   %3 = sum %2 {axes=[0]}          k1
 //
-// A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only element by element:
-// an instruction that reads a value of the kernel in another way (broadcast, through a view, by an INDEX op) starts a new
-// kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one that it reads, in another way.
-// A recurrent kernel holds consecutive recurrences that do not depend on each other.
+// A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only
+// element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
+// INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
+// that it reads, in another way. A recurrent kernel holds consecutive recurrences that do not depend on each other.
 #include "ir/ir.h"
 #include <string.h>
 
@@ -96,7 +96,8 @@ static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
 
 static bool makes_code(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
-  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !(f->ins[i].op == OP_packed_layout && f->ins[i].n_args == 0);
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK &&
+         !(f->ins[i].op == OP_packed_layout && f->ins[i].n_args == 0);
 }
 
 static void add_to(Fn *f, uint32_t kernel, uint32_t i) {

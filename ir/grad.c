@@ -5,9 +5,9 @@
 //   %g = grad_of %l, %x          ->      %1 = const {value=1}
 //                                        ... expand, mul, add ...
 //
-// The backward of a loss is made once, where its first gradient is asked for, and only along paths that lead to a value whose
-// gradient some grad_of asks for. Pointwise rows carry their gradients as expressions; other ops have a rule below.
-// Saved values are ordinary operands: their lives are extended by being read, nothing else.
+// The backward of a loss is made once, where its first gradient is asked for, and only along paths that lead to a value
+// whose gradient some grad_of asks for. Pointwise rows carry their gradients as expressions; other ops have a rule
+// below. Saved values are ordinary operands: their lives are extended by being read, nothing else.
 #include "ir/ir.h"
 #include <string.h>
 
@@ -17,9 +17,10 @@ typedef struct {
   Val *adj;   // gradient of the loss with respect to each forward value; 0: none so far
   bool *dep;  // does this value depend on a target?
   Val loss;
-  Loc loc;    // of the forward instruction at hand
+  Loc loc;         // of the forward instruction at hand
+  bool failed;     // a rule reported that it has no gradient
   uint32_t first;  // instruction of the backward
-  Val *of;         // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
+  Val *of;  // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
   uint32_t n_of, cap_of;
 } Grad;
 
@@ -32,9 +33,24 @@ bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   case OP_assign: return k == 1;
   case OP_slice_assign: return true;
   case OP_index_assign: return k != 1;
-  case OP_reshape: case OP_clone: case OP_expand: case OP_permute: case OP_slice: case OP_pad_axis: case OP_concat: case OP_sum:
-  case OP_amax: case OP_softmax: case OP_log_softmax: case OP_matmul: case OP_linear: case OP_result: return true;
-  case OP_nll_rows: case OP_embedding: case OP_pack: case OP_pad: return k == 0;
+  case OP_reshape:
+  case OP_clone:
+  case OP_expand:
+  case OP_permute:
+  case OP_slice:
+  case OP_pad_axis:
+  case OP_concat:
+  case OP_sum:
+  case OP_amax:
+  case OP_softmax:
+  case OP_log_softmax:
+  case OP_matmul:
+  case OP_linear:
+  case OP_result: return true;
+  case OP_nll_rows:
+  case OP_embedding:
+  case OP_pack:
+  case OP_pad: return k == 0;
   case OP_rnn_seq: return k != 1;
   case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
   default: return false;
@@ -161,8 +177,19 @@ static void grad_pad_axis(Grad *g, Val v, Val adj) {
   give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
 }
 
+static bool has_constant_parts(Grad *g, Val v, int64_t axis) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++)
+    if (!ir_dim_is_const(g->p, ir_dim_at(g->p, shape_of(g, arg(g, v, k)), (uint32_t)axis))) return false;
+  return true;
+}
+
 static void grad_concat(Grad *g, Val v, Val adj) {
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = 0;
+  if (!has_constant_parts(g, v, axis)) {
+    rt_diag(&g->p->diags, RT_ERROR, E_SHAPE, ir_loc_file(g->p, g->loc), ir_loc_line(g->p, g->loc),
+            "concat along an axis whose parts have run-time sizes has no gradient");
+    return;
+  }
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
     Val a = arg(g, v, k);
     int64_t size = size_along(g, a, axis);
@@ -182,7 +209,8 @@ static void grad_slice_assign(Grad *g, Val v, Val adj) {
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
   Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
   if (g->dep[b.i]) give(g, b, along(g, OP_slice, adj, axis, start, size_along(g, b, axis)));
-  if (g->dep[a.i]) give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
+  if (g->dep[a.i])
+    give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
 }
 
 // All axes but the first as one.
@@ -284,8 +312,15 @@ static void grad_pad(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), same_flags
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
 
 static void grad_rnn_seq(Grad *g, Val v, Val adj) {
-  Val in[9] = {or_zero(g, adj), or_zero(g, g->adj[v.i + 1]), or_zero(g, g->adj[v.i + 2]), arg(g, v, 1), arg(g, v, 2),
-               v, ir_result(v, 3), ir_result(v, 4), ir_result(v, 5)};
+  Val in[9] = {or_zero(g, adj),
+               or_zero(g, g->adj[v.i + 1]),
+               or_zero(g, g->adj[v.i + 2]),
+               arg(g, v, 1),
+               arg(g, v, 2),
+               v,
+               ir_result(v, 3),
+               ir_result(v, 4),
+               ir_result(v, 5)};
   Attr attr[2] = {*ir_attr(g->f, v, KEY_cell), ir_a_int(KEY_reverse, 1)};
   Val d = ir_emit(g->f, OP_rnn_seq_grad, in, 9, attr, ir_attr(g->f, v, KEY_reverse) ? 2 : 1, g->loc);
   bool gru = ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
@@ -362,9 +397,12 @@ static void report_destroyed(Fn *f, Val old, Loc write, Val reader) {
   ir_print_name(f, old, &name);
   RtSeverity severity = p->copy_saved ? RT_WARNING : RT_ERROR;
   rt_diag(&p->diags, severity, E_WRITE_SAVED, ir_loc_file(p, write), ir_loc_line(p, write),
-          "%s is overwritten in place here, but a backward needs its old value%s", name.text, p->copy_saved ? "; it is kept" : "");
-  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of this %s reads it", ir_ops[f->ins[reader.i].op].name);
-  if (!p->copy_saved) rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
+          "%s is overwritten in place here, but a backward needs its old value%s", name.text,
+          p->copy_saved ? "; it is kept" : "");
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of this %s reads it",
+          ir_ops[f->ins[reader.i].op].name);
+  if (!p->copy_saved)
+    rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
 }
 
 // The operation that a write took its content from: its own gradient may read what it replaced, as relu_(x) does.
@@ -427,7 +465,8 @@ static void report_unreached(const Edit *e, Val old, Val loss, Val x) {
   ir_print_name(f, x, &name);
   bool cut = reach[x.i];
   rt_diag(&p->diags, RT_ERROR, cut ? E_GRAD_OF_DETACHED : E_NO_GRAD_PATH, ir_loc_file(p, at), ir_loc_line(p, at),
-          cut ? "the gradient of %s is asked for, but every path from the loss to it is cut" : "%s cannot be reached from the loss",
+          cut ? "the gradient of %s is asked for, but every path from the loss to it is cut"
+              : "%s cannot be reached from the loss",
           name.text);
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name.text);
 }
@@ -447,7 +486,9 @@ static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_
     Val target = e->map[f->args[ins->args + 1].i];
     if (!ir_none(target) && target.i < size) g.dep[target.i] = true;
   }
+  uint32_t errors = f->prog->diags.n_errors;
   backward(&g);
+  g.failed = f->prog->diags.n_errors != errors;
   *RT_PUSH(mem, *done, *n, *cap) = (Done){old_loss, size, f->n_ins, g};
   return &(*done)[*n - 1].g;
 }
@@ -469,7 +510,7 @@ bool ir_pass_grad(Fn *f) {
     Grad *g = grad_for(&e, &done, &n, &cap, loss);
     e.map[i] = x.i <= g->loss.i ? g->adj[x.i] : (Val){0};
     if (ir_none(e.map[i])) {
-      report_unreached(&e, (Val){i}, g->loss, x);
+      if (!g->failed) report_unreached(&e, (Val){i}, g->loss, x);
       e.map[i] = x;
     }
   }

@@ -158,8 +158,8 @@ RunOp *const ir_run_of[N_OPS] = {
 };
 
 // ---- writes reach the parameter that they are a version of
-// The parameter whose content v is, through views and earlier writes; -1: none. A partial write without {into_param} goes to a
-// copy of the parameter.
+// The parameter whose content v is, through views and earlier writes; -1: none. A partial write without {into_param}
+// goes to a copy of the parameter.
 static int64_t param_under(const Fn *f, Val v) {
   for (;;) {
     Val head = ir_head(f, v);
@@ -220,7 +220,13 @@ static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
   bool exact = in->op == OP_amax || in->op == OP_argmax;
   switch (ir_ops[in->op].cls) {
-  case CLASS_REDUCE: case CLASS_ROW: case CLASS_GEMM: case CLASS_RNN: case CLASS_SCATTER: case CLASS_NORM: case CLASS_OPTIM: break;
+  case CLASS_REDUCE:
+  case CLASS_ROW:
+  case CLASS_GEMM:
+  case CLASS_RNN:
+  case CLASS_SCATTER:
+  case CLASS_NORM:
+  case CLASS_OPTIM: break;
   default: exact = true;
   }
   double scale = exact ? 0 : size_of_terms(r, v);

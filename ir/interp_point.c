@@ -43,8 +43,18 @@ static double eval_row(const At *at, Expr e, const double *x) {
 // Results that single precision has exactly when it has the operands exactly.
 static bool is_exact(Op op) {
   switch (op) {
-  case OP_neg: case OP_abs: case OP_floor: case OP_max: case OP_min: case OP_gt: case OP_ge: case OP_lt: case OP_le:
-  case OP_eq: case OP_ne: case OP_select: return true;
+  case OP_neg:
+  case OP_abs:
+  case OP_floor:
+  case OP_max:
+  case OP_min:
+  case OP_gt:
+  case OP_ge:
+  case OP_lt:
+  case OP_le:
+  case OP_eq:
+  case OP_ne:
+  case OP_select: return true;
   default: return false;
   }
 }

@@ -9,10 +9,10 @@
 //     output %y {index=0, name="y"} : f32[batch,4]
 //   }
 //
-// A value is the index of the instruction that makes it; instructions are small records in one array, whose order is the
-// schedule and the print order. An instruction with several results is followed by its `result` records: the values
-// head, head + 1, .. Facts that passes find are side arrays indexed by value; a pass that rewrites instructions drops them.
-// Everything lives in the program's build arena.
+// A value is the index of the instruction that makes it; instructions are small records in one array, whose order is
+// the schedule and the print order. An instruction with several results is followed by its `result` records: the values
+// head, head + 1, .. Facts that passes find are side arrays indexed by value; a pass that rewrites instructions drops
+// them. Everything lives in the program's build arena.
 #ifndef TN_IR_H
 #define TN_IR_H
 
@@ -20,18 +20,28 @@
 #include "runtime/base.h"
 #include "runtime/hostile.h"
 
-typedef struct { uint32_t i; } Val;    // 0: none
-typedef struct { uint32_t i; } Dim;    // interned; 0: none
-typedef struct { uint32_t i; } Shape;  // interned list of dims; 0 is the empty list (a scalar)
-typedef struct { uint32_t i; } Str;    // interned; 0 is ""
-typedef struct { uint32_t i; } Loc;    // interned file:line; 0: unknown
+typedef struct {
+  uint32_t i;
+} Val;  // 0: none
+typedef struct {
+  uint32_t i;
+} Dim;  // interned; 0: none
+typedef struct {
+  uint32_t i;
+} Shape;  // interned list of dims; 0 is the empty list (a scalar)
+typedef struct {
+  uint32_t i;
+} Str;  // interned; 0 is ""
+typedef struct {
+  uint32_t i;
+} Loc;  // interned file:line; 0: unknown
 
 enum { MAX_RANK = 8, NO_SCOPE = 0xffffffffu };
 
-#define IR_DTYPES(ROW)      \
-  ROW(DT_NONE, "none", 0)   \
-  ROW(DT_F32, "f32", 4)     \
-  ROW(DT_I64, "i64", 8)     \
+#define IR_DTYPES(ROW)    \
+  ROW(DT_NONE, "none", 0) \
+  ROW(DT_F32, "f32", 4)   \
+  ROW(DT_I64, "i64", 8)   \
   ROW(DT_LAYOUT, "layout", 4) /* packed layout: shape is [batch, time, rows] */
 #define ROW(e, t, b) e,
 typedef enum { IR_DTYPES(ROW) N_DTYPES } DType;
@@ -49,8 +59,23 @@ typedef enum {
   N_OPS
 } Op;
 typedef enum {
-  CLASS_LEAF, CLASS_MARK, CLASS_POINT, CLASS_INDEX, CLASS_VIEW, CLASS_REDUCE, CLASS_ROW, CLASS_GEMM, CLASS_LAYOUT, CLASS_PACK,
-  CLASS_RNN, CLASS_GATHER, CLASS_SCATTER, CLASS_PUT, CLASS_NORM, CLASS_OPTIM, N_CLASSES
+  CLASS_LEAF,
+  CLASS_MARK,
+  CLASS_POINT,
+  CLASS_INDEX,
+  CLASS_VIEW,
+  CLASS_REDUCE,
+  CLASS_ROW,
+  CLASS_GEMM,
+  CLASS_LAYOUT,
+  CLASS_PACK,
+  CLASS_RNN,
+  CLASS_GATHER,
+  CLASS_SCATTER,
+  CLASS_PUT,
+  CLASS_NORM,
+  CLASS_OPTIM,
+  N_CLASSES
 } OpClass;
 enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16 };
 
@@ -79,16 +104,16 @@ enum {
 typedef struct {
   uint16_t op;
   uint8_t dtype;
-  uint8_t n_res;   // results of the head; 0 for `result` records and marks
+  uint8_t n_res;  // results of the head; 0 for `result` records and marks
   uint16_t n_args;
   uint16_t n_attrs;
   uint32_t args;   // first operand in Fn.args
   uint32_t attrs;  // first attribute in Fn.attrs
   Shape shape;
-  Str name;        // printed name; 0: its number
+  Str name;  // printed name; 0: its number
   Loc loc;
-  uint32_t scope;  // index in Fn.scopes of the scope that owns the value; NO_SCOPE: detached
-  uint32_t origin; // the value's index when the program was built; 0: a pass made it, or it was not compiled
+  uint32_t scope;   // index in Fn.scopes of the scope that owns the value; NO_SCOPE: detached
+  uint32_t origin;  // the value's index when the program was built; 0: a pass made it, or it was not compiled
 } Ins;
 
 typedef struct {
@@ -130,9 +155,9 @@ typedef struct {
 typedef struct {
   uint32_t input;
   int64_t lo;
-  Dim hi;       // exclusive; for lengths: `incl` makes it inclusive
+  Dim hi;  // exclusive; for lengths: `incl` makes it inclusive
   bool incl;
-  bool sorted;  // must be non-increasing
+  bool sorted;       // must be non-increasing
   const char *what;  // "label", "index", "length"
 } InputCheck;
 
@@ -164,7 +189,13 @@ typedef struct Fn {
   PlanStats stats;
 } Fn;
 
-typedef enum { PARAM_WEIGHT, PARAM_BUFFER, PARAM_STATE, PARAM_TRANSIENT /* a buffer that is not saved */, N_PARAM_KINDS } ParamKind;
+typedef enum {
+  PARAM_WEIGHT,
+  PARAM_BUFFER,
+  PARAM_STATE,
+  PARAM_TRANSIENT /* a buffer that is not saved */,
+  N_PARAM_KINDS
+} ParamKind;
 typedef struct {
   Str path;  // canonical
   uint8_t dtype, kind;
@@ -215,7 +246,8 @@ Loc ir_loc(Prog *p, const char *file, uint32_t line);
 const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);
 Dim ir_dim(Prog *p, int64_t value);
-Dim ir_dim_sym(Prog *p, const char *name, int64_t bound);  // a new slot; the same name again with the same bound: the same dim; else none
+Dim ir_dim_sym(Prog *p, const char *name,
+               int64_t bound);  // a new slot; the same name again with the same bound: the same dim; else none
 Dim ir_dim_find(const Prog *p, const char *name);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
@@ -233,7 +265,7 @@ bool ir_shape_is_const(const Prog *p, Shape s);
 int64_t ir_shape_bound(const Prog *p, Shape s);  // largest number of elements
 int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots);
 Dim ir_shape_numel(Prog *p, Shape s);
-int64_t ir_type_bytes(const Prog *p, DType t, Shape s);  // by bounds; layouts: TN_LAYOUT_WORDS
+int64_t ir_type_bytes(const Prog *p, DType t, Shape s);   // by bounds; layouts: TN_LAYOUT_WORDS
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
 void ir_dim_text(const Prog *p, Dim d, RtText *out);
 
@@ -242,17 +274,18 @@ Fn *ir_fn_new(Prog *p, const char *name, Loc loc);
 Fn *ir_fn_find(const Prog *p, const char *name);
 uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc);
 uint32_t ir_param_find(const Prog *p, const char *path);  // by path or alias; UINT32_MAX: none
-// Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives Val 0.
+// Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives
+// Val 0.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
 Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,
-                  Loc loc);                      // leaves
+                  Loc loc);  // leaves
 Val ir_input(Fn *f, const char *name, DType t, Shape s, Loc loc);
-Val ir_const(Fn *f, double v, Loc loc);          // f32 scalar
+Val ir_const(Fn *f, double v, Loc loc);  // f32 scalar
 Val ir_param(Fn *f, uint32_t param, Loc loc);
 Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
-Val ir_result(Val head, uint32_t k);             // result k
+Val ir_result(Val head, uint32_t k);  // result k
 uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
 static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }
 static inline Attr ir_a_num(Key k, double v) { return (Attr){(uint8_t)k, {.f = v}}; }
@@ -263,7 +296,7 @@ static inline Attr ir_a_dim(Key k, Dim v) { return (Attr){(uint8_t)k, {.dim = v}
 static inline bool ir_none(Val v) { return v.i == 0; }
 static inline Ins *ir_ins(const Fn *f, Val v) { return &f->ins[v.i]; }
 static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins[v.i].args + k]; }
-Val ir_head(const Fn *f, Val v);  // the instruction that makes v: v itself, or the head of a `result`
+Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
 const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);
@@ -288,19 +321,20 @@ const char *ir_class_name(OpClass c);
 typedef enum { EX_ARG /* a b c */, EX_Y, EX_G, EX_NUM, EX_ATTR, EX_OP, EX_SAME } ExKind;
 typedef struct {
   uint8_t kind;
-  uint8_t arg;   // ARG: 0..2; ATTR: Key
-  uint16_t op;   // OP: its operands are the top n of the stack
+  uint8_t arg;  // ARG: 0..2; ATTR: Key
+  uint16_t op;  // OP: its operands are the top n of the stack
   double num;
 } ExNode;
 typedef struct {
   const ExNode *nodes;  // postfix; NULL: PRIM or NOGRAD
   uint32_t n;
 } Expr;
-Expr ir_forward(Op op);                  // nodes == NULL: PRIM, a word by hand
-Expr ir_gradient(Op op, uint32_t k);     // of operand k; nodes == NULL: none flows
+Expr ir_forward(Op op);               // nodes == NULL: PRIM, a word by hand
+Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows
 
 // ---- ir/infer.c
-bool ir_infer(Fn *f, Val v, RtText *why);  // sets dtype, shape, result records of the instruction at v; false: `why` says it
+bool ir_infer(Fn *f, Val v,
+              RtText *why);  // sets dtype, shape, result records of the instruction at v; false: `why` says it
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of the diagnostic; 0: fine
 
 // ---- ir/print.c, ir/parse.c, ir/verify.c
@@ -309,17 +343,19 @@ void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
 void ir_print_name(const Fn *f, Val v, RtText *out);  // %x or %12
-Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);  // NULL: see diags; caret lines in the text
+Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file,
+               RtDiags *diags);               // NULL: see diags; caret lines in the text
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
 bool ir_grad_flows(const Fn *f, Val v, uint32_t k);  // ir/grad.c: from v to its operand k
 
 // ---- ir/reach.c: storage that values share before pass versions, and what gradients reach through it
-bool ir_is_alias(Op op);  // its result is a view of operand 0: a write to one is a write to the other
-bool ir_is_cut(const Fn *f, Val v);     // no gradient passes from v to what it is a view of
-bool ir_is_whole(const Fn *f, Val v);   // a write to v replaces all of what it is a view of
-Val ir_storage(const Fn *f, Val v);     // the value that v is a view of, or v
-// Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all false.
+bool ir_is_alias(Op op);               // its result is a view of operand 0: a write to one is a write to the other
+bool ir_is_cut(const Fn *f, Val v);    // no gradient passes from v to what it is a view of
+bool ir_is_whole(const Fn *f, Val v);  // a write to v replaces all of what it is a view of
+Val ir_storage(const Fn *f, Val v);    // the value that v is a view of, or v
+// Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all
+// false.
 void ir_grad_reach(const Fn *f, Val loss, bool *reach);
 
 // ---- passes (ir/passes.c runs them)
@@ -337,9 +373,9 @@ extern const uint32_t ir_n_passes;
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
 bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
-bool ir_is_stored_leaf(const Fn *f, Val v);  // input or param: has a buffer without a kernel
-Val ir_base(const Fn *f, Val v);             // follows views to the value whose buffer they share
-Val ir_root(const Fn *f, Val v);             // follows views and WRITES results to the first version of their buffer
+bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
+Val ir_base(const Fn *f, Val v);                         // follows views to the value whose buffer they share
+Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/hostile.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
@@ -349,17 +385,18 @@ const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed fun
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 8 };
 const Val *ir_rows_makers(const Fn *f);  // by slot of a dim: the layout that sets it; NULL: there is none
-uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v, Val *out);  // layouts before v that set sizes it names: their number
+uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,
+                       Val *out);  // layouts before v that set sizes it names: their number
 
 // ---- ir/edit.c: rebuilding a function
 typedef struct {
   Fn *f;
-  Ins *old;          // the old instructions
+  Ins *old;  // the old instructions
   uint32_t n_old;
-  Val *map;          // old value -> new value
+  Val *map;  // old value -> new value
 } Edit;
-void ir_edit_begin(Edit *e, Fn *f);      // f becomes empty; old instructions stay readable through e
-Val ir_edit_copy(Edit *e, Val old);      // appends a copy with mapped operands (results too)
+void ir_edit_begin(Edit *e, Fn *f);  // f becomes empty; old instructions stay readable through e
+Val ir_edit_copy(Edit *e, Val old);  // appends a copy with mapped operands (results too)
 void ir_edit_end(Edit *e);
 
 // ---- ir/interp.c: the oracle, in doubles
@@ -374,8 +411,9 @@ typedef struct {
   Tensor *out;       // by output index; v allocated by the interpreter from `mem`
   uint64_t seed, counter;
   RtArena *mem;
-  // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as much of
-  // their terms, and results are kept in single precision's range. How far results move says how exact they can be.
+  // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
+  // much of their terms, and results are kept in single precision's range. How far results move says how exact they can
+  // be.
   double noise;
   uint64_t noise_state;
 } InterpEnv;

@@ -1,17 +1,17 @@
 // Pass lives: which values are stored, on which buffer, and from which kernel to which.
 //
-// A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and anyone
-// reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A pointwise or row
-// result takes over the slot of an operand that dies in its kernel and is read element by element. n_inplace counts these, and
-// the writes into what operand 0 holds (assign, slice_assign, index_assign).
+// A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and
+// anyone reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A
+// pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element.
+// n_inplace counts these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
 #include "ir/ir.h"
 #include <string.h>
 
 typedef struct {
   Fn *f;
   Prog *p;
-  bool *stored;      // by value
-  uint32_t *taken;   // by buffer: the buffer that takes its slot over; 0: none
+  bool *stored;     // by value
+  uint32_t *taken;  // by buffer: the buffer that takes its slot over; 0: none
 } Lives;
 
 static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
@@ -32,7 +32,8 @@ static void find_stored(Lives *l) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     uint32_t kernel = f->kernel_of[i];
     Val v = {i};
-    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v)) l->stored[i] = true;
+    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v))
+      l->stored[i] = true;
     if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
   }
@@ -126,8 +127,11 @@ static void find_ranges(Lives *l) {
 // ---- in-place reuse
 static bool row_operand(Op op, uint32_t k) {
   switch (op) {
-  case OP_softmax: case OP_log_softmax: case OP_nll_rows_grad: return k == 0;
-  case OP_softmax_grad: case OP_log_softmax_grad: return k <= 1;
+  case OP_softmax:
+  case OP_log_softmax:
+  case OP_nll_rows_grad: return k == 0;
+  case OP_softmax_grad:
+  case OP_log_softmax_grad: return k <= 1;
   default: return false;
   }
 }
@@ -152,8 +156,8 @@ static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf) {
 static bool can_take(Lives *l, uint32_t kernel, uint32_t from, uint32_t to) {
   Fn *f = l->f;
   const Buf *a = &f->bufs[from], *b = &f->bufs[to];
-  return a->seg == SEG_ARENA && !a->scratch && !l->taken[from] && a->last == (int32_t)kernel && a->first < (int32_t)kernel &&
-         a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from);
+  return a->seg == SEG_ARENA && !a->scratch && !l->taken[from] && a->last == (int32_t)kernel &&
+         a->first < (int32_t)kernel && a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from);
 }
 
 static void reuse_in_place(Lives *l) {
@@ -161,7 +165,8 @@ static void reuse_in_place(Lives *l) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     uint32_t kernel = f->kernel_of[i], to = f->buf_of[i];
     Val v = {i};
-    if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i) continue;
+    if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
+      continue;
     if (class_at(f, v) != CLASS_POINT && class_at(f, v) != CLASS_ROW) continue;
     const Kernel *k = &f->kernels[kernel];
     for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
@@ -176,9 +181,20 @@ static void reuse_in_place(Lives *l) {
 }
 
 // ---- writes must not destroy what is read later, and what the caller owns
+// By value: the last instruction that reads its bytes, through views too.
+static uint32_t *last_readers(const Fn *f) {
+  uint32_t *last = rt_alloc(f->prog->mem, f->n_ins * sizeof *last);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (op_at(f, (Val){i}) == OP_result || class_at(f, (Val){i}) == CLASS_VIEW) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) last[ir_base(f, ir_arg(f, (Val){i}, k)).i] = i;
+  }
+  return last;
+}
+
 static bool check_writes(Lives *l) {
   Fn *f = l->f;
   bool ok = true;
+  const uint32_t *last = last_readers(f);
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i};
     if (!writes(f, v)) continue;
@@ -187,21 +203,18 @@ static bool check_writes(Lives *l) {
     RtText name = {.mem = l->p->mem};
     ir_print_name(f, old, &name);
     if (f->bufs[f->buf_of[i]].seg != SEG_PARAM && f->bufs[f->buf_of[i]].seg != SEG_ARENA) {
-      rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at), "%s is the caller's and cannot be written", name.text);
+      rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
+              "%s is the caller's and cannot be written", name.text);
       ok = false;
       continue;
     }
-    for (uint32_t r = h.i + ir_ops[op_at(f, h)].n_res; r < f->n_ins; r++) {
-      if (op_at(f, (Val){r}) == OP_result) continue;
-      for (uint32_t k = 0; k < f->ins[r].n_args; k++) {
-        if (ir_base(f, ir_arg(f, (Val){r}, k)).i != ir_base(f, old).i || class_at(f, (Val){r}) == CLASS_VIEW) continue;
-        Loc use = f->ins[r].loc;
-        rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
-                "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[op_at(f, (Val){r})].name);
-        rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
-        return false;
-      }
-    }
+    uint32_t reader = last[ir_base(f, old).i];
+    if (reader < h.i + ir_ops[op_at(f, h)].n_res) continue;
+    Loc use = f->ins[reader].loc;
+    rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
+            "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[f->ins[reader].op].name);
+    rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
+    return false;
   }
   return ok;
 }
@@ -211,7 +224,12 @@ static void add_check(Lives *l, Val source, int64_t lo, Dim hi, bool incl, bool 
   Fn *f = l->f;
   Val base = ir_base(f, source);
   if (op_at(f, base) != OP_input) return;
-  InputCheck c = {.input = (uint32_t)ir_attr_int(f, base, KEY_index, 0), .lo = lo, .hi = hi, .incl = incl, .sorted = sorted, .what = what};
+  InputCheck c = {.input = (uint32_t)ir_attr_int(f, base, KEY_index, 0),
+                  .lo = lo,
+                  .hi = hi,
+                  .incl = incl,
+                  .sorted = sorted,
+                  .what = what};
   for (uint32_t k = 0; k < f->n_checks; k++) {
     const InputCheck *o = &f->checks[k];
     if (o->input == c.input && o->lo == lo && o->hi.i == hi.i && o->incl == incl && o->sorted == sorted) return;
@@ -230,11 +248,16 @@ static void find_checks(Lives *l) {
       add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, s, ir_rank(l->p, s) - 1), false, false, "label");
       break;
     }
-    case OP_embedding: add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[ir_arg(f, v, 0).i].shape, 0), false, false, "index"); break;
-    case OP_index_assign: add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[i].shape, 0), false, false, "index"); break;
+    case OP_embedding:
+      add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[ir_arg(f, v, 0).i].shape, 0), false, false, "index");
+      break;
+    case OP_index_assign:
+      add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, f->ins[i].shape, 0), false, false, "index");
+      break;
     case OP_packed_layout:
       if (f->ins[i].n_args)
-        add_check(l, ir_arg(f, v, 0), 1, ir_dim_at(l->p, f->ins[i].shape, 1), true, ir_attr(f, v, KEY_sorted) != NULL, "length");
+        add_check(l, ir_arg(f, v, 0), 1, ir_dim_at(l->p, f->ins[i].shape, 1), true, ir_attr(f, v, KEY_sorted) != NULL,
+                  "length");
       break;
     default: break;
     }

@@ -1,11 +1,12 @@
-// Pass place: an offset for every buffer. Arena buffers that take each other's slot over form one block with the union of their
-// lives; blocks are placed by the best of a portfolio of one-pass heuristics, each an order and a decoder:
+// Pass place: an offset for every buffer. Arena buffers that take each other's slot over form one block with the union
+// of their lives; blocks are placed by the best of a portfolio of one-pass heuristics, each an order and a decoder:
 //
-//   lowest      repeatedly places the block whose lowest possible offset is smallest (ties by order), then raises those it overlaps
-//   first fit   places blocks in order at the lowest gap among overlapping placed ones
-//   scan        first fit in order of start over the blocks that live then: cheap, for plans with very many blocks
+//   lowest      repeatedly places the block whose lowest possible offset is smallest (ties by order), then raises those
+//   it overlaps first fit   places blocks in order at the lowest gap among overlapping placed ones scan        first
+//   fit in order of start over the blocks that live then: cheap, for plans with very many blocks
 //
-// The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the same plan everywhere.
+// The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the same
+// plan everywhere.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static bool overlap(const Block *a, const Block *b) { return a->first <= b->last
 
 static int64_t live_bound(const Fn *f, const Block *blocks, uint32_t n) {
   int64_t *delta = rt_alloc(f->prog->mem, (f->n_kernels + 2) * sizeof *delta), sum = 0, most = 0;
-  for (uint32_t k = 0; k < n; k++) delta[blocks[k].first] += blocks[k].size, delta[blocks[k].last + 1] -= blocks[k].size;
+  for (uint32_t k = 0; k < n; k++)
+    delta[blocks[k].first] += blocks[k].size, delta[blocks[k].last + 1] -= blocks[k].size;
   for (uint32_t t = 0; t <= f->n_kernels; t++) {
     sum += delta[t];
     if (sum > most) most = sum;
@@ -69,7 +71,10 @@ static void sort_blocks(Block *blocks, uint32_t n, Order order) {
   for (uint32_t k = 0; k < n; k++) {
     Block *b = &blocks[k];
     int64_t life = (int64_t)b->last - b->first + 1;
-    b->key = order == BY_LIFE ? life : order == BY_SIZE ? b->size : order == BY_START ? -(int64_t)b->first : b->size / TN_ALIGN * life;
+    b->key = order == BY_LIFE    ? life
+             : order == BY_SIZE  ? b->size
+             : order == BY_START ? -(int64_t)b->first
+                                 : b->size / TN_ALIGN * life;
   }
   qsort(blocks, n, sizeof *blocks, by_key_down);
 }
@@ -196,7 +201,8 @@ static bool report_huge(Fn *f, const Buf *b) {
   RtText name = {.mem = f->prog->mem};
   ir_print_name(f, b->head, &name);
   rt_diag(&f->prog->diags, RT_ERROR, E_NOMEM, ir_loc_file(f->prog, at), ir_loc_line(f->prog, at),
-          "%s may need %lld bytes by the bounds of its dims; the limit for a buffer is %lld", name.text, (long long)b->bytes, (long long)MAX_BYTES);
+          "%s may need %lld bytes by the bounds of its dims; the limit for a buffer is %lld", name.text,
+          (long long)b->bytes, (long long)MAX_BYTES);
   return false;
 }
 
@@ -206,8 +212,7 @@ bool ir_pass_place(Fn *f) {
   Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);
   uint32_t n = make_blocks(f, blocks);
   f->stats.lower_bound = live_bound(f, blocks, n);
-  f->stats.peak_bytes =
-      f->prog->hostile ? place_apart(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
+  f->stats.peak_bytes = f->prog->hostile ? place_apart(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
   return true;
 }
 
@@ -235,7 +240,8 @@ bool ir_place_program(Prog *p) {
     }
   }
   if (p->param_bytes <= MAX_BYTES) return true;
-  rt_diag(&p->diags, RT_ERROR, E_NOMEM, NULL, 0, "parameters need %lld bytes; the limit is %lld", (long long)p->param_bytes, (long long)MAX_BYTES);
+  rt_diag(&p->diags, RT_ERROR, E_NOMEM, NULL, 0, "parameters need %lld bytes; the limit is %lld",
+          (long long)p->param_bytes, (long long)MAX_BYTES);
   return false;
 }
 
@@ -253,7 +259,8 @@ static void fill_layout(const Fn *f, Val v, int32_t *w) {
   Shape lengths = ir_attr(f, v, KEY_lengths)->u.list;
   int32_t n = (int32_t)ir_rank(p, lengths);
   int64_t T = ir_dim_bound(p, ir_dim_at(p, f->ins[v.i].shape, 1)), B = n;
-  int32_t *sizes = w + TN_LAYOUT_BATCH_SIZES(T, B), *offsets = w + TN_LAYOUT_OFFSETS(T, B), *len = w + TN_LAYOUT_LENGTHS(T, B);
+  int32_t *sizes = w + TN_LAYOUT_BATCH_SIZES(T, B), *offsets = w + TN_LAYOUT_OFFSETS(T, B),
+          *len = w + TN_LAYOUT_LENGTHS(T, B);
   int32_t *sorted = w + TN_LAYOUT_SORTED(T, B), *unsorted = w + TN_LAYOUT_UNSORTED(T, B);
   for (int32_t k = 0; k < n; k++) {
     len[k] = (int32_t)ir_list_at(p, lengths, (uint32_t)k);

@@ -1,19 +1,20 @@
 // Pass plan_check: looks at the finished plan with other eyes. Shares no code with lives and place.
 //
-// It plays the kernels in order over a map of arena bytes: each stored value writes its own mark over its range, and each read
-// must find the mark of the value it wants over the whole range. An overlap, a slot freed too early, a wrong alias or offset
-// shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut. A parameter has one mark: a
-// read of a version that was overwritten, or of one that is not there yet, is found the same way.
+// It plays the kernels in order over a map of arena bytes: each stored value writes its own mark over its range, and
+// each read must find the mark of the value it wants over the whole range. An overlap, a slot freed too early, a wrong
+// alias or offset shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut. A
+// parameter has one mark: a read of a version that was overwritten, or of one that is not there yet, is found the same
+// way.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
   Fn *f;
-  int64_t *cut;      // sorted distinct ends of buffers in the arena
+  int64_t *cut;  // sorted distinct ends of buffers in the arena
   uint32_t n_cuts;
-  uint32_t *mark;    // by piece [cut[k], cut[k + 1]): the value whose bytes lie there
-  uint32_t *held;    // by buffer outside the arena that is written: the value it holds; 0: what it holds at the start
+  uint32_t *mark;  // by piece [cut[k], cut[k + 1]): the value whose bytes lie there
+  uint32_t *held;  // by buffer outside the arena that is written: the value it holds; 0: what it holds at the start
   bool ok;
 } Check;
 
@@ -64,7 +65,9 @@ static Val shown(const Fn *f, Val v) {
   return v;
 }
 
-static bool in_arena(const Check *c, Val v) { return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_ARENA; }
+static bool in_arena(const Check *c, Val v) {
+  return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_ARENA;
+}
 
 static void write_range(Check *c, uint32_t buf, uint32_t mark) {
   const Buf *b = &c->f->bufs[buf];
@@ -72,11 +75,16 @@ static void write_range(Check *c, uint32_t buf, uint32_t mark) {
   for (uint32_t k = piece_at(c, b->offset); k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++) c->mark[k] = mark;
 }
 
-static bool is_held(const Check *c, Val v) { return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_PARAM; }
+static bool is_held(const Check *c, Val v) {
+  return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_PARAM;
+}
 
 static void want_held(Check *c, Val user, Val v) {
   uint32_t held = c->held[c->f->buf_of[v.i]], want = c->f->ins[v.i].op == OP_param ? 0 : v.i;
-  if (held != want) complain(c, user, held < want ? "reads a version of a parameter before it is written" : "reads a version of a parameter that was overwritten");
+  if (held != want)
+    complain(c, user,
+             held < want ? "reads a version of a parameter before it is written"
+                         : "reads a version of a parameter that was overwritten");
 }
 
 static void want_range(Check *c, Val user, Val v) {
@@ -95,7 +103,9 @@ static void check_place(Check *c, uint32_t buf) {
   if (b->offset < 0 || b->offset + b->bytes > c->f->stats.peak_bytes) complain(c, b->head, "lies outside the arena");
 }
 
-static bool same_kernel(const Check *c, const Kernel *k, Val v) { return v.i >= k->first && v.i < k->first + k->n && c; }
+static bool same_kernel(const Check *c, const Kernel *k, Val v) {
+  return v.i >= k->first && v.i < k->first + k->n && c;
+}
 
 // Reads of a kernel happen before its writes unless the kernel itself made the value.
 static void play_kernel(Check *c, const Kernel *k) {
@@ -106,7 +116,8 @@ static void play_kernel(Check *c, const Kernel *k) {
       Val a = shown(f, ir_arg(f, (Val){i}, j));
       if (same_kernel(c, k, a)) continue;
       Op op = f->ins[a.i].op;
-      if (!f->buf_of[a.i] && op != OP_const && op != OP_dim_size) complain(c, (Val){i}, "reads a value that has no memory");
+      if (!f->buf_of[a.i] && op != OP_const && op != OP_dim_size)
+        complain(c, (Val){i}, "reads a value that has no memory");
       if (in_arena(c, a)) want_range(c, (Val){i}, a);
       if (is_held(c, a)) want_held(c, (Val){i}, a);
     }
@@ -118,7 +129,8 @@ static void play_kernel(Check *c, const Kernel *k) {
     if (is_held(c, (Val){i})) c->held[f->buf_of[i]] = i;
   // what the kernel made must still be whole after all its writes: no two results on one slot
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    if (in_arena(c, (Val){i}) && !(ir_ops[f->ins[ir_head(f, (Val){i}).i].op].flags & WRITES)) want_range(c, (Val){i}, (Val){i});
+    if (in_arena(c, (Val){i}) && !(ir_ops[f->ins[ir_head(f, (Val){i}).i].op].flags & WRITES))
+      want_range(c, (Val){i}, (Val){i});
 }
 
 bool ir_pass_plan_check(Fn *f) {

@@ -1,8 +1,9 @@
 // Pass schedule: orders instructions by level, so that kernels of one level need no barrier between them and fusable
 // instructions are neighbours.
 //
-// level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel. Inside a level,
-// pointwise instructions of one shape stand together. A write into a buffer comes after every read of its old content.
+// level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
+// Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
+// of one shape stand together. A write into a buffer comes after every read of its old content.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,9 @@ typedef struct {
 
 typedef struct {
   Fn *f;
-  const Val *makers; // of sizes
-  uint32_t *level;   // by value
-  uint32_t *readers; // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
+  const Val *makers;  // of sizes
+  uint32_t *level;    // by value
+  uint32_t *readers;  // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
 } Levels;
 
 static bool is_kernel(const Fn *f, Val v) {
@@ -28,7 +29,8 @@ static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls =
 static bool fuses_with(const Fn *f, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   OpClass from = ir_ops[ir_ins(f, a)->op].cls;
-  return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+  return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
+         ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
 
 static uint32_t level_of(Levels *l, Val v) {
@@ -62,6 +64,24 @@ static void note_reads(Levels *l, Val v) {
   }
 }
 
+// What waits for nothing is made where it is first read: in the reader's kernel if it fuses, else one level before.
+static void sink_generators(Levels *l) {
+  Fn *f = l->f;
+  uint32_t *first =
+      rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by value: the level where it is wanted; 0: nowhere
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) continue;
+    bool generator = is_point(f, v) && f->ins[i].n_args == 0;
+    if (generator && first[i] > l->level[i]) l->level[i] = first[i];
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      uint32_t a = ir_arg(f, v, k).i;
+      uint32_t at = !is_kernel(f, v) ? first[i] : fuses_with(f, v, k) ? l->level[i] : l->level[i] - 1;
+      if (at && (!first[a] || at < first[a])) first[a] = at;
+    }
+  }
+}
+
 static int by_key(const void *a, const void *b) {
   const Key3 *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
@@ -76,7 +96,8 @@ static uint32_t fusion_class(const Fn *f, Val v) {
   return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;
 }
 
-// The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0 is free.
+// The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0
+// is free.
 static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
   uint32_t cls = fusion_class(f, v);
   if (!cls) return v.i;
@@ -105,6 +126,11 @@ bool ir_pass_schedule(Fn *f) {
     }
     l.level[i] = level_of(&l, v);
     note_reads(&l, v);
+  }
+  sink_generators(&l);
+  for (uint32_t i = 1; i < n; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) continue;
     keys[i] = (Key3){l.level[i], 0, i};
     keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
   }

@@ -1,4 +1,5 @@
-// Pass scopes: replays scope marks in order, reports uses of values that are gone, fixes each value's owner, drops the marks.
+// Pass scopes: replays scope marks in order, reports uses of values that are gone, fixes each value's owner, drops the
+// marks.
 //
 //   scope forward {                    %h = relu %x : f32[4]      @1
 //     %h = relu %x            ->
@@ -12,10 +13,10 @@ typedef enum { ALIVE, DISPOSED, CLOSED } Life;
 typedef struct {
   Fn *f;
   Prog *p;
-  uint8_t *life;     // by value
-  uint32_t *owner;   // by value: scope
-  Loc *ended;        // by value: where it was disposed
-  uint32_t *next;    // by value: next in its owner's list
+  uint8_t *life;    // by value
+  uint32_t *owner;  // by value: scope
+  Loc *ended;       // by value: where it was disposed
+  uint32_t *next;   // by value: next in its owner's list
   uint32_t *prev;
   uint32_t *first;   // by scope: newest value it owns
   uint32_t open;     // innermost open scope
@@ -42,11 +43,13 @@ static void report_use(State *s, Val user, Val v) {
   if (s->life[v.i] == CLOSED) {
     report(s, RT_ERROR, E_USE_AFTER_SCOPE, u->loc, "%s is used by tn_%s after its scope closed", v, ir_ops[u->op].name);
     note_made(s, v);
-    report(s, RT_NOTE, 0, s->f->scopes[s->owner[v.i]].close, "%sscope '%s' closed here", (Val){0}, scope_name(s, s->owner[v.i]));
+    report(s, RT_NOTE, 0, s->f->scopes[s->owner[v.i]].close, "%sscope '%s' closed here", (Val){0},
+           scope_name(s, s->owner[v.i]));
     report(s, RT_HINT, 0, (Loc){0}, "%stn_move_to_outer before tn_scope_end keeps it%s", (Val){0}, "");
   } else {
-    report(s, RT_ERROR, E_USE_AFTER_DISPOSE, u->loc, u->op == OP_dispose ? "%s is disposed twice%s" : "%s is used by tn_%s after it was disposed",
-           v, u->op == OP_dispose ? "" : ir_ops[u->op].name);
+    report(s, RT_ERROR, E_USE_AFTER_DISPOSE, u->loc,
+           u->op == OP_dispose ? "%s is disposed twice%s" : "%s is used by tn_%s after it was disposed", v,
+           u->op == OP_dispose ? "" : ir_ops[u->op].name);
     note_made(s, v);
     report(s, RT_NOTE, 0, s->ended[v.i], "%s was disposed here%s", v, "");
   }
@@ -76,10 +79,12 @@ static void close_scope(State *s, Val mark, uint32_t scope) {
   Scope *sc = &s->f->scopes[scope];
   Loc at = ir_ins(s->f, mark)->loc;
   if (scope != s->open) {
-    report(s, RT_ERROR, E_SCOPE_CLOSED, at, sc->closed ? "%sscope '%s' is closed twice" : "%sscope '%s' is closed while a scope inside it is open",
+    report(s, RT_ERROR, E_SCOPE_CLOSED, at,
+           sc->closed ? "%sscope '%s' is closed twice" : "%sscope '%s' is closed while a scope inside it is open",
            (Val){0}, scope_name(s, scope));
-    report(s, RT_NOTE, 0, sc->closed ? sc->close : s->f->scopes[s->open].open, sc->closed ? "%sit was closed here%s" : "%sscope '%s' was opened here",
-           (Val){0}, sc->closed ? "" : scope_name(s, s->open));
+    report(s, RT_NOTE, 0, sc->closed ? sc->close : s->f->scopes[s->open].open,
+           sc->closed ? "%sit was closed here%s" : "%sscope '%s' was opened here", (Val){0},
+           sc->closed ? "" : scope_name(s, s->open));
     if (sc->closed) return;
   }
   sc->close = at;
@@ -100,7 +105,8 @@ static void move_value(State *s, Val mark, bool attach) {
     return;
   }
   if (scope == s->owner[v.i]) {
-    if (!attach && scope != NO_SCOPE) report(s, RT_NOTE, E_MOVE_SAME, at, "%s is already owned by scope '%s'", v, scope_name(s, scope));
+    if (!attach && scope != NO_SCOPE)
+      report(s, RT_NOTE, E_MOVE_SAME, at, "%s is already owned by scope '%s'", v, scope_name(s, scope));
     return;
   }
   unlink_value(s, v);
@@ -151,7 +157,8 @@ static bool valid_marks(Fn *f) {
     int64_t scope = ir_attr_int(f, v, KEY_scope, -1);
     bool detach = f->ins[i].op == OP_move && scope == -1;
     if (!detach && (scope < 0 || scope >= f->n_scopes)) {
-      rt_diag(&f->prog->diags, RT_ERROR, E_VERIFY, NULL, 0, "@%s: a mark names no scope of the function", ir_text(f->prog, f->name));
+      rt_diag(&f->prog->diags, RT_ERROR, E_VERIFY, NULL, 0, "@%s: a mark names no scope of the function",
+              ir_text(f->prog, f->name));
       return false;
     }
   }
@@ -167,12 +174,18 @@ bool ir_pass_scopes(Fn *f) {
   for (uint32_t i = 1; i < n; i++) any |= is_mark(&f->ins[i]);
   if (!any) return true;  // owners are given already
   if (!valid_marks(f)) return false;
-  State s = {.f = f, .p = f->prog, .life = rt_alloc(mem, n), .owner = rt_alloc(mem, n * sizeof(uint32_t)),
-             .ended = rt_alloc(mem, n * sizeof(Loc)), .next = rt_alloc(mem, n * sizeof(uint32_t)),
-             .prev = rt_alloc(mem, n * sizeof(uint32_t)), .first = rt_alloc(mem, f->n_scopes * sizeof(uint32_t))};
+  State s = {.f = f,
+             .p = f->prog,
+             .life = rt_alloc(mem, n),
+             .owner = rt_alloc(mem, n * sizeof(uint32_t)),
+             .ended = rt_alloc(mem, n * sizeof(Loc)),
+             .next = rt_alloc(mem, n * sizeof(uint32_t)),
+             .prev = rt_alloc(mem, n * sizeof(uint32_t)),
+             .first = rt_alloc(mem, f->n_scopes * sizeof(uint32_t))};
   for (uint32_t i = 1; i < n; i++) step(&s, (Val){i});
   if (s.open != 0) {
-    report(&s, RT_ERROR, E_SCOPE_CLOSED, f->scopes[s.open].open, "%sscope '%s' is never closed", (Val){0}, scope_name(&s, s.open));
+    report(&s, RT_ERROR, E_SCOPE_CLOSED, f->scopes[s.open].open, "%sscope '%s' is never closed", (Val){0},
+           scope_name(&s, s.open));
   }
   if (f->prog->diags.n_errors != errors) return false;
   for (uint32_t i = 1; i < n; i++) f->ins[i].scope = s.owner[i];

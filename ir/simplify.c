@@ -1,4 +1,5 @@
-// Pass simplify: constant folding, algebra, merging of equal values, removal of dead ones. One forward walk, then one backward mark.
+// Pass simplify: constant folding, algebra, merging of equal values, removal of dead ones. One forward walk, then one
+// backward mark.
 //
 //   %1 = const {value=1}                    %s = sum %x {axes=[0]}
 //   %2 = expand %1 {shape=[4]}      ->      output %s
@@ -43,7 +44,8 @@ static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
   }
   uint32_t most = ir_rank(p, narrow);
   for (uint32_t j = 0; j < ins->n_args; j++)
-    if (j != k && ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape) > most) most = ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape);
+    if (j != k && ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape) > most)
+      most = ir_rank(p, ir_ins(f, ir_arg(f, v, j))->shape);
   return most == r;
 }
 
@@ -116,7 +118,8 @@ static Val fold_view(Simplify *s, Val v) {
   return (Val){0};
 }
 
-// Kernels other than pointwise ones read memory: a constant operand becomes a stored value. Emits it before the user is copied.
+// Kernels other than pointwise ones read memory: a constant operand becomes a stored value. Emits it before the user is
+// copied.
 static Val stored_form(Simplify *s, Val a, Loc loc) {
   double x;
   if (ir_ins(s->f, a)->op == OP_dim_size) return ir_op1(s->f, OP_copy, a, loc);
@@ -172,7 +175,9 @@ static bool same_attr(const Attr *a, const Attr *b) {
 
 static bool same_ins(const Fn *f, Val x, Val y) {
   const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
-  if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args || a->n_attrs != b->n_attrs) return false;
+  if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args ||
+      a->n_attrs != b->n_attrs)
+    return false;
   if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
   for (uint32_t k = 0; k < a->n_attrs; k++)
     if (!same_attr(&f->attrs[a->attrs + k], &f->attrs[b->attrs + k])) return false;

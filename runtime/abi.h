@@ -7,12 +7,12 @@
 
 // Segments of a plan. IN and OUT are tables of caller pointers; the others are one aligned block each.
 // ROW(enum, text)
-#define TN_SEGMENTS(ROW)                                                     \
-  ROW(SEG_ARENA, "arena")  /* activations, gradients, scratch of one run */ \
-  ROW(SEG_PARAM, "param")  /* parameters, buffers, optimizer state       */ \
-  ROW(SEG_CONST, "const")  /* constant pool, read only                   */ \
-  ROW(SEG_IN, "in")        /* caller's inputs, one pointer each          */ \
-  ROW(SEG_OUT, "out")      /* caller's outputs, one pointer each         */
+#define TN_SEGMENTS(ROW)                                                   \
+  ROW(SEG_ARENA, "arena") /* activations, gradients, scratch of one run */ \
+  ROW(SEG_PARAM, "param") /* parameters, buffers, optimizer state       */ \
+  ROW(SEG_CONST, "const") /* constant pool, read only                   */ \
+  ROW(SEG_IN, "in")       /* caller's inputs, one pointer each          */ \
+  ROW(SEG_OUT, "out")     /* caller's outputs, one pointer each         */
 #define ROW(e, t) e,
 typedef enum { TN_SEGMENTS(ROW) N_SEGMENTS } Segment;
 #undef ROW
@@ -44,12 +44,12 @@ typedef struct TnFrame {
   unsigned char *seg[N_SEGMENTS];  // SEG_IN and SEG_OUT entries are NULL: see in / out
   void **in;                       // by position in the function's signature
   void **out;
-  int64_t *dims;  // run-time value of every named dim of the program, by dim slot
+  int64_t *dims;     // run-time value of every named dim of the program, by dim slot
   uint64_t seed;     // Philox key
   uint64_t counter;  // number of this run: changes the random stream between runs
   const TnServices *svc;
   TnKernelStatus *status;
-  void *team;  // the runtime's own, for barriers
+  void *team;     // the runtime's own, for barriers
   void *hostile;  // RtHostileRun; NULL: the arena is an ordinary one
 } TnFrame;
 

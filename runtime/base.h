@@ -24,7 +24,7 @@ typedef struct RtArena RtArena;
 RtArena *rt_arena_new(void);  // NULL when out of memory
 void rt_arena_free(RtArena *a);
 jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler);  // NULL: abort; gives the handler before
-void *rt_alloc(RtArena *a, size_t bytes);             // zeroed, 16-byte aligned, never NULL
+void *rt_alloc(RtArena *a, size_t bytes);                // zeroed, 16-byte aligned, never NULL
 void *rt_grow(RtArena *a, void *old, size_t old_bytes, size_t new_bytes);
 char *rt_strdup(RtArena *a, const char *s);
 char *rt_strndup(RtArena *a, const char *s, size_t n);
@@ -32,11 +32,11 @@ char *rt_printf(RtArena *a, const char *fmt, ...) RT_PRINTF(2, 3);
 size_t rt_arena_bytes(const RtArena *a);
 
 // Appends one element to a {pointer, count, capacity} triple that lives in an arena; yields the new element's address.
-#define RT_PUSH(arena, ptr, n, cap)                                                                       \
-  ((n) == (cap) ? (void)((ptr) = rt_grow((arena), (ptr), sizeof *(ptr) * (cap),                           \
-                                         sizeof *(ptr) * ((cap) ? (cap) * 2 : 8)),                        \
-                         (cap) = (cap) ? (cap) * 2 : 8)                                                   \
-                : (void)0,                                                                                \
+#define RT_PUSH(arena, ptr, n, cap)                                                                              \
+  ((n) == (cap)                                                                                                  \
+       ? (void)((ptr) = rt_grow((arena), (ptr), sizeof *(ptr) * (cap), sizeof *(ptr) * ((cap) ? (cap) * 2 : 8)), \
+                (cap) = (cap) ? (cap) * 2 : 8)                                                                   \
+       : (void)0,                                                                                                \
    &(ptr)[(n)++])
 
 // ---- growable text in an arena

@@ -121,7 +121,8 @@ static RtStatus execute(RtInstance *i, const RtFunction *f) {
   RtHostileRun hostile = {.plan = f->hostile};
   if (f->hostile) frame.hostile = &hostile;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
-  rt_team_run(i->team, enter, &(Call){f->entry, &frame});
+  if (f->solo) f->entry(&frame, 0, 1);
+  else rt_team_run(i->team, enter, &(Call){f->entry, &frame});
   i->counter++;
   if (!rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   return status.code ? report_kernel(i, f, &status) : RT_OK;

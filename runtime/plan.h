@@ -50,6 +50,7 @@ typedef struct {
   uint32_t n_checks;
   int64_t arena_bytes;
   const RtHostile *hostile;  // NULL: the arena is an ordinary one
+  bool solo;                 // so little work that waking the team costs more: worker 0 runs it alone
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind

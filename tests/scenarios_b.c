@@ -143,6 +143,38 @@ SCENARIO(B07) {
   tn_program_free(p);
 }
 
+// The same when functions use the parameters already, and a scope was open as their first values were made.
+static tn_module *used(void) {
+  start();
+  tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 2, NULL, at(9));
+  tn_function *f = tn_function_begin(p, "run");
+  tn_scope *s = tn_scope_begin(init, "s");
+  tn_output(f, "w", tn_use(f, fc, "weight"));
+  tn_scope_end(s);
+  tn_function_end(f);
+  return fc;
+}
+
+SCENARIO(B_again) {
+  tn_module *fc = used();
+  tn_parameter_take(fc, "bias", tn_use(init, fc, "bias"));
+  tn_parameter_take(tn_root(p), "negated", tn_neg(tn_use(init, fc, "weight")));
+  tn_model *m = tn_compile(p, NULL);
+  float w[6] = {0}, negated[6] = {0};
+  CHECK(m && tn_get(m, "fc.weight", w, 6) == TN_OK && tn_get(m, "negated", negated, 6) == TN_OK);
+  for (int k = 0; k < 6; k++) CHECK(w[k] != 0 && negated[k] == -w[k]);
+  CHECK_REPORT(p, "");
+  tn_model_free(m);
+  tn_program_free(p);
+
+  fc = used();
+  tn_parameter_take_at(fc, "bias", filled(1, 2, 0), at(10));
+  CHECK_REPORT(p, "user.c:10: error[E009]: parameter 'fc.bias' is replaced after a function used parameters\n"
+                  "user.c:9: note: it was made here\n"
+                  "hint: replace parameters before the first function uses any\n");
+  tn_program_free(p);
+}
+
 SCENARIO(B10) {
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
   start();

@@ -79,7 +79,7 @@ SCENARIO(F01) {
   tn_output(f, "sum", tn_add(tn_sum(t), tn_sum(c)));
   tn_function_end(f);
   tn_model *m = compile(p, false);
-  float x[] = {0.5f, 1, 1.5f, 2}, sum;
+  float x[] = {0.5f, 1, 1.5f, 2}, sum = 0;
   CHECK(runs(m, TN_IN(tn_f32(x, 4)), TN_OUT(tn_f32_scalar(&sum))) && sum == 20);
   tn_plan plan = plan_of(m);
   CHECK(plan.n_copies == 0 && plan.copy_bytes == 0);
@@ -300,7 +300,7 @@ SCENARIO(F15) {
   grad_out(f, p, "t3");
   tn_function_end(f);
   tn_model *m = compile(p, false);
-  float g;
+  float g = 0;
   CHECK(runs(m, TN_NO_IN, TN_OUT(tn_f32_scalar(&g))) && g == 3 * 4);
   char *dump = dump_of(p);
   CHECK(count(dump, "= mul ") == 1);  // t1 t2 alone: it is the gradient, y and other gradients are gone
@@ -333,7 +333,7 @@ SCENARIO(F17) {
   grad_out(f, p, "t1");
   tn_function_end(f);
   tn_model *m = compile(p, false);
-  float a = 3, b = 5, g;
+  float a = 3, b = 5, g = 0;
   CHECK(runs(m, TN_IN(tn_f32_scalar(&a), tn_f32_scalar(&b)), TN_OUT(tn_f32_scalar(&g))) && g == 15);
   finish(p, m);
 }

@@ -376,7 +376,8 @@ SCENARIO(G22) {
   char want[300];
   snprintf(want, sizeof want,
            "@:%d: error[E110]: module 'fc' exists already\n"
-           "@:%d: note: the first 'fc' was made here\n",
+           "@:%d: note: the first 'fc' was made here\n"
+           "hint: another name is free; tn_share and tn_share_module give one thing two\n",
            first + 1, first);
   CHECK_REPORT(p, want);
   CHECK(tn_variables(tn_root(p), NULL, NULL, 0) == 2);

@@ -52,7 +52,7 @@ static void clone_of_a_living_value(void) {
   tn_output(f, "t", total);
   tn_function_end(f);
   tn_model *m = compile(p);
-  float zeros[300] = {0}, hundred[3] = {100, 200, 300}, sum[3], all;
+  float zeros[300] = {0}, hundred[3] = {100, 200, 300}, sum[3], all = 0;
   CHECK(tn_run(m, "run", TN_IN(tn_f32(zeros, 100, 3), tn_f32(hundred, 1, 3)),
                TN_OUT(tn_f32(sum, 3), tn_f32_scalar(&all))) == TN_OK);
   CHECK(sum[0] == 90 + 1000 && all == 300);
@@ -116,7 +116,7 @@ static void two_passes(void) {
   tn_output(f, "both", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
   tn_model *m = compile(p);
-  float first, both;
+  float first = 0, both = 0;
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32_scalar(&first), tn_f32_scalar(&both))) == TN_OK);
   CHECK(first > 22.1671f && first < 22.1673f);  // e^2 (1 + 2)
   CHECK(both > 131.362f && both < 131.365f);    // + 2 e^4

@@ -349,8 +349,8 @@ static tn_model *doubler(const char *cache_dir) {
   return m;
 }
 
-// Code is generated anew each time: every allocation on the way fails once, nothing leaks (the sanitizer build looks), and a
-// model that exists goes on working.
+// Code is generated anew each time: every allocation on the way fails once, nothing leaks (the sanitizer build looks),
+// and a model that exists goes on working.
 static void out_of_memory_in_codegen(void) {
   tn_model *standing = doubler("");
   CHECK(standing != NULL);

@@ -1,4 +1,5 @@
-// Compile time does not depend on the bounds of dims: loops over time stay loops. Also prints what a cold compile costs.
+// Compile time does not depend on the bounds of dims: loops over time stay loops. Also prints what a cold compile
+// costs.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
@@ -46,8 +47,8 @@ static Cold compile_cold(int64_t longest) {
 
 int main(void) {
   Cold a = compile_cold(29), b = compile_cold(2900);
-  printf("cold compile, %u kernels (%u distinct), CPU time: time bound 29: %.0f ms, time bound 2900: %.0f ms\n", a.info.n_kernels,
-         a.info.n_distinct_kernels, a.cpu_ms, b.cpu_ms);
+  printf("cold compile, %u kernels (%u distinct), CPU time: time bound 29: %.0f ms, time bound 2900: %.0f ms\n",
+         a.info.n_kernels, a.info.n_distinct_kernels, a.cpu_ms, b.cpu_ms);
   CHECK(a.info.n_kernels == b.info.n_kernels);
   CHECK(a.info.n_distinct_kernels == b.info.n_distinct_kernels);
   CHECK(b.cpu_ms < 2 * a.cpu_ms);  // the bound is 100 times larger; the rest is the machine's noise

@@ -583,7 +583,7 @@ static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
     const RtDiag *m = &d->list[k];
     bool by_write = m->id == E_NO_GRAD_PATH || m->id == E_GRAD_OF_DETACHED || m->id == E_WRITE_LEAF ||
                     strstr(m->text, "broadcast view");
-    if ((writes && by_write) || strstr(m->text, "only axes of constant size")) return true;
+    if ((writes && by_write) || strstr(m->text, "parts have run-time sizes")) return true;
     if (m->severity == RT_ERROR && m->id != E_WRITE_SAVED) return false;
   }
   return true;

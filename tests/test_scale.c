@@ -1,5 +1,5 @@
-// Building, checking and printing cost time in proportion to the graph: 100,000 instructions in 10,000 scopes stay below a
-// second, and ten times the size costs about ten times as much.
+// Building, checking and printing cost time in proportion to the graph: 100,000 instructions in 10,000 scopes stay
+// below a second, and ten times the size costs about ten times as much.
 #include "frontend/fe.h"
 #include "tests/check.h"
 
