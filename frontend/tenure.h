@@ -388,7 +388,11 @@ TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, t
 TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at);
 #define tn_pack_padded(x, lengths, o) tn_pack_padded_at(x, lengths, o, TN_SITE)
 #define tn_pack_constant(x, lengths, n, o) tn_pack_constant_at(x, lengths, n, o, TN_SITE)
+// The same with a time axis of total_length steps: E117 when a sequence may be longer.
+TN_API tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at);
 #define tn_pad_packed(s, value, batch_first) tn_pad_packed_at(s, value, batch_first, TN_SITE)
+#define tn_pad_packed_to(s, value, batch_first, total_length) \
+  tn_pad_packed_to_at(s, value, batch_first, total_length, TN_SITE)
 #define tn_packed_with_data(s, data) tn_packed_with_data_at(s, data, TN_SITE)
 
 // A list of sequences [T, ..], padded and packed; [n_sequences] lengths are their first axes

@@ -301,13 +301,27 @@ static void grad_embedding(Grad *g, Val v, Val adj) {
   give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
 }
 
-static Val same_flags(Grad *g, Op op, Val v, Val a, Val b) {
+static uint32_t time_flags(Grad *g, Val v, Attr *attr) {
   const Attr *tm = ir_attr(g->f, v, KEY_time_major);
-  Attr copy = tm ? *tm : (Attr){0};
-  return ir_emit(g->f, op, (Val[]){a, b}, 2, &copy, tm ? 1 : 0, g->loc);
+  if (tm) attr[0] = *tm;
+  return tm ? 1 : 0;
 }
-static void grad_pack(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), same_flags(g, OP_pad, v, adj, arg(g, v, 1))); }
-static void grad_pad(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), same_flags(g, OP_pack, v, adj, arg(g, v, 1))); }
+
+// Back to the padded shape, whose time axis may be longer than the layout's.
+static void grad_pack(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), layout = arg(g, v, 1);
+  Attr attr[2];
+  uint32_t n = time_flags(g, v, attr);
+  Dim time = ir_dim_at(g->p, shape_of(g, x), n ? 0 : 1);
+  if (time.i != ir_dim_at(g->p, shape_of(g, layout), 1).i) attr[n++] = ir_a_int(KEY_size, ir_dim_bound(g->p, time));
+  give(g, x, ir_emit(g->f, OP_pad, (Val[]){adj, layout}, 2, attr, n, g->loc));
+}
+
+static void grad_pad(Grad *g, Val v, Val adj) {
+  Attr attr[1];
+  uint32_t n = time_flags(g, v, attr);
+  give(g, arg(g, v, 0), ir_emit(g->f, OP_pack, (Val[]){adj, arg(g, v, 1)}, 2, attr, n, g->loc));
+}
 
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
 

@@ -409,7 +409,9 @@ static uint16_t rule_pack(const Ctx *c) {
   TRY(want_rank(c, 0, 2, MAX_RANK));
   TRY(want_dtype(c, 1, DT_LAYOUT));
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
-  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i || dim_of(c, 0, 1 - b).i != dim_of(c, 1, 1).i)
+  Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
+  bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
+  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i || (time.i != of_layout.i && !longer))
     return bad_shape(c, "batch and time differ from the layout's");
   Dim d[MAX_RANK];
   d[0] = dim_of(c, 1, 2);
@@ -418,13 +420,30 @@ static uint16_t rule_pack(const Ctx *c) {
   return 0;
 }
 
+// The longest sequence that a layout can hold, as far as it is known before a run.
+static int64_t longest_of(const Ctx *c, Val layout) {
+  const Attr *lengths = ir_attr(c->f, layout, KEY_lengths);
+  int64_t most = 0;
+  if (!lengths) return ir_dim_bound(c->p, ir_dim_at(c->p, ir_ins(c->f, layout)->shape, 1));
+  for (uint32_t k = 0; k < ir_rank(c->p, lengths->u.list); k++)
+    if (ir_list_at(c->p, lengths->u.list, k) > most) most = ir_list_at(c->p, lengths->u.list, k);
+  return most;
+}
+
 static uint16_t rule_pad(const Ctx *c) {
   TRY(want_rank(c, 0, 1, MAX_RANK - 1));
   TRY(want_dtype(c, 1, DT_LAYOUT));
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim d[MAX_RANK];
-  d[b] = dim_of(c, 1, 0), d[1 - b] = dim_of(c, 1, 1);
+  const Attr *size = ir_attr(c->f, c->v, KEY_size);
+  int64_t longest = longest_of(c, ir_arg(c->f, c->v, 1));
+  if (size && size->u.i < longest) {
+    rt_text_add(c->why, "a total length of %lld is below the longest sequence, which may have %lld steps",
+                (long long)size->u.i, (long long)longest);
+    return E_TOTAL_LENGTH;
+  }
+  d[b] = dim_of(c, 1, 0), d[1 - b] = size ? ir_dim(c->p, size->u.i) : dim_of(c, 1, 1);
   for (uint32_t k = 1; k < r; k++) d[k + 1] = dim_of(c, 0, k);
   set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 1));
   return 0;
