@@ -165,11 +165,13 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   if (!p) return NULL;
   FE_GUARD(p, NULL);
   if (!check_ready(p, at)) return NULL;
+  fe_unused_hooks(p);
   double built = fe_now_ms();
   fe_params_flush(p);
   keep_text(p);
   keep_origins(p);
   p->sealed = true;
+  p->sealed_at = fe_loc(p, at);
   p->code = code_new();
   if (!p->code) {
     p->oom = true;

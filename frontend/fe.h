@@ -75,6 +75,15 @@ typedef struct {
   Loc loc;
 } FeGroup;
 
+struct tn_hook {
+  tn_module *module;
+  tn_pre_hook pre;  // one of both
+  tn_post_hook post;
+  void *ctx;
+  Loc loc;
+  bool removed, fired;
+};
+
 struct tn_module {
   tn_program *p;
   tn_module *parent, *first, *last, *next;  // children in order of creation
@@ -91,6 +100,11 @@ struct tn_module {
   // RNN
   const char *cell;
   uint32_t n_gates, n_layers, n_directions;
+  // hooks of both kinds in the order in which they fire
+  tn_hook **hooks, *running;
+  uint32_t n_hooks, cap_hooks;
+  Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
+  bool told_unused;
 };
 
 // What one function did with one parameter so far.
@@ -225,11 +239,14 @@ struct tn_program {
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;
   uint32_t n_hypers, cap_hypers;
+  tn_hook **hooks;  // of all modules, removed ones too
+  uint32_t n_hooks, cap_hooks;
   uint32_t stamp;  // of the newest walk over entries
   Dim *rows;       // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
+  Loc sealed_at;
   uint32_t serial;  // 7 bits inside every named tn_dim
   double created_ms;
   const char *built;      // the whole program as text, kept before passes rewrite it
@@ -380,6 +397,12 @@ uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
                      tn_site at);  // NULL: no parent; else maybe poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
+tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
+
+// ---- hook.c
+tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);              // with them
+tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);       // fe_made for a value made since `first`
+void fe_unused_hooks(tn_program *p);                                   // W119
 
 // ---- plan.c
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart

@@ -82,7 +82,17 @@ static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site a
   return e ? fe_use(f, e->param, at) : fe_poison(f);
 }
 
-static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
+// What a child gives to a hooked one is a value that the user sees, so that it counts as made.
+static tn_tensor call_children(tn_module *m, tn_tensor x, tn_site at) {
+  for (tn_module *c = m->first; c; c = c->next) {
+    uint32_t first = x.fn ? x.fn->ir->n_ins : 0;
+    x = fe_call(c, x, at);
+    if (c->next && c->next->n_hooks) x = fe_count_new(x, first, at);
+  }
+  return m->first ? x : fe_same(x, at);
+}
+
+tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor w, b = fe_poison(x.fn);
   if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
   switch (m->kind) {
@@ -93,9 +103,7 @@ static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
   case MOD_DROPOUT: return fe_dropout(x, m->rate, at);
   case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
-  case MOD_SEQUENTIAL:
-    for (tn_module *c = m->first; c; c = c->next) x = call(c, x, at);
-    return m->first ? x : fe_same(x, at);
+  case MOD_SEQUENTIAL: return call_children(m, x, at);
   case MOD_RNN: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on packed sequences", m->path); break;
   case MOD_PLAIN:
     fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
@@ -103,13 +111,4 @@ static tn_tensor call(tn_module *m, tn_tensor x, tn_site at) {
   }
   if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths, NULL), NULL)");
   return fe_poison(x.fn);
-}
-
-tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at) {
-  tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  if (m && m->p == f->p) return fe_made(call(m, x, at), at);
-  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
-  return fe_poison(f);
 }

@@ -40,6 +40,7 @@ typedef struct tn_function tn_function;
 typedef struct tn_scope tn_scope;
 typedef struct tn_module tn_module;
 typedef struct tn_model tn_model;
+typedef struct tn_hook tn_hook;
 
 typedef enum { TN_F32 = 1, TN_I64 = 2 } tn_dtype;
 
@@ -538,7 +539,8 @@ TN_API tn_module *tn_dropout_module_at(tn_module *parent, const char *name, doub
 TN_API tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at);
-TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);
+TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
+TN_API tn_tensor tn_forward1_at(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
 // Dropout does nothing in functions marked so: what is built after this call
 TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_linear(parent, name, in, out, o) tn_linear_at(parent, name, in, out, o, TN_SITE)
@@ -550,6 +552,33 @@ TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_activation(parent, name, op) tn_activation_at(parent, name, op, TN_SITE)
 #define tn_sequential(parent, name) tn_sequential_at(parent, name, TN_SITE)
 #define tn_call1(m, x) tn_call1_at(m, x, TN_SITE)
+#define tn_forward1(m, x) tn_forward1_at(m, x, TN_SITE)
+
+// ---- hooks of modules: functions that tn_call1 runs while the graph is built
+//
+//   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
+//   tn_hook *h = tn_hook_post(fc, negate, NULL, NULL);
+//   y = tn_call1(fc, x);     // -fc(x), and gradients know
+//   tn_hook_remove(h);       // for the calls that follow; a second time does nothing
+//
+// A hook returns what replaces the hooked value, of the same shape and dtype (E118), or TN_NONE to keep it; the next
+// hook sees the replacement. Order: as registered, prepended ones in front. What a hook sees or makes belongs to the
+// newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
+// never fires, because the module runs through tn_forward1 only, is W119; registering or removing one after
+// tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
+// have none, and neither do modules that only hold parameters: they are not called by tn_call1.
+typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
+typedef tn_tensor (*tn_post_hook)(tn_module *m, tn_tensor in, tn_tensor out, void *ctx);
+typedef struct {
+  bool prepend;
+} tn_hook_options;  // NULL: behind those that are there
+// The handle is the program's; NULL on error
+TN_API tn_hook *tn_hook_pre_at(tn_module *m, tn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
+TN_API tn_hook *tn_hook_post_at(tn_module *m, tn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
+TN_API void tn_hook_remove_at(tn_hook *h, tn_site at);
+#define tn_hook_pre(m, fn, ctx, o) tn_hook_pre_at(m, fn, ctx, o, TN_SITE)
+#define tn_hook_post(m, fn, ctx, o) tn_hook_post_at(m, fn, ctx, o, TN_SITE)
+#define tn_hook_remove(h) tn_hook_remove_at(h, TN_SITE)
 
 typedef struct {
   tn_packed out;      // [rows, directions * hidden]
