@@ -153,6 +153,7 @@ static bool same_loss(const Workload *w, void *state, Peer *p, const char *varia
   char line[256], question[128];
   if (!w->check(state, &r->loss)) return false;
   snprintf(question, sizeof question, "case %s", variant);
+  r->peer_loss = NAN;  // no answer
   if (w->cases && (!bench_peer_ask(p, question, line, sizeof line) || strcmp(line, "ok\n"))) return false;
   if (!bench_peer_ask(p, "check", line, sizeof line) || sscanf(line, "loss %lf", &r->peer_loss) != 1) return false;
   return fabs(r->loss - r->peer_loss) <= (w->tolerance > 0 ? w->tolerance : 1e-5) * fabs(r->peer_loss);
@@ -231,8 +232,10 @@ static int measure(const Options *o, const Workload *w, void *state, Peer *peer,
   static Outcome r;  // large
   r = (Outcome){.compiled = tn_compiled(w->model(state)), .n_workers = tn_n_workers(w->model(state))};
   if (peer && !same_loss(w, state, peer, variant, &r)) {
-    fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", w->name, variant,
-            r.loss, o->vs, r.peer_loss);
+    if (isnan(r.peer_loss)) fprintf(stderr, "bench: %s %s: %s gives no loss\n", w->name, variant, o->vs);
+    else
+      fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", w->name, variant,
+              r.loss, o->vs, r.peer_loss);
     return 1;
   }
   if (!alternate(o, w, state, peer, &r)) return complain("a step failed: ", "ours or the peer's");

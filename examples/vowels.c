@@ -110,11 +110,11 @@ int main(int argc, char **argv) {
   const char *dir = "data/japanese_vowels", *out = ".";
   int epochs = 40, seeds = 3, n_failed = 0;
   double sum = 0;
-  for (int k = 1; k + 1 < argc; k += 2) {
-    if (!strcmp(argv[k], "--data")) dir = argv[k + 1];
-    else if (!strcmp(argv[k], "--out")) out = argv[k + 1];
-    else if (!strcmp(argv[k], "--epochs")) epochs = atoi(argv[k + 1]);
-    else if (!strcmp(argv[k], "--seeds")) seeds = atoi(argv[k + 1]);
+  for (int k = 1; k < argc; k += 2) {
+    if (argv[k + 1] && !strcmp(argv[k], "--data")) dir = argv[k + 1];
+    else if (argv[k + 1] && !strcmp(argv[k], "--out")) out = argv[k + 1];
+    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && atoi(argv[k + 1]) > 0) epochs = atoi(argv[k + 1]);
+    else if (argv[k + 1] && !strcmp(argv[k], "--seeds") && atoi(argv[k + 1]) > 0) seeds = atoi(argv[k + 1]);
     else return fprintf(stderr, "vowels [--data DIR] [--epochs N] [--seeds N] [--out DIR]\n"), 2;
   }
   tn_series *train = read_series(dir, "JapaneseVowels_TRAIN.ts"), *test = read_series(dir, "JapaneseVowels_TEST.ts");
@@ -142,8 +142,8 @@ int main(int argc, char **argv) {
   tn_dump_function(p, "train_step", stdout, TN_DUMP_SUMMARY);
   snprintf(path, sizeof path, "%s/vowels.tir", out);
   FILE *tir = fopen(path, "w");
-  if (!tir || tn_dump(p, tir, TN_DUMP_IR) || fclose(tir)) n_failed++;
+  if (!tir || tn_dump(p, tir, TN_DUMP_IR) || fclose(tir)) perror(path), n_failed++;
   tn_model_free(m), tn_program_free(p), tn_series_free(train), tn_series_free(test);
   printf("vowels: mean test accuracy %.3f over seeds %s\n", sum / seeds, list);
-  return n_failed != 0;
+  return n_failed || fflush(stdout) || ferror(stdout);
 }

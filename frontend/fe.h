@@ -182,7 +182,9 @@ struct tn_function {
   uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
-  Loc *no_grad;  // open regions
+  Loc backward;         // the last tn_backward
+  bool lost_gradients;  // its loss was refused, and reported: that gradients are missing is no news
+  Loc *no_grad;         // open regions
   uint32_t n_no_grad, cap_no_grad;
   Loc no_grad_ended;              // the last one that was closed
   bool *wants_grad, *told_input;  // by value: inputs that require a gradient; whose writing was reported
@@ -392,6 +394,7 @@ bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: rep
 // ---- train.c
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,
                            uint32_t *n);  // indices of parameters below m that have one
+bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
 
 // ---- modules.c
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
@@ -400,9 +403,9 @@ tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_sit
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
 
 // ---- hook.c
-tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);              // with them
-tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);       // fe_made for a value made since `first`
-void fe_unused_hooks(tn_program *p);                                   // W119
+tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);         // with them
+tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);  // fe_made for a value made since `first`
+void fe_unused_hooks(tn_program *p);                              // W119
 
 // ---- plan.c
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart

@@ -148,8 +148,8 @@ bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
     if (a[k].fn && !a[k].v) return false;
   if (!fe_fn_open(*f, at)) return false;
   for (uint32_t k = 0; k < n; k++) {
-    if (a[k].fn == *f) continue;
-    if (a[k].fn) report_foreign(*f, a[k].fn, at);
+    if (a[k].fn == *f && a[k].v < (*f)->ir->n_ins) continue;
+    if (a[k].fn && a[k].fn != *f) report_foreign(*f, a[k].fn, at);
     else report_empty(*f, k, at);
     return false;
   }

@@ -80,9 +80,10 @@ tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   return TN_OK;
 }
 
+// Without dims, each is -1, which no input accepts; of a rank above 8 none is read.
 tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank) {
   tn_array a = {.data = (void *)(uintptr_t)data, .dtype = t, .rank = rank};
-  for (uint32_t k = 0; k < rank && k < 8; k++) a.dims[k] = dims[k];
+  for (uint32_t k = 0; k < rank && rank <= 8; k++) a.dims[k] = dims ? dims[k] : -1;
   return a;
 }
 

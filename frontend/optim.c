@@ -98,6 +98,7 @@ static bool update_one(Group *g, uint32_t index, Update *update) {
   if (f->uses[index].updated.i) {
     fe_error(f->p, E_PARAM_TWICE, g->at, "parameter '%s' is updated twice in function '%s'", q->path, f->name);
     fe_note(f->p, f->uses[index].updated, "it was updated here first");
+    fe_hint(f->p, "two optimizers in one function train modules that have no parameter in common");
     return false;
   }
   f->uses[index].updated = fe_loc(f->p, g->at);
@@ -109,10 +110,8 @@ static bool update_one(Group *g, uint32_t index, Update *update) {
 
 static void update_all(Group *g, Update *update) {
   uint32_t n, *index = fe_with_gradient(g->f, g->m, &n);
+  fe_check_gradients(g->f, g->m, n, g->at);
   for (uint32_t k = 0; k < n && update_one(g, index[k], update); k++) continue;
-  if (n == 0)
-    fe_error(g->f->p, E_NO_GRAD_PATH, g->at, "no parameter below module '%s' has a gradient: tn_backward comes first",
-             g->m->path);
   if (!g->m->trained.i) g->m->trained = fe_loc(g->f->p, g->at);
 }
 

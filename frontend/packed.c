@@ -15,6 +15,12 @@ static Dim new_rows(tn_program *p, int64_t bound) {
   return rows;
 }
 
+// Where the sequences come from, after an error about their lengths.
+static void note_padded(tn_tensor x, const char *hint) {
+  fe_note(x.fn->p, fe_ins(x)->loc, "the value to pack was made here");
+  fe_hint(x.fn->p, "%s", hint);
+}
+
 static bool check_padded(tn_tensor x, tn_site at) {
   if (fe_ins(x)->dtype != DT_LAYOUT && fe_rank(x) >= 2) return true;
   fe_error(x.fn->p, E_SHAPE, at, "packing takes a value with batch and time axes, found %u axes", fe_rank(x));
@@ -47,6 +53,8 @@ tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_option
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   if (fe_axis_dim(lengths, 0).i != batch.i) {
     fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
+    fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
+    note_padded(x, "one length for each sequence: both axes are the same tn_dim");
     return poisoned(f);
   }
   Dim rows = new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, batch, time)));
@@ -62,13 +70,13 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
     if (lengths[k] < 1 || lengths[k] > time) {
       fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [1, %lld]", (long long)lengths[k], k,
                (long long)time);
+      note_padded(x, "a length counts the steps of one sequence; leave empty ones out of the batch");
       return false;
     }
     if (sorted && k && lengths[k] > lengths[k - 1]) {
       fe_error(p, E_NOT_SORTED, at, "length %lld at index %u is longer than the one before it, and sorting is enforced",
                (long long)lengths[k], k);
-      fe_note(p, fe_ins(x)->loc, "the value to pack was made here");
-      fe_hint(p, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
+      note_padded(x, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
       return false;
     }
   }
@@ -86,6 +94,8 @@ tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, c
   if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
              ir_dim_is_const(ir, batch) ? "" : "up to ", (long long)ir_dim_bound(ir, batch));
+    note_padded(x, ir_dim_is_const(ir, batch) ? "one length for each sequence"
+                                              : "tn_pack_padded takes lengths that come at run time");
     return poisoned(f);
   }
   if (!ir_dim_is_const(ir, time)) {  // a run with fewer steps than a length would be read out of bounds

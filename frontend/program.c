@@ -208,7 +208,8 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
   Dim dims[MAX_RANK];
   if (s.rank > MAX_RANK || (s.rank && !s.dims)) {
-    fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
+    if (s.rank > MAX_RANK) fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
+    else fe_error(p, E_ARGUMENT, at, "the %u dims of a shape are missing", s.rank);
     return false;
   }
   for (uint32_t k = 0; k < s.rank; k++)

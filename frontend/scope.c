@@ -303,8 +303,9 @@ static void stamp_kept(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site a
   for (uint32_t k = 0; k < n; k++) {
     if (!fe_ok(keep[k]) || !fe_join_any((const tn_tensor[]){(tn_tensor){f, 1}, keep[k]}, 2, &f, at)) continue;
     if (!fe_alive(keep[k], at)) continue;
-    if (owner_of(keep[k]) == s->index) fe_entity(keep[k])->stamp = f->n_stamps;
-    else report_foreign(s, keep[k], at);
+    FeEntity *e = fe_entity(keep[k]);
+    if (owner_of(keep[k]) != s->index && e->stamp != f->n_stamps) report_foreign(s, keep[k], at);
+    e->stamp = f->n_stamps;  // named twice, reported once
   }
 }
 

@@ -387,8 +387,8 @@ TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32
 TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at);
 // Other data [rows, ..], the same layout
 TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at);
-#define tn_pack_padded(x, lengths, o) tn_pack_padded_at(x, lengths, o, TN_SITE)
-#define tn_pack_constant(x, lengths, n, o) tn_pack_constant_at(x, lengths, n, o, TN_SITE)
+#define tn_pack_padded(x, lengths, ...) tn_pack_padded_at(x, lengths, __VA_ARGS__, TN_SITE)
+#define tn_pack_constant(x, lengths, n, ...) tn_pack_constant_at(x, lengths, n, __VA_ARGS__, TN_SITE)
 // The same with a time axis of total_length steps: E117 when a sequence may be longer.
 TN_API tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at);
 #define tn_pad_packed(s, value, batch_first) tn_pad_packed_at(s, value, batch_first, TN_SITE)
@@ -398,7 +398,7 @@ TN_API tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first
 
 // A list of sequences [T, ..], padded and packed; [n_sequences] lengths are their first axes
 TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at);
-#define tn_pack_sequence(list, n, o) tn_pack_sequence_at(list, n, o, TN_SITE)
+#define tn_pack_sequence(list, n, ...) tn_pack_sequence_at(list, n, __VA_ARGS__, TN_SITE)
 TN_API uint32_t tn_packed_n_members(tn_packed s);  // 4: data, batch sizes, both index lists; 2 when sorted; 0: poisoned
 // Any unary or binary operation of this header by name, on the data; the two layouts must be the same (E111)
 TN_API tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at);
@@ -438,8 +438,8 @@ TN_API void tn_share_at(tn_module *m, const char *name, tn_module *from, const c
 TN_API tn_tensor tn_use_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // its value in this function
 TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no gradient in functions built afterwards
 #define tn_module_new(parent, name) tn_module_new_at(parent, name, TN_SITE)
-#define tn_parameter(m, name, s, init) tn_parameter_at(m, name, s, init, TN_SITE)
-#define tn_buffer(m, name, s, init) tn_buffer_at(m, name, s, init, TN_SITE)
+#define tn_parameter(m, name, s, ...) tn_parameter_at(m, name, s, __VA_ARGS__, TN_SITE)
+#define tn_buffer(m, name, s, ...) tn_buffer_at(m, name, s, __VA_ARGS__, TN_SITE)
 #define tn_share(m, name, from, from_name) tn_share_at(m, name, from, from_name, TN_SITE)
 #define tn_use(f, m, name) tn_use_at(f, m, name, TN_SITE)
 
@@ -510,8 +510,8 @@ TN_API void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn
 TN_API tn_tensor tn_l1_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
 TN_API tn_tensor tn_l2_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
 #define tn_path(m, path) tn_path_at(m, path, TN_SITE)
-#define tn_entry(m, path, s, init) tn_entry_at(m, path, s, init, TN_SITE)
-#define tn_transient_buffer(m, name, s, init) tn_transient_buffer_at(m, name, s, init, TN_SITE)
+#define tn_entry(m, path, s, ...) tn_entry_at(m, path, s, __VA_ARGS__, TN_SITE)
+#define tn_transient_buffer(m, name, s, ...) tn_transient_buffer_at(m, name, s, __VA_ARGS__, TN_SITE)
 #define tn_freeze_path(m, pattern, frozen) tn_freeze_path_at(m, pattern, frozen, TN_SITE)
 #define tn_l1(f, m, pattern) tn_l1_at(f, m, pattern, TN_SITE)
 #define tn_l2(f, m, pattern) tn_l2_at(f, m, pattern, TN_SITE)
@@ -543,10 +543,10 @@ TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);     // pre-
 TN_API tn_tensor tn_forward1_at(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
 // Dropout does nothing in functions marked so: what is built after this call
 TN_API void tn_eval(tn_function *f, bool eval);
-#define tn_linear(parent, name, in, out, o) tn_linear_at(parent, name, in, out, o, TN_SITE)
-#define tn_lstm(parent, name, in, hidden, o) tn_lstm_at(parent, name, in, hidden, o, TN_SITE)
-#define tn_gru(parent, name, in, hidden, o) tn_gru_at(parent, name, in, hidden, o, TN_SITE)
-#define tn_rnn(parent, name, in, hidden, relu, o) tn_rnn_at(parent, name, in, hidden, relu, o, TN_SITE)
+#define tn_linear(parent, name, in, out, ...) tn_linear_at(parent, name, in, out, __VA_ARGS__, TN_SITE)
+#define tn_lstm(parent, name, in, hidden, ...) tn_lstm_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
+#define tn_gru(parent, name, in, hidden, ...) tn_gru_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
+#define tn_rnn(parent, name, in, hidden, relu, ...) tn_rnn_at(parent, name, in, hidden, relu, __VA_ARGS__, TN_SITE)
 #define tn_embedding(parent, name, count, size) tn_embedding_at(parent, name, count, size, TN_SITE)
 #define tn_dropout_module(parent, name, p) tn_dropout_module_at(parent, name, p, TN_SITE)
 #define tn_activation(parent, name, op) tn_activation_at(parent, name, op, TN_SITE)
@@ -576,8 +576,8 @@ typedef struct {
 TN_API tn_hook *tn_hook_pre_at(tn_module *m, tn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
 TN_API tn_hook *tn_hook_post_at(tn_module *m, tn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
 TN_API void tn_hook_remove_at(tn_hook *h, tn_site at);
-#define tn_hook_pre(m, fn, ctx, o) tn_hook_pre_at(m, fn, ctx, o, TN_SITE)
-#define tn_hook_post(m, fn, ctx, o) tn_hook_post_at(m, fn, ctx, o, TN_SITE)
+#define tn_hook_pre(m, fn, ctx, ...) tn_hook_pre_at(m, fn, ctx, __VA_ARGS__, TN_SITE)
+#define tn_hook_post(m, fn, ctx, ...) tn_hook_post_at(m, fn, ctx, __VA_ARGS__, TN_SITE)
 #define tn_hook_remove(h) tn_hook_remove_at(h, TN_SITE)
 
 typedef struct {
@@ -630,15 +630,15 @@ typedef struct {
 } tn_group_options;
 // Puts the parameters below m that match in a group; options are given once, NULL adds to a group
 TN_API void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const tn_group_options *o, tn_site at);
-#define tn_group(m, group, pattern, o) tn_group_at(m, group, pattern, o, TN_SITE)
+#define tn_group(m, group, pattern, ...) tn_group_at(m, group, pattern, __VA_ARGS__, TN_SITE)
 #define tn_clip_grad_value(f, m, limit) tn_clip_grad_value_at(f, m, limit, TN_SITE)
 #define tn_backward(loss) tn_backward_at(loss, TN_SITE)
 #define tn_grad(loss, of) tn_grad_at(loss, of, TN_SITE)
 #define tn_param_grad(f, m, name) tn_param_grad_at(f, m, name, TN_SITE)
 #define tn_clip_grad_norm(f, m, max_norm) tn_clip_grad_norm_at(f, m, max_norm, TN_SITE)
-#define tn_adamw(f, m, o) tn_adamw_at(f, m, o, TN_SITE)
-#define tn_adam(f, m, o) tn_adam_at(f, m, o, TN_SITE)
-#define tn_sgd(f, m, o) tn_sgd_at(f, m, o, TN_SITE)
+#define tn_adamw(f, m, ...) tn_adamw_at(f, m, __VA_ARGS__, TN_SITE)
+#define tn_adam(f, m, ...) tn_adam_at(f, m, __VA_ARGS__, TN_SITE)
+#define tn_sgd(f, m, ...) tn_sgd_at(f, m, __VA_ARGS__, TN_SITE)
 
 // ---- compiling. Zeros are defaults.
 typedef struct {
@@ -648,7 +648,7 @@ typedef struct {
   bool copy_saved;        // keep what a write in place would take from a backward, with a warning, instead of E112
 } tn_compile_options;
 TN_API tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at);  // NULL on error: tn_report
-#define tn_compile(p, o) tn_compile_at(p, o, TN_SITE)
+#define tn_compile(p, ...) tn_compile_at(p, __VA_ARGS__, TN_SITE)
 TN_API void tn_model_free(tn_model *m);
 // A second set of parameters and state over the same code. Freed in any order.
 TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory

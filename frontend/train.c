@@ -3,6 +3,8 @@
 //   %g = grad_of %loss, %w            replaced by the backward computation in pass grad
 #include "frontend/fe.h"
 
+#define NO_PATH "frozen, detached and unused parameters, and those used in a no-grad region, get no gradient"
+
 // By value: does a gradient of the loss reach it?
 static bool *reached_from(tn_tensor loss) {
   bool *reached = rt_alloc(loss.fn->p->mem, loss.fn->ir->n_ins);
@@ -34,13 +36,22 @@ static bool add_gradient(tn_tensor loss, uint32_t k, const bool *reached, tn_sit
 
 void tn_backward_at(tn_tensor loss, tn_site at) {
   tn_function *f;
-  if (!fe_join(&loss, 1, &f, at)) return;
+  bool good = fe_join(&loss, 1, &f, at);
+  if (!f) return;
   FE_GUARD(f->p, );
-  if (!check_loss(loss, at)) return;
+  if (!good || !check_loss(loss, at)) {
+    f->lost_gradients = true;
+    return;
+  }
   const bool *reached = reached_from(loss);
   uint32_t n = 0;
   for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
-  if (n == 0) fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
+  f->backward = fe_loc(f->p, at);
+  if (n) return;
+  fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
+  fe_note(f->p, fe_ins(loss)->loc, "the loss was made here");
+  fe_hint(f->p, NO_PATH);
+  f->lost_gradients = true;
 }
 
 tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at) {
@@ -51,6 +62,7 @@ tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at) {
   if (reached_from(loss)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
+  fe_hint(f->p, "tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons");
   return fe_poison(f);
 }
 
@@ -61,6 +73,28 @@ static bool check_module(tn_function *f, const tn_module *m, tn_site at) {
   return false;
 }
 
+static void note_backward(tn_function *f, const char *what) {
+  if (f->backward.i) fe_note(f->p, f->backward, "the loss of this tn_backward does not depend on %s", what);
+  fe_hint(f->p, "%s", f->backward.i ? NO_PATH : "tn_backward(loss) comes first");
+}
+
+// One mistake, one report: without any tn_backward, only the first call that misses it says so.
+bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at) {
+  if (n || f->lost_gradients) return n > 0;
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient", m->path);
+  note_backward(f, "any of them");
+  f->lost_gradients = !f->backward.i;
+  return false;
+}
+
+static void report_no_gradient(tn_function *f, const FeParam *q, tn_site at) {
+  if (f->lost_gradients) return;
+  fe_error(f->p, E_NO_GRAD_PATH, at, "parameter '%s' has no gradient in function '%s'", q->path, f->name);
+  fe_note(f->p, q->loc, "'%s' was made here", q->path);
+  note_backward(f, "it");
+  f->lost_gradients = !f->backward.i;
+}
+
 tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
@@ -69,7 +103,7 @@ tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_si
   uint32_t index = e ? e->param->index : FE_NO_PARAM;
   if (!e) fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
   else if (index < f->n_uses && f->uses[index].grad.fn) return f->uses[index].grad;
-  else fe_error(f->p, E_NO_GRAD_PATH, at, "parameter '%s' has no gradient in function '%s'", e->param->path, f->name);
+  else report_no_gradient(f, e->param, at);
   return fe_poison(f);
 }
 
@@ -94,9 +128,7 @@ tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn
     return fe_poison(f);
   }
   uint32_t n, *index = fe_with_gradient(f, m, &n);
-  if (n) return fe_made(scale_all(f, index, n, max_norm, at), at);
-  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient: tn_backward comes first", m->path);
-  return fe_poison(f);
+  return fe_check_gradients(f, m, n, at) ? fe_made(scale_all(f, index, n, max_norm, at), at) : fe_poison(f);
 }
 
 void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at) {
@@ -108,14 +140,12 @@ void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site a
     return;
   }
   uint32_t n, *index = fe_with_gradient(f, m, &n);
+  if (!fe_check_gradients(f, m, n, at)) return;
   tn_tensor most = fe_const(f, limit, at), least = fe_const(f, -limit, at);
   for (uint32_t k = 0; k < n; k++) {
     tn_tensor g = fe_emit2(OP_max, fe_emit2(OP_min, f->uses[index[k]].grad, most, at), least, at);
     f->uses[index[k]].grad = fe_keep(g, at);
   }
-  if (n == 0)
-    fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient: tn_backward comes first",
-             m->path);
 }
 
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {

@@ -483,6 +483,8 @@ static void report_unreached(const Edit *e, Val old, Val loss, Val x) {
               : "%s cannot be reached from the loss",
           name.text);
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name.text);
+  rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "%s",
+          cut ? "stop_grad, detach, integers and comparisons cut gradients" : "the loss must be computed from it");
 }
 
 static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_loss) {

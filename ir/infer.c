@@ -210,8 +210,11 @@ static uint16_t rule_slice(const Ctx *c) {
   int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
   Dim d = dim_of(c, 0, axis);
   if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "slices only axes of constant size");
-  if (start < 0 || size < 0 || start > ir_dim_bound(c->p, d) || size > ir_dim_bound(c->p, d) - start)
-    return bad_shape(c, "{start} + {size} is past the end of the axis");
+  if (start < 0 || size < 0 || start > ir_dim_bound(c->p, d) || size > ir_dim_bound(c->p, d) - start) {
+    rt_text_add(c->why, "%lld elements from index %lld on do not lie in axis %u", (long long)size, (long long)start,
+                axis);
+    return bad_shape(c, "");
+  }
   set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
   return 0;
 }
@@ -394,7 +397,10 @@ static uint16_t rule_layout(const Ctx *c) {
     int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim);
     for (uint32_t k = 0; k < n; k++) {
       int64_t len = ir_list_at(c->p, lengths->u.list, k);
-      if (len < 1 || len > top) return fault(c, E_LENGTH_RANGE, "a length is not in [1, time]");
+      if (len < 1 || len > top) {
+        rt_text_add(c->why, "length %lld at index %u is not in [1, %lld]", (long long)len, k, (long long)top);
+        return E_LENGTH_RANGE;
+      }
       sum += len;
     }
     if (!ir_dim_is_const(c->p, rows->u.dim) || ir_dim_bound(c->p, rows->u.dim) != sum)
@@ -411,8 +417,9 @@ static uint16_t rule_pack(const Ctx *c) {
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
   bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
-  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i || (time.i != of_layout.i && !longer))
-    return bad_shape(c, "batch and time differ from the layout's");
+  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i)
+    return fault(c, E_LENGTH_COUNT, "the number of lengths is not the batch of the packed value");
+  if (time.i != of_layout.i && !longer) return bad_shape(c, "time differs from the layout's");
   Dim d[MAX_RANK];
   d[0] = dim_of(c, 1, 2);
   for (uint32_t k = 2; k < r; k++) d[k - 1] = dim_of(c, 0, k);

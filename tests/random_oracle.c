@@ -103,6 +103,13 @@ bool oracle_run(const Fn *f, InterpEnv *env, RtText *why) {
 }
 
 // ---- how a loss moves
+// What gradients do not pass: it stays what it is. A copy, since the target of a nudge is changed where it lies.
+static void hold(Run *r, const Nudge *n, Val v) {
+  Tensor old = n->base[v.i], t = {rt_alloc(r->env->mem, (size_t)old.n * sizeof(double)), old.n};
+  if (old.n) memcpy(t.v, old.v, (size_t)old.n * sizeof(double));
+  r->val[v.i] = t;
+}
+
 static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
   const Ins *ins = ir_ins(r->f, v);
   if (ins->op == OP_result) return true;
@@ -111,7 +118,8 @@ static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
     return true;
   }
   if (!run_op(r, v)) return false;
-  if (ins->op == OP_stop_grad && n->step != 0) r->val[v.i] = n->base[v.i];
+  bool cuts = ins->op == OP_stop_grad || ir_ops[ins->op].cls == CLASS_OPTIM;
+  for (uint32_t k = 0; cuts && n->step != 0 && k < ins->n_res; k++) hold(r, n, (Val){v.i + k});
   return true;
 }
 

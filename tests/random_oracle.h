@@ -8,7 +8,7 @@ bool oracle_fits(const Fn *f);  // it has writes and no gradients, which stand i
 bool oracle_run(const Fn *f, InterpEnv *env, RtText *why);
 
 // The loss when `target` is `step` * dir away from what it is, all else as in `base` (its values, made with step 0):
-// what a stop_grad shows stays, and the k-th grad_of of the function is grads[k].
+// what a stop_grad shows and an optimizer makes stays, and the k-th grad_of of the function is grads[k].
 typedef struct {
   Val loss, target;
   const double *dir;

@@ -235,6 +235,8 @@ static void bad_inputs(void) {
       {"word 11", tn_i64(odd, BATCH, TIME), l, y, TN_ERR_VALUE, {"words", "11"}},
       {"dtype", tn_f32(words, BATCH, TIME), l, y, TN_ERR_ARGUMENT, {"words", "f32"}},
       {"rank", tn_i64(words, BATCH * TIME), l, y, TN_ERR_ARGUMENT, {"words", "rank"}},
+      {"rank 77", tn_array_of(words, TN_I64, (const int64_t[]){BATCH}, 77), l, y, TN_ERR_ARGUMENT, {"words", "rank"}},
+      {"no dims", tn_array_of(words, TN_I64, NULL, 2), l, y, TN_ERR_ARGUMENT, {"words", "-1"}},
       {"bound", tn_i64(many, 9, TIME), tn_i64(many, 9), tn_i64(many, 9), TN_ERR_ARGUMENT, {"words", "9"}},
       {"disagreement", w, tn_i64(lengths, 5), y, TN_ERR_ARGUMENT, {"lengths", "5"}},
       {"no data", tn_i64(NULL, BATCH, TIME), l, y, TN_ERR_ARGUMENT, {"words", "no data"}},

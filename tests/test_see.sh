@@ -45,6 +45,22 @@ func @f(%x: f32[4]) {
 }
 TIR
 
+cat >"$dir/write.tir" <<'TIR'
+program @w
+func @f(%x: f32[4,4]) {               // w.c:1
+  %h = matmul %x, %x                  // w.c:2
+  %c = clone %h                       // w.c:3
+  %e = exp %c                         // w.c:4
+  write %c, %e                        // w.c:4
+  %p = slice %c {axis=1, start=1, size=2}  // w.c:5
+  %k = const {value=2}                // w.c:5
+  %b = expand %k {shape=[4,2]}        // w.c:5
+  write %p, %b                        // w.c:5
+  %y = matmul %c, %h                  // w.c:6
+  output %y {name="y", index=0}       // w.c:7
+}
+TIR
+
 # check STATUS TEXT ARGS..: the output (both streams) must contain every line of TEXT.
 check() {
   local want=$1 text=$2 out status line bad=0
@@ -62,6 +78,11 @@ check() {
 }
 
 # ---- explain
+# Writes in place: no gradient is asked for, so that nothing is of a backward; a clone and a view are names.
+check 0 "Pass grad removed it: it is another name for bytes of the value that it was made of." explain write.tir %c
+check 0 "Pass simplify removed it: it is another name for bytes of the value that it was made of." explain write.tir %p
+check 0 " = slice_assign at w.c:5 (kernel" explain write.tir %e
+
 check 0 "@step: %a is f32[batch,4], made by relu at m.c:5.
 It was made in scope 'forward', which ends at m.c:9.
 the backward of m.c:

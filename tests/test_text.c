@@ -333,7 +333,7 @@ static const struct {
     {"%y = sum %x {axes=[0}", 1, 4, 21, "expected ',', found '}'"},
     {"%y = sum %x {axes=[B]}", 1, 4, 20, "expected a whole number"},
     {"%y = slice %x {axis=1, start=9223372036854775808, size=1}", 1, 4, 30, "must lie in"},
-    {"%y = slice %x {axis=1, start=2, size=1}", 4, 4, 6, "past the end of the axis"},
+    {"%y = slice %x {axis=1, start=2, size=1}", 4, 4, 6, "do not lie in axis 1"},
     {"%y = cast %x {dtype=f16}", 1, 4, 21, "expected a type"},
     {"%y = param @nothing", 1, 4, 12, "names no param"},
     {"%y = param", 3, 4, 6, "names no parameter"},

@@ -220,6 +220,8 @@ static void explain_gone(const ToolPlan *t, const ToolFn *f, uint32_t from, RtTe
   rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
               type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
   if (v->op == OP_grad_of) rt_text_add(out, "Pass %s replaced it by the backward computation.\n", gone);
+  else if (!v->is_needed && (ir_is_alias(v->op) || v->op == OP_clone))
+    rt_text_add(out, "Pass %s removed it: it is another name for bytes of the value that it was made of.\n", gone);
   else if (!v->is_needed)
     rt_text_add(out, "Pass %s removed it: no output, parameter update or gradient needs it.\n", gone);
   else rt_text_add(out, "Pass %s removed it: an equal or simpler value serves its readers.\n", gone);

@@ -17,7 +17,8 @@ typedef struct {
   Str *tag;          // by value of the file
   uint32_t *by_tag;  // by Str: value of the file; 0: none
   uint32_t n_by_tag;
-  Str grad_tag;
+  Str grad_tag, early_tag;  // what pass grad made; what passes before it made
+  bool is_after_grad;
   Ins *ins;  // of the file
   Val *args;
 } Follow;
@@ -167,10 +168,11 @@ static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
   }
   for (uint32_t i = 1; i < t->n_file; i++)
     if (t->file[i].name && !t->file[i].now && !t->file[i].gone_in) t->file[i].gone_in = pass->name;
-  if (strcmp(pass->name, "grad")) return;
+  if (w->is_after_grad) return;
+  w->is_after_grad = !strcmp(pass->name, "grad");
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (!f->ins[i].name.i) f->ins[i].name = w->grad_tag;
-  mark_needed(w, f);
+    if (!f->ins[i].name.i) f->ins[i].name = w->is_after_grad ? w->grad_tag : w->early_tag;
+  if (w->is_after_grad) mark_needed(w, f);
 }
 
 // ---- the plan
@@ -229,7 +231,7 @@ static void find_facts(Follow *w, Fn *f) {
 }
 
 static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem) {
-  Follow w = {.tool = t, .mem = mem, .grad_tag = ir_str(f->prog, "=grad")};
+  Follow w = {.tool = t, .mem = mem, .grad_tag = ir_str(f->prog, "=grad"), .early_tag = ir_str(f->prog, "=early")};
   read_values(&w, f);
   tag_values(&w, f);
   if (!ir_run_passes(f, NULL, after_pass, &w)) return false;

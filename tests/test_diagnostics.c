@@ -1,0 +1,417 @@
+// Diagnostics, one case per id: the exact text of the report, the same from the JSON form, before and after an attempt
+// to compile. Each case makes one mistake and goes on with its poisoned result: nothing more may be reported.
+#include "ir/ir.h"
+#include "tests/scenario.h"
+
+static tn_program *p;
+static tn_function *f;
+static const tn_init ones = {TN_INIT_CONSTANT, 1, 0};
+
+// ---- reading the JSON form back as text
+// The value of "key" in an object on one line, unescaped; false: it has none.
+static bool field(const char *line, const char *key, char *out, size_t size) {
+  char name[32];
+  snprintf(name, sizeof name, "\"%s\": ", key);
+  const char *c = strstr(line, name);
+  if (!c) return false;
+  c += strlen(name);
+  bool quoted = *c == '"';
+  size_t n = 0;
+  for (c += quoted; n + 1 < size && *c && *c != (quoted ? '"' : ',') && (quoted || *c != '}'); c++) {
+    if (quoted && *c == '\\') c++;
+    out[n++] = *c;
+  }
+  out[n] = 0;
+  return true;
+}
+
+static void append_line(char *text, size_t size, const char *line) {
+  char severity[16] = "", id[16] = "", file[64] = "", number[16] = "", said[512] = "";
+  field(line, "severity", severity, sizeof severity);
+  field(line, "text", said, sizeof said);
+  size_t n = strlen(text);
+  if (field(line, "file", file, sizeof file) && field(line, "line", number, sizeof number))
+    n += (size_t)snprintf(text + n, size - n, "%s:%s: ", file, number);
+  n += (size_t)snprintf(text + n, size - n, "%s", severity);
+  if (field(line, "id", id, sizeof id)) n += (size_t)snprintf(text + n, size - n, "[%s]", id);
+  snprintf(text + n, size - n, ": %s\n", said);
+}
+
+static const char *from_json(void) {
+  static char text[4096];
+  char *json = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&json, &size);
+  tn_report_json(p, out);
+  fclose(out);
+  CHECK(!strncmp(json, "[\n", 2) && !strcmp(json + size - 2, "]\n"));
+  text[0] = 0;
+  for (char *line = json + 2; *line == ' ';) {
+    char *end = strchr(line, '\n');
+    *end = 0;
+    append_line(text, sizeof text, line);
+    line = end + 1;
+  }
+  free(json);
+  return text;
+}
+
+// ---- cases
+static void start(void) {
+  p = tn_program_create("d");
+  f = tn_function_begin(p, "run");
+}
+
+static bool said(const char *text, int line) {
+  return check_text(report_of(p), text, "", __FILE__, line) && check_text(from_json(), text, "", __FILE__, line);
+}
+
+// Ends the function, compiles, and compares: a warning or a note lets the program through.
+static void judge(const char *text, int line) {
+  tn_function_end(f);
+  bool refused = strstr(text, "error[") != NULL;
+  if (refused) said(text, line);
+  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = ""});
+  check_that(!m == refused, __FILE__, line, "an error refuses the program, nothing else does");
+  said(text, line);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+#define SAYS(text) judge(text, __LINE__)
+
+static tn_tensor input(int line) { return tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(3)), at(line)); }
+static tn_tensor scalar(int line) { return tn_full_at(f, 1, TN_SCALAR, at(line)); }
+static tn_tensor weight(int made, int used) {
+  tn_parameter_at(tn_root(p), "w", TN_SHAPE(tn_size(3)), ones, at(made));
+  return tn_use_at(f, tn_root(p), "w", at(used));
+}
+
+// What goes on with a value, however broken: none of it may be reported.
+static void go_on(tn_tensor t) {
+  tn_tensor x = tn_input(f, "more", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_scope *s = tn_scope_begin(f, "more");
+  tn_add_(tn_clone(tn_relu(t)), x);
+  tn_copy_(t, x);
+  tn_fill_(t, 1);
+  tn_move_to(tn_scope_attach(s, tn_move_to_outer(t)), s);
+  tn_scope_detach(s, t);
+  tn_set_requires_grad(tn_detach(t), true);
+  tn_scope_dispose_but(s, t);
+  tn_scope_end(s);
+  tn_packed_dispose(tn_pack_constant(t, ((int64_t[]){1}), 1, NULL));
+  tn_output(f, "more", t);
+  tn_backward(tn_sum(t));
+  tn_clip_grad_norm(f, tn_root(p), 1);
+  tn_clip_grad_value(f, tn_root(p), 1);
+  tn_sgd(f, tn_root(p), NULL);
+  tn_dispose(t);
+}
+
+SCENARIO(E101) {
+  start();
+  tn_tensor t = scalar(10);
+  tn_dispose_at(t, at(11));
+  go_on(tn_exp_at(t, at(12)));
+  SAYS("user.c:12: error[E101]: %1 (full) is used after it was disposed\n"
+       "user.c:10: note: it was made here\n"
+       "user.c:11: note: it was disposed here\n"
+       "hint: dispose it after its last use: doing so earlier saves no memory\n");
+}
+
+SCENARIO(E102) {
+  start();
+  tn_tensor t = tn_full_at(tn_init_function(p), 1, TN_SHAPE(tn_size(3)), at(10));
+  tn_parameter_take_at(tn_root(p), "w", t, at(11));
+  tn_relu(tn_exp_at(t, at(12)));
+  SAYS("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
+       "user.c:10: note: it was made here\n"
+       "user.c:11: note: parameter 'w' took it over here\n"
+       "hint: tn_parameter_of gives the handle to go on with\n");
+}
+
+SCENARIO(E103) {
+  start();
+  weight(1, 2);
+  tn_scope *s = tn_scope_begin_at(f, "s", at(9));
+  tn_tensor t = scalar(10);
+  tn_scope_end_at(s, at(11));
+  go_on(tn_exp_at(t, at(12)));  // training goes on without its loss, too
+  SAYS("user.c:12: error[E103]: %3 (full) is used after its scope closed\n"
+       "user.c:10: note: it was made here, in scope 's'\n"
+       "user.c:11: note: scope 's' closed here\n"
+       "hint: tn_move_to_outer before tn_scope_end keeps it\n");
+}
+
+SCENARIO(E104) {
+  start();
+  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
+  tn_scope_end_at(s, at(11));
+  tn_scope_end_at(s, at(12));
+  SAYS("user.c:12: error[E104]: scope 's' is closed twice\n"
+       "user.c:11: note: it was closed here first\n"
+       "hint: one of the two is enough\n");
+}
+
+SCENARIO(E105) {
+  start();
+  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
+  tn_move_to_at(scalar(11), s, at(12));
+  tn_scope_end(s);
+  SAYS("user.c:12: note[E105]: %2 (full) is owned by scope 's' already\n"
+       "user.c:11: note: it was made here, in scope 's'\n");
+}
+
+SCENARIO(E106) {
+  start();
+  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
+  tn_scope_end_at(s, at(11));
+  go_on(tn_move_to_at(scalar(12), s, at(13)));
+  SAYS("user.c:13: error[E106]: a value is moved to scope 's', which is closed\n"
+       "user.c:11: note: scope 's' was closed here\n"
+       "hint: move it while the scope is open\n");
+}
+
+SCENARIO(E107) {
+  start();
+  tn_tensor t = scalar(10);
+  tn_scope *s = tn_scope_begin_at(f, "s", at(11));
+  tn_tensor own = scalar(12);
+  tn_scope_dispose_but_at(s, (tn_tensor[]){own, t, own, t}, 4, at(13));
+  CHECK(tn_is_alive(own) && tn_is_alive(t) && tn_scope_count(s) == 1);
+  tn_scope_end(s);
+  SAYS("user.c:13: error[E107]: %1 (full) is kept, but scope 's' does not own it\n"
+       "user.c:10: note: it was made here\n"
+       "hint: leave it out of the list: the scope does not dispose what it does not own\n");
+}
+
+SCENARIO(W108) {
+  start();
+  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
+  tn_detach_from_scope_at(tn_relu_at(input(11), at(12)), at(13));
+  tn_scope_end(s);
+  SAYS("user.c:13: warning[W108]: %3 (relu) is detached from its scope and never disposed: it holds 24 bytes in each "
+       "run of 'run'\n"
+       "user.c:12: note: it was made here, in scope 's'\n"
+       "hint: tn_dispose after its last use, or leave it to its scope\n");
+}
+
+SCENARIO(E109) {
+  start();
+  tn_function *init = tn_init_function(p);
+  tn_scope *s = tn_scope_begin_at(init, "s", at(10));
+  tn_register_at(tn_root(p), "w", tn_parameter_of(tn_full_at(init, 1, TN_SCALAR, at(11))), at(12));
+  tn_scope_end(s);
+  SAYS("user.c:12: error[E109]: parameter 'w' is owned by scope 's', which ends before its module\n"
+       "user.c:11: note: it was made here, in scope 's'\n"
+       "user.c:10: note: scope 's' was opened here\n"
+       "hint: tn_detach_from_scope before, or tn_parameter_take, gives it to the module alone\n");
+}
+
+SCENARIO(E110) {
+  start();
+  tn_linear_at(tn_root(p), "fc", 3, 3, NULL, at(10));
+  tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 3, NULL, at(11));
+  tn_freeze(fc, true);
+  tn_group(fc, 1, "weight", NULL);
+  tn_use(f, fc, "weight");
+  go_on(tn_call1(fc, input(12)));
+  SAYS("user.c:11: error[E110]: module 'fc' exists already\n"
+       "user.c:10: note: the first 'fc' was made here\n"
+       "hint: another name is free; tn_share and tn_share_module give one thing two\n");
+}
+
+SCENARIO(E111) {
+  start();
+  tn_entry_at(tn_root(p), "a/w", TN_SHAPE(tn_size(2)), ones, at(10));
+  tn_entry_at(tn_root(p), "a.w", TN_SHAPE(tn_size(3)), ones, at(11));
+  SAYS("user.c:11: error[E111]: entry 'a.w' is asked for with shape [3] and has shape [2]\n"
+       "user.c:10: note: 'a.w' was made here\n"
+       "hint: another shape needs another path\n");
+}
+
+SCENARIO(E112) {
+  start();
+  tn_tensor w = weight(10, 11), a = tn_exp_at(w, at(12)), b = tn_mul_at(a, a, at(13)), c = tn_mul_at(a, b, at(14));
+  tn_add_in_place_at(a, w, at(15));
+  tn_mul_in_place_at(a, w, at(16));
+  tn_backward(tn_sum(tn_add(b, c)));
+  tn_output(f, "a", a);
+  tn_function_end(f);
+  CHECK(!tn_compile(p, NULL));
+  said("user.c:15: error[E112]: %2 is overwritten in place here, but a backward needs its old value\n"
+       "user.c:14: note: the gradient of this mul reads it\n"
+       "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
+       __LINE__);
+  tn_program_free(p);
+}
+
+SCENARIO(E113) {
+  start();
+  tn_tensor w = weight(10, 11);
+  go_on(tn_copy_in_place_at(tn_slice_at(w, 0, 1, 2, at(12)), tn_scalar(f, 2), at(13)));
+  SAYS("user.c:13: error[E113]: parameter 'w' is written in place by tn_copy_ outside a no-grad region\n"
+       "user.c:10: note: 'w' was made here\n"
+       "hint: write it between tn_no_grad_begin and tn_no_grad_end\n");
+}
+
+static void pack(int64_t a, int64_t b, uint32_t n, bool sorted) {
+  start();
+  const int64_t lengths[3] = {a, b, 1};
+  const tn_pack_options o = {.batch_first = true, .enforce_sorted = sorted};
+  tn_packed s = tn_pack_constant_at(input(10), lengths, n, &o, at(11));
+  go_on(tn_pad_packed(tn_packed_zip("add", tn_packed_map("exp", s), s), 0, true));
+  tn_packed_dispose(s);
+}
+
+SCENARIO(E114) {
+  pack(2, 3, 2, true);
+  SAYS("user.c:11: error[E114]: length 3 at index 1 is longer than the one before it, and sorting is enforced\n"
+       "user.c:10: note: the value to pack was made here\n"
+       "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n");
+}
+
+SCENARIO(E115) {
+  pack(3, 0, 2, false);
+  SAYS("user.c:11: error[E115]: length 0 at index 1 is not in [1, 3]\n"
+       "user.c:10: note: the value to pack was made here\n"
+       "hint: a length counts the steps of one sequence; leave empty ones out of the batch\n");
+  pack(4, 2, 2, false);
+  SAYS("user.c:11: error[E115]: length 4 at index 0 is not in [1, 3]\n"
+       "user.c:10: note: the value to pack was made here\n"
+       "hint: a length counts the steps of one sequence; leave empty ones out of the batch\n");
+}
+
+SCENARIO(E116) {
+  pack(3, 2, 3, false);
+  SAYS("user.c:11: error[E116]: 3 constant lengths are given for a batch of 2\n"
+       "user.c:10: note: the value to pack was made here\n"
+       "hint: one length for each sequence\n");
+  start();
+  tn_tensor x = input(10), lengths = tn_input_at(f, "lengths", TN_I64, TN_SHAPE(tn_size(3)), at(11));
+  go_on(tn_pad_packed(tn_pack_padded_at(x, lengths, NULL, at(12)), 0, true));
+  SAYS("user.c:12: error[E116]: the number of lengths is not the batch of the packed value\n"
+       "user.c:11: note: the lengths were made here\n"
+       "user.c:10: note: the value to pack was made here\n"
+       "hint: one length for each sequence: both axes are the same tn_dim\n");
+}
+
+// What a .tir file with these lines in its function is told.
+static void parse(const char *lines, const char *text, int line) {
+  RtArena *mem = rt_arena_new();
+  RtDiags diags = {.mem = mem};
+  char *source = rt_printf(mem, "program @p\nfunc @f(%%x: f32[2,3]) {\n%s}\n", lines), *out = NULL;
+  size_t size = 0;
+  CHECK(!ir_parse(mem, source, strlen(source), "a.tir", &diags));
+  FILE *stream = open_memstream(&out, &size);
+  rt_diags_print(&diags, stream);
+  fclose(stream);
+  check_text(out, text, "", __FILE__, line);
+  free(out);
+  rt_arena_free(mem);
+}
+#define TIR_SAYS(lines, text) parse(lines, text, __LINE__)
+
+SCENARIO(E117) {
+  TIR_SAYS("  %L = packed_layout {time=3, rows=5, lengths=[3,2]} : layout[2,3,5]\n"
+           "  %d = pack %x, %L\n"
+           "  %y = pad %d, %L {size=2}\n",
+           "a.tir:5:8: error[E117]: pad: a total length of 2 is below the longest sequence, which may have 3 steps\n"
+           "    %y = pad %d, %L {size=2}\n"
+           "         ^\n");
+}
+
+SCENARIO(lengths_in_text) {
+  TIR_SAYS("  %L = packed_layout {time=3, rows=5, lengths=[3,0]} : layout[2,3,5]\n",
+           "a.tir:3:8: error[E115]: packed_layout: length 0 at index 1 is not in [1, 3]\n"
+           "    %L = packed_layout {time=3, rows=5, lengths=[3,0]} : layout[2,3,5]\n"
+           "         ^\n");
+  TIR_SAYS("  %L = packed_layout {time=3, rows=3, lengths=[3]} : layout[1,3,3]\n"
+           "  %d = pack %x, %L\n",
+           "a.tir:4:8: error[E116]: pack: the number of lengths is not the batch of the packed value; operands are "
+           "f32[2,3] and layout[1,3,3]\n"
+           "    %d = pack %x, %L\n"
+           "         ^\n");
+}
+
+SCENARIO(E120) {
+  start();
+  tn_tensor w = weight(10, 11), a = tn_exp_at(w, at(12));
+  tn_tensor g = tn_grad_at(tn_sum(tn_mul(tn_detach_at(a, at(13)), w)), a, at(14));
+  tn_output(f, "g", tn_relu(g));
+  SAYS("user.c:14: error[E120]: no gradient flows from the loss to this value\n"
+       "user.c:12: note: the value was made here\n"
+       "hint: tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons\n");
+  start();
+  tn_set_requires_grad_at(tn_exp_at(input(10), at(11)), true, at(12));
+  SAYS("user.c:12: error[E120]: requires_grad belongs to inputs and parameters: this value is computed\n"
+       "user.c:11: note: it was made here by tn_exp\n"
+       "hint: tn_grad(loss, t) gives the gradient of any value\n");
+}
+
+SCENARIO(E121) {
+  start();
+  tn_backward(tn_sum(weight(10, 11)));
+  tn_sgd_at(f, tn_root(p), NULL, at(12));
+  tn_adam_at(f, tn_root(p), NULL, at(13));
+  SAYS("user.c:13: error[E121]: parameter 'w' is updated twice in function 'run'\n"
+       "user.c:12: note: it was updated here first\n"
+       "hint: two optimizers in one function train modules that have no parameter in common\n");
+}
+
+#define NO_PATH "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n"
+
+SCENARIO(E122) {
+  start();
+  weight(10, 11);
+  tn_backward_at(tn_sum_at(input(12), NULL, 0, false, at(13)), at(14));
+  tn_clip_grad_norm(f, tn_root(p), 1);
+  tn_clip_grad_value(f, tn_root(p), 1);
+  tn_sgd(f, tn_root(p), NULL);
+  tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
+  SAYS("user.c:14: error[E122]: the loss depends on no trainable parameter\n"
+       "user.c:13: note: the loss was made here\n" NO_PATH);
+
+  start();
+  tn_module *other = tn_module_new(tn_root(p), "other");
+  tn_parameter_at(other, "v", TN_SHAPE(tn_size(3)), ones, at(9));
+  tn_backward_at(tn_sum(weight(10, 11)), at(12));
+  tn_param_grad_at(f, other, "v", at(13));
+  tn_sgd_at(f, other, NULL, at(14));
+  SAYS("user.c:13: error[E122]: parameter 'other.v' has no gradient in function 'run'\n"
+       "user.c:9: note: 'other.v' was made here\n"
+       "user.c:12: note: the loss of this tn_backward does not depend on it\n" NO_PATH
+       "user.c:14: error[E122]: no parameter below module 'other' has a gradient\n"
+       "user.c:12: note: the loss of this tn_backward does not depend on any of them\n" NO_PATH);
+
+  start();
+  weight(10, 11);
+  tn_clip_grad_norm_at(f, tn_root(p), 1, at(12));
+  tn_adam(f, tn_root(p), NULL);
+  SAYS("user.c:12: error[E122]: no parameter below module '' has a gradient\n"
+       "hint: tn_backward(loss) comes first\n");
+}
+
+SCENARIO(E123) {
+  start();
+  tn_scope *o = tn_scope_begin_at(f, "o", at(10));
+  tn_tensor t = scalar(11);
+  tn_scope *i = tn_scope_begin_at(f, "i", at(12));
+  tn_scope_detach_at(i, t, at(13));
+  tn_scope_end(i);
+  tn_scope_end(o);
+  SAYS("user.c:13: error[E123]: scope 'i' does not own %2 (full): scope 'o' does\n"
+       "user.c:11: note: it was made here, in scope 'o'\n"
+       "hint: the calls that name no scope find the owner themselves\n");
+}
+
+SCENARIO(W124) {
+  start();
+  tn_tensor x = input(10);
+  tn_relu_in_place_at(x, at(11));
+  tn_exp_(x);  // said once for each input
+  tn_output(f, "y", x);
+  SAYS("user.c:11: warning[W124]: input 'x' is modified by tn_relu_: handles of it show the new content, the caller's "
+       "memory keeps the old\n"
+       "user.c:10: note: input 'x' was made here\n"
+       "hint: tn_clone(x) leaves it as it is\n");
+}
