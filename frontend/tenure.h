@@ -732,9 +732,10 @@ TN_API tn_status tn_copy_params(tn_model *to, const tn_model *from, bool with_st
 TN_API const char *tn_warning_text(const tn_model *m);
 typedef struct {
   const char *const *missing, *const *extra;  // paths in the order of the table and the file; until the next load
-  uint32_t n_loaded, n_missing, n_extra;
+  const char *const *mismatched;              // another shape or dtype in the file
+  uint32_t n_loaded, n_missing, n_extra, n_mismatched;
 } tn_load_report;
-// Loads what the file has. What it lacks keeps its value; a wrong shape or dtype refuses the whole file.
+// Loads what fits. What the file lacks, or has with another shape or dtype, keeps its value and is listed.
 TN_API tn_status tn_load_partial(tn_model *m, const char *path, bool with_state, tn_load_report *report);
 typedef enum { TN_FILE_F32, TN_FILE_F64, TN_FILE_F16, TN_FILE_BF16 } tn_file_dtype;
 typedef struct {

@@ -35,7 +35,8 @@ tn_status tn_load_partial(tn_model *m, const char *path, bool with_state, tn_loa
   if (!r.mem) return refuse(m, "tn_load_partial: out of memory"), TN_ERR_MEMORY;
   RtLoadOptions o = {.with_state = with_state, .partial = true, .report = &r};
   tn_status status = (tn_status)rt_store_load(&(RtPart){m->inst, NULL}, 1, path, &o);
-  if (report) *report = (tn_load_report){r.missing, r.extra, r.n_loaded, r.n_missing, r.n_extra};
+  if (report)
+    *report = (tn_load_report){r.missing, r.extra, r.mismatched, r.n_loaded, r.n_missing, r.n_extra, r.n_mismatched};
   return status;
 }
 

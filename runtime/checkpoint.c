@@ -216,20 +216,22 @@ static const RtStTensor *find_tensor(Job *j, const RtSt *st, const Part *part, c
 }
 
 // Lists outlive the job: their texts go to the arena of the report.
-static void list(RtLoadReport *r, const char *name, bool is_missing) {
+typedef enum { MISSING, EXTRA, MISMATCHED } Kind;
+static void list(RtLoadReport *r, const char *name, Kind kind) {
   if (!r) return;
   const char *text = rt_strdup(r->mem, name);
-  if (is_missing) *RT_PUSH(r->mem, r->missing, r->n_missing, r->cap_missing) = text;
-  else *RT_PUSH(r->mem, r->extra, r->n_extra, r->cap_extra) = text;
+  if (kind == MISSING) *RT_PUSH(r->mem, r->missing, r->n_missing, r->cap_missing) = text;
+  else if (kind == EXTRA) *RT_PUSH(r->mem, r->extra, r->n_extra, r->cap_extra) = text;
+  else *RT_PUSH(r->mem, r->mismatched, r->n_mismatched, r->cap_mismatched) = text;
 }
 
 static void add_missing(Job *j, const Part *part, const RtParam *p, Problems *problems) {
   const char *name = named(j, part, p->path);
-  list(j->load.report, name, true);
+  list(j->load.report, name, MISSING);
   if (!j->load.partial) add_problem(problems, rt_printf(j->mem, "'%s' is missing", name));
 }
 
-static void check_tensor(Job *j, const RtParam *p, const RtStTensor *t, Problems *problems) {
+static void add_mismatch(Job *j, const RtParam *p, const RtStTensor *t, Problems *problems) {
   const char *want = p->dtype == RT_I64 ? "I64" : "F32, F64, F16 or BF16";
   if (!converts(p, t))
     add_problem(problems,
@@ -252,7 +254,7 @@ static bool is_claimed(const Job *j, const Part *part, const char *name) {
 static void check_extra(Job *j, const RtStTensor *t, Problems *problems) {
   for (size_t k = 0; k < j->n_parts; k++)
     if (is_claimed(j, &j->parts[k], t->name)) return;
-  list(j->load.report, t->name, false);
+  list(j->load.report, t->name, EXTRA);
   if (!j->load.partial) add_problem(problems, rt_printf(j->mem, "'%s' is no parameter of this program", t->name));
 }
 
@@ -282,9 +284,12 @@ static void match_part(Job *j, const RtSt *st, Part *part, Problems *problems) {
   for (uint32_t k = 0; k < part->plan->n_params; k++) {
     const RtParam *p = &part->plan->params[k];
     if (!is_wanted(j, p)) continue;
-    part->from[k] = find_tensor(j, st, part, p, problems);
-    if (part->from[k]) check_tensor(j, p, part->from[k], problems);
-    else add_missing(j, part, p, problems);
+    const RtStTensor *t = find_tensor(j, st, part, p, problems);
+    bool fits = t && converts(p, t) && same_shape(p, t);
+    if (!t) add_missing(j, part, p, problems);
+    else if (!fits && j->load.partial) list(j->load.report, t->name, MISMATCHED);
+    else if (!fits) add_mismatch(j, p, t, problems);
+    part->from[k] = fits ? t : NULL;
   }
 }
 

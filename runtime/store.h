@@ -26,12 +26,12 @@ RtStatus rt_store_save(const RtPart *parts, size_t n, const char *path, const Rt
 
 typedef struct {
   RtArena *mem;  // the caller's, for the lists
-  const char **missing, **extra;
-  uint32_t n_loaded, n_missing, n_extra, cap_missing, cap_extra;
+  const char **missing, **extra, **mismatched;
+  uint32_t n_loaded, n_missing, n_extra, n_mismatched, cap_missing, cap_extra, cap_mismatched;
 } RtLoadReport;
 typedef struct {
   bool with_state;
-  bool partial;          // entries that are missing or extra are no fault; shapes and dtypes must still fit
+  bool partial;          // entries that are missing, extra or of another shape or dtype are passed over and listed
   RtLoadReport *report;  // NULL: not wanted
 } RtLoadOptions;
 // No part has a parameter and the file has entries: nothing is loaded, and rt_instance_warning says so.
