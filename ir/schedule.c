@@ -80,6 +80,13 @@ static void sink_generators(Levels *l) {
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
   }
+  for (uint32_t i = 1; i < f->n_ins; i++) {  // views follow what they show
+    bool view = ir_ops[f->ins[i].op].cls == CLASS_VIEW;
+    for (uint32_t k = 0; view && k < f->ins[i].n_args; k++) {
+      uint32_t at = l->level[ir_arg(f, (Val){i}, k).i];
+      if (at > l->level[i]) l->level[i] = at;
+    }
+  }
 }
 
 static int by_key(const void *a, const void *b) {
