@@ -103,9 +103,7 @@ static void check_place(Check *c, uint32_t buf) {
   if (b->offset < 0 || b->offset + b->bytes > c->f->stats.peak_bytes) complain(c, b->head, "lies outside the arena");
 }
 
-static bool same_kernel(const Check *c, const Kernel *k, Val v) {
-  return v.i >= k->first && v.i < k->first + k->n && c;
-}
+static bool same_kernel(const Kernel *k, Val v) { return v.i >= k->first && v.i < k->first + k->n; }
 
 // Reads of a kernel happen before its writes unless the kernel itself made the value.
 static void play_kernel(Check *c, const Kernel *k) {
@@ -114,7 +112,7 @@ static void play_kernel(Check *c, const Kernel *k) {
     if (f->ins[i].op == OP_result) continue;
     for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
       Val a = shown(f, ir_arg(f, (Val){i}, j));
-      if (same_kernel(c, k, a)) continue;
+      if (same_kernel(k, a)) continue;
       Op op = f->ins[a.i].op;
       if (!f->buf_of[a.i] && op != OP_const && op != OP_dim_size)
         complain(c, (Val){i}, "reads a value that has no memory");

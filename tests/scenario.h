@@ -13,21 +13,11 @@
 
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/report.h"
 #include <stdlib.h>
 
 // A place in the user's program, for texts that name it: tn_dispose_at(t, at(102))
 static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
-
-// What tn_report prints; valid until the next call.
-static inline const char *report_of(const tn_program *p) {
-  static char *text;
-  static size_t size;
-  free(text);
-  FILE *out = open_memstream(&text, &size);
-  tn_report(p, out);
-  fclose(out);
-  return text;
-}
 
 // The report is exactly this text, with '@' for this file's name: "@:12: error[E101]: ..\n"
 static inline bool check_text(const char *text, const char *want, const char *path, const char *file, int line) {

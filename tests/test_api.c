@@ -2,22 +2,12 @@
 #include "frontend/tenure.h"
 #include "runtime/base.h"
 #include "tests/check.h"
+#include "tests/report.h"
 #include <stdlib.h>
-
-// What tn_report prints; valid until the next call.
-static const char *report(const tn_program *p) {
-  static char *text;
-  static size_t size;
-  free(text);
-  FILE *out = open_memstream(&text, &size);
-  tn_report(p, out);
-  fclose(out);
-  return text;
-}
 
 // The program has n errors; the report names `id` and `part`. Frees the program.
 static void check_errors(tn_program *p, uint32_t n, const char *id, const char *part, int line) {
-  const char *text = report(p);
+  const char *text = report_of(p);
   bool good = tn_n_errors(p) == n && strstr(text, id) && strstr(text, part);
   if (!check_that(good, __FILE__, line, id)) printf("  expected %u with '%s' in:\n%s", n, part, text);
   CHECK(tn_report(p, NULL) == TN_ERR_BUILD);
@@ -76,8 +66,8 @@ static void bad_slices(void) {
   tn_slice(a, 0, -1, 2);
   tn_slice(a, -1, 3, 2);
   tn_input(f, "none", TN_F32, ((tn_shape){NULL, 3}));
-  CHECK_HAS(report(p), "the 3 dims of a shape are missing");
-  CHECK_HAS(report(p), "2 elements from index -1 on do not lie in axis 0; the operand is f32[4]");
+  CHECK_HAS(report_of(p), "the 3 dims of a shape are missing");
+  CHECK_HAS(report_of(p), "2 elements from index -1 on do not lie in axis 0; the operand is f32[4]");
   ERRORS(p, 3, "E004", "2 elements from index 3 on do not lie in axis 0");
 }
 
@@ -88,7 +78,7 @@ static void names(void) {
   tn_module *root = tn_root(p);
   tn_linear(root, "fc", 2, 2, NULL);
   CHECK(tn_linear(root, "fc", 2, 2, NULL) != NULL);
-  CHECK_HAS(report(p), "the first 'fc' was made here");
+  CHECK_HAS(report_of(p), "the first 'fc' was made here");
   tn_module_new(root, "");
   tn_module_new(root, "a.b");
   tn_module_new(root, "optimizer");
@@ -191,14 +181,14 @@ static void scope_lifetimes(void) {
     if (what == 3) continue;
     tn_program *p = scoped(what);
     tn_model *m = tn_compile(p, NULL);
-    if (!CHECK(m != NULL)) printf("  case %d:\n%s", what, report(p));
+    if (!CHECK(m != NULL)) printf("  case %d:\n%s", what, report_of(p));
     tn_model_free(m);
     tn_program_free(p);
   }
   tn_program *p = scoped(0);
   CHECK(!tn_compile(p, NULL));
-  CHECK_HAS(report(p), "in scope 'inner'");
-  CHECK_HAS(report(p), "closed here");
+  CHECK_HAS(report_of(p), "in scope 'inner'");
+  CHECK_HAS(report_of(p), "closed here");
   ERRORS(p, 1, "E103", "tn_move_to_outer");
   p = scoped(3);
   CHECK(!tn_compile(p, NULL));
@@ -217,14 +207,14 @@ static void packed(void) {
   tn_pack_constant(x, ((int64_t[]){3, 4}), 2, NULL);
   tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(tn_size(4))), NULL);
   tn_pack_padded(x, vector(f, "flen", 3), NULL);
-  CHECK_HAS(report(p), "E114");
-  CHECK_HAS(report(p), "E116");
+  CHECK_HAS(report_of(p), "E114");
+  CHECK_HAS(report_of(p), "E116");
   tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_size(3), tn_dim_upto(p, "time", 5), tn_size(2)));
   tn_pack_constant(y, ((int64_t[]){3, 4, 1}), 3, NULL);
   tn_tensor len = tn_input(f, "good", TN_I64, TN_SHAPE(tn_size(3)));
   tn_packed s = tn_pack_padded(x, len, NULL);
   tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_of(s.data, 0), tn_size(2)));
-  CHECK_HAS(report(p), "rows of a packed layout");
+  CHECK_HAS(report_of(p), "rows of a packed layout");
   ERRORS(p, 8, "E115", "length 6 at index 1 is not in [1, 5]");
 }
 
@@ -269,13 +259,13 @@ static void training(void) {
   CHECK(tn_n_errors(p) == 7);
   tn_adamw(f, fc, NULL);
   CHECK(tn_n_errors(p) == 8);
-  CHECK_HAS(report(p), "E121");
+  CHECK_HAS(report_of(p), "E121");
   tn_function *g = tn_function_begin(p, "other");
   tn_backward(tn_sum(tn_call1(fc, vector(g, "x", 3))));
   tn_adamw(g, fc, NULL);
-  CHECK_HAS(report(p), "lr of group 0 of module 'fc' is 1 already, not 0.001");
-  CHECK_HAS(report(p), "E122");
-  CHECK_HAS(report(p), "E120");
+  CHECK_HAS(report_of(p), "lr of group 0 of module 'fc' is 1 already, not 0.001");
+  CHECK_HAS(report_of(p), "E122");
+  CHECK_HAS(report_of(p), "E120");
   ERRORS(p, 9, "E121", "'fc.weight' is updated twice");
 }
 
@@ -398,6 +388,6 @@ int main(void) {
   null_arguments();
   out_of_memory();
   out_of_memory_in_codegen();
-  report(NULL);
+  report_of(NULL);
   return check_report();
 }

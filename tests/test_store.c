@@ -3,6 +3,7 @@
 #include "runtime/base.h"
 #include "runtime/store.h"
 #include "tests/check.h"
+#include "tests/report.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,19 +11,9 @@
 static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, ones = {TN_INIT_CONSTANT, 1, 0};
 static char file[64];
 
-static const char *report(const tn_program *p) {
-  static char *text;
-  static size_t size;
-  free(text);
-  FILE *out = open_memstream(&text, &size);
-  tn_report(p, out);
-  fclose(out);
-  return text;
-}
-
 static tn_model *compile(tn_program *p) {
   tn_model *m = tn_compile(p, NULL);
-  if (!CHECK(m != NULL)) printf("%s", report(p)), exit(1);
+  if (!CHECK(m != NULL)) printf("%s", report_of(p)), exit(1);
   return m;
 }
 
@@ -111,11 +102,11 @@ static void variables(void) {
   CHECK(tn_variables(root, &(tn_variable_options){.which = TN_NON_PARAMETERS}, NULL, 0) == 2);
   CHECK(tn_path(root, "early/fc") == tn_child(early, "fc") && tn_n_errors(p) == 0);
   tn_path(root, "late.own");
-  CHECK_HAS(report(p), "error[E110]: module 'own' exists already");
+  CHECK_HAS(report_of(p), "error[E110]: module 'own' exists already");
   tn_path(root, "a//b");
   CHECK(tn_n_errors(p) == 2);
   tn_freeze_path(root, "none.*", true);
-  CHECK_HAS(report(p), "error[E003]: no parameter below module '' matches 'none.*'");
+  CHECK_HAS(report_of(p), "error[E003]: no parameter below module '' matches 'none.*'");
   tn_program_free(p);
 }
 
@@ -248,18 +239,18 @@ static void group_mistakes(void) {
   entry(p, "b", 2, 1);
   tn_group(root, 1, "a", (&(tn_group_options){.lr = 1}));
   tn_group(root, 1, "b", (&(tn_group_options){.lr = 2}));
-  CHECK_HAS(report(p), "error[E003]: group 1 has other options already");
+  CHECK_HAS(report_of(p), "error[E003]: group 1 has other options already");
   tn_group(root, 2, "c", NULL);
-  CHECK_HAS(report(p), "error[E003]: no parameter below module '' matches 'c'");
+  CHECK_HAS(report_of(p), "error[E003]: no parameter below module '' matches 'c'");
   tn_group(root, 2, "b", (&(tn_group_options){.lr = -2}));
   CHECK(tn_n_errors(p) == 3);
   tn_function *f = tn_function_begin(p, "step");
   tn_backward(tn_sum(tn_use(f, root, "b")));
   tn_clip_grad_value(f, root, 0);
-  CHECK_HAS(report(p), "error[E003]: gradients are clipped to values above 0, not 0");
+  CHECK_HAS(report_of(p), "error[E003]: gradients are clipped to values above 0, not 0");
   tn_sgd(f, root, NULL);
   tn_group(root, 2, "b", NULL);
-  CHECK_HAS(report(p), "error[E009]: parameter 'b' is put in group 2 after its optimizer was built");
+  CHECK_HAS(report_of(p), "error[E009]: parameter 'b' is put in group 2 after its optimizer was built");
   CHECK(tn_n_errors(p) == 5);
   entry(p, "c", 1, 0);
   entry(p, "d", 1, 0);
