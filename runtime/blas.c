@@ -1,4 +1,5 @@
 // The only file that knows BLAS. OpenBLAS is told to use one thread: its pool and our team would starve each other.
+// Its builds without threads share one work buffer among all callers without a lock: there, one call at a time.
 #include "runtime/blas.h"
 
 #include <cblas.h>
@@ -8,9 +9,14 @@
 #include <stddef.h>
 
 extern void openblas_set_num_threads(int n) __attribute__((weak));
+extern int openblas_get_parallel(void) __attribute__((weak));  // 0: built without threads
+
+static bool one_at_a_time = true;
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static void use_one_thread(void) {
   if (openblas_set_num_threads) openblas_set_num_threads(1);
+  if (openblas_get_parallel) one_at_a_time = openblas_get_parallel() == 0;
 }
 
 // C = beta C; beta 0 clears, NaN included.
@@ -42,6 +48,8 @@ void rt_sgemm(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const flo
     if (k > 0) multiply_plainly(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
     return;
   }
+  if (one_at_a_time) pthread_mutex_lock(&turn);
   cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1,
               a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+  if (one_at_a_time) pthread_mutex_unlock(&turn);
 }
