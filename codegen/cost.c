@@ -12,14 +12,14 @@ static double bound_of(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   double n = 1;
   for (uint32_t k = 0; k < ir_rank(f->prog, ins->shape); k++)
-    n *= (double)ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, k));
+    n *= (double)ir_dim_fit(f->prog, ir_dim_at(f->prog, ins->shape, k));
   return n;
 }
 
 static double last_bound(const Fn *f, Val v, uint32_t from_end) {
   Shape s = ir_ins(f, v)->shape;
   uint32_t rank = ir_rank(f->prog, s);
-  return rank < from_end ? 1 : (double)ir_dim_bound(f->prog, ir_dim_at(f->prog, s, rank - from_end));
+  return rank < from_end ? 1 : (double)ir_dim_fit(f->prog, ir_dim_at(f->prog, s, rank - from_end));
 }
 
 static double ns_of(const Fn *f, Val v) {

@@ -28,9 +28,10 @@ static double now_ms(void) {
 }
 
 // ---- names
+// A point stays: only plans for smaller bounds have one (step.time16), so that they share no symbol with a function.
 static void put_identifier(RtText *out, const char *s) {
   if (isdigit((unsigned char)*s) && !out->len) rt_text_add(out, "_");
-  for (; *s; s++) rt_text_add(out, "%c", isalnum((unsigned char)*s) ? *s : '_');
+  for (; *s; s++) rt_text_add(out, "%c", isalnum((unsigned char)*s) || *s == '.' ? *s : '_');
 }
 
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f) {

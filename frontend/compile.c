@@ -62,6 +62,7 @@ static void keep_text(tn_program *p) {
   p->built_fn = rt_alloc(p->mem, p->ir->n_fns * sizeof *p->built_fn);
   for (uint32_t k = 0; k < p->ir->n_fns; k++) p->built_fn[k] = text_of(p, p->ir->fns[k]);
   p->built = text_of(p, NULL);
+  p->n_built = p->ir->n_fns;
 }
 
 // ---- passes
@@ -83,15 +84,19 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
 static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
 
 // All functions are tried, so that one compilation reports the mistakes of all.
-static bool run_passes(tn_program *p, const Target *target) {
-  bool good = true;
+static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o, tn_site at) {
+  bool good = fe_buckets(p, o, at);
   char *list = getenv("TN_DUMP");
   p->ir->hostile = in_list(getenv("TN_CHECK"), "arena");
   p->ir->scratch = scratch_bytes;
   p->ir->scratch_ctx = target;
-  for (uint32_t k = 0; k < p->ir->n_fns; k++)
-    good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
-  return good && p->ir->diags.n_errors == 0 && ir_place_program(p->ir);
+  for (uint32_t k = 0; k < p->n_built; k++) good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
+  good = good && p->ir->diags.n_errors == 0;
+  RtDiags said = p->ir->diags;  // what there is to warn of in a function, its variants would say again
+  for (uint32_t k = p->n_built; good && k < p->ir->n_fns; k++)
+    good = ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
+  if (good) p->ir->diags.n = said.n, p->ir->diags.n_warnings = said.n_warnings;
+  return good && ir_place_program(p->ir);
 }
 
 // ---- code
@@ -113,12 +118,21 @@ static bool fill_consts(tn_program *p, FeCode *c) {
   return true;
 }
 
+static bool find_entry(tn_program *p, FeCode *c, const Fn *f, const TnEntry *out, RtText *why) {
+  const char *symbol = cg_symbol(p->mem, p->ir, f);
+  void *entry = cg_jit_find(c->jit, symbol);
+  if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
+  memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
+  return true;
+}
+
 static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
-  for (uint32_t k = 0; k < p->ir->n_fns; k++) {
-    const char *symbol = cg_symbol(p->mem, p->ir, p->ir->fns[k]);
-    void *entry = cg_jit_find(c->jit, symbol);
-    if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
-    memcpy((void *)&c->plan.functions[k].entry, &entry, sizeof entry);
+  uint32_t v = 0;
+  for (uint32_t k = 0; k < p->n_built; k++) {
+    const RtFunction *f = &c->plan.functions[k];
+    if (!find_entry(p, c, p->ir->fns[k], &f->entry, why)) return false;
+    for (uint32_t n = 0; n < f->n_variants; n++, v++)
+      if (!find_entry(p, c, p->variants[v].ir, &f->variants[n].entry, why)) return false;
   }
   return true;
 }
@@ -149,7 +163,7 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at)
     fe_error(p, E_CODEGEN, at, "%s", why.text);
     return NULL;
   }
-  if (!run_passes(p, target)) return NULL;
+  if (!run_passes(p, target, o, at)) return NULL;
   c->info.passes_ms = fe_now_ms() - start;
   fe_plan(p, c);
   if (!make_code(p, target, cache_dir(p, o), c)) return NULL;

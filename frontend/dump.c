@@ -54,7 +54,9 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
     const Fn *f = p->ir->fns[k];
     if (function ? strcmp(ir_text(p->ir, f->name), function) != 0 : f == p->init) continue;
     found = true;
-    if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
+    if (p->built && k >= p->n_built && kind == TN_DUMP_IR)
+      rt_text_add(&t, "%s", p->built_fn[p->variants[k - p->n_built].of]);
+    else if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
     else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t);
     else if (p->built) rt_text_add(&t, "%s", p->built_fn[k]);
     else ir_print_fn(f, &t, PRINT_LOCS);

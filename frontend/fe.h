@@ -203,6 +203,19 @@ typedef struct {
   uint32_t n_copies, n_stored, cap_copies, cap_stored;
 } FeTraffic;
 
+// A plan of a function for smaller bounds.
+typedef struct {
+  Fn *ir;
+  uint32_t of;  // function
+  DimFit *fits;
+  uint32_t n_fits;
+} FeVariant;
+typedef struct {
+  const char *bounds;
+  uint32_t of;
+  tn_plan plan;
+} FeRunVariant;  // the same, of compiled code
+
 // What compilation leaves: shared by the program and all models made from it, freed with the last of them.
 typedef struct {
   atomic_uint n_refs;
@@ -215,6 +228,8 @@ typedef struct {
   FeTraffic *traffic;  // the same
   FeRunHyper *hypers;
   uint32_t n_hypers;
+  FeRunVariant *variants;
+  uint32_t n_variants;
   tn_compile_info info;
   uint32_t n_workers;
 } FeCode;
@@ -251,6 +266,8 @@ struct tn_program {
   Loc sealed_at;
   uint32_t serial;  // 7 bits inside every named tn_dim
   double created_ms;
+  FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
+  uint32_t n_variants, cap_variants, n_built;
   const char *built;      // the whole program as text, kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
   FeCode *code;           // NULL before tn_compile
@@ -409,6 +426,10 @@ void fe_unused_hooks(tn_program *p);                              // W119
 
 // ---- plan.c
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart
+
+// ---- bucket.c
+bool fe_buckets(tn_program *p, const tn_compile_options *o, tn_site at);  // adds the variants; false: reported
+const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
 // ---- compile.c
 void fe_code_release(FeCode *c);  // NULL: nothing

@@ -80,6 +80,20 @@ tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   return TN_OK;
 }
 
+uint32_t tn_plan_variants(const tn_model *m, const char *function, tn_variant *out, uint32_t max) {
+  uint32_t k = m ? find_function(m, function) : RT_NO_FUNCTION, n = 0;
+  if (k == RT_NO_FUNCTION) return 0;
+  const FeCode *c = m->code;
+  for (uint32_t v = 0; v < c->n_variants; v++) {
+    if (c->variants[v].of != k) continue;
+    if (out && n < max)
+      out[n] = (tn_variant){c->variants[v].bounds, c->variants[v].plan, rt_instance_runs(m->inst, k, n)};
+    n++;
+  }
+  if (out && n < max) out[n] = (tn_variant){"", c->stats[k], rt_instance_runs(m->inst, k, n)};
+  return n + 1;
+}
+
 // Without dims, each is -1, which no input accepts; of a rank above 8 none is read.
 tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank) {
   tn_array a = {.data = (void *)(uintptr_t)data, .dtype = t, .rank = rank};

@@ -49,6 +49,23 @@ static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
   out->outputs = res, out->n_outputs = f->n_outputs;
 }
 
+static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunction *out) {
+  RtVariant *list = rt_alloc(t->mem, (p->n_variants + 1) * sizeof *list);
+  for (uint32_t k = 0; k < p->n_variants; k++) {
+    const FeVariant *v = &p->variants[k];
+    if (v->of != of) continue;
+    RtFit *fits = rt_alloc(t->mem, (v->n_fits + 1) * sizeof *fits);
+    for (uint32_t j = 0; j < v->n_fits; j++)
+      fits[j] = (RtFit){(uint32_t)ir_dim_info(t->ir, v->fits[j].dim)->slot, v->fits[j].fit};
+    list[out->n_variants++] = (RtVariant){.fits = fits,
+                                          .n_fits = v->n_fits,
+                                          .arena_bytes = v->ir->stats.peak_bytes,
+                                          .hostile = ir_hostile_plan(v->ir, t->mem),
+                                          .solo = !t->ir->hostile && cg_is_solo(v->ir)};
+  }
+  out->variants = list;
+}
+
 static RtFunction function_of(Tables *t, const Fn *f) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
@@ -97,6 +114,15 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .const_bytes = ir->const_bytes};
 }
 
+static void keep_variants(tn_program *p, FeCode *c) {
+  c->variants = rt_alloc(c->mem, (p->n_variants + 1) * sizeof *c->variants);
+  c->n_variants = c->info.n_variants = p->n_variants;
+  for (uint32_t k = 0; k < p->n_variants; k++) {
+    const FeVariant *v = &p->variants[k];
+    c->variants[k] = (FeRunVariant){fe_bounds_text(p, v, c->mem), v->of, stats_of(p->ir, v->ir)};
+  }
+}
+
 static void keep_hypers(const tn_program *p, FeCode *c) {
   c->hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *c->hypers);
   c->n_hypers = p->n_hypers;
@@ -109,26 +135,28 @@ static void keep_hypers(const tn_program *p, FeCode *c) {
 void fe_plan(tn_program *p, FeCode *c) {
   Prog *ir = p->ir;
   Tables t = {.ir = ir, .mem = c->mem};
-  RtFunction *fns = rt_alloc(c->mem, ir->n_fns * sizeof *fns);
+  RtFunction *fns = rt_alloc(c->mem, p->n_built * sizeof *fns);
   RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
   RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
-  c->stats = rt_alloc(c->mem, ir->n_fns * sizeof *c->stats);
-  c->traffic = rt_alloc(c->mem, ir->n_fns * sizeof *c->traffic);
+  c->stats = rt_alloc(c->mem, p->n_built * sizeof *c->stats);
+  c->traffic = rt_alloc(c->mem, p->n_built * sizeof *c->traffic);
   for (uint32_t k = 0; k < ir->n_syms; k++) {
     const DimInfo *d = ir_dim_info(ir, ir->syms[k]);
     slots[k] = (RtSlot){keep(&t, d->name), d->value};
   }
   for (uint32_t k = 0; k < ir->n_params; k++) params[k] = param_of(&t, &ir->params[k]);
-  for (uint32_t k = 0; k < ir->n_fns; k++) {
+  for (uint32_t k = 0; k < p->n_built; k++) {
     fns[k] = function_of(&t, ir->fns[k]);
+    fill_variants(&t, p, k, &fns[k]);
     c->stats[k] = stats_of(ir, ir->fns[k]);
     fe_traffic(ir->fns[k], c->mem, &c->traffic[k]);
     if (ir->fns[k] == p->init) c->plan.init = k;
   }
   c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
   c->plan.dims = t.rows, c->plan.n_dims = t.n;
-  c->plan.functions = fns, c->plan.n_functions = ir->n_fns;
+  c->plan.functions = fns, c->plan.n_functions = p->n_built;
   c->plan.params = params, c->plan.n_params = ir->n_params;
   c->plan.param_bytes = ir->param_bytes;
   keep_hypers(p, c);
+  keep_variants(p, c);
 }

@@ -641,11 +641,22 @@ TN_API void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const
 #define tn_sgd(f, m, ...) tn_sgd_at(f, m, __VA_ARGS__, TN_SITE)
 
 // ---- compiling. Zeros are defaults.
+// Buckets: every function is planned for smaller bounds of named dims too, and a run takes the smallest plan that its
+// sizes fit. Results have the same bits; a short batch works in less memory.
+//
+//   tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKETS({T, 16}, {T, 64})}));    // T is bounded by 256
 typedef struct {
-  uint32_t n_workers;     // 0: one per available CPU, at most 64
-  const char *cache_dir;  // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache
-  uint64_t seed;          // of the random stream
-  bool copy_saved;        // keep what a write in place would take from a backward, with a warning, instead of E112
+  tn_dim dim;  // named, and an axis of an input
+  int64_t bound;
+} tn_bucket;
+#define TN_BUCKETS(...) (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
+typedef struct {
+  uint32_t n_workers;        // 0: one per available CPU, at most 64
+  const char *cache_dir;     // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache
+  uint64_t seed;             // of the random stream
+  bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
+  const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function
+  size_t n_buckets;
 } tn_compile_options;
 TN_API tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at);  // NULL on error: tn_report
 #define tn_compile(p, ...) tn_compile_at(p, __VA_ARGS__, TN_SITE)
@@ -656,6 +667,7 @@ typedef struct {
   double build_ms, passes_ms, codegen_ms, load_ms;
   bool from_cache;
   uint32_t n_kernels, n_distinct_kernels;
+  uint32_t n_variants;  // plans for smaller bounds, of all functions
 } tn_compile_info;
 TN_API tn_compile_info tn_compiled(const tn_model *m);
 typedef struct {
@@ -663,6 +675,14 @@ typedef struct {
   int64_t copy_bytes, peak_bytes, lower_bound, param_bytes, const_bytes;
 } tn_plan;
 TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
+// The plans of a function, smallest first; the last is the one by full bounds, which tn_plan_of gives.
+typedef struct {
+  const char *bounds;  // "batch <= 8, time <= 16"; "" for full bounds
+  tn_plan plan;
+  uint64_t n_runs;  // that took it, of this model or instance
+} tn_variant;
+// Writes up to `max`; gives their number, 0 for no such function.
+TN_API uint32_t tn_plan_variants(const tn_model *m, const char *function, tn_variant *out, uint32_t max);
 // One copy that writes in place made necessary
 typedef struct {
   const char *file;  // of the write; NULL: unknown
@@ -756,7 +776,7 @@ TN_API tn_status tn_load_merged(const tn_part *parts, size_t n, const char *path
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
 // IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY:
-// arena, peak, bound.
+// arena, peak, bound, of every plan. A plan for smaller bounds is the function "step.time16".
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
 

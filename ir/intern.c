@@ -144,10 +144,18 @@ Dim ir_dim_find(const Prog *p, const char *name) {
 Dim ir_dim_sym(Prog *p, const char *name, int64_t bound) {
   Dim old = ir_dim_find(p, name);
   if (old.i) return ir_dim_info(p, old)->value == bound ? old : (Dim){0};
-  Dim d =
-      intern_dim(p, (DimInfo){.kind = DIM_SYM, .name = ir_str(p, name), .value = bound, .slot = (int32_t)p->n_syms});
+  Dim d = intern_dim(
+      p, (DimInfo){.kind = DIM_SYM, .name = ir_str(p, name), .value = bound, .fit = bound, .slot = (int32_t)p->n_syms});
   *RT_PUSH(p->mem, p->syms, p->n_syms, p->cap_syms) = d;
   return d;
+}
+
+Dim ir_dim_within(Prog *p, Dim base, int64_t fit) {
+  DimInfo d = *ir_dim_info(p, p->syms[ir_dim_info(p, base)->slot]);
+  if (fit >= d.value) return p->syms[d.slot];
+  d.name = ir_str(p, rt_printf(p->mem, "%s.%lld", ir_text(p, d.name), (long long)fit));
+  d.fit = fit;
+  return intern_dim(p, d);
 }
 
 const DimInfo *ir_dim_info(const Prog *p, Dim d) { return &p->in->dim[d.i]; }
@@ -264,6 +272,13 @@ int64_t ir_dim_bound(const Prog *p, Dim d) {
   return i->value;
 }
 
+int64_t ir_dim_fit(const Prog *p, Dim d) {
+  const DimInfo *i = ir_dim_info(p, d);
+  if (i->kind == DIM_MUL) return mul_sat(ir_dim_fit(p, i->a), ir_dim_fit(p, i->b));
+  if (i->kind == DIM_ADD) return add_sat(ir_dim_fit(p, i->a), ir_dim_fit(p, i->b));
+  return i->kind == DIM_SYM ? i->fit : i->value;
+}
+
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots) {
   const DimInfo *i = ir_dim_info(p, d);
   switch (i->kind) {
@@ -360,7 +375,11 @@ Dim ir_shape_numel(Prog *p, Shape s) {
 }
 
 int64_t ir_type_bytes(const Prog *p, DType t, Shape s) {
-  if (t != DT_LAYOUT) return mul_sat(ir_shape_bound(p, s), ir_dtype_bytes[t]);
+  if (t != DT_LAYOUT) {
+    int64_t n = ir_dtype_bytes[t];
+    for (uint32_t k = 0; k < ir_rank(p, s); k++) n = mul_sat(n, ir_dim_fit(p, ir_dim_at(p, s, k)));
+    return n;
+  }
   int64_t batch = ir_dim_bound(p, ir_dim_at(p, s, 0)), time = ir_dim_bound(p, ir_dim_at(p, s, 1));
   return mul_sat(TN_LAYOUT_WORDS(time, batch), 4);
 }

@@ -212,6 +212,7 @@ typedef struct {
   uint8_t kind;
   Str name;       // SYM
   int64_t value;  // CONST: the value; SYM: the bound
+  int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/variant.c)
   Dim a, b;       // MUL, ADD
   int32_t slot;   // SYM: index in TnFrame.dims; -1
 } DimInfo;
@@ -249,6 +250,8 @@ Dim ir_dim(Prog *p, int64_t value);
 Dim ir_dim_sym(Prog *p, const char *name,
                int64_t bound);  // a new slot; the same name again with the same bound: the same dim; else none
 Dim ir_dim_find(const Prog *p, const char *name);
+// The same size where a plan holds it to a smaller bound, "time.16": one slot, one code, less memory. Of a named dim.
+Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
@@ -265,7 +268,10 @@ bool ir_shape_is_const(const Prog *p, Shape s);
 int64_t ir_shape_bound(const Prog *p, Shape s);  // largest number of elements
 int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots);
 Dim ir_shape_numel(Prog *p, Shape s);
-int64_t ir_type_bytes(const Prog *p, DType t, Shape s);   // by bounds; layouts: TN_LAYOUT_WORDS
+int64_t ir_dim_fit(const Prog *p,
+                   Dim d);  // largest value in this plan: what memory is sized by; code goes by the bound
+// Bytes by what fits; layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by them
+int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
 void ir_dim_text(const Prog *p, Dim d, RtText *out);
 
@@ -387,6 +393,15 @@ enum { IR_MAX_MAKERS = 8 };
 const Val *ir_rows_makers(const Fn *f);  // by slot of a dim: the layout that sets it; NULL: there is none
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,
                        Val *out);  // layouts before v that set sizes it names: their number
+
+// ---- ir/variant.c: a function as built once more, planned for smaller bounds of named dims
+typedef struct {
+  Dim dim;
+  int64_t fit;
+} DimFit;
+// The function NAME.time16.. in the same program. Dims of the function that are not named keep their bounds; rows of
+// layouts take the bound that follows. Both are compiled to one set of kernels.
+Fn *ir_fn_variant(const Fn *f, const DimFit *fits, uint32_t n);
 
 // ---- ir/edit.c: rebuilding a function
 typedef struct {

@@ -16,6 +16,7 @@ struct RtInstance {
   int64_t *slots, *dims;  // values of this run: by slot; by row of the plan's dim table
   bool *is_known;         // by slot: an input of this function names it
   void **in, **out;       // pointer tables for the frame
+  uint64_t **n_runs;      // by function and variant, the function itself last; one block
   uint64_t seed, counter;
   bool poison;
   char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
@@ -29,22 +30,43 @@ static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgem
 
 static uint32_t largest_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
+static uint64_t **new_counters(const RtPlan *p) {
+  size_t n = 0, rows = p->n_functions;
+  for (uint32_t f = 0; f < rows; f++) n += p->functions[f].n_variants + 1;
+  uint64_t **row = rt_malloc(rows * sizeof *row + n * sizeof **row);
+  if (!row) return NULL;
+  uint64_t *at = memset(row + rows, 0, n * sizeof *at);
+  for (uint32_t f = 0; f < rows; at += p->functions[f++].n_variants + 1) row[f] = at;
+  return row;
+}
+
+static int64_t largest_arena(const RtFunction *f) {
+  int64_t most = f->arena_bytes;
+  for (uint32_t v = 0; v < f->n_variants; v++)  // with guards around buffers a smaller plan may be the larger one
+    if (f->variants[v].arena_bytes > most) most = f->variants[v].arena_bytes;
+  return most;
+}
+
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
-  uint32_t n_in = 0, n_out = 0;
+  uint32_t n_in = 0, n_out = 0, n_variants = 0;
   for (uint32_t f = 0; f < p->n_functions; f++) {
     n_in = largest_u32(n_in, p->functions[f].n_inputs);
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
-    if (p->functions[f].arena_bytes > i->arena_bytes) i->arena_bytes = p->functions[f].arena_bytes;
+    int64_t bytes = largest_arena(&p->functions[f]);
+    if (bytes > i->arena_bytes) i->arena_bytes = bytes;
+    n_variants += p->functions[f].n_variants;
   }
   i->params = rt_block_new(p->param_bytes);
-  i->arena = rt_block_new(i->arena_bytes);
+  // Small plans use the front of the arena: what none of them reaches shall take no memory.
+  i->arena = n_variants ? rt_block_fresh(i->arena_bytes) : rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
   i->dims = rt_malloc(sizeof *i->dims * p->n_dims);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
   i->in = rt_malloc(sizeof *i->in * n_in);
   i->out = rt_malloc(sizeof *i->out * n_out);
-  return i->params && i->arena && i->slots && i->dims && i->is_known && i->in && i->out;
+  i->n_runs = new_counters(p);
+  return i->params && i->arena && i->slots && i->dims && i->is_known && i->in && i->out && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -66,6 +88,7 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->is_known);
   rt_free(i->in);
   rt_free(i->out);
+  rt_free(i->n_runs);
   rt_free(i);
 }
 
@@ -79,6 +102,11 @@ unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
 char *rt_instance_error_buffer(RtInstance *i) { return i->error; }
 const char *rt_instance_warning(const RtInstance *i) { return i->warning; }
 char *rt_instance_warning_buffer(RtInstance *i) { return i->warning; }
+
+uint64_t rt_instance_runs(const RtInstance *i, uint32_t function, uint32_t variant) {
+  const RtPlan *p = i->plan;
+  return function < p->n_functions && variant <= p->functions[function].n_variants ? i->n_runs[function][variant] : 0;
+}
 
 void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
   i->seed = seed;
@@ -104,8 +132,23 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   return RT_ERR_VALUE;
 }
 
+static bool fits(const RtInstance *i, const RtVariant *v) {
+  for (uint32_t k = 0; k < v->n_fits; k++)
+    if (i->slots[v->fits[k].slot] > v->fits[k].bound) return false;
+  return true;
+}
+
+// The smallest plan of f that the sizes of this run fit.
+static RtVariant choose(const RtInstance *i, const RtFunction *f) {
+  uint32_t v = 0;
+  while (v < f->n_variants && !fits(i, &f->variants[v])) v++;
+  i->n_runs[f - i->plan->functions][v]++;
+  return v < f->n_variants ? f->variants[v] : (RtVariant){.entry = f->entry, .hostile = f->hostile, .solo = f->solo};
+}
+
 // Everything was checked; slots and pointer tables are filled.
 static RtStatus execute(RtInstance *i, const RtFunction *f) {
+  RtVariant run = choose(i, f);
   TnKernelStatus status = {.input = -1};
   TnFrame frame = {.in = i->in,
                    .out = i->out,
@@ -118,11 +161,11 @@ static RtStatus execute(RtInstance *i, const RtFunction *f) {
   frame.seg[SEG_ARENA] = i->arena;
   frame.seg[SEG_PARAM] = i->params;
   frame.seg[SEG_CONST] = (unsigned char *)i->plan->consts;
-  RtHostileRun hostile = {.plan = f->hostile};
-  if (f->hostile) frame.hostile = &hostile;
+  RtHostileRun hostile = {.plan = run.hostile};
+  if (run.hostile) frame.hostile = &hostile;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
-  if (f->solo) f->entry(&frame, 0, 1);
-  else rt_team_run(i->team, enter, &(Call){f->entry, &frame});
+  if (run.solo) run.entry(&frame, 0, 1);
+  else rt_team_run(i->team, enter, &(Call){run.entry, &frame});
   i->counter++;
   if (!rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   return status.code ? report_kernel(i, f, &status) : RT_OK;

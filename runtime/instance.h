@@ -38,6 +38,8 @@ uint32_t rt_instance_workers(const RtInstance *i);
 const RtPlan *rt_instance_plan(const RtInstance *i);
 uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
 uint64_t rt_instance_seed(const RtInstance *i);
+// Runs of a variant of a function; variant == n_variants: of the function itself. Out of range: 0
+uint64_t rt_instance_runs(const RtInstance *i, uint32_t function, uint32_t variant);
 void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with NaN before every run
 
 // A named dim takes its value from the first input axis that is it; all else must agree. A dim that no input names is

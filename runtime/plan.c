@@ -40,11 +40,16 @@ bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
   return true;
 }
 
-void *rt_block_new(int64_t bytes) {
+void *rt_block_fresh(int64_t bytes) {
   if (bytes < 0) return NULL;
   bool is_large = bytes >= HUGE_PAGE;
   void *p = rt_malloc_aligned(is_large ? HUGE_PAGE : TN_ALIGN, (size_t)bytes);
   if (!p) return NULL;
   if (is_large) madvise(p, (size_t)bytes & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
-  return memset(p, 0, (size_t)bytes);
+  return p;
+}
+
+void *rt_block_new(int64_t bytes) {
+  void *p = rt_block_fresh(bytes);
+  return p ? memset(p, 0, (size_t)bytes) : NULL;
 }

@@ -41,6 +41,20 @@ typedef struct {
   const char *what;  // "label", "index", "length"
 } RtCheck;
 
+// A function planned for smaller bounds: run instead of it when every named size fits. Same parameters, same inputs.
+typedef struct {
+  uint32_t slot;
+  int64_t bound;
+} RtFit;
+typedef struct {
+  const RtFit *fits;
+  uint32_t n_fits;
+  TnEntry entry;
+  int64_t arena_bytes;
+  const RtHostile *hostile;
+  bool solo;
+} RtVariant;
+
 typedef struct {
   const char *name;
   TnEntry entry;
@@ -49,8 +63,10 @@ typedef struct {
   const RtCheck *checks;
   uint32_t n_checks;
   int64_t arena_bytes;
-  const RtHostile *hostile;  // NULL: the arena is an ordinary one
-  bool solo;                 // so little work that waking the team costs more: worker 0 runs it alone
+  const RtHostile *hostile;   // NULL: the arena is an ordinary one
+  bool solo;                  // so little work that waking the team costs more: worker 0 runs it alone
+  const RtVariant *variants;  // the first that fits is run
+  uint32_t n_variants;
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
@@ -83,6 +99,7 @@ uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or ali
 bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 
 // Zeroed memory aligned to TN_ALIGN; large blocks are aligned to and advised for huge pages. Released by rt_free.
-void *rt_block_new(int64_t bytes);  // NULL: out of memory
+void *rt_block_new(int64_t bytes);    // NULL: out of memory
+void *rt_block_fresh(int64_t bytes);  // the same, not written: pages take memory when they are used
 
 #endif

@@ -1,0 +1,72 @@
+// Constant lengths: the layout is a table in the constant pool and no kernel makes it. The same bits as lengths that
+// come at run time.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <stdlib.h>
+
+enum { BATCH = 3, TIME = 5, FEATURES = 4, HIDDEN = 8, ROWS = 10 };
+static const int64_t lengths[BATCH] = {2, 5, 3};
+
+static tn_model *build(tn_program *p, bool constant) {
+  tn_function *f = tn_function_begin(p, "step");
+  tn_dim B = tn_size(BATCH), T = tn_size(TIME);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(FEATURES)));
+  tn_packed s = constant ? tn_pack_constant(x, lengths, BATCH, NULL)
+                         : tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), NULL);
+  tn_rnn_output r = tn_rnn_call(tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL), s, NULL);
+  tn_tensor loss = tn_mean(tn_square(r.out.data));
+  tn_output(f, "loss", loss);
+  tn_output(f, "last", tn_last_hidden(r));
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), NULL);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  if (!CHECK(m)) tn_report(p, stdout), exit(1);
+  return m;
+}
+
+typedef struct {
+  float loss[3], last[3][BATCH * HIDDEN];
+} Results;
+
+static void run(tn_model *m, bool constant, Results *out) {
+  float x[BATCH * TIME * FEATURES];
+  for (int k = 0; k < BATCH * TIME * FEATURES; k++) x[k] = (float)(k % 17) / 8 - 1;
+  tn_array in[] = {tn_f32(x, BATCH, TIME, FEATURES), tn_i64(lengths, BATCH)};
+  for (int k = 0; k < 3; k++)
+    CHECK(!tn_run(m, "step", in, constant ? 1 : 2,
+                  TN_OUT(tn_f32_scalar(&out->loss[k]), tn_f32(out->last[k], BATCH, HIDDEN))));
+}
+
+static char *lifetimes(const tn_program *p) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  CHECK(!tn_dump(p, out, TN_DUMP_LIFETIMES));
+  fclose(out);
+  return text;
+}
+
+int main(void) {
+  static Results at_run, folded;
+  tn_program *p = tn_program_create("run_time"), *q = tn_program_create("constant");
+  tn_model *m = build(p, false), *n = build(q, true);
+  run(m, false, &at_run), run(n, true, &folded);
+  CHECK(!memcmp(&at_run, &folded, sizeof folded) && folded.loss[2] > 0 && folded.loss[2] != folded.loss[0]);
+  tn_plan a, b;
+  CHECK(!tn_plan_of(m, "step", &a) && !tn_plan_of(n, "step", &b));
+  CHECK(b.n_kernels < a.n_kernels);  // none computes the layout, or the number of rows
+  CHECK(a.const_bytes == 0 && b.const_bytes > 0 && b.const_bytes < 256);
+  char *text = lifetimes(p);
+  CHECK_HAS(text, "packed_layout %lengths");
+  CHECK_HAS(text, "layout[3,5,rows]  ; k0 arena+");
+  free(text);
+  text = lifetimes(q);
+  CHECK_HAS(text, "packed_layout {time=5, rows=10, lengths=[2,5,3]} : layout[3,5,10]  ; const+0");
+  CHECK_HAS(text, "f32[10,8]");  // rows are a constant of the code
+  free(text);
+  tn_model_free(m), tn_model_free(n);
+  tn_program_free(p), tn_program_free(q);
+  return check_report();
+}
