@@ -62,7 +62,7 @@ static bool are(const float *v, float a, float b, float c) {
   return same;
 }
 
-#define HERE "tests/test_in_place.c:%d: "
+#define HERE __FILE__ ":%d: "
 
 // ---- refusals
 static void leaf(void) {
