@@ -103,7 +103,9 @@ static int open_temp(const char *target, char *temp, size_t temp_size) {
       return -1;
     }
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
+    if (fd >= 0 && rt_file_claim(fd)) return fd;
+    if (fd >= 0) close(fd);
+    else if (errno != EEXIST) return -1;
   }
   return -1;
 }
@@ -141,21 +143,18 @@ static bool resolve_target(const char *path, char target[PATH_MAX]) {
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
   char target[PATH_MAX], temp[PATH_MAX];
   if (!resolve_target(path, target)) return fail_errno(path, error, error_size);
+  rt_file_remove_stale(target);
   int fd = open_temp(target, temp, sizeof temp);
   if (fd < 0) return fail_errno(path, error, error_size);
   bool ok = true;
   for (size_t i = 0; ok && i < n_pieces; i++) ok = write_all(fd, pieces[i].bytes, pieces[i].size);
-  ok = ok && fsync(fd) == 0;
+  ok = ok && fsync(fd) == 0 && rename(temp, target) == 0;
   int reason = errno;
-  if (close(fd) && ok) ok = false, reason = errno;
-  if (ok && rename(temp, target)) ok = false, reason = errno;
-  if (ok) {
-    sync_folder_of(target);
-    return true;
-  }
-  unlink(temp);
+  if (!ok) unlink(temp);
+  close(fd);  // after its name is gone: an unlocked temporary file may be removed by anyone
+  if (ok) sync_folder_of(target);
   errno = reason;
-  return fail_errno(path, error, error_size);
+  return ok || fail_errno(path, error, error_size);
 }
 
 static bool make_dir(const char *path) {

@@ -165,6 +165,27 @@ static void test_files(void) {
   CHECK(count_files(in_folder("a/b")) == 5);  // . .. c file link: no temporary file stays
 }
 
+// What killed writers left behind goes with the next write; a living writer's temporary file and other names stay.
+static void test_stale_files(void) {
+  static const char *const names[] = {"s/t.12-0.tmp", "s/t.7-31.tmp", "s/t.12-.tmp", "s/t.x-0.tmp",
+                                      "s/t.1-0.tmp2", "s/tt.1-0.tmp", "s/t.9-1.tmp"};
+  char error[500], path[256];
+  CHECK(rt_make_dirs(in_folder("s"), error, sizeof error));
+  int fd = -1;
+  for (uint32_t k = 0; k < 7; k++) {
+    if (fd >= 0) close(fd);
+    fd = open(in_folder(names[k]), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  }
+  CHECK(fd >= 0 && rt_file_claim(fd));  // the last one is being written
+  snprintf(path, sizeof path, "%s", in_folder("s/t"));
+  CHECK(rt_file_write(path, (RtPiece[]){{"x", 1}}, 1, error, sizeof error));
+  for (uint32_t k = 0; k < 7; k++) CHECK((access(in_folder(names[k]), F_OK) == 0) == (k >= 2));
+  CHECK(unlink(in_folder(names[6])) == 0 && !rt_file_claim(fd));
+  close(fd);
+  for (uint32_t k = 2; k < 6; k++) CHECK(unlink(in_folder(names[k])) == 0);
+  CHECK(unlink(path) == 0 && rmdir(in_folder("s")) == 0);
+}
+
 // ---- team
 
 typedef struct {
@@ -629,6 +650,7 @@ int main(void) {
   test_diagnostics();
   test_hash();
   test_files();
+  test_stale_files();
   test_team();
   test_blas();
   test_random();
