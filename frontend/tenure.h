@@ -780,27 +780,9 @@ typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
 
-// ---- data: UEA/UCR .ts files (multivariate time series classification)
-typedef struct tn_series tn_series;
-// NULL: `error` says file:line and why
-TN_API tn_series *tn_series_read(const char *path, char *error, size_t error_size);
-TN_API void tn_series_free(tn_series *s);
-TN_API size_t tn_series_count(const tn_series *s);
-TN_API uint32_t tn_series_features(const tn_series *s);
-TN_API uint32_t tn_series_max_length(const tn_series *s);
-TN_API uint32_t tn_series_classes(const tn_series *s);
-TN_API uint32_t tn_series_length(const tn_series *s, size_t k);
-TN_API uint32_t tn_series_label(const tn_series *s, size_t k);       // 0-based, in the order of the header's class list
-TN_API const float *tn_series_values(const tn_series *s, size_t k);  // [length, features]
-TN_API void tn_shuffle(size_t *order, size_t n, uint64_t seed);      // 0 .. n-1 in an order fixed by the seed
-
-// ---- progress: a bar on a terminal, plain lines elsewhere
-typedef struct tn_progress tn_progress;
-TN_API tn_progress *tn_progress_begin(FILE *out, const char *what, size_t total);
-TN_API void tn_progress_step(tn_progress *p, size_t done, const char *fmt, ...);
-TN_API void tn_progress_end(tn_progress *p);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "tenure_data.h"  // data sets, loaders, progress
 #endif

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char key_runs[] = "tenure.runs", key_seed[] = "tenure.seed", state_prefix[] = "optimizer.";
+static const char key_runs[] = "tenure.runs", key_seed[] = "tenure.seed", state_prefix[] = "optimizer.",
+                  extra_prefix[] = "tenure.extra.";
 
 typedef struct {
   RtInstance *inst;
@@ -148,10 +149,33 @@ static bool check_names(Job *j) {
   return true;
 }
 
+static const char *extra_name(const Job *j, const char *name) { return rt_printf(j->mem, "%s%s", extra_prefix, name); }
+
+static bool check_extras(const Job *j, const RtExtra *extra, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    if (!extra[k].name || !*extra[k].name || (extra[k].size && !extra[k].bytes))
+      return rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: extra %zu has no %s", j->path, k,
+                     extra[k].name && *extra[k].name ? "bytes" : "name");
+    for (size_t i = 0; i < k; i++)
+      if (!strcmp(extra[i].name, extra[k].name))
+        return rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: two extras are named '%.200s'", j->path, extra[k].name);
+  }
+  return true;
+}
+
+static void add_extra(const Job *j, const RtExtra *e, RtSt *st) {
+  RtStTensor t = {.name = extra_name(j, e->name), .dtype = RT_ST_U8, .rank = 1, .n_elements = e->size};
+  t.dims[0] = (int64_t)e->size;
+  t.data = e->bytes, t.size = e->size;
+  *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+}
+
 static RtStatus save(Job *j) {
   RtSt st = {0};
   if (j->n_parts > 1 && !check_names(j)) return RT_ERR_ARGUMENT;
+  if (!check_extras(j, j->save.extra, j->save.n_extra)) return RT_ERR_ARGUMENT;
   for (size_t k = 0; k < j->n_parts; k++) add_part(j, &j->parts[k], &st);
+  for (size_t k = 0; k < j->save.n_extra; k++) add_extra(j, &j->save.extra[k], &st);
   bool ok = rt_st_write(j->mem, j->path, st.tensors, st.n_tensors, st.meta, st.n_meta, error_of(j), RT_ERROR_SIZE);
   return ok ? RT_OK : RT_ERR_FILE;
 }
@@ -252,6 +276,7 @@ static bool is_claimed(const Job *j, const Part *part, const char *name) {
 }
 
 static void check_extra(Job *j, const RtStTensor *t, Problems *problems) {
+  if (!strncmp(t->name, extra_prefix, strlen(extra_prefix))) return;
   for (size_t k = 0; k < j->n_parts; k++)
     if (is_claimed(j, &j->parts[k], t->name)) return;
   list(j->load.report, t->name, EXTRA);
@@ -314,14 +339,35 @@ static RtStatus refuse_file(Job *j, const Problems *p) {
   return RT_ERR_FILE;
 }
 
+// Those that were asked for.
+static void match_wanted(Job *j, const RtSt *st, Problems *problems) {
+  for (size_t k = 0; k < j->load.n_extra; k++) {
+    const RtExtra *e = &j->load.extra[k];
+    const RtStTensor *t = rt_st_find(st, extra_name(j, e->name));
+    if (!t) add_problem(problems, rt_printf(j->mem, "the extra '%s' is missing", e->name));
+    else if (t->dtype != RT_ST_U8 || t->size != e->size)
+      add_problem(problems,
+                  rt_printf(j->mem, "the extra '%s' has %" PRIu64 " bytes, expected %zu", e->name, t->size, e->size));
+  }
+}
+
+static void copy_wanted(const Job *j, const RtSt *st) {
+  for (size_t k = 0; k < j->load.n_extra; k++) {
+    const RtExtra *e = &j->load.extra[k];
+    if (e->size) memcpy(e->bytes, rt_st_find(st, extra_name(j, e->name))->data, e->size);
+  }
+}
+
 static RtStatus take(Job *j, const RtSt *st) {
   Problems problems = {.text = {.mem = j->mem}};
   for (size_t k = 0; k < j->n_parts; k++) match_part(j, st, &j->parts[k], &problems);
   for (uint32_t k = 0; k < st->n_tensors && !j->takes_subset; k++) check_extra(j, &st->tensors[k], &problems);
   for (size_t k = 0; k < j->n_parts; k++) take_random(j, st, &j->parts[k], &problems);
+  match_wanted(j, st, &problems);
   if (problems.n) return refuse_file(j, &problems);
   uint32_t n = 0;
   for (size_t k = 0; k < j->n_parts; k++) n += copy_part(&j->parts[k]);
+  copy_wanted(j, st);
   if (j->load.report) j->load.report->n_loaded = n;
   return RT_OK;
 }
@@ -334,7 +380,7 @@ static bool has_params(const Job *j) {
 }
 
 static RtStatus load_tensors(Job *j, const RtSt *st) {
-  if (has_params(j) || st->n_tensors == 0) return take(j, st);
+  if (has_params(j) || st->n_tensors == 0 || j->load.n_extra) return take(j, st);
   for (uint32_t k = 0; k < st->n_tensors; k++) list(j->load.report, st->tensors[k].name, false);
   rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
           "%.300s: the file has %" PRIu32 " entries and the program has no parameters: nothing was loaded", j->path,
@@ -354,11 +400,39 @@ static RtStatus load(Job *j) {
 
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o) {
   Job j = {.given = parts, .n_parts = n, .path = path, .load = *o, .with_state = o->with_state};
+  if (!check_extras(&j, o->extra, o->n_extra)) return RT_ERR_ARGUMENT;
   return with_arena(&j, load);
 }
 
 RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state) {
   return rt_store_load(&(RtPart){i, NULL}, 1, path, &(RtLoadOptions){.with_state = with_state});
+}
+
+// ---- the size of an extra: a load that takes nothing
+
+typedef struct {
+  Job job;
+  const char *name;
+  size_t *size;
+} SizeJob;
+
+static RtStatus find_size(Job *j) {
+  const SizeJob *q = (const SizeJob *)(const void *)j;
+  char why[400];
+  RtSt st;
+  if (!rt_file_map(j->path, &j->file, error_of(j), RT_ERROR_SIZE)) return RT_ERR_FILE;
+  bool ok = rt_st_parse(j->mem, j->file.bytes, j->file.size, &st, why, sizeof why);
+  const RtStTensor *t = ok ? rt_st_find(&st, extra_name(j, q->name)) : NULL;
+  if (!ok) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
+  else if (!t) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: the extra '%.200s' is missing", j->path, q->name);
+  else *q->size = (size_t)t->size;
+  return t ? RT_OK : RT_ERR_FILE;
+}
+
+RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t *size) {
+  RtPart part = {i, NULL};
+  SizeJob q = {.job = {.given = &part, .n_parts = 1, .path = path}, .name = name, .size = size};
+  return with_arena(&q.job, find_size);
 }
 
 // ---- copy: a load from the other instance's memory

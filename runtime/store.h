@@ -16,8 +16,17 @@ typedef struct {
   const char *prefix;  // put before every path as it stands; NULL: nothing
 } RtPart;
 
+// Bytes kept beside the parameters as u8 tensors "tenure.extra.NAME".
 typedef struct {
-  bool with_state;      // optimizer state, seed and run counter too
+  const char *name;
+  void *bytes;  // saving only reads them
+  size_t size;
+} RtExtra;
+
+typedef struct {
+  bool with_state;  // optimizer state, seed and run counter too
+  const RtExtra *extra;
+  size_t n_extra;
   const char *pattern;  // f32 entries whose path matches are written as `dtype`, see rt_path_matches; NULL: none
   RtStDType dtype;      // F64, F32, F16 or BF16
 } RtSaveOptions;
@@ -33,9 +42,13 @@ typedef struct {
   bool with_state;
   bool partial;          // entries that are missing, extra or of another shape or dtype are passed over and listed
   RtLoadReport *report;  // NULL: not wanted
+  const RtExtra *extra;  // each must be there in its size; copied out when all fits
+  size_t n_extra;
 } RtLoadOptions;
 // No part has a parameter and the file has entries: nothing is loaded, and rt_instance_warning says so.
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o);
+
+RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t *size);
 
 // All parameters of `to` take the values that `from` has under the same paths; `from` may have more.
 RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_state);
