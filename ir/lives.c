@@ -2,8 +2,9 @@
 //
 // A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and
 // anyone reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A
-// pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element.
-// n_inplace counts these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
+// pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element, as
+// do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates). n_inplace counts
+// these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
 #include "ir/ir.h"
 #include <string.h>
 
@@ -136,19 +137,33 @@ static bool row_operand(Op op, uint32_t k) {
   }
 }
 
-static bool reads_by_element(const Fn *f, Val v, uint32_t k) {
+static bool same_type(const Fn *f, Val a, Val b) {
+  return f->ins[a.i].shape.i == f->ins[b.i].shape.i && f->ins[a.i].dtype == f->ins[b.i].dtype;
+}
+
+// A worker reads row and units of operand k before it writes the same ones of the result.
+static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
+  if (ir_head(f, result).i != head.i) return false;
+  switch (op_at(f, head)) {
+  case OP_rnn_seq: return k == 0 && result.i - head.i == 5;
+  case OP_rnn_seq_grad: return k == 8 && result.i == head.i;
+  default: return false;
+  }
+}
+
+static bool reads_by_element(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
-  bool same = f->ins[a.i].shape.i == f->ins[v.i].shape.i && f->ins[a.i].dtype == f->ins[v.i].dtype;
-  return same && (class_at(f, v) == CLASS_POINT || row_operand(op_at(f, v), k));
+  if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_operand(f, v, k, result);
+  return same_type(f, a, v) && (class_at(f, v) == CLASS_POINT || row_operand(op_at(f, v), k));
 }
 
 // Every read of the buffer in the kernel is element by element, and the kernel does not write it.
-static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf) {
+static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf, Val result) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->buf_of[i] == buf) return false;
     if (op_at(f, (Val){i}) == OP_result) continue;
     for (uint32_t j = 0; j < f->ins[i].n_args; j++)
-      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j)) return false;
+      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j, result)) return false;
   }
   return true;
 }
@@ -157,7 +172,7 @@ static bool can_take(Lives *l, uint32_t kernel, uint32_t from, uint32_t to) {
   Fn *f = l->f;
   const Buf *a = &f->bufs[from], *b = &f->bufs[to];
   return a->seg == SEG_ARENA && !a->scratch && !l->taken[from] && a->last == (int32_t)kernel &&
-         a->first < (int32_t)kernel && a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from);
+         a->first < (int32_t)kernel && a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from, b->head);
 }
 
 static void reuse_in_place(Lives *l) {
@@ -167,7 +182,8 @@ static void reuse_in_place(Lives *l) {
     Val v = {i};
     if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
       continue;
-    if (class_at(f, v) != CLASS_POINT && class_at(f, v) != CLASS_ROW) continue;
+    OpClass cls = class_at(f, ir_head(f, v));
+    if (cls != CLASS_POINT && cls != CLASS_ROW && cls != CLASS_RNN) continue;
     const Kernel *k = &f->kernels[kernel];
     for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
       for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {

@@ -118,6 +118,15 @@ static Val fold_view(Simplify *s, Val v) {
   return (Val){0};
 }
 
+// Written versions are values of their own by now: equal contents need no storage of their own. Copies that pass copies
+// made, and the stored form of a size, stay.
+static Val fold_copy(Simplify *s, Val v) {
+  Fn *f = s->f;
+  if (ir_ins(f, v)->op != OP_copy || ir_attr(f, v, KEY_reader)) return (Val){0};
+  Val a = ir_arg(f, v, 0);
+  return ir_ins(f, a)->op == OP_dim_size ? (Val){0} : a;
+}
+
 // Kernels other than pointwise ones read memory: a constant operand becomes a stored value. Emits it before the user is
 // copied.
 static Val stored_form(Simplify *s, Val a, Loc loc) {
@@ -203,6 +212,7 @@ static Val simplify_at(Simplify *s, Val v) {
     if (!ir_none(w)) return w;
   }
   Val w = fold_full(s, v);
+  if (ir_none(w)) w = fold_copy(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
 }
 

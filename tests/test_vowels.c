@@ -14,6 +14,18 @@ static const Fn *function(const tn_program *p, const char *name) {
   return NULL;
 }
 
+// Another buffer takes this one's slot over in kernel k.
+static bool is_taken(const Fn *f, uint32_t b, int32_t k) {
+  for (uint32_t o = 1; o < f->n_bufs; o++)
+    if (f->bufs[o].reuses == b && f->bufs[o].first == k) return true;
+  return false;
+}
+
+static bool holds(const Fn *f, uint32_t b, int32_t k) {
+  const Buf *buf = &f->bufs[b];
+  return buf->seg == SEG_ARENA && buf->first <= k && k <= buf->last && !is_taken(f, b, k);
+}
+
 // The kernel at which the buffers that are needed take the most bytes.
 static int32_t fullest_kernel(const Fn *f) {
   int64_t most = -1;
@@ -21,7 +33,7 @@ static int32_t fullest_kernel(const Fn *f) {
   for (int32_t k = 0; k < (int32_t)f->stats.n_kernels; k++) {
     int64_t bytes = 0;
     for (uint32_t b = 1; b < f->n_bufs; b++)
-      if (f->bufs[b].seg == SEG_ARENA && f->bufs[b].first <= k && k <= f->bufs[b].last) bytes += f->bufs[b].bytes;
+      if (holds(f, b, k)) bytes += f->bufs[b].bytes;
     if (bytes > most) most = bytes, at = k;
   }
   return at;
@@ -44,7 +56,7 @@ static void check_peak(const Fn *f) {
     const Buf *b = &f->bufs[k];
     if (b->seg != SEG_ARENA) continue;
     CHECK(has_line(f, b) && b->offset >= 0 && b->offset + b->bytes <= (int64_t)size);
-    if (b->first > at || at > b->last) continue;
+    if (!holds(f, k, at)) continue;
     n_live++;
     CHECK(!memchr(owned + b->offset, 1, (size_t)b->bytes));
     memset(owned + b->offset, 1, (size_t)b->bytes);
