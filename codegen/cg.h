@@ -155,6 +155,7 @@ typedef struct {
 // Emits all functions of a planned program. Symbols: "<program>_<function>" as TnEntry.
 bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);
 typedef struct CgJit CgJit;
+void cg_settle(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
 CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);

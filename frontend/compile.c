@@ -150,6 +150,7 @@ static bool make_code(tn_program *p, const Target *target, const char *dir, FeCo
   c->info.load_ms = fe_now_ms() - start;
   rt_free(c->object.bytes);
   c->object = (CgObject){0};
+  cg_settle();
   if (!good) fe_error_at(p, E_CODEGEN, (Loc){0}, "%s", why.text ? why.text : "code could not be generated");
   return good;
 }
