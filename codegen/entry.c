@@ -38,7 +38,7 @@ static void accesses_of(const Plan *plan, const Call *c, Accesses *out) {
   for (uint32_t k = 0; k < c->n_ports; k++) add_buf(plan, c->f, c->f->buf_of[c->ports[k].v.i], c->ports[k].writes, out);
   if (c->k->scratch) add_buf(plan, c->f, c->k->scratch, true, out);
   for (uint32_t k = 0; k < c->n_dims; k++) add_slot(plan, c->dims[k], false, out);
-  if (c->k->cls == CLASS_LAYOUT)
+  if (ir_ins(c->f, (Val){c->k->first})->op == OP_packed_layout)
     add_slot(plan, ir_dim_at(plan->p, ir_ins(c->f, (Val){c->k->first})->shape, 2), true, out);
 }
 

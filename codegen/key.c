@@ -16,7 +16,7 @@ bool cg_has_code(const Fn *f, const Kernel *k) {
   bool any = false;  // a byte to write
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     any |= ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
-  return any && !(k->cls == CLASS_LAYOUT && ir_ins(f, (Val){k->first})->n_args == 0);
+  return any && !ir_layout_is_const(f, (Val){k->first});
 }
 
 static bool in_kernel(const Call *c, Val v) { return c->f->kernel_of[v.i] == (uint32_t)(c->k - c->f->kernels); }
@@ -189,7 +189,7 @@ static bool put_instruction(Plan *plan, Call *c, Val v, RtText *out) {
 
 // The rows dim that a layout sets. -1: this kernel sets none.
 static int32_t slot_written(const Call *c) {
-  if (c->k->cls != CLASS_LAYOUT) return -1;
+  if (ir_ins(c->f, (Val){c->k->first})->op != OP_packed_layout) return -1;
   Dim rows = ir_dim_at(c->f->prog, ir_ins(c->f, (Val){c->k->first})->shape, 2);
   return ir_dim_info(c->f->prog, rows)->slot;
 }

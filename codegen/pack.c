@@ -111,26 +111,59 @@ static void set_run_dim(Cg *c, Dim d, LLVMValueRef v) {
   cg_store(c, v, cg_at(c, c->i64, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot)));
 }
 
+static void put_head(Cg *c, const Table *t, LLVMValueRef steps, LLVMValueRef rows, LLVMValueRef seqs,
+                     LLVMValueRef identity) {
+  put(c, t->base, cg_i64(c, TN_LAYOUT_STEPS), steps);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_ROWS), rows);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_SEQS), seqs);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_IDENTITY), identity);
+}
+
+// part[i] = i * scale + start for i < n
+static void put_ramp(Cg *c, LLVMValueRef part, LLVMValueRef n, LLVMValueRef start, LLVMValueRef scale) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  put(c, part, l.i, cg_add(c, cg_mul(c, l.i, scale), start));
+  cg_loop_end(c, &l, NULL);
+}
+
+// `seqs` sequences of `time` steps each, in the user's order.
+static void dense_table(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape s = ir_ins(c->f, v)->shape;
+  Table t = table_of(c, v);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef seqs = cg_dim(c, ir_dim_at(p, s, 0)), time = cg_dim(c, ir_dim_at(p, s, 1));
+  put_ramp(c, part_at(c, &t, TN_LAYOUT_BATCH_SIZES(t.steps, t.seqs)), time, seqs, zero);
+  put_ramp(c, part_at(c, &t, TN_LAYOUT_OFFSETS(t.steps, t.seqs)), cg_add(c, time, one), zero, seqs);
+  put_ramp(c, part_at(c, &t, TN_LAYOUT_SORTED(t.steps, t.seqs)), seqs, zero, one);
+  put_ramp(c, part_at(c, &t, TN_LAYOUT_UNSORTED(t.steps, t.seqs)), seqs, zero, one);
+  put_ramp(c, part_at(c, &t, TN_LAYOUT_LENGTHS(t.steps, t.seqs)), seqs, time, zero);
+  put_head(c, &t, time, cg_mul(c, seqs, time), seqs, one);
+}
+
 // Worker 0 alone: O(batch + time) steps over a table that fits in a cache.
 bool cg_emit_layout(Cg *c) {
   const Prog *p = c->f->prog;
   Val v = {c->k->first};
-  if (!ir_ins(c->f, v)->n_args) return true;  // constant lengths: the table lies in the constant pool
+  if (ir_layout_is_const(c->f, v)) return true;  // the table lies in the constant pool
   Shape s = ir_ins(c->f, v)->shape;
   Dim time = ir_dim_at(p, s, 1), rows = ir_dim_at(p, s, 2);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  if (ir_ins(c->f, v)->op == OP_dense_layout) {
+    dense_table(c, v);
+    cg_endif(c, &first);
+    return true;
+  }
   Table t = table_of(c, v);
   LLVMValueRef given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
   // Without a step there is no sequence: the batch then counts as empty, so that nothing is written outside the table.
   LLVMValueRef seqs = t.steps ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
   zero_words(c, part_at(c, &t, TN_LAYOUT_BATCH_SIZES(t.steps, t.seqs)), t.steps);
   count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)));
   LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs), n_rows = place_steps(c, &t);
-  put(c, t.base, cg_i64(c, TN_LAYOUT_STEPS), used);
-  put(c, t.base, cg_i64(c, TN_LAYOUT_ROWS), n_rows);
-  put(c, t.base, cg_i64(c, TN_LAYOUT_SEQS), seqs);
-  put(c, t.base, cg_i64(c, TN_LAYOUT_IDENTITY), identity);
+  put_head(c, &t, used, n_rows, seqs, identity);
   set_run_dim(c, rows, n_rows);
   cg_endif(c, &first);
   return true;

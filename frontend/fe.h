@@ -51,6 +51,7 @@ typedef enum {
   MOD_PLAIN,
   MOD_LINEAR,
   MOD_RNN,
+  MOD_RNN_CELL,
   MOD_EMBEDDING,
   MOD_DROPOUT,
   MOD_ACTIVATION,
@@ -100,6 +101,8 @@ struct tn_module {
   // RNN
   const char *cell;
   uint32_t n_gates, n_layers, n_directions;
+  int64_t proj;      // 0: none
+  bool batch_first;  // of dense input
   // hooks of both kinds in the order in which they fire
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;

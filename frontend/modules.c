@@ -92,6 +92,10 @@ static tn_tensor call_children(tn_module *m, tn_tensor x, tn_site at) {
   return m->first ? x : fe_same(x, at);
 }
 
+static const char *works_on(const tn_module *m) {
+  return m->kind == MOD_RNN ? "packed sequences" : "one step and its states";
+}
+
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor w, b = fe_poison(x.fn);
   if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
@@ -104,11 +108,13 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_DROPOUT: return fe_dropout(x, m->rate, at);
   case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
-  case MOD_RNN: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on packed sequences", m->path); break;
+  case MOD_RNN:
+  case MOD_RNN_CELL: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on %s", m->path, works_on(m)); break;
   case MOD_PLAIN:
     fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
     break;
   }
   if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths, NULL), NULL)");
+  if (m->kind == MOD_RNN_CELL) fe_hint(m->p, "tn_rnn_step(m, x, &state)");
   return fe_poison(x.fn);
 }

@@ -1,137 +1,231 @@
-// Recurrent modules: LSTM, GRU and plain cells over packed sequences, several layers, both directions.
+// Recurrent modules: LSTM, GRU and plain cells over packed or dense sequences, several layers, both directions.
 //
 //   one direction of one layer:
 //     %b  = add %bias_ih, %bias_hh                      (gru: bias_ih alone; the other is inside the recurrence)
 //     %xg = linear %data, %weight_ih, %b : [rows, gates * hidden]
 //     %h, %hn, %cn, .. = rnn_seq %xg, %layout, %weight_hh, .. : [rows, hidden], [batch, hidden], ..
-#include "frontend/fe.h"
+//
+// A dense batch is a packed one whose sequences are all as long as its time axis: time-major data [T, B, ..] are its
+// rows as they lie, batch-first data are brought into that order by pack and back by pad.
+#include "frontend/rnn.h"
 #include <math.h>
 #include <string.h>
 
 static tn_rnn_output poisoned(tn_function *f) {
   tn_tensor t = fe_poison(f);
-  return (tn_rnn_output){.out = {t, t}, .hidden = t, .cell = t, .last = {t, t}, .n_last = 1};
+  return (tn_rnn_output){.out = {t, t}, .dense = t, .hidden = t, .cell = t, .last = {t, t}, .n_last = 1};
 }
 
 // ---- making: names, order, shapes and initialisation are PyTorch's
-static void make_direction(tn_module *m, int64_t in, uint32_t layer, bool reverse, tn_site at) {
-  const char *part[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+static void make_part(tn_module *m, const char *name, int64_t rows, int64_t columns, tn_site at) {
   double k = 1 / sqrt((double)m->out);
-  int64_t wide = m->n_gates * m->out, dims[2] = {wide, 0};
-  for (uint32_t j = 0; j < (m->has_bias ? 4u : 2u); j++) {
-    const char *name = rt_printf(m->p->mem, "%s_l%u%s", part[j], layer, reverse ? "_reverse" : "");
-    dims[1] = j ? m->out : in;
-    fe_module_param(m, name, dims, j < 2 ? 2 : 1, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
+  int64_t dims[2] = {rows, columns};
+  fe_module_param(m, name, dims, columns ? 2 : 1, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
+}
+
+// `suffix` "_l0_reverse"; a cell's is empty.
+static void make_direction(tn_module *m, int64_t in, const char *suffix, tn_site at) {
+  RtArena *mem = m->p->mem;
+  int64_t wide = m->n_gates * m->out;
+  make_part(m, rt_printf(mem, "weight_ih%s", suffix), wide, in, at);
+  make_part(m, rt_printf(mem, "weight_hh%s", suffix), wide, fe_rnn_state_size(m), at);
+  if (m->has_bias) {
+    make_part(m, rt_printf(mem, "bias_ih%s", suffix), wide, 0, at);
+    make_part(m, rt_printf(mem, "bias_hh%s", suffix), wide, 0, at);
   }
+  if (m->proj) make_part(m, rt_printf(mem, "weight_hr%s", suffix), m->proj, m->out, at);
 }
 
-static bool check_rnn(tn_module *m, int64_t in, int64_t hidden, const tn_rnn_options *o, tn_site at) {
+static const char *suffix_of(const tn_module *m, uint32_t layer, bool reverse) {
+  if (m->kind == MOD_RNN_CELL) return "";
+  return rt_printf(m->p->mem, "_l%u%s", layer, reverse ? "_reverse" : "");
+}
+
+static bool check_sizes(tn_module *m, int64_t in, int64_t hidden, tn_site at) {
   const int64_t most = INT64_C(1) << 24;
-  if (m->poisoned) return false;
-  m->poisoned = true;
-  if (in < 1 || hidden < 1 || in > most || hidden > most)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^24]", m->path,
-             (long long)in, (long long)hidden);
-  else if (o && !(o->dropout >= 0 && o->dropout <= 1))
-    fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", o->dropout);
-  else if (o && o->n_layers > 1000)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has %u layers: at most 1000", m->path, o->n_layers);
-  else m->poisoned = false;
-  return !m->poisoned;
+  if (in >= 1 && hidden >= 1 && in <= most && hidden <= most) return true;
+  fe_error(m->p, E_ARGUMENT, at, "module '%s' has the sizes %lld and %lld: both must lie in [1, 2^24]", m->path,
+           (long long)in, (long long)hidden);
+  return false;
 }
 
-static tn_module *make(tn_module *parent, const char *name, int64_t in, int64_t hidden, const char *cell,
-                       uint32_t n_gates, const tn_rnn_options *o, tn_site at) {
+static bool check_options(tn_module *m, int64_t hidden, bool lstm, const tn_rnn_options *o, tn_site at) {
+  if (!(o->dropout >= 0 && o->dropout <= 1))
+    fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", o->dropout);
+  else if (o->n_layers > 1000)
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' has %u layers: at most 1000", m->path, o->n_layers);
+  else if (o->proj_size && !lstm)
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' has a projection: only an LSTM has one", m->path);
+  else if (o->proj_size < 0 || (o->proj_size && o->proj_size >= hidden))
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' projects to %lld: less than its hidden size %lld, and not below 1",
+             m->path, (long long)o->proj_size, (long long)hidden);
+  else return true;
+  return false;
+}
+
+typedef struct {
+  const char *cell;
+  uint32_t n_gates;
+} CellKind;
+
+static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, int64_t in, int64_t hidden,
+                       CellKind cell, const tn_rnn_options *o, tn_site at) {
+  static const tn_rnn_options none = {0};
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_RNN, at);
-  if (!check_rnn(m, in, hidden, o, at)) return m;
-  m->in = in, m->out = hidden, m->cell = cell, m->n_gates = n_gates;
-  m->n_layers = o && o->n_layers ? o->n_layers : 1;
-  m->n_directions = o && o->bidirectional ? 2 : 1;
-  m->has_bias = !o || !o->no_bias;
-  m->rate = o ? o->dropout : 0;
+  tn_module *m = fe_module(parent, name, kind, at);
+  if (!o) o = &none;
+  if (m->poisoned) return m;
+  m->poisoned = !check_sizes(m, in, hidden, at) || !check_options(m, hidden, cell.n_gates == 4, o, at);
+  if (m->poisoned) return m;
+  m->in = in, m->out = hidden, m->cell = cell.cell, m->n_gates = cell.n_gates;
+  m->proj = o->proj_size;
+  m->n_layers = o->n_layers ? o->n_layers : 1;
+  m->n_directions = o->bidirectional ? 2 : 1;
+  m->has_bias = !o->no_bias;
+  m->rate = o->dropout;
+  m->batch_first = o->batch_first;
   for (uint32_t layer = 0; layer < m->n_layers; layer++)
     for (uint32_t d = 0; d < m->n_directions; d++)
-      make_direction(m, layer ? m->n_directions * hidden : in, layer, d == 1, at);
+      make_direction(m, layer ? m->n_directions * fe_rnn_state_size(m) : in, suffix_of(m, layer, d == 1), at);
   return m;
 }
 
+static const CellKind lstm = {"lstm", 4}, gru = {"gru", 3}, plain[2] = {{"tanh", 1}, {"relu", 1}};
+
 tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
                       tn_site at) {
-  return make(parent, name, in, hidden, "lstm", 4, o, at);
+  return make(parent, name, MOD_RNN, in, hidden, lstm, o, at);
 }
 
 tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
                      tn_site at) {
-  return make(parent, name, in, hidden, "gru", 3, o, at);
+  return make(parent, name, MOD_RNN, in, hidden, gru, o, at);
 }
 
 tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
                      const tn_rnn_options *o, tn_site at) {
-  return make(parent, name, in, hidden, relu ? "relu" : "tanh", 1, o, at);
+  return make(parent, name, MOD_RNN, in, hidden, plain[relu], o, at);
 }
 
-// ---- calling
-typedef struct {
-  tn_module *m;
-  tn_function *f;
-  tn_tensor layout;
-  const tn_rnn_state *initial;
-  tn_site at;
-  Dim batch;
-} Call;
+static tn_module *make_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, CellKind kind,
+                            const tn_rnn_cell_options *o, tn_site at) {
+  tn_rnn_options options = {.no_bias = o && o->no_bias};
+  return make(parent, name, MOD_RNN_CELL, in, hidden, kind, &options, at);
+}
 
-static tn_tensor weight(const Call *c, const char *part, uint32_t layer, bool reverse) {
-  const char *name = rt_printf(c->m->p->mem, "%s_l%u%s", part, layer, reverse ? "_reverse" : "");
+tn_module *tn_lstm_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden,
+                           const tn_rnn_cell_options *o, tn_site at) {
+  return make_cell(parent, name, in, hidden, lstm, o, at);
+}
+
+tn_module *tn_gru_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_cell_options *o,
+                          tn_site at) {
+  return make_cell(parent, name, in, hidden, gru, o, at);
+}
+
+tn_module *tn_rnn_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                          const tn_rnn_cell_options *o, tn_site at) {
+  return make_cell(parent, name, in, hidden, plain[relu], o, at);
+}
+
+// ---- parameters and states
+tn_tensor fe_rnn_weight(const RnnCall *c, const char *part, uint32_t layer, bool reverse) {
+  const char *name = rt_printf(c->m->p->mem, "%s%s", part, suffix_of(c->m, layer, reverse));
   const FeEntry *e = fe_entry(c->m, name);
   return e ? fe_use(c->f, e->param, c->at) : fe_poison(c->f);
 }
 
-// Row k of a stacked state [layers * directions, B, hidden], as [B, hidden].
-static tn_tensor state_row(const Call *c, tn_tensor stacked, uint32_t k) {
-  tn_tensor row = fe_slice(stacked, 0, k, 1, c->at);
-  return fe_reshape(row, (const Dim[]){c->batch, ir_dim(c->f->p->ir, c->m->out)}, 2, c->at);
+static int64_t size_of(const RnnCall *c, bool cell) { return cell ? c->m->out : fe_rnn_state_size(c->m); }
+
+bool fe_rnn_given(const RnnCall *c, bool cell) { return (cell ? c->initial.c0 : c->initial.h0).fn; }
+
+tn_tensor fe_rnn_initial(const RnnCall *c, bool cell, uint32_t k) {
+  tn_tensor row = fe_slice(cell ? c->initial.c0 : c->initial.h0, 0, k, 1, c->at);
+  return fe_reshape(row, (const Dim[]){c->batch, ir_dim(c->f->p->ir, size_of(c, cell))}, 2, c->at);
 }
 
-static bool is_given(const Call *c, bool cell) { return c->initial && (cell ? c->initial->c0 : c->initial->h0).fn; }
+tn_tensor fe_rnn_stack(const RnnCall *c, const tn_tensor *state, uint32_t n) {
+  Prog *ir = c->f->p->ir;
+  tn_tensor *rows = rt_alloc(c->f->p->mem, n * sizeof *rows);
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_ok(state[k])) return state[k];
+    const Dim dims[] = {ir_dim(ir, 1), c->batch, fe_axis_dim(state[k], 1)};
+    rows[k] = fe_reshape(state[k], dims, 3, c->at);
+  }
+  return fe_concat(rows, n, 0, c->at);
+}
 
-static tn_tensor one_direction(const Call *c, tn_tensor data, uint32_t layer, bool reverse) {
+static bool check_state(const RnnCall *c, bool cell) {
+  Prog *ir = c->f->p->ir;
+  tn_tensor t = cell ? c->initial.c0 : c->initial.h0;
+  uint32_t n = c->m->n_layers * c->m->n_directions, first = c->m->kind == MOD_RNN_CELL;
+  const Dim want[] = {ir_dim(ir, n), c->batch, ir_dim(ir, size_of(c, cell))};
+  if (fe_shape_of(t).i == ir_shape(ir, want + first, 3 - first).i && fe_ins(t)->dtype == DT_F32) return true;
+  const char *what = cell ? "c0" : "h0";
+  if (first)
+    fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [batch, %lld]", what, c->m->path,
+             (long long)size_of(c, cell));
+  else
+    fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [%u, batch, %lld]", what, c->m->path, n,
+             (long long)size_of(c, cell));
+  return false;
+}
+
+bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x) {
+  tn_function *f;
+  tn_tensor given[3] = {x};
+  uint32_t n = 1;
+  if (fe_rnn_given(c, false)) given[n++] = c->initial.h0;
+  if (fe_rnn_given(c, true)) given[n++] = c->initial.c0;
+  if (!fe_join(given, n, &f, c->at)) return false;
+  if (fe_rnn_given(c, true) && !fe_rnn_has_cell(c->m)) {
+    fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' has no cell state: only an LSTM has one", c->m->path);
+    return false;
+  }
+  return (!fe_rnn_given(c, false) || check_state(c, false)) && (!fe_rnn_given(c, true) || check_state(c, true));
+}
+
+bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site at) {
+  if (m && m->poisoned) return false;
+  if (m && m->p == f->p && (m->kind == MOD_RNN || (cell_fits && m->kind == MOD_RNN_CELL))) return true;
+  if (!m) fe_error(f->p, E_ARGUMENT, at, "no module is called");
+  else if (m->p != f->p) fe_error(f->p, E_FOREIGN, at, "a module of another program is called");
+  else if (m->kind == MOD_RNN_CELL) {
+    fe_error(f->p, E_ARGUMENT, at, "module '%s' makes one step, not a sequence", m->path);
+    fe_hint(f->p, "tn_rnn_step runs a cell");
+  } else fe_error(f->p, E_ARGUMENT, at, "module '%s' is no recurrent module", m->path);
+  return false;
+}
+
+// ---- a sequence
+static tn_tensor one_direction(const RnnCall *c, tn_tensor data, uint32_t layer, bool reverse) {
   tn_module *m = c->m;
-  bool gru = m->n_gates == 3;
-  tn_tensor args[6], bias = fe_poison(c->f), bias_hh = bias;
-  Attr attrs[5] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->cell))};
+  bool is_gru = m->n_gates == 3;
+  tn_tensor args[7], bias = fe_poison(c->f), bias_hh = bias;
+  Attr attrs[6] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->cell))};
   uint32_t n = 3, n_attrs = 1, row = layer * m->n_directions + reverse;
-  tn_tensor w_ih = weight(c, "weight_ih", layer, reverse);
-  args[2] = weight(c, "weight_hh", layer, reverse);
+  tn_tensor w_ih = fe_rnn_weight(c, "weight_ih", layer, reverse);
+  args[2] = fe_rnn_weight(c, "weight_hh", layer, reverse);
   if (m->has_bias) {
-    bias = weight(c, "bias_ih", layer, reverse);
-    bias_hh = weight(c, "bias_hh", layer, reverse);
-    if (!gru) bias = fe_emit2(OP_add, bias, bias_hh, c->at);
+    bias = fe_rnn_weight(c, "bias_ih", layer, reverse);
+    bias_hh = fe_rnn_weight(c, "bias_hh", layer, reverse);
+    if (!is_gru) bias = fe_emit2(OP_add, bias, bias_hh, c->at);
   }
   args[0] = fe_linear(data, w_ih, bias, m->has_bias, c->at);
   args[1] = c->layout;
   if (reverse) attrs[n_attrs++] = ir_a_int(KEY_reverse, 1);
-  if (gru && m->has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
-  if (is_given(c, false)) attrs[n_attrs++] = ir_a_int(KEY_has_h, 1), args[n++] = state_row(c, c->initial->h0, row);
-  if (is_given(c, true)) attrs[n_attrs++] = ir_a_int(KEY_has_c, 1), args[n++] = state_row(c, c->initial->c0, row);
+  if (is_gru && m->has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
+  if (fe_rnn_given(c, false)) attrs[n_attrs++] = ir_a_int(KEY_has_h, 1), args[n++] = fe_rnn_initial(c, false, row);
+  if (fe_rnn_given(c, true)) attrs[n_attrs++] = ir_a_int(KEY_has_c, 1), args[n++] = fe_rnn_initial(c, true, row);
+  if (m->proj) attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
   return fe_emit(OP_rnn_seq, args, n, attrs, n_attrs, c->at);
 }
 
 static tn_tensor result(tn_tensor head, uint32_t k) { return fe_ok(head) ? (tn_tensor){head.fn, head.v + k} : head; }
 
-// Final states [B, hidden] of all layers and directions, stacked to [layers * directions, B, hidden].
-static tn_tensor stack(const Call *c, const tn_tensor *state, uint32_t n) {
-  Prog *ir = c->f->p->ir;
-  tn_tensor *rows = rt_alloc(c->f->p->mem, n * sizeof *rows);
-  const Dim dims[] = {ir_dim(ir, 1), c->batch, ir_dim(ir, c->m->out)};
-  for (uint32_t k = 0; k < n; k++) rows[k] = fe_reshape(state[k], dims, 3, c->at);
-  return fe_concat(rows, n, 0, c->at);
-}
-
-static tn_rnn_output run_layers(const Call *c, tn_tensor data) {
+static tn_rnn_output run_layers(const RnnCall *c, tn_tensor data) {
   tn_module *m = c->m;
-  bool lstm = m->n_gates == 4;
   uint32_t n = 0, n_states = m->n_layers * m->n_directions;
   tn_tensor *hn = rt_alloc(m->p->mem, n_states * sizeof *hn), *cn = rt_alloc(m->p->mem, n_states * sizeof *cn), out[2];
   for (uint32_t layer = 0; layer < m->n_layers; layer++) {
@@ -144,63 +238,91 @@ static tn_rnn_output run_layers(const Call *c, tn_tensor data) {
     }
     data = fe_concat(out, m->n_directions, 1, c->at);
   }
-  tn_rnn_output r = {.out = {data, c->layout}, .hidden = stack(c, hn, n_states), .n_last = m->n_directions};
-  if (lstm) r.cell = stack(c, cn, n_states);
+  tn_rnn_output r = {.out = {data, c->layout}, .hidden = fe_rnn_stack(c, hn, n_states), .n_last = m->n_directions};
+  if (fe_rnn_has_cell(m)) r.cell = fe_rnn_stack(c, cn, n_states);
   for (uint32_t d = 0; d < m->n_directions; d++) r.last[d] = hn[n_states - m->n_directions + d];
   return r;
 }
 
-static bool check_state(const Call *c, tn_tensor t, const char *what) {
-  Prog *ir = c->f->p->ir;
-  const Dim want[] = {ir_dim(ir, c->m->n_layers * c->m->n_directions), c->batch, ir_dim(ir, c->m->out)};
-  if (fe_shape_of(t).i == ir_shape(ir, want, 3).i && fe_ins(t)->dtype == DT_F32) return true;
-  fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [%u, batch, %lld]", what, c->m->path,
-           c->m->n_layers * c->m->n_directions, (long long)c->m->out);
-  return false;
-}
-
-static bool check_initial(const Call *c) {
-  const tn_rnn_state *s = c->initial;
-  tn_function *f;
-  tn_tensor given[3] = {c->layout};
-  uint32_t n = 1;
-  if (is_given(c, false)) given[n++] = s->h0;
-  if (is_given(c, true)) given[n++] = s->c0;
-  if (!fe_join(given, n, &f, c->at)) return false;
-  if (is_given(c, true) && c->m->n_gates != 4) {
-    fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' has no cell state: only an LSTM has one", c->m->path);
-    return false;
+static tn_rnn_output run_packed(tn_module *m, const tn_rnn_input *x, tn_site at) {
+  tn_function *f = x->seq.data.fn;
+  RnnCall c = {.m = m, .f = f, .layout = x->seq.layout, .initial = x->initial, .at = at};
+  if (fe_ins(c.layout)->dtype != DT_LAYOUT || fe_rank(x->seq.data) != 2) {
+    fe_error(f->p, E_SHAPE, at, "a recurrent module takes packed data [rows, feature]");
+    return poisoned(f);
   }
-  return (!is_given(c, false) || check_state(c, s->h0, "h0")) && (!is_given(c, true) || check_state(c, s->c0, "c0"));
+  c.batch = fe_axis_dim(c.layout, 0);
+  if (!fe_rnn_check_initial(&c, c.layout)) return poisoned(f);
+  return run_layers(&c, x->seq.data);
 }
 
-static bool check_module(tn_module *m, tn_function *f, tn_site at) {
-  if (m && m->poisoned) return false;
-  if (m && m->p == f->p && m->kind == MOD_RNN) return true;
-  if (!m) fe_error(f->p, E_ARGUMENT, at, "no module is called");
-  else if (m->p != f->p) fe_error(f->p, E_FOREIGN, at, "a module of another program is called");
-  else fe_error(f->p, E_ARGUMENT, at, "module '%s' is no recurrent module", m->path);
-  return false;
+// ---- dense input
+static tn_tensor dense_layout(tn_function *f, Dim batch, Dim time, tn_site at) {
+  Attr attrs[] = {ir_a_dim(KEY_dim, batch), ir_a_dim(KEY_time, time)};
+  tn_tensor layout = {f, ir_emit(f->ir, OP_dense_layout, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
+  return layout.v ? fe_keep(layout, at) : layout;  // the function's own: no scope ends it
+}
+
+static tn_tensor to_rows(tn_tensor x, tn_tensor layout, bool batch_first, tn_site at) {
+  if (batch_first) return fe_emit2(OP_pack, x, layout, at);
+  const Dim dims[] = {fe_axis_dim(layout, 2), fe_axis_dim(x, 2)};
+  return fe_reshape(x, dims, 2, at);
+}
+
+static tn_tensor from_rows(tn_tensor rows, tn_tensor layout, bool batch_first, tn_site at) {
+  if (!fe_ok(rows)) return rows;
+  if (batch_first) return fe_emit2(OP_pad, rows, layout, at);
+  const Dim dims[] = {fe_axis_dim(layout, 1), fe_axis_dim(layout, 0), fe_axis_dim(rows, 1)};
+  return fe_reshape(rows, dims, 3, at);
+}
+
+static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) {
+  tn_function *f = x->dense.fn;
+  if (fe_ins(x->dense)->dtype != DT_F32 || fe_rank(x->dense) != 3) {
+    fe_error(f->p, E_SHAPE, at, "module '%s' takes dense data f32 %s", m->path,
+             m->batch_first ? "[batch, time, feature]" : "[time, batch, feature]");
+    return poisoned(f);
+  }
+  RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
+  c.batch = fe_axis_dim(x->dense, !m->batch_first);
+  if (!fe_rnn_check_initial(&c, x->dense)) return poisoned(f);
+  c.layout = dense_layout(f, c.batch, fe_axis_dim(x->dense, m->batch_first), at);
+  if (!fe_ok(c.layout)) return poisoned(f);
+  tn_rnn_output r = run_layers(&c, to_rows(x->dense, c.layout, m->batch_first, at));
+  r.dense = from_rows(r.out.data, c.layout, m->batch_first, at);
+  r.out = (tn_packed){TN_NONE, TN_NONE};
+  return r;
+}
+
+// ---- calls
+static tn_rnn_output call(tn_module *m, const tn_rnn_input *x, bool packed, tn_site at) {
+  tn_function *f = packed ? x->seq.data.fn : x->dense.fn;
+  bool sorted = packed && tn_packed_n_members(x->seq) == 2;
+  tn_rnn_output r = packed ? run_packed(m, x, at) : run_dense(m, x, at);
+  if (!fe_ok(r.hidden)) return poisoned(f);
+  if (packed) r.out = fe_made_packed(r.out, sorted, at);
+  else fe_made(r.dense, at);
+  fe_made(r.hidden, at);
+  fe_made(r.cell, at);
+  return r;
 }
 
 tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){x.data, x.layout}, 2, &f, at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
-  if (!check_module(m, f, at)) return poisoned(f);
-  Call c = {.m = m, .f = f, .layout = x.layout, .initial = initial, .at = at};
-  if (fe_ins(x.layout)->dtype != DT_LAYOUT || fe_rank(x.data) != 2) {
-    fe_error(f->p, E_SHAPE, at, "a recurrent module takes packed data [rows, feature]");
-    return poisoned(f);
-  }
-  c.batch = fe_axis_dim(x.layout, 0);
-  if (!check_initial(&c)) return poisoned(f);
-  bool sorted = tn_packed_n_members(x) == 2;
-  tn_rnn_output r = run_layers(&c, x.data);
-  r.out = fe_made_packed(r.out, sorted, at);
-  fe_made(r.hidden, at);
-  fe_made(r.cell, at);
-  return r;
+  if (!fe_rnn_check_module(m, f, false, at)) return poisoned(f);
+  tn_rnn_input in = {.seq = x, .initial = initial ? *initial : (tn_rnn_state){TN_NONE, TN_NONE}};
+  return call(m, &in, true, at);
+}
+
+tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rnn_state *initial, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&x, 1, &f, at)) return poisoned(f);
+  FE_GUARD(f->p, poisoned(f));
+  if (!fe_rnn_check_module(m, f, false, at)) return poisoned(f);
+  tn_rnn_input in = {.dense = x, .initial = initial ? *initial : (tn_rnn_state){TN_NONE, TN_NONE}};
+  return call(m, &in, false, at);
 }
 
 tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at) {

@@ -29,7 +29,9 @@ tn_tensor fe_initial_handle(tn_function *init, FeParam *q) {
 }
 
 // ---- what may stand where
-bool fe_has_params(FeModuleKind kind) { return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_EMBEDDING; }
+bool fe_has_params(FeModuleKind kind) {
+  return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_RNN_CELL || kind == MOD_EMBEDDING;
+}
 
 bool fe_takes_params(tn_module *m, const char *name, tn_site at) {
   const tn_module *up = m;

@@ -524,7 +524,12 @@ typedef struct {
   bool bidirectional, no_bias;
   uint32_t n_layers;  // 0: 1
   double dropout;     // between layers
+  bool batch_first;   // dense input and output are [B, T, ..]; else [T, B, ..]
+  int64_t proj_size;  // LSTM: h has this size, below `hidden` (weight_hr_l0, ..); 0: none
 } tn_rnn_options;
+typedef struct {
+  bool no_bias;
+} tn_rnn_cell_options;
 TN_API tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o,
                                tn_site at);
 TN_API tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
@@ -533,6 +538,13 @@ TN_API tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int
                             tn_site at);
 TN_API tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
                             const tn_rnn_options *o, tn_site at);
+// One step: weight_ih [gates * hidden, in], weight_hh, bias_ih, bias_hh; called by tn_rnn_step
+TN_API tn_module *tn_lstm_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden,
+                                  const tn_rnn_cell_options *o, tn_site at);
+TN_API tn_module *tn_gru_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden,
+                                 const tn_rnn_cell_options *o, tn_site at);
+TN_API tn_module *tn_rnn_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                                 const tn_rnn_cell_options *o, tn_site at);
 TN_API tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at);
 TN_API tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at);
 // "relu", "tanh", any unary row
@@ -547,6 +559,10 @@ TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_lstm(parent, name, in, hidden, ...) tn_lstm_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
 #define tn_gru(parent, name, in, hidden, ...) tn_gru_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
 #define tn_rnn(parent, name, in, hidden, relu, ...) tn_rnn_at(parent, name, in, hidden, relu, __VA_ARGS__, TN_SITE)
+#define tn_lstm_cell(parent, name, in, hidden, ...) tn_lstm_cell_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
+#define tn_gru_cell(parent, name, in, hidden, ...) tn_gru_cell_at(parent, name, in, hidden, __VA_ARGS__, TN_SITE)
+#define tn_rnn_cell(parent, name, in, hidden, relu, ...) \
+  tn_rnn_cell_at(parent, name, in, hidden, relu, __VA_ARGS__, TN_SITE)
 #define tn_embedding(parent, name, count, size) tn_embedding_at(parent, name, count, size, TN_SITE)
 #define tn_dropout_module(parent, name, p) tn_dropout_module_at(parent, name, p, TN_SITE)
 #define tn_activation(parent, name, op) tn_activation_at(parent, name, op, TN_SITE)
@@ -580,21 +596,48 @@ TN_API void tn_hook_remove_at(tn_hook *h, tn_site at);
 #define tn_hook_post(m, fn, ctx, ...) tn_hook_post_at(m, fn, ctx, __VA_ARGS__, TN_SITE)
 #define tn_hook_remove(h) tn_hook_remove_at(h, TN_SITE)
 
+// ---- recurrent calls. States are in the user's order, whatever the order of packing.
+//
+//   tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, lengths, NULL), NULL);       // r.out, r.hidden, r.cell
+//   tn_rnn_output d = tn_rnn_call_dense(rnn, x, &(tn_rnn_state){.h0 = h, .c0 = c});   // d.dense, ..; no lengths
+//   tn_rnn_step_output s = tn_rnn_step(rnn, token, &(tn_rnn_state){.h0 = h, .c0 = c});
+//
+// H stands for hidden, P for proj_size where there is one, else H; D for layers * directions.
 typedef struct {
-  tn_packed out;      // [rows, directions * hidden]
-  tn_tensor hidden;   // [layers * directions, B, hidden], user order
-  tn_tensor cell;     // the same for an LSTM; an empty handle otherwise
+  tn_packed out;      // [rows, directions * P]; empty after tn_rnn_call_dense
+  tn_tensor dense;    // x's layout, directions * P features; empty after tn_rnn_call
+  tn_tensor hidden;   // [D, B, P]
+  tn_tensor cell;     // [D, B, H] of an LSTM; an empty handle otherwise
   tn_tensor last[2];  // private: the last layer's final states, by direction
   uint32_t n_last;    // private
 } tn_rnn_output;
 typedef struct {
-  tn_tensor h0, c0;
-} tn_rnn_state;  // [layers * directions, B, hidden], user order
-// Initial NULL: zeros
+  tn_tensor h0, c0;  // [D, B, P], [D, B, H]; of a cell [B, H] both. Empty: zeros; c0 is an LSTM's alone
+} tn_rnn_state;
+typedef struct {
+  tn_packed seq;  // one of both; the other is empty
+  tn_tensor dense;
+  tn_rnn_state initial;
+} tn_rnn_input;  // what hooks see
+typedef struct {
+  tn_tensor out;     // [B, P]
+  tn_tensor hidden;  // [layers, B, P]; of a cell [B, H], the same value as `out`
+  tn_tensor cell;    // [layers, B, H]; of a cell [B, H]; empty unless an LSTM's
+} tn_rnn_step_output;
+// Packed data [rows, in] f32. Initial NULL: zeros
 TN_API tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at);
-// The last layer's directions side by side: [B, directions * hidden]
+// x f32 [T, B, in], or [B, T, in] with the option batch_first: sequences that all have T steps. Gives what a packed
+// batch of B such lengths gives. Time-major data are worked on where they lie; batch-first data are copied into that
+// order, and the result back.
+TN_API tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rnn_state *initial, tn_site at);
+// One step with x f32 [B, in], of a cell or of all layers of a module of one direction with its own weights. State
+// NULL: zeros. Dropout stands between layers as in a sequence.
+TN_API tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at);
+// The last layer's directions side by side: [B, directions * P]
 TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
-#define tn_rnn_call(m, x, initial) tn_rnn_call_at(m, x, initial, TN_SITE)
+#define tn_rnn_call(m, x, ...) tn_rnn_call_at(m, x, __VA_ARGS__, TN_SITE)
+#define tn_rnn_call_dense(m, x, ...) tn_rnn_call_dense_at(m, x, __VA_ARGS__, TN_SITE)
+#define tn_rnn_step(m, x, ...) tn_rnn_step_at(m, x, __VA_ARGS__, TN_SITE)
 #define tn_last_hidden(r) tn_last_hidden_at(r, TN_SITE)
 
 // ---- training: gradients of a loss, clipping and the update stand in the same function

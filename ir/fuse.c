@@ -96,8 +96,7 @@ static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
 
 static bool makes_code(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
-  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK &&
-         !(f->ins[i].op == OP_packed_layout && f->ins[i].n_args == 0);
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !ir_layout_is_const(f, (Val){i});
 }
 
 static void add_to(Fn *f, uint32_t kernel, uint32_t i) {

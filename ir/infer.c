@@ -411,6 +411,14 @@ static uint16_t rule_layout(const Ctx *c) {
   return 0;
 }
 
+static uint16_t rule_dense_layout(const Ctx *c) {
+  const Attr *batch = ir_attr(c->f, c->v, KEY_dim), *time = ir_attr(c->f, c->v, KEY_time);
+  if (!batch || !time) return fault(c, E_ARGUMENT, "needs {dim} and {time}");
+  Dim rows = ir_dim_mul(c->p, batch->u.dim, time->u.dim);
+  set(c, 0, DT_LAYOUT, ir_shape(c->p, (Dim[]){batch->u.dim, time->u.dim, rows}, 3));
+  return 0;
+}
+
 static uint16_t rule_pack(const Ctx *c) {
   TRY(want_rank(c, 0, 2, MAX_RANK));
   TRY(want_dtype(c, 1, DT_LAYOUT));

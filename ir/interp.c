@@ -147,6 +147,7 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_embedding] = run_embedding,
     [OP_embedding_grad] = run_embedding_grad,
     [OP_packed_layout] = run_packed_layout,
+    [OP_dense_layout] = run_dense_layout,
     [OP_pack] = run_pack,
     [OP_pad] = run_pad,
     [OP_rnn_seq] = run_rnn_seq,

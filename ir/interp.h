@@ -42,7 +42,7 @@ RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_soft
     run_log_softmax_grad;                                         // interp_rows.c
 RunOp run_nll_rows, run_nll_rows_grad;                            // interp_rows.c
 RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;  // interp_math.c
-RunOp run_packed_layout, run_pack, run_pad;                       // interp_pack.c
+RunOp run_packed_layout, run_dense_layout, run_pack, run_pad;     // interp_pack.c
 RunOp run_rnn_seq, run_rnn_seq_grad;                              // interp_rnn.c
 RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;      // interp_train.c
 

@@ -67,20 +67,34 @@ static void count_steps(const Layout *l, int64_t n) {
   for (; t <= l->max_time; t++) l->offsets[t] = (double)row;
 }
 
+static Layout new_layout(Run *r, Val v) {
+  const Prog *p = r->f->prog;
+  Shape shape = ir_ins(r->f, v)->shape;
+  int64_t max_batch = ir_dim_bound(p, ir_dim_at(p, shape, 0)), max_time = ir_dim_bound(p, ir_dim_at(p, shape, 1));
+  int64_t words = TN_LAYOUT_WORDS(max_time, max_batch);
+  r->val[v.i] = (Tensor){rt_alloc(r->env->mem, (size_t)words * sizeof(double)), words};
+  return run_layout_of(r, v);
+}
+
+bool run_dense_layout(Run *r, Val v) {
+  Sizes s = run_sizes(r, v);
+  Layout l = new_layout(r, v);
+  for (int64_t i = 0; i < s.dim[0]; i++) l.lengths[i] = (double)s.dim[1];
+  sort_lengths(&l, s.dim[0]);
+  count_steps(&l, s.dim[0]);
+  return true;
+}
+
 bool run_packed_layout(Run *r, Val v) {
   const Prog *p = r->f->prog;
   Sizes s = run_sizes(r, v);  // the rows are not known yet
-  Shape shape = ir_ins(r->f, v)->shape;
-  int64_t n = s.dim[0], max_batch = ir_dim_bound(p, ir_dim_at(p, shape, 0)),
-          max_time = ir_dim_bound(p, ir_dim_at(p, shape, 1));
-  int64_t words = TN_LAYOUT_WORDS(max_time, max_batch);
-  r->val[v.i] = (Tensor){rt_alloc(r->env->mem, (size_t)words * sizeof(double)), words};
-  Layout l = run_layout_of(r, v);
+  int64_t n = s.dim[0];
+  Layout l = new_layout(r, v);
   take_lengths(r, v, &l, n);
   if (!check_lengths(r, v, &l, n, s.dim[1])) return false;
   sort_lengths(&l, n);
   count_steps(&l, n);
-  const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, shape, 2));
+  const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, ir_ins(r->f, v)->shape, 2));
   if (rows->kind == DIM_SYM) r->env->slots[rows->slot] = (int64_t)l.head[TN_LAYOUT_ROWS];
   return true;
 }

@@ -390,7 +390,8 @@ const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed fun
 
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 8 };
-const Val *ir_rows_makers(const Fn *f);  // by slot of a dim: the layout that sets it; NULL: there is none
+bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
+const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,
                        Val *out);  // layouts before v that set sizes it names: their number
 

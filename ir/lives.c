@@ -57,8 +57,7 @@ static Segment segment_of(const Fn *f, Val v) {
   case OP_input: return SEG_IN;
   case OP_param: return SEG_PARAM;
   case OP_output: return SEG_OUT;
-  case OP_packed_layout: return f->ins[v.i].n_args ? SEG_ARENA : SEG_CONST;
-  default: return SEG_ARENA;
+  default: return ir_layout_is_const(f, v) ? SEG_CONST : SEG_ARENA;
   }
 }
 

@@ -256,14 +256,15 @@ static void sort_lengths(const int32_t *len, int32_t n, int32_t *sorted) {
 
 static void fill_layout(const Fn *f, Val v, int32_t *w) {
   const Prog *p = f->prog;
-  Shape lengths = ir_attr(f, v, KEY_lengths)->u.list;
-  int32_t n = (int32_t)ir_rank(p, lengths);
-  int64_t T = ir_dim_bound(p, ir_dim_at(p, f->ins[v.i].shape, 1)), B = n;
+  const Attr *lengths = ir_attr(f, v, KEY_lengths);  // NULL: a dense layout
+  Shape shape = f->ins[v.i].shape;
+  int64_t T = ir_dim_bound(p, ir_dim_at(p, shape, 1)), B = ir_dim_bound(p, ir_dim_at(p, shape, 0));
+  int32_t n = (int32_t)B;
   int32_t *sizes = w + TN_LAYOUT_BATCH_SIZES(T, B), *offsets = w + TN_LAYOUT_OFFSETS(T, B),
           *len = w + TN_LAYOUT_LENGTHS(T, B);
   int32_t *sorted = w + TN_LAYOUT_SORTED(T, B), *unsorted = w + TN_LAYOUT_UNSORTED(T, B);
   for (int32_t k = 0; k < n; k++) {
-    len[k] = (int32_t)ir_list_at(p, lengths, (uint32_t)k);
+    len[k] = (int32_t)(lengths ? ir_list_at(p, lengths->u.list, (uint32_t)k) : T);
     for (int32_t t = 0; t < len[k]; t++) sizes[t]++;
   }
   sort_lengths(len, n, sorted);

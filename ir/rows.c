@@ -5,6 +5,12 @@
 //   %m = normal {id=0, mean=0, std=1, shape=[rows]} : f32[rows]      waits for %l, and keeps it alive
 #include "ir/ir.h"
 
+bool ir_layout_is_const(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op == OP_dense_layout) return ir_shape_is_const(f->prog, ins->shape);
+  return ins->op == OP_packed_layout && ins->n_args == 0;
+}
+
 const Val *ir_rows_makers(const Fn *f) {
   const Prog *p = f->prog;
   Val *maker = NULL;

@@ -8054,6 +8054,10 @@ static const double v1569[] = {
     -2.7719340128824115, -1.6423026658594608, -0.6968658789992332, 1.1699788495898247, 0.09133252128958702,
     0.11625322f, 0.6527083702385426, -2.824733003973961, -1.2516048923134804, 1.0258538466878235,
     -1.5103442445397377, 1.1277680369094014, 3.6596167981624603, 1.4510285705327988, 0.04933964f};
+static const double v1570[] = {
+    0.0f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+static const double v1571[] = {
+    0.0f, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11};
 
 static const OpCase op_cases[] = {
     {.name = "copy",
@@ -14367,4 +14371,30 @@ static const OpCase op_cases[] = {
      .param = (CaseArray[]){{v1568, 15}, {v885, 15}, {v1522, 1}, {v251, 1}, {v1543, 1}},
      .after = (CaseArray[]){{v1567, 15}, {v1569, 15}, {v1522, 1}, {v251, 1}, {v1543, 1}},
      .n_in = 3, .n_out = 1, .n_params = 5},
+    {.name = "dense_layout",
+     .tir =
+        "program @case\n"
+        "dim batch <= 6\n"
+        "dim time <= 9\n"
+        "func @f(%x: f32[batch,time]) {\n"
+        "  %L = dense_layout {dim=batch, time=time}\n"
+        "  %y = pack %x, %L\n"
+        "  output %y {name=\"y\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v1570, 12}},
+     .out = (CaseArray[]){{v1571, 12}},
+     .n_in = 1, .n_out = 1, .n_params = 0,
+     .dims = (int64_t[]){3, 4}, .n_dims = 2},
+    {.name = "dense_layout of constant sizes",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[3,4]) {\n"
+        "  %L = dense_layout {dim=3, time=4}\n"
+        "  %k = pack %x, %L\n"
+        "  %y = pad %k, %L {time_major}\n"
+        "  output %y {name=\"y\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v1570, 12}},
+     .out = (CaseArray[]){{v1571, 12}},
+     .n_in = 1, .n_out = 1, .n_params = 0},
 };

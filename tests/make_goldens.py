@@ -624,6 +624,13 @@ for steer in ({"weight_decay": 0.0625}, {"weight_decay": 0.0}):
     optimizer("sgd_momentum" + word, lambda p: torch.optim.SGD(p, lr=0.125, momentum=0.75, nesterov=True, **steer),
               "sgd_momentum", "{nesterov}", ["momentum_buffer"], as_state=True)
 
+# ---- dense layouts
+x = torch.arange(12.0).reshape(3, 4)
+case("dense_layout", "%L = dense_layout {dim=batch, time=time}\n%y = pack %x, %L", {"x": x}, {"y": x.t().reshape(-1)},
+     dims=[("batch", 6, 3), ("time", 9, 4)], shapes={"x": "[batch,time]"})
+case("dense_layout of constant sizes", "%L = dense_layout {dim=3, time=4}\n%k = pack %x, %L\n%y = pad %k, %L {time_major}",
+     {"x": x}, {"y": x.t()})
+
 
 # ---- the header
 def number(x):

@@ -43,3 +43,31 @@ SCENARIO(D13) {
   tn_model_free(m);
   tn_program_free(p);
 }
+
+// Three sequences of 5 steps through RNN(10 -> 20, 2 layers): packed and dense agree.
+SCENARIO(D17) {
+  enum { B = 3, T = 5, IN = 10, H = 20 };
+  tn_program *p = tn_program_create("d17");
+  tn_rnn_options o = {.n_layers = 2, .batch_first = true};
+  tn_module *rnn = tn_rnn(tn_root(p), "rnn", IN, H, false, &o);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(B), tn_size(T), tn_size(IN)));
+  tn_rnn_output packed = tn_rnn_call(rnn, tn_pack_constant(x, ((const int64_t[]){T, T, T}), B, NULL), NULL);
+  tn_rnn_output dense = tn_rnn_call_dense(rnn, x, NULL);
+  tn_output(f, "y_packed", tn_pad_packed(packed.out, 0, true));
+  tn_output(f, "h_packed", packed.hidden);
+  tn_output(f, "y_dense", dense.dense);
+  tn_output(f, "h_dense", dense.hidden);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  CHECK(m != NULL);
+  float xs[B * T * IN], y[2][B * T * H] = {{0}}, h[2][2 * B * H] = {{0}};
+  for (int k = 0; k < B * T * IN; k++) xs[k] = (float)(k * 37 % 101) / 50 - 1;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(xs, B, T, IN)),
+               TN_OUT(tn_f32(y[0], B, T, H), tn_f32(h[0], 2, B, H), tn_f32(y[1], B, T, H), tn_f32(h[1], 2, B, H))) ==
+        TN_OK);
+  CHECK(y[0][0] != 0 && memcmp(y[0], y[1], sizeof y[0]) == 0);
+  CHECK(h[0][0] != 0 && memcmp(h[0], h[1], sizeof h[0]) == 0);
+  tn_model_free(m);
+  tn_program_free(p);
+}

@@ -115,6 +115,7 @@ static const char *const op_lines[] = {
     "%eg = embedding_grad %x, %n, %em",
     "%L = packed_layout %n {time=T, rows=R}",
     "%L2 = packed_layout {time=T, rows=9, lengths=[5,3,1]}",
+    "%LD = dense_layout {dim=B, time=T}",
     "%p = pack %seq, %L",
     "%q = pad %p, %L {value=-1, time_major}",
     "%h, %hn, %cn, %hp, %cp, %ga = rnn_seq %xg, %L, %whh {cell=\"lstm\", reverse}",

@@ -1,0 +1,29 @@
+// What the recurrent modules share: sizes, parameters by part and layer, states.
+#ifndef TN_FE_RNN_H
+#define TN_FE_RNN_H
+
+#include "frontend/fe.h"
+
+// A call while it builds: the whole sequence, or one step.
+typedef struct {
+  tn_module *m;
+  tn_function *f;
+  tn_tensor layout;  // of a sequence
+  tn_rnn_state initial;
+  tn_site at;
+  Dim batch;
+} RnnCall;
+
+static inline int64_t fe_rnn_state_size(const tn_module *m) { return m->proj ? m->proj : m->out; }
+static inline bool fe_rnn_has_cell(const tn_module *m) { return m->n_gates == 4; }
+tn_tensor fe_rnn_weight(const RnnCall *c, const char *part, uint32_t layer, bool reverse);
+// Row k of a stacked state [layers * directions, B, ..], as [B, ..]. `cell`: of the cell state.
+tn_tensor fe_rnn_initial(const RnnCall *c, bool cell, uint32_t k);  // of a state that was given
+bool fe_rnn_given(const RnnCall *c, bool cell);
+// n states [B, ..] stacked to [n, B, ..]
+tn_tensor fe_rnn_stack(const RnnCall *c, const tn_tensor *state, uint32_t n);
+bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site at);  // false: reported
+// The given states have the right shapes and live in c->f; false: reported
+bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x);
+
+#endif

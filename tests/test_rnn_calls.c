@@ -1,0 +1,257 @@
+// Calls of recurrent modules other than a packed sequence: dense batches, cells, single steps; what they refuse.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static tn_site at(int line) { return (tn_site){"user.c", line}; }
+
+static void fill(float *v, size_t n, uint32_t seed) {
+  for (size_t k = 0; k < n; k++) {
+    seed = seed * 1664525u + 1013904223u;
+    v[k] = (float)(seed >> 8) / (float)(1 << 23) - 1;
+  }
+}
+
+static double apart(const float *a, const float *b, size_t n) {
+  double most = 0;
+  for (size_t k = 0; k < n; k++) {
+    double d = fabs((double)a[k] - (double)b[k]);
+    most = d > most || isnan(d) ? d : most;
+  }
+  return most;
+}
+
+static bool any(const float *v, size_t n) {
+  while (n && v[n - 1] == 0) n--;
+  return n;
+}
+
+static tn_model *compiled(tn_program *p) {
+  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2});
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  return m;
+}
+
+// ---- dense: sizes come at run time; zero and one are sizes like others
+static void dense_at_run_time(void) {
+  enum { B = 4, T = 6, IN = 3, H = 5 };
+  tn_program *p = tn_program_create("dense");
+  tn_dim batch = tn_dim_upto(p, "batch", B), time = tn_dim_upto(p, "time", T);
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.bidirectional = true}));
+  tn_function *f = tn_function_begin(p, "dense");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_size(IN)));
+  tn_rnn_output r = tn_rnn_call_dense(rnn, x, NULL);
+  CHECK(r.out.data.v == 0 && r.cell.v == 0);
+  CHECK(tn_rank(r.dense) == 3 && tn_dim_of(r.dense, 0).d == time.d && tn_dim_of(r.dense, 1).d == batch.d);
+  tn_output(f, "y", r.dense);
+  tn_output(f, "h", r.hidden);
+  tn_output(f, "last", tn_last_hidden(r));
+  tn_function_end(f);
+  tn_function *g = tn_function_begin(p, "packed");
+  x = tn_input(g, "x", TN_F32, TN_SHAPE(time, batch, tn_size(IN)));
+  tn_tensor len = tn_input(g, "lengths", TN_I64, TN_SHAPE(batch));
+  r = tn_rnn_call(rnn, tn_pack_padded(x, len, (&(tn_pack_options){.batch_first = false})), NULL);
+  tn_output(g, "y", tn_pad_packed(r.out, 0, false));
+  tn_output(g, "h", r.hidden);
+  tn_function_end(g);
+  tn_model *m = compiled(p);
+  float xs[T * B * IN], y[2][T * B * 2 * H], h[2][2 * B * H], last[B * 2 * H];
+  fill(xs, T * B * IN, 1);
+  for (int64_t b = 0; b <= B; b++)
+    for (int64_t t = 0; t <= T; t++) {
+      const int64_t lengths[B] = {t, t, t, t};
+      memset(h, 1, sizeof h);
+      bool ok = tn_run(m, "dense", TN_IN(tn_f32(xs, t, b, IN)),
+                       TN_OUT(tn_f32(y[0], t, b, 2 * H), tn_f32(h[0], 2, b, H), tn_f32(last, b, 2 * H))) == TN_OK;
+      if (!CHECK(ok)) printf("  %lld x %lld: %s\n", (long long)b, (long long)t, tn_error_text(m));
+      for (int64_t k = 0; k < 2 * b * H && t == 0; k++) CHECK(h[0][k] == 0);
+      if (!t || !b) continue;
+      CHECK(tn_run(m, "packed", TN_IN(tn_f32(xs, t, b, IN), tn_i64(lengths, b)),
+                   TN_OUT(tn_f32(y[1], t, b, 2 * H), tn_f32(h[1], 2, b, H))) == TN_OK);
+      CHECK(memcmp(y[0], y[1], (size_t)(t * b * 2 * H) * sizeof(float)) == 0);
+      CHECK(memcmp(h[0], h[1], (size_t)(2 * b * H) * sizeof(float)) == 0);
+    }
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Time-major data are worked on where they lie; the layout of constant sizes is part of the program.
+static void dense_costs_nothing(void) {
+  tn_program *p = tn_program_create("counts");
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 5, NULL);
+  tn_function *f[2];
+  for (int k = 0; k < 2; k++) {
+    tn_dim batch = k ? tn_dim_upto(p, "batch", 8) : tn_size(8);
+    f[k] = tn_function_begin(p, k ? "bounded" : "constant");
+    tn_tensor x = tn_input(f[k], "x", TN_F32, TN_SHAPE(tn_size(4), batch, tn_size(3)));
+    tn_output(f[k], "y", tn_rnn_call_dense(rnn, x, NULL).dense);
+    tn_function_end(f[k]);
+  }
+  tn_model *m = compiled(p);
+  tn_plan constant, bounded;
+  CHECK(tn_plan_of(m, "constant", &constant) == TN_OK && tn_plan_of(m, "bounded", &bounded) == TN_OK);
+  CHECK(constant.n_kernels == 4);  // the sum of both biases, the product with x, the recurrence, the output
+  CHECK(bounded.n_kernels == 5);   // and the layout
+  CHECK(constant.n_copies == 0 && bounded.n_copies == 0);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- steps: as many of them as a sequence has, with the layers' own weights, give what the sequence gives
+enum { STEPS = 4, N = 3, IN_SIZE = 6, HID = 10, LAYERS = 2 };
+
+static tn_module *layered(tn_program *p, int kind, const char *name) {
+  tn_rnn_options o = {.n_layers = LAYERS};
+  if (kind == 3) return tn_gru(tn_root(p), name, IN_SIZE, HID, &o);
+  return kind == 2 ? tn_lstm(tn_root(p), name, IN_SIZE, HID, &o)
+                   : tn_rnn(tn_root(p), name, IN_SIZE, HID, kind == 1, &o);
+}
+
+static void sum_up(tn_function *f, tn_module *rnn, tn_tensor x, tn_tensor y, tn_tensor hidden) {
+  tn_tensor loss = tn_add(tn_sum(tn_square(y)), tn_sum(hidden));
+  tn_backward(loss);
+  tn_output(f, "y", y);
+  tn_output(f, "hidden", hidden);
+  tn_output(f, "dx", tn_grad(loss, x));
+  tn_output(f, "dw", tn_param_grad(f, rnn, "weight_hh_l0"));
+  tn_output(f, "db", tn_param_grad(f, rnn, "bias_hh_l1"));
+  tn_function_end(f);
+}
+
+static void steps_are_a_sequence(int kind) {
+  tn_program *p = tn_program_create("steps");
+  tn_module *rnn = layered(p, kind, "rnn");
+  const tn_dim t = tn_size(STEPS), n = tn_size(N), in = tn_size(IN_SIZE);
+  tn_function *f = tn_function_begin(p, "sequence");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, tn_size(HID)));
+  tn_rnn_output r = tn_rnn_call_dense(rnn, x, (&(tn_rnn_state){.h0 = h0}));
+  sum_up(f, rnn, x, r.dense, r.hidden);
+  f = tn_function_begin(p, "steps");
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, tn_size(HID)))};
+  tn_tensor out[STEPS];
+  for (int k = 0; k < STEPS; k++) {
+    tn_tensor row = tn_reshape(tn_slice(x, 0, k, 1), TN_SHAPE(n, in));
+    tn_rnn_step_output s = tn_rnn_step(rnn, row, &state);
+    state = (tn_rnn_state){s.hidden, s.cell};
+    out[k] = tn_reshape(s.out, TN_SHAPE(tn_size(1), n, tn_size(HID)));
+  }
+  sum_up(f, rnn, x, tn_concat_at(out, STEPS, 0, TN_SITE), state.h0);
+  tn_model *m = compiled(p);
+  enum { Y = STEPS * N * HID, S = LAYERS * N * HID, X = STEPS * N * IN_SIZE };
+  static float xs[X], hs[S], y[2][Y], h[2][S], dx[2][X], dw[2][4 * HID * HID], db[2][4 * HID];
+  fill(xs, X, 7);
+  fill(hs, S, 8);
+  int64_t wide = (kind == 2 ? 4 : kind == 3 ? 3 : 1) * HID;
+  for (int k = 0; k < 2; k++)
+    CHECK(tn_run(m, k ? "steps" : "sequence", TN_IN(tn_f32(xs, STEPS, N, IN_SIZE), tn_f32(hs, LAYERS, N, HID)),
+                 TN_OUT(tn_f32(y[k], STEPS, N, HID), tn_f32(h[k], LAYERS, N, HID), tn_f32(dx[k], STEPS, N, IN_SIZE),
+                        tn_f32(dw[k], wide, HID), tn_f32(db[k], wide))) == TN_OK);
+  CHECK(any(y[0], Y) && apart(y[0], y[1], Y) < 1e-6);
+  CHECK(apart(h[0], h[1], S) < 1e-6);
+  CHECK(any(dx[0], X) && apart(dx[0], dx[1], X) < 2e-6);
+  CHECK(any(dw[0], (size_t)wide * HID) && apart(dw[0], dw[1], (size_t)wide * HID) < 1e-5);
+  CHECK(any(db[0], (size_t)wide) && apart(db[0], db[1], (size_t)wide) < 1e-5);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// A cell with a layer's weights makes the layer's step; without a state it starts from zeros.
+static void cell_is_a_layer(int kind) {
+  static const char *const part[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+  tn_program *p = tn_program_create("cell");
+  tn_module *root = tn_root(p), *cell, *layer;
+  switch (kind) {
+  case 3: cell = tn_gru_cell(root, "cell", 4, 6, NULL), layer = tn_gru(root, "layer", 4, 6, NULL); break;
+  case 2: cell = tn_lstm_cell(root, "cell", 4, 6, NULL), layer = tn_lstm(root, "layer", 4, 6, NULL); break;
+  default:
+    cell = tn_rnn_cell(root, "cell", 4, 6, kind == 1, NULL), layer = tn_rnn(root, "layer", 4, 6, kind == 1, NULL);
+  }
+  const char *names[8];
+  CHECK(tn_named_parameters(cell, TN_NAMES_UNIQUE, names, 8) == 4);
+  for (int k = 0; k < 4; k++) CHECK(strcmp(names[k], part[k]) == 0);
+  for (int k = 0; k < 2; k++) {
+    tn_function *f = tn_function_begin(p, k ? "layer" : "cell");
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(4)));
+    tn_rnn_step_output s = tn_rnn_step(k ? layer : cell, x, NULL);
+    CHECK(tn_rank(s.hidden) == (k ? 3u : 2u) && (k || s.out.v == s.hidden.v) && (s.cell.v != 0) == (kind == 2));
+    tn_output(f, "y", s.out);
+    tn_output(f, "s", kind == 2 ? s.cell : s.hidden);
+    tn_function_end(f);
+  }
+  tn_model *m = compiled(p);
+  float v[4 * 6 * 6], x[8], y[2][12], s[2][12];
+  char from[32], to[32];
+  for (int k = 0; k < 4; k++) {
+    size_t n = (size_t)(kind == 2 ? 24 : kind == 3 ? 18 : 6) * (k == 0 ? 4 : k == 1 ? 6 : 1);
+    snprintf(from, sizeof from, "layer.%s_l0", part[k]);
+    snprintf(to, sizeof to, "cell.%s", part[k]);
+    CHECK(tn_get(m, from, v, n) == TN_OK && tn_set(m, to, v, n) == TN_OK);
+    double bound = 1 / sqrt(6.0), most = apart(v, (float[4 * 6 * 6]){0}, n);
+    CHECK(most <= bound && most > 0.5 * bound);  // U(-1/sqrt hidden, 1/sqrt hidden)
+  }
+  fill(x, 8, 3);
+  for (int k = 0; k < 2; k++) {
+    const int64_t one[] = {1, 2, 6};
+    CHECK(tn_run(m, k ? "layer" : "cell", TN_IN(tn_f32(x, 2, 4)),
+                 TN_OUT(tn_f32(y[k], 2, 6), tn_array_of(s[k], TN_F32, one + !k, k ? 3 : 2))) == TN_OK);
+  }
+  CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(s[0], s[1], sizeof s[0]) == 0 && any(y[0], 12));
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- what is refused
+#define CHECK_SAYS(p, text)                                      \
+  do {                                                           \
+    const char *report = report_of(p);                           \
+    if (!CHECK(strcmp(report, text) == 0)) printf("%s", report); \
+  } while (0)
+
+static void refusals(void) {
+  tn_program *p = tn_program_create("refusals");
+  tn_module *root = tn_root(p), *lstm = tn_lstm(root, "lstm", 3, 4, NULL), *gru = tn_gru(root, "gru", 3, 4, NULL);
+  tn_module *both = tn_lstm_at(root, "both", 3, 4, &(tn_rnn_options){.bidirectional = true}, at(1));
+  tn_module *cell = tn_lstm_cell(root, "cell", 3, 4, NULL);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(5), tn_size(2), tn_size(3)));
+  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(tn_size(2), tn_size(3)));
+  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_size(1), tn_size(2), tn_size(4)));
+  tn_rnn_call_dense_at(lstm, row, NULL, at(2));
+  tn_rnn_call_dense_at(lstm, x, &(tn_rnn_state){.h0 = row}, at(3));
+  tn_rnn_call_dense_at(gru, x, &(tn_rnn_state){.c0 = h}, at(4));
+  tn_rnn_call_dense_at(cell, x, NULL, at(5));
+  tn_rnn_step_at(both, row, NULL, at(6));
+  tn_rnn_step_at(lstm, x, NULL, at(7));
+  tn_rnn_step_at(cell, row, &(tn_rnn_state){.h0 = h}, at(8));
+  tn_rnn_step_at(NULL, row, NULL, at(9));
+  tn_call1_at(cell, row, at(10));
+  CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature]\n"
+                "user.c:3: error[E004]: h0 of module 'lstm' must be f32 [1, batch, 4]\n"
+                "user.c:4: error[E003]: module 'gru' has no cell state: only an LSTM has one\n"
+                "user.c:5: error[E003]: module 'cell' makes one step, not a sequence\n"
+                "hint: tn_rnn_step runs a cell\n"
+                "user.c:6: error[E003]: module 'both' reads both directions: it has no single step\n"
+                "user.c:1: note: it was made here\n"
+                "user.c:7: error[E004]: a step of module 'lstm' takes f32 [batch, 3]\n"
+                "user.c:8: error[E004]: h0 of module 'cell' must be f32 [batch, 4]\n"
+                "user.c:9: error[E003]: no module is called\n"
+                "user.c:10: error[E003]: module 'cell' works on one step and its states\n"
+                "hint: tn_rnn_step(m, x, &state)\n");
+  tn_program_free(p);
+}
+
+int main(void) {
+  dense_at_run_time();
+  dense_costs_nothing();
+  for (int kind = 0; kind < 4; kind++) {
+    steps_are_a_sequence(kind);
+    cell_is_a_layer(kind);
+  }
+  refusals();
+  return check_report();
+}
