@@ -11,7 +11,10 @@
 //
 // All loads of a vector come before its stores, so that a result may take over an operand's buffer. Lanes never mix:
 // an element does not depend on vl, on the tail or on the split among workers.
-#include "codegen/cg.h"
+//
+// Behind a product the group runs on pieces of rows which the product hands over (cg_epilogue_row): there the columns
+// are an axis of their own, and instruction 0 of the kernel is the product.
+#include "codegen/epilogue.h"
 
 typedef LLVMValueRef V;
 
@@ -35,7 +38,7 @@ typedef struct {
   V same;    // the row's one value, splat, when it does not move along the vector axis; NULL
 } Access;
 
-typedef struct {
+typedef struct Epilogue {
   Cg *c;
   Shape shape;
   uint32_t rank;
@@ -49,13 +52,19 @@ typedef struct {
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
   V size[MAX_RANK];
   uint32_t lanes;
+  // behind a product: its row at hand, which begins at column `from_column`
+  bool behind;
+  V product, from_column;
 } Point;
 
 static const Fn *fn_of(const Point *p) { return p->c->f; }
 static bool in_kernel(const Point *p, Val v) { return v.i >= p->c->k->first && v.i < p->c->k->first + p->c->k->n; }
 static Op op_of(const Point *p, Val v) { return (Op)ir_ins(fn_of(p), v)->op; }
 static OpClass class_of(const Point *p, Val v) { return (OpClass)ir_ops[op_of(p, v)].cls; }
-static bool is_code(const Point *p, Val v) { return class_of(p, v) == CLASS_POINT || class_of(p, v) == CLASS_INDEX; }
+static bool is_code(const Point *p, Val v) {
+  OpClass cls = class_of(p, v);
+  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->behind && cls == CLASS_GEMM);
+}
 static bool is_immediate(const Point *p, Val v) { return op_of(p, v) == OP_const || op_of(p, v) == OP_dim_size; }
 static Val value_at(const Point *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 
@@ -189,7 +198,8 @@ static bool collect(Point *p) {
     }
     first = false;
     if (type_of(p, v)->shape.i != p->shape.i) return fail(p, v, "has another shape than its kernel");
-    if (!collect_one(p, k)) return false;
+    bool product = p->behind && k == 0;  // its operands are its own affair
+    if (!product && !collect_one(p, k)) return false;
   }
   return true;
 }
@@ -208,6 +218,7 @@ static bool steps_as_one(const Point *p, const Access *a, uint32_t j, uint32_t i
 }
 
 static bool mergeable(const Point *p, uint32_t j, uint32_t i) {
+  if (p->behind && i + 1 == p->rank) return false;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (!steps_as_one(p, &p->acc[k], j, i)) return false;
   return true;
@@ -215,6 +226,7 @@ static bool mergeable(const Point *p, uint32_t j, uint32_t i) {
 
 // An axis of size 1 needs no loop, unless an access may have no element there.
 static bool moves(const Point *p, uint32_t j) {
+  if (p->behind && j + 1 == p->rank) return true;
   if (!is_one(p, p->dim[j])) return true;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (p->acc[k].lo[j]) return true;
@@ -361,6 +373,10 @@ static V compute(Point *p, uint32_t k, V i, V element, V mask) {
   Cg *c = p->c;
   Val v = value_at(p, k);
   Op op = op_of(p, v);
+  if (p->behind && k == 0) {
+    V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
+    return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+  }
   if (op == OP_concat) return concat(p, k, i, mask);
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   V arg[MAX_OPERANDS];
@@ -427,6 +443,16 @@ static void enter_row(Point *p, const V *index) {
   }
 }
 
+// The indices of a row by its number.
+static void split_row(Point *p, V row, V *index) {
+  Cg *c = p->c;
+  for (uint32_t g = p->n_loop - 1; g-- > 1;) {
+    index[g] = LLVMBuildURem(c->b, row, p->size[g], "");
+    row = LLVMBuildUDiv(c->b, row, p->size[g], "");
+  }
+  index[0] = row;
+}
+
 // Rows [lo, hi), and of each the elements [from, to).
 static void emit_rows(Point *p, V lo, V hi, V from, V to) {
   Cg *c = p->c;
@@ -438,12 +464,7 @@ static void emit_rows(Point *p, V lo, V hi, V from, V to) {
   }
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V rest = l.i;
-  for (uint32_t g = p->n_loop - 1; g-- > 1;) {
-    index[g] = LLVMBuildURem(c->b, rest, p->size[g], "");
-    rest = LLVMBuildUDiv(c->b, rest, p->size[g], "");
-  }
-  index[0] = rest;
+  split_row(p, l.i, index);
   enter_row(p, index);
   emit_span(p, cg_mul(c, l.i, inner), from, to);
   cg_loop_end(c, &l, NULL);
@@ -486,4 +507,30 @@ bool cg_emit_point(Cg *c) {
   p.lanes = is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
   emit_shares(&p);
   return true;
+}
+
+// ---- behind a product
+Epilogue *cg_epilogue_new(Cg *c) {
+  Epilogue *p = rt_alloc(c->mem, sizeof *p);
+  *p = (Epilogue){.c = c, .behind = true, .lanes = c->t->vl};
+  if (!collect(p)) return NULL;
+  merge_axes(p);
+  return p;
+}
+
+void cg_epilogue_row(Epilogue *p, V row, V from, V lo, V hi) {
+  V index[MAX_RANK] = {NULL};
+  if (p->n_loop > 1) split_row(p, row, index);
+  enter_row(p, index);
+  p->product = from, p->from_column = lo;
+  V n = cg_sub(p->c, hi, lo), whole = LLVMBuildAnd(p->c->b, n, cg_i64(p->c, -(int64_t)p->lanes), "");
+  V at = cg_mul(p->c, row, p->size[p->n_loop - 1]), end = cg_add(p->c, lo, whole), rest = cg_sub(p->c, n, whole);
+  Loop l;
+  cg_loop_begin(p->c, &l, lo, end, cg_i64(p->c, p->lanes), NULL, 0);
+  emit_vector(p, at, l.i, NULL);
+  cg_loop_end(p->c, &l, NULL);
+  If s;
+  cg_if(p->c, &s, LLVMBuildICmp(p->c->b, LLVMIntSGT, rest, cg_i64(p->c, 0), ""));
+  emit_vector(p, at, end, cg_mask(p->c, rest));
+  cg_endif(p->c, &s);
 }

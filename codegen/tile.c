@@ -56,6 +56,10 @@ static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
 static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   const TileSpec *s = t->s;
   LLVMValueRef x = NULL, bias = NULL;
+  if (s->more) {
+    LLVMValueRef at = cg_add(c, cg_mul(c, cg_i64(c, m), t->c_row), cg_i64(c, j * s->c_vec));
+    return load_vec(c, cg_at(c, c->f32, t->arg[P_C], at), s->mask_c ? t->mask[j] : NULL);
+  }
   if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
   if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
   if (x && bias) return LLVMBuildFAdd(c->b, x, bias, "");
@@ -103,10 +107,11 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size, "tile%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d", s->mr, s->nv,
-           (long long)s->a_row, (long long)s->a_k, (long long)s->b_k, (long long)s->b_vec, (long long)s->c_row,
-           (long long)s->c_vec, s->x_n, (long long)s->x_row, (long long)s->x_vec, s->has_bias, (long long)s->bias_vec,
-           s->mask_from, (long long)s->mask_step, s->mask_b, s->mask_c);
+  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d",
+           s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
+           (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
+           (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
+           s->mask_c);
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {

@@ -17,6 +17,7 @@ typedef struct {
   int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
   int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
   int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
+  bool more;             // C += instead: every vector starts from C, there is no x and no bias
   uint32_t x_n;          // the first x_n vectors start from x
   int64_t x_row, x_vec;
   bool has_bias;

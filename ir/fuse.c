@@ -7,7 +7,9 @@
 // A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only
 // element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
 // INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
-// that it reads, in another way. A recurrent kernel holds consecutive recurrences that do not depend on each other.
+// that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
+// epilogue (a product with its first operand transposed does not: it sums in pieces). A recurrent kernel holds
+// consecutive recurrences that do not depend on each other.
 #include "ir/ir.h"
 #include <string.h>
 
@@ -27,6 +29,10 @@ Val ir_root(const Fn *f, Val v) {
     if (!(ir_ops[f->ins[h.i].op].flags & WRITES)) return v;
     v = ir_arg(f, h, v.i - h.i);
   }
+}
+
+bool ir_is_led_product(const Fn *f, Val v) {
+  return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && !ir_attr(f, v, KEY_ta);
 }
 
 static bool is_word(const Fn *f, Val v) { return f->ins[v.i].op != OP_const && f->ins[v.i].op != OP_dim_size; }
@@ -86,6 +92,15 @@ static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   return reads_fit(f, k, kernel, v) && writes_fit(f, k, v);
 }
 
+// The epilogue of a product: what reads it, or what already follows it, element by element.
+static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
+  if (k->cls != CLASS_GEMM || !ir_is_led_product(f, (Val){k->first}) || ins->shape.i != lead->shape.i) return false;
+  if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
+  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
+  return depends_on_kernel(f, v, kernel) && reads_fit(f, k, kernel, v);
+}
+
 static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
   if (k->cls != CLASS_RNN || ins->op != lead->op || ins->shape.i != lead->shape.i) return false;
@@ -120,7 +135,8 @@ bool ir_pass_fuse(Fn *f) {
     }
     uint32_t last = f->n_kernels - 1;
     Kernel *k = open ? &f->kernels[last] : NULL;
-    if (k && (joins_point(f, k, last, (Val){i}) || joins_rnn(f, k, last, (Val){i}))) {
+    Val v = {i};
+    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v))) {
       add_to(f, last, i);
       continue;
     }

@@ -381,6 +381,8 @@ bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all 
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
 Val ir_base(const Fn *f, Val v);                         // follows views to the value whose buffer they share
+bool ir_is_led_product(const Fn *f,
+                       Val v);    // a product that may have an epilogue: pointwise instructions in its kernel
 Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/hostile.c

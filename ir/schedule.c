@@ -2,6 +2,8 @@
 // instructions are neighbours.
 //
 // level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
+// A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
+// leads.
 // Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
 // of one shape stand together. A write into a buffer comes after every read of its old content.
 #include "ir/ir.h"
@@ -16,6 +18,7 @@ typedef struct {
   Fn *f;
   const Val *makers;  // of sizes
   uint32_t *level;    // by value
+  uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
   uint32_t *readers;  // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
 } Levels;
 
@@ -33,13 +36,43 @@ static bool fuses_with(const Fn *f, Val v, uint32_t k) {
          ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
 
+// Is a there when the kernel of product `lead` runs: at a lower level, or led by a product that stands before it?
+static bool before_lead(const Levels *l, Val a, uint32_t lead) {
+  uint32_t base = ir_base(l->f, a).i;
+  if (l->level[a.i] != l->level[lead]) return l->level[a.i] < l->level[lead];
+  return l->lead[base] && l->lead[base] < lead;
+}
+
+static uint32_t lead_of(const Levels *l, Val v) {
+  const Fn *f = l->f;
+  if (ir_is_led_product(f, v)) return v.i;
+  if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES)) return 0;
+  uint32_t lead = 0;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? l->lead[a.i] : 0;
+    if (of && (!lead || before_lead(l, (Val){lead}, of))) lead = of;
+  }
+  for (uint32_t k = 0; lead && k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    bool inside = l->lead[a.i] == lead && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+    if (!inside && !before_lead(l, a, lead)) return 0;
+  }
+  Val from[IR_MAX_MAKERS];
+  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); lead && k-- > 0;)
+    if (!before_lead(l, from[k], lead)) return 0;
+  return lead;
+}
+
 static uint32_t level_of(Levels *l, Val v) {
   Fn *f = l->f;
   Ins *ins = ir_ins(f, v);
   bool kernel = is_kernel(f, v);
+  l->lead[v.i] = lead_of(l, v);
+  if (l->lead[v.i] && l->lead[v.i] != v.i) return l->level[l->lead[v.i]];
   uint32_t top = kernel ? 1 : 0;
   for (uint32_t k = 0; k < ins->n_args; k++) {
-    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && !fuses_with(f, v, k));
+    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!fuses_with(f, v, k) || l->lead[ir_arg(f, v, k).i]));
     if (at > top) top = at;
   }
   Val from[IR_MAX_MAKERS];
@@ -58,7 +91,8 @@ static void note_reads(Levels *l, Val v) {
   if (!is_kernel(f, v)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val base = ir_base(f, ir_arg(f, v, k));
-    bool same = is_point(f, v) && base.i == ir_arg(f, v, k).i && ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
+    bool same = is_point(f, v) && !l->lead[v.i] && base.i == ir_arg(f, v, k).i &&
+                ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
     uint32_t after = l->level[v.i] + !same;
     if (after > l->readers[base.i]) l->readers[base.i] = after;
   }
@@ -76,7 +110,8 @@ static void sink_generators(Levels *l) {
     if (generator && first[i] > l->level[i]) l->level[i] = first[i];
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
       uint32_t a = ir_arg(f, v, k).i;
-      uint32_t at = !is_kernel(f, v) ? first[i] : fuses_with(f, v, k) ? l->level[i] : l->level[i] - 1;
+      bool here = fuses_with(f, v, k) && !l->lead[i];
+      uint32_t at = !is_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
   }
@@ -122,7 +157,9 @@ bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
-  Levels l = {f, ir_rows_makers(f), rt_alloc(mem, n * sizeof(uint32_t)), rt_alloc(mem, n * sizeof(uint32_t))};
+  Levels l = {.f = f, .makers = ir_rows_makers(f)};
+  l.level = rt_alloc(mem, n * sizeof *l.level), l.lead = rt_alloc(mem, n * sizeof *l.lead);
+  l.readers = rt_alloc(mem, n * sizeof *l.readers);
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table);
   for (uint32_t i = 1; i < n; i++) {
@@ -139,7 +176,8 @@ bool ir_pass_schedule(Fn *f) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
     keys[i] = (Key3){l.level[i], 0, i};
-    keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
+    if (l.lead[i]) keys[i].group = l.lead[i];
+    else keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
   }
   uint32_t m = 0;
   for (uint32_t i = 1; i < n; i++)

@@ -151,10 +151,8 @@ SCENARIO(F04) {
   float x[] = {1, 2, 3, 4, 5, 6, 7, 8}, eye[16] = {[0] = 1, [5] = 1, [10] = 1, [15] = 1}, r[] = {10, 20, 30, 40}, v[8];
   CHECK(runs(m, TN_IN(tn_f32(x, 2, 4), tn_f32(eye, 4, 4), tn_f32(r, 4)), TN_OUT(tn_f32(v, 2, 4))));
   CHECK(ARE(v, 22, 44, 66, 88, 30, 52, 74, 96));
-  CHECK(plan_of(m).n_inplace >= 1 && plan_of(m).n_copies == 0);
-  char *dump = dump_of(p);
-  CHECK_HAS(dump, "reuses");
-  free(dump);
+  tn_plan plan = plan_of(m);  // sum and product with 2 are the epilogue of the first product: one buffer for all three
+  CHECK(plan.n_kernels == 2 && plan.n_copies == 0 && plan.peak_bytes == 64);
   finish(p, m);
 }
 

@@ -13,7 +13,8 @@ param @w : f32[4,4] trainable
 func @step(%x: f32[batch,4], %y: i64[batch]) {  // m.c:1
   scope forward {                               // m.c:2
     %w = param @w                               // m.c:3
-    %h = matmul %x, %w                          // m.c:4
+    %t = permute %x {perm=[1,0]}                // m.c:3
+    %h = matmul %t, %w {ta}                     // m.c:4
     %a = relu %h                                // m.c:5
     %dead = exp %a                              // m.c:6
     %z = matmul %a, %w                          // m.c:7

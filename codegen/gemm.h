@@ -1,0 +1,85 @@
+// What the parts of the matrix product emitter share (gemm.c draws how the work is cut).
+//
+//   gemm_plan.c   what is known before any code is emitted: sizes, tiles, who packs what; scratch; own code or library
+//   gemm_pack.c   operands that are stored the wrong way
+//   gemm_dot.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
+//   gemm_blas.c   the library
+//   gemm.c        units of work, tiles, epilogue
+#ifndef TN_CODEGEN_GEMM_H
+#define TN_CODEGEN_GEMM_H
+
+#include "codegen/epilogue.h"
+#include "codegen/tile.h"
+
+enum { GEMM_STRIDE_PAD = 16 };  // elements between rows of A_PADDED
+
+typedef struct {
+  Dim dim[MAX_RANK];
+  uint32_t n;
+} DimList;
+
+typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED } PackA;
+typedef enum { B_IN_PLACE, B_SHARED, B_PRIVATE } PackB;
+typedef struct {
+  Val a, b, bias, out;
+  bool ta, tb;
+  DimList m;  // product of these
+  Dim n, k;
+  DimList batch;                             // of the result
+  Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
+  bool b_has_batch;
+  int64_t m_max, n_max, k_max, batch_max;
+  uint32_t mr, nv;
+  int64_t width, chunk;  // columns of a panel, rows of a chunk
+  int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
+  int64_t a_tile;        // A_BLOCKS: elements of one k
+  bool small, dot;
+  bool fused;        // there is an epilogue
+  bool keeps;        // the product itself is stored
+  bool through_sum;  // the epilogue reads whole rows of sums in memory: there are several blocks of k, or the library
+  GemmBy by;
+  PackA pack_a;
+  PackB pack_b;
+} GemmPlan;
+
+// ---- gemm_plan.c
+GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
+// Scratch, in elements: shared packed B, shared packed A, sums.
+int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);
+int64_t cg_gemm_packed_a(const GemmPlan *p);
+int64_t cg_gemm_sums(const GemmPlan *p);
+
+// ---- values of a kernel (gemm.c)
+typedef struct {
+  Cg *c;
+  const GemmPlan *p;
+  Epilogue *epilogue;  // NULL: none
+  LLVMValueRef m, n, k, batch;
+  LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
+  LLVMValueRef a, b, out, bias;
+  LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
+  LLVMValueRef a_row, a_k;                // strides of A as it is stored
+  // private, on the worker's stack
+  LLVMValueRef piece;             // rows of sums of one unit, `width` apart, where an epilogue reads them
+  LLVMValueRef a_block, b_block;  // packed blocks
+} Gemm;
+LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
+// First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
+LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
+// Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
+void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
+                    LLVMValueRef stride);
+
+// ---- gemm_pack.c
+bool cg_gemm_pack_shared(Gemm *g);  // false: nothing to pack
+// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
+// `tiles` tiles of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
+void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef tiles, LLVMValueRef k0, LLVMValueRef n_k,
+                    LLVMValueRef dst);
+
+void cg_gemm_emit_dot(Gemm *g);         // gemm_dot.c
+uint32_t cg_dot_rows(const Target *t);  // most rows of a tile of dot products
+void cg_gemm_emit_blas(Gemm *g);        // gemm_blas.c
+
+#endif

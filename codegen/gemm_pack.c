@@ -1,0 +1,110 @@
+// Operands of products that are stored the wrong way, or with rows too far apart (gemm.h).
+#include "codegen/gemm.h"
+
+// ---- B as [panel][k][width], zero beyond N
+static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  Cg *c = g->c;
+  uint32_t vl = c->t->vl;
+  LLVMValueRef rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
+  for (uint32_t j = 0; j < g->p->nv; j++)
+    mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->n), n0));
+  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    LLVMValueRef at = cg_i64(c, (int64_t)j * vl);
+    cg_store(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, at), mask[j]), cg_at(c, c->f32, to, at));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// B is stored [N, K].
+static void pack_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  Cg *c = g->c;
+  LLVMValueRef cols = cg_sub(c, g->k, k0), width = cg_i64(c, g->p->width);
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
+    LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
+    cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cols, cg_at(c, c->f32, dst, lane), width);
+  }
+}
+
+// vl values of k.
+static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  if (g->p->tb) pack_columns(g, src, k0, n0, dst);
+  else pack_rows(g, src, k0, n0, dst);
+}
+
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
+  Cg *c = g->c;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
+  pack_step(g, src, cg_add(c, k0, l.i), n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Units: vl values of k of one panel.
+static void pack_b_shared(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
+  LLVMValueRef panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
+  cg_share(c, cg_mul(c, panels, blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), vl), src = g->b;
+  LLVMValueRef row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
+  LLVMValueRef dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
+  if (p->b_has_batch) {
+    LLVMValueRef off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
+    src = cg_at(c, c->f32, src, off);
+    panel = cg_gemm_rem(c, panel, g->panels);
+  }
+  pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- A
+void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef tiles, LLVMValueRef k0, LLVMValueRef n_k,
+                    LLVMValueRef dst) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  int64_t vl = c->t->vl;
+  Loop tile, l;
+  cg_loop_begin(c, &tile, cg_i64(c, 0), tiles, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef first = cg_add(c, m0, cg_mul(c, tile.i, cg_i64(c, p->mr)));
+  LLVMValueRef rows = cg_min(c, cg_i64(c, p->mr), cg_sub(c, g->m, first)), mask[8];
+  for (int64_t j = 0; j < p->a_tile / vl; j++) mask[j] = cg_mask(c, cg_sub(c, rows, cg_i64(c, j * vl)));
+  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, tile.i, cg_i64(c, p->k_block * p->a_tile)));
+  cg_loop_begin(c, &l, cg_i64(c, 0), n_k, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), first));
+  LLVMValueRef at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
+  for (int64_t j = 0; j < p->a_tile / vl; j++) {
+    LLVMValueRef lane = cg_i64(c, j * vl);
+    cg_store(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, lane), mask[j]), cg_at(c, c->f32, at, lane));
+  }
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &tile, NULL);
+}
+
+// Rows a large power of two apart would fall into few cache sets: they are copied with a padded stride.
+static void pad_a(Gemm *g) {
+  Cg *c = g->c;
+  LLVMValueRef lo, hi, vl = cg_i64(c, c->t->vl);
+  cg_share(c, g->m, 1, &lo, &hi);
+  Loop row, l;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
+  LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, row.i, cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD)));
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, vl, NULL, 0);  // k is a multiple of BAD_STRIDE, so of vl
+  cg_store(c, cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)), cg_at(c, c->f32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+bool cg_gemm_pack_shared(Gemm *g) {
+  if (g->p->pack_b == B_SHARED) pack_b_shared(g);
+  if (g->p->pack_a == A_PADDED) pad_a(g);
+  return g->p->pack_b == B_SHARED || g->p->pack_a == A_PADDED;
+}

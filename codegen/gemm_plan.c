@@ -1,0 +1,173 @@
+// Matrix products: what is known before any code is emitted (gemm.h).
+#include "codegen/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  SMALL_FMAS = 32 * 1024,    // below, one worker does it all: a barrier would cost more than it wins
+  UNITS_WANTED = 24,         // so that shares are even
+  PRIVATE_UNITS = 8,         // likewise where each further chunk packs B again
+  CHUNK_BYTES = 512 * 1024,  // rows of A that stay in L2
+  PIECE_ROWS = 128,          // of sums that wait in L1 for the epilogue
+  PRIVATE_ROWS = 256,        // up to here B's panels are packed by who uses them
+  DOT_ROWS = 16,             // up to here nothing is packed
+  K_BLOCK = 256,             // of packed blocks: a panel's part stays in L1
+  LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
+  LONG_K_BLOCK = 2048,       // a panel's part stays in L2
+  A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
+  WIDE = 128,                // columns from which on B's rows are too far apart to be read in place
+  BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
+  BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
+  STRIDE_PAD = GEMM_STRIDE_PAD
+};
+
+static int64_t bound_of(const Fn *f, const DimList *l) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < l->n; i++) n *= ir_dim_bound(f->prog, l->dim[i]);
+  return n;
+}
+
+static bool is_one(const Fn *f, Dim d) { return ir_dim_is_const(f->prog, d) && ir_dim_bound(f->prog, d) == 1; }
+
+static void read_linear(const Fn *f, Val v, GemmPlan *p) {
+  Shape x = ir_ins(f, p->a)->shape, w = ir_ins(f, p->b)->shape;
+  uint32_t r = ir_rank(f->prog, x);
+  p->tb = true;
+  for (uint32_t i = 0; i + 1 < r; i++) p->m.dim[p->m.n++] = ir_dim_at(f->prog, x, i);
+  p->k = ir_dim_at(f->prog, x, r - 1);
+  p->n = ir_dim_at(f->prog, w, 0);
+  if (ir_ins(f, v)->n_args == 3) p->bias = ir_arg(f, v, 2);
+}
+
+// Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.
+static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
+  uint32_t r = ir_rank(f->prog, s), own = r - 2;
+  if (i + own < n_batch) return (Dim){0};
+  Dim d = ir_dim_at(f->prog, s, i + own - n_batch);
+  return is_one(f, d) ? (Dim){0} : d;
+}
+
+static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
+  Shape a = ir_ins(f, p->a)->shape, b = ir_ins(f, p->b)->shape, out = ir_ins(f, v)->shape;
+  uint32_t r = ir_rank(f->prog, out), ra = ir_rank(f->prog, a);
+  p->ta = ir_attr(f, v, KEY_ta) != NULL;
+  p->tb = ir_attr(f, v, KEY_tb) != NULL;
+  p->k = ir_dim_at(f->prog, a, p->ta ? ra - 2 : ra - 1);
+  p->n = ir_dim_at(f->prog, out, r - 1);
+  p->batch.n = r - 2;
+  for (uint32_t i = 0; i < r - 2; i++) {
+    p->batch.dim[i] = ir_dim_at(f->prog, out, i);
+    p->a_batch[i] = batch_axis(f, a, r - 2, i);
+    p->b_batch[i] = batch_axis(f, b, r - 2, i);
+    p->b_has_batch |= p->b_batch[i].i != 0;
+  }
+  if (!p->b_has_batch && !p->ta && ra == r) {  // one matrix for all of the batch: its axes are rows
+    p->m = p->batch;
+    p->batch.n = 0;
+  }
+  p->m.dim[p->m.n++] = ir_dim_at(f->prog, out, r - 2);
+}
+
+static int64_t k_blocks_of(int64_t k, int64_t most, int64_t vl) {
+  int64_t n = cg_ceil_div(k, most);
+  return n <= 1 ? cg_round_up(cg_larger(k, 1), vl) : cg_round_up(cg_ceil_div(k, n), vl);
+}
+
+// B is packed where it is stored [N, K], and where its rows are far apart and it is read often.
+static void choose_pack_b(GemmPlan *p, int64_t tiles) {
+  bool far = tiles >= 4 && p->k_max >= 16 && p->n_max > WIDE;
+  if (p->dot || (!p->tb && !far)) return;
+  bool once = p->batch.n == 0 || p->b_has_batch;  // no other unit wants the same panel
+  p->pack_b = !p->ta && once && p->m_max <= PRIVATE_ROWS ? B_PRIVATE : B_SHARED;
+}
+
+static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
+  int64_t panels = cg_ceil_div(p->n_max, p->width), tiles = cg_ceil_div(p->m_max, p->mr), vl = t->vl;
+  choose_pack_b(p, tiles);
+  p->a_tile = cg_round_up(p->mr, vl);
+  bool bad_stride = ir_dim_is_const(f->prog, p->k) && p->k_max >= BAD_STRIDE && p->k_max % BAD_STRIDE == 0;
+  if (p->ta && panels >= 2 && !p->small) p->pack_a = A_BLOCKS;
+  else if (!p->ta && bad_stride && panels >= 4 && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
+    p->pack_a = A_PADDED;
+  p->k_block = cg_larger(1, p->k_max);
+  if (p->pack_a == A_BLOCKS || p->pack_b == B_PRIVATE) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
+  else if (p->k_max > LONG_K) p->k_block = k_blocks_of(p->k_max, LONG_K_BLOCK, vl);
+  bool piecewise = p->k_block < p->k_max && p->pack_b != B_PRIVATE;
+  p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
+}
+
+static void choose_chunk(GemmPlan *p) {
+  int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
+  int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max);
+  if (p->pack_b == B_PRIVATE) rows = PRIVATE_ROWS;
+  else if (p->fused) rows = cg_smaller(rows, PIECE_ROWS);
+  if (p->pack_a == A_BLOCKS) rows = A_BLOCK_TILES * (int64_t)p->mr;
+  int64_t wanted = p->pack_b == B_PRIVATE ? PRIVATE_UNITS : UNITS_WANTED;
+  rows = cg_smaller(rows, cg_ceil_div(p->m_max, cg_ceil_div(wanted, panels)));
+  p->chunk = cg_larger(p->mr, cg_round_up(rows, p->mr));
+}
+
+// Few rows leave registers for wider panels.
+static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
+  int64_t most = t->gemm_nv;
+  if (!p->ta && !p->tb) most = cg_larger(most, cg_smaller(8, t->gemm_mr * t->gemm_nv / cg_larger(1, p->m_max)));
+  return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
+}
+
+GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
+  GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = v};
+  if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
+  else read_matmul(f, v, &p);
+  p.fused = f->kernels[f->kernel_of[v.i]].n > 1;
+  p.keeps = f->buf_of[v.i] != 0;
+  p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
+  p.batch_max = bound_of(f, &p.batch);
+  p.by = cg_gemm_choose(p.m_max, p.n_max, p.k_max, t);
+  p.dot = p.tb && !p.ta && !p.batch.n && p.m_max <= DOT_ROWS && p.k_max >= t->vl;
+  p.nv = p.dot ? 1 : panel_vectors(&p, t);
+  p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
+  p.width = (int64_t)p.nv * t->vl;
+  p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
+  choose_packing(f, &p, t);
+  choose_chunk(&p);
+  return p;
+}
+
+// ---- scratch
+int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
+  if (p->pack_b != B_SHARED) return 0;
+  int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;
+  return cg_round_up(one * (p->b_has_batch ? p->batch_max : 1), TN_ALIGN / 4);
+}
+
+int64_t cg_gemm_packed_a(const GemmPlan *p) {
+  return p->pack_a == A_PADDED ? cg_round_up(p->m_max * (p->k_max + STRIDE_PAD), TN_ALIGN / 4) : 0;
+}
+
+int64_t cg_gemm_sums(const GemmPlan *p) { return p->through_sum && !p->keeps ? p->batch_max * p->m_max * p->n_max : 0; }
+
+int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  switch (ir_ins(f, v)->op) {
+  case OP_rnn_seq:
+  case OP_rnn_seq_grad: return cg_rnn_scratch_bytes(f, v, t);
+  case OP_global_norm: return cg_norm_scratch(f, v);
+  case OP_sum:
+  case OP_amax: return cg_reduce_scratch(f, v);
+  case OP_matmul:
+  case OP_linear: break;
+  default: return 0;
+  }
+  GemmPlan p = cg_gemm_plan(f, v, t);
+  int64_t packed = p.by == GEMM_BLAS ? 0 : cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p);
+  return cg_round_up(4 * (packed + cg_gemm_sums(&p)), TN_ALIGN);
+}
+
+// ---- own code or the library
+GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {
+  const char *by = getenv("TN_GEMM");
+  if (by && !strcmp(by, "own")) return GEMM_OWN;
+  if (by && !strcmp(by, "blas")) return GEMM_BLAS;
+  bool tuned = strcmp(t->name, "generic") != 0;
+  return tuned || (double)m * (double)n * (double)k < BLAS_FMAS ? GEMM_OWN : GEMM_BLAS;
+}

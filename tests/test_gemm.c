@@ -1,0 +1,280 @@
+// Matrix products with what stands behind them, over odd shapes, transposes, batches and targets: against the
+// interpreter, with 1 to 4 workers, which must agree in every bit, and how many kernels it takes. Operands are small
+// integers, so that sums are exact in any order and nothing hides in a tolerance.
+#include "tests/check.h"
+
+#include "codegen/cg.h"
+#include "codegen/tile.h"
+#include "runtime/blas.h"
+#include "runtime/team.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_WORKERS = 4, MAX_IN = 6, MAX_OUT = 2, GUARD = 16 };
+
+// ---- programs
+typedef enum { PLAIN, BIAS_GELU, RESIDUAL_KEPT, SCALED_DROPOUT, GATED, N_TAILS } Tail;
+static const char *const tail_text[N_TAILS] = {
+    "output %h {name=\"y\", index=0}\n",
+    "%b = add %h, %row\n%g = gelu %b\noutput %g {name=\"y\", index=0}\n",
+    "%s = add %h, %res\n%r = relu %s\noutput %r {name=\"y\", index=0}\noutput %h {name=\"h\", index=1}\n",
+    "%c = mul %h, %col\n%b = add %c, %row\n%d = dropout %b {p=0.5, id=3}\noutput %d {name=\"y\", index=0}\n",
+    "%i = OP\n%s = silu %h\n%g = mul %s, %i\noutput %g {name=\"y\", index=0}\n",
+};
+
+typedef struct {
+  int64_t m, n, k, batch;  // batch 0: none
+  bool ta, tb;
+  Tail tail;
+  int64_t bound;  // of a named dim for m; 0: m is constant
+} Case;
+
+static const char *rows_of(const Case *c, RtArena *mem) {
+  return c->bound ? "m" : rt_printf(mem, "%lld", (long long)c->m);
+}
+
+static const char *program_text(const Case *c, RtArena *mem) {
+  const char *m = rows_of(c, mem), *batch = c->batch ? rt_printf(mem, "%lld,", (long long)c->batch) : "";
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "program @p\n");
+  if (c->bound) rt_text_add(&t, "dim m <= %lld\n", (long long)c->bound);
+  rt_text_add(&t, "func @f(");
+  if (c->ta) rt_text_add(&t, "%%a: f32[%s%lld,%s], ", batch, (long long)c->k, m);
+  else rt_text_add(&t, "%%a: f32[%s%s,%lld], ", batch, m, (long long)c->k);
+  if (c->tb) rt_text_add(&t, "%%w: f32[%s%lld,%lld], ", batch, (long long)c->n, (long long)c->k);
+  else rt_text_add(&t, "%%w: f32[%s%lld,%lld], ", batch, (long long)c->k, (long long)c->n);
+  rt_text_add(&t, "%%row: f32[%lld], %%res: f32[%s%s,%lld], %%col: f32[%s%s,1]) {\n", (long long)c->n, batch, m,
+              (long long)c->n, batch, m);
+  const char *flags = c->ta && c->tb ? " {ta, tb}" : c->ta ? " {ta}" : c->tb ? " {tb}" : "";
+  bool linear = c->tb && !c->ta && !c->batch && c->tail != PLAIN;
+  const char *product = linear ? "linear %a, %w, %row" : rt_printf(mem, "matmul %%a, %%w%s", flags);
+  rt_text_add(&t, "%%h = %s\n", product);
+  const char *tail = tail_text[c->tail], *op = strstr(tail, "OP");
+  if (op) rt_text_add(&t, "%%a2 = neg %%a\n%%i = %s%s", linear ? "linear %a2, %w, %row" : "matmul %a2, %w", op + 2);
+  else rt_text_add(&t, "%s", tail);
+  rt_text_add(&t, "}\n");
+  return t.text;
+}
+
+// ---- a compiled case
+typedef struct {
+  const Case *c;
+  const Target *target;
+  RtArena *mem;
+  Prog *p;
+  Fn *f;
+  CgJit *jit;
+  TnEntry entry;
+  float *in[MAX_IN];
+  int64_t n_out, n_outs;
+  double *want[MAX_OUT];
+} Run;
+
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
+static RtTeam *teams[MAX_WORKERS + 1];
+
+static bool compile(Run *r) {
+  const char *text = program_text(r->c, r->mem);
+  RtDiags diags = {.mem = r->mem};
+  RtText why = {.mem = r->mem};
+  r->p = ir_parse(r->mem, text, strlen(text), "gemm.tir", &diags);
+  if (!CHECK(r->p)) return printf("%s\n", text), false;
+  r->f = r->p->fns[0];
+  r->p->scratch = scratch_bytes, r->p->scratch_ctx = r->target;
+  CgObject object = {0};
+  bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_place_program(r->p) &&
+            cg_compile(r->p, r->target, "", &object, NULL, &why);
+  r->jit = ok ? cg_jit_load(&object, &why) : NULL;
+  rt_free(object.bytes);
+  if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
+  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
+  memcpy((void *)&r->entry, &entry, sizeof entry);
+  return true;
+}
+
+static void fill_inputs(Run *r) {
+  const Case *c = r->c;
+  int64_t batch = c->batch ? c->batch : 1;
+  int64_t size[] = {batch * c->m * c->k, batch * c->n * c->k, c->n, batch * c->m * c->n, batch * c->m};
+  uint32_t state = 12345;
+  for (uint32_t i = 0; i < 5; i++) {
+    r->in[i] = rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(float));
+    for (int64_t e = 0; e < size[i]; e++) {
+      state = state * 1664525 + 1013904223;
+      r->in[i][e] = (float)((int32_t)(state >> 24) % 5 - 2);
+    }
+  }
+  r->n_out = size[3];
+}
+
+static bool interpret(Run *r) {
+  Tensor in[5], out[MAX_OUT] = {{0}};
+  int64_t slot = r->c->m, batch = r->c->batch ? r->c->batch : 1;
+  int64_t size[] = {batch * r->c->m * r->c->k, batch * r->c->n * r->c->k, r->c->n, r->n_out, batch * r->c->m};
+  for (uint32_t i = 0; i < 5; i++) {
+    in[i] = (Tensor){rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(double)), size[i]};
+    for (int64_t e = 0; e < size[i]; e++) in[i].v[e] = (double)r->in[i][e];
+  }
+  InterpEnv env = {.slots = &slot, .in = in, .out = out, .seed = 7, .counter = 3, .mem = r->mem};
+  RtText why = {.mem = r->mem};
+  if (!CHECK(ir_interpret(r->f, &env, &why))) return printf("%s\n", why.text), false;
+  for (r->n_outs = 0; r->n_outs < MAX_OUT && out[r->n_outs].v; r->n_outs++) r->want[r->n_outs] = out[r->n_outs].v;
+  return true;
+}
+
+typedef struct {
+  const Run *r;
+  TnFrame *frame;
+} Work;
+static void work(void *ctx, int32_t worker, int32_t n_workers) {
+  const Work *w = ctx;
+  w->r->entry(w->frame, worker, n_workers);
+}
+
+static void *aligned(RtArena *mem, int64_t bytes) {
+  unsigned char *raw = rt_alloc(mem, (size_t)bytes + 2 * TN_ALIGN);
+  unsigned char *at = raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN);
+  memset(at, 0xff, (size_t)bytes);  // NaN
+  return at;
+}
+
+static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
+  int64_t dim = r->c->m;
+  void *to[MAX_OUT];
+  for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = aligned(r->mem, (r->n_out + GUARD) * 4);
+  TnKernelStatus status = {0};
+  TnFrame frame = {.in = (void **)(void *)r->in,
+                   .out = to,
+                   .dims = &dim,
+                   .seed = 7,
+                   .counter = 3,
+                   .svc = &services,
+                   .status = &status,
+                   .team = teams[n_workers]};
+  frame.seg[SEG_ARENA] = aligned(r->mem, r->f->stats.peak_bytes);
+  frame.seg[SEG_CONST] = aligned(r->mem, r->p->const_bytes);
+  rt_team_run(teams[n_workers], work, &(Work){r, &frame});
+}
+
+static void describe(const Run *r, const char *what) {
+  const Case *c = r->c;
+  printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld\n", what, r->target->name, (long long)c->m,
+         (long long)c->n, (long long)c->k, (long long)c->batch, c->ta ? " ta" : "", c->tb ? " tb" : "", (int)c->tail,
+         (long long)c->bound);
+}
+
+static bool agrees(const Run *r, const float *got, const double *want) {
+  bool exact = r->c->tail != BIAS_GELU && r->c->tail != GATED;
+  for (int64_t e = 0; e < r->n_out; e++)
+    if (!(fabs((double)got[e] - want[e]) <= (exact ? 0 : 2e-6 * (1 + fabs(want[e]))))) {
+      printf("element %lld: %g, not %g\n", (long long)e, (double)got[e], want[e]);
+      return false;
+    }
+  for (int64_t e = r->n_out; e < r->n_out + GUARD; e++)
+    if (got[e] == got[e]) return printf("written behind the result\n"), false;  // still NaN
+  return true;
+}
+
+// What follows a product runs in its kernel, unless the product's first operand is transposed.
+static uint32_t kernels_of(const Case *c) {
+  if (c->tail == GATED) return c->ta ? 4 : 3;  // neg, two products
+  return c->ta ? 2 : 1;
+}
+
+static void check_case(const Case *c, const Target *t) {
+  Run r = {.c = c, .target = t, .mem = rt_arena_new()};
+  fill_inputs(&r);
+  if (compile(&r) && interpret(&r)) {
+    if (!CHECK(r.f->n_kernels == kernels_of(c))) describe(&r, "kernels");
+    float *one[MAX_OUT], *more[MAX_OUT];
+    run(&r, 1, one);
+    for (int64_t k = 0; k < r.n_outs; k++)
+      if (!CHECK(agrees(&r, one[k], r.want[k]))) describe(&r, "values");
+    for (uint32_t n = 2; n <= MAX_WORKERS; n++) {
+      run(&r, n, more);
+      for (int64_t k = 0; k < r.n_outs; k++)
+        if (!CHECK(!memcmp(one[k], more[k], (size_t)r.n_out * 4))) describe(&r, "workers differ");
+    }
+  }
+  cg_jit_free(r.jit);
+  rt_arena_free(r.mem);
+}
+
+// clang-format off
+static const Case cases[] = {  // m n k batch ta tb tail bound
+    // few rows: dot products
+    {1, 1, 33, 0, false, true, PLAIN, 0},        {1, 100, 260, 0, false, true, BIAS_GELU, 0},
+    {3, 37, 65, 0, false, true, RESIDUAL_KEPT, 0}, {8, 50, 300, 0, false, true, SCALED_DROPOUT, 0},
+    {13, 33, 40, 0, false, true, PLAIN, 0},      {16, 257, 129, 0, false, true, BIAS_GELU, 0},
+    {5, 70, 100, 0, false, true, GATED, 11},     {0, 70, 100, 0, false, true, PLAIN, 11},
+    // few rows, stored [K, N]: wide panels
+    {1, 300, 50, 0, false, false, BIAS_GELU, 0}, {3, 131, 77, 0, false, false, PLAIN, 0},
+    {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7},
+    // panels packed by their worker, one block of k and several
+    {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0}, {100, 65, 600, 0, false, true, BIAS_GELU, 0},
+    {61, 200, 530, 0, false, false, SCALED_DROPOUT, 0}, {37, 40, 333, 0, false, true, PLAIN, 90},
+    {19, 33, 48, 3, false, true, SCALED_DROPOUT, 0}, {200, 64, 512, 0, false, true, BIAS_GELU, 0},
+    {70, 35, 300, 2, false, true, RESIDUAL_KEPT, 0},
+    // packed by the team
+    {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0},
+    {263, 33, 20, 0, false, true, GATED, 300},
+    // first operand transposed: blocks of k
+    {30, 70, 600, 0, true, false, PLAIN, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0},
+    {100, 140, 300, 0, true, false, BIAS_GELU, 0}, {17, 66, 40, 2, true, false, PLAIN, 0},
+    {20, 50, 31, 0, true, true, PLAIN, 0},
+    // batches, nothing to pack
+    {20, 24, 16, 4, false, false, BIAS_GELU, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0},
+};
+static const Case long_k[] = {
+    {3, 20, 4500, 0, false, false, BIAS_GELU, 0}, {20, 40, 5000, 0, false, false, PLAIN, 0},
+    {15, 34, 4200, 0, false, false, RESIDUAL_KEPT, 0},
+};
+static const Case by_blas[] = {
+    {70, 90, 80, 0, false, true, BIAS_GELU, 0}, {65, 70, 64, 0, false, false, RESIDUAL_KEPT, 0},
+    {40, 33, 50, 2, false, true, SCALED_DROPOUT, 0}, {50, 40, 64, 0, true, false, PLAIN, 0},
+};
+// clang-format on
+
+static void check_all(const Case *c, size_t n, const Target *t) {
+  for (size_t k = 0; k < n; k++) check_case(&c[k], t);
+}
+
+// The table in docs/performance.md.
+static void test_choice(void) {
+  const Target *tuned = cg_target_find("avx2"), *plain = cg_target_find("generic");
+  unsetenv("TN_GEMM");
+  CHECK(cg_gemm_choose(1024, 1024, 1024, tuned) == GEMM_OWN);
+  CHECK(cg_gemm_choose(64, 64, 63, plain) == GEMM_OWN && cg_gemm_choose(64, 64, 64, plain) == GEMM_BLAS);
+  setenv("TN_GEMM", "own", 1);
+  CHECK(cg_gemm_choose(1024, 1024, 1024, plain) == GEMM_OWN);
+  setenv("TN_GEMM", "blas", 1);
+  CHECK(cg_gemm_choose(2, 2, 2, tuned) == GEMM_BLAS);
+  setenv("TN_GEMM", "auto", 1);
+  CHECK(cg_gemm_choose(2, 2, 2, plain) == GEMM_OWN);
+}
+
+int main(void) {
+  RtArena *mem = rt_arena_new();
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+  test_choice();
+  static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
+  setenv("TN_GEMM", "own", 1);
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+    RtText why = {.mem = mem};
+    Target t;
+    if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t);
+  }
+  Target host;
+  RtText why = {.mem = mem};
+  if (CHECK(cg_target_pick(&host, NULL, &why))) {
+    check_all(long_k, sizeof long_k / sizeof *long_k, &host);
+    setenv("TN_GEMM", "blas", 1);
+    check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host);
+  }
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);
+  rt_arena_free(mem);
+  return check_report();
+}
