@@ -116,6 +116,7 @@ void cg_profile_add(Cg *c, const Plan *plan, const Entry *e, uint32_t call, LLVM
   add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
   keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
   keep_least(c, cells, cg_add(c, cell, cg_i64(c, WAIT_MIN)), LLVMBuildSub(c->b, start, before, ""));
+  if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
   c->f = k->f, c->n_dims = 0;  // dims come from the frame
@@ -220,10 +221,8 @@ static void print_row(const char *line, const uint64_t *row, double rate, double
           (double)row[WAIT_MIN] / rate, idle(row, n_workers));
 }
 
-void cg_profile_print(CgJit *j) {
-  const Table *t = cg_profile_wanted() ? cg_jit_find(j, table_name) : NULL;
-  if (!t) return;
-  double rate = cycles_per_us(), all = 0;
+static void print_table(const Table *t, double rate) {
+  double all = 0;
   for (uint64_t k = 0; k < t->n_rows; k++)
     all += least_time(t->cells + k * ROW) * (double)t->cells[k * ROW + TOTALS + CALLS];
   fprintf(stderr, "%-11s %-48s %6s %9s %9s %7s %8s %7s %7s %6s\n", "function", "kernel", "calls", "min us", "mean us",
@@ -231,4 +230,12 @@ void cg_profile_print(CgJit *j) {
   const char *line = t->text;
   for (uint64_t k = 0; k < t->n_rows; k++, line = strchr(line, '\n') + 1)
     if (t->cells[k * ROW + TOTALS + CALLS]) print_row(line, t->cells + k * ROW, rate, all, workers_of(t));
+}
+
+void cg_profile_print(CgJit *j) {
+  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name) : NULL;
+  if (!t) return;
+  double rate = cycles_per_us();
+  if (cg_profile_wanted()) print_table(t, rate);
+  cg_trace_write(j, t->text, rate);
 }

@@ -92,7 +92,7 @@ static void put_key(const Plan *plan, RtText *out) {
   rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n%s %s %s %s\n", FORMAT, major, minor, patch, t->name,
               t->triple ? t->triple : "host", t->cpu, t->features);
   const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
-  if (plan->profile) rt_text_add(out, "profile\n");
+  if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
   rt_text_add(out, "vl %u gemm %ux%u rnn %u %s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
               gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
@@ -389,7 +389,12 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
   if (!info) info = &unused;
   *info = (CgInfo){0};
   *out = (CgObject){0};
-  Plan plan = {.p = p, .t = t, .mem = p->mem, .profile = cg_profile_wanted(), .why = why};
+  Plan plan = {.p = p,
+               .t = t,
+               .mem = p->mem,
+               .profile = cg_profile_wanted() || cg_trace_wanted(),
+               .trace = cg_trace_wanted(),
+               .why = why};
   if (!make_plan(&plan)) return false;
   for (uint32_t k = 0; k < plan.n_entries; k++) info->n_kernels += plan.entries[k].n_calls;
   info->n_distinct = plan.n_codes;

@@ -40,6 +40,7 @@ typedef struct {
   const Call **codes;  // distinct kernels: the call that stands for all equal ones
   uint32_t n_codes, cap_codes;
   bool profile;  // the entries time their kernels: profile.c
+  bool trace;    // and keep each call's times: trace.c
   RtText *why;
 } Plan;
 
@@ -60,6 +61,11 @@ LLVMValueRef cg_profile_now(Cg *c);
 void cg_profile_add(Cg *c, const Plan *plan, const Entry *e, uint32_t call, LLVMValueRef before, LLVMValueRef start);
 void cg_profile_emit(Cg *c, const Plan *plan);
 void cg_profile_print(CgJit *j);
+
+// trace.c: TN_TRACE
+bool cg_trace_wanted(void);
+void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end);
+void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text: "function\tkernel\n" by row
 
 // cache.c: the cache never fails; an unusable file or directory is a miss
 bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);
