@@ -1,245 +1,553 @@
-// Row kernels: softmax, log_softmax and the negative log likelihood, with their gradients. Each works on the last axis.
+// Row kernels: everything that is computed for one row of the last axis, while the row stays in the first-level cache.
 //
-// A row is read two or three times from L1; sums are taken in vectors of vl lanes, then by a fixed tree. Workers take
-// whole rows, so that no result depends on their number. Results may lie in an operand's memory: an element is written
-// after every read of it.
-#include "codegen/cg.h"
+//   %d = sub %x, %m            row 0:  sweep 0   sum of x                       -> mean
+//   %y = layer_norm %d, ..             sweep 1   sum of (x - mean)^2            -> rstd
+//   %z = gelu %y                       sweep 2   z = gelu((x - mean) rstd w + b), stored
+//
+// The instructions become nodes (row_ops.c). A sweep goes once over the row, in vectors of vl lanes; it ends where a
+// sum or maximum must be known. What a later sweep needs of an earlier one is read or computed again when that is
+// cheap, else kept in a buffer of one row on the stack.
+//
+// Workers take whole rows, so that no result depends on their number. All stores of a row come in its last sweep, and
+// those of a vector after all its loads: results may lie in the memory of operands that are read element by element.
+#include "codegen/row.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef LLVMValueRef V;
 
-enum { SMALL = 4096, GRAIN = 1024 };
+enum {
+  SMALL = 4096,          // elements below which one worker does all
+  GRAIN = 1024,          // elements of a worker's share, at least
+  KEPT_BYTES = 1 << 16,  // of row buffers, all together
+  CHEAP = 2,             // operations that are rather done again than kept
+  LIGHT = 6,
+  HEAVY = 24  // operations of a vector: below and above which 4 and 1 vectors go side by side
+};
 
-typedef struct Row {
+typedef struct {
+  RowGraph g;
   Cg *c;
-  Val v;
-  V size;      // elements of a row
-  V index;     // the row at hand
-  V a, b, to;  // the row at hand in the first two operands and in the result
-  V x[4];      // what a step reads: splats and scalars of the row
+  V size;             // elements of a row
+  V index, element;   // the row at hand; its first element
+  V outer[MAX_RANK];  // its index by axis, made when wanted
+  uint32_t last, stamp, n_kept;
+  int64_t bound;  // of size
+  V i, mask;      // of the vector at hand; mask NULL: all lanes
 } Row;
 
-// What happens to the vector at element i of the row; mask NULL: all lanes. `sum` is carried along the row.
-typedef V Step(Row *r, V i, V mask, V sum);
+static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
 
-static V add(Row *r, V a, V b) { return LLVMBuildFAdd(r->c->b, a, b, ""); }
-static V sub(Row *r, V a, V b) { return LLVMBuildFSub(r->c->b, a, b, ""); }
-static V mul(Row *r, V a, V b) { return LLVMBuildFMul(r->c->b, a, b, ""); }
-static V word(Row *r, Op op, V a) { return cg_word(r->c, op, &a); }
-static V larger(Row *r, V a, V b) {
-  return LLVMBuildSelect(r->c->b, LLVMBuildFCmp(r->c->b, LLVMRealOGT, a, b, ""), a, b, "");
-}
-static V lanes_or(Row *r, V mask, V x, double other) {
-  return mask ? LLVMBuildSelect(r->c->b, mask, x, cg_splat(r->c, cg_f32(r->c, other)), "") : x;
+// ---- the graph
+static bool is_element(const RowGraph *g, const RowNode *n) {
+  if (n->kind == NODE_MEM || n->kind == NODE_HIT) return true;
+  if (n->kind != NODE_WORD && n->kind != NODE_FMA) return n->elem;
+  for (uint32_t k = 0; k < n->n_args; k++)
+    if (g->node[n->arg[k]].elem) return true;
+  return false;
 }
 
-static V load(Row *r, V row, V i, V mask) {
-  V p = cg_at(r->c, r->c->f32, row, i);
-  return mask ? cg_load_masked(r->c, r->c->vf, p, mask) : cg_load(r->c, r->c->vf, p);
+static bool is_reduction(const RowNode *n) {
+  return n->kind == NODE_SUM || n->kind == NODE_DOT || n->kind == NODE_MAX || n->kind == NODE_TOP;
 }
 
-static void store(Row *r, V x, V i, V mask) {
-  V p = cg_at(r->c, r->c->f32, r->to, i);
-  mask ? cg_store_masked(r->c, x, p, mask) : cg_store(r->c, x, p);
+static bool same_node(const RowNode *a, const RowNode *b) {
+  return a->kind == b->kind && a->op == b->op && a->n_args == b->n_args && !memcmp(a->arg, b->arg, sizeof a->arg) &&
+         a->v.i == b->v.i && a->shown == b->shown && !memcmp(&a->num, &b->num, sizeof a->num);
 }
 
-// Along the row: whole vectors, then a masked one, which may be empty. Gives the sum of all lanes of the carried
-// vector.
-static V sweep(Row *r, Step *step, double start) {
-  Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, r->size, vl), vl), rest = cg_sub(c, r->size, whole);
-  V sum = cg_splat(c, cg_f32(c, start));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, &sum, 1);
-  sum = step(r, l.i, NULL, l.carry[0]);
-  cg_loop_end(c, &l, &sum);
-  sum = l.out[0];
-  bool no_rest = LLVMIsAConstantInt(rest) && LLVMConstIntGetSExtValue(rest) == 0;
-  return no_rest ? sum : step(r, whole, cg_mask(c, rest), sum);
+Node cg_row_node(RowGraph *g, RowNode n) {
+  n.elem = is_element(g, &n);
+  for (uint32_t k = 0; k < n.n_args; k++)
+    if (g->node[n.arg[k]].level > n.level) n.level = g->node[n.arg[k]].level;
+  n.level += is_reduction(&n);
+  for (uint32_t k = 1; k < g->n; k++)
+    if (same_node(&g->node[k], &n)) return k;
+  *RT_PUSH(g->c->mem, g->node, g->n, g->cap) = n;
+  return g->n - 1;
 }
 
-// ---- steps
-static V step_max(Row *r, V i, V mask, V m) {
-  return larger(r, lanes_or(r, mask, load(r, r->a, i, mask), -INFINITY), m);
+static bool in_kernel(const RowGraph *g, Val v) {
+  return g->c->f->kernel_of[v.i] == (uint32_t)(g->c->k - g->c->f->kernels);
 }
 
-// x[0]: the maximum
-static V step_sum_exp(Row *r, V i, V mask, V sum) {
-  V e = word(r, OP_exp, sub(r, load(r, r->a, i, mask), r->x[0]));
-  return add(r, sum, lanes_or(r, mask, e, 0));
+static Dim dim_at(const RowGraph *g, Val v, uint32_t axis) {
+  return ir_dim_at(g->c->f->prog, ir_ins(g->c->f, v)->shape, axis);
 }
 
-static V step_store_exp(Row *r, V i, V mask, V sum) {
-  V e = word(r, OP_exp, sub(r, load(r, r->a, i, mask), r->x[0]));
-  store(r, e, i, mask);
-  return add(r, sum, lanes_or(r, mask, e, 0));
+static bool is_one(const RowGraph *g, Dim d) {
+  return ir_dim_is_const(g->c->f->prog, d) && ir_dim_bound(g->c->f->prog, d) == 1;
 }
 
-// x[1]: 1 / the sum; the exponentials lie in the result
-static V step_scale(Row *r, V i, V mask, V sum) {
-  store(r, mul(r, load(r, r->to, i, mask), r->x[1]), i, mask);
-  return sum;
+// An immediate, through views.
+static bool immediate(RowGraph *g, Val v, Node *out) {
+  const Fn *f = g->c->f;
+  while (ir_ops[ir_ins(f, v)->op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);
+  if (ir_ins(f, v)->op == OP_const)
+    *out = cg_row_node(g, (RowNode){.kind = NODE_NUMBER, .num = ir_attr_num(f, v, KEY_value, 0)});
+  else if (ir_ins(f, v)->op == OP_dim_size) *out = cg_row_node(g, (RowNode){.kind = NODE_VALUE, .v = v});
+  else return false;
+  return true;
 }
 
-// x[1]: ln of the sum
-static V step_log(Row *r, V i, V mask, V sum) {
-  store(r, sub(r, sub(r, load(r, r->a, i, mask), r->x[0]), r->x[1]), i, mask);
-  return sum;
+static Node memory(RowGraph *g, Val v, NodeKind kind, uint32_t shown) {
+  return cg_row_node(g, (RowNode){.kind = (uint8_t)kind, .v = v, .shown = shown});
 }
 
-static V step_dot(Row *r, V i, V mask, V sum) {  // masked loads are zero elsewhere
-  V a = load(r, r->a, i, mask), b = load(r, r->b, i, mask);
-  return add(r, sum, mul(r, a, b));
+Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
+  const Fn *f = g->c->f;
+  Val a = ir_arg(f, v, k);
+  const Ins *ins = ir_ins(f, a), *to = ir_ins(f, v);
+  Node n;
+  if (in_kernel(g, a)) return g->of[a.i - g->c->k->first];
+  if (immediate(g, a, &n)) return n;
+  if (ins->shape.i == g->shape.i) return memory(g, a, NODE_MEM, g->rank);
+  uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
+  if (to->shape.i != g->shape.i) return memory(g, a, NODE_CELL, shown);
+  bool still = rank == 0 || is_one(g, dim_at(g, a, rank - 1));
+  return memory(g, a, still ? NODE_CELL : NODE_MEM, shown);
 }
 
-static V step_softmax_grad(Row *r, V i, V mask, V sum) {
-  V y = load(r, r->a, i, mask), g = load(r, r->b, i, mask);
-  store(r, mul(r, y, sub(r, g, r->x[0])), i, mask);
-  return sum;
+Node cg_row_cell(RowGraph *g, Val v, uint32_t k) {
+  Val a = ir_arg(g->c->f, v, k);
+  Node n;
+  if (in_kernel(g, a)) return g->of[a.i - g->c->k->first];
+  return immediate(g, a, &n) ? n : memory(g, a, NODE_CELL, g->rank - 1);
 }
 
-static V step_sum_b(Row *r, V i, V mask, V sum) { return add(r, sum, load(r, r->b, i, mask)); }
-
-static V step_log_softmax_grad(Row *r, V i, V mask, V sum) {
-  V y = word(r, OP_exp, load(r, r->a, i, mask));
-  V g = load(r, r->b, i, mask);
-  store(r, sub(r, g, mul(r, y, r->x[0])), i, mask);
-  return sum;
+Node cg_row_weight(RowGraph *g, Val v, uint32_t k) {
+  Val a = ir_arg(g->c->f, v, k);
+  Node n;
+  if (in_kernel(g, a)) return g->of[a.i - g->c->k->first];
+  return immediate(g, a, &n) ? n : memory(g, a, NODE_MEM, g->rank);
 }
 
-// x[0]: lse, x[1]: g (0 in a row without a valid label), x[2]: the label as i64
-static V step_nll_grad(Row *r, V i, V mask, V sum) {
-  Cg *c = r->c;
-  V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)k);
-  V at = LLVMBuildTrunc(c->b, LLVMBuildSub(c->b, r->x[2], i, ""), c->i32, "");  // labels and rows are below 2^31
-  V hit = LLVMBuildICmp(c->b, LLVMIntEQ, cg_splat(c, at), LLVMConstVector(lane, c->t->vl), "");
-  V one = LLVMBuildSelect(c->b, hit, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)), "");
-  V p = word(r, OP_exp, sub(r, load(r, r->a, i, mask), r->x[0]));
-  store(r, mul(r, sub(r, p, one), r->x[1]), i, mask);
-  return sum;
-}
-
-// ---- rows
-static V row_max(Row *r) { return cg_reduce_max(r->c, sweep(r, step_max, -INFINITY)); }
-static V row_sum(Row *r, Step *step) { return cg_reduce_add(r->c, sweep(r, step, 0)); }
-
-static void softmax_row(Row *r) {
-  r->x[0] = cg_splat(r->c, row_max(r));
-  V sum = row_sum(r, step_store_exp);
-  r->x[1] = cg_splat(r->c, LLVMBuildFDiv(r->c->b, cg_f32(r->c, 1), sum, ""));
-  sweep(r, step_scale, 0);
-}
-
-static void log_softmax_row(Row *r) {
-  r->x[0] = cg_splat(r->c, row_max(r));
-  r->x[1] = cg_splat(r->c, word(r, OP_log, row_sum(r, step_sum_exp)));
-  sweep(r, step_log, 0);
-}
-
-static void softmax_grad_row(Row *r) {
-  r->x[0] = cg_splat(r->c, row_sum(r, step_dot));
-  sweep(r, step_softmax_grad, 0);
-}
-
-static void log_softmax_grad_row(Row *r) {
-  r->x[0] = cg_splat(r->c, row_sum(r, step_sum_b));
-  sweep(r, step_log_softmax_grad, 0);
-}
-
-// The one element of this row in operand k, which may be an immediate.
-static V row_scalar(Row *r, uint32_t k) {
-  Cg *c = r->c;
-  Val a = ir_arg(c->f, r->v, k);
-  const Ins *in = ir_ins(c->f, a);
-  if (in->op == OP_const) return cg_f32(c, ir_attr_num(c->f, a, KEY_value, 0));
-  if (in->op == OP_dim_size) return LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32, "");
-  LLVMTypeRef t = in->dtype == DT_I64 ? c->i64 : c->f32;
-  V at = ir_rank(c->f->prog, in->shape) ? r->index : cg_i64(c, 0);
-  return cg_load(c, t, cg_at(c, t, cg_ptr(c, a), at));
-}
-
-static V label_ok(Row *r, V label) { return LLVMBuildICmp(r->c->b, LLVMIntULT, label, r->size, ""); }
-
-static void store_row_scalar(Row *r, V x, uint32_t result) {
-  Val v = ir_result(r->v, result);
-  if (cg_stored(r->c, v)) cg_store(r->c, x, cg_at(r->c, r->c->f32, cg_ptr(r->c, v), r->index));
-}
-
-// A label out of range is reported; its row's loss is 0.
-static void nll_row(Row *r) {
-  Cg *c = r->c;
-  V m = row_max(r), label = row_scalar(r, 1);
-  r->x[0] = cg_splat(c, m);
-  V lse = add(r, m, word(r, OP_log, row_sum(r, step_sum_exp)));
-  If ok;
-  cg_if(c, &ok, label_ok(r, label));
-  store_row_scalar(r, sub(r, lse, cg_load(c, c->f32, cg_at(c, c->f32, r->a, label))), 0);
-  cg_else(c, &ok);
-  store_row_scalar(r, cg_f32(c, 0), 0);
-  cg_report_index(c, r->index, label);
-  cg_endif(c, &ok);
-  store_row_scalar(r, lse, 1);
-}
-
-static void nll_grad_row(Row *r) {
-  Cg *c = r->c;
-  V label = row_scalar(r, 1), ok = label_ok(r, label);
-  // Without a label the row is 0 times 1: the exponent is cut off too, because lse may be infinite there.
-  V g = LLVMBuildSelect(c->b, ok, row_scalar(r, 3), cg_f32(c, 0), "");
-  r->x[0] = cg_splat(c, LLVMBuildSelect(c->b, ok, row_scalar(r, 2), cg_f32(c, INFINITY), ""));
-  r->x[1] = cg_splat(c, g);
-  r->x[2] = LLVMBuildSelect(c->b, ok, label, cg_i64(c, -1), "");
-  sweep(r, step_nll_grad, 0);
-}
-
-typedef void RowFn(Row *r);
-static RowFn *row_fn(Op op) {
-  switch (op) {
-  case OP_softmax: return softmax_row;
-  case OP_softmax_grad: return softmax_grad_row;
-  case OP_log_softmax: return log_softmax_row;
-  case OP_log_softmax_grad: return log_softmax_grad_row;
-  case OP_nll_rows: return nll_row;
-  case OP_nll_rows_grad: return nll_grad_row;
-  default: return NULL;
+// ---- what is computed where
+static uint32_t cost_of(const RowNode *n) {
+  if (n->kind == NODE_FMA) return 1;
+  if (n->kind == NODE_HIT) return 2;
+  if (n->kind != NODE_WORD && n->kind != NODE_INS) return 0;
+  switch (n->op) {
+  case OP_add:
+  case OP_sub:
+  case OP_mul:
+  case OP_neg:
+  case OP_select: return 1;
+  case OP_div:
+  case OP_sqrt: return 6;
+  default: return n->kind == NODE_INS && ir_forward((Op)n->op).n ? 30 : 12;
   }
 }
 
-// The row at hand in v; NULL where v has no rows of this size.
-static V enter(Row *r, Val v, Shape shape) {
+// Operations that it takes to have n in sweep s again.
+static uint32_t again(Row *r, Node k, uint32_t s) {
+  const RowNode *n = at(r, k);
+  if (!n->elem || n->keep) return 0;
+  uint32_t sum = cost_of(n);
+  for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += again(r, n->arg[j], s);
+  return sum;
+}
+
+static void want(Row *r, Node k, uint32_t s);
+
+static void want_cell(Row *r, Node k) {
+  RowNode *n = at(r, k);
+  if (n->live) return;
+  n->live = true;
+  for (uint32_t j = 0; j < n->n_args; j++) want(r, n->arg[j], n->level - 1);
+}
+
+// Node k is read in sweep s.
+static void want(Row *r, Node k, uint32_t s) {
+  RowNode *n = at(r, k);
+  if (!n->elem) {
+    want_cell(r, k);
+    return;
+  }
+  n->live = true;
+  if (n->keep) return;
+  bool room = (r->n_kept + 1) * r->bound * 4 <= KEPT_BYTES;
+  if (n->level < s && again(r, k, s) > CHEAP && room) {
+    n->keep = true;
+    r->n_kept++;
+    s = n->level;
+  }
+  for (uint32_t j = 0; j < n->n_args; j++) want(r, n->arg[j], s);
+}
+
+static Node node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
+static bool is_row_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
+
+static bool is_stored(Row *r, Val v) {
+  const Ins *ins = ir_ins(r->c->f, v);
+  return in_kernel(&r->g, v) && cg_stored(r->c, v) && ir_type_bytes(r->c->f->prog, (DType)ins->dtype, ins->shape) > 0;
+}
+
+static void reach(Row *r, Node k, bool *seen) {
+  const RowNode *n = at(r, k);
+  if (seen[k]) return;
+  seen[k] = true;
+  uint32_t s = is_reduction(n) ? n->level - 1 : n->elem ? n->level : 0;
+  if (s > r->last) r->last = s;
+  for (uint32_t j = 0; j < n->n_args; j++) reach(r, n->arg[j], seen);
+}
+
+static void place(Row *r) {
+  Kernel k = *r->c->k;
+  bool *seen = rt_alloc(r->c->mem, r->g.n);
+  for (uint32_t i = k.first; i < k.first + k.n; i++) {
+    if (!is_stored(r, (Val){i})) continue;
+    reach(r, node_of(r, (Val){i}), seen);
+    const RowNode *n = at(r, node_of(r, (Val){i}));
+    if (is_row_shaped(r, (Val){i}) && n->level > r->last) r->last = n->level;
+  }
+  for (uint32_t n = 1; n < r->g.n; n++)  // reports happen even where nobody wants the label
+    if (at(r, n)->kind == NODE_LABEL && at(r, n)->op) want_cell(r, n);
+  for (uint32_t i = k.first; i < k.first + k.n; i++)
+    if (is_stored(r, (Val){i})) want(r, node_of(r, (Val){i}), r->last);
+}
+
+// ---- one row
+static V outer_index(Row *r, uint32_t axis) {
   Cg *c = r->c;
-  if (ir_ins(c->f, v)->shape.i != shape.i || ir_ins(c->f, v)->dtype != DT_F32 || !cg_stored(c, v)) return NULL;
-  return cg_at(c, c->f32, cg_ptr(c, v), cg_mul(c, r->index, r->size));
+  if (r->outer[axis]) return r->outer[axis];
+  V rest = r->index;
+  for (uint32_t j = r->g.rank - 1; j-- > 0;) {
+    V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, j));
+    r->outer[j] = j ? LLVMBuildURem(c->b, rest, size, "") : rest;
+    if (j) rest = LLVMBuildUDiv(c->b, rest, size, "");
+  }
+  return r->outer[axis];
+}
+
+// Steps through all rows one after the other, each `width` of the operand's elements.
+static bool in_order(Row *r, const RowNode *n) {
+  uint32_t rank = ir_rank(r->c->f->prog, ir_ins(r->c->f, n->v)->shape);
+  for (uint32_t j = 0; j + 1 < r->g.rank; j++) {
+    int axis = (int)(j + rank) - (int)n->shown;
+    if (axis < 0 || dim_at(&r->g, n->v, (uint32_t)axis).i != ir_dim_at(r->c->f->prog, r->g.shape, j).i) return false;
+  }
+  return true;
+}
+
+static V first_of(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, n->v)->shape);
+  if (in_order(r, n)) return n->kind == NODE_MEM ? r->element : r->index;
+  V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
+  for (uint32_t axis = rank; axis-- > 0;) {
+    int j = (int)(axis + n->shown) - (int)rank;
+    Dim d = dim_at(&r->g, n->v, axis);
+    if (j + 1 < (int)r->g.rank && !is_one(&r->g, d))
+      offset = cg_add(c, offset, cg_mul(c, outer_index(r, (uint32_t)j), stride));
+    stride = cg_mul(c, stride, cg_dim(c, d));
+  }
+  return offset;
+}
+
+static V label(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V x = at(r, n->arg[0])->cell, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, r->size, "");
+  If s;
+  if (n->op) {
+    cg_if(c, &s, LLVMBuildNot(c->b, ok, ""));
+    cg_report_index(c, r->index, x);
+    cg_endif(c, &s);
+  }
+  return LLVMBuildSelect(c->b, ok, x, cg_i64(c, -1), "");
+}
+
+static V not_negative(Row *r, V x) { return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, cg_i64(r->c, 0), ""); }
+
+static V pick(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V at_label = at(r, n->arg[1])->cell, none = cg_f32(c, 0);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, not_negative(r, at_label));
+  V x = cg_load(c, c->f32, cg_at(c, c->f32, at(r, n->arg[0])->row, at_label));
+  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, c->f32, "");
+  // cg_endif's join is the else block itself, entered from both sides
+  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
+  return phi;
+}
+
+static V load_cell(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  LLVMTypeRef t = ir_ins(c->f, n->v)->dtype == DT_I64 ? c->i64 : c->f32;
+  return cg_load(c, t, cg_at(c, t, cg_ptr(c, n->v), first_of(r, n)));
+}
+
+static V compute(Row *r, RowNode *n, V *arg, V element) {
+  Cg *c = r->c;
+  if (n->kind == NODE_FMA) return cg_fma(c, arg[0], arg[1], arg[2]);
+  return n->kind == NODE_WORD ? cg_word(c, (Op)n->op, arg) : cg_row(c, n->v, arg, element);
+}
+
+static V make_cell(Row *r, RowNode *n) {
+  Cg *c = r->c;
+  V arg[3] = {NULL};
+  switch ((NodeKind)n->kind) {
+  case NODE_NUMBER: return cg_f32(c, n->num);
+  case NODE_SIZE: return LLVMBuildSIToFP(c->b, r->size, c->f32, "");
+  case NODE_VALUE: return LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, n->v, KEY_dim)->u.dim), c->f32, "");
+  case NODE_CELL: return load_cell(r, n);
+  case NODE_LABEL: return label(r, n);
+  case NODE_VALID:
+    return LLVMBuildSelect(c->b, not_negative(r, at(r, n->arg[0])->cell), cg_f32(c, 1), cg_f32(c, 0), "");
+  case NODE_PICK: return pick(r, n);
+  default: break;
+  }
+  for (uint32_t k = 0; k < n->n_args; k++) arg[k] = at(r, n->arg[k])->cell;
+  return compute(r, n, arg, r->index);
+}
+
+// Cells that are there before sweep s; sums and maxima were made by the sweep before it.
+static void make_cells(Row *r, uint32_t s) {
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *n = at(r, k);
+    if (n->elem && n->live && n->kind == NODE_MEM && s == 0) {
+      V first = first_of(r, n);
+      n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first);
+    }
+    if (n->elem || !n->live || n->level != s || is_reduction(n)) continue;
+    n->cell = make_cell(r, n);
+  }
+}
+
+// ---- one vector
+static V lane_numbers(Cg *c, LLVMTypeRef t) {
+  V lane[64];
+  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = LLVMConstInt(t, k, false);
+  return LLVMConstVector(lane, c->t->vl);
+}
+
+static V load(Row *r, V row) {
+  Cg *c = r->c;
+  V p = cg_at(c, c->f32, row, r->i);
+  return r->mask ? cg_load_masked(c, c->vf, p, r->mask) : cg_load(c, c->vf, p);
+}
+
+static V hit(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V place = LLVMBuildSub(c->b, at(r, n->arg[0])->cell, r->i, "");  // labels and rows are below 2^31
+  place = cg_splat(c, LLVMBuildTrunc(c->b, place, c->i32, ""));
+  V is = LLVMBuildICmp(c->b, LLVMIntEQ, place, lane_numbers(c, c->i32), "");
+  return LLVMBuildSelect(c->b, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)), "");
+}
+
+static V element_numbers(Row *r) {
+  Cg *c = r->c;
+  return LLVMBuildAdd(c->b, cg_splat(c, cg_add(c, r->element, r->i)), lane_numbers(c, c->i64), "");
+}
+
+// Node k at the vector at hand, in sweep s.
+static V vector(Row *r, Node k, uint32_t s) {
+  RowNode *n = at(r, k);
+  V arg[3] = {NULL};
+  if (!n->elem) return cg_splat(r->c, n->cell);
+  if (n->stamp == r->stamp) return n->value;
+  if (n->keep && n->level < s) {
+    n->value = cg_load(r->c, r->c->vf, cg_at(r->c, r->c->f32, n->kept, r->i));
+  } else if (n->kind == NODE_MEM) {
+    n->value = load(r, n->row);
+  } else if (n->kind == NODE_HIT) {
+    n->value = hit(r, n);
+  } else {
+    for (uint32_t j = 0; j < n->n_args; j++) arg[j] = vector(r, n->arg[j], s);
+    n->value = compute(r, n, arg, element_numbers(r));
+  }
+  n->stamp = r->stamp;
+  return n->value;
+}
+
+static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+
+static V join(Row *r, const RowNode *n, V a, V b) {
+  if (n->kind == NODE_TOP) return larger(r->c, b, a);
+  return cg_word(r->c, n->kind == NODE_MAX ? OP_max : OP_add, (V[]){a, b});
+}
+
+static V add_vector(Row *r, const RowNode *n, uint32_t s, V acc) {
+  Cg *c = r->c;
+  V x = vector(r, n->arg[0], s), next;
+  if (n->kind == NODE_DOT) next = cg_fma(c, x, vector(r, n->arg[1], s), acc);
+  else next = join(r, n, acc, x);
+  return r->mask ? LLVMBuildSelect(c->b, r->mask, next, acc, "") : next;
+}
+
+typedef struct {
+  uint32_t number;
+  Node red[MAX_CARRY];
+  uint32_t n_red, wide;  // wide: vectors side by side, each with accumulators of its own
+} Sweep;
+
+static void store_all(Row *r, uint32_t s) {
+  Cg *c = r->c;
+  Kernel k = *c->k;
+  V *value = rt_alloc(c->mem, k.n * sizeof *value);
+  for (uint32_t j = 0; j < k.n; j++) {
+    Val v = {k.first + j};
+    if (is_stored(r, v) && is_row_shaped(r, v)) value[j] = vector(r, node_of(r, v), s);
+  }
+  for (uint32_t j = 0; j < k.n; j++) {
+    if (!value[j]) continue;
+    V p = cg_at(c, c->f32, cg_ptr(c, (Val){k.first + j}), cg_add(c, r->element, r->i));
+    r->mask ? cg_store_masked(c, value[j], p, r->mask) : cg_store(c, value[j], p);
+  }
+}
+
+// The vector at i; acc: one accumulator for each reduction.
+static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
+  r->i = i, r->mask = mask;
+  r->stamp++;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *n = at(r, k);
+    if (!n->keep || n->level != s->number) continue;
+    V x = vector(r, k, s->number);
+    cg_store(r->c, x, cg_at(r->c, r->c->f32, n->kept, i));
+  }
+  for (uint32_t k = 0; k < s->n_red; k++) acc[k] = add_vector(r, at(r, s->red[k]), s->number, acc[k]);
+  if (s->number == r->last) store_all(r, s->number);
+}
+
+static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
+static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
+
+// Vectors [lo, hi), `wide` at once; acc: wide groups of n_red.
+static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t wide, V *acc) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  Loop l;
+  if (is_zero(hi) || lo == hi) return;
+  uint32_t n = wide * s->n_red;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, wide * vl), acc, n);
+  memcpy(acc, l.carry, n * sizeof *acc);
+  for (uint32_t w = 0; w < wide; w++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, w * vl)), NULL, acc + w * s->n_red);
+  cg_loop_end(c, &l, acc);
+  memcpy(acc, l.out, n * sizeof *acc);
+}
+
+static void finish(Row *r, const Sweep *s, V *acc) {
+  for (uint32_t k = 0; k < s->n_red; k++) {
+    RowNode *n = at(r, s->red[k]);
+    V all[4];
+    for (uint32_t w = 0; w < s->wide; w++) all[w] = acc[w * s->n_red + k];
+    for (uint32_t w = s->wide; w > 1; w /= 2)
+      for (uint32_t j = 0; j < w / 2; j++) all[j] = join(r, n, all[j], all[j + w / 2]);
+    n->cell = n->kind == NODE_SUM || n->kind == NODE_DOT ? cg_reduce_add(r->c, all[0]) : cg_reduce_max(r->c, all[0]);
+  }
+}
+
+// Operations of a vector in this sweep.
+static uint32_t work_of(Row *r, const Sweep *s) {
+  uint32_t sum = s->n_red;
+  for (uint32_t k = 1; k < r->g.n; k++)
+    if (at(r, k)->elem && at(r, k)->live && (at(r, k)->level == s->number || (!at(r, k)->keep && s->number == r->last)))
+      sum += cost_of(at(r, k));
+  return sum;
+}
+
+static Sweep plan_sweep(Row *r, uint32_t number) {
+  Sweep s = {.number = number};
+  for (uint32_t k = 1; k < r->g.n && s.n_red < MAX_CARRY; k++)
+    if (is_reduction(at(r, k)) && at(r, k)->live && at(r, k)->level == number + 1) s.red[s.n_red++] = k;
+  uint32_t work = work_of(r, &s);
+  s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  return s;
+}
+
+// Wide groups of vectors, whole vectors, and a masked one, which may be empty.
+static void emit_sweep(Row *r, uint32_t number) {
+  Cg *c = r->c;
+  Sweep s = plan_sweep(r, number);
+  int64_t vl = c->t->vl;
+  V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * vl), whole = multiple(c, r->size, vl);
+  V rest = cg_sub(c, r->size, whole);
+  for (uint32_t w = 0; w < s.wide; w++)
+    for (uint32_t k = 0; k < s.n_red; k++) {
+      NodeKind kind = (NodeKind)at(r, s.red[k])->kind;
+      acc[w * s.n_red + k] = cg_splat(c, cg_f32(c, kind == NODE_SUM || kind == NODE_DOT ? 0 : -INFINITY));
+    }
+  emit_span(r, &s, cg_i64(c, 0), groups, s.wide, acc);
+  if (s.wide > 1) emit_span(r, &s, groups, whole, 1, acc);
+  if (!is_zero(rest)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
+  finish(r, &s, acc);
+}
+
+static void store_cells(Row *r) {
+  Cg *c = r->c;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    Val v = {i};
+    if (is_stored(r, v) && !is_row_shaped(r, v))
+      cg_store(c, at(r, node_of(r, v))->cell, cg_at(c, c->f32, cg_ptr(c, v), r->index));
+  }
+}
+
+static void emit_row(Row *r, V index) {
+  r->index = index;
+  r->element = cg_mul(r->c, index, r->size);
+  memset(r->outer, 0, sizeof r->outer);
+  for (uint32_t s = 0; s <= r->last; s++) {
+    make_cells(r, s);
+    emit_sweep(r, s);
+  }
+  make_cells(r, r->last + 1);
+  store_cells(r);
+}
+
+// ---- the kernel
+// Buffers of a row, whole vectors of it, in the entry block.
+static void make_buffers(Row *r) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl, n = (r->bound / vl + 1) * vl;  // a tail without lanes stores too
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    if (!at(r, k)->keep) continue;
+    V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n), "kept");
+    LLVMSetAlignment(buffer, 64);
+    at(r, k)->kept = buffer;
+  }
+}
+
+static bool make_graph(Row *r) {
+  Kernel k = *r->c->k;
+  RowGraph *g = &r->g;
+  g->of = rt_alloc(r->c->mem, (k.n + 1) * sizeof *g->of);
+  *RT_PUSH(r->c->mem, g->node, g->n, g->cap) = (RowNode){0};
+  for (uint32_t i = k.first; i < k.first + k.n; i++)
+    if (in_kernel(g, (Val){i}) && ir_ins(r->c->f, (Val){i})->op != OP_result && !cg_row_ops(g, (Val){i})) return false;
+  place(r);
+  return true;
+}
+
+// The rows are those of the first instruction that works on rows.
+static Shape rows_of(const Fn *f, const Kernel *k) {
+  uint32_t i = k->first;
+  while (ir_ops[f->ins[i].op].cls != CLASS_ROW && ir_ops[f->ins[i].op].cls != CLASS_REDUCE) i++;
+  return ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
 }
 
 bool cg_emit_row(Cg *c) {
-  Row r = {.c = c, .v = {c->k->first}};
   const Prog *p = c->f->prog;
-  Op op = (Op)ir_ins(c->f, r.v)->op;
-  RowFn *fn = row_fn(op);
-  if (!fn) return rt_text_add(c->why, "%s is no row kernel", ir_ops[op].name), false;
-  Val a = ir_arg(c->f, r.v, 0);
-  Shape shape = ir_ins(c->f, a)->shape;
-  uint32_t rank = ir_rank(p, shape);
-  int64_t bound = ir_shape_bound(p, shape), row = ir_dim_bound(p, ir_dim_at(p, shape, rank - 1));
-  if (bound == 0 && op != OP_nll_rows) return true;
+  Shape shape = rows_of(c->f, c->k);
+  Row r = {.c = c, .g = {.c = c, .shape = shape, .rank = ir_rank(p, shape)}};
+  Dim width = ir_dim_at(p, shape, r.g.rank - 1);
+  r.size = cg_dim(c, width);
+  r.bound = ir_dim_bound(p, width);
+  if (!make_graph(&r)) return false;
   V lo = cg_i64(c, 0), hi = cg_i64(c, 1);
-  for (uint32_t k = 0; k + 1 < rank; k++) hi = cg_mul(c, hi, cg_dim(c, ir_dim_at(p, shape, k)));
-  r.size = cg_dim(c, ir_dim_at(p, shape, rank - 1));
+  for (uint32_t k = 0; k + 1 < r.g.rank; k++) hi = cg_mul(c, hi, cg_dim(c, ir_dim_at(p, shape, k)));
+  make_buffers(&r);
   If s;
-  bool alone = bound < SMALL;
+  bool alone = ir_shape_bound(p, shape) < SMALL;
   if (alone) cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, lo, ""));
-  else cg_share(c, hi, row < GRAIN ? GRAIN / row : 1, &lo, &hi);
+  else cg_share(c, hi, r.bound < GRAIN ? GRAIN / r.bound : 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  r.index = l.i;
-  r.a = enter(&r, a, shape);
-  if (!r.a) r.a = LLVMConstNull(c->ptr);  // rows of no elements: never read
-  r.b = ir_ins(c->f, r.v)->n_args > 1 ? enter(&r, ir_arg(c->f, r.v, 1), shape) : NULL;
-  r.to = enter(&r, r.v, shape);
-  fn(&r);
+  emit_row(&r, l.i);
   cg_loop_end(c, &l, NULL);
   if (alone) cg_endif(c, &s);
   return true;

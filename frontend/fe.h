@@ -55,7 +55,9 @@ typedef enum {
   MOD_EMBEDDING,
   MOD_DROPOUT,
   MOD_ACTIVATION,
-  MOD_SEQUENTIAL
+  MOD_SEQUENTIAL,
+  MOD_LAYER_NORM,
+  MOD_RMS_NORM
 } FeModuleKind;
 
 // Hyper-parameters that can be set between runs, by group of an optimizer.
@@ -97,6 +99,8 @@ struct tn_module {
   bool has_bias, is_reshapable, disposed;
   Op op;        // ACTIVATION
   double rate;  // DROPOUT, RNN between layers
+  double eps;   // LAYER_NORM, RMS_NORM, over the last n_axes
+  uint32_t n_axes;
   int64_t in, out;
   // RNN
   const char *cell;
@@ -421,6 +425,7 @@ tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
                      tn_site at);  // NULL: no parent; else maybe poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
+tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // norm.c: of a layer or RMS norm
 
 // ---- hook.c
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);         // with them

@@ -30,7 +30,8 @@ tn_tensor fe_initial_handle(tn_function *init, FeParam *q) {
 
 // ---- what may stand where
 bool fe_has_params(FeModuleKind kind) {
-  return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_RNN_CELL || kind == MOD_EMBEDDING;
+  return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_RNN_CELL || kind == MOD_EMBEDDING ||
+         kind == MOD_LAYER_NORM || kind == MOD_RMS_NORM;
 }
 
 bool fe_takes_params(tn_module *m, const char *name, tn_site at) {
@@ -175,7 +176,8 @@ static void add(tn_module *m, const char *name, ParamKind kind, tn_tensor p, tn_
 // No parameter of that name from now on; that there was none is fine.
 static void drop(tn_module *m, const char *name, tn_site at) {
   FeEntry *e = fe_entry(m, name);
-  bool optional = m->kind == MOD_PLAIN || (m->kind == MOD_LINEAR && !strcmp(name, "bias"));
+  bool has_bias = m->kind == MOD_LINEAR || m->kind == MOD_LAYER_NORM;
+  bool optional = m->kind == MOD_PLAIN || (has_bias && !strcmp(name, "bias"));
   if (!e || !check_unused(m, e, at)) return;
   if (!optional) {
     fe_error(m->p, E_ARGUMENT, at, "module '%s' needs its parameter '%s'", m->path, name);
@@ -255,6 +257,7 @@ void tn_reshapable(tn_module *m) {
 static void share_into(tn_module *to, const tn_module *from, tn_site at) {
   to->has_bias = from->has_bias, to->is_reshapable = from->is_reshapable;
   to->op = from->op, to->rate = from->rate;
+  to->eps = from->eps, to->n_axes = from->n_axes;
   to->in = from->in, to->out = from->out;
   to->cell = from->cell, to->n_gates = from->n_gates;
   to->n_layers = from->n_layers, to->n_directions = from->n_directions;

@@ -203,7 +203,7 @@ TN_API bool tn_is_alive(tn_tensor t);  // neither disposed, nor taken over, nor 
 // clang-format off
 #define TN_UNARY_CALLS(X) \
   X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) \
-  X(silu) X(gelu) X(softplus)
+  X(silu) X(gelu) X(gelu_tanh) X(softplus)
 #define TN_BINARY_CALLS(X) \
   X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne) X(matmul)
 // clang-format on
@@ -229,6 +229,7 @@ TN_BINARY_CALLS(X)
 #define tn_rsqrt(a) tn_rsqrt_at(a, TN_SITE)
 #define tn_silu(a) tn_silu_at(a, TN_SITE)
 #define tn_gelu(a) tn_gelu_at(a, TN_SITE)
+#define tn_gelu_tanh(a) tn_gelu_tanh_at(a, TN_SITE)
 #define tn_softplus(a) tn_softplus_at(a, TN_SITE)
 #define tn_add(a, b) tn_add_at(a, b, TN_SITE)
 #define tn_sub(a, b) tn_sub_at(a, b, TN_SITE)
@@ -262,6 +263,15 @@ TN_API tn_tensor tn_amax_at(tn_tensor a, const int *axes, uint32_t n, bool keepd
 TN_API tn_tensor tn_argmax_at(tn_tensor a, tn_site at);  // last axis, i64
 TN_API tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at);
+// Over the last n_axes axes of x (f32): (x - mean) / sqrt(variance + eps) weight + bias, the variance without Bessel's
+// correction. Weight and bias have the shape of those axes; tn_none is no weight or no bias. RMS norm: x / sqrt(mean of
+// x^2 + eps) weight. Another shape is E004, fewer axes than n_axes or an eps below 0 E003.
+TN_API tn_tensor tn_layer_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps,
+                                     tn_site at);
+TN_API tn_tensor tn_rms_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at);
+#define tn_none ((tn_tensor){0})
+#define tn_layer_norm_of(x, n_axes, weight, bias, eps) tn_layer_norm_of_at(x, n_axes, weight, bias, eps, TN_SITE)
+#define tn_rms_norm_of(x, n_axes, weight, eps) tn_rms_norm_of_at(x, n_axes, weight, eps, TN_SITE)
 // Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
 TN_API tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at);
 TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a - b)^2
@@ -346,6 +356,7 @@ TN_API void tn_set_requires_grad_at(tn_tensor t, bool on, tn_site at);
 #define tn_rsqrt_(a) tn_rsqrt_in_place_at(a, TN_SITE)
 #define tn_silu_(a) tn_silu_in_place_at(a, TN_SITE)
 #define tn_gelu_(a) tn_gelu_in_place_at(a, TN_SITE)
+#define tn_gelu_tanh_(a) tn_gelu_tanh_in_place_at(a, TN_SITE)
 #define tn_softplus_(a) tn_softplus_in_place_at(a, TN_SITE)
 #define tn_add_(a, b) tn_add_in_place_at(a, b, TN_SITE)
 #define tn_sub_(a, b) tn_sub_in_place_at(a, b, TN_SITE)
@@ -549,6 +560,16 @@ TN_API tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t c
 TN_API tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at);
 // "relu", "tanh", any unary row
 TN_API tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at);
+typedef struct {
+  bool no_weight, no_bias;  // no_weight: no bias either
+  double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
+} tn_norm_options;
+// Over the last axes, whose constant sizes are `normalized`, as TN_SHAPE(tn_size(256)); "weight" begins as 1, "bias" as
+// 0
+TN_API tn_module *tn_layer_norm_at(tn_module *parent, const char *name, tn_shape normalized, const tn_norm_options *o,
+                                   tn_site at);
+TN_API tn_module *tn_rms_norm_at(tn_module *parent, const char *name, tn_shape normalized, const tn_norm_options *o,
+                                 tn_site at);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at);
 TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
@@ -566,6 +587,8 @@ TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_embedding(parent, name, count, size) tn_embedding_at(parent, name, count, size, TN_SITE)
 #define tn_dropout_module(parent, name, p) tn_dropout_module_at(parent, name, p, TN_SITE)
 #define tn_activation(parent, name, op) tn_activation_at(parent, name, op, TN_SITE)
+#define tn_layer_norm(parent, name, normalized, ...) tn_layer_norm_at(parent, name, normalized, __VA_ARGS__, TN_SITE)
+#define tn_rms_norm(parent, name, normalized, ...) tn_rms_norm_at(parent, name, normalized, __VA_ARGS__, TN_SITE)
 #define tn_sequential(parent, name) tn_sequential_at(parent, name, TN_SITE)
 #define tn_call1(m, x) tn_call1_at(m, x, TN_SITE)
 #define tn_forward1(m, x) tn_forward1_at(m, x, TN_SITE)

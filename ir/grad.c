@@ -44,6 +44,8 @@ bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   case OP_amax:
   case OP_softmax:
   case OP_log_softmax:
+  case OP_layer_norm:
+  case OP_rms_norm:
   case OP_matmul:
   case OP_linear:
   case OP_result: return true;
@@ -271,6 +273,61 @@ static void grad_nll(Grad *g, Val v, Val adj) {
   Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj}, of_lse = g->adj[v.i + 1];
   if (!ir_none(adj)) give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, NULL, 0, g->loc));
   if (!ir_none(of_lse)) give(g, a[0], lse_grad(g, a[0], of_lse));
+}
+
+// Numbers of each row, [..], as a column [.., 1] beside x.
+static Val column_of(Grad *g, Val rows, Val x) {
+  Shape s = shape_of(g, x);
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  for (uint32_t k = 0; k < r; k++) d[k] = k + 1 < r ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
+  return reshape(g, rows, ir_shape(g->p, d, r));
+}
+
+// A sum over C elements, C the last axis of x, divided by C.
+static Val by_width(Grad *g, Val a, Val x) {
+  Dim width = ir_dim_at(g->p, shape_of(g, x), ir_rank(g->p, shape_of(g, x)) - 1);
+  Attr dim = ir_a_dim(KEY_dim, width);
+  bool known = ir_dim_is_const(g->p, width);
+  Val n = known ? number(g, (double)ir_dim_bound(g->p, width)) : ir_emit(g->f, OP_dim_size, NULL, 0, &dim, 1, g->loc);
+  return op2(g, OP_div, a, n);
+}
+
+// Of rstd = (v + eps)^-1/2, v the mean of the squares of d: d rstd / d x = -rstd^3 d / C.
+static void grad_rstd(Grad *g, Val x, Val d, Val rstd, Val adj) {
+  if (ir_none(adj)) return;
+  Val cube = op2(g, OP_mul, op2(g, OP_mul, rstd, rstd), rstd), scale = op2(g, OP_mul, cube, adj);
+  Val each = op2(g, OP_mul, column_of(g, by_width(g, scale, x), x), d);
+  give(g, x, ir_op1(g->f, OP_neg, each, g->loc));
+}
+
+// n_rows numbers of each row follow y; weight and bias get column sums.
+static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_rows) {
+  Val x = arg(g, v, 0), in[5] = {x};
+  uint32_t n = ir_ins(g->f, v)->n_args, at = 1;
+  for (uint32_t k = 1; k <= n_rows; k++) in[at++] = ir_result(v, k);
+  in[at++] = adj;
+  if (n > 1) in[at++] = arg(g, v, 1);
+  if (g->dep[x.i]) give(g, x, ir_emit(g->f, op, in, at, NULL, 0, g->loc));
+  if (n > 1 && wants(g, v, 1)) {
+    Val unit = op2(g, OP_mul, centred, column_of(g, ir_result(v, n_rows), x));
+    give(g, arg(g, v, 1), op2(g, OP_mul, adj, unit));
+  }
+  if (n > 2) give(g, arg(g, v, 2), adj);
+}
+
+static void grad_layer_norm(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), of_mean = g->adj[v.i + 1], of_rstd = g->adj[v.i + 2];
+  Val d = op2(g, OP_sub, x, column_of(g, ir_result(v, 1), x));
+  if (!ir_none(adj)) grad_norm(g, v, adj, OP_layer_norm_grad, d, 2);
+  if (!ir_none(of_mean)) give(g, x, expand(g, column_of(g, by_width(g, of_mean, x), x), shape_of(g, x)));
+  grad_rstd(g, x, d, ir_result(v, 2), of_rstd);
+}
+
+static void grad_rms_norm(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  if (!ir_none(adj)) grad_norm(g, v, adj, OP_rms_norm_grad, x, 1);
+  grad_rstd(g, x, x, ir_result(v, 1), g->adj[v.i + 1]);
 }
 
 static void grad_matmul(Grad *g, Val v, Val adj) {

@@ -328,6 +328,37 @@ static uint16_t rule_nll(const Ctx *c) {
   return 0;
 }
 
+// x [.., C], weight and bias [C] -> y, then numbers of each row.
+static uint16_t rule_norm(const Ctx *c) {
+  TRY(want_f32(c));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i)
+      return bad_shape(c, "weight and bias must have the size of the last axis");
+  if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
+  set(c, 0, DT_F32, s);
+  for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
+  return 0;
+}
+
+// x, then the numbers of each row, the gradient of y, and the weight.
+static uint16_t rule_norm_grad(const Ctx *c) {
+  TRY(want_f32(c));
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  uint32_t n = ir_ins(c->f, c->v)->op == OP_layer_norm_grad ? 2 : 1;
+  for (uint32_t k = 1; k < n_args(c); k++) {
+    Shape want = k <= n ? without_last(c, s) : k == n + 1 ? s : ir_shape(c->p, &width, 1);
+    if (shape_of(c, k).i != want.i)
+      return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");
+  }
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
 static uint16_t rule_matmul(const Ctx *c) {
   TRY(want_f32(c));
   TRY(want_rank(c, 0, 2, MAX_RANK));

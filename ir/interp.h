@@ -39,11 +39,12 @@ RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                       
 RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;  // interp_shape.c
 RunOp run_slice_assign, run_index_assign;                                         // interp_put.c
 RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_softmax,
-    run_log_softmax_grad;                                         // interp_rows.c
-RunOp run_nll_rows, run_nll_rows_grad;                            // interp_rows.c
-RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;  // interp_math.c
-RunOp run_packed_layout, run_dense_layout, run_pack, run_pad;     // interp_pack.c
-RunOp run_rnn_seq, run_rnn_seq_grad;                              // interp_rnn.c
-RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;      // interp_train.c
+    run_log_softmax_grad;                                                    // interp_rows.c
+RunOp run_nll_rows, run_nll_rows_grad;                                       // interp_rows.c
+RunOp run_layer_norm, run_layer_norm_grad, run_rms_norm, run_rms_norm_grad;  // interp_norm.c
+RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;             // interp_math.c
+RunOp run_packed_layout, run_dense_layout, run_pack, run_pad;                // interp_pack.c
+RunOp run_rnn_seq, run_rnn_seq_grad;                                         // interp_rnn.c
+RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                 // interp_train.c
 
 #endif

@@ -129,7 +129,11 @@ static bool row_operand(Op op, uint32_t k) {
   switch (op) {
   case OP_softmax:
   case OP_log_softmax:
+  case OP_layer_norm:
+  case OP_rms_norm:
   case OP_nll_rows_grad: return k == 0;
+  case OP_layer_norm_grad: return k == 0 || k == 3;
+  case OP_rms_norm_grad: return k == 0 || k == 2;
   case OP_softmax_grad:
   case OP_log_softmax_grad: return k <= 1;
   default: return false;

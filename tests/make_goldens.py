@@ -360,6 +360,50 @@ lse, g = logits.logsumexp(-1).float().double(), rnd(5)
 case("nll_rows_grad", "%y = nll_rows_grad %x, %label, %lse, %g", {"x": logits, "label": labels, "lse": lse, "g": g},
      {"y": ((logits - lse[:, None]).exp() - F.one_hot(labels, 9)) * g[:, None]})
 
+# ---- layer norm and RMS norm, from a stream of their own
+state = torch.get_rng_state()
+torch.manual_seed(21)
+
+
+def layer(x, w=None, b=None, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], w, b, eps)
+
+
+def rms(x, w=None, eps=1e-5):
+    return F.rms_norm(x, x.shape[-1:], w, eps)
+
+
+for rows, c in (((3, 2), 7), ((5,), 33), ((2,), 1), ((), 19)):
+    x, w, b = rnd(*rows, c), rnd(c), rnd(c)
+    size = "x".join(str(n) for n in rows + (c,))
+    both(f"layer_norm {size}", "%y, %m, %r = layer_norm %x, %w, %b {eps=1e-05}", {"x": x, "w": w, "b": b}, layer, ["x", "w", "b"])
+    both(f"layer_norm {size} without bias", "%y, %m, %r = layer_norm %x, %w {eps=1e-05}", {"x": x, "w": w}, layer, ["x", "w"])
+    both(f"layer_norm {size} without weight", "%y, %m, %r = layer_norm %x {eps=1e-05}", {"x": x}, layer, ["x"])
+    both(f"rms_norm {size}", "%y, %r = rms_norm %x, %w {eps=1e-05}", {"x": x, "w": w}, rms, ["x", "w"])
+    both(f"rms_norm {size} without weight", "%y, %r = rms_norm %x {eps=1e-05}", {"x": x}, rms, ["x"])
+x = rnd(3, 11)
+case("layer_norm, all results", "%y, %m, %r = layer_norm %x {eps=0.01}", {"x": x},
+     {"y": layer(x, eps=0.01), "m": x.mean(-1), "r": (x.var(-1, correction=0) + 0.01).rsqrt()})
+gradient("layer_norm by its mean and rstd", "%z, %m, %r = layer_norm %x {eps=0.01}\n%q = square %r\n%y = mul %m, %q", {"x": x},
+         lambda x: x.mean(-1) / (x.var(-1, correction=0) + 0.01), ["x"])
+gradient("rms_norm by its rstd", "%z, %y = rms_norm %x {eps=0.01}", {"x": x}, lambda x: ((x * x).mean(-1) + 0.01).rsqrt(), ["x"])
+far = rnd(2, 40) + 32
+case("layer_norm far from 0", "%y, %m, %r = layer_norm %x {eps=1e-05}", {"x": far}, {"y": layer(far)})
+case("layer_norm of equal elements", "%y, %m, %r = layer_norm %x {eps=1e-05}", {"x": t([3, 3, 3], [0, 0, 0])}, {"y": torch.zeros(2, 3)})
+both("layer_norm over named dims", "%y, %m, %r = layer_norm %x, %w, %b {eps=1e-05}",
+     {"x": rnd(3, 4, 5), "w": rnd(5), "b": rnd(5)}, layer, ["x", "w", "b"], dims=[("batch", 8, 3), ("time", 9, 4)],
+     shapes={"x": "[batch,time,5]"}, y_shape="[batch,time,5]")
+x, w, g = rnd(3, 9), rnd(9), rnd(3, 9)
+m, r = x.mean(-1).float().double(), (x.var(-1, correction=0) + 1e-5).rsqrt().float().double()
+unit, h = (x - m[:, None]) * r[:, None], g * w
+case("layer_norm_grad", "%y = layer_norm_grad %x, %m, %r, %g, %w", {"x": x, "m": m, "r": r, "g": g, "w": w},
+     {"y": r[:, None] * (h - h.mean(-1, keepdim=True) - unit * (h * unit).mean(-1, keepdim=True))})
+unit = x * r[:, None]
+case("rms_norm_grad", "%y = rms_norm_grad %x, %r, %g, %w", {"x": x, "r": r, "g": g, "w": w},
+     {"y": r[:, None] * (h - unit * (h * unit).mean(-1, keepdim=True))})
+unary("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), rnd(5, 7, lo=-6, hi=6))
+torch.set_rng_state(state)
+
 # ---- matrix products
 for ta in (False, True):
     for tb in (False, True):

@@ -482,6 +482,18 @@ static void add_softmax(Gen *g) {
   if (op == OP_argmax && !ir_none(y)) g->pool[g->n - 1].below = last_size(g, v);
 }
 
+static void add_row_norm(Gen *g) {
+  Val v = pick_where(g, any_row), in[3];
+  if (ir_none(v) || last_size(g, v) < 2) return;
+  Dim width = ir_dim(g->p, last_size(g, v));
+  bool layer = chance(g, 60);
+  uint32_t n = 1 + (uint32_t)below(g, layer ? 3 : 2);
+  in[0] = v;
+  for (uint32_t k = 1; k < n; k++) in[k] = leaf(g, ir_shape(g->p, &width, 1));
+  Attr eps = ir_a_num(KEY_eps, 0.1);
+  keep(g, emit(g, layer ? OP_layer_norm : OP_rms_norm, in, n, &eps, 1), 8);
+}
+
 static Dims without_last(const Gen *g, Val v) {
   Dims d = dims_of(g, v);
   d.n--;
@@ -896,13 +908,14 @@ typedef struct {
   void (*add)(Gen *g);
   uint32_t weight;
 } Step;
-static const Step steps[] = {
-    {add_unary, 16},    {add_binary, 22}, {add_select, 4}, {add_cast, 2},         {add_dim_size, 1},
-    {add_reshape, 7},   {add_permute, 6}, {add_expand, 4}, {add_slice_or_pad, 7}, {add_concat, 5},
-    {add_reduce, 11},   {add_softmax, 5}, {add_nll, 4},    {add_matmul, 7},       {add_linear, 5},
-    {add_embedding, 4}, {add_pack, 4},    {add_pad, 3},    {add_rnn, 4},          {add_scope, 4},
-    {close_scope, 4},   {add_dispose, 2}, {add_grads, 9},  {add_assign, 3},       {add_optimizer, 4},
-    {add_norm, 2},      {add_clone, 3},   {add_write, 5},  {add_slice_assign, 2}, {add_index_assign, 2}};
+static const Step steps[] = {{add_unary, 16},       {add_binary, 22},      {add_select, 4},      {add_cast, 2},
+                             {add_dim_size, 1},     {add_reshape, 7},      {add_permute, 6},     {add_expand, 4},
+                             {add_slice_or_pad, 7}, {add_concat, 5},       {add_reduce, 11},     {add_softmax, 5},
+                             {add_row_norm, 5},     {add_nll, 4},          {add_matmul, 7},      {add_linear, 5},
+                             {add_embedding, 4},    {add_pack, 4},         {add_pad, 3},         {add_rnn, 4},
+                             {add_scope, 4},        {close_scope, 4},      {add_dispose, 2},     {add_grads, 9},
+                             {add_assign, 3},       {add_optimizer, 4},    {add_norm, 2},        {add_clone, 3},
+                             {add_write, 5},        {add_slice_assign, 2}, {add_index_assign, 2}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static void add_step(Gen *g) {

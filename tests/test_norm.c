@@ -1,0 +1,107 @@
+// Layer norm and RMS norm through the public API: modules with PyTorch's names and first values, several axes,
+// mistakes.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float x[2][2][3] = {{{0.5f, -1, 2}, {3, 0.25f, -0.75f}}, {{1, 1, 1.5f}, {-2, 4, 0}}};
+
+static float plain(const float *row, int n, int k, double eps, bool rms) {
+  double mean = 0, square = 0;
+  for (int i = 0; i < n && !rms; i++) mean += row[i] / n;
+  for (int i = 0; i < n; i++) square += (row[i] - mean) * (row[i] - mean) / n;
+  return (float)((row[k] - mean) / sqrt(square + eps));
+}
+
+static tn_model *compile(tn_program *p) {
+  tn_model *m = tn_compile(p, NULL);
+  if (!m) tn_report(p, stdout);
+  CHECK(m != NULL);
+  return m;
+}
+
+static void check_modules(void) {
+  tn_program *p = tn_program_create("norms");
+  tn_module *net = tn_root(p);
+  tn_module *one = tn_layer_norm(net, "one", TN_SHAPE(tn_size(3)), NULL);
+  tn_module *two = tn_layer_norm(net, "two", TN_SHAPE(tn_size(2), tn_size(3)), &(tn_norm_options){.eps = 0.5});
+  tn_module *bare = tn_layer_norm(net, "bare", TN_SHAPE(tn_size(3)), &(tn_norm_options){.no_weight = true});
+  tn_module *rms = tn_rms_norm(net, "rms", TN_SHAPE(tn_size(3)), NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_upto(p, "batch", 4), tn_size(2), tn_size(3)));
+  tn_output(f, "one", tn_call1(one, in));
+  tn_output(f, "two", tn_call1(two, in));
+  tn_output(f, "bare", tn_call1(bare, in));
+  tn_output(f, "rms", tn_call1(rms, in));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float y[4][2][2][3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 2, 2, 3)),
+               TN_OUT(tn_f32(y[0], 2, 2, 3), tn_f32(y[1], 2, 2, 3), tn_f32(y[2], 2, 2, 3), tn_f32(y[3], 2, 2, 3))) ==
+        TN_OK);
+  for (int b = 0; b < 2; b++)
+    for (int t = 0; t < 2; t++)
+      for (int k = 0; k < 3; k++) {
+        CHECK(fabsf(y[0][b][t][k] - plain(x[b][t], 3, k, 1e-5, false)) < 1e-5f);
+        CHECK(fabsf(y[1][b][t][k] - plain(x[b][0], 6, 3 * t + k, 0.5, false)) < 1e-5f);
+        CHECK(y[2][b][t][k] == y[0][b][t][k]);
+        CHECK(fabsf(y[3][b][t][k] - plain(x[b][t], 3, k, 0x1p-23, true)) < 1e-5f);
+      }
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Weight 2, bias 1 behind tn_none and in front of it; a bias alone; gradients of all.
+static void check_operation(void) {
+  tn_program *p = tn_program_create("norm");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4), tn_size(3)));
+  tn_tensor w = tn_full(f, 2, TN_SHAPE(tn_size(3))), b = tn_full(f, 1, TN_SHAPE(tn_size(3)));
+  tn_output(f, "both", tn_layer_norm_of(in, 1, w, b, 1e-5));
+  tn_output(f, "bias", tn_layer_norm_of(in, 1, tn_none, b, 1e-5));
+  tn_output(f, "rms", tn_rms_norm_of(in, 1, w, 1e-5));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float y[3][4][3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 4, 3)), TN_OUT(tn_f32(y[0], 4, 3), tn_f32(y[1], 4, 3), tn_f32(y[2], 4, 3))) ==
+        TN_OK);
+  const float(*rows)[3] = x[0];
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < 3; k++) {
+      float unit = plain(rows[i], 3, k, 1e-5, false);
+      CHECK(fabsf(y[0][i][k] - (2 * unit + 1)) < 1e-5f);
+      CHECK(fabsf(y[1][i][k] - (unit + 1)) < 1e-5f);
+      CHECK(fabsf(y[2][i][k] - 2 * plain(rows[i], 3, k, 1e-5, true)) < 1e-5f);
+    }
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+static void check_mistakes(void) {
+  tn_program *p = tn_program_create("wrong");
+  tn_dim B = tn_dim_upto(p, "batch", 4);
+  CHECK(tn_layer_norm(tn_root(p), "a", TN_SHAPE(B), NULL) != NULL);
+  CHECK(tn_rms_norm(tn_root(p), "b", TN_SHAPE(tn_size(3)), &(tn_norm_options){.eps = -1}) != NULL);
+  CHECK(tn_layer_norm(tn_root(p), "c", TN_SCALAR, NULL) != NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_size(3)));
+  CHECK(tn_layer_norm_of(in, 3, tn_none, tn_none, 1e-5).v == 0);
+  CHECK(tn_layer_norm_of(in, 1, tn_full(f, 1, TN_SHAPE(tn_size(4))), tn_none, 1e-5).v == 0);
+  CHECK(tn_rms_norm_of(in, 1, tn_none, -1).v == 0);
+  tn_output(f, "x", in);
+  tn_function_end(f);
+  CHECK(tn_compile(p, NULL) == NULL);
+  CHECK(tn_n_errors(p) == 6);
+  tn_program_free(p);
+}
+
+int main(void) {
+  check_modules();
+  check_operation();
+  check_mistakes();
+  return check_report();
+}
