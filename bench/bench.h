@@ -55,6 +55,16 @@ bool bench_peer_start(Peer *p, char *const argv[]);
 bool bench_peer_ask(Peer *p, const char *question, char *answer, int size);
 void bench_peer_stop(Peer *p);
 
+// ---- bench/report.c
+typedef struct {
+  const char *path, *self;       // the page; this program
+  const char *const *workloads;  // names
+  size_t n_workloads;
+  char *const *pass;  // options for each run
+  int n_pass;
+} BenchReport;
+int bench_report(const BenchReport *o);
+
 int bench_openblas(const char *workload, uint32_t n_workers);  // is itself such a process: OpenBLAS on `gemm`
 
 #endif

@@ -1,6 +1,7 @@
 // tenure_bench WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--case TEXT] [--json]
 //              [--root DIR]
 // tenure_bench WORKLOAD --compile [--rounds N]      cold compile times alone, with the CPU time that they took
+// tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page: bench/report.c
 //
 // Bursts of ours and of the peer alternate, so that both meet the same moods of the machine. The minimum is over all
 // steps; the median is that of the bursts' medians. Before any timing both must compute the same number from the same
@@ -200,9 +201,9 @@ static void print_json(const Options *o, const Workload *w, const char *variant,
                        double bytes) {
   double med = median(r->ours.medians, r->ours.n);
   printf("{\"workload\": \"%s\", \"case\": \"%s\", \"workers\": %u, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.2f, "
-         "\"flops\": %.0f, \"bytes\": %.0f, \"compile_ms\": %.2f, \"from_cache\": %s, ",
+         "\"flops\": %.0f, \"bytes\": %.0f, \"compile_ms\": %.2f, \"from_cache\": %s, \"peak_rss_mb\": %.1f, ",
          w->name, variant, r->n_workers, r->gflops, r->gbs, flops, bytes, compile_ms(&r->compiled),
-         r->compiled.from_cache ? "true" : "false");
+         r->compiled.from_cache ? "true" : "false", r->rss);
   printf("\"tenure\": {\"min_ms\": %.6f, \"median_ms\": %.6f}", r->ours.min, med);
   if (r->theirs.n) {
     double peer_med = median(r->theirs.medians, r->theirs.n);
@@ -362,7 +363,31 @@ static void give_threads_to_peer(const Options *o) {
   setenv("OMP_NUM_THREADS", n, 1);
 }
 
+// --report PAGE, then names of workloads and options in any order.
+static int report(int argc, char **argv) {
+  enum { N_ALL = sizeof workloads / sizeof *workloads, MOST = 64 };
+  const char *names[MOST];
+  char *pass[MOST], self[4096];
+  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+  BenchReport r = {.self = self, .workloads = names, .pass = pass};
+  for (int k = 1; k < argc; k++) {
+    bool last = k + 1 == argc;
+    if (r.n_pass > MOST - 2 || r.n_workloads == MOST || (argv[k][0] == '-' && last))
+      return complain("usage: ", "--report PAGE [--vs PEER --python PATH] [--rounds N] [WORKLOAD ..]");
+    if (!strcmp(argv[k], "--report")) r.path = argv[++k];
+    else if (argv[k][0] == '-') pass[r.n_pass++] = argv[k], pass[r.n_pass++] = argv[++k];
+    else if (find_workload(argv[k])) names[r.n_workloads++] = argv[k];
+    else return 2;
+  }
+  if (len <= 0) return complain("no such file: ", "/proc/self/exe");
+  self[len] = 0;
+  for (size_t k = 0, all = !r.n_workloads; all && k < N_ALL; k++) names[r.n_workloads++] = workloads[k]->name;
+  return bench_report(&r);
+}
+
 int main(int argc, char **argv) {
+  for (int k = 1; k < argc; k++)
+    if (!strcmp(argv[k], "--report")) return report(argc, argv);
   if (argc == 4 && !strcmp(argv[1], "--as-openblas"))
     return bench_openblas(argv[2], (uint32_t)strtol(argv[3], NULL, 10));
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
