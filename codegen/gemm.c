@@ -258,7 +258,11 @@ static void stretch_private(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) 
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   begin_blocks(g, &block, u);
-  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  // what is packed next: more of this panel, or the next one
+  LLVMValueRef next = cg_sub(c, cg_mul(c, cg_i64(c, g->p->width), g->k), u->k0);
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
+  if (!one_block(g)) next = LLVMBuildSelect(c->b, last, next, u->n_k, "");
+  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block, g->p->far_b ? next : NULL);
   unit_tiles(g, u);
   end_blocks(g, &block);
   unit_finish(g, u);

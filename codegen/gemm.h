@@ -34,6 +34,7 @@ typedef struct {
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
   bool small, dot;
+  bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
   bool keeps;        // the product itself is stored
   bool through_sum;  // the epilogue reads whole rows of sums in memory: there are several blocks of k, or the library
@@ -71,9 +72,12 @@ void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n
                     LLVMValueRef stride);
 
 // ---- gemm_pack.c
-bool cg_gemm_pack_shared(Gemm *g);  // false: nothing to pack
-// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
+void cg_gemm_ask(Cg *c, LLVMValueRef at);  // prefetch into L2
+bool cg_gemm_pack_shared(Gemm *g);         // false: nothing to pack
+// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width]. ahead: where B is stored [N, K], elements to
+// what the worker will pack next; NULL: nothing is asked for early.
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst,
+                    LLVMValueRef ahead);
 // `tiles` tiles of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef tiles, LLVMValueRef k0, LLVMValueRef n_k,
                     LLVMValueRef dst);

@@ -4,12 +4,17 @@
 //   tile: `mr` rows of A x `nr` rows of B, one accumulator each; lane j of it sums the k with k % vl == j. At the end
 //   the lanes of vl accumulators are added at once, by halves, into one vector of vl results.
 //
-// A unit is vl columns of the result; its sums lie in `piece` as [m][vl] until bias and epilogue are done.
+// A unit is vl columns of the result; its sums lie in `piece` as [m][vl] until the epilogue is done. They start from
+// the bias; blocks of k, so short that a tile's rows of A stay in L1, are added in order.
 #include "codegen/gemm.h"
 
 #include <stdio.h>
 
-enum { MOST_COLUMNS = 8, MAX_ACC = 16 };
+enum {
+  MOST_COLUMNS = 8,
+  MAX_ACC = 16,
+  AHEAD_ROWS = 3  // of A, from which on B's streams are too few to be fetched in time
+};
 
 static uint32_t accumulators(const Target *t) { return t->vl >= 16 ? 16 : 8; }
 uint32_t cg_dot_rows(const Target *t) { return accumulators(t) / 2; }
@@ -46,8 +51,11 @@ static LLVMValueRef sums_of(Cg *c, LLVMValueRef *v, uint32_t n) {
 // ---- the tile
 typedef struct {
   uint32_t mr, nr;
+  bool ahead;  // B is asked for early
 } DotSpec;
-enum { D_A, D_B, D_TO, D_K, D_THERE, D_PARAMS };  // there: rows of B that exist, at least 1; the last one stands in
+// there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
+// many to sum; ahead: elements from what is read of B to what will be read about a block later
+enum { D_A, D_B, D_TO, D_ROW, D_K, D_THERE, D_AHEAD, D_PARAMS };
 
 static void step(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef k, LLVMValueRef mask,
                  LLVMValueRef *acc) {
@@ -72,7 +80,8 @@ static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef 
       LLVMValueRef lane[MAX_ACC], row = sums;
       for (uint32_t j = 0; j < s->nr; j++) lane[j] = cg_i32(c, (int32_t)(i + j));
       if (s->nr < vl) row = LLVMBuildShuffleVector(c->b, sums, LLVMGetPoison(c->vf), LLVMConstVector(lane, s->nr), "");
-      cg_store(c, row, cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl)));
+      LLVMValueRef at = cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl));
+      cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, LLVMTypeOf(row), at), row, ""), at);
     }
   }
 }
@@ -82,14 +91,15 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMValueRef arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
   for (uint32_t i = 0; i < D_PARAMS; i++) arg[i] = LLVMGetParam(fn, i);
   LLVMValueRef last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
-  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_at(c, c->f32, arg[D_A], cg_mul(c, cg_i64(c, m), arg[D_K]));
+  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_at(c, c->f32, arg[D_A], cg_mul(c, cg_i64(c, m), arg[D_ROW]));
   for (uint32_t j = 0; j < s->nr; j++)
-    b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_K]));
+    b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
   LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, acc, s->mr * s->nr);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
+  for (uint32_t j = 0; s->ahead && j < s->nr; j++) cg_gemm_ask(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
   step(c, s, a, b, l.i, NULL, acc);
   cg_loop_end(c, &l, acc);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];
@@ -103,67 +113,94 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
-  LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64};
+  LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, D_PARAMS, false);
   char name[32];
-  snprintf(name, sizeof name, "dot%ux%u", s.mr, s.nr);
+  snprintf(name, sizeof name, "dot%ux%u%s", s.mr, s.nr, s.ahead ? ".ahead" : "");
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_dot, &s), arg, D_PARAMS, "");
 }
 
 // ---- a unit
-// `count` tiles of mr rows from row m0 on, against nr rows of B.
-static void tile_rows(Gemm *g, DotSpec s, LLVMValueRef m0, LLVMValueRef count, LLVMValueRef b, LLVMValueRef column,
-                      LLVMValueRef there) {
+typedef struct {
+  LLVMValueRef n0, n;    // columns
+  LLVMValueRef k0, n_k;  // a block of k
+  LLVMValueRef ahead;    // from it to the next one: further along the rows of B, or of the next unit
+} Unit;
+
+// `count` tiles of mr rows from row m0 on, against the nr rows of B for column `at` of the unit.
+static void tile_rows(Gemm *g, const Unit *u, DotSpec s, LLVMValueRef m0, LLVMValueRef count, LLVMValueRef at) {
   Cg *c = g->c;
+  LLVMValueRef b = cg_add(c, cg_mul(c, cg_add(c, u->n0, at), g->k), u->k0);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), count, cg_i64(c, 1), NULL, 0);
   LLVMValueRef m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
-  LLVMValueRef to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), column);
-  LLVMValueRef arg[D_PARAMS] = {cg_at(c, c->f32, g->a, cg_mul(c, m, g->k)), b, cg_at(c, c->f32, g->piece, to), g->k,
-                                there};
+  LLVMValueRef a = cg_add(c, cg_mul(c, m, g->k), u->k0), to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), at);
+  LLVMValueRef arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
+                                cg_at(c, c->f32, g->b, b),
+                                cg_at(c, c->f32, g->piece, to),
+                                g->k,
+                                u->n_k,
+                                cg_sub(c, u->n, at),
+                                u->ahead};
   call_dot(c, s, arg);
   cg_loop_end(c, &l, NULL);
 }
 
-static void unit_sums(Gemm *g, LLVMValueRef n0, LLVMValueRef n) {
+static void unit_sums(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   uint32_t mr = g->p->mr, nr = columns_of(c->t, mr);
-  LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr)),
-               left = cg_sub(c, g->m, done);
+  LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
+  LLVMValueRef left = cg_sub(c, g->m, done);
   int64_t known;
+  bool ahead = g->p->far_b && mr >= AHEAD_ROWS;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, nr), NULL, 0);
-  LLVMValueRef b = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, l.i), g->k)), there = cg_sub(c, n, l.i);
-  tile_rows(g, (DotSpec){mr, nr}, cg_i64(c, 0), full, b, l.i, there);
-  if (!cg_const_value(left, &known)) tile_rows(g, (DotSpec){1, nr}, done, left, b, l.i, there);
-  else if (known) tile_rows(g, (DotSpec){(uint32_t)known, nr}, done, cg_i64(c, 1), b, l.i, there);
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, nr), NULL, 0);
+  tile_rows(g, u, (DotSpec){mr, nr, ahead}, cg_i64(c, 0), full, l.i);
+  if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false}, done, left, l.i);
+  else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false}, done, cg_i64(c, 1), l.i);
   cg_loop_end(c, &l, NULL);
 }
 
-// Bias onto the sums, and without an epilogue the way out.
-static void unit_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n) {
+// One vector of every row of the unit: the sums begin, or go out.
+static void unit_begin(Gemm *g, const Unit *u) {
   Cg *c = g->c;
-  if (g->epilogue && !g->bias) return;
-  LLVMValueRef mask = cg_mask(c, n), bias = NULL;
-  if (g->bias) bias = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, n0), mask);
+  LLVMValueRef start = cg_splat(c, cg_f32(c, 0));
+  if (g->bias) start = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, u->n0), cg_mask(c, u->n));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_at(c, c->f32, g->piece, cg_mul(c, l.i, cg_i64(c, g->p->width))), sums = cg_load(c, c->vf, at);
-  if (bias) sums = LLVMBuildFAdd(c->b, sums, bias, "");
-  if (g->epilogue) cg_store(c, sums, at);
-  else cg_store_masked(c, sums, cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, l.i, g->n), n0)), mask);
+  cg_store(c, start, cg_at(c, c->f32, g->piece, cg_mul(c, l.i, cg_i64(c, g->p->width))));
+  cg_loop_end(c, &l, NULL);
+}
+
+static void unit_end(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, u->n);
+  if (g->epilogue) {
+    cg_gemm_finish(g, cg_i64(c, 0), g->m, u->n0, u->n, g->piece, width);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, g->piece, cg_mul(c, l.i, width)));
+  cg_store_masked(c, sums, cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0)), mask);
   cg_loop_end(c, &l, NULL);
 }
 
 void cg_gemm_emit_dot(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), lo, hi;
+  LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi;
   cg_share(c, g->panels, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef n0 = cg_mul(c, l.i, width), n = cg_min(c, width, cg_sub(c, g->n, n0));
-  unit_sums(g, n0, n);
-  unit_rows(g, n0, n);
-  if (g->epilogue) cg_gemm_finish(g, cg_i64(c, 0), g->m, n0, n, g->piece, width);
-  cg_loop_end(c, &l, NULL);
+  Loop unit, block;
+  cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
+  Unit u = {.n0 = cg_mul(c, unit.i, width)};
+  u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
+  unit_begin(g, &u);
+  cg_loop_begin(c, &block, cg_i64(c, 0), g->k, step, NULL, 0);
+  u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, g->k, u.k0));
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), g->k, "");
+  u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), u.k0), u.n_k, "");
+  unit_sums(g, &u);
+  cg_loop_end(c, &block, NULL);
+  unit_end(g, &u);
+  cg_loop_end(c, &unit, NULL);
 }

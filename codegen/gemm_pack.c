@@ -36,11 +36,25 @@ static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
   else pack_rows(g, src, k0, n0, dst);
 }
 
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
+void cg_gemm_ask(Cg *c, LLVMValueRef at) {
+  LLVMTypeRef over[] = {c->ptr};
+  LLVMValueRef arg[] = {at, cg_i32(c, 0), cg_i32(c, 2), cg_i32(c, 1)};  // read, L2, data
+  cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
+}
+
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst,
+                    LLVMValueRef ahead) {
   Cg *c = g->c;
-  Loop l;
+  Loop l, row;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
-  pack_step(g, src, cg_add(c, k0, l.i), n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));
+  LLVMValueRef k = cg_add(c, k0, l.i);
+  if (ahead && g->p->tb) {
+    cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, g->p->width), cg_i64(c, 1), NULL, 0);
+    LLVMValueRef at = cg_add(c, cg_mul(c, cg_add(c, n0, row.i), g->k), cg_add(c, k, ahead));
+    cg_gemm_ask(c, cg_at(c, c->f32, src, at));
+    cg_loop_end(c, &row, NULL);
+  }
+  pack_step(g, src, k, n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));
   cg_loop_end(c, &l, NULL);
 }
 

@@ -12,12 +12,15 @@ enum {
   PIECE_ROWS = 128,          // of sums that wait in L1 for the epilogue
   PRIVATE_ROWS = 256,        // up to here B's panels are packed by who uses them
   DOT_ROWS = 16,             // up to here nothing is packed
-  K_BLOCK = 256,             // of packed blocks: a panel's part stays in L1
+  DOT_BYTES = 24 * 1024,     // a tile's rows of A in a block of k
+  K_BLOCK = 512,             // of B's packed blocks: a panel's part stays in L2, close to L1
+  A_K_BLOCK = 256,           // of A's packed blocks
   LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
   LONG_K_BLOCK = 2048,       // a panel's part stays in L2
   A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
   WIDE = 128,                // columns from which on B's rows are too far apart to be read in place
   BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
+  FAR_ELEMENTS = 4 << 20,    // of B: more than a worker's share of the last-level cache
   BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
@@ -91,7 +94,9 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   else if (!p->ta && bad_stride && panels >= 4 && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
     p->pack_a = A_PADDED;
   p->k_block = cg_larger(1, p->k_max);
-  if (p->pack_a == A_BLOCKS || p->pack_b == B_PRIVATE) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
+  if (p->dot) p->k_block = k_blocks_of(p->k_max, DOT_BYTES / 4 / (int64_t)p->mr, vl);
+  else if (p->pack_a == A_BLOCKS) p->k_block = k_blocks_of(p->k_max, A_K_BLOCK, vl);
+  else if (p->pack_b == B_PRIVATE) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
   else if (p->k_max > LONG_K) p->k_block = k_blocks_of(p->k_max, LONG_K_BLOCK, vl);
   bool piecewise = p->k_block < p->k_max && p->pack_b != B_PRIVATE;
   p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
@@ -129,6 +134,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
   p.width = (int64_t)p.nv * t->vl;
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
+  p.far_b = p.n_max * p.k_max > FAR_ELEMENTS;
   choose_packing(f, &p, t);
   choose_chunk(&p);
   return p;
