@@ -36,13 +36,18 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   r->layout = ir_arg(f, head, r->backward ? 3 : 1);
   r->weight = ir_arg(f, head, r->backward ? 4 : 2);
   r->reverse = ir_attr(f, head, KEY_reverse) != NULL;
-  Dim hidden = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
-  if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden)) return false;
+  bool has_p = ir_attr(f, head, KEY_has_p);
+  if (has_p) r->proj = ir_arg(f, head, ir_ins(f, head)->n_args - 1);
+  Dim state = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
+  Dim hidden = has_p ? ir_dim_at(p, ir_ins(f, r->proj)->shape, 1) : state;
+  if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden) || !ir_dim_is_const(p, state)) return false;
   Shape lay = ir_ins(f, r->layout)->shape;
   r->hprev_stored = !r->backward && has_buffer(f, ir_result(head, 3));
   r->cell_stored = !r->backward && has_buffer(f, ir_result(head, 2));
   r->hidden = ir_dim_bound(p, hidden);
+  r->state = ir_dim_bound(p, state);
   r->blocks = cg_ceil_div(r->hidden, t->vl);
+  r->state_blocks = cg_ceil_div(r->state, t->vl);
   r->batch_max = ir_dim_bound(p, ir_dim_at(p, lay, 0));
   r->time_max = ir_dim_bound(p, ir_dim_at(p, lay, 1));
   r->rows_max = ir_dim_bound(p, ir_dim_at(p, lay, 2));
@@ -61,17 +66,22 @@ int64_t cg_rnn_gate_stride(const Rnn *r) { return cg_round_up(r->n_gates * r->hi
 
 RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
   RnnScratch s = {0};
-  int64_t lanes = r->blocks * t->vl, states = r->batch_max * r->hidden;
+  int64_t lanes = r->blocks * t->vl, state_lanes = r->state_blocks * t->vl, cells = r->batch_max * r->hidden;
+  bool has_p = !ir_none(r->proj);
   if (r->backward) {
-    s.weight = take(&s.total, lanes * r->n_gates * r->hidden);
-    s.dh = take(&s.total, states);
-    s.dc = take(&s.total, r->cell == CELL_LSTM ? states : 0);
+    s.weight = take(&s.total, state_lanes * r->n_gates * r->hidden);
+    s.proj = take(&s.total, has_p ? lanes * r->state : 0);
+    s.dh = take(&s.total, r->batch_max * r->state);
+    s.dc = take(&s.total, r->cell == CELL_LSTM ? cells : 0);
     s.dgates = take(&s.total, 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
-    s.weight = take(&s.total, lanes * lanes * r->n_gates);
-    s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->hidden);
-    s.cell = take(&s.total, r->cell == CELL_LSTM && !r->cell_stored ? states : 0);
+    s.weight = take(&s.total, lanes * state_lanes * r->n_gates);
+    s.proj = take(&s.total, has_p ? state_lanes * lanes : 0);
+    s.h = take(&s.total, has_p ? r->batch_max * r->state : 0);
+    s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->state);
+    s.cell = take(&s.total, r->cell == CELL_LSTM && !r->cell_stored ? cells : 0);
   }
+  s.full = take(&s.total, has_p ? cells : 0);
   return s;
 }
 
@@ -115,6 +125,10 @@ LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes) {
   return s->r->hidden % s->c->t->vl ? cg_mask(s->c, lanes) : NULL;
 }
 
+LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes) {
+  return s->r->state % s->c->t->vl ? cg_mask(s->c, lanes) : NULL;
+}
+
 LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask) {
   return mask ? cg_load_masked(s->c, s->c->vf, p, mask) : cg_load(s->c, s->c->vf, p);
 }
@@ -124,12 +138,14 @@ void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask)
   else cg_store(s->c, v, p);
 }
 
-void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from) {
+void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state) {
   Cg *c = s->c;
   Loop l;
-  cg_loop_begin(c, &l, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_mul(c, l.i, cg_i64(c, c->t->vl));
-  LLVMValueRef mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), at)), v = cg_splat(c, cg_f32(c, 0));
+  cg_loop_begin(c, &l, of_state ? s->state_lo : s->block_lo, of_state ? s->state_hi : s->block_hi, cg_i64(c, 1), NULL,
+                0);
+  LLVMValueRef at = cg_mul(c, l.i, cg_i64(c, c->t->vl)), v = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef left = cg_sub(c, cg_i64(c, of_state ? s->r->state : s->r->hidden), at);
+  LLVMValueRef mask = of_state ? cg_rnn_state_mask(s, left) : cg_rnn_mask(s, left);
   if (from) v = cg_rnn_load(s, cg_at(c, c->f32, from, at), mask);
   cg_rnn_store(s, v, cg_at(c, c->f32, to, at), mask);
   cg_loop_end(c, &l, NULL);
@@ -186,6 +202,8 @@ static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, LLVM
   s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
   s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
   cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
+  s.state_lo = s.block_lo, s.state_hi = s.block_hi;
+  if (!ir_none(r->proj)) cg_share(c, cg_i64(c, r->state_blocks), 1, &s.state_lo, &s.state_hi);
   if (r->backward) cg_rnn_backward(&s);
   else cg_rnn_forward(&s);
   c->worker = worker, c->n_workers = n_workers;

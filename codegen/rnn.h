@@ -11,10 +11,12 @@ typedef struct {
   Cell cell;
   bool reverse;
   uint32_t n_gates, n_saved;  // G and S
-  int64_t hidden;             // H
+  int64_t hidden, state;      // H and P, the size of h: H unless the state is projected
   int64_t blocks;             // of vl units
+  int64_t state_blocks;       // of h
   int64_t batch_max, time_max, rows_max;
   Val layout, weight;
+  Val proj;                        // w_hr [P, H]; none: h is not projected
   bool hprev_stored, cell_stored;  // forward: else they live in scratch
 } Rnn;
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: the hidden size is not constant
@@ -26,12 +28,15 @@ typedef struct {
   LLVMValueRef barrier_id;
   LLVMValueRef lay, steps, batch;
   LLVMValueRef block_lo, block_hi;  // own blocks of units
+  LLVMValueRef state_lo, state_hi;  // own blocks of h: the same where it is not projected
   LLVMValueRef scratch;
 } RnnCode;
 
 // Scratch of one sequence in elements; parts follow one another.
 typedef struct {
   int64_t weight;          // packed w_hh
+  int64_t proj;            // packed w_hr
+  int64_t full, h;         // projected: o tanh c, or its gradient, and h, of the rows of a step
   int64_t hprev, cell;     // forward: where the results are not stored
   int64_t dh, dc, dgates;  // backward: by sorted position; gate gradients of two steps
   int64_t total;
@@ -44,14 +49,33 @@ LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t);
 LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row);
 LLVMValueRef cg_rnn_sorted_table(RnnCode *s);
 LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width);  // base + row * width
-// Copies the own units of a row of H; `from` NULL: zeros.
-void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from);
+// Copies the own units of a row of H (of_state: of P); `from` NULL: zeros.
+void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state);
 LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask);  // mask NULL: whole vector
 void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
-LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes);  // NULL when every block of units is whole
-LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);   // pointer; NULL: not stored
-LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);      // of scratch
+LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes);        // NULL when every block of units is whole
+LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes);  // the same of h
+LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NULL: not stored
+LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
 
+// Product of the rows of a step with a packed weight: c[row][own columns] = sum over k of a[row][k]
+// b[block][k][column].
+typedef struct {
+  LLVMValueRef a, b, c, x;  // x NULL: sums start from 0; else a row of c's width
+  LLVMValueRef rows;
+  LLVMValueRef block_lo, block_hi;
+  int64_t a_row, k, width;  // a row of a, of b's block, of c, in elements
+  int64_t b_rows;           // of a packed block; 0: k
+} RnnProduct;
+void cg_rnn_product(RnnCode *s, const RnnProduct *p);
+
+// ---- codegen/rnn_proj.c: the projection of h
+typedef struct {
+  LLVMValueRef packed;  // w_hr
+  LLVMValueRef full;    // [rows of the step, H]
+  LLVMValueRef h;       // [rows of the step, P]
+} RnnProj;
+RnnProj cg_rnn_proj_open(RnnCode *s);  // packs own columns of w_hr
 void cg_rnn_forward(RnnCode *s);
 void cg_rnn_backward(RnnCode *s);
 

@@ -7,6 +7,9 @@
 //     dh[own units] = dgates . w_hh (+ dh z for gru)     (tile.h)
 //   d_h0, d_c0 in user order from dh, dc
 //
+// Where h is projected, a step begins with the gradient of the projection, dh + g_out, a barrier, and that of what was
+// projected: full = (dh + g_out) . w_hr.
+//
 // dgates has room for two steps: a member may write the next step's rows while another still reads this one's.
 #include "codegen/rnn.h"
 
@@ -17,6 +20,8 @@ typedef struct {
   LLVMValueRef hprev, cprev, gates;
   LLVMValueRef d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
   LLVMValueRef dh, dc, dgates;
+  RnnProj proj;       // its fields are NULL where h is not projected
+  LLVMValueRef d_hr;  // gradient of the projected state by rows; NULL: not stored
 } Backward;
 
 static LLVMValueRef gradient(RnnCode *s, uint32_t k) {
@@ -40,6 +45,7 @@ static Backward open_backward(RnnCode *s) {
   if (lstm) w.d_c0 = cg_rnn_stored(s, 3), w.dc = cg_rnn_part(s, part.dc);
   w.packed = cg_rnn_part(s, part.weight);
   w.dh = cg_rnn_part(s, part.dh), w.dgates = cg_rnn_part(s, part.dgates);
+  if (!ir_none(s->r->proj)) w.proj = cg_rnn_proj_open(s), w.d_hr = cg_rnn_stored(s, 1);
   return w;
 }
 
@@ -55,26 +61,26 @@ static void pack_weights(Backward *w) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
   Loop block, k;
-  cg_loop_begin(c, &block, w->s->block_lo, w->s->block_hi, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &block, w->s->state_lo, w->s->state_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl)), to = block_weights(w, block.i);
-  LLVMValueRef mask = cg_rnn_mask(w->s, cg_sub(c, cg_i64(c, r->hidden), unit));
+  LLVMValueRef mask = cg_rnn_state_mask(w->s, cg_sub(c, cg_i64(c, r->state), unit));
   cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, gate_width(r)), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->hidden), unit);
+  LLVMValueRef from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->state), unit);
   cg_store(c, cg_rnn_load(w->s, from, mask), cg_rnn_row(w->s, to, k.i, c->t->vl));
   cg_loop_end(c, &k, NULL);
   cg_loop_end(c, &block, NULL);
 }
 
 // Own units of every sequence: to[sorted position] = from[user] or back.
-static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to_user) {
+static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to_user, bool of_state) {
   RnnCode *s = w->s;
   Cg *c = s->c;
-  int64_t h = s->r->hidden;
+  int64_t h = of_state ? s->r->state : s->r->hidden;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
   LLVMValueRef user = cg_rnn_sorted(s, l.i);
   LLVMValueRef source = from ? cg_rnn_row(s, from, to_user ? l.i : user, h) : NULL;
-  cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source);
+  cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source, of_state);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -152,8 +158,8 @@ static void plain_cell(Cellwise *e, LLVMValueRef dh) {
 
 static void cell_math(Cellwise *e) {
   Backward *w = e->w;
-  LLVMValueRef dh = state(e, w->dh, e->position);
-  if (w->g_out) dh = LLVMBuildFAdd(w->s->c->b, dh, state(e, w->g_out, e->row), "");
+  LLVMValueRef dh = state(e, w->proj.full ? w->proj.full : w->dh, e->position);
+  if (w->g_out && !w->proj.full) dh = LLVMBuildFAdd(w->s->c->b, dh, state(e, w->g_out, e->row), "");
   switch (w->s->r->cell) {
   case CELL_LSTM: lstm_cell(e, dh); break;
   case CELL_GRU: gru_cell(e, dh); break;
@@ -175,53 +181,55 @@ static void gate_math(Backward *w, LLVMValueRef first, LLVMValueRef n_rows, LLVM
   cg_loop_end(c, &row, NULL);
 }
 
-// ---- dh of the step before
-static void product(Backward *w, LLVMValueRef block, uint32_t nv, LLVMValueRef n_rows, LLVMValueRef slot0) {
+// ---- a projected state
+// dh + g_out, the gradient of the step's h, in own columns; then, of the whole team's, that of what was projected.
+static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_rows) {
   RnnCode *s = w->s;
   Cg *c = s->c;
-  const Rnn *r = s->r;
-  int64_t vl = c->t->vl, h = r->hidden, stride = cg_rnn_gate_stride(r);
-  bool gru = r->cell == CELL_GRU;
-  TileSpec spec = {.mr = cg_tile_height(r->batch_max, c->t->gemm_mr),
-                   .nv = nv,
-                   .a_row = stride,
-                   .a_k = 1,
-                   .b_k = vl,
-                   .b_vec = gate_width(r) * vl,
-                   .c_row = h,
-                   .c_vec = vl,
-                   .x_n = gru ? nv : 0,
-                   .x_row = h,
-                   .x_vec = vl,
-                   .mask_from = h % vl ? 0 : nv,
-                   .mask_step = vl,
-                   .mask_c = true};
-  LLVMValueRef unit = cg_mul(c, block, cg_i64(c, vl)), own = cg_at(c, c->f32, w->dh, unit);
-  TileArgs args = {.a = cg_rnn_row(s, w->dgates, slot0, stride),
-                   .b = block_weights(w, block),
-                   .c = own,
-                   .x = gru ? own : NULL,
-                   .k = cg_i64(c, gate_width(r)),
-                   .n = cg_sub(c, cg_i64(c, h), unit)};
-  TileRows rows = {.rows = n_rows, .left = spec.mr == 1 ? 0 : TILE_DYN, .a_block = cg_i64(c, spec.mr * stride)};
-  cg_tile_rows(c, &spec, &args, &rows);
+  int64_t h = s->r->state;
+  Loop row, block;
+  cg_loop_begin(c, &row, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_add(c, first, row.i);
+  cg_loop_begin(c, &block, s->state_lo, s->state_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  LLVMValueRef mask = cg_rnn_state_mask(s, cg_sub(c, cg_i64(c, h), unit));
+  LLVMValueRef own = cg_at(c, c->f32, cg_rnn_row(s, w->dh, row.i, h), unit), d = cg_rnn_load(s, own, mask);
+  if (w->g_out) {
+    LLVMValueRef g = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, w->g_out, at, h), unit), mask);
+    d = LLVMBuildFAdd(c->b, d, g, "");
+    cg_rnn_store(s, d, own, mask);
+  }
+  if (w->d_hr) cg_rnn_store(s, d, cg_at(c, c->f32, cg_rnn_row(s, w->d_hr, at, h), unit), mask);
+  cg_loop_end(c, &block, NULL);
+  cg_loop_end(c, &row, NULL);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  RnnProduct p = {.a = w->dh,
+                  .b = w->proj.packed,
+                  .c = w->proj.full,
+                  .rows = n_rows,
+                  .a_row = h,
+                  .k = h,
+                  .width = s->r->hidden,
+                  .block_lo = s->block_lo,
+                  .block_hi = s->block_hi};
+  cg_rnn_product(s, &p);
 }
 
-// Own blocks in groups as wide as a tile, then one by one.
+// ---- dh of the step before
 static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
   RnnCode *s = w->s;
-  Cg *c = s->c;
-  uint32_t nv = (uint32_t)cg_smaller(c->t->gemm_nv, s->r->blocks);
-  LLVMValueRef groups = cg_div(c, cg_sub(c, s->block_hi, s->block_lo), cg_i64(c, nv));
-  LLVMValueRef rest = cg_add(c, s->block_lo, cg_mul(c, groups, cg_i64(c, nv)));
-  Loop l;
-  cg_loop_begin(c, &l, s->block_lo, rest, cg_i64(c, nv), NULL, 0);
-  product(w, l.i, nv, n_rows, slot0);
-  cg_loop_end(c, &l, NULL);
-  if (nv == 1) return;
-  cg_loop_begin(c, &l, rest, s->block_hi, cg_i64(c, 1), NULL, 0);
-  product(w, l.i, 1, n_rows, slot0);
-  cg_loop_end(c, &l, NULL);
+  int64_t stride = cg_rnn_gate_stride(s->r);
+  RnnProduct p = {.a = cg_rnn_row(s, w->dgates, slot0, stride),
+                  .b = w->packed,
+                  .c = w->dh,
+                  .rows = n_rows,
+                  .a_row = stride,
+                  .k = gate_width(s->r),
+                  .width = s->r->state,
+                  .block_lo = s->state_lo,
+                  .block_hi = s->state_hi};
+  if (s->r->cell == CELL_GRU) p.x = w->dh;
+  cg_rnn_product(s, &p);
 }
 
 void cg_rnn_backward(RnnCode *s) {
@@ -229,17 +237,18 @@ void cg_rnn_backward(RnnCode *s) {
   Backward w = open_backward(s);
   LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
   pack_weights(&w);
-  by_position(&w, w.dh, w.g_hn, false);
-  if (w.dc) by_position(&w, w.dc, w.g_cn, false);
+  by_position(&w, w.dh, w.g_hn, false, true);
+  if (w.dc) by_position(&w, w.dc, w.g_cn, false, false);
   Loop l;
   cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
   LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
   LLVMValueRef n_rows = cg_rnn_batch_size(s, t);
   LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
+  if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
   gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
   products(&w, n_rows, slot0);
   cg_loop_end(c, &l, NULL);
-  if (w.d_h0) by_position(&w, w.d_h0, w.dh, true);
-  if (w.d_c0) by_position(&w, w.d_c0, w.dc, true);
+  if (w.d_h0) by_position(&w, w.d_h0, w.dh, true, true);
+  if (w.d_c0) by_position(&w, w.d_c0, w.dc, true, false);
 }

@@ -5,6 +5,8 @@
 //     for each own block of units, for tiles of rows:
 //       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (tile.h)
 //       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
+//
+// A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (rnn_proj.c).
 #include "codegen/rnn.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@ enum {
   R_CPREV,
   R_NEXT,
   R_HN,
+  R_FULL,    // of the rows of the step
   R_CELL,    // by user index
   R_SORTED,  // from the first row
   R_ROWS,
@@ -101,6 +104,10 @@ static LLVMValueRef plain_row(Row *w) {
 static void store_h(Row *w, LLVMValueRef h) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
+  if (w->p->has[R_FULL]) {
+    cg_rnn_store(s, h, field(w, R_FULL, w->row, s->r->hidden), w->mask);
+    return;
+  }
   if (w->p->has[R_OUT]) cg_rnn_store(s, h, field(w, R_OUT, w->row, s->r->hidden), w->mask);
   If going;
   cg_if(c, &going, LLVMBuildICmp(c->b, LLVMIntSLT, w->row, w->p->arg[R_GOING], ""));
@@ -135,7 +142,7 @@ static TileSpec tile_spec(Rows *p) {
   int64_t vl = p->s->c->t->vl;
   return (TileSpec){.mr = tile_height(p->s),
                     .nv = r->n_gates,
-                    .a_row = r->hidden,
+                    .a_row = r->state,
                     .a_k = 1,
                     .b_k = r->n_gates * vl,
                     .b_vec = vl,
@@ -161,12 +168,12 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), in.arg[R_ROWS], mr, NULL, 0);
   LLVMValueRef rows = cg_min(c, mr, cg_sub(c, in.arg[R_ROWS], l.i));
-  TileArgs args = {.a = cg_rnn_row(p->s, in.arg[R_HPREV], l.i, r->hidden),
+  TileArgs args = {.a = cg_rnn_row(p->s, in.arg[R_HPREV], l.i, r->state),
                    .b = in.arg[R_WEIGHT],
                    .c = acc,
                    .x = cg_rnn_row(p->s, in.arg[R_XG], l.i, spec.x_row),
                    .bias = in.arg[R_BIAS],
-                   .k = cg_i64(c, r->hidden),
+                   .k = cg_i64(c, r->state),
                    .n = in.arg[R_LANES]};
   If full;
   cg_if(c, &full, LLVMBuildICmp(c->b, LLVMIntEQ, rows, mr, ""));
@@ -190,8 +197,8 @@ static void call_rows(Rows *p) {
     flags[k] = p->has[k] ? 'y' : 'n';
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
-  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden, tile_height(p->s),
-           flags);
+  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden,
+           (long long)p->s->r->state, tile_height(p->s), flags);
   LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
   LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
 }
@@ -201,6 +208,7 @@ typedef struct {
   RnnCode *s;
   LLVMValueRef weight, packed, xg, bias, h0, c0;  // NULL: absent
   LLVMValueRef out, hn, hprev, cprev, gates, cell;
+  RnnProj proj;  // its fields are NULL where h is not projected
 } Forward;
 
 static LLVMValueRef optional(RnnCode *s, Key flag, uint32_t *next) {
@@ -225,12 +233,13 @@ static Forward open_forward(RnnCode *s) {
     w.cell = cg_rnn_stored(s, 2), w.cprev = cg_rnn_stored(s, 4);
     if (!w.cell) w.cell = cg_rnn_part(s, part.cell);
   }
+  if (!ir_none(s->r->proj)) w.proj = cg_rnn_proj_open(s);
   return w;
 }
 
 static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
   Cg *c = w->s->c;
-  int64_t size = cg_round_up(w->s->r->hidden, c->t->vl) * w->s->r->n_gates * c->t->vl;
+  int64_t size = cg_round_up(w->s->r->state, c->t->vl) * w->s->r->n_gates * c->t->vl;
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
 }
 
@@ -238,7 +247,8 @@ static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
 static void pack_weights(Forward *w) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, r->hidden), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, r->state), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  LLVMValueRef units = cg_i64(c, r->hidden);
   Loop block, k;
   cg_loop_begin(c, &block, w->s->block_lo, w->s->block_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, vl), to = block_weights(w, block.i);
@@ -247,7 +257,7 @@ static void pack_weights(Forward *w) {
     LLVMValueRef row = cg_add(c, unit, cg_i64(c, g * r->hidden));
     LLVMValueRef from = cg_at(c, c->f32, w->weight, cg_add(c, cg_mul(c, row, h), k.i));
     LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_i64(c, (int64_t)g * c->t->vl)));
-    cg_transpose_block(c, from, h, cg_sub(c, h, unit), cg_sub(c, h, k.i), dst, width);
+    cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
   }
   cg_loop_end(c, &k, NULL);
   cg_loop_end(c, &block, NULL);
@@ -258,11 +268,12 @@ static void init_states(Forward *w) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   if (!w->hn && !w->cell) return;
-  int64_t h = s->r->hidden;
+  int64_t h = s->r->state, units = s->r->hidden;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
-  if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL);
-  if (w->cell) cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, h), w->c0 ? cg_rnn_row(s, w->c0, l.i, h) : NULL);
+  if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL, true);
+  if (w->cell)
+    cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, units), w->c0 ? cg_rnn_row(s, w->c0, l.i, units) : NULL, false);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -270,12 +281,12 @@ static void init_states(Forward *w) {
 static void start_rows(Forward *w, LLVMValueRef t, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = w->s;
   Cg *c = s->c;
-  int64_t h = s->r->hidden;
+  int64_t h = s->r->state;
   LLVMValueRef first = cg_rnn_offset(s, t);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef from = w->h0 ? cg_rnn_row(s, w->h0, cg_rnn_sorted(s, l.i), h) : NULL;
-  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from);
+  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from, true);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -298,32 +309,68 @@ static LLVMValueRef columns(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int
   return base ? cg_at(s->c, s->c->f32, cg_rnn_row(s, base, row, width), unit) : NULL;
 }
 
+// h of the rows of a step from `full`, and where it goes.
+static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->state;
+  LLVMValueRef row = cg_rnn_offset(s, t), n_rows = cg_rnn_batch_size(s, t);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  RnnProduct p = {.a = w->proj.full,
+                  .b = w->proj.packed,
+                  .c = w->proj.h,
+                  .rows = n_rows,
+                  .a_row = s->r->hidden,
+                  .k = s->r->hidden,
+                  .b_rows = s->r->blocks * c->t->vl,
+                  .width = h,
+                  .block_lo = s->state_lo,
+                  .block_hi = s->state_hi};
+  cg_rnn_product(s, &p);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_rnn_row(s, w->proj.h, l.i, h);
+  if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
+  If more;
+  cg_if(c, &more, LLVMBuildICmp(c->b, LLVMIntSLT, l.i, going, ""));
+  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
+  if (w->hn) {
+    cg_else(c, &more);
+    cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
+  }
+  cg_endif(c, &more);
+  cg_loop_end(c, &l, NULL);
+}
+
 // The rows of step t; `going` of them continue at row `next`.
 static void step(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->hidden;
+  bool has_p = w->proj.full != NULL;
   LLVMValueRef zero = cg_i64(c, 0), row = cg_rnn_offset(s, t), n_rows = cg_rnn_batch_size(s, t);
   Loop block;
   cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
   Rows p = {.s = s};
-  p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, h);
-  p.arg[R_OLD] = columns(s, w->hprev, row, h, unit);
+  p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
+  p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
   p.arg[R_WEIGHT] = block_weights(w, block.i);
   p.arg[R_XG] = columns(s, w->xg, row, s->r->n_gates * h, unit);
   p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
-  p.arg[R_OUT] = columns(s, w->out, row, h, unit);
+  p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
   p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
   p.arg[R_CPREV] = columns(s, w->cprev, row, h, unit);
-  p.arg[R_NEXT] = columns(s, w->hprev, next, h, unit);
-  p.arg[R_HN] = columns(s, w->hn, zero, h, unit);
+  p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, next, h, unit);
+  p.arg[R_HN] = has_p ? NULL : columns(s, w->hn, zero, h, unit);
+  p.arg[R_FULL] = columns(s, w->proj.full, zero, h, unit);
   p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
   p.arg[R_SORTED] = cg_rnn_sorted_table(s);
   p.arg[R_ROWS] = n_rows, p.arg[R_GOING] = going;
   p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
   call_rows(&p);
   cg_loop_end(c, &block, NULL);
+  if (has_p) project(w, t, going, next);
 }
 
 void cg_rnn_forward(RnnCode *s) {

@@ -57,8 +57,8 @@ static bool check_options(tn_module *m, int64_t hidden, bool lstm, const tn_rnn_
   else if (o->proj_size && !lstm)
     fe_error(m->p, E_ARGUMENT, at, "module '%s' has a projection: only an LSTM has one", m->path);
   else if (o->proj_size < 0 || (o->proj_size && o->proj_size >= hidden))
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' projects to %lld: less than its hidden size %lld, and not below 1",
-             m->path, (long long)o->proj_size, (long long)hidden);
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' projects to %lld: it must lie in [1, %lld]", m->path,
+             (long long)o->proj_size, (long long)hidden - 1);
   else return true;
   return false;
 }

@@ -382,19 +382,38 @@ static void grad_pad(Grad *g, Val v, Val adj) {
 
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
 
+// o tanh c of every row of a projected lstm, from the gates that the recurrence kept.
+static Val state_before_projection(Grad *g, Val v) {
+  Val gates = ir_result(v, 5), part[4], old = ir_result(v, 4);
+  int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, old), 1));
+  for (int64_t k = 0; k < 4; k++) {
+    Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, k * hidden), ir_a_int(KEY_size, hidden)};
+    part[k] = ir_emit(g->f, OP_slice, &gates, 1, attr, 3, g->loc);
+  }
+  Val kept = op2(g, OP_mul, part[1], old), fresh = op2(g, OP_mul, part[0], part[2]);
+  Val cell = op2(g, OP_add, kept, fresh);
+  return op2(g, OP_mul, part[3], ir_op1(g->f, OP_tanh, cell, g->loc));
+}
+
 static void grad_rnn_seq(Grad *g, Val v, Val adj) {
-  Val in[9] = {or_zero(g, adj),
-               or_zero(g, g->adj[v.i + 1]),
-               or_zero(g, g->adj[v.i + 2]),
-               arg(g, v, 1),
-               arg(g, v, 2),
-               v,
-               ir_result(v, 3),
-               ir_result(v, 4),
-               ir_result(v, 5)};
-  Attr attr[2] = {*ir_attr(g->f, v, KEY_cell), ir_a_int(KEY_reverse, 1)};
-  Val d = ir_emit(g->f, OP_rnn_seq_grad, in, 9, attr, ir_attr(g->f, v, KEY_reverse) ? 2 : 1, g->loc);
-  bool gru = ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
+  bool has_p = ir_attr(g->f, v, KEY_has_p);
+  Val w_hr = arg(g, v, ir_ins(g->f, v)->n_args - 1);  // with has_p
+  Val in[10] = {or_zero(g, adj),
+                or_zero(g, g->adj[v.i + 1]),
+                or_zero(g, g->adj[v.i + 2]),
+                arg(g, v, 1),
+                arg(g, v, 2),
+                v,
+                ir_result(v, 3),
+                ir_result(v, 4),
+                ir_result(v, 5),
+                w_hr};
+  Attr attr[3] = {*ir_attr(g->f, v, KEY_cell)};
+  uint32_t n = 1;
+  if (ir_attr(g->f, v, KEY_reverse)) attr[n++] = ir_a_int(KEY_reverse, 1);
+  if (has_p) attr[n++] = ir_a_int(KEY_has_p, 1);
+  Val d = ir_emit(g->f, OP_rnn_seq_grad, in, has_p ? 10 : 9, attr, n, g->loc);
+  bool gru = !has_p && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
   Val gates = gru ? ir_result(d, 1) : d;
   give(g, arg(g, v, 0), d);
   if (wants(g, v, 2)) give(g, arg(g, v, 2), matmul(g, gates, ir_result(v, 3), true, false));
@@ -404,7 +423,8 @@ static void grad_rnn_seq(Grad *g, Val v, Val adj) {
     k++;
   }
   if (ir_attr(g->f, v, KEY_has_h)) give(g, arg(g, v, k++), ir_result(d, 2));
-  if (ir_attr(g->f, v, KEY_has_c)) give(g, arg(g, v, k), ir_result(d, 3));
+  if (ir_attr(g->f, v, KEY_has_c)) give(g, arg(g, v, k++), ir_result(d, 3));
+  if (has_p && wants(g, v, k)) give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }
 
 #define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = grad_##grad,

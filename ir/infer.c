@@ -515,28 +515,35 @@ static uint16_t rule_rnn_seq(const Ctx *c) {
   TRY(want_dtype(c, 1, DT_LAYOUT));
   TRY(want_rank(c, 0, 2, 2));
   TRY(want_rank(c, 2, 2, 2));
-  Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), hidden = dim_of(c, 2, 1);
+  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
+  if (has_p && !lstm) return fault(c, E_ARGUMENT, "only an lstm is projected");
+  if (has_p) TRY(want_rank(c, n_args(c) - 1, 2, 2));
+  Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), state = dim_of(c, 2, 1);
+  Dim hidden = has_p ? dim_of(c, n_args(c) - 1, 1) : state;
   Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
   if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
   if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i)
     return bad_shape(c, "the gates do not fit the hidden size");
-  const Key flag[3] = {KEY_has_b, KEY_has_h, KEY_has_c};
-  for (uint32_t k = 0; k < 3; k++) {
+  const Key flag[4] = {KEY_has_b, KEY_has_h, KEY_has_c, KEY_has_p};
+  const Shape want[4] = {ir_shape(c->p, &wide, 1), shape2(c, batch, state), shape2(c, batch, hidden),
+                         shape2(c, state, hidden)};
+  static const char *const found[4] = {"the bias has another shape", "an initial state is not [batch, hidden]",
+                                       "an initial state is not [batch, hidden]",
+                                       "the projection does not give the size of the state"};
+  for (uint32_t k = 0; k < 4; k++) {
     if (!ir_attr(c->f, c->v, flag[k])) continue;
     if (n >= n_args(c)) return fault(c, E_ARGUMENT, "has fewer operands than its flags say");
-    Shape want = k == 0 ? ir_shape(c->p, &wide, 1) : shape2(c, batch, hidden);
-    if (shape_of(c, n).i != want.i)
-      return bad_shape(c, k == 0 ? "the bias has another shape" : "an initial state is not [batch, hidden]");
+    if (shape_of(c, n).i != want[k].i) return bad_shape(c, found[k]);
     n++;
   }
   if (n != n_args(c)) return fault(c, E_ARGUMENT, "has more operands than its flags say");
   if (ir_attr(c->f, c->v, KEY_has_c) && !lstm) return fault(c, E_ARGUMENT, "only an lstm has a cell state");
-  Shape rh = shape2(c, rows, hidden), bh = shape2(c, batch, hidden), none = empty_shape(c);
-  set(c, 0, DT_F32, rh);
-  set(c, 1, DT_F32, bh);
-  set(c, 2, DT_F32, lstm ? bh : none);
-  set(c, 3, DT_F32, rh);
-  set(c, 4, DT_F32, lstm ? rh : none);
+  Shape rs = shape2(c, rows, state), none = empty_shape(c);
+  set(c, 0, DT_F32, rs);
+  set(c, 1, DT_F32, shape2(c, batch, state));
+  set(c, 2, DT_F32, lstm ? shape2(c, batch, hidden) : none);
+  set(c, 3, DT_F32, rs);
+  set(c, 4, DT_F32, lstm ? shape2(c, rows, hidden) : none);
   set(c, 5, DT_F32, shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, saved))));
   return 0;
 }
@@ -547,17 +554,21 @@ static uint16_t rule_rnn_seq_grad(const Ctx *c) {
   if (!gates) return fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
   TRY(want_dtype(c, 3, DT_LAYOUT));
   TRY(want_rank(c, 4, 2, 2));
-  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), hidden = dim_of(c, 4, 1), wide = dim_of(c, 4, 0);
-  Shape none = empty_shape(c), rg = shape2(c, rows, wide), bh = shape2(c, batch, hidden);
+  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
+  if (has_p != (n_args(c) == 10)) return fault(c, E_ARGUMENT, "has {has_p} or a projection without the other");
+  if (has_p) TRY(want_rank(c, 9, 2, 2));
+  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), state = dim_of(c, 4, 1), wide = dim_of(c, 4, 0);
+  Dim hidden = has_p ? dim_of(c, 9, 1) : state;
+  Shape none = empty_shape(c), rg = shape2(c, rows, wide), rs = shape2(c, rows, state);
+  const Shape want[3] = {rs, shape2(c, batch, state), shape2(c, batch, hidden)};
   for (uint32_t k = 0; k < 3; k++) {
-    Shape want = k == 0 ? shape2(c, rows, hidden) : bh;
-    if (shape_of(c, k).i != want.i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL))
+    if (shape_of(c, k).i != want[k].i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL))
       return bad_shape(c, "a gradient has another shape");
   }
   set(c, 0, DT_F32, rg);
-  set(c, 1, DT_F32, gates == 3 ? rg : none);
-  set(c, 2, DT_F32, bh);
-  set(c, 3, DT_F32, lstm ? bh : none);
+  set(c, 1, DT_F32, gates == 3 ? rg : has_p ? rs : none);
+  set(c, 2, DT_F32, want[1]);
+  set(c, 3, DT_F32, lstm ? want[2] : none);
   return 0;
 }
 

@@ -16,12 +16,14 @@ static const int64_t n_saved[N_CELLS] = {4, 4, 1, 1};  // S: blocks of H in a ro
 typedef struct {
   Cell cell;
   int64_t H, G, S;
+  int64_t P;  // size of the state h: H, or what it is projected to
   Layout l;
   int64_t steps, seqs;
   bool reverse;
-  const double *w;  // W_hh [G H, H]
-  double *h, *c;    // state, or its gradient, by sorted position [seqs, H]
-  double *hidden;   // scratch [G H]: W_hh h + b_hh; backward: the gradient of it
+  const double *w, *proj;  // W_hh [G H, P]; W_hr [P, H] or NULL
+  double *h, *c;           // state, or its gradient, by sorted position [seqs, P], [seqs, H]
+  double *hidden;          // scratch [G H]: W_hh h + b_hh; backward: the gradient of it
+  double *full;            // scratch [H]: h before its projection, or its gradient
 } Rnn;
 
 static bool open_rnn(Run *r, Val v, uint32_t layout_arg, uint32_t w_arg, Rnn *n) {
@@ -31,31 +33,33 @@ static bool open_rnn(Run *r, Val v, uint32_t layout_arg, uint32_t w_arg, Rnn *n)
   while (n->cell < N_CELLS && strcmp(cell_name[n->cell], name)) n->cell++;
   if (n->cell == N_CELLS) return run_fail(r, v, "no cell is called '%s'", name);
   Sizes w = run_arg_sizes(r, v, w_arg);
-  n->H = w.dim[1];
   n->G = n_gates[n->cell];
+  n->P = w.dim[1];
+  n->H = w.dim[0] / n->G;
+  n->proj = ir_attr(r->f, v, KEY_has_p) ? run_arg(r, v, ir_ins(r->f, v)->n_args - 1).v : NULL;
   n->S = n_saved[n->cell];
   n->l = run_layout_of(r, ir_arg(r->f, v, layout_arg));
   n->steps = (int64_t)n->l.head[TN_LAYOUT_STEPS];
   n->seqs = (int64_t)n->l.head[TN_LAYOUT_SEQS];
   n->reverse = ir_attr(r->f, v, KEY_reverse);
   n->w = run_arg(r, v, w_arg).v;
-  size_t state = (size_t)(n->seqs * n->H) * sizeof(double);
-  n->h = rt_alloc(r->env->mem, state);
-  n->c = rt_alloc(r->env->mem, state);
+  n->h = rt_alloc(r->env->mem, (size_t)(n->seqs * n->P) * sizeof(double));
+  n->c = rt_alloc(r->env->mem, (size_t)(n->seqs * n->H) * sizeof(double));
+  n->full = rt_alloc(r->env->mem, (size_t)n->H * sizeof(double));
   n->hidden = rt_alloc(r->env->mem, (size_t)(n->G * n->H) * sizeof(double));
   return true;
 }
 
-// state[position] = user[sorted[position]]; one element stands for all of them
-static void to_positions(const Rnn *n, double *state, Tensor user) {
+// state[position] = user[sorted[position]], `width` each; one element stands for all of them
+static void to_positions(const Rnn *n, double *state, Tensor user, int64_t width) {
   for (int64_t p = 0; p < n->seqs; p++)
-    for (int64_t j = 0; j < n->H; j++)
-      state[p * n->H + j] = user.v[user.n == 1 ? 0 : (int64_t)n->l.sorted[p] * n->H + j];
+    for (int64_t j = 0; j < width; j++)
+      state[p * width + j] = user.v[user.n == 1 ? 0 : (int64_t)n->l.sorted[p] * width + j];
 }
 
-static void to_users(const Rnn *n, Tensor user, const double *state) {
+static void to_users(const Rnn *n, Tensor user, const double *state, int64_t width) {
   for (int64_t p = 0; p < n->seqs; p++)
-    memcpy(user.v + (int64_t)n->l.sorted[p] * n->H, state + p * n->H, (size_t)n->H * sizeof(double));
+    memcpy(user.v + (int64_t)n->l.sorted[p] * width, state + p * width, (size_t)width * sizeof(double));
 }
 
 static double sigmoid(double a) { return ir_word(OP_sigmoid, a, 0, 0); }
@@ -64,7 +68,14 @@ static double sigmoid(double a) { return ir_word(OP_sigmoid, a, 0, 0); }
 static void project_state(const Rnn *n, const double *h, const double *bias) {
   for (int64_t i = 0; i < n->G * n->H; i++) {
     n->hidden[i] = bias ? bias[i] : 0;
-    for (int64_t j = 0; j < n->H; j++) n->hidden[i] += n->w[i * n->H + j] * h[j];
+    for (int64_t j = 0; j < n->P; j++) n->hidden[i] += n->w[i * n->P + j] * h[j];
+  }
+}
+
+static void project(const Rnn *n, double *h) {
+  for (int64_t j = 0; j < n->P; j++) {
+    h[j] = 0;
+    for (int64_t i = 0; i < n->H; i++) h[j] += n->proj[j * n->H + i] * n->full[i];
   }
 }
 
@@ -99,7 +110,10 @@ static void step_plain(const Rnn *n, const double *x, double *h, double *gates) 
 
 static void step_forward(const Rnn *n, const double *x, double *h, double *c, double *gates) {
   switch (n->cell) {
-  case CELL_LSTM: step_lstm(n, x, h, c, gates); break;
+  case CELL_LSTM:
+    step_lstm(n, x, n->proj ? n->full : h, c, gates);
+    if (n->proj) project(n, h);
+    break;
   case CELL_GRU: step_gru(n, x, h, gates); break;
   default: step_plain(n, x, h, gates);
   }
@@ -118,23 +132,23 @@ bool run_rnn_seq(Run *r, Val v) {
   uint32_t next = 3;
   Tensor bias = optional(r, v, KEY_has_b, &next), h0 = optional(r, v, KEY_has_h, &next);
   Tensor c0 = optional(r, v, KEY_has_c, &next);
-  if (h0.v) to_positions(&n, n.h, h0);
-  if (c0.v) to_positions(&n, n.c, c0);
-  size_t row_bytes = (size_t)n.H * sizeof(double);
+  if (h0.v) to_positions(&n, n.h, h0, n.P);
+  if (c0.v) to_positions(&n, n.c, c0, n.H);
+  size_t row_bytes = (size_t)n.P * sizeof(double);
   for (int64_t k = 0; k < n.steps; k++) {
     int64_t t = n.reverse ? n.steps - 1 - k : k;
     for (int64_t p = 0; p < (int64_t)n.l.batch_sizes[t]; p++) {
       int64_t row = (int64_t)n.l.offsets[t] + p;
-      double *h = n.h + p * n.H, *c = n.c + p * n.H;
-      memcpy(res[3].v + row * n.H, h, row_bytes);
-      if (n.cell == CELL_LSTM) memcpy(res[4].v + row * n.H, c, row_bytes);
+      double *h = n.h + p * n.P, *c = n.c + p * n.H;
+      memcpy(res[3].v + row * n.P, h, row_bytes);
+      if (n.cell == CELL_LSTM) memcpy(res[4].v + row * n.H, c, (size_t)n.H * sizeof(double));
       project_state(&n, h, bias.v);
       step_forward(&n, xg.v + row * n.G * n.H, h, c, res[5].v + row * n.S * n.H);
-      memcpy(res[0].v + row * n.H, h, row_bytes);
+      memcpy(res[0].v + row * n.P, h, row_bytes);
     }
   }
-  to_users(&n, res[1], n.h);
-  if (n.cell == CELL_LSTM) to_users(&n, res[2], n.c);
+  to_users(&n, res[1], n.h, n.P);
+  if (n.cell == CELL_LSTM) to_users(&n, res[2], n.c, n.H);
   return true;
 }
 
@@ -180,14 +194,24 @@ static void back_plain(const Rnn *n, Saved s, double *dh, double *dx) {
   }
 }
 
+// The gradient of the state before its projection, from that of the state, which is used up.
+static double *unproject(const Rnn *n, double *dh) {
+  for (int64_t i = 0; i < n->H; i++) {
+    n->full[i] = 0;
+    for (int64_t j = 0; j < n->P; j++) n->full[i] += n->proj[j * n->H + i] * dh[j];
+  }
+  memset(dh, 0, (size_t)n->P * sizeof *dh);
+  return n->full;
+}
+
 static void step_backward(const Rnn *n, Saved s, double *dh, double *dc, double *dx) {
   switch (n->cell) {
-  case CELL_LSTM: back_lstm(n, s, dh, dc, dx); break;
+  case CELL_LSTM: back_lstm(n, s, n->proj ? unproject(n, dh) : dh, dc, dx); break;
   case CELL_GRU: back_gru(n, s, dh, dx); break;
   default: back_plain(n, s, dh, dx);
   }
   for (int64_t i = 0; i < n->G * n->H; i++)
-    for (int64_t j = 0; j < n->H; j++) dh[j] += n->w[i * n->H + j] * n->hidden[i];
+    for (int64_t j = 0; j < n->P; j++) dh[j] += n->w[i * n->P + j] * n->hidden[i];
 }
 
 bool run_rnn_seq_grad(Run *r, Val v) {
@@ -196,20 +220,22 @@ bool run_rnn_seq_grad(Run *r, Val v) {
   Tensor res[4], g_out = run_arg(r, v, 0);
   for (uint32_t k = 0; k < 4; k++) res[k] = run_result(r, v, k);
   Saved all = {run_arg(r, v, 5).v, run_arg(r, v, 6).v, run_arg(r, v, 7).v, run_arg(r, v, 8).v};
-  to_positions(&n, n.h, run_arg(r, v, 1));
-  if (n.cell == CELL_LSTM) to_positions(&n, n.c, run_arg(r, v, 2));
+  to_positions(&n, n.h, run_arg(r, v, 1), n.P);
+  if (n.cell == CELL_LSTM) to_positions(&n, n.c, run_arg(r, v, 2), n.H);
   for (int64_t k = n.steps; k-- > 0;) {
     int64_t t = n.reverse ? n.steps - 1 - k : k;
     for (int64_t p = 0; p < (int64_t)n.l.batch_sizes[t]; p++) {
-      int64_t row = (int64_t)n.l.offsets[t] + p, at = row * n.H;
-      double *dh = n.h + p * n.H, *dc = n.c + p * n.H;
-      for (int64_t j = 0; j < n.H; j++) dh[j] += g_out.v[g_out.n == 1 ? 0 : at + j];
-      Saved s = {all.out + at, all.hprev + at, n.cell == CELL_LSTM ? all.cprev + at : NULL, all.gates + at * n.S};
+      int64_t row = (int64_t)n.l.offsets[t] + p, at = row * n.H, of_state = row * n.P;
+      double *dh = n.h + p * n.P, *dc = n.c + p * n.H;
+      for (int64_t j = 0; j < n.P; j++) dh[j] += g_out.v[g_out.n == 1 ? 0 : of_state + j];
+      if (n.proj) memcpy(res[1].v + of_state, dh, (size_t)n.P * sizeof(double));
+      Saved s = {all.out + of_state, all.hprev + of_state, n.cell == CELL_LSTM ? all.cprev + at : NULL,
+                 all.gates + at * n.S};
       step_backward(&n, s, dh, dc, res[0].v + at * n.G);
       if (n.cell == CELL_GRU) memcpy(res[1].v + at * n.G, n.hidden, (size_t)(n.G * n.H) * sizeof(double));
     }
   }
-  to_users(&n, res[2], n.h);
-  if (n.cell == CELL_LSTM) to_users(&n, res[3], n.c);
+  to_users(&n, res[2], n.h, n.P);
+  if (n.cell == CELL_LSTM) to_users(&n, res[3], n.c, n.H);
   return true;
 }

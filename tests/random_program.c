@@ -586,8 +586,25 @@ static void add_embedding(Gen *g) {
 }
 
 // ---- steps: packed sequences
+static Layout *add_layout(Gen *g, Layout l) {
+  if (ir_none(l.v)) return NULL;
+  g->layout[g->n_layouts] = l;
+  return &g->layout[g->n_layouts++];
+}
+
+static Layout *dense_layout(Gen *g) {
+  Layout l = {.batch = chance(g, 70) ? g->batch : ir_dim(g->p, 1 + below(g, 6)),
+              .time = chance(g, 70) ? g->time : ir_dim(g->p, 1 + below(g, 9)),
+              .scope = scope_now(g)};
+  Attr a[2] = {ir_a_dim(KEY_dim, l.batch), ir_a_dim(KEY_time, l.time)};
+  l.rows = ir_dim_mul(g->p, l.batch, l.time);
+  l.v = emit(g, OP_dense_layout, NULL, 0, a, 2);
+  return add_layout(g, l);
+}
+
 static Layout *new_layout(Gen *g) {
   if (g->n_layouts == MAX_LAYOUTS) return NULL;
+  if (chance(g, 15)) return dense_layout(g);
   bool fixed = chance(g, 25);
   Layout l = {.batch = chance(g, 70) && !fixed ? g->batch : ir_dim(g->p, 1 + below(g, 6)),
               .time = chance(g, 70) ? g->time : ir_dim(g->p, 1 + below(g, 9)),
@@ -608,9 +625,7 @@ static Layout *new_layout(Gen *g) {
   a[n++] = ir_a_dim(KEY_rows, l.rows);
   Val lengths = fixed ? (Val){0} : new_input(g, "len", DT_I64, ir_shape(g->p, &l.batch, 1));
   l.v = emit(g, OP_packed_layout, &lengths, fixed ? 0 : 1, a, n);
-  if (ir_none(l.v)) return NULL;
-  g->layout[g->n_layouts] = l;
-  return &g->layout[g->n_layouts++];
+  return add_layout(g, l);
 }
 
 static Layout *some_layout(Gen *g) {
@@ -666,20 +681,26 @@ static void add_pad(Gen *g) {
 static void run_cell(Gen *g, const Layout *l, Val x, const char *cell, int64_t gates, int64_t hidden, bool reverse) {
   Val xg = linear(g, x, gates * hidden, chance(g, 50));
   if (ir_none(xg)) return;
-  Dims w = {{ir_dim(g->p, gates * hidden), ir_dim(g->p, hidden)}, 2}, s = {{l->batch, ir_dim(g->p, hidden)}, 2};
-  bool lstm = gates == 4;
+  bool lstm = gates == 4, projected = lstm && chance(g, 30);
+  Dim state = ir_dim(g->p, projected ? 1 + below(g, 18) : hidden);
+  Dims w = {{ir_dim(g->p, gates * hidden), state}, 2}, s = {{l->batch, state}, 2};
+  Dims cells = {{l->batch, ir_dim(g->p, hidden)}, 2}, proj = {{state, cells.d[1]}, 2};
   Val wide = leaf(g, shape_of(g, &w));
-  Val arg[6] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
-  Attr a[5] = {ir_a_str(KEY_cell, ir_str(g->p, cell))};
+  Val arg[7] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
+  Attr a[6] = {ir_a_str(KEY_cell, ir_str(g->p, cell))};
   uint32_t n = 3, m = 1;
   if (reverse) a[m++] = ir_a_int(KEY_reverse, 1);
   if (chance(g, 50)) a[m++] = ir_a_int(KEY_has_b, 1), arg[n++] = leaf(g, ir_shape(g->p, w.d, 1));
   if (chance(g, 40)) a[m++] = ir_a_int(KEY_has_h, 1), arg[n++] = leaf(g, shape_of(g, &s));
-  if (lstm && chance(g, 40)) a[m++] = ir_a_int(KEY_has_c, 1), arg[n++] = leaf(g, shape_of(g, &s));
+  if (lstm && chance(g, 40)) a[m++] = ir_a_int(KEY_has_c, 1), arg[n++] = leaf(g, shape_of(g, &cells));
+  if (projected) {
+    Val down = leaf(g, shape_of(g, &proj));
+    a[m++] = ir_a_int(KEY_has_p, 1), arg[n++] = op2(g, OP_mul, down, number(g, hidden > 8 ? 0.25 : 0.5));
+  }
   Val y = emit(g, OP_rnn_seq, arg, n, a, m);
   if (ir_none(y)) return;
-  keep(g, y, 2);
-  keep(g, ir_result(y, 1), 2);
+  keep(g, y, projected ? 5 : 2);
+  keep(g, ir_result(y, 1), projected ? 5 : 2);
   if (lstm) keep(g, ir_result(y, 2), 3);
 }
 

@@ -50,6 +50,7 @@ static tn_module *make_module(tn_module *root, const Case *c) {
       .n_layers = c->layers, .bidirectional = c->ways == 2, .no_bias = !c->bias, .batch_first = c->bias};
   switch (c->kind) {
   case LSTM: return tn_lstm(root, c->name, IN, HIDDEN, &o);
+  case LSTM_PROJECTED: o.proj_size = PROJ; return tn_lstm(root, c->name, IN, HIDDEN, &o);
   case GRU: return tn_gru(root, c->name, IN, HIDDEN, &o);
   default: return tn_rnn(root, c->name, IN, HIDDEN, c->kind == RELU, &o);
   }
@@ -286,7 +287,7 @@ static const double *check_kind(Kind kind, const double *want) {
 
 int main(void) {
   const double *want = rnn_goldens;
-  for (Kind kind = 0; kind < LSTM_PROJECTED; kind++) want = check_kind(kind, want);
+  for (Kind kind = 0; kind < N_KINDS; kind++) want = check_kind(kind, want);
   printf("largest error %.2g of its tensor's largest magnitude\n", worst);
   return check_report();
 }

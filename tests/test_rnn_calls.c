@@ -101,12 +101,14 @@ static void dense_costs_nothing(void) {
 }
 
 // ---- steps: as many of them as a sequence has, with the layers' own weights, give what the sequence gives
-enum { STEPS = 4, N = 3, IN_SIZE = 6, HID = 10, LAYERS = 2 };
+enum { STEPS = 4, N = 3, IN_SIZE = 6, HID = 20, PROJ = 17, LAYERS = 2, KINDS = 5 };
+static int64_t state_size(int kind) { return kind == 4 ? PROJ : HID; }
+static int64_t gates(int kind) { return kind == 3 ? 3 : kind >= 2 ? 4 : 1; }
 
 static tn_module *layered(tn_program *p, int kind, const char *name) {
-  tn_rnn_options o = {.n_layers = LAYERS};
+  tn_rnn_options o = {.n_layers = LAYERS, .proj_size = kind == 4 ? PROJ : 0};
   if (kind == 3) return tn_gru(tn_root(p), name, IN_SIZE, HID, &o);
-  return kind == 2 ? tn_lstm(tn_root(p), name, IN_SIZE, HID, &o)
+  return kind >= 2 ? tn_lstm(tn_root(p), name, IN_SIZE, HID, &o)
                    : tn_rnn(tn_root(p), name, IN_SIZE, HID, kind == 1, &o);
 }
 
@@ -121,43 +123,53 @@ static void sum_up(tn_function *f, tn_module *rnn, tn_tensor x, tn_tensor y, tn_
   tn_function_end(f);
 }
 
-static void steps_are_a_sequence(int kind) {
-  tn_program *p = tn_program_create("steps");
+static void build_steps(tn_program *p, int kind) {
   tn_module *rnn = layered(p, kind, "rnn");
-  const tn_dim t = tn_size(STEPS), n = tn_size(N), in = tn_size(IN_SIZE);
+  const tn_dim t = tn_size(STEPS), n = tn_size(N), in = tn_size(IN_SIZE), h = tn_size(state_size(kind));
   tn_function *f = tn_function_begin(p, "sequence");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, tn_size(HID)));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, h));
   tn_rnn_output r = tn_rnn_call_dense(rnn, x, (&(tn_rnn_state){.h0 = h0}));
   sum_up(f, rnn, x, r.dense, r.hidden);
   f = tn_function_begin(p, "steps");
   x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, tn_size(HID)))};
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, h))};
   tn_tensor out[STEPS];
   for (int k = 0; k < STEPS; k++) {
     tn_tensor row = tn_reshape(tn_slice(x, 0, k, 1), TN_SHAPE(n, in));
     tn_rnn_step_output s = tn_rnn_step(rnn, row, &state);
     state = (tn_rnn_state){s.hidden, s.cell};
-    out[k] = tn_reshape(s.out, TN_SHAPE(tn_size(1), n, tn_size(HID)));
+    out[k] = tn_reshape(s.out, TN_SHAPE(tn_size(1), n, h));
   }
   sum_up(f, rnn, x, tn_concat_at(out, STEPS, 0, TN_SITE), state.h0);
-  tn_model *m = compiled(p);
-  enum { Y = STEPS * N * HID, S = LAYERS * N * HID, X = STEPS * N * IN_SIZE };
-  static float xs[X], hs[S], y[2][Y], h[2][S], dx[2][X], dw[2][4 * HID * HID], db[2][4 * HID];
+}
+
+static void steps_are_a_sequence(int kind) {
+  enum { Y = STEPS * N * HID, S = LAYERS * N * HID, X = STEPS * N * IN_SIZE, W = 4 * HID * HID, MOST_WORKERS = 3 };
+  static float xs[X], hs[S], y[2][Y], h[2][S], dx[2][X], dw[2][W], db[2][4 * HID], first[2][W];
+  const int64_t size = state_size(kind), wide = gates(kind) * HID;
   fill(xs, X, 7);
   fill(hs, S, 8);
-  int64_t wide = (kind == 2 ? 4 : kind == 3 ? 3 : 1) * HID;
-  for (int k = 0; k < 2; k++)
-    CHECK(tn_run(m, k ? "steps" : "sequence", TN_IN(tn_f32(xs, STEPS, N, IN_SIZE), tn_f32(hs, LAYERS, N, HID)),
-                 TN_OUT(tn_f32(y[k], STEPS, N, HID), tn_f32(h[k], LAYERS, N, HID), tn_f32(dx[k], STEPS, N, IN_SIZE),
-                        tn_f32(dw[k], wide, HID), tn_f32(db[k], wide))) == TN_OK);
-  CHECK(any(y[0], Y) && apart(y[0], y[1], Y) < 1e-6);
-  CHECK(apart(h[0], h[1], S) < 1e-6);
-  CHECK(any(dx[0], X) && apart(dx[0], dx[1], X) < 2e-6);
-  CHECK(any(dw[0], (size_t)wide * HID) && apart(dw[0], dw[1], (size_t)wide * HID) < 1e-5);
-  CHECK(any(db[0], (size_t)wide) && apart(db[0], db[1], (size_t)wide) < 1e-5);
-  tn_model_free(m);
-  tn_program_free(p);
+  for (uint32_t workers = 1; workers <= MOST_WORKERS; workers++) {
+    tn_program *p = tn_program_create("steps");
+    build_steps(p, kind);
+    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers});
+    if (!CHECK(m != NULL)) tn_report(p, stdout);
+    for (int k = 0; k < 2; k++) {
+      CHECK(tn_run(m, k ? "steps" : "sequence", TN_IN(tn_f32(xs, STEPS, N, IN_SIZE), tn_f32(hs, LAYERS, N, size)),
+                   TN_OUT(tn_f32(y[k], STEPS, N, size), tn_f32(h[k], LAYERS, N, size), tn_f32(dx[k], STEPS, N, IN_SIZE),
+                          tn_f32(dw[k], wide, size), tn_f32(db[k], wide))) == TN_OK);
+      if (workers == 1) memcpy(first[k], dw[k], sizeof dw[k]);
+      CHECK(memcmp(first[k], dw[k], sizeof dw[k]) == 0);  // the same bits, however many work on it
+    }
+    CHECK(any(y[0], Y) && apart(y[0], y[1], Y) < 1e-6);
+    CHECK(apart(h[0], h[1], S) < 1e-6);
+    CHECK(any(dx[0], X) && apart(dx[0], dx[1], X) < 2e-6);
+    CHECK(any(dw[0], (size_t)(wide * size)) && apart(dw[0], dw[1], (size_t)(wide * size)) < 2e-5);
+    CHECK(any(db[0], (size_t)wide) && apart(db[0], db[1], (size_t)wide) < 2e-5);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
 }
 
 // A cell with a layer's weights makes the layer's step; without a state it starts from zeros.
@@ -230,6 +242,8 @@ static void refusals(void) {
   tn_rnn_step_at(cell, row, &(tn_rnn_state){.h0 = h}, at(8));
   tn_rnn_step_at(NULL, row, NULL, at(9));
   tn_call1_at(cell, row, at(10));
+  tn_gru_at(root, "p", 3, 4, &(tn_rnn_options){.proj_size = 2}, at(11));
+  tn_lstm_at(root, "q", 3, 4, &(tn_rnn_options){.proj_size = 4}, at(12));
   CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature]\n"
                 "user.c:3: error[E004]: h0 of module 'lstm' must be f32 [1, batch, 4]\n"
                 "user.c:4: error[E003]: module 'gru' has no cell state: only an LSTM has one\n"
@@ -241,17 +255,17 @@ static void refusals(void) {
                 "user.c:8: error[E004]: h0 of module 'cell' must be f32 [batch, 4]\n"
                 "user.c:9: error[E003]: no module is called\n"
                 "user.c:10: error[E003]: module 'cell' works on one step and its states\n"
-                "hint: tn_rnn_step(m, x, &state)\n");
+                "hint: tn_rnn_step(m, x, &state)\n"
+                "user.c:11: error[E003]: module 'p' has a projection: only an LSTM has one\n"
+                "user.c:12: error[E003]: module 'q' projects to 4: it must lie in [1, 3]\n");
   tn_program_free(p);
 }
 
 int main(void) {
   dense_at_run_time();
   dense_costs_nothing();
-  for (int kind = 0; kind < 4; kind++) {
-    steps_are_a_sequence(kind);
-    cell_is_a_layer(kind);
-  }
+  for (int kind = 0; kind < KINDS; kind++) steps_are_a_sequence(kind);
+  for (int kind = 0; kind < 4; kind++) cell_is_a_layer(kind);
   refusals();
   return check_report();
 }
