@@ -22,6 +22,8 @@ static double last_bound(const Fn *f, Val v, uint32_t from_end) {
   return rank < from_end ? 1 : (double)ir_dim_fit(f->prog, ir_dim_at(f->prog, s, rank - from_end));
 }
 
+static double ns_of_all(const Fn *f);
+
 static double ns_of(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   double most = bound_of(f, v), rows;
@@ -40,12 +42,16 @@ static double ns_of(const Fn *f, Val v) {
   case CLASS_RNN:
     rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);
     return most / WORDS_PER_NS + rows * bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4)) / FMAS_PER_NS;
+  case CLASS_SCAN: {
+    Scan s = ir_scan_at(f, v);
+    Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
+    return most / WORDS_PER_NS + (double)ir_dim_fit(f->prog, steps) * ns_of_all(s.body);
+  }
   default: return most / WORDS_PER_NS;
   }
 }
 
-// By the bounds of dims, and by nothing that differs from machine to machine.
-bool cg_is_solo(const Fn *f) {
+static double ns_of_all(const Fn *f) {
   double ns = 0;
   for (uint32_t k = 0; k < f->n_kernels && ns < SOLO_NS; k++) {
     const Kernel *kernel = &f->kernels[k];
@@ -53,5 +59,8 @@ bool cg_is_solo(const Fn *f) {
     for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
       if (f->ins[i].op != OP_result) ns += ns_of(f, (Val){i});
   }
-  return ns < SOLO_NS;
+  return ns;
 }
+
+// By the bounds of dims, and by nothing that differs from machine to machine.
+bool cg_is_solo(const Fn *f) { return ns_of_all(f) < SOLO_NS; }

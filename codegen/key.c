@@ -45,7 +45,7 @@ static uint32_t port_of(Plan *plan, Call *c, Val v) {
   return c->n_ports - 1;
 }
 
-static uint32_t number_dim(Plan *plan, Call *c, Dim d) {
+uint32_t cg_number_dim(Plan *plan, Call *c, Dim d) {
   for (uint32_t k = 0; k < c->n_dims; k++)
     if (c->dims[k].i == d.i) return k;
   *RT_PUSH(plan->mem, c->dims, c->n_dims, c->cap_dims) = d;
@@ -57,7 +57,7 @@ static void put_dim(Plan *plan, Call *c, Dim d, RtText *out) {
   Dim a = in->a, b = in->b;
   switch (in->kind) {
   case DIM_CONST: rt_text_add(out, "%lld", (long long)in->value); return;
-  case DIM_SYM: rt_text_add(out, "d%u<=%lld", number_dim(plan, c, d), (long long)in->value); return;
+  case DIM_SYM: rt_text_add(out, "d%u<=%lld", cg_number_dim(plan, c, d), (long long)in->value); return;
   default: break;
   }
   char sign = in->kind == DIM_MUL ? '*' : '+';
@@ -102,6 +102,8 @@ static bool is_outside_key(const Call *c, Key key) {
   case KEY_param:
   case KEY_scope:
   case KEY_into_param:
+  case KEY_body:  // what it does is stated by describe
+  case KEY_live:
   case KEY_reader: return true;
   case KEY_rows: return c->k->cls == CLASS_LAYOUT;  // its slot is stated by describe
   default: return false;
@@ -202,6 +204,7 @@ bool cg_describe(Plan *plan, Call *c) {
   rt_text_add(&text, "\n");
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
     if (in_kernel(c, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text)) return false;
+  if (c->body) cg_scan_text(plan, c, &text);
   c->key = text.text;
   c->key_len = text.len;
   c->hash = rt_hash(text.text, text.len, 0);

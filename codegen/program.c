@@ -52,16 +52,34 @@ static uint32_t code_of(Plan *plan, const Call *c) {
   return plan->n_codes - 1;
 }
 
-static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
-  *e = (Entry){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
+static bool plan_calls(Plan *plan, Entry *e, const Fn *f);
+
+// The kernels of a scan's body come first: their codes are part of what the scan is.
+static bool plan_body(Plan *plan, Call *c) {
+  if (c->k->cls != CLASS_SCAN) return true;
+  c->body = rt_alloc(plan->mem, sizeof *c->body);
+  const Fn *body = ir_scan_at(c->f, (Val){c->k->first}).body;
+  *c->body = (Entry){.f = body};
+  if (!plan_calls(plan, c->body, body)) return false;
+  cg_place_barriers(plan, c->body);
+  return true;
+}
+
+static bool plan_calls(Plan *plan, Entry *e, const Fn *f) {
   e->calls = rt_alloc(plan->mem, (f->n_kernels + 1) * sizeof *e->calls);
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     if (!cg_has_code(f, &f->kernels[k])) continue;
     Call *c = &e->calls[e->n_calls++];
     *c = (Call){.f = f, .k = &f->kernels[k]};
-    if (!cg_describe(plan, c)) return false;
+    if (!plan_body(plan, c) || !cg_describe(plan, c)) return false;
     c->code = code_of(plan, c);
   }
+  return true;
+}
+
+static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
+  *e = (Entry){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
+  if (!plan_calls(plan, e, f)) return false;
   e->solo = !plan->p->hostile && cg_is_solo(f);
   if (!e->solo) cg_place_barriers(plan, e);
   return true;
@@ -208,7 +226,7 @@ static EmitFn *emitter_of(OpClass cls) {
 static bool emit_kernel(Cg *c, const Plan *plan, uint32_t code) {
   const Call *call = plan->codes[code];
   EmitFn *emit = emitter_of((OpClass)call->k->cls);
-  if (!emit) {
+  if (!emit && !call->body) {
     rt_text_add(c->why, "no code for kernels of class %s", ir_class_name((OpClass)call->k->cls));
     return false;
   }
@@ -219,7 +237,8 @@ static bool emit_kernel(Cg *c, const Plan *plan, uint32_t code) {
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   set_parameters(c, call);
   size_t said = c->why->len;
-  if (!emit(c) || c->why->len != said) {
+  bool good = call->body ? cg_emit_scan(c, plan, call) : emit(c);
+  if (!good || c->why->len != said) {
     if (c->why->len == said) rt_text_add(c->why, "a kernel of class %s failed", ir_class_name((OpClass)call->k->cls));
     return false;
   }

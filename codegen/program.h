@@ -18,11 +18,12 @@ typedef struct {
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;
   uint64_t hash;
-  uint32_t code;  // which distinct kernel
-  bool barrier;   // the team waits before it
+  uint32_t code;       // which distinct kernel
+  bool barrier;        // the team waits before it
+  struct Entry *body;  // of a scan: the kernels of one step; else NULL
 } Call;
 
-typedef struct {
+typedef struct Entry {
   const Fn *f;
   const char *symbol;
   Call *calls;
@@ -47,6 +48,12 @@ typedef struct {
 // key.c
 bool cg_describe(Plan *plan, Call *call);  // ports, dims, ids, key; false: why
 bool cg_has_code(const Fn *f, const Kernel *k);
+
+uint32_t cg_number_dim(Plan *plan, Call *c, Dim d);  // among the dims that the kernel takes
+
+// scan.c
+void cg_scan_text(Plan *plan, Call *c, RtText *out);  // what the loop calls, for the key
+bool cg_emit_scan(Cg *c, const Plan *plan, const Call *call);
 
 // entry.c
 void cg_place_barriers(Plan *plan, Entry *e);

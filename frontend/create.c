@@ -11,7 +11,7 @@ static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_
   Shape shape;
   if (!fe_fn_open(f, at) || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
   Attr attrs[4] = {a, ir_a_list(KEY_shape, shape), b, {0}};
-  if (op != OP_full) attrs[3] = ir_a_int(KEY_id, f->p->ir->next_id++);
+  if (op != OP_full) attrs[3] = ir_a_int(KEY_id, fe_stream(f, at));
   Val v = ir_emit(f->ir, op, NULL, 0, attrs, op == OP_full ? 2 : 4, fe_loc(f->p, at));
   return fe_made((tn_tensor){f, v.i}, at);
 }

@@ -193,7 +193,9 @@ struct tn_function {
   bool lost_gradients;  // its loss was refused, and reported: that gradients are missing is no news
   Loc *no_grad;         // open regions
   uint32_t n_no_grad, cap_no_grad;
-  Loc no_grad_ended;              // the last one that was closed
+  Loc no_grad_ended;  // the last one that was closed
+  tn_scan *scan;      // the open one; NULL: none
+  uint32_t n_scans;
   bool *wants_grad, *told_input;  // by value: inputs that require a gradient; whose writing was reported
   uint32_t n_wants_grad, cap_wants_grad, n_told_input, cap_told_input;
 };
@@ -405,6 +407,10 @@ FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, 
 tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
 void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
+
+// ---- scan.c
+uint32_t fe_stream(tn_function *f, tn_site at);  // number of a new random stream; inside a scan, one for each step
+void fe_scan_ends(tn_function *f, tn_site at);   // reports a scan that is open where f ends
 
 // ---- traffic.c
 void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed function

@@ -49,6 +49,7 @@ void tn_function_end_at(tn_function *f, tn_site at) {
   if (!fe_fn_open(f, at) || is_init(f, "ended: tn_compile does it", at)) return;
   f->ended = true;
   f->end = f->ir->scopes[0].close = fe_loc(f->p, at);
+  fe_scan_ends(f, at);
   fe_scopes_end(f, rt_printf(f->p->mem, "function '%s'", f->name), at);
   fe_never_disposed(f);
   fe_no_grad_ends(f, at);

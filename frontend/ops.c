@@ -36,7 +36,7 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at) {
     return fe_poison(f);
   }
   if (f->eval || p == 0) return fe_same(a, at);
-  return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, f->p->ir->next_id++)}, 2, at);
+  return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, fe_stream(f, at))}, 2, at);
 }
 
 tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) { return fe_made(fe_dropout(a, p, at), at); }

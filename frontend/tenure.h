@@ -41,6 +41,7 @@ typedef struct tn_scope tn_scope;
 typedef struct tn_module tn_module;
 typedef struct tn_model tn_model;
 typedef struct tn_hook tn_hook;
+typedef struct tn_scan tn_scan;
 
 typedef enum { TN_F32 = 1, TN_I64 = 2 } tn_dtype;
 
@@ -662,6 +663,50 @@ TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
 #define tn_rnn_call_dense(m, x, ...) tn_rnn_call_dense_at(m, x, __VA_ARGS__, TN_SITE)
 #define tn_rnn_step(m, x, ...) tn_rnn_step_at(m, x, __VA_ARGS__, TN_SITE)
 #define tn_last_hidden(r) tn_last_hidden_at(r, TN_SITE)
+
+// ---- scans: a recurrence of your own. What is called between begin and end is the body, done once for each step; its
+// code and the time to compile it do not depend on the number of steps. Gradients flow through inputs, carries and
+// outside values that the body reads.
+//
+//   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq});   // or .steps = T: a dense axis of steps
+//   tn_tensor x = tn_scan_input(s, seq.data);                         // this step's part
+//   tn_tensor h = tn_scan_carry(s, h0);                               // what the step before left, h0 at first
+//   tn_tensor next = tn_tanh(tn_add(tn_call1(in, x), tn_call1(hidden, h)));
+//   tn_scan_next(s, h, next);
+//   tn_tensor ys = tn_scan_output(s, next);                           // of all steps, for use after the end
+//   tn_scan_end(s);
+//   tn_tensor last = tn_scan_final(s, h);
+//
+// What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, not
+// written. Random numbers are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
+typedef struct {
+  tn_packed over;    // packed sequences: as many steps as the longest has, each with the rows that are running
+  tn_dim steps;      // or, without them, a number of steps
+  int axis;          // of the steps in dense inputs; outputs have it first
+  bool reverse;      // from the last step to the first; packed: each sequence from its own last one
+  const char *name;  // NULL: "scan"
+} tn_scan_options;
+TN_API tn_scan *tn_scan_begin_at(tn_function *f, const tn_scan_options *o, tn_site at);
+TN_API void tn_scan_end_at(tn_scan *s, tn_site at);
+// Dense: [steps, ..] -> [..]. Packed: [rows, ..] -> [rows of this step, ..]; E004 for another number of steps or rows
+TN_API tn_tensor tn_scan_input_at(tn_scan *s, tn_tensor xs, tn_site at);
+TN_API tn_tensor tn_scan_input_packed_at(tn_scan *s, tn_packed xs, tn_site at);  // E111 for another layout
+// f32. Packed: [batch, ..] in user order -> [rows of this step, ..]; a value without the batch axis is one for all
+TN_API tn_tensor tn_scan_carry_at(tn_scan *s, tn_tensor h0, tn_site at);
+// The carry h is `next` in the next step: the same shape (E004). Once for each carry.
+TN_API void tn_scan_next_at(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at);
+// [..] -> [steps, ..]; packed: [rows of this step, ..] -> [rows, ..]
+TN_API tn_tensor tn_scan_output_at(tn_scan *s, tn_tensor y, tn_site at);
+// The carry h after the last step; packed: [batch, ..] in user order, after each sequence's own last step
+TN_API tn_tensor tn_scan_final_at(tn_scan *s, tn_tensor h, tn_site at);
+#define tn_scan_begin(f, ...) tn_scan_begin_at(f, __VA_ARGS__, TN_SITE)
+#define tn_scan_end(s) tn_scan_end_at(s, TN_SITE)
+#define tn_scan_input(s, xs) tn_scan_input_at(s, xs, TN_SITE)
+#define tn_scan_input_packed(s, xs) tn_scan_input_packed_at(s, xs, TN_SITE)
+#define tn_scan_carry(s, h0) tn_scan_carry_at(s, h0, TN_SITE)
+#define tn_scan_next(s, h, next) tn_scan_next_at(s, h, next, TN_SITE)
+#define tn_scan_output(s, y) tn_scan_output_at(s, y, TN_SITE)
+#define tn_scan_final(s, h) tn_scan_final_at(s, h, TN_SITE)
 
 // ---- training: gradients of a loss, clipping and the update stand in the same function
 // There is no zero_grad: a run starts without gradients. Two tn_backward in one function add up, runs do not.

@@ -39,10 +39,18 @@ uint32_t ir_param_find(const Prog *p, const char *path) {
   return UINT32_MAX;
 }
 
+// A row says how many, except that a scan has as many as its body has outputs.
+static uint8_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
+  const Fn *body = NULL;
+  for (uint32_t k = 0; k < n && op == OP_scan; k++)
+    if (attrs[k].key == KEY_body) body = ir_body_find(f->prog, attrs[k].u.s);
+  return body && body->n_outputs && body->n_outputs <= MAX_RESULTS ? (uint8_t)body->n_outputs : ir_ops[op].n_res;
+}
+
 static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
   RtArena *mem = f->prog->mem;
   Ins ins = {.op = (uint16_t)op,
-             .n_res = ir_ops[op].n_res,
+             .n_res = n_results(f, op, attrs, n_attrs),
              .n_args = (uint16_t)n_args,
              .n_attrs = (uint16_t)n_attrs,
              .args = f->n_args,

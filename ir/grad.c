@@ -54,6 +54,11 @@ bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   case OP_pack:
   case OP_pad: return k == 0;
   case OP_rnn_seq: return k != 1;
+  case OP_scan_input:
+  case OP_scan_carry:
+  case OP_scan_output:
+  case OP_scan_final: return true;
+  case OP_scan: return ir_ins(f, ir_arg(f, v, k))->dtype == DT_F32;
   case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
   default: return false;
   }
@@ -427,6 +432,17 @@ static void grad_rnn_seq(Grad *g, Val v, Val adj) {
   if (has_p && wants(g, v, k)) give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }
 
+static void grad_scan(Grad *g, Val v, Val adj) {
+  (void)adj;  // of the first of its results
+  uint32_t n = ir_ins(g->f, v)->n_args, n_res = ir_ins(g->f, v)->n_res;
+  bool *want = rt_alloc(g->p->mem, n + 1);
+  Val *out = rt_alloc(g->p->mem, (n + 1) * sizeof *out), of_result[MAX_RESULTS];
+  for (uint32_t k = 0; k < n_res; k++) of_result[k] = g->adj[v.i + k];
+  for (uint32_t k = 0; k < n; k++) want[k] = wants(g, v, k) && ir_grad_flows(g->f, v, k);
+  ir_scan_grad(g->f, v, of_result, want, out, g->loc);
+  for (uint32_t k = 0; k < n; k++) give(g, arg(g, v, k), out[k]);
+}
+
 #define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = grad_##grad,
 static Rule *const rules[N_OPS] = {
 #include "ir/ops.def"
@@ -439,17 +455,17 @@ static bool has_adjoint(const Grad *g, Val v) {
   return false;
 }
 
-// Everything up to `loss` is in place; targets are marked in g->dep.
-static void backward(Grad *g) {
-  Fn *f = g->f;
-  for (uint32_t i = 1; i <= g->loss.i; i++)
+// Marks what depends on a target, up to `last`.
+static void find_dependent(Grad *g, uint32_t last) {
+  const Fn *f = g->f;
+  for (uint32_t i = 1; i <= last; i++)
     for (uint32_t k = 0; k < f->ins[i].n_args && !g->dep[i]; k++)
       if (ir_grad_flows(f, (Val){i}, k) && g->dep[ir_arg(f, (Val){i}, k).i]) g->dep[i] = true;
-  if (!g->dep[g->loss.i]) return;
-  g->loc = ir_ins(f, g->loss)->loc;
-  g->adj[g->loss.i] = number(g, 1);
-  *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = g->loss;
-  for (uint32_t i = g->loss.i; i > 0; i--) {
+}
+
+static void walk_back(Grad *g, uint32_t last) {
+  Fn *f = g->f;
+  for (uint32_t i = last; i > 0; i--) {
     Val v = {i};
     Ins ins = f->ins[i];  // a copy: the array grows
     if (!g->dep[i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) continue;
@@ -459,6 +475,29 @@ static void backward(Grad *g) {
     else if (rules[ins.op]) rules[ins.op](g, v, g->adj[i]);
     while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
   }
+}
+
+// Everything up to `loss` is in place; targets are marked in g->dep.
+static void backward(Grad *g) {
+  find_dependent(g, g->loss.i);
+  if (!g->dep[g->loss.i]) return;
+  g->loc = ir_ins(g->f, g->loss)->loc;
+  g->adj[g->loss.i] = number(g, 1);
+  *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = g->loss;
+  walk_back(g, g->loss.i);
+}
+
+Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *want) {
+  uint32_t size = f->n_ins;
+  Grad g = {.f = f, .p = f->prog, .first = size, .loc = f->loc};
+  g.adj = rt_alloc(f->prog->mem, size * sizeof *g.adj);
+  g.dep = rt_alloc(f->prog->mem, size * sizeof *g.dep);
+  memcpy(g.dep, want, size * sizeof *g.dep);
+  find_dependent(&g, size - 1);
+  for (uint32_t k = 0; k < n; k++) give(&g, of[k], seed[k]);
+  while (g.first + g.n_of < f->n_ins) *RT_PUSH(g.p->mem, g.of, g.n_of, g.cap_of) = (Val){0};
+  walk_back(&g, size - 1);
+  return g.adj;
 }
 
 typedef struct {

@@ -578,6 +578,8 @@ static uint16_t rule_scalar(const Ctx *c) {
   return 0;
 }
 
+static uint16_t rule_scan(const Ctx *c) { return ir_scan_infer(c->f, c->v, c->why); }
+
 // Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
 static uint16_t rule_writes(const Ctx *c) {
   TRY(want_f32(c));
@@ -606,6 +608,7 @@ static bool takes_layout(Op op) {
   switch (ir_ops[op].cls) {
   case CLASS_PACK:
   case CLASS_RNN:
+  case CLASS_SCAN:
   case CLASS_MARK: return true;
   default: return op == OP_output || op == OP_result || op == OP_clone;
   }

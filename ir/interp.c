@@ -105,6 +105,8 @@ static bool run_nothing(Run *r, Val v) {
 static bool run_grad_of(Run *r, Val v) { return run_fail(r, v, "pass grad has not run"); }
 static bool run_write(Run *r, Val v) { return run_fail(r, v, "pass versions has not run"); }
 
+static bool run_loop_mark(Run *r, Val v) { return run_fail(r, v, "pass loops has not run"); }
+
 // Rows in words run as run_pointwise.
 RunOp *const ir_run_of[N_OPS] = {
     [OP_input] = run_input,
@@ -156,6 +158,14 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_pad] = run_pad,
     [OP_rnn_seq] = run_rnn_seq,
     [OP_rnn_seq_grad] = run_rnn_seq_grad,
+    [OP_scan_begin] = run_loop_mark,
+    [OP_scan_input] = run_loop_mark,
+    [OP_scan_carry] = run_loop_mark,
+    [OP_scan_next] = run_loop_mark,
+    [OP_scan_output] = run_loop_mark,
+    [OP_scan_final] = run_loop_mark,
+    [OP_scan_end] = run_loop_mark,
+    [OP_scan] = run_scan,
     [OP_global_norm] = run_global_norm,
     [OP_adamw] = run_adamw,
     [OP_sgd] = run_sgd,

@@ -46,5 +46,6 @@ RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;             // 
 RunOp run_packed_layout, run_dense_layout, run_pack, run_pad;                // interp_pack.c
 RunOp run_rnn_seq, run_rnn_seq_grad;                                         // interp_rnn.c
 RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                 // interp_train.c
+RunOp run_scan;                                                              // interp_scan.c
 
 #endif

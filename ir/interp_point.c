@@ -13,8 +13,8 @@ typedef struct {
 } At;
 
 static double eval_random(const At *at, Op op) {
-  uint32_t id = (uint32_t)ir_attr_int(at->r->f, at->v, KEY_id, 0);
   const InterpEnv *env = at->r->env;
+  uint32_t id = (uint32_t)(ir_attr_int(at->r->f, at->v, KEY_id, 0) + env->step);
   if (op == OP_rand) return (double)ir_philox_uniform(env->seed, env->counter, id, at->element);
   return ir_philox_normal(env->seed, env->counter, id, at->element);
 }

@@ -36,7 +36,7 @@ typedef struct {
   uint32_t i;
 } Loc;  // interned file:line; 0: unknown
 
-enum { MAX_RANK = 8, NO_SCOPE = 0xffffffffu };
+enum { MAX_RANK = 8, MAX_RESULTS = 64, NO_SCOPE = 0xffffffffu };
 
 #define IR_DTYPES(ROW)    \
   ROW(DT_NONE, "none", 0) \
@@ -75,6 +75,7 @@ typedef enum {
   CLASS_PUT,
   CLASS_NORM,
   CLASS_OPTIM,
+  CLASS_SCAN,
   N_CLASSES
 } OpClass;
 enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16 };
@@ -176,6 +177,7 @@ typedef struct Fn {
   uint32_t n_scopes, cap_scopes;
   uint32_t n_inputs, n_outputs;
   uint32_t cur_scope;  // owner of what ir_emit makes next
+  bool is_body;        // of a scan
   // facts
   uint32_t facts;       // HAS_*
   uint32_t *kernel_of;  // by value: kernel number; UINT32_MAX: none (leaves, views)
@@ -226,6 +228,8 @@ typedef struct Prog {
   uint32_t n_params, cap_params;
   Fn **fns;
   uint32_t n_fns, cap_fns;
+  Fn **bodies;  // of scans, in order of creation; no entry points
+  uint32_t n_bodies, cap_bodies;
   Dim *syms;  // named dims by slot
   uint32_t n_syms, cap_syms;
   int64_t param_bytes;
@@ -385,6 +389,35 @@ bool ir_is_led_product(const Fn *f,
                        Val v);    // a product that may have an epilogue: pointwise instructions in its kernel
 Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
 
+// ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
+//
+//   operands: [layout] slices.. first values of carries.. captures..     body inputs:  slices, carries, captures
+//   results:  stacked outputs.. last values of carries..                 body outputs: next carries, outputs
+typedef struct {
+  Fn *body;
+  Val head;
+  uint32_t n_slices, n_carries, n_captures, n_stacks;
+  uint32_t first;  // operand of slice 0: 1 behind a layout, else 0
+  bool reverse;
+  Dim live;   // packed: the rows of a step, as the body names them; else none
+  Dim steps;  // dense: the number of steps; else none
+} Scan;
+Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // a name of its own: name, name_2, ..
+Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
+Scan ir_scan_at(const Fn *f, Val v);                  // v: an instruction `scan` that the verifier knows
+Val *ir_scan_inputs(const Scan *s);                   // the body's `input` records by position; absent ones are 0
+Val *ir_scan_outputs(const Scan *s);                  // the body's `output` records by position
+bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each sequence; else one value for all
+int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
+int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
+uint16_t ir_scan_infer(Fn *f, Val v, RtText *why);           // shape rules of the scan ops
+// ---- ir/scan_grad.c
+// The gradients of a scan: adj by result (0: none) -> out by operand, as far as `wants` says.
+void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc loc);
+// ir/grad.c: in f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
+// seed[k].
+Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);
+
 // ---- ir/hostile.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
 int64_t ir_guard_behind(uint32_t buf);
@@ -428,6 +461,7 @@ typedef struct {
   const Tensor *in;  // by input index
   Tensor *out;       // by output index; v allocated by the interpreter from `mem`
   uint64_t seed, counter;
+  int64_t step;  // of the scan whose body runs: its random streams are {id} + step
   RtArena *mem;
   // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
   // much of their terms, and results are kept in single precision's range. How far results move says how exact they can

@@ -96,12 +96,14 @@ static void make_bufs(Lives *l) {
 
 static void make_scratch(Lives *l) {
   Fn *f = l->f;
-  for (uint32_t k = 0; k < f->n_kernels && l->p->scratch; k++) {
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
     Kernel *kern = &f->kernels[k];
     int64_t bytes = 0;
     for (uint32_t i = kern->first; i < kern->first + kern->n; i++) {
       if (op_at(f, (Val){i}) == OP_result) continue;
-      bytes += (l->p->scratch(f, (Val){i}, l->p->scratch_ctx) + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+      int64_t own = l->p->scratch ? l->p->scratch(f, (Val){i}, l->p->scratch_ctx) : 0;
+      if (op_at(f, (Val){i}) == OP_scan) own = ir_scan_scratch(f, (Val){i});
+      bytes += (own + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
     }
     if (!bytes) continue;
     kern->scratch = new_buf(f, (Val){kern->first}, SEG_ARENA, bytes);
@@ -265,6 +267,14 @@ static void find_checks(Lives *l) {
     case OP_nll_rows: {
       Shape s = f->ins[ir_arg(f, v, 0).i].shape;
       add_check(l, ir_arg(f, v, 1), 0, ir_dim_at(l->p, s, ir_rank(l->p, s) - 1), false, false, "label");
+      break;
+    }
+    case OP_scan: {  // what a body wants of its slices and captures
+      Scan s = ir_scan_at(f, v);
+      for (uint32_t k = 0; k < s.body->n_checks; k++) {
+        InputCheck c = s.body->checks[k];
+        add_check(l, ir_arg(f, v, s.first + c.input), c.lo, c.hi, c.incl, c.sorted, c.what);
+      }
       break;
     }
     case OP_embedding:

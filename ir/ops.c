@@ -70,6 +70,7 @@ const char *ir_class_name(OpClass c) {
   case CLASS_PUT: return "put";
   case CLASS_NORM: return "norm";
   case CLASS_OPTIM: return "optim";
+  case CLASS_SCAN: return "scan";
   case N_CLASSES: break;
   }
   return "?";

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MAX_RESULTS = 16, MAX_SCOPES = 1 << 20 };
+enum { MAX_SCOPES = 1 << 20 };
 
 // ---- scopes
 
@@ -188,8 +188,22 @@ static bool read_owners(Parser *ps, Line *l) {
   return true;
 }
 
+static const Attr *find_attr(const Parser *ps, Key k) {
+  for (uint32_t j = 0; j < ps->n_attrs; j++)
+    if (ps->attrs[j].key == k) return &ps->attrs[j];
+  return NULL;
+}
+
+// A scan has as many as its body has outputs.
+static uint32_t n_results(const Parser *ps, Op op) {
+  const Attr *name = op == OP_scan ? find_attr(ps, KEY_body) : NULL;
+  const Fn *body = name ? ir_body_find(ps->p, name->u.s) : NULL;
+  return body && body->n_outputs && body->n_outputs <= MAX_RESULTS ? body->n_outputs : ir_ops[op].n_res;
+}
+
 static bool check_counts(Parser *ps, const Line *l) {
   const OpInfo *row = &ir_ops[l->op];
+  uint32_t n_res = n_results(ps, l->op);
   const Token *t = &l->op_tok;
   if (ps->n_args < row->n_min || ps->n_args > row->n_max) {
     const char *few = row->n_min == 1 ? "" : "s";
@@ -197,13 +211,13 @@ static bool check_counts(Parser *ps, const Line *l) {
       return FAULT(ps, t, "%s takes %u operand%s, found %u", row->name, row->n_min, few, ps->n_args);
     return FAULT(ps, t, "%s takes %u to %u operands, found %u", row->name, row->n_min, row->n_max, ps->n_args);
   }
-  const char *s = row->n_res == 1 ? "" : "s";
-  if (l->n_names && l->n_names != row->n_res)
-    return FAULT(ps, t, "%s has %u result%s, found %u left of '='", row->name, row->n_res, s, l->n_names);
-  if (l->n_types && l->n_types != row->n_res)
-    return FAULT(ps, t, "%s has %u result%s, types found: %u", row->name, row->n_res, s, l->n_types);
-  if (l->n_owners > 1 && l->n_owners != row->n_res)
-    return FAULT(ps, t, "%s has %u result%s, owners found: %u", row->name, row->n_res, s, l->n_owners);
+  const char *s = n_res == 1 ? "" : "s";
+  if (l->n_names && l->n_names != n_res)
+    return FAULT(ps, t, "%s has %u result%s, found %u left of '='", row->name, n_res, s, l->n_names);
+  if (l->n_types && l->n_types != n_res)
+    return FAULT(ps, t, "%s has %u result%s, types found: %u", row->name, n_res, s, l->n_types);
+  if (l->n_owners > 1 && l->n_owners != n_res)
+    return FAULT(ps, t, "%s has %u result%s, owners found: %u", row->name, n_res, s, l->n_owners);
   return true;
 }
 
@@ -224,7 +238,7 @@ static bool is_small(const Prog *p, Shape s) {
 
 // Compares the types that the text states with those that the shape rule found.
 static bool check_types(Parser *ps, const Line *l, Val v) {
-  for (uint32_t k = 0; k < ir_ops[l->op].n_res; k++) {
+  for (uint32_t k = 0; k < n_results(ps, l->op); k++) {
     const Ins *ins = ir_ins(ps->f, ir_result(v, k));
     if (!is_small(ps->p, ins->shape)) return FAULT(ps, &l->op_tok, "expected dims of at most %d terms", MAX_DIM_TERMS);
     if (k >= l->n_types || (ins->dtype == l->dtype[k] && ins->shape.i == l->shape[k].i)) continue;
@@ -254,12 +268,6 @@ static Val emit(Parser *ps, const Line *l) {
   return (Val){0};
 }
 
-static const Attr *find_attr(const Parser *ps, Key k) {
-  for (uint32_t j = 0; j < ps->n_attrs; j++)
-    if (ps->attrs[j].key == k) return &ps->attrs[j];
-  return NULL;
-}
-
 // Scope marks written as plain instructions act on the scopes as braces do.
 static bool apply_mark(Parser *ps, const Line *l, Loc loc) {
   if (ir_ops[l->op].cls != CLASS_MARK || l->op == OP_grad_of) return true;
@@ -287,7 +295,7 @@ static bool read_line(Parser *ps, Line *l) {
 }
 
 static void set_results(Parser *ps, const Line *l, Val v, Loc loc) {
-  uint32_t n = ir_ops[l->op].n_res;
+  uint32_t n = n_results(ps, l->op);
   for (uint32_t k = 0; k < (n ? n : 1); k++) {
     Ins *ins = ir_ins(ps->f, ir_result(v, k));
     ins->loc = loc;
@@ -366,8 +374,9 @@ static bool parse_statement(Parser *ps) {
   return parse_instruction(ps);
 }
 
-static void begin_function(Parser *ps, Str name) {
-  ps->f = ir_fn_new(ps->p, ir_text(ps->p, name), (Loc){0});
+static void begin_function(Parser *ps, Str name, bool is_body) {
+  const char *text = ir_text(ps->p, name);
+  ps->f = is_body ? ir_body_new(ps->p, text, (Loc){0}) : ir_fn_new(ps->p, text, (Loc){0});
   ir_rd_known(ps, name)->is_fn = true;
   ps->labels = NULL;
   ps->n_labels = ps->cap_labels = ps->n_open = ps->n_braces = 0;
@@ -386,7 +395,7 @@ static bool end_function(Parser *ps) {
 }
 
 // A function that follows where a body's `}` is missing begins a line with its own word.
-static bool at_next_function(const Parser *ps) { return ir_rd_at_word(ps, "func"); }
+static bool at_next_function(const Parser *ps) { return ir_rd_at_word(ps, "func") || ir_rd_at_word(ps, "body"); }
 
 static bool read_function_name(Parser *ps, Str *name) {
   Token t = ps->tok;
@@ -395,7 +404,7 @@ static bool read_function_name(Parser *ps, Str *name) {
   return !ir_rd_known(ps, *name)->is_fn || FAULT(ps, &t, "a function %s is already there", ir_rd_shown(ps, &t));
 }
 
-// Goes on after a faulty signature: behind its `{`, or before a line that begins with `}` or `func`.
+// Goes on after a faulty signature: behind its `{`, or before a line that begins with `}`, `func` or `body`.
 static void skip_signature(Parser *ps) {
   ps->lost_inputs = true;
   while (!ir_rd_skip_line(ps) && ps->tok.kind == TOK_LINE) {
@@ -404,10 +413,10 @@ static void skip_signature(Parser *ps) {
   }
 }
 
-static bool parse_function(Parser *ps) {
+static bool parse_function(Parser *ps, bool is_body) {
   Str name;
   bool ok = read_function_name(ps, &name);
-  begin_function(ps, name);
+  begin_function(ps, name, is_body);
   if (!ok || !parse_signature(ps)) skip_signature(ps);
   ok = true;
   while (ps->n_faults < MAX_ERRORS) {
@@ -484,8 +493,9 @@ static bool parse_directive(Parser *ps) {
   if (ir_rd_accept_word(ps, "state")) return parse_param(ps, PARAM_STATE);
   if (ir_rd_accept_word(ps, "transient")) return parse_param(ps, PARAM_TRANSIENT);
   if (ir_rd_accept_word(ps, "alias")) return parse_alias(ps);
-  if (ir_rd_accept_word(ps, "func")) return parse_function(ps);
-  return ir_rd_expected(ps, "dim, param, buffer, state, alias or func");
+  if (ir_rd_accept_word(ps, "func")) return parse_function(ps, false);
+  if (ir_rd_accept_word(ps, "body")) return parse_function(ps, true);
+  return ir_rd_expected(ps, "dim, param, buffer, state, alias, func or body");
 }
 
 static void skip_empty_lines(Parser *ps) {

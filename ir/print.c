@@ -435,7 +435,7 @@ static void put_input(const Printer *pr, uint32_t i) {
 static uint32_t print_signature(const Printer *pr) {
   bool lines = pr->flags != 0;
   uint32_t i = 1;
-  put(pr->out, "func ");
+  put(pr->out, pr->f->is_body ? "body " : "func ");
   put_path(pr->out, ir_text(pr->p, pr->f->name));
   put(pr->out, "(");
   for (; i < pr->f->n_ins && in_signature(pr, i, i - 1); i++) {
@@ -473,7 +473,7 @@ static void print_scope_table(const Printer *pr) {
   }
 }
 
-void ir_print_fn(const Fn *f, RtText *out, uint32_t flags) {
+static void print_function(const Fn *f, RtText *out, uint32_t flags) {
   Printer pr = prepare(f, out, flags);
   uint32_t i = print_signature(&pr);
   if (!pr.by_marks) print_scope_table(&pr);
@@ -481,6 +481,18 @@ void ir_print_fn(const Fn *f, RtText *out, uint32_t flags) {
     if (f->ins[i].op != OP_result) print_ins(&pr, i);
   put(out, "}");
   end_line(f->prog, out, flags, f->scopes[0].close);
+}
+
+// What a scan runs stands before it.
+void ir_print_fn(const Fn *f, RtText *out, uint32_t flags) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Attr *name = f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_body) : NULL;
+    const Fn *body = name ? ir_body_find(f->prog, name->u.s) : NULL;
+    if (!body) continue;
+    print_function(body, out, flags);
+    put(out, "\n");
+  }
+  print_function(f, out, flags);
 }
 
 // ---- programs

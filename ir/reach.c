@@ -57,12 +57,26 @@ static void undo_write(Reach *r, Val mark) {
   if (!cut) look(r, ir_arg(f, mark, 1));
 }
 
+// A scan that is read as far as it has ended: what its carries are for the next step is wanted, too.
+static void look_into_scan(Reach *r, Val end) {
+  const Fn *f = r->f;
+  int64_t number = ir_attr_int(f, end, KEY_scan, -1);
+  bool wanted = false;
+  for (Val v = {f->n_ins - 1}; v.i; v.i--) {
+    bool result = f->ins[v.i].op == OP_scan_output || f->ins[v.i].op == OP_scan_final;
+    wanted |= result && ir_attr_int(f, v, KEY_scan, -1) == number && r->want[v.i];
+  }
+  for (Val v = {end.i - 1}; v.i && wanted; v.i--)
+    if (f->ins[v.i].op == OP_scan_next && ir_attr_int(f, v, KEY_scan, -1) == number) look(r, ir_arg(f, v, 0));
+}
+
 void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
   Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins)};
   look(&r, loss);
   for (Val v = {f->n_ins - 1}; v.i; v.i--) {
     Op op = f->ins[v.i].op;
     if (op == OP_write) undo_write(&r, v);
+    if (op == OP_scan_end) look_into_scan(&r, v);
     if (!r.want[v.i] || ir_is_alias(op)) continue;
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));

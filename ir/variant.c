@@ -46,6 +46,18 @@ static void map_rows(const Map *m, const Fn *f) {
   }
 }
 
+// The rows of a step of a scan are at most as many as its sequences.
+static void map_live(const Map *m, const Fn *f) {
+  Prog *p = m->p;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Attr *live = f->ins[i].op == OP_scan_begin ? ir_attr(f, (Val){i}, KEY_live) : NULL;
+    if (!live || !f->ins[i].n_args) continue;
+    int64_t batch = ir_dim_fit(p, map_dim(m, ir_dim_at(p, ir_ins(f, ir_arg(f, (Val){i}, 0))->shape, 0)));
+    const DimInfo *d = ir_dim_info(p, live->u.dim);
+    if (d->kind == DIM_SYM && batch < d->fit) m->within[d->slot] = ir_dim_within(p, live->u.dim, batch);
+  }
+}
+
 static void *copy_of(RtArena *mem, const void *from, size_t bytes) {
   void *to = rt_alloc(mem, bytes + 1);
   return bytes ? memcpy(to, from, bytes) : to;
@@ -81,6 +93,7 @@ Fn *ir_fn_variant(const Fn *f, const DimFit *fits, uint32_t n) {
     m.within[d->slot] = ir_dim_within(p, fits[k].dim, fits[k].fit);
   }
   map_rows(&m, f);
+  map_live(&m, f);
   Fn *g = copy_fn(f, name.text);
   for (uint32_t v = 1; v < g->n_ins; v++) g->ins[v].shape = map_shape(&m, g->ins[v].shape);
   for (uint32_t k = 0; k < g->n_attrs; k++) map_attr(&m, &g->attrs[k]);

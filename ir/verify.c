@@ -61,8 +61,8 @@ static bool check_operands(Verifier *vf, uint32_t i) {
 static bool check_results(Verifier *vf, uint32_t i) {
   const Fn *f = vf->f;
   const Ins *ins = &f->ins[i];
-  if (ins->n_res != ir_ops[ins->op].n_res)
-    return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
+  bool fits = ins->op == OP_scan ? ins->n_res >= 1 && ins->n_res <= MAX_RESULTS : ins->n_res == ir_ops[ins->op].n_res;
+  if (!fits) return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
   for (uint32_t k = 1; k < ins->n_res; k++) {
     if (i + k >= f->n_ins || f->ins[i + k].op != OP_result) return BROKEN(vf, i, "lacks the record of result %u", k);
     const Ins *r = &f->ins[i + k];
@@ -145,15 +145,13 @@ static bool check_layouts(Verifier *vf, uint32_t i) {
   for (uint32_t k = 0; k < ins->n_args; k++) {
     if (ir_ins(vf->f, ir_arg(vf->f, (Val){i}, k))->dtype != DT_LAYOUT) continue;
     uint8_t cls = ir_ops[ins->op].cls;
-    bool fits =
-        cls == CLASS_LAYOUT || cls == CLASS_PACK || cls == CLASS_RNN || (cls == CLASS_MARK && ins->op != OP_grad_of);
+    bool fits = cls == CLASS_LAYOUT || cls == CLASS_PACK || cls == CLASS_RNN || cls == CLASS_SCAN ||
+                (cls == CLASS_MARK && ins->op != OP_grad_of);
     if (!fits) return BROKEN(vf, i, "computes with a layout, operand %u", k);
   }
   return ins->dtype != DT_LAYOUT || ir_rank(vf->p, ins->shape) == 3 ||
          broken(vf, i, "is a layout without [batch,time,rows]");
 }
-
-enum { MAX_RESULTS = 16 };
 
 // Finds the types anew and compares. The records are as before afterwards.
 static bool check_types(Verifier *vf, uint32_t i) {
@@ -215,8 +213,21 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
          check_mark(vf, i) && check_layouts(vf, i) && check_types(vf, i);
 }
 
+// The bodies of scans come first: the types of a scan are read from its body.
+static bool verify_bodies(const Fn *f, RtDiags *diags) {
+  bool ok = true;
+  for (uint32_t i = 1; i < f->n_ins && !f->is_body; i++) {
+    if (f->ins[i].op != OP_scan || (uint64_t)f->ins[i].attrs + f->ins[i].n_attrs > f->n_attrs) continue;
+    const Attr *name = ir_attr(f, (Val){i}, KEY_body);
+    const Fn *body = name ? ir_body_find(f->prog, name->u.s) : NULL;
+    if (body) ok &= ir_verify(body, diags);
+  }
+  return ok;
+}
+
 bool ir_verify(const Fn *f, RtDiags *diags) {
   Verifier vf = {.f = f, .p = f->prog, .diags = diags, .ok = true};
+  if (!verify_bodies(f, diags)) return false;
   if (!check_scope_table(&vf)) return false;
   for (uint32_t i = 1; i < f->n_ins;) {
     bool fine = check_instruction(&vf, i);

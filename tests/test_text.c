@@ -34,6 +34,10 @@ static const char header[] =
     "program @ops\n"
     "dim B <= 4, T <= 5, R <= 20\n"
     "param @w : f32[4,3] trainable\n"
+    "body @b(%x: f32[T,3], %h: f32[4,3]) {\n"
+    "  output %h {index=0}\n"
+    "  output %x {index=1}\n"
+    "}\n"
     "func @f(%x: f32[4,3], %v: f32[3], %s: f32[], %i: i64[4], %n: i64[B], %seq: f32[B,T,3]) {\n";
 
 static const char *const op_lines[] = {
@@ -129,6 +133,14 @@ static const char *const op_lines[] = {
     "%p1, %m1, %v1 = adamw %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08, decoupled}",
     "%p2 = sgd %x, %x, %s, %s",
     "%p3, %m3 = sgd_momentum %x, %x, %x, %s, %s, %s, %s {dampening=0, nesterov}",
+    "scan_begin {scan=0, time=B}",
+    "%si = scan_input %seq {scan=0}",
+    "%sc = scan_carry %x {scan=0, index=0}",
+    "scan_next %x {scan=0, index=0}",
+    "%sy = scan_output %si {scan=0, time=B}",
+    "%sf = scan_final %x {scan=0, index=0}",
+    "scan_end {scan=0}",
+    "%s1, %s2 = scan %seq, %x {body=\"b\", slices=1, carries=1, time=B, reverse}",
     "output %x {index=0, name=\"x\"}",
 };
 
