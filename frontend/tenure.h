@@ -755,12 +755,13 @@ TN_API void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const
 // Buckets: every function is planned for smaller bounds of named dims too, and a run takes the smallest plan that its
 // sizes fit. Results have the same bits; a short batch works in less memory.
 //
-//   tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKETS({T, 16}, {T, 64})}));    // T is bounded by 256
+//   tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({T, 16}, {T, 64})}));    // T is bounded by 256
 typedef struct {
   tn_dim dim;  // named, and an axis of an input
   int64_t bound;
 } tn_bucket;
-#define TN_BUCKETS(...) (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
+#define TN_BUCKET_LIST(...) \
+  (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
 typedef struct {
   uint32_t n_workers;        // 0: one per available CPU, at most 64
   const char *cache_dir;     // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache

@@ -149,7 +149,7 @@ static void over_the_bound(void) {
   int64_t len[BATCH + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   Net a = build(TIME), b = build(TIME);
   compile(&a, NULL);
-  compile(&b, (&(tn_compile_options){.buckets = TN_BUCKETS({b.T, 16})}));
+  compile(&b, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({b.T, 16})}));
   const tn_array in[][2] = {{tn_f32(x, 2, TIME + 1, FEATURES), tn_i64(len, 2)},
                             {tn_f32(x, BATCH + 1, 3, FEATURES), tn_i64(len, BATCH + 1)},
                             {tn_f32(x, 2, 16, FEATURES), tn_i64(len, 3)},
@@ -218,7 +218,7 @@ static void combined(void) {
   static const char *const bounds[] = {"batch <= 3, time <= 16", "batch <= 3", "time <= 16", ""};
   Net a = build(TIME), b = build(TIME);
   compile(&a, NULL);
-  compile(&b, (&(tn_compile_options){.buckets = TN_BUCKETS({b.B, 3}, {b.T, 16})}));
+  compile(&b, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({b.B, 3}, {b.T, 16})}));
   run_all(a.m, &plain), run_all(b.m, &bucketed);
   CHECK(!memcmp(&plain, &bucketed, sizeof plain));
   uint64_t wanted[4] = {0};
@@ -233,7 +233,7 @@ static void combined(void) {
 
 static void dumps(void) {
   Net n = build(TIME);
-  compile(&n, (&(tn_compile_options){.buckets = TN_BUCKETS({n.T, 16})}));
+  compile(&n, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({n.T, 16})}));
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
@@ -273,7 +273,7 @@ static void touched_memory(void) {
   h = tn_call1(tn_linear(tn_root(p), "b", WIDTH, WIDTH, NULL), tn_tanh(h));
   tn_output(f, "y", tn_mean(h));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKETS({N, SHORT})}));
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({N, SHORT})}));
   tn_variant v[2];
   if (CHECK(m && tn_plan_variants(m, "run", v, 2) == 2)) {
     int64_t before = resident();
