@@ -3,9 +3,9 @@
 //
 //   test_kill [KILLS]      default: $TENURE_KILLS, else 10
 //
-// The child trains for ever (or to a given step), writes every loss at its place in a file, and saves a checkpoint with
-// its state every third step. Steps after the last checkpoint are done again by the next child: their losses must not
-// change either.
+// The child trains for ever (or to a given step) on a shuffled loader, writes every loss at its place in a file, and
+// saves model, random stream and the loader's position every third step. Steps after the last checkpoint are done again
+// by the next child: their losses must not change either.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
@@ -44,43 +44,61 @@ static tn_model *build(void) {
   return m;
 }
 
-// Item k of the data: a few words.
-static int64_t item(size_t k, int64_t *words) {
+// Item k of the data: a few words
+static bool get_item(void *ctx, size_t k, tn_item *to) {
   int64_t n = 1 + (int64_t)(k * 7 % TIME);
-  for (int64_t t = 0; t < n; t++) words[t] = (int64_t)((k * 131 + (size_t)t * 977) % WORDS);
-  return n;
+  for (int64_t t = 0; t < n; t++) ((int64_t *)to->data[0])[t] = (int64_t)((k * 131 + (size_t)t * 977) % WORDS);
+  to->length[0] = n;
+  return (void)ctx, true;
 }
 
-static tn_status train_step(tn_model *m, size_t step, float *loss) {
-  enum { PER_EPOCH = ITEMS / BATCH };
-  size_t order[ITEMS];
-  int64_t x[BATCH * TIME] = {0}, len[BATCH];
-  tn_shuffle(order, ITEMS, step / PER_EPOCH);
-  for (size_t i = 0; i < BATCH; i++) len[i] = item(order[step % PER_EPOCH * BATCH + i], x + i * TIME);
-  return tn_run(m, "step", TN_IN(tn_i64(x, BATCH, TIME), tn_i64(len, BATCH)), TN_OUT(tn_f32_scalar(loss)));
+static tn_loader *make_loader(void) {
+  char why[512];
+  const tn_field field = {.name = "x", .dtype = TN_I64, .is_variable = true, .rank = 1, .dims = {TIME}};
+  const tn_loader_options o = {.batch_size = BATCH, .workers = 2, .seed = 5, .sampler = {.kind = TN_SHUFFLED}};
+  tn_dataset *d = tn_dataset_new(&(tn_dataset_type){.get = get_item}, NULL, &field, 1, ITEMS, why, sizeof why);
+  tn_loader *l = tn_loader_new(d, &o, why, sizeof why);
+  tn_dataset_free(d);
+  return l;
 }
 
 static int refuse(const char *what, const char *why) { return fprintf(stderr, "child: %s: %s\n", what, why), 1; }
 
+static tn_status next_batch(tn_loader *l, tn_batch *b) {
+  tn_status status = tn_loader_next(l, b);
+  return status || b->number ? status : tn_loader_next(l, b);  // behind the end of an epoch
+}
+
+static int train(tn_model *m, tn_loader *l, const char *checkpoint, int losses, size_t last, int ready) {
+  tn_loader_state at;
+  tn_extra extra = {"loader", &at, sizeof at};
+  float loss;
+  tn_batch b;
+  bool resumed = access(checkpoint, F_OK) == 0;
+  if (resumed && tn_load_with(m, checkpoint, true, &extra, 1)) return refuse("load", tn_error_text(m));
+  if (resumed && tn_loader_set_state(l, at)) return refuse("position", tn_loader_error(l));
+  at = tn_loader_get_state(l);
+  for (size_t step = at.epoch * tn_loader_count(l) + at.position; step < last; step++) {
+    if (next_batch(l, &b)) return refuse("next", tn_loader_error(l));
+    if (tn_run_batch(m, "step", b, TN_OUT(tn_f32_scalar(&loss)))) return refuse("train", tn_error_text(m));
+    if (pwrite(losses, &loss, sizeof loss, (off_t)(step * sizeof loss)) != sizeof loss) return refuse("losses", "?");
+    if (ready >= 0 && write(ready, &resumed, 1) == 1) ready = -1;
+    if ((step + 1) % SAVE_EVERY && step + 1 < last) continue;
+    at = tn_loader_get_state(l);
+    if (tn_save_with(m, checkpoint, true, &extra, 1)) return refuse("save", tn_error_text(m));
+  }
+  return 0;
+}
+
 static int child(const char *dir, size_t last, int ready) {
   char checkpoint[512], losses[512];
-  float done = 0, loss;
   snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", dir), snprintf(losses, sizeof losses, "%s/losses", dir);
   tn_model *m = build();
+  tn_loader *l = make_loader();
   int out = open(losses, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (!m || out < 0) return refuse(losses, strerror(errno));
-  bool resumed = access(checkpoint, F_OK) == 0;
-  if (resumed && tn_load(m, checkpoint, true)) return refuse("load", tn_error_text(m));
-  if (tn_get(m, "optimizer.step", &done, 1)) return refuse("step", tn_error_text(m));
-  for (size_t step = (size_t)done; step < last; step++) {
-    if (train_step(m, step, &loss)) return refuse("train", tn_error_text(m));
-    if (pwrite(out, &loss, sizeof loss, (off_t)(step * sizeof loss)) != sizeof loss) return refuse(losses, "write");
-    if (ready >= 0 && write(ready, &resumed, 1) == 1) ready = -1;
-    if ((step + 1) % SAVE_EVERY == 0 && tn_save(m, checkpoint, true)) return refuse("save", tn_error_text(m));
-  }
-  int status = tn_save(m, checkpoint, true) ? refuse("save", tn_error_text(m)) : 0;
-  tn_model_free(m);
-  close(out);
+  int status = m && l && out >= 0 ? train(m, l, checkpoint, out, last, ready) : refuse(losses, strerror(errno));
+  tn_model_free(m), tn_loader_free(l);
+  if (out >= 0) close(out);
   return status;
 }
 

@@ -1,0 +1,149 @@
+// A character language model: a GRU reads text in LANES places at once and goes on from batch to batch; then it writes.
+// Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened.
+// ctest: --epochs 2 --sample 80 --checkpoint charlm.safetensors
+#include "frontend/tenure.h"
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 16, STEPS = 48, WIDTH = 32, HIDDEN = 160, LONGEST = 1 << 26 };
+static unsigned char text[LONGEST], code[256], letter[256];  // code[letter[k]] == k
+#define USAGE "charlm [--epochs N] [--sample N] [--temperature X] [--checkpoint FILE] [--resume] [TEXT..]\n"
+static size_t length, n_letters;
+static tn_loader *loader;
+
+static void fail(const char *what, const char *why) { fprintf(stderr, "charlm: %s: %s\n", what, why), exit(1); }
+static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(loader); }
+
+// Letters get numbers in the order in which they first appear.
+static void read_text(const char *path) {
+  FILE *in = fopen(path, "rb");
+  if (!in) perror(path), exit(1);
+  for (int c; (c = getc(in)) != EOF && length < LONGEST; text[length++] = (unsigned char)c)
+    if (!n_letters || letter[code[c]] != c) code[c] = (unsigned char)n_letters, letter[n_letters++] = (unsigned char)c;
+  fclose(in);
+}
+
+// Item k: STEPS characters and the next one
+static bool get_item(void *ctx, size_t k, tn_item *to) {
+  for (size_t t = 0; t <= STEPS; t++) ((int64_t *)to->data[0])[t] = code[text[k * STEPS + t]];
+  return (void)ctx, true;
+}
+
+static tn_model *build(void) {
+  tn_program *p = tn_program_create("charlm");
+  tn_dim B = tn_size(LANES), H = tn_size(HIDDEN), one = tn_size(1);
+  tn_module *root = tn_root(p), *embed = tn_embedding(root, "embed", (int64_t)n_letters, WIDTH);
+  tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN, (&(tn_rnn_options){.batch_first = true}));
+  tn_module *head = tn_linear(root, "head", HIDDEN, (int64_t)n_letters, NULL);
+  tn_buffer(root, "memory", TN_SHAPE(one, B, H), (tn_init){.kind = TN_INIT_ZEROS});  // where the lanes are: saved too
+  tn_function *f = tn_function_begin(p, "train_step");
+  tn_tensor text_in = tn_input(f, "text", TN_I64, TN_SHAPE(B, tn_size(STEPS + 1))), memory = tn_use(f, root, "memory");
+  tn_tensor x = tn_slice(text_in, 1, 0, STEPS), y = tn_slice(text_in, 1, 1, STEPS);
+  tn_rnn_output r = tn_rnn_call_dense(rnn, tn_call1(embed, x), (&(tn_rnn_state){.h0 = tn_clone(memory)}));
+  tn_tensor loss = tn_cross_entropy(tn_call1(head, tn_dropout(r.dense, 0.1)), y);
+  tn_output(f, "loss", loss);
+  tn_backward(loss);
+  tn_clip_grad_norm(f, root, 1.0);
+  tn_adamw(f, root, (&(tn_adamw_options){.lr = 4e-3, .weight_decay = 1e-2}));
+  tn_copy_(memory, tn_detach(r.hidden));
+  tn_function_end(f);
+  f = tn_function_begin(p, "next");  // one character and a state -> what may follow, and the state after it
+  tn_tensor c = tn_input(f, "c", TN_I64, TN_SHAPE(one)), h = tn_input(f, "h", TN_F32, TN_SHAPE(one, one, H));
+  tn_tensor temperature = tn_input(f, "temperature", TN_F32, TN_SCALAR);
+  tn_rnn_step_output s = tn_rnn_step(rnn, tn_call1(embed, c), (&(tn_rnn_state){.h0 = h}));
+  tn_output(f, "p", tn_softmax(tn_div(tn_call1(head, s.out), temperature), -1));
+  tn_output(f, "h", s.hidden);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  if (!m) tn_report(p, stderr), exit(1);
+  tn_program_free(p);
+  return m;
+}
+
+// The model, where the loader stands, and what the numbers of characters mean
+static void keep(tn_model *m, const char *path, bool load) {
+  unsigned char alphabet[256];
+  tn_loader_state at = tn_loader_get_state(loader);
+  tn_extra extra[] = {{"loader", &at, sizeof at}, {"alphabet", memcpy(alphabet, letter, sizeof letter), sizeof letter}};
+  if (load ? tn_load_with(m, path, true, extra, 2) : tn_save_with(m, path, true, extra, 2))
+    fail(path, tn_error_text(m));
+  if (memcmp(alphabet, letter, sizeof letter)) fail(path, "was trained on a text with other characters");
+  if (load && tn_loader_set_state(loader, at)) fail(path, tn_loader_error(loader));
+}
+
+static size_t batches_done(void) {
+  tn_loader_state at = tn_loader_get_state(loader);
+  return (size_t)at.epoch * tn_loader_count(loader) + (size_t)at.position;
+}
+
+static void train(tn_model *m, size_t epochs, const char *checkpoint) {
+  size_t total = epochs * tn_loader_count(loader), done;
+  double mean = 0;  // of the last batches
+  float loss = 0;
+  tn_progress *bar = tn_progress_begin(stdout, "train", total);
+  for (tn_batch b; (done = batches_done()) < total && !tn_loader_is_stopped(loader);) {
+    if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));
+    if (!b.number) keep(m, checkpoint, false);  // the end of an epoch
+    else if (tn_run_batch(m, "train_step", b, TN_OUT(tn_f32_scalar(&loss)))) fail("training", tn_error_text(m));
+    else mean += ((double)loss / log(2) - mean) * fmax(0.05, 1 / (double)(done + 1));
+    tn_progress_step(bar, batches_done(), "%.3f bits a character", mean);
+  }
+  tn_progress_end(bar);
+  keep(m, checkpoint, false);
+  if (tn_loader_is_stopped(loader)) printf("stopped after %zu of %zu batches; --resume goes on\n", done, total);
+}
+
+static void write_text(tn_model *m, long n, float temperature) {
+  float p[256], h[HIDDEN] = {0}, after[HIDDEN];
+  int64_t c = 0;
+  for (long k = 0; k < n; k++) {
+    if (tn_run(m, "next", TN_IN(tn_i64(&c, 1), tn_f32(h, 1, 1, HIDDEN), tn_f32_scalar(&temperature)),
+               TN_OUT(tn_f32(p, 1, (int64_t)n_letters), tn_f32(after, 1, 1, HIDDEN))))
+      fail("writing", tn_error_text(m));
+    memcpy(h, after, sizeof h);
+    float left = (float)rand() / ((float)RAND_MAX + 1);
+    for (c = 0; c + 1 < (int64_t)n_letters && (left -= p[c]) >= 0;) c++;
+    putchar(letter[c]);
+  }
+  puts("");
+}
+
+static void set_up(void) {
+  static const tn_field field = {.name = "text", .dtype = TN_I64, .rank = 1, .dims = {STEPS + 1}};
+  static const tn_loader_options options = {.batch_size = LANES, .workers = 1, .sampler = {.kind = TN_LANES}};
+  char why[512] = "it is too short for a batch";
+  size_t count = length ? (length - 1) / STEPS : 0;
+  tn_dataset *d = tn_dataset_new(&(tn_dataset_type){.get = get_item}, NULL, &field, 1, count, why, sizeof why);
+  loader = tn_loader_new(d, &options, why, sizeof why);
+  if (!tn_loader_count(loader)) fail("the text", why);
+  tn_dataset_free(d);  // the loader keeps it
+}
+
+int main(int argc, char **argv) {
+  const char *checkpoint = "charlm.safetensors";
+  long epochs = 20, sample = 400, bad = 0;
+  float temperature = 0.7f;
+  bool resumes = false;
+  for (int k = 1; k < argc && !bad; k++) {
+    char *end = "-", *v = k + 1 < argc ? argv[k + 1] : end;
+    if (argv[k][0] != '-') read_text(argv[k]);
+    else if (!strcmp(argv[k], "--resume")) resumes = true;
+    else if (!strcmp(argv[k], "--epochs")) epochs = strtol(v, &end, 10), k++, bad = *end || epochs < 0;
+    else if (!strcmp(argv[k], "--sample")) sample = strtol(v, &end, 10), k++, bad = *end || sample < 0;
+    else if (!strcmp(argv[k], "--temperature")) temperature = strtof(v, &end), k++, bad = *end || !(temperature > 0);
+    else if (!strcmp(argv[k], "--checkpoint")) checkpoint = v, k++, bad = *v == '-';
+    else bad = 1;
+  }
+  if (bad) return fputs(USAGE, stderr), 2;
+  if (!length) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/performance.md");
+  set_up();
+  tn_model *m = build();
+  if (resumes) keep(m, checkpoint, true);
+  signal(SIGINT, interrupt);
+  train(m, (size_t)epochs, checkpoint);
+  if (!tn_loader_is_stopped(loader)) write_text(m, sample, temperature);
+  tn_model_free(m), tn_loader_free(loader);
+  return fflush(stdout) || ferror(stdout);
+}

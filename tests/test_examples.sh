@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed leaves the same file, byte
+# for byte, as one that was not; Ctrl-C saves; wrong arguments are told.
+set -u
+bin=$TENURE_BUILD/examples
+dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
+n_failed=0
+fail() { echo "failed: $*"; n_failed=$((n_failed + 1)); }
+below() { awk -v x="$1" -v bound="$2" 'BEGIN { exit !(x != "" && x + 0 < bound) }'; }
+
+# $1: exit status, $2: part of the message; the rest: the command
+refused() {
+  local status=$1 part=$2 said; shift 2
+  said=$("$@" 2>&1 >/dev/null < /dev/null); local found=$?
+  [ $found = "$status" ] || fail "$*: status $found, expected $status"
+  [[ $said == *"$part"* ]] || fail "$*: said '$said', expected '$part'"
+}
+refused 2 "charlm [--epochs N]" "$bin/charlm" --epochs
+refused 2 "charlm [--epochs N]" "$bin/charlm" --epochs 3x
+refused 2 "charlm [--epochs N]" "$bin/charlm" --temperature 0
+refused 2 "charlm [--epochs N]" "$bin/charlm" --bogus
+refused 1 "/no/such/text: No such file" "$bin/charlm" /no/such/text
+refused 1 "/no/such/file: No such file" "$bin/charlm" --resume --checkpoint /no/such/file
+echo "too short" > "$dir/short"
+refused 1 "the text: it is too short" "$bin/charlm" "$dir/short"
+refused 1 "No such file" "$bin/charlm" --epochs 0 --checkpoint "$dir/no/folder"
+refused 2 "tagger [--steps N]" "$bin/tagger" --steps -1
+refused 2 "tagger [--steps N]" "$bin/tagger" --checkpoint
+refused 1 "/no/such/file: No such file" "$bin/tagger" --resume --checkpoint /no/such/file
+
+# A text of 16 x 12 items; 13 letters in words that repeat: well below the 3.7 bits of its alphabet
+yes 'the gate shuts the rnn; a cell sits in the state' | head -c 9300 > "$dir/text"
+run() { "$bin/charlm" --sample 20 "$@" "$dir/text" > "$dir/out" 2> "$dir/err" < /dev/null || fail "charlm $*: $(cat "$dir/err")"; }
+run --epochs 6 --checkpoint "$dir/whole"
+bits=$(sed -n 's/.* \([0-9.]*\) bits a character.*/\1/p' "$dir/out" | tail -1)
+below "$bits" 2.5 || fail "charlm: $bits bits a character after 6 epochs, expected below 2.5"
+run --epochs 2 --checkpoint "$dir/parts"
+run --epochs 4 --checkpoint "$dir/parts" --resume
+run --epochs 6 --checkpoint "$dir/parts" --resume
+cmp "$dir/whole" "$dir/parts" || fail "charlm: resumed training differs"
+tr a-m A-M < "$dir/text" > "$dir/other"
+refused 1 "" "$bin/charlm" --resume --checkpoint "$dir/whole" "$dir/other"
+
+# Ctrl-C in the middle. Background jobs of a script ignore it unless they are given a process group of their own.
+rm "$dir/parts"
+( set -m; "$bin/charlm" --epochs 1000000 --checkpoint "$dir/parts" "$dir/text" > "$dir/out" 2>&1 < /dev/null & echo $! > "$dir/pid"; wait $!; echo $? > "$dir/status" ) &
+for ((k = 0; k < 600; k++)); do [ -e "$dir/parts" ] && break; sleep 0.1; done
+kill -INT "$(cat "$dir/pid")"; wait
+[ "$(cat "$dir/status")" = 0 ] || fail "charlm: status $(cat "$dir/status") after Ctrl-C: $(cat "$dir/out")"
+done=$(sed -n 's/^stopped after \([0-9]*\) of .*/\1/p' "$dir/out")
+[ -n "$done" ] || fail "charlm: does not say where it stopped: $(cat "$dir/out")"
+epochs=$((${done:-0} / 12 + 1))
+run --epochs $epochs --checkpoint "$dir/parts" --resume
+run --epochs $epochs --checkpoint "$dir/whole2"
+cmp "$dir/whole2" "$dir/parts" || fail "charlm: training resumed after Ctrl-C (batch $done) differs"
+
+"$bin/tagger" --steps 150 --checkpoint "$dir/whole" > "$dir/out" || fail "tagger"
+right=$(sed -n 's/^tagger: \([0-9.]*\) of .* labels are right/\1/p' "$dir/out")
+below "$(awk -v r="${right:-0}" 'BEGIN { print 1 - r }')" 0.06 || fail "tagger: $right right after 150 steps, expected 0.94"
+"$bin/tagger" --steps 70 --checkpoint "$dir/parts" > "$dir/out" || fail "tagger, 70 steps"
+"$bin/tagger" --steps 150 --checkpoint "$dir/parts" --resume > "$dir/out" || fail "tagger, resumed"
+cmp "$dir/whole" "$dir/parts" || fail "tagger: resumed training differs"
+
+echo "charlm: $bits bits a character, Ctrl-C after batch $done; tagger: $right right; $n_failed failed"
+[ $n_failed = 0 ]
