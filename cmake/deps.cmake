@@ -1,4 +1,5 @@
-# LLVM 19 (shared library, C API only), OpenBLAS (runtime/blas.c only), threads. Debian 12: llvm-19-dev, libopenblas-serial-dev.
+# LLVM 19 (shared library, C API only), OpenBLAS (runtime/blas.c only), zlib (runtime/zip.c only), threads.
+# Debian 12: llvm-19-dev, libopenblas-serial-dev, zlib1g-dev.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
@@ -25,3 +26,13 @@ if(NOT OPENBLAS_INCLUDE OR NOT OPENBLAS_LIBRARY)
 endif()
 add_library(tenure_blas INTERFACE)
 target_link_libraries(tenure_blas INTERFACE $<BUILD_INTERFACE:${OPENBLAS_LIBRARY}> $<INSTALL_INTERFACE:openblas>)
+
+# By file, not as a target: an installed package then needs no find_package(ZLIB).
+find_path(TENURE_ZLIB_INCLUDE zlib.h)
+find_library(TENURE_ZLIB z)
+if(NOT TENURE_ZLIB_INCLUDE OR NOT TENURE_ZLIB)
+  message(FATAL_ERROR "zlib is missing: Debian's package is zlib1g-dev")
+endif()
+add_library(tenure_zlib INTERFACE)
+target_include_directories(tenure_zlib SYSTEM INTERFACE $<BUILD_INTERFACE:${TENURE_ZLIB_INCLUDE}>)
+target_link_libraries(tenure_zlib INTERFACE $<BUILD_INTERFACE:${TENURE_ZLIB}> $<INSTALL_INTERFACE:z>)

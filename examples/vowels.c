@@ -5,10 +5,8 @@
 #include <string.h>
 
 enum { BATCH = 30, TIME = 29, FEATURES = 12, CLASSES = 9, HIDDEN = 64, MAX_CASES = 1000 };
-static float xs[BATCH * TIME * FEATURES], logits[MAX_CASES * CLASSES];  // the batch at hand; what "predict" gave
-static int64_t lengths[BATCH], labels[BATCH];
-static size_t order[MAX_CASES];
-static double mean_loss;  // of the last pass
+static float logits[MAX_CASES * CLASSES];  // what "predict" gave
+static double mean_loss;                   // of the last pass
 
 static void build_function(tn_program *p, const char *name, bool has_labels, bool is_training) {
   tn_dim B = tn_dim_upto(p, "batch", BATCH), T = tn_dim_upto(p, "time", TIME);
@@ -35,59 +33,52 @@ static void build_function(tn_program *p, const char *name, bool has_labels, boo
   tn_function_end(f);
 }
 
-// Cases first .. first + n of the order, zero behind each sequence; gives the longest length.
-static int64_t fill_batch(const tn_series *s, size_t first, int64_t n) {
-  int64_t longest = 1;
-  for (int64_t i = 0; i < n; i++) {
-    lengths[i] = tn_series_length(s, order[first + (size_t)i]);
-    labels[i] = tn_series_label(s, order[first + (size_t)i]);
-    if (lengths[i] > longest) longest = lengths[i];
-  }
-  memset(xs, 0, sizeof xs);
-  for (int64_t i = 0; i < n; i++) {
-    const float *values = tn_series_values(s, order[first + (size_t)i]);
-    memcpy(xs + i * longest * FEATURES, values, (size_t)lengths[i] * FEATURES * sizeof *xs);
-  }
-  return longest;
-}
-
-// One pass over a data set: accuracy and mean_loss, or `logits` from "predict".
-static double pass(tn_model *m, const tn_series *s, const char *function) {
+// One epoch of a loader: accuracy and mean_loss, or `logits` from "predict".
+static double pass(tn_model *m, tn_loader *l, const char *function) {
   bool predict = !strcmp(function, "predict");
-  size_t count = tn_series_count(s);
   double total = 0, right = 0;
-  for (size_t first = 0; first < count; first += BATCH) {
+  size_t count = 0;
+  tn_status s;
+  for (tn_batch b; !(s = tn_loader_next(l, &b)) && b.number; count += tn_batch_size(b)) {  // x, lengths and label
     float loss = 0, correct = 0;
-    int64_t n = count - first < BATCH ? (int64_t)(count - first) : BATCH, longest = fill_batch(s, first, n);
-    tn_array in[] = {tn_f32(xs, n, longest, FEATURES), tn_i64(lengths, n), tn_i64(labels, n)};
+    int64_t n = (int64_t)tn_batch_size(b);
     tn_array scores[] = {tn_f32_scalar(&loss), tn_f32_scalar(&correct)};
-    tn_array rows = tn_f32(logits + first * CLASSES, n, CLASSES);
-    if (tn_run(m, function, in, predict ? 2 : 3, predict ? &rows : scores, predict ? 1 : 2))
+    tn_array rows = tn_f32(logits + count * CLASSES, n, CLASSES);
+    if (tn_run_batch(m, function, b, predict ? &rows : scores, predict ? 1 : 2))
       fprintf(stderr, "%s\n", tn_error_text(m)), exit(1);
     total += (double)loss * (double)n;
     right += correct;
   }
+  if (s) fprintf(stderr, "%s\n", tn_loader_error(l)), exit(1);
   mean_loss = total / (double)count;
   return right / (double)count;
 }
 
-static double train_and_test(tn_model *m, const tn_series *train, const tn_series *test, int epochs, int seed) {
-  size_t n = tn_series_count(train);
+static tn_loader *new_loader(tn_dataset *d, tn_sampler_kind kind, int seed) {
+  char error[512];
+  tn_loader_options o = {.batch_size = BATCH, .workers = 1, .seed = (uint64_t)seed, .sampler = {.kind = kind}};
+  tn_loader *l = tn_loader_new(d, &o, error, sizeof error);
+  if (!l) fprintf(stderr, "%s\n", error), exit(1);
+  return l;
+}
+
+static double train_and_test(tn_model *m, tn_dataset *train, tn_loader *test, int epochs, int seed) {
+  size_t n = tn_dataset_count(train);
+  tn_loader *l = new_loader(train, TN_SHUFFLED, seed);
   tn_progress *bar = tn_progress_begin(stdout, "train", n * (size_t)epochs);
   for (int epoch = 0; epoch < epochs; epoch++) {
-    tn_shuffle(order, n, (uint64_t)seed << 32 | (uint64_t)epoch);
-    double accuracy = pass(m, train, "train_step");
+    double accuracy = pass(m, l, "train_step");
     tn_progress_step(bar, n * ((size_t)epoch + 1), "seed %d loss %.4f accuracy %.3f", seed, mean_loss, accuracy);
   }
   tn_progress_end(bar);
-  for (size_t k = 0; k < tn_series_count(test); k++) order[k] = k;
+  tn_loader_free(l);
   double accuracy = pass(m, test, "evaluate");
   printf("seed %d: test accuracy %.3f, loss %.4f\n", seed, accuracy, mean_loss);
   return accuracy;
 }
 
 // Saves, loads into a fresh instance, and compares every logit of the test set.
-static bool survives_saving(tn_model *m, const tn_series *test, const char *path) {
+static bool survives_saving(tn_model *m, tn_loader *test, const char *path) {
   static float kept[MAX_CASES * CLASSES];
   tn_model *fresh = tn_instance(m, 12345);
   bool same = !tn_save(m, path, true) && !tn_load(fresh, path, true);
@@ -98,12 +89,14 @@ static bool survives_saving(tn_model *m, const tn_series *test, const char *path
   return same;
 }
 
-static tn_series *read_series(const char *dir, const char *name) {
+static tn_dataset *open_series(const char *dir, const char *name, tn_series **s) {
   char path[4096], error[512] = "the data has other features, or more steps or cases, than this program is made for";
   snprintf(path, sizeof path, "%s/%s", dir, name);
-  tn_series *s = tn_series_read(path, error, sizeof error);
-  if (tn_series_features(s) == FEATURES && tn_series_max_length(s) <= TIME && tn_series_count(s) <= MAX_CASES) return s;
-  fprintf(stderr, "%s\n", error), exit(1);
+  *s = tn_series_read(path, error, sizeof error);
+  bool fits = tn_series_features(*s) == FEATURES && tn_series_max_length(*s) <= TIME;
+  tn_dataset *d = fits && tn_series_count(*s) <= MAX_CASES ? tn_dataset_series(*s, error, sizeof error) : NULL;
+  if (!d) fprintf(stderr, "%s\n", error), exit(1);
+  return d;
 }
 
 int main(int argc, char **argv) {
@@ -117,7 +110,10 @@ int main(int argc, char **argv) {
     else if (argv[k + 1] && !strcmp(argv[k], "--seeds") && atoi(argv[k + 1]) > 0) seeds = atoi(argv[k + 1]);
     else return fprintf(stderr, "vowels [--data DIR] [--epochs N] [--seeds N] [--out DIR]\n"), 2;
   }
-  tn_series *train = read_series(dir, "JapaneseVowels_TRAIN.ts"), *test = read_series(dir, "JapaneseVowels_TEST.ts");
+  tn_series *series[2];
+  tn_dataset *train = open_series(dir, "JapaneseVowels_TRAIN.ts", &series[0]);
+  tn_dataset *held_out = open_series(dir, "JapaneseVowels_TEST.ts", &series[1]);
+  tn_loader *test = new_loader(held_out, TN_SEQUENTIAL, 0);
   tn_program *p = tn_program_create("vowels");
   tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
   tn_linear(tn_root(p), "head", 2 * HIDDEN, CLASSES, NULL);
@@ -143,7 +139,8 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/vowels.tir", out);
   FILE *tir = fopen(path, "w");
   if (!tir || tn_dump(p, tir, TN_DUMP_IR) || fclose(tir)) perror(path), n_failed++;
-  tn_model_free(m), tn_program_free(p), tn_series_free(train), tn_series_free(test);
+  tn_model_free(m), tn_program_free(p), tn_loader_free(test), tn_dataset_free(train), tn_dataset_free(held_out);
+  tn_series_free(series[0]), tn_series_free(series[1]);
   printf("vowels: mean test accuracy %.3f over seeds %s\n", sum / seeds, list);
   return n_failed || fflush(stdout) || ferror(stdout);
 }

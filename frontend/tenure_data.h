@@ -94,6 +94,61 @@ typedef bool (*tn_map)(void *ctx, size_t k, const tn_item *from, tn_item *to);
 TN_API tn_dataset *tn_dataset_map(tn_dataset *d, const tn_field *fields, uint32_t n_fields, tn_map fn, void *ctx,
                                   char *error, size_t error_size);
 
+// ---- data files. Items are read from the file where a batch needs them, with pread: a set may be larger than memory
+// or address space, and a file that is cut short meanwhile gives an error of the loader, not a signal. What cannot be
+// read row by row, deflated members of .npz and arrays in Fortran order, is brought to memory when the set is opened.
+typedef struct {
+  const char *name;   // of the array in its file; .npy: the file
+  const char *field;  // NULL: the same; .npy: the file's name without folder and ending
+  tn_dtype dtype;     // 0: f32 for floats, i64 for integers and bools; i64 arrays may be read as f32
+} tn_column;
+// Arrays of one first dim (E111), item k being row k of each. f2 f4 f8, i1 to i8, u1 to u8, bool; either byte order.
+TN_API tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size_t error_size);
+// Columns NULL and n 0: all arrays of the file, .npz in its order, safetensors by name (bf16 too).
+TN_API tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, uint32_t n, char *error,
+                                  size_t error_size);
+TN_API tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, uint32_t n, char *error,
+                                          size_t error_size);
+
+// CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. 8 bytes of memory for
+// each line.
+typedef struct {
+  const char *name;
+  tn_dtype dtype;              // 0: f32, or i64 with classes
+  const char *const *columns;  // names of the header, or "0", "1", .. without one
+  uint32_t n_columns;          // the item is [n_columns]
+  bool is_scalar;              // of one column: the item is []
+  const char *const *classes;  // texts: the item is the cell's place in this list
+  uint32_t n_classes;
+} tn_csv_field;
+typedef struct {
+  char delimiter;  // 0: ','
+  bool no_header;
+  const tn_csv_field *fields;  // NULL: one field "x" of all columns, f32
+  uint32_t n_fields;
+  bool allow_missing;   // empty cells, and those that are the text `missing`, become `fill`; else they are errors
+  const char *missing;  // NULL: only empty ones
+  double fill;
+} tn_csv_options;  // NULL: all columns, commas, a header, nothing missing
+TN_API tn_dataset *tn_dataset_csv(const char *path, const tn_csv_options *o, char *error, size_t error_size);
+
+// Text: symbols are bytes or code points of UTF-8, ids their places in the ascending vocabulary.
+typedef struct tn_vocabulary tn_vocabulary;
+TN_API tn_vocabulary *tn_vocabulary_read(const char *path, bool utf8, char *error, size_t error_size);  // of a file
+TN_API tn_vocabulary *tn_vocabulary_new(const uint32_t *symbols, size_t n, bool utf8, char *error, size_t error_size);
+TN_API void tn_vocabulary_free(tn_vocabulary *v);
+TN_API size_t tn_vocabulary_size(const tn_vocabulary *v);
+TN_API const uint32_t *tn_vocabulary_symbols(const tn_vocabulary *v);      // ascending; to be kept in a tn_extra
+TN_API int64_t tn_vocabulary_id(const tn_vocabulary *v, uint32_t symbol);  // -1: none
+TN_API size_t tn_vocabulary_bytes(const tn_vocabulary *v, int64_t id, char out[4]);  // written; 0: no such id
+// Gives the number of symbols in `text` and writes their ids, at most max; SIZE_MAX: one has none, or is no UTF-8
+TN_API size_t tn_vocabulary_encode(const tn_vocabulary *v, const char *text, size_t n, int64_t *ids, size_t max,
+                                   char *error, size_t error_size);
+// Fields x [window] and y [window], y one symbol ahead; item k begins at symbol k * stride (0: window). Symbols beyond
+// the vocabulary are errors. In memory is 1 byte for 128 symbols of UTF-8, nothing for bytes; v is copied.
+TN_API tn_dataset *tn_dataset_text(const char *path, const tn_vocabulary *v, int64_t window, int64_t stride,
+                                   char *error, size_t error_size);
+
 // ---- the order of items. Every epoch has its own, made of seed and epoch.
 typedef enum {
   TN_SEQUENTIAL,  // as in the data set

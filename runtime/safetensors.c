@@ -203,9 +203,8 @@ static bool take_field(Reader *r, RtStTensor *t, int64_t offsets[2], uint32_t *s
   return n == 2 || expected(r, "two numbers in data_offsets");
 }
 
-// dtype, shape and offsets of one tensor must agree; `data` is the file's part behind the header.
-static bool finish_tensor(Reader *r, RtStTensor *t, const int64_t offsets[2], const unsigned char *data,
-                          uint64_t n_data, size_t start) {
+// dtype, shape and offsets of one tensor must agree; n_data bytes stand behind the header.
+static bool finish_tensor(Reader *r, RtStTensor *t, const int64_t offsets[2], uint64_t n_data, size_t start) {
   int64_t count = 1, size;
   bool is_empty = false, overflow = false;
   for (uint32_t i = 0; i < t->rank; i++) is_empty |= t->dims[i] == 0;
@@ -225,12 +224,11 @@ static bool finish_tensor(Reader *r, RtStTensor *t, const int64_t offsets[2], co
                    start + LENGTH_BYTES, t->name, offsets[1] - offsets[0], size);
   t->n_elements = (uint64_t)count;
   t->size = (uint64_t)size;
-  t->data = data + offsets[0];
+  t->offset = LENGTH_BYTES + r->n + (uint64_t)offsets[0];
   return true;
 }
 
-static bool take_tensor(Reader *r, RtSt *out, const char *name, size_t start, const unsigned char *data,
-                        uint64_t n_data) {
+static bool take_tensor(Reader *r, RtSt *out, const char *name, size_t start, uint64_t n_data) {
   RtStTensor t = {.name = name};
   int64_t offsets[2] = {0, 0};
   uint32_t seen = 0;
@@ -246,7 +244,7 @@ static bool take_tensor(Reader *r, RtSt *out, const char *name, size_t start, co
                    !(seen & HAS_DTYPE)   ? "dtype"
                    : !(seen & HAS_SHAPE) ? "shape"
                                          : "data_offsets");
-  if (!finish_tensor(r, &t, offsets, data, n_data, start)) return false;
+  if (!finish_tensor(r, &t, offsets, n_data, start)) return false;
   *RT_PUSH(r->mem, out->tensors, out->n_tensors, out->cap_tensors) = t;
   return true;
 }
@@ -263,7 +261,7 @@ static bool take_metadata(Reader *r, RtSt *out) {
   return need(r, '}', "',' or '}'");
 }
 
-static bool take_header(Reader *r, RtSt *out, const unsigned char *data, uint64_t n_data) {
+static bool take_header(Reader *r, RtSt *out, uint64_t n_data) {
   bool has_metadata = false;
   if (!need(r, '{', "'{'")) return false;
   if (!take(r, '}')) {
@@ -276,7 +274,7 @@ static bool take_header(Reader *r, RtSt *out, const unsigned char *data, uint64_
       if (is_metadata && has_metadata)
         return rt_fail(r->error, r->error_size, "byte %zu: a second __metadata__", start + LENGTH_BYTES);
       has_metadata |= is_metadata;
-      if (is_metadata ? !take_metadata(r, out) : !take_tensor(r, out, name, start, data, n_data)) return false;
+      if (is_metadata ? !take_metadata(r, out) : !take_tensor(r, out, name, start, n_data)) return false;
     } while (take(r, ','));
     if (!need(r, '}', "',' or '}'")) return false;
   }
@@ -288,7 +286,7 @@ static bool take_header(Reader *r, RtSt *out, const unsigned char *data, uint64_
 
 static int by_place(const void *a, const void *b) {
   const RtStTensor *x = a, *y = b;
-  if (x->data != y->data) return x->data < y->data ? -1 : 1;
+  if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
   if (x->size != y->size) return x->size < y->size ? -1 : 1;  // empty tensors first
   return strcmp(x->name, y->name);
 }
@@ -298,11 +296,11 @@ static int by_name(const void *a, const void *b) {
 }
 
 // The data must be covered once, from its first byte to its last.
-static bool check_cover(const Reader *r, const RtSt *st, const unsigned char *data, uint64_t n_data) {
+static bool check_cover(const Reader *r, const RtSt *st, uint64_t n_data) {
   uint64_t end = 0;
   for (uint32_t i = 0; i < st->n_tensors; i++) {
     const RtStTensor *t = &st->tensors[i];
-    uint64_t start = (uint64_t)(t->data - data);
+    uint64_t start = t->offset - LENGTH_BYTES - r->n;
     if (start != end)
       return rt_fail(r->error, r->error_size, "byte %" PRIu64 ": the data of tensor \"%.80s\" %s",
                      LENGTH_BYTES + r->n + start, t->name,
@@ -324,7 +322,8 @@ static bool index_names(Reader *r, RtSt *st) {
   return true;
 }
 
-bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *error, size_t error_size) {
+bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
+                        size_t error_size) {
   *out = (RtSt){0};
   const unsigned char *b = bytes;
   if (n < LENGTH_BYTES)
@@ -335,11 +334,17 @@ bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *err
     return rt_fail(error, error_size, "byte 0: a header of %" PRIu64 " bytes does not fit: %s", length,
                    length > MAX_HEADER ? "the limit is 100000000" : "the file is shorter");
   Reader r = {.mem = mem, .text = b + LENGTH_BYTES, .n = (size_t)length, .error = error, .error_size = error_size};
-  const unsigned char *data = b + LENGTH_BYTES + length;
-  uint64_t n_data = n - LENGTH_BYTES - length;
-  if (!take_header(&r, out, data, n_data)) return false;
+  uint64_t n_data = n_file - LENGTH_BYTES - length;
+  if (!take_header(&r, out, n_data)) return false;
   if (out->n_tensors) qsort(out->tensors, out->n_tensors, sizeof *out->tensors, by_place);
-  return check_cover(&r, out, data, n_data) && index_names(&r, out);
+  return check_cover(&r, out, n_data) && index_names(&r, out);
+}
+
+bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *error, size_t error_size) {
+  if (!rt_st_parse_header(mem, bytes, n, n, out, error, error_size)) return false;
+  for (uint32_t i = 0; i < out->n_tensors; i++)
+    out->tensors[i].data = (const unsigned char *)bytes + out->tensors[i].offset;
+  return true;
 }
 
 const RtStTensor *rt_st_find(const RtSt *st, const char *name) {

@@ -27,6 +27,7 @@ typedef struct {
   uint64_t n_elements;
   const unsigned char *data;  // little-endian, not aligned; the reader's points into its input
   uint64_t size;              // bytes
+  uint64_t offset;            // the reader's: byte of the file
 } RtStTensor;
 typedef struct {
   const char *key, *value;
@@ -41,6 +42,9 @@ typedef struct {
 
 // Names and lists go to `mem`; tensor data stays in `bytes`, which must outlive *out.
 bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *error, size_t error_size);
+// The same for a file of n_file bytes of which only the first n, at least the header, are there: data is NULL.
+bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
+                        size_t error_size);
 const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
 const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
 void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even

@@ -1,0 +1,40 @@
+// Any bytes: the reader of CSV refuses with a sentence, or every item can be read and is finite.
+#include "runtime/csv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static void need(bool holds) {
+  if (!holds) abort();
+}
+
+static void read_all(const RtDataset *d, char *error, size_t error_size) {
+  float *x = malloc((size_t)rt_field_bytes(&d->fields[0]) + 1);
+  need(x != NULL);
+  for (size_t k = 0; k < d->count; k++) {
+    RtItem item = {.data = {x}, .error = error, .error_size = error_size};
+    need(rt_dataset_get(d, k, &item));
+    for (int64_t i = 0; i < d->fields[0].dims[0]; i++) need(isfinite(x[i]));
+  }
+  free(x);
+}
+
+// The first byte chooses the options.
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+  char error[600] = "";
+  RtSource s;
+  if (n == 0) return 0;
+  RtCsvOptions o = {.delimiter = bytes[0] & 1 ? ';' : ',',
+                    .no_header = bytes[0] & 2,
+                    .allow_missing = bytes[0] & 4,
+                    .missing = bytes[0] & 8 ? "NA" : NULL};
+  rt_source_memory(&s, "f.csv", bytes + 1, n - 1);
+  RtDataset *d = rt_dataset_csv(&s, &o, error, sizeof error);
+  if (d) read_all(d, error, sizeof error);
+  else need(*error != 0);
+  rt_dataset_release(d);
+  return 0;
+}

@@ -1,0 +1,347 @@
+// Data files: NumPy arrays and archives, safetensors, CSV, text; values, mistakes, files that change under the reader.
+// tests/make_feed_corpus.py made the files of tests/corpus.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char why[1024];
+
+static void write_file(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  CHECK(f && fwrite(bytes, 1, n, f) == n);
+  if (f) fclose(f);
+}
+
+static void write_text(const char *path, const char *text) { write_file(path, text, strlen(text)); }
+
+// One batch of everything, retained. NULL d: `why` says why, a batch without number comes.
+static tn_batch whole(tn_dataset *d) {
+  tn_batch b = {0}, kept = {0};
+  if (!d) return kept;
+  tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = tn_dataset_count(d)}, why, sizeof why);
+  if (tn_loader_next(l, &b) == TN_OK) kept = tn_batch_retain(b);
+  else snprintf(why, sizeof why, "%s", tn_loader_error(l));
+  tn_loader_free(l);
+  tn_dataset_free(d);
+  return kept;
+}
+
+static tn_dataset *npy(const char *name, tn_dtype dtype) {
+  char path[200];
+  snprintf(path, sizeof path, "tests/corpus/npy/%s", name);
+  return tn_dataset_npy(&(tn_column){.name = path, .dtype = dtype}, 1, why, sizeof why);
+}
+
+// ---- .npy
+static void test_numbers(void) {
+  static const char *const names[] = {"le_f4",    "be_f4", "le_f8", "be_f8", "le_f2", "be_f2", "version2",
+                                      "version3", "le_i8", "be_i8", "le_i4", "be_i4", "le_i2", "i1",
+                                      "u1",       "le_u2", "be_u4", "le_u8", "bool"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    for (int as_f32 = 0; as_f32 < 2; as_f32++) {
+      tn_batch b = whole(npy(names[k], as_f32 ? TN_F32 : 0));
+      tn_array a = tn_batch_array(b, names[k]);
+      bool is_float = strchr(names[k], 'f') || names[k][0] == 'v';
+      CHECK(a.dtype == (is_float || as_f32 ? TN_F32 : TN_I64) && a.rank == 2 && a.dims[0] == 4 && a.dims[1] == 3);
+      for (int i = 0; i < 12 && a.data; i++) {
+        int64_t want = strchr(names[k], 'u') || names[k][0] == 'v' ? i
+                       : names[k][0] == 'b' && names[k][1] == 'o'  ? 0
+                                                                   : i - 5;
+        if (!strcmp(names[k], "bool")) want = i % 2 == 0;
+        CHECK(a.dtype == TN_F32 ? ((float *)a.data)[i] == (float)want : ((int64_t *)a.data)[i] == want);
+      }
+      tn_batch_release(b);
+    }
+  tn_batch b = whole(npy("fortran", 0));
+  tn_array a = tn_batch_array(b, "fortran");
+  CHECK(a.rank == 3 && a.dims[2] == 4);
+  for (int i = 0; i < 24 && a.data; i++) CHECK(((float *)a.data)[i] == (float)i);
+  tn_batch_release(b);
+}
+
+static void expect(tn_dataset *d, const char *text) {
+  CHECK(d == NULL);
+  CHECK_HAS(why, text);
+  tn_dataset_free(d);
+}
+
+static void test_npy_mistakes(void) {
+  expect(npy("scalar", 0), "is a single number: its first axis would count the items");
+  expect(npy("record", 0), "records are not read");
+  expect(npy("truncated", 0), "the array's shape needs more bytes than the 95 that are there");
+  expect(npy("huge_shape", 0), "needs more bytes");
+  expect(npy("no_array", 0), "not a NumPy array");
+  expect(npy("none", 0), "none: No such file or directory");
+  expect(npy("le_f4", TN_I64), "holds floats, which are not read as i64");
+  tn_dataset *d = npy("empty", 0);
+  CHECK(d && tn_dataset_count(d) == 0 && tn_dataset_field(d, 0).dims[0] == 5);
+  tn_dataset_free(d);
+  CHECK(!whole(npy("large_u8", 0)).number);
+  CHECK_HAS(why, "item 1: tests/corpus/npy/large_u8: the number at byte 136 does not fit i64");
+  tn_column two[] = {{.name = "tests/corpus/npy/le_f4", .field = "x"}, {.name = "tests/corpus/npy/fortran"}};
+  expect(tn_dataset_npy(two, 2, why, sizeof why), "E111: array 'fortran' has 2 rows and the first array has 4");
+  expect(tn_dataset_npy(NULL, 1, why, sizeof why), "no files are given");
+}
+
+// ---- .npz
+static void test_npz(void) {
+  tn_batch b = whole(tn_dataset_npz("tests/corpus/zip/stored.npz", NULL, 0, why, sizeof why));
+  tn_array x = tn_batch_array(b, "x"), y = tn_batch_array(b, "y");
+  CHECK(x.rank == 2 && x.dims[1] == 3 && y.rank == 1 && y.dtype == TN_I64 && y.data);
+  for (int i = 0; i < 4 && y.data; i++)
+    CHECK(((int64_t *)y.data)[i] == i && ((float *)x.data)[3 * i + 2] == (float)(3 * i + 2));
+  tn_batch_release(b);
+  const tn_column chosen[] = {{.name = "y", .field = "label"}, {.name = "x"}};
+  b = whole(tn_dataset_npz("tests/corpus/zip/deflated.npz", chosen, 2, why, sizeof why));
+  x = tn_batch_array(b, "x"), y = tn_batch_array(b, "label");
+  CHECK(x.rank == 2 && x.dims[1] == 150 && y.data);
+  for (int i = 0; i < 600 && x.data; i++) CHECK(((float *)x.data)[i] == (float)(3 * (i / 150) + i % 3));
+  tn_batch_release(b);
+  static const char *const bad[][2] = {{"truncated", "has no end: not a zip file, or cut short"},
+                                       {"no_zip", "has no end: not a zip file, or cut short"},
+                                       {"damaged", "damaged.npz: member 'x.npy'"},
+                                       {"empty", "there are no arrays"}};
+  for (size_t k = 0; k < 4; k++) {
+    char path[100];
+    snprintf(path, sizeof path, "tests/corpus/zip/%s.npz", bad[k][0]);
+    expect(tn_dataset_npz(path, NULL, 0, why, sizeof why), bad[k][1]);
+  }
+  const tn_column none = {.name = "z"};
+  expect(tn_dataset_npz("tests/corpus/zip/stored.npz", &none, 1, why, sizeof why), "there is no array 'z'");
+}
+
+// ---- safetensors: what tn_save wrote
+static void test_safetensors(void) {
+  tn_program *p = tn_program_create("weights");
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 4, NULL);
+  tn_function *f = tn_function_begin(p, "predict");
+  tn_output(f, "y", tn_call1(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(1), tn_size(3)))));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  const char *path = "readers.safetensors";
+  float w[12], bias[4] = {1, 2, 3, 4};
+  for (int k = 0; k < 12; k++) w[k] = (float)k / 4;
+  CHECK(tn_set(m, "fc.weight", w, 12) == TN_OK && tn_set(m, "fc.bias", bias, 4) == TN_OK);
+  for (int dtype = TN_FILE_F32; dtype <= TN_FILE_BF16; dtype++) {
+    CHECK(tn_save_as(m, path, &(tn_save_options){.dtype = (tn_file_dtype)dtype}) == TN_OK);
+    tn_batch b = whole(tn_dataset_safetensors(path, NULL, 0, why, sizeof why));
+    tn_array x = tn_batch_array(b, "fc.weight"), y = tn_batch_array(b, "fc.bias");
+    CHECK(x.data && y.data && !memcmp(x.data, w, sizeof w) && !memcmp(y.data, bias, sizeof bias));
+    tn_batch_release(b);
+  }
+  expect(tn_dataset_safetensors(path, &(tn_column){.name = "no"}, 1, why, sizeof why), "there is no array 'no'");
+  write_text(path, "nothing");
+  expect(tn_dataset_safetensors(path, NULL, 0, why, sizeof why), "the file ends inside the 8 bytes");
+  write_file(path, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+  expect(tn_dataset_safetensors(path, NULL, 0, why, sizeof why), "a header of 18446744073709551615 bytes does not fit");
+  remove(path);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- files that change under the reader
+static void test_shrinking(void) {
+  static float rows[1000][16];
+  char header[128] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 16), }";
+  const char *path = "shrinks.npy";
+  memset(header + 10 + strlen(header + 10), ' ', sizeof header - 10 - strlen(header + 10));
+  header[127] = '\n';
+  FILE *f = fopen(path, "wb");
+  CHECK(f && fwrite(header, 1, 128, f) == 128 && fwrite(rows, 1, sizeof rows, f) == sizeof rows && !fclose(f));
+  for (uint32_t workers = 0; workers < 3; workers++) {
+    CHECK(truncate(path, 128 + (off_t)sizeof rows) == 0);
+    tn_dataset *d = tn_dataset_npy(&(tn_column){.name = path}, 1, why, sizeof why);
+    CHECK(d && tn_dataset_count(d) == 1000);
+    tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = 100, .workers = workers}, why, sizeof why);
+    tn_batch b;
+    CHECK(tn_loader_next(l, &b) == TN_OK && tn_batch_size(b) == 100);
+    CHECK(truncate(path, 128 + 650 * 64) == 0);
+    tn_status s = TN_OK;
+    int good = 1;
+    while ((s = tn_loader_next(l, &b)) == TN_OK && b.number) good++;
+    CHECK(s == TN_ERR_VALUE && good == 6);
+    CHECK_HAS(tn_loader_error(l), "batch 6, item 650: shrinks.npy: 64 bytes are needed at byte 41728");
+    tn_loader_free(l), tn_dataset_free(d);
+  }
+  remove(path);
+}
+
+// ---- CSV
+static tn_dataset *csv(const char *text, const tn_csv_options *o) {
+  write_text("readers.csv", text);
+  return tn_dataset_csv("readers.csv", o, why, sizeof why);
+}
+
+static void test_csv(void) {
+  tn_batch b =
+      whole(
+          csv("\xef\xbb\xbfx,\"y, \"\"z\"\"\",kind\r\n1,2.5e1,small\r\n\"-3\", 4 ,\"b\nig\"\r\n\r\n5,6,small",
+              &(tn_csv_options){
+                  .fields =
+                      (const tn_csv_field[]){
+                          {.name = "v", .columns = (const char *const[]){"y, \"z\"", "x", "x"}, .n_columns = 3},
+                          {.name = "k",
+                           .columns = (const char *const[]){"kind"},
+                           .n_columns = 1,
+                           .is_scalar = true,
+                           .classes = (const char *const[]){"b\nig", "small"},
+                           .n_classes = 2},
+                          {.name = "i", .dtype = TN_I64, .columns = (const char *const[]){"x"}, .n_columns = 1}},
+                  .n_fields = 3}));
+  tn_array v = tn_batch_array(b, "v"), k = tn_batch_array(b, "k"), i = tn_batch_array(b, "i");
+  const float want[] = {25, 1, 1, 4, -3, -3, 6, 5, 5};
+  const int64_t kinds[] = {1, 0, 1}, whole_numbers[] = {1, -3, 5};
+  CHECK(v.rank == 2 && v.dims[0] == 3 && v.dims[1] == 3 && v.data && !memcmp(v.data, want, sizeof want));
+  CHECK(k.rank == 1 && k.dtype == TN_I64 && k.data && !memcmp(k.data, kinds, sizeof kinds));
+  CHECK(i.rank == 2 && i.dims[1] == 1 && i.data && !memcmp(i.data, whole_numbers, sizeof whole_numbers));
+  tn_batch_release(b);
+  b = whole(
+      csv("1;;?\n4;5;6\n",
+          &(tn_csv_options){.delimiter = ';', .no_header = true, .allow_missing = true, .missing = "?", .fill = NAN}));
+  v = tn_batch_array(b, "x");
+  CHECK(v.rank == 2 && v.dims[0] == 2 && v.dims[1] == 3);
+  const float *f = v.data;
+  CHECK(f && f[0] == 1 && isnan(f[1]) && isnan(f[2]) && f[3] == 4 && f[5] == 6);
+  tn_batch_release(b);
+  tn_dataset *d = csv("a,b\n", NULL);
+  CHECK(d && tn_dataset_count(d) == 0 && tn_dataset_field(d, 0).dims[0] == 2);
+  tn_dataset_free(d);
+}
+
+static void test_csv_mistakes(void) {
+  expect(csv("a,b\n1,2\n3,x4\n", NULL), "readers.csv:3: column 2 (b): 'x4' is no number that fits f32");
+  expect(csv("a,b\n1,\n", NULL), "readers.csv:2: column 2 (b): the value is missing");
+  expect(csv("a,b\n1,2\n1\n", NULL), "readers.csv:3: column 1 (a): 2 columns are expected, the line ends here");
+  expect(csv("a,b\n1,2,3\n", NULL), "readers.csv:2: column 2 (b): 2 columns are expected, the line has more");
+  expect(csv("a,b\n\"1\n\n\",2\n3,1e99\n", NULL), "readers.csv:2: column 1 (a): '1\n\n' is no number");
+  expect(csv("a\n1e99\n", NULL), "readers.csv:2: column 1 (a): '1e99' is no number that fits f32");
+  expect(csv("a\n1\"2\n", NULL), "readers.csv:2: column 1 (a): a quote inside a cell without quotes");
+  expect(csv("a\n\"1\n2\n", NULL), "readers.csv:2: column 1 (a): a quoted cell that does not end");
+  expect(csv("a\n\"1\"2\n", NULL), "readers.csv:2: column 1 (a): text behind the closing quote");
+  expect(csv("", NULL), "readers.csv: the file has no lines");
+  expect(csv("a\n0x10\n", NULL), "'0x10' is no number");
+  const char *column = "a";
+  tn_csv_field field = {.name = "n", .dtype = TN_I64, .columns = &column, .n_columns = 1};
+  tn_csv_options o = {.fields = &field, .n_fields = 1};
+  expect(csv("a\n99999999999999999999\n", &o), "'99999999999999999999' is no whole number that fits i64");
+  expect(csv("a\n1.5\n", &o), "'1.5' is no whole number that fits i64");
+  expect(csv("b\n1\n", &o), "readers.csv:1: there is no column 'a'");
+  field.classes = (const char *const[]){"x", "y"}, field.n_classes = 2;
+  expect(csv("a\nx\nz\n", &o), "readers.csv:3: column 1 (a): 'z' is none of the 2 classes");
+  o.allow_missing = true, o.fill = NAN;
+  expect(csv("a\n\n", &o), "what fills missing whole numbers is none");
+  expect(csv("a\n1\n", &(tn_csv_options){.delimiter = '"'}), "the delimiter is a quote or line end");
+}
+
+// Many chunks, records over their borders; the file is cut behind the reader's back.
+static void test_large_csv(void) {
+  enum { ROWS = 30000 };
+  FILE *f = fopen("large.csv", "wb");
+  for (int k = 0; f && k < ROWS; k++) fprintf(f, "%d,\"%d\",%s\n", k, -k, k % 7 ? "" : "7");
+  CHECK(f && !fclose(f));
+  tn_dataset *d = tn_dataset_csv("large.csv", &(tn_csv_options){.no_header = true, .allow_missing = true, .fill = 1},
+                                 why, sizeof why);
+  CHECK(d && tn_dataset_count(d) == ROWS);
+  tn_loader *l = tn_loader_new(
+      d, &(tn_loader_options){.batch_size = 1000, .workers = 2, .seed = 1, .sampler = {.kind = TN_SHUFFLED}}, why,
+      sizeof why);
+  tn_batch b;
+  size_t n_wrong = 0, n = 0;
+  while (tn_loader_next(l, &b) == TN_OK && b.number)
+    for (size_t k = 0; k < tn_batch_size(b); k++, n++) {
+      const float *x = (float *)tn_batch_array(b, "x").data + 3 * k, i = (float)tn_batch_index(b)[k];
+      n_wrong += x[0] != i || x[1] != -i || x[2] != (tn_batch_index(b)[k] % 7 ? 1 : 7);
+    }
+  CHECK(n == ROWS && n_wrong == 0);
+  CHECK(truncate("large.csv", 100) == 0 && tn_loader_next(l, &b) == TN_ERR_VALUE);
+  CHECK_HAS(tn_loader_error(l), "it was cut short");
+  tn_loader_free(l), tn_dataset_free(d);
+  remove("large.csv"), remove("readers.csv");
+}
+
+// ---- text
+static void test_text(void) {
+  const char *text = "gr\xc3\xbc\xc3\x9f"
+                     "e \xe2\x86\x92 \xf0\x9f\x98\x80 gr";
+  write_text("readers.txt", text);
+  tn_vocabulary *v = tn_vocabulary_read("readers.txt", true, why, sizeof why);
+  CHECK(tn_vocabulary_size(v) == 8 && tn_vocabulary_symbols(v)[7] == 0x1f600 && tn_vocabulary_id(v, 'x') == -1);
+  char bytes[4];
+  CHECK(tn_vocabulary_bytes(v, 7, bytes) == 4 && !memcmp(bytes, "\xf0\x9f\x98\x80", 4));
+  CHECK(tn_vocabulary_bytes(v, 8, bytes) == 0 && tn_vocabulary_bytes(v, -1, bytes) == 0);
+  tn_dataset *d = tn_dataset_text("readers.txt", v, 4, 3, why, sizeof why);  // 12 symbols: from 0, 3, 6
+  CHECK(tn_dataset_count(d) == 3);
+  tn_batch b = whole(d);
+  const int64_t *x = tn_batch_array(b, "x").data, *y = tn_batch_array(b, "y").data;
+  int64_t ids[12];
+  CHECK(tn_vocabulary_encode(v, text, strlen(text), ids, 12, why, sizeof why) == 12);
+  for (int k = 0; k < 3 && x; k++)
+    CHECK(!memcmp(x + 4 * k, ids + 3 * k, 32) && !memcmp(y + 4 * k, ids + 3 * k + 1, 32));
+  tn_batch_release(b);
+  CHECK(tn_vocabulary_encode(v, "grx", 3, ids, 12, why, sizeof why) == SIZE_MAX);
+  CHECK_HAS(why, "byte 2: symbol 120 is not in the vocabulary");
+  write_text("readers.txt", "grx\xff");
+  expect(tn_dataset_text("readers.txt", v, 2, 0, why, sizeof why), "readers.txt: byte 3: not UTF-8");
+  write_text("readers.txt", "grxgr");
+  CHECK(!whole(tn_dataset_text("readers.txt", v, 2, 0, why, sizeof why)).number);
+  CHECK_HAS(why, "item 0: readers.txt: byte 2: symbol 120 is not in the vocabulary");
+  CHECK(!tn_dataset_text("readers.txt", v, 0, 1, why, sizeof why) &&
+        !tn_dataset_text("readers.txt", NULL, 1, 1, NULL, 0));
+  tn_vocabulary_free(v);
+  CHECK(!tn_vocabulary_new((const uint32_t[]){5, 9, 5}, 3, false, why, sizeof why));
+  CHECK_HAS(why, "symbol 5 stands in the vocabulary twice");
+  CHECK(!tn_vocabulary_new((const uint32_t[]){256}, 1, false, why, sizeof why));
+  v = tn_vocabulary_new((const uint32_t[]){'c', 'a', 'b'}, 3, false, why, sizeof why);
+  write_text("readers.txt", "abc");
+  for (int64_t window = 1; window < 5; window++) {
+    d = tn_dataset_text("readers.txt", v, window, 1, why, sizeof why);
+    CHECK(tn_dataset_count(d) == (size_t)(window < 3 ? 3 - window : 0));
+    tn_dataset_free(d);
+  }
+  tn_vocabulary_free(v);
+}
+
+// Symbols of two bytes: every read crosses borders of blocks and chunks somewhere.
+static void test_long_text(void) {
+  enum { SYMBOLS = 100000 };
+  FILE *f = fopen("readers.txt", "wb");
+  for (int k = 0; f && k < SYMBOLS; k++) {
+    int c = 0xe0 + k * 7 % 23;
+    fputc(0xc0 | c >> 6, f), fputc(0x80 | (c & 0x3f), f);
+    if (k == 40000) fputc('.', f);
+  }
+  CHECK(f && !fclose(f));
+  tn_vocabulary *v = tn_vocabulary_read("readers.txt", true, why, sizeof why);
+  CHECK(tn_vocabulary_size(v) == 24);
+  tn_batch b = whole(tn_dataset_text("readers.txt", v, 1111, 777, why, sizeof why));
+  tn_array x = tn_batch_array(b, "x"), y = tn_batch_array(b, "y");
+  CHECK(x.dims[0] == (SYMBOLS + 1 - 1112) / 777 + 1);
+  size_t n_wrong = 0;
+  for (int64_t i = 0; i < x.dims[0] * 1111; i++) {
+    int64_t at = i / 1111 * 777 + i % 1111;
+    for (int64_t next = 0; next < 2; next++) {
+      int64_t k = at + next, id = ((int64_t *)(next ? y : x).data)[i];
+      n_wrong += id != (k == 40001 ? 0 : 1 + (k - (k > 40001)) * 7 % 23);
+    }
+  }
+  CHECK(n_wrong == 0);
+  tn_batch_release(b);
+  tn_vocabulary_free(v);
+  remove("readers.txt");
+}
+
+int main(void) {
+  test_numbers();
+  test_npy_mistakes();
+  test_npz();
+  test_safetensors();
+  test_shrinking();
+  test_csv();
+  test_csv_mistakes();
+  test_large_csv();
+  test_text();
+  test_long_text();
+  return check_report();
+}
