@@ -65,6 +65,8 @@ typedef struct {
 } BenchReport;
 int bench_report(const BenchReport *o);
 
+int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
+
 int bench_openblas(const char *workload, uint32_t n_workers);  // is itself such a process: OpenBLAS on `gemm`
 
 #endif

@@ -1,7 +1,9 @@
 // tenure_bench WORKLOAD [--vs PEER --python PATH] [--rounds N] [--steps N] [--workers N] [--case TEXT] [--json]
 //              [--root DIR]
 // tenure_bench WORKLOAD --compile [--rounds N]      cold compile times alone, with the CPU time that they took
-// tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page: bench/report.c
+// tenure_bench lengths [--rounds N] [--workers N]   packed sequences against a dense batch of as many rows:
+// bench/lengths.c tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page:
+// bench/report.c
 //
 // Bursts of ours and of the peer alternate, so that both meet the same moods of the machine. The minimum is over all
 // steps; the median is that of the bursts' medians. Before any timing both must compute the same number from the same
@@ -396,6 +398,7 @@ int main(int argc, char **argv) {
     return complain(
         "usage: ",
         "WORKLOAD [--vs PEER --python PATH] [--case TEXT] [--rounds N] [--steps N] [--workers N] [--json | --compile]");
+  if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
   const Workload *w = find_workload(o.workload);
   if (!w) return 2;
   if (!o.python && o.vs && strcmp(o.vs, "openblas")) {

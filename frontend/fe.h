@@ -80,8 +80,10 @@ typedef struct {
 
 struct tn_hook {
   tn_module *module;
-  tn_pre_hook pre;  // one of both
+  tn_pre_hook pre;  // one of the four
   tn_post_hook post;
+  tn_rnn_pre_hook rnn_pre;
+  tn_rnn_post_hook rnn_post;
   void *ctx;
   Loc loc;
   bool removed, fired;
@@ -437,6 +439,10 @@ tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // norm.c: of a la
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);         // with them
 tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);  // fe_made for a value made since `first`
 void fe_unused_hooks(tn_program *p);                              // W119
+tn_hook *fe_hook_add(tn_module *m, tn_hook h, const tn_hook_options *o, tn_site at);
+bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are running; reported
+// May r stand for x, of this dtype and shape when the hook was called? false: reported
+bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
 
 // ---- plan.c
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart

@@ -11,21 +11,31 @@
 #include <string.h>
 
 // ---- registering
-static bool check_hookable(tn_module *m, bool has_fn, tn_site at) {
-  if (!has_fn) {
+static bool refuse(const tn_module *m, const char *why, const char *hint, tn_site at) {
+  fe_error(m->p, E_ARGUMENT, at, "module '%s' runs no %s", m->path, why);
+  fe_note(m->p, m->loc, "it was made here");
+  fe_hint(m->p, "%s", hint);
+  return false;
+}
+
+static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
+  bool of_rnn = h->rnn_pre || h->rnn_post;
+  if (!h->pre && !h->post && !of_rnn) {
     fe_error(m->p, E_ARGUMENT, at, "a hook of module '%s' is no function", m->path);
     return false;
   }
-  if (m->kind != MOD_RNN && m->kind != MOD_PLAIN) return true;
-  bool rnn = m->kind == MOD_RNN;
-  fe_error(m->p, E_ARGUMENT, at,
-           rnn ? "module '%s' runs no hooks: it works on packed sequences"
-               : "module '%s' runs no hooks: it holds parameters only and is never called",
-           m->path);
-  fe_note(m->p, m->loc, "it was made here");
-  fe_hint(m->p, rnn ? "use what goes into tn_rnn_call and comes out of it"
-                    : "hook its children, or make it by tn_sequential");
-  return false;
+  switch (m->kind) {
+  case MOD_PLAIN:
+    return refuse(m, "hooks: it holds parameters only and is never called",
+                  "hook its children, or make it by tn_sequential", at);
+  case MOD_RNN_CELL:
+    return refuse(m, "hooks: it makes single steps", "use what goes into tn_rnn_step and comes out of it", at);
+  case MOD_RNN:
+    return of_rnn || refuse(m, "such hooks: it works on sequences and states",
+                            "tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules", at);
+  default:
+    return !of_rnn || refuse(m, "hooks of recurrent modules", "tn_hook_pre and tn_hook_post watch other modules", at);
+  }
 }
 
 // Hooks are part of the graph, so that neither comes into it nor leaves it once it is code.
@@ -40,13 +50,13 @@ static bool check_unsealed(const tn_module *m, const tn_hook *h, tn_site at) {
   return false;
 }
 
-static tn_hook *add_hook(tn_module *m, tn_pre_hook pre, tn_post_hook post, void *ctx, const tn_hook_options *o,
-                         tn_site at) {
+tn_hook *fe_hook_add(tn_module *m, tn_hook new, const tn_hook_options *o, tn_site at) {
   if (!m) return NULL;
   FE_GUARD(m->p, NULL);
-  if (m->poisoned || !check_unsealed(m, NULL, at) || !check_hookable(m, pre || post, at)) return NULL;
+  if (m->poisoned || !check_unsealed(m, NULL, at) || !check_hookable(m, &new, at)) return NULL;
   tn_hook *h = rt_alloc(m->p->mem, sizeof *h);
-  *h = (tn_hook){.module = m, .pre = pre, .post = post, .ctx = ctx, .loc = fe_loc(m->p, at)};
+  *h = new;
+  h->module = m, h->loc = fe_loc(m->p, at);
   *RT_PUSH(m->p->mem, m->p->hooks, m->p->n_hooks, m->p->cap_hooks) = h;
   *RT_PUSH(m->p->mem, m->hooks, m->n_hooks, m->cap_hooks) = h;
   if (!o || !o->prepend) return h;
@@ -55,11 +65,11 @@ static tn_hook *add_hook(tn_module *m, tn_pre_hook pre, tn_post_hook post, void 
 }
 
 tn_hook *tn_hook_pre_at(tn_module *m, tn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return add_hook(m, fn, NULL, ctx, o, at);
+  return fe_hook_add(m, (tn_hook){.pre = fn, .ctx = ctx}, o, at);
 }
 
 tn_hook *tn_hook_post_at(tn_module *m, tn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return add_hook(m, NULL, fn, ctx, o, at);
+  return fe_hook_add(m, (tn_hook){.post = fn, .ctx = ctx}, o, at);
 }
 
 void tn_hook_remove_at(tn_hook *h, tn_site at) {
@@ -84,7 +94,8 @@ static const char *type_text(tn_program *p, uint8_t dtype, Shape s) {
 static void report_type(const tn_hook *h, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
   tn_program *p = r.fn->p;
   fe_error(p, E_HOOK_TYPE, at, "a hook of module '%s' replaces its %s, %s, by a value of %s", h->module->path,
-           h->pre ? "input" : "output", type_text(p, dtype, s), type_text(p, fe_ins(r)->dtype, fe_shape_of(r)));
+           h->pre || h->rnn_pre ? "input" : "output", type_text(p, dtype, s),
+           type_text(p, fe_ins(r)->dtype, fe_shape_of(r)));
   fe_note(p, h->loc, "the hook was registered here");
   fe_note(p, fe_ins(r)->loc, "the replacement was made here");
   fe_hint(p, "a hook keeps shape and dtype: change them before the call, or after it");
@@ -99,6 +110,18 @@ static void report_foreign(const tn_hook *h, const tn_function *f, const tn_func
   fe_hint(f->p, "a hook builds on the values that it is given");
 }
 
+bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
+  tn_function *g = f;
+  if (r.fn != f) {
+    if (r.fn) report_foreign(h, f, r.fn, at);
+    return false;
+  }
+  if (!fe_join(&r, 1, &g, at)) return false;
+  if (fe_ins(r)->dtype == dtype && fe_shape_of(r).i == s.i) return true;
+  report_type(h, dtype, s, r, at);
+  return false;
+}
+
 // What goes on in place of the hooked value. The hook may have done anything: ended this value, its function, ..
 static tn_tensor run_hook(tn_hook *h, tn_tensor in, tn_tensor out, tn_site at) {
   tn_tensor x = h->pre ? in : out;
@@ -110,14 +133,7 @@ static tn_tensor run_hook(tn_hook *h, tn_tensor in, tn_tensor out, tn_site at) {
   tn_tensor r = h->pre ? h->pre(h->module, in, h->ctx) : h->post(h->module, in, out, h->ctx);
   h->module->running = NULL;
   if (!r.fn) r = x;
-  if (r.fn != f) {
-    report_foreign(h, f, r.fn, at);
-    return fe_poison(f);
-  }
-  if (!fe_join(&r, 1, &f, at)) return fe_poison(f);
-  if (fe_ins(r)->dtype == dtype && fe_shape_of(r).i == shape.i) return r;
-  report_type(h, dtype, shape, r, at);
-  return fe_poison(f);
+  return fe_hook_fits(h, f, dtype, shape, r, at) ? r : fe_poison(f);
 }
 
 // One kind of hooks, as they stood before the first of them ran: what a hook registers fires from the next call on,
@@ -133,11 +149,11 @@ static tn_tensor run_hooks(tn_module *m, bool pre, tn_tensor in, tn_tensor out, 
   return pre ? in : out;
 }
 
-static bool check_not_running(const tn_module *m, tn_site at) {
+bool fe_hook_may_run(const tn_module *m, tn_site at) {
   if (!m->running) return true;
   fe_error(m->p, E_STATE, at, "module '%s' is called by a hook of its own", m->path);
   fe_note(m->p, m->running->loc, "the hook was registered here");
-  fe_hint(m->p, "tn_forward1 runs the module without its hooks");
+  if (m->kind != MOD_RNN) fe_hint(m->p, "tn_forward1 runs the module without its hooks");
   return false;
 }
 
@@ -148,7 +164,7 @@ tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at) {
 }
 
 static tn_tensor call_hooked(tn_module *m, tn_tensor x, tn_site at) {
-  if (!check_not_running(m, at)) return fe_poison(x.fn);
+  if (!fe_hook_may_run(m, at)) return fe_poison(x.fn);
   x = run_hooks(m, true, x, fe_poison(x.fn), at);
   if (!fe_ok(x)) return x;
   uint32_t first = x.fn->ir->n_ins;
@@ -189,7 +205,8 @@ static void warn_unused(tn_program *p, const tn_hook *h) {
   if (m->called.i) fe_note(p, m->called, "it was called here");
   else if (m->forwarded.i) fe_note(p, m->forwarded, "tn_forward1 runs it here, without hooks");
   else fe_note(p, m->loc, "the module was made here");
-  fe_hint(p, "tn_call1 runs hooks, those that are registered before it; tn_hook_remove takes one away");
+  fe_hint(p, "%s runs hooks, those that are registered before it; tn_hook_remove takes one away",
+          m->kind == MOD_RNN ? "tn_rnn_call" : "tn_call1");
 }
 
 void fe_unused_hooks(tn_program *p) {

@@ -295,8 +295,10 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
 }
 
 // ---- calls
-static tn_rnn_output call(tn_module *m, const tn_rnn_input *x, bool packed, tn_site at) {
+static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at) {
   tn_function *f = packed ? x->seq.data.fn : x->dense.fn;
+  m->called = fe_loc(m->p, at);
+  if (m->n_hooks && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;
   tn_rnn_output r = packed ? run_packed(m, x, at) : run_dense(m, x, at);
   if (!fe_ok(r.hidden)) return poisoned(f);
@@ -304,7 +306,7 @@ static tn_rnn_output call(tn_module *m, const tn_rnn_input *x, bool packed, tn_s
   else fe_made(r.dense, at);
   fe_made(r.hidden, at);
   fe_made(r.cell, at);
-  return r;
+  return m->n_hooks && !fe_rnn_post_hooks(m, x, &r, at) ? poisoned(f) : r;
 }
 
 tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at) {

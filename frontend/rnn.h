@@ -23,6 +23,9 @@ bool fe_rnn_given(const RnnCall *c, bool cell);
 // n states [B, ..] stacked to [n, B, ..]
 tn_tensor fe_rnn_stack(const RnnCall *c, const tn_tensor *state, uint32_t n);
 bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site at);  // false: reported
+// Hooks: what goes on in place of what was given; false: reported
+bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at);
+bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out, tn_site at);
 // The given states have the right shapes and live in c->f; false: reported
 bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x);
 

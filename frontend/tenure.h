@@ -606,7 +606,7 @@ TN_API void tn_eval(tn_function *f, bool eval);
 // newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
 // never fires, because the module runs through tn_forward1 only, is W119; registering or removing one after
 // tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
-// have none, and neither do modules that only hold parameters: they are not called by tn_call1.
+// have hooks of their own (tn_rnn_hook_pre); cells and modules that only hold parameters have none.
 typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
 typedef tn_tensor (*tn_post_hook)(tn_module *m, tn_tensor in, tn_tensor out, void *ctx);
 typedef struct {
@@ -659,6 +659,15 @@ TN_API tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rn
 TN_API tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at);
 // The last layer's directions side by side: [B, directions * P]
 TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
+// Hooks of a recurrent module: tn_rnn_call and tn_rnn_call_dense run them, in order, as tn_call1 does those of other
+// modules. A hook returns what it was given, or a copy of that with values replaced by others of the same shape, dtype
+// and layout (E118). What a pre-hook sees of the initial state is what the caller gave. Steps run no hooks.
+typedef tn_rnn_input (*tn_rnn_pre_hook)(tn_module *m, tn_rnn_input in, void *ctx);
+typedef tn_rnn_output (*tn_rnn_post_hook)(tn_module *m, tn_rnn_input in, tn_rnn_output out, void *ctx);
+TN_API tn_hook *tn_rnn_hook_pre_at(tn_module *m, tn_rnn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
+TN_API tn_hook *tn_rnn_hook_post_at(tn_module *m, tn_rnn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at);
+#define tn_rnn_hook_pre(m, fn, ctx, ...) tn_rnn_hook_pre_at(m, fn, ctx, __VA_ARGS__, TN_SITE)
+#define tn_rnn_hook_post(m, fn, ctx, ...) tn_rnn_hook_post_at(m, fn, ctx, __VA_ARGS__, TN_SITE)
 #define tn_rnn_call(m, x, ...) tn_rnn_call_at(m, x, __VA_ARGS__, TN_SITE)
 #define tn_rnn_call_dense(m, x, ...) tn_rnn_call_dense_at(m, x, __VA_ARGS__, TN_SITE)
 #define tn_rnn_step(m, x, ...) tn_rnn_step_at(m, x, __VA_ARGS__, TN_SITE)

@@ -448,9 +448,9 @@ SCENARIO(H_mistakes) {
   CHECK(!tn_hook_pre_at(tn_gru_at(tn_root(p), "gru", 4, 3, NULL, at(21)), relu_pre, NULL, NULL, at(22)));
   CHECK(!tn_hook_pre_at(tn_module_new_at(tn_root(p), "m", at(23)), relu_pre, NULL, NULL, at(24)));
   CHECK_REPORT(p, "user.c:20: error[E003]: a hook of module 'fc' is no function\n"
-                  "user.c:22: error[E003]: module 'gru' runs no hooks: it works on packed sequences\n"
+                  "user.c:22: error[E003]: module 'gru' runs no such hooks: it works on sequences and states\n"
                   "user.c:21: note: it was made here\n"
-                  "hint: use what goes into tn_rnn_call and comes out of it\n"
+                  "hint: tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules\n"
                   "user.c:24: error[E003]: module 'm' runs no hooks: it holds parameters only and is never called\n"
                   "user.c:23: note: it was made here\n"
                   "hint: hook its children, or make it by tn_sequential\n");
