@@ -130,6 +130,7 @@ EmitFn cg_emit_row;      // row.c
 EmitFn cg_emit_gemm;     // gemm.c
 EmitFn cg_emit_layout;   // pack.c
 EmitFn cg_emit_pack;     // pack.c
+EmitFn cg_emit_seq;      // seq.c
 EmitFn cg_emit_rnn;      // rnn.c
 EmitFn cg_emit_gather;   // gather.c
 EmitFn cg_emit_scatter;  // gather.c

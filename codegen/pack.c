@@ -3,25 +3,38 @@
 // Row (t, k) of packed data stands at offsets[t] + k and belongs to step t of the sequence sorted[k]; see runtime/abi.h
 // for the table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
-#include "codegen/cg.h"
+#include "codegen/layout.h"
 
 #include <stddef.h>
 
 // ---- the table, by position
-typedef struct {
-  LLVMValueRef base;
-  int64_t steps, seqs;  // bounds of time and batch
-} Table;
-
-static Table table_of(Cg *c, Val layout) {
+CgLayout cg_layout_of(Cg *c, Val layout) {
   const Prog *p = c->f->prog;
   Shape s = ir_ins(c->f, layout)->shape;
-  return (Table){cg_ptr(c, layout), ir_dim_bound(p, ir_dim_at(p, s, 1)), ir_dim_bound(p, ir_dim_at(p, s, 0))};
+  return (CgLayout){cg_ptr(c, layout), ir_dim_bound(p, ir_dim_at(p, s, 1)), ir_dim_bound(p, ir_dim_at(p, s, 0))};
 }
-static LLVMValueRef part_at(Cg *c, const Table *t, int64_t word) { return cg_at(c, c->i32, t->base, cg_i64(c, word)); }
-static LLVMValueRef get(Cg *c, LLVMValueRef part, LLVMValueRef i) {
+LLVMValueRef cg_layout_part(Cg *c, const CgLayout *l, int64_t word) {
+  return cg_at(c, c->i32, l->base, cg_i64(c, word));
+}
+LLVMValueRef cg_layout_get(Cg *c, LLVMValueRef part, LLVMValueRef i) {
   return LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, part, i)), c->i64, "");
 }
+LLVMValueRef cg_layout_sizes(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_BATCH_SIZES(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_offsets(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_OFFSETS(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_sorted(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_SORTED(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_unsorted(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_UNSORTED(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_lengths(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_LENGTHS(l->steps, l->seqs));
+}
+
 static void put(Cg *c, LLVMValueRef part, LLVMValueRef i, LLVMValueRef v) {
   LLVMValueRef at = cg_at(c, c->i32, part, i);
   cg_store(c, LLVMBuildTrunc(c->b, v, c->i32, ""), at);
@@ -38,35 +51,39 @@ static void zero_words(Cg *c, LLVMValueRef part, int64_t n) {
   cg_loop_end(c, &l, NULL);
 }
 
-// lengths[r], kept in [1, time]; batch_sizes[l - 1] counts the sequences of length l.
-static void count_lengths(Cg *c, const Table *t, LLVMValueRef given, LLVMValueRef seqs, LLVMValueRef time) {
+// lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0.
+static void count_lengths(Cg *c, const CgLayout *t, LLVMValueRef given, LLVMValueRef seqs, LLVMValueRef time,
+                          int64_t least) {
   LLVMValueRef one = cg_i64(c, 1);
-  LLVMValueRef sizes = part_at(c, t, TN_LAYOUT_BATCH_SIZES(t->steps, t->seqs));
-  LLVMValueRef lengths = part_at(c, t, TN_LAYOUT_LENGTHS(t->steps, t->seqs));
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef lengths = cg_layout_lengths(c, t);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, NULL, 0);
   LLVMValueRef raw = cg_load(c, c->i64, cg_at(c, c->i64, given, l.i));
-  LLVMValueRef len = at_least(c, cg_min(c, raw, time), one);
+  LLVMValueRef len = at_least(c, cg_min(c, raw, time), cg_i64(c, least));
   If bad;
   cg_if(c, &bad, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""));
   cg_report_index(c, l.i, raw);
   cg_endif(c, &bad);
   put(c, lengths, l.i, len);
+  If some;
+  if (!least) cg_if(c, &some, is_less(c, cg_i64(c, 0), len));
   LLVMValueRef cell = cg_sub(c, len, one);
-  put(c, sizes, cell, cg_add(c, get(c, sizes, cell), one));
+  put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
+  if (!least) cg_endif(c, &some);
   cg_loop_end(c, &l, NULL);
 }
 
 // From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
 // + 1. Gives the number of steps used.
-static LLVMValueRef sum_counts(Cg *c, const Table *t) {
+static LLVMValueRef sum_counts(Cg *c, const CgLayout *t) {
   LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef sizes = part_at(c, t, TN_LAYOUT_BATCH_SIZES(t->steps, t->seqs));
-  LLVMValueRef offsets = part_at(c, t, TN_LAYOUT_OFFSETS(t->steps, t->seqs));
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef offsets = cg_layout_offsets(c, t);
   Loop l;
   cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, (LLVMValueRef[]){zero, zero}, 2);
   LLVMValueRef at = cg_sub(c, cg_i64(c, t->steps - 1), l.i);
-  LLVMValueRef longer = l.carry[0], running = cg_add(c, longer, get(c, sizes, at));
+  LLVMValueRef longer = l.carry[0], running = cg_add(c, longer, cg_layout_get(c, sizes, at));
   put(c, offsets, at, longer);
   put(c, sizes, at, running);
   LLVMValueRef used = LLVMBuildZExt(c->b, is_less(c, zero, running), c->i64, "");
@@ -74,32 +91,36 @@ static LLVMValueRef sum_counts(Cg *c, const Table *t) {
   return l.out[1];
 }
 
-// Stable: equal lengths keep the user's order. Gives 1 when the order is the identity.
-static LLVMValueRef sort_sequences(Cg *c, const Table *t, LLVMValueRef seqs) {
-  LLVMValueRef one = cg_i64(c, 1);
-  LLVMValueRef cursor = part_at(c, t, TN_LAYOUT_OFFSETS(t->steps, t->seqs));
-  LLVMValueRef lengths = part_at(c, t, TN_LAYOUT_LENGTHS(t->steps, t->seqs));
+// Stable: equal lengths keep the user's order. offsets[l - 1] is the next free position of length l; empty sequences
+// stand behind all others, in the last cell. Gives 1 when the order is the identity.
+static LLVMValueRef sort_sequences(Cg *c, const CgLayout *t, LLVMValueRef seqs, bool may_be_empty) {
+  LLVMValueRef one = cg_i64(c, 1), zero = cg_i64(c, 0), last = cg_i64(c, t->steps);
+  LLVMValueRef cursor = cg_layout_offsets(c, t);
+  LLVMValueRef lengths = cg_layout_lengths(c, t);
+  if (may_be_empty) put(c, cursor, last, t->steps ? cg_layout_get(c, cg_layout_sizes(c, t), zero) : zero);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, &one, 1);
-  LLVMValueRef cell = cg_sub(c, get(c, lengths, l.i), one), at = get(c, cursor, cell);
+  cg_loop_begin(c, &l, zero, seqs, one, &one, 1);
+  LLVMValueRef len = cg_layout_get(c, lengths, l.i), cell = cg_sub(c, len, one);
+  if (may_be_empty) cell = LLVMBuildSelect(c->b, is_less(c, zero, len), cell, last, "");
+  LLVMValueRef at = cg_layout_get(c, cursor, cell);
   put(c, cursor, cell, cg_add(c, at, one));
-  put(c, part_at(c, t, TN_LAYOUT_SORTED(t->steps, t->seqs)), at, l.i);
-  put(c, part_at(c, t, TN_LAYOUT_UNSORTED(t->steps, t->seqs)), l.i, at);
+  put(c, cg_layout_sorted(c, t), at, l.i);
+  put(c, cg_layout_unsorted(c, t), l.i, at);
   LLVMValueRef same = LLVMBuildICmp(c->b, LLVMIntEQ, at, l.i, "");
-  LLVMValueRef next = LLVMBuildSelect(c->b, same, l.carry[0], cg_i64(c, 0), "");
+  LLVMValueRef next = LLVMBuildSelect(c->b, same, l.carry[0], zero, "");
   cg_loop_end(c, &l, &next);
   return l.out[0];
 }
 
 // offsets[t + 1] = offsets[t] + batch_sizes[t]. Gives the number of rows.
-static LLVMValueRef place_steps(Cg *c, const Table *t) {
+static LLVMValueRef place_steps(Cg *c, const CgLayout *t) {
   LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef sizes = part_at(c, t, TN_LAYOUT_BATCH_SIZES(t->steps, t->seqs));
-  LLVMValueRef offsets = part_at(c, t, TN_LAYOUT_OFFSETS(t->steps, t->seqs));
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef offsets = cg_layout_offsets(c, t);
   put(c, offsets, zero, zero);
   Loop l;
   cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, &zero, 1);
-  LLVMValueRef next = cg_add(c, l.carry[0], get(c, sizes, l.i));
+  LLVMValueRef next = cg_add(c, l.carry[0], cg_layout_get(c, sizes, l.i));
   put(c, offsets, cg_add(c, l.i, one), next);
   cg_loop_end(c, &l, &next);
   return l.out[0];
@@ -111,7 +132,7 @@ static void set_run_dim(Cg *c, Dim d, LLVMValueRef v) {
   cg_store(c, v, cg_at(c, c->i64, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot)));
 }
 
-static void put_head(Cg *c, const Table *t, LLVMValueRef steps, LLVMValueRef rows, LLVMValueRef seqs,
+static void put_head(Cg *c, const CgLayout *t, LLVMValueRef steps, LLVMValueRef rows, LLVMValueRef seqs,
                      LLVMValueRef identity) {
   put(c, t->base, cg_i64(c, TN_LAYOUT_STEPS), steps);
   put(c, t->base, cg_i64(c, TN_LAYOUT_ROWS), rows);
@@ -131,14 +152,14 @@ static void put_ramp(Cg *c, LLVMValueRef part, LLVMValueRef n, LLVMValueRef star
 static void dense_table(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape s = ir_ins(c->f, v)->shape;
-  Table t = table_of(c, v);
+  CgLayout t = cg_layout_of(c, v);
   LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
   LLVMValueRef seqs = cg_dim(c, ir_dim_at(p, s, 0)), time = cg_dim(c, ir_dim_at(p, s, 1));
-  put_ramp(c, part_at(c, &t, TN_LAYOUT_BATCH_SIZES(t.steps, t.seqs)), time, seqs, zero);
-  put_ramp(c, part_at(c, &t, TN_LAYOUT_OFFSETS(t.steps, t.seqs)), cg_add(c, time, one), zero, seqs);
-  put_ramp(c, part_at(c, &t, TN_LAYOUT_SORTED(t.steps, t.seqs)), seqs, zero, one);
-  put_ramp(c, part_at(c, &t, TN_LAYOUT_UNSORTED(t.steps, t.seqs)), seqs, zero, one);
-  put_ramp(c, part_at(c, &t, TN_LAYOUT_LENGTHS(t.steps, t.seqs)), seqs, time, zero);
+  put_ramp(c, cg_layout_sizes(c, &t), time, seqs, zero);
+  put_ramp(c, cg_layout_offsets(c, &t), cg_add(c, time, one), zero, seqs);
+  put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
+  put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
+  put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
   put_head(c, &t, time, cg_mul(c, seqs, time), seqs, one);
 }
 
@@ -156,13 +177,16 @@ bool cg_emit_layout(Cg *c) {
     cg_endif(c, &first);
     return true;
   }
-  Table t = table_of(c, v);
+  CgLayout t = cg_layout_of(c, v);
   LLVMValueRef given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0);
-  // Without a step there is no sequence: the batch then counts as empty, so that nothing is written outside the table.
-  LLVMValueRef seqs = t.steps ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
-  zero_words(c, part_at(c, &t, TN_LAYOUT_BATCH_SIZES(t.steps, t.seqs)), t.steps);
-  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)));
-  LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs), n_rows = place_steps(c, &t);
+  bool may_be_empty = ir_attr(c->f, v, KEY_empty) != NULL;
+  // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
+  // table.
+  LLVMValueRef seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
+  zero_words(c, cg_layout_sizes(c, &t), t.steps);
+  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)), may_be_empty ? 0 : 1);
+  LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
+  LLVMValueRef n_rows = place_steps(c, &t);
   put_head(c, &t, used, n_rows, seqs, identity);
   set_run_dim(c, rows, n_rows);
   cg_endif(c, &first);
@@ -170,7 +194,7 @@ bool cg_emit_layout(Cg *c) {
 }
 
 // ---- rows. A row is copied as 32-bit words, whatever its dtype.
-static LLVMValueRef row_words(Cg *c, Val v, uint32_t from_axis) {
+LLVMValueRef cg_row_words(Cg *c, Val v, uint32_t from_axis) {
   const Ins *ins = ir_ins(c->f, v);
   LLVMValueRef n = cg_i64(c, ir_dtype_bytes[ins->dtype] / 4);
   for (uint32_t k = from_axis; k < ir_rank(c->f->prog, ins->shape); k++)
@@ -179,7 +203,7 @@ static LLVMValueRef row_words(Cg *c, Val v, uint32_t from_axis) {
 }
 
 // n words from `from` to `to`; from == NULL: the vector `fill` instead.
-static void move_row(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fill, LLVMValueRef n) {
+void cg_move_words(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fill, LLVMValueRef n) {
   LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
@@ -192,7 +216,7 @@ static void move_row(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fil
   cg_store_masked(c, last, end, mask);
 }
 
-static LLVMValueRef row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef words) {
+LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef words) {
   return cg_at(c, c->i32, base, cg_mul(c, row, words));
 }
 
@@ -200,24 +224,24 @@ static LLVMValueRef row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValue
 static void pack_rows(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
-  Table t = table_of(c, layout);
+  CgLayout t = cg_layout_of(c, layout);
   bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0),
+  LLVMValueRef words = cg_row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0),
                one = cg_i64(c, 1);
   LLVMValueRef inner = cg_dim(c, ir_dim_at(p, ir_ins(c->f, x)->shape, 1));
-  LLVMValueRef sorted = part_at(c, &t, TN_LAYOUT_SORTED(t.steps, t.seqs)), lo, hi;
-  cg_share(c, get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
+  LLVMValueRef sorted = cg_layout_sorted(c, &t), lo, hi;
+  cg_share(c, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
   Loop step, row;
-  cg_loop_begin(c, &step, zero, get(c, t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
-  LLVMValueRef first = get(c, part_at(c, &t, TN_LAYOUT_OFFSETS(t.steps, t.seqs)), step.i);
-  LLVMValueRef size = get(c, part_at(c, &t, TN_LAYOUT_BATCH_SIZES(t.steps, t.seqs)), step.i);
+  cg_loop_begin(c, &step, zero, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
+  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step.i);
+  LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &t), step.i);
   LLVMValueRef begin = at_least(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
   cg_loop_begin(c, &row, begin, end, one, NULL, 0);
-  LLVMValueRef user = get(c, sorted, row.i);
+  LLVMValueRef user = cg_layout_get(c, sorted, row.i);
   LLVMValueRef source =
       time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
-  LLVMValueRef out = row_at(c, to, cg_add(c, first, row.i), words);
-  move_row(c, out, row_at(c, from, source, words), NULL, words);
+  LLVMValueRef out = cg_row_at(c, to, cg_add(c, first, row.i), words);
+  cg_move_words(c, out, cg_row_at(c, from, source, words), NULL, words);
   cg_loop_end(c, &row, NULL);
   cg_loop_end(c, &step, NULL);
 }
@@ -233,24 +257,24 @@ static void pad_rows(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Val data = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
   Shape s = ir_ins(c->f, v)->shape;
-  Table t = table_of(c, layout);
+  CgLayout t = cg_layout_of(c, layout);
   bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = row_words(c, data, 1), from = cg_ptr(c, data), to = cg_ptr(c, v), fill = fill_words(c, v);
+  LLVMValueRef words = cg_row_words(c, data, 1), from = cg_ptr(c, data), to = cg_ptr(c, v), fill = fill_words(c, v);
   LLVMValueRef outer = cg_dim(c, ir_dim_at(p, s, 0)), inner = cg_dim(c, ir_dim_at(p, s, 1)), lo, hi;
   cg_share(c, cg_mul(c, outer, inner), 1, &lo, &hi);
   Loop row;
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef a = cg_div(c, row.i, inner), b = cg_sub(c, row.i, cg_mul(c, a, inner));
   LLVMValueRef step = time_major ? a : b, user = time_major ? b : a;
-  LLVMValueRef len = get(c, part_at(c, &t, TN_LAYOUT_LENGTHS(t.steps, t.seqs)), user);
-  LLVMValueRef out = row_at(c, to, row.i, words);
+  LLVMValueRef len = cg_layout_get(c, cg_layout_lengths(c, &t), user);
+  LLVMValueRef out = cg_row_at(c, to, row.i, words);
   If inside;
   cg_if(c, &inside, is_less(c, step, len));
-  LLVMValueRef first = get(c, part_at(c, &t, TN_LAYOUT_OFFSETS(t.steps, t.seqs)), step);
-  LLVMValueRef at = cg_add(c, first, get(c, part_at(c, &t, TN_LAYOUT_UNSORTED(t.steps, t.seqs)), user));
-  move_row(c, out, row_at(c, from, at, words), NULL, words);
+  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step);
+  LLVMValueRef at = cg_add(c, first, cg_layout_get(c, cg_layout_unsorted(c, &t), user));
+  cg_move_words(c, out, cg_row_at(c, from, at, words), NULL, words);
   cg_else(c, &inside);
-  move_row(c, out, NULL, fill, words);
+  cg_move_words(c, out, NULL, fill, words);
   cg_endif(c, &inside);
   cg_loop_end(c, &row, NULL);
 }

@@ -213,6 +213,7 @@ static EmitFn *emitter_of(OpClass cls) {
   case CLASS_GEMM: return cg_emit_gemm;
   case CLASS_LAYOUT: return cg_emit_layout;
   case CLASS_PACK: return cg_emit_pack;
+  case CLASS_SEQ: return cg_emit_seq;
   case CLASS_RNN: return cg_emit_rnn;
   case CLASS_GATHER: return cg_emit_gather;
   case CLASS_SCATTER: return cg_emit_scatter;

@@ -35,6 +35,24 @@ static void add_largest(const Fn *f, RtText *out) {
   for (uint32_t k = 0; k < n && k < N_LARGEST; k++) add_buffer(f, list[k], out);
 }
 
+// "packed %3: 29 rows of 70 padded": what is computed against what padding would have made of it, by bounds where
+// lengths come at run time.
+static void add_packed(const Fn *f, RtText *out) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_packed_layout) continue;
+    const Prog *p = f->prog;
+    Shape s = f->ins[i].shape;
+    int64_t padded = ir_dim_bound(p, ir_dim_at(p, s, 0)) * ir_dim_bound(p, ir_dim_at(p, s, 1));
+    rt_text_add(out, "  packed ");
+    ir_print_name(f, (Val){i}, out);
+    rt_text_add(out, ": %s%lld rows of %lld padded", f->ins[i].n_args ? "up to " : "",
+                (long long)ir_dim_bound(p, ir_dim_at(p, s, 2)), (long long)padded);
+    const char *file = ir_loc_file(p, f->ins[i].loc);
+    if (file) rt_text_add(out, "  // %s:%u", file, ir_loc_line(p, f->ins[i].loc));
+    rt_text_put(out, "\n", 1);
+  }
+}
+
 static void add_summary(const Fn *f, RtText *out) {
   const PlanStats *s = &f->stats;
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
@@ -44,6 +62,7 @@ static void add_summary(const Fn *f, RtText *out) {
               "  %u kernels, %u results in place, %u copies (%lld B); parameters and state %lld B, constants %lld B\n",
               s->n_kernels, s->n_inplace, s->n_copies, (long long)s->copy_bytes, (long long)f->prog->param_bytes,
               (long long)f->prog->const_bytes);
+  add_packed(f, out);
   add_largest(f, out);
 }
 

@@ -129,6 +129,7 @@ typedef enum { FE_ALIVE, FE_DISPOSED, FE_CLOSED, FE_TAKEN } FeFate;
 typedef struct {
   Val v;                // of a packed sequence: its data; 0: a parameter whose initial value has no instruction yet
   uint32_t n_members;   // of a packed sequence: 4, or 2 when it is sorted; else 0
+  uint32_t layout;      // of a packed sequence: the value of its layout
   uint32_t owner;       // scope index; NO_SCOPE: none
   uint32_t home;        // owner when it was made
   uint32_t prev, next;  // in its owner's list
@@ -368,6 +369,17 @@ tn_tensor fe_keep(tn_tensor t,
 void fe_scopes_end(tn_function *f, const char *what, tn_site at);  // reports scopes that are still open
 void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR alone
 tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
+
+// ---- packed.c
+static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
+tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
+// Are the lengths the same? false: reported, as a mistake of tn_`what`
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
+// For a pointwise operation on the data of two packed values; what is no packed value fits
+bool fe_same_rows(Op op, tn_tensor a, tn_tensor b, tn_site at);
+// Of constant lengths, of at most `time` steps; x: named in what is said about them
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
+                             tn_site at);
 
 // ---- ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);

@@ -142,6 +142,7 @@ tn_packed fe_made_packed(tn_packed s, bool sorted, tn_site at) {
   FE_GUARD(f->p, s);
   uint32_t k = new_entity(f, fe_val(s.data), true, newest(f), fe_loc(f->p, at)), owner = f->entities[k].owner;
   f->entities[k].n_members = sorted ? 2 : 4;
+  f->entities[k].layout = s.layout.v;
   count(f, owner, MADE, false, f->entities[k].n_members);
   if (owner != NO_SCOPE) count(f, owner, DETACHED, false, f->entities[k].n_members);
   count(f, owner, MADE, true, 1);

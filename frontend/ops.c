@@ -8,8 +8,10 @@
   tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_##n, a, at), at); }
 TN_UNARY_CALLS(X)
 #undef X
-#define X(n) \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_##n, a, b, at), at); }
+#define X(n)                                                                                           \
+  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) {                                        \
+    return fe_same_rows(OP_##n, a, b, at) ? fe_made(fe_emit2(OP_##n, a, b, at), at) : fe_poison(a.fn); \
+  }
 TN_BINARY_CALLS(X)
 #undef X
 

@@ -4,8 +4,6 @@
 //   %d = pack %x, %L : f32[rows,12]
 #include "frontend/fe.h"
 
-static tn_packed poisoned(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
-
 // A name of its own for the number of rows of each layout whose lengths come at run time: rows, rows_2, rows_3, ..
 static Dim new_rows(tn_program *p, int64_t bound) {
   const char *name = "rows";
@@ -30,50 +28,85 @@ static bool check_padded(tn_tensor x, tn_site at) {
 static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at) {
   Attr attr = ir_a_int(KEY_time_major, 1);
   tn_tensor data = fe_emit(OP_pack, (const tn_tensor[]){x, layout}, 2, &attr, time_major, at);
-  return fe_ok(data) ? (tn_packed){data, layout} : poisoned(x.fn);
+  return fe_ok(data) ? (tn_packed){data, layout} : fe_poisoned_packed(x.fn);
 }
 
 // Layouts belong to the function: several packed values may share one, and each ends with its data.
 static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o, tn_site at) {
-  if (!fe_ok(layout)) return poisoned(x.fn);
+  if (!fe_ok(layout)) return fe_poisoned_packed(x.fn);
   fe_keep(layout, at);
   return fe_made_packed(pack(x, layout, o && !o->batch_first, at), o && o->enforce_sorted, at);
 }
 
+static bool same_flag(const Fn *f, Val v, Key key, bool on) { return (ir_attr(f, v, key) != NULL) == on; }
+
+// The layout that was made of these very lengths before, and that no write to them came after; none: NULL handle.
+// Values packed by the same lengths thereby have the same rows.
+static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options *o) {
+  const Fn *f = lengths.fn->ir;
+  Val from = fe_val(lengths), storage = ir_storage(f, from);
+  for (uint32_t i = f->n_ins - 1; i > from.i; i--) {
+    const Ins *ins = &f->ins[i];
+    if (ins->op == OP_write && ir_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) break;
+    if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
+    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i) continue;
+    if (same_flag(f, (Val){i}, KEY_sorted, o && o->enforce_sorted) &&
+        same_flag(f, (Val){i}, KEY_empty, o && o->allow_empty))
+      return (tn_tensor){lengths.fn, i};
+  }
+  return fe_poison(lengths.fn);
+}
+
 tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
   bool time_major = o && !o->batch_first;
-  if (!check_padded(x, at)) return poisoned(f);
+  if (!check_padded(x, at)) return fe_poisoned_packed(f);
   if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
     fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
-    return poisoned(f);
+    return fe_poisoned_packed(f);
   }
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   if (fe_axis_dim(lengths, 0).i != batch.i) {
     fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
     fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
     note_padded(x, "one length for each sequence: both axes are the same tn_dim");
-    return poisoned(f);
+    return fe_poisoned_packed(f);
   }
+  tn_tensor known = known_layout(lengths, time, o);
+  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, at), o && o->enforce_sorted, at);
   Dim rows = new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, batch, time)));
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows), ir_a_int(KEY_sorted, 1)};
-  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, o && o->enforce_sorted ? 3 : 2, at);
+  Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
+  uint32_t n_attrs = 2;
+  if (o && o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
+  if (o && o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
+  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, at);
   return made(x, layout, o, at);
 }
 
+tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!check_padded(x, at)) return fe_poisoned_packed(f);
+  return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
+}
+
 // Constant lengths are judged here, as run-time lengths are before a run.
-static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, bool sorted, tn_site at) {
+static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
+                          tn_site at) {
   tn_program *p = x.fn->p;
+  int least = o && o->allow_empty ? 0 : 1;
   for (uint32_t k = 0; k < n; k++) {
-    if (lengths[k] < 1 || lengths[k] > time) {
-      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [1, %lld]", (long long)lengths[k], k,
+    if (lengths[k] < least || lengths[k] > time) {
+      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [%d, %lld]", (long long)lengths[k], k, least,
                (long long)time);
-      note_padded(x, "a length counts the steps of one sequence; leave empty ones out of the batch");
+      note_padded(x, lengths[k] ? "a length counts the steps of one sequence"
+                                : "leave empty sequences out of the batch, or set allow_empty");
       return false;
     }
-    if (sorted && k && lengths[k] > lengths[k - 1]) {
+    if (o && o->enforce_sorted && k && lengths[k] > lengths[k - 1]) {
       fe_error(p, E_NOT_SORTED, at, "length %lld at index %u is longer than the one before it, and sorting is enforced",
                (long long)lengths[k], k);
       note_padded(x, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
@@ -83,75 +116,39 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
   return true;
 }
 
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
+                             tn_site at) {
+  tn_function *f = x.fn;
+  Prog *ir = f->p->ir;
+  if (!check_lengths(x, lengths, n, time, o, at)) return fe_poison(f);
+  int64_t rows = 0;
+  for (uint32_t k = 0; k < n; k++) rows += lengths[k];
+  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, time)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
+                  ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n)), ir_a_int(KEY_empty, 1)};
+  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o && o->allow_empty ? 4 : 3, fe_loc(f->p, at));
+  return (tn_tensor){f, layout.i};
+}
+
 tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o, tn_site at) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
+  if (!fe_join(&x, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
   Prog *ir = f->p->ir;
   bool time_major = o && !o->batch_first;
-  if (!check_padded(x, at)) return poisoned(f);
+  if (!check_padded(x, at)) return fe_poisoned_packed(f);
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
              ir_dim_is_const(ir, batch) ? "" : "up to ", (long long)ir_dim_bound(ir, batch));
     note_padded(x, ir_dim_is_const(ir, batch) ? "one length for each sequence"
                                               : "tn_pack_padded takes lengths that come at run time");
-    return poisoned(f);
+    return fe_poisoned_packed(f);
   }
   if (!ir_dim_is_const(ir, time)) {  // a run with fewer steps than a length would be read out of bounds
     fe_error(f->p, E_ARGUMENT, at, "constant lengths need a time axis of constant size");
-    return poisoned(f);
+    return fe_poisoned_packed(f);
   }
-  if (!check_lengths(x, lengths, n, ir_dim_bound(ir, time), o && o->enforce_sorted, at)) return poisoned(f);
-  int64_t rows = 0;
-  for (uint32_t k = 0; k < n; k++) rows += lengths[k];
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
-                  ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n))};
-  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, 3, fe_loc(f->p, at));
-  return made(x, (tn_tensor){f, layout.i}, o, at);
-}
-
-// ---- a list of sequences
-// Padded with zeros to `time` steps, as [1, time, ..].
-static tn_tensor padded(tn_tensor x, int64_t time, tn_site at) {
-  Prog *ir = x.fn->p->ir;
-  Dim dims[MAX_RANK] = {ir_dim(ir, 1)};
-  uint32_t rank = fe_rank(x);
-  Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_start, 0), ir_a_int(KEY_size, time)};
-  bool is_full = ir_dim_bound(ir, fe_axis_dim(x, 0)) == time;
-  if (!is_full) x = fe_emit(OP_pad_axis, &x, 1, attrs, 3, at);
-  for (uint32_t k = 0; k < rank && fe_ok(x); k++) dims[k + 1] = fe_axis_dim(x, k);
-  return fe_reshape(x, dims, rank + 1, at);
-}
-
-static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths, int64_t *time, tn_site at) {
-  Prog *ir = list[0].fn->p->ir;
-  *time = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    bool good = fe_rank(list[k]) >= 1 && fe_rank(list[k]) < MAX_RANK && ir_dim_is_const(ir, fe_axis_dim(list[k], 0));
-    if (!good) {
-      fe_error(list[0].fn->p, E_SHAPE, at, "sequence %u has no time axis of constant size", k);
-      return false;
-    }
-    lengths[k] = ir_dim_bound(ir, fe_axis_dim(list[k], 0));
-    if (lengths[k] > *time) *time = lengths[k];
-  }
-  return true;
-}
-
-tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
-  tn_function *f = NULL;
-  if (!list || !n || !fe_join(list, n, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
-  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), time;
-  tn_tensor *rows = rt_alloc(f->p->mem, n * sizeof *rows);
-  if (!check_sequences(list, n, lengths, &time, at)) return poisoned(f);
-  for (uint32_t k = 0; k < n; k++) rows[k] = padded(list[k], time, at);
-  for (uint32_t k = 0; k < n; k++)
-    if (!fe_ok(rows[k])) return poisoned(f);
-  tn_pack_options by_batch = {.batch_first = true, .enforce_sorted = o && o->enforce_sorted};
-  tn_tensor batch = fe_concat(rows, n, 0, at);
-  return fe_ok(batch) ? tn_pack_constant_at(batch, lengths, n, &by_batch, at) : poisoned(f);
+  return made(x, fe_constant_layout(x, lengths, n, ir_dim_bound(ir, time), o, at), o, at);
 }
 
 uint32_t tn_packed_n_members(tn_packed s) {
@@ -184,8 +181,8 @@ tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64
 }
 
 // The same layout around a value that is nobody else's.
-static tn_packed with_data(tn_packed s, tn_tensor data, tn_site at) {
-  if (!fe_ok(data)) return poisoned(s.data.fn);
+tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
+  if (!fe_ok(data)) return fe_poisoned_packed(s.data.fn);
   return fe_made_packed((tn_packed){data, s.layout}, tn_packed_n_members(s) == 2, at);
 }
 
@@ -203,10 +200,10 @@ static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site
 
 tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout}, 2, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
+  if (!fe_join((const tn_tensor[]){a.data, a.layout}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
   Op row = find_op(f, op, 1, at);
-  return row ? with_data(a, fe_emit1(row, a.data, at), at) : poisoned(f);
+  return row ? fe_with_data(a, fe_emit1(row, a.data, at), at) : fe_poisoned_packed(f);
 }
 
 // One layout, or two of the same constant lengths.
@@ -219,33 +216,53 @@ static bool same_layout(tn_packed a, tn_packed b) {
 static const char *lengths_text(tn_packed s) {
   RtText t = {.mem = s.data.fn->p->mem};
   const Attr *x = ir_attr(s.data.fn->ir, fe_val(s.layout), KEY_lengths);
-  if (!x) return "those of its run";
+  if (!x) {
+    const Fn *f = s.data.fn->ir;
+    const Ins *from = f->ins[s.layout.v].n_args ? ir_ins(f, ir_arg(f, fe_val(s.layout), 0)) : NULL;
+    bool is_input = from && from->op == OP_input && from->name.i;
+    return is_input ? rt_printf(t.mem, "those of input '%s'", ir_text(f->prog, from->name)) : "those of its run";
+  }
   ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
   return t.text;
 }
 
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
+  tn_program *p = a.data.fn->p;
+  if (same_layout(a, b)) return true;
+  fe_error(p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s", what,
+           lengths_text(a), lengths_text(b));
+  fe_note(p, fe_ins(a.layout)->loc, "the first was packed here");
+  fe_note(p, fe_ins(b.layout)->loc, "the second was packed here");
+  fe_hint(p, "tn_pack_like packs one by the layout of the other, and the same lengths give the same layout");
+  return false;
+}
+
+bool fe_same_rows(Op op, tn_tensor a, tn_tensor b, tn_site at) {
+  if (!fe_ok(a) || !fe_ok(b) || a.fn != b.fn || ir_ops[op].cls != CLASS_POINT) return true;
+  const FeEntity *x = fe_known(a.fn, fe_val(a)), *y = fe_known(b.fn, fe_val(b));
+  if (!x || !y || !x->n_members || !y->n_members) return true;
+  FE_GUARD(a.fn->p, false);
+  tn_packed s = {a, {a.fn, x->layout}}, t = {b, {b.fn, y->layout}};
+  return fe_same_layout(s, t, ir_ops[op].name, at);
+}
+
 tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
+  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
   Op row = find_op(f, op, 2, at);
-  if (!row) return poisoned(f);
-  if (same_layout(a, b)) return with_data(a, fe_emit2(row, a.data, b.data, at), at);
-  fe_error(f->p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s",
-           ir_ops[row].name, lengths_text(a), lengths_text(b));
-  fe_note(f->p, fe_ins(a.layout)->loc, "the first was packed here");
-  fe_note(f->p, fe_ins(b.layout)->loc, "the second was packed here");
-  fe_hint(f->p, "tn_packed_with_data on one of them gives both the same layout");
-  return poisoned(f);
+  if (!row) return fe_poisoned_packed(f);
+  if (!fe_same_layout(a, b, ir_ops[row].name, at)) return fe_poisoned_packed(f);
+  return fe_with_data(a, fe_emit2(row, a.data, b.data, at), at);
 }
 
 tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){s.data, s.layout, data}, 3, &f, at)) return poisoned(f);
-  FE_GUARD(f->p, poisoned(f));
+  if (!fe_join((const tn_tensor[]){s.data, s.layout, data}, 3, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
   bool fits = fe_rank(data) >= 1 && fe_ins(s.layout)->dtype == DT_LAYOUT &&
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
-  if (fits) return with_data(s, fe_same(data, at), at);
+  if (fits) return fe_with_data(s, fe_same(data, at), at);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
-  return poisoned(f);
+  return fe_poisoned_packed(f);
 }

@@ -390,8 +390,11 @@ typedef struct {
 typedef struct {
   bool batch_first;     // x is [B, T, ..]; else [T, B, ..]
   bool enforce_sorted;  // refuse lengths that are not in decreasing order, as PyTorch's default does
-} tn_pack_options;      // NULL: batch_first, not enforced
-// Lengths i64 [B], each in [1, T]
+  // Lengths may be 0 (else E115). An empty sequence has no rows: padding is all that tn_pad_packed gives it, and its
+  // final state in a recurrent layer is its initial state.
+  bool allow_empty;
+} tn_pack_options;  // NULL: batch_first, neither
+// Lengths i64 [B], each in [1, T], or [0, T] with allow_empty
 TN_API tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
 TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o,
                                      tn_site at);
@@ -408,13 +411,83 @@ TN_API tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first
   tn_pad_packed_to_at(s, value, batch_first, total_length, TN_SITE)
 #define tn_packed_with_data(s, data) tn_packed_with_data_at(s, data, TN_SITE)
 
-// A list of sequences [T, ..], padded and packed; [n_sequences] lengths are their first axes
+// x [B, T, ..] (else [T, B, ..]) by the layout of another packed value: labels beside their inputs, for example. What
+// tn_pack_padded packs by the same lengths has one layout too, and so have equal constant lengths.
+TN_API tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at);
+#define tn_pack_like(x, like, batch_first) tn_pack_like_at(x, like, batch_first, TN_SITE)
+
+// A list of sequences [T, ..], which are their first axes long, without padding; E111 when they differ behind it. An
+// empty list gives a poisoned value.
 TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at);
+// The list as [B, T, ..] (else [T, B, ..]) in its order, T the longest, `value` behind each end
+TN_API tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
+// The way back: writes the n sequences of x, [length, ..] each, and poisoned ones after a mistake (false)
+TN_API bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at);
+// The sequences of constant lengths in user order: writes up to `max`, gives their number; 0: run-time lengths
+TN_API uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at);
 #define tn_pack_sequence(list, n, ...) tn_pack_sequence_at(list, n, __VA_ARGS__, TN_SITE)
+#define tn_pad_sequence(list, n, value, batch_first) tn_pad_sequence_at(list, n, value, batch_first, TN_SITE)
+#define tn_unpad(x, lengths, n, batch_first, out) tn_unpad_at(x, lengths, n, batch_first, out, TN_SITE)
+#define tn_unpack_sequence(s, out, max) tn_unpack_sequence_at(s, out, max, TN_SITE)
 TN_API uint32_t tn_packed_n_members(tn_packed s);  // 4: data, batch sizes, both index lists; 2 when sorted; 0: poisoned
 // Any unary or binary operation of this header by name, on the data; the two layouts must be the same (E111)
 TN_API tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at);
 TN_API tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at);
+// Totals over the steps of each sequence, [B, ..] in user order, of data [rows, ..]; f32, but last and first of any
+// dtype. Nothing is padded. Of an empty sequence, as PyTorch's segment_reduce: sum 0, mean NaN, max -inf, min inf; last
+// and first are 0, argmax is -1. Of equal ones the first is the maximum, and has the gradient; NaN wins.
+//
+//   tn_packed h = tn_rnn_call(lstm, s, NULL).out;
+//   tn_tensor sentence = tn_packed_max(h);                              // [B, hidden]
+//   tn_packed both = tn_packed_concat(h, tn_packed_spread(h, sentence));  // [rows, 2 hidden]
+TN_API tn_tensor tn_packed_sum_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_mean_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_max_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_min_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_argmax_at(tn_packed s, tn_site at);  // i64: the step
+TN_API tn_tensor tn_packed_last_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_first_at(tn_packed s, tn_site at);
+// Over the steps of each sequence, every feature apart
+TN_API tn_packed tn_packed_softmax_at(tn_packed s, tn_site at);
+// Sum over steps of softmax(scores) times values: [B, ..] like values. scores [rows], or [rows, n, ..] with sizes that
+// broadcast to those of values: [rows, heads] for values [rows, heads, size]. One layout, else E111.
+TN_API tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at);
+TN_API tn_packed tn_packed_spread_at(tn_packed s, tn_tensor x, tn_site at);  // x [B, ..] on every row of its sequence
+TN_API tn_packed tn_packed_reverse_at(tn_packed s, tn_site at);  // each sequence from its last step to its first
+// The tables of the layout, i64: [B] by user; [T], 0 behind the longest; [B] user at each position; [B] position of
+// each user. A sorted one is its own order.
+TN_API tn_tensor tn_packed_lengths_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_batch_sizes_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_sorted_indices_at(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_unsorted_indices_at(tn_packed s, tn_site at);
+// The calls for tensors, on the rows that exist. Whatever keeps rows apart works on s.data as well, and
+// tn_packed_with_data makes the result packed. Two packed values must have one layout (E111), as must s.data and t.data
+// where they meet in tn_add and the like.
+TN_API tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, embedding, ..
+TN_API tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at);
+TN_API tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at);                   // along the last axis
+TN_API tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at);  // mean over rows
+TN_API tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at);
+#define tn_packed_sum(s) tn_packed_sum_at(s, TN_SITE)
+#define tn_packed_mean(s) tn_packed_mean_at(s, TN_SITE)
+#define tn_packed_max(s) tn_packed_max_at(s, TN_SITE)
+#define tn_packed_min(s) tn_packed_min_at(s, TN_SITE)
+#define tn_packed_argmax(s) tn_packed_argmax_at(s, TN_SITE)
+#define tn_packed_last(s) tn_packed_last_at(s, TN_SITE)
+#define tn_packed_first(s) tn_packed_first_at(s, TN_SITE)
+#define tn_packed_softmax(s) tn_packed_softmax_at(s, TN_SITE)
+#define tn_packed_attend(scores, values) tn_packed_attend_at(scores, values, TN_SITE)
+#define tn_packed_spread(s, x) tn_packed_spread_at(s, x, TN_SITE)
+#define tn_packed_reverse(s) tn_packed_reverse_at(s, TN_SITE)
+#define tn_packed_lengths(s) tn_packed_lengths_at(s, TN_SITE)
+#define tn_packed_batch_sizes(s) tn_packed_batch_sizes_at(s, TN_SITE)
+#define tn_packed_sorted_indices(s) tn_packed_sorted_indices_at(s, TN_SITE)
+#define tn_packed_unsorted_indices(s) tn_packed_unsorted_indices_at(s, TN_SITE)
+#define tn_packed_call(m, s) tn_packed_call_at(m, s, TN_SITE)
+#define tn_packed_dropout(s, p) tn_packed_dropout_at(s, p, TN_SITE)
+#define tn_packed_concat(a, b) tn_packed_concat_at(a, b, TN_SITE)
+#define tn_packed_cross_entropy(logits, labels) tn_packed_cross_entropy_at(logits, labels, TN_SITE)
+#define tn_packed_mse(a, b) tn_packed_mse_at(a, b, TN_SITE)
 // As the calls for tensors: the members follow. A member alone is neither moved nor disposed (E102).
 TN_API tn_packed tn_packed_move_to_outer_at(tn_packed s, tn_site at);
 TN_API tn_packed tn_packed_move_to_at(tn_packed s, tn_scope *to, tn_site at);
@@ -897,7 +970,8 @@ TN_API tn_status tn_load_merged(const tn_part *parts, size_t n, const char *path
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
 // IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY:
-// arena, peak, bound, of every plan. A plan for smaller bounds is the function "step.time16".
+// arena, peak, bound, and the rows of packed sequences against those of padded ones, of every plan. A plan for smaller
+// bounds is the function "step.time16".
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
 

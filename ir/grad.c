@@ -52,7 +52,16 @@ bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   case OP_nll_rows:
   case OP_embedding:
   case OP_pack:
-  case OP_pad: return k == 0;
+  case OP_pad:
+  case OP_seq_sum:
+  case OP_seq_max:
+  case OP_seq_min:
+  case OP_seq_pick:
+  case OP_seq_spread:
+  case OP_seq_softmax:
+  case OP_seq_reverse:
+  case OP_seq_from_list:
+  case OP_seq_to_list: return k == 0;
   case OP_rnn_seq: return k != 1;
   case OP_scan_input:
   case OP_scan_carry:
@@ -383,6 +392,32 @@ static void grad_pad(Grad *g, Val v, Val adj) {
   Attr attr[1];
   uint32_t n = time_flags(g, v, attr);
   give(g, arg(g, v, 0), ir_emit(g->f, OP_pack, (Val[]){adj, arg(g, v, 1)}, 2, attr, n, g->loc));
+}
+
+// ---- ops over packed rows and their layout, operand 1
+static Val with_layout(Grad *g, Op op, Val v, Val adj) { return op2(g, op, adj, arg(g, v, 1)); }
+static void grad_seq_sum(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), with_layout(g, OP_seq_spread, v, adj)); }
+static void grad_seq_spread(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), with_layout(g, OP_seq_sum, v, adj)); }
+static void grad_seq_reverse(Grad *g, Val v, Val adj) { give(g, arg(g, v, 0), with_layout(g, OP_seq_reverse, v, adj)); }
+static void grad_seq_from_list(Grad *g, Val v, Val adj) {
+  give(g, arg(g, v, 0), with_layout(g, OP_seq_to_list, v, adj));
+}
+static void grad_seq_to_list(Grad *g, Val v, Val adj) {
+  give(g, arg(g, v, 0), with_layout(g, OP_seq_from_list, v, adj));
+}
+
+static void grad_seq_best(Grad *g, Val v, Val adj) {
+  if (!ir_none(adj)) give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_put, adj, arg(g, v, 1), ir_result(v, 1), g->loc));
+}
+
+static void grad_seq_pick(Grad *g, Val v, Val adj) {
+  Attr first = ir_a_int(KEY_first, 1);
+  Val in[2] = {adj, arg(g, v, 1)};
+  give(g, arg(g, v, 0), ir_emit(g->f, OP_seq_put, in, 2, &first, ir_attr(g->f, v, KEY_first) ? 1 : 0, g->loc));
+}
+
+static void grad_seq_softmax(Grad *g, Val v, Val adj) {
+  give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_softmax_grad, v, arg(g, v, 1), adj, g->loc));
 }
 
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }

@@ -425,11 +425,12 @@ static uint16_t rule_layout(const Ctx *c) {
   } else {
     if (!lengths) return fault(c, E_ARGUMENT, "needs lengths");
     uint32_t n = ir_rank(c->p, lengths->u.list);
-    int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim);
+    int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim), least = ir_attr(c->f, c->v, KEY_empty) ? 0 : 1;
     for (uint32_t k = 0; k < n; k++) {
       int64_t len = ir_list_at(c->p, lengths->u.list, k);
-      if (len < 1 || len > top) {
-        rt_text_add(c->why, "length %lld at index %u is not in [1, %lld]", (long long)len, k, (long long)top);
+      if (len < least || len > top) {
+        rt_text_add(c->why, "length %lld at index %u is not in [%lld, %lld]", (long long)len, k, (long long)least,
+                    (long long)top);
         return E_LENGTH_RANGE;
       }
       sum += len;
@@ -492,6 +493,63 @@ static uint16_t rule_pad(const Ctx *c) {
   d[b] = dim_of(c, 1, 0), d[1 - b] = size ? ir_dim(c->p, size->u.i) : dim_of(c, 1, 1);
   for (uint32_t k = 1; k < r; k++) d[k + 1] = dim_of(c, 0, k);
   set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 1));
+  return 0;
+}
+
+// ---- ops over (data [rows, ..], layout)
+static uint16_t rule_seq_part(const Ctx *c) {
+  TRY(want_dtype(c, 0, DT_LAYOUT));
+  const Attr *part = ir_attr(c->f, c->v, KEY_part);
+  const char *name = part ? ir_text(c->p, part->u.s) : "";
+  bool by_step = !strcmp(name, "batch_sizes");
+  if (!by_step && strcmp(name, "sorted") && strcmp(name, "unsorted") && strcmp(name, "lengths"))
+    return fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths");
+  Dim d = dim_of(c, 0, by_step ? 1 : 0);
+  set(c, 0, DT_I64, ir_shape(c->p, &d, 1));
+  return 0;
+}
+
+// Operand 0 has axis `has` of the layout, operand 1, as its first axis; the result has axis `gets` instead.
+static uint16_t seq_shape(const Ctx *c, uint32_t has, uint32_t gets, Shape *out) {
+  TRY(want_rank(c, 0, 1, MAX_RANK));
+  TRY(want_dtype(c, 1, DT_LAYOUT));
+  if (dtype_of(c, 0) == DT_LAYOUT) return want_dtype(c, 0, DT_F32);
+  if (dim_of(c, 0, 0).i != dim_of(c, 1, has).i)
+    return bad_shape(c, has == 2 ? "rows differ from the layout's" : "the first axis is not the batch of the layout");
+  *out = with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, gets));
+  return 0;
+}
+
+static uint16_t rule_seq_total(const Ctx *c) {
+  Shape s;
+  Op op = (Op)ir_ins(c->f, c->v)->op;
+  if (op != OP_seq_pick) TRY(want_dtype(c, 0, DT_F32));
+  TRY(seq_shape(c, 2, 0, &s));
+  set(c, 0, dtype_of(c, 0), s);
+  if (op == OP_seq_max || op == OP_seq_min) set(c, 1, DT_I64, s);
+  return 0;
+}
+
+static uint16_t rule_seq_spread(const Ctx *c) {
+  Shape s;
+  TRY(seq_shape(c, 0, 2, &s));
+  if (n_args(c) == 3) {
+    TRY(want_dtype(c, 0, DT_F32));
+    TRY(want_dtype(c, 2, DT_I64));
+    if (shape_of(c, 2).i != shape_of(c, 0).i) return bad_shape(c, "steps and values have different shapes");
+  }
+  set(c, 0, dtype_of(c, 0), s);
+  return 0;
+}
+
+static uint16_t rule_seq_rows(const Ctx *c) {
+  Shape s;
+  Op op = (Op)ir_ins(c->f, c->v)->op;
+  if (op == OP_seq_softmax || op == OP_seq_softmax_grad) TRY(want_dtype(c, 0, DT_F32));
+  TRY(seq_shape(c, 2, 2, &s));
+  if (n_args(c) == 3 && (shape_of(c, 2).i != s.i || dtype_of(c, 2) != DT_F32))
+    return bad_shape(c, "a gradient has another shape");
+  set(c, 0, dtype_of(c, 0), s);
   return 0;
 }
 
@@ -607,6 +665,7 @@ static Rule *const rules[N_OPS] = {
 static bool takes_layout(Op op) {
   switch (ir_ops[op].cls) {
   case CLASS_PACK:
+  case CLASS_SEQ:
   case CLASS_RNN:
   case CLASS_SCAN:
   case CLASS_MARK: return true;

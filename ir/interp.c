@@ -156,6 +156,18 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_dense_layout] = run_dense_layout,
     [OP_pack] = run_pack,
     [OP_pad] = run_pad,
+    [OP_seq_part] = run_seq_part,
+    [OP_seq_sum] = run_seq_sum,
+    [OP_seq_max] = run_seq_best,
+    [OP_seq_min] = run_seq_best,
+    [OP_seq_pick] = run_seq_pick,
+    [OP_seq_spread] = run_seq_spread,
+    [OP_seq_put] = run_seq_put,
+    [OP_seq_softmax] = run_seq_softmax,
+    [OP_seq_softmax_grad] = run_seq_softmax_grad,
+    [OP_seq_reverse] = run_seq_reverse,
+    [OP_seq_from_list] = run_seq_list,
+    [OP_seq_to_list] = run_seq_list,
     [OP_rnn_seq] = run_rnn_seq,
     [OP_rnn_seq_grad] = run_rnn_seq_grad,
     [OP_scan_begin] = run_loop_mark,
@@ -233,10 +245,12 @@ static double size_of_terms(const Run *r, Val v) {
 
 static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
-  bool exact = in->op == OP_amax || in->op == OP_argmax;
+  bool sums = in->op == OP_seq_sum || in->op == OP_seq_softmax || in->op == OP_seq_softmax_grad;
+  bool exact = in->op == OP_amax || in->op == OP_argmax || (ir_ops[in->op].cls == CLASS_SEQ && !sums);
   switch (ir_ops[in->op].cls) {
   case CLASS_REDUCE:
   case CLASS_ROW:
+  case CLASS_SEQ:
   case CLASS_GEMM:
   case CLASS_RNN:
   case CLASS_SCATTER:

@@ -38,6 +38,8 @@ double run_rounded(Run *r, double x,
 RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                         // interp_point.c
 RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;  // interp_shape.c
 RunOp run_slice_assign, run_index_assign;                                         // interp_put.c
+RunOp run_seq_part, run_seq_sum, run_seq_best, run_seq_pick, run_seq_spread, run_seq_put, run_seq_softmax,
+    run_seq_softmax_grad, run_seq_reverse, run_seq_list;  // interp_seq.c
 RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_softmax,
     run_log_softmax_grad;                                                    // interp_rows.c
 RunOp run_nll_rows, run_nll_rows_grad;                                       // interp_rows.c

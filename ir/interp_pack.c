@@ -28,9 +28,11 @@ static void take_lengths(Run *r, Val v, const Layout *l, int64_t n) {
 
 static bool check_lengths(Run *r, Val v, const Layout *l, int64_t n, int64_t time) {
   bool sorted = ir_attr(r->f, v, KEY_sorted);
+  int least = ir_attr(r->f, v, KEY_empty) ? 0 : 1;
   for (int64_t i = 0; i < n; i++) {
-    if (!(l->lengths[i] >= 1 && l->lengths[i] <= (double)time))
-      return run_fail(r, v, "length %.0f at %lld is not in [1, %lld]", l->lengths[i], (long long)i, (long long)time);
+    if (!(l->lengths[i] >= least && l->lengths[i] <= (double)time))
+      return run_fail(r, v, "length %.0f at %lld is not in [%d, %lld]", l->lengths[i], (long long)i, least,
+                      (long long)time);
     if (sorted && i && l->lengths[i] > l->lengths[i - 1])
       return run_fail(r, v, "length %.0f at %lld is above the one before it, and {sorted} refuses that", l->lengths[i],
                       (long long)i);

@@ -285,8 +285,8 @@ static void find_checks(Lives *l) {
       break;
     case OP_packed_layout:
       if (f->ins[i].n_args)
-        add_check(l, ir_arg(f, v, 0), 1, ir_dim_at(l->p, f->ins[i].shape, 1), true, ir_attr(f, v, KEY_sorted) != NULL,
-                  "length");
+        add_check(l, ir_arg(f, v, 0), ir_attr(f, v, KEY_empty) ? 0 : 1, ir_dim_at(l->p, f->ins[i].shape, 1), true,
+                  ir_attr(f, v, KEY_sorted) != NULL, "length");
       break;
     default: break;
     }

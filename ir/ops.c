@@ -64,6 +64,7 @@ const char *ir_class_name(OpClass c) {
   case CLASS_GEMM: return "gemm";
   case CLASS_LAYOUT: return "layout";
   case CLASS_PACK: return "pack";
+  case CLASS_SEQ: return "seq";
   case CLASS_RNN: return "rnn";
   case CLASS_GATHER: return "gather";
   case CLASS_SCATTER: return "scatter";

@@ -689,7 +689,7 @@ def number(x):
     return repr(float(x))
 
 
-arrays = {}
+arrays, array_prefix = {}, ["v"]
 
 
 def array(x):
@@ -698,7 +698,7 @@ def array(x):
     if not values:
         return "{0, 0}"
     text = ", ".join(values)
-    name = arrays.setdefault(text, f"v{len(arrays)}")
+    name = arrays.setdefault(text, f"{array_prefix[0]}{len(arrays)}")
     return f"{{{name}, {len(values)}}}"
 
 
@@ -720,7 +720,7 @@ def table(values, render, empty="NULL", kind="CaseArray"):
     return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty
 
 
-def main(out):
+def main(out, script="tests/make_goldens.py", names="op_cases"):
     rows = []
     for c in cases:
         fields = [f".name = {quoted(c['name'])[:-3]}\"", ".tir =\n        " + "\n        ".join(map(quoted, c["tir"]))]
@@ -737,10 +737,11 @@ def main(out):
         if c["seed"]:
             fields.append(f".seed = {c['seed']:#x}, .counter = {c['counter']}")
         rows.append("    {" + ",\n     ".join(fields) + "},")
-    out.write("// Made by tests/make_goldens.py with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off\n")
+    out.write(f"// Made by {script} with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off\n")
     for text, name in arrays.items():
         out.write(f"static const double {name}[] = {{\n{wrap(text)}}};\n")
-    out.write("\nstatic const OpCase op_cases[] = {\n" + "\n".join(rows) + "\n};\n")
+    out.write(f"\nstatic const OpCase {names}[] = {{\n" + "\n".join(rows) + "\n};\n")
 
 
-main(sys.stdout)
+if __name__ == "__main__":
+    main(sys.stdout)

@@ -609,18 +609,21 @@ static Layout *new_layout(Gen *g) {
   Layout l = {.batch = chance(g, 70) && !fixed ? g->batch : ir_dim(g->p, 1 + below(g, 6)),
               .time = chance(g, 70) ? g->time : ir_dim(g->p, 1 + below(g, 9)),
               .scope = scope_now(g)};
-  Attr a[3];
+  Attr a[4];
   uint32_t n = 0;
   int64_t batch = ir_dim_bound(g->p, l.batch), time = ir_dim_bound(g->p, l.time), length[8], sum = 0;
   a[n++] = ir_a_dim(KEY_time, l.time);
   if (fixed) {
     l.time = a[0].u.dim = ir_dim(g->p, time);
-    for (int64_t k = 0; k < batch; k++) sum += length[k] = 1 + below(g, (uint32_t)time);
+    bool empty = chance(g, 30);
+    for (int64_t k = 0; k < batch; k++) sum += length[k] = !empty + below(g, (uint32_t)(time + empty));
+    if (empty) a[n++] = ir_a_int(KEY_empty, 1);
     l.rows = ir_dim(g->p, sum);
     a[n++] = ir_a_list(KEY_lengths, ir_shape_ints(g->p, length, (uint32_t)batch));
   } else {
     l.rows = ir_dim_sym(g->p, fresh(g, "rows"), batch * time);
     if (chance(g, 15)) a[n++] = ir_a_int(KEY_sorted, 1);
+    if (chance(g, 30)) a[n++] = ir_a_int(KEY_empty, 1);
   }
   a[n++] = ir_a_dim(KEY_rows, l.rows);
   Val lengths = fixed ? (Val){0} : new_input(g, "len", DT_I64, ir_shape(g->p, &l.batch, 1));
@@ -654,11 +657,6 @@ static Val pack(Gen *g, const Layout *l) {
   return keep(g, emit(g, OP_pack, (Val[]){x, l->v}, 2, &a, time_major), mag_of(g, x));
 }
 
-static void add_pack(Gen *g) {
-  Layout *l = some_layout(g);
-  if (l) pack(g, l);
-}
-
 static Val rows_of(Gen *g, const Layout *l, bool matrix) {
   for (uint32_t k = g->n; k-- > 0;) {
     Dims d = dims_of(g, g->pool[k].v);
@@ -666,6 +664,58 @@ static Val rows_of(Gen *g, const Layout *l, bool matrix) {
     if (fits && chance(g, 60)) return g->pool[k].v;
   }
   return pack(g, l);
+}
+
+// A value of whole sequences, [batch, ..].
+static Val per_sequence(Gen *g, const Layout *l) {
+  for (uint32_t k = g->n; k-- > 0;) {
+    Dims d = dims_of(g, g->pool[k].v);
+    if (d.n && d.d[0].i == l->batch.i && chance(g, 40)) return g->pool[k].v;
+  }
+  Dims d = {{l->batch, ir_dim(g->p, 1 + below(g, 20))}, 1 + below(g, 2)};
+  return is_small(g, shape_of(g, &d)) && g->f->n_inputs < MAX_INPUTS ? leaf(g, shape_of(g, &d)) : (Val){0};
+}
+
+static void spread(Gen *g, const Layout *l) {
+  Val x = per_sequence(g, l);
+  if (ir_none(x)) return;
+  int64_t batch = ir_dim_bound(g->p, l->batch), each = ir_shape_bound(g->p, shape_at(g, x)) / (batch ? batch : 1);
+  if (each * ir_dim_bound(g->p, l->rows) <= 2 * MAX_ELEMENTS) keep(g, op2(g, OP_seq_spread, x, l->v), mag_of(g, x));
+}
+
+// Totals and rows over the steps of sequences. Empty ones have infinite extremes, which are cut.
+static void along_steps(Gen *g, const Layout *l) {
+  static const Op moves[] = {OP_seq_reverse, OP_seq_from_list, OP_seq_to_list, OP_seq_pick};
+  if (chance(g, 20)) {
+    spread(g, l);
+    return;
+  }
+  Val x = rows_of(g, l, false);
+  if (ir_none(x)) return;
+  double mag = mag_of(g, x);
+  uint32_t kind = below(g, 10);
+  Attr first = ir_a_int(KEY_first, 1);
+  if (kind < 4) {
+    Op op = moves[kind];
+    keep(g, emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_pick && chance(g, 50)), mag);
+  } else if (!is_f32(g, x)) {
+    return;
+  } else if (kind < 6) {
+    keep_tame(g, op2(g, OP_seq_sum, x, l->v), mag * (sqrt((double)ir_dim_bound(g->p, l->time)) + 1));
+  } else if (kind < 8) {
+    Val top = op2(g, kind == 6 ? OP_seq_max : OP_seq_min, x, l->v);
+    if (!ir_none(top))
+      keep(g, op2(g, OP_max, op2(g, OP_min, top, number(g, 2 * mag + 1)), number(g, -2 * mag - 1)), 2 * mag + 1);
+  } else {
+    keep(g, op2(g, OP_seq_softmax, x, l->v), 1);
+  }
+}
+
+static void add_pack(Gen *g) {
+  Layout *l = some_layout(g);
+  if (!l) return;
+  if (chance(g, 60)) along_steps(g, l);
+  else pack(g, l);
 }
 
 static void add_pad(Gen *g) {

@@ -143,7 +143,7 @@ SCENARIO(I14) {
   refused("user.c:13: error[E111]: packed sequences of different lengths are joined by tn_add: [3,2] and [1,3]\n"
           "user.c:10: note: the first was packed here\n"
           "user.c:11: note: the second was packed here\n"
-          "hint: tn_packed_with_data on one of them gives both the same layout\n");
+          "hint: tn_pack_like packs one by the layout of the other, and the same lengths give the same layout\n");
 }
 
 // Not in the table: a member of a packed sequence is not torn out; a value does not go into a closed scope.

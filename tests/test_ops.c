@@ -1,14 +1,12 @@
 // Every op through the interpreter: values and gradients against PyTorch's (goldens_ops.h, made by make_goldens.py),
 // gradients also against central differences; the op table, the rows' expressions and the random stream.
-#include "tests/op_cases.h"
-
-#include "tests/goldens_ops.h"
+#include "tests/op_tables.h"
 
 #include "runtime/rng.h"
 
 #include <stdlib.h>
 
-enum { N_CASES = sizeof op_cases / sizeof *op_cases, MAX_DIFFERENCES = 24 /* elements tried of one input */ };
+enum { MAX_DIFFERENCES = 24 /* elements tried of one input */ };
 
 // ---- the interpreter as a runner
 typedef struct {
@@ -79,8 +77,9 @@ static bool run_interpreter(const OpCase *c, const Prog *p, double **out, double
 static bool stands_in_cases(const char *op) {
   char name[64];
   snprintf(name, sizeof name, " %s ", op);
-  for (uint32_t k = 0; k < N_CASES; k++)
-    if (strstr(op_cases[k].tir, name)) return true;
+  for (uint32_t t = 0; t < N_OP_TABLES; t++)
+    for (uint32_t k = 0; k < op_tables[t].n; k++)
+      if (strstr(op_tables[t].cases[k].tir, name)) return true;
   return false;
 }
 
@@ -246,7 +245,6 @@ int main(int argc, char **argv) {
   test_random();
   test_coverage();
   test_refusals();
-  for (uint32_t k = 0; k < N_CASES; k++)
-    if (argc < 2 || strstr(op_cases[k].name, argv[1])) case_check(&op_cases[k], run_interpreter, 1e-12);
+  case_check_all(argc < 2 ? NULL : argv[1], run_interpreter, 1e-12);
   return check_report();
 }

@@ -1,9 +1,7 @@
 // The cases of test_ops.c through compiled code, in single precision: against the same literals, with 1, 2 and 3
 // workers, which must agree in every bit. The arena is full of NaN before a run, and nothing is written behind an
 // output.
-#include "tests/op_cases.h"
-
-#include "tests/goldens_ops.h"
+#include "tests/op_tables.h"
 
 #include "codegen/cg.h"
 #include "runtime/blas.h"
@@ -12,12 +10,7 @@
 
 #include <stdlib.h>
 
-enum {
-  N_CASES = sizeof op_cases / sizeof *op_cases,
-  MAX_WORKERS = 3,
-  GUARD = 64 /* bytes behind each block */,
-  FILL = 0xA5
-};
+enum { MAX_WORKERS = 3, GUARD = 64 /* bytes behind each block */, FILL = 0xA5 };
 static const double TOLERANCE = 2e-5;
 
 static Target target;
@@ -230,8 +223,7 @@ int main(int argc, char **argv) {
   RtArena *mem = rt_arena_new();
   if (!CHECK(cg_target_host(&target, mem))) return check_report();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
-  for (uint32_t k = 0; k < N_CASES; k++)
-    if (argc < 2 || strstr(op_cases[k].name, argv[1])) case_check(&op_cases[k], run_compiled, TOLERANCE);
+  case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE);
   test_bad_rows();
   test_input_check();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);

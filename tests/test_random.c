@@ -113,7 +113,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 // What the readers of an i64 value want: an index below `hi`, or lengths.
 typedef struct {
   int64_t hi;
-  bool lengths, sorted;
+  bool lengths, sorted, no_empty;
 } Wants;
 
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
@@ -130,6 +130,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
       case OP_packed_layout:
         w->lengths = true;
+        w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);
         w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
         w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
         break;
@@ -149,9 +150,9 @@ static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t
   Wants w = {.hi = 1 << 20};
   find_wants(f, v, slots, &w);
   bool free_range = w.hi == 1 << 20;
+  int64_t least = w.no_empty, n = w.hi + (w.lengths && !least);
   for (int64_t k = 0; k < t.n; k++)
-    t.v[k] =
-        free_range ? (double)rng_below(r, 9) - 4 : (double)rng_below(r, (uint32_t)(w.hi > 1 ? w.hi : 1)) + w.lengths;
+    t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)(rng_below(r, (uint32_t)(n > 1 ? n : 1)) + least);
   if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
 }
 

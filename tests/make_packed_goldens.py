@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Writes tests/goldens_packed.h: ops over packed rows, with PyTorch's results as literals; cases as in make_goldens.py.
+
+    python3 tests/make_packed_goldens.py > tests/goldens_packed.h          (PyTorch 2.13, NumPy)
+"""
+import sys
+
+import torch
+
+import make_goldens as m
+from make_goldens import INF, NAN, case, gradient, ints, packed_data, packed_dims, rnd, t
+
+torch.manual_seed(41)
+m.cases.clear()
+m.arrays.clear()
+m.array_prefix[0] = "p"
+LAYOUT = "%L = packed_layout %len {time=time, rows=rows, empty}\n"
+
+
+def data_of(x, lengths):
+    return packed_data(x, lengths) if max(lengths) else x.new_zeros((0,) + x.shape[2:])
+
+
+def steps_of(x, lengths):
+    """The sequences of a padded batch, as a list."""
+    return [x[b, :n] for b, n in enumerate(lengths)]
+
+
+def per_sequence(x, lengths, fn, empty):
+    rows = [fn(s) if len(s) else torch.full(x.shape[2:], empty) for s in steps_of(x, lengths)]
+    return torch.stack(rows)
+
+
+def repack(sequences, lengths, like):
+    padded = [torch.cat([s, s.new_zeros((like.shape[1] - len(s),) + s.shape[1:])]) for s in sequences]
+    return data_of(torch.stack(padded), lengths)
+
+
+def reduce(name, what, x, lengths, fn, empty, constant=False, fd=True):
+    """An op from rows to [B, ..], and its gradient through the packed data."""
+    tail = "".join(f",{n}" for n in x.shape[2:])
+    dims, shapes, ins = packed_dims(lengths, x.shape[1]), {"x": f"[batch,time{tail}]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
+    layout, y_shape = LAYOUT, f"[batch{tail}]"
+    if constant:
+        dims, shapes, ins, y_shape = (), {}, {"x": x}, None
+        layout = f"%L = packed_layout {{lengths=[{','.join(map(str, lengths))}], time={x.shape[1]}, rows={sum(lengths)}, empty}}\n"
+    body = layout + f"%k = pack %x, %L\n%y = {name.split()[0]} %k, %L{''.join(' ' + w for w in name.split()[1:])}"
+    y = per_sequence(x, lengths, fn, empty)
+    assert len(lengths) == 0 or y.shape == (len(lengths),) + x.shape[2:]
+    case(name + what, body.replace("%y =", "%y, %step =") if name in ("seq_max", "seq_min") else body, ins, {"y": y}, dims=dims, shapes=shapes)
+    if not torch.isinf(y).any():
+        body = body.replace("%y =", "%y, %step =") if name in ("seq_max", "seq_min") else body
+        gradient(name + what, body, ins, lambda x, **_: per_sequence(x, lengths, fn, empty), ["x"], dims=dims, shapes=shapes, y_shape=y_shape, fd=fd)
+    return ins, dims, shapes, layout
+
+
+def rowwise(name, what, x, lengths, fn):
+    """An op from rows to rows, its result padded with zeros."""
+    tail = "".join(f",{n}" for n in x.shape[2:])
+    dims, shapes, ins = packed_dims(lengths, x.shape[1]), {"x": f"[batch,time{tail}]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
+    body = LAYOUT + f"%k = pack %x, %L\n%z = {name} %k, %L\n"
+    case(name + what, body + "%y = copy %z", ins, {"y": repack([fn(s) for s in steps_of(x, lengths)], lengths, x)}, dims=dims, shapes=shapes)
+    gradient(name + what, body + "%q = square %z\n%y = pad %q, %L {value=0}", ins,
+             lambda x, **_: torch.stack([torch.cat([fn(s) ** 2, s.new_zeros((x.shape[1] - len(s),) + s.shape[1:])]) for s in steps_of(x, lengths)]),
+             ["x"], dims=dims, shapes=shapes, y_shape=f"[batch,time{tail}]")
+
+
+SHAPES = (("", [2, 4, 1, 3], (3,)), (" with ties", [2, 4, 4, 1, 2], (17,)), (" of scalars", [3, 1, 5, 5, 2, 1, 1, 4, 2], ()),
+          (" with empty ones", [0, 3, 2, 0], (5,)), (" of whole vectors", [2, 0, 3], (2, 16)), (" of one", [3], (1,)),
+          (" of long ones", [150, 3, 70], ()), (" of many", [1 + (7 * k) % 5 for k in range(27)], (3,)))
+for what, lengths, tail in SHAPES:
+    x = rnd(len(lengths), max(lengths), *tail)
+    reduce("seq_sum", what, x, lengths, lambda s: s.sum(0), 0.0)
+    reduce("seq_max", what, x, lengths, lambda s: s.max(0).values, -INF)
+    rowwise("seq_softmax", what, x, lengths, lambda s: torch.softmax(s, 0))
+    if sum(lengths) > 40:
+        continue
+    reduce("seq_min", what, x, lengths, lambda s: s.min(0).values, INF)
+    reduce("seq_pick", what, x, lengths, lambda s: s[-1], 0.0)
+    reduce("seq_pick {first}", what, x, lengths, lambda s: s[0], 0.0)
+    rowwise("seq_reverse", what, x, lengths, lambda s: s.flip(0))
+    # values of sequences on every row
+    axes = "".join(f",{n}" for n in tail)
+    v = rnd(len(lengths), *tail)
+    ins, dims = {"v": v, "x": x, "len": ints(*lengths)}, packed_dims(lengths, max(lengths))
+    shapes = {"v": f"[batch{axes}]", "x": f"[batch,time{axes}]", "len": "[batch]"}
+    spread = torch.stack([v[b].expand(x.shape[1:]) for b in range(len(lengths))])
+    case("seq_spread" + what, LAYOUT + "%y = seq_spread %v, %L", ins, {"y": data_of(spread, lengths)}, dims=dims, shapes=shapes)
+    body = LAYOUT + "%k = pack %x, %L\n%w = seq_spread %v, %L\n%q = mul %w, %k\n%y = pad %q, %L {value=0}"
+    gradient("seq_spread" + what, body, ins,
+             lambda v, x, len: v[:, None] * x * (torch.arange(x.shape[1])[None] < len[:, None]).view(x.shape[:2] + (1,) * (x.dim() - 2)),
+             ["v", "x"], dims=dims, shapes=shapes, y_shape=f"[batch,time{axes}]")
+    # one sequence after the other
+    flat = torch.cat(steps_of(x, lengths))
+    head = f"%L = packed_layout {{lengths=[{','.join(map(str, lengths))}], time={max(lengths)}, rows={sum(lengths)}, empty}}\n"
+    case("seq_from_list" + what, head + "%y = seq_from_list %x, %L", {"x": flat}, {"y": data_of(x, lengths)})
+    case("seq_to_list" + what, head + "%y = seq_to_list %x, %L", {"x": data_of(x, lengths)}, {"y": flat})
+    gradient("seq_lists" + what, head + "%k = seq_from_list %x, %L\n%c = seq_reverse %k, %L\n%l = seq_to_list %c, %L\n%y = square %l", {"x": flat},
+             lambda x: torch.cat([s.flip(0) for s in x.split(lengths)]) ** 2, ["x"])
+
+for lengths in ([2, 4, 1, 3], [0, 3, 2]):
+    x = rnd(len(lengths), max(lengths), 3)
+    reduce("seq_sum", f" of the constant lengths {lengths}", x, lengths, lambda s: s.sum(0), 0.0, constant=True)
+    reduce("seq_pick", f" of the constant lengths {lengths}", x, lengths, lambda s: s[-1], 0.0, constant=True)
+
+# ties go to the first; a NaN wins, the first of several
+x = t(1, 3, 3, 2, NAN, 5, NAN, 4, -INF, -INF, -INF, -INF).view(3, 4)
+case("seq_max at the edges", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_max %k, %L", {"x": x, "len": ints(4, 4, 2)},
+     {"y": t(3, NAN, -INF), "s": ints(1, 0, 0)}, dims=packed_dims([4, 4, 2], 4), shapes={"x": "[batch,time]", "len": "[batch]"})
+case("seq_min at the edges", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_min %k, %L", {"x": -x, "len": ints(3, 4, 0)},
+     {"y": t(-3, NAN, INF), "s": ints(1, 0, -1)}, dims=packed_dims([3, 4, 0], 4), shapes={"x": "[batch,time]", "len": "[batch]"})
+gradient("seq_max with ties", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_max %k, %L", {"x": t(1, 2, 2, 0, 0, 0).view(2, 3), "len": ints(3, 2)},
+         lambda x, len: torch.stack([x[0, :3].max(0).values, x[1, :2].max(0).values]), ["x"], dims=packed_dims([3, 2], 3),
+         shapes={"x": "[batch,time]", "len": "[batch]"}, y_shape="[batch]", fd=False)
+
+# labels are moved as they are
+lab = ints(7, -3, 1 << 22, 5)
+lens = [2, 0, 3, 1]
+dims, shapes = packed_dims(lens, 3), {"v": "[batch]", "len": "[batch]"}
+case("seq_spread of labels", LAYOUT + "%y = seq_spread %v, %L", {"v": lab, "len": ints(*lens)},
+     {"y": data_of(lab[:, None].expand(4, 3), lens)}, dims=dims, shapes=shapes)
+case("seq_pick of labels", LAYOUT + "%r = seq_spread %v, %L\n%y = seq_pick %r, %L", {"v": lab, "len": ints(*lens)},
+     {"y": ints(7, 0, 1 << 22, 5)}, dims=dims, shapes=shapes)
+case("seq_put of given steps", LAYOUT + "%y = seq_put %v, %L, %s", {"v": t(1, 2, 3), "s": ints(1, 0, 2), "len": ints(2, 1, 3)},
+     {"y": data_of(t(0, 1, 0, 2, 0, 0, 0, 0, 3).view(3, 3), [2, 1, 3])}, dims=packed_dims([2, 1, 3], 3),
+     shapes={"v": "[batch]", "s": "[batch]", "len": "[batch]"})
+case("seq_softmax_grad", LAYOUT + "%k = pack %x, %L\n%y = seq_softmax_grad %k, %L, %k", {"x": t(1, 2, 3, 9).view(2, 2), "len": ints(2, 1)},
+     {"y": data_of(t(1 * (1 - 5), 2 * (2 - 5), 3 * (3 - 9), 0).view(2, 2), [2, 1])}, dims=packed_dims([2, 1], 2),
+     shapes={"x": "[batch,time]", "len": "[batch]"})
+
+# the tables themselves
+for what, lengths in (("", [2, 4, 2, 4]), (" with empty ones", [0, 3, 2]), (" of empty ones", [0, 0])):
+    order = sorted(range(len(lengths)), key=lambda b: -lengths[b])
+    sizes = [sum(n > k for n in lengths) for k in range(4)]
+    outs = {"sizes": ints(*sizes), "sorted": ints(*order), "unsorted": ints(*[order.index(b) for b in range(len(lengths))]), "lengths": ints(*lengths)}
+    for constant in (False, True):
+        head = LAYOUT
+        dims, shapes, ins = packed_dims(lengths, 4), {"x": "[batch,time]", "len": "[batch]"}, {"x": rnd(len(lengths), 4), "len": ints(*lengths)}
+        if constant:
+            head = f"%L = packed_layout {{lengths=[{','.join(map(str, lengths))}], time=4, rows={sum(lengths)}, empty}}\n"
+            dims, shapes, ins = (), {}, {"x": rnd(len(lengths), 4)}
+        body = head + "\n".join(f"%{n} = seq_part %L {{part=\"{'batch_sizes' if n == 'sizes' else n}\"}}" for n in outs)
+        case(("constant " if constant else "") + "seq_part" + what, body, ins, outs, dims=dims, shapes=shapes)
+        case(("constant " if constant else "") + "pack" + what + " into rows and back", head + "%k = pack %x, %L\n%y = pad %k, %L {value=-2}", ins,
+             {"y": torch.where(torch.arange(4)[None] < ints(*lengths)[:, None], ins["x"], torch.tensor(-2.0))}, dims=dims, shapes=shapes)
+
+m.main(sys.stdout, "tests/make_packed_goldens.py", "packed_cases")
