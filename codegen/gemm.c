@@ -273,7 +273,7 @@ static void pack_a_block(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   LLVMValueRef src = g->a;
   if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, g->p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
-  cg_gemm_pack_a(g, src, u->m0, cg_ceil_div_value(c, u->rows, g->p->mr), u->k0, u->n_k, g->a_block);
+  cg_gemm_pack_a(g, src, u->m0, u->k0, u->n_k, g->a_block);
 }
 
 static void stretch_shared(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {

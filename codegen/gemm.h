@@ -78,9 +78,8 @@ bool cg_gemm_pack_shared(Gemm *g);         // false: nothing to pack
 // what the worker will pack next; NULL: nothing is asked for early.
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst,
                     LLVMValueRef ahead);
-// `tiles` tiles of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
-void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef tiles, LLVMValueRef k0, LLVMValueRef n_k,
-                    LLVMValueRef dst);
+// A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
+void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
 
 void cg_gemm_emit_dot(Gemm *g);         // gemm_dot.c
 uint32_t cg_dot_rows(const Target *t);  // most rows of a tile of dot products

@@ -80,26 +80,31 @@ static void pack_b_shared(Gemm *g) {
 }
 
 // ---- A
-void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef tiles, LLVMValueRef k0, LLVMValueRef n_k,
-                    LLVMValueRef dst) {
+// Row by row of A's storage, of which each is read once from end to end of the chunk; the rows to come are asked for,
+// because rows that are far apart are not foreseen by the hardware.
+void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst) {
+  enum { MAX_VECTORS = 16, ROWS_AHEAD = 16 };
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  int64_t vl = c->t->vl;
-  Loop tile, l;
-  cg_loop_begin(c, &tile, cg_i64(c, 0), tiles, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef first = cg_add(c, m0, cg_mul(c, tile.i, cg_i64(c, p->mr)));
-  LLVMValueRef rows = cg_min(c, cg_i64(c, p->mr), cg_sub(c, g->m, first)), mask[8];
-  for (int64_t j = 0; j < p->a_tile / vl; j++) mask[j] = cg_mask(c, cg_sub(c, rows, cg_i64(c, j * vl)));
-  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, tile.i, cg_i64(c, p->k_block * p->a_tile)));
+  int64_t vl = c->t->vl, per_tile = p->a_tile / vl, n = p->chunk / p->mr * per_tile;
+  LLVMValueRef mask[MAX_VECTORS];
+  for (int64_t v = 0; v < n; v++) {
+    int64_t tile = v / per_tile, lane = v % per_tile * vl;
+    LLVMValueRef in_tile = cg_i64(c, p->mr - lane), first = cg_i64(c, tile * p->mr + lane);
+    mask[v] = cg_mask(c, cg_min(c, in_tile, cg_sub(c, cg_sub(c, g->m, m0), first)));
+  }
+  Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n_k, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), first));
-  LLVMValueRef at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
-  for (int64_t j = 0; j < p->a_tile / vl; j++) {
-    LLVMValueRef lane = cg_i64(c, j * vl);
-    cg_store(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, lane), mask[j]), cg_at(c, c->f32, at, lane));
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
+  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
+  for (int64_t line = 0; line < p->chunk; line += TN_ALIGN / 4)
+    cg_gemm_ask(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
+  for (int64_t v = 0; v < n; v++) {
+    int64_t tile = v / per_tile, lane = v % per_tile * vl;
+    LLVMValueRef x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, cg_i64(c, tile * p->mr + lane)), mask[v]);
+    cg_store(c, x, cg_at(c, c->f32, to, cg_i64(c, tile * p->k_block * p->a_tile + lane)));
   }
   cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &tile, NULL);
 }
 
 // Rows a large power of two apart would fall into few cache sets: they are copied with a padded stride.

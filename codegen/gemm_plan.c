@@ -79,7 +79,7 @@ static int64_t k_blocks_of(int64_t k, int64_t most, int64_t vl) {
 
 // B is packed where it is stored [N, K], and where its rows are far apart and it is read often.
 static void choose_pack_b(GemmPlan *p, int64_t tiles) {
-  bool far = tiles >= 4 && p->k_max >= 16 && p->n_max > WIDE;
+  bool far = tiles >= 2 && p->k_max >= 16 && p->n_max > WIDE;
   if (p->dot || (!p->tb && !far)) return;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other unit wants the same panel
   p->pack_b = !p->ta && once && p->m_max <= PRIVATE_ROWS ? B_PRIVATE : B_SHARED;

@@ -66,6 +66,30 @@ static void strip_broadcasts(Simplify *s, Val v) {
   }
 }
 
+// ---- products of transposed operands: {ta} and {tb} read them as they are stored
+static bool swaps_last_two(const Fn *f, Val a) {
+  const Attr *perm = ir_ins(f, a)->op == OP_permute ? ir_attr(f, a, KEY_perm) : NULL;
+  uint32_t r = ir_rank(f->prog, ir_ins(f, a)->shape);
+  if (!perm || r < 2) return false;
+  for (uint32_t k = 0; k + 2 < r; k++)
+    if (ir_list_at(f->prog, perm->u.list, k) != k) return false;
+  return ir_list_at(f->prog, perm->u.list, r - 2) == r - 1;
+}
+
+static void fold_transposes(Simplify *s, Val v) {
+  Fn *f = s->f;
+  bool flag[2] = {ir_attr(f, v, KEY_ta) != NULL, ir_attr(f, v, KEY_tb) != NULL}, any = false;
+  for (uint32_t k = 0; k < 2; k++)
+    for (Val a; swaps_last_two(f, a = ir_arg(f, v, k)); flag[k] = !flag[k], any = true)
+      f->args[ir_ins(f, v)->args + k] = ir_arg(f, a, 0);
+  if (!any) return;
+  uint32_t first = f->n_attrs;  // the old list belongs to the old instruction too
+  for (uint32_t k = 0; k < 2; k++)
+    if (flag[k]) *RT_PUSH(s->p->mem, f->attrs, f->n_attrs, f->cap_attrs) = ir_a_int(k ? KEY_tb : KEY_ta, 1);
+  ir_ins(f, v)->attrs = first;
+  ir_ins(f, v)->n_attrs = (uint16_t)(f->n_attrs - first);
+}
+
 // ---- folding and algebra: the value that v equals, or none
 static Val fold_word(Simplify *s, Val v) {
   Fn *f = s->f;
@@ -211,6 +235,7 @@ static Val simplify_at(Simplify *s, Val v) {
     w = fold_word(s, v);
     if (!ir_none(w)) return w;
   }
+  if (ins->op == OP_matmul) fold_transposes(s, v);
   Val w = fold_full(s, v);
   if (ir_none(w)) w = fold_copy(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
