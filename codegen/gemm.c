@@ -123,7 +123,9 @@ static LLVMValueRef tile_a_block(const Gemm *g) {
   return cg_mul(c, cg_i64(c, g->p->mr), tile_a_row(g));
 }
 
-static TileSpec make_spec(const Gemm *g, bool more) {
+static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
+
+static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t vl = g->c->t->vl;
   return (TileSpec){.mr = p->mr,
@@ -134,8 +136,8 @@ static TileSpec make_spec(const Gemm *g, bool more) {
                     .b_vec = vl,
                     .c_row = stride_or_dyn(tile_c_row(g)),
                     .c_vec = vl,
-                    .more = more,
-                    .has_bias = g->bias && !more,
+                    .more = !one_block(g),
+                    .has_bias = g->bias && one_block(g),
                     .bias_vec = vl,
                     .mask_from = p->nv,
                     .mask_step = vl,
@@ -145,9 +147,9 @@ static TileSpec make_spec(const Gemm *g, bool more) {
 
 // The unit's panel is whole, or the last one with fewer columns: then vectors that have no column are left out and the
 // last one is masked (where N is not constant, all vectors are there and masked).
-static void unit_columns(Gemm *g, bool more, const TileArgs *args, const TileRows *rows) {
+static void unit_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   Cg *c = g->c;
-  TileSpec whole = make_spec(g, more), part = whole;
+  TileSpec whole = make_spec(g), part = whole;
   int64_t n, vl = c->t->vl;
   if (!cg_const_value(g->n, &n)) {
     part.mask_from = 0;
@@ -203,9 +205,27 @@ static LLVMValueRef unit_c(Gemm *g, const Unit *u) {
   return in_piece(g) ? g->piece : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
-static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
+// With several blocks of k the sums begin as the bias or zero in memory, so that all blocks add with one kind of tile.
+static void unit_prefill(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  LLVMValueRef value[8], mask[8], to = unit_c(g, u);
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl);
+    mask[j] = cg_mask(c, cg_sub(c, u->columns, lane));
+    value[j] = cg_splat(c, cg_f32(c, 0));
+    if (g->bias) value[j] = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, cg_add(c, u->n0, lane)), mask[j]);
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_mul(c, l.i, tile_c_row(g));
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    LLVMValueRef at = cg_at(c, c->f32, to, cg_add(c, row, cg_i64(c, (int64_t)j * c->t->vl)));
+    if (in_piece(g)) cg_store(c, value[j], at);
+    else cg_store_masked(c, value[j], at, mask[j]);
+  }
+  cg_loop_end(c, &l, NULL);
+}
 
-// One block of k of a unit; the first one starts from the bias or from zero.
 static void unit_tiles(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
@@ -214,16 +234,13 @@ static void unit_tiles(Gemm *g, const Unit *u) {
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
   rows.left = cg_const_value(g->m, &m) ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
-  if (one_block(g)) {
-    unit_columns(g, false, &args, &rows);
-    return;
+  if (!one_block(g)) {
+    If first;
+    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, cg_i64(c, 0), ""));
+    unit_prefill(g, u);
+    cg_endif(c, &first);
   }
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, cg_i64(c, 0), ""));
-  unit_columns(g, false, &args, &rows);
-  cg_else(c, &first);
-  unit_columns(g, true, &args, &rows);
-  cg_endif(c, &first);
+  unit_columns(g, &args, &rows);
 }
 
 static void unit_finish(Gemm *g, const Unit *u) {
