@@ -85,16 +85,29 @@ static bool mark(void *ctx, uint32_t symbol, uint64_t at) {
   return true;
 }
 
-RtVocabulary *rt_vocabulary_of(const RtSource *s, bool utf8, char *error, size_t error_size) {
-  uint8_t *seen = rt_malloc(MOST_SYMBOLS / 8);
-  uint32_t *list = rt_malloc(MOST_SYMBOLS * sizeof *list);
-  RtVocabulary *v = NULL;
+// The symbols of a set of bits; NULL: only their number.
+static size_t list_seen(const uint8_t *seen, size_t n_bytes, uint32_t *out) {
   size_t n = 0;
-  if (!seen || !list) rt_fail(error, error_size, "out of memory");
-  else if (memset(seen, 0, MOST_SYMBOLS / 8), scan(s, utf8, mark, seen, error, error_size)) {
-    for (uint32_t c = 0; c < MOST_SYMBOLS; c++)
-      if (seen[c / 8] >> c % 8 & 1) list[n++] = c;
-    v = rt_vocabulary_new(list, n, utf8, error, error_size);
+  for (size_t k = 0; k < n_bytes; k++)
+    for (uint32_t bit = 0; seen[k] >> bit; bit++) {
+      if (!(seen[k] >> bit & 1)) continue;
+      if (out) out[n] = (uint32_t)k * 8 + bit;
+      n++;
+    }
+  return n;
+}
+
+RtVocabulary *rt_vocabulary_of(const RtSource *s, bool utf8, char *error, size_t error_size) {
+  size_t n_bytes = (utf8 ? MOST_SYMBOLS : 256) / 8, n;
+  uint8_t *seen = rt_malloc(n_bytes);
+  uint32_t *list = NULL;
+  RtVocabulary *v = NULL;
+  if (!seen) rt_fail(error, error_size, "out of memory");
+  else if (memset(seen, 0, n_bytes), scan(s, utf8, mark, seen, error, error_size)) {
+    n = list_seen(seen, n_bytes, NULL);
+    list = rt_malloc(n * sizeof *list);
+    if (!list) rt_fail(error, error_size, "out of memory");
+    else list_seen(seen, n_bytes, list), v = rt_vocabulary_new(list, n, utf8, error, error_size);
   }
   rt_free(seen);
   rt_free(list);

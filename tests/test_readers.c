@@ -4,6 +4,7 @@
 #include "tests/check.h"
 #include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char why[1024];
@@ -165,6 +166,38 @@ static void test_shrinking(void) {
     CHECK_HAS(tn_loader_error(l), "batch 6, item 650: shrinks.npy: 64 bytes are needed at byte 41728");
     tn_loader_free(l), tn_dataset_free(d);
   }
+  remove(path);
+}
+
+// 8 GiB of a file without content, in a process that may take 1 GiB more than it has: nothing is mapped or read at
+// once.
+static void test_larger_than_memory(void) {
+  enum { ROWS = 1 << 21, WIDTH = 1024 };
+  char header[128] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (2097152, 1024), }";
+  const char *path = "large.npy";
+  size_t n = 10 + strlen(header + 10);
+  memset(header + n, ' ', sizeof header - n);
+  FILE *f = fopen(path, "wb");
+  float mark = 7;
+  CHECK(f && fwrite(header, 1, 128, f) == 128 && !fseeko(f, 128 + (off_t)(ROWS - 1) * WIDTH * 4, SEEK_SET));
+  CHECK(fwrite(&mark, 4, 1, f) == 1 && !fclose(f) && !truncate(path, 128 + (off_t)ROWS * WIDTH * 4));
+  long pages = 0;
+  struct rlimit before, tight;
+  CHECK((f = fopen("/proc/self/statm", "r")) && fscanf(f, "%ld", &pages) == 1 && !fclose(f));
+  getrlimit(RLIMIT_AS, &before);
+  tight = before;
+  tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 30);
+  CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+  tn_dataset *d = tn_dataset_npy(&(tn_column){.name = path}, 1, why, sizeof why);
+  const size_t order[] = {0, 1, 1048576, ROWS - 1};
+  tn_loader_options o = {.batch_size = 4, .workers = 1, .sampler = {.kind = TN_CUSTOM, .custom = order, .n_custom = 4}};
+  tn_loader *l = d ? tn_loader_new(d, &o, why, sizeof why) : NULL;
+  tn_batch b = {0};
+  CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number);
+  const float *x = tn_batch_array(b, "large").data;
+  CHECK(x && x[0] == 0 && x[2 * WIDTH] == 0 && x[3 * WIDTH] == 7 && x[3 * WIDTH + 1] == 0);
+  tn_loader_free(l), tn_dataset_free(d);
+  setrlimit(RLIMIT_AS, &before);
   remove(path);
 }
 
@@ -338,6 +371,7 @@ int main(void) {
   test_npz();
   test_safetensors();
   test_shrinking();
+  test_larger_than_memory();
   test_csv();
   test_csv_mistakes();
   test_large_csv();
