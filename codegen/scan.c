@@ -26,7 +26,7 @@ typedef struct {
   int64_t arena;                                                 // of the body, in the scratch
   V layout, batch_sizes, offsets, sorted, lengths, seqs, steps;  // packed: tables of the layout, i32; counts as i64
   // of the step at hand, i64
-  V t, first, live, parity;  // first: its first row (packed) or t
+  V t, first, live, parity;  // packed: first: its first row; live: their number
 } ScanLoop;
 
 // ---- what the kernel is called with, as text
@@ -150,25 +150,27 @@ static void end_carries(ScanLoop *l) {
 
 // ---- one step
 // The step's part of a stack.
-static V step_ptr(ScanLoop *l, Val stack) {
+static V step_ptr(ScanLoop *l, Val stack, Shape inner) {
   Cg *c = l->c;
+  V first = ir_scan_has_rows(&l->s, inner) ? l->first : l->t;
   Shape s = shape_of(l, stack);
   LLVMTypeRef elem = ir_ins(c->f, stack)->dtype == DT_I64 ? c->i64 : c->f32;
-  return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, l->first, row_elements(l, s)));
+  return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, first, row_elements(l, s)));
 }
 
 static V buf_ptr(ScanLoop *l, uint32_t buf) {
   Cg *c = l->c;
   const Buf *b = &l->s.body->bufs[buf];
   uint32_t at = (uint32_t)b->offset, carries = l->s.n_carries;
+  Shape inner = l->s.body->ins[b->head.i].shape;
   switch (b->seg) {
   case SEG_ARENA: return cg_at(c, c->i8, c->scratch, cg_i64(c, l->arena + b->offset));
   case SEG_IN:
-    if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at));
+    if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at), inner);
     if (at < l->s.n_slices + carries) return slot_ptr(l, at - l->s.n_slices, l->parity);
     return cg_ptr(c, operand(l, l->s.first + at));
   case SEG_OUT:
-    if (at >= carries) return step_ptr(l, ir_result(l->s.head, at - carries));
+    if (at >= carries) return step_ptr(l, ir_result(l->s.head, at - carries), inner);
     return slot_ptr(l, at, cg_sub(c, cg_i64(c, 1), l->parity));
   default: rt_text_add(c->why, "the body of a scan has a buffer outside of it; "); return c->frame;
   }
@@ -202,7 +204,6 @@ static void emit_steps(ScanLoop *l) {
   cg_loop_begin(c, &steps, cg_i64(c, 0), l->steps, cg_i64(c, 1), NULL, 0);
   l->t = l->s.reverse ? cg_sub(c, cg_sub(c, l->steps, cg_i64(c, 1)), steps.i) : steps.i;
   l->parity = LLVMBuildAnd(c->b, steps.i, cg_i64(c, 1), "");
-  l->first = l->t;
   if (l->s.live.i) {
     l->live = load_i32(l, l->batch_sizes, l->t);
     l->first = load_i32(l, l->offsets, l->t);

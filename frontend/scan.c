@@ -14,8 +14,8 @@ struct tn_scan {
   Dim live, rows, batch, steps;
   int axis;
   struct {
-    tn_tensor carry, initial;
-    Loc made, next;  // next 0: none so far
+    tn_tensor carry, initial, last;  // last: an empty handle until it is asked for or the scan ends
+    Loc made, next;                  // next 0: none so far
   } *carries;
   uint32_t n_carries, cap_carries, n_outputs;
 };
@@ -102,6 +102,20 @@ tn_scan *tn_scan_begin_at(tn_function *f, const tn_scan_options *o, tn_site at) 
   return s;
 }
 
+static tn_tensor given_outside(const tn_scan *s, tn_tensor t, tn_site at) {
+  const tn_scope *around = s->scope->parent;
+  if (fe_ok(t)) fe_mark_owner(t, around ? around->index : 0, at);
+  return t;
+}
+
+// Made while the first value lives, which may be the body's own.
+static tn_tensor last_of(tn_scan *s, uint32_t k, tn_site at) {
+  Attr a[2] = {number_of(s), ir_a_int(KEY_index, k)};
+  if (!s->carries[k].last.v)
+    s->carries[k].last = given_outside(s, fe_emit(OP_scan_final, &s->carries[k].initial, 1, a, 2, at), at);
+  return s->carries[k].last;
+}
+
 static void check_carries(const tn_scan *s, tn_site at) {
   tn_program *p = s->f->p;
   for (uint32_t k = 0; k < s->n_carries; k++) {
@@ -120,6 +134,7 @@ void tn_scan_end_at(tn_scan *s, tn_site at) {
   FE_GUARD(s->f->p, );
   if (!scan_open(s, at)) return;
   check_carries(s, at);
+  for (uint32_t k = 0; k < s->n_carries; k++) last_of(s, k, at);
   Attr a = number_of(s);
   mark(s, OP_scan_end, NULL, 0, &a, 1, at);
   s->ended = true;
@@ -134,7 +149,9 @@ void fe_scan_ends(tn_function *f, tn_site at) {
   fe_error(f->p, E_STATE, at, "function '%s' ends while scan '%s' is open", f->name, s->name);
   fe_note(f->p, s->begin, "it began here");
   fe_hint(f->p, "tn_scan_end closes it");
-  tn_scan_end_at(s, at);
+  s->ended = true;
+  f->scan = NULL;
+  if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
 }
 
 uint32_t fe_stream(tn_function *f, tn_site at) {
@@ -215,7 +232,8 @@ tn_tensor tn_scan_carry_at(tn_scan *s, tn_tensor h0, tn_site at) {
   Attr a[3] = {number_of(s), ir_a_int(KEY_index, s->n_carries), ir_a_dim(KEY_live, s->live)};
   tn_tensor h = fe_made(fe_emit(OP_scan_carry, &h0, 1, a, row ? 3 : 2, at), at);
   if (!fe_ok(h)) return h;
-  *RT_PUSH(f->p->mem, s->carries, s->n_carries, s->cap_carries) = (typeof(*s->carries)){h, h0, fe_loc(f->p, at), {0}};
+  *RT_PUSH(f->p->mem, s->carries, s->n_carries, s->cap_carries) =
+      (typeof(*s->carries)){h, h0, {0}, fe_loc(f->p, at), {0}};
   return h;
 }
 
@@ -260,17 +278,12 @@ void tn_scan_next_at(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
   mark(s, OP_scan_next, &v, 1, a, 2, at);
 }
 
-// A value that belongs to the scope around the scan.
+// Counts t, which is given to the scope around the scan.
 static tn_tensor made_outside(tn_scan *s, tn_tensor t, tn_site at) {
-  tn_function *f = s->f;
-  if (!fe_ok(t)) return t;
-  tn_scope *inner = f->scope, *around = s->scope->parent;
-  if (!s->ended) {
-    fe_mark_owner(t, around ? around->index : 0, at);
-    f->scope = around;
-  }
+  tn_scope *now = s->f->scope;
+  s->f->scope = s->scope->parent;
   t = fe_made(t, at);
-  f->scope = inner;
+  s->f->scope = now;
   return t;
 }
 
@@ -280,7 +293,8 @@ tn_tensor tn_scan_output_at(tn_scan *s, tn_tensor y, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   Attr a[3] = {number_of(s), is_packed(s) ? ir_a_dim(KEY_rows, s->rows) : ir_a_dim(KEY_time, s->steps),
                ir_a_dim(KEY_live, s->live)};
-  tn_tensor ys = made_outside(s, fe_emit(OP_scan_output, &y, 1, a, is_packed(s) ? 3 : 2, at), at);
+  tn_tensor ys = fe_emit(OP_scan_output, &y, 1, a, is_packed(s) ? 3 : 2, at);
+  ys = made_outside(s, given_outside(s, ys, at), at);
   s->n_outputs += fe_ok(ys);
   return ys;
 }
@@ -288,8 +302,12 @@ tn_tensor tn_scan_output_at(tn_scan *s, tn_tensor y, tn_site at) {
 tn_tensor tn_scan_final_at(tn_scan *s, tn_tensor h, tn_site at) {
   if (!s || s->poisoned || !fe_fn_open(s->f, at)) return fe_poison(s ? s->f : NULL);
   FE_GUARD(s->f->p, fe_poison(s->f));
+  const tn_scope *around = s->scope->parent;
   int64_t k = fe_ok(h) ? carry_of(s, h, at) : -1;
   if (k < 0) return fe_poison(s->f);
-  Attr a[2] = {number_of(s), ir_a_int(KEY_index, k)};
-  return made_outside(s, fe_emit(OP_scan_final, &s->carries[k].initial, 1, a, 2, at), at);
+  if (!around || !around->closed) return made_outside(s, last_of(s, (uint32_t)k, at), at);
+  fe_error(s->f->p, E_USE_AFTER_SCOPE, at, "a result of scan '%s' is asked for after scope '%s' around it closed",
+           s->name, around->name);
+  fe_note(s->f->p, around->close, "it was closed here");
+  return fe_poison(s->f);
 }

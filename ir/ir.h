@@ -408,6 +408,7 @@ Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
 Scan ir_scan_at(const Fn *f, Val v);                  // v: an instruction `scan` that the verifier knows
 Val *ir_scan_inputs(const Scan *s);                   // the body's `input` records by position; absent ones are 0
 Val *ir_scan_outputs(const Scan *s);                  // the body's `output` records by position
+bool ir_scan_has_rows(const Scan *s, Shape inner);    // packed, and begins with the rows of the step
 bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each sequence; else one value for all
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena

@@ -274,18 +274,16 @@ static bool is_dear(const Loops *s, uint32_t i) {
   }
 }
 
-static bool can_stack(const Loops *s, const Loop *l, uint32_t i) {
-  Shape shape = old_ins(s, i)->shape;
-  if (old_ins(s, i)->dtype != DT_F32 || ir_rank(s->p, shape) >= MAX_RANK) return false;
-  return !l->live.i || (ir_rank(s->p, shape) > 0 && ir_dim_at(s->p, shape, 0).i == l->live.i);
+static bool can_stack(const Loops *s, uint32_t i) {
+  return old_ins(s, i)->dtype == DT_F32 && ir_rank(s->p, old_ins(s, i)->shape) < MAX_RANK;
 }
 
 static void find_saves(Loops *s, Loop *l) {
   uint32_t room = MAX_RESULTS - l->n_carries - l->n_outputs;
   for (uint32_t k = 0; k < l->n_carries && room; k++)
-    if (can_stack(s, l, l->carries[k].i)) *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = l->carries[k], room--;
+    if (can_stack(s, l->carries[k].i)) *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = l->carries[k], room--;
   for (uint32_t i = l->begin + 1; i < l->end && room; i++)
-    if (s->inside[i] && old_ins(s, i)->n_res == 1 && is_dear(s, i) && can_stack(s, l, i))
+    if (s->inside[i] && old_ins(s, i)->n_res == 1 && is_dear(s, i) && can_stack(s, i))
       *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = (Val){i}, room--;
 }
 

@@ -9,8 +9,8 @@
 //
 // Over a packed layout step t has batch_sizes[t] rows, `live` in the body: a slice is the rows of xs at offsets[t]. A
 // carry whose first axis is the batch outside has one row for each sequence, in sorted order inside; a sequence that
-// ended keeps its row as it was, in reverse one that has not begun yet. Any other carry is one value for all. Over a
-// dense time axis a slice is xs[t] and every carry is one value.
+// ended keeps its row as it was, in reverse one that has not begun yet. Any other carry is one value for all, and what
+// is stacked of it has a time axis. Over a dense time axis a slice is xs[t] and every carry is one value.
 #include "ir/ir.h"
 #include <string.h>
 
@@ -70,8 +70,10 @@ static Val carry_input(const Scan *s, uint32_t carry) {
   return (Val){0};
 }
 
+bool ir_scan_has_rows(const Scan *s, Shape inner) { return s->live.i && begins_with(s->body->prog, inner, s->live); }
+
 bool ir_scan_is_row(const Scan *s, uint32_t carry) {
-  return s->live.i && begins_with(s->body->prog, s->body->ins[carry_input(s, carry).i].shape, s->live);
+  return ir_scan_has_rows(s, s->body->ins[carry_input(s, carry).i].shape);
 }
 
 static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
@@ -144,15 +146,13 @@ static uint16_t infer_stack(const Ctx *c, Dim live) {
 }
 
 // Slices, carries and captures against the inputs of the body; what outside stands for the body's axis.
-static uint16_t check_inputs(const Ctx *c, const Scan *s, Dim batch, Dim rows) {
+static uint16_t check_inputs(const Ctx *c, const Scan *s, Dim batch, Dim rows, Dim time) {
   const Fn *b = s->body;
   Val *in = ir_scan_inputs(s);
   for (uint32_t k = 0; k < b->n_inputs; k++) {
     Shape inner = b->ins[in[k].i].shape, want = inner;
-    bool slice = k < s->n_slices, row = s->live.i && begins_with(c->p, inner, s->live);
-    if (slice && s->live.i && !row)
-      return fault(c, E_SHAPE, "a slice of a packed scan begins with the rows of the step");
-    if (slice) want = with_first(c->p, inner, s->live.i ? rows : s->steps, !s->live.i);
+    bool slice = k < s->n_slices, row = ir_scan_has_rows(s, inner);
+    if (slice) want = with_first(c->p, inner, row ? rows : time, !row);
     else if (row && k < s->n_slices + s->n_carries) want = with_first(c->p, inner, batch, false);
     if (arg_dtype(c, s->first + k) == b->ins[in[k].i].dtype && arg_shape(c, s->first + k).i == want.i) continue;
     rt_text_add(c->why, "operand %u does not fit input %u of its body", s->first + k, k);
@@ -161,14 +161,14 @@ static uint16_t check_inputs(const Ctx *c, const Scan *s, Dim batch, Dim rows) {
   return 0;
 }
 
-static uint16_t set_results(const Ctx *c, const Scan *s, Dim rows) {
+static uint16_t set_results(const Ctx *c, const Scan *s, Dim rows, Dim time) {
   const Fn *b = s->body;
   Val *out = ir_scan_outputs(s);
   for (uint32_t k = 0; k < s->n_stacks; k++) {
     const Ins *y = &b->ins[out[s->n_carries + k].i];
-    if (s->live.i && !begins_with(c->p, y->shape, s->live))
-      return fault(c, E_SHAPE, "an output of a packed scan has the rows of the step as first axis");
-    set(c, k, y->dtype, with_first(c->p, y->shape, s->live.i ? rows : s->steps, !s->live.i));
+    bool row = ir_scan_has_rows(s, y->shape);
+    if (!row && ir_rank(c->p, y->shape) >= MAX_RANK) return fault(c, E_SHAPE, "an output has a rank below 8");
+    set(c, k, y->dtype, with_first(c->p, y->shape, row ? rows : time, !row));
   }
   for (uint32_t k = 0; k < s->n_carries; k++) {
     uint32_t arg = s->first + s->n_slices + k;
@@ -197,8 +197,9 @@ static uint16_t infer_scan(const Ctx *c) {
   Scan s = ir_scan_at(c->f, c->v);
   Dim batch = live ? ir_dim_at(c->p, arg_shape(c, 0), 0) : (Dim){0};
   Dim rows = live ? ir_dim_at(c->p, arg_shape(c, 0), 2) : (Dim){0};
-  uint16_t id = check_inputs(c, &s, batch, rows);
-  return id ? id : set_results(c, &s, rows);
+  Dim time = live ? ir_dim_at(c->p, arg_shape(c, 0), 1) : s.steps;
+  uint16_t id = check_inputs(c, &s, batch, rows, time);
+  return id ? id : set_results(c, &s, rows, time);
 }
 
 uint16_t ir_scan_infer(Fn *f, Val v, RtText *why) {

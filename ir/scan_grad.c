@@ -357,7 +357,7 @@ void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc
     if (!g.is_dep[k]) continue;
     ADD(&g, carry_next, ir_none(d[h.i]) ? zeros(g.b, shape_of(&g, h), loc) : d[h.i]);
   }
-  uint32_t *slot = rt_alloc(g.mem, (fb->n_inputs + 1) * sizeof *slot), of_slice = 0;
+  uint32_t *slot = rt_alloc(g.mem, (fb->n_inputs + 1) * sizeof *slot);
   OfCapture *parts = rt_alloc(g.mem, (g.s.n_captures + 1) * sizeof *parts);
   uint32_t first_capture = g.s.n_slices + g.s.n_carries;
   for (uint32_t k = 0; k < g.s.n_slices; k++) {
@@ -365,7 +365,6 @@ void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc
     if (ir_none(x) || !wants[g.s.first + k]) continue;
     want_stack(&g, x);
     slot[k] = x.i;
-    of_slice++;
   }
   for (uint32_t k = 0; k < g.s.n_captures; k++) {
     Val x = d[g.map[g.inputs[first_capture + k].i].i];
