@@ -53,6 +53,13 @@ static void add_packed(const Fn *f, RtText *out) {
   }
 }
 
+// What a scan runs in every step: its arena is part of the function's, as scratch memory of the scan.
+static void add_body(const Fn *b, RtText *out) {
+  rt_text_add(out, "  body @%s: arena %lld B, lower bound %lld B, %u kernels a step, %u results in place, %u copies\n",
+              ir_text(b->prog, b->name), (long long)b->stats.peak_bytes, (long long)b->stats.lower_bound,
+              b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
+}
+
 static void add_summary(const Fn *f, RtText *out) {
   const PlanStats *s = &f->stats;
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
@@ -64,6 +71,8 @@ static void add_summary(const Fn *f, RtText *out) {
               (long long)f->prog->const_bytes);
   add_packed(f, out);
   add_largest(f, out);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_scan) add_body(ir_scan_at(f, (Val){i}).body, out);
 }
 
 static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind, RtArena *mem) {
