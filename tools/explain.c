@@ -213,10 +213,45 @@ void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from
   tell_storage(&s);
 }
 
+// ---- a value of a scan's body: it is one in every step
+static bool tell_body(const FileVal *v, const Fn *body, RtText *out) {
+  const Prog *p = body->prog;
+  const char *name = v->name + (*v->name == '%');
+  for (uint32_t i = 1; i < body->n_ins; i++) {
+    if (strcmp(ir_text(p, body->ins[i].name), name)) continue;
+    uint32_t kernel = body->kernel_of[i], buf = body->buf_of[i];
+    rt_text_add(out, "In body @%s, which a scan runs in every step, it is %s", ir_text(p, body->name),
+                ir_ops[body->ins[i].op].name);
+    if (kernel != UINT32_MAX) rt_text_add(out, " in kernel %u of %u", kernel, body->n_kernels);
+    if (buf && body->bufs[buf].seg == SEG_ARENA)
+      rt_text_add(out, ", in bytes %lld to %lld of the body's arena of %lld, kernels [%d,%d].\n",
+                  (long long)body->bufs[buf].offset, (long long)(body->bufs[buf].offset + body->bufs[buf].bytes),
+                  (long long)body->stats.peak_bytes, body->bufs[buf].first, body->bufs[buf].last);
+    else
+      rt_text_add(out, body->ins[i].op == OP_input ? " of the step: a slice, a carry or a captured value.\n"
+                                                   : ", in a register.\n");
+    return true;
+  }
+  return false;
+}
+
+static bool explain_body(const ToolPlan *t, const ToolFn *f, const FileVal *v, RtText *out) {
+  const Fn *fn = f->f;
+  bool told = false;
+  if (!v->gone_in || strcmp(v->gone_in, "loops")) return false;
+  rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
+              type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
+  for (uint32_t i = 1; i < fn->n_ins; i++)
+    if (fn->ins[i].op == OP_scan) told |= tell_body(v, ir_scan_at(fn, (Val){i}).body, out);
+  if (!told) rt_text_add(out, "It is made in the body of a scan, where nothing that is read needs it as a value.\n");
+  return true;
+}
+
 // ---- a value that the passes removed
 static void explain_gone(const ToolPlan *t, const ToolFn *f, uint32_t from, RtText *out) {
   const FileVal *v = &f->file[from];
   const char *gone = v->gone_in ? v->gone_in : "simplify";
+  if (explain_body(t, f, v, out)) return;
   rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
               type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
   if (v->op == OP_grad_of) rt_text_add(out, "Pass %s replaced it by the backward computation.\n", gone);
