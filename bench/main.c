@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 static const Workload *const workloads[] = {
-    &bench_vowels, &bench_lstm256, &bench_lstm64,  &bench_gru256, &bench_bilstm256, &bench_mlp,
-    &bench_tiny,   &bench_chain,   &bench_softmax, &bench_gemm,   &bench_gemm_gelu, &bench_adamw,
+    &bench_vowels, &bench_lstm256, &bench_lstm64, &bench_gru256,    &bench_bilstm256, &bench_mlp,          &bench_tiny,
+    &bench_chain,  &bench_softmax, &bench_gemm,   &bench_gemm_gelu, &bench_adamw,     &bench_transformer4,
 };
 enum { MAX_ROUNDS = 1000, MAX_STEPS = 100000, BURST_MS = 300, MAX_BURST_MS = 1500, N_LEAST = 5 };
 

@@ -127,24 +127,26 @@ LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 
 // ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
 typedef bool EmitFn(Cg *c);
-EmitFn cg_emit_point;    // point.c: POINT, INDEX
-EmitFn cg_emit_reduce;   // reduce.c
-EmitFn cg_emit_row;      // row.c
-EmitFn cg_emit_gemm;     // gemm.c
-EmitFn cg_emit_layout;   // pack.c
-EmitFn cg_emit_pack;     // pack.c
-EmitFn cg_emit_seq;      // seq.c
-EmitFn cg_emit_rnn;      // rnn.c
-EmitFn cg_emit_gather;   // gather.c
-EmitFn cg_emit_scatter;  // gather.c
-EmitFn cg_emit_put;      // put.c
-EmitFn cg_emit_norm;     // optim.c
-EmitFn cg_emit_optim;    // optim.c
+EmitFn cg_emit_point;      // point.c: POINT, INDEX
+EmitFn cg_emit_reduce;     // reduce.c
+EmitFn cg_emit_row;        // row.c
+EmitFn cg_emit_gemm;       // gemm.c
+EmitFn cg_emit_layout;     // pack.c
+EmitFn cg_emit_pack;       // pack.c
+EmitFn cg_emit_seq;        // seq.c
+EmitFn cg_emit_rnn;        // rnn.c
+EmitFn cg_emit_attention;  // attention.c
+EmitFn cg_emit_gather;     // gather.c
+EmitFn cg_emit_scatter;    // gather.c
+EmitFn cg_emit_put;        // put.c
+EmitFn cg_emit_norm;       // optim.c
+EmitFn cg_emit_optim;      // optim.c
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
 // Called by pass lives through a function pointer set by the driver; 0 for most.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce.c)
-int64_t cg_norm_scratch(const Fn *f, Val v);    // its part for global_norm
+int64_t cg_attention_scratch(const Fn *f, Val v);
+int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
 
 // ---- codegen/program.c, jit.c, cache.c
 typedef struct CgObject {  // the relocatable objects of one program, in one block (see jit.c)

@@ -1,5 +1,6 @@
 // How long kernels take, roughly: enough to tell work that is worth waking a team for from work that is not.
 #include "codegen/program.h"
+#include "ir/attention.h"
 
 enum {
   FMAS_PER_NS = 20,  // of one worker, vectors and tails mixed
@@ -46,6 +47,13 @@ static double ns_of(const Fn *f, Val v) {
     Scan s = ir_scan_at(f, v);
     Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
     return most / WORDS_PER_NS + (double)ir_dim_fit(f->prog, steps) * ns_of_all(s.body);
+  }
+  case CLASS_ATTN: {
+    Attention a;
+    ir_attention(f, v, &a);
+    double pairs = (double)ir_dim_bound(f->prog, a.batch) * (double)a.heads * (double)ir_dim_bound(f->prog, a.tq) *
+                   (double)ir_dim_bound(f->prog, a.tk);
+    return most / WORDS_PER_NS + pairs * (double)a.size * (ins->op == OP_sdpa ? 2 : 5) / FMAS_PER_NS;
   }
   default: return most / WORDS_PER_NS;
   }

@@ -157,6 +157,7 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   switch (ir_ins(f, v)->op) {
   case OP_rnn_seq:
   case OP_rnn_seq_grad: return cg_rnn_scratch_bytes(f, v, t);
+  case OP_sdpa_grad: return cg_attention_scratch(f, v);
   case OP_global_norm: return cg_norm_scratch(f, v);
   case OP_sum:
   case OP_amax: return cg_reduce_scratch(f, v);

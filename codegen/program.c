@@ -215,6 +215,7 @@ static EmitFn *emitter_of(OpClass cls) {
   case CLASS_PACK: return cg_emit_pack;
   case CLASS_SEQ: return cg_emit_seq;
   case CLASS_RNN: return cg_emit_rnn;
+  case CLASS_ATTN: return cg_emit_attention;
   case CLASS_GATHER: return cg_emit_gather;
   case CLASS_SCATTER: return cg_emit_scatter;
   case CLASS_PUT: return cg_emit_put;
@@ -327,6 +328,7 @@ static void finish_all(Part *part, uint32_t n) {
 static uint32_t cost_of(const Call *c) {
   switch (c->k->cls) {
   case CLASS_RNN: return 40;
+  case CLASS_ATTN: return 30;
   case CLASS_GEMM: return 25;
   case CLASS_ROW:
   case CLASS_REDUCE: return 8;

@@ -55,6 +55,7 @@ typedef enum {
   MOD_EMBEDDING,
   MOD_DROPOUT,
   MOD_ACTIVATION,
+  MOD_ATTENTION,
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM
@@ -109,6 +110,9 @@ struct tn_module {
   uint32_t n_gates, n_layers, n_directions;
   int64_t proj;      // 0: none
   bool batch_first;  // of dense input
+  // ATTENTION
+  uint32_t n_heads;
+  bool is_causal;
   // hooks of both kinds in the order in which they fire
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;
@@ -446,6 +450,9 @@ tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // norm.c: of a layer or RMS norm
+
+// ---- attention.c
+tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call1 runs it
 
 // ---- hook.c
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);         // with them

@@ -107,6 +107,7 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
   case MOD_DROPOUT: return fe_dropout(x, m->rate, at);
   case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
+  case MOD_ATTENTION: return fe_attend(m, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
   case MOD_LAYER_NORM:
   case MOD_RMS_NORM: return fe_norm(m, x, at);

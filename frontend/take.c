@@ -31,7 +31,7 @@ tn_tensor fe_initial_handle(tn_function *init, FeParam *q) {
 // ---- what may stand where
 bool fe_has_params(FeModuleKind kind) {
   return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_RNN_CELL || kind == MOD_EMBEDDING ||
-         kind == MOD_LAYER_NORM || kind == MOD_RMS_NORM;
+         kind == MOD_LAYER_NORM || kind == MOD_RMS_NORM || kind == MOD_ATTENTION;
 }
 
 bool fe_takes_params(tn_module *m, const char *name, tn_site at) {
@@ -260,6 +260,7 @@ static void share_into(tn_module *to, const tn_module *from, tn_site at) {
   to->eps = from->eps, to->n_axes = from->n_axes;
   to->in = from->in, to->out = from->out;
   to->cell = from->cell, to->n_gates = from->n_gates;
+  to->n_heads = from->n_heads, to->is_causal = from->is_causal;
   to->n_layers = from->n_layers, to->n_directions = from->n_directions;
   for (uint32_t k = 0; k < from->n_entries; k++) {
     push_entry(to, from->entries[k].name, from->entries[k].param, fe_loc(to->p, at));

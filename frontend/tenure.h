@@ -667,6 +667,43 @@ TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_call1(m, x) tn_call1_at(m, x, TN_SITE)
 #define tn_forward1(m, x) tn_forward1_at(m, x, TN_SITE)
 
+// ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward:
+// it takes memory for q, k, v and the result, and 4 bytes for each query and head.
+//
+//   tn_module *a = tn_multi_head_attention(block, "attn", 256, 4, &(tn_multi_head_options){.causal = true});
+//   x = tn_add(x, tn_call1(a, x));                       // self-attention of [B,T,256]
+//   y = tn_attention_call(a, q, memory, TN_NONE, NULL);  // queries of one sequence, keys and values of another
+typedef struct {
+  bool causal;           // query i sees keys 0 to i, counted from the first of each
+  double scale;          // 0: 1 / sqrt(D)
+  double dropout;        // of the probabilities, in [0, 1); none in functions marked by tn_eval
+  tn_tensor lengths;     // i64 [B], each in [0, T of the keys]: keys from there on are padding; TN_NONE: there is none
+  bool heads_inside;     // q, k, v and the result are [B,T,H,D] instead
+} tn_attention_options;  // NULL: zeros
+// q [B,H,Tq,D], k and v [B,H,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
+// are constants. A query that sees no key gives zeros.
+TN_API tn_tensor tn_scaled_dot_product_attention_at(tn_tensor q, tn_tensor k, tn_tensor v,
+                                                    const tn_attention_options *o, tn_site at);
+// qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
+TN_API tn_tensor tn_attention_packed_at(tn_tensor qkv, const tn_attention_options *o, tn_site at);
+typedef struct {
+  bool causal, no_bias;
+  double dropout;
+} tn_multi_head_options;  // NULL: zeros
+// PyTorch's MultiheadAttention with batch_first, its names and initialisation: in_proj_weight [3E,E], in_proj_bias,
+// out_proj.weight, out_proj.bias. `size` is a multiple of `heads`. tn_call1 is self-attention.
+TN_API tn_module *tn_multi_head_attention_at(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                             const tn_multi_head_options *o, tn_site at);
+// q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
+// out_proj do.
+TN_API tn_tensor tn_attention_call_at(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v,
+                                      const tn_attention_options *o, tn_site at);
+#define tn_scaled_dot_product_attention(q, k, v, ...) tn_scaled_dot_product_attention_at(q, k, v, __VA_ARGS__, TN_SITE)
+#define tn_attention_packed(qkv, ...) tn_attention_packed_at(qkv, __VA_ARGS__, TN_SITE)
+#define tn_multi_head_attention(parent, name, size, heads, ...) \
+  tn_multi_head_attention_at(parent, name, size, heads, __VA_ARGS__, TN_SITE)
+#define tn_attention_call(m, q, k, v, ...) tn_attention_call_at(m, q, k, v, __VA_ARGS__, TN_SITE)
+
 // ---- hooks of modules: functions that tn_call1 runs while the graph is built
 //
 //   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }

@@ -68,6 +68,7 @@ bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
   case OP_scan_output:
   case OP_scan_final: return true;
   case OP_scan: return ir_ins(f, ir_arg(f, v, k))->dtype == DT_F32;
+  case OP_sdpa: return ir_ins(f, ir_arg(f, v, k))->dtype == DT_F32;
   case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
   default: return false;
   }
@@ -476,6 +477,26 @@ static void grad_scan(Grad *g, Val v, Val adj) {
   for (uint32_t k = 0; k < n; k++) want[k] = wants(g, v, k) && ir_grad_flows(g->f, v, k);
   ir_scan_grad(g->f, v, of_result, want, out, g->loc);
   for (uint32_t k = 0; k < n; k++) give(g, arg(g, v, k), out[k]);
+}
+
+// The gradient op takes the same operands and attributes, then both results and the incoming gradient.
+static void grad_sdpa(Grad *g, Val v, Val adj) {
+  Val in[7];
+  Attr attr[8];
+  const Ins ins = *ir_ins(g->f, v);
+  uint32_t n = ins.n_args;
+  if (!ir_none(g->adj[v.i + 1])) {
+    g->failed = true;
+    rt_diag(&g->p->diags, RT_ERROR, E_SHAPE, ir_loc_file(g->p, g->loc), ir_loc_line(g->p, g->loc),
+            "the row sums of sdpa have no gradient");
+    return;
+  }
+  for (uint32_t k = 0; k < n; k++) in[k] = arg(g, v, k);
+  in[n] = v, in[n + 1] = ir_result(v, 1), in[n + 2] = adj;
+  memcpy(attr, g->f->attrs + ins.attrs, ins.n_attrs * sizeof *attr);
+  Val d = ir_emit(g->f, OP_sdpa_grad, in, n + 3, attr, ins.n_attrs, g->loc);
+  for (uint32_t k = 0; k < n; k++)
+    if (ir_grad_flows(g->f, v, k) && wants(g, v, k)) give(g, in[k], ir_result(d, k));
 }
 
 #define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = grad_##grad,

@@ -1,7 +1,7 @@
 // Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the
 // instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
 // sentence in `why`.
-#include "ir/ir.h"
+#include "ir/attention.h"
 #include <string.h>
 
 typedef struct {
@@ -629,6 +629,8 @@ static uint16_t rule_rnn_seq_grad(const Ctx *c) {
   set(c, 3, DT_F32, lstm ? want[2] : none);
   return 0;
 }
+
+static uint16_t rule_sdpa(const Ctx *c) { return ir_infer_sdpa(c->f, c->v, c->why); }
 
 static uint16_t rule_scalar(const Ctx *c) {
   TRY(want_f32(c));

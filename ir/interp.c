@@ -178,6 +178,8 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_scan_final] = run_loop_mark,
     [OP_scan_end] = run_loop_mark,
     [OP_scan] = run_scan,
+    [OP_sdpa] = run_sdpa,
+    [OP_sdpa_grad] = run_sdpa_grad,
     [OP_global_norm] = run_global_norm,
     [OP_adamw] = run_adamw,
     [OP_sgd] = run_sgd,
@@ -253,6 +255,7 @@ static void disturb(Run *r, Val v) {
   case CLASS_SEQ:
   case CLASS_GEMM:
   case CLASS_RNN:
+  case CLASS_ATTN:
   case CLASS_SCATTER:
   case CLASS_NORM:
   case CLASS_OPTIM: break;

@@ -50,4 +50,6 @@ RunOp run_rnn_seq, run_rnn_seq_grad;                                         // 
 RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                 // interp_train.c
 RunOp run_scan;                                                              // interp_scan.c
 
+RunOp run_sdpa, run_sdpa_grad;  // interp_attention.c
+
 #endif

@@ -5,7 +5,7 @@
 // pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element, as
 // do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates). n_inplace counts
 // these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
-#include "ir/ir.h"
+#include "ir/attention.h"
 #include <string.h>
 
 typedef struct {
@@ -312,6 +312,13 @@ static void find_checks(Lives *l) {
       if (f->ins[i].n_args)
         add_check(l, ir_arg(f, v, 0), ir_attr(f, v, KEY_empty) ? 0 : 1, ir_dim_at(l->p, f->ins[i].shape, 1), true,
                   ir_attr(f, v, KEY_sorted) != NULL, "length");
+      break;
+    case OP_sdpa:
+      if (ir_attr(f, v, KEY_has_len)) {
+        Attention a;
+        ir_attention(f, v, &a);
+        add_check(l, ir_arg(f, v, a.n_in), 0, a.tk, true, false, "length");
+      }
       break;
     default: break;
     }

@@ -66,6 +66,7 @@ const char *ir_class_name(OpClass c) {
   case CLASS_PACK: return "pack";
   case CLASS_SEQ: return "seq";
   case CLASS_RNN: return "rnn";
+  case CLASS_ATTN: return "attention";
   case CLASS_GATHER: return "gather";
   case CLASS_SCATTER: return "scatter";
   case CLASS_PUT: return "put";

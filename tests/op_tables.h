@@ -4,6 +4,7 @@
 
 #include "tests/op_cases.h"
 
+#include "tests/goldens_attention.h"
 #include "tests/goldens_ops.h"
 #include "tests/goldens_packed.h"
 
@@ -12,6 +13,7 @@ static const struct {
   uint32_t n;
 } op_tables[] = {
     {op_cases, sizeof op_cases / sizeof *op_cases},
+    {attention_cases, sizeof attention_cases / sizeof *attention_cases},
     {packed_cases, sizeof packed_cases / sizeof *packed_cases},
 };
 enum { N_OP_TABLES = sizeof op_tables / sizeof *op_tables };

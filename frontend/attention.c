@@ -1,0 +1,203 @@
+// Attention: scaled dot products of heads that are given, and the module with PyTorch's projections around it.
+//
+// The projection of the module makes queries, keys and values side by side, [B,T,3E]; seen as [B,T,3,H,D] that is what
+// the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied.
+#include "frontend/fe.h"
+
+#include <math.h>
+
+// ---- the call
+static bool check_options(tn_function *f, const tn_attention_options *o, tn_site at) {
+  if (o->dropout >= 0 && o->dropout < 1 && isfinite(o->scale)) return true;
+  if (isfinite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  else fe_error(f->p, E_ARGUMENT, at, "the scale of attention is %g", o->scale);
+  return false;
+}
+
+// a: n tensor operands as the op takes them.
+static tn_tensor emit(tn_tensor *a, uint32_t n, const tn_attention_options *o, tn_site at) {
+  tn_tensor in[4];
+  Attr attr[6];
+  uint32_t n_attrs = 0;
+  tn_function *f = a[0].fn;
+  for (uint32_t k = 0; k < n; k++) in[k] = a[k];
+  if (o->causal) attr[n_attrs++] = ir_a_int(KEY_causal, 1);
+  if (o->scale != 0) attr[n_attrs++] = ir_a_num(KEY_scale, o->scale);
+  if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
+  if (o->dropout > 0 && !f->eval) {
+    attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
+    attr[n_attrs++] = ir_a_int(KEY_id, f->p->ir->next_id++);
+  }
+  if (o->lengths.fn) {
+    attr[n_attrs++] = ir_a_int(KEY_has_len, 1);
+    in[n++] = o->lengths;
+  }
+  return fe_emit(OP_sdpa, in, n, attr, n_attrs, at);
+}
+
+// [T,D] and [B,T,D] are heads of their own.
+static tn_tensor with_heads(tn_tensor x, tn_site at) {
+  uint32_t rank = fe_rank(x);
+  Prog *p = x.fn->p->ir;
+  Dim one = ir_dim(p, 1);
+  if (rank == 3) return fe_reshape(x, (Dim[]){fe_axis_dim(x, 0), one, fe_axis_dim(x, 1), fe_axis_dim(x, 2)}, 4, at);
+  return rank == 2 ? fe_reshape(x, (Dim[]){one, one, fe_axis_dim(x, 0), fe_axis_dim(x, 1)}, 4, at) : x;
+}
+
+static tn_tensor without_heads(tn_tensor y, uint32_t rank, tn_site at) {
+  if (!fe_ok(y) || rank == 4) return y;
+  Dim d[] = {fe_axis_dim(y, 0), fe_axis_dim(y, 2), fe_axis_dim(y, 3)};
+  return fe_reshape(y, d + (3 - rank), rank, at);
+}
+
+static const tn_attention_options plain = {0};
+
+tn_tensor tn_scaled_dot_product_attention_at(tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o,
+                                             tn_site at) {
+  tn_function *f;
+  if (!o) o = &plain;
+  if (!fe_join((const tn_tensor[]){q, k, v, o->lengths}, o->lengths.fn ? 4 : 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t rank = fe_rank(q);
+  if (!check_options(f, o, at)) return fe_poison(f);
+  if (rank < 2 || rank > 4 || fe_rank(k) != rank || fe_rank(v) != rank || (rank < 4 && o->heads_inside)) {
+    fe_error(f->p, E_SHAPE, at, "attention takes q, k and v of one rank, %s; these have %u, %u and %u",
+             o->heads_inside ? "4" : "2 to 4", rank, fe_rank(k), fe_rank(v));
+    return fe_poison(f);
+  }
+  tn_tensor in[3] = {with_heads(q, at), with_heads(k, at), with_heads(v, at)};
+  return fe_made(without_heads(emit(in, 3, o, at), rank, at), at);
+}
+
+tn_tensor tn_attention_packed_at(tn_tensor qkv, const tn_attention_options *o, tn_site at) {
+  tn_function *f;
+  if (!o) o = &plain;
+  if (!fe_join((const tn_tensor[]){qkv, o->lengths}, o->lengths.fn ? 2 : 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return check_options(f, o, at) ? fe_made(emit(&qkv, 1, o, at), at) : fe_poison(f);
+}
+
+// ---- the module
+static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_multi_head_options *o, tn_site at) {
+  const int64_t most = INT64_C(1) << 20;
+  if (m->poisoned) return false;
+  m->poisoned = true;
+  if (size < 1 || size > most || heads < 1 || size % heads)
+    fe_error(m->p, E_ARGUMENT, at,
+             "module '%s' has the size %lld and %lld heads: the size must be a multiple in [1, 2^20]", m->path,
+             (long long)size, (long long)heads);
+  else if (o && !(o->dropout >= 0 && o->dropout < 1))
+    fe_error(m->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  else m->poisoned = false;
+  return !m->poisoned;
+}
+
+tn_module *tn_multi_head_attention_at(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                      const tn_multi_head_options *o, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_ATTENTION, at);
+  if (!check_module(m, size, heads, o, at)) return m;
+  m->in = m->out = size, m->n_heads = (uint32_t)heads;
+  m->has_bias = !o || !o->no_bias, m->is_causal = o && o->causal;
+  m->rate = o ? o->dropout : 0;
+  // PyTorch's: Xavier for the three projections together, biases zero.
+  double k = sqrt(6 / (4 * (double)size));
+  int64_t wide = 3 * size;
+  const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
+  fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, size}, 2, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
+  if (m->has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, at);
+  tn_module *out = tn_linear_at(m, "out_proj", size, size, &(tn_linear_options){.no_bias = true}, at);
+  if (m->has_bias) fe_module_param(out, "bias", &size, 1, zeros, at);
+  out->has_bias = m->has_bias;
+  return m;
+}
+
+typedef struct {
+  tn_module *m;
+  tn_function *f;
+  tn_site at;
+} Call;
+
+static tn_tensor weight(const Call *c, const char *name) { return fe_use(c->f, fe_entry(c->m, name)->param, c->at); }
+
+// x through rows [part, part + n) E of the projection: [B,T,n,H,D], or [B,T,H,D] for one part.
+static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
+  const tn_module *m = c->m;
+  Prog *p = c->f->p->ir;
+  tn_tensor w = weight(c, "in_proj_weight"), b = m->has_bias ? weight(c, "in_proj_bias") : fe_poison(c->f);
+  if (n < 3) {
+    w = fe_slice(w, 0, part * m->out, n * m->out, c->at);
+    if (m->has_bias) b = fe_slice(b, 0, part * m->out, n * m->out, c->at);
+  }
+  tn_tensor y = fe_linear(x, w, b, m->has_bias, c->at);
+  if (!fe_ok(y)) return y;
+  Dim d[5] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(p, n)};
+  uint32_t rank = n == 1 ? 2 : 3;
+  d[rank++] = ir_dim(p, m->n_heads), d[rank++] = ir_dim(p, m->out / m->n_heads);
+  return fe_reshape(y, d, rank, c->at);
+}
+
+// q, k and v stand for one, two or three different values.
+static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o) {
+  tn_module *m = c->m;
+  tn_tensor in[3];
+  uint32_t n = 0;
+  bool one_kv = k.v == v.v;
+  if (one_kv && q.v == k.v) {
+    in[n++] = project(c, q, 0, 3);
+  } else {
+    in[n++] = project(c, q, 0, 1);
+    in[n++] = project(c, k, 1, one_kv ? 2 : 1);
+    if (!one_kv) in[n++] = project(c, v, 2, 1);
+  }
+  tn_attention_options how = *o;
+  how.heads_inside = true, how.causal |= m->is_causal;
+  if (how.dropout == 0) how.dropout = m->rate;
+  for (uint32_t i = 0; i < n; i++)
+    if (!fe_ok(in[i])) return fe_poison(c->f);
+  tn_tensor y = emit(in, n, &how, c->at);
+  if (!fe_ok(y)) return y;
+  y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->out)}, 3, c->at);
+  return fe_call(m->first, y, c->at);
+}
+
+tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
+  Call c = {m, x.fn, at};
+  if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->out,
+           fe_rank(x));
+  return fe_poison(x.fn);
+}
+
+static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
+  tn_module *m = c->m;
+  tn_program *p = c->f->p;
+  if (m && m->poisoned) return false;
+  if (!m) fe_error(p, E_ARGUMENT, c->at, "no module is called");
+  else if (m->p != p) fe_error(p, E_FOREIGN, c->at, "a module of another program is called");
+  else if (m->kind != MOD_ATTENTION) fe_error(p, E_ARGUMENT, c->at, "module '%s' is no attention", m->path);
+  else {
+    for (uint32_t k = 0; k < n; k++) {
+      if (fe_rank(x[k]) == 3) continue;
+      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->out,
+               fe_rank(x[k]));
+      return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+tn_tensor tn_attention_call_at(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o,
+                               tn_site at) {
+  tn_function *f;
+  if (!o) o = &plain;
+  if (!k.fn) k = q;
+  if (!v.fn) v = k;
+  if (!fe_join((const tn_tensor[]){q, k, v, o->lengths}, o->lengths.fn ? 4 : 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Call c = {m, f, at};
+  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, o, at)) return fe_poison(f);
+  return fe_made(attend(&c, q, k, v, o), at);
+}
