@@ -1,5 +1,6 @@
 // Matrix products: what is known before any code is emitted (gemm.h).
 #include "codegen/gemm.h"
+#include "codegen/optim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,7 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   case OP_rnn_seq:
   case OP_rnn_seq_grad: return cg_rnn_scratch_bytes(f, v, t);
   case OP_sdpa_grad: return cg_attention_scratch(f, v);
+  case OP_adamw_rows: return cg_update_rows_scratch(f, v);
   case OP_global_norm: return cg_norm_scratch(f, v);
   case OP_sum:
   case OP_amax: return cg_reduce_scratch(f, v);

@@ -4,7 +4,7 @@
 // updates of a kernel share one helper function per rule and set of attributes, called once for each tensor: a step
 // over a hundred tensors is a hundred calls, not a hundred loops. Elements are independent, so how they are split is
 // free.
-#include "codegen/cg.h"
+#include "codegen/optim.h"
 
 enum { SMALL = 4096 };  // tensors with fewer elements are updated by one worker, others by all
 
@@ -33,37 +33,31 @@ static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
 }
 
 // ---- what the helpers see
-typedef struct {
-  Op op;
-  double beta1, beta2, eps, dampening;
-  bool decays, decoupled, nesterov;  // decays: the weight decay is not a constant 0
-} Rule;
-
 // Tensors of each rule, in operand order; the last one is the gradient. Then the scalars that an update is called with.
 static uint32_t n_tensors(Op op) { return op == OP_adamw ? 4 : op == OP_sgd_momentum ? 3 : 2; }
 static uint32_t n_scalars(Op op) { return op == OP_adamw ? 3 : op == OP_sgd_momentum ? 4 : 2; }
-enum { MAX_TENSORS = 4, MAX_SCALARS = 4 };
 
 // Scalar operands of the instruction, behind the gradient.
-typedef enum { ARG_STEP, ARG_LR, ARG_DECAY, ARG_MOMENTUM, N_SCALAR_ARGS } ScalarArg;
 static Val scalar_of(const Fn *f, Val v, ScalarArg which) {
   Op op = (Op)ir_ins(f, v)->op;
   if (op == OP_sgd && which == ARG_STEP) return (Val){0};
   if (op != OP_sgd_momentum && which == ARG_MOMENTUM) return (Val){0};
+  if (op == OP_adamw_rows) return ir_arg(f, v, n_tensors(OP_adamw) + 1 + which);  // an index stands before the gradient
   return ir_arg(f, v, n_tensors(op) + which - (op == OP_sgd));
 }
 
-static Rule rule_of(Cg *c, Val v) {
+static UpdateRule rule_of(Cg *c, Val v) {
   double decay;
   bool is_const = ir_is_const(c->f, scalar_of(c->f, v, ARG_DECAY), &decay);
-  return (Rule){.op = (Op)ir_ins(c->f, v)->op,
-                .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
-                .beta2 = ir_attr_num(c->f, v, KEY_beta2, 0.999),
-                .eps = ir_attr_num(c->f, v, KEY_eps, 1e-8),
-                .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
-                .decays = !is_const || decay != 0,
-                .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
-                .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL};
+  Op op = (Op)ir_ins(c->f, v)->op;
+  return (UpdateRule){.op = op == OP_adamw_rows ? OP_adamw : op,
+                      .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
+                      .beta2 = ir_attr_num(c->f, v, KEY_beta2, 0.999),
+                      .eps = ir_attr_num(c->f, v, KEY_eps, 1e-8),
+                      .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
+                      .decays = !is_const || decay != 0,
+                      .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
+                      .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL};
 }
 
 static LLVMValueRef splat(Cg *c, double v) { return cg_splat(c, cg_f32(c, v)); }
@@ -80,7 +74,7 @@ static LLVMValueRef lerp(Cg *c, LLVMValueRef from, LLVMValueRef to, double weigh
 
 // x: param, exp_avg, exp_avg_sq, grad; s: decay, or 1 - lr decay when decoupled; -lr / (1 - beta1^step);
 // 1 / sqrt(1 - beta2^step).
-static void adamw(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+static void adamw(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
   LLVMValueRef g = x[3];
   if (r->decays && r->decoupled) x[0] = mul(c, x[0], s[0]);
   else if (r->decays) g = cg_fma(c, s[0], x[0], g);
@@ -93,7 +87,7 @@ static void adamw(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
 }
 
 // x: param, (momentum buffer,) grad; s: -lr, decay, (momentum, the part of the gradient that the buffer takes).
-static void sgd(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+static void sgd(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
   LLVMValueRef g = x[n_tensors(r->op) - 1];
   if (r->decays) g = cg_fma(c, s[1], x[0], g);
   if (r->op == OP_sgd_momentum) {
@@ -103,14 +97,16 @@ static void sgd(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
   x[0] = cg_fma(c, s[0], g, x[0]);
 }
 
-static void update(Cg *c, const Rule *r, LLVMValueRef *x, LLVMValueRef *s) {
+static void update(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
   if (r->op == OP_adamw) adamw(c, r, x, s);
   else sgd(c, r, x, s);
 }
 
+static bool is_zero(const UpdateRule *r, uint32_t k) { return r->zero_gradient && k + 1 == n_tensors(r->op); }
+
 // void update(ptr x0.., f32 s0.., i64 lo, i64 hi): elements [lo, hi) of every tensor.
 static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
-  const Rule *r = ctx;
+  const UpdateRule *r = ctx;
   uint32_t n = n_tensors(r->op), n_s = n_scalars(r->op);
   LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS];
   for (uint32_t k = 0; k < n_s; k++) s[k] = cg_splat(c, LLVMGetParam(fn, n + k));
@@ -119,29 +115,23 @@ static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, lo, last, vl, NULL, 0);
   for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), l.i);
-  for (uint32_t k = 0; k < n; k++) x[k] = cg_load(c, c->vf, at[k]);
+  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? splat(c, 0) : cg_load(c, c->vf, at[k]);
   update(c, r, x, s);
   for (uint32_t k = 0; k + 1 < n; k++) cg_store(c, x[k], at[k]);
   cg_loop_end(c, &l, NULL);
   LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, last));
   for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), last);
-  for (uint32_t k = 0; k < n; k++) x[k] = cg_load_masked(c, c->vf, at[k], mask);
+  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? splat(c, 0) : cg_load_masked(c, c->vf, at[k], mask);
   update(c, r, x, s);
   for (uint32_t k = 0; k + 1 < n; k++) cg_store_masked(c, x[k], at[k], mask);
   LLVMBuildRetVoid(c->b);
 }
 
 // ---- calls
-typedef struct {
-  Rule rule;
-  Val arg[N_SCALAR_ARGS];
-  LLVMValueRef s[MAX_SCALARS];
-} Scalars;
+static LLVMValueRef value_of(Cg *c, const UpdateScalars *m, ScalarArg which) { return scalar_arg(c, m->arg[which]); }
 
-static LLVMValueRef value_of(Cg *c, const Scalars *m, ScalarArg which) { return scalar_arg(c, m->arg[which]); }
-
-static void adamw_scalars(Cg *c, Scalars *m) {
-  const Rule *r = &m->rule;
+static void adamw_scalars(Cg *c, UpdateScalars *m) {
+  const UpdateRule *r = &m->rule;
   LLVMValueRef lr = f64_of(c, value_of(c, m, ARG_LR)), decay = value_of(c, m, ARG_DECAY), one = k64(c, 1);
   LLVMValueRef step = LLVMBuildFPToSI(c->b, value_of(c, m, ARG_STEP), c->i64, "step");
   m->s[0] = r->decoupled ? f32_of(c, sub(c, one, mul(c, lr, f64_of(c, decay)))) : decay;
@@ -154,13 +144,13 @@ static void adamw_scalars(Cg *c, Scalars *m) {
 }
 
 // PyTorch's first step starts the buffer with the whole gradient.
-static LLVMValueRef undamped_part(Cg *c, const Scalars *m) {
+static LLVMValueRef undamped_part(Cg *c, const UpdateScalars *m) {
   if (m->rule.dampening == 0) return cg_f32(c, 1);
   LLVMValueRef first = LLVMBuildFCmp(c->b, LLVMRealOEQ, value_of(c, m, ARG_STEP), cg_f32(c, 1), "");
   return LLVMBuildSelect(c->b, first, cg_f32(c, 1), cg_f32(c, 1 - m->rule.dampening), "");
 }
 
-static void sgd_scalars(Cg *c, Scalars *m) {
+static void sgd_scalars(Cg *c, UpdateScalars *m) {
   m->s[0] = LLVMBuildFNeg(c->b, value_of(c, m, ARG_LR), "");
   m->s[1] = value_of(c, m, ARG_DECAY);
   if (m->rule.op != OP_sgd_momentum) return;
@@ -168,15 +158,15 @@ static void sgd_scalars(Cg *c, Scalars *m) {
   m->s[3] = undamped_part(c, m);
 }
 
-static bool same_rule(const Rule *a, const Rule *b) {
+static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
   return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps &&
          a->dampening == b->dampening && a->decays == b->decays && a->decoupled == b->decoupled &&
          a->nesterov == b->nesterov;
 }
 
 // Scalars of the update at v, computed once for a run of updates that share them.
-static void set_scalars(Cg *c, Scalars *m, Val v) {
-  Scalars next = {.rule = rule_of(c, v)};
+void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
+  UpdateScalars next = {.rule = rule_of(c, v)};
   bool is_same = same_rule(&m->rule, &next.rule);
   for (ScalarArg k = 0; k < N_SCALAR_ARGS; k++) {
     next.arg[k] = scalar_of(c->f, v, k);
@@ -189,21 +179,27 @@ static void set_scalars(Cg *c, Scalars *m, Val v) {
 }
 
 // A helper is found again by its name, which states the rule.
-static const char *rule_name(Cg *c, const Rule *r) {
-  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
-                   r->decays, r->decoupled, r->nesterov);
+static const char *rule_name(Cg *c, const UpdateRule *r) {
+  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
+                   r->decays, r->decoupled, r->nesterov, r->zero_gradient);
 }
 
-static void call_update(Cg *c, Scalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
+void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
   uint32_t n = n_tensors(m->rule.op), n_s = n_scalars(m->rule.op), k = 0;
   LLVMTypeRef type[MAX_TENSORS + MAX_SCALARS + 2];
   LLVMValueRef arg[MAX_TENSORS + MAX_SCALARS + 2];
-  for (; k < n; k++) type[k] = c->ptr, arg[k] = cg_ptr(c, ir_arg(c->f, v, k));
+  for (; k < n; k++) type[k] = c->ptr, arg[k] = x[k];
   for (; k < n + n_s; k++) type[k] = c->f32, arg[k] = m->s[k - n];
   type[k] = type[k + 1] = c->i64, arg[k] = lo, arg[k + 1] = hi;
   LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, k + 2, false);
   LLVMValueRef fn = cg_helper(c, rule_name(c, &m->rule), t, make_update, &m->rule);
   LLVMBuildCall2(c->b, t, fn, arg, k + 2, "");
+}
+
+static void call_update(Cg *c, UpdateScalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef x[MAX_TENSORS];
+  for (uint32_t k = 0; k < n_tensors(m->rule.op); k++) x[k] = cg_ptr(c, ir_arg(c->f, v, k));
+  cg_update_call(c, m, x, lo, hi);
 }
 
 static bool gradient_is_stored(Cg *c, Val v) {
@@ -214,7 +210,7 @@ static bool gradient_is_stored(Cg *c, Val v) {
 }
 
 bool cg_emit_optim(Cg *c) {
-  Scalars m = {0};
+  UpdateScalars m = {0};
   uint32_t n_small = 0;
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
@@ -222,8 +218,12 @@ bool cg_emit_optim(Cg *c) {
     if (ir_ops[ins->op].cls != CLASS_OPTIM) continue;
     int64_t bound = ir_shape_bound(c->f->prog, ins->shape);
     if (bound == 0) continue;
+    if (ins->op == OP_adamw_rows) {
+      cg_emit_update_rows(c, &m, v);
+      continue;
+    }
     if (!gradient_is_stored(c, v)) return false;
-    set_scalars(c, &m, v);
+    cg_update_scalars(c, &m, v);
     LLVMValueRef n = cg_numel(c, ins->shape), lo, hi;
     if (bound < SMALL) {  // dealt to the workers in turn
       LLVMValueRef turn = LLVMBuildURem(c->b, cg_i64(c, n_small++), c->n_workers, "");

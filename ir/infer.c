@@ -653,6 +653,23 @@ static uint16_t rule_writes(const Ctx *c) {
   return 0;
 }
 
+static uint16_t rule_writes_rows(const Ctx *c) {
+  for (uint32_t k = 0; k < n_args(c); k++) TRY(want_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
+  TRY(want_rank(c, 0, 2, 2));
+  TRY(want_rank(c, 3, 0, MAX_RANK - 1));
+  Dim d[MAX_RANK];
+  uint32_t r = rank_of(c, 3);
+  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 3, k);
+  d[r] = dim_of(c, 0, 1);
+  if (shape_of(c, 4).i != ir_shape(c->p, d, r + 1).i)
+    return bad_shape(c, "there must be a row of the table for each index");
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (k != 3 && k != 4 && shape_of(c, k).i != (k < 3 ? shape_of(c, 0) : (Shape){0}).i)
+      return bad_shape(c, "state must have the parameter's shape, what steers the update be scalars");
+  for (uint32_t k = 0; k < 3; k++) set(c, k, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
 typedef uint16_t Rule(const Ctx *c);
 #define NULLARY(n, ...) [OP_##n] = rule_broadcast,
 #define UNARY(n, ...) [OP_##n] = rule_broadcast,

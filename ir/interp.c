@@ -182,6 +182,7 @@ RunOp *const ir_run_of[N_OPS] = {
     [OP_sdpa_grad] = run_sdpa_grad,
     [OP_global_norm] = run_global_norm,
     [OP_adamw] = run_adamw,
+    [OP_adamw_rows] = run_adamw_rows,
     [OP_sgd] = run_sgd,
     [OP_sgd_momentum] = run_sgd_momentum,
 };

@@ -51,5 +51,6 @@ RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                 // 
 RunOp run_scan;                                                              // interp_scan.c
 
 RunOp run_sdpa, run_sdpa_grad;  // interp_attention.c
+RunOp run_adamw_rows;           // interp_train.c
 
 #endif

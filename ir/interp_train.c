@@ -17,10 +17,11 @@ bool run_global_norm(Run *r, Val v) {
 static double number(const Run *r, Val v, uint32_t k) { return run_arg(r, v, k).v[0]; }
 static double option(const Run *r, Val v, Key k, double absent) { return ir_attr_num(r->f, v, k, absent); }
 
-bool run_adamw(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2), g = run_arg(r, v, 3);
+// scalars: the operand with the step.
+static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
+  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2);
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1), new_s = run_result(r, v, 2);
-  double step = number(r, v, 4), lr = number(r, v, 5), decay = number(r, v, 6);
+  double step = number(r, v, scalars), lr = number(r, v, scalars + 1), decay = number(r, v, scalars + 2);
   double b1 = option(r, v, KEY_beta1, 0.9), b2 = option(r, v, KEY_beta2, 0.999), eps = option(r, v, KEY_eps, 1e-8);
   bool decoupled = ir_attr(r->f, v, KEY_decoupled);
   double scale1 = 1 - pow(b1, step), scale2 = sqrt(1 - pow(b2, step));
@@ -32,6 +33,23 @@ bool run_adamw(Run *r, Val v) {
     new_p.v[i] = x - lr / scale1 * new_m.v[i] / (sqrt(new_s.v[i]) / scale2 + eps);
   }
   return true;
+}
+
+bool run_adamw(Run *r, Val v) { return adamw(r, v, run_arg(r, v, 3), 4); }
+
+bool run_adamw_rows(Run *r, Val v) {
+  Tensor table = run_arg(r, v, 0), index = run_arg(r, v, 3), rows = run_arg(r, v, 4);
+  Sizes size = run_arg_sizes(r, v, 0);
+  int64_t width = size.dim[1];
+  Tensor g = {rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), table.n};
+  for (int64_t i = 0; i < index.n; i++) {
+    double row = index.v[i];
+    if (row < 0 || row >= (double)size.dim[0])
+      return run_fail(r, v, "index %lld at element %lld is not in [0, %lld)", (long long)row, (long long)i,
+                      (long long)size.dim[0]);
+    for (int64_t k = 0; k < width; k++) g.v[(int64_t)row * width + k] += rows.v[i * width + k];
+  }
+  return adamw(r, v, g, 5);
 }
 
 bool run_sgd(Run *r, Val v) {
