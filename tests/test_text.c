@@ -142,8 +142,11 @@ static const char *const op_lines[] = {
     "%sq13 = seq_to_list %p, %L",
     "%h, %hn, %cn, %hp, %cp, %ga = rnn_seq %xg, %L, %whh {cell=\"lstm\", reverse}",
     "%dx, %dh, %dh0, %dc0 = rnn_seq_grad %h, %c0, %c0, %L, %whh, %h, %hp, %cp, %ga {cell=\"lstm\", reverse}",
+    "%at, %al = sdpa %qh, %qh, %qh {scale=0.5, causal, heads_inside}",
+    "%aq, %ak, %av = sdpa_grad %qh, %qh, %qh, %at, %al, %at {scale=0.5, causal, heads_inside}",
     "%gn = global_norm %x, %v, %s",
     "%p1, %m1, %v1 = adamw %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08, decoupled}",
+    "%p4, %m4, %v4 = adamw_rows %x, %x, %x, %i, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08}",
     "%p2 = sgd %x, %x, %s, %s",
     "%p3, %m3 = sgd_momentum %x, %x, %x, %s, %s, %s, %s {dampening=0, nesterov}",
     "scan_begin {scan=0, time=B}",
@@ -164,6 +167,7 @@ static const struct {
     {"%li =", "%w2 = full {value=1, shape=[5,3]}"},
     {"%h, %hn", "%whh = full {value=0.5, shape=[8,2]}"},
     {"%h, %hn", "%xg = full {value=0.5, shape=[R,8]}"},
+    {"%at,", "%qh = reshape %x {shape=[1,4,1,3]}"},
     {"%dx,", "%c0 = const {value=0}"},
 };
 
