@@ -13,7 +13,8 @@ param @w : f32[4,4] trainable
 func @step(%x: f32[batch,4], %y: i64[batch]) {  // m.c:1
   scope forward {                               // m.c:2
     %w = param @w                               // m.c:3
-    %t = permute %x {perm=[1,0]}                // m.c:3
+    %p = permute %x {perm=[1,0]}                // m.c:3
+    %t = neg %p                                 // m.c:3
     %h = matmul %t, %w {ta}                     // m.c:4
     %a = relu %h                                // m.c:5
     %dead = exp %a                              // m.c:6
