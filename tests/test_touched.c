@@ -7,7 +7,7 @@
 
 enum { WORDS = 300, WIDE = 19, BATCH = 4, TIME = 11, N = BATCH * TIME, STEPS = 4, CLASSES = 5 };
 
-// shows_gradient: the gradient goes to the caller, so that it is made.
+// shows_gradient: the caller sees the gradient's size, so that it is made.
 static tn_program *build(bool shows_gradient, bool tied) {
   tn_program *p = tn_program_create("touched");
   tn_module *net = tn_root(p), *words = tn_embedding(net, "words", WORDS, WIDE);
@@ -20,7 +20,7 @@ static tn_program *build(bool shows_gradient, bool tied) {
   tn_tensor loss = tn_cross_entropy(tn_call1(head, tn_tanh(tn_call1(words, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  if (shows_gradient) tn_output(f, "gradient", tn_param_grad(f, words, "weight"));
+  if (shows_gradient) tn_output(f, "gradient", tn_abs(tn_param_grad(f, words, "weight")));
   tn_adamw(f, net, (&(tn_adamw_options){.lr = 1e-2, .weight_decay = 0.1}));
   tn_function_end(f);
   return p;
