@@ -16,13 +16,24 @@ typedef struct {
   tn_dim B, T;
 } Net;
 
+// A recurrence of the user's: its body is a function too, and has a plan for each bucket.
+static tn_tensor smoothed(tn_function *f, tn_packed s, tn_tensor x, tn_dim batch) {
+  tn_scan *scan = tn_scan_begin(f, &(tn_scan_options){.over = s});
+  tn_tensor in = tn_scan_input(scan, x), h = tn_scan_carry(scan, tn_zeros(f, TN_SHAPE(batch, tn_size(2 * HIDDEN))));
+  tn_tensor next = tn_tanh(tn_add(tn_mul(h, tn_scalar(f, 0.5)), tn_dropout(in, 0.1)));
+  tn_scan_next(scan, h, next);
+  tn_tensor all = tn_scan_output(scan, next);
+  tn_scan_end(scan);
+  return all;
+}
+
 static void build_step(Net *n, bool is_training) {
   tn_function *f = tn_function_begin(n->p, is_training ? "step" : "predict");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, n->T, tn_size(FEATURES)));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(n->B));
   tn_packed s = tn_pack_padded(x, len, NULL);
   tn_rnn_output r = tn_rnn_call(tn_child(tn_root(n->p), "rnn"), s, NULL);
-  tn_tensor wide = tn_relu(tn_call1(tn_child(tn_root(n->p), "wide"), r.out.data));
+  tn_tensor wide = tn_relu(tn_call1(tn_child(tn_root(n->p), "wide"), smoothed(f, s, r.out.data, n->B)));
   tn_tensor y = tn_call1(tn_child(tn_root(n->p), "head"), tn_dropout(wide, 0.25));
   if (!is_training) tn_output(f, "y", tn_softmax(y, -1));
   if (is_training) {

@@ -1,6 +1,7 @@
 // Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after
 // all passes, compiled code with one and with more workers. They must agree within what single precision allows, which
-// the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit.
+// the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
+// must the plan for bounds that this run's sizes just fit (ir/variant.c).
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
 //
@@ -36,6 +37,7 @@ typedef enum {
   CODEGEN,
   COMPILED,
   WORKERS,
+  VARIANT,
   OVERRUN,
   GUARDS,
   CRASH,
@@ -51,6 +53,7 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
                                                      "no code can be generated",
                                                      "compiled code differs",
                                                      "the number of workers matters",
+                                                     "a plan for smaller bounds differs",
                                                      "memory behind a block is overwritten",
                                                      "a guard of the arena is damaged",
                                                      "crash",
@@ -433,13 +436,33 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   return true;
 }
 
-static bool same_bits(const Fn *f, const Results *a, const Results *b, uint32_t n_workers) {
+static bool same_bits(const Fn *f, const Results *a, const Results *b, Verdict v, uint32_t n_workers) {
   for (uint32_t k = 0; k < a->n; k++)
     for (int64_t i = 0; i < a->t[k].n; i++)
       if (memcmp(&a->t[k].v[i], &b->t[k].v[i], sizeof(double)) && !(isnan(a->t[k].v[i]) && isnan(b->t[k].v[i])))
-        return fail(WORKERS, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g",
-                    ir_text(f->prog, f->name), k, (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
+        return fail(v, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g", ir_text(f->prog, f->name),
+                    k, (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
   return true;
+}
+
+// ---- plans for smaller bounds
+static bool is_axis_of_input(const Fn *f, Dim d) {
+  for (uint32_t v = 1; v < f->n_ins; v++)
+    for (uint32_t k = 0; f->ins[v].op == OP_input && k < ir_rank(f->prog, f->ins[v].shape); k++)
+      if (ir_dim_at(f->prog, f->ins[v].shape, k).i == d.i) return true;
+  return false;
+}
+
+// f as it was written, for the sizes of its run and not one more. NULL: they are its bounds.
+static Fn *variant_of(const Fn *f, const int64_t *slots, RtArena *mem) {
+  const Prog *p = f->prog;
+  DimFit *fits = rt_alloc(mem, (p->n_syms + 1) * sizeof *fits);
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < p->n_syms; k++) {
+    int64_t size = slots[k] > 1 ? slots[k] : 1;
+    if (size < ir_dim_bound(p, p->syms[k]) && is_axis_of_input(f, p->syms[k])) fits[n++] = (DimFit){p->syms[k], size};
+  }
+  return n ? ir_fn_variant(f, fits, n) : NULL;
 }
 
 // ---- one program
@@ -549,7 +572,7 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
   return true;
 }
 
-static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f) {
+static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f, const Fn *variant) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
   Data d = make_data(written, mem);
@@ -566,7 +589,9 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
   Memory one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);
   uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one.r, &more.r, n_workers);
+  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one.r, &more.r, WORKERS, n_workers);
+  if (ok && variant)
+    ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one.r, &more.r, VARIANT, n_workers);
   for (uint32_t k = 0; ok && k < r.n_out; k++)
     for (int64_t i = 0; i < r.t[k].n; i++) {
       double x = b.exact.t[k].v[i];
@@ -619,10 +644,14 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
   return print(mem, p);
 }
 
-static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
+static bool test_compiled(RtArena *mem, const char *text) {
   Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
-  if (!written || !plain || !p || !run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep))
-    return false;
+  if (!written || !plain || !p) return false;
+  uint32_t n = p->n_fns;
+  Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
+  bool *keep = rt_alloc(mem, 2 * n + 1);
+  for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], make_data(written->fns[k], mem).slots, mem);
+  if (!run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
   RtText why = {.mem = mem};
   CgObject object = {0};
   shared->function = UINT32_MAX;
@@ -633,9 +662,9 @@ static bool test_compiled(RtArena *mem, const char *text, bool *keep) {
   if (!c.jit) return fail(CODEGEN, "%s", why.text ? why.text : "");
   if (p->const_bytes) ir_fill_const(p, c.consts.at);
   bool ok = true;
-  for (uint32_t k = 0; ok && k < p->n_fns; k++) {
+  for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
-    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k]);
+    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], variants[k]);
     shared->n_functions += ok;
   }
   cg_jit_free(c.jit);
@@ -650,7 +679,7 @@ static bool test_text(const char *text) {
   bool *keep = rt_alloc(mem, ok ? p->n_fns + 1 : 1);
   ok = ok && run_all_passes(p, NULL, keep);
   const char *rest = ok ? only(mem, text, keep) : NULL;
-  ok = ok && rest && test_compiled(mem, rest, keep);
+  ok = ok && rest && test_compiled(mem, rest);
   shared->n_programs += ok;
   rt_arena_free(mem);
   return ok;
