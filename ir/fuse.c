@@ -10,6 +10,14 @@
 // that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
 // epilogue (a product with its first operand transposed does not: it sums in pieces). A recurrent kernel holds
 // consecutive recurrences that do not depend on each other.
+//
+// A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or cells of
+// these rows: what is read in the kernel is read in its own row. A pointwise kernel becomes one when its values are
+// wanted by rows:
+//
+//   %a = mul %x, %y : f32[n,64]                  k0
+//   %s = sum %a {axes=[1], keepdim} : f32[n,1]   k0
+//   %b = sub %a, %s : f32[n,64]                  k0
 #include "ir/ir.h"
 #include <string.h>
 
@@ -81,7 +89,8 @@ static bool writes_fit(const Fn *f, const Kernel *k, Val v) {
 static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    for (uint32_t j = 0; j < f->ins[i].n_args; j++) n += f->kernel_of[ir_base(f, ir_arg(f, (Val){i}, j)).i] != kernel;
+    for (uint32_t j = 0; f->ins[i].op != OP_result && j < f->ins[i].n_args; j++)
+      n += f->kernel_of[ir_base(f, ir_arg(f, (Val){i}, j)).i] != kernel;
   return n;
 }
 
@@ -99,6 +108,56 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
   if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
   return depends_on_kernel(f, v, kernel) && reads_fit(f, k, kernel, v);
+}
+
+// ---- rows
+enum { MAX_ROW_OPS = 6 };
+
+// The rows that a kernel with v in it works on.
+static bool rows_with(const Fn *f, const Kernel *k, Val v, Shape *rows) {
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (ir_row_shape(f, (Val){i}, rows)) return true;
+  return ir_row_shape(f, v, rows);
+}
+
+static bool is_row_member(const Fn *f, uint32_t kernel, Val v, Shape rows) {
+  if (!ir_row_member(f, v, rows)) return false;
+  for (uint32_t j = 0; j < f->ins[v.i].n_args; j++) {
+    Val a = ir_arg(f, v, j), base = ir_base(f, a);
+    if (f->kernel_of[base.i] == kernel && (base.i != a.i || !ir_row_reads(f, v, j, rows))) return false;
+  }
+  return true;
+}
+
+static bool is_in_kernel(const Fn *f, const Kernel *k, Shape rows, uint32_t kernel) {
+  uint32_t n = 0;
+  Shape own;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (f->ins[i].op == OP_result) continue;
+    if (!is_row_member(f, kernel, (Val){i}, rows)) return false;
+    n += ir_row_shape(f, (Val){i}, &own);
+  }
+  return n < MAX_ROW_OPS;
+}
+
+// v reads what the kernel makes, or what it reads.
+static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  if (depends_on_kernel(f, v, kernel)) return true;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
+      for (uint32_t b = 0; b < f->ins[v.i].n_args; b++) {
+        Val x = ir_arg(f, (Val){i}, a);
+        if (x.i == ir_arg(f, v, b).i && is_word(f, x)) return true;
+      }
+  return false;
+}
+
+static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  Shape rows;
+  if (k->cls != CLASS_POINT && k->cls != CLASS_ROW && k->cls != CLASS_REDUCE) return false;
+  if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
+  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;
+  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && is_near(f, k, kernel, v);
 }
 
 static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
@@ -138,6 +197,11 @@ bool ir_pass_fuse(Fn *f) {
     Val v = {i};
     if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v))) {
       add_to(f, last, i);
+      continue;
+    }
+    if (k && joins_row(f, k, last, v)) {
+      add_to(f, last, i);
+      f->kernels[last].cls = CLASS_ROW;
       continue;
     }
     *RT_PUSH(mem, f->kernels, f->n_kernels, cap) = (Kernel){.first = i, .cls = kernel_class(f, i)};

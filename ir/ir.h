@@ -424,6 +424,13 @@ int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffe
 int64_t ir_guard_behind(uint32_t buf);
 const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed function; NULL: the program is not hostile
 
+// ---- ir/row_space.c: what can be computed a row at a time
+bool ir_row_shape(const Fn *f, Val v, Shape *out);    // v works along the last axis of operand 0, whose shape is *out
+bool ir_row_member(const Fn *f, Val v, Shape rows);   // v makes elements or cells of these rows
+bool ir_row_element(const Fn *f, Val v, uint32_t k);  // v, which works on rows, reads operand k by element
+bool ir_row_reads(const Fn *f, Val v, uint32_t k, Shape rows);  // operand k, made a row at a time, is read so
+bool ir_row_fits(const Prog *p, Shape rows);                    // such rows are worth a kernel of several instructions
+
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 8 };
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool

@@ -127,21 +127,6 @@ static void find_ranges(Lives *l) {
 }
 
 // ---- in-place reuse
-static bool row_operand(Op op, uint32_t k) {
-  switch (op) {
-  case OP_softmax:
-  case OP_log_softmax:
-  case OP_layer_norm:
-  case OP_rms_norm:
-  case OP_nll_rows_grad: return k == 0;
-  case OP_layer_norm_grad: return k == 0 || k == 3;
-  case OP_rms_norm_grad: return k == 0 || k == 2;
-  case OP_softmax_grad:
-  case OP_log_softmax_grad: return k <= 1;
-  default: return false;
-  }
-}
-
 static bool same_type(const Fn *f, Val a, Val b) {
   return f->ins[a.i].shape.i == f->ins[b.i].shape.i && f->ins[a.i].dtype == f->ins[b.i].dtype;
 }
@@ -156,10 +141,14 @@ static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
   }
 }
 
+// In a row kernel every read of an element comes before the first write to its row.
 static bool reads_by_element(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
+  Shape rows;
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_operand(f, v, k, result);
-  return same_type(f, a, v) && (class_at(f, v) == CLASS_POINT || row_operand(op_at(f, v), k));
+  bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_shape(f, v, &rows);
+  if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.i && f->ins[a.i].dtype == DT_F32;
+  return same_type(f, a, v) && class_at(f, v) == CLASS_POINT;
 }
 
 // Every read of the buffer in the kernel is element by element, and the kernel does not write it.

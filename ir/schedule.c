@@ -4,6 +4,7 @@
 // level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
 // A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
 // leads.
+// What is computed a row at a time runs in the kernel of the rows that it reads (row_space.c), at their level.
 // Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
 // of one shape stand together. A write into a buffer comes after every read of its old content.
 #include "ir/ir.h"
@@ -19,6 +20,8 @@ typedef struct {
   const Val *makers;  // of sizes
   uint32_t *level;    // by value
   uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
+  Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
+  bool *by_rows;      // by value
   uint32_t *readers;  // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
 } Levels;
 
@@ -28,9 +31,24 @@ static bool is_kernel(const Fn *f, Val v) {
 }
 static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
 
+// v reads operand k in the kernel that makes it, which works on rows.
+static bool fuses_by_rows(const Levels *l, Val v, uint32_t k) {
+  Fn *f = l->f;
+  Val a = ir_arg(f, v, k), head = ir_head(f, a);
+  Shape rows, own;
+  bool of_v = ir_row_shape(f, v, &own);
+  if (l->lead[head.i] || (!of_v && !l->by_rows[head.i])) return false;
+  rows = of_v ? own : l->rows[head.i];
+  if (l->by_rows[head.i] && l->rows[head.i].i != rows.i) return false;
+  return is_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
+         ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
+}
+
 // v reads operand k element by element inside the kernel that makes it.
-static bool fuses_with(const Fn *f, Val v, uint32_t k) {
+static bool fuses_with(const Levels *l, Val v, uint32_t k) {
+  Fn *f = l->f;
   Val a = ir_arg(f, v, k);
+  if (fuses_by_rows(l, v, k)) return true;
   OpClass from = ir_ops[ir_ins(f, a)->op].cls;
   return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
          ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
@@ -64,6 +82,19 @@ static uint32_t lead_of(const Levels *l, Val v) {
   return lead;
 }
 
+// After its level is known: the rows of v's kernel are its own, or those of an operand that it runs together with.
+static void note_rows(Levels *l, Val v) {
+  Fn *f = l->f;
+  if (l->lead[v.i]) return;
+  l->by_rows[v.i] = ir_row_shape(f, v, &l->rows[v.i]);
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && is_kernel(f, v); k++) {
+    Val head = ir_head(f, ir_arg(f, v, k));
+    if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !fuses_by_rows(l, v, k)) continue;
+    l->by_rows[v.i] = true;
+    l->rows[v.i] = l->rows[head.i];
+  }
+}
+
 static uint32_t level_of(Levels *l, Val v) {
   Fn *f = l->f;
   Ins *ins = ir_ins(f, v);
@@ -72,7 +103,7 @@ static uint32_t level_of(Levels *l, Val v) {
   if (l->lead[v.i] && l->lead[v.i] != v.i) return l->level[l->lead[v.i]];
   uint32_t top = kernel ? 1 : 0;
   for (uint32_t k = 0; k < ins->n_args; k++) {
-    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!fuses_with(f, v, k) || l->lead[ir_arg(f, v, k).i]));
+    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!fuses_with(l, v, k) || l->lead[ir_arg(f, v, k).i]));
     if (at > top) top = at;
   }
   Val from[IR_MAX_MAKERS];
@@ -110,7 +141,7 @@ static void sink_generators(Levels *l) {
     if (generator && first[i] > l->level[i]) l->level[i] = first[i];
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
       uint32_t a = ir_arg(f, v, k).i;
-      bool here = fuses_with(f, v, k) && !l->lead[i];
+      bool here = fuses_with(l, v, k) && !l->lead[i];
       uint32_t at = !is_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
@@ -153,12 +184,32 @@ static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, u
   return v.i;
 }
 
+static uint32_t root_of(Key3 *keys, uint32_t i) {
+  while (keys[i].group != i) i = keys[i].group = keys[keys[i].group].group;
+  return i;
+}
+
+static void unite(Key3 *keys, uint32_t a, uint32_t b) {
+  a = root_of(keys, a), b = root_of(keys, b);
+  keys[a > b ? a : b].group = a < b ? a : b;
+}
+
+// What is computed by rows stands with what it reads of them.
+static void unite_rows(const Levels *l, Key3 *keys, Val v) {
+  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
+    Val head = ir_head(l->f, ir_arg(l->f, v, k));
+    if (is_kernel(l->f, v) && !l->lead[v.i] && l->level[head.i] == l->level[v.i] && fuses_by_rows(l, v, k))
+      unite(keys, head.i, v.i);
+  }
+}
+
 bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
   Levels l = {.f = f, .makers = ir_rows_makers(f)};
   l.level = rt_alloc(mem, n * sizeof *l.level), l.lead = rt_alloc(mem, n * sizeof *l.lead);
+  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n);
   l.readers = rt_alloc(mem, n * sizeof *l.readers);
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table);
@@ -169,6 +220,7 @@ bool ir_pass_schedule(Fn *f) {
       continue;
     }
     l.level[i] = level_of(&l, v);
+    note_rows(&l, v);
     note_reads(&l, v);
   }
   sink_generators(&l);
@@ -178,7 +230,10 @@ bool ir_pass_schedule(Fn *f) {
     keys[i] = (Key3){l.level[i], 0, i};
     if (l.lead[i]) keys[i].group = l.lead[i];
     else keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
+    unite_rows(&l, keys, v);
   }
+  for (uint32_t i = 1; i < n; i++)
+    if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);
   uint32_t m = 0;
   for (uint32_t i = 1; i < n; i++)
     if (f->ins[i].op != OP_result) keys[m++] = keys[i];
