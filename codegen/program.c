@@ -15,7 +15,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-enum { MAX_PARTS = 4, FORMAT = 1 };  // FORMAT: counts changes of what an object looks like to its caller
+enum { MAX_PARTS = 4, FORMAT = 2 };  // FORMAT: counts changes of what an object looks like to its caller
 
 // The emitters write vector code already; what remains is folding and moving out of loops. "default<O1>" costs more
 // than all the rest of code generation.
