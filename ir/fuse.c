@@ -140,9 +140,9 @@ static bool is_in_kernel(const Fn *f, const Kernel *k, Shape rows, uint32_t kern
   return n < MAX_ROW_OPS;
 }
 
-// v reads what the kernel makes, or what it reads.
+// v reads what the kernel makes, or what it reads; what reads nothing stands before its reader.
 static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (depends_on_kernel(f, v, kernel)) return true;
+  if (f->ins[v.i].n_args == 0 || depends_on_kernel(f, v, kernel)) return true;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       for (uint32_t b = 0; b < f->ins[v.i].n_args; b++) {
