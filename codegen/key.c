@@ -15,7 +15,7 @@
 bool cg_has_code(const Fn *f, const Kernel *k) {
   bool any = false;  // a byte to write
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    any |= ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
+    any |= !ir_is_handed_out(f, (Val){i}) && ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
   return any && !ir_layout_is_const(f, (Val){k->first});
 }
 
@@ -203,7 +203,8 @@ bool cg_describe(Plan *plan, Call *c) {
   if (c->k->scratch) rt_text_add(&text, " scratch %lld", (long long)c->f->bufs[c->k->scratch].bytes);
   rt_text_add(&text, "\n");
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
-    if (in_kernel(c, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text)) return false;
+    if (in_kernel(c, (Val){i}) && !ir_is_handed_out(c->f, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text))
+      return false;
   if (c->body) cg_scan_text(plan, c, &text);
   c->key = text.text;
   c->key_len = text.len;

@@ -63,6 +63,7 @@ static Op op_of(const Point *p, Val v) { return (Op)ir_ins(fn_of(p), v)->op; }
 static OpClass class_of(const Point *p, Val v) { return (OpClass)ir_ops[op_of(p, v)].cls; }
 static bool is_code(const Point *p, Val v) {
   OpClass cls = class_of(p, v);
+  if (ir_is_handed_out(fn_of(p), v)) return false;
   return cls == CLASS_POINT || cls == CLASS_INDEX || (p->behind && cls == CLASS_GEMM);
 }
 static bool is_immediate(const Point *p, Val v) { return op_of(p, v) == OP_const || op_of(p, v) == OP_dim_size; }

@@ -43,7 +43,7 @@ static void add_stored(Traffic *t, Val v) {
   const Fn *f = t->f;
   const Prog *p = f->prog;
   Val head = ir_head(f, v);
-  if (f->kernel_of[head.i] == UINT32_MAX) return;
+  if (f->kernel_of[head.i] == UINT32_MAX || ir_is_handed_out(f, v)) return;
   Loc at = f->ins[head.i].loc;
   const Attr *name = f->ins[v.i].op == OP_output ? ir_attr(f, v, KEY_name) : NULL;
   FeStored s = {.line = (int)ir_loc_line(p, at), .bytes = stored_bytes(f, head, v)};

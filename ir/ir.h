@@ -424,6 +424,9 @@ int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffe
 int64_t ir_guard_behind(uint32_t buf);
 const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed function; NULL: the program is not hostile
 
+// ---- ir/lives.c
+bool ir_is_handed_out(const Fn *f, Val v);  // an output without code: its operand was computed into the caller's memory
+
 // ---- ir/row_space.c: what can be computed a row at a time
 bool ir_row_shape(const Fn *f, Val v, Shape *out);    // v works along the last axis of operand 0, whose shape is *out
 bool ir_row_member(const Fn *f, Val v, Shape rows);   // v makes elements or cells of these rows

@@ -94,6 +94,42 @@ static void make_bufs(Lives *l) {
   }
 }
 
+// ---- results that lie in the caller's memory from the start
+// An output of what another kernel makes is a copy. Where that value has its buffer for itself, the buffer becomes the
+// caller's instead, and nothing is left to copy.
+bool ir_is_handed_out(const Fn *f, Val v) {
+  return op_at(f, v) == OP_output && f->buf_of[v.i] && f->buf_of[v.i] == f->buf_of[ir_base(f, ir_arg(f, v, 0)).i];
+}
+
+static bool can_hand_out(const Fn *f, Val v, const bool *written) {
+  if (op_at(f, v) != OP_output || f->kernels[f->kernel_of[v.i]].cls != CLASS_POINT) return false;
+  Val base = ir_base(f, ir_arg(f, v, 0));
+  uint32_t b = f->buf_of[base.i], by = f->kernel_of[base.i];
+  if (!b || by == UINT32_MAX || by == f->kernel_of[v.i] || written[b]) return false;
+  const Buf *buf = &f->bufs[b];
+  return buf->seg == SEG_ARENA && buf->head.i == base.i && buf->bytes == f->bufs[f->buf_of[v.i]].bytes;
+}
+
+static void hand_out(Lives *l) {
+  Fn *f = l->f;
+  bool *written = rt_alloc(f->prog->mem, f->n_bufs);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (writes(f, (Val){i})) written[f->buf_of[i]] = true;
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    uint32_t n = 0;
+    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
+      if (!can_hand_out(f, (Val){i}, written)) continue;
+      Buf *buf = &f->bufs[f->buf_of[ir_base(f, ir_arg(f, (Val){i}, 0)).i]];
+      buf->seg = SEG_OUT;
+      buf->offset = f->bufs[f->buf_of[i]].offset;
+      buf->n_shares++;
+      f->buf_of[i] = (uint32_t)(buf - f->bufs);
+      n++;
+    }
+    f->stats.n_kernels -= n == f->kernels[k].n;
+  }
+}
+
 static void make_scratch(Lives *l) {
   Fn *f = l->f;
   for (uint32_t k = 0; k < f->n_kernels; k++) {
@@ -292,6 +328,7 @@ bool ir_pass_lives(Fn *f) {
   new_buf(f, (Val){0}, SEG_ARENA, 0);
   find_stored(&l);
   make_bufs(&l);
+  hand_out(&l);
   make_scratch(&l);
   find_ranges(&l);
   if (!check_writes(&l)) return false;

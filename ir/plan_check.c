@@ -76,15 +76,23 @@ static void write_range(Check *c, uint32_t buf, uint32_t mark) {
 }
 
 static bool is_held(const Check *c, Val v) {
-  return c->f->buf_of[v.i] && c->f->bufs[c->f->buf_of[v.i]].seg == SEG_PARAM;
+  if (!c->f->buf_of[v.i]) return false;
+  uint8_t seg = c->f->bufs[c->f->buf_of[v.i]].seg;
+  return seg == SEG_PARAM || seg == SEG_OUT;
+}
+
+// An output whose operand lies in the caller's memory already: the bytes stay what they are.
+static bool is_same_bytes(const Check *c, Val v) {
+  const Fn *f = c->f;
+  return f->ins[v.i].op == OP_output && f->buf_of[v.i] == f->buf_of[shown(f, f->args[f->ins[v.i].args]).i];
 }
 
 static void want_held(Check *c, Val user, Val v) {
   uint32_t held = c->held[c->f->buf_of[v.i]], want = c->f->ins[v.i].op == OP_param ? 0 : v.i;
   if (held != want)
     complain(c, user,
-             held < want ? "reads a version of a parameter before it is written"
-                         : "reads a version of a parameter that was overwritten");
+             held < want ? "reads a version of a parameter or output before it is written"
+                         : "reads a version of a parameter or output that was overwritten");
 }
 
 static void want_range(Check *c, Val user, Val v) {
@@ -124,7 +132,7 @@ static void play_kernel(Check *c, const Kernel *k) {
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (in_arena(c, (Val){i})) write_range(c, f->buf_of[i], i);
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    if (is_held(c, (Val){i})) c->held[f->buf_of[i]] = i;
+    if (is_held(c, (Val){i}) && !is_same_bytes(c, (Val){i})) c->held[f->buf_of[i]] = i;
   // what the kernel made must still be whole after all its writes: no two results on one slot
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (in_arena(c, (Val){i}) && !(ir_ops[f->ins[ir_head(f, (Val){i}).i].op].flags & WRITES))

@@ -144,7 +144,7 @@ static void check_plans(void) {
 
   f = begin(&p, &x, 2, 1 << 20);  // two long rows: shared by all workers, not a row each
   tn_output(f, "y", tn_sum_axis(tn_square(x), -1, false));
-  expect(p, f, 3, (2ll << 22) + 8 + 8);
+  expect(p, f, 2, (2ll << 22) + 8);  // the sums lie in the caller's memory: no kernel copies them
 }
 
 int main(void) {
