@@ -119,6 +119,7 @@ LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(C
 LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */,
                           uint32_t word);           // Philox4x32-10
+void cg_transpose(Cg *c, LLVMValueRef *row);        // codegen/transpose.c: vl vectors, in place
 bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/erf.c: a shorter way on some targets
 LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x);
 // A whole pointwise row: words expanded, attributes from v. element: vi64 flat index, for random words (may be NULL).

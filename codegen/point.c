@@ -36,6 +36,7 @@ typedef struct {
   V row;     // pointer
   V row_ok;  // i1: the ranges of outer axes; NULL: true
   V same;    // the row's one value, splat, when it does not move along the vector axis; NULL
+  V tile;    // buffer of the square at hand, vl rows of vl; NULL: read where it lies
 } Access;
 
 typedef struct Epilogue {
@@ -52,6 +53,7 @@ typedef struct Epilogue {
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
   V size[MAX_RANK];
   uint32_t lanes;
+  V tile_row;  // of the square at hand
   // behind a product: its row at hand, which begins at column `from_column`
   bool behind;
   V product, from_column;
@@ -328,6 +330,7 @@ static V load_access(Point *p, const Access *a, V i, V mask) {
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
   if (a->same) return a->same;
+  if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
   if (a->partial) mask = range_mask(p, a, i, mask);
   if (!is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // Without inbounds: with a range the address may lie outside, where every lane is off.
@@ -471,6 +474,110 @@ static void emit_rows(Point *p, V lo, V hi, V from, V to) {
   cg_loop_end(c, &l, NULL);
 }
 
+// ---- squares
+// An access that steps by one along the last axis but one, and by more along the vector axis, would be gathered element
+// by element:
+//
+//   %p = permute %q {perm=[1,0]}       q is read a square of vl x vl at a time, transposed in registers, and put in a
+//                                      buffer, which is then read row by row
+enum { MAX_TILES = 4 };
+
+static bool is_turned(const Point *p, const Access *a) {
+  if (a->empty || a->partial || ir_ins(fn_of(p), a->v)->dtype != DT_F32) return false;
+  V last = a->stride[p->n_loop - 1];
+  return is_int(a->stride[p->n_loop - 2], 1) && !is_int(last, 1) && !is_int(last, 0);
+}
+
+static int64_t axis_bound(const Point *p, uint32_t g) {
+  int64_t n = 1;
+  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++)
+    n *= ir_dim_bound(fn_of(p)->prog, p->dim[j]);
+  return n;
+}
+
+// Gives a buffer to each access that is read by squares.
+static bool plan_tiles(Point *p) {
+  Cg *c = p->c;
+  uint32_t n = 0, vl = c->t->vl;
+  if (p->n_loop < 2 || vl < 8 || p->lanes != vl || ir_shape_bound(c->f->prog, p->shape) < SMALL) return false;
+  if (axis_bound(p, p->n_loop - 1) < vl / 2 || axis_bound(p, p->n_loop - 2) < vl / 2) return false;
+  for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
+    if (!is_turned(p, &p->acc[k])) continue;
+    V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, vl * vl), "tile");
+    LLVMSetAlignment(buffer, 64);
+    p->acc[k].tile = buffer;
+    n++;
+  }
+  return n > 0;
+}
+
+// n_rows x n columns of the square whose first element is `at`; every column of it lies in a row of memory.
+static void load_square(Point *p, const Access *a, V at, V n_rows, V n, bool whole) {
+  Cg *c = p->c;
+  V row[64];
+  uint32_t vl = c->t->vl;
+  for (uint32_t q = 0; q < vl; q++) {
+    V from = cg_add(c, at, cg_mul(c, cg_i64(c, q), a->stride[p->n_loop - 1]));
+    V ptr = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &from, 1, "");
+    V some = LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, q), n, "");
+    V lanes = whole ? NULL : cg_mask(c, LLVMBuildSelect(c->b, some, n_rows, cg_i64(c, 0), ""));
+    row[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
+  }
+  cg_transpose(c, row);
+  for (uint32_t q = 0; q < vl; q++) cg_store(c, row[q], cg_at(c, c->f32, a->tile, cg_i64(c, (int64_t)q * vl)));
+}
+
+static void load_squares(Point *p, const V *index, V column, V n_rows, V n, bool whole) {
+  Cg *c = p->c;
+  for (uint32_t k = 0; k < p->n_acc; k++) {
+    Access *a = &p->acc[k];
+    if (!a->tile) continue;
+    V at = cg_add(c, a->base, cg_mul(c, column, a->stride[p->n_loop - 1]));
+    for (uint32_t g = 0; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
+    load_square(p, a, at, n_rows, n, whole);
+  }
+}
+
+// vl rows from `row` on, all with the same outer indices.
+static void emit_band(Point *p, V row, V *index, V n_rows) {
+  Cg *c = p->c;
+  V vl = cg_i64(c, c->t->vl), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
+  Loop l, r;
+  cg_loop_begin(c, &l, cg_i64(c, 0), width, vl, NULL, 0);
+  V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
+  V all =
+      LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, n, vl, ""), LLVMBuildICmp(c->b, LLVMIntEQ, n_rows, vl, ""), "");
+  If s;
+  cg_if(c, &s, all);
+  load_squares(p, index, l.i, n_rows, n, true);
+  cg_else(c, &s);
+  load_squares(p, index, l.i, n_rows, n, false);
+  cg_endif(c, &s);
+  cg_loop_begin(c, &r, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  index[p->n_loop - 2] = cg_add(c, first, r.i);
+  p->tile_row = r.i;
+  enter_row(p, index);
+  emit_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
+  index[p->n_loop - 2] = first;
+  cg_loop_end(c, &r, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void emit_tiles(Point *p) {
+  Cg *c = p->c;
+  V index[MAX_RANK] = {NULL}, vl = cg_i64(c, c->t->vl), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1), lo, hi;
+  for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
+  V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
+  cg_share(c, cg_mul(c, outer, bands), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
+  V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
+  split_row(p, row, index);
+  emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
+  cg_loop_end(c, &l, NULL);
+}
+
 // Largest number of elements in a row.
 static int64_t row_bound(const Point *p) {
   int64_t n = 1;
@@ -506,7 +613,8 @@ bool cg_emit_point(Cg *c) {
   bool partial = false;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
-  emit_shares(&p);
+  if (plan_tiles(&p)) emit_tiles(&p);
+  else emit_shares(&p);
   return true;
 }
 
