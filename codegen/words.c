@@ -120,6 +120,7 @@ static V sigmoid_of(Cg *c, V x) {
 }
 
 // Near 0 an odd polynomial; beyond, 1 - e^-q(|x|), q = -ln erfc.
+// Where the target has a table (erf.c), 1.55.
 static V erf_of(Cg *c, V x) {
   if (cg_has_erf_table(c, LLVMTypeOf(x))) return cg_erf_table(c, x);
   V a = fabs_of(c, x), z = mul(c, x, x), n;

@@ -480,9 +480,9 @@ SCENARIO(A_expression) {
 
 SCENARIO(A_values) {
   start();
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(100)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(10), tn_size(10)));
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor h = tn_softmax_at(x, 0, at(10)), g = tn_exp_at(h, at(11)), k = tn_softmax_at(g, 0, at(12));
+  tn_tensor h = tn_softmax_at(x, 1, at(10)), g = tn_exp_at(h, at(11)), k = tn_softmax_at(g, 0, at(12));
   tn_tensor unread = tn_relu_at(x, at(13));
   tn_output(f, "y", tn_add_at(h, k, at(14)));
   tn_scope_end(s);

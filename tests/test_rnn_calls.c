@@ -93,9 +93,8 @@ static void dense_costs_nothing(void) {
   tn_model *m = compiled(p);
   tn_plan constant, bounded;
   CHECK(tn_plan_of(m, "constant", &constant) == TN_OK && tn_plan_of(m, "bounded", &bounded) == TN_OK);
-  CHECK(constant.n_kernels ==
-        3);                       // the sum of both biases, the product with x, the recurrence into the caller's memory
-  CHECK(bounded.n_kernels == 4);  // and the layout
+  CHECK(constant.n_kernels == 3);  // the sum of both biases, the product with x, the recurrence
+  CHECK(bounded.n_kernels == 4);   // and the layout
   CHECK(constant.n_copies == 0 && bounded.n_copies == 0);
   tn_model_free(m);
   tn_program_free(p);
