@@ -9,6 +9,11 @@
 #include <stdlib.h>
 
 enum { BATCH = 5, TIME = 7, IN = 6, HIDDEN = 20, PROJ = 9, STORED = 5, MOST = 40, MOST_CASES = 12 };
+#ifdef NDEBUG
+enum { LAYERS_COMPILED = 3 };
+#else
+enum { LAYERS_COMPILED = 2 };  // a sanitizer build is several times slower
+#endif
 typedef enum { TANH, RELU, LSTM, GRU, LSTM_PROJECTED, N_KINDS } Kind;
 typedef enum { SORTED, UNSORTED, DENSE, N_FORMS } Form;
 // Functions of a case: packed, and dense in one layout: batch-first with bias, time-major without.
@@ -267,6 +272,7 @@ static const double *check_kind(Kind kind, const double *want) {
       for (uint32_t bias = 0; bias <= 1; bias++, n++) {
         snprintf(names[n], sizeof names[n], "l%u_d%u_b%u", layers, ways, bias);
         cases[n] = (Case){.kind = kind, .layers = layers, .ways = ways, .bias = bias, .name = names[n]};
+        if (layers > LAYERS_COMPILED) continue;
         cases[n].m = make_module(tn_root(p), &cases[n]);
         build(&cases[n], PACKED, p, batch, time);
         build(&cases[n], bias ? BATCH_FIRST : TIME_MAJOR, p, batch, time);
@@ -274,6 +280,10 @@ static const double *check_kind(Kind kind, const double *want) {
   tn_model *model = tn_compile(p, &(tn_compile_options){.n_workers = 2});
   if (!CHECK(model != NULL)) tn_report(p, stdout);
   for (uint32_t k = 0; k < n && model; k++) {
+    if (!cases[k].m) {
+      want += N_FORMS * n_stored(&cases[k]);
+      continue;
+    }
     set_params(&cases[k], model);
     for (Form form = 0; form < N_FORMS; form++, want += n_stored(&cases[k])) {
       run(&cases[k], PACKED, form, model, want);
