@@ -75,6 +75,18 @@ static void add_summary(const Fn *f, RtText *out) {
     if (f->ins[i].op == OP_scan) add_body(ir_scan_at(f, (Val){i}).body, out);
 }
 
+// What its scans run in every step: the arena of a body is part of the function's, as scratch memory of the scan.
+static void add_bodies(const Fn *f, RtText *out) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_scan) continue;
+    const Fn *b = ir_scan_at(f, (Val){i}).body;
+    rt_text_add(out,
+                "  body @%s: arena %lld B, lower bound %lld B, %u kernels a step, %u results in place, %u copies\n",
+                ir_text(b->prog, b->name), (long long)b->stats.peak_bytes, (long long)b->stats.lower_bound,
+                b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
+  }
+}
+
 static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind, RtArena *mem) {
   RtText t = {.mem = mem};
   bool found = !function;
@@ -85,7 +97,7 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
     if (p->built && k >= p->n_built && kind == TN_DUMP_IR)
       rt_text_add(&t, "%s", p->built_fn[p->variants[k - p->n_built].of]);
     else if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
-    else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t);
+    else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t), add_bodies(f, &t);
     else if (p->built) rt_text_add(&t, "%s", p->built_fn[k]);
     else ir_print_fn(f, &t, PRINT_LOCS);
   }
