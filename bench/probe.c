@@ -70,8 +70,9 @@ static double time_together(uint32_t n, void *(*work)(void *), char *arg, size_t
 
 double bench_peak_gflops(uint32_t n_threads) {
   double best = 0, flops = flops_of_chains() * n_threads;
+  char none = 0;
   for (int k = 0; flops > 0 && k < 3; k++) {
-    double rate = flops / time_together(n_threads, run_chains, NULL, 0) * 1e-9;
+    double rate = flops / time_together(n_threads, run_chains, &none, 0) * 1e-9;
     if (rate > best) best = rate;
   }
   return best;

