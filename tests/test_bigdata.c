@@ -1,6 +1,6 @@
 // One epoch on a data set that is larger than the memory that the process may have.
 //
-//   test_bigdata [MIB [LIMIT_MIB [HIDDEN]]]      default: 640 512 16
+//   test_bigdata [MIB [LIMIT_MIB [HIDDEN [WORKERS]]]]      default: 640 512 16 1
 //
 // A file of MIB, mostly holes, is read by a shuffled loader under RLIMIT_AS, a row where a batch needs it. The resident
 // set stays what it was after the first step. Bursts of steps that are fed from memory alternate with those of the
@@ -86,7 +86,7 @@ static void limit_memory(int64_t mib) {
 }
 
 // ---- training
-static tn_model *build(int64_t hidden) {
+static tn_model *build(int64_t hidden, uint32_t n_workers) {
   tn_program *p = tn_program_create("bigdata");
   tn_dim B = tn_dim_upto(p, "batch", BATCH);
   tn_module *root = tn_root(p), *a = tn_linear(root, "a", FEATURES, hidden, NULL);
@@ -99,7 +99,7 @@ static tn_model *build(int64_t hidden) {
   tn_adamw(f, root, NULL);
   tn_function_end(f);
   tn_model *m =
-      tn_compile(p, (&(tn_compile_options){.n_workers = 2}));  // stacks and heaps of threads are address space
+      tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));  // stacks and heaps of threads are address space
   if (!CHECK(m)) tn_report(p, stdout), exit(1);
   tn_program_free(p);
   return m;
@@ -190,9 +190,9 @@ static void report(Job *j) {
          memory[2] / loader[2]);
 }
 
-static void run(File *f, int64_t hidden) {
+static void run(File *f, int64_t hidden, uint32_t n_workers) {
   size_t n_batches = (size_t)f->rows / BATCH + 1;
-  Job j = {.m = build(hidden), .l = open_loader(f)};
+  Job j = {.m = build(hidden, n_workers), .l = open_loader(f)};
   j.kept = calloc(N_KEPT * (size_t)BATCH, FEATURES * sizeof *j.kept);
   j.by_loader = calloc(n_batches + 1, sizeof *j.by_loader),
   j.by_memory = calloc(n_batches + BURST, sizeof *j.by_memory);
@@ -209,13 +209,14 @@ static void run(File *f, int64_t hidden) {
 int main(int argc, char **argv) {
   int64_t mib = argc > 1 ? atoll(argv[1]) : 640, limit = argc > 2 ? atoll(argv[2]) : 512;
   int64_t hidden = argc > 3 ? atoll(argv[3]) : 16;
+  int64_t n_workers = argc > 4 ? atoll(argv[4]) : 1;
   File f = {.fd = -1, .rows = (mib << 20) / (FEATURES * (int64_t)sizeof(float))};
-  if (f.rows < BATCH || limit < 1 || hidden < 1) return 2;
+  if (f.rows < BATCH || limit < 1 || hidden < 1 || n_workers < 1 || n_workers > 64) return 2;
   mallopt(M_ARENA_MAX, 1);
   if (CHECK(make_file(&f))) {
     printf("%lld MiB of data, %s%lld MiB, ", (long long)mib, IS_LIMITED ? "limit " : "no limit of ", (long long)limit);
     limit_memory(limit);
-    run(&f, hidden);
+    run(&f, hidden, (uint32_t)n_workers);
   }
   if (f.fd >= 0) close(f.fd), unlink(path);
   return check_report();
