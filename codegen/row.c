@@ -203,7 +203,7 @@ static void place(Row *r) {
     if (is_row_shaped(r, (Val){i}) && n->level > r->last) r->last = n->level;
   }
   for (uint32_t n = 1; n < r->g.n; n++)  // reports happen even where nobody wants the label
-    if (at(r, n)->kind == NODE_LABEL && at(r, n)->op) want_cell(r, n);
+    if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_REPORTS) want_cell(r, n);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (is_stored(r, (Val){i})) want(r, node_of(r, (Val){i}), r->last);
 }
@@ -250,11 +250,13 @@ static V label(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V x = at(r, n->arg[0])->cell, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, r->size, "");
   If s;
-  if (n->op) {
-    cg_if(c, &s, LLVMBuildNot(c->b, ok, ""));
+  V ignored = n->op & LABEL_IGNORES ? LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_i64(c, (int64_t)n->num), "") : NULL;
+  if (n->op & LABEL_REPORTS) {
+    cg_if(c, &s, LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, ""));
     cg_report_index(c, r->index, x);
     cg_endif(c, &s);
   }
+  if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");
   return LLVMBuildSelect(c->b, ok, x, cg_i64(c, -1), "");
 }
 

@@ -26,11 +26,13 @@ typedef enum {
   NODE_DOT,     // cell: sum of a b
   NODE_MAX,     // cell: maximum, NaN wins
   NODE_TOP,     // cell: maximum of what is no NaN
-  NODE_LABEL,   // cell: a class, or -1 where it is none; `op` != 0: reports that
+  NODE_LABEL,   // cell: a class, or -1 where it is none or ignored; `op`: bits below
   NODE_VALID,   // cell: 1 for a label that is one, else 0
   NODE_HIT,     // element: 1 at the label's place, else 0
   NODE_PICK,    // cell: the element in memory at the label's place
 } NodeKind;
+
+enum { LABEL_REPORTS = 1, LABEL_IGNORES = 2 };  // what is no class; the label `num`
 
 typedef struct {
   uint8_t kind;

@@ -58,7 +58,10 @@ static void log_softmax_grad(RowGraph *g, Val v) {
 
 // ---- cross-entropy
 static Node label_of(RowGraph *g, Val v, bool reports) {
-  return cg_row_node(g, (RowNode){.kind = NODE_LABEL, .op = reports, .n_args = 1, .arg = {cg_row_cell(g, v, 1)}});
+  RowNode label = {.kind = NODE_LABEL, .op = reports ? LABEL_REPORTS : 0, .n_args = 1, .arg = {cg_row_cell(g, v, 1)}};
+  const Attr *ignore = ir_attr(g->c->f, v, KEY_ignore);
+  if (ignore) label.op |= LABEL_IGNORES, label.num = (double)ignore->u.i;
+  return cg_row_node(g, label);
 }
 
 static Node valid(RowGraph *g, Node label) { return reduce(g, NODE_VALID, label); }
@@ -71,7 +74,7 @@ static Node pick(RowGraph *g, Node a, Node label) {
   return reduce(g, NODE_SUM, select_of(g, at, a, zero));
 }
 
-// A label out of range is reported; its row's loss is 0.
+// A label out of range is reported; its row's loss is 0, and so is that of an ignored one.
 static void nll_rows(RowGraph *g, Val v) {
   Node a = arg(g, v, 0), label = label_of(g, v, true), top, e = exps(g, a, &top), sum = reduce(g, NODE_SUM, e);
   Node at = pick(g, a, label), log_sum = word(g, OP_log, sum, 0), lse = add(g, top, log_sum), ok = valid(g, label);

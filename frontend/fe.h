@@ -191,6 +191,8 @@ struct tn_function {
   uint32_t *entity_of;  // by value; 0: none
   uint32_t n_entity_of, cap_entity_of;
   uint32_t n_stamps;
+  uint32_t *rows_of;  // by value: the layout whose rows its first axis is; 0: none
+  uint32_t n_rows_of, cap_rows_of;
   FeCounts counts;
   FeName *inputs, *outputs;
   uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
@@ -379,16 +381,25 @@ static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
 // Are the lengths the same? false: reported, as a mistake of tn_`what`
 bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
-// For a pointwise operation on the data of two packed values; what is no packed value fits
-bool fe_same_rows(Op op, tn_tensor a, tn_tensor b, tn_site at);
 // Of constant lengths, of at most `time` steps; x: named in what is said about them
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                              tn_site at);
+
+// ---- rows.c
+// The layout whose rows the first axis of t is; 0: of none
+uint32_t fe_rows_of(tn_tensor t);
+void fe_set_rows(tn_tensor t, uint32_t layout);
+// For the result y of an operation
+void fe_follow_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor y);
+// Of operands that meet row by row, E111 where layouts differ; false: reported
+bool fe_rows_fit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 
 // ---- ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
+tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);

@@ -168,6 +168,7 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   tn_function *f;
   if (!fe_join(a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
+  if (!fe_rows_fit(op, a, n, attrs, n_attrs, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = fe_val(a[k]);
   Attr own[16];
@@ -176,7 +177,9 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
     own[n_attrs++] = ir_a_int(KEY_no_grad, 1);
     attrs = own;
   }
-  return (tn_tensor){f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
+  tn_tensor y = {f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
+  fe_follow_rows(op, a, n, attrs, n_attrs, y);
+  return y;
 }
 
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at) { return fe_emit(op, &a, 1, NULL, 0, at); }

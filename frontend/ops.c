@@ -8,10 +8,8 @@
   tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_##n, a, at), at); }
 TN_UNARY_CALLS(X)
 #undef X
-#define X(n)                                                                                           \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) {                                        \
-    return fe_same_rows(OP_##n, a, b, at) ? fe_made(fe_emit2(OP_##n, a, b, at), at) : fe_poison(a.fn); \
-  }
+#define X(n) \
+  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_##n, a, b, at), at); }
 TN_BINARY_CALLS(X)
 #undef X
 
@@ -198,6 +196,8 @@ tn_tensor tn_sum_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_s
   return fe_made(reduce_axes(OP_sum, a, axes, n, keepdim, at), at);
 }
 
+tn_tensor fe_sum(tn_tensor a, tn_site at) { return reduce_axes(OP_sum, a, NULL, 0, false, at); }
+
 tn_tensor tn_amax_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   return fe_made(reduce_axes(OP_amax, a, axes, n, keepdim, at), at);
 }
@@ -237,10 +237,7 @@ tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at) {
   return fe_made(along(OP_log_softmax, a, axis, at), at);
 }
 
-tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at) {
-  return tn_mean_at(fe_emit2(OP_nll_rows, logits, labels, at), NULL, 0, false, at);
-}
-
 tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at) {
+  if (!fe_same_rows("mse", a, b, at)) return fe_poison(a.fn);
   return tn_mean_at(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), NULL, 0, false, at);
 }

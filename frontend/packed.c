@@ -183,6 +183,7 @@ tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64
 // The same layout around a value that is nobody else's.
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
   if (!fe_ok(data)) return fe_poisoned_packed(s.data.fn);
+  fe_set_rows(data, s.layout.v);
   return fe_made_packed((tn_packed){data, s.layout}, tn_packed_n_members(s) == 2, at);
 }
 
@@ -235,15 +236,6 @@ bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
   fe_note(p, fe_ins(b.layout)->loc, "the second was packed here");
   fe_hint(p, "tn_pack_like packs one by the layout of the other, and the same lengths give the same layout");
   return false;
-}
-
-bool fe_same_rows(Op op, tn_tensor a, tn_tensor b, tn_site at) {
-  if (!fe_ok(a) || !fe_ok(b) || a.fn != b.fn || ir_ops[op].cls != CLASS_POINT) return true;
-  const FeEntity *x = fe_known(a.fn, fe_val(a)), *y = fe_known(b.fn, fe_val(b));
-  if (!x || !y || !x->n_members || !y->n_members) return true;
-  FE_GUARD(a.fn->p, false);
-  tn_packed s = {a, {a.fn, x->layout}}, t = {b, {b.fn, y->layout}};
-  return fe_same_layout(s, t, ir_ops[op].name, at);
 }
 
 tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {

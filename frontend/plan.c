@@ -80,7 +80,9 @@ static RtFunction function_of(Tables *t, const Fn *f) {
                           .hi = row_of(t, c->hi),
                           .is_inclusive = c->incl,
                           .is_sorted = c->sorted,
-                          .what = rt_strdup(t->mem, c->what)};
+                          .what = rt_strdup(t->mem, c->what),
+                          .has_other = c->has_other,
+                          .other = c->other};
   }
   out.checks = checks;
   fill_ports(t, f, &out);

@@ -145,12 +145,16 @@ tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
   return fe_ok(data) ? fe_with_data(a, data, at) : fe_poisoned_packed(f);
 }
 
-tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at) {
+tn_tensor tn_packed_cross_entropy_with_at(tn_packed logits, tn_packed labels, const tn_loss_options *o, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){logits.data, logits.layout, labels.data, labels.layout}, 4, &f, at))
     return fe_poison(f);
   if (!fe_same_layout(logits, labels, "packed_cross_entropy", at)) return fe_poison(f);
-  return tn_cross_entropy_at(logits.data, labels.data, at);
+  return tn_cross_entropy_with_at(logits.data, labels.data, o, at);
+}
+
+tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at) {
+  return tn_packed_cross_entropy_with_at(logits, labels, NULL, at);
 }
 
 tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at) {

@@ -275,6 +275,19 @@ TN_API tn_tensor tn_rms_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weigh
 #define tn_rms_norm_of(x, n_axes, weight, eps) tn_rms_norm_of_at(x, n_axes, weight, eps, TN_SITE)
 // Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
 TN_API tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at);
+// The same by PyTorch's rules for these options. MEAN divides by the weights of the labels that count: NaN when there
+// are none. NONE gives a loss for each row, [..]. A label that is neither in [0, C) nor the ignored one is an error.
+//
+//   loss = tn_cross_entropy_with(logits, y, &(tn_loss_options){.has_ignore = true, .ignore_index = -100});
+typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE } tn_reduction;
+typedef struct {
+  tn_reduction reduction;
+  bool has_ignore;         // rows whose label is ignore_index, between -2^24 and 2^24, count nothing
+  int64_t ignore_index;    // not read without has_ignore: unlike in PyTorch, -100 is no default
+  tn_tensor weight;        // of the classes, f32 [C] (else E004), without a gradient; empty: 1 each
+  double label_smoothing;  // share of the target that is spread over all classes, in [0, 1] (else E003)
+} tn_loss_options;         // NULL: zeros
+TN_API tn_tensor tn_cross_entropy_with_at(tn_tensor logits, tn_tensor labels, const tn_loss_options *o, tn_site at);
 TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a - b)^2
 #define tn_select(c, a, b) tn_select_at(c, a, b, TN_SITE)
 #define tn_leaky_relu(a, slope) tn_leaky_relu_at(a, slope, TN_SITE)
@@ -300,6 +313,7 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 #define tn_softmax(a, axis) tn_softmax_at(a, axis, TN_SITE)
 #define tn_log_softmax(a, axis) tn_log_softmax_at(a, axis, TN_SITE)
 #define tn_cross_entropy(logits, labels) tn_cross_entropy_at(logits, labels, TN_SITE)
+#define tn_cross_entropy_with(logits, labels, ...) tn_cross_entropy_with_at(logits, labels, __VA_ARGS__, TN_SITE)
 #define tn_mse(a, b) tn_mse_at(a, b, TN_SITE)
 
 // ---- writes in place. A handle names storage: a write changes what it shows from then on, and with it every view of
@@ -467,6 +481,9 @@ TN_API tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at);  // o
 TN_API tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at);
 TN_API tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at);                   // along the last axis
 TN_API tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at);  // mean over rows
+// TN_REDUCE_NONE: [rows]
+TN_API tn_tensor tn_packed_cross_entropy_with_at(tn_packed logits, tn_packed labels, const tn_loss_options *o,
+                                                 tn_site at);
 TN_API tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at);
 #define tn_packed_sum(s) tn_packed_sum_at(s, TN_SITE)
 #define tn_packed_mean(s) tn_packed_mean_at(s, TN_SITE)
@@ -487,6 +504,8 @@ TN_API tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at);
 #define tn_packed_dropout(s, p) tn_packed_dropout_at(s, p, TN_SITE)
 #define tn_packed_concat(a, b) tn_packed_concat_at(a, b, TN_SITE)
 #define tn_packed_cross_entropy(logits, labels) tn_packed_cross_entropy_at(logits, labels, TN_SITE)
+#define tn_packed_cross_entropy_with(logits, labels, ...) \
+  tn_packed_cross_entropy_with_at(logits, labels, __VA_ARGS__, TN_SITE)
 #define tn_packed_mse(a, b) tn_packed_mse_at(a, b, TN_SITE)
 // As the calls for tensors: the members follow. A member alone is neither moved nor disposed (E102).
 TN_API tn_packed tn_packed_move_to_outer_at(tn_packed s, tn_site at);

@@ -8,6 +8,7 @@
 // judged at the call is reported here: the write of a trainable parameter (E113), of a broadcast view, of another
 // shape.
 #include "frontend/fe.h"
+#include <string.h>
 
 // ---- regions without gradients
 void tn_no_grad_begin_at(tn_function *f, tn_site at) {
@@ -232,6 +233,7 @@ static tn_tensor copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site
     fe_error(dst.fn->p, E_DTYPE, at, "%s cannot read a packed layout", what);
     return fe_poison(dst.fn);
   }
+  if (fe_rank(src) == fe_rank(dst) && !fe_same_rows(what + strlen("tn_"), dst, src, at)) return fe_poison(dst.fn);
   return write_checked(dst, fit(dst, src, at), what, at);
 }
 

@@ -286,7 +286,8 @@ static Val lse_grad(Grad *g, Val logits, Val adj) {
 
 static void grad_nll(Grad *g, Val v, Val adj) {
   Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj}, of_lse = g->adj[v.i + 1];
-  if (!ir_none(adj)) give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, NULL, 0, g->loc));
+  const Attr *ignore = ir_attr(g->f, v, KEY_ignore), own = ignore ? *ignore : (Attr){0};
+  if (!ir_none(adj)) give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, &own, ignore != NULL, g->loc));
   if (!ir_none(of_lse)) give(g, a[0], lse_grad(g, a[0], of_lse));
 }
 

@@ -323,6 +323,8 @@ static uint16_t rule_nll(const Ctx *c) {
   TRY(want_rank(c, 0, 1, MAX_RANK));
   Shape rows = without_last(c, shape_of(c, 0));
   if (shape_of(c, 1).i != rows.i) return bad_shape(c, "labels must have the shape of the logits without the last axis");
+  int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
+  if (ignore > INT64_C(1) << 53 || ignore < -(INT64_C(1) << 53)) return fault(c, E_ARGUMENT, "{ignore} is too large");
   set(c, 0, DT_F32, rows);
   set(c, 1, DT_F32, rows);
   return 0;

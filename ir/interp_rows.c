@@ -113,8 +113,14 @@ bool run_log_softmax(Run *r, Val v) { return each_row(r, v, log_softmax_row); }
 bool run_log_softmax_grad(Run *r, Val v) { return each_row(r, v, log_softmax_grad_row); }
 
 // ---- cross-entropy by rows
+// *label is -1 for a row that does not count.
 static bool label_at(Run *r, Val v, int64_t row, int64_t n, int64_t *label) {
+  const Attr *ignore = ir_attr(r->f, v, KEY_ignore);
   *label = (int64_t)run_arg(r, v, 1).v[row];
+  if (ignore && *label == ignore->u.i) {
+    *label = -1;
+    return true;
+  }
   if (*label >= 0 && *label < n) return true;
   return run_fail(r, v, "label %lld at row %lld is not in [0, %lld)", (long long)*label, (long long)row, (long long)n);
 }
@@ -126,7 +132,7 @@ bool run_nll_rows(Run *r, Val v) {
   for (int64_t i = 0; i < loss.n; i++) {
     if (!label_at(r, v, i, n, &label)) return false;
     lse.v[i] = row_lse(a.v + i * n, n);
-    loss.v[i] = lse.v[i] - a.v[i * n + label];
+    loss.v[i] = label < 0 ? 0 : lse.v[i] - a.v[i * n + label];
   }
   return true;
 }
@@ -138,7 +144,8 @@ bool run_nll_rows_grad(Run *r, Val v) {
   for (int64_t i = 0; n && i < out.n / n; i++) {
     if (!label_at(r, v, i, n, &label)) return false;
     double scale = g.v[g.n == 1 ? 0 : i];
-    for (int64_t j = 0; j < n; j++) out.v[i * n + j] = (exp(a.v[i * n + j] - lse.v[i]) - (j == label)) * scale;
+    for (int64_t j = 0; j < n; j++)
+      out.v[i * n + j] = label < 0 ? 0 : (exp(a.v[i * n + j] - lse.v[i]) - (j == label)) * scale;
   }
   return true;
 }

@@ -162,6 +162,8 @@ typedef struct {
   bool incl;
   bool sorted;       // must be non-increasing
   const char *what;  // "label", "index", "length"
+  bool has_other;    // `other` is right too: a label that is ignored
+  int64_t other;
 } InputCheck;
 
 struct Prog;

@@ -160,8 +160,10 @@ static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, int64_t inde
   if (last < k->lo)
     return refuse(c, RT_ERR_VALUE, "input '%s': no %s is allowed in this run, found %" PRId64 " at [%" PRId64 "]", name,
                   k->what, value, index);
-  return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64, name,
-                k->what, value, index, k->lo, last);
+  char other[64] = "";
+  if (k->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", k->other);
+  return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64 "%s",
+                name, k->what, value, index, k->lo, last, other);
 }
 
 static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
@@ -169,6 +171,7 @@ static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
   const int64_t *v = a->data;
   int64_t n = bytes_of(a) / 8, last = c->dims[k->hi] - !k->is_inclusive;
   for (int64_t i = 0; i < n; i++) {
+    if (k->has_other && v[i] == k->other) continue;
     if (v[i] < k->lo || v[i] > last) return refuse_value(c, k, i, v[i], last);
     if (k->is_sorted && i && v[i] > v[i - 1])
       return refuse(c, RT_ERR_VALUE,

@@ -39,6 +39,8 @@ typedef struct {
   bool is_inclusive;
   bool is_sorted;    // must be non-increasing too
   const char *what;  // "label", "index", "length"
+  bool has_other;    // `other` is right too: a label that is ignored
+  int64_t other;
 } RtCheck;
 
 // A function planned for smaller bounds: run instead of it when every named size fits. Same parameters, same inputs.

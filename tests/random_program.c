@@ -506,7 +506,8 @@ static void add_nll(Gen *g) {
   Dims d = without_last(g, v);
   Shape s = shape_of(g, &d);
   Val label = may_be_input(g, s) && chance(g, 80) ? new_input(g, "label", DT_I64, s) : op1(g, OP_argmax, v);
-  Val loss = op2(g, OP_nll_rows, v, label);
+  Attr ignore = ir_a_int(KEY_ignore, (int64_t)below(g, 3) - 1);
+  Val loss = emit(g, OP_nll_rows, (Val[]){v, label}, 2, &ignore, chance(g, 30));
   if (ir_none(loss)) return;
   keep(g, loss, mag_of(g, v) * 2 + 4);
   if (chance(g, 30)) keep(g, ir_result(loss, 1), mag_of(g, v) + 4);

@@ -1,0 +1,249 @@
+// Cross-entropy with options: values and gradients against PyTorch, of plain and of packed rows; what is refused, when
+// it is built and when it is run; rows of different layouts that meet.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/report.h"
+#include <math.h>
+
+enum { ROWS = 6, CLASSES = 5 };
+typedef struct {
+  tn_reduction reduction;
+  bool has_ignore;
+  int64_t ignore_index;
+  double smoothing;
+  bool weighs;
+  int64_t labels[ROWS];
+  float loss[ROWS], grad[ROWS * CLASSES];
+} LossCase;
+#include "tests/goldens_loss.h"
+
+#define D(n) tn_size(n)
+
+static tn_loss_options options_of(const LossCase *c, tn_tensor weight) {
+  return (tn_loss_options){.reduction = c->reduction,
+                           .has_ignore = c->has_ignore,
+                           .ignore_index = c->ignore_index,
+                           .label_smoothing = c->smoothing,
+                           .weight = c->weighs ? weight : tn_none};
+}
+
+// The sum that the script differentiates: row k counts k + 1 times.
+static tn_tensor total(tn_function *f, tn_tensor loss, bool by_row) {
+  const float share[ROWS] = {1, 2, 3, 4, 5, 6};
+  return by_row ? tn_sum(tn_mul(loss, tn_from(f, share, TN_SHAPE(D(ROWS))))) : loss;
+}
+
+static bool near(float got, float want) {
+  return (isnan(got) && isnan(want)) || fabsf(got - want) <= 1e-5f * fmaxf(1, fabsf(want));
+}
+
+static tn_model *compile(tn_program *p, uint32_t n_workers) {
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  if (!CHECK(m)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
+  tn_program *p = tn_program_create("loss");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES)));
+  tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(D(ROWS)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(D(CLASSES)));
+  if (!is_run_time_weight) w = tn_from(f, weights, TN_SHAPE(D(CLASSES)));
+  tn_loss_options o = options_of(c, w);
+  tn_set_requires_grad(x, true);
+  tn_tensor loss = tn_cross_entropy_with(x, y, &o);
+  bool by_row = c->reduction == TN_REDUCE_NONE;
+  tn_output(f, "loss", loss);
+  tn_output(f, "d", tn_grad(total(f, loss, by_row), x));
+  tn_function_end(f);
+  tn_model *m = compile(p, is_run_time_weight ? 2 : 1);
+  float got[ROWS] = {0}, grad[ROWS * CLASSES] = {0};
+  tn_array out = by_row ? tn_f32(got, ROWS) : tn_f32_scalar(got);
+  tn_status status =
+      tn_run(m, "run", TN_IN(tn_f32(logits, ROWS, CLASSES), tn_i64(c->labels, ROWS), tn_f32(weights, CLASSES)),
+             TN_OUT(out, tn_f32(grad, ROWS, CLASSES)));
+  if (!CHECK(status == TN_OK)) printf("%s\n", tn_error_text(m));
+  bool good = true;
+  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= near(got[k], c->loss[k]);
+  for (int k = 0; k < ROWS * CLASSES && !isnan(c->loss[0]); k++) good &= near(grad[k], c->grad[k]);
+  if (!CHECK(good))
+    printf("  case %ld: loss %.9g, PyTorch %.9g\n", (long)(c - cases), (double)got[0], (double)c->loss[0]);
+  tn_model_free(m);
+}
+
+// The same rows as three sequences, in an order of their own; padding has labels that are none.
+static void packed(const LossCase *c) {
+  const int64_t lengths[3] = {1, 3, 2};
+  float x[3][3][CLASSES] = {{{0}}}, got[ROWS] = {0};
+  int64_t y[3][3];
+  for (int b = 0, row = 0; b < 3; b++)
+    for (int t = 0; t < 3; t++) {
+      bool is_step = t < lengths[b];
+      y[b][t] = is_step ? c->labels[row] : 99;
+      if (is_step) memcpy(x[b][t], logits + CLASSES * row++, sizeof x[b][t]);
+    }
+  tn_program *p = tn_program_create("loss");
+  tn_dim batch = tn_dim_upto(p, "batch", 4), time = tn_dim_upto(p, "time", 5);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
+  tn_packed s = tn_pack_padded(tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, D(CLASSES))), len, NULL);
+  tn_packed t = tn_pack_padded(tn_input(f, "y", TN_I64, TN_SHAPE(batch, time)), len, NULL);
+  tn_loss_options o = options_of(c, tn_from(f, weights, TN_SHAPE(D(CLASSES))));
+  tn_tensor loss = tn_packed_cross_entropy_with(s, t, &o);
+  bool by_row = c->reduction == TN_REDUCE_NONE;
+  tn_output(f, "loss", by_row ? tn_pad_packed(tn_packed_with_data(s, loss), -1, true) : loss);
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  float grid[9];
+  tn_status status = tn_run(m, "run", TN_IN(tn_i64(lengths, 3), tn_f32(x, 3, 3, CLASSES), tn_i64(y, 3, 3)),
+                            TN_OUT(by_row ? tn_f32(grid, 3, 3) : tn_f32_scalar(got)));
+  if (!CHECK(status == TN_OK)) printf("%s\n", tn_error_text(m));
+  for (int b = 0, row = 0; by_row && b < 3; b++)
+    for (int k = 0; k < 3; k++)
+      if (k < lengths[b]) got[row++] = grid[3 * b + k];
+      else CHECK(grid[3 * b + k] == -1);
+  bool good = true;
+  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= near(got[k], c->loss[k]);
+  if (!CHECK(good))
+    printf("  packed case %ld: %.9g, PyTorch %.9g\n", (long)(c - cases), (double)got[0], (double)c->loss[0]);
+  tn_model_free(m);
+}
+
+static tn_site at(int line) { return (tn_site){"user.c", line}; }
+
+static void refused_in_build(void) {
+  tn_program *p = tn_program_create("loss");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES))),
+            y = tn_input(f, "y", TN_I64, TN_SHAPE(D(ROWS)));
+  tn_tensor w = tn_input_at(f, "w", TN_F32, TN_SHAPE(D(CLASSES + 1)), at(9));
+  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.label_smoothing = 1.5}, at(10));
+  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.has_ignore = true, .ignore_index = 1 << 24}, at(11));
+  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.weight = w}, at(12));
+  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.reduction = (tn_reduction)7}, at(13));
+  tn_cross_entropy_with_at(x, x, NULL, at(14));
+  const char *have = report_of(p);
+  CHECK_HAS(have, "user.c:10: error[E003]: label smoothing takes a number in [0, 1], not 1.5\n"
+                  "user.c:11: error[E003]: the ignored label 16777216 is not between -2^24 and 2^24\n"
+                  "user.c:12: error[E004]: class weights must be f32 [5], one for each class\n"
+                  "user.c:9: note: the weights were made here\n"
+                  "user.c:13: error[E003]: 7 is no reduction of a loss\n");
+  CHECK(tn_n_errors(p) == 5);
+  tn_program_free(p);
+}
+
+// A label that is neither a class nor ignored: the run stops before anything is written.
+static void refused_in_run(void) {
+  tn_program *p = tn_program_create("loss");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES))),
+            y = tn_input(f, "y", TN_I64, TN_SHAPE(D(ROWS)));
+  tn_output(f, "loss", tn_cross_entropy_with(x, y, (&(tn_loss_options){.has_ignore = true, .ignore_index = -100})));
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  const int64_t bad[2][ROWS] = {{0, -100, 4, -1, 0, 0}, {5, -100, 0, 0, 0, 0}};
+  static const char *const says[2] = {"run: input 'y': label -1 at [3] is not in 0..4, nor -100, which is ignored",
+                                      "run: input 'y': label 5 at [0] is not in 0..4, nor -100, which is ignored"};
+  float loss = 17;
+  for (int k = 0; k < 2; k++) {
+    tn_status status =
+        tn_run(m, "run", TN_IN(tn_f32(logits, ROWS, CLASSES), tn_i64(bad[k], ROWS)), TN_OUT(tn_f32_scalar(&loss)));
+    CHECK(status == TN_ERR_VALUE && loss == 17);
+    if (!CHECK(!strcmp(tn_error_text(m), says[k]))) printf("  %s\n", tn_error_text(m));
+  }
+  tn_model_free(m);
+}
+
+// ---- rows computed of packed data keep their layout
+static const char *joined_by(tn_tensor (*make)(tn_packed a, tn_packed b)) {
+  static const int64_t lengths[2][2] = {{3, 1}, {2, 2}};
+  static char text[2048];
+  tn_program *p = tn_program_create("rows");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2), D(3), D(4)));
+  tn_packed a = tn_pack_constant_at(x, lengths[0], 2, NULL, at(1)),
+            b = tn_pack_constant_at(x, lengths[1], 2, NULL, at(2));
+  tn_tensor y = make(a, b);
+  CHECK(y.v == 0 && tn_n_errors(p) == 1);
+  snprintf(text, sizeof text, "%s", report_of(p));
+  tn_program_free(p);
+  return text;
+}
+
+static tn_tensor by_tanh(tn_packed a, tn_packed b) { return tn_add_at(tn_tanh(a.data), b.data, at(5)); }
+static tn_tensor by_rows(tn_packed a, tn_packed b) {
+  return tn_mul_at(tn_softmax(tn_neg(a.data), -1), tn_slice(tn_concat(1, b.data, b.data), 1, 2, 4), at(5));
+}
+static tn_tensor by_sum(tn_packed a, tn_packed b) {
+  return tn_sub_at(tn_sum_axis(a.data, 1, false), tn_mean_axis(tn_exp(b.data), 1, false), at(5));
+}
+static tn_tensor by_select(tn_packed a, tn_packed b) {
+  return tn_select_at(tn_gt(a.data, tn_mul(a.data, a.data)), a.data, tn_relu(b.data), at(5));
+}
+static tn_tensor by_concat(tn_packed a, tn_packed b) {
+  return tn_concat_at((const tn_tensor[]){tn_tanh(a.data), tn_tanh(b.data)}, 2, 1, at(5));
+}
+static tn_tensor by_mse(tn_packed a, tn_packed b) { return tn_mse_at(tn_tanh(a.data), b.data, at(5)); }
+static tn_tensor by_loss(tn_packed a, tn_packed b) {
+  return tn_cross_entropy_at(tn_tanh(a.data), tn_argmax(b.data), at(5));
+}
+static tn_tensor by_write(tn_packed a, tn_packed b) {
+  return tn_copy_in_place_at(tn_clone(a.data), tn_tanh(b.data), at(5));
+}
+static tn_tensor by_other_data(tn_packed a, tn_packed b) {
+  tn_packed c = tn_packed_with_data(b, tn_tanh(b.data));
+  return tn_add_at(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(D(4), D(4))), at(5));
+}
+
+static void layouts(void) {
+  static const struct {
+    tn_tensor (*make)(tn_packed, tn_packed);
+    const char *what, *order;
+  } forms[] = {{by_tanh, "add", "[3,1] and [2,2]"},
+               {by_rows, "mul", "[3,1] and [2,2]"},
+               {by_sum, "sub", "[3,1] and [2,2]"},
+               {by_select, "select", "[3,1] and [2,2]"},
+               {by_concat, "concat", "[3,1] and [2,2]"},
+               {by_mse, "mse", "[3,1] and [2,2]"},
+               {by_loss, "cross_entropy", "[3,1] and [2,2]"},
+               {by_write, "copy_", "[3,1] and [2,2]"},
+               {by_other_data, "add", "[2,2] and [3,1]"}};
+  for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+    char want[160];
+    snprintf(want, sizeof want,
+             "user.c:5: error[E111]: packed sequences of different lengths are joined by tn_%s: %s\n", forms[k].what,
+             forms[k].order);
+    CHECK_HAS(joined_by(forms[k].make), want);
+  }
+}
+
+// Totals of sequences, and rows along another axis, belong to no layout.
+static void no_layout(void) {
+  static const int64_t lengths[2][4] = {{3, 1, 2, 2}, {2, 2, 2, 2}};
+  tn_program *p = tn_program_create("rows");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(4), D(3), D(8)));
+  tn_packed a = tn_pack_constant(x, lengths[0], 4, NULL), b = tn_pack_constant(x, lengths[1], 4, NULL);
+  tn_output(f, "s", tn_add(tn_packed_sum(a), tn_packed_last(b)));
+  tn_output(f, "t", tn_add(tn_transpose(a.data, 0, 1), b.data));
+  tn_output(f, "c", tn_concat(0, a.data, b.data));
+  tn_output(f, "m", tn_add(tn_sum_axis(a.data, 0, false), tn_sum_axis(b.data, 0, false)));
+  tn_output(f, "g", tn_matmul(a.data, b.data));
+  tn_function_end(f);
+  if (!CHECK(tn_n_errors(p) == 0)) tn_report(p, stdout);
+  tn_program_free(p);
+}
+
+int main(void) {
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    against_pytorch(&cases[k], k % 2);
+    if (k % 3 == 0) packed(&cases[k]);
+  }
+  refused_in_build();
+  refused_in_run();
+  layouts();
+  no_layout();
+  return check_report();
+}
