@@ -255,9 +255,9 @@ typedef struct {
 struct tn_model {
   FeCode *code;
   RtInstance *inst;
-  RtArena *lists;     // of the last load's report; NULL: none
-  RtArray *in, *out;  // one run's, as the runtime wants them
-  uint32_t max_in, max_out;
+  RtArena *lists;         // of the last load's report; NULL: none
+  const char *last_name;  // of the function that ran last; NULL: none did
+  uint32_t last;
 };
 
 struct tn_program {

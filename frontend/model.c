@@ -2,26 +2,13 @@
 #include "frontend/fe.h"
 #include <string.h>
 
-static void *array_of(size_t n, size_t bytes) { return rt_malloc((n ? n : 1) * bytes); }
-
-static bool make_ports(tn_model *m) {
-  const RtPlan *plan = &m->code->plan;
-  for (uint32_t k = 0; k < plan->n_functions; k++) {
-    if (plan->functions[k].n_inputs > m->max_in) m->max_in = plan->functions[k].n_inputs;
-    if (plan->functions[k].n_outputs > m->max_out) m->max_out = plan->functions[k].n_outputs;
-  }
-  m->in = array_of(m->max_in, sizeof *m->in);
-  m->out = array_of(m->max_out, sizeof *m->out);
-  return m->in && m->out;
-}
-
 tn_model *fe_model_new(FeCode *c, uint64_t seed) {
   tn_model *m = rt_malloc(sizeof *m);
   if (!m) return NULL;
   *m = (tn_model){.code = c};
   atomic_fetch_add(&c->n_refs, 1);
   m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
-  if (m->inst && make_ports(m) && rt_instance_initialize(m->inst, seed) == RT_OK) return m;
+  if (m->inst && rt_instance_initialize(m->inst, seed) == RT_OK) return m;
   tn_model_free(m);
   return NULL;
 }
@@ -29,8 +16,6 @@ tn_model *fe_model_new(FeCode *c, uint64_t seed) {
 void tn_model_free(tn_model *m) {
   if (!m) return;
   rt_instance_free(m->inst);
-  rt_free(m->in);
-  rt_free(m->out);
   rt_arena_free(m->lists);
   fe_code_release(m->code);
   rt_free(m);
@@ -101,23 +86,18 @@ tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t
   return a;
 }
 
-// A rank above 8 is copied as it is: it differs from every input's, and no further dims are read.
-static void copy_arrays(RtArray *to, uint32_t max, const tn_array *from, size_t n) {
-  for (size_t k = 0; k < n && k < max; k++) {
-    to[k] = (RtArray){.data = from[k].data, .dtype = (RtDType)from[k].dtype, .rank = from[k].rank};
-    memcpy(to[k].dims, from[k].dims, sizeof to[k].dims);
-  }
-}
+static const RtArray *arrays_of(const tn_array *a) { return (const RtArray *)(const void *)a; }
 
 tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                  size_t n_out) {
   if (!m) return TN_ERR_ARGUMENT;
-  uint32_t k = find_function(m, function);
+  // Most programs run one function over and over.
+  bool same = function && m->last_name && !strcmp(function, m->last_name);
+  uint32_t k = same ? m->last : find_function(m, function);
   if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
-  copy_arrays(m->in, m->max_in, in, n_in);
-  copy_arrays(m->out, m->max_out, out, n_out);
-  return status_of(rt_instance_run(m->inst, k, m->in, n_in, m->out, n_out));
+  m->last = k, m->last_name = m->code->plan.functions[k].name;
+  return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
 }
 
 tn_status tn_initialize(tn_model *m, uint64_t seed) {

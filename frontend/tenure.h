@@ -958,10 +958,13 @@ typedef struct {
 } tn_array;  // row-major, contiguous, the caller's memory
 #define TN_NARGS(...) (sizeof((const int64_t[]){0, ##__VA_ARGS__}) / sizeof(int64_t) - 1)
 TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank);
-#define tn_f32(ptr, ...) \
-  tn_array_of(ptr, TN_F32, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define tn_i64(ptr, ...) \
-  tn_array_of(ptr, TN_I64, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define TN_ARRAY(ptr, type, ...)                                                \
+  ((tn_array){.data = (void *)(uintptr_t)(const void *)(ptr),                   \
+              .dtype = (type),                                                  \
+              .rank = sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+              .dims = {__VA_ARGS__}})
+#define tn_f32(ptr, ...) TN_ARRAY(ptr, TN_F32, __VA_ARGS__)
+#define tn_i64(ptr, ...) TN_ARRAY(ptr, TN_I64, __VA_ARGS__)
 #define tn_f32_scalar(ptr) tn_array_of(ptr, TN_F32, NULL, 0)
 #define TN_IN(...) (const tn_array[]){__VA_ARGS__}, sizeof((const tn_array[]){__VA_ARGS__}) / sizeof(tn_array)
 #define TN_OUT(...) (const tn_array[]){__VA_ARGS__}, sizeof((const tn_array[]){__VA_ARGS__}) / sizeof(tn_array)

@@ -182,10 +182,14 @@ static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
   return RT_OK;
 }
 
-RtStatus rt_check_run(RtRunCheck *c) {
+RtStatus rt_check_arrays(RtRunCheck *c) {
   RtStatus status = check_forms(c);
   if (!status) status = check_all_sizes(c);
-  if (!status) status = check_overlap(c);
+  return status ? status : check_overlap(c);
+}
+
+RtStatus rt_check_values(const RtRunCheck *c) {
+  RtStatus status = RT_OK;
   for (uint32_t k = 0; k < c->function->n_checks && !status; k++) status = check_values(c, &c->function->checks[k]);
   return status;
 }

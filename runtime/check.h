@@ -16,6 +16,7 @@ typedef struct {
   size_t error_size;
 } RtRunCheck;
 
-RtStatus rt_check_run(RtRunCheck *c);
+RtStatus rt_check_arrays(RtRunCheck *c);  // everything but values; fills slots and dims
+RtStatus rt_check_values(const RtRunCheck *c);
 
 #endif

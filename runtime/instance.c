@@ -3,6 +3,7 @@
 
 #include "runtime/blas.h"
 #include "runtime/check.h"
+#include "runtime/sizes.h"
 #include "runtime/team.h"
 
 #include <inttypes.h>
@@ -13,10 +14,13 @@ struct RtInstance {
   RtTeam *team;
   unsigned char *params, *arena;
   int64_t arena_bytes;
-  int64_t *slots, *dims;  // values of this run: by slot; by row of the plan's dim table
-  bool *is_known;         // by slot: an input of this function names it
-  void **in, **out;       // pointer tables for the frame
-  uint64_t **n_runs;      // by function and variant, the function itself last; one block
+  RtSizes *sizes;    // by function: of the last call that was accepted
+  int64_t *slots;    // values of named dims in this run: compiled code sets some
+  bool *is_known;    // by slot: an input of this function names it
+  void **in, **out;  // pointer tables for the frame
+  TnFrame frame;     // what runs share of it stays
+  TnKernelStatus status;
+  uint64_t **n_runs;  // by function and variant, the function itself last; one block
   uint64_t seed, counter;
   bool poison;
   char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
@@ -61,21 +65,28 @@ static bool allocate(RtInstance *i) {
   // Small plans use the front of the arena: what none of them reaches shall take no memory.
   i->arena = n_variants ? rt_block_fresh(i->arena_bytes) : rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
-  i->dims = rt_malloc(sizeof *i->dims * p->n_dims);
+  i->sizes = rt_sizes_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
   i->in = rt_malloc(sizeof *i->in * n_in);
   i->out = rt_malloc(sizeof *i->out * n_out);
   i->n_runs = new_counters(p);
-  return i->params && i->arena && i->slots && i->dims && i->is_known && i->in && i->out && i->n_runs;
+  return i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
   RtInstance *i = rt_malloc(sizeof *i);
   if (!i) return NULL;
   *i = (RtInstance){.plan = plan, .seed = seed};
-  if (allocate(i) && (i->team = rt_team_new(n_workers))) return i;
-  rt_instance_free(i);
-  return NULL;
+  if (!allocate(i) || !(i->team = rt_team_new(n_workers))) {
+    rt_instance_free(i);
+    return NULL;
+  }
+  i->frame =
+      (TnFrame){.in = i->in, .out = i->out, .dims = i->slots, .svc = &services, .status = &i->status, .team = i->team};
+  i->frame.seg[SEG_ARENA] = i->arena;
+  i->frame.seg[SEG_PARAM] = i->params;
+  i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;
+  return i;
 }
 
 void rt_instance_free(RtInstance *i) {
@@ -84,7 +95,7 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->params);
   rt_free(i->arena);
   rt_free(i->slots);
-  rt_free(i->dims);
+  rt_free(i->sizes);
   rt_free(i->is_known);
   rt_free(i->in);
   rt_free(i->out);
@@ -132,43 +143,37 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   return RT_ERR_VALUE;
 }
 
-static bool fits(const RtInstance *i, const RtVariant *v) {
-  for (uint32_t k = 0; k < v->n_fits; k++)
-    if (i->slots[v->fits[k].slot] > v->fits[k].bound) return false;
-  return true;
-}
-
-// The smallest plan of f that the sizes of this run fit.
-static RtVariant choose(const RtInstance *i, const RtFunction *f) {
-  uint32_t v = 0;
-  while (v < f->n_variants && !fits(i, &f->variants[v])) v++;
-  i->n_runs[f - i->plan->functions][v]++;
-  return v < f->n_variants ? f->variants[v] : (RtVariant){.entry = f->entry, .hostile = f->hostile, .solo = f->solo};
-}
-
-// Everything was checked; slots and pointer tables are filled.
-static RtStatus execute(RtInstance *i, const RtFunction *f) {
-  RtVariant run = choose(i, f);
-  TnKernelStatus status = {.input = -1};
-  TnFrame frame = {.in = i->in,
-                   .out = i->out,
-                   .dims = i->slots,
-                   .seed = i->seed,
-                   .counter = i->counter,
-                   .svc = &services,
-                   .status = &status,
-                   .team = i->team};
-  frame.seg[SEG_ARENA] = i->arena;
-  frame.seg[SEG_PARAM] = i->params;
-  frame.seg[SEG_CONST] = (unsigned char *)i->plan->consts;
-  RtHostileRun hostile = {.plan = run.hostile};
-  if (run.hostile) frame.hostile = &hostile;
+// Everything was checked; the pointer tables are filled.
+static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes) {
+  const RtVariant *by = sizes->by;
+  i->n_runs[f - i->plan->functions][by ? (size_t)(by - f->variants) : f->n_variants]++;
+  TnEntry entry = by ? by->entry : f->entry;
+  for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = sizes->slots[k];
+  i->status = (TnKernelStatus){.input = -1};
+  i->frame.seed = i->seed;
+  i->frame.counter = i->counter;
+  RtHostileRun hostile = {.plan = by ? by->hostile : f->hostile};
+  i->frame.hostile = hostile.plan ? &hostile : NULL;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
-  if (run.solo) run.entry(&frame, 0, 1);
-  else rt_team_run(i->team, enter, &(Call){run.entry, &frame});
+  if (by ? by->solo : f->solo) entry(&i->frame, 0, 1);
+  else rt_team_run(i->team, enter, &(Call){entry, &i->frame});
   i->counter++;
-  if (!rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
-  return status.code ? report_kernel(i, f, &status) : RT_OK;
+  if (hostile.plan && !rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
+  return i->status.code ? report_kernel(i, f, &i->status) : RT_OK;
+}
+
+// All that the last accepted call does not answer.
+static RtStatus check(RtInstance *i, RtSizes *s, bool sizes_hold, RtRunCheck *c) {
+  c->plan = i->plan, c->function = s->function;
+  c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known;
+  c->error = i->error, c->error_size = sizeof i->error;
+  if (!sizes_hold) {
+    s->is_set = false;
+    RtStatus status = rt_check_arrays(c);
+    if (status) return status;
+    rt_sizes_keep(s, c->in, c->out);
+  }
+  return rt_check_values(c);
 }
 
 RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
@@ -178,23 +183,16 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
             i->plan->n_functions);
     return RT_ERR_ARGUMENT;
   }
-  const RtFunction *f = &i->plan->functions[function];
-  RtRunCheck c = {.plan = i->plan,
-                  .function = f,
-                  .in = in,
-                  .out = out,
-                  .n_in = n_in,
-                  .n_out = n_out,
-                  .slots = i->slots,
-                  .dims = i->dims,
-                  .is_known = i->is_known,
-                  .error = i->error,
-                  .error_size = sizeof i->error};
-  RtStatus status = rt_check_run(&c);
-  if (status) return status;
+  RtSizes *s = &i->sizes[function];
+  bool hold = rt_sizes_hold(s, in, n_in, out, n_out);
+  if (!hold || s->function->n_checks) {
+    RtRunCheck c = {.in = in, .out = out, .n_in = n_in, .n_out = n_out};
+    RtStatus status = check(i, s, hold, &c);
+    if (status) return status;
+  }
   for (size_t k = 0; k < n_in; k++) i->in[k] = in[k].data;
   for (size_t k = 0; k < n_out; k++) i->out[k] = out[k].data;
-  return execute(i, f);
+  return execute(i, s->function, s);
 }
 
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {

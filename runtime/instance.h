@@ -21,7 +21,7 @@ typedef enum {  // values as tn_status
   RT_ERR_CODEGEN
 } RtStatus;
 
-typedef struct {  // layout of tn_array
+typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is read as one
   void *data;
   RtDType dtype;
   uint32_t rank;

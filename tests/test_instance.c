@@ -128,6 +128,8 @@ static void test_runs(void) {
     CHECK(run(i, b) == RT_OK && b->flat[1] == 20 && b->flat[2] == 0);
     b = batch_of(1, 1);
     CHECK(run(i, b) == RT_OK && b->sums[0] == 13 && rt_instance_counter(i) == 4);
+    b->x[1] = 2;  // the same sizes once more
+    CHECK(run(i, b) == RT_OK && b->sums[0] == 14 && b->flat[2] == 20 && rt_instance_counter(i) == 5);
     rt_instance_poison(i, true);
     float y[4];
     CHECK(rt_instance_run(i, ARENA, NULL, 0, &(RtArray){y, RT_F32, 2, {2, 2}}, 1) == RT_OK && isnan(y[0]) &&
@@ -150,12 +152,16 @@ static void refuse(RtInstance *i, Batch *b, RtStatus status, const char *part, i
 }
 #define REFUSE(change, status, part)      \
   do {                                    \
+    if (after_good) run_good(i);          \
     Batch *b = batch_of(3, 4);            \
     change;                               \
     refuse(i, b, status, part, __LINE__); \
   } while (0)
 
-static void test_bad_arrays(RtInstance *i) {
+// A call of the sizes that are about to be refused is accepted: what is kept of it must not let anything through.
+static void run_good(RtInstance *i) { CHECK(run(i, batch_of(3, 4)) == RT_OK); }
+
+static void test_bad_arrays(RtInstance *i, bool after_good) {
   REFUSE(b->in[0].data = NULL, RT_ERR_ARGUMENT, "step: input 'x' has no data");
   REFUSE(b->out[2].data = NULL, RT_ERR_ARGUMENT, "step: output 'flat' has no data");
   REFUSE(b->in[1].dtype = RT_F32, RT_ERR_ARGUMENT, "input 'lengths' is f32, expected i64");
@@ -175,7 +181,7 @@ static void test_bad_arrays(RtInstance *i) {
   REFUSE(b->out[2].data = &b->sums[2], RT_ERR_ARGUMENT, "output 'flat' overlaps output 'sums'");
 }
 
-static void test_bad_values(RtInstance *i) {
+static void test_bad_values(RtInstance *i, bool after_good) {
   REFUSE(b->lengths[2] = 0, RT_ERR_VALUE, "step: input 'lengths': length 0 at [2] is not in 1..4");
   REFUSE(b->lengths[0] = 5, RT_ERR_VALUE, "length 5 at [0] is not in 1..4");  // below the bound, above this run's time
   REFUSE(b->lengths[1] = -3, RT_ERR_VALUE, "length -3 at [1]");
@@ -191,8 +197,10 @@ static void test_bad_values(RtInstance *i) {
 static void test_bad_runs(void) {
   RtInstance *i = rt_instance_new(&plan, 2, 0);
   if (!CHECK(i != NULL)) return;
-  test_bad_arrays(i);
-  test_bad_values(i);
+  for (int after_good = 0; after_good < 2; after_good++) {
+    test_bad_arrays(i, after_good);
+    test_bad_values(i, after_good);
+  }
   Batch *b = batch_of(3, 4);
   CHECK(rt_instance_run(i, STEP, b->in, 2, b->out, 3) == RT_ERR_ARGUMENT);
   CHECK_HAS(rt_instance_error(i), "step: takes 3 inputs and 3 outputs, got 2 and 3");
