@@ -34,6 +34,7 @@ typedef struct {
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
   bool small, dot;
+  bool one_row;      // of A, and a small dot product of constant sizes
   bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
   bool keeps;        // the product itself is stored

@@ -186,8 +186,66 @@ static void unit_end(Gemm *g, const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
+// ---- one row with few columns, all sizes constant: a unit's sums stay in registers
+enum { ROW_UNROLL = 4 };
+
+// Lane j: the dot product of the row with row n0 + j of B; nr of them.
+static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+  Cg *c = g->c;
+  int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
+  LLVMValueRef acc[MAX_ACC], b[MAX_ACC];
+  DotSpec s = {1, nr, false};
+  for (uint32_t j = 0; j < nr; j++) {
+    acc[j] = LLVMConstNull(c->vf);
+    b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
+  }
+  if (whole / vl <= ROW_UNROLL) {
+    for (int64_t i = 0; i < whole; i += vl) step(c, &s, &g->a, b, cg_i64(c, i), NULL, acc);
+  } else {
+    Loop l;
+    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), acc, nr);
+    for (uint32_t j = 0; j < nr; j++) acc[j] = l.carry[j];
+    step(c, &s, &g->a, b, l.i, NULL, acc);
+    cg_loop_end(c, &l, acc);
+    for (uint32_t j = 0; j < nr; j++) acc[j] = l.out[j];
+  }
+  if (whole < k) step(c, &s, &g->a, b, cg_i64(c, whole), cg_mask(c, cg_i64(c, k - whole)), acc);
+  return sums_of(c, acc, nr);
+}
+
+static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+  Cg *c = g->c;
+  LLVMValueRef mask = nr < c->t->vl ? cg_mask(c, cg_i64(c, nr)) : NULL, sums = row_sums(g, n0, nr);
+  if (g->bias) {
+    LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
+    sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
+  }
+  if (g->epilogue) {
+    cg_store(c, sums, g->piece);
+    cg_gemm_finish(g, cg_i64(c, 0), cg_i64(c, 1), n0, cg_i64(c, nr), g->piece, cg_i64(c, g->p->width));
+    return;
+  }
+  LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
+  if (mask) cg_store_masked(c, sums, to, mask);
+  else cg_store(c, sums, to);
+}
+
+static void emit_row(Gemm *g) {
+  Cg *c = g->c;
+  int64_t vl = c->t->vl, whole = g->p->n_max / vl * vl;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
+  row_unit(g, l.i, (uint32_t)vl);
+  cg_loop_end(c, &l, NULL);
+  if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
+}
+
 void cg_gemm_emit_dot(Gemm *g) {
   Cg *c = g->c;
+  if (g->p->one_row) {
+    emit_row(g);
+    return;
+  }
   LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi;
   cg_share(c, g->panels, 1, &lo, &hi);
   Loop unit, block;

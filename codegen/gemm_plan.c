@@ -34,6 +34,12 @@ static int64_t bound_of(const Fn *f, const DimList *l) {
 
 static bool is_one(const Fn *f, Dim d) { return ir_dim_is_const(f->prog, d) && ir_dim_bound(f->prog, d) == 1; }
 
+static bool is_one_row(const Fn *f, const DimList *m) {
+  for (uint32_t i = 0; i < m->n; i++)
+    if (!is_one(f, m->dim[i])) return false;
+  return true;
+}
+
 static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   Shape x = ir_ins(f, p->a)->shape, w = ir_ins(f, p->b)->shape;
   uint32_t r = ir_rank(f->prog, x);
@@ -135,6 +141,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
   p.width = (int64_t)p.nv * t->vl;
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
+  p.one_row = p.dot && p.small && ir_dim_is_const(f->prog, p.n) && ir_dim_is_const(f->prog, p.k) && is_one_row(f, &p.m);
   p.far_b = p.n_max * p.k_max > FAR_ELEMENTS;
   choose_packing(f, &p, t);
   choose_chunk(&p);

@@ -210,6 +210,9 @@ static const Case cases[] = {  // m n k batch ta tb tail bound
     {3, 37, 65, 0, false, true, RESIDUAL_KEPT, 0}, {8, 50, 300, 0, false, true, SCALED_DROPOUT, 0},
     {13, 33, 40, 0, false, true, PLAIN, 0},      {16, 257, 129, 0, false, true, BIAS_GELU, 0},
     {5, 70, 100, 0, false, true, GATED, 11},     {0, 70, 100, 0, false, true, PLAIN, 11},
+    // one row, small: no sum leaves its register before it is done
+    {1, 37, 70, 0, false, true, RESIDUAL_KEPT, 0}, {1, 32, 16, 0, false, true, BIAS_GELU, 0},
+    {1, 9, 48, 0, false, true, GATED, 0},          {1, 100, 20, 0, false, true, SCALED_DROPOUT, 0},
     // few rows, stored [K, N]: wide panels
     {1, 300, 50, 0, false, false, BIAS_GELU, 0}, {3, 131, 77, 0, false, false, PLAIN, 0},
     {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7},
