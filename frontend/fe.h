@@ -37,6 +37,7 @@ typedef struct FeParam {
   uint32_t group;        // of optimizers; 0 unless tn_group said otherwise
   Loc grouped, updated;  // by tn_group; by the first optimizer; 0: not yet
   uint32_t stamp;        // of the walk that saw it last
+  uint32_t listed;       // of the walk that gave it out last
   const char **aliases;
   uint32_t n_aliases, cap_aliases;
 } FeParam;
@@ -329,6 +330,8 @@ bool fe_fn_open(tn_function *f, tn_site at);  // false: NULL, poisoned, ended or
 bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 // The same, dead or alive.
 bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
+// False: an empty handle is among them, which names no function; reported to this one
+bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at);
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
@@ -336,7 +339,8 @@ tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Sh
 tn_tensor fe_const(tn_function *f, double v, tn_site at);
 tn_tensor fe_size(tn_function *f, Dim d, tn_site at);  // of a dim, as f32
 static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
-static inline bool fe_ok(tn_tensor t) { return t.fn && t.v; }
+// Neither poisoned nor a number that no call gave
+static inline bool fe_ok(tn_tensor t) { return t.fn && t.fn->ir && t.v && t.v < t.fn->ir->n_ins; }
 static inline Val fe_val(tn_tensor t) { return (Val){t.v}; }
 static inline const Ins *fe_ins(tn_tensor t) { return &t.fn->ir->ins[t.v]; }
 static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
@@ -377,6 +381,8 @@ void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR 
 tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
 
 // ---- packed.c
+// fe_join for packed sequences; in each the second handle is a layout and the first has its rows
+bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
 static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
 // Are the lengths the same? false: reported, as a mistake of tn_`what`
@@ -466,9 +472,10 @@ tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // norm.c: of a la
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call1 runs it
 
 // ---- hook.c
-tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);         // with them
-tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);  // fe_made for a value made since `first`
-void fe_unused_hooks(tn_program *p);                              // W119
+tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
+bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
+tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
+void fe_unused_hooks(tn_program *p);                               // W119
 tn_hook *fe_hook_add(tn_module *m, tn_hook h, const tn_hook_options *o, tn_site at);
 bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are running; reported
 // May r stand for x, of this dtype and shape when the hook was called? false: reported

@@ -111,7 +111,8 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   tn_function *g = f;
   if (!f) return;
   FE_GUARD(f->p, );
-  if (!fe_fn_open(f, at) || is_init(f, "asked for outputs", at) || !fe_join(&t, 1, &g, at)) return;
+  if (!fe_fn_open(f, at) || is_init(f, "asked for outputs", at)) return;
+  if (!fe_all_named(f, &t, 1, at) || !fe_join(&t, 1, &g, at)) return;
   if (g != f) {
     fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name,
              g->name);
@@ -133,12 +134,20 @@ void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
 // ---- appending
 static void report_empty(tn_function *f, uint32_t k, tn_site at) {
   fe_error(f->p, E_ARGUMENT, at, "operand %u is an empty handle: no call made it", k + 1);
+  fe_hint(f->p, "pass what a call returned");
 }
 
 static void report_foreign(tn_function *f, tn_function *other, tn_site at) {
   if (f->p != other->p) fe_error(f->p, E_FOREIGN, at, "values of two programs are mixed");
   else
     fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
+}
+
+// Marks, writes and outputs are instructions that no handle names.
+static bool is_value(const tn_function *f, tn_tensor t) {
+  if (t.fn != f || !fe_ok(t)) return false;
+  Op op = fe_ins(t)->op;
+  return (ir_ops[op].n_res || op == OP_result) && op != OP_output;
 }
 
 bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
@@ -149,12 +158,20 @@ bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
     if (a[k].fn && !a[k].v) return false;
   if (!fe_fn_open(*f, at)) return false;
   for (uint32_t k = 0; k < n; k++) {
-    if (a[k].fn == *f && a[k].v < (*f)->ir->n_ins) continue;
+    if (is_value(*f, a[k])) continue;
     if (a[k].fn && a[k].fn != *f) report_foreign(*f, a[k].fn, at);
     else report_empty(*f, k, at);
     return false;
   }
   return true;
+}
+
+bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at) {
+  uint32_t k = 0;
+  while (k < n && a[k].fn) k++;
+  if (k == n) return true;
+  report_empty(f, k, at);
+  return false;
 }
 
 bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {

@@ -178,14 +178,17 @@ tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at) {
   return m->n_hooks ? call_hooked(m, x, at) : fe_forward(m, x, at);
 }
 
+bool fe_callable(tn_function *f, const tn_module *m, tn_site at) {
+  if (m && m->p == f->p) return true;
+  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
+  return false;
+}
+
 static tn_tensor run_module(tn_module *m, tn_tensor x, bool with_hooks, tn_site at) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!m || m->p != f->p) {
-    fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
-    return fe_poison(f);
-  }
+  if (!fe_callable(f, m, at)) return fe_poison(f);
   uint32_t first = f->ir->n_ins;
   if (!with_hooks && !m->forwarded.i) m->forwarded = fe_loc(f->p, at);
   return fe_count_new(with_hooks ? fe_call(m, x, at) : fe_forward(m, x, at), first, at);

@@ -199,6 +199,10 @@ void fe_given(tn_tensor t) {
 const char *fe_label(tn_function *f, const FeEntity *e) {
   RtText t = {.mem = f->p->mem};
   if (e->is_param && e->param) return rt_printf(f->p->mem, "parameter '%s'", e->param->path);
+  if (e->op == OP_param) {
+    uint32_t index = (uint32_t)ir_attr_int(f->ir, e->v, KEY_param, 0);
+    return rt_printf(f->p->mem, "parameter '%s'", ir_text(f->p->ir, f->p->ir->params[index].path));
+  }
   ir_print_name(f->ir, e->v, &t);
   rt_text_add(&t, " (%s)", ir_ops[e->op].name);
   return t.text;

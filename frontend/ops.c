@@ -87,6 +87,12 @@ static tn_tensor emit_ints(Op op, Key key, tn_tensor a, const int64_t *v, uint32
   return fe_emit(op, &a, 1, attrs, keepdim ? 2 : 1, at);
 }
 
+static bool check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at) {
+  if (list || !n) return true;
+  fe_error(f->p, E_ARGUMENT, at, "the %u %s are missing", n, what);
+  return false;
+}
+
 tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
@@ -97,6 +103,7 @@ tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "a permutation of %u axes is given for a value with %u", n, fe_rank(a));
     return fe_poison(f);
   }
+  if (!check_list(f, perm, n, "axes of a permutation", at)) return fe_poison(f);
   for (uint32_t k = 0; k < n; k++) {
     if (!fe_axis(a, perm[k], &axis, at)) return fe_poison(f);
     order[k] = axis;
@@ -165,6 +172,7 @@ tn_tensor tn_concat_at(const tn_tensor *a, uint32_t n, int axis, tn_site at) {
 static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
   uint32_t axis;
   for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
+  if (!check_list(a.fn, axes, n, "axes", at)) return false;
   for (uint32_t k = 0; k < n; k++) {
     if (!fe_axis(a, axes[k], &axis, at)) return false;
     if (set[axis]) {

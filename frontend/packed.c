@@ -13,6 +13,29 @@ static Dim new_rows(tn_program *p, int64_t bound) {
   return rows;
 }
 
+static bool is_pair(tn_packed s, tn_site at) {
+  tn_function *f = s.data.fn;
+  bool good = fe_ins(s.layout)->dtype == DT_LAYOUT && fe_ins(s.data)->dtype != DT_LAYOUT && fe_rank(s.data) &&
+              fe_axis_dim(s.data, 0).i == fe_axis_dim(s.layout, 2).i;
+  if (good) return true;
+  fe_error(f->p, E_ARGUMENT, at,
+           "a packed sequence is rows and their layout, found two values that no call gave as one");
+  fe_note(f->p, fe_ins(s.data)->loc, "the first was made here");
+  fe_note(f->p, fe_ins(s.layout)->loc, "the second was made here");
+  fe_hint(f->p, "tn_packed_with_data puts other data on a layout");
+  return false;
+}
+
+bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at) {
+  tn_tensor t[4];
+  for (uint32_t k = 0; k < n; k++) t[2 * k] = s[k].data, t[2 * k + 1] = s[k].layout;
+  if (!fe_join(t, 2 * n, f, at)) return false;
+  FE_GUARD((*f)->p, false);
+  for (uint32_t k = 0; k < n; k++)
+    if (!is_pair(s[k], at)) return false;
+  return true;
+}
+
 // Where the sequences come from, after an error about their lengths.
 static void note_padded(tn_tensor x, const char *hint) {
   fe_note(x.fn->p, fe_ins(x)->loc, "the value to pack was made here");
@@ -88,6 +111,7 @@ tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_option
 tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   if (!check_padded(x, at)) return fe_poisoned_packed(f);
   return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
@@ -201,7 +225,7 @@ static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site
 
 tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout}, 2, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&a, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   Op row = find_op(f, op, 1, at);
   return row ? fe_with_data(a, fe_emit1(row, a.data, at), at) : fe_poisoned_packed(f);
@@ -240,7 +264,7 @@ bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
 
 tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   Op row = find_op(f, op, 2, at);
   if (!row) return fe_poisoned_packed(f);
@@ -252,7 +276,8 @@ tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){s.data, s.layout, data}, 3, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
-  bool fits = fe_rank(data) >= 1 && fe_ins(s.layout)->dtype == DT_LAYOUT &&
+  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
+  bool fits = fe_rank(data) >= 1 && fe_ins(data)->dtype != DT_LAYOUT &&
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
   if (fits) return fe_with_data(s, fe_same(data, at), at);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");

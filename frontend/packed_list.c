@@ -96,7 +96,7 @@ tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bo
 
 // ---- taken apart
 static tn_tensor *poison_all(tn_function *f, tn_tensor *out, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++) out[k] = fe_poison(f);
+  for (uint32_t k = 0; out && k < n; k++) out[k] = fe_poison(f);
   return out;
 }
 
@@ -117,6 +117,10 @@ bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_fir
   FE_GUARD(f->p, false);
   poison_all(f, out, n);
   Prog *ir = f->p->ir;
+  if (n && (!lengths || !out)) {
+    fe_error(f->p, E_ARGUMENT, at, "the %u %s are missing", n, lengths ? "places for sequences" : "lengths");
+    return false;
+  }
   Dim batch = fe_rank(x) >= 2 ? fe_axis_dim(x, batch_first ? 0 : 1) : (Dim){0};
   if (!batch.i || !ir_shape_is_const(ir, fe_shape_of(x)) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, batch.i ? E_LENGTH_COUNT : E_SHAPE, at,
@@ -139,7 +143,7 @@ bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_fir
 
 uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){s.data, s.layout}, 2, &f, at)) return poison_all(f, out, max), 0;
+  if (!fe_join_packed(&s, 1, &f, at)) return poison_all(f, out, max), 0;
   FE_GUARD(f->p, 0);
   poison_all(f, out, max);
   const Attr *lengths = ir_attr(f->ir, fe_val(s.layout), KEY_lengths);
@@ -152,7 +156,7 @@ uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_sit
   Shape list = lengths->u.list;
   uint32_t n = ir_rank(f->p->ir, list);
   tn_tensor flat = fe_emit2(OP_seq_to_list, s.data, s.layout, at);
-  for (int64_t k = 0, start = 0; k < n && k < max && fe_ok(flat); k++) {
+  for (int64_t k = 0, start = 0; out && k < n && k < max && fe_ok(flat); k++) {
     int64_t length = ir_list_at(f->p->ir, list, (uint32_t)k);
     out[k] = fe_made(fe_slice(flat, 0, start, length, at), at);
     start += length;

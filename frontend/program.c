@@ -202,7 +202,9 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
     return false;
   }
   *out = (Dim){d.d & ((UINT32_C(1) << DIM_INDEX_BITS) - 1)};
-  return true;
+  if (ir_dim_exists(p->ir, *out)) return true;
+  fe_error(p, E_ARGUMENT, at, "this tn_dim is a number that no call gave");
+  return false;
 }
 
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {

@@ -311,7 +311,7 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
 
 tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){x.data, x.layout}, 2, &f, at)) return poisoned(f);
+  if (!fe_join_packed(&x, 1, &f, at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
   if (!fe_rnn_check_module(m, f, false, at)) return poisoned(f);
   tn_rnn_input in = {.seq = x, .initial = initial ? *initial : (tn_rnn_state){TN_NONE, TN_NONE}};

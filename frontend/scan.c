@@ -33,7 +33,7 @@ static bool scan_open(const tn_scan *s, tn_site at) {
 // True when the values live and are the scan's function's.
 static bool join(const tn_scan *s, const tn_tensor *a, uint32_t n, tn_site at) {
   tn_function *f;
-  if (!scan_open(s, at) || !fe_join(a, n, &f, at)) return false;
+  if (!scan_open(s, at) || !fe_all_named(s->f, a, n, at) || !fe_join(a, n, &f, at)) return false;
   if (f == s->f) return true;
   fe_error(s->f->p, E_FOREIGN, at, "a value of function '%s' is given to scan '%s' of function '%s'", f->name, s->name,
            s->f->name);
@@ -51,7 +51,7 @@ static void mark(tn_scan *s, Op op, const Val *v, uint32_t n, const Attr *attrs,
 static bool open_packed(tn_scan *s, tn_site at) {
   tn_function *g;
   Prog *ir = s->f->p->ir;
-  if (!fe_join((const tn_tensor[]){s->over.data, s->over.layout}, 2, &g, at)) return false;
+  if (!fe_join_packed(&s->over, 1, &g, at)) return false;
   if (g != s->f) {
     fe_error(s->f->p, E_FOREIGN, at, "the sequences belong to function '%s', the scan to '%s'", g->name, s->f->name);
     return false;

@@ -168,7 +168,7 @@ static void note_same(tn_tensor t, tn_site at) {
 }
 
 static bool move_to_outer(tn_tensor t, bool packed, tn_site at) {
-  if (!fe_ok(t)) return false;
+  if (!t.fn) return false;
   FE_GUARD(t.fn->p, false);
   if (!fe_open_entity(t, packed, "moved", at)) return false;
   uint32_t owner = owner_of(t);
@@ -194,7 +194,7 @@ static bool check_target(tn_tensor t, const tn_scope *s, tn_site at) {
 }
 
 static bool move_to(tn_tensor t, const tn_scope *s, bool packed, tn_site at) {
-  if (!fe_ok(t)) return false;
+  if (!t.fn) return false;
   FE_GUARD(t.fn->p, false);
   if (!fe_open_entity(t, packed, "moved", at) || !check_target(t, s, at)) return false;
   if (owner_of(t) == s->index) note_same(t, at);
@@ -215,7 +215,7 @@ static bool move_to_scope_of(tn_tensor t, tn_tensor other, bool packed, tn_site 
 }
 
 static bool detach(tn_tensor t, bool packed, tn_site at) {
-  if (!fe_ok(t)) return false;
+  if (!t.fn) return false;
   FE_GUARD(t.fn->p, false);
   if (!fe_open_entity(t, packed, "detached", at)) return false;
   let_go(t, false, fe_loc(t.fn->p, at));
@@ -235,7 +235,7 @@ static void report_disposed(tn_function *f, FeEntity *e, tn_site at) {
 
 static void dispose(tn_tensor t, bool packed, tn_site at) {
   tn_function *f;
-  if (!fe_ok(t) || !fe_join_any(&t, 1, &f, at)) return;
+  if (!fe_join_any(&t, 1, &f, at)) return;
   FE_GUARD(f->p, );
   FeEntity *e = fe_entity(t);
   if (e->fate != FE_ALIVE) {
@@ -274,18 +274,19 @@ static bool check_owner(const tn_scope *s, tn_tensor t, tn_site at) {
 }
 
 static bool attach(tn_scope *s, tn_tensor t, bool packed, tn_site at) {
-  if (!s || !fe_ok(t)) return false;
+  if (!s) return false;
   FE_GUARD(s->fn->p, false);
-  if (!open_scope_of(s, "given a value", at) || !fe_open_entity(t, packed, "attached", at)) return false;
+  if (!open_scope_of(s, "given a value", at) || !fe_all_named(s->fn, &t, 1, at)) return false;
+  if (!fe_open_entity(t, packed, "attached", at)) return false;
   if (!check_target(t, s, at)) return false;
   if (owner_of(t) != s->index) give_to(t, s->index, true, fe_loc(t.fn->p, at));
   return true;
 }
 
 static bool leave(tn_scope *s, tn_tensor t, bool packed, bool outwards, tn_site at) {
-  if (!s || !fe_ok(t)) return false;
+  if (!s) return false;
   FE_GUARD(s->fn->p, false);
-  if (!open_scope_of(s, "asked to give a value away", at)) return false;
+  if (!open_scope_of(s, "asked to give a value away", at) || !fe_all_named(s->fn, &t, 1, at)) return false;
   if (!fe_open_entity(t, packed, outwards ? "moved" : "detached", at) || !check_owner(s, t, at)) return false;
   return outwards ? move_to_outer(t, packed, at) : detach(t, packed, at);
 }
@@ -297,12 +298,21 @@ static void report_foreign(tn_scope *s, tn_tensor t, tn_site at) {
   fe_hint(s->fn->p, "leave it out of the list: the scope does not dispose what it does not own");
 }
 
+// A living value of the scope's function? false: reported
+static bool may_keep(const tn_scope *s, tn_tensor t, tn_site at) {
+  tn_function *f;
+  if (!fe_all_named(s->fn, &t, 1, at) || !fe_join(&t, 1, &f, at)) return false;
+  if (f == s->fn) return true;
+  fe_error(s->fn->p, E_FOREIGN, at, "scope '%s' of function '%s' keeps a value of function '%s'", s->name, s->fn->name,
+           f->name);
+  return false;
+}
+
 static void stamp_kept(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site at) {
   tn_function *f = s->fn;
   f->n_stamps++;
   for (uint32_t k = 0; k < n; k++) {
-    if (!fe_ok(keep[k]) || !fe_join_any((const tn_tensor[]){(tn_tensor){f, 1}, keep[k]}, 2, &f, at)) continue;
-    if (!fe_alive(keep[k], at)) continue;
+    if (!may_keep(s, keep[k], at)) continue;
     FeEntity *e = fe_entity(keep[k]);
     if (owner_of(keep[k]) != s->index && e->stamp != f->n_stamps) report_foreign(s, keep[k], at);
     e->stamp = f->n_stamps;  // named twice, reported once

@@ -2,9 +2,7 @@
 // values of sequences on every row, modules and losses on the rows.
 #include "frontend/fe.h"
 
-static bool is_packed(tn_packed s, tn_function **f, tn_site at) {
-  return fe_join((const tn_tensor[]){s.data, s.layout}, 2, f, at);
-}
+static bool is_packed(tn_packed s, tn_function **f, tn_site at) { return fe_join_packed(&s, 1, f, at); }
 
 // ---- totals, [B, ..] in user order
 static tn_tensor total(Op op, tn_packed s, const Attr *attr, tn_site at) {
@@ -90,6 +88,7 @@ tn_packed tn_packed_reverse_at(tn_packed s, tn_site at) {
 tn_packed tn_packed_spread_at(tn_packed s, tn_tensor x, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){s.data, s.layout, x}, 3, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   return made_rows(OP_seq_spread, s, x, at);
 }
@@ -104,8 +103,7 @@ static tn_tensor widened(tn_tensor a, uint32_t rank, tn_site at) {
 
 tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){scores.data, scores.layout, values.data, values.layout}, 4, &f, at))
-    return fe_poison(f);
+  if (!fe_join_packed((const tn_packed[]){scores, values}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_same_layout(scores, values, "packed_attend", at)) return fe_poison(f);
   tn_tensor weight = fe_emit2(OP_seq_softmax, scores.data, scores.layout, at);
@@ -119,7 +117,7 @@ tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
-  tn_tensor data = fe_call(m, s.data, at);
+  tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
   if (!fe_ok(data)) return fe_poisoned_packed(f);
   return tn_packed_with_data_at(s, data, at);
 }
@@ -134,7 +132,7 @@ tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at) {
 
 tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   if (!fe_same_layout(a, b, "packed_concat", at)) return fe_poisoned_packed(f);
   if (fe_rank(a.data) < 2) {
@@ -147,8 +145,7 @@ tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
 
 tn_tensor tn_packed_cross_entropy_with_at(tn_packed logits, tn_packed labels, const tn_loss_options *o, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){logits.data, logits.layout, labels.data, labels.layout}, 4, &f, at))
-    return fe_poison(f);
+  if (!fe_join_packed((const tn_packed[]){logits, labels}, 2, &f, at)) return fe_poison(f);
   if (!fe_same_layout(logits, labels, "packed_cross_entropy", at)) return fe_poison(f);
   return tn_cross_entropy_with_at(logits.data, labels.data, o, at);
 }
@@ -159,7 +156,7 @@ tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site
 
 tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){a.data, a.layout, b.data, b.layout}, 4, &f, at)) return fe_poison(f);
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poison(f);
   if (!fe_same_layout(a, b, "packed_mse", at)) return fe_poison(f);
   return tn_mse_at(a.data, b.data, at);
 }

@@ -5,7 +5,7 @@
 //   uint32_t n = tn_variables(tn_root(p), &(tn_variable_options){.pattern = "a/**"}, v, 16);   // "a.b.weight"
 //
 // Order is PyTorch's: a module's own entries as they were declared, then its children depth-first; an entry that has
-// several paths stands at its first.
+// several paths stands at the first that matches.
 #include "runtime/store.h"
 #include "frontend/fe.h"
 #include <string.h>
@@ -107,11 +107,12 @@ static tn_variable variable_of(const tn_module *m, const FeEntry *e, const char 
 static void visit(Walk *w, const tn_module *m) {
   for (uint32_t k = 0; k < m->n_entries; k++) {
     const FeEntry *e = &m->entries[k];
-    bool seen = e->param->stamp == w->stamp;
-    if (!is_chosen(w, e->param) || (seen && !w->o.aliases)) continue;
+    bool seen = e->param->stamp == w->stamp, listed = e->param->listed == w->stamp;
+    if (!is_chosen(w, e->param) || (listed && !w->o.aliases)) continue;
     e->param->stamp = w->stamp;
     const char *path = path_below(w, m, e->name);
     if (!rt_path_matches(w->o.pattern, path)) continue;
+    e->param->listed = w->stamp;
     if (w->n < w->max) w->out[w->n] = variable_of(m, e, path, seen);
     w->n++;
   }

@@ -606,8 +606,8 @@ typedef struct {
   int64_t dims[8];
   bool is_buffer, is_frozen, is_alias;  // is_alias: an earlier path names it too
 } tn_variable;
-// In PyTorch's named_parameters order: own entries as declared, then children depth-first. Gives the number of all;
-// writes at most `max`. Options NULL: all.
+// In PyTorch's named_parameters order: own entries as declared, then children depth-first; a shared entry stands at its
+// first path that matches. Gives the number of all; writes at most `max`. Options NULL: all.
 TN_API uint32_t tn_variables(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max);
 TN_API void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn_site at);  // as tn_freeze
 // Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match

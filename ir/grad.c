@@ -577,15 +577,27 @@ static Val storage_of(const Fn *f, Val v) {
   return v;
 }
 
+// What the user calls a value, and where it was made.
+static Loc describe(const Fn *f, Val v, RtText *name) {
+  const Prog *p = f->prog;
+  if (f->ins[v.i].op != OP_param) {
+    ir_print_name(f, v, name);
+    return f->ins[v.i].loc;
+  }
+  const Param *q = &p->params[ir_attr_int(f, v, KEY_param, 0)];
+  rt_text_add(name, "parameter '%s'", ir_text(p, q->path));
+  return q->loc.i ? q->loc : f->ins[v.i].loc;
+}
+
 static void report_destroyed(Fn *f, Val old, Loc write, Val reader) {
   Prog *p = f->prog;
   RtText name = {.mem = p->mem};
-  Loc at = f->ins[reader.i].loc;
-  ir_print_name(f, old, &name);
+  Loc made = describe(f, old, &name), at = f->ins[reader.i].loc;
   RtSeverity severity = p->copy_saved ? RT_WARNING : RT_ERROR;
   rt_diag(&p->diags, severity, E_WRITE_SAVED, ir_loc_file(p, write), ir_loc_line(p, write),
           "%s is overwritten in place here, but a backward needs its old value%s", name.text,
           p->copy_saved ? "; it is kept" : "");
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "it was made here");
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of this %s reads it",
           ir_ops[f->ins[reader.i].op].name);
   if (!p->copy_saved)

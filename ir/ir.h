@@ -264,6 +264,7 @@ Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);
+bool ir_dim_exists(const Prog *p, Dim d);
 int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value; the value of a constant
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
 Shape ir_shape(Prog *p, const Dim *dims, uint32_t n);

@@ -260,6 +260,7 @@ static bool check_writes(Lives *l) {
     rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
             "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[f->ins[reader].op].name);
     rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
+    rt_diag(&l->p->diags, RT_HINT, 0, NULL, 0, "write it after its last reader, or write to a clone of it");
     return false;
   }
   return ok;

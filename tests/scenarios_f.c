@@ -373,9 +373,10 @@ SCENARIO(F20) {
   tn_program *p = write_after(true, &saved, &written);
   CHECK(tn_compile(p, NULL) == NULL);
   CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
+                          "@:%d: note: it was made here\n"
                           "@:%d: note: the gradient of this mul reads it\n"
                           "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
-                          written, saved));
+                          written, saved - 1, saved));
   tn_program_free(p);
 
   p = write_after(true, &saved, &written);
@@ -383,8 +384,9 @@ SCENARIO(F20) {
   CHECK_REPORT(
       p,
       text_of("@:%d: warning[W112]: %%3 is overwritten in place here, but a backward needs its old value; it is kept\n"
+              "@:%d: note: it was made here\n"
               "@:%d: note: the gradient of this mul reads it\n",
-              written, saved));
+              written, saved - 1, saved));
   float a[3], g[3];
   CHECK(runs(m, TN_NO_IN, TN_OUT(tn_f32(a, 3), tn_f32(g, 3))));
   CHECK(ARE(a, 7, 7, 7) && ARE(g, 24, 24, 24));  // b = (2 w)^2 of the unmodified a: 8 w
@@ -433,8 +435,9 @@ SCENARIO(F23) {
   tn_function_end(f);
   CHECK(tn_compile(p, NULL) == NULL);
   CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
+                          "@:%d: note: it was made here\n"
                           "@:%d: note: the gradient of this square reads it\n"
                           "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
-                          written, saved));
+                          written, saved - 1, saved));
   tn_program_free(p);
 }

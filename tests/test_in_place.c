@@ -255,9 +255,10 @@ static void after_update(void) {
   CHECK(reports(
       c.p,
       HERE
-      "error[E112]: %%1 is overwritten in place here, but a backward needs its old value\n" HERE
+      "error[E112]: parameter 'w' is overwritten in place here, but a backward needs its old value\n" HERE
+      "note: it was made here\n" HERE
       "note: the gradient of this square reads it\nhint: write to tn_clone(..) instead, or compile with copy_saved\n",
-      written, saved));
+      written, w_made, saved));
   finish(c, NULL);
 }
 

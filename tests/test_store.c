@@ -97,6 +97,12 @@ static void variables(void) {
   CHECK(v[0].is_buffer && !v[2].is_buffer && v[3].rank == 2 && v[3].dims[0] == 3 && v[3].dims[1] == 2);
   CHECK(tn_variables(root, &(tn_variable_options){.which = TN_PARAMETERS, .aliases = true}, v, 8) == 4);
   CHECK(!strcmp(v[1].path, "late.tied") && !v[1].is_alias && !strcmp(v[2].path, "early.fc.weight") && v[2].is_alias);
+  // a pattern finds a shared entry by any of its paths
+  tn_variable_options o = {.which = TN_TRAINABLE, .pattern = "early/**/weight"};
+  CHECK(tn_variables(root, &o, v, 8) == 1 && !strcmp(v[0].path, "early.fc.weight") && v[0].is_alias);
+  tn_freeze_path(root, "early.fc.weight", true);
+  CHECK(tn_variables(root, &o, v, 8) == 0);
+  tn_freeze_path(root, "early.fc.weight", false);
   CHECK(tn_variables(early, &(tn_variable_options){.pattern = "**/weight"}, v, 8) == 1);
   CHECK(!strcmp(v[0].path, "fc.weight") && v[0].module == tn_child(early, "fc"));
   CHECK(tn_variables(root, &(tn_variable_options){.which = TN_NON_PARAMETERS}, NULL, 0) == 2);
