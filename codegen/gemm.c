@@ -320,12 +320,26 @@ static LLVMValueRef at_least(Cg *c, LLVMValueRef n, int64_t least) {
   return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, bound, ""), n, bound, "");
 }
 
+// The unit at which the share of worker number `worker` begins. Shares are equal by rows x panels: the last chunk may
+// have few rows.
+static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef chunks) {
+  Cg *c = g->c;
+  LLVMValueRef chunk = cg_i64(c, g->p->chunk), matrix = cg_mul(c, g->m, g->panels), some = at_least(c, matrix, 1);
+  LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, g->batch, matrix), worker), c->n_workers);
+  LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_gemm_rem(c, at, some);
+  LLVMValueRef whole = at_least(c, cg_mul(c, chunk, g->panels), 1), nth = cg_div(c, in_matrix, whole);
+  LLVMValueRef rows = at_least(c, cg_min(c, chunk, cg_sub(c, g->m, cg_mul(c, nth, chunk))), 1);
+  LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
+  LLVMValueRef panel = cg_div(c, cg_add(c, cg_gemm_rem(c, in_matrix, whole), half), rows);
+  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, chunks), nth), g->panels), panel);
+}
+
 static void compute(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef chunks = cg_ceil_div_value(c, g->m, p->chunk), one = cg_i64(c, 1), lo, hi;
+  LLVMValueRef chunks = cg_ceil_div_value(c, g->m, p->chunk), one = cg_i64(c, 1);
   LLVMValueRef panels = at_least(c, g->panels, 1);
-  cg_share(c, cg_mul(c, cg_mul(c, g->batch, chunks), g->panels), 1, &lo, &hi);
+  LLVMValueRef lo = share_begin(g, c->worker, chunks), hi = share_begin(g, cg_add(c, c->worker, one), chunks);
   Loop l;
   cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
   LLVMValueRef before = cg_mul(c, l.i, panels);
