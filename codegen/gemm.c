@@ -9,12 +9,12 @@
 //   chunk 1 | 3  | 4  | 5  |       panels. In a unit, tiles of mr rows run down the rows.
 //           +----+----+----+
 //
-// Operands that are stored the wrong way are packed. Where few rows want B, a worker packs a block of k of its own
-// panel on its stack. Where many do, the team packs B into the kernel's scratch as [panel][k][panel's width], zero
-// beyond N, and a barrier ends that phase; so are rows of A copied which are a large power of two apart. A transposed A
-// is packed by blocks of k and a few tiles, on the stack, for all panels of the worker's stretch. With several blocks
-// of k the sums wait in memory. An epilogue runs over a unit while its sums are in L1. Small products are worker 0's
-// alone.
+// Operands that are stored the wrong way are packed. A worker packs a block of k of its own panel on its stack and
+// takes all rows of a chunk past it: chunks are high, so that this is rare. A transposed A is packed by blocks of k and
+// a few tiles, on the stack, for all panels of the worker's stretch; then chunks are low, and the team packs B into the
+// kernel's scratch as [panel][k][panel's width], zero beyond N, and a barrier ends that phase; so are rows of A copied
+// which are a large power of two apart. With several blocks of k the sums wait in memory. An epilogue runs over a piece
+// of a unit while its sums are in L1. Small products are worker 0's alone.
 #include "codegen/gemm.h"
 
 // ---- values of a kernel
@@ -44,7 +44,7 @@ static void take_stack(Gemm *g) {
   const GemmPlan *p = g->p;
   if (p->by == GEMM_BLAS) return;
   if (p->dot) g->piece = on_stack(c, p->m_max * p->width);
-  else if (p->fused && !p->through_sum) g->piece = on_stack(c, p->chunk * p->width);
+  else if (p->fused && !p->through_sum) g->piece = on_stack(c, p->piece_rows * p->width);
   if (p->pack_a == A_BLOCKS) g->a_block = on_stack(c, cg_ceil_div(p->chunk, p->mr) * p->k_block * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = on_stack(c, p->k_block * p->width);
 }
@@ -268,6 +268,21 @@ static void end_blocks(Gemm *g, Loop *l) {
   if (!one_block(g)) cg_loop_end(g->c, l, NULL);
 }
 
+// A unit with more rows than wait on the stack is done in pieces, each with its epilogue.
+static bool by_pieces(const Gemm *g) { return in_piece(g) && g->p->piece_rows < g->p->chunk; }
+
+static void unit_pieces(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  Unit piece = *u;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, g->p->piece_rows), NULL, 0);
+  piece.m0 = cg_add(c, u->m0, l.i), piece.row = cg_add(c, u->row, l.i);
+  piece.rows = cg_min(c, cg_i64(c, g->p->piece_rows), cg_sub(c, u->rows, l.i));
+  unit_tiles(g, &piece);
+  unit_finish(g, &piece);
+  cg_loop_end(c, &l, NULL);
+}
+
 // B's block is packed by the worker that uses it.
 static void stretch_private(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
@@ -275,14 +290,11 @@ static void stretch_private(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) 
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   begin_blocks(g, &block, u);
-  // what is packed next: more of this panel, or the next one
-  LLVMValueRef next = cg_sub(c, cg_mul(c, cg_i64(c, g->p->width), g->k), u->k0);
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
-  if (!one_block(g)) next = LLVMBuildSelect(c->b, last, next, u->n_k, "");
-  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block, g->p->far_b ? next : NULL);
-  unit_tiles(g, u);
+  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  if (by_pieces(g)) unit_pieces(g, u);
+  else unit_tiles(g, u);
   end_blocks(g, &block);
-  unit_finish(g, u);
+  if (!by_pieces(g)) unit_finish(g, u);
   cg_loop_end(c, &panel, NULL);
 }
 

@@ -31,6 +31,7 @@ typedef struct {
   int64_t m_max, n_max, k_max, batch_max;
   uint32_t mr, nv;
   int64_t width, chunk;  // columns of a panel, rows of a chunk
+  int64_t piece_rows;    // rows of sums that wait on the stack for the epilogue
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
   bool small, dot;
@@ -75,10 +76,8 @@ void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n
 // ---- gemm_pack.c
 void cg_gemm_ask(Cg *c, LLVMValueRef at);  // prefetch into L2
 bool cg_gemm_pack_shared(Gemm *g);         // false: nothing to pack
-// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width]. ahead: where B is stored [N, K], elements to
-// what the worker will pack next; NULL: nothing is asked for early.
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst,
-                    LLVMValueRef ahead);
+// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
 

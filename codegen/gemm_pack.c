@@ -42,18 +42,11 @@ void cg_gemm_ask(Cg *c, LLVMValueRef at) {
   cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
 }
 
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst,
-                    LLVMValueRef ahead) {
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
-  Loop l, row;
+  Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
   LLVMValueRef k = cg_add(c, k0, l.i);
-  if (ahead && g->p->tb) {
-    cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, g->p->width), cg_i64(c, 1), NULL, 0);
-    LLVMValueRef at = cg_add(c, cg_mul(c, cg_add(c, n0, row.i), g->k), cg_add(c, k, ahead));
-    cg_gemm_ask(c, cg_at(c, c->f32, src, at));
-    cg_loop_end(c, &row, NULL);
-  }
   pack_step(g, src, k, n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));
   cg_loop_end(c, &l, NULL);
 }

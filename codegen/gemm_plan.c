@@ -6,15 +6,18 @@
 #include <string.h>
 
 enum {
-  SMALL_FMAS = 32 * 1024,    // below, one worker does it all: a barrier would cost more than it wins
-  UNITS_WANTED = 24,         // so that shares are even
-  PRIVATE_UNITS = 8,         // likewise where each further chunk packs B again
+  SMALL_FMAS = 32 * 1024,  // below, one worker does it all: a barrier would cost more than it wins
+  UNITS_WANTED = 24,       // so that shares are even
+  PRIVATE_UNITS = 16,      // likewise where each further chunk packs B again
+  FEW_UNITS = 8,           // and for few rows
+  FEW_ROWS = 256,
   CHUNK_BYTES = 512 * 1024,  // rows of A that stay in L2
   PIECE_ROWS = 128,          // of sums that wait in L1 for the epilogue
-  PRIVATE_ROWS = 256,        // up to here B's panels are packed by who uses them
+  PRIVATE_ROWS = 1024,       // for which a worker packs a panel of B once
+  SUM_ROWS = 512,            // likewise where their sums wait on the stack for all blocks of k
   DOT_ROWS = 16,             // up to here nothing is packed
   DOT_BYTES = 24 * 1024,     // a tile's rows of A in a block of k
-  K_BLOCK = 512,             // of B's packed blocks: a panel's part stays in L2, close to L1
+  K_BLOCK = 1024,            // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
   A_K_BLOCK = 256,           // of A's packed blocks
   LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
   LONG_K_BLOCK = 2048,       // a panel's part stays in L2
@@ -89,7 +92,7 @@ static void choose_pack_b(GemmPlan *p, int64_t tiles) {
   bool far = tiles >= 2 && p->k_max >= 16 && p->n_max > WIDE;
   if (p->dot || (!p->tb && !far)) return;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other unit wants the same panel
-  p->pack_b = !p->ta && once && p->m_max <= PRIVATE_ROWS ? B_PRIVATE : B_SHARED;
+  p->pack_b = !p->ta && once ? B_PRIVATE : B_SHARED;
 }
 
 static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
@@ -109,15 +112,25 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
 }
 
+static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) {
+  return cg_ceil_div(p->m_max, cg_ceil_div(units, panels));
+}
+
 static void choose_chunk(GemmPlan *p) {
   int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
-  int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max);
-  if (p->pack_b == B_PRIVATE) rows = PRIVATE_ROWS;
-  else if (p->fused) rows = cg_smaller(rows, PIECE_ROWS);
+  int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max), even;
+  bool waits = p->fused && p->k_block < p->k_max;
+  if (p->pack_b == B_PRIVATE) {
+    rows = waits ? SUM_ROWS : PRIVATE_ROWS;
+    even =
+        cg_larger(rows_for_units(p, PRIVATE_UNITS, panels), cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
+  } else {
+    rows = p->fused ? cg_smaller(rows, PIECE_ROWS) : rows;
+    even = rows_for_units(p, UNITS_WANTED, panels);
+  }
   if (p->pack_a == A_BLOCKS) rows = A_BLOCK_TILES * (int64_t)p->mr;
-  int64_t wanted = p->pack_b == B_PRIVATE ? PRIVATE_UNITS : UNITS_WANTED;
-  rows = cg_smaller(rows, cg_ceil_div(p->m_max, cg_ceil_div(wanted, panels)));
-  p->chunk = cg_larger(p->mr, cg_round_up(rows, p->mr));
+  p->chunk = cg_larger(p->mr, cg_round_up(cg_smaller(rows, even), p->mr));
+  p->piece_rows = waits ? p->chunk : cg_smaller(p->chunk, cg_round_up(PIECE_ROWS, p->mr));
 }
 
 // Few rows leave registers for wider panels.

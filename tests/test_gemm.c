@@ -217,11 +217,12 @@ static const Case cases[] = {  // m n k batch ta tb tail bound
     {1, 300, 50, 0, false, false, BIAS_GELU, 0}, {3, 131, 77, 0, false, false, PLAIN, 0},
     {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7},
     // panels packed by their worker, one block of k and several
-    {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0}, {100, 65, 600, 0, false, true, BIAS_GELU, 0},
-    {61, 200, 530, 0, false, false, SCALED_DROPOUT, 0}, {37, 40, 333, 0, false, true, PLAIN, 90},
+    {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0}, {100, 65, 1100, 0, false, true, BIAS_GELU, 0},
+    {61, 200, 1060, 0, false, false, SCALED_DROPOUT, 0}, {31, 50, 1200, 0, false, true, PLAIN, 0},
+    {37, 40, 333, 0, false, true, PLAIN, 90},
     {19, 33, 48, 3, false, true, SCALED_DROPOUT, 0}, {200, 64, 512, 0, false, true, BIAS_GELU, 0},
     {70, 35, 300, 2, false, true, RESIDUAL_KEPT, 0},
-    // packed by the team
+    // with more rows than wait for the epilogue; A with padded rows, copied by the team
     {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0},
     {263, 33, 20, 0, false, true, GATED, 300},
     // first operand transposed: blocks of k
@@ -231,7 +232,11 @@ static const Case cases[] = {  // m n k batch ta tb tail bound
     // batches, nothing to pack
     {20, 24, 16, 4, false, false, BIAS_GELU, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0},
 };
-static const Case long_k[] = {
+static const Case large[] = {
+    // several chunks of rows, with one block of k and several
+    {1500, 65, 40, 0, false, true, SCALED_DROPOUT, 0}, {1100, 33, 64, 0, false, true, PLAIN, 1200},
+    {600, 36, 1030, 0, false, true, RESIDUAL_KEPT, 0}, {560, 33, 1040, 0, false, false, PLAIN, 0},
+    // blocks of k even where nothing is packed
     {3, 20, 4500, 0, false, false, BIAS_GELU, 0}, {20, 40, 5000, 0, false, false, PLAIN, 0},
     {15, 34, 4200, 0, false, false, RESIDUAL_KEPT, 0},
 };
@@ -273,7 +278,7 @@ int main(void) {
   Target host;
   RtText why = {.mem = mem};
   if (CHECK(cg_target_pick(&host, NULL, &why))) {
-    check_all(long_k, sizeof long_k / sizeof *long_k, &host);
+    check_all(large, sizeof large / sizeof *large, &host);
     setenv("TN_GEMM", "blas", 1);
     check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host);
   }
