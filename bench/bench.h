@@ -67,6 +67,7 @@ int bench_report(const BenchReport *o);
 
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 
-int bench_openblas(const char *workload, uint32_t n_workers);  // is itself such a process: OpenBLAS on `gemm`
+int bench_openblas(const char *workload, uint32_t n_threads);  // is itself such a process: on `gemm` and `gemm_gelu`
+void bench_openblas_kernels(void);  // before it starts: $OPENBLAS_CORETYPE, unless set, to the best that this CPU runs
 
 #endif

@@ -141,8 +141,10 @@ static bool alternate(const Options *o, const Workload *w, void *state, Peer *pe
 static bool start_peer(Peer *p, const Options *o, const Workload *w, const char *weights) {
   char name[64], script[4096], n[16];
   snprintf(n, sizeof n, "%ld", o->workers);
-  if (!strcmp(o->vs, "openblas"))
+  if (!strcmp(o->vs, "openblas")) {
+    bench_openblas_kernels();
     return bench_peer_start(p, (char *[]){(char *)o->self, "--as-openblas", (char *)w->name, n, NULL});
+  }
   char family[32];
   snprintf(family, sizeof family, "%.*s", (int)strcspn(o->vs, "-"), o->vs);
   snprintf(name, sizeof name, w->peer, family);
