@@ -117,11 +117,17 @@ LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(C
 
 // ---- codegen/words.c: PRIM words on scalars or vectors of f32 (any lane count)
 LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
+uint32_t cg_word_cost(Op op);                           // about how many operations of a vector a word or row takes
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */,
                           uint32_t word);           // Philox4x32-10
 void cg_transpose(Cg *c, LLVMValueRef *row);        // codegen/transpose.c: vl vectors, in place
 bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/erf.c: a shorter way on some targets
 LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x);
+LLVMValueRef cg_look_up(Cg *c, const float *row, LLVMValueRef index);  // row[index & 31] in each of 16 lanes
+LLVMValueRef cg_gelu_table(Cg *c, LLVMValueRef a);                     // codegen/gelu.c, where erf has a table too
+bool cg_has_x86(const Cg *c, LLVMTypeRef t);                           // codegen/x86.c: instructions of AVX-512
+LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
+LLVMValueRef cg_least_size(Cg *c, LLVMValueRef x, double most);        // min(|x|, most); for NaN most
 // A whole pointwise row: words expanded, attributes from v. element: vi64 flat index, for random words (may be NULL).
 LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 

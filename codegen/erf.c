@@ -55,7 +55,7 @@ static const float coef[N_COEFS][N_INTERVALS] = {
 };
 
 // Entry index & 31 of a row of the table, in each lane.
-static V look_up(Cg *c, const float *row, V index) {
+LLVMValueRef cg_look_up(Cg *c, const float *row, V index) {
   V half[2];
   for (int h = 0; h < 2; h++) {
     V lane[LANES];
@@ -76,9 +76,9 @@ static V erf_16(Cg *c, V x) {
   V a = select_lower(c, cg_call_intrinsic(c, "llvm.fabs", &t, 1, &x, 1), 3.9);
   V s = LLVMBuildFAdd(c->b, a, magic, ""), centre = LLVMBuildFSub(c->b, s, magic, "");
   V d = LLVMBuildFSub(c->b, a, centre, ""), index = LLVMBuildBitCast(c->b, s, it, "");
-  V y = look_up(c, coef[N_COEFS - 1], index);
-  for (int k = N_COEFS - 2; k > 0; k--) y = cg_fma(c, y, d, look_up(c, coef[k], index));
-  V base = look_up(c, coef[0], index);
+  V y = cg_look_up(c, coef[N_COEFS - 1], index);
+  for (int k = N_COEFS - 2; k > 0; k--) y = cg_fma(c, y, d, cg_look_up(c, coef[k], index));
+  V base = cg_look_up(c, coef[0], index);
   base = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, base, d, ""), base, d, "");
   y = cg_fma(c, y, d, base);
   return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){y, x}, 2);

@@ -124,19 +124,13 @@ Node cg_row_weight(RowGraph *g, Val v, uint32_t k) {
 }
 
 // ---- what is computed where
-static uint32_t cost_of(const RowNode *n) {
-  if (n->kind == NODE_FMA) return 1;
-  if (n->kind == NODE_HIT) return 2;
-  if (n->kind != NODE_WORD && n->kind != NODE_INS) return 0;
-  switch (n->op) {
-  case OP_add:
-  case OP_sub:
-  case OP_mul:
-  case OP_neg:
-  case OP_select: return 1;
-  case OP_div:
-  case OP_sqrt: return 6;
-  default: return n->kind == NODE_INS && ir_forward((Op)n->op).n ? 30 : 12;
+static uint32_t cost_of(const Row *r, const RowNode *n) {
+  switch ((NodeKind)n->kind) {
+  case NODE_FMA: return 1;
+  case NODE_HIT: return 2;
+  case NODE_WORD: return cg_word_cost((Op)n->op);
+  case NODE_INS: return cg_word_cost((Op)ir_ins(r->c->f, n->v)->op);
+  default: return 0;
   }
 }
 
@@ -144,7 +138,7 @@ static uint32_t cost_of(const RowNode *n) {
 static uint32_t again(Row *r, Node k, uint32_t s) {
   const RowNode *n = at(r, k);
   if (!n->elem || n->keep) return 0;
-  uint32_t sum = cost_of(n);
+  uint32_t sum = cost_of(r, n);
   for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += again(r, n->arg[j], s);
   return sum;
 }
@@ -193,6 +187,13 @@ static void reach(Row *r, Node k, bool *seen) {
   for (uint32_t j = 0; j < n->n_args; j++) reach(r, n->arg[j], seen);
 }
 
+// Sums and maxima first, in the order of sweeps: what is kept for one of them costs a later sweep nothing.
+static void want_reductions(Row *r, const bool *seen) {
+  for (uint32_t s = 0; s <= r->last; s++)
+    for (uint32_t k = 1; k < r->g.n; k++)
+      if (seen[k] && is_reduction(at(r, k)) && at(r, k)->level == s + 1) want_cell(r, k);
+}
+
 static void place(Row *r) {
   Kernel k = *r->c->k;
   bool *seen = rt_alloc(r->c->mem, r->g.n);
@@ -204,6 +205,7 @@ static void place(Row *r) {
   }
   for (uint32_t n = 1; n < r->g.n; n++)  // reports happen even where nobody wants the label
     if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_REPORTS) want_cell(r, n);
+  want_reductions(r, seen);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (is_stored(r, (Val){i})) want(r, node_of(r, (Val){i}), r->last);
 }
@@ -449,7 +451,7 @@ static uint32_t work_of(Row *r, const Sweep *s) {
   uint32_t sum = s->n_red;
   for (uint32_t k = 1; k < r->g.n; k++)
     if (at(r, k)->elem && at(r, k)->live && (at(r, k)->level == s->number || (!at(r, k)->keep && s->number == r->last)))
-      sum += cost_of(at(r, k));
+      sum += cost_of(r, at(r, k));
   return sum;
 }
 

@@ -145,8 +145,38 @@ static void norm_grad(RowGraph *g, Val v, bool layer) {
 }
 
 // ---- pointwise
+static bool is_product(const RowGraph *g, Node a) {
+  const RowNode *n = &g->node[a];
+  if (n->kind == NODE_WORD) return n->op == OP_mul;
+  return n->kind == NODE_INS && ir_ins(g->c->f, n->v)->op == OP_mul;
+}
+
+// a b + d is one operation, also where somebody else wants a b.
+static bool sum_of_product(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0), b = arg(g, v, 1);
+  if (!is_product(g, a)) {
+    Node swap = a;
+    a = b, b = swap;
+  }
+  if (!is_product(g, a) || (!g->node[a].elem && !g->node[b].elem)) return false;
+  const RowNode *n = &g->node[a];
+  set(g, v, 0, fma_of(g, n->arg[0], n->arg[1], b));
+  return true;
+}
+
+// A sum of squares multiplies and adds in one operation too.
+static void sum(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0);
+  const RowNode *n = &g->node[a];
+  bool is_ins = n->kind == NODE_INS;
+  if (is_ins && ir_ins(g->c->f, n->v)->op == OP_square) set(g, v, 0, dot(g, n->arg[0], n->arg[0]));
+  else if (is_product(g, a) && n->elem) set(g, v, 0, dot(g, n->arg[0], n->arg[1]));
+  else set(g, v, 0, reduce(g, NODE_SUM, a));
+}
+
 static void pointwise(RowGraph *g, Val v) {
   const Ins *ins = ir_ins(g->c->f, v);
+  if (ins->op == OP_add && sum_of_product(g, v)) return;
   RowNode n = {.kind = NODE_INS, .v = v, .n_args = (uint8_t)ins->n_args};
   n.elem = ins->shape.i == g->shape.i;
   for (uint32_t k = 0; k < ins->n_args; k++) n.arg[k] = arg(g, v, k);
@@ -166,7 +196,7 @@ bool cg_row_ops(RowGraph *g, Val v) {
   case OP_rms_norm: rms_norm(g, v); break;
   case OP_layer_norm_grad: norm_grad(g, v, true); break;
   case OP_rms_norm_grad: norm_grad(g, v, false); break;
-  case OP_sum: set(g, v, 0, reduce(g, NODE_SUM, arg(g, v, 0))); break;
+  case OP_sum: sum(g, v); break;
   case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
   case OP_output:
   case OP_expand: set(g, v, 0, arg(g, v, 0)); break;

@@ -1,6 +1,6 @@
 // The words of pointwise rows in LLVM IR: on scalars and vectors of any number of lanes, with the same bits for both.
 //
-// No call and no table: every function is a range reduction and a polynomial, right in special cases (NaN, infinities,
+// No call: every function is a range reduction and a polynomial, right in special cases (NaN, infinities,
 // zeros, denormals). Largest errors over all floats, in units in the last place, with `ulp` (tools/ulp.c):
 //
 //   exp 1.02   log 0.81   tanh 1.93   sigmoid 1.84   erf 1.6   sin, cos 1.6 for |x| <= 1e6   sqrt, div 0.5
@@ -72,15 +72,21 @@ static V poly(Cg *c, V x, const double *coef, uint32_t n) {
 
 // ---- exponentials
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
-static V reduce_exp(Cg *c, V x, V *n) {
+static V reduce_exp_whole(Cg *c, V x, V *n, V *whole_out) {
   const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = sub(c, t, k(c, x, magic));
   V b = cast(c, t, c->i32);
   *n = LLVMBuildSub(c->b, b, bits(c, LLVMTypeOf(b), 0x4B400000), "");
+  *whole_out = whole;
   V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
   r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
   V q = POLY(c, r, 0.49999994, 0.166665196, 0.0416682661, 0.00836886652, 0.00138211856);
   return cg_fma(c, mul(c, r, r), q, r);
+}
+
+static V reduce_exp(Cg *c, V x, V *n) {
+  V whole;
+  return reduce_exp_whole(c, x, n, &whole);
 }
 
 static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
@@ -89,9 +95,10 @@ static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
   return cast(c, LLVMBuildShl(c->b, e, bits(c, t, 23), ""), c->f32);
 }
 
-// Scales in two steps, so that infinities and denormals come out of one last rounding.
+// Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
 static V exp_of(Cg *c, V x) {
-  V n, x1 = at_least(c, at_most(c, x, 89), -104), p = reduce_exp(c, x1, &n);
+  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = reduce_exp_whole(c, x1, &n, &whole);
+  if (cg_has_x86(c, LLVMTypeOf(x))) return cg_scalef(c, add(c, p, k(c, x, 1)), whole);
   V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
   V y = add(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
   return mul(c, mul(c, y, first), second);
@@ -297,6 +304,31 @@ LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
   return LLVMGetPoison(t);
 }
 
+uint32_t cg_word_cost(Op op) {
+  Expr e = ir_forward(op);
+  uint32_t sum = 0;
+  if (e.n == 0) {
+    switch (op) {
+    case OP_div:
+    case OP_sqrt: return 6;
+    case OP_exp:
+    case OP_log:
+    case OP_tanh:
+    case OP_sigmoid:
+    case OP_erf:
+    case OP_sin:
+    case OP_cos: return 15;
+    case OP_pow:
+    case OP_rand:
+    case OP_randn: return 60;
+    default: return 1;
+    }
+  }
+  for (uint32_t i = 0; i < e.n; i++)
+    if (e.nodes[i].kind == EX_OP) sum += cg_word_cost((Op)e.nodes[i].op);
+  return sum;
+}
+
 // ---- random numbers: Philox4x32-10, every 32-bit word in a 64-bit lane
 // Loads a 64-bit field of the frame once, in the entry block, where it dominates every use.
 static V frame_u64(Cg *c, size_t off) {
@@ -406,6 +438,7 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
 
 static V expand(Row *r, Op op, V *arg) {
   if (op == OP_rand || op == OP_randn) return random_word(r->c, op, r->element, cg_id(r->c, r->v));
+  if (op == OP_gelu && cg_has_erf_table(r->c, r->type)) return cg_gelu_table(r->c, arg[0]);
   Expr e = ir_forward(op);
   return e.nodes ? expand_nodes(r, e, arg) : cg_word(r->c, op, arg);
 }

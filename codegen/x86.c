@@ -1,0 +1,37 @@
+// What AVX-512 does in one instruction and LLVM has no operation for. Scalars go through a vector, so that both give
+// the same bits.
+#include "codegen/cg.h"
+
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+enum { LANES = 16 };
+
+static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
+
+bool cg_has_x86(const Cg *c, LLVMTypeRef t) {
+  return !strcmp(c->t->name, "avx512") && (!is_vector(t) || LLVMGetVectorSize(t) == LANES);
+}
+
+static V widen(Cg *c, V x) { return is_vector(LLVMTypeOf(x)) ? x : cg_splat_n(c, x, LANES); }
+
+static V narrow(Cg *c, V y, V like) {
+  return is_vector(LLVMTypeOf(like)) ? y : LLVMBuildExtractElement(c->b, y, cg_i32(c, 0), "");
+}
+
+static V all_lanes(Cg *c) { return LLVMConstInt(LLVMInt16TypeInContext(c->ctx), 0xffff, false); }
+static V current_rounding(Cg *c) { return cg_i32(c, 4); }
+
+LLVMValueRef cg_scalef(Cg *c, V x, V exponent) {
+  V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
+  V arg[] = {wide, widen(c, exponent), none, all_lanes(c), current_rounding(c)};
+  return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5), x);
+}
+
+LLVMValueRef cg_least_size(Cg *c, V x, double most) {
+  V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide)), hi = cg_splat_n(c, cg_f32(c, most), LANES);
+  V how = cg_i32(c, 2 | 2 << 2);  // the smaller size; sign bit 0
+  V arg[] = {wide, hi, how, none, all_lanes(c), current_rounding(c)};
+  return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, arg, 6), x);
+}
