@@ -327,9 +327,11 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 //   tn_sub_(w, tn_mul(tn_param_grad(f, m, "w"), lr)); // a trainable parameter; outside of the region this is E113
 //   tn_no_grad_end(f);
 //
-// Gradients flow to what was written, none to what was overwritten. A write that destroys what a backward needs is
-// E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning. Writes to buffers
-// and parameters last over runs. An input shows what was written to it; the caller's memory is never changed (W124).
+// Gradients flow to what was written, none to what was overwritten: nor through a write that stands in a no-grad region
+// or goes through tn_detach, after which PyTorch goes on as if nothing had been written. A write that destroys what a
+// backward needs is E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning.
+// Writes to buffers and parameters last over runs. An input shows what was written to it; the caller's memory is never
+// changed (W124).
 #define TN_IN_PLACE_CALLS(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne)
 #define X(n) TN_API tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_site at);
 TN_UNARY_CALLS(X)

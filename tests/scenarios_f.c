@@ -404,6 +404,23 @@ SCENARIO(F21) {
   finish(p, m);
 }
 
+// A quotient is not what its own gradient reads, as in PyTorch: writing over it is fine, and costs no copy.
+SCENARIO(F_quotient) {
+  tn_program *p = tn_program_create("quotient");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(D(3)), ((tn_init){TN_INIT_CONSTANT, 2, 0}));
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(3)));
+  tn_tensor y = tn_mul_(tn_div(x, tn_use(f, tn_root(p), "w")), tn_scalar(f, 3));
+  tn_backward(tn_sum(y));
+  tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
+  tn_function_end(f);
+  tn_model *m = compile(p, false);
+  float v[] = {1, 2, 4}, g[3];
+  CHECK(runs(m, TN_IN(tn_f32(v, 3)), TN_OUT(tn_f32(g, 3))) && ARE(g, -0.75f, -1.5f, -3));  // -3 x / w^2
+  CHECK(plan_of(m).n_copies == 0);
+  finish(p, m);
+}
+
 SCENARIO(F23) {
   tn_program *p = tn_program_create("f23");
   tn_parameter(tn_root(p), "w", TN_SHAPE(D(3)), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
