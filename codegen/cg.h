@@ -172,7 +172,8 @@ CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the byte
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
-// So little work that worker 0 does it alone: the other workers return at once, so a host need not wake them (cost.c).
-bool cg_is_solo(const Fn *f);
+// Workers of a run that are worth waking (cost.c). 1: worker 0 does it alone, the code has no barriers, and others
+// return at once.
+uint32_t cg_most_workers(const Fn *f);
 
 #endif

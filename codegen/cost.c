@@ -6,7 +6,9 @@ enum {
   FMAS_PER_NS = 20,  // of one worker, vectors and tails mixed
   WORDS_PER_NS = 4,  // elements of pointwise and row kernels
   KERNEL_NS = 10,    // the call
-  SOLO_NS = 4000     // below, waiting for other workers costs more than they take over
+  WORKER_NS = 2000,  // of work for each worker: waking one for less, and waiting for it, costs more than it wins
+  MOST_WORKERS = 64,
+  MOST_NS = WORKER_NS * MOST_WORKERS
 };
 
 static double bound_of(const Fn *f, Val v) {
@@ -61,7 +63,7 @@ static double ns_of(const Fn *f, Val v) {
 
 static double ns_of_all(const Fn *f) {
   double ns = 0;
-  for (uint32_t k = 0; k < f->n_kernels && ns < SOLO_NS; k++) {
+  for (uint32_t k = 0; k < f->n_kernels && ns < MOST_NS; k++) {
     const Kernel *kernel = &f->kernels[k];
     ns += KERNEL_NS;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
@@ -70,5 +72,8 @@ static double ns_of_all(const Fn *f) {
   return ns;
 }
 
-// By the bounds of dims, and by nothing that differs from machine to machine.
-bool cg_is_solo(const Fn *f) { return ns_of_all(f) < SOLO_NS; }
+// By the bounds of dims, and by nothing that differs from machine to machine. A hostile arena is looked at by a team.
+uint32_t cg_most_workers(const Fn *f) {
+  double n = ns_of_all(f) / WORKER_NS;
+  return f->prog->hostile || n >= MOST_WORKERS ? MOST_WORKERS : n < 2 ? 1 : (uint32_t)n;
+}

@@ -80,7 +80,7 @@ static bool plan_calls(Plan *plan, Entry *e, const Fn *f) {
 static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
   *e = (Entry){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
   if (!plan_calls(plan, e, f)) return false;
-  e->solo = !plan->p->hostile && cg_is_solo(f);
+  e->solo = cg_most_workers(f) == 1;
   if (!e->solo) cg_place_barriers(plan, e);
   return true;
 }

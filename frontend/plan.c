@@ -61,7 +61,7 @@ static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunctio
                                           .n_fits = v->n_fits,
                                           .arena_bytes = v->ir->stats.peak_bytes,
                                           .hostile = ir_hostile_plan(v->ir, t->mem),
-                                          .solo = !t->ir->hostile && cg_is_solo(v->ir)};
+                                          .most_workers = cg_most_workers(v->ir)};
   }
   out->variants = list;
 }
@@ -71,7 +71,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
                     .n_checks = f->n_checks,
                     .arena_bytes = f->stats.peak_bytes,
                     .hostile = ir_hostile_plan(f, t->mem),
-                    .solo = !f->prog->hostile && cg_is_solo(f)};
+                    .most_workers = cg_most_workers(f)};
   RtCheck *checks = rt_alloc(t->mem, (f->n_checks + 1) * sizeof *checks);
   for (uint32_t k = 0; k < f->n_checks; k++) {
     const InputCheck *c = &f->checks[k];

@@ -155,8 +155,9 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes
   RtHostileRun hostile = {.plan = by ? by->hostile : f->hostile};
   i->frame.hostile = hostile.plan ? &hostile : NULL;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
-  if (by ? by->solo : f->solo) entry(&i->frame, 0, 1);
-  else rt_team_run(i->team, enter, &(Call){entry, &i->frame});
+  uint32_t most = by ? by->most_workers : f->most_workers;
+  if (most == 1) entry(&i->frame, 0, 1);
+  else rt_team_run(i->team, enter, &(Call){entry, &i->frame}, most);
   i->counter++;
   if (hostile.plan && !rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   return i->status.code ? report_kernel(i, f, &i->status) : RT_OK;

@@ -54,7 +54,7 @@ typedef struct {
   TnEntry entry;
   int64_t arena_bytes;
   const RtHostile *hostile;
-  bool solo;
+  uint32_t most_workers;
 } RtVariant;
 
 typedef struct {
@@ -66,7 +66,7 @@ typedef struct {
   uint32_t n_checks;
   int64_t arena_bytes;
   const RtHostile *hostile;   // NULL: the arena is an ordinary one
-  bool solo;                  // so little work that waking the team costs more: worker 0 runs it alone
+  uint32_t most_workers;      // waking more costs more than they win; 0: no limit
   const RtVariant *variants;  // the first that fits is run
   uint32_t n_variants;
 } RtFunction;

@@ -156,7 +156,7 @@ static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
                    .team = teams[n_workers]};
   frame.seg[SEG_ARENA] = aligned(r->mem, r->f->stats.peak_bytes);
   frame.seg[SEG_CONST] = aligned(r->mem, r->p->const_bytes);
-  rt_team_run(teams[n_workers], work, &(Work){r, &frame});
+  rt_team_run(teams[n_workers], work, &(Work){r, &frame}, 0);
 }
 
 static void describe(const Run *r, const char *what) {
@@ -266,7 +266,7 @@ static void test_choice(void) {
 
 int main(void) {
   RtArena *mem = rt_arena_new();
-  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   test_choice();
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);

@@ -110,7 +110,7 @@ static void run_once(Compiled *k, uint32_t n_workers) {
     encode((Block){k->params.at + q->offset, 0}, (DType)q->dtype, &c->param[i]);
   }
   frame.seg[SEG_ARENA] = k->arena.at, frame.seg[SEG_PARAM] = k->params.at, frame.seg[SEG_CONST] = k->consts.at;
-  rt_team_run(teams[n_workers], work, &(Work){k->entry, &frame});
+  rt_team_run(teams[n_workers], work, &(Work){k->entry, &frame}, 0);
 }
 
 static bool same_bits(const Compiled *a, const Compiled *b) {
@@ -222,7 +222,7 @@ static void test_input_check(void) {
 int main(int argc, char **argv) {
   RtArena *mem = rt_arena_new();
   if (!CHECK(cg_target_host(&target, mem))) return check_report();
-  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE);
   test_bad_rows();
   test_input_check();

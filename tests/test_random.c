@@ -423,7 +423,7 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   Work w = {.frame = &frame};
   void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
   memcpy((void *)&w.entry, &entry, sizeof entry);
-  rt_team_run(teams[n_workers], work, &w);
+  rt_team_run(teams[n_workers], work, &w, 0);
   char damage[512];
   if (!rt_hostile_report(&hostile, damage, sizeof damage)) return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
   if (status.code)
@@ -689,7 +689,7 @@ static bool test_text(const char *text) {
 static void start_child(void) {
   RtArena *mem = rt_arena_new();
   if (!cg_target_host(&target, mem)) exit(2);
-  for (uint32_t n = 1; n <= MAX_WORKERS; n++) teams[n] = rt_team_new(n);
+  for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
 }
 
 static Verdict wait_for(pid_t child) {

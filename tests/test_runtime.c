@@ -8,7 +8,6 @@
 #include "runtime/rng.h"
 #include "runtime/safetensors.h"
 #include "runtime/series.h"
-#include "runtime/team.h"
 #include "tests/check.h"
 
 #include <dirent.h>
@@ -186,77 +185,6 @@ static void test_stale_files(void) {
   CHECK(unlink(path) == 0 && rmdir(in_folder("s")) == 0);
 }
 
-// ---- team
-
-typedef struct {
-  RtTeam *team;
-  uint32_t plain[RT_MAX_WORKERS];  // not atomic: barriers must order it
-  uint32_t pair[2][RT_MAX_WORKERS];
-  uint32_t n_wrong[RT_MAX_WORKERS];
-} TeamTest;
-
-static void shift_round(void *ctx, int32_t w, int32_t n) {
-  TeamTest *t = ctx;
-  for (uint32_t step = 1; step <= 60; step++) {
-    t->plain[w] = step;
-    rt_team_barrier(t->team, 0, n);
-    for (int32_t k = 0; k < n; k++) t->n_wrong[w] += t->plain[k] != step;
-    rt_team_barrier(t->team, 0, n);
-  }
-}
-
-// Workers below n/2 and the others use barriers of their own, at different paces.
-static void two_groups(void *ctx, int32_t w, int32_t n) {
-  TeamTest *t = ctx;
-  int32_t half = n / 2, group = w < half ? 0 : 1, lo = group ? half : 0, size = group ? n - half : half;
-  for (uint32_t step = 1; step <= 40u * (1u + (uint32_t)group); step++) {
-    t->pair[group][w] = step;
-    rt_team_barrier(t->team, 1 + group * (TN_N_BARRIERS - 2), size);
-    for (int32_t k = lo; k < lo + size; k++) t->n_wrong[w] += t->pair[group][k] != step;
-    rt_team_barrier(t->team, 1 + group * (TN_N_BARRIERS - 2), size);
-  }
-  rt_team_barrier(t->team, 0, n);
-}
-
-static double cpu_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void sleep_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
-
-static void test_team(void) {
-  for (uint32_t n = 1; n <= 8; n++) {
-    TeamTest t = {.team = rt_team_new(n)};
-    if (!CHECK(t.team && rt_team_size(t.team) == n)) return;
-    uint64_t before = rt_malloc_count();
-    for (int run = 0; run < 30; run++) {
-      rt_team_run(t.team, shift_round, &t);
-      rt_team_run(t.team, two_groups, &t);
-    }
-    CHECK(rt_malloc_count() == before);
-    uint32_t n_wrong = 0;
-    for (uint32_t w = 0; w < n; w++) n_wrong += t.n_wrong[w];
-    CHECK(n_wrong == 0);
-    if (n == 4) {
-      sleep_ms(30);
-      double cpu = cpu_seconds();
-      sleep_ms(100);
-      CHECK(cpu_seconds() - cpu < 0.02);  // everybody sleeps
-      rt_team_run(t.team, shift_round, &t);
-    }
-    rt_team_free(t.team);
-  }
-  RtTeam *t = rt_team_new(0);
-  CHECK(t && rt_team_size(t) >= 1 && rt_team_size(t) <= RT_MAX_WORKERS);
-  rt_team_free(t);
-  rt_team_free(NULL);
-  rt_malloc_fail_at(1);
-  CHECK(rt_team_new(2) == NULL);
-  for (int i = 0; i < 50; i++) rt_team_free(rt_team_new(3));  // stopped before the threads got anywhere
-}
-
 // ---- BLAS
 
 static float value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096 - 0.5f; }
@@ -391,7 +319,7 @@ static void test_progress_on_terminal(void) {
   RtProgress *p = rt_progress_begin(f, "epoch", 4);
   for (size_t i = 1; i <= 4; i++) {
     rt_progress_step(p, i, "%s", "a text that is far too long for sixty columns of a terminal, so it is cut");
-    sleep_ms(60);
+    nanosleep(&(struct timespec){0, 60000000}, NULL);
   }
   rt_progress_end(p);
   char text[4096] = "";
@@ -651,7 +579,6 @@ int main(void) {
   test_hash();
   test_files();
   test_stale_files();
-  test_team();
   test_blas();
   test_random();
   test_progress();
