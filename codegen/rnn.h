@@ -58,16 +58,24 @@ LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes);  // the same of 
 LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NULL: not stored
 LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
 
-// Product of the rows of a step with a packed weight: c[row][own columns] = sum over k of a[row][k]
-// b[block][k][column].
+// ---- codegen/rnn_tile.c: products of the rows of a step with a packed weight
+// Tiles over `rows` rows; strides of rows are constants.
+void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows);
+int64_t cg_rnn_k_block(const Target *t, uint32_t nv, int64_t k);  // rows of a packed weight nv vectors wide
+// c[row][own columns] = sum over k of a[row][k] b[block][k][column]
 typedef struct {
-  LLVMValueRef a, b, c, x;  // x NULL: sums start from 0; else a row of c's width
+  LLVMValueRef a, b, c;
   LLVMValueRef rows;
   LLVMValueRef block_lo, block_hi;
   int64_t a_row, k, width;  // a row of a, of b's block, of c, in elements
   int64_t b_rows;           // of a packed block; 0: k
+  bool add;                 // c += instead
 } RnnProduct;
 void cg_rnn_product(RnnCode *s, const RnnProduct *p);
+
+// ---- codegen/rnn_gate.c: on vectors of vl
+LLVMValueRef cg_gate_sigmoid(Cg *c, LLVMValueRef x);
+LLVMValueRef cg_gate_tanh(Cg *c, LLVMValueRef x);
 
 // ---- codegen/rnn_proj.c: the projection of h
 typedef struct {

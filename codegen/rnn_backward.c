@@ -127,7 +127,7 @@ static void lstm_cell(Cellwise *e, LLVMValueRef dh) {
   Backward *w = e->w;
   Cg *c = w->s->c;
   LLVMValueRef i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = state(e, w->cprev, e->row);
-  LLVMValueRef cell = cg_fma(c, f, old, mul(c, i, g)), th = cg_word(c, OP_tanh, &cell);
+  LLVMValueRef cell = cg_fma(c, f, old, mul(c, i, g)), th = cg_gate_tanh(c, cell);
   LLVMValueRef dc = cg_fma(c, mul(c, dh, o), slope_tanh(c, th), state(e, w->dc, e->position));
   LLVMValueRef d[4] = {mul(c, mul(c, dc, g), slope_sigmoid(c, i)), mul(c, mul(c, dc, old), slope_sigmoid(c, f)),
                        mul(c, mul(c, dc, i), slope_tanh(c, g)), mul(c, mul(c, dh, th), slope_sigmoid(c, o))};
@@ -227,9 +227,17 @@ static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
                   .k = gate_width(s->r),
                   .width = s->r->state,
                   .block_lo = s->state_lo,
-                  .block_hi = s->state_hi};
-  if (s->r->cell == CELL_GRU) p.x = w->dh;
+                  .block_hi = s->state_hi,
+                  .add = s->r->cell == CELL_GRU};  // there the gates left dh z
   cg_rnn_product(s, &p);
+}
+
+// The rows of step t that have a step before them: the others' dh is the gradient of an initial state.
+static LLVMValueRef earlier_rows(RnnCode *s, LLVMValueRef t) {
+  Cg *c = s->c;
+  if (s->r->reverse) return cg_rnn_batch_size(s, cg_add(c, t, cg_i64(c, 1)));
+  LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, t, cg_i64(c, 0), "");
+  return LLVMBuildSelect(c->b, first, cg_i64(c, 0), cg_rnn_batch_size(s, t), "");
 }
 
 void cg_rnn_backward(RnnCode *s) {
@@ -244,10 +252,11 @@ void cg_rnn_backward(RnnCode *s) {
   LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
   LLVMValueRef n_rows = cg_rnn_batch_size(s, t);
   LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
+  LLVMValueRef wanted = w.d_h0 ? n_rows : earlier_rows(s, t);
   if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
   gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
-  products(&w, n_rows, slot0);
+  products(&w, wanted, slot0);
   cg_loop_end(c, &l, NULL);
   if (w.d_h0) by_position(&w, w.d_h0, w.dh, true, true);
   if (w.d_c0) by_position(&w, w.d_c0, w.dc, true, false);

@@ -3,13 +3,15 @@
 //   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
 //   for each step:                                         (a barrier before it: hprev of the step is complete)
 //     for each own block of units, for tiles of rows:
-//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (tile.h)
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (rnn_tile.c); rows that start from zeros have no product
 //       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
 //
 // A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (rnn_proj.c).
 #include "codegen/rnn.h"
 
 #include <stdio.h>
+
+enum { MOST_ROWS = 48 };
 
 // Columns of one block of units and the first row of one step. Absent: NULL.
 enum {
@@ -26,9 +28,10 @@ enum {
   R_FULL,    // of the rows of the step
   R_CELL,    // by user index
   R_SORTED,  // from the first row
-  R_ROWS,
-  R_GOING,
-  R_LANES,  // numbers: rows of the step, those of them that go on, units left from the block on
+  R_ROWS,    // numbers: rows of the step,
+  R_LIVE,    // those of them that have a state,
+  R_GOING,   // those that go on,
+  R_LANES,   // units left from the block on
   N_R
 };
 typedef struct {
@@ -46,7 +49,6 @@ typedef struct {
   LLVMValueRef mask;
 } Row;
 
-static LLVMValueRef word(Cg *c, Op op, LLVMValueRef a) { return cg_word(c, op, &a); }
 static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
 
 static LLVMValueRef pre(Row *w, uint32_t gate) {
@@ -69,23 +71,23 @@ static void save_gates(Row *w, LLVMValueRef *gate) {
 static LLVMValueRef lstm_row(Row *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  LLVMValueRef g[4] = {word(c, OP_sigmoid, pre(w, 0)), word(c, OP_sigmoid, pre(w, 1)), word(c, OP_tanh, pre(w, 2)),
-                       word(c, OP_sigmoid, pre(w, 3))};
+  LLVMValueRef g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
+                       cg_gate_sigmoid(c, pre(w, 3))};
   LLVMValueRef cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
   if (w->p->has[R_CPREV]) cg_rnn_store(s, old, field(w, R_CPREV, w->row, s->r->hidden), w->mask);
   LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2]));
   cg_rnn_store(s, now, cell, w->mask);
   save_gates(w, g);
-  return mul(c, g[3], word(c, OP_tanh, now));
+  return mul(c, g[3], cg_gate_tanh(c, now));
 }
 
 static LLVMValueRef gru_row(Row *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  LLVMValueRef r = word(c, OP_sigmoid, pre(w, 0)), z = word(c, OP_sigmoid, pre(w, 1)), q = pre(w, 2);
+  LLVMValueRef r = cg_gate_sigmoid(c, pre(w, 0)), z = cg_gate_sigmoid(c, pre(w, 1)), q = pre(w, 2);
   LLVMValueRef xg = field(w, R_XG, w->row, 3 * s->r->hidden);
   LLVMValueRef xn = cg_rnn_load(s, cg_at(c, c->f32, xg, cg_i64(c, 2 * s->r->hidden)), w->mask);
-  LLVMValueRef n = word(c, OP_tanh, cg_fma(c, r, q, xn));
+  LLVMValueRef n = cg_gate_tanh(c, cg_fma(c, r, q, xn));
   LLVMValueRef old = cg_rnn_load(s, field(w, R_OLD, w->row, s->r->hidden), w->mask);
   save_gates(w, (LLVMValueRef[]){r, z, n, q});
   return cg_fma(c, z, LLVMBuildFSub(c->b, old, n, ""), n);
@@ -96,7 +98,7 @@ static LLVMValueRef plain_row(Row *w) {
   Cg *c = s->c;
   LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
   LLVMValueRef h =
-      s->r->cell == CELL_TANH ? word(c, OP_tanh, pre(w, 0)) : cg_word(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
+      s->r->cell == CELL_TANH ? cg_gate_tanh(c, pre(w, 0)) : cg_word(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
   save_gates(w, &h);
   return h;
 }
@@ -137,6 +139,14 @@ static void gate_math(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRe
 // The table states the height of a tile that is four gates wide.
 static uint32_t tile_height(RnnCode *s) { return cg_tile_height(s->r->batch_max, s->c->t->rnn_mr * 4 / s->r->n_gates); }
 
+// Rows of a sweep: sums of that many rows lie on the stack.
+static uint32_t sweep_rows(RnnCode *s) {
+  uint32_t mr = tile_height(s);
+  return (uint32_t)cg_smaller(cg_round_up(s->r->batch_max, mr), cg_round_up(MOST_ROWS, mr));
+}
+
+static uint32_t n_from_x(const Rnn *r) { return r->cell == CELL_GRU ? 2 : r->n_gates; }  // gru's q stands apart from x
+
 static TileSpec tile_spec(Rows *p) {
   const Rnn *r = p->s->r;
   int64_t vl = p->s->c->t->vl;
@@ -148,7 +158,7 @@ static TileSpec tile_spec(Rows *p) {
                     .b_vec = vl,
                     .c_row = r->n_gates * vl,
                     .c_vec = vl,
-                    .x_n = r->cell == CELL_GRU ? 2 : r->n_gates,  // gru's q = w_hn h + b_hn stands apart from x
+                    .x_n = n_from_x(r),
                     .x_row = r->n_gates * r->hidden,
                     .x_vec = r->hidden,
                     .has_bias = p->has[R_BIAS],
@@ -157,31 +167,71 @@ static TileSpec tile_spec(Rows *p) {
                     .mask_step = 0};
 }
 
+// acc = x + bias for rows lo .. hi - 1 of the sweep: what sums start from.
+static void start_sums(Rows *p, LLVMValueRef acc, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  int64_t vl = c->t->vl, h = s->r->hidden;
+  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  for (uint32_t g = 0; g < s->r->n_gates; g++) {
+    LLVMValueRef at = cg_i64(c, g * h), v = cg_splat(c, cg_f32(c, 0));
+    if (g < n_from_x(s->r)) v = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, x, l.i, s->r->n_gates * h), at), mask);
+    if (p->has[R_BIAS]) {
+      LLVMValueRef bias = cg_rnn_load(s, cg_at(c, c->f32, p->arg[R_BIAS], at), mask);
+      v = g < n_from_x(s->r) ? LLVMBuildFAdd(c->b, v, bias, "") : bias;
+    }
+    cg_store(c, v, cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, s->r->n_gates * vl), cg_i64(c, g * vl)));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// Sums of n rows from `first` on, `live` of them with a product. A weight of one part is read by tiles that start from
+// x themselves.
+static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  TileSpec spec = tile_spec(p);
+  int64_t k = s->r->state, part = cg_rnn_k_block(c->t, s->r->n_gates, k);
+  TileArgs args = {.a = cg_rnn_row(s, p->arg[R_HPREV], first, k),
+                   .b = p->arg[R_WEIGHT],
+                   .c = acc,
+                   .x = cg_rnn_row(s, p->arg[R_XG], first, spec.x_row),
+                   .bias = p->arg[R_BIAS],
+                   .k = cg_i64(c, k),
+                   .n = p->arg[R_LANES]};
+  start_sums(p, acc, args.x, part < k ? cg_i64(c, 0) : live, n);
+  if (part >= k) {
+    cg_rnn_tiles(c, &spec, &args, live);
+    return;
+  }
+  spec.more = true, spec.x_n = 0, spec.has_bias = false, spec.mask_from = spec.nv;
+  args.x = args.bias = NULL;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part), NULL, 0);
+  TileArgs some = args;
+  some.a = cg_at(c, c->f32, args.a, l.i);
+  some.b = cg_rnn_row(s, args.b, l.i, spec.b_k);
+  some.k = cg_min(c, cg_i64(c, part), cg_sub(c, args.k, l.i));
+  cg_rnn_tiles(c, &spec, &some, live);
+  cg_loop_end(c, &l, NULL);
+}
+
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   Rows *p = ctx, in = *p;
-  const Rnn *r = p->s->r;
   for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
-  TileSpec spec = tile_spec(&in);
-  LLVMValueRef mr = cg_i64(c, spec.mr), size = cg_i64(c, (int64_t)spec.mr * r->n_gates * c->t->vl);
+  LLVMValueRef zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
+  LLVMValueRef size = cg_mul(c, sweep, cg_i64(c, (int64_t)p->s->r->n_gates * c->t->vl));
   LLVMValueRef acc = LLVMBuildArrayAlloca(c->b, c->f32, size, "acc");
   LLVMSetAlignment(acc, TN_ALIGN);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), in.arg[R_ROWS], mr, NULL, 0);
-  LLVMValueRef rows = cg_min(c, mr, cg_sub(c, in.arg[R_ROWS], l.i));
-  TileArgs args = {.a = cg_rnn_row(p->s, in.arg[R_HPREV], l.i, r->state),
-                   .b = in.arg[R_WEIGHT],
-                   .c = acc,
-                   .x = cg_rnn_row(p->s, in.arg[R_XG], l.i, spec.x_row),
-                   .bias = in.arg[R_BIAS],
-                   .k = cg_i64(c, r->state),
-                   .n = in.arg[R_LANES]};
-  If full;
-  cg_if(c, &full, LLVMBuildICmp(c->b, LLVMIntEQ, rows, mr, ""));
-  cg_tile_call(c, &spec, &args);
-  cg_else(c, &full);
-  cg_tile_left(c, &spec, &args, rows);
-  cg_endif(c, &full);
-  gate_math(&in, acc, l.i, rows);
+  cg_loop_begin(c, &l, zero, in.arg[R_ROWS], sweep, NULL, 0);
+  LLVMValueRef n = cg_min(c, sweep, cg_sub(c, in.arg[R_ROWS], l.i));
+  LLVMValueRef live = cg_min(c, n, cg_sub(c, in.arg[R_LIVE], l.i));
+  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntSLT, live, zero, "");
+  sums(&in, acc, l.i, n, LLVMBuildSelect(c->b, none, zero, live, ""));
+  gate_math(&in, acc, l.i, n);
   cg_loop_end(c, &l, NULL);
   LLVMBuildRetVoid(c->b);
 }
@@ -342,8 +392,8 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
   cg_loop_end(c, &l, NULL);
 }
 
-// The rows of step t; `going` of them continue at row `next`.
-static void step(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
+// The rows of step t; `going` of them continue at row `next`, `live` of them have a step before.
+static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef going, LLVMValueRef next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->hidden;
@@ -366,7 +416,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef ne
   p.arg[R_FULL] = columns(s, w->proj.full, zero, h, unit);
   p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
   p.arg[R_SORTED] = cg_rnn_sorted_table(s);
-  p.arg[R_ROWS] = n_rows, p.arg[R_GOING] = going;
+  p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : live, p.arg[R_GOING] = going;
   p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
   call_rows(&p);
   cg_loop_end(c, &block, NULL);
@@ -384,14 +434,15 @@ void cg_rnn_forward(RnnCode *s) {
   cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
   if (!s->r->reverse) {
-    LLVMValueRef after = cg_add(c, l.i, one);
-    step(&w, l.i, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
+    LLVMValueRef after = cg_add(c, l.i, one), starts = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, zero, "");
+    LLVMValueRef live = LLVMBuildSelect(c->b, starts, zero, cg_rnn_batch_size(s, l.i), "");
+    step(&w, l.i, live, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
   } else {
     LLVMValueRef t = cg_sub(c, cg_sub(c, s->steps, one), l.i);
     LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSGT, t, zero, "");
     LLVMValueRef before = LLVMBuildSelect(c->b, more, cg_sub(c, t, one), zero, "");
     LLVMValueRef going = LLVMBuildSelect(c->b, more, cg_rnn_batch_size(s, t), zero, "");
-    step(&w, t, going, cg_rnn_offset(s, before));
+    step(&w, t, cg_rnn_batch_size(s, cg_add(c, t, one)), going, cg_rnn_offset(s, before));
   }
   cg_loop_end(c, &l, NULL);
 }

@@ -1,52 +1,8 @@
-// The products of a recurrence beside its gates: gradients through w_hh, and the projection of h.
+// The projection of h: its packed weight.
 //
 //   forward    packed[block of h][unit][vl]  from w_hr [P, H], transposed      h = full . w_hr^T
 //   backward   packed[block of units][p][vl] from w_hr [P, H]                  full = d_h . w_hr
 #include "codegen/rnn.h"
-
-// ---- a product with own columns, in groups as wide as a tile, then one by one
-static void product(RnnCode *s, const RnnProduct *p, LLVMValueRef block, uint32_t nv) {
-  Cg *c = s->c;
-  int64_t vl = c->t->vl, b_block = (p->b_rows ? p->b_rows : p->k) * vl;
-  TileSpec spec = {.mr = cg_tile_height(s->r->batch_max, c->t->gemm_mr),
-                   .nv = nv,
-                   .a_row = p->a_row,
-                   .a_k = 1,
-                   .b_k = vl,
-                   .b_vec = b_block,
-                   .c_row = p->width,
-                   .c_vec = vl,
-                   .x_n = p->x ? nv : 0,
-                   .x_row = p->width,
-                   .x_vec = vl,
-                   .mask_from = p->width % vl ? 0 : nv,
-                   .mask_step = vl,
-                   .mask_c = true};
-  LLVMValueRef unit = cg_mul(c, block, cg_i64(c, vl));
-  TileArgs args = {.a = p->a,
-                   .b = cg_at(c, c->f32, p->b, cg_mul(c, block, cg_i64(c, b_block))),
-                   .c = cg_at(c, c->f32, p->c, unit),
-                   .x = p->x ? cg_at(c, c->f32, p->x, unit) : NULL,
-                   .k = cg_i64(c, p->k),
-                   .n = cg_sub(c, cg_i64(c, p->width), unit)};
-  TileRows rows = {.rows = p->rows, .left = spec.mr == 1 ? 0 : TILE_DYN, .a_block = cg_i64(c, spec.mr * p->a_row)};
-  cg_tile_rows(c, &spec, &args, &rows);
-}
-
-void cg_rnn_product(RnnCode *s, const RnnProduct *p) {
-  Cg *c = s->c;
-  uint32_t nv = (uint32_t)cg_smaller(c->t->gemm_nv, cg_ceil_div(p->width, c->t->vl));
-  LLVMValueRef groups = cg_div(c, cg_sub(c, p->block_hi, p->block_lo), cg_i64(c, nv));
-  LLVMValueRef rest = cg_add(c, p->block_lo, cg_mul(c, groups, cg_i64(c, nv)));
-  Loop l;
-  cg_loop_begin(c, &l, p->block_lo, rest, cg_i64(c, nv), NULL, 0);
-  product(s, p, l.i, nv);
-  cg_loop_end(c, &l, NULL);
-  if (nv == 1) return;
-  cg_loop_begin(c, &l, rest, p->block_hi, cg_i64(c, 1), NULL, 0);
-  product(s, p, l.i, 1);
-  cg_loop_end(c, &l, NULL);
-}
 
 // ---- packing w_hr
 static void pack_transposed(RnnCode *s, LLVMValueRef weight, LLVMValueRef packed) {
