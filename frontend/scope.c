@@ -165,6 +165,7 @@ static void note_same(tn_tensor t, tn_site at) {
       rt_printf(f->p->mem, "%s is owned by scope '%s' already", fe_label(f, e), f->scopes[e->owner]->name);
   rt_diag(&f->p->ir->diags, RT_NOTE, E_MOVE_SAME, ir_loc_file(f->p->ir, loc), ir_loc_line(f->p->ir, loc), "%s", text);
   fe_note_made(f, e);
+  fe_hint(f->p, "the move does nothing: leave it out");
 }
 
 static bool move_to_outer(tn_tensor t, bool packed, tn_site at) {

@@ -298,7 +298,8 @@ SCENARIO(A26) {
   tn_tensor t = new (), u = new ();
   tn_move_to_scope_of_at(t, u, at(130));
   CHECK_REPORT(p, "user.c:130: note[E105]: %2 (full) is owned by scope 's' already\n"
-                  "user.c:14: note: it was made here, in scope 's'\n");
+                  "user.c:14: note: it was made here, in scope 's'\n"
+                  "hint: the move does nothing: leave it out\n");
   tn_scope_end(s);
   TENSORS(f, 0, 0, 2, 2, 0, 0, 0);
   CHECK(tn_n_errors(p) == 0);

@@ -158,7 +158,8 @@ SCENARIO(E105) {
   tn_move_to_at(scalar(11), s, at(12));
   tn_scope_end(s);
   SAYS("user.c:12: note[E105]: %2 (full) is owned by scope 's' already\n"
-       "user.c:11: note: it was made here, in scope 's'\n");
+       "user.c:11: note: it was made here, in scope 's'\n"
+       "hint: the move does nothing: leave it out\n");
 }
 
 SCENARIO(E106) {

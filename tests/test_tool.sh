@@ -32,12 +32,19 @@ check 0 'USE_AFTER_SCOPE' explain E103
 check 0 'SYNTAX' explain 1
 check 1 'no diagnostic E999' explain E999
 check 2 'explain needs' explain
+check 2 'explain needs a value of p.tir' explain p.tir
 check 0 'leaky_relu' ops
 check 0 'plan_check' passes
 check 0 'usage: tenure' --help
 check 0 'tenure ' --version
 check 2 'no such command: dance' dance
 check 2 'a command is missing'
+for command in ops passes --help 'explain E103'; do
+  if "$tenure" $command >/dev/full 2>/dev/null; then
+    echo "tenure $command on a full disk: status 0"
+    n_failed=$((n_failed + 1))
+  fi
+done
 program=$'program @p\nfunc @f(%x: f32[4]) {\n  %y = rleu %x\n}\n'
 check 1 "<stdin>:3:8: error[E001]: expected an operation, found 'rleu'" opt -
 program=''

@@ -24,6 +24,9 @@ seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b 
 # build PRESET: configures once (CMake itself sees later changes), then builds what changed.
 build() {
   cd "$root"
-  [[ -f build/$1/build.ninja ]] || cmake --preset "$1"
-  cmake --build --preset "$1" -- -j "$jobs"
+  (
+    flock 9 || true  # two scripts at once: one builds, the other waits
+    [[ -f build/$1/build.ninja ]] || cmake --preset "$1"
+    cmake --build --preset "$1" -- -j "$jobs"
+  ) 9>"$root/build/lock"
 }

@@ -174,6 +174,7 @@ static int run_explain(int n, char **args) {
     printf("%c%03u %s: %s\n", row->letter, row->id, row->name, row->text);
     return 0;
   }
+  if (strpbrk(args[0], "./")) return tool_usage_error("explain needs a value of", args[0]);
   fprintf(stderr, "tenure: there is no diagnostic %s\n", args[0]);
   return EXIT_ERRORS;
 }
@@ -204,7 +205,7 @@ static int print_version(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (!strcmp(command, "opt")) return run_opt(argc - 2, argv + 2);
   if (!strcmp(command, "explain")) return run_explain(argc - 2, argv + 2);
@@ -215,4 +216,11 @@ int main(int argc, char **argv) {
   if (!strcmp(command, "ops") && argc == 2) return run_ops();
   if (!strcmp(command, "passes") && argc == 2) return run_passes_list();
   return tool_usage_error(*command ? "no such command:" : "a command is missing", *command ? command : NULL);
+}
+
+int main(int argc, char **argv) {
+  int status = run(argc, argv);
+  if (!fflush(stdout) && !ferror(stdout)) return status;
+  if (!status) perror("tenure: standard output");  // a command that noticed has said so
+  return status ? status : EXIT_ERRORS;
 }
