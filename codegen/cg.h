@@ -23,6 +23,7 @@ typedef struct {
   uint32_t vl;                // f32 lanes of a vector
   uint32_t gemm_mr, gemm_nv;  // microkernel tile: rows x vectors
   uint32_t rnn_mr;            // rows of the recurrent tile (gates x vectors wide)
+  bool fast;                  // words of at most 16 ulp where there are shorter ones (fast.c); an option, in no row
 } Target;
 bool cg_target_host(Target *t, RtArena *mem);  // $TN_TARGET or the best row; by cpuid and xgetbv, never by CPU name
 const Target *cg_target_find(const char *name);
@@ -127,7 +128,11 @@ LLVMValueRef cg_look_up(Cg *c, const float *row, LLVMValueRef index);  // row[in
 LLVMValueRef cg_gelu_table(Cg *c, LLVMValueRef a);                     // codegen/gelu.c, where erf has a table too
 bool cg_has_x86(const Cg *c, LLVMTypeRef t);                           // codegen/x86.c: instructions of AVX-512
 LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
-LLVMValueRef cg_least_size(Cg *c, LLVMValueRef x, double most);        // min(|x|, most); for NaN most
+LLVMValueRef cg_exponent(Cg *c, LLVMValueRef x);                       // floor log2 |x|; -inf of 0, inf of inf
+LLVMValueRef cg_significand(Cg *c, LLVMValueRef x);    // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
+LLVMValueRef cg_about_inverse(Cg *c, LLVMValueRef x);  // to 14 bits; which ones, the CPU decides
+LLVMValueRef cg_about_rsqrt(Cg *c, LLVMValueRef x);
+LLVMValueRef cg_least_size(Cg *c, LLVMValueRef x, double most);  // min(|x|, most); for NaN most
 // A whole pointwise row: words expanded, attributes from v. element: vi64 flat index, for random words (may be NULL).
 LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 

@@ -111,8 +111,8 @@ static void put_key(const Plan *plan, RtText *out) {
               t->triple ? t->triple : "host", t->cpu, t->features);
   const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
   if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
-  rt_text_add(out, "vl %u gemm %ux%u rnn %u %s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
-              gemm ? gemm : "", pass_list, plan->symbol);
+  rt_text_add(out, "vl %u gemm %ux%u rnn %u %s%s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
+              t->fast ? "fast " : "", gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
 }

@@ -3,76 +3,20 @@
 // No call: every function is a range reduction and a polynomial, right in special cases (NaN, infinities,
 // zeros, denormals). Largest errors over all floats, in units in the last place, with `ulp` (tools/ulp.c):
 //
-//   exp 1.02   log 0.81   tanh 1.93   sigmoid 1.84   erf 1.6   sin, cos 1.6 for |x| <= 1e6   sqrt, div 0.5
+//   exp 1.02   log 0.81   tanh 1.93   sigmoid 1.84   erf 1.6   silu 1.6   softplus 1.8   sin, cos 1.6   sqrt, div 0.5
 //
-// pow works in doubles: 0.51. Operands that emit code are built one statement at a time, because C leaves the order of
-// arguments open and every compiler must give the same code.
-#include "codegen/cg.h"
+// pow works in doubles: 0.51. Shorter words for the option fast_math stand in fast.c; docs/vector-math.md has the
+// table. Operands that emit code are built one statement at a time, because C leaves the order of arguments open and
+// every compiler must give the same code.
+#include "codegen/word.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-typedef LLVMValueRef V;
-
-// ---- builders that take their type from an operand
-static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
-
-// `scalar` with as many lanes as t.
-static LLVMTypeRef lanes_like(LLVMTypeRef t, LLVMTypeRef scalar) {
-  return is_vector(t) ? LLVMVectorType(scalar, LLVMGetVectorSize(t)) : scalar;
-}
-
-static V spread(Cg *c, LLVMTypeRef t, V scalar) {
-  return is_vector(t) ? cg_splat_n(c, scalar, LLVMGetVectorSize(t)) : scalar;
-}
-
-static V num(Cg *c, LLVMTypeRef t, double v) {
-  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
-  return spread(c, t, e == c->f32 ? cg_f32(c, v) : LLVMConstReal(e, v));
-}
-
-static V bits(Cg *c, LLVMTypeRef t, uint64_t v) {
-  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
-  return spread(c, t, LLVMConstInt(e, v, false));
-}
-
-static V k(Cg *c, V like, double v) { return num(c, LLVMTypeOf(like), v); }
-static V add(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
-static V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
-static V mul(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static V divide(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
-static V neg(Cg *c, V a) { return LLVMBuildFNeg(c->b, a, ""); }
-static V cmp(Cg *c, LLVMRealPredicate p, V a, V b) { return LLVMBuildFCmp(c->b, p, a, b, ""); }
-static V pick(Cg *c, V cond, V a, V b) { return LLVMBuildSelect(c->b, cond, a, b, ""); }
-static V cast(Cg *c, V a, LLVMTypeRef scalar) {
-  return LLVMBuildBitCast(c->b, a, lanes_like(LLVMTypeOf(a), scalar), "");
-}
-static V fabs_of(Cg *c, V a) {
-  LLVMTypeRef t = LLVMTypeOf(a);
-  return cg_call_intrinsic(c, "llvm.fabs", &t, 1, &a, 1);
-}
-static V with_sign(Cg *c, V magnitude, V sign) {
-  LLVMTypeRef t = LLVMTypeOf(magnitude);
-  return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);
-}
-
-// Bounds that let NaN through.
-static V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }
-static V at_least(Cg *c, V a, double lo) { return pick(c, cmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a); }
-
-// coef[0] + coef[1] x + ..
-static V poly(Cg *c, V x, const double *coef, uint32_t n) {
-  V y = k(c, x, coef[n - 1]);
-  for (uint32_t i = n - 1; i-- > 0;) y = cg_fma(c, y, x, k(c, x, coef[i]));
-  return y;
-}
-#define POLY(c, x, ...) \
-  poly((c), (x), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
-
 // ---- exponentials
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
-static V reduce_exp_whole(Cg *c, V x, V *n, V *whole_out) {
+V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
   const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = sub(c, t, k(c, x, magic));
   V b = cast(c, t, c->i32);
@@ -86,7 +30,7 @@ static V reduce_exp_whole(Cg *c, V x, V *n, V *whole_out) {
 
 static V reduce_exp(Cg *c, V x, V *n) {
   V whole;
-  return reduce_exp_whole(c, x, n, &whole);
+  return cg_reduce_exp(c, x, n, &whole);
 }
 
 static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
@@ -97,7 +41,7 @@ static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
 
 // Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
 static V exp_of(Cg *c, V x) {
-  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = reduce_exp_whole(c, x1, &n, &whole);
+  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
   if (cg_has_x86(c, LLVMTypeOf(x))) return cg_scalef(c, add(c, p, k(c, x, 1)), whole);
   V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
   V y = add(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
@@ -112,40 +56,96 @@ static V tanh_of(Cg *c, V x) {
   return with_sign(c, divide(c, neg(c, m), bottom), x);
 }
 
-// With t = e^-|x| = s (1 + p): 1 / (1 + t), or t / (1 + t) for negative x. What rounding took from 1 + t is given back
-// to its reciprocal.
-static V sigmoid_of(Cg *c, V x) {
-  V n, low = at_least(c, neg(c, fabs_of(c, x)), -104), p = reduce_exp(c, low, &n);
+// t = e^-|x| = s (1 + p) rest: rest is 1 but where t is a denormal, so that t is rounded once, last. 1 + t is
+// bottom + lost.
+typedef struct {
+  V p, s, rest, bottom, lost;
+} Logistic;
+
+static Logistic logistic(Cg *c, V x, double least_x) {
+  V n, low = at_least(c, neg(c, fabs_of(c, x)), least_x);
+  Logistic t = {.p = reduce_exp(c, low, &n)};
   V least = bits(c, LLVMTypeOf(n), (uint64_t)-126);
   V whole = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, least, ""), least, n, "");
-  V s = two_to(c, whole), rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));  // rest is 1 but where t is a denormal
-  V more = add(c, s, k(c, x, 1)), bottom = cg_fma(c, s, p, more), lost = cg_fma(c, s, p, sub(c, more, bottom));
-  V inverse = divide(c, k(c, x, 1), bottom), off = mul(c, inverse, lost);
+  t.s = two_to(c, whole);
+  t.rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));
+  V more = add(c, t.s, k(c, x, 1));
+  t.bottom = cg_fma(c, t.s, t.p, more);
+  t.lost = cg_fma(c, t.s, t.p, sub(c, more, t.bottom));
+  return t;
+}
+
+// 1 / (1 + t), or t / (1 + t) for negative x.
+static V sigmoid_of(Cg *c, V x) {
+  Logistic t = logistic(c, x, -104);
+  V inverse = divide(c, k(c, x, 1), t.bottom), off = mul(c, inverse, t.lost);
   inverse = cg_fma(c, neg(c, off), inverse, inverse);
-  V below = mul(c, mul(c, cg_fma(c, p, inverse, inverse), rest), s);
+  V below = mul(c, mul(c, cg_fma(c, t.p, inverse, inverse), t.rest), t.s);
   return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), below, inverse);
 }
 
-// Near 0 an odd polynomial; beyond, 1 - e^-q(|x|), q = -ln erfc.
+// x / (1 + t), or x t / (1 + t): what the quotient misses is added to it.
+static V silu_of(Cg *c, V x) {
+  Logistic t = logistic(c, x, -112);
+  V is_below = cmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, -112);
+  V top = pick(c, is_below, cg_fma(c, low, t.p, low), x), inverse = divide(c, k(c, x, 1), t.bottom);
+  V y = mul(c, top, inverse), off = cg_fma(c, neg(c, y), t.bottom, top);
+  off = cg_fma(c, neg(c, y), t.lost, off);
+  y = cg_fma(c, off, inverse, y);
+  V below = mul(c, mul(c, y, t.rest), t.s);
+  y = pick(c, is_below, below, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y));
+  return with_sign(c, y, x);  // of -0 too
+}
+
+// |x| < 0.92
+static V erf_near(Cg *c, V x) {
+  V z = mul(c, x, x);
+  V y = POLY(c, z, 0.128379166, -0.376126289, 0.112836242, -0.026855588, 0.0051919478, -0.000804383948, 7.96966342e-05);
+  return cg_fma(c, x, y, x);
+}
+
+// 1 - erf a = s (1 + p) for a in [0.92, 4]: e^-q(a).
+static V erfc_far(Cg *c, V a, V *s) {
+  V t = at_most(c, a, 4), n;
+  V q = POLY(c, t, -0.000175873414, 1.12952077, 0.633334875, 0.108293526, -0.02512821, 0.00417442108, -0.000435157941,
+             2.11552106e-05);
+  V p = reduce_exp(c, neg(c, q), &n);
+  *s = two_to(c, n);
+  return p;
+}
+
 // Where the target has a table (erf.c), 1.55.
 static V erf_of(Cg *c, V x) {
   if (cg_has_erf_table(c, LLVMTypeOf(x))) return cg_erf_table(c, x);
-  V a = fabs_of(c, x), z = mul(c, x, x), n;
-  V near_0 = cg_fma(
-      c, x,
-      POLY(c, z, 0.128379166, -0.376126289, 0.112836242, -0.026855588, 0.0051919478, -0.000804383948, 7.96966342e-05),
-      x);
-  V t = at_most(c, a, 4);
-  V q = POLY(c, t, -0.000175873414, 1.12952077, 0.633334875, 0.108293526, -0.02512821, 0.00417442108, -0.000435157941,
-             2.11552106e-05);
-  V p = reduce_exp(c, neg(c, q), &n), s = two_to(c, n);
+  V a = fabs_of(c, x), near_0 = erf_near(c, x), s, p = erfc_far(c, a, &s);
   V far = sub(c, k(c, x, 1), s), sp = mul(c, s, p);
   far = with_sign(c, sub(c, far, sp), x);
   return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
 }
 
+// max(a, 0) - |a| erfc(|a| / sqrt 2) / 2: for negative a nothing cancels, as it would in 1 + erf.
+static V gelu_of(Cg *c, V a) {
+  if (cg_has_x86(c, LLVMTypeOf(a))) return cg_gelu_table(c, a);
+  V u = at_most(c, fabs_of(c, a), 8), z = mul(c, u, k(c, a, 0.7071067811865476)), s, p = erfc_far(c, z, &s);
+  V tail = pick(c, cmp(c, LLVMRealOLT, z, k(c, a, 0.92)), sub(c, k(c, a, 1), erf_near(c, z)), cg_fma(c, s, p, s));
+  tail = pick(c, cmp(c, LLVMRealOLT, z, k(c, a, 4)), tail, k(c, a, 0));
+  V top = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN stays
+  return cg_fma(c, mul(c, u, k(c, a, -0.5)), tail, top);
+}
+
+// x = 2^e (1 + f) with 1 + f in [3/4, 3/2). Zeros, infinities, NaN and negative numbers take their way through the two
+// instructions: e is infinite, or f is NaN. ln 2 is cut such that both parts of e ln 2 have e's sign.
+static V log_x86(Cg *c, V x) {
+  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m)), f = sub(c, m, k(c, x, 1));
+  V y = POLY(c, f, -0.5, 0.33333451, -0.250001043, 0.199908197, -0.166469768, 0.144782558, -0.131641641, 0.104701572,
+             -0.0451243483);
+  y = cg_fma(c, mul(c, f, f), y, mul(c, e, k(c, x, 3.194618499e-05)));
+  return cg_fma(c, e, k(c, x, 0.693115234375), add(c, f, y));
+}
+
 // x = 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
 static V log_of(Cg *c, V x) {
+  if (cg_has_x86(c, LLVMTypeOf(x))) return log_x86(c, x);
   V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
   V b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
@@ -169,7 +169,7 @@ static V log_of(Cg *c, V x) {
 
 // ---- sine and cosine
 // Of r in [-pi/4, pi/4] and a quadrant (i32): sin(r + quadrant pi/2).
-static V sin_quadrant(Cg *c, V r, V quadrant) {
+V cg_sin_quadrant(Cg *c, V r, V quadrant) {
   V z = mul(c, r, r);
   V s = POLY(c, z, -0.166666672, 0.00833338033, -0.000198534937, 2.83715826e-06);
   s = cg_fma(c, mul(c, r, z), s, r);
@@ -192,7 +192,8 @@ static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   r = sub(c, r, mul(c, n, k(c, d, 0x1.0b4611a626331p-34)));
   r = LLVMBuildFPTrunc(c->b, at_least(c, at_most(c, r, 0.7854), -0.7854), LLVMTypeOf(x), "");
   V q = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
-  V y = sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, quadrant), ""));
+  V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, quadrant), ""));
+  y = cg_far_sine(c, x, y, 1e6, (uint32_t)quadrant);
   return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
 
@@ -270,8 +271,9 @@ static V extreme(Cg *c, const char *name, V a, V b) {
 static V truth(Cg *c, LLVMRealPredicate p, V a, V b) { return pick(c, cmp(c, p, a, b), k(c, a, 1), k(c, a, 0)); }
 
 LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
-  V a = arg[0];
+  V a = arg[0], fast = c->t->fast ? cg_fast_word(c, op, a) : NULL;
   LLVMTypeRef t = LLVMTypeOf(a);
+  if (fast) return fast;
   switch (op) {
   case OP_neg: return neg(c, a);
   case OP_abs: return fabs_of(c, a);
@@ -386,7 +388,7 @@ static V normal_of(Cg *c, V x[4]) {
   V q = LLVMBuildFPToSI(c->b, add(c, mul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
   V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
   V r = mul(c, sub(c, u2, mul(c, whole, k(c, u2, 0.25))), k(c, u2, 6.283185307179586));
-  V turn = sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
+  V turn = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
   V far = mul(c, log_of(c, u1), k(c, u1, -2));
   return mul(c, cg_word(c, OP_sqrt, &far), turn);
 }
@@ -436,9 +438,31 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
   return stack[0];
 }
 
+// ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.
+static V softplus_of(Cg *c, V a) {
+  V size = neg(c, fabs_of(c, a)), t = cg_word(c, OP_exp, &size);
+  V y = POLY(c, t, -0.499999315, 0.333304763, -0.249582469, 0.196937457, -0.153508499, 0.10673169, -0.0575940870,
+             0.0201682653, -0.00331062800);
+  y = cg_fma(c, mul(c, t, t), y, t);
+  return add(c, y, pick(c, cmp(c, LLVMRealOGT, a, k(c, a, 0)), a, k(c, a, 0)));
+}
+
+// Rows that the words alone would make longer, or less exact; else NULL.
+static V row_by_hand(Cg *c, Op op, V *arg) {
+  V fast = c->t->fast && ir_ops[op].n_min == 1 ? cg_fast_word(c, op, arg[0]) : NULL;
+  if (fast) return fast;
+  switch (op) {
+  case OP_gelu: return gelu_of(c, arg[0]);
+  case OP_silu: return silu_of(c, arg[0]);
+  case OP_softplus: return softplus_of(c, arg[0]);
+  default: return NULL;
+  }
+}
+
 static V expand(Row *r, Op op, V *arg) {
   if (op == OP_rand || op == OP_randn) return random_word(r->c, op, r->element, cg_id(r->c, r->v));
-  if (op == OP_gelu && cg_has_erf_table(r->c, r->type)) return cg_gelu_table(r->c, arg[0]);
+  V y = row_by_hand(r->c, op, arg);
+  if (y) return y;
   Expr e = ir_forward(op);
   return e.nodes ? expand_nodes(r, e, arg) : cg_word(r->c, op, arg);
 }

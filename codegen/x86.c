@@ -35,3 +35,24 @@ LLVMValueRef cg_least_size(Cg *c, V x, double most) {
   V arg[] = {wide, hi, how, none, all_lanes(c), current_rounding(c)};
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, arg, 6), x);
 }
+
+LLVMValueRef cg_exponent(Cg *c, V x) {
+  V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
+  V arg[] = {wide, none, all_lanes(c), current_rounding(c)};
+  return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.getexp.ps.512", NULL, 0, arg, 4), x);
+}
+
+LLVMValueRef cg_significand(Cg *c, V x) {
+  V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
+  V how = cg_i32(c, 3 | 2 << 2);  // in [3/4, 3/2); NaN for negative numbers
+  V arg[] = {wide, how, none, all_lanes(c), current_rounding(c)};
+  return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.getmant.ps.512", NULL, 0, arg, 5), x);
+}
+
+static V estimate(Cg *c, const char *name, V x) {
+  V wide = widen(c, x), arg[] = {wide, LLVMConstNull(LLVMTypeOf(wide)), all_lanes(c)};
+  return narrow(c, cg_call_intrinsic(c, name, NULL, 0, arg, 3), x);
+}
+
+LLVMValueRef cg_about_inverse(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rcp14.ps.512", x); }
+LLVMValueRef cg_about_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.512", x); }

@@ -164,6 +164,7 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at)
     fe_error(p, E_CODEGEN, at, "%s", why.text);
     return NULL;
   }
+  target->fast = o->fast_math;
   if (!run_passes(p, target, o, at)) return NULL;
   c->info.passes_ms = fe_now_ms() - start;
   fe_plan(p, c);

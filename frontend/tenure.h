@@ -906,6 +906,7 @@ typedef struct {
   uint32_t n_workers;        // 0: one per available CPU, at most 64
   const char *cache_dir;     // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache
   uint64_t seed;             // of the random stream
+  bool fast_math;            // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
   bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
   const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function
   size_t n_buckets;

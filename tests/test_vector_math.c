@@ -1,0 +1,131 @@
+// Words of pointwise rows, ordinary and with the option fast_math: distances from libm in units in the last place over
+// a walk through all exponents, special values, arguments of sine far beyond any quotient that doubles hold, the cache.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 40007 };  // no whole number of vectors
+
+static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
+static double silu(double x) { return x == -INFINITY ? 0 : x * sigmoid(x); }
+static double gelu(double x) { return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double inverse_root(double x) { return 1 / sqrt(x); }
+
+// gelu below `lo`: its absolute error, which is small, is looked at instead. (1e-7 where there is no AVX-512)
+typedef struct {
+  const char *name;
+  double (*exact)(double);
+  double ulp, lo;
+} Word;
+static const Word words[] = {
+    {"exp", exp, 1.2, -INFINITY},
+    {"log", log, 1.2, -INFINITY},
+    {"tanh", tanh, 2, -INFINITY},
+    {"sigmoid", sigmoid, 2, -200},
+    {"erf", erf, 2, -INFINITY},
+    {"gelu", gelu, 2.2, -0.75},
+    {"silu", silu, 2.1, -200},
+    {"softplus", softplus, 2, -INFINITY},
+    {"sin", sin, 2, -INFINITY},
+    {"cos", cos, 2, -INFINITY},
+    {"rsqrt", inverse_root, 2, -INFINITY},
+};
+enum { N_WORDS = sizeof words / sizeof *words };
+
+static tn_tensor call(int k, tn_tensor x) {
+  switch (k) {
+  case 0: return tn_exp(x);
+  case 1: return tn_log(x);
+  case 2: return tn_tanh(x);
+  case 3: return tn_sigmoid(x);
+  case 4: return tn_erf(x);
+  case 5: return tn_gelu(x);
+  case 6: return tn_silu(x);
+  case 7: return tn_softplus(x);
+  case 8: return tn_sin(x);
+  case 9: return tn_cos(x);
+  default: return tn_rsqrt(x);
+  }
+}
+
+static double distance(float y, double r) {
+  if (isnan(r) || isnan(y)) return isnan(r) && isnan(y) ? 0 : INFINITY;
+  if (isinf((float)r) || isinf(y)) {
+    bool near_top = fabs(r) >= 0x1.fffffep127 && fabs((double)y) >= 0x1.fffffep127;
+    return (float)r == y || (near_top && signbit(r) == signbit(y)) ? 0 : INFINITY;
+  }
+  int e;
+  frexp(r, &e);
+  return fabs(y - r) / ldexp(1, (e < -125 ? -125 : e) - 24);
+}
+
+static tn_model *compile(const char *cache_dir, bool fast) {
+  tn_program *p = tn_program_create("words");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N)));
+  for (int k = 0; k < N_WORDS; k++) tn_output(f, words[k].name, call(k, x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.cache_dir = cache_dir, .fast_math = fast}));
+  if (!m) tn_report(p, stdout);
+  CHECK(m != NULL);
+  tn_program_free(p);
+  return m;
+}
+
+static float (*run(tn_model *m, const float *x))[N] {
+  float(*y)[N] = malloc(N_WORDS * sizeof *y);
+  tn_array out[N_WORDS];
+  for (int k = 0; y && k < N_WORDS; k++) out[k] = tn_f32(y[k], N);
+  tn_array in = tn_f32(x, N);
+  CHECK(y && tn_run(m, "run", &in, 1, out, N_WORDS) == TN_OK);
+  return y;
+}
+
+static void fill(float *x) {
+  static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x7f800000,
+                                     0xff800000, 0x7fc00000, 0x7f7fffff, 0xff7fffff, 0x3f800000, 0xbf800000, 0x42b17218,
+                                     0xc2aeac50, 0xc2cff1b5, 0x4b800000, 0x7e800001, 0x5c0f1a2b, 0x3fc90fdb};
+  for (uint32_t k = 0; k < N; k++) {
+    uint32_t b = k < sizeof special / sizeof *special ? special[k] : k * 107357u + (k & 1) * 0x80000000u;
+    memcpy(&x[k], &b, sizeof b);
+  }
+}
+
+static void check_words(const float *x, float (*y)[N], double factor) {
+  for (int w = 0; w < N_WORDS; w++) {
+    double most = 0, at = 0;
+    for (int k = 0; k < N; k++) {
+      double r = words[w].exact(x[k]), d = distance(y[w][k], r);
+      if (x[k] < words[w].lo) d = fabs(y[w][k] - r) < 2e-6 ? 0 : INFINITY;
+      if (d > most) most = d, at = x[k];
+    }
+    if (!CHECK(most <= words[w].ulp * factor)) printf("  %s: %g ulp at %a\n", words[w].name, most, at);
+  }
+  CHECK(signbit(y[2][1]) && signbit(y[4][1]) && signbit(y[5][1]) && signbit(y[6][1]) && signbit(y[8][1]));  // of -0
+}
+
+int main(void) {
+  float *x = malloc(N * sizeof *x);
+  char dir[] = "/tmp/tenure_words_XXXXXX", command[64];
+  if (!x || !mkdtemp(dir)) return 1;
+  fill(x);
+  tn_model *m = compile(dir, false), *fast = compile(dir, true), *again = compile(dir, true);
+  if (m && fast && again) {
+    float(*y)[N] = run(m, x), (*z)[N] = run(fast, x);
+    check_words(x, y, 1);
+    check_words(x, z, 8);
+    CHECK(!tn_compiled(m).from_cache && !tn_compiled(fast).from_cache && tn_compiled(again).from_cache);
+    free(y), free(z);
+  }
+  tn_model_free(m), tn_model_free(fast), tn_model_free(again);
+  snprintf(command, sizeof command, "rm -rf %s", dir);
+  CHECK(system(command) == 0);
+  free(x);
+  return check_report();
+}
