@@ -66,5 +66,6 @@ const Workload bench_adamw = {
     .step = step,
     .model = model,
     .close = close_adamw,
+    .updates = true,
     .bytes = 4.0 * 7 * TENSORS * SIZE,  // reads 4 streams, writes 3
 };

@@ -28,6 +28,7 @@ typedef struct {
   bool (*step)(void *w);                 // one timed step
   tn_model *(*model)(void *w);
   void (*close)(void *w);
+  bool updates;         // its bytes are an optimizer's: compared with the bandwidth of updates
   double flops, bytes;  // of one call: what it cannot do without; 0: not stated
   void (*limits)(const char *variant, double *flops, double *bytes);  // by case, instead
 } Workload;
@@ -35,8 +36,9 @@ extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, b
     bench_chain, bench_softmax, bench_gemm, bench_gemm_gelu, bench_adamw, bench_transformer4;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
-double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
-double bench_bandwidth(uint32_t n_threads);    // GB/s of y = a y + x on memory, three streams
+double bench_peak_gflops(uint32_t n_threads);       // FMA rate from registers; 0: unknown here
+double bench_bandwidth(uint32_t n_threads);         // GB/s of y = a y + x on memory, three streams
+double bench_update_bandwidth(uint32_t n_threads);  // of an update: four streams read, three written
 
 // ---- bench/data.c: numbers that every language can make: see bench/peers/peer.py
 double bench_number(uint64_t k, uint32_t seed);                                // in [0, 1), k < 2^31

@@ -125,7 +125,8 @@ static bool alternate(const Options *o, const Workload *w, void *state, Peer *pe
   if (!warm_up(o, w, state, peer, r)) return false;
   double min, med;
   for (long k = 0; k < o->rounds; k++) {
-    double gflops = bench_peak_gflops(r->n_workers), gbs = bench_bandwidth(r->n_workers);
+    double gflops = bench_peak_gflops(r->n_workers);
+    double gbs = (w->updates ? bench_update_bandwidth : bench_bandwidth)(r->n_workers);
     if (gflops > r->gflops) r->gflops = gflops;
     if (gbs > r->gbs) r->gbs = gbs;
     if (!our_burst(w, state, r->ours.steps, &min, &med)) return false;
