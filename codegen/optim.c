@@ -6,7 +6,7 @@
 // free.
 #include "codegen/optim.h"
 
-enum { SMALL = 4096 };  // tensors with fewer elements are updated by one worker, others by all
+enum { SMALL = 4096, GRAIN = 16 };  // a kernel with fewer elements is one worker's; others are cut in units of GRAIN
 
 // ---- scalars
 static LLVMValueRef scalar_arg(Cg *c, Val v) {
@@ -209,9 +209,36 @@ static bool gradient_is_stored(Cg *c, Val v) {
   return false;
 }
 
+static int64_t units_of(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ir_ops[ins->op].cls != CLASS_OPTIM || ins->op == OP_adamw_rows) return 0;
+  return (ir_shape_bound(f->prog, ins->shape) + GRAIN - 1) / GRAIN;
+}
+
+// The units of all tensors of the kernel count through; [lo, hi) of them are this worker's.
+static void share_units(Cg *c, LLVMValueRef *lo, LLVMValueRef *hi) {
+  int64_t total = 0;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) total += units_of(c->f, (Val){i});
+  cg_share(c, cg_i64(c, total), total * GRAIN < SMALL ? total + 1 : 1, lo, hi);
+}
+
+// The part of the tensor, whose units begin at `base`, that lies in [lo, hi).
+static void update_part(Cg *c, UpdateScalars *m, Val v, int64_t base, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef n = cg_numel(c, ir_ins(c->f, v)->shape), zero = cg_i64(c, 0), grain = cg_i64(c, GRAIN);
+  LLVMValueRef from = cg_sub(c, lo, cg_i64(c, base)), to = cg_sub(c, hi, cg_i64(c, base));
+  from = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, from, zero, ""), zero, from, "");
+  from = cg_mul(c, from, grain), to = cg_min(c, cg_mul(c, to, grain), n);
+  If any;
+  cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, from, to, ""));
+  call_update(c, m, v, from, to);
+  cg_endif(c, &any);
+}
+
 bool cg_emit_optim(Cg *c) {
   UpdateScalars m = {0};
-  uint32_t n_small = 0;
+  LLVMValueRef lo, hi;
+  int64_t base = 0;
+  share_units(c, &lo, &hi);
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
     const Ins *ins = ir_ins(c->f, v);
@@ -224,17 +251,8 @@ bool cg_emit_optim(Cg *c) {
     }
     if (!gradient_is_stored(c, v)) return false;
     cg_update_scalars(c, &m, v);
-    LLVMValueRef n = cg_numel(c, ins->shape), lo, hi;
-    if (bound < SMALL) {  // dealt to the workers in turn
-      LLVMValueRef turn = LLVMBuildURem(c->b, cg_i64(c, n_small++), c->n_workers, "");
-      If mine;
-      cg_if(c, &mine, LLVMBuildICmp(c->b, LLVMIntEQ, turn, c->worker, ""));
-      call_update(c, &m, v, cg_i64(c, 0), n);
-      cg_endif(c, &mine);
-    } else {
-      cg_share(c, n, 16, &lo, &hi);
-      call_update(c, &m, v, lo, hi);
-    }
+    update_part(c, &m, v, base, lo, hi);
+    base += units_of(c->f, v);
   }
   return true;
 }

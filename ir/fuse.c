@@ -9,7 +9,7 @@
 // INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
 // that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
 // epilogue (a product with its first operand transposed does not: it sums in pieces). A recurrent kernel holds
-// consecutive recurrences that do not depend on each other.
+// consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
 //
 // A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or cells of
 // these rows: what is read in the kernel is read in its own row. A pointwise kernel becomes one when its values are
@@ -21,7 +21,7 @@
 #include "ir/ir.h"
 #include <string.h>
 
-enum { MAX_GROUP = 64, MAX_GROUP_INPUTS = 24, MAX_RNN_GROUP = 4, NO_KERNEL = UINT32_MAX };
+enum { MAX_GROUP = 64, MAX_GROUP_INPUTS = 24, MAX_RNN_GROUP = 4, MAX_UPDATES = 64, NO_KERNEL = UINT32_MAX };
 
 Val ir_base(const Fn *f, Val v) {
   while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);
@@ -168,6 +168,29 @@ static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   return !depends_on_kernel(f, v, kernel);
 }
 
+// ---- updates
+// Neither overwrites a buffer that the other one works on; numbers that both read are no matter.
+static bool updates_apart(const Fn *f, Val a, Val b) {
+  uint32_t wa = ir_ins(f, a)->n_res, wb = ir_ins(f, b)->n_res;
+  for (uint32_t i = 0; i < ir_ins(f, a)->n_args; i++)
+    for (uint32_t k = 0; k < ir_ins(f, b)->n_args; k++)
+      if ((i < wa || k < wb) && ir_root(f, ir_arg(f, a, i)).i == ir_root(f, ir_arg(f, b, k)).i) return false;
+  return true;
+}
+
+// Updates of several tensors, which share the numbers that steer them. An update by rows splits its work in its own
+// way.
+static bool joins_updates(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  if (k->cls != CLASS_OPTIM || kernel_class(f, v.i) != CLASS_OPTIM) return false;
+  if (f->ins[k->first].op == OP_adamw_rows || ir_ins(f, v)->op == OP_adamw_rows) return false;
+  uint32_t n = 0;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (f->ins[i].op == OP_result) continue;
+    if (++n >= MAX_UPDATES || !updates_apart(f, (Val){i}, v)) return false;
+  }
+  return !depends_on_kernel(f, v, kernel);
+}
+
 static bool makes_code(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
   return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !ir_layout_is_const(f, (Val){i});
@@ -195,7 +218,8 @@ bool ir_pass_fuse(Fn *f) {
     uint32_t last = f->n_kernels - 1;
     Kernel *k = open ? &f->kernels[last] : NULL;
     Val v = {i};
-    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v))) {
+    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v) ||
+              joins_updates(f, k, last, v))) {
       add_to(f, last, i);
       continue;
     }

@@ -162,11 +162,17 @@ static int by_key(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// Instructions that may share a kernel: pointwise and index ops of one shape, or one recurrent op of one shape.
+// Instructions that may share a kernel: pointwise and index ops of one shape, one recurrent op of one shape, or updates
+// of any shapes.
 static uint32_t fusion_class(const Fn *f, Val v) {
   OpClass c = ir_ops[ir_ins(f, v)->op].cls;
   if (c == CLASS_POINT || c == CLASS_INDEX) return CLASS_POINT;
+  if (c == CLASS_OPTIM) return ir_ins(f, v)->op == OP_adamw_rows ? 0 : CLASS_OPTIM;
   return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;
+}
+
+static uint32_t fusion_shape(const Fn *f, Val v) {
+  return fusion_class(f, v) == CLASS_OPTIM ? 0 : ir_ins(f, v)->shape.i;
 }
 
 // The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0
@@ -174,11 +180,11 @@ static uint32_t fusion_class(const Fn *f, Val v) {
 static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
   uint32_t cls = fusion_class(f, v);
   if (!cls) return v.i;
-  uint32_t key[3] = {level, cls, ir_ins(f, v)->shape.i};
+  uint32_t key[3] = {level, cls, fusion_shape(f, v)};
   uint32_t at = (uint32_t)rt_hash(key, sizeof key, 5) & (cap - 1);
   for (; table[at]; at = (at + 1) & (cap - 1)) {
     Val w = {table[at]};
-    if (keys[w.i].level == level && fusion_class(f, w) == cls && ir_ins(f, w)->shape.i == key[2]) return w.i;
+    if (keys[w.i].level == level && fusion_class(f, w) == cls && fusion_shape(f, w) == key[2]) return w.i;
   }
   table[at] = v.i;
   return v.i;

@@ -30,8 +30,8 @@ enum {
   IDLE_SPINS = 20000,    // some 500 us: longer than what a training loop does between two steps
   SPIN_NS = 100 * 1000,  // that went before every sleep
   HOLD_RUNS = 8,         // a run that waited costs as much as so many: until then all workers are not tried again
-  LEAST_HOLD_NS = 10000000,
-  MOST_HOLD_NS = 250000000,  // unless the runs themselves are so long
+  LEAST_HOLD_NS = 5000000,
+  MOST_HOLD_NS = 40000000,  // unless the runs themselves are so long
 };
 
 typedef struct {
