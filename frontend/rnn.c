@@ -172,7 +172,7 @@ static bool check_state(const RnnCall *c, bool cell) {
   return false;
 }
 
-bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x) {
+static bool join_states(const RnnCall *c, tn_tensor x) {
   tn_function *f;
   tn_tensor given[3] = {x};
   uint32_t n = 1;
@@ -183,7 +183,12 @@ bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x) {
     fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' has no cell state: only an LSTM has one", c->m->path);
     return false;
   }
-  return (!fe_rnn_given(c, false) || check_state(c, false)) && (!fe_rnn_given(c, true) || check_state(c, true));
+  return true;
+}
+
+bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x) {
+  return join_states(c, x) && (!fe_rnn_given(c, false) || check_state(c, false)) &&
+         (!fe_rnn_given(c, true) || check_state(c, true));
 }
 
 bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site at) {
@@ -279,7 +284,7 @@ static tn_tensor from_rows(tn_tensor rows, tn_tensor layout, bool batch_first, t
 static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) {
   tn_function *f = x->dense.fn;
   if (fe_ins(x->dense)->dtype != DT_F32 || fe_rank(x->dense) != 3) {
-    fe_error(f->p, E_SHAPE, at, "module '%s' takes dense data f32 %s", m->path,
+    fe_error(f->p, E_SHAPE, at, "module '%s' takes dense data f32 %s or [time, feature]", m->path,
              m->batch_first ? "[batch, time, feature]" : "[time, batch, feature]");
     return poisoned(f);
   }
@@ -294,13 +299,68 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   return r;
 }
 
+// ---- dense input of one sequence, [T, in]: a batch of one, whose axis neither goes in nor comes out
+tn_tensor fe_with_batch(tn_tensor t, uint32_t axis, tn_site at) {
+  Dim dims[MAX_RANK];
+  if (!fe_ok(t)) return t;
+  for (uint32_t k = 0; k < fe_rank(t); k++) dims[k + (k >= axis)] = fe_axis_dim(t, k);
+  dims[axis] = ir_dim(t.fn->p->ir, 1);
+  return fe_reshape(t, dims, fe_rank(t) + 1, at);
+}
+
+tn_tensor fe_without_batch(tn_tensor t, uint32_t axis, tn_site at) {
+  Dim dims[MAX_RANK];
+  if (!fe_ok(t)) return t;
+  for (uint32_t k = 0; k + 1 < fe_rank(t); k++) dims[k] = fe_axis_dim(t, k + (k >= axis));
+  return fe_reshape(t, dims, fe_rank(t) - 1, at);
+}
+
+static bool check_one_state(const RnnCall *c, bool cell) {
+  Prog *ir = c->f->p->ir;
+  tn_tensor t = cell ? c->initial.c0 : c->initial.h0;
+  uint32_t n = c->m->n_layers * c->m->n_directions, first = c->m->kind == MOD_RNN_CELL;
+  const Dim want[] = {ir_dim(ir, n), ir_dim(ir, size_of(c, cell))};
+  char stack[16] = "";
+  if (fe_shape_of(t).i == ir_shape(ir, want + first, 2 - first).i && fe_ins(t)->dtype == DT_F32) return true;
+  if (!first) snprintf(stack, sizeof stack, "%u, ", n);
+  fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [%s%lld], as its input has no batch",
+           cell ? "c0" : "h0", c->m->path, stack, (long long)size_of(c, cell));
+  return false;
+}
+
+bool fe_rnn_widen(RnnCall *c, tn_tensor x) {
+  uint32_t axis = c->m->kind == MOD_RNN_CELL ? 0 : 1;
+  if (!join_states(c, x)) return false;
+  if (fe_rnn_given(c, false) && !check_one_state(c, false)) return false;
+  if (fe_rnn_given(c, true) && !check_one_state(c, true)) return false;
+  if (fe_rnn_given(c, false)) c->initial.h0 = fe_with_batch(c->initial.h0, axis, c->at);
+  if (fe_rnn_given(c, true)) c->initial.c0 = fe_with_batch(c->initial.c0, axis, c->at);
+  return true;
+}
+
+static tn_rnn_output run_one(tn_module *m, const tn_rnn_input *x, tn_site at) {
+  tn_function *f = x->dense.fn;
+  uint32_t axis = !m->batch_first;
+  RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
+  if (!fe_rnn_widen(&c, x->dense)) return poisoned(f);
+  tn_rnn_input wide = {.dense = fe_with_batch(x->dense, axis, at), .initial = c.initial};
+  tn_rnn_output r = run_dense(m, &wide, at);
+  if (!fe_ok(r.hidden)) return r;
+  r.dense = fe_without_batch(r.dense, axis, at);
+  r.hidden = fe_without_batch(r.hidden, 1, at);
+  if (r.cell.fn) r.cell = fe_without_batch(r.cell, 1, at);
+  for (uint32_t d = 0; d < r.n_last; d++) r.last[d] = fe_without_batch(r.last[d], 0, at);
+  return r;
+}
+
 // ---- calls
 static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at) {
   tn_function *f = packed ? x->seq.data.fn : x->dense.fn;
   m->called = fe_loc(m->p, at);
   if (m->n_hooks && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;
-  tn_rnn_output r = packed ? run_packed(m, x, at) : run_dense(m, x, at);
+  bool is_one = !packed && fe_rank(x->dense) == 2;
+  tn_rnn_output r = packed ? run_packed(m, x, at) : is_one ? run_one(m, x, at) : run_dense(m, x, at);
   if (!fe_ok(r.hidden)) return poisoned(f);
   if (packed) r.out = fe_made_packed(r.out, sorted, at);
   else fe_made(r.dense, at);
@@ -332,5 +392,5 @@ tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at) {
   uint32_t n = r.n_last == 2 ? 2 : 1;
   if (!fe_join(r.last, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(n == 1 ? fe_same(r.last[0], at) : fe_concat(r.last, n, 1, at), at);
+  return fe_made(n == 1 ? fe_same(r.last[0], at) : fe_concat(r.last, n, fe_rank(r.last[0]) - 1, at), at);
 }

@@ -29,4 +29,9 @@ bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out,
 // The given states have the right shapes and live in c->f; false: reported
 bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x);
 
+// One sequence, whose values have no batch: checks the initial state and gives it one.
+bool fe_rnn_widen(RnnCall *c, tn_tensor x);
+tn_tensor fe_with_batch(tn_tensor t, uint32_t axis, tn_site at);  // t with an axis of size 1 there
+tn_tensor fe_without_batch(tn_tensor t, uint32_t axis, tn_site at);
+
 #endif

@@ -101,9 +101,18 @@ static bool check_step(const RnnCall *c, tn_tensor x) {
     fe_note(m->p, m->loc, "it was made here");
     return false;
   }
-  if (fe_ins(x)->dtype == DT_F32 && fe_rank(x) == 2) return true;
-  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld]", m->path, (long long)m->in);
+  if (fe_ins(x)->dtype == DT_F32 && (fe_rank(x) == 2 || fe_rank(x) == 1)) return true;
+  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path, (long long)m->in,
+           (long long)m->in);
   return false;
+}
+
+static void drop_batch(tn_rnn_step_output *r, bool is_cell, tn_site at) {
+  uint32_t axis = is_cell ? 0 : 1;
+  tn_tensor out = fe_without_batch(r->out, 0, at);
+  r->hidden = r->hidden.v == r->out.v ? out : fe_without_batch(r->hidden, axis, at);
+  r->out = out;
+  if (r->cell.fn) r->cell = fe_without_batch(r->cell, axis, at);
 }
 
 tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at) {
@@ -113,9 +122,13 @@ tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state 
   if (!fe_rnn_check_module(m, f, true, at)) return poisoned(f);
   RnnCall c = {.m = m, .f = f, .initial = state ? *state : (tn_rnn_state){TN_NONE, TN_NONE}, .at = at};
   if (!check_step(&c, x)) return poisoned(f);
+  bool is_one = fe_rank(x) == 1;
+  if (is_one && !fe_rnn_widen(&c, x)) return poisoned(f);
+  if (is_one) x = fe_with_batch(x, 0, at);
   c.batch = fe_axis_dim(x, 0);
   if (!fe_rnn_check_initial(&c, x)) return poisoned(f);
   tn_rnn_step_output r = run_layers(&c, x);
+  if (is_one) drop_batch(&r, m->kind == MOD_RNN_CELL, at);
   fe_made(r.out, at);
   fe_made(r.hidden, at);
   fe_made(r.cell, at);

@@ -783,10 +783,11 @@ typedef struct {
 TN_API tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at);
 // x f32 [T, B, in], or [B, T, in] with the option batch_first: sequences that all have T steps. Gives what a packed
 // batch of B such lengths gives. Time-major data are worked on where they lie; batch-first data are copied into that
-// order, and the result back.
+// order, and the result back. One sequence may come without its batch, x [T, in]: then nothing else has one either, h0
+// and hidden are [D, P], cell [D, H], tn_last_hidden gives [directions * P].
 TN_API tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rnn_state *initial, tn_site at);
 // One step with x f32 [B, in], of a cell or of all layers of a module of one direction with its own weights. State
-// NULL: zeros. Dropout stands between layers as in a sequence.
+// NULL: zeros. Dropout stands between layers as in a sequence. x [in]: one sequence, and no value has a batch.
 TN_API tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at);
 // The last layer's directions side by side: [B, directions * P]
 TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);

@@ -242,7 +242,7 @@ static void refusals(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(5), tn_size(2), tn_size(3)));
   tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(tn_size(2), tn_size(3)));
   tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_size(1), tn_size(2), tn_size(4)));
-  tn_rnn_call_dense_at(lstm, row, NULL, at(2));
+  tn_rnn_call_dense_at(lstm, tn_reshape(row, TN_SHAPE(tn_size(6))), NULL, at(2));
   tn_rnn_call_dense_at(lstm, x, &(tn_rnn_state){.h0 = row}, at(3));
   tn_rnn_call_dense_at(gru, x, &(tn_rnn_state){.c0 = h}, at(4));
   tn_rnn_call_dense_at(cell, x, NULL, at(5));
@@ -253,14 +253,14 @@ static void refusals(void) {
   tn_call1_at(cell, row, at(10));
   tn_gru_at(root, "p", 3, 4, &(tn_rnn_options){.proj_size = 2}, at(11));
   tn_lstm_at(root, "q", 3, 4, &(tn_rnn_options){.proj_size = 4}, at(12));
-  CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature]\n"
+  CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature] or [time, feature]\n"
                 "user.c:3: error[E004]: h0 of module 'lstm' must be f32 [1, batch, 4]\n"
                 "user.c:4: error[E003]: module 'gru' has no cell state: only an LSTM has one\n"
                 "user.c:5: error[E003]: module 'cell' makes one step, not a sequence\n"
                 "hint: tn_rnn_step runs a cell\n"
                 "user.c:6: error[E003]: module 'both' reads both directions: it has no single step\n"
                 "user.c:1: note: it was made here\n"
-                "user.c:7: error[E004]: a step of module 'lstm' takes f32 [batch, 3]\n"
+                "user.c:7: error[E004]: a step of module 'lstm' takes f32 [batch, 3] or [3]\n"
                 "user.c:8: error[E004]: h0 of module 'cell' must be f32 [batch, 4]\n"
                 "user.c:9: error[E003]: no module is called\n"
                 "user.c:10: error[E003]: module 'cell' works on one step and its states\n"
@@ -270,7 +270,112 @@ static void refusals(void) {
   tn_program_free(p);
 }
 
+// ---- one sequence without a batch: what a batch of one gives, and PyTorch's shapes
+enum { LONG = 5, IN = 3, H = 4, P = 2, D = 4 };  // D: layers * directions
+
+static void outputs(tn_function *f, tn_rnn_output r, tn_tensor x) {
+  tn_tensor last = tn_last_hidden(r), loss = tn_add(tn_sum(tn_square(r.dense)), tn_sum(tn_mul(last, last)));
+  loss = tn_add(loss, tn_add(tn_sum(r.hidden), tn_sum(tn_exp(r.cell))));
+  tn_output(f, "y", r.dense);
+  tn_output(f, "h", r.hidden);
+  tn_output(f, "c", r.cell);
+  tn_output(f, "last", last);
+  tn_output(f, "dx", tn_grad(loss, x));
+}
+
+static void one_sequence(bool batch_first, bool with_state) {
+  tn_dim T = tn_size(LONG), one = tn_size(1), n = tn_size(D), in = tn_size(IN);
+  tn_program *p = tn_program_create("one");
+  tn_rnn_options o = {.n_layers = 2, .bidirectional = true, .proj_size = P, .batch_first = batch_first};
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, H, &o);
+  for (int batched = 0; batched < 2; batched++) {
+    tn_function *f = tn_function_begin(p, batched ? "batched" : "one");
+    tn_shape wide = batch_first ? TN_SHAPE(one, T, in) : TN_SHAPE(T, one, in);
+    tn_tensor x = tn_input(f, "x", TN_F32, batched ? wide : TN_SHAPE(T, in));
+    tn_tensor h = tn_input(f, "h0", TN_F32, batched ? TN_SHAPE(n, one, tn_size(P)) : TN_SHAPE(n, tn_size(P)));
+    tn_tensor c = tn_input(f, "c0", TN_F32, batched ? TN_SHAPE(n, one, tn_size(H)) : TN_SHAPE(n, tn_size(H)));
+    tn_rnn_state state = {.h0 = h, .c0 = c};
+    tn_set_requires_grad(x, true);
+    tn_rnn_output r = tn_rnn_call_dense(rnn, x, with_state ? &state : NULL);
+    uint32_t less = !batched;
+    CHECK(tn_rank(r.dense) == 3 - less && tn_rank(r.hidden) == 3 - less && tn_rank(r.cell) == 3 - less);
+    CHECK(tn_rank(tn_last_hidden(r)) == 2 - less);
+    outputs(f, r, x);
+    tn_function_end(f);
+  }
+  tn_model *m = compiled(p);
+  tn_program_free(p);
+  if (!m) return;
+  float x[LONG * IN], h[D * P], c[D * H], y[2][LONG * 2 * P], hn[2][D * P], cn[2][D * H], last[2][2 * P],
+      dx[2][LONG * IN];
+  fill(x, LONG * IN, 1), fill(h, D * P, 2), fill(c, D * H, 3);
+  tn_array wide = batch_first ? tn_f32(x, 1, LONG, IN) : tn_f32(x, LONG, 1, IN);
+  tn_array wide_y = batch_first ? tn_f32(y[1], 1, LONG, 2 * P) : tn_f32(y[1], LONG, 1, 2 * P);
+  tn_array wide_dx = batch_first ? tn_f32(dx[1], 1, LONG, IN) : tn_f32(dx[1], LONG, 1, IN);
+  tn_status s = tn_run(m, "one", TN_IN(tn_f32(x, LONG, IN), tn_f32(h, D, P), tn_f32(c, D, H)),
+                       TN_OUT(tn_f32(y[0], LONG, 2 * P), tn_f32(hn[0], D, P), tn_f32(cn[0], D, H),
+                              tn_f32(last[0], 2 * P), tn_f32(dx[0], LONG, IN)));
+  if (!CHECK(s == TN_OK)) printf("%s\n", tn_error_text(m));
+  s = tn_run(m, "batched", TN_IN(wide, tn_f32(h, D, 1, P), tn_f32(c, D, 1, H)),
+             TN_OUT(wide_y, tn_f32(hn[1], D, 1, P), tn_f32(cn[1], D, 1, H), tn_f32(last[1], 1, 2 * P), wide_dx));
+  if (!CHECK(s == TN_OK)) printf("%s\n", tn_error_text(m));
+  CHECK(!memcmp(y[0], y[1], sizeof *y) && !memcmp(hn[0], hn[1], sizeof *hn) && !memcmp(cn[0], cn[1], sizeof *cn));
+  CHECK(!memcmp(last[0], last[1], sizeof *last) && !memcmp(dx[0], dx[1], sizeof *dx) && any(dx[0], LONG * IN));
+  tn_model_free(m);
+}
+
+// Steps of a module and of a cell, [in] -> [H]; and states that have a batch where the input has none
+static void one_step(void) {
+  tn_program *p = tn_program_create("one");
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
+  tn_module *cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(IN))), row = tn_reshape(x, TN_SHAPE(tn_size(1), tn_size(IN)));
+  tn_tensor h = tn_full(f, 0.5, TN_SHAPE(tn_size(2), tn_size(H))), one = tn_slice(h, 0, 0, 1);
+  tn_tensor flat = tn_reshape(one, TN_SHAPE(tn_size(H)));
+  tn_rnn_step_output a = tn_rnn_step(rnn, x, (&(tn_rnn_state){.h0 = h}));
+  tn_rnn_step_output b =
+      tn_rnn_step(rnn, row, (&(tn_rnn_state){.h0 = tn_reshape(h, TN_SHAPE(tn_size(2), tn_size(1), tn_size(H)))}));
+  tn_rnn_step_output c = tn_rnn_step(cell, x, (&(tn_rnn_state){.h0 = flat, .c0 = flat}));
+  tn_rnn_step_output d = tn_rnn_step(cell, row, (&(tn_rnn_state){.h0 = one, .c0 = one}));
+  CHECK(tn_rank(a.out) == 1 && tn_rank(a.hidden) == 2 && tn_rank(c.out) == 1 && tn_rank(c.hidden) == 1 &&
+        tn_rank(c.cell) == 1);
+  const tn_tensor all[] = {a.out, a.hidden, c.hidden, c.cell, b.out, b.hidden, d.hidden, d.cell};
+  static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  for (int k = 0; k < 8; k++) tn_output(f, names[k], all[k]);
+  tn_function_end(f);
+  tn_model *m = compiled(p);
+  float v[IN], y[8][2 * H] = {{0}};
+  fill(v, IN, 9);
+  CHECK(!tn_run(m, "f", TN_IN(tn_f32(v, IN)),
+                TN_OUT(tn_f32(y[0], H), tn_f32(y[1], 2, H), tn_f32(y[2], H), tn_f32(y[3], H), tn_f32(y[4], 1, H),
+                       tn_f32(y[5], 2, 1, H), tn_f32(y[6], 1, H), tn_f32(y[7], 1, H))));
+  CHECK(!memcmp(y[0], y[4], 4 * sizeof y[0]) && any(y[0], H) && any(y[3], H));
+  tn_model_free(m);
+  tn_program_free(p);
+
+  p = tn_program_create("one");
+  rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
+  cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
+  f = tn_function_begin(p, "f");
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(7), tn_size(IN)));
+  tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(tn_size(IN)));
+  h = tn_full(f, 0.5, TN_SHAPE(tn_size(2), tn_size(1), tn_size(H)));
+  tn_rnn_call_dense_at(rnn, x, &(tn_rnn_state){.h0 = h}, at(3));
+  tn_rnn_step_at(rnn, vector, &(tn_rnn_state){.h0 = h}, at(4));
+  tn_rnn_step_at(cell, vector, &(tn_rnn_state){.c0 = h}, at(5));
+  tn_rnn_call_dense_at(rnn, x, &(tn_rnn_state){.c0 = h}, at(6));
+  CHECK_SAYS(p, "user.c:3: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
+                "user.c:4: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
+                "user.c:5: error[E004]: c0 of module 'cell' must be f32 [4], as its input has no batch\n"
+                "user.c:6: error[E003]: module 'rnn' has no cell state: only an LSTM has one\n");
+  tn_program_free(p);
+}
+
 int main(void) {
+  for (int form = 0; form < 4; form++) one_sequence(form & 1, form & 2);
+  one_step();
+
   dense_at_run_time();
   dense_costs_nothing();
   for (int kind = 0; kind < KINDS; kind++) steps_are_a_sequence(kind, sizes[0]);
