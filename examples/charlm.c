@@ -2,6 +2,7 @@
 // Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened.
 // ctest: --epochs 2 --sample 80 --checkpoint charlm.safetensors
 #include "frontend/tenure.h"
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,10 +20,10 @@ static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(l
 // Letters get numbers in the order in which they first appear.
 static void read_text(const char *path) {
   FILE *in = fopen(path, "rb");
-  if (!in) perror(path), exit(1);
+  if (!in) fail(path, strerror(errno));
   for (int c; (c = getc(in)) != EOF && length < LONGEST; text[length++] = (unsigned char)c)
     if (!n_letters || letter[code[c]] != c) code[c] = (unsigned char)n_letters, letter[n_letters++] = (unsigned char)c;
-  fclose(in);
+  if (ferror(in) || fclose(in)) fail(path, strerror(errno));  // a folder, for one
 }
 
 // Item k: STEPS characters and the next one
@@ -113,22 +114,21 @@ static void write_text(tn_model *m, long n, float temperature) {
 static void set_up(void) {
   static const tn_field field = {.name = "text", .dtype = TN_I64, .rank = 1, .dims = {STEPS + 1}};
   static const tn_loader_options options = {.batch_size = LANES, .workers = 1, .sampler = {.kind = TN_LANES}};
-  char why[512] = "it is too short for a batch";
+  char why[512] = "it is too short: a batch takes 769 characters";  // LANES * STEPS + 1
   size_t count = length ? (length - 1) / STEPS : 0;
   tn_dataset *d = tn_dataset_new(&(tn_dataset_type){.get = get_item}, NULL, &field, 1, count, why, sizeof why);
-  loader = tn_loader_new(d, &options, why, sizeof why);
+  loader = tn_loader_new(d, &options, why, sizeof why), tn_dataset_free(d);  // the loader keeps it
   if (!tn_loader_count(loader)) fail("the text", why);
-  tn_dataset_free(d);  // the loader keeps it
 }
 
 int main(int argc, char **argv) {
   const char *checkpoint = "charlm.safetensors";
   long epochs = 20, sample = 400, bad = 0;
   float temperature = 0.7f;
-  bool resumes = false;
+  bool resumes = false, has_text = false;
   for (int k = 1; k < argc && !bad; k++) {
     char *end = "-", *v = k + 1 < argc ? argv[k + 1] : end;
-    if (argv[k][0] != '-') read_text(argv[k]);
+    if (argv[k][0] != '-') read_text(argv[k]), has_text = true;
     else if (!strcmp(argv[k], "--resume")) resumes = true;
     else if (!strcmp(argv[k], "--epochs")) epochs = strtol(v, &end, 10), k++, bad = *end || epochs < 0;
     else if (!strcmp(argv[k], "--sample")) sample = strtol(v, &end, 10), k++, bad = *end || sample < 0;
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     else bad = 1;
   }
   if (bad) return fputs(USAGE, stderr), 2;
-  if (!length) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/performance.md");
+  if (!has_text) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/performance.md");
   set_up();
   tn_model *m = build();
   if (resumes) keep(m, checkpoint, true);

@@ -99,6 +99,8 @@ static tn_dataset *open_series(const char *dir, const char *name, tn_series **s)
   return d;
 }
 
+static bool number(const char *s, int *n) { return sscanf(s, "%d%1s", n, (char[2]){0}) == 1 && *n > 0; }
+
 int main(int argc, char **argv) {
   const char *dir = "data/japanese_vowels", *out = ".";
   int epochs = 40, seeds = 3, n_failed = 0;
@@ -106,8 +108,8 @@ int main(int argc, char **argv) {
   for (int k = 1; k < argc; k += 2) {
     if (argv[k + 1] && !strcmp(argv[k], "--data")) dir = argv[k + 1];
     else if (argv[k + 1] && !strcmp(argv[k], "--out")) out = argv[k + 1];
-    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && atoi(argv[k + 1]) > 0) epochs = atoi(argv[k + 1]);
-    else if (argv[k + 1] && !strcmp(argv[k], "--seeds") && atoi(argv[k + 1]) > 0) seeds = atoi(argv[k + 1]);
+    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && number(argv[k + 1], &epochs)) continue;
+    else if (argv[k + 1] && !strcmp(argv[k], "--seeds") && number(argv[k + 1], &seeds)) continue;
     else return fprintf(stderr, "vowels [--data DIR] [--epochs N] [--seeds N] [--out DIR]\n"), 2;
   }
   tn_series *series[2];

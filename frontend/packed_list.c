@@ -21,6 +21,8 @@ static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths,
     bool good = fe_rank(list[k]) >= 1 && fe_rank(list[k]) < MAX_RANK && ir_dim_is_const(ir, fe_axis_dim(list[k], 0));
     if (!good) {
       fe_error(p, E_SHAPE, at, "sequence %u has no time axis of constant size", k);
+      fe_note(p, fe_ins(list[k])->loc, "it was made here");
+      fe_hint(p, "tn_pack_padded takes a batch whose lengths come at run time");
       return false;
     }
     if (!same_behind(list[0], list[k])) {
@@ -150,7 +152,7 @@ uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_sit
   if (!lengths) {
     fe_error(f->p, E_ARGUMENT, at, "sequences whose lengths come at run time have no constant shapes");
     fe_note(f->p, fe_ins(s.layout)->loc, "the sequences were packed here");
-    fe_hint(f->p, "tn_pad_packed gives them in one padded value");
+    fe_hint(f->p, "tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths");
     return 0;
   }
   Shape list = lengths->u.list;

@@ -66,6 +66,18 @@ static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunctio
   out->variants = list;
 }
 
+static void fill_packed_check(Tables *t, const Prog *p, const InputCheck *c, RtCheck *out) {
+  out->is_packed = true, out->time_major = c->time_major;
+  out->batch = row_of(t, c->batch), out->time = row_of(t, c->time);
+  out->row = c->row;
+  out->of_input = c->of_input;
+  if (!c->has_lengths) return;
+  uint32_t n = ir_rank(p, c->lengths);
+  int64_t *lengths = rt_alloc(t->mem, (n + 1) * sizeof *lengths);
+  for (uint32_t k = 0; k < n; k++) lengths[k] = ir_list_at(p, c->lengths, k);
+  out->lengths = lengths;
+}
+
 static RtFunction function_of(Tables *t, const Fn *f) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
@@ -82,7 +94,11 @@ static RtFunction function_of(Tables *t, const Fn *f) {
                           .is_sorted = c->sorted,
                           .what = rt_strdup(t->mem, c->what),
                           .has_other = c->has_other,
-                          .other = c->other};
+                          .other = c->other,
+                          .group = c->group,
+                          .first = c->first,
+                          .size = c->size};
+    if (c->is_packed) fill_packed_check(t, f->prog, c, &checks[k]);
   }
   out.checks = checks;
   fill_ports(t, f, &out);

@@ -433,7 +433,7 @@ TN_API tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, 
 #define tn_pack_like(x, like, batch_first) tn_pack_like_at(x, like, batch_first, TN_SITE)
 
 // A list of sequences [T, ..], which are their first axes long, without padding; E111 when they differ behind it. An
-// empty list gives a poisoned value.
+// empty list gives a poisoned value (E003 where it is an output).
 TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at);
 // The list as [B, T, ..] (else [T, B, ..]) in its order, T the longest, `value` behind each end
 TN_API tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);

@@ -164,6 +164,14 @@ typedef struct {
   const char *what;  // "label", "index", "length"
   bool has_other;    // `other` is right too: a label that is ignored
   int64_t other;
+  // Of each `group` of elements only [first, first + size) are looked at; group 0: all
+  int64_t group, first, size;
+  // Padded sequences, `row` elements for each step: only steps below the lengths are looked at
+  bool is_packed, time_major, has_lengths;
+  uint32_t of_input;  // the lengths; with has_lengths they are constants
+  Shape lengths;
+  Dim batch, time;
+  int64_t row;
 } InputCheck;
 
 struct Prog;
@@ -389,6 +397,7 @@ bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo 
 bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
+void ir_find_checks(Fn *f);                              // what the host checks: f->checks
 Val ir_base(const Fn *f, Val v);                         // follows views to the value whose buffer they share
 bool ir_is_led_product(const Fn *f,
                        Val v);    // a product that may have an epilogue: pointwise instructions in its kernel

@@ -266,74 +266,6 @@ static bool check_writes(Lives *l) {
   return ok;
 }
 
-// ---- what the host must check in inputs before a run
-static void add_check(Lives *l, Val source, InputCheck c) {
-  Fn *f = l->f;
-  Val base = ir_base(f, source);
-  if (op_at(f, base) != OP_input) return;
-  c.input = (uint32_t)ir_attr_int(f, base, KEY_index, 0);
-  for (uint32_t k = 0; k < f->n_checks; k++) {
-    const InputCheck *o = &f->checks[k];
-    if (o->input == c.input && o->lo == c.lo && o->hi.i == c.hi.i && o->incl == c.incl && o->sorted == c.sorted &&
-        o->has_other == c.has_other && o->other == c.other)
-      return;
-  }
-  *RT_PUSH(l->p->mem, f->checks, f->n_checks, f->cap_checks) = c;
-}
-
-static void check_labels(Lives *l, Val v) {
-  Shape s = l->f->ins[ir_arg(l->f, v, 0).i].shape;
-  add_check(l, ir_arg(l->f, v, 1),
-            (InputCheck){.hi = ir_dim_at(l->p, s, ir_rank(l->p, s) - 1),
-                         .what = "label",
-                         .has_other = ir_attr(l->f, v, KEY_ignore) != NULL,
-                         .other = ir_attr_int(l->f, v, KEY_ignore, 0)});
-}
-
-static void check_lengths(Lives *l, Val v) {
-  add_check(l, ir_arg(l->f, v, 0),
-            (InputCheck){.lo = ir_attr(l->f, v, KEY_empty) ? 0 : 1,
-                         .hi = ir_dim_at(l->p, l->f->ins[v.i].shape, 1),
-                         .incl = true,
-                         .sorted = ir_attr(l->f, v, KEY_sorted) != NULL,
-                         .what = "length"});
-}
-
-static void find_checks(Lives *l) {
-  Fn *f = l->f;
-  f->n_checks = 0;
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    Val v = {i};
-    switch (op_at(f, v)) {
-    case OP_nll_rows: check_labels(l, v); break;
-    case OP_scan: {  // what a body wants of its slices and captures
-      Scan s = ir_scan_at(f, v);
-      for (uint32_t k = 0; k < s.body->n_checks; k++)
-        add_check(l, ir_arg(f, v, s.first + s.body->checks[k].input), s.body->checks[k]);
-      break;
-    }
-    case OP_embedding:
-      add_check(l, ir_arg(f, v, 1),
-                (InputCheck){.hi = ir_dim_at(l->p, f->ins[ir_arg(f, v, 0).i].shape, 0), .what = "index"});
-      break;
-    case OP_index_assign:
-      add_check(l, ir_arg(f, v, 1), (InputCheck){.hi = ir_dim_at(l->p, f->ins[i].shape, 0), .what = "index"});
-      break;
-    case OP_packed_layout:
-      if (f->ins[i].n_args) check_lengths(l, v);
-      break;
-    case OP_sdpa:
-      if (ir_attr(f, v, KEY_has_len)) {
-        Attention a;
-        ir_attention(f, v, &a);
-        add_check(l, ir_arg(f, v, a.n_in), (InputCheck){.hi = a.tk, .incl = true, .what = "length"});
-      }
-      break;
-    default: break;
-    }
-  }
-}
-
 bool ir_pass_lives(Fn *f) {
   RtArena *mem = f->prog->mem;
   Lives l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
@@ -350,6 +282,6 @@ bool ir_pass_lives(Fn *f) {
   if (!check_writes(&l)) return false;
   l.taken = rt_alloc(mem, f->n_bufs * sizeof *l.taken);
   reuse_in_place(&l);
-  find_checks(&l);
+  ir_find_checks(f);
   return true;
 }

@@ -166,20 +166,46 @@ static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, int64_t inde
                 name, k->what, value, index, k->lo, last, other);
 }
 
-static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
-  const RtArray *a = &c->in[k->input];
-  const int64_t *v = a->data;
-  int64_t n = bytes_of(a) / 8, last = c->dims[k->hi] - !k->is_inclusive;
-  for (int64_t i = 0; i < n; i++) {
+// Elements [at, end) of the input
+static RtStatus check_run_of(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
+  const int64_t *v = c->in[k->input].data;
+  for (int64_t i = at; i < end; i++) {
     if (k->has_other && v[i] == k->other) continue;
     if (v[i] < k->lo || v[i] > last) return refuse_value(c, k, i, v[i], last);
-    if (k->is_sorted && i && v[i] > v[i - 1])
+    if (k->is_sorted && i > at && v[i] > v[i - 1])
       return refuse(c, RT_ERR_VALUE,
                     "input '%s': %s %" PRId64 " at [%" PRId64 "] is above %" PRId64
                     " before it, and sorting is enforced",
                     c->function->inputs[k->input].name, k->what, v[i], i, v[i - 1]);
   }
   return RT_OK;
+}
+
+// The same, or of each group in it the part that is read
+static RtStatus check_span(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
+  RtStatus status = RT_OK;
+  if (!k->group) return check_run_of(c, k, at, end, last);
+  for (; at < end && !status; at += k->group) status = check_run_of(c, k, at + k->first, at + k->first + k->size, last);
+  return status;
+}
+
+static RtStatus check_steps(const RtRunCheck *c, const RtCheck *k, int64_t last) {
+  const int64_t *lengths = k->lengths ? k->lengths : c->in[k->of_input].data;
+  int64_t batch = c->dims[k->batch], time = c->dims[k->time], row = k->row;
+  RtStatus status = RT_OK;
+  for (int64_t b = 0; b < batch && !status; b++) {
+    int64_t n = lengths[b] < time ? lengths[b] : time;
+    if (!k->time_major) status = check_span(c, k, b * time * row, (b * time + (n > 0 ? n : 0)) * row, last);
+    for (int64_t t = 0; k->time_major && t < n && !status; t++)
+      status = check_span(c, k, (t * batch + b) * row, (t * batch + b + 1) * row, last);
+  }
+  return status;
+}
+
+static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
+  int64_t n = bytes_of(&c->in[k->input]) / 8, last = c->dims[k->hi] - !k->is_inclusive;
+  if (n == 0) return RT_OK;
+  return k->is_packed ? check_steps(c, k, last) : check_span(c, k, 0, n, last);
 }
 
 RtStatus rt_check_arrays(RtRunCheck *c) {

@@ -41,6 +41,14 @@ typedef struct {
   const char *what;  // "label", "index", "length"
   bool has_other;    // `other` is right too: a label that is ignored
   int64_t other;
+  // Of each `group` of elements only [first, first + size) are looked at; group 0: all
+  int64_t group, first, size;
+  // Padded sequences [batch, time, row], or time first: only steps below the lengths are looked at
+  bool is_packed, time_major;
+  const int64_t *lengths;  // NULL: those of input of_input
+  uint32_t of_input;
+  uint32_t batch, time;  // rows of RtPlan.dims
+  int64_t row;           // elements of one step
 } RtCheck;
 
 // A function planned for smaller bounds: run instead of it when every named size fits. Same parameters, same inputs.

@@ -22,7 +22,13 @@ refused 2 "charlm [--epochs N]" "$bin/charlm" --bogus
 refused 1 "/no/such/text: No such file" "$bin/charlm" /no/such/text
 refused 1 "/no/such/file: No such file" "$bin/charlm" --resume --checkpoint /no/such/file
 echo "too short" > "$dir/short"
-refused 1 "the text: it is too short" "$bin/charlm" "$dir/short"
+refused 1 "the text: it is too short: a batch takes 769 characters" "$bin/charlm" "$dir/short"
+: > "$dir/empty"
+refused 1 "the text: it is too short" "$bin/charlm" "$dir/empty"
+refused 1 "charlm: $dir: Is a directory" "$bin/charlm" "$dir"
+refused 1 "byte 0: the file ends" "$bin/charlm" --resume --checkpoint "$dir/empty"
+refused 2 "vowels [--data DIR]" "$bin/vowels" --epochs 3x
+refused 1 "/no/such/JapaneseVowels_TRAIN.ts: No such file" "$bin/vowels" --data /no/such
 refused 1 "No such file" "$bin/charlm" --epochs 0 --checkpoint "$dir/no/folder"
 refused 2 "tagger [--steps N]" "$bin/tagger" --steps -1
 refused 2 "tagger [--steps N]" "$bin/tagger" --checkpoint

@@ -24,8 +24,9 @@ static const RtPort inputs[] = {
     {"x", RT_F32, 3, {D_BATCH, D_TIME, D_3}}, {"lengths", RT_I64, 1, {D_BATCH}}, {"label", RT_I64, 1, {D_BATCH}}};
 static const RtPort outputs[] = {
     {"sums", RT_F32, 1, {D_BATCH}}, {"packed", RT_F32, 2, {D_ROWS, D_3}}, {"flat", RT_F32, 1, {D_FLAT}}};
-static const RtCheck checks[] = {{1, 1, D_TIME, true, true, "length", false, 0},
-                                 {2, 0, D_3, false, false, "label", false, 0}};
+static const RtCheck checks[] = {
+    {.input = 1, .lo = 1, .hi = D_TIME, .is_inclusive = true, .is_sorted = true, .what = "length"},
+    {.input = 2, .hi = D_3, .what = "label"}};
 
 enum { OFF_W = 0, OFF_B = 64, OFF_MOMENT = 128, OFF_STEPS = 192, PARAM_BYTES = 256 };
 static const char *const w_aliases[] = {"emb.weight"};

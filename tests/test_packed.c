@@ -313,7 +313,7 @@ static void layouts(void) {
             15 + k, names[k], k < 2 ? "len" : "more", k < 2 ? "more" : "len", k < 2 ? 10 : 12, k < 2 ? 12 : 10);
   strcat(want, "user.c:19: error[E003]: sequences whose lengths come at run time have no constant shapes\n"
                "user.c:10: note: the sequences were packed here\n"
-               "hint: tn_pad_packed gives them in one padded value\n"
+               "hint: tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths\n"
                "user.c:20: error[E004]: seq_spread: ");
   const char *have = report_of(p);
   CHECK_HAS(have, want);
@@ -338,6 +338,18 @@ static void rows_of_another_layout(void) {
             "user.c:14: error[E111]: packed sequences of different lengths are joined by tn_mul: [3,1] and [2,2]\n"
             "user.c:10: note: the first was packed here\nuser.c:11: note: the second was packed here\n");
   CHECK(tn_n_errors(p) == 1);
+  tn_program_free(p);
+}
+
+// An empty list has no function to report to; what is given out of it has.
+static void empty_lists(void) {
+  tn_program *p = tn_program_create("empty");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output_at(f, "y", tn_pad_sequence(NULL, 0, 0, true), at(10));
+  tn_output_at(f, "z", tn_pack_sequence(NULL, 0, NULL).data, at(11));
+  tn_function_end(f);
+  CHECK_HAS(report_of(p), "user.c:10: error[E003]: operand 1 is an empty handle: no call made it\n");
+  CHECK_HAS(report_of(p), "user.c:11: error[E003]: operand 1 is an empty handle: no call made it\n");
   tn_program_free(p);
 }
 
@@ -373,5 +385,6 @@ int main(void) {
   layouts();
   rows_of_another_layout();
   lists_refused();
+  empty_lists();
   return check_report();
 }
