@@ -201,6 +201,51 @@ static void test_larger_than_memory(void) {
   remove(path);
 }
 
+// The same for safetensors and for text of bytes: 3 GiB without content, a mark at the end, 1 GiB to take.
+static tn_loader *last_of(tn_dataset *d) {
+  static size_t order[2];
+  order[1] = tn_dataset_count(d) - 1;
+  tn_loader_options o = {.batch_size = 2, .workers = 1, .sampler = {.kind = TN_CUSTOM, .custom = order, .n_custom = 2}};
+  tn_loader *l = d ? tn_loader_new(d, &o, why, sizeof why) : NULL;
+  tn_dataset_free(d);
+  return l;
+}
+
+static void test_other_large_files(void) {
+  enum { ROWS = 3 << 18, WIDTH = 1024, WINDOW = 16 };
+  const off_t bytes = (off_t)ROWS * WIDTH * 4;
+  const char *head = "{\"x\":{\"dtype\":\"F32\",\"shape\":[786432,1024],\"data_offsets\":[0,3221225472]}}";
+  const uint64_t head_size = strlen(head);
+  const float mark = 7;
+  FILE *f = fopen("large.safetensors", "wb");
+  CHECK(f && fwrite(&head_size, 8, 1, f) == 1 && fputs(head, f) >= 0 && !fseeko(f, bytes - 4, SEEK_CUR));
+  CHECK(fwrite(&mark, 4, 1, f) == 1 && !fclose(f) && (f = fopen("large.txt", "wb")));
+  CHECK(!fseeko(f, bytes - 1, SEEK_SET) && fputc('a', f) == 'a' && !fclose(f));
+  const uint32_t symbols[] = {0, 'a'};
+  tn_vocabulary *v = tn_vocabulary_new(symbols, 2, false, why, sizeof why);
+  long pages = 0;
+  struct rlimit before, tight;
+  CHECK((f = fopen("/proc/self/statm", "r")) && fscanf(f, "%ld", &pages) == 1 && !fclose(f));
+  getrlimit(RLIMIT_AS, &before);
+  tight = before;
+  tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 30);
+  CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+  tn_loader *l = last_of(tn_dataset_safetensors("large.safetensors", NULL, 0, why, sizeof why));
+  tn_batch b = {0};
+  if (!CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number)) printf("%s\n", why);
+  const float *x = tn_batch_array(b, "x").data;
+  CHECK(x && x[0] == 0 && x[WIDTH] == 0 && x[2 * WIDTH - 1] == 7);
+  tn_loader_free(l);
+  l = last_of(tn_dataset_text("large.txt", v, WINDOW, 1, why, sizeof why));
+  if (!CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number)) printf("%s\n", why);
+  const int64_t *y = tn_batch_array(b, "y").data;
+  CHECK(y && y[0] == 0 && y[2 * WINDOW - 2] == 0 && y[2 * WINDOW - 1] == 1);
+  tn_loader_free(l);
+  setrlimit(RLIMIT_AS, &before);
+  tn_vocabulary_free(v);
+  remove("large.safetensors"), remove("large.txt");
+}
+
 // ---- CSV
 static tn_dataset *csv(const char *text, const tn_csv_options *o) {
   write_text("readers.csv", text);
@@ -372,6 +417,7 @@ int main(void) {
   test_safetensors();
   test_shrinking();
   test_larger_than_memory();
+  test_other_large_files();
   test_csv();
   test_csv_mistakes();
   test_large_csv();
