@@ -45,6 +45,17 @@ void cg_gemm_ask(Cg *c, LLVMValueRef at) {
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
   Loop l;
+  if (g->p->tb) {
+    for (uint32_t j = 0; j < g->p->nv; j++) {
+      cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
+      LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane), k = cg_add(c, k0, l.i);
+      LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k));
+      LLVMValueRef to = cg_add(c, cg_mul(c, l.i, cg_i64(c, g->p->width)), lane);
+      cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k), cg_at(c, c->f32, dst, to), cg_i64(c, g->p->width));
+      cg_loop_end(c, &l, NULL);
+    }
+    return;
+  }
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
   LLVMValueRef k = cg_add(c, k0, l.i);
   pack_step(g, src, k, n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));

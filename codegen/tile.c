@@ -185,29 +185,40 @@ void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r
 }
 
 // ---- transpose
-// One round moves the top bit of the row number to the bottom of the lane number; log2(vl) rounds swap rows and lanes.
-static LLVMValueRef interleave(Cg *c, LLVMValueRef x, LLVMValueRef y, bool high) {
-  uint32_t vl = c->t->vl, base = high ? vl / 2 : 0;
-  LLVMValueRef lane[MAX_LANES];
-  for (uint32_t i = 0; i < vl; i++) lane[i] = cg_i32(c, (int32_t)(base + i / 2 + (i & 1 ? vl : 0)));
-  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, vl), "");
+// Rows of the square as they are stored; with `partial`, 0 where they or their columns are not there.
+static void load_square(Cg *c, LLVMValueRef fn, bool partial, LLVMValueRef *r) {
+  LLVMValueRef src = LLVMGetParam(fn, 0), ld = LLVMGetParam(fn, 2), rows = LLVMGetParam(fn, 3);
+  LLVMValueRef cols = LLVMGetParam(fn, 4);
+  for (uint32_t i = 0; i < c->t->vl; i++) {
+    LLVMValueRef at = cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)), there;
+    if (!partial) {
+      r[i] = cg_load(c, c->vf, at);
+      continue;
+    }
+    there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
+    r[i] = cg_load_masked(c, c->vf, at, cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), "")));
+  }
 }
 
 static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
   (void)ctx;
-  LLVMValueRef src = LLVMGetParam(fn, 0), dst = LLVMGetParam(fn, 1), ld = LLVMGetParam(fn, 2);
-  LLVMValueRef rows = LLVMGetParam(fn, 3), cols = LLVMGetParam(fn, 4), dst_ld = LLVMGetParam(fn, 5);
+  LLVMValueRef dst = LLVMGetParam(fn, 1), rows = LLVMGetParam(fn, 3), cols = LLVMGetParam(fn, 4);
+  LLVMValueRef dst_ld = LLVMGetParam(fn, 5), way[2][MAX_LANES], r[MAX_LANES];
+  LLVMBasicBlockRef from[2];
   uint32_t vl = c->t->vl;
-  LLVMValueRef r[MAX_LANES], next[MAX_LANES];
+  If whole;
+  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, rows, cols), cg_i64(c, vl), ""));
+  load_square(c, fn, false, way[0]);
+  from[0] = LLVMGetInsertBlock(c->b);
+  cg_else(c, &whole);
+  load_square(c, fn, true, way[1]);
+  from[1] = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &whole);
   for (uint32_t i = 0; i < vl; i++) {
-    LLVMValueRef there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
-    LLVMValueRef mask = cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), ""));
-    r[i] = cg_load_masked(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)), mask);
+    r[i] = LLVMBuildPhi(c->b, c->vf, "");
+    LLVMAddIncoming(r[i], (LLVMValueRef[]){way[0][i], way[1][i]}, from, 2);
   }
-  for (uint32_t round = vl; round > 1; round /= 2) {
-    for (uint32_t i = 0; i < vl; i++) next[i] = interleave(c, r[i / 2], r[i / 2 + vl / 2], i & 1);
-    for (uint32_t i = 0; i < vl; i++) r[i] = next[i];
-  }
+  cg_transpose(c, r);
   for (uint32_t i = 0; i < vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
   LLVMBuildRetVoid(c->b);
 }

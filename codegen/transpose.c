@@ -1,33 +1,56 @@
 // A square of vl x vl floats, transposed in registers by log2(vl) rounds of shuffles.
 //
-//   a0 a1 a2 a3        a0 b0 a2 b2        a0 b0 c0 d0
-//   b0 b1 b2 b3   1    a1 b1 a3 b3   2    a1 b1 c1 d1
-//   c0 c1 c2 c3   ->   c0 d0 c2 d2   ->   a2 b2 c2 d2
-//   d0 d1 d2 d3        c1 d1 c3 d3        a3 b3 c3 d3
+// Lanes are grouped by fours, within which the shuffles of x86 are cheap. Two rounds transpose the 4 x 4 squares of
+// four rows in every group; then group G of row set S is to be group S of vectors 4 G to 4 G + 3, and each further
+// round moves one bit of G out of the group's number.
+//
+//   a0 a1 a2 a3        a0 b0 a1 b1        a0 b0 c0 d0
+//   b0 b1 b2 b3   1    a2 b2 a3 b3   2    a1 b1 c1 d1
+//   c0 c1 c2 c3   ->   c0 d0 c1 d1   ->   a2 b2 c2 d2
+//   d0 d1 d2 d3        c2 d2 c3 d3        a3 b3 c3 d3
 #include "codegen/cg.h"
 
 typedef LLVMValueRef V;
 
 enum { MAX_LANES = 64 };
 
-// Of each pair of groups of s lanes: the first from a and the first of b behind it, or the second ones (`upper`).
-static V interleave(Cg *c, V a, V b, uint32_t s, bool upper) {
+static V shuffle(Cg *c, V x, V y, const uint32_t *from) {
   V lane[MAX_LANES];
-  uint32_t vl = c->t->vl;
-  for (uint32_t l = 0; l < vl; l++) {
-    uint32_t from = (l & s) ? l - s + vl : l;
-    lane[l] = cg_i32(c, (int32_t)(from + (upper ? s : 0)));
-  }
-  return LLVMBuildShuffleVector(c->b, a, b, LLVMConstVector(lane, vl), "");
+  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)from[i]);
+  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, c->t->vl), "");
 }
 
-void cg_transpose(Cg *c, LLVMValueRef *row) {
-  uint32_t vl = c->t->vl;
-  for (uint32_t s = 1; s < vl; s *= 2)
-    for (uint32_t i = 0; i < vl; i++) {
-      if (i & s) continue;
-      V a = row[i], b = row[i + s];
-      row[i] = interleave(c, a, b, s, false);
-      row[i + s] = interleave(c, a, b, s, true);
-    }
+// Of each group of four: the lower or upper two lanes of x and y, taken by turns, `unit` lanes at once.
+static V unpack(Cg *c, V x, V y, uint32_t unit, bool upper) {
+  uint32_t vl = c->t->vl, from[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i++) {
+    uint32_t in_group = i % 4, turn = in_group / unit;
+    uint32_t lane = i - in_group + (upper ? 2 : 0) + turn / 2 * unit + in_group % unit;
+    from[i] = turn % 2 ? vl + lane : lane;
+  }
+  return shuffle(c, x, y, from);
+}
+
+// The groups of x and then those of y with an even number, or an odd one.
+static V every_other(Cg *c, V x, V y, bool odd) {
+  uint32_t vl = c->t->vl, from[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i++) from[i] = (i / 4 * 2 + odd) * 4 + i % 4;
+  return shuffle(c, x, y, from);
+}
+
+void cg_transpose(Cg *c, V *r) {
+  uint32_t vl = c->t->vl, sets = vl / 4;
+  V t[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i += 2)
+    t[i] = unpack(c, r[i], r[i + 1], 1, false), t[i + 1] = unpack(c, r[i], r[i + 1], 1, true);
+  for (uint32_t s = 0; s < sets; s++)
+    for (uint32_t i = 0; i < 4; i++) r[4 * s + i] = unpack(c, t[4 * s + i / 2], t[4 * s + i / 2 + 2], 2, i % 2);
+  for (uint32_t round = sets; round > 1; round /= 2) {
+    for (uint32_t s = 0; s < sets; s++)
+      for (uint32_t i = 0; i < 4; i++) {
+        uint32_t pair = s % (sets / 2) * 2;
+        t[4 * s + i] = every_other(c, r[4 * pair + i], r[4 * pair + 4 + i], s >= sets / 2);
+      }
+    for (uint32_t i = 0; i < vl; i++) r[i] = t[i];
+  }
 }
