@@ -19,21 +19,19 @@ static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
   cg_loop_end(c, &l, NULL);
 }
 
-// B is stored [N, K].
-static void pack_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+// B is stored [N, K]: vector number j of the panel.
+static void pack_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, uint32_t j, LLVMValueRef dst) {
   Cg *c = g->c;
-  LLVMValueRef cols = cg_sub(c, g->k, k0), width = cg_i64(c, g->p->width);
-  for (uint32_t j = 0; j < g->p->nv; j++) {
-    LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
-    LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
-    cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cols, cg_at(c, c->f32, dst, lane), width);
-  }
+  LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
+  cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
+                     cg_i64(c, g->p->width));
 }
 
 // vl values of k.
 static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
-  if (g->p->tb) pack_columns(g, src, k0, n0, dst);
-  else pack_rows(g, src, k0, n0, dst);
+  if (!g->p->tb) pack_rows(g, src, k0, n0, dst);
+  for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
 }
 
 void cg_gemm_ask(Cg *c, LLVMValueRef at) {
@@ -42,24 +40,17 @@ void cg_gemm_ask(Cg *c, LLVMValueRef at) {
   cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
 }
 
+// Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
-  Loop l;
-  if (g->p->tb) {
-    for (uint32_t j = 0; j < g->p->nv; j++) {
-      cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
-      LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane), k = cg_add(c, k0, l.i);
-      LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k));
-      LLVMValueRef to = cg_add(c, cg_mul(c, l.i, cg_i64(c, g->p->width)), lane);
-      cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k), cg_at(c, c->f32, dst, to), cg_i64(c, g->p->width));
-      cg_loop_end(c, &l, NULL);
-    }
-    return;
+  for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
+    Loop l;
+    cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
+    LLVMValueRef k = cg_add(c, k0, l.i), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+    if (g->p->tb) pack_columns(g, src, k, n0, j, to);
+    else pack_rows(g, src, k, n0, to);
+    cg_loop_end(c, &l, NULL);
   }
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef k = cg_add(c, k0, l.i);
-  pack_step(g, src, k, n0, cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width))));
-  cg_loop_end(c, &l, NULL);
 }
 
 // Units: vl values of k of one panel.
