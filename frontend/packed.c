@@ -140,14 +140,15 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
   return true;
 }
 
+// Its time axis ends with the longest sequence, wherever the padded value's ends.
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                              tn_site at) {
   tn_function *f = x.fn;
   Prog *ir = f->p->ir;
   if (!check_lengths(x, lengths, n, time, o, at)) return fe_poison(f);
-  int64_t rows = 0;
-  for (uint32_t k = 0; k < n; k++) rows += lengths[k];
-  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, time)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
+  int64_t rows = 0, longest = 0;
+  for (uint32_t k = 0; k < n; k++) rows += lengths[k], longest = lengths[k] > longest ? lengths[k] : longest;
+  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, longest)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
                   ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n)), ir_a_int(KEY_empty, 1)};
   Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o && o->allow_empty ? 4 : 3, fe_loc(f->p, at));
   return (tn_tensor){f, layout.i};

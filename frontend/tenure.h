@@ -414,7 +414,7 @@ typedef struct {
 TN_API tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
 TN_API tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o,
                                      tn_site at);
-// [B, T, ..], `value` beyond each length
+// [B, T, ..], `value` beyond each length. T: the longest of constant lengths, else the time axis packed.
 TN_API tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at);
 // Other data [rows, ..], the same layout
 TN_API tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at);

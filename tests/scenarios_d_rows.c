@@ -97,17 +97,18 @@ static void check_layout_by(const Batch *b, Way way, const Want *w) {
   tn_model *m = finish(&c);
   float data[MOST] = {0}, back[MOST] = {0};
   int64_t sizes[16] = {0}, sorted[8], unsorted[8], lengths[8], rows = 0,
-          most = way == BY_INPUT ? (b->n + 3) * (b->time + 2) : 0;
-  for (uint32_t k = 0; k < b->n; k++) rows += b->lengths[k];
+          most = way == BY_INPUT ? (b->n + 3) * (b->time + 2) : 0, steps = way == BY_INPUT ? b->time : 0;
+  for (uint32_t k = 0; k < b->n; k++) rows += b->lengths[k], steps = b->lengths[k] > steps ? b->lengths[k] : steps;
   if (m && run(m, b, way,
-               TN_OUT(tn_f32(data, most ? most : rows), tn_i64(sizes, b->time), tn_i64(sorted, b->n),
-                      tn_i64(unsorted, b->n), tn_i64(lengths, b->n), tn_f32(back, b->n, b->time)))) {
+               TN_OUT(tn_f32(data, most ? most : rows), tn_i64(sizes, steps), tn_i64(sorted, b->n),
+                      tn_i64(unsorted, b->n), tn_i64(lengths, b->n), tn_f32(back, b->n, steps)))) {
     CHECK(!memcmp(data, w->data, (size_t)rows * sizeof *data));
-    CHECK(!memcmp(sizes, w->sizes, (size_t)b->time * sizeof *sizes));
+    CHECK(!memcmp(sizes, w->sizes, (size_t)steps * sizeof *sizes));
     CHECK(!memcmp(sorted, w->sorted, b->n * sizeof *sorted));
     CHECK(!memcmp(unsorted, w->unsorted, b->n * sizeof *unsorted));
     CHECK(!memcmp(lengths, b->lengths, b->n * sizeof *lengths));
-    CHECK(!memcmp(back, b->x, b->n * (size_t)b->time * sizeof *back));
+    for (uint32_t k = 0; k < b->n; k++)
+      CHECK(!memcmp(back + k * steps, b->x + k * b->time, (size_t)steps * sizeof *back));
   }
   drop(&c, m);
 }
@@ -492,6 +493,13 @@ SCENARIO(D24) {
     check_layout_by(&none, way, &(Want){F(0), I(0, 0, 0), I(0, 1, 2), I(0, 1, 2), 4});
     for (int lstm = 0; lstm < 2; lstm++) check_states(&none, way, lstm);
   }
+}
+
+// Constant lengths below the padded size: the time axis ends with the longest sequence, as PyTorch's does.
+SCENARIO(D_longest) {
+  Batch b = {.n = 2, .time = 4, .x = {1, 2, 99, 99, 3, 99, 99, 99}};
+  b.lengths[0] = 2, b.lengths[1] = 1;
+  check_layout(b, (Want){F(1, 3, 2), I(2, 1, 0, 0), I(0, 1), I(0, 1), 4});
 }
 
 SCENARIO(D25) {
