@@ -125,7 +125,6 @@ void cg_transpose(Cg *c, LLVMValueRef *row);        // codegen/transpose.c: vl v
 bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/erf.c: a shorter way on some targets
 LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x);
 LLVMValueRef cg_look_up(Cg *c, const float *row, LLVMValueRef index);  // row[index & 31] in each of 16 lanes
-LLVMValueRef cg_gelu_table(Cg *c, LLVMValueRef a);                     // codegen/gelu.c, where erf has a table too
 bool cg_has_x86(const Cg *c, LLVMTypeRef t);                           // codegen/x86.c: instructions of AVX-512
 LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
 LLVMValueRef cg_exponent(Cg *c, LLVMValueRef x);                       // floor log2 |x|; -inf of 0, inf of inf

@@ -61,29 +61,7 @@ static void make_far(Cg *c, V fn, void *ctx) {
   LLVMBuildRet(c->b, l.out[0]);
 }
 
-static V any(Cg *c, V lanes) {
-  if (!is_vector(LLVMTypeOf(lanes))) return lanes;
-  LLVMTypeRef t = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(lanes)));
-  return LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildBitCast(c->b, lanes, t, ""), LLVMConstNull(t), "");
-}
-
 V cg_far_sine(Cg *c, V x, V y, double near, uint32_t quadrant) {
-  bool is_scalar = !is_vector(LLVMTypeOf(x));
-  V none = LLVMConstInt(c->i32, 0, false), some = any(c, is_far(c, x, near));
-  LLVMTypeRef t = is_scalar ? LLVMVectorType(c->f32, 1) : LLVMTypeOf(x);
-  LLVMTypeRef type = LLVMFunctionType(t, (LLVMTypeRef[]){t, t}, 2, false);
-  const char *name = rt_printf(c->mem, "far_sine.%u.%u.%g", LLVMGetVectorSize(t), quadrant, near);
-  V fn = cg_helper(c, name, type, make_far, &(Far){near, quadrant});
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, some);
-  V arg[] = {x, y}, z;
-  for (int i = 0; is_scalar && i < 2; i++) arg[i] = LLVMBuildInsertElement(c->b, LLVMGetUndef(t), arg[i], none, "");
-  z = LLVMBuildCall2(c->b, type, fn, arg, 2, "");
-  if (is_scalar) z = LLVMBuildExtractElement(c->b, z, none, "");
-  LLVMBasicBlockRef after = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, LLVMTypeOf(y), "");
-  LLVMAddIncoming(phi, (V[]){y, z}, (LLVMBasicBlockRef[]){before, after}, 2);
-  return phi;
+  const char *name = rt_printf(c->mem, "far_sine.%u.%g", quadrant, near);
+  return cg_seldom(c, name, is_far(c, x, near), x, y, make_far, &(Far){near, quadrant});
 }

@@ -5,6 +5,8 @@
 
 #include "codegen/cg.h"
 
+#include <string.h>
+
 typedef LLVMValueRef V;
 
 static inline bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
@@ -48,6 +50,9 @@ static inline V with_sign(Cg *c, V magnitude, V sign) {
   return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);
 }
 
+// Without it cg_fma rounds twice.
+static inline bool has_fma(const Cg *c) { return strcmp(c->t->name, "generic") != 0; }
+
 // Bounds that let NaN through.
 static inline V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }
 static inline V at_least(Cg *c, V a, double lo) { return pick(c, cmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a); }
@@ -66,8 +71,25 @@ static inline V poly(Cg *c, V x, const double *coef, uint32_t n) {
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole);
 V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <= pi/4; quadrant i32
 
+V cg_log1p(Cg *c, V t);  // ln(1 + t), t in [0, 1]
+V cg_floor(Cg *c, V x);
+
+// ---- wide.c: words that work in doubles
+V cg_pow(Cg *c, V a, V b);
+V cg_gelu_wide(Cg *c, V a);
+V cg_silu_wide(Cg *c, V a);
+V cg_softplus_wide(Cg *c, V a);
+
+// ---- gelu.c
+V cg_gelu(Cg *c, V a);
+
 // ---- fast.c: a shorter word of at most 16 ulp where the target and the options have one, else NULL
 V cg_fast_word(Cg *c, Op op, V x);
+
+// ---- seldom.c: a way that few arguments need
+// y where no lane is set; else what the function of that name makes of (x, y), which are vectors there. `make` builds
+// it as in cg_helper; it chooses between lanes itself. A vector pays a test and a branch for it.
+V cg_seldom(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V fn, void *ctx), void *ctx);
 
 // ---- far.c: sine (quadrant 0) and cosine (1) of arguments of any size; y is the result for |x| <= near
 V cg_far_sine(Cg *c, V x, V y, double near, uint32_t quadrant);

@@ -1,13 +1,10 @@
 // The words of pointwise rows in LLVM IR: on scalars and vectors of any number of lanes, with the same bits for both.
 //
-// No call: every function is a range reduction and a polynomial, right in special cases (NaN, infinities,
-// zeros, denormals). Largest errors over all floats, in units in the last place, with `ulp` (tools/ulp.c):
-//
-//   exp 1.02   log 0.81   tanh 1.93   sigmoid 1.84   erf 1.6   silu 1.6   softplus 1.8   sin, cos 1.6   sqrt, div 0.5
-//
-// pow works in doubles: 0.51. Shorter words for the option fast_math stand in fast.c; docs/vector-math.md has the
-// table. Operands that emit code are built one statement at a time, because C leaves the order of arguments open and
-// every compiler must give the same code.
+// No call: every function is a range reduction and a polynomial, right in special cases (NaN, infinities, zeros,
+// denormals) and within 2 units in the last place over all floats on every target: tools/ulp.c measures it, and
+// docs/vector-math.md has the table. Words that work in doubles stand in wide.c, gelu and erf by table in gelu.c and
+// erf.c, shorter words for the option fast_math in fast.c. Operands that emit code are built one statement at a time,
+// because C leaves the order of arguments open and every compiler must give the same code.
 #include "codegen/word.h"
 
 #include <math.h>
@@ -123,16 +120,6 @@ static V erf_of(Cg *c, V x) {
   return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
 }
 
-// max(a, 0) - |a| erfc(|a| / sqrt 2) / 2: for negative a nothing cancels, as it would in 1 + erf.
-static V gelu_of(Cg *c, V a) {
-  if (cg_has_x86(c, LLVMTypeOf(a))) return cg_gelu_table(c, a);
-  V u = at_most(c, fabs_of(c, a), 8), z = mul(c, u, k(c, a, 0.7071067811865476)), s, p = erfc_far(c, z, &s);
-  V tail = pick(c, cmp(c, LLVMRealOLT, z, k(c, a, 0.92)), sub(c, k(c, a, 1), erf_near(c, z)), cg_fma(c, s, p, s));
-  tail = pick(c, cmp(c, LLVMRealOLT, z, k(c, a, 4)), tail, k(c, a, 0));
-  V top = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN stays
-  return cg_fma(c, mul(c, u, k(c, a, -0.5)), tail, top);
-}
-
 // x = 2^e (1 + f) with 1 + f in [3/4, 3/2). Zeros, infinities, NaN and negative numbers take their way through the two
 // instructions: e is infinite, or f is NaN. ln 2 is cut such that both parts of e ln 2 have e's sign.
 static V log_x86(Cg *c, V x) {
@@ -197,38 +184,8 @@ static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
 
-// ---- powers, in doubles
-// log2 of a positive float, to about 2^-40; 0 and infinity give theirs.
-static V log2_wide(Cg *c, V a) {
-  LLVMTypeRef dt = lanes_like(LLVMTypeOf(a), c->f64);
-  V d = LLVMBuildFPExt(c->b, a, dt, ""), b = cast(c, d, c->i64);  // no denormals: every float is a normal double
-  LLVMTypeRef it = LLVMTypeOf(b);
-  const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
-  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
-  V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
-  e = LLVMBuildSIToFP(c->b, LLVMBuildTrunc(c->b, e, lanes_like(it, c->i32), ""), dt, "");
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
-  m = cast(c, m, c->f64);
-  V below = sub(c, m, k(c, m, 1)), above = add(c, m, k(c, m, 1)), s = divide(c, below, above), z = mul(c, s, s);
-  const double l = 2.8853900817779268;  // 2 / ln 2
-  V y = POLY(c, z, l, l / 3, l / 5, l / 7, l / 9, l / 11, l / 13, l / 15);
-  y = add(c, e, mul(c, s, y));
-  y = pick(c, cmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
-  y = pick(c, cmp(c, LLVMRealUNO, d, d), d, y);
-  return pick(c, cmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
-}
-
-static V exp2_wide(Cg *c, V t) {  // |t| <= 300, or NaN
-  const double magic = 6755399441055744.0, l = 0.69314718055994531;
-  V u = add(c, t, k(c, t, magic)), r = mul(c, sub(c, t, sub(c, u, k(c, t, magic))), k(c, t, l));
-  V y = POLY(c, r, 1, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800);
-  V b = cast(c, u, c->i64);
-  LLVMTypeRef it = LLVMTypeOf(b);
-  V scale = LLVMBuildShl(c->b, LLVMBuildAdd(c->b, b, bits(c, it, 1023), ""), bits(c, it, 52), "");
-  return mul(c, y, cast(c, scale, c->f64));
-}
-
-static V floor_of(Cg *c, V x) {
+// ---- whole numbers
+V cg_floor(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   if (strcmp(c->t->name, "generic")) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
   // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
@@ -236,26 +193,6 @@ static V floor_of(Cg *c, V x) {
   V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
   V less = sub(c, cut, k(c, x, 1)), y = pick(c, cmp(c, LLVMRealOGT, cut, x), less, cut);
   return pick(c, small, with_sign(c, y, x), x);
-}
-
-// The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
-static V pow_of(Cg *c, V a, V b) {
-  V size = fabs_of(c, a), l = log2_wide(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
-  V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
-  V y = LLVMBuildFPTrunc(c->b, exp2_wide(c, t), LLVMTypeOf(a), "");
-  V half = mul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
-
-  V is_int = cmp(c, LLVMRealOEQ, floor_of(c, b), b), is_odd = cmp(c, LLVMRealONE, floor_of(c, half), half);
-  is_odd = LLVMBuildAnd(c->b, is_int, is_odd, "");
-  V no_root = cmp(c, LLVMRealOLT, a, zero);
-  no_root = LLVMBuildAnd(c->b, no_root, LLVMBuildNot(c->b, is_int, ""), "");
-  no_root = LLVMBuildAnd(c->b, no_root, cmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)), "");
-  y = pick(c, no_root, k(c, a, NAN), pick(c, is_odd, with_sign(c, y, a), y));
-  V b_inf = cmp(c, LLVMRealOEQ, fabs_of(c, b), k(c, b, INFINITY)), unit = cmp(c, LLVMRealOEQ, size, one);
-  V is_one = cmp(c, LLVMRealOEQ, b, zero);
-  is_one = LLVMBuildOr(c->b, is_one, cmp(c, LLVMRealOEQ, a, one), "");
-  is_one = LLVMBuildOr(c->b, is_one, LLVMBuildAnd(c->b, b_inf, unit, ""), "");
-  return pick(c, is_one, one, y);
 }
 
 // ---- the table
@@ -285,14 +222,14 @@ LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_erf: return erf_of(c, a);
   case OP_sin: return sin_cos(c, a, 0);
   case OP_cos: return sin_cos(c, a, 1);
-  case OP_floor: return floor_of(c, a);
+  case OP_floor: return cg_floor(c, a);
   case OP_add: return add(c, a, arg[1]);
   case OP_sub: return sub(c, a, arg[1]);
   case OP_mul: return mul(c, a, arg[1]);
   case OP_div: return divide(c, a, arg[1]);
   case OP_max: return extreme(c, "llvm.maximum", a, arg[1]);
   case OP_min: return extreme(c, "llvm.minimum", a, arg[1]);
-  case OP_pow: return pow_of(c, a, arg[1]);
+  case OP_pow: return cg_pow(c, a, arg[1]);
   case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
   case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);
   case OP_lt: return truth(c, LLVMRealOLT, a, arg[1]);
@@ -438,12 +375,16 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
   return stack[0];
 }
 
-// ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.
-static V softplus_of(Cg *c, V a) {
-  V size = neg(c, fabs_of(c, a)), t = cg_word(c, OP_exp, &size);
+// ln(1 + t) for t in [0, 1].
+V cg_log1p(Cg *c, V t) {
   V y = POLY(c, t, -0.499999315, 0.333304763, -0.249582469, 0.196937457, -0.153508499, 0.10673169, -0.0575940870,
              0.0201682653, -0.00331062800);
-  y = cg_fma(c, mul(c, t, t), y, t);
+  return cg_fma(c, mul(c, t, t), y, t);
+}
+
+// ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.
+static V softplus_of(Cg *c, V a) {
+  V size = neg(c, fabs_of(c, a)), t = cg_word(c, OP_exp, &size), y = cg_log1p(c, t);
   return add(c, y, pick(c, cmp(c, LLVMRealOGT, a, k(c, a, 0)), a, k(c, a, 0)));
 }
 
@@ -452,9 +393,9 @@ static V row_by_hand(Cg *c, Op op, V *arg) {
   V fast = c->t->fast && ir_ops[op].n_min == 1 ? cg_fast_word(c, op, arg[0]) : NULL;
   if (fast) return fast;
   switch (op) {
-  case OP_gelu: return gelu_of(c, arg[0]);
-  case OP_silu: return silu_of(c, arg[0]);
-  case OP_softplus: return softplus_of(c, arg[0]);
+  case OP_gelu: return cg_gelu(c, arg[0]);
+  case OP_silu: return has_fma(c) ? silu_of(c, arg[0]) : cg_silu_wide(c, arg[0]);
+  case OP_softplus: return has_fma(c) ? softplus_of(c, arg[0]) : cg_softplus_wide(c, arg[0]);
   default: return NULL;
   }
 }

@@ -1,0 +1,102 @@
+// Words in doubles, rounded once at the end: powers, and what floats would not bring below 2 units in the last place.
+//
+//   pow       everywhere: the logarithm needs 8 bits more than a float has
+//   gelu      where there is no table in registers, and its far tail there too (gelu.c)
+//   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
+//
+// What the polynomials here miss is below 0.15 units of a float.
+#include "codegen/word.h"
+
+#include <math.h>
+
+static V widen(Cg *c, V x) { return LLVMBuildFPExt(c->b, x, lanes_like(LLVMTypeOf(x), c->f64), ""); }
+static V round_to(Cg *c, V x, V like) { return LLVMBuildFPTrunc(c->b, x, LLVMTypeOf(like), ""); }
+
+static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n + 1.5 * 2^52
+  V b = cast(c, shifted, c->i64);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V e = LLVMBuildShl(c->b, LLVMBuildAdd(c->b, b, bits(c, it, 1023), ""), bits(c, it, 52), "");
+  return cast(c, e, c->f64);
+}
+
+// ---- powers
+// log2 of a positive float, to about 2^-40; 0 and infinity give theirs.
+static V log2_wide(Cg *c, V a) {
+  LLVMTypeRef dt = lanes_like(LLVMTypeOf(a), c->f64);
+  V d = LLVMBuildFPExt(c->b, a, dt, ""), b = cast(c, d, c->i64);  // no denormals: every float is a normal double
+  LLVMTypeRef it = LLVMTypeOf(b);
+  const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
+  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
+  V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
+  e = LLVMBuildSIToFP(c->b, LLVMBuildTrunc(c->b, e, lanes_like(it, c->i32), ""), dt, "");
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
+  m = cast(c, m, c->f64);
+  V below = sub(c, m, k(c, m, 1)), above = add(c, m, k(c, m, 1)), s = divide(c, below, above), z = mul(c, s, s);
+  const double l = 2.8853900817779268;  // 2 / ln 2
+  V y = POLY(c, z, l, l / 3, l / 5, l / 7, l / 9, l / 11, l / 13, l / 15);
+  y = add(c, e, mul(c, s, y));
+  y = pick(c, cmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
+  y = pick(c, cmp(c, LLVMRealUNO, d, d), d, y);
+  return pick(c, cmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
+}
+
+static V exp2_wide(Cg *c, V t) {  // |t| <= 300, or NaN
+  const double magic = 6755399441055744.0, l = 0.69314718055994531;
+  V u = add(c, t, k(c, t, magic)), r = mul(c, sub(c, t, sub(c, u, k(c, t, magic))), k(c, t, l));
+  V y = POLY(c, r, 1, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800);
+  return mul(c, y, two_to(c, u));
+}
+
+// The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
+V cg_pow(Cg *c, V a, V b) {
+  V size = fabs_of(c, a), l = log2_wide(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
+  V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
+  V y = LLVMBuildFPTrunc(c->b, exp2_wide(c, t), LLVMTypeOf(a), "");
+  V half = mul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
+
+  V is_int = cmp(c, LLVMRealOEQ, cg_floor(c, b), b), is_odd = cmp(c, LLVMRealONE, cg_floor(c, half), half);
+  is_odd = LLVMBuildAnd(c->b, is_int, is_odd, "");
+  V no_root = cmp(c, LLVMRealOLT, a, zero);
+  no_root = LLVMBuildAnd(c->b, no_root, LLVMBuildNot(c->b, is_int, ""), "");
+  no_root = LLVMBuildAnd(c->b, no_root, cmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)), "");
+  y = pick(c, no_root, k(c, a, NAN), pick(c, is_odd, with_sign(c, y, a), y));
+  V b_inf = cmp(c, LLVMRealOEQ, fabs_of(c, b), k(c, b, INFINITY)), unit = cmp(c, LLVMRealOEQ, size, one);
+  V is_one = cmp(c, LLVMRealOEQ, b, zero);
+  is_one = LLVMBuildOr(c->b, is_one, cmp(c, LLVMRealOEQ, a, one), "");
+  is_one = LLVMBuildOr(c->b, is_one, LLVMBuildAnd(c->b, b_inf, unit, ""), "");
+  return pick(c, is_one, one, y);
+}
+
+// ---- exponentials
+// e^x to 2e-9 of it, for |x| <= 700; NaN stays.
+static V exp_wide(Cg *c, V x) {
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), n = sub(c, t, k(c, x, magic));
+  V r = cg_fma(c, n, k(c, x, -0.69314718055994531), x);
+  V y = POLY(c, r, 1, 1.0000000322346039, 0.49999994196071867, 0.16666430921138731, 0.041668004039173305,
+             0.0083741849985335508, 0.0013843618030603335);
+  return mul(c, y, two_to(c, t));
+}
+
+// max(a, 0) - u P(u), u = |a|: P, the tail of the normal distribution, is e^(-u^2/2) and a quotient, off by 6e-9 of it.
+V cg_gelu_wide(Cg *c, V a) {
+  V u = widen(c, at_most(c, fabs_of(c, a), 15)), z = mul(c, mul(c, u, u), k(c, u, -0.5)), e = exp_wide(c, z);
+  V top =
+      POLY(c, u, 0.5000000031284346, 0.4392866845604986, 0.1839706989935726, 0.04088139727556868, 0.004153193476973245);
+  V bottom =
+      POLY(c, u, 1, 1.676458373798188, 1.20555660996689, 0.4714125791331618, 0.1024805790195196, 0.01041040062860353);
+  V tail = divide(c, mul(c, mul(c, u, e), top), bottom);
+  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
+  return round_to(c, sub(c, widen(c, above), tail), a);
+}
+
+V cg_silu_wide(Cg *c, V a) {
+  V x = widen(c, at_least(c, a, -200)), t = exp_wide(c, neg(c, at_most(c, x, 200)));
+  return round_to(c, divide(c, x, add(c, t, k(c, t, 1))), a);
+}
+
+V cg_softplus_wide(Cg *c, V a) {
+  V x = widen(c, a), size = fabs_of(c, x), t = exp_wide(c, neg(c, at_most(c, size, 200)));
+  V y = cg_log1p(c, t);
+  return round_to(c, add(c, y, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0))), a);
+}
