@@ -28,29 +28,27 @@ typedef struct {
   double cpu_ms;  // of all threads: steadier than wall time on a busy machine
 } Cold;
 
-static Cold compile_cold(int64_t longest) {
-  Cold best = {.cpu_ms = 1e30};
-  for (int k = 0; k < 3; k++) {
-    tn_program *p = make(longest);
-    clock_t start = clock();
-    tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
-    double cpu_ms = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
-    CHECK(m != NULL);
-    tn_compile_info i = tn_compiled(m);
-    CHECK(!i.from_cache);
-    if (cpu_ms < best.cpu_ms) best = (Cold){i, cpu_ms};
-    tn_model_free(m);
-    tn_program_free(p);
-  }
-  return best;
+static void compile_cold(int64_t longest, Cold *best) {
+  tn_program *p = make(longest);
+  clock_t start = clock();
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
+  double cpu_ms = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
+  CHECK(m != NULL);
+  tn_compile_info i = tn_compiled(m);
+  CHECK(!i.from_cache);
+  if (cpu_ms < best->cpu_ms) *best = (Cold){i, cpu_ms};
+  tn_model_free(m);
+  tn_program_free(p);
 }
 
 int main(void) {
-  Cold a = compile_cold(29), b = compile_cold(2900);
+  Cold a = {.cpu_ms = 1e30}, b = {.cpu_ms = 1e30};
+  // The bound is 100 times larger; what the machine's other programs add is not in the least of several.
+  for (int k = 0; k < 12 && (k < 2 || b.cpu_ms >= 1.5 * a.cpu_ms); k++) compile_cold(29, &a), compile_cold(2900, &b);
   printf("cold compile, %u kernels (%u distinct), CPU time: time bound 29: %.0f ms, time bound 2900: %.0f ms\n",
          a.info.n_kernels, a.info.n_distinct_kernels, a.cpu_ms, b.cpu_ms);
   CHECK(a.info.n_kernels == b.info.n_kernels);
   CHECK(a.info.n_distinct_kernels == b.info.n_distinct_kernels);
-  CHECK(b.cpu_ms < 2 * a.cpu_ms);  // the bound is 100 times larger; the rest is the machine's noise
+  CHECK(b.cpu_ms < 2 * a.cpu_ms);
   return check_report();
 }

@@ -74,8 +74,13 @@ int main(void) {
   CHECK(lo.n_instructions == hi.n_instructions);
   CHECK(lo.info.n_kernels == hi.info.n_kernels && lo.info.n_distinct == hi.info.n_distinct);
   CHECK(lo.object < hi.object + hi.object / 50 && hi.object < lo.object + lo.object / 50);
-  double fewer = lo.cpu_ms < again.cpu_ms ? lo.cpu_ms : again.cpu_ms;
-  CHECK(hi.cpu_ms < 3 * fewer);
-  CHECK(hi.cpu_ms < 4000);  // about 500 on an idle machine: a loaded one may take more
+  double few = lo.cpu_ms < again.cpu_ms ? lo.cpu_ms : again.cpu_ms, many = hi.cpu_ms;
+  // About 500 ms on an idle machine. What other programs add is not in the least of several.
+  for (int k = 0; k < 4 && (many >= 3 * few || many >= 4000); k++) {
+    hi = cost_of(65536);
+    if (hi.cpu_ms < many) many = hi.cpu_ms;
+  }
+  CHECK(many < 3 * few);
+  CHECK(many < 4000);
   return check_report();
 }
