@@ -50,6 +50,7 @@ typedef struct {
   uint32_t n_ports;
   LLVMValueRef *port_ptr;
   LLVMValueRef scratch;  // pointer to k->scratch, or NULL
+  LLVMValueRef weight;   // pointer to the packed copy of a weight, or NULL
   Dim *dims;             // symbolic dims passed as arguments
   uint32_t n_dims;
   LLVMValueRef *dim_val;
@@ -170,12 +171,18 @@ typedef struct {
 } CgInfo;
 // Emits all functions of a planned program. Symbols: "<program>_<function>" as TnEntry.
 bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);
+// Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
+void cg_place_weights(Prog *p, const Target *t);
+bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack);  // row of p->packs
+bool cg_writes_param(const Fn *f, uint32_t param);
+char *cg_pack_symbol(RtArena *mem, const Prog *p);  // of the TnEntry that makes them; none where there are none
 typedef struct CgJit CgJit;
 void cg_settle(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
 CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
+char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins
 // Workers of a run that are worth waking (cost.c). 1: worker 0 does it alone, the code has no barriers, and others
 // return at once.
 uint32_t cg_most_workers(const Fn *f);

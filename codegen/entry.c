@@ -76,6 +76,7 @@ void cg_entry_text(const Plan *plan, const Entry *e, RtText *out) {
       const Buf *b = &c->f->bufs[c->k->scratch];
       rt_text_add(out, " scratch %u+%lld", b->seg, (long long)b->offset);
     }
+    if (c->weight) rt_text_add(out, " weight %lld", (long long)plan->p->packs[c->weight - 1].offset);
     for (uint32_t k = 0; k < c->n_dims; k++) rt_text_add(out, " dim %d", ir_dim_info(plan->p, c->dims[k])->slot);
     for (uint32_t k = 0; k < c->n_ids; k++)
       rt_text_add(out, " id %lld", (long long)ir_attr_int(c->f, c->ids[k], KEY_id, 0));
@@ -90,7 +91,8 @@ const char *cg_kernel_symbol(const Plan *plan, uint32_t code) {
 
 // ---- code
 LLVMTypeRef cg_kernel_type(Cg *c, const Call *call) {
-  uint32_t n = 0, n_ptr = call->n_ports + (call->k->scratch != 0), most = 3 + n_ptr + call->n_dims + call->n_ids;
+  uint32_t n = 0, n_ptr = call->n_ports + (call->k->scratch != 0) + (call->weight != 0),
+           most = 3 + n_ptr + call->n_dims + call->n_ids;
   LLVMTypeRef *type = rt_alloc(c->mem, most * sizeof *type);
   type[n++] = c->ptr, type[n++] = c->i32, type[n++] = c->i32;
   for (uint32_t k = 0; k < n_ptr; k++) type[n++] = c->ptr;
@@ -135,6 +137,8 @@ static void call_kernel(Cg *c, const Plan *plan, const Call *call, const Bases *
   for (uint32_t k = 0; k < call->n_ports; k++)
     arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->ports[k].v.i]);
   if (call->k->scratch) arg[n++] = buf_ptr(c, base, call->f, call->k->scratch);
+  if (call->weight)
+    arg[n++] = cg_at(c, c->i8, base->seg[SEG_PACKED], cg_i64(c, plan->p->packs[call->weight - 1].offset));
   for (uint32_t k = 0; k < call->n_dims; k++) {
     int32_t slot = ir_dim_info(plan->p, call->dims[k])->slot;
     arg[n++] = cg_load(c, c->i64, cg_at(c, c->i64, base->dims, cg_i64(c, slot)));

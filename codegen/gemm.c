@@ -13,8 +13,9 @@
 // takes all rows of a chunk past it: chunks are high, so that this is rare. A transposed A is packed by blocks of k and
 // a few tiles, on the stack, for all panels of the worker's stretch; then chunks are low, and the team packs B into the
 // kernel's scratch as [panel][k][panel's width], zero beyond N, and a barrier ends that phase; so are rows of A copied
-// which are a large power of two apart. With several blocks of k the sums wait in memory. An epilogue runs over a piece
-// of a unit while its sums are in L1. Small products are worker 0's alone.
+// which are a large power of two apart. Of a weight there may be a packed copy that lasts (gemm_weight.c). With several
+// blocks of k the sums wait in memory. An epilogue runs over a piece of a unit while its sums are in L1. Small products
+// are worker 0's alone.
 #include "codegen/gemm.h"
 
 // ---- values of a kernel
@@ -57,11 +58,12 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
   g.a = storage(c, p->a), g.b = storage(c, p->b), g.out = storage(c, p->out);
   g.bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
-  g.packed_b = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is to be packed
+  LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
   bool own = p->by == GEMM_OWN;
   int64_t b = own ? cg_gemm_packed_b(p, c->t) : 0, a = own ? cg_gemm_packed_a(p) : 0;
-  g.packed_a = cg_at(c, c->f32, g.packed_b, cg_i64(c, b));
-  g.sums = cg_gemm_sums(p) ? cg_at(c, c->f32, g.packed_b, cg_i64(c, a + b)) : g.out;
+  g.packed_b = p->pack_b == B_WEIGHT ? c->weight : scratch;
+  g.packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
+  g.sums = cg_gemm_sums(p) ? cg_at(c, c->f32, scratch, cg_i64(c, a + b)) : g.out;
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);
   return g;
@@ -283,14 +285,14 @@ static void unit_pieces(Gemm *g, const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// B's block is packed by the worker that uses it.
-static void stretch_private(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+// B's block is packed by the worker that uses it, or lies there.
+static void stretch_by_panels(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   begin_blocks(g, &block, u);
-  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  if (g->p->pack_b == B_PRIVATE) cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
   if (by_pieces(g)) unit_pieces(g, u);
   else unit_tiles(g, u);
   end_blocks(g, &block);
@@ -305,7 +307,7 @@ static void pack_a_block(Gemm *g, const Unit *u) {
   cg_gemm_pack_a(g, src, u->m0, u->k0, u->n_k, g->a_block);
 }
 
-static void stretch_shared(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   begin_blocks(g, &block, u);
@@ -361,8 +363,8 @@ static void compute(Gemm *g) {
   u.m0 = cg_mul(c, u.chunk, cg_i64(c, p->chunk));
   u.row = cg_add(c, p->batch.n ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->chunk), cg_sub(c, g->m, u.m0));
-  if (p->pack_b == B_PRIVATE) stretch_private(g, &u, p0, p1);
-  else stretch_shared(g, &u, p0, p1);
+  if (p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT) stretch_by_panels(g, &u, p0, p1);
+  else stretch_by_chunks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
 }
 

@@ -2,6 +2,7 @@
 //
 //   gemm_plan.c   what is known before any code is emitted: sizes, tiles, who packs what; scratch; own code or library
 //   gemm_pack.c   operands that are stored the wrong way
+//   gemm_weight.c weights that are packed once per change, not once per run
 //   gemm_dot.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
 //   gemm_blas.c   the library
 //   gemm.c        units of work, tiles, epilogue
@@ -19,7 +20,7 @@ typedef struct {
 } DimList;
 
 typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED } PackA;
-typedef enum { B_IN_PLACE, B_SHARED, B_PRIVATE } PackB;
+typedef enum { B_IN_PLACE, B_SHARED, B_PRIVATE, B_WEIGHT } PackB;
 typedef struct {
   Val a, b, bias, out;
   bool ta, tb;
@@ -43,6 +44,7 @@ typedef struct {
   GemmBy by;
   PackA pack_a;
   PackB pack_b;
+  uint32_t weight;  // B_WEIGHT: the parameter
 } GemmPlan;
 
 // ---- gemm_plan.c
@@ -80,6 +82,11 @@ bool cg_gemm_pack_shared(Gemm *g);         // false: nothing to pack
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
+
+// ---- gemm_weight.c
+// A parameter that f does not write, behind the value b; false: it is none.
+bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
+WeightPack cg_weight_of(const GemmPlan *p, const Target *t);  // of a plan with B_WEIGHT; not placed
 
 void cg_gemm_emit_dot(Gemm *g);         // gemm_dot.c
 uint32_t cg_dot_rows(const Target *t);  // most rows of a tile of dot products

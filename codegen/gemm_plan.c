@@ -24,6 +24,9 @@ enum {
   A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
   WIDE = 128,                // columns from which on B's rows are too far apart to be read in place
   BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
+  PACKED_ROWS = 4,           // with fewer, a weight is read once in any case
+  PACKED_MOST_ROWS = 256,    // with more, packing it in every run costs next to nothing
+  PACKED_ELEMENTS = 1024,    // with fewer too
   FAR_ELEMENTS = 4 << 20,    // of B: more than a worker's share of the last-level cache
   BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
   STRIDE_PAD = GEMM_STRIDE_PAD
@@ -90,10 +93,13 @@ static int64_t k_blocks_of(int64_t k, int64_t most, int64_t vl) {
 // B is packed where it is stored [N, K], and where its rows are far apart and it is read often.
 static void choose_pack_b(GemmPlan *p, int64_t tiles) {
   bool far = tiles >= 2 && p->k_max >= 16 && p->n_max > WIDE;
-  if (p->dot || (!p->tb && !far)) return;
+  if (p->pack_b == B_WEIGHT || p->dot || (!p->tb && !far)) return;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other unit wants the same panel
   p->pack_b = !p->ta && once ? B_PRIVATE : B_SHARED;
 }
+
+// A worker takes all rows of a chunk past a panel before it goes on to the next one.
+static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT; }
 
 static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panels = cg_ceil_div(p->n_max, p->width), tiles = cg_ceil_div(p->m_max, p->mr), vl = t->vl;
@@ -106,9 +112,9 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   p->k_block = cg_larger(1, p->k_max);
   if (p->dot) p->k_block = k_blocks_of(p->k_max, DOT_BYTES / 4 / (int64_t)p->mr, vl);
   else if (p->pack_a == A_BLOCKS) p->k_block = k_blocks_of(p->k_max, A_K_BLOCK, vl);
-  else if (p->pack_b == B_PRIVATE) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
+  else if (by_panels(p)) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
   else if (p->k_max > LONG_K) p->k_block = k_blocks_of(p->k_max, LONG_K_BLOCK, vl);
-  bool piecewise = p->k_block < p->k_max && p->pack_b != B_PRIVATE;
+  bool piecewise = p->k_block < p->k_max && !by_panels(p);
   p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
 }
 
@@ -120,7 +126,7 @@ static void choose_chunk(GemmPlan *p) {
   int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
   int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max), even;
   bool waits = p->fused && p->k_block < p->k_max;
-  if (p->pack_b == B_PRIVATE) {
+  if (by_panels(p)) {
     rows = waits ? SUM_ROWS : PRIVATE_ROWS;
     even =
         cg_larger(rows_for_units(p, PRIVATE_UNITS, panels), cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
@@ -140,6 +146,11 @@ static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
   return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
 }
 
+// One layout of a weight for products of any number of rows.
+static uint32_t weight_vectors(const GemmPlan *p, const Target *t) {
+  return (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(p->n_max, t->vl));
+}
+
 // Where the product is stored as it is: in its own buffer, or as the output that is all that follows it.
 static Val stored_as(const Fn *f, Val v) {
   const Kernel *k = &f->kernels[f->kernel_of[v.i]];
@@ -157,8 +168,11 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);
   p.by = cg_gemm_choose(p.m_max, p.n_max, p.k_max, t);
-  p.dot = p.tb && !p.ta && !p.batch.n && p.m_max <= DOT_ROWS && p.k_max >= t->vl;
-  p.nv = p.dot ? 1 : panel_vectors(&p, t);
+  bool packs = f->prog->packs_weights && p.by == GEMM_OWN && !p.ta && !p.batch.n && !p.b_has_batch &&
+               cg_gemm_packs(p.m_max, p.n_max, p.k_max, p.tb, t) && cg_constant_weight(f, p.b, &p.weight);
+  if (packs) p.pack_b = B_WEIGHT;
+  p.dot = !packs && p.tb && !p.ta && !p.batch.n && p.m_max <= DOT_ROWS && p.k_max >= t->vl;
+  p.nv = p.dot ? 1 : packs ? weight_vectors(&p, t) : panel_vectors(&p, t);
   p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
   p.width = (int64_t)p.nv * t->vl;
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
@@ -198,6 +212,12 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   GemmPlan p = cg_gemm_plan(f, v, t);
   int64_t packed = p.by == GEMM_BLAS ? 0 : cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p);
   return cg_round_up(4 * (packed + cg_gemm_sums(&p)), TN_ALIGN);
+}
+
+// ---- weights packed once per change
+bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t) {
+  if (m < PACKED_ROWS || m > PACKED_MOST_ROWS || k < t->vl) return false;
+  return (tb || m > t->gemm_mr) && n * k >= PACKED_ELEMENTS && m * n * k > SMALL_FMAS;
 }
 
 // ---- own code or the library

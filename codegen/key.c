@@ -201,6 +201,8 @@ bool cg_describe(Plan *plan, Call *c) {
   rt_text_add(&text, "class %s", ir_class_name((OpClass)c->k->cls));
   if (slot_written(c) >= 0) rt_text_add(&text, " sets dim slot %d", slot_written(c));
   if (c->k->scratch) rt_text_add(&text, " scratch %lld", (long long)c->f->bufs[c->k->scratch].bytes);
+  c->weight = cg_weight_number(c, plan->t);
+  if (c->weight) rt_text_add(&text, " packed weight");
   rt_text_add(&text, "\n");
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
     if (in_kernel(c, (Val){i}) && !ir_is_handed_out(c->f, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text))

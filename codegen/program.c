@@ -15,7 +15,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-enum { MAX_PARTS = 4, FORMAT = 2 };  // FORMAT: counts changes of what an object looks like to its caller
+enum { MAX_PARTS = 4, FORMAT = 3 };  // FORMAT: counts changes of what an object looks like to its caller
 
 // The emitters write vector code already; what remains is folding and moving out of loops. "default<O1>" costs more
 // than all the rest of code generation.
@@ -32,6 +32,12 @@ static double now_ms(void) {
 static void put_identifier(RtText *out, const char *s) {
   if (isdigit((unsigned char)*s) && !out->len) rt_text_add(out, "_");
   for (; *s; s++) rt_text_add(out, "%c", isalnum((unsigned char)*s) || *s == '.' ? *s : '_');
+}
+
+char *cg_program_symbol(RtArena *mem, const Prog *p) {
+  RtText t = {mem, NULL, 0, 0};
+  put_identifier(&t, ir_text(p, p->name));
+  return t.text ? t.text : rt_strdup(mem, "");
 }
 
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f) {
@@ -87,9 +93,7 @@ static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
 
 static bool make_plan(Plan *plan) {
   Prog *p = plan->p;
-  RtText name = {plan->mem, NULL, 0, 0};
-  put_identifier(&name, ir_text(p, p->name));
-  plan->symbol = name.text ? name.text : "";
+  plan->symbol = cg_program_symbol(plan->mem, p);
   plan->entries = rt_alloc(plan->mem, (p->n_fns + 1) * sizeof *plan->entries);
   for (uint32_t k = 0; k < p->n_fns; k++) {
     const Fn *f = p->fns[k];
@@ -115,6 +119,12 @@ static void put_key(const Plan *plan, RtText *out) {
               t->fast ? "fast " : "", gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
+  for (uint32_t k = 0; k < plan->p->n_packs; k++) {
+    const WeightPack *w = &plan->p->packs[k];
+    rt_text_add(out, "pack %lld%s %lldx%lld by %lld to %lld\n", (long long)plan->p->params[w->param].offset,
+                w->transposed ? " transposed" : "", (long long)w->n, (long long)w->k, (long long)w->width,
+                (long long)w->offset);
+  }
 }
 
 // ---- one module
@@ -200,6 +210,7 @@ static void set_parameters(Cg *c, const Call *call) {
   c->id_val = rt_alloc(c->mem, (c->n_ids + 1) * sizeof *c->id_val);
   for (uint32_t k = 0; k < c->n_ports; k++) c->port_ptr[k] = LLVMGetParam(c->fn, n++);
   c->scratch = call->k->scratch ? LLVMGetParam(c->fn, n++) : NULL;
+  c->weight = call->weight ? LLVMGetParam(c->fn, n++) : NULL;
   for (uint32_t k = 0; k < c->n_dims; k++) c->dim_val[k] = LLVMGetParam(c->fn, n++);
   for (uint32_t k = 0; k < c->n_ids; k++) c->id_val[k] = LLVMGetParam(c->fn, n++);
 }
@@ -273,6 +284,7 @@ static bool build_part(const Plan *plan, Part *part, const uint8_t *part_of, uin
   for (uint32_t k = 0; ok && k < plan->n_codes; k++)
     if (part_of[k] == number) ok = emit_kernel(&c, plan, k);
   for (uint32_t k = 0; ok && number == 0 && k < plan->n_entries; k++) cg_emit_entry(&c, plan, &plan->entries[k]);
+  if (ok && number == 0 && plan->p->n_packs) cg_emit_packs(&c, plan);
   if (ok && number == 0 && plan->profile) cg_profile_emit(&c, plan);
   if (ok) set_attributes(&c);
   return ok;
@@ -417,6 +429,7 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
                .profile = cg_profile_wanted() || cg_trace_wanted(),
                .trace = cg_trace_wanted(),
                .why = why};
+  cg_place_weights(p, t);
   if (!make_plan(&plan)) return false;
   for (uint32_t k = 0; k < plan.n_entries; k++) info->n_kernels += plan.entries[k].n_calls;
   info->n_distinct = plan.n_codes;

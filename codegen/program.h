@@ -19,6 +19,7 @@ typedef struct {
   size_t key_len;
   uint64_t hash;
   uint32_t code;       // which distinct kernel
+  uint32_t weight;     // 1 + the row of Prog.packs that it reads; 0: none
   bool barrier;        // the team waits before it
   struct Entry *body;  // of a scan: the kernels of one step; else NULL
 } Call;
@@ -61,6 +62,10 @@ void cg_entry_text(const Plan *plan, const Entry *e, RtText *out);  // canonical
 LLVMTypeRef cg_kernel_type(Cg *c, const Call *call);
 const char *cg_kernel_symbol(const Plan *plan, uint32_t code);
 void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e);
+
+// gemm_weight.c
+uint32_t cg_weight_number(const Call *c, const Target *t);  // for Call.weight
+void cg_emit_packs(Cg *c, const Plan *plan);
 
 // profile.c: TN_PROFILE
 bool cg_profile_wanted(void);

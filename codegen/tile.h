@@ -62,6 +62,8 @@ bool cg_const_value(LLVMValueRef v, int64_t *value);  // an integer constant
 // ---- codegen/gemm.c
 typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
+// Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
+bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 // A barrier of `count` workers (i64), skipped by a team of one.
 void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
 // ---- codegen/rnn.c

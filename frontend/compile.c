@@ -118,16 +118,20 @@ static bool fill_consts(tn_program *p, FeCode *c) {
   return true;
 }
 
-static bool find_entry(tn_program *p, FeCode *c, const Fn *f, const TnEntry *out, RtText *why) {
-  const char *symbol = cg_symbol(p->mem, p->ir, f);
+static bool find_symbol(FeCode *c, const char *symbol, const TnEntry *out, RtText *why) {
   void *entry = cg_jit_find(c->jit, symbol);
   if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
   memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
   return true;
 }
 
+static bool find_entry(tn_program *p, FeCode *c, const Fn *f, const TnEntry *out, RtText *why) {
+  return find_symbol(c, cg_symbol(p->mem, p->ir, f), out, why);
+}
+
 static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
   uint32_t v = 0;
+  if (p->ir->n_packs && !find_symbol(c, cg_pack_symbol(p->mem, p->ir), &c->plan.pack, why)) return false;
   for (uint32_t k = 0; k < p->n_built; k++) {
     const RtFunction *f = &c->plan.functions[k];
     if (!find_entry(p, c, p->ir->fns[k], &f->entry, why)) return false;
@@ -165,7 +169,9 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at)
     return NULL;
   }
   target->fast = o->fast_math;
+  p->ir->packs_weights = !o->no_packed_weights;
   if (!run_passes(p, target, o, at)) return NULL;
+  cg_place_weights(p->ir, target);
   c->info.passes_ms = fe_now_ms() - start;
   fe_plan(p, c);
   if (!make_code(p, target, cache_dir(p, o), c)) return NULL;

@@ -66,9 +66,11 @@ static void add_summary(const Fn *f, RtText *out) {
   rt_text_add(out, "@%s: arena %lld B, lower bound %lld B, gap %.1f %%\n", ir_text(f->prog, f->name),
               (long long)s->peak_bytes, (long long)s->lower_bound, gap);
   rt_text_add(out,
-              "  %u kernels, %u results in place, %u copies (%lld B); parameters and state %lld B, constants %lld B\n",
+              "  %u kernels, %u results in place, %u copies (%lld B); parameters and state %lld B, constants %lld B",
               s->n_kernels, s->n_inplace, s->n_copies, (long long)s->copy_bytes, (long long)f->prog->param_bytes,
               (long long)f->prog->const_bytes);
+  if (f->prog->packed_bytes) rt_text_add(out, ", packed weights %lld B", (long long)f->prog->packed_bytes);
+  rt_text_add(out, "\n");
   add_packed(f, out);
   add_largest(f, out);
   for (uint32_t i = 1; i < f->n_ins; i++)

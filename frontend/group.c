@@ -157,7 +157,7 @@ static tn_status set_hyper(tn_model *m, FeHyperKind kind, bool all, uint32_t gro
   for (uint32_t k = 0; k < m->code->n_hypers; k++) {
     const FeRunHyper *h = &m->code->hypers[k];
     if (h->kind != kind || (!all && h->group != group)) continue;
-    *(float *)rt_instance_param(m->inst, h->param).data = (float)v;
+    *(float *)(void *)rt_instance_change(m->inst, h->param) = (float)v;
     n++;
   }
   return n ? TN_OK : refuse(m, kind, group);

@@ -119,6 +119,12 @@ tn_array tn_param_at(tn_model *m, uint32_t k) {
   return tn_array_of(a.data, (tn_dtype)a.dtype, a.dims, a.rank);
 }
 
+void tn_param_seal(tn_model *m, uint32_t k) {
+  if (k < tn_param_count(m)) rt_instance_seal(m->inst, k);
+}
+
+uint64_t tn_packings(const tn_model *m) { return m ? rt_instance_packings(m->inst) : 0; }
+
 tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n) {
   if (!m) return TN_ERR_ARGUMENT;
   if (!path || (!out && n)) return refuse(m, "tn_get: %s is missing", path ? "the array" : "the path");

@@ -49,6 +49,19 @@ static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
   out->outputs = res, out->n_outputs = f->n_outputs;
 }
 
+// The copies of weights that products of the function read, and of which parameters it writes.
+static void fill_packs(Tables *t, const Fn *f, RtFunction *out) {
+  const Prog *ir = t->ir;
+  const Target *target = ir->scratch_ctx;
+  uint32_t *reads = rt_alloc(t->mem, (ir->n_packs + 1) * sizeof *reads);
+  uint32_t *writes = rt_alloc(t->mem, (ir->n_packs + 1) * sizeof *writes);
+  for (uint32_t k = 0; k < ir->n_packs; k++) {
+    if (cg_reads_weight(f, target, k)) reads[out->n_packs++] = k;
+    if (cg_writes_param(f, ir->packs[k].param)) writes[out->n_spoils++] = k;
+  }
+  out->packs = reads, out->spoils = writes;
+}
+
 static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunction *out) {
   RtVariant *list = rt_alloc(t->mem, (p->n_variants + 1) * sizeof *list);
   for (uint32_t k = 0; k < p->n_variants; k++) {
@@ -102,6 +115,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
   }
   out.checks = checks;
   fill_ports(t, f, &out);
+  fill_packs(t, f, &out);
   return out;
 }
 
@@ -129,7 +143,8 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .peak_bytes = s->peak_bytes,
                    .lower_bound = s->lower_bound,
                    .param_bytes = ir->param_bytes,
-                   .const_bytes = ir->const_bytes};
+                   .const_bytes = ir->const_bytes,
+                   .packed_bytes = ir->packed_bytes};
 }
 
 static void keep_variants(tn_program *p, FeCode *c) {
@@ -156,6 +171,7 @@ void fe_plan(tn_program *p, FeCode *c) {
   RtFunction *fns = rt_alloc(c->mem, p->n_built * sizeof *fns);
   RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
   RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
+  RtPack *packs = rt_alloc(c->mem, (ir->n_packs + 1) * sizeof *packs);
   c->stats = rt_alloc(c->mem, p->n_built * sizeof *c->stats);
   c->traffic = rt_alloc(c->mem, p->n_built * sizeof *c->traffic);
   for (uint32_t k = 0; k < ir->n_syms; k++) {
@@ -163,6 +179,8 @@ void fe_plan(tn_program *p, FeCode *c) {
     slots[k] = (RtSlot){keep(&t, d->name), d->value};
   }
   for (uint32_t k = 0; k < ir->n_params; k++) params[k] = param_of(&t, &ir->params[k]);
+  for (uint32_t k = 0; k < ir->n_packs; k++)
+    packs[k] = (RtPack){ir->packs[k].param, ir->packs[k].offset, ir->packs[k].bytes};
   for (uint32_t k = 0; k < p->n_built; k++) {
     fns[k] = function_of(&t, ir->fns[k]);
     fill_variants(&t, p, k, &fns[k]);
@@ -175,6 +193,8 @@ void fe_plan(tn_program *p, FeCode *c) {
   c->plan.functions = fns, c->plan.n_functions = p->n_built;
   c->plan.params = params, c->plan.n_params = ir->n_params;
   c->plan.param_bytes = ir->param_bytes;
+  c->plan.packs = packs, c->plan.n_packs = ir->n_packs;
+  c->plan.packed_bytes = ir->packed_bytes;
   keep_hypers(p, c);
   keep_variants(p, c);
 }

@@ -911,6 +911,10 @@ typedef struct {
   bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
   const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function
   size_t n_buckets;
+  // Products with 4 to 256 rows, by the bound, read a weight fastest from a packed copy of it, which takes as much
+  // memory again as the weight (tn_plan.packed_bytes). It is made before the first run that reads it and before the
+  // first one after each change. Functions that update the weight themselves read no copy.
+  bool no_packed_weights;
 } tn_compile_options;
 TN_API tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at);  // NULL on error: tn_report
 #define tn_compile(p, ...) tn_compile_at(p, __VA_ARGS__, TN_SITE)
@@ -926,7 +930,8 @@ typedef struct {
 TN_API tn_compile_info tn_compiled(const tn_model *m);
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
-  int64_t copy_bytes, peak_bytes, lower_bound, param_bytes, const_bytes;
+  int64_t copy_bytes, peak_bytes, lower_bound;
+  int64_t param_bytes, const_bytes, packed_bytes;  // of the program: all functions share them
 } tn_plan;
 TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
 // The plans of a function, smallest first; the last is the one by full bounds, which tn_plan_of gives.
@@ -987,7 +992,11 @@ TN_API uint32_t tn_n_workers(const tn_model *m);
 // "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
-TN_API tn_array tn_param_at(tn_model *m, uint32_t k);  // a view; data NULL: no such parameter
+// A view to read and write between runs; data NULL: no such parameter. From here until tn_param_seal, runs take the
+// parameter as changed each time: packed copies of it are made again before every run that reads one.
+TN_API tn_array tn_param_at(tn_model *m, uint32_t k);
+TN_API void tn_param_seal(tn_model *m, uint32_t k);  // views of it are written no more
+TN_API uint64_t tn_packings(const tn_model *m);      // packed copies of weights that runs made since m was
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too.

@@ -221,6 +221,15 @@ typedef struct {
   int64_t offset;  // in SEG_PARAM, after place of the program
 } Param;
 
+// A copy of a parameter, seen as a matrix B[k][n], in panels of `width` columns: [panel][k][width], zero beyond n. All
+// products that read it so share it. The code generator decides which there are (codegen/gemm_weight.c).
+typedef struct {
+  uint32_t param;
+  bool transposed;  // stored [n, k]
+  int64_t n, k, width;
+  int64_t offset, bytes;  // in SEG_PACKED
+} WeightPack;
+
 typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD } DimKind;
 typedef struct {
   uint8_t kind;
@@ -246,9 +255,13 @@ typedef struct Prog {
   uint32_t n_syms, cap_syms;
   int64_t param_bytes;
   int64_t const_bytes;
-  uint32_t next_id;  // random streams
-  bool hostile;      // the arena is placed with guards and poisoned between kernels (runtime/hostile.h)
-  bool copy_saved;   // a write that destroys what a backward needs copies it first (a warning) instead of being E112
+  WeightPack *packs;
+  uint32_t n_packs, cap_packs;
+  int64_t packed_bytes;
+  bool packs_weights;  // products may read packed copies of parameters
+  uint32_t next_id;    // random streams
+  bool hostile;        // the arena is placed with guards and poisoned between kernels (runtime/hostile.h)
+  bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
   const void *scratch_ctx;

@@ -7,12 +7,13 @@
 
 // Segments of a plan. IN and OUT are tables of caller pointers; the others are one aligned block each.
 // ROW(enum, text)
-#define TN_SEGMENTS(ROW)                                                   \
-  ROW(SEG_ARENA, "arena") /* activations, gradients, scratch of one run */ \
-  ROW(SEG_PARAM, "param") /* parameters, buffers, optimizer state       */ \
-  ROW(SEG_CONST, "const") /* constant pool, read only                   */ \
-  ROW(SEG_IN, "in")       /* caller's inputs, one pointer each          */ \
-  ROW(SEG_OUT, "out")     /* caller's outputs, one pointer each         */
+#define TN_SEGMENTS(ROW)                                                     \
+  ROW(SEG_ARENA, "arena")   /* activations, gradients, scratch of one run */ \
+  ROW(SEG_PARAM, "param")   /* parameters, buffers, optimizer state       */ \
+  ROW(SEG_CONST, "const")   /* constant pool, read only                   */ \
+  ROW(SEG_IN, "in")         /* caller's inputs, one pointer each          */ \
+  ROW(SEG_OUT, "out")       /* caller's outputs, one pointer each         */ \
+  ROW(SEG_PACKED, "packed") /* packed copies of weights                 */
 #define ROW(e, t) e,
 typedef enum { TN_SEGMENTS(ROW) N_SEGMENTS } Segment;
 #undef ROW
@@ -49,8 +50,9 @@ typedef struct TnFrame {
   uint64_t counter;  // number of this run: changes the random stream between runs
   const TnServices *svc;
   TnKernelStatus *status;
-  void *team;     // the runtime's own, for barriers
-  void *hostile;  // RtHostileRun; NULL: the arena is an ordinary one
+  void *team;            // the runtime's own, for barriers
+  void *hostile;         // RtHostileRun; NULL: the arena is an ordinary one
+  const uint8_t *stale;  // by packed copy: the entry that packs makes it; others do not look
 } TnFrame;
 
 typedef void (*TnEntry)(TnFrame *f, int32_t worker, int32_t n_workers);

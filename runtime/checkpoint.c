@@ -318,8 +318,9 @@ static void match_part(Job *j, const RtSt *st, Part *part, Problems *problems) {
   }
 }
 
-static void copy_tensor(const Part *part, const RtParam *p, const RtStTensor *t) {
-  unsigned char *to = rt_instance_block(part->inst) + p->offset;
+static void copy_tensor(const Part *part, uint32_t k, const RtStTensor *t) {
+  const RtParam *p = &part->plan->params[k];
+  unsigned char *to = rt_instance_change(part->inst, k);
   if (p->dtype == RT_F32) rt_st_read_f32(t, (float *)(void *)to);
   else if (t->size) memcpy(to, t->data, t->size);
 }
@@ -327,7 +328,7 @@ static void copy_tensor(const Part *part, const RtParam *p, const RtStTensor *t)
 static uint32_t copy_part(const Part *part) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < part->plan->n_params; k++)
-    if (part->from[k]) copy_tensor(part, &part->plan->params[k], part->from[k]), n++;
+    if (part->from[k]) copy_tensor(part, k, part->from[k]), n++;
   if (part->has_random) rt_instance_set_random(part->inst, part->seed, part->runs);
   return n;
 }

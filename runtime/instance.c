@@ -3,6 +3,7 @@
 
 #include "runtime/blas.h"
 #include "runtime/check.h"
+#include "runtime/packed.h"
 #include "runtime/sizes.h"
 #include "runtime/team.h"
 
@@ -13,6 +14,7 @@ struct RtInstance {
   const RtPlan *plan;
   RtTeam *team;
   unsigned char *params, *arena;
+  RtPacked packed;
   int64_t arena_bytes;
   RtSizes *sizes;    // by function: of the last call that was accepted
   int64_t *slots;    // values of named dims in this run: compiled code sets some
@@ -70,7 +72,8 @@ static bool allocate(RtInstance *i) {
   i->in = rt_malloc(sizeof *i->in * n_in);
   i->out = rt_malloc(sizeof *i->out * n_out);
   i->n_runs = new_counters(p);
-  return i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->n_runs;
+  bool packed = rt_packed_new(&i->packed, p);
+  return packed && i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -86,6 +89,7 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
   i->frame.seg[SEG_ARENA] = i->arena;
   i->frame.seg[SEG_PARAM] = i->params;
   i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;
+  i->frame.seg[SEG_PACKED] = i->packed.block;
   return i;
 }
 
@@ -93,6 +97,7 @@ void rt_instance_free(RtInstance *i) {
   if (!i) return;
   rt_team_free(i->team);
   rt_free(i->params);
+  rt_packed_free(&i->packed);
   rt_free(i->arena);
   rt_free(i->slots);
   rt_free(i->sizes);
@@ -109,7 +114,14 @@ const RtPlan *rt_instance_plan(const RtInstance *i) { return i->plan; }
 uint64_t rt_instance_counter(const RtInstance *i) { return i->counter; }
 uint64_t rt_instance_seed(const RtInstance *i) { return i->seed; }
 void rt_instance_poison(RtInstance *i, bool on) { i->poison = on; }
-unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
+uint64_t rt_instance_packings(const RtInstance *i) { return i->packed.n_made; }
+const unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
+
+unsigned char *rt_instance_change(RtInstance *i, uint32_t k) {
+  rt_packed_changed(&i->packed, k);
+  return i->params + i->plan->params[k].offset;
+}
+
 char *rt_instance_error_buffer(RtInstance *i) { return i->error; }
 const char *rt_instance_warning(const RtInstance *i) { return i->warning; }
 char *rt_instance_warning_buffer(RtInstance *i) { return i->warning; }
@@ -146,7 +158,8 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
 // Everything was checked; the pointer tables are filled.
 static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes) {
   const RtVariant *by = sizes->by;
-  i->n_runs[f - i->plan->functions][by ? (size_t)(by - f->variants) : f->n_variants]++;
+  uint32_t function = (uint32_t)(f - i->plan->functions);
+  i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants]++;
   TnEntry entry = by ? by->entry : f->entry;
   for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = sizes->slots[k];
   i->status = (TnKernelStatus){.input = -1};
@@ -155,6 +168,8 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes
   RtHostileRun hostile = {.plan = by ? by->hostile : f->hostile};
   i->frame.hostile = hostile.plan ? &hostile : NULL;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
+  rt_packed_prepare(&i->packed, function, &i->frame, i->team);
+  rt_packed_ran(&i->packed, function);
   uint32_t most = by ? by->most_workers : f->most_workers;
   if (most == 1) entry(&i->frame, 0, 1);
   else rt_team_run(i->team, enter, &(Call){entry, &i->frame}, most);
@@ -199,6 +214,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
   const RtPlan *p = i->plan;
   memset(i->params, 0, (size_t)p->param_bytes);
+  rt_packed_changed_all(&i->packed);
   rt_instance_set_random(i, seed, 0);
   RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);
   i->counter = 1;  // run 0 is initialisation, whether or not it draws numbers
@@ -207,20 +223,23 @@ RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
 
 // ---- parameters
 
-RtArray rt_instance_param(const RtInstance *i, uint32_t k) {
+RtArray rt_instance_param(RtInstance *i, uint32_t k) {
   if (k >= i->plan->n_params) return (RtArray){0};
+  rt_packed_open(&i->packed, k, true);
   const RtParam *p = &i->plan->params[k];
   RtArray a = {.data = i->params + p->offset, .dtype = p->dtype, .rank = p->rank};
   memcpy(a.dims, p->dims, sizeof a.dims);
   return a;
 }
 
-// The f32 parameter at `path` when it has n elements; NULL: the error says why not.
-static float *find_f32(RtInstance *i, const char *path, size_t n) {
+void rt_instance_seal(RtInstance *i, uint32_t k) { rt_packed_open(&i->packed, k, false); }
+
+// The f32 parameter at `path` when it has n elements: its number; UINT32_MAX: the error says why not.
+static uint32_t find_f32(RtInstance *i, const char *path, size_t n) {
   uint32_t k = rt_plan_param(i->plan, path);
   if (k == UINT32_MAX) {
     rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'", path);
-    return NULL;
+    return k;
   }
   const RtParam *p = &i->plan->params[k];
   size_t count = 1;
@@ -228,20 +247,21 @@ static float *find_f32(RtInstance *i, const char *path, size_t n) {
   if (p->dtype != RT_F32) rt_fail(i->error, sizeof i->error, "parameter '%.200s' is i64, not f32", path);
   else if (count != n)
     rt_fail(i->error, sizeof i->error, "parameter '%.200s' has %zu elements, the call says %zu", path, count, n);
-  else return (float *)(void *)(i->params + p->offset);
-  return NULL;
+  else return k;
+  return UINT32_MAX;
 }
 
 RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n) {
-  const float *p = find_f32(i, path, n);
-  if (!p) return RT_ERR_ARGUMENT;
-  if (n) memcpy(out, p, n * sizeof *out);
+  uint32_t k = find_f32(i, path, n);
+  if (k == UINT32_MAX) return RT_ERR_ARGUMENT;
+  if (n) memcpy(out, i->params + i->plan->params[k].offset, n * sizeof *out);
   return RT_OK;
 }
 
 RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n) {
-  float *p = find_f32(i, path, n);
-  if (!p) return RT_ERR_ARGUMENT;
-  if (n) memcpy(p, v, n * sizeof *v);
+  uint32_t k = find_f32(i, path, n);
+  if (k == UINT32_MAX) return RT_ERR_ARGUMENT;
+  unsigned char *to = rt_instance_change(i, k);
+  if (n) memcpy(to, v, n * sizeof *v);
   return RT_OK;
 }

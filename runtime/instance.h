@@ -48,8 +48,13 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
                          size_t n_out);
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
 
+// Packed copies of parameters that runs made since the instance was
+uint64_t rt_instance_packings(const RtInstance *i);
+
 // Parameters by path or alias; n counts elements.
-RtArray rt_instance_param(const RtInstance *i, uint32_t k);  // a view; data NULL: no such parameter
+// A view to read and write; data NULL: no such parameter. Until rt_instance_seal runs take it as changed each time.
+RtArray rt_instance_param(RtInstance *i, uint32_t k);
+void rt_instance_seal(RtInstance *i, uint32_t k);
 RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n);
 RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n);
 
@@ -65,7 +70,9 @@ RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 const char *rt_instance_warning(const RtInstance *i);
 
 // ---- for runtime/checkpoint.c
-unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
+const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
+// To write a parameter now, all of it or a part; the pointer is not kept.
+unsigned char *rt_instance_change(RtInstance *i, uint32_t k);
 void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
 enum { RT_ERROR_SIZE = 4096, RT_WARNING_SIZE = 512 };
 char *rt_instance_error_buffer(RtInstance *i);  // RT_ERROR_SIZE bytes

@@ -77,6 +77,8 @@ typedef struct {
   uint32_t most_workers;      // waking more costs more than they win; 0: no limit
   const RtVariant *variants;  // the first that fits is run
   uint32_t n_variants;
+  const uint32_t *packs, *spoils;  // rows of RtPlan.packs that its products read; whose parameter it writes
+  uint32_t n_packs, n_spoils;
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
@@ -91,6 +93,12 @@ typedef struct {
   int64_t offset, bytes;  // in the parameter block
 } RtParam;
 
+// A copy of a parameter in the order in which products read it (runtime/packed.h).
+typedef struct {
+  uint32_t param;         // row of RtPlan.params
+  int64_t offset, bytes;  // in SEG_PACKED
+} RtPack;
+
 enum { RT_NO_FUNCTION = UINT32_MAX };
 typedef struct {
   const RtSlot *slots;
@@ -101,6 +109,10 @@ typedef struct {
   uint32_t init;  // function that gives parameters and state their first values; RT_NO_FUNCTION: all zero
   int64_t param_bytes;
   const void *consts;  // constant pool, TN_ALIGN-aligned; NULL: none
+  const RtPack *packs;
+  uint32_t n_packs;
+  int64_t packed_bytes;
+  TnEntry pack;  // makes the copies that TnFrame.stale names; NULL: there are none
 } RtPlan;
 
 uint32_t rt_plan_function(const RtPlan *p, const char *name);  // RT_NO_FUNCTION: none

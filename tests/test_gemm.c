@@ -34,18 +34,22 @@ static const char *rows_of(const Case *c, RtArena *mem) {
   return c->bound ? "m" : rt_printf(mem, "%lld", (long long)c->m);
 }
 
-static const char *program_text(const Case *c, RtArena *mem) {
+// weight: w is a parameter, of which there may be a packed copy.
+static const char *program_text(const Case *c, bool weight, RtArena *mem) {
   const char *m = rows_of(c, mem), *batch = c->batch ? rt_printf(mem, "%lld,", (long long)c->batch) : "";
   RtText t = {.mem = mem};
   rt_text_add(&t, "program @p\n");
   if (c->bound) rt_text_add(&t, "dim m <= %lld\n", (long long)c->bound);
+  const char *w = c->tb ? rt_printf(mem, "f32[%s%lld,%lld]", batch, (long long)c->n, (long long)c->k)
+                        : rt_printf(mem, "f32[%s%lld,%lld]", batch, (long long)c->k, (long long)c->n);
+  if (weight) rt_text_add(&t, "param @w : %s trainable\n", w);
   rt_text_add(&t, "func @f(");
   if (c->ta) rt_text_add(&t, "%%a: f32[%s%lld,%s], ", batch, (long long)c->k, m);
   else rt_text_add(&t, "%%a: f32[%s%s,%lld], ", batch, m, (long long)c->k);
-  if (c->tb) rt_text_add(&t, "%%w: f32[%s%lld,%lld], ", batch, (long long)c->n, (long long)c->k);
-  else rt_text_add(&t, "%%w: f32[%s%lld,%lld], ", batch, (long long)c->k, (long long)c->n);
+  rt_text_add(&t, weight ? "%%unused: %s, " : "%%w: %s, ", w);
   rt_text_add(&t, "%%row: f32[%lld], %%res: f32[%s%s,%lld], %%col: f32[%s%s,1]) {\n", (long long)c->n, batch, m,
               (long long)c->n, batch, m);
+  if (weight) rt_text_add(&t, "%%w = param @w : %s\n", w);
   const char *flags = c->ta && c->tb ? " {ta, tb}" : c->ta ? " {ta}" : c->tb ? " {tb}" : "";
   bool linear = c->tb && !c->ta && !c->batch && c->tail != PLAIN;
   const char *product = linear ? "linear %a, %w, %row" : rt_printf(mem, "matmul %%a, %%w%s", flags);
@@ -60,12 +64,13 @@ static const char *program_text(const Case *c, RtArena *mem) {
 // ---- a compiled case
 typedef struct {
   const Case *c;
+  bool weight;
   const Target *target;
   RtArena *mem;
   Prog *p;
   Fn *f;
   CgJit *jit;
-  TnEntry entry;
+  TnEntry entry, pack;  // pack: NULL where no weight is packed
   float *in[MAX_IN];
   int64_t n_out, n_outs;
   double *want[MAX_OUT];
@@ -77,12 +82,13 @@ static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_sc
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static bool compile(Run *r) {
-  const char *text = program_text(r->c, r->mem);
+  const char *text = program_text(r->c, r->weight, r->mem);
   RtDiags diags = {.mem = r->mem};
   RtText why = {.mem = r->mem};
   r->p = ir_parse(r->mem, text, strlen(text), "gemm.tir", &diags);
   if (!CHECK(r->p)) return printf("%s\n", text), false;
   r->f = r->p->fns[0];
+  r->p->packs_weights = true;
   r->p->scratch = scratch_bytes, r->p->scratch_ctx = r->target;
   CgObject object = {0};
   bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_place_program(r->p) &&
@@ -92,6 +98,8 @@ static bool compile(Run *r) {
   if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
   void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
   memcpy((void *)&r->entry, &entry, sizeof entry);
+  entry = r->p->n_packs ? cg_jit_find(r->jit, cg_pack_symbol(r->mem, r->p)) : NULL;
+  memcpy((void *)&r->pack, &entry, sizeof entry);
   return true;
 }
 
@@ -118,7 +126,7 @@ static bool interpret(Run *r) {
     in[i] = (Tensor){rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(double)), size[i]};
     for (int64_t e = 0; e < size[i]; e++) in[i].v[e] = (double)r->in[i][e];
   }
-  InterpEnv env = {.slots = &slot, .in = in, .out = out, .seed = 7, .counter = 3, .mem = r->mem};
+  InterpEnv env = {.slots = &slot, .params = &in[1], .in = in, .out = out, .seed = 7, .counter = 3, .mem = r->mem};
   RtText why = {.mem = r->mem};
   if (!CHECK(ir_interpret(r->f, &env, &why))) return printf("%s\n", why.text), false;
   for (r->n_outs = 0; r->n_outs < MAX_OUT && out[r->n_outs].v; r->n_outs++) r->want[r->n_outs] = out[r->n_outs].v;
@@ -126,12 +134,12 @@ static bool interpret(Run *r) {
 }
 
 typedef struct {
-  const Run *r;
+  TnEntry entry;
   TnFrame *frame;
 } Work;
 static void work(void *ctx, int32_t worker, int32_t n_workers) {
   const Work *w = ctx;
-  w->r->entry(w->frame, worker, n_workers);
+  w->entry(w->frame, worker, n_workers);
 }
 
 static void *aligned(RtArena *mem, int64_t bytes) {
@@ -156,14 +164,18 @@ static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
                    .team = teams[n_workers]};
   frame.seg[SEG_ARENA] = aligned(r->mem, r->f->stats.peak_bytes);
   frame.seg[SEG_CONST] = aligned(r->mem, r->p->const_bytes);
-  rt_team_run(teams[n_workers], work, &(Work){r, &frame}, 0);
+  frame.seg[SEG_PARAM] = (unsigned char *)r->in[1];
+  frame.seg[SEG_PACKED] = aligned(r->mem, r->p->packed_bytes);
+  frame.stale = (const uint8_t[]){1};
+  if (r->pack) rt_team_run(teams[n_workers], work, &(Work){r->pack, &frame}, 0);
+  rt_team_run(teams[n_workers], work, &(Work){r->entry, &frame}, 0);
 }
 
 static void describe(const Run *r, const char *what) {
   const Case *c = r->c;
-  printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld\n", what, r->target->name, (long long)c->m,
+  printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld%s\n", what, r->target->name, (long long)c->m,
          (long long)c->n, (long long)c->k, (long long)c->batch, c->ta ? " ta" : "", c->tb ? " tb" : "", (int)c->tail,
-         (long long)c->bound);
+         (long long)c->bound, r->weight ? " packed" : "");
 }
 
 static bool agrees(const Run *r, const float *got, const double *want) {
@@ -184,11 +196,12 @@ static uint32_t kernels_of(const Case *c) {
   return c->ta ? 2 : 1;
 }
 
-static void check_case(const Case *c, const Target *t) {
-  Run r = {.c = c, .target = t, .mem = rt_arena_new()};
+static void check_case(const Case *c, bool weight, const Target *t) {
+  Run r = {.c = c, .weight = weight, .target = t, .mem = rt_arena_new()};
   fill_inputs(&r);
   if (compile(&r) && interpret(&r)) {
     if (!CHECK(r.f->n_kernels == kernels_of(c))) describe(&r, "kernels");
+    if (!CHECK(r.p->n_packs == r.weight)) describe(&r, "packed weights");
     float *one[MAX_OUT], *more[MAX_OUT];
     run(&r, 1, one);
     for (int64_t k = 0; k < r.n_outs; k++)
@@ -246,8 +259,23 @@ static const Case by_blas[] = {
 };
 // clang-format on
 
-static void check_all(const Case *c, size_t n, const Target *t) {
-  for (size_t k = 0; k < n; k++) check_case(&c[k], t);
+// weights: every product whose weight would be packed is done so too.
+static void check_all(const Case *c, size_t n, const Target *t, bool weights) {
+  for (size_t k = 0; k < n; k++) {
+    check_case(&c[k], false, t);
+    int64_t bound = c[k].bound ? c[k].bound : c[k].m;
+    bool packs = weights && !c[k].ta && !c[k].batch && cg_gemm_packs(bound, c[k].n, c[k].k, c[k].tb, t);
+    if (packs) check_case(&c[k], true, t);
+  }
+}
+
+// The table in docs/performance.md.
+static void test_packing(void) {
+  const Target *t = cg_target_find("avx512");
+  CHECK(cg_gemm_packs(4, 256, 256, true, t) && cg_gemm_packs(256, 256, 256, true, t));
+  CHECK(!cg_gemm_packs(3, 1024, 1024, true, t) && !cg_gemm_packs(257, 1024, 1024, true, t));
+  CHECK(!cg_gemm_packs(8, 10, 64, true, t) && !cg_gemm_packs(4, 64, 64, true, t));
+  CHECK(cg_gemm_packs(15, 256, 256, false, t) && !cg_gemm_packs(14, 256, 256, false, t));
 }
 
 // The table in docs/performance.md.
@@ -268,19 +296,20 @@ int main(void) {
   RtArena *mem = rt_arena_new();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   test_choice();
+  test_packing();
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
     RtText why = {.mem = mem};
     Target t;
-    if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t);
+    if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t, k < 2);
   }
   Target host;
   RtText why = {.mem = mem};
   if (CHECK(cg_target_pick(&host, NULL, &why))) {
-    check_all(large, sizeof large / sizeof *large, &host);
+    check_all(large, sizeof large / sizeof *large, &host, true);
     setenv("TN_GEMM", "blas", 1);
-    check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host);
+    check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false);
   }
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);
   rt_arena_free(mem);

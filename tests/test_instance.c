@@ -86,7 +86,16 @@ static const RtFunction functions[] = {
      .arena_bytes = 64},
     {.name = "arena", .entry = run_arena, .outputs = square, .n_outputs = 1, .arena_bytes = 5 << 20},
 };
-static const RtPlan plan = {slots, dims, functions, params, N_SLOTS, N_DIMS, 3, 4, 0, PARAM_BYTES, pool};
+static const RtPlan plan = {.slots = slots,
+                            .dims = dims,
+                            .functions = functions,
+                            .params = params,
+                            .n_slots = N_SLOTS,
+                            .n_dims = N_DIMS,
+                            .n_functions = 3,
+                            .n_params = 4,
+                            .param_bytes = PARAM_BYTES,
+                            .consts = pool};
 enum { INIT, STEP, ARENA };
 
 // ---- runs

@@ -222,6 +222,7 @@ static void compare_params(Diff *d) {
   const Prog *p = d->a->p, *q = d->b->p;
   d->function = "parameters";
   figure(d, "bytes", p->param_bytes, q->param_bytes, " B");
+  figure(d, "packed bytes", p->packed_bytes, q->packed_bytes, " B");
   for (uint32_t k = 0; k < p->n_params; k++) {
     const char *path = ir_text(p, p->params[k].path), *text = param_text(p, &p->params[k], d->mem);
     uint32_t at = same_param(q, path);

@@ -248,13 +248,16 @@ static bool plan(ToolPlan *t, RtArena *mem) {
     rt_diag(&p->diags, RT_ERROR, E_CODEGEN, NULL, 0, "no code can be generated for this CPU");
     return false;
   }
+  p->packs_weights = true;
   p->scratch = scratch_bytes;
   p->scratch_ctx = target;
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
   bool ok = true;
   for (uint32_t k = 0; k < p->n_fns; k++) ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem);
-  return ok && ir_place_program(p);
+  if (!ok || !ir_place_program(p)) return false;
+  cg_place_weights(p, target);
+  return true;
 }
 
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) {

@@ -134,8 +134,9 @@ static void put_head(const ToolPlan *t, RtText *out) {
   tool_html(out, name);
   put(out, "</h1><p class=\"muted\">plan of ");
   tool_html(out, t->path);
-  rt_text_add(out, "; parameters and state %s, constants %s</p>", tool_bytes(out->mem, t->p->param_bytes),
-              tool_bytes(out->mem, t->p->const_bytes));
+  rt_text_add(out, "; parameters and state %s, constants %s, packed weights %s</p>",
+              tool_bytes(out->mem, t->p->param_bytes), tool_bytes(out->mem, t->p->const_bytes),
+              tool_bytes(out->mem, t->p->packed_bytes));
   put(out, "<label class=\"search\"><span>Search</span><input id=\"q\" type=\"search\" autocomplete=\"off\" "
            "spellcheck=\"false\" "
            "placeholder=\"value, op, file:line, scope\"><output id=\"hits\"></output></label></div>\n");

@@ -1,0 +1,89 @@
+// Packed copies of parameters (packed.h).
+#include "runtime/packed.h"
+
+#include <string.h>
+
+enum { WORKER_BYTES = 64 * 1024 };  // to pack: fewer for each worker are not worth waking it
+
+bool rt_packed_new(RtPacked *p, const RtPlan *plan) {
+  *p = (RtPacked){.plan = plan, .changes = 1};
+  uint32_t n = plan->n_packs;
+  if (!n) return true;
+  p->block = rt_block_fresh(plan->packed_bytes);
+  p->is_stale = rt_malloc(3 * (size_t)n);
+  p->seen = rt_malloc(plan->n_functions * sizeof *p->seen);
+  if (!p->block || !p->is_stale || !p->seen) return false;
+  p->is_wanted = p->is_stale + n;
+  p->is_open = p->is_wanted + n;
+  memset(p->is_stale, 1, n);
+  memset(p->is_wanted, 0, 2 * (size_t)n);
+  memset(p->seen, 0, plan->n_functions * sizeof *p->seen);
+  return true;
+}
+
+void rt_packed_free(RtPacked *p) {
+  rt_free(p->block);
+  rt_free(p->is_stale);
+  rt_free(p->seen);
+}
+
+void rt_packed_changed(RtPacked *p, uint32_t param) {
+  for (uint32_t k = 0; k < p->plan->n_packs; k++)
+    if (p->plan->packs[k].param == param) p->is_stale[k] = 1, p->changes++;
+}
+
+void rt_packed_changed_all(RtPacked *p) {
+  if (p->plan->n_packs) memset(p->is_stale, 1, p->plan->n_packs);
+  p->changes++;
+}
+
+void rt_packed_open(RtPacked *p, uint32_t param, bool is_open) {
+  for (uint32_t k = 0; k < p->plan->n_packs; k++) {
+    if (p->plan->packs[k].param != param || p->is_open[k] == is_open) continue;
+    p->is_open[k] = is_open;
+    p->n_open += is_open ? 1 : UINT32_MAX;
+    p->is_stale[k] = 1;
+    p->changes++;
+  }
+}
+
+typedef struct {
+  TnEntry pack;
+  TnFrame *frame;
+} Call;
+
+static void pack(void *ctx, int32_t worker, int32_t n_workers) {
+  const Call *c = ctx;
+  c->pack(c->frame, worker, n_workers);
+}
+
+static void make(RtPacked *p, const RtFunction *f, TnFrame *frame, RtTeam *team) {
+  int64_t bytes = 0;
+  memset(p->is_wanted, 0, p->plan->n_packs);
+  for (uint32_t k = 0; k < f->n_packs; k++) {
+    uint32_t i = f->packs[k];
+    if (!p->is_stale[i] && !p->is_open[i]) continue;
+    p->is_wanted[i] = 1;
+    p->is_stale[i] = 0;
+    p->n_made++;
+    bytes += p->plan->packs[i].bytes;
+  }
+  if (!bytes) return;
+  int64_t workers = bytes / WORKER_BYTES;
+  uint32_t most = workers < 1 ? 1 : workers > RT_MAX_WORKERS ? RT_MAX_WORKERS : (uint32_t)workers;
+  frame->stale = p->is_wanted;
+  rt_team_run(team, pack, &(Call){p->plan->pack, frame}, most);
+}
+
+void rt_packed_prepare(RtPacked *p, uint32_t function, TnFrame *frame, RtTeam *team) {
+  const RtFunction *f = &p->plan->functions[function];
+  if (!f->n_packs || (p->seen[function] == p->changes && !p->n_open)) return;
+  make(p, f, frame, team);
+  p->seen[function] = p->changes;
+}
+
+void rt_packed_ran(RtPacked *p, uint32_t function) {
+  const RtFunction *f = &p->plan->functions[function];
+  for (uint32_t k = 0; k < f->n_spoils; k++) p->is_stale[f->spoils[k]] = 1;
+  p->changes += f->n_spoils != 0;
+}
