@@ -111,7 +111,7 @@ void cg_endif(Cg *c, If *s);                  // works with and without cg_else
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi);
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);  // i32 both: a call through frame->svc
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
-void cg_report_index(Cg *c, LLVMValueRef index, LLVMValueRef value);
+void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value);
 // A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the
 // helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),

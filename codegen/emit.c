@@ -317,11 +317,11 @@ LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(C
   return fn;
 }
 
-// void report(TnKernelStatus *, i64 index, i64 value): the worker that turns the code from 0 writes the rest.
+// void report(TnKernelStatus *, i64 index, i64 value, i32 code): the worker that turns the code from 0 writes the rest.
 static void make_report(Cg *c, LLVMValueRef fn, void *ctx) {
   (void)ctx;
   LLVMValueRef status = LLVMGetParam(fn, 0), code = status;
-  LLVMValueRef swap = LLVMBuildAtomicCmpXchg(c->b, code, cg_i32(c, TN_KERR_NONE), cg_i32(c, TN_KERR_INDEX_RANGE),
+  LLVMValueRef swap = LLVMBuildAtomicCmpXchg(c->b, code, cg_i32(c, TN_KERR_NONE), LLVMGetParam(fn, 3),
                                              LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, false);
   If s;
   cg_if(c, &s, LLVMBuildExtractValue(c->b, swap, 1, ""));
@@ -332,9 +332,10 @@ static void make_report(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_report_index(Cg *c, LLVMValueRef index, LLVMValueRef value) {
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64, c->i64}, 3, false);
-  LLVMValueRef fn = cg_helper(c, "report_index", t, make_report, NULL);
+void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value) {
+  LLVMTypeRef t =
+      LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64, c->i64, c->i32}, 4, false);
+  LLVMValueRef fn = cg_helper(c, "report", t, make_report, NULL);
   LLVMValueRef status = frame_ptr(c, c->frame, offsetof(TnFrame, status));
-  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){status, index, value}, 3, "");
+  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){status, index, value, cg_i32(c, (int32_t)code)}, 4, "");
 }

@@ -51,12 +51,28 @@ static bool conflict(const Accesses *a, const Accesses *b) {
   return false;
 }
 
+// ---- what a run refuses
+static bool may_report(const Call *c) {
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
+    if (ir_reports(c->f, (Val){i})) return true;
+  return false;
+}
+
+static bool changes_params(const Call *c) {
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
+    if (ir_writes_param(c->f, (Val){i})) return true;
+  return false;
+}
+
 void cg_place_barriers(Plan *plan, Entry *e) {
   Accesses since = {0}, now = {0};  // since the last barrier; of the kernel at hand
+  bool unsure = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     now.n = 0;
     accesses_of(plan, &e->calls[i], &now);
-    e->calls[i].barrier = conflict(&since, &now);
+    e->calls[i].barrier = !e->solo && conflict(&since, &now);
+    e->calls[i].looks = unsure && changes_params(&e->calls[i]);
+    unsure = (unsure && !e->calls[i].looks) || may_report(&e->calls[i]);
     if (e->calls[i].barrier) since.n = 0;
     for (uint32_t k = 0; k < now.n; k++) *RT_PUSH(plan->mem, since.list, since.n, since.cap) = now.list[k];
   }
@@ -67,7 +83,7 @@ void cg_entry_text(const Plan *plan, const Entry *e, RtText *out) {
   rt_text_add(out, "entry %s%s%s\n", e->symbol, plan->p->hostile ? " hostile" : "", e->solo ? " solo" : "");
   for (uint32_t i = 0; i < e->n_calls; i++) {
     const Call *c = &e->calls[i];
-    rt_text_add(out, "%sk%u", c->barrier ? "barrier " : "", c->code);
+    rt_text_add(out, "%s%sk%u", c->looks ? "look " : "", c->barrier ? "barrier " : "", c->code);
     for (uint32_t k = 0; k < c->n_ports; k++) {
       const Buf *b = &c->f->bufs[c->f->buf_of[c->ports[k].v.i]];
       rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
@@ -177,6 +193,17 @@ static void call_hostile(Cg *c, const Call *done, const Call *next) {
   if (next) wait_for_team(c);
 }
 
+// Everyone has looked before anyone goes on, to kernels that may report as well.
+static void return_if_refused(Cg *c, bool solo) {
+  If refused;
+  if (!solo) wait_for_team(c);
+  LLVMValueRef code = cg_load(c, c->i32, field(c, offsetof(TnFrame, status)));
+  if (!solo) wait_for_team(c);
+  cg_if(c, &refused, LLVMBuildICmp(c->b, LLVMIntNE, code, cg_i32(c, TN_KERR_NONE), ""));
+  LLVMBuildRetVoid(c->b);
+  LLVMPositionBuilderAtEnd(c->b, refused.other);
+}
+
 static void return_unless_first(Cg *c) {
   If other;
   cg_if(c, &other, LLVMBuildICmp(c->b, LLVMIntNE, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
@@ -203,6 +230,7 @@ void cg_emit_entry(Cg *c, const Plan *plan, const Entry *e) {
   load_bases(c, e->solo, &base);
   bool hostile = plan->p->hostile;
   for (uint32_t i = 0; i < e->n_calls; i++) {
+    if (e->calls[i].looks) return_if_refused(c, e->solo);
     LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;
     if (hostile) call_hostile(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
     else if (e->calls[i].barrier) wait_for_team(c);

@@ -52,7 +52,7 @@ bool cg_emit_gather(Cg *c) {
   cg_if(c, &in, below(c, i, rows));
   each_column(c, ROW_COPY, out, row_at(c, from, i, width), zero, width);
   cg_else(c, &in);
-  cg_report_index(c, n.i, i);
+  cg_report(c, TN_KERR_INDEX_RANGE, n.i, i);
   each_column(c, ROW_ZERO, out, NULL, zero, width);
   cg_endif(c, &in);
   cg_loop_end(c, &n, NULL);

@@ -51,27 +51,32 @@ static void zero_words(Cg *c, LLVMValueRef part, int64_t n) {
   cg_loop_end(c, &l, NULL);
 }
 
+static void report_if(Cg *c, LLVMValueRef is_bad, TnKernelError code, LLVMValueRef index, LLVMValueRef value) {
+  If bad;
+  cg_if(c, &bad, is_bad);
+  cg_report(c, code, index, value);
+  cg_endif(c, &bad);
+}
+
 // lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0.
 static void count_lengths(Cg *c, const CgLayout *t, LLVMValueRef given, LLVMValueRef seqs, LLVMValueRef time,
-                          int64_t least) {
-  LLVMValueRef one = cg_i64(c, 1);
+                          int64_t least, bool is_sorted) {
+  LLVMValueRef one = cg_i64(c, 1), most = cg_i64(c, INT64_MAX);
   LLVMValueRef sizes = cg_layout_sizes(c, t);
   LLVMValueRef lengths = cg_layout_lengths(c, t);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, NULL, 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, &most, is_sorted);
   LLVMValueRef raw = cg_load(c, c->i64, cg_at(c, c->i64, given, l.i));
   LLVMValueRef len = at_least(c, cg_min(c, raw, time), cg_i64(c, least));
-  If bad;
-  cg_if(c, &bad, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""));
-  cg_report_index(c, l.i, raw);
-  cg_endif(c, &bad);
+  report_if(c, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""), TN_KERR_LENGTH_RANGE, l.i, raw);
+  if (is_sorted) report_if(c, is_less(c, l.carry[0], raw), TN_KERR_NOT_SORTED, l.i, raw);
   put(c, lengths, l.i, len);
   If some;
   if (!least) cg_if(c, &some, is_less(c, cg_i64(c, 0), len));
   LLVMValueRef cell = cg_sub(c, len, one);
   put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
   if (!least) cg_endif(c, &some);
-  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &l, &raw);
 }
 
 // From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
@@ -184,7 +189,8 @@ bool cg_emit_layout(Cg *c) {
   // table.
   LLVMValueRef seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
   zero_words(c, cg_layout_sizes(c, &t), t.steps);
-  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)), may_be_empty ? 0 : 1);
+  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)), may_be_empty ? 0 : 1,
+                ir_attr(c->f, v, KEY_sorted) != NULL);
   LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
   LLVMValueRef n_rows = place_steps(c, &t);
   put_head(c, &t, used, n_rows, seqs, identity);

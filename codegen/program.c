@@ -87,7 +87,7 @@ static bool plan_entry(Plan *plan, Entry *e, const Fn *f) {
   *e = (Entry){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
   if (!plan_calls(plan, e, f)) return false;
   e->solo = cg_most_workers(f) == 1;
-  if (!e->solo) cg_place_barriers(plan, e);
+  cg_place_barriers(plan, e);
   return true;
 }
 

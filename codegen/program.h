@@ -21,6 +21,7 @@ typedef struct {
   uint32_t code;       // which distinct kernel
   uint32_t weight;     // 1 + the row of Prog.packs that it reads; 0: none
   bool barrier;        // the team waits before it
+  bool looks;          // before it: has an earlier kernel found an index out of range?
   struct Entry *body;  // of a scan: the kernels of one step; else NULL
 } Call;
 

@@ -80,7 +80,7 @@ static bool slice_assign(Cg *c, Val v) {
 static void report_by_first(Cg *c, LLVMValueRef n, LLVMValueRef index) {
   If mine;
   cg_if(c, &mine, first_worker(c));
-  cg_report_index(c, n, index);
+  cg_report(c, TN_KERR_INDEX_RANGE, n, index);
   cg_endif(c, &mine);
 }
 

@@ -255,7 +255,7 @@ static V label(Row *r, const RowNode *n) {
   V ignored = n->op & LABEL_IGNORES ? LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_i64(c, (int64_t)n->num), "") : NULL;
   if (n->op & LABEL_REPORTS) {
     cg_if(c, &s, LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, ""));
-    cg_report_index(c, r->index, x);
+    cg_report(c, TN_KERR_INDEX_RANGE, r->index, x);
     cg_endif(c, &s);
   }
   if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");

@@ -177,6 +177,13 @@ typedef struct {
   Loc loc;
 } FeName;
 
+// The lengths of a list of sequences, made of the sizes of their first axes.
+typedef struct {
+  const Dim *dims;
+  uint32_t n;
+  tn_tensor at;
+} FeListSizes;
+
 struct tn_function {
   tn_program *p;
   tn_function *next;
@@ -194,6 +201,8 @@ struct tn_function {
   uint32_t n_stamps;
   uint32_t *rows_of;  // by value: the layout whose rows its first axis is; 0: none
   uint32_t n_rows_of, cap_rows_of;
+  FeListSizes *list_sizes;
+  uint32_t n_list_sizes, cap_list_sizes;
   FeCounts counts;
   FeName *inputs, *outputs;
   uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
@@ -390,6 +399,19 @@ bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
 // Of constant lengths, of at most `time` steps; x: named in what is said about them
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                              tn_site at);
+
+// A name of its own for the rows of a layout whose lengths come at run time
+Dim fe_new_rows(tn_program *p, int64_t bound);
+bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
+// x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
+
+// ---- packed_run.c: lists of sequences whose lengths come at run time
+// The first n sequences of a padded value with these lengths i64 [B]
+void fe_take_apart(tn_tensor padded, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t n, tn_site at);
+Dim fe_list_time(const tn_tensor *list, uint32_t n, tn_site at);
+tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_site at);
+tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
 
 // ---- rows.c
 // The layout whose rows the first axis of t is; 0: of none

@@ -5,7 +5,7 @@
 #include "frontend/fe.h"
 
 // A name of its own for the number of rows of each layout whose lengths come at run time: rows, rows_2, rows_3, ..
-static Dim new_rows(tn_program *p, int64_t bound) {
+Dim fe_new_rows(tn_program *p, int64_t bound) {
   const char *name = "rows";
   for (uint32_t k = 2; ir_dim_find(p->ir, name).i; k++) name = rt_printf(p->mem, "rows_%u", k);
   Dim rows = ir_dim_sym(p->ir, name, bound);
@@ -42,7 +42,7 @@ static void note_padded(tn_tensor x, const char *hint) {
   fe_hint(x.fn->p, "%s", hint);
 }
 
-static bool check_padded(tn_tensor x, tn_site at) {
+bool fe_check_padded(tn_tensor x, tn_site at) {
   if (fe_ins(x)->dtype != DT_LAYOUT && fe_rank(x) >= 2) return true;
   fe_error(x.fn->p, E_SHAPE, at, "packing takes a value with batch and time axes, found %u axes", fe_rank(x));
   return false;
@@ -80,26 +80,13 @@ static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options
   return fe_poison(lengths.fn);
 }
 
-tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
-  tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
-  FE_GUARD(f->p, fe_poisoned_packed(f));
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+  tn_program *p = x.fn->p;
   bool time_major = o && !o->batch_first;
-  if (!check_padded(x, at)) return fe_poisoned_packed(f);
-  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
-    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
-    return fe_poisoned_packed(f);
-  }
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
-  if (fe_axis_dim(lengths, 0).i != batch.i) {
-    fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
-    fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
-    note_padded(x, "one length for each sequence: both axes are the same tn_dim");
-    return fe_poisoned_packed(f);
-  }
   tn_tensor known = known_layout(lengths, time, o);
   if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, at), o && o->enforce_sorted, at);
-  Dim rows = new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, batch, time)));
+  Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
   Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   uint32_t n_attrs = 2;
   if (o && o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
@@ -108,12 +95,29 @@ tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_option
   return made(x, layout, o, at);
 }
 
+tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  bool time_major = o && !o->batch_first;
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
+    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+    return fe_poisoned_packed(f);
+  }
+  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, o, at);
+  fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
+  fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
+  note_padded(x, "one length for each sequence: both axes are the same tn_dim");
+  return fe_poisoned_packed(f);
+}
+
 tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
   if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
-  if (!check_padded(x, at)) return fe_poisoned_packed(f);
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
   return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
 }
 
@@ -160,7 +164,7 @@ tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, c
   FE_GUARD(f->p, fe_poisoned_packed(f));
   Prog *ir = f->p->ir;
   bool time_major = o && !o->batch_first;
-  if (!check_padded(x, at)) return fe_poisoned_packed(f);
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
@@ -239,15 +243,21 @@ static bool same_layout(tn_packed a, tn_packed b) {
   return a.layout.v == b.layout.v || (x && y && x->u.list.i == y->u.list.i);
 }
 
+// "those of input 'len'"; a sequence of a list has one of them
+static const char *origin_text(const Fn *f, Val lengths) {
+  const Ins *from = ir_ins(f, lengths);
+  if (from->op == OP_slice)
+    return rt_printf(f->prog->mem, "number %lld of %s", (long long)ir_attr_int(f, lengths, KEY_start, 0),
+                     origin_text(f, ir_arg(f, lengths, 0)));
+  if (from->op != OP_input || !from->name.i) return "those of its run";
+  return rt_printf(f->prog->mem, "those of input '%s'", ir_text(f->prog, from->name));
+}
+
 static const char *lengths_text(tn_packed s) {
-  RtText t = {.mem = s.data.fn->p->mem};
-  const Attr *x = ir_attr(s.data.fn->ir, fe_val(s.layout), KEY_lengths);
-  if (!x) {
-    const Fn *f = s.data.fn->ir;
-    const Ins *from = f->ins[s.layout.v].n_args ? ir_ins(f, ir_arg(f, fe_val(s.layout), 0)) : NULL;
-    bool is_input = from && from->op == OP_input && from->name.i;
-    return is_input ? rt_printf(t.mem, "those of input '%s'", ir_text(f->prog, from->name)) : "those of its run";
-  }
+  const Fn *f = s.data.fn->ir;
+  RtText t = {.mem = f->prog->mem};
+  const Attr *x = ir_attr(f, fe_val(s.layout), KEY_lengths);
+  if (!x) return f->ins[s.layout.v].n_args ? origin_text(f, ir_arg(f, fe_val(s.layout), 0)) : "those of its run";
   ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
   return t.text;
 }

@@ -1,5 +1,4 @@
-// Lists of sequences: packed, padded, and taken apart again. Lengths are constants here, since every sequence is a
-// tensor.
+// Lists of sequences: packed, padded, and taken apart again. Where a length is no constant, packed_run.c has the way.
 //
 //   %flat = concat %a, %b, %c {axis=0} : f32[6,12]                one after the other, in user order
 //   %data = seq_from_list %flat, %L : f32[6,12]                   packed; no padding is made
@@ -13,16 +12,16 @@ static bool same_behind(tn_tensor a, tn_tensor b) {
   return true;
 }
 
-static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths, int64_t *time, tn_site at) {
+// lengths: constants, or the bounds of those that come at run time; *time: the longest
+static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths, int64_t *time, bool *by_run,
+                            tn_site at) {
   tn_program *p = list[0].fn->p;
   Prog *ir = p->ir;
-  *time = 0;
+  *time = 0, *by_run = false;
   for (uint32_t k = 0; k < n; k++) {
-    bool good = fe_rank(list[k]) >= 1 && fe_rank(list[k]) < MAX_RANK && ir_dim_is_const(ir, fe_axis_dim(list[k], 0));
-    if (!good) {
-      fe_error(p, E_SHAPE, at, "sequence %u has no time axis of constant size", k);
+    if (fe_rank(list[k]) < 1 || fe_rank(list[k]) >= MAX_RANK || fe_ins(list[k])->dtype == DT_LAYOUT) {
+      fe_error(p, E_SHAPE, at, "sequence %u has no time axis", k);
       fe_note(p, fe_ins(list[k])->loc, "it was made here");
-      fe_hint(p, "tn_pack_padded takes a batch whose lengths come at run time");
       return false;
     }
     if (!same_behind(list[0], list[k])) {
@@ -33,6 +32,7 @@ static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths,
       return false;
     }
     lengths[k] = ir_dim_bound(ir, fe_axis_dim(list[k], 0));
+    *by_run |= !ir_dim_is_const(ir, fe_axis_dim(list[k], 0));
     if (lengths[k] > *time) *time = lengths[k];
   }
   return true;
@@ -47,12 +47,27 @@ static tn_tensor joined(const tn_tensor *list, const int64_t *lengths, uint32_t 
   return m ? fe_concat(some, m, 0, at) : list[0];
 }
 
+static tn_tensor padded_list(const tn_tensor *list, uint32_t n, Dim time, double value, bool batch_first, tn_site at);
+
+// PyTorch's way: padded, then packed.
+static tn_packed pack_by_run(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
+  tn_function *f = list[0].fn;
+  Dim time = fe_list_time(list, n, at);
+  tn_tensor x = time.i ? padded_list(list, n, time, 0, true, at) : fe_poison(f);
+  tn_tensor lengths = fe_ok(x) ? fe_list_lengths(list, n, at) : x;
+  tn_pack_options by = o ? *o : (tn_pack_options){0};
+  by.batch_first = true;
+  return fe_ok(lengths) ? fe_pack_by(x, lengths, &by, at) : fe_poisoned_packed(f);
+}
+
 tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
   tn_function *f = NULL;
   if (!list || !n || !fe_join(list, n, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), time;
-  if (!check_sequences(list, n, lengths, &time, at)) return fe_poisoned_packed(f);
+  bool by_run;
+  if (!check_sequences(list, n, lengths, &time, &by_run, at)) return fe_poisoned_packed(f);
+  if (by_run) return pack_by_run(list, n, o, at);
   tn_tensor layout = fe_constant_layout(list[0], lengths, n, time, o, at);
   if (!fe_ok(layout)) return fe_poisoned_packed(f);
   fe_keep(layout, at);
@@ -82,18 +97,27 @@ static tn_tensor padded(tn_tensor x, int64_t time, double value, bool batch_firs
   return fe_reshape(x, dims, rank + 1, at);
 }
 
+static tn_tensor padded_list(const tn_tensor *list, uint32_t n, Dim time, double value, bool batch_first, tn_site at) {
+  const Prog *ir = list[0].fn->p->ir;
+  tn_tensor *rows = rt_alloc(list[0].fn->p->mem, n * sizeof *rows);
+  for (uint32_t k = 0; k < n; k++) {
+    bool is_const = ir_dim_is_const(ir, fe_axis_dim(list[k], 0)) && ir_dim_is_const(ir, time);
+    rows[k] = is_const ? padded(list[k], ir_dim_bound(ir, time), value, batch_first, at)
+                       : fe_pad_one(list[k], time, value, batch_first, at);
+    if (!fe_ok(rows[k])) return rows[k];
+  }
+  return fe_concat(rows, n, batch_first ? 0 : 1, at);
+}
+
 tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
   tn_function *f = NULL;
   if (!list || !n || !fe_join(list, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), time;
-  tn_tensor *rows = rt_alloc(f->p->mem, n * sizeof *rows);
-  if (!check_sequences(list, n, lengths, &time, at)) return fe_poison(f);
-  for (uint32_t k = 0; k < n; k++) {
-    rows[k] = padded(list[k], time, value, batch_first, at);
-    if (!fe_ok(rows[k])) return fe_poison(f);
-  }
-  return fe_made(fe_concat(rows, n, batch_first ? 0 : 1, at), at);
+  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), longest;
+  bool by_run;
+  if (!check_sequences(list, n, lengths, &longest, &by_run, at)) return fe_poison(f);
+  Dim time = by_run ? fe_list_time(list, n, at) : ir_dim(f->p->ir, longest);
+  return time.i ? fe_made(padded_list(list, n, time, value, batch_first, at), at) : fe_poison(f);
 }
 
 // ---- taken apart
@@ -143,18 +167,31 @@ bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_fir
   return true;
 }
 
+static uint32_t unpack_by_run(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
+  tn_function *f = s.data.fn;
+  Dim batch = fe_axis_dim(s.layout, 0);
+  if (!ir_dim_is_const(f->p->ir, batch)) {
+    fe_error(f->p, E_ARGUMENT, at, "a list has a constant number of sequences, the batch up to %lld",
+             (long long)ir_dim_bound(f->p->ir, batch));
+    fe_note(f->p, fe_ins(s.layout)->loc, "the sequences were packed here");
+    fe_hint(f->p, "tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths");
+    return 0;
+  }
+  uint32_t n = (uint32_t)ir_dim_bound(f->p->ir, batch);
+  Attr part = ir_a_str(KEY_part, ir_str(f->p->ir, "lengths")), value = ir_a_num(KEY_value, 0);
+  tn_tensor lengths = fe_emit(OP_seq_part, &s.layout, 1, &part, 1, at);
+  tn_tensor padded = fe_emit(OP_pad, (const tn_tensor[]){s.data, s.layout}, 2, &value, 1, at);
+  if (out && fe_ok(lengths) && fe_ok(padded)) fe_take_apart(padded, lengths, true, out, n < max ? n : max, at);
+  return n;
+}
+
 uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&s, 1, &f, at)) return poison_all(f, out, max), 0;
   FE_GUARD(f->p, 0);
   poison_all(f, out, max);
   const Attr *lengths = ir_attr(f->ir, fe_val(s.layout), KEY_lengths);
-  if (!lengths) {
-    fe_error(f->p, E_ARGUMENT, at, "sequences whose lengths come at run time have no constant shapes");
-    fe_note(f->p, fe_ins(s.layout)->loc, "the sequences were packed here");
-    fe_hint(f->p, "tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths");
-    return 0;
-  }
+  if (!lengths) return unpack_by_run(s, out, max, at);
   Shape list = lengths->u.list;
   uint32_t n = ir_rank(f->p->ir, list);
   tn_tensor flat = fe_emit2(OP_seq_to_list, s.data, s.layout, at);

@@ -433,17 +433,27 @@ TN_API tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, 
 #define tn_pack_like(x, like, batch_first) tn_pack_like_at(x, like, batch_first, TN_SITE)
 
 // A list of sequences [T, ..], which are their first axes long, without padding; E111 when they differ behind it. An
-// empty list gives a poisoned value (E003 where it is an output).
+// empty list gives a poisoned value (E003 where it is an output). Sizes that come at run time are lengths too: any
+// named dims, or the sequences that tn_unpad_sequence gives; such a list is padded on the way.
 TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at);
-// The list as [B, T, ..] (else [T, B, ..]) in its order, T the longest, `value` behind each end
+// The list as [B, T, ..] (else [T, B, ..]) in its order, `value` behind each end. T: the size that all have, else the
+// longest of constant sizes, else the largest bound
 TN_API tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
 // The way back: writes the n sequences of x, [length, ..] each, and poisoned ones after a mistake (false)
 TN_API bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at);
-// The sequences of constant lengths in user order: writes up to `max`, gives their number; 0: run-time lengths
+// The same with lengths that come at run time, i64 [B], each in [0, T], for a constant B: writes up to `max` sequences
+// [length, ..], gives B; 0 after a mistake (E003 a batch that is no constant, E116). Sequence k of the same lengths has
+// the same size in every call. As an output it takes T rows of the caller's memory and fills those that it has.
+TN_API uint32_t tn_unpad_sequence_at(tn_tensor x, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t max,
+                                     tn_site at);
+// The sequences in user order: writes up to `max`, gives their number, which is a constant (else 0 and E003). Those
+// whose lengths come at run time are padded on the way, and are like those of tn_unpad_sequence.
 TN_API uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at);
 #define tn_pack_sequence(list, n, ...) tn_pack_sequence_at(list, n, __VA_ARGS__, TN_SITE)
 #define tn_pad_sequence(list, n, value, batch_first) tn_pad_sequence_at(list, n, value, batch_first, TN_SITE)
 #define tn_unpad(x, lengths, n, batch_first, out) tn_unpad_at(x, lengths, n, batch_first, out, TN_SITE)
+#define tn_unpad_sequence(x, lengths, batch_first, out, max) \
+  tn_unpad_sequence_at(x, lengths, batch_first, out, max, TN_SITE)
 #define tn_unpack_sequence(s, out, max) tn_unpack_sequence_at(s, out, max, TN_SITE)
 TN_API uint32_t tn_packed_n_members(tn_packed s);  // 4: data, batch sizes, both index lists; 2 when sorted; 0: poisoned
 // Any unary or binary operation of this header by name, on the data; the two layouts must be the same (E111)
@@ -980,7 +990,9 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 #define TN_NO_IN NULL, 0
 #define TN_NO_OUT NULL, 0
 // Inputs and outputs by position. All are checked before anything is written: dtype, rank, sizes against bounds and
-// each other, lengths, labels and indices against their ranges.
+// each other, lengths, labels and indices against their ranges. What the run computes of them, an index made by
+// tn_argmax for one, is checked in it: after TN_ERR_VALUE outputs may hold anything, while parameters, optimizer state
+// and the random stream are as before, except for a change on which that very index depended.
 TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                         size_t n_out);
 TN_API const char *tn_error_text(const tn_model *m);  // of the last call on this model that failed; "" when none did

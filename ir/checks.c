@@ -1,11 +1,12 @@
 // What the host checks in inputs before a run: labels, indices and lengths, where they come from an input through
 // views, one slice, or packing. Only what is read is checked: of packed sequences no padding, of slices not the rest.
-// What is computed in the run is checked where it is used, by compiled code.
+// What is computed in the run is checked where it is used, by compiled code: ir_reports says where.
 //
 //   %c = slice %rows {axis=1, start=1, size=1}     rows = pack %x, %L; every second element of the steps that exist
 //   %y = embedding %w, (reshape %c)
 #include "ir/attention.h"
 #include "ir/ir.h"
+#include <string.h>
 
 static int64_t constant_behind(const Fn *f, Val v, uint32_t axis) {  // product of sizes from axis on; 0: not constant
   const Prog *p = f->prog;
@@ -70,8 +71,13 @@ static bool same_check(const InputCheck *a, const InputCheck *b) {
          a->batch.i == b->batch.i && a->time.i == b->time.i;
 }
 
+// Can the host check it?
+static bool is_found(const Fn *f, Val source, InputCheck *c) {
+  return find_source(f, source, c) && !(c->sorted && (c->group || c->is_packed));
+}
+
 static void add_check(Fn *f, Val source, InputCheck c) {
-  if (!find_source(f, source, &c) || (c.sorted && (c.group || c.is_packed))) return;
+  if (!is_found(f, source, &c)) return;
   for (uint32_t k = 0; k < f->n_checks; k++)
     if (same_check(&f->checks[k], &c)) return;
   *RT_PUSH(f->prog->mem, f->checks, f->n_checks, f->cap_checks) = c;
@@ -127,4 +133,49 @@ void ir_find_checks(Fn *f) {
     default: break;
     }
   }
+}
+
+// ---- what is left to the run
+// The operand of v whose numbers must be in a range; false: none.
+static bool checked_operand(const Fn *f, Val v, Val *out) {
+  Attention a;
+  switch (f->ins[v.i].op) {
+  case OP_nll_rows:
+  case OP_embedding:
+  case OP_index_assign: return *out = ir_arg(f, v, 1), true;
+  case OP_packed_layout: return f->ins[v.i].n_args && (*out = ir_arg(f, v, 0), true);
+  case OP_sdpa:
+    if (!ir_attr(f, v, KEY_has_len)) return false;
+    ir_attention(f, v, &a);
+    return *out = ir_arg(f, v, a.n_in), true;
+  default: return false;
+  }
+}
+
+// Lengths of a layout that has them already are in the range of its time axis.
+static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
+  while (f->ins[lengths.i].op == OP_slice || ir_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
+  if (f->ins[lengths.i].op != OP_seq_part || ir_attr(f, v, KEY_sorted) || !ir_attr(f, v, KEY_empty)) return false;
+  Shape own = f->ins[v.i].shape, of = f->ins[ir_arg(f, lengths, 0).i].shape;
+  return !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
+         ir_dim_at(f->prog, own, 1).i == ir_dim_at(f->prog, of, 1).i;
+}
+
+static bool body_reports(const Fn *f, Val v) {
+  Scan s = ir_scan_at(f, v);
+  for (uint32_t i = 1; i < s.body->n_ins; i++) {
+    Val index;
+    InputCheck c = {0}, outside = {0};
+    if (!checked_operand(s.body, (Val){i}, &index)) continue;
+    if (!is_found(s.body, index, &c) || !is_found(f, ir_arg(f, v, s.first + c.input), &outside)) return true;
+  }
+  return false;
+}
+
+bool ir_reports(const Fn *f, Val v) {
+  Val index;
+  InputCheck c = {.sorted = ir_attr(f, v, KEY_sorted) != NULL};
+  if (f->ins[v.i].op == OP_scan) return body_reports(f, v);
+  if (!checked_operand(f, v, &index) || is_found(f, index, &c)) return false;
+  return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
 }

@@ -30,6 +30,13 @@ Val ir_base(const Fn *f, Val v) {
 
 bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }
 
+bool ir_writes_param(const Fn *f, Val v) {
+  const OpInfo *op = &ir_ops[f->ins[v.i].op];
+  for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++)
+    if (f->ins[ir_root(f, ir_arg(f, v, k)).i].op == OP_param) return true;
+  return false;
+}
+
 Val ir_root(const Fn *f, Val v) {
   for (;;) {
     v = ir_base(f, v);

@@ -411,7 +411,9 @@ bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all 
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
 void ir_find_checks(Fn *f);                              // what the host checks: f->checks
-Val ir_base(const Fn *f, Val v);                         // follows views to the value whose buffer they share
+bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number out of range, which the host cannot see
+bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
+Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
 bool ir_is_led_product(const Fn *f,
                        Val v);    // a product that may have an epilogue: pointwise instructions in its kernel
 Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
@@ -462,7 +464,7 @@ bool ir_row_reads(const Fn *f, Val v, uint32_t k, Shape rows);  // operand k, ma
 bool ir_row_fits(const Prog *p, Shape rows);                    // such rows are worth a kernel of several instructions
 
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
-enum { IR_MAX_MAKERS = 8 };
+enum { IR_MAX_MAKERS = 256 * 8 };             // as many names as a shape has
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
 const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,

@@ -7,6 +7,8 @@
 // What is computed a row at a time runs in the kernel of the rows that it reads (row_space.c), at their level.
 // Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
 // of one shape stand together. A write into a buffer comes after every read of its old content.
+// What a run may refuse, an index that it computes itself, stands before every parameter that changes, where it does
+// not depend on the change: a run that fails leaves them as they were.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,7 @@ typedef struct {
   Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
   bool *by_rows;      // by value
   uint32_t *readers;  // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
+  uint32_t changes;   // the least level at which parameters change
 } Levels;
 
 static bool is_kernel(const Fn *f, Val v) {
@@ -114,7 +117,7 @@ static uint32_t level_of(Levels *l, Val v) {
     uint32_t after = l->readers[ir_base(f, ir_arg(f, v, k)).i];
     if (after > top) top = after;
   }
-  return top;
+  return l->changes > top && ir_writes_param(f, v) ? l->changes : top;
 }
 
 static void note_reads(Levels *l, Val v) {
@@ -209,26 +212,56 @@ static void unite_rows(const Levels *l, Key3 *keys, Val v) {
   }
 }
 
+static void find_levels(Levels *l) {
+  Fn *f = l->f;
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins;
+  l->level = rt_alloc(mem, n * sizeof *l->level), l->lead = rt_alloc(mem, n * sizeof *l->lead);
+  l->rows = rt_alloc(mem, n * sizeof *l->rows), l->by_rows = rt_alloc(mem, n);
+  l->readers = rt_alloc(mem, n * sizeof *l->readers);
+  for (uint32_t i = 1; i < n; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      l->level[i] = l->level[ir_head(f, v).i];
+      continue;
+    }
+    l->level[i] = level_of(l, v);
+    note_rows(l, v);
+    note_reads(l, v);
+  }
+}
+
+// The highest level of what a run may refuse, as far as it depends on no changed parameter; 0: there is nothing.
+static uint32_t last_report(const Levels *l) {
+  const Fn *f = l->f;
+  bool *changed = rt_alloc(f->prog->mem, f->n_ins);
+  uint32_t last = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      changed[i] = changed[ir_head(f, v).i];
+      continue;
+    }
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) changed[i] |= changed[ir_arg(f, v, k).i];
+    if (!changed[i] && l->level[i] > last && ir_reports(f, v)) last = l->level[i];
+    changed[i] |= ir_writes_param(f, v);
+  }
+  return last;
+}
+
 bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
   Levels l = {.f = f, .makers = ir_rows_makers(f)};
-  l.level = rt_alloc(mem, n * sizeof *l.level), l.lead = rt_alloc(mem, n * sizeof *l.lead);
-  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n);
-  l.readers = rt_alloc(mem, n * sizeof *l.readers);
+  find_levels(&l);
+  uint32_t last = last_report(&l);
+  if (last) {
+    l.changes = last + 1;
+    find_levels(&l);
+  }
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table);
-  for (uint32_t i = 1; i < n; i++) {
-    Val v = {i};
-    if (f->ins[i].op == OP_result) {
-      l.level[i] = l.level[ir_head(f, v).i];
-      continue;
-    }
-    l.level[i] = level_of(&l, v);
-    note_rows(&l, v);
-    note_reads(&l, v);
-  }
   sink_generators(&l);
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};

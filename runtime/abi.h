@@ -32,14 +32,15 @@ typedef struct {
 
 enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub-teams inside one kernel
 
-// Errors that only a kernel can see (an index computed at run time); the first one wins.
+// Errors that only a kernel can see (an index computed at run time); the first one wins. The entry returns before
+// parameters change.
 typedef struct {
   int32_t code;   // 0: none; see TnKernelError
   int32_t input;  // unused by kernels, -1
   int64_t index;  // flat element index
   int64_t value;  // the offending value
 } TnKernelStatus;
-typedef enum { TN_KERR_NONE, TN_KERR_INDEX_RANGE } TnKernelError;
+typedef enum { TN_KERR_NONE, TN_KERR_INDEX_RANGE, TN_KERR_LENGTH_RANGE, TN_KERR_NOT_SORTED } TnKernelError;
 
 typedef struct TnFrame {
   unsigned char *seg[N_SEGMENTS];  // SEG_IN and SEG_OUT entries are NULL: see in / out

@@ -149,9 +149,10 @@ static void enter(void *ctx, int32_t worker, int32_t n_workers) {
 }
 
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
-  rt_fail(i->error, sizeof i->error,
-          "%s: element %" PRId64 " of an index computed in the run is %" PRId64 ": out of range", f->name, s->index,
-          s->value);
+  static const char *const what[] = {"", "index", "length", "length"};
+  rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
+          what[s->code], s->value, s->index,
+          s->code == TN_KERR_NOT_SORTED ? "above the one before it, and sorting is enforced" : "out of range");
   return RT_ERR_VALUE;
 }
 
@@ -173,9 +174,10 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes
   uint32_t most = by ? by->most_workers : f->most_workers;
   if (most == 1) entry(&i->frame, 0, 1);
   else rt_team_run(i->team, enter, &(Call){entry, &i->frame}, most);
+  if (i->status.code) return report_kernel(i, f, &i->status);
   i->counter++;
   if (hostile.plan && !rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
-  return i->status.code ? report_kernel(i, f, &i->status) : RT_OK;
+  return RT_OK;
 }
 
 // All that the last accepted call does not answer.

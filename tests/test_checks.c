@@ -176,8 +176,49 @@ static void computed(void) {
   float last[3];
   CHECK(!tn_run(m, "run", TN_IN(tn_f32(good, 3, 4)), TN_OUT(tn_f32(last, 3))) && last[0] == 2 && last[2] == 7);
   says(m, tn_run(m, "run", TN_IN(tn_f32(bad, 3, 4)), TN_OUT(tn_f32(last, 3))),
-       "run: element 1 of an index computed in the run is 0: out of range", __LINE__);
+       "run: length 0 at [1], computed in the run, is out of range", __LINE__);
   tn_model_free(m);
+}
+
+// A run that fails leaves parameters, optimizer state and the random stream as they were: also where what it refuses is
+// asked for behind the update.
+static void nothing_changes(bool behind, bool in_scan, int64_t width, uint32_t n_workers) {
+  enum { ROWS = 6 };
+  tn_program *p = tn_program_create("unchanged");
+  tn_module *root = tn_root(p), *table = tn_embedding(root, "table", 5, width),
+            *fc = tn_linear(root, "fc", width, 4, NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS))), index = tn_cast(x, TN_I64), e;
+  if (in_scan) {
+    tn_scan *s = tn_scan_begin(f, (&(tn_scan_options){.steps = D(ROWS)}));
+    tn_tensor one = tn_cast(tn_scan_input(s, x), TN_I64);
+    e = tn_scan_output(s, tn_call1(table, one));
+    tn_scan_end(s);
+  } else e = tn_call1(table, behind ? tn_cast(tn_mul(x, tn_scalar(f, 0)), TN_I64) : index);
+  tn_tensor y = tn_call1(fc, e), loss = tn_sum(tn_square(tn_dropout(y, 0.5)));
+  tn_backward(loss);
+  tn_adamw(f, root, NULL);
+  tn_output(f, "loss", behind ? tn_cross_entropy(tn_stop_grad(y), index) : loss);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  tn_model *other = tn_instance(m, 0);
+  float good[ROWS] = {0, 1, 2, 3, 0, 1}, bad[ROWS] = {0, 1, 2, 3, 0, 7}, a = 0, b = 0;
+  tn_copy_params(other, m, true);
+  for (int k = 0; k < 3; k++) {
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(bad, ROWS)), TN_OUT(tn_f32_scalar(&a))) == TN_ERR_VALUE);
+    CHECK_HAS(tn_error_text(m), in_scan ? "run: index 7 at [0], computed in" : "run: index 7 at [5], computed in");
+    CHECK(!tn_run(m, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&a))));
+    CHECK(!tn_run(other, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&b))) && a == b);
+    for (uint32_t q = 0; q < tn_param_count(m); q++) {
+      tn_array v = tn_param_at(m, q), w = tn_param_at(other, q);
+      int64_t n = 1;
+      for (uint32_t d = 0; d < v.rank; d++) n *= v.dims[d];
+      CHECK(!memcmp(v.data, w.data, (size_t)n * sizeof(float)));
+    }
+  }
+  tn_model_free(m), tn_model_free(other);
 }
 
 int main(void) {
@@ -185,5 +226,7 @@ int main(void) {
   for (int form = 0; form < N_FORMS; form++) packed((Form)form);
   windows();
   computed();
+  for (int way = 0; way < 8; way++)
+    nothing_changes(way % 3 == 1, way % 3 == 2, way & 1 ? 4 : 300, (uint32_t)way % 3 + 1);
   return check_report();
 }

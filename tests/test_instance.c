@@ -218,7 +218,7 @@ static void test_bad_runs(void) {
   CHECK_HAS(rt_instance_error(i), "there is no function 9");
   b->x[0] = 666;
   CHECK(run(i, b) == RT_ERR_VALUE);
-  CHECK_HAS(rt_instance_error(i), "step: element 5 of an index computed in the run is -9");
+  CHECK_HAS(rt_instance_error(i), "step: index -9 at [5], computed in the run, is out of range");
   b->x[0] = 0;
   CHECK(run(i, b) == RT_OK);
   rt_instance_free(i);

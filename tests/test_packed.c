@@ -311,7 +311,7 @@ static void layouts(void) {
             "input '%s'\nuser.c:%d: note: the first was packed here\nuser.c:%d: note: the second was packed here\n"
             "hint: tn_pack_like packs one by the layout of the other, and the same lengths give the same layout\n",
             15 + k, names[k], k < 2 ? "len" : "more", k < 2 ? "more" : "len", k < 2 ? 10 : 12, k < 2 ? 12 : 10);
-  strcat(want, "user.c:19: error[E003]: sequences whose lengths come at run time have no constant shapes\n"
+  strcat(want, "user.c:19: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
                "user.c:10: note: the sequences were packed here\n"
                "hint: tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths\n"
                "user.c:20: error[E004]: seq_spread: ");
