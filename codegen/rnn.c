@@ -1,10 +1,5 @@
-// Recurrent layers over packed sequences: which worker does what, and the pieces that both directions of time share.
-//
-// A kernel holds one or more independent sequences (the directions of a layer). With at least as many workers as
-// sequences, sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole sequences
-// alone. Inside a team every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math
-// stays local, and a step needs one barrier. Members beyond the number of blocks do nothing. No sum is ever split, so
-// bits do not depend on the team.
+// Recurrent layers over packed sequences: the kernel, and the pieces that both directions of time share. Which worker
+// does what is decided in rnn_team.c.
 #include "codegen/rnn.h"
 
 #include <string.h>
@@ -160,47 +155,18 @@ LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset) {
   return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset));
 }
 
-// ---- teams
-static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(c->b, cond, a, b, "");
-}
-
-typedef struct {
-  LLVMValueRef takes_part, member, size;
-} Team;
-
-// This worker's place in the team of sequence d of D.
-static Team team_of(Cg *c, uint32_t d, uint32_t n_seqs, int64_t blocks) {
-  Team t;
-  if (n_seqs == 1) {
-    t.member = c->worker;
-    t.size = cg_min(c, c->n_workers, cg_i64(c, blocks));
-    t.takes_part = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
-    return t;
-  }
-  LLVMValueRef n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0);
-  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, c->n_workers, n, "");
-  LLVMValueRef mine =
-      choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
-  LLVMValueRef key = choose(c, enough, me, c->worker);
-  t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
-  LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
-  t.size = cg_min(c, choose(c, enough, all, cg_i64(c, 1)), cg_i64(c, blocks));
-  LLVMValueRef works = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
-  t.takes_part = LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, mine, key, ""), works, "");
-  return t;
-}
-
+// ---- the kernel
 static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, LLVMValueRef scratch) {
   LLVMValueRef worker = c->worker, n_workers = c->n_workers;
-  Team team = team_of(c, d, n_seqs, r->blocks);
-  If some;
-  cg_if(c, &some, team.takes_part);
-  c->worker = team.member, c->n_workers = team.size;
   RnnCode s = {.c = c, .r = r, .barrier_id = cg_i32(c, 1 + (int32_t)d), .scratch = scratch};
+  s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
+  s.row_lo = cg_i64(c, 0), s.row_hi = s.batch;
+  s.team = cg_rnn_team(&s, d, n_seqs);
+  If some;
+  cg_if(c, &some, s.team.takes_part);
+  c->worker = s.team.member, c->n_workers = s.team.size;
   s.lay = cg_ptr(c, r->layout);
   s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
-  s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
   cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
   s.state_lo = s.block_lo, s.state_hi = s.block_hi;
   if (!ir_none(r->proj)) cg_share(c, cg_i64(c, r->state_blocks), 1, &s.state_lo, &s.state_hi);

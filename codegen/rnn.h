@@ -21,14 +21,22 @@ typedef struct {
 } Rnn;
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: the hidden size is not constant
 
+// This worker's place in the team of one sequence.
+typedef struct {
+  LLVMValueRef takes_part, member, size;
+  LLVMValueRef by_rows;  // the team cuts its work by sequences; NULL: never
+} RnnTeam;
+
 // A sequence while its code is emitted. The team of the sequence is c->worker, c->n_workers meanwhile.
 typedef struct {
   Cg *c;
   const Rnn *r;
+  RnnTeam team;
   LLVMValueRef barrier_id;
   LLVMValueRef lay, steps, batch;
   LLVMValueRef block_lo, block_hi;  // own blocks of units
   LLVMValueRef state_lo, state_hi;  // own blocks of h: the same where it is not projected
+  LLVMValueRef row_lo, row_hi;      // own sequences, by sorted position
   LLVMValueRef scratch;
 } RnnCode;
 
@@ -57,6 +65,13 @@ LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes);        // NULL when ev
 LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes);  // the same of h
 LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NULL: not stored
 LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
+
+// ---- codegen/rnn_team.c: shares
+RnnTeam cg_rnn_team(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence d; needs `batch`
+// Behind what the team prepares together, in shares of units: a team that cuts by sequences waits for all of it and
+// goes on with own rows, all units and no barriers.
+void cg_rnn_own_rows(RnnCode *s);
+LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n);  // how many of the first n positions are own ones
 
 // ---- codegen/rnn_tile.c: products of the rows of a step with a packed weight
 // Tiles over `rows` rows; strides of rows are constants.

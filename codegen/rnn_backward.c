@@ -77,7 +77,7 @@ static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to
   Cg *c = s->c;
   int64_t h = of_state ? s->r->state : s->r->hidden;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, s->row_lo, s->row_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef user = cg_rnn_sorted(s, l.i);
   LLVMValueRef source = from ? cg_rnn_row(s, from, to_user ? l.i : user, h) : NULL;
   cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source, of_state);
@@ -171,7 +171,7 @@ static void gate_math(Backward *w, LLVMValueRef first, LLVMValueRef n_rows, LLVM
   RnnCode *s = w->s;
   Cg *c = s->c;
   Loop row, block;
-  cg_loop_begin(c, &row, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
   Cellwise e = {.w = w, .position = row.i, .row = cg_add(c, first, row.i), .slot = cg_add(c, slot0, row.i)};
   cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
   e.unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
@@ -188,7 +188,7 @@ static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_ro
   Cg *c = s->c;
   int64_t h = s->r->state;
   Loop row, block;
-  cg_loop_begin(c, &row, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
   LLVMValueRef at = cg_add(c, first, row.i);
   cg_loop_begin(c, &block, s->state_lo, s->state_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
@@ -203,9 +203,9 @@ static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_ro
   cg_loop_end(c, &block, NULL);
   cg_loop_end(c, &row, NULL);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
-  RnnProduct p = {.a = w->dh,
+  RnnProduct p = {.a = cg_rnn_row(s, w->dh, s->row_lo, h),
                   .b = w->proj.packed,
-                  .c = w->proj.full,
+                  .c = cg_rnn_row(s, w->proj.full, s->row_lo, s->r->hidden),
                   .rows = n_rows,
                   .a_row = h,
                   .k = h,
@@ -219,9 +219,9 @@ static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_ro
 static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
   RnnCode *s = w->s;
   int64_t stride = cg_rnn_gate_stride(s->r);
-  RnnProduct p = {.a = cg_rnn_row(s, w->dgates, slot0, stride),
+  RnnProduct p = {.a = cg_rnn_row(s, w->dgates, cg_add(s->c, slot0, s->row_lo), stride),
                   .b = w->packed,
-                  .c = w->dh,
+                  .c = cg_rnn_row(s, w->dh, s->row_lo, s->r->state),
                   .rows = n_rows,
                   .a_row = stride,
                   .k = gate_width(s->r),
@@ -247,12 +247,13 @@ void cg_rnn_backward(RnnCode *s) {
   pack_weights(&w);
   by_position(&w, w.dh, w.g_hn, false, true);
   if (w.dc) by_position(&w, w.dc, w.g_cn, false, false);
+  cg_rnn_own_rows(s);
   Loop l;
   cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
   LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
-  LLVMValueRef n_rows = cg_rnn_batch_size(s, t);
+  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
   LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
-  LLVMValueRef wanted = w.d_h0 ? n_rows : earlier_rows(s, t);
+  LLVMValueRef wanted = w.d_h0 ? n_rows : cg_rnn_own(s, earlier_rows(s, t));
   if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
   gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
   cg_team_barrier(c, s->barrier_id, c->n_workers);

@@ -364,11 +364,11 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->state;
-  LLVMValueRef row = cg_rnn_offset(s, t), n_rows = cg_rnn_batch_size(s, t);
+  LLVMValueRef row = cg_rnn_offset(s, t), lo = s->row_lo, n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
   cg_team_barrier(c, s->barrier_id, c->n_workers);
-  RnnProduct p = {.a = w->proj.full,
+  RnnProduct p = {.a = cg_rnn_row(s, w->proj.full, lo, s->r->hidden),
                   .b = w->proj.packed,
-                  .c = w->proj.h,
+                  .c = cg_rnn_row(s, w->proj.h, lo, h),
                   .rows = n_rows,
                   .a_row = s->r->hidden,
                   .k = s->r->hidden,
@@ -378,7 +378,7 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
                   .block_hi = s->state_hi};
   cg_rnn_product(s, &p);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, lo, cg_add(c, lo, n_rows), cg_i64(c, 1), NULL, 0);
   LLVMValueRef from = cg_rnn_row(s, w->proj.h, l.i, h);
   if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
   If more;
@@ -392,13 +392,14 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
   cg_loop_end(c, &l, NULL);
 }
 
-// The rows of step t; `going` of them continue at row `next`, `live` of them have a step before.
+// Own rows of step t; `going` of them continue at row `next`, `live` of them have a step before.
 static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef going, LLVMValueRef next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->hidden;
   bool has_p = w->proj.full != NULL;
-  LLVMValueRef zero = cg_i64(c, 0), row = cg_rnn_offset(s, t), n_rows = cg_rnn_batch_size(s, t);
+  LLVMValueRef zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
+  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
   Loop block;
   cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
@@ -411,12 +412,12 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
   p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
   p.arg[R_CPREV] = columns(s, w->cprev, row, h, unit);
-  p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, next, h, unit);
+  p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, after, h, unit);
   p.arg[R_HN] = has_p ? NULL : columns(s, w->hn, zero, h, unit);
-  p.arg[R_FULL] = columns(s, w->proj.full, zero, h, unit);
+  p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);
   p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
-  p.arg[R_SORTED] = cg_rnn_sorted_table(s);
-  p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : live, p.arg[R_GOING] = going;
+  p.arg[R_SORTED] = cg_at(c, c->i32, cg_rnn_sorted_table(s), lo);
+  p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : cg_sub(c, live, lo), p.arg[R_GOING] = cg_sub(c, going, lo);
   p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
   call_rows(&p);
   cg_loop_end(c, &block, NULL);
@@ -430,6 +431,7 @@ void cg_rnn_forward(RnnCode *s) {
   pack_weights(&w);
   init_states(&w);
   start_sequences(&w);
+  cg_rnn_own_rows(s);
   Loop l;
   cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
