@@ -39,6 +39,7 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Shape lay = ir_ins(f, r->layout)->shape;
   r->hprev_stored = !r->backward && has_buffer(f, ir_result(head, 3));
   r->cell_stored = !r->backward && has_buffer(f, ir_result(head, 2));
+  if (r->backward) r->dgates_stored = has_buffer(f, ir_result(head, r->cell == CELL_GRU ? 1 : 0));
   r->hidden = ir_dim_bound(p, hidden);
   r->state = ir_dim_bound(p, state);
   r->blocks = cg_ceil_div(r->hidden, t->vl);
@@ -56,8 +57,10 @@ static int64_t take(int64_t *total, int64_t elements) {
   return at;
 }
 
-// A row stride that is no large power of two, so that the rows of a tile fall into different cache sets.
-int64_t cg_rnn_gate_stride(const Rnn *r) { return cg_round_up(r->n_gates * r->hidden, 16) + 16; }
+// In scratch, a row stride that is no large power of two, so that the rows of a tile fall into different cache sets.
+int64_t cg_rnn_gate_stride(const Rnn *r) {
+  return r->dgates_stored ? r->n_gates * r->hidden : cg_round_up(r->n_gates * r->hidden, 16) + 16;
+}
 
 RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
   RnnScratch s = {0};
@@ -68,7 +71,7 @@ RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
     s.proj = take(&s.total, has_p ? lanes * r->state : 0);
     s.dh = take(&s.total, r->batch_max * r->state);
     s.dc = take(&s.total, r->cell == CELL_LSTM ? cells : 0);
-    s.dgates = take(&s.total, 2 * r->batch_max * cg_rnn_gate_stride(r));
+    s.dgates = take(&s.total, r->dgates_stored ? 0 : 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
     s.weight = take(&s.total, lanes * state_lanes * r->n_gates);
     s.proj = take(&s.total, has_p ? state_lanes * lanes : 0);

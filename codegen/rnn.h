@@ -18,6 +18,7 @@ typedef struct {
   Val layout, weight;
   Val proj;                        // w_hr [P, H]; none: h is not projected
   bool hprev_stored, cell_stored;  // forward: else they live in scratch
+  bool dgates_stored;              // backward: the same of the gate gradients that the state sees
 } Rnn;
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: the hidden size is not constant
 

@@ -2,15 +2,16 @@
 //
 //   pack own columns of w_hh; dh, dc [sorted position, unit] from the gradients of the final states
 //   for each step, from the last one computed to the first:
-//     gate gradients of own units: d_xg (and gru's d_hg) rows, and a copy in `dgates` that the team shares;  dc
+//     gate gradients of own units: d_xg (and gru's d_hg) rows;  dc
 //     barrier
-//     dh[own units] = dgates . w_hh (+ dh z for gru)     (tile.h)
+//     dh[own units] = dgates . w_hh (+ dh z for gru)     (rnn_tile.c); dgates: the rows of d_xg, or gru's d_hg
 //   d_h0, d_c0 in user order from dh, dc
 //
 // Where h is projected, a step begins with the gradient of the projection, dh + g_out, a barrier, and that of what was
 // projected: full = (dh + g_out) . w_hr.
 //
-// dgates has room for two steps: a member may write the next step's rows while another still reads this one's.
+// Where nobody takes those rows, dgates is scratch with room for two steps: a member may write the next step's rows
+// while another still reads this one's.
 #include "codegen/rnn.h"
 
 typedef struct {
@@ -44,7 +45,8 @@ static Backward open_backward(RnnCode *s) {
   if (gru) w.d_hg = cg_rnn_stored(s, 1);
   if (lstm) w.d_c0 = cg_rnn_stored(s, 3), w.dc = cg_rnn_part(s, part.dc);
   w.packed = cg_rnn_part(s, part.weight);
-  w.dh = cg_rnn_part(s, part.dh), w.dgates = cg_rnn_part(s, part.dgates);
+  w.dh = cg_rnn_part(s, part.dh);
+  w.dgates = s->r->dgates_stored ? (gru ? w.d_hg : w.d_xg) : cg_rnn_part(s, part.dgates);
   if (!ir_none(s->r->proj)) w.proj = cg_rnn_proj_open(s), w.d_hr = cg_rnn_stored(s, 1);
   return w;
 }
@@ -120,7 +122,7 @@ static void give(Cellwise *e, uint32_t k, LLVMValueRef dx, LLVMValueRef dh) {
   int64_t width = gate_width(r);
   if (w->d_xg) cg_rnn_store(w->s, dx, place(e, w->d_xg, e->row, width, k), e->mask);
   if (w->d_hg) cg_rnn_store(w->s, dh, place(e, w->d_hg, e->row, width, k), e->mask);
-  cg_rnn_store(w->s, dh, place(e, w->dgates, e->slot, cg_rnn_gate_stride(r), k), e->mask);
+  if (!r->dgates_stored) cg_rnn_store(w->s, dh, place(e, w->dgates, e->slot, cg_rnn_gate_stride(r), k), e->mask);
 }
 
 static void lstm_cell(Cellwise *e, LLVMValueRef dh) {
@@ -253,6 +255,7 @@ void cg_rnn_backward(RnnCode *s) {
   LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
   LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
   LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
+  if (s->r->dgates_stored) slot0 = cg_rnn_offset(s, t);
   LLVMValueRef wanted = w.d_h0 ? n_rows : cg_rnn_own(s, earlier_rows(s, t));
   if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
   gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);

@@ -75,7 +75,9 @@ static LLVMValueRef below_share(Cg *c, LLVMValueRef x, LLVMValueRef of, LLVMValu
 }
 
 // Walks over the sorted positions, and down the steps to find the length of each. A position belongs to the member in
-// whose share of all rows its first row falls. `most`: turns of the loop; 0 where the result is not wanted.
+// whose share of all rows the rows before it end. To those are added the steps that the first member goes on alone: a
+// step costs every member as much as two rows more, half of which each side of a cut should bear. `most`: turns of the
+// loop; 0 where the result is not wanted.
 static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueRef *hi) {
   enum { POSITION, LENGTH, BEFORE, LO, HI, N };
   Cg *c = s->c;
@@ -88,8 +90,9 @@ static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueR
   LLVMValueRef last = choose(c, some, cg_sub(c, length, one), zero);
   LLVMValueRef ended = LLVMBuildICmp(c->b, LLVMIntSLE, cg_rnn_batch_size(s, last), l.carry[POSITION], "");
   LLVMValueRef shorter = LLVMBuildAnd(c->b, some, ended, "");
-  LLVMValueRef is_lower = below_share(c, before, rows, c->worker);
-  LLVMValueRef is_own = below_share(c, before, rows, cg_add(c, c->worker, one));
+  LLVMValueRef cost = cg_add(c, before, cg_sub(c, s->steps, length));
+  LLVMValueRef is_lower = below_share(c, cost, rows, c->worker);
+  LLVMValueRef is_own = below_share(c, cost, rows, cg_add(c, c->worker, one));
   LLVMValueRef next[N] = {choose(c, shorter, l.carry[POSITION], cg_add(c, l.carry[POSITION], one)),
                           choose(c, shorter, last, length), choose(c, shorter, before, cg_add(c, before, length)),
                           cg_add(c, l.carry[LO], choose(c, shorter, zero, LLVMBuildZExt(c->b, is_lower, c->i64, ""))),
