@@ -227,8 +227,8 @@ typedef struct {
 } FeStored;
 typedef struct {
   tn_plan_copy *copies;
-  FeStored *stored;
-  uint32_t n_copies, n_stored, cap_copies, cap_stored;
+  FeStored *stored, *loaded;  // what instructions store; what kernels read, each value once for each of them
+  uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
 } FeTraffic;
 
 // A plan of a function for smaller bounds.

@@ -967,6 +967,9 @@ TN_API uint32_t tn_plan_copies(const tn_model *m, const char *function, tn_plan_
 // ("train.c:12", matched from the end of the path), or by those that make the value of a name ("loss"). A partial write
 // counts the part. -1: no such function.
 TN_API int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what);
+// Bytes that the kernels of one run read, by the bounds of dims: every value that a kernel reads from memory counts
+// once for that kernel, as a whole. `what` names values by who made them, as above; NULL: all. -1: no such function.
+TN_API int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what);
 
 // ---- running. Not reentrant: one run at a time per model or instance.
 typedef struct {

@@ -1,4 +1,5 @@
-// What a run of a function moves: the copies that writes in place forced, and the bytes that every instruction stores.
+// What a run of a function moves: the copies that writes in place forced, the bytes that every instruction stores, and
+// those that every kernel reads.
 // Kept with the plan, when the IR is placed; read through the public counters.
 #include "frontend/fe.h"
 #include <stdlib.h>
@@ -39,25 +40,45 @@ static int64_t stored_bytes(const Fn *f, Val head, Val v) {
   return f->buf_of[v.i] ? bytes_of(f, v) : 0;
 }
 
-static void add_stored(Traffic *t, Val v) {
+// The value of v and where it was made, as the user knows it.
+static FeStored describe(Traffic *t, Val v, int64_t bytes) {
   const Fn *f = t->f;
   const Prog *p = f->prog;
+  Loc at = f->ins[ir_head(f, v).i].loc;
+  const Attr *name = f->ins[v.i].op == OP_output ? ir_attr(f, v, KEY_name) : NULL;
+  const char *text = keep(t, ir_text(p, name ? name->u.s : f->ins[v.i].name));
+  return (FeStored){.file = keep(t, ir_loc_file(p, at)), .line = (int)ir_loc_line(p, at), .bytes = bytes, .name = text};
+}
+
+static void add_stored(Traffic *t, Val v) {
+  const Fn *f = t->f;
   Val head = ir_head(f, v);
   if (f->kernel_of[head.i] == UINT32_MAX || ir_is_handed_out(f, v)) return;
-  Loc at = f->ins[head.i].loc;
-  const Attr *name = f->ins[v.i].op == OP_output ? ir_attr(f, v, KEY_name) : NULL;
-  FeStored s = {.line = (int)ir_loc_line(p, at), .bytes = stored_bytes(f, head, v)};
-  if (!s.bytes) return;
-  s.file = keep(t, ir_loc_file(p, at));
-  s.name = keep(t, ir_text(p, name ? name->u.s : f->ins[v.i].name));
-  *RT_PUSH(t->mem, t->out->stored, t->out->n_stored, t->out->cap_stored) = s;
+  int64_t bytes = stored_bytes(f, head, v);
+  if (bytes) *RT_PUSH(t->mem, t->out->stored, t->out->n_stored, t->out->cap_stored) = describe(t, v, bytes);
+}
+
+// seen: by value, 1 + the last kernel that counted it.
+static void add_loaded(Traffic *t, Val v, uint32_t *seen) {
+  const Fn *f = t->f;
+  uint32_t kernel = f->kernel_of[v.i];
+  if (kernel == UINT32_MAX || f->ins[v.i].op == OP_result || ir_is_handed_out(f, v)) return;
+  for (uint32_t k = 0; k < f->ins[v.i].n_args; k++) {
+    Val base = ir_base(f, ir_arg(f, v, k));
+    if (f->ins[v.i].op == OP_embedding_grad && k == 0) continue;  // of the weight it wants the shape
+    if (!f->buf_of[base.i] || f->kernel_of[base.i] == kernel || seen[base.i] == kernel + 1) continue;
+    seen[base.i] = kernel + 1;
+    *RT_PUSH(t->mem, t->out->loaded, t->out->n_loaded, t->out->cap_loaded) = describe(t, base, bytes_of(f, base));
+  }
 }
 
 void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out) {
   Traffic t = {mem, f, out};
+  uint32_t *seen = rt_alloc(f->prog->mem, f->n_ins * sizeof *seen);
   for (Val v = {1}; v.i < f->n_ins; v.i++) {
     if (ir_attr(f, v, KEY_reader)) add_copy(&t, v);
     add_stored(&t, v);
+    add_loaded(&t, v, seen);
   }
 }
 
@@ -82,12 +103,19 @@ static bool is_at(const FeStored *s, const char *what) {
   return have == n || s->file[have - n - 1] == '/';
 }
 
+static int64_t total(const FeStored *list, uint32_t n, const char *what) {
+  int64_t sum = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (!what || (strchr(what, ':') ? is_at(&list[k], what) : !strcmp(list[k].name, what))) sum += list[k].bytes;
+  return sum;
+}
+
 int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what) {
   const FeTraffic *t = traffic_of(m, function);
-  int64_t sum = 0;
-  for (uint32_t k = 0; t && k < t->n_stored; k++) {
-    const FeStored *s = &t->stored[k];
-    if (!what || (strchr(what, ':') ? is_at(s, what) : !strcmp(s->name, what))) sum += s->bytes;
-  }
-  return t ? sum : -1;
+  return t ? total(t->stored, t->n_stored, what) : -1;
+}
+
+int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what) {
+  const FeTraffic *t = traffic_of(m, function);
+  return t ? total(t->loaded, t->n_loaded, what) : -1;
 }

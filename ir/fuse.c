@@ -147,16 +147,38 @@ static bool is_in_kernel(const Fn *f, const Kernel *k, Shape rows, uint32_t kern
   return n < MAX_ROW_OPS;
 }
 
-// v reads what the kernel makes, or what it reads; what reads nothing stands before its reader.
-static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (f->ins[v.i].n_args == 0 || depends_on_kernel(f, v, kernel)) return true;
+static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first, uint32_t n) {
+  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+    uint32_t a = ir_arg(f, (Val){i}, k).i;
+    if (a >= first && a < first + n && of[a - first]) return true;
+  }
+  return false;
+}
+
+// Behind v stands what brings it and the kernel together: it reads values of both, by rows.
+static bool meets(const Fn *f, uint32_t kernel, Val v, Shape rows) {
+  bool from_v[MAX_GROUP] = {false};
+  for (uint32_t r = 0; r < f->ins[v.i].n_res && r < MAX_GROUP; r++) from_v[r] = true;
+  for (uint32_t i = v.i + f->ins[v.i].n_res; i < f->n_ins && i < v.i + MAX_GROUP;
+       i += f->ins[i].n_res ? f->ins[i].n_res : 1) {
+    if (!ir_row_member(f, (Val){i}, rows)) return false;
+    if (!reads_value(f, i, from_v, v.i, i - v.i)) continue;
+    if (depends_on_kernel(f, (Val){i}, kernel)) return true;
+    for (uint32_t r = i; r < i + f->ins[i].n_res && r < v.i + MAX_GROUP; r++) from_v[r - v.i] = true;
+  }
+  return false;
+}
+
+// v reads what the kernel makes, or what it reads; what reads nothing, or makes cells, stands before its reader.
+static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, Shape rows) {
+  if (f->ins[v.i].n_args == 0 || f->ins[v.i].shape.i != rows.i || depends_on_kernel(f, v, kernel)) return true;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       for (uint32_t b = 0; b < f->ins[v.i].n_args; b++) {
         Val x = ir_arg(f, (Val){i}, a);
         if (x.i == ir_arg(f, v, b).i && is_word(f, x)) return true;
       }
-  return false;
+  return meets(f, kernel, v, rows);
 }
 
 static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
@@ -164,7 +186,7 @@ static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   if (k->cls != CLASS_POINT && k->cls != CLASS_ROW && k->cls != CLASS_REDUCE) return false;
   if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;
-  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && is_near(f, k, kernel, v);
+  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && is_near(f, k, kernel, v, rows);
 }
 
 static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {

@@ -8,7 +8,7 @@
 // shape with a last axis of size 1, or without it.
 #include "ir/ir.h"
 
-enum { MAX_ROW = 16384, FEW_ROWS = 8, SMALL = 4096, SHORT = 16, MANY = 1 << 16 };
+enum { FEW_ROWS = 8, SMALL = 4096, SHORT = 16, MANY = 1 << 16 };
 
 bool ir_row_shape(const Fn *f, Val v, Shape *out) {
   const Ins *ins = ir_ins(f, v);
@@ -39,8 +39,8 @@ bool ir_row_member(const Fn *f, Val v, Shape rows) {
   Shape own;
   if (ir_row_shape(f, v, &own)) return own.i == rows.i;
   if (ins->dtype != DT_F32 || (op->flags & WRITES)) return false;
-  if (ins->op == OP_expand) return ins->shape.i == rows.i && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
-  if (!op->is_word_row && ins->op != OP_output) return false;
+  if (ins->op == OP_expand && ir_ins(f, ir_arg(f, v, 0))->dtype != DT_F32) return false;
+  if (!op->is_word_row && ins->op != OP_output && ins->op != OP_expand) return false;
   return ins->shape.i == rows.i || cell_kind(f, ins->shape, rows);
 }
 
@@ -76,7 +76,7 @@ bool ir_row_reads(const Fn *f, Val v, uint32_t k, Shape rows) {
 bool ir_row_fits(const Prog *p, Shape rows) {
   uint32_t rank = ir_rank(p, rows);
   int64_t all = ir_shape_bound(p, rows), width = ir_dim_bound(p, ir_dim_at(p, rows, rank - 1));
-  if (width < 2 || width > MAX_ROW) return false;
+  if (width < 2) return false;
   if (all / width < FEW_ROWS && all >= SMALL) return false;  // too few for the workers to share
   return width >= SHORT || all <= MANY;                      // vectors with few lanes in use
 }

@@ -9,7 +9,7 @@
 // of one shape stand together. A write into a buffer comes after every read of its old content.
 // What a run may refuse, an index that it computes itself, stands before every parameter that changes, where it does
 // not depend on the change: a run that fails leaves them as they were.
-#include "ir/ir.h"
+#include "ir/levels.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,25 +17,14 @@ typedef struct {
   uint32_t level, group, index;
 } Key3;
 
-typedef struct {
-  Fn *f;
-  const Val *makers;  // of sizes
-  uint32_t *level;    // by value
-  uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
-  Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
-  bool *by_rows;      // by value
-  uint32_t *readers;  // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
-  uint32_t changes;   // the least level at which parameters change
-} Levels;
-
-static bool is_kernel(const Fn *f, Val v) {
+bool ir_makes_kernel(const Fn *f, Val v) {
   OpClass c = ir_ops[ir_ins(f, v)->op].cls;
   return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK;
 }
 static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
 
 // v reads operand k in the kernel that makes it, which works on rows.
-static bool fuses_by_rows(const Levels *l, Val v, uint32_t k) {
+bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k), head = ir_head(f, a);
   Shape rows, own;
@@ -43,15 +32,15 @@ static bool fuses_by_rows(const Levels *l, Val v, uint32_t k) {
   if (l->lead[head.i] || (!of_v && !l->by_rows[head.i])) return false;
   rows = of_v ? own : l->rows[head.i];
   if (l->by_rows[head.i] && l->rows[head.i].i != rows.i) return false;
-  return is_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
+  return ir_makes_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
          ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
 }
 
 // v reads operand k element by element inside the kernel that makes it.
-static bool fuses_with(const Levels *l, Val v, uint32_t k) {
+bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k);
-  if (fuses_by_rows(l, v, k)) return true;
+  if (ir_fuses_by_rows(l, v, k)) return true;
   OpClass from = ir_ops[ir_ins(f, a)->op].cls;
   return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
          ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
@@ -64,10 +53,29 @@ static bool before_lead(const Levels *l, Val a, uint32_t lead) {
   return l->lead[base] && l->lead[base] < lead;
 }
 
+// Instruction r works on the rows of a, a row at a time.
+static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
+  Shape rows;
+  return ir_row_shape(f, (Val){r}, &rows) && rows.i == ir_ins(f, a)->shape.i && ir_row_fits(f->prog, rows);
+}
+
+// Whoever reads v works on its rows, and on those of an operand of v, which is stored for that: v is made there.
+bool ir_is_for_rows(const Levels *l, Val v) {
+  const Fn *f = l->f;
+  for (uint32_t k = l->first[v.i]; k < l->first[v.i + 1]; k++)
+    if (!reads_rows_of(f, l->readers[k], v)) return false;
+  for (uint32_t j = 0; j < ir_ins(f, v)->n_args; j++) {
+    Val a = ir_arg(f, v, j);
+    for (uint32_t k = l->first[a.i]; k < l->first[a.i + 1]; k++)
+      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, l->readers[k], a)) return true;
+  }
+  return false;
+}
+
 static uint32_t lead_of(const Levels *l, Val v) {
   const Fn *f = l->f;
   if (ir_is_led_product(f, v)) return v.i;
-  if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES)) return 0;
+  if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(l, v)) return 0;
   uint32_t lead = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
@@ -90,9 +98,9 @@ static void note_rows(Levels *l, Val v) {
   Fn *f = l->f;
   if (l->lead[v.i]) return;
   l->by_rows[v.i] = ir_row_shape(f, v, &l->rows[v.i]);
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && is_kernel(f, v); k++) {
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && ir_makes_kernel(f, v); k++) {
     Val head = ir_head(f, ir_arg(f, v, k));
-    if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !fuses_by_rows(l, v, k)) continue;
+    if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !ir_fuses_by_rows(l, v, k)) continue;
     l->by_rows[v.i] = true;
     l->rows[v.i] = l->rows[head.i];
   }
@@ -101,12 +109,13 @@ static void note_rows(Levels *l, Val v) {
 static uint32_t level_of(Levels *l, Val v) {
   Fn *f = l->f;
   Ins *ins = ir_ins(f, v);
-  bool kernel = is_kernel(f, v);
+  bool kernel = ir_makes_kernel(f, v);
   l->lead[v.i] = lead_of(l, v);
   if (l->lead[v.i] && l->lead[v.i] != v.i) return l->level[l->lead[v.i]];
   uint32_t top = kernel ? 1 : 0;
+  if (l->floor[v.i] > top) top = l->floor[v.i];
   for (uint32_t k = 0; k < ins->n_args; k++) {
-    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!fuses_with(l, v, k) || l->lead[ir_arg(f, v, k).i]));
+    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!ir_fuses_with(l, v, k) || l->lead[ir_arg(f, v, k).i]));
     if (at > top) top = at;
   }
   Val from[IR_MAX_MAKERS];
@@ -114,7 +123,7 @@ static uint32_t level_of(Levels *l, Val v) {
     if (l->level[from[k].i] + kernel > top) top = l->level[from[k].i] + kernel;
   if (!(ir_ops[ins->op].flags & WRITES)) return top;
   for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
-    uint32_t after = l->readers[ir_base(f, ir_arg(f, v, k)).i];
+    uint32_t after = l->after[ir_base(f, ir_arg(f, v, k)).i];
     if (after > top) top = after;
   }
   return l->changes > top && ir_writes_param(f, v) ? l->changes : top;
@@ -122,13 +131,29 @@ static uint32_t level_of(Levels *l, Val v) {
 
 static void note_reads(Levels *l, Val v) {
   Fn *f = l->f;
-  if (!is_kernel(f, v)) return;
+  if (!ir_makes_kernel(f, v)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val base = ir_base(f, ir_arg(f, v, k));
     bool same = is_point(f, v) && !l->lead[v.i] && base.i == ir_arg(f, v, k).i &&
                 ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
     uint32_t after = l->level[v.i] + !same;
-    if (after > l->readers[base.i]) l->readers[base.i] = after;
+    if (after > l->after[base.i]) l->after[base.i] = after;
+  }
+}
+
+void ir_find_levels(Levels *l) {
+  Fn *f = l->f;
+  memset(l->after, 0, f->n_ins * sizeof *l->after);
+  memset(l->by_rows, 0, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      l->level[i] = l->level[ir_head(f, v).i];
+      continue;
+    }
+    l->level[i] = level_of(l, v);
+    note_rows(l, v);
+    note_reads(l, v);
   }
 }
 
@@ -144,8 +169,8 @@ static void sink_generators(Levels *l) {
     if (generator && first[i] > l->level[i]) l->level[i] = first[i];
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
       uint32_t a = ir_arg(f, v, k).i;
-      bool here = fuses_with(l, v, k) && !l->lead[i];
-      uint32_t at = !is_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
+      bool here = ir_fuses_with(l, v, k) && !l->lead[i];
+      uint32_t at = !ir_makes_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
   }
@@ -207,27 +232,8 @@ static void unite(Key3 *keys, uint32_t a, uint32_t b) {
 static void unite_rows(const Levels *l, Key3 *keys, Val v) {
   for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
     Val head = ir_head(l->f, ir_arg(l->f, v, k));
-    if (is_kernel(l->f, v) && !l->lead[v.i] && l->level[head.i] == l->level[v.i] && fuses_by_rows(l, v, k))
+    if (ir_makes_kernel(l->f, v) && !l->lead[v.i] && l->level[head.i] == l->level[v.i] && ir_fuses_by_rows(l, v, k))
       unite(keys, head.i, v.i);
-  }
-}
-
-static void find_levels(Levels *l) {
-  Fn *f = l->f;
-  RtArena *mem = f->prog->mem;
-  uint32_t n = f->n_ins;
-  l->level = rt_alloc(mem, n * sizeof *l->level), l->lead = rt_alloc(mem, n * sizeof *l->lead);
-  l->rows = rt_alloc(mem, n * sizeof *l->rows), l->by_rows = rt_alloc(mem, n);
-  l->readers = rt_alloc(mem, n * sizeof *l->readers);
-  for (uint32_t i = 1; i < n; i++) {
-    Val v = {i};
-    if (f->ins[i].op == OP_result) {
-      l->level[i] = l->level[ir_head(f, v).i];
-      continue;
-    }
-    l->level[i] = level_of(l, v);
-    note_rows(l, v);
-    note_reads(l, v);
   }
 }
 
@@ -249,26 +255,45 @@ static uint32_t last_report(const Levels *l) {
   return last;
 }
 
+static Levels make_levels(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins;
+  Levels l = {.f = f, .makers = ir_rows_makers(f)};
+  l.level = rt_alloc(mem, n * sizeof *l.level), l.floor = rt_alloc(mem, n * sizeof *l.floor);
+  l.lead = rt_alloc(mem, n * sizeof *l.lead), l.after = rt_alloc(mem, n * sizeof *l.after);
+  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n);
+  l.first = rt_alloc(mem, (n + 2) * sizeof *l.first), l.readers = rt_alloc(mem, (f->n_args + 1) * sizeof *l.readers);
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
+      l.first[ir_arg(f, (Val){i}, k).i + 2]++;
+  for (uint32_t i = 2; i < n + 2; i++) l.first[i] += l.first[i - 1];
+  for (uint32_t i = 1; i < n; i++)  // first[i + 1] runs from where the readers of i begin to where they end
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
+      l.readers[l.first[ir_arg(f, (Val){i}, k).i + 1]++] = i;
+  return l;
+}
+
 bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
-  Levels l = {.f = f, .makers = ir_rows_makers(f)};
-  find_levels(&l);
+  Levels l = make_levels(f);
+  Key3 *keys = rt_alloc(mem, n * sizeof *keys);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table);
+  ir_find_levels(&l);
+  ir_delay(&l);
   uint32_t last = last_report(&l);
   if (last) {
     l.changes = last + 1;
-    find_levels(&l);
+    ir_find_levels(&l);
   }
-  Key3 *keys = rt_alloc(mem, n * sizeof *keys);
-  uint32_t *table = rt_alloc(mem, cap * sizeof *table);
   sink_generators(&l);
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
     keys[i] = (Key3){l.level[i], 0, i};
     if (l.lead[i]) keys[i].group = l.lead[i];
-    else keys[i].group = is_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
+    else keys[i].group = ir_makes_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
     unite_rows(&l, keys, v);
   }
   for (uint32_t i = 1; i < n; i++)

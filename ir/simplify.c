@@ -179,6 +179,33 @@ static Val copy_stored(Simplify *s, Val old) {
   return v;
 }
 
+// ---- sums over rows and their elements: first the rows, which are summed where their elements are made
+enum { SPLIT_WIDTH = 32 };  // elements of a row, for whose sum a store more is worth it
+
+//   %s = sum %a {axes=[0,1]}     ->     %r = sum %a {axes=[1]}     %s = sum %r {axes=[0]}
+static Val split_sum(Simplify *s, Val v) {
+  Fn *f = s->f;
+  const Ins ins = *ir_ins(f, v);
+  if (ins.op != OP_sum || ir_attr(f, v, KEY_keepdim)) return (Val){0};
+  Val a = ir_arg(f, v, 0);
+  Shape axes = ir_attr(f, v, KEY_axes)->u.list, of = ir_ins(f, a)->shape;
+  uint32_t n = ir_rank(s->p, axes);
+  int64_t list[MAX_RANK], last = (int64_t)ir_rank(s->p, of) - 1;
+  bool any = false;
+  for (uint32_t k = 0; k < n; k++) any |= (list[k] = ir_list_at(s->p, axes, k)) == last;
+  any = any && ir_dim_bound(s->p, ir_dim_at(s->p, of, (uint32_t)last)) >= SPLIT_WIDTH;
+  if (n < 2 || !any || !ir_ops[ir_ins(f, a)->op].is_word_row || !ir_row_fits(s->p, of)) return (Val){0};
+  uint32_t m = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (list[k] != last) list[m++] = list[k];
+  Attr inner = ir_a_list(KEY_axes, ir_shape_ints(s->p, &last, 1)),
+       outer = ir_a_list(KEY_axes, ir_shape_ints(s->p, list, m));
+  Val rows = ir_emit(f, OP_sum, &a, 1, &inner, 1, ins.loc);
+  Val sum = ir_emit(f, OP_sum, &rows, 1, &outer, 1, ins.loc);
+  ir_ins(f, sum)->name = ins.name, ir_ins(f, sum)->scope = ins.scope, ir_ins(f, sum)->origin = ins.origin;
+  return sum;
+}
+
 static void pop_last(Fn *f, Val v) { f->n_ins = v.i; }  // operands and attributes stay behind, unused
 
 // ---- merging equal values
@@ -238,6 +265,7 @@ static Val simplify_at(Simplify *s, Val v) {
   if (ins->op == OP_matmul) fold_transposes(s, v);
   Val w = fold_full(s, v);
   if (ir_none(w)) w = fold_copy(s, v);
+  if (ir_none(w)) w = split_sum(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
 }
 

@@ -1,0 +1,27 @@
+// Levels of pass schedule: kernels of one level do not wait for each other (ir/schedule.c).
+#ifndef TN_IR_LEVELS_H
+#define TN_IR_LEVELS_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  Fn *f;
+  const Val *makers;  // of sizes
+  uint32_t *level;    // by value
+  uint32_t *floor;    // by value: its level is this one at least
+  uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
+  Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
+  bool *by_rows;      // by value
+  uint32_t *after;    // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
+  uint32_t changes;   // the least level at which parameters change
+  uint32_t *first;    // by value: readers[first[i]] up to readers[first[i + 1]] are the instructions that read it
+  uint32_t *readers;
+} Levels;
+
+bool ir_makes_kernel(const Fn *f, Val v);
+bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k);  // v reads operand k in the kernel of rows that makes it
+bool ir_fuses_with(const Levels *l, Val v, uint32_t k);     // v can run in the kernel that makes operand k
+bool ir_is_for_rows(const Levels *l, Val v);                // v is made where its rows are read, not behind a product
+void ir_find_levels(Levels *l);                             // from floors
+void ir_delay(Levels *l);                                   // ir/delay.c: floors for what is better made later
+#endif
