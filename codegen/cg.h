@@ -110,6 +110,7 @@ void cg_endif(Cg *c, If *s);                  // works with and without cg_else
 // balanced.
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi);
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);  // i32 both: a call through frame->svc
+void cg_wait_for_team(Cg *c);                                    // all workers of the kernel, if there are several
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value);
 // A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the

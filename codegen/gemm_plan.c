@@ -1,6 +1,7 @@
 // Matrix products: what is known before any code is emitted (gemm.h).
 #include "codegen/gemm.h"
 #include "codegen/optim.h"
+#include "codegen/row_columns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,12 @@ int64_t cg_gemm_packed_a(const GemmPlan *p) {
 
 int64_t cg_gemm_sums(const GemmPlan *p) { return p->through_sum && !p->keeps ? p->batch_max * p->m_max * p->n_max : 0; }
 
+// A sum that a row kernel takes while it makes the elements.
+static bool is_summed_by_rows(const Fn *f, Val v) {
+  Shape rows;
+  return f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_column_sum(f, v, &rows);
+}
+
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   switch (ir_ins(f, v)->op) {
   case OP_rnn_seq:
@@ -204,7 +211,7 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   case OP_adamw_rows: return cg_update_rows_scratch(f, v);
   case OP_global_norm: return cg_norm_scratch(f, v);
   case OP_sum:
-  case OP_amax: return cg_reduce_scratch(f, v);
+  case OP_amax: return is_summed_by_rows(f, v) ? cg_columns_scratch(f, v) : cg_reduce_scratch(f, v);
   case OP_matmul:
   case OP_linear: break;
   default: return 0;

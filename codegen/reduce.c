@@ -238,7 +238,7 @@ static void reduce_chunks(Reduce *r, const Plan *p) {
   cg_loop_end(c, &l, NULL);
 }
 
-static void wait_for_team(Cg *c) {
+void cg_wait_for_team(Cg *c) {
   If several;
   cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
   cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
@@ -252,7 +252,7 @@ static void emit_runs(Reduce *r, const Plan *p, V to) {
   V lo, hi;
   if (p->n_chunks && c->scratch) {
     reduce_chunks(r, p);
-    wait_for_team(c);
+    cg_wait_for_team(c);
     second.from = c->scratch;
     second.inner = cg_i64(c, p->n_chunks);
     second.kept[0].stride = second.inner;
@@ -379,7 +379,7 @@ static void emit_columns(Reduce *r, const Plan *p, V to) {
   If s;
   if (p->n_chunks && c->scratch) {
     emit_strips(r, c->scratch, p->n_chunks, p->chunk, false);
-    wait_for_team(c);
+    cg_wait_for_team(c);
     V results = cg_mul(c, r->n_outer, r->inner);
     Reduce second = {
         .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};

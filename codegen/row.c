@@ -8,9 +8,12 @@
 // sum or maximum must be known. What a later sweep needs of an earlier one is read or computed again when that is
 // cheap, else kept in a buffer of one row on the stack.
 //
+// Sums over all rows (row_columns.c) take their elements in the last sweep, while those are at hand.
+//
 // Workers take whole rows, so that no result depends on their number. All stores of a row come in its last sweep, and
 // those of a vector after all its loads: results may lie in the memory of operands that are read element by element.
 #include "codegen/row.h"
+#include "codegen/row_columns.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +38,7 @@ typedef struct {
   uint32_t last, stamp, n_kept;
   int64_t bound;  // of size
   V i, mask;      // of the vector at hand; mask NULL: all lanes
+  Columns columns;
 } Row;
 
 static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
@@ -173,10 +177,16 @@ static void want(Row *r, Node k, uint32_t s) {
 static Node node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
 static bool is_row_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
 
+// Results of the kernel with a node; sums over all rows are apart.
 static bool is_stored(Row *r, Val v) {
   const Ins *ins = ir_ins(r->c->f, v);
+  Shape rows;
+  if (ins->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
   return in_kernel(&r->g, v) && cg_stored(r->c, v) && ir_type_bytes(r->c->f->prog, (DType)ins->dtype, ins->shape) > 0;
 }
+
+// What sum j over all rows adds up.
+static Node summed(Row *r, uint32_t j) { return node_of(r, r->columns.sum[j].v); }
 
 static void reach(Row *r, Node k, bool *seen) {
   const RowNode *n = at(r, k);
@@ -203,11 +213,17 @@ static void place(Row *r) {
     const RowNode *n = at(r, node_of(r, (Val){i}));
     if (is_row_shaped(r, (Val){i}) && n->level > r->last) r->last = n->level;
   }
+  for (uint32_t j = 0; j < r->columns.n; j++) {
+    const RowNode *n = at(r, summed(r, j));
+    reach(r, summed(r, j), seen);
+    if (n->level > r->last) r->last = n->level;
+  }
   for (uint32_t n = 1; n < r->g.n; n++)  // reports happen even where nobody wants the label
     if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_REPORTS) want_cell(r, n);
   want_reductions(r, seen);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (is_stored(r, (Val){i})) want(r, node_of(r, (Val){i}), r->last);
+  for (uint32_t j = 0; j < r->columns.n; j++) want(r, summed(r, j), r->last);
 }
 
 // ---- one row
@@ -397,6 +413,7 @@ static void store_all(Row *r, uint32_t s) {
     Val v = {k.first + j};
     if (is_stored(r, v) && is_row_shaped(r, v)) value[j] = vector(r, node_of(r, v), s);
   }
+  for (uint32_t j = 0; j < r->columns.n; j++) cg_columns_add(&r->columns, j, r->i, vector(r, summed(r, j), s), r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
     V p = cg_at(c, c->f32, cg_ptr(c, (Val){k.first + j}), cg_add(c, r->element, r->i));
@@ -534,6 +551,36 @@ static Shape rows_of(const Fn *f, const Kernel *k) {
   return ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
 }
 
+static void emit_loop(Row *r, V lo, V hi) {
+  Loop l;
+  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), NULL, 0);
+  emit_row(r, l.i);
+  cg_loop_end(r->c, &l, NULL);
+}
+
+static void emit_rows(Row *r, V n, bool alone) {
+  V lo = cg_i64(r->c, 0);
+  if (!alone) cg_share(r->c, n, r->bound < GRAIN ? GRAIN / r->bound : 1, &lo, &n);
+  emit_loop(r, lo, n);
+}
+
+// With sums over all rows workers take chunks of rows.
+static void emit_chunks(Row *r, V n, bool alone) {
+  Cg *c = r->c;
+  V lo = cg_i64(c, 0), hi = cg_i64(c, r->columns.n_chunks), size = cg_i64(c, r->columns.chunk);
+  Loop chunk, step;
+  if (!alone) cg_share(c, hi, 1, &lo, &hi);
+  cg_loop_begin(c, &chunk, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_columns_begin(&r->columns, chunk.i);
+  V first = cg_min(c, n, cg_mul(c, chunk.i, size)), end = cg_min(c, n, cg_add(c, first, size));
+  cg_loop_begin(c, &step, first, end, cg_i64(c, COLUMN_STEP), NULL, 0);
+  emit_loop(r, step.i, cg_min(c, end, cg_add(c, step.i, cg_i64(c, COLUMN_STEP))));
+  cg_columns_fold(&r->columns);
+  cg_loop_end(c, &step, NULL);
+  cg_loop_end(c, &chunk, NULL);
+  cg_columns_finish(&r->columns, alone);
+}
+
 bool cg_emit_row(Cg *c) {
   const Prog *p = c->f->prog;
   Shape shape = rows_of(c->f, c->k);
@@ -541,6 +588,7 @@ bool cg_emit_row(Cg *c) {
   Dim width = ir_dim_at(p, shape, r.g.rank - 1);
   r.size = cg_dim(c, width);
   r.bound = ir_dim_bound(p, width);
+  cg_columns_open(&r.columns, c, shape);
   if (!make_graph(&r)) return false;
   V lo = cg_i64(c, 0), hi = cg_i64(c, 1);
   for (uint32_t k = 0; k + 1 < r.g.rank; k++) hi = cg_mul(c, hi, cg_dim(c, ir_dim_at(p, shape, k)));
@@ -548,11 +596,8 @@ bool cg_emit_row(Cg *c) {
   If s;
   bool alone = ir_shape_bound(p, shape) < SMALL;
   if (alone) cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, lo, ""));
-  else cg_share(c, hi, r.bound < GRAIN ? GRAIN / r.bound : 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  emit_row(&r, l.i);
-  cg_loop_end(c, &l, NULL);
+  if (r.columns.n) emit_chunks(&r, hi, alone);
+  else emit_rows(&r, hi, alone);
   if (alone) cg_endif(c, &s);
   return true;
 }

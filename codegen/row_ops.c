@@ -167,6 +167,11 @@ static bool sum_of_product(RowGraph *g, Val v) {
 // A sum of squares multiplies and adds in one operation too.
 static void sum(RowGraph *g, Val v) {
   Node a = arg(g, v, 0);
+  Shape rows;
+  if (ir_column_sum(g->c->f, v, &rows)) {  // the node of what is summed
+    set(g, v, 0, a);
+    return;
+  }
   const RowNode *n = &g->node[a];
   bool is_ins = n->kind == NODE_INS;
   if (is_ins && ir_ins(g->c->f, n->v)->op == OP_square) set(g, v, 0, dot(g, n->arg[0], n->arg[0]));

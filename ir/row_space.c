@@ -5,10 +5,24 @@
 //   %v = mul %s, %s : f32[n,1]                   a cell from cells
 //
 // The rows of a shape are its last axis. An element is a value of that shape; a cell has one number for each row: the
-// shape with a last axis of size 1, or without it.
+// shape with a last axis of size 1, or without it. A sum over all rows takes elements too; nothing reads it in the
+// kernel.
 #include "ir/ir.h"
 
-enum { FEW_ROWS = 8, SMALL = 4096, SHORT = 16, MANY = 1 << 16 };
+enum { FEW_ROWS = 8, SMALL = 4096, SHORT = 16, MANY = 1 << 16, NARROW = 64, WIDE = 4096 };
+
+bool ir_column_sum(const Fn *f, Val v, Shape *out) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_sum || ir_attr(f, v, KEY_keepdim)) return false;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape, axes = ir_attr(f, v, KEY_axes)->u.list;
+  uint32_t rank = ir_rank(f->prog, s);
+  if (rank < 2 || ir_rank(f->prog, axes) + 1 != rank) return false;
+  for (uint32_t k = 0; k + 1 < rank; k++)
+    if (ir_list_at(f->prog, axes, k) != k) return false;
+  int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, s, rank - 1));
+  *out = s;
+  return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
+}
 
 bool ir_row_shape(const Fn *f, Val v, Shape *out) {
   const Ins *ins = ir_ins(f, v);
@@ -16,6 +30,7 @@ bool ir_row_shape(const Fn *f, Val v, Shape *out) {
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   *out = s;
   if (ir_ops[ins->op].cls == CLASS_ROW) return true;
+  if (ir_column_sum(f, v, out)) return true;
   if (ins->op != OP_sum && ins->op != OP_amax) return false;
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   return ir_rank(f->prog, axes) == 1 && ir_list_at(f->prog, axes, 0) + 1 == (int64_t)ir_rank(f->prog, s);
@@ -65,6 +80,7 @@ static bool reads_cell(const Fn *f, Val v, uint32_t k) {
 
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, Shape rows) {
   Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
+  if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // it is there after the last row
   if (ir_row_shape(f, v, &own)) {
     if (ir_row_element(f, v, k)) return from.i == rows.i;
     return reads_cell(f, v, k) && cell_kind(f, from, rows) == 2;

@@ -273,13 +273,26 @@ static Levels make_levels(Fn *f) {
   return l;
 }
 
+// What reads the same elements of rows at one level stands together. mate: by value, an instruction that does.
+static void unite_readers(const Levels *l, Key3 *keys, uint32_t *mate, Val v) {
+  const Fn *f = l->f;
+  Shape rows;
+  if (!ir_row_shape(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.i) continue;
+    if (mate[a.i] && l->level[mate[a.i]] == l->level[v.i]) unite(keys, mate[a.i], v.i);
+    mate[a.i] = v.i;
+  }
+}
+
 bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
   Levels l = make_levels(f);
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
-  uint32_t *table = rt_alloc(mem, cap * sizeof *table);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
   ir_find_levels(&l);
   ir_delay(&l);
   uint32_t last = last_report(&l);
@@ -295,6 +308,7 @@ bool ir_pass_schedule(Fn *f) {
     if (l.lead[i]) keys[i].group = l.lead[i];
     else keys[i].group = ir_makes_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
     unite_rows(&l, keys, v);
+    unite_readers(&l, keys, mate, v);
   }
   for (uint32_t i = 1; i < n; i++)
     if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);

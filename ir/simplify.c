@@ -179,6 +179,27 @@ static Val copy_stored(Simplify *s, Val old) {
   return v;
 }
 
+// ---- sums over all rows: those of the value itself, not of a view with other rows
+//   %r = reshape %a {shape=[n*t,c]} : f32[n*t,c]     %s = sum %r {axes=[0]}     ->     %s = sum %a {axes=[0,1]}
+static Val sum_of_viewed(Simplify *s, Val v) {
+  Fn *f = s->f;
+  const Ins ins = *ir_ins(f, v);
+  Shape rows;
+  if (!ir_column_sum(f, v, &rows) || ir_ins(f, ir_arg(f, v, 0))->op != OP_reshape) return (Val){0};
+  Val a = ir_arg(f, ir_arg(f, v, 0), 0);
+  Shape of = ir_ins(f, a)->shape;
+  uint32_t n = ir_rank(s->p, of);
+  OpClass cls = ir_ops[ir_ins(f, a)->op].cls;
+  bool same = n >= 2 && ir_dim_at(s->p, of, n - 1).i == ir_dim_at(s->p, rows, ir_rank(s->p, rows) - 1).i;
+  if (!same || (cls != CLASS_POINT && cls != CLASS_ROW)) return (Val){0};
+  int64_t list[MAX_RANK];
+  for (uint32_t k = 0; k + 1 < n; k++) list[k] = k;
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(s->p, list, n - 1));
+  Val sum = ir_emit(f, OP_sum, &a, 1, &axes, 1, ins.loc);
+  ir_ins(f, sum)->name = ins.name, ir_ins(f, sum)->scope = ins.scope, ir_ins(f, sum)->origin = ins.origin;
+  return sum;
+}
+
 // ---- sums over rows and their elements: first the rows, which are summed where their elements are made
 enum { SPLIT_WIDTH = 32 };  // elements of a row, for whose sum a store more is worth it
 
@@ -266,6 +287,7 @@ static Val simplify_at(Simplify *s, Val v) {
   Val w = fold_full(s, v);
   if (ir_none(w)) w = fold_copy(s, v);
   if (ir_none(w)) w = split_sum(s, v);
+  if (ir_none(w)) w = sum_of_viewed(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
 }
 
