@@ -122,7 +122,7 @@ static void has_no_second_copy(const Case *c) {
 // A scale that follows from the loss: two passes, and the right gradient, e^loss / rows (p - onehot).
 static void waits_for_the_loss(void) {
   enum { R = 9, C = 33 };
-  float x[R * C], d[R * C], loss;
+  float x[R * C], d[R * C], loss = 0;
   int64_t y[R];
   for (int k = 0; k < R * C; k++) x[k] = (float)(k * 37 % 101) / 25 - 2;
   for (int k = 0; k < R; k++) y[k] = k * 5 % C;
