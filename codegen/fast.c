@@ -1,5 +1,6 @@
-// Words of at most 16 ulp, for the compile option fast_math: shorter polynomials, one constant for ln 2, estimates of
-// the CPU with one Newton step. They need AVX-512; other targets use the words of words.c. Special values are as there.
+// Words of at most 16 ulp, for the compile option fast_math: shorter polynomials, one constant for ln 2, floats where
+// words.c and wide.c take doubles; on AVX-512 also tables in registers and estimates of the CPU with one Newton step.
+// NULL: the ordinary word is as short. Special values are as there.
 #include "codegen/word.h"
 
 #include <math.h>
@@ -8,27 +9,68 @@ enum { LANES = 16, N_INTERVALS = 32, N_TANH = 6 };
 
 static V minus_size(Cg *c, V x) { return neg(c, fabs_of(c, x)); }
 
+// y 2^n, rounded once; n whole, in [-252, 254].
+static V scale(Cg *c, V y, V n) {
+  if (cg_has_x86(c, LLVMTypeOf(y))) return cg_scalef(c, y, n);
+  V b = cast(c, add(c, n, k(c, n, 12582912)), c->i32);  // n in the low bits: only 9 of them stay after the shifts
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V one = bits(c, it, 127u << 23), by = bits(c, it, 23), half = LLVMBuildLShr(c->b, b, bits(c, it, 1), "");
+  V first = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, half, by, ""), one, "");
+  V rest = LLVMBuildSub(c->b, b, half, ""), second = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, rest, by, ""), one, "");
+  return mul(c, mul(c, y, cast(c, first, c->f32)), cast(c, second, c->f32));
+}
+
+// x - n ln 2
+static V rest_of_exp(Cg *c, V x, V n) {
+  if (has_fma(c)) return cg_fma(c, n, k(c, x, -0.69314718055994531), x);
+  V r = cg_fma(c, n, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
+  return cg_fma(c, n, k(c, x, 2.12194440054690583e-4), r);
+}
+
+static V near_exp(Cg *c, V r) {  // |r| <= ln 2 / 2
+  return POLY(c, r, 1, 0.999999702, 0.499991477, 0.166676491, 0.0418981761, 0.00828963332);
+}
+
 // e^x is the result times 2^n.
 static V split_exp(Cg *c, V x, V *n) {
   V magic = k(c, x, 12582912);  // 1.5 * 2^23
   *n = sub(c, cg_fma(c, x, k(c, x, 1.4426950408889634), magic), magic);
-  V r = cg_fma(c, *n, k(c, x, -0.69314718055994531), x);
-  return POLY(c, r, 1, 0.999999702, 0.499991477, 0.166676491, 0.0418981761, 0.00828963332);
+  return near_exp(c, rest_of_exp(c, x, *n));
 }
 
 static V exp_of(Cg *c, V x) {
   V n, y = split_exp(c, at_least(c, at_most(c, x, 89), -104), &n);
-  return cg_scalef(c, y, n);
+  return scale(c, y, n);
 }
 
-// x = 2^e (1 + f), see words.c
+// x = 2^e (1 + f) with 1 + f in [3/4, 3/2)
+static V split_log(Cg *c, V x, V *e) {
+  if (cg_has_x86(c, LLVMTypeOf(x))) {
+    V m = cg_significand(c, x);
+    *e = sub(c, cg_exponent(c, x), cg_exponent(c, m));
+    return sub(c, m, k(c, x, 1));
+  }
+  V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126)), b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V least = bits(c, it, 0x3f400000), off = LLVMBuildSub(c->b, b, least, "");  // 3/4
+  V whole = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), LLVMTypeOf(x), "");
+  *e = sub(c, whole, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
+  return sub(c, cast(c, m, c->f32), k(c, x, 1));
+}
+
 static V log_of(Cg *c, V x) {
-  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m)), f = sub(c, m, k(c, x, 1));
+  V e, f = split_log(c, x, &e);
   V y = POLY(c, f, -0.500001669, 0.333307058, -0.249792784, 0.200953841, -0.173371002, 0.141532987, -0.0672002807);
-  return cg_fma(c, e, k(c, x, 0.69314718055994531), cg_fma(c, mul(c, f, f), y, f));
+  y = cg_fma(c, e, k(c, x, 0.69314718055994531), cg_fma(c, mul(c, f, f), y, f));
+  if (cg_has_x86(c, LLVMTypeOf(x))) return y;
+  V zero = k(c, x, 0), below = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), k(c, x, NAN));
+  y = pick(c, cmp(c, LLVMRealOLT, x, k(c, x, INFINITY)), y, x);
+  return pick(c, cmp(c, LLVMRealUGT, x, zero), y, below);
 }
 
 static V inverse(Cg *c, V x) {  // of numbers in [1, 2]
+  if (!cg_has_x86(c, LLVMTypeOf(x))) return divide(c, k(c, x, 1), x);
   V y = cg_about_inverse(c, x), off = cg_fma(c, neg(c, x), y, k(c, x, 1));
   return cg_fma(c, y, off, y);
 }
@@ -39,9 +81,9 @@ static V sigmoid_of(Cg *c, V x) {
 }
 
 static V silu_of(Cg *c, V x) {
-  V n, p = split_exp(c, at_least(c, minus_size(c, x), -112), &n), t = cg_scalef(c, p, n);
+  V n, p = split_exp(c, at_least(c, minus_size(c, x), -112), &n), t = scale(c, p, n);
   V y = inverse(c, add(c, t, k(c, x, 1))), low = mul(c, at_least(c, x, -112), y);
-  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), cg_scalef(c, mul(c, low, p), n), mul(c, x, y));
+  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), scale(c, mul(c, low, p), n), mul(c, x, y));
 }
 
 static V softplus_of(Cg *c, V x) {
@@ -115,9 +157,50 @@ static V tanh_16(Cg *c, V x) {
   return with_sign(c, cg_fma(c, y, d, base), x);
 }
 
+// x times a quotient of polynomials in x^2.
+static V tanh_by_quotient(Cg *c, V x) {
+  V a = at_least(c, at_most(c, x, 9), -9), z = mul(c, a, a);
+  V top = POLY(c, z, 0.999999619, 0.128354099, 0.00285517369, 1.04246651e-05);
+  V bottom = POLY(c, z, 1, 0.461684574, 0.0234203249, 0.000225296916, 2.14581919e-07);
+  return at_least(c, at_most(c, divide(c, mul(c, a, top), bottom), 1), -1);
+}
+
 static V tanh_of(Cg *c, V x) {
+  if (!cg_has_x86(c, LLVMTypeOf(x))) return tanh_by_quotient(c, x);
   if (is_vector(LLVMTypeOf(x))) return tanh_16(c, x);
   return LLVMBuildExtractElement(c->b, tanh_16(c, cg_splat_n(c, x, LANES)), cg_i32(c, 0), "");
+}
+
+static V erf_of(Cg *c, V x) {
+  V a = at_least(c, at_most(c, x, 3.93), -3.93), z = mul(c, a, a);
+  V top = POLY(c, z, 1.12837975, 0.109176786, 0.0382132308, -0.000214264915, 4.55415228e-05, -1.56559639e-06,
+               2.16245823e-08);
+  V bottom = POLY(c, z, 1, 0.430101591, 0.0771799568, 0.00642183886);
+  return at_least(c, at_most(c, divide(c, mul(c, a, top), bottom), 1), -1);
+}
+
+// e^(-u^2/2) = e * 2^n. The square's rounding error would cost u^2/4 units: it is added to the exponent.
+static V exp_of_square(Cg *c, V u, V *n) {
+  V high = mul(c, u, u), low = cg_fma(c, u, u, neg(c, high)), magic = k(c, u, 12582912);
+  if (!has_fma(c)) {  // the square of 12 bits is exact
+    V b = cast(c, u, c->i32);
+    V head = cast(c, LLVMBuildAnd(c->b, b, bits(c, LLVMTypeOf(b), 0xfffff000u), ""), c->f32);
+    high = mul(c, head, head);
+    low = mul(c, sub(c, u, head), add(c, u, head));
+  }
+  *n = sub(c, cg_fma(c, high, k(c, u, -0.72134752044448170), magic), magic);
+  V r = rest_of_exp(c, mul(c, high, k(c, u, -0.5)), *n);
+  return near_exp(c, cg_fma(c, low, k(c, u, -0.5), r));
+}
+
+// As cg_gelu_wide, in floats.
+static V gelu_of(Cg *c, V a) {
+  V u = at_most(c, fabs_of(c, a), 15), n, e = exp_of_square(c, u, &n);
+  V top = POLY(c, u, 0.5, 0.43761307, 0.182698563, 0.0404430851, 0.00408527115);
+  V bottom = POLY(c, u, 1, 1.67311096, 1.20034277, 0.468045563, 0.101382338, 0.0102401348);
+  V tail = scale(c, divide(c, mul(c, mul(c, u, e), top), bottom), n);
+  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
+  return sub(c, above, tail);
 }
 
 // pi/2 in three floats, exact enough while the quotient is small; farther arguments are rare and take the long way.
@@ -133,17 +216,19 @@ static V sin_cos(Cg *c, V x, uint32_t quadrant) {
 }
 
 V cg_fast_word(Cg *c, Op op, V x) {
-  if (!cg_has_x86(c, LLVMTypeOf(x))) return NULL;
+  bool is_x86 = cg_has_x86(c, LLVMTypeOf(x));
   switch (op) {
   case OP_exp: return exp_of(c, x);
   case OP_log: return log_of(c, x);
   case OP_sigmoid: return sigmoid_of(c, x);
   case OP_silu: return silu_of(c, x);
   case OP_softplus: return softplus_of(c, x);
-  case OP_rsqrt: return rsqrt_of(c, x);
   case OP_tanh: return tanh_of(c, x);
-  case OP_sin: return sin_cos(c, x, 0);
-  case OP_cos: return sin_cos(c, x, 1);
+  case OP_rsqrt: return is_x86 ? rsqrt_of(c, x) : NULL;
+  case OP_erf: return is_x86 ? NULL : erf_of(c, x);    // erf.c
+  case OP_gelu: return is_x86 ? NULL : gelu_of(c, x);  // gelu.c has a shorter table
+  case OP_sin: return has_fma(c) ? sin_cos(c, x, 0) : NULL;
+  case OP_cos: return has_fma(c) ? sin_cos(c, x, 1) : NULL;
   default: return NULL;
   }
 }
