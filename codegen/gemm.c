@@ -400,6 +400,7 @@ bool cg_emit_gemm(Cg *c) {
   if (p.fused && !(g.epilogue = cg_epilogue_new(c))) return false;
   if (p.by == GEMM_BLAS) cg_gemm_emit_blas(&g);
   else if (p.small) emit_small(&g);
+  else if (p.turned) cg_gemm_emit_turned(&g);
   else emit_own(&g);
   return true;
 }

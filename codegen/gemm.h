@@ -4,6 +4,7 @@
 //   gemm_pack.c   operands that are stored the wrong way
 //   gemm_weight.c weights that are packed once per change, not once per run
 //   gemm_dot.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
+//   gemm_turned.c products of two operands stored by rows of k, one of them narrow
 //   gemm_blas.c   the library
 //   gemm.c        units of work, tiles, epilogue
 #ifndef TN_CODEGEN_GEMM_H
@@ -36,6 +37,7 @@ typedef struct {
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
   bool small, dot;
+  bool turned;       // the transpose of the product is made, and turned when it is stored
   bool one_row;      // of A, and a small dot product of constant sizes
   bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
@@ -90,6 +92,9 @@ WeightPack cg_weight_of(const GemmPlan *p, const Target *t);  // of a plan with 
 
 void cg_gemm_emit_dot(Gemm *g);         // gemm_dot.c
 uint32_t cg_dot_rows(const Target *t);  // most rows of a tile of dot products
+// Two operands by rows of k, the second one narrow; no epilogue: codegen/gemm_turned.c.
+bool cg_gemm_turns(const Fn *f, const GemmPlan *p, const Target *t);
+void cg_gemm_emit_turned(Gemm *g);
 void cg_gemm_emit_blas(Gemm *g);        // gemm_blas.c
 
 #endif

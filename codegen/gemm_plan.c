@@ -20,6 +20,7 @@ enum {
   DOT_BYTES = 24 * 1024,     // a tile's rows of A in a block of k
   K_BLOCK = 1024,            // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
   A_K_BLOCK = 256,           // of A's packed blocks
+  TURNED_K_BLOCK = 256,      // of a turned product: what all its tiles read stays near
   LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
   LONG_K_BLOCK = 2048,       // a panel's part stays in L2
   A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
@@ -104,9 +105,13 @@ static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->p
 
 static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panels = cg_ceil_div(p->n_max, p->width), tiles = cg_ceil_div(p->m_max, p->mr), vl = t->vl;
-  choose_pack_b(p, tiles);
+  if (!p->turned) choose_pack_b(p, tiles);
   p->a_tile = cg_round_up(p->mr, vl);
   bool bad_stride = ir_dim_is_const(f->prog, p->k) && p->k_max >= BAD_STRIDE && p->k_max % BAD_STRIDE == 0;
+  if (p->turned) {
+    p->k_block = k_blocks_of(p->k_max, TURNED_K_BLOCK, vl);
+    return;
+  }
   if (p->ta && panels >= 2 && !p->small) p->pack_a = A_BLOCKS;
   else if (!p->ta && bad_stride && panels >= 4 && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
     p->pack_a = A_PADDED;
@@ -179,6 +184,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
   p.one_row = p.dot && p.small && ir_dim_is_const(f->prog, p.n) && ir_dim_is_const(f->prog, p.k) && is_one_row(f, &p.m);
   p.far_b = p.n_max * p.k_max > FAR_ELEMENTS;
+  p.turned = cg_gemm_turns(f, &p, t);
   choose_packing(f, &p, t);
   choose_chunk(&p);
   return p;
