@@ -95,6 +95,6 @@ uint32_t cg_dot_rows(const Target *t);  // most rows of a tile of dot products
 // Two operands by rows of k, the second one narrow; no epilogue: codegen/gemm_turned.c.
 bool cg_gemm_turns(const Fn *f, const GemmPlan *p, const Target *t);
 void cg_gemm_emit_turned(Gemm *g);
-void cg_gemm_emit_blas(Gemm *g);        // gemm_blas.c
+void cg_gemm_emit_blas(Gemm *g);  // gemm_blas.c
 
 #endif

@@ -19,6 +19,7 @@
 typedef LLVMValueRef V;
 
 enum { SMALL = 4096, GRAIN = 2048, MAX_OPERANDS = 16 };
+enum { RANDOM_WORK = 8 };  // elements without a random number that take as long as one with
 
 typedef struct {
   Val v;
@@ -586,12 +587,19 @@ static int64_t row_bound(const Point *p) {
   return n;
 }
 
+static int64_t work_of(const Point *p) {
+  int64_t each = 1;
+  for (uint32_t k = 0; k < p->c->k->n; k++)
+    if (ir_ops[op_of(p, value_at(p, k))].flags & RANDOM) each += RANDOM_WORK;
+  return each * ir_shape_bound(fn_of(p)->prog, p->shape);
+}
+
 static void emit_shares(Point *p) {
   Cg *c = p->c;
   int64_t all = ir_shape_bound(c->f->prog, p->shape), row = row_bound(p);
   V rows = cg_i64(c, 1), zero = cg_i64(c, 0), inner = p->size[p->n_loop - 1], lo, hi;
   for (uint32_t g = 0; g + 1 < p->n_loop; g++) rows = cg_mul(c, rows, p->size[g]);
-  if (all < SMALL) {
+  if (work_of(p) < SMALL) {
     If s;
     cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
     emit_rows(p, zero, rows, zero, inner);

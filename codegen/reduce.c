@@ -7,8 +7,8 @@
 //   [kept.., reduced.., k kept]      vectors of k neighbours, summed row after row
 //
 // Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the
-// shape's bounds; each chunk leaves a partial result in scratch memory, and a second stage adds these in order. The
-// order of every sum depends on shapes and vl only, never on the number of workers.
+// shape's bounds; each chunk that a run reaches leaves a partial result in scratch memory, and a second stage adds
+// these in order. The order of every sum depends on shapes and vl only, never on the number of workers.
 #include "codegen/cg.h"
 
 #include <math.h>
@@ -144,6 +144,11 @@ static Reduce make_reduce(Cg *c, Val v, const Plan *p) {
   return r;
 }
 
+// How many chunks the n terms of this run reach.
+static V chunks_of(Cg *c, V n, const Plan *p) {
+  return cg_div(c, cg_add(c, n, cg_i64(c, p->chunk - 1)), cg_i64(c, p->chunk));
+}
+
 static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
 static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
 
@@ -224,11 +229,11 @@ static void reduce_results(Reduce *r, V to, V lo, V hi) {
 // Partial results [results, chunks].
 static void reduce_chunks(Reduce *r, const Plan *p) {
   Cg *c = r->c;
-  V n_chunks = cg_i64(c, p->n_chunks), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
+  V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
   cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V first = cg_min(c, cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size), r->inner);
+  V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
   V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
   start(r, acc);
   V n = cg_min(c, size, cg_sub(c, r->inner, first));
@@ -254,7 +259,7 @@ static void emit_runs(Reduce *r, const Plan *p, V to) {
     reduce_chunks(r, p);
     cg_wait_for_team(c);
     second.from = c->scratch;
-    second.inner = cg_i64(c, p->n_chunks);
+    second.inner = chunks_of(c, r->inner, p);
     second.kept[0].stride = second.inner;
   }
   If s;
@@ -349,13 +354,13 @@ static void add_block(Reduce *r, const Strip *s, V n) {
 }
 
 // Units are (chunk, outer index, block of columns); chunks of `chunk` rows leave their results at to + chunk number *
-// results.
-static void emit_strips(Reduce *r, V to, int64_t n_chunks, int64_t chunk, bool alone) {
+// results. n_chunks NULL: rows are not cut.
+static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
   V width = cg_i64(c, N_ACC * (int64_t)c->t->vl),
     n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
   V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
-  share(c, alone, cg_mul(c, per_chunk, cg_i64(c, n_chunks ? n_chunks : 1)), 1, &lo, &hi);
+  share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
@@ -367,7 +372,7 @@ static void emit_strips(Reduce *r, V to, int64_t n_chunks, int64_t chunk, bool a
   s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
   s.to = f32_at(r, to, at);
   if (n_chunks) {
-    s.q0 = cg_min(c, cg_mul(c, which, cg_i64(c, chunk)), r->n_rows);
+    s.q0 = cg_mul(c, which, cg_i64(c, chunk));
     s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
   }
   add_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
@@ -378,20 +383,21 @@ static void emit_columns(Reduce *r, const Plan *p, V to) {
   Cg *c = r->c;
   If s;
   if (p->n_chunks && c->scratch) {
-    emit_strips(r, c->scratch, p->n_chunks, p->chunk, false);
+    V n_chunks = chunks_of(c, r->n_rows, p);
+    emit_strips(r, c->scratch, n_chunks, p->chunk, false);
     cg_wait_for_team(c);
     V results = cg_mul(c, r->n_outer, r->inner);
     Reduce second = {
         .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
-    second.n_rows = cg_i64(c, p->n_chunks);
+    second.n_rows = n_chunks;
     second.reduced[0] = (Axis){second.n_rows, results};
     bool alone = begin_alone(c, &s, p->n_chunks * p->results);
-    emit_strips(&second, to, 0, 0, alone);
+    emit_strips(&second, to, NULL, 0, alone);
     if (alone) cg_endif(c, &s);
     return;
   }
   bool alone = begin_alone(c, &s, p->results * p->terms);
-  emit_strips(r, to, 0, 0, alone);
+  emit_strips(r, to, NULL, 0, alone);
   if (alone) cg_endif(c, &s);
 }
 
