@@ -192,7 +192,7 @@ bool cg_emit_rnn(Cg *c) {
   }
   int64_t at = 0;
   for (uint32_t d = 0; d < n; d++) {
-    emit_sequence(c, &seq[d], d, n, cg_at(c, c->f32, c->scratch, cg_i64(c, at)));
+    emit_sequence(c, &seq[d], cg_rnn_number(c->f, seq[d].head), n, cg_at(c, c->f32, c->scratch, cg_i64(c, at)));
     at += cg_rnn_scratch(&seq[d], c->t).total;
   }
   return true;

@@ -68,7 +68,8 @@ LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NUL
 LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
 
 // ---- codegen/rnn_team.c: shares
-RnnTeam cg_rnn_team(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence d; needs `batch`
+RnnTeam cg_rnn_team(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence number d; needs `batch`
+uint32_t cg_rnn_number(const Fn *f, Val head);                 // d, in its kernel
 // Behind what the team prepares together, in shares of units: a team that cuts by sequences waits for all of it and
 // goes on with own rows, all units and no barriers.
 void cg_rnn_own_rows(RnnCode *s);

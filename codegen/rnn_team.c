@@ -46,6 +46,23 @@ static void choose_way(RnnCode *s, RnnTeam *t, LLVMValueRef all) {
   t->size = choose(c, t->by_rows, all, t->size);
 }
 
+static uint32_t weight_of(const Fn *f, uint32_t i) {
+  return ir_arg(f, (Val){i}, f->ins[i].op == OP_rnn_seq_grad ? 4 : 2).i;
+}
+
+// By their weights: a sequence and its gradient, which have the same, go to the same workers, in whose caches the rows
+// are.
+uint32_t cg_rnn_number(const Fn *f, Val head) {
+  const Kernel *k = &f->kernels[f->kernel_of[head.i]];
+  uint32_t number = 0, own = weight_of(f, head.i);
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (ir_ops[f->ins[i].op].cls != CLASS_RNN || i == head.i) continue;
+    uint32_t other = weight_of(f, i);
+    number += other < own || (other == own && i < head.i);
+  }
+  return number;
+}
+
 RnnTeam cg_rnn_team(RnnCode *s, uint32_t d, uint32_t n_seqs) {
   Cg *c = s->c;
   RnnTeam t = {0};
