@@ -35,11 +35,15 @@ static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
 // ---- what the helpers see
 // Tensors of each rule, in operand order; the last one is the gradient. Then the scalars that an update is called with.
 static uint32_t n_tensors(Op op) { return op == OP_adamw ? 4 : op == OP_sgd_momentum ? 3 : 2; }
-static uint32_t n_scalars(Op op) { return op == OP_adamw ? 3 : op == OP_sgd_momentum ? 4 : 2; }
+static uint32_t n_scalars(const UpdateRule *r) {
+  return (r->op == OP_adamw ? 3 : r->op == OP_sgd_momentum ? 4 : 2) + r->scaled;
+}
 
 // Scalar operands of the instruction, behind the gradient.
 static Val scalar_of(const Fn *f, Val v, ScalarArg which) {
   Op op = (Op)ir_ins(f, v)->op;
+  uint32_t n = ir_ins(f, v)->n_args;
+  if (which == ARG_SCALE) return n > ir_ops[op].n_min ? ir_arg(f, v, n - 1) : (Val){0};
   if (op == OP_sgd && which == ARG_STEP) return (Val){0};
   if (op != OP_sgd_momentum && which == ARG_MOMENTUM) return (Val){0};
   if (op == OP_adamw_rows) return ir_arg(f, v, n_tensors(OP_adamw) + 1 + which);  // an index stands before the gradient
@@ -57,7 +61,8 @@ static UpdateRule rule_of(Cg *c, Val v) {
                       .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
                       .decays = !is_const || decay != 0,
                       .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
-                      .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL};
+                      .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL,
+                      .scaled = !ir_none(scalar_of(c->f, v, ARG_SCALE))};
 }
 
 static LLVMValueRef splat(Cg *c, double v) { return cg_splat(c, cg_f32(c, v)); }
@@ -98,6 +103,8 @@ static void sgd(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
 }
 
 static void update(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
+  uint32_t gradient = n_tensors(r->op) - 1;
+  if (r->scaled) x[gradient] = mul(c, x[gradient], s[n_scalars(r) - 1]);
   if (r->op == OP_adamw) adamw(c, r, x, s);
   else sgd(c, r, x, s);
 }
@@ -107,7 +114,7 @@ static bool is_zero(const UpdateRule *r, uint32_t k) { return r->zero_gradient &
 // void update(ptr x0.., f32 s0.., i64 lo, i64 hi): elements [lo, hi) of every tensor.
 static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
   const UpdateRule *r = ctx;
-  uint32_t n = n_tensors(r->op), n_s = n_scalars(r->op);
+  uint32_t n = n_tensors(r->op), n_s = n_scalars(r);
   LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS];
   for (uint32_t k = 0; k < n_s; k++) s[k] = cg_splat(c, LLVMGetParam(fn, n + k));
   LLVMValueRef lo = LLVMGetParam(fn, n + n_s), hi = LLVMGetParam(fn, n + n_s + 1), vl = cg_i64(c, c->t->vl);
@@ -161,7 +168,7 @@ static void sgd_scalars(Cg *c, UpdateScalars *m) {
 static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
   return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps &&
          a->dampening == b->dampening && a->decays == b->decays && a->decoupled == b->decoupled &&
-         a->nesterov == b->nesterov;
+         a->nesterov == b->nesterov && a->scaled == b->scaled;
 }
 
 // Scalars of the update at v, computed once for a run of updates that share them.
@@ -176,16 +183,17 @@ void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
   *m = next;
   if (m->rule.op == OP_adamw) adamw_scalars(c, m);
   else sgd_scalars(c, m);
+  if (m->rule.scaled) m->s[n_scalars(&m->rule) - 1] = value_of(c, m, ARG_SCALE);
 }
 
 // A helper is found again by its name, which states the rule.
 static const char *rule_name(Cg *c, const UpdateRule *r) {
-  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
-                   r->decays, r->decoupled, r->nesterov, r->zero_gradient);
+  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
+                   r->decays, r->decoupled, r->nesterov, r->scaled, r->zero_gradient);
 }
 
 void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
-  uint32_t n = n_tensors(m->rule.op), n_s = n_scalars(m->rule.op), k = 0;
+  uint32_t n = n_tensors(m->rule.op), n_s = n_scalars(&m->rule), k = 0;
   LLVMTypeRef type[MAX_TENSORS + MAX_SCALARS + 2];
   LLVMValueRef arg[MAX_TENSORS + MAX_SCALARS + 2];
   for (; k < n; k++) type[k] = c->ptr, arg[k] = x[k];

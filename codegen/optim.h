@@ -4,13 +4,14 @@
 
 #include "codegen/cg.h"
 
-enum { MAX_TENSORS = 4, MAX_SCALARS = 4 };
-typedef enum { ARG_STEP, ARG_LR, ARG_DECAY, ARG_MOMENTUM, N_SCALAR_ARGS } ScalarArg;
+enum { MAX_TENSORS = 4, MAX_SCALARS = 5 };
+typedef enum { ARG_STEP, ARG_LR, ARG_DECAY, ARG_MOMENTUM, ARG_SCALE, N_SCALAR_ARGS } ScalarArg;
 
 typedef struct {
   Op op;
   double beta1, beta2, eps, dampening;
   bool decays, decoupled, nesterov;  // decays: the weight decay is not a constant 0
+  bool scaled;                       // the gradient is multiplied by the last scalar
   bool zero_gradient;                // none is read: it is zero
 } UpdateRule;
 

@@ -17,6 +17,14 @@ bool run_global_norm(Run *r, Val v) {
 static double number(const Run *r, Val v, uint32_t k) { return run_arg(r, v, k).v[0]; }
 static double option(const Run *r, Val v, Key k, double absent) { return ir_attr_num(r->f, v, k, absent); }
 
+// The gradient g of an update, times the operand behind the `n` that every such update has.
+static Tensor scaled(Run *r, Val v, Tensor g, uint32_t n) {
+  if (ir_ins(r->f, v)->n_args == n) return g;
+  Tensor out = {rt_alloc(r->env->mem, (size_t)g.n * sizeof(double)), g.n};
+  for (int64_t i = 0; i < g.n; i++) out.v[i] = g.v[i] * number(r, v, n);
+  return out;
+}
+
 // scalars: the operand with the step.
 static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2);
@@ -35,7 +43,7 @@ static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
   return true;
 }
 
-bool run_adamw(Run *r, Val v) { return adamw(r, v, run_arg(r, v, 3), 4); }
+bool run_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_arg(r, v, 3), 7), 4); }
 
 bool run_adamw_rows(Run *r, Val v) {
   Tensor table = run_arg(r, v, 0), index = run_arg(r, v, 3), rows = run_arg(r, v, 4);
@@ -53,14 +61,14 @@ bool run_adamw_rows(Run *r, Val v) {
 }
 
 bool run_sgd(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), g = run_arg(r, v, 1), new_p = run_result(r, v, 0);
+  Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_arg(r, v, 1), 4), new_p = run_result(r, v, 0);
   double lr = number(r, v, 2), decay = number(r, v, 3);
   for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * (g.v[i] + decay * p.v[i]);
   return true;
 }
 
 bool run_sgd_momentum(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = run_arg(r, v, 2);
+  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = scaled(r, v, run_arg(r, v, 2), 7);
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1);
   double step = number(r, v, 3), lr = number(r, v, 4), decay = number(r, v, 5), momentum = number(r, v, 6);
   double part = step == 1 ? 1 : 1 - option(r, v, KEY_dampening, 0);
