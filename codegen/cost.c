@@ -3,8 +3,10 @@
 #include "ir/attention.h"
 
 enum {
-  FMAS_PER_NS = 20,  // of one worker, vectors and tails mixed
-  WORDS_PER_NS = 4,  // elements of pointwise and row kernels
+  FMAS_PER_NS = 20,       // of one worker, vectors and tails mixed
+  WORDS_PER_NS = 4,       // elements of pointwise and row kernels
+  GEMM_FMAS_PER_NS = 60,  // of products, which only read their operands:
+  READS_PER_NS = 25,
   KERNEL_NS = 10,    // the call
   WORKER_NS = 2000,  // of work for each worker: waking one for less, and waiting for it, costs more than it wins
   MOST_WORKERS = 64,
@@ -40,7 +42,7 @@ static double ns_of(const Fn *f, Val v) {
   case CLASS_VIEW: return 0;
   case CLASS_GEMM: {
     bool ta = ins->op == OP_matmul && ir_attr(f, v, KEY_ta);
-    return most / WORDS_PER_NS + bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1) / FMAS_PER_NS;
+    return most / READS_PER_NS + bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1) / GEMM_FMAS_PER_NS;
   }
   case CLASS_RNN:
     rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);

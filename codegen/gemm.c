@@ -46,6 +46,10 @@ static void take_stack(Gemm *g) {
   if (p->by == GEMM_BLAS) return;
   if (p->dot) g->piece = on_stack(c, p->m_max * p->width);
   else if (p->fused && !p->through_sum) g->piece = on_stack(c, p->piece_rows * p->width);
+  if (p->lines) {
+    g->a_block = on_stack(c, cg_round_up(p->k_max, c->t->vl));
+    g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
+  }
   if (p->pack_a == A_BLOCKS) g->a_block = on_stack(c, cg_ceil_div(p->chunk, p->mr) * p->k_block * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = on_stack(c, p->k_block * p->width);
 }

@@ -2,6 +2,7 @@
 //
 //   gemm_plan.c   what is known before any code is emitted: sizes, tiles, who packs what; scratch; own code or library
 //   gemm_pack.c   operands that are stored the wrong way
+//   gemm_line.c   one row with a matrix that is stored [N, K], read as one stream
 //   gemm_weight.c weights that are packed once per change, not once per run
 //   gemm_dot.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
 //   gemm_turned.c products of two operands stored by rows of k, one of them narrow
@@ -41,6 +42,7 @@ typedef struct {
   bool one_row;      // of A, and a small dot product of constant sizes
   bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
+  bool lines;        // one row of A, and B is read as one stream
   bool keeps;        // the product itself is stored
   bool through_sum;  // the epilogue reads whole rows of sums in memory: there are several blocks of k, or the library
   GemmBy by;
@@ -78,12 +80,19 @@ void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n
                     LLVMValueRef stride);
 
 // ---- gemm_pack.c
-void cg_gemm_ask(Cg *c, LLVMValueRef at);  // prefetch into L2
-bool cg_gemm_pack_shared(Gemm *g);         // false: nothing to pack
+void cg_gemm_ask(Cg *c, LLVMValueRef at);       // prefetch into L2
+void cg_gemm_ask_near(Cg *c, LLVMValueRef at);  // into L1
+bool cg_gemm_pack_shared(Gemm *g);              // false: nothing to pack
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
+
+// ---- gemm_dot.c, gemm_line.c
+LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten
+// `n` <= vl sums of a single row go to columns n0 ..; mask NULL: vl of them.
+void cg_gemm_put_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums);
+void cg_gemm_emit_lines(Gemm *g);
 
 // ---- gemm_weight.c
 // A parameter that f does not write, behind the value b; false: it is none.

@@ -41,8 +41,7 @@ static LLVMValueRef halve(Cg *c, LLVMValueRef x, LLVMValueRef y, uint32_t groups
   return LLVMBuildFAdd(c->b, a, b, "");
 }
 
-// Lane i: the sum of v[i]. n <= vl; v is overwritten.
-static LLVMValueRef sums_of(Cg *c, LLVMValueRef *v, uint32_t n) {
+LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
   for (uint32_t groups = 1; groups < c->t->vl; groups *= 2, n = (n + 1) / 2)
     for (uint32_t i = 0; i < n; i += 2) v[i / 2] = halve(c, v[i], i + 1 < n ? v[i + 1] : v[i], groups);
   return v[0];
@@ -75,7 +74,7 @@ static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef 
   uint32_t vl = c->t->vl, n = s->mr * s->nr;
   for (uint32_t e = 0; e < n; e += vl) {
     uint32_t here = n - e < vl ? n - e : vl;
-    LLVMValueRef sums = sums_of(c, acc + e, here);
+    LLVMValueRef sums = cg_dot_sums(c, acc + e, here);
     for (uint32_t i = 0; i < here; i += s->nr) {
       LLVMValueRef lane[MAX_ACC], row = sums;
       for (uint32_t j = 0; j < s->nr; j++) lane[j] = cg_i32(c, (int32_t)(i + j));
@@ -210,24 +209,29 @@ static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
     for (uint32_t j = 0; j < nr; j++) acc[j] = l.out[j];
   }
   if (whole < k) step(c, &s, &g->a, b, cg_i64(c, whole), cg_mask(c, cg_i64(c, k - whole)), acc);
-  return sums_of(c, acc, nr);
+  return cg_dot_sums(c, acc, nr);
 }
 
-static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+void cg_gemm_put_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums) {
   Cg *c = g->c;
-  LLVMValueRef mask = nr < c->t->vl ? cg_mask(c, cg_i64(c, nr)) : NULL, sums = row_sums(g, n0, nr);
   if (g->bias) {
     LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
     sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
   }
   if (g->epilogue) {
     cg_store(c, sums, g->piece);
-    cg_gemm_finish(g, cg_i64(c, 0), cg_i64(c, 1), n0, cg_i64(c, nr), g->piece, cg_i64(c, g->p->width));
+    cg_gemm_finish(g, cg_i64(c, 0), cg_i64(c, 1), n0, n, g->piece, cg_i64(c, g->p->width));
     return;
   }
   LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
   if (mask) cg_store_masked(c, sums, to, mask);
   else cg_store(c, sums, to);
+}
+
+static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+  Cg *c = g->c;
+  LLVMValueRef n = cg_i64(c, nr), mask = nr < c->t->vl ? cg_mask(c, n) : NULL;
+  cg_gemm_put_row(g, n0, n, mask, row_sums(g, n0, nr));
 }
 
 static void emit_row(Gemm *g) {
@@ -244,6 +248,10 @@ void cg_gemm_emit_dot(Gemm *g) {
   Cg *c = g->c;
   if (g->p->one_row) {
     emit_row(g);
+    return;
+  }
+  if (g->p->lines) {
+    cg_gemm_emit_lines(g);
     return;
   }
   LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi;

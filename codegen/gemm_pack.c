@@ -34,11 +34,14 @@ static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
   for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
 }
 
-void cg_gemm_ask(Cg *c, LLVMValueRef at) {
+static void ask(Cg *c, LLVMValueRef at, int32_t locality) {
   LLVMTypeRef over[] = {c->ptr};
-  LLVMValueRef arg[] = {at, cg_i32(c, 0), cg_i32(c, 2), cg_i32(c, 1)};  // read, L2, data
+  LLVMValueRef arg[] = {at, cg_i32(c, 0), cg_i32(c, locality), cg_i32(c, 1)};  // read, .., data
   cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
 }
+
+void cg_gemm_ask(Cg *c, LLVMValueRef at) { ask(c, at, 2); }
+void cg_gemm_ask_near(Cg *c, LLVMValueRef at) { ask(c, at, 3); }
 
 // Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {

@@ -15,6 +15,9 @@ enum {
   CHUNK_BYTES = 512 * 1024,  // rows of A that stay in L2
   PIECE_ROWS = 128,          // of sums that wait in L1 for the epilogue
   PRIVATE_ROWS = 1024,       // for which a worker packs a panel of B once
+  LINE_ELEMENTS = 2 << 20,   // of B that are read as one stream for one row,
+  LINE_LONG_K = 2048,        // or with rows as long as this
+  LINE_MOST_K = 8192,        // x waits on the stack
   SUM_ROWS = 512,            // likewise where their sums wait on the stack for all blocks of k
   DOT_ROWS = 16,             // up to here nothing is packed
   DOT_BYTES = 24 * 1024,     // a tile's rows of A in a block of k
@@ -31,6 +34,7 @@ enum {
   PACKED_ELEMENTS = 1024,    // with fewer too
   FAR_ELEMENTS = 4 << 20,    // of B: more than a worker's share of the last-level cache
   BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
+  PAD_PANELS = 12,           // with fewer the copy costs more than it wins: each worker reads what another wrote
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
 
@@ -113,7 +117,7 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
     return;
   }
   if (p->ta && panels >= 2 && !p->small) p->pack_a = A_BLOCKS;
-  else if (!p->ta && bad_stride && panels >= 4 && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
+  else if (!p->ta && bad_stride && panels >= PAD_PANELS && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
     p->pack_a = A_PADDED;
   p->k_block = cg_larger(1, p->k_max);
   if (p->dot) p->k_block = k_blocks_of(p->k_max, DOT_BYTES / 4 / (int64_t)p->mr, vl);
@@ -165,6 +169,11 @@ static Val stored_as(const Fn *f, Val v) {
   return handed_on ? next : v;
 }
 
+static bool by_lines(const Fn *f, const GemmPlan *p) {
+  bool faster = p->k_max >= LINE_LONG_K || p->n_max * p->k_max <= LINE_ELEMENTS;
+  return p->dot && !p->small && !p->far_b && faster && p->k_max <= LINE_MOST_K && is_one_row(f, &p->m);
+}
+
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = stored_as(f, v)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
@@ -187,6 +196,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.turned = cg_gemm_turns(f, &p, t);
   choose_packing(f, &p, t);
   choose_chunk(&p);
+  p.lines = by_lines(f, &p);
   return p;
 }
 

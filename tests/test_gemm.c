@@ -226,6 +226,10 @@ static const Case cases[] = {  // m n k batch ta tb tail bound
     // one row, small: no sum leaves its register before it is done
     {1, 37, 70, 0, false, true, RESIDUAL_KEPT, 0}, {1, 32, 16, 0, false, true, BIAS_GELU, 0},
     {1, 9, 48, 0, false, true, GATED, 0},          {1, 100, 20, 0, false, true, SCALED_DROPOUT, 0},
+    // one row, larger: one stream
+    {1, 301, 130, 0, false, true, RESIDUAL_KEPT, 0}, {1, 70, 1000, 0, false, true, PLAIN, 0},
+    {1, 40, 3001, 0, false, true, BIAS_GELU, 0},     {1, 500, 530, 0, false, true, GATED, 0},
+    {1, 160, 300, 0, false, true, SCALED_DROPOUT, 1},
     // few rows, stored [K, N]: wide panels
     {1, 300, 50, 0, false, false, BIAS_GELU, 0}, {3, 131, 77, 0, false, false, PLAIN, 0},
     {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7},
@@ -237,6 +241,7 @@ static const Case cases[] = {  // m n k batch ta tb tail bound
     {70, 35, 300, 2, false, true, RESIDUAL_KEPT, 0},
     // with more rows than wait for the epilogue; A with padded rows, copied by the team
     {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0},
+    {30, 400, 512, 0, false, true, RESIDUAL_KEPT, 0}, {33, 420, 1024, 0, false, true, PLAIN, 0},
     {263, 33, 20, 0, false, true, GATED, 300},
     // first operand transposed: blocks of k
     {30, 70, 600, 0, true, false, PLAIN, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0},
