@@ -5,7 +5,7 @@
 enum {
   FMAS_PER_NS = 20,       // of one worker, vectors and tails mixed
   WORDS_PER_NS = 4,       // elements of pointwise and row kernels
-  GEMM_FMAS_PER_NS = 60,  // of products, which only read their operands:
+  GEMM_FMAS_PER_NS = 40,  // of products, which only read their operands:
   READS_PER_NS = 25,
   KERNEL_NS = 10,    // the call
   WORKER_NS = 2000,  // of work for each worker: waking one for less, and waiting for it, costs more than it wins
