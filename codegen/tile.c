@@ -189,12 +189,15 @@ void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r
 static void load_square(Cg *c, LLVMValueRef fn, bool partial, LLVMValueRef *r) {
   LLVMValueRef src = LLVMGetParam(fn, 0), ld = LLVMGetParam(fn, 2), rows = LLVMGetParam(fn, 3);
   LLVMValueRef cols = LLVMGetParam(fn, 4);
+  LLVMValueRef last = cg_sub(c, rows, cg_i64(c, 1));
   for (uint32_t i = 0; i < c->t->vl; i++) {
-    LLVMValueRef at = cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)), there;
+    LLVMValueRef row = cg_i64(c, i), there;
     if (!partial) {
-      r[i] = cg_load(c, c->vf, at);
+      r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, row, ld)));
       continue;
     }
+    // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
+    LLVMValueRef at = cg_at(c, c->f32, src, cg_mul(c, cg_min(c, row, last), ld));
     there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
     r[i] = cg_load_masked(c, c->vf, at, cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), "")));
   }
