@@ -314,8 +314,29 @@ static V range_mask(Point *p, const Access *a, V i, V mask) {
   return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
 }
 
+// A row that is shorter than a vector, and of a constant size: element by element, which is faster than a gather.
+enum { SHORT_ROW = 8 };
+
+static bool is_short_row(const Point *p, const Access *a) {
+  V n = p->size[p->n_loop - 1];
+  bool whole = !p->behind && !a->partial && LLVMIsAConstantInt(n);
+  return whole && LLVMConstIntGetSExtValue(n) <= SHORT_ROW && LLVMConstIntGetSExtValue(n) < p->lanes;
+}
+
+static V load_short_row(Point *p, const Access *a, DType t) {
+  Cg *c = p->c;
+  V all = LLVMConstNull(vector_type(p, t)), at = cg_i64(c, 0);
+  for (int64_t k = 0; k < LLVMConstIntGetSExtValue(p->size[p->n_loop - 1]); k++) {
+    V x = cg_load(c, scalar_type(p, t), LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, ""));
+    all = LLVMBuildInsertElement(c->b, all, x, cg_i32(c, k), "");
+    at = cg_add(c, at, a->stride[p->n_loop - 1]);
+  }
+  return all;
+}
+
 static V gather(Point *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
+  if (is_short_row(p, a)) return load_short_row(p, a, t);
   V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
   at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
   V where = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, "");
