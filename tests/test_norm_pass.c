@@ -1,5 +1,6 @@
 // Norms with what stands around them: residual and dropout before, sums of their weights' gradients behind, each as one
-// kernel that reads every operand once; and the values of these sums, for widths and numbers of rows of every kind.
+// kernel that reads every operand once; and the values of these sums, for widths and numbers of rows of every kind, in
+// the steps of a scan too.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
@@ -130,6 +131,43 @@ static void sums(int kind, int64_t rows, int64_t width, uint32_t workers) {
   free(x), free(g), free(w), free(dw), free(db), free(dx);
 }
 
+// ---- a scan whose step needs a sum over its rows: c' = c / 2 + sum over rows of tanh x, y = x c'
+static void in_a_scan(int64_t steps, int64_t rows, int64_t width) {
+  int64_t n = steps * rows * width;
+  float *x = malloc((size_t)n * 4), *y[2], *c = calloc((size_t)width, 4);
+  double *carry = calloc((size_t)width, 8), worst = 0;
+  uint32_t seed = 11;
+  for (int64_t k = 0; k < n; k++) x[k] = (float)draw(&seed);
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = tn_program_create("scan");
+    tn_function *f = tn_function_begin(p, "run");
+    tn_dim t = tn_size(steps), r = tn_size(rows), w = tn_size(width);
+    tn_tensor xs = tn_input(f, "x", TN_F32, TN_SHAPE(t, r, w)), c0 = tn_input(f, "c", TN_F32, TN_SHAPE(w));
+    tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
+    tn_tensor step = tn_scan_input(s, xs), old = tn_scan_carry(s, c0), h = tn_tanh(step);
+    tn_tensor next = tn_add(tn_mul(old, tn_scalar(f, 0.5)), tn_sum_axis(h, 0, false));
+    tn_scan_next(s, old, next);
+    tn_tensor out = tn_scan_output(s, tn_mul(h, next));
+    tn_scan_end(s);
+    tn_output(f, "y", out);
+    tn_function_end(f);
+    tn_model *m = compile(p, run ? 3 : 1);
+    y[run] = malloc((size_t)n * 4);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(x, steps, rows, width), tn_f32(c, width)),
+                 TN_OUT(tn_f32(y[run], steps, rows, width))) == TN_OK);
+    tn_model_free(m);
+  }
+  for (int64_t t = 0; t < steps; t++) {
+    const float *at = x + t * rows * width;
+    for (int64_t k = 0; k < width; k++) carry[k] /= 2;
+    for (int64_t k = 0; k < rows * width; k++) carry[k % width] += tanh(at[k]);
+    for (int64_t k = 0; k < rows * width; k++)
+      worst = fmax(worst, fabs(y[0][t * rows * width + k] - tanh(at[k]) * carry[k % width]));
+  }
+  if (!CHECK(worst < 1e-4 && !memcmp(y[0], y[1], (size_t)n * 4))) printf("  a scan: off by %g\n", worst);
+  free(x), free(y[0]), free(y[1]), free(c), free(carry);
+}
+
 int main(void) {
   static const int64_t sizes[][2] = {{0, 96},   {1, 64},    {7, 100},  {8, 65},   {37, 129},  {64, 64},
                                      {513, 80}, {70, 1027}, {9, 4096}, {9, 4097}, {20000, 64}};
@@ -138,5 +176,7 @@ int main(void) {
     around(kind, true);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) sums(kind, sizes[k][0], sizes[k][1], 2 + k % 2);
   }
+  in_a_scan(4, 70, 100);
+  in_a_scan(3, 5, 64);
   return check_report();
 }
