@@ -1,14 +1,18 @@
 // Packed sequences in, one label per row out: a bidirectional LSTM tells in strings such as a(b)c(d which brackets have
 // a partner, and which letters stand inside a pair. A label depends on what comes before and on what comes behind.
+// Ctrl-C saves and stops; --resume goes on with the next batch.
 // ctest: --steps 60 --checkpoint tagger.safetensors
 #include "frontend/tenure.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 32, TIME = 40, SYMBOLS = 8, WIDTH = 16, HIDDEN = 48, TRAIN = 1 << 14, TEST = 512 };
 enum { OUTSIDE, INSIDE, PAIRED, SINGLE, N_TAGS };
 static const char letters[] = "()abcdef", marks[] = ".-=!";
+static tn_loader *loader;  // of the training set
 static void fail(const char *what, const char *why) { fprintf(stderr, "tagger: %s: %s\n", what, why), exit(1); }
+static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(loader); }
 
 static int64_t draw(uint64_t *s, uint32_t below) {
   return *s = *s * 6364136223846793005u + 1442695040888963407u, (int64_t)((*s >> 33) % below);
@@ -35,8 +39,7 @@ static bool get_item(void *first, size_t k, tn_item *to) {
   for (int64_t t = 0; t < n; t++) symbol[t] = draw(&s, 3) ? 2 + draw(&s, SYMBOLS - 2) : draw(&s, 2);
   tag(symbol, n, tags);
   for (int64_t t = 0; t < n; t++) rows[2 * t] = symbol[t], rows[2 * t + 1] = tags[t];
-  to->length[0] = n;
-  return true;
+  return to->length[0] = n, true;
 }
 
 static tn_loader *make_loader(size_t *first, size_t count, tn_sampler_kind order) {
@@ -45,9 +48,7 @@ static tn_loader *make_loader(size_t *first, size_t count, tn_sampler_kind order
   const tn_loader_options o = {.batch_size = BATCH, .workers = 1, .sampler = {.kind = order}};
   tn_dataset *d = tn_dataset_new(&(tn_dataset_type){.get = get_item}, first, &field, 1, count, why, sizeof why);
   tn_loader *l = tn_loader_new(d, &o, why, sizeof why);
-  if (!l) fail("data", why);
-  tn_dataset_free(d);  // the loader keeps it
-  return l;
+  return l ? (tn_dataset_free(d), l) : (fail("data", why), NULL);  // the loader keeps the data set
 }
 
 static tn_tensor column(tn_tensor rows, int64_t k) {
@@ -67,11 +68,8 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_output(f, "loss", loss);
   tn_output(f, "right", tn_sum(tn_eq(tn_cast(guess, TN_F32), tn_cast(tags, TN_F32))));
   if (!is_training) tn_output(f, "guess", tn_pad_packed(tn_packed_with_data(s, guess), -1, true));
-  if (is_training) {
-    tn_backward(loss);
-    tn_clip_grad_norm(f, root, 1.0);
-    tn_adamw(f, root, (&(tn_adamw_options){.lr = 5e-3}));
-  }
+  if (is_training) tn_backward(loss), tn_clip_grad_norm(f, root, 1.0);
+  if (is_training) tn_adamw(f, root, (&(tn_adamw_options){.lr = 5e-3}));
   tn_function_end(f);
 }
 
@@ -80,70 +78,72 @@ static tn_model *build(void) {
   tn_embedding(tn_root(p), "embed", SYMBOLS, WIDTH);
   tn_lstm(tn_root(p), "rnn", WIDTH, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
   tn_linear(tn_root(p), "head", 2 * HIDDEN, N_TAGS, NULL);
-  build_function(p, "train_step", true);
-  build_function(p, "evaluate", false);
+  build_function(p, "train_step", true), build_function(p, "evaluate", false);
   tn_model *m = tn_compile(p, NULL);
   if (!m) tn_report(p, stderr), exit(1);
-  tn_program_free(p);
-  return m;
+  return tn_program_free(p), m;
 }
 
-static void train(tn_model *m, tn_loader *l, size_t steps) {
+// The model, and where the loader stands
+static void keep(tn_model *m, const char *path, bool load) {
+  tn_loader_state at = tn_loader_get_state(loader);
+  tn_extra extra = {"loader", &at, sizeof at};
+  if (load ? tn_load_with(m, path, true, &extra, 1) : tn_save_with(m, path, true, &extra, 1))
+    fail(path, tn_error_text(m));
+  if (load && tn_loader_set_state(loader, at)) fail(path, tn_loader_error(loader));
+}
+
+static void train(tn_model *m, size_t steps, const char *checkpoint) {
   tn_progress *bar = tn_progress_begin(stdout, "train", steps);
-  tn_loader_state at = tn_loader_get_state(l);
-  size_t done = at.epoch * tn_loader_count(l) + at.position;
+  tn_loader_state at = tn_loader_get_state(loader);
+  size_t done = at.epoch * tn_loader_count(loader) + at.position;
   float loss = 0, right;
-  for (tn_batch b; done < steps;) {
-    if (tn_loader_next(l, &b)) fail("reading", tn_loader_error(l));
+  for (tn_batch b; done < steps && !tn_loader_is_stopped(loader);) {
+    if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));
     if (!b.number) continue;  // the end of an epoch
     if (tn_run_batch(m, "train_step", b, TN_OUT(tn_f32_scalar(&loss), tn_f32_scalar(&right))))
       fail("training", tn_error_text(m));
     tn_progress_step(bar, ++done, "loss %.4f", (double)loss);
   }
   tn_progress_end(bar);
+  keep(m, checkpoint, false);
+  if (tn_loader_is_stopped(loader)) printf("stopped after %zu of %zu steps; --resume goes on\n", done, steps);
 }
 
 // Labels of unseen strings: the first one to look at, and the share that is right
 static void evaluate(tn_model *m, tn_loader *l) {
   static int64_t guess[BATCH * TIME];
   double right = 0, rows = 0;
-  for (tn_batch b; !tn_loader_next(l, &b) && b.number;) {
-    float loss, n_right = 0;
-    tn_array x = tn_batch_array(b, "x"), lengths = tn_batch_array(b, "x.lengths");
+  float loss, n_right = 0;
+  for (tn_batch b; !tn_loader_next(l, &b) && b.number; right += (double)n_right) {
+    tn_array x = tn_batch_array(b, "x");
+    int64_t *row = x.data, *n = tn_batch_array(b, "x.lengths").data;
     tn_array out[] = {tn_f32_scalar(&loss), tn_f32_scalar(&n_right), tn_i64(guess, x.dims[0], x.dims[1])};
     if (tn_run_batch(m, "evaluate", b, out, 3)) fail("evaluating", tn_error_text(m));
-    int64_t *n = lengths.data, *row = x.data;
     for (int64_t t = 0; rows == 0 && t < n[0]; t++) printf("%c %c\n", letters[row[2 * t]], marks[guess[t]]);
     for (int64_t k = 0; k < x.dims[0]; k++) rows += (double)n[k];
-    right += (double)n_right;
   }
   printf("tagger: %.4f of %.0f labels are right\n", right / rows, rows);
 }
 
 int main(int argc, char **argv) {
   const char *checkpoint = "tagger.safetensors";
-  long steps = 600, bad = 0;
-  bool resumes = false;
+  long steps = 600, bad = 0, resumes = 0;
   for (int k = 1; k < argc && !bad; k++) {
     char *end = "-", *v = k + 1 < argc ? argv[k + 1] : end;
-    if (!strcmp(argv[k], "--resume")) resumes = true;
+    if (!strcmp(argv[k], "--resume")) resumes = 1;
     else if (!strcmp(argv[k], "--steps")) steps = strtol(v, &end, 10), k++, bad = *end || steps < 0;
     else if (!strcmp(argv[k], "--checkpoint")) checkpoint = v, k++, bad = *v == '-';
     else bad = 1;
   }
   if (bad) return fputs("tagger [--steps N] [--checkpoint FILE] [--resume]\n", stderr), 2;
   size_t first[] = {0, TRAIN};
-  tn_loader *train_set = make_loader(&first[0], TRAIN, TN_SHUFFLED),
-            *test_set = make_loader(&first[1], TEST, TN_SEQUENTIAL);
+  tn_loader *test_set = make_loader(&first[1], TEST, TN_SEQUENTIAL);
+  loader = make_loader(&first[0], TRAIN, TN_SHUFFLED);
   tn_model *m = build();
-  tn_loader_state at;
-  tn_extra extra = {"loader", &at, sizeof at};
-  if (resumes && tn_load_with(m, checkpoint, true, &extra, 1)) fail("--resume", tn_error_text(m));
-  if (resumes && tn_loader_set_state(train_set, at)) fail(checkpoint, tn_loader_error(train_set));
-  train(m, train_set, (size_t)steps);
-  at = tn_loader_get_state(train_set);
-  if (tn_save_with(m, checkpoint, true, &extra, 1)) fail("saving", tn_error_text(m));
-  evaluate(m, test_set);
-  tn_model_free(m), tn_loader_free(train_set), tn_loader_free(test_set);
-  return fflush(stdout) || ferror(stdout);
+  if (resumes) keep(m, checkpoint, true);
+  signal(SIGINT, interrupt);
+  train(m, (size_t)steps, checkpoint);
+  if (!tn_loader_is_stopped(loader)) evaluate(m, test_set);
+  return tn_model_free(m), tn_loader_free(loader), tn_loader_free(test_set), fflush(stdout) || ferror(stdout);
 }

@@ -47,14 +47,18 @@ cmp "$dir/whole" "$dir/parts" || fail "charlm: resumed training differs"
 tr a-m A-M < "$dir/text" > "$dir/other"
 refused 1 "" "$bin/charlm" --resume --checkpoint "$dir/whole" "$dir/other"
 
-# Ctrl-C in the middle. Background jobs of a script ignore it unless they are given a process group of their own.
-rm "$dir/parts"
-( set -m; "$bin/charlm" --epochs 1000000 --checkpoint "$dir/parts" "$dir/text" > "$dir/out" 2>&1 < /dev/null & echo $! > "$dir/pid"; wait $!; echo $? > "$dir/status" ) &
-for ((k = 0; k < 600; k++)); do [ -e "$dir/parts" ] && break; sleep 0.1; done
-kill -INT "$(cat "$dir/pid")"; wait
-[ "$(cat "$dir/status")" = 0 ] || fail "charlm: status $(cat "$dir/status") after Ctrl-C: $(cat "$dir/out")"
-done=$(sed -n 's/^stopped after \([0-9]*\) of .*/\1/p' "$dir/out")
-[ -n "$done" ] || fail "charlm: does not say where it stopped: $(cat "$dir/out")"
+# Ctrl-C in the middle, once there is a first line of progress or a checkpoint. Gives the batches done in $done.
+# Background jobs of a script ignore it unless they are given a process group of their own.
+interrupt() {
+  rm -f "$dir/out" "$dir/status" "$dir/parts"
+  ( set -m; "$@" > "$dir/out" 2>&1 < /dev/null & echo $! > "$dir/pid"; wait $!; echo $? > "$dir/status" ) &
+  for ((k = 0; k < 600; k++)); do [ -s "$dir/out" ] || [ -e "$dir/parts" ] && break; sleep 0.1; done
+  kill -INT "$(cat "$dir/pid")"; wait
+  [ "$(cat "$dir/status")" = 0 ] || fail "$1: status $(cat "$dir/status") after Ctrl-C: $(cat "$dir/out")"
+  done=$(sed -n 's/^stopped after \([0-9]*\) of .*/\1/p' "$dir/out")
+  [ -n "$done" ] || fail "$1: does not say where it stopped: $(cat "$dir/out")"
+}
+interrupt "$bin/charlm" --epochs 1000000 --checkpoint "$dir/parts" "$dir/text"
 epochs=$((${done:-0} / 12 + 1))
 run --epochs $epochs --checkpoint "$dir/parts" --resume
 run --epochs $epochs --checkpoint "$dir/whole2"
@@ -66,6 +70,14 @@ below "$(awk -v r="${right:-0}" 'BEGIN { print 1 - r }')" 0.06 || fail "tagger: 
 "$bin/tagger" --steps 70 --checkpoint "$dir/parts" > "$dir/out" || fail "tagger, 70 steps"
 "$bin/tagger" --steps 150 --checkpoint "$dir/parts" --resume > "$dir/out" || fail "tagger, resumed"
 cmp "$dir/whole" "$dir/parts" || fail "tagger: resumed training differs"
+refused 1 "" "$bin/charlm" --resume --checkpoint "$dir/whole" "$dir/text"
+refused 1 "byte 0: the file ends" "$bin/tagger" --resume --checkpoint "$dir/empty"
+refused 1 "" "$bin/tagger" --resume --checkpoint "$dir/text"
+interrupt "$bin/tagger" --steps 10000 --checkpoint "$dir/parts"
+steps=$((${done:-0} + 7))
+"$bin/tagger" --steps $steps --checkpoint "$dir/parts" --resume > "$dir/out" || fail "tagger, resumed after Ctrl-C"
+"$bin/tagger" --steps $steps --checkpoint "$dir/whole" > "$dir/out" || fail "tagger, $steps steps"
+cmp "$dir/whole" "$dir/parts" || fail "tagger: training resumed after Ctrl-C (step $done) differs"
 
-echo "charlm: $bits bits a character, Ctrl-C after batch $done; tagger: $right right; $n_failed failed"
+echo "charlm: $bits bits a character; tagger: Ctrl-C after step $done, tagger: $right right; $n_failed failed"
 [ $n_failed = 0 ]

@@ -169,6 +169,17 @@ static void test_shrinking(void) {
   remove(path);
 }
 
+// From here on the process may take so much more address space than it has.
+static void tighten(struct rlimit *before, rlim_t more) {
+  long pages = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  CHECK(f && fscanf(f, "%ld", &pages) == 1 && !fclose(f));
+  getrlimit(RLIMIT_AS, before);
+  struct rlimit tight = *before;
+  tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
+  CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+}
+
 // 8 GiB of a file without content, in a process that may take 1 GiB more than it has: nothing is mapped or read at
 // once.
 static void test_larger_than_memory(void) {
@@ -181,13 +192,8 @@ static void test_larger_than_memory(void) {
   float mark = 7;
   CHECK(f && fwrite(header, 1, 128, f) == 128 && !fseeko(f, 128 + (off_t)(ROWS - 1) * WIDTH * 4, SEEK_SET));
   CHECK(fwrite(&mark, 4, 1, f) == 1 && !fclose(f) && !truncate(path, 128 + (off_t)ROWS * WIDTH * 4));
-  long pages = 0;
-  struct rlimit before, tight;
-  CHECK((f = fopen("/proc/self/statm", "r")) && fscanf(f, "%ld", &pages) == 1 && !fclose(f));
-  getrlimit(RLIMIT_AS, &before);
-  tight = before;
-  tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 30);
-  CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+  struct rlimit before;
+  tighten(&before, 1 << 30);
   tn_dataset *d = tn_dataset_npy(&(tn_column){.name = path}, 1, why, sizeof why);
   const size_t order[] = {0, 1, 1048576, ROWS - 1};
   tn_loader_options o = {.batch_size = 4, .workers = 1, .sampler = {.kind = TN_CUSTOM, .custom = order, .n_custom = 4}};
@@ -223,13 +229,8 @@ static void test_other_large_files(void) {
   CHECK(!fseeko(f, bytes - 1, SEEK_SET) && fputc('a', f) == 'a' && !fclose(f));
   const uint32_t symbols[] = {0, 'a'};
   tn_vocabulary *v = tn_vocabulary_new(symbols, 2, false, why, sizeof why);
-  long pages = 0;
-  struct rlimit before, tight;
-  CHECK((f = fopen("/proc/self/statm", "r")) && fscanf(f, "%ld", &pages) == 1 && !fclose(f));
-  getrlimit(RLIMIT_AS, &before);
-  tight = before;
-  tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 30);
-  CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+  struct rlimit before;
+  tighten(&before, 1 << 30);
   tn_loader *l = last_of(tn_dataset_safetensors("large.safetensors", NULL, 0, why, sizeof why));
   tn_batch b = {0};
   if (!CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number)) printf("%s\n", why);
@@ -246,7 +247,60 @@ static void test_other_large_files(void) {
   remove("large.safetensors"), remove("large.txt");
 }
 
+// A stored member of an archive: 3 GiB likewise.
+static void put_u(unsigned char *at, uint32_t v, int n) {
+  for (int k = 0; k < n; k++) at[k] = (unsigned char)(v >> (8 * k));
+}
+
+static void test_large_npz(void) {
+  enum { ROWS = 3 << 18, WIDTH = 1024, HEADER = 128 };
+  const uint32_t bytes = HEADER + (uint32_t)ROWS * WIDTH * 4, where = 30 + 5 + bytes;  // of the directory
+  char header[HEADER] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (786432, 1024), }";
+  memset(header + 10 + strlen(header + 10), ' ', HEADER - 10 - strlen(header + 10));
+  unsigned char local[30] = "PK\3\4", entry[46] = "PK\1\2", end[22] = "PK\5\6";
+  put_u(local + 18, bytes, 4), put_u(local + 22, bytes, 4), put_u(local + 26, 5, 2);
+  put_u(entry + 20, bytes, 4), put_u(entry + 24, bytes, 4), put_u(entry + 28, 5, 2);
+  put_u(end + 8, 1, 2), put_u(end + 10, 1, 2), put_u(end + 12, 46 + 5, 4), put_u(end + 16, where, 4);
+  const float mark = 7;
+  FILE *f = fopen("large.npz", "wb");
+  CHECK(f && fwrite(local, 30, 1, f) && fputs("x.npy", f) >= 0 && fwrite(header, HEADER, 1, f));
+  CHECK(!fseeko(f, (off_t)where - 4, SEEK_SET) && fwrite(&mark, 4, 1, f) && fwrite(entry, 46, 1, f));
+  CHECK(fputs("x.npy", f) >= 0 && fwrite(end, 22, 1, f) && !fclose(f));
+  struct rlimit before;
+  tighten(&before, 1 << 30);
+  tn_loader *l = last_of(tn_dataset_npz("large.npz", NULL, 0, why, sizeof why));
+  tn_batch b = {0};
+  if (!CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number)) printf("%s\n", why);
+  const float *x = tn_batch_array(b, "x").data;
+  CHECK(x && x[0] == 0 && x[WIDTH] == 0 && x[2 * WIDTH - 1] == 7);
+  tn_loader_free(l);
+  setrlimit(RLIMIT_AS, &before);
+  remove("large.npz");
+}
+
 // ---- CSV
+// 320 lines of 1 MiB, nearly all of it in a column that is not used, in 256 MiB.
+static void test_csv_larger_than_memory(void) {
+  enum { LINES = 320, LINE = 1 << 20 };
+  FILE *f = fopen("wide.csv", "wb");
+  CHECK(f && fputs("n,rest\n", f) >= 0);
+  for (int k = 0; k < LINES; k++) CHECK(fprintf(f, "%d,", k) > 0 && !fseeko(f, LINE, SEEK_CUR) && fputc('\n', f) > 0);
+  CHECK(!fclose(f));
+  const char *column = "n";
+  tn_csv_field field = {.name = "n", .columns = &column, .n_columns = 1};
+  struct rlimit before;
+  tighten(&before, 256 << 20);
+  tn_loader *l =
+      last_of(tn_dataset_csv("wide.csv", &(tn_csv_options){.fields = &field, .n_fields = 1}, why, sizeof why));
+  tn_batch b = {0};
+  if (!CHECK(l && tn_loader_next(l, &b) == TN_OK && b.number)) printf("%s\n", why);
+  const float *n = tn_batch_array(b, "n").data;
+  CHECK(n && n[0] == 0 && n[1] == LINES - 1);
+  tn_loader_free(l);
+  setrlimit(RLIMIT_AS, &before);
+  remove("wide.csv");
+}
+
 static tn_dataset *csv(const char *text, const tn_csv_options *o) {
   write_text("readers.csv", text);
   return tn_dataset_csv("readers.csv", o, why, sizeof why);
@@ -418,6 +472,8 @@ int main(void) {
   test_shrinking();
   test_larger_than_memory();
   test_other_large_files();
+  test_large_npz();
+  test_csv_larger_than_memory();
   test_csv();
   test_csv_mistakes();
   test_large_csv();
