@@ -400,6 +400,7 @@ bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                              tn_site at);
 
+tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
 // A name of its own for the rows of a layout whose lengths come at run time
 Dim fe_new_rows(tn_program *p, int64_t bound);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported

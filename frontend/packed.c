@@ -158,6 +158,13 @@ tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, in
   return (tn_tensor){f, layout.i};
 }
 
+// Of sequences that all have `time` steps
+tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at) {
+  Attr attrs[] = {ir_a_dim(KEY_dim, batch), ir_a_dim(KEY_time, time)};
+  tn_tensor layout = {f, ir_emit(f->ir, OP_dense_layout, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
+  return layout.v ? fe_keep(layout, at) : layout;  // the function's own: no scope ends it
+}
+
 tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o, tn_site at) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, at)) return fe_poisoned_packed(f);

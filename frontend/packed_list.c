@@ -120,6 +120,40 @@ tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bo
   return time.i ? fe_made(padded_list(list, n, time, value, batch_first, at), at) : fe_poison(f);
 }
 
+// ---- padded in front: PyTorch's padding_side="left"
+// The sequences of a padded value, all as long as its time axis, from their last step to their first.
+static tn_tensor turned(tn_tensor x, bool batch_first, tn_site at) {
+  Attr attrs[] = {ir_a_num(KEY_value, 0), ir_a_int(KEY_time_major, 1)};
+  tn_tensor layout = fe_dense_layout(x.fn, fe_axis_dim(x, !batch_first), fe_axis_dim(x, batch_first), at);
+  if (!fe_ok(layout)) return layout;
+  tn_tensor rows = fe_emit(OP_pack, (const tn_tensor[]){x, layout}, 2, attrs + 1, !batch_first, at);
+  rows = fe_ok(rows) ? fe_emit2(OP_seq_reverse, rows, layout, at) : rows;
+  if (!fe_ok(rows)) return rows;
+  return fe_emit(OP_pad, (const tn_tensor[]){rows, layout}, 2, attrs, batch_first ? 1 : 2, at);
+}
+
+static tn_tensor turned_one(tn_tensor x, tn_site at) {
+  tn_tensor layout = fe_dense_layout(x.fn, ir_dim(x.fn->p->ir, 1), fe_axis_dim(x, 0), at);
+  return fe_ok(layout) ? fe_emit2(OP_seq_reverse, x, layout, at) : layout;
+}
+
+tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+  tn_function *f = NULL;
+  if (!list || !n || !fe_join(list, n, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), longest;
+  bool by_run;
+  if (!check_sequences(list, n, lengths, &longest, &by_run, at)) return fe_poison(f);
+  Dim time = by_run ? fe_list_time(list, n, at) : ir_dim(f->p->ir, longest);
+  tn_tensor *back = rt_alloc(f->p->mem, n * sizeof *back), y;
+  for (uint32_t k = 0; k < n; k++) {
+    back[k] = turned_one(list[k], at);
+    if (!fe_ok(back[k]) || !time.i) return fe_poison(f);
+  }
+  y = padded_list(back, n, time, value, batch_first, at);
+  return fe_ok(y) ? fe_made(turned(y, batch_first, at), at) : y;
+}
+
 // ---- taken apart
 static tn_tensor *poison_all(tn_function *f, tn_tensor *out, uint32_t n) {
   for (uint32_t k = 0; out && k < n; k++) out[k] = fe_poison(f);

@@ -109,16 +109,14 @@ Dim fe_list_time(const tn_tensor *list, uint32_t n, tn_site at) {
 tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_site at) {
   Prog *ir = x.fn->p->ir;
   Dim steps = fe_axis_dim(x, 0), dims[MAX_RANK + 1];
-  Attr of[] = {ir_a_dim(KEY_dim, ir_dim(ir, 1)), ir_a_dim(KEY_time, steps)};
   if (steps.i == time.i) {
     uint32_t rank = fe_rank(x), axis = batch_first ? 0 : 1;
     for (uint32_t k = 0; k < rank; k++) dims[k + (k >= axis)] = fe_axis_dim(x, k);
     dims[axis] = ir_dim(ir, 1);
     return fe_reshape(x, dims, rank + 1, at);
   }
-  tn_tensor layout = {x.fn, ir_emit(x.fn->ir, OP_dense_layout, NULL, 0, of, 2, fe_loc(x.fn->p, at)).i};
+  tn_tensor layout = fe_dense_layout(x.fn, ir_dim(ir, 1), steps, at);
   if (!fe_ok(layout)) return layout;
-  fe_keep(layout, at);
   Attr attrs[] = {ir_a_num(KEY_value, value), ir_a_int(KEY_size, ir_dim_bound(ir, time)), ir_a_int(KEY_time_major, 1)};
   return fe_emit(OP_pad, (const tn_tensor[]){x, layout}, 2, attrs, batch_first ? 2 : 3, at);
 }

@@ -262,12 +262,6 @@ static tn_rnn_output run_packed(tn_module *m, const tn_rnn_input *x, tn_site at)
 }
 
 // ---- dense input
-static tn_tensor dense_layout(tn_function *f, Dim batch, Dim time, tn_site at) {
-  Attr attrs[] = {ir_a_dim(KEY_dim, batch), ir_a_dim(KEY_time, time)};
-  tn_tensor layout = {f, ir_emit(f->ir, OP_dense_layout, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
-  return layout.v ? fe_keep(layout, at) : layout;  // the function's own: no scope ends it
-}
-
 static tn_tensor to_rows(tn_tensor x, tn_tensor layout, bool batch_first, tn_site at) {
   if (batch_first) return fe_emit2(OP_pack, x, layout, at);
   const Dim dims[] = {fe_axis_dim(layout, 2), fe_axis_dim(x, 2)};
@@ -291,7 +285,7 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
   c.batch = fe_axis_dim(x->dense, !m->batch_first);
   if (!fe_rnn_check_initial(&c, x->dense)) return poisoned(f);
-  c.layout = dense_layout(f, c.batch, fe_axis_dim(x->dense, m->batch_first), at);
+  c.layout = fe_dense_layout(f, c.batch, fe_axis_dim(x->dense, m->batch_first), at);
   if (!fe_ok(c.layout)) return poisoned(f);
   tn_rnn_output r = run_layers(&c, to_rows(x->dense, c.layout, m->batch_first, at));
   r.dense = from_rows(r.out.data, c.layout, m->batch_first, at);

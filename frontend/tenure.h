@@ -439,6 +439,8 @@ TN_API tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn
 // The list as [B, T, ..] (else [T, B, ..]) in its order, `value` behind each end. T: the size that all have, else the
 // longest of constant sizes, else the largest bound
 TN_API tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
+// The same with `value` in front of each first step: PyTorch's padding_side="left"
+TN_API tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
 // The way back: writes the n sequences of x, [length, ..] each, and poisoned ones after a mistake (false)
 TN_API bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at);
 // The same with lengths that come at run time, i64 [B], each in [0, T], for a constant B: writes up to `max` sequences
@@ -451,6 +453,7 @@ TN_API uint32_t tn_unpad_sequence_at(tn_tensor x, tn_tensor lengths, bool batch_
 TN_API uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at);
 #define tn_pack_sequence(list, n, ...) tn_pack_sequence_at(list, n, __VA_ARGS__, TN_SITE)
 #define tn_pad_sequence(list, n, value, batch_first) tn_pad_sequence_at(list, n, value, batch_first, TN_SITE)
+#define tn_pad_sequence_left(list, n, value, batch_first) tn_pad_sequence_left_at(list, n, value, batch_first, TN_SITE)
 #define tn_unpad(x, lengths, n, batch_first, out) tn_unpad_at(x, lengths, n, batch_first, out, TN_SITE)
 #define tn_unpad_sequence(x, lengths, batch_first, out, max) \
   tn_unpad_sequence_at(x, lengths, batch_first, out, max, TN_SITE)

@@ -134,6 +134,36 @@ static void inputs_of_different_sizes(void) {
   tn_program_free(p);
 }
 
+// ---- padded in front
+static void padded_in_front(bool batch_first, bool by_run) {
+  enum { MOST = 4 };
+  const int64_t n[] = {2, 4, 0};
+  tn_program *p = tn_program_create("front");
+  tn_dim a = by_run ? tn_dim_upto(p, "a", MOST) : D(n[0]), b = by_run ? tn_dim_upto(p, "b", MOST) : D(n[1]);
+  tn_dim c = by_run ? tn_dim_upto(p, "c", MOST) : D(n[2]);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x[] = {tn_input(f, "a", TN_F32, TN_SHAPE(a, D(F))), tn_input(f, "b", TN_F32, TN_SHAPE(b, D(F))),
+                   tn_input(f, "c", TN_F32, TN_SHAPE(c, D(F)))};
+  tn_tensor y = tn_pad_sequence_left(x, 3, -2, batch_first);
+  tn_output(f, "y", y);
+  tn_output(f, "dx", tn_grad(tn_sum(tn_mul(y, tn_mul(y, y))), x[0]));
+  tn_model *m = compile(p, f, 2);
+  float v[MOST * F], out[3 * MOST * F], dx[MOST * F];
+  for (int k = 0; k < MOST * F; k++) v[k] = (float)k - 3;
+  CHECK(m &&
+        tn_run(m, "run", TN_IN(tn_f32(v, n[0], F), tn_f32(v, n[1], F), tn_f32(v, n[2], F)),
+               TN_OUT(tn_f32(out, batch_first ? 3 : MOST, batch_first ? MOST : 3, F), tn_f32(dx, n[0], F))) == TN_OK);
+  for (int k = 0; k < 3; k++)
+    for (int t = 0; t < MOST; t++)
+      for (int j = 0; j < F; j++) {
+        int64_t step = t - (MOST - n[k]);
+        CHECK(out[(batch_first ? k * MOST + t : t * 3 + k) * F + j] == (step < 0 ? -2 : v[step * F + j]));
+      }
+  for (int k = 0; k < n[0] * F; k++) CHECK(near((double)dx[k], 3 * (double)v[k] * (double)v[k]));
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // ---- forty sequences: names of forty sizes in one sum
 static void many(void) {
   enum { MANY = 40 };
@@ -209,6 +239,7 @@ static void sizes(void) {
 int main(void) {
   sequences_of_a_batch();
   inputs_of_different_sizes();
+  for (int way = 0; way < 4; way++) padded_in_front(way & 1, way & 2);
   many();
   sizes();
   return check_report();
