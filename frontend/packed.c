@@ -4,6 +4,8 @@
 //   %d = pack %x, %L : f32[rows,12]
 #include "frontend/fe.h"
 
+enum { MOST_NUMBERS = 4096 };  // that tn_from_i64 takes
+
 // A name of its own for the number of rows of each layout whose lengths come at run time: rows, rows_2, rows_3, ..
 Dim fe_new_rows(tn_program *p, int64_t bound) {
   const char *name = "rows";
@@ -95,32 +97,6 @@ tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, t
   return made(x, layout, o, at);
 }
 
-tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
-  tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
-  FE_GUARD(f->p, fe_poisoned_packed(f));
-  bool time_major = o && !o->batch_first;
-  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
-  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
-    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
-    return fe_poisoned_packed(f);
-  }
-  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, o, at);
-  fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
-  fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
-  note_padded(x, "one length for each sequence: both axes are the same tn_dim");
-  return fe_poisoned_packed(f);
-}
-
-tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
-  tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
-  if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
-  FE_GUARD(f->p, fe_poisoned_packed(f));
-  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
-  return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
-}
-
 // Constant lengths are judged here, as run-time lengths are before a run.
 static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                           tn_site at) {
@@ -142,6 +118,64 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
     }
   }
   return true;
+}
+
+// The numbers of a value that tn_from_i64 gave, appended to out; false: it is another value, or was written since.
+static bool numbers_of(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t most) {
+  const Ins *ins = &f->ins[v.i];
+  bool is_full = ins->op == OP_full, good = ins->op == OP_const || is_full;
+  if (ins->op == OP_cast || ins->op == OP_reshape) return numbers_of(f, ir_arg(f, v, 0), out, n, most);
+  for (uint32_t k = 0; ins->op == OP_concat && k < ins->n_args; k++)
+    if (!numbers_of(f, ir_arg(f, v, k), out, n, most)) return false;
+  int64_t size = good && ir_shape_is_const(f->prog, ins->shape) ? ir_shape_bound(f->prog, ins->shape) : 0;
+  for (int64_t k = 0; k < size; k++) {
+    if (*n == most) return false;
+    out[(*n)++] = (int64_t)ir_attr_num(f, v, KEY_value, 0);
+  }
+  return good || ins->op == OP_concat;
+}
+
+// Lengths that are numbers of the program are known now.
+static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o, tn_site at) {
+  const Fn *f = lengths.fn->ir;
+  Dim batch = fe_axis_dim(lengths, 0);
+  if (!ir_dim_is_const(f->prog, batch)) return true;
+  uint32_t n = 0, count = (uint32_t)ir_dim_bound(f->prog, batch);
+  if (count > MOST_NUMBERS) return true;
+  int64_t *known = rt_alloc(f->prog->mem, (count + 1) * sizeof *known);
+  if (!numbers_of(f, fe_val(lengths), known, &n, count) || n != count) return true;
+  for (uint32_t i = lengths.v + 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_write && ir_storage(f, ir_arg(f, (Val){i}, 0)).i == ir_storage(f, fe_val(lengths)).i)
+      return true;
+  return check_lengths(x, known, n, time, o, at);
+}
+
+tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  bool time_major = o && !o->batch_first;
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
+    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+    return fe_poisoned_packed(f);
+  }
+  if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), o, at))
+    return fe_poisoned_packed(f);
+  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, o, at);
+  fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
+  fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
+  note_padded(x, "one length for each sequence: both axes are the same tn_dim");
+  return fe_poisoned_packed(f);
+}
+
+tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
 }
 
 // Its time axis ends with the longest sequence, wherever the padded value's ends.

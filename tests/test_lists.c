@@ -236,11 +236,36 @@ static void sizes(void) {
   tn_program_free(p);
 }
 
+// ---- lengths that are numbers of the program are judged while building
+static void known_numbers(void) {
+  tn_program *p = tn_program_create("known");
+  tn_dim time = tn_dim_upto(p, "time", 4);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(3), time), at(1));
+  const int64_t lengths[][3] = {{2, 4, 1}, {3, 3, 3}, {2, 0, 1}, {5, 5, 5}, {2, 3, 1}};
+  tn_tensor n[5];
+  for (int k = 0; k < 5; k++) n[k] = tn_from_i64(f, lengths[k], TN_SHAPE(D(3)));
+  const tn_pack_options empty = {.batch_first = true, .allow_empty = true}, sorted = {true, true, false};
+  CHECK(tn_pack_padded(x, n[0], NULL).data.v && tn_pack_padded(x, n[1], &sorted).data.v);
+  CHECK(tn_pack_padded(x, n[2], &empty).data.v && !tn_pack_padded_at(x, n[2], NULL, at(10)).data.v);
+  CHECK(!tn_pack_padded_at(x, n[3], NULL, at(11)).data.v && !tn_pack_padded_at(x, n[4], &sorted, at(12)).data.v);
+  tn_fill_(n[3], 2);  // not known any more
+  CHECK(tn_pack_padded(x, n[3], NULL).data.v);
+  tn_function_end(f);
+  CHECK_HAS(report_of(p), "user.c:10: error[E115]: length 0 at index 1 is not in [1, 4]\n"
+                          "user.c:1: note: the value to pack was made here\n");
+  CHECK_HAS(report_of(p), "user.c:11: error[E115]: length 5 at index 0 is not in [1, 4]\n");
+  CHECK_HAS(report_of(p), "user.c:12: error[E114]: length 3 at index 1 is longer than the one before it");
+  CHECK(tn_n_errors(p) == 3);
+  tn_program_free(p);
+}
+
 int main(void) {
   sequences_of_a_batch();
   inputs_of_different_sizes();
   for (int way = 0; way < 4; way++) padded_in_front(way & 1, way & 2);
   many();
+  known_numbers();
   sizes();
   return check_report();
 }
