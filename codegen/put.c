@@ -84,8 +84,23 @@ static void report_by_first(Cg *c, LLVMValueRef n, LLVMValueRef index) {
   cg_endif(c, &mine);
 }
 
+// How many of the n rows are put: all, or none when an index is out of range, which worker 0 reports.
+static LLVMValueRef rows_to_put(Cg *c, LLVMValueRef idx, LLVMValueRef n, LLVMValueRef rows) {
+  Loop l;
+  If out;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &n, 1);
+  LLVMValueRef i = cg_load(c, c->i64, cg_at(c, c->i64, idx, l.i));
+  LLVMValueRef bad = LLVMBuildICmp(c->b, LLVMIntUGE, i, rows, "");  // covers negative indices too
+  cg_if(c, &out, bad);
+  report_by_first(c, l.i, i);
+  cg_endif(c, &out);
+  LLVMValueRef left = LLVMBuildSelect(c->b, bad, cg_i64(c, 0), l.carry[0], "");
+  cg_loop_end(c, &l, &left);
+  return l.out[0];
+}
+
 // Every worker walks all indices in order and owns a range of columns (wide rows) or of the buffer's rows (narrow
-// ones), so that the last of equal indices stays. Worker 0 reports those out of range; they have no row.
+// ones), so that the last of equal indices stays.
 static bool index_assign(Cg *c, Val v) {
   Val index = ir_arg(c->f, v, 1), part = ir_arg(c->f, v, 2);
   if (bound_of(c, index) == 0) return true;
@@ -100,20 +115,17 @@ static bool index_assign(Cg *c, Val v) {
   if (wide >= WIDE) share_part(c, part, width, COLUMN_GRAIN, &lo, &hi);
   else share_part(c, part, rows, 1, &row_lo, &row_hi);
   LLVMValueRef mine = cg_sub(c, row_hi, row_lo), n_columns = cg_sub(c, hi, lo);
+  LLVMValueRef n = rows_to_put(c, idx, product(c, index, 0, 1), rows);
+  if (!writes) return true;
   Loop l;
-  cg_loop_begin(c, &l, zero, product(c, index, 0, 1), cg_i64(c, 1), NULL, 0);
+  If in;
+  cg_loop_begin(c, &l, zero, n, cg_i64(c, 1), NULL, 0);
   LLVMValueRef i = cg_load(c, c->i64, cg_at(c, c->i64, idx, l.i));
-  If out, in;  // one unsigned comparison covers negative indices too
-  cg_if(c, &out, LLVMBuildICmp(c->b, LLVMIntUGE, i, rows, ""));
-  report_by_first(c, l.i, i);
-  cg_endif(c, &out);
-  if (writes) {
-    cg_if(c, &in, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, row_lo, ""), mine, ""));
-    LLVMValueRef to = cg_at(c, k.elem, cg_ptr(c, v), cg_add(c, cg_mul(c, i, width), lo));
-    LLVMValueRef from = cg_at(c, k.elem, cg_ptr(c, part), cg_add(c, cg_mul(c, l.i, width), lo));
-    copy_run(c, k, to, from, n_columns);
-    cg_endif(c, &in);
-  }
+  cg_if(c, &in, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, row_lo, ""), mine, ""));
+  LLVMValueRef to = cg_at(c, k.elem, cg_ptr(c, v), cg_add(c, cg_mul(c, i, width), lo));
+  LLVMValueRef from = cg_at(c, k.elem, cg_ptr(c, part), cg_add(c, cg_mul(c, l.i, width), lo));
+  copy_run(c, k, to, from, n_columns);
+  cg_endif(c, &in);
   cg_loop_end(c, &l, NULL);
   return true;
 }

@@ -13,8 +13,8 @@ typedef struct {
   Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
   bool *by_rows;      // by value
   uint32_t *after;    // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
-  uint32_t changes;   // the least level at which parameters change
-  uint32_t *first;    // by value: readers[first[i]] up to readers[first[i + 1]] are the instructions that read it
+  uint32_t puts, changes;  // the least level at which parameters change: by what may refuse as well; by all else
+  uint32_t *first;         // by value: readers[first[i]] up to readers[first[i + 1]] are the instructions that read it
   uint32_t *readers;
 } Levels;
 

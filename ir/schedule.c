@@ -126,7 +126,9 @@ static uint32_t level_of(Levels *l, Val v) {
     uint32_t after = l->after[ir_base(f, ir_arg(f, v, k)).i];
     if (after > top) top = after;
   }
-  return l->changes > top && ir_writes_param(f, v) ? l->changes : top;
+  if (!ir_writes_param(f, v)) return top;
+  uint32_t least = ir_reports(f, v) ? l->puts : l->changes;
+  return least > top ? least : top;
 }
 
 static void note_reads(Levels *l, Val v) {
@@ -237,8 +239,9 @@ static void unite_rows(const Levels *l, Key3 *keys, Val v) {
   }
 }
 
-// The highest level of what a run may refuse, as far as it depends on no changed parameter; 0: there is nothing.
-static uint32_t last_report(const Levels *l) {
+// The highest level of what a run may refuse and which changes parameters, or does not, as far as it depends on no
+// changed parameter; 0: there is nothing.
+static uint32_t last_report(const Levels *l, bool puts) {
   const Fn *f = l->f;
   bool *changed = rt_alloc(f->prog->mem, f->n_ins);
   uint32_t last = 0;
@@ -249,8 +252,9 @@ static uint32_t last_report(const Levels *l) {
       continue;
     }
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) changed[i] |= changed[ir_arg(f, v, k).i];
-    if (!changed[i] && l->level[i] > last && ir_reports(f, v)) last = l->level[i];
-    changed[i] |= ir_writes_param(f, v);
+    bool writes = ir_writes_param(f, v);
+    if (!changed[i] && l->level[i] > last && writes == puts && ir_reports(f, v)) last = l->level[i];
+    changed[i] |= writes;
   }
   return last;
 }
@@ -295,7 +299,12 @@ bool ir_pass_schedule(Fn *f) {
   uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
   ir_find_levels(&l);
   ir_delay(&l);
-  uint32_t last = last_report(&l);
+  uint32_t last = last_report(&l, false);
+  if (last) {
+    l.puts = l.changes = last + 1;
+    ir_find_levels(&l);
+  }
+  last = last_report(&l, true);
   if (last) {
     l.changes = last + 1;
     ir_find_levels(&l);

@@ -182,7 +182,8 @@ static void computed(void) {
 
 // A run that fails leaves parameters, optimizer state and the random stream as they were: also where what it refuses is
 // asked for behind the update.
-static void nothing_changes(bool behind, bool in_scan, int64_t width, uint32_t n_workers) {
+// `puts`: rows of a buffer are written by the index, too.
+static void nothing_changes(bool behind, bool in_scan, bool puts, int64_t width, uint32_t n_workers) {
   enum { ROWS = 6 };
   tn_program *p = tn_program_create("unchanged");
   tn_module *root = tn_root(p), *table = tn_embedding(root, "table", 5, width),
@@ -194,10 +195,15 @@ static void nothing_changes(bool behind, bool in_scan, int64_t width, uint32_t n
     tn_tensor one = tn_cast(tn_scan_input(s, x), TN_I64);
     e = tn_scan_output(s, tn_call1(table, one));
     tn_scan_end(s);
-  } else e = tn_call1(table, behind ? tn_cast(tn_mul(x, tn_scalar(f, 0)), TN_I64) : index);
+  } else e = tn_call1(table, behind || puts ? tn_cast(tn_mul(x, tn_scalar(f, 0)), TN_I64) : index);
   tn_tensor y = tn_call1(fc, e), loss = tn_sum(tn_square(tn_dropout(y, 0.5)));
   tn_backward(loss);
+  if (puts) tn_buffer(root, "kept", TN_SHAPE(D(7), D(width)), (tn_init){TN_INIT_ZEROS, 0, 0});
   tn_adamw(f, root, NULL);
+  if (puts) {
+    tn_tensor odd = tn_cast(tn_sub(tn_scalar(f, 6), x), TN_I64);  // -1 of what is 7 in x
+    tn_index_put_(tn_use(f, root, "kept"), odd, tn_stop_grad(e));
+  }
   tn_output(f, "loss", behind ? tn_cross_entropy(tn_stop_grad(y), index) : loss);
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
@@ -208,7 +214,9 @@ static void nothing_changes(bool behind, bool in_scan, int64_t width, uint32_t n
   tn_copy_params(other, m, true);
   for (int k = 0; k < 3; k++) {
     CHECK(tn_run(m, "run", TN_IN(tn_f32(bad, ROWS)), TN_OUT(tn_f32_scalar(&a))) == TN_ERR_VALUE);
-    CHECK_HAS(tn_error_text(m), in_scan ? "run: index 7 at [0], computed in" : "run: index 7 at [5], computed in");
+    CHECK_HAS(tn_error_text(m), in_scan ? "run: index 7 at [0], computed in"
+                                : puts  ? "run: index -1 at [5], computed in"
+                                        : "run: index 7 at [5], computed in");
     CHECK(!tn_run(m, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&a))));
     CHECK(!tn_run(other, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&b))) && a == b);
     for (uint32_t q = 0; q < tn_param_count(m); q++) {
@@ -226,7 +234,7 @@ int main(void) {
   for (int form = 0; form < N_FORMS; form++) packed((Form)form);
   windows();
   computed();
-  for (int way = 0; way < 8; way++)
-    nothing_changes(way % 3 == 1, way % 3 == 2, way & 1 ? 4 : 300, (uint32_t)way % 3 + 1);
+  for (int way = 0; way < 16; way++)
+    nothing_changes(way % 4 == 1, way % 4 == 2, way % 4 == 3, way & 4 ? 4 : 300, (uint32_t)way % 3 + 1);
   return check_report();
 }
