@@ -170,14 +170,12 @@ static bool run_compiled(const OpCase *c, const Prog *p, double **out, double **
   return true;
 }
 
-// ---- indices that no host has checked: the row is skipped and the first one is reported, whatever the number of
-// workers
+// ---- indices that no host has checked: the first one is reported and no row is put, whatever the number of workers
 static void check_bad_rows(const char *tir) {
   static const double x[] = {1, 2, 3, 4, 5, 6}, n[] = {2, 3, 0, -1, 0},
                       part[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
   static const CaseArray in[] = {{x, 6}, {n, 5}, {part, 10}};
-  static const double rows[] = {18, 19, 3, 4, 10, 11};
-  const CaseArray out = {rows, 6};
+  const CaseArray out = {x, 6};
   OpCase c = {.name = "bad rows", .tir = tir, .in = in, .out = &out, .n_in = 3, .n_out = 1};
   RtArena *mem = rt_arena_new();
   RtDiags diags = {.mem = mem};
@@ -189,7 +187,7 @@ static void check_bad_rows(const char *tir) {
     Compiled k = run_with(&like, w);
     double found[6];
     decode(found, k.out[0], DT_F32, 6);
-    CHECK(!memcmp(found, rows, sizeof rows));
+    CHECK(!memcmp(found, x, sizeof x));
     CHECK(k.status.code == TN_KERR_INDEX_RANGE && k.status.index == 1 && k.status.value == 3);
   }
   cg_jit_free(jit);
