@@ -157,7 +157,7 @@ static double stream(uint32_t n_threads, void *(*run)(void *), double n_streams)
   static Stream part[MAX_THREADS];
   uint32_t n = n_threads < MAX_THREADS ? n_threads : MAX_THREADS;
   if (!x) {
-    x = rt_block_fresh((int64_t)sizeof *x * 4 * STREAM);
+    x = rt_block_new((int64_t)sizeof *x * 4 * STREAM);
     if (!x) return 0;
     for (uint32_t k = 0; k < n; k++) {
       size_t lo = (size_t)STREAM * k / n, hi = (size_t)STREAM * (k + 1) / n;

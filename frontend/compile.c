@@ -20,7 +20,7 @@ void fe_code_release(FeCode *c) {
   if (!c || atomic_fetch_sub(&c->n_refs, 1) != 1) return;
   cg_jit_free(c->jit);
   rt_free(c->object.bytes);
-  rt_free(c->consts);
+  rt_block_free(c->consts, c->const_bytes);
   rt_arena_free(c->mem);
   rt_free(c);
 }
@@ -111,7 +111,8 @@ static const char *cache_dir(tn_program *p, const tn_compile_options *o) {
 
 static bool fill_consts(tn_program *p, FeCode *c) {
   if (!p->ir->const_bytes) return true;
-  c->consts = rt_block_new(p->ir->const_bytes);
+  c->const_bytes = p->ir->const_bytes;
+  c->consts = rt_block_new(c->const_bytes);
   if (!c->consts) return false;
   ir_fill_const(p->ir, c->consts);
   c->plan.consts = c->consts;

@@ -250,7 +250,8 @@ typedef struct {
   RtArena *mem;     // of everything below
   CgObject object;  // until it is loaded
   CgJit *jit;
-  void *consts;
+  void *consts;  // const_bytes, a block
+  int64_t const_bytes;
   RtPlan plan;
   tn_plan *stats;      // by function of the plan
   FeTraffic *traffic;  // the same

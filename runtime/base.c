@@ -20,21 +20,20 @@ void rt_malloc_fail_at(uint64_t n) { atomic_store(&fail_after, n); }
 
 uint64_t rt_malloc_count(void) { return atomic_load_explicit(&n_mallocs, memory_order_relaxed); }
 
-// Counts one allocation; true when a test wants this one to fail.
-static bool count_or_fail(void) {
+bool rt_malloc_refused(void) {
   atomic_fetch_add_explicit(&n_mallocs, 1, memory_order_relaxed);
   uint_fast64_t left = atomic_load_explicit(&fail_after, memory_order_relaxed);
   while (left && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {}
   return left == 1;
 }
 
-void *rt_malloc(size_t bytes) { return count_or_fail() ? NULL : malloc(bytes ? bytes : 1); }
+void *rt_malloc(size_t bytes) { return rt_malloc_refused() ? NULL : malloc(bytes ? bytes : 1); }
 
-void *rt_realloc(void *p, size_t bytes) { return count_or_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
+void *rt_realloc(void *p, size_t bytes) { return rt_malloc_refused() ? NULL : realloc(p, bytes ? bytes : 1); }
 
 void *rt_malloc_aligned(size_t align, size_t bytes) {
   void *p = NULL;
-  return count_or_fail() || posix_memalign(&p, align, bytes ? bytes : 1) ? NULL : p;
+  return rt_malloc_refused() || posix_memalign(&p, align, bytes ? bytes : 1) ? NULL : p;
 }
 
 void rt_free(void *p) { free(p); }

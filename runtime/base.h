@@ -83,6 +83,7 @@ void *rt_malloc(size_t bytes);  // NULL when out of memory; counted
 void *rt_realloc(void *p, size_t bytes);
 void *rt_malloc_aligned(size_t align, size_t bytes);  // align: a power of two >= 16; released by rt_free
 void rt_free(void *p);
+bool rt_malloc_refused(void);  // counts one allocation that is made otherwise; true: a test wants it to fail
 uint64_t rt_malloc_count(void);
 void rt_malloc_fail_at(uint64_t n);  // tests: the n-th allocation from now on fails, once; 0: none
 

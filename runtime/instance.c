@@ -16,11 +16,12 @@ struct RtInstance {
   unsigned char *params, *arena;
   RtPacked packed;
   int64_t arena_bytes;
-  RtSizes *sizes;    // by function: of the last call that was accepted
-  int64_t *slots;    // values of named dims in this run: compiled code sets some
-  bool *is_known;    // by slot: an input of this function names it
-  void **in, **out;  // pointer tables for the frame
-  TnFrame frame;     // what runs share of it stays
+  bool params_written;  // since they were allocated: they are zero until then
+  RtSizes *sizes;       // by function: of the last call that was accepted
+  int64_t *slots;       // values of named dims in this run: compiled code sets some
+  bool *is_known;       // by slot: an input of this function names it
+  void **in, **out;     // pointer tables for the frame
+  TnFrame frame;        // what runs share of it stays
   TnKernelStatus status;
   uint64_t **n_runs;  // by function and variant, the function itself last; one block
   uint64_t seed, counter;
@@ -55,17 +56,15 @@ static int64_t largest_arena(const RtFunction *f) {
 
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
-  uint32_t n_in = 0, n_out = 0, n_variants = 0;
+  uint32_t n_in = 0, n_out = 0;
   for (uint32_t f = 0; f < p->n_functions; f++) {
     n_in = largest_u32(n_in, p->functions[f].n_inputs);
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
     int64_t bytes = largest_arena(&p->functions[f]);
     if (bytes > i->arena_bytes) i->arena_bytes = bytes;
-    n_variants += p->functions[f].n_variants;
   }
   i->params = rt_block_new(p->param_bytes);
-  // Small plans use the front of the arena: what none of them reaches shall take no memory.
-  i->arena = n_variants ? rt_block_fresh(i->arena_bytes) : rt_block_new(i->arena_bytes);
+  i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
   i->sizes = rt_sizes_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
@@ -96,9 +95,9 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
 void rt_instance_free(RtInstance *i) {
   if (!i) return;
   rt_team_free(i->team);
-  rt_free(i->params);
+  rt_block_free(i->params, i->plan->param_bytes);
   rt_packed_free(&i->packed);
-  rt_free(i->arena);
+  rt_block_free(i->arena, i->arena_bytes);
   rt_free(i->slots);
   rt_free(i->sizes);
   rt_free(i->is_known);
@@ -119,6 +118,7 @@ const unsigned char *rt_instance_block(const RtInstance *i) { return i->params; 
 
 unsigned char *rt_instance_change(RtInstance *i, uint32_t k) {
   rt_packed_changed(&i->packed, k);
+  i->params_written = true;
   return i->params + i->plan->params[k].offset;
 }
 
@@ -159,6 +159,7 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
 // Everything was checked; the pointer tables are filled.
 static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes) {
   const RtVariant *by = sizes->by;
+  i->params_written = true;
   uint32_t function = (uint32_t)(f - i->plan->functions);
   i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants]++;
   TnEntry entry = by ? by->entry : f->entry;
@@ -215,7 +216,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
 
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
   const RtPlan *p = i->plan;
-  memset(i->params, 0, (size_t)p->param_bytes);
+  if (i->params_written) memset(i->params, 0, (size_t)p->param_bytes);
   rt_packed_changed_all(&i->packed);
   rt_instance_set_random(i, seed, 0);
   RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);

@@ -21,6 +21,7 @@ struct RtLoader {
   RtSampler sampler;
   bool hostile;
   unsigned char *arena;
+  int64_t arena_bytes;
   Place *places;
   size_t n_places;
   size_t *work;  // of the sampler; NULL: see rt_sampler_fill
@@ -201,7 +202,8 @@ static bool allocate(RtLoader *l, char *error, size_t error_size) {
   int64_t bytes;
   if (__builtin_mul_overflow(l->form.bytes, (int64_t)l->n_places, &bytes)) bytes = INT64_MAX;
   size_t n_work = rt_sampler_scratch(&l->sampler, l->data->count);
-  if (bytes < INT64_C(1) << 48) l->arena = rt_block_new(bytes ? bytes : 1);
+  if (bytes < INT64_C(1) << 48) l->arena = rt_block_new(bytes);
+  l->arena_bytes = bytes;
   l->places = rt_malloc(l->n_places * sizeof *l->places);
   if (n_work && n_work < SIZE_MAX / 8) l->work = rt_malloc(n_work * sizeof *l->work);
   if (!l->arena || !l->places || (n_work && !l->work))
@@ -267,7 +269,7 @@ void rt_loader_free(RtLoader *l) {
   pthread_cond_destroy(&l->wake);
   pthread_mutex_destroy(&l->lock);
   rt_dataset_release(l->data);
-  rt_free(l->arena);
+  rt_block_free(l->arena, l->arena_bytes);
   rt_free(l->places);
   rt_free(l->work);
   rt_free(l);

@@ -9,7 +9,7 @@ bool rt_packed_new(RtPacked *p, const RtPlan *plan) {
   *p = (RtPacked){.plan = plan, .changes = 1};
   uint32_t n = plan->n_packs;
   if (!n) return true;
-  p->block = rt_block_fresh(plan->packed_bytes);
+  p->block = rt_block_new(plan->packed_bytes);
   p->is_stale = rt_malloc(3 * (size_t)n);
   p->seen = rt_malloc(plan->n_functions * sizeof *p->seen);
   if (!p->block || !p->is_stale || !p->seen) return false;
@@ -22,7 +22,7 @@ bool rt_packed_new(RtPacked *p, const RtPlan *plan) {
 }
 
 void rt_packed_free(RtPacked *p) {
-  rt_free(p->block);
+  if (p->block) rt_block_free(p->block, p->plan->packed_bytes);
   rt_free(p->is_stale);
   rt_free(p->seen);
 }

@@ -120,8 +120,9 @@ uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or ali
 // out[k] = value of row k; false: a size does not fit 62 bits.
 bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 
-// Zeroed memory aligned to TN_ALIGN; large blocks are aligned to and advised for huge pages. Released by rt_free.
-void *rt_block_new(int64_t bytes);    // NULL: out of memory
-void *rt_block_fresh(int64_t bytes);  // the same, not written: pages take memory when they are used
+// Zeroed memory aligned to TN_ALIGN. Large blocks are fresh pages, huge where the system has them: nothing writes them
+// here, they take memory when they are used, and near the CPU of the worker that uses them first.
+void *rt_block_new(int64_t bytes);               // NULL: out of memory
+void rt_block_free(void *block, int64_t bytes);  // as it was made; NULL: nothing
 
 #endif

@@ -5,6 +5,8 @@
 // and looks for sleepers afterwards, and both steps are sequentially consistent.
 //
 // A run opens the gates of the workers that take part and of no other: who is left out goes on sleeping.
+//
+// A fork takes only the thread that calls it along: the child's first run starts the others anew.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -71,7 +73,9 @@ struct RtTeam {
   pthread_t caller;
   bool stop;
   bool may_spin;  // no more workers than CPUs
+  bool is_pinned;
   uint32_t n, n_threads;
+  uint32_t n_forks;  // when the threads were started
   Strength strength;
   Worker workers[RT_MAX_WORKERS];
 };
@@ -164,7 +168,15 @@ static void note_run(RtTeam *t, uint32_t n, int64_t start) {
   s->retry_at_ns = now + s->hold_ns;
 }
 
-// ---- runs
+// ---- forks
+static atomic_uint n_forks;  // between the loading of this library and this process
+static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
+
+static void note_fork(void) { atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed); }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+// ---- a worker
 static void *worker_main(void *arg) {
   Worker *w = arg;
   RtTeam *t = w->team;
@@ -179,27 +191,7 @@ static void *worker_main(void *arg) {
 
 static void call(Worker *w) { gate_open(&w->go, atomic_load_explicit(&w->go.word, memory_order_relaxed) + 1); }
 
-void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most) {
-  int64_t start = t->n_threads && most != 1 ? now_ns() : 0;
-  uint32_t n = choose_strength(t, most, start);
-  if (n == 1) {
-    work(ctx, 0, 1);
-    return;
-  }
-  uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);
-  t->work = work;
-  t->ctx = ctx;
-  t->active = n;
-  t->caller = pthread_self();
-  t->strength.slept_ns = 0;
-  atomic_store_explicit(&t->left, n - 1, memory_order_relaxed);
-  for (uint32_t k = 1; k < n; k++) call(&t->workers[k]);
-  work(ctx, 0, (int32_t)n);
-  wait_for_others(t, &t->done, done, IDLE_SPINS);
-  note_run(t, n, start);
-}
-
-// ---- making and freeing
+// ---- threads
 static uint32_t available_cpus(cpu_set_t *set) {
   CPU_ZERO(set);
   if (sched_getaffinity(0, sizeof *set, set) == 0) return (uint32_t)CPU_COUNT(set);
@@ -234,6 +226,52 @@ static bool start_thread(Worker *w) {
   return ok;
 }
 
+static bool start_threads(RtTeam *t) {
+  cpu_set_t allowed;
+  available_cpus(&allowed);
+  t->n_forks = atomic_load_explicit(&n_forks, memory_order_relaxed);
+  for (t->n_threads = 0; t->n_threads + 1 < t->n; t->n_threads++) {
+    Worker *w = &t->workers[t->n_threads + 1];
+    *w = (Worker){.team = t, .index = (int32_t)t->n_threads + 1};
+    if (!start_thread(w)) return false;
+    if (t->is_pinned) pin(w->thread, &allowed, w->index);
+  }
+  return true;
+}
+
+static bool has_threads(const RtTeam *t) { return t->n_forks == atomic_load_explicit(&n_forks, memory_order_relaxed); }
+
+// In a child, whose parent may have been in the middle of a run. Works with as many threads as can be had.
+static void revive(RtTeam *t) {
+  memset(t->barriers, 0, sizeof t->barriers);
+  memset(&t->done, 0, sizeof t->done);
+  if (!start_threads(t)) t->n = t->n_threads + 1;
+  t->strength.now = t->n;
+}
+
+// ---- runs
+void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most) {
+  int64_t start = t->n_threads && most != 1 ? now_ns() : 0;
+  if (!has_threads(t)) revive(t);
+  uint32_t n = choose_strength(t, most, start);
+  if (n == 1) {
+    work(ctx, 0, 1);
+    return;
+  }
+  uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);
+  t->work = work;
+  t->ctx = ctx;
+  t->active = n;
+  t->caller = pthread_self();
+  t->strength.slept_ns = 0;
+  atomic_store_explicit(&t->left, n - 1, memory_order_relaxed);
+  for (uint32_t k = 1; k < n; k++) call(&t->workers[k]);
+  work(ctx, 0, (int32_t)n);
+  wait_for_others(t, &t->done, done, IDLE_SPINS);
+  note_run(t, n, start);
+}
+
+// ---- making and freeing
 RtTeam *rt_team_new(uint32_t n_workers) {
   cpu_set_t allowed;
   uint32_t cpus = available_cpus(&allowed);
@@ -242,22 +280,20 @@ RtTeam *rt_team_new(uint32_t n_workers) {
   RtTeam *t = rt_malloc_aligned(CACHE_LINE, sizeof *t);
   if (!t) return NULL;
   const char *how = getenv("TN_TEAM");
-  *t = (RtTeam){.n = n, .may_spin = n <= cpus, .strength = {.fixed = has_word(how, "fixed"), .now = n}};
-  for (uint32_t i = 1; i < n; i++) {
-    t->workers[i] = (Worker){.team = t, .index = (int32_t)i};
-    if (!start_thread(&t->workers[i])) {
-      rt_team_free(t);
-      return NULL;
-    }
-    t->n_threads++;
-    if (has_word(how, "pin")) pin(t->workers[i].thread, &allowed, (int32_t)i);
-  }
-  return t;
+  pthread_once(&forks_are_watched, watch_forks);
+  *t = (RtTeam){.n = n,
+                .may_spin = n <= cpus,
+                .is_pinned = has_word(how, "pin"),
+                .strength = {.fixed = has_word(how, "fixed"), .now = n}};
+  if (start_threads(t)) return t;
+  rt_team_free(t);
+  return NULL;
 }
 
 void rt_team_free(RtTeam *t) {
   if (!t) return;
   t->stop = true;
+  if (!has_threads(t)) t->n_threads = 0;
   for (uint32_t i = 1; i <= t->n_threads; i++) call(&t->workers[i]);
   for (uint32_t i = 1; i <= t->n_threads; i++) pthread_join(t->workers[i].thread, NULL);
   rt_free(t);

@@ -4,6 +4,7 @@
 #include "runtime/base.h"
 #include "runtime/blas.h"
 #include "runtime/file.h"
+#include "runtime/plan.h"
 #include "runtime/progress.h"
 #include "runtime/rng.h"
 #include "runtime/safetensors.h"
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,6 +58,35 @@ static void test_arena(void) {
   CHECK(t.len == 10 * 2 + 90 * 3 + 200 * 4 + 2 && t.text[t.len] == 0 && t.text[t.len - 1] == 'z');
   rt_arena_free(a);
   rt_arena_free(NULL);
+}
+
+// Small pages of [p, p + bytes) that have memory.
+static size_t pages_in_memory(void *p, size_t bytes) {
+  static unsigned char has[1 << 16];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+  if (!CHECK(bytes / page <= sizeof has && mincore(p, bytes, has) == 0)) return SIZE_MAX;
+  for (size_t k = 0; k < bytes / page; k++) n += has[k] & 1;
+  return n;
+}
+
+// A large block takes no memory before it is used; every block is zero, aligned, and can be refused.
+static void test_blocks(void) {
+  static const int64_t sizes[] = {0, 1, 100, (2 << 20) - 1, 2 << 20, (3 << 20) + 5, (4 << 20) - 1, 64 << 20};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    int64_t n = sizes[k];
+    unsigned char *p = rt_block_new(n);
+    if (!CHECK(p != NULL)) return;
+    CHECK((uintptr_t)p % (n < 2 << 20 ? TN_ALIGN : 2 << 20) == 0);
+    if (n >= 2 << 20) CHECK(pages_in_memory(p, (size_t)n) == 0);
+    for (int64_t at = 0; at < n; at += 4000) CHECK(p[at] == 0);
+    if (n) p[0] = p[n - 1] = 1;
+    rt_block_free(p, n);
+    rt_malloc_fail_at(1);
+    CHECK(rt_block_new(n) == NULL);
+  }
+  CHECK(rt_block_new(-1) == NULL && rt_block_new(INT64_MAX) == NULL && rt_block_new(INT64_C(1) << 60) == NULL);
+  rt_block_free(NULL, 5);
+  rt_block_free(NULL, INT64_MAX / 2);
 }
 
 static void test_out_of_memory(void) {
@@ -574,6 +605,7 @@ int main(void) {
   snprintf(folder, sizeof folder, "%.40s/tn_runtime_XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
   if (!mkdtemp(folder)) return 2;
   test_arena();
+  test_blocks();
   test_out_of_memory();
   test_diagnostics();
   test_hash();

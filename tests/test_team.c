@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,6 +143,30 @@ static void test_crowd(void) {
   for (uint32_t k = 0; k < TEAMS; k++) rt_team_free(t[k].team);
 }
 
+// A child has the caller's thread alone: it starts the others anew, or frees a team that it never used.
+static void test_fork(void) {
+  TeamTest t = {.team = rt_team_new(3)};
+  RtTeam *unused = rt_team_new(2);
+  rt_team_fix(t.team);
+  rt_team_run(t.team, shift_round, &t, 0);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    for (int run = 0; run < 3; run++) rt_team_run(t.team, shift_round, &t, 0);
+    bool right = workers_of_run(&t, 0) == 3;
+    for (uint32_t w = 0; w < RT_MAX_WORKERS; w++) right &= t.n_wrong[w] == 0;
+    rt_team_free(t.team);
+    rt_team_free(unused);
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  rt_team_run(t.team, shift_round, &t, 0);
+  CHECK(t.n_wrong[0] == 0 && workers_of_run(&t, 0) == 3);
+  rt_team_free(t.team);
+  rt_team_free(unused);
+}
+
 static void test_team(void) {
   for (uint32_t n = 1; n <= 8; n++) {
     TeamTest t = {.team = rt_team_new(n)};
@@ -178,5 +203,6 @@ int main(void) {
   test_team();
   test_strength();
   test_crowd();
+  test_fork();
   return check_report();
 }
