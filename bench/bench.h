@@ -31,9 +31,12 @@ typedef struct {
   bool updates;         // its bytes are an optimizer's: compared with the bandwidth of updates
   double flops, bytes;  // of one call: what it cannot do without; 0: not stated
   void (*limits)(const char *variant, double *flops, double *bytes);  // by case, instead
+  const char *large;                      // which cases are compared with the FMA peak, in words
+  bool (*is_large)(const char *variant);  // is it one of them? NULL: none is
+  bool has_openblas;                      // OpenBLAS can be its peer
 } Workload;
 extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
-    bench_chain, bench_softmax, bench_gemm, bench_gemm_gelu, bench_adamw, bench_transformer4;
+    bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);       // FMA rate from registers; 0: unknown here
@@ -51,11 +54,13 @@ tn_model *bench_compile(tn_program *p, Opening *o);
 // ---- bench/peer.c: a process that is asked line by line
 typedef struct {
   int pid;
+  const char *program;
   FILE *in, *out;
 } Peer;
 bool bench_peer_start(Peer *p, char *const argv[]);
 bool bench_peer_ask(Peer *p, const char *question, char *answer, int size);
 void bench_peer_stop(Peer *p);
+bool bench_peer_complain(Peer *p, const char *workload, const char *name);  // it gave no answer: why; always false
 
 // ---- bench/report.c
 typedef struct {
@@ -69,7 +74,7 @@ int bench_report(const BenchReport *o);
 
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 
-int bench_openblas(const char *workload, uint32_t n_threads);  // is itself such a process: on `gemm` and `gemm_gelu`
+int bench_openblas(const char *workload, uint32_t n_threads);  // is itself such a process: on `gemm` and `gemm_plain`
 void bench_openblas_kernels(void);  // before it starts: $OPENBLAS_CORETYPE, unless set, to the best that this CPU runs
 
 #endif

@@ -1,5 +1,5 @@
-// Products x W^T with a weight that is a parameter: x [m, k], W [n, k]. gemm is the product alone, gemm_gelu adds bias
-// and gelu. One case for each shape.
+// Products x W^T with a weight that is a parameter: x [m, k], W [n, k]. gemm is gelu(x W^T + b), gemm_plain the product
+// alone. One case for each shape.
 #include "bench/bench.h"
 #include <stdlib.h>
 
@@ -62,8 +62,8 @@ static void *open_product(Opening *o, bool gelu) {
   return NULL;
 }
 
-static void *open_gemm(Opening *o) { return open_product(o, false); }
-static void *open_gemm_gelu(Opening *o) { return open_product(o, true); }
+static void *open_gemm(Opening *o) { return open_product(o, true); }
+static void *open_gemm_plain(Opening *o) { return open_product(o, false); }
 
 static bool step(void *w) {
   Product *g = w;
@@ -84,6 +84,8 @@ static void limits(const char *variant, double *flops, double *bytes) {
   *bytes = 4 * (m * k + n * k + m * n);
 }
 
+static bool is_large(const char *variant) { return strtol(variant, NULL, 10) >= 256; }
+
 #define ROW(id, text)                                            \
   const Workload bench_##id = {.name = #id,                      \
                                .what = text,                     \
@@ -94,6 +96,9 @@ static void limits(const char *variant, double *flops, double *bytes) {
                                .step = step,                     \
                                .model = model,                   \
                                .close = close_product,           \
-                               .limits = limits};
-ROW(gemm, "x W^T for m in 1 8 32 256 1024, n and k in 256 768 1024 3072")
-ROW(gemm_gelu, "gelu(x W^T + b) for m in 1 8 32 256 1024, n and k in 256 768 1024 3072")
+                               .limits = limits,                 \
+                               .large = "m >= 256",              \
+                               .is_large = is_large,             \
+                               .has_openblas = true};
+ROW(gemm, "gelu(x W^T + b) for m in 1 8 32 256 1024, n and k in 256 768 1024 3072")
+ROW(gemm_plain, "x W^T for m in 1 8 32 256 1024, n and k in 256 768 1024 3072")

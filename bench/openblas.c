@@ -1,4 +1,4 @@
-// OpenBLAS as a peer on `gemm` and `gemm_gelu`: each thread computes its own columns, or rows where there are more of
+// OpenBLAS as a peer on `gemm` and `gemm_plain`: each thread computes its own columns, or rows where there are more of
 // them, one library call for each. A build of OpenBLAS without threads takes one call at a time in a process, so that a
 // thread is a process here, with the operands in memory that all share. The parent is thread 0.
 #define _GNU_SOURCE
@@ -177,8 +177,8 @@ void bench_openblas_kernels(void) {
 int bench_openblas(const char *workload, uint32_t n_threads) {
   char line[256];
   Team t;
-  bool gelu = !strcmp(workload, "gemm_gelu");
-  if ((!gelu && strcmp(workload, "gemm")) || !start(&t, (int)n_threads, gelu)) return 1;
+  bool gelu = !strcmp(workload, "gemm");
+  if ((!gelu && strcmp(workload, "gemm_plain")) || !start(&t, (int)n_threads, gelu)) return 1;
   bool ok = true;
   while (ok && fgets(line, sizeof line, stdin)) {
     if (!strncmp(line, "case", 4)) {

@@ -1,5 +1,9 @@
 // The process of a peer: questions go to its standard input, one answer line comes back for each.
+#define _GNU_SOURCE
 #include "bench/bench.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,10 +12,18 @@ static void close_both(const int fd[2]) {
   close(fd[1]);
 }
 
+// Ctrl-C is for the parent; with it the peer ends.
+static void become(char *const argv[]) {
+  signal(SIGINT, SIG_IGN);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  execvp(argv[0], argv);
+  _exit(127);
+}
+
 bool bench_peer_start(Peer *p, char *const argv[]) {
   int to[2], from[2];
-  if (pipe(to)) return false;
-  if (pipe(from)) {
+  if (pipe2(to, O_CLOEXEC)) return false;  // not for the peers that start later: each sees the end of its own
+  if (pipe2(from, O_CLOEXEC)) {
     close_both(to);
     return false;
   }
@@ -21,11 +33,11 @@ bool bench_peer_start(Peer *p, char *const argv[]) {
     dup2(from[1], 1);
     close_both(to);
     close_both(from);
-    execvp(argv[0], argv);
-    _exit(127);
+    become(argv);
   }
   close(to[0]);
   close(from[1]);
+  p->program = argv[0];
   p->in = fdopen(to[1], "w");
   p->out = fdopen(from[0], "r");
   return p->pid > 0 && p->in && p->out;
@@ -35,9 +47,26 @@ bool bench_peer_ask(Peer *p, const char *question, char *answer, int size) {
   return fprintf(p->in, "%s\n", question) > 0 && fflush(p->in) == 0 && fgets(answer, size, p->out) != NULL;
 }
 
-void bench_peer_stop(Peer *p) {
+static int stop(Peer *p) {
+  int status = 0;
   if (p->in) fclose(p->in);
   if (p->out) fclose(p->out);
-  if (p->pid > 0) waitpid(p->pid, NULL, 0);
+  if (p->pid > 0) waitpid(p->pid, &status, 0);
   *p = (Peer){0};
+  return status;
+}
+
+void bench_peer_stop(Peer *p) { stop(p); }
+
+bool bench_peer_complain(Peer *p, const char *workload, const char *name) {
+  const char *program = p->program;
+  int status = stop(p);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    fprintf(stderr, "bench: %s: %s cannot be run: --python names a program\n", workload, program);
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "bench: %s: %s was ended by signal %d\n", workload, name, WTERMSIG(status));
+  else
+    fprintf(stderr, "bench: %s: %s gave no answer; %s ended with status %d\n", workload, name, program,
+            WEXITSTATUS(status));
+  return false;
 }

@@ -4,11 +4,12 @@
 // they found as one HTML page that needs no network: ratios as bars, kernels under the roofline that this machine
 // showed in the same runs, the kernel tables. A workload that fails is listed with what it said.
 #include "bench/bench.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CASES = 64, MAX_KERNELS = 24, NAME = 96 };
+enum { MAX_CASES = 1024, MAX_KERNELS = 24, NAME = 96 };
 
 typedef struct {
   char name[NAME];
@@ -58,27 +59,30 @@ static void text_field(const char *json, const char *key, char out[NAME]) {
   if (at) snprintf(out, NAME, "%.*s", (int)strcspn(at + strlen(want), "\""), at + strlen(want));
 }
 
+// One row for each peer, or one without.
 static void add_case(Report *r, const char *json) {
-  if (r->n == MAX_CASES) return;
-  Case *c = &r->cases[r->n++];
-  *c = (Case){.peak_gflops = field(json, "peak_gflops"), .bandwidth = field(json, "bandwidth_gbs")};
-  text_field(json, "workload", c->workload);
-  text_field(json, "case", c->variant);
-  const char *ours = strstr(json, "\"tenure\""), *peer = strstr(json, "\"peer\"");
-  c->min_ms = ours ? field(ours, "min_ms") : NAN;
-  c->peer_ms = c->ratio = c->ratio_median = NAN;
-  if (peer) {
-    text_field(peer, "name", c->peer);
-    c->peer_ms = field(peer, "min_ms"), c->ratio = field(json, "ratio_min");
-    c->ratio_median = field(json, "ratio_median");
-  }
-  c->compile_ms = field(json, "compile_ms"), c->rss = field(json, "peak_rss_mb");
-  r->gflops = fmax(r->gflops, c->peak_gflops), r->gbs = fmax(r->gbs, c->bandwidth);
+  Case c = {.peak_gflops = field(json, "peak_gflops"), .bandwidth = field(json, "bandwidth_gbs")};
+  text_field(json, "workload", c.workload);
+  text_field(json, "case", c.variant);
+  const char *ours = strstr(json, "\"tenure\""), *peer = strstr(json, "{\"name\"");
+  c.min_ms = ours ? field(ours, "min_ms") : NAN;
+  c.peer_ms = c.ratio = c.ratio_median = NAN;
+  c.compile_ms = field(json, "compile_ms"), c.rss = field(json, "peak_rss_mb");
+  r->gflops = fmax(r->gflops, c.peak_gflops), r->gbs = fmax(r->gbs, c.bandwidth);
+  do {
+    if (peer) {
+      text_field(peer, "name", c.peer);
+      c.peer_ms = field(peer, "min_ms"), c.ratio = field(peer, "ratio_min");
+      c.ratio_median = field(peer, "ratio_median");
+      peer = strstr(peer + 1, "{\"name\"");
+    }
+    if (r->n < MAX_CASES) r->cases[r->n++] = c;
+  } while (peer);
 }
 
 static bool run_workload(Report *r, const char *workload) {
   char line[2048];
-  FILE *in = start(r, "", workload, "--json");
+  FILE *in = start(r, "", workload, "--json --where-there-is");
   int before = r->n;
   while (in && fgets(line, sizeof line, in))
     if (line[0] == '{') add_case(r, line);
@@ -168,14 +172,14 @@ static void put_ratios(const Report *r) {
               c->ratio_median, c->ratio, c->peer);
     } else fputs("<span></span><small>not compared</small></div>", r->out);
   }
-  fputs("<h2>Times</h2><div class=\"scroll\"><table><tr><th>workload<th>ours, ms<th>peer, ms<th>ratio-min"
+  fputs("<h2>Times</h2><div class=\"scroll\"><table><tr><th>workload<th>ours, ms<th>peer<th>peer, ms<th>ratio-min"
         "<th>ratio-median<th>compile, ms<th>peak memory, MB",
         r->out);
   for (int k = 0; k < r->n; k++) {
     const Case *c = &r->cases[k];
     fprintf(r->out, "<tr><td>%s %s<td>%.4f", c->workload, c->variant, c->min_ms);
-    if (c->ratio > 0) fprintf(r->out, "<td>%.4f<td>%.2f<td>%.2f", c->peer_ms, c->ratio, c->ratio_median);
-    else fputs("<td><td><td>", r->out);
+    if (c->ratio > 0) fprintf(r->out, "<td>%s<td>%.4f<td>%.2f<td>%.2f", c->peer, c->peer_ms, c->ratio, c->ratio_median);
+    else fputs("<td><td><td><td>", r->out);
     fprintf(r->out, "<td>%.1f<td>%.0f", c->compile_ms, c->rss);
   }
   fputs("</table></div>", r->out);
@@ -262,7 +266,16 @@ static bool write_page(Report *r, const char *path, const Profile *p, int n, con
   return fclose(r->out) == 0 && ok;
 }
 
+// Before all the work; what stands there stays until the new page is written.
+static bool can_be_written(const char *path) {
+  FILE *f = fopen(path, "a");
+  if (f) fclose(f);
+  else fprintf(stderr, "bench: %s cannot be written: %s\n", path, strerror(errno));
+  return f != NULL;
+}
+
 int bench_report(const BenchReport *o) {
+  if (!can_be_written(o->path)) return 2;
   Report *r = calloc(1, sizeof *r);
   Profile *profiles = calloc(o->n_workloads, sizeof *profiles);
   char failed[1024] = "";

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/bench --report: a page with every workload that was asked for, and what it says of wrong options.
+# tools/bench: a page with every workload that was asked for, several peers in turn, and what it says of wrong options.
 set -u
 bench=$TENURE_BUILD/bin/tenure_bench
 dir=$(mktemp -d)
@@ -22,5 +22,43 @@ grep -q 'no workload nosuch' "$dir/out" || fail "message for an unknown workload
 "$bench" --report >"$dir/out" 2>&1 && fail "a report without a file passes"
 "$bench" --report "$dir/no/folder/page.html" --steps 5 --rounds 1 tiny >"$dir/out" 2>&1 && fail "a page that cannot be written passes"
 grep -q 'cannot be written' "$dir/out" || fail "message for a page that cannot be written"
+
+# refuses TEXT OPTION..: it fails before it measures anything, and says TEXT
+refuses() {
+  local text=$1
+  shift
+  "$bench" "$@" --root "$TENURE_SOURCE" >"$dir/out" 2>&1 && fail "passes: $*"
+  grep -q -- "$text" "$dir/out" || fail "$*: no '$text' in: $(cat "$dir/out")"
+}
+
+refuses "gemm has no case '3 4 5'" gemm --case "3 4 5"
+refuses "tiny has no cases" tiny --case x
+refuses "vowels has no peer jax; it has torch torch-compile" vowels --vs jax
+refuses "tiny has no peer openblas" tiny --vs torch,openblas
+refuses "gave no answer" tiny --steps 5 --rounds 1 --vs torch --python /bin/false
+refuses "/nowhere/python cannot be run" tiny --steps 5 --rounds 1 --vs torch --python /nowhere/python
+refuses "rounds wants a number from 1 to 1000, not 'x'" tiny --rounds x
+"$bench" tiny --steps >"$dir/out" 2>&1 && fail "an option without a value passes"
+grep -q "steps wants a value" "$dir/out" || fail "message for an option without a value"
+refuses "no option --frob" tiny --frob 1
+refuses "one workload at a time" tiny chain
+
+# peers: a program each, that answers in turn with the others
+cat >"$dir/peer" <<'END'
+#!/usr/bin/env bash
+while read -r line; do
+  if [[ $line == check ]]; then echo "loss 0.2435787"; else echo "1.5 2.5"; fi
+done
+END
+chmod +x "$dir/peer"
+"$bench" tiny --steps 5 --rounds 1 --vs torch,jax --python "$dir/peer" --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "two peers"
+grep -q 'tiny against jax: ratio-min [0-9]' "$dir/out" || fail "a line for each peer"
+tail -n 1 "$dir/out" | grep -qx 'tiny ratio-min [0-9.]* ratio-median [0-9.]*' || fail "the last line"
+"$bench" tiny --steps 5 --rounds 1 --vs torch,jax --python "$dir/peer" --root "$TENURE_SOURCE" --json >"$dir/out" 2>&1 || fail "JSON"
+grep -q '"peers": \[{"name": "torch", .*{"name": "jax", .*}\]}$' "$dir/out" || fail "peers in JSON"
+"$bench" --report "$dir/page.html" --steps 5 --rounds 1 --vs torch,openblas --python "$dir/peer" --root "$TENURE_SOURCE" tiny >"$dir/out" 2>&1 || fail "a report with peers"
+grep -q 'times; <small>torch' "$dir/page.html" || fail "a bar for the peer"
+sed -i 's/0.2435787/0.2436/' "$dir/peer"
+refuses "results from the same weights differ" tiny --steps 5 --rounds 1 --vs torch --python "$dir/peer"
 echo "$n_failed failed"
 ((n_failed == 0))

@@ -1,4 +1,4 @@
-"""gemm and gemm_gelu in PyTorch: see bench/gemm.c."""
+"""gemm and gemm_plain in PyTorch: see bench/gemm.c."""
 import sys
 
 import torch
@@ -10,7 +10,7 @@ from torch_peer import maybe_compiled
 
 def main():
     workload, peer = sys.argv[3:]
-    with_gelu = workload == "gemm_gelu"
+    with_gelu = workload == "gemm"
     compute = maybe_compiled((lambda x, w, b: gelu(linear(x, w, b))) if with_gelu else (lambda x, w, b: linear(x, w)), peer)
     args = []
 

@@ -1,0 +1,135 @@
+// Bursts. Those of ours and of the peers alternate, so that all meet the same moods of the machine. The minimum is over
+// all steps; the median is that of the bursts' medians. A burst that the machine's other programs stretch ends early.
+#include "bench/measure.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { BURST_MS = 300, MAX_BURST_MS = 1500, CASE_BURST_MS = 100, N_LEAST = 5 };
+
+static int order(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double bench_median(const double *v, int n) {
+  double sorted[MAX_ROUNDS];
+  memcpy(sorted, v, sizeof(double) * (size_t)n);
+  qsort(sorted, (size_t)n, sizeof *sorted, order);
+  return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void add_burst(Times *t, double min, double med) {
+  if (!t->n || min < t->min) t->min = min;
+  t->medians[t->n++] = med;
+}
+
+// A workload of many cases has shorter bursts.
+static long steps_for(const Workload *w, double ms_of_step) {
+  double n = (w->cases ? CASE_BURST_MS : BURST_MS) / (ms_of_step > 1e-4 ? ms_of_step : 1e-4);
+  return n < N_LEAST ? N_LEAST : n > MAX_STEPS ? MAX_STEPS : (long)n;
+}
+
+static bool our_burst(const Workload *w, void *state, long n, double *min, double *med) {
+  double *ms = malloc(sizeof *ms * (size_t)n), calls = w->calls ? w->calls : 1;
+  if (!ms) return false;
+  bool ok = true;
+  double end = now_ms() + MAX_BURST_MS;
+  long done = 0;
+  for (; ok && done < n && (done < N_LEAST || now_ms() < end); done++) {
+    double start = now_ms();
+    ok = w->step(state);
+    ms[done] = (now_ms() - start) / calls;
+  }
+  n = done;
+  qsort(ms, (size_t)n, sizeof *ms, order);
+  *min = ms[0];
+  *med = ms[n / 2];
+  free(ms);
+  return ok;
+}
+
+static bool peer_burst(Peer *p, long n, double *min, double *med) {
+  char line[256], question[32];
+  snprintf(question, sizeof question, "%ld", n);
+  return bench_peer_ask(p, question, line, sizeof line) && sscanf(line, "%lf %lf", min, med) == 2 && *min > 0;
+}
+
+// ---- before: warm caches and threads, and how many steps make a burst
+static bool warm_up(const Options *o, const Workload *w, void *state, Outcome *r) {
+  double min, med, calls = w->calls ? w->calls : 1;
+  if (!our_burst(w, state, N_LEAST, &min, &med)) return false;
+  r->ours.steps = o->steps ? o->steps : steps_for(w, min * calls);
+  if (!our_burst(w, state, r->ours.steps, &min, &med)) return false;
+  if (!o->steps) r->ours.steps = steps_for(w, min * calls);
+  struct rusage used;
+  if (getrusage(RUSAGE_SELF, &used) == 0) r->rss = (double)used.ru_maxrss / 1024;
+  return true;
+}
+
+static bool warm_peer_up(const Options *o, const Workload *w, Peer *peer, Times *t) {
+  double min, med, calls = w->calls ? w->calls : 1;
+  if (!peer_burst(peer, N_LEAST, &min, &med)) return false;
+  t->steps = o->steps ? o->steps / 4 + 1 : steps_for(w, min * calls);
+  if (!peer_burst(peer, t->steps, &min, &med)) return false;
+  if (!o->steps) t->steps = steps_for(w, min * calls);
+  return true;
+}
+
+// Both find the same number from the same weights.
+static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *peer_loss) {
+  char line[256], question[128];
+  snprintf(question, sizeof question, "case %s", c->variant);
+  bool answers = !c->w->cases || (bench_peer_ask(p, question, line, sizeof line) && !strcmp(line, "ok\n"));
+  answers = answers && bench_peer_ask(p, "check", line, sizeof line) && sscanf(line, "loss %lf", peer_loss) == 1;
+  if (!answers) return bench_peer_complain(p, c->w->name, o->vs[k]);
+  double loss = c->r.loss, tolerance = c->w->tolerance > 0 ? c->w->tolerance : 1e-5;
+  if (fabs(loss - *peer_loss) <= tolerance * fabs(*peer_loss)) return true;
+  fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", c->w->name, c->variant,
+          loss, o->vs[k], *peer_loss);
+  return false;
+}
+
+static bool is_ready(const Options *o, void *state, Peer *peers, Case *c) {
+  if (!c->w->check(state, &c->r.loss)) return fprintf(stderr, "bench: %s: the first steps fail\n", c->w->name), false;
+  for (int k = 0; k < o->n_vs; k++)
+    if (!same_loss(o, c, &peers[k], k, &c->r.peer_loss[k])) return false;
+  if (!warm_up(o, c->w, state, &c->r)) return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
+  for (int k = 0; k < o->n_vs; k++)
+    if (!warm_peer_up(o, c->w, &peers[k], &c->r.theirs[k])) return bench_peer_complain(&peers[k], c->w->name, o->vs[k]);
+  return true;
+}
+
+// ---- rounds
+static void probe(const Workload *w, Outcome *r) {
+  double gflops = bench_peak_gflops(r->n_workers);
+  double gbs = (w->updates ? bench_update_bandwidth : bench_bandwidth)(r->n_workers);
+  if (gflops > r->gflops) r->gflops = gflops;
+  if (gbs > r->gbs) r->gbs = gbs;
+}
+
+bool bench_measure(const Options *o, void *state, Peer *peers, Case *c) {
+  double min, med;
+  Outcome *r = &c->r;
+  if (!is_ready(o, state, peers, c)) return false;
+  for (long round = 0; round < o->rounds; round++) {
+    probe(c->w, r);
+    if (!our_burst(c->w, state, r->ours.steps, &min, &med))
+      return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
+    add_burst(&r->ours, min, med);
+    for (int k = 0; k < o->n_vs; k++) {
+      if (!peer_burst(&peers[k], r->theirs[k].steps, &min, &med))
+        return bench_peer_complain(&peers[k], c->w->name, o->vs[k]);
+      add_burst(&r->theirs[k], min, med);
+    }
+  }
+  return true;
+}

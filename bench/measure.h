@@ -1,0 +1,58 @@
+// Alternating bursts of ours and the peers', and what they found: between main.c, measure.c and show.c.
+#ifndef TN_BENCH_MEASURE_H
+#define TN_BENCH_MEASURE_H
+
+#include "bench/bench.h"
+
+enum { MAX_ROUNDS = 1000, MAX_STEPS = 100000, MAX_PEERS = 4 };
+
+typedef struct {
+  const char *self, *workload, *python, *root, *variant;
+  const char *vs[MAX_PEERS];
+  int n_vs;
+  long rounds, steps, workers;  // rounds 0: 8, or 3 for each of several cases; steps 0: what fills a burst
+  bool json, compile;
+  bool skip_missing;  // peers that the workload does not have: for a report of all workloads
+} Options;
+
+typedef struct {
+  double min, medians[MAX_ROUNDS];  // ms for a call
+  int n;
+  long steps;
+} Times;
+
+typedef struct {
+  Times ours, theirs[MAX_PEERS];
+  double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
+  tn_compile_info compiled;
+  double rss;  // peak of ours so far, MB, before the probes take memory
+  uint32_t n_workers;
+} Outcome;
+
+// One case of a workload, as it was measured.
+typedef struct {
+  const Workload *w;
+  const char *variant;
+  double flops, bytes;  // of one call
+  Outcome r;
+} Case;
+
+double bench_median(const double *v, int n);
+
+// Times c->w in turn with n_vs peers. NULL in c->r.theirs[k].n: there is none. False: a sentence was printed.
+bool bench_measure(const Options *o, void *state, Peer *peers, Case *c);
+
+// ---- show.c
+typedef struct {
+  double log_min[MAX_PEERS], log_median[MAX_PEERS], worst[MAX_PEERS];  // sums over cases; least ratio
+  const char *worst_case[MAX_PEERS];
+  double peak_least, peak_sum;  // share of the FMA peak, of cases that arithmetic bounds
+  const char *peak_case;
+  int n, n_peak;
+} Summary;
+
+void bench_show(const Options *o, const Case *c);  // as text or JSON
+void bench_sum(const Options *o, const Case *c, Summary *s);
+void bench_show_summary(const Options *o, const Workload *w, const Summary *s);  // the last lines
+
+#endif

@@ -1,0 +1,104 @@
+// What bursts found, as text and as JSON.
+#include "bench/measure.h"
+#include <math.h>
+#include <string.h>
+
+static double compile_ms(const tn_compile_info *c) { return c->build_ms + c->passes_ms + c->codegen_ms + c->load_ms; }
+
+static double ratio_min(const Outcome *r, int k) { return r->theirs[k].min / r->ours.min; }
+
+static double ratio_median(const Outcome *r, int k) {
+  return bench_median(r->theirs[k].medians, r->theirs[k].n) / bench_median(r->ours.medians, r->ours.n);
+}
+
+// ---- one case
+static void print_times(const char *name, const Times *t) {
+  bool small = t->min < 0.1;
+  double unit = small ? 1e3 : 1;
+  printf("%-13s min %9.3f %s  median %9.3f %s  (%d bursts of %ld)\n", name, t->min * unit, small ? "us" : "ms",
+         bench_median(t->medians, t->n) * unit, small ? "us" : "ms", t->n, t->steps);
+}
+
+static void print_limits(const Case *c) {
+  const Outcome *r = &c->r;
+  double ms = r->ours.min, by_flops = r->gflops > 0 ? c->flops / r->gflops * 1e-6 : 0,
+         by_bytes = c->bytes / r->gbs * 1e-6;
+  printf("machine       %.0f GFLOP/s, %.1f GB/s%s (%u threads, this run)\n", r->gflops, r->gbs,
+         c->w->updates ? " of updates: 4 streams read, 3 of them written" : "", r->n_workers);
+  if (c->flops > 0)
+    printf("arithmetic    %.2f GFLOP: %.3f ms at peak, reached %.0f GFLOP/s, %.0f %%\n", c->flops * 1e-9, by_flops,
+           c->flops / ms * 1e-6, 100 * by_flops / ms);
+  if (c->bytes > 0)
+    printf("memory        %.1f MB: %.3f ms at that bandwidth, reached %.1f GB/s, %.0f %%\n", c->bytes * 1e-6, by_bytes,
+           c->bytes / ms * 1e-6, 100 * by_bytes / ms);
+}
+
+static void print_text(const Options *o, const Case *c) {
+  const Outcome *r = &c->r;
+  printf("%s: %s\n", c->w->name, *c->variant ? c->variant : c->w->what);
+  printf("compile       %.1f ms%s, %u kernels, %u distinct; peak resident memory %.0f MB\n", compile_ms(&r->compiled),
+         r->compiled.from_cache ? " (from the cache)" : "", r->compiled.n_kernels, r->compiled.n_distinct_kernels,
+         r->rss);
+  print_limits(c);
+  print_times("tenure", &r->ours);
+  for (int k = 0; k < o->n_vs; k++) {
+    print_times(o->vs[k], &r->theirs[k]);
+    printf("check         tenure %.8g, %s %.8g\n", r->loss, o->vs[k], r->peer_loss[k]);
+  }
+  if (!o->n_vs) printf("no peer: --vs torch --python PATH compares with a Python that has PyTorch\n");
+}
+
+static void print_json(const Options *o, const Case *c) {
+  const Outcome *r = &c->r;
+  printf("{\"workload\": \"%s\", \"case\": \"%s\", \"workers\": %u, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.2f, "
+         "\"flops\": %.0f, \"bytes\": %.0f, \"compile_ms\": %.2f, \"from_cache\": %s, \"peak_rss_mb\": %.1f, ",
+         c->w->name, c->variant, r->n_workers, r->gflops, r->gbs, c->flops, c->bytes, compile_ms(&r->compiled),
+         r->compiled.from_cache ? "true" : "false", r->rss);
+  printf("\"loss\": %.9g, \"tenure\": {\"min_ms\": %.6f, \"median_ms\": %.6f}, \"peers\": [", r->loss, r->ours.min,
+         bench_median(r->ours.medians, r->ours.n));
+  for (int k = 0; k < o->n_vs; k++)
+    printf("%s{\"name\": \"%s\", \"loss\": %.9g, \"min_ms\": %.6f, \"median_ms\": %.6f, \"ratio_min\": %.3f, "
+           "\"ratio_median\": %.3f}",
+           k ? ", " : "", o->vs[k], r->peer_loss[k], r->theirs[k].min,
+           bench_median(r->theirs[k].medians, r->theirs[k].n), ratio_min(r, k), ratio_median(r, k));
+  printf("]}\n");
+}
+
+void bench_show(const Options *o, const Case *c) {
+  (o->json ? print_json : print_text)(o, c);
+  fflush(stdout);
+}
+
+// ---- all cases
+void bench_sum(const Options *o, const Case *c, Summary *s) {
+  const Outcome *r = &c->r;
+  for (int k = 0; k < o->n_vs; k++) {
+    double ratio = ratio_min(r, k);
+    s->log_min[k] += log(ratio);
+    s->log_median[k] += log(ratio_median(r, k));
+    if (!s->n || ratio < s->worst[k]) s->worst[k] = ratio, s->worst_case[k] = c->variant;
+  }
+  s->n++;
+  if (!c->w->is_large || !c->w->is_large(c->variant) || r->gflops <= 0) return;
+  double share = c->flops / r->ours.min * 1e-6 / r->gflops;
+  s->peak_sum += share;
+  if (!s->n_peak++ || share < s->peak_least) s->peak_least = share, s->peak_case = c->variant;
+}
+
+void bench_show_summary(const Options *o, const Workload *w, const Summary *s) {
+  int hardest = 0;
+  if (o->json || !s->n) return;
+  for (int k = 0; k < o->n_vs; k++) {
+    if (s->log_min[k] < s->log_min[hardest]) hardest = k;
+    if (s->n > 1)
+      printf("%s, %d cases against %s: ratio-min at least %.2f (%s), %.2f in geometric mean\n", w->name, s->n, o->vs[k],
+             s->worst[k], s->worst_case[k], exp(s->log_min[k] / s->n));
+    else if (o->n_vs > 1) printf("%s against %s: ratio-min %.2f\n", w->name, o->vs[k], exp(s->log_min[k]));
+  }
+  if (s->n_peak > 1)
+    printf("%s, %d cases with %s: at least %.0f %% of the FMA peak (%s), %.0f %% on average\n", w->name, s->n_peak,
+           w->large, 100 * s->peak_least, s->peak_case, 100 * s->peak_sum / s->n_peak);
+  if (o->n_vs)
+    printf("%s ratio-min %.2f ratio-median %.2f\n", w->name, exp(s->log_min[hardest] / s->n),
+           exp(s->log_median[hardest] / s->n));
+}
