@@ -398,6 +398,10 @@ int main(void) {
   check_layouts();
   uint32_t few, many;
   double a = compile_ms(64, &few), b = compile_ms(65536, &many);
+  for (int k = 0; k < 4 && b >= 1.5 * a; k++) {  // what other programs add is not in the least of several
+    a = fmin(a, compile_ms(64, &few));
+    b = fmin(b, compile_ms(65536, &many));
+  }
   printf("cold compile, CPU time: 64 steps %.0f ms, 65536 steps %.0f ms\n", a, b);
   CHECK(few == many && b < 2 * a);
   return check_report();
