@@ -152,7 +152,7 @@ static inline float about_distance(float y, double r) {
   float per_unit;
   memcpy(&per_unit, &b, sizeof b);
   float d = (float)(fabs(y - r) * per_unit) * 0x1.00001p22f;
-  return (y == near) & (size > 0x1.fffffep127f) ? 0 : d;
+  return ((y == near) & (size > 0x1.fffffep127f)) ? 0 : d;
 }
 
 static void look_closer(Worst *worst, const Worker *w, uint32_t from) {
