@@ -14,8 +14,8 @@
 // a few tiles, on the stack, for all panels of the worker's stretch; then chunks are low, and the team packs B into the
 // kernel's scratch as [panel][k][panel's width], zero beyond N, and a barrier ends that phase; so are rows of A copied
 // which are a large power of two apart. Of a weight there may be a packed copy that lasts (gemm_weight.c). With several
-// blocks of k the sums wait in memory. An epilogue runs over a piece of a unit while its sums are in L1. Small products
-// are worker 0's alone.
+// blocks of k the sums wait in memory. Few units with a long k are cut into slices of it (gemm_slice.c). An epilogue
+// runs over a piece of a unit while its sums are in L1. Small products are worker 0's alone.
 #include "codegen/gemm.h"
 
 // ---- values of a kernel
@@ -29,6 +29,13 @@ LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
   int64_t one;
   if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
   return LLVMBuildURem(c->b, n, d, "");
+}
+
+static LLVMValueRef at_least(Cg *c, LLVMValueRef n, int64_t least) {
+  int64_t known;
+  if (cg_const_value(n, &known)) return cg_i64(c, cg_larger(known, least));
+  LLVMValueRef bound = cg_i64(c, least);
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, bound, ""), n, bound, "");
 }
 
 // A matrix without elements has no storage, and nothing of it is read.
@@ -52,6 +59,10 @@ static void take_stack(Gemm *g) {
   }
   if (p->pack_a == A_BLOCKS) g->a_block = on_stack(c, cg_ceil_div(p->chunk, p->mr) * p->k_block * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = on_stack(c, p->k_block * p->width);
+  if (p->turned) {
+    g->piece = on_stack(c, p->n_max * c->t->gemm_nv * c->t->vl);
+    g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
+  }
 }
 
 static Gemm make_values(Cg *c, const GemmPlan *p) {
@@ -67,7 +78,8 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   int64_t b = own ? cg_gemm_packed_b(p, c->t) : 0, a = own ? cg_gemm_packed_a(p) : 0;
   g.packed_b = p->pack_b == B_WEIGHT ? c->weight : scratch;
   g.packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
-  g.sums = cg_gemm_sums(p) ? cg_at(c, c->f32, scratch, cg_i64(c, a + b)) : g.out;
+  g.partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
+  g.sums = p->fused && !p->keeps && cg_gemm_sums(p) ? g.partial : g.out;
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);
   return g;
@@ -103,6 +115,7 @@ typedef struct {
   LLVMValueRef m0, n0, row;    // row: of the result, batches included
   LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;        // the block of k
+  LLVMValueRef k_begin;        // the first one's
 } Unit;
 
 static int64_t stride_or_dyn(LLVMValueRef v) {
@@ -242,7 +255,7 @@ static void unit_tiles(Gemm *g, const Unit *u) {
   rows.left = cg_const_value(g->m, &m) ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
   if (!one_block(g)) {
     If first;
-    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, cg_i64(c, 0), ""));
+    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, ""));
     unit_prefill(g, u);
     cg_endif(c, &first);
   }
@@ -262,13 +275,15 @@ static void set_panel(Gemm *g, Unit *u, LLVMValueRef panel) {
 }
 
 // ---- stretches: the panels [p0, p1) of one chunk
-// for each block of k: the body; with one block, k need not be known and may be 0.
+// for each block of k: the body; once where k is 0, so that sums begin.
 static void begin_blocks(Gemm *g, Loop *l, Unit *u) {
   Cg *c = g->c;
-  u->k0 = cg_i64(c, 0), u->n_k = g->k;
+  LLVMValueRef end;
+  cg_gemm_k_range(g, u->batch, &u->k_begin, &end);
+  u->k0 = u->k_begin, u->n_k = g->k;
   if (one_block(g)) return;
-  cg_loop_begin(c, l, cg_i64(c, 0), g->k, cg_i64(c, g->p->k_block), NULL, 0);
-  u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->k_block), cg_sub(c, g->k, l->i));
+  cg_loop_begin(c, l, u->k_begin, at_least(c, end, 1), cg_i64(c, g->p->k_block), NULL, 0);
+  u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->k_block), cg_sub(c, end, l->i));
 }
 static void end_blocks(Gemm *g, Loop *l) {
   if (!one_block(g)) cg_loop_end(g->c, l, NULL);
@@ -331,13 +346,6 @@ static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1
   end_blocks(g, &block);
 }
 
-static LLVMValueRef at_least(Cg *c, LLVMValueRef n, int64_t least) {
-  int64_t known;
-  if (cg_const_value(n, &known)) return cg_i64(c, cg_larger(known, least));
-  LLVMValueRef bound = cg_i64(c, least);
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, bound, ""), n, bound, "");
-}
-
 // The unit at which the share of worker number `worker` begins. Shares are equal by rows x panels: the last chunk may
 // have few rows.
 static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef chunks) {
@@ -363,9 +371,10 @@ static void compute(Gemm *g) {
   LLVMValueRef before = cg_mul(c, l.i, panels);
   LLVMValueRef p0 = at_least(c, cg_sub(c, lo, before), 0), p1 = cg_min(c, cg_sub(c, hi, before), panels);
   Unit u = {.batch = cg_i64(c, 0), .chunk = l.i};
-  if (p->batch.n) u.batch = cg_div(c, l.i, chunks), u.chunk = cg_gemm_rem(c, l.i, chunks);
+  bool several = p->batch.n || g->slices;
+  if (several) u.batch = cg_div(c, l.i, chunks), u.chunk = cg_gemm_rem(c, l.i, chunks);
   u.m0 = cg_mul(c, u.chunk, cg_i64(c, p->chunk));
-  u.row = cg_add(c, p->batch.n ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
+  u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->chunk), cg_sub(c, g->m, u.m0));
   if (p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT) stretch_by_panels(g, &u, p0, p1);
   else stretch_by_chunks(g, &u, p0, p1);
@@ -384,6 +393,7 @@ static void emit_own(Gemm *g) {
   Cg *c = g->c;
   if (cg_gemm_pack_shared(g)) cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
   if (g->p->dot) cg_gemm_emit_dot(g);
+  else if (g->p->turned) cg_gemm_emit_turned(g);
   else compute(g);
 }
 
@@ -404,7 +414,7 @@ bool cg_emit_gemm(Cg *c) {
   if (p.fused && !(g.epilogue = cg_epilogue_new(c))) return false;
   if (p.by == GEMM_BLAS) cg_gemm_emit_blas(&g);
   else if (p.small) emit_small(&g);
-  else if (p.turned) cg_gemm_emit_turned(&g);
+  else if (p.slice) cg_gemm_emit_slices(&g, emit_own);
   else emit_own(&g);
   return true;
 }

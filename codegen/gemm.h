@@ -6,6 +6,7 @@
 //   gemm_weight.c weights that are packed once per change, not once per run
 //   gemm_dot.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
 //   gemm_turned.c products of two operands stored by rows of k, one of them narrow
+//   gemm_slice.c  few units with a long k, which is cut into slices for the team
 //   gemm_blas.c   the library
 //   gemm.c        units of work, tiles, epilogue
 #ifndef TN_CODEGEN_GEMM_H
@@ -36,6 +37,7 @@ typedef struct {
   int64_t width, chunk;  // columns of a panel, rows of a chunk
   int64_t piece_rows;    // rows of sums that wait on the stack for the epilogue
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
+  int64_t slice;         // and before that into slices of so many, work for several workers; 0: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
   bool small, dot;
   bool turned;       // the transpose of the product is made, and turned when it is stored
@@ -67,6 +69,8 @@ typedef struct {
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
   LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
+  LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
+  LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
   // private, on the worker's stack
   LLVMValueRef piece;             // rows of sums of one unit, `width` apart, where an epilogue reads them
@@ -75,6 +79,10 @@ typedef struct {
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
 LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
+// The part of k that is summed: [lo, hi) of slice number `slice`, or all of it.
+void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
+// The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
+void cg_gemm_emit_slices(Gemm *g, void (*units)(Gemm *g));  // gemm_slice.c
 // Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
 void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
                     LLVMValueRef stride);

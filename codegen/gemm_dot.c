@@ -122,6 +122,7 @@ static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
 // ---- a unit
 typedef struct {
   LLVMValueRef n0, n;    // columns
+  LLVMValueRef out;      // where they are stored, of the slice
   LLVMValueRef k0, n_k;  // a block of k
   LLVMValueRef ahead;    // from it to the next one: further along the rows of B, or of the next unit
 } Unit;
@@ -181,7 +182,7 @@ static void unit_end(Gemm *g, const Unit *u) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
   LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, g->piece, cg_mul(c, l.i, width)));
-  cg_store_masked(c, sums, cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0)), mask);
+  cg_store_masked(c, sums, cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0)), mask);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -254,17 +255,20 @@ void cg_gemm_emit_dot(Gemm *g) {
     cg_gemm_emit_lines(g);
     return;
   }
-  LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi;
-  cg_share(c, g->panels, 1, &lo, &hi);
+  LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi, begin, end;
+  cg_share(c, g->slices ? cg_mul(c, g->slices, g->panels) : g->panels, 1, &lo, &hi);
   Loop unit, block;
   cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
-  Unit u = {.n0 = cg_mul(c, unit.i, width)};
+  LLVMValueRef slice = g->slices ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0);
+  Unit u = {.n0 = cg_mul(c, g->slices ? cg_gemm_rem(c, unit.i, g->panels) : unit.i, width)};
   u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
+  u.out = g->slices ? cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_mul(c, g->m, g->n))) : g->out;
+  cg_gemm_k_range(g, slice, &begin, &end);
   unit_begin(g, &u);
-  cg_loop_begin(c, &block, cg_i64(c, 0), g->k, step, NULL, 0);
-  u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, g->k, u.k0));
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), g->k, "");
-  u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), u.k0), u.n_k, "");
+  cg_loop_begin(c, &block, begin, end, step, NULL, 0);
+  u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), end, "");
+  u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k, "");
   unit_sums(g, &u);
   cg_loop_end(c, &block, NULL);
   unit_end(g, &u);

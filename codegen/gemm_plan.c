@@ -26,6 +26,11 @@ enum {
   TURNED_K_BLOCK = 256,      // of a turned product: what all its tiles read stays near
   LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
   LONG_K_BLOCK = 2048,       // a panel's part stays in L2
+  SLICE = 4096,              // least k of a slice: 4 us and more, where a barrier takes less than one;
+  SLICE_STEP = 64,           // a multiple of all vectors
+  MOST_SLICES = 32,          // so that scratch is small, of
+  SLICED_UNITS = 8,          // products that have fewer units than this
+  SLICED_ELEMENTS = 16384,   // and at most so many elements
   A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
   WIDE = 128,                // columns from which on B's rows are too far apart to be read in place
   BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
@@ -107,25 +112,34 @@ static void choose_pack_b(GemmPlan *p, int64_t tiles) {
 // A worker takes all rows of a chunk past a panel before it goes on to the next one.
 static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT; }
 
+// Most of k that a unit sums.
+static int64_t summed(const GemmPlan *p) { return p->slice ? p->slice : p->k_max; }
+
 static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panels = cg_ceil_div(p->n_max, p->width), tiles = cg_ceil_div(p->m_max, p->mr), vl = t->vl;
+  int64_t k = summed(p);
   if (!p->turned) choose_pack_b(p, tiles);
   p->a_tile = cg_round_up(p->mr, vl);
   bool bad_stride = ir_dim_is_const(f->prog, p->k) && p->k_max >= BAD_STRIDE && p->k_max % BAD_STRIDE == 0;
   if (p->turned) {
-    p->k_block = k_blocks_of(p->k_max, TURNED_K_BLOCK, vl);
+    p->k_block = k_blocks_of(k, TURNED_K_BLOCK, vl);
     return;
   }
   if (p->ta && panels >= 2 && !p->small) p->pack_a = A_BLOCKS;
   else if (!p->ta && bad_stride && panels >= PAD_PANELS && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
     p->pack_a = A_PADDED;
-  p->k_block = cg_larger(1, p->k_max);
-  if (p->dot) p->k_block = k_blocks_of(p->k_max, DOT_BYTES / 4 / (int64_t)p->mr, vl);
-  else if (p->pack_a == A_BLOCKS) p->k_block = k_blocks_of(p->k_max, A_K_BLOCK, vl);
-  else if (by_panels(p)) p->k_block = k_blocks_of(p->k_max, K_BLOCK, vl);
-  else if (p->k_max > LONG_K) p->k_block = k_blocks_of(p->k_max, LONG_K_BLOCK, vl);
-  bool piecewise = p->k_block < p->k_max && !by_panels(p);
+  p->k_block = cg_larger(1, k);
+  if (p->dot) p->k_block = k_blocks_of(k, DOT_BYTES / 4 / (int64_t)p->mr, vl);
+  else if (p->pack_a == A_BLOCKS) p->k_block = k_blocks_of(k, A_K_BLOCK, vl);
+  else if (by_panels(p)) p->k_block = k_blocks_of(k, K_BLOCK, vl);
+  else if (k > LONG_K) p->k_block = k_blocks_of(k, LONG_K_BLOCK, vl);
+  bool piecewise = p->slice || (p->k_block < p->k_max && !by_panels(p));
   p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
+}
+
+int64_t cg_gemm_slice(int64_t units, int64_t m, int64_t n, int64_t k) {
+  if (units >= SLICED_UNITS || m * n > SLICED_ELEMENTS || k <= 2 * SLICE) return 0;
+  return cg_round_up(cg_larger(SLICE, cg_ceil_div(k, MOST_SLICES)), SLICE_STEP);
 }
 
 static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) {
@@ -134,7 +148,7 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
 
 static void choose_chunk(GemmPlan *p) {
   int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
-  int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, p->k_max), even;
+  int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, summed(p)), even;
   bool waits = p->fused && p->k_block < p->k_max;
   if (by_panels(p)) {
     rows = waits ? SUM_ROWS : PRIVATE_ROWS;
@@ -147,6 +161,16 @@ static void choose_chunk(GemmPlan *p) {
   if (p->pack_a == A_BLOCKS) rows = A_BLOCK_TILES * (int64_t)p->mr;
   p->chunk = cg_larger(p->mr, cg_round_up(cg_smaller(rows, even), p->mr));
   p->piece_rows = waits ? p->chunk : cg_smaller(p->chunk, cg_round_up(PIECE_ROWS, p->mr));
+}
+
+// Slices of k bring units enough: then chunks are cut by what a slice reads.
+static void choose_slice(const Fn *f, GemmPlan *p, const Target *t) {
+  int64_t panel = p->turned ? (int64_t)t->gemm_nv * t->vl : p->width, across = p->turned ? p->m_max : p->n_max;
+  int64_t units = cg_ceil_div(across, panel) * (p->turned || p->dot ? 1 : cg_ceil_div(p->m_max, p->chunk));
+  if (p->by == GEMM_OWN && !p->small && !p->batch.n) p->slice = cg_gemm_slice(units, p->m_max, p->n_max, p->k_max);
+  if (!p->slice) return;
+  choose_packing(f, p, t);
+  choose_chunk(p);
 }
 
 // Few rows leave registers for wider panels.
@@ -196,6 +220,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.turned = cg_gemm_turns(f, &p, t);
   choose_packing(f, &p, t);
   choose_chunk(&p);
+  choose_slice(f, &p, t);
   p.lines = by_lines(f, &p);
   return p;
 }
@@ -211,7 +236,11 @@ int64_t cg_gemm_packed_a(const GemmPlan *p) {
   return p->pack_a == A_PADDED ? cg_round_up(p->m_max * (p->k_max + STRIDE_PAD), TN_ALIGN / 4) : 0;
 }
 
-int64_t cg_gemm_sums(const GemmPlan *p) { return p->through_sum && !p->keeps ? p->batch_max * p->m_max * p->n_max : 0; }
+int64_t cg_gemm_sums(const GemmPlan *p) {
+  int64_t one = p->batch_max * p->m_max * p->n_max;
+  if (p->slice) return cg_ceil_div(p->k_max, p->slice) * one;
+  return p->through_sum && !p->keeps ? one : 0;
+}
 
 // A sum that a row kernel takes while it makes the elements.
 static bool is_summed_by_rows(const Fn *f, Val v) {

@@ -22,15 +22,11 @@ bool cg_gemm_turns(const Fn *f, const GemmPlan *p, const Target *t) {
 typedef struct {
   Gemm *g;
   LLVMValueRef sums, square;  // [N][width], [vl][vl]
+  LLVMValueRef out;           // of the slice
+  LLVMValueRef k_begin, k_end;
   int64_t m, n, width;
   bool blocks;  // k is cut: every tile adds to the sums
 } Turned;
-
-static LLVMValueRef on_stack(Cg *c, int64_t elements) {
-  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
-  LLVMSetAlignment(p, TN_ALIGN);
-  return p;
-}
 
 // c += a . b of the columns from m0 on, `nv` vectors of them; the last one is masked where A ends inside it.
 static void tiles(Turned *u, LLVMValueRef m0, uint32_t nv, bool ends, LLVMValueRef k0, LLVMValueRef n_k) {
@@ -73,7 +69,7 @@ static void store_square(Turned *u, LLVMValueRef m, LLVMValueRef from, LLVMValue
   int64_t vl = c->t->vl;
   LLVMValueRef width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
   LLVMValueRef columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
-  LLVMValueRef to = cg_at(c, c->f32, u->g->out, cg_add(c, cg_mul(c, m, row_of), n));
+  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, m, row_of), n));
   LLVMValueRef src = cg_at(c, c->f32, from, cg_mul(c, n, width));
   if (u->m % vl == 0 && u->n % vl == 0) {
     cg_transpose_block(c, src, width, some, some, to, row_of);
@@ -104,16 +100,34 @@ static void panel(Turned *u, LLVMValueRef m0, uint32_t nv, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
   if (!u->blocks) {
-    tiles(u, m0, nv, ends, cg_i64(c, 0), g->k);
+    tiles(u, m0, nv, ends, u->k_begin, g->k);
     store(u, m0, nv);
     return;
   }
   clear(u);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, cg_i64(c, g->p->k_block), NULL, 0);
-  tiles(u, m0, nv, ends, l.i, cg_min(c, cg_i64(c, g->p->k_block), cg_sub(c, g->k, l.i)));
+  cg_loop_begin(c, &l, u->k_begin, u->k_end, cg_i64(c, g->p->k_block), NULL, 0);
+  tiles(u, m0, nv, ends, l.i, cg_min(c, cg_i64(c, g->p->k_block), cg_sub(c, u->k_end, l.i)));
   cg_loop_end(c, &l, NULL);
   store(u, m0, nv);
+}
+
+// Panel number `nth`: a whole one, or the last one with fewer columns.
+static void each_panel(Turned *u, LLVMValueRef nth, int64_t whole) {
+  Cg *c = u->g->c;
+  int64_t left = u->m % u->width;
+  LLVMValueRef m0 = cg_mul(c, nth, cg_i64(c, u->width));
+  uint32_t nv = (uint32_t)cg_ceil_div(left, c->t->vl);
+  if (!whole || !left) {
+    panel(u, m0, left ? nv : c->t->gemm_nv, left != 0);
+    return;
+  }
+  If last;
+  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, nth, cg_i64(c, whole), ""));
+  panel(u, m0, nv, true);
+  cg_else(c, &last);
+  panel(u, m0, c->t->gemm_nv, false);
+  cg_endif(c, &last);
 }
 
 void cg_gemm_emit_turned(Gemm *g) {
@@ -122,17 +136,17 @@ void cg_gemm_emit_turned(Gemm *g) {
   int64_t vl = c->t->vl;
   Turned u = {.g = g, .m = p->m_max, .n = p->n_max, .width = (int64_t)c->t->gemm_nv * vl};
   u.blocks = p->k_block < p->k_max;
-  u.sums = on_stack(c, u.n * u.width), u.square = on_stack(c, vl * vl);
-  int64_t whole = u.m / u.width, left = u.m % u.width;
-  LLVMValueRef lo, hi, width = cg_i64(c, u.width);
-  cg_share(c, cg_i64(c, cg_ceil_div(u.m, u.width)), 1, &lo, &hi);
+  u.sums = g->piece, u.square = g->b_block;
+  // Units are panels, slice of k by slice of k.
+  int64_t whole = u.m / u.width, panels = cg_ceil_div(u.m, u.width);
+  LLVMValueRef lo, hi, count = cg_i64(c, panels);
+  cg_share(c, g->slices ? cg_mul(c, g->slices, count) : count, 1, &lo, &hi);
   Loop l;
-  cg_loop_begin(c, &l, lo, cg_min(c, hi, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
-  panel(&u, cg_mul(c, l.i, width), c->t->gemm_nv, false);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef slice = g->slices ? cg_div(c, l.i, count) : cg_i64(c, 0);
+  LLVMValueRef nth = g->slices ? cg_gemm_rem(c, l.i, count) : l.i;
+  cg_gemm_k_range(g, slice, &u.k_begin, &u.k_end);
+  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_i64(c, u.m * u.n)));
+  each_panel(&u, nth, whole);
   cg_loop_end(c, &l, NULL);
-  if (!left) return;
-  If last;
-  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntSGT, hi, cg_i64(c, whole), ""));
-  panel(&u, cg_i64(c, whole * u.width), (uint32_t)cg_ceil_div(left, vl), true);
-  cg_endif(c, &last);
 }

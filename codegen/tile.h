@@ -64,6 +64,9 @@ typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
+// How much of k is one piece of work, for a product of m x n elements that makes `units` of them with all of k; 0: k is
+// not cut. By bounds and constants alone: the same sums for any number of workers.
+int64_t cg_gemm_slice(int64_t units, int64_t m, int64_t n, int64_t k);
 // A barrier of `count` workers (i64), skipped by a team of one.
 void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
 // ---- codegen/rnn.c

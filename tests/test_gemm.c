@@ -27,8 +27,13 @@ typedef struct {
   int64_t m, n, k, batch;  // batch 0: none
   bool ta, tb;
   Tail tail;
-  int64_t bound;  // of a named dim for m; 0: m is constant
+  int64_t bound;    // of a named dim for m; 0: m is constant
+  int64_t k_bound;  // likewise for k; one of them at most
 } Case;
+
+static const char *k_of(const Case *c, RtArena *mem) {
+  return c->k_bound ? "k" : rt_printf(mem, "%lld", (long long)c->k);
+}
 
 static const char *rows_of(const Case *c, RtArena *mem) {
   return c->bound ? "m" : rt_printf(mem, "%lld", (long long)c->m);
@@ -40,12 +45,14 @@ static const char *program_text(const Case *c, bool weight, RtArena *mem) {
   RtText t = {.mem = mem};
   rt_text_add(&t, "program @p\n");
   if (c->bound) rt_text_add(&t, "dim m <= %lld\n", (long long)c->bound);
-  const char *w = c->tb ? rt_printf(mem, "f32[%s%lld,%lld]", batch, (long long)c->n, (long long)c->k)
-                        : rt_printf(mem, "f32[%s%lld,%lld]", batch, (long long)c->k, (long long)c->n);
+  if (c->k_bound) rt_text_add(&t, "dim k <= %lld\n", (long long)c->k_bound);
+  const char *k = k_of(c, mem);
+  const char *w = c->tb ? rt_printf(mem, "f32[%s%lld,%s]", batch, (long long)c->n, k)
+                        : rt_printf(mem, "f32[%s%s,%lld]", batch, k, (long long)c->n);
   if (weight) rt_text_add(&t, "param @w : %s trainable\n", w);
   rt_text_add(&t, "func @f(");
-  if (c->ta) rt_text_add(&t, "%%a: f32[%s%lld,%s], ", batch, (long long)c->k, m);
-  else rt_text_add(&t, "%%a: f32[%s%s,%lld], ", batch, m, (long long)c->k);
+  if (c->ta) rt_text_add(&t, "%%a: f32[%s%s,%s], ", batch, k, m);
+  else rt_text_add(&t, "%%a: f32[%s%s,%s], ", batch, m, k);
   rt_text_add(&t, weight ? "%%unused: %s, " : "%%w: %s, ", w);
   rt_text_add(&t, "%%row: f32[%lld], %%res: f32[%s%s,%lld], %%col: f32[%s%s,1]) {\n", (long long)c->n, batch, m,
               (long long)c->n, batch, m);
@@ -60,6 +67,8 @@ static const char *program_text(const Case *c, bool weight, RtArena *mem) {
   rt_text_add(&t, "}\n");
   return t.text;
 }
+
+static int64_t slot_of(const Case *c) { return c->k_bound ? c->k : c->m; }  // of the named dim
 
 // ---- a compiled case
 typedef struct {
@@ -120,7 +129,7 @@ static void fill_inputs(Run *r) {
 
 static bool interpret(Run *r) {
   Tensor in[5], out[MAX_OUT] = {{0}};
-  int64_t slot = r->c->m, batch = r->c->batch ? r->c->batch : 1;
+  int64_t slot = slot_of(r->c), batch = r->c->batch ? r->c->batch : 1;
   int64_t size[] = {batch * r->c->m * r->c->k, batch * r->c->n * r->c->k, r->c->n, r->n_out, batch * r->c->m};
   for (uint32_t i = 0; i < 5; i++) {
     in[i] = (Tensor){rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(double)), size[i]};
@@ -150,7 +159,7 @@ static void *aligned(RtArena *mem, int64_t bytes) {
 }
 
 static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
-  int64_t dim = r->c->m;
+  int64_t dim = slot_of(r->c);
   void *to[MAX_OUT];
   for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = aligned(r->mem, (r->n_out + GUARD) * 4);
   TnKernelStatus status = {0};
@@ -173,9 +182,9 @@ static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
 
 static void describe(const Run *r, const char *what) {
   const Case *c = r->c;
-  printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld%s\n", what, r->target->name, (long long)c->m,
-         (long long)c->n, (long long)c->k, (long long)c->batch, c->ta ? " ta" : "", c->tb ? " tb" : "", (int)c->tail,
-         (long long)c->bound, r->weight ? " packed" : "");
+  printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld, %lld%s\n", what, r->target->name,
+         (long long)c->m, (long long)c->n, (long long)c->k, (long long)c->batch, c->ta ? " ta" : "", c->tb ? " tb" : "",
+         (int)c->tail, (long long)c->bound, (long long)c->k_bound, r->weight ? " packed" : "");
 }
 
 static bool agrees(const Run *r, const float *got, const double *want) {
@@ -217,54 +226,66 @@ static void check_case(const Case *c, bool weight, const Target *t) {
 }
 
 // clang-format off
-static const Case cases[] = {  // m n k batch ta tb tail bound
+static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     // few rows: dot products
-    {1, 1, 33, 0, false, true, PLAIN, 0},        {1, 100, 260, 0, false, true, BIAS_GELU, 0},
-    {3, 37, 65, 0, false, true, RESIDUAL_KEPT, 0}, {8, 50, 300, 0, false, true, SCALED_DROPOUT, 0},
-    {13, 33, 40, 0, false, true, PLAIN, 0},      {16, 257, 129, 0, false, true, BIAS_GELU, 0},
-    {5, 70, 100, 0, false, true, GATED, 11},     {0, 70, 100, 0, false, true, PLAIN, 11},
+    {1, 1, 33, 0, false, true, PLAIN, 0, 0},        {1, 100, 260, 0, false, true, BIAS_GELU, 0, 0},
+    {3, 37, 65, 0, false, true, RESIDUAL_KEPT, 0, 0}, {8, 50, 300, 0, false, true, SCALED_DROPOUT, 0, 0},
+    {13, 33, 40, 0, false, true, PLAIN, 0, 0},      {16, 257, 129, 0, false, true, BIAS_GELU, 0, 0},
+    {5, 70, 100, 0, false, true, GATED, 11, 0},     {0, 70, 100, 0, false, true, PLAIN, 11, 0},
     // one row, small: no sum leaves its register before it is done
-    {1, 37, 70, 0, false, true, RESIDUAL_KEPT, 0}, {1, 32, 16, 0, false, true, BIAS_GELU, 0},
-    {1, 9, 48, 0, false, true, GATED, 0},          {1, 100, 20, 0, false, true, SCALED_DROPOUT, 0},
+    {1, 37, 70, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1, 32, 16, 0, false, true, BIAS_GELU, 0, 0},
+    {1, 9, 48, 0, false, true, GATED, 0, 0},          {1, 100, 20, 0, false, true, SCALED_DROPOUT, 0, 0},
     // one row, larger: one stream
-    {1, 301, 130, 0, false, true, RESIDUAL_KEPT, 0}, {1, 70, 1000, 0, false, true, PLAIN, 0},
-    {1, 40, 3001, 0, false, true, BIAS_GELU, 0},     {1, 500, 530, 0, false, true, GATED, 0},
-    {1, 160, 300, 0, false, true, SCALED_DROPOUT, 1},
+    {1, 301, 130, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1, 70, 1000, 0, false, true, PLAIN, 0, 0},
+    {1, 40, 3001, 0, false, true, BIAS_GELU, 0, 0},     {1, 500, 530, 0, false, true, GATED, 0, 0},
+    {1, 160, 300, 0, false, true, SCALED_DROPOUT, 1, 0},
     // few rows, stored [K, N]: wide panels
-    {1, 300, 50, 0, false, false, BIAS_GELU, 0}, {3, 131, 77, 0, false, false, PLAIN, 0},
-    {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7},
+    {1, 300, 50, 0, false, false, BIAS_GELU, 0, 0}, {3, 131, 77, 0, false, false, PLAIN, 0, 0},
+    {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7, 0},
     // panels packed by their worker, one block of k and several
-    {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0}, {100, 65, 1100, 0, false, true, BIAS_GELU, 0},
-    {61, 200, 1060, 0, false, false, SCALED_DROPOUT, 0}, {31, 50, 1200, 0, false, true, PLAIN, 0},
-    {37, 40, 333, 0, false, true, PLAIN, 90},
-    {19, 33, 48, 3, false, true, SCALED_DROPOUT, 0}, {200, 64, 512, 0, false, true, BIAS_GELU, 0},
-    {70, 35, 300, 2, false, true, RESIDUAL_KEPT, 0},
+    {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0, 0}, {100, 65, 1100, 0, false, true, BIAS_GELU, 0, 0},
+    {61, 200, 1060, 0, false, false, SCALED_DROPOUT, 0, 0}, {31, 50, 1200, 0, false, true, PLAIN, 0, 0},
+    {37, 40, 333, 0, false, true, PLAIN, 90, 0},
+    {19, 33, 48, 3, false, true, SCALED_DROPOUT, 0, 0}, {200, 64, 512, 0, false, true, BIAS_GELU, 0, 0},
+    {70, 35, 300, 2, false, true, RESIDUAL_KEPT, 0, 0},
     // with more rows than wait for the epilogue; A with padded rows, copied by the team
-    {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0},
-    {30, 400, 512, 0, false, true, RESIDUAL_KEPT, 0}, {33, 420, 1024, 0, false, true, PLAIN, 0},
-    {263, 33, 20, 0, false, true, GATED, 300},
+    {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0, 0},
+    {30, 400, 512, 0, false, true, RESIDUAL_KEPT, 0, 0}, {33, 420, 1024, 0, false, true, PLAIN, 0, 0},
+    {263, 33, 20, 0, false, true, GATED, 300, 0},
     // first operand transposed: blocks of k
-    {30, 70, 600, 0, true, false, PLAIN, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0},
-    {100, 140, 300, 0, true, false, BIAS_GELU, 0}, {17, 66, 40, 2, true, false, PLAIN, 0},
-    {20, 50, 31, 0, true, true, PLAIN, 0},
+    {30, 70, 600, 0, true, false, PLAIN, 0, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0, 0},
+    {100, 140, 300, 0, true, false, BIAS_GELU, 0, 0}, {17, 66, 40, 2, true, false, PLAIN, 0, 0},
+    {20, 50, 31, 0, true, true, PLAIN, 0, 0},
     // both by rows of k, the second narrow: made transposed; whole squares and others, one block of k and several
-    {70, 12, 60, 0, true, false, PLAIN, 0},      {256, 64, 300, 0, true, false, PLAIN, 0},
-    {101, 33, 270, 0, true, false, PLAIN, 0},    {33, 32, 100, 0, true, false, PLAIN, 0},
-    {65, 1, 600, 0, true, false, PLAIN, 0},      {129, 128, 20, 0, true, false, PLAIN, 0},
+    {70, 12, 60, 0, true, false, PLAIN, 0, 0},      {256, 64, 300, 0, true, false, PLAIN, 0, 0},
+    {101, 33, 270, 0, true, false, PLAIN, 0, 0},    {33, 32, 100, 0, true, false, PLAIN, 0, 0},
+    {65, 1, 600, 0, true, false, PLAIN, 0, 0},      {129, 128, 20, 0, true, false, PLAIN, 0, 0},
     // batches, nothing to pack
-    {20, 24, 16, 4, false, false, BIAS_GELU, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0},
+    {20, 24, 16, 4, false, false, BIAS_GELU, 0, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0, 0},
 };
 static const Case large[] = {
     // several chunks of rows, with one block of k and several
-    {1500, 65, 40, 0, false, true, SCALED_DROPOUT, 0}, {1100, 33, 64, 0, false, true, PLAIN, 1200},
-    {600, 36, 1030, 0, false, true, RESIDUAL_KEPT, 0}, {560, 33, 1040, 0, false, false, PLAIN, 0},
+    {1500, 65, 40, 0, false, true, SCALED_DROPOUT, 0, 0}, {1100, 33, 64, 0, false, true, PLAIN, 1200, 0},
+    {600, 36, 1030, 0, false, true, RESIDUAL_KEPT, 0, 0}, {560, 33, 1040, 0, false, false, PLAIN, 0, 0},
     // blocks of k even where nothing is packed
-    {3, 20, 4500, 0, false, false, BIAS_GELU, 0}, {20, 40, 5000, 0, false, false, PLAIN, 0},
-    {15, 34, 4200, 0, false, false, RESIDUAL_KEPT, 0},
+    {3, 20, 4500, 0, false, false, BIAS_GELU, 0, 0}, {20, 40, 5000, 0, false, false, PLAIN, 0, 0},
+    {15, 34, 4200, 0, false, false, RESIDUAL_KEPT, 0, 0},
+};
+// Few units, and a k that is cut into slices: all ways of products, tails of a slice, most slices there are.
+static const Case sliced[] = {
+    {10, 16, 9000, 0, true, false, PLAIN, 0, 0},          {16, 10, 8193, 0, true, false, PLAIN, 0, 0},
+    {36, 40, 8201, 0, true, false, PLAIN, 0, 0},          {10, 16, 8300, 0, true, false, BIAS_GELU, 0, 0},
+    {70, 12, 8230, 0, true, false, PLAIN, 0, 0},          {40, 3, 12288, 0, true, false, PLAIN, 0, 0},
+    {1, 8, 140001, 0, false, false, RESIDUAL_KEPT, 0, 0}, {5, 40, 8210, 0, false, false, BIAS_GELU, 0, 0},
+    {3, 20, 9000, 0, false, true, RESIDUAL_KEPT, 0, 0},   {8, 33, 8200, 0, false, true, BIAS_GELU, 0, 0},
+    {1, 5, 9000, 0, false, true, SCALED_DROPOUT, 0, 0},   {20, 9, 8203, 0, false, true, BIAS_GELU, 0, 0},
+    {20, 40, 8448, 0, false, true, RESIDUAL_KEPT, 0, 0},  {12, 20, 8200, 0, true, true, PLAIN, 0, 0},
+    {7, 30, 8321, 0, false, false, SCALED_DROPOUT, 11, 0}, {0, 30, 8321, 0, false, false, PLAIN, 11, 0},
+    {6, 30, 8321, 0, false, true, GATED, 9, 0},
 };
 static const Case by_blas[] = {
-    {70, 90, 80, 0, false, true, BIAS_GELU, 0}, {65, 70, 64, 0, false, false, RESIDUAL_KEPT, 0},
-    {40, 33, 50, 2, false, true, SCALED_DROPOUT, 0}, {50, 40, 64, 0, true, false, PLAIN, 0},
+    {70, 90, 80, 0, false, true, BIAS_GELU, 0, 0}, {65, 70, 64, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {40, 33, 50, 2, false, true, SCALED_DROPOUT, 0, 0}, {50, 40, 64, 0, true, false, PLAIN, 0, 0},
 };
 // clang-format on
 
@@ -273,7 +294,8 @@ static void check_all(const Case *c, size_t n, const Target *t, bool weights) {
   for (size_t k = 0; k < n; k++) {
     check_case(&c[k], false, t);
     int64_t bound = c[k].bound ? c[k].bound : c[k].m;
-    bool packs = weights && !c[k].ta && !c[k].batch && cg_gemm_packs(bound, c[k].n, c[k].k, c[k].tb, t);
+    bool packs =
+        weights && !c[k].ta && !c[k].batch && !c[k].k_bound && cg_gemm_packs(bound, c[k].n, c[k].k, c[k].tb, t);
     if (packs) check_case(&c[k], true, t);
   }
 }
@@ -285,6 +307,28 @@ static void test_packing(void) {
   CHECK(!cg_gemm_packs(3, 1024, 1024, true, t) && !cg_gemm_packs(257, 1024, 1024, true, t));
   CHECK(!cg_gemm_packs(8, 10, 64, true, t) && !cg_gemm_packs(4, 64, 64, true, t));
   CHECK(cg_gemm_packs(15, 256, 256, false, t) && !cg_gemm_packs(14, 256, 256, false, t));
+}
+
+// A k of run-time size: no slice, one, a whole one and a little, and as many as the bound allows.
+static void check_run_time_k(const Target *t) {
+  static const Case of[] = {
+      {5, 16, 0, 0, true, false, PLAIN, 0, 8200},     {34, 5, 0, 0, true, false, PLAIN, 0, 8200},
+      {16, 36, 0, 0, true, false, PLAIN, 0, 8200},    {3, 36, 0, 0, false, false, RESIDUAL_KEPT, 0, 8200},
+      {3, 20, 0, 0, false, true, BIAS_GELU, 0, 8200}, {17, 9, 0, 0, false, true, SCALED_DROPOUT, 0, 8200},
+      {6, 10, 0, 0, true, true, PLAIN, 0, 8200}};
+  static const int64_t k[] = {0, 7, 4096, 4097, 8200};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    for (size_t j = 0; j < sizeof k / sizeof *k; j++) {
+      Case c = of[i];
+      c.k = k[j];
+      check_case(&c, false, t);
+    }
+}
+
+static void test_slices(void) {
+  CHECK(cg_gemm_slice(1, 10, 16, 100000) == 4096 && cg_gemm_slice(7, 64, 64, 8193) == 4096);
+  CHECK(cg_gemm_slice(1, 1, 8, 320000) == 10048 && cg_gemm_slice(1, 1, 8, INT64_C(1) << 40) == INT64_C(1) << 35);
+  CHECK(!cg_gemm_slice(8, 64, 64, 100000) && !cg_gemm_slice(1, 129, 128, 100000) && !cg_gemm_slice(1, 9, 128, 8192));
 }
 
 // The table in docs/performance.md.
@@ -306,6 +350,7 @@ int main(void) {
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   test_choice();
   test_packing();
+  test_slices();
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -317,6 +362,8 @@ int main(void) {
   RtText why = {.mem = mem};
   if (CHECK(cg_target_pick(&host, NULL, &why))) {
     check_all(large, sizeof large / sizeof *large, &host, true);
+    check_all(sliced, sizeof sliced / sizeof *sliced, &host, true);
+    check_run_time_k(&host);
     setenv("TN_GEMM", "blas", 1);
     check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false);
   }
