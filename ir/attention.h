@@ -37,7 +37,4 @@ void ir_attention(const Fn *f, Val v, Attention *a);
 typedef enum { ATTN_OUT, ATTN_LSE, ATTN_G } AttnGradArg;
 static inline uint32_t ir_attention_arg(const Attention *a, AttnGradArg k) { return a->n_in + a->has_len + k; }
 
-// ir/infer_attention.c: shape rules; the number of a diagnostic, 0: fine
-uint16_t ir_infer_sdpa(Fn *f, Val v, RtText *why);
-
 #endif

@@ -1,30 +1,11 @@
 // Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the
 // instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
 // sentence in `why`.
-#include "ir/attention.h"
+#include "ir/infer.h"
 #include <string.h>
 
-typedef struct {
-  Fn *f;
-  Prog *p;
-  Val v;
-  RtText *why;
-} Ctx;
-
-static Shape shape_of(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->shape; }
-static DType dtype_of(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->dtype; }
-static uint32_t rank_of(const Ctx *c, uint32_t k) { return ir_rank(c->p, shape_of(c, k)); }
-static Dim dim_of(const Ctx *c, uint32_t k, uint32_t axis) { return ir_dim_at(c->p, shape_of(c, k), axis); }
-static uint32_t n_args(const Ctx *c) { return ir_ins(c->f, c->v)->n_args; }
-
-static void set(const Ctx *c, uint32_t k, DType t, Shape s) {
-  Ins *ins = ir_ins(c->f, ir_result(c->v, k));
-  ins->dtype = (uint8_t)t;
-  ins->shape = s;
-}
-
 // "operands are f32[2,3] and f32[4]"
-static void tell_types(const Ctx *c) {
+static void tell_types(const Infer *c) {
   uint32_t n = n_args(c);
   if (n == 0) return;
   rt_text_add(c->why, n == 1 ? "; the operand is " : "; operands are ");
@@ -34,41 +15,34 @@ static void tell_types(const Ctx *c) {
   }
 }
 
-static uint16_t fault(const Ctx *c, uint16_t id, const char *text) {
+uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
   rt_text_add(c->why, "%s", text);
   tell_types(c);
   return id;
 }
-static uint16_t bad_shape(const Ctx *c, const char *text) { return fault(c, E_SHAPE, text); }
 
-static uint16_t want_dtype(const Ctx *c, uint32_t k, DType t) {
+uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
   if (dtype_of(c, k) == t) return 0;
   rt_text_add(c->why, "operand %u must be %s", k, ir_dtype_name[t]);
-  return fault(c, E_DTYPE, "");
+  return ir_infer_fault(c, E_DTYPE, "");
 }
-static uint16_t want_f32(const Ctx *c) {
+uint16_t ir_infer_f32(const Infer *c) {
   for (uint32_t k = 0; k < n_args(c); k++)
-    if (dtype_of(c, k) != DT_F32) return want_dtype(c, k, DT_F32);
+    if (dtype_of(c, k) != DT_F32) return ir_infer_dtype(c, k, DT_F32);
   return 0;
 }
-static uint16_t want_rank(const Ctx *c, uint32_t k, uint32_t least, uint32_t most) {
+uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
   uint32_t r = rank_of(c, k);
   if (r >= least && r <= most) return 0;
   rt_text_add(c->why, "operand %u must have rank %u", k, least);
   if (most != least) rt_text_add(c->why, most >= MAX_RANK ? " or more" : " to %u", most);
-  return fault(c, E_SHAPE, "");
+  return ir_infer_fault(c, E_SHAPE, "");
 }
 
-#define TRY(x)           \
-  do {                   \
-    uint16_t id_ = (x);  \
-    if (id_) return id_; \
-  } while (0)
-
-static bool is_one(const Ctx *c, Dim d) { return ir_dim_is_const(c->p, d) && ir_dim_info(c->p, d)->value == 1; }
+static bool is_one(const Infer *c, Dim d) { return ir_dim_is_const(c->p, d) && ir_dim_info(c->p, d)->value == 1; }
 
 // NumPy broadcasting of two shapes; false when they do not fit.
-static bool broadcast(const Ctx *c, Shape a, Shape b, Shape *out) {
+static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
   uint32_t ra = ir_rank(c->p, a), rb = ir_rank(c->p, b), r = ra > rb ? ra : rb;
   Dim d[MAX_RANK];
   for (uint32_t k = 0; k < r; k++) {
@@ -82,8 +56,8 @@ static bool broadcast(const Ctx *c, Shape a, Shape b, Shape *out) {
   return true;
 }
 
-static uint16_t rule_broadcast(const Ctx *c) {
-  TRY(want_f32(c));
+uint16_t ir_rule_broadcast(const Infer *c) {
+  TRY(ir_infer_f32(c));
   Shape s = {0};
   const Attr *given = ir_attr(c->f, c->v, KEY_shape);
   if (n_args(c) == 0 && given) s = given->u.list;
@@ -94,63 +68,64 @@ static uint16_t rule_broadcast(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_none(const Ctx *c) {
+uint16_t ir_rule_none(const Infer *c) {
   (void)c;
   return 0;
 }
 
-static uint16_t rule_leaf(const Ctx *c) {
+uint16_t ir_rule_leaf(const Infer *c) {
   const Ins *ins = ir_ins(c->f, c->v);
   if (ins->op == OP_param) {
     const Attr *a = ir_attr(c->f, c->v, KEY_param);
-    if (!a || a->u.i < 0 || a->u.i >= c->p->n_params) return fault(c, E_ARGUMENT, "names no parameter");
+    if (!a || a->u.i < 0 || a->u.i >= c->p->n_params) return ir_infer_fault(c, E_ARGUMENT, "names no parameter");
     set(c, 0, c->p->params[a->u.i].dtype, c->p->params[a->u.i].shape);
   } else if (ins->op == OP_const) {
-    if (!ir_attr(c->f, c->v, KEY_value)) return fault(c, E_ARGUMENT, "needs {value}");
+    if (!ir_attr(c->f, c->v, KEY_value)) return ir_infer_fault(c, E_ARGUMENT, "needs {value}");
     set(c, 0, DT_F32, (Shape){0});
   } else if (ins->op == OP_dim_size) {
-    if (!ir_attr(c->f, c->v, KEY_dim)) return fault(c, E_ARGUMENT, "needs {dim}");
+    if (!ir_attr(c->f, c->v, KEY_dim)) return ir_infer_fault(c, E_ARGUMENT, "needs {dim}");
     set(c, 0, DT_F32, (Shape){0});
   } else if (ins->dtype == DT_NONE) {
-    return fault(c, E_ARGUMENT, "needs a type");
+    return ir_infer_fault(c, E_ARGUMENT, "needs a type");
   }
   return 0;
 }
 
-static uint16_t rule_like0(const Ctx *c) {
+uint16_t ir_rule_like0(const Infer *c) {
   set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 
-static uint16_t rule_like1(const Ctx *c) {
-  TRY(want_f32(c));
+uint16_t ir_rule_like1(const Infer *c) {
+  TRY(ir_infer_f32(c));
   if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
   set(c, 0, dtype_of(c, 1), shape_of(c, 1));
   return 0;
 }
 
-static uint16_t rule_cast(const Ctx *c) {
+uint16_t ir_rule_cast(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
-  if (t != DT_F32 && t != DT_I64) return fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
-  if (dtype_of(c, 0) != DT_F32 && dtype_of(c, 0) != DT_I64) return fault(c, E_DTYPE, "casts f32 and i64 only");
+  if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (dtype_of(c, 0) != DT_F32 && dtype_of(c, 0) != DT_I64) return ir_infer_fault(c, E_DTYPE, "casts f32 and i64 only");
   set(c, 0, (DType)t, shape_of(c, 0));
   return 0;
 }
 
 // The operand's own type; further operands must fit as each op says.
-static uint16_t rule_same(const Ctx *c) {
+uint16_t ir_rule_same(const Infer *c) {
   const Ins *ins = ir_ins(c->f, c->v);
   Op op = ins->op;
   Shape s = shape_of(c, 0), joint;
-  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout cannot be handed out");
+  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT)
+    return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
   if (op == OP_assign) {
-    if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+    if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
     if (!broadcast(c, s, shape_of(c, 1), &joint) || joint.i != s.i)
       return bad_shape(c, "the source does not broadcast to the target");
   } else if (ir_ops[op].cls == CLASS_ROW) {
-    TRY(want_dtype(c, 0, DT_F32));
-    TRY(want_rank(c, 0, 1, MAX_RANK));
-    if (op == OP_nll_rows_grad) TRY(want_dtype(c, 1, DT_I64));
+    TRY(ir_infer_dtype(c, 0, DT_F32));
+    TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+    if (op == OP_nll_rows_grad) TRY(ir_infer_dtype(c, 1, DT_I64));
     if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i)
       return bad_shape(c, "shapes differ");
   }
@@ -158,9 +133,9 @@ static uint16_t rule_same(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_shape(const Ctx *c) {
+uint16_t ir_rule_shape(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_shape);
-  if (!a) return fault(c, E_ARGUMENT, "needs {shape}");
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
   Shape from = shape_of(c, 0), to = a->u.list, joint;
   if (ir_rank(c->p, to) > MAX_RANK) return bad_shape(c, "the rank is above 8");
   bool fits = ir_ins(c->f, c->v)->op == OP_reshape ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
@@ -175,14 +150,16 @@ static uint16_t rule_shape(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_permute(const Ctx *c) {
+uint16_t ir_rule_permute(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_perm);
   uint32_t r = rank_of(c, 0), seen = 0;
-  if (!a || ir_rank(c->p, a->u.list) != r) return fault(c, E_ARGUMENT, "needs {perm} with one entry for each axis");
+  if (!a || ir_rank(c->p, a->u.list) != r)
+    return ir_infer_fault(c, E_ARGUMENT, "needs {perm} with one entry for each axis");
   Dim d[MAX_RANK];
   for (uint32_t k = 0; k < r; k++) {
     int64_t from = ir_list_at(c->p, a->u.list, k);
-    if (from < 0 || from >= r || (seen >> from & 1)) return fault(c, E_ARGUMENT, "{perm} is not a permutation");
+    if (from < 0 || from >= r || (seen >> from & 1))
+      return ir_infer_fault(c, E_ARGUMENT, "{perm} is not a permutation");
     seen |= 1u << from;
     d[k] = dim_of(c, 0, (uint32_t)from);
   }
@@ -190,21 +167,21 @@ static uint16_t rule_permute(const Ctx *c) {
   return 0;
 }
 
-static uint16_t axis_of(const Ctx *c, uint32_t *axis) {
+static uint16_t axis_of(const Infer *c, uint32_t *axis) {
   int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
-  if (a < 0 || a >= rank_of(c, 0)) return fault(c, E_ARGUMENT, "{axis} is out of range");
+  if (a < 0 || a >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
   *axis = (uint32_t)a;
   return 0;
 }
 
-static Shape with_dim(const Ctx *c, Shape s, uint32_t axis, Dim d) {
+Shape ir_infer_with_dim(const Infer *c, Shape s, uint32_t axis, Dim d) {
   Dim dims[MAX_RANK];
   uint32_t r = ir_rank(c->p, s);
   for (uint32_t k = 0; k < r; k++) dims[k] = k == axis ? d : ir_dim_at(c->p, s, k);
   return ir_shape(c->p, dims, r);
 }
 
-static uint16_t rule_slice(const Ctx *c) {
+uint16_t ir_rule_slice(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
   int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
@@ -215,11 +192,11 @@ static uint16_t rule_slice(const Ctx *c) {
                 axis);
     return bad_shape(c, "");
   }
-  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
   return 0;
 }
 
-static uint16_t rule_pad_axis(const Ctx *c) {
+uint16_t ir_rule_pad_axis(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
   int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
@@ -227,27 +204,27 @@ static uint16_t rule_pad_axis(const Ctx *c) {
   if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "pads only axes of constant size");
   if (start < 0 || size < 0 || start > size || ir_dim_bound(c->p, d) > size - start)
     return bad_shape(c, "the operand does not fit at {start}");
-  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
   return 0;
 }
 
-static uint16_t rule_write(const Ctx *c) {
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+uint16_t ir_rule_write(const Infer *c) {
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
   if (shape_of(c, 0).i != shape_of(c, 1).i) return bad_shape(c, "the new content has another shape");
   return 0;
 }
 
-static uint16_t rule_slice_assign(const Ctx *c) {
+uint16_t ir_rule_slice_assign(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
   int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1);
   Dim whole = dim_of(c, 0, axis);
   if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
   Dim part = dim_of(c, 1, axis);
   if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part))
     return bad_shape(c, "writes only along axes of constant size");
-  if (with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
+  if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
     return bad_shape(c, "sizes differ on another axis");
   if (start < 0 || start > ir_dim_bound(c->p, whole) || ir_dim_bound(c->p, part) > ir_dim_bound(c->p, whole) - start)
     return bad_shape(c, "the part is past the end of the axis");
@@ -255,42 +232,42 @@ static uint16_t rule_slice_assign(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_index_assign(const Ctx *c) {
-  TRY(want_dtype(c, 0, DT_F32));
-  TRY(want_dtype(c, 1, DT_I64));
-  TRY(want_dtype(c, 2, DT_F32));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
-  TRY(want_rank(c, 1, 1, 1));
-  if (rank_of(c, 2) != rank_of(c, 0) || with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
+uint16_t ir_rule_index_assign(const Infer *c) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_dtype(c, 1, DT_I64));
+  TRY(ir_infer_dtype(c, 2, DT_F32));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 1, 1));
+  if (rank_of(c, 2) != rank_of(c, 0) || ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
     return bad_shape(c, "the rows do not have the shape of the target's");
   set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
 
-static uint16_t rule_concat(const Ctx *c) {
+uint16_t ir_rule_concat(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
   Dim total = dim_of(c, 0, axis);
   for (uint32_t k = 1; k < n_args(c); k++) {
-    if (dtype_of(c, k) != dtype_of(c, 0)) return fault(c, E_DTYPE, "all operands must have one dtype");
+    if (dtype_of(c, k) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "all operands must have one dtype");
     if (rank_of(c, k) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
     for (uint32_t j = 0; j < rank_of(c, 0); j++)
       if (j != axis && dim_of(c, k, j).i != dim_of(c, 0, j).i) return bad_shape(c, "sizes differ on another axis");
     total = ir_dim_add(c->p, total, dim_of(c, k, axis));
   }
-  set(c, 0, dtype_of(c, 0), with_dim(c, shape_of(c, 0), axis, total));
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, total));
   return 0;
 }
 
-static uint16_t rule_reduce(const Ctx *c) {
-  TRY(want_f32(c));
+uint16_t ir_rule_reduce(const Infer *c) {
+  TRY(ir_infer_f32(c));
   const Attr *a = ir_attr(c->f, c->v, KEY_axes);
-  if (!a) return fault(c, E_ARGUMENT, "needs {axes}");
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {axes}");
   uint32_t r = rank_of(c, 0), mask = 0, n = 0;
   for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
     int64_t axis = ir_list_at(c->p, a->u.list, k);
     if (axis < 0 || axis >= r || (mask >> axis & 1))
-      return fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
+      return ir_infer_fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
     mask |= 1u << axis;
   }
   bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
@@ -303,52 +280,53 @@ static uint16_t rule_reduce(const Ctx *c) {
   return 0;
 }
 
-static Shape without_last(const Ctx *c, Shape s) {
+static Shape without_last(const Infer *c, Shape s) {
   Dim d[MAX_RANK];
   uint32_t r = ir_rank(c->p, s);
   for (uint32_t k = 0; k + 1 < r; k++) d[k] = ir_dim_at(c->p, s, k);
   return ir_shape(c->p, d, r ? r - 1 : 0);
 }
 
-static uint16_t rule_argmax(const Ctx *c) {
-  TRY(want_f32(c));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
+uint16_t ir_rule_argmax(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
   return 0;
 }
 
-static uint16_t rule_nll(const Ctx *c) {
-  TRY(want_dtype(c, 0, DT_F32));
-  TRY(want_dtype(c, 1, DT_I64));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
+uint16_t ir_rule_nll(const Infer *c) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_dtype(c, 1, DT_I64));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   Shape rows = without_last(c, shape_of(c, 0));
   if (shape_of(c, 1).i != rows.i) return bad_shape(c, "labels must have the shape of the logits without the last axis");
   int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
-  if (ignore > INT64_C(1) << 53 || ignore < -(INT64_C(1) << 53)) return fault(c, E_ARGUMENT, "{ignore} is too large");
+  if (ignore > INT64_C(1) << 53 || ignore < -(INT64_C(1) << 53))
+    return ir_infer_fault(c, E_ARGUMENT, "{ignore} is too large");
   set(c, 0, DT_F32, rows);
   set(c, 1, DT_F32, rows);
   return 0;
 }
 
 // x [.., C], weight and bias [C] -> y, then numbers of each row.
-static uint16_t rule_norm(const Ctx *c) {
-  TRY(want_f32(c));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
+uint16_t ir_rule_norm(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
   for (uint32_t k = 1; k < n_args(c); k++)
     if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i)
       return bad_shape(c, "weight and bias must have the size of the last axis");
-  if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
+  if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return ir_infer_fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
   set(c, 0, DT_F32, s);
   for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
   return 0;
 }
 
 // x, then the numbers of each row, the gradient of y, and the weight.
-static uint16_t rule_norm_grad(const Ctx *c) {
-  TRY(want_f32(c));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
+uint16_t ir_rule_norm_grad(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
   uint32_t n = ir_ins(c->f, c->v)->op == OP_layer_norm_grad ? 2 : 1;
@@ -361,10 +339,10 @@ static uint16_t rule_norm_grad(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_matmul(const Ctx *c) {
-  TRY(want_f32(c));
-  TRY(want_rank(c, 0, 2, MAX_RANK));
-  TRY(want_rank(c, 1, 2, MAX_RANK));
+uint16_t ir_rule_matmul(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
   bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
   uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
   Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
@@ -382,27 +360,27 @@ static uint16_t rule_matmul(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_linear(const Ctx *c) {
-  TRY(want_f32(c));
-  TRY(want_rank(c, 0, 1, MAX_RANK));
-  TRY(want_rank(c, 1, 2, 2));
+uint16_t ir_rule_linear(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, 2));
   uint32_t r = rank_of(c, 0);
   if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i)
     return bad_shape(c, "the last size of x differs from the weight's second");
   if (n_args(c) == 3) {
-    TRY(want_rank(c, 2, 1, 1));
+    TRY(ir_infer_rank(c, 2, 1, 1));
     if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
       return bad_shape(c, "the bias has another size than the weight's first");
   }
-  set(c, 0, DT_F32, with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
+  set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
   return 0;
 }
 
-static uint16_t rule_embedding(const Ctx *c) {
-  TRY(want_dtype(c, 0, DT_F32));
-  TRY(want_rank(c, 0, 2, 2));
-  TRY(want_dtype(c, 1, DT_I64));
-  TRY(want_rank(c, 1, 0, MAX_RANK - 1));
+uint16_t ir_rule_embedding(const Infer *c) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  TRY(ir_infer_dtype(c, 1, DT_I64));
+  TRY(ir_infer_rank(c, 1, 0, MAX_RANK - 1));
   Dim d[MAX_RANK];
   uint32_t r = rank_of(c, 1);
   for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 1, k);
@@ -411,240 +389,15 @@ static uint16_t rule_embedding(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_layout(const Ctx *c) {
-  const Attr *time = ir_attr(c->f, c->v, KEY_time), *rows = ir_attr(c->f, c->v, KEY_rows);
-  const Attr *lengths = ir_attr(c->f, c->v, KEY_lengths);
-  if (!time || !rows) return fault(c, E_ARGUMENT, "needs {time} and {rows}");
-  Dim batch;
-  if (n_args(c) == 1) {
-    TRY(want_dtype(c, 0, DT_I64));
-    TRY(want_rank(c, 0, 1, 1));
-    if (lengths) return fault(c, E_ARGUMENT, "has both an operand and {lengths}");
-    if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM) return fault(c, E_ARGUMENT, "{rows} must be a named dim");
-    if (ir_dim_bound(c->p, rows->u.dim) < ir_dim_bound(c->p, dim_of(c, 0, 0)) * ir_dim_bound(c->p, time->u.dim))
-      return fault(c, E_ARGUMENT, "the bound of {rows} must be at least batch times time");
-    batch = dim_of(c, 0, 0);
-  } else {
-    if (!lengths) return fault(c, E_ARGUMENT, "needs lengths");
-    uint32_t n = ir_rank(c->p, lengths->u.list);
-    int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim), least = ir_attr(c->f, c->v, KEY_empty) ? 0 : 1;
-    for (uint32_t k = 0; k < n; k++) {
-      int64_t len = ir_list_at(c->p, lengths->u.list, k);
-      if (len < least || len > top) {
-        rt_text_add(c->why, "length %lld at index %u is not in [%lld, %lld]", (long long)len, k, (long long)least,
-                    (long long)top);
-        return E_LENGTH_RANGE;
-      }
-      sum += len;
-    }
-    if (!ir_dim_is_const(c->p, rows->u.dim) || ir_dim_bound(c->p, rows->u.dim) != sum)
-      return fault(c, E_ARGUMENT, "{rows} must be the sum of {lengths}");
-    batch = ir_dim(c->p, n);
-  }
-  set(c, 0, DT_LAYOUT, ir_shape(c->p, (Dim[]){batch, time->u.dim, rows->u.dim}, 3));
-  return 0;
-}
-
-static uint16_t rule_dense_layout(const Ctx *c) {
-  const Attr *batch = ir_attr(c->f, c->v, KEY_dim), *time = ir_attr(c->f, c->v, KEY_time);
-  if (!batch || !time) return fault(c, E_ARGUMENT, "needs {dim} and {time}");
-  Dim rows = ir_dim_mul(c->p, batch->u.dim, time->u.dim);
-  set(c, 0, DT_LAYOUT, ir_shape(c->p, (Dim[]){batch->u.dim, time->u.dim, rows}, 3));
-  return 0;
-}
-
-static uint16_t rule_pack(const Ctx *c) {
-  TRY(want_rank(c, 0, 2, MAX_RANK));
-  TRY(want_dtype(c, 1, DT_LAYOUT));
-  uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
-  Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
-  bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
-  if (dim_of(c, 0, b).i != dim_of(c, 1, 0).i)
-    return fault(c, E_LENGTH_COUNT, "the number of lengths is not the batch of the packed value");
-  if (time.i != of_layout.i && !longer) return bad_shape(c, "time differs from the layout's");
-  Dim d[MAX_RANK];
-  d[0] = dim_of(c, 1, 2);
-  for (uint32_t k = 2; k < r; k++) d[k - 1] = dim_of(c, 0, k);
-  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r - 1));
-  return 0;
-}
-
-// The longest sequence that a layout can hold, as far as it is known before a run.
-static int64_t longest_of(const Ctx *c, Val layout) {
-  const Attr *lengths = ir_attr(c->f, layout, KEY_lengths);
-  int64_t most = 0;
-  if (!lengths) return ir_dim_bound(c->p, ir_dim_at(c->p, ir_ins(c->f, layout)->shape, 1));
-  for (uint32_t k = 0; k < ir_rank(c->p, lengths->u.list); k++)
-    if (ir_list_at(c->p, lengths->u.list, k) > most) most = ir_list_at(c->p, lengths->u.list, k);
-  return most;
-}
-
-static uint16_t rule_pad(const Ctx *c) {
-  TRY(want_rank(c, 0, 1, MAX_RANK - 1));
-  TRY(want_dtype(c, 1, DT_LAYOUT));
-  if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
-  uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
-  Dim d[MAX_RANK];
-  const Attr *size = ir_attr(c->f, c->v, KEY_size);
-  int64_t longest = longest_of(c, ir_arg(c->f, c->v, 1));
-  if (size && size->u.i < longest) {
-    rt_text_add(c->why, "a total length of %lld is below the longest sequence, which may have %lld steps",
-                (long long)size->u.i, (long long)longest);
-    return E_TOTAL_LENGTH;
-  }
-  d[b] = dim_of(c, 1, 0), d[1 - b] = size ? ir_dim(c->p, size->u.i) : dim_of(c, 1, 1);
-  for (uint32_t k = 1; k < r; k++) d[k + 1] = dim_of(c, 0, k);
-  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 1));
-  return 0;
-}
-
-// ---- ops over (data [rows, ..], layout)
-static uint16_t rule_seq_part(const Ctx *c) {
-  TRY(want_dtype(c, 0, DT_LAYOUT));
-  const Attr *part = ir_attr(c->f, c->v, KEY_part);
-  const char *name = part ? ir_text(c->p, part->u.s) : "";
-  bool by_step = !strcmp(name, "batch_sizes");
-  if (!by_step && strcmp(name, "sorted") && strcmp(name, "unsorted") && strcmp(name, "lengths"))
-    return fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths");
-  Dim d = dim_of(c, 0, by_step ? 1 : 0);
-  set(c, 0, DT_I64, ir_shape(c->p, &d, 1));
-  return 0;
-}
-
-// Operand 0 has axis `has` of the layout, operand 1, as its first axis; the result has axis `gets` instead.
-static uint16_t seq_shape(const Ctx *c, uint32_t has, uint32_t gets, Shape *out) {
-  TRY(want_rank(c, 0, 1, MAX_RANK));
-  TRY(want_dtype(c, 1, DT_LAYOUT));
-  if (dtype_of(c, 0) == DT_LAYOUT) return want_dtype(c, 0, DT_F32);
-  if (dim_of(c, 0, 0).i != dim_of(c, 1, has).i)
-    return bad_shape(c, has == 2 ? "rows differ from the layout's" : "the first axis is not the batch of the layout");
-  *out = with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, gets));
-  return 0;
-}
-
-static uint16_t rule_seq_total(const Ctx *c) {
-  Shape s;
-  Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op != OP_seq_pick) TRY(want_dtype(c, 0, DT_F32));
-  TRY(seq_shape(c, 2, 0, &s));
-  set(c, 0, dtype_of(c, 0), s);
-  if (op == OP_seq_max || op == OP_seq_min) set(c, 1, DT_I64, s);
-  return 0;
-}
-
-static uint16_t rule_seq_spread(const Ctx *c) {
-  Shape s;
-  TRY(seq_shape(c, 0, 2, &s));
-  if (n_args(c) == 3) {
-    TRY(want_dtype(c, 0, DT_F32));
-    TRY(want_dtype(c, 2, DT_I64));
-    if (shape_of(c, 2).i != shape_of(c, 0).i) return bad_shape(c, "steps and values have different shapes");
-  }
-  set(c, 0, dtype_of(c, 0), s);
-  return 0;
-}
-
-static uint16_t rule_seq_rows(const Ctx *c) {
-  Shape s;
-  Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op == OP_seq_softmax || op == OP_seq_softmax_grad) TRY(want_dtype(c, 0, DT_F32));
-  TRY(seq_shape(c, 2, 2, &s));
-  if (n_args(c) == 3 && (shape_of(c, 2).i != s.i || dtype_of(c, 2) != DT_F32))
-    return bad_shape(c, "a gradient has another shape");
-  set(c, 0, dtype_of(c, 0), s);
-  return 0;
-}
-
-// Gates of a cell, and the gates saved for backward; 0: no such cell.
-static uint32_t cell_gates(const Ctx *c, bool *lstm, uint32_t *saved) {
-  const Attr *a = ir_attr(c->f, c->v, KEY_cell);
-  const char *cell = a ? ir_text(c->p, a->u.s) : "";
-  *lstm = strcmp(cell, "lstm") == 0;
-  bool gru = strcmp(cell, "gru") == 0, plain = strcmp(cell, "tanh") == 0 || strcmp(cell, "relu") == 0;
-  *saved = *lstm || gru ? 4 : 1;
-  return *lstm ? 4 : gru ? 3 : plain ? 1 : 0;
-}
-
-static Shape shape2(const Ctx *c, Dim a, Dim b) { return ir_shape(c->p, (Dim[]){a, b}, 2); }
-static Shape empty_shape(const Ctx *c) { return ir_shape_ints(c->p, (int64_t[]){0}, 1); }
-
-static uint16_t rule_rnn_seq(const Ctx *c) {
-  bool lstm;
-  uint32_t saved, gates = cell_gates(c, &lstm, &saved), n = 3;
-  if (!gates) return fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(want_dtype(c, 1, DT_LAYOUT));
-  TRY(want_rank(c, 0, 2, 2));
-  TRY(want_rank(c, 2, 2, 2));
-  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
-  if (has_p && !lstm) return fault(c, E_ARGUMENT, "only an lstm is projected");
-  if (has_p) TRY(want_rank(c, n_args(c) - 1, 2, 2));
-  Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), state = dim_of(c, 2, 1);
-  Dim hidden = has_p ? dim_of(c, n_args(c) - 1, 1) : state;
-  Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
-  if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
-  if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i)
-    return bad_shape(c, "the gates do not fit the hidden size");
-  const Key flag[4] = {KEY_has_b, KEY_has_h, KEY_has_c, KEY_has_p};
-  const Shape want[4] = {ir_shape(c->p, &wide, 1), shape2(c, batch, state), shape2(c, batch, hidden),
-                         shape2(c, state, hidden)};
-  static const char *const found[4] = {"the bias has another shape", "an initial state is not [batch, hidden]",
-                                       "an initial state is not [batch, hidden]",
-                                       "the projection does not give the size of the state"};
-  for (uint32_t k = 0; k < 4; k++) {
-    if (!ir_attr(c->f, c->v, flag[k])) continue;
-    if (n >= n_args(c)) return fault(c, E_ARGUMENT, "has fewer operands than its flags say");
-    if (shape_of(c, n).i != want[k].i) return bad_shape(c, found[k]);
-    n++;
-  }
-  if (n != n_args(c)) return fault(c, E_ARGUMENT, "has more operands than its flags say");
-  if (ir_attr(c->f, c->v, KEY_has_c) && !lstm) return fault(c, E_ARGUMENT, "only an lstm has a cell state");
-  Shape rs = shape2(c, rows, state), none = empty_shape(c);
-  set(c, 0, DT_F32, rs);
-  set(c, 1, DT_F32, shape2(c, batch, state));
-  set(c, 2, DT_F32, lstm ? shape2(c, batch, hidden) : none);
-  set(c, 3, DT_F32, rs);
-  set(c, 4, DT_F32, lstm ? shape2(c, rows, hidden) : none);
-  set(c, 5, DT_F32, shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, saved))));
-  return 0;
-}
-
-static uint16_t rule_rnn_seq_grad(const Ctx *c) {
-  bool lstm;
-  uint32_t saved, gates = cell_gates(c, &lstm, &saved);
-  if (!gates) return fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(want_dtype(c, 3, DT_LAYOUT));
-  TRY(want_rank(c, 4, 2, 2));
-  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
-  if (has_p != (n_args(c) == 10)) return fault(c, E_ARGUMENT, "has {has_p} or a projection without the other");
-  if (has_p) TRY(want_rank(c, 9, 2, 2));
-  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), state = dim_of(c, 4, 1), wide = dim_of(c, 4, 0);
-  Dim hidden = has_p ? dim_of(c, 9, 1) : state;
-  Shape none = empty_shape(c), rg = shape2(c, rows, wide), rs = shape2(c, rows, state);
-  const Shape want[3] = {rs, shape2(c, batch, state), shape2(c, batch, hidden)};
-  for (uint32_t k = 0; k < 3; k++) {
-    if (shape_of(c, k).i != want[k].i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL))
-      return bad_shape(c, "a gradient has another shape");
-  }
-  set(c, 0, DT_F32, rg);
-  set(c, 1, DT_F32, gates == 3 ? rg : has_p ? rs : none);
-  set(c, 2, DT_F32, want[1]);
-  set(c, 3, DT_F32, lstm ? want[2] : none);
-  return 0;
-}
-
-static uint16_t rule_sdpa(const Ctx *c) { return ir_infer_sdpa(c->f, c->v, c->why); }
-
-static uint16_t rule_scalar(const Ctx *c) {
-  TRY(want_f32(c));
+uint16_t ir_rule_scalar(const Infer *c) {
+  TRY(ir_infer_f32(c));
   set(c, 0, DT_F32, (Shape){0});
   return 0;
 }
 
-static uint16_t rule_scan(const Ctx *c) { return ir_scan_infer(c->f, c->v, c->why); }
-
 // Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
-static uint16_t rule_writes(const Ctx *c) {
-  TRY(want_f32(c));
+uint16_t ir_rule_writes(const Infer *c) {
+  TRY(ir_infer_f32(c));
   uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
   for (uint32_t k = 0; k < n_args(c); k++) {
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
@@ -655,10 +408,10 @@ static uint16_t rule_writes(const Ctx *c) {
   return 0;
 }
 
-static uint16_t rule_writes_rows(const Ctx *c) {
-  for (uint32_t k = 0; k < n_args(c); k++) TRY(want_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
-  TRY(want_rank(c, 0, 2, 2));
-  TRY(want_rank(c, 3, 0, MAX_RANK - 1));
+uint16_t ir_rule_writes_rows(const Infer *c) {
+  for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  TRY(ir_infer_rank(c, 3, 0, MAX_RANK - 1));
   Dim d[MAX_RANK];
   uint32_t r = rank_of(c, 3);
   for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 3, k);
@@ -672,12 +425,12 @@ static uint16_t rule_writes_rows(const Ctx *c) {
   return 0;
 }
 
-typedef uint16_t Rule(const Ctx *c);
-#define NULLARY(n, ...) [OP_##n] = rule_broadcast,
-#define UNARY(n, ...) [OP_##n] = rule_broadcast,
-#define BINARY(n, ...) [OP_##n] = rule_broadcast,
-#define TERNARY(n, ...) [OP_##n] = rule_broadcast,
-#define OP(n, lo, hi, res, rule, ...) [OP_##n] = rule_##rule,
+typedef uint16_t Rule(const Infer *c);
+#define NULLARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define UNARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define BINARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define TERNARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define OP(n, lo, hi, res, rule, ...) [OP_##n] = ir_rule_##rule,
 static Rule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };
@@ -694,15 +447,15 @@ static bool takes_layout(Op op) {
   }
 }
 
-static uint16_t check_layouts(const Ctx *c) {
+static uint16_t check_layouts(const Infer *c) {
   if (takes_layout(ir_ins(c->f, c->v)->op)) return 0;
   for (uint32_t k = 0; k < n_args(c); k++)
-    if (dtype_of(c, k) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout is no number");
+    if (dtype_of(c, k) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout is no number");
   return 0;
 }
 
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
-  Ctx c = {f, f->prog, v, why};
+  Infer c = {f, f->prog, v, why};
   TRY(check_layouts(&c));
   return rules[ir_ins(f, v)->op](&c);
 }

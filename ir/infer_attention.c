@@ -1,5 +1,6 @@
 // Shape rules of attention (see attention.h), and what the others read from such an instruction.
 #include "ir/attention.h"
+#include "ir/infer.h"
 
 #include <math.h>
 
@@ -40,13 +41,7 @@ void ir_attention(const Fn *f, Val v, Attention *a) {
 }
 
 // ---- the rule
-typedef struct {
-  Fn *f;
-  Val v;
-  RtText *why;
-} Rule;
-
-static uint16_t fault(const Rule *r, uint16_t id, const char *text) {
+static uint16_t fault(const Infer *r, uint16_t id, const char *text) {
   rt_text_add(r->why, "%s", text);
   for (uint32_t k = 0; k < ir_ins(r->f, r->v)->n_args && k < 7; k++) {
     rt_text_add(r->why, k ? ", %s" : "; operands are %s", ir_dtype_name[ir_ins(r->f, ir_arg(r->f, r->v, k))->dtype]);
@@ -55,17 +50,17 @@ static uint16_t fault(const Rule *r, uint16_t id, const char *text) {
   return id;
 }
 
-static bool is_const(const Rule *r, uint32_t k, uint32_t axis) {
+static bool is_const(const Infer *r, uint32_t k, uint32_t axis) {
   return ir_dim_is_const(r->f->prog, dim_at(r->f, r->v, k, axis));
 }
-static bool is_size(const Rule *r, uint32_t k, uint32_t axis, int64_t n) {
+static bool is_size(const Infer *r, uint32_t k, uint32_t axis, int64_t n) {
   return is_const(r, k, axis) && size_at(r->f, r->v, k, axis) == n;
 }
-static bool same_dim(const Rule *r, uint32_t k, uint32_t axis, uint32_t k0, uint32_t axis0) {
+static bool same_dim(const Infer *r, uint32_t k, uint32_t axis, uint32_t k0, uint32_t axis0) {
   return dim_at(r->f, r->v, k, axis).i == dim_at(r->f, r->v, k0, axis0).i;
 }
 
-static uint16_t check_operands(const Rule *r, uint32_t n) {
+static uint16_t check_operands(const Infer *r, uint32_t n) {
   const Fn *f = r->f;
   bool has_len = ir_attr(f, r->v, KEY_has_len);
   if (n < 1 || n > 3)
@@ -87,7 +82,7 @@ static uint16_t check_operands(const Rule *r, uint32_t n) {
   return 0;
 }
 
-static uint16_t check_sizes(const Rule *r, uint32_t n) {
+static uint16_t check_sizes(const Infer *r, uint32_t n) {
   bool inside = n < 3 || ir_attr(r->f, r->v, KEY_heads_inside);
   uint32_t rank = n == 1 ? 5 : 4, heads = inside ? rank - 2 : 1, last = rank - 1;
   if (!is_const(r, 0, heads) || !is_const(r, 0, last))
@@ -107,35 +102,31 @@ static uint16_t check_sizes(const Rule *r, uint32_t n) {
   return 0;
 }
 
-static void set(const Rule *r, uint32_t k, Shape s) {
-  Ins *in = ir_ins(r->f, ir_result(r->v, k));
-  in->dtype = DT_F32, in->shape = s;
-}
-
 static Shape out_shape(Prog *p, const Attention *a) {
   Dim h = ir_dim(p, a->heads), d = ir_dim(p, a->size);
   return a->inside ? ir_shape(p, (Dim[]){a->batch, a->tq, h, d}, 4) : ir_shape(p, (Dim[]){a->batch, h, a->tq, d}, 4);
 }
 
-uint16_t ir_infer_sdpa(Fn *f, Val v, RtText *why) {
-  Rule r = {f, v, why};
-  Prog *p = f->prog;
+uint16_t ir_rule_sdpa(const Infer *r) {
+  Fn *f = r->f;
+  Prog *p = r->p;
+  Val v = r->v;
   uint32_t n = n_tensors(f, v);
-  uint16_t id = check_operands(&r, n);
-  if (!id) id = check_sizes(&r, n);
+  uint16_t id = check_operands(r, n);
+  if (!id) id = check_sizes(r, n);
   if (id) return id;
   Attention a;
   ir_attention(f, v, &a);
   Shape out = out_shape(p, &a), lse = ir_shape(p, (Dim[]){a.batch, ir_dim(p, a.heads), a.tq}, 3);
   if (ir_ins(f, v)->op == OP_sdpa) {
-    set(&r, 0, out);
-    set(&r, 1, lse);
+    set(r, 0, DT_F32, out);
+    set(r, 1, DT_F32, lse);
     return 0;
   }
   const Shape want[3] = {out, lse, out};
   for (uint32_t k = 0; k < 3; k++)
     if (shape_at(f, v, ir_attention_arg(&a, k)).i != want[k].i)
-      return fault(&r, E_SHAPE, "the result, its row sums or its gradient have another shape");
-  for (uint32_t k = 0; k < 3; k++) set(&r, k, k < n ? shape_at(f, v, k) : ir_shape_ints(p, (int64_t[]){0}, 1));
+      return fault(r, E_SHAPE, "the result, its row sums or its gradient have another shape");
+  for (uint32_t k = 0; k < 3; k++) set(r, k, DT_F32, k < n ? shape_at(f, v, k) : ir_shape_ints(p, (int64_t[]){0}, 1));
   return 0;
 }

@@ -440,7 +440,6 @@ bool ir_scan_has_rows(const Scan *s, Shape inner);    // packed, and begins with
 bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each sequence; else one value for all
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
-uint16_t ir_scan_infer(Fn *f, Val v, RtText *why);           // shape rules of the scan ops
 // ---- ir/scan_grad.c
 // The gradients of a scan: adj by result (0: none) -> out by operand, as far as `wants` says.
 void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc loc);

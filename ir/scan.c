@@ -11,7 +11,7 @@
 // carry whose first axis is the batch outside has one row for each sequence, in sorted order inside; a sequence that
 // ended keeps its row as it was, in reverse one that has not begun yet. Any other carry is one value for all, and what
 // is stacked of it has a time axis. Over a dense time axis a slice is xs[t] and every carry is one value.
-#include "ir/ir.h"
+#include "ir/infer.h"
 #include <string.h>
 
 Fn *ir_body_find(const Prog *p, Str name) {
@@ -90,25 +90,13 @@ int64_t ir_scan_scratch(const Fn *f, Val v) {
 }
 
 // ---- shape rules
-typedef struct {
-  Fn *f;
-  Prog *p;
-  Val v;
-  RtText *why;
-} Ctx;
-
-static Shape arg_shape(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->shape; }
-static DType arg_dtype(const Ctx *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->dtype; }
-
-static uint16_t fault(const Ctx *c, uint16_t id, const char *text) {
+static uint16_t fault(const Infer *c, uint16_t id, const char *text) {
   rt_text_add(c->why, "%s", text);
   return id;
 }
 
-static uint16_t set(const Ctx *c, uint32_t k, DType t, Shape s) {
-  Ins *ins = ir_ins(c->f, ir_result(c->v, k));
-  ins->dtype = (uint8_t)t;
-  ins->shape = s;
+static uint16_t set_type(const Infer *c, uint32_t k, DType t, Shape s) {
+  set(c, k, t, s);
   return 0;
 }
 
@@ -121,32 +109,32 @@ static Shape with_first(Prog *p, Shape s, Dim first, bool front) {
   return ir_shape(p, d, n);
 }
 
-static uint16_t infer_slice(const Ctx *c, Dim live) {
-  if (arg_dtype(c, 0) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout has no steps; its data has");
-  if (ir_rank(c->p, arg_shape(c, 0)) == 0) return fault(c, E_SHAPE, "a scalar has no axis of steps");
-  return set(c, 0, arg_dtype(c, 0), with_first(c->p, arg_shape(c, 0), live, false));
+static uint16_t infer_slice(const Infer *c, Dim live) {
+  if (dtype_of(c, 0) == DT_LAYOUT) return fault(c, E_DTYPE, "a layout has no steps; its data has");
+  if (ir_rank(c->p, shape_of(c, 0)) == 0) return fault(c, E_SHAPE, "a scalar has no axis of steps");
+  return set_type(c, 0, dtype_of(c, 0), with_first(c->p, shape_of(c, 0), live, false));
 }
 
-static uint16_t infer_carry(const Ctx *c, Dim live) {
-  if (arg_dtype(c, 0) != DT_F32) return fault(c, E_DTYPE, "a carry is f32");
-  Shape s = arg_shape(c, 0);
+static uint16_t infer_carry(const Infer *c, Dim live) {
+  if (dtype_of(c, 0) != DT_F32) return fault(c, E_DTYPE, "a carry is f32");
+  Shape s = shape_of(c, 0);
   if (live.i && ir_rank(c->p, s) == 0) return fault(c, E_SHAPE, "a carry of the batch has it as first axis");
-  return set(c, 0, DT_F32, live.i ? with_first(c->p, s, live, false) : s);
+  return set_type(c, 0, DT_F32, live.i ? with_first(c->p, s, live, false) : s);
 }
 
-static uint16_t infer_stack(const Ctx *c, Dim live) {
+static uint16_t infer_stack(const Infer *c, Dim live) {
   const Attr *time = ir_attr(c->f, c->v, KEY_time), *rows = ir_attr(c->f, c->v, KEY_rows);
-  Shape s = arg_shape(c, 0);
-  if (arg_dtype(c, 0) == DT_LAYOUT || ir_rank(c->p, s) >= MAX_RANK)
+  Shape s = shape_of(c, 0);
+  if (dtype_of(c, 0) == DT_LAYOUT || ir_rank(c->p, s) >= MAX_RANK)
     return fault(c, E_SHAPE, "an output is f32 or i64 of rank below 8");
   if (!rows && !time) return fault(c, E_ARGUMENT, "needs {time} or {rows}");
   if (rows && (!live.i || !begins_with(c->p, s, live)))
     return fault(c, E_SHAPE, "an output of a packed scan has the rows of the step as first axis");
-  return set(c, 0, arg_dtype(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));
+  return set_type(c, 0, dtype_of(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));
 }
 
 // Slices, carries and captures against the inputs of the body; what outside stands for the body's axis.
-static uint16_t check_inputs(const Ctx *c, const Scan *s, Dim batch, Dim rows, Dim time) {
+static uint16_t check_inputs(const Infer *c, const Scan *s, Dim batch, Dim rows, Dim time) {
   const Fn *b = s->body;
   Val *in = ir_scan_inputs(s);
   for (uint32_t k = 0; k < b->n_inputs; k++) {
@@ -154,14 +142,14 @@ static uint16_t check_inputs(const Ctx *c, const Scan *s, Dim batch, Dim rows, D
     bool slice = k < s->n_slices, row = ir_scan_has_rows(s, inner);
     if (slice) want = with_first(c->p, inner, row ? rows : time, !row);
     else if (row && k < s->n_slices + s->n_carries) want = with_first(c->p, inner, batch, false);
-    if (arg_dtype(c, s->first + k) == b->ins[in[k].i].dtype && arg_shape(c, s->first + k).i == want.i) continue;
+    if (dtype_of(c, s->first + k) == b->ins[in[k].i].dtype && shape_of(c, s->first + k).i == want.i) continue;
     rt_text_add(c->why, "operand %u does not fit input %u of its body", s->first + k, k);
     return E_SHAPE;
   }
   return 0;
 }
 
-static uint16_t set_results(const Ctx *c, const Scan *s, Dim rows, Dim time) {
+static uint16_t set_results(const Infer *c, const Scan *s, Dim rows, Dim time) {
   const Fn *b = s->body;
   Val *out = ir_scan_outputs(s);
   for (uint32_t k = 0; k < s->n_stacks; k++) {
@@ -174,12 +162,12 @@ static uint16_t set_results(const Ctx *c, const Scan *s, Dim rows, Dim time) {
     uint32_t arg = s->first + s->n_slices + k;
     if (b->ins[out[k].i].shape.i != b->ins[carry_input(s, k).i].shape.i)
       return fault(c, E_SHAPE, "a carry's next value has another shape than the carry");
-    set(c, s->n_stacks + k, DT_F32, arg_shape(c, arg));
+    set(c, s->n_stacks + k, DT_F32, shape_of(c, arg));
   }
   return 0;
 }
 
-static uint16_t infer_scan(const Ctx *c) {
+static uint16_t infer_scan(const Infer *c) {
   const Ins *ins = ir_ins(c->f, c->v);
   const Attr *name = ir_attr(c->f, c->v, KEY_body), *live = ir_attr(c->f, c->v, KEY_live);
   int64_t slices = ir_attr_int(c->f, c->v, KEY_slices, 0), carries = ir_attr_int(c->f, c->v, KEY_carries, 0);
@@ -187,7 +175,7 @@ static uint16_t infer_scan(const Ctx *c) {
   if (c->f->is_body) return fault(c, E_ARGUMENT, "stands in the body of a scan: scans do not nest");
   if (!b) return fault(c, E_ARGUMENT, "names no body");
   if (!live == !ir_attr(c->f, c->v, KEY_time)) return fault(c, E_ARGUMENT, "needs {time} or {live}, not both");
-  if (live && (ins->n_args == 0 || arg_dtype(c, 0) != DT_LAYOUT))
+  if (live && (ins->n_args == 0 || dtype_of(c, 0) != DT_LAYOUT))
     return fault(c, E_ARGUMENT, "needs a layout as operand 0");
   if (slices < 0 || carries < 0 || slices > b->n_inputs || carries > b->n_inputs - slices || carries > b->n_outputs ||
       ins->n_args != b->n_inputs + (live != NULL))
@@ -195,26 +183,27 @@ static uint16_t infer_scan(const Ctx *c) {
   if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 64");
   if (ins->n_res != b->n_outputs) return fault(c, E_ARGUMENT, "has another number of results than its body");
   Scan s = ir_scan_at(c->f, c->v);
-  Dim batch = live ? ir_dim_at(c->p, arg_shape(c, 0), 0) : (Dim){0};
-  Dim rows = live ? ir_dim_at(c->p, arg_shape(c, 0), 2) : (Dim){0};
-  Dim time = live ? ir_dim_at(c->p, arg_shape(c, 0), 1) : s.steps;
+  Dim batch = live ? ir_dim_at(c->p, shape_of(c, 0), 0) : (Dim){0};
+  Dim rows = live ? ir_dim_at(c->p, shape_of(c, 0), 2) : (Dim){0};
+  Dim time = live ? ir_dim_at(c->p, shape_of(c, 0), 1) : s.steps;
   uint16_t id = check_inputs(c, &s, batch, rows, time);
   return id ? id : set_results(c, &s, rows, time);
 }
 
-uint16_t ir_scan_infer(Fn *f, Val v, RtText *why) {
-  Ctx c = {f, f->prog, v, why};
+uint16_t ir_rule_scan(const Infer *c) {
+  const Fn *f = c->f;
+  Val v = c->v;
   const Attr *live = ir_attr(f, v, KEY_live);
   Dim d = live ? live->u.dim : (Dim){0};
   switch (f->ins[v.i].op) {
-  case OP_scan: return infer_scan(&c);
-  case OP_scan_input: return infer_slice(&c, d);
-  case OP_scan_carry: return infer_carry(&c, d);
-  case OP_scan_output: return infer_stack(&c, d);
-  case OP_scan_final: return set(&c, 0, arg_dtype(&c, 0), arg_shape(&c, 0));
+  case OP_scan: return infer_scan(c);
+  case OP_scan_input: return infer_slice(c, d);
+  case OP_scan_carry: return infer_carry(c, d);
+  case OP_scan_output: return infer_stack(c, d);
+  case OP_scan_final: return set_type(c, 0, dtype_of(c, 0), shape_of(c, 0));
   case OP_scan_begin:
-    if (f->ins[v.i].n_args ? arg_dtype(&c, 0) == DT_LAYOUT && live : ir_attr(f, v, KEY_time) != NULL) return 0;
-    return fault(&c, E_ARGUMENT, "needs a layout and {live}, or {time}");
+    if (f->ins[v.i].n_args ? dtype_of(c, 0) == DT_LAYOUT && live : ir_attr(f, v, KEY_time) != NULL) return 0;
+    return fault(c, E_ARGUMENT, "needs a layout and {live}, or {time}");
   default: return 0;
   }
 }
