@@ -109,17 +109,6 @@ static tn_tensor padded_list(const tn_tensor *list, uint32_t n, Dim time, double
   return fe_concat(rows, n, batch_first ? 0 : 1, at);
 }
 
-tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
-  tn_function *f = NULL;
-  if (!list || !n || !fe_join(list, n, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), longest;
-  bool by_run;
-  if (!check_sequences(list, n, lengths, &longest, &by_run, at)) return fe_poison(f);
-  Dim time = by_run ? fe_list_time(list, n, at) : ir_dim(f->p->ir, longest);
-  return time.i ? fe_made(padded_list(list, n, time, value, batch_first, at), at) : fe_poison(f);
-}
-
 // ---- padded in front: PyTorch's padding_side="left"
 // The sequences of a padded value, all as long as its time axis, from their last step to their first.
 static tn_tensor turned(tn_tensor x, bool batch_first, tn_site at) {
@@ -137,7 +126,19 @@ static tn_tensor turned_one(tn_tensor x, tn_site at) {
   return fe_ok(layout) ? fe_emit2(OP_seq_reverse, x, layout, at) : layout;
 }
 
-tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+// The sequences turned around, padded behind, and turned back.
+static tn_tensor padded_left(const tn_tensor *list, uint32_t n, Dim time, double value, bool batch_first, tn_site at) {
+  tn_tensor *back = rt_alloc(list[0].fn->p->mem, n * sizeof *back);
+  for (uint32_t k = 0; k < n; k++) {
+    back[k] = turned_one(list[k], at);
+    if (!fe_ok(back[k])) return back[k];
+  }
+  tn_tensor y = padded_list(back, n, time, value, batch_first, at);
+  return fe_ok(y) ? turned(y, batch_first, at) : y;
+}
+
+static tn_tensor pad_sequence(const tn_tensor *list, uint32_t n, double value, bool batch_first, bool left,
+                              tn_site at) {
   tn_function *f = NULL;
   if (!list || !n || !fe_join(list, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -145,13 +146,15 @@ tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double valu
   bool by_run;
   if (!check_sequences(list, n, lengths, &longest, &by_run, at)) return fe_poison(f);
   Dim time = by_run ? fe_list_time(list, n, at) : ir_dim(f->p->ir, longest);
-  tn_tensor *back = rt_alloc(f->p->mem, n * sizeof *back), y;
-  for (uint32_t k = 0; k < n; k++) {
-    back[k] = turned_one(list[k], at);
-    if (!fe_ok(back[k]) || !time.i) return fe_poison(f);
-  }
-  y = padded_list(back, n, time, value, batch_first, at);
-  return fe_ok(y) ? fe_made(turned(y, batch_first, at), at) : y;
+  if (!time.i) return fe_poison(f);
+  return fe_made((left ? padded_left : padded_list)(list, n, time, value, batch_first, at), at);
+}
+
+tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+  return pad_sequence(list, n, value, batch_first, false, at);
+}
+tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+  return pad_sequence(list, n, value, batch_first, true, at);
 }
 
 // ---- taken apart

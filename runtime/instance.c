@@ -138,16 +138,6 @@ void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
 
 // ---- runs
 
-typedef struct {
-  TnEntry entry;
-  TnFrame *frame;
-} Call;
-
-static void enter(void *ctx, int32_t worker, int32_t n_workers) {
-  const Call *c = ctx;
-  c->entry(c->frame, worker, n_workers);
-}
-
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
@@ -173,8 +163,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes
   rt_packed_prepare(&i->packed, function, &i->frame, i->team);
   rt_packed_ran(&i->packed, function);
   uint32_t most = by ? by->most_workers : f->most_workers;
-  if (most == 1) entry(&i->frame, 0, 1);
-  else rt_team_run(i->team, enter, &(Call){entry, &i->frame}, most);
+  rt_team_enter(i->team, entry, &i->frame, most);
   if (i->status.code) return report_kernel(i, f, &i->status);
   i->counter++;
   if (hostile.plan && !rt_hostile_report(&hostile, i->error, sizeof i->error)) return RT_ERR_CODEGEN;

@@ -47,16 +47,6 @@ void rt_packed_open(RtPacked *p, uint32_t param, bool is_open) {
   }
 }
 
-typedef struct {
-  TnEntry pack;
-  TnFrame *frame;
-} Call;
-
-static void pack(void *ctx, int32_t worker, int32_t n_workers) {
-  const Call *c = ctx;
-  c->pack(c->frame, worker, n_workers);
-}
-
 static void make(RtPacked *p, const RtFunction *f, TnFrame *frame, RtTeam *team) {
   int64_t bytes = 0;
   memset(p->is_wanted, 0, p->plan->n_packs);
@@ -72,7 +62,7 @@ static void make(RtPacked *p, const RtFunction *f, TnFrame *frame, RtTeam *team)
   int64_t workers = bytes / WORKER_BYTES;
   uint32_t most = workers < 1 ? 1 : workers > RT_MAX_WORKERS ? RT_MAX_WORKERS : (uint32_t)workers;
   frame->stale = p->is_wanted;
-  rt_team_run(team, pack, &(Call){p->plan->pack, frame}, most);
+  rt_team_enter(team, p->plan->pack, frame, most);
 }
 
 void rt_packed_prepare(RtPacked *p, uint32_t function, TnFrame *frame, RtTeam *team) {

@@ -271,6 +271,21 @@ void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most) {
   note_run(t, n, start);
 }
 
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Entered;
+
+static void enter(void *ctx, int32_t worker, int32_t n_workers) {
+  const Entered *e = ctx;
+  e->entry(e->frame, worker, n_workers);
+}
+
+void rt_team_enter(RtTeam *t, TnEntry entry, TnFrame *frame, uint32_t most) {
+  if (most == 1) entry(frame, 0, 1);
+  else rt_team_run(t, enter, &(Entered){entry, frame}, most);
+}
+
 // ---- making and freeing
 RtTeam *rt_team_new(uint32_t n_workers) {
   cpu_set_t allowed;

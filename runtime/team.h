@@ -18,6 +18,8 @@
 #ifndef TN_RUNTIME_TEAM_H
 #define TN_RUNTIME_TEAM_H
 
+#include "runtime/abi.h"
+
 #include <stdint.h>
 
 enum { RT_MAX_WORKERS = 64 };
@@ -31,6 +33,8 @@ uint32_t rt_team_size(const RtTeam *t);
 void rt_team_fix(RtTeam *t);  // as $TN_TEAM=fixed; NULL: nothing
 // On at most `most` workers; 0: no limit.
 void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most);
+// The same for compiled code; alone, without the team, where `most` is 1.
+void rt_team_enter(RtTeam *t, TnEntry entry, TnFrame *frame, uint32_t most);
 // Inside a run: waits until `count` workers have arrived at barrier `which` (below TN_N_BARRIERS). What any of them
 // wrote before is visible to all of them after.
 void rt_team_barrier(RtTeam *t, int32_t which, int32_t count);
