@@ -69,7 +69,6 @@ static bool is_code(const Point *p, Val v) {
   if (ir_is_handed_out(fn_of(p), v)) return false;
   return cls == CLASS_POINT || cls == CLASS_INDEX || (p->behind && cls == CLASS_GEMM);
 }
-static bool is_immediate(const Point *p, Val v) { return op_of(p, v) == OP_const || op_of(p, v) == OP_dim_size; }
 static Val value_at(const Point *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 
 // Shape and dtype of what an instruction computes; an output has its operand's.
@@ -83,7 +82,7 @@ static Val see_through(const Point *p, Val v) {
   Val at = v;
   for (;;) {
     if (in_kernel(p, at) && is_code(p, at)) return at;
-    if (is_immediate(p, at)) return at;
+    if (ir_is_immediate(fn_of(p), at)) return at;
     if (class_of(p, at) != CLASS_VIEW) return v;
     Val a = ir_arg(fn_of(p), at, 0);
     if (ir_ins(fn_of(p), a)->shape.i != ir_ins(fn_of(p), at)->shape.i) return v;
@@ -166,7 +165,7 @@ static bool collect_one(Point *p, uint32_t k) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
     if (op_of(p, v) == OP_assign && a == 0) continue;  // only written
-    if (is_immediate(p, seen)) continue;
+    if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_kernel(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
     if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
     if (reg) return fail(p, v, "reads a value of its own kernel through an index map");
@@ -370,7 +369,7 @@ static V immediate(Point *p, Val v) {
 static V operand(Point *p, uint32_t k, uint32_t arg, V i, V mask) {
   if (p->use[k][arg] >= 0) return load_access(p, &p->acc[p->use[k][arg]], i, mask);
   Val v = see_through(p, ir_arg(fn_of(p), value_at(p, k), arg));
-  return is_immediate(p, v) ? immediate(p, v) : p->val[v.i - p->c->k->first];
+  return ir_is_immediate(fn_of(p), v) ? immediate(p, v) : p->val[v.i - p->c->k->first];
 }
 
 static V convert(Point *p, DType from, DType to, V a) {

@@ -156,6 +156,8 @@ double ir_attr_num(const Fn *f, Val v, Key k, double absent) {
   return a ? a->u.f : absent;
 }
 
+bool ir_is_immediate(const Fn *f, Val v) { return f->ins[v.i].op == OP_const || f->ins[v.i].op == OP_dim_size; }
+
 bool ir_is_const(const Fn *f, Val v, double *value) {
   if (f->ins[v.i].op != OP_const) return false;
   if (value) *value = ir_attr_num(f, v, KEY_value, 0);

@@ -29,7 +29,7 @@ static double bytes_of(const Fn *f, Val v) { return 4.0 * (double)ir_shape_bound
 static bool is_free(const Fn *f, Val base) {
   const Ins *ins = ir_ins(f, base);
   bool generator = ins->n_args == 0 && ir_ops[ins->op].cls == CLASS_POINT;
-  return ins->op == OP_const || ins->op == OP_dim_size || generator || ir_is_stored_leaf(f, base);
+  return ir_is_immediate(f, base) || generator || ir_is_stored_leaf(f, base);
 }
 
 static bool can_move(const Delay *d, uint32_t i) {

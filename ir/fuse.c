@@ -50,8 +50,6 @@ bool ir_is_led_product(const Fn *f, Val v) {
   return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && !ir_attr(f, v, KEY_ta);
 }
 
-static bool is_word(const Fn *f, Val v) { return f->ins[v.i].op != OP_const && f->ins[v.i].op != OP_dim_size; }
-
 static OpClass kernel_class(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
   return c == CLASS_INDEX ? CLASS_POINT : c;
@@ -74,7 +72,7 @@ static bool reads_fit(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
     Val a = ir_arg(f, v, j), base = ir_base(f, a);
     bool direct = reads_direct(f, v.i, a);
     if (f->kernel_of[base.i] == kernel && !direct) return false;
-    if (direct || !is_word(f, base)) continue;
+    if (direct || ir_is_immediate(f, base)) continue;
     for (uint32_t i = k->first; i < k->first + k->n; i++)  // reads a buffer that the kernel overwrites
       if ((ir_ops[f->ins[i].op].flags & WRITES) && ir_root(f, (Val){i}).i == ir_root(f, base).i) return false;
   }
@@ -176,7 +174,7 @@ static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, Shape 
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       for (uint32_t b = 0; b < f->ins[v.i].n_args; b++) {
         Val x = ir_arg(f, (Val){i}, a);
-        if (x.i == ir_arg(f, v, b).i && is_word(f, x)) return true;
+        if (x.i == ir_arg(f, v, b).i && !ir_is_immediate(f, x)) return true;
       }
   return meets(f, kernel, v, rows);
 }

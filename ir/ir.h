@@ -337,6 +337,7 @@ const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);
 bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
+bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: a part of the code, in no memory
 
 // ---- ir/ops.c: the table
 typedef struct {

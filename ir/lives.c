@@ -18,12 +18,11 @@ typedef struct {
 static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
 static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
 static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
-static bool in_register(const Fn *f, Val v) { return op_at(f, v) == OP_const || op_at(f, v) == OP_dim_size; }
 
 static void mark_read(Lives *l, uint32_t kernel, Val v) {
   Fn *f = l->f;
   Val base = ir_base(f, v);
-  if (in_register(f, base) || ir_is_stored_leaf(f, base)) return;
+  if (ir_is_immediate(f, base) || ir_is_stored_leaf(f, base)) return;
   bool here = f->kernel_of[base.i] == kernel && class_at(f, (Val){f->kernels[kernel].first}) != CLASS_RNN;
   if (!here) l->stored[base.i] = true;
 }

@@ -17,20 +17,16 @@ static bool is_update(const Fn *f, uint32_t i) {
   return (op == OP_adamw || op == OP_sgd || op == OP_sgd_momentum) && f->ins[i].n_args == ir_ops[op].n_min;
 }
 
-// Kernels of updates read their operands from memory; sizes and constants are in none, a constant factor is a part of
-// the code.
-static bool is_stored(const Fn *f, Val v) {
-  double number;
-  return ir_ins(f, v)->op != OP_dim_size && !ir_is_const(f, v, &number) && ir_ops[ir_ins(f, v)->op].cls != CLASS_VIEW;
-}
-
+// Kernels of updates read their operands from memory, but for a factor that is a constant.
 // Is the product g of a stored tensor and a scalar? Then which operand is the scalar.
 static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   if (ir_ins(f, g)->op != OP_mul) return false;
   for (*scalar = 2; (*scalar)-- > 0;) {
     Val x = ir_arg(f, g, 1 - *scalar), factor = ir_arg(f, g, *scalar);
     bool fits = ir_rank(f->prog, ir_ins(f, factor)->shape) == 0 && ir_ins(f, x)->shape.i == ir_ins(f, g)->shape.i;
-    if (fits && is_stored(f, x) && ir_ins(f, factor)->op != OP_dim_size) return true;
+    if (fits && !ir_is_immediate(f, x) && ir_ops[ir_ins(f, x)->op].cls != CLASS_VIEW &&
+        ir_ins(f, factor)->op != OP_dim_size)
+      return true;
   }
   return false;
 }
