@@ -409,7 +409,7 @@ static void emit_small(Gemm *g) {
 }
 
 bool cg_emit_gemm(Cg *c) {
-  GemmPlan p = cg_gemm_plan(c->f, (Val){c->k->first}, c->t);
+  GemmPlan p = cg_gemm_plan(c->f, ir_lead(c->f, c->k), c->t);
   Gemm g = make_values(c, &p);
   if (p.fused && !(g.epilogue = cg_epilogue_new(c))) return false;
   if (p.by == GEMM_BLAS) cg_gemm_emit_blas(&g);

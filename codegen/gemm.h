@@ -12,7 +12,7 @@
 #ifndef TN_CODEGEN_GEMM_H
 #define TN_CODEGEN_GEMM_H
 
-#include "codegen/epilogue.h"
+#include "codegen/rows.h"
 #include "codegen/tile.h"
 
 enum { GEMM_STRIDE_PAD = 16 };  // elements between rows of A_PADDED
@@ -64,7 +64,7 @@ int64_t cg_gemm_sums(const GemmPlan *p);
 typedef struct {
   Cg *c;
   const GemmPlan *p;
-  Epilogue *epilogue;  // NULL: none
+  Rows *epilogue;  // NULL: none
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;

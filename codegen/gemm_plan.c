@@ -185,11 +185,15 @@ static uint32_t weight_vectors(const GemmPlan *p, const Target *t) {
   return (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(p->n_max, t->vl));
 }
 
+// Instructions of its kernel that follow the product.
+static uint32_t behind(const Kernel *k, Val v) { return k->first + k->n - 1 - v.i; }
+
 // Where the product is stored as it is: in its own buffer, or as the output that is all that follows it.
 static Val stored_as(const Fn *f, Val v) {
   const Kernel *k = &f->kernels[f->kernel_of[v.i]];
   Val next = {v.i + 1};
-  bool handed_on = k->n == 2 && !f->buf_of[v.i] && ir_ins(f, next)->op == OP_output && ir_arg(f, next, 0).i == v.i;
+  bool handed_on =
+      behind(k, v) == 1 && !f->buf_of[v.i] && ir_ins(f, next)->op == OP_output && ir_arg(f, next, 0).i == v.i;
   return handed_on ? next : v;
 }
 
@@ -202,7 +206,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = stored_as(f, v)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
   else read_matmul(f, v, &p);
-  p.fused = p.out.i == v.i && f->kernels[f->kernel_of[v.i]].n > 1;
+  p.fused = p.out.i == v.i && behind(&f->kernels[f->kernel_of[v.i]], v) > 0;
   p.keeps = f->buf_of[p.out.i] != 0;
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);

@@ -55,7 +55,7 @@ static uint32_t find_pack(const Prog *p, const WeightPack *w) {
 // What a kernel reads; false: no packed weight.
 static bool weight_of_kernel(const Fn *f, const Kernel *k, const Target *t, WeightPack *out) {
   if (k->cls != CLASS_GEMM) return false;
-  GemmPlan p = cg_gemm_plan(f, (Val){k->first}, t);
+  GemmPlan p = cg_gemm_plan(f, ir_lead(f, k), t);
   if (p.pack_b != B_WEIGHT) return false;
   *out = cg_weight_of(&p, t);
   return true;

@@ -3,429 +3,12 @@
 //   %h = mul %x, %w        for each row, for each vector of vl elements:
 //   %y = tanh %h              y = tanh(x * w)          (%h has no port: it is never stored)
 //   %p = permute %q           p = q read through other strides
-//
-// An Access is one operand in memory as the iteration sees it: an operand axis for each iteration axis (none:
-// broadcast), an offset on it (slice), and a range outside which the operand has no element (pad_axis, concat).
-// Adjacent iteration axes are merged where every access steps through both as one. The last merged axis is the vector
-// axis.
-//
-// All loads of a vector come before its stores, so that a result may take over an operand's buffer. Lanes never mix:
-// an element does not depend on vl, on the tail or on the split among workers.
-//
-// Behind a product the group runs on pieces of rows which the product hands over (cg_epilogue_row): there the columns
-// are an axis of their own, and instruction 0 of the kernel is the product.
-#include "codegen/epilogue.h"
+#include "codegen/point.h"
 
 typedef LLVMValueRef V;
 
-enum { SMALL = 4096, GRAIN = 2048, MAX_OPERANDS = 16 };
+enum { SMALL = 4096, GRAIN = 2048 };
 enum { RANDOM_WORK = 8 };  // elements without a random number that take as long as one with
-
-typedef struct {
-  Val v;
-  // as built, by iteration axis
-  int axis[MAX_RANK];            // operand axis; -1: broadcast
-  V offset[MAX_RANK];            // added to the index; NULL: 0
-  V lo[MAX_RANK], hi[MAX_RANK];  // the operand has elements for indices in [lo, hi) only; NULL: for all
-  // merged, by loop axis
-  V stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
-  V base;        // element offset where every index is 0
-  bool partial;  // has a range
-  bool plain;    // a broadcast read, which all instructions share
-  bool empty;    // of no size: no memory, and zero wherever it is read
-  // in the row at hand
-  V row;     // pointer
-  V row_ok;  // i1: the ranges of outer axes; NULL: true
-  V same;    // the row's one value, splat, when it does not move along the vector axis; NULL
-  V tile;    // buffer of the square at hand, vl rows of vl; NULL: read where it lies
-} Access;
-
-typedef struct Epilogue {
-  Cg *c;
-  Shape shape;
-  uint32_t rank;
-  Dim dim[MAX_RANK];
-  Access *acc;
-  uint32_t n_acc;
-  int32_t (*use)[MAX_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
-  V *val;                        // by instruction: the vector at hand
-  // loop axes
-  uint32_t n_loop;
-  uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
-  V size[MAX_RANK];
-  uint32_t lanes;
-  V tile_row;  // of the square at hand
-  // behind a product: its row at hand, which begins at column `from_column`
-  bool behind;
-  V product, from_column;
-} Point;
-
-static const Fn *fn_of(const Point *p) { return p->c->f; }
-static bool in_kernel(const Point *p, Val v) { return v.i >= p->c->k->first && v.i < p->c->k->first + p->c->k->n; }
-static Op op_of(const Point *p, Val v) { return (Op)ir_ins(fn_of(p), v)->op; }
-static OpClass class_of(const Point *p, Val v) { return (OpClass)ir_ops[op_of(p, v)].cls; }
-static bool is_code(const Point *p, Val v) {
-  OpClass cls = class_of(p, v);
-  if (ir_is_handed_out(fn_of(p), v)) return false;
-  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->behind && cls == CLASS_GEMM);
-}
-static Val value_at(const Point *p, uint32_t k) { return (Val){p->c->k->first + k}; }
-
-// Shape and dtype of what an instruction computes; an output has its operand's.
-static const Ins *type_of(const Point *p, Val v) {
-  const Ins *in = ir_ins(fn_of(p), v);
-  return in->op == OP_output ? ir_ins(fn_of(p), ir_arg(fn_of(p), v, 0)) : in;
-}
-
-// Through views that keep the shape, down to a register of this kernel if there is one.
-static Val see_through(const Point *p, Val v) {
-  Val at = v;
-  for (;;) {
-    if (in_kernel(p, at) && is_code(p, at)) return at;
-    if (ir_is_immediate(fn_of(p), at)) return at;
-    if (class_of(p, at) != CLASS_VIEW) return v;
-    Val a = ir_arg(fn_of(p), at, 0);
-    if (ir_ins(fn_of(p), a)->shape.i != ir_ins(fn_of(p), at)->shape.i) return v;
-    at = a;
-  }
-}
-
-static bool fail(Point *p, Val v, const char *what) {
-  rt_text_add(p->c->why, "%s (%%%u) %s", ir_ops[op_of(p, v)].name, v.i, what);
-  return false;
-}
-
-// ---- accesses
-static bool is_one(const Point *p, Dim d) {
-  return ir_dim_is_const(fn_of(p)->prog, d) && ir_dim_info(fn_of(p)->prog, d)->value == 1;
-}
-
-static Dim operand_dim(const Point *p, const Access *a, int axis) {
-  return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
-}
-
-// Trailing axes face each other; an axis of size 1 is broadcast.
-static void map_broadcast(Point *p, Access *a) {
-  uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
-  for (uint32_t j = 0; j < p->rank; j++) {
-    a->axis[j] = (int)(j + rank) - (int)p->rank;
-    if (a->axis[j] < 0 || is_one(p, operand_dim(p, a, a->axis[j]))) a->axis[j] = -1;
-  }
-}
-
-static void map_axes(Point *p, Access *a, Val v) {
-  const Attr *perm = ir_attr(fn_of(p), v, KEY_perm);
-  for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = perm ? (int)ir_list_at(fn_of(p)->prog, perm->u.list, j) : (int)j;
-}
-
-// Operand k of an INDEX instruction; `before`: where it begins along a concat's axis.
-static void map_index(Point *p, Access *a, Val v, V before) {
-  Cg *c = p->c;
-  Op op = op_of(p, v);
-  if (op == OP_expand) {
-    map_broadcast(p, a);
-    return;
-  }
-  map_axes(p, a, v);
-  if (op == OP_permute) return;
-  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
-  V start = op == OP_concat ? before : cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
-  if (op == OP_slice) {
-    a->offset[axis] = start;
-    return;
-  }
-  a->offset[axis] = cg_sub(c, cg_i64(c, 0), start);
-  a->lo[axis] = start;
-  a->hi[axis] = cg_add(c, start, cg_dim(c, operand_dim(p, a, (int)axis)));
-  a->partial = true;
-}
-
-static bool is_empty(const Point *p, Val v) { return ir_shape_bound(fn_of(p)->prog, type_of(p, v)->shape) == 0; }
-
-static int32_t add_access(Point *p, Val operand) {
-  p->acc[p->n_acc] = (Access){.v = operand, .empty = is_empty(p, operand)};
-  return (int32_t)p->n_acc++;
-}
-
-static int32_t broadcast_access(Point *p, Val operand) {
-  for (uint32_t k = 0; k < p->n_acc; k++)
-    if (p->acc[k].plain && p->acc[k].v.i == operand.i) return (int32_t)k;
-  int32_t k = add_access(p, operand);
-  p->acc[k].plain = true;
-  map_broadcast(p, &p->acc[k]);
-  return k;
-}
-
-static bool collect_one(Point *p, uint32_t k) {
-  Cg *c = p->c;
-  Val v = value_at(p, k);
-  bool index = class_of(p, v) == CLASS_INDEX;
-  V before = cg_i64(c, 0);
-  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
-    Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
-    p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a == 0) continue;  // only written
-    if (ir_is_immediate(fn_of(p), seen)) continue;
-    bool reg = in_kernel(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
-    if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
-    if (reg) return fail(p, v, "reads a value of its own kernel through an index map");
-    if (!is_empty(p, operand) && !cg_stored(c, operand)) return fail(p, v, "reads a value that is not stored");
-    if (!index) {
-      p->use[k][a] = broadcast_access(p, operand);
-      continue;
-    }
-    p->use[k][a] = add_access(p, operand);
-    map_index(p, &p->acc[p->use[k][a]], v, before);
-    if (op_of(p, v) == OP_concat)
-      before =
-          cg_add(c, before, cg_dim(c, operand_dim(p, &p->acc[p->use[k][a]], (int)ir_attr_int(c->f, v, KEY_axis, 0))));
-  }
-  return true;
-}
-
-static bool collect(Point *p) {
-  Cg *c = p->c;
-  uint32_t n_operands = 0;
-  for (uint32_t k = 0; k < c->k->n; k++) n_operands += ir_ins(c->f, value_at(p, k))->n_args;
-  p->acc = rt_alloc(c->mem, (n_operands + 1) * sizeof *p->acc);
-  p->use = rt_alloc(c->mem, c->k->n * sizeof *p->use);
-  p->val = rt_alloc(c->mem, c->k->n * sizeof *p->val);
-  bool first = true;
-  for (uint32_t k = 0; k < c->k->n; k++) {
-    Val v = value_at(p, k);
-    if (!is_code(p, v)) continue;
-    if (first) {
-      p->shape = type_of(p, v)->shape;
-      p->rank = ir_rank(c->f->prog, p->shape);
-      for (uint32_t j = 0; j < p->rank; j++) p->dim[j] = ir_dim_at(c->f->prog, p->shape, j);
-    }
-    first = false;
-    if (type_of(p, v)->shape.i != p->shape.i) return fail(p, v, "has another shape than its kernel");
-    bool product = p->behind && k == 0;  // its operands are its own affair
-    if (!product && !collect_one(p, k)) return false;
-  }
-  return true;
-}
-
-// ---- merging axes
-static bool plain_axis(const Access *a, uint32_t j) { return !a->offset[j] && !a->lo[j]; }
-
-// Does the access step through iteration axes j and i (the next one that moves) as through one?
-static bool steps_as_one(const Point *p, const Access *a, uint32_t j, uint32_t i) {
-  if (!plain_axis(a, i)) return false;
-  if (a->axis[j] < 0 && a->axis[i] < 0) return true;
-  if (a->axis[j] < 0 || a->axis[i] <= a->axis[j]) return false;
-  for (int x = a->axis[j] + 1; x < a->axis[i]; x++)
-    if (!is_one(p, operand_dim(p, a, x))) return false;
-  return operand_dim(p, a, a->axis[i]).i == p->dim[i].i;
-}
-
-static bool mergeable(const Point *p, uint32_t j, uint32_t i) {
-  if (p->behind && i + 1 == p->rank) return false;
-  for (uint32_t k = 0; k < p->n_acc; k++)
-    if (!steps_as_one(p, &p->acc[k], j, i)) return false;
-  return true;
-}
-
-// An axis of size 1 needs no loop, unless an access may have no element there.
-static bool moves(const Point *p, uint32_t j) {
-  if (p->behind && j + 1 == p->rank) return true;
-  if (!is_one(p, p->dim[j])) return true;
-  for (uint32_t k = 0; k < p->n_acc; k++)
-    if (p->acc[k].lo[j]) return true;
-  return false;
-}
-
-static V row_stride(const Point *p, const Access *a, int axis) {
-  V s = cg_i64(p->c, 1);
-  uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
-  for (uint32_t x = (uint32_t)axis + 1; x < rank; x++) s = cg_mul(p->c, s, cg_dim(p->c, operand_dim(p, a, (int)x)));
-  return s;
-}
-
-static void place_access(Point *p, Access *a, const uint32_t *first_of) {
-  Cg *c = p->c;
-  a->base = cg_i64(c, 0);
-  for (uint32_t j = 0; j < p->rank; j++)
-    if (a->offset[j]) a->base = cg_add(c, a->base, cg_mul(c, a->offset[j], row_stride(p, a, a->axis[j])));
-  for (uint32_t g = 0; g < p->n_loop; g++) {
-    uint32_t j = first_of[g], last = p->last_of[g];
-    a->stride[g] = a->axis[last] < 0 ? cg_i64(c, 0) : row_stride(p, a, a->axis[last]);
-    if (!a->lo[j]) continue;
-    V scale = cg_i64(c, 1);
-    for (uint32_t i = j + 1; i <= last; i++) scale = cg_mul(c, scale, cg_dim(c, p->dim[i]));
-    a->from[g] = cg_mul(c, a->lo[j], scale);
-    a->to[g] = cg_mul(c, a->hi[j], scale);
-  }
-}
-
-static void merge_axes(Point *p) {
-  Cg *c = p->c;
-  uint32_t first_of[MAX_RANK] = {0};
-  for (uint32_t j = 0; j < p->rank; j++) {
-    if (!moves(p, j)) continue;
-    V size = cg_dim(c, p->dim[j]);
-    if (p->n_loop && mergeable(p, p->last_of[p->n_loop - 1], j)) {
-      p->size[p->n_loop - 1] = cg_mul(c, p->size[p->n_loop - 1], size);
-    } else {
-      first_of[p->n_loop] = j;
-      p->size[p->n_loop++] = size;
-    }
-    p->last_of[p->n_loop - 1] = j;
-  }
-  for (uint32_t k = 0; k < p->n_acc; k++) place_access(p, &p->acc[k], first_of);
-  if (p->n_loop) return;
-  p->size[0] = cg_i64(c, 1);  // one element
-  for (uint32_t k = 0; k < p->n_acc; k++) p->acc[k].stride[0] = cg_i64(c, 0);
-  p->n_loop = 1;
-}
-
-// ---- one vector
-static LLVMTypeRef scalar_type(const Point *p, DType t) { return t == DT_I64 ? p->c->i64 : p->c->f32; }
-static LLVMTypeRef vector_type(const Point *p, DType t) {
-  return p->lanes == 1 ? scalar_type(p, t) : LLVMVectorType(scalar_type(p, t), p->lanes);
-}
-static V spread(Point *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
-
-static bool is_int(V v, int64_t want) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == want; }
-
-static V lane_numbers(Cg *c) {
-  V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
-  return LLVMConstVector(lane, c->t->vl);
-}
-
-static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
-
-static V at_least_0(Cg *c, V n) {
-  V zero = cg_i64(c, 0);
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, zero, ""), n, zero, "");
-}
-
-// Lanes whose index i + lane lies in the access's range.
-static V range_mask(Point *p, const Access *a, V i, V mask) {
-  Cg *c = p->c;
-  uint32_t g = p->n_loop - 1;
-  if (a->row_ok) mask = both(c, mask, cg_splat(c, a->row_ok));
-  if (!a->from[g]) return mask;
-  V below = cg_mask(c, at_least_0(c, cg_sub(c, a->from[g], i)));
-  V upto = cg_mask(c, at_least_0(c, cg_sub(c, a->to[g], i)));
-  return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
-}
-
-// A row that is shorter than a vector, and of a constant size: element by element, which is faster than a gather.
-enum { SHORT_ROW = 8 };
-
-static bool is_short_row(const Point *p, const Access *a) {
-  V n = p->size[p->n_loop - 1];
-  bool whole = !p->behind && !a->partial && LLVMIsAConstantInt(n);
-  return whole && LLVMConstIntGetSExtValue(n) <= SHORT_ROW && LLVMConstIntGetSExtValue(n) < p->lanes;
-}
-
-static V load_short_row(Point *p, const Access *a, DType t) {
-  Cg *c = p->c;
-  V all = LLVMConstNull(vector_type(p, t)), at = cg_i64(c, 0);
-  for (int64_t k = 0; k < LLVMConstIntGetSExtValue(p->size[p->n_loop - 1]); k++) {
-    V x = cg_load(c, scalar_type(p, t), LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, ""));
-    all = LLVMBuildInsertElement(c->b, all, x, cg_i32(c, k), "");
-    at = cg_add(c, at, a->stride[p->n_loop - 1]);
-  }
-  return all;
-}
-
-static V gather(Point *p, const Access *a, DType t, V i, V mask) {
-  Cg *c = p->c;
-  if (is_short_row(p, a)) return load_short_row(p, a, t);
-  V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
-  at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
-  V where = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, "");
-  LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
-  if (!mask) mask = LLVMConstAllOnes(c->vmask);
-  V arg[] = {where, cg_i32(c, t == DT_I64 ? 8 : 4), mask, LLVMConstNull(vt)};
-  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
-}
-
-// The vector of the access that begins at index i; zero where it has no element.
-static V load_access(Point *p, const Access *a, V i, V mask) {
-  Cg *c = p->c;
-  DType t = (DType)ir_ins(c->f, a->v)->dtype;
-  if (a->empty) return LLVMConstNull(vector_type(p, t));
-  if (a->same) return a->same;
-  if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
-  if (a->partial) mask = range_mask(p, a, i, mask);
-  if (!is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
-  // Without inbounds: with a range the address may lie outside, where every lane is off.
-  V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
-  return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
-}
-
-static V immediate(Point *p, Val v) {
-  Cg *c = p->c;
-  if (op_of(p, v) == OP_const) return spread(p, cg_f32(c, ir_attr_num(c->f, v, KEY_value, 0)));
-  const Attr *d = ir_attr(c->f, v, KEY_dim);
-  return spread(p, LLVMBuildSIToFP(c->b, cg_dim(c, d->u.dim), c->f32, ""));
-}
-
-static V operand(Point *p, uint32_t k, uint32_t arg, V i, V mask) {
-  if (p->use[k][arg] >= 0) return load_access(p, &p->acc[p->use[k][arg]], i, mask);
-  Val v = see_through(p, ir_arg(fn_of(p), value_at(p, k), arg));
-  return ir_is_immediate(fn_of(p), v) ? immediate(p, v) : p->val[v.i - p->c->k->first];
-}
-
-static V convert(Point *p, DType from, DType to, V a) {
-  Cg *c = p->c;
-  if (from == to) return a;
-  LLVMTypeRef t = vector_type(p, to), over[] = {t, LLVMTypeOf(a)};
-  if (to == DT_F32) return LLVMBuildSIToFP(c->b, a, t, "");
-  return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &a, 1);
-}
-
-// Operands of a concat cover the axis without overlap, and a lane without element reads as zero: their bits are joined.
-static V concat(Point *p, uint32_t k, V i, V mask) {
-  Cg *c = p->c;
-  Val v = value_at(p, k);
-  LLVMTypeRef t = vector_type(p, (DType)ir_ins(c->f, v)->dtype);
-  LLVMTypeRef bits = ir_ins(c->f, v)->dtype == DT_I64 ? c->vi64 : c->vi32;
-  V all = NULL;
-  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
-    V one = LLVMBuildBitCast(c->b, operand(p, k, a, i, mask), bits, "");
-    all = all ? LLVMBuildOr(c->b, all, one, "") : one;
-  }
-  return LLVMBuildBitCast(c->b, all, t, "");
-}
-
-static V compute(Point *p, uint32_t k, V i, V element, V mask) {
-  Cg *c = p->c;
-  Val v = value_at(p, k);
-  Op op = op_of(p, v);
-  if (p->behind && k == 0) {
-    V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
-    return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
-  }
-  if (op == OP_concat) return concat(p, k, i, mask);
-  if (op == OP_assign) return operand(p, k, 1, i, mask);
-  V arg[MAX_OPERANDS];
-  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
-  if (op == OP_cast)
-    return convert(p, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
-  if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];
-  return cg_row(c, v, arg, element);
-}
-
-// One vector at index i of a row that begins at flat element `row`; mask NULL: all lanes.
-static void emit_vector(Point *p, V row, V i, V mask) {
-  Cg *c = p->c;
-  V flat = cg_add(c, row, i), element = spread(p, flat);
-  if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, lane_numbers(c), "");
-  for (uint32_t k = 0; k < c->k->n; k++)
-    if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
-  for (uint32_t k = 0; k < c->k->n; k++) {
-    Val v = value_at(p, k);
-    if (!is_code(p, v) || !cg_stored(c, v)) continue;
-    V at = cg_at(c, scalar_type(p, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
-    mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
-  }
-}
 
 // ---- loops
 // Elements [lo, hi) of one row: whole vectors, then a masked tail.
@@ -437,45 +20,14 @@ static void emit_span(Point *p, V row, V lo, V hi) {
   if (!no_loop) {
     Loop l;
     cg_loop_begin(c, &l, lo, end, step, NULL, 0);
-    emit_vector(p, row, l.i, NULL);
+    cg_point_vector(p, row, l.i, NULL);
     cg_loop_end(c, &l, NULL);
   }
-  if (is_int(rest, 0)) return;
+  if (cg_is_int(rest, 0)) return;
   If s;
   cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
-  emit_vector(p, row, end, cg_mask(c, rest));
+  cg_point_vector(p, row, end, cg_mask(c, rest));
   cg_endif(c, &s);
-}
-
-// Places every access at the row with these outer indices.
-static void enter_row(Point *p, const V *index) {
-  Cg *c = p->c;
-  for (uint32_t k = 0; k < p->n_acc; k++) {
-    Access *a = &p->acc[k];
-    LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
-    V at = a->base;
-    if (a->empty) continue;
-    a->row_ok = a->same = NULL;
-    for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
-      at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
-      if (!a->from[g]) continue;
-      V above = LLVMBuildICmp(c->b, LLVMIntSGE, index[g], a->from[g], ""),
-        below = LLVMBuildICmp(c->b, LLVMIntSLT, index[g], a->to[g], "");
-      a->row_ok = both(c, a->row_ok, LLVMBuildAnd(c->b, above, below, ""));
-    }
-    a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");
-    if (!a->partial && is_int(a->stride[p->n_loop - 1], 0)) a->same = spread(p, cg_load(c, t, a->row));
-  }
-}
-
-// The indices of a row by its number.
-static void split_row(Point *p, V row, V *index) {
-  Cg *c = p->c;
-  for (uint32_t g = p->n_loop - 1; g-- > 1;) {
-    index[g] = LLVMBuildURem(c->b, row, p->size[g], "");
-    row = LLVMBuildUDiv(c->b, row, p->size[g], "");
-  }
-  index[0] = row;
 }
 
 // Rows [lo, hi), and of each the elements [from, to).
@@ -483,14 +35,14 @@ static void emit_rows(Point *p, V lo, V hi, V from, V to) {
   Cg *c = p->c;
   V index[MAX_RANK] = {NULL}, inner = p->size[p->n_loop - 1];
   if (p->n_loop == 1) {
-    enter_row(p, index);
+    cg_point_enter(p, index);
     emit_span(p, cg_i64(c, 0), from, to);
     return;
   }
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  split_row(p, l.i, index);
-  enter_row(p, index);
+  cg_point_split(p, l.i, index);
+  cg_point_enter(p, index);
   emit_span(p, cg_mul(c, l.i, inner), from, to);
   cg_loop_end(c, &l, NULL);
 }
@@ -504,15 +56,14 @@ static void emit_rows(Point *p, V lo, V hi, V from, V to) {
 enum { MAX_TILES = 4 };
 
 static bool is_turned(const Point *p, const Access *a) {
-  if (a->empty || a->partial || ir_ins(fn_of(p), a->v)->dtype != DT_F32) return false;
+  if (a->empty || a->partial || ir_ins(p->c->f, a->v)->dtype != DT_F32) return false;
   V last = a->stride[p->n_loop - 1];
-  return is_int(a->stride[p->n_loop - 2], 1) && !is_int(last, 1) && !is_int(last, 0);
+  return cg_is_int(a->stride[p->n_loop - 2], 1) && !cg_is_int(last, 1) && !cg_is_int(last, 0);
 }
 
 static int64_t axis_bound(const Point *p, uint32_t g) {
   int64_t n = 1;
-  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++)
-    n *= ir_dim_bound(fn_of(p)->prog, p->dim[j]);
+  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
   return n;
 }
 
@@ -577,8 +128,8 @@ static void emit_band(Point *p, V row, V *index, V n_rows) {
   cg_loop_begin(c, &r, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
   index[p->n_loop - 2] = cg_add(c, first, r.i);
   p->tile_row = r.i;
-  enter_row(p, index);
-  emit_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
+  cg_point_enter(p, index);
+  cg_point_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
   index[p->n_loop - 2] = first;
   cg_loop_end(c, &r, NULL);
   cg_loop_end(c, &l, NULL);
@@ -594,7 +145,7 @@ static void emit_tiles(Point *p) {
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
   V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
-  split_row(p, row, index);
+  cg_point_split(p, row, index);
   emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
   cg_loop_end(c, &l, NULL);
 }
@@ -603,15 +154,15 @@ static void emit_tiles(Point *p) {
 static int64_t row_bound(const Point *p) {
   int64_t n = 1;
   uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
-  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(fn_of(p)->prog, p->dim[j]);
+  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
   return n;
 }
 
 static int64_t work_of(const Point *p) {
   int64_t each = 1;
   for (uint32_t k = 0; k < p->c->k->n; k++)
-    if (ir_ops[op_of(p, value_at(p, k))].flags & RANDOM) each += RANDOM_WORK;
-  return each * ir_shape_bound(fn_of(p)->prog, p->shape);
+    if (ir_ops[p->c->f->ins[p->c->k->first + k].op].flags & RANDOM) each += RANDOM_WORK;
+  return each * ir_shape_bound(p->c->f->prog, p->shape);
 }
 
 static void emit_shares(Point *p) {
@@ -634,40 +185,14 @@ static void emit_shares(Point *p) {
 }
 
 bool cg_emit_point(Cg *c) {
-  Point p = {.c = c};
-  if (!collect(&p)) return false;
+  Point p = {.c = c, .to = c->k->n};
+  if (!cg_point_collect(&p)) return false;
   if (ir_shape_bound(c->f->prog, p.shape) == 0) return true;
-  merge_axes(&p);
+  cg_point_merge(&p);
   bool partial = false;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
-  p.lanes = is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
+  p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
   if (plan_tiles(&p)) emit_tiles(&p);
   else emit_shares(&p);
   return true;
-}
-
-// ---- behind a product
-Epilogue *cg_epilogue_new(Cg *c) {
-  Epilogue *p = rt_alloc(c->mem, sizeof *p);
-  *p = (Epilogue){.c = c, .behind = true, .lanes = c->t->vl};
-  if (!collect(p)) return NULL;
-  merge_axes(p);
-  return p;
-}
-
-void cg_epilogue_row(Epilogue *p, V row, V from, V lo, V hi) {
-  V index[MAX_RANK] = {NULL};
-  if (p->n_loop > 1) split_row(p, row, index);
-  enter_row(p, index);
-  p->product = from, p->from_column = lo;
-  V n = cg_sub(p->c, hi, lo), whole = LLVMBuildAnd(p->c->b, n, cg_i64(p->c, -(int64_t)p->lanes), "");
-  V at = cg_mul(p->c, row, p->size[p->n_loop - 1]), end = cg_add(p->c, lo, whole), rest = cg_sub(p->c, n, whole);
-  Loop l;
-  cg_loop_begin(p->c, &l, lo, end, cg_i64(p->c, p->lanes), NULL, 0);
-  emit_vector(p, at, l.i, NULL);
-  cg_loop_end(p->c, &l, NULL);
-  If s;
-  cg_if(p->c, &s, LLVMBuildICmp(p->c->b, LLVMIntSGT, rest, cg_i64(p->c, 0), ""));
-  emit_vector(p, at, end, cg_mask(p->c, rest));
-  cg_endif(p->c, &s);
 }

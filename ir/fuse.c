@@ -50,6 +50,12 @@ bool ir_is_led_product(const Fn *f, Val v) {
   return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && !ir_attr(f, v, KEY_ta);
 }
 
+Val ir_lead(const Fn *f, const Kernel *k) {
+  uint32_t i = k->first;
+  while (k->cls == CLASS_GEMM && ir_ops[f->ins[i].op].cls != CLASS_GEMM) i++;
+  return (Val){i};
+}
+
 static OpClass kernel_class(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
   return c == CLASS_INDEX ? CLASS_POINT : c;
@@ -108,8 +114,10 @@ static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
 
 // The epilogue of a product: what reads it, or what already follows it, element by element.
 static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
-  if (k->cls != CLASS_GEMM || !ir_is_led_product(f, (Val){k->first}) || ins->shape.i != lead->shape.i) return false;
+  Ins *ins = ir_ins(f, v);
+  if (k->cls != CLASS_GEMM) return false;
+  Val lead = ir_lead(f, k);
+  if (!ir_is_led_product(f, lead) || ins->shape.i != ir_ins(f, lead)->shape.i) return false;
   if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
   return depends_on_kernel(f, v, kernel) && reads_fit(f, k, kernel, v);

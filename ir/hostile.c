@@ -48,7 +48,7 @@ const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem) {
   const char **kernel = rt_alloc(mem, (f->n_kernels + 1) * sizeof *kernel);
   for (uint32_t k = 0; k < f->n_kernels; k++)
     kernel[k] = rt_printf(mem, "%s %s", ir_class_name((OpClass)f->kernels[k].cls),
-                          describe(f, (Val){f->kernels[k].first}, mem));
+                          describe(f, ir_lead(f, &f->kernels[k]), mem));
   *h = (RtHostile){.kernels = kernel, .n_kernels = f->n_kernels, .arena_bytes = f->stats.peak_bytes};
   make_zones(f, mem, h);
   return h;

@@ -416,8 +416,9 @@ bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
 bool ir_is_led_product(const Fn *f,
-                       Val v);    // a product that may have an epilogue: pointwise instructions in its kernel
-Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
+                       Val v);              // a product that may have an epilogue: pointwise instructions in its kernel
+Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
+Val ir_root(const Fn *f, Val v);            // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //
