@@ -277,11 +277,10 @@ void cg_point_split(Point *p, V row, V *index) {
   index[0] = row;
 }
 
-// Lanes whose index i + lane lies in the access's range.
+// Lanes whose index i + lane lies in the range of the vector axis.
 static V range_mask(Point *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;
-  if (a->row_ok) mask = both(c, mask, cg_splat(c, a->row_ok));
   if (!a->from[g]) return mask;
   V below = cg_mask(c, at_least_0(c, cg_sub(c, a->from[g], i)));
   V upto = cg_mask(c, at_least_0(c, cg_sub(c, a->to[g], i)));
@@ -320,6 +319,37 @@ static V gather(Point *p, const Access *a, DType t, V i, V mask) {
   return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
 }
 
+static V load_lanes(Point *p, const Access *a, DType t, V i, V mask) {
+  Cg *c = p->c;
+  if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
+  // Without inbounds: with a range the address may lie outside, where lanes are off.
+  V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
+  return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
+}
+
+// Zero where the range has none of the lanes: no load then, since one of no lanes takes a microsecond where no memory
+// is.
+static V load_partial(Point *p, const Access *a, DType t, V i, V mask) {
+  Cg *c = p->c;
+  uint32_t g = p->n_loop - 1;
+  V none = LLVMConstNull(vector_type(p, t)), some = a->row_ok;
+  if (a->from[g]) {
+    V end = cg_add(c, i, cg_i64(c, p->lanes));
+    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSGT, end, a->from[g], ""));
+    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSLT, i, a->to[g], ""));
+  }
+  if (!some) return load_lanes(p, a, t, i, mask);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, some);
+  V x = load_lanes(p, a, t, i, range_mask(p, a, i, mask));
+  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, vector_type(p, t), "");
+  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
+  return phi;
+}
+
 // The vector of the access that begins at index i; zero where it has no element.
 static V load_access(Point *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
@@ -327,11 +357,7 @@ static V load_access(Point *p, const Access *a, V i, V mask) {
   if (a->empty) return LLVMConstNull(vector_type(p, t));
   if (a->same) return a->same;
   if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
-  if (a->partial) mask = range_mask(p, a, i, mask);
-  if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
-  // Without inbounds: with a range the address may lie outside, where every lane is off.
-  V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
-  return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
+  return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
 }
 
 static V immediate(Point *p, Val v) {

@@ -1,6 +1,6 @@
 // Words in doubles, rounded once at the end: powers, and what floats would not bring below 2 units in the last place.
 //
-//   pow       everywhere: the logarithm needs 8 bits more than a float has
+//   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
 //   gelu      where there is no table in registers, and its far tail there too (gelu.c)
 //   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
 //
@@ -51,8 +51,43 @@ static V exp2_wide(Cg *c, V t) {  // |t| <= 300, or NaN
   return mul(c, y, two_to(c, u));
 }
 
+// The number that all lanes of b are, if they are known.
+static bool is_number(V b, double *value) {
+  if (!LLVMIsConstant(b) || LLVMIsUndef(b)) return false;
+  uint32_t n = is_vector(LLVMTypeOf(b)) ? LLVMGetVectorSize(LLVMTypeOf(b)) : 1;
+  V first = is_vector(LLVMTypeOf(b)) ? LLVMGetAggregateElement(b, 0) : b;
+  for (uint32_t j = 1; j < n; j++)
+    if (LLVMGetAggregateElement(b, j) != first) return false;
+  if (!first || !LLVMIsAConstantFP(first)) return false;
+  LLVMBool loses;
+  *value = LLVMConstRealGetDouble(first, &loses);
+  return true;
+}
+
+// a^b for the exponents that models are written with, by at most two roundings that do not add up to 2 units in the
+// last place; no product in between is rounded to a denormal, or to infinity, where the result is none. NULL: others.
+static V by_products(Cg *c, V a, double b) {
+  if (b == 0) return k(c, a, 1);
+  if (b == 1) return a;
+  V square = mul(c, a, a), inverse = divide(c, k(c, a, 1), a);
+  if (b == 2) return square;
+  if (b == 3) return mul(c, square, a);
+  if (b == 4) return mul(c, square, square);
+  if (b == -1) return inverse;
+  if (b == -2) return mul(c, inverse, inverse);
+  if (b != 0.5 && b != -0.5 && b != 1.5) return NULL;
+  V root = cg_word(c, OP_sqrt, &a), low = cmp(c, LLVMRealOEQ, a, k(c, a, -INFINITY));
+  root = pick(c, low, k(c, a, INFINITY), add(c, root, k(c, a, 0)));  // of -0: 0
+  if (b == 0.5) return root;
+  if (b == -0.5) return divide(c, k(c, a, 1), root);
+  return mul(c, fabs_of(c, a), root);
+}
+
 // The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
 V cg_pow(Cg *c, V a, V b) {
+  double number;
+  V known = is_number(b, &number) ? by_products(c, a, number) : NULL;
+  if (known) return known;
   V size = fabs_of(c, a), l = log2_wide(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
   V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
   V y = LLVMBuildFPTrunc(c->b, exp2_wide(c, t), LLVMTypeOf(a), "");

@@ -132,6 +132,35 @@ static void check_powers(bool fast) {
   tn_model_free(m);
 }
 
+// Exponents that are constants of the program, some of which have shorter ways: of special bases and of a walk through
+// all of them.
+static void check_constant_powers(const float *x) {
+  static const float exponent[] = {0, 1, 2, 3, 4, 5, -1, -2, -3, 0.5f, -0.5f, 1.5f, -1.5f, 2.5f, 1 / 3.f};
+  enum { N_EXPONENTS = sizeof exponent / sizeof *exponent };
+  tn_program *p = tn_program_create("constant_powers");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(tn_size(N)));
+  char name[N_EXPONENTS][8];
+  for (int k = 0; k < N_EXPONENTS; k++) {
+    snprintf(name[k], sizeof name[k], "y%d", k);
+    tn_output(f, name[k], tn_pow(a, tn_scalar(f, exponent[k])));
+  }
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, NULL);
+  tn_program_free(p);
+  float(*y)[N] = malloc(N_EXPONENTS * sizeof *y);
+  tn_array out[N_EXPONENTS];
+  for (int k = 0; y && k < N_EXPONENTS; k++) out[k] = tn_f32(y[k], N);
+  if (CHECK(m && y) && CHECK(tn_run(m, "run", TN_IN(tn_f32(x, N)), out, N_EXPONENTS) == TN_OK))
+    for (int k = 0; k < N_EXPONENTS; k++)
+      for (int j = 0; j < N; j++) {
+        double want = pow(x[j], exponent[k]);
+        if (!CHECK(same_power(y[k][j], want))) printf("  pow(%a, %g) = %a\n", x[j], exponent[k], y[k][j]);
+      }
+  free(y);
+  tn_model_free(m);
+}
+
 int main(void) {
   float *x = malloc(N * sizeof *x);
   char dir[] = "/tmp/tenure_words_XXXXXX", command[64];
@@ -147,6 +176,7 @@ int main(void) {
   }
   tn_model_free(m), tn_model_free(fast), tn_model_free(again);
   check_powers(false), check_powers(true);
+  check_constant_powers(x);
   snprintf(command, sizeof command, "rm -rf %s", dir);
   CHECK(system(command) == 0);
   free(x);

@@ -1,0 +1,143 @@
+// Shapes that invite a slow way: values against plain loops, bits with one and with three workers, and CPU time of one
+// worker against that of an ordinary case of as many elements, with a wide margin: the slow ways were far beyond it.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_INPUTS = 3 };
+
+typedef struct {
+  const char *name;
+  int64_t dims[MAX_INPUTS][4], out[4];  // up to the first 0
+  tn_tensor (*build)(tn_tensor *x);
+  void (*expect)(float *const *x, double *y);
+  double times;  // what `plain` takes at most; 0: nothing is measured
+} Case;
+
+static uint32_t rank_of(const int64_t *d) {
+  uint32_t r = 0;
+  while (r < 4 && d[r]) r++;
+  return r;
+}
+
+static int64_t count(const int64_t *d) {
+  int64_t n = 1;
+  for (uint32_t k = 0; k < rank_of(d); k++) n *= d[k];
+  return n;
+}
+
+static tn_shape shape_of(const int64_t *d, tn_dim *dim) {
+  for (uint32_t k = 0; k < rank_of(d); k++) dim[k] = tn_size(d[k]);
+  return (tn_shape){dim, rank_of(d)};
+}
+
+static float *numbers(int64_t n, uint32_t seed) {
+  float *x = malloc(((size_t)n + 1) * sizeof *x);
+  if (!x) abort();
+  for (int64_t k = 0; k < n; k++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[k] = (float)(seed >> 8) * 0x1p-22f - 2;
+  }
+  return x;
+}
+
+static tn_model *compile(const Case *t, uint32_t workers) {
+  tn_program *p = tn_program_create("shapes");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x[MAX_INPUTS];
+  static const char *const name[] = {"a", "b", "c"};
+  tn_dim dim[4];
+  for (int k = 0; k < MAX_INPUTS && t->dims[k][0]; k++) x[k] = tn_input(f, name[k], TN_F32, shape_of(t->dims[k], dim));
+  tn_output(f, "y", t->build(x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  if (!m) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Least CPU time of a run, in seconds, and its result.
+static double run(const Case *t, uint32_t workers, float *const *x, float *y, int times) {
+  tn_model *m = compile(t, workers);
+  tn_array in[MAX_INPUTS], out = tn_array_of(y, TN_F32, t->out, rank_of(t->out));
+  size_t n = 0;
+  double least = INFINITY;
+  for (; n < MAX_INPUTS && t->dims[n][0]; n++) in[n] = tn_array_of(x[n], TN_F32, t->dims[n], rank_of(t->dims[n]));
+  for (int k = 0; CHECK(m != NULL) && k < times; k++) {
+    double begin = now();
+    CHECK(tn_run(m, "run", in, n, &out, 1) == TN_OK);
+    least = fmin(least, now() - begin);
+  }
+  tn_model_free(m);
+  return least;
+}
+
+// ---- an ordinary case: a + b
+static tn_tensor add_both(tn_tensor *x) { return tn_add(x[0], x[1]); }
+
+static double plain(int64_t n) {
+  Case t = {.dims = {{n}, {n}}, .out = {n}, .build = add_both};
+  float *x[] = {numbers(n, 1), numbers(n, 2)}, *y = numbers(n, 3);
+  double least = run(&t, 1, x, y, 9);
+  free(x[0]), free(x[1]), free(y);
+  return least;
+}
+
+// ---- joining and padding along the first axis, where most vectors lie outside of an operand
+static tn_tensor join_first(tn_tensor *x) { return tn_concat(0, x[0], x[1]); }
+static void expect_joined(float *const *x, double *y) {
+  for (int k = 0; k < 300 * 1000; k++) y[k] = x[0][k];
+  for (int k = 0; k < 500 * 1000; k++) y[300 * 1000 + k] = x[1][k];
+}
+
+static tn_tensor pad_first(tn_tensor *x) { return tn_grad(tn_sum(tn_square(tn_slice(x[0], 0, 2, 3))), x[0]); }
+static void expect_padded(float *const *x, double *y) {
+  for (int k = 0; k < 7 * 100003; k++) y[k] = k / 100003 >= 2 && k / 100003 < 5 ? 2 * (double)x[0][k] : 0;
+}
+
+static tn_tensor join_odd(tn_tensor *x) { return tn_concat(1, x[0], tn_relu(x[1]), x[2]); }
+static void expect_joined_odd(float *const *x, double *y) {
+  for (int i = 0; i < 37; i++)
+    for (int j = 0; j < 54; j++)
+      *y++ = j < 17 ? x[0][i * 17 + j] : j < 50 ? fmax(0, x[1][i * 33 + j - 17]) : x[2][i * 4 + j - 50];
+}
+
+static const Case cases[] = {
+    {"join along the first axis", {{300, 1000}, {500, 1000}}, {800, 1000}, join_first, expect_joined, 12},
+    {"pad along the first axis", {{7, 100003}}, {7, 100003}, pad_first, expect_padded, 12},
+    {"join odd widths", {{37, 17}, {37, 33}, {37, 4}}, {37, 54}, join_odd, expect_joined_odd, 0},
+};
+
+static void check(const Case *t) {
+  float *x[MAX_INPUTS] = {NULL};
+  int64_t n = count(t->out);
+  double *want = malloc((size_t)n * sizeof *want), worst = 0, most = 0;
+  float *y = numbers(n, 8), *z = numbers(n, 9);
+  for (uint32_t k = 0; k < MAX_INPUTS && t->dims[k][0]; k++) x[k] = numbers(count(t->dims[k]), k + 1);
+  if (!want) abort();
+  t->expect(x, want);
+  double took = run(t, 1, x, y, t->times > 0 ? 9 : 1);
+  run(t, 3, x, z, 1);
+  for (int64_t k = 0; k < n; k++) worst = fmax(worst, fabs(y[k] - want[k])), most = fmax(most, fabs(want[k]));
+  if (!CHECK(worst <= 4e-6 * most)) printf("  %s: %g of %g\n", t->name, worst, most);
+  if (!CHECK(!memcmp(y, z, (size_t)n * sizeof *y))) printf("  %s: other bits with three workers\n", t->name);
+  double limit = t->times > 0 ? t->times * plain(n) : INFINITY;
+  if (!CHECK(took <= limit)) printf("  %s: %.1f us, limit %.1f\n", t->name, 1e6 * took, 1e6 * limit);
+  for (uint32_t k = 0; k < MAX_INPUTS; k++) free(x[k]);
+  free(want), free(y), free(z);
+}
+
+int main(void) {
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check(&cases[k]);
+  return check_report();
+}
