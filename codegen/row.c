@@ -10,10 +10,13 @@
 //
 // Sums over all rows (row_columns.c) take their elements in the last sweep, while those are at hand.
 //
+// Rows of few elements go side by side, one in each lane: elements follow one another, and sums and maxima of vl rows
+// are there without a sum over lanes.
+//
 // Workers take whole rows, so that no result depends on their number. All stores of a row come in its last sweep, and
 // those of a vector after all its loads: results may lie in the memory of operands that are read element by element.
 #include "codegen/row.h"
-#include "codegen/row_columns.h"
+#include "codegen/turn.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,20 +29,9 @@ enum {
   KEPT_BYTES = 1 << 16,  // of row buffers, all together
   CHEAP = 2,             // operations that are rather done again than kept
   LIGHT = 6,
-  HEAVY = 24  // operations of a vector: below and above which 4 and 1 vectors go side by side
+  ACROSS = 8,  // vectors of a row, up to which rows go side by side
+  HEAVY = 24   // operations of a vector: below and above which 4 and 1 vectors go side by side
 };
-
-typedef struct {
-  RowGraph g;
-  Cg *c;
-  V size;             // elements of a row
-  V index, element;   // the row at hand; its first element
-  V outer[MAX_RANK];  // its index by axis, made when wanted
-  uint32_t last, stamp, n_kept;
-  int64_t bound;  // of size
-  V i, mask;      // of the vector at hand; mask NULL: all lanes
-  Columns columns;
-} Row;
 
 static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
 
@@ -226,159 +218,57 @@ static void place(Row *r) {
   for (uint32_t j = 0; j < r->columns.n; j++) want(r, summed(r, j), r->last);
 }
 
-// ---- one row
-static V outer_index(Row *r, uint32_t axis) {
-  Cg *c = r->c;
-  if (r->outer[axis]) return r->outer[axis];
-  V rest = r->index;
-  for (uint32_t j = r->g.rank - 1; j-- > 0;) {
-    V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, j));
-    r->outer[j] = j ? LLVMBuildURem(c->b, rest, size, "") : rest;
-    if (j) rest = LLVMBuildUDiv(c->b, rest, size, "");
-  }
-  return r->outer[axis];
-}
-
-// Steps through all rows one after the other, each `width` of the operand's elements.
-static bool in_order(Row *r, const RowNode *n) {
-  uint32_t rank = ir_rank(r->c->f->prog, ir_ins(r->c->f, n->v)->shape);
-  for (uint32_t j = 0; j + 1 < r->g.rank; j++) {
-    int axis = (int)(j + rank) - (int)n->shown;
-    if (axis < 0 || dim_at(&r->g, n->v, (uint32_t)axis).i != ir_dim_at(r->c->f->prog, r->g.shape, j).i) return false;
-  }
-  return true;
-}
-
-static V first_of(Row *r, const RowNode *n) {
-  Cg *c = r->c;
-  uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, n->v)->shape);
-  if (in_order(r, n)) return n->kind == NODE_MEM ? r->element : r->index;
-  V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
-  for (uint32_t axis = rank; axis-- > 0;) {
-    int j = (int)(axis + n->shown) - (int)rank;
-    Dim d = dim_at(&r->g, n->v, axis);
-    if (j + 1 < (int)r->g.rank && !is_one(&r->g, d))
-      offset = cg_add(c, offset, cg_mul(c, outer_index(r, (uint32_t)j), stride));
-    stride = cg_mul(c, stride, cg_dim(c, d));
-  }
-  return offset;
-}
-
-static V label(Row *r, const RowNode *n) {
-  Cg *c = r->c;
-  V x = at(r, n->arg[0])->cell, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, r->size, "");
-  If s;
-  V ignored = n->op & LABEL_IGNORES ? LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_i64(c, (int64_t)n->num), "") : NULL;
-  if (n->op & LABEL_REPORTS) {
-    cg_if(c, &s, LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, ""));
-    cg_report(c, TN_KERR_INDEX_RANGE, r->index, x);
-    cg_endif(c, &s);
-  }
-  if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");
-  return LLVMBuildSelect(c->b, ok, x, cg_i64(c, -1), "");
-}
-
-static V not_negative(Row *r, V x) { return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, cg_i64(r->c, 0), ""); }
-
-static V pick(Row *r, const RowNode *n) {
-  Cg *c = r->c;
-  V at_label = at(r, n->arg[1])->cell, none = cg_f32(c, 0);
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, not_negative(r, at_label));
-  V x = cg_load(c, c->f32, cg_at(c, c->f32, at(r, n->arg[0])->row, at_label));
-  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, c->f32, "");
-  // cg_endif's join is the else block itself, entered from both sides
-  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
-  return phi;
-}
-
-static V load_cell(Row *r, const RowNode *n) {
-  Cg *c = r->c;
-  LLVMTypeRef t = ir_ins(c->f, n->v)->dtype == DT_I64 ? c->i64 : c->f32;
-  return cg_load(c, t, cg_at(c, t, cg_ptr(c, n->v), first_of(r, n)));
-}
-
-static V compute(Row *r, RowNode *n, V *arg, V element) {
-  Cg *c = r->c;
-  if (n->kind == NODE_FMA) return cg_fma(c, arg[0], arg[1], arg[2]);
-  return n->kind == NODE_WORD ? cg_word(c, (Op)n->op, arg) : cg_row(c, n->v, arg, element);
-}
-
-static V make_cell(Row *r, RowNode *n) {
-  Cg *c = r->c;
-  V arg[3] = {NULL};
-  switch ((NodeKind)n->kind) {
-  case NODE_NUMBER: return cg_f32(c, n->num);
-  case NODE_SIZE: return LLVMBuildSIToFP(c->b, r->size, c->f32, "");
-  case NODE_VALUE: return LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, n->v, KEY_dim)->u.dim), c->f32, "");
-  case NODE_CELL: return load_cell(r, n);
-  case NODE_LABEL: return label(r, n);
-  case NODE_VALID:
-    return LLVMBuildSelect(c->b, not_negative(r, at(r, n->arg[0])->cell), cg_f32(c, 1), cg_f32(c, 0), "");
-  case NODE_PICK: return pick(r, n);
-  default: break;
-  }
-  for (uint32_t k = 0; k < n->n_args; k++) arg[k] = at(r, n->arg[k])->cell;
-  return compute(r, n, arg, r->index);
-}
-
-// Cells that are there before sweep s; sums and maxima were made by the sweep before it.
-static void make_cells(Row *r, uint32_t s) {
-  for (uint32_t k = 1; k < r->g.n; k++) {
-    RowNode *n = at(r, k);
-    if (n->elem && n->live && n->kind == NODE_MEM && s == 0) {
-      V first = first_of(r, n);
-      n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first);
-    }
-    if (n->elem || !n->live || n->level != s || is_reduction(n)) continue;
-    n->cell = make_cell(r, n);
-  }
-}
-
 // ---- one vector
-static V lane_numbers(Cg *c, LLVMTypeRef t) {
-  V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = LLVMConstInt(t, k, false);
-  return LLVMConstVector(lane, c->t->vl);
+static V f32_at(Row *r, V base, V i) { return cg_at(r->c, r->c->f32, base, i); }
+
+// In a buffer: where the vector at hand is.
+static V kept_at(Row *r, V buffer) {
+  return f32_at(r, buffer, r->across ? cg_mul(r->c, r->i, cg_i64(r->c, r->c->t->vl)) : r->i);
 }
 
-static V load(Row *r, V row) {
+static V load(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V p = cg_at(c, c->f32, row, r->i);
+  if (r->across && cg_row_in_order(&r->g, n)) return cg_load(c, c->vf, kept_at(r, n->row));
+  V p = f32_at(r, n->row, r->i);
+  if (r->across) return cg_splat(c, cg_load(c, c->f32, p));
   return r->mask ? cg_load_masked(c, c->vf, p, r->mask) : cg_load(c, c->vf, p);
 }
 
 static V hit(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V place = LLVMBuildSub(c->b, at(r, n->arg[0])->cell, r->i, "");  // labels and rows are below 2^31
-  place = cg_splat(c, LLVMBuildTrunc(c->b, place, c->i32, ""));
-  V is = LLVMBuildICmp(c->b, LLVMIntEQ, place, lane_numbers(c, c->i32), "");
+  V place = at(r, n->arg[0])->cell, is;
+  if (r->across) {
+    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_splat(c, r->i), "");
+  } else {
+    place = LLVMBuildSub(c->b, place, r->i, "");  // labels and rows are below 2^31
+    place = cg_splat(c, LLVMBuildTrunc(c->b, place, c->i32, ""));
+    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_row_lanes(r, c->i32), "");
+  }
   return LLVMBuildSelect(c->b, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)), "");
 }
 
 static V element_numbers(Row *r) {
   Cg *c = r->c;
-  return LLVMBuildAdd(c->b, cg_splat(c, cg_add(c, r->element, r->i)), lane_numbers(c, c->i64), "");
+  V first = cg_splat(c, cg_add(c, r->element, r->i)), lane = cg_row_lanes(r, c->i64);
+  if (r->across) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
+  return LLVMBuildAdd(c->b, first, lane, "");
 }
 
 // Node k at the vector at hand, in sweep s.
 static V vector(Row *r, Node k, uint32_t s) {
   RowNode *n = at(r, k);
   V arg[3] = {NULL};
-  if (!n->elem) return cg_splat(r->c, n->cell);
+  if (!n->elem) return r->across ? n->cell : cg_splat(r->c, n->cell);
   if (n->stamp == r->stamp) return n->value;
   if (n->keep && n->level < s) {
-    n->value = cg_load(r->c, r->c->vf, cg_at(r->c, r->c->f32, n->kept, r->i));
+    n->value = cg_load(r->c, r->c->vf, kept_at(r, n->kept));
   } else if (n->kind == NODE_MEM) {
-    n->value = load(r, n->row);
+    n->value = load(r, n);
   } else if (n->kind == NODE_HIT) {
     n->value = hit(r, n);
   } else {
     for (uint32_t j = 0; j < n->n_args; j++) arg[j] = vector(r, n->arg[j], s);
-    n->value = compute(r, n, arg, element_numbers(r));
+    n->value = cg_row_compute(r, n, arg, element_numbers(r));
   }
   n->stamp = r->stamp;
   return n->value;
@@ -416,7 +306,7 @@ static void store_all(Row *r, uint32_t s) {
   for (uint32_t j = 0; j < r->columns.n; j++) cg_columns_add(&r->columns, j, r->i, vector(r, summed(r, j), s), r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
-    V p = cg_at(c, c->f32, cg_ptr(c, (Val){k.first + j}), cg_add(c, r->element, r->i));
+    V p = r->across ? kept_at(r, r->turned[j]) : f32_at(r, cg_ptr(c, (Val){k.first + j}), cg_add(c, r->element, r->i));
     r->mask ? cg_store_masked(c, value[j], p, r->mask) : cg_store(c, value[j], p);
   }
 }
@@ -429,7 +319,7 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
     RowNode *n = at(r, k);
     if (!n->keep || n->level != s->number) continue;
     V x = vector(r, k, s->number);
-    cg_store(r->c, x, cg_at(r->c, r->c->f32, n->kept, i));
+    cg_store(r->c, x, kept_at(r, n->kept));
   }
   for (uint32_t k = 0; k < s->n_red; k++) acc[k] = add_vector(r, at(r, s->red[k]), s->number, acc[k]);
   if (s->number == r->last) store_all(r, s->number);
@@ -438,16 +328,19 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
 static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
 static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
 
+// Elements of a row that a vector takes.
+static int64_t step_of(const Row *r) { return r->across ? 1 : r->c->t->vl; }
+
 // Vectors [lo, hi), `wide` at once; acc: wide groups of n_red.
 static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t wide, V *acc) {
   Cg *c = r->c;
-  int64_t vl = c->t->vl;
+  int64_t step = step_of(r);
   Loop l;
   if (is_zero(hi) || lo == hi) return;
   uint32_t n = wide * s->n_red;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, wide * vl), acc, n);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, wide * step), acc, n);
   memcpy(acc, l.carry, n * sizeof *acc);
-  for (uint32_t w = 0; w < wide; w++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, w * vl)), NULL, acc + w * s->n_red);
+  for (uint32_t w = 0; w < wide; w++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, w * step)), NULL, acc + w * s->n_red);
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * sizeof *acc);
 }
@@ -459,7 +352,9 @@ static void finish(Row *r, const Sweep *s, V *acc) {
     for (uint32_t w = 0; w < s->wide; w++) all[w] = acc[w * s->n_red + k];
     for (uint32_t w = s->wide; w > 1; w /= 2)
       for (uint32_t j = 0; j < w / 2; j++) all[j] = join(r, n, all[j], all[j + w / 2]);
-    n->cell = n->kind == NODE_SUM || n->kind == NODE_DOT ? cg_reduce_add(r->c, all[0]) : cg_reduce_max(r->c, all[0]);
+    if (r->across) n->cell = all[0];
+    else
+      n->cell = n->kind == NODE_SUM || n->kind == NODE_DOT ? cg_reduce_add(r->c, all[0]) : cg_reduce_max(r->c, all[0]);
   }
 }
 
@@ -485,8 +380,8 @@ static Sweep plan_sweep(Row *r, uint32_t number) {
 static void emit_sweep(Row *r, uint32_t number) {
   Cg *c = r->c;
   Sweep s = plan_sweep(r, number);
-  int64_t vl = c->t->vl;
-  V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * vl), whole = multiple(c, r->size, vl);
+  int64_t step = step_of(r);
+  V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * step), whole = multiple(c, r->size, step);
   V rest = cg_sub(c, r->size, whole);
   for (uint32_t w = 0; w < s.wide; w++)
     for (uint32_t k = 0; k < s.n_red; k++) {
@@ -503,33 +398,87 @@ static void store_cells(Row *r) {
   Cg *c = r->c;
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
-    if (is_stored(r, v) && !is_row_shaped(r, v))
-      cg_store(c, at(r, node_of(r, v))->cell, cg_at(c, c->f32, cg_ptr(c, v), r->index));
+    if (!is_stored(r, v) || is_row_shaped(r, v)) continue;
+    V cell = at(r, node_of(r, v))->cell, to = f32_at(r, cg_ptr(c, v), r->index);
+    r->across ? cg_store_masked(c, cell, to, r->there) : cg_store(c, cell, to);
   }
 }
 
-static void emit_row(Row *r, V index) {
-  r->index = index;
-  r->element = cg_mul(r->c, index, r->size);
-  memset(r->outer, 0, sizeof r->outer);
+static void emit_sweeps(Row *r) {
   for (uint32_t s = 0; s <= r->last; s++) {
-    make_cells(r, s);
+    cg_row_cells(r, s);
     emit_sweep(r, s);
   }
-  make_cells(r, r->last + 1);
+  cg_row_cells(r, r->last + 1);
   store_cells(r);
 }
 
+static void enter(Row *r, V index) {
+  r->index = index;
+  r->element = cg_mul(r->c, index, r->size);
+  memset(r->outer, 0, sizeof r->outer);
+  cg_row_enter(r);
+}
+
+static void emit_row(Row *r, V index) {
+  enter(r, index);
+  emit_sweeps(r);
+}
+
+// ---- rows side by side
+static bool is_turned(Row *r, const RowNode *n) { return n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n); }
+
+// n rows from `index` on, at most vl.
+static void emit_rows_across(Row *r, V index, V n) {
+  Cg *c = r->c;
+  uint32_t width = (uint32_t)r->bound;
+  enter(r, index);
+  r->n_rows = n, r->there = cg_mask(c, n);
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *m = at(r, k);
+    if (!is_turned(r, m)) continue;
+    cg_turn_in(c, width, m->row, n, m->kept);
+    m->row = m->kept;
+  }
+  emit_sweeps(r);
+  for (uint32_t j = 0; j < c->k->n; j++)
+    if (r->turned[j]) cg_turn_out(c, width, r->turned[j], n, f32_at(r, cg_ptr(c, (Val){c->k->first + j}), r->element));
+}
+
+// Few elements, many rows, and each operand steps from row to row or stays.
+static bool goes_across(Row *r, Dim width) {
+  const Cg *c = r->c;
+  int64_t rows = r->bound ? ir_shape_bound(c->f->prog, r->g.shape) / r->bound : 0;
+  if (!ir_dim_is_const(c->f->prog, width) || r->columns.n || rows < c->t->vl) return false;
+  if (r->bound < 1 || r->bound >= ACROSS * (int64_t)c->t->vl) return false;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    const RowNode *n = at(r, k);
+    bool memory = n->live && (n->kind == NODE_MEM || n->kind == NODE_CELL);
+    if (memory && !cg_row_in_order(&r->g, n) && !cg_row_is_still(&r->g, n)) return false;
+    if (n->live && n->kind == NODE_PICK && !cg_row_in_order(&r->g, at(r, n->arg[0]))) return false;
+  }
+  return true;
+}
+
 // ---- the kernel
-// Buffers of a row, whole vectors of it, in the entry block.
+// Of a row, in whole vectors, of which a tail without lanes stores one too; or of rows that are turned.
+static V make_buffer(Row *r) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl, n = r->across ? r->bound : r->bound / vl + 1;
+  V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n * vl), "kept");
+  LLVMSetAlignment(buffer, 64);
+  return buffer;
+}
+
+// In the entry block.
 static void make_buffers(Row *r) {
   Cg *c = r->c;
-  int64_t vl = c->t->vl, n = (r->bound / vl + 1) * vl;  // a tail without lanes stores too
-  for (uint32_t k = 1; k < r->g.n; k++) {
-    if (!at(r, k)->keep) continue;
-    V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n), "kept");
-    LLVMSetAlignment(buffer, 64);
-    at(r, k)->kept = buffer;
+  for (uint32_t k = 1; k < r->g.n; k++)
+    if (at(r, k)->keep || (r->across && is_turned(r, at(r, k)))) at(r, k)->kept = make_buffer(r);
+  r->turned = rt_alloc(c->mem, c->k->n * sizeof *r->turned);
+  for (uint32_t j = 0; r->across && j < c->k->n; j++) {
+    Val v = {c->k->first + j};
+    if (is_stored(r, v) && is_row_shaped(r, v)) r->turned[j] = make_buffer(r);
   }
 }
 
@@ -552,15 +501,20 @@ static Shape rows_of(const Fn *f, const Kernel *k) {
 }
 
 static void emit_loop(Row *r, V lo, V hi) {
+  Cg *c = r->c;
   Loop l;
-  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), NULL, 0);
-  emit_row(r, l.i);
-  cg_loop_end(r->c, &l, NULL);
+  V step = cg_i64(c, r->across ? c->t->vl : 1);
+  cg_loop_begin(c, &l, lo, hi, step, NULL, 0);
+  if (r->across) emit_rows_across(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
+  else emit_row(r, l.i);
+  cg_loop_end(c, &l, NULL);
 }
 
 static void emit_rows(Row *r, V n, bool alone) {
+  int64_t vl = r->c->t->vl, grain = r->bound < GRAIN ? GRAIN / r->bound : 1;
   V lo = cg_i64(r->c, 0);
-  if (!alone) cg_share(r->c, n, r->bound < GRAIN ? GRAIN / r->bound : 1, &lo, &n);
+  if (r->across) grain = (grain + vl - 1) / vl * vl;
+  if (!alone) cg_share(r->c, n, grain, &lo, &n);
   emit_loop(r, lo, n);
 }
 
@@ -592,6 +546,7 @@ bool cg_emit_row(Cg *c) {
   if (!make_graph(&r)) return false;
   V lo = cg_i64(c, 0), hi = cg_i64(c, 1);
   for (uint32_t k = 0; k + 1 < r.g.rank; k++) hi = cg_mul(c, hi, cg_dim(c, ir_dim_at(p, shape, k)));
+  r.across = goes_across(&r, width);
   make_buffers(&r);
   If s;
   bool alone = ir_shape_bound(p, shape) < SMALL;

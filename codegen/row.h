@@ -8,7 +8,7 @@
 #ifndef TN_CG_ROW_H
 #define TN_CG_ROW_H
 
-#include "codegen/cg.h"
+#include "codegen/row_columns.h"
 
 typedef uint32_t Node;  // 0: none
 
@@ -66,6 +66,33 @@ typedef struct {
   RowLse lse[8];
   uint32_t n_lse;
 } RowGraph;
+
+// A row kernel while its code is made. Lanes of a vector are neighbours in a row; or, `across`, one element of as many
+// neighbouring rows: then cells are vectors too, and what lies in memory is turned (turn.h) before and after.
+typedef struct {
+  RowGraph g;
+  Cg *c;
+  LLVMValueRef size;             // elements of a row
+  LLVMValueRef index, element;   // the (first) row at hand; its first element
+  LLVMValueRef outer[MAX_RANK];  // its index by axis, made when wanted
+  uint32_t last, stamp, n_kept;
+  int64_t bound;         // of size
+  LLVMValueRef i, mask;  // of the vector at hand; mask NULL: all lanes
+  Columns columns;
+  bool across;
+  LLVMValueRef n_rows, there;  // across: of the rows at hand, those that are there; their lanes
+  LLVMValueRef *turned;        // across: by instruction, the buffer of a result
+} Row;
+
+// row_cells.c
+void cg_row_cells(Row *r,
+                  uint32_t sweep);  // that are there before a sweep; sums and maxima were made by the one before
+LLVMValueRef cg_row_compute(Row *r, const RowNode *n, LLVMValueRef *arg,
+                            LLVMValueRef element);          // of a word or instruction
+LLVMValueRef cg_row_lanes(Row *r, LLVMTypeRef t);           // 0, 1, 2, ..
+bool cg_row_in_order(const RowGraph *g, const RowNode *n);  // the operand steps through all rows one after the other
+bool cg_row_is_still(const RowGraph *g, const RowNode *n);  // it is the same for all rows
+void cg_row_enter(Row *r);                                  // to the operands of the row at hand
 
 // row_ops.c: the nodes of instruction v, in g->of. false: c->why
 bool cg_row_ops(RowGraph *g, Val v);

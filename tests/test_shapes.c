@@ -112,10 +112,73 @@ static void expect_joined_odd(float *const *x, double *y) {
       *y++ = j < 17 ? x[0][i * 17 + j] : j < 50 ? fmax(0, x[1][i * 33 + j - 17]) : x[2][i * 4 + j - 50];
 }
 
+// ---- rows of few elements
+enum { ROWS3 = 100003, ROWS17 = 30001 };
+
+static void softmax_of(const float *x, int64_t rows, int64_t n, int64_t from_row, int64_t step, double *y) {
+  for (int64_t i = 0; i < rows; i++) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += exp(x[i * from_row + j * step]);
+    for (int64_t j = 0; j < n; j++) y[i * from_row + j * step] = exp(x[i * from_row + j * step]) / sum;
+  }
+}
+
+static tn_tensor softmax(tn_tensor *x) { return tn_softmax(x[0], -1); }
+static void expect_softmax_3(float *const *x, double *y) { softmax_of(x[0], ROWS3, 3, 3, 1, y); }
+static void expect_softmax_1(float *const *x, double *y) { softmax_of(x[0], 1001, 1, 1, 1, y); }
+static void expect_softmax_47(float *const *x, double *y) { softmax_of(x[0], 37 * 3, 47, 47, 1, y); }
+static tn_tensor softmax_first(tn_tensor *x) { return tn_softmax(x[0], 0); }
+static void expect_softmax_first(float *const *x, double *y) { softmax_of(x[0], ROWS3, 3, 1, ROWS3, y); }
+
+static tn_tensor log_softmax(tn_tensor *x) { return tn_log_softmax(x[0], -1); }
+static void expect_log_softmax(float *const *x, double *y) {
+  softmax_of(x[0], ROWS17, 17, 17, 1, y);
+  for (int64_t k = 0; k < ROWS17 * 17; k++) y[k] = log(y[k]);
+}
+
+// A weight that all rows share, a factor of each row, and one that moves with an outer axis, which goes row by row.
+static tn_tensor norm(tn_tensor *x) { return tn_mul(tn_layer_norm_of(tn_gelu(x[0]), 1, x[1], tn_none, 1e-5), x[2]); }
+static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static void expect_norm(float *const *x, double *y, int n, int inner) {
+  for (int i = 0; i < 63; i++, y += n) {
+    double sum = 0, squares = 0;
+    for (int j = 0; j < n; j++) sum += gelu(x[0][i * n + j]);
+    for (int j = 0; j < n; j++) squares += pow(gelu(x[0][i * n + j]) - sum / n, 2);
+    for (int j = 0; j < n; j++)
+      y[j] = (gelu(x[0][i * n + j]) - sum / n) / sqrt(squares / n + 1e-5) * x[1][j] * x[2][inner ? i / inner : i];
+  }
+}
+static void expect_norm_rows(float *const *x, double *y) { expect_norm(x, y, 11, 0); }
+static void expect_norm_outer(float *const *x, double *y) { expect_norm(x, y, 5, 21); }
+
+static tn_tensor label_of(tn_tensor x) { return tn_cast(tn_floor(tn_mul(tn_abs(x), tn_scalar(x.fn, 2))), TN_I64); }
+static int label_at(float x) { return (int)(fabsf(x) * 2); }  // below 5, for |x| at most 2
+static tn_tensor loss_gradient(tn_tensor *x) {
+  return tn_grad(tn_cross_entropy_with(x[0], label_of(x[1]), &(tn_loss_options){.has_ignore = true, .ignore_index = 2}),
+                 x[0]);
+}
+static void expect_loss_gradient(float *const *x, double *y) {
+  int n = 0;
+  for (int i = 0; i < 77; i++) n += label_at(x[1][i]) != 2;
+  softmax_of(x[0], 77, 5, 5, 1, y);
+  for (int i = 0; i < 77 * 5; i++) {
+    int label = label_at(x[1][i / 5]);
+    y[i] = label == 2 ? 0 : (y[i] - (label == i % 5)) / n;
+  }
+}
+
 static const Case cases[] = {
     {"join along the first axis", {{300, 1000}, {500, 1000}}, {800, 1000}, join_first, expect_joined, 12},
     {"pad along the first axis", {{7, 100003}}, {7, 100003}, pad_first, expect_padded, 12},
     {"join odd widths", {{37, 17}, {37, 33}, {37, 4}}, {37, 54}, join_odd, expect_joined_odd, 0},
+    {"softmax of 3", {{ROWS3, 3}}, {ROWS3, 3}, softmax, expect_softmax_3, 24},
+    {"softmax of 1", {{1001, 1}}, {1001, 1}, softmax, expect_softmax_1, 0},
+    {"softmax of 47", {{37, 3, 47}}, {37, 3, 47}, softmax, expect_softmax_47, 0},
+    {"softmax along the first axis", {{3, ROWS3}}, {3, ROWS3}, softmax_first, expect_softmax_first, 48},
+    {"log_softmax of 17", {{ROWS17, 17}}, {ROWS17, 17}, log_softmax, expect_log_softmax, 18},
+    {"norm of 11, a factor of each row", {{9, 7, 11}, {11}, {9, 7, 1}}, {9, 7, 11}, norm, expect_norm_rows, 0},
+    {"norm of 5, a factor of 21 rows", {{3, 21, 5}, {5}, {3, 1, 1}}, {3, 21, 5}, norm, expect_norm_outer, 0},
+    {"loss of 5 classes, backward", {{7, 11, 5}, {7, 11}}, {7, 11, 5}, loss_gradient, expect_loss_gradient, 0},
 };
 
 static void check(const Case *t) {
@@ -137,7 +200,54 @@ static void check(const Case *t) {
   free(want), free(y), free(z);
 }
 
+// A label that the run computes and that is no class: the row is named.
+static void check_bad_label(void) {
+  tn_program *p = tn_program_create("bad");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(50), tn_size(5)));
+  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_size(50)));
+  tn_output(f, "loss", tn_cross_entropy(x, tn_cast(y, TN_I64)));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1}));
+  tn_program_free(p);
+  float *logits = numbers(250, 1), labels[50] = {[37] = 5}, loss;
+  if (CHECK(m != NULL)) {
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(logits, 50, 5), tn_f32(labels, 50)), TN_OUT(tn_f32_scalar(&loss))) ==
+          TN_ERR_VALUE);
+    if (!CHECK(strstr(tn_error_text(m), "37") != NULL)) printf("  %s\n", tn_error_text(m));
+    labels[37] = 4;
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(logits, 50, 5), tn_f32(labels, 50)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK);
+  }
+  free(logits);
+  tn_model_free(m);
+}
+
+// Random numbers belong to elements, wherever these are computed: of a pointwise kernel and of rows side by side.
+static void draw(bool rows, float *y) {
+  tn_program *p = tn_program_create("draw");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor d = tn_dropout(tn_full(f, 1, TN_SHAPE(tn_size(50), tn_size(7))), 0.5);
+  tn_output(f, "y", rows ? tn_mul(d, tn_sum_axis(d, -1, true)) : d);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .seed = 3}));
+  tn_program_free(p);
+  if (CHECK(m != NULL)) CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(y, 50, 7))) == TN_OK);
+  tn_model_free(m);
+}
+
+static void check_random(void) {
+  float x[50 * 7], y[50 * 7];
+  draw(false, x), draw(true, y);
+  for (int i = 0; i < 50; i++) {
+    float sum = 0;
+    for (int j = 0; j < 7; j++) sum += x[i * 7 + j];
+    for (int j = 0; j < 7; j++) CHECK(y[i * 7 + j] == x[i * 7 + j] * sum);
+  }
+}
+
 int main(void) {
+  check_random();
+  check_bad_label();
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check(&cases[k]);
   return check_report();
 }
