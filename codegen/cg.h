@@ -84,6 +84,8 @@ LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);  // lanes 0 .. n-1 of vl set; n i64
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask);  // zero where unset
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d);  // a b + d, scalar or vector
+void cg_ask(Cg *c, LLVMValueRef at);                                         // prefetch into L2
+void cg_ask_near(Cg *c, LLVMValueRef at);                                    // into L1
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves

@@ -183,6 +183,15 @@ void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
 }
 
 // ---- arithmetic
+static void ask(Cg *c, LLVMValueRef at, int32_t locality) {
+  LLVMTypeRef over[] = {c->ptr};
+  LLVMValueRef arg[] = {at, cg_i32(c, 0), cg_i32(c, locality), cg_i32(c, 1)};  // read, .., data
+  cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
+}
+
+void cg_ask(Cg *c, LLVMValueRef at) { ask(c, at, 2); }
+void cg_ask_near(Cg *c, LLVMValueRef at) { ask(c, at, 3); }
+
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
                                uint32_t n) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));

@@ -52,7 +52,8 @@ static void take_stack(Gemm *g) {
   const GemmPlan *p = g->p;
   if (p->by == GEMM_BLAS) return;
   if (p->dot) g->piece = on_stack(c, p->m_max * p->width);
-  else if (p->fused && !p->through_sum) g->piece = on_stack(c, p->piece_rows * p->width);
+  else if (p->wait_columns) g->piece = on_stack(c, p->chunk * (p->wait_columns + GEMM_STRIDE_PAD));
+  else if (p->fused && !p->through_sum && !p->turned) g->piece = on_stack(c, p->piece_rows * p->width);
   if (p->lines) {
     g->a_block = on_stack(c, cg_round_up(p->k_max, c->t->vl));
     g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
@@ -63,6 +64,7 @@ static void take_stack(Gemm *g) {
     g->piece = on_stack(c, p->n_max * c->t->gemm_nv * c->t->vl);
     g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
   }
+  if (p->turned && p->fused) g->a_block = on_stack(c, (int64_t)c->t->gemm_nv * c->t->vl * p->n_max);
 }
 
 static Gemm make_values(Cg *c, const GemmPlan *p) {
@@ -99,16 +101,6 @@ LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValu
   return off;
 }
 
-void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
-                    LLVMValueRef stride) {
-  Cg *c = g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  cg_epilogue_row(g->epilogue, cg_add(c, row, l.i), cg_at(c, c->f32, from, cg_mul(c, l.i, stride)), n0,
-                  cg_add(c, n0, n));
-  cg_loop_end(c, &l, NULL);
-}
-
 // ---- a unit: what its tiles see
 typedef struct {
   LLVMValueRef batch, chunk, panel;
@@ -116,6 +108,7 @@ typedef struct {
   LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;        // the block of k
   LLVMValueRef k_begin;        // the first one's
+  LLVMValueRef wait0;          // the first column whose sums wait
 } Unit;
 
 static int64_t stride_or_dyn(LLVMValueRef v) {
@@ -134,7 +127,10 @@ static LLVMValueRef tile_a_k(const Gemm *g) {
   return g->p->pack_a == A_PADDED ? cg_i64(g->c, 1) : g->a_k;
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
-static LLVMValueRef tile_c_row(const Gemm *g) { return in_piece(g) ? cg_i64(g->c, g->p->width) : g->n; }
+static LLVMValueRef tile_c_row(const Gemm *g) {
+  if (g->p->wait_columns) return cg_i64(g->c, g->p->wait_columns + GEMM_STRIDE_PAD);
+  return in_piece(g) ? cg_i64(g->c, g->p->width) : g->n;
+}
 // From one full tile of rows to the next.
 static LLVMValueRef tile_a_block(const Gemm *g) {
   Cg *c = g->c;
@@ -143,6 +139,9 @@ static LLVMValueRef tile_a_block(const Gemm *g) {
 }
 
 static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
+
+// Sums of whole rows wait for an update.
+static bool asks(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
 
 static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
@@ -161,7 +160,8 @@ static TileSpec make_spec(const Gemm *g) {
                     .mask_from = p->nv,
                     .mask_step = vl,
                     .mask_b = p->pack_b == B_IN_PLACE,
-                    .mask_c = !in_piece(g)};
+                    .mask_c = !in_piece(g),
+                    .asks = asks(g)};
 }
 
 // The unit's panel is whole, or the last one with fewer columns: then vectors that have no column are left out and the
@@ -221,6 +221,7 @@ static LLVMValueRef unit_b(Gemm *g, const Unit *u) {
 
 static LLVMValueRef unit_c(Gemm *g, const Unit *u) {
   Cg *c = g->c;
+  if (g->p->wait_columns) return cg_at(c, c->f32, g->piece, cg_sub(c, u->n0, u->wait0));
   return in_piece(g) ? g->piece : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
@@ -245,10 +246,30 @@ static void unit_prefill(Gemm *g, const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
+// While the last block of k is summed, the lines of the tensors that the update is about to change come into L2: rows
+// of the unit, each of whose tiles asks for one line for each k.
+static LLVMValueRef unit_ask(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  LLVMValueRef row = cg_mul(c, cg_i64(c, g->p->chunk), g->n), one = cg_i64(c, 1), ask = unit_a(g, u);
+  LLVMValueRef lines = cg_mul(c, u->n_k, cg_i64(c, g->p->chunk / g->p->mr * (TN_ALIGN / 4)));  // of a panel, elements
+  lines = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, lines, one, ""), lines, one, "");
+  LLVMValueRef panels = cg_div(c, cg_add(c, row, cg_sub(c, lines, one)), lines);  // that one tensor takes
+  LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), lines);
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
+  at = cg_add(c, at, cg_mul(c, u->m0, g->n));
+  for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->update)->op].n_res; k++) {
+    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
+    LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
+    ask = LLVMBuildSelect(c->b, now, from, ask, "");
+  }
+  return ask;
+}
+
 static void unit_tiles(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
+  if (asks(g)) args.ask = unit_ask(g, u);
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
@@ -326,7 +347,16 @@ static void pack_a_block(Gemm *g, const Unit *u) {
   cg_gemm_pack_a(g, src, u->m0, u->k0, u->n_k, g->a_block);
 }
 
-static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+// Panels [p0, p1) of all rows of the unit, whose sums are complete.
+static void panels_finish(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+  Cg *c = g->c;
+  if (!g->epilogue) return;
+  LLVMValueRef end = cg_min(c, cg_mul(c, p1, cg_i64(c, g->p->width)), g->n);
+  set_panel(g, u, p0);
+  cg_gemm_finish(g, u->row, u->rows, u->n0, cg_sub(c, end, u->n0), unit_c(g, u), tile_c_row(g));
+}
+
+static void panels_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   begin_blocks(g, &block, u);
@@ -334,16 +364,25 @@ static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   unit_tiles(g, u);
-  if (one_block(g)) {
-    unit_finish(g, u);
-  } else if (g->epilogue) {
-    If last;
-    cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, ""));
-    unit_finish(g, u);
-    cg_endif(c, &last);
-  }
+  if (one_block(g) && !g->p->wait_columns) unit_finish(g, u);
   cg_loop_end(c, &panel, NULL);
   end_blocks(g, &block);
+  if (!one_block(g) || g->p->wait_columns) panels_finish(g, u, p0, p1);
+}
+
+// Where sums wait on the stack, a wide stretch is done in parts.
+static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+  Cg *c = g->c;
+  if (!g->p->wait_columns) {
+    panels_by_chunks(g, u, p0, p1);
+    return;
+  }
+  LLVMValueRef step = cg_i64(c, g->p->wait_columns / g->p->width);
+  Loop l;
+  cg_loop_begin(c, &l, p0, p1, step, NULL, 0);
+  u->wait0 = cg_mul(c, l.i, cg_i64(c, g->p->width));
+  panels_by_chunks(g, u, l.i, cg_min(c, p1, cg_add(c, l.i, step)));
+  cg_loop_end(c, &l, NULL);
 }
 
 // The unit at which the share of worker number `worker` begins. Shares are equal by rows x panels: the last chunk may
@@ -411,7 +450,7 @@ static void emit_small(Gemm *g) {
 bool cg_emit_gemm(Cg *c) {
   GemmPlan p = cg_gemm_plan(c->f, ir_lead(c->f, c->k), c->t);
   Gemm g = make_values(c, &p);
-  if (p.fused && !(g.epilogue = cg_epilogue_new(c))) return false;
+  if (!cg_gemm_begin_finish(&g)) return false;
   if (p.by == GEMM_BLAS) cg_gemm_emit_blas(&g);
   else if (p.small) emit_small(&g);
   else if (p.slice) cg_gemm_emit_slices(&g, emit_own);

@@ -8,10 +8,12 @@
 //   gemm_turned.c products of two operands stored by rows of k, one of them narrow
 //   gemm_slice.c  few units with a long k, which is cut into slices for the team
 //   gemm_blas.c   the library
-//   gemm.c        units of work, tiles, epilogue
+//   gemm_finish.c what follows a product in its kernel
+//   gemm.c        units of work, tiles
 #ifndef TN_CODEGEN_GEMM_H
 #define TN_CODEGEN_GEMM_H
 
+#include "codegen/optim.h"
 #include "codegen/rows.h"
 #include "codegen/tile.h"
 
@@ -36,6 +38,7 @@ typedef struct {
   uint32_t mr, nv;
   int64_t width, chunk;  // columns of a panel, rows of a chunk
   int64_t piece_rows;    // rows of sums that wait on the stack for the epilogue
+  int64_t wait_columns;  // columns of a chunk whose sums wait there for all blocks of k; 0: none do
   int64_t k_block;       // k is cut into blocks of so many; k_max: it is not
   int64_t slice;         // and before that into slices of so many, work for several workers; 0: it is not
   int64_t a_tile;        // A_BLOCKS: elements of one k
@@ -44,9 +47,10 @@ typedef struct {
   bool one_row;      // of A, and a small dot product of constant sizes
   bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
+  bool updates;      // with the update of a parameter, which takes whole rows
   bool lines;        // one row of A, and B is read as one stream
   bool keeps;        // the product itself is stored
-  bool through_sum;  // the epilogue reads whole rows of sums in memory: there are several blocks of k, or the library
+  bool through_sum;  // the epilogue reads whole rows of sums in memory: k is cut for the team, or the library sums
   GemmBy by;
   PackA pack_a;
   PackB pack_b;
@@ -65,6 +69,8 @@ typedef struct {
   Cg *c;
   const GemmPlan *p;
   Rows *epilogue;  // NULL: none
+  Val update;      // of the parameter whose gradient the kernel makes; none
+  UpdateScalars *steer;
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
@@ -73,7 +79,7 @@ typedef struct {
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
   // private, on the worker's stack
-  LLVMValueRef piece;             // rows of sums of one unit, `width` apart, where an epilogue reads them
+  LLVMValueRef piece;  // rows of sums of one unit, `width` apart, or of a stretch, `wait_columns`: for the epilogue
   LLVMValueRef a_block, b_block;  // packed blocks
 } Gemm;
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
@@ -83,14 +89,16 @@ LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValu
 void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
 // The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
 void cg_gemm_emit_slices(Gemm *g, void (*units)(Gemm *g));  // gemm_slice.c
+
+// ---- gemm_finish.c
+Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none
+bool cg_gemm_begin_finish(Gemm *g);            // once in the kernel; false: c->why
 // Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
 void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
                     LLVMValueRef stride);
 
 // ---- gemm_pack.c
-void cg_gemm_ask(Cg *c, LLVMValueRef at);       // prefetch into L2
-void cg_gemm_ask_near(Cg *c, LLVMValueRef at);  // into L1
-bool cg_gemm_pack_shared(Gemm *g);              // false: nothing to pack
+bool cg_gemm_pack_shared(Gemm *g);  // false: nothing to pack
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].

@@ -98,7 +98,7 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, acc, s->mr * s->nr);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
-  for (uint32_t j = 0; s->ahead && j < s->nr; j++) cg_gemm_ask(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
+  for (uint32_t j = 0; s->ahead && j < s->nr; j++) cg_ask(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
   step(c, s, a, b, l.i, NULL, acc);
   cg_loop_end(c, &l, acc);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];

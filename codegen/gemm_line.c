@@ -34,7 +34,7 @@ static void add_part(Gemm *g, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to
   cg_loop_begin(c, &l, from, to, cg_i64(c, wide * vl), acc, wide);
   for (uint32_t i = 0; i < wide; i++) {
     LLVMValueRef k = cg_add(c, l.i, cg_i64(c, (int64_t)i * vl)), at = cg_at(c, c->f32, b, k);
-    if (asks) cg_gemm_ask_near(c, cg_at(c, c->f32, at, cg_i64(c, AHEAD)));
+    if (asks) cg_ask_near(c, cg_at(c, c->f32, at, cg_i64(c, AHEAD)));
     LLVMValueRef x = cg_load(c, c->vf, cg_at(c, c->f32, g->a_block, k));
     next[i] = cg_fma(c, x, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), l.carry[i]);
   }

@@ -34,15 +34,6 @@ static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
   for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
 }
 
-static void ask(Cg *c, LLVMValueRef at, int32_t locality) {
-  LLVMTypeRef over[] = {c->ptr};
-  LLVMValueRef arg[] = {at, cg_i32(c, 0), cg_i32(c, locality), cg_i32(c, 1)};  // read, .., data
-  cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
-}
-
-void cg_gemm_ask(Cg *c, LLVMValueRef at) { ask(c, at, 2); }
-void cg_gemm_ask_near(Cg *c, LLVMValueRef at) { ask(c, at, 3); }
-
 // Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
@@ -56,7 +47,8 @@ void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef row
   }
 }
 
-// Units: vl values of k of one panel.
+// Units: vl values of k of one panel. Where B is stored by rows of k, the units of all panels follow each other, so
+// that the rows are read from end to end.
 static void pack_b_shared(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
@@ -65,7 +57,9 @@ static void pack_b_shared(Gemm *g) {
   cg_share(c, cg_mul(c, panels, blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), vl), src = g->b;
+  bool by_rows = !p->tb && !p->b_has_batch;
+  LLVMValueRef panel = by_rows ? cg_gemm_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
+  LLVMValueRef k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_gemm_rem(c, l.i, blocks), vl);
   LLVMValueRef row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
   LLVMValueRef dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
   if (p->b_has_batch) {
@@ -96,7 +90,7 @@ void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0,
   LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
   LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
   for (int64_t line = 0; line < p->chunk; line += TN_ALIGN / 4)
-    cg_gemm_ask(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
+    cg_ask(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
   for (int64_t v = 0; v < n; v++) {
     int64_t tile = v / per_tile, lane = v % per_tile * vl;
     LLVMValueRef x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, cg_i64(c, tile * p->mr + lane)), mask[v]);

@@ -12,34 +12,36 @@ enum {
   PRIVATE_UNITS = 16,      // likewise where each further chunk packs B again
   FEW_UNITS = 8,           // and for few rows
   FEW_ROWS = 256,
-  CHUNK_BYTES = 512 * 1024,  // rows of A that stay in L2
-  PIECE_ROWS = 128,          // of sums that wait in L1 for the epilogue
-  PRIVATE_ROWS = 1024,       // for which a worker packs a panel of B once
-  LINE_ELEMENTS = 2 << 20,   // of B that are read as one stream for one row,
-  LINE_LONG_K = 2048,        // or with rows as long as this
-  LINE_MOST_K = 8192,        // x waits on the stack
-  SUM_ROWS = 512,            // likewise where their sums wait on the stack for all blocks of k
-  DOT_ROWS = 16,             // up to here nothing is packed
-  DOT_BYTES = 24 * 1024,     // a tile's rows of A in a block of k
-  K_BLOCK = 1024,            // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
-  A_K_BLOCK = 256,           // of A's packed blocks
-  TURNED_K_BLOCK = 256,      // of a turned product: what all its tiles read stays near
-  LONG_K = 4096,             // from here on k is cut even where nothing is packed in blocks:
-  LONG_K_BLOCK = 2048,       // a panel's part stays in L2
-  SLICE = 4096,              // least k of a slice: 4 us and more, where a barrier takes less than one;
-  SLICE_STEP = 64,           // a multiple of all vectors
-  MOST_SLICES = 32,          // so that scratch is small, of
-  SLICED_UNITS = 8,          // products that have fewer units than this
-  SLICED_ELEMENTS = 16384,   // and at most so many elements
-  A_BLOCK_TILES = 4,         // tiles of a transposed A packed at once
-  WIDE = 128,                // columns from which on B's rows are too far apart to be read in place
-  BLAS_FMAS = 64 * 64 * 64,  // below, no library call is worth it
-  PACKED_ROWS = 4,           // with fewer, a weight is read once in any case
-  PACKED_MOST_ROWS = 256,    // with more, packing it in every run costs next to nothing
-  PACKED_ELEMENTS = 1024,    // with fewer too
-  FAR_ELEMENTS = 4 << 20,    // of B: more than a worker's share of the last-level cache
-  BAD_STRIDE = 512,          // A's row stride in elements, from which on multiples are padded
-  PAD_PANELS = 12,           // with fewer the copy costs more than it wins: each worker reads what another wrote
+  CHUNK_BYTES = 512 * 1024,   // rows of A that stay in L2
+  PIECE_ROWS = 128,           // of sums that wait in L1 for the epilogue
+  PRIVATE_ROWS = 1024,        // for which a worker packs a panel of B once
+  LINE_ELEMENTS = 2 << 20,    // of B that are read as one stream for one row,
+  LINE_LONG_K = 2048,         // or with rows as long as this
+  LINE_MOST_K = 8192,         // x waits on the stack
+  SUM_ROWS = 512,             // likewise where their sums wait on the stack for all blocks of k
+  WAIT_ELEMENTS = 64 * 1024,  // sums of a chunk that wait on the stack while panels of all columns pass by
+  DOT_ROWS = 16,              // up to here nothing is packed
+  DOT_BYTES = 24 * 1024,      // a tile's rows of A in a block of k
+  K_BLOCK = 1024,             // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
+  A_K_BLOCK = 256,            // of A's packed blocks
+  TURNED_K_BLOCK = 256,       // of a turned product: what all its tiles read stays near
+  LONG_K = 4096,              // from here on k is cut even where nothing is packed in blocks:
+  LONG_K_BLOCK = 2048,        // a panel's part stays in L2
+  SLICE = 4096,               // least k of a slice: 4 us and more, where a barrier takes less than one;
+  SLICE_STEP = 64,            // a multiple of all vectors
+  MOST_SLICES = 32,           // so that scratch is small, of
+  SLICED_UNITS = 8,           // products that have fewer units than this
+  SLICED_ELEMENTS = 16384,    // and at most so many elements
+  A_BLOCK_TILES = 4,          // tiles of a transposed A packed at once
+  UPDATE_TILES = 2,           // where an update follows: what it changes comes into L2 meanwhile
+  WIDE = 128,                 // columns from which on B's rows are too far apart to be read in place
+  BLAS_FMAS = 64 * 64 * 64,   // below, no library call is worth it
+  PACKED_ROWS = 4,            // with fewer, a weight is read once in any case
+  PACKED_MOST_ROWS = 256,     // with more, packing it in every run costs next to nothing
+  PACKED_ELEMENTS = 1024,     // with fewer too
+  FAR_ELEMENTS = 4 << 20,     // of B: more than a worker's share of the last-level cache
+  BAD_STRIDE = 512,           // A's row stride in elements, from which on multiples are padded
+  PAD_PANELS = 12,            // with fewer the copy costs more than it wins: each worker reads what another wrote
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
 
@@ -133,8 +135,7 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
   else if (p->pack_a == A_BLOCKS) p->k_block = k_blocks_of(k, A_K_BLOCK, vl);
   else if (by_panels(p)) p->k_block = k_blocks_of(k, K_BLOCK, vl);
   else if (k > LONG_K) p->k_block = k_blocks_of(k, LONG_K_BLOCK, vl);
-  bool piecewise = p->slice || (p->k_block < p->k_max && !by_panels(p));
-  p->through_sum = p->fused && (p->by == GEMM_BLAS || (piecewise && !p->dot));
+  p->through_sum = p->fused && (p->by == GEMM_BLAS || (p->slice && !p->dot));
 }
 
 int64_t cg_gemm_slice(int64_t units, int64_t m, int64_t n, int64_t k) {
@@ -158,9 +159,13 @@ static void choose_chunk(GemmPlan *p) {
     rows = p->fused ? cg_smaller(rows, PIECE_ROWS) : rows;
     even = rows_for_units(p, UNITS_WANTED, panels);
   }
-  if (p->pack_a == A_BLOCKS) rows = A_BLOCK_TILES * (int64_t)p->mr;
+  if (p->pack_a == A_BLOCKS) rows = (p->updates ? UPDATE_TILES : A_BLOCK_TILES) * (int64_t)p->mr;
   p->chunk = cg_larger(p->mr, cg_round_up(cg_smaller(rows, even), p->mr));
   p->piece_rows = waits ? p->chunk : cg_smaller(p->chunk, cg_round_up(PIECE_ROWS, p->mr));
+  p->wait_columns = 0;
+  if ((!waits && !p->updates) || p->through_sum || p->dot || p->turned || by_panels(p)) return;
+  p->wait_columns =
+      cg_larger(1, cg_smaller(WAIT_ELEMENTS / p->chunk, cg_round_up(p->n_max, p->width)) / p->width) * p->width;
 }
 
 // Slices of k bring units enough: then chunks are cut by what a slice reads.
@@ -207,6 +212,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
   else read_matmul(f, v, &p);
   p.fused = p.out.i == v.i && behind(&f->kernels[f->kernel_of[v.i]], v) > 0;
+  p.updates = p.fused && !ir_none(cg_gemm_update(f, v));
   p.keeps = f->buf_of[p.out.i] != 0;
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);

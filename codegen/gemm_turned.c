@@ -14,7 +14,7 @@
 enum { MOST_COLUMNS = 128 };  // of B
 
 bool cg_gemm_turns(const Fn *f, const GemmPlan *p, const Target *t) {
-  bool plain = p->ta && !p->tb && !p->fused && !p->small && !p->batch.n && p->by == GEMM_OWN;
+  bool plain = p->ta && !p->tb && !p->small && !p->batch.n && p->by == GEMM_OWN;
   bool constant = p->m.n == 1 && ir_dim_is_const(f->prog, p->m.dim[0]) && ir_dim_is_const(f->prog, p->n);
   return plain && constant && p->n_max <= MOST_COLUMNS && p->n_max < p->m_max && p->m_max >= 2 * (int64_t)t->vl;
 }
@@ -22,7 +22,7 @@ bool cg_gemm_turns(const Fn *f, const GemmPlan *p, const Target *t) {
 typedef struct {
   Gemm *g;
   LLVMValueRef sums, square;  // [N][width], [vl][vl]
-  LLVMValueRef out;           // of the slice
+  LLVMValueRef out, out_row;  // of the slice, from this row on
   LLVMValueRef k_begin, k_end;
   int64_t m, n, width;
   bool blocks;  // k is cut: every tile adds to the sums
@@ -69,7 +69,7 @@ static void store_square(Turned *u, LLVMValueRef m, LLVMValueRef from, LLVMValue
   int64_t vl = c->t->vl;
   LLVMValueRef width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
   LLVMValueRef columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
-  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, m, row_of), n));
+  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, cg_sub(c, m, u->out_row), row_of), n));
   LLVMValueRef src = cg_at(c, c->f32, from, cg_mul(c, n, width));
   if (u->m % vl == 0 && u->n % vl == 0) {
     cg_transpose_block(c, src, width, some, some, to, row_of);
@@ -83,9 +83,11 @@ static void store_square(Turned *u, LLVMValueRef m, LLVMValueRef from, LLVMValue
   cg_loop_end(c, &l, NULL);
 }
 
+// An epilogue gets the rows from the stack.
 static void store(Turned *u, LLVMValueRef m0, uint32_t nv) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
+  if (u->g->epilogue) u->out = u->g->a_block, u->out_row = m0;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, vl), NULL, 0);
   for (uint32_t j = 0; j < nv; j++) {
@@ -93,6 +95,9 @@ static void store(Turned *u, LLVMValueRef m0, uint32_t nv) {
     store_square(u, cg_add(c, m0, lane), cg_at(c, c->f32, u->sums, lane), l.i);
   }
   cg_loop_end(c, &l, NULL);
+  if (!u->g->epilogue) return;
+  LLVMValueRef n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, nv * vl), cg_sub(c, cg_i64(c, u->m), m0));
+  cg_gemm_finish(u->g, m0, rows, cg_i64(c, 0), n, u->out, n);
 }
 
 // ---- panels
@@ -146,7 +151,7 @@ void cg_gemm_emit_turned(Gemm *g) {
   LLVMValueRef slice = g->slices ? cg_div(c, l.i, count) : cg_i64(c, 0);
   LLVMValueRef nth = g->slices ? cg_gemm_rem(c, l.i, count) : l.i;
   cg_gemm_k_range(g, slice, &u.k_begin, &u.k_end);
-  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_i64(c, u.m * u.n)));
+  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
   each_panel(&u, nth, whole);
   cg_loop_end(c, &l, NULL);
 }

@@ -51,6 +51,7 @@ typedef struct {
   // behind a product, which is instruction `from`: its row at hand, which begins at column `from_column`
   bool behind;
   LLVMValueRef product, from_column;
+  Val back;  // stored in its place; none
 } Point;
 
 static inline bool cg_is_int(LLVMValueRef v, int64_t want) {
@@ -63,6 +64,7 @@ void cg_point_merge(Point *p);
 // The indices of a row by its number, and every access at that row.
 void cg_point_split(Point *p, LLVMValueRef row, LLVMValueRef *index);
 void cg_point_enter(Point *p, const LLVMValueRef *index);
+bool cg_point_stores(const Point *p);  // has any instruction of the group memory?
 // One vector at index i of a row that begins at flat element `row`, stored where the kernel stores it; mask NULL: all
 // lanes.
 void cg_point_vector(Point *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);

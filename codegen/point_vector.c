@@ -426,4 +426,13 @@ void cg_point_vector(Point *p, V row, V i, V mask) {
     V at = cg_at(c, scalar_type(p, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
     mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
   }
+  if (ir_none(p->back)) return;
+  V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column)), x = p->val[p->back.i - c->k->first];
+  mask ? cg_store_masked(c, x, at, mask) : cg_store(c, x, at);
+}
+
+bool cg_point_stores(const Point *p) {
+  for (uint32_t k = p->from; k < p->to; k++)
+    if (is_code(p, value_at(p, k)) && cg_stored(p->c, value_at(p, k))) return true;
+  return false;
 }

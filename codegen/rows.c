@@ -6,14 +6,17 @@ struct Rows {
   Point p;
 };
 
-Rows *cg_epilogue_new(Cg *c) {
+Rows *cg_epilogue_new(Cg *c, Val back) {
   Rows *r = rt_alloc(c->mem, sizeof *r);
   uint32_t product = ir_lead(c->f, c->k).i - c->k->first;
   r->p = (Point){.c = c, .from = product, .to = c->k->n, .by_rows = true, .behind = true, .lanes = c->t->vl};
+  if (!ir_none(back) && back.i != ir_lead(c->f, c->k).i && !cg_stored(c, back)) r->p.back = back;
   if (!cg_point_collect(&r->p)) return NULL;
   cg_point_merge(&r->p);
   return r;
 }
+
+bool cg_epilogue_works(const Rows *r) { return cg_point_stores(&r->p) || !ir_none(r->p.back); }
 
 static void enter(Point *p, LLVMValueRef row) {
   LLVMValueRef index[MAX_RANK] = {NULL};

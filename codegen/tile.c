@@ -23,7 +23,7 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 
 // ---- the microkernel
 // Parameters: a b c x bias, k n, then the run-time strides in the order a_row a_k b_k c_row.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_K, P_N, P_STRIDES };
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_ASK, P_K, P_N, P_STRIDES };
 
 static void tile_strides(const TileSpec *s, int64_t out[4]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
@@ -73,6 +73,7 @@ static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
   LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, t->arg[P_B], cg_mul(c, l.i, t->b_k));
   LLVMValueRef row[MAX_NV];
+  if (s->asks) cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_mul(c, l.i, cg_i64(c, TN_ALIGN / 4))));
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
@@ -107,17 +108,17 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d",
+  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d%s",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c);
+           s->mask_c, s->asks ? ".ask" : "");
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
   LLVMValueRef arg[P_STRIDES + 4] = {
-      a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null, a->k, a->n ? a->n : zero};
+      a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null, a->ask ? a->ask : null, a->k, a->n ? a->n : zero};
   LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
   int64_t stride[4];
   tile_strides(s, stride);
@@ -125,7 +126,7 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   for (uint32_t i = 0; i < 4; i++)
     if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
   LLVMTypeRef types[P_STRIDES + 4];
-  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_BIAS ? c->ptr : c->i64;
+  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_ASK ? c->ptr : c->i64;
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
   char name[256];
   tile_name(s, name, sizeof name);
@@ -134,13 +135,15 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
 }
 
 // ---- rows
-// Tile arguments moved down by `row` rows of the operands that have rows.
-static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef a_off, LLVMValueRef row) {
+// Tile arguments moved down by `row` rows, `tiles` whole tiles, of the operands that have rows.
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef a_off, LLVMValueRef row,
+                      LLVMValueRef tiles) {
   TileArgs out = *a;
   LLVMValueRef c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
   out.a = cg_at(c, c->f32, a->a, a_off);
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
   if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
+  if (s->asks) out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, cg_mul(c, a->k, cg_i64(c, TN_ALIGN / 4))));
   return out;
 }
 
@@ -156,7 +159,7 @@ void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left
     LLVMValueRef bit = LLVMBuildAnd(c->b, left, cg_i64(c, rows), "");
     cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, bit, cg_i64(c, 0), ""));
     LLVMValueRef done = LLVMBuildAnd(c->b, left, cg_i64(c, ~(2 * (int64_t)rows - 1)), "");
-    TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done);
+    TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done, cg_i64(c, 0));
     cg_tile_call(c, &part, &args);
     cg_endif(c, &some);
   }
@@ -166,12 +169,12 @@ void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r
   LLVMValueRef mr = cg_i64(c, s->mr), full = cg_div(c, r->rows, mr);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), full, cg_i64(c, 1), NULL, 0);
-  TileArgs args = below(c, s, a, cg_mul(c, l.i, r->a_block), cg_mul(c, l.i, mr));
+  TileArgs args = below(c, s, a, cg_mul(c, l.i, r->a_block), cg_mul(c, l.i, mr), l.i);
   cg_tile_call(c, s, &args);
   cg_loop_end(c, &l, NULL);
   if (r->left == 0) return;
   LLVMValueRef left = cg_sub(c, r->rows, cg_mul(c, full, mr));
-  args = below(c, s, a, cg_mul(c, full, r->a_block), cg_mul(c, full, mr));
+  args = below(c, s, a, cg_mul(c, full, r->a_block), cg_mul(c, full, mr), full);
   if (r->left == TILE_DYN) {
     cg_tile_left(c, s, &args, left);
     return;

@@ -25,10 +25,12 @@ typedef struct {
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
+  bool asks;            // a cache line for each k is asked for, beginning at `ask`, tile after tile
 } TileSpec;
 
 typedef struct {
   LLVMValueRef a, b, c, x, bias;  // absent: NULL
+  LLVMValueRef ask;
   LLVMValueRef k, n;
   LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
 } TileArgs;

@@ -8,7 +8,7 @@
 // element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
 // INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
 // that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
-// epilogue (a product with its first operand transposed does not: it sums in pieces). A recurrent kernel holds
+// epilogue, and an update of the parameter whose gradient it is. A recurrent kernel holds
 // consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
 //
 // A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or cells of
@@ -46,9 +46,7 @@ Val ir_root(const Fn *f, Val v) {
   }
 }
 
-bool ir_is_led_product(const Fn *f, Val v) {
-  return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && !ir_attr(f, v, KEY_ta);
-}
+bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM; }
 
 Val ir_lead(const Fn *f, const Kernel *k) {
   uint32_t i = k->first;
@@ -112,12 +110,17 @@ static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   return reads_fit(f, k, kernel, v) && writes_fit(f, k, v);
 }
 
+static bool has_update(const Fn *f, const Kernel *k) {
+  return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIM;
+}
+
 // The epilogue of a product: what reads it, or what already follows it, element by element.
 static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
   if (k->cls != CLASS_GEMM) return false;
   Val lead = ir_lead(f, k);
-  if (!ir_is_led_product(f, lead) || ins->shape.i != ir_ins(f, lead)->shape.i) return false;
+  if (ins->shape.i != ir_ins(f, lead)->shape.i || has_update(f, k)) return false;
+  if (ir_joins_update(f, k, kernel, v)) return true;
   if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
   return depends_on_kernel(f, v, kernel) && reads_fit(f, k, kernel, v);

@@ -415,10 +415,12 @@ void ir_find_checks(Fn *f);                              // what the host checks
 bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number out of range, which the host cannot see
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
-bool ir_is_led_product(const Fn *f,
-                       Val v);              // a product that may have an epilogue: pointwise instructions in its kernel
+bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
 Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
-Val ir_root(const Fn *f, Val v);            // follows views and WRITES results to the first version of their buffer
+// ir/led_update.c
+Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
+bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
+Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //

@@ -12,7 +12,9 @@ typedef struct {
   uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
   Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
   bool *by_rows;      // by value
-  uint32_t *after;    // by base value: 1 + highest level at which its buffer is read so far, counting fused readers
+  bool *late;         // by product: an update may run in its kernel, which stands behind all others of its level
+  uint32_t *after;    // by base value: 1 + 2 * highest level at which its buffer is read so far, one more where it is a
+                      // late kernel that reads; counting fused readers
   uint32_t puts, changes;  // the least level at which parameters change: by what may refuse as well; by all else
   uint32_t *first;         // by value: readers[first[i]] up to readers[first[i + 1]] are the instructions that read it
   uint32_t *readers;
@@ -23,5 +25,7 @@ bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k);  // v reads operand k
 bool ir_fuses_with(const Levels *l, Val v, uint32_t k);     // v can run in the kernel that makes operand k
 bool ir_is_for_rows(const Levels *l, Val v);                // v is made where its rows are read, not behind a product
 void ir_find_levels(Levels *l);                             // from floors
+void ir_find_late(Levels *l);                               // ir/led_update.c
+uint32_t ir_lead_of_update(const Levels *l, Val v);         // the product in whose kernel an update runs; 0: none
 void ir_delay(Levels *l);                                   // ir/delay.c: floors for what is better made later
 #endif

@@ -3,7 +3,7 @@
 //
 // level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
 // A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
-// leads.
+// leads. So does the update of a parameter whose gradient it is (led_update.c).
 // What is computed a row at a time runs in the kernel of the rows that it reads (row_space.c), at their level.
 // Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
 // of one shape stand together. A write into a buffer comes after every read of its old content.
@@ -74,7 +74,8 @@ bool ir_is_for_rows(const Levels *l, Val v) {
 
 static uint32_t lead_of(const Levels *l, Val v) {
   const Fn *f = l->f;
-  if (ir_is_led_product(f, v)) return v.i;
+  if (ir_is_product(f, v)) return v.i;
+  if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIM) return ir_lead_of_update(l, v);
   if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(l, v)) return 0;
   uint32_t lead = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
@@ -123,7 +124,7 @@ static uint32_t level_of(Levels *l, Val v) {
     if (l->level[from[k].i] + kernel > top) top = l->level[from[k].i] + kernel;
   if (!(ir_ops[ins->op].flags & WRITES)) return top;
   for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
-    uint32_t after = l->after[ir_base(f, ir_arg(f, v, k)).i];
+    uint32_t after = (l->after[ir_base(f, ir_arg(f, v, k)).i] + 1) / 2;
     if (after > top) top = after;
   }
   if (!ir_writes_param(f, v)) return top;
@@ -138,7 +139,7 @@ static void note_reads(Levels *l, Val v) {
     Val base = ir_base(f, ir_arg(f, v, k));
     bool same = is_point(f, v) && !l->lead[v.i] && base.i == ir_arg(f, v, k).i &&
                 ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
-    uint32_t after = l->level[v.i] + !same;
+    uint32_t after = 2 * l->level[v.i] + (same ? 0 : l->lead[v.i] && l->late[l->lead[v.i]] ? 2 : 1);
     if (after > l->after[base.i]) l->after[base.i] = after;
   }
 }
@@ -265,7 +266,7 @@ static Levels make_levels(Fn *f) {
   Levels l = {.f = f, .makers = ir_rows_makers(f)};
   l.level = rt_alloc(mem, n * sizeof *l.level), l.floor = rt_alloc(mem, n * sizeof *l.floor);
   l.lead = rt_alloc(mem, n * sizeof *l.lead), l.after = rt_alloc(mem, n * sizeof *l.after);
-  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n);
+  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.late = rt_alloc(mem, n);
   l.first = rt_alloc(mem, (n + 2) * sizeof *l.first), l.readers = rt_alloc(mem, (f->n_args + 1) * sizeof *l.readers);
   for (uint32_t i = 1; i < n; i++)
     for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
@@ -297,6 +298,7 @@ bool ir_pass_schedule(Fn *f) {
   Levels l = make_levels(f);
   Key3 *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
+  ir_find_late(&l);
   ir_find_levels(&l);
   ir_delay(&l);
   uint32_t last = last_report(&l, false);
@@ -313,9 +315,9 @@ bool ir_pass_schedule(Fn *f) {
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
-    keys[i] = (Key3){l.level[i], 0, i};
+    keys[i] = (Key3){2 * l.level[i] + (l.lead[i] && l.late[l.lead[i]]), 0, i};
     if (l.lead[i]) keys[i].group = l.lead[i];
-    else keys[i].group = ir_makes_kernel(f, v) ? group_of(f, keys, v, l.level[i], table, cap) : i;
+    else keys[i].group = ir_makes_kernel(f, v) ? group_of(f, keys, v, keys[i].level, table, cap) : i;
     unite_rows(&l, keys, v);
     unite_readers(&l, keys, mate, v);
   }

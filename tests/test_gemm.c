@@ -199,11 +199,8 @@ static bool agrees(const Run *r, const float *got, const double *want) {
   return true;
 }
 
-// What follows a product runs in its kernel, unless the product's first operand is transposed.
-static uint32_t kernels_of(const Case *c) {
-  if (c->tail == GATED) return c->ta ? 4 : 3;  // neg, two products
-  return c->ta ? 2 : 1;
-}
+// What follows a product runs in its kernel.
+static uint32_t kernels_of(const Case *c) { return c->tail == GATED ? 3 : 1; }  // neg, two products
 
 static void check_case(const Case *c, bool weight, const Target *t) {
   Run r = {.c = c, .weight = weight, .target = t, .mem = rt_arena_new()};
