@@ -328,13 +328,6 @@ static void grad_rms_norm(Grad *g, Val v, Val adj) {
   grad_rstd(g, x, x, ir_result(v, 1), g->adj[v.i + 1]);
 }
 
-static void grad_matmul(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), b = arg(g, v, 1);
-  bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
-  if (g->dep[a.i]) ir_grad_give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
-  if (g->dep[b.i]) ir_grad_give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
-}
-
 // All axes but the last as one.
 static Val as_rows(Grad *g, Val a) {
   Shape s = shape_of(g, a);
@@ -342,6 +335,16 @@ static Val as_rows(Grad *g, Val a) {
   Dim rows = ir_dim(g->p, 1);
   for (uint32_t k = 0; k + 1 < r; k++) rows = ir_dim_mul(g->p, rows, ir_dim_at(g->p, s, k));
   return reshape(g, a, ir_shape(g->p, (Dim[]){rows, ir_dim_at(g->p, s, r - 1)}, 2));
+}
+
+// The gradient of one matrix for a whole batch is one product over all rows, not a sum of products over the batch.
+static void grad_matmul(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
+  if (g->dep[a.i]) ir_grad_give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
+  bool shared = !ta && ir_rank(g->p, shape_of(g, b)) == 2 && ir_rank(g->p, shape_of(g, a)) > 2;
+  if (g->dep[b.i] && shared) a = as_rows(g, a), adj = as_rows(g, adj);
+  if (g->dep[b.i]) ir_grad_give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
 }
 
 static void grad_linear(Grad *g, Val v, Val adj) {

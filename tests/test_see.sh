@@ -90,9 +90,9 @@ the backward of m.c:
 saved for backward
 after its owner, scope 'forward', closed at m.c:9.
 It lies in arena+
-It isn't live at the arena's peak, kernel 9
+It isn't live at the arena's peak, kernel
 It takes over in place the slot of %h (sum at m.c:4)" explain a.tir %a
-check 0 "It is live at the peak, kernel 9" explain a.tir %21 --function step --planned
+check 0 "It is live at the peak, kernel" explain a.tir %21 --function step --planned
 check 0 "Its slot is taken over in place by %a (relu at m.c:5) in kernel " explain a.tir %h --function step
 check 0 "@step: %z is f32[batch,4], made by matmul at m.c:7.
 It was made in scope 'forward' and moved to the function's own scope at m.c:8, which ends at m.c:16." explain a.tir %z
