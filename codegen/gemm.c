@@ -141,7 +141,18 @@ static LLVMValueRef tile_a_block(const Gemm *g) {
 static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
 
 // Sums of whole rows wait for an update.
-static bool asks(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
+static bool asks_for_update(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
+
+// Panels come one after the other from memory: the first tiles of rows ask for the next block.
+static bool asks_for_weight(const Gemm *g) { return g->p->pack_b == B_WEIGHT && g->p->far_b; }
+
+static void set_asks(const Gemm *g, TileSpec *s) {
+  uint32_t lines = (uint32_t)cg_ceil_div(g->p->width, TN_ALIGN / 4);
+  if (asks_for_update(g)) s->asks = 1;
+  if (!asks_for_weight(g)) return;
+  s->asks = g->p->m_max > g->p->mr ? 1 : lines;
+  s->ask_tiles = lines / s->asks;
+}
 
 static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
@@ -160,15 +171,16 @@ static TileSpec make_spec(const Gemm *g) {
                     .mask_from = p->nv,
                     .mask_step = vl,
                     .mask_b = p->pack_b == B_IN_PLACE,
-                    .mask_c = !in_piece(g),
-                    .asks = asks(g)};
+                    .mask_c = !in_piece(g)};
 }
 
 // The unit's panel is whole, or the last one with fewer columns: then vectors that have no column are left out and the
 // last one is masked (where N is not constant, all vectors are there and masked).
 static void unit_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   Cg *c = g->c;
-  TileSpec whole = make_spec(g), part = whole;
+  TileSpec whole = make_spec(g), part;
+  set_asks(g, &whole);
+  part = whole;
   int64_t n, vl = c->t->vl;
   if (!cg_const_value(g->n, &n)) {
     part.mask_from = 0;
@@ -269,7 +281,8 @@ static void unit_tiles(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  if (asks(g)) args.ask = unit_ask(g, u);
+  if (asks_for_update(g)) args.ask = unit_ask(g, u);
+  if (asks_for_weight(g)) args.ask = cg_at(c, c->f32, args.b, cg_mul(c, u->n_k, cg_i64(c, g->p->width)));
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};

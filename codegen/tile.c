@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+enum { LINE = TN_ALIGN / 4 };  // elements of a cache line
 enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
 
 // ---- small things
@@ -73,7 +74,10 @@ static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
   LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, t->arg[P_B], cg_mul(c, l.i, t->b_k));
   LLVMValueRef row[MAX_NV];
-  if (s->asks) cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_mul(c, l.i, cg_i64(c, TN_ALIGN / 4))));
+  for (int64_t n = s->asks, line = 0; line < n; line++) {
+    LLVMValueRef at = cg_add(c, cg_mul(c, l.i, cg_i64(c, n * LINE)), cg_i64(c, line * LINE));
+    cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], at));
+  }
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
@@ -108,11 +112,11 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d%s",
+  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->asks ? ".ask" : "");
+           s->mask_c, s->asks);
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
@@ -143,7 +147,11 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   out.a = cg_at(c, c->f32, a->a, a_off);
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
   if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
-  if (s->asks) out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, cg_mul(c, a->k, cg_i64(c, TN_ALIGN / 4))));
+  if (s->asks) {
+    out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, cg_mul(c, a->k, cg_i64(c, (int64_t)s->asks * LINE))));
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, tiles, cg_i64(c, s->ask_tiles), "");
+    if (s->ask_tiles) out.ask = LLVMBuildSelect(c->b, more, out.ask, a->b, "");  // what is near already
+  }
   return out;
 }
 

@@ -25,7 +25,8 @@ typedef struct {
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
-  bool asks;            // a cache line for each k is asked for, beginning at `ask`, tile after tile
+  uint32_t asks;        // cache lines that are asked for with each k, beginning at `ask`,
+  uint32_t ask_tiles;   // tile after tile, by so many tiles; 0: by all
 } TileSpec;
 
 typedef struct {
