@@ -76,12 +76,14 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.a = storage(c, p->a), g.b = storage(c, p->b), g.out = storage(c, p->out);
   g.bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
   LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
-  bool own = p->by == GEMM_OWN;
-  int64_t b = own ? cg_gemm_packed_b(p, c->t) : 0, a = own ? cg_gemm_packed_a(p) : 0;
+  int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p);
   g.packed_b = p->pack_b == B_WEIGHT ? c->weight : scratch;
-  g.packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
+  g.packed_a = p->alone && !p->lines ? on_stack(c, p->m_max * (p->k_max + GEMM_STRIDE_PAD))
+                                     : cg_at(c, c->f32, scratch, cg_i64(c, b));
   g.partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
   g.sums = p->fused && !p->keeps && cg_gemm_sums(p) ? g.partial : g.out;
+  if (p->makes == MAKES_A) g.a = g.packed_a;
+  if (p->makes == MAKES_B) g.b = scratch;
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);
   return g;
@@ -118,13 +120,15 @@ static int64_t stride_or_dyn(LLVMValueRef v) {
 
 static bool in_piece(const Gemm *g) { return g->p->fused && !g->p->through_sum; }
 
+static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED || g->p->pack_a == A_MADE; }
+
 static LLVMValueRef tile_a_row(const Gemm *g) {
   if (g->p->pack_a == A_BLOCKS) return cg_i64(g->c, 1);
-  return g->p->pack_a == A_PADDED ? cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD) : g->a_row;
+  return has_own_rows(g) ? cg_gemm_row_stride(g) : g->a_row;
 }
 static LLVMValueRef tile_a_k(const Gemm *g) {
   if (g->p->pack_a == A_BLOCKS) return cg_i64(g->c, g->p->a_tile);
-  return g->p->pack_a == A_PADDED ? cg_i64(g->c, 1) : g->a_k;
+  return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
 static LLVMValueRef tile_c_row(const Gemm *g) {
@@ -210,7 +214,7 @@ static LLVMValueRef unit_a(Gemm *g, const Unit *u) {
   const GemmPlan *p = g->p;
   if (p->pack_a == A_BLOCKS) return g->a_block;
   LLVMValueRef off = cg_add(c, cg_mul(c, u->m0, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
-  if (p->pack_a == A_PADDED) return cg_at(c, c->f32, g->packed_a, off);
+  if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   return cg_at(c, c->f32, g->a, off);
 }
@@ -449,6 +453,11 @@ static void emit_own(Gemm *g) {
   else compute(g);
 }
 
+static void emit_blas(Gemm *g) {
+  if (cg_gemm_pack_shared(g)) cg_team_barrier(g->c, cg_i32(g->c, 0), g->c->n_workers);
+  cg_gemm_emit_blas(g);
+}
+
 static void emit_small(Gemm *g) {
   Cg *c = g->c;
   If first;
@@ -463,8 +472,9 @@ static void emit_small(Gemm *g) {
 bool cg_emit_gemm(Cg *c) {
   GemmPlan p = cg_gemm_plan(c->f, ir_lead(c->f, c->k), c->t);
   Gemm g = make_values(c, &p);
+  if (p.makes && !(g.prologue = cg_prologue_new(c))) return false;
   if (!cg_gemm_begin_finish(&g)) return false;
-  if (p.by == GEMM_BLAS) cg_gemm_emit_blas(&g);
+  if (p.by == GEMM_BLAS) emit_blas(&g);
   else if (p.small) emit_small(&g);
   else if (p.slice) cg_gemm_emit_slices(&g, emit_own);
   else emit_own(&g);

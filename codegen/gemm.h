@@ -24,8 +24,9 @@ typedef struct {
   uint32_t n;
 } DimList;
 
-typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED } PackA;
+typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED, A_MADE } PackA;
 typedef enum { B_IN_PLACE, B_SHARED, B_PRIVATE, B_WEIGHT } PackB;
+typedef enum { MAKES_NONE, MAKES_A, MAKES_B } Makes;
 typedef struct {
   Val a, b, bias, out;
   bool ta, tb;
@@ -48,6 +49,8 @@ typedef struct {
   bool far_b;        // B is too large to be in the last-level cache
   bool fused;        // there is an epilogue
   bool updates;      // with the update of a parameter, which takes whole rows
+  Makes makes;       // the operand that a prologue makes
+  bool alone;        // A_MADE: every worker makes it for itself, on its stack
   bool lines;        // one row of A, and B is read as one stream
   bool keeps;        // the product itself is stored
   bool through_sum;  // the epilogue reads whole rows of sums in memory: k is cut for the team, or the library sums
@@ -59,7 +62,7 @@ typedef struct {
 
 // ---- gemm_plan.c
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
-// Scratch, in elements: shared packed B, shared packed A, sums.
+// Scratch, in elements: shared packed B, or B as it is made; shared packed A, or A as it is made; sums.
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);
 int64_t cg_gemm_packed_a(const GemmPlan *p);
 int64_t cg_gemm_sums(const GemmPlan *p);
@@ -68,6 +71,7 @@ int64_t cg_gemm_sums(const GemmPlan *p);
 typedef struct {
   Cg *c;
   const GemmPlan *p;
+  Rows *prologue;  // NULL: none
   Rows *epilogue;  // NULL: none
   Val update;      // of the parameter whose gradient the kernel makes; none
   UpdateScalars *steer;
@@ -98,7 +102,8 @@ void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n
                     LLVMValueRef stride);
 
 // ---- gemm_pack.c
-bool cg_gemm_pack_shared(Gemm *g);  // false: nothing to pack
+bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
+LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A_PADDED and A_MADE
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].

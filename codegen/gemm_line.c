@@ -16,10 +16,13 @@ enum {
 
 static void copy_row(Gemm *g) {
   Cg *c = g->c;
+  if (g->prologue) cg_prologue_enter(g->prologue, cg_i64(c, 0));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl), NULL, 0);
   LLVMValueRef mask = cg_mask(c, cg_sub(c, g->k, l.i));
-  cg_store(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, g->a, l.i), mask), cg_at(c, c->f32, g->a_block, l.i));
+  LLVMValueRef x = g->prologue ? cg_prologue_vector(g->prologue, l.i, mask)
+                               : cg_load_masked(c, c->vf, cg_at(c, c->f32, g->a, l.i), mask);
+  cg_store(c, x, cg_at(c, c->f32, g->a_block, l.i));
   cg_loop_end(c, &l, NULL);
 }
 

@@ -10,11 +10,15 @@ static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->n), n0));
+  bool made = g->p->makes == MAKES_B;
+  LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
   LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+  if (made) cg_prologue_enter(g->prologue, k);
   for (uint32_t j = 0; j < g->p->nv; j++) {
     LLVMValueRef at = cg_i64(c, (int64_t)j * vl);
-    cg_store(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, at), mask[j]), cg_at(c, c->f32, to, at));
+    LLVMValueRef x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
+                          : cg_load_masked(c, c->vf, cg_at(c, c->f32, from, at), mask[j]);
+    cg_store(c, x, cg_at(c, c->f32, to, at));
   }
   cg_loop_end(c, &l, NULL);
 }
@@ -114,8 +118,44 @@ static void pad_a(Gemm *g) {
   cg_loop_end(c, &row, NULL);
 }
 
+// ---- operands that the prologue makes
+// Rows of A and of B share a stride where they are read side by side, and the library takes them so.
+LLVMValueRef cg_gemm_row_stride(const Gemm *g) {
+  bool tight = g->p->dot || g->p->by == GEMM_BLAS;
+  return tight ? g->k : cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD);
+}
+
+// Rows [lo, hi) of `width` elements, `stride` apart.
+static void make_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
+                      LLVMValueRef stride) {
+  Cg *c = g->c;
+  Loop row;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_prologue_row(g->prologue, row.i, width, cg_at(c, c->f32, to, cg_mul(c, row.i, stride)));
+  cg_loop_end(c, &row, NULL);
+}
+
+static bool make_a(Gemm *g) {
+  LLVMValueRef lo = cg_i64(g->c, 0), hi = g->m;
+  if (g->p->lines) return false;  // it is made where it is copied to
+  if (!g->p->alone) cg_share(g->c, g->m, 1, &lo, &hi);
+  make_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g));
+  return !g->p->alone;
+}
+
+static bool make_b(Gemm *g) {
+  LLVMValueRef lo, hi;
+  cg_share(g->c, g->k, 1, &lo, &hi);
+  make_rows(g, lo, hi, g->n, g->b, g->n);
+  return true;
+}
+
 bool cg_gemm_pack_shared(Gemm *g) {
-  if (g->p->pack_b == B_SHARED) pack_b_shared(g);
-  if (g->p->pack_a == A_PADDED) pad_a(g);
-  return g->p->pack_b == B_SHARED || g->p->pack_a == A_PADDED;
+  bool own = g->p->by == GEMM_OWN, packs_b = own && g->p->pack_b == B_SHARED, pads_a = own && g->p->pack_a == A_PADDED;
+  bool waits = packs_b || pads_a;
+  if (packs_b) pack_b_shared(g);
+  if (pads_a) pad_a(g);
+  if (g->p->makes == MAKES_A) waits |= make_a(g);
+  if (g->p->makes == MAKES_B && !packs_b) waits |= make_b(g);
+  return waits;
 }

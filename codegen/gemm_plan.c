@@ -42,6 +42,8 @@ enum {
   FAR_ELEMENTS = 4 << 20,     // of B: more than a worker's share of the last-level cache
   BAD_STRIDE = 512,           // A's row stride in elements, from which on multiples are padded
   PAD_PANELS = 12,            // with fewer the copy costs more than it wins: each worker reads what another wrote
+  MADE_ELEMENTS = 32 * 1024,  // of A, which every worker makes on its stack
+  MADE_WORK = 64 * 1024,      // and operations for them, 2 us at most, where a barrier takes one
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
 
@@ -128,6 +130,7 @@ static void choose_packing(const Fn *f, GemmPlan *p, const Target *t) {
     return;
   }
   if (p->ta && panels >= 2 && !p->small) p->pack_a = A_BLOCKS;
+  else if (p->makes == MAKES_A) p->pack_a = A_MADE;
   else if (!p->ta && bad_stride && panels >= PAD_PANELS && tiles >= 2 && !p->batch.n && !p->small && !p->dot)
     p->pack_a = A_PADDED;
   p->k_block = cg_larger(1, k);
@@ -190,6 +193,19 @@ static uint32_t weight_vectors(const GemmPlan *p, const Target *t) {
   return (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(p->n_max, t->vl));
 }
 
+// The operand that the instructions before the product make.
+static Makes makes_of(const Fn *f, Val v) {
+  uint32_t first = f->kernels[f->kernel_of[v.i]].first;
+  if (first == v.i) return MAKES_NONE;
+  return ir_arg(f, v, 0).i >= first ? MAKES_A : MAKES_B;
+}
+
+// A is made so soon that a worker makes all of it for itself.
+static bool makes_alone(const Fn *f, Val v, const GemmPlan *p) {
+  int64_t n = p->m_max * p->k_max;
+  return p->makes == MAKES_A && p->by == GEMM_OWN && n <= MADE_ELEMENTS && n * cg_prologue_cost(f, v) <= MADE_WORK;
+}
+
 // Instructions of its kernel that follow the product.
 static uint32_t behind(const Kernel *k, Val v) { return k->first + k->n - 1 - v.i; }
 
@@ -217,6 +233,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);
   p.by = cg_gemm_choose(p.m_max, p.n_max, p.k_max, t);
+  p.makes = makes_of(f, v);
   bool packs = f->prog->packs_weights && p.by == GEMM_OWN && !p.ta && !p.batch.n && !p.b_has_batch &&
                cg_gemm_packs(p.m_max, p.n_max, p.k_max, p.tb, t) && cg_constant_weight(f, p.b, &p.weight);
   if (packs) p.pack_b = B_WEIGHT;
@@ -225,6 +242,8 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
   p.width = (int64_t)p.nv * t->vl;
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
+  p.alone = makes_alone(f, v, &p);
+  p.small = p.small && (p.makes != MAKES_A || p.alone);
   p.one_row = p.dot && p.small && ir_dim_is_const(f->prog, p.n) && ir_dim_is_const(f->prog, p.k) && is_one_row(f, &p.m);
   p.far_b = p.n_max * p.k_max > FAR_ELEMENTS;
   p.turned = cg_gemm_turns(f, &p, t);
@@ -237,13 +256,17 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
 
 // ---- scratch
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
-  if (p->pack_b != B_SHARED) return 0;
+  if (p->makes == MAKES_B && (p->by == GEMM_BLAS || p->pack_b == B_IN_PLACE))
+    return cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4);
+  if (p->by == GEMM_BLAS || p->pack_b != B_SHARED) return 0;
   int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;
   return cg_round_up(one * (p->b_has_batch ? p->batch_max : 1), TN_ALIGN / 4);
 }
 
 int64_t cg_gemm_packed_a(const GemmPlan *p) {
-  return p->pack_a == A_PADDED ? cg_round_up(p->m_max * (p->k_max + STRIDE_PAD), TN_ALIGN / 4) : 0;
+  if (p->makes == MAKES_A && (p->alone || p->lines)) return 0;
+  bool there = p->makes == MAKES_A || (p->by == GEMM_OWN && p->pack_a == A_PADDED);
+  return there ? cg_round_up(p->m_max * (p->k_max + STRIDE_PAD), TN_ALIGN / 4) : 0;
 }
 
 int64_t cg_gemm_sums(const GemmPlan *p) {
@@ -272,8 +295,7 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   default: return 0;
   }
   GemmPlan p = cg_gemm_plan(f, v, t);
-  int64_t packed = p.by == GEMM_BLAS ? 0 : cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p);
-  return cg_round_up(4 * (packed + cg_gemm_sums(&p)), TN_ALIGN);
+  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
 }
 
 // ---- weights packed once per change

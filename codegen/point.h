@@ -13,6 +13,7 @@ enum { POINT_OPERANDS = 16 };
 
 typedef struct {
   Val v;
+  Val index;  // i64, a row of v for each row of the iteration; 0: v is read by the iteration's own indices
   // as built, by iteration axis
   int axis[MAX_RANK];                       // operand axis; -1: broadcast
   LLVMValueRef offset[MAX_RANK];            // added to the index; NULL: 0
@@ -46,8 +47,9 @@ typedef struct {
   LLVMValueRef size[MAX_RANK];
   uint32_t lanes;
   LLVMValueRef tile_row;  // of the square at hand
-  // on pieces of rows: columns are an axis of their own
+  // on pieces of rows: columns are an axis of their own; the number of the row at hand
   bool by_rows;
+  LLVMValueRef at_row;
   // behind a product, which is instruction `from`: its row at hand, which begins at column `from_column`
   bool behind;
   LLVMValueRef product, from_column;
@@ -65,8 +67,9 @@ void cg_point_merge(Point *p);
 void cg_point_split(Point *p, LLVMValueRef row, LLVMValueRef *index);
 void cg_point_enter(Point *p, const LLVMValueRef *index);
 bool cg_point_stores(const Point *p);  // has any instruction of the group memory?
-// One vector at index i of a row that begins at flat element `row`, stored where the kernel stores it; mask NULL: all
-// lanes.
+// One vector at index i of a row that begins at flat element `row`: p->val. mask NULL: all lanes.
+void cg_point_compute(Point *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);
+// Then what the kernel stores of it.
 void cg_point_vector(Point *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);
 
 #endif

@@ -13,7 +13,7 @@ static OpClass class_of(const Point *p, Val v) { return (OpClass)ir_ops[op_of(p,
 static bool is_code(const Point *p, Val v) {
   OpClass cls = class_of(p, v);
   if (ir_is_handed_out(fn_of(p), v)) return false;
-  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->behind && cls == CLASS_GEMM);
+  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->by_rows && (cls == CLASS_GEMM || cls == CLASS_GATHER));
 }
 static Val value_at(const Point *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 
@@ -102,9 +102,23 @@ static int32_t broadcast_access(Point *p, Val operand) {
   return k;
 }
 
+// Row i of the result is the row of the table that index number i names.
+static bool collect_gather(Point *p, uint32_t k) {
+  Val v = value_at(p, k), table = ir_arg(fn_of(p), v, 0), index = ir_arg(fn_of(p), v, 1);
+  bool empty = is_empty(p, table);
+  if (!cg_stored(p->c, index) || (!empty && !cg_stored(p->c, table)))
+    return fail(p, v, "reads a value that is not stored");
+  p->use[k][0] = add_access(p, table), p->use[k][1] = -1;
+  Access *a = &p->acc[p->use[k][0]];
+  for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = j + 1 < p->rank ? -1 : 1;
+  a->index = index;
+  return true;
+}
+
 static bool collect_one(Point *p, uint32_t k) {
   Cg *c = p->c;
   Val v = value_at(p, k);
+  if (class_of(p, v) == CLASS_GATHER) return collect_gather(p, k);
   bool index = class_of(p, v) == CLASS_INDEX;
   V before = cg_i64(c, 0);
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
@@ -246,6 +260,19 @@ static V at_least_0(Cg *c, V n) {
   return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, zero, ""), n, zero, "");
 }
 
+// A row of a table; no row, and a report, where the index is out of range.
+static void enter_table(Point *p, Access *a) {
+  Cg *c = p->c;
+  V i = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, a->index), p->at_row));
+  a->row_ok = LLVMBuildICmp(c->b, LLVMIntULT, i, cg_dim(c, operand_dim(p, a, 0)), "");
+  If s;
+  cg_if(c, &s, LLVMBuildNot(c->b, a->row_ok, ""));
+  cg_report(c, TN_KERR_INDEX_RANGE, p->at_row, i);
+  cg_endif(c, &s);
+  V row = cg_mul(c, LLVMBuildSelect(c->b, a->row_ok, i, cg_i64(c, 0), ""), cg_dim(c, operand_dim(p, a, 1)));
+  a->row = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &row, 1, "");
+}
+
 // Places every access at the row with these outer indices.
 void cg_point_enter(Point *p, const V *index) {
   Cg *c = p->c;
@@ -255,6 +282,10 @@ void cg_point_enter(Point *p, const V *index) {
     V at = a->base;
     if (a->empty) continue;
     a->row_ok = a->same = NULL;
+    if (a->index.i) {
+      enter_table(p, a);
+      continue;
+    }
     for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
       at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
       if (!a->from[g]) continue;
@@ -357,6 +388,7 @@ static V load_access(Point *p, const Access *a, V i, V mask) {
   if (a->empty) return LLVMConstNull(vector_type(p, t));
   if (a->same) return a->same;
   if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
+  if (a->index.i) return load_lanes(p, a, t, i, both(c, mask, cg_splat(c, a->row_ok)));
   return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
 }
 
@@ -405,6 +437,7 @@ static V compute(Point *p, uint32_t k, V i, V element, V mask) {
   }
   if (op == OP_concat) return concat(p, k, i, mask);
   if (op == OP_assign) return operand(p, k, 1, i, mask);
+  if (op == OP_embedding) return operand(p, k, 0, i, mask);
   V arg[POINT_OPERANDS];
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
   if (op == OP_cast)
@@ -413,13 +446,18 @@ static V compute(Point *p, uint32_t k, V i, V element, V mask) {
   return cg_row(c, v, arg, element);
 }
 
-// One vector at index i of a row that begins at flat element `row`; mask NULL: all lanes.
-void cg_point_vector(Point *p, V row, V i, V mask) {
+void cg_point_compute(Point *p, V row, V i, V mask) {
   Cg *c = p->c;
-  V flat = cg_add(c, row, i), element = spread(p, flat);
+  V element = spread(p, cg_add(c, row, i));
   if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, lane_numbers(c), "");
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
+}
+
+void cg_point_vector(Point *p, V row, V i, V mask) {
+  Cg *c = p->c;
+  V flat = cg_add(c, row, i);
+  cg_point_compute(p, row, i, mask);
   for (uint32_t k = p->from; k < p->to; k++) {
     Val v = value_at(p, k);
     if (!is_code(p, v) || !cg_stored(c, v)) continue;

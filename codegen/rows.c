@@ -1,16 +1,17 @@
-// Pieces of rows of a pointwise group in a product's kernel (rows.h).
+// Pieces of rows of the pointwise groups in a product's kernel (rows.h).
 #include "codegen/rows.h"
 #include "codegen/point.h"
 
 struct Rows {
   Point p;
+  LLVMValueRef begin;  // the first element of the row at hand
 };
 
-Rows *cg_epilogue_new(Cg *c, Val back) {
-  Rows *r = rt_alloc(c->mem, sizeof *r);
-  uint32_t product = ir_lead(c->f, c->k).i - c->k->first;
-  r->p = (Point){.c = c, .from = product, .to = c->k->n, .by_rows = true, .behind = true, .lanes = c->t->vl};
-  if (!ir_none(back) && back.i != ir_lead(c->f, c->k).i && !cg_stored(c, back)) r->p.back = back;
+static uint32_t product_of(const Cg *c) { return ir_lead(c->f, c->k).i - c->k->first; }
+
+static Rows *new_rows(const Point *p) {
+  Rows *r = rt_alloc(p->c->mem, sizeof *r);
+  r->p = *p;
   if (!cg_point_collect(&r->p)) return NULL;
   cg_point_merge(&r->p);
   return r;
@@ -18,25 +19,79 @@ Rows *cg_epilogue_new(Cg *c, Val back) {
 
 bool cg_epilogue_works(const Rows *r) { return cg_point_stores(&r->p) || !ir_none(r->p.back); }
 
-static void enter(Point *p, LLVMValueRef row) {
+static void enter(Rows *r, LLVMValueRef row) {
+  Point *p = &r->p;
   LLVMValueRef index[MAX_RANK] = {NULL};
+  r->begin = cg_mul(p->c, row, p->size[p->n_loop - 1]);
   if (p->n_loop > 1) cg_point_split(p, row, index);
+  p->at_row = row;
   cg_point_enter(p, index);
 }
 
-void cg_epilogue_row(Rows *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi) {
-  Point *p = &r->p;
-  Cg *c = p->c;
-  enter(p, row);
-  p->product = from, p->from_column = lo;
-  LLVMValueRef n = cg_sub(c, hi, lo), whole = LLVMBuildAnd(c->b, n, cg_i64(c, -(int64_t)p->lanes), "");
-  LLVMValueRef at = cg_mul(c, row, p->size[p->n_loop - 1]), end = cg_add(c, lo, whole), rest = cg_sub(c, n, whole);
+// Vectors that begin at columns [lo, hi): the body, with a mask for the last one where it is not whole.
+static void each_vector(Rows *r, LLVMValueRef lo, LLVMValueRef hi,
+                        void (*body)(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx), void *ctx) {
+  Cg *c = r->p.c;
+  int64_t vl = c->t->vl;
+  LLVMValueRef n = cg_sub(c, hi, lo), whole = LLVMBuildAnd(c->b, n, cg_i64(c, -vl), "");
+  LLVMValueRef end = cg_add(c, lo, whole), rest = cg_sub(c, n, whole);
   Loop l;
-  cg_loop_begin(c, &l, lo, end, cg_i64(c, p->lanes), NULL, 0);
-  cg_point_vector(p, at, l.i, NULL);
+  cg_loop_begin(c, &l, lo, end, cg_i64(c, vl), NULL, 0);
+  body(r, l.i, NULL, ctx);
   cg_loop_end(c, &l, NULL);
+  if (cg_is_int(rest, 0)) return;
   If s;
   cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
-  cg_point_vector(p, at, end, cg_mask(c, rest));
+  body(r, end, cg_mask(c, rest), ctx);
   cg_endif(c, &s);
+}
+
+// ---- behind the product
+Rows *cg_epilogue_new(Cg *c, Val back) {
+  Point p = {.c = c, .from = product_of(c), .to = c->k->n, .by_rows = true, .behind = true, .lanes = c->t->vl};
+  if (!ir_none(back) && back.i != ir_lead(c->f, c->k).i && !cg_stored(c, back)) p.back = back;
+  return new_rows(&p);
+}
+
+static void store_vector(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
+  (void)ctx;
+  cg_point_vector(&r->p, r->begin, i, mask);
+}
+
+void cg_epilogue_row(Rows *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi) {
+  enter(r, row);
+  r->p.product = from, r->p.from_column = lo;
+  each_vector(r, lo, hi, store_vector, NULL);
+}
+
+// ---- before it
+Rows *cg_prologue_new(Cg *c) {
+  return new_rows(&(Point){.c = c, .to = product_of(c), .by_rows = true, .lanes = c->t->vl});
+}
+
+void cg_prologue_enter(Rows *r, LLVMValueRef row) { enter(r, row); }
+
+LLVMValueRef cg_prologue_vector(Rows *r, LLVMValueRef column, LLVMValueRef mask) {
+  Cg *c = r->p.c;
+  cg_point_compute(&r->p, r->begin, column, mask);
+  LLVMValueRef v = r->p.val[r->p.to - 1];
+  return mask ? LLVMBuildSelect(c->b, mask, v, LLVMConstNull(c->vf), "") : v;
+}
+
+static void put_vector(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
+  Cg *c = r->p.c;
+  LLVMValueRef v = cg_prologue_vector(r, i, mask), at = cg_at(c, c->f32, *(LLVMValueRef *)ctx, i);
+  mask ? cg_store_masked(c, v, at, mask) : cg_store(c, v, at);
+}
+
+void cg_prologue_row(Rows *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to) {
+  enter(r, row);
+  each_vector(r, cg_i64(r->p.c, 0), n, put_vector, &to);
+}
+
+int64_t cg_prologue_cost(const Fn *f, Val product) {
+  int64_t cost = 0;
+  for (uint32_t i = f->kernels[f->kernel_of[product.i]].first; i < product.i; i++)
+    cost += f->ins[i].n_args + cg_word_cost((Op)f->ins[i].op);
+  return cost;
 }

@@ -8,7 +8,8 @@
 // element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
 // INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
 // that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
-// epilogue, and an update of the parameter whose gradient it is. A recurrent kernel holds
+// epilogue, and an update of the parameter whose gradient it is, and it takes those before it that make its operand for
+// nobody else, as its prologue (prologue.c). A recurrent kernel holds
 // consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
 //
 // A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or cells of
@@ -47,12 +48,6 @@ Val ir_root(const Fn *f, Val v) {
 }
 
 bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM; }
-
-Val ir_lead(const Fn *f, const Kernel *k) {
-  uint32_t i = k->first;
-  while (k->cls == CLASS_GEMM && ir_ops[f->ins[i].op].cls != CLASS_GEMM) i++;
-  return (Val){i};
-}
 
 static OpClass kernel_class(const Fn *f, uint32_t i) {
   OpClass c = ir_ops[f->ins[i].op].cls;
@@ -234,6 +229,27 @@ static bool makes_code(const Fn *f, uint32_t i) {
   return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !ir_layout_is_const(f, (Val){i});
 }
 
+// Where it does not stand right before its product, nothing of an operand is made there.
+static uint32_t *made_in_place(Fn *f) {
+  uint32_t *made = rt_alloc(f->prog->mem, f->n_ins * sizeof *made);
+  memcpy(made, ir_find_made(f), f->n_ins * sizeof *made);
+  uint32_t *first = rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by product: where its neighbours begin
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    uint32_t p = made[i];
+    if (p && i + 1 == (first[p] ? first[p] : p)) first[p] = i;
+  }
+  bool *apart = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) apart[made[i]] |= i < first[made[i]] || !first[made[i]];
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (apart[made[i]]) made[i] = 0;
+  return made;
+}
+
+// Makes a product's operand, or is the product itself.
+static bool joins_prologue(const Kernel *k, const uint32_t *made, uint32_t i) {
+  return made[k->first] && (made[i] == made[k->first] || i == made[k->first]);
+}
+
 static void add_to(Fn *f, uint32_t kernel, uint32_t i) {
   for (uint32_t r = 0; r < f->ins[i].n_res; r++) f->kernel_of[i + r] = kernel;
   f->kernels[kernel].n = i + f->ins[i].n_res - f->kernels[kernel].first;
@@ -246,6 +262,7 @@ bool ir_pass_fuse(Fn *f) {
   f->kernels = NULL;
   f->n_kernels = 0;
   uint32_t cap = 0;
+  const uint32_t *made = made_in_place(f);
   bool open = false;  // does the last kernel end right before this instruction?
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_result) continue;
@@ -256,6 +273,11 @@ bool ir_pass_fuse(Fn *f) {
     uint32_t last = f->n_kernels - 1;
     Kernel *k = open ? &f->kernels[last] : NULL;
     Val v = {i};
+    if (k && joins_prologue(k, made, i)) {
+      add_to(f, last, i);
+      continue;
+    }
+    if (made[i]) k = NULL;  // begins a kernel
     if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v) ||
               joins_updates(f, k, last, v))) {
       add_to(f, last, i);
@@ -266,7 +288,8 @@ bool ir_pass_fuse(Fn *f) {
       f->kernels[last].cls = CLASS_ROW;
       continue;
     }
-    *RT_PUSH(mem, f->kernels, f->n_kernels, cap) = (Kernel){.first = i, .cls = kernel_class(f, i)};
+    *RT_PUSH(mem, f->kernels, f->n_kernels, cap) =
+        (Kernel){.first = i, .cls = made[i] ? CLASS_GEMM : kernel_class(f, i)};
     add_to(f, f->n_kernels - 1, i);
     open = true;
   }

@@ -416,7 +416,6 @@ bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
-Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 // ir/led_update.c
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
@@ -450,6 +449,10 @@ void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc
 // ir/grad.c: in f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
 // seed[k].
 Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);
+
+// ---- ir/prologue.c
+Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
+const uint32_t *ir_find_made(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 
 // ---- ir/hostile.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer

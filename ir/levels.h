@@ -6,15 +6,16 @@
 
 typedef struct {
   Fn *f;
-  const Val *makers;  // of sizes
-  uint32_t *level;    // by value
-  uint32_t *floor;    // by value: its level is this one at least
-  uint32_t *lead;     // by value: the product in whose kernel it runs; 0: none
-  Shape *rows;        // by value: the rows that its kernel works on, where `by_rows`
-  bool *by_rows;      // by value
-  bool *late;         // by product: an update may run in its kernel, which stands behind all others of its level
-  uint32_t *after;    // by base value: 1 + 2 * highest level at which its buffer is read so far, one more where it is a
-                      // late kernel that reads; counting fused readers
+  const Val *makers;     // of sizes
+  uint32_t *level;       // by value
+  uint32_t *floor;       // by value: its level is this one at least
+  uint32_t *lead;        // by value: the product in whose kernel it runs; 0: none
+  const uint32_t *made;  // by value: the same where it stands before the product, to make its operand
+  Shape *rows;           // by value: the rows that its kernel works on, where `by_rows`
+  bool *by_rows;         // by value
+  bool *late;            // by product: an update may run in its kernel, which stands behind all others of its level
+  uint32_t *after;  // by base value: 1 + 2 * highest level at which its buffer is read so far, one more where it is a
+                    // late kernel that reads; counting fused readers
   uint32_t puts, changes;  // the least level at which parameters change: by what may refuse as well; by all else
   uint32_t *first;         // by value: readers[first[i]] up to readers[first[i + 1]] are the instructions that read it
   uint32_t *readers;

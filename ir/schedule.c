@@ -3,7 +3,8 @@
 //
 // level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
 // A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
-// leads. So does the update of a parameter whose gradient it is (led_update.c).
+// leads. So does the update of a parameter whose gradient it is (led_update.c). What makes an operand of the product
+// alone stands before it, at its level (prologue.c).
 // What is computed a row at a time runs in the kernel of the rows that it reads (row_space.c), at their level.
 // Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
 // of one shape stand together. A write into a buffer comes after every read of its old content.
@@ -74,6 +75,7 @@ bool ir_is_for_rows(const Levels *l, Val v) {
 
 static uint32_t lead_of(const Levels *l, Val v) {
   const Fn *f = l->f;
+  if (l->made[v.i]) return l->made[v.i];
   if (ir_is_product(f, v)) return v.i;
   if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIM) return ir_lead_of_update(l, v);
   if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(l, v)) return 0;
@@ -112,11 +114,14 @@ static uint32_t level_of(Levels *l, Val v) {
   Ins *ins = ir_ins(f, v);
   bool kernel = ir_makes_kernel(f, v);
   l->lead[v.i] = lead_of(l, v);
-  if (l->lead[v.i] && l->lead[v.i] != v.i) return l->level[l->lead[v.i]];
+  bool behind = l->lead[v.i] && l->lead[v.i] != v.i && !l->made[v.i];
+  if (behind) return l->level[l->lead[v.i]];
   uint32_t top = kernel ? 1 : 0;
   if (l->floor[v.i] > top) top = l->floor[v.i];
   for (uint32_t k = 0; k < ins->n_args; k++) {
-    uint32_t at = l->level[ir_arg(f, v, k).i] + (kernel && (!ir_fuses_with(l, v, k) || l->lead[ir_arg(f, v, k).i]));
+    uint32_t a = ir_arg(f, v, k).i;
+    bool here = l->made[a] || (ir_fuses_with(l, v, k) && !l->lead[a]);
+    uint32_t at = l->level[a] + (kernel && !here);
     if (at > top) top = at;
   }
   Val from[IR_MAX_MAKERS];
@@ -144,6 +149,14 @@ static void note_reads(Levels *l, Val v) {
   }
 }
 
+// What makes the operand v of a product runs when the product does.
+static void raise_operand(Levels *l, uint32_t product, Val v) {
+  if (l->made[v.i] != product) return;
+  l->level[v.i] = l->level[product];
+  note_reads(l, v);
+  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) raise_operand(l, product, ir_arg(l->f, v, k));
+}
+
 void ir_find_levels(Levels *l) {
   Fn *f = l->f;
   memset(l->after, 0, f->n_ins * sizeof *l->after);
@@ -157,6 +170,7 @@ void ir_find_levels(Levels *l) {
     l->level[i] = level_of(l, v);
     note_rows(l, v);
     note_reads(l, v);
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) raise_operand(l, i, ir_arg(f, v, k));
   }
 }
 
@@ -263,7 +277,7 @@ static uint32_t last_report(const Levels *l, bool puts) {
 static Levels make_levels(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins;
-  Levels l = {.f = f, .makers = ir_rows_makers(f)};
+  Levels l = {.f = f, .makers = ir_rows_makers(f), .made = ir_find_made(f)};
   l.level = rt_alloc(mem, n * sizeof *l.level), l.floor = rt_alloc(mem, n * sizeof *l.floor);
   l.lead = rt_alloc(mem, n * sizeof *l.lead), l.after = rt_alloc(mem, n * sizeof *l.after);
   l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.late = rt_alloc(mem, n);

@@ -542,13 +542,24 @@ static void add_matmul(Gen *g) {
   keep_tame(g, emit(g, OP_matmul, arg, 2, attr, n_attrs), mag_of(g, a) * 2 * sqrt(1 + (double)ir_dim_bound(g->p, k)));
 }
 
+// What nobody but a product reads.
+static Val before_product(Gen *g, Val x) {
+  Attr drop[] = {ir_a_num(KEY_p, 0.25), ir_a_int(KEY_id, g->p->next_id)};
+  switch (below(g, 6)) {
+  case 0: return op2(g, OP_mul, x, number(g, 0.5));
+  case 1: return op1(g, OP_tanh, op1(g, OP_neg, x));
+  case 2: g->p->next_id++; return emit(g, OP_dropout, &x, 1, drop, 2);
+  default: return x;
+  }
+}
+
 static Val linear(Gen *g, Val x, int64_t n, bool bias) {
   Shape s = shape_at(g, x);
   Dim k = ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
   Dims w = {{ir_dim(g->p, n), k}, 2}, b = {{ir_dim(g->p, n)}, 1};
   if (!is_small(g, shape_of(g, &w)) || ir_shape_bound(g->p, s) / (ir_dim_bound(g->p, k) + 1) * n > MAX_ELEMENTS)
     return (Val){0};
-  Val arg[3] = {x, leaf(g, shape_of(g, &w))};
+  Val arg[3] = {before_product(g, x), leaf(g, shape_of(g, &w))};
   if (bias) arg[2] = leaf(g, shape_of(g, &b));
   Val y = emit(g, OP_linear, arg, bias ? 3 : 2, NULL, 0);
   return keep_tame(g, y, mag_of(g, x) * 2 * sqrt(1 + (double)ir_dim_bound(g->p, k)) + 2);

@@ -1,6 +1,7 @@
-// Matrix products with what stands behind them, over odd shapes, transposes, batches and targets: against the
-// interpreter, with 1 to 4 workers, which must agree in every bit, and how many kernels it takes. Operands are small
-// integers, so that sums are exact in any order and nothing hides in a tolerance.
+// Matrix products with what stands before and behind them, over odd shapes, transposes, batches and targets: against
+// the interpreter, with 1 to 4 workers, which must agree in every bit, and how many kernels it takes. What stands
+// before a product gives the same bits as if it were stored. Operands are small integers, so that sums are exact in any
+// order and nothing hides in a tolerance.
 #include "tests/check.h"
 
 #include "codegen/cg.h"
@@ -11,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_WORKERS = 4, MAX_IN = 6, MAX_OUT = 2, GUARD = 16 };
+enum { MAX_WORKERS = 4, MAX_IN = 6, MAX_OUT = 3, GUARD = 16 };
 
 // ---- programs
 typedef enum { PLAIN, BIAS_GELU, RESIDUAL_KEPT, SCALED_DROPOUT, GATED, N_TAILS } Tail;
@@ -21,6 +22,15 @@ static const char *const tail_text[N_TAILS] = {
     "%s = add %h, %res\n%r = relu %s\noutput %r {name=\"y\", index=0}\noutput %h {name=\"h\", index=1}\n",
     "%c = mul %h, %col\n%b = add %c, %row\n%d = dropout %b {p=0.5, id=3}\noutput %d {name=\"y\", index=0}\n",
     "%i = OP\n%s = silu %h\n%g = mul %s, %i\noutput %g {name=\"y\", index=0}\n",
+};
+
+// What makes the operand that a product reads by rows, %X; NONE: it is the input
+typedef enum { NONE, SCALED, DROPPED, LOOKED_UP, N_HEADS } Head;
+static const char *const head_text[N_HEADS] = {
+    "",
+    "%half = const {value=0.5}\n%less = mul %X, %half\n%made = add %less, %X\n",
+    "%made = dropout %X {p=0.5, id=9}\n",
+    "%made = embedding %X, %index\n",
 };
 
 typedef struct {
@@ -39,8 +49,23 @@ static const char *rows_of(const Case *c, RtArena *mem) {
   return c->bound ? "m" : rt_printf(mem, "%lld", (long long)c->m);
 }
 
-// weight: w is a parameter, of which there may be a packed copy.
-static const char *program_text(const Case *c, bool weight, RtArena *mem) {
+// The product that is tried: weight: w is a parameter, of which there may be a packed copy; kept: what `head` makes is
+// an output too, so that it is stored.
+typedef struct {
+  bool weight, kept;
+  Head head;
+} Way;
+
+static void replace_all(RtText *out, const char *text, const char *what, const char *by) {
+  for (const char *at; (at = strstr(text, what)); text = at + strlen(what)) {
+    rt_text_put(out, text, (size_t)(at - text));
+    rt_text_add(out, "%s", by);
+  }
+  rt_text_add(out, "%s", text);
+}
+
+static const char *program_text(const Case *c, Way way, RtArena *mem) {
+  bool weight = way.weight;
   const char *m = rows_of(c, mem), *batch = c->batch ? rt_printf(mem, "%lld,", (long long)c->batch) : "";
   RtText t = {.mem = mem};
   rt_text_add(&t, "program @p\n");
@@ -54,12 +79,17 @@ static const char *program_text(const Case *c, bool weight, RtArena *mem) {
   if (c->ta) rt_text_add(&t, "%%a: f32[%s%s,%s], ", batch, k, m);
   else rt_text_add(&t, "%%a: f32[%s%s,%s], ", batch, m, k);
   rt_text_add(&t, weight ? "%%unused: %s, " : "%%w: %s, ", w);
+  if (way.head) rt_text_add(&t, "%%index: i64[%s], ", c->ta ? k : m);
   rt_text_add(&t, "%%row: f32[%lld], %%res: f32[%s%s,%lld], %%col: f32[%s%s,1]) {\n", (long long)c->n, batch, m,
               (long long)c->n, batch, m);
   if (weight) rt_text_add(&t, "%%w = param @w : %s\n", w);
+  replace_all(&t, head_text[way.head], "%X", c->ta ? "%w" : "%a");
+  if (way.kept) rt_text_add(&t, "output %%made {name=\"made\", index=%d}\n", c->tail == RESIDUAL_KEPT ? 2 : 1);
+  const char *a = way.head && !c->ta ? "made" : "a", *b = way.head && c->ta ? "made" : "w";
   const char *flags = c->ta && c->tb ? " {ta, tb}" : c->ta ? " {ta}" : c->tb ? " {tb}" : "";
   bool linear = c->tb && !c->ta && !c->batch && c->tail != PLAIN;
-  const char *product = linear ? "linear %a, %w, %row" : rt_printf(mem, "matmul %%a, %%w%s", flags);
+  const char *product =
+      linear ? rt_printf(mem, "linear %%%s, %%w, %%row", a) : rt_printf(mem, "matmul %%%s, %%%s%s", a, b, flags);
   rt_text_add(&t, "%%h = %s\n", product);
   const char *tail = tail_text[c->tail], *op = strstr(tail, "OP");
   if (op) rt_text_add(&t, "%%a2 = neg %%a\n%%i = %s%s", linear ? "linear %a2, %w, %row" : "matmul %a2, %w", op + 2);
@@ -73,15 +103,15 @@ static int64_t slot_of(const Case *c) { return c->k_bound ? c->k : c->m; }  // o
 // ---- a compiled case
 typedef struct {
   const Case *c;
-  bool weight;
+  Way way;
   const Target *target;
   RtArena *mem;
   Prog *p;
   Fn *f;
   CgJit *jit;
   TnEntry entry, pack;  // pack: NULL where no weight is packed
-  float *in[MAX_IN];
-  int64_t n_out, n_outs;
+  void *in[MAX_IN];
+  int64_t n_out, n_outs, n_made;  // elements of the product, and of what is made; outputs of the product's size
   double *want[MAX_OUT];
 } Run;
 
@@ -91,7 +121,7 @@ static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_sc
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static bool compile(Run *r) {
-  const char *text = program_text(r->c, r->weight, r->mem);
+  const char *text = program_text(r->c, r->way, r->mem);
   RtDiags diags = {.mem = r->mem};
   RtText why = {.mem = r->mem};
   r->p = ir_parse(r->mem, text, strlen(text), "gemm.tir", &diags);
@@ -116,29 +146,38 @@ static void fill_inputs(Run *r) {
   const Case *c = r->c;
   int64_t batch = c->batch ? c->batch : 1;
   int64_t size[] = {batch * c->m * c->k, batch * c->n * c->k, c->n, batch * c->m * c->n, batch * c->m};
-  uint32_t state = 12345;
-  for (uint32_t i = 0; i < 5; i++) {
-    r->in[i] = rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(float));
-    for (int64_t e = 0; e < size[i]; e++) {
+  uint32_t state = 12345, i = 0;
+  for (uint32_t k = 0; k < 5; k++) {
+    float *x = r->in[i++] = rt_alloc(r->mem, (size_t)(size[k] + 1) * sizeof(float));
+    for (int64_t e = 0; e < size[k]; e++) {
       state = state * 1664525 + 1013904223;
-      r->in[i][e] = (float)((int32_t)(state >> 24) % 5 - 2);
+      x[e] = (float)((int32_t)(state >> 24) % 5 - 2);
     }
+    if (k != 1 || !r->way.head) continue;
+    int64_t rows = c->ta ? c->k : c->m, *index = r->in[i++] = rt_alloc(r->mem, (size_t)(rows + 1) * sizeof *index);
+    for (int64_t e = 0; e < rows; e++) index[e] = (e * 7 + 3) % rows;
   }
-  r->n_out = size[3];
+  r->n_out = size[3], r->n_made = size[c->ta ? 1 : 0];
 }
 
 static bool interpret(Run *r) {
-  Tensor in[5], out[MAX_OUT] = {{0}};
-  int64_t slot = slot_of(r->c), batch = r->c->batch ? r->c->batch : 1;
-  int64_t size[] = {batch * r->c->m * r->c->k, batch * r->c->n * r->c->k, r->c->n, r->n_out, batch * r->c->m};
-  for (uint32_t i = 0; i < 5; i++) {
-    in[i] = (Tensor){rt_alloc(r->mem, (size_t)(size[i] + 1) * sizeof(double)), size[i]};
-    for (int64_t e = 0; e < size[i]; e++) in[i].v[e] = (double)r->in[i][e];
+  Tensor in[MAX_IN], out[MAX_OUT] = {{0}};
+  int64_t slot = slot_of(r->c);
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < r->f->n_ins; i++) {
+    const Ins *ins = &r->f->ins[i];
+    if (ins->op != OP_input) continue;
+    int64_t size = ir_shape_eval(r->p, ins->shape, &slot);
+    in[n] = (Tensor){rt_alloc(r->mem, (size_t)(size + 1) * sizeof(double)), size};
+    for (int64_t e = 0; e < size; e++)
+      in[n].v[e] = ins->dtype == DT_I64 ? (double)((int64_t *)r->in[n])[e] : (double)((float *)r->in[n])[e];
+    n++;
   }
   InterpEnv env = {.slots = &slot, .params = &in[1], .in = in, .out = out, .seed = 7, .counter = 3, .mem = r->mem};
   RtText why = {.mem = r->mem};
   if (!CHECK(ir_interpret(r->f, &env, &why))) return printf("%s\n", why.text), false;
-  for (r->n_outs = 0; r->n_outs < MAX_OUT && out[r->n_outs].v; r->n_outs++) r->want[r->n_outs] = out[r->n_outs].v;
+  r->n_outs = r->c->tail == RESIDUAL_KEPT ? 2 : 1;
+  for (int64_t k = 0; k < r->n_outs; k++) r->want[k] = out[k].v;
   return true;
 }
 
@@ -161,9 +200,10 @@ static void *aligned(RtArena *mem, int64_t bytes) {
 static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
   int64_t dim = slot_of(r->c);
   void *to[MAX_OUT];
-  for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = aligned(r->mem, (r->n_out + GUARD) * 4);
+  int64_t most = r->n_out > r->n_made ? r->n_out : r->n_made;
+  for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = aligned(r->mem, (most + GUARD) * 4);
   TnKernelStatus status = {0};
-  TnFrame frame = {.in = (void **)(void *)r->in,
+  TnFrame frame = {.in = (void **)(uintptr_t)r->in,
                    .out = to,
                    .dims = &dim,
                    .seed = 7,
@@ -184,7 +224,7 @@ static void describe(const Run *r, const char *what) {
   const Case *c = r->c;
   printf("%s: %s m %lld n %lld k %lld batch %lld%s%s tail %d bound %lld, %lld%s\n", what, r->target->name,
          (long long)c->m, (long long)c->n, (long long)c->k, (long long)c->batch, c->ta ? " ta" : "", c->tb ? " tb" : "",
-         (int)c->tail, (long long)c->bound, (long long)c->k_bound, r->weight ? " packed" : "");
+         (int)c->tail, (long long)c->bound, (long long)c->k_bound, r->way.weight ? " packed" : "");
 }
 
 static bool agrees(const Run *r, const float *got, const double *want) {
@@ -199,27 +239,48 @@ static bool agrees(const Run *r, const float *got, const double *want) {
   return true;
 }
 
-// What follows a product runs in its kernel.
-static uint32_t kernels_of(const Case *c) { return c->tail == GATED ? 3 : 1; }  // neg, two products
+// What follows a product runs in its kernel; what makes its rows does too, unless there is a batch.
+static uint32_t kernels_of(const Case *c) {
+  if (c->tail != GATED) return 1;
+  return c->ta || c->batch ? 3 : 2;  // neg, two products
+}
+
+// outs: of one worker.
+static bool check_way(Run *r, uint32_t kernels, float *outs[MAX_OUT]) {
+  fill_inputs(r);
+  if (!compile(r) || !interpret(r)) return false;
+  float *more[MAX_OUT];
+  bool fits = r->way.kept ? r->f->n_kernels > kernels : r->f->n_kernels == kernels;
+  if (!CHECK(fits)) describe(r, "kernels");
+  if (!CHECK(r->p->n_packs == r->way.weight)) describe(r, "packed weights");
+  run(r, 1, outs);
+  for (int64_t k = 0; k < r->n_outs; k++)
+    if (!CHECK(agrees(r, outs[k], r->want[k]))) describe(r, "values");
+  for (uint32_t n = 2; n <= MAX_WORKERS; n++) {
+    run(r, n, more);
+    for (int64_t k = 0; k < r->n_outs; k++)
+      if (!CHECK(!memcmp(outs[k], more[k], (size_t)r->n_out * 4))) describe(r, "workers differ");
+  }
+  return true;
+}
 
 static void check_case(const Case *c, bool weight, const Target *t) {
-  Run r = {.c = c, .weight = weight, .target = t, .mem = rt_arena_new()};
-  fill_inputs(&r);
-  if (compile(&r) && interpret(&r)) {
-    if (!CHECK(r.f->n_kernels == kernels_of(c))) describe(&r, "kernels");
-    if (!CHECK(r.p->n_packs == r.weight)) describe(&r, "packed weights");
-    float *one[MAX_OUT], *more[MAX_OUT];
-    run(&r, 1, one);
-    for (int64_t k = 0; k < r.n_outs; k++)
-      if (!CHECK(agrees(&r, one[k], r.want[k]))) describe(&r, "values");
-    for (uint32_t n = 2; n <= MAX_WORKERS; n++) {
-      run(&r, n, more);
-      for (int64_t k = 0; k < r.n_outs; k++)
-        if (!CHECK(!memcmp(one[k], more[k], (size_t)r.n_out * 4))) describe(&r, "workers differ");
-    }
-  }
+  Run r = {.c = c, .way.weight = weight, .target = t, .mem = rt_arena_new()};
+  float *outs[MAX_OUT];
+  check_way(&r, kernels_of(c), outs);
   cg_jit_free(r.jit);
   rt_arena_free(r.mem);
+}
+
+// An operand that is made in the product's kernel, and the same one stored before it.
+static void check_made(const Case *c, Head head, bool weight, const Target *t) {
+  Run made = {.c = c, .way = {weight, false, head}, .target = t, .mem = rt_arena_new()}, kept = made;
+  float *a[MAX_OUT], *b[MAX_OUT];
+  kept.way.kept = true;
+  bool ok = check_way(&made, kernels_of(c), a) && check_way(&kept, kernels_of(c), b);
+  if (ok && !CHECK(!memcmp(a[0], b[0], (size_t)made.n_out * 4))) describe(&made, "made and stored differ");
+  cg_jit_free(made.jit), cg_jit_free(kept.jit);
+  rt_arena_free(made.mem);
 }
 
 // clang-format off
@@ -286,14 +347,18 @@ static const Case by_blas[] = {
 };
 // clang-format on
 
-// weights: every product whose weight would be packed is done so too.
-static void check_all(const Case *c, size_t n, const Target *t, bool weights) {
+// weights: every product whose weight would be packed is done so too. made: every second one with an operand that is
+// made for it.
+static void check_all(const Case *c, size_t n, const Target *t, bool weights, bool made) {
   for (size_t k = 0; k < n; k++) {
     check_case(&c[k], false, t);
     int64_t bound = c[k].bound ? c[k].bound : c[k].m;
     bool packs =
         weights && !c[k].ta && !c[k].batch && !c[k].k_bound && cg_gemm_packs(bound, c[k].n, c[k].k, c[k].tb, t);
     if (packs) check_case(&c[k], true, t);
+    Head head = (Head)(1 + k / 2 % (N_HEADS - 1));
+    bool makes = !c[k].batch && c[k].tail != GATED && !(c[k].ta && c[k].tb) && c[k].m && c[k].k;
+    if (makes && made && k % 2 == 0) check_made(&c[k], head, packs, t);
   }
 }
 
@@ -353,16 +418,16 @@ int main(void) {
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
     RtText why = {.mem = mem};
     Target t;
-    if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t, k < 2);
+    if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t, k < 2, k == 0);
   }
   Target host;
   RtText why = {.mem = mem};
   if (CHECK(cg_target_pick(&host, NULL, &why))) {
-    check_all(large, sizeof large / sizeof *large, &host, true);
-    check_all(sliced, sizeof sliced / sizeof *sliced, &host, true);
+    check_all(large, sizeof large / sizeof *large, &host, true, true);
+    check_all(sliced, sizeof sliced / sizeof *sliced, &host, true, true);
     check_run_time_k(&host);
     setenv("TN_GEMM", "blas", 1);
-    check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false);
+    check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false, true);
   }
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);
   rt_arena_free(mem);
