@@ -12,6 +12,7 @@
 
 enum {
   MOST_COLUMNS = 8,
+  CHAINS = 8,  // of additions for a single number
   MAX_ACC = 16,
   AHEAD_ROWS = 3  // of A, from which on B's streams are too few to be fetched in time
 };
@@ -19,9 +20,9 @@ enum {
 static uint32_t accumulators(const Target *t) { return t->vl >= 16 ? 16 : 8; }
 uint32_t cg_dot_rows(const Target *t) { return accumulators(t) / 2; }
 
-static uint32_t columns_of(const Target *t, uint32_t mr) {
+static uint32_t columns_of(const Target *t, uint32_t mr, int64_t n) {
   uint32_t nr = 1;
-  while (nr * 2 * mr <= accumulators(t) && nr < MOST_COLUMNS && nr < t->vl) nr *= 2;
+  while (nr * 2 * mr <= accumulators(t) && nr < MOST_COLUMNS && nr < t->vl && nr < n) nr *= 2;
   return nr;
 }
 
@@ -51,6 +52,7 @@ LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
 typedef struct {
   uint32_t mr, nr;
   bool ahead;  // B is asked for early
+  bool alone;  // a single number: several chains of additions take vectors by turns, so that it waits for none
 } DotSpec;
 // there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
 // many to sum; ahead: elements from what is read of B to what will be read about a block later
@@ -85,6 +87,26 @@ static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef 
   }
 }
 
+// Whole turns of all chains from 0 on, added up by halves; gives where they end.
+static LLVMValueRef sum_chains(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef whole,
+                               LLVMValueRef *sum) {
+  int64_t vl = c->t->vl;
+  LLVMValueRef acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_gemm_rem(c, whole, turn));
+  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_splat(c, cg_f32(c, 0));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), end, turn, acc, CHAINS);
+  for (uint32_t j = 0; j < CHAINS; j++) {
+    acc[j] = l.carry[j];
+    step(c, s, a, b, cg_add(c, l.i, cg_i64(c, j * vl)), NULL, &acc[j]);
+  }
+  cg_loop_end(c, &l, acc);
+  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = l.out[j];
+  for (uint32_t n = CHAINS / 2; n > 0; n /= 2)
+    for (uint32_t j = 0; j < n; j++) acc[j] = LLVMBuildFAdd(c->b, acc[j], acc[j + n], "");
+  *sum = acc[0];
+  return end;
+}
+
 static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
   const DotSpec *s = ctx;
   LLVMValueRef arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
@@ -94,9 +116,10 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
   for (uint32_t j = 0; j < s->nr; j++)
     b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest);
+  LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
+  if (s->alone) begin = sum_chains(c, s, a, b, whole, acc);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, acc, s->mr * s->nr);
+  cg_loop_begin(c, &l, begin, whole, vl, acc, s->mr * s->nr);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
   for (uint32_t j = 0; s->ahead && j < s->nr; j++) cg_ask(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
   step(c, s, a, b, l.i, NULL, acc);
@@ -115,7 +138,7 @@ static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
   LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, D_PARAMS, false);
   char name[32];
-  snprintf(name, sizeof name, "dot%ux%u%s", s.mr, s.nr, s.ahead ? ".ahead" : "");
+  snprintf(name, sizeof name, "dot%ux%u%s%s", s.mr, s.nr, s.ahead ? ".ahead" : "", s.alone ? ".alone" : "");
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_dot, &s), arg, D_PARAMS, "");
 }
 
@@ -123,6 +146,7 @@ static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
 typedef struct {
   LLVMValueRef n0, n;    // columns
   LLVMValueRef out;      // where they are stored, of the slice
+  LLVMValueRef row;      // the first one, of the result
   LLVMValueRef k0, n_k;  // a block of k
   LLVMValueRef ahead;    // from it to the next one: further along the rows of B, or of the next unit
 } Unit;
@@ -148,16 +172,16 @@ static void tile_rows(Gemm *g, const Unit *u, DotSpec s, LLVMValueRef m0, LLVMVa
 
 static void unit_sums(Gemm *g, const Unit *u) {
   Cg *c = g->c;
-  uint32_t mr = g->p->mr, nr = columns_of(c->t, mr);
+  uint32_t mr = g->p->mr, nr = columns_of(c->t, mr, g->p->n_max);
   LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
   LLVMValueRef left = cg_sub(c, g->m, done);
   int64_t known;
-  bool ahead = g->p->far_b && mr >= AHEAD_ROWS;
+  bool ahead = g->p->far_b && mr >= AHEAD_ROWS, alone = g->p->m_max == 1 && g->p->n_max == 1;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, nr), NULL, 0);
-  tile_rows(g, u, (DotSpec){mr, nr, ahead}, cg_i64(c, 0), full, l.i);
-  if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false}, done, left, l.i);
-  else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false}, done, cg_i64(c, 1), l.i);
+  tile_rows(g, u, (DotSpec){mr, nr, ahead, alone}, cg_i64(c, 0), full, l.i);
+  if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
+  else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -176,7 +200,7 @@ static void unit_end(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, u->n);
   if (g->epilogue) {
-    cg_gemm_finish(g, cg_i64(c, 0), g->m, u->n0, u->n, g->piece, width);
+    cg_gemm_finish(g, u->row, g->m, u->n0, u->n, g->piece, width);
     return;
   }
   Loop l;
@@ -194,7 +218,7 @@ static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
   Cg *c = g->c;
   int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
   LLVMValueRef acc[MAX_ACC], b[MAX_ACC];
-  DotSpec s = {1, nr, false};
+  DotSpec s = {1, nr, false, false};
   for (uint32_t j = 0; j < nr; j++) {
     acc[j] = LLVMConstNull(c->vf);
     b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
@@ -245,6 +269,15 @@ static void emit_row(Gemm *g) {
   if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
 }
 
+// To the operands' matrices of a batch.
+static void enter_matrix(Gemm *g, LLVMValueRef which) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  if (!p->batch.n) return;
+  g->a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, p->a_batch, which, cg_mul(c, g->m, g->k)));
+  if (p->b_has_batch) g->b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, p->b_batch, which, cg_mul(c, g->k, g->n)));
+}
+
 void cg_gemm_emit_dot(Gemm *g) {
   Cg *c = g->c;
   if (g->p->one_row) {
@@ -256,20 +289,24 @@ void cg_gemm_emit_dot(Gemm *g) {
     return;
   }
   LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->k_block), lo, hi, begin, end;
-  cg_share(c, g->slices ? cg_mul(c, g->slices, g->panels) : g->panels, 1, &lo, &hi);
+  bool several = g->p->batch.n || g->slices;  // matrices or slices
+  cg_share(c, several ? cg_mul(c, g->batch, g->panels) : g->panels, 1, &lo, &hi);
   Loop unit, block;
   cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef slice = g->slices ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0);
-  Unit u = {.n0 = cg_mul(c, g->slices ? cg_gemm_rem(c, unit.i, g->panels) : unit.i, width)};
+  LLVMValueRef which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
+  Unit u = {.n0 = cg_mul(c, several ? cg_gemm_rem(c, unit.i, g->panels) : unit.i, width)};
   u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
-  u.out = g->slices ? cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_mul(c, g->m, g->n))) : g->out;
-  cg_gemm_k_range(g, slice, &begin, &end);
+  u.row = several ? cg_mul(c, which, g->m) : zero;
+  u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));
+  Gemm one = *g;
+  enter_matrix(&one, which);
+  cg_gemm_k_range(g, g->slices ? which : zero, &begin, &end);
   unit_begin(g, &u);
   cg_loop_begin(c, &block, begin, end, step, NULL, 0);
   u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), end, "");
   u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k, "");
-  unit_sums(g, &u);
+  unit_sums(&one, &u);
   cg_loop_end(c, &block, NULL);
   unit_end(g, &u);
   cg_loop_end(c, &unit, NULL);

@@ -220,7 +220,7 @@ static Val stored_as(const Fn *f, Val v) {
 
 static bool by_lines(const Fn *f, const GemmPlan *p) {
   bool faster = p->k_max >= LINE_LONG_K || p->n_max * p->k_max <= LINE_ELEMENTS;
-  return p->dot && !p->small && !p->far_b && faster && p->k_max <= LINE_MOST_K && is_one_row(f, &p->m);
+  return p->dot && !p->small && !p->batch.n && !p->far_b && faster && p->k_max <= LINE_MOST_K && is_one_row(f, &p->m);
 }
 
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
@@ -237,14 +237,16 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   bool packs = f->prog->packs_weights && p.by == GEMM_OWN && !p.ta && !p.batch.n && !p.b_has_batch &&
                cg_gemm_packs(p.m_max, p.n_max, p.k_max, p.tb, t) && cg_constant_weight(f, p.b, &p.weight);
   if (packs) p.pack_b = B_WEIGHT;
-  p.dot = !packs && p.tb && !p.ta && !p.batch.n && p.m_max <= DOT_ROWS && p.k_max >= t->vl;
+  bool many = p.batch.n && p.makes;  // made operands are single matrices
+  p.dot = !packs && p.tb && !p.ta && !many && p.m_max <= DOT_ROWS && p.k_max >= t->vl;
   p.nv = p.dot ? 1 : packs ? weight_vectors(&p, t) : panel_vectors(&p, t);
   p.mr = cg_tile_height(p.m_max, p.dot ? cg_dot_rows(t) : t->gemm_mr);
   p.width = (int64_t)p.nv * t->vl;
   p.small = (double)p.m_max * (double)p.n_max * (double)p.k_max * (double)p.batch_max <= SMALL_FMAS;
   p.alone = makes_alone(f, v, &p);
   p.small = p.small && (p.makes != MAKES_A || p.alone);
-  p.one_row = p.dot && p.small && ir_dim_is_const(f->prog, p.n) && ir_dim_is_const(f->prog, p.k) && is_one_row(f, &p.m);
+  p.one_row = p.dot && p.small && !p.batch.n && ir_dim_is_const(f->prog, p.n) && ir_dim_is_const(f->prog, p.k) &&
+              is_one_row(f, &p.m);
   p.far_b = p.n_max * p.k_max > FAR_ELEMENTS;
   p.turned = cg_gemm_turns(f, &p, t);
   choose_packing(f, &p, t);

@@ -90,6 +90,75 @@ static void fold_transposes(Simplify *s, Val v) {
   ir_ins(f, v)->n_attrs = (uint16_t)(f->n_attrs - first);
 }
 
+// ---- products with one column: a row times the other operand, so that lanes are not kept for columns that do not
+// exist
+//   %y = matmul %a, %b : f32[m,1]     ->     %r = reshape %b : f32[1,k]
+//                                            %p = matmul %r, %a {tb=1} : f32[1,m]     %y = reshape %p : f32[m,1]
+enum {
+  COLUMN_ELEMENTS = 16384,  // of a, from which on a kernel more for what follows the product costs less
+  COLUMN_K = 16             // that it sums, at least, where lanes would take k
+};
+
+static bool is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1; }
+
+static Val reshaped(Simplify *s, Val a, const Dim *dims, uint32_t n, Loc loc) {
+  Shape to = ir_shape(s->p, dims, n);
+  if (ir_ins(s->f, a)->shape.i == to.i) return a;
+  Attr shape = ir_a_list(KEY_shape, to);
+  return ir_emit(s->f, OP_reshape, &a, 1, &shape, 1, loc);
+}
+
+static uint32_t dims_of(const Simplify *s, Val v, Dim *dims) {
+  Shape shape = ir_ins(s->f, v)->shape;
+  uint32_t n = ir_rank(s->p, shape);
+  for (uint32_t k = 0; k < n; k++) dims[k] = ir_dim_at(s->p, shape, k);
+  return n;
+}
+
+// All rows of a value as one axis: [.., K] -> [rows, K].
+static Val as_rows(Simplify *s, Val a, Loc loc) {
+  Dim d[MAX_RANK], two[2] = {{0}, {0}};
+  uint32_t n = dims_of(s, a, d);
+  two[0] = d[0], two[1] = d[n - 1];
+  for (uint32_t k = 1; k + 1 < n; k++) two[0] = ir_dim_mul(s->p, two[0], d[k]);
+  return reshaped(s, a, two, 2, loc);
+}
+
+static bool wants_row(const Simplify *s, Val v, bool ta, bool stored_as_row) {
+  Dim d[MAX_RANK], e[MAX_RANK];
+  uint32_t n = dims_of(s, v, d), n_a = dims_of(s, ir_arg(s->f, v, 0), e);
+  if (n < 2 || !is_one(s->p, d[n - 1]) || (is_one(s->p, d[n - 2]) && stored_as_row)) return false;
+  Shape a = ir_ins(s->f, ir_arg(s->f, v, 0))->shape;
+  bool lanes = ta || ir_dim_bound(s->p, e[n_a - 1]) >= COLUMN_K;
+  return lanes && ir_shape_bound(s->p, a) >= COLUMN_ELEMENTS;
+}
+
+static Val row_of_column(Simplify *s, Val v) {
+  Fn *f = s->f;
+  const Ins ins = *ir_ins(f, v);
+  if (ins.op != OP_matmul && ins.op != OP_linear) return (Val){0};
+  bool ta = ir_attr(f, v, KEY_ta) != NULL, stored_as_row = ins.op == OP_linear || ir_attr(f, v, KEY_tb) != NULL;
+  if (!wants_row(s, v, ta, stored_as_row)) return (Val){0};
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ins.n_args == 3 ? ir_arg(f, v, 2) : (Val){0};
+  Dim d[MAX_RANK], out[MAX_RANK];
+  uint32_t n = dims_of(s, b, d), n_out = dims_of(s, v, out), n_a = ir_rank(s->p, ir_ins(f, a)->shape);
+  if (!stored_as_row) d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
+  Val row = reshaped(s, b, d, n, ins.loc);
+  if (n == 2 && n_a > 2 && !ta) a = as_rows(s, a, ins.loc);
+  if (ta && is_one(s->p, out[n_out - 2])) {  // a number: both as rows
+    n = dims_of(s, a, d);
+    d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
+    a = reshaped(s, a, d, n, ins.loc);
+    ta = false;
+  }
+  Attr tb = ir_a_int(KEY_tb, 1);
+  Val product = ir_emit(f, OP_matmul, (Val[]){row, a}, 2, &tb, ta ? 0 : 1, ins.loc);
+  Val y = reshaped(s, product, out, n_out, ins.loc);
+  if (!ir_none(bias)) y = ir_op2(f, OP_add, y, bias, ins.loc);
+  ir_ins(f, y)->name = ins.name, ir_ins(f, y)->scope = ins.scope, ir_ins(f, y)->origin = ins.origin;
+  return y;
+}
+
 // ---- folding and algebra: the value that v equals, or none
 static Val fold_word(Simplify *s, Val v) {
   Fn *f = s->f;
@@ -288,6 +357,7 @@ static Val simplify_at(Simplify *s, Val v) {
   if (ir_none(w)) w = fold_copy(s, v);
   if (ir_none(w)) w = split_sum(s, v);
   if (ir_none(w)) w = sum_of_viewed(s, v);
+  if (ir_none(w)) w = row_of_column(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
 }
 

@@ -167,6 +167,44 @@ static void expect_loss_gradient(float *const *x, double *y) {
   }
 }
 
+// ---- products with one column, and matrices of a batch that are a row or a few
+static tn_tensor product(tn_tensor *x) { return tn_relu(tn_matmul(x[0], x[1])); }
+static tn_tensor product_of_rows(tn_tensor *x) { return tn_relu(tn_matmul(x[0], tn_transpose(x[1], -1, -2))); }
+static tn_tensor product_of_columns(tn_tensor *x) { return tn_relu(tn_matmul(tn_transpose(x[0], -1, -2), x[1])); }
+
+// batch of a [m, k] (steps am, ak) and b [k, n] (bk, bn); zero steps from matrix to matrix: one for all
+typedef struct {
+  int64_t batch, m, n, k, ab, am, ak, bb, bk, bn;
+} Product;
+static void expect_product(float *const *x, double *y, Product p) {
+  for (int64_t b = 0; b < p.batch; b++)
+    for (int64_t i = 0; i < p.m; i++)
+      for (int64_t j = 0; j < p.n; j++) {
+        double sum = 0;
+        for (int64_t q = 0; q < p.k; q++)
+          sum += (double)x[0][b * p.ab + i * p.am + q * p.ak] * x[1][b * p.bb + q * p.bk + j * p.bn];
+        *y++ = fmax(sum, 0);
+      }
+}
+static void expect_3_20011_1(float *const *x, double *y) {
+  expect_product(x, y, (Product){1, 3, 1, 20011, 0, 20011, 1, 0, 1, 1});
+}
+static void expect_301_101_1(float *const *x, double *y) {
+  expect_product(x, y, (Product){1, 301, 1, 101, 0, 101, 1, 0, 1, 1});
+}
+static void expect_heads(float *const *x, double *y) {  // all matrices by one column
+  expect_product(x, y, (Product){7, 43, 1, 101, 43 * 101, 101, 1, 0, 1, 1});
+}
+static void expect_numbers(float *const *x, double *y) {
+  expect_product(x, y, (Product){5, 1, 1, 20011, 20011, 1, 1, 20011, 1, 1});
+}
+static void expect_turned_column(float *const *x, double *y) {
+  expect_product(x, y, (Product){1, 20011, 1, 3, 0, 1, 20011, 0, 1, 1});
+}
+static void expect_few_rows(float *const *x, double *y) {
+  expect_product(x, y, (Product){6, 3, 37, 50, 150, 50, 1, 37 * 50, 1, 50});
+}
+
 static const Case cases[] = {
     {"join along the first axis", {{300, 1000}, {500, 1000}}, {800, 1000}, join_first, expect_joined, 12},
     {"pad along the first axis", {{7, 100003}}, {7, 100003}, pad_first, expect_padded, 12},
@@ -179,6 +217,14 @@ static const Case cases[] = {
     {"norm of 11, a factor of each row", {{9, 7, 11}, {11}, {9, 7, 1}}, {9, 7, 11}, norm, expect_norm_rows, 0},
     {"norm of 5, a factor of 21 rows", {{3, 21, 5}, {5}, {3, 1, 1}}, {3, 21, 5}, norm, expect_norm_outer, 0},
     {"loss of 5 classes, backward", {{7, 11, 5}, {7, 11}}, {7, 11, 5}, loss_gradient, expect_loss_gradient, 0},
+    {"3 x 20011 x 1", {{3, 20011}, {20011, 1}}, {3, 1}, product, expect_3_20011_1, 0},
+    {"301 x 101 x 1", {{301, 101}, {101, 1}}, {301, 1}, product, expect_301_101_1, 0},
+    {"batch by one column", {{7, 43, 101}, {101, 1}}, {7, 43, 1}, product, expect_heads, 0},
+    {"numbers", {{5, 1, 20011}, {5, 20011, 1}}, {5, 1, 1}, product, expect_numbers, 0},
+    {"numbers of rows", {{5, 1, 20011}, {5, 1, 20011}}, {5, 1, 1}, product_of_rows, expect_numbers, 0},
+    {"numbers of columns", {{5, 20011, 1}, {5, 20011, 1}}, {5, 1, 1}, product_of_columns, expect_numbers, 0},
+    {"a column of 20011", {{3, 20011}, {3, 1}}, {20011, 1}, product_of_columns, expect_turned_column, 0},
+    {"batch of few rows", {{2, 3, 3, 50}, {2, 3, 37, 50}}, {2, 3, 3, 37}, product_of_rows, expect_few_rows, 0},
 };
 
 static void check(const Case *t) {
@@ -245,7 +291,33 @@ static void check_random(void) {
   }
 }
 
+// A head of one unit over a batch of run-time size: product, bias, and what follows.
+static void check_head(void) {
+  enum { MOST = 400, IN = 100 };
+  tn_program *p = tn_program_create("head");
+  tn_dim rows = tn_dim_upto(p, "rows", MOST), steps = tn_size(3);
+  tn_module *fc = tn_linear(tn_root(p), "fc", IN, 1, NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output(f, "y", tn_tanh(tn_call1(fc, tn_input(f, "x", TN_F32, TN_SHAPE(rows, steps, tn_size(IN))))));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 2}));
+  tn_program_free(p);
+  float *x = numbers(MOST * 3 * IN, 1), y[MOST * 3], w[IN], b;
+  if (CHECK(m != NULL) && CHECK(tn_get(m, "fc.weight", w, IN) == TN_OK && tn_get(m, "fc.bias", &b, 1) == TN_OK))
+    for (int64_t n = 1; n <= MOST; n += 133) {
+      CHECK(tn_run(m, "run", TN_IN(tn_f32(x, n, 3, IN)), TN_OUT(tn_f32(y, n, 3, 1))) == TN_OK);
+      for (int64_t i = 0; i < n * 3; i++) {
+        double sum = b;
+        for (int k = 0; k < IN; k++) sum += (double)w[k] * x[i * IN + k];
+        CHECK(fabs(y[i] - tanh(sum)) < 1e-5);
+      }
+    }
+  free(x);
+  tn_model_free(m);
+}
+
 int main(void) {
+  check_head();
   check_random();
   check_bad_label();
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check(&cases[k]);
