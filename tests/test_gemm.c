@@ -317,7 +317,7 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     // both by rows of k, the second narrow: made transposed; whole squares and others, one block of k and several
     {70, 12, 60, 0, true, false, PLAIN, 0, 0},      {256, 64, 300, 0, true, false, PLAIN, 0, 0},
     {101, 33, 270, 0, true, false, PLAIN, 0, 0},    {33, 32, 100, 0, true, false, PLAIN, 0, 0},
-    {65, 1, 600, 0, true, false, PLAIN, 0, 0},      {129, 128, 20, 0, true, false, PLAIN, 0, 0},
+    {25, 1, 600, 0, true, false, PLAIN, 0, 0},      {129, 128, 20, 0, true, false, PLAIN, 0, 0},
     // batches, nothing to pack
     {20, 24, 16, 4, false, false, BIAS_GELU, 0, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0, 0},
 };
