@@ -18,6 +18,8 @@
 // runs over a piece of a unit while its sums are in L1. Small products are worker 0's alone.
 #include "codegen/gemm.h"
 
+enum { LINE = TN_ALIGN / 4 };  // elements of a cache line
+
 // ---- values of a kernel
 static LLVMValueRef product(Cg *c, const DimList *l) {
   LLVMValueRef n = cg_i64(c, 1);
@@ -147,14 +149,19 @@ static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
 // Sums of whole rows wait for an update.
 static bool asks_for_update(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
 
-// Panels come one after the other from memory: the first tiles of rows ask for the next block.
-static bool asks_for_weight(const Gemm *g) { return g->p->pack_b == B_WEIGHT && g->p->far_b; }
+// B comes from memory, block by block: the first tiles of rows ask for the next one.
+static bool asks_for_b(const Gemm *g) {
+  return g->p->far_b && (g->p->pack_b == B_WEIGHT || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
+}
+
+static int64_t asked_lines(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, LINE); }
 
 static void set_asks(const Gemm *g, TileSpec *s) {
-  uint32_t lines = (uint32_t)cg_ceil_div(g->p->width, TN_ALIGN / 4);
+  uint32_t lines = (uint32_t)cg_ceil_div(g->p->width, LINE);
   if (asks_for_update(g)) s->asks = 1;
-  if (!asks_for_weight(g)) return;
-  s->asks = g->p->m_max > g->p->mr ? 1 : lines;
+  if (!asks_for_b(g)) return;
+  if (g->p->pack_b == B_PRIVATE && g->p->tb) s->ask_rows = (uint32_t)g->p->width;
+  s->asks = (uint32_t)asked_lines(g->p);
   s->ask_tiles = lines / s->asks;
 }
 
@@ -264,10 +271,10 @@ static void unit_prefill(Gemm *g, const Unit *u) {
 
 // While the last block of k is summed, the lines of the tensors that the update is about to change come into L2: rows
 // of the unit, each of whose tiles asks for one line for each k.
-static LLVMValueRef unit_ask(Gemm *g, const Unit *u) {
+static void ask_for_update(Gemm *g, const Unit *u, TileArgs *args) {
   Cg *c = g->c;
   LLVMValueRef row = cg_mul(c, cg_i64(c, g->p->chunk), g->n), one = cg_i64(c, 1), ask = unit_a(g, u);
-  LLVMValueRef lines = cg_mul(c, u->n_k, cg_i64(c, g->p->chunk / g->p->mr * (TN_ALIGN / 4)));  // of a panel, elements
+  LLVMValueRef lines = cg_mul(c, u->n_k, cg_i64(c, g->p->chunk / g->p->mr * LINE));  // of a panel, elements
   lines = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, lines, one, ""), lines, one, "");
   LLVMValueRef panels = cg_div(c, cg_add(c, row, cg_sub(c, lines, one)), lines);  // that one tensor takes
   LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), lines);
@@ -278,15 +285,33 @@ static LLVMValueRef unit_ask(Gemm *g, const Unit *u) {
     LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
     ask = LLVMBuildSelect(c->b, now, from, ask, "");
   }
-  return ask;
+  args->ask = ask, args->ask_row = cg_i64(c, LINE), args->ask_tile = cg_mul(c, u->n_k, cg_i64(c, LINE));
+}
+
+// The next block of k of the panel, or the next panel's first, as it is stored.
+static void ask_for_b(Gemm *g, const Unit *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k), lines = cg_i64(c, asked_lines(p) * LINE);
+  if (p->pack_b == B_WEIGHT) {
+    args->ask = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
+    args->ask_row = lines, args->ask_tile = cg_mul(c, u->n_k, lines);
+    return;
+  }
+  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
+  LLVMValueRef k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
+  LLVMValueRef n = LLVMBuildSelect(c->b, more, u->n0, cg_add(c, u->n0, width), "");
+  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
+  args->ask = cg_at(c, c->f32, g->b, at), args->ask_row = p->tb ? g->k : g->n;
+  args->ask_tile = p->tb ? cg_mul(c, cg_div(c, u->n_k, width), lines) : lines;
 }
 
 static void unit_tiles(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  if (asks_for_update(g)) args.ask = unit_ask(g, u);
-  if (asks_for_weight(g)) args.ask = cg_at(c, c->f32, args.b, cg_mul(c, u->n_k, cg_i64(c, g->p->width)));
+  if (asks_for_update(g)) ask_for_update(g, u, &args);
+  if (asks_for_b(g)) ask_for_b(g, u, &args);
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};

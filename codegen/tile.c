@@ -24,7 +24,7 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 
 // ---- the microkernel
 // Parameters: a b c x bias, k n, then the run-time strides in the order a_row a_k b_k c_row.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_ASK, P_K, P_N, P_STRIDES };
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_ASK, P_K, P_N, P_ASK_ROW, P_STRIDES };
 
 static void tile_strides(const TileSpec *s, int64_t out[4]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
@@ -67,6 +67,19 @@ static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
 }
 
+static void ask(Cg *c, const TileBody *t, LLVMValueRef k) {
+  const TileSpec *s = t->s;
+  LLVMValueRef row = k, at = cg_i64(c, 0);
+  if (!s->asks) return;
+  if (s->ask_rows) {
+    row = LLVMBuildAnd(c->b, k, cg_i64(c, (int64_t)s->ask_rows - 1), "");
+    at = cg_mul(c, cg_div(c, k, cg_i64(c, s->ask_rows)), cg_i64(c, (int64_t)s->asks * LINE));
+  }
+  at = cg_add(c, at, cg_mul(c, row, t->arg[P_ASK_ROW]));
+  for (int64_t line = 0; line < s->asks; line++)
+    cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_add(c, at, cg_i64(c, line * LINE))));
+}
+
 static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
   const TileSpec *s = t->s;
   Loop l;
@@ -74,10 +87,7 @@ static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
   LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, t->arg[P_B], cg_mul(c, l.i, t->b_k));
   LLVMValueRef row[MAX_NV];
-  for (int64_t n = s->asks, line = 0; line < n; line++) {
-    LLVMValueRef at = cg_add(c, cg_mul(c, l.i, cg_i64(c, n * LINE)), cg_i64(c, line * LINE));
-    cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], at));
-  }
+  ask(c, t, l.i);
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
@@ -112,17 +122,24 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u",
+  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->asks);
+           s->mask_c, s->asks, s->ask_rows);
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
-  LLVMValueRef arg[P_STRIDES + 4] = {
-      a->a, a->b, a->c, a->x ? a->x : null, a->bias ? a->bias : null, a->ask ? a->ask : null, a->k, a->n ? a->n : zero};
+  LLVMValueRef arg[P_STRIDES + 4] = {a->a,
+                                     a->b,
+                                     a->c,
+                                     a->x ? a->x : null,
+                                     a->bias ? a->bias : null,
+                                     a->ask ? a->ask : null,
+                                     a->k,
+                                     a->n ? a->n : zero,
+                                     s->asks ? a->ask_row : zero};
   LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
   int64_t stride[4];
   tile_strides(s, stride);
@@ -148,7 +165,7 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
   if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
   if (s->asks) {
-    out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, cg_mul(c, a->k, cg_i64(c, (int64_t)s->asks * LINE))));
+    out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, a->ask_tile));
     LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, tiles, cg_i64(c, s->ask_tiles), "");
     if (s->ask_tiles) out.ask = LLVMBuildSelect(c->b, more, out.ask, a->b, "");  // what is near already
   }

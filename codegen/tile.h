@@ -25,13 +25,15 @@ typedef struct {
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
-  uint32_t asks;        // cache lines that are asked for with each k, beginning at `ask`,
-  uint32_t ask_tiles;   // tile after tile, by so many tiles; 0: by all
+  uint32_t asks;        // cache lines that are asked for with each k, neighbours,
+  uint32_t ask_tiles;   // by the first so many tiles; 0: by all
+  uint32_t ask_rows;  // which step down so many rows, a power of two, before they go on to the next lines; 0: all rows
 } TileSpec;
 
 typedef struct {
   LLVMValueRef a, b, c, x, bias;  // absent: NULL
-  LLVMValueRef ask;
+  LLVMValueRef ask, ask_row,
+      ask_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;
   LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
 } TileArgs;
