@@ -4,8 +4,8 @@
 //
 // P is the normal distribution's tail, the part beyond |a|. Each interval holds it with its own relative error, so that
 // nothing cancels for negative a, as it does in 1 + erf. AVX-512 looks up 32 floats in two registers with one
-// instruction. Below `least`, where the polynomials no longer do, gelu is made in doubles, in a function that a vector
-// enters only when one of its lanes is so far out. Other targets always go through doubles, or fast.c.
+// instruction. Below `least`, where the polynomials no longer do, gelu is made by an exponential, in a function that a
+// vector enters only when one of its lanes is so far out. Other targets always go through doubles, or fast.c.
 #include "codegen/word.h"
 
 enum { N_INTERVALS = 32, LANES = 16, N_COEFS = 6, N_FAST = 5 };
@@ -138,10 +138,26 @@ static const float fast[N_FAST][N_INTERVALS] = {
      4.77460649e-09,  2.25711383e-09},
 };
 
-// Where y does not hold, gelu in doubles.
+// |a| P = e^(-a^2/2) Q(1/a^2) for a < `least` (`fast_least`): least squares as above, in powers of 1/a^2. The rounding
+// error of a^2 goes into the exponential.
+enum { N_FAR = 6 };
+static const double far_coef[2][N_FAR] = {
+    {0.39894217, -0.39890045, 1.1910633, -5.604214, 28.279703, -88.48858},
+    {0.39894193, -0.3988293, 1.184406, -5.3438497, 23.808495, -60.585064},
+};
+
+static V far_gelu(Cg *c, V a) {
+  V u = at_most(c, fabs_of(c, a), 14.5), square = mul(c, u, u), lost = cg_fma(c, u, u, neg(c, square)), n, whole;
+  V t = divide(c, k(c, a, 1), square), q = poly(c, t, far_coef[c->t->fast], N_FAR);
+  V p = cg_reduce_exp(c, mul(c, square, k(c, a, -0.5)), &n, &whole);
+  p = cg_fma(c, mul(c, lost, k(c, a, -0.5)), add(c, p, k(c, a, 1)), p);
+  return neg(c, cg_scalef(c, cg_fma(c, q, p, q), whole));
+}
+
+// Where y does not hold.
 static void make_tail(Cg *c, V fn, void *ctx) {
   V a = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1), is_far = cmp(c, LLVMRealOLT, a, k(c, a, *(const double *)ctx));
-  LLVMBuildRet(c->b, pick(c, is_far, cg_gelu_wide(c, a), y));
+  LLVMBuildRet(c->b, pick(c, is_far, far_gelu(c, a), y));
 }
 
 static V gelu_16(Cg *c, V a) {

@@ -1,7 +1,7 @@
 // Words in doubles, rounded once at the end: powers, and what floats would not bring below 2 units in the last place.
 //
 //   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
-//   gelu      where there is no table in registers, and its far tail there too (gelu.c)
+//   gelu      where there is no table in registers (gelu.c)
 //   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
 //
 // What the polynomials here miss is below 0.15 units of a float.
