@@ -23,6 +23,7 @@ enum {
   STEP_ROWS = 32,    // rows summed before they are added to the rest
   FEW = 16,          // results, or blocks of 64 columns, that are too few to split by
   BLOCK = 64,
+  NARROW = 4,  // vectors, below which runs go side by side
 };
 
 // ---- the plan: by bounds alone
@@ -485,6 +486,16 @@ static Val through_views(const Fn *f, Val v) {
   return v;
 }
 
+// Sums and maxima of few neighbours: rows that go side by side (row.c).
+static bool has_narrow_rows(const Fn *f, Val v, const Plan *p, const Target *t) {
+  Group last = p->group[p->n - 1];
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
+  if (!row || ir_ins(f, v)->op == OP_argmax || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
+    return false;
+  return last.bound < NARROW * (int64_t)t->vl && p->results >= t->vl && !p->n_chunks;
+}
+
 bool cg_emit_reduce(Cg *c) {
   Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
   Op op = (Op)ir_ins(c->f, v)->op;
@@ -501,6 +512,7 @@ bool cg_emit_reduce(Cg *c) {
     V size = LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32, "");
     return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : size), true;
   }
+  if (has_narrow_rows(c->f, v, &p, c->t)) return cg_emit_row(c);
   Reduce r = make_reduce(c, v, &p);
   V to = cg_ptr(c, v);
   if (op == OP_argmax) emit_argmax(&r, &p, to);

@@ -151,6 +151,19 @@ static void expect_norm(float *const *x, double *y, int n, int inner) {
 static void expect_norm_rows(float *const *x, double *y) { expect_norm(x, y, 11, 0); }
 static void expect_norm_outer(float *const *x, double *y) { expect_norm(x, y, 5, 21); }
 
+// Sums and maxima of the rows themselves, alone in a kernel.
+static tn_tensor sum_last(tn_tensor *x) { return tn_sum_axis(x[0], -1, false); }
+static tn_tensor max_last(tn_tensor *x) { return tn_amax_axis(x[0], -1, true); }
+static void expect_sums(float *const *x, double *y) {
+  for (int i = 0; i < ROWS3; i++) y[i] = (double)x[0][i * 3] + x[0][i * 3 + 1] + x[0][i * 3 + 2];
+}
+static void expect_maxima(float *const *x, double *y) {
+  for (int i = 0; i < 41 * 5; i++) {
+    y[i] = -INFINITY;
+    for (int j = 0; j < 13; j++) y[i] = fmax(y[i], x[0][i * 13 + j]);
+  }
+}
+
 static tn_tensor label_of(tn_tensor x) { return tn_cast(tn_floor(tn_mul(tn_abs(x), tn_scalar(x.fn, 2))), TN_I64); }
 static int label_at(float x) { return (int)(fabsf(x) * 2); }  // below 5, for |x| at most 2
 static tn_tensor loss_gradient(tn_tensor *x) {
@@ -206,16 +219,18 @@ static void expect_few_rows(float *const *x, double *y) {
 }
 
 static const Case cases[] = {
-    {"join along the first axis", {{300, 1000}, {500, 1000}}, {800, 1000}, join_first, expect_joined, 12},
-    {"pad along the first axis", {{7, 100003}}, {7, 100003}, pad_first, expect_padded, 12},
+    {"join along the first axis", {{300, 1000}, {500, 1000}}, {800, 1000}, join_first, expect_joined, 30},
+    {"pad along the first axis", {{7, 100003}}, {7, 100003}, pad_first, expect_padded, 30},
     {"join odd widths", {{37, 17}, {37, 33}, {37, 4}}, {37, 54}, join_odd, expect_joined_odd, 0},
-    {"softmax of 3", {{ROWS3, 3}}, {ROWS3, 3}, softmax, expect_softmax_3, 24},
+    {"softmax of 3", {{ROWS3, 3}}, {ROWS3, 3}, softmax, expect_softmax_3, 60},
     {"softmax of 1", {{1001, 1}}, {1001, 1}, softmax, expect_softmax_1, 0},
     {"softmax of 47", {{37, 3, 47}}, {37, 3, 47}, softmax, expect_softmax_47, 0},
-    {"softmax along the first axis", {{3, ROWS3}}, {3, ROWS3}, softmax_first, expect_softmax_first, 48},
-    {"log_softmax of 17", {{ROWS17, 17}}, {ROWS17, 17}, log_softmax, expect_log_softmax, 18},
+    {"softmax along the first axis", {{3, ROWS3}}, {3, ROWS3}, softmax_first, expect_softmax_first, 150},
+    {"log_softmax of 17", {{ROWS17, 17}}, {ROWS17, 17}, log_softmax, expect_log_softmax, 32},
     {"norm of 11, a factor of each row", {{9, 7, 11}, {11}, {9, 7, 1}}, {9, 7, 11}, norm, expect_norm_rows, 0},
     {"norm of 5, a factor of 21 rows", {{3, 21, 5}, {5}, {3, 1, 1}}, {3, 21, 5}, norm, expect_norm_outer, 0},
+    {"sums of 3", {{ROWS3, 3}}, {ROWS3}, sum_last, expect_sums, 40},
+    {"maxima of 13", {{41, 5, 13}}, {41, 5, 1}, max_last, expect_maxima, 0},
     {"loss of 5 classes, backward", {{7, 11, 5}, {7, 11}}, {7, 11, 5}, loss_gradient, expect_loss_gradient, 0},
     {"3 x 20011 x 1", {{3, 20011}, {20011, 1}}, {3, 1}, product, expect_3_20011_1, 0},
     {"301 x 101 x 1", {{301, 101}, {101, 1}}, {301, 1}, product, expect_301_101_1, 0},
