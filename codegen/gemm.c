@@ -80,8 +80,9 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
   int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p);
   g.packed_b = p->pack_b == B_WEIGHT ? c->weight : scratch;
-  g.packed_a = p->alone && !p->lines ? on_stack(c, p->m_max * (p->k_max + GEMM_STRIDE_PAD))
-                                     : cg_at(c, c->f32, scratch, cg_i64(c, b));
+  g.packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
+  if (p->alone && !p->lines) g.packed_a = on_stack(c, p->m_max * (p->k_max + GEMM_STRIDE_PAD));
+  if (p->by_chunks) g.packed_a = on_stack(c, p->chunk * (p->k_max + GEMM_STRIDE_PAD));
   g.partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
   g.sums = p->fused && !p->keeps && cg_gemm_sums(p) ? g.partial : g.out;
   if (p->makes == MAKES_A) g.a = g.packed_a;
@@ -220,7 +221,8 @@ static LLVMValueRef unit_a(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_a == A_BLOCKS) return g->a_block;
-  LLVMValueRef off = cg_add(c, cg_mul(c, u->m0, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
+  LLVMValueRef row = p->by_chunks ? cg_sub(c, u->m0, g->made_from) : u->m0;
+  LLVMValueRef off = cg_add(c, cg_mul(c, row, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   return cg_at(c, c->f32, g->a, off);
@@ -457,6 +459,7 @@ static void compute(Gemm *g) {
   u.m0 = cg_mul(c, u.chunk, cg_i64(c, p->chunk));
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->chunk), cg_sub(c, g->m, u.m0));
+  if (p->by_chunks) cg_gemm_make_chunk(g, u.m0, u.rows);
   if (p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT) stretch_by_panels(g, &u, p0, p1);
   else stretch_by_chunks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);

@@ -50,7 +50,8 @@ typedef struct {
   bool fused;        // there is an epilogue
   bool updates;      // with the update of a parameter, which takes whole rows
   Makes makes;       // the operand that a prologue makes
-  bool alone;        // A_MADE: every worker makes it for itself, on its stack
+  bool alone;        // A_MADE: every worker makes it for itself, on its stack,
+  bool by_chunks;    // or the rows of a chunk, since it has the chunk for itself
   bool lines;        // one row of A, and B is read as one stream
   bool keeps;        // the product itself is stored
   bool through_sum;  // the epilogue reads whole rows of sums in memory: k is cut for the team, or the library sums
@@ -78,6 +79,7 @@ typedef struct {
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
+  LLVMValueRef made_from;                 // by_chunks: the first row of the chunk whose rows are made
   LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
   LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
@@ -104,6 +106,7 @@ void cg_gemm_finish(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n
 // ---- gemm_pack.c
 bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
 LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A_PADDED and A_MADE
+void cg_gemm_make_chunk(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // A chunk of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][k_block][a_tile].

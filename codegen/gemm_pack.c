@@ -125,28 +125,33 @@ LLVMValueRef cg_gemm_row_stride(const Gemm *g) {
   return tight ? g->k : cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD);
 }
 
-// Rows [lo, hi) of `width` elements, `stride` apart.
+// Rows [lo, hi) of `width` elements, `stride` apart; row `first` lies at `to`.
 static void make_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
-                      LLVMValueRef stride) {
+                      LLVMValueRef stride, LLVMValueRef first) {
   Cg *c = g->c;
   Loop row;
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_prologue_row(g->prologue, row.i, width, cg_at(c, c->f32, to, cg_mul(c, row.i, stride)));
+  cg_prologue_row(g->prologue, row.i, width, cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
   cg_loop_end(c, &row, NULL);
+}
+
+void cg_gemm_make_chunk(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
+  make_rows(g, m0, cg_add(g->c, m0, rows), g->k, g->packed_a, cg_gemm_row_stride(g), m0);
+  g->made_from = m0;
 }
 
 static bool make_a(Gemm *g) {
   LLVMValueRef lo = cg_i64(g->c, 0), hi = g->m;
-  if (g->p->lines) return false;  // it is made where it is copied to
+  if (g->p->lines || g->p->by_chunks) return false;  // it is made where it is read
   if (!g->p->alone) cg_share(g->c, g->m, 1, &lo, &hi);
-  make_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g));
+  make_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g), cg_i64(g->c, 0));
   return !g->p->alone;
 }
 
 static bool make_b(Gemm *g) {
   LLVMValueRef lo, hi;
   cg_share(g->c, g->k, 1, &lo, &hi);
-  make_rows(g, lo, hi, g->n, g->b, g->n);
+  make_rows(g, lo, hi, g->n, g->b, g->n, cg_i64(g->c, 0));
   return true;
 }
 

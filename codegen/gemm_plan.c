@@ -42,7 +42,9 @@ enum {
   FAR_ELEMENTS = 4 << 20,     // of B: more than a worker's share of the last-level cache
   BAD_STRIDE = 512,           // A's row stride in elements, from which on multiples are padded
   PAD_PANELS = 12,            // with fewer the copy costs more than it wins: each worker reads what another wrote
-  MADE_ELEMENTS = 32 * 1024,  // of A, which every worker makes on its stack
+  MADE_ELEMENTS = 32 * 1024,  // of A, which every worker makes on its stack,
+  MADE_ROWS = 64,             // or at least so many rows of it at a time,
+  MADE_PANELS = 2,            // which pass by so many panels
   MADE_WORK = 64 * 1024,      // and operations for them, 2 us at most, where a barrier takes one
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
@@ -171,6 +173,17 @@ static void choose_chunk(GemmPlan *p) {
       cg_larger(1, cg_smaller(WAIT_ELEMENTS / p->chunk, cg_round_up(p->n_max, p->width)) / p->width) * p->width;
 }
 
+// Few panels: who has a chunk needs its rows alone, but for the first and the last one of its share. Chunks are as high
+// as their rows fit on the stack.
+static void choose_made(GemmPlan *p) {
+  p->by_chunks = false;
+  int64_t rows = MADE_ELEMENTS / (p->k_max + STRIDE_PAD) / (int64_t)p->mr * (int64_t)p->mr;
+  bool has_chunks = p->pack_a == A_MADE && p->by == GEMM_OWN && !p->alone && !p->dot && !p->slice;
+  if (!has_chunks || p->n_max > MADE_PANELS * p->width || rows < MADE_ROWS) return;
+  p->by_chunks = true;
+  p->chunk = cg_smaller(p->chunk, rows), p->piece_rows = cg_smaller(p->piece_rows, p->chunk);
+}
+
 // Slices of k bring units enough: then chunks are cut by what a slice reads.
 static void choose_slice(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panel = p->turned ? (int64_t)t->gemm_nv * t->vl : p->width, across = p->turned ? p->m_max : p->n_max;
@@ -220,7 +233,8 @@ static Val stored_as(const Fn *f, Val v) {
 
 static bool by_lines(const Fn *f, const GemmPlan *p) {
   bool faster = p->k_max >= LINE_LONG_K || p->n_max * p->k_max <= LINE_ELEMENTS;
-  return p->dot && !p->small && !p->batch.n && !p->far_b && faster && p->k_max <= LINE_MOST_K && is_one_row(f, &p->m);
+  return p->dot && p->by == GEMM_OWN && !p->small && !p->batch.n && !p->far_b && faster && p->k_max <= LINE_MOST_K &&
+         is_one_row(f, &p->m);
 }
 
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
@@ -252,6 +266,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   choose_packing(f, &p, t);
   choose_chunk(&p);
   choose_slice(f, &p, t);
+  choose_made(&p);
   p.lines = by_lines(f, &p);
   return p;
 }
@@ -266,7 +281,7 @@ int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
 }
 
 int64_t cg_gemm_packed_a(const GemmPlan *p) {
-  if (p->makes == MAKES_A && (p->alone || p->lines)) return 0;
+  if (p->makes == MAKES_A && (p->alone || p->by_chunks || p->lines)) return 0;
   bool there = p->makes == MAKES_A || (p->by == GEMM_OWN && p->pack_a == A_PADDED);
   return there ? cg_round_up(p->m_max * (p->k_max + STRIDE_PAD), TN_ALIGN / 4) : 0;
 }

@@ -13,7 +13,15 @@
 #include "ir/ir.h"
 #include <string.h>
 
-enum { MANY = UINT32_MAX, MAX_MEMBERS = 8, MAX_MEMBER_ARGS = 16, LARGE = 8 };
+enum {
+  MANY = UINT32_MAX,
+  MAX_MEMBERS = 8,
+  MAX_MEMBER_ARGS = 16,
+  LARGE = 8,
+  FEW = 16 * 1024,  // elements of an operand that stays near whoever makes it
+  NARROW = 32,      // columns of a product that waits for its operand's memory,
+  SHORT = 448       // of which so long rows are few enough to be made by chunks (codegen/gemm_plan.c)
+};
 
 Val ir_lead(const Fn *f, const Kernel *k) {
   uint32_t i = k->first;
@@ -33,9 +41,22 @@ typedef struct {
 
 static OpClass class_of(const Fn *f, Val v) { return (OpClass)ir_ops[ir_ins(f, v)->op].cls; }
 
+static int64_t last_bound(const Fn *f, Val v) {
+  Shape s = ir_ins(f, v)->shape;
+  return ir_dim_bound(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
+}
+
+// A large operand of a wide product is made as fast by a kernel of its own, and the product may share its code with
+// others.
+static bool is_worth_it(const Fn *f, Val v, uint32_t k) {
+  if (ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, k))->shape) <= FEW) return true;
+  return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= SHORT;
+}
+
 // Product v can make operand k.
 static bool makes_operand(const Fn *f, Val v, uint32_t k) {
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
+  if (!is_worth_it(f, v, k)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
   return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
 }
