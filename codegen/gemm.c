@@ -18,8 +18,6 @@
 // runs over a piece of a unit while its sums are in L1. Small products are worker 0's alone.
 #include "codegen/gemm.h"
 
-enum { LINE = TN_ALIGN / 4 };  // elements of a cache line
-
 // ---- values of a kernel
 static LLVMValueRef product(Cg *c, const DimList *l) {
   LLVMValueRef n = cg_i64(c, 1);
@@ -106,16 +104,6 @@ LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValu
   return off;
 }
 
-// ---- a unit: what its tiles see
-typedef struct {
-  LLVMValueRef batch, chunk, panel;
-  LLVMValueRef m0, n0, row;    // row: of the result, batches included
-  LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
-  LLVMValueRef k0, n_k;        // the block of k
-  LLVMValueRef k_begin;        // the first one's
-  LLVMValueRef wait0;          // the first column whose sums wait
-} Unit;
-
 static int64_t stride_or_dyn(LLVMValueRef v) {
   int64_t k;
   return cg_const_value(v, &k) ? k : TILE_DYN;
@@ -147,25 +135,6 @@ static LLVMValueRef tile_a_block(const Gemm *g) {
 
 static bool one_block(const Gemm *g) { return g->p->k_block >= g->p->k_max; }
 
-// Sums of whole rows wait for an update.
-static bool asks_for_update(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
-
-// B comes from memory, block by block: the first tiles of rows ask for the next one.
-static bool asks_for_b(const Gemm *g) {
-  return g->p->far_b && (g->p->pack_b == B_WEIGHT || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
-}
-
-static int64_t asked_lines(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, LINE); }
-
-static void set_asks(const Gemm *g, TileSpec *s) {
-  uint32_t lines = (uint32_t)cg_ceil_div(g->p->width, LINE);
-  if (asks_for_update(g)) s->asks = 1;
-  if (!asks_for_b(g)) return;
-  if (g->p->pack_b == B_PRIVATE && g->p->tb) s->ask_rows = (uint32_t)g->p->width;
-  s->asks = (uint32_t)asked_lines(g->p);
-  s->ask_tiles = lines / s->asks;
-}
-
 static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t vl = g->c->t->vl;
@@ -191,7 +160,7 @@ static TileSpec make_spec(const Gemm *g) {
 static void unit_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   Cg *c = g->c;
   TileSpec whole = make_spec(g), part;
-  set_asks(g, &whole);
+  cg_gemm_set_asks(g, &whole);
   part = whole;
   int64_t n, vl = c->t->vl;
   if (!cg_const_value(g->n, &n)) {
@@ -217,7 +186,7 @@ static void unit_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   cg_endif(c, &full);
 }
 
-static LLVMValueRef unit_a(Gemm *g, const Unit *u) {
+static LLVMValueRef unit_a(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_a == A_BLOCKS) return g->a_block;
@@ -234,7 +203,7 @@ static LLVMValueRef b_matrix(Gemm *g, LLVMValueRef batch) {
   return cg_at(c, c->f32, g->b, cg_gemm_batch(g, g->p->b_batch, batch, cg_mul(c, g->k, g->n)));
 }
 
-static LLVMValueRef unit_b(Gemm *g, const Unit *u) {
+static LLVMValueRef unit_b(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_b == B_PRIVATE) return g->b_block;
@@ -244,14 +213,14 @@ static LLVMValueRef unit_b(Gemm *g, const Unit *u) {
   return cg_at(c, c->f32, g->packed_b, cg_mul(c, k, cg_i64(c, p->width)));
 }
 
-static LLVMValueRef unit_c(Gemm *g, const Unit *u) {
+static LLVMValueRef unit_c(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   if (g->p->wait_columns) return cg_at(c, c->f32, g->piece, cg_sub(c, u->n0, u->wait0));
   return in_piece(g) ? g->piece : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
 // With several blocks of k the sums begin as the bias or zero in memory, so that all blocks add with one kind of tile.
-static void unit_prefill(Gemm *g, const Unit *u) {
+static void unit_prefill(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   LLVMValueRef value[8], mask[8], to = unit_c(g, u);
   for (uint32_t j = 0; j < g->p->nv; j++) {
@@ -271,49 +240,11 @@ static void unit_prefill(Gemm *g, const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// While the last block of k is summed, the lines of the tensors that the update is about to change come into L2: rows
-// of the unit, each of whose tiles asks for one line for each k.
-static void ask_for_update(Gemm *g, const Unit *u, TileArgs *args) {
-  Cg *c = g->c;
-  LLVMValueRef row = cg_mul(c, cg_i64(c, g->p->chunk), g->n), one = cg_i64(c, 1), ask = unit_a(g, u);
-  LLVMValueRef lines = cg_mul(c, u->n_k, cg_i64(c, g->p->chunk / g->p->mr * LINE));  // of a panel, elements
-  lines = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, lines, one, ""), lines, one, "");
-  LLVMValueRef panels = cg_div(c, cg_add(c, row, cg_sub(c, lines, one)), lines);  // that one tensor takes
-  LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), lines);
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
-  at = cg_add(c, at, cg_mul(c, u->m0, g->n));
-  for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->update)->op].n_res; k++) {
-    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
-    LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
-    ask = LLVMBuildSelect(c->b, now, from, ask, "");
-  }
-  args->ask = ask, args->ask_row = cg_i64(c, LINE), args->ask_tile = cg_mul(c, u->n_k, cg_i64(c, LINE));
-}
-
-// The next block of k of the panel, or the next panel's first, as it is stored.
-static void ask_for_b(Gemm *g, const Unit *u, TileArgs *args) {
-  Cg *c = g->c;
-  const GemmPlan *p = g->p;
-  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k), lines = cg_i64(c, asked_lines(p) * LINE);
-  if (p->pack_b == B_WEIGHT) {
-    args->ask = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
-    args->ask_row = lines, args->ask_tile = cg_mul(c, u->n_k, lines);
-    return;
-  }
-  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
-  LLVMValueRef k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
-  LLVMValueRef n = LLVMBuildSelect(c->b, more, u->n0, cg_add(c, u->n0, width), "");
-  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
-  args->ask = cg_at(c, c->f32, g->b, at), args->ask_row = p->tb ? g->k : g->n;
-  args->ask_tile = p->tb ? cg_mul(c, cg_div(c, u->n_k, width), lines) : lines;
-}
-
-static void unit_tiles(Gemm *g, const Unit *u) {
+static void unit_tiles(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  if (asks_for_update(g)) ask_for_update(g, u, &args);
-  if (asks_for_b(g)) ask_for_b(g, u, &args);
+  cg_gemm_ask(g, u, unit_a(g, u), &args);
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
@@ -327,13 +258,13 @@ static void unit_tiles(Gemm *g, const Unit *u) {
   unit_columns(g, &args, &rows);
 }
 
-static void unit_finish(Gemm *g, const Unit *u) {
+static void unit_finish(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   if (!g->epilogue) return;
   cg_gemm_finish(g, u->row, u->rows, u->n0, cg_min(c, u->columns, cg_i64(c, g->p->width)), unit_c(g, u), tile_c_row(g));
 }
 
-static void set_panel(Gemm *g, Unit *u, LLVMValueRef panel) {
+static void set_panel(Gemm *g, GemmUnit *u, LLVMValueRef panel) {
   u->panel = panel;
   u->n0 = cg_mul(g->c, panel, cg_i64(g->c, g->p->width));
   u->columns = cg_sub(g->c, g->n, u->n0);
@@ -341,7 +272,7 @@ static void set_panel(Gemm *g, Unit *u, LLVMValueRef panel) {
 
 // ---- stretches: the panels [p0, p1) of one chunk
 // for each block of k: the body; once where k is 0, so that sums begin.
-static void begin_blocks(Gemm *g, Loop *l, Unit *u) {
+static void begin_blocks(Gemm *g, Loop *l, GemmUnit *u) {
   Cg *c = g->c;
   LLVMValueRef end;
   cg_gemm_k_range(g, u->batch, &u->k_begin, &end);
@@ -357,9 +288,9 @@ static void end_blocks(Gemm *g, Loop *l) {
 // A unit with more rows than wait on the stack is done in pieces, each with its epilogue.
 static bool by_pieces(const Gemm *g) { return in_piece(g) && g->p->piece_rows < g->p->chunk; }
 
-static void unit_pieces(Gemm *g, const Unit *u) {
+static void unit_pieces(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
-  Unit piece = *u;
+  GemmUnit piece = *u;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, g->p->piece_rows), NULL, 0);
   piece.m0 = cg_add(c, u->m0, l.i), piece.row = cg_add(c, u->row, l.i);
@@ -370,7 +301,7 @@ static void unit_pieces(Gemm *g, const Unit *u) {
 }
 
 // B's block is packed by the worker that uses it, or lies there.
-static void stretch_by_panels(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void stretch_by_panels(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
@@ -384,7 +315,7 @@ static void stretch_by_panels(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1
   cg_loop_end(c, &panel, NULL);
 }
 
-static void pack_a_block(Gemm *g, const Unit *u) {
+static void pack_a_block(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   LLVMValueRef src = g->a;
   if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, g->p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
@@ -392,7 +323,7 @@ static void pack_a_block(Gemm *g, const Unit *u) {
 }
 
 // Panels [p0, p1) of all rows of the unit, whose sums are complete.
-static void panels_finish(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void panels_finish(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   if (!g->epilogue) return;
   LLVMValueRef end = cg_min(c, cg_mul(c, p1, cg_i64(c, g->p->width)), g->n);
@@ -400,7 +331,7 @@ static void panels_finish(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
   cg_gemm_finish(g, u->row, u->rows, u->n0, cg_sub(c, end, u->n0), unit_c(g, u), tile_c_row(g));
 }
 
-static void panels_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void panels_by_chunks(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   begin_blocks(g, &block, u);
@@ -415,7 +346,7 @@ static void panels_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1)
 }
 
 // Where sums wait on the stack, a wide stretch is done in parts.
-static void stretch_by_chunks(Gemm *g, Unit *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void stretch_by_chunks(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   if (!g->p->wait_columns) {
     panels_by_chunks(g, u, p0, p1);
@@ -453,7 +384,7 @@ static void compute(Gemm *g) {
   cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
   LLVMValueRef before = cg_mul(c, l.i, panels);
   LLVMValueRef p0 = at_least(c, cg_sub(c, lo, before), 0), p1 = cg_min(c, cg_sub(c, hi, before), panels);
-  Unit u = {.batch = cg_i64(c, 0), .chunk = l.i};
+  GemmUnit u = {.batch = cg_i64(c, 0), .chunk = l.i};
   bool several = p->batch.n || g->slices;
   if (several) u.batch = cg_div(c, l.i, chunks), u.chunk = cg_gemm_rem(c, l.i, chunks);
   u.m0 = cg_mul(c, u.chunk, cg_i64(c, p->chunk));

@@ -8,6 +8,7 @@
 //   gemm_turned.c products of two operands stored by rows of k, one of them narrow
 //   gemm_slice.c  few units with a long k, which is cut into slices for the team
 //   gemm_blas.c   the library
+//   gemm_ask.c    what tiles ask for while they compute, so that it is near when it is wanted
 //   gemm_finish.c what follows a product in its kernel
 //   gemm.c        units of work, tiles
 #ifndef TN_CODEGEN_GEMM_H
@@ -88,6 +89,15 @@ typedef struct {
   LLVMValueRef piece;  // rows of sums of one unit, `width` apart, or of a stretch, `wait_columns`: for the epilogue
   LLVMValueRef a_block, b_block;  // packed blocks
 } Gemm;
+// ---- a unit: what its tiles see
+typedef struct {
+  LLVMValueRef batch, chunk, panel;
+  LLVMValueRef m0, n0, row;    // row: of the result, batches included
+  LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
+  LLVMValueRef k0, n_k;        // the block of k
+  LLVMValueRef k_begin;        // the first one's
+  LLVMValueRef wait0;          // the first column whose sums wait
+} GemmUnit;
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
 LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
@@ -95,6 +105,11 @@ LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValu
 void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
 // The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
 void cg_gemm_emit_slices(Gemm *g, void (*units)(Gemm *g));  // gemm_slice.c
+
+// ---- gemm_ask.c
+void cg_gemm_set_asks(const Gemm *g, TileSpec *s);
+// What the unit's tiles ask for; `near`: an address whose bytes are in L1.
+void cg_gemm_ask(Gemm *g, const GemmUnit *u, LLVMValueRef near, TileArgs *args);
 
 // ---- gemm_finish.c
 Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none

@@ -12,40 +12,40 @@ enum {
   PRIVATE_UNITS = 16,      // likewise where each further chunk packs B again
   FEW_UNITS = 8,           // and for few rows
   FEW_ROWS = 256,
-  CHUNK_BYTES = 512 * 1024,   // rows of A that stay in L2
-  PIECE_ROWS = 128,           // of sums that wait in L1 for the epilogue
-  PRIVATE_ROWS = 1024,        // for which a worker packs a panel of B once
-  LINE_ELEMENTS = 2 << 20,    // of B that are read as one stream for one row,
-  LINE_LONG_K = 2048,         // or with rows as long as this
-  LINE_MOST_K = 8192,         // x waits on the stack
-  SUM_ROWS = 512,             // likewise where their sums wait on the stack for all blocks of k
-  WAIT_ELEMENTS = 64 * 1024,  // sums of a chunk that wait on the stack while panels of all columns pass by
-  DOT_ROWS = 11,              // up to here nothing is packed
-  DOT_BYTES = 24 * 1024,      // a tile's rows of A in a block of k
-  K_BLOCK = 1024,             // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
-  A_K_BLOCK = 256,            // of A's packed blocks
-  TURNED_K_BLOCK = 256,       // of a turned product: what all its tiles read stays near
-  LONG_K = 4096,              // from here on k is cut even where nothing is packed in blocks:
-  LONG_K_BLOCK = 2048,        // a panel's part stays in L2
-  SLICE = 4096,               // least k of a slice: 4 us and more, where a barrier takes less than one;
-  SLICE_STEP = 64,            // a multiple of all vectors
-  MOST_SLICES = 32,           // so that scratch is small, of
-  SLICED_UNITS = 8,           // products that have fewer units than this
-  SLICED_ELEMENTS = 16384,    // and at most so many elements
-  A_BLOCK_TILES = 4,          // tiles of a transposed A packed at once
-  UPDATE_TILES = 2,           // where an update follows: what it changes comes into L2 meanwhile
-  WIDE = 128,                 // columns from which on B's rows are too far apart to be read in place
-  BLAS_FMAS = 64 * 64 * 64,   // below, no library call is worth it
-  PACKED_ROWS = 4,            // with fewer, a weight is read once in any case
-  PACKED_MOST_ROWS = 256,     // with more, packing it in every run costs next to nothing
-  PACKED_ELEMENTS = 1024,     // with fewer too
-  FAR_ELEMENTS = 4 << 20,     // of B: more than a worker's share of the last-level cache
-  BAD_STRIDE = 512,           // A's row stride in elements, from which on multiples are padded
-  PAD_PANELS = 12,            // with fewer the copy costs more than it wins: each worker reads what another wrote
-  MADE_ELEMENTS = 32 * 1024,  // of A, which every worker makes on its stack,
-  MADE_ROWS = 64,             // or at least so many rows of it at a time,
-  MADE_PANELS = 2,            // which pass by so many panels
-  MADE_WORK = 64 * 1024,      // and operations for them, 2 us at most, where a barrier takes one
+  CHUNK_BYTES = 512 * 1024,     // rows of A that stay in L2
+  PIECE_ROWS = 128,             // of sums that wait in L1 for the epilogue
+  PRIVATE_ROWS = 1024,          // for which a worker packs a panel of B once
+  LINE_ELEMENTS = 2 << 20,      // of B that are read as one stream for one row,
+  LINE_LONG_K = 2048,           // or with rows as long as this
+  LINE_MOST_K = 8192,           // x waits on the stack
+  SUM_ROWS = 512,               // likewise where their sums wait on the stack for all blocks of k
+  WAIT_ELEMENTS = 64 * 1024,    // sums of a chunk that wait on the stack while panels of all columns pass by
+  DOT_ROWS = 11,                // up to here nothing is packed
+  DOT_BYTES = 24 * 1024,        // a tile's rows of A in a block of k
+  K_BLOCK = 1024,               // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it
+  A_K_BLOCK = 256,              // of A's packed blocks
+  TURNED_K_BLOCK = 256,         // of a turned product: what all its tiles read stays near
+  LONG_K = 4096,                // from here on k is cut even where nothing is packed in blocks:
+  LONG_K_BLOCK = 2048,          // a panel's part stays in L2
+  SLICE = 4096,                 // least k of a slice: 4 us and more, where a barrier takes less than one;
+  SLICE_STEP = 64,              // a multiple of all vectors
+  MOST_SLICES = 32,             // so that scratch is small, of
+  SLICED_UNITS = 8,             // products that have fewer units than this
+  SLICED_ELEMENTS = 16384,      // and at most so many elements
+  A_BLOCK_TILES = 4,            // tiles of a transposed A packed at once
+  UPDATE_ELEMENTS = 32 * 1024,  // likewise, of rows whose update follows: parameter and state come into L2 meanwhile
+  WIDE = 128,                   // columns from which on B's rows are too far apart to be read in place
+  BLAS_FMAS = 64 * 64 * 64,     // below, no library call is worth it
+  PACKED_ROWS = 4,              // with fewer, a weight is read once in any case
+  PACKED_MOST_ROWS = 256,       // with more, packing it in every run costs next to nothing
+  PACKED_ELEMENTS = 1024,       // with fewer too
+  FAR_ELEMENTS = 4 << 20,       // of B: more than a worker's share of the last-level cache
+  BAD_STRIDE = 512,             // A's row stride in elements, from which on multiples are padded
+  PAD_PANELS = 12,              // with fewer the copy costs more than it wins: each worker reads what another wrote
+  MADE_ELEMENTS = 32 * 1024,    // of A, which every worker makes on its stack,
+  MADE_ROWS = 64,               // or at least so many rows of it at a time,
+  MADE_PANELS = 2,              // which pass by so many panels
+  MADE_WORK = 64 * 1024,        // and operations for them, 2 us at most, where a barrier takes one
   STRIDE_PAD = GEMM_STRIDE_PAD
 };
 
@@ -152,6 +152,11 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
   return cg_ceil_div(p->m_max, cg_ceil_div(units, panels));
 }
 
+static int64_t a_block_tiles(const GemmPlan *p) {
+  if (!p->updates) return A_BLOCK_TILES;
+  return cg_larger(1, cg_smaller(A_BLOCK_TILES, UPDATE_ELEMENTS / (p->n_max * (int64_t)p->mr)));
+}
+
 static void choose_chunk(GemmPlan *p) {
   int64_t panels = cg_larger(1, cg_ceil_div(p->n_max, p->width) * p->batch_max);
   int64_t rows = CHUNK_BYTES / 4 / cg_larger(1, summed(p)), even;
@@ -164,7 +169,7 @@ static void choose_chunk(GemmPlan *p) {
     rows = p->fused ? cg_smaller(rows, PIECE_ROWS) : rows;
     even = rows_for_units(p, UNITS_WANTED, panels);
   }
-  if (p->pack_a == A_BLOCKS) rows = (p->updates ? UPDATE_TILES : A_BLOCK_TILES) * (int64_t)p->mr;
+  if (p->pack_a == A_BLOCKS) rows = a_block_tiles(p) * (int64_t)p->mr;
   p->chunk = cg_larger(p->mr, cg_round_up(cg_smaller(rows, even), p->mr));
   p->piece_rows = waits ? p->chunk : cg_smaller(p->chunk, cg_round_up(PIECE_ROWS, p->mr));
   p->wait_columns = 0;
