@@ -8,7 +8,7 @@
 #include "ir/levels.h"
 
 enum {
-  LEAST = 16 * 1024,  // elements: a smaller gradient stays in the cache, and its update joins those of others
+  LEAST = 32 * 1024,  // elements: a smaller gradient stays in the cache, and its update joins those of others
   MAX_CHAIN = 8
 };
 

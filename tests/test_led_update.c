@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { N_WAYS = 4, N_LAYERS = 4, MOST_ROWS = 600 };
-static const int64_t width[N_LAYERS + 1] = {100, 201, 333, 1300, 333};
+static const int64_t width[N_LAYERS + 1] = {100, 401, 333, 1300, 333};
 
 typedef struct {
   bool apart, handed, twice;  // updates apart; a gradient is an output; a weight is used twice
@@ -61,10 +61,10 @@ static tn_model *compile(Kind kind, uint32_t workers) {
 }
 
 static void train(tn_model *m, Kind kind, int64_t rows) {
-  static float x[MOST_ROWS * 100], grad[333 * 201];
+  static float x[MOST_ROWS * 100], grad[333 * 401];
   float loss = 0;
   for (uint32_t k = 0; k < MOST_ROWS * 100; k++) x[k] = (float)(k % 17) / 17 - 0.4f;
-  tn_array out[] = {tn_f32(grad, 333, 201), tn_f32_scalar(&loss)};
+  tn_array out[] = {tn_f32(grad, 333, 401), tn_f32_scalar(&loss)};
   for (uint32_t way = kind.from; way < N_WAYS; way++) {
     char name[8];
     snprintf(name, sizeof name, "f%u", way);
