@@ -83,75 +83,56 @@ static void add_check(Fn *f, Val source, InputCheck c) {
   *RT_PUSH(f->prog->mem, f->checks, f->n_checks, f->cap_checks) = c;
 }
 
-static void check_labels(Fn *f, Val v) {
-  Shape s = f->ins[ir_arg(f, v, 0).i].shape;
-  add_check(f, ir_arg(f, v, 1),
-            (InputCheck){.hi = ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1),
-                         .what = "label",
-                         .has_other = ir_attr(f, v, KEY_ignore) != NULL,
-                         .other = ir_attr_int(f, v, KEY_ignore, 0)});
-}
-
-static void check_lengths(Fn *f, Val v) {
-  add_check(f, ir_arg(f, v, 0),
-            (InputCheck){.lo = ir_attr(f, v, KEY_empty) ? 0 : 1,
-                         .hi = ir_dim_at(f->prog, f->ins[v.i].shape, 1),
-                         .incl = true,
-                         .sorted = ir_attr(f, v, KEY_sorted) != NULL,
-                         .what = "length"});
+// The operand of v whose numbers must be in a range, and the range; false: none.
+static bool wants_range(const Fn *f, Val v, Val *source, InputCheck *c) {
+  Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
+  Attention a;
+  switch (f->ins[v.i].op) {
+  case OP_nll_rows:
+    *source = ir_arg(f, v, 1);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, ir_rank(f->prog, first) - 1),
+                      .what = "label",
+                      .has_other = ir_attr(f, v, KEY_ignore) != NULL,
+                      .other = ir_attr_int(f, v, KEY_ignore, 0)};
+    return true;
+  case OP_embedding:
+  case OP_index_assign:
+    *source = ir_arg(f, v, 1);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
+    return true;
+  case OP_packed_layout:
+    if (!f->ins[v.i].n_args) return false;
+    *source = ir_arg(f, v, 0);
+    *c = (InputCheck){.lo = ir_attr(f, v, KEY_empty) ? 0 : 1,
+                      .hi = ir_dim_at(f->prog, f->ins[v.i].shape, 1),
+                      .incl = true,
+                      .sorted = ir_attr(f, v, KEY_sorted) != NULL,
+                      .what = "length"};
+    return true;
+  case OP_sdpa:
+    if (!ir_attr(f, v, KEY_has_len)) return false;
+    ir_attention(f, v, &a);
+    *source = ir_arg(f, v, a.n_in);
+    *c = (InputCheck){.hi = a.tk, .incl = true, .what = "length"};
+    return true;
+  default: return false;
+  }
 }
 
 void ir_find_checks(Fn *f) {
   f->n_checks = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    Val v = {i};
-    switch (f->ins[i].op) {
-    case OP_nll_rows: check_labels(f, v); break;
-    case OP_scan: {  // what a body wants of its slices and captures
-      Scan s = ir_scan_at(f, v);
-      for (uint32_t k = 0; k < s.body->n_checks; k++)
-        add_check(f, ir_arg(f, v, s.first + s.body->checks[k].input), s.body->checks[k]);
-      break;
-    }
-    case OP_embedding:
-      add_check(f, ir_arg(f, v, 1),
-                (InputCheck){.hi = ir_dim_at(f->prog, f->ins[ir_arg(f, v, 0).i].shape, 0), .what = "index"});
-      break;
-    case OP_index_assign:
-      add_check(f, ir_arg(f, v, 1), (InputCheck){.hi = ir_dim_at(f->prog, f->ins[i].shape, 0), .what = "index"});
-      break;
-    case OP_packed_layout:
-      if (f->ins[i].n_args) check_lengths(f, v);
-      break;
-    case OP_sdpa:
-      if (ir_attr(f, v, KEY_has_len)) {
-        Attention a;
-        ir_attention(f, v, &a);
-        add_check(f, ir_arg(f, v, a.n_in), (InputCheck){.hi = a.tk, .incl = true, .what = "length"});
-      }
-      break;
-    default: break;
-    }
+    Val v = {i}, source;
+    InputCheck c;
+    if (wants_range(f, v, &source, &c)) add_check(f, source, c);
+    if (f->ins[i].op != OP_scan) continue;
+    Scan s = ir_scan_at(f, v);  // what a body wants of its slices and captures
+    for (uint32_t k = 0; k < s.body->n_checks; k++)
+      add_check(f, ir_arg(f, v, s.first + s.body->checks[k].input), s.body->checks[k]);
   }
 }
 
 // ---- what is left to the run
-// The operand of v whose numbers must be in a range; false: none.
-static bool checked_operand(const Fn *f, Val v, Val *out) {
-  Attention a;
-  switch (f->ins[v.i].op) {
-  case OP_nll_rows:
-  case OP_embedding:
-  case OP_index_assign: return *out = ir_arg(f, v, 1), true;
-  case OP_packed_layout: return f->ins[v.i].n_args && (*out = ir_arg(f, v, 0), true);
-  case OP_sdpa:
-    if (!ir_attr(f, v, KEY_has_len)) return false;
-    ir_attention(f, v, &a);
-    return *out = ir_arg(f, v, a.n_in), true;
-  default: return false;
-  }
-}
-
 // Lengths of a layout that has them already are in the range of its time axis.
 static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
   while (f->ins[lengths.i].op == OP_slice || ir_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
@@ -165,8 +146,8 @@ static bool body_reports(const Fn *f, Val v) {
   Scan s = ir_scan_at(f, v);
   for (uint32_t i = 1; i < s.body->n_ins; i++) {
     Val index;
-    InputCheck c = {0}, outside = {0};
-    if (!checked_operand(s.body, (Val){i}, &index)) continue;
+    InputCheck c, outside = {0};
+    if (!wants_range(s.body, (Val){i}, &index, &c)) continue;
     if (!is_found(s.body, index, &c) || !is_found(f, ir_arg(f, v, s.first + c.input), &outside)) return true;
   }
   return false;
@@ -174,8 +155,8 @@ static bool body_reports(const Fn *f, Val v) {
 
 bool ir_reports(const Fn *f, Val v) {
   Val index;
-  InputCheck c = {.sorted = ir_attr(f, v, KEY_sorted) != NULL};
+  InputCheck c;
   if (f->ins[v.i].op == OP_scan) return body_reports(f, v);
-  if (!checked_operand(f, v, &index) || is_found(f, index, &c)) return false;
+  if (!wants_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
 }
