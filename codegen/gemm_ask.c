@@ -2,7 +2,8 @@
 //
 //   B, or a weight's copy, that is too large for the last-level cache: the next block of k of the panel, by the first
 //   tiles of rows
-//   A that is stored transposed: the next block of k of the chunk, by the first tiles of the chunk
+//   A that is stored transposed: the next block of k of the chunk, by the first tiles of the chunk; by the others, of
+//   the panels that the team packed, the block of the next one
 //   an update: while the last block of k is summed, the rows of the parameter and its state that are about to change
 //
 // Every tile of a specification asks; those that have nothing to ask for touch what is near.
@@ -19,11 +20,13 @@ static bool asks_for_b(const Gemm *g) {
   return g->p->far_b && (g->p->pack_b == B_WEIGHT || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
 }
 
+static bool asks_for_panel(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->pack_b == B_SHARED; }
+
 // With each k, of a block that a panel's tiles read.
 static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, LINE); }
 
 void cg_gemm_set_asks(const Gemm *g, TileSpec *s) {
-  if (asks_for_update(g) || asks_for_a(g)) s->asks = 1;
+  if (asks_for_update(g) || asks_for_a(g) || asks_for_panel(g)) s->asks = 1;
   if (!asks_for_b(g)) return;
   s->asks = (uint32_t)lines_of_b(g->p);
   s->ask_tiles = (uint32_t)cg_ceil_div(g->p->width, LINE) / s->asks;
@@ -88,9 +91,25 @@ static void ask_for_b(Gemm *g, const GemmUnit *u, TileArgs *args) {
   args->ask_tile = p->tb ? cg_mul(c, cg_div(c, u->n_k, width), lines) : lines;
 }
 
+// Packed panels lie apart by all of k: the block of the next one, or the next block of the first one.
+static void ask_for_panel(Gemm *g, const GemmUnit *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef next = cg_add(c, u->panel, cg_i64(c, 1)), more = LLVMBuildICmp(c->b, LLVMIntSLT, next, g->panels, "");
+  LLVMValueRef after = cg_add(c, u->k0, u->n_k), zero = cg_i64(c, 0);
+  LLVMValueRef k = LLVMBuildSelect(c->b, more, u->k0, after, "");
+  next = LLVMBuildSelect(c->b, more, next, zero, "");
+  if (p->b_has_batch) next = cg_add(c, next, cg_mul(c, u->batch, g->panels));
+  LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, next, g->k_pad), k), cg_i64(c, p->width));
+  args->ask = cg_at(c, c->f32, g->packed_b, at);
+  args->ask_row = cg_i64(c, cg_larger(1, p->width / tiles_of_chunk(p)));
+  args->ask_tile = cg_mul(c, u->n_k, args->ask_row);
+}
+
 void cg_gemm_ask(Gemm *g, const GemmUnit *u, LLVMValueRef near, TileArgs *args) {
   args->ask = near, args->ask_row = args->ask_tile = cg_i64(g->c, 0);
   if (asks_for_b(g)) ask_for_b(g, u, args);
+  if (asks_for_panel(g)) ask_for_panel(g, u, args);
   if (asks_for_a(g)) ask_for_a(g, u, args);
   if (asks_for_update(g)) ask_for_update(g, u, args);
 }
