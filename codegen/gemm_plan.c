@@ -19,7 +19,7 @@ enum {
   LINE_LONG_K = 2048,           // or with rows as long as this
   LINE_MOST_K = 8192,           // x waits on the stack
   SUM_ROWS = 512,               // likewise where their sums wait on the stack for all blocks of k
-  WAIT_ELEMENTS = 64 * 1024,    // sums of a chunk that wait on the stack while panels of all columns pass by
+  WAIT_ELEMENTS = 32 * 1024,    // sums of a chunk that wait on the stack while panels of all columns pass by
   DOT_ROWS = 11,                // up to here nothing is packed
   DOT_BYTES = 24 * 1024,        // a tile's rows of A in a block of k
   K_BLOCK = 1024,               // of B's packed blocks: a panel's part stays in L2, the rows of A pass by it

@@ -715,7 +715,7 @@ typedef struct {
   bool heads_inside;     // q, k, v and the result are [B,T,H,D] instead
 } tn_attention_options;  // NULL: zeros
 // q [B,H,Tq,D], k and v [B,H,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
-// are constants. A query that sees no key gives zeros.
+// are constants, D at most 8192. A query that sees no key gives zeros.
 TN_API tn_tensor tn_scaled_dot_product_attention_at(tn_tensor q, tn_tensor k, tn_tensor v,
                                                     const tn_attention_options *o, tn_site at);
 // qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
@@ -1000,6 +1000,8 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 // each other, lengths, labels and indices against their ranges. What the run computes of them, an index made by
 // tn_argmax for one, is checked in it: after TN_ERR_VALUE outputs may hold anything, while parameters, optimizer state
 // and the random stream are as before, except for a change on which that very index depended.
+// The calling thread is worker 0 and wants up to 512 KiB of stack; with attention of heads above 1024 elements, 512
+// bytes for each element of a head.
 TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                         size_t n_out);
 TN_API const char *tn_error_text(const tn_model *m);  // of the last call on this model that failed; "" when none did

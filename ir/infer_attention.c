@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+enum { MOST_SIZE = 8192 };  // of a head: blocks of 32 keys and values lie on the stack
+
 static Shape shape_at(const Fn *f, Val v, uint32_t k) { return ir_ins(f, ir_arg(f, v, k))->shape; }
 static Dim dim_at(const Fn *f, Val v, uint32_t k, uint32_t axis) { return ir_dim_at(f->prog, shape_at(f, v, k), axis); }
 static int64_t size_at(const Fn *f, Val v, uint32_t k, uint32_t axis) {
@@ -87,6 +89,7 @@ static uint16_t check_sizes(const Infer *r, uint32_t n) {
   uint32_t rank = n == 1 ? 5 : 4, heads = inside ? rank - 2 : 1, last = rank - 1;
   if (!is_const(r, 0, heads) || !is_const(r, 0, last))
     return fault(r, E_SHAPE, "the number of heads and their size must be constants");
+  if (size_at(r->f, r->v, 0, last) > MOST_SIZE) return fault(r, E_SHAPE, "a head has at most 8192 elements");
   for (uint32_t k = 1; k < n; k++) {
     uint32_t end = n == 2 ? 4 : 3;
     if (!same_dim(r, k, 0, 0, 0) || !same_dim(r, k, inside ? end - 1 : 1, 0, heads) || !same_dim(r, k, end, 0, last))

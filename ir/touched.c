@@ -7,11 +7,13 @@
 //   %w1, %m1, %s1 = adamw_rows %w, %m, %s, %index, %rows, %step, %lr, %wd
 //
 // The meaning is the same to the last bit: rows of equal index add up in order, rows that were not touched are updated
-// with a gradient of zero. A gradient that anything else reads (a norm, an output, a sum with another gradient) is made
-// as before.
+// with a gradient of zero. A gradient that anything else reads (a norm, an output, a sum with another gradient), or
+// with very wide rows, is made as before.
 #include "ir/ir.h"
 
 #include <string.h>
+
+enum { MOST_WIDTH = 16 * 1024 };  // a row's sum waits on the stack
 
 static Val gradient_of(const Fn *f, Val update) { return ir_arg(f, update, 3); }
 
@@ -25,7 +27,8 @@ static uint32_t *count_uses(const Fn *f) {
 static bool takes_rows(const Fn *f, const uint32_t *uses, Val v) {
   if (ir_ins(f, v)->op != OP_adamw) return false;
   Val g = gradient_of(f, v);
-  return ir_ins(f, g)->op == OP_embedding_grad && uses[g.i] == 1;
+  int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, g)->shape, 1));
+  return ir_ins(f, g)->op == OP_embedding_grad && uses[g.i] == 1 && width <= MOST_WIDTH;
 }
 
 // e->old[i] is an update that takes rows.

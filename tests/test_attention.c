@@ -304,6 +304,11 @@ static tn_tensor float_lengths(tn_function *f, tn_tensor q, tn_tensor k) {
   tn_tensor n = tn_full(f, 1, TN_SHAPE(tn_size(2)));
   return tn_scaled_dot_product_attention(q, q, q, (&(tn_attention_options){.lengths = n}));
 }
+static tn_tensor huge_heads(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)q, (void)k;
+  q = tn_input(f, "huge", TN_F32, TN_SHAPE(tn_size(1), tn_size(1), tn_size(2), tn_size(8193)));
+  return tn_scaled_dot_product_attention(q, q, q, NULL);
+}
 static tn_module *odd;
 static tn_tensor odd_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
@@ -333,6 +338,7 @@ static void test_refusals(void) {
   check_refused(other_heads, "batch, heads and head size must agree");
   check_refused(all_dropped, "dropout in [0, 1), not 1");
   check_refused(other_ranks, "these have 4, 3 and 4");
+  check_refused(huge_heads, "a head has at most 8192 elements");
   check_refused(no_packing, "qkv is [B,T,3,H,D]");
   check_refused(float_lengths, "lengths must be i64");
   check_refused(odd_heads, "size 10 and 4 heads");

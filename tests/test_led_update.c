@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,29 @@ static void train(tn_model *m, Kind kind, int64_t rows) {
   }
 }
 
+// By a thread with the stack that a run may need at most (tenure.h); workers have the system's.
+typedef struct {
+  tn_model *m;
+  Kind kind;
+  int64_t rows;
+} Job;
+
+static void *work(void *arg) {
+  const Job *job = arg;
+  train(job->m, job->kind, job->rows);
+  return NULL;
+}
+
+static void train_on_small_stack(tn_model *m, Kind kind, int64_t rows) {
+  Job job = {m, kind, rows};
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, 512 * 1024);
+  if (CHECK(!pthread_create(&thread, &attr, work, &job))) pthread_join(thread, NULL);
+  pthread_attr_destroy(&attr);
+}
+
 static void compare(tn_model *a, tn_model *b, const char *what) {
   for (uint32_t k = 0;; k++) {
     tn_array x = tn_param_at(a, k), y = tn_param_at(b, k);
@@ -91,7 +115,7 @@ static void try_all(Kind kind, uint32_t most_workers, uint32_t n, const int64_t 
   for (uint32_t i = 0; a && i < n; i++) train(a, kind, rows[i]);
   for (uint32_t workers = kind.handed || kind.twice ? most_workers : 1; a && workers <= most_workers; workers++) {
     tn_model *b = compile(kind, workers);
-    for (uint32_t i = 0; b && i < n; i++) train(b, kind, rows[i]);
+    for (uint32_t i = 0; b && i < n; i++) train_on_small_stack(b, kind, rows[i]);
     snprintf(what, sizeof what, "%u workers%s%s", workers, kind.handed ? " handed" : "", kind.twice ? " twice" : "");
     if (b) compare(a, b, what);
     tn_model_free(b);
