@@ -76,6 +76,7 @@ LLVMValueRef cg_sub(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_mul(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_div(Cg *c, LLVMValueRef a, LLVMValueRef b);  // unsigned
 LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_at(Cg *c, LLVMTypeRef elem, LLVMValueRef base, LLVMValueRef index);  // &base[index]
 LLVMValueRef cg_load(Cg *c, LLVMTypeRef t,
                      LLVMValueRef p);  // element alignment (4 for f32 and vectors of it, 8 for i64)

@@ -71,6 +71,13 @@ LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""), a, b, "min");
 }
 
+LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b) {
+  int64_t x, y;
+  if (a == b) return a;
+  if (const_of(a, &x) && const_of(b, &y)) return x > y ? a : b;
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, a, b, ""), a, b, "max");
+}
+
 // ---- sizes and storage
 LLVMValueRef cg_dim(Cg *c, Dim d) {
   for (uint32_t k = 0; k < c->n_dims; k++)

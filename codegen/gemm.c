@@ -3,10 +3,9 @@
 //
 //            panel p (nv vectors)
 //           +----+----+----+
-//   chunk 0 | 0  | 1  | 2  |       A unit is one panel x one chunk of rows; units are numbered chunk by chunk, and
-//   every
-//           +----+----+----+       worker has a contiguous share, so that its rows of A stay in L2 while it walks over
-//   chunk 1 | 3  | 4  | 5  |       panels. In a unit, tiles of mr rows run down the rows.
+//   chunk 0 | 0  | 1  | 2  |       A unit is one panel x one chunk of rows; units are numbered chunk by chunk,
+//           +----+----+----+       and every worker has a contiguous share, so that its rows of A stay in L2
+//   chunk 1 | 3  | 4  | 5  |       while it walks over panels. In a unit, tiles of mr rows run down the rows.
 //           +----+----+----+
 //
 // Operands that are stored the wrong way are packed. A worker packs a block of k of its own panel on its stack and
@@ -14,8 +13,9 @@
 // a few tiles, on the stack, for all panels of the worker's stretch; then chunks are low, and the team packs B into the
 // kernel's scratch as [panel][k][panel's width], zero beyond N, and a barrier ends that phase; so are rows of A copied
 // which are a large power of two apart. Of a weight there may be a packed copy that lasts (gemm_weight.c). With several
-// blocks of k the sums wait in memory. Few units with a long k are cut into slices of it (gemm_slice.c). An epilogue
-// runs over a piece of a unit while its sums are in L1. Small products are worker 0's alone.
+// blocks of k the sums wait in memory, or on the stack for an epilogue. Few units with a long k are cut into slices of
+// it (gemm_slice.c). An epilogue runs over a piece of a unit while its sums are in L1. Small products are worker 0's
+// alone.
 #include "codegen/gemm.h"
 
 // ---- values of a kernel
@@ -29,13 +29,6 @@ LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
   int64_t one;
   if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
   return LLVMBuildURem(c->b, n, d, "");
-}
-
-static LLVMValueRef at_least(Cg *c, LLVMValueRef n, int64_t least) {
-  int64_t known;
-  if (cg_const_value(n, &known)) return cg_i64(c, cg_larger(known, least));
-  LLVMValueRef bound = cg_i64(c, least);
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, bound, ""), n, bound, "");
 }
 
 // A matrix without elements has no storage, and nothing of it is read.
@@ -244,7 +237,7 @@ static void unit_tiles(Gemm *g, const GemmUnit *u) {
   Cg *c = g->c;
   TileArgs args = {.a = unit_a(g, u), .b = unit_b(g, u), .c = unit_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  cg_gemm_ask(g, u, unit_a(g, u), &args);
+  cg_gemm_ask(g, u, &args);
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
@@ -278,7 +271,7 @@ static void begin_blocks(Gemm *g, Loop *l, GemmUnit *u) {
   cg_gemm_k_range(g, u->batch, &u->k_begin, &end);
   u->k0 = u->k_begin, u->n_k = g->k;
   if (one_block(g)) return;
-  cg_loop_begin(c, l, u->k_begin, at_least(c, end, 1), cg_i64(c, g->p->k_block), NULL, 0);
+  cg_loop_begin(c, l, u->k_begin, cg_max(c, end, cg_i64(c, 1)), cg_i64(c, g->p->k_block), NULL, 0);
   u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->k_block), cg_sub(c, end, l->i));
 }
 static void end_blocks(Gemm *g, Loop *l) {
@@ -333,16 +326,17 @@ static void panels_finish(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1
 
 static void panels_by_chunks(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
+  bool by_unit = one_block(g) && !g->p->wait_columns;  // else the sums of all panels are complete at the end
   Loop panel, block;
   begin_blocks(g, &block, u);
   if (g->p->pack_a == A_BLOCKS) pack_a_block(g, u);
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   unit_tiles(g, u);
-  if (one_block(g) && !g->p->wait_columns) unit_finish(g, u);
+  if (by_unit) unit_finish(g, u);
   cg_loop_end(c, &panel, NULL);
   end_blocks(g, &block);
-  if (!one_block(g) || g->p->wait_columns) panels_finish(g, u, p0, p1);
+  if (!by_unit) panels_finish(g, u, p0, p1);
 }
 
 // Where sums wait on the stack, a wide stretch is done in parts.
@@ -364,11 +358,12 @@ static void stretch_by_chunks(Gemm *g, GemmUnit *u, LLVMValueRef p0, LLVMValueRe
 // have few rows.
 static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef chunks) {
   Cg *c = g->c;
-  LLVMValueRef chunk = cg_i64(c, g->p->chunk), matrix = cg_mul(c, g->m, g->panels), some = at_least(c, matrix, 1);
+  LLVMValueRef chunk = cg_i64(c, g->p->chunk), matrix = cg_mul(c, g->m, g->panels),
+               some = cg_max(c, matrix, cg_i64(c, 1));
   LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, g->batch, matrix), worker), c->n_workers);
   LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_gemm_rem(c, at, some);
-  LLVMValueRef whole = at_least(c, cg_mul(c, chunk, g->panels), 1), nth = cg_div(c, in_matrix, whole);
-  LLVMValueRef rows = at_least(c, cg_min(c, chunk, cg_sub(c, g->m, cg_mul(c, nth, chunk))), 1);
+  LLVMValueRef whole = cg_max(c, cg_mul(c, chunk, g->panels), cg_i64(c, 1)), nth = cg_div(c, in_matrix, whole);
+  LLVMValueRef rows = cg_max(c, cg_min(c, chunk, cg_sub(c, g->m, cg_mul(c, nth, chunk))), cg_i64(c, 1));
   LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
   LLVMValueRef panel = cg_div(c, cg_add(c, cg_gemm_rem(c, in_matrix, whole), half), rows);
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, chunks), nth), g->panels), panel);
@@ -378,12 +373,12 @@ static void compute(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   LLVMValueRef chunks = cg_ceil_div_value(c, g->m, p->chunk), one = cg_i64(c, 1);
-  LLVMValueRef panels = at_least(c, g->panels, 1);
+  LLVMValueRef panels = cg_max(c, g->panels, cg_i64(c, 1));
   LLVMValueRef lo = share_begin(g, c->worker, chunks), hi = share_begin(g, cg_add(c, c->worker, one), chunks);
   Loop l;
   cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
   LLVMValueRef before = cg_mul(c, l.i, panels);
-  LLVMValueRef p0 = at_least(c, cg_sub(c, lo, before), 0), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+  LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
   GemmUnit u = {.batch = cg_i64(c, 0), .chunk = l.i};
   bool several = p->batch.n || g->slices;
   if (several) u.batch = cg_div(c, l.i, chunks), u.chunk = cg_gemm_rem(c, l.i, chunks);
@@ -404,17 +399,13 @@ void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count) {
   cg_endif(c, &several);
 }
 
-static void emit_own(Gemm *g) {
+static void emit_units(Gemm *g) {
   Cg *c = g->c;
   if (cg_gemm_pack_shared(g)) cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  if (g->p->dot) cg_gemm_emit_dot(g);
+  if (g->p->by == GEMM_BLAS) cg_gemm_emit_blas(g);
+  else if (g->p->dot) cg_gemm_emit_dot(g);
   else if (g->p->turned) cg_gemm_emit_turned(g);
   else compute(g);
-}
-
-static void emit_blas(Gemm *g) {
-  if (cg_gemm_pack_shared(g)) cg_team_barrier(g->c, cg_i32(g->c, 0), g->c->n_workers);
-  cg_gemm_emit_blas(g);
 }
 
 static void emit_small(Gemm *g) {
@@ -423,7 +414,7 @@ static void emit_small(Gemm *g) {
   LLVMValueRef worker = c->worker, n_workers = c->n_workers;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
   c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
-  emit_own(g);
+  emit_units(g);
   c->worker = worker, c->n_workers = n_workers;
   cg_endif(c, &first);
 }
@@ -433,9 +424,8 @@ bool cg_emit_gemm(Cg *c) {
   Gemm g = make_values(c, &p);
   if (p.makes && !(g.prologue = cg_prologue_new(c))) return false;
   if (!cg_gemm_begin_finish(&g)) return false;
-  if (p.by == GEMM_BLAS) emit_blas(&g);
-  else if (p.small) emit_small(&g);
-  else if (p.slice) cg_gemm_emit_slices(&g, emit_own);
-  else emit_own(&g);
+  if (p.small && p.by == GEMM_OWN) emit_small(&g);
+  else if (p.slice) cg_gemm_emit_slices(&g, emit_units);
+  else emit_units(&g);
   return true;
 }

@@ -108,8 +108,7 @@ void cg_gemm_emit_slices(Gemm *g, void (*units)(Gemm *g));  // gemm_slice.c
 
 // ---- gemm_ask.c
 void cg_gemm_set_asks(const Gemm *g, TileSpec *s);
-// What the unit's tiles ask for; `near`: an address whose bytes are in L1.
-void cg_gemm_ask(Gemm *g, const GemmUnit *u, LLVMValueRef near, TileArgs *args);
+void cg_gemm_ask(Gemm *g, const GemmUnit *u, TileArgs *args);  // what the unit's tiles ask for; args has its operands
 
 // ---- gemm_finish.c
 Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none

@@ -9,8 +9,6 @@
 // Every tile of a specification asks; those that have nothing to ask for touch what is near.
 #include "codegen/gemm.h"
 
-enum { LINE = TN_ALIGN / 4 };  // elements of a cache line
-
 // Sums of whole rows wait for an update.
 static bool asks_for_update(const Gemm *g) { return g->p->updates && g->p->wait_columns >= g->p->n_max; }
 
@@ -23,19 +21,14 @@ static bool asks_for_b(const Gemm *g) {
 static bool asks_for_panel(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->pack_b == B_SHARED; }
 
 // With each k, of a block that a panel's tiles read.
-static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, LINE); }
+static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, TILE_LINE); }
 
 void cg_gemm_set_asks(const Gemm *g, TileSpec *s) {
   if (asks_for_update(g) || asks_for_a(g) || asks_for_panel(g)) s->asks = 1;
   if (!asks_for_b(g)) return;
   s->asks = (uint32_t)lines_of_b(g->p);
-  s->ask_tiles = (uint32_t)cg_ceil_div(g->p->width, LINE) / s->asks;
+  s->ask_tiles = (uint32_t)cg_ceil_div(g->p->width, TILE_LINE) / s->asks;
   if (g->p->pack_b == B_PRIVATE && g->p->tb) s->ask_rows = (uint32_t)g->p->width;
-}
-
-static LLVMValueRef at_least_one(Cg *c, LLVMValueRef n) {
-  LLVMValueRef one = cg_i64(c, 1);
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, one, ""), n, one, "");
 }
 
 static int64_t tiles_of_chunk(const GemmPlan *p) { return cg_ceil_div(p->chunk, p->mr); }
@@ -45,21 +38,21 @@ static void ask_for_a(Gemm *g, const GemmUnit *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   LLVMValueRef k = cg_add(c, u->k0, u->n_k), tile = cg_mul(c, u->panel, cg_i64(c, tiles_of_chunk(p)));
-  LLVMValueRef at = cg_add(c, cg_add(c, cg_mul(c, k, g->m), u->m0), cg_mul(c, tile, cg_i64(c, LINE)));
+  LLVMValueRef at = cg_add(c, cg_add(c, cg_mul(c, k, g->m), u->m0), cg_mul(c, tile, cg_i64(c, TILE_LINE)));
   if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, k, g->k, "");
-  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSLT, tile, cg_i64(c, cg_ceil_div(p->chunk, LINE) + 1), "");
+  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSLT, tile, cg_i64(c, cg_ceil_div(p->chunk, TILE_LINE) + 1), "");
   more = LLVMBuildAnd(c->b, more, some, "");
   args->ask = LLVMBuildSelect(c->b, more, cg_at(c, c->f32, g->a, at), args->ask, "");
   args->ask_row = LLVMBuildSelect(c->b, more, g->m, args->ask_row, "");
-  args->ask_tile = LLVMBuildSelect(c->b, more, cg_i64(c, LINE), args->ask_tile, "");
+  args->ask_tile = LLVMBuildSelect(c->b, more, cg_i64(c, TILE_LINE), args->ask_tile, "");
 }
 
 // Lines of the unit's rows of one tensor after the other, a line for each k of each tile.
 static void ask_for_update(Gemm *g, const GemmUnit *u, TileArgs *args) {
   Cg *c = g->c;
   LLVMValueRef rows = cg_mul(c, cg_i64(c, g->p->chunk), g->n), one = cg_i64(c, 1);  // elements of a tensor
-  LLVMValueRef panel = at_least_one(c, cg_mul(c, u->n_k, cg_i64(c, tiles_of_chunk(g->p) * LINE)));
+  LLVMValueRef panel = cg_max(c, cg_mul(c, u->n_k, cg_i64(c, tiles_of_chunk(g->p) * TILE_LINE)), one);
   LLVMValueRef panels = cg_div(c, cg_add(c, rows, cg_sub(c, panel, one)), panel);  // that one tensor takes
   LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), panel);
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
@@ -68,8 +61,8 @@ static void ask_for_update(Gemm *g, const GemmUnit *u, TileArgs *args) {
     LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
     LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
     args->ask = LLVMBuildSelect(c->b, now, from, args->ask, "");
-    args->ask_row = LLVMBuildSelect(c->b, now, cg_i64(c, LINE), args->ask_row, "");
-    args->ask_tile = LLVMBuildSelect(c->b, now, cg_mul(c, u->n_k, cg_i64(c, LINE)), args->ask_tile, "");
+    args->ask_row = LLVMBuildSelect(c->b, now, cg_i64(c, TILE_LINE), args->ask_row, "");
+    args->ask_tile = LLVMBuildSelect(c->b, now, cg_mul(c, u->n_k, cg_i64(c, TILE_LINE)), args->ask_tile, "");
   }
 }
 
@@ -77,7 +70,8 @@ static void ask_for_update(Gemm *g, const GemmUnit *u, TileArgs *args) {
 static void ask_for_b(Gemm *g, const GemmUnit *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k), lines = cg_i64(c, lines_of_b(p) * LINE);
+  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k),
+               lines = cg_i64(c, lines_of_b(p) * TILE_LINE);
   if (p->pack_b == B_WEIGHT) {
     args->ask = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
     args->ask_row = lines, args->ask_tile = cg_mul(c, u->n_k, lines);
@@ -106,8 +100,8 @@ static void ask_for_panel(Gemm *g, const GemmUnit *u, TileArgs *args) {
   args->ask_tile = cg_mul(c, u->n_k, args->ask_row);
 }
 
-void cg_gemm_ask(Gemm *g, const GemmUnit *u, LLVMValueRef near, TileArgs *args) {
-  args->ask = near, args->ask_row = args->ask_tile = cg_i64(g->c, 0);
+void cg_gemm_ask(Gemm *g, const GemmUnit *u, TileArgs *args) {
+  args->ask = args->a, args->ask_row = args->ask_tile = cg_i64(g->c, 0);
   if (asks_for_b(g)) ask_for_b(g, u, args);
   if (asks_for_panel(g)) ask_for_panel(g, u, args);
   if (asks_for_a(g)) ask_for_a(g, u, args);

@@ -3,10 +3,9 @@
 //
 //                     panel of A's columns (nv vectors)
 //                    +----+----+----+
-//   columns of B     |    |    |    |     A tile's rows are neighbours in memory, as a packed A would have them, and
-//   its (rows of tiles)  |    |    |    |     columns are read where they lie: nothing is packed. Of A, the large
-//   operand,
-//                    +----+----+----+     every worker reads its own columns alone.
+//   columns of B     |    |    |    |     A tile's rows are neighbours in memory, as a packed A would have
+//   (rows of tiles)  |    |    |    |     them, and its columns are read where they lie: nothing is packed. Of
+//                    +----+----+----+     A, the large operand, every worker reads its own columns alone.
 //
 // Sums of a panel wait on the stack, block of k by block of k, and are transposed into C by squares of vl x vl.
 #include "codegen/gemm.h"

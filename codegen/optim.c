@@ -232,9 +232,8 @@ static void share_units(Cg *c, LLVMValueRef *lo, LLVMValueRef *hi) {
 
 // The part of the tensor, whose units begin at `base`, that lies in [lo, hi).
 static void update_part(Cg *c, UpdateScalars *m, Val v, int64_t base, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef n = cg_numel(c, ir_ins(c->f, v)->shape), zero = cg_i64(c, 0), grain = cg_i64(c, GRAIN);
-  LLVMValueRef from = cg_sub(c, lo, cg_i64(c, base)), to = cg_sub(c, hi, cg_i64(c, base));
-  from = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, from, zero, ""), zero, from, "");
+  LLVMValueRef n = cg_numel(c, ir_ins(c->f, v)->shape), grain = cg_i64(c, GRAIN);
+  LLVMValueRef from = cg_max(c, cg_sub(c, lo, cg_i64(c, base)), cg_i64(c, 0)), to = cg_sub(c, hi, cg_i64(c, base));
   from = cg_mul(c, from, grain), to = cg_min(c, cg_mul(c, to, grain), n);
   If any;
   cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, from, to, ""));
@@ -319,9 +318,8 @@ static void norm_operand(Cg *c, Val x, int64_t first, LLVMValueRef lo, LLVMValue
   LLVMTypeRef type[] = {c->ptr, c->i64, c->ptr, c->i64, c->i64};
   LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, 5, false);
   LLVMValueRef fn = cg_helper(c, "norm_chunks", t, make_norm_chunks, NULL);
-  LLVMValueRef base = cg_i64(c, first), n = cg_i64(c, n_chunks(c->f, x)), from = cg_sub(c, lo, base);
-  LLVMValueRef is_before = LLVMBuildICmp(c->b, LLVMIntSLT, from, cg_i64(c, 0), "");
-  from = LLVMBuildSelect(c->b, is_before, cg_i64(c, 0), from, "");
+  LLVMValueRef base = cg_i64(c, first), n = cg_i64(c, n_chunks(c->f, x));
+  LLVMValueRef from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0));
   LLVMValueRef to = cg_min(c, cg_sub(c, hi, base), n), numel = cg_numel(c, ir_ins(c->f, x)->shape);
   LLVMValueRef sums = cg_at(c, c->f32, c->scratch, base);
   LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){cg_ptr(c, x), numel, sums, from, to}, 5, "");

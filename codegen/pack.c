@@ -40,9 +40,6 @@ static void put(Cg *c, LLVMValueRef part, LLVMValueRef i, LLVMValueRef v) {
   cg_store(c, LLVMBuildTrunc(c->b, v, c->i32, ""), at);
 }
 static LLVMValueRef is_less(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
-static LLVMValueRef at_least(Cg *c, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(c->b, is_less(c, a, b), b, a, "");
-}
 
 static void zero_words(Cg *c, LLVMValueRef part, int64_t n) {
   Loop l;
@@ -67,7 +64,7 @@ static void count_lengths(Cg *c, const CgLayout *t, LLVMValueRef given, LLVMValu
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, &most, is_sorted);
   LLVMValueRef raw = cg_load(c, c->i64, cg_at(c, c->i64, given, l.i));
-  LLVMValueRef len = at_least(c, cg_min(c, raw, time), cg_i64(c, least));
+  LLVMValueRef len = cg_max(c, cg_min(c, raw, time), cg_i64(c, least));
   report_if(c, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""), TN_KERR_LENGTH_RANGE, l.i, raw);
   if (is_sorted) report_if(c, is_less(c, l.carry[0], raw), TN_KERR_NOT_SORTED, l.i, raw);
   put(c, lengths, l.i, len);
@@ -241,7 +238,7 @@ static void pack_rows(Cg *c, Val v) {
   cg_loop_begin(c, &step, zero, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
   LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step.i);
   LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &t), step.i);
-  LLVMValueRef begin = at_least(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
+  LLVMValueRef begin = cg_max(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
   cg_loop_begin(c, &row, begin, end, one, NULL, 0);
   LLVMValueRef user = cg_layout_get(c, sorted, row.i);
   LLVMValueRef source =

@@ -255,11 +255,6 @@ static V lane_numbers(Cg *c) {
 
 static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
 
-static V at_least_0(Cg *c, V n) {
-  V zero = cg_i64(c, 0);
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, zero, ""), n, zero, "");
-}
-
 // A row of a table; no row, and a report, where the index is out of range.
 static void enter_table(Point *p, Access *a) {
   Cg *c = p->c;
@@ -313,8 +308,8 @@ static V range_mask(Point *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;
   if (!a->from[g]) return mask;
-  V below = cg_mask(c, at_least_0(c, cg_sub(c, a->from[g], i)));
-  V upto = cg_mask(c, at_least_0(c, cg_sub(c, a->to[g], i)));
+  V below = cg_mask(c, cg_max(c, cg_sub(c, a->from[g], i), cg_i64(c, 0)));
+  V upto = cg_mask(c, cg_max(c, cg_sub(c, a->to[g], i), cg_i64(c, 0)));
   return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
 }
 

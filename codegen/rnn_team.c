@@ -137,5 +137,5 @@ void cg_rnn_own_rows(RnnCode *s) {
 LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n) {
   Cg *c = s->c;
   LLVMValueRef own = cg_sub(c, cg_min(c, n, s->row_hi), s->row_lo), zero = cg_i64(c, 0);
-  return choose(c, LLVMBuildICmp(c->b, LLVMIntSLT, own, zero, ""), zero, own);
+  return cg_max(c, own, zero);
 }

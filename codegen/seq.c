@@ -46,9 +46,6 @@ static V sub(Seq *s, V a, V b) { return LLVMBuildFSub(s->c->b, a, b, ""); }
 static V mul(Seq *s, V a, V b) { return LLVMBuildFMul(s->c->b, a, b, ""); }
 static V choose(Seq *s, V cond, V a, V b) { return LLVMBuildSelect(s->c->b, cond, a, b, ""); }
 static V splat(Seq *s, double x) { return cg_splat(s->c, cg_f32(s->c, x)); }
-static V at_least(Cg *c, V a, V b) {
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""), b, a, "");
-}
 
 // ---- the data of a step
 static V place(Seq *s, V base, const Step *p, uint32_t k) {
@@ -153,7 +150,7 @@ static void walk(Seq *s, V lo, V hi, bool masked, Body *body, V *carry, uint32_t
 // The steps [lo, hi) of the block.
 static void steps(Seq *s, V lo, V hi, Body *body, V *carry, uint32_t n) {
   walk(s, lo, cg_min(s->c, hi, s->t_full), false, body, carry, n);
-  walk(s, at_least(s->c, lo, s->t_full), hi, true, body, carry, n);
+  walk(s, cg_max(s->c, lo, s->t_full), hi, true, body, carry, n);
 }
 static void all_steps(Seq *s, Body *body, V *carry, uint32_t n) { steps(s, cg_i64(s->c, 0), s->t_end, body, carry, n); }
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-enum { LINE = TN_ALIGN / 4 };  // elements of a cache line
 enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
 
 // ---- small things
@@ -72,12 +71,12 @@ static void ask(Cg *c, const TileBody *t, LLVMValueRef k) {
   LLVMValueRef row = k, at = cg_i64(c, 0);
   if (!s->asks) return;
   if (s->ask_rows) {
-    row = LLVMBuildAnd(c->b, k, cg_i64(c, (int64_t)s->ask_rows - 1), "");
-    at = cg_mul(c, cg_div(c, k, cg_i64(c, s->ask_rows)), cg_i64(c, (int64_t)s->asks * LINE));
+    row = LLVMBuildURem(c->b, k, cg_i64(c, s->ask_rows), "");
+    at = cg_mul(c, cg_div(c, k, cg_i64(c, s->ask_rows)), cg_i64(c, (int64_t)s->asks * TILE_LINE));
   }
   at = cg_add(c, at, cg_mul(c, row, t->arg[P_ASK_ROW]));
   for (int64_t line = 0; line < s->asks; line++)
-    cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_add(c, at, cg_i64(c, line * LINE))));
+    cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_add(c, at, cg_i64(c, line * TILE_LINE))));
 }
 
 static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {

@@ -10,7 +10,8 @@
 
 #include "codegen/cg.h"
 
-enum { TILE_DYN = -1 };  // a stride that is passed at run time
+enum { TILE_DYN = -1 };             // a stride that is passed at run time
+enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
 
 typedef struct {
   uint32_t mr, nv;
@@ -27,7 +28,7 @@ typedef struct {
   bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
   uint32_t asks;        // cache lines that are asked for with each k, neighbours,
   uint32_t ask_tiles;   // by the first so many tiles; 0: by all
-  uint32_t ask_rows;  // which step down so many rows, a power of two, before they go on to the next lines; 0: all rows
+  uint32_t ask_rows;    // which step down so many rows before they go on to the next lines; 0: all rows
 } TileSpec;
 
 typedef struct {

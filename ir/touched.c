@@ -15,8 +15,6 @@
 
 enum { MOST_WIDTH = 16 * 1024 };  // a row's sum waits on the stack
 
-static Val gradient_of(const Fn *f, Val update) { return ir_arg(f, update, 3); }
-
 static uint32_t *count_uses(const Fn *f) {
   uint32_t *n = rt_alloc(f->prog->mem, f->n_ins * sizeof *n);
   for (uint32_t i = 1; i < f->n_ins; i++)
@@ -26,7 +24,7 @@ static uint32_t *count_uses(const Fn *f) {
 
 static bool takes_rows(const Fn *f, const uint32_t *uses, Val v) {
   if (ir_ins(f, v)->op != OP_adamw) return false;
-  Val g = gradient_of(f, v);
+  Val g = ir_gradient_of(f, v);
   int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, g)->shape, 1));
   return ir_ins(f, g)->op == OP_embedding_grad && uses[g.i] == 1 && width <= MOST_WIDTH;
 }
@@ -57,7 +55,7 @@ bool ir_pass_touched(Fn *f) {
   bool *rows = rt_alloc(f->prog->mem, f->n_ins), any = false;  // updates, and the gradients that they do without
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (!takes_rows(f, uses, (Val){i})) continue;
-    rows[i] = rows[gradient_of(f, (Val){i}).i] = any = true;
+    rows[i] = rows[ir_gradient_of(f, (Val){i}).i] = any = true;
   }
   if (!any) return true;
   Edit e;

@@ -4,28 +4,20 @@
 // workers, own code and the library. Plan counters: kernels, and bytes that a run stores.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/optimizers.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_WAYS = 4, N_LAYERS = 4, MOST_ROWS = 600 };
+enum { N_LAYERS = 4, MOST_ROWS = 600 };
 static const int64_t width[N_LAYERS + 1] = {100, 401, 333, 1300, 333};
 
 typedef struct {
   bool apart, handed, twice;  // updates apart; a gradient is an output; a weight is used twice
   uint32_t from;              // the first optimizer
 } Kind;
-
-static void update(tn_function *f, tn_module *m, uint32_t way) {
-  switch (way) {
-  case 0: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .weight_decay = 0.01}); break;
-  case 1: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .momentum = 0.9, .nesterov = true}); break;
-  case 2: tn_adam(f, m, (&(tn_adamw_options){.lr = 0.01, .weight_decay = 0.1})); break;
-  default: tn_adamw(f, m, (&(tn_adamw_options){.lr = 0.01}));
-  }
-}
 
 // A maximal norm that nothing exceeds: every gradient is multiplied by 1, once all are there.
 static void step(tn_program *p, uint32_t way, Kind kind) {

@@ -2,11 +2,12 @@
 // they are handed out, no kernel for the scaling, for every optimizer; rank 0 to 2, sizes with and without tails.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/optimizers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { N_WAYS = 4, N_PARAMS = 4, STEPS = 3 };
+enum { N_PARAMS = 4, STEPS = 3 };
 
 static void declare(tn_module *m, uint32_t k, const char *name) {
   tn_init init = {TN_INIT_UNIFORM, -1, 1};
@@ -15,15 +16,6 @@ static void declare(tn_module *m, uint32_t k, const char *name) {
   case 1: tn_parameter(m, name, TN_SHAPE(tn_size(1), tn_size(5000)), init); break;
   case 2: tn_parameter(m, name, TN_SHAPE(tn_size(3)), init); break;
   default: tn_parameter(m, name, TN_SCALAR, init);
-  }
-}
-
-static void update(tn_function *f, tn_module *m, uint32_t way) {
-  switch (way) {
-  case 0: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .weight_decay = 0.01}); break;
-  case 1: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .momentum = 0.9, .nesterov = true}); break;
-  case 2: tn_adam(f, m, (&(tn_adamw_options){.lr = 0.01, .weight_decay = 0.1})); break;
-  default: tn_adamw(f, m, (&(tn_adamw_options){.lr = 0.01}));
   }
 }
 
