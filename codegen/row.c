@@ -30,6 +30,7 @@ enum {
   CHEAP = 2,             // operations that are rather done again than kept
   LIGHT = 6,
   ACROSS = 8,  // vectors of a row, up to which rows go side by side
+  TALL = 64,   // elements of an upright row, from which on they are kept
   HEAVY = 24   // operations of a vector: below and above which 4 and 1 vectors go side by side
 };
 
@@ -101,7 +102,7 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   if (ins->shape.i == g->shape.i) return memory(g, a, NODE_MEM, g->rank);
   uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
   if (to->shape.i != g->shape.i) return memory(g, a, NODE_CELL, shown);
-  bool still = rank == 0 || is_one(g, dim_at(g, a, rank - 1));
+  bool still = rank == 0 || g->axis + 1 < g->rank || is_one(g, dim_at(g, a, rank - 1));
   return memory(g, a, still ? NODE_CELL : NODE_MEM, shown);
 }
 
@@ -130,10 +131,11 @@ static uint32_t cost_of(const Row *r, const RowNode *n) {
   }
 }
 
-// Operations that it takes to have n in sweep s again.
+// Operations that it takes to have n in sweep s again. The elements of a tall row lie in as many pages.
 static uint32_t again(Row *r, Node k, uint32_t s) {
   const RowNode *n = at(r, k);
   if (!n->elem || n->keep) return 0;
+  if (n->kind == NODE_MEM && r->upright && r->bound > TALL) return CHEAP + 1;
   uint32_t sum = cost_of(r, n);
   for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += again(r, n->arg[j], s);
   return sum;
@@ -157,7 +159,7 @@ static void want(Row *r, Node k, uint32_t s) {
   }
   n->live = true;
   if (n->keep) return;
-  bool room = (r->n_kept + 1) * r->bound * 4 <= KEPT_BYTES;
+  bool room = (r->n_kept + 1) * r->bound * 4 * (r->upright ? r->c->t->vl : 1) <= KEPT_BYTES;
   if (n->level < s && again(r, k, s) > CHEAP && room) {
     n->keep = true;
     r->n_kept++;
@@ -221,6 +223,9 @@ static void place(Row *r) {
 // ---- one vector
 static V f32_at(Row *r, V base, V i) { return cg_at(r->c, r->c->f32, base, i); }
 
+// Of an upright row: where the vector at hand is.
+static V upright_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r->side)); }
+
 // In a buffer: where the vector at hand is.
 static V kept_at(Row *r, V buffer) {
   return f32_at(r, buffer, r->across ? cg_mul(r->c, r->i, cg_i64(r->c, r->c->t->vl)) : r->i);
@@ -228,6 +233,7 @@ static V kept_at(Row *r, V buffer) {
 
 static V load(Row *r, const RowNode *n) {
   Cg *c = r->c;
+  if (r->upright) return cg_load_masked(c, c->vf, upright_at(r, n->row), r->there);
   if (r->across && cg_row_in_order(&r->g, n)) return cg_load(c, c->vf, kept_at(r, n->row));
   V p = f32_at(r, n->row, r->i);
   if (r->across) return cg_splat(c, cg_load(c, c->f32, p));
@@ -249,8 +255,9 @@ static V hit(Row *r, const RowNode *n) {
 
 static V element_numbers(Row *r) {
   Cg *c = r->c;
-  V first = cg_splat(c, cg_add(c, r->element, r->i)), lane = cg_row_lanes(r, c->i64);
-  if (r->across) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
+  V step = r->upright ? cg_mul(c, r->i, r->side) : r->i;
+  V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
+  if (r->across && !r->upright) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
   return LLVMBuildAdd(c->b, first, lane, "");
 }
 
@@ -306,8 +313,10 @@ static void store_all(Row *r, uint32_t s) {
   for (uint32_t j = 0; j < r->columns.n; j++) cg_columns_add(&r->columns, j, r->i, vector(r, summed(r, j), s), r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
-    V p = r->across ? kept_at(r, r->turned[j]) : f32_at(r, cg_ptr(c, (Val){k.first + j}), cg_add(c, r->element, r->i));
-    r->mask ? cg_store_masked(c, value[j], p, r->mask) : cg_store(c, value[j], p);
+    V row = r->across && !r->upright ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
+    V p = r->upright ? upright_at(r, row) : r->across ? kept_at(r, r->turned[j]) : f32_at(r, row, r->i);
+    V mask = r->upright ? r->there : r->mask;
+    mask ? cg_store_masked(c, value[j], p, mask) : cg_store(c, value[j], p);
   }
 }
 
@@ -413,26 +422,28 @@ static void emit_sweeps(Row *r) {
   store_cells(r);
 }
 
-static void enter(Row *r, V index) {
+static void enter(Row *r, V index, V element) {
   r->index = index;
-  r->element = cg_mul(r->c, index, r->size);
+  r->element = element;
   memset(r->outer, 0, sizeof r->outer);
   cg_row_enter(r);
 }
 
 static void emit_row(Row *r, V index) {
-  enter(r, index);
+  enter(r, index, cg_mul(r->c, index, r->size));
   emit_sweeps(r);
 }
 
 // ---- rows side by side
-static bool is_turned(Row *r, const RowNode *n) { return n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n); }
+static bool is_turned(Row *r, const RowNode *n) {
+  return !r->upright && n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n);
+}
 
 // n rows from `index` on, at most vl.
 static void emit_rows_across(Row *r, V index, V n) {
   Cg *c = r->c;
   uint32_t width = (uint32_t)r->bound;
-  enter(r, index);
+  enter(r, index, cg_mul(c, index, r->size));
   r->n_rows = n, r->there = cg_mask(c, n);
   for (uint32_t k = 1; k < r->g.n; k++) {
     RowNode *m = at(r, k);
@@ -443,6 +454,17 @@ static void emit_rows_across(Row *r, V index, V n) {
   emit_sweeps(r);
   for (uint32_t j = 0; j < c->k->n; j++)
     if (r->turned[j]) cg_turn_out(c, width, r->turned[j], n, f32_at(r, cg_ptr(c, (Val){c->k->first + j}), r->element));
+}
+
+// Vector `unit` of the rows that stand beside each other, and of those behind them.
+static void emit_rows_upright(Row *r, V unit) {
+  Cg *c = r->c;
+  V vl = cg_i64(c, c->t->vl), units = cg_div(c, cg_add(c, r->side, cg_i64(c, c->t->vl - 1)), vl);
+  V behind = cg_div(c, unit, units), first = cg_mul(c, cg_sub(c, unit, cg_mul(c, behind, units)), vl);
+  V index = cg_add(c, cg_mul(c, behind, r->side), first);
+  r->n_rows = cg_min(c, vl, cg_sub(c, r->side, first)), r->there = cg_mask(c, r->n_rows);
+  enter(r, index, cg_add(c, cg_mul(c, cg_mul(c, behind, r->size), r->side), first));
+  emit_sweeps(r);
 }
 
 // Few elements, many rows, and each operand steps from row to row or stays.
@@ -476,7 +498,7 @@ static void make_buffers(Row *r) {
   for (uint32_t k = 1; k < r->g.n; k++)
     if (at(r, k)->keep || (r->across && is_turned(r, at(r, k)))) at(r, k)->kept = make_buffer(r);
   r->turned = rt_alloc(c->mem, c->k->n * sizeof *r->turned);
-  for (uint32_t j = 0; r->across && j < c->k->n; j++) {
+  for (uint32_t j = 0; r->across && !r->upright && j < c->k->n; j++) {
     Val v = {c->k->first + j};
     if (is_stored(r, v) && is_row_shaped(r, v)) r->turned[j] = make_buffer(r);
   }
@@ -494,18 +516,20 @@ static bool make_graph(Row *r) {
 }
 
 // The rows are those of the first instruction that works on rows.
-static Shape rows_of(const Fn *f, const Kernel *k) {
+static RowSpace rows_of(const Fn *f, const Kernel *k) {
+  RowSpace rows;
   uint32_t i = k->first;
-  while (ir_ops[f->ins[i].op].cls != CLASS_ROW && ir_ops[f->ins[i].op].cls != CLASS_REDUCE) i++;
-  return ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
+  while (!ir_row_space(f, (Val){i}, &rows)) i++;
+  return rows;
 }
 
 static void emit_loop(Row *r, V lo, V hi) {
   Cg *c = r->c;
   Loop l;
-  V step = cg_i64(c, r->across ? c->t->vl : 1);
+  V step = cg_i64(c, r->across && !r->upright ? c->t->vl : 1);
   cg_loop_begin(c, &l, lo, hi, step, NULL, 0);
-  if (r->across) emit_rows_across(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
+  if (r->upright) emit_rows_upright(r, l.i);
+  else if (r->across) emit_rows_across(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
   else emit_row(r, l.i);
   cg_loop_end(c, &l, NULL);
 }
@@ -513,7 +537,8 @@ static void emit_loop(Row *r, V lo, V hi) {
 static void emit_rows(Row *r, V n, bool alone) {
   int64_t vl = r->c->t->vl, grain = r->bound < GRAIN ? GRAIN / r->bound : 1;
   V lo = cg_i64(r->c, 0);
-  if (r->across) grain = (grain + vl - 1) / vl * vl;
+  if (r->upright) grain = grain > vl ? grain / vl : 1;
+  else if (r->across) grain = (grain + vl - 1) / vl * vl;
   if (!alone) cg_share(r->c, n, grain, &lo, &n);
   emit_loop(r, lo, n);
 }
@@ -535,18 +560,33 @@ static void emit_chunks(Row *r, V n, bool alone) {
   cg_columns_finish(&r->columns, alone);
 }
 
+// Rows, or vectors of rows that stand side by side.
+static V units_of(Row *r) {
+  Cg *c = r->c;
+  V before = cg_i64(c, 1), side = cg_i64(c, 1);
+  for (uint32_t k = 0; k < r->g.rank; k++) {
+    V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, k));
+    if (k < r->g.axis) before = cg_mul(c, before, size);
+    else if (k > r->g.axis) side = cg_mul(c, side, size);
+  }
+  r->side = side;
+  return r->upright ? cg_mul(c, before, cg_div(c, cg_add(c, side, cg_i64(c, c->t->vl - 1)), cg_i64(c, c->t->vl)))
+                    : before;
+}
+
 bool cg_emit_row(Cg *c) {
   const Prog *p = c->f->prog;
-  Shape shape = rows_of(c->f, c->k);
-  Row r = {.c = c, .g = {.c = c, .shape = shape, .rank = ir_rank(p, shape)}};
-  Dim width = ir_dim_at(p, shape, r.g.rank - 1);
+  RowSpace space = rows_of(c->f, c->k);
+  Shape shape = space.shape;
+  Row r = {.c = c, .g = {.c = c, .shape = shape, .axis = space.axis, .rank = ir_rank(p, shape)}};
+  Dim width = ir_dim_at(p, shape, space.axis);
   r.size = cg_dim(c, width);
   r.bound = ir_dim_bound(p, width);
+  r.upright = space.axis + 1 < r.g.rank;
   cg_columns_open(&r.columns, c, shape);
   if (!make_graph(&r)) return false;
-  V lo = cg_i64(c, 0), hi = cg_i64(c, 1);
-  for (uint32_t k = 0; k + 1 < r.g.rank; k++) hi = cg_mul(c, hi, cg_dim(c, ir_dim_at(p, shape, k)));
-  r.across = goes_across(&r, width);
+  V lo = cg_i64(c, 0), hi = units_of(&r);
+  r.across = r.upright || goes_across(&r, width);
   make_buffers(&r);
   If s;
   bool alone = ir_shape_bound(p, shape) < SMALL;

@@ -58,7 +58,8 @@ typedef struct {
 
 typedef struct {
   Cg *c;
-  Shape shape;  // of the rows
+  Shape shape;    // of the rows
+  uint32_t axis;  // along which a row runs
   uint32_t rank;
   RowNode *node;
   uint32_t n, cap;
@@ -68,7 +69,8 @@ typedef struct {
 } RowGraph;
 
 // A row kernel while its code is made. Lanes of a vector are neighbours in a row; or, `across`, one element of as many
-// neighbouring rows: then cells are vectors too, and what lies in memory is turned (turn.h) before and after.
+// neighbouring rows: then cells are vectors too, and what lies in memory is turned (turn.h) before and after. Rows
+// along another axis than the last stand `upright`: neighbouring rows lie side by side, and nothing is turned.
 typedef struct {
   RowGraph g;
   Cg *c;
@@ -79,7 +81,8 @@ typedef struct {
   int64_t bound;         // of size
   LLVMValueRef i, mask;  // of the vector at hand; mask NULL: all lanes
   Columns columns;
-  bool across;
+  bool across, upright;
+  LLVMValueRef side;           // rows that stand side by side, `side` elements from one element of a row to the next
   LLVMValueRef n_rows, there;  // across: of the rows at hand, those that are there; their lanes
   LLVMValueRef *turned;        // across: by instruction, the buffer of a result
 } Row;

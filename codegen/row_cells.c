@@ -41,6 +41,7 @@ static V outer_index(Row *r, uint32_t axis) {
 
 bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
+  if (g->axis + 1 < g->rank) return n->kind == NODE_MEM || !cg_row_is_still(g, n);  // elements, cells and numbers
   for (uint32_t j = 0; j + 1 < g->rank; j++) {
     int axis = (int)(j + rank) - (int)n->shown;
     if (axis < 0 || dim_at(g, n->v, (uint32_t)axis).i != ir_dim_at(g->c->f->prog, g->shape, j).i) return false;
@@ -51,7 +52,8 @@ bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
 bool cg_row_is_still(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
   for (uint32_t axis = 0; axis < rank; axis++)
-    if (axis + n->shown + 1 < rank + g->rank && !is_one(g, dim_at(g, n->v, axis))) return false;
+    if ((axis + n->shown + 1 < rank + g->rank || g->axis + 1 < g->rank) && !is_one(g, dim_at(g, n->v, axis)))
+      return false;
   return true;
 }
 

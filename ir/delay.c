@@ -35,9 +35,9 @@ static bool is_free(const Fn *f, Val base) {
 static bool can_move(const Delay *d, uint32_t i) {
   const Ins *ins = &d->f->ins[i];
   const OpInfo *op = &ir_ops[ins->op];
-  Shape rows;
+  RowSpace rows;
   if (ins->op == OP_result || ins->n_args == 0 || d->l->lead[i] || (op->flags & (EFFECT | WRITES))) return false;
-  return op->cls == CLASS_POINT || op->cls == CLASS_INDEX || ir_row_shape(d->f, (Val){i}, &rows);
+  return op->cls == CLASS_POINT || op->cls == CLASS_INDEX || ir_row_space(d->f, (Val){i}, &rows);
 }
 
 // Instruction r may yet become a part of a product's epilogue.
@@ -138,8 +138,8 @@ static void move_to_readers(Delay *d, uint32_t i) {
 
 // ---- rows that two instructions read
 static bool reads_elements(const Fn *f, uint32_t r, Val a) {
-  Shape rows;
-  if (!ir_row_shape(f, (Val){r}, &rows) || ir_ins(f, a)->shape.i != rows.i) return false;
+  RowSpace rows;
+  if (!ir_row_space(f, (Val){r}, &rows) || ir_ins(f, a)->shape.i != rows.shape.i) return false;
   for (uint32_t k = 0; k < f->ins[r].n_args; k++)
     if (ir_arg(f, (Val){r}, k).i == a.i && ir_row_element(f, (Val){r}, k)) return true;
   return false;
@@ -158,8 +158,8 @@ static bool is_read_small(const Delay *d, uint32_t i, uint32_t r) {
 }
 
 static void move_beside(Delay *d, uint32_t i) {
-  Shape rows;
-  if (!ir_row_shape(d->f, (Val){i}, &rows)) return;
+  RowSpace rows;
+  if (!ir_row_space(d->f, (Val){i}, &rows)) return;
   uint32_t best = 0;
   for (uint32_t n = 0; n < d->f->ins[i].n_res; n++)
     for (uint32_t k = d->l->first[i + n]; k < d->l->first[i + n + 1]; k++) {

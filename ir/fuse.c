@@ -125,13 +125,13 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
 enum { MAX_ROW_OPS = 6 };
 
 // The rows that a kernel with v in it works on.
-static bool rows_with(const Fn *f, const Kernel *k, Val v, Shape *rows) {
+static bool rows_with(const Fn *f, const Kernel *k, Val v, RowSpace *rows) {
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    if (ir_row_shape(f, (Val){i}, rows)) return true;
-  return ir_row_shape(f, v, rows);
+    if (ir_row_space(f, (Val){i}, rows)) return true;
+  return ir_row_space(f, v, rows);
 }
 
-static bool is_row_member(const Fn *f, uint32_t kernel, Val v, Shape rows) {
+static bool is_row_member(const Fn *f, uint32_t kernel, Val v, RowSpace rows) {
   if (!ir_row_member(f, v, rows)) return false;
   for (uint32_t j = 0; j < f->ins[v.i].n_args; j++) {
     Val a = ir_arg(f, v, j), base = ir_base(f, a);
@@ -140,13 +140,13 @@ static bool is_row_member(const Fn *f, uint32_t kernel, Val v, Shape rows) {
   return true;
 }
 
-static bool is_in_kernel(const Fn *f, const Kernel *k, Shape rows, uint32_t kernel) {
+static bool is_in_kernel(const Fn *f, const Kernel *k, RowSpace rows, uint32_t kernel) {
   uint32_t n = 0;
-  Shape own;
+  RowSpace own;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->ins[i].op == OP_result) continue;
     if (!is_row_member(f, kernel, (Val){i}, rows)) return false;
-    n += ir_row_shape(f, (Val){i}, &own);
+    n += ir_row_space(f, (Val){i}, &own);
   }
   return n < MAX_ROW_OPS;
 }
@@ -160,7 +160,7 @@ static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first,
 }
 
 // Behind v stands what brings it and the kernel together: it reads values of both, by rows.
-static bool meets(const Fn *f, uint32_t kernel, Val v, Shape rows) {
+static bool meets(const Fn *f, uint32_t kernel, Val v, RowSpace rows) {
   bool from_v[MAX_GROUP] = {false};
   for (uint32_t r = 0; r < f->ins[v.i].n_res && r < MAX_GROUP; r++) from_v[r] = true;
   for (uint32_t i = v.i + f->ins[v.i].n_res; i < f->n_ins && i < v.i + MAX_GROUP;
@@ -174,8 +174,8 @@ static bool meets(const Fn *f, uint32_t kernel, Val v, Shape rows) {
 }
 
 // v reads what the kernel makes, or what it reads; what reads nothing, or makes cells, stands before its reader.
-static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, Shape rows) {
-  if (f->ins[v.i].n_args == 0 || f->ins[v.i].shape.i != rows.i || depends_on_kernel(f, v, kernel)) return true;
+static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, RowSpace rows) {
+  if (f->ins[v.i].n_args == 0 || f->ins[v.i].shape.i != rows.shape.i || depends_on_kernel(f, v, kernel)) return true;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       for (uint32_t b = 0; b < f->ins[v.i].n_args; b++) {
@@ -186,7 +186,7 @@ static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, Shape 
 }
 
 static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  Shape rows;
+  RowSpace rows;
   if (k->cls != CLASS_POINT && k->cls != CLASS_ROW && k->cls != CLASS_REDUCE) return false;
   if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;

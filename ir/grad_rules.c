@@ -251,10 +251,12 @@ static void grad_amax(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
 }
 
-static void grad_softmax(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), op2(g, OP_softmax_grad, v, adj)); }
-static void grad_log_softmax(Grad *g, Val v, Val adj) {
-  ir_grad_give(g, arg(g, v, 0), op2(g, OP_log_softmax_grad, v, adj));
+static void give_along(Grad *g, Val v, Op op, Val adj) {
+  const Attr *axis = ir_attr(g->f, v, KEY_axis);
+  ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, op, (Val[]){v, adj}, 2, axis, axis ? 1 : 0, g->loc));
 }
+static void grad_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_softmax_grad, adj); }
+static void grad_log_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_log_softmax_grad, adj); }
 
 // d lse / d logits = softmax(logits), a row at a time.
 static Val lse_grad(Grad *g, Val logits, Val adj) {

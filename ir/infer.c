@@ -111,6 +111,13 @@ uint16_t ir_rule_cast(const Infer *c) {
   return 0;
 }
 
+static uint16_t axis_of(const Infer *c, uint32_t *axis) {
+  int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
+  if (a < 0 || a >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
+  *axis = (uint32_t)a;
+  return 0;
+}
+
 // The operand's own type; further operands must fit as each op says.
 uint16_t ir_rule_same(const Infer *c) {
   const Ins *ins = ir_ins(c->f, c->v);
@@ -128,6 +135,8 @@ uint16_t ir_rule_same(const Infer *c) {
     if (op == OP_nll_rows_grad) TRY(ir_infer_dtype(c, 1, DT_I64));
     if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i)
       return bad_shape(c, "shapes differ");
+    uint32_t axis;
+    if (ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
   }
   set(c, 0, dtype_of(c, 0), s);
   return 0;
@@ -164,13 +173,6 @@ uint16_t ir_rule_permute(const Infer *c) {
     d[k] = dim_of(c, 0, (uint32_t)from);
   }
   set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r));
-  return 0;
-}
-
-static uint16_t axis_of(const Infer *c, uint32_t *axis) {
-  int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
-  if (a < 0 || a >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
-  *axis = (uint32_t)a;
   return 0;
 }
 

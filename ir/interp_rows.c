@@ -69,15 +69,26 @@ bool run_argmax(Run *r, Val v) {
   return true;
 }
 
-// A row of the result from the rows of the operands; b is NULL where there is one operand.
+// A row of the result from the rows of the operands, along {axis} or the last; b is NULL where there is one operand.
 typedef void RowFn(double *out, const double *a, const double *b, int64_t n);
 
 static bool each_row(Run *r, Val v, RowFn *fn) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   Tensor b = ir_ins(r->f, v)->n_args > 1 ? run_arg(r, v, 1) : (Tensor){NULL, 0};
   Sizes to = run_sizes(r, v);
-  int64_t n = run_cols(&to);
-  for (int64_t i = 0; i < out.n; i += n) fn(out.v + i, a.v + i, b.v ? b.v + i : NULL, n);
+  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, to.rank - 1);
+  int64_t n = to.dim[axis], step = 1;
+  for (uint32_t k = axis + 1; k < to.rank; k++) step *= to.dim[k];
+  double *row = rt_alloc(r->env->mem, 3 * (size_t)n * sizeof *row);
+  for (int64_t i = 0; i < (n ? out.n / n : 0); i++) {
+    int64_t first = i / step * step * n + i % step;
+    for (int64_t j = 0; j < n; j++) {
+      row[j] = a.v[first + j * step];
+      if (b.v) row[n + j] = b.v[first + j * step];
+    }
+    fn(row + 2 * n, row, b.v ? row + n : NULL, n);
+    for (int64_t j = 0; j < n; j++) out.v[first + j * step] = row[2 * n + j];
+  }
   return true;
 }
 

@@ -463,12 +463,19 @@ const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed fun
 bool ir_is_handed_out(const Fn *f, Val v);  // an output without code: its operand was computed into the caller's memory
 
 // ---- ir/row_space.c: what can be computed a row at a time
-bool ir_row_shape(const Fn *f, Val v, Shape *out);              // v works on the rows of operand 0, whose shape is *out
-bool ir_column_sum(const Fn *f, Val v, Shape *out);             // and is the sum of all of them
-bool ir_row_member(const Fn *f, Val v, Shape rows);             // v makes elements or cells of these rows
-bool ir_row_element(const Fn *f, Val v, uint32_t k);            // v, which works on rows, reads operand k by element
-bool ir_row_reads(const Fn *f, Val v, uint32_t k, Shape rows);  // operand k, made a row at a time, is read so
-bool ir_row_fits(const Prog *p, Shape rows);                    // such rows are worth a kernel of several instructions
+typedef struct {
+  Shape shape;
+  uint32_t axis;  // along which a row runs
+} RowSpace;
+bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
+bool ir_same_rows(RowSpace a, RowSpace b);
+bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0
+bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or cells of these rows
+bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
+bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // operand k, made a row at a time, is read so
+int64_t ir_row_lanes(const Prog *p, RowSpace rows);  // rows that lie side by side: elements behind the axis, by bounds
+bool ir_row_stands(const Prog *p, RowSpace rows);    // they run along another axis than the last, better not turned
+bool ir_row_fits(const Prog *p, RowSpace rows);      // such rows are worth a kernel of several instructions
 
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 256 * 8 };             // as many names as a shape has

@@ -11,7 +11,7 @@ typedef struct {
   uint32_t *floor;       // by value: its level is this one at least
   uint32_t *lead;        // by value: the product in whose kernel it runs; 0: none
   const uint32_t *made;  // by value: the same where it stands before the product, to make its operand
-  Shape *rows;           // by value: the rows that its kernel works on, where `by_rows`
+  RowSpace *rows;        // by value: the rows that its kernel works on, where `by_rows`
   bool *by_rows;         // by value
   bool *late;            // by product: an update may run in its kernel, which stands behind all others of its level
   uint32_t *after;  // by base value: 1 + 2 * highest level at which its buffer is read so far, one more where it is a

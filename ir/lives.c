@@ -179,12 +179,12 @@ static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
 // In a row kernel every read of an element comes before the first write to its row.
 static bool reads_by_element(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
-  Shape rows;
+  RowSpace rows;
   if (v.i < ir_lead(f, &f->kernels[f->kernel_of[v.i]]).i)
     return false;  // other workers read it when results are stored
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_operand(f, v, k, result);
-  bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_shape(f, v, &rows);
-  if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.i && f->ins[a.i].dtype == DT_F32;
+  bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
+  if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;
   return same_type(f, a, v) && class_at(f, v) == CLASS_POINT;
 }
 

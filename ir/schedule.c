@@ -28,11 +28,11 @@ static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls =
 bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k), head = ir_head(f, a);
-  Shape rows, own;
-  bool of_v = ir_row_shape(f, v, &own);
+  RowSpace rows, own;
+  bool of_v = ir_row_space(f, v, &own);
   if (l->lead[head.i] || (!of_v && !l->by_rows[head.i])) return false;
   rows = of_v ? own : l->rows[head.i];
-  if (l->by_rows[head.i] && l->rows[head.i].i != rows.i) return false;
+  if (l->by_rows[head.i] && !ir_same_rows(l->rows[head.i], rows)) return false;
   return ir_makes_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
          ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
 }
@@ -56,8 +56,8 @@ static bool before_lead(const Levels *l, Val a, uint32_t lead) {
 
 // Instruction r works on the rows of a, a row at a time.
 static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
-  Shape rows;
-  return ir_row_shape(f, (Val){r}, &rows) && rows.i == ir_ins(f, a)->shape.i && ir_row_fits(f->prog, rows);
+  RowSpace rows;
+  return ir_row_space(f, (Val){r}, &rows) && rows.shape.i == ir_ins(f, a)->shape.i && ir_row_fits(f->prog, rows);
 }
 
 // Whoever reads v works on its rows, and on those of an operand of v, which is stored for that: v is made there.
@@ -100,7 +100,7 @@ static uint32_t lead_of(const Levels *l, Val v) {
 static void note_rows(Levels *l, Val v) {
   Fn *f = l->f;
   if (l->lead[v.i]) return;
-  l->by_rows[v.i] = ir_row_shape(f, v, &l->rows[v.i]);
+  l->by_rows[v.i] = ir_row_space(f, v, &l->rows[v.i]);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && ir_makes_kernel(f, v); k++) {
     Val head = ir_head(f, ir_arg(f, v, k));
     if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !ir_fuses_by_rows(l, v, k)) continue;
@@ -295,11 +295,11 @@ static Levels make_levels(Fn *f) {
 // What reads the same elements of rows at one level stands together. mate: by value, an instruction that does.
 static void unite_readers(const Levels *l, Key3 *keys, uint32_t *mate, Val v) {
   const Fn *f = l->f;
-  Shape rows;
-  if (!ir_row_shape(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
+  RowSpace rows;
+  if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
-    if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.i) continue;
+    if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.shape.i) continue;
     if (mate[a.i] && l->level[mate[a.i]] == l->level[v.i]) unite(keys, mate[a.i], v.i);
     mate[a.i] = v.i;
   }

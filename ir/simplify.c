@@ -248,6 +248,62 @@ static Val copy_stored(Simplify *s, Val old) {
   return v;
 }
 
+// ---- permutations
+static const Attr *perm_of(const Fn *f, Val v) {
+  return ir_ins(f, v)->op == OP_permute ? ir_attr(f, v, KEY_perm) : NULL;
+}
+
+// One of another is one of that one's operand, or nothing at all.
+static Val fold_permute(Simplify *s, Val v) {
+  const Attr *outer = perm_of(s->f, v);
+  if (!outer) return (Val){0};
+  Val a = ir_arg(s->f, v, 0);
+  const Attr *inner = perm_of(s->f, a);
+  uint32_t n = ir_rank(s->p, outer->u.list);
+  int64_t list[MAX_RANK];
+  bool moves = false;
+  for (uint32_t k = 0; k < n; k++) {
+    list[k] = ir_list_at(s->p, outer->u.list, k);
+    if (inner) list[k] = ir_list_at(s->p, inner->u.list, (uint32_t)list[k]);
+    moves |= list[k] != k;
+  }
+  if (inner) a = ir_arg(s->f, a, 0);
+  if (!moves) return a;
+  if (!inner) return (Val){0};
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(s->p, list, n));
+  return ir_emit(s->f, OP_permute, &a, 1, &perm, 1, ir_ins(s->f, v)->loc);
+}
+
+static Val merge(Simplify *s, Val v);
+
+// Rows along another axis than the last stand side by side as they are, where a permutation would turn them:
+//   %p = permute %x {perm=[1,0]}     %y = softmax %p
+//     ->     %s = softmax %x {axis=0}     %y = permute %s {perm=[1,0]}
+static Val rows_of_permuted(Simplify *s, Val v) {
+  Fn *f = s->f;
+  const Ins ins = *ir_ins(f, v);
+  bool along =
+      ins.op == OP_softmax || ins.op == OP_softmax_grad || ins.op == OP_log_softmax || ins.op == OP_log_softmax_grad;
+  const Attr *perm = along && !ir_attr(f, v, KEY_axis) ? perm_of(f, ir_arg(f, v, 0)) : NULL;
+  if (!perm) return (Val){0};
+  Attr back = *perm;
+  Val of[2];
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    const Attr *own = perm_of(f, ir_arg(f, v, k));
+    if (!own || own->u.list.i != back.u.list.i) return (Val){0};
+    of[k] = ir_arg(f, ir_arg(f, v, k), 0);
+  }
+  int64_t axis = ir_list_at(s->p, back.u.list, ir_rank(s->p, back.u.list) - 1);
+  if (!ir_row_stands(s->p, (RowSpace){ir_ins(f, of[0])->shape, (uint32_t)axis})) return (Val){0};
+  Attr to = ir_a_int(KEY_axis, axis);
+  Val rows = ir_emit(f, (Op)ins.op, of, ins.n_args, &to, 1, ins.loc);
+  rows = merge(s, rows);
+  ir_ins(f, rows)->name = ins.name, ir_ins(f, rows)->scope = ins.scope, ir_ins(f, rows)->origin = ins.origin;
+  Val y = ir_emit(f, OP_permute, &rows, 1, &back, 1, ins.loc);
+  ir_ins(f, y)->scope = ins.scope, ir_ins(f, y)->origin = ins.origin;
+  return y;
+}
+
 // ---- sums over all rows: those of the value itself, not of a view with other rows
 //   %r = reshape %a {shape=[n*t,c]} : f32[n*t,c]     %s = sum %r {axes=[0]}     ->     %s = sum %a {axes=[0,1]}
 static Val sum_of_viewed(Simplify *s, Val v) {
@@ -284,7 +340,8 @@ static Val split_sum(Simplify *s, Val v) {
   bool any = false;
   for (uint32_t k = 0; k < n; k++) any |= (list[k] = ir_list_at(s->p, axes, k)) == last;
   any = any && ir_dim_bound(s->p, ir_dim_at(s->p, of, (uint32_t)last)) >= SPLIT_WIDTH;
-  if (n < 2 || !any || !ir_ops[ir_ins(f, a)->op].is_word_row || !ir_row_fits(s->p, of)) return (Val){0};
+  if (n < 2 || !any || !ir_ops[ir_ins(f, a)->op].is_word_row || !ir_row_fits(s->p, (RowSpace){of, (uint32_t)last}))
+    return (Val){0};
   uint32_t m = 0;
   for (uint32_t k = 0; k < n; k++)
     if (list[k] != last) list[m++] = list[k];
@@ -358,6 +415,8 @@ static Val simplify_at(Simplify *s, Val v) {
   if (ir_none(w)) w = split_sum(s, v);
   if (ir_none(w)) w = sum_of_viewed(s, v);
   if (ir_none(w)) w = row_of_column(s, v);
+  if (ir_none(w)) w = fold_permute(s, v);
+  if (ir_none(w)) w = rows_of_permuted(s, v);
   return ir_none(w) ? fold_view(s, v) : w;
 }
 

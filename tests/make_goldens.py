@@ -716,6 +716,16 @@ def quoted(line):
     return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"'
 
 
+# ---- rows along another axis than the last
+for name, function, axis, x in (("softmax", torch.softmax, 0, rnd(5, 21)), ("softmax", torch.softmax, 1, rnd(3, 4, 17)),
+                                ("log_softmax", torch.log_softmax, 0, rnd(3, 2, 9)),
+                                ("log_softmax", torch.log_softmax, 1, rnd(2, 70, 3))):
+    both(f"{name} along axis {axis} of {x.dim()}", f"%y = {name} %x {{axis={axis}}}", {"x": x},
+         lambda x, function=function, axis=axis: function(x, axis), ["x"])
+case("softmax of infinities along the first axis", "%y = softmax %x {axis=0}",
+     {"x": t([1, -INF, 0, -INF], [2, -INF, INF, 5])}, {"y": t([1, -INF, 0, -INF], [2, -INF, INF, 5]).softmax(0)})
+
+
 def table(values, render, empty="NULL", kind="CaseArray"):
     return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty
 

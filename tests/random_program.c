@@ -478,7 +478,8 @@ static void add_softmax(Gen *g) {
   Op op = (Op[]){OP_softmax, OP_log_softmax, OP_argmax}[below(g, 3)];
   double mag = op == OP_log_softmax ? mag_of(g, v) * 2 + 4 : 1;
   if (op == OP_argmax && last_size(g, v) < 1) return;
-  Val y = keep(g, op1(g, op, v), mag);
+  Attr axis = ir_a_int(KEY_axis, below(g, (int64_t)ir_rank(g->p, shape_at(g, v))));
+  Val y = keep(g, emit(g, op, &v, 1, &axis, op != OP_argmax && chance(g, 50) ? 1 : 0), mag);
   if (op == OP_argmax && !ir_none(y)) g->pool[g->n - 1].below = last_size(g, v);
 }
 
@@ -709,7 +710,7 @@ static void along_steps(Gen *g, const Layout *l) {
   Attr first = ir_a_int(KEY_first, 1);
   if (kind < 4) {
     Op op = moves[kind];
-    keep(g, emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_pick && chance(g, 50)), mag);
+    keep(g, emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_pick && chance(g, 50) ? 1 : 0), mag);
   } else if (!is_f32(g, x)) {
     return;
   } else if (kind < 6) {

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static float *numbers(size_t n, uint32_t seed) {
   float *x = malloc((n + 1) * sizeof *x);
@@ -91,6 +92,77 @@ static void check_chain(int64_t rows, int64_t width, uint32_t n_kernels) {
   free(x), free(w), free(z), free(s);
 }
 
+// ---- rows along the axis in the middle: h = gelu(1.1 x + 0.3) w + x, w one number for each row, s = softmax of h,
+// t = the rows' sums of s x; h is computed in the memory that s gets
+typedef struct {
+  int64_t before, height, side;
+} Upright;
+
+static tn_program *upright_program(const Upright *u) {
+  tn_program *p = tn_program_create("upright");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim before = tn_size(u->before), height = tn_dim_upto(p, "height", u->height + 2), side = tn_size(u->side);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(before, height, side));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(before, tn_size(1), side));
+  tn_tensor h = tn_add(tn_mul(tn_gelu(tn_add(tn_mul(x, tn_scalar(f, 1.1)), tn_scalar(f, 0.3))), w), x);
+  tn_tensor s = tn_softmax(h, 1);
+  tn_output(f, "s", s);
+  tn_output(f, "t", tn_sum_axis(tn_mul(s, x), 1, false));
+  tn_function_end(f);
+  return p;
+}
+
+static double expect_upright(const Upright *u, const float *x, const float *w, const float *s, const float *t) {
+  double *h = malloc(((size_t)u->height + 1) * sizeof *h), worst = 0;
+  for (int64_t r = 0; r < u->before * u->side; r++) {
+    int64_t first = r / u->side * u->height * u->side + r % u->side;
+    double sum = 0, of = 0;
+    for (int64_t k = 0; k < u->height; k++) {
+      double a = x[first + k * u->side];
+      h[k] = exp(gelu(1.1 * a + 0.3) * w[r] + a), sum += h[k];
+    }
+    for (int64_t k = 0; k < u->height; k++) {
+      of += h[k] / sum * x[first + k * u->side];
+      worst = fmax(worst, fabs(s[first + k * u->side] - h[k] / sum));
+    }
+    worst = fmax(worst, fabs(t[r] - of));
+  }
+  free(h);
+  return worst;
+}
+
+static void check_upright(Upright u, uint32_t n_kernels) {
+  size_t rows = (size_t)(u.before * u.side), n = rows * (size_t)u.height;
+  float *x = numbers(n, 1), *w = numbers(rows, 2), *s[2], *t[2];
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = upright_program(&u);
+    tn_model *m = compile(p, run ? 3 : 1);
+    s[run] = numbers(n, 3), t[run] = numbers(rows, 4);
+    uint32_t have = kernels_of(m);
+    if (!CHECK(have == n_kernels))
+      printf("  [%lld,%lld,%lld]: %u kernels, not %u\n", (long long)u.before, (long long)u.height, (long long)u.side,
+             have, n_kernels);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(x, u.before, u.height, u.side), tn_f32(w, u.before, 1, u.side)),
+                 TN_OUT(tn_f32(s[run], u.before, u.height, u.side), tn_f32(t[run], u.before, u.side))) == TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  double worst = expect_upright(&u, x, w, s[0], t[0]);
+  CHECK(memcmp(s[0], s[1], n * 4) == 0 && memcmp(t[0], t[1], rows * 4) == 0);
+  if (!CHECK(worst < 5e-6))
+    printf("  [%lld,%lld,%lld]: %g\n", (long long)u.before, (long long)u.height, (long long)u.side, worst);
+  for (uint32_t run = 0; run < 2; run++) free(s[run]), free(t[run]);
+  free(x), free(w);
+}
+
+static void check_all_upright(void) {
+  static const Upright shapes[] = {{1, 3, 1000}, {5, 7, 30}, {3, 2, 8}, {7, 63, 17}, {2, 300, 100}, {9, 1100, 16}};
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_upright(shapes[k], 1);
+  check_upright((Upright){3, 1, 33}, 1);
+  check_upright((Upright){2, 130, 1024}, 5);  // a page apart: turned, in rows, turned back, and a sum
+  check_upright((Upright){40, 9, 5}, 5);      // too few side by side
+}
+
 // ---- plans
 static tn_function *begin(tn_program **p, tn_tensor *x, int64_t rows, int64_t width) {
   *p = tn_program_create("plan");
@@ -142,6 +214,14 @@ static void check_plans(void) {
   tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));
   expect(p, f, 1, BYTES);
 
+  f = begin(&p, &x, ROWS, WIDTH);  // softmax along the first axis and its gradient: nothing is turned
+  tn_set_requires_grad(x, true);
+  g = tn_input(f, "g", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(WIDTH)));
+  y = tn_log_softmax(x, 0);
+  tn_output(f, "y", y);
+  tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));
+  expect(p, f, 1, 2 * BYTES);
+
   f = begin(&p, &x, 2, 1 << 20);  // two long rows: shared by all workers, not a row each
   tn_output(f, "y", tn_sum_axis(tn_square(x), -1, false));
   expect(p, f, 2, (2ll << 22) + 8);  // the sums lie in the caller's memory: no kernel copies them
@@ -152,6 +232,7 @@ int main(void) {
   for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
   check_chain(1, 64, 1);
   check_chain(300, 7, 1);
+  check_all_upright();
   check_plans();
   return check_report();
 }
