@@ -15,8 +15,8 @@
 #include <string.h>
 
 typedef struct {
-  uint32_t level, group, index;
-} Key3;
+  uint32_t level, group, is_view, index;
+} Place;
 
 bool ir_makes_kernel(const Fn *f, Val v) {
   OpClass c = ir_ops[ir_ins(f, v)->op].cls;
@@ -201,9 +201,10 @@ static void sink_generators(Levels *l) {
 }
 
 static int by_key(const void *a, const void *b) {
-  const Key3 *x = a, *y = b;
+  const Place *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
+  if (x->is_view != y->is_view) return x->is_view < y->is_view ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -222,7 +223,7 @@ static uint32_t fusion_shape(const Fn *f, Val v) {
 
 // The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0
 // is free.
-static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
+static uint32_t group_of(const Fn *f, const Place *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
   uint32_t cls = fusion_class(f, v);
   if (!cls) return v.i;
   uint32_t key[3] = {level, cls, fusion_shape(f, v)};
@@ -235,18 +236,18 @@ static uint32_t group_of(const Fn *f, const Key3 *keys, Val v, uint32_t level, u
   return v.i;
 }
 
-static uint32_t root_of(Key3 *keys, uint32_t i) {
+static uint32_t root_of(Place *keys, uint32_t i) {
   while (keys[i].group != i) i = keys[i].group = keys[keys[i].group].group;
   return i;
 }
 
-static void unite(Key3 *keys, uint32_t a, uint32_t b) {
+static void unite(Place *keys, uint32_t a, uint32_t b) {
   a = root_of(keys, a), b = root_of(keys, b);
   keys[a > b ? a : b].group = a < b ? a : b;
 }
 
 // What is computed by rows stands with what it reads of them.
-static void unite_rows(const Levels *l, Key3 *keys, Val v) {
+static void unite_rows(const Levels *l, Place *keys, Val v) {
   for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
     Val head = ir_head(l->f, ir_arg(l->f, v, k));
     if (ir_makes_kernel(l->f, v) && !l->lead[v.i] && l->level[head.i] == l->level[v.i] && ir_fuses_by_rows(l, v, k))
@@ -293,7 +294,7 @@ static Levels make_levels(Fn *f) {
 }
 
 // What reads the same elements of rows at one level stands together. mate: by value, an instruction that does.
-static void unite_readers(const Levels *l, Key3 *keys, uint32_t *mate, Val v) {
+static void unite_readers(const Levels *l, Place *keys, uint32_t *mate, Val v) {
   const Fn *f = l->f;
   RowSpace rows;
   if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
@@ -305,12 +306,30 @@ static void unite_readers(const Levels *l, Key3 *keys, uint32_t *mate, Val v) {
   }
 }
 
+// A view of what a product's kernel makes stands right behind that kernel: another product of the level may read it.
+static bool shows_product(const Levels *l, Val v) {
+  Val base = ir_base(l->f, v);
+  return base.i != v.i && l->lead[base.i] && l->level[base.i] == l->level[v.i];
+}
+
+static Place key_of(const Levels *l, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
+  const Fn *f = l->f;
+  if (shows_product(l, v)) {
+    uint32_t base = ir_base(f, v).i;
+    return (Place){keys[base].level, base, true, v.i};
+  }
+  Place key = {2 * l->level[v.i] + (l->lead[v.i] && l->late[l->lead[v.i]]), v.i, false, v.i};
+  if (l->lead[v.i]) key.group = l->lead[v.i];
+  else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
+  return key;
+}
+
 bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
   Levels l = make_levels(f);
-  Key3 *keys = rt_alloc(mem, n * sizeof *keys);
+  Place *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
   ir_find_late(&l);
   ir_find_levels(&l);
@@ -329,9 +348,7 @@ bool ir_pass_schedule(Fn *f) {
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
-    keys[i] = (Key3){2 * l.level[i] + (l.lead[i] && l.late[l.lead[i]]), 0, i};
-    if (l.lead[i]) keys[i].group = l.lead[i];
-    else keys[i].group = ir_makes_kernel(f, v) ? group_of(f, keys, v, keys[i].level, table, cap) : i;
+    keys[i] = key_of(&l, keys, v, table, cap);
     unite_rows(&l, keys, v);
     unite_readers(&l, keys, mate, v);
   }

@@ -187,6 +187,14 @@ static Val neutral(Simplify *s, Val v) {
   return (Val){0};
 }
 
+static Val fold_select(Simplify *s, Val v) {
+  const Ins *ins = ir_ins(s->f, v);
+  double x;
+  if (ins->op != OP_select || !scalar_const(s->f, ir_arg(s->f, v, 0), &x)) return (Val){0};
+  Val taken = ir_arg(s->f, v, x != 0 ? 1 : 2);
+  return ir_ins(s->f, taken)->shape.i == ins->shape.i ? taken : (Val){0};
+}
+
 // A rearranged constant is a constant of the new shape.
 static Val fold_full(Simplify *s, Val v) {
   Fn *f = s->f;
@@ -407,6 +415,8 @@ static Val simplify_at(Simplify *s, Val v) {
     Val w = neutral(s, v);
     if (!ir_none(w)) return w;
     w = fold_word(s, v);
+    if (!ir_none(w)) return w;
+    w = fold_select(s, v);
     if (!ir_none(w)) return w;
   }
   if (ins->op == OP_matmul) fold_transposes(s, v);
