@@ -31,7 +31,8 @@ static double ns_of_all(const Fn *f);
 
 static double ns_of(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  double most = bound_of(f, v), rows;
+  double most = bound_of(f, v), rows, weights;
+  Val w_ih;
   for (uint32_t k = 0; k < ins->n_args; k++) {
     double n = bound_of(f, ir_arg(f, v, k));
     if (n > most) most = n;
@@ -46,7 +47,9 @@ static double ns_of(const Fn *f, Val v) {
   }
   case CLASS_RNN:
     rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);
-    return most / WORDS_PER_NS + rows * bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4)) / FMAS_PER_NS;
+    weights = bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4));
+    if (!ir_none(w_ih = ir_rnn_input_weight(f, v))) weights += bound_of(f, w_ih);
+    return most / WORDS_PER_NS + rows * weights / FMAS_PER_NS;
   case CLASS_SCAN: {
     Scan s = ir_scan_at(f, v);
     Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;

@@ -88,7 +88,7 @@ static LLVMValueRef last_dim(Cg *c, const Fn *f, Val v, uint32_t from_end) {
 
 static LLVMValueRef flops_of(Cg *c, const Call *call) {
   const Fn *f = call->f;
-  LLVMValueRef two = cg_i64(c, 2), none = cg_i64(c, 0);
+  LLVMValueRef two = cg_i64(c, 2), sum = cg_i64(c, 0);
   for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
     const Ins *ins = &f->ins[i];
     if (ins->op == OP_linear || ins->op == OP_matmul) {
@@ -97,12 +97,14 @@ static LLVMValueRef flops_of(Cg *c, const Call *call) {
       return cg_mul(c, two, cg_mul(c, cg_numel(c, ins->shape), k));
     }
     if (ins->op == OP_rnn_seq || ins->op == OP_rnn_seq_grad) {
-      Val w = ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 2 : 4);
+      Val w = ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 2 : 4), w_ih = ir_rnn_input_weight(f, (Val){i});
       LLVMValueRef rows = last_dim(c, f, ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 0 : 5), 2);
-      return cg_mul(c, two, cg_mul(c, rows, cg_numel(c, ir_ins(f, w)->shape)));
+      LLVMValueRef weights = cg_numel(c, ir_ins(f, w)->shape);
+      if (!ir_none(w_ih)) weights = cg_add(c, weights, cg_numel(c, ir_ins(f, w_ih)->shape));
+      sum = cg_add(c, sum, cg_mul(c, two, cg_mul(c, rows, weights)));  // sequences side by side
     }
   }
-  return none;
+  return sum;
 }
 
 // After the call of kernel `call`: the team began to wait at `before`, the kernel began at `start`.

@@ -34,6 +34,7 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   bool has_p = ir_attr(f, head, KEY_has_p);
   if (has_p) r->proj = ir_arg(f, head, ir_ins(f, head)->n_args - 1);
   Dim state = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
+  r->w_ih = ir_rnn_input_weight(f, head);
   Dim hidden = has_p ? ir_dim_at(p, ir_ins(f, r->proj)->shape, 1) : state;
   if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden) || !ir_dim_is_const(p, state)) return false;
   Shape lay = ir_ins(f, r->layout)->shape;
@@ -42,6 +43,11 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   if (r->backward) r->dgates_stored = has_buffer(f, ir_result(head, r->cell == CELL_GRU ? 1 : 0));
   r->hidden = ir_dim_bound(p, hidden);
   r->state = ir_dim_bound(p, state);
+  if (!ir_none(r->w_ih)) {
+    Dim input = ir_dim_at(p, ir_ins(f, r->w_ih)->shape, 1);
+    if (!ir_dim_is_const(p, input)) return false;
+    r->input = ir_dim_bound(p, input);
+  }
   r->blocks = cg_ceil_div(r->hidden, t->vl);
   r->state_blocks = cg_ceil_div(r->state, t->vl);
   r->batch_max = ir_dim_bound(p, ir_dim_at(p, lay, 0));
@@ -73,7 +79,7 @@ RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
     s.dc = take(&s.total, r->cell == CELL_LSTM ? cells : 0);
     s.dgates = take(&s.total, r->dgates_stored ? 0 : 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
-    s.weight = take(&s.total, lanes * state_lanes * r->n_gates);
+    s.weight = take(&s.total, lanes * (r->input + state_lanes) * r->n_gates);
     s.proj = take(&s.total, has_p ? state_lanes * lanes : 0);
     s.h = take(&s.total, has_p ? r->batch_max * r->state : 0);
     s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->state);
@@ -187,7 +193,7 @@ bool cg_emit_rnn(Cg *c) {
     if (n + 1 == TN_N_BARRIERS)
       return rt_text_add(c->why, "more recurrent sequences in one kernel than barriers"), false;
     if (!cg_rnn_read(c->f, (Val){i}, c->t, &seq[n]))
-      return rt_text_add(c->why, "the hidden size of a recurrent layer must be constant"), false;
+      return rt_text_add(c->why, "the sizes of a recurrent layer must be constant"), false;
     n++;
   }
   int64_t at = 0;

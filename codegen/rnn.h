@@ -12,15 +12,16 @@ typedef struct {
   bool reverse;
   uint32_t n_gates, n_saved;  // G and S
   int64_t hidden, state;      // H and P, the size of h: H unless the state is projected
+  int64_t input;              // size of x whose projection is made here; 0: operand 0 is the projection
   int64_t blocks;             // of vl units
   int64_t state_blocks;       // of h
   int64_t batch_max, time_max, rows_max;
-  Val layout, weight;
+  Val layout, weight, w_ih;        // w_ih with `input`
   Val proj;                        // w_hr [P, H]; none: h is not projected
   bool hprev_stored, cell_stored;  // forward: else they live in scratch
   bool dgates_stored;              // backward: the same of the gate gradients that the state sees
 } Rnn;
-bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: the hidden size is not constant
+bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: a size is not constant
 
 // This worker's place in the team of one sequence.
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
 
 // Scratch of one sequence in elements; parts follow one another.
 typedef struct {
-  int64_t weight;          // packed w_hh
+  int64_t weight;          // packed w_hh; forward behind the packed w_ih of each block
   int64_t proj;            // packed w_hr
   int64_t full, h;         // projected: o tanh c, or its gradient, and h, of the rows of a step
   int64_t hprev, cell;     // forward: where the results are not stored

@@ -3,7 +3,8 @@
 //   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
 //   for each step:                                         (a barrier before it: hprev of the step is complete)
 //     for each own block of units, for tiles of rows:
-//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (rnn_tile.c); rows that start from zeros have no product
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (rnn_tile.c); rows that start from zeros have no product;
+//                                                          with few inputs xg is x[row] . w_ih, made by the same tiles
 //       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
 //
 // A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (rnn_proj.c).
@@ -18,7 +19,7 @@ enum {
   R_HPREV,  // all columns
   R_OLD,
   R_WEIGHT,
-  R_XG,
+  R_XG,  // with an `input`: x, all columns
   R_BIAS,
   R_OUT,
   R_GATES,
@@ -145,7 +146,8 @@ static uint32_t sweep_rows(RnnCode *s) {
   return (uint32_t)cg_smaller(cg_round_up(s->r->batch_max, mr), cg_round_up(MOST_ROWS, mr));
 }
 
-static uint32_t n_from_x(const Rnn *r) { return r->cell == CELL_GRU ? 2 : r->n_gates; }  // gru's q stands apart from x
+// Gates that start from xg; gru's q stands apart from it.
+static uint32_t n_from_x(const Rnn *r) { return r->input ? 0 : r->cell == CELL_GRU ? 2 : r->n_gates; }
 
 static TileSpec tile_spec(Rows *p) {
   const Rnn *r = p->s->r;
@@ -160,6 +162,8 @@ static TileSpec tile_spec(Rows *p) {
                     .c_vec = vl,
                     .x_n = n_from_x(r),
                     .x_row = r->n_gates * r->hidden,
+                    .pre_k = r->input,
+                    .pre_row = r->input,
                     .x_vec = r->hidden,
                     .has_bias = p->has[R_BIAS],
                     .bias_vec = r->hidden,
@@ -167,10 +171,19 @@ static TileSpec tile_spec(Rows *p) {
                     .mask_step = 0};
 }
 
-// acc = x + bias for rows lo .. hi - 1 of the sweep: what sums start from.
-static void start_sums(Rows *p, LLVMValueRef acc, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
+// acc = x + bias for rows lo .. hi - 1 of the sweep: what sums start from. Where x is not projected yet, tiles without
+// a state do it.
+static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
+  if (spec->pre_k) {
+    TileArgs some = *a;
+    some.c = cg_rnn_row(s, a->c, lo, spec->c_row), some.pre = cg_rnn_row(s, a->pre, lo, spec->pre_row);
+    some.k = cg_i64(c, 0);
+    cg_rnn_tiles(c, spec, &some, cg_sub(c, hi, lo));
+    return;
+  }
+  LLVMValueRef acc = a->c, x = a->x;
   int64_t vl = c->t->vl, h = s->r->hidden;
   LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
   Loop l;
@@ -197,17 +210,19 @@ static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, 
   TileArgs args = {.a = cg_rnn_row(s, p->arg[R_HPREV], first, k),
                    .b = p->arg[R_WEIGHT],
                    .c = acc,
-                   .x = cg_rnn_row(s, p->arg[R_XG], first, spec.x_row),
+                   .x = s->r->input ? NULL : cg_rnn_row(s, p->arg[R_XG], first, spec.x_row),
+                   .pre = s->r->input ? cg_rnn_row(s, p->arg[R_XG], first, spec.pre_row) : NULL,
                    .bias = p->arg[R_BIAS],
                    .k = cg_i64(c, k),
                    .n = p->arg[R_LANES]};
-  start_sums(p, acc, args.x, part < k ? cg_i64(c, 0) : live, n);
+  start_sums(p, &spec, &args, part < k ? cg_i64(c, 0) : live, n);
   if (part >= k) {
     cg_rnn_tiles(c, &spec, &args, live);
     return;
   }
-  spec.more = true, spec.x_n = 0, spec.has_bias = false, spec.mask_from = spec.nv;
-  args.x = args.bias = NULL;
+  args.b = cg_rnn_row(s, args.b, cg_i64(c, spec.pre_k), spec.b_k);
+  spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
+  args.x = args.pre = args.bias = NULL;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part), NULL, 0);
   TileArgs some = args;
@@ -247,8 +262,8 @@ static void call_rows(Rows *p) {
     flags[k] = p->has[k] ? 'y' : 'n';
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
-  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden,
-           (long long)p->s->r->state, tile_height(p->s), flags);
+  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%lld.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden,
+           (long long)p->s->r->state, (long long)p->s->r->input, tile_height(p->s), flags);
   LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
   LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
 }
@@ -256,7 +271,7 @@ static void call_rows(Rows *p) {
 // ---- the sequence
 typedef struct {
   RnnCode *s;
-  LLVMValueRef weight, packed, xg, bias, h0, c0;  // NULL: absent
+  LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; xg is x with w_ih
   LLVMValueRef out, hn, hprev, cprev, gates, cell;
   RnnProj proj;  // its fields are NULL where h is not projected
 } Forward;
@@ -271,6 +286,7 @@ static Forward open_forward(RnnCode *s) {
   RnnScratch part = cg_rnn_scratch(s->r, s->c->t);
   w.xg = cg_ptr(s->c, ir_arg(s->c->f, s->r->head, 0));
   w.weight = cg_ptr(s->c, s->r->weight);
+  if (s->r->input) w.w_ih = cg_ptr(s->c, s->r->w_ih);
   uint32_t next = 3;
   w.bias = optional(s, KEY_has_b, &next);
   w.h0 = optional(s, KEY_has_h, &next);
@@ -289,27 +305,38 @@ static Forward open_forward(RnnCode *s) {
 
 static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
   Cg *c = w->s->c;
-  int64_t size = cg_round_up(w->s->r->state, c->t->vl) * w->s->r->n_gates * c->t->vl;
+  int64_t size = (w->s->r->input + cg_round_up(w->s->r->state, c->t->vl)) * w->s->r->n_gates * c->t->vl;
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
 }
 
-// [block][k][gate][vl] from w_hh [gate, unit, k].
-static void pack_weights(Forward *w) {
+// [k][gate][vl] of the units of a block from weight [gate, unit, k]. Up to a whole square of k is written.
+static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int64_t n_k, LLVMValueRef to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, r->state), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
-  LLVMValueRef units = cg_i64(c, r->hidden);
-  Loop block, k;
-  cg_loop_begin(c, &block, w->s->block_lo, w->s->block_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, vl), to = block_weights(w, block.i);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  LLVMValueRef units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
+  Loop k;
   cg_loop_begin(c, &k, cg_i64(c, 0), h, vl, NULL, 0);
   for (uint32_t g = 0; g < r->n_gates; g++) {
     LLVMValueRef row = cg_add(c, unit, cg_i64(c, g * r->hidden));
-    LLVMValueRef from = cg_at(c, c->f32, w->weight, cg_add(c, cg_mul(c, row, h), k.i));
+    LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
     LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_i64(c, (int64_t)g * c->t->vl)));
     cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
   }
   cg_loop_end(c, &k, NULL);
+}
+
+// Own blocks: w_ih, where it is there, and over what its last square left behind it w_hh.
+static void pack_weights(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t input = s->r->input;
+  Loop block;
+  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef to = block_weights(w, block.i);
+  if (input) pack_weight(w, block.i, w->w_ih, input, to);
+  to = cg_at(c, c->f32, to, cg_i64(c, input * s->r->n_gates * c->t->vl));
+  pack_weight(w, block.i, w->weight, s->r->state, to);
   cg_loop_end(c, &block, NULL);
 }
 
@@ -407,7 +434,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
   p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
   p.arg[R_WEIGHT] = block_weights(w, block.i);
-  p.arg[R_XG] = columns(s, w->xg, row, s->r->n_gates * h, unit);
+  p.arg[R_XG] = s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
   p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
   p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
   p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);

@@ -33,6 +33,7 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   out.a = at_row(c, a->a, row, s->a_row);
   out.c = at_row(c, a->c, row, s->c_row);
   out.x = at_row(c, a->x, row, s->x_row);
+  out.pre = at_row(c, a->pre, row, s->pre_row);
   return out;
 }
 

@@ -22,8 +22,8 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 }
 
 // ---- the microkernel
-// Parameters: a b c x bias, k n, then the run-time strides in the order a_row a_k b_k c_row.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_ASK, P_K, P_N, P_ASK_ROW, P_STRIDES };
+// Parameters: a b c x bias ask pre, k n ask_row, then the run-time strides in the order a_row a_k b_k c_row.
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_ASK, P_PRE, P_K, P_N, P_ASK_ROW, P_STRIDES };
 
 static void tile_strides(const TileSpec *s, int64_t out[4]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
@@ -79,18 +79,20 @@ static void ask(Cg *c, const TileBody *t, LLVMValueRef k) {
     cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_add(c, at, cg_i64(c, line * TILE_LINE))));
 }
 
-static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+// acc += A B over n k, the first of them at a0 and b0.
+static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc, LLVMValueRef a0, LLVMValueRef a_row, LLVMValueRef b0,
+                   LLVMValueRef n) {
   const TileSpec *s = t->s;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), t->arg[P_K], cg_i64(c, 1), acc, s->mr * s->nv);
-  LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_k));
-  LLVMValueRef b = cg_at(c, c->f32, t->arg[P_B], cg_mul(c, l.i, t->b_k));
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), acc, s->mr * s->nv);
+  LLVMValueRef a = cg_at(c, c->f32, a0, cg_mul(c, l.i, t->a_k));
+  LLVMValueRef b = cg_at(c, c->f32, b0, cg_mul(c, l.i, t->b_k));
   LLVMValueRef row[MAX_NV];
   ask(c, t, l.i);
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), t->a_row));
+    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), a_row));
     LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, p));
     for (uint32_t j = 0; j < s->nv; j++) {
       uint32_t e = m * s->nv + j;
@@ -108,7 +110,12 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMValueRef acc[MAX_TILE];
   for (uint32_t m = 0; m < s->mr; m++)
     for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
-  k_loop(c, &t, acc);
+  LLVMValueRef b = t.arg[P_B];
+  if (s->pre_k) {
+    k_loop(c, &t, acc, t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k));
+    b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
+  }
+  k_loop(c, &t, acc, t.arg[P_A], t.a_row, b, t.arg[P_K]);
   for (uint32_t m = 0; m < s->mr; m++) {
     LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
     for (uint32_t j = 0; j < s->nv; j++) {
@@ -121,11 +128,12 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size, "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u",
+  snprintf(out, size,
+           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u.q%lld,%lld",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->asks, s->ask_rows);
+           s->mask_c, s->asks, s->ask_rows, (long long)s->pre_k, (long long)s->pre_row);
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
@@ -136,6 +144,7 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
                                      a->x ? a->x : null,
                                      a->bias ? a->bias : null,
                                      a->ask ? a->ask : null,
+                                     a->pre ? a->pre : null,
                                      a->k,
                                      a->n ? a->n : zero,
                                      s->asks ? a->ask_row : zero};
@@ -146,7 +155,7 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   for (uint32_t i = 0; i < 4; i++)
     if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
   LLVMTypeRef types[P_STRIDES + 4];
-  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_ASK ? c->ptr : c->i64;
+  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_PRE ? c->ptr : c->i64;
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
   char name[256];
   tile_name(s, name, sizeof name);
@@ -163,6 +172,7 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   out.a = cg_at(c, c->f32, a->a, a_off);
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
   if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
+  if (a->pre) out.pre = cg_at(c, c->f32, a->pre, cg_mul(c, row, cg_i64(c, s->pre_row)));
   if (s->asks) {
     out.ask = cg_at(c, c->f32, a->ask, cg_mul(c, tiles, a->ask_tile));
     LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, tiles, cg_i64(c, s->ask_tiles), "");

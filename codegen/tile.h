@@ -2,6 +2,8 @@
 //
 //   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
 //
+// The first k of A may come from rows of another operand, `pre`, as if they stood before those of A.
+//
 // A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
 // sums in the order of k by fused multiply-adds, so a result depends neither on the tile that made it nor on the number
 // of workers. A tile is a function of its module, named by its specification: kernels with equal strides share it.
@@ -23,6 +25,7 @@ typedef struct {
   int64_t x_row, x_vec;
   bool has_bias;
   int64_t bias_vec;
+  int64_t pre_k, pre_row;  // so many k stand in `pre`, in rows that are pre_row apart; B's rows for them come first
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;  // B and C are masked too (x and bias always are)
@@ -32,7 +35,7 @@ typedef struct {
 } TileSpec;
 
 typedef struct {
-  LLVMValueRef a, b, c, x, bias;  // absent: NULL
+  LLVMValueRef a, b, c, x, bias, pre;  // absent: NULL
   LLVMValueRef ask, ask_row,
       ask_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;

@@ -33,4 +33,6 @@ Val ir_edit_copy(Edit *e, Val old) {
   return head;
 }
 
+Val ir_edit_arg(const Edit *e, Val old, uint32_t k) { return e->map[e->f->args[e->old[old.i].args + k].i]; }
+
 void ir_edit_end(Edit *e) { e->f->kernel_of = NULL, e->f->buf_of = NULL, e->f->n_kernels = 0, e->f->n_bufs = 0; }

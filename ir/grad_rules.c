@@ -451,7 +451,8 @@ static void grad_rnn_seq(Grad *g, Val v, Val adj) {
   Val d = ir_emit(g->f, OP_rnn_seq_grad, in, has_p ? 10 : 9, attr, n, g->loc);
   bool gru = !has_p && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
   Val gates = gru ? ir_result(d, 1) : d;
-  ir_grad_give(g, arg(g, v, 0), d);
+  bool has_x = ir_attr(g->f, v, KEY_has_x);
+  if (!has_x) ir_grad_give(g, arg(g, v, 0), d);
   if (wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), matmul(g, gates, ir_result(v, 3), true, false));
   uint32_t k = 3;
   if (ir_attr(g->f, v, KEY_has_b)) {
@@ -460,6 +461,11 @@ static void grad_rnn_seq(Grad *g, Val v, Val adj) {
   }
   if (ir_attr(g->f, v, KEY_has_h)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 2));
   if (ir_attr(g->f, v, KEY_has_c)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 3));
+  if (has_x) {
+    if (wants(g, v, 0)) ir_grad_give(g, arg(g, v, 0), matmul(g, d, arg(g, v, k), false, false));
+    if (wants(g, v, k)) ir_grad_give(g, arg(g, v, k), matmul(g, d, arg(g, v, 0), true, false));
+    k++;
+  }
   if (has_p && wants(g, v, k))
     ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }

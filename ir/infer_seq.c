@@ -173,16 +173,20 @@ uint16_t ir_rule_rnn_seq(const Infer *c) {
   Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), state = dim_of(c, 2, 1);
   Dim hidden = has_p ? dim_of(c, n_args(c) - 1, 1) : state;
   Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
+  bool has_x = ir_attr(c->f, c->v, KEY_has_x);
+  if (has_x && gates == 3) return ir_infer_fault(c, E_ARGUMENT, "a gru takes its input projection");
+  if (has_x && ir_dim_bound(c->p, dim_of(c, 0, 1)) == 0) return bad_shape(c, "the input has no features");
   if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
-  if (dim_of(c, 0, 1).i != wide.i || dim_of(c, 2, 0).i != wide.i)
+  if ((!has_x && dim_of(c, 0, 1).i != wide.i) || dim_of(c, 2, 0).i != wide.i)
     return bad_shape(c, "the gates do not fit the hidden size");
-  const Key flag[4] = {KEY_has_b, KEY_has_h, KEY_has_c, KEY_has_p};
-  const Shape want[4] = {ir_shape(c->p, &wide, 1), shape2(c, batch, state), shape2(c, batch, hidden),
-                         shape2(c, state, hidden)};
-  static const char *const found[4] = {"the bias has another shape", "an initial state is not [batch, hidden]",
+  const Key flag[5] = {KEY_has_b, KEY_has_h, KEY_has_c, KEY_has_x, KEY_has_p};
+  const Shape want[5] = {ir_shape(c->p, &wide, 1), shape2(c, batch, state), shape2(c, batch, hidden),
+                         shape2(c, wide, dim_of(c, 0, 1)), shape2(c, state, hidden)};
+  static const char *const found[5] = {"the bias has another shape", "an initial state is not [batch, hidden]",
                                        "an initial state is not [batch, hidden]",
+                                       "the weight of the input does not fit it",
                                        "the projection does not give the size of the state"};
-  for (uint32_t k = 0; k < 4; k++) {
+  for (uint32_t k = 0; k < 5; k++) {
     if (!ir_attr(c->f, c->v, flag[k])) continue;
     if (n >= n_args(c)) return ir_infer_fault(c, E_ARGUMENT, "has fewer operands than its flags say");
     if (shape_of(c, n).i != want[k].i) return bad_shape(c, found[k]);

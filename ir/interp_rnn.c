@@ -119,6 +119,17 @@ static void step_forward(const Rnn *n, const double *x, double *h, double *c, do
   }
 }
 
+// Row `row` of the input projection, in `made` where it is the recurrence that makes it.
+static const double *input_row(const Rnn *n, Tensor x, Tensor w, int64_t width, int64_t row, double *made) {
+  int64_t wide = n->G * n->H;
+  if (!w.v) return x.v + row * wide;
+  for (int64_t i = 0; i < wide; i++) {
+    made[i] = 0;
+    for (int64_t j = 0; j < width; j++) made[i] += w.v[i * width + j] * x.v[row * width + j];
+  }
+  return made;
+}
+
 // Operand after the fixed three, present when `flag` is; NULL v: absent.
 static Tensor optional(const Run *r, Val v, Key flag, uint32_t *next) {
   return ir_attr(r->f, v, flag) ? run_arg(r, v, (*next)++) : (Tensor){NULL, 0};
@@ -127,11 +138,13 @@ static Tensor optional(const Run *r, Val v, Key flag, uint32_t *next) {
 bool run_rnn_seq(Run *r, Val v) {
   Rnn n;
   if (!open_rnn(r, v, 1, 2, &n)) return false;
-  Tensor res[6], xg = run_arg(r, v, 0);
+  Tensor res[6], x = run_arg(r, v, 0);
   for (uint32_t k = 0; k < 6; k++) res[k] = run_result(r, v, k);
   uint32_t next = 3;
   Tensor bias = optional(r, v, KEY_has_b, &next), h0 = optional(r, v, KEY_has_h, &next);
-  Tensor c0 = optional(r, v, KEY_has_c, &next);
+  Tensor c0 = optional(r, v, KEY_has_c, &next), w_ih = optional(r, v, KEY_has_x, &next);
+  int64_t width = run_arg_sizes(r, v, 0).dim[1];
+  double *made = rt_alloc(r->env->mem, (size_t)(n.G * n.H) * sizeof *made);
   if (h0.v) to_positions(&n, n.h, h0, n.P);
   if (c0.v) to_positions(&n, n.c, c0, n.H);
   size_t row_bytes = (size_t)n.P * sizeof(double);
@@ -143,7 +156,7 @@ bool run_rnn_seq(Run *r, Val v) {
       memcpy(res[3].v + row * n.P, h, row_bytes);
       if (n.cell == CELL_LSTM) memcpy(res[4].v + row * n.H, c, (size_t)n.H * sizeof(double));
       project_state(&n, h, bias.v);
-      step_forward(&n, xg.v + row * n.G * n.H, h, c, res[5].v + row * n.S * n.H);
+      step_forward(&n, input_row(&n, x, w_ih, width, row, made), h, c, res[5].v + row * n.S * n.H);
       memcpy(res[0].v + row * n.P, h, row_bytes);
     }
   }

@@ -454,6 +454,9 @@ Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const boo
 Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *ir_find_made(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 
+// ---- ir/narrow.c
+Val ir_rnn_input_weight(const Fn *f, Val v);  // w_ih of a recurrence that projects its input itself; none: it does not
+
 // ---- ir/hostile.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
 int64_t ir_guard_behind(uint32_t buf);
@@ -500,8 +503,9 @@ typedef struct {
   uint32_t n_old;
   Val *map;  // old value -> new value
 } Edit;
-void ir_edit_begin(Edit *e, Fn *f);  // f becomes empty; old instructions stay readable through e
-Val ir_edit_copy(Edit *e, Val old);  // appends a copy with mapped operands (results too)
+void ir_edit_begin(Edit *e, Fn *f);                   // f becomes empty; old instructions stay readable through e
+Val ir_edit_copy(Edit *e, Val old);                   // appends a copy with mapped operands (results too)
+Val ir_edit_arg(const Edit *e, Val old, uint32_t k);  // what operand k of an old instruction became
 void ir_edit_end(Edit *e);
 
 // ---- ir/interp.c: the oracle, in doubles

@@ -31,12 +31,10 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   return false;
 }
 
-static Val mapped_arg(const Edit *e, Val old, uint32_t k) { return e->map[e->f->args[e->old[old.i].args + k].i]; }
-
 // e->old[update.i] with the operands of its gradient, a product, in the product's place and at the end.
 static void copy_scaled(Edit *e, Val update, Val product, uint32_t gradient, uint32_t scalar) {
   Fn *f = e->f;
-  Val x = mapped_arg(e, product, 1 - scalar), factor = mapped_arg(e, product, scalar), head = ir_edit_copy(e, update);
+  Val x = ir_edit_arg(e, product, 1 - scalar), factor = ir_edit_arg(e, product, scalar), head = ir_edit_copy(e, update);
   uint32_t args = f->n_args, n = ir_ins(f, head)->n_args;
   for (uint32_t k = 0; k < n; k++) {
     Val a = k == gradient ? x : ir_arg(f, head, k);

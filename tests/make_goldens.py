@@ -592,7 +592,8 @@ case("packed_layout of constant lengths", "%L = packed_layout {lengths=[2,3,1], 
 CELLS = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "tanh": torch.nn.RNN, "relu": torch.nn.RNN}
 
 
-def recurrent(cell, lengths, time, n_in, n_hidden, init=True, bias=True, use=("out", "hn", "cn"), what="", bidirectional=True):
+def recurrent(cell, lengths, time, n_in, n_hidden, init=True, bias=True, use=("out", "hn", "cn"), what="", bidirectional=True,
+              own_input=False):
     lstm = cell == "lstm"
     options = {"nonlinearity": cell} if cell in ("tanh", "relu") else {}
     net = CELLS[cell](n_in, n_hidden, batch_first=True, bidirectional=bidirectional, bias=bias, **options)
@@ -609,10 +610,10 @@ def recurrent(cell, lengths, time, n_in, n_hidden, init=True, bias=True, use=("o
     out = pad_packed_sequence(out, batch_first=True, total_length=time)[0]
     last = last if lstm else (last,)
     for d in range(directions):
-        one_direction(cell, net, d, lengths, time, x, state if init else [], out, last, use, bias, what)
+        one_direction(cell, net, d, lengths, time, x, state if init else [], out, last, use, bias, what, own_input)
 
 
-def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, what):
+def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, what, own_input):
     lstm, h = cell == "lstm", net.hidden_size
     suffix = "_l0" + ("_reverse" if d else "")
     named = {"w_ih": "weight_ih", "w_hh": "weight_hh", **({"b_ih": "bias_ih", "b_hh": "bias_hh"} if bias else {})}
@@ -627,10 +628,16 @@ def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, w
         grads[n] = torch.autograd.grad(loss, s, retain_graph=True)[0][d]
         ins[n] = s.detach()[d]
     flags = [f'cell="{cell}"'] + (["reverse"] if d else []) + (["has_b"] if bias else [])
-    flags += (["has_h"] if state else []) + (["has_c"] if state and lstm else [])
+    flags += (["has_h"] if state else []) + (["has_c"] if state and lstm else []) + (["has_x"] if own_input else [])
     tail = "".join(f", %{n}" for n in ("b_hh", "h0", "c0") if n in ins)
-    body = LAYOUT + "%data = pack %x, %L\n%xg = linear %data, %w_ih" + (", %b_ih" if bias else "") + "\n"
-    body += f"%rows, %hn, %cn, %hp, %cp, %gates = rnn_seq %xg, %L, %w_hh{tail} {{{', '.join(flags)}}}\n"
+    body = LAYOUT + "%data = pack %x, %L\n"
+    if own_input:
+        body += "%b = add %b_ih, %b_hh\n" if bias else ""
+        first, tail = "data", tail.replace("%b_hh", "%b") + ", %w_ih"
+    else:
+        body += "%xg = linear %data, %w_ih" + (", %b_ih" if bias else "") + "\n"
+        first = "xg"
+    body += f"%rows, %hn, %cn, %hp, %cp, %gates = rnn_seq %{first}, %L, %w_hh{tail} {{{', '.join(flags)}}}\n"
     body += "%out = pad %rows, %L {value=0}\n"
     for n in used:
         body += f"%m_{n} = mul %{n}, %weight_{n}\n%s_{n} = sum %m_{n} {{axes=[{'0,1,2' if n == 'out' else '0,1'}]}}\n"
@@ -724,6 +731,13 @@ for name, function, axis, x in (("softmax", torch.softmax, 0, rnd(5, 21)), ("sof
          lambda x, function=function, axis=axis: function(x, axis), ["x"])
 case("softmax of infinities along the first axis", "%y = softmax %x {axis=0}",
      {"x": t([1, -INF, 0, -INF], [2, -INF, INF, 5])}, {"y": t([1, -INF, 0, -INF], [2, -INF, INF, 5]).softmax(0)})
+
+
+# ---- recurrences that make the product with their input
+for cell in ("lstm", "tanh", "relu"):
+    recurrent(cell, [3, 5, 1, 5, 3], 6, 3, 3, what=" with its input", own_input=True)
+    recurrent(cell, [4, 2, 6, 1], 6, 5, 9, init=False, use=("hn",), what=" with its input, hidden 9", own_input=True)
+recurrent("lstm", [2, 4], 4, 1, 2, init=False, bias=False, what=" with its input, without bias and state", own_input=True)
 
 
 def table(values, render, empty="NULL", kind="CaseArray"):

@@ -742,20 +742,28 @@ static void add_pad(Gen *g) {
 }
 
 static void run_cell(Gen *g, const Layout *l, Val x, const char *cell, int64_t gates, int64_t hidden, bool reverse) {
-  Val xg = linear(g, x, gates * hidden, chance(g, 50));
+  bool lstm = gates == 4, projected = lstm && chance(g, 30), own_input = false;
+  Dim inputs = ir_dim_at(g->p, shape_at(g, x), 1);
+  Dims w_ih = {{ir_dim(g->p, gates * hidden), inputs}, 2};
+  if (gates != 3 && ir_dim_is_const(g->p, inputs) && ir_dim_bound(g->p, inputs) > 0)
+    own_input = is_small(g, shape_of(g, &w_ih)) && chance(g, 40);
+  Val xg = own_input ? x : linear(g, x, gates * hidden, chance(g, 50));
   if (ir_none(xg)) return;
-  bool lstm = gates == 4, projected = lstm && chance(g, 30);
   Dim state = ir_dim(g->p, projected ? 1 + below(g, 18) : hidden);
   Dims w = {{ir_dim(g->p, gates * hidden), state}, 2}, s = {{l->batch, state}, 2};
   Dims cells = {{l->batch, ir_dim(g->p, hidden)}, 2}, proj = {{state, cells.d[1]}, 2};
   Val wide = leaf(g, shape_of(g, &w));
-  Val arg[7] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
-  Attr a[6] = {ir_a_str(KEY_cell, ir_str(g->p, cell))};
+  Val arg[8] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
+  Attr a[7] = {ir_a_str(KEY_cell, ir_str(g->p, cell))};
   uint32_t n = 3, m = 1;
   if (reverse) a[m++] = ir_a_int(KEY_reverse, 1);
   if (chance(g, 50)) a[m++] = ir_a_int(KEY_has_b, 1), arg[n++] = leaf(g, ir_shape(g->p, w.d, 1));
   if (chance(g, 40)) a[m++] = ir_a_int(KEY_has_h, 1), arg[n++] = leaf(g, shape_of(g, &s));
   if (lstm && chance(g, 40)) a[m++] = ir_a_int(KEY_has_c, 1), arg[n++] = leaf(g, shape_of(g, &cells));
+  if (own_input) {
+    Val from = leaf(g, shape_of(g, &w_ih));
+    a[m++] = ir_a_int(KEY_has_x, 1), arg[n++] = op2(g, OP_mul, from, number(g, 0.25));
+  }
   if (projected) {
     Val down = leaf(g, shape_of(g, &proj));
     a[m++] = ir_a_int(KEY_has_p, 1), arg[n++] = op2(g, OP_mul, down, number(g, hidden > 8 ? 0.25 : 0.5));

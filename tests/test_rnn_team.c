@@ -83,6 +83,8 @@ static Suite build(void) {
   for (Kind kind = 0; kind < N_KINDS; kind++)
     for (uint32_t both_ways = 0; both_ways <= 1; both_ways++) add_layer(&s, kind, 20, both_ways, both_ways == kind % 2);
   add_layer(&s, LSTM, 72, false, true);
+  add_layer(&s, LSTM_PROJECTED, 32, true, true);  // like these two it projects its input itself (pass narrow)
+  add_layer(&s, TANH, 48, true, true);
   return s;
 }
 
