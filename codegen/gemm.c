@@ -145,7 +145,8 @@ static TileSpec make_spec(const Gemm *g) {
                     .mask_from = p->nv,
                     .mask_step = vl,
                     .mask_b = p->pack_b == B_IN_PLACE,
-                    .mask_c = !in_piece(g)};
+                    .mask_c = !in_piece(g),
+                    .chains = p->chains};
 }
 
 // The unit's panel is whole, or the last one with fewer columns: then vectors that have no column are left out and the

@@ -37,7 +37,7 @@ typedef struct {
   Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
   bool b_has_batch;
   int64_t m_max, n_max, k_max, batch_max;
-  uint32_t mr, nv;
+  uint32_t mr, nv, chains;
   int64_t width, chunk;  // columns of a panel, rows of a chunk
   int64_t piece_rows;    // rows of sums that wait on the stack for the epilogue
   int64_t wait_columns;  // columns of a chunk whose sums wait there for all blocks of k; 0: none do

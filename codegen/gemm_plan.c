@@ -33,6 +33,8 @@ enum {
   SLICED_UNITS = 8,             // products that have fewer units than this
   SLICED_ELEMENTS = 16384,      // and at most so many elements
   A_BLOCK_TILES = 4,            // tiles of a transposed A packed at once
+  CHAINS = 8,                   // accumulators that hide the latency of additions,
+  CHAINED_K = 64,               // which they are worth from here on
   UPDATE_ELEMENTS = 32 * 1024,  // likewise, of rows whose update follows: parameter and state come into L2 meanwhile
   WIDE = 128,                   // columns from which on B's rows are too far apart to be read in place
   BLAS_FMAS = 64 * 64 * 64,     // below, no library call is worth it
@@ -189,6 +191,14 @@ static void choose_made(GemmPlan *p) {
   p->chunk = cg_smaller(p->chunk, rows), p->piece_rows = cg_smaller(p->piece_rows, p->chunk);
 }
 
+// Few accumulators would wait for one another. A weight that is packed has more rows: its sums are those of others.
+static uint32_t chains_of(const GemmPlan *p) {
+  uint32_t n = 1;
+  if (p->m_max >= PACKED_ROWS || p->k_max < CHAINED_K) return 1;
+  while (2 * n * p->mr * p->nv <= CHAINS) n *= 2;
+  return n;
+}
+
 // Slices of k bring units enough: then chunks are cut by what a slice reads.
 static void choose_slice(const Fn *f, GemmPlan *p, const Target *t) {
   int64_t panel = p->turned ? (int64_t)t->gemm_nv * t->vl : p->width, across = p->turned ? p->m_max : p->n_max;
@@ -246,6 +256,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = stored_as(f, v)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
   else read_matmul(f, v, &p);
+  if (is_one(f, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
   p.fused = p.out.i == v.i && behind(&f->kernels[f->kernel_of[v.i]], v) > 0;
   p.updates = p.fused && !ir_none(cg_gemm_update(f, v));
   p.keeps = f->buf_of[p.out.i] != 0;
@@ -273,6 +284,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   choose_slice(f, &p, t);
   choose_made(&p);
   p.lines = by_lines(f, &p);
+  p.chains = chains_of(&p);
   return p;
 }
 

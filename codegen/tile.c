@@ -2,6 +2,7 @@
 #include "codegen/tile.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
 
@@ -79,28 +80,54 @@ static void ask(Cg *c, const TileBody *t, LLVMValueRef k) {
     cg_ask(c, cg_at(c, c->f32, t->arg[P_ASK], cg_add(c, at, cg_i64(c, line * TILE_LINE))));
 }
 
-// acc += A B over n k, the first of them at a0 and b0.
-static void k_loop(Cg *c, const TileBody *t, LLVMValueRef *acc, LLVMValueRef a0, LLVMValueRef a_row, LLVMValueRef b0,
-                   LLVMValueRef n) {
+// Of k: n steps, the first of them at a and b.
+typedef struct {
+  LLVMValueRef a, a_row, b, n;
+} Stretch;
+
+static void k_step(Cg *c, const TileBody *t, const Stretch *of, LLVMValueRef k, LLVMValueRef *acc) {
   const TileSpec *s = t->s;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), acc, s->mr * s->nv);
-  LLVMValueRef a = cg_at(c, c->f32, a0, cg_mul(c, l.i, t->a_k));
-  LLVMValueRef b = cg_at(c, c->f32, b0, cg_mul(c, l.i, t->b_k));
+  LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, k, t->a_k));
+  LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, k, t->b_k));
   LLVMValueRef row[MAX_NV];
-  ask(c, t, l.i);
+  ask(c, t, k);
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), a_row));
+    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
     LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, p));
     for (uint32_t j = 0; j < s->nv; j++) {
       uint32_t e = m * s->nv + j;
-      acc[e] = cg_fma(c, x, row[j], l.carry[e]);
+      acc[e] = cg_fma(c, x, row[j], acc[e]);
     }
   }
+}
+
+// Whole turns of `chains` steps from `begin` on, one for each chain of additions; gives where they end.
+static LLVMValueRef k_turns(Cg *c, const TileBody *t, const Stretch *of, LLVMValueRef begin, uint32_t chains,
+                            LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv;
+  LLVMValueRef turn = cg_i64(c, chains), end = cg_mul(c, cg_div(c, of->n, turn), turn);
+  Loop l;
+  cg_loop_begin(c, &l, begin, end, turn, acc, n * chains);
+  memcpy(acc, l.carry, n * chains * sizeof *acc);
+  for (uint32_t j = 0; j < chains; j++) k_step(c, t, of, cg_add(c, l.i, cg_i64(c, j)), acc + j * n);
   cg_loop_end(c, &l, acc);
-  for (uint32_t e = 0; e < s->mr * s->nv; e++) acc[e] = l.out[e];
+  memcpy(acc, l.out, n * chains * sizeof *acc);
+  return end;
+}
+
+// acc += A B
+static void k_loop(Cg *c, const TileBody *t, const Stretch *of, LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
+  LLVMValueRef begin = cg_i64(c, 0);
+  if (chains > 1) {
+    for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+    begin = k_turns(c, t, of, begin, chains, acc);
+  }
+  for (; chains > 1; chains /= 2)
+    for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
+  k_turns(c, t, of, begin, 1, acc);
 }
 
 static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
@@ -112,10 +139,10 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
     for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
   LLVMValueRef b = t.arg[P_B];
   if (s->pre_k) {
-    k_loop(c, &t, acc, t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k));
+    k_loop(c, &t, &(Stretch){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, acc);
     b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
   }
-  k_loop(c, &t, acc, t.arg[P_A], t.a_row, b, t.arg[P_K]);
+  k_loop(c, &t, &(Stretch){t.arg[P_A], t.a_row, b, t.arg[P_K]}, acc);
   for (uint32_t m = 0; m < s->mr; m++) {
     LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
     for (uint32_t j = 0; j < s->nv; j++) {
@@ -129,11 +156,11 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
   snprintf(out, size,
-           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u.q%lld,%lld",
+           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u.q%lld,%lld.k%u",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->asks, s->ask_rows, (long long)s->pre_k, (long long)s->pre_row);
+           s->mask_c, s->asks, s->ask_rows, (long long)s->pre_k, (long long)s->pre_row, cg_tile_chains(s));
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {

@@ -5,8 +5,9 @@
 // The first k of A may come from rows of another operand, `pre`, as if they stood before those of A.
 //
 // A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
-// sums in the order of k by fused multiply-adds, so a result depends neither on the tile that made it nor on the number
-// of workers. A tile is a function of its module, named by its specification: kernels with equal strides share it.
+// sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
+// result depends neither on the tile that made it nor on the number of workers. A tile is a function of its module,
+// named by its specification: kernels with equal strides share it.
 #ifndef TN_CODEGEN_TILE_H
 #define TN_CODEGEN_TILE_H
 
@@ -32,7 +33,9 @@ typedef struct {
   uint32_t asks;        // cache lines that are asked for with each k, neighbours,
   uint32_t ask_tiles;   // by the first so many tiles; 0: by all
   uint32_t ask_rows;    // which step down so many rows before they go on to the next lines; 0: all rows
+  uint32_t chains;      // of additions that take k by turns, a power of two, so that none is waited for; 0: one
 } TileSpec;
+static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
 
 typedef struct {
   LLVMValueRef a, b, c, x, bias, pre;  // absent: NULL

@@ -306,6 +306,12 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     // few rows, stored [K, N]: wide panels
     {1, 300, 50, 0, false, false, BIAS_GELU, 0, 0}, {3, 131, 77, 0, false, false, PLAIN, 0, 0},
     {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7, 0},
+    // few accumulators: several chains of additions; a k of 1, stored either way
+    {1, 8, 131, 0, false, false, BIAS_GELU, 0, 0}, {2, 17, 67, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {3, 3, 1001, 0, false, false, PLAIN, 0, 0}, {2, 21, 5000, 0, false, false, SCALED_DROPOUT, 3, 0},
+    {1, 5, 90, 4, false, false, PLAIN, 0, 0}, {2, 10, 300, 0, true, false, PLAIN, 0, 0},
+    {3, 100, 1, 0, false, true, RESIDUAL_KEPT, 0, 0}, {70, 33, 1, 0, true, true, PLAIN, 0, 0},
+    {5, 40, 1, 3, true, false, PLAIN, 0, 0}, {200, 90, 1, 0, false, true, BIAS_GELU, 0, 0},
     // panels packed by their worker, one block of k and several
     {29, 45, 70, 0, false, true, RESIDUAL_KEPT, 0, 0}, {100, 65, 1100, 0, false, true, BIAS_GELU, 0, 0},
     {61, 200, 1060, 0, false, false, SCALED_DROPOUT, 0, 0}, {31, 50, 1200, 0, false, true, PLAIN, 0, 0},
