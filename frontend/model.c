@@ -88,9 +88,8 @@ tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t
 
 static const RtArray *arrays_of(const tn_array *a) { return (const RtArray *)(const void *)a; }
 
-tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
-                 size_t n_out) {
-  if (!m) return TN_ERR_ARGUMENT;
+static tn_status run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                     size_t n_out) {
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : find_function(m, function);
@@ -98,6 +97,17 @@ tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan.functions[k].name;
   return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
+}
+
+// All that a run writes belongs to the instance: two at once would give wrong numbers, or never end.
+tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                 size_t n_out) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (atomic_exchange_explicit(&m->is_running, true, memory_order_acquire))
+    return refuse(m, "%s: the model is running in another thread; tn_instance makes one for each", "tn_run");
+  tn_status s = run(m, function, in, n_in, out, n_out);
+  atomic_store_explicit(&m->is_running, false, memory_order_release);
+  return s;
 }
 
 tn_status tn_initialize(tn_model *m, uint64_t seed) {

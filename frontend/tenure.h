@@ -974,8 +974,8 @@ TN_API int64_t tn_plan_bytes_written(const tn_model *m, const char *function, co
 // once for that kernel, as a whole. `what` names values by who made them, as above; NULL: all. -1: no such function.
 TN_API int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what);
 
-// ---- running. Not reentrant: one run at a time per model or instance. Any thread may run it, and so may a forked
-// child, whose first run starts workers of its own.
+// ---- running. One run at a time per model or instance: a second one is TN_ERR_ARGUMENT and does nothing. Any thread
+// may run it, and so may a forked child, whose first run starts workers of its own.
 typedef struct {
   void *data;
   tn_dtype dtype;

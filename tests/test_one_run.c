@@ -1,0 +1,88 @@
+// Two threads and one model: a run that comes while another one goes on is refused by name and does nothing, and the
+// results of those that are not refused are right. Two instances run side by side.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { ROWS = 64, WIDE = 128, LAYERS = 4, TRIES = 200000 };
+
+typedef struct {
+  tn_model *m;
+  const float *x, *expected;
+  atomic_bool *stop;  // NULL: a number of runs
+  unsigned n_done, n_refused, n_wrong;
+} Runner;
+
+static void run_once(Runner *r) {
+  static _Thread_local float y[ROWS * WIDE];
+  tn_status s = tn_run(r->m, "f", TN_IN(tn_f32(r->x, ROWS, WIDE)), TN_OUT(tn_f32(y, ROWS, WIDE)));
+  r->n_refused += s == TN_ERR_ARGUMENT;
+  r->n_done += s == TN_OK;
+  r->n_wrong += s != TN_OK ? s != TN_ERR_ARGUMENT : memcmp(y, r->expected, sizeof y) != 0;
+}
+
+static void *run_often(void *at) {
+  Runner *r = at;
+  for (int k = 0; r->stop ? !atomic_load(r->stop) : k < 50; k++) run_once(r);
+  return NULL;
+}
+
+static tn_model *compile(uint32_t workers) {
+  tn_program *p = tn_program_create("one");
+  tn_module *s = tn_sequential(tn_root(p), "s");
+  for (int k = 0; k < LAYERS; k++) {
+    char name[8];
+    snprintf(name, sizeof name, "l%d", k);
+    tn_linear(s, name, WIDE, WIDE, NULL);
+  }
+  tn_function *f = tn_function_begin(p, "f");
+  tn_output(f, "y", tn_call1(s, tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(WIDE)))));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 3, .cache_dir = ""});
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+static void test_one_model(tn_model *m, const float *x, const float *expected) {
+  atomic_bool stop = false;
+  Runner here = {m, x, expected, NULL, 0, 0, 0}, there = {m, x, expected, &stop, 0, 0, 0};
+  pthread_t thread;
+  if (!CHECK(pthread_create(&thread, NULL, run_often, &there) == 0)) return;
+  for (int k = 0; k < TRIES && !here.n_refused; k++) run_once(&here);
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  CHECK(here.n_refused > 0 && here.n_wrong == 0 && there.n_wrong == 0);
+  CHECK_HAS(tn_error_text(m), "running in another thread");
+  here.n_done = 0;
+  run_once(&here);
+  CHECK(here.n_done == 1 && here.n_wrong == 0);
+}
+
+static void test_two_instances(tn_model *m, const float *x, const float *expected) {
+  tn_model *other = tn_instance(m, 3);
+  Runner here = {m, x, expected, NULL, 0, 0, 0}, there = {other, x, expected, NULL, 0, 0, 0};
+  pthread_t thread;
+  if (!CHECK(other && pthread_create(&thread, NULL, run_often, &there) == 0)) return;
+  run_often(&here);
+  pthread_join(thread, NULL);
+  CHECK(here.n_done == 50 && there.n_done == 50 && here.n_wrong + there.n_wrong == 0);
+  tn_model_free(other);
+}
+
+int main(void) {
+  static float x[ROWS * WIDE], y[ROWS * WIDE];
+  for (int k = 0; k < ROWS * WIDE; k++) x[k] = (float)(k % 23) / 23 - 0.5f;
+  for (uint32_t workers = 1; workers <= 3; workers++) {
+    tn_model *m = compile(workers);
+    if (!m) continue;
+    CHECK(!tn_run(m, "f", TN_IN(tn_f32(x, ROWS, WIDE)), TN_OUT(tn_f32(y, ROWS, WIDE))));
+    test_one_model(m, x, y);
+    test_two_instances(m, x, y);
+    tn_model_free(m);
+  }
+  return check_report();
+}
