@@ -53,16 +53,18 @@ static V tanh_of(Cg *c, V x) {
   return with_sign(c, divide(c, neg(c, m), bottom), x);
 }
 
-// t = e^-|x| = s (1 + p) rest: rest is 1 but where t is a denormal, so that t is rounded once, last. 1 + t is
-// bottom + lost.
+// t = e^-|x| = s (1 + p) rest: rest is 1 but where t is so small that 1 + t is 1; what is a denormal is rounded once,
+// last. From FARTHEST on, which infinities are taken for, rest is 0: a number that rounds to 0 would take as long as a
+// denormal. 1 + t is bottom + lost.
+#define FARTHEST -132.4  // n is -191: rest would be 2^-127
 typedef struct {
   V p, s, rest, bottom, lost;
 } Logistic;
 
-static Logistic logistic(Cg *c, V x, double least_x) {
-  V n, low = at_least(c, neg(c, fabs_of(c, x)), least_x);
+static Logistic logistic(Cg *c, V x) {
+  V n, low = at_least(c, neg(c, fabs_of(c, x)), FARTHEST);
   Logistic t = {.p = reduce_exp(c, low, &n)};
-  V least = bits(c, LLVMTypeOf(n), (uint64_t)-126);
+  V least = bits(c, LLVMTypeOf(n), (uint64_t)-64);
   V whole = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, least, ""), least, n, "");
   t.s = two_to(c, whole);
   t.rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));
@@ -74,7 +76,7 @@ static Logistic logistic(Cg *c, V x, double least_x) {
 
 // 1 / (1 + t), or t / (1 + t) for negative x.
 static V sigmoid_of(Cg *c, V x) {
-  Logistic t = logistic(c, x, -104);
+  Logistic t = logistic(c, x);
   V inverse = divide(c, k(c, x, 1), t.bottom), off = mul(c, inverse, t.lost);
   inverse = cg_fma(c, neg(c, off), inverse, inverse);
   V below = mul(c, mul(c, cg_fma(c, t.p, inverse, inverse), t.rest), t.s);
@@ -83,8 +85,8 @@ static V sigmoid_of(Cg *c, V x) {
 
 // x / (1 + t), or x t / (1 + t): what the quotient misses is added to it.
 static V silu_of(Cg *c, V x) {
-  Logistic t = logistic(c, x, -112);
-  V is_below = cmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, -112);
+  Logistic t = logistic(c, x);
+  V is_below = cmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, FARTHEST);
   V top = pick(c, is_below, cg_fma(c, low, t.p, low), x), inverse = divide(c, k(c, x, 1), t.bottom);
   V y = mul(c, top, inverse), off = cg_fma(c, neg(c, y), t.bottom, top);
   off = cg_fma(c, neg(c, y), t.lost, off);
