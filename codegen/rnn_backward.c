@@ -18,7 +18,7 @@ typedef struct {
   RnnCode *s;
   LLVMValueRef weight, packed;
   LLVMValueRef g_out, g_hn, g_cn;  // NULL: zero
-  LLVMValueRef hprev, cprev, gates;
+  LLVMValueRef hprev, cells, gates;
   LLVMValueRef d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
   LLVMValueRef dh, dc, dgates;
   RnnProj proj;       // its fields are NULL where h is not projected
@@ -38,7 +38,7 @@ static Backward open_backward(RnnCode *s) {
   RnnScratch part = cg_rnn_scratch(s->r, c->t);
   bool lstm = s->r->cell == CELL_LSTM, gru = s->r->cell == CELL_GRU;
   w.g_out = gradient(s, 0), w.g_hn = gradient(s, 1);
-  if (lstm) w.g_cn = gradient(s, 2), w.cprev = cg_ptr(c, ir_arg(c->f, head, 7));
+  if (lstm) w.g_cn = gradient(s, 2), w.cells = cg_ptr(c, ir_arg(c->f, head, 7));
   if (gru) w.hprev = cg_ptr(c, ir_arg(c->f, head, 6));
   w.weight = cg_ptr(c, s->r->weight), w.gates = cg_ptr(c, ir_arg(c->f, head, 8));
   w.d_xg = cg_rnn_stored(s, 0), w.d_h0 = cg_rnn_stored(s, 2);
@@ -112,6 +112,11 @@ static LLVMValueRef gate(Cellwise *e, uint32_t k) {
   const Rnn *r = e->w->s->r;
   return cg_rnn_load(e->w->s, place(e, e->w->gates, e->row, r->n_saved * r->hidden, k), e->mask);
 }
+// c of the step before, or tanh of the step's own.
+static LLVMValueRef cell(Cellwise *e, int64_t which) {
+  Backward *w = e->w;
+  return cg_rnn_load(w->s, place(e, w->cells, e->row, 2 * w->s->r->hidden, which), e->mask);
+}
 static void keep_state(Cellwise *e, LLVMValueRef v, LLVMValueRef base) {
   cg_rnn_store(e->w->s, v, place(e, base, e->position, e->w->s->r->hidden, 0), e->mask);
 }
@@ -128,8 +133,7 @@ static void give(Cellwise *e, uint32_t k, LLVMValueRef dx, LLVMValueRef dh) {
 static void lstm_cell(Cellwise *e, LLVMValueRef dh) {
   Backward *w = e->w;
   Cg *c = w->s->c;
-  LLVMValueRef i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = state(e, w->cprev, e->row);
-  LLVMValueRef cell = cg_fma(c, f, old, mul(c, i, g)), th = cg_gate_tanh(c, cell);
+  LLVMValueRef i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = cell(e, 0), th = cell(e, 1);
   LLVMValueRef dc = cg_fma(c, mul(c, dh, o), slope_tanh(c, th), state(e, w->dc, e->position));
   LLVMValueRef d[4] = {mul(c, mul(c, dc, g), slope_sigmoid(c, i)), mul(c, mul(c, dc, old), slope_sigmoid(c, f)),
                        mul(c, mul(c, dc, i), slope_tanh(c, g)), mul(c, mul(c, dh, th), slope_sigmoid(c, o))};

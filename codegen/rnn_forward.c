@@ -23,7 +23,7 @@ enum {
   R_BIAS,
   R_OUT,
   R_GATES,
-  R_CPREV,
+  R_CELLS,
   R_NEXT,
   R_HN,
   R_FULL,    // of the rows of the step
@@ -75,11 +75,15 @@ static LLVMValueRef lstm_row(Row *w) {
   LLVMValueRef g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
                        cg_gate_sigmoid(c, pre(w, 3))};
   LLVMValueRef cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
-  if (w->p->has[R_CPREV]) cg_rnn_store(s, old, field(w, R_CPREV, w->row, s->r->hidden), w->mask);
-  LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2]));
+  LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2])), th = cg_gate_tanh(c, now);
   cg_rnn_store(s, now, cell, w->mask);
   save_gates(w, g);
-  return mul(c, g[3], cg_gate_tanh(c, now));
+  if (w->p->has[R_CELLS]) {
+    LLVMValueRef to = field(w, R_CELLS, w->row, 2 * s->r->hidden);
+    cg_rnn_store(s, old, to, w->mask);
+    cg_rnn_store(s, th, cg_at(c, c->f32, to, cg_i64(c, s->r->hidden)), w->mask);
+  }
+  return mul(c, g[3], th);
 }
 
 static LLVMValueRef gru_row(Row *w) {
@@ -272,7 +276,7 @@ static void call_rows(Rows *p) {
 typedef struct {
   RnnCode *s;
   LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; xg is x with w_ih
-  LLVMValueRef out, hn, hprev, cprev, gates, cell;
+  LLVMValueRef out, hn, hprev, cells, gates, cell;
   RnnProj proj;  // its fields are NULL where h is not projected
 } Forward;
 
@@ -296,7 +300,7 @@ static Forward open_forward(RnnCode *s) {
   w.packed = cg_rnn_part(s, part.weight);
   if (!w.hprev) w.hprev = cg_rnn_part(s, part.hprev);
   if (s->r->cell == CELL_LSTM) {
-    w.cell = cg_rnn_stored(s, 2), w.cprev = cg_rnn_stored(s, 4);
+    w.cell = cg_rnn_stored(s, 2), w.cells = cg_rnn_stored(s, 4);
     if (!w.cell) w.cell = cg_rnn_part(s, part.cell);
   }
   if (!ir_none(s->r->proj)) w.proj = cg_rnn_proj_open(s);
@@ -438,7 +442,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
   p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
   p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
-  p.arg[R_CPREV] = columns(s, w->cprev, row, h, unit);
+  p.arg[R_CELLS] = columns(s, w->cells, row, 2 * h, unit);
   p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, after, h, unit);
   p.arg[R_HN] = has_p ? NULL : columns(s, w->hn, zero, h, unit);
   p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);

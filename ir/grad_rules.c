@@ -418,17 +418,16 @@ static void grad_seq_softmax(Grad *g, Val v, Val adj) {
 
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
 
-// o tanh c of every row of a projected lstm, from the gates that the recurrence kept.
+static Val block_of_row(Grad *g, Val v, int64_t k, int64_t hidden) {
+  Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, k * hidden), ir_a_int(KEY_size, hidden)};
+  return ir_emit(g->f, OP_slice, &v, 1, attr, 3, g->loc);
+}
+
+// o tanh c of every row of a projected lstm, from what the recurrence kept.
 static Val state_before_projection(Grad *g, Val v) {
-  Val gates = ir_result(v, 5), part[4], old = ir_result(v, 4);
-  int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, old), 1));
-  for (int64_t k = 0; k < 4; k++) {
-    Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, k * hidden), ir_a_int(KEY_size, hidden)};
-    part[k] = ir_emit(g->f, OP_slice, &gates, 1, attr, 3, g->loc);
-  }
-  Val kept = op2(g, OP_mul, part[1], old), fresh = op2(g, OP_mul, part[0], part[2]);
-  Val cell = op2(g, OP_add, kept, fresh);
-  return op2(g, OP_mul, part[3], ir_op1(g->f, OP_tanh, cell, g->loc));
+  Val cells = ir_result(v, 4);
+  int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, cells), 1)) / 2;
+  return op2(g, OP_mul, block_of_row(g, ir_result(v, 5), 3, hidden), block_of_row(g, cells, 1, hidden));
 }
 
 static void grad_rnn_seq(Grad *g, Val v, Val adj) {

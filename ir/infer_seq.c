@@ -199,7 +199,7 @@ uint16_t ir_rule_rnn_seq(const Infer *c) {
   set(c, 1, DT_F32, shape2(c, batch, state));
   set(c, 2, DT_F32, lstm ? shape2(c, batch, hidden) : none);
   set(c, 3, DT_F32, rs);
-  set(c, 4, DT_F32, lstm ? shape2(c, rows, hidden) : none);
+  set(c, 4, DT_F32, lstm ? shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, 2))) : none);
   set(c, 5, DT_F32, shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, saved))));
   return 0;
 }

@@ -154,9 +154,10 @@ bool run_rnn_seq(Run *r, Val v) {
       int64_t row = (int64_t)n.l.offsets[t] + p;
       double *h = n.h + p * n.P, *c = n.c + p * n.H;
       memcpy(res[3].v + row * n.P, h, row_bytes);
-      if (n.cell == CELL_LSTM) memcpy(res[4].v + row * n.H, c, (size_t)n.H * sizeof(double));
+      if (n.cell == CELL_LSTM) memcpy(res[4].v + row * 2 * n.H, c, (size_t)n.H * sizeof(double));
       project_state(&n, h, bias.v);
       step_forward(&n, input_row(&n, x, w_ih, width, row, made), h, c, res[5].v + row * n.S * n.H);
+      for (int64_t j = 0; n.cell == CELL_LSTM && j < n.H; j++) res[4].v[(row * 2 + 1) * n.H + j] = tanh(c[j]);
       memcpy(res[0].v + row * n.P, h, row_bytes);
     }
   }
@@ -168,16 +169,16 @@ bool run_rnn_seq(Run *r, Val v) {
 // ---- backward: one row. dh [H] is the gradient of its output on entry; on return dh and dc are what its cell's own
 // formula passes to the state before it. dx [G H] and `hidden` receive the gradients of the two projections.
 typedef struct {
-  const double *out, *hprev, *cprev, *gates;
+  const double *out, *hprev, *cells, *gates;
 } Saved;
 
 static void back_lstm(const Rnn *n, Saved s, double *dh, double *dc, double *dx) {
   int64_t H = n->H;
   for (int64_t j = 0; j < H; j++) {
     double i = s.gates[j], f = s.gates[H + j], g = s.gates[2 * H + j], o = s.gates[3 * H + j];
-    double tc = tanh(f * s.cprev[j] + i * g), d = dc[j] + dh[j] * o * (1 - tc * tc);
+    double tc = s.cells[H + j], d = dc[j] + dh[j] * o * (1 - tc * tc);
     dx[j] = d * g * i * (1 - i);
-    dx[H + j] = d * s.cprev[j] * f * (1 - f);
+    dx[H + j] = d * s.cells[j] * f * (1 - f);
     dx[2 * H + j] = d * i * (1 - g * g);
     dx[3 * H + j] = dh[j] * tc * o * (1 - o);
     dc[j] = d * f;
@@ -242,7 +243,7 @@ bool run_rnn_seq_grad(Run *r, Val v) {
       double *dh = n.h + p * n.P, *dc = n.c + p * n.H;
       for (int64_t j = 0; j < n.P; j++) dh[j] += g_out.v[g_out.n == 1 ? 0 : of_state + j];
       if (n.proj) memcpy(res[1].v + of_state, dh, (size_t)n.P * sizeof(double));
-      Saved s = {all.out + of_state, all.hprev + of_state, n.cell == CELL_LSTM ? all.cprev + at : NULL,
+      Saved s = {all.out + of_state, all.hprev + of_state, n.cell == CELL_LSTM ? all.cells + 2 * at : NULL,
                  all.gates + at * n.S};
       step_backward(&n, s, dh, dc, res[0].v + at * n.G);
       if (n.cell == CELL_GRU) memcpy(res[1].v + at * n.G, n.hidden, (size_t)(n.G * n.H) * sizeof(double));
