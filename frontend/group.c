@@ -27,10 +27,19 @@ const tn_group_options *fe_group_options(tn_program *p, uint32_t number) {
 
 static bool is_rate(double x) { return x >= 0 && isfinite(x); }
 
+static bool check_rate(tn_program *p, const char *name, double x, tn_site at) {
+  if (is_rate(x)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s of the group is %g, expected a number of 0 or more", name, x);
+  return false;
+}
+
 static bool check_options(tn_program *p, const tn_group_options *o, tn_site at) {
-  if (is_rate(o->lr) && is_rate(o->weight_decay) && is_rate(o->momentum) && !(o->no_weight_decay && o->weight_decay))
-    return true;
-  fe_error(p, E_ARGUMENT, at, "an option of the group is out of range");
+  if (!check_rate(p, "lr", o->lr, at) || !check_rate(p, "weight_decay", o->weight_decay, at) ||
+      !check_rate(p, "momentum", o->momentum, at))
+    return false;
+  if (!o->no_weight_decay || o->weight_decay == 0) return true;
+  fe_error(p, E_ARGUMENT, at, "weight_decay of the group is %g, and no_weight_decay says that it has none",
+           o->weight_decay);
   return false;
 }
 

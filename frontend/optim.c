@@ -4,6 +4,7 @@
 //   optimizer.lr, optimizer.weight_decay, optimizer.momentum                     likewise, then `.group` but for group
 //   0 optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
 #include "frontend/fe.h"
+#include <math.h>
 
 // The run-time numbers of one group.
 typedef struct {
@@ -78,9 +79,19 @@ static bool check_group(const Group *g) {
   return false;
 }
 
-static bool check_numbers(const Group *g, bool good) {
-  if (!good) fe_error(g->f->p, E_ARGUMENT, g->at, "an option of the optimizer is out of range");
+static bool check_option(const Group *g, const char *name, double x, bool good, const char *expected) {
+  if (!good) fe_error(g->f->p, E_ARGUMENT, g->at, "%s of the optimizer is %g, expected a number %s", name, x, expected);
   return good;
+}
+
+static bool is_step(const Group *g, const char *name, double x) {
+  return check_option(g, name, x, x > 0 && isfinite(x), "above 0");
+}
+static bool is_rate(const Group *g, const char *name, double x) {
+  return check_option(g, name, x, x >= 0 && isfinite(x), "of 0 or more");
+}
+static bool is_beta(const Group *g, const char *name, double x) {
+  return check_option(g, name, x, x > 0 && x < 1, "above 0 and below 1");
 }
 
 static tn_tensor slot(const Group *g, const char *key, const FeParam *q, FeParam **made) {
@@ -136,12 +147,13 @@ static void adam(tn_function *f, tn_module *m, const tn_adamw_options *given, bo
   tn_adamw_options o = given ? *given : (tn_adamw_options){0};
   o.lr = or_default(o.lr, 1e-3), o.eps = or_default(o.eps, 1e-8);
   o.beta1 = or_default(o.beta1, 0.9), o.beta2 = or_default(o.beta2, 0.999);
-  bool good = o.lr > 0 && o.eps > 0 && o.beta1 > 0 && o.beta1 < 1 && o.beta2 > 0 && o.beta2 < 1 && o.weight_decay >= 0;
   const Attr attrs[] = {ir_a_num(KEY_beta1, o.beta1), ir_a_num(KEY_beta2, o.beta2), ir_a_num(KEY_eps, o.eps),
                         ir_a_int(KEY_decoupled, 1)};
   g.lr = o.lr, g.weight_decay = o.weight_decay;
   g.attrs = attrs, g.n_attrs = decoupled ? 4 : 3;
-  if (!check_group(&g) || !check_numbers(&g, good)) return;
+  if (!check_group(&g) || !is_step(&g, "lr", o.lr) || !is_beta(&g, "beta1", o.beta1) ||
+      !is_beta(&g, "beta2", o.beta2) || !is_step(&g, "eps", o.eps) || !is_rate(&g, "weight_decay", o.weight_decay))
+    return;
   g.step = next_step(&g);
   update_all(&g, update_adamw);
 }
@@ -178,10 +190,14 @@ void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *given, tn_sit
   Group g = {.f = f, .m = m, .at = at};
   tn_sgd_options o = given ? *given : (tn_sgd_options){0};
   o.lr = or_default(o.lr, 1e-3);
-  bool good = o.lr > 0 && o.momentum >= 0 && o.weight_decay >= 0 && o.dampening >= 0 && o.dampening <= 1 &&
-              (!o.nesterov || (o.momentum > 0 && o.dampening == 0));
   const Attr attrs[] = {ir_a_num(KEY_dampening, o.dampening), ir_a_int(KEY_nesterov, 1)};
   g.lr = o.lr, g.weight_decay = o.weight_decay, g.momentum = o.momentum;
   g.attrs = attrs, g.n_attrs = o.nesterov ? 2 : 1;
-  if (check_group(&g) && check_numbers(&g, good)) update_all(&g, update_sgd);
+  if (!check_group(&g) || !is_step(&g, "lr", o.lr) || !is_rate(&g, "momentum", o.momentum) ||
+      !is_rate(&g, "weight_decay", o.weight_decay) ||
+      !check_option(&g, "dampening", o.dampening, o.dampening >= 0 && o.dampening <= 1, "from 0 to 1") ||
+      (o.nesterov && !check_option(&g, "momentum", o.momentum, o.momentum > 0, "above 0 with nesterov")) ||
+      (o.nesterov && !check_option(&g, "dampening", o.dampening, o.dampening == 0, "of 0 with nesterov")))
+    return;
+  update_all(&g, update_sgd);
 }
