@@ -106,7 +106,7 @@ static void test_view_between_products(void) {
 // A gradient whose update stands in its kernel is handed out in another shape.
 static void test_view_of_led_gradient(void) {
   tn_program *p = tn_program_create("led");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(IN), tn_size(OUT)), (tn_init){TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(IN), tn_size(OUT)), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(IN)));
   tn_backward(tn_sum(tn_matmul(x, tn_use(f, tn_root(p), "w"))));
