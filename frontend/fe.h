@@ -269,7 +269,7 @@ struct tn_model {
   RtArena *lists;         // of the last load's report; NULL: none
   const char *last_name;  // of the function that ran last; NULL: none did
   uint32_t last;
-  atomic_bool is_running;
+  atomic_uint runs_in;  // the process that runs it, as rt_team_process counts; 0: none does
 };
 
 struct tn_program {

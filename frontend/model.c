@@ -1,5 +1,6 @@
 // Models: instances over shared code, run and read through the runtime.
 #include "frontend/fe.h"
+#include "runtime/team.h"
 #include <string.h>
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed) {
@@ -103,10 +104,11 @@ static tn_status run(tn_model *m, const char *function, const tn_array *in, size
 tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                  size_t n_out) {
   if (!m) return TN_ERR_ARGUMENT;
-  if (atomic_exchange_explicit(&m->is_running, true, memory_order_acquire))
+  uint32_t here = rt_team_process();  // a run that the parent of a fork was in does not go on here
+  if (atomic_exchange_explicit(&m->runs_in, here, memory_order_acquire) == here)
     return refuse(m, "%s: the model is running in another thread; tn_instance makes one for each", "tn_run");
   tn_status s = run(m, function, in, n_in, out, n_out);
-  atomic_store_explicit(&m->is_running, false, memory_order_release);
+  atomic_store_explicit(&m->runs_in, 0, memory_order_release);
   return s;
 }
 

@@ -172,6 +172,8 @@ static void note_run(RtTeam *t, uint32_t n, int64_t start) {
 static atomic_uint n_forks;  // between the loading of this library and this process
 static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
 
+uint32_t rt_team_process(void) { return atomic_load_explicit(&n_forks, memory_order_relaxed) + 1; }
+
 static void note_fork(void) { atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed); }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }

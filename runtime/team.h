@@ -30,7 +30,8 @@ RtTeam *rt_team_new(
     uint32_t n_workers);  // 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
 void rt_team_free(RtTeam *t);  // NULL: nothing
 uint32_t rt_team_size(const RtTeam *t);
-void rt_team_fix(RtTeam *t);  // as $TN_TEAM=fixed; NULL: nothing
+uint32_t rt_team_process(void);  // 1; one more in a child that was forked since the first team was made
+void rt_team_fix(RtTeam *t);     // as $TN_TEAM=fixed; NULL: nothing
 // On at most `most` workers; 0: no limit.
 void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most);
 // The same for compiled code; alone, without the team, where `most` is 1.

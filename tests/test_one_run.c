@@ -1,13 +1,16 @@
 // Two threads and one model: a run that comes while another one goes on is refused by name and does nothing, and the
-// results of those that are not refused are right. Two instances run side by side.
+// results of those that are not refused are right. Two instances run side by side. A child that was forked in the
+// middle of a run has none going on.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { ROWS = 64, WIDE = 128, LAYERS = 4, TRIES = 200000 };
+enum { ROWS = 64, WIDE = 128, LAYERS = 4, TRIES = 200000, FORKS = 20 };
 
 typedef struct {
   tn_model *m;
@@ -73,6 +76,25 @@ static void test_two_instances(tn_model *m, const float *x, const float *expecte
   tn_model_free(other);
 }
 
+static void test_children(tn_model *m, const float *x, const float *expected) {
+  atomic_bool stop = false;
+  Runner there = {m, x, expected, &stop, 0, 0, 0};
+  pthread_t thread;
+  if (!CHECK(pthread_create(&thread, NULL, run_often, &there) == 0)) return;
+  for (int k = 0; k < FORKS; k++) {
+    pid_t child = fork();
+    if (child == 0) {
+      Runner here = {m, x, expected, NULL, 0, 0, 0};
+      run_once(&here), run_once(&here);
+      _exit(here.n_done == 2 && here.n_wrong == 0 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   static float x[ROWS * WIDE], y[ROWS * WIDE];
   for (int k = 0; k < ROWS * WIDE; k++) x[k] = (float)(k % 23) / 23 - 0.5f;
@@ -82,6 +104,7 @@ int main(void) {
     CHECK(!tn_run(m, "f", TN_IN(tn_f32(x, ROWS, WIDE)), TN_OUT(tn_f32(y, ROWS, WIDE))));
     test_one_model(m, x, y);
     test_two_instances(m, x, y);
+    test_children(m, x, y);
     tn_model_free(m);
   }
   return check_report();
