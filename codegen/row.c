@@ -515,12 +515,14 @@ static bool make_graph(Row *r) {
   return true;
 }
 
-// The rows are those of the first instruction that works on rows.
+// The rows are those of the first instruction that works on rows, or the last axis: a lone sum may have axes of size 1
+// beside it (reduce.c).
 static RowSpace rows_of(const Fn *f, const Kernel *k) {
   RowSpace rows;
-  uint32_t i = k->first;
-  while (!ir_row_space(f, (Val){i}, &rows)) i++;
-  return rows;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (ir_row_space(f, (Val){i}, &rows)) return rows;
+  Shape s = ir_ins(f, ir_arg(f, (Val){k->first}, 0))->shape;
+  return (RowSpace){s, ir_rank(f->prog, s) - 1};
 }
 
 static void emit_loop(Row *r, V lo, V hi) {

@@ -153,9 +153,18 @@ static void expect_norm_outer(float *const *x, double *y) { expect_norm(x, y, 5,
 
 // Sums and maxima of the rows themselves, alone in a kernel.
 static tn_tensor sum_last(tn_tensor *x) { return tn_sum_axis(x[0], -1, false); }
+// The axis of size 1 beside the last is no axis of the rows.
+static tn_tensor sum_both(tn_tensor *x) { return tn_sum_at(x[0], (const int[]){1, 2}, 2, false, TN_SITE); }
+static tn_tensor max_both(tn_tensor *x) { return tn_amax_at(x[0], (const int[]){0, 2}, 2, true, TN_SITE); }
 static tn_tensor max_last(tn_tensor *x) { return tn_amax_axis(x[0], -1, true); }
 static void expect_sums(float *const *x, double *y) {
   for (int i = 0; i < ROWS3; i++) y[i] = (double)x[0][i * 3] + x[0][i * 3 + 1] + x[0][i * 3 + 2];
+}
+static void expect_sums_of_few(float *const *x, double *y) {
+  for (int i = 0; i < 21; i++) y[i] = (double)x[0][i * 2] + x[0][i * 2 + 1];
+}
+static void expect_maxima_of_few(float *const *x, double *y) {
+  for (int i = 0; i < 29; i++) y[i] = fmax(fmax(x[0][i * 3], x[0][i * 3 + 1]), x[0][i * 3 + 2]);
 }
 static void expect_maxima(float *const *x, double *y) {
   for (int i = 0; i < 41 * 5; i++) {
@@ -230,6 +239,8 @@ static const Case cases[] = {
     {"norm of 11, a factor of each row", {{9, 7, 11}, {11}, {9, 7, 1}}, {9, 7, 11}, norm, expect_norm_rows, 0},
     {"norm of 5, a factor of 21 rows", {{3, 21, 5}, {5}, {3, 1, 1}}, {3, 21, 5}, norm, expect_norm_outer, 0},
     {"sums of 3", {{ROWS3, 3}}, {ROWS3}, sum_last, expect_sums, 40},
+    {"sums of 1 x 2", {{21, 1, 2}}, {21}, sum_both, expect_sums_of_few, 0},
+    {"maxima of 1 x 3", {{1, 29, 3}}, {1, 29, 1}, max_both, expect_maxima_of_few, 0},
     {"maxima of 13", {{41, 5, 13}}, {41, 5, 1}, max_last, expect_maxima, 0},
     {"loss of 5 classes, backward", {{7, 11, 5}, {7, 11}}, {7, 11, 5}, loss_gradient, expect_loss_gradient, 0},
     {"3 x 20011 x 1", {{3, 20011}, {20011, 1}}, {3, 1}, product, expect_3_20011_1, 0},
