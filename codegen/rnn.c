@@ -23,7 +23,11 @@ static bool read_cell(const Fn *f, Val head, Rnn *r) {
   return false;
 }
 
-static bool has_buffer(const Fn *f, Val v) { return f->buf_of && f->buf_of[v.i]; }
+// Of some size: no kernel has the address of a buffer without bytes.
+static bool has_buffer(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  return f->buf_of && f->buf_of[v.i] && ir_type_bytes(f->prog, (DType)ins->dtype, ins->shape) > 0;
+}
 
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Prog *p = f->prog;

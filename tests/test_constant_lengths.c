@@ -1,5 +1,5 @@
 // Constant lengths: the layout is a table in the constant pool and no kernel makes it. The same bits as lengths that
-// come at run time.
+// come at run time. Lengths that are all 0 leave states as they were, and weights without a gradient.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
@@ -48,7 +48,41 @@ static char *lifetimes(const tn_program *p) {
   return text;
 }
 
+typedef enum { LSTM, GRU, PLAIN, N_KINDS } Kind;
+
+static void test_no_steps(Kind kind) {
+  static const int64_t none[BATCH];
+  tn_program *p = tn_program_create("none");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(BATCH), tn_size(TIME), tn_size(FEATURES)));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(1), tn_size(BATCH), tn_size(HIDDEN)));
+  tn_module *m = kind == LSTM  ? tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
+                 : kind == GRU ? tn_gru(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
+                               : tn_rnn(tn_root(p), "rnn", FEATURES, HIDDEN, false, NULL);
+  tn_packed s = tn_pack_constant(x, none, BATCH, &(tn_pack_options){.batch_first = true, .allow_empty = true});
+  tn_rnn_state from = {.h0 = h0, .c0 = kind == LSTM ? h0 : (tn_tensor){0}};
+  tn_tensor last = tn_rnn_call(m, s, &from).hidden;
+  tn_output(f, "last", last);
+  tn_output(f, "d", tn_grad(tn_sum(tn_square(last)), h0));
+  tn_backward(tn_sum(tn_square(last)));
+  tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 0.1});
+  tn_function_end(f);
+  tn_model *model = tn_compile(p, NULL);
+  if (!CHECK(model)) tn_report(p, stdout), exit(1);
+  float xs[BATCH * TIME * FEATURES] = {0}, h[BATCH * HIDDEN], y[BATCH * HIDDEN], d[BATCH * HIDDEN], w[2];
+  for (int k = 0; k < BATCH * HIDDEN; k++) h[k] = (float)(k % 7) / 4 - 1;
+  w[0] = ((const float *)tn_param_at(model, 1).data)[3];
+  CHECK(!tn_run(model, "step", TN_IN(tn_f32(xs, BATCH, TIME, FEATURES), tn_f32(h, 1, BATCH, HIDDEN)),
+                TN_OUT(tn_f32(y, 1, BATCH, HIDDEN), tn_f32(d, 1, BATCH, HIDDEN))));
+  w[1] = ((const float *)tn_param_at(model, 1).data)[3];
+  CHECK(w[0] == w[1] && w[0] != 0);
+  for (int k = 0; k < BATCH * HIDDEN; k++) CHECK(y[k] == h[k] && d[k] == 2 * h[k]);
+  tn_model_free(model);
+  tn_program_free(p);
+}
+
 int main(void) {
+  for (Kind kind = 0; kind < N_KINDS; kind++) test_no_steps(kind);
   static Results at_run, folded;
   tn_program *p = tn_program_create("run_time"), *q = tn_program_create("constant");
   tn_model *m = build(p, false), *n = build(q, true);
