@@ -75,6 +75,7 @@ LLVMValueRef cg_add(Cg *c, LLVMValueRef a, LLVMValueRef b);  // i64 arithmetic t
 LLVMValueRef cg_sub(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_mul(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_div(Cg *c, LLVMValueRef a, LLVMValueRef b);  // unsigned
+LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit);
 LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_at(Cg *c, LLVMTypeRef elem, LLVMValueRef base, LLVMValueRef index);  // &base[index]

@@ -78,6 +78,10 @@ LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, a, b, ""), a, b, "max");
 }
 
+LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit) {
+  return unit == 1 ? n : cg_div(c, cg_add(c, n, cg_i64(c, unit - 1)), cg_i64(c, unit));
+}
+
 // ---- sizes and storage
 LLVMValueRef cg_dim(Cg *c, Dim d) {
   for (uint32_t k = 0; k < c->n_dims; k++)

@@ -57,11 +57,9 @@ static int64_t bound_of(const Fn *f, const DimList *l) {
   return n;
 }
 
-static bool is_one(const Fn *f, Dim d) { return ir_dim_is_const(f->prog, d) && ir_dim_bound(f->prog, d) == 1; }
-
 static bool is_one_row(const Fn *f, const DimList *m) {
   for (uint32_t i = 0; i < m->n; i++)
-    if (!is_one(f, m->dim[i])) return false;
+    if (!ir_dim_is_one(f->prog, m->dim[i])) return false;
   return true;
 }
 
@@ -80,7 +78,7 @@ static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
   uint32_t r = ir_rank(f->prog, s), own = r - 2;
   if (i + own < n_batch) return (Dim){0};
   Dim d = ir_dim_at(f->prog, s, i + own - n_batch);
-  return is_one(f, d) ? (Dim){0} : d;
+  return ir_dim_is_one(f->prog, d) ? (Dim){0} : d;
 }
 
 static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
@@ -256,7 +254,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .out = stored_as(f, v)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
   else read_matmul(f, v, &p);
-  if (is_one(f, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
+  if (ir_dim_is_one(f->prog, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
   p.fused = p.out.i == v.i && behind(&f->kernels[f->kernel_of[v.i]], v) > 0;
   p.updates = p.fused && !ir_none(cg_gemm_update(f, v));
   p.keeps = f->buf_of[p.out.i] != 0;

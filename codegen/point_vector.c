@@ -42,10 +42,6 @@ static bool fail(Point *p, Val v, const char *what) {
 }
 
 // ---- accesses
-static bool is_one(const Point *p, Dim d) {
-  return ir_dim_is_const(fn_of(p)->prog, d) && ir_dim_info(fn_of(p)->prog, d)->value == 1;
-}
-
 static Dim operand_dim(const Point *p, const Access *a, int axis) {
   return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
 }
@@ -55,7 +51,7 @@ static void map_broadcast(Point *p, Access *a) {
   uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
   for (uint32_t j = 0; j < p->rank; j++) {
     a->axis[j] = (int)(j + rank) - (int)p->rank;
-    if (a->axis[j] < 0 || is_one(p, operand_dim(p, a, a->axis[j]))) a->axis[j] = -1;
+    if (a->axis[j] < 0 || ir_dim_is_one(fn_of(p)->prog, operand_dim(p, a, a->axis[j]))) a->axis[j] = -1;
   }
 }
 
@@ -176,7 +172,7 @@ static bool steps_as_one(const Point *p, const Access *a, uint32_t j, uint32_t i
   if (a->axis[j] < 0 && a->axis[i] < 0) return true;
   if (a->axis[j] < 0 || a->axis[i] <= a->axis[j]) return false;
   for (int x = a->axis[j] + 1; x < a->axis[i]; x++)
-    if (!is_one(p, operand_dim(p, a, x))) return false;
+    if (!ir_dim_is_one(fn_of(p)->prog, operand_dim(p, a, x))) return false;
   return operand_dim(p, a, a->axis[i]).i == p->dim[i].i;
 }
 
@@ -190,7 +186,7 @@ static bool mergeable(const Point *p, uint32_t j, uint32_t i) {
 // An axis of size 1 needs no loop, unless an access may have no element there.
 static bool moves(const Point *p, uint32_t j) {
   if (p->by_rows && j + 1 == p->rank) return true;
-  if (!is_one(p, p->dim[j])) return true;
+  if (!ir_dim_is_one(fn_of(p)->prog, p->dim[j])) return true;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (p->acc[k].lo[j]) return true;
   return false;

@@ -41,8 +41,6 @@ typedef struct {
   int64_t n_chunks, chunk;  // n_chunks 0: not cut
 } Plan;
 
-static bool is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && ir_dim_info(p, d)->value == 1; }
-
 static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
   if (ir_ins(f, v)->op == OP_argmax) return 1u << (rank - 1);
   const Attr *axes = ir_attr(f, v, KEY_axes);
@@ -74,7 +72,7 @@ static Plan make_plan(const Fn *f, Val v) {
   for (uint32_t a = 0; a < rank; a++) {
     Dim d = ir_dim_at(prog, s, a);
     bool reduced = set >> a & 1;
-    if (is_one(prog, d)) continue;
+    if (ir_dim_is_one(prog, d)) continue;
     if (!p.n || p.group[p.n - 1].reduced != reduced) p.group[p.n++] = (Group){a, a, reduced, 1};
     p.group[p.n - 1].last = a;
     p.group[p.n - 1].bound *= ir_dim_bound(prog, d);

@@ -73,10 +73,6 @@ static Dim dim_at(const RowGraph *g, Val v, uint32_t axis) {
   return ir_dim_at(g->c->f->prog, ir_ins(g->c->f, v)->shape, axis);
 }
 
-static bool is_one(const RowGraph *g, Dim d) {
-  return ir_dim_is_const(g->c->f->prog, d) && ir_dim_bound(g->c->f->prog, d) == 1;
-}
-
 // An immediate, through views.
 static bool immediate(RowGraph *g, Val v, Node *out) {
   const Fn *f = g->c->f;
@@ -102,7 +98,7 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   if (ins->shape.i == g->shape.i) return memory(g, a, NODE_MEM, g->rank);
   uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
   if (to->shape.i != g->shape.i) return memory(g, a, NODE_CELL, shown);
-  bool still = rank == 0 || g->axis + 1 < g->rank || is_one(g, dim_at(g, a, rank - 1));
+  bool still = rank == 0 || g->axis + 1 < g->rank || ir_dim_is_one(g->c->f->prog, dim_at(g, a, rank - 1));
   return memory(g, a, still ? NODE_CELL : NODE_MEM, shown);
 }
 
@@ -223,6 +219,9 @@ static void place(Row *r) {
 // ---- one vector
 static V f32_at(Row *r, V base, V i) { return cg_at(r->c, r->c->f32, base, i); }
 
+// Rows side by side lie one behind the other in memory.
+static bool turns(const Row *r) { return r->across && !r->upright; }
+
 // Of an upright row: where the vector at hand is.
 static V upright_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r->side)); }
 
@@ -257,7 +256,7 @@ static V element_numbers(Row *r) {
   Cg *c = r->c;
   V step = r->upright ? cg_mul(c, r->i, r->side) : r->i;
   V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
-  if (r->across && !r->upright) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
+  if (turns(r)) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
   return LLVMBuildAdd(c->b, first, lane, "");
 }
 
@@ -313,7 +312,7 @@ static void store_all(Row *r, uint32_t s) {
   for (uint32_t j = 0; j < r->columns.n; j++) cg_columns_add(&r->columns, j, r->i, vector(r, summed(r, j), s), r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
-    V row = r->across && !r->upright ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
+    V row = turns(r) ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
     V p = r->upright ? upright_at(r, row) : r->across ? kept_at(r, r->turned[j]) : f32_at(r, row, r->i);
     V mask = r->upright ? r->there : r->mask;
     mask ? cg_store_masked(c, value[j], p, mask) : cg_store(c, value[j], p);
@@ -436,7 +435,7 @@ static void emit_row(Row *r, V index) {
 
 // ---- rows side by side
 static bool is_turned(Row *r, const RowNode *n) {
-  return !r->upright && n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n);
+  return turns(r) && n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n);
 }
 
 // n rows from `index` on, at most vl.
@@ -459,7 +458,7 @@ static void emit_rows_across(Row *r, V index, V n) {
 // Vector `unit` of the rows that stand beside each other, and of those behind them.
 static void emit_rows_upright(Row *r, V unit) {
   Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), units = cg_div(c, cg_add(c, r->side, cg_i64(c, c->t->vl - 1)), vl);
+  V vl = cg_i64(c, c->t->vl), units = cg_ceil_div_value(c, r->side, c->t->vl);
   V behind = cg_div(c, unit, units), first = cg_mul(c, cg_sub(c, unit, cg_mul(c, behind, units)), vl);
   V index = cg_add(c, cg_mul(c, behind, r->side), first);
   r->n_rows = cg_min(c, vl, cg_sub(c, r->side, first)), r->there = cg_mask(c, r->n_rows);
@@ -496,9 +495,9 @@ static V make_buffer(Row *r) {
 static void make_buffers(Row *r) {
   Cg *c = r->c;
   for (uint32_t k = 1; k < r->g.n; k++)
-    if (at(r, k)->keep || (r->across && is_turned(r, at(r, k)))) at(r, k)->kept = make_buffer(r);
+    if (at(r, k)->keep || is_turned(r, at(r, k))) at(r, k)->kept = make_buffer(r);
   r->turned = rt_alloc(c->mem, c->k->n * sizeof *r->turned);
-  for (uint32_t j = 0; r->across && !r->upright && j < c->k->n; j++) {
+  for (uint32_t j = 0; turns(r) && j < c->k->n; j++) {
     Val v = {c->k->first + j};
     if (is_stored(r, v) && is_row_shaped(r, v)) r->turned[j] = make_buffer(r);
   }
@@ -528,7 +527,7 @@ static RowSpace rows_of(const Fn *f, const Kernel *k) {
 static void emit_loop(Row *r, V lo, V hi) {
   Cg *c = r->c;
   Loop l;
-  V step = cg_i64(c, r->across && !r->upright ? c->t->vl : 1);
+  V step = cg_i64(c, turns(r) ? c->t->vl : 1);
   cg_loop_begin(c, &l, lo, hi, step, NULL, 0);
   if (r->upright) emit_rows_upright(r, l.i);
   else if (r->across) emit_rows_across(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
@@ -572,8 +571,7 @@ static V units_of(Row *r) {
     else if (k > r->g.axis) side = cg_mul(c, side, size);
   }
   r->side = side;
-  return r->upright ? cg_mul(c, before, cg_div(c, cg_add(c, side, cg_i64(c, c->t->vl - 1)), cg_i64(c, c->t->vl)))
-                    : before;
+  return r->upright ? cg_mul(c, before, cg_ceil_div_value(c, side, c->t->vl)) : before;
 }
 
 bool cg_emit_row(Cg *c) {

@@ -14,10 +14,6 @@ static Dim dim_at(const RowGraph *g, Val v, uint32_t axis) {
   return ir_dim_at(g->c->f->prog, ir_ins(g->c->f, v)->shape, axis);
 }
 
-static bool is_one(const RowGraph *g, Dim d) {
-  return ir_dim_is_const(g->c->f->prog, d) && ir_dim_bound(g->c->f->prog, d) == 1;
-}
-
 static uint32_t rank_of(const RowGraph *g, Val v) { return ir_rank(g->c->f->prog, ir_ins(g->c->f, v)->shape); }
 
 V cg_row_lanes(Row *r, LLVMTypeRef t) {
@@ -52,7 +48,8 @@ bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
 bool cg_row_is_still(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
   for (uint32_t axis = 0; axis < rank; axis++)
-    if ((axis + n->shown + 1 < rank + g->rank || g->axis + 1 < g->rank) && !is_one(g, dim_at(g, n->v, axis)))
+    if ((axis + n->shown + 1 < rank + g->rank || g->axis + 1 < g->rank) &&
+        !ir_dim_is_one(g->c->f->prog, dim_at(g, n->v, axis)))
       return false;
   return true;
 }
@@ -65,7 +62,7 @@ static V first_of(Row *r, const RowNode *n) {
   for (uint32_t axis = rank; axis-- > 0;) {
     int j = (int)(axis + n->shown) - (int)rank;
     Dim d = dim_at(&r->g, n->v, axis);
-    if (j + 1 < (int)r->g.rank && !is_one(&r->g, d))
+    if (j + 1 < (int)r->g.rank && !ir_dim_is_one(r->c->f->prog, d))
       offset = cg_add(c, offset, cg_mul(c, outer_index(r, (uint32_t)j), stride));
     stride = cg_mul(c, stride, cg_dim(c, d));
   }

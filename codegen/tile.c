@@ -13,10 +13,6 @@ bool cg_const_value(LLVMValueRef v, int64_t *value) {
   return true;
 }
 
-LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit) {
-  return unit == 1 ? n : cg_div(c, cg_add(c, n, cg_i64(c, unit - 1)), cg_i64(c, unit));
-}
-
 uint32_t cg_tile_height(int64_t rows, uint32_t most) {
   if (rows <= 1) return 1;
   return (uint32_t)cg_ceil_div(rows, cg_ceil_div(rows, most));

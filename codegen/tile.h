@@ -68,7 +68,6 @@ static inline int64_t cg_round_up(int64_t n, int64_t unit) { return (n + unit - 
 static inline int64_t cg_ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 static inline int64_t cg_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit);
 bool cg_const_value(LLVMValueRef v, int64_t *value);  // an integer constant
 
 // ---- codegen/gemm.c

@@ -39,8 +39,6 @@ uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most
   return ir_infer_fault(c, E_SHAPE, "");
 }
 
-static bool is_one(const Infer *c, Dim d) { return ir_dim_is_const(c->p, d) && ir_dim_info(c->p, d)->value == 1; }
-
 // NumPy broadcasting of two shapes; false when they do not fit.
 static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
   uint32_t ra = ir_rank(c->p, a), rb = ir_rank(c->p, b), r = ra > rb ? ra : rb;
@@ -48,8 +46,8 @@ static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
   for (uint32_t k = 0; k < r; k++) {
     bool in_a = k + ra >= r, in_b = k + rb >= r;
     Dim x = in_a ? ir_dim_at(c->p, a, k + ra - r) : (Dim){0}, y = in_b ? ir_dim_at(c->p, b, k + rb - r) : (Dim){0};
-    if (!in_a || (in_b && x.i != y.i && is_one(c, x))) d[k] = y;
-    else if (!in_b || x.i == y.i || is_one(c, y)) d[k] = x;
+    if (!in_a || (in_b && x.i != y.i && ir_dim_is_one(c->p, x))) d[k] = y;
+    else if (!in_b || x.i == y.i || ir_dim_is_one(c->p, y)) d[k] = x;
     else return false;
   }
   *out = ir_shape(c->p, d, r);
@@ -136,7 +134,7 @@ uint16_t ir_rule_same(const Infer *c) {
     if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i)
       return bad_shape(c, "shapes differ");
     uint32_t axis;
-    if (ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
+    if (ir_row_takes_axis(op) && ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
   }
   set(c, 0, dtype_of(c, 0), s);
   return 0;

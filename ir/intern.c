@@ -161,6 +161,7 @@ Dim ir_dim_within(Prog *p, Dim base, int64_t fit) {
 const DimInfo *ir_dim_info(const Prog *p, Dim d) { return &p->in->dim[d.i]; }
 bool ir_dim_exists(const Prog *p, Dim d) { return d.i && d.i < p->in->n_dim; }
 bool ir_dim_is_const(const Prog *p, Dim d) { return p->in->dim[d.i].kind == DIM_CONST; }
+bool ir_dim_is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && p->in->dim[d.i].value == 1; }
 
 // Sizes saturate far above anything that can be allocated, so that products of bounds never wrap.
 static const int64_t HUGE_SIZE = INT64_C(1) << 56;

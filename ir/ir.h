@@ -285,6 +285,7 @@ Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);
+bool ir_dim_is_one(const Prog *p, Dim d);  // the constant 1
 bool ir_dim_exists(const Prog *p, Dim d);
 int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value; the value of a constant
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
@@ -470,6 +471,7 @@ typedef struct {
   Shape shape;
   uint32_t axis;  // along which a row runs
 } RowSpace;
+bool ir_row_takes_axis(Op op);                         // its rows may run along an {axis}; else along the last
 bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
 bool ir_same_rows(RowSpace a, RowSpace b);
 bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0

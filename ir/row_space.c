@@ -37,8 +37,6 @@ bool ir_column_sum(const Fn *f, Val v, Shape *out) {
   return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
 }
 
-static bool is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1; }
-
 // A sum or maximum along this axis alone.
 static bool is_along(const Fn *f, Val v, uint32_t axis) {
   Op op = (Op)ir_ins(f, v)->op;
@@ -49,6 +47,10 @@ static bool is_along(const Fn *f, Val v, uint32_t axis) {
 
 bool ir_same_rows(RowSpace a, RowSpace b) { return a.shape.i == b.shape.i && a.axis == b.axis; }
 
+bool ir_row_takes_axis(Op op) {
+  return op == OP_softmax || op == OP_softmax_grad || op == OP_log_softmax || op == OP_log_softmax_grad;
+}
+
 bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op == OP_result || ins->n_args == 0) return false;
@@ -56,7 +58,7 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   uint32_t last = ir_rank(f->prog, s) - 1;
   *out = (RowSpace){s, last};
   if (ir_ops[ins->op].cls == CLASS_ROW) {
-    out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
+    if (ir_row_takes_axis((Op)ins->op)) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
     return true;
   }
   if (ir_column_sum(f, v, &s)) return true;
@@ -74,7 +76,7 @@ static CellKind cell_kind(const Fn *f, Shape cell, RowSpace rows) {
     if (k != rows.axis && ir_dim_at(p, cell, at).i != ir_dim_at(p, rows.shape, k).i) return NO_CELL;
   }
   if (have + 1 == rank) return CELL_DROPPED;
-  return is_one(p, ir_dim_at(p, cell, rows.axis)) ? CELL_KEPT : NO_CELL;
+  return ir_dim_is_one(p, ir_dim_at(p, cell, rows.axis)) ? CELL_KEPT : NO_CELL;
 }
 
 // Broadcast to the rows, as an operand of an element.
@@ -85,7 +87,7 @@ static bool is_broadcast_cell(const Fn *f, Shape cell, RowSpace rows) {
 
 static bool is_number(const Prog *p, Shape s) {
   for (uint32_t k = 0; k < ir_rank(p, s); k++)
-    if (!is_one(p, ir_dim_at(p, s, k))) return false;
+    if (!ir_dim_is_one(p, ir_dim_at(p, s, k))) return false;
   return true;
 }
 

@@ -36,7 +36,7 @@ static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
   }
   for (uint32_t a = 0; a < r; a++) {
     Dim d = ir_dim_at(p, ins->shape, a);
-    bool one = ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1;
+    bool one = ir_dim_is_one(p, d);
     if (one) {  // size 1: some operand must have the axis at all, so that the rank stays
       continue;
     }
@@ -99,8 +99,6 @@ enum {
   COLUMN_K = 16             // that it sums, at least, where lanes would take k
 };
 
-static bool is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1; }
-
 static Val reshaped(Simplify *s, Val a, const Dim *dims, uint32_t n, Loc loc) {
   Shape to = ir_shape(s->p, dims, n);
   if (ir_ins(s->f, a)->shape.i == to.i) return a;
@@ -127,7 +125,7 @@ static Val as_rows(Simplify *s, Val a, Loc loc) {
 static bool wants_row(const Simplify *s, Val v, bool ta, bool stored_as_row) {
   Dim d[MAX_RANK], e[MAX_RANK];
   uint32_t n = dims_of(s, v, d), n_a = dims_of(s, ir_arg(s->f, v, 0), e);
-  if (n < 2 || !is_one(s->p, d[n - 1]) || (is_one(s->p, d[n - 2]) && stored_as_row)) return false;
+  if (n < 2 || !ir_dim_is_one(s->p, d[n - 1]) || (ir_dim_is_one(s->p, d[n - 2]) && stored_as_row)) return false;
   Shape a = ir_ins(s->f, ir_arg(s->f, v, 0))->shape;
   bool lanes = ta || ir_dim_bound(s->p, e[n_a - 1]) >= COLUMN_K;
   return lanes && ir_shape_bound(s->p, a) >= COLUMN_ELEMENTS;
@@ -145,7 +143,7 @@ static Val row_of_column(Simplify *s, Val v) {
   if (!stored_as_row) d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
   Val row = reshaped(s, b, d, n, ins.loc);
   if (n == 2 && n_a > 2 && !ta) a = as_rows(s, a, ins.loc);
-  if (ta && is_one(s->p, out[n_out - 2])) {  // a number: both as rows
+  if (ta && ir_dim_is_one(s->p, out[n_out - 2])) {  // a number: both as rows
     n = dims_of(s, a, d);
     d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
     a = reshaped(s, a, d, n, ins.loc);
@@ -290,9 +288,7 @@ static Val merge(Simplify *s, Val v);
 static Val rows_of_permuted(Simplify *s, Val v) {
   Fn *f = s->f;
   const Ins ins = *ir_ins(f, v);
-  bool along =
-      ins.op == OP_softmax || ins.op == OP_softmax_grad || ins.op == OP_log_softmax || ins.op == OP_log_softmax_grad;
-  const Attr *perm = along && !ir_attr(f, v, KEY_axis) ? perm_of(f, ir_arg(f, v, 0)) : NULL;
+  const Attr *perm = ir_row_takes_axis((Op)ins.op) && !ir_attr(f, v, KEY_axis) ? perm_of(f, ir_arg(f, v, 0)) : NULL;
   if (!perm) return (Val){0};
   Attr back = *perm;
   Val of[2];
