@@ -50,16 +50,13 @@ void tn_dataset_free(tn_dataset *d) { rt_dataset_release(set_of(d)); }
 
 // ---- items: the public one is made of the runtime's around each call of the user's
 static tn_item shown_item(const RtItem *from) {
-  tn_item to = {.error = from->error, .error_size = from->error_size, .loader = from->stop};
+  tn_item to = {.error = from->error, .error_size = from->error_size, .loader = from->halt};
   memcpy(to.data, from->data, sizeof to.data);
   memcpy(to.length, from->length, sizeof to.length);
   return to;
 }
 
-bool tn_item_is_stopped(const tn_item *item) {
-  const atomic_bool *stop = item ? item->loader : NULL;
-  return stop && atomic_load(stop);
-}
+bool tn_item_is_stopped(const tn_item *item) { return item && rt_is_halted(item->loader); }
 
 typedef struct {
   tn_dataset_type type;

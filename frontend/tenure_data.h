@@ -63,7 +63,8 @@ TN_API bool tn_item_is_stopped(const tn_item *item);
 typedef struct {
   bool (*get)(void *ctx, size_t k, tn_item *to);  // item k; false: to->error says why
   int64_t (*length)(void *ctx, size_t k);         // of item k without reading it, for length buckets; NULL: unknown
-  // Streams, which have no `get`: the next item (1), the end (0), an error (-1); and back to the first item.
+  // Streams, which have no `get`: the next item (1), the end (0), an error in the place of an item (-1), behind which
+  // it is asked for the one after; and back to the first item. Who cannot go on behind an error gives 0 then.
   int (*next)(void *ctx, tn_item *to);
   bool (*rewind)(void *ctx, uint64_t epoch, char *error, size_t error_size);
   void (*interrupt)(void *ctx);  // the loader stops: wakes a get or next that waits; NULL: none ever waits long
@@ -110,12 +111,12 @@ TN_API tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, ui
 TN_API tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, uint32_t n, char *error,
                                           size_t error_size);
 
-// CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. 8 bytes of memory for
-// each line.
+// CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. Numbers are decimal,
+// with a point in any locale: no hexadecimal ones, no "inf" or "nan". 8 bytes of memory for each line.
 typedef struct {
   const char *name;
   tn_dtype dtype;              // 0: f32, or i64 with classes
-  const char *const *columns;  // names of the header, or "0", "1", .. without one
+  const char *const *columns;  // names of the header, each on one column; or "0", "1", .. without one
   uint32_t n_columns;          // the item is [n_columns]
   bool is_scalar;              // of one column: the item is []
   const char *const *classes;  // texts: the item is the cell's place in this list
@@ -219,11 +220,15 @@ TN_API size_t tn_loader_count(const tn_loader *l);  // batches of an epoch; TN_S
 TN_API size_t tn_loader_bytes(const tn_loader *l);  // of the input arena, taken once
 
 // The next batch; number 0 at the end of the epoch, after which the next call begins another one. An error of the data
-// set comes in the place of its batch (tn_loader_error names the item); the call after it goes on behind that batch.
+// set or of the collation comes in the place of its batch (tn_loader_error names the item); the call after it goes on
+// behind that batch, in a stream too. A stream that cannot be brought to its beginning is an epoch of one error.
+// A forked child may go on with the loaders of its parent: each gives the batches that come next there, from threads of
+// its own and, in a stream, read again from the beginning.
 TN_API tn_status tn_loader_next(tn_loader *l, tn_batch *out);
 TN_API const char *tn_loader_error(const tn_loader *l);  // of the last call that failed; "" when none did
-// From a signal handler or another thread: tn_loader_next gives no more batches, at once, until tn_loader_set_state.
-// The state stays that of the batches given out, so that a checkpoint written then goes on with the next one.
+// From a signal handler or another thread, any number of times: tn_loader_next gives no more batches, at once, until
+// tn_loader_set_state. The state stays that of the batches given out, so that a checkpoint written then goes on with
+// the next one.
 TN_API void tn_loader_stop(tn_loader *l);
 TN_API bool tn_loader_is_stopped(const tn_loader *l);
 

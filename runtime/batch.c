@@ -9,7 +9,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static RtBatchOwner *owners;
 static uint64_t last_id;
 
+// Another thread may have the lock when one forks; the list is whole at every moment.
+static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
+static void renew_lock(void) { pthread_mutex_init(&lock, NULL); }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, renew_lock); }
+
 void rt_batch_register(RtBatchOwner *o) {
+  pthread_once(&forks_are_watched, watch_forks);
   pthread_mutex_lock(&lock);
   o->id = ++last_id;
   o->next = owners;

@@ -74,8 +74,8 @@ static int64_t *lengths_of(const RtBatchForm *f, const RtBatchSlot *s, uint32_t 
   return (int64_t *)(void *)(s->mem + f->lengths_at[field]);
 }
 
-RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const atomic_bool *stop) {
-  RtItem item = {.error = s->error, .error_size = sizeof s->error, .stop = stop};
+RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt) {
+  RtItem item = {.error = s->error, .error_size = sizeof s->error, .halt = halt};
   for (uint32_t k = 0; k < f->data->n_fields; k++)
     item.data[k] = s->mem + f->data_at[k] + i * (size_t)rt_field_bytes(&f->data->fields[k]);
   return item;
@@ -92,8 +92,8 @@ static size_t run_length(const size_t *index, size_t n) {
   return k;
 }
 
-static bool read_one(const RtBatchForm *f, RtBatchSlot *s, size_t i, size_t k, const atomic_bool *stop) {
-  RtItem item = rt_slot_item(f, s, i, stop);
+static bool read_one(const RtBatchForm *f, RtBatchSlot *s, size_t i, size_t k, const RtHalt *halt) {
+  RtItem item = rt_slot_item(f, s, i, halt);
   s->error[0] = 0;
   if (!rt_dataset_get(f->data, k, &item)) return false;
   rt_slot_keep_lengths(f, s, i, &item);
@@ -107,9 +107,7 @@ static bool is_view(const RtBatchForm *f, const RtBatchSlot *s, const size_t *in
   return run_length(index, s->n) == s->n && d->ops->view(d->ctx, 0, index[0], s->n) != NULL;
 }
 
-static bool is_stopped(const atomic_bool *stop) { return stop && atomic_load_explicit(stop, memory_order_relaxed); }
-
-bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const atomic_bool *stop, size_t *bad) {
+bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const RtHalt *halt, size_t *bad) {
   const RtDataset *d = f->data;
   const size_t *index = rt_slot_index(f, s);
   bool whole_rows = d->ops->rows && !rt_dataset_is_variable(d);
@@ -117,11 +115,11 @@ bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const atomic_bool *stop,
   for (size_t i = 0, n; i < s->n; i += n) {
     n = whole_rows ? run_length(index + i, s->n - i) : 1;
     *bad = i;
-    if (is_stopped(stop)) return rt_fail(s->error, sizeof s->error, "stopped");
-    RtItem item = rt_slot_item(f, s, i, stop);
+    if (rt_is_halted(halt)) return rt_fail(s->error, sizeof s->error, "stopped");
+    RtItem item = rt_slot_item(f, s, i, halt);
     if (n > 1 && d->ops->rows(d->ctx, index[i], n, &item)) continue;
     for (size_t j = 0; j < n; j++)  // one by one finds the item that is wrong
-      if (*bad = i + j, !read_one(f, s, i + j, index[i + j], stop)) return false;
+      if (*bad = i + j, !read_one(f, s, i + j, index[i + j], halt)) return false;
   }
   return true;
 }

@@ -53,10 +53,10 @@ typedef struct {
 bool rt_form_init(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size);
 size_t *rt_slot_index(const RtBatchForm *f, const RtBatchSlot *s);
 // Where item i of the slot goes.
-RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const atomic_bool *stop);
+RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt);
 void rt_slot_keep_lengths(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtItem *item);  // of item i, just read
 // Reads s->n items by the slot's index; `bad` is the position of the one that failed.
-bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const atomic_bool *stop, size_t *bad);
+bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const RtHalt *halt, size_t *bad);
 // All s->n items are there: fills s->arrays.
 bool rt_slot_finish(const RtBatchForm *f, RtBatchSlot *s);
 

@@ -24,12 +24,16 @@ typedef struct {
   int64_t dims[RT_FIELD_RANK];
 } RtField;
 
+// Why a loader wants nothing more: bits that the loader knows the meaning of; 0: it goes on.
+typedef atomic_uint RtHalt;
+static inline bool rt_is_halted(const RtHalt *h) { return h && atomic_load(h) != 0; }
+
 typedef struct {
   void *data[RT_MAX_FIELDS];
   int64_t length[RT_MAX_FIELDS];  // of variable fields
   char *error;
   size_t error_size;
-  const atomic_bool *stop;  // set: give up; NULL: never
+  const RtHalt *halt;  // give up; NULL: never
 } RtItem;
 
 typedef struct {
@@ -39,7 +43,7 @@ typedef struct {
   // Optional: where n consecutive items of a field lie in memory already; NULL: nowhere
   const void *(*view)(void *ctx, uint32_t field, size_t first, size_t n);
   int64_t (*length)(void *ctx, size_t k);  // optional: of the first variable field
-  int (*next)(void *ctx, RtItem *to);      // streams: 1 an item, 0 the end, -1 an error
+  int (*next)(void *ctx, RtItem *to);      // streams: 1 an item, 0 the end, -1 an error in the place of an item
   bool (*rewind)(void *ctx, uint64_t epoch, char *error, size_t error_size);
   void (*interrupt)(void *ctx);
   void (*free)(void *ctx);

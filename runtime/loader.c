@@ -6,8 +6,16 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 enum { MAX_THREADS = 64, DEFAULT_PREFETCH = 2, LOADER_ERROR = RT_SLOT_ERROR + 100 };
+
+// Of RtLoader.halt
+enum {
+  STOPPED = 1,  // from rt_loader_stop, which may come at any time, to rt_loader_set_state
+  CLOSING = 2   // while close_epoch waits for those who build
+};
 
 typedef struct {
   RtBatchSlot slot;
@@ -41,9 +49,9 @@ struct RtLoader {
   size_t released;            // batches of this epoch whose slots are free again
   size_t n_batches;           // of this epoch; RT_STREAM: its end was not met yet
   uint32_t n_building;
-  atomic_bool cancel;   // what is being built is not wanted any more
-  atomic_bool stopped;  // by rt_loader_stop
+  RtHalt halt;  // one word, so that a stop is one store: nobody sees half of it
   uint32_t n_threads;
+  pid_t process;  // whose threads these are
   pthread_t threads[MAX_THREADS];
 
   // Of the thread that reads the stream
@@ -70,46 +78,64 @@ static bool build_by_index(RtLoader *l, RtBatchSlot *s, size_t batch) {
   s->n = n_items - first < l->sampler.batch_size ? n_items - first : l->sampler.batch_size;
   for (size_t i = 0; i < s->n; i++)
     index[i] = l->work ? l->work[first + i] : l->sampler.custom ? l->sampler.custom[first + i] : first + i;
-  if (!rt_slot_read(&l->form, s, &l->cancel, &bad)) {
+  if (!rt_slot_read(&l->form, s, &l->halt, &bad)) {
     snprintf(item, sizeof item, ", item %zu", index[bad]);
     return fail_build(s, batch, item);
   }
   return rt_slot_finish(&l->form, s) || fail_build(s, batch, "");
 }
 
-// Back to the beginning and past what was given out before.
-static bool open_stream(RtLoader *l, RtBatchSlot *s, size_t batch) {
+// An item to place i of the batch. One that fails counts too: which items a batch has does not depend on what became of
+// those before.
+static int next_item(RtLoader *l, RtBatchSlot *s, size_t i, char error[RT_SLOT_ERROR]) {
+  RtItem item = rt_slot_item(&l->form, s, i, &l->halt);
+  item.error = error;
+  error[0] = 0;
+  int got = rt_dataset_next(l->data, &item);
+  if (got > 0) rt_slot_keep_lengths(&l->form, s, i, &item);
+  l->n_streamed += got != 0;
+  return got;
+}
+
+// Back to the beginning and past what was given out before: 1. 0: the stream ends behind the batch before this one, -1:
+// it cannot be brought there.
+static int open_stream(RtLoader *l, RtBatchSlot *s, size_t batch) {
   const RtDatasetOps *ops = l->data->ops;
   size_t skip = batch * l->sampler.batch_size;
   s->error[0] = 0;
-  if (!l->is_rewound && ops->rewind && !ops->rewind(l->data->ctx, l->epoch, s->error, sizeof s->error)) return false;
+  if (!l->is_rewound && ops->rewind && !ops->rewind(l->data->ctx, l->epoch, s->error, sizeof s->error)) return -1;
   if (!l->is_rewound) l->n_streamed = 0;
   l->is_rewound = true;
-  for (; l->n_streamed < skip; l->n_streamed++) {
-    RtItem item = rt_slot_item(&l->form, s, 0, &l->cancel);
-    int got = rt_dataset_next(l->data, &item);
-    if (got == 0) return rt_fail(s->error, sizeof s->error, "the stream has only %zu items", l->n_streamed);
-    if (got < 0) return false;
+  int got = 1;
+  while (got && l->n_streamed < skip && !rt_is_halted(&l->halt)) got = next_item(l, s, 0, s->error);
+  if (got || skip - l->n_streamed < l->sampler.batch_size) return got != 0;
+  rt_fail(s->error, sizeof s->error, "the stream has only %zu items", l->n_streamed);
+  return -1;
+}
+
+// The items of one batch. Behind one that fails the others are read all the same, since the next batch begins where
+// this one ends; the sentence is that of the first. False: the stream ends here.
+static bool fill_from_stream(RtLoader *l, RtBatchSlot *s, size_t batch) {
+  char other[RT_SLOT_ERROR], place[48];
+  int got = 1;
+  while (got && s->n < l->sampler.batch_size && !rt_is_halted(&l->halt)) {
+    got = next_item(l, s, s->n, s->failed ? other : s->error);
+    s->n += got != 0;
+    if (got >= 0 || s->failed) continue;
+    snprintf(place, sizeof place, ", item %zu", l->n_streamed - 1);
+    fail_build(s, batch, place);
   }
-  return true;
+  return got != 0;
 }
 
 // *last: nothing comes behind this batch. It may be empty.
 static bool build_from_stream(RtLoader *l, RtBatchSlot *s, size_t batch, bool *last) {
-  char text[48];
-  int got = open_stream(l, s, batch) ? 1 : -1;
   s->n = 0;
-  while (got > 0 && s->n < l->sampler.batch_size) {
-    RtItem item = rt_slot_item(&l->form, s, s->n, &l->cancel);
-    s->error[0] = 0;
-    if ((got = rt_dataset_next(l->data, &item)) <= 0) break;
-    rt_slot_keep_lengths(&l->form, s, s->n, &item);
-    s->n++, l->n_streamed++;
-  }
-  *last = got <= 0;
-  if (got == 0 && l->sampler.drop_last) s->n = 0;
-  snprintf(text, sizeof text, ", item %zu", l->n_streamed);
-  if (got < 0) return fail_build(s, batch, text);
+  int is_open = open_stream(l, s, batch);
+  *last = is_open <= 0 || !fill_from_stream(l, s, batch);
+  if (is_open < 0) return fail_build(s, batch, "");
+  if (s->failed) return false;
+  if (*last && l->sampler.drop_last) s->n = 0;
   return s->n == 0 || rt_slot_finish(&l->form, s) || fail_build(s, batch, "");
 }
 
@@ -119,15 +145,14 @@ static size_t build(RtLoader *l, Place *p, size_t batch, size_t n_batches) {
   bool last = false;
   s->failed = false;
   if (!is_stream(l)) build_by_index(l, s, batch);
-  else if (!build_from_stream(l, s, batch, &last) || last) n_batches = batch + (s->n || s->failed);
-  return n_batches;
+  else build_from_stream(l, s, batch, &last);
+  return last ? batch + (s->n || s->failed) : n_batches;
 }
 
 // ---- threads
 
 static bool has_work(const RtLoader *l) {
-  return l->is_open && l->ticket < l->n_batches && l->ticket < l->released + l->n_places &&
-         !atomic_load_explicit(&l->cancel, memory_order_relaxed);
+  return l->is_open && l->ticket < l->n_batches && l->ticket < l->released + l->n_places && !rt_is_halted(&l->halt);
 }
 
 static void build_next(RtLoader *l) {
@@ -165,9 +190,9 @@ static bool start_threads(RtLoader *l, uint32_t n) {
   return l->n_threads == n;
 }
 
-static void interrupt(RtLoader *l) {
-  atomic_store(&l->cancel, true);
-  if (l->data->ops->interrupt) l->data->ops->interrupt(l->data->ctx);
+static void forget_built(RtLoader *l) {
+  for (size_t k = 0; l->places && k < l->n_places; k++) l->places[k].is_ready = false;
+  l->is_rewound = false;
 }
 
 // Ends the epoch that is under way; nobody works afterwards.
@@ -175,12 +200,36 @@ static void close_epoch(RtLoader *l) {
   pthread_mutex_lock(&l->lock);
   l->is_open = false;
   if (l->n_building) {
-    interrupt(l);
+    atomic_fetch_or(&l->halt, CLOSING);
+    if (l->data->ops->interrupt) l->data->ops->interrupt(l->data->ctx);
     while (l->n_building) pthread_cond_wait(&l->idle, &l->lock);
+    atomic_fetch_and(&l->halt, ~(unsigned)CLOSING);
   }
   pthread_mutex_unlock(&l->lock);
-  for (size_t k = 0; l->places && k < l->n_places; k++) l->places[k].is_ready = false;
-  l->is_rewound = false;
+  forget_built(l);
+}
+
+// ---- forks
+
+static void init_waiting(RtLoader *l) {
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->wake, NULL);
+  pthread_cond_init(&l->idle, NULL);
+  sem_init(&l->ready, 0, 0);
+}
+
+// A fork takes only the thread that calls it along. What the others were doing to the lock, to the places and to the
+// stream is unknown in the child, so that it begins again behind the batches given out: the same ones come.
+static bool enter_process(RtLoader *l) {
+  if (l->process == getpid()) return true;
+  uint32_t n = l->n_threads;
+  init_waiting(l);
+  l->is_open = l->waits = false;
+  l->n_building = l->n_threads = 0;
+  atomic_fetch_and(&l->halt, ~(unsigned)CLOSING);
+  forget_built(l);
+  l->process = getpid();
+  return start_threads(l, n) || rt_fail(l->error, sizeof l->error, "a thread cannot be started in this process");
 }
 
 // ---- life
@@ -243,21 +292,16 @@ RtLoader *rt_loader_new(RtDataset *d, const RtLoaderOptions *o, char *error, siz
     rt_fail(error, error_size, "out of memory");
     return NULL;
   }
-  *l = (RtLoader){.data = rt_dataset_retain(d), .sampler = o->sampler, .hostile = o->hostile};
+  *l = (RtLoader){.data = rt_dataset_retain(d), .sampler = o->sampler, .hostile = o->hostile, .process = getpid()};
   if (l->sampler.kind != RT_CUSTOM) l->sampler.custom = NULL;
-  pthread_mutex_init(&l->lock, NULL);
-  pthread_cond_init(&l->wake, NULL);
-  pthread_cond_init(&l->idle, NULL);
-  sem_init(&l->ready, 0, 0);
+  init_waiting(l);
   rt_batch_register(&l->owner);
   if (prepare(l, o, error, error_size)) return l;
   rt_loader_free(l);
   return NULL;
 }
 
-void rt_loader_free(RtLoader *l) {
-  if (!l) return;
-  rt_batch_unregister(&l->owner);
+static void end_threads(RtLoader *l) {
   close_epoch(l);
   pthread_mutex_lock(&l->lock);
   l->quit = true;
@@ -268,6 +312,12 @@ void rt_loader_free(RtLoader *l) {
   pthread_cond_destroy(&l->idle);
   pthread_cond_destroy(&l->wake);
   pthread_mutex_destroy(&l->lock);
+}
+
+void rt_loader_free(RtLoader *l) {
+  if (!l) return;
+  rt_batch_unregister(&l->owner);
+  if (l->process == getpid()) end_threads(l);  // in a forked child there are none
   rt_dataset_release(l->data);
   rt_block_free(l->arena, l->arena_bytes);
   rt_free(l->places);
@@ -294,7 +344,6 @@ static void retire(RtLoader *l) {
 static bool open_epoch(RtLoader *l) {
   if (!rt_sampler_fill(&l->sampler, l->data, l->epoch, l->work, l->error, sizeof l->error)) return false;
   pthread_mutex_lock(&l->lock);
-  atomic_store(&l->cancel, false);
   l->ticket = l->released = (size_t)l->position;
   l->n_batches = rt_loader_count(l);
   l->is_open = true;
@@ -309,14 +358,14 @@ static Place *wait_for_batch(RtLoader *l) {
   l->released = (size_t)l->position;
   if (l->n_threads) pthread_cond_broadcast(&l->wake);
   else if (has_work(l)) build_next(l);
-  while (!p->is_ready && l->position < l->n_batches && !atomic_load(&l->stopped)) {
+  while (!p->is_ready && l->position < l->n_batches && !rt_loader_is_stopped(l)) {
     l->waits = true;
     pthread_mutex_unlock(&l->lock);
     sem_wait(&l->ready);  // a signal wakes it too
     pthread_mutex_lock(&l->lock);
     l->waits = false;
   }
-  if (l->position >= l->n_batches || atomic_load(&l->stopped)) p = NULL;
+  if (l->position >= l->n_batches || rt_loader_is_stopped(l)) p = NULL;
   pthread_mutex_unlock(&l->lock);
   return p;
 }
@@ -334,10 +383,10 @@ static void show(RtLoader *l, Place *p, RtBatch *out) {
 RtStatus rt_loader_next(RtLoader *l, RtBatch *out) {
   *out = (RtBatch){0};
   retire(l);
-  if (atomic_load(&l->stopped)) return RT_OK;
-  if (!l->is_open && !open_epoch(l)) return RT_ERR_MEMORY;
+  if (rt_loader_is_stopped(l)) return RT_OK;
+  if (!enter_process(l) || (!l->is_open && !open_epoch(l))) return RT_ERR_MEMORY;
   Place *p = wait_for_batch(l);
-  if (!p && atomic_load(&l->stopped)) return RT_OK;
+  if (!p && rt_loader_is_stopped(l)) return RT_OK;
   if (!p) {
     close_epoch(l);
     l->epoch++, l->position = 0;
@@ -355,13 +404,12 @@ RtStatus rt_loader_next(RtLoader *l, RtBatch *out) {
 
 void rt_loader_stop(RtLoader *l) {
   int kept = errno;
-  atomic_store(&l->stopped, true);
-  atomic_store(&l->cancel, true);
+  atomic_fetch_or(&l->halt, STOPPED);
   sem_post(&l->ready);
   errno = kept;
 }
 
-bool rt_loader_is_stopped(const RtLoader *l) { return atomic_load(&l->stopped); }
+bool rt_loader_is_stopped(const RtLoader *l) { return atomic_load(&l->halt) & STOPPED; }
 
 RtLoaderState rt_loader_get_state(const RtLoader *l) {
   return (RtLoaderState){l->sampler.seed, l->epoch, l->position, l->identity};
@@ -376,8 +424,9 @@ RtStatus rt_loader_set_state(RtLoader *l, RtLoaderState s) {
     return RT_ERR_ARGUMENT;
   }
   retire(l);
+  if (!enter_process(l)) return RT_ERR_MEMORY;
   close_epoch(l);
   l->sampler.seed = s.seed, l->epoch = s.epoch, l->position = s.position;
-  atomic_store(&l->stopped, false);
+  atomic_fetch_and(&l->halt, ~(unsigned)STOPPED);
   return RT_OK;
 }

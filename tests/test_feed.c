@@ -427,7 +427,7 @@ static void test_resume(void) {
   tn_loader_free(l), tn_loader_free(m), tn_dataset_free(d);
 }
 
-// ---- streams: 1, 2, .. n; -1 at item `bad`
+// ---- streams: 1, 2, .. n; -1 in the place of item `bad`
 typedef struct {
   int64_t n, at, bad;
   int n_rewinds;
@@ -435,7 +435,7 @@ typedef struct {
 
 static int next_number(void *ctx, tn_item *to) {
   Stream *s = ctx;
-  if (s->at == s->bad) return snprintf(to->error, to->error_size, "the line is cut"), -1;
+  if (s->at == s->bad) return s->at++, snprintf(to->error, to->error_size, "the line is cut"), -1;
   if (s->at == s->n) return 0;
   *(int64_t *)to->data[0] = ++s->at;
   return 1;
@@ -480,6 +480,7 @@ static void test_streams(void) {
   CHECK(tn_loader_next(l, &b) == TN_OK && b.number);
   CHECK(tn_loader_next(l, &b) == TN_ERR_VALUE);
   CHECK_HAS(tn_loader_error(l), "batch 1, item 6: the line is cut");
+  CHECK(tn_loader_next(l, &b) == TN_OK && *(int64_t *)tn_batch_array(b, "id").data == 9 && tn_batch_size(b) == 2);
   CHECK(tn_loader_next(l, &b) == TN_OK && !b.number);
   tn_loader_free(l);
   CHECK(!tn_loader_new(d, &(tn_loader_options){.sampler = {.kind = TN_SHUFFLED}}, why, sizeof why));
