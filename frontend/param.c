@@ -26,15 +26,26 @@ FeEntry *fe_entry(const tn_module *m, const char *name) {
   return NULL;
 }
 
+// First names of paths that mean something else in a file.
+static bool is_free_root(tn_program *p, const char *name, tn_site at) {
+  static const char *const kept[][2] = {{"optimizer", "the state of optimizers"},
+                                        {"tenure", "what files have beside the parameters"},
+                                        {"__metadata__", "the metadata of safetensors files"}};
+  for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+    if (strcmp(name, kept[k][0])) continue;
+    fe_error(p, E_ARGUMENT, at, "the path '%s' is kept for %s", name, kept[k][1]);
+    return false;
+  }
+  return true;
+}
+
 // A child and a parameter of one module share one space of names: their paths would be equal or nested.
 bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at) {
   const tn_module *c = find_child(m, name);
   const FeEntry *e = fe_entry(m, name);
   if (c && !fe_unique(m->p, &(FeName){c->name, c->loc}, 1, what, name, at)) return false;
   if (e && !fe_unique(m->p, &(FeName){e->name, e->loc}, 1, what, name, at)) return false;
-  if (m != m->p->root || strcmp(name, "optimizer")) return true;
-  fe_error(m->p, E_ARGUMENT, at, "the path 'optimizer' is kept for the state of optimizers");
-  return false;
+  return m != m->p->root || is_free_root(m->p, name, at);
 }
 
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at) {
@@ -219,6 +230,10 @@ void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *fr
   if (!from || from->p != m->p) {
     fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program",
              from ? "another" : "no");
+    return;
+  }
+  if (m == m->p->root && !strcmp(name, "format")) {
+    fe_error(m->p, E_ARGUMENT, at, "a second path 'format' is kept for the metadata of safetensors files");
     return;
   }
   const FeEntry *source = find_shared(from, from_name, at);

@@ -549,7 +549,7 @@ typedef struct {
 TN_API tn_module *tn_root(tn_program *p);
 TN_API tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at);
 TN_API tn_module *tn_child(tn_module *m, const char *name);  // NULL: none
-// Shape of constants
+// Shape of constants. In the root module the names "optimizer", "tenure" and "__metadata__" are kept for files.
 TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
 TN_API void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained
 // A second path to one parameter

@@ -176,6 +176,11 @@ static RtStatus save(Job *j) {
   if (!check_extras(j, j->save.extra, j->save.n_extra)) return RT_ERR_ARGUMENT;
   for (size_t k = 0; k < j->n_parts; k++) add_part(j, &j->parts[k], &st);
   for (size_t k = 0; k < j->save.n_extra; k++) add_extra(j, &j->save.extra[k], &st);
+  char why[600];
+  if (!rt_st_check_names(j->mem, st.tensors, st.n_tensors, st.meta, st.n_meta, why, sizeof why)) {
+    rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
+    return RT_ERR_ARGUMENT;
+  }
   bool ok = rt_st_write(j->mem, j->path, st.tensors, st.n_tensors, st.meta, st.n_meta, error_of(j), RT_ERROR_SIZE);
   return ok ? RT_OK : RT_ERR_FILE;
 }
@@ -382,7 +387,7 @@ static bool has_params(const Job *j) {
 
 static RtStatus load_tensors(Job *j, const RtSt *st) {
   if (has_params(j) || st->n_tensors == 0 || j->load.n_extra) return take(j, st);
-  for (uint32_t k = 0; k < st->n_tensors; k++) list(j->load.report, st->tensors[k].name, false);
+  for (uint32_t k = 0; k < st->n_tensors; k++) list(j->load.report, st->tensors[k].name, EXTRA);
   rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
           "%.300s: the file has %" PRIu32 " entries and the program has no parameters: nothing was loaded", j->path,
           st->n_tensors);

@@ -93,7 +93,7 @@ static bool write_all(int fd, const unsigned char *from, size_t size) {
 }
 
 // Makes a new file beside `target`; its name goes to temp.
-static int open_temp(const char *target, char *temp, size_t temp_size) {
+static int open_temp(const char *target, mode_t mode, char *temp, size_t temp_size) {
   static atomic_uint serial;
   for (uint32_t tries = 0; tries < 100; tries++) {
     uint32_t id = atomic_fetch_add(&serial, 1);
@@ -102,7 +102,7 @@ static int open_temp(const char *target, char *temp, size_t temp_size) {
       errno = ENAMETOOLONG;
       return -1;
     }
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd >= 0 && rt_file_claim(fd)) return fd;
     if (fd >= 0) close(fd);
     else if (errno != EEXIST) return -1;
@@ -123,10 +123,13 @@ static void sync_folder_of(const char *target) {
   close(fd);
 }
 
-// Where `path` leads: itself when it does not exist yet. Only regular files are replaced.
-static bool resolve_target(const char *path, char target[PATH_MAX]) {
+// Where `path` leads: itself when it does not exist yet. Only regular files are replaced; *mode is that of the one
+// there.
+static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists, mode_t *mode) {
   struct stat st;
-  if (stat(path, &st) == 0) {
+  *exists = stat(path, &st) == 0;
+  if (*exists) {
+    *mode = st.st_mode & 0777;
     if (S_ISREG(st.st_mode)) return realpath(path, target) != NULL;
     errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
     return false;
@@ -142,13 +145,14 @@ static bool resolve_target(const char *path, char target[PATH_MAX]) {
 
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
   char target[PATH_MAX], temp[PATH_MAX];
-  if (!resolve_target(path, target)) return fail_errno(path, error, error_size);
+  bool exists, ok = true;
+  mode_t mode;
+  if (!resolve_target(path, target, &exists, &mode)) return fail_errno(path, error, error_size);
   rt_file_remove_stale(target);
-  int fd = open_temp(target, temp, sizeof temp);
+  int fd = open_temp(target, exists ? 0600 : 0666, temp, sizeof temp);  // nobody reads what replaces a private file
   if (fd < 0) return fail_errno(path, error, error_size);
-  bool ok = true;
   for (size_t i = 0; ok && i < n_pieces; i++) ok = write_all(fd, pieces[i].bytes, pieces[i].size);
-  ok = ok && fsync(fd) == 0 && rename(temp, target) == 0;
+  ok = ok && (!exists || fchmod(fd, mode) == 0) && fsync(fd) == 0 && rename(temp, target) == 0;
   int reason = errno;
   if (!ok) unlink(temp);
   close(fd);  // after its name is gone: an unlocked temporary file may be removed by anyone

@@ -22,7 +22,7 @@ typedef struct {
 } RtPiece;
 // Writes the pieces one after the other to a temporary file beside `path`, flushes it and renames it to `path`. On
 // failure the temporary file is gone and `path` is as it was. A symbolic link stays one: its target is replaced.
-// Temporary files of `path` whose writer was killed are removed.
+// The new file has the mode of the one it replaces. Temporary files of `path` whose writer was killed are removed.
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
 
 // ---- runtime/file_stale.c: temporary files of writers

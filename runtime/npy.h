@@ -15,7 +15,7 @@ typedef struct {
   uint8_t bytes;  // 1, 2, 4 or 8
   bool big_endian;
 } RtNumber;
-// n numbers as f32 or i64; false: one does not fit (u64 above 2^63 - 1, a float as i64), *bad is its place
+// n numbers as f32 or i64; false: one does not fit (as i64: u64 above 2^63 - 1, a float), *bad is its place
 bool rt_number_read(RtNumber t, const unsigned char *from, size_t n, RtDType as, void *out, size_t *bad);
 bool rt_number_is_plain(RtNumber t, RtDType as);  // stored as it is wanted: bytes may be copied
 RtDType rt_number_natural(RtNumber t);            // f32 for floats, i64 for the others

@@ -22,12 +22,11 @@ static float float_of(RtNumber t, const unsigned char *p) {
   return f;
 }
 
-// False: it does not fit.
-static bool integer_of(RtNumber t, const unsigned char *p, int64_t *out) {
+// The two's complement of an integer; a u64 above 2^63 - 1 as it stands.
+static uint64_t integer_of(RtNumber t, const unsigned char *p) {
   uint64_t v = load(t, p);
   if (t.kind == 'i' && t.bytes < 8 && v >> (8 * t.bytes - 1)) v |= ~UINT64_C(0) << 8 * t.bytes;
-  *out = t.kind == 'b' ? v != 0 : (int64_t)v;
-  return t.kind == 'i' || v <= INT64_MAX;
+  return t.kind == 'b' ? v != 0 : v;
 }
 
 bool rt_number_is_plain(RtNumber t, RtDType as) {
@@ -37,11 +36,12 @@ bool rt_number_is_plain(RtNumber t, RtDType as) {
 
 static bool read_integers(RtNumber t, const unsigned char *from, size_t n, RtDType as, void *out, size_t *bad) {
   for (size_t k = 0; k < n; k++) {
-    int64_t v;
+    uint64_t v = integer_of(t, from + k * t.bytes);
+    bool is_large = t.kind == 'u' && v > INT64_MAX;
     *bad = k;
-    if (!integer_of(t, from + k * t.bytes, &v)) return false;
-    if (as == RT_I64) ((int64_t *)out)[k] = v;
-    else ((float *)out)[k] = (float)v;
+    if (as == RT_F32) ((float *)out)[k] = is_large ? (float)v : (float)(int64_t)v;
+    else if (is_large) return false;
+    else ((int64_t *)out)[k] = (int64_t)v;
   }
   return true;
 }

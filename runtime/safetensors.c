@@ -178,8 +178,8 @@ static bool take_dtype(Reader *r, uint8_t *out) {
       return true;
     }
   return rt_fail(r->error, r->error_size,
-                 "byte %zu: dtype \"%.20s\" is none of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL", start + LENGTH_BYTES,
-                 name);
+                 "byte %zu: dtype \"%.20s\" is none of F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL",
+                 start + LENGTH_BYTES, name);
 }
 
 // One `"key": value` of a tensor's object; *seen collects HAS_*.

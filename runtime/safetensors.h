@@ -11,7 +11,10 @@
 // ROW(name, bytes of one element)
 #define RT_ST_DTYPES(ROW) \
   ROW(F64, 8)             \
-  ROW(F32, 4) ROW(F16, 2) ROW(BF16, 2) ROW(I64, 8) ROW(I32, 4) ROW(I16, 2) ROW(I8, 1) ROW(U8, 1) ROW(BOOL, 1)
+  ROW(F32, 4)             \
+  ROW(F16, 2)             \
+  ROW(BF16, 2)            \
+  ROW(I64, 8) ROW(I32, 4) ROW(I16, 2) ROW(I8, 1) ROW(U64, 8) ROW(U32, 4) ROW(U16, 2) ROW(U8, 1) ROW(BOOL, 1)
 #define ROW(n, b) RT_ST_##n,
 typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
 #undef ROW
@@ -51,8 +54,11 @@ void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; a
 // The other way: n elements as `dtype`, rounded to nearest even; not aligned.
 void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *out);
 
+// Names that a file can carry: UTF-8, none twice, no tensor "__metadata__", no key "format" beside the writer's own.
+bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                       uint32_t n_meta, char *error, size_t error_size);
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
-// Scratch memory comes from `mem`. Names must differ. The file is replaced whole or not at all.
+// Scratch memory comes from `mem`. Names were checked. The file is replaced whole or not at all.
 bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
                  uint32_t n_meta, char *error, size_t error_size);
 

@@ -76,6 +76,42 @@ static void put_tensor(RtText *t, const RtStTensor *tensor, uint64_t offset) {
   rt_text_add(t, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", offset, offset + tensor->size);
 }
 
+// ---- names
+static bool is_utf8(const char *s) {
+  for (size_t n, left = strlen(s); left; s += n, left -= n)
+    if (!(n = rt_utf8_length(s, left))) return false;
+  return true;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+// `kept` is a name that the format itself uses; `names` has room for one more.
+static bool check_list(const char **names, uint32_t n, const char *what, const char *kept, char *error,
+                       size_t error_size) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!is_utf8(names[i]))
+      return rt_fail(error, error_size, "%s '%.200s' is not UTF-8: no file can have it", what, names[i]);
+  names[n++] = kept;
+  qsort(names, n, sizeof *names, by_text);
+  for (uint32_t i = 1; i < n; i++)
+    if (!strcmp(names[i - 1], names[i]))
+      return rt_fail(error, error_size,
+                     strcmp(names[i], kept) ? "%s '%.200s' is given twice"
+                                            : "%s '%.200s' is kept for the format's own use",
+                     what, names[i]);
+  return true;
+}
+
+bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                       uint32_t n_meta, char *error, size_t error_size) {
+  const char **names = rt_alloc(mem, sizeof *names * ((n_tensors > n_meta ? n_tensors : n_meta) + 1));
+  for (uint32_t i = 0; i < n_tensors; i++) names[i] = tensors[i].name;
+  if (!check_list(names, n_tensors, "the entry", "__metadata__", error, error_size)) return false;
+  for (uint32_t i = 0; i < n_meta; i++) names[i] = meta[i].key;
+  return check_list(names, n_meta, "the second name", "format", error, error_size);
+}
+
+// ---- the file
 // Wide elements first: every tensor is then aligned to its element, because the header is padded to 8 bytes.
 static int by_width(const void *a, const void *b) {
   const RtStTensor *x = *(const RtStTensor *const *)a, *y = *(const RtStTensor *const *)b;

@@ -226,7 +226,8 @@ RtDataset *rt_dataset_npz(const char *path, const RtColumn *columns, uint32_t n,
 static const RtNumber st_number[RT_N_ST_DTYPES] = {
     [RT_ST_F64] = {'f', 8, false},  [RT_ST_F32] = {'f', 4, false}, [RT_ST_F16] = {'f', 2, false},
     [RT_ST_BF16] = {'h', 2, false}, [RT_ST_I64] = {'i', 8, false}, [RT_ST_I32] = {'i', 4, false},
-    [RT_ST_I16] = {'i', 2, false},  [RT_ST_I8] = {'i', 1, false},  [RT_ST_U8] = {'u', 1, false},
+    [RT_ST_I16] = {'i', 2, false},  [RT_ST_I8] = {'i', 1, false},  [RT_ST_U64] = {'u', 8, false},
+    [RT_ST_U32] = {'u', 4, false},  [RT_ST_U16] = {'u', 2, false}, [RT_ST_U8] = {'u', 1, false},
     [RT_ST_BOOL] = {'b', 1, false}};
 
 static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, char *error, size_t error_size) {

@@ -195,6 +195,22 @@ static void test_files(void) {
   CHECK(count_files(in_folder("a/b")) == 5);  // . .. c file link: no temporary file stays
 }
 
+// Who may read a file may read what replaces it, and nobody else.
+static void test_file_modes(void) {
+  static const mode_t modes[] = {0600, 0640, 0644, 0444, 0777};
+  char error[500], path[256];
+  struct stat st;
+  mode_t mask = umask(022);
+  snprintf(path, sizeof path, "%s", in_folder("private"));
+  CHECK(rt_file_write(path, NULL, 0, error, sizeof error) && stat(path, &st) == 0 && (st.st_mode & 0777) == 0644);
+  for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
+    CHECK(chmod(path, modes[k]) == 0 && rt_file_write(path, (RtPiece[]){{"x", 1}}, 1, error, sizeof error));
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == modes[k] && st.st_size == 1);
+  }
+  umask(mask);
+  CHECK(unlink(path) == 0);
+}
+
 // What killed writers left behind goes with the next write; a living writer's temporary file and other names stay.
 static void test_stale_files(void) {
   static const char *const names[] = {"s/t.12-0.tmp", "s/t.7-31.tmp", "s/t.12-.tmp", "s/t.x-0.tmp",
@@ -610,6 +626,7 @@ int main(void) {
   test_diagnostics();
   test_hash();
   test_files();
+  test_file_modes();
   test_stale_files();
   test_blas();
   test_random();

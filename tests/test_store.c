@@ -401,6 +401,72 @@ static void partial(void) {
   tn_program_free(p), tn_program_free(q);
 }
 
+// A program without parameters takes nothing from a file, and lacks nothing that the file has.
+static void partial_without_parameters(void) {
+  tn_program *p = tn_program_create("full"), *q = tn_program_create("empty");
+  entry(p, "a", 3, 1), entry(p, "b", 2, 1);
+  tn_model *m = store_of(p), *n = store_of(q);
+  tn_load_report r;
+  CHECK(tn_save(m, file, false) == TN_OK && tn_load_partial(n, file, false, &r) == TN_OK);
+  CHECK(r.n_loaded == 0 && r.n_missing == 0 && r.n_mismatched == 0 && r.n_extra == 2);
+  CHECK(r.n_extra == 2 && !strcmp(r.extra[0], "a") && !strcmp(r.extra[1], "b"));
+  CHECK_HAS(tn_warning_text(n), "the file has 2 entries and the program has no parameters");
+  tn_model_free(m), tn_model_free(n);
+  tn_program_free(p), tn_program_free(q);
+}
+
+// Names that mean something else in a file are refused where they are made, or else before anything is written.
+static void kept_names(void) {
+  static const char *const kept[] = {"__metadata__", "tenure", "optimizer"};
+  for (size_t k = 0; k < 3; k++) {
+    tn_program *p = tn_program_create("kept");
+    tn_parameter(tn_root(p), kept[k], TN_SHAPE(tn_size(2)), ones);
+    CHECK(tn_n_errors(p) == 1);
+    CHECK_HAS(report_of(p), "is kept for");
+    tn_program_free(p);
+  }
+  tn_program *p = tn_program_create("below");
+  entry(p, "sub.__metadata__", 2, 3), entry(p, "w__", 2, 5);
+  tn_model *m = store_of(p);
+  CHECK(tn_save(m, file, true) == TN_OK && tn_load(m, file, true) == TN_OK && first_of(m, "sub.__metadata__", 2) == 3);
+  static const char *const prefixes[] = {"__metadata", "\xff", "a\xc3"};
+  static const char *const why[] = {"the entry '__metadata__' is kept for the format's own use",
+                                    "' is not UTF-8: no file can have it", "is not UTF-8"};
+  tn_program *q = tn_program_create("one");
+  entry(q, "__", 2, 7);
+  tn_model *n = store_of(q);
+  for (size_t k = 0; k < 3; k++) {
+    CHECK(tn_save_merged(&(tn_part){k ? m : n, prefixes[k]}, 1, file, false) == TN_ERR_ARGUMENT);
+    CHECK_HAS(tn_error_text(k ? m : n), why[k]);
+  }
+  CHECK(tn_save_merged(&(tn_part){n, "\n\x01\"\\ \u00e9."}, 1, file, false) == TN_OK);  // escaped
+  tn_initialize(n, 0);
+  CHECK(tn_load_merged(&(tn_part){n, "\n\x01\"\\ \u00e9."}, 1, file, false) == TN_OK && first_of(n, "__", 2) == 7);
+  CHECK(tn_save_with(m, file, false, &(tn_extra){"\x80", NULL, 0}, 1) == TN_ERR_ARGUMENT);
+  tn_model_free(m), tn_model_free(n);
+  tn_program_free(p), tn_program_free(q);
+}
+
+// The metadata tells other readers what a second path names; its own keys are no such path.
+static void second_names(void) {
+  tn_program *p = tn_program_create("second");
+  entry(p, "w", 2, 3);
+  tn_share(tn_root(p), "format", tn_root(p), "w");
+  CHECK(tn_n_errors(p) == 1);
+  CHECK_HAS(report_of(p), "a second path 'format' is kept for the metadata");
+  tn_program_free(p);
+  p = tn_program_create("second");
+  entry(p, "w", 2, 3);
+  tn_share(tn_root(p), "mat", tn_root(p), "w");
+  tn_share(tn_module_new(tn_root(p), "sub"), "format", tn_root(p), "w");
+  tn_model *m = store_of(p);
+  CHECK(tn_save(m, file, true) == TN_OK && tn_load(m, file, true) == TN_OK);
+  CHECK(tn_save_merged(&(tn_part){m, "for"}, 1, file, false) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "the second name 'format' is kept for the format's own use");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // Any allocation may fail: a status, nothing leaked, and what was there before works on.
 static tn_model *build_all(uint64_t fail_at, tn_model *from) {
   rt_malloc_fail_at(fail_at);
@@ -448,6 +514,9 @@ int main(void) {
   merged();
   merged_state();
   partial();
+  partial_without_parameters();
+  kept_names();
+  second_names();
   out_of_memory();
   remove(file);
   return check_report();
