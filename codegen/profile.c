@@ -9,6 +9,7 @@
 // where sizes differ from call to call only the mean tells. Bytes count each stored operand and result once, so they
 // say little where a kernel touches a part of a table; flops are those of products only.
 #include "codegen/program.h"
+#include "runtime/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,10 +218,10 @@ static void print_row(const char *line, const uint64_t *row, double rate, double
   const uint64_t *total = row + TOTALS;
   double calls = (double)total[CALLS], us = slowest(row, RUN_MIN) / rate, mean = slowest(row, RUN) / rate / calls;
   const char *tab = strchr(line, '\t'), *end = strchr(line, '\n');
-  fprintf(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %5.1f %% %8.1f %7.2f %7.2f %6.1f\n", (int)(tab - line), line,
-          (int)(end - tab - 1), tab + 1, calls, us, mean, 100 * least_time(row) * calls / all,
-          (double)total[FLOPS] / calls / us * 1e-3, (double)total[BYTES] / calls / us * 1e-3,
-          (double)row[WAIT_MIN] / rate, idle(row, n_workers));
+  rt_fformat(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %5.1f %% %8.1f %7.2f %7.2f %6.1f\n", (int)(tab - line), line,
+             (int)(end - tab - 1), tab + 1, calls, us, mean, 100 * least_time(row) * calls / all,
+             (double)total[FLOPS] / calls / us * 1e-3, (double)total[BYTES] / calls / us * 1e-3,
+             (double)row[WAIT_MIN] / rate, idle(row, n_workers));
 }
 
 static void print_table(const Table *t, double rate) {

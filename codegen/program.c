@@ -5,8 +5,8 @@
 // own. How kernels are dealt to modules depends on the program alone: the same program gives the same bytes on every
 // machine.
 #include "codegen/program.h"
+#include "runtime/format.h"
 
-#include <ctype.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static double now_ms(void) {
 // ---- names
 // A point stays: only plans for smaller bounds have one (step.time16), so that they share no symbol with a function.
 static void put_identifier(RtText *out, const char *s) {
-  if (isdigit((unsigned char)*s) && !out->len) rt_text_add(out, "_");
-  for (; *s; s++) rt_text_add(out, "%c", isalnum((unsigned char)*s) || *s == '.' ? *s : '_');
+  if (rt_is_digit(*s) && !out->len) rt_text_add(out, "_");
+  for (; *s; s++) rt_text_add(out, "%c", rt_is_alnum(*s) || *s == '.' ? *s : '_');
 }
 
 char *cg_program_symbol(RtArena *mem, const Prog *p) {

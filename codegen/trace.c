@@ -1,6 +1,7 @@
 // TN_TRACE=FILE: the entries also keep the first kernel calls of each worker with their times; they are written to FILE
 // in Chrome's trace format when the program is unloaded (chrome://tracing, Perfetto, speedscope read it).
 #include "codegen/program.h"
+#include "runtime/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,11 +63,11 @@ static void put_event(const Trace *t, const uint64_t *e, uint32_t worker) {
          start = (double)(e[EVENT_START] - t->origin) / t->rate;
   double stop = (double)(e[EVENT_END] - t->origin) / t->rate;
   if (start - before > 0.05)
-    fprintf(t->out,
-            "{\"name\": \"wait\", \"cat\": \"wait\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, \"ts\": %.3f, \"dur\": "
-            "%.3f},\n",
-            worker, before, start - before);
-  fprintf(
+    rt_fformat(t->out,
+               "{\"name\": \"wait\", \"cat\": \"wait\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, \"ts\": %.3f, \"dur\": "
+               "%.3f},\n",
+               worker, before, start - before);
+  rt_fformat(
       t->out,
       "{\"name\": \"%.*s\", \"cat\": \"%.*s\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f},\n",
       (int)(end - tab - 1), tab + 1, (int)(tab - line), line, worker, start, stop - start);

@@ -1,5 +1,6 @@
 // Programs, their named dims, names and reports; the guard against memory running out.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -41,7 +42,7 @@ Loc fe_loc(tn_program *p, tn_site at) { return ir_loc(p->ir, at.file, at.line > 
 
 static void report(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, va_list ap) {
   char text[1024];
-  vsnprintf(text, sizeof text, fmt, ap);
+  rt_vformat(text, sizeof text, fmt, ap);
   rt_diag(&p->ir->diags, severity, (uint16_t)id, ir_loc_file(p->ir, at), ir_loc_line(p->ir, at), "%s", text);
 }
 

@@ -3,6 +3,7 @@
 // Instructions run in order. Every value is an array of doubles: f32 is not rounded, i64 is exact up to 2^53, a packed
 // layout holds its words (runtime/abi.h). Written to be read, not to be fast.
 #include "ir/interp.h"
+#include "runtime/format.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,7 @@ bool run_fail(Run *r, Val v, const char *fmt, ...) {
   char text[256];
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
+  rt_vformat(text, sizeof text, fmt, ap);
   va_end(ap);
   rt_text_add(r->why, "%s: %s", ir_ops[ir_ins(r->f, v)->op].name, text);
   return false;

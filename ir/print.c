@@ -8,9 +8,9 @@
 //   }
 #include "ir/ir.h"
 #include "ir/lex.h"
+#include "runtime/format.h"
 
-#include <locale.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { MAX_INDENT = 24 };
@@ -54,22 +54,17 @@ static void put_path(RtText *out, const char *s) {
   ir_lex_is_path(s, strlen(s)) ? put(out, s) : put_quoted(out, s);
 }
 
-// The shortest decimal form that reads back equal, with a point whatever the locale.
+// The shortest decimal form that reads back equal.
 static void put_num(RtText *out, double v) {
-  if (v != v) {
-    put(out, "nan");
+  char text[40];
+  double again = 0;
+  if (!isfinite(v)) {
+    put(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
     return;
   }
-  char text[40];
   for (int digits = 1; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, v);
-    if (strtod(text, NULL) == v) break;
-  }
-  const char *point = localeconv()->decimal_point;
-  char *at = strcmp(point, ".") ? strstr(text, point) : NULL;
-  if (at) {
-    *at = '.';
-    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+    int n = rt_format(text, sizeof text, "%.*g", digits, v);
+    if (rt_read_f64(text, (size_t)n, &again) && again == v) break;
   }
   put(out, text);
 }

@@ -4,9 +4,9 @@
 //     %y = rleu %x : f32[4]
 //          ^
 #include "ir/read.h"
+#include "runtime/format.h"
 
-#include <locale.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -143,16 +143,21 @@ bool ir_read_int(Parser *ps, const char *what, int64_t least, int64_t most, int6
   return true;
 }
 
-// A number in the C locale, whatever the program's locale is.
+// inf, nan: words, or numbers behind a minus
+static bool take_non_finite(const Token *t, double *out) {
+  bool minus = t->kind == TOK_NUM && t->text[0] == '-';
+  Token word = {.kind = minus ? TOK_WORD : t->kind, .text = t->text + minus, .n = t->n - minus};
+  if (token_is(&word, "inf")) *out = minus ? -HUGE_VAL : HUGE_VAL;
+  else if (token_is(&word, "nan")) *out = minus ? -(double)NAN : (double)NAN;
+  else return false;
+  return true;
+}
+
 static bool read_num(Parser *ps, double *out) {
   Token t = ps->tok;
-  bool word = token_is(&t, "inf") || token_is(&t, "nan");
-  if (t.kind != TOK_INT && t.kind != TOK_NUM && !word) return ir_rd_expected(ps, "a number");
-  const char *point = localeconv()->decimal_point;
-  RtText text = {.mem = ps->p->mem};
-  for (uint32_t k = 0; k < t.n; k++)
-    rt_text_put(&text, t.text[k] == '.' ? point : t.text + k, t.text[k] == '.' ? strlen(point) : 1);
-  *out = strtod(text.text, NULL);
+  if (take_non_finite(&t, out)) return ir_rd_next(ps), true;
+  if (t.kind != TOK_INT && t.kind != TOK_NUM) return ir_rd_expected(ps, "a number");
+  if (!rt_read_f64(t.text, t.n, out)) return FAULT(ps, &t, "a number of more than %d digits", RT_LONGEST_NUMBER);
   ir_rd_next(ps);
   return true;
 }

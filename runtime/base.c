@@ -5,6 +5,7 @@
 //   newest block   [header | used ........ | free ....... ]
 //   older block    [header | used ................. | gap ]
 #include "runtime/base.h"
+#include "runtime/format.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -142,10 +143,10 @@ static char *print_to_arena(RtArena *a, const char *fmt, va_list args) RT_PRINTF
 static char *print_to_arena(RtArena *a, const char *fmt, va_list args) {
   va_list again;
   va_copy(again, args);
-  int n = vsnprintf(NULL, 0, fmt, args);
+  int n = rt_vformat(NULL, 0, fmt, args);
   char *text = (char *)take(a, (size_t)(n < 0 ? 0 : n) + 1);
   text[0] = 0;
-  if (n > 0) vsnprintf(text, (size_t)n + 1, fmt, again);
+  if (n > 0) rt_vformat(text, (size_t)n + 1, fmt, again);
   va_end(again);
   return text;
 }
@@ -181,11 +182,11 @@ void rt_text_add(RtText *t, const char *fmt, ...) {
   va_list args, again;
   va_start(args, fmt);
   va_copy(again, args);
-  int n = vsnprintf(t->text + t->len, t->cap - t->len, fmt, args);
+  int n = rt_vformat(t->text + t->len, t->cap - t->len, fmt, args);
   va_end(args);
   if (n > 0 && (size_t)n >= t->cap - t->len) {
     reserve(t, (size_t)n);
-    vsnprintf(t->text + t->len, t->cap - t->len, fmt, again);
+    rt_vformat(t->text + t->len, t->cap - t->len, fmt, again);
   }
   va_end(again);
   if (n > 0) t->len += (size_t)n;
@@ -280,7 +281,7 @@ bool rt_fail(char *error, size_t error_size, const char *fmt, ...) {
   if (!error || !error_size) return false;
   va_list args;
   va_start(args, fmt);
-  vsnprintf(error, error_size, fmt, args);
+  rt_vformat(error, error_size, fmt, args);
   va_end(args);
   return false;
 }

@@ -1,5 +1,6 @@
 // What a run is given against what the function takes: counts, dtypes, ranks, pointers, sizes, then values.
 #include "runtime/check.h"
+#include "runtime/format.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static RtStatus refuse(const RtRunCheck *c, RtStatus status, const char *fmt, ..
   char sentence[512];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(sentence, sizeof sentence, fmt, args);
+  rt_vformat(sentence, sizeof sentence, fmt, args);
   va_end(args);
   rt_fail(c->error, c->error_size, "%s: %s", c->function->name, sentence);
   return status;

@@ -1,13 +1,11 @@
 #include "runtime/csv.h"
+#include "runtime/format.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 16, MOST_RECORD = 1 << 24, MOST_COLUMNS = 1 << 16, MOST_NUMBER = 200 };
+enum { CHUNK = 1 << 16, MOST_RECORD = 1 << 24, MOST_COLUMNS = 1 << 16 };
 
 // What one column of the file becomes.
 typedef struct {
@@ -25,14 +23,15 @@ typedef struct {
   uint32_t n_columns, cap_names;
   RtCsvField *fields;
   uint32_t n_fields;
+  bool takes_all;          // one field of all columns in their order, whatever they are called
   Target *targets;         // uses of columns, by column
   uint32_t *first_target;  // [n_columns + 1]
   uint64_t *records;       // where each begins; on the heap
   size_t n_records, cap_records;
-  char *buffer;    // while opening: a piece of the file and one byte more; on the heap
-  uint64_t end;    // of the last one
-  uint64_t first;  // line of the first one
-  locale_t c_locale;
+  char *buffer;     // while opening: a piece of the file and one byte more; on the heap
+  uint64_t end;     // of the last one
+  uint64_t first;   // line of the first one
+  uint64_t header;  // line of the names
 } Csv;
 
 typedef struct {
@@ -50,7 +49,7 @@ typedef struct {
   uint64_t line;
 } Record;
 
-// The next cell; *last: nothing but a line end follows. False: the quotes are wrong.
+// The next cell; *last: nothing but a line end follows. False: the quotes are wrong, or a byte is no text.
 static bool next_cell(Record *r, Cell *out, bool *last, const char **problem) {
   *out = (Cell){.text = r->at, .line = r->line, .was_quoted = r->at < r->end && *r->at == '"'};
   r->to = r->at;
@@ -58,6 +57,7 @@ static bool next_cell(Record *r, Cell *out, bool *last, const char **problem) {
   if (inside) r->at++;
   for (; r->at < r->end; r->at++) {
     char c = *r->at;
+    if (c == 0) return *problem = "a byte 0, which is no text", false;
     if (inside && c == '"' && r->at + 1 < r->end && r->at[1] == '"') r->at++;
     else if (inside && c == '"') {
       inside = false;
@@ -91,52 +91,53 @@ static bool is_missing(const Csv *c, const Cell *cell) {
   return (cell->n == 0 && !cell->was_quoted) || (c->missing && !strcmp(cell->text, c->missing));
 }
 
-static bool put(const RtCsvField *f, double v, int64_t i, uint32_t place, void *to) {
-  if (f->dtype == RT_F32) ((float *)to)[place] = (float)v;
+static bool put(const RtCsvField *f, float v, int64_t i, uint32_t place, void *to) {
+  if (f->dtype == RT_F32) ((float *)to)[place] = v;
   else ((int64_t *)to)[place] = i;
   return true;
 }
 
-static int64_t whole(double v) { return fabs(v) < 0x1p62 ? (int64_t)v : 0; }
-
 static bool take_class(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
   for (uint32_t k = 0; k < f->n_classes; k++)
-    if (!strcmp(f->classes[k], cell->text)) return put(f, k, k, place, to);
+    if (!strcmp(f->classes[k], cell->text)) return put(f, (float)k, k, place, to);
   snprintf(what, 160, "'%.60s' is none of the %" PRIu32 " classes", cell->text, f->n_classes);
   return false;
 }
 
-static char *trim(char *s) {
-  char *end = s + strlen(s);
-  while (*s == ' ' || *s == '\t') s++;
-  while (end > s && (end[-1] == ' ' || end[-1] == '\t')) *--end = 0;
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+// Without the blanks around it. The cell stays as it is: another field may want it as a class.
+static const char *trim(const Cell *cell, size_t *n) {
+  const char *s = cell->text, *end = s + cell->n;
+  while (s < end && is_blank(*s)) s++;
+  while (end > s && is_blank(end[-1])) end--;
+  *n = (size_t)(end - s);
   return s;
 }
 
-static bool take_number(const Csv *c, const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
-  char *text = trim(cell->text), *end = text;
-  double v = 0;
-  long long i = 0;
-  errno = 0;
-  bool plain = *text && cell->n <= MOST_NUMBER && strspn(text, "+-.0123456789eE") == strlen(text);
-  if (plain && f->dtype == RT_F32) v = (double)strtof_l(text, &end, c->c_locale);
-  else if (plain) i = strtoll_l(text, &end, 10, c->c_locale);
-  bool fits = plain && !*end && end > text && (f->dtype == RT_F32 ? isfinite(v) : errno == 0);
+static bool take_number(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
+  size_t n;
+  const char *text = trim(cell, &n);
+  float v = 0;
+  int64_t i = 0;
+  bool fits = f->dtype == RT_F32 ? rt_read_f32(text, n, &v) && isfinite(v) : rt_read_i64(text, n, &i);
   if (fits) return put(f, v, i, place, to);
-  snprintf(what, 160, "'%.60s' is no %s", text,
+  snprintf(what, 160, "'%.*s' is no %s", n < 60 ? (int)n : 60, text,
            f->dtype == RT_F32 ? "number that fits f32" : "whole number that fits i64");
   return false;
 }
 
-static bool take_cell(const Csv *c, Cell *cell, const Target *t, void *const *data, char what[160]) {
+static bool take_cell(const Csv *c, const Cell *cell, const Target *t, void *const *data, char what[160]) {
   const RtCsvField *f = &c->fields[t->field];
   if (is_missing(c, cell)) {
-    if (c->allow_missing) return put(f, c->fill, whole(c->fill), t->place, data[t->field]);
+    // a whole number wherever one is wanted: check_fill
+    if (c->allow_missing)
+      return put(f, (float)c->fill, f->dtype == RT_F32 ? 0 : (int64_t)c->fill, t->place, data[t->field]);
     snprintf(what, 160, "the value is missing");
     return false;
   }
   return f->n_classes ? take_class(f, cell, t->place, data[t->field], what)
-                      : take_number(c, f, cell, t->place, data[t->field], what);
+                      : take_number(f, cell, t->place, data[t->field], what);
 }
 
 // One record of n bytes, 0-terminated, which begins in `line`; its cells go to data.
@@ -210,13 +211,15 @@ static size_t without_line_end(const char *text, size_t n) {
 
 // ---- columns and fields
 static bool take_header(Csv *c, char *text, size_t n, bool has_names, char *error, size_t error_size) {
-  Record r = {.at = text, .end = text + n, .delimiter = c->delimiter, .line = 1};
+  Record r = {.at = text, .end = text + n, .delimiter = c->delimiter, .line = c->header};
   bool last = false;
   while (!last) {
     Cell cell;
     const char *problem;
-    if (c->n_columns == MOST_COLUMNS) return rt_fail(error, error_size, "%s:1: too many columns", c->source.name);
-    if (!next_cell(&r, &cell, &last, &problem)) return fail_at(c, 1, c->n_columns, error, error_size, problem);
+    uint64_t at = r.line;
+    if (c->n_columns == MOST_COLUMNS)
+      return rt_fail(error, error_size, "%s:%" PRIu64 ": too many columns", c->source.name, at);
+    if (!next_cell(&r, &cell, &last, &problem)) return fail_at(c, at, c->n_columns, error, error_size, problem);
     const char *name = has_names ? rt_strdup(c->mem, cell.text) : rt_printf(c->mem, "%" PRIu32, c->n_columns);
     *RT_PUSH(c->mem, c->names, c->n_columns, c->cap_names) = name;
   }
@@ -227,6 +230,7 @@ static bool default_fields(Csv *c) {
   c->fields = rt_alloc(c->mem, sizeof *c->fields);
   c->fields[0] = (RtCsvField){.name = "x", .dtype = RT_F32, .columns = c->names, .n_columns = c->n_columns};
   c->n_fields = 1;
+  c->takes_all = true;
   return true;
 }
 
@@ -234,6 +238,16 @@ static const char **copy_texts(const Csv *c, const char *const *from, uint32_t n
   const char **to = rt_alloc(c->mem, (n + 1) * sizeof *to);
   for (uint32_t k = 0; k < n; k++) to[k] = rt_strdup(c->mem, from[k] ? from[k] : "");
   return to;
+}
+
+// The first of two that are equal would take all cells.
+static bool check_classes(const RtCsvField *f, char *error, size_t error_size) {
+  for (uint32_t k = 0; k < f->n_classes; k++)
+    for (uint32_t i = 0; i < k; i++)
+      if (!strcmp(f->classes[i], f->classes[k]))
+        return rt_fail(error, error_size, "classes %" PRIu32 " and %" PRIu32 " of field '%.60s' are both '%.60s'", i, k,
+                       f->name, f->classes[k]);
+  return true;
 }
 
 static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error_size) {
@@ -252,15 +266,27 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
     c->fields[k].columns = copy_texts(c, f->columns, f->n_columns);
     c->fields[k].n_classes = f->classes ? f->n_classes : 0;
     c->fields[k].classes = copy_texts(c, f->classes, c->fields[k].n_classes);
+    if (!check_classes(&c->fields[k], error, error_size)) return false;
     if (!f->dtype) c->fields[k].dtype = f->classes ? RT_I64 : RT_F32;
   }
   return true;
 }
 
-static bool find_column(const Csv *c, const char *name, uint32_t *out, char *error, size_t error_size) {
-  for (*out = 0; *out < c->n_columns; ++*out)
-    if (!strcmp(c->names[*out], name)) return true;
-  return rt_fail(error, error_size, "%s:1: there is no column '%.60s'", c->source.name, name);
+// The column that field f has at place k.
+static bool find_column(const Csv *c, uint32_t f, uint32_t k, uint32_t *out, char *error, size_t error_size) {
+  const char *name = c->fields[f].columns[k];
+  uint32_t n = 0;
+  if (c->takes_all) return *out = k, true;
+  for (uint32_t i = 0; i < c->n_columns; i++) {
+    if (strcmp(c->names[i], name)) continue;
+    if (n++)
+      return rt_fail(error, error_size,
+                     "%s:%" PRIu64 ": columns %" PRIu32 " and %" PRIu32
+                     " are both named '%.60s': none can be chosen by it",
+                     c->source.name, c->header, *out + 1, i + 1, name);
+    *out = i;
+  }
+  return n || rt_fail(error, error_size, "%s:%" PRIu64 ": there is no column '%.60s'", c->source.name, c->header, name);
 }
 
 // Targets sorted by column: counted, then put in place.
@@ -268,7 +294,7 @@ static bool aim(Csv *c, char *error, size_t error_size) {
   uint32_t column, *next = rt_alloc(c->mem, (c->n_columns + 2) * sizeof *next);
   for (uint32_t f = 0; f < c->n_fields; f++)
     for (uint32_t k = 0; k < c->fields[f].n_columns; k++) {
-      if (!find_column(c, c->fields[f].columns[k], &column, error, error_size)) return false;
+      if (!find_column(c, f, k, &column, error, error_size)) return false;
       next[column + 1]++;
     }
   for (uint32_t k = 0; k < c->n_columns; k++) next[k + 1] += next[k];
@@ -277,7 +303,7 @@ static bool aim(Csv *c, char *error, size_t error_size) {
   memcpy(c->first_target, next, (c->n_columns + 1) * sizeof *next);
   for (uint32_t f = 0; f < c->n_fields; f++)
     for (uint32_t k = 0; k < c->fields[f].n_columns; k++) {
-      if (!find_column(c, c->fields[f].columns[k], &column, error, error_size)) return false;
+      if (!find_column(c, f, k, &column, error, error_size)) return false;
       c->targets[next[column]++] = (Target){f, k};
     }
   return true;
@@ -302,7 +328,6 @@ static void free_csv(void *ctx) {
   rt_source_close(&c->source);
   rt_free(c->records);
   rt_free(c->buffer);
-  if (c->c_locale) freelocale(c->c_locale);
   rt_arena_free(c->mem);
 }
 
@@ -330,6 +355,7 @@ static bool keep_record(Csv *c, const Reader *r) {
 // The first line of the file.
 static bool open_columns(Csv *c, const Reader *r, size_t size, const RtCsvOptions *o) {
   char *copy = rt_strndup(c->mem, r->c->buffer + r->start, size);
+  c->header = r->line;
   return take_header(c, copy, size, !o->no_header, r->error, r->error_size) &&
          copy_fields(c, o, r->error, r->error_size) && aim(c, r->error, r->error_size);
 }
@@ -365,13 +391,22 @@ static bool read_all(Csv *c, const RtCsvOptions *o, char *error, size_t error_si
   return ok;
 }
 
+static bool check_fill(const RtCsvOptions *o, char *error, size_t error_size) {
+  bool is_whole = fabs(o->fill) < 0x1p62 && (double)(int64_t)o->fill == o->fill;
+  bool fits = !isfinite(o->fill) || isfinite((float)o->fill);
+  for (uint32_t k = 0; o->allow_missing && !fits && k < (o->fields ? o->n_fields : 1); k++)
+    if (!o->fields || (o->fields[k].dtype != RT_I64 && !o->fields[k].classes))
+      return rt_fail(error, error_size, "what fills missing numbers, %g, does not fit f32", o->fill);
+  for (uint32_t k = 0; o->allow_missing && !is_whole && o->fields && k < o->n_fields; k++)
+    if (o->fields[k].dtype == RT_I64 || o->fields[k].classes)
+      return rt_fail(error, error_size, "what fills missing whole numbers is none: %g", o->fill);
+  return true;
+}
+
 static bool check_options(const RtCsvOptions *o, char *error, size_t error_size) {
   if (o->delimiter && strchr("\"\n\r", o->delimiter))
     return rt_fail(error, error_size, "the delimiter is a quote or line end");
-  for (uint32_t k = 0; o->fields && o->allow_missing && k < o->n_fields; k++)
-    if ((o->fields[k].dtype == RT_I64 || o->fields[k].classes) && !(fabs(o->fill) < 0x1p62))
-      return rt_fail(error, error_size, "what fills missing whole numbers is none");
-  return true;
+  return check_fill(o, error, error_size);
 }
 
 static RtDataset *make(Csv *c, char *error, size_t error_size) {
@@ -397,9 +432,7 @@ RtDataset *rt_dataset_csv(RtSource *s, const RtCsvOptions *o, char *error, size_
     *c = (Csv){.mem = mem, .source = *s, .delimiter = o->delimiter ? o->delimiter : ',', .fill = o->fill};
     c->allow_missing = o->allow_missing;
     c->missing = o->missing ? rt_strdup(mem, o->missing) : NULL;
-    c->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    bool ok = c->c_locale || rt_fail(error, error_size, "out of memory");
-    if (ok && read_all(c, o, error, error_size)) d = make(c, error, error_size);
+    if (read_all(c, o, error, error_size)) d = make(c, error, error_size);
     rt_arena_on_oom(mem, NULL);
   } else {
     rt_fail(error, error_size, "%s: out of memory", s->name);

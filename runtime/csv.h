@@ -14,7 +14,7 @@
 typedef struct {
   const char *name;
   RtDType dtype;               // 0: f32, or i64 with classes
-  const char *const *columns;  // names of the header, or numbers "0", "1", .. without one
+  const char *const *columns;  // names of the header, each on one column; or numbers "0", "1", .. without one
   uint32_t n_columns;
   bool is_scalar;              // of one column: [] instead of [1]
   const char *const *classes;  // texts: the item is the place of the cell's in this list
@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
   char delimiter;  // 0: ','
   bool no_header;
-  const RtCsvField *fields;  // NULL: one field "x" of all columns
+  const RtCsvField *fields;  // NULL: one field "x" of all columns in their order
   uint32_t n_fields;
   bool allow_missing;   // empty cells, and those that are `missing`, become `fill`; else they are errors
   const char *missing;  // NULL: only empty ones

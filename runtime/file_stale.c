@@ -1,8 +1,8 @@
 // Temporary files of writers that were killed: TARGET.PID-SERIAL.tmp beside the target. A writer holds a lock on its
 // own while it lives, so that a file whose lock is free belongs to nobody. Where there are no locks nothing is removed.
 #include "runtime/file.h"
+#include "runtime/format.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,8 +18,8 @@ bool rt_file_claim(int fd) {
 }
 
 static const char *skip_digits(const char *s) {
-  if (!isdigit((unsigned char)*s)) return NULL;
-  while (isdigit((unsigned char)*s)) s++;
+  if (!rt_is_digit(*s)) return NULL;
+  while (rt_is_digit(*s)) s++;
   return s;
 }
 

@@ -1,4 +1,5 @@
 #include "runtime/progress.h"
+#include "runtime/format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void add(char *line, size_t *n, const char *fmt, ...) RT_PRINTF(3, 4);
 static void add(char *line, size_t *n, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  int k = vsnprintf(line + *n, MAX_LINE - *n, fmt, args);
+  int k = rt_vformat(line + *n, MAX_LINE - *n, fmt, args);
   va_end(args);
   if (k > 0) *n = *n + (size_t)k < MAX_LINE ? *n + (size_t)k : MAX_LINE - 1;
 }
@@ -141,7 +142,7 @@ RtProgress *rt_progress_begin(FILE *out, const char *what, size_t total) {
 void rt_progress_vstep(RtProgress *p, size_t done, const char *fmt, va_list args) {
   if (!p) return;
   p->text[0] = 0;
-  if (fmt) vsnprintf(p->text, sizeof p->text, fmt, args);
+  if (fmt) rt_vformat(p->text, sizeof p->text, fmt, args);
   for (char *s = p->text; *s; s++)
     if ((unsigned char)*s < 0x20) *s = ' ';
   p->done = done;

@@ -1,19 +1,13 @@
 // The .ts reader: header lines that start with '@', then one case per line.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "runtime/series.h"
 
 #include "runtime/file.h"
+#include "runtime/format.h"
 
-#include <ctype.h>
-#include <locale.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-enum { LONGEST_NUMBER = 127, MAX_DIMENSIONS = 1 << 20 };
+enum { MAX_DIMENSIONS = 1 << 20 };
 
 typedef struct {
   float *values;  // [length, features]
@@ -40,7 +34,6 @@ typedef struct {
   size_t line;
   bool has_labels;
   uint32_t equal_length;  // 0: any
-  locale_t c_locale;      // numbers are read with '.', whatever the program's locale says
   char *error;
   size_t error_size;
 } Reader;
@@ -52,7 +45,7 @@ static bool fail(const Reader *r, const char *fmt, ...) {
   char sentence[400];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(sentence, sizeof sentence, fmt, args);
+  rt_vformat(sentence, sizeof sentence, fmt, args);
   va_end(args);
   return rt_fail(r->error, r->error_size, "%s:%zu: %s", r->name, r->line, sentence);
 }
@@ -101,8 +94,14 @@ static Span next_word(Span *s) {
 
 static size_t length_of(Span s) { return (size_t)(s.end - s.at); }
 
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+// Whatever the case of its letters
 static bool is_word(Span s, const char *word) {
-  return length_of(s) == strlen(word) && !strncasecmp(s.at, word, length_of(s));
+  if (length_of(s) != strlen(word)) return false;
+  for (; s.at < s.end; s.at++, word++)
+    if (lower(*s.at) != lower(*word)) return false;
+  return true;
 }
 
 static bool same(Span s, const char *text) { return length_of(s) == strlen(text) && !memcmp(s.at, text, length_of(s)); }
@@ -126,7 +125,7 @@ static bool take_count(const Reader *r, Span key, Span *rest, uint32_t max, uint
   Span word = next_word(rest);
   uint64_t v = 0;
   const char *p = word.at;
-  for (; p < word.end && isdigit((unsigned char)*p) && v <= max; p++) v = v * 10 + (uint64_t)(*p - '0');
+  for (; p < word.end && rt_is_digit(*p) && v <= max; p++) v = v * 10 + (uint64_t)(*p - '0');
   *out = (uint32_t)v;
   return (p == word.end && v > 0 && v <= max) ||
          fail(r, "%s takes a number from 1 to %u, found %s", quote(key).text, max, quote(word).text);
@@ -191,33 +190,12 @@ static bool take_property(Reader *r, Span line) {
 
 // ---- cases
 
-// [+-] digits [. digits] [e [+-] digits], with a digit before or behind the point.
-static bool is_number(Span s) {
-  uint32_t digits = 0, exponent = 0;
-  const char *p = s.at;
-  if (p < s.end && (*p == '+' || *p == '-')) p++;
-  for (; p < s.end && isdigit((unsigned char)*p); p++) digits++;
-  if (p < s.end && *p == '.') p++;
-  for (; p < s.end && isdigit((unsigned char)*p); p++) digits++;
-  if (p < s.end && (*p == 'e' || *p == 'E')) {
-    p++;
-    if (p < s.end && (*p == '+' || *p == '-')) p++;
-    for (; p < s.end && isdigit((unsigned char)*p); p++) exponent++;
-    if (!exponent) return false;
-  }
-  return digits && p == s.end;
-}
-
 static bool take_value(const Reader *r, Span token, uint32_t dimension, uint32_t step, float *out) {
-  char text[LONGEST_NUMBER + 1];
   token = trim(token);
   size_t n = length_of(token);
   if (n == 0) return fail(r, "dimension %u has no value at step %u", dimension + 1, step + 1);
-  if (n > LONGEST_NUMBER || !is_number(token))
+  if (!rt_read_f32(token.at, n, out))
     return fail(r, "dimension %u, step %u: expected a number, found %s", dimension + 1, step + 1, quote(token).text);
-  memcpy(text, token.at, n);
-  text[n] = 0;
-  *out = strtof_l(text, NULL, r->c_locale);
   return isfinite(*out) ||
          fail(r, "dimension %u, step %u: %s does not fit f32", dimension + 1, step + 1, quote(token).text);
 }
@@ -284,6 +262,8 @@ static bool take_all(Reader *r, Span text) {
     Span raw = cut(&text, '\n', &more), line = trim(raw);
     if (!more && raw.at == raw.end) break;  // behind the last line's end
     r->line++;
+    const char *zero = raw.at < raw.end ? memchr(raw.at, 0, length_of(raw)) : NULL;
+    if (zero) return fail(r, "column %zu: a byte 0, which is no text", (size_t)(zero - raw.at) + 1);
     if (line.at == line.end || *line.at == '#') continue;
     if (in_data ? !take_case(r, line) : !take_header_line(r, line, &in_data)) return false;
   }
@@ -304,8 +284,7 @@ RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *e
   RtArena *mem = rt_arena_new();
   RtSeries *s = NULL;
   Reader r = {.name = name, .error = error, .error_size = error_size};
-  r.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (mem && r.c_locale && !setjmp(oom)) {
+  if (mem && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
     s = parse_into(mem, &r, bytes, n);
     rt_arena_on_oom(mem, NULL);
@@ -313,7 +292,6 @@ RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *e
     s = NULL;
     rt_fail(error, error_size, "%s: out of memory", name);
   }
-  if (r.c_locale) freelocale(r.c_locale);
   if (!s) rt_arena_free(mem);
   return s;
 }

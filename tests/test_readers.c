@@ -81,6 +81,10 @@ static void test_npy_mistakes(void) {
   tn_dataset_free(d);
   CHECK(!whole(npy("large_u8", 0)).number);
   CHECK_HAS(why, "item 1: tests/corpus/npy/large_u8: the number at byte 136 does not fit i64");
+  tn_batch large = whole(npy("large_u8", TN_F32));  // 1, 2^63
+  tn_array l = tn_batch_array(large, "large_u8");
+  CHECK(l.data && ((float *)l.data)[0] == 1 && ((float *)l.data)[1] == 0x1p63f);
+  tn_batch_release(large);
   tn_column two[] = {{.name = "tests/corpus/npy/le_f4", .field = "x"}, {.name = "tests/corpus/npy/fortran"}};
   expect(tn_dataset_npy(two, 2, why, sizeof why), "E111: array 'fortran' has 2 rows and the first array has 4");
   expect(tn_dataset_npy(NULL, 1, why, sizeof why), "no files are given");
@@ -140,6 +144,36 @@ static void test_safetensors(void) {
   remove(path);
   tn_model_free(m);
   tn_program_free(p);
+}
+
+// Unsigned numbers of every width, above the largest signed one too; what is too large for i64 is told.
+static void test_unsigned(void) {
+  static const struct {
+    const char *dtype;
+    size_t bytes;
+    float want;
+  } kinds[] = {{"U8", 1, 255}, {"U16", 2, 65535}, {"U32", 4, 0x1p32f}, {"U64", 8, 0x1p64f}};
+  const char *path = "unsigned.safetensors";
+  for (size_t k = 0; k < 4; k++) {
+    char file[200] = {0};
+    size_t n = kinds[k].bytes;
+    int length = snprintf(file + 8, 180, "{\"x\":{\"dtype\":\"%s\",\"shape\":[2],\"data_offsets\":[0,%zu]}}",
+                          kinds[k].dtype, 2 * n);
+    file[0] = (char)length;
+    file[8 + length] = 7;  // 7, then all ones
+    memset(file + 8 + length + (int)n, 0xff, n);
+    write_file(path, file, 8 + (size_t)length + 2 * n);
+    tn_batch b = whole(tn_dataset_safetensors(path, &(tn_column){.name = "x", .dtype = TN_F32}, 1, why, sizeof why));
+    tn_array x = tn_batch_array(b, "x");
+    CHECK(x.data && ((float *)x.data)[0] == 7 && ((float *)x.data)[1] == kinds[k].want);
+    tn_batch_release(b);
+    b = whole(tn_dataset_safetensors(path, NULL, 0, why, sizeof why));
+    x = tn_batch_array(b, "x");
+    if (n == 8) CHECK_HAS(why, "item 1: unsigned.safetensors: the number at byte");
+    else CHECK(x.data && x.dtype == TN_I64 && ((int64_t *)x.data)[1] == (INT64_C(1) << 8 * n) - 1);
+    tn_batch_release(b);
+  }
+  remove(path);
 }
 
 // ---- files that change under the reader
@@ -279,17 +313,20 @@ static void test_large_npz(void) {
 }
 
 // ---- CSV
-// 320 lines of 1 MiB, nearly all of it in a column that is not used, in 256 MiB.
+// 96 lines of 1 MiB, nearly all of it in a column that is not used, in 64 MiB.
 static void test_csv_larger_than_memory(void) {
-  enum { LINES = 320, LINE = 1 << 20 };
+  enum { LINES = 96, LINE = 1 << 20 };
+  static char rest[LINE];
+  memset(rest, '.', sizeof rest);
   FILE *f = fopen("wide.csv", "wb");
   CHECK(f && fputs("n,rest\n", f) >= 0);
-  for (int k = 0; k < LINES; k++) CHECK(fprintf(f, "%d,", k) > 0 && !fseeko(f, LINE, SEEK_CUR) && fputc('\n', f) > 0);
+  for (int k = 0; k < LINES; k++)
+    CHECK(fprintf(f, "%d,", k) > 0 && fwrite(rest, 1, LINE, f) == LINE && fputc('\n', f) > 0);
   CHECK(!fclose(f));
   const char *column = "n";
   tn_csv_field field = {.name = "n", .columns = &column, .n_columns = 1};
   struct rlimit before;
-  tighten(&before, 256 << 20);
+  tighten(&before, 64 << 20);
   tn_loader *l =
       last_of(tn_dataset_csv("wide.csv", &(tn_csv_options){.fields = &field, .n_fields = 1}, why, sizeof why));
   tn_batch b = {0};
@@ -342,6 +379,92 @@ static void test_csv(void) {
   tn_dataset_free(d);
 }
 
+// By name a column must be the only one of its name; without names all are taken where they stand.
+static void test_csv_same_names(void) {
+  const float want[] = {1, 2, 3, 4, 5, 6};
+  tn_batch b = whole(csv("a,a,b\n1,2,3\n4,5,6\n", NULL));
+  tn_array x = tn_batch_array(b, "x");
+  CHECK(x.data && x.dims[1] == 3 && !memcmp(x.data, want, sizeof want));
+  tn_batch_release(b);
+  const char *column = "b";
+  tn_csv_field field = {.name = "n", .columns = &column, .n_columns = 1};
+  tn_csv_options o = {.fields = &field, .n_fields = 1};
+  b = whole(csv("a,a,b\n1,2,3\n4,5,6\n", &o));
+  x = tn_batch_array(b, "n");
+  CHECK(x.data && ((float *)x.data)[0] == 3 && ((float *)x.data)[1] == 6);
+  tn_batch_release(b);
+  column = "a";
+  expect(csv("a,b,a\n1,2,3\n", &o), "readers.csv:1: columns 1 and 3 are both named 'a': none can be chosen by it");
+  expect(csv("\n\na,b,\"a\"\n1,2,3\n", &o), "readers.csv:3: columns 1 and 3 are both named 'a'");
+  field.classes = (const char *const[]){"x", "y", "x"}, field.n_classes = 3;
+  expect(csv("a\nx\n", &o), "classes 0 and 2 of field 'n' are both 'x'");
+  tn_csv_field both[] = {{.name = "n", .columns = &column, .n_columns = 1},  // blanks belong to a class
+                         {.name = "k", .columns = &column, .n_columns = 1, .is_scalar = true}};
+  both[1].classes = (const char *const[]){"1", " 1 "}, both[1].n_classes = 2;
+  b = whole(csv("a\n 1 \n", &(tn_csv_options){.fields = both, .n_fields = 2}));
+  x = tn_batch_array(b, "k");
+  CHECK(x.data && *(int64_t *)x.data == 1);
+  tn_batch_release(b);
+}
+
+// A byte 0 is no text wherever it stands, and never the end of a cell.
+static void test_zero_bytes(void) {
+#define CSV_OF(bytes) \
+  (write_file("readers.csv", bytes, sizeof bytes - 1), tn_dataset_csv("readers.csv", &o, why, sizeof why))
+  const char *column = "b";
+  tn_csv_field field = {.name = "n", .columns = &column, .n_columns = 1};
+  tn_csv_options o = {0};
+  expect(CSV_OF("a,b\n1\0zz,2\n"), "readers.csv:2: column 1 (a): a byte 0, which is no text");
+  expect(CSV_OF("a,b\n\"1\n\0\",2\n"), "readers.csv:2: column 1 (a): a byte 0, which is no text");
+  expect(CSV_OF("a,b\n1,2\n\0\n"), "readers.csv:3: column 1 (a): a byte 0");
+  expect(CSV_OF("a,b\0c\n1,2\n"), "readers.csv:1: column 2: a byte 0");
+  o = (tn_csv_options){.fields = &field, .n_fields = 1};
+  expect(CSV_OF("a,b\n1\0,2\n"), "readers.csv:2: column 1 (a): a byte 0");  // of a column that is not used
+  field.classes = (const char *const[]){"x"}, field.n_classes = 1;
+  expect(CSV_OF("a,b\n1,x\0y\n"), "readers.csv:2: column 2 (b): a byte 0");
+#undef CSV_OF
+#define TS_OF(bytes) (write_file("readers.ts", bytes, sizeof bytes - 1), tn_series_read("readers.ts", why, sizeof why))
+  CHECK(!TS_OF("@classLabel true a b\n@data\n1,2\0:a\n"));
+  CHECK_HAS(why, "readers.ts:3: column 4: a byte 0, which is no text");
+  CHECK(!TS_OF("@classLabel true a b\0c\n@data\n1,2:b\n"));
+  CHECK_HAS(why, "readers.ts:1: column 21: a byte 0");
+  CHECK(!TS_OF("# a\0\n@classLabel true a b\n@data\n1,2:a\n"));
+  CHECK_HAS(why, "readers.ts:1: column 4: a byte 0");
+#undef TS_OF
+  remove("readers.ts");
+}
+
+// What strtod takes and what is no decimal number.
+static void test_number_forms(void) {
+  static const char *const good[] = {"1", "+1", "1.", "1.e0", "01", "1e0", "1E+00", "10e-1", ".1e1", " 1\t", "0.1e1"};
+  static const char *const bad[] = {"1e",  "1e+",   ".",     "+",      "-",   "+-1",  "1 2",      "1f",
+                                    "0x1", "0x1p0", "1p0",   "inf",    "nan", "-inf", "NaN",      "1.1.1",
+                                    "1_0", "1'0",   "1e1.0", "\u00bd", "1-",  "e1",   "infinity", "nan(1)"};
+  char text[40];
+  for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
+    snprintf(text, sizeof text, "a\n%s\n", good[k]);
+    tn_batch b = whole(csv(text, NULL));
+    tn_array x = tn_batch_array(b, "x");
+    if (!CHECK(x.data && *(float *)x.data == 1)) printf("  %s\n", good[k]);
+    tn_batch_release(b);
+  }
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    snprintf(text, sizeof text, "a\n%s\n", bad[k]);
+    expect(csv(text, NULL), "is no number that fits f32");
+  }
+  static const char *const whole_ones[] = {"9223372036854775807", "-9223372036854775808", "+0", "-0", "007"};
+  static const int64_t want[] = {INT64_MAX, INT64_MIN, 0, 0, 7};
+  const char *column = "a";
+  tn_csv_field field = {.name = "n", .dtype = TN_I64, .columns = &column, .n_columns = 1};
+  for (size_t k = 0; k < 5; k++) {
+    snprintf(text, sizeof text, "a\n%s\n", whole_ones[k]);
+    tn_batch b = whole(csv(text, &(tn_csv_options){.fields = &field, .n_fields = 1}));
+    tn_array x = tn_batch_array(b, "n");
+    CHECK(x.data && *(int64_t *)x.data == want[k]);
+    tn_batch_release(b);
+  }
+}
+
 static void test_csv_mistakes(void) {
   expect(csv("a,b\n1,2\n3,x4\n", NULL), "readers.csv:3: column 2 (b): 'x4' is no number that fits f32");
   expect(csv("a,b\n1,\n", NULL), "readers.csv:2: column 2 (b): the value is missing");
@@ -355,7 +478,7 @@ static void test_csv_mistakes(void) {
   expect(csv("", NULL), "readers.csv: the file has no lines");
   expect(csv("a\n0x10\n", NULL), "'0x10' is no number");
   const char *column = "a";
-  tn_csv_field field = {.name = "n", .dtype = TN_I64, .columns = &column, .n_columns = 1};
+  tn_csv_field field = {.name = "n", .dtype = TN_I64, .columns = &column, .n_columns = 1}, whole_field = field;
   tn_csv_options o = {.fields = &field, .n_fields = 1};
   expect(csv("a\n99999999999999999999\n", &o), "'99999999999999999999' is no whole number that fits i64");
   expect(csv("a\n1.5\n", &o), "'1.5' is no whole number that fits i64");
@@ -364,6 +487,12 @@ static void test_csv_mistakes(void) {
   expect(csv("a\nx\nz\n", &o), "readers.csv:3: column 1 (a): 'z' is none of the 2 classes");
   o.allow_missing = true, o.fill = NAN;
   expect(csv("a\n\n", &o), "what fills missing whole numbers is none");
+  o.fill = 0.5;
+  expect(csv("a\n\n", &o), "what fills missing whole numbers is none: 0.5");
+  expect(csv("a\n\n", &(tn_csv_options){.allow_missing = true, .fill = 1e39}),
+         "missing numbers, 1e+39, does not fit f32");
+  expect(csv("a\n9223372036854775808\n", &(tn_csv_options){.fields = &whole_field, .n_fields = 1}),
+         "'9223372036854775808' is no whole number that fits i64");
   expect(csv("a\n1\n", &(tn_csv_options){.delimiter = '"'}), "the delimiter is a quote or line end");
 }
 
@@ -469,12 +598,16 @@ int main(void) {
   test_npy_mistakes();
   test_npz();
   test_safetensors();
+  test_unsigned();
   test_shrinking();
   test_larger_than_memory();
   test_other_large_files();
   test_large_npz();
   test_csv_larger_than_memory();
   test_csv();
+  test_csv_same_names();
+  test_zero_bytes();
+  test_number_forms();
   test_csv_mistakes();
   test_large_csv();
   test_text();
