@@ -46,6 +46,9 @@ static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
 static bool pick(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size) {
   char all[RT_MAX_BATCH_ARRAYS][RT_ARRAY_NAME];
   uint32_t n = name_arrays(f, all);
+  for (uint32_t k = 0; k < n; k++)  // the lengths of "x" and a field "x.lengths"
+    for (uint32_t i = 0; i < k; i++)
+      if (!strcmp(all[i], all[k])) return rt_fail(error, error_size, "two arrays of a batch are named '%.80s'", all[k]);
   if (n_inputs > RT_MAX_BATCH_ARRAYS)
     return rt_fail(error, error_size, "a batch has at most %d arrays", RT_MAX_BATCH_ARRAYS);
   f->n_arrays = inputs ? n_inputs : n;

@@ -5,7 +5,9 @@
 //   rt_loader_free(l);
 //
 // A ring of prefetch + 1 slots: batch p of an epoch is built in slot p modulo their number, by whichever thread comes
-// first, so that what it holds depends on p alone. One thread asks; rt_loader_stop may come from anywhere.
+// first, so that what it holds depends on p alone. One thread asks; rt_loader_stop may come from anywhere, at any time.
+//
+// A forked child may ask too: its threads are started when it first does. rt_loader_free there frees and joins nobody.
 #ifndef TN_RUNTIME_LOADER_H
 #define TN_RUNTIME_LOADER_H
 

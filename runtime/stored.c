@@ -174,13 +174,22 @@ RtDataset *rt_dataset_npy(const RtColumn *columns, uint32_t n, char *error, size
 }
 
 // ---- .npz
-static const RtZipMember *find_member(const RtZipMember *list, uint32_t n, const char *name) {
-  for (uint32_t k = 0; k < n; k++) {
-    size_t stem = strlen(list[k].name), given = strlen(name);
-    bool has_ending = stem == given + 4 && !strcmp(list[k].name + given, ".npy");
-    if ((has_ending || stem == given) && !memcmp(list[k].name, name, given)) return &list[k];
-  }
-  return NULL;
+// "x" is the member x, or else x.npy. An archive may hold two of a name, of which tools choose the first or the last.
+static const RtZipMember *find_member(const Stored *s, const RtZipMember *list, uint32_t n, const char *name,
+                                      char *error, size_t error_size) {
+  const RtZipMember *found = NULL;
+  size_t given = strlen(name);
+  for (uint32_t ending = 0; ending < 2 && !found; ending++)
+    for (uint32_t k = 0; k < n; k++) {
+      if (strncmp(list[k].name, name, given) || strcmp(list[k].name + given, ending ? ".npy" : "")) continue;
+      if (found) {
+        rt_fail(error, error_size, "%s: two members are named '%s'", s->shared.name, list[k].name);
+        return NULL;
+      }
+      found = &list[k];
+    }
+  if (!found) rt_fail(error, error_size, "%s: there is no array '%s'", s->shared.name, name);
+  return found;
 }
 
 static bool open_member(Stored *s, uint32_t k, const RtColumn *c, const RtZipMember *m, char *error,
@@ -200,9 +209,8 @@ static bool open_members(Stored *s, const RtColumn *columns, const RtZipMember *
                          size_t error_size) {
   for (uint32_t k = 0; k < s->n; k++) {
     RtColumn c = columns ? columns[k] : (RtColumn){.name = list[k].name};
-    const RtZipMember *m = columns ? find_member(list, n_list, c.name) : &list[k];
-    if (!m) return rt_fail(error, error_size, "%s: there is no array '%s'", s->shared.name, c.name);
-    if (!open_member(s, k, &c, m, error, error_size)) return false;
+    const RtZipMember *m = columns ? find_member(s, list, n_list, c.name, error, error_size) : &list[k];
+    if (!m || !open_member(s, k, &c, m, error, error_size)) return false;
     if (!columns) name_after_file(&s->fields[k], c.name);
   }
   return true;

@@ -2,6 +2,7 @@
 Needs NumPy. Values are written out in the test."""
 import io
 import os
+import warnings
 import zipfile
 
 import numpy as np
@@ -53,6 +54,11 @@ with zipfile.ZipFile(f, "w") as z:
     z.writestr("y.npy", npy(np.arange(4)))
     z.comment = b"a comment"
 put("zip", "comment.npz", f.getvalue())
+with warnings.catch_warnings(), zipfile.ZipFile(f := io.BytesIO(), "w") as z:
+    warnings.simplefilter("ignore")  # of two members of one name
+    for name, values in [("x.npy", [1, 2]), ("y.npy", [3]), ("x.npy", [4, 5]), ("z.npy", [6]), ("z", [7])]:
+        z.writestr(zipfile.ZipInfo(name), npy(np.array(values)))
+put("zip", "same_names.npz", f.getvalue())
 put("zip", "empty.npz", b"PK\x05\x06" + bytes(18))
 put("zip", "no_zip.npz", b"nothing at all")
 

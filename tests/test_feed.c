@@ -283,6 +283,12 @@ static void test_refused(void) {
   tn_field twice[] = {fields[1], fields[1]}, huge = fields[0];
   CHECK(!tn_dataset_new(&type, &s, twice, 2, 3, why, sizeof why));
   CHECK_HAS(why, "two fields are named 'id'");
+  tn_field named[] = {fields[0], fields[1]};
+  named[1].name = "x.lengths";
+  tn_dataset *e = tn_dataset_new(&type, &s, named, 2, 3, why, sizeof why);
+  CHECK(e && !tn_loader_new(e, NULL, why, sizeof why));
+  CHECK_HAS(why, "two arrays of a batch are named 'x.lengths'");
+  tn_dataset_free(e);
   huge.dims[0] = INT64_MAX;
   CHECK(!tn_dataset_new(&type, &s, &huge, 1, 3, why, sizeof why));
   CHECK(!tn_dataset_new(&type, &s, fields, 0, 3, why, sizeof why) && !tn_dataset_new(NULL, 0, fields, 1, 1, NULL, 0));

@@ -115,6 +115,12 @@ static void test_npz(void) {
   }
   const tn_column none = {.name = "z"};
   expect(tn_dataset_npz("tests/corpus/zip/stored.npz", &none, 1, why, sizeof why), "there is no array 'z'");
+  const char *same = "tests/corpus/zip/same_names.npz";  // x.npy 1 2, y.npy 3, x.npy 4 5, z.npy 6, z 7
+  expect(tn_dataset_npz(same, &(tn_column){.name = "x"}, 1, why, sizeof why), "two members are named 'x.npy'");
+  expect(tn_dataset_npz(same, &(tn_column){.name = "x.npy"}, 1, why, sizeof why), "two members are named 'x.npy'");
+  b = whole(tn_dataset_npz(same, &none, 1, why, sizeof why));  // the name itself comes first
+  CHECK(tn_batch_array(b, "z").data && *(int64_t *)tn_batch_array(b, "z").data == 7);
+  tn_batch_release(b);
 }
 
 // ---- safetensors: what tn_save wrote
