@@ -416,7 +416,8 @@ RtLoaderState rt_loader_get_state(const RtLoader *l) {
 }
 
 RtStatus rt_loader_set_state(RtLoader *l, RtLoaderState s) {
-  if (s.identity != l->identity || (!is_stream(l) && s.position > rt_loader_count(l))) {
+  uint64_t most = is_stream(l) ? SIZE_MAX / l->sampler.batch_size : rt_loader_count(l);
+  if (s.identity != l->identity || s.position > most) {
     rt_fail(l->error, sizeof l->error,
             "the state (epoch %" PRIu64 ", batch %" PRIu64
             ") belongs to a loader of another data set, batch size or order",

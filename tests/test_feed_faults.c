@@ -322,6 +322,8 @@ static void test_stream_sentences(void) {
     CHECK(tn_loader_set_state(l, state) == TN_OK && tn_loader_next(l, &b) == TN_ERR_VALUE);
     CHECK_HAS(tn_loader_error(l), "batch 4: the stream has only 10 items");
     CHECK(tn_loader_next(l, &b) == TN_OK && !b.number);
+    state.position = SIZE_MAX / 4 + 1;  // items that cannot be counted
+    CHECK(tn_loader_set_state(l, state) == TN_ERR_ARGUMENT);
     s.no_rewind = true;
     CHECK(tn_loader_next(l, &b) == TN_ERR_VALUE);
     CHECK_HAS(tn_loader_error(l), "batch 0: the tape is torn");
