@@ -371,7 +371,7 @@ static const struct {
     {"%y = slice %x {axis=1, start=2, size=1}", 4, 4, 6, "do not lie in axis 1"},
     {"%y = cast %x {dtype=f16}", 1, 4, 21, "expected a type"},
     {"%y = param @nothing", 1, 4, 12, "names no param"},
-    {"%y = param", 3, 4, 6, "names no parameter"},
+    {"%y = param", 3, 4, 6, "param: needs {param}"},
     {"%y = matmul %x, %x", 4, 4, 6, "inner sizes differ"},
     {"%y = relu %x owner=3", 1, 4, 20, "the number of a scope must lie in [0, 0]"},
     {"%y = relu %x owner=0,0", 1, 4, 6, "owners found: 2"},
