@@ -477,7 +477,7 @@ static bool takes_layout(Op op) {
   case CLASS_RNN:
   case CLASS_SCAN:
   case CLASS_MARK: return true;
-  default: return op == OP_output || op == OP_result || op == OP_clone;
+  default: return op == OP_output || op == OP_result;
   }
 }
 

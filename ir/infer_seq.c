@@ -51,6 +51,7 @@ uint16_t ir_rule_dense_layout(const Infer *c) {
 uint16_t ir_rule_pack(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
   bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
@@ -77,6 +78,7 @@ static int64_t longest_of(const Infer *c, Val layout) {
 uint16_t ir_rule_pad(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK - 1));
   TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim d[MAX_RANK];

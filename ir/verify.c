@@ -236,6 +236,8 @@ static bool is_cloned(const Fn *f, Val v) {
 static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
   Val old = ir_base(vf->f, ir_arg(vf->f, (Val){i}, k));
   int64_t param = m->param[old.i] - 1;
+  if (param < 0 && ir_attr(vf->f, (Val){i}, KEY_into_param))
+    return broken(vf, i, "has {into_param}, but operand 0 is no parameter");
   if (param < 0) return !ir_is_immediate(vf->f, old) || BROKEN(vf, i, "writes operand %u, which has no storage", k);
   if (is_cloned(vf->f, ir_arg(vf->f, (Val){i}, k)))
     return BROKEN(vf, i, "writes operand %u, a clone of a parameter and no version of it", k);
@@ -267,6 +269,26 @@ static bool check_versions(Verifier *vf) {
     if (f->ins[i].op == OP_param) check_leaf(vf, &m, i);
     for (uint32_t k = 0; writes_storage(f, i) && k < f->ins[i].n_res; k++) check_target(vf, &m, i, k);
   }
+  return vf->ok;
+}
+
+// ---- carries: what a scan leaves has the type of what it began with
+static bool check_final(Verifier *vf, uint32_t i) {
+  const Fn *f = vf->f;
+  int64_t scan = ir_attr_int(f, (Val){i}, KEY_scan, -1), index = ir_attr_int(f, (Val){i}, KEY_index, -1);
+  for (uint32_t k = 1; k < i; k++) {
+    if (f->ins[k].op != OP_scan_carry || ir_attr_int(f, (Val){k}, KEY_scan, -1) != scan) continue;
+    if (ir_attr_int(f, (Val){k}, KEY_index, -1) != index) continue;
+    const Ins *began = ir_ins(f, ir_arg(f, (Val){k}, 0));
+    if (began->dtype != f->ins[i].dtype || began->shape.i != f->ins[i].shape.i)
+      return BROKEN(vf, i, "has another type than carry %lld began with", (long long)index);
+  }
+  return true;
+}
+
+static bool check_finals(Verifier *vf) {
+  for (uint32_t i = 1; i < vf->f->n_ins; i++)
+    if (vf->f->ins[i].op == OP_scan_final) check_final(vf, i);
   return vf->ok;
 }
 
@@ -303,7 +325,7 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
   return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) &&
-         check_mark(vf, i) && check_layouts(vf, i) && check_types(vf, i);
+         check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
 }
 
 // The bodies of scans come first: the types of a scan are read from its body.
@@ -330,5 +352,5 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
     // After a fault the records of results that follow are its own.
     while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
   }
-  return vf.ok && check_signature(&vf) && check_versions(&vf) && check_rows(&vf);
+  return vf.ok && check_signature(&vf) && check_versions(&vf) && check_finals(&vf) && check_rows(&vf);
 }

@@ -104,7 +104,7 @@ static const char *const op_lines[] = {
     "write %cl, %b1 {no_grad}",
     "overwritten %cl, %b1",
     "%sa = slice_assign %x, %sl {axis=0, start=2}",
-    "%ia = index_assign %x, %i, %x {into_param}",
+    "%ia = index_assign %w, %i, %x {into_param}",
     "%su = sum %x {axes=[0], keepdim}",
     "%am = amax %x {axes=[0,1]}",
     "%ar = argmax %x",
