@@ -127,7 +127,7 @@ static uint16_t infer_stack(const Infer *c, Dim live) {
   Shape s = shape_of(c, 0);
   if (dtype_of(c, 0) == DT_LAYOUT || ir_rank(c->p, s) >= MAX_RANK)
     return fault(c, E_SHAPE, "an output is f32 or i64 of rank below 8");
-  if (!rows && !time) return fault(c, E_ARGUMENT, "needs {time} or {rows}");
+  if (live.i ? !rows : !time) return fault(c, E_ARGUMENT, live.i ? "needs {rows}" : "needs {time}");
   if (rows && (!live.i || !begins_with(c->p, s, live)))
     return fault(c, E_SHAPE, "an output of a packed scan has the rows of the step as first axis");
   return set_type(c, 0, dtype_of(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));

@@ -7,7 +7,9 @@
 //   4. Types are what the shape rules say.
 //   5. Inputs and outputs carry the positions 0, 1, .., each once.
 //   6. What writes a parameter's storage writes its newest version; nothing reads the parameter anew after a write.
-//   7. The rows of a layout are set by that layout alone, and nothing before it has their size.
+//   7. What a packed scan stacks of a value without rows exists as far as the layout has steps: scans over it read it.
+//   8. A body is run by one scan of the program.
+//   9. The rows of a layout are set by that layout alone, and nothing before it has their size.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -292,6 +294,35 @@ static bool check_finals(Verifier *vf) {
   return vf->ok;
 }
 
+// ---- stacks along the time axis of a packed scan: nothing is written behind the layout's last step
+static Val stacked_over(const Fn *f, Val v) {
+  Val head = ir_head(f, v);
+  if (f->ins[head.i].op != OP_scan || !ir_attr(f, head, KEY_live)) return (Val){0};
+  Scan s = ir_scan_at(f, head);
+  uint32_t k = v.i - head.i;
+  if (k >= s.n_stacks) return (Val){0};
+  Shape inner = s.body->ins[ir_scan_outputs(&s)[s.n_carries + k].i].shape;
+  return ir_scan_has_rows(&s, inner) ? (Val){0} : ir_arg(f, head, 0);
+}
+
+static bool is_slice_over(const Fn *f, uint32_t i, uint32_t operand, Val layout) {
+  if (f->ins[i].op != OP_scan || !ir_attr(f, (Val){i}, KEY_live)) return false;
+  Scan s = ir_scan_at(f, (Val){i});
+  return ir_arg(f, (Val){i}, 0).i == layout.i && operand >= s.first && operand < s.first + s.n_slices;
+}
+
+static bool check_stacks(Verifier *vf) {
+  const Fn *f = vf->f;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++) {
+      Val a = ir_arg(f, (Val){i}, k), layout = stacked_over(f, a);
+      if (ir_none(layout) || is_slice_over(f, i, k, layout)) continue;
+      return BROKEN(vf, i, "reads %s, which has nothing behind the last step of %s: only scans over that may",
+                    name_of(vf, a), name_of(vf, layout));
+    }
+  return true;
+}
+
 // ---- sizes that the run finds
 static bool check_rows_users(Verifier *vf, uint32_t layout, Dim rows) {
   const Fn *f = vf->f;
@@ -328,6 +359,29 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
          check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
 }
 
+// A scan before (g, end) that runs the body, in g.
+static bool runs_body(const Fn *g, Str body, uint32_t end) {
+  for (uint32_t i = 1; i < end; i++) {
+    const Attr *name = g->ins[i].op == OP_scan ? ir_attr(g, (Val){i}, KEY_body) : NULL;
+    if (name && name->u.s.i == body.i) return true;
+  }
+  return false;
+}
+
+// A body belongs to one scan: passes cut it down to what that scan needs.
+static bool check_bodies(Verifier *vf) {
+  const Fn *f = vf->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_scan) continue;
+    Str body = ir_attr(f, (Val){i}, KEY_body)->u.s;
+    bool shared = runs_body(f, body, i);
+    for (uint32_t k = 0; k < vf->p->n_fns && !shared; k++)
+      shared = vf->p->fns[k] != f && runs_body(vf->p->fns[k], body, vf->p->fns[k]->n_ins);
+    if (shared) return BROKEN(vf, i, "runs the body '%s', which is another scan's", ir_text(vf->p, body));
+  }
+  return true;
+}
+
 // The bodies of scans come first: the types of a scan are read from its body.
 static bool verify_bodies(const Fn *f, RtDiags *diags) {
   bool ok = true;
@@ -352,5 +406,6 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
     // After a fault the records of results that follow are its own.
     while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
   }
-  return vf.ok && check_signature(&vf) && check_versions(&vf) && check_finals(&vf) && check_rows(&vf);
+  return vf.ok && check_signature(&vf) && check_versions(&vf) && check_finals(&vf) && check_stacks(&vf) &&
+         check_rows(&vf) && check_bodies(&vf);
 }
