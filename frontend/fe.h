@@ -91,18 +91,12 @@ struct tn_hook {
   bool removed, fired;
 };
 
-struct tn_module {
-  tn_program *p;
-  tn_module *parent, *first, *last, *next;  // children in order of creation
-  const char *name, *path;                  // path "" for the root
-  Loc loc, trained;                         // by an optimizer of its own; 0: not
-  FeModuleKind kind;
-  bool poisoned;
-  FeEntry *entries;
-  uint32_t n_entries, cap_entries;
-  bool has_bias, is_reshapable, disposed;
+// All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a module
+// (names, hooks, where it was called) stands in tn_module.
+typedef struct {
+  bool has_bias, is_reshapable;
   Op op;        // ACTIVATION
-  double rate;  // DROPOUT, RNN between layers
+  double rate;  // DROPOUT, ATTENTION, RNN between layers
   double eps;   // LAYER_NORM, RMS_NORM, over the last n_axes
   uint32_t n_axes;
   int64_t in, out;
@@ -114,6 +108,18 @@ struct tn_module {
   // ATTENTION
   uint32_t n_heads;
   bool is_causal;
+} FeModuleConfig;
+
+struct tn_module {
+  tn_program *p;
+  tn_module *parent, *first, *last, *next;  // children in order of creation
+  const char *name, *path;                  // path "" for the root
+  Loc loc, trained;                         // by an optimizer of its own; 0: not
+  FeModuleKind kind;
+  bool poisoned;
+  FeEntry *entries;
+  uint32_t n_entries, cap_entries;
+  FeModuleConfig config;
   // hooks of both kinds in the order in which they fire
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;
@@ -294,7 +300,7 @@ struct tn_program {
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
   Loc sealed_at;
-  uint32_t serial;  // 7 bits inside every named tn_dim
+  uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
   FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
   uint32_t n_variants, cap_variants, n_built;
@@ -469,7 +475,9 @@ void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is 
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
 
 // ---- scan.c
-uint32_t fe_stream(tn_function *f, tn_site at);  // number of a new random stream; inside a scan, one for each step
+// Number of a new random stream; inside a scan, of the first of one for each step. The only way to take one
+// (tests/test_layers.sh).
+uint32_t fe_stream(tn_function *f, tn_site at);
 void fe_scan_ends(tn_function *f, tn_site at);   // reports a scan that is open where f ends
 
 // ---- traffic.c
@@ -478,6 +486,7 @@ void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed func
 // ---- take.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values
 tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
+void fe_param_end(tn_program *p, FeParam *q, Loc at);  // none of its names is left; counted, an end of its own
 bool fe_has_params(FeModuleKind kind);
 bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: reported
 

@@ -90,16 +90,16 @@ FeParam *fe_param_of(const tn_program *p, uint32_t index) {
   return NULL;
 }
 
-static Val initial_value(tn_program *p, const FeParam *q) {
+static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
   double a = q->init.a, b = q->init.b;
   Attr shape = ir_a_list(KEY_shape, q->shape), id = {0};
   switch (q->init.kind) {
   case TN_INIT_UNIFORM:
-    id = ir_a_int(KEY_id, p->ir->next_id++);
+    id = ir_a_int(KEY_id, fe_stream(fe_init(p), at));
     return ir_emit(p->init, OP_uniform, NULL, 0, (Attr[]){ir_a_num(KEY_lo, a), ir_a_num(KEY_hi, b), id, shape}, 4,
                    q->loc);
   case TN_INIT_NORMAL:
-    id = ir_a_int(KEY_id, p->ir->next_id++);
+    id = ir_a_int(KEY_id, fe_stream(fe_init(p), at));
     return ir_emit(p->init, OP_normal, NULL, 0, (Attr[]){ir_a_num(KEY_mean, a), ir_a_num(KEY_std, b), id, shape}, 4,
                    q->loc);
   default:
@@ -110,8 +110,8 @@ static Val initial_value(tn_program *p, const FeParam *q) {
 
 Val fe_initial(tn_program *p, FeParam *q) {
   if (!ir_none(q->value)) return q->value;
-  q->value = initial_value(p, q);
   tn_site at = {ir_loc_file(p->ir, q->loc), (int)ir_loc_line(p->ir, q->loc)};
+  q->value = initial_value(p, q, at);
   if (p->init_fn) fe_keep((tn_tensor){p->init_fn, q->value.i}, at);  // a scope that is open there does not end it
   return q->value;
 }
@@ -197,7 +197,7 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
     fe_note(m->p, e->loc, "'%s' was made here", old->path);
     fe_note(m->p, q->loc, "'%s' was made here", q->path);
   } else {
-    old->replaced = true;
+    fe_param_end(m->p, old, fe_loc(m->p, at));
     e->param = q;
     e->loc = fe_loc(m->p, at);
     return true;

@@ -154,16 +154,20 @@ void fe_scan_ends(tn_function *f, tn_site at) {
   if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
 }
 
+// Steps of a scan draw from streams of their own, numbered from the first on (pass loops): each operation takes as many.
+static int64_t streams_needed(const tn_scan *s) {
+  const Prog *ir = s->f->p->ir;
+  int64_t n = ir_dim_bound(ir, is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps);
+  return n ? n : 1;
+}
+
 uint32_t fe_stream(tn_function *f, tn_site at) {
-  Prog *ir = f->p->ir;
-  const tn_scan *s = f->scan;
-  uint32_t first = ir->next_id;
-  if (!s) return ir->next_id++;
-  Dim steps = is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps;
-  int64_t n = ir_dim_bound(ir, steps);
-  if (n < UINT32_MAX - first) ir->next_id += n ? (uint32_t)n : 1;
-  else fe_error(f->p, E_ARGUMENT, at, "a scan of so many steps needs more random streams than there are");
-  return first;
+  int64_t n = f->scan ? streams_needed(f->scan) : 1;
+  uint32_t first = n < UINT32_MAX ? ir_new_streams(f->p->ir, (uint32_t)n) : 0;
+  if (first) return first;
+  fe_error(f->p, E_ARGUMENT, at, "%lld more random streams are wanted than there are", (long long)n);
+  fe_hint(f->p, "a random operation in a scan takes a stream for each step");
+  return 1;
 }
 
 // ---- in

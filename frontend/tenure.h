@@ -60,7 +60,7 @@ typedef struct {
   uint32_t v;
 } tn_tensor;  // v == 0: poisoned
 typedef struct {
-  uint32_t d;
+  uint64_t d;
 } tn_dim;
 typedef struct {
   const tn_dim *dims;

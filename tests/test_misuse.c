@@ -140,7 +140,7 @@ static void reports(void) {
   CHECK(tn_n_errors(p) == 7);
   tn_packed_sum(((tn_packed){packed.layout, packed.data}));
   CHECK_HAS(report_of(p), "a packed sequence is rows and their layout");
-  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_upto(p, "n", 4).d & ~0xffffffu) | 0xfffff}));
+  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_upto(p, "n", 4).d & ~UINT64_C(0xffffff)) | 0xfffff}));
   CHECK_HAS(report_of(p), "this tn_dim is a number that no call gave");
   tn_packed_call(NULL, packed);
   CHECK_HAS(report_of(p), "no module is called");
