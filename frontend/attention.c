@@ -165,8 +165,8 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x.fn, at};
   if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
-  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->config.out,
-           fe_rank(x));
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
+           (long long)m->config.out, fe_rank(x));
   return fe_poison(x.fn);
 }
 
@@ -180,8 +180,8 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   else {
     for (uint32_t k = 0; k < n; k++) {
       if (fe_rank(x[k]) == 3) continue;
-      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->config.out,
-               fe_rank(x[k]));
+      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
+               (long long)m->config.out, fe_rank(x[k]));
       return false;
     }
     return true;

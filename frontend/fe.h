@@ -91,8 +91,8 @@ struct tn_hook {
   bool removed, fired;
 };
 
-// All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a module
-// (names, hooks, where it was called) stands in tn_module.
+// All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
+// module (names, hooks, where it was called) stands in tn_module.
 typedef struct {
   bool has_bias, is_reshapable;
   Op op;        // ACTIVATION
@@ -478,7 +478,7 @@ bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without g
 // Number of a new random stream; inside a scan, of the first of one for each step. The only way to take one
 // (tests/test_layers.sh).
 uint32_t fe_stream(tn_function *f, tn_site at);
-void fe_scan_ends(tn_function *f, tn_site at);   // reports a scan that is open where f ends
+void fe_scan_ends(tn_function *f, tn_site at);  // reports a scan that is open where f ends
 
 // ---- traffic.c
 void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed function

@@ -58,7 +58,8 @@ tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op,
   tn_module *m = fe_module(parent, name, MOD_ACTIVATION, at);
   m->config.op = op ? ir_op_find(op) : OP_none;
   // These rows need an attribute that a name alone cannot give.
-  bool known = m->config.op != OP_none && is_unary[m->config.op] && m->config.op != OP_dropout && m->config.op != OP_leaky_relu;
+  bool known =
+      m->config.op != OP_none && is_unary[m->config.op] && m->config.op != OP_dropout && m->config.op != OP_leaky_relu;
   if (m->poisoned || known) return m;
   fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu",
            op ? op : "");

@@ -223,7 +223,8 @@ static tn_tensor one_direction(const RnnCall *c, tn_tensor data, uint32_t layer,
   if (is_gru && m->config.has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
   if (fe_rnn_given(c, false)) attrs[n_attrs++] = ir_a_int(KEY_has_h, 1), args[n++] = fe_rnn_initial(c, false, row);
   if (fe_rnn_given(c, true)) attrs[n_attrs++] = ir_a_int(KEY_has_c, 1), args[n++] = fe_rnn_initial(c, true, row);
-  if (m->config.proj) attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
+  if (m->config.proj)
+    attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
   return fe_emit(OP_rnn_seq, args, n, attrs, n_attrs, c->at);
 }
 
@@ -243,7 +244,8 @@ static tn_rnn_output run_layers(const RnnCall *c, tn_tensor data) {
     }
     data = fe_concat(out, m->config.n_directions, 1, c->at);
   }
-  tn_rnn_output r = {.out = {data, c->layout}, .hidden = fe_rnn_stack(c, hn, n_states), .n_last = m->config.n_directions};
+  tn_rnn_output r = {
+      .out = {data, c->layout}, .hidden = fe_rnn_stack(c, hn, n_states), .n_last = m->config.n_directions};
   if (fe_rnn_has_cell(m)) r.cell = fe_rnn_stack(c, cn, n_states);
   for (uint32_t d = 0; d < m->config.n_directions; d++) r.last[d] = hn[n_states - m->config.n_directions + d];
   return r;

@@ -79,7 +79,8 @@ static tn_tensor before(const RnnCall *c, bool cell, uint32_t layer) {
 
 static tn_rnn_step_output run_layers(const RnnCall *c, tn_tensor x) {
   tn_module *m = c->m;
-  tn_tensor *h = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h), *cells = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h);
+  tn_tensor *h = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h),
+            *cells = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h);
   bool has_cell = fe_rnn_has_cell(m), is_cell = m->kind == MOD_RNN_CELL;
   for (uint32_t layer = 0; layer < m->config.n_layers; layer++) {
     if (layer && m->config.rate > 0) x = fe_dropout(x, m->config.rate, c->at);
@@ -102,8 +103,8 @@ static bool check_step(const RnnCall *c, tn_tensor x) {
     return false;
   }
   if (fe_ins(x)->dtype == DT_F32 && (fe_rank(x) == 2 || fe_rank(x) == 1)) return true;
-  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path, (long long)m->config.in,
-           (long long)m->config.in);
+  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path,
+           (long long)m->config.in, (long long)m->config.in);
   return false;
 }
 

@@ -154,7 +154,8 @@ void fe_scan_ends(tn_function *f, tn_site at) {
   if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
 }
 
-// Steps of a scan draw from streams of their own, numbered from the first on (pass loops): each operation takes as many.
+// Steps of a scan draw from streams of their own, numbered from the first on (pass loops): each operation takes as
+// many.
 static int64_t streams_needed(const tn_scan *s) {
   const Prog *ir = s->f->p->ir;
   int64_t n = ir_dim_bound(ir, is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps);

@@ -70,14 +70,22 @@ static tn_tensor call_step(tn_module *m, tn_tensor x) {
 }
 
 static const Kind kinds[] = {
-    {"linear", make_linear, call_plain, F},         {"linear with bias", make_biased, call_plain, F},
-    {"embedding", make_embedding, call_index, F * F},   {"dropout", make_dropout, call_plain, F},
-    {"activation", make_activation, call_plain, F}, {"layer norm", make_layer_norm, call_plain, F},
-    {"bare norm", make_bare_norm, call_plain, F},   {"RMS norm", make_rms_norm, call_plain, F},
-    {"attention", make_attention, call_plain, F},   {"lstm", make_lstm, call_rnn, 2 * 3},
-    {"gru", make_gru, call_rnn, 2 * 5},                 {"rnn", make_rnn, call_rnn, 2 * 5},
-    {"lstm cell", make_lstm_cell, call_step, 5},    {"gru cell", make_gru_cell, call_step, 5},
-    {"rnn cell", make_rnn_cell, call_step, 5},      {"sequential", make_sequential, call_plain, F},
+    {"linear", make_linear, call_plain, F},
+    {"linear with bias", make_biased, call_plain, F},
+    {"embedding", make_embedding, call_index, F *F},
+    {"dropout", make_dropout, call_plain, F},
+    {"activation", make_activation, call_plain, F},
+    {"layer norm", make_layer_norm, call_plain, F},
+    {"bare norm", make_bare_norm, call_plain, F},
+    {"RMS norm", make_rms_norm, call_plain, F},
+    {"attention", make_attention, call_plain, F},
+    {"lstm", make_lstm, call_rnn, 2 * 3},
+    {"gru", make_gru, call_rnn, 2 * 5},
+    {"rnn", make_rnn, call_rnn, 2 * 5},
+    {"lstm cell", make_lstm_cell, call_step, 5},
+    {"gru cell", make_gru_cell, call_step, 5},
+    {"rnn cell", make_rnn_cell, call_step, 5},
+    {"sequential", make_sequential, call_plain, F},
 };
 
 // The second path, and one that goes through a share of a share.
