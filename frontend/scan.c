@@ -8,6 +8,7 @@ struct tn_scan {
   tn_scope *scope;
   const char *name;
   Loc begin, end;
+  uint32_t first;  // value of the body
   int64_t number;
   bool poisoned, ended;
   tn_packed over;  // packed; data.fn NULL: dense
@@ -97,6 +98,7 @@ tn_scan *tn_scan_begin_at(tn_function *f, const tn_scan_options *o, tn_site at) 
                ir_a_str(KEY_name, ir_str(f->p->ir, s->name)), ir_a_int(KEY_reverse, 1)};
   Val layout = fe_val(s->over.layout);
   mark(s, OP_scan_begin, &layout, is_packed(s), a, o->reverse ? 4 : 3, at);
+  s->first = f->ir->n_ins;
   s->scope = tn_scope_begin_at(f, s->name, at);
   f->scan = s;
   return s;
@@ -116,6 +118,14 @@ static tn_tensor last_of(tn_scan *s, uint32_t k, tn_site at) {
   return s->carries[k].last;
 }
 
+// A write in place to what is outside comes out of the scan, too.
+static bool writes(const tn_scan *s) {
+  const Fn *ir = s->f->ir;
+  for (uint32_t i = s->first; i < ir->n_ins; i++)
+    if (ir->ins[i].op == OP_write) return true;
+  return false;
+}
+
 static void check_carries(const tn_scan *s, tn_site at) {
   tn_program *p = s->f->p;
   for (uint32_t k = 0; k < s->n_carries; k++) {
@@ -124,7 +134,7 @@ static void check_carries(const tn_scan *s, tn_site at) {
     fe_note(p, s->carries[k].made, "the carry was made here");
     fe_hint(p, "tn_scan_next(scan, carry, value) says what it is in the next step");
   }
-  if (s->n_carries + s->n_outputs) return;
+  if (s->n_carries + s->n_outputs || writes(s)) return;
   fe_error(p, E_ARGUMENT, at, "scan '%s' has neither a carry nor an output", s->name);
   fe_note(p, s->begin, "it began here");
 }

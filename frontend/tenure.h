@@ -831,8 +831,10 @@ TN_API tn_hook *tn_rnn_hook_post_at(tn_module *m, tn_rnn_post_hook fn, void *ctx
 //   tn_scan_end(s);
 //   tn_tensor last = tn_scan_final(s, h);
 //
-// What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, not
-// written. Random numbers are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
+// What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, and
+// those of f32 written in place: each step writes what the step before left, as a carry does, and the handle shows the
+// last content afterwards. Inputs of the scan and trainable parameters are not written inside (E113). Random numbers
+// are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
 typedef struct {
   tn_packed over;    // packed sequences: as many steps as the longest has, each with the rows that are running
   tn_dim steps;      // or, without them, a number of steps
