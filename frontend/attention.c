@@ -4,12 +4,10 @@
 // the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied.
 #include "frontend/fe.h"
 
-#include <math.h>
-
 // ---- the call
 static bool check_options(tn_function *f, const tn_attention_options *o, tn_site at) {
-  if (o->dropout >= 0 && o->dropout < 1 && isfinite(o->scale)) return true;
-  if (isfinite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  if (o->dropout >= 0 && (float)o->dropout < 1 && fe_is_finite(o->scale)) return true;
+  if (fe_is_finite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
   else fe_error(f->p, E_ARGUMENT, at, "the scale of attention is %g", o->scale);
   return false;
 }
@@ -86,7 +84,7 @@ static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_mul
     fe_error(m->p, E_ARGUMENT, at,
              "module '%s' has the size %lld and %lld heads: the size must be a multiple in [1, 2^20]", m->path,
              (long long)size, (long long)heads);
-  else if (o && !(o->dropout >= 0 && o->dropout < 1))
+  else if (o && !(o->dropout >= 0 && (float)o->dropout < 1))
     fe_error(m->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
   else m->poisoned = false;
   return !m->poisoned;

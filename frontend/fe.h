@@ -10,6 +10,7 @@
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "runtime/instance.h"
+#include <math.h>
 #include <stdatomic.h>
 
 #define FE_NO_PARAM UINT32_MAX
@@ -324,6 +325,8 @@ void fe_out_of_memory(FeGuard *g);
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
 double fe_now_ms(void);
+// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
+static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);

@@ -1,6 +1,5 @@
 // Modules without state over time: linear, embedding, dropout, activations, and sequences of modules.
 #include "frontend/fe.h"
-#include <math.h>
 #include <string.h>
 
 static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {

@@ -30,8 +30,8 @@ static bool check_axes(tn_tensor x, const Norm *n, tn_site at) {
 }
 
 static bool check_eps(tn_program *p, const Norm *n, tn_site at) {
-  if (n->eps >= 0) return true;
-  fe_error(p, E_ARGUMENT, at, "%s takes an eps of 0 or more, not %g", n->name, n->eps);
+  if (n->eps >= 0 && fe_is_finite(n->eps)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s takes a finite eps of 0 or more, not %g", n->name, n->eps);
   return false;
 }
 

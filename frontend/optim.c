@@ -4,7 +4,6 @@
 //   optimizer.lr, optimizer.weight_decay, optimizer.momentum                     likewise, then `.group` but for group
 //   0 optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
 #include "frontend/fe.h"
-#include <math.h>
 
 // The run-time numbers of one group.
 typedef struct {
@@ -85,13 +84,13 @@ static bool check_option(const Group *g, const char *name, double x, bool good, 
 }
 
 static bool is_step(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x > 0 && isfinite(x), "above 0");
+  return check_option(g, name, x, (float)x > 0 && fe_is_finite(x), "above 0 that f32 holds");
 }
 static bool is_rate(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x >= 0 && isfinite(x), "of 0 or more");
+  return check_option(g, name, x, x >= 0 && fe_is_finite(x), "of 0 or more that f32 holds");
 }
 static bool is_beta(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x > 0 && x < 1, "above 0 and below 1");
+  return check_option(g, name, x, x > 0 && (float)x < 1, "above 0 and below 1, as f32");
 }
 
 static tn_tensor slot(const Group *g, const char *key, const FeParam *q, FeParam **made) {

@@ -152,6 +152,16 @@ FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, ui
   return add_to_module(m, name, PARAM_WEIGHT, ir_shape_ints(m->p->ir, dims, n), init, at);
 }
 
+// Infinity may be meant, as where a maximum begins; a number that f32 does not hold is a mistake.
+static bool check_init(tn_module *m, const char *name, tn_init init, tn_site at) {
+  bool drawn = init.kind == TN_INIT_UNIFORM || init.kind == TN_INIT_NORMAL;
+  bool fits = init.kind != TN_INIT_CONSTANT || fe_is_finite(init.a) || !isfinite(init.a);
+  if (drawn ? fe_is_finite(init.a) && fe_is_finite(init.b) : fits) return true;
+  fe_error(m->p, E_ARGUMENT, at, "'%s' begins with %g%s, which f32 does not hold", name, init.a,
+           drawn ? rt_printf(m->p->mem, " and %g", init.b) : "");
+  return false;
+}
+
 static void register_param(tn_module *m, const char *name, ParamKind kind, tn_shape s, tn_init init, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
@@ -159,6 +169,7 @@ static void register_param(tn_module *m, const char *name, ParamKind kind, tn_sh
   Shape shape;
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
   if (!fe_free_name(m, what, name, at) || !fe_shape(m->p, s, &shape, at)) return;
+  if (!check_init(m, name, init, at)) return;
   if (ir_shape_is_const(m->p->ir, shape)) add_to_module(m, name, kind, shape, init, at);
   else fe_error(m->p, E_SHAPE, at, "%s '%s' must have constant sizes", what, name);
 }

@@ -8,7 +8,6 @@
 // A dense batch is a packed one whose sequences are all as long as its time axis: time-major data [T, B, ..] are its
 // rows as they lie, batch-first data are brought into that order by pack and back by pad.
 #include "frontend/rnn.h"
-#include <math.h>
 #include <string.h>
 
 static tn_rnn_output poisoned(tn_function *f) {

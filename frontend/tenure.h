@@ -1015,8 +1015,9 @@ TN_API uint32_t tn_n_workers(const tn_model *m);
 // "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
-// A view to read and write between runs; data NULL: no such parameter. From here until tn_param_seal, runs take the
-// parameter as changed each time: packed copies of it are made again before every run that reads one.
+// A view to read and write between runs; data NULL: no such parameter. A run that updates the parameter does not take
+// it as an input, none that uses the parameter as an output. From here until tn_param_seal, runs take the parameter as
+// changed each time: packed copies of it are made again before every run that reads one.
 TN_API tn_array tn_param_at(tn_model *m, uint32_t k);
 TN_API void tn_param_seal(tn_model *m, uint32_t k);  // views of it are written no more
 TN_API uint64_t tn_packings(const tn_model *m);      // packed copies of weights that runs made since m was
