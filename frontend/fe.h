@@ -81,6 +81,8 @@ typedef struct {
   Loc loc;
 } FeGroup;
 
+typedef struct FeCounter FeCounter;  // counters.c
+
 struct tn_hook {
   tn_module *module;
   tn_pre_hook pre;  // one of the four
@@ -293,6 +295,8 @@ struct tn_program {
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;
   uint32_t n_hypers, cap_hypers;
+  FeCounter **counters;
+  uint32_t n_counters, cap_counters;
   tn_hook **hooks;  // of all modules, removed ones too
   uint32_t n_hooks, cap_hooks;
   uint32_t stamp;  // of the newest walk over entries
@@ -470,6 +474,12 @@ const tn_group_options *fe_group_options(tn_program *p, uint32_t number);
 bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
 // The entry of a hyper-parameter, made with this value; NULL: reported
 FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at);
+
+// ---- counters.c
+// How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
+// update; else it counts for other functions
+tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
+void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
 
 // ---- write.c
 // t shows `content` from here on; nothing is checked. no_grad: whatever region the call stands in.

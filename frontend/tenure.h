@@ -1012,7 +1012,9 @@ TN_API tn_status tn_initialize(tn_model *m, uint64_t seed);  // parameters and s
 TN_API uint32_t tn_n_workers(const tn_model *m);
 
 // ---- parameters of an instance: by path ("rnn.weight_ih_l0"); state too ("optimizer.exp_avg.rnn.weight_ih_l0",
-// "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
+// "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH"). Adam counts its steps by
+// parameter, "optimizer.step.rnn.weight_ih_l0", as does SGD with dampening, "optimizer.momentum_step...": those that
+// always step together have one entry, found under the path of each.
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
 // A view to read and write between runs; data NULL: no such parameter. A run that updates the parameter does not take
