@@ -4,12 +4,10 @@
 // the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied.
 #include "frontend/fe.h"
 
-#include <math.h>
-
 // ---- the call
 static bool check_options(tn_function *f, const tn_attention_options *o, tn_site at) {
-  if (o->dropout >= 0 && o->dropout < 1 && isfinite(o->scale)) return true;
-  if (isfinite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  if (o->dropout >= 0 && (float)o->dropout < 1 && fe_is_finite(o->scale)) return true;
+  if (fe_is_finite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
   else fe_error(f->p, E_ARGUMENT, at, "the scale of attention is %g", o->scale);
   return false;
 }
@@ -26,7 +24,7 @@ static tn_tensor emit(tn_tensor *a, uint32_t n, const tn_attention_options *o, t
   if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
   if (o->dropout > 0 && !f->eval) {
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
-    attr[n_attrs++] = ir_a_int(KEY_id, f->p->ir->next_id++);
+    attr[n_attrs++] = ir_a_int(KEY_id, fe_stream(f, at));
   }
   if (o->lengths.fn) {
     attr[n_attrs++] = ir_a_int(KEY_has_len, 1);
@@ -86,7 +84,7 @@ static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_mul
     fe_error(m->p, E_ARGUMENT, at,
              "module '%s' has the size %lld and %lld heads: the size must be a multiple in [1, 2^20]", m->path,
              (long long)size, (long long)heads);
-  else if (o && !(o->dropout >= 0 && o->dropout < 1))
+  else if (o && !(o->dropout >= 0 && (float)o->dropout < 1))
     fe_error(m->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
   else m->poisoned = false;
   return !m->poisoned;
@@ -98,18 +96,18 @@ tn_module *tn_multi_head_attention_at(tn_module *parent, const char *name, int64
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_ATTENTION, at);
   if (!check_module(m, size, heads, o, at)) return m;
-  m->in = m->out = size, m->n_heads = (uint32_t)heads;
-  m->has_bias = !o || !o->no_bias, m->is_causal = o && o->causal;
-  m->rate = o ? o->dropout : 0;
+  m->config.in = m->config.out = size, m->config.n_heads = (uint32_t)heads;
+  m->config.has_bias = !o || !o->no_bias, m->config.is_causal = o && o->causal;
+  m->config.rate = o ? o->dropout : 0;
   // PyTorch's: Xavier for the three projections together, biases zero.
   double k = sqrt(6 / (4 * (double)size));
   int64_t wide = 3 * size;
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
   fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, size}, 2, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
-  if (m->has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, at);
+  if (m->config.has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, at);
   tn_module *out = tn_linear_at(m, "out_proj", size, size, &(tn_linear_options){.no_bias = true}, at);
-  if (m->has_bias) fe_module_param(out, "bias", &size, 1, zeros, at);
-  out->has_bias = m->has_bias;
+  if (m->config.has_bias) fe_module_param(out, "bias", &size, 1, zeros, at);
+  out->config.has_bias = m->config.has_bias;
   return m;
 }
 
@@ -125,16 +123,16 @@ static tn_tensor weight(const Call *c, const char *name) { return fe_use(c->f, f
 static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
   const tn_module *m = c->m;
   Prog *p = c->f->p->ir;
-  tn_tensor w = weight(c, "in_proj_weight"), b = m->has_bias ? weight(c, "in_proj_bias") : fe_poison(c->f);
+  tn_tensor w = weight(c, "in_proj_weight"), b = m->config.has_bias ? weight(c, "in_proj_bias") : fe_poison(c->f);
   if (n < 3) {
-    w = fe_slice(w, 0, part * m->out, n * m->out, c->at);
-    if (m->has_bias) b = fe_slice(b, 0, part * m->out, n * m->out, c->at);
+    w = fe_slice(w, 0, part * m->config.out, n * m->config.out, c->at);
+    if (m->config.has_bias) b = fe_slice(b, 0, part * m->config.out, n * m->config.out, c->at);
   }
-  tn_tensor y = fe_linear(x, w, b, m->has_bias, c->at);
+  tn_tensor y = fe_linear(x, w, b, m->config.has_bias, c->at);
   if (!fe_ok(y)) return y;
   Dim d[5] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(p, n)};
   uint32_t rank = n == 1 ? 2 : 3;
-  d[rank++] = ir_dim(p, m->n_heads), d[rank++] = ir_dim(p, m->out / m->n_heads);
+  d[rank++] = ir_dim(p, m->config.n_heads), d[rank++] = ir_dim(p, m->config.out / m->config.n_heads);
   return fe_reshape(y, d, rank, c->at);
 }
 
@@ -152,21 +150,21 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
     if (!one_kv) in[n++] = project(c, v, 2, 1);
   }
   tn_attention_options how = *o;
-  how.heads_inside = true, how.causal |= m->is_causal;
-  if (how.dropout == 0) how.dropout = m->rate;
+  how.heads_inside = true, how.causal |= m->config.is_causal;
+  if (how.dropout == 0) how.dropout = m->config.rate;
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
   tn_tensor y = emit(in, n, &how, c->at);
   if (!fe_ok(y)) return y;
-  y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->out)}, 3, c->at);
+  y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->config.out)}, 3, c->at);
   return fe_call(m->first, y, c->at);
 }
 
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x.fn, at};
   if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
-  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->out,
-           fe_rank(x));
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
+           (long long)m->config.out, fe_rank(x));
   return fe_poison(x.fn);
 }
 
@@ -180,8 +178,8 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   else {
     for (uint32_t k = 0; k < n; k++) {
       if (fe_rank(x[k]) == 3) continue;
-      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path, (long long)m->out,
-               fe_rank(x[k]));
+      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
+               (long long)m->config.out, fe_rank(x[k]));
       return false;
     }
     return true;

@@ -191,8 +191,9 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   fe_unused_hooks(p);
   double built = fe_now_ms();
   fe_params_flush(p);
-  keep_text(p);
   keep_origins(p);
+  fe_merge_counters(p);
+  keep_text(p);
   p->sealed = true;
   p->sealed_at = fe_loc(p, at);
   p->code = code_new();

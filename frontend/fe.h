@@ -10,6 +10,7 @@
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "runtime/instance.h"
+#include <math.h>
 #include <stdatomic.h>
 
 #define FE_NO_PARAM UINT32_MAX
@@ -80,6 +81,8 @@ typedef struct {
   Loc loc;
 } FeGroup;
 
+typedef struct FeCounter FeCounter;  // counters.c
+
 struct tn_hook {
   tn_module *module;
   tn_pre_hook pre;  // one of the four
@@ -91,18 +94,12 @@ struct tn_hook {
   bool removed, fired;
 };
 
-struct tn_module {
-  tn_program *p;
-  tn_module *parent, *first, *last, *next;  // children in order of creation
-  const char *name, *path;                  // path "" for the root
-  Loc loc, trained;                         // by an optimizer of its own; 0: not
-  FeModuleKind kind;
-  bool poisoned;
-  FeEntry *entries;
-  uint32_t n_entries, cap_entries;
-  bool has_bias, is_reshapable, disposed;
+// All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
+// module (names, hooks, where it was called) stands in tn_module.
+typedef struct {
+  bool has_bias, is_reshapable;
   Op op;        // ACTIVATION
-  double rate;  // DROPOUT, RNN between layers
+  double rate;  // DROPOUT, ATTENTION, RNN between layers
   double eps;   // LAYER_NORM, RMS_NORM, over the last n_axes
   uint32_t n_axes;
   int64_t in, out;
@@ -114,6 +111,18 @@ struct tn_module {
   // ATTENTION
   uint32_t n_heads;
   bool is_causal;
+} FeModuleConfig;
+
+struct tn_module {
+  tn_program *p;
+  tn_module *parent, *first, *last, *next;  // children in order of creation
+  const char *name, *path;                  // path "" for the root
+  Loc loc, trained;                         // by an optimizer of its own; 0: not
+  FeModuleKind kind;
+  bool poisoned;
+  FeEntry *entries;
+  uint32_t n_entries, cap_entries;
+  FeModuleConfig config;
   // hooks of both kinds in the order in which they fire
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;
@@ -286,6 +295,8 @@ struct tn_program {
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;
   uint32_t n_hypers, cap_hypers;
+  FeCounter **counters;
+  uint32_t n_counters, cap_counters;
   tn_hook **hooks;  // of all modules, removed ones too
   uint32_t n_hooks, cap_hooks;
   uint32_t stamp;  // of the newest walk over entries
@@ -294,7 +305,7 @@ struct tn_program {
   FeGuard *guard;
   bool sealed, told_sealed, oom, compiled;
   Loc sealed_at;
-  uint32_t serial;  // 7 bits inside every named tn_dim
+  uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
   FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
   uint32_t n_variants, cap_variants, n_built;
@@ -318,6 +329,8 @@ void fe_out_of_memory(FeGuard *g);
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
 double fe_now_ms(void);
+// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
+static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
@@ -462,6 +475,12 @@ bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
 // The entry of a hyper-parameter, made with this value; NULL: reported
 FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at);
 
+// ---- counters.c
+// How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
+// update; else it counts for other functions
+tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
+void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
+
 // ---- write.c
 // t shows `content` from here on; nothing is checked. no_grad: whatever region the call stands in.
 tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
@@ -469,8 +488,10 @@ void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is 
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
 
 // ---- scan.c
-uint32_t fe_stream(tn_function *f, tn_site at);  // number of a new random stream; inside a scan, one for each step
-void fe_scan_ends(tn_function *f, tn_site at);   // reports a scan that is open where f ends
+// Number of a new random stream; inside a scan, of the first of one for each step. The only way to take one
+// (tests/test_layers.sh).
+uint32_t fe_stream(tn_function *f, tn_site at);
+void fe_scan_ends(tn_function *f, tn_site at);  // reports a scan that is open where f ends
 
 // ---- traffic.c
 void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed function
@@ -478,6 +499,7 @@ void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed func
 // ---- take.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values
 tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
+void fe_param_end(tn_program *p, FeParam *q, Loc at);  // none of its names is left; counted, an end of its own
 bool fe_has_params(FeModuleKind kind);
 bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: reported
 

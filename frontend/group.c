@@ -8,7 +8,6 @@
 // likewise optimizer.weight_decay and optimizer.momentum.
 #include "frontend/fe.h"
 #include "runtime/store.h"
-#include <math.h>
 
 const char *const fe_hyper_name[N_HYPERS] = {"lr", "weight_decay", "momentum"};
 
@@ -25,11 +24,11 @@ const tn_group_options *fe_group_options(tn_program *p, uint32_t number) {
   return g ? &g->o : &none;
 }
 
-static bool is_rate(double x) { return x >= 0 && isfinite(x); }
+static bool is_rate(double x) { return x >= 0 && fe_is_finite(x); }
 
 static bool check_rate(tn_program *p, const char *name, double x, tn_site at) {
   if (is_rate(x)) return true;
-  fe_error(p, E_ARGUMENT, at, "%s of the group is %g, expected a number of 0 or more", name, x);
+  fe_error(p, E_ARGUMENT, at, "%s of the group is %g, expected a number of 0 or more that f32 holds", name, x);
   return false;
 }
 
@@ -159,7 +158,8 @@ static tn_status refuse(tn_model *m, FeHyperKind kind, uint32_t group) {
 static tn_status set_hyper(tn_model *m, FeHyperKind kind, bool all, uint32_t group, double v) {
   if (!m) return TN_ERR_ARGUMENT;
   if (!is_rate(v)) {
-    rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "%s cannot be %g", fe_hyper_name[kind], v);
+    rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE,
+            "%s cannot be %g: it is a number of 0 or more that f32 holds", fe_hyper_name[kind], v);
     return TN_ERR_ARGUMENT;
   }
   uint32_t n = 0;

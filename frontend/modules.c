@@ -1,6 +1,5 @@
 // Modules without state over time: linear, embedding, dropout, activations, and sequences of modules.
 #include "frontend/fe.h"
-#include <math.h>
 #include <string.h>
 
 static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
@@ -21,9 +20,9 @@ tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t
   if (!check_sizes(m, in, out, at)) return m;
   double k = 1 / sqrt((double)in);
   tn_init init = {TN_INIT_UNIFORM, -k, k};
-  m->has_bias = !o || !o->no_bias;
+  m->config.has_bias = !o || !o->no_bias;
   fe_module_param(m, "weight", (const int64_t[]){out, in}, 2, init, at);
-  if (m->has_bias) fe_module_param(m, "bias", &out, 1, init, at);
+  if (m->config.has_bias) fe_module_param(m, "bias", &out, 1, init, at);
   return m;
 }
 
@@ -40,7 +39,7 @@ tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, t
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_DROPOUT, at);
-  m->rate = p;
+  m->config.rate = p;
   if (m->poisoned || (p >= 0 && p <= 1)) return m;
   fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
   m->poisoned = true;
@@ -56,9 +55,10 @@ tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op,
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_ACTIVATION, at);
-  m->op = op ? ir_op_find(op) : OP_none;
+  m->config.op = op ? ir_op_find(op) : OP_none;
   // These rows need an attribute that a name alone cannot give.
-  bool known = m->op != OP_none && is_unary[m->op] && m->op != OP_dropout && m->op != OP_leaky_relu;
+  bool known =
+      m->config.op != OP_none && is_unary[m->config.op] && m->config.op != OP_dropout && m->config.op != OP_leaky_relu;
   if (m->poisoned || known) return m;
   fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu",
            op ? op : "");
@@ -102,11 +102,11 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   switch (m->kind) {
   case MOD_LINEAR:
     w = param(m, "weight", x.fn, at);
-    if (m->has_bias) b = param(m, "bias", x.fn, at);
-    return fe_linear(x, w, b, m->has_bias, at);
+    if (m->config.has_bias) b = param(m, "bias", x.fn, at);
+    return fe_linear(x, w, b, m->config.has_bias, at);
   case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
-  case MOD_DROPOUT: return fe_dropout(x, m->rate, at);
-  case MOD_ACTIVATION: return fe_emit1(m->op, x, at);
+  case MOD_DROPOUT: return fe_dropout(x, m->config.rate, at);
+  case MOD_ACTIVATION: return fe_emit1(m->config.op, x, at);
   case MOD_ATTENTION: return fe_attend(m, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
   case MOD_LAYER_NORM:

@@ -30,8 +30,8 @@ static bool check_axes(tn_tensor x, const Norm *n, tn_site at) {
 }
 
 static bool check_eps(tn_program *p, const Norm *n, tn_site at) {
-  if (n->eps >= 0) return true;
-  fe_error(p, E_ARGUMENT, at, "%s takes an eps of 0 or more, not %g", n->name, n->eps);
+  if (n->eps >= 0 && fe_is_finite(n->eps)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s takes a finite eps of 0 or more, not %g", n->name, n->eps);
   return false;
 }
 
@@ -104,9 +104,9 @@ static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, t
   tn_module *m = fe_module(parent, name, kind, at);
   int64_t size[MAX_RANK] = {0};
   if (m->poisoned || !normalized_sizes(m, s, size, at)) return m;
-  m->eps = o && o->eps != 0 ? o->eps : eps;
-  m->n_axes = s.rank;
-  m->poisoned = !check_eps(m->p, &(Norm){.name = m->path, .eps = m->eps}, at);
+  m->config.eps = o && o->eps != 0 ? o->eps : eps;
+  m->config.n_axes = s.rank;
+  m->poisoned = !check_eps(m->p, &(Norm){.name = m->path, .eps = m->config.eps}, at);
   if (m->poisoned || (o && o->no_weight)) return m;
   fe_module_param(m, "weight", size, s.rank, (tn_init){TN_INIT_CONSTANT, 1, 0}, at);
   if (kind == MOD_LAYER_NORM && !(o && o->no_bias))
@@ -131,6 +131,6 @@ static tn_tensor use_or_none(tn_module *m, const char *name, tn_function *f, tn_
 
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at) {
   bool layer = m->kind == MOD_LAYER_NORM;
-  Norm n = {layer ? OP_layer_norm : OP_rms_norm, m->path, m->n_axes, m->eps};
+  Norm n = {layer ? OP_layer_norm : OP_rms_norm, m->path, m->config.n_axes, m->config.eps};
   return emit_norm(x, &n, use_or_none(m, "weight", x.fn, at), use_or_none(m, "bias", x.fn, at), at);
 }

@@ -1,10 +1,10 @@
 // Optimizers: one updating instruction per parameter that has a gradient. Their state is entries of the parameter
 // table, so that it is saved with the parameters, and the numbers that steer it can be set between runs (group.c):
-//   optimizer.step                                    `.path` follows for an optimizer of another module than the root
-//   optimizer.lr, optimizer.weight_decay, optimizer.momentum                     likewise, then `.group` but for group
-//   0 optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH
+//   optimizer.exp_avg.PATH, optimizer.exp_avg_sq.PATH, optimizer.momentum_buffer.PATH   of a parameter
+//   optimizer.step.PATH, optimizer.momentum_step.PATH                                   likewise (counters.c)
+//   optimizer.lr, optimizer.weight_decay, optimizer.momentum
+//       `.path` follows for an optimizer of another module than the root, then `.group` but for group 0
 #include "frontend/fe.h"
-#include <math.h>
 
 // The run-time numbers of one group.
 typedef struct {
@@ -18,31 +18,15 @@ typedef struct {
   tn_module *m;
   tn_site at;
   double lr, weight_decay, momentum;  // of groups that do not say otherwise
-  tn_tensor step;
   const Attr *attrs;
   uint32_t n_attrs;
   Rates *rates;
   uint32_t n_rates, cap_rates;
 } Group;
 
-static FeParam *group_state(const Group *g, const char *key, double init) {
-  tn_program *p = g->f->p;
-  const char *path = rt_printf(p->mem, "optimizer.%s%s%s", key, *g->m->path ? "." : "", g->m->path);
-  return fe_state(p, path, (Shape){0}, init, g->at);
-}
-
 // The handles of the parameter show v from here on.
 static void set_version(const Group *g, const FeParam *q, tn_tensor v) {
   if (fe_ok(v)) fe_write((tn_tensor){g->f, fe_use_of(g->f, q->index)->now.i}, v, true, g->at);
-}
-
-// The group's step counter, one higher from here on.
-static tn_tensor next_step(const Group *g) {
-  FeParam *q = group_state(g, "step", 0);
-  tn_tensor old = fe_use(g->f, q, g->at);
-  tn_tensor now = fe_emit2(OP_assign, old, fe_emit2(OP_add, old, fe_const(g->f, 1, g->at), g->at), g->at);
-  set_version(g, q, now);
-  return now;
 }
 
 static bool open_rate(const Group *g, Rates *r, FeHyperKind kind, double value, tn_tensor *out) {
@@ -85,13 +69,13 @@ static bool check_option(const Group *g, const char *name, double x, bool good, 
 }
 
 static bool is_step(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x > 0 && isfinite(x), "above 0");
+  return check_option(g, name, x, (float)x > 0 && fe_is_finite(x), "above 0 that f32 holds");
 }
 static bool is_rate(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x >= 0 && isfinite(x), "of 0 or more");
+  return check_option(g, name, x, x >= 0 && fe_is_finite(x), "of 0 or more that f32 holds");
 }
 static bool is_beta(const Group *g, const char *name, double x) {
-  return check_option(g, name, x, x > 0 && x < 1, "above 0 and below 1");
+  return check_option(g, name, x, x > 0 && (float)x < 1, "above 0 and below 1, as f32");
 }
 
 static tn_tensor slot(const Group *g, const char *key, const FeParam *q, FeParam **made) {
@@ -130,7 +114,8 @@ static void update_all(Group *g, Update *update) {
 static void update_adamw(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
   FeParam *avg, *avg_sq;
   tn_tensor m = slot(g, "exp_avg", q, &avg), v = slot(g, "exp_avg_sq", q, &avg_sq);
-  const tn_tensor operands[] = {w, m, v, grad, g->step, r->lr, r->weight_decay};
+  tn_tensor step = fe_next_step(g->f, q, "step", true, g->at);
+  const tn_tensor operands[] = {w, m, v, grad, step, r->lr, r->weight_decay};
   tn_tensor new = fe_emit(OP_adamw, operands, 7, g->attrs, g->n_attrs, g->at);
   if (!fe_ok(new)) return;
   set_version(g, q, new);
@@ -154,7 +139,6 @@ static void adam(tn_function *f, tn_module *m, const tn_adamw_options *given, bo
   if (!check_group(&g) || !is_step(&g, "lr", o.lr) || !is_beta(&g, "beta1", o.beta1) ||
       !is_beta(&g, "beta2", o.beta2) || !is_step(&g, "eps", o.eps) || !is_rate(&g, "weight_decay", o.weight_decay))
     return;
-  g.step = next_step(&g);
   update_all(&g, update_adamw);
 }
 
@@ -162,15 +146,10 @@ void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_sit
 void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at) { adam(f, m, o, false, at); }
 
 // ---- SGD
-// Only dampening asks which step it is: without it there is no counter to keep.
-static tn_tensor step_of(Group *g) {
-  if (!g->step.fn) g->step = g->attrs[0].u.f > 0 ? next_step(g) : fe_const(g->f, 1, g->at);
-  return g->step;
-}
-
 static void update_momentum(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
   FeParam *buffer;
-  tn_tensor step = step_of(g);
+  bool is_dampened = g->attrs[0].u.f > 0;  // only then it matters which step it is, by any function with momentum
+  tn_tensor step = fe_next_step(g->f, q, "momentum_step", is_dampened, g->at);
   tn_tensor b = slot(g, "momentum_buffer", q, &buffer);
   const tn_tensor operands[] = {w, b, grad, step, r->lr, r->weight_decay, r->momentum};
   tn_tensor new = fe_emit(OP_sgd_momentum, operands, 7, g->attrs, g->n_attrs, g->at);

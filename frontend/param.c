@@ -101,16 +101,16 @@ FeParam *fe_param_of(const tn_program *p, uint32_t index) {
   return NULL;
 }
 
-static Val initial_value(tn_program *p, const FeParam *q) {
+static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
   double a = q->init.a, b = q->init.b;
   Attr shape = ir_a_list(KEY_shape, q->shape), id = {0};
   switch (q->init.kind) {
   case TN_INIT_UNIFORM:
-    id = ir_a_int(KEY_id, p->ir->next_id++);
+    id = ir_a_int(KEY_id, fe_stream(fe_init(p), at));
     return ir_emit(p->init, OP_uniform, NULL, 0, (Attr[]){ir_a_num(KEY_lo, a), ir_a_num(KEY_hi, b), id, shape}, 4,
                    q->loc);
   case TN_INIT_NORMAL:
-    id = ir_a_int(KEY_id, p->ir->next_id++);
+    id = ir_a_int(KEY_id, fe_stream(fe_init(p), at));
     return ir_emit(p->init, OP_normal, NULL, 0, (Attr[]){ir_a_num(KEY_mean, a), ir_a_num(KEY_std, b), id, shape}, 4,
                    q->loc);
   default:
@@ -121,8 +121,8 @@ static Val initial_value(tn_program *p, const FeParam *q) {
 
 Val fe_initial(tn_program *p, FeParam *q) {
   if (!ir_none(q->value)) return q->value;
-  q->value = initial_value(p, q);
   tn_site at = {ir_loc_file(p->ir, q->loc), (int)ir_loc_line(p->ir, q->loc)};
+  q->value = initial_value(p, q, at);
   if (p->init_fn) fe_keep((tn_tensor){p->init_fn, q->value.i}, at);  // a scope that is open there does not end it
   return q->value;
 }
@@ -163,6 +163,16 @@ FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, ui
   return add_to_module(m, name, PARAM_WEIGHT, ir_shape_ints(m->p->ir, dims, n), init, at);
 }
 
+// Infinity may be meant, as where a maximum begins; a number that f32 does not hold is a mistake.
+static bool check_init(tn_module *m, const char *name, tn_init init, tn_site at) {
+  bool drawn = init.kind == TN_INIT_UNIFORM || init.kind == TN_INIT_NORMAL;
+  bool fits = init.kind != TN_INIT_CONSTANT || fe_is_finite(init.a) || !isfinite(init.a);
+  if (drawn ? fe_is_finite(init.a) && fe_is_finite(init.b) : fits) return true;
+  fe_error(m->p, E_ARGUMENT, at, "'%s' begins with %g%s, which f32 does not hold", name, init.a,
+           drawn ? rt_printf(m->p->mem, " and %g", init.b) : "");
+  return false;
+}
+
 static void register_param(tn_module *m, const char *name, ParamKind kind, tn_shape s, tn_init init, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
@@ -170,6 +180,7 @@ static void register_param(tn_module *m, const char *name, ParamKind kind, tn_sh
   Shape shape;
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
   if (!fe_free_name(m, what, name, at) || !fe_shape(m->p, s, &shape, at)) return;
+  if (!check_init(m, name, init, at)) return;
   if (ir_shape_is_const(m->p->ir, shape)) add_to_module(m, name, kind, shape, init, at);
   else fe_error(m->p, E_SHAPE, at, "%s '%s' must have constant sizes", what, name);
 }
@@ -208,7 +219,7 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
     fe_note(m->p, e->loc, "'%s' was made here", old->path);
     fe_note(m->p, q->loc, "'%s' was made here", q->path);
   } else {
-    old->replaced = true;
+    fe_param_end(m->p, old, fe_loc(m->p, at));
     e->param = q;
     e->loc = fe_loc(m->p, at);
     return true;

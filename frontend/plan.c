@@ -62,6 +62,24 @@ static void fill_packs(Tables *t, const Fn *f, RtFunction *out) {
   out->packs = reads, out->spoils = writes;
 }
 
+static void fill_uses(Tables *t, const Fn *f, RtFunction *out) {
+  uint32_t n = t->ir->n_params;
+  bool *is_used = rt_alloc(t->mem, n + 1), *is_written = rt_alloc(t->mem, n + 1);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    const Ins *ins = ir_ins(f, v);
+    bool writes = ir_ops[ins->op].flags & WRITES;
+    if (ins->op == OP_param) is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
+    for (uint32_t k = 0; writes && k < ir_ops[ins->op].n_res && k < ins->n_args; k++) {
+      Val root = ir_root(f, ir_arg(f, v, k));
+      if (ir_ins(f, root)->op == OP_param) is_written[ir_attr_int(f, root, KEY_param, 0)] = true;
+    }
+  }
+  RtParamUse *uses = rt_alloc(t->mem, (n + 1) * sizeof *uses);
+  for (uint32_t k = 0; k < n; k++)
+    if (is_used[k]) uses[out->n_uses++] = (RtParamUse){k, is_written[k]};
+  out->uses = uses;
+}
+
 static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunction *out) {
   RtVariant *list = rt_alloc(t->mem, (p->n_variants + 1) * sizeof *list);
   for (uint32_t k = 0; k < p->n_variants; k++) {
@@ -116,6 +134,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
   out.checks = checks;
   fill_ports(t, f, &out);
   fill_packs(t, f, &out);
+  fill_uses(t, f, &out);
   return out;
 }
 

@@ -7,13 +7,13 @@
 #include <time.h>
 
 // A tn_dim is one number, so that tn_size needs no program:
-//   bit 31 set    a constant in the other bits
-//   bit 31 clear  [7 bits: serial of the program][24 bits: index of the dim in it]
+//   bit 63 set    a constant in the other bits
+//   bit 63 clear  [31 bits: serial of the program][32 bits: index of the dim in it]
 // Two values are taken: one for a dim whose making was reported as an error, one for a size that is out of range.
-#define DIM_IS_SIZE (UINT32_C(1) << 31)
-#define DIM_REPORTED (UINT32_MAX - 1)
-#define DIM_BAD_SIZE UINT32_MAX
-enum { DIM_INDEX_BITS = 24, SIZE_BITS = 30 };
+#define DIM_IS_SIZE (UINT64_C(1) << 63)
+#define DIM_REPORTED (UINT64_MAX - 1)
+#define DIM_BAD_SIZE UINT64_MAX
+enum { DIM_INDEX_BITS = 32, SIZE_BITS = 30 };
 static const int64_t MAX_SIZE = INT64_C(1) << SIZE_BITS;
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 40;
 
@@ -110,7 +110,7 @@ static tn_program *create_in(RtArena *mem, const char *name) {
   tn_program *p = rt_alloc(mem, sizeof *p);
   bool good = name && is_name(name, false);
   p->mem = mem;
-  p->serial = atomic_fetch_add(&next_serial, 1) & 127;
+  p->serial = atomic_fetch_add(&next_serial, 1) & INT32_MAX;
   p->created_ms = fe_now_ms();
   p->ir = ir_prog_new(mem, good ? name : "unnamed");
   p->init = ir_fn_new(p->ir, "init", (Loc){0});
@@ -164,11 +164,11 @@ bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, 
 }
 
 // ---- dims and shapes
-tn_dim tn_size(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint32_t)n}; }
+tn_dim tn_size(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint64_t)n}; }
 
 tn_dim fe_dim_handle(tn_program *p, Dim d) {
   if (ir_dim_is_const(p->ir, d)) return tn_size(ir_dim_info(p->ir, d)->value);
-  return (tn_dim){p->serial << DIM_INDEX_BITS | d.i};
+  return (tn_dim){(uint64_t)p->serial << DIM_INDEX_BITS | d.i};
 }
 
 tn_dim tn_dim_upto_at(tn_program *p, const char *name, int64_t bound, tn_site at) {
@@ -195,14 +195,14 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
     return false;
   }
   if (d.d & DIM_IS_SIZE) {
-    *out = ir_dim(p->ir, d.d & ~DIM_IS_SIZE);
+    *out = ir_dim(p->ir, (int64_t)(d.d & ~DIM_IS_SIZE));
     return true;
   }
   if (d.d >> DIM_INDEX_BITS != p->serial) {
     fe_error(p, E_FOREIGN, at, "a dim belongs to another program");
     return false;
   }
-  *out = (Dim){d.d & ((UINT32_C(1) << DIM_INDEX_BITS) - 1)};
+  *out = (Dim){(uint32_t)d.d};
   if (ir_dim_exists(p->ir, *out)) return true;
   fe_error(p, E_ARGUMENT, at, "this tn_dim is a number that no call gave");
   return false;

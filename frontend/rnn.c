@@ -8,7 +8,6 @@
 // A dense batch is a packed one whose sequences are all as long as its time axis: time-major data [T, B, ..] are its
 // rows as they lie, batch-first data are brought into that order by pack and back by pad.
 #include "frontend/rnn.h"
-#include <math.h>
 #include <string.h>
 
 static tn_rnn_output poisoned(tn_function *f) {
@@ -18,7 +17,7 @@ static tn_rnn_output poisoned(tn_function *f) {
 
 // ---- making: names, order, shapes and initialisation are PyTorch's
 static void make_part(tn_module *m, const char *name, int64_t rows, int64_t columns, tn_site at) {
-  double k = 1 / sqrt((double)m->out);
+  double k = 1 / sqrt((double)m->config.out);
   int64_t dims[2] = {rows, columns};
   fe_module_param(m, name, dims, columns ? 2 : 1, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
 }
@@ -26,14 +25,14 @@ static void make_part(tn_module *m, const char *name, int64_t rows, int64_t colu
 // `suffix` "_l0_reverse"; a cell's is empty.
 static void make_direction(tn_module *m, int64_t in, const char *suffix, tn_site at) {
   RtArena *mem = m->p->mem;
-  int64_t wide = m->n_gates * m->out;
+  int64_t wide = m->config.n_gates * m->config.out;
   make_part(m, rt_printf(mem, "weight_ih%s", suffix), wide, in, at);
   make_part(m, rt_printf(mem, "weight_hh%s", suffix), wide, fe_rnn_state_size(m), at);
-  if (m->has_bias) {
+  if (m->config.has_bias) {
     make_part(m, rt_printf(mem, "bias_ih%s", suffix), wide, 0, at);
     make_part(m, rt_printf(mem, "bias_hh%s", suffix), wide, 0, at);
   }
-  if (m->proj) make_part(m, rt_printf(mem, "weight_hr%s", suffix), m->proj, m->out, at);
+  if (m->config.proj) make_part(m, rt_printf(mem, "weight_hr%s", suffix), m->config.proj, m->config.out, at);
 }
 
 static const char *suffix_of(const tn_module *m, uint32_t layer, bool reverse) {
@@ -78,16 +77,16 @@ static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, i
   if (m->poisoned) return m;
   m->poisoned = !check_sizes(m, in, hidden, at) || !check_options(m, hidden, cell.n_gates == 4, o, at);
   if (m->poisoned) return m;
-  m->in = in, m->out = hidden, m->cell = cell.cell, m->n_gates = cell.n_gates;
-  m->proj = o->proj_size;
-  m->n_layers = o->n_layers ? o->n_layers : 1;
-  m->n_directions = o->bidirectional ? 2 : 1;
-  m->has_bias = !o->no_bias;
-  m->rate = o->dropout;
-  m->batch_first = o->batch_first;
-  for (uint32_t layer = 0; layer < m->n_layers; layer++)
-    for (uint32_t d = 0; d < m->n_directions; d++)
-      make_direction(m, layer ? m->n_directions * fe_rnn_state_size(m) : in, suffix_of(m, layer, d == 1), at);
+  m->config.in = in, m->config.out = hidden, m->config.cell = cell.cell, m->config.n_gates = cell.n_gates;
+  m->config.proj = o->proj_size;
+  m->config.n_layers = o->n_layers ? o->n_layers : 1;
+  m->config.n_directions = o->bidirectional ? 2 : 1;
+  m->config.has_bias = !o->no_bias;
+  m->config.rate = o->dropout;
+  m->config.batch_first = o->batch_first;
+  for (uint32_t layer = 0; layer < m->config.n_layers; layer++)
+    for (uint32_t d = 0; d < m->config.n_directions; d++)
+      make_direction(m, layer ? m->config.n_directions * fe_rnn_state_size(m) : in, suffix_of(m, layer, d == 1), at);
   return m;
 }
 
@@ -136,7 +135,7 @@ tn_tensor fe_rnn_weight(const RnnCall *c, const char *part, uint32_t layer, bool
   return e ? fe_use(c->f, e->param, c->at) : fe_poison(c->f);
 }
 
-static int64_t size_of(const RnnCall *c, bool cell) { return cell ? c->m->out : fe_rnn_state_size(c->m); }
+static int64_t size_of(const RnnCall *c, bool cell) { return cell ? c->m->config.out : fe_rnn_state_size(c->m); }
 
 bool fe_rnn_given(const RnnCall *c, bool cell) { return (cell ? c->initial.c0 : c->initial.h0).fn; }
 
@@ -159,7 +158,7 @@ tn_tensor fe_rnn_stack(const RnnCall *c, const tn_tensor *state, uint32_t n) {
 static bool check_state(const RnnCall *c, bool cell) {
   Prog *ir = c->f->p->ir;
   tn_tensor t = cell ? c->initial.c0 : c->initial.h0;
-  uint32_t n = c->m->n_layers * c->m->n_directions, first = c->m->kind == MOD_RNN_CELL;
+  uint32_t n = c->m->config.n_layers * c->m->config.n_directions, first = c->m->kind == MOD_RNN_CELL;
   const Dim want[] = {ir_dim(ir, n), c->batch, ir_dim(ir, size_of(c, cell))};
   if (fe_shape_of(t).i == ir_shape(ir, want + first, 3 - first).i && fe_ins(t)->dtype == DT_F32) return true;
   const char *what = cell ? "c0" : "h0";
@@ -206,24 +205,25 @@ bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site a
 // ---- a sequence
 static tn_tensor one_direction(const RnnCall *c, tn_tensor data, uint32_t layer, bool reverse) {
   tn_module *m = c->m;
-  bool is_gru = m->n_gates == 3;
+  bool is_gru = m->config.n_gates == 3;
   tn_tensor args[7], bias = fe_poison(c->f), bias_hh = bias;
-  Attr attrs[6] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->cell))};
-  uint32_t n = 3, n_attrs = 1, row = layer * m->n_directions + reverse;
+  Attr attrs[6] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->config.cell))};
+  uint32_t n = 3, n_attrs = 1, row = layer * m->config.n_directions + reverse;
   tn_tensor w_ih = fe_rnn_weight(c, "weight_ih", layer, reverse);
   args[2] = fe_rnn_weight(c, "weight_hh", layer, reverse);
-  if (m->has_bias) {
+  if (m->config.has_bias) {
     bias = fe_rnn_weight(c, "bias_ih", layer, reverse);
     bias_hh = fe_rnn_weight(c, "bias_hh", layer, reverse);
     if (!is_gru) bias = fe_emit2(OP_add, bias, bias_hh, c->at);
   }
-  args[0] = fe_linear(data, w_ih, bias, m->has_bias, c->at);
+  args[0] = fe_linear(data, w_ih, bias, m->config.has_bias, c->at);
   args[1] = c->layout;
   if (reverse) attrs[n_attrs++] = ir_a_int(KEY_reverse, 1);
-  if (is_gru && m->has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
+  if (is_gru && m->config.has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
   if (fe_rnn_given(c, false)) attrs[n_attrs++] = ir_a_int(KEY_has_h, 1), args[n++] = fe_rnn_initial(c, false, row);
   if (fe_rnn_given(c, true)) attrs[n_attrs++] = ir_a_int(KEY_has_c, 1), args[n++] = fe_rnn_initial(c, true, row);
-  if (m->proj) attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
+  if (m->config.proj)
+    attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
   return fe_emit(OP_rnn_seq, args, n, attrs, n_attrs, c->at);
 }
 
@@ -231,21 +231,22 @@ static tn_tensor result(tn_tensor head, uint32_t k) { return fe_ok(head) ? (tn_t
 
 static tn_rnn_output run_layers(const RnnCall *c, tn_tensor data) {
   tn_module *m = c->m;
-  uint32_t n = 0, n_states = m->n_layers * m->n_directions;
+  uint32_t n = 0, n_states = m->config.n_layers * m->config.n_directions;
   tn_tensor *hn = rt_alloc(m->p->mem, n_states * sizeof *hn), *cn = rt_alloc(m->p->mem, n_states * sizeof *cn), out[2];
-  for (uint32_t layer = 0; layer < m->n_layers; layer++) {
-    if (layer && m->rate > 0) data = fe_dropout(data, m->rate, c->at);
-    for (uint32_t d = 0; d < m->n_directions; d++, n++) {
+  for (uint32_t layer = 0; layer < m->config.n_layers; layer++) {
+    if (layer && m->config.rate > 0) data = fe_dropout(data, m->config.rate, c->at);
+    for (uint32_t d = 0; d < m->config.n_directions; d++, n++) {
       out[d] = one_direction(c, data, layer, d == 1);
       if (!fe_ok(out[d])) return poisoned(c->f);
       hn[n] = result(out[d], 1);
       cn[n] = result(out[d], 2);
     }
-    data = fe_concat(out, m->n_directions, 1, c->at);
+    data = fe_concat(out, m->config.n_directions, 1, c->at);
   }
-  tn_rnn_output r = {.out = {data, c->layout}, .hidden = fe_rnn_stack(c, hn, n_states), .n_last = m->n_directions};
+  tn_rnn_output r = {
+      .out = {data, c->layout}, .hidden = fe_rnn_stack(c, hn, n_states), .n_last = m->config.n_directions};
   if (fe_rnn_has_cell(m)) r.cell = fe_rnn_stack(c, cn, n_states);
-  for (uint32_t d = 0; d < m->n_directions; d++) r.last[d] = hn[n_states - m->n_directions + d];
+  for (uint32_t d = 0; d < m->config.n_directions; d++) r.last[d] = hn[n_states - m->config.n_directions + d];
   return r;
 }
 
@@ -279,16 +280,16 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   tn_function *f = x->dense.fn;
   if (fe_ins(x->dense)->dtype != DT_F32 || fe_rank(x->dense) != 3) {
     fe_error(f->p, E_SHAPE, at, "module '%s' takes dense data f32 %s or [time, feature]", m->path,
-             m->batch_first ? "[batch, time, feature]" : "[time, batch, feature]");
+             m->config.batch_first ? "[batch, time, feature]" : "[time, batch, feature]");
     return poisoned(f);
   }
   RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
-  c.batch = fe_axis_dim(x->dense, !m->batch_first);
+  c.batch = fe_axis_dim(x->dense, !m->config.batch_first);
   if (!fe_rnn_check_initial(&c, x->dense)) return poisoned(f);
-  c.layout = fe_dense_layout(f, c.batch, fe_axis_dim(x->dense, m->batch_first), at);
+  c.layout = fe_dense_layout(f, c.batch, fe_axis_dim(x->dense, m->config.batch_first), at);
   if (!fe_ok(c.layout)) return poisoned(f);
-  tn_rnn_output r = run_layers(&c, to_rows(x->dense, c.layout, m->batch_first, at));
-  r.dense = from_rows(r.out.data, c.layout, m->batch_first, at);
+  tn_rnn_output r = run_layers(&c, to_rows(x->dense, c.layout, m->config.batch_first, at));
+  r.dense = from_rows(r.out.data, c.layout, m->config.batch_first, at);
   r.out = (tn_packed){TN_NONE, TN_NONE};
   return r;
 }
@@ -312,7 +313,7 @@ tn_tensor fe_without_batch(tn_tensor t, uint32_t axis, tn_site at) {
 static bool check_one_state(const RnnCall *c, bool cell) {
   Prog *ir = c->f->p->ir;
   tn_tensor t = cell ? c->initial.c0 : c->initial.h0;
-  uint32_t n = c->m->n_layers * c->m->n_directions, first = c->m->kind == MOD_RNN_CELL;
+  uint32_t n = c->m->config.n_layers * c->m->config.n_directions, first = c->m->kind == MOD_RNN_CELL;
   const Dim want[] = {ir_dim(ir, n), ir_dim(ir, size_of(c, cell))};
   char stack[16] = "";
   if (fe_shape_of(t).i == ir_shape(ir, want + first, 2 - first).i && fe_ins(t)->dtype == DT_F32) return true;
@@ -334,7 +335,7 @@ bool fe_rnn_widen(RnnCall *c, tn_tensor x) {
 
 static tn_rnn_output run_one(tn_module *m, const tn_rnn_input *x, tn_site at) {
   tn_function *f = x->dense.fn;
-  uint32_t axis = !m->batch_first;
+  uint32_t axis = !m->config.batch_first;
   RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
   if (!fe_rnn_widen(&c, x->dense)) return poisoned(f);
   tn_rnn_input wide = {.dense = fe_with_batch(x->dense, axis, at), .initial = c.initial};

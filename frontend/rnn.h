@@ -14,8 +14,8 @@ typedef struct {
   Dim batch;
 } RnnCall;
 
-static inline int64_t fe_rnn_state_size(const tn_module *m) { return m->proj ? m->proj : m->out; }
-static inline bool fe_rnn_has_cell(const tn_module *m) { return m->n_gates == 4; }
+static inline int64_t fe_rnn_state_size(const tn_module *m) { return m->config.proj ? m->config.proj : m->config.out; }
+static inline bool fe_rnn_has_cell(const tn_module *m) { return m->config.n_gates == 4; }
 tn_tensor fe_rnn_weight(const RnnCall *c, const char *part, uint32_t layer, bool reverse);
 // Row k of a stacked state [layers * directions, B, ..], as [B, ..]. `cell`: of the cell state.
 tn_tensor fe_rnn_initial(const RnnCall *c, bool cell, uint32_t k);  // of a state that was given

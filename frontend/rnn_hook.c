@@ -88,8 +88,8 @@ bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at) {
 
 // tn_last_hidden shows the final states that a hook put in place of the module's.
 static void follow_hidden(const tn_module *m, tn_rnn_output *r, tn_site at) {
-  uint32_t first = (m->n_layers - 1) * m->n_directions;
-  for (uint32_t d = 0; d < m->n_directions; d++)
+  uint32_t first = (m->config.n_layers - 1) * m->config.n_directions;
+  for (uint32_t d = 0; d < m->config.n_directions; d++)
     r->last[d] = fe_without_batch(fe_slice(r->hidden, 0, first + d, 1, at), 0, at);
 }
 

@@ -23,13 +23,13 @@ static tn_tensor op2(const Step *s, Op op, tn_tensor a, tn_tensor b) { return fe
 static tn_tensor weight(const Step *s, const char *part) { return fe_rnn_weight(s->c, part, s->layer, false); }
 
 static tn_tensor product(const Step *s, tn_tensor x, const char *matrix, const char *bias) {
-  bool has_bias = s->c->m->has_bias;
+  bool has_bias = s->c->m->config.has_bias;
   tn_tensor w = weight(s, matrix), b = has_bias ? weight(s, bias) : fe_poison(s->c->f);
   return fe_linear(x, w, b, has_bias, s->c->at);
 }
 
 static tn_tensor gate(const Step *s, tn_tensor all, uint32_t k) {
-  int64_t h = s->c->m->out;
+  int64_t h = s->c->m->config.out;
   return fe_ok(all) ? fe_slice(all, 1, k * h, h, s->c->at) : all;
 }
 
@@ -46,7 +46,7 @@ static void step_lstm(Step *s, tn_tensor a, tn_tensor b) {
   tn_tensor kept = op2(s, OP_mul, f, s->cell), fresh = op2(s, OP_mul, i, g);
   s->cell = op2(s, OP_add, kept, fresh);
   s->h = op2(s, OP_mul, o, op1(s, OP_tanh, s->cell));
-  if (s->c->m->proj) s->h = fe_linear(s->h, weight(s, "weight_hr"), fe_poison(s->c->f), false, s->c->at);
+  if (s->c->m->config.proj) s->h = fe_linear(s->h, weight(s, "weight_hr"), fe_poison(s->c->f), false, s->c->at);
 }
 
 static void step_gru(Step *s, tn_tensor a, tn_tensor b) {
@@ -58,10 +58,10 @@ static void step_gru(Step *s, tn_tensor a, tn_tensor b) {
 
 static void run_step(Step *s) {
   tn_tensor a = product(s, s->x, "weight_ih", "bias_ih"), b = product(s, s->h, "weight_hh", "bias_hh");
-  switch (s->c->m->n_gates) {
+  switch (s->c->m->config.n_gates) {
   case 4: step_lstm(s, a, b); break;
   case 3: step_gru(s, a, b); break;
-  default: s->h = op1(s, s->c->m->cell[0] == 'r' ? OP_relu : OP_tanh, op2(s, OP_add, a, b));
+  default: s->h = op1(s, s->c->m->config.cell[0] == 'r' ? OP_relu : OP_tanh, op2(s, OP_add, a, b));
   }
 }
 
@@ -72,38 +72,39 @@ static tn_tensor before(const RnnCall *c, bool cell, uint32_t layer) {
     if (c->m->kind == MOD_RNN_CELL) return cell ? c->initial.c0 : c->initial.h0;
     return fe_rnn_initial(c, cell, layer);
   }
-  const Dim dims[] = {c->batch, ir_dim(ir, cell ? c->m->out : fe_rnn_state_size(c->m))};
+  const Dim dims[] = {c->batch, ir_dim(ir, cell ? c->m->config.out : fe_rnn_state_size(c->m))};
   Attr attrs[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(ir, dims, 2))};
   return (tn_tensor){c->f, ir_emit(c->f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(c->f->p, c->at)).i};
 }
 
 static tn_rnn_step_output run_layers(const RnnCall *c, tn_tensor x) {
   tn_module *m = c->m;
-  tn_tensor *h = rt_alloc(m->p->mem, m->n_layers * sizeof *h), *cells = rt_alloc(m->p->mem, m->n_layers * sizeof *h);
+  tn_tensor *h = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h),
+            *cells = rt_alloc(m->p->mem, m->config.n_layers * sizeof *h);
   bool has_cell = fe_rnn_has_cell(m), is_cell = m->kind == MOD_RNN_CELL;
-  for (uint32_t layer = 0; layer < m->n_layers; layer++) {
-    if (layer && m->rate > 0) x = fe_dropout(x, m->rate, c->at);
+  for (uint32_t layer = 0; layer < m->config.n_layers; layer++) {
+    if (layer && m->config.rate > 0) x = fe_dropout(x, m->config.rate, c->at);
     Step s = {.c = c, .layer = layer, .x = x, .h = before(c, false, layer)};
     if (has_cell) s.cell = before(c, true, layer);
     run_step(&s);
     if (!fe_ok(s.h)) return poisoned(c->f);
     x = h[layer] = s.h, cells[layer] = s.cell;
   }
-  tn_rnn_step_output r = {.out = x, .hidden = is_cell ? x : fe_rnn_stack(c, h, m->n_layers)};
-  if (has_cell) r.cell = is_cell ? cells[0] : fe_rnn_stack(c, cells, m->n_layers);
+  tn_rnn_step_output r = {.out = x, .hidden = is_cell ? x : fe_rnn_stack(c, h, m->config.n_layers)};
+  if (has_cell) r.cell = is_cell ? cells[0] : fe_rnn_stack(c, cells, m->config.n_layers);
   return r;
 }
 
 static bool check_step(const RnnCall *c, tn_tensor x) {
   tn_module *m = c->m;
-  if (m->n_directions == 2) {
+  if (m->config.n_directions == 2) {
     fe_error(m->p, E_ARGUMENT, c->at, "module '%s' reads both directions: it has no single step", m->path);
     fe_note(m->p, m->loc, "it was made here");
     return false;
   }
   if (fe_ins(x)->dtype == DT_F32 && (fe_rank(x) == 2 || fe_rank(x) == 1)) return true;
-  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path, (long long)m->in,
-           (long long)m->in);
+  fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path,
+           (long long)m->config.in, (long long)m->config.in);
   return false;
 }
 

@@ -8,6 +8,7 @@ struct tn_scan {
   tn_scope *scope;
   const char *name;
   Loc begin, end;
+  uint32_t first;  // value of the body
   int64_t number;
   bool poisoned, ended;
   tn_packed over;  // packed; data.fn NULL: dense
@@ -97,6 +98,7 @@ tn_scan *tn_scan_begin_at(tn_function *f, const tn_scan_options *o, tn_site at) 
                ir_a_str(KEY_name, ir_str(f->p->ir, s->name)), ir_a_int(KEY_reverse, 1)};
   Val layout = fe_val(s->over.layout);
   mark(s, OP_scan_begin, &layout, is_packed(s), a, o->reverse ? 4 : 3, at);
+  s->first = f->ir->n_ins;
   s->scope = tn_scope_begin_at(f, s->name, at);
   f->scan = s;
   return s;
@@ -116,6 +118,14 @@ static tn_tensor last_of(tn_scan *s, uint32_t k, tn_site at) {
   return s->carries[k].last;
 }
 
+// A write in place to what is outside comes out of the scan, too.
+static bool writes(const tn_scan *s) {
+  const Fn *ir = s->f->ir;
+  for (uint32_t i = s->first; i < ir->n_ins; i++)
+    if (ir->ins[i].op == OP_write) return true;
+  return false;
+}
+
 static void check_carries(const tn_scan *s, tn_site at) {
   tn_program *p = s->f->p;
   for (uint32_t k = 0; k < s->n_carries; k++) {
@@ -124,7 +134,7 @@ static void check_carries(const tn_scan *s, tn_site at) {
     fe_note(p, s->carries[k].made, "the carry was made here");
     fe_hint(p, "tn_scan_next(scan, carry, value) says what it is in the next step");
   }
-  if (s->n_carries + s->n_outputs) return;
+  if (s->n_carries + s->n_outputs || writes(s)) return;
   fe_error(p, E_ARGUMENT, at, "scan '%s' has neither a carry nor an output", s->name);
   fe_note(p, s->begin, "it began here");
 }
@@ -154,16 +164,21 @@ void fe_scan_ends(tn_function *f, tn_site at) {
   if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
 }
 
+// Steps of a scan draw from streams of their own, numbered from the first on (pass loops): each operation takes as
+// many.
+static int64_t streams_needed(const tn_scan *s) {
+  const Prog *ir = s->f->p->ir;
+  int64_t n = ir_dim_bound(ir, is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps);
+  return n ? n : 1;
+}
+
 uint32_t fe_stream(tn_function *f, tn_site at) {
-  Prog *ir = f->p->ir;
-  const tn_scan *s = f->scan;
-  uint32_t first = ir->next_id;
-  if (!s) return ir->next_id++;
-  Dim steps = is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps;
-  int64_t n = ir_dim_bound(ir, steps);
-  if (n < UINT32_MAX - first) ir->next_id += n ? (uint32_t)n : 1;
-  else fe_error(f->p, E_ARGUMENT, at, "a scan of so many steps needs more random streams than there are");
-  return first;
+  int64_t n = f->scan ? streams_needed(f->scan) : 1;
+  uint32_t first = n < UINT32_MAX ? ir_new_streams(f->p->ir, (uint32_t)n) : 0;
+  if (first) return first;
+  fe_error(f->p, E_ARGUMENT, at, "%lld more random streams are wanted than there are", (long long)n);
+  fe_hint(f->p, "a random operation in a scan takes a stream for each step");
+  return 1;
 }
 
 // ---- in

@@ -78,7 +78,7 @@ tn_tensor tn_parameter_of_at(tn_tensor t, tn_site at) {
 }
 
 // ---- entries
-static void end_param(tn_program *p, FeParam *q, Loc at) {
+void fe_param_end(tn_program *p, FeParam *q, Loc at) {
   tn_function *init = fe_init(p);
   if (q->disposed) return;
   q->disposed = true;
@@ -99,7 +99,7 @@ static void drop_path(FeParam *q, const char *path) {
 static void release(tn_module *m, const FeEntry *e, Loc at) {
   FeParam *q = e->param;
   if (q->n_aliases) drop_path(q, fe_path(m->p, m->path, e->name));
-  else end_param(m->p, q, at);
+  else fe_param_end(m->p, q, at);
 }
 
 static bool check_unused(tn_module *m, const FeEntry *e, tn_site at) {
@@ -112,7 +112,7 @@ static bool check_unused(tn_module *m, const FeEntry *e, tn_site at) {
 
 static bool check_same_shape(tn_module *m, const FeEntry *e, Shape s, tn_site at) {
   RtText want = {.mem = m->p->mem}, have = {.mem = m->p->mem};
-  if (m->is_reshapable || e->param->shape.i == s.i) return true;
+  if (m->config.is_reshapable || e->param->shape.i == s.i) return true;
   ir_shape_text(m->p->ir, e->param->shape, &want);
   ir_shape_text(m->p->ir, s, &have);
   fe_error(m->p, E_REGISTERED_SHAPE, at, "parameter '%s' of shape %s is replaced by one of shape %s", e->param->path,
@@ -188,7 +188,7 @@ static void drop(tn_module *m, const char *name, tn_site at) {
   size_t rest = (size_t)(m->entries + m->n_entries - (e + 1));
   memmove(e, e + 1, rest * sizeof *e);
   m->n_entries--;
-  if (m->kind == MOD_LINEAR) m->has_bias = false;
+  if (m->kind == MOD_LINEAR) m->config.has_bias = false;
 }
 
 static bool open_module(tn_module *m, const char *name, tn_site at) {
@@ -250,18 +250,12 @@ void tn_register_at(tn_module *m, const char *name, tn_tensor p, tn_site at) {
 }
 
 void tn_reshapable(tn_module *m) {
-  if (m) m->is_reshapable = true;
+  if (m) m->config.is_reshapable = true;
 }
 
 // ---- modules
 static void share_into(tn_module *to, const tn_module *from, tn_site at) {
-  to->has_bias = from->has_bias, to->is_reshapable = from->is_reshapable;
-  to->op = from->op, to->rate = from->rate;
-  to->eps = from->eps, to->n_axes = from->n_axes;
-  to->in = from->in, to->out = from->out;
-  to->cell = from->cell, to->n_gates = from->n_gates;
-  to->n_heads = from->n_heads, to->is_causal = from->is_causal;
-  to->n_layers = from->n_layers, to->n_directions = from->n_directions;
+  to->config = from->config;
   for (uint32_t k = 0; k < from->n_entries; k++) {
     push_entry(to, from->entries[k].name, from->entries[k].param, fe_loc(to->p, at));
     fe_add_alias(to, from->entries[k].name, from->entries[k].param);
@@ -293,7 +287,7 @@ tn_module *tn_share_module_at(tn_module *parent, const char *name, tn_module *fr
 }
 
 static void dispose_all(tn_module *m, Loc at) {
-  for (uint32_t k = 0; k < m->n_entries; k++) end_param(m->p, m->entries[k].param, at);
+  for (uint32_t k = 0; k < m->n_entries; k++) fe_param_end(m->p, m->entries[k].param, at);
   for (tn_module *c = m->first; c; c = c->next) dispose_all(c, at);
 }
 

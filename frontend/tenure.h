@@ -60,7 +60,7 @@ typedef struct {
   uint32_t v;
 } tn_tensor;  // v == 0: poisoned
 typedef struct {
-  uint32_t d;
+  uint64_t d;
 } tn_dim;
 typedef struct {
   const tn_dim *dims;
@@ -831,8 +831,10 @@ TN_API tn_hook *tn_rnn_hook_post_at(tn_module *m, tn_rnn_post_hook fn, void *ctx
 //   tn_scan_end(s);
 //   tn_tensor last = tn_scan_final(s, h);
 //
-// What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, not
-// written. Random numbers are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
+// What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, and
+// those of f32 written in place: each step writes what the step before left, as a carry does, and the handle shows the
+// last content afterwards. Inputs of the scan and trainable parameters are not written inside (E113). Random numbers
+// are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
 typedef struct {
   tn_packed over;    // packed sequences: as many steps as the longest has, each with the rows that are running
   tn_dim steps;      // or, without them, a number of steps
@@ -1010,11 +1012,14 @@ TN_API tn_status tn_initialize(tn_model *m, uint64_t seed);  // parameters and s
 TN_API uint32_t tn_n_workers(const tn_model *m);
 
 // ---- parameters of an instance: by path ("rnn.weight_ih_l0"); state too ("optimizer.exp_avg.rnn.weight_ih_l0",
-// "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH" and "optimizer.step.PATH")
+// "optimizer.lr"; an optimizer of another module than the root has "optimizer.lr.PATH"). Adam counts its steps by
+// parameter, "optimizer.step.rnn.weight_ih_l0", as does SGD with dampening, "optimizer.momentum_step...": those that
+// always step together have one entry, found under the path of each.
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
-// A view to read and write between runs; data NULL: no such parameter. From here until tn_param_seal, runs take the
-// parameter as changed each time: packed copies of it are made again before every run that reads one.
+// A view to read and write between runs; data NULL: no such parameter. A run that updates the parameter does not take
+// it as an input, none that uses the parameter as an output. From here until tn_param_seal, runs take the parameter as
+// changed each time: packed copies of it are made again before every run that reads one.
 TN_API tn_array tn_param_at(tn_model *m, uint32_t k);
 TN_API void tn_param_seal(tn_model *m, uint32_t k);  // views of it are written no more
 TN_API uint64_t tn_packings(const tn_model *m);      // packed copies of weights that runs made since m was

@@ -409,3 +409,10 @@ Prog *ir_prog_new(RtArena *mem, const char *name) {
   p->next_id = 1;
   return p;
 }
+
+uint32_t ir_new_streams(Prog *p, uint32_t n) {
+  uint32_t first = p->next_id;
+  if (n > UINT32_MAX - first) return 0;
+  p->next_id += n;
+  return first;
+}

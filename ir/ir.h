@@ -272,6 +272,7 @@ Prog *ir_prog_new(RtArena *mem, const char *name);
 Str ir_str(Prog *p, const char *s);
 Str ir_strn(Prog *p, const char *s, size_t n);
 const char *ir_text(const Prog *p, Str s);
+uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n random streams that nobody has; 0: so many are not left
 Loc ir_loc(Prog *p, const char *file, uint32_t line);
 const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);

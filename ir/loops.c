@@ -73,9 +73,11 @@ static bool report_pair(Loops *s, uint16_t id, Loc at, const char *text, Loc the
 
 // ---- reading the marks
 static bool read_carry(Loops *s, Loop *l, uint32_t i) {
-  if (old_int(s, i, KEY_index) != l->n_carries)
-    return report(s, E_VERIFY, old_ins(s, i)->loc, "carries of a scan are numbered 0, 1, .. in order");
-  *RT_PUSH(s->mem, l->carries, l->n_carries, l->cap_carries) = (Val){i};
+  int64_t k = old_int(s, i, KEY_index);
+  while (k >= l->n_carries && k < MAX_RESULTS) *RT_PUSH(s->mem, l->carries, l->n_carries, l->cap_carries) = (Val){0};
+  if (k < 0 || k >= MAX_RESULTS || !ir_none(l->carries[k]))
+    return report(s, E_VERIFY, old_ins(s, i)->loc, "carries of a scan have the numbers 0, 1, .., each once");
+  l->carries[k] = (Val){i};
   return true;
 }
 
@@ -83,7 +85,8 @@ static bool read_next(Loops *s, Loop *l, uint32_t i) {
   int64_t k = old_int(s, i, KEY_index);
   Val v = old_arg(s, i, 0);
   Loc at = old_ins(s, i)->loc;
-  if (k < 0 || k >= l->n_carries) return report(s, E_VERIFY, at, "scan_next names no carry before it");
+  if (k < 0 || k >= l->n_carries || ir_none(l->carries[k]))
+    return report(s, E_VERIFY, at, "scan_next names no carry before it");
   const Ins *carry = old_ins(s, l->carries[k].i), *ins = old_ins(s, v.i);
   if (!ir_none(l->next[k]))
     return report_pair(s, E_ARGUMENT, at, "a carry gets a second next value", carry->loc, "the carry was made here");
@@ -113,6 +116,19 @@ static bool read_mark(Loops *s, Loop *l, uint32_t i) {
   }
 }
 
+// Is this a new version of what was made before the scan? Pass versions makes carries of such writes.
+static bool writes_outer(const Loops *s, const Loop *l, uint32_t i) {
+  if (old_ins(s, i)->op != OP_overwritten) return false;
+  Val v = old_arg(s, i, 0);
+  for (uint32_t k = i; k-- > l->begin + 1;)
+    if (old_ins(s, k)->op == OP_overwritten && old_arg(s, k, 1).i == v.i) v = old_arg(s, k, 0);
+  return v.i < l->begin;
+}
+
+static bool has_effect(const Loops *s, uint32_t i) {
+  return (ir_ops[old_ins(s, i)->op].flags & EFFECT) || old_attr(s, i, KEY_into_param);
+}
+
 // What cannot be done once for each step.
 static bool fits_body(Loops *s, const Loop *l, uint32_t i) {
   const Ins *ins = old_ins(s, i);
@@ -123,9 +139,8 @@ static bool fits_body(Loops *s, const Loop *l, uint32_t i) {
   if (op->cls == CLASS_LAYOUT || op->cls == CLASS_PACK || ins->dtype == DT_LAYOUT)
     return report_pair(s, E_STATE, ins->loc, "sequences are packed or padded inside a scan", begin,
                        "the scan began here");
-  bool writes_param = (op->cls == CLASS_OPTIM) || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
-  bool writes_outer = ins->op == OP_overwritten && !s->inside[old_arg(s, i, 0).i] && s->inside[old_arg(s, i, 1).i];
-  if (writes_param || writes_outer)
+  bool writes_param = op->cls == CLASS_OPTIM || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
+  if (writes_param || writes_outer(s, l, i))
     return report_pair(s, E_WRITE_LEAF, ins->loc, "a value from outside is written inside a scan", begin,
                        "the scan began here; a carry takes what changes from step to step");
   return true;
@@ -142,7 +157,9 @@ static bool belongs(const Loops *s, uint32_t i) {
 static bool check_next(Loops *s, const Loop *l) {
   bool ok = true;
   for (uint32_t k = 0; k < l->n_carries; k++)
-    if (ir_none(l->next[k]))
+    if (ir_none(l->carries[k]))
+      ok = report(s, E_VERIFY, old_ins(s, l->begin)->loc, "carries of a scan have the numbers 0, 1, .., each once");
+    else if (ir_none(l->next[k]))
       ok = report_pair(s, E_ARGUMENT, old_ins(s, l->carries[k].i)->loc, "a carry of a scan gets no next value",
                        old_ins(s, l->end)->loc, "the scan ended here");
   if (l->n_carries + l->n_outputs == 0)
@@ -194,7 +211,7 @@ static bool read_loop(Loops *s, Loop *l) {
       return report_pair(s, E_ARGUMENT, ins->loc, "what a scan takes in is a value of its own body",
                          old_ins(s, old_arg(s, i, 0).i)->loc, "it was made here");
     s->inside[i] = mark ? leaf : belongs(s, i);
-    if (!mark && (s->inside[i] || ins->op == OP_overwritten || ins->op == OP_grad_of)) ok &= fits_body(s, l, i);
+    if (!mark && (s->inside[i] || has_effect(s, i) || ins->op == OP_grad_of)) ok &= fits_body(s, l, i);
   }
   l->end = i;
   if (i == s->e.n_old) return report(s, E_STATE, old_ins(s, l->begin)->loc, "a scan is never ended");

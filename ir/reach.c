@@ -30,7 +30,8 @@ bool ir_is_whole(const Fn *f, Val v) {
 typedef struct {
   const Fn *f;
   bool *reach;
-  bool *want;  // by storage: its content at this point is wanted
+  bool *want;   // by storage: its content at this point is wanted
+  bool *round;  // by storage: what a step of a scan writes there is wanted by the step after it
 } Reach;
 
 // v is read at this point.
@@ -57,6 +58,10 @@ static void undo_write(Reach *r, Val mark) {
   if (!cut) look(r, ir_arg(f, mark, 1));
 }
 
+static bool is_mark(const Fn *f, Val v, Op op, int64_t number) {
+  return f->ins[v.i].op == op && ir_attr_int(f, v, KEY_scan, -1) == number;
+}
+
 // A scan that is read as far as it has ended: what its carries are for the next step is wanted, too.
 static void look_into_scan(Reach *r, Val end) {
   const Fn *f = r->f;
@@ -66,17 +71,37 @@ static void look_into_scan(Reach *r, Val end) {
     bool result = f->ins[v.i].op == OP_scan_output || f->ins[v.i].op == OP_scan_final;
     wanted |= result && ir_attr_int(f, v, KEY_scan, -1) == number && r->want[v.i];
   }
+  for (Val v = {end.i - 1}; v.i && !is_mark(f, v, OP_scan_begin, number); v.i--)
+    wanted |= f->ins[v.i].op == OP_write && r->want[ir_storage(f, ir_arg(f, v, 0)).i];
   for (Val v = {end.i - 1}; v.i && wanted; v.i--)
     if (f->ins[v.i].op == OP_scan_next && ir_attr_int(f, v, KEY_scan, -1) == number) look(r, ir_arg(f, v, 0));
 }
 
+// Where the walk goes on: at the end of the scan again, when a step reads what the step before wrote to storage from
+// outside.
+static Val go_round(Reach *r, Val begin) {
+  const Fn *f = r->f;
+  int64_t number = ir_attr_int(f, begin, KEY_scan, -1);
+  bool again = false;
+  Val v = {begin.i + 1};
+  for (; v.i < f->n_ins && !is_mark(f, v, OP_scan_end, number); v.i++) {
+    if (f->ins[v.i].op != OP_write) continue;
+    Val storage = ir_storage(f, ir_arg(f, v, 0));
+    bool outside = storage.i < begin.i || f->ins[storage.i].op == OP_param;
+    if (!outside || !r->want[storage.i] || r->round[storage.i]) continue;
+    r->round[storage.i] = again = true;
+  }
+  return again && v.i < f->n_ins ? v : begin;
+}
+
 void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
-  Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins)};
+  Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins), rt_alloc(f->prog->mem, f->n_ins)};
   look(&r, loss);
   for (Val v = {f->n_ins - 1}; v.i; v.i--) {
     Op op = f->ins[v.i].op;
     if (op == OP_write) undo_write(&r, v);
-    if (op == OP_scan_end) look_into_scan(&r, v);
+    if (op == OP_scan_begin) v = go_round(&r, v);
+    if (f->ins[v.i].op == OP_scan_end) look_into_scan(&r, v);
     if (!r.want[v.i] || ir_is_alias(op)) continue;
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));

@@ -20,6 +20,14 @@
 // loss reads.
 // 5. What is written through a stop_grad view or under no_grad carries no gradient.
 // 6. `overwritten` keeps what was replaced and where, for E112 in pass grad.
+// 7. What is made outside of a scan and written in its body is a carry: each step writes what the step before left.
+//
+//   scan_begin {scan=0, time=5}                scan_begin {scan=0, time=5}
+//   write %x, %r                      ->       %c = scan_carry %x {scan=0, index=0}
+//   scan_end {scan=0}                          scan_next %r {scan=0, index=0}
+//                                              scan_end {scan=0}
+//                                              %last = scan_final %x {scan=0, index=0}
+//                                              overwritten %x, %last
 #include "ir/ir.h"
 
 typedef struct Version {
@@ -27,10 +35,26 @@ typedef struct Version {
   struct Version *before;
 } Version;
 
+// A root from outside that the body of a scan writes.
+typedef struct {
+  Val root;       // old numbering
+  Val before;     // its content when the scan begins; 0: not carried yet
+  uint32_t made;  // number of its writes when it became a carry
+  Loc at;         // of its first write there
+} Carried;
+
+// The scan whose body is walked through.
+typedef struct {
+  Val begin, end;  // marks, old numbering; 0: none is open
+  Carried *carried;
+  uint32_t n, cap, n_carries;  // n_carries: the scan's own, which come first
+} OpenScan;
+
 typedef struct {
   Edit e;
   Fn *f;
   Prog *p;
+  OpenScan scan;
   Val *root;       // by old value: the value whose storage it shows
   Val *now;        // by old root: its content (new numbering)
   uint32_t *made;  // by old root: number of writes so far
@@ -93,8 +117,21 @@ static void report(Versions *s, uint16_t id, Loc at, const char *text, Val v) {
   rt_diag(&s->p->diags, RT_NOTE, 0, ir_loc_file(s->p, made), ir_loc_line(s->p, made), "it was made here");
 }
 
+// ---- what a scan carries
+static bool is_param_op(const Versions *s, Val root) { return old_ins(s, root)->op == OP_param; }
+
+static Carried *carried_of(const Versions *s, Val root) {
+  for (uint32_t k = 0; k < s->scan.n; k++)
+    if (s->scan.carried[k].root.i == root.i) return &s->scan.carried[k];
+  return NULL;
+}
+
 // ---- parameters
-static bool is_param(const Versions *s, Val root) { return old_ins(s, root)->op == OP_param; }
+// False where a scan carries it: it is written when the scan has ended.
+static bool is_param(const Versions *s, Val root) {
+  const Carried *c = carried_of(s, root);
+  return is_param_op(s, root) && (!c || ir_none(c->before));
+}
 static bool is_trainable(const Versions *s, Val root) {
   return is_param(s, root) && s->p->params[old_int(s, root, KEY_param)].trainable;
 }
@@ -248,31 +285,166 @@ static void grad_of_versions(Versions *s, Val v) {
   s->e.map[v.i] = ir_none(sum) ? ir_op2(s->f, OP_grad_of, loss, now, loc) : sum;
 }
 
+// ---- scans
+static bool is_mark_of(const Versions *s, Val v, Op op, Val begin) {
+  return old_ins(s, v)->op == op && old_int(s, v, KEY_scan) == old_int(s, begin, KEY_scan);
+}
+
+static void report_carried(Versions *s, Loc at, const char *text, Val mark, const char *note, const char *hint) {
+  Loc there = old_ins(s, mark)->loc;
+  rt_diag(&s->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(s->p, at), ir_loc_line(s->p, at), "%s", text);
+  rt_diag(&s->p->diags, RT_NOTE, 0, ir_loc_file(s->p, there), ir_loc_line(s->p, there), "%s", note);
+  rt_diag(&s->p->diags, RT_HINT, 0, NULL, 0, "%s", hint);
+}
+
+// The gradient of a trainable parameter is that of all its versions: those of the steps have no names outside.
+static bool check_carried(Versions *s, Val root, Loc at) {
+  static const char *const began = "the scan began here";
+  if (is_trainable(s, root)) {
+    const char *path = ir_text(s->p, s->p->params[old_int(s, root, KEY_param)].path);
+    report_carried(s, at, rt_printf(s->p->mem, "trainable parameter '%s' is written inside a scan", path),
+                   s->scan.begin, began,
+                   "tn_scan_carry takes what changes from step to step; write the parameter when the scan has ended");
+  } else if (old_ins(s, root)->dtype != DT_F32) {
+    report_carried(s, at, "whole numbers from outside are written inside a scan, which carries f32 from step to step",
+                   s->scan.begin, began, "tn_scan_output gives what each step makes; write it when the scan has ended");
+  } else return true;
+  return false;
+}
+
+static bool add_carried(Versions *s, Val write) {
+  OpenScan *o = &s->scan;
+  Val root = s->root[old_arg(s, write, 0).i];
+  Loc at = old_ins(s, write)->loc;
+  if ((root.i > o->begin.i && !is_param_op(s, root)) || carried_of(s, root)) return true;
+  *RT_PUSH(s->p->mem, o->carried, o->n, o->cap) = (Carried){.root = root, .at = at};
+  return check_carried(s, root, at);
+}
+
+// Finds what the body writes. Scans do not nest: of one in another, pass loops says so.
+static void open_scan(Versions *s, Val begin) {
+  OpenScan *o = &s->scan;
+  if (o->begin.i) return;
+  *o = (OpenScan){.begin = begin};
+  bool good = true;
+  for (Val v = {begin.i + 1}; v.i < s->e.n_old && !o->end.i; v.i++) {
+    if (is_mark_of(s, v, OP_scan_end, begin)) o->end = v;
+    if (is_mark_of(s, v, OP_scan_carry, begin)) o->n_carries++;
+    if (old_ins(s, v)->op == OP_write) good &= add_carried(s, v);
+  }
+  if (!good) o->n = 0;
+}
+
+static Val emit_mark(Versions *s, Op op, Val v, uint32_t carry) {
+  const Attr attrs[] = {ir_a_int(KEY_scan, old_int(s, s->scan.begin, KEY_scan)),
+                        ir_a_int(KEY_index, s->scan.n_carries + carry)};
+  return ir_emit(s->f, op, &v, 1, attrs, 2, s->scan.carried[carry].at);
+}
+
+// From here to the end of the scan handles of the root show the carry.
+static void begin_carry(Versions *s, uint32_t k) {
+  Carried *c = &s->scan.carried[k];
+  s->f->cur_scope = old_ins(s, c->root)->scope;
+  Val before = read(s, c->root);
+  s->now[c->root.i] = emit_mark(s, OP_scan_carry, before, k);
+  c->before = before;
+  c->made = ++s->made[c->root.i];
+}
+
+// Those that are there when the scan begins; a parameter that the body uses first is carried from there on.
+static void begin_carries(Versions *s) {
+  for (uint32_t k = 0; k < s->scan.n; k++)
+    if (s->scan.carried[k].root.i < s->scan.begin.i) begin_carry(s, k);
+}
+
+static void begin_carry_of_param(Versions *s, Val v) {
+  Carried *c = carried_of(s, v);
+  if (c && ir_none(c->before)) begin_carry(s, (uint32_t)(c - s->scan.carried));
+}
+
+static void end_carries(Versions *s) {
+  for (uint32_t k = 0; k < s->scan.n; k++) emit_mark(s, OP_scan_next, s->now[s->scan.carried[k].root.i], k);
+}
+
+static void close_scan(Versions *s) {
+  for (uint32_t k = 0; k < s->scan.n; k++) {
+    const Carried *c = &s->scan.carried[k];
+    s->f->cur_scope = old_ins(s, c->root)->scope;
+    Val last = emit_mark(s, OP_scan_final, c->before, k);
+    if (is_param_op(s, c->root)) last = ir_op2(s->f, OP_assign, c->before, last, c->at);
+    ir_emit(s->f, OP_overwritten, (Val[]){c->before, last}, 2, NULL, 0, c->at);
+    s->now[c->root.i] = last;
+    s->made[c->root.i]++;
+  }
+  s->scan = (OpenScan){0};
+}
+
+// What a scan takes in is what there was before it: an input's later steps would see what earlier ones wrote.
+static bool takes_carried(Versions *s, Val v) {
+  Op op = old_ins(s, v)->op;
+  if (op != OP_scan_input && op != OP_scan_carry && op != OP_scan_final) return false;
+  Carried *c = carried_of(s, s->root[old_arg(s, v, 0).i]);
+  return c && !ir_none(c->before);
+}
+
+static void copy_taker(Versions *s, Val v) {
+  Val root = s->root[old_arg(s, v, 0).i], now = s->now[root.i];
+  Carried *c = carried_of(s, root);
+  Op op = old_ins(s, v)->op;
+  if (op == OP_scan_input || (op == OP_scan_carry && s->made[root.i] != c->made))
+    report_carried(s, c->at, "what a scan takes in is written inside of it", v, "the scan takes it in here",
+                   "tn_clone(..) of it is the scan's own");
+  s->now[root.i] = c->before;
+  s->made[root.i]++;
+  read(s, old_arg(s, v, 0));
+  ir_edit_copy(&s->e, v);
+  s->now[root.i] = now;
+  s->made[root.i]++;
+  c->made += 2;
+}
+
 // ---- the pass
 static void copy_step(Versions *s, Val v) {
   const Ins *ins = old_ins(s, v);
+  if (takes_carried(s, v)) {
+    copy_taker(s, v);
+    return;
+  }
   for (uint32_t k = 0; k < ins->n_args; k++) read(s, old_arg(s, v, k));
   Val target = ins->op == OP_grad_of ? old_arg(s, v, 1) : (Val){0};
   if (target.i && s->root[target.i].i == target.i && s->past[target.i]) grad_of_versions(s, v);
   else ir_edit_copy(&s->e, v);
 }
 
+static void step_scan(Versions *s, Val v) {
+  if (old_ins(s, v)->op == OP_scan_begin) {
+    open_scan(s, v);
+    if (s->scan.begin.i == v.i) begin_carries(s);
+  } else if (v.i == s->scan.end.i) close_scan(s);
+  else if (is_param_op(s, v)) begin_carry_of_param(s, v);
+}
+
 static void step(Versions *s, Val v) {
   const Ins *ins = old_ins(s, v);
   uint32_t n = ins->n_res ? ins->n_res : 1u;
-  for (uint32_t k = 0; k < n; k++) s->root[v.i + k] = (Val){v.i + k};
-  if (ir_is_alias(ins->op)) s->root[v.i] = s->root[old_arg(s, v, 0).i];
   s->f->cur_scope = ins->scope;
   if (ins->op == OP_write) {
     write_value(s, v);
     return;
   }
+  if (v.i == s->scan.end.i && v.i) end_carries(s);
   copy_step(s, v);
   for (uint32_t k = 0; k < n; k++) {
     Val r = {v.i + k};
     s->now[r.i] = s->e.map[r.i];
     s->seen[r.i] = s->made[s->root[r.i].i];
   }
+  step_scan(s, v);
+}
+
+static void find_roots(Versions *s) {
+  for (Val v = {1}; v.i < s->e.n_old; v.i++)
+    s->root[v.i] = ir_is_alias(old_ins(s, v)->op) ? s->root[old_arg(s, v, 0).i] : v;
 }
 
 static void count_uses(Versions *s) {
@@ -294,6 +466,7 @@ bool ir_pass_versions(Fn *f) {
   s.seen = rt_alloc(mem, s.e.n_old * sizeof *s.seen);
   s.uses = rt_alloc(mem, s.e.n_old * sizeof *s.uses);
   s.past = rt_alloc(mem, s.e.n_old * sizeof *s.past);
+  find_roots(&s);
   count_uses(&s);
   for (uint32_t i = 1; i < s.e.n_old; i++)
     if (s.e.old[i].op != OP_result) step(&s, (Val){i});

@@ -154,6 +154,25 @@ static RtStatus check_overlap(const RtRunCheck *c) {
   return RT_OK;
 }
 
+// An input that is a view of a parameter would change while it is read, an output would change the parameter.
+static RtStatus check_params(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  for (uint32_t u = 0; u < f->n_uses; u++) {
+    const RtParam *p = &c->plan->params[f->uses[u].param];
+    RtArray block = {.data = (void *)(uintptr_t)(c->params + p->offset), .dtype = RT_F32, .rank = 1};
+    block.dims[0] = p->bytes / 4;
+    for (size_t k = 0; k < c->n_in && f->uses[u].is_written; k++)
+      if (overlap(&block, &c->in[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "input '%s' is memory of parameter '%s', which the run updates: pass a copy",
+                      f->inputs[k].name, p->path);
+    for (size_t k = 0; k < c->n_out; k++)
+      if (overlap(&block, &c->out[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "output '%s' is memory of parameter '%s', which the run %s",
+                      f->outputs[k].name, p->path, f->uses[u].is_written ? "updates" : "reads");
+  }
+  return RT_OK;
+}
+
 // ---- values
 
 static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, int64_t index, int64_t value, int64_t last) {
@@ -212,7 +231,8 @@ static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
 RtStatus rt_check_arrays(RtRunCheck *c) {
   RtStatus status = check_forms(c);
   if (!status) status = check_all_sizes(c);
-  return status ? status : check_overlap(c);
+  if (!status) status = check_overlap(c);
+  return status ? status : check_params(c);
 }
 
 RtStatus rt_check_values(const RtRunCheck *c) {

@@ -7,6 +7,7 @@
 typedef struct {
   const RtPlan *plan;
   const RtFunction *function;
+  const unsigned char *params;  // the instance's block
   const RtArray *in, *out;
   size_t n_in, n_out;
   int64_t *slots;  // filled: this run's value of every named dim; the bound where no input names it

@@ -231,11 +231,18 @@ static bool same_bytes(const RtStTensor *a, const RtStTensor *b) {
   return a->dtype == b->dtype && a->size == b->size && !memcmp(a->data, b->data, a->size);
 }
 
+// Under this name, or under the one that the metadata say it is an alias of: two names here may be one in the file.
+static const RtStTensor *find_named(const RtSt *st, const char *name) {
+  const RtStTensor *t = rt_st_find(st, name);
+  const char *canonical = t ? NULL : rt_st_meta(st, name);
+  return canonical ? rt_st_find(st, canonical) : t;
+}
+
 // The tensor of a parameter under its path or any alias. Problems: none, several that differ.
 static const RtStTensor *find_tensor(Job *j, const RtSt *st, const Part *part, const RtParam *p, Problems *problems) {
-  const RtStTensor *first = rt_st_find(st, named(j, part, p->path));
+  const RtStTensor *first = find_named(st, named(j, part, p->path));
   for (uint32_t a = 0; a < p->n_aliases; a++) {
-    const RtStTensor *t = rt_st_find(st, named(j, part, p->aliases[a]));
+    const RtStTensor *t = find_named(st, named(j, part, p->aliases[a]));
     if (t && first && !same_bytes(first, t))
       add_problem(problems, rt_printf(j->mem, "'%s' and '%s' are one parameter here and differ in the file",
                                       first->name, t->name));

@@ -172,7 +172,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtSizes *sizes
 
 // All that the last accepted call does not answer.
 static RtStatus check(RtInstance *i, RtSizes *s, bool sizes_hold, RtRunCheck *c) {
-  c->plan = i->plan, c->function = s->function;
+  c->plan = i->plan, c->function = s->function, c->params = i->params;
   c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known;
   c->error = i->error, c->error_size = sizeof i->error;
   if (!sizes_hold) {
@@ -184,6 +184,12 @@ static RtStatus check(RtInstance *i, RtSizes *s, bool sizes_hold, RtRunCheck *c)
   return rt_check_values(c);
 }
 
+static bool any_of_params(const RtInstance *i, const RtArray *a, size_t n) {
+  bool any = false;
+  for (size_t k = 0; k < n; k++) any |= (uintptr_t)a[k].data - (uintptr_t)i->params < (uint64_t)i->plan->param_bytes;
+  return any;
+}
+
 RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
                          size_t n_out) {
   if (function >= i->plan->n_functions) {
@@ -192,7 +198,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
     return RT_ERR_ARGUMENT;
   }
   RtSizes *s = &i->sizes[function];
-  bool hold = rt_sizes_hold(s, in, n_in, out, n_out);
+  bool hold = rt_sizes_hold(s, in, n_in, out, n_out) && !any_of_params(i, in, n_in) && !any_of_params(i, out, n_out);
   if (!hold || s->function->n_checks) {
     RtRunCheck c = {.in = in, .out = out, .n_in = n_in, .n_out = n_out};
     RtStatus status = check(i, s, hold, &c);

@@ -65,6 +65,12 @@ typedef struct {
   uint32_t most_workers;
 } RtVariant;
 
+// A parameter, buffer or state entry that a function reads or writes.
+typedef struct {
+  uint32_t param;  // row of RtPlan.params
+  bool is_written;
+} RtParamUse;
+
 typedef struct {
   const char *name;
   TnEntry entry;
@@ -79,6 +85,8 @@ typedef struct {
   uint32_t n_variants;
   const uint32_t *packs, *spoils;  // rows of RtPlan.packs that its products read; whose parameter it writes
   uint32_t n_packs, n_spoils;
+  const RtParamUse *uses;
+  uint32_t n_uses;
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind

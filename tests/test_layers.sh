@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The chain frontend -> codegen -> ir -> runtime holds: no upward include, llvm-c only in codegen, cblas.h only in
-# runtime/blas.c, and libtenure.so exports tn_ symbols only. Ends by breaking each rule in a copy, to see that it is caught.
+# runtime/blas.c, random streams are numbered in one place (frontend/scan.c knows how many the steps of a scan need), and
+# libtenure.so exports tn_ symbols only. Ends by breaking each rule in a copy, to see that it is caught.
 set -euo pipefail
 source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build_dir=${TENURE_BUILD:-$source_dir/build/release}
@@ -19,6 +20,8 @@ check_tree() (
     includes "$folder" | grep -E '"\.\.?/' | sed 's/^/include path not from the root: /' || true
   done
   includes "${folders[@]}" | grep -E '[<"]llvm(-c)?/' | grep -v '^codegen/' | sed 's/^/LLVM outside codegen: /' || true
+  grep -nE '\b(next_id|ir_new_streams)\b' -r "${folders[@]}" --include='*.c' --include='*.h' --include='*.def' |
+    grep -vE '^(ir/(ir\.h|intern\.c|parse\.c)|frontend/scan\.c):' | sed 's/^/random streams not taken by fe_stream: /' || true
   includes "${folders[@]}" | grep 'cblas' | grep -v '^runtime/blas\.c:' | sed 's/^/BLAS outside runtime\/blas.c: /' || true
 )
 
@@ -54,6 +57,8 @@ expect_offence codegen/new.c '#include "frontend/tenure.h"'
 expect_offence frontend/new.c '#include <llvm-c/Core.h>'
 expect_offence runtime/new.c '#include <cblas.h>'
 expect_offence frontend/new.c '#include "tests/check.h"'
+expect_offence frontend/new.c 'uint32_t take(Prog *p) { return p->next_id++; }'
+expect_offence frontend/new.c 'uint32_t take(Prog *p) { return ir_new_streams(p, 1); }'
 echo 'int tn_good(void); int leaked_name(void); int tn_good(void) { return 1; } int leaked_name(void) { return 2; }' >"$scratch/x.c"
 "${TENURE_CC:-cc}" -shared -fPIC -o "$scratch/x.so" "$scratch/x.c"
 [[ "$(check_exports "$scratch/x.so")" == *leaked_name* ]] || { echo "an exported name was not caught" && exit 1; }

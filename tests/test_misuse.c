@@ -140,11 +140,30 @@ static void reports(void) {
   CHECK(tn_n_errors(p) == 7);
   tn_packed_sum(((tn_packed){packed.layout, packed.data}));
   CHECK_HAS(report_of(p), "a packed sequence is rows and their layout");
-  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_upto(p, "n", 4).d & ~0xffffffu) | 0xfffff}));
+  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_upto(p, "n", 4).d & ~UINT64_C(0xffffff)) | 0xfffff}));
   CHECK_HAS(report_of(p), "this tn_dim is a number that no call gave");
   tn_packed_call(NULL, packed);
   CHECK_HAS(report_of(p), "no module is called");
   finish();
+}
+
+// ---- dims of other programs, however many there were: 128, 256, .. programs apart as well as next to each other
+static void foreign_dims(void) {
+  enum { APART = 300 };
+  tn_program *first = tn_program_create("first");
+  tn_dim d = tn_dim_upto(first, "rows", 4);
+  tn_function *own = tn_function_begin(first, "f");
+  tn_input(own, "x", TN_F32, TN_SHAPE(d));
+  CHECK(tn_n_errors(first) == 0);
+  for (int k = 0; k < APART; k++) {
+    tn_program *later = tn_program_create("later");
+    tn_dim_upto(later, "rows", 4);
+    tn_input(tn_function_begin(later, "f"), "x", TN_F32, TN_SHAPE(d));
+    if (!CHECK(tn_n_errors(later) == 1)) printf("  %d programs later\n", k + 1);
+    if (k == APART - 1) CHECK_HAS(report_of(later), "a dim belongs to another program");
+    tn_program_free(later);
+  }
+  tn_program_free(first);
 }
 
 // ---- nothing at all
@@ -183,5 +202,6 @@ int main(void) {
   handles();
   reports();
   missing();
+  foreign_dims();
   return check_report();
 }

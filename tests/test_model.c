@@ -267,7 +267,7 @@ static void parameters(void) {
   CHECK(tn_set(m, NULL, bias, 8) == TN_ERR_ARGUMENT && tn_param_at(m, 99999).data == NULL && !tn_param_path(m, 99999));
   CHECK(!strcmp(tn_param_path(m, 0), "embed.weight"));
   train(m, 2);
-  CHECK(!tn_get(m, "optimizer.step", &zero, 1) && zero == 2);
+  CHECK(!tn_get(m, "optimizer.step.head.0.bias", &zero, 1) && zero == 2);
   CHECK(!tn_get(m, "optimizer.lr", &zero, 1) && near(zero, 1e-2));
   zero = 0;
   CHECK(!tn_set(m, "optimizer.lr", &zero, 1));

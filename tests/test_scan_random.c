@@ -14,6 +14,7 @@ typedef struct {
   tn_tensor pool[MAX_POOL];  // values of the body [rows, width]
   int n;
   tn_tensor matrix, bias;  // captured: [width, width], [width]
+  tn_tensor sum, part;     // made outside and written in the body: [width], a view of its first element
 } Gen;
 
 static unsigned below(Gen *g, unsigned n) {
@@ -31,7 +32,7 @@ static tn_tensor squash(Gen *g, tn_tensor x) { return below(g, 3) ? tn_tanh(x) :
 static void add_step(Gen *g) {
   tn_tensor a = some(g), b = some(g);
   int64_t w = g->width;
-  switch (below(g, 14)) {
+  switch (below(g, 17)) {
   case 0: keep(g, tn_add(a, b)); break;
   case 1: keep(g, tn_mul(a, tn_sigmoid(b))); break;
   case 2: keep(g, squash(g, tn_matmul(a, g->matrix))); break;
@@ -52,6 +53,18 @@ static void add_step(Gen *g) {
     break;
   }
   case 12: keep(g, tn_mul(a, tn_scalar(g->f, 0.5))); break;
+  case 13:
+    tn_copy_(g->sum, squash(g, tn_add(g->sum, tn_mean_axis(b, 0, false))));
+    keep(g, tn_add(a, g->sum));
+    break;
+  case 14:
+    keep(g, tn_mul(a, tn_sigmoid(g->sum)));
+    tn_mul_(g->sum, tn_scalar(g->f, -0.75));  // the same in every step
+    break;
+  case 15:
+    tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(tn_size(1))));
+    keep(g, tn_mul(squash(g, b), tn_add(g->sum, g->part)));
+    break;
   default: keep(g, tn_add(tn_matmul(a, g->matrix), squash(g, b)));
   }
 }
@@ -76,6 +89,7 @@ static tn_program *build(unsigned seed, Form *form) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, w)), h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(b, w));
   g.matrix = tn_input(f, "matrix", TN_F32, TN_SHAPE(w, w));
   g.bias = tn_input(f, "bias", TN_F32, TN_SHAPE(w));
+  g.sum = tn_mul(g.bias, tn_scalar(f, 0.5)), g.part = tn_slice(g.sum, 0, 0, 1);
   tn_scan_options o = {.reverse = form->reverse, .axis = 1};
   tn_tensor steps = x;
   if (form->packed) {
@@ -99,6 +113,7 @@ static tn_program *build(unsigned seed, Form *form) {
   loss = tn_add(loss, tn_mean(tn_mul(tn_scan_final(s, carry[0]), h0)));
   // whatever the body is, every input has a gradient
   loss = tn_add(loss, tn_add(tn_mean(tn_square(x)), tn_add(tn_mean(tn_square(g.matrix)), tn_mean(tn_square(g.bias)))));
+  loss = tn_add(loss, tn_sum(tn_sin(g.sum)));
   if (form->shared) loss = tn_add(loss, tn_sum(tn_scan_final(s, shared)));
   tn_output(f, "loss", loss);
   tn_output(f, "d_x", tn_grad(loss, x));

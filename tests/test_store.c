@@ -221,7 +221,7 @@ static void set_between_runs(void) {
   run_steps(m, 4), run_steps(n, 4);
   check_same(m, n);
   CHECK(tn_set_lr(n, 1, 1) == TN_ERR_ARGUMENT && tn_set_lr(n, 3, -1) == TN_ERR_ARGUMENT);
-  CHECK(!strcmp(tn_error_text(n), "lr cannot be -1"));
+  CHECK_HAS(tn_error_text(n), "lr cannot be -1: it is a number of 0 or more");
   tn_model_free(m), tn_model_free(n);
   tn_program_free(p), tn_program_free(q);
 
