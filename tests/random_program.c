@@ -855,8 +855,10 @@ static bool any_deep(Gen *g, Val v) {
   return false;
 }
 
+static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_of; }
+
 static void add_grads(Gen *g) {
-  Val v = pick_where(g, any_deep), loss = ir_none(v) ? v : scalar_of(g, v);
+  Val v = pick_where(g, chance(g, 35) ? any_gradient : any_deep), loss = ir_none(v) ? v : scalar_of(g, v);
   if (ir_none(loss)) return;
   bool *reach = rt_alloc(g->p->mem, g->f->n_ins);
   ir_grad_reach(g->f, loss, reach);
