@@ -384,7 +384,8 @@ void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
   Val *out = rt_alloc(g->p->mem, (n + 1) * sizeof *out);
   for (uint32_t k = 0; k < n; k++) want[k] = wants(g, v, k) && ir_grad_flows(g->f, v, k);
   if (!ir_scan_grad(g->f, v, g->adj + v.i, want, out, g->is_nested, g->loc))
-    ir_grad_missing(g, v, rt_printf(g->p->mem, "has no gradient rule for carries of %d axes", MAX_RANK));
+    ir_grad_missing(g, v,
+                    "has no gradient rule where its carries are not put out at each step, as of 8 axes they cannot be");
   for (uint32_t k = 0; k < n; k++) ir_grad_give(g, arg(g, v, k), out[k]);
 }
 
