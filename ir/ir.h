@@ -36,7 +36,7 @@ typedef struct {
   uint32_t i;
 } Loc;  // interned file:line; 0: unknown
 
-enum { MAX_RANK = 8, MAX_RESULTS = 64, NO_SCOPE = 0xffffffffu };
+enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
 #define IR_DTYPES(ROW)    \
   ROW(DT_NONE, "none", 0) \
@@ -106,10 +106,10 @@ enum {
 
 typedef struct {
   uint16_t op;
-  uint8_t dtype;
-  uint8_t n_res;  // results of the head; 0 for `result` records and marks
+  uint16_t n_res;  // results of the head; 0 for `result` records and marks
   uint16_t n_args;
-  uint16_t n_attrs;
+  uint8_t n_attrs;  // each key once
+  uint8_t dtype;
   uint32_t args;   // first operand in Fn.args
   uint32_t attrs;  // first attribute in Fn.attrs
   Shape shape;
