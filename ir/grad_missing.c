@@ -80,5 +80,5 @@ void ir_grad_missing(Grad *g, Val v, const char *what) {
   note_made(g, from, from_name.text);
   note_made(g, to, to_name.text);
   rt_diag(&g->p->diags, RT_NOTE, 0, NULL, 0, "the path: %s", path.text);
-  rt_diag(&g->p->diags, RT_HINT, 0, NULL, 0, "stop_grad around it makes it a constant for this gradient");
+  rt_diag(&g->p->diags, RT_HINT, 0, NULL, 0, "stop_grad makes a value a constant for gradients");
 }

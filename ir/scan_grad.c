@@ -330,10 +330,12 @@ static void read_kept(Back *g) {
   }
 }
 
-// For the backward of this backward.
+// For the backward of this backward. One value for all rows is stacked along time.
 static void keep_carries(Back *g) {
-  for (uint32_t k = 0; k < g->n_carry; k++)
-    if (can_stack(g, g->carry[k]) || ir_rank(g->p, shape_of(g, g->carry[k])) < MAX_RANK) want_stack(g, g->carry[k]);
+  for (uint32_t k = 0; k < g->n_carry; k++) {
+    Val h = g->carry[k];
+    if (can_stack(g, h) || ir_rank(g->p, shape_of(g, h)) < MAX_RANK) want_stack(g, h);
+  }
 }
 
 bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, bool is_nested, Loc loc) {
