@@ -869,7 +869,10 @@ TN_API tn_tensor tn_scan_final_at(tn_scan *s, tn_tensor h, tn_site at);
 
 // A scalar; adds to the gradients of all trainable parameters that it reaches
 TN_API void tn_backward_at(tn_tensor loss, tn_site at);
-TN_API tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at);  // d loss / d of, as a value
+// d loss / d of, as a value, of which gradients can be taken again, as a gradient penalty does. Recurrent layers and
+// attention have first gradients only: a wanted gradient through theirs is E125, which names the operation and the
+// path.
+TN_API tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at);
 TN_API tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // after tn_backward
 // Scales all gradients below m; gives the norm before
 TN_API tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at);

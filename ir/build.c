@@ -40,11 +40,11 @@ uint32_t ir_param_find(const Prog *p, const char *path) {
 }
 
 // A row says how many, except that a scan has as many as its body has outputs.
-static uint8_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
+static uint16_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
   const Fn *body = NULL;
   for (uint32_t k = 0; k < n && op == OP_scan; k++)
     if (attrs[k].key == KEY_body) body = ir_body_find(f->prog, attrs[k].u.s);
-  return body && body->n_outputs && body->n_outputs <= MAX_RESULTS ? (uint8_t)body->n_outputs : ir_ops[op].n_res;
+  return body && body->n_outputs && body->n_outputs <= MAX_RESULTS ? (uint16_t)body->n_outputs : ir_ops[op].n_res;
 }
 
 static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
@@ -52,7 +52,7 @@ static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *at
   Ins ins = {.op = (uint16_t)op,
              .n_res = n_results(f, op, attrs, n_attrs),
              .n_args = (uint16_t)n_args,
-             .n_attrs = (uint16_t)n_attrs,
+             .n_attrs = (uint8_t)n_attrs,
              .args = f->n_args,
              .attrs = f->n_attrs,
              .loc = loc,

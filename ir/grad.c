@@ -8,6 +8,9 @@
 // The backward of a loss is made once, where its first gradient is asked for, and only along paths that lead to a value
 // whose gradient some grad_of asks for. Pointwise rows carry their gradients as expressions; other ops have a rule
 // (grad_rules.c). Saved values are ordinary operands: their lives are extended by being read, nothing else.
+//
+// Gradients of gradients: a grad_of is expanded where it stands, so that a later loss which reads it goes back through
+// its backward as through any other instructions.
 #include "ir/grad.h"
 #include <string.h>
 
@@ -115,8 +118,7 @@ static Val content_of(const Fn *f, Val mark) {
   return f->ins[x.i].op == OP_assign ? storage_of(f, ir_arg(f, x, 1)) : x;
 }
 
-// The shape is all that embedding_grad wants of the weight.
-static bool is_read(const Fn *f, Val v, uint32_t k) { return f->ins[v.i].op != OP_embedding_grad || k != 0; }
+static bool is_read(const Fn *f, Val v, uint32_t k) { return k != 0 || !(ir_ops[f->ins[v.i].op].flags & UNREAD); }
 
 static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
   Val *write_of = NULL;  // by storage: its `overwritten` record
@@ -177,12 +179,39 @@ static void report_unreached(const Edit *e, Val old, Val loss, Val x) {
           cut ? "stop_grad, detach, integers and comparisons cut gradients" : "the loss must be computed from it");
 }
 
-static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_loss) {
+// Does a loss depend on a gradient?
+static bool is_nested(const Fn *f) {
+  bool *after = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) after[i] |= after[ir_arg(f, (Val){i}, k).i];
+    if (f->ins[i].op != OP_grad_of) continue;
+    if (after[ir_arg(f, (Val){i}, 0).i]) return true;
+    after[i] = true;
+  }
+  return false;
+}
+
+// What no path of a backward reached although the loss depends on it: the loss reads gradients that are the same
+// whatever this value is, as the gradient of w x + b with respect to x is for b.
+static bool is_constant_for(const Edit *e, Val loss, Val x) {
+  Fn as_built = *e->f;
+  as_built.ins = e->old, as_built.n_ins = e->n_old;
+  bool *reach = rt_alloc(e->f->prog->mem, e->n_old);
+  ir_grad_reach(&as_built, loss, reach);
+  return reach[x.i];
+}
+
+static Val zeros_like(Fn *f, Val x, Loc loc) {
+  Attr a[2] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_ins(f, x)->shape)};
+  return ir_emit(f, OP_full, NULL, 0, a, 2, loc);
+}
+
+static Grad *grad_for(Edit *e, Done **done, uint32_t *n, uint32_t *cap, Val old_loss, bool nested) {
   Fn *f = e->f;
   RtArena *mem = f->prog->mem;
   for (uint32_t k = 0; k < *n; k++)
     if ((*done)[k].loss.i == old_loss.i) return &(*done)[k].g;
-  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i], .first = f->n_ins};
+  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i], .first = f->n_ins, .is_nested = nested};
   uint32_t size = f->n_ins;
   g.adj = rt_alloc(mem, size * sizeof *g.adj);
   g.dep = rt_alloc(mem, size * sizeof *g.dep);
@@ -204,6 +233,7 @@ bool ir_pass_grad(Fn *f) {
   Done *done = NULL;
   uint32_t n = 0, cap = 0, scope = f->cur_scope;
   uint32_t errors = f->prog->diags.n_errors;
+  bool nested = is_nested(f);
   ir_edit_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++) {
     const Ins *ins = &e.old[i];
@@ -212,13 +242,13 @@ bool ir_pass_grad(Fn *f) {
       ir_edit_copy(&e, (Val){i});
       continue;
     }
-    Val loss = f->args[ins->args], x = e.map[f->args[ins->args + 1].i];
-    Grad *g = grad_for(&e, &done, &n, &cap, loss);
+    Val loss = f->args[ins->args], of = f->args[ins->args + 1], x = e.map[of.i];
+    Grad *g = grad_for(&e, &done, &n, &cap, loss, nested);
     e.map[i] = x.i <= g->loss.i ? g->adj[x.i] : (Val){0};
-    if (ir_none(e.map[i])) {
-      if (!g->failed) report_unreached(&e, (Val){i}, g->loss, x);
-      e.map[i] = x;
-    }
+    if (!ir_none(e.map[i])) continue;
+    bool zero = nested && !g->failed && is_constant_for(&e, loss, of);
+    if (!zero && !g->failed) report_unreached(&e, (Val){i}, g->loss, x);
+    e.map[i] = zero ? zeros_like(f, x, ins->loc) : x;
   }
   f->cur_scope = scope;
   ir_edit_end(&e);

@@ -1,69 +1,21 @@
-// Gradient rules of ops: words of the gradient column of ops.def. Pointwise rows carry theirs as expressions.
+// Gradient rules of ops: words of the gradient column of ops.def; those of rows are in grad_rows.c. Pointwise rows
+// carry theirs as expressions. A rule emits ops that have rules themselves, so that gradients can be taken of
+// gradients; the exceptions are `missing` in the table.
 #include "ir/grad.h"
 #include <string.h>
 
 // ---- which operands a gradient flows to
-bool ir_grad_flows(const Fn *f, Val v, uint32_t k) {
-  Op op = ir_ins(f, v)->op;
-  if (ir_attr(f, v, KEY_no_grad)) return false;
-  if (ir_ops[op].is_word_row) return ir_gradient(op, k).n > 0;
-  switch (op) {
-  case OP_assign: return k == 1;
-  case OP_slice_assign: return true;
-  case OP_index_assign: return k != 1;
-  case OP_reshape:
-  case OP_clone:
-  case OP_expand:
-  case OP_permute:
-  case OP_slice:
-  case OP_pad_axis:
-  case OP_concat:
-  case OP_sum:
-  case OP_amax:
-  case OP_softmax:
-  case OP_log_softmax:
-  case OP_layer_norm:
-  case OP_rms_norm:
-  case OP_matmul:
-  case OP_linear:
-  case OP_result: return true;
-  case OP_nll_rows:
-  case OP_embedding:
-  case OP_pack:
-  case OP_pad:
-  case OP_seq_sum:
-  case OP_seq_max:
-  case OP_seq_min:
-  case OP_seq_pick:
-  case OP_seq_spread:
-  case OP_seq_softmax:
-  case OP_seq_reverse:
-  case OP_seq_from_list:
-  case OP_seq_to_list: return k == 0;
-  case OP_rnn_seq: return k != 1;
-  case OP_scan_input:
-  case OP_scan_carry:
-  case OP_scan_output:
-  case OP_scan_final: return true;
-  case OP_scan: return ir_ins(f, ir_arg(f, v, k))->dtype == DT_F32;
-  case OP_sdpa: return ir_ins(f, ir_arg(f, v, k))->dtype == DT_F32;
-  case OP_cast: return ir_ins(f, v)->dtype == DT_F32 && ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
-  default: return false;
-  }
+GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
+  const Ins *ins = ir_ins(f, v);
+  if (ir_attr(f, v, KEY_no_grad)) return GRAD_ZERO;
+  if (ir_ops[ins->op].is_word_row) return ir_gradient(ins->op, k).n > 0 ? GRAD_RULE : GRAD_ZERO;
+  bool is_unread = k == 0 && (ir_ops[ins->op].flags & UNREAD);
+  bool is_integer = ins->op != OP_result && ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32;
+  if (is_unread || is_integer || (ins->n_res <= 1 && ins->dtype != DT_F32)) return GRAD_ZERO;
+  return ir_grad_kind((Op)ins->op);
 }
 
 // ---- building blocks
-static Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
-static Val op2(Grad *g, Op op, Val a, Val b) { return ir_op2(g->f, op, a, b, g->loc); }
-static Val number(Grad *g, double x) { return ir_const(g->f, x, g->loc); }
-
-static Val with_attr(Grad *g, Op op, Val a, Attr attr) { return ir_emit(g->f, op, &a, 1, &attr, 1, g->loc); }
-static Val reshape(Grad *g, Val a, Shape s) {
-  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_reshape, a, ir_a_list(KEY_shape, s));
-}
-static Val expand(Grad *g, Val a, Shape s) {
-  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_expand, a, ir_a_list(KEY_shape, s));
-}
 static Val sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n) {
   return n ? with_attr(g, OP_sum, a, ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n))) : a;
 }
@@ -93,9 +45,6 @@ void ir_grad_give(Grad *g, Val v, Val d) {
   d = sum_to(g, d, shape_of(g, v));
   g->adj[v.i] = ir_none(g->adj[v.i]) ? d : op2(g, OP_add, g->adj[v.i], d);
 }
-
-static bool wants(const Grad *g, Val v, uint32_t k) { return g->dep[ir_arg(g->f, v, k).i]; }
-static Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }
 
 // ---- pointwise rows: walk the gradient expression
 static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
@@ -133,19 +82,22 @@ static void pointwise(Grad *g, Val v, Val adj) {
 }
 
 // ---- rules, named by the gradient column of ops.def. adj: the gradient of result 0 (may be none for several results).
-typedef void Rule(Grad *g, Val v, Val adj);
-
-static void grad_none(Grad *g, Val v, Val adj) { (void)g, (void)v, (void)adj; }
-static void grad_assign(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 1), adj); }
-static void grad_cast(Grad *g, Val v, Val adj) {
+void ir_grad_rule_zero(Grad *g, Val v, Val adj) { (void)g, (void)v, (void)adj; }
+void ir_grad_rule_missing(Grad *g, Val v, Val adj) { (void)adj, ir_grad_missing(g, v, "has no gradient rule"); }
+void ir_grad_rule_expanded(Grad *g, Val v, Val adj) {
+  (void)adj, ir_grad_missing(g, v, "is not expanded when gradients are taken");
+}
+void ir_grad_rule_same(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
+void ir_grad_rule_assign(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 1), adj); }
+void ir_grad_rule_cast(Grad *g, Val v, Val adj) {
   if (ir_grad_flows(g->f, v, 0)) ir_grad_give(g, arg(g, v, 0), adj);
 }
-static void grad_reshape(Grad *g, Val v, Val adj) {
+void ir_grad_rule_reshape(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), reshape(g, adj, shape_of(g, arg(g, v, 0))));
 }
-static void grad_expand(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
+void ir_grad_rule_expand(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
 
-static void grad_permute(Grad *g, Val v, Val adj) {
+void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
   Shape perm = ir_attr(g->f, v, KEY_perm)->u.list;
   int64_t inverse[MAX_RANK];
   uint32_t r = ir_rank(g->p, perm);
@@ -162,13 +114,13 @@ static int64_t size_along(Grad *g, Val v, int64_t axis) {
   return ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis));
 }
 
-static void grad_slice(Grad *g, Val v, Val adj) {
+void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
   ir_grad_give(g, a, along(g, OP_pad_axis, adj, axis, start, size_along(g, a, axis)));
 }
 
-static void grad_pad_axis(Grad *g, Val v, Val adj) {
+void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
   ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
@@ -180,11 +132,10 @@ static bool has_constant_parts(Grad *g, Val v, int64_t axis) {
   return true;
 }
 
-static void grad_concat(Grad *g, Val v, Val adj) {
+void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = 0;
   if (!has_constant_parts(g, v, axis)) {
-    rt_diag(&g->p->diags, RT_ERROR, E_SHAPE, ir_loc_file(g->p, g->loc), ir_loc_line(g->p, g->loc),
-            "concat along an axis whose parts have run-time sizes has no gradient");
+    ir_grad_missing(g, v, "along an axis whose parts have run-time sizes has no gradient rule");
     return;
   }
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
@@ -201,7 +152,7 @@ static Val zeros(Grad *g, Shape s) {
 }
 
 // The overwritten elements get none, the new ones all of it.
-static void grad_slice_assign(Grad *g, Val v, Val adj) {
+void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1);
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
   Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
@@ -219,7 +170,7 @@ static Val as_table(Grad *g, Val a) {
 }
 
 // Rows that a later equal index overwrote get the gradient of the one that stayed, as PyTorch's index_put does.
-static void grad_index_assign(Grad *g, Val v, Val adj) {
+void ir_grad_rule_index_assign(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), at = arg(g, v, 1), b = arg(g, v, 2);
   if (g->dep[b.i]) ir_grad_give(g, b, reshape(g, op2(g, OP_embedding, as_table(g, adj), at), shape_of(g, b)));
   if (g->dep[a.i]) ir_grad_give(g, a, ir_op3(g->f, OP_index_assign, adj, at, zeros(g, shape_of(g, b)), g->loc));
@@ -235,13 +186,13 @@ static Shape kept_shape(Grad *g, Val v) {
   return ir_shape(g->p, d, r);
 }
 
-static void grad_sum(Grad *g, Val v, Val adj) {
+void ir_grad_rule_sum(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   ir_grad_give(g, a, expand(g, reshape(g, adj, kept_shape(g, v)), shape_of(g, a)));
 }
 
 // Shared equally among all elements that attain the maximum.
-static void grad_amax(Grad *g, Val v, Val adj) {
+void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   Shape kept = kept_shape(g, v);
   Val mask = op2(g, OP_eq, a, reshape(g, v, kept));
@@ -249,85 +200,6 @@ static void grad_amax(Grad *g, Val v, Val adj) {
   Val count = ir_emit(g->f, OP_sum, &mask, 1, axes, 1, g->loc);
   Val share = op2(g, OP_div, reshape(g, adj, kept), reshape(g, count, kept));
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
-}
-
-static void give_along(Grad *g, Val v, Op op, Val adj) {
-  const Attr *axis = ir_attr(g->f, v, KEY_axis);
-  ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, op, (Val[]){v, adj}, 2, axis, axis ? 1 : 0, g->loc));
-}
-static void grad_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_softmax_grad, adj); }
-static void grad_log_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_log_softmax_grad, adj); }
-
-// d lse / d logits = softmax(logits), a row at a time.
-static Val lse_grad(Grad *g, Val logits, Val adj) {
-  Shape s = shape_of(g, logits);
-  Dim d[MAX_RANK];
-  uint32_t r = ir_rank(g->p, s);
-  for (uint32_t k = 0; k < r; k++) d[k] = k + 1 < r ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
-  Val column = reshape(g, adj, ir_shape(g->p, d, r));
-  return op2(g, OP_mul, ir_op1(g->f, OP_softmax, logits, g->loc), column);
-}
-
-static void grad_nll(Grad *g, Val v, Val adj) {
-  Val a[4] = {arg(g, v, 0), arg(g, v, 1), ir_result(v, 1), adj}, of_lse = g->adj[v.i + 1];
-  const Attr *ignore = ir_attr(g->f, v, KEY_ignore), own = ignore ? *ignore : (Attr){0};
-  if (!ir_none(adj)) ir_grad_give(g, a[0], ir_emit(g->f, OP_nll_rows_grad, a, 4, &own, ignore != NULL, g->loc));
-  if (!ir_none(of_lse)) ir_grad_give(g, a[0], lse_grad(g, a[0], of_lse));
-}
-
-// Numbers of each row, [..], as a column [.., 1] beside x.
-static Val column_of(Grad *g, Val rows, Val x) {
-  Shape s = shape_of(g, x);
-  Dim d[MAX_RANK];
-  uint32_t r = ir_rank(g->p, s);
-  for (uint32_t k = 0; k < r; k++) d[k] = k + 1 < r ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
-  return reshape(g, rows, ir_shape(g->p, d, r));
-}
-
-// A sum over C elements, C the last axis of x, divided by C.
-static Val by_width(Grad *g, Val a, Val x) {
-  Dim width = ir_dim_at(g->p, shape_of(g, x), ir_rank(g->p, shape_of(g, x)) - 1);
-  Attr dim = ir_a_dim(KEY_dim, width);
-  bool known = ir_dim_is_const(g->p, width);
-  Val n = known ? number(g, (double)ir_dim_bound(g->p, width)) : ir_emit(g->f, OP_dim_size, NULL, 0, &dim, 1, g->loc);
-  return op2(g, OP_div, a, n);
-}
-
-// Of rstd = (v + eps)^-1/2, v the mean of the squares of d: d rstd / d x = -rstd^3 d / C.
-static void grad_rstd(Grad *g, Val x, Val d, Val rstd, Val adj) {
-  if (ir_none(adj)) return;
-  Val cube = op2(g, OP_mul, op2(g, OP_mul, rstd, rstd), rstd), scale = op2(g, OP_mul, cube, adj);
-  Val each = op2(g, OP_mul, column_of(g, by_width(g, scale, x), x), d);
-  ir_grad_give(g, x, ir_op1(g->f, OP_neg, each, g->loc));
-}
-
-// n_rows numbers of each row follow y; weight and bias get column sums.
-static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_rows) {
-  Val x = arg(g, v, 0), in[5] = {x};
-  uint32_t n = ir_ins(g->f, v)->n_args, at = 1;
-  for (uint32_t k = 1; k <= n_rows; k++) in[at++] = ir_result(v, k);
-  in[at++] = adj;
-  if (n > 1) in[at++] = arg(g, v, 1);
-  if (g->dep[x.i]) ir_grad_give(g, x, ir_emit(g->f, op, in, at, NULL, 0, g->loc));
-  if (n > 1 && wants(g, v, 1)) {
-    Val unit = op2(g, OP_mul, centred, column_of(g, ir_result(v, n_rows), x));
-    ir_grad_give(g, arg(g, v, 1), op2(g, OP_mul, adj, unit));
-  }
-  if (n > 2) ir_grad_give(g, arg(g, v, 2), adj);
-}
-
-static void grad_layer_norm(Grad *g, Val v, Val adj) {
-  Val x = arg(g, v, 0), of_mean = g->adj[v.i + 1], of_rstd = g->adj[v.i + 2];
-  Val d = op2(g, OP_sub, x, column_of(g, ir_result(v, 1), x));
-  if (!ir_none(adj)) grad_norm(g, v, adj, OP_layer_norm_grad, d, 2);
-  if (!ir_none(of_mean)) ir_grad_give(g, x, expand(g, column_of(g, by_width(g, of_mean, x), x), shape_of(g, x)));
-  grad_rstd(g, x, d, ir_result(v, 2), of_rstd);
-}
-
-static void grad_rms_norm(Grad *g, Val v, Val adj) {
-  Val x = arg(g, v, 0);
-  if (!ir_none(adj)) grad_norm(g, v, adj, OP_rms_norm_grad, x, 1);
-  grad_rstd(g, x, x, ir_result(v, 1), g->adj[v.i + 1]);
 }
 
 // All axes but the last as one.
@@ -340,7 +212,7 @@ static Val as_rows(Grad *g, Val a) {
 }
 
 // The gradient of one matrix for a whole batch is one product over all rows, not a sum of products over the batch.
-static void grad_matmul(Grad *g, Val v, Val adj) {
+void ir_grad_rule_matmul(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1);
   bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
   if (g->dep[a.i]) ir_grad_give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
@@ -349,16 +221,21 @@ static void grad_matmul(Grad *g, Val v, Val adj) {
   if (g->dep[b.i]) ir_grad_give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
 }
 
-static void grad_linear(Grad *g, Val v, Val adj) {
+void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
   if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, matmul(g, d, w, false, false), shape_of(g, x)));
   if (g->dep[w.i]) ir_grad_give(g, w, matmul(g, d, as_rows(g, x), true, false));
   if (ir_ins(g->f, v)->n_args == 3 && wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), sum_axes(g, d, (int64_t[]){0}, 1));
 }
 
-static void grad_embedding(Grad *g, Val v, Val adj) {
+void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
   Val w = arg(g, v, 0);
   ir_grad_give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
+}
+
+// Row i of the table that this adds up is read by all rows of g whose index is i.
+void ir_grad_rule_embedding_grad(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 2), op2(g, OP_embedding, adj, arg(g, v, 1)));
 }
 
 static uint32_t time_flags(Grad *g, Val v, Attr *attr) {
@@ -368,7 +245,7 @@ static uint32_t time_flags(Grad *g, Val v, Attr *attr) {
 }
 
 // Back to the padded shape, whose time axis may be longer than the layout's.
-static void grad_pack(Grad *g, Val v, Val adj) {
+void ir_grad_rule_pack(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), layout = arg(g, v, 1);
   Attr attr[2];
   uint32_t n = time_flags(g, v, attr);
@@ -377,7 +254,7 @@ static void grad_pack(Grad *g, Val v, Val adj) {
   ir_grad_give(g, x, ir_emit(g->f, OP_pad, (Val[]){adj, layout}, 2, attr, n, g->loc));
 }
 
-static void grad_pad(Grad *g, Val v, Val adj) {
+void ir_grad_rule_pad(Grad *g, Val v, Val adj) {
   Attr attr[1];
   uint32_t n = time_flags(g, v, attr);
   ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, OP_pack, (Val[]){adj, arg(g, v, 1)}, 2, attr, n, g->loc));
@@ -385,35 +262,60 @@ static void grad_pad(Grad *g, Val v, Val adj) {
 
 // ---- ops over packed rows and their layout, operand 1
 static Val with_layout(Grad *g, Op op, Val v, Val adj) { return op2(g, op, adj, arg(g, v, 1)); }
-static void grad_seq_sum(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_sum(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_spread, v, adj));
 }
-static void grad_seq_spread(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_spread(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_sum, v, adj));
 }
-static void grad_seq_reverse(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_reverse(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_reverse, v, adj));
 }
-static void grad_seq_from_list(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_from_list(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_to_list, v, adj));
 }
-static void grad_seq_to_list(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_to_list(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_from_list, v, adj));
 }
 
-static void grad_seq_best(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_best(Grad *g, Val v, Val adj) {
   if (!ir_none(adj))
     ir_grad_give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_put, adj, arg(g, v, 1), ir_result(v, 1), g->loc));
 }
 
-static void grad_seq_pick(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_pick(Grad *g, Val v, Val adj) {
   Attr first = ir_a_int(KEY_first, 1);
   Val in[2] = {adj, arg(g, v, 1)};
   ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, OP_seq_put, in, 2, &first, ir_attr(g->f, v, KEY_first) ? 1 : 0, g->loc));
 }
 
-static void grad_seq_softmax(Grad *g, Val v, Val adj) {
+void ir_grad_rule_seq_softmax(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_softmax_grad, v, arg(g, v, 1), adj, g->loc));
+}
+
+// y (d - s), s the sum of d y over the steps:   of y: u (d - s) - d sum(u y)   of d: the op itself, of u
+void ir_grad_rule_seq_softmax_grad(Grad *g, Val v, Val u) {
+  Val y = arg(g, v, 0), layout = arg(g, v, 1), d = arg(g, v, 2);
+  if (wants(g, v, 2)) ir_grad_give(g, d, ir_op3(g->f, OP_seq_softmax_grad, y, layout, u, g->loc));
+  if (!wants(g, v, 0)) return;
+  Val s = op2(g, OP_seq_spread, op2(g, OP_seq_sum, mul(g, d, y), layout), layout);
+  Val t = op2(g, OP_seq_spread, op2(g, OP_seq_sum, mul(g, u, y), layout), layout);
+  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, op2(g, OP_sub, d, s)), mul(g, d, t)));
+}
+
+// The row that an element was put into: picked where it is the same for all features, else found by a mask.
+void ir_grad_rule_seq_put(Grad *g, Val v, Val adj) {
+  Val d = arg(g, v, 0), layout = arg(g, v, 1), in[2] = {adj, layout};
+  if (ir_ins(g->f, v)->n_args == 2) {
+    const Attr *first = ir_attr(g->f, v, KEY_first);
+    Attr a = first ? *first : (Attr){0};
+    ir_grad_give(g, d, ir_emit(g->f, OP_seq_pick, in, 2, &a, first != NULL, g->loc));
+    return;
+  }
+  Val ones = expand(g, number(g, 1), shape_of(g, d));
+  Val mask = ir_op3(g->f, OP_seq_put, ones, layout, arg(g, v, 2), g->loc);
+  in[0] = ir_op3(g->f, OP_select, mask, adj, number(g, 0), g->loc);
+  ir_grad_give(g, d, ir_emit(g->f, OP_seq_sum, in, 2, NULL, 0, g->loc));
 }
 
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
@@ -430,7 +332,13 @@ static Val state_before_projection(Grad *g, Val v) {
   return op2(g, OP_mul, block_of_row(g, ir_result(v, 5), 3, hidden), block_of_row(g, cells, 1, hidden));
 }
 
-static void grad_rnn_seq(Grad *g, Val v, Val adj) {
+void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
+  static const char *const kept[] = {"the states before each step", "the cells", "the gates"};
+  for (uint32_t k = 3; k < 6; k++)
+    if (!ir_none(g->adj[v.i + k])) {
+      ir_grad_missing(g, v, rt_printf(g->p->mem, "has no gradient rule for %s, which its backward keeps", kept[k - 3]));
+      return;
+    }
   bool has_p = ir_attr(g->f, v, KEY_has_p);
   Val w_hr = arg(g, v, ir_ins(g->f, v)->n_args - 1);  // with has_p
   Val in[10] = {or_zero(g, adj),
@@ -469,27 +377,26 @@ static void grad_rnn_seq(Grad *g, Val v, Val adj) {
     ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }
 
-static void grad_scan(Grad *g, Val v, Val adj) {
+void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
   (void)adj;  // of the first of its results
-  uint32_t n = ir_ins(g->f, v)->n_args, n_res = ir_ins(g->f, v)->n_res;
+  uint32_t n = ir_ins(g->f, v)->n_args;
   bool *want = rt_alloc(g->p->mem, n + 1);
-  Val *out = rt_alloc(g->p->mem, (n + 1) * sizeof *out), of_result[MAX_RESULTS];
-  for (uint32_t k = 0; k < n_res; k++) of_result[k] = g->adj[v.i + k];
+  Val *out = rt_alloc(g->p->mem, (n + 1) * sizeof *out);
   for (uint32_t k = 0; k < n; k++) want[k] = wants(g, v, k) && ir_grad_flows(g->f, v, k);
-  ir_scan_grad(g->f, v, of_result, want, out, g->loc);
+  if (!ir_scan_grad(g->f, v, g->adj + v.i, want, out, g->is_nested, g->loc))
+    ir_grad_missing(g, v,
+                    "has no gradient rule where its carries are not put out at each step, as of 8 axes they cannot be");
   for (uint32_t k = 0; k < n; k++) ir_grad_give(g, arg(g, v, k), out[k]);
 }
 
 // The gradient op takes the same operands and attributes, then both results and the incoming gradient.
-static void grad_sdpa(Grad *g, Val v, Val adj) {
+void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
   Val in[7];
   Attr attr[8];
   const Ins ins = *ir_ins(g->f, v);
   uint32_t n = ins.n_args;
   if (!ir_none(g->adj[v.i + 1])) {
-    g->failed = true;
-    rt_diag(&g->p->diags, RT_ERROR, E_SHAPE, ir_loc_file(g->p, g->loc), ir_loc_line(g->p, g->loc),
-            "the row sums of sdpa have no gradient");
+    ir_grad_missing(g, v, "has no gradient rule for its row sums");
     return;
   }
   for (uint32_t k = 0; k < n; k++) in[k] = arg(g, v, k);
@@ -500,13 +407,18 @@ static void grad_sdpa(Grad *g, Val v, Val adj) {
     if (ir_grad_flows(g->f, v, k) && wants(g, v, k)) ir_grad_give(g, in[k], ir_result(d, k));
 }
 
-#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = grad_##grad,
-static Rule *const rules[N_OPS] = {
+#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = ir_grad_rule_##grad,
+static GradRule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };
+
+GradFlow ir_grad_kind(Op op) {
+  if (rules[op] == ir_grad_rule_zero) return GRAD_ZERO;
+  return rules[op] == ir_grad_rule_missing || rules[op] == ir_grad_rule_expanded ? GRAD_MISSING : GRAD_RULE;
+}
 
 void ir_grad_through(Grad *g, Val v, Val adj) {
   Op op = ir_ins(g->f, v)->op;
   if (ir_ops[op].is_word_row) pointwise(g, v, adj);
-  else if (rules[op]) rules[op](g, v, adj);
+  else rules[op](g, v, adj);
 }

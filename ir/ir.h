@@ -36,7 +36,7 @@ typedef struct {
   uint32_t i;
 } Loc;  // interned file:line; 0: unknown
 
-enum { MAX_RANK = 8, MAX_RESULTS = 64, NO_SCOPE = 0xffffffffu };
+enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
 #define IR_DTYPES(ROW)    \
   ROW(DT_NONE, "none", 0) \
@@ -80,7 +80,7 @@ typedef enum {
   CLASS_SCAN,
   N_CLASSES
 } OpClass;
-enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16 };
+enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, UNREAD = 32 };
 
 #define ATTR(k, kind) KEY_##k,
 typedef enum {
@@ -106,10 +106,10 @@ enum {
 
 typedef struct {
   uint16_t op;
-  uint8_t dtype;
-  uint8_t n_res;  // results of the head; 0 for `result` records and marks
+  uint16_t n_res;  // results of the head; 0 for `result` records and marks
   uint16_t n_args;
-  uint16_t n_attrs;
+  uint8_t n_attrs;  // each key once
+  uint8_t dtype;
   uint32_t args;   // first operand in Fn.args
   uint32_t attrs;  // first attribute in Fn.attrs
   Shape shape;
@@ -386,7 +386,15 @@ Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file,
                RtDiags *diags);               // NULL: see diags; caret lines in the text
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
-bool ir_grad_flows(const Fn *f, Val v, uint32_t k);  // ir/grad.c: from v to its operand k
+// ---- ir/grad_rules.c: what becomes of a gradient at an op
+typedef enum {
+  GRAD_ZERO,    // none flows, by meaning
+  GRAD_RULE,    // a rule says it
+  GRAD_MISSING  // one flows, but there is no rule: E125 where it is wanted
+} GradFlow;
+GradFlow ir_grad_kind(Op op);                           // of a row that is not pointwise
+GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k);  // from v to its operand k
+static inline bool ir_grad_flows(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) != GRAD_ZERO; }
 
 // ---- ir/reach.c: storage that values share before pass versions, and what gradients reach through it
 bool ir_is_alias(Op op);               // its result is a view of operand 0: a write to one is a write to the other
@@ -446,8 +454,9 @@ bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each 
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
 // ---- ir/scan_grad.c
-// The gradients of a scan: adj by result (0: none) -> out by operand, as far as `wants` says.
-void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc loc);
+// The gradients of a scan: adj by result (0: none) -> out by operand, as far as `wants` says. is_nested: there will be
+// gradients of these. false: the forward could not keep its carries.
+bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, bool is_nested, Loc loc);
 // ir/grad.c: in f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
 // seed[k].
 Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);

@@ -165,7 +165,7 @@ static bool check_next(Loops *s, const Loop *l) {
   if (l->n_carries + l->n_outputs == 0)
     ok = report(s, E_ARGUMENT, old_ins(s, l->begin)->loc, "a scan has neither a carry nor an output");
   if (l->n_carries + l->n_outputs > MAX_RESULTS / 2)
-    ok = report(s, E_ARGUMENT, old_ins(s, l->begin)->loc, "a scan has more than 32 carries and outputs");
+    ok = report(s, E_ARGUMENT, old_ins(s, l->begin)->loc, "a scan has more than 32767 carries and outputs");
   return ok;
 }
 

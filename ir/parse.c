@@ -123,12 +123,14 @@ typedef struct {
   uint32_t n_names, cap_names;
   Token op_tok;
   Op op;
-  Token type_tok[MAX_RESULTS];
-  DType dtype[MAX_RESULTS];
-  Shape shape[MAX_RESULTS];
-  uint32_t n_types;
-  uint32_t owner[MAX_RESULTS];
-  uint32_t n_owners;
+  struct Typed {
+    Token tok;
+    DType dtype;
+    Shape shape;
+  } *types;  // right of `:`
+  uint32_t n_types, cap_types;
+  uint32_t *owners;
+  uint32_t n_owners, cap_owners;
   uint32_t parent;  // of a scope_begin
 } Line;
 
@@ -170,9 +172,9 @@ static bool read_types(Parser *ps, Line *l) {
   if (!ir_rd_accept(ps, ':')) return true;
   do {
     if (l->n_types == MAX_RESULTS) return ir_rd_fault(ps, &ps->tok, "expected fewer types");
-    l->type_tok[l->n_types] = ps->tok;
-    if (!ir_read_type(ps, &l->dtype[l->n_types], &l->shape[l->n_types])) return false;
-    l->n_types++;
+    struct Typed t = {.tok = ps->tok};
+    if (!ir_read_type(ps, &t.dtype, &t.shape)) return false;
+    *RT_PUSH(ps->p->mem, l->types, l->n_types, l->cap_types) = t;
   } while (ir_rd_accept(ps, ','));
   return true;
 }
@@ -182,8 +184,9 @@ static bool read_owners(Parser *ps, Line *l) {
   if (!ir_rd_want(ps, '=')) return false;
   do {
     if (l->n_owners == MAX_RESULTS) return ir_rd_fault(ps, &ps->tok, "expected fewer owners");
-    if (!read_scope_ref(ps, &l->owner[l->n_owners])) return false;
-    l->n_owners++;
+    uint32_t owner;
+    if (!read_scope_ref(ps, &owner)) return false;
+    *RT_PUSH(ps->p->mem, l->owners, l->n_owners, l->cap_owners) = owner;
   } while (ir_rd_accept(ps, ','));
   return true;
 }
@@ -241,10 +244,10 @@ static bool check_types(Parser *ps, const Line *l, Val v) {
   for (uint32_t k = 0; k < n_results(ps, l->op); k++) {
     const Ins *ins = ir_ins(ps->f, ir_result(v, k));
     if (!is_small(ps->p, ins->shape)) return FAULT(ps, &l->op_tok, "expected dims of at most %d terms", MAX_DIM_TERMS);
-    if (k >= l->n_types || (ins->dtype == l->dtype[k] && ins->shape.i == l->shape[k].i)) continue;
+    if (k >= l->n_types || (ins->dtype == l->types[k].dtype && ins->shape.i == l->types[k].shape.i)) continue;
     RtText type = {.mem = ps->diags->mem};
     ir_print_type(ps->f, ir_result(v, k), &type);
-    const Token *t = &l->type_tok[k];
+    const Token *t = &l->types[k].tok;
     return FAULT(ps, t, "expected %s, the type that %s gives, found another", type.text, ir_ops[l->op].name);
   }
   return true;
@@ -255,8 +258,8 @@ static Val emit(Parser *ps, const Line *l) {
   Fn *f = ps->f;
   uint32_t n_ins = f->n_ins, n_args = f->n_args, n_attrs = f->n_attrs;
   bool given = ir_ops[l->op].cls == CLASS_LEAF && l->n_types;
-  Val v = ir_emit_typed(f, l->op, ps->args, ps->n_args, ps->attrs, ps->n_attrs, given ? l->dtype[0] : DT_NONE,
-                        given ? l->shape[0] : (Shape){0}, (Loc){0});
+  Val v = ir_emit_typed(f, l->op, ps->args, ps->n_args, ps->attrs, ps->n_attrs, given ? l->types[0].dtype : DT_NONE,
+                        given ? l->types[0].shape : (Shape){0}, (Loc){0});
   RtText why = {.mem = ps->diags->mem};
   uint16_t id = ir_infer_id(f, v, &why);
   if (id)
@@ -299,7 +302,7 @@ static void set_results(Parser *ps, const Line *l, Val v, Loc loc) {
   for (uint32_t k = 0; k < (n ? n : 1); k++) {
     Ins *ins = ir_ins(ps->f, ir_result(v, k));
     ins->loc = loc;
-    if (k < n && l->n_owners) ins->scope = l->owner[l->n_owners == 1 ? 0 : k];
+    if (k < n && l->n_owners) ins->scope = l->owners[l->n_owners == 1 ? 0 : k];
     if (k < l->n_names) ir_rd_set_name(ps, &l->names[k], ir_result(v, k));
   }
 }
@@ -337,7 +340,7 @@ static bool parse_input(Parser *ps) {
   if (!ir_read_type(ps, &dtype, &shape) || !read_owners(ps, &l)) return false;
   if (!name.i && !ir_rd_is_number(&t)) name = ir_strn(ps->p, t.text, t.n);
   Val v = ir_input(ps->f, ir_text(ps->p, name), dtype, shape, (Loc){0});
-  if (l.n_owners) ps->f->ins[v.i].scope = l.owner[0];
+  if (l.n_owners) ps->f->ins[v.i].scope = l.owners[0];
   return ir_rd_define(ps, &t, v) || FAULT(ps, &t, "%s is defined twice", ir_rd_shown(ps, &t));
 }
 

@@ -194,7 +194,7 @@ static uint16_t infer_scan(const Infer *c) {
   if (slices < 0 || carries < 0 || slices > b->n_inputs || carries > b->n_inputs - slices || carries > b->n_outputs ||
       ins->n_args != b->n_inputs + (live != NULL))
     return fault(c, E_ARGUMENT, "has other operands than its body's inputs");
-  if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 64");
+  if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 65535");
   if (ins->n_res != b->n_outputs) return fault(c, E_ARGUMENT, "has another number of results than its body");
   if (live) TRY(check_live(c, live->u.dim));
   Scan s = ir_scan_at(c->f, c->v);

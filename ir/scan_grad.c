@@ -101,11 +101,7 @@ static bool copy_inputs(Back *g) {
     const Ins *in = &fb->ins[g->inputs[k].i];
     Val outer = ir_arg(g->f, g->s.head, g->s.first + k);
     if (k >= g->s.n_slices && k < g->s.n_slices + g->s.n_carries) outer = stacked_forward(g, g->inputs[k]);
-    if (ir_none(outer)) {
-      rt_diag(&g->p->diags, RT_ERROR, E_ARGUMENT, ir_loc_file(g->p, g->loc), ir_loc_line(g->p, g->loc),
-              "a scan has no gradient here: its carries were not kept (a gradient of a gradient, or too many results)");
-      return false;
-    }
+    if (ir_none(outer)) return false;
     if (k < g->s.n_slices + g->s.n_carries) {
       g->map[g->inputs[k].i] = add_slice(g, g->inputs[k], in->shape, (DType)in->dtype, outer);
     } else {
@@ -334,14 +330,22 @@ static void read_kept(Back *g) {
   }
 }
 
-void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc loc) {
+// For the backward of this backward. One value for all rows is stacked along time.
+static void keep_carries(Back *g) {
+  for (uint32_t k = 0; k < g->n_carry; k++) {
+    Val h = g->carry[k];
+    if (can_stack(g, h) || ir_rank(g->p, shape_of(g, h)) < MAX_RANK) want_stack(g, h);
+  }
+}
+
+bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, bool is_nested, Loc loc) {
   Back g = {.f = f, .p = f->prog, .mem = f->prog->mem, .s = ir_scan_at(f, v), .loc = loc};
   const Fn *fb = g.s.body;
   g.inputs = ir_scan_inputs(&g.s), g.outputs = ir_scan_outputs(&g.s);
   g.map = rt_alloc(g.mem, fb->n_ins * sizeof *g.map);
   g.b = ir_body_new(g.p, rt_printf(g.mem, "%s.grad", ir_text(g.p, fb->name)), fb->loc);
   find_dependent(&g, wants);
-  if (!copy_inputs(&g)) return;
+  if (!copy_inputs(&g)) return false;
   copy_step(&g);
   Val *of = rt_alloc(g.mem, (fb->n_outputs + 1) * sizeof *of),
       *seed = rt_alloc(g.mem, (fb->n_outputs + 1) * sizeof *of);
@@ -370,14 +374,15 @@ void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc
     Val x = d[g.map[g.inputs[first_capture + k].i].i];
     if (!ir_none(x) && wants[g.s.first + first_capture + k]) of_capture(&g, x, &parts[k]);
   }
+  if (is_nested) keep_carries(&g);
   read_kept(&g);
   number_inputs(&g);
   for (uint32_t k = 0; k < g.n_carry_next; k++) add_output(&g, g.carry_next[k]);
   for (uint32_t k = 0; k < g.n_stacked; k++) add_output(&g, g.stacked[k]);
   g.b->facts = HAS_SCOPES;
-  if (g.b->n_outputs == 0) return;
+  if (g.b->n_outputs == 0) return true;
   emit_scan(&g);
-  if (ir_none(g.head)) return;
+  if (ir_none(g.head)) return true;  // reported
   for (uint32_t k = 0; k < g.s.n_slices; k++)
     if (slot[k]) out[g.s.first + k] = outer(&g, (Val){slot[k]});
   uint32_t carry = 0;
@@ -393,4 +398,5 @@ void ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, Loc
     }
     out[operand] = sum;
   }
+  return true;
 }

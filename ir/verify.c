@@ -65,7 +65,7 @@ static bool check_operands(Verifier *vf, uint32_t i) {
 static bool check_results(Verifier *vf, uint32_t i) {
   const Fn *f = vf->f;
   const Ins *ins = &f->ins[i];
-  bool fits = ins->op == OP_scan ? ins->n_res >= 1 && ins->n_res <= MAX_RESULTS : ins->n_res == ir_ops[ins->op].n_res;
+  bool fits = ins->op == OP_scan ? ins->n_res >= 1 : ins->n_res == ir_ops[ins->op].n_res;
   if (!fits) return BROKEN(vf, i, "has %u results, its row says %u", ins->n_res, ir_ops[ins->op].n_res);
   for (uint32_t k = 1; k < ins->n_res; k++) {
     if (i + k >= f->n_ins || f->ins[i + k].op != OP_result) return BROKEN(vf, i, "lacks the record of result %u", k);
@@ -161,8 +161,7 @@ static bool check_layouts(Verifier *vf, uint32_t i) {
 static bool check_types(Verifier *vf, uint32_t i) {
   Fn *f = (Fn *)vf->f;  // ir_infer writes types; they are put back
   uint32_t n = f->ins[i].n_res ? f->ins[i].n_res : 1;
-  Ins old[MAX_RESULTS];
-  if (n > MAX_RESULTS) return BROKEN(vf, i, "has more than %d results", MAX_RESULTS);
+  Ins few[8], *old = n <= 8 ? few : rt_alloc(vf->diags->mem, n * sizeof *old);
   memcpy(old, f->ins + i, n * sizeof *old);
   RtText why = {.mem = vf->diags->mem};
   bool typed = ir_infer(f, (Val){i}, &why);

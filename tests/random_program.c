@@ -855,8 +855,10 @@ static bool any_deep(Gen *g, Val v) {
   return false;
 }
 
-static void add_grads(Gen *g) {
-  Val v = pick_where(g, any_deep), loss = ir_none(v) ? v : scalar_of(g, v);
+static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_of; }
+
+static void gradients_of(Gen *g, Val v) {
+  Val loss = ir_none(v) ? v : scalar_of(g, v);
   if (ir_none(loss)) return;
   bool *reach = rt_alloc(g->p->mem, g->f->n_ins);
   ir_grad_reach(g->f, loss, reach);
@@ -869,6 +871,12 @@ static void add_grads(Gen *g) {
     keep(g, op2(g, OP_grad_of, loss, target[k]), 50);
     made++;
   }
+}
+
+// And of a gradient, right behind it or many steps later.
+static void add_grads(Gen *g) {
+  gradients_of(g, pick_where(g, chance(g, 25) ? any_gradient : any_deep));
+  if (chance(g, 40)) gradients_of(g, pick_where(g, any_gradient));
 }
 
 // ---- steps: writes. After one, the old version must not be read.

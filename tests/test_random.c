@@ -63,7 +63,7 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
 typedef struct {
   uint64_t seed;
   uint32_t function;  // at hand; UINT32_MAX: none in particular
-  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_slopes,
+  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_slopes, n_nested /* slopes of gradients */,
       n_open;  // open: values that the bars say nothing about
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
@@ -494,7 +494,8 @@ static bool is_mark(const Ins *ins) {
 }
 
 // ---- gradients against differences
-// The function without its scopes and with one more output for each grad_of; n: their number.
+// The function without its scopes and with one more output for each grad_of; n: their number. `origin` says which value
+// of the written function each one was.
 static Fn *with_gradients(RtArena *mem, const Fn *written, uint32_t *n) {
   RtText text = {.mem = mem};
   ir_print(written->prog, &text, 0);
@@ -503,6 +504,7 @@ static Fn *with_gradients(RtArena *mem, const Fn *written, uint32_t *n) {
   if (!f) return NULL;
   Edit e;
   f->cur_scope = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) f->ins[i].origin = i;
   ir_edit_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++)
     if (e.old[i].op != OP_result && !is_mark(&e.old[i])) ir_edit_copy(&e, (Val){i});
@@ -545,10 +547,45 @@ static bool slope_fits(const Fn *f, const Data *d, Nudge *n, Tensor grad, RtAren
               ir_text(f->prog, f->name), n->loss.i, n->target.i, near, found);
 }
 
-enum { MAX_SLOPES = 3 };  // of one function
+// ---- of a loss that depends on gradients: these move with the target, and so the expanded function is nudged
+static bool has_gradient_above(const Fn *f, Val v) {
+  bool *need = calloc(f->n_ins, 1), found = false;
+  need[v.i] = true;
+  for (uint32_t i = v.i; i > 0 && !found; i--) {
+    found = need[i] && f->ins[i].op == OP_grad_of;
+    for (uint32_t k = 0; need[i] && k < f->ins[i].n_args; k++) need[ir_arg(f, (Val){i}, k).i] = true;
+  }
+  free(need);
+  return found;
+}
+
+// What neither the interpreter nor a nudge can hold where it was.
+static bool has_cuts(const Fn *f) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_stop_grad || ir_ops[f->ins[i].op].cls == CLASS_OPTIM) return true;
+  return false;
+}
+
+static Val with_origin(const Fn *expanded, Val v) {
+  for (uint32_t i = 1; i < expanded->n_ins; i++)
+    if (expanded->ins[i].origin == v.i) return (Val){i};
+  return (Val){0};  // dropped, as clones are
+}
+
+static bool nested_slope_fits(const Fn *f, const Fn *expanded, const Data *d, Nudge n, Tensor grad, RtArena *mem) {
+  if (has_cuts(f)) return true;
+  n.loss = with_origin(expanded, n.loss), n.target = with_origin(expanded, n.target);
+  if (ir_none(n.loss) || ir_none(n.target) || n.target.i > n.loss.i) return true;
+  uint64_t before = shared->n_slopes;
+  bool ok = slope_fits(expanded, d, &n, grad, mem);
+  shared->n_nested += shared->n_slopes - before;
+  return ok;
+}
+
+enum { MAX_SLOPES = 3 };  // of one function, and as many of gradients
 
 static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
-  uint32_t n = 0, k = 0;
+  uint32_t n = 0, at = 0, tried[2] = {0};
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_write) return true;
     if (f->ins[i].op == OP_index_assign) return true;  // rows that a later equal index overwrites get its gradient too
@@ -561,13 +598,17 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
   if (!g || !ir_run_passes(g, up_to_grad(mem), NULL, NULL)) return true;  // refused with the new readers
   if (!interpret(g, d, 0, 0, mem, &r, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
   const Tensor *grads = r.t + f->n_outputs;
-  for (uint32_t i = 1; i < f->n_ins && k < MAX_SLOPES; i++) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_grad_of) continue;
-    Tensor dir = new_tensor(mem, grads[k].n);
+    Tensor grad = grads[at++];
+    Nudge nudge = {.loss = ir_arg(f, (Val){i}, 0), .target = ir_arg(f, (Val){i}, 1), .grads = grads};
+    bool nested = has_gradient_above(f, nudge.loss);
+    if (tried[nested]++ >= MAX_SLOPES) continue;
+    double *dir = rt_alloc(mem, (size_t)(grad.n + 1) * sizeof *dir);
     Rng random = {i};
-    for (int64_t j = 0; j < dir.n; j++) dir.v[j] = rng_below(&random, 2) ? 1 : -1;
-    Nudge nudge = {.loss = ir_arg(f, (Val){i}, 0), .target = ir_arg(f, (Val){i}, 1), .dir = dir.v, .grads = grads};
-    if (!slope_fits(f, d, &nudge, grads[k++], mem)) return false;
+    for (int64_t j = 0; j < grad.n; j++) dir[j] = rng_below(&random, 2) ? 1 : -1;
+    nudge.dir = dir;
+    if (!(nested ? nested_slope_fits(f, g, d, nudge, grad, mem) : slope_fits(f, d, &nudge, grad, mem))) return false;
   }
   return true;
 }
@@ -603,13 +644,13 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
 }
 
 // Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of a concat along
-// an axis of run-time size.
+// an axis of run-time size, or of the backward of a recurrence.
 static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
   for (uint32_t k = from; k < d->n; k++) {
     const RtDiag *m = &d->list[k];
     bool by_write = m->id == E_NO_GRAD_PATH || m->id == E_GRAD_OF_DETACHED || m->id == E_WRITE_LEAF ||
                     strstr(m->text, "broadcast view");
-    if ((writes && by_write) || strstr(m->text, "parts have run-time sizes")) return true;
+    if ((writes && by_write) || m->id == E_NO_GRAD_RULE) return true;
     if (m->severity == RT_ERROR && m->id != E_WRITE_SAVED) return false;
   }
   return true;
@@ -1037,11 +1078,12 @@ int main(int argc, char **argv) {
   }
   double seconds = now() - start;
   printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old "
-         "versions; bars widened %llu times; %llu slopes; %u failed; %.0f s, %.1f a second\n",
+         "versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, %.1f a second\n",
          (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs,
          (unsigned long long)shared->n_values, (unsigned long long)shared->n_open,
          (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose,
-         (unsigned long long)shared->n_slopes, n_failed, seconds, (double)shared->n_functions / seconds);
+         (unsigned long long)shared->n_slopes, (unsigned long long)shared->n_nested, n_failed, seconds,
+         (double)shared->n_functions / seconds);
   munmap(shared, sizeof *shared);
   return n_failed != 0;
 }

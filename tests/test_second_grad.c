@@ -1,0 +1,318 @@
+// Gradients of gradients in compiled code against PyTorch's (goldens_second_grad.h, make_second_grad_goldens.py), by
+// one worker or two; what has no rule is refused and not silently a constant.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_ELEMENTS = 64 };
+
+typedef struct {
+  const char *name;
+  tn_tensor (*build)(tn_tensor x, tn_tensor w);
+  int n_x;
+  int64_t x[3];
+  int n_w;
+  int64_t w[3];
+  double m, dx[MAX_ELEMENTS], dw[MAX_ELEMENTS];
+} Case;
+
+static const Case *now;  // whose ops are built: the sizes
+
+// ---- ops
+static tn_tensor number(tn_tensor like, double v) { return tn_scalar(like.fn, v); }
+static tn_tensor add3(tn_tensor a, tn_tensor b, tn_tensor c) { return tn_add(tn_add(a, b), c); }
+static tn_tensor one_plus(tn_tensor a, double by) { return tn_add(tn_square(a), number(a, by)); }
+static tn_tensor row(tn_tensor w, int64_t k) { return tn_reshape(tn_slice(w, 0, k, 1), TN_SHAPE(tn_dim_of(w, 1))); }
+static tn_tensor softmax(tn_tensor x, tn_tensor w) { return tn_mul(tn_softmax(x, -1), w); }
+static tn_tensor softmax_first(tn_tensor x, tn_tensor w) { return tn_softmax(tn_mul(x, w), 0); }
+static tn_tensor log_softmax(tn_tensor x, tn_tensor w) { return tn_log_softmax(tn_mul(x, w), -1); }
+static tn_tensor layer_norm(tn_tensor x, tn_tensor w) { return tn_layer_norm_of(x, 1, row(w, 0), row(w, 1), 1e-2); }
+static tn_tensor layer_norm_plain(tn_tensor x, tn_tensor w) {
+  return tn_layer_norm_of(tn_mul(x, w), 1, tn_none, tn_none, 1e-2);
+}
+static tn_tensor rms_norm(tn_tensor x, tn_tensor w) { return tn_rms_norm_of(x, 1, w, 1e-2); }
+static tn_tensor rms_norm_plain(tn_tensor x, tn_tensor w) {
+  return tn_rms_norm_of(tn_add(x, tn_square(w)), 1, tn_none, 1e-2);
+}
+
+static tn_tensor entropy(tn_tensor x, tn_tensor w, bool ignores, double smoothing) {
+  int64_t n = now->x[0], classes = now->x[1], label[MAX_ELEMENTS];
+  for (int64_t k = 0; k < n; k++) label[k] = ignores && k + 1 == n ? -100 : (k * 2 + 1) % classes;
+  tn_loss_options o = {
+      .reduction = TN_REDUCE_NONE, .has_ignore = true, .ignore_index = -100, .label_smoothing = smoothing};
+  return tn_cross_entropy_with(tn_mul(x, w), tn_from_i64(x.fn, label, TN_SHAPE(tn_size(n))), &o);
+}
+static tn_tensor cross_entropy(tn_tensor x, tn_tensor w) { return entropy(x, w, false, 0); }
+static tn_tensor cross_entropy_ignored(tn_tensor x, tn_tensor w) { return entropy(x, w, true, 0); }
+static tn_tensor cross_entropy_smoothed(tn_tensor x, tn_tensor w) { return entropy(x, w, false, 0.25); }
+
+static tn_tensor matmul(tn_tensor x, tn_tensor w) { return tn_matmul(x, tn_transpose(w, 0, 1)); }
+static tn_tensor matmul_batch(tn_tensor x, tn_tensor w) { return tn_tanh(tn_matmul(x, w)); }
+static tn_tensor mean(tn_tensor x, tn_tensor w) {
+  return tn_mean_axis(tn_mul(tn_sub(x, tn_mean_axis(x, -1, true)), w), 0, false);
+}
+static tn_tensor amax(tn_tensor x, tn_tensor w) {
+  return tn_mul(tn_amax_axis(tn_mul(tn_square(x), x), -1, false), tn_sum_axis(w, -1, false));
+}
+static tn_tensor pow_of(tn_tensor x, tn_tensor w) { return tn_pow(one_plus(x, 0.5), w); }
+static tn_tensor roots(tn_tensor x, tn_tensor w) {
+  return add3(tn_sqrt(one_plus(x, 1)), tn_rsqrt(one_plus(w, 1)), tn_log(tn_add(tn_square(x), one_plus(w, 1))));
+}
+static tn_tensor gates(tn_tensor x, tn_tensor w) {
+  tn_tensor xw = tn_mul(x, w);
+  return add3(tn_mul(tn_sigmoid(xw), tn_tanh(x)), tn_softplus(x), tn_silu(xw));
+}
+static tn_tensor gelu(tn_tensor x, tn_tensor w) {
+  return add3(tn_gelu(tn_mul(x, w)), tn_gelu_tanh(tn_add(x, w)), tn_erf(x));
+}
+static tn_tensor quotient(tn_tensor x, tn_tensor w) {
+  return tn_add(tn_div(x, one_plus(w, 1)), tn_mul(tn_exp(x), tn_cos(w)));
+}
+static tn_tensor kinks(tn_tensor x, tn_tensor w) {
+  tn_tensor leaky = tn_leaky_relu(tn_mul(tn_square(x), w), 0.125), relu = tn_relu(tn_mul(x, tn_square(w)));
+  return add3(leaky, relu, tn_add(tn_max(tn_square(x), w), tn_abs(tn_mul(x, w))));
+}
+static tn_tensor shapes(tn_tensor x, tn_tensor w) {
+  int64_t cols = now->x[1];
+  tn_tensor part = tn_mul(tn_slice(x, 1, 1, cols - 1), tn_slice(w, 1, 1, cols - 1));
+  tn_tensor turned = tn_reshape(tn_transpose(tn_square(x), 0, 1), TN_SHAPE(tn_dim_of(x, 0), tn_dim_of(x, 1)));
+  return tn_concat(1, part, turned);
+}
+
+// A norm of gradients in a loss: three orders with the test's own.
+static tn_tensor global_norm(tn_tensor x, tn_tensor w) {
+  tn_tensor g = tn_grad(tn_sum(tn_sin(tn_mul(x, w))), x);
+  return tn_add(tn_sqrt(tn_sum(tn_square(g))), tn_mul(number(x, 0), tn_sum(w)));
+}
+
+static tn_tensor scan(tn_tensor x, tn_tensor w) {
+  tn_dim steps = tn_dim_of(x, 0), rows = tn_dim_of(x, 1), cols = tn_dim_of(x, 2);
+  tn_tensor h0 = tn_expand(number(x, 0), TN_SHAPE(rows, cols));
+  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = steps});
+  tn_tensor in = tn_scan_input(s, x), h = tn_scan_carry(s, h0), next = tn_tanh(tn_add(tn_matmul(h, w), in));
+  tn_scan_next(s, h, next);
+  tn_tensor out = tn_scan_output(s, next);
+  tn_scan_end(s);
+  return out;
+}
+
+static const int64_t lengths[] = {2, 4, 1};
+static tn_packed packed(tn_tensor x) {
+  return tn_pack_constant(x, lengths, 3, &(tn_pack_options){.batch_first = true});
+}
+static tn_tensor packed_softmax(tn_tensor x, tn_tensor w) { return tn_packed_softmax(packed(tn_mul(x, w))).data; }
+static tn_tensor packed_max(tn_tensor x, tn_tensor w) { return tn_packed_max(packed(tn_mul(tn_square(x), w))); }
+static tn_tensor packed_last(tn_tensor x, tn_tensor w) {
+  tn_tensor ends = tn_mul(tn_packed_last(packed(tn_sin(tn_mul(x, w)))), tn_packed_first(packed(tn_square(x))));
+  return tn_add(ends, tn_packed_sum(packed(tn_mul(x, w))));
+}
+#define pow pow_of
+#include "tests/goldens_second_grad.h"
+#undef pow
+
+// ---- a case
+static int64_t fill(float *to, const int64_t *dims, int rank, int64_t by, int64_t from, int64_t period, float shift) {
+  int64_t n = 1;
+  for (int k = 0; k < rank; k++) n *= dims[k];
+  for (int64_t k = 0; k < n; k++) to[k] = (float)((k * by + from) % period) / 8 - shift;
+  return n;
+}
+
+static tn_tensor input(tn_function *f, const char *name, const int64_t *dims, int rank) {
+  tn_dim d[3];
+  for (int k = 0; k < rank; k++) d[k] = tn_size(dims[k]);
+  return tn_input(f, name, TN_F32, ((tn_shape){d, (uint32_t)rank}));
+}
+
+static void check_near(const Case *c, const char *what, const float *found, const double *expected, int64_t n) {
+  double scale = 1;
+  for (int64_t k = 0; k < n; k++) scale = fmax(scale, fabs(expected[k]));
+  for (int64_t k = 0; k < n; k++)
+    if (!CHECK(fabs(found[k] - expected[k]) <= 2e-5 * scale))
+      printf("  %s, %s [%lld]: %g, not %g\n", c->name, what, (long long)k, found[k], expected[k]);
+}
+
+static tn_model *compiled(tn_program *p, uint32_t workers) {
+  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .cache_dir = ""});
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  return m;
+}
+
+static void test_case(const Case *c, uint32_t workers) {
+  now = c;
+  tn_program *p = tn_program_create(c->name);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = input(f, "x", c->x, c->n_x), w = input(f, "w", c->w, c->n_w);
+  tn_tensor zero = tn_mul(tn_scalar(f, 0), tn_sum(w));  // a gradient for w where the op has none
+  tn_tensor l = tn_add(tn_sum(tn_sin(c->build(x, w))), zero);
+  tn_tensor m = tn_add(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(tn_grad(l, x)))), tn_sum(tn_mul(tn_grad(l, w), w)));
+  tn_output(f, "m", m), tn_output(f, "dx", tn_grad(m, x)), tn_output(f, "dw", tn_grad(m, w));
+  tn_function_end(f);
+  tn_model *model = compiled(p, workers);
+  float xs[MAX_ELEMENTS], ws[MAX_ELEMENTS], dx[MAX_ELEMENTS], dw[MAX_ELEMENTS], at = 0;
+  int64_t n_x = fill(xs, c->x, c->n_x, 7, 3, 11, 0.6875f), n_w = fill(ws, c->w, c->n_w, 5, 2, 9, 0.4375f);
+  tn_array in[] = {tn_array_of(xs, TN_F32, c->x, (uint32_t)c->n_x), tn_array_of(ws, TN_F32, c->w, (uint32_t)c->n_w)};
+  tn_array out[] = {tn_f32_scalar(&at), tn_array_of(dx, TN_F32, c->x, (uint32_t)c->n_x),
+                    tn_array_of(dw, TN_F32, c->w, (uint32_t)c->n_w)};
+  if (model && CHECK(!tn_run(model, "f", in, 2, out, 3))) {
+    check_near(c, "m", &at, &c->m, 1);
+    check_near(c, "dm/dx", dx, c->dx, n_x), check_near(c, "dm/dw", dw, c->dw, n_w);
+  }
+  tn_model_free(model), tn_program_free(p);
+}
+
+// ---- single points
+static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2, then 6
+  tn_program *p = tn_program_create("cubic");
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE());
+  tn_tensor y = add3(tn_pow(x, tn_scalar(f, 3)), x, tn_square(x));
+  tn_tensor once = tn_grad(y, x), twice = tn_grad(once, x);
+  tn_output(f, "once", once), tn_output(f, "twice", twice), tn_output(f, "thrice", tn_grad(twice, x));
+  tn_function_end(f);
+  tn_model *m = compiled(p, 1);
+  float at = 42, d[3] = {0};
+  if (m)
+    CHECK(!tn_run(m, "f", TN_IN(tn_f32_scalar(&at)),
+                  TN_OUT(tn_f32_scalar(d), tn_f32_scalar(d + 1), tn_f32_scalar(d + 2))));
+  CHECK(d[0] == 5377 && d[1] == 254 && d[2] == 6);
+  tn_model_free(m), tn_program_free(p);
+}
+
+static void test_softmax_and_penalty(void) {
+  tn_program *p = tn_program_create("penalty");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(4)), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4))), w = tn_use(f, tn_root(p), "w");
+  tn_tensor g = tn_grad(tn_sum(tn_mul(tn_softmax(x, -1), w)), x);
+  tn_output(f, "again", tn_grad(tn_sum(tn_mul(g, x)), x));
+  tn_tensor l = tn_sum(tn_mul(tn_log_softmax(tn_mul(x, w), -1), tn_square(x)));
+  g = tn_grad(l, x);
+  tn_backward(tn_add(l, tn_square(tn_sub(tn_sqrt(tn_sum(tn_square(g))), tn_scalar(f, 1)))));
+  tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w"));
+  tn_function_end(f);
+  tn_model *m = compiled(p, 2);
+  float xs[] = {0.1f, -0.5f, 0.7f, 1.2f}, ws[] = {1, 2, -1, 0.5f}, again[4], dw[4];
+  if (m && CHECK(!tn_set(m, "w", ws, 4)) &&
+      CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 4)), TN_OUT(tn_f32(again, 4), tn_f32(dw, 4)))))
+    for (int k = 0; k < 4; k++) CHECK(fabs(again[k] - softmax_again[k]) < 1e-6 && fabs(dw[k] - penalty[k]) < 1e-5);
+  tn_model_free(m), tn_program_free(p);
+}
+
+// A parameter that a loss reads only through a gradient, and another of which that gradient is no function.
+static void test_reached_through_gradient(void) {
+  tn_program *p = tn_program_create("through");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "b", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_tensor y = tn_add(tn_mul(tn_use(f, tn_root(p), "w"), tn_square(x)), tn_use(f, tn_root(p), "b"));
+  tn_backward(tn_sum(tn_square(tn_grad(tn_sum(y), x))));  // sum (2 w x)^2
+  tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "db", tn_param_grad(f, tn_root(p), "b"));
+  tn_function_end(f);
+  tn_model *m = compiled(p, 1);
+  float xs[] = {1, 2, 3}, dw[3], db[3] = {7, 7, 7};
+  if (m && CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 3)), TN_OUT(tn_f32(dw, 3), tn_f32(db, 3)))))
+    for (int k = 0; k < 3; k++) CHECK(dw[k] == 8 * xs[k] * xs[k] && db[k] == 0);
+  tn_model_free(m), tn_program_free(p);
+}
+
+// sum(y^3) of y = k x, k = 0 or 2 by the mask: g = 3 k^3 x^2, and sum(g^2) / 2 has 18 k^6 x^3: the mask is the same.
+static void test_dropout(void) {
+  enum { N = 40 };
+  tn_program *p = tn_program_create("dropout");
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N))), y = tn_dropout(x, 0.5);
+  tn_tensor g = tn_grad(tn_sum(tn_mul(tn_square(y), y)), x);
+  tn_output(f, "y", y), tn_output(f, "d", tn_grad(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(g))), x));
+  tn_function_end(f);
+  tn_model *m = compiled(p, 1);
+  float xs[N], ys[N], d[N];
+  int kept = 0;
+  for (int k = 0; k < N; k++) xs[k] = 0.5f + 0.0625f * (float)k;
+  if (m && CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, N)), TN_OUT(tn_f32(ys, N), tn_f32(d, N)))))
+    for (int k = 0; k < N; k++) {
+      float x3 = xs[k] * xs[k] * xs[k];
+      kept += ys[k] != 0;
+      CHECK(fabsf(d[k] - (ys[k] != 0 ? 18 * 64 * x3 : 0)) <= 1e-4f * 18 * 64 * x3);
+    }
+  CHECK(kept > 8 && kept < 32);
+  tn_model_free(m), tn_program_free(p);
+}
+
+// The norm that clipping found, in a loss: of g = x cos(x w) it moves with x by g / |g| (cos(x w) - x w sin(x w)). At
+// a norm of 0 it does not move.
+static void test_clipped_norm(float at) {
+  tn_program *p = tn_program_create("norm");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_backward(tn_sum(tn_sin(tn_mul(x, tn_use(f, tn_root(p), "w")))));
+  tn_tensor norm = tn_clip_grad_norm(f, tn_root(p), 1e9);
+  tn_output(f, "norm", norm), tn_output(f, "d", tn_grad(norm, x));
+  tn_function_end(f);
+  tn_model *m = compiled(p, 1);
+  float xs[] = {at, -at / 2, 2 * at}, n = 0, d[3];
+  if (m && CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 3)), TN_OUT(tn_f32_scalar(&n), tn_f32(d, 3)))))
+    for (int k = 0; k < 3; k++) {
+      float slope = cosf(xs[k]) - xs[k] * sinf(xs[k]);
+      CHECK(fabsf(d[k] - (n > 0 ? xs[k] * cosf(xs[k]) / n * slope : 0)) < 1e-5f);
+    }
+  tn_model_free(m), tn_program_free(p);
+}
+
+// ---- no rule: an error that names the op
+static char *report_of(tn_program *p) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  tn_report(p, out);
+  fclose(out);
+  return text;
+}
+
+enum Layer { RECURRENT, ATTENTION, IN_SCAN, N_LAYERS };
+
+// In a scan the second gradient is one of its backward's body.
+static tn_tensor attention_of(tn_tensor x) { return tn_scaled_dot_product_attention(x, x, x, NULL); }
+static tn_tensor attention_in_scan(tn_tensor x) {
+  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = tn_size(2)});
+  tn_tensor out = tn_scan_output(s, attention_of(tn_scan_input(s, x)));
+  tn_scan_end(s);
+  return out;
+}
+
+static void test_refused(enum Layer layer) {
+  tn_program *p = tn_program_create("refused");
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", 3, 4, NULL);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(5), tn_size(3))), y = x;
+  if (layer == RECURRENT) y = tn_rnn_call_dense(rnn, x, NULL).dense;
+  else y = layer == ATTENTION ? attention_of(x) : attention_in_scan(x);
+  tn_tensor other = tn_sum(tn_sin(x));  // a path that has a gradient
+  tn_tensor g = tn_grad(tn_add(tn_sum(tn_sin(y)), other), x);
+  tn_output(f, "d", tn_grad(tn_sum(tn_square(g)), x));
+  tn_function_end(f);
+  CHECK(!tn_compile(p, &(tn_compile_options){.cache_dir = ""}));
+  char *text = report_of(p);
+  char line[64];
+  snprintf(line, sizeof line, "error[E125]: %s has no gradient rule",
+           layer == RECURRENT ? "rnn_seq_grad" : "sdpa_grad");
+  CHECK_HAS(text, line);
+  CHECK_HAS(text, "test_second_grad.c:");
+  CHECK_HAS(text, "the path: ");
+  free(text), tn_program_free(p);
+}
+
+int main(void) {
+  test_cubic();
+  test_softmax_and_penalty();
+  test_reached_through_gradient();
+  test_dropout();
+  test_clipped_norm(0.75f), test_clipped_norm(0);
+  for (enum Layer k = RECURRENT; k < N_LAYERS; k++) test_refused(k);
+  for (uint32_t k = 0; k < sizeof cases / sizeof *cases; k++) test_case(&cases[k], 1 + k % 2);
+  return check_report();
+}
