@@ -148,6 +148,8 @@ static bool check_alias(Fn *f, Val v) {
                           view ? "does not lie where the value lies that it is a view of"
                                : "does not lie where the value lies that it overwrites");
   uint8_t seg = buf_at(f, v)->seg;
+  if (next && seg == SEG_PARAM && class_at(f, h) == CLASS_PUT && !ir_attr(f, h, KEY_into_param))
+    return ir_plan_broken(f, v, "overwrites a parameter that it does not update");
   return view || seg == SEG_ARENA || seg == SEG_PARAM ||
          ir_plan_broken(f, v, "overwrites what is not the function's own");
 }
@@ -277,6 +279,34 @@ static bool check_place(Fn *f, uint32_t buf) {
          ir_plan_broken(f, b->head, "is said to take over a place which is not given up as it is made");
 }
 
+// ---- guards of a hostile arena: they belong to nobody while the buffer between them lives
+static uint32_t place_of(const Fn *f, uint32_t b) {
+  while (f->bufs[b].reuses) b = f->bufs[b].reuses;
+  return b;
+}
+
+static int64_t guarded_lo(const Fn *f, uint32_t b) { return f->bufs[b].offset - ir_guard_before(place_of(f, b)); }
+static int64_t guarded_hi(const Fn *f, uint32_t b) {
+  return f->bufs[b].offset + aligned(f->bufs[b].bytes) + ir_guard_behind(place_of(f, b));
+}
+
+static bool are_apart(const Fn *f, uint32_t a, uint32_t b) {
+  const Buf *x = &f->bufs[a], *y = &f->bufs[b];
+  if (y->seg != SEG_ARENA || x->last < y->first || y->last < x->first || place_of(f, a) == place_of(f, b)) return true;
+  return guarded_hi(f, a) <= guarded_lo(f, b) || guarded_hi(f, b) <= guarded_lo(f, a);
+}
+
+static bool check_guards(Fn *f) {
+  for (uint32_t a = 1; f->prog->hostile && a < f->n_bufs; a++) {
+    if (f->bufs[a].seg != SEG_ARENA || f->bufs[a].last < 0) continue;
+    if (guarded_lo(f, a) < 0 || guarded_hi(f, a) > f->stats.peak_bytes)
+      return ir_plan_broken(f, f->bufs[a].head, "has guards outside the arena");
+    for (uint32_t b = 1; b < a; b++)
+      if (!are_apart(f, a, b)) return ir_plan_broken(f, f->bufs[a].head, "lies in the guards of another buffer");
+  }
+  return true;
+}
+
 // ---- the play
 static int by_value(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -391,6 +421,7 @@ bool ir_pass_plan_check(Fn *f) {
     if (!check_scratch(f, k)) return false;
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (!check_place(f, b)) return false;
+  if (!check_guards(f)) return false;
   make_cuts(&c);
   for (uint32_t k = 0; k < f->n_kernels; k++)
     if (!ir_plan_check_kernel(f, k) || !play_kernel(&c, &f->kernels[k])) return false;

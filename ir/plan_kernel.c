@@ -172,11 +172,12 @@ static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
   return op_at(l, i) == OP_rnn_seq_grad && k == 8 && w.i == i;
 }
 
+// A row's number has the bytes of its element where a row has one element.
 static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val w) {
   OpClass made_by = class_at(l, ir_head(l->f, w).i);
-  if ((made_by != CLASS_POINT && made_by != CLASS_ROW) ||
-      is_element(l, shape_at(l, w)) != is_element(l, shape_at(l, a)))
-    return false;
+  if (made_by != CLASS_POINT && made_by != CLASS_ROW) return false;
+  if (!is_element(l, shape_at(l, a)) && !is_number(l, shape_at(l, a))) return false;
+  if (ir_plan_bytes(l->f, a) != ir_plan_bytes(l->f, w)) return false;
   if (class_at(l, i) == CLASS_POINT) return same_type(l, a, (Val){i});
   return is_row_op(l, i) && (row_reads_of(op_at(l, i)).elements >> k & 1) && is_element(l, shape_at(l, a)) &&
          l->f->ins[a.i].dtype == DT_F32;
@@ -244,14 +245,25 @@ static bool check_reads(const Look *l, uint32_t i) {
   return true;
 }
 
+// i is the next version of w, which the kernel makes too: element by element, one after the other.
+static bool is_next_version(const Look *l, uint32_t i, uint32_t w) {
+  Val h = ir_head(l->f, (Val){i});
+  if (!(ir_ops[op_at(l, h.i)].flags & WRITES)) return false;
+  Val old = ir_plan_shown(l->f, ir_arg(l->f, h, i - h.i));
+  return old.i == w || (is_made_here(l, old) && is_next_version(l, old.i, w));
+}
+
 static bool check_results(const Look *l, uint32_t i) {
   uint32_t own = l->f->buf_of[i];
   if (!own || ir_plan_is_same_bytes(l->f, (Val){i})) return true;
   if (l->k->scratch && ir_plan_overlap(l->f, own, l->k->scratch))
     return ir_plan_broken(l->f, (Val){i}, "is written to the scratch of its kernel");
-  for (uint32_t w = l->k->first; w < i; w++)
-    if (l->f->buf_of[w] && !ir_plan_is_same_bytes(l->f, (Val){w}) && ir_plan_overlap(l->f, own, l->f->buf_of[w]))
+  for (uint32_t w = l->k->first; w < i; w++) {
+    uint32_t other = l->f->buf_of[w];
+    if (!other || ir_plan_is_same_bytes(l->f, (Val){w}) || !ir_plan_overlap(l->f, own, other)) continue;
+    if (own != other || !is_next_version(l, i, w))
       return ir_plan_broken(l->f, (Val){i}, "is written where another result of its kernel is");
+  }
   return true;
 }
 
