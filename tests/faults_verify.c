@@ -1,11 +1,8 @@
 // Faults of the passes that rewrite instructions: ill-formed IR, as a pass with a mistake would leave it.
 #include "tests/faults.h"
 
-static Op op_at(const Fn *f, uint32_t i) { return (Op)f->ins[i].op; }
-static OpClass class_at(const Fn *f, uint32_t i) { return (OpClass)ir_ops[f->ins[i].op].cls; }
 static bool is_computed(const Fn *f, uint32_t i) { return op_at(f, i) != OP_result && class_at(f, i) != CLASS_LEAF; }
 static Shape shape_at(const Fn *f, uint32_t i) { return f->ins[i].shape; }
-static uint32_t arg(const Fn *f, uint32_t i, uint32_t k) { return ir_arg(f, (Val){i}, k).i; }
 
 static bool set_arg(Fn *f, uint32_t i, uint32_t k, uint32_t to) {
   f->args[f->ins[i].args + k] = (Val){to};
