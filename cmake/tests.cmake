@@ -29,6 +29,10 @@ endforeach()
 
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 
+target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c
+    ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
+    ${CMAKE_SOURCE_DIR}/tests/random_program.c)
+
 tenure_test(test_random_hostile ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

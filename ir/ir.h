@@ -418,7 +418,8 @@ extern const PassInfo ir_passes[];
 extern const uint32_t ir_n_passes;
 // Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
-bool ir_place_program(Prog *p);  // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes
+bool ir_place_program(Prog *p);   // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+bool ir_check_segments(Prog *p);  // what ir_place_program did, found anew (ir/plan_check.c)
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
 void ir_find_checks(Fn *f);                              // what the host checks: f->checks

@@ -239,7 +239,7 @@ bool ir_place_program(Prog *p) {
       p->const_bytes += align_up(buf->bytes);
     }
   }
-  if (p->param_bytes <= MAX_BYTES) return true;
+  if (p->param_bytes <= MAX_BYTES) return ir_check_segments(p);
   rt_diag(&p->diags, RT_ERROR, E_NOMEM, NULL, 0, "parameters need %lld bytes; the limit is %lld",
           (long long)p->param_bytes, (long long)MAX_BYTES);
   return false;
