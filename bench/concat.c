@@ -17,7 +17,7 @@ static const char *const cases[] = {
     EACH("0", "join", "100 320"), EACH("0", "join", "3 5"), EACH("1", "join", "100 320"), EACH("1", "join", "1000 1"),
     EACH("1", "join", "97 3"), EACH("1", "join", "31 45"), EACH("1", "join", "512 16"), EACH("2", "join", "4 25 320"),
     EACH("2", "join", "7 11 13"), EACH("1", "join", "16 9 31"), EACH("1", "join", "64 1 256"),
-    "2 0 join 1000 4000", "2 1 join 1000 4000", "3 1 join 100000 3", "16 1 join 20000 8",
+    "2 0 join 400 1000", "2 0 join 1000 4000", "2 1 join 1000 4000", "3 1 join 100000 3", "16 1 join 20000 8",
     SOME("before"), SOME("after"), SOME("grad"), NULL};
 // clang-format on
 static const char *const casts[] = {"f32 1000",   "f32 100000",  "f32 4000000", "i64 1000",
