@@ -135,6 +135,7 @@ bool cg_has_x86(const Cg *c, LLVMTypeRef t);                           // codege
 LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
 LLVMValueRef cg_exponent(Cg *c, LLVMValueRef x);                       // floor log2 |x|; -inf of 0, inf of inf
 LLVMValueRef cg_significand(Cg *c, LLVMValueRef x);    // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
+LLVMValueRef cg_truncate(Cg *c, LLVMValueRef x);       // a vector to i64: saturated, 0 of NaN
 LLVMValueRef cg_about_inverse(Cg *c, LLVMValueRef x);  // to 14 bits; which ones, the CPU decides
 LLVMValueRef cg_about_rsqrt(Cg *c, LLVMValueRef x);
 LLVMValueRef cg_least_size(Cg *c, LLVMValueRef x, double most);  // min(|x|, most); for NaN most
@@ -143,20 +144,22 @@ LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 
 // ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
 typedef bool EmitFn(Cg *c);
-EmitFn cg_emit_point;      // point.c: POINT, INDEX
-EmitFn cg_emit_reduce;     // reduce.c
-EmitFn cg_emit_row;        // row.c
-EmitFn cg_emit_gemm;       // gemm.c
-EmitFn cg_emit_layout;     // pack.c
-EmitFn cg_emit_pack;       // pack.c
-EmitFn cg_emit_seq;        // seq.c
-EmitFn cg_emit_rnn;        // rnn.c
-EmitFn cg_emit_attention;  // attention.c
-EmitFn cg_emit_gather;     // gather.c
-EmitFn cg_emit_scatter;    // gather.c
-EmitFn cg_emit_put;        // put.c
-EmitFn cg_emit_norm;       // optim.c
-EmitFn cg_emit_optim;      // optim.c
+EmitFn cg_emit_point;              // point.c: POINT, INDEX
+EmitFn cg_emit_concat;             // concat.c: a concat alone, of short constant runs;
+bool cg_is_run_copy(const Cg *c);  // it is one
+EmitFn cg_emit_reduce;             // reduce.c
+EmitFn cg_emit_row;                // row.c
+EmitFn cg_emit_gemm;               // gemm.c
+EmitFn cg_emit_layout;             // pack.c
+EmitFn cg_emit_pack;               // pack.c
+EmitFn cg_emit_seq;                // seq.c
+EmitFn cg_emit_rnn;                // rnn.c
+EmitFn cg_emit_attention;          // attention.c
+EmitFn cg_emit_gather;             // gather.c
+EmitFn cg_emit_scatter;            // gather.c
+EmitFn cg_emit_put;                // put.c
+EmitFn cg_emit_norm;               // optim.c
+EmitFn cg_emit_optim;              // optim.c
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
 // Called by pass lives through a function pointer set by the driver; 0 for most.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -30,20 +30,80 @@ static void emit_span(Point *p, V row, V lo, V hi) {
   cg_endif(c, &s);
 }
 
-// Rows [lo, hi), and of each the elements [from, to).
+// What emit_rows works on: rows [lo, hi), and of each the elements [from, to).
+typedef struct {
+  V lo, hi, from, to;
+  V *index, row;  // the row at hand: indices of its loop axes, its first element
+} Share;
+
+static bool is_whole_row(const Point *p, const Share *s) {
+  return cg_is_int(s->from, 0) && s->to == p->size[p->n_loop - 1];
+}
+
+// The part of a row that lies in the segment at hand, which is one along the vector axis.
+static void emit_segment_span(Point *p, void *ctx) {
+  Cg *c = p->c;
+  Share *s = ctx;
+  V lo = s->from, hi = s->to;
+  cg_point_enter_segment(p, s->index);
+  if (p->seg.n && is_whole_row(p, s)) {
+    lo = p->seg.begin, hi = p->seg.stop;
+  } else if (p->seg.n) {
+    lo = cg_max(c, lo, p->seg.begin);
+    hi = cg_max(c, lo, cg_min(c, hi, p->seg.stop));
+  }
+  emit_span(p, s->row, lo, hi);
+}
+
+static void emit_row(Point *p, Share *s, V number) {
+  s->row = p->n_loop == 1 ? cg_i64(p->c, 0) : cg_mul(p->c, number, p->size[p->n_loop - 1]);
+  cg_point_enter(p, s->index);
+  cg_point_each_segment(p, emit_segment_span, s);
+}
+
+// The rows of the segment at hand, which is one along an outer axis. Rows are shared in the order of segments:
+//
+//   rows of segment 0 | rows of segment 1 | ..        lo and hi count in this line
+static void emit_segment_rows(Point *p, void *ctx) {
+  Cg *c = p->c;
+  Share *s = ctx;
+  uint32_t g = p->seg.loop;
+  V others = cg_i64(c, 1), whole = p->size[g], size = cg_sub(c, p->seg.stop, p->seg.begin), zero = cg_i64(c, 0);
+  for (uint32_t k = 0; k + 1 < p->n_loop; k++)
+    if (k != g) others = cg_mul(c, others, p->size[k]);
+  V before = cg_mul(c, others, p->seg.begin), n = cg_mul(c, others, size);
+  Loop l;
+  cg_loop_begin(c, &l, cg_max(c, cg_sub(c, s->lo, before), zero), cg_min(c, cg_sub(c, s->hi, before), n), cg_i64(c, 1),
+                NULL, 0);
+  p->size[g] = size;
+  cg_point_split(p, l.i, s->index);
+  p->size[g] = whole;
+  s->index[g] = cg_add(c, s->index[g], p->seg.begin);
+  V number = s->index[0];
+  for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
+  s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
+  cg_point_enter(p, s->index);
+  cg_point_enter_segment(p, s->index);
+  emit_span(p, s->row, s->from, s->to);
+  cg_loop_end(c, &l, NULL);
+}
+
 static void emit_rows(Point *p, V lo, V hi, V from, V to) {
   Cg *c = p->c;
-  V index[MAX_RANK] = {NULL}, inner = p->size[p->n_loop - 1];
+  V index[MAX_RANK] = {NULL};
+  Share s = {.lo = lo, .hi = hi, .from = from, .to = to, .index = index};
   if (p->n_loop == 1) {
-    cg_point_enter(p, index);
-    emit_span(p, cg_i64(c, 0), from, to);
+    emit_row(p, &s, NULL);
+    return;
+  }
+  if (p->seg.n && p->seg.loop + 1 < p->n_loop) {
+    cg_point_each_segment(p, emit_segment_rows, &s);
     return;
   }
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   cg_point_split(p, l.i, index);
-  cg_point_enter(p, index);
-  emit_span(p, cg_mul(c, l.i, inner), from, to);
+  emit_row(p, &s, l.i);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -71,7 +131,8 @@ static int64_t axis_bound(const Point *p, uint32_t g) {
 static bool plan_tiles(Point *p) {
   Cg *c = p->c;
   uint32_t n = 0, vl = c->t->vl;
-  if (p->n_loop < 2 || vl < 8 || p->lanes != vl || ir_shape_bound(c->f->prog, p->shape) < SMALL) return false;
+  if (p->n_loop < 2 || p->seg.n || vl < 8 || p->lanes != vl || ir_shape_bound(c->f->prog, p->shape) < SMALL)
+    return false;
   if (axis_bound(p, p->n_loop - 1) < vl / 2 || axis_bound(p, p->n_loop - 2) < vl / 2) return false;
   for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
     if (!is_turned(p, &p->acc[k])) continue;
@@ -185,11 +246,12 @@ static void emit_shares(Point *p) {
 }
 
 bool cg_emit_point(Cg *c) {
+  if (cg_is_run_copy(c)) return cg_emit_concat(c);
   Point p = {.c = c, .to = c->k->n};
   if (!cg_point_collect(&p)) return false;
   if (ir_shape_bound(c->f->prog, p.shape) == 0) return true;
   cg_point_merge(&p);
-  bool partial = false;
+  bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
   if (plan_tiles(&p)) emit_tiles(&p);

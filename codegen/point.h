@@ -1,15 +1,16 @@
 // A pointwise group as it is emitted: what its kernel's loops (point.c) and pieces of rows (rows.c) share.
 //
 // An Access is one operand in memory as the iteration sees it: an operand axis for each iteration axis (none:
-// broadcast), an offset on it (slice), and a range outside which the operand has no element (pad_axis, concat).
-// Adjacent iteration axes are merged where every access steps through both as one. The last merged axis is the vector
-// axis.
+// broadcast), an offset on it (slice), and a range outside which the operand has no element (pad_axis). The operands of
+// a concat are one access: along the concat's axis the iteration is cut into segments, in each of which it is one of
+// them; all concats of a group are cut in the same places (ir_concat_fits). Adjacent iteration axes are merged where
+// every access steps through both as one. The last merged axis is the vector axis.
 #ifndef TN_CODEGEN_POINT_H
 #define TN_CODEGEN_POINT_H
 
 #include "codegen/cg.h"
 
-enum { POINT_OPERANDS = 16 };
+enum { POINT_OPERANDS = 3 };  // of an instruction; of a concat one access
 
 typedef struct {
   Val v;
@@ -29,7 +30,21 @@ typedef struct {
   LLVMValueRef row_ok;  // i1: the ranges of outer axes; NULL: true
   LLVMValueRef same;    // the row's one value, splat, when it does not move along the vector axis; NULL
   LLVMValueRef tile;    // buffer of the square at hand, vl rows of vl; NULL: read where it lies
+  // of a concat
+  Val *part;                // by segment: the operand; NULL: no concat's
+  LLVMValueRef part_table;  // pointers to them
+  LLVMValueRef part_at;     // to the one at hand
 } Access;
+
+// Cuts of the iteration along one axis.
+typedef struct {
+  uint32_t n;                // 0: it is not cut
+  uint32_t axis, loop;       // of the iteration; the loop axis that it is merged into
+  Dim *size;                 // by segment, along the axis
+  LLVMValueRef *end;         // by segment, along the loop axis
+  LLVMValueRef end_table;    // the same in memory, behind a 0; NULL: the segments are emitted one by one
+  LLVMValueRef begin, stop;  // of the one at hand
+} Segments;
 
 typedef struct {
   Cg *c;
@@ -39,6 +54,7 @@ typedef struct {
   Dim dim[MAX_RANK];
   Access *acc;
   uint32_t n_acc;
+  Segments seg;
   int32_t (*use)[POINT_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
   LLVMValueRef *val;               // by instruction: the vector at hand
   // loop axes
@@ -66,6 +82,10 @@ void cg_point_merge(Point *p);
 // The indices of a row by its number, and every access at that row.
 void cg_point_split(Point *p, LLVMValueRef row, LLVMValueRef *index);
 void cg_point_enter(Point *p, const LLVMValueRef *index);
+// The segments in turn, each entered by `body` at the rows that it works on; once where the iteration is not cut.
+typedef void SegmentBody(Point *p, void *ctx);
+void cg_point_each_segment(Point *p, SegmentBody *body, void *ctx);
+void cg_point_enter_segment(Point *p, const LLVMValueRef *index);
 bool cg_point_stores(const Point *p);  // has any instruction of the group memory?
 // One vector at index i of a row that begins at flat element `row`: p->val. mask NULL: all lanes.
 void cg_point_compute(Point *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);

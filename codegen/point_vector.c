@@ -60,8 +60,7 @@ static void map_axes(Point *p, Access *a, Val v) {
   for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = perm ? (int)ir_list_at(fn_of(p)->prog, perm->u.list, j) : (int)j;
 }
 
-// Operand k of an INDEX instruction; `before`: where it begins along a concat's axis.
-static void map_index(Point *p, Access *a, Val v, V before) {
+static void map_index(Point *p, Access *a, Val v) {
   Cg *c = p->c;
   Op op = op_of(p, v);
   if (op == OP_expand) {
@@ -71,7 +70,7 @@ static void map_index(Point *p, Access *a, Val v, V before) {
   map_axes(p, a, v);
   if (op == OP_permute) return;
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
-  V start = op == OP_concat ? before : cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
+  V start = cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
   if (op == OP_slice) {
     a->offset[axis] = start;
     return;
@@ -111,12 +110,38 @@ static bool collect_gather(Point *p, uint32_t k) {
   return true;
 }
 
+// Operands without elements are left out.
+static bool collect_concat(Point *p, uint32_t k) {
+  Cg *c = p->c;
+  Val v = value_at(p, k);
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), n = 0, n_args = ir_ins(c->f, v)->n_args;
+  Val *part = rt_alloc(c->mem, n_args * sizeof *part);
+  Dim *size = rt_alloc(c->mem, n_args * sizeof *size);
+  for (uint32_t a = 0; a < n_args; a++) {
+    Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
+    if (in_group(p, seen) && is_code(p, seen))
+      return fail(p, v, "reads a value of its own kernel through an index map");
+    if (is_empty(p, operand)) continue;
+    if (!cg_stored(c, operand)) return fail(p, v, "reads a value that is not stored");
+    size[n] = ir_dim_at(c->f->prog, ir_ins(c->f, operand)->shape, axis);
+    part[n++] = operand;
+  }
+  if (p->seg.n && (p->seg.n != n || p->seg.axis != axis)) return fail(p, v, "is cut in other places than its kernel");
+  p->use[k][0] = -1;
+  if (n == 0) return true;  // and so is the group
+  p->use[k][0] = add_access(p, part[0]);
+  p->acc[p->use[k][0]].part = part;
+  map_axes(p, &p->acc[p->use[k][0]], v);
+  p->seg = (Segments){.n = n, .axis = axis, .size = size};
+  return true;
+}
+
 static bool collect_one(Point *p, uint32_t k) {
   Cg *c = p->c;
   Val v = value_at(p, k);
   if (class_of(p, v) == CLASS_GATHER) return collect_gather(p, k);
+  if (op_of(p, v) == OP_concat) return collect_concat(p, k);
   bool index = class_of(p, v) == CLASS_INDEX;
-  V before = cg_i64(c, 0);
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
@@ -131,10 +156,7 @@ static bool collect_one(Point *p, uint32_t k) {
       continue;
     }
     p->use[k][a] = add_access(p, operand);
-    map_index(p, &p->acc[p->use[k][a]], v, before);
-    if (op_of(p, v) == OP_concat)
-      before =
-          cg_add(c, before, cg_dim(c, operand_dim(p, &p->acc[p->use[k][a]], (int)ir_attr_int(c->f, v, KEY_axis, 0))));
+    map_index(p, &p->acc[p->use[k][a]], v);
   }
   return true;
 }
@@ -164,11 +186,13 @@ bool cg_point_collect(Point *p) {
 }
 
 // ---- merging axes
-static bool plain_axis(const Access *a, uint32_t j) { return !a->offset[j] && !a->lo[j]; }
+static bool plain_axis(const Point *p, const Access *a, uint32_t j) {
+  return !a->offset[j] && !a->lo[j] && !(a->part && p->seg.axis == j);
+}
 
 // Does the access step through iteration axes j and i (the next one that moves) as through one?
 static bool steps_as_one(const Point *p, const Access *a, uint32_t j, uint32_t i) {
-  if (!plain_axis(a, i)) return false;
+  if (!plain_axis(p, a, i)) return false;
   if (a->axis[j] < 0 && a->axis[i] < 0) return true;
   if (a->axis[j] < 0 || a->axis[i] <= a->axis[j]) return false;
   for (int x = a->axis[j] + 1; x < a->axis[i]; x++)
@@ -186,7 +210,7 @@ static bool mergeable(const Point *p, uint32_t j, uint32_t i) {
 // An axis of size 1 needs no loop, unless an access may have no element there.
 static bool moves(const Point *p, uint32_t j) {
   if (p->by_rows && j + 1 == p->rank) return true;
-  if (!ir_dim_is_one(fn_of(p)->prog, p->dim[j])) return true;
+  if (!ir_dim_is_one(fn_of(p)->prog, p->dim[j]) || (p->seg.n && p->seg.axis == j)) return true;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (p->acc[k].lo[j]) return true;
   return false;
@@ -215,6 +239,74 @@ static void place_access(Point *p, Access *a, const uint32_t *first_of) {
   }
 }
 
+// ---- segments
+// Up to so many are emitted one by one, with an instruction each; others are a loop over tables.
+enum { FEW_SEGMENTS = 4, FEW_INSTRUCTIONS = 16 };
+
+static bool has_few(const Point *p) {
+  return p->seg.n <= FEW_SEGMENTS && p->seg.n * (p->to - p->from) <= FEW_INSTRUCTIONS;
+}
+
+static V new_table(Point *p, LLVMTypeRef t, uint32_t n) {
+  V table = LLVMBuildArrayAlloca(p->c->b, t, cg_i64(p->c, n), "table");
+  LLVMSetAlignment(table, 8);
+  return table;
+}
+
+static void place_segments(Point *p) {
+  Cg *c = p->c;
+  Segments *s = &p->seg;
+  V scale = cg_i64(c, 1), end = cg_i64(c, 0);
+  for (uint32_t j = s->axis + 1; j <= p->last_of[s->loop]; j++) scale = cg_mul(c, scale, cg_dim(c, p->dim[j]));
+  s->end = rt_alloc(c->mem, s->n * sizeof *s->end);
+  for (uint32_t k = 0; k < s->n; k++) {
+    end = cg_add(c, end, cg_mul(c, cg_dim(c, s->size[k]), scale));
+    s->end[k] = end;
+  }
+  if (has_few(p)) return;
+  s->end_table = new_table(p, c->i64, s->n + 1);
+  cg_store(c, cg_i64(c, 0), s->end_table);
+  for (uint32_t k = 0; k < s->n; k++) cg_store(c, s->end[k], cg_at(c, c->i64, s->end_table, cg_i64(c, k + 1)));
+  for (uint32_t a = 0; a < p->n_acc; a++) {
+    if (!p->acc[a].part) continue;
+    V table = p->acc[a].part_table = new_table(p, c->ptr, s->n);
+    for (uint32_t k = 0; k < s->n; k++)
+      cg_store(c, cg_ptr(c, p->acc[a].part[k]), cg_at(c, c->ptr, table, cg_i64(c, k)));
+  }
+}
+
+static void each_of_few(Point *p, SegmentBody *body, void *ctx) {
+  Segments *s = &p->seg;
+  for (uint32_t k = 0; k < s->n; k++) {
+    s->begin = k ? s->end[k - 1] : cg_i64(p->c, 0);
+    s->stop = s->end[k];
+    for (uint32_t a = 0; a < p->n_acc; a++)
+      if (p->acc[a].part) p->acc[a].part_at = cg_ptr(p->c, p->acc[a].part[k]);
+    body(p, ctx);
+  }
+}
+
+void cg_point_each_segment(Point *p, SegmentBody *body, void *ctx) {
+  Cg *c = p->c;
+  Segments *s = &p->seg;
+  if (!s->n) {
+    body(p, ctx);
+    return;
+  }
+  if (!s->end_table) {
+    each_of_few(p, body, ctx);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, s->n), cg_i64(c, 1), NULL, 0);
+  s->begin = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, l.i));
+  s->stop = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, cg_add(c, l.i, cg_i64(c, 1))));
+  for (uint32_t a = 0; a < p->n_acc; a++)
+    if (p->acc[a].part) p->acc[a].part_at = cg_load(c, c->ptr, cg_at(c, c->ptr, p->acc[a].part_table, l.i));
+  body(p, ctx);
+  cg_loop_end(c, &l, NULL);
+}
+
 void cg_point_merge(Point *p) {
   Cg *c = p->c;
   uint32_t first_of[MAX_RANK] = {0};
@@ -228,7 +320,9 @@ void cg_point_merge(Point *p) {
       p->size[p->n_loop++] = size;
     }
     p->last_of[p->n_loop - 1] = j;
+    if (p->seg.axis == j) p->seg.loop = p->n_loop - 1;
   }
+  if (p->seg.n) place_segments(p);
   for (uint32_t k = 0; k < p->n_acc; k++) place_access(p, &p->acc[k], first_of);
   if (p->n_loop) return;
   p->size[0] = cg_i64(c, 1);  // one element
@@ -271,7 +365,7 @@ void cg_point_enter(Point *p, const V *index) {
     Access *a = &p->acc[k];
     LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
     V at = a->base;
-    if (a->empty) continue;
+    if (a->empty || a->part) continue;
     a->row_ok = a->same = NULL;
     if (a->index.i) {
       enter_table(p, a);
@@ -287,6 +381,26 @@ void cg_point_enter(Point *p, const V *index) {
     a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");
     if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->same = spread(p, cg_load(c, t, a->row));
   }
+}
+
+// An operand of a concat is as large as the iteration, but for its size along the concat's axis.
+static void enter_part(Point *p, Access *a, const V *index) {
+  Cg *c = p->c;
+  uint32_t at_axis = p->seg.loop;
+  V step = a->stride[at_axis], stride = cg_mul(c, cg_sub(c, p->seg.stop, p->seg.begin), step);
+  V at = cg_sub(c, cg_i64(c, 0), cg_mul(c, p->seg.begin, step));
+  for (uint32_t g = at_axis; g-- > 0;) {
+    at = cg_add(c, at, cg_mul(c, index[g], stride));
+    stride = cg_mul(c, stride, p->size[g]);
+  }
+  for (uint32_t g = at_axis; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
+  LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
+  a->row = LLVMBuildGEP2(c->b, t, a->part_at, &at, 1, "");
+}
+
+void cg_point_enter_segment(Point *p, const V *index) {
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (p->acc[k].part) enter_part(p, &p->acc[k], index);
 }
 
 // The indices of a row by its number.
@@ -401,21 +515,8 @@ static V convert(Point *p, DType from, DType to, V a) {
   if (from == to) return a;
   LLVMTypeRef t = vector_type(p, to), over[] = {t, LLVMTypeOf(a)};
   if (to == DT_F32) return LLVMBuildSIToFP(c->b, a, t, "");
+  if (p->lanes > 1 && cg_has_x86(c, LLVMTypeOf(a))) return cg_truncate(c, a);
   return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &a, 1);
-}
-
-// Operands of a concat cover the axis without overlap, and a lane without element reads as zero: their bits are joined.
-static V concat(Point *p, uint32_t k, V i, V mask) {
-  Cg *c = p->c;
-  Val v = value_at(p, k);
-  LLVMTypeRef t = vector_type(p, (DType)ir_ins(c->f, v)->dtype);
-  LLVMTypeRef bits = ir_ins(c->f, v)->dtype == DT_I64 ? c->vi64 : c->vi32;
-  V all = NULL;
-  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
-    V one = LLVMBuildBitCast(c->b, operand(p, k, a, i, mask), bits, "");
-    all = all ? LLVMBuildOr(c->b, all, one, "") : one;
-  }
-  return LLVMBuildBitCast(c->b, all, t, "");
 }
 
 static V compute(Point *p, uint32_t k, V i, V element, V mask) {
@@ -426,9 +527,8 @@ static V compute(Point *p, uint32_t k, V i, V element, V mask) {
     V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
     return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
   }
-  if (op == OP_concat) return concat(p, k, i, mask);
   if (op == OP_assign) return operand(p, k, 1, i, mask);
-  if (op == OP_embedding) return operand(p, k, 0, i, mask);
+  if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
   V arg[POINT_OPERANDS];
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
   if (op == OP_cast)

@@ -28,16 +28,6 @@ tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at) {
   return generate(f, OP_normal, s, ir_a_num(KEY_mean, 0), ir_a_num(KEY_std, 1), at);
 }
 
-// Joins neighbours, up to 16 at a time, until one value is left.
-static tn_tensor join(tn_function *f, tn_tensor *parts, uint32_t n, tn_site at) {
-  while (n > 1) {
-    uint32_t m = 0;
-    for (uint32_t k = 0; k < n; k += 16, m++) parts[m] = fe_concat(parts + k, n - k < 16 ? n - k : 16, 0, at);
-    n = m;
-  }
-  return n ? parts[0] : fe_poison(f);
-}
-
 static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn_site at) {
   Dim one = ir_dim(f->p->ir, 1);
   tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
@@ -48,7 +38,7 @@ static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn
     return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
   }
   for (uint32_t k = 0; k < n; k++) parts[k] = fe_reshape(fe_const(f, (double)v[k], at), &one, 1, at);
-  tn_tensor t = join(f, parts, n, at);
+  tn_tensor t = fe_concat(parts, n, 0, at);
   Attr shape = ir_a_list(KEY_shape, s);
   return fe_shape_of(t).i == s.i ? t : fe_emit(OP_reshape, &t, 1, &shape, 1, at);
 }

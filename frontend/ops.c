@@ -147,15 +147,20 @@ tn_tensor tn_slice_at(tn_tensor a, int axis, int64_t start, int64_t size, tn_sit
   return fe_axis(a, axis, &k, at) ? fe_made(fe_slice(a, k, start, size, at), at) : fe_poison(f);
 }
 
-// The row takes up to 16 operands; more are joined in groups.
+// More operands than one instruction takes are joined in groups.
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at) {
   Attr attr = ir_a_int(KEY_axis, axis);
-  tn_tensor joined[16];
+  uint32_t most = ir_ops[OP_concat].n_max, n_groups = n / most + (n % most > 0);
+  tn_function *f;
   if (n == 1) return a[0];
-  if (n <= 16) return fe_emit(OP_concat, a, n, &attr, 1, at);
-  joined[0] = fe_concat(a, n - 15, axis, at);
-  for (uint32_t k = 1; k < 16; k++) joined[k] = a[n - 16 + k];
-  return fe_emit(OP_concat, joined, 16, &attr, 1, at);
+  if (n <= most) return fe_emit(OP_concat, a, n, &attr, 1, at);
+  if (!fe_join(a, n, &f, at)) return fe_poison(f);
+  tn_tensor *group = rt_alloc(f->p->mem, n_groups * sizeof *group);
+  for (uint32_t k = 0; k < n_groups; k++) {
+    uint32_t first = k * most;
+    group[k] = fe_concat(a + first, n - first < most ? n - first : most, axis, at);
+  }
+  return fe_concat(group, n_groups, axis, at);
 }
 
 tn_tensor tn_concat_at(const tn_tensor *a, uint32_t n, int axis, tn_site at) {

@@ -6,11 +6,11 @@
 //
 // A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only
 // element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
-// INDEX op) starts a new kernel, and so does one that reads a buffer which the kernel overwrites, or overwrites one
-// that it reads, in another way. A product takes the pointwise instructions that follow it in the same way, as its
-// epilogue, and an update of the parameter whose gradient it is, and it takes those before it that make its operand for
-// nobody else, as its prologue (prologue.c). A recurrent kernel holds
-// consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
+// INDEX op) starts a new kernel, as a concat of short runs or with other cuts does (concat.c), and so does one that
+// reads a buffer which the kernel overwrites, or overwrites one that it reads, in another way. A product takes the
+// pointwise instructions that follow it in the same way, as its epilogue, and an update of the parameter whose gradient
+// it is, and it takes those before it that make its operand for nobody else, as its prologue (prologue.c). A recurrent
+// kernel holds consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
 //
 // A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or cells of
 // these rows: what is read in the kernel is read in its own row. A pointwise kernel becomes one when its values are
@@ -94,15 +94,18 @@ static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t j = 0; f->ins[i].op != OP_result && j < f->ins[i].n_args; j++)
-      n += f->kernel_of[ir_base(f, ir_arg(f, (Val){i}, j)).i] != kernel;
+      n += f->kernel_of[ir_base(f, ir_arg(f, (Val){i}, j)).i] != kernel && (j == 0 || f->ins[i].op != OP_concat);
   return n;
 }
+
+// Streams that v reads at a time.
+static uint32_t streams_of(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_concat ? 1 : ir_ins(f, v)->n_args; }
 
 static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *lead = &f->ins[k->first];
   if (k->cls != CLASS_POINT || kernel_class(f, v.i) != CLASS_POINT || ins->shape.i != lead->shape.i) return false;
-  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
-  return reads_fit(f, k, kernel, v) && writes_fit(f, k, v);
+  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + streams_of(f, v) > MAX_GROUP_INPUTS) return false;
+  return reads_fit(f, k, kernel, v) && writes_fit(f, k, v) && ir_concat_fits(f, k, v);
 }
 
 static bool has_update(const Fn *f, const Kernel *k) {

@@ -427,6 +427,10 @@ bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
+bool ir_same_attrs(const Fn *f, Val x, Val y);  // in the same order
+bool ir_is_narrow_concat(const Fn *f, Val v);   // its operands' runs are shorter than a vector: a kernel of its own
+// May v join the kernel: all its concats are cut in the same places, and nothing else stands against that?
+bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 // ir/led_update.c
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k

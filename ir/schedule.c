@@ -43,6 +43,7 @@ bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   if (ir_fuses_by_rows(l, v, k)) return true;
   OpClass from = ir_ops[ir_ins(f, a)->op].cls;
+  if (ir_is_narrow_concat(f, a)) return false;
   return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
          ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
@@ -212,6 +213,7 @@ static int by_key(const void *a, const void *b) {
 // of any shapes.
 static uint32_t fusion_class(const Fn *f, Val v) {
   OpClass c = ir_ops[ir_ins(f, v)->op].cls;
+  if (ir_is_narrow_concat(f, v)) return 0;
   if (c == CLASS_POINT || c == CLASS_INDEX) return CLASS_POINT;
   if (c == CLASS_OPTIM) return ir_ins(f, v)->op == OP_adamw_rows ? 0 : CLASS_OPTIM;
   return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;

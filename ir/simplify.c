@@ -384,15 +384,19 @@ static bool same_attr(const Attr *a, const Attr *b) {
   }
 }
 
-static bool same_ins(const Fn *f, Val x, Val y) {
+bool ir_same_attrs(const Fn *f, Val x, Val y) {
   const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
-  if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args ||
-      a->n_attrs != b->n_attrs)
-    return false;
-  if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
+  if (a->n_attrs != b->n_attrs) return false;
   for (uint32_t k = 0; k < a->n_attrs; k++)
     if (!same_attr(&f->attrs[a->attrs + k], &f->attrs[b->attrs + k])) return false;
   return true;
+}
+
+static bool same_ins(const Fn *f, Val x, Val y) {
+  const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
+  if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args) return false;
+  if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
+  return ir_same_attrs(f, x, y);
 }
 
 // An earlier equal value, or v itself, now in the table.

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { ORACLE_MAX = 24 };
+enum { ORACLE_MAX = 128 };
 
 typedef struct {
   RtArena *mem;

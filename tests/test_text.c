@@ -354,7 +354,7 @@ static const struct {
     {"%y = relu %q", 1, 4, 11, "'%q' is not defined"},
     {"%x = relu %x", 1, 4, 1, "'%x' is defined twice"},
     {"%y = relu", 1, 4, 6, "relu takes 1 operand, found 0"},
-    {"%y = concat {axis=0}", 1, 4, 6, "concat takes 1 to 16 operands, found 0"},
+    {"%y = concat {axis=0}", 1, 4, 6, "concat takes 1 to 1024 operands, found 0"},
     {"%y, %z = relu %x", 1, 4, 10, "relu has 1 result, found 2"},
     {"%y = relu %x : f32[3]", 1, 4, 16, "expected f32[B,2], the type that relu gives"},
     {"%y = relu %x : i64[B,2]", 1, 4, 16, "expected f32[B,2]"},
