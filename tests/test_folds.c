@@ -64,16 +64,18 @@ static Prog *parse(const Case *c) {
   return p;
 }
 
+// The program that was written, in a form that the interpreter runs; and what simplify makes of it.
+#define AS_WRITTEN "scopes,versions,loops,grad"
+#define SIMPLIFIED AS_WRITTEN ",simplify,touched,scaled"
+
 static const Tensor *interpret(const Case *c, const char *passes, bool single) {
   Prog *p = parse(c);
-  if (!p || !CHECK(!*passes || ir_run_passes(p->fns[0], passes, NULL, NULL))) return NULL;
+  if (!p || !CHECK(ir_run_passes(p->fns[0], passes, NULL, NULL))) return NULL;
   RtText why = {.mem = c->mem};
   InterpEnv env = {.mem = c->mem, .in = c->in, .single = single};
   env.out = rt_alloc(c->mem, MAX_OUT * sizeof *env.out);
   return CHECK(ir_interpret(p->fns[0], &env, &why)) ? env.out : NULL;
 }
-
-static const char *to_simplify = "scopes,versions,loops,grad,simplify,touched,scaled";
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
@@ -186,18 +188,34 @@ static bool same(const Case *c, const char *way, const Tensor *got, const Tensor
   return got && want;
 }
 
-static void check_simplified(const Case *c, uint32_t n_out) {
-  same(c, "simplified", interpret(c, to_simplify, true), interpret(c, "", true), n_out, (Rule){0});
-}
-
-static void check_compiled(const Case *c, uint32_t n_out, Rule r) {
+// Every target that this machine can run; `check` gets what its code gives.
+static void each_target(const Case *c, void (*check)(const Case *c, const char *name, const Tensor *got, void *ctx),
+                        void *ctx) {
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
-  const Tensor *want = interpret(c, "", r.ulp == 0);
   for (uint32_t k = 0; k < sizeof names / sizeof *names; k++) {
     Target t;
     RtText why = {.mem = c->mem};
-    if (cg_target_pick(&t, names[k], &why)) same(c, names[k], compiled(c, &t), want, n_out, r);
+    if (cg_target_pick(&t, names[k], &why)) check(c, names[k], compiled(c, &t), ctx);
   }
+}
+
+static void check_simplified(const Case *c, uint32_t n_out) {
+  same(c, "simplified", interpret(c, SIMPLIFIED, true), interpret(c, AS_WRITTEN, true), n_out, (Rule){0});
+}
+
+typedef struct {
+  const Tensor *want;
+  uint32_t n_out;
+  Rule r;
+} Expected;
+
+static void check_target(const Case *c, const char *name, const Tensor *got, void *ctx) {
+  const Expected *e = ctx;
+  same(c, name, got, e->want, e->n_out, e->r);
+}
+
+static void check_compiled(const Case *c, uint32_t n_out, Rule r) {
+  each_target(c, check_target, &(Expected){interpret(c, AS_WRITTEN, r.ulp == 0), n_out, r});
 }
 
 // ---- building
@@ -322,12 +340,66 @@ static void check_constants(Op op, Rule r) {
   }
 }
 
+// Output 0 is the op of all inputs, output 1 + i that of constant i.
+static void check_same_bits(const Case *c, const char *name, const Tensor *got, void *ctx) {
+  Op op = *(Op *)ctx;
+  for (uint32_t i = 0; got && i < N; i++)
+    if (!CHECK(agrees(got[1 + i].v[0], got[0].v[i], (Rule){.open_zero = op == OP_relu})))
+      printf("  %s: %s of the constant %a is %a, of an input %a\n", name, ir_ops[op].name, (double)awkward[i],
+             got[1 + i].v[0], got[0].v[i]);
+  (void)c;
+}
+
+// A known operand gives the bits that an unknown one gives.
+static void check_known(Op op) {
+  Builder b = open_case();
+  Val x = input(&b, N, awkward);
+  output(&b, apply(&b, op, x, x, x));
+  for (uint32_t i = 0; i < N; i++) {
+    Val k = constant(&b, awkward[i]);
+    output(&b, apply(&b, op, k, k, k));
+  }
+  each_target(close_case(&b), check_same_bits, &op);
+  rt_arena_free(b.c.mem);
+}
+
+// The gradients of the rows, of every pair. Compiled, where all that they consist of is rounded once.
+static void check_gradient(Op op, Rule r) {
+  uint32_t arity = ir_ops[op].n_min < 2 ? 1 : 2, n = count(r), total = arity == 1 ? n : n * n;
+  Builder b = open_case();
+  Val v[3] = {{0}};
+  float *x = rt_alloc(b.c.mem, total * sizeof *x);
+  for (uint32_t k = 0; k < arity; k++) {
+    for (uint32_t i = 0; i < total; i++) x[i] = awkward[(k == 0 ? i : i / n) % n];
+    v[k] = input(&b, total, x);
+  }
+  v[2] = v[1];
+  if (op == OP_select) v[2] = v[0], v[0] = v[1];
+  Val y = apply(&b, op, v[0], v[1], v[2]);
+  int64_t axis = 0;
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(b.p, &axis, 1));
+  Val loss = ir_emit(b.f, OP_sum, &y, 1, &axes, 1, (Loc){0});
+  for (uint32_t k = 0; k < arity; k++) output(&b, ir_op2(b.f, OP_grad_of, loss, v[k], (Loc){0}));
+  const Case *c = close_case(&b);
+  check_simplified(c, b.n_out);
+  if (r.ulp == 0) check_compiled(c, b.n_out, r);
+  rt_arena_free(b.c.mem);
+}
+
+static bool has_gradient(Op op) {
+  for (uint32_t k = 0; k < ir_ops[op].n_min; k++)
+    if (ir_gradient(op, k).n) return true;
+  return false;
+}
+
 static void check_op(Op op) {
   uint32_t failed = check_n_failed;
   Rule r = rule_of(op);
   check_inputs(op, r);
   check_one_constant(op, r);
   check_constants(op, r);
+  if (ir_ops[op].n_min == 1) check_known(op);
+  if (has_gradient(op)) check_gradient(op, r);
   if (failed != check_n_failed) printf("  in %s\n", ir_ops[op].name);
 }
 
@@ -381,27 +453,45 @@ static void check_structure(void) {
       4, cut, 14);
   check_text(
       "program @p\nfunc @f(%x: f32[3,40]) {\n%a = neg %x\n%s = sum %a {axes=[0,1]}\n" OUT(
-          "%s", 0) "%t = sum %a {axes=[0]}\n" OUT("%t",
-                                                  1) "%u = sum %a {axes=[1]}\n" OUT("%u",
-                                                                                    2) "%r = reshape %a "
-                                                                                       "{shape=[120,1]}\n%v = sum %r "
-                                                                                       "{axes=[0]}\n" OUT("%v",
-                                                                                                          3) "%m = "
-                                                                                                             "const "
-                                                                                                             "{value=-"
-                                                                                                             "0}\n%e = "
-                                                                                                             "expand "
-                                                                                                             "%m "
-                                                                                                             "{shape=["
-                                                                                                             "3,40]}\n%"
-                                                                                                             "w = sum "
-                                                                                                             "%e "
-                                                                                                             "{axes=[0,"
-                                                                                                             "1]}"
-                                                                                                             "\n" OUT("%w",
-                                                                                                                      4) "%p = permute %x {perm=[1,0]}\n%q = permute %p {perm=[1,0]}\n%g = add %q, %e\n" OUT("%g",
-                                                                                                                                                                                                             5) "%sl = slice %e {axis=0, start=1, size=2}\n" OUT("%sl",
-                                                                                                                                                                                                                                                                 6) "}\n",
+          "%s",
+          0) "%t = sum %a {axes=[0]}\n" OUT("%t",
+                                            1) "%u = sum %a {axes=[1]}\n" OUT("%u",
+                                                                              2) "%r = reshape %a "
+                                                                                 "{shape=[120,1]}\n%v = sum %r "
+                                                                                 "{axes=[0]}\n" OUT(
+                                                                                     "%v",
+                                                                                     3) "%m = "
+                                                                                        "const "
+                                                                                        "{value=-"
+                                                                                        "0}\n%e = "
+                                                                                        "expand "
+                                                                                        "%m "
+                                                                                        "{shape=["
+                                                                                        "3,40]}\n%"
+                                                                                        "w = sum "
+                                                                                        "%e "
+                                                                                        "{axes=[0,"
+                                                                                        "1]}"
+                                                                                        "\n" OUT(
+                                                                                            "%w",
+                                                                                            4) "%p = permute %x "
+                                                                                               "{perm=[1,0]}\n%q = "
+                                                                                               "permute %p "
+                                                                                               "{perm=[1,0]}\n%g = add "
+                                                                                               "%q, %e\n" OUT(
+                                                                                                   "%g",
+                                                                                                   5) "%sl "
+                                                                                                      "= "
+                                                                                                      "slice"
+                                                                                                      " %e "
+                                                                                                      "{axis"
+                                                                                                      "=0, "
+                                                                                                      "start"
+                                                                                                      "=1, "
+                                                                                                      "size="
+                                                                                                      "2}"
+                                                                                                      "\n" OUT("%sl",
+                                                                                                               6) "}\n",
       7, x, 120);
   check_text("program @p\nfunc @f(%x: f32[129,128], %y: f32[129,128]) {\n%c = slice %x {axis=0, start=5, size=1}\n"
              "%k = reshape %c {shape=[128,1]}\n%m = matmul %y, %k\n" OUT(
