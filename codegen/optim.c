@@ -6,6 +6,8 @@
 // free.
 #include "codegen/optim.h"
 
+#include <string.h>
+
 enum { SMALL = 4096, GRAIN = 16 };  // a kernel with fewer elements is one worker's; others are cut in units of GRAIN
 
 // ---- scalars
@@ -77,12 +79,18 @@ static LLVMValueRef lerp(Cg *c, LLVMValueRef from, LLVMValueRef to, double weigh
   return cg_fma(c, splat(c, -(1 - weight)), d, to);
 }
 
+// As PyTorch a decay of 0 adds nothing: 0 times a parameter that is infinite would be NaN.
+static LLVMValueRef with_decay(Cg *c, const UpdateRule *r, LLVMValueRef g, LLVMValueRef param, LLVMValueRef decay) {
+  if (!r->decays) return g;
+  LLVMValueRef some = LLVMBuildFCmp(c->b, LLVMRealUNE, decay, splat(c, 0), "");
+  return LLVMBuildSelect(c->b, some, cg_fma(c, decay, param, g), g, "");
+}
+
 // x: param, exp_avg, exp_avg_sq, grad; s: decay, or 1 - lr decay when decoupled; -lr / (1 - beta1^step);
 // 1 / sqrt(1 - beta2^step).
 static void adamw(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
-  LLVMValueRef g = x[3];
+  LLVMValueRef g = r->decoupled ? x[3] : with_decay(c, r, x[3], x[0], s[0]);
   if (r->decays && r->decoupled) x[0] = mul(c, x[0], s[0]);
-  else if (r->decays) g = cg_fma(c, s[0], x[0], g);
   x[1] = lerp(c, x[1], g, 1 - r->beta1);
   LLVMValueRef kept = mul(c, x[2], splat(c, r->beta2)), scaled = mul(c, g, splat(c, 1 - r->beta2));
   x[2] = cg_fma(c, scaled, g, kept);
@@ -93,8 +101,7 @@ static void adamw(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) 
 
 // x: param, (momentum buffer,) grad; s: -lr, decay, (momentum, the part of the gradient that the buffer takes).
 static void sgd(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
-  LLVMValueRef g = x[n_tensors(r->op) - 1];
-  if (r->decays) g = cg_fma(c, s[1], x[0], g);
+  LLVMValueRef g = with_decay(c, r, x[n_tensors(r->op) - 1], x[0], s[1]);
   if (r->op == OP_sgd_momentum) {
     x[1] = cg_fma(c, s[3], g, mul(c, x[1], s[2]));
     g = r->nesterov ? cg_fma(c, s[2], x[1], g) : x[1];
@@ -165,10 +172,12 @@ static void sgd_scalars(Cg *c, UpdateScalars *m) {
   m->s[3] = undamped_part(c, m);
 }
 
+static bool same_number(double a, double b) { return !memcmp(&a, &b, sizeof a); }
+
 static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
-  return a->op == b->op && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps &&
-         a->dampening == b->dampening && a->decays == b->decays && a->decoupled == b->decoupled &&
-         a->nesterov == b->nesterov && a->scaled == b->scaled;
+  return a->op == b->op && same_number(a->beta1, b->beta1) && same_number(a->beta2, b->beta2) &&
+         same_number(a->eps, b->eps) && same_number(a->dampening, b->dampening) && a->decays == b->decays &&
+         a->decoupled == b->decoupled && a->nesterov == b->nesterov && a->scaled == b->scaled;
 }
 
 // Scalars of the update at v, computed once for a run of updates that share them.

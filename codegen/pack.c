@@ -253,7 +253,7 @@ static void pack_rows(Cg *c, Val v) {
 static LLVMValueRef fill_words(Cg *c, Val v) {
   double value = ir_attr_num(c->f, v, KEY_value, 0);
   if (ir_ins(c->f, v)->dtype == DT_F32) return LLVMConstBitCast(cg_splat(c, cg_f32(c, value)), c->vi32);
-  return LLVMConstBitCast(cg_splat_n(c, cg_i64(c, (int64_t)value), c->t->vl / 2), c->vi32);
+  return LLVMConstBitCast(cg_splat_n(c, cg_i64(c, ir_to_i64(value)), c->t->vl / 2), c->vi32);
 }
 
 static void pad_rows(Cg *c, Val v) {

@@ -42,6 +42,7 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Dim hidden = has_p ? ir_dim_at(p, ir_ins(f, r->proj)->shape, 1) : state;
   if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden) || !ir_dim_is_const(p, state)) return false;
   Shape lay = ir_ins(f, r->layout)->shape;
+  r->has_h0 = ir_attr(f, head, KEY_has_h) != NULL;
   r->hprev_stored = !r->backward && has_buffer(f, ir_result(head, 3));
   r->cell_stored = !r->backward && has_buffer(f, ir_result(head, 2));
   if (r->backward) r->dgates_stored = has_buffer(f, ir_result(head, r->cell == CELL_GRU ? 1 : 0));
@@ -72,6 +73,8 @@ int64_t cg_rnn_gate_stride(const Rnn *r) {
   return r->dgates_stored ? r->n_gates * r->hidden : cg_round_up(r->n_gates * r->hidden, 16) + 16;
 }
 
+int64_t cg_rnn_weight_rows(const Rnn *r, const Target *t) { return r->input + r->state_blocks * t->vl + !r->has_h0; }
+
 RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
   RnnScratch s = {0};
   int64_t lanes = r->blocks * t->vl, state_lanes = r->state_blocks * t->vl, cells = r->batch_max * r->hidden;
@@ -83,7 +86,7 @@ RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
     s.dc = take(&s.total, r->cell == CELL_LSTM ? cells : 0);
     s.dgates = take(&s.total, r->dgates_stored ? 0 : 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
-    s.weight = take(&s.total, lanes * (r->input + state_lanes) * r->n_gates);
+    s.weight = take(&s.total, lanes * cg_rnn_weight_rows(r, t) * r->n_gates);
     s.proj = take(&s.total, has_p ? state_lanes * lanes : 0);
     s.h = take(&s.total, has_p ? r->batch_max * r->state : 0);
     s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->state);

@@ -18,6 +18,7 @@ typedef struct {
   int64_t batch_max, time_max, rows_max;
   Val layout, weight, w_ih;        // w_ih with `input`
   Val proj;                        // w_hr [P, H]; none: h is not projected
+  bool has_h0;                     // forward: else the state before the first step is zeros
   bool hprev_stored, cell_stored;  // forward: else they live in scratch
   bool dgates_stored;              // backward: the same of the gate gradients that the state sees
 } Rnn;
@@ -44,15 +45,16 @@ typedef struct {
 
 // Scratch of one sequence in elements; parts follow one another.
 typedef struct {
-  int64_t weight;          // packed w_hh; forward behind the packed w_ih of each block
+  int64_t weight;          // packed w_hh; forward behind the packed w_ih of each block, before 0 w_hh without an h0
   int64_t proj;            // packed w_hr
   int64_t full, h;         // projected: o tanh c, or its gradient, and h, of the rows of a step
   int64_t hprev, cell;     // forward: where the results are not stored
   int64_t dh, dc, dgates;  // backward: by sorted position; gate gradients of two steps
   int64_t total;
 } RnnScratch;
-RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t);  // offsets of the parts
-int64_t cg_rnn_gate_stride(const Rnn *r);                  // row stride of dgates
+RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t);   // offsets of the parts
+int64_t cg_rnn_weight_rows(const Rnn *r, const Target *t);  // forward: of a packed block, [gate][vl] each
+int64_t cg_rnn_gate_stride(const Rnn *r);                   // row stride of dgates
 
 LLVMValueRef cg_rnn_batch_size(RnnCode *s, LLVMValueRef t);  // 0 for t == steps
 LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t);

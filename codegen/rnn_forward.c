@@ -3,7 +3,9 @@
 //   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
 //   for each step:                                         (a barrier before it: hprev of the step is complete)
 //     for each own block of units, for tiles of rows:
-//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (rnn_tile.c); rows that start from zeros have no product;
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (rnn_tile.c); rows that start from zeros have no product,
+//       but
+//                                                          0 . w_hh, which is NaN where w_hh is not finite;
 //                                                          with few inputs xg is x[row] . w_ih, made by the same tiles
 //       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
 //
@@ -19,7 +21,8 @@ enum {
   R_HPREV,  // all columns
   R_OLD,
   R_WEIGHT,
-  R_XG,  // with an `input`: x, all columns
+  R_ZEROS,  // 0 . w_hh [gate][vl]; absent with an h0
+  R_XG,     // with an `input`: x, all columns
   R_BIAS,
   R_OUT,
   R_GATES,
@@ -204,6 +207,21 @@ static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMVal
   cg_loop_end(c, &l, NULL);
 }
 
+// Rows lo .. hi - 1 of the sweep have a state of zeros.
+static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  int64_t width = (int64_t)s->r->n_gates * c->t->vl;
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  for (uint32_t g = 0; g < s->r->n_gates; g++) {
+    LLVMValueRef at = cg_i64(c, (int64_t)g * c->t->vl), to = cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, width), at);
+    LLVMValueRef zeros = cg_load(c, c->vf, cg_at(c, c->f32, p->arg[R_ZEROS], at)), sum = cg_load(c, c->vf, to);
+    cg_store(c, LLVMBuildFAdd(c->b, sum, zeros, ""), to);
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
 // Sums of n rows from `first` on, `live` of them with a product. A weight of one part is read by tiles that start from
 // x themselves.
 static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
@@ -220,6 +238,7 @@ static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, 
                    .k = cg_i64(c, k),
                    .n = p->arg[R_LANES]};
   start_sums(p, &spec, &args, part < k ? cg_i64(c, 0) : live, n);
+  if (p->has[R_ZEROS]) add_zeros(p, acc, live, n);
   if (part >= k) {
     cg_rnn_tiles(c, &spec, &args, live);
     return;
@@ -309,8 +328,32 @@ static Forward open_forward(RnnCode *s) {
 
 static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
   Cg *c = w->s->c;
-  int64_t size = (w->s->r->input + cg_round_up(w->s->r->state, c->t->vl)) * w->s->r->n_gates * c->t->vl;
+  int64_t size = cg_rnn_weight_rows(w->s->r, c->t) * w->s->r->n_gates * c->t->vl;
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
+}
+
+// The last row of a packed block.
+static LLVMValueRef block_zeros(Forward *w, LLVMValueRef block) {
+  const Rnn *r = w->s->r;
+  LLVMValueRef last = cg_i64(w->s->c, cg_rnn_weight_rows(r, w->s->c->t) - 1);
+  return cg_rnn_row(w->s, block_weights(w, block), last, (int64_t)r->n_gates * w->s->c->t->vl);
+}
+
+// What the product of a state of zeros adds to a sum, zeros of their sign or NaN, from the packed w_hh of a block: so
+// that the first step needs no product, and has the bits of one.
+static void sum_zeros(Forward *w, LLVMValueRef weight, LLVMValueRef to) {
+  Cg *c = w->s->c;
+  const Rnn *r = w->s->r;
+  uint32_t n = r->n_gates, vl = c->t->vl;
+  LLVMValueRef sum[MAX_CARRY], zero = cg_splat(c, cg_f32(c, 0));
+  for (uint32_t g = 0; g < n; g++) sum[g] = cg_splat(c, cg_f32(c, -0.0));
+  Loop k;
+  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, r->state), cg_i64(c, 1), sum, n);
+  LLVMValueRef row = cg_rnn_row(w->s, weight, k.i, (int64_t)n * vl);
+  for (uint32_t g = 0; g < n; g++)
+    sum[g] = cg_fma(c, zero, cg_load(c, c->vf, cg_at(c, c->f32, row, cg_i64(c, (int64_t)g * vl))), k.carry[g]);
+  cg_loop_end(c, &k, sum);
+  for (uint32_t g = 0; g < n; g++) cg_store(c, k.out[g], cg_at(c, c->f32, to, cg_i64(c, (int64_t)g * vl)));
 }
 
 // [k][gate][vl] of the units of a block from weight [gate, unit, k]. Up to a whole square of k is written.
@@ -341,6 +384,7 @@ static void pack_weights(Forward *w) {
   if (input) pack_weight(w, block.i, w->w_ih, input, to);
   to = cg_at(c, c->f32, to, cg_i64(c, input * s->r->n_gates * c->t->vl));
   pack_weight(w, block.i, w->weight, s->r->state, to);
+  if (!s->r->has_h0) sum_zeros(w, to, block_zeros(w, block.i));
   cg_loop_end(c, &block, NULL);
 }
 
@@ -438,6 +482,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
   p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
   p.arg[R_WEIGHT] = block_weights(w, block.i);
+  p.arg[R_ZEROS] = s->r->has_h0 ? NULL : block_zeros(w, block.i);
   p.arg[R_XG] = s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
   p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
   p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);

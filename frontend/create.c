@@ -3,6 +3,8 @@
 //   tn_from(f, (float[]){1, 2, 3}, TN_SHAPE(tn_size(3)))   ->   %v = concat of three constants : f32[3]
 #include "frontend/fe.h"
 
+#include <string.h>
+
 enum { MOST_NUMBERS = 4096 };
 
 static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_site at) {
@@ -31,8 +33,8 @@ tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at) {
 static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn_site at) {
   Dim one = ir_dim(f->p->ir, 1);
   tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
-  bool equal = true;
-  for (uint32_t k = 1; k < n; k++) equal &= v[k] == v[0];
+  bool equal = true;  // in bits: 0 is not -0
+  for (uint32_t k = 1; k < n; k++) equal &= !memcmp(&v[k], &v[0], sizeof *v);
   if (equal) {
     Attr attrs[] = {ir_a_num(KEY_value, n ? (double)v[0] : 0), ir_a_list(KEY_shape, s)};
     return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};

@@ -780,7 +780,9 @@ typedef struct {
   uint32_t n_last;    // private
 } tn_rnn_output;
 typedef struct {
-  tn_tensor h0, c0;  // [D, B, P], [D, B, H]; of a cell [B, H] both. Empty: zeros; c0 is an LSTM's alone
+  // [D, B, P], [D, B, H]; of a cell [B, H] both. Empty: zeros, to the bit: a weight that is NaN or infinite shows in
+  // the first step as it does with zeros that are given. c0 is an LSTM's alone
+  tn_tensor h0, c0;
 } tn_rnn_state;
 typedef struct {
   tn_packed seq;  // one of both; the other is empty

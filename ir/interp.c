@@ -2,6 +2,9 @@
 //
 // Instructions run in order. Every value is an array of doubles: f32 is not rounded, i64 is exact up to 2^53, a packed
 // layout holds its words (runtime/abi.h). Written to be read, not to be fast.
+//
+// With env.single f32 is rounded: pointwise ops then give the bits of compiled code wherever these are rounded once
+// (ir_is_rounded_once), so that what a pass makes of a program can be held against the program itself.
 #include "ir/interp.h"
 #include "runtime/format.h"
 
@@ -270,11 +273,20 @@ static void disturb(Run *r, Val v) {
   }
 }
 
+static void round_results(Run *r, Val v) {
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_res; k++) {
+    Tensor t = r->val[v.i + k];
+    if (ir_ins(r->f, ir_result(v, k))->dtype != DT_F32) continue;
+    for (int64_t i = 0; i < t.n; i++) t.v[i] = run_single(r, t.v[i]);
+  }
+}
+
 static bool run_one(Run *r, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(r->f, v)->op];
   RunOp *run = op->is_word_row ? run_pointwise : ir_run_of[ir_ins(r->f, v)->op];
   if (!run) return run_fail(r, v, "the interpreter does not know this operation");
   if (!run(r, v)) return false;
+  if (r->env->single) round_results(r, v);
   if (r->env->noise > 0) disturb(r, v);
   if (op->flags & WRITES) store_writes(r, v);
   return true;

@@ -34,6 +34,7 @@ void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of 
 
 double run_rounded(Run *r, double x,
                    double scale);  // x as single precision might have it; scale: of the terms behind it
+static inline double run_single(const Run *r, double x) { return r->env->single ? (double)(float)x : x; }
 
 RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                         // interp_point.c
 RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;  // interp_shape.c

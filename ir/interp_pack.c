@@ -130,7 +130,7 @@ bool run_pad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes padded = run_sizes(r, v);
   double beyond = ir_attr_num(r->f, v, KEY_value, 0);
-  if (ir_ins(r->f, v)->dtype == DT_I64) beyond = trunc(beyond);  // as a cast does
+  if (ir_ins(r->f, v)->dtype == DT_I64) beyond = (double)ir_to_i64(beyond);
   for (int64_t i = 0; i < out.n; i++) out.v[i] = beyond;
   move_rows(r, v, run_arg(r, v, 0).v, out.v, &padded, true);
   return true;

@@ -28,8 +28,8 @@ static double eval_row(const At *at, Expr e, const double *x) {
     const ExNode *n = &e.nodes[i];
     switch (n->kind) {
     case EX_ARG: stack[top++] = x[n->arg]; break;
-    case EX_NUM: stack[top++] = n->num; break;
-    case EX_ATTR: stack[top++] = ir_attr_num(at->r->f, at->v, (Key)n->arg, 0); break;
+    case EX_NUM: stack[top++] = run_single(at->r, n->num); break;
+    case EX_ATTR: stack[top++] = run_single(at->r, ir_attr_num(at->r->f, at->v, (Key)n->arg, 0)); break;
     case EX_OP:
       top -= ir_ops[n->op].n_min;
       stack[top] = eval_op(at, (Op)n->op, &stack[top]);
@@ -40,29 +40,11 @@ static double eval_row(const At *at, Expr e, const double *x) {
   return stack[0];
 }
 
-// Results that single precision has exactly when it has the operands exactly.
-static bool is_exact(Op op) {
-  switch (op) {
-  case OP_neg:
-  case OP_abs:
-  case OP_floor:
-  case OP_max:
-  case OP_min:
-  case OP_gt:
-  case OP_ge:
-  case OP_lt:
-  case OP_le:
-  case OP_eq:
-  case OP_ne:
-  case OP_select: return true;
-  default: return false;
-  }
-}
-
 static double eval_word(const At *at, Op op, const double *x) {
   uint32_t n = ir_ops[op].n_min;
   double y = ir_word(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
-  return at->r->env->noise > 0 && !is_exact(op) ? run_rounded(at->r, y, fabs(y)) : y;
+  y = run_single(at->r, y);
+  return at->r->env->noise > 0 && !ir_is_exact(op) ? run_rounded(at->r, y, fabs(y)) : y;
 }
 
 static double eval_op(const At *at, Op op, const double *x) {
@@ -94,7 +76,7 @@ bool run_pointwise(Run *r, Val v) {
 bool run_cast(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   bool to_int = ir_ins(r->f, v)->dtype == DT_I64;
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = to_int ? trunc(a.v[i]) : a.v[i];
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = to_int ? (double)ir_to_i64(a.v[i]) : a.v[i];
   return true;
 }
 

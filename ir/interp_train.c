@@ -25,6 +25,9 @@ static Tensor scaled(Run *r, Val v, Tensor g, uint32_t n) {
   return out;
 }
 
+// As PyTorch a decay of 0 adds nothing, not even 0 times infinity.
+static double with_decay(double g, double param, double decay) { return decay != 0 ? g + decay * param : g; }
+
 // scalars: the operand with the step.
 static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2);
@@ -35,7 +38,7 @@ static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
   double scale1 = 1 - pow(b1, step), scale2 = sqrt(1 - pow(b2, step));
   for (int64_t i = 0; i < p.n; i++) {
     double x = decoupled ? p.v[i] * (1 - lr * decay) : p.v[i];
-    double d = decoupled ? g.v[i] : g.v[i] + decay * p.v[i];
+    double d = decoupled ? g.v[i] : with_decay(g.v[i], p.v[i], decay);
     new_m.v[i] = b1 * m.v[i] + (1 - b1) * d;
     new_s.v[i] = b2 * s.v[i] + (1 - b2) * d * d;
     new_p.v[i] = x - lr / scale1 * new_m.v[i] / (sqrt(new_s.v[i]) / scale2 + eps);
@@ -63,7 +66,7 @@ bool run_adamw_rows(Run *r, Val v) {
 bool run_sgd(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_arg(r, v, 1), 4), new_p = run_result(r, v, 0);
   double lr = number(r, v, 2), decay = number(r, v, 3);
-  for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * (g.v[i] + decay * p.v[i]);
+  for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * with_decay(g.v[i], p.v[i], decay);
   return true;
 }
 
@@ -74,7 +77,7 @@ bool run_sgd_momentum(Run *r, Val v) {
   double part = step == 1 ? 1 : 1 - option(r, v, KEY_dampening, 0);
   bool nesterov = ir_attr(r->f, v, KEY_nesterov);
   for (int64_t i = 0; i < p.n; i++) {
-    double d = g.v[i] + decay * p.v[i];
+    double d = with_decay(g.v[i], p.v[i], decay);
     new_m.v[i] = momentum * m.v[i] + part * d;
     new_p.v[i] = p.v[i] - lr * (nesterov ? d + momentum * new_m.v[i] : new_m.v[i]);
   }

@@ -526,7 +526,7 @@ Val ir_edit_copy(Edit *e, Val old);                   // appends a copy with map
 Val ir_edit_arg(const Edit *e, Val old, uint32_t k);  // what operand k of an old instruction became
 void ir_edit_end(Edit *e);
 
-// ---- ir/interp.c: the oracle, in doubles
+// ---- ir/interp.c: the oracle, in doubles, or pointwise ops in single precision
 typedef struct {
   double *v;  // elements in row-major order; layouts: TN_LAYOUT words
   int64_t n;
@@ -544,9 +544,16 @@ typedef struct {
   // be.
   double noise;
   uint64_t noise_state;
+  bool
+      single;  // every result is rounded to single precision: of pointwise ops each primitive, of others what they give
 } InterpEnv;
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
 double ir_word(Op op, double a, double b, double c);  // a PRIM word in doubles
+// A PRIM word whose result in single precision is that of its operands, rounded to nearest: the same bits everywhere
+// (but for what max and min leave open: the sign of a zero).
+bool ir_is_rounded_once(Op op);
+bool ir_is_exact(Op op);      // .. and not rounded at all
+int64_t ir_to_i64(double x);  // what a cast makes of a number: cut toward zero, saturated, 0 for NaN
 float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
 double ir_philox_normal(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
 

@@ -6,9 +6,12 @@
 //   %3 = mul %x, %2
 //   %s = sum %3 {axes=[0]}
 //
-// No rule changes a result other than by rounding of folded constants; x * 0 is not folded (NaN, infinities).
+// No rule changes a bit of what pointwise ops compute, whatever the operands: zeros of both signs, infinities, NaN,
+// denormals, overflow (but for the sign of a zero that max and min leave open, and that a NaN is any NaN). So x * 0 and
+// x + 0 stay, and constants fold op by op in single precision, and only by ops that are rounded once: transcendental
+// ones give the same bits whether their operand is known or not, which no folding could promise. Rules that take sums
+// apart keep all terms and change their order: see split_sum.
 #include "ir/ir.h"
-#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -19,7 +22,20 @@ typedef struct {
   uint32_t cap;
 } Simplify;
 
-static bool scalar_const(const Fn *f, Val v, double *x) { return ir_is_const(f, v, x); }
+// What kernels read: constants are f32.
+static bool scalar_const(const Fn *f, Val v, float *x) {
+  double wide;
+  if (!ir_is_const(f, v, &wide)) return false;
+  *x = (float)wide;
+  return true;
+}
+
+// The number that every element of v is.
+static bool same_number(const Fn *f, Val v, double *x) {
+  if (ir_ins(f, v)->op != OP_full) return ir_is_const(f, v, x);
+  *x = ir_attr_num(f, v, KEY_value, 0);
+  return true;
+}
 
 // ---- operands of pointwise rows need no materialised broadcast
 static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
@@ -161,33 +177,39 @@ static Val row_of_column(Simplify *s, Val v) {
 static Val fold_word(Simplify *s, Val v) {
   Fn *f = s->f;
   Ins *ins = ir_ins(f, v);
-  double x[3] = {0};
-  if (ir_forward(ins->op).n || ins->n_args == 0 || ir_rank(s->p, ins->shape) != 0) return (Val){0};
+  float x[3] = {0};
+  if (!ir_is_rounded_once((Op)ins->op) || ir_rank(s->p, ins->shape) != 0) return (Val){0};
   for (uint32_t k = 0; k < ins->n_args; k++)
     if (!scalar_const(f, ir_arg(f, v, k), &x[k])) return (Val){0};
-  return ir_const(f, ir_word(ins->op, x[0], x[1], x[2]), ins->loc);
+  return ir_const(f, (double)(float)ir_word((Op)ins->op, (double)x[0], (double)x[1], (double)x[2]), ins->loc);
 }
 
+// x op unit (operand k) is x, for every x. Not 0 for add: -0 + 0 is 0.
+static const struct {
+  Op op;
+  uint32_t k;
+  float unit;
+} identities[] = {
+    {OP_add, 0, -0.0f}, {OP_add, 1, -0.0f}, {OP_sub, 1, 0}, {OP_mul, 0, 1}, {OP_mul, 1, 1}, {OP_div, 1, 1},
+};
+
 static Val neutral(Simplify *s, Val v) {
-  Fn *f = s->f;
-  Ins *ins = ir_ins(f, v);
-  double x;
-  for (uint32_t k = 0; k < 2 && ins->n_args == 2; k++) {
-    Val a = ir_arg(f, v, k);
-    bool commutes = ins->op == OP_add || ins->op == OP_mul;
-    if (k == 0 && !commutes) continue;
-    if (ir_ins(f, a)->op == OP_full) x = ir_attr_num(f, a, KEY_value, 0);
-    else if (!scalar_const(f, a, &x)) continue;
-    double unit = ins->op == OP_add || ins->op == OP_sub ? 0 : ins->op == OP_mul || ins->op == OP_div ? 1 : NAN;
+  const Fn *f = s->f;
+  const Ins *ins = ir_ins(f, v);
+  double wide;
+  for (uint32_t i = 0; i < sizeof identities / sizeof *identities; i++) {
+    uint32_t k = identities[i].k;
+    if (identities[i].op != (Op)ins->op || !same_number(f, ir_arg(f, v, k), &wide)) continue;
+    float x = (float)wide;
     Val other = ir_arg(f, v, 1 - k);
-    if (x == unit && ir_ins(f, other)->shape.i == ins->shape.i) return other;
+    if (!memcmp(&x, &identities[i].unit, sizeof x) && ir_ins(f, other)->shape.i == ins->shape.i) return other;
   }
   return (Val){0};
 }
 
 static Val fold_select(Simplify *s, Val v) {
   const Ins *ins = ir_ins(s->f, v);
-  double x;
+  float x;
   if (ins->op != OP_select || !scalar_const(s->f, ir_arg(s->f, v, 0), &x)) return (Val){0};
   Val taken = ir_arg(s->f, v, x != 0 ? 1 : 2);
   return ir_ins(s->f, taken)->shape.i == ins->shape.i ? taken : (Val){0};
@@ -200,9 +222,7 @@ static Val fold_full(Simplify *s, Val v) {
   double x;
   bool moves = ins->op == OP_expand || ins->op == OP_reshape || ins->op == OP_slice || ins->op == OP_permute;
   if (!moves) return (Val){0};
-  Val a = ir_arg(f, v, 0);
-  if (ir_ins(f, a)->op == OP_full) x = ir_attr_num(f, a, KEY_value, 0);
-  else if (!scalar_const(f, a, &x)) return (Val){0};
+  if (!same_number(f, ir_arg(f, v, 0), &x)) return (Val){0};
   Attr at[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, ins->shape)};
   return ir_emit(f, OP_full, NULL, 0, at, 2, ins->loc);
 }

@@ -41,6 +41,40 @@ double ir_word(Op op, double a, double b, double c) {
   }
 }
 
+bool ir_is_rounded_once(Op op) {
+  switch (op) {
+  case OP_add:
+  case OP_sub:
+  case OP_mul:
+  case OP_div:
+  case OP_sqrt: return true;  // doubles have more than twice the bits: rounding their result again does no harm
+  default: return ir_is_exact(op);
+  }
+}
+
+bool ir_is_exact(Op op) {
+  switch (op) {
+  case OP_neg:
+  case OP_abs:
+  case OP_floor:
+  case OP_max:
+  case OP_min:
+  case OP_gt:
+  case OP_ge:
+  case OP_lt:
+  case OP_le:
+  case OP_eq:
+  case OP_ne:
+  case OP_select: return true;
+  default: return false;
+  }
+}
+
+int64_t ir_to_i64(double x) {
+  if (isnan(x)) return 0;
+  return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+
 static void philox_at(uint32_t out[4], uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
   const uint32_t at[4] = {(uint32_t)element, (uint32_t)(element >> 32), id, (uint32_t)counter};
   const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};

@@ -1,0 +1,122 @@
+// Numbers of a program and of its optimizers keep their sign of zero, their infinities and their NaN through the calls
+// that make them, and what adds or multiplies nothing changes nothing else.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool same(const float *got, const float *want, int n) {
+  bool all = true;
+  for (int k = 0; k < n; k++) {
+    bool one = CHECK(isnan(want[k]) ? isnan(got[k]) : !memcmp(&got[k], &want[k], sizeof *got));
+    if (!one) printf("  element %d: found %g, expected %g\n", k, (double)got[k], (double)want[k]);
+    all &= one;
+  }
+  return all;
+}
+
+static tn_model *compile(tn_program *p) {
+  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 1});
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+// Numbers that are equal as values are one constant only where their bits are.
+static void check_given(void) {
+  static const float zeros[] = {0, -0.0f, 0}, nans[] = {NAN, NAN, NAN}, minus[] = {-0.0f, -0.0f, -0.0f};
+  tn_program *p = tn_program_create("given");
+  tn_function *f = tn_function_begin(p, "run");
+  const tn_dim n = tn_size(3);
+  tn_tensor z = tn_from(f, zeros, TN_SHAPE(n)), one = tn_scalar(f, 1);
+  tn_output(f, "z", tn_clone(z));
+  tn_output(f, "inverse", tn_div(one, z));
+  tn_output(f, "nans", tn_from(f, nans, TN_SHAPE(n)));
+  tn_output(f, "minus", tn_div(one, tn_from(f, minus, TN_SHAPE(n))));
+  tn_output(f, "full", tn_div(one, tn_full(f, -0.0, TN_SHAPE(n))));
+  tn_output(f, "scalar", tn_div(one, tn_scalar(f, -0.0)));
+  tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(tn_size(1))), tn_full(f, -0.0, TN_SHAPE(tn_size(1)))};
+  tn_output(f, "both", tn_div(one, tn_concat(0, parts[0], parts[1])));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float y[4][3], full[3], scalar, both[2];
+  CHECK(tn_run(m, "run", NULL, 0,
+               TN_OUT(tn_f32(y[0], 3), tn_f32(y[1], 3), tn_f32(y[2], 3), tn_f32(y[3], 3), tn_f32(full, 3),
+                      tn_f32_scalar(&scalar), tn_f32(both, 2))) == TN_OK);
+  static const float inverse[] = {INFINITY, -INFINITY, INFINITY}, down[] = {-INFINITY, -INFINITY, -INFINITY};
+  same(y[0], zeros, 3);
+  same(y[1], inverse, 3);
+  same(y[2], nans, 3);
+  same(y[3], down, 3);
+  same(full, down, 3);
+  same(&scalar, down, 1);
+  same(both, inverse, 2);
+  tn_model_free(m);
+}
+
+// x + 0, x * 1, 0 - x and x - 0 of awkward x; 1e30 * 1e30 is infinite before it is multiplied by 1e-30.
+static void check_neutral(void) {
+  enum { N = 6 };
+  static const float x[N] = {-0.0f, 0, NAN, INFINITY, -1e30f, -1.5f};
+  tn_program *p = tn_program_create("neutral");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N))), zero = tn_scalar(f, 0), huge = tn_scalar(f, 1e30);
+  tn_output(f, "sum", tn_add(in, zero));
+  tn_output(f, "sum_of_minus", tn_add(tn_scalar(f, -0.0), in));
+  tn_output(f, "product", tn_mul(in, tn_scalar(f, 1)));
+  tn_output(f, "negative", tn_sub(zero, in));
+  tn_output(f, "difference", tn_sub(in, zero));
+  tn_output(f, "folded", tn_mul(tn_mul(huge, huge), tn_scalar(f, 1e-30)));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float y[5][N], folded;
+  tn_array in_array = tn_f32(x, N);
+  CHECK(tn_run(m, "run", &in_array, 1,
+               TN_OUT(tn_f32(y[0], N), tn_f32(y[1], N), tn_f32(y[2], N), tn_f32(y[3], N), tn_f32(y[4], N),
+                      tn_f32_scalar(&folded))) == TN_OK);
+  static const float sum[N] = {0, 0, NAN, INFINITY, -1e30f, -1.5f}, negative[N] = {0, 0, NAN, -INFINITY, 1e30f, 1.5f};
+  same(y[0], sum, N);
+  for (int k = 1; k < 5; k++) same(y[k], k == 3 ? negative : x, N);
+  CHECK(isinf(folded));
+  tn_model_free(m);
+}
+
+// A decay of 0 is none: an infinite parameter stays what it is, as in PyTorch: torch.optim.SGD([w], lr=.5), the same
+// with momentum=.5, Adam([w], lr=.5), three steps each of the loss w.sum().
+enum { SGD, MOMENTUM, ADAM, N_OPTIMIZERS };
+static void optimize(tn_function *f, tn_module *root, int kind) {
+  if (kind == SGD) tn_sgd(f, root, &(tn_sgd_options){.lr = 0.5});
+  else if (kind == MOMENTUM) tn_sgd(f, root, &(tn_sgd_options){.lr = 0.5, .momentum = 0.5});
+  else tn_adam(f, root, &(tn_adamw_options){.lr = 0.5});
+}
+
+static void check_decay(int kind) {
+  tn_program *p = tn_program_create("decay");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(4)), (tn_init){TN_INIT_ZEROS});
+  tn_function *f = tn_function_begin(p, "step");
+  tn_backward(tn_sum(tn_use(f, tn_root(p), "w")));
+  optimize(f, tn_root(p), kind);
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  tn_initialize(m, 1);
+  static const float w[] = {INFINITY, -INFINITY, 1, NAN};
+  static const float want[N_OPTIMIZERS] = {-0.5f, -1.125f, -0.5f};
+  float got[4];
+  CHECK(tn_set(m, "w", w, 4) == TN_OK);
+  for (int k = 0; k < 3; k++) CHECK(tn_run(m, "step", NULL, 0, NULL, 0) == TN_OK);
+  CHECK(tn_get(m, "w", got, 4) == TN_OK);
+  CHECK(got[0] == INFINITY && got[1] == -INFINITY && isnan(got[3]));
+  if (!CHECK(fabsf(got[2] - want[kind]) < 1e-5f)) printf("  optimizer %d: %g\n", kind, (double)got[2]);
+  tn_model_free(m);
+}
+
+int main(void) {
+  check_given();
+  check_neutral();
+  for (int k = 0; k < N_OPTIMIZERS; k++) check_decay(k);
+  return check_report();
+}
