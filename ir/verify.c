@@ -227,12 +227,6 @@ static const char *name_of(const Verifier *vf, Val v) {
   return name.text;
 }
 
-static bool is_cloned(const Fn *f, Val v) {
-  for (; ir_ops[f->ins[v.i].op].cls == CLASS_VIEW; v = ir_arg(f, v, 0))
-    if (f->ins[v.i].op == OP_clone) return true;
-  return false;
-}
-
 // Is the version v, operand k of i, one that may be overwritten? Then result k is the newest.
 static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
   Val old = ir_base(vf->f, ir_arg(vf->f, (Val){i}, k));
@@ -240,8 +234,6 @@ static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
   if (param < 0 && ir_attr(vf->f, (Val){i}, KEY_into_param))
     return broken(vf, i, "has {into_param}, but operand 0 is no parameter");
   if (param < 0) return !ir_is_immediate(vf->f, old) || BROKEN(vf, i, "writes operand %u, which has no storage", k);
-  if (is_cloned(vf->f, ir_arg(vf->f, (Val){i}, k)))
-    return BROKEN(vf, i, "writes operand %u, a clone of a parameter and no version of it", k);
   Val newest = m->newest[param];
   bool is_newest = ir_none(newest) ? vf->f->ins[old.i].op == OP_param : newest.i == old.i;
   const char *path = ir_text(vf->p, vf->p->params[param].path);
