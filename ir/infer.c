@@ -85,12 +85,9 @@ uint16_t ir_rule_leaf(const Infer *c) {
     set(c, 0, DT_F32, (Shape){0});
   } else if (ins->dtype == DT_NONE) {
     return ir_infer_fault(c, E_ARGUMENT, "needs a type");
+  } else if (ins->dtype == DT_LAYOUT) {
+    return ir_infer_fault(c, E_DTYPE, "a layout is made of lengths, not handed in");
   }
-  return 0;
-}
-
-uint16_t ir_rule_like0(const Infer *c) {
-  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 
@@ -116,27 +113,31 @@ static uint16_t axis_of(const Infer *c, uint32_t *axis) {
   return 0;
 }
 
+static uint16_t check_source(const Infer *c) {
+  Shape joint;
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (broadcast(c, shape_of(c, 0), shape_of(c, 1), &joint) && joint.i == shape_of(c, 0).i) return 0;
+  return bad_shape(c, "the source does not broadcast to the target");
+}
+
+// Softmax and its kin: all operands have one shape.
+static uint16_t check_rows(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
+  return ir_attr(c->f, c->v, KEY_axis) ? axis_of(c, &axis) : 0;
+}
+
 // The operand's own type; further operands must fit as each op says.
 uint16_t ir_rule_same(const Infer *c) {
-  const Ins *ins = ir_ins(c->f, c->v);
-  Op op = ins->op;
-  Shape s = shape_of(c, 0), joint;
+  Op op = (Op)ir_ins(c->f, c->v)->op;
   if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT)
     return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
-  if (op == OP_assign) {
-    if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
-    if (!broadcast(c, s, shape_of(c, 1), &joint) || joint.i != s.i)
-      return bad_shape(c, "the source does not broadcast to the target");
-  } else if (ir_ops[op].cls == CLASS_ROW) {
-    TRY(ir_infer_dtype(c, 0, DT_F32));
-    TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-    if (op == OP_nll_rows_grad) TRY(ir_infer_dtype(c, 1, DT_I64));
-    if ((op == OP_softmax_grad || op == OP_log_softmax_grad) && shape_of(c, 1).i != s.i)
-      return bad_shape(c, "shapes differ");
-    uint32_t axis;
-    if (ir_row_takes_axis(op) && ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
-  }
-  set(c, 0, dtype_of(c, 0), s);
+  if (op == OP_assign) TRY(check_source(c));
+  if (ir_ops[op].cls == CLASS_ROW) TRY(check_rows(c));
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 
@@ -294,17 +295,35 @@ uint16_t ir_rule_argmax(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_nll(const Infer *c) {
+// Logits [.., C], labels [..] -> [..]
+static uint16_t check_labels(const Infer *c, Shape *rows) {
   TRY(ir_infer_dtype(c, 0, DT_F32));
   TRY(ir_infer_dtype(c, 1, DT_I64));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  Shape rows = without_last(c, shape_of(c, 0));
-  if (shape_of(c, 1).i != rows.i) return bad_shape(c, "labels must have the shape of the logits without the last axis");
+  *rows = without_last(c, shape_of(c, 0));
+  if (shape_of(c, 1).i != rows->i)
+    return bad_shape(c, "labels must have the shape of the logits without the last axis");
   int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
-  if (ignore > INT64_C(1) << 53 || ignore < -(INT64_C(1) << 53))
-    return ir_infer_fault(c, E_ARGUMENT, "{ignore} is too large");
+  bool fits = ignore <= INT64_C(1) << 53 && ignore >= -(INT64_C(1) << 53);
+  return fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "{ignore} is too large");
+}
+
+uint16_t ir_rule_nll(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
   set(c, 0, DT_F32, rows);
   set(c, 1, DT_F32, rows);
+  return 0;
+}
+
+uint16_t ir_rule_nll_grad(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
+  for (uint32_t k = 2; k < n_args(c); k++) {
+    TRY(ir_infer_dtype(c, k, DT_F32));
+    if (shape_of(c, k).i != rows.i) return bad_shape(c, "the numbers and gradients of rows have another shape");
+  }
+  set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
 
@@ -376,16 +395,38 @@ uint16_t ir_rule_linear(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_embedding(const Infer *c) {
+// Operand 0 is a table [V, E], operand `at` names rows of it: [..] -> [.., E]
+static uint16_t look_up(const Infer *c, uint32_t at, Shape *out) {
   TRY(ir_infer_dtype(c, 0, DT_F32));
   TRY(ir_infer_rank(c, 0, 2, 2));
-  TRY(ir_infer_dtype(c, 1, DT_I64));
-  TRY(ir_infer_rank(c, 1, 0, MAX_RANK - 1));
+  TRY(ir_infer_dtype(c, at, DT_I64));
+  TRY(ir_infer_rank(c, at, 0, MAX_RANK - 1));
   Dim d[MAX_RANK];
-  uint32_t r = rank_of(c, 1);
-  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 1, k);
+  uint32_t r = rank_of(c, at);
+  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, at, k);
   d[r] = dim_of(c, 0, 1);
-  set(c, 0, DT_F32, ir_shape(c->p, d, r + 1));
+  *out = ir_shape(c->p, d, r + 1);
+  return 0;
+}
+
+// So does operand `rows`, which has what was looked up, or its gradient.
+static uint16_t check_table_rows(const Infer *c, uint32_t at, uint32_t rows) {
+  Shape want;
+  TRY(look_up(c, at, &want));
+  TRY(ir_infer_dtype(c, rows, DT_F32));
+  return shape_of(c, rows).i == want.i ? 0 : bad_shape(c, "there must be a row of the table for each index");
+}
+
+uint16_t ir_rule_embedding(const Infer *c) {
+  Shape s;
+  TRY(look_up(c, 1, &s));
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
+uint16_t ir_rule_embedding_grad(const Infer *c) {
+  TRY(check_table_rows(c, 1, 2));
+  set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
 
@@ -410,14 +451,7 @@ uint16_t ir_rule_writes(const Infer *c) {
 
 uint16_t ir_rule_writes_rows(const Infer *c) {
   for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
-  TRY(ir_infer_rank(c, 0, 2, 2));
-  TRY(ir_infer_rank(c, 3, 0, MAX_RANK - 1));
-  Dim d[MAX_RANK];
-  uint32_t r = rank_of(c, 3);
-  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 3, k);
-  d[r] = dim_of(c, 0, 1);
-  if (shape_of(c, 4).i != ir_shape(c->p, d, r + 1).i)
-    return bad_shape(c, "there must be a row of the table for each index");
+  TRY(check_table_rows(c, 3, 4));
   for (uint32_t k = 0; k < n_args(c); k++)
     if (k != 3 && k != 4 && shape_of(c, k).i != (k < 3 ? shape_of(c, 0) : (Shape){0}).i)
       return bad_shape(c, "state must have the parameter's shape, what steers the update be scalars");
@@ -443,7 +477,7 @@ static bool takes_layout(Op op) {
   case CLASS_RNN:
   case CLASS_SCAN:
   case CLASS_MARK: return true;
-  default: return op == OP_output || op == OP_result || op == OP_clone;
+  default: return op == OP_output || op == OP_result;
   }
 }
 
@@ -456,6 +490,7 @@ static uint16_t check_layouts(const Infer *c) {
 
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
   Infer c = {f, f->prog, v, why};
+  TRY(ir_infer_attrs(&c));
   TRY(check_layouts(&c));
   return rules[ir_ins(f, v)->op](&c);
 }

@@ -23,6 +23,25 @@ static inline void set(const Infer *c, uint32_t k, DType t, Shape s) {
   ins->shape = s;
 }
 
+// ---- attributes (infer_attrs.c, from op_attrs.def)
+typedef enum { ATTR_UNKNOWN, ATTR_OPTIONAL, ATTR_REQUIRED } AttrPresence;
+typedef enum {
+  RANGE_BY_RULE,
+  RANGE_PRESENT,
+  RANGE_ANY_NUMBER,
+  RANGE_FINITE,
+  RANGE_NOT_NEGATIVE,
+  RANGE_BELOW_ONE,
+  RANGE_COUNT,
+  RANGE_STREAM,
+  N_ATTR_RANGES
+} AttrRange;
+typedef struct {
+  uint8_t presence, range;
+} AttrRule;
+AttrRule ir_attr_rule(Op op, Key key);
+uint16_t ir_infer_attrs(const Infer *c);  // 0, or the fault
+
 // Adds `text` and the operands' types to `why`; gives `id`.
 uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text);
 static inline uint16_t bad_shape(const Infer *c, const char *text) { return ir_infer_fault(c, E_SHAPE, text); }

@@ -13,7 +13,10 @@ uint16_t ir_rule_layout(const Infer *c) {
     if (lengths) return ir_infer_fault(c, E_ARGUMENT, "has both an operand and {lengths}");
     if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM)
       return ir_infer_fault(c, E_ARGUMENT, "{rows} must be a named dim");
-    if (ir_dim_bound(c->p, rows->u.dim) < ir_dim_bound(c->p, dim_of(c, 0, 0)) * ir_dim_bound(c->p, time->u.dim))
+    if (rows->u.dim.i == time->u.dim.i) return ir_infer_fault(c, E_ARGUMENT, "{rows} and {time} are one dim");
+    int64_t most;
+    if (__builtin_mul_overflow(ir_dim_bound(c->p, dim_of(c, 0, 0)), ir_dim_bound(c->p, time->u.dim), &most) ||
+        ir_dim_bound(c->p, rows->u.dim) < most)
       return ir_infer_fault(c, E_ARGUMENT, "the bound of {rows} must be at least batch times time");
     batch = dim_of(c, 0, 0);
   } else {
@@ -48,6 +51,7 @@ uint16_t ir_rule_dense_layout(const Infer *c) {
 uint16_t ir_rule_pack(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
   bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
@@ -74,6 +78,7 @@ static int64_t longest_of(const Infer *c, Val layout) {
 uint16_t ir_rule_pad(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK - 1));
   TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim d[MAX_RANK];
@@ -158,13 +163,22 @@ static uint32_t cell_gates(const Infer *c, bool *lstm, uint32_t *saved) {
 }
 
 static Shape shape2(const Infer *c, Dim a, Dim b) { return ir_shape(c->p, (Dim[]){a, b}, 2); }
+static Shape shape2_times(const Infer *c, Dim a, Dim b, int64_t n) {
+  return shape2(c, a, ir_dim_mul(c->p, b, ir_dim(c->p, n)));
+}
 static Shape empty_shape(const Infer *c) { return ir_shape_ints(c->p, (int64_t[]){0}, 1); }
+
+// Operand `at` is the layout, all others are f32.
+static uint16_t check_rnn_dtypes(const Infer *c, uint32_t at) {
+  for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == at ? DT_LAYOUT : DT_F32));
+  return 0;
+}
 
 uint16_t ir_rule_rnn_seq(const Infer *c) {
   bool lstm;
   uint32_t saved, gates = cell_gates(c, &lstm, &saved), n = 3;
   if (!gates) return ir_infer_fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
+  TRY(check_rnn_dtypes(c, 1));
   TRY(ir_infer_rank(c, 0, 2, 2));
   TRY(ir_infer_rank(c, 2, 2, 2));
   bool has_p = ir_attr(c->f, c->v, KEY_has_p);
@@ -199,8 +213,32 @@ uint16_t ir_rule_rnn_seq(const Infer *c) {
   set(c, 1, DT_F32, shape2(c, batch, state));
   set(c, 2, DT_F32, lstm ? shape2(c, batch, hidden) : none);
   set(c, 3, DT_F32, rs);
-  set(c, 4, DT_F32, lstm ? shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, 2))) : none);
-  set(c, 5, DT_F32, shape2(c, rows, ir_dim_mul(c->p, hidden, ir_dim(c->p, saved))));
+  set(c, 4, DT_F32, lstm ? shape2_times(c, rows, hidden, 2) : none);
+  set(c, 5, DT_F32, shape2_times(c, rows, hidden, saved));
+  return 0;
+}
+
+// A gradient that nobody asked for is a constant 0.
+static bool is_absent(const Infer *c, uint32_t k) {
+  double zero;
+  return ir_is_const(c->f, ir_arg(c->f, c->v, k), &zero) && zero == 0;
+}
+
+// Operands of the backward but for the layout, against the forward's sizes. The forward's results stand behind w_hh.
+static uint16_t check_backward(const Infer *c, const Shape *want) {
+  static const char *const found[10] = {
+      [0] = "a gradient has another shape",
+      [1] = "a gradient has another shape",
+      [2] = "a gradient has another shape",
+      [4] = "the weight does not fit the gates",
+      [5] = "the output has another shape",
+      [6] = "the states before each step have another shape",
+      [7] = "the cells have another shape",
+      [8] = "the gates have another shape",
+      [9] = "the projection does not give the size of the state",
+  };
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (k != 3 && shape_of(c, k).i != want[k].i && !(k < 3 && is_absent(c, k))) return bad_shape(c, found[k]);
   return 0;
 }
 
@@ -208,22 +246,29 @@ uint16_t ir_rule_rnn_seq_grad(const Infer *c) {
   bool lstm;
   uint32_t saved, gates = cell_gates(c, &lstm, &saved);
   if (!gates) return ir_infer_fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(ir_infer_dtype(c, 3, DT_LAYOUT));
+  TRY(check_rnn_dtypes(c, 3));
   TRY(ir_infer_rank(c, 4, 2, 2));
   bool has_p = ir_attr(c->f, c->v, KEY_has_p);
   if (has_p != (n_args(c) == 10)) return ir_infer_fault(c, E_ARGUMENT, "has {has_p} or a projection without the other");
+  if (has_p && !lstm) return ir_infer_fault(c, E_ARGUMENT, "only an lstm is projected");
   if (has_p) TRY(ir_infer_rank(c, 9, 2, 2));
-  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), state = dim_of(c, 4, 1), wide = dim_of(c, 4, 0);
-  Dim hidden = has_p ? dim_of(c, 9, 1) : state;
+  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), state = dim_of(c, 4, 1);
+  Dim hidden = has_p ? dim_of(c, 9, 1) : state, wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
   Shape none = empty_shape(c), rg = shape2(c, rows, wide), rs = shape2(c, rows, state);
-  const Shape want[3] = {rs, shape2(c, batch, state), shape2(c, batch, hidden)};
-  for (uint32_t k = 0; k < 3; k++) {
-    if (shape_of(c, k).i != want[k].i && !ir_is_const(c->f, ir_arg(c->f, c->v, k), NULL))
-      return bad_shape(c, "a gradient has another shape");
-  }
+  Shape h0 = shape2(c, batch, state), c0 = lstm ? shape2(c, batch, hidden) : none;
+  const Shape want[10] = {[0] = rs,
+                          [1] = h0,
+                          [2] = c0,
+                          [4] = shape2(c, wide, state),
+                          [5] = rs,
+                          [6] = rs,
+                          [7] = lstm ? shape2_times(c, rows, hidden, 2) : none,
+                          [8] = shape2_times(c, rows, hidden, saved),
+                          [9] = shape2(c, state, hidden)};
+  TRY(check_backward(c, want));
   set(c, 0, DT_F32, rg);
   set(c, 1, DT_F32, gates == 3 ? rg : has_p ? rs : none);
-  set(c, 2, DT_F32, want[1]);
-  set(c, 3, DT_F32, lstm ? want[2] : none);
+  set(c, 2, DT_F32, h0);
+  set(c, 3, DT_F32, c0);
   return 0;
 }

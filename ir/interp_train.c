@@ -57,7 +57,7 @@ bool run_adamw_rows(Run *r, Val v) {
                       (long long)size.dim[0]);
     for (int64_t k = 0; k < width; k++) g.v[(int64_t)row * width + k] += rows.v[i * width + k];
   }
-  return adamw(r, v, g, 5);
+  return adamw(r, v, scaled(r, v, g, 8), 5);
 }
 
 bool run_sgd(Run *r, Val v) {

@@ -484,7 +484,8 @@ bool ir_row_stands(const Prog *p, RowSpace rows);    // they run along another a
 bool ir_row_fits(const Prog *p, RowSpace rows);      // such rows are worth a kernel of several instructions
 
 // ---- ir/rows.c: packed layouts set the sizes of rows dims
-enum { IR_MAX_MAKERS = 256 * 8 };             // as many names as a shape has
+enum { IR_MAX_MAKERS = 256 * 8 };                      // as many names as a shape has
+bool ir_shape_names(const Prog *p, Shape s, Dim sym);  // a size of s is `sym`, or is made of it
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
 const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,

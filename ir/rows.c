@@ -5,6 +5,19 @@
 //   %m = normal {id=0, mean=0, std=1, shape=[rows]} : f32[rows]      waits for %l, and keeps it alive
 #include "ir/ir.h"
 
+static bool dim_names(const Prog *p, Dim d, int32_t slot) {
+  const DimInfo *in = ir_dim_info(p, d);
+  if (in->kind == DIM_SYM) return in->slot == slot;
+  return in->kind != DIM_CONST && (dim_names(p, in->a, slot) || dim_names(p, in->b, slot));
+}
+
+bool ir_shape_names(const Prog *p, Shape s, Dim sym) {
+  const DimInfo *in = ir_dim_info(p, sym);
+  for (uint32_t k = 0; in->kind == DIM_SYM && k < ir_rank(p, s); k++)
+    if (dim_names(p, ir_dim_at(p, s, k), in->slot)) return true;
+  return false;
+}
+
 bool ir_layout_is_const(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op == OP_dense_layout) return ir_shape_is_const(f->prog, ins->shape);

@@ -133,11 +133,24 @@ static uint16_t infer_stack(const Infer *c, Dim live) {
   return set_type(c, 0, dtype_of(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));
 }
 
+// The rows of a step: a size that nothing else names, and as large as the batch may be.
+static uint16_t check_live(const Infer *c, Dim live) {
+  Shape layout = shape_of(c, 0);
+  if (ir_dim_info(c->p, live)->kind != DIM_SYM || ir_shape_names(c->p, layout, live))
+    return fault(c, E_ARGUMENT, "{live} must be a named dim that the layout does not have");
+  if (ir_dim_bound(c->p, live) < ir_dim_bound(c->p, ir_dim_at(c->p, layout, 0)))
+    return fault(c, E_ARGUMENT, "the bound of {live} must be at least that of the batch");
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (ir_shape_names(c->p, shape_of(c, k), live)) return fault(c, E_SHAPE, "takes in what has the size {live}");
+  return 0;
+}
+
 // Slices, carries and captures against the inputs of the body; what outside stands for the body's axis.
 static uint16_t check_inputs(const Infer *c, const Scan *s, Dim batch, Dim rows, Dim time) {
   const Fn *b = s->body;
   Val *in = ir_scan_inputs(s);
   for (uint32_t k = 0; k < b->n_inputs; k++) {
+    if (ir_none(in[k])) return fault(c, E_ARGUMENT, "has a body without that input");
     Shape inner = b->ins[in[k].i].shape, want = inner;
     bool slice = k < s->n_slices, row = ir_scan_has_rows(s, inner);
     if (slice) want = with_first(c->p, inner, row ? rows : time, !row);
@@ -160,6 +173,7 @@ static uint16_t set_results(const Infer *c, const Scan *s, Dim rows, Dim time) {
   }
   for (uint32_t k = 0; k < s->n_carries; k++) {
     uint32_t arg = s->first + s->n_slices + k;
+    if (dtype_of(c, arg) != DT_F32 || b->ins[out[k].i].dtype != DT_F32) return fault(c, E_DTYPE, "a carry is f32");
     if (b->ins[out[k].i].shape.i != b->ins[carry_input(s, k).i].shape.i)
       return fault(c, E_SHAPE, "a carry's next value has another shape than the carry");
     set(c, s->n_stacks + k, DT_F32, shape_of(c, arg));
@@ -182,6 +196,7 @@ static uint16_t infer_scan(const Infer *c) {
     return fault(c, E_ARGUMENT, "has other operands than its body's inputs");
   if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 64");
   if (ins->n_res != b->n_outputs) return fault(c, E_ARGUMENT, "has another number of results than its body");
+  if (live) TRY(check_live(c, live->u.dim));
   Scan s = ir_scan_at(c->f, c->v);
   Dim batch = live ? ir_dim_at(c->p, shape_of(c, 0), 0) : (Dim){0};
   Dim rows = live ? ir_dim_at(c->p, shape_of(c, 0), 2) : (Dim){0};

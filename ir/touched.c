@@ -7,8 +7,8 @@
 //   %w1, %m1, %s1 = adamw_rows %w, %m, %s, %index, %rows, %step, %lr, %wd
 //
 // The meaning is the same to the last bit: rows of equal index add up in order, rows that were not touched are updated
-// with a gradient of zero. A gradient that anything else reads (a norm, an output, a sum with another gradient), or
-// with very wide rows, is made as before.
+// with a gradient of zero, and what the gradient is multiplied by, if anything, comes last in both. A gradient that
+// anything else reads (a norm, an output, a sum with another gradient), or with very wide rows, is made as before.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -34,13 +34,15 @@ static void emit_rows(Edit *e, uint32_t i) {
   Fn *f = e->f;
   const Ins old = e->old[i];
   const Val *a = f->args + old.args, *g = f->args + e->old[a[3].i].args;  // g: weight, index, rows
-  Val in[8] = {a[0], a[1], a[2], g[1], g[2], a[4], a[5], a[6]};
+  Val in[9] = {a[0], a[1], a[2], g[1], g[2]};
+  uint32_t n = 5;
   Attr attrs[8];
-  for (uint32_t k = 0; k < 8; k++) in[k] = e->map[in[k].i];
+  for (uint32_t k = 4; k < old.n_args; k++) in[n++] = a[k];
+  for (uint32_t k = 0; k < n; k++) in[k] = e->map[in[k].i];
   memcpy(attrs, f->attrs + old.attrs, old.n_attrs * sizeof *attrs);
   uint32_t scope = f->cur_scope;
   f->cur_scope = old.scope;
-  Val v = ir_emit(f, OP_adamw_rows, in, 8, attrs, old.n_attrs, old.loc);
+  Val v = ir_emit(f, OP_adamw_rows, in, n, attrs, old.n_attrs, old.loc);
   f->cur_scope = scope;
   for (uint32_t k = 0; k < old.n_res; k++) {
     const Ins *from = &e->old[i + k];

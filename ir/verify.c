@@ -6,6 +6,8 @@
 //   3. Scopes name earlier scopes as parents; owners and marks name scopes of the function.
 //   4. Types are what the shape rules say.
 //   5. Inputs and outputs carry the positions 0, 1, .., each once.
+//   6. What writes a parameter's storage writes its newest version; nothing reads the parameter anew after a write.
+//   7. The rows of a layout are set by that layout alone, and nothing before it has their size.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -202,6 +204,119 @@ static bool check_signature(Verifier *vf) {
   return true;
 }
 
+// ---- versions of parameters
+//
+//   %w = param @w
+//   %1 = sgd %w, %g, %lr, %wd      the newest version of @w is %1 from here on
+//   %2 = sgd %w, %g, %lr, %wd      broken: both cannot be what the parameter holds
+typedef struct {
+  int64_t *param;  // by value: the parameter whose storage holds it, + 1; 0: none
+  Val *newest;     // by parameter: what its last write made; none: not written so far
+} VersionMap;
+
+// In place. Partial writes without {into_param} make a value of their own.
+static bool writes_storage(const Fn *f, uint32_t i) {
+  uint8_t flags = ir_ops[f->ins[i].op].flags;
+  return (flags & WRITES) && ((flags & EFFECT) || ir_attr(f, (Val){i}, KEY_into_param));
+}
+
+static const char *name_of(const Verifier *vf, Val v) {
+  RtText name = {.mem = vf->diags->mem};
+  ir_print_name(vf->f, v, &name);
+  return name.text;
+}
+
+static bool is_cloned(const Fn *f, Val v) {
+  for (; ir_ops[f->ins[v.i].op].cls == CLASS_VIEW; v = ir_arg(f, v, 0))
+    if (f->ins[v.i].op == OP_clone) return true;
+  return false;
+}
+
+// Is the version v, operand k of i, one that may be overwritten? Then result k is the newest.
+static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
+  Val old = ir_base(vf->f, ir_arg(vf->f, (Val){i}, k));
+  int64_t param = m->param[old.i] - 1;
+  if (param < 0 && ir_attr(vf->f, (Val){i}, KEY_into_param))
+    return broken(vf, i, "has {into_param}, but operand 0 is no parameter");
+  if (param < 0) return !ir_is_immediate(vf->f, old) || BROKEN(vf, i, "writes operand %u, which has no storage", k);
+  if (is_cloned(vf->f, ir_arg(vf->f, (Val){i}, k)))
+    return BROKEN(vf, i, "writes operand %u, a clone of a parameter and no version of it", k);
+  Val newest = m->newest[param];
+  bool is_newest = ir_none(newest) ? vf->f->ins[old.i].op == OP_param : newest.i == old.i;
+  const char *path = ir_text(vf->p, vf->p->params[param].path);
+  if (!is_newest && newest.i >= i) return BROKEN(vf, i, "writes parameter '%s' twice, operand %u too", path, k);
+  if (!is_newest)
+    return BROKEN(vf, i, "writes an older version of parameter '%s': operand %u is %s, the newest is %s", path, k,
+                  name_of(vf, old), name_of(vf, newest));
+  m->newest[param] = (Val){i + k};
+  m->param[i + k] = param + 1;
+  return true;
+}
+
+static bool check_leaf(Verifier *vf, VersionMap *m, uint32_t i) {
+  int64_t param = ir_attr_int(vf->f, (Val){i}, KEY_param, 0);
+  m->param[i] = param + 1;
+  if (ir_none(m->newest[param])) return true;
+  return BROKEN(vf, i, "names parameter '%s' after it was written: its newest version is %s",
+                ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
+}
+
+static bool check_versions(Verifier *vf) {
+  const Fn *f = vf->f;
+  VersionMap m = {rt_alloc(vf->diags->mem, f->n_ins * sizeof *m.param),
+                  rt_alloc(vf->diags->mem, (vf->p->n_params + 1) * sizeof *m.newest)};
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_param) check_leaf(vf, &m, i);
+    for (uint32_t k = 0; writes_storage(f, i) && k < f->ins[i].n_res; k++) check_target(vf, &m, i, k);
+  }
+  return vf->ok;
+}
+
+// ---- carries: what a scan leaves has the type of what it began with
+static bool check_final(Verifier *vf, uint32_t i) {
+  const Fn *f = vf->f;
+  int64_t scan = ir_attr_int(f, (Val){i}, KEY_scan, -1), index = ir_attr_int(f, (Val){i}, KEY_index, -1);
+  for (uint32_t k = 1; k < i; k++) {
+    if (f->ins[k].op != OP_scan_carry || ir_attr_int(f, (Val){k}, KEY_scan, -1) != scan) continue;
+    if (ir_attr_int(f, (Val){k}, KEY_index, -1) != index) continue;
+    const Ins *began = ir_ins(f, ir_arg(f, (Val){k}, 0));
+    if (began->dtype != f->ins[i].dtype || began->shape.i != f->ins[i].shape.i)
+      return BROKEN(vf, i, "has another type than carry %lld began with", (long long)index);
+  }
+  return true;
+}
+
+static bool check_finals(Verifier *vf) {
+  for (uint32_t i = 1; i < vf->f->n_ins; i++)
+    if (vf->f->ins[i].op == OP_scan_final) check_final(vf, i);
+  return vf->ok;
+}
+
+// ---- sizes that the run finds
+static bool check_rows_users(Verifier *vf, uint32_t layout, Dim rows) {
+  const Fn *f = vf->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    bool names = ir_shape_names(vf->p, f->ins[i].shape, rows);
+    bool sets = f->ins[i].op == OP_packed_layout && f->ins[i].n_args && i != layout &&
+                ir_attr(f, (Val){i}, KEY_rows)->u.dim.i == rows.i;
+    if (sets && i < layout) return false;  // reported
+    if (sets) return BROKEN(vf, i, "sets the rows of another layout, %s", name_of(vf, (Val){layout}));
+    if (names && f->ins[i].op == OP_input)
+      return BROKEN(vf, i, "has a size that the run finds: the rows of %s", name_of(vf, (Val){layout}));
+    if (names && i < layout)
+      return BROKEN(vf, i, "has the rows of %s, which stands behind it", name_of(vf, (Val){layout}));
+  }
+  return true;
+}
+
+static bool check_rows(Verifier *vf) {
+  const Fn *f = vf->f;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_packed_layout && f->ins[i].n_args)
+      check_rows_users(vf, i, ir_dim_at(vf->p, f->ins[i].shape, 2));
+  return vf->ok;
+}
+
 // ---- all
 
 static bool check_instruction(Verifier *vf, uint32_t i) {
@@ -210,7 +325,7 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
   return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) &&
-         check_mark(vf, i) && check_layouts(vf, i) && check_types(vf, i);
+         check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
 }
 
 // The bodies of scans come first: the types of a scan are read from its body.
@@ -237,5 +352,5 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
     // After a fault the records of results that follow are its own.
     while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
   }
-  return vf.ok && check_signature(&vf);
+  return vf.ok && check_signature(&vf) && check_versions(&vf) && check_finals(&vf) && check_rows(&vf);
 }

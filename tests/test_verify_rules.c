@@ -1,0 +1,389 @@
+// The verifier's rules, op by op: a valid program for every op of the table, then every operand replaced by one of
+// another dtype, rank, size or layout, the last operand dropped, every attribute dropped, put out of its range or given
+// to an op that does not take it. Each such mutation must be refused; one that is legal stands in `legal` with its
+// reason, and a reason that no mutation needs is a fault, too.
+#include "ir/infer.h"
+#include "tests/check.h"
+
+#include <math.h>
+
+// ---- programs: between them, every op. Sizes are all different where an op does not want them equal.
+typedef struct {
+  const char *head, *signature, *lines;
+} Sample;
+
+#define LAYOUT "%L = packed_layout {lengths=[2,1], time=4, rows=3}\n"
+static const Sample samples[] = {
+    {"", "%x: f32[4,3], %v: f32[3], %s: f32[], %c: f32[4,1]",
+     "%0 = const {value=nan}\n"
+     "%u0 = copy %x\n%u1 = neg %x\n%u2 = abs %x\n%u3 = exp %x\n%u4 = log %x\n%u5 = sqrt %x\n%u6 = tanh %x\n"
+     "%u7 = sigmoid %x\n%u8 = erf %x\n%u9 = sin %x\n%u10 = cos %x\n%u11 = floor %x\n%u12 = relu %x\n%u13 = square %x\n"
+     "%u14 = rsqrt %x\n%u15 = silu %x\n%u16 = gelu %x\n%u17 = gelu_tanh %x\n%u18 = softplus %x\n"
+     "%u19 = leaky_relu %x {slope=0.01}\n%u20 = dropout %x {p=0.3, id=1}\n%b0 = add %x, %v\n%b1 = sub %x, %v\n"
+     "%b2 = mul %x, %v\n%b3 = div %x, %v\n%b4 = max %x, %v\n%b5 = min %x, %v\n%b6 = pow %x, %v\n%b7 = gt %x, %v\n"
+     "%b8 = ge %x, %v\n%b9 = lt %x, %v\n%b10 = le %x, %v\n%b11 = eq %x, %v\n%b12 = ne %x, %v\n%t = select %x, %v, %c\n"
+     "%r0 = rand {id=0, shape=[2]}\n%r1 = randn {id=1, shape=[2]}\n%r2 = uniform {lo=0, hi=1, id=2, shape=[2]}\n"
+     "%r3 = normal {mean=0, std=1, id=3, shape=[2]}\n%r4 = full {value=inf, shape=[2]}\n"},
+    {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
+     "%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%k = cast %x {dtype=i64}\n%sg = stop_grad %x\n"
+     "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
+     "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
+     "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
+    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2]",
+     "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
+     "%sl = slice %x {axis=0, start=1, size=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
+     "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
+     "%w = param @w\n%w1 = slice_assign %w, %p {axis=0, start=2, into_param}\n"
+     "%w2 = index_assign %w1, %i, %p {into_param}\n"},
+    {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
+     "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"
+     "%sg = softmax_grad %so, %g {axis=1}\n%ls = log_softmax %x\n%lg = log_softmax_grad %ls, %g\n"
+     "%n0, %n1 = nll_rows %x, %l {ignore=-100}\n%ng = nll_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
+     "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
+     "%z, %zr = rms_norm %x, %c {eps=1e-5}\n%zg = rms_norm_grad %x, %zr, %g, %c\n"},
+    {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
+     "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
+     "%eg = embedding_grad %table, %i, %rows\n%gn = global_norm %a, %b\n"},
+    {"dim T <= 5, R <= 10\n", "%n: i64[2], %x: f32[2,4,7], %y: f32[4,2,7], %d: f32[3,7], %b: f32[2,7], %i: i64[2,7]",
+     LAYOUT
+     "%N = packed_layout %n {time=T, rows=R, empty, sorted}\n%D = dense_layout {dim=2, time=4}\n%p = pack %x, %L\n"
+     "%q = pack %y, %L {time_major}\n%pd = pad %d, %L {value=1, size=6}\n%t = seq_part %L {part=\"lengths\"}\n"
+     "%s0 = seq_sum %d, %L\n%s1, %s2 = seq_max %d, %L\n%s3, %s4 = seq_min %d, %L\n%s5 = seq_pick %d, %L {first}\n"
+     "%s6 = seq_spread %b, %L\n%s7 = seq_put %b, %L, %i\n%s8 = seq_softmax %d, %L\n%s9 = seq_softmax_grad %d, %L, %s8\n"
+     "%s10 = seq_reverse %d, %L\n%s11 = seq_from_list %d, %L\n%s12 = seq_to_list %d, %L\n"},
+    {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
+     LAYOUT
+     "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\", has_b, has_h, has_c, "
+     "has_x, has_p}\n"
+     "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\", has_p}\n"},
+    {"", "%x: f32[3,15], %b: f32[15], %w: f32[15,5], %h: f32[2,5]",
+     LAYOUT
+     "%0 = const {value=0}\n%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h {cell=\"gru\", has_b, has_h}\n"
+     "%e0, %e1, %e2, %e3 = rnn_seq_grad %o, %0, %0, %L, %w, %o, %hp, %cs, %gs {cell=\"gru\", reverse}\n"},
+    {"dim live <= 2\n"
+     "body @packed(%x: f32[live,7], %h: f32[live,6], %t: f32[5], %w: f32[9]) {\n"
+     "output %h {index=0}\noutput %t {index=1}\noutput %x {index=2}\n}\n"
+     "body @dense(%x: f32[7], %h: f32[6]) {\noutput %h {index=0}\noutput %x {index=1}\n}\n",
+     "%x: f32[3,7], %h: f32[2,6], %t: f32[5], %w: f32[9], %xs: f32[4,7], %h0: f32[6]",
+     LAYOUT "%y, %hn, %tn = scan %L, %x, %h, %t, %w {body=\"packed\", slices=1, carries=2, live=live}\n"
+            "%z, %zn = scan %xs, %h0 {body=\"dense\", slices=1, carries=1, time=4, reverse}\n"},
+    {"dim live <= 2\n", "%x: f32[3,7], %h: f32[2,6]",
+     LAYOUT
+     "scan_begin %L {scan=0, live=live}\n%i = scan_input %x {scan=0, live=live}\n"
+     "%c = scan_carry %h {scan=0, index=0, live=live}\n%n = relu %c\nscan_next %n {scan=0, index=0}\n"
+     "%o = scan_output %i {scan=0, rows=3, live=live}\nscan_end {scan=0}\n%f = scan_final %h {scan=0, index=0}\n"},
+    {"", "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %qi: f32[2,5,3,4], %kv: f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
+     "%o, %lse = sdpa %q, %k, %k, %n {has_len, causal, scale=0.5, p=0.1, id=3}\n"
+     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %o, %lse, %o {has_len, causal, scale=0.5, p=0.1, id=3}\n"
+     "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"},
+    {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
+     "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",
+     "%w = param @w\n%m = param @m\n%s = param @s\n"
+     "%w1, %m1, %s1 = adamw %w, %m, %s, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8, decoupled}\n"
+     "%w2, %m2, %s2 = adamw_rows %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
+     "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
+     "nesterov}\n"},
+};
+enum { N_SAMPLES = sizeof samples / sizeof *samples };
+
+// ---- mutations of an operand
+typedef enum {
+  OTHER_DTYPE = 1,
+  NOT_LAYOUT = 2,   // a tensor in a layout's place
+  OTHER_BATCH = 4,  // another layout
+  OTHER_TIME = 8,
+  OTHER_ROWS = 16,
+  IS_LAYOUT = 32,  // in a tensor's place
+  RANK_UP = 64,
+  RANK_UP_BEHIND = 128,
+  RANK_DOWN = 256,
+  DROPPED = 512,  // the last operand
+  SIZE = 1024     // of axis k: SIZE << k
+} Mutation;
+enum { RANKS = RANK_UP | RANK_UP_BEHIND | RANK_DOWN, SIZES = SIZE * 255, SHAPES = RANKS | SIZES, ALL_ARGS = 99 };
+#define AXIS(k) (SIZE << (k))
+
+typedef struct {
+  uint32_t kind;
+  const char *lines;  // make %mutant
+} Mutant;
+
+enum { MAX_MUTANTS = 16 };
+typedef struct {
+  RtArena *mem;
+  const Prog *p;
+  Mutant list[MAX_MUTANTS];
+  uint32_t n;
+} Mutants;
+
+static const char *shape_text(Mutants *m, const Dim *d, uint32_t n) {
+  RtText t = {.mem = m->mem};
+  rt_text_add(&t, "[");
+  for (uint32_t k = 0; k < n; k++) {
+    if (k) rt_text_add(&t, ",");
+    ir_dim_text(m->p, d[k], &t);
+  }
+  rt_text_add(&t, "]");
+  return t.text;
+}
+
+static void add_tensor(Mutants *m, uint32_t kind, DType t, const Dim *d, uint32_t n) {
+  const char *shape = shape_text(m, d, n);
+  m->list[m->n++] = (Mutant){
+      kind,
+      t == DT_F32
+          ? rt_printf(m->mem, "%%mutant = full {value=1, shape=%s}\n", shape)
+          : rt_printf(m->mem, "%%mutant0 = full {value=1, shape=%s}\n%%mutant = cast %%mutant0 {dtype=i64}\n", shape)};
+}
+
+// `rows` dealt to `batch` sequences of at most `time` steps.
+static void add_layout(Mutants *m, uint32_t kind, int64_t batch, int64_t time, int64_t rows) {
+  RtText t = {.mem = m->mem};
+  int64_t left = rows;
+  rt_text_add(&t, "%%mutant = packed_layout {empty, time=%lld, rows=%lld, lengths=[", (long long)time, (long long)rows);
+  for (int64_t k = 0; k < batch; k++) {
+    int64_t own = left < time ? left : time;
+    rt_text_add(&t, k ? ",%lld" : "%lld", (long long)own);
+    left -= own;
+  }
+  rt_text_add(&t, "]}\n");
+  m->list[m->n++] = (Mutant){kind, t.text};
+}
+
+static void find_mutants(Mutants *m, Prog *p, const Ins *a) {
+  Dim d[MAX_RANK + 1], own[MAX_RANK];
+  uint32_t r = ir_rank(p, a->shape);
+  DType t = (DType)a->dtype, other = t == DT_F32 ? DT_I64 : DT_F32;
+  for (uint32_t k = 0; k < r; k++) d[k] = own[k] = ir_dim_at(p, a->shape, k);
+  m->p = p, m->n = 0;
+  if (t == DT_LAYOUT) {
+    int64_t batch = ir_dim_bound(p, d[0]), time = ir_dim_bound(p, d[1]), rows = ir_dim_bound(p, d[2]);
+    add_tensor(m, NOT_LAYOUT, DT_F32, d, r);
+    add_layout(m, OTHER_BATCH, batch + 1, time, rows);
+    add_layout(m, OTHER_TIME, batch, time + 1, rows);
+    add_layout(m, OTHER_ROWS, batch, time, rows + 1);
+    return;
+  }
+  add_tensor(m, OTHER_DTYPE, other, d, r);
+  add_layout(m, IS_LAYOUT, 2, 4, 3);
+  if (r) add_tensor(m, RANK_DOWN, t, d + 1, r - 1);
+  d[r] = ir_dim(p, 11);
+  add_tensor(m, RANK_UP_BEHIND, t, d, r + 1);
+  for (uint32_t k = 0; k < r; k++) d[k + 1] = own[k];
+  d[0] = ir_dim(p, 11);
+  add_tensor(m, RANK_UP, t, d, r + 1);
+  for (uint32_t k = 0; k < r; k++) {
+    memcpy(d, own, sizeof own);
+    d[k] = ir_dim(p, ir_dim_bound(p, own[k]) + 8);
+    add_tensor(m, AXIS(k), t, d, r);
+  }
+}
+
+// ---- what is legal all the same
+typedef struct {
+  const char *ops;   // or first results, between blanks; "1", "2", "3": every row in words of that many operands
+  uint32_t operand;  // or ALL_ARGS
+  uint32_t kinds;
+  const char *why;
+  bool used;
+} Legal;
+
+static Legal legal[] = {
+#include "tests/verify_legal.h"
+};
+enum { N_LEGAL = sizeof legal / sizeof *legal };
+
+static bool is_of(const Fn *f, Val v, const char *ops) {
+  const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
+  char name[64], result[64];
+  snprintf(name, sizeof name, " %s ", op->name);
+  snprintf(result, sizeof result, " %%%s ", ir_text(f->prog, ir_ins(f, v)->name));
+  return ops[0] == ' ' ? strstr(ops, name) || strstr(ops, result) : op->is_word_row && op->n_max == ops[0] - '0';
+}
+
+static bool is_legal(const Fn *f, Val v, uint32_t operand, uint32_t kind) {
+  bool found = false;
+  for (uint32_t k = 0; k < N_LEGAL; k++) {
+    if (!is_of(f, v, legal[k].ops) || !(legal[k].kinds & kind)) continue;
+    if (legal[k].operand == ALL_ARGS || legal[k].operand == operand) legal[k].used = found = true;
+  }
+  return found;
+}
+
+// ---- one program, read anew for each mutation
+static Prog *read_sample(RtArena *mem, const Sample *s, const char *extra, RtDiags *d) {
+  const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, extra, s->lines);
+  return ir_parse(mem, text, strlen(text), "sample.tir", d);
+}
+
+// The mutant stands where the first line was: after the inputs. Its instructions shift what follows.
+static void mutate_operand(const Sample *s, uint32_t i, uint32_t operand, const Mutant *m, uint32_t n_inputs) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  RtText why = {.mem = mem};
+  Prog *p = read_sample(mem, s, m->lines, &d);
+  if (!CHECK(p)) {
+    rt_diags_print(&d, stdout);
+    rt_arena_free(mem);
+    return;
+  }
+  Fn *f = ir_fn_find(p, "f");
+  Val mutant = {n_inputs + 1 + (strstr(m->lines, "mutant0") != NULL)}, v = {i + mutant.i - n_inputs};
+  Op op = (Op)ir_ins(f, v)->op;
+  f->args[ir_ins(f, v)->args + operand] = mutant;
+  bool taken = ir_infer(f, v, &why), fine = is_legal(f, v, operand, m->kind);
+  if (!CHECK(taken == fine))
+    printf("  %s of %s: operand %u, mutation %x: %s%s\n", taken ? "accepted" : "refused", ir_ops[op].name, operand,
+           m->kind, m->lines, taken ? "" : why.text);
+  if (!taken) CHECK(why.len > 0);
+  rt_arena_free(mem);
+}
+
+static void drop_operand(const Sample *s, uint32_t i) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  RtText why = {.mem = mem};
+  Prog *p = read_sample(mem, s, "", &d);
+  Fn *f = ir_fn_find(p, "f");
+  Ins *ins = &f->ins[i];
+  ins->n_args--;
+  bool counts = ins->n_args < ir_ops[ins->op].n_min;
+  if (counts) CHECK(!ir_verify(f, &d));
+  bool taken = !counts && ir_infer(f, (Val){i}, &why), fine = is_legal(f, (Val){i}, ins->n_args, DROPPED);
+  if (!CHECK(taken == fine)) printf("  %s without its last operand: %s\n", ir_ops[ins->op].name, why.text);
+  rt_arena_free(mem);
+}
+
+// ---- attributes
+static uint32_t bad_numbers(uint8_t range, Key key, Attr *out) {
+  uint32_t n = 0;
+  if (range != RANGE_ANY_NUMBER) out[n++] = ir_a_num(key, NAN), out[n++] = ir_a_num(key, INFINITY);
+  if (range == RANGE_NOT_NEGATIVE || range == RANGE_BELOW_ONE) out[n++] = ir_a_num(key, -0.5);
+  if (range == RANGE_BELOW_ONE) out[n++] = ir_a_num(key, 1);
+  return n;
+}
+
+static uint32_t bad_lists(Prog *p, Key key, Attr *out) {
+  const int64_t many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  out[0] = ir_a_list(key, ir_shape_ints(p, (int64_t[]){-1}, 1));
+  out[1] = key == KEY_shape ? ir_a_list(key, ir_shape_ints(p, many, 9))
+                            : ir_a_list(key, ir_shape_ints(p, (int64_t[]){0, 0}, 2));
+  out[2] = ir_a_list(key, ir_shape_ints(p, (int64_t[]){99}, 1));
+  return key == KEY_shape ? 2 : 3;
+}
+
+// Values that `key` of op must not have.
+static uint32_t bad_values(Prog *p, Op op, Key key, Attr *out) {
+  uint8_t range = ir_attr_rule(op, key).range;
+  bool open = key == KEY_name || key == KEY_reader;  // any text
+  switch ((AttrKind)ir_key_kind[key]) {
+  case KIND_NUM: return bad_numbers(range, key, out);
+  case KIND_FLAG: out[0] = ir_a_int(key, 0), out[1] = ir_a_int(key, 2); return 2;
+  case KIND_DIM: out[0] = ir_a_dim(key, (Dim){0}); return 1;
+  case KIND_PARAM: out[0] = ir_a_int(key, -1), out[1] = ir_a_int(key, 99); return 2;
+  case KIND_STR: out[0] = ir_a_str(key, ir_str(p, "nothing of that name")); return !open;
+  case KIND_LIST: return bad_lists(p, key, out);
+  case KIND_INT: break;
+  }
+  out[0] = ir_a_int(key, key == KEY_scope ? -2 : key == KEY_ignore ? INT64_MIN : -1);
+  out[1] = ir_a_int(key, key == KEY_size && op != OP_slice ? 0 : INT64_MAX);
+  return 2 - (range == RANGE_COUNT);
+}
+
+static Attr *find_attr(Fn *f, uint32_t i, Key key) {
+  for (uint32_t k = 0; k < f->ins[i].n_attrs; k++)
+    if (f->attrs[f->ins[i].attrs + k].key == key) return &f->attrs[f->ins[i].attrs + k];
+  return NULL;
+}
+
+// The instruction's own copy of its attributes, with room for one more.
+static void own_attrs(Fn *f, uint32_t i) {
+  uint32_t at = f->n_attrs, n = f->ins[i].n_attrs;
+  for (uint32_t k = 0; k <= n; k++) {
+    Attr a = k < n ? f->attrs[f->ins[i].attrs + k] : (Attr){0};
+    *RT_PUSH(f->prog->mem, f->attrs, f->n_attrs, f->cap_attrs) = a;
+  }
+  f->ins[i].attrs = at;
+}
+
+// Attribute `a` (or without any: dropped) at instruction i must be refused by a rule, not by a type that changed.
+static void mutate_attr(const Sample *s, uint32_t i, Key key, uint32_t which, bool drop, const char *part) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  Prog *p = read_sample(mem, s, "", &d);
+  Fn *f = ir_fn_find(p, "f");
+  Attr bad[4] = {ir_a_int(key, 1)};
+  own_attrs(f, i);
+  Attr *a = find_attr(f, i, key);
+  if (drop) *a = f->attrs[f->ins[i].attrs + --f->ins[i].n_attrs];
+  if (!drop && !a) a = &f->attrs[f->ins[i].attrs + f->ins[i].n_attrs++];
+  if (!drop && ir_attr_rule((Op)f->ins[i].op, key).presence != ATTR_UNKNOWN) bad_values(p, (Op)f->ins[i].op, key, bad);
+  if (!drop) *a = bad[which];
+  bool refused = !ir_verify(f, &d) && !strstr(d.list[0].text, "its rule says");
+  if (!CHECK(refused))
+    printf("  %s %s {%s} %u\n", ir_ops[f->ins[i].op].name, drop ? "without" : "with", ir_key_name[key], which);
+  else if (part) CHECK_HAS(d.list[0].text, part);
+  rt_arena_free(mem);
+}
+
+static bool steers_operands(Key key) {
+  return key == KEY_has_b || key == KEY_has_h || key == KEY_has_c || key == KEY_has_x || key == KEY_has_p ||
+         key == KEY_has_len;
+}
+
+static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
+  Op op = (Op)f->ins[i].op;
+  for (uint32_t key = 0; key < N_KEYS; key++) {
+    Attr bad[4];
+    AttrRule rule = ir_attr_rule(op, (Key)key);
+    char part[64];
+    snprintf(part, sizeof part, "%s {%s}", rule.presence == ATTR_REQUIRED ? "needs" : "does not take",
+             ir_key_name[key]);
+    bool is_flag = ir_key_kind[key] == KIND_FLAG, is_here = find_attr(f, i, (Key)key) != NULL;
+    bool is_number = ir_key_kind[key] == KIND_INT || ir_key_kind[key] == KIND_NUM || is_flag;
+    if (rule.presence == ATTR_UNKNOWN) {
+      if (is_number) mutate_attr(s, i, (Key)key, 0, false, part);
+      continue;
+    }
+    uint32_t n = bad_values(p, op, (Key)key, bad);
+    for (uint32_t k = 0; k < n; k++) mutate_attr(s, i, (Key)key, k, false, NULL);
+    if (rule.presence == ATTR_REQUIRED) mutate_attr(s, i, (Key)key, 0, true, part);
+    else if (is_here && steers_operands((Key)key)) mutate_attr(s, i, (Key)key, 0, true, NULL);
+  }
+}
+
+// ---- all
+static void check_sample(const Sample *s, bool *covered) {
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  Mutants m = {.mem = mem};
+  Prog *p = read_sample(mem, s, "", &d);
+  Fn *f = p ? ir_fn_find(p, "f") : NULL;
+  if (!CHECK(f && ir_verify(f, &d))) {
+    rt_diags_print(&d, stdout);
+    rt_arena_free(mem);
+    return;
+  }
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    covered[f->ins[i].op] = true;
+    if (f->ins[i].op == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      find_mutants(&m, p, ir_ins(f, ir_arg(f, (Val){i}, k)));
+      for (uint32_t j = 0; j < m.n; j++) mutate_operand(s, i, k, &m.list[j], f->n_inputs);
+    }
+    if (f->ins[i].n_args) drop_operand(s, i);
+    mutate_attrs(s, p, f, i);
+  }
+  rt_arena_free(mem);
+}
+
+int main(void) {
+  bool covered[N_OPS] = {false};
+  for (uint32_t k = 0; k < N_SAMPLES; k++) check_sample(&samples[k], covered);
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++)
+    if (!CHECK(covered[op])) printf("  no sample has %s\n", ir_ops[op].name);
+  for (uint32_t k = 0; k < N_LEGAL; k++)
+    if (!CHECK(legal[k].used))
+      printf("  no mutation needs: %s operand %u: %s\n", legal[k].ops, legal[k].operand, legal[k].why);
+  return check_report();
+}
