@@ -244,9 +244,10 @@ bool fault_versions_leaf_written(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t x = 1; op_at(f, i) != OP_result && writes(f, i) && x < i; x++) {
       uint32_t old = arg(f, i, 0);
+      bool own = op_at(f, ir_root(f, (Val){old}).i) != OP_param;  // of a parameter the verifier would say so
       bool same =
           op_at(f, x) == OP_input && f->ins[x].shape.i == f->ins[old].shape.i && f->ins[x].dtype == f->ins[old].dtype;
-      if (!same || !at(&site)) continue;
+      if (!own || !same || !at(&site)) continue;
       f->args[f->ins[i].args] = (Val){x};
       return true;
     }
