@@ -207,35 +207,6 @@ static bool check_cover(Fn *f) {
   return true;
 }
 
-static bool has_dim(const Prog *p, Shape s, uint32_t slot) {
-  for (uint32_t k = 0; k < ir_rank(p, s); k++) {
-    const DimInfo *in = ir_dim_info(p, ir_dim_at(p, s, k));
-    if (in->kind == DIM_SYM && (uint32_t)in->slot == slot) return true;
-  }
-  return false;
-}
-
-// A size that only a layout of the run sets is known after that layout.
-static bool check_sizes_known(Fn *f) {
-  const Prog *p = f->prog;
-  bool *known = rt_alloc(f->prog->mem, p->n_syms + 1), *made = rt_alloc(f->prog->mem, p->n_syms + 1);
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t s = 0; s < p->n_syms; s++) {
-      if (op_at(f, (Val){i}) == OP_input && f->ins[i].dtype != DT_LAYOUT) known[s] |= has_dim(p, f->ins[i].shape, s);
-      if (op_at(f, (Val){i}) != OP_packed_layout || f->is_body) continue;
-      const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, f->ins[i].shape, 2));
-      made[s] |= rows->kind == DIM_SYM && (uint32_t)rows->slot == s;
-    }
-  for (uint32_t s = 0; s < p->n_syms; s++)
-    for (uint32_t i = 1; i < f->n_ins && made[s] && !known[s]; i++) {
-      if (!has_dim(p, f->ins[i].shape, s)) continue;
-      if (op_at(f, (Val){i}) != OP_packed_layout)
-        return ir_plan_broken(f, (Val){i}, "is computed before the layout that sets its size");
-      known[s] = true;
-    }
-  return true;
-}
-
 // ---- live ranges
 typedef struct {
   int32_t first, last;
@@ -416,7 +387,7 @@ static bool check_outputs(Check *c) {
 
 bool ir_pass_plan_check(Fn *f) {
   Check c = {.f = f, .held = rt_alloc(f->prog->mem, f->n_bufs * sizeof *c.held)};
-  if (!check_cover(f) || !check_values(f) || !check_sizes_known(f) || !check_ranges(f)) return false;
+  if (!check_cover(f) || !check_values(f) || !check_ranges(f)) return false;
   for (uint32_t k = 0; k < f->n_kernels; k++)
     if (!check_scratch(f, k)) return false;
   for (uint32_t b = 1; b < f->n_bufs; b++)

@@ -188,14 +188,21 @@ static bool reads_by_update(const Look *l, uint32_t i, uint32_t k, Val w) {
   return op_at(l, i) != OP_adamw_rows && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
 }
 
+// A next version lies where the old one does, element on element, whatever its reader makes of it; to take a place
+// over, the reader must make elements of the same size too.
+static bool reads_point(const Look *l, uint32_t i, Val a, Val w) {
+  bool points = class_at(l, i) == CLASS_POINT && class_at(l, ir_head(l->f, w).i) == CLASS_POINT;
+  bool same_place = l->f->buf_of[a.i] == l->f->buf_of[w.i] && l->f->ins[a.i].dtype == l->f->ins[w.i].dtype;
+  return points && reads_direct(l, i, a) && shape_at(l, w).i == shape_at(l, a).i &&
+         (same_place || same_type(l, a, (Val){i}));
+}
+
 // Instruction i reads element e of operand k when nobody has written, nor will anybody but it write, element e of w.
 static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   Val a = ir_arg(l->f, (Val){i}, k);
   uint32_t by = ir_head(l->f, w).i;
   switch ((OpClass)l->k->cls) {
-  case CLASS_POINT:
-    return class_at(l, i) == CLASS_POINT && class_at(l, by) == CLASS_POINT && same_type(l, a, (Val){i}) &&
-           shape_at(l, w).i == shape_at(l, a).i;
+  case CLASS_POINT: return reads_point(l, i, a, w);
   case CLASS_GEMM:
     return i > l->lead && by > l->lead && class_at(l, i) == CLASS_POINT && class_at(l, by) == CLASS_POINT &&
            same_type(l, a, (Val){i});

@@ -22,7 +22,8 @@ typedef struct {
 } Verifier;
 
 static bool is_value(const Fn *f, uint32_t i) {
-  return i > 0 && i < f->n_ins && (f->ins[i].op == OP_result || ir_ops[f->ins[i].op].n_res > 0);
+  if (i == 0 || i >= f->n_ins || f->ins[i].op >= N_OPS || f->ins[i].dtype >= N_DTYPES) return false;
+  return f->ins[i].op == OP_result || ir_ops[f->ins[i].op].n_res > 0;
 }
 
 // One E2 at the instruction; always false.

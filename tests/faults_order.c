@@ -202,11 +202,12 @@ bool fault_schedule_size_early(Fn *f, uint32_t site) {
 // What the copy c is there for: somebody reads it behind a write to the original, the write itself reads it, or it is
 // written in the place of what is not the function's own.
 typedef enum { COPY_NONE, COPY_READ, COPY_OVERLAP, COPY_OF_PARAM, COPY_OF_INPUT } CopyKind;
-static CopyKind written_copy_kind(const Fn *f, uint32_t root, uint32_t write) {
+static CopyKind written_copy_kind(const Fn *f, uint32_t c, uint32_t root, uint32_t write) {
   if (op_at(f, root) == OP_input) return COPY_OF_INPUT;
   bool read = op_at(f, root) != OP_param;  // by one behind the write, lives would say so
   for (uint32_t i = write + 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; k < n_operands(f, i); k++) read |= ir_root(f, (Val){arg(f, i, k)}).i == root;
+    for (uint32_t k = 0; k < n_operands(f, i); k++)
+      read |= arg(f, i, k) == c || ir_root(f, (Val){arg(f, i, k)}).i == root;
   return read ? COPY_NONE : COPY_OF_PARAM;
 }
 
@@ -215,7 +216,7 @@ static CopyKind copy_kind(const Fn *f, uint32_t c) {
   bool wrote = false;
   for (uint32_t i = c + 1; i < f->n_ins; i++) {
     bool is_write = op_at(f, i) != OP_result && writes(f, i), reads = false;
-    if (is_write && arg(f, i, 0) == c) return written_copy_kind(f, root, i);
+    if (is_write && arg(f, i, 0) == c) return written_copy_kind(f, c, root, i);
     for (uint32_t k = 0; k < n_operands(f, i); k++) reads |= arg(f, i, k) == c;
     bool here = is_write && ir_root(f, (Val){arg(f, i, 0)}).i == root;
     if (reads && (here || wrote)) return here ? COPY_OVERLAP : class_at(f, i) == CLASS_VIEW ? COPY_NONE : COPY_READ;
@@ -244,9 +245,10 @@ bool fault_versions_leaf_written(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t x = 1; op_at(f, i) != OP_result && writes(f, i) && x < i; x++) {
       uint32_t old = arg(f, i, 0);
+      bool own = op_at(f, ir_root(f, (Val){old}).i) != OP_param;  // of a parameter the verifier would say so
       bool same =
           op_at(f, x) == OP_input && f->ins[x].shape.i == f->ins[old].shape.i && f->ins[x].dtype == f->ins[old].dtype;
-      if (!same || !at(&site)) continue;
+      if (!own || !same || !at(&site)) continue;
       f->args[f->ins[i].args] = (Val){x};
       return true;
     }

@@ -63,6 +63,12 @@ bool fault_op_none(Fn *f, uint32_t site) {
   return true;
 }
 
+bool fault_op_unknown(Fn *f, uint32_t site) {
+  if (site + 1 >= f->n_ins) return false;
+  f->ins[site + 1].op = N_OPS + 7;
+  return true;
+}
+
 bool fault_dtype_unknown(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (op_at(f, i) == OP_result || !at(&site)) continue;
@@ -152,6 +158,17 @@ bool fault_touched_swapped(Fn *f, uint32_t site) {
     if (op_at(f, i) != OP_adamw_rows || !at(&site)) continue;
     uint32_t index = arg(f, i, 3), g = arg(f, i, 4);
     return set_arg(f, i, 3, g) && set_arg(f, i, 4, index);
+  }
+  return false;
+}
+
+// An update of what another one has updated takes what that one took.
+bool fault_versions_param_old(Fn *f, uint32_t site) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (op_at(f, i) == OP_result || class_at(f, i) != CLASS_OPTIM) continue;
+    uint32_t newest = arg(f, i, 0);
+    if (op_at(f, newest) != OP_result && class_at(f, newest) == CLASS_OPTIM && at(&site))
+      return set_arg(f, i, 0, arg(f, newest, 0));
   }
   return false;
 }
@@ -292,4 +309,7 @@ bool fault_rnn_state_flag(Fn *f, uint32_t site) { return drop_flag(f, OP_rnn_seq
 bool fault_grad_rnn_weight(Fn *f, uint32_t site) { return misfit(f, site, CLASS_RNN, OP_rnn_seq_grad, 4, DT_F32); }
 bool fault_grad_softmax(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_softmax_grad, 1, DT_F32); }
 bool fault_grad_layer_norm(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_layer_norm_grad, 3, DT_F32); }
+bool fault_grad_rnn_gates(Fn *f, uint32_t site) { return misfit(f, site, CLASS_RNN, OP_rnn_seq_grad, 8, DT_F32); }
+bool fault_grad_nll(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_nll_rows_grad, 2, DT_F32); }
+bool fault_grad_embedding(Fn *f, uint32_t site) { return misfit(f, site, CLASS_SCATTER, OP_embedding_grad, 2, DT_F32); }
 bool fault_grad_attention(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ATTN, OP_sdpa_grad, 0, DT_I64); }

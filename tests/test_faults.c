@@ -75,7 +75,7 @@ static void put_back(Fn *f, const Saved *s) {
   f->kernel_of = copy_of(mem, s->kernel_of, f->n_ins, sizeof *f->kernel_of);
   f->cap_ins = f->n_ins, f->cap_args = f->n_args, f->cap_attrs = f->n_attrs, f->cap_scopes = f->n_scopes;
   p->param_bytes = s->p.param_bytes, p->const_bytes = s->p.const_bytes;
-  memcpy(p->params, s->params, p->n_params * sizeof *p->params);
+  if (p->n_params) memcpy(p->params, s->params, p->n_params * sizeof *p->params);
   p->diags = (RtDiags){.mem = mem};
 }
 
