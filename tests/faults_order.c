@@ -204,9 +204,9 @@ bool fault_schedule_size_early(Fn *f, uint32_t site) {
 typedef enum { COPY_NONE, COPY_READ, COPY_OVERLAP, COPY_OF_PARAM, COPY_OF_INPUT } CopyKind;
 static CopyKind written_copy_kind(const Fn *f, uint32_t c, uint32_t root, uint32_t write) {
   if (op_at(f, root) == OP_input) return COPY_OF_INPUT;
-  bool read = op_at(f, root) != OP_param;  // by one behind the write, lives would say so
-  for (uint32_t i = write + 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; k < n_operands(f, i); k++)
+  bool read = op_at(f, root) != OP_param;  // of what others read or write, lives would say so
+  for (uint32_t i = c + 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; i != write && k < n_operands(f, i); k++)
       read |= arg(f, i, k) == c || ir_root(f, (Val){arg(f, i, k)}).i == root;
   return read ? COPY_NONE : COPY_OF_PARAM;
 }
