@@ -9,6 +9,7 @@
 // one kernel is looked at by plan_kernel.c; between kernels of one level the entry waits wherever their byte ranges
 // meet (codegen/entry.c), so that ranges which are right are enough.
 #include "ir/plan_check.h"
+#include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ bool ir_plan_broken(Fn *f, Val v, const char *fmt, ...) {
   char what[256];
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(what, sizeof what, fmt, ap);
+  rt_vformat(what, sizeof what, fmt, ap);
   va_end(ap);
   ir_print_name(f, v, &name);
   rt_diag(&p->diags, RT_ERROR, E_VERIFY, ir_loc_file(p, f->ins[v.i].loc), ir_loc_line(p, f->ins[v.i].loc),
