@@ -17,10 +17,10 @@ typedef struct {
 
 static tn_program *build(bool ragged) {
   tn_program *p = tn_program_create(ragged ? "ragged" : "dense");
-  tn_dim batch = tn_dim_upto(p, "batch", ragged ? RAGGED : DENSE), time = tn_dim_upto(p, "time", STEPS);
+  tn_dim batch = tn_dim_bounded(p, "batch", ragged ? RAGGED : DENSE), time = tn_dim_bounded(p, "time", STEPS);
   tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, HIDDEN, NULL);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
   tn_rnn_output r;
   if (ragged) {
     tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));

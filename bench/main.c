@@ -119,7 +119,7 @@ static bool start_peer(Peer *p, const Options *o, const Workload *w, const char 
 static bool measure(const Options *o, const Workload *w, void *state, Peer *peers, const char *variant, Summary *sum) {
   static Case c;  // large
   c = (Case){.w = w, .variant = variant, .flops = w->flops, .bytes = w->bytes};
-  c.r.compiled = tn_compiled(w->model(state));
+  c.r.compiled = tn_compile_info_of(w->model(state));
   c.r.n_workers = tn_n_workers(w->model(state));
   if (w->limits) w->limits(variant, &c.flops, &c.bytes);
   if (!bench_measure(o, state, peers, &c)) return false;
@@ -176,7 +176,7 @@ static int time_compilation(const Options *o, const Workload *w, const char *wei
     double start = cpu_ms();
     void *state = open_case(o, w, &(Opening){.weights = weights, .variant = variant, .cache_dir = ""});
     if (!state) return 2;
-    tn_compile_info c = tn_compiled(w->model(state));
+    tn_compile_info c = tn_compile_info_of(w->model(state));
     double all = c.build_ms + c.passes_ms + c.codegen_ms + c.load_ms;
     double now[] = {all, c.passes_ms, c.codegen_ms, c.load_ms, cpu_ms() - start};
     for (int i = 0; i < 5; i++)

@@ -3,7 +3,7 @@
 // thread is a process here, with the operands in memory that all share. The parent is thread 0.
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "runtime/blas.h"
+#include "runtime/exec/blas.h"
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>

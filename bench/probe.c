@@ -1,7 +1,7 @@
 // How fast this machine is right now: virtual CPUs drift, a figure without this beside it says little.
 #include "bench/bench.h"
 
-#include "runtime/plan.h"
+#include "runtime/exec/plan.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,13 +28,13 @@ static tn_program *build(const Shape *s) {
   tn_module *rnn = (s->gru ? tn_gru_at : tn_lstm_at)(net, "r", s->hidden, s->hidden, &options, TN_SITE);
   tn_module *head = tn_linear(net, "o", s->both_ways ? 2 * s->hidden : s->hidden, CLASSES, NULL);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_dim batch = tn_dim_upto(p, "batch", BATCH), time = tn_dim_upto(p, "time", 100);
+  tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", 100);
   tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(batch, time));
   tn_tensor n = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(batch));
   tn_packed ids = tn_pack_padded(x, n, NULL);
-  tn_packed seq = tn_packed_with_data(ids, tn_call1(words, ids.data));
-  tn_tensor loss = tn_cross_entropy(tn_call1(head, tn_last_hidden(tn_rnn_call(rnn, seq, NULL))), y);
+  tn_packed seq = tn_packed_with_data(ids, tn_call(words, ids.data));
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq, NULL))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_adam(f, net, (&(tn_adamw_options){.lr = 1e-3}));

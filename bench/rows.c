@@ -23,7 +23,7 @@ static void close_rows(void *w) {
 static void *open_rows(Opening *o, const char *name,
                        tn_tensor (*compute)(tn_function *f, tn_module *net, tn_tensor x)) {
   tn_program *p = tn_program_create(name);
-  tn_dim rows = tn_size(ROWS), width = tn_size(WIDTH);
+  tn_dim rows = tn_dim_const(ROWS), width = tn_dim_const(WIDTH);
   tn_module *norm = tn_module_new(tn_root(p), "norm");
   tn_parameter(norm, "weight", TN_SHAPE(width), ((tn_init){TN_INIT_UNIFORM, 0.5, 1.5}));
   tn_parameter(norm, "bias", TN_SHAPE(width), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
@@ -55,7 +55,7 @@ static bool check(void *w, double *loss) {
 static tn_tensor layer_norm(tn_function *f, tn_module *m, tn_tensor x) {
   tn_tensor d = tn_sub(x, tn_mean_axis(x, -1, true));
   tn_tensor scale = tn_rsqrt(tn_add(tn_mean_axis(tn_square(d), -1, true), tn_scalar(f, 1e-5)));
-  return tn_add(tn_mul(tn_mul(d, scale), tn_use(f, m, "weight")), tn_use(f, m, "bias"));
+  return tn_add(tn_mul(tn_mul(d, scale), tn_param_value(f, m, "weight")), tn_param_value(f, m, "bias"));
 }
 
 static tn_tensor chain(tn_function *f, tn_module *norm, tn_tensor x) {

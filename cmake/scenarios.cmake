@@ -1,14 +1,14 @@
 # Scenario tables: tests/scenarios_*.c is a program each, and every SCENARIO(id) in it a case scenario_id, label `scenarios`.
-# Story files: tests/seed_*.c is a program each, label `seeds`. Both work as the tests of cmake/tests.cmake do.
-file(GLOB scenario_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenarios_*.c ${CMAKE_SOURCE_DIR}/tests/seed_*.c)
+# Story files: tests/story_*.c is a program each, label `stories`. Both work as the tests of cmake/tests.cmake do.
+file(GLOB scenario_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenarios_*.c ${CMAKE_SOURCE_DIR}/tests/story_*.c)
 foreach(source ${scenario_sources})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
-  if(name MATCHES "^seed_")
+  if(name MATCHES "^story_")
     tenure_test(${name} ${name})
-    set_tests_properties(${name} PROPERTIES LABELS seeds)
+    set_tests_properties(${name} PROPERTIES LABELS stories)
     continue()
   endif()
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})  # a new case is a new test

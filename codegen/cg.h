@@ -23,7 +23,7 @@ typedef struct {
   uint32_t vl;                // f32 lanes of a vector
   uint32_t gemm_mr, gemm_nv;  // microkernel tile: rows x vectors
   uint32_t rnn_mr;            // rows of the recurrent tile (gates x vectors wide)
-  bool fast;                  // words of at most 16 ulp where there are shorter ones (fast.c); an option, in no row
+  bool fast_math;  // primitives of at most 16 ulp where there are shorter ones (math/fast_math.c); an option, in no row
 } Target;
 bool cg_target_host(Target *t, RtArena *mem);  // $TN_TARGET or the best row; by cpuid and xgetbv, never by CPU name
 const Target *cg_target_find(const char *name);
@@ -34,7 +34,7 @@ bool cg_target_pick(Target *t, const char *name, RtText *why);
 typedef struct {
   Val v;  // the stored value
   bool reads, writes;
-} Port;
+} KernelArg;
 typedef struct {
   LLVMContextRef ctx;
   LLVMModuleRef mod;
@@ -46,9 +46,9 @@ typedef struct {
   const Fn *f;
   const Kernel *k;
   LLVMValueRef fn, frame, worker, n_workers;  // worker and n_workers as i64
-  Port *ports;
-  uint32_t n_ports;
-  LLVMValueRef *port_ptr;
+  KernelArg *kernel_args;
+  uint32_t n_kernel_args;
+  LLVMValueRef *kernel_arg_ptr;
   LLVMValueRef scratch;  // pointer to k->scratch, or NULL
   LLVMValueRef weight;   // pointer to the packed copy of a weight, or NULL
   Dim *dims;             // symbolic dims passed as arguments
@@ -60,7 +60,7 @@ typedef struct {
   RtText *why;  // set on failure
 } Cg;
 
-// ---- codegen/emit.c: small builders. All sizes and indices are i64.
+// ---- codegen/builder.c: small builders. All sizes and indices are i64.
 LLVMValueRef cg_i64(Cg *c, int64_t v);
 LLVMValueRef cg_i32(Cg *c, int32_t v);
 LLVMValueRef cg_f32(Cg *c, double v);
@@ -75,6 +75,7 @@ LLVMValueRef cg_add(Cg *c, LLVMValueRef a, LLVMValueRef b);  // i64 arithmetic t
 LLVMValueRef cg_sub(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_mul(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_div(Cg *c, LLVMValueRef a, LLVMValueRef b);  // unsigned
+bool cg_const_value(LLVMValueRef v, int64_t *value);         // an integer constant
 LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit);
 LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b);
@@ -86,8 +87,8 @@ LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);  // lanes 0 .. n-1 of vl set; n i64
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask);  // zero where unset
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d);  // a b + d, scalar or vector
-void cg_ask(Cg *c, LLVMValueRef at);                                         // prefetch into L2
-void cg_ask_near(Cg *c, LLVMValueRef at);                                    // into L1
+void cg_prefetch_l2(Cg *c, LLVMValueRef at);                                 // prefetch into L2
+void cg_prefetch_l1(Cg *c, LLVMValueRef at);                                 // into L1
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
@@ -114,7 +115,9 @@ void cg_endif(Cg *c, If *s);                  // works with and without cg_else
 // balanced.
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi);
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);  // i32 both: a call through frame->svc
-void cg_wait_for_team(Cg *c);                                    // all workers of the kernel, if there are several
+// A barrier of `count` workers (i64), skipped by a team of one.
+void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
+void cg_wait_for_team(Cg *c);  // all workers of the kernel, if there are several
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value);
 // A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the
@@ -122,53 +125,65 @@ void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx);
 
-// ---- codegen/words.c: PRIM words on scalars or vectors of f32 (any lane count)
-LLVMValueRef cg_word(Cg *c, Op op, LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
-uint32_t cg_word_cost(Op op);                           // about how many operations of a vector a word or row takes
+// ---- codegen/math/primitives.c: primitives (PRIM) on scalars or vectors of f32 (any lane count)
+LLVMValueRef cg_primitive(Cg *c, Op op,
+                          LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
+uint32_t cg_primitive_cost(Op op);  // about how many operations of a vector a primitive or pointwise op takes
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */,
-                          uint32_t word);           // Philox4x32-10
+                          uint32_t word);  // Philox4x32-10
+// Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
+                        LLVMValueRef dst, LLVMValueRef dst_ld);
 void cg_transpose(Cg *c, LLVMValueRef *row);        // codegen/transpose.c: vl vectors, in place
-bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/erf.c: a shorter way on some targets
+bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/math/erf_table.c: a shorter way on some targets
 LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x);
 LLVMValueRef cg_look_up(Cg *c, const float *row, LLVMValueRef index);  // row[index & 31] in each of 16 lanes
-bool cg_has_x86(const Cg *c, LLVMTypeRef t);                           // codegen/x86.c: instructions of AVX-512
+bool cg_has_avx512(const Cg *c, LLVMTypeRef t);                        // codegen/math/avx512.c: instructions of AVX-512
 LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
 LLVMValueRef cg_exponent(Cg *c, LLVMValueRef x);                       // floor log2 |x|; -inf of 0, inf of inf
-LLVMValueRef cg_significand(Cg *c, LLVMValueRef x);    // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
-LLVMValueRef cg_truncate(Cg *c, LLVMValueRef x);       // a vector to i64: saturated, 0 of NaN
-LLVMValueRef cg_about_inverse(Cg *c, LLVMValueRef x);  // to 14 bits; which ones, the CPU decides
-LLVMValueRef cg_about_rsqrt(Cg *c, LLVMValueRef x);
-LLVMValueRef cg_least_size(Cg *c, LLVMValueRef x, double most);  // min(|x|, most); for NaN most
-// A whole pointwise row: words expanded, attributes from v. element: vi64 flat index, for random words (may be NULL).
-LLVMValueRef cg_row(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
+LLVMValueRef cg_significand(Cg *c, LLVMValueRef x);  // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
+LLVMValueRef cg_truncate(Cg *c, LLVMValueRef x);     // a vector to i64: saturated, 0 of NaN
+LLVMValueRef cg_approx_reciprocal(Cg *c, LLVMValueRef x);  // to 14 bits; which ones, the CPU decides
+LLVMValueRef cg_approx_rsqrt(Cg *c, LLVMValueRef x);
+LLVMValueRef cg_clamp_magnitude(Cg *c, LLVMValueRef x, double most);  // min(|x|, most); for NaN most
+// A whole pointwise op: primitives expanded, attributes from v. element: vi64 flat index, for random primitives (may be NULL).
+LLVMValueRef cg_pointwise_op(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
+
+// ---- sizes that are known when code is made
+static inline int64_t cg_round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static inline int64_t cg_ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+static inline int64_t cg_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
 typedef bool EmitFn(Cg *c);
-EmitFn cg_emit_point;              // point.c: POINT, INDEX
-EmitFn cg_emit_concat;             // concat.c: a concat alone, of short constant runs;
-bool cg_is_run_copy(const Cg *c);  // it is one
-EmitFn cg_emit_reduce;             // reduce.c
-EmitFn cg_emit_row;                // row.c
-EmitFn cg_emit_gemm;               // gemm.c
-EmitFn cg_emit_layout;             // pack.c
-EmitFn cg_emit_pack;               // pack.c
-EmitFn cg_emit_seq;                // seq.c
-EmitFn cg_emit_rnn;                // rnn.c
-EmitFn cg_emit_attention;          // attention.c
-EmitFn cg_emit_gather;             // gather.c
-EmitFn cg_emit_scatter;            // gather.c
-EmitFn cg_emit_put;                // put.c
-EmitFn cg_emit_norm;               // optim.c
-EmitFn cg_emit_optim;              // optim.c
+EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINT, INDEX
+EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, of short constant runs;
+bool cg_is_run_copy(const Cg *c);        // it is one
+EmitFn cg_emit_reduce;                   // reduce/reduce.c
+EmitFn cg_emit_row;                      // reduce/row.c
+EmitFn cg_emit_gemm;                     // gemm/macrokernel.c
+EmitFn cg_emit_layout;                   // packed/pack.c
+EmitFn cg_emit_pack;                     // packed/pack.c
+EmitFn cg_emit_seq;                      // packed/reduce_time.c
+EmitFn cg_emit_rnn;                      // rnn/rnn.c
+EmitFn cg_emit_attention;                // attention/attention.c
+EmitFn cg_emit_gather;                   // memory/gather.c
+EmitFn cg_emit_scatter;                  // memory/gather.c
+EmitFn cg_emit_slice_update;             // memory/slice_update.c
+EmitFn cg_emit_norm;                     // memory/optimizer.c
+EmitFn cg_emit_optim;                    // memory/optimizer.c
+EmitFn *cg_kernel_emitter(OpClass cls);  // kernels.c; NULL: none
+uint32_t cg_kernel_compile_cost(const Kernel *k);
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
-// Called by pass lives through a function pointer set by the driver; 0 for most.
+// Called by pass assign_buffers through a function pointer set by the driver; 0 for most.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
-int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce.c)
+int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce/reduce.c)
 int64_t cg_attention_scratch(const Fn *f, Val v);
 int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
 
-// ---- codegen/program.c, jit.c, cache.c
-typedef struct CgObject {  // the relocatable objects of one program, in one block (see jit.c)
+// ---- codegen/module/module.c, module/jit.c, module/object_cache.c
+typedef struct CgObject {  // the relocatable objects of one program, in one block (see module/jit.c)
   void *bytes;             // from rt_malloc
   size_t size;
 } CgObject;
@@ -180,19 +195,20 @@ typedef struct {
 // Emits all functions of a planned program. Symbols: "<program>_<function>" as TnEntry.
 bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
-void cg_place_weights(Prog *p, const Target *t);
+void cg_place_packed_weights(Prog *p, const Target *t);
 bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack);  // row of p->packs
 bool cg_writes_param(const Fn *f, uint32_t param);
-char *cg_pack_symbol(RtArena *mem, const Prog *p);  // of the TnEntry that makes them; none where there are none
+char *cg_packed_weights_symbol(RtArena *mem,
+                               const Prog *p);  // of the TnEntry that makes them; none where there are none
 typedef struct CgJit CgJit;
-void cg_settle(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
+void cg_trim_memory(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
 CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
 char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins
-// Workers of a run that are worth waking (cost.c). 1: worker 0 does it alone, the code has no barriers, and others
+// Workers of a run that are worth waking (module/cost_model.c). 1: worker 0 does it alone, the code has no barriers, and others
 // return at once.
-uint32_t cg_most_workers(const Fn *f);
+uint32_t cg_max_workers(const Fn *f);
 
 #endif

@@ -54,3 +54,53 @@ void cg_transpose(Cg *c, V *r) {
     for (uint32_t i = 0; i < vl; i++) r[i] = t[i];
   }
 }
+
+// ---- blocks in memory
+// Rows of the square as they are stored; with `partial`, 0 where they or their columns are not there.
+static void load_square(Cg *c, LLVMValueRef fn, bool partial, LLVMValueRef *r) {
+  LLVMValueRef src = LLVMGetParam(fn, 0), ld = LLVMGetParam(fn, 2), rows = LLVMGetParam(fn, 3);
+  LLVMValueRef cols = LLVMGetParam(fn, 4);
+  LLVMValueRef last = cg_sub(c, rows, cg_i64(c, 1));
+  for (uint32_t i = 0; i < c->t->vl; i++) {
+    LLVMValueRef row = cg_i64(c, i), there;
+    if (!partial) {
+      r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, row, ld)));
+      continue;
+    }
+    // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
+    LLVMValueRef at = cg_at(c, c->f32, src, cg_mul(c, cg_min(c, row, last), ld));
+    there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
+    r[i] = cg_load_masked(c, c->vf, at, cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), "")));
+  }
+}
+
+static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  LLVMValueRef dst = LLVMGetParam(fn, 1), rows = LLVMGetParam(fn, 3), cols = LLVMGetParam(fn, 4);
+  LLVMValueRef dst_ld = LLVMGetParam(fn, 5), way[2][MAX_LANES], r[MAX_LANES];
+  LLVMBasicBlockRef from[2];
+  uint32_t vl = c->t->vl;
+  If whole;
+  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, rows, cols), cg_i64(c, vl), ""));
+  load_square(c, fn, false, way[0]);
+  from[0] = LLVMGetInsertBlock(c->b);
+  cg_else(c, &whole);
+  load_square(c, fn, true, way[1]);
+  from[1] = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &whole);
+  for (uint32_t i = 0; i < vl; i++) {
+    r[i] = LLVMBuildPhi(c->b, c->vf, "");
+    LLVMAddIncoming(r[i], (LLVMValueRef[]){way[0][i], way[1][i]}, from, 2);
+  }
+  cg_transpose(c, r);
+  for (uint32_t i = 0; i < vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
+  LLVMBuildRetVoid(c->b);
+}
+
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
+                        LLVMValueRef dst, LLVMValueRef dst_ld) {
+  LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
+  LLVMValueRef fn = cg_helper(c, "transpose_block", type, make_transpose, NULL);
+  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){src, dst, ld, rows, cols, dst_ld}, 6, "");
+}

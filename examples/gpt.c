@@ -10,9 +10,9 @@ enum { LETTERS = 20, WIDE = 48, HEADS = 4, LAYERS = 2, TIME = 40, BATCH = 24, SH
 // x + attention(norm x), then x + mlp(norm x)
 static void make_block(tn_module *net, const char *name) {
   tn_module *b = tn_module_new(net, name);
-  tn_layer_norm(b, "ln1", TN_SHAPE(tn_size(WIDE)), NULL);
+  tn_layer_norm(b, "ln1", TN_SHAPE(tn_dim_const(WIDE)), NULL);
   tn_multi_head_attention(b, "attn", WIDE, HEADS, (&(tn_multi_head_options){.causal = true}));
-  tn_layer_norm(b, "ln2", TN_SHAPE(tn_size(WIDE)), NULL);
+  tn_layer_norm(b, "ln2", TN_SHAPE(tn_dim_const(WIDE)), NULL);
   tn_module *mlp = tn_sequential(b, "mlp");
   tn_linear(mlp, "0", WIDE, 4 * WIDE, NULL);
   tn_activation(mlp, "1", "gelu");
@@ -20,16 +20,16 @@ static void make_block(tn_module *net, const char *name) {
 }
 
 static tn_tensor block(tn_module *b, tn_tensor x) {
-  x = tn_add(x, tn_call1(tn_child(b, "attn"), tn_call1(tn_child(b, "ln1"), x)));
-  return tn_add(x, tn_call1(tn_child(b, "mlp"), tn_call1(tn_child(b, "ln2"), x)));
+  x = tn_add(x, tn_call(tn_child(b, "attn"), tn_call(tn_child(b, "ln1"), x)));
+  return tn_add(x, tn_call(tn_child(b, "mlp"), tn_call(tn_child(b, "ln2"), x)));
 }
 
 // A table of letters or places, started small
 static tn_module *make_table(tn_module *net, tn_program *p, const char *name, int64_t n) {
   tn_module *m = tn_embedding(net, name, n, WIDE);
   tn_function *init = tn_init_function(p);
-  tn_tensor w = tn_randn(init, TN_SHAPE(tn_size(n), tn_size(WIDE)));
-  tn_parameter_take(m, "weight", tn_mul(w, tn_scalar(init, 0.05)));
+  tn_tensor w = tn_randn(init, TN_SHAPE(tn_dim_const(n), tn_dim_const(WIDE)));
+  tn_parameter_adopt(m, "weight", tn_mul(w, tn_scalar(init, 0.05)));
   return m;
 }
 
@@ -37,9 +37,9 @@ static const char *const blocks[LAYERS] = {"block0", "block1"};
 
 // ids [batch, TIME] -> logits [batch, TIME, LETTERS]; the output's weight is the table of letters
 static tn_tensor logits_of(tn_function *f, tn_module *net, tn_tensor ids) {
-  tn_tensor x = tn_add(tn_call1(tn_child(net, "letters"), ids), tn_use(f, tn_child(net, "places"), "weight"));
+  tn_tensor x = tn_add(tn_call(tn_child(net, "letters"), ids), tn_param_value(f, tn_child(net, "places"), "weight"));
   for (int k = 0; k < LAYERS; k++) x = block(tn_child(net, blocks[k]), x);
-  return tn_call1(tn_child(net, "head"), tn_call1(tn_child(net, "ln"), x));
+  return tn_call(tn_child(net, "head"), tn_call(tn_child(net, "ln"), x));
 }
 
 static tn_model *build(void) {
@@ -47,10 +47,10 @@ static tn_model *build(void) {
   tn_module *net = tn_root(p), *letters = make_table(net, p, "letters", LETTERS);
   make_table(net, p, "places", TIME);
   for (int k = 0; k < LAYERS; k++) make_block(net, blocks[k]);
-  tn_layer_norm(net, "ln", TN_SHAPE(tn_size(WIDE)), NULL);
+  tn_layer_norm(net, "ln", TN_SHAPE(tn_dim_const(WIDE)), NULL);
   tn_module *head = tn_linear(net, "head", WIDE, LETTERS, (&(tn_linear_options){.no_bias = true}));
   tn_share(head, "weight", letters, "weight");
-  tn_dim B = tn_size(BATCH), T = tn_size(TIME);
+  tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME);
 
   tn_function *f = tn_function_begin(p, "train_step");
   tn_tensor ids = tn_input(f, "ids", TN_I64, TN_SHAPE(B, T)), next = tn_input(f, "next", TN_I64, TN_SHAPE(B, T));
@@ -62,7 +62,7 @@ static tn_model *build(void) {
   tn_function_end(f);
 
   f = tn_function_begin(p, "likeliest");  // the letter that follows each prefix
-  tn_tensor one = tn_input(f, "ids", TN_I64, TN_SHAPE(tn_size(1), T));
+  tn_tensor one = tn_input(f, "ids", TN_I64, TN_SHAPE(tn_dim_const(1), T));
   tn_output(f, "letter", tn_argmax(logits_of(f, net, one)));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.seed = 1}));

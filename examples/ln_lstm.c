@@ -14,18 +14,18 @@ static void add_cell(tn_module *parent) {
   tn_module *m = tn_module_new(parent, "cell");
   tn_linear(m, "input", FEATURES, 4 * HIDDEN, (&(tn_linear_options){.no_bias = true}));
   tn_linear(m, "hidden", HIDDEN, 4 * HIDDEN, (&(tn_linear_options){.no_bias = true}));
-  tn_layer_norm(m, "norm_input", TN_SHAPE(tn_size(4 * HIDDEN)), NULL);
-  tn_layer_norm(m, "norm_hidden", TN_SHAPE(tn_size(4 * HIDDEN)), NULL);
-  tn_layer_norm(m, "norm_cell", TN_SHAPE(tn_size(HIDDEN)), NULL);
+  tn_layer_norm(m, "norm_input", TN_SHAPE(tn_dim_const(4 * HIDDEN)), NULL);
+  tn_layer_norm(m, "norm_hidden", TN_SHAPE(tn_dim_const(4 * HIDDEN)), NULL);
+  tn_layer_norm(m, "norm_cell", TN_SHAPE(tn_dim_const(HIDDEN)), NULL);
 }
 
-static tn_tensor call(tn_module *m, const char *child, tn_tensor x) { return tn_call1(tn_child(m, child), x); }
+static tn_tensor call(tn_module *m, const char *child, tn_tensor x) { return tn_call(tn_child(m, child), x); }
 
 // The last hidden state of every sequence, [batch, HIDDEN]. The recurrence is the body of a scan: it reads as one step,
 // runs for as many as the longest sequence has, and its gradients follow by themselves.
 static tn_tensor ln_lstm(tn_function *f, tn_module *m, tn_packed seq, tn_dim batch) {
   tn_tensor projected = call(m, "norm_input", call(m, "input", seq.data));  // of all rows at once: no carry is in it
-  tn_tensor zeros = tn_zeros(f, TN_SHAPE(batch, tn_size(HIDDEN)));
+  tn_tensor zeros = tn_zeros(f, TN_SHAPE(batch, tn_dim_const(HIDDEN)));
   tn_scan *s = tn_scan_begin(f, (&(tn_scan_options){.over = seq, .name = "ln_lstm"}));
   tn_tensor x = tn_scan_input(s, projected), h = tn_scan_carry(s, zeros), c = tn_scan_carry(s, zeros), gate[4];
   tn_tensor gates = tn_add(x, call(m, "norm_hidden", call(m, "hidden", h)));
@@ -41,13 +41,13 @@ static tn_tensor ln_lstm(tn_function *f, tn_module *m, tn_packed seq, tn_dim bat
 }
 
 static void build_function(tn_program *p, const char *name, bool is_training) {
-  tn_dim B = tn_dim_upto(p, "batch", BATCH), T = tn_dim_upto(p, "time", TIME);
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_eval(f, !is_training);
   tn_tensor last = ln_lstm(f, tn_child(tn_root(p), "cell"), tn_pack_padded(x, len, NULL), B);
-  tn_tensor y = tn_call1(tn_child(tn_root(p), "head"), last), loss = tn_cross_entropy(y, label);
+  tn_tensor y = tn_call(tn_child(tn_root(p), "head"), last), loss = tn_cross_entropy(y, label);
   tn_output(f, "loss", loss);
   tn_output(f, "correct", tn_sum(tn_eq(tn_cast(tn_argmax(y), TN_F32), tn_cast(label, TN_F32))));
   if (is_training) {

@@ -57,13 +57,13 @@ static tn_tensor column(tn_tensor rows, int64_t k) {
 
 static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_module *root = tn_root(p);
-  tn_dim B = tn_dim_upto(p, "batch", BATCH), T = tn_dim_upto(p, "time", TIME);
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T, tn_size(2)));
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T, tn_dim_const(2)));
   tn_packed s = tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), NULL);  // [rows, 2]
-  tn_tensor tags = column(s.data, 1), e = tn_call1(tn_child(root, "embed"), column(s.data, 0));
+  tn_tensor tags = column(s.data, 1), e = tn_call(tn_child(root, "embed"), column(s.data, 0));
   tn_rnn_output r = tn_rnn_call(tn_child(root, "rnn"), tn_packed_with_data(s, e), NULL);
-  tn_tensor y = tn_call1(tn_child(root, "head"), r.out.data), guess = tn_argmax(y);  // [rows, tags]: no padding
+  tn_tensor y = tn_call(tn_child(root, "head"), r.out.data), guess = tn_argmax(y);  // [rows, tags]: no padding
   tn_tensor loss = tn_cross_entropy(y, tags);
   tn_output(f, "loss", loss);
   tn_output(f, "right", tn_sum(tn_eq(tn_cast(guess, TN_F32), tn_cast(tags, TN_F32))));

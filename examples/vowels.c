@@ -9,14 +9,14 @@ static float logits[MAX_CASES * CLASSES];  // what "predict" gave
 static double mean_loss;                   // of the last pass
 
 static void build_function(tn_program *p, const char *name, bool has_labels, bool is_training) {
-  tn_dim B = tn_dim_upto(p, "batch", BATCH), T = tn_dim_upto(p, "time", TIME);
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
   tn_eval(f, !is_training);
   tn_scope *scope = tn_scope_begin(f, "forward");
   tn_rnn_output r = tn_rnn_call(tn_child(tn_root(p), "rnn"), tn_pack_padded(x, len, NULL), NULL);
-  tn_tensor y = tn_call1(tn_child(tn_root(p), "head"), tn_dropout(tn_last_hidden(r), 0.3));
+  tn_tensor y = tn_call(tn_child(tn_root(p), "head"), tn_dropout(tn_last_hidden(r), 0.3));
   y = tn_move_to_outer(y);  // without this line: error[E103] at its next use
   tn_scope_end(scope);
   if (has_labels) {
@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
   build_function(p, "predict", false, false);
   tn_model *m = tn_compile(p, NULL);
   if (!m) return tn_report(p, stderr) != TN_OK;
-  tn_compile_info c = tn_compiled(m);
+  tn_compile_info c = tn_compile_info_of(m);
   printf("compiled 3 functions, %u kernels (%u distinct): passes %.0f ms, code %.0f ms%s, loading %.0f ms\n",
          c.n_kernels, c.n_distinct_kernels, c.passes_ms, c.codegen_ms, c.from_cache ? " (from cache)" : "", c.load_ms);
   char path[4096], list[512] = "0";

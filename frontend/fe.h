@@ -9,7 +9,7 @@
 #include "codegen/cg.h"
 #include "frontend/tenure.h"
 #include "ir/ir.h"
-#include "runtime/instance.h"
+#include "runtime/exec/instance.h"
 #include <math.h>
 #include <stdatomic.h>
 
@@ -81,7 +81,7 @@ typedef struct {
   Loc loc;
 } FeGroup;
 
-typedef struct FeCounter FeCounter;  // counters.c
+typedef struct FeCounter FeCounter;  // module/counters.c
 
 struct tn_hook {
   tn_module *module;
@@ -127,7 +127,7 @@ struct tn_module {
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;
   Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
-  bool told_unused;
+  bool reported_unused;
 };
 
 // What one function did with one parameter so far.
@@ -139,28 +139,28 @@ typedef struct {
 } FeUse;
 
 // A logical value, as the user sees it: what one call made, however many IR values it took. A packed sequence is one.
-typedef enum { FE_ALIVE, FE_DISPOSED, FE_CLOSED, FE_TAKEN } FeFate;
+typedef enum { FE_ALIVE, FE_DISPOSED, FE_CLOSED, FE_ADOPTED } FeValueState;
 typedef struct {
   Val v;                // of a packed sequence: its data; 0: a parameter whose initial value has no instruction yet
   uint32_t n_members;   // of a packed sequence: 4, or 2 when it is sorted; else 0
   uint32_t layout;      // of a packed sequence: the value of its layout
   uint32_t owner;       // scope index; NO_SCOPE: none
-  uint32_t home;        // owner when it was made
+  uint32_t created_in;  // owner when it was made
   uint32_t prev, next;  // in its owner's list
   uint32_t stamp;       // of the keep-list that named it last
   FeParam *param;       // that took it over, or that it is
   uint32_t was;         // of a parameter: the entity of the handle that it took over
-  uint8_t fate;         // FeFate
+  uint8_t state;        // FeValueState
   uint8_t dtype;        // op, dtype and shape of v as built: passes renumber values
   uint16_t op;
   Shape shape;
   bool is_counted;  // false: moves are followed, nothing is counted (gradients)
   bool is_param;
-  bool told;  // a use after its end was reported
+  bool reported;  // a use after its end was reported
   bool left, used,
-      given;              // since it lost its scope: by moving out of the outermost; was an operand; went to the caller
+      is_output;          // since it lost its scope: by moving out of the outermost; was an operand; went to the caller
   Loc made, ended, lost;  // lost: where it lost its scope, by detaching or moving out
-} FeEntity;
+} FeLogicalValue;
 
 // Both kinds of logical values; `live` is found when asked.
 typedef struct {
@@ -199,11 +199,11 @@ struct tn_function {
   Fn *ir;  // NULL: poisoned
   const char *name;
   Loc loc, end;
-  bool ended, eval, told_ended;
+  bool ended, eval, reported_ended;
   tn_scope *scope;    // the newest open one; NULL: the function's own
   tn_scope **scopes;  // by index in Fn.scopes; the function's own is NULL
   uint32_t n_scopes, cap_scopes;
-  FeEntity *entities;  // entities[0] is none
+  FeLogicalValue *entities;  // entities[0] is none
   uint32_t n_entities, cap_entities;
   uint32_t *entity_of;  // by value; 0: none
   uint32_t n_entity_of, cap_entity_of;
@@ -224,8 +224,8 @@ struct tn_function {
   Loc no_grad_ended;  // the last one that was closed
   tn_scan *scan;      // the open one; NULL: none
   uint32_t n_scans;
-  bool *wants_grad, *told_input;  // by value: inputs that require a gradient; whose writing was reported
-  uint32_t n_wants_grad, cap_wants_grad, n_told_input, cap_told_input;
+  bool *wants_grad, *reported_input;  // by value: inputs that require a gradient; whose writing was reported
+  uint32_t n_wants_grad, cap_wants_grad, n_reported_input, cap_reported_input;
 };
 
 // What a run of a function stores and copies.
@@ -238,7 +238,7 @@ typedef struct {
   tn_plan_copy *copies;
   FeStored *stored, *loaded;  // what instructions store; what kernels read, each value once for each of them
   uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
-} FeTraffic;
+} FeBytesMoved;
 
 // A plan of a function for smaller bounds.
 typedef struct {
@@ -262,8 +262,8 @@ typedef struct {
   void *consts;  // const_bytes, a block
   int64_t const_bytes;
   RtPlan plan;
-  tn_plan *stats;      // by function of the plan
-  FeTraffic *traffic;  // the same
+  tn_plan *stats;             // by function of the plan
+  FeBytesMoved *bytes_moved;  // the same
   FeRunHyper *hypers;
   uint32_t n_hypers;
   FeRunVariant *variants;
@@ -303,7 +303,7 @@ struct tn_program {
   Dim *rows;       // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
-  bool sealed, told_sealed, oom, compiled;
+  bool sealed, reported_sealed, oom, compiled;
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
@@ -314,7 +314,7 @@ struct tn_program {
   FeCode *code;           // NULL before tn_compile
 };
 
-// ---- program.c
+// ---- graph/program.c
 void fe_guard(FeGuard *g);
 void fe_unguard(FeGuard *g);
 void fe_out_of_memory(FeGuard *g);
@@ -347,7 +347,7 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
-// ---- function.c
+// ---- graph/function.c
 bool fe_fn_open(tn_function *f, tn_site at);  // false: NULL, poisoned, ended or sealed
 // True when all operands are living values of one open function. *f is the function to name in a poisoned result either
 // way.
@@ -371,40 +371,42 @@ static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }
 static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.fn->p->ir, fe_shape_of(t), axis); }
 
-// ---- ledger.c: who owns which logical value, and the counters. Every public call that gives the user a new value ends
+// ---- graph/ledger.c: who owns which logical value, and the counters. Every public call that gives the user a new value ends
 // in fe_made: that call is one value in the ledger, the instructions inside it are none.
 tn_tensor fe_made(tn_tensor t, tn_site at);  // t itself; counts nothing when t was counted already
 tn_packed fe_made_packed(tn_packed s, bool sorted, tn_site at);
 // Of a value; made without counting when it has none: parameters, inputs and gradients are followed, not counted
-FeEntity *fe_entity(tn_tensor t);                 // valid until the next one is made
-FeEntity *fe_known(const tn_function *f, Val v);  // NULL: none
-bool fe_alive(tn_tensor t, tn_site at);           // false: reported
+FeLogicalValue *fe_entity(tn_tensor t);                 // valid until the next one is made
+FeLogicalValue *fe_known(const tn_function *f, Val v);  // NULL: none
+bool fe_alive(tn_tensor t, tn_site at);                 // false: reported
 bool fe_param_alive(tn_program *p, const FeParam *q, tn_site at);
 bool fe_open_entity(tn_tensor t, bool packed, const char *verb,
-                    tn_site at);                                  // scope.c: may it be moved? false: reported
-void fe_given(tn_tensor t);                                       // went to the caller
-void fe_link(tn_function *f, uint32_t e, uint32_t scope);         // to another owner, nothing counted
-void fe_end(tn_function *f, uint32_t e, FeFate fate, Loc at);     // its end, counted by its owner
-void fe_detached(tn_function *f, uint32_t e, bool left, Loc at);  // counted when a scope owned it
-void fe_attached(tn_function *f, uint32_t e, uint32_t scope);     // counted
-uint32_t fe_param_entity(tn_function *init, FeParam *q, Loc at);  // a new one: made, and taken by its module
-void fe_state_made(tn_function *f);                               // state of an optimizer: made, and nobody's
-void fe_name_entity(tn_function *f, uint32_t e, Val v);           // v is its handle from now on
+                    tn_site at);                                     // graph/scope.c: may it be moved? false: reported
+void fe_mark_output(tn_tensor t);                                    // went to the caller
+void fe_link(tn_function *f, uint32_t e, uint32_t scope);            // to another owner, nothing counted
+void fe_end(tn_function *f, uint32_t e, FeValueState fate, Loc at);  // its end, counted by its owner
+void fe_detached(tn_function *f, uint32_t e, bool left, Loc at);     // counted when a scope owned it
+void fe_attached(tn_function *f, uint32_t e, uint32_t scope);        // counted
+uint32_t fe_param_entity(tn_function *init, FeParam *q, Loc at);     // a new one: made, and taken by its module
+void fe_state_made(tn_function *f);                                  // state of an optimizer: made, and nobody's
+void fe_name_entity(tn_function *f, uint32_t e, Val v);              // v is its handle from now on
 void fe_rename_entity(tn_function *f, uint32_t e, Val v,
                       Loc at);           // the same; it is a parameter, its old handle is dead
 void fe_never_disposed(tn_function *f);  // W108 for what f leaves behind
-static inline uint32_t fe_entity_index(const tn_function *f, const FeEntity *e) { return (uint32_t)(e - f->entities); }
-void fe_note_made(tn_function *f, const FeEntity *e);
-const char *fe_label(tn_function *f, const FeEntity *e);  // "%5 (tn_relu)"
+static inline uint32_t fe_entity_index(const tn_function *f, const FeLogicalValue *e) {
+  return (uint32_t)(e - f->entities);
+}
+void fe_note_made(tn_function *f, const FeLogicalValue *e);
+const char *fe_label(tn_function *f, const FeLogicalValue *e);  // "%5 (tn_relu)"
 
-// ---- scope.c
+// ---- graph/scope.c
 tn_tensor fe_keep(tn_tensor t,
                   tn_site at);  // gives t to the function's own scope: gradients and states outlive inner scopes
 void fe_scopes_end(tn_function *f, const char *what, tn_site at);  // reports scopes that are still open
 void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR alone
 tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
 
-// ---- packed.c
+// ---- packed/packed.c
 // fe_join for packed sequences; in each the second handle is a layout and the first has its rows
 bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
 static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
@@ -422,14 +424,14 @@ bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? f
 // x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
 
-// ---- packed_run.c: lists of sequences whose lengths come at run time
+// ---- packed/ragged.c: lists of sequences whose lengths come at run time
 // The first n sequences of a padded value with these lengths i64 [B]
 void fe_take_apart(tn_tensor padded, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t n, tn_site at);
 Dim fe_list_time(const tn_tensor *list, uint32_t n, tn_site at);
 tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_site at);
 tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
 
-// ---- rows.c
+// ---- graph/packed_rows.c
 // The layout whose rows the first axis of t is; 0: of none
 uint32_t fe_rows_of(tn_tensor t);
 void fe_set_rows(tn_tensor t, uint32_t layout);
@@ -439,7 +441,7 @@ void fe_follow_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, ui
 bool fe_rows_fit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 
-// ---- ops.c
+// ---- graph/ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
@@ -449,7 +451,7 @@ tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 
-// ---- param.c
+// ---- module/tree.c
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
@@ -464,10 +466,10 @@ Val fe_initial(tn_program *p, FeParam *q);  // made when it was not yet
 FeParam *fe_param_of(const tn_program *p, uint32_t index);
 bool fe_below(const tn_module *m, const FeParam *q);  // in the tree below m, by any of its paths
 
-// ---- store.c: entries below m whose path matches, in the order of tn_variables; *out in the program's arena
+// ---- module/variables.c: entries below m whose path matches, in the order of tn_variables; *out in the program's arena
 uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_variable **out);
 
-// ---- group.c
+// ---- module/param_groups.c
 extern const char *const fe_hyper_name[N_HYPERS];
 const tn_group_options *fe_group_options(tn_program *p, uint32_t number);
 // False when an optimizer of m or of a module above was built already, which would never train it: reported, m poisoned
@@ -475,50 +477,50 @@ bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
 // The entry of a hyper-parameter, made with this value; NULL: reported
 FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at);
 
-// ---- counters.c
+// ---- module/counters.c
 // How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
 // update; else it counts for other functions
 tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
 void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
 
-// ---- write.c
+// ---- graph/inplace.c
 // t shows `content` from here on; nothing is checked. no_grad: whatever region the call stands in.
 tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
 void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
 
-// ---- scan.c
+// ---- graph/scan.c
 // Number of a new random stream; inside a scan, of the first of one for each step. The only way to take one
 // (tests/test_layers.sh).
 uint32_t fe_stream(tn_function *f, tn_site at);
 void fe_scan_ends(tn_function *f, tn_site at);  // reports a scan that is open where f ends
 
-// ---- traffic.c
-void fe_traffic(const Fn *f, RtArena *mem, FeTraffic *out);  // of a placed function
+// ---- compile/bytes_moved.c
+void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a placed function
 
-// ---- take.c
+// ---- module/adopt_param.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values
 tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
 void fe_param_end(tn_program *p, FeParam *q, Loc at);  // none of its names is left; counted, an end of its own
 bool fe_has_params(FeModuleKind kind);
-bool fe_takes_params(tn_module *m, const char *name, tn_site at);  // false: reported
+bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: reported
 
-// ---- train.c
+// ---- module/training.c
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,
                            uint32_t *n);  // indices of parameters below m that have one
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
 
-// ---- modules.c
+// ---- module/layers.c
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
                      tn_site at);  // NULL: no parent; else maybe poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
-tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // norm.c: of a layer or RMS norm
+tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // module/norm.c: of a layer or RMS norm
 
-// ---- attention.c
-tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call1 runs it
+// ---- module/attention.c
+tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 
-// ---- hook.c
+// ---- module/hook.c
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
 bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
 tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
@@ -528,17 +530,17 @@ bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are r
 // May r stand for x, of this dtype and shape when the hook was called? false: reported
 bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
 
-// ---- plan.c
+// ---- compile/lower_plan.c
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart
 
-// ---- bucket.c
+// ---- compile/buckets.c
 bool fe_buckets(tn_program *p, const tn_compile_options *o, tn_site at);  // adds the variants; false: reported
 const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
-// ---- compile.c
+// ---- compile/compile.c
 void fe_code_release(FeCode *c);  // NULL: nothing
 
-// ---- model.c
+// ---- compile/model.c
 tn_model *fe_model_new(FeCode *c, uint64_t seed);  // initialised; NULL: out of memory
 
 #endif

@@ -1,11 +1,11 @@
 // Tenure: neural networks, training steps included, compiled to native CPU code from C.
 //
 //   tn_program *p = tn_program_create("mlp");
-//   tn_dim B = tn_dim_upto(p, "batch", 32);
+//   tn_dim B = tn_dim_bounded(p, "batch", 32);
 //   tn_module *fc = tn_linear(tn_root(p), "fc", 8, 3, NULL);
 //   tn_function *f = tn_function_begin(p, "predict");
-//   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_size(8)));
-//   tn_output(f, "y", tn_call1(fc, x));
+//   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_dim_const(8)));
+//   tn_output(f, "y", tn_call(fc, x));
 //   tn_function_end(f);
 //   tn_model *m = tn_compile(p, NULL);
 //   if (!m) { tn_report(p, stderr); return 1; }
@@ -84,9 +84,9 @@ TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as
 TN_API uint32_t tn_n_errors(const tn_program *p);
 
 // A dim is a constant or a name with an upper bound; the bound sizes the arena, a run passes the actual size.
-TN_API tn_dim tn_dim_upto_at(tn_program *p, const char *name, int64_t bound, tn_site at);
-#define tn_dim_upto(p, name, bound) tn_dim_upto_at(p, name, bound, TN_SITE)
-TN_API tn_dim tn_size(int64_t n);  // a constant, in [0, 2^30)
+TN_API tn_dim tn_dim_bounded_at(tn_program *p, const char *name, int64_t bound, tn_site at);
+#define tn_dim_bounded(p, name, bound) tn_dim_bounded_at(p, name, bound, TN_SITE)
+TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30)
 
 // ---- functions: the entry points of the compiled program
 TN_API tn_function *tn_function_begin_at(tn_program *p, const char *name, tn_site at);
@@ -109,15 +109,16 @@ TN_API tn_tensor tn_rand_at(tn_function *f, tn_shape s, tn_site at);   // unifor
 TN_API tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at);  // normal, mean 0, standard deviation 1
 // The numbers become part of the program: at most 4096, in row-major order, copied. Larger ones are inputs or
 // parameters.
-TN_API tn_tensor tn_from_at(tn_function *f, const float *v, tn_shape s, tn_site at);
-TN_API tn_tensor tn_from_i64_at(tn_function *f, const int64_t *v, tn_shape s, tn_site at);  // each at most 2^24 in size
+TN_API tn_tensor tn_constant_at(tn_function *f, const float *v, tn_shape s, tn_site at);
+TN_API tn_tensor tn_constant_i64_at(tn_function *f, const int64_t *v, tn_shape s,
+                                    tn_site at);  // each at most 2^24 in size
 #define tn_full(f, v, s) tn_full_at(f, v, s, TN_SITE)
 #define tn_zeros(f, s) tn_full_at(f, 0, s, TN_SITE)
 #define tn_ones(f, s) tn_full_at(f, 1, s, TN_SITE)
 #define tn_rand(f, s) tn_rand_at(f, s, TN_SITE)
 #define tn_randn(f, s) tn_randn_at(f, s, TN_SITE)
-#define tn_from(f, v, s) tn_from_at(f, v, s, TN_SITE)
-#define tn_from_i64(f, v, s) tn_from_i64_at(f, v, s, TN_SITE)
+#define tn_constant(f, v, s) tn_constant_at(f, v, s, TN_SITE)
+#define tn_constant_i64(f, v, s) tn_constant_i64_at(f, v, s, TN_SITE)
 
 // ---- scopes: the newest open scope owns what is created
 //
@@ -265,12 +266,11 @@ TN_API tn_tensor tn_argmax_at(tn_tensor a, tn_site at);  // last axis, i64
 TN_API tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at);
 // Over the last n_axes axes of x (f32): (x - mean) / sqrt(variance + eps) weight + bias, the variance without Bessel's
-// correction. Weight and bias have the shape of those axes; tn_none is no weight or no bias. RMS norm: x / sqrt(mean of
+// correction. Weight and bias have the shape of those axes; TN_NONE is no weight or no bias. RMS norm: x / sqrt(mean of
 // x^2 + eps) weight. Another shape is E004, fewer axes than n_axes or an eps below 0 E003.
 TN_API tn_tensor tn_layer_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps,
                                      tn_site at);
 TN_API tn_tensor tn_rms_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at);
-#define tn_none ((tn_tensor){0})
 #define tn_layer_norm_of(x, n_axes, weight, bias, eps) tn_layer_norm_of_at(x, n_axes, weight, bias, eps, TN_SITE)
 #define tn_rms_norm_of(x, n_axes, weight, eps) tn_rms_norm_of_at(x, n_axes, weight, eps, TN_SITE)
 // Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
@@ -468,7 +468,7 @@ TN_API tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_s
 //
 //   tn_packed h = tn_rnn_call(lstm, s, NULL).out;
 //   tn_tensor sentence = tn_packed_max(h);                              // [B, hidden]
-//   tn_packed both = tn_packed_concat(h, tn_packed_spread(h, sentence));  // [rows, 2 hidden]
+//   tn_packed both = tn_packed_concat(h, tn_packed_broadcast(h, sentence));  // [rows, 2 hidden]
 TN_API tn_tensor tn_packed_sum_at(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_mean_at(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_max_at(tn_packed s, tn_site at);
@@ -481,7 +481,8 @@ TN_API tn_packed tn_packed_softmax_at(tn_packed s, tn_site at);
 // Sum over steps of softmax(scores) times values: [B, ..] like values. scores [rows], or [rows, n, ..] with sizes that
 // broadcast to those of values: [rows, heads] for values [rows, heads, size]. One layout, else E111.
 TN_API tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at);
-TN_API tn_packed tn_packed_spread_at(tn_packed s, tn_tensor x, tn_site at);  // x [B, ..] on every row of its sequence
+TN_API tn_packed tn_packed_broadcast_at(tn_packed s, tn_tensor x,
+                                        tn_site at);             // x [B, ..] on every row of its sequence
 TN_API tn_packed tn_packed_reverse_at(tn_packed s, tn_site at);  // each sequence from its last step to its first
 // The tables of the layout, i64: [B] by user; [T], 0 behind the longest; [B] user at each position; [B] position of
 // each user. A sorted one is its own order.
@@ -509,7 +510,7 @@ TN_API tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at);
 #define tn_packed_first(s) tn_packed_first_at(s, TN_SITE)
 #define tn_packed_softmax(s) tn_packed_softmax_at(s, TN_SITE)
 #define tn_packed_attend(scores, values) tn_packed_attend_at(scores, values, TN_SITE)
-#define tn_packed_spread(s, x) tn_packed_spread_at(s, x, TN_SITE)
+#define tn_packed_broadcast(s, x) tn_packed_broadcast_at(s, x, TN_SITE)
 #define tn_packed_reverse(s) tn_packed_reverse_at(s, TN_SITE)
 #define tn_packed_lengths(s) tn_packed_lengths_at(s, TN_SITE)
 #define tn_packed_batch_sizes(s) tn_packed_batch_sizes_at(s, TN_SITE)
@@ -554,30 +555,31 @@ TN_API void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init 
 TN_API void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained
 // A second path to one parameter
 TN_API void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);
-TN_API tn_tensor tn_use_at(tn_function *f, tn_module *m, const char *name, tn_site at);  // its value in this function
+TN_API tn_tensor tn_param_value_at(tn_function *f, tn_module *m, const char *name,
+                                   tn_site at);    // its value in this function
 TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no gradient in functions built afterwards
 #define tn_module_new(parent, name) tn_module_new_at(parent, name, TN_SITE)
 #define tn_parameter(m, name, s, ...) tn_parameter_at(m, name, s, __VA_ARGS__, TN_SITE)
 #define tn_buffer(m, name, s, ...) tn_buffer_at(m, name, s, __VA_ARGS__, TN_SITE)
 #define tn_share(m, name, from, from_name) tn_share_at(m, name, from, from_name, TN_SITE)
-#define tn_use(f, m, name) tn_use_at(f, m, name, TN_SITE)
+#define tn_param_value(f, m, name) tn_param_value_at(f, m, name, TN_SITE)
 
 // ---- parameters made of values. The function that makes initial values is built as any other, but not ended:
 //
 //   tn_function *init = tn_init_function(p);
-//   tn_tensor w = tn_mul(tn_randn(init, TN_SHAPE(tn_size(4), tn_size(8))), tn_scalar(init, 0.1));
-//   tn_parameter_take(fc, "weight", w);       // w was its handle; from now on it is "fc.weight"
+//   tn_tensor w = tn_mul(tn_randn(init, TN_SHAPE(tn_dim_const(4), tn_dim_const(8))), tn_scalar(init, 0.1));
+//   tn_parameter_adopt(fc, "weight", w);       // w was its handle; from now on it is "fc.weight"
 //
 // A parameter is the value it was made of, under a new owner: nothing is counted twice, the old handle is dead (E102).
 TN_API tn_function *tn_init_function(tn_program *p);
 // The same value as a parameter that no module has yet, in the scope of t; usable in the init function
-TN_API tn_tensor tn_parameter_of_at(tn_tensor t, tn_site at);
+TN_API tn_tensor tn_as_parameter_at(tn_tensor t, tn_site at);
 // Gives m a parameter of that name: takes t over, detaches it from its scope, and disposes the one that had the name.
 // The same one again: nothing. TN_NONE: no parameter of that name from now on (a linear module without bias).
-TN_API void tn_parameter_take_at(tn_module *m, const char *name, tn_tensor t, tn_site at);
-// For one made by tn_parameter_of that no scope owns (E109), under a name that is free (E110)
+TN_API void tn_parameter_adopt_at(tn_module *m, const char *name, tn_tensor t, tn_site at);
+// For one made by tn_as_parameter that no scope owns (E109), under a name that is free (E110)
 TN_API void tn_register_at(tn_module *m, const char *name, tn_tensor p, tn_site at);
-TN_API void tn_buffer_take_at(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at);
+TN_API void tn_buffer_adopt_at(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at);
 TN_API void tn_reshapable(tn_module *m);  // its parameters may be replaced by others of another shape (else E111)
 // A second path to a module: its parameters as they are now, each with a second path
 TN_API tn_module *tn_share_module_at(tn_module *parent, const char *name, tn_module *from, tn_site at);
@@ -589,10 +591,10 @@ TN_API void tn_module_dispose_at(tn_module *m, tn_site at);
 typedef enum { TN_NAMES_UNIQUE, TN_NAMES_ALIASES, TN_NAMES_STATE_DICT, TN_NAMES_BUFFERS } tn_names;
 TN_API uint32_t tn_named_parameters(const tn_module *m, tn_names which, const char **out, uint32_t max);
 #define TN_NONE ((tn_tensor){NULL, 0})
-#define tn_parameter_of(t) tn_parameter_of_at(t, TN_SITE)
-#define tn_parameter_take(m, name, t) tn_parameter_take_at(m, name, t, TN_SITE)
+#define tn_as_parameter(t) tn_as_parameter_at(t, TN_SITE)
+#define tn_parameter_adopt(m, name, t) tn_parameter_adopt_at(m, name, t, TN_SITE)
 #define tn_register(m, name, p) tn_register_at(m, name, p, TN_SITE)
-#define tn_buffer_take(m, name, t, persistent) tn_buffer_take_at(m, name, t, persistent, TN_SITE)
+#define tn_buffer_adopt(m, name, t, persistent) tn_buffer_adopt_at(m, name, t, persistent, TN_SITE)
 #define tn_share_module(parent, name, from) tn_share_module_at(parent, name, from, TN_SITE)
 #define tn_module_dispose(m) tn_module_dispose_at(m, TN_SITE)
 
@@ -600,11 +602,12 @@ TN_API uint32_t tn_named_parameters(const tn_module *m, tn_names which, const ch
 // path in which `*` stands for any characters of one name and `**` for any names; it also matches all below what it
 // names: "enc" means enc.w and enc.sub.w, never enc2.w. NULL matches everything.
 //
-//   tn_entry(tn_root(p), "a/b/w", TN_SHAPE(tn_size(3)), (tn_init){TN_INIT_ZEROS});
+//   tn_param_at_path(tn_root(p), "a/b/w", TN_SHAPE(tn_dim_const(3)), (tn_init){TN_INIT_ZEROS});
 //   loss = tn_add(loss, tn_mul(tn_scalar(f, 1e-4), tn_l2(f, tn_root(p), "**/weight")));
-TN_API tn_module *tn_path_at(tn_module *m, const char *path, tn_site at);  // modules on the way are found or made
+TN_API tn_module *tn_module_at_path_at(tn_module *m, const char *path,
+                                       tn_site at);  // modules on the way are found or made
 // The parameter at a path below m: found, with the same shape (E111), or made
-TN_API void tn_entry_at(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at);
+TN_API void tn_param_at_path_at(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at);
 // A buffer that is not saved and not asked for on loading
 TN_API void tn_transient_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
 typedef enum { TN_EVERYTHING, TN_PARAMETERS, TN_TRAINABLE /* and not frozen */, TN_NON_PARAMETERS } tn_which;
@@ -615,7 +618,7 @@ typedef struct {
 } tn_variable_options;
 typedef struct {
   const char *path;   // below the module that was asked; texts live as long as the program
-  tn_module *module;  // tn_use(f, v.module, v.name) is its value in a function
+  tn_module *module;  // tn_param_value(f, v.module, v.name) is its value in a function
   const char *name;
   uint32_t rank, group;
   int64_t dims[8];
@@ -628,8 +631,8 @@ TN_API void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn
 // Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match
 TN_API tn_tensor tn_l1_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
 TN_API tn_tensor tn_l2_at(tn_function *f, tn_module *m, const char *pattern, tn_site at);
-#define tn_path(m, path) tn_path_at(m, path, TN_SITE)
-#define tn_entry(m, path, s, ...) tn_entry_at(m, path, s, __VA_ARGS__, TN_SITE)
+#define tn_module_at_path(m, path) tn_module_at_path_at(m, path, TN_SITE)
+#define tn_param_at_path(m, path, s, ...) tn_param_at_path_at(m, path, s, __VA_ARGS__, TN_SITE)
 #define tn_transient_buffer(m, name, s, ...) tn_transient_buffer_at(m, name, s, __VA_ARGS__, TN_SITE)
 #define tn_freeze_path(m, pattern, frozen) tn_freeze_path_at(m, pattern, frozen, TN_SITE)
 #define tn_l1(f, m, pattern) tn_l1_at(f, m, pattern, TN_SITE)
@@ -672,7 +675,7 @@ typedef struct {
   bool no_weight, no_bias;  // no_weight: no bias either
   double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
 } tn_norm_options;
-// Over the last axes, whose constant sizes are `normalized`, as TN_SHAPE(tn_size(256)); "weight" begins as 1, "bias" as
+// Over the last axes, whose constant sizes are `normalized`, as TN_SHAPE(tn_dim_const(256)); "weight" begins as 1, "bias" as
 // 0
 TN_API tn_module *tn_layer_norm_at(tn_module *parent, const char *name, tn_shape normalized, const tn_norm_options *o,
                                    tn_site at);
@@ -680,8 +683,8 @@ TN_API tn_module *tn_rms_norm_at(tn_module *parent, const char *name, tn_shape n
                                  tn_site at);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at);
-TN_API tn_tensor tn_call1_at(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
-TN_API tn_tensor tn_forward1_at(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
+TN_API tn_tensor tn_call_at(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
+TN_API tn_tensor tn_forward_at(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
 // Dropout does nothing in functions marked so: what is built after this call
 TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_linear(parent, name, in, out, ...) tn_linear_at(parent, name, in, out, __VA_ARGS__, TN_SITE)
@@ -698,14 +701,14 @@ TN_API void tn_eval(tn_function *f, bool eval);
 #define tn_layer_norm(parent, name, normalized, ...) tn_layer_norm_at(parent, name, normalized, __VA_ARGS__, TN_SITE)
 #define tn_rms_norm(parent, name, normalized, ...) tn_rms_norm_at(parent, name, normalized, __VA_ARGS__, TN_SITE)
 #define tn_sequential(parent, name) tn_sequential_at(parent, name, TN_SITE)
-#define tn_call1(m, x) tn_call1_at(m, x, TN_SITE)
-#define tn_forward1(m, x) tn_forward1_at(m, x, TN_SITE)
+#define tn_call(m, x) tn_call_at(m, x, TN_SITE)
+#define tn_forward(m, x) tn_forward_at(m, x, TN_SITE)
 
 // ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward:
 // it takes memory for q, k, v and the result, and 4 bytes for each query and head.
 //
 //   tn_module *a = tn_multi_head_attention(block, "attn", 256, 4, &(tn_multi_head_options){.causal = true});
-//   x = tn_add(x, tn_call1(a, x));                       // self-attention of [B,T,256]
+//   x = tn_add(x, tn_call(a, x));                       // self-attention of [B,T,256]
 //   y = tn_attention_call(a, q, memory, TN_NONE, NULL);  // queries of one sequence, keys and values of another
 typedef struct {
   bool causal;           // query i sees keys 0 to i, counted from the first of each
@@ -725,7 +728,7 @@ typedef struct {
   double dropout;
 } tn_multi_head_options;  // NULL: zeros
 // PyTorch's MultiheadAttention with batch_first, its names and initialisation: in_proj_weight [3E,E], in_proj_bias,
-// out_proj.weight, out_proj.bias. `size` is a multiple of `heads`. tn_call1 is self-attention.
+// out_proj.weight, out_proj.bias. `size` is a multiple of `heads`. tn_call is self-attention.
 TN_API tn_module *tn_multi_head_attention_at(tn_module *parent, const char *name, int64_t size, int64_t heads,
                                              const tn_multi_head_options *o, tn_site at);
 // q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
@@ -738,17 +741,17 @@ TN_API tn_tensor tn_attention_call_at(tn_module *m, tn_tensor q, tn_tensor k, tn
   tn_multi_head_attention_at(parent, name, size, heads, __VA_ARGS__, TN_SITE)
 #define tn_attention_call(m, q, k, v, ...) tn_attention_call_at(m, q, k, v, __VA_ARGS__, TN_SITE)
 
-// ---- hooks of modules: functions that tn_call1 runs while the graph is built
+// ---- hooks of modules: functions that tn_call runs while the graph is built
 //
 //   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
 //   tn_hook *h = tn_hook_post(fc, negate, NULL, NULL);
-//   y = tn_call1(fc, x);     // -fc(x), and gradients know
+//   y = tn_call(fc, x);     // -fc(x), and gradients know
 //   tn_hook_remove(h);       // for the calls that follow; a second time does nothing
 //
 // A hook returns what replaces the hooked value, of the same shape and dtype (E118), or TN_NONE to keep it; the next
 // hook sees the replacement. Order: as registered, prepended ones in front. What a hook sees or makes belongs to the
 // newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
-// never fires, because the module runs through tn_forward1 only, is W119; registering or removing one after
+// never fires, because the module runs through tn_forward only, is W119; registering or removing one after
 // tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
 // have hooks of their own (tn_rnn_hook_pre); cells and modules that only hold parameters have none.
 typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
@@ -806,7 +809,7 @@ TN_API tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rn
 TN_API tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at);
 // The last layer's directions side by side: [B, directions * P]
 TN_API tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at);
-// Hooks of a recurrent module: tn_rnn_call and tn_rnn_call_dense run them, in order, as tn_call1 does those of other
+// Hooks of a recurrent module: tn_rnn_call and tn_rnn_call_dense run them, in order, as tn_call does those of other
 // modules. A hook returns what it was given, or a copy of that with values replaced by others of the same shape, dtype
 // and layout (E118). What a pre-hook sees of the initial state is what the caller gave. Steps run no hooks.
 typedef tn_rnn_input (*tn_rnn_pre_hook)(tn_module *m, tn_rnn_input in, void *ctx);
@@ -827,7 +830,7 @@ TN_API tn_hook *tn_rnn_hook_post_at(tn_module *m, tn_rnn_post_hook fn, void *ctx
 //   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq});   // or .steps = T: a dense axis of steps
 //   tn_tensor x = tn_scan_input(s, seq.data);                         // this step's part
 //   tn_tensor h = tn_scan_carry(s, h0);                               // what the step before left, h0 at first
-//   tn_tensor next = tn_tanh(tn_add(tn_call1(in, x), tn_call1(hidden, h)));
+//   tn_tensor next = tn_tanh(tn_add(tn_call(in, x), tn_call(hidden, h)));
 //   tn_scan_next(s, h, next);
 //   tn_tensor ys = tn_scan_output(s, next);                           // of all steps, for use after the end
 //   tn_scan_end(s);
@@ -947,7 +950,7 @@ typedef struct {
   uint32_t n_kernels, n_distinct_kernels;
   uint32_t n_variants;  // plans for smaller bounds, of all functions
 } tn_compile_info;
-TN_API tn_compile_info tn_compiled(const tn_model *m);
+TN_API tn_compile_info tn_compile_info_of(const tn_model *m);
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
   int64_t copy_bytes, peak_bytes, lower_bound;
@@ -1023,11 +1026,11 @@ TN_API uint32_t tn_n_workers(const tn_model *m);
 TN_API uint32_t tn_param_count(const tn_model *m);
 TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
 // A view to read and write between runs; data NULL: no such parameter. A run that updates the parameter does not take
-// it as an input, none that uses the parameter as an output. From here until tn_param_seal, runs take the parameter as
+// it as an input, none that uses the parameter as an output. From here until tn_param_end_write, runs take the parameter as
 // changed each time: packed copies of it are made again before every run that reads one.
 TN_API tn_array tn_param_at(tn_model *m, uint32_t k);
-TN_API void tn_param_seal(tn_model *m, uint32_t k);  // views of it are written no more
-TN_API uint64_t tn_packings(const tn_model *m);      // packed copies of weights that runs made since m was
+TN_API void tn_param_end_write(tn_model *m, uint32_t k);  // views of it are written no more
+TN_API uint64_t tn_n_weight_packs(const tn_model *m);     // packed copies of weights that runs made since m was
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too.

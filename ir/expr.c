@@ -1,10 +1,10 @@
-// Rows of words as postfix programs:   max(a, K(0))   ->   a  0  max
+// Rows of primitives as postfix programs:   max(a, K(0))   ->   a  0  max
 //
-// The words of a row are functions here: each makes a node of a scratch tree, in whatever order the C compiler chooses
+// The primitives of a row are functions here: each makes a node of a scratch tree, in whatever order the C compiler chooses
 // to evaluate arguments. The postfix is then written by walking the tree left to right, so that it is the same with
 // every compiler. All rows are expanded once, at the first question.
 //
-// Inside `expand` the words are local function pointers with the ops' own names (exp, abs, div, ..): at file scope gcc
+// Inside `expand` the primitives are local function pointers with the ops' own names (exp, abs, div, ..): at file scope gcc
 // would take such names for its built-in functions, and fold calls of them.
 #include "ir/ir.h"
 
@@ -42,21 +42,21 @@ static Node leaf(ExKind kind, uint32_t arg, double num) {
   return add_node((ExNode){(uint8_t)kind, (uint8_t)arg, OP_none, num}, 0, (Node){0}, (Node){0}, (Node){0});
 }
 
-static Node word(ExKind kind, Op op, uint32_t n_kids, Node x, Node z, Node w) {
+static Node primitive(ExKind kind, Op op, uint32_t n_kids, Node x, Node z, Node w) {
   return add_node((ExNode){(uint8_t)kind, 0, (uint16_t)op, 0}, n_kids, x, z, w);
 }
 
-// ---- the words: one function for each pointwise row
-#define WORD __attribute__((unused)) static Node
+// ---- the primitives: one function for each pointwise row
+#define PRIMITIVE __attribute__((unused)) static Node
 #define NO ((Node){0})
 #define NULLARY(n, ...) \
-  WORD word_##n(void) { return word(EX_OP, OP_##n, 0, NO, NO, NO); }
+  PRIMITIVE primitive_##n(void) { return primitive(EX_OP, OP_##n, 0, NO, NO, NO); }
 #define UNARY(n, ...) \
-  WORD word_##n(Node x) { return word(EX_OP, OP_##n, 1, x, NO, NO); }
+  PRIMITIVE primitive_##n(Node x) { return primitive(EX_OP, OP_##n, 1, x, NO, NO); }
 #define BINARY(n, ...) \
-  WORD word_##n(Node x, Node z) { return word(EX_OP, OP_##n, 2, x, z, NO); }
+  PRIMITIVE primitive_##n(Node x, Node z) { return primitive(EX_OP, OP_##n, 2, x, z, NO); }
 #define TERNARY(n, ...) \
-  WORD word_##n(Node x, Node z, Node w) { return word(EX_OP, OP_##n, 3, x, z, w); }
+  PRIMITIVE primitive_##n(Node x, Node z, Node w) { return primitive(EX_OP, OP_##n, 3, x, z, w); }
 #include "ir/ops.def"
 
 // ---- tree -> postfix
@@ -83,7 +83,7 @@ static void open_row(Op op) {
 #define NOGRAD NO
 #define K(x) leaf(EX_NUM, 0, (x))
 #define ATTR(k) leaf(EX_ATTR, KEY_##k, 0)
-#define SAME(x) word(EX_SAME, row_op, 1, (x), NO, NO)
+#define SAME(x) primitive(EX_SAME, row_op, 1, (x), NO, NO)
 #define a leaf(EX_ARG, 0, 0)
 #define b leaf(EX_ARG, 1, 0)
 #define c leaf(EX_ARG, 2, 0)
@@ -94,7 +94,7 @@ static void open_row(Op op) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 static void expand(void) {
-#define LOCAL(n, ...) __attribute__((unused)) Node (*const n)(__VA_ARGS__) = word_##n;
+#define LOCAL(n, ...) __attribute__((unused)) Node (*const n)(__VA_ARGS__) = primitive_##n;
 #define NULLARY(n, ...) LOCAL(n, void)
 #define UNARY(n, ...) LOCAL(n, Node)
 #define BINARY(n, ...) LOCAL(n, Node, Node)

@@ -18,7 +18,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/base.h"
-#include "runtime/hostile.h"
+#include "runtime/exec/arena_guards.h"
 
 typedef struct {
   uint32_t i;
@@ -74,7 +74,7 @@ typedef enum {
   CLASS_ATTN,
   CLASS_GATHER,
   CLASS_SCATTER,
-  CLASS_PUT,
+  CLASS_SLICE_UPDATE,
   CLASS_NORM,
   CLASS_OPTIM,
   CLASS_SCAN,
@@ -145,7 +145,7 @@ typedef struct {
   uint32_t scratch;  // Buf of private scratch memory; 0: none
 } Kernel;
 
-enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVES = 8, HAS_PLACE = 16, HAS_MERGED = 32 };
+enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVENESS = 8, HAS_OFFSETS = 16, HAS_CSE = 32 };
 
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
@@ -222,7 +222,7 @@ typedef struct {
 } Param;
 
 // A copy of a parameter, seen as a matrix B[k][n], in panels of `width` columns: [panel][k][width], zero beyond n. All
-// products that read it so share it. The code generator decides which there are (codegen/gemm_weight.c).
+// products that read it so share it. The code generator decides which there are (codegen/module/packed_weights.c).
 typedef struct {
   uint32_t param;
   bool transposed;  // stored [n, k]
@@ -235,7 +235,7 @@ typedef struct {
   uint8_t kind;
   Str name;       // SYM
   int64_t value;  // CONST: the value; SYM: the bound
-  int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/variant.c)
+  int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/specialize.c)
   Dim a, b;       // MUL, ADD
   int32_t slot;   // SYM: index in TnFrame.dims; -1
 } DimInfo;
@@ -255,12 +255,12 @@ typedef struct Prog {
   uint32_t n_syms, cap_syms;
   int64_t param_bytes;
   int64_t const_bytes;
-  WeightPack *packs;
-  uint32_t n_packs, cap_packs;
+  WeightPack *packed_weights;
+  uint32_t n_packed_weights, cap_packed_weights;
   int64_t packed_bytes;
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
-  bool hostile;        // the arena is placed with guards and poisoned between kernels (runtime/hostile.h)
+  bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
@@ -346,7 +346,7 @@ typedef struct {
   const char *name, *doc;
   uint16_t n_min, n_max;
   uint8_t n_res, cls, flags;
-  bool is_word_row;  // a row in words: UNARY, BINARY, ..
+  bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
 Op ir_op_find(const char *name);  // OP_none
@@ -356,7 +356,7 @@ extern const char *const ir_dtype_name[N_DTYPES];
 extern const uint8_t ir_dtype_bytes[N_DTYPES];
 const char *ir_class_name(OpClass c);
 
-// ---- ir/expr.c: a pointwise row as a postfix program over words, made once per row
+// ---- ir/expr.c: a pointwise row as a postfix program over primitives, made once per row
 typedef enum { EX_ARG /* a b c */, EX_Y, EX_G, EX_NUM, EX_ATTR, EX_OP, EX_SAME } ExKind;
 typedef struct {
   uint8_t kind;
@@ -368,15 +368,15 @@ typedef struct {
   const ExNode *nodes;  // postfix; NULL: PRIM or NOGRAD
   uint32_t n;
 } Expr;
-Expr ir_forward(Op op);               // nodes == NULL: PRIM, a word by hand
+Expr ir_forward(Op op);               // nodes == NULL: PRIM, a primitive by hand
 Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows
 
-// ---- ir/infer.c
+// ---- ir/shape/infer.c
 bool ir_infer(Fn *f, Val v,
               RtText *why);  // sets dtype, shape, result records of the instruction at v; false: `why` says it
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of the diagnostic; 0: fine
 
-// ---- ir/print.c, ir/parse.c, ir/verify.c
+// ---- ir/text/print.c, ir/text/parse.c, ir/verify.c
 enum { PRINT_LOCS = 1, PRINT_FACTS = 2 };
 void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
@@ -386,7 +386,7 @@ Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file,
                RtDiags *diags);               // NULL: see diags; caret lines in the text
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
-// ---- ir/grad_rules.c: what becomes of a gradient at an op
+// ---- ir/autodiff/grad_rules.c: what becomes of a gradient at an op
 typedef enum {
   GRAD_ZERO,    // none flows, by meaning
   GRAD_RULE,    // a rule says it
@@ -396,19 +396,19 @@ GradFlow ir_grad_kind(Op op);                           // of a row that is not 
 GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k);  // from v to its operand k
 static inline bool ir_grad_flows(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) != GRAD_ZERO; }
 
-// ---- ir/reach.c: storage that values share before pass versions, and what gradients reach through it
+// ---- ir/passes/alias.c: storage that values share before pass functionalize, and what gradients reach through it
 bool ir_is_alias(Op op);               // its result is a view of operand 0: a write to one is a write to the other
 bool ir_is_cut(const Fn *f, Val v);    // no gradient passes from v to what it is a view of
 bool ir_is_whole(const Fn *f, Val v);  // a write to v replaces all of what it is a view of
-Val ir_storage(const Fn *f, Val v);    // the value that v is a view of, or v
+Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, or v
 // Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all
 // false.
 void ir_grad_reach(const Fn *f, Val loss, bool *reach);
 
-// ---- passes (ir/passes.c runs them)
+// ---- passes (ir/passes/pipeline.c runs them)
 typedef bool PassFn(Fn *f);  // false: errors were added to prog->diags
 #define PASS(n, ...) PassFn ir_pass_##n;
-#include "ir/passes.def"
+#include "ir/passes/passes.def"
 typedef struct {
   const char *name, *doc;
   PassFn *run;
@@ -418,23 +418,24 @@ extern const PassInfo ir_passes[];
 extern const uint32_t ir_n_passes;
 // Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
-bool ir_place_program(Prog *p);   // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
-bool ir_check_segments(Prog *p);  // what ir_place_program did, found anew (ir/plan_check.c)
+bool ir_plan_program_memory(
+    Prog *p);                     // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
-void ir_find_checks(Fn *f);                              // what the host checks: f->checks
-bool ir_reports(const Fn *f, Val v);       // a run may find that v has a number out of range, which the host cannot see
+void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
+bool ir_may_fault(const Fn *f, Val v);     // a run may find that v has a number out of range, which the host cannot see
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
-Val ir_base(const Fn *f, Val v);           // follows views to the value whose buffer they share
+Val ir_view_base(const Fn *f, Val v);      // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
 bool ir_same_attrs(const Fn *f, Val x, Val y);  // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);   // its operands' runs are shorter than a vector: a kernel of its own
 // May v join the kernel: all its concats are cut in the same places, and nothing else stands against that?
 bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
-// ir/led_update.c
+// ir/passes/fuse_update.c
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
-Val ir_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
+Val ir_storage_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //
@@ -458,30 +459,33 @@ bool ir_scan_has_rows(const Scan *s, Shape inner);    // packed, and begins with
 bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each sequence; else one value for all
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
-// ---- ir/scan_grad.c
+// ---- ir/autodiff/grad_scan.c
 // The gradients of a scan: adj by result (0: none) -> out by operand, as far as `wants` says. is_nested: there will be
 // gradients of these. false: the forward could not keep its carries.
 bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, bool is_nested, Loc loc);
-// ir/grad.c: in f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
+// ir/autodiff/grad.c: in f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
 // seed[k].
 Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);
 
-// ---- ir/prologue.c
-Val ir_lead(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
-const uint32_t *ir_find_made(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
+// ---- ir/passes/fuse_prologue.c
+Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
+const uint32_t *
+ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 
-// ---- ir/narrow.c
+// ---- ir/passes/fuse_rnn_input.c
 Val ir_rnn_input_weight(const Fn *f, Val v);  // w_ih of a recurrence that projects its input itself; none: it does not
 
-// ---- ir/hostile.c
+// ---- ir/passes/arena_guards.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
 int64_t ir_guard_behind(uint32_t buf);
-const RtHostile *ir_hostile_plan(const Fn *f, RtArena *mem);  // of a placed function; NULL: the program is not hostile
+const RtGuardedArena *ir_guarded_arena(const Fn *f,
+                                       RtArena *mem);  // of a placed function; NULL: the program is not guarded
 
-// ---- ir/lives.c
-bool ir_is_handed_out(const Fn *f, Val v);  // an output without code: its operand was computed into the caller's memory
+// ---- ir/passes/assign_buffers.c
+bool ir_is_output_alias(const Fn *f,
+                        Val v);  // an output without code: its operand was computed into the caller's memory
 
-// ---- ir/row_space.c: what can be computed a row at a time
+// ---- ir/passes/row_fusion.c: what can be computed a row at a time
 typedef struct {
   Shape shape;
   uint32_t axis;  // along which a row runs
@@ -490,14 +494,16 @@ bool ir_row_takes_axis(Op op);                         // its rows may run along
 bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
 bool ir_same_rows(RowSpace a, RowSpace b);
 bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0
-bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or cells of these rows
+bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
 bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // operand k, made a row at a time, is read so
-int64_t ir_row_lanes(const Prog *p, RowSpace rows);  // rows that lie side by side: elements behind the axis, by bounds
-bool ir_row_stands(const Prog *p, RowSpace rows);    // they run along another axis than the last, better not turned
-bool ir_row_fits(const Prog *p, RowSpace rows);      // such rows are worth a kernel of several instructions
+int64_t ir_row_side_by_side(const Prog *p,
+                            RowSpace rows);  // rows that lie side by side: elements behind the axis, by bounds
+bool ir_row_is_strided(const Prog *p,
+                       RowSpace rows);           // they run along another axis than the last, better not interleaved
+bool ir_row_fits(const Prog *p, RowSpace rows);  // such rows are worth a kernel of several instructions
 
-// ---- ir/rows.c: packed layouts set the sizes of rows dims
+// ---- ir/packed_dims.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 256 * 8 };                      // as many names as a shape has
 bool ir_shape_names(const Prog *p, Shape s, Dim sym);  // a size of s is `sym`, or is made of it
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
@@ -505,28 +511,28 @@ const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout th
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,
                        Val *out);  // layouts before v that set sizes it names: their number
 
-// ---- ir/variant.c: a function as built once more, planned for smaller bounds of named dims
+// ---- ir/passes/specialize.c: a function as built once more, planned for smaller bounds of named dims
 typedef struct {
   Dim dim;
   int64_t fit;
 } DimFit;
 // The function NAME.time16.. in the same program. Dims of the function that are not named keep their bounds; rows of
 // layouts take the bound that follows. Both are compiled to one set of kernels.
-Fn *ir_fn_variant(const Fn *f, const DimFit *fits, uint32_t n);
+Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n);
 
-// ---- ir/edit.c: rebuilding a function
+// ---- ir/rewrite.c: rebuilding a function
 typedef struct {
   Fn *f;
   Ins *old;  // the old instructions
   uint32_t n_old;
   Val *map;  // old value -> new value
-} Edit;
-void ir_edit_begin(Edit *e, Fn *f);                   // f becomes empty; old instructions stay readable through e
-Val ir_edit_copy(Edit *e, Val old);                   // appends a copy with mapped operands (results too)
-Val ir_edit_arg(const Edit *e, Val old, uint32_t k);  // what operand k of an old instruction became
-void ir_edit_end(Edit *e);
+} Rewrite;
+void ir_rewrite_begin(Rewrite *e, Fn *f);                   // f becomes empty; old instructions stay readable through e
+Val ir_rewrite_copy(Rewrite *e, Val old);                   // appends a copy with mapped operands (results too)
+Val ir_rewrite_arg(const Rewrite *e, Val old, uint32_t k);  // what operand k of an old instruction became
+void ir_rewrite_end(Rewrite *e);
 
-// ---- ir/interp.c: the oracle, in doubles, or pointwise ops in single precision
+// ---- ir/interp/interp.c: the oracle, in doubles, or pointwise ops in single precision
 typedef struct {
   double *v;  // elements in row-major order; layouts: TN_LAYOUT words
   int64_t n;
@@ -548,7 +554,7 @@ typedef struct {
       single;  // every result is rounded to single precision: of pointwise ops each primitive, of others what they give
 } InterpEnv;
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
-double ir_word(Op op, double a, double b, double c);  // a PRIM word in doubles
+double ir_primitive(Op op, double a, double b, double c);  // a primitive in doubles
 // A PRIM word whose result in single precision is that of its operands, rounded to nearest: the same bits everywhere
 // (but for what max and min leave open: the sign of a zero).
 bool ir_is_rounded_once(Op op);

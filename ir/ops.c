@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-// What a row in words cannot say for itself. A row is random when a random word stands in it (tests/test_ops.c derives
+// What a row in primitives cannot say for itself. A row is random when a random primitive stands in it (tests/test_ops.c derives
 // this from the rows and compares).
 #define IS_COMM(op) \
   ((op) == OP_add || (op) == OP_mul || (op) == OP_max || (op) == OP_min || (op) == OP_eq || (op) == OP_ne)
 #define IS_RANDOM(op) \
   ((op) == OP_rand || (op) == OP_randn || (op) == OP_dropout || (op) == OP_uniform || (op) == OP_normal)
-#define WORD_ROW(n, n_args, doc)                                                      \
+#define POINTWISE_OP(n, n_args, doc)                                                  \
   [OP_##n] = {#n,                                                                     \
               doc,                                                                    \
               n_args,                                                                 \
@@ -18,10 +18,10 @@
               CLASS_POINT,                                                            \
               PURE | (IS_COMM(OP_##n) ? COMM : 0) | (IS_RANDOM(OP_##n) ? RANDOM : 0), \
               true},
-#define NULLARY(n, fwd, doc) WORD_ROW(n, 0, doc)
-#define UNARY(n, fwd, ga, doc) WORD_ROW(n, 1, doc)
-#define BINARY(n, fwd, ga, gb, doc) WORD_ROW(n, 2, doc)
-#define TERNARY(n, fwd, ga, gb, gc, doc) WORD_ROW(n, 3, doc)
+#define NULLARY(n, fwd, doc) POINTWISE_OP(n, 0, doc)
+#define UNARY(n, fwd, ga, doc) POINTWISE_OP(n, 1, doc)
+#define BINARY(n, fwd, ga, gb, doc) POINTWISE_OP(n, 2, doc)
+#define TERNARY(n, fwd, ga, gb, gc, doc) POINTWISE_OP(n, 3, doc)
 #define OP(n, lo, hi, n_results, shape_rule, grad_rule, class, op_flags, doc) \
   [OP_##n] = {#n, doc, lo, hi, n_results, CLASS_##class, op_flags, false},
 const OpInfo ir_ops[N_OPS] = {
@@ -69,7 +69,7 @@ const char *ir_class_name(OpClass c) {
   case CLASS_ATTN: return "attention";
   case CLASS_GATHER: return "gather";
   case CLASS_SCATTER: return "scatter";
-  case CLASS_PUT: return "put";
+  case CLASS_SLICE_UPDATE: return "put";
   case CLASS_NORM: return "norm";
   case CLASS_OPTIM: return "optim";
   case CLASS_SCAN: return "scan";

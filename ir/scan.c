@@ -11,7 +11,7 @@
 // carry whose first axis is the batch outside has one row for each sequence, in sorted order inside; a sequence that
 // ended keeps its row as it was, in reverse one that has not begun yet. Any other carry is one value for all, and what
 // is stacked of it has a time axis. Over a dense time axis a slice is xs[t] and every carry is one value.
-#include "ir/infer.h"
+#include "ir/shape/infer.h"
 #include <string.h>
 
 Fn *ir_body_find(const Prog *p, Str name) {

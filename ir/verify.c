@@ -230,7 +230,7 @@ static const char *name_of(const Verifier *vf, Val v) {
 
 // Is the version v, operand k of i, one that may be overwritten? Then result k is the newest.
 static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
-  Val old = ir_base(vf->f, ir_arg(vf->f, (Val){i}, k));
+  Val old = ir_view_base(vf->f, ir_arg(vf->f, (Val){i}, k));
   int64_t param = m->param[old.i] - 1;
   if (param < 0 && ir_attr(vf->f, (Val){i}, KEY_into_param))
     return broken(vf, i, "has {into_param}, but operand 0 is no parameter");

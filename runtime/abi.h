@@ -1,5 +1,5 @@
 // What compiled code sees: one frame per run, filled by the host before the workers enter.
-// Layouts here are read by generated machine code: codegen/abi.c states the same offsets through offsetof.
+// Layouts here are read by generated machine code: codegen/builder.c and others take the same offsets through offsetof.
 #ifndef TN_RUNTIME_ABI_H
 #define TN_RUNTIME_ABI_H
 
@@ -26,8 +26,8 @@ typedef struct {
   // C[m,n] = alpha * op(A) op(B) + beta * C, row-major, one thread; trans flags are 0/1.
   void (*sgemm)(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                 int64_t ldb, float beta, float *c, int64_t ldc);
-  // Between kernels of a program compiled with TN_CHECK=arena, by one worker (runtime/hostile.h); others never call it.
-  void (*hostile)(struct TnFrame *f, int32_t done, int32_t next);
+  // Between kernels of a program compiled with TN_CHECK=arena, by one worker (runtime/exec/arena_guards.h); others never call it.
+  void (*guarded_arena)(struct TnFrame *f, int32_t done, int32_t next);
 } TnServices;
 
 enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub-teams inside one kernel
@@ -52,7 +52,7 @@ typedef struct TnFrame {
   const TnServices *svc;
   TnKernelStatus *status;
   void *team;            // the runtime's own, for barriers
-  void *hostile;         // RtHostileRun; NULL: the arena is an ordinary one
+  void *guarded_arena;   // RtGuardedRun; NULL: the arena is an ordinary one
   const uint8_t *stale;  // by packed copy: the entry that packs makes it; others do not look
 } TnFrame;
 

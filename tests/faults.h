@@ -8,11 +8,11 @@
 // What a fault is done to; what comes behind it runs again before the checker looks.
 typedef enum {
   AT_IR,       // the instructions of a planned function; then the verifier
-  AT_ORDER,    // its instructions; then fuse, lives, place, plan_check
-  AT_KERNELS,  // what fuse made; then lives, place, plan_check
-  AT_LIVES,    // what lives made; then place, plan_check
-  AT_PLACE,    // what place made; then plan_check
-  AT_PROGRAM,  // what ir_place_program made; then its check
+  AT_ORDER,    // its instructions; then fuse, lives, place, verify_plan
+  AT_KERNELS,  // what fuse made; then lives, place, verify_plan
+  AT_LIVES,    // what lives made; then place, verify_plan
+  AT_PLACE,    // what place made; then verify_plan
+  AT_PROGRAM,  // what ir_plan_program_memory made; then its check
   AT_RUN,      // a compiled program, run with TN_CHECK=arena
   N_STAGES
 } FaultStage;

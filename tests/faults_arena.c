@@ -2,7 +2,7 @@
 // worker. A kernel that strays must be named with its neighbour; what is read and was not written must be poison, which
 // no result survives.
 #include "codegen/cg.h"
-#include "runtime/blas.h"
+#include "runtime/exec/blas.h"
 #include "tests/faults.h"
 
 #include <math.h>
@@ -26,14 +26,14 @@ typedef struct {
   RtArena *mem;
   Prog *p;
   Fn *f;
-  RtHostileRun hostile;
+  RtGuardedRun guarded_arena;
   TnEntry entry;
   float *y, *t;
 } Guarded;
 
 static Target target;
 static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
-static const TnServices services = {.sgemm = rt_sgemm, .hostile = rt_hostile_step};
+static const TnServices services = {.sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
 
 // ---- the edits
 static bool shrink(Fn *f, uint32_t site, bool scratch) {
@@ -82,16 +82,16 @@ static bool plan(Guarded *g, RtText *why) {
   g->p = ir_parse(g->mem, program, strlen(program), "guarded.tir", &diags);
   if (!g->p) return rt_text_add(why, "does not parse"), false;
   g->f = g->p->fns[0];
-  g->p->hostile = true;
+  g->p->guarded_arena = true;
   g->p->scratch = scratch_bytes, g->p->scratch_ctx = &target;
   if (!ir_run_passes(g->f, NULL, NULL, NULL)) return rt_text_add(why, "is refused"), false;
-  ir_pass_lives(g->f);
+  ir_pass_assign_buffers(g->f);
   spoil(g, fault_arena_behind), spoil(g, fault_arena_scratch), spoil(g, fault_arena_freed);
-  ir_pass_place(g->f);
+  ir_pass_plan_memory(g->f);
   spoil(g, fault_arena_unwritten);
-  g->hostile.plan = ir_hostile_plan(g->f, g->mem);
+  g->guarded_arena.plan = ir_guarded_arena(g->f, g->mem);
   spoil(g, fault_arena_before);
-  return ir_place_program(g->p);
+  return ir_plan_program_memory(g->p);
 }
 
 static CgJit *compile(Guarded *g, RtText *why) {
@@ -118,7 +118,8 @@ static void run(Guarded *g) {
                 numbers(g->mem, TALL * OUT)};
   void *out[] = {g->y, g->t};
   TnKernelStatus status = {0};
-  TnFrame frame = {.in = in, .out = out, .dims = &n, .svc = &services, .status = &status, .hostile = &g->hostile};
+  TnFrame frame = {
+      .in = in, .out = out, .dims = &n, .svc = &services, .status = &status, .guarded_arena = &g->guarded_arena};
   unsigned char *arena = (unsigned char *)numbers(g->mem, g->f->stats.peak_bytes / 4 + 2 * TN_ALIGN);
   frame.seg[SEG_ARENA] = arena + TN_ALIGN;
   g->entry(&frame, 0, 1);
@@ -139,7 +140,7 @@ static bool observe(const Fault *fault, RtText *said) {
   CgJit *jit = plan(&g, said) ? compile(&g, said) : NULL;
   if (jit) {
     run(&g);
-    if (!rt_hostile_report(&g.hostile, error, sizeof error)) rt_text_add(said, "%s", error);
+    if (!rt_guarded_arena_report(&g.guarded_arena, error, sizeof error)) rt_text_add(said, "%s", error);
     else if (is_poisoned(&g)) rt_text_add(said, "poison in a result");
     else rt_text_put(said, "", 0);
   }

@@ -1,4 +1,4 @@
-// Faults of pass lives: edits of the buffers that it made.
+// Faults of pass assign_buffers: edits of the buffers that it made.
 #include "tests/faults.h"
 
 static uint32_t copy_buf(Fn *f, uint32_t b) {

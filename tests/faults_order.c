@@ -112,9 +112,9 @@ bool fault_fuse_updates_chained(Fn *f, uint32_t site) {
 
 // The product in kernel k reads what the update in kernel k + 1 overwrites.
 static bool reads_updated(const Fn *f, uint32_t k) {
-  uint32_t product = ir_lead(f, &f->kernels[k]).i, update = f->kernels[k + 1].first;
+  uint32_t product = ir_anchor(f, &f->kernels[k]).i, update = f->kernels[k + 1].first;
   for (uint32_t j = 0; j < 2; j++)
-    if (ir_root(f, (Val){arg(f, product, j)}).i == ir_root(f, (Val){arg(f, update, 0)}).i) return true;
+    if (ir_storage_root(f, (Val){arg(f, product, j)}).i == ir_storage_root(f, (Val){arg(f, update, 0)}).i) return true;
   return false;
 }
 
@@ -131,7 +131,7 @@ bool fault_led_update_read(Fn *f, uint32_t site) {
 bool fault_prologue_split(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     Kernel *a = &f->kernels[k];
-    uint32_t lead = ir_lead(f, a).i;
+    uint32_t lead = ir_anchor(f, a).i;
     if (a->cls != CLASS_GEMM || lead == a->first || !at(&site)) continue;
     Kernel *list = rt_alloc(f->prog->mem, (f->n_kernels + 1) * sizeof *list);
     memcpy(list, f->kernels, (k + 1) * sizeof *list);
@@ -148,15 +148,15 @@ bool fault_prologue_split(Fn *f, uint32_t site) {
 // ---- order
 // Instruction i, whose operands are made before instruction `to`, moves before it.
 static bool move_before(Fn *f, uint32_t i, uint32_t to) {
-  Edit e;
+  Rewrite e;
   for (uint32_t k = 0; k < n_operands(f, i); k++)
     if (arg(f, i, k) >= to) return false;
-  ir_edit_begin(&e, f);
+  ir_rewrite_begin(&e, f);
   for (uint32_t j = 1; j < e.n_old; j++) {
-    if (j == to) ir_edit_copy(&e, (Val){i});
-    if (j != i && e.old[j].op != OP_result) ir_edit_copy(&e, (Val){j});
+    if (j == to) ir_rewrite_copy(&e, (Val){i});
+    if (j != i && e.old[j].op != OP_result) ir_rewrite_copy(&e, (Val){j});
   }
-  ir_edit_end(&e);
+  ir_rewrite_end(&e);
   return true;
 }
 
@@ -207,18 +207,18 @@ static CopyKind written_copy_kind(const Fn *f, uint32_t c, uint32_t root, uint32
   bool read = op_at(f, root) != OP_param;  // of what others read or write, lives would say so
   for (uint32_t i = c + 1; i < f->n_ins; i++)
     for (uint32_t k = 0; i != write && k < n_operands(f, i); k++)
-      read |= arg(f, i, k) == c || ir_root(f, (Val){arg(f, i, k)}).i == root;
+      read |= arg(f, i, k) == c || ir_storage_root(f, (Val){arg(f, i, k)}).i == root;
   return read ? COPY_NONE : COPY_OF_PARAM;
 }
 
 static CopyKind copy_kind(const Fn *f, uint32_t c) {
-  uint32_t root = ir_root(f, (Val){arg(f, c, 0)}).i;
+  uint32_t root = ir_storage_root(f, (Val){arg(f, c, 0)}).i;
   bool wrote = false;
   for (uint32_t i = c + 1; i < f->n_ins; i++) {
     bool is_write = op_at(f, i) != OP_result && writes(f, i), reads = false;
     if (is_write && arg(f, i, 0) == c) return written_copy_kind(f, c, root, i);
     for (uint32_t k = 0; k < n_operands(f, i); k++) reads |= arg(f, i, k) == c;
-    bool here = is_write && ir_root(f, (Val){arg(f, i, 0)}).i == root;
+    bool here = is_write && ir_storage_root(f, (Val){arg(f, i, 0)}).i == root;
     if (reads && (here || wrote)) return here ? COPY_OVERLAP : class_at(f, i) == CLASS_VIEW ? COPY_NONE : COPY_READ;
     wrote |= here;
   }
@@ -245,7 +245,7 @@ bool fault_versions_leaf_written(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t x = 1; op_at(f, i) != OP_result && writes(f, i) && x < i; x++) {
       uint32_t old = arg(f, i, 0);
-      bool own = op_at(f, ir_root(f, (Val){old}).i) != OP_param;  // of a parameter the verifier would say so
+      bool own = op_at(f, ir_storage_root(f, (Val){old}).i) != OP_param;  // of a parameter the verifier would say so
       bool same =
           op_at(f, x) == OP_input && f->ins[x].shape.i == f->ins[old].shape.i && f->ins[x].dtype == f->ins[old].dtype;
       if (!own || !same || !at(&site)) continue;

@@ -1,4 +1,4 @@
-// Faults of pass place, of the bodies of scans, and of the segments that all functions share: edits of offsets.
+// Faults of pass plan_memory, of the bodies of scans, and of the segments that all functions share: edits of offsets.
 #include "tests/faults.h"
 
 // ---- offsets
@@ -21,7 +21,7 @@ bool fault_place_overlap(Fn *f, uint32_t site) {
 }
 
 bool fault_place_guards_narrow(Fn *f, uint32_t site) {
-  for (uint32_t a = 1; f->prog->hostile && a < f->n_bufs; a++)
+  for (uint32_t a = 1; f->prog->guarded_arena && a < f->n_bufs; a++)
     for (uint32_t b = 1; in_arena(f, a) && b < f->n_bufs; b++) {
       int64_t end = f->bufs[a].offset + (f->bufs[a].bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
       bool both = in_arena(f, b) && f->bufs[a].first <= f->bufs[b].last && f->bufs[b].first <= f->bufs[a].last;

@@ -138,7 +138,8 @@ bool fault_layout_computed(Fn *f, uint32_t site) {
 // ---- updates: grad, touched, scaled
 static uint32_t update_at(const Fn *f, uint32_t *site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIM && op_at(f, i) != OP_adamw_rows && at(site)) return i;
+    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIM && op_at(f, i) != OP_adamw_sparse && at(site))
+      return i;
   return 0;
 }
 
@@ -155,7 +156,7 @@ bool fault_scaled_vector(Fn *f, uint32_t site) {
 
 bool fault_touched_swapped(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (op_at(f, i) != OP_adamw_rows || !at(&site)) continue;
+    if (op_at(f, i) != OP_adamw_sparse || !at(&site)) continue;
     uint32_t index = arg(f, i, 3), g = arg(f, i, 4);
     return set_arg(f, i, 3, g) && set_arg(f, i, 4, index);
   }
@@ -310,6 +311,6 @@ bool fault_grad_rnn_weight(Fn *f, uint32_t site) { return misfit(f, site, CLASS_
 bool fault_grad_softmax(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_softmax_grad, 1, DT_F32); }
 bool fault_grad_layer_norm(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_layer_norm_grad, 3, DT_F32); }
 bool fault_grad_rnn_gates(Fn *f, uint32_t site) { return misfit(f, site, CLASS_RNN, OP_rnn_seq_grad, 8, DT_F32); }
-bool fault_grad_nll(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_nll_rows_grad, 2, DT_F32); }
+bool fault_grad_nll(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_cross_entropy_rows_grad, 2, DT_F32); }
 bool fault_grad_embedding(Fn *f, uint32_t site) { return misfit(f, site, CLASS_SCATTER, OP_embedding_grad, 2, DT_F32); }
 bool fault_grad_attention(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ATTN, OP_sdpa_grad, 0, DT_I64); }

@@ -1,5 +1,5 @@
 // Any bytes: the reader of CSV refuses with a sentence, or every item can be read and is finite.
-#include "runtime/csv.h"
+#include "runtime/data/csv.h"
 
 #include <math.h>
 #include <stdlib.h>

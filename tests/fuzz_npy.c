@@ -1,5 +1,5 @@
 // Any bytes: the reader of .npy refuses with a sentence, or gives a shape whose numbers all lie inside and can be read.
-#include "runtime/npy.h"
+#include "runtime/data/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Any bytes: the safetensors reader refuses or gives tensors that lie inside the input.
-#include "runtime/safetensors.h"
+#include "runtime/store/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

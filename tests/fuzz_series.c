@@ -1,5 +1,5 @@
 // Any bytes: the .ts reader refuses with file and line, or gives cases whose values are all there and finite.
-#include "runtime/series.h"
+#include "runtime/data/ts_series.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Any bytes: text is refused as UTF-8 with the place, or gives windows that spell the text again.
-#include "runtime/text.h"
+#include "runtime/data/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Any bytes: the reader of .npz refuses with a sentence, or lists members that lie inside; what unpacks has its size.
-#include "runtime/npy.h"
+#include "runtime/data/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2840,7 +2840,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -2856,7 +2856,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -2878,7 +2878,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -2894,7 +2894,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -2916,7 +2916,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -2933,10 +2933,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,time,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -2957,7 +2957,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -2973,7 +2973,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -2987,7 +2987,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick",
+    {.name = "seq_select",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -2995,15 +2995,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p0, 48}, {p1, 4}},
      .out = (CaseArray[]){{p18, 12}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3},
-    {.name = "seq_pick gradient",
+    {.name = "seq_select gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -3011,8 +3011,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3025,7 +3025,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first}",
+    {.name = "seq_select {first}",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -3033,15 +3033,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p0, 48}, {p1, 4}},
      .out = (CaseArray[]){{p22, 12}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} gradient",
+    {.name = "seq_select {first} gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -3049,8 +3049,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3071,7 +3071,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3088,10 +3088,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,time,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3104,7 +3104,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread",
+    {.name = "seq_broadcast",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -3112,14 +3112,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%v: f32[batch,3], %x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p30, 12}, {p0, 48}, {p1, 4}},
      .out = (CaseArray[]){{p31, 30}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 4, -1}, .n_dims = 3},
-    {.name = "seq_spread gradient",
+    {.name = "seq_broadcast gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -3127,10 +3127,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%v: f32[batch,3], %x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,time,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -3195,7 +3195,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3211,7 +3211,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -3233,7 +3233,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3249,7 +3249,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -3271,7 +3271,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3288,10 +3288,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,time,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3312,7 +3312,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3328,7 +3328,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -3342,7 +3342,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick with ties",
+    {.name = "seq_select with ties",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3350,15 +3350,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p41, 340}, {p42, 5}},
      .out = (CaseArray[]){{p59, 85}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3},
-    {.name = "seq_pick with ties gradient",
+    {.name = "seq_select with ties gradient",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3366,8 +3366,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3380,7 +3380,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first} with ties",
+    {.name = "seq_select {first} with ties",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3388,15 +3388,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p41, 340}, {p42, 5}},
      .out = (CaseArray[]){{p63, 85}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} with ties gradient",
+    {.name = "seq_select {first} with ties gradient",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3404,8 +3404,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3426,7 +3426,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3443,10 +3443,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,time,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3459,7 +3459,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread with ties",
+    {.name = "seq_broadcast with ties",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3467,14 +3467,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%v: f32[batch,17], %x: f32[batch,time,17], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p71, 85}, {p41, 340}, {p42, 5}},
      .out = (CaseArray[]){{p72, 221}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){5, 4, -1}, .n_dims = 3},
-    {.name = "seq_spread with ties gradient",
+    {.name = "seq_broadcast with ties gradient",
      .tir =
         "program @case\n"
         "dim batch <= 7\n"
@@ -3482,10 +3482,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 49\n"
         "func @f(%v: f32[batch,17], %x: f32[batch,time,17], %len: i64[batch], %weight: f32[batch,time,17]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -3550,7 +3550,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3566,7 +3566,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -3588,7 +3588,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3604,7 +3604,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -3626,7 +3626,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3643,10 +3643,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch,time]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3667,7 +3667,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3683,7 +3683,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -3697,7 +3697,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick of scalars",
+    {.name = "seq_select of scalars",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3705,15 +3705,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p82, 45}, {p83, 9}},
      .out = (CaseArray[]){{p100, 9}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3},
-    {.name = "seq_pick of scalars gradient",
+    {.name = "seq_select of scalars gradient",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3721,8 +3721,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3735,7 +3735,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first} of scalars",
+    {.name = "seq_select {first} of scalars",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3743,15 +3743,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p82, 45}, {p83, 9}},
      .out = (CaseArray[]){{p104, 9}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} of scalars gradient",
+    {.name = "seq_select {first} of scalars gradient",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3759,8 +3759,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3781,7 +3781,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3798,10 +3798,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch,time]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -3814,7 +3814,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread of scalars",
+    {.name = "seq_broadcast of scalars",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3822,14 +3822,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%v: f32[batch], %x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p112, 9}, {p82, 45}, {p83, 9}},
      .out = (CaseArray[]){{p113, 24}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){9, 5, -1}, .n_dims = 3},
-    {.name = "seq_spread of scalars gradient",
+    {.name = "seq_broadcast of scalars gradient",
      .tir =
         "program @case\n"
         "dim batch <= 11\n"
@@ -3837,10 +3837,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 88\n"
         "func @f(%v: f32[batch], %x: f32[batch,time], %len: i64[batch], %weight: f32[batch,time]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -3905,7 +3905,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3921,7 +3921,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -3943,7 +3943,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -3959,7 +3959,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -3976,10 +3976,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,time,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4000,7 +4000,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4008,7 +4008,7 @@ static const OpCase packed_cases[] = {
      .out = (CaseArray[]){{p134, 20}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick with empty ones",
+    {.name = "seq_select with empty ones",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4016,15 +4016,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p123, 60}, {p124, 4}},
      .out = (CaseArray[]){{p135, 20}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick with empty ones gradient",
+    {.name = "seq_select with empty ones gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4032,8 +4032,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4046,7 +4046,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first} with empty ones",
+    {.name = "seq_select {first} with empty ones",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4054,15 +4054,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p123, 60}, {p124, 4}},
      .out = (CaseArray[]){{p139, 20}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} with empty ones gradient",
+    {.name = "seq_select {first} with empty ones gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4070,8 +4070,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4092,7 +4092,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4109,10 +4109,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,time,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4125,7 +4125,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread with empty ones",
+    {.name = "seq_broadcast with empty ones",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4133,14 +4133,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%v: f32[batch,5], %x: f32[batch,time,5], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p147, 20}, {p123, 60}, {p124, 4}},
      .out = (CaseArray[]){{p148, 25}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_spread with empty ones gradient",
+    {.name = "seq_broadcast with empty ones gradient",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -4148,10 +4148,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%v: f32[batch,5], %x: f32[batch,time,5], %len: i64[batch], %weight: f32[batch,time,5]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -4216,7 +4216,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4232,7 +4232,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
@@ -4254,7 +4254,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4270,7 +4270,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4287,10 +4287,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,time,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4311,7 +4311,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4319,7 +4319,7 @@ static const OpCase packed_cases[] = {
      .out = (CaseArray[]){{p169, 96}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick of whole vectors",
+    {.name = "seq_select of whole vectors",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4327,15 +4327,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p158, 288}, {p159, 3}},
      .out = (CaseArray[]){{p170, 96}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick of whole vectors gradient",
+    {.name = "seq_select of whole vectors gradient",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4343,8 +4343,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4357,7 +4357,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first} of whole vectors",
+    {.name = "seq_select {first} of whole vectors",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4365,15 +4365,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p158, 288}, {p159, 3}},
      .out = (CaseArray[]){{p174, 96}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} of whole vectors gradient",
+    {.name = "seq_select {first} of whole vectors gradient",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4381,8 +4381,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4403,7 +4403,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4420,10 +4420,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,time,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4436,7 +4436,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread of whole vectors",
+    {.name = "seq_broadcast of whole vectors",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4444,14 +4444,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%v: f32[batch,2,16], %x: f32[batch,time,2,16], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p182, 96}, {p158, 288}, {p159, 3}},
      .out = (CaseArray[]){{p183, 160}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){3, 3, -1}, .n_dims = 3},
-    {.name = "seq_spread of whole vectors gradient",
+    {.name = "seq_broadcast of whole vectors gradient",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -4459,10 +4459,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%v: f32[batch,2,16], %x: f32[batch,time,2,16], %len: i64[batch], %weight: f32[batch,time,2,16]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -4527,7 +4527,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4543,7 +4543,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -4565,7 +4565,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4581,7 +4581,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -4603,7 +4603,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4620,10 +4620,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,time,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4644,7 +4644,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4660,7 +4660,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_min %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -4674,7 +4674,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick of one",
+    {.name = "seq_select of one",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4682,15 +4682,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p193, 3}, {p194, 1}},
      .out = (CaseArray[]){{p207, 1}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick of one gradient",
+    {.name = "seq_select of one gradient",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4698,8 +4698,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4712,7 +4712,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick {first} of one",
+    {.name = "seq_select {first} of one",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4720,15 +4720,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p193, 3}, {p194, 1}},
      .out = (CaseArray[]){{p199, 1}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick {first} of one gradient",
+    {.name = "seq_select {first} of one gradient",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4736,8 +4736,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L {first}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L {first}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4758,7 +4758,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4775,10 +4775,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,time,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_reverse %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4791,7 +4791,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_spread of one",
+    {.name = "seq_broadcast of one",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4799,14 +4799,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%v: f32[batch,1], %x: f32[batch,time,1], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p221, 1}, {p193, 3}, {p194, 1}},
      .out = (CaseArray[]){{p222, 3}},
      .n_in = 3, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){1, 3, -1}, .n_dims = 3},
-    {.name = "seq_spread of one gradient",
+    {.name = "seq_broadcast of one gradient",
      .tir =
         "program @case\n"
         "dim batch <= 3\n"
@@ -4814,10 +4814,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 18\n"
         "func @f(%v: f32[batch,1], %x: f32[batch,time,1], %len: i64[batch], %weight: f32[batch,time,1]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %w = seq_spread %v, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %w = seq_broadcast %v, %L\n"
         "  %q = mul %w, %k\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_v = grad_of %loss, %v\n"
@@ -4882,7 +4882,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4898,7 +4898,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -4920,7 +4920,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -4936,7 +4936,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -4958,7 +4958,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -4975,10 +4975,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 765\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch,time]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -4999,7 +4999,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -5015,7 +5015,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -5037,7 +5037,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -5053,7 +5053,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %step = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -5075,7 +5075,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %y = copy %z\n"
         "  output %y {name=\"y\", index=0}\n"
@@ -5092,10 +5092,10 @@ static const OpCase packed_cases[] = {
         "dim rows <= 232\n"
         "func @f(%x: f32[batch,time,3], %len: i64[batch], %weight: f32[batch,time,3]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %z = seq_softmax %k, %L\n"
         "  %q = square %z\n"
-        "  %y = pad %q, %L {value=0}\n"
+        "  %y = unpack_padded %q, %L {value=0}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -5113,7 +5113,7 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[4,4,3]) {\n"
         "  %L = packed_layout {lengths=[2,4,1,3], time=4, rows=10, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -5125,7 +5125,7 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[4,4,3], %weight: f32[4,3]) {\n"
         "  %L = packed_layout {lengths=[2,4,1,3], time=4, rows=10, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -5138,25 +5138,25 @@ static const OpCase packed_cases[] = {
      .n_in = 2, .n_out = 2, .n_params = 0,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick of the constant lengths [2, 4, 1, 3]",
+    {.name = "seq_select of the constant lengths [2, 4, 1, 3]",
      .tir =
         "program @case\n"
         "func @f(%x: f32[4,4,3]) {\n"
         "  %L = packed_layout {lengths=[2,4,1,3], time=4, rows=10, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p258, 48}},
      .out = (CaseArray[]){{p263, 12}},
      .n_in = 1, .n_out = 1, .n_params = 0},
-    {.name = "seq_pick of the constant lengths [2, 4, 1, 3] gradient",
+    {.name = "seq_select of the constant lengths [2, 4, 1, 3] gradient",
      .tir =
         "program @case\n"
         "func @f(%x: f32[4,4,3], %weight: f32[4,3]) {\n"
         "  %L = packed_layout {lengths=[2,4,1,3], time=4, rows=10, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -5173,7 +5173,7 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[3,3,3]) {\n"
         "  %L = packed_layout {lengths=[0,3,2], time=3, rows=5, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -5185,7 +5185,7 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[3,3,3], %weight: f32[3,3]) {\n"
         "  %L = packed_layout {lengths=[0,3,2], time=3, rows=5, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_sum %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
@@ -5198,25 +5198,25 @@ static const OpCase packed_cases[] = {
      .n_in = 2, .n_out = 2, .n_params = 0,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = true},
-    {.name = "seq_pick of the constant lengths [0, 3, 2]",
+    {.name = "seq_select of the constant lengths [0, 3, 2]",
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,3,3]) {\n"
         "  %L = packed_layout {lengths=[0,3,2], time=3, rows=5, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p267, 27}},
      .out = (CaseArray[]){{p272, 9}},
      .n_in = 1, .n_out = 1, .n_params = 0},
-    {.name = "seq_pick of the constant lengths [0, 3, 2] gradient",
+    {.name = "seq_select of the constant lengths [0, 3, 2] gradient",
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,3,3], %weight: f32[3,3]) {\n"
         "  %L = packed_layout {lengths=[0,3,2], time=3, rows=5, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = seq_pick %k, %L\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = seq_select %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -5236,7 +5236,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 35\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %s = seq_max %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "  output %s {name=\"s\", index=1}\n"
@@ -5253,7 +5253,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 35\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %s = seq_min %k, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "  output %s {name=\"s\", index=1}\n"
@@ -5270,7 +5270,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 24\n"
         "func @f(%x: f32[batch,time], %len: i64[batch], %weight: f32[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y, %s = seq_max %k, %L\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0]}\n"
@@ -5284,7 +5284,7 @@ static const OpCase packed_cases[] = {
      .dims = (int64_t[]){2, 3, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = false},
-    {.name = "seq_spread of labels",
+    {.name = "seq_broadcast of labels",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -5292,14 +5292,14 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%v: i64[batch], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_spread %v, %L\n"
+        "  %y = seq_broadcast %v, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p289, 4}, {p290, 4}},
      .out = (CaseArray[]){{p291, 6}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_pick of labels",
+    {.name = "seq_select of labels",
      .tir =
         "program @case\n"
         "dim batch <= 6\n"
@@ -5307,15 +5307,15 @@ static const OpCase packed_cases[] = {
         "dim rows <= 36\n"
         "func @f(%v: i64[batch], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %r = seq_spread %v, %L\n"
-        "  %y = seq_pick %r, %L\n"
+        "  %r = seq_broadcast %v, %L\n"
+        "  %y = seq_select %r, %L\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p289, 4}, {p290, 4}},
      .out = (CaseArray[]){{p292, 4}},
      .n_in = 2, .n_out = 1, .n_params = 0,
      .dims = (int64_t[]){4, 3, -1}, .n_dims = 3},
-    {.name = "seq_put of given steps",
+    {.name = "seq_scatter of given steps",
      .tir =
         "program @case\n"
         "dim batch <= 5\n"
@@ -5323,7 +5323,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 30\n"
         "func @f(%v: f32[batch], %s: i64[batch], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %y = seq_put %v, %L, %s\n"
+        "  %y = seq_scatter %v, %L, %s\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p293, 3}, {p294, 3}, {p295, 3}},
@@ -5338,7 +5338,7 @@ static const OpCase packed_cases[] = {
         "dim rows <= 20\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
+        "  %k = pack_padded %x, %L\n"
         "  %y = seq_softmax_grad %k, %L, %k\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
@@ -5375,8 +5375,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 42\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p300, 16}, {p301, 4}},
@@ -5405,8 +5405,8 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[4,4]) {\n"
         "  %L = packed_layout {lengths=[2,4,2,4], time=4, rows=12, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p305, 16}},
@@ -5441,8 +5441,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 35\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p307, 12}, {p308, 3}},
@@ -5471,8 +5471,8 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[3,4]) {\n"
         "  %L = packed_layout {lengths=[0,3,2], time=4, rows=5, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p313, 12}},
@@ -5507,8 +5507,8 @@ static const OpCase packed_cases[] = {
         "dim rows <= 28\n"
         "func @f(%x: f32[batch,time], %len: i64[batch]) {\n"
         "  %L = packed_layout %len {time=time, rows=rows, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p315, 8}, {p316, 2}},
@@ -5537,8 +5537,8 @@ static const OpCase packed_cases[] = {
         "program @case\n"
         "func @f(%x: f32[2,4]) {\n"
         "  %L = packed_layout {lengths=[0,0], time=4, rows=0, empty}\n"
-        "  %k = pack %x, %L\n"
-        "  %y = pad %k, %L {value=-2}\n"
+        "  %k = pack_padded %x, %L\n"
+        "  %y = unpack_padded %k, %L {value=-2}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{p320, 8}},

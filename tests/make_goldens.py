@@ -270,7 +270,7 @@ written = put_rows(w, i, w[1:4])
 case("index_assign into a parameter", "%w = param @w\n%y = index_assign %w, %i, %p {into_param}", {"i": i, "p": w[1:4]}, {"y": written},
      params=[("w", w, written)])
 
-# written in place through views, as pass versions rewrites it
+# written in place through views, as pass functionalize rewrites it
 x, p = rnd(4, 6), rnd(4, 2)
 case("write through a view", """%c = square %x
      %s = slice %c {axis=1, start=3, size=2}
@@ -340,15 +340,15 @@ large = t([1e4, 0, -1e4], [-1e4, -1e4, -1e4])
 case("softmax of large values", "%y = softmax %x", {"x": large}, {"y": large.softmax(-1)})
 case("log_softmax of large values", "%y = log_softmax %x", {"x": large}, {"y": large.log_softmax(-1)})
 logits, labels = rnd(5, 9, lo=-4, hi=4), ints(0, 8, 3, 3, 1)
-case("nll_rows", "%y, %lse = nll_rows %x, %label", {"x": logits, "label": labels},
+case("cross_entropy_rows", "%y, %lse = cross_entropy_rows %x, %label", {"x": logits, "label": labels},
      {"y": F.cross_entropy(logits, labels, reduction="none"), "lse": logits.logsumexp(-1)})
-gradient("nll_rows", "%y, %lse = nll_rows %x, %label", {"x": logits, "label": labels},
+gradient("cross_entropy_rows", "%y, %lse = cross_entropy_rows %x, %label", {"x": logits, "label": labels},
          lambda x, label: F.cross_entropy(x, label, reduction="none"), ["x"])
-gradient("nll_rows of rank 3", "%y, %lse = nll_rows %x, %label", {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
+gradient("cross_entropy_rows of rank 3", "%y, %lse = cross_entropy_rows %x, %label", {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
          lambda x, label: F.cross_entropy(x.reshape(6, 5), label.reshape(6), reduction="none").reshape(2, 3), ["x"])
-gradient("nll_rows by its lse only", "%n, %y = nll_rows %x, %label", {"x": logits, "label": labels},
+gradient("cross_entropy_rows by its lse only", "%n, %y = cross_entropy_rows %x, %label", {"x": logits, "label": labels},
          lambda x, label: x.logsumexp(-1), ["x"])
-gradient("nll_rows by both results", "%n, %lse = nll_rows %x, %label\n%q = square %lse\n%y = mul %n, %q",
+gradient("cross_entropy_rows by both results", "%n, %lse = cross_entropy_rows %x, %label\n%q = square %lse\n%y = mul %n, %q",
          {"x": rnd(2, 3, 5), "label": ints([0, 1, 4], [2, 2, 3])},
          lambda x, label: F.cross_entropy(x.mT, label, reduction="none") * x.logsumexp(-1) ** 2, ["x"])
 s, g = rnd(3, 6).softmax(-1), rnd(3, 6)
@@ -357,7 +357,7 @@ case("softmax_grad", "%y = softmax_grad %s, %g", {"s": s, "g": g}, {"y": s * (g 
 s = s.log().float().double()
 case("log_softmax_grad", "%y = log_softmax_grad %s, %g", {"s": s, "g": g}, {"y": g - s.exp() * g.sum(-1, keepdim=True)})
 lse, g = logits.logsumexp(-1).float().double(), rnd(5)
-case("nll_rows_grad", "%y = nll_rows_grad %x, %label, %lse, %g", {"x": logits, "label": labels, "lse": lse, "g": g},
+case("cross_entropy_rows_grad", "%y = cross_entropy_rows_grad %x, %label, %lse, %g", {"x": logits, "label": labels, "lse": lse, "g": g},
      {"y": ((logits - lse[:, None]).exp() - F.one_hot(labels, 9)) * g[:, None]})
 
 # ---- layer norm and RMS norm, from a stream of their own
@@ -571,21 +571,21 @@ for what, lengths, time in (("", [2, 4, 1, 3], 4), (" with ties", [2, 4, 4, 1, 2
     check_against_torch(x, lengths)
     dims, shapes = packed_dims(lengths, time), {"x": "[batch,time,2]", "len": "[batch]"}
     data = packed_data(x, lengths)
-    case("pack" + what, LAYOUT + "%y = pack %x, %L", {"x": x, "len": ints(*lengths)}, {"y": data}, dims=dims, shapes=shapes)
-    gradient("pack" + what, LAYOUT + "%k = pack %x, %L\n%q = square %k\n%y = pad %q, %L {value=0}", {"x": x, "len": ints(*lengths)},
+    case("pack" + what, LAYOUT + "%y = pack_padded %x, %L", {"x": x, "len": ints(*lengths)}, {"y": data}, dims=dims, shapes=shapes)
+    gradient("pack" + what, LAYOUT + "%k = pack_padded %x, %L\n%q = square %k\n%y = unpack_padded %q, %L {value=0}", {"x": x, "len": ints(*lengths)},
              lambda x, len: x * x * (torch.arange(time)[None, :, None] < len[:, None, None]), ["x"], dims=dims, shapes=shapes, y_shape="[batch,time,2]")
     beyond = torch.arange(time)[None, :, None] >= ints(*lengths)[:, None, None]
-    case("pad" + what, LAYOUT + "%k = pack %x, %L\n%y = pad %k, %L {value=-7.5}", {"x": x, "len": ints(*lengths)},
+    case("pad" + what, LAYOUT + "%k = pack_padded %x, %L\n%y = unpack_padded %k, %L {value=-7.5}", {"x": x, "len": ints(*lengths)},
          {"y": torch.where(beyond, torch.tensor(-7.5), x)}, dims=dims, shapes=shapes)
-    case("pack time first" + what, LAYOUT + "%y = pack %x, %L {time_major}", {"x": x.transpose(0, 1), "len": ints(*lengths)},
+    case("pack time first" + what, LAYOUT + "%y = pack_padded %x, %L {time_major}", {"x": x.transpose(0, 1), "len": ints(*lengths)},
          {"y": data}, dims=dims, shapes={"x": "[time,batch,2]", "len": "[batch]"})
-    case("pad time first" + what, LAYOUT + "%k = pack %x, %L\n%y = pad %k, %L {time_major, value=0.5}",
+    case("pad time first" + what, LAYOUT + "%k = pack_padded %x, %L\n%y = unpack_padded %k, %L {time_major, value=0.5}",
          {"x": x, "len": ints(*lengths)}, {"y": torch.where(beyond, torch.tensor(0.5), x).transpose(0, 1)}, dims=dims, shapes=shapes)
 lengths = [4, 3, 3, 1]
 x = rnd(4, 4)
-case("packed_layout sorted", "%L = packed_layout %len {time=time, rows=rows, sorted}\n%y = pack %x, %L", {"x": x, "len": ints(*lengths)},
+case("packed_layout sorted", "%L = packed_layout %len {time=time, rows=rows, sorted}\n%y = pack_padded %x, %L", {"x": x, "len": ints(*lengths)},
      {"y": packed_data(x, lengths)}, dims=packed_dims(lengths, 4), shapes={"x": "[batch,time]", "len": "[batch]"})
-case("packed_layout of constant lengths", "%L = packed_layout {lengths=[2,3,1], time=3, rows=6}\n%y = pack %x, %L",
+case("packed_layout of constant lengths", "%L = packed_layout {lengths=[2,3,1], time=3, rows=6}\n%y = pack_padded %x, %L",
      {"x": x[:3, :3]}, {"y": packed_data(x[:3, :3], [2, 3, 1])})
 
 # ---- recurrent
@@ -630,7 +630,7 @@ def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, w
     flags = [f'cell="{cell}"'] + (["reverse"] if d else []) + (["has_b"] if bias else [])
     flags += (["has_h"] if state else []) + (["has_c"] if state and lstm else []) + (["has_x"] if own_input else [])
     tail = "".join(f", %{n}" for n in ("b_hh", "h0", "c0") if n in ins)
-    body = LAYOUT + "%data = pack %x, %L\n"
+    body = LAYOUT + "%data = pack_padded %x, %L\n"
     if own_input:
         body += "%b = add %b_ih, %b_hh\n" if bias else ""
         first, tail = "data", tail.replace("%b_hh", "%b") + ", %w_ih"
@@ -638,7 +638,7 @@ def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, w
         body += "%xg = linear %data, %w_ih" + (", %b_ih" if bias else "") + "\n"
         first = "xg"
     body += f"%rows, %hn, %cn, %hp, %cp, %gates = rnn_seq %{first}, %L, %w_hh{tail} {{{', '.join(flags)}}}\n"
-    body += "%out = pad %rows, %L {value=0}\n"
+    body += "%out = unpack_padded %rows, %L {value=0}\n"
     for n in used:
         body += f"%m_{n} = mul %{n}, %weight_{n}\n%s_{n} = sum %m_{n} {{axes=[{'0,1,2' if n == 'out' else '0,1'}]}}\n"
     total = f"s_{used[0]}"
@@ -677,9 +677,9 @@ for steer in ({"weight_decay": 0.0625}, {"weight_decay": 0.0}):
 
 # ---- dense layouts
 x = torch.arange(12.0).reshape(3, 4)
-case("dense_layout", "%L = dense_layout {dim=batch, time=time}\n%y = pack %x, %L", {"x": x}, {"y": x.t().reshape(-1)},
+case("dense_layout", "%L = dense_layout {dim=batch, time=time}\n%y = pack_padded %x, %L", {"x": x}, {"y": x.t().reshape(-1)},
      dims=[("batch", 6, 3), ("time", 9, 4)], shapes={"x": "[batch,time]"})
-case("dense_layout of constant sizes", "%L = dense_layout {dim=3, time=4}\n%k = pack %x, %L\n%y = pad %k, %L {time_major}",
+case("dense_layout of constant sizes", "%L = dense_layout {dim=3, time=4}\n%k = pack_padded %x, %L\n%y = unpack_padded %k, %L {time_major}",
      {"x": x}, {"y": x.t()})
 
 

@@ -44,7 +44,7 @@ def reduce(name, what, x, lengths, fn, empty, constant=False, fd=True):
     if constant:
         dims, shapes, ins, y_shape = (), {}, {"x": x}, None
         layout = f"%L = packed_layout {{lengths=[{','.join(map(str, lengths))}], time={x.shape[1]}, rows={sum(lengths)}, empty}}\n"
-    body = layout + f"%k = pack %x, %L\n%y = {name.split()[0]} %k, %L{''.join(' ' + w for w in name.split()[1:])}"
+    body = layout + f"%k = pack_padded %x, %L\n%y = {name.split()[0]} %k, %L{''.join(' ' + w for w in name.split()[1:])}"
     y = per_sequence(x, lengths, fn, empty)
     assert len(lengths) == 0 or y.shape == (len(lengths),) + x.shape[2:]
     case(name + what, body.replace("%y =", "%y, %step =") if name in ("seq_max", "seq_min") else body, ins, {"y": y}, dims=dims, shapes=shapes)
@@ -58,9 +58,9 @@ def rowwise(name, what, x, lengths, fn):
     """An op from rows to rows, its result padded with zeros."""
     tail = "".join(f",{n}" for n in x.shape[2:])
     dims, shapes, ins = packed_dims(lengths, x.shape[1]), {"x": f"[batch,time{tail}]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
-    body = LAYOUT + f"%k = pack %x, %L\n%z = {name} %k, %L\n"
+    body = LAYOUT + f"%k = pack_padded %x, %L\n%z = {name} %k, %L\n"
     case(name + what, body + "%y = copy %z", ins, {"y": repack([fn(s) for s in steps_of(x, lengths)], lengths, x)}, dims=dims, shapes=shapes)
-    gradient(name + what, body + "%q = square %z\n%y = pad %q, %L {value=0}", ins,
+    gradient(name + what, body + "%q = square %z\n%y = unpack_padded %q, %L {value=0}", ins,
              lambda x, **_: torch.stack([torch.cat([fn(s) ** 2, s.new_zeros((x.shape[1] - len(s),) + s.shape[1:])]) for s in steps_of(x, lengths)]),
              ["x"], dims=dims, shapes=shapes, y_shape=f"[batch,time{tail}]")
 
@@ -76,8 +76,8 @@ for what, lengths, tail in SHAPES:
     if sum(lengths) > 40:
         continue
     reduce("seq_min", what, x, lengths, lambda s: s.min(0).values, INF)
-    reduce("seq_pick", what, x, lengths, lambda s: s[-1], 0.0)
-    reduce("seq_pick {first}", what, x, lengths, lambda s: s[0], 0.0)
+    reduce("seq_select", what, x, lengths, lambda s: s[-1], 0.0)
+    reduce("seq_select {first}", what, x, lengths, lambda s: s[0], 0.0)
     rowwise("seq_reverse", what, x, lengths, lambda s: s.flip(0))
     # values of sequences on every row
     axes = "".join(f",{n}" for n in tail)
@@ -85,9 +85,9 @@ for what, lengths, tail in SHAPES:
     ins, dims = {"v": v, "x": x, "len": ints(*lengths)}, packed_dims(lengths, max(lengths))
     shapes = {"v": f"[batch{axes}]", "x": f"[batch,time{axes}]", "len": "[batch]"}
     spread = torch.stack([v[b].expand(x.shape[1:]) for b in range(len(lengths))])
-    case("seq_spread" + what, LAYOUT + "%y = seq_spread %v, %L", ins, {"y": data_of(spread, lengths)}, dims=dims, shapes=shapes)
-    body = LAYOUT + "%k = pack %x, %L\n%w = seq_spread %v, %L\n%q = mul %w, %k\n%y = pad %q, %L {value=0}"
-    gradient("seq_spread" + what, body, ins,
+    case("seq_broadcast" + what, LAYOUT + "%y = seq_broadcast %v, %L", ins, {"y": data_of(spread, lengths)}, dims=dims, shapes=shapes)
+    body = LAYOUT + "%k = pack_padded %x, %L\n%w = seq_broadcast %v, %L\n%q = mul %w, %k\n%y = unpack_padded %q, %L {value=0}"
+    gradient("seq_broadcast" + what, body, ins,
              lambda v, x, len: v[:, None] * x * (torch.arange(x.shape[1])[None] < len[:, None]).view(x.shape[:2] + (1,) * (x.dim() - 2)),
              ["v", "x"], dims=dims, shapes=shapes, y_shape=f"[batch,time{axes}]")
     # one sequence after the other
@@ -101,15 +101,15 @@ for what, lengths, tail in SHAPES:
 for lengths in ([2, 4, 1, 3], [0, 3, 2]):
     x = rnd(len(lengths), max(lengths), 3)
     reduce("seq_sum", f" of the constant lengths {lengths}", x, lengths, lambda s: s.sum(0), 0.0, constant=True)
-    reduce("seq_pick", f" of the constant lengths {lengths}", x, lengths, lambda s: s[-1], 0.0, constant=True)
+    reduce("seq_select", f" of the constant lengths {lengths}", x, lengths, lambda s: s[-1], 0.0, constant=True)
 
 # ties go to the first; a NaN wins, the first of several
 x = t(1, 3, 3, 2, NAN, 5, NAN, 4, -INF, -INF, -INF, -INF).view(3, 4)
-case("seq_max at the edges", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_max %k, %L", {"x": x, "len": ints(4, 4, 2)},
+case("seq_max at the edges", LAYOUT + "%k = pack_padded %x, %L\n%y, %s = seq_max %k, %L", {"x": x, "len": ints(4, 4, 2)},
      {"y": t(3, NAN, -INF), "s": ints(1, 0, 0)}, dims=packed_dims([4, 4, 2], 4), shapes={"x": "[batch,time]", "len": "[batch]"})
-case("seq_min at the edges", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_min %k, %L", {"x": -x, "len": ints(3, 4, 0)},
+case("seq_min at the edges", LAYOUT + "%k = pack_padded %x, %L\n%y, %s = seq_min %k, %L", {"x": -x, "len": ints(3, 4, 0)},
      {"y": t(-3, NAN, INF), "s": ints(1, 0, -1)}, dims=packed_dims([3, 4, 0], 4), shapes={"x": "[batch,time]", "len": "[batch]"})
-gradient("seq_max with ties", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_max %k, %L", {"x": t(1, 2, 2, 0, 0, 0).view(2, 3), "len": ints(3, 2)},
+gradient("seq_max with ties", LAYOUT + "%k = pack_padded %x, %L\n%y, %s = seq_max %k, %L", {"x": t(1, 2, 2, 0, 0, 0).view(2, 3), "len": ints(3, 2)},
          lambda x, len: torch.stack([x[0, :3].max(0).values, x[1, :2].max(0).values]), ["x"], dims=packed_dims([3, 2], 3),
          shapes={"x": "[batch,time]", "len": "[batch]"}, y_shape="[batch]", fd=False)
 
@@ -117,14 +117,14 @@ gradient("seq_max with ties", LAYOUT + "%k = pack %x, %L\n%y, %s = seq_max %k, %
 lab = ints(7, -3, 1 << 22, 5)
 lens = [2, 0, 3, 1]
 dims, shapes = packed_dims(lens, 3), {"v": "[batch]", "len": "[batch]"}
-case("seq_spread of labels", LAYOUT + "%y = seq_spread %v, %L", {"v": lab, "len": ints(*lens)},
+case("seq_broadcast of labels", LAYOUT + "%y = seq_broadcast %v, %L", {"v": lab, "len": ints(*lens)},
      {"y": data_of(lab[:, None].expand(4, 3), lens)}, dims=dims, shapes=shapes)
-case("seq_pick of labels", LAYOUT + "%r = seq_spread %v, %L\n%y = seq_pick %r, %L", {"v": lab, "len": ints(*lens)},
+case("seq_select of labels", LAYOUT + "%r = seq_broadcast %v, %L\n%y = seq_select %r, %L", {"v": lab, "len": ints(*lens)},
      {"y": ints(7, 0, 1 << 22, 5)}, dims=dims, shapes=shapes)
-case("seq_put of given steps", LAYOUT + "%y = seq_put %v, %L, %s", {"v": t(1, 2, 3), "s": ints(1, 0, 2), "len": ints(2, 1, 3)},
+case("seq_scatter of given steps", LAYOUT + "%y = seq_scatter %v, %L, %s", {"v": t(1, 2, 3), "s": ints(1, 0, 2), "len": ints(2, 1, 3)},
      {"y": data_of(t(0, 1, 0, 2, 0, 0, 0, 0, 3).view(3, 3), [2, 1, 3])}, dims=packed_dims([2, 1, 3], 3),
      shapes={"v": "[batch]", "s": "[batch]", "len": "[batch]"})
-case("seq_softmax_grad", LAYOUT + "%k = pack %x, %L\n%y = seq_softmax_grad %k, %L, %k", {"x": t(1, 2, 3, 9).view(2, 2), "len": ints(2, 1)},
+case("seq_softmax_grad", LAYOUT + "%k = pack_padded %x, %L\n%y = seq_softmax_grad %k, %L, %k", {"x": t(1, 2, 3, 9).view(2, 2), "len": ints(2, 1)},
      {"y": data_of(t(1 * (1 - 5), 2 * (2 - 5), 3 * (3 - 9), 0).view(2, 2), [2, 1])}, dims=packed_dims([2, 1], 2),
      shapes={"x": "[batch,time]", "len": "[batch]"})
 
@@ -141,7 +141,7 @@ for what, lengths in (("", [2, 4, 2, 4]), (" with empty ones", [0, 3, 2]), (" of
             dims, shapes, ins = (), {}, {"x": rnd(len(lengths), 4)}
         body = head + "\n".join(f"%{n} = seq_part %L {{part=\"{'batch_sizes' if n == 'sizes' else n}\"}}" for n in outs)
         case(("constant " if constant else "") + "seq_part" + what, body, ins, outs, dims=dims, shapes=shapes)
-        case(("constant " if constant else "") + "pack" + what + " into rows and back", head + "%k = pack %x, %L\n%y = pad %k, %L {value=-2}", ins,
+        case(("constant " if constant else "") + "pack" + what + " into rows and back", head + "%k = pack_padded %x, %L\n%y = unpack_padded %k, %L {value=-2}", ins,
              {"y": torch.where(torch.arange(4)[None] < ints(*lengths)[:, None], ins["x"], torch.tensor(-2.0))}, dims=dims, shapes=shapes)
 
 m.main(sys.stdout, "tests/make_packed_goldens.py", "packed_cases")

@@ -7,7 +7,7 @@
 #include "tests/goldens_attention.h"
 #include "tests/goldens_ops.h"
 #include "tests/goldens_packed.h"
-#include "tests/goldens_touched.h"
+#include "tests/goldens_sparse.h"
 
 static const struct {
   const OpCase *cases;
@@ -16,7 +16,7 @@ static const struct {
     {op_cases, sizeof op_cases / sizeof *op_cases},
     {attention_cases, sizeof attention_cases / sizeof *attention_cases},
     {packed_cases, sizeof packed_cases / sizeof *packed_cases},
-    {touched_cases, sizeof touched_cases / sizeof *touched_cases},
+    {sparse_cases, sizeof sparse_cases / sizeof *sparse_cases},
 };
 enum { N_OP_TABLES = sizeof op_tables / sizeof *op_tables };
 

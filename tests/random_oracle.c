@@ -3,7 +3,7 @@
 // then all that show it are read anew.
 #include "tests/random_oracle.h"
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ bool oracle_fits(const Fn *f) {
 
 static bool run_op(Run *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
-  if (ir_ops[ins->op].is_word_row) return run_pointwise(r, v);
+  if (ir_ops[ins->op].is_pointwise) return run_pointwise(r, v);
   return ir_run_of[ins->op](r, v);
 }
 

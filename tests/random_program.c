@@ -508,7 +508,7 @@ static void add_nll(Gen *g) {
   Shape s = shape_of(g, &d);
   Val label = may_be_input(g, s) && chance(g, 80) ? new_input(g, "label", DT_I64, s) : op1(g, OP_argmax, v);
   Attr ignore = ir_a_int(KEY_ignore, (int64_t)below(g, 3) - 1);
-  Val loss = emit(g, OP_nll_rows, (Val[]){v, label}, 2, &ignore, chance(g, 30));
+  Val loss = emit(g, OP_cross_entropy_rows, (Val[]){v, label}, 2, &ignore, chance(g, 30));
   if (ir_none(loss)) return;
   keep(g, loss, mag_of(g, v) * 2 + 4);
   if (chance(g, 30)) keep(g, ir_result(loss, 1), mag_of(g, v) + 4);
@@ -667,7 +667,7 @@ static Val pack(Gen *g, const Layout *l) {
     x = leaf(g, shape_of(g, &d));
   }
   Attr a = ir_a_int(KEY_time_major, 1);
-  return keep(g, emit(g, OP_pack, (Val[]){x, l->v}, 2, &a, time_major), mag_of(g, x));
+  return keep(g, emit(g, OP_pack_padded, (Val[]){x, l->v}, 2, &a, time_major), mag_of(g, x));
 }
 
 static Val rows_of(Gen *g, const Layout *l, bool matrix) {
@@ -693,12 +693,12 @@ static void spread(Gen *g, const Layout *l) {
   Val x = per_sequence(g, l);
   if (ir_none(x)) return;
   int64_t batch = ir_dim_bound(g->p, l->batch), each = ir_shape_bound(g->p, shape_at(g, x)) / (batch ? batch : 1);
-  if (each * ir_dim_bound(g->p, l->rows) <= 2 * MAX_ELEMENTS) keep(g, op2(g, OP_seq_spread, x, l->v), mag_of(g, x));
+  if (each * ir_dim_bound(g->p, l->rows) <= 2 * MAX_ELEMENTS) keep(g, op2(g, OP_seq_broadcast, x, l->v), mag_of(g, x));
 }
 
 // Totals and rows over the steps of sequences. Empty ones have infinite extremes, which are cut.
 static void along_steps(Gen *g, const Layout *l) {
-  static const Op moves[] = {OP_seq_reverse, OP_seq_from_list, OP_seq_to_list, OP_seq_pick};
+  static const Op moves[] = {OP_seq_reverse, OP_seq_from_list, OP_seq_to_list, OP_seq_select};
   if (chance(g, 20)) {
     spread(g, l);
     return;
@@ -710,7 +710,7 @@ static void along_steps(Gen *g, const Layout *l) {
   Attr first = ir_a_int(KEY_first, 1);
   if (kind < 4) {
     Op op = moves[kind];
-    keep(g, emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_pick && chance(g, 50) ? 1 : 0), mag);
+    keep(g, emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_select && chance(g, 50) ? 1 : 0), mag);
   } else if (!is_f32(g, x)) {
     return;
   } else if (kind < 6) {
@@ -738,7 +738,7 @@ static void add_pad(Gen *g) {
   int64_t rows = ir_dim_bound(g->p, l->rows), each = ir_shape_bound(g->p, shape_at(g, x)) / (rows ? rows : 1);
   if (each * ir_dim_bound(g->p, l->batch) * ir_dim_bound(g->p, l->time) > 2 * MAX_ELEMENTS) return;
   Attr a[2] = {ir_a_num(KEY_value, chance(g, 50) ? 0 : -1.5), ir_a_int(KEY_time_major, 1)};
-  keep(g, emit(g, OP_pad, (Val[]){x, l->v}, 2, a, chance(g, 35) ? 2 : 1), mag_of(g, x) + 1.5);
+  keep(g, emit(g, OP_unpack_padded, (Val[]){x, l->v}, 2, a, chance(g, 35) ? 2 : 1), mag_of(g, x) + 1.5);
 }
 
 static void run_cell(Gen *g, const Layout *l, Val x, const char *cell, int64_t gates, int64_t hidden, bool reverse) {

@@ -23,7 +23,7 @@ static tn_program *start(tn_function **f) {
 }
 
 static tn_tensor vector(tn_function *f, const char *name, int64_t n) {
-  return tn_input(f, name, TN_F32, TN_SHAPE(tn_size(n)));
+  return tn_input(f, name, TN_F32, TN_SHAPE(tn_dim_const(n)));
 }
 
 // ---- handles
@@ -32,10 +32,10 @@ static void one_mistake_one_report(void) {
   tn_program *p = start(&f);
   tn_tensor bad = tn_add(vector(f, "a", 3), vector(f, "b", 4));
   CHECK(bad.v == 0 && bad.fn == f);
-  bad = tn_softmax(tn_mean_axis(tn_reshape(tn_relu(bad), TN_SHAPE(tn_size(9))), 5, true), 7);
+  bad = tn_softmax(tn_mean_axis(tn_reshape(tn_relu(bad), TN_SHAPE(tn_dim_const(9))), 5, true), 7);
   tn_packed s = tn_pack_padded(bad, bad, NULL);
   bad = tn_last_hidden(tn_rnn_call(NULL, s, NULL));
-  bad = tn_move_to_outer(tn_cross_entropy(tn_call1(NULL, bad), bad));
+  bad = tn_move_to_outer(tn_cross_entropy(tn_call(NULL, bad), bad));
   tn_backward(bad);
   tn_output(f, "y", bad);
   tn_function_end(f);
@@ -49,9 +49,9 @@ static void foreign_handles(void) {
   tn_tensor a = vector(f, "a", 3);
   tn_add(a, vector(h, "a", 3));
   tn_output(h, "y", a);
-  tn_call1(tn_linear(tn_root(q), "fc", 3, 3, NULL), a);
+  tn_call(tn_linear(tn_root(q), "fc", 3, 3, NULL), a);
   tn_move_to(a, tn_scope_begin(h, "s"));
-  tn_input(f, "z", TN_F32, TN_SHAPE(tn_dim_upto(q, "n", 3)));
+  tn_input(f, "z", TN_F32, TN_SHAPE(tn_dim_bounded(q, "n", 3)));
   tn_add(a, (tn_tensor){0});
   tn_add(a, ((tn_tensor){f, 99999}));
   CHECK(tn_n_errors(q) == 0);
@@ -82,7 +82,7 @@ static void names(void) {
   tn_module_new(root, "");
   tn_module_new(root, "a.b");
   tn_module_new(root, "optimizer");
-  tn_parameter(tn_child(root, "fc"), "weight", TN_SHAPE(tn_size(2)), ((tn_init){TN_INIT_ZEROS, 0, 0}));
+  tn_parameter(tn_child(root, "fc"), "weight", TN_SHAPE(tn_dim_const(2)), ((tn_init){TN_INIT_ZEROS, 0, 0}));
   vector(f, "x", 1);
   vector(f, "x", 1);
   vector(f, "9x", 1);
@@ -98,18 +98,19 @@ static void names(void) {
 static void dims(void) {
   tn_function *f;
   tn_program *p = start(&f);
-  tn_dim n = tn_dim_upto(p, "n", 5);
-  CHECK(tn_dim_upto(p, "n", 5).d == n.d);
+  tn_dim n = tn_dim_bounded(p, "n", 5);
+  CHECK(tn_dim_bounded(p, "n", 5).d == n.d);
   CHECK(tn_n_errors(p) == 0);
-  tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_upto(p, "n", 6)));
-  tn_input(f, "b", TN_F32, TN_SHAPE(tn_dim_upto(p, "m", 0)));
-  tn_input(f, "c", TN_F32, TN_SHAPE(tn_size(-1)));
+  tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_bounded(p, "n", 6)));
+  tn_input(f, "b", TN_F32, TN_SHAPE(tn_dim_bounded(p, "m", 0)));
+  tn_input(f, "c", TN_F32, TN_SHAPE(tn_dim_const(-1)));
   tn_input(f, "d", TN_F32, TN_SHAPE((tn_dim){0}));
   tn_input(f, "e", TN_F32, TN_SHAPE(n, n, n, n, n, n, n, n, n));
-  tn_input(f, "f", TN_F32, TN_SHAPE(tn_size(1 << 29), tn_size(1 << 29)));
+  tn_input(f, "f", TN_F32, TN_SHAPE(tn_dim_const(1 << 29), tn_dim_const(1 << 29)));
   tn_input(f, "g", (tn_dtype)7, TN_SHAPE(n));
-  tn_tensor x = tn_input(f, "h", TN_F32, TN_SHAPE(n, tn_size(3)));
-  CHECK(tn_rank(x) == 2 && tn_dim_of(x, 0).d == n.d && tn_dim_of(x, -1).d == tn_size(3).d && tn_dim_of(x, 2).d == 0);
+  tn_tensor x = tn_input(f, "h", TN_F32, TN_SHAPE(n, tn_dim_const(3)));
+  CHECK(tn_rank(x) == 2 && tn_dim_of(x, 0).d == n.d && tn_dim_of(x, -1).d == tn_dim_const(3).d &&
+        tn_dim_of(x, 2).d == 0);
   ERRORS(p, 7, "E003", "has the bound 5 already, not 6");
 }
 
@@ -200,20 +201,20 @@ static void packed(void) {
   tn_function *f;
   tn_program *p = start(&f);
   tn_pack_options sorted = {.batch_first = true, .enforce_sorted = true};
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3), tn_size(5), tn_size(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(5), tn_dim_const(2)));
   tn_pack_constant(x, ((int64_t[]){3, 4, 1}), 3, &sorted);
   tn_pack_constant(x, ((int64_t[]){3, 6, 1}), 3, NULL);
   tn_pack_constant(x, ((int64_t[]){3, 0, 1}), 3, NULL);
   tn_pack_constant(x, ((int64_t[]){3, 4}), 2, NULL);
-  tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(tn_size(4))), NULL);
+  tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(tn_dim_const(4))), NULL);
   tn_pack_padded(x, vector(f, "flen", 3), NULL);
   CHECK_HAS(report_of(p), "E114");
   CHECK_HAS(report_of(p), "E116");
-  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_size(3), tn_dim_upto(p, "time", 5), tn_size(2)));
+  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_bounded(p, "time", 5), tn_dim_const(2)));
   tn_pack_constant(y, ((int64_t[]){3, 4, 1}), 3, NULL);
-  tn_tensor len = tn_input(f, "good", TN_I64, TN_SHAPE(tn_size(3)));
+  tn_tensor len = tn_input(f, "good", TN_I64, TN_SHAPE(tn_dim_const(3)));
   tn_packed s = tn_pack_padded(x, len, NULL);
-  tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_of(s.data, 0), tn_size(2)));
+  tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_of(s.data, 0), tn_dim_const(2)));
   CHECK_HAS(report_of(p), "rows of a packed layout");
   ERRORS(p, 8, "E115", "length 6 at index 1 is not in [1, 5]");
 }
@@ -222,14 +223,14 @@ static void recurrent(void) {
   tn_function *f;
   tn_program *p = start(&f);
   tn_module *gru = tn_gru(tn_root(p), "gru", 2, 4, NULL), *bad = tn_lstm(tn_root(p), "bad", 0, 4, NULL);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3), tn_size(5), tn_size(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(5), tn_dim_const(2)));
   tn_packed s = tn_pack_constant(x, ((int64_t[]){3, 5, 1}), 3, NULL);
-  tn_rnn_state state = {.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(tn_size(1), tn_size(3), tn_size(4)))};
+  tn_rnn_state state = {.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3), tn_dim_const(4)))};
   CHECK(tn_last_hidden(tn_rnn_call(bad, s, NULL)).v == 0);
   tn_rnn_call(gru, s, &state);
   state = (tn_rnn_state){.h0 = vector(f, "h0", 4)};
   tn_rnn_call(gru, s, &state);
-  tn_call1(gru, x);
+  tn_call(gru, x);
   tn_rnn_call(tn_linear(tn_root(p), "fc", 2, 2, NULL), s, NULL);
   tn_rnn_output r = tn_rnn_call(gru, s, NULL);
   CHECK(r.hidden.v && r.out.data.v && !r.cell.fn);
@@ -243,7 +244,7 @@ static void training(void) {
   tn_function *f;
   tn_program *p = start(&f);
   tn_module *fc = tn_linear(tn_root(p), "fc", 3, 1, NULL);
-  tn_tensor x = vector(f, "x", 3), loss = tn_sum(tn_square(tn_call1(fc, x)));
+  tn_tensor x = vector(f, "x", 3), loss = tn_sum(tn_square(tn_call(fc, x)));
   tn_clip_grad_norm(f, fc, 1);
   tn_adamw(f, fc, NULL);
   tn_backward(x);
@@ -261,7 +262,7 @@ static void training(void) {
   CHECK(tn_n_errors(p) == 8);
   CHECK_HAS(report_of(p), "E121");
   tn_function *g = tn_function_begin(p, "other");
-  tn_backward(tn_sum(tn_call1(fc, vector(g, "x", 3))));
+  tn_backward(tn_sum(tn_call(fc, vector(g, "x", 3))));
   tn_adamw(g, fc, NULL);
   CHECK_HAS(report_of(p), "lr of group 0 of module 'fc' is 1 already, not 0.001");
   CHECK_HAS(report_of(p), "E122");
@@ -279,7 +280,7 @@ static void sharing(void) {
   CHECK(tn_n_errors(p) == 0);
   tn_share(w, "weight", e, "weight");
   tn_share(h, "bias", e, "none");
-  CHECK(tn_use(f, h, "weight").v == tn_use(f, e, "weight").v);
+  CHECK(tn_param_value(f, h, "weight").v == tn_param_value(f, e, "weight").v);
   tn_share(w, "bias", h, "bias");
   tn_share(w, "more", NULL, "bias");
   ERRORS(p, 4, "E111", "another shape");
@@ -316,8 +317,9 @@ static bool build_with_failing_malloc(uint64_t k) {
   if (!p) return false;
   tn_function *f = tn_function_begin(p, "step");
   tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 8, (&(tn_rnn_options){.bidirectional = true, .n_layers = 2}));
-  tn_dim B = tn_dim_upto(p, "batch", 4), T = tn_dim_upto(p, "time", 6);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(3))), len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
+  tn_dim B = tn_dim_bounded(p, "batch", 4), T = tn_dim_bounded(p, "time", 6);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(3))),
+            len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
   tn_tensor loss = tn_mean(tn_last_hidden(tn_rnn_call(rnn, tn_pack_padded(x, len, NULL), NULL)));
   tn_backward(loss);
   tn_adamw(f, tn_root(p), NULL);
@@ -344,7 +346,7 @@ static void out_of_memory(void) {
 static tn_model *doubler(const char *cache_dir) {
   tn_program *p = tn_program_create("twice");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3)));
   tn_output(f, "y", tn_add(x, x));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = cache_dir}));

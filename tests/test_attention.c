@@ -77,7 +77,8 @@ static void add_outputs(tn_function *f, const char *name, tn_tensor y, tn_tensor
 static tn_program *both_ways(const Case *c) {
   tn_program *p = tn_program_create("attention");
   tn_function *f = tn_function_begin(p, "f");
-  tn_dim B = tn_size(c->b), H = tn_size(c->h), Q = tn_size(c->tq), K = tn_size(c->tk), D = tn_size(c->d);
+  tn_dim B = tn_dim_const(c->b), H = tn_dim_const(c->h), Q = tn_dim_const(c->tq), K = tn_dim_const(c->tk),
+         D = tn_dim_const(c->d);
   tn_tensor in[3], out[3];
   const char *const names[] = {"q", "k", "v"};
   for (int k = 0; k < 3; k++) {
@@ -86,7 +87,7 @@ static tn_program *both_ways(const Case *c) {
                       : tn_input(f, names[k], TN_F32, TN_SHAPE(B, H, T, D));
     out[k] = c->inside ? tn_transpose(in[k], 1, 2) : in[k];
   }
-  tn_tensor mask = tn_input(f, "mask", TN_F32, TN_SHAPE(B, tn_size(1), Q, K));
+  tn_tensor mask = tn_input(f, "mask", TN_F32, TN_SHAPE(B, tn_dim_const(1), Q, K));
   tn_tensor weight =
       c->inside ? tn_input(f, "w", TN_F32, TN_SHAPE(B, Q, H, D)) : tn_input(f, "w", TN_F32, TN_SHAPE(B, H, Q, D));
   tn_tensor length = tn_input(f, "n", TN_I64, TN_SHAPE(B));
@@ -156,7 +157,8 @@ static void test_memory(void) {
   enum { T = 4096, D = 8, H = 2 };
   tn_program *p = tn_program_create("long");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(1), tn_size(T), tn_size(3), tn_size(H), tn_size(D)));
+  tn_tensor x = tn_input(f, "x", TN_F32,
+                         TN_SHAPE(tn_dim_const(1), tn_dim_const(T), tn_dim_const(3), tn_dim_const(H), tn_dim_const(D)));
   tn_tensor y = tn_attention_packed(x, (&(tn_attention_options){.causal = true}));
   tn_output(f, "loss", tn_sum(y));
   tn_output(f, "d_x", tn_grad(tn_sum(y), x));
@@ -205,14 +207,14 @@ static void check_module(const Expected *e, bool causal) {
   tn_program *p = tn_program_create("mha");
   tn_module *a = tn_multi_head_attention(tn_root(p), "a", E, H, (&(tn_multi_head_options){.causal = causal}));
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(B), tn_size(T), tn_size(E)));
-  tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(tn_size(B), tn_size(S), tn_size(E)));
-  tn_tensor other = tn_input(f, "other", TN_F32, TN_SHAPE(tn_size(B), tn_size(S), tn_size(E)));
-  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_size(B)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_size(B), tn_size(T), tn_size(E))), y;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(E)));
+  tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(S), tn_dim_const(E)));
+  tn_tensor other = tn_input(f, "other", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(S), tn_dim_const(E)));
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(B)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(E))), y;
   if (!strcmp(e->what, "cross")) y = tn_attention_call(a, x, memory, TN_NONE, (&(tn_attention_options){.lengths = n}));
   else if (!strcmp(e->what, "three")) y = tn_attention_call(a, x, memory, other, NULL);
-  else y = tn_call1(a, x);
+  else y = tn_call(a, x);
   tn_output(f, "y", y);
   tn_backward(tn_sum(tn_mul(y, w)));
   tn_module *out_proj = tn_child(a, "out_proj");
@@ -257,8 +259,9 @@ static void test_tied(void) {
   tn_module *head = tn_linear(net, "head", 3, 5, (&(tn_linear_options){.no_bias = true}));
   tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(tn_size(4))), y = tn_input(f, "y", TN_I64, TN_SHAPE(tn_size(4)));
-  tn_tensor loss = tn_cross_entropy(tn_call1(head, tn_tanh(tn_call1(words, x))), y);
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(tn_dim_const(4))),
+            y = tn_input(f, "y", TN_I64, TN_SHAPE(tn_dim_const(4)));
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_tanh(tn_call(words, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_output(f, "grad", tn_param_grad(f, words, "weight"));
@@ -293,7 +296,8 @@ static tn_tensor all_dropped(tn_function *f, tn_tensor q, tn_tensor k) {
 }
 static tn_tensor other_ranks(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f;
-  return tn_scaled_dot_product_attention(q, tn_reshape(k, TN_SHAPE(tn_size(6), tn_size(5), tn_size(4))), k, NULL);
+  return tn_scaled_dot_product_attention(q, tn_reshape(k, TN_SHAPE(tn_dim_const(6), tn_dim_const(5), tn_dim_const(4))),
+                                         k, NULL);
 }
 static tn_tensor no_packing(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
@@ -301,26 +305,26 @@ static tn_tensor no_packing(tn_function *f, tn_tensor q, tn_tensor k) {
 }
 static tn_tensor float_lengths(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)k;
-  tn_tensor n = tn_full(f, 1, TN_SHAPE(tn_size(2)));
+  tn_tensor n = tn_full(f, 1, TN_SHAPE(tn_dim_const(2)));
   return tn_scaled_dot_product_attention(q, q, q, (&(tn_attention_options){.lengths = n}));
 }
 static tn_tensor huge_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)q, (void)k;
-  q = tn_input(f, "huge", TN_F32, TN_SHAPE(tn_size(1), tn_size(1), tn_size(2), tn_size(8193)));
+  q = tn_input(f, "huge", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(1), tn_dim_const(2), tn_dim_const(8193)));
   return tn_scaled_dot_product_attention(q, q, q, NULL);
 }
 static tn_module *odd;
 static tn_tensor odd_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
-  return tn_call1(odd, q);
+  return tn_call(odd, q);
 }
 
 static void check_refused(Build *build, const char *expected) {
   tn_program *p = tn_program_create("refused");
   odd = build == odd_heads ? tn_multi_head_attention(tn_root(p), "odd", 10, 4, NULL) : NULL;
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(tn_size(2), tn_size(2), tn_size(5), tn_size(4)));
-  tn_tensor k = tn_input(f, "k", TN_F32, TN_SHAPE(tn_size(2), tn_size(3), tn_size(5), tn_size(4)));
+  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(2), tn_dim_const(5), tn_dim_const(4)));
+  tn_tensor k = tn_input(f, "k", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3), tn_dim_const(5), tn_dim_const(4)));
   tn_output(f, "y", build(f, q, k));
   tn_function_end(f);
   CHECK(!tn_compile(p, NULL));
@@ -348,8 +352,8 @@ static void test_refusals(void) {
 static void test_lengths(void) {
   tn_program *p = tn_program_create("lengths");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(3), tn_size(4)));
-  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_size(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3), tn_dim_const(4)));
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(2)));
   tn_output(f, "y", tn_scaled_dot_product_attention(x, x, x, (&(tn_attention_options){.lengths = n})));
   tn_function_end(f);
   tn_model *m = compiled(p, 1);

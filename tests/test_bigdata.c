@@ -88,12 +88,13 @@ static void limit_memory(int64_t mib) {
 // ---- training
 static tn_model *build(int64_t hidden, uint32_t n_workers) {
   tn_program *p = tn_program_create("bigdata");
-  tn_dim B = tn_dim_upto(p, "batch", BATCH);
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH);
   tn_module *root = tn_root(p), *a = tn_linear(root, "a", FEATURES, hidden, NULL);
   tn_module *b = tn_linear(root, "b", hidden, CLASSES, NULL);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_size(FEATURES))), y = tn_input(f, "y", TN_I64, TN_SHAPE(B));
-  tn_tensor loss = tn_cross_entropy(tn_call1(b, tn_relu(tn_call1(a, x))), y);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_dim_const(FEATURES))),
+            y = tn_input(f, "y", TN_I64, TN_SHAPE(B));
+  tn_tensor loss = tn_cross_entropy(tn_call(b, tn_relu(tn_call(a, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_adamw(f, root, NULL);

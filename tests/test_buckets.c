@@ -19,7 +19,8 @@ typedef struct {
 // A recurrence of the user's: its body is a function too, and has a plan for each bucket.
 static tn_tensor smoothed(tn_function *f, tn_packed s, tn_tensor x, tn_dim batch) {
   tn_scan *scan = tn_scan_begin(f, &(tn_scan_options){.over = s});
-  tn_tensor in = tn_scan_input(scan, x), h = tn_scan_carry(scan, tn_zeros(f, TN_SHAPE(batch, tn_size(2 * HIDDEN))));
+  tn_tensor in = tn_scan_input(scan, x),
+            h = tn_scan_carry(scan, tn_zeros(f, TN_SHAPE(batch, tn_dim_const(2 * HIDDEN))));
   tn_tensor next = tn_tanh(tn_add(tn_mul(h, tn_scalar(f, 0.5)), tn_dropout(in, 0.1)));
   tn_scan_next(scan, h, next);
   tn_tensor all = tn_scan_output(scan, next);
@@ -29,16 +30,16 @@ static tn_tensor smoothed(tn_function *f, tn_packed s, tn_tensor x, tn_dim batch
 
 static void build_step(Net *n, bool is_training) {
   tn_function *f = tn_function_begin(n->p, is_training ? "step" : "predict");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, n->T, tn_size(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, n->T, tn_dim_const(FEATURES)));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(n->B));
   tn_packed s = tn_pack_padded(x, len, NULL);
   tn_rnn_output r = tn_rnn_call(tn_child(tn_root(n->p), "rnn"), s, NULL);
-  tn_tensor wide = tn_relu(tn_call1(tn_child(tn_root(n->p), "wide"), smoothed(f, s, r.out.data, n->B)));
-  tn_tensor y = tn_call1(tn_child(tn_root(n->p), "head"), tn_dropout(wide, 0.25));
+  tn_tensor wide = tn_relu(tn_call(tn_child(tn_root(n->p), "wide"), smoothed(f, s, r.out.data, n->B)));
+  tn_tensor y = tn_call(tn_child(tn_root(n->p), "head"), tn_dropout(wide, 0.25));
   if (!is_training) tn_output(f, "y", tn_softmax(y, -1));
   if (is_training) {
-    tn_tensor loss =
-        tn_add(tn_mean(tn_square(y)), tn_mse(tn_last_hidden(r), tn_full(f, 0.1, TN_SHAPE(n->B, tn_size(2 * HIDDEN)))));
+    tn_tensor loss = tn_add(tn_mean(tn_square(y)),
+                            tn_mse(tn_last_hidden(r), tn_full(f, 0.1, TN_SHAPE(n->B, tn_dim_const(2 * HIDDEN)))));
     tn_output(f, "loss", loss);
     tn_backward(loss);
     tn_clip_grad_norm(f, tn_root(n->p), 1.0);
@@ -49,7 +50,7 @@ static void build_step(Net *n, bool is_training) {
 
 static Net build(int64_t time) {
   Net n = {.p = tn_program_create("buckets")};
-  n.B = tn_dim_upto(n.p, "batch", BATCH), n.T = tn_dim_upto(n.p, "time", time);
+  n.B = tn_dim_bounded(n.p, "batch", BATCH), n.T = tn_dim_bounded(n.p, "time", time);
   tn_lstm(tn_root(n.p), "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
   tn_linear(tn_root(n.p), "wide", 2 * HIDDEN, 200, NULL);
   tn_linear(tn_root(n.p), "head", 200, CLASSES, NULL);
@@ -141,7 +142,7 @@ static void same_bits(uint32_t n_workers) {
   check_counts(b.m, "predict");
   if (n_workers == 1) check_bytes(b.m, "step");
   if (n_workers == 1) check_bytes(b.m, "predict");
-  tn_compile_info plain_info = tn_compiled(a.m), info = tn_compiled(b.m);
+  tn_compile_info plain_info = tn_compile_info_of(a.m), info = tn_compile_info_of(b.m);
   printf("%u kernels, %u distinct; with buckets %u, %u\n", plain_info.n_kernels, plain_info.n_distinct_kernels,
          info.n_kernels, info.n_distinct_kernels);
   CHECK(info.n_variants == 4 && plain_info.n_variants == 0);
@@ -202,10 +203,10 @@ static void refused(tn_bucket bucket, const char *expected) {
 static void mistakes(void) {
   refused((tn_bucket){.bound = 0}, "the bucket time <= 0 does not lie in [1, 64], the bound of the dim");
   refused((tn_bucket){.bound = 65}, "the bucket time <= 65 does not lie in [1, 64], the bound of the dim");
-  refused((tn_bucket){tn_size(64), 16}, "a bucket of bound 16 is for no named dim");
+  refused((tn_bucket){tn_dim_const(64), 16}, "a bucket of bound 16 is for no named dim");
   Net other = build(TIME);
   refused((tn_bucket){other.T, 16}, "a dim belongs to another program");
-  tn_bucket unused = {tn_dim_upto(other.p, "width", 9), 3}, many[65];
+  tn_bucket unused = {tn_dim_bounded(other.p, "width", 9), 3}, many[65];
   CHECK(!tn_compile(other.p, (&(tn_compile_options){.buckets = &unused, .n_buckets = 1})));
   char *text = report_of(other.p);
   CHECK_HAS(text, "no input has the dim 'width', so that a run cannot choose by it");
@@ -277,11 +278,11 @@ static void touched_memory(void) {
   enum { LONG = 100000, SHORT = 64, WIDTH = 256 };
   static float x[SHORT * 4], y;
   tn_program *p = tn_program_create("wide");
-  tn_dim N = tn_dim_upto(p, "n", LONG);
+  tn_dim N = tn_dim_bounded(p, "n", LONG);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_size(4)));
-  tn_tensor h = tn_call1(tn_linear(tn_root(p), "a", 4, WIDTH, NULL), in);
-  h = tn_call1(tn_linear(tn_root(p), "b", WIDTH, WIDTH, NULL), tn_tanh(h));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_dim_const(4)));
+  tn_tensor h = tn_call(tn_linear(tn_root(p), "a", 4, WIDTH, NULL), in);
+  h = tn_call(tn_linear(tn_root(p), "b", WIDTH, WIDTH, NULL), tn_tanh(h));
   tn_output(f, "y", tn_mean(h));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({N, SHORT})}));

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <time.h>
 
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 
 enum { MOST = 110, GUARD = 16 };
 
@@ -27,7 +27,7 @@ typedef struct {
   int64_t dim[3], size[MOST];
   int64_t bound;  // of sizes along the axis; 0: they are constants
   bool as_i64, has_grad, has_bias;
-  bool alike;  // every operand is twice an input: pass joins
+  bool alike;  // every operand is twice an input: pass hoist_concat
 } Join;
 
 static int64_t outer_of(const Join *j) {
@@ -95,7 +95,7 @@ static void make_piece(tn_program *p, tn_function *f, const Join *j, uint32_t k,
   snprintf(size, sizeof size, "n%u", k);
   n[j->axis] = j->size[k];
   tn_dim dim[3] = {D(n[0]), D(n[1]), D(n[2])};
-  if (j->bound) dim[j->axis] = tn_dim_upto(p, size, j->bound);
+  if (j->bound) dim[j->axis] = tn_dim_bounded(p, size, j->bound);
   tn_dtype t = j->as_i64 ? TN_I64 : TN_F32;
   n[0] += kind == PART;
   at->array = kind == VIEW ? tn_array_of(at->in, t, flat, 2) : tn_array_of(at->in, t, n, 3);
@@ -155,7 +155,7 @@ static void build(const Join *j, Made *m) {
     half = tn_mul(y, tn_scalar(f, 0.5));
     add_output(m, f, "z", j->has_bias ? tn_add(half, bias) : half, whole, false);
   }
-  tn_tensor loss = j->has_grad ? tn_sum(tn_mul(tn_square(y), y)) : tn_none;
+  tn_tensor loss = j->has_grad ? tn_sum(tn_mul(tn_square(y), y)) : TN_NONE;
   for (uint32_t k = 0; j->has_grad && k < j->n; k++) {
     char name[16];
     snprintf(name, sizeof name, "d%u", k);

@@ -10,8 +10,8 @@ static const int64_t lengths[BATCH] = {3, 5, 4};
 
 static tn_model *build(tn_program *p, bool constant) {
   tn_function *f = tn_function_begin(p, "step");
-  tn_dim B = tn_size(BATCH), T = tn_size(TIME);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_size(FEATURES)));
+  tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
   tn_packed s = constant ? tn_pack_constant(x, lengths, BATCH, NULL)
                          : tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), NULL);
   tn_rnn_output r = tn_rnn_call(tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL), s, NULL);
@@ -54,8 +54,8 @@ static void test_no_steps(Kind kind) {
   static const int64_t none[BATCH];
   tn_program *p = tn_program_create("none");
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(BATCH), tn_size(TIME), tn_size(FEATURES)));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(1), tn_size(BATCH), tn_size(HIDDEN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(BATCH), tn_dim_const(TIME), tn_dim_const(FEATURES)));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(BATCH), tn_dim_const(HIDDEN)));
   tn_module *m = kind == LSTM  ? tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
                  : kind == GRU ? tn_gru(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
                                : tn_rnn(tn_root(p), "rnn", FEATURES, HIDDEN, false, NULL);

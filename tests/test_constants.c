@@ -28,15 +28,15 @@ static void check_given(void) {
   static const float zeros[] = {0, -0.0f, 0}, nans[] = {NAN, NAN, NAN}, minus[] = {-0.0f, -0.0f, -0.0f};
   tn_program *p = tn_program_create("given");
   tn_function *f = tn_function_begin(p, "run");
-  const tn_dim n = tn_size(3);
-  tn_tensor z = tn_from(f, zeros, TN_SHAPE(n)), one = tn_scalar(f, 1);
+  const tn_dim n = tn_dim_const(3);
+  tn_tensor z = tn_constant(f, zeros, TN_SHAPE(n)), one = tn_scalar(f, 1);
   tn_output(f, "z", tn_clone(z));
   tn_output(f, "inverse", tn_div(one, z));
-  tn_output(f, "nans", tn_from(f, nans, TN_SHAPE(n)));
-  tn_output(f, "minus", tn_div(one, tn_from(f, minus, TN_SHAPE(n))));
+  tn_output(f, "nans", tn_constant(f, nans, TN_SHAPE(n)));
+  tn_output(f, "minus", tn_div(one, tn_constant(f, minus, TN_SHAPE(n))));
   tn_output(f, "full", tn_div(one, tn_full(f, -0.0, TN_SHAPE(n))));
   tn_output(f, "scalar", tn_div(one, tn_scalar(f, -0.0)));
-  tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(tn_size(1))), tn_full(f, -0.0, TN_SHAPE(tn_size(1)))};
+  tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(tn_dim_const(1))), tn_full(f, -0.0, TN_SHAPE(tn_dim_const(1)))};
   tn_output(f, "both", tn_div(one, tn_concat(0, parts[0], parts[1])));
   tn_function_end(f);
   tn_model *m = compile(p);
@@ -62,7 +62,7 @@ static void check_neutral(void) {
   static const float x[N] = {-0.0f, 0, NAN, INFINITY, -1e30f, -1.5f};
   tn_program *p = tn_program_create("neutral");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N))), zero = tn_scalar(f, 0), huge = tn_scalar(f, 1e30);
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N))), zero = tn_scalar(f, 0), huge = tn_scalar(f, 1e30);
   tn_output(f, "sum", tn_add(in, zero));
   tn_output(f, "sum_of_minus", tn_add(tn_scalar(f, -0.0), in));
   tn_output(f, "product", tn_mul(in, tn_scalar(f, 1)));
@@ -95,9 +95,9 @@ static void optimize(tn_function *f, tn_module *root, int kind) {
 
 static void check_decay(int kind) {
   tn_program *p = tn_program_create("decay");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(4)), (tn_init){TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "step");
-  tn_backward(tn_sum(tn_use(f, tn_root(p), "w")));
+  tn_backward(tn_sum(tn_param_value(f, tn_root(p), "w")));
   optimize(f, tn_root(p), kind);
   tn_function_end(f);
   tn_model *m = compile(p);

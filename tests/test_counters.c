@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { N_STEPS = 10, N_VALUES = 16 };
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 static const char *const steps[N_STEPS] = {"ab", "ab", "bc", "a", "table", "bc", "late", "ab", "table", "late"};
 static const struct {
   const char *path;
@@ -34,16 +34,16 @@ static tn_tensor sum_of_product(tn_tensor a, tn_tensor b) { return tn_sum(tn_mul
 // The losses of make_counter_goldens.py
 static tn_tensor loss_of(tn_program *p, tn_function *f, const char *name, tn_tensor x) {
   tn_module *root = tn_root(p);
-  tn_tensor a = tn_use(f, root, "a"), c = tn_use(f, root, "c"), late = tn_use(f, root, "late");
+  tn_tensor a = tn_param_value(f, root, "a"), c = tn_param_value(f, root, "c"), late = tn_param_value(f, root, "late");
   if (!strcmp(name, "ab")) {
-    tn_tensor b = tn_use(f, root, "b"), loss = tn_add(sum_of_product(tn_mul(a, a), x), sum_of_product(b, x));
+    tn_tensor b = tn_param_value(f, root, "b"), loss = tn_add(sum_of_product(tn_mul(a, a), x), sum_of_product(b, x));
     return tn_add(loss, sum_of_product(late, a));
   }
-  if (!strcmp(name, "bc")) return tn_add(sum_of_product(tn_use(f, root, "b"), c), sum_of_product(c, x));
+  if (!strcmp(name, "bc")) return tn_add(sum_of_product(tn_param_value(f, root, "b"), c), sum_of_product(c, x));
   if (!strcmp(name, "a")) return sum_of_product(tn_sin(a), x);
   if (!strcmp(name, "late")) return sum_of_product(tn_mul(late, late), c);
-  tn_tensor rows = tn_from_i64(f, ((int64_t[]){2, 0}), TN_SHAPE(D(2)));
-  return sum_of_product(tn_call1(tn_child(root, "table"), rows), a);
+  tn_tensor rows = tn_constant_i64(f, ((int64_t[]){2, 0}), TN_SHAPE(D(2)));
+  return sum_of_product(tn_call(tn_child(root, "table"), rows), a);
 }
 
 static void declare(tn_program *p) {
@@ -171,8 +171,9 @@ static void check_scopes(void) {
   for (int n = 0; n < 2; n++) {  // the second function trains in the other order
     tn_function *f = tn_function_begin(p, n ? "second" : "first");
     tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2)));
-    tn_tensor loss = tn_add(sum_of_product(tn_use(f, enc, "w"), x), sum_of_product(tn_use(f, dec, "w"), x));
-    tn_backward(tn_add(loss, sum_of_product(tn_use(f, dec, "v"), x)));
+    tn_tensor loss =
+        tn_add(sum_of_product(tn_param_value(f, enc, "w"), x), sum_of_product(tn_param_value(f, dec, "w"), x));
+    tn_backward(tn_add(loss, sum_of_product(tn_param_value(f, dec, "v"), x)));
     for (int k = 0; k < 2; k++) {
       tn_scope *s = tn_scope_begin(f, "update");
       tn_adam(f, both[k ^ n], &(tn_adamw_options){.lr = 0.25});

@@ -79,16 +79,18 @@ static void judge(const char *text, int line) {
 }
 #define SAYS(text) judge(text, __LINE__)
 
-static tn_tensor input(int line) { return tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(3)), at(line)); }
+static tn_tensor input(int line) {
+  return tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)), at(line));
+}
 static tn_tensor scalar(int line) { return tn_full_at(f, 1, TN_SCALAR, at(line)); }
 static tn_tensor weight(int made, int used) {
-  tn_parameter_at(tn_root(p), "w", TN_SHAPE(tn_size(3)), ones, at(made));
-  return tn_use_at(f, tn_root(p), "w", at(used));
+  tn_parameter_at(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), ones, at(made));
+  return tn_param_value_at(f, tn_root(p), "w", at(used));
 }
 
 // What goes on with a value, however broken: none of it may be reported.
 static void go_on(tn_tensor t) {
-  tn_tensor x = tn_input(f, "more", TN_F32, TN_SHAPE(tn_size(3)));
+  tn_tensor x = tn_input(f, "more", TN_F32, TN_SHAPE(tn_dim_const(3)));
   tn_scope *s = tn_scope_begin(f, "more");
   tn_add_(tn_clone(tn_relu(t)), x);
   tn_copy_(t, x);
@@ -120,13 +122,13 @@ SCENARIO(E101) {
 
 SCENARIO(E102) {
   start();
-  tn_tensor t = tn_full_at(tn_init_function(p), 1, TN_SHAPE(tn_size(3)), at(10));
-  tn_parameter_take_at(tn_root(p), "w", t, at(11));
+  tn_tensor t = tn_full_at(tn_init_function(p), 1, TN_SHAPE(tn_dim_const(3)), at(10));
+  tn_parameter_adopt_at(tn_root(p), "w", t, at(11));
   tn_relu(tn_exp_at(t, at(12)));
   SAYS("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
        "user.c:10: note: it was made here\n"
        "user.c:11: note: parameter 'w' took it over here\n"
-       "hint: tn_parameter_of gives the handle to go on with\n");
+       "hint: tn_as_parameter gives the handle to go on with\n");
 }
 
 SCENARIO(E103) {
@@ -200,12 +202,12 @@ SCENARIO(E109) {
   start();
   tn_function *init = tn_init_function(p);
   tn_scope *s = tn_scope_begin_at(init, "s", at(10));
-  tn_register_at(tn_root(p), "w", tn_parameter_of(tn_full_at(init, 1, TN_SCALAR, at(11))), at(12));
+  tn_register_at(tn_root(p), "w", tn_as_parameter(tn_full_at(init, 1, TN_SCALAR, at(11))), at(12));
   tn_scope_end(s);
   SAYS("user.c:12: error[E109]: parameter 'w' is owned by scope 's', which ends before its module\n"
        "user.c:11: note: it was made here, in scope 's'\n"
        "user.c:10: note: scope 's' was opened here\n"
-       "hint: tn_detach_from_scope before, or tn_parameter_take, gives it to the module alone\n");
+       "hint: tn_detach_from_scope before, or tn_parameter_adopt, gives it to the module alone\n");
 }
 
 SCENARIO(E110) {
@@ -214,8 +216,8 @@ SCENARIO(E110) {
   tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 3, NULL, at(11));
   tn_freeze(fc, true);
   tn_group(fc, 1, "weight", NULL);
-  tn_use(f, fc, "weight");
-  go_on(tn_call1(fc, input(12)));
+  tn_param_value(f, fc, "weight");
+  go_on(tn_call(fc, input(12)));
   SAYS("user.c:11: error[E110]: module 'fc' exists already\n"
        "user.c:10: note: the first 'fc' was made here\n"
        "hint: another name is free; tn_share and tn_share_module give one thing two\n");
@@ -223,8 +225,8 @@ SCENARIO(E110) {
 
 SCENARIO(E111) {
   start();
-  tn_entry_at(tn_root(p), "a/w", TN_SHAPE(tn_size(2)), ones, at(10));
-  tn_entry_at(tn_root(p), "a.w", TN_SHAPE(tn_size(3)), ones, at(11));
+  tn_param_at_path_at(tn_root(p), "a/w", TN_SHAPE(tn_dim_const(2)), ones, at(10));
+  tn_param_at_path_at(tn_root(p), "a.w", TN_SHAPE(tn_dim_const(3)), ones, at(11));
   SAYS("user.c:11: error[E111]: entry 'a.w' is asked for with shape [3] and has shape [2]\n"
        "user.c:10: note: 'a.w' was made here\n"
        "hint: another shape needs another path\n");
@@ -289,7 +291,7 @@ SCENARIO(E116) {
        "user.c:10: note: the value to pack was made here\n"
        "hint: one length for each sequence\n");
   start();
-  tn_tensor x = input(10), lengths = tn_input_at(f, "lengths", TN_I64, TN_SHAPE(tn_size(3)), at(11));
+  tn_tensor x = input(10), lengths = tn_input_at(f, "lengths", TN_I64, TN_SHAPE(tn_dim_const(3)), at(11));
   go_on(tn_pad_packed(tn_pack_padded_at(x, lengths, NULL, at(12)), 0, true));
   SAYS("user.c:12: error[E116]: the number of lengths is not the batch of the packed value\n"
        "user.c:11: note: the lengths were made here\n"
@@ -315,10 +317,11 @@ static void parse(const char *lines, const char *text, int line) {
 
 SCENARIO(E117) {
   TIR_SAYS("  %L = packed_layout {time=3, rows=5, lengths=[3,2]} : layout[2,3,5]\n"
-           "  %d = pack %x, %L\n"
-           "  %y = pad %d, %L {size=2}\n",
-           "a.tir:5:8: error[E117]: pad: a total length of 2 is below the longest sequence, which may have 3 steps\n"
-           "    %y = pad %d, %L {size=2}\n"
+           "  %d = pack_padded %x, %L\n"
+           "  %y = unpack_padded %d, %L {size=2}\n",
+           "a.tir:5:8: error[E117]: unpack_padded: a total length of 2 is below the longest sequence, which may have 3 "
+           "steps\n"
+           "    %y = unpack_padded %d, %L {size=2}\n"
            "         ^\n");
 }
 
@@ -327,12 +330,13 @@ SCENARIO(lengths_in_text) {
            "a.tir:3:8: error[E115]: packed_layout: length 0 at index 1 is not in [1, 3]\n"
            "    %L = packed_layout {time=3, rows=5, lengths=[3,0]} : layout[2,3,5]\n"
            "         ^\n");
-  TIR_SAYS("  %L = packed_layout {time=3, rows=3, lengths=[3]} : layout[1,3,3]\n"
-           "  %d = pack %x, %L\n",
-           "a.tir:4:8: error[E116]: pack: the number of lengths is not the batch of the packed value; operands are "
-           "f32[2,3] and layout[1,3,3]\n"
-           "    %d = pack %x, %L\n"
-           "         ^\n");
+  TIR_SAYS(
+      "  %L = packed_layout {time=3, rows=3, lengths=[3]} : layout[1,3,3]\n"
+      "  %d = pack_padded %x, %L\n",
+      "a.tir:4:8: error[E116]: pack_padded: the number of lengths is not the batch of the packed value; operands are "
+      "f32[2,3] and layout[1,3,3]\n"
+      "    %d = pack_padded %x, %L\n"
+      "         ^\n");
 }
 
 SCENARIO(E120) {
@@ -375,7 +379,7 @@ SCENARIO(E122) {
 
   start();
   tn_module *other = tn_module_new(tn_root(p), "other");
-  tn_parameter_at(other, "v", TN_SHAPE(tn_size(3)), ones, at(9));
+  tn_parameter_at(other, "v", TN_SHAPE(tn_dim_const(3)), ones, at(9));
   tn_backward_at(tn_sum(weight(10, 11)), at(12));
   tn_param_grad_at(f, other, "v", at(13));
   tn_sgd_at(f, other, NULL, at(14));

@@ -14,8 +14,8 @@ static tn_model *build(void) {
   tn_program *p = tn_program_create("full");
   tn_module *fc = tn_linear(tn_root(p), "fc", 64, 32, NULL);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4), tn_size(64)));
-  tn_tensor loss = tn_mean(tn_square(tn_dropout(tn_call1(fc, x), 0.5)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(64)));
+  tn_tensor loss = tn_mean(tn_square(tn_dropout(tn_call(fc, x), 0.5)));
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_adamw(f, tn_root(p), NULL);

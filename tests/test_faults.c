@@ -1,7 +1,7 @@
 // Mutation testing of the checkers: every fault of faults.def, at every place of a corpus where it can be made, must be
 // caught by the checker that its row names, in the words that it names; without a fault the same functions pass.
 //
-//   functions: those of tests/golden/*.tir that all passes accept, the same planned for smaller bounds, the bodies of
+//   functions: those of tests/golden that all passes accept, the same planned for smaller bounds, the bodies of
 //   their scans, tests/faults.tir, random programs
 //
 // docs/testing-faults.md is the table, written from the rows:
@@ -26,7 +26,7 @@ static const Fault faults[] = {
 enum { N_FAULTS = sizeof faults / sizeof *faults };
 static const char *const stage_name[N_STAGES] = {"instructions",           "order", "kernels", "buffers", "offsets",
                                                  "the program's segments", "a run"};
-static const char *const checker_name[N_CHECKERS] = {"verifier", "lives", "plan_check", "place, segments",
+static const char *const checker_name[N_CHECKERS] = {"verifier", "lives", "verify_plan", "place, segments",
                                                      "guarded arena"};
 
 static uint32_t n_sites[N_FAULTS], n_missed[N_FAULTS], n_functions;
@@ -89,12 +89,12 @@ static FaultChecker plan_again(Fn *f, const Fault *t, uint32_t site, bool *made)
   if (t->stage == AT_ORDER) ir_pass_fuse(f);
   if (t->stage == AT_KERNELS && !(*made = t->edit(f, site))) return N_CHECKERS;
   for (uint32_t k = 0; k < f->n_kernels; k++) f->kernels[k].scratch = 0;
-  if (!ir_pass_lives(f)) return BY_LIVES;
+  if (!ir_pass_assign_buffers(f)) return BY_LIVES;
   if (t->stage == AT_LIVES && !(*made = t->edit(f, site))) return N_CHECKERS;
-  if (!ir_pass_place(f)) return N_CHECKERS;
+  if (!ir_pass_plan_memory(f)) return N_CHECKERS;
   if (t->stage == AT_PLACE && !(*made = t->edit(f, site))) return N_CHECKERS;
-  if (t->stage != AT_PROGRAM) return ir_pass_plan_check(f) ? N_CHECKERS : BY_PLAN_CHECK;
-  if (!ir_place_program(f->prog) || !(*made = t->edit(f, site))) return N_CHECKERS;
+  if (t->stage != AT_PROGRAM) return ir_pass_verify_plan(f) ? N_CHECKERS : BY_PLAN_CHECK;
+  if (!ir_plan_program_memory(f->prog) || !(*made = t->edit(f, site))) return N_CHECKERS;
   return ir_check_segments(f->prog) ? N_CHECKERS : BY_SEGMENTS;
 }
 
@@ -171,21 +171,21 @@ static void add_variant(Fn *f) {
         is_axis |= ir_dim_at(p, f->ins[i].shape, k).i == p->syms[s].i;
     if (is_axis && bound >= SMALLER) fits[n++] = (DimFit){p->syms[s], bound / SMALLER};
   }
-  if (n) ir_fn_variant(f, fits, n);
+  if (n) ir_fn_specialize(f, fits, n);
 }
 
-static void try_program(Prog *p, const char *file, bool hostile) {
+static void try_program(Prog *p, const char *file, bool guarded_arena) {
   uint32_t n = p->n_fns, kept = 0;
-  p->scratch = scratch_bytes, p->scratch_ctx = cg_target_find("avx2"), p->hostile = hostile;
+  p->scratch = scratch_bytes, p->scratch_ctx = cg_target_find("avx2"), p->guarded_arena = guarded_arena;
   for (uint32_t k = 0; k < n; k++) add_variant(p->fns[k]);
   for (uint32_t k = 0; k < p->n_fns; k++)
     if (ir_run_passes(p->fns[k], NULL, NULL, NULL)) p->fns[kept++] = p->fns[k];
   p->n_fns = kept;
   p->diags = (RtDiags){.mem = p->mem};
-  if (!ir_place_program(p)) CHECK(!"placement of a program");
+  if (!ir_plan_program_memory(p)) CHECK(!"placement of a program");
   for (uint32_t k = 0; k < kept; k++) try_function(p->fns[k], file);
   for (uint32_t k = 0; k < p->n_bodies; k++)
-    if (p->bodies[k]->facts & HAS_PLACE) try_function(p->bodies[k], file);
+    if (p->bodies[k]->facts & HAS_OFFSETS) try_function(p->bodies[k], file);
 }
 
 static char *read_file(RtArena *mem, const char *path) {
@@ -213,13 +213,21 @@ static void try_file(const char *path) {
   rt_arena_free(mem);
 }
 
-static void try_goldens(void) {
-  DIR *dir = opendir(folder);
-  if (!CHECK(dir)) return;
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+// The files of a folder and of those below it, by name.
+static void try_goldens(const char *below) {
+  struct dirent **e;
+  int n = scandir(below, &e, NULL, by_name);
+  CHECK(n > 0);
   RtArena *mem = rt_arena_new();
-  for (struct dirent *e; (e = readdir(dir));)
-    if (strstr(e->d_name, ".tir")) try_file(rt_printf(mem, "%s/%s", folder, e->d_name));
-  closedir(dir);
+  for (int k = 0; k < n; k++) {
+    const char *path = rt_printf(mem, "%s/%s", below, e[k]->d_name);
+    if (strstr(e[k]->d_name, ".tir")) try_file(path);
+    else if (e[k]->d_name[0] != '.') try_goldens(path);
+    free(e[k]);
+  }
+  if (n >= 0) free(e);
   rt_arena_free(mem);
 }
 
@@ -284,7 +292,7 @@ int main(int argc, char **argv) {
     for (int a = 1; a < argc; a++) wanted[k] |= !strcmp(argv[a], faults[k].name);
   }
   verbose = !all;
-  try_goldens();
+  try_goldens(folder);
   try_file(own);
   try_random();
   try_runs();

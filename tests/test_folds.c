@@ -9,9 +9,9 @@
 //
 //   test_folds [SEED [ROUNDS]]     the random part, from another seed or longer
 #include "codegen/cg.h"
-#include "runtime/blas.h"
-#include "runtime/plan.h"
-#include "runtime/team.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/plan.h"
+#include "runtime/exec/thread_team.h"
 #include "tests/check.h"
 
 #include <float.h>
@@ -65,8 +65,8 @@ static Prog *parse(const Case *c) {
 }
 
 // The program that was written, in a form that the interpreter runs; and what simplify makes of it.
-#define AS_WRITTEN "scopes,versions,loops,grad"
-#define SIMPLIFIED AS_WRITTEN ",simplify,touched,scaled"
+#define AS_WRITTEN "check_scopes,functionalize,outline_scans,grad"
+#define SIMPLIFIED AS_WRITTEN ",simplify,sparse_updates,fold_grad_scale"
 
 static const Tensor *interpret(const Case *c, const char *passes, bool single) {
   Prog *p = parse(c);
@@ -134,7 +134,7 @@ static const Tensor *compiled(const Case *c, const Target *t) {
   p->scratch = scratch_bytes, p->scratch_ctx = t;
   RtText why = {.mem = c->mem};
   CgObject object = {0};
-  if (!CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_place_program(p))) return NULL;
+  if (!CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p))) return NULL;
   if (!CHECK(cg_compile(p, t, "", &object, NULL, &why))) return printf("%s\n", why.text), NULL;
   CgJit *jit = cg_jit_load(&object, &why);
   rt_free(object.bytes);
@@ -280,7 +280,7 @@ static Rule rule_of(Op op) {
   return (Rule){.ulp = once ? 0 : 2};
 }
 
-static bool is_tested(Op op) { return ir_ops[op].is_word_row && ir_ops[op].n_min > 0 && op != OP_dropout; }
+static bool is_tested(Op op) { return ir_ops[op].is_pointwise && ir_ops[op].n_min > 0 && op != OP_dropout; }
 static uint32_t count(Rule r) { return r.finite ? N - 3 : N; }  // infinities and NaN stand last
 
 // All operands inputs.

@@ -5,9 +5,9 @@
 #include "tests/check.h"
 
 #include "codegen/cg.h"
-#include "codegen/tile.h"
-#include "runtime/blas.h"
-#include "runtime/team.h"
+#include "codegen/gemm/microkernel.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/thread_team.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -130,14 +130,14 @@ static bool compile(Run *r) {
   r->p->packs_weights = true;
   r->p->scratch = scratch_bytes, r->p->scratch_ctx = r->target;
   CgObject object = {0};
-  bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_place_program(r->p) &&
+  bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_plan_program_memory(r->p) &&
             cg_compile(r->p, r->target, "", &object, NULL, &why);
   r->jit = ok ? cg_jit_load(&object, &why) : NULL;
   rt_free(object.bytes);
   if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
   void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
   memcpy((void *)&r->entry, &entry, sizeof entry);
-  entry = r->p->n_packs ? cg_jit_find(r->jit, cg_pack_symbol(r->mem, r->p)) : NULL;
+  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p)) : NULL;
   memcpy((void *)&r->pack, &entry, sizeof entry);
   return true;
 }
@@ -258,7 +258,7 @@ static bool check_way(Run *r, uint32_t kernels, float *outs[MAX_OUT]) {
   float *more[MAX_OUT];
   bool fits = r->way.kept ? r->f->n_kernels > kernels : r->f->n_kernels == kernels;
   if (!CHECK(fits)) describe(r, "kernels");
-  if (!CHECK(r->p->n_packs == r->way.weight)) describe(r, "packed weights");
+  if (!CHECK(r->p->n_packed_weights == r->way.weight)) describe(r, "packed weights");
   run(r, 1, outs);
   for (int64_t k = 0; k < r->n_outs; k++)
     if (!CHECK(agrees(r, outs[k], r->want[k]))) describe(r, "values");
@@ -416,9 +416,10 @@ static void check_run_time_k(const Target *t) {
 }
 
 static void test_slices(void) {
-  CHECK(cg_gemm_slice(1, 10, 16, 100000) == 4096 && cg_gemm_slice(7, 64, 64, 8193) == 4096);
-  CHECK(cg_gemm_slice(1, 1, 8, 320000) == 10048 && cg_gemm_slice(1, 1, 8, INT64_C(1) << 40) == INT64_C(1) << 35);
-  CHECK(!cg_gemm_slice(8, 64, 64, 100000) && !cg_gemm_slice(1, 129, 128, 100000) && !cg_gemm_slice(1, 9, 128, 8192));
+  CHECK(cg_gemm_split_k(1, 10, 16, 100000) == 4096 && cg_gemm_split_k(7, 64, 64, 8193) == 4096);
+  CHECK(cg_gemm_split_k(1, 1, 8, 320000) == 10048 && cg_gemm_split_k(1, 1, 8, INT64_C(1) << 40) == INT64_C(1) << 35);
+  CHECK(!cg_gemm_split_k(8, 64, 64, 100000) && !cg_gemm_split_k(1, 129, 128, 100000) &&
+        !cg_gemm_split_k(1, 9, 128, 8192));
 }
 
 // The table in docs/performance.md.

@@ -1,6 +1,6 @@
-// Golden tests: text in, text out. Each tests/golden/NAME.tir is
+// Golden tests: text in, text out. Each tests/golden/PASS/BEHAVIOUR.tir is
 //
-//   # run: --passes=scopes,simplify --facts      (or `# error:` with the same options: the expected output is the
+//   # run: --passes=check_scopes,simplify --facts      (or `# error:` with the same options: the expected output is the
 //   diagnostics) program @p
 //   ...
 //   ----
@@ -18,7 +18,7 @@ static const char folder[] = "tests/golden";
 
 typedef struct {
   RtArena *mem;
-  const char *name;  // NAME.tir
+  const char *name;  // PASS/BEHAVIOUR.tir
   char *text;        // the whole file
   size_t n;
   size_t n_program;      // bytes before the line
@@ -101,9 +101,9 @@ static bool run_passes(Prog *p, const char *passes) {
   bool placed = p->n_fns > 0;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     if (!ir_run_passes(p->fns[k], list, NULL, NULL)) return false;
-    placed = placed && (p->fns[k]->facts & HAS_PLACE);
+    placed = placed && (p->fns[k]->facts & HAS_OFFSETS);
   }
-  return !placed || ir_place_program(p);
+  return !placed || ir_plan_program_memory(p);
 }
 
 // The program as it prints, unless it has errors; then the diagnostics.
@@ -225,20 +225,35 @@ static bool is_wanted(const char *file, int n, char **names) {
   return !any;
 }
 
+typedef struct {
+  RtArena *mem;
+  char **name;  // PASS/BEHAVIOUR.tir
+  unsigned n, cap;
+} Names;
+
+// The wanted files of tests/golden and, one level below, of its folders. sub: NULL for tests/golden itself.
+static void list_folder(Names *out, const char *sub, int n, char **wanted) {
+  DIR *dir = opendir(sub ? rt_printf(out->mem, "%s/%s", folder, sub) : folder);
+  if (!dir) return;
+  for (struct dirent *e; (e = readdir(dir));) {
+    char *name = sub ? rt_printf(out->mem, "%s/%s", sub, e->d_name) : rt_strdup(out->mem, e->d_name);
+    if (is_wanted(name, n, wanted)) *RT_PUSH(out->mem, out->name, out->n, out->cap) = name;
+    else if (!sub && e->d_name[0] != '.') list_folder(out, e->d_name, n, wanted);
+  }
+  closedir(dir);
+}
+
 int main(int argc, char **argv) {
   bool update = false;
   for (int k = 1; k < argc; k++) update = update || !strcmp(argv[k], "--update");
-  DIR *dir = opendir(folder);
   RtArena *mem = rt_arena_new();
-  if (!dir || !mem) return printf("%s: no such folder\n", folder), 2;
-  char **files = NULL;
-  unsigned n = 0, cap = 0, n_failed = 0;
-  for (struct dirent *e; (e = readdir(dir));)
-    if (is_wanted(e->d_name, argc - 1, argv + 1)) *RT_PUSH(mem, files, n, cap) = rt_strdup(mem, e->d_name);
-  closedir(dir);
-  if (n) qsort(files, n, sizeof *files, by_name);
-  for (unsigned k = 0; k < n; k++) n_failed += !run_file(files[k], update);
-  printf("%u passed, %u failed\n", n - n_failed, n_failed);
+  if (!mem) return 2;
+  Names files = {.mem = mem};
+  unsigned n_failed = 0;
+  list_folder(&files, NULL, argc - 1, argv + 1);
+  if (files.n) qsort(files.name, files.n, sizeof *files.name, by_name);
+  for (unsigned k = 0; k < files.n; k++) n_failed += !run_file(files.name[k], update);
+  printf("%u passed, %u failed\n", files.n - n_failed, n_failed);
   rt_arena_free(mem);
-  return n_failed || n == 0;
+  return n_failed || files.n == 0;
 }

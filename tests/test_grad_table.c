@@ -49,13 +49,15 @@ static const Case cases[] = {
     ROW("log_softmax", "%a: f32[n,1]", "%v = log_softmax %a"),
     ROW("log_softmax_grad", "%a: f32[3,4], %b: f32[3,4]", "%v = log_softmax_grad %a, %b"),
     ROW("log_softmax_grad", "%a: f32[2,4,3], %b: f32[2,4,3]", "%v = log_softmax_grad %a, %b {axis=1}"),
-    ROW("nll_rows", "%a: f32[4,3], %i: i64[4]", "%v, %lse = nll_rows %a, %i"),
-    ROW("nll_rows", "%a: f32[4,3], %i: i64[4]", "%v, %lse = nll_rows %a, %i {ignore=2}"),
-    ROW("nll_rows", "%a: f32[3], %i: i64[]", "%v, %lse = nll_rows %a, %i"),
-    ROW("nll_rows_grad", "%a: f32[4,3], %i: i64[4], %b: f32[4], %c: f32[4]", "%v = nll_rows_grad %a, %i, %b, %c"),
-    ROW("nll_rows_grad", "%a: f32[4,3], %i: i64[4], %b: f32[4], %c: f32[4]",
-        "%v = nll_rows_grad %a, %i, %b, %c {ignore=1}"),
-    ROW("nll_rows_grad", "%a: f32[n,3], %i: i64[n], %b: f32[n], %c: f32[n]", "%v = nll_rows_grad %a, %i, %b, %c"),
+    ROW("cross_entropy_rows", "%a: f32[4,3], %i: i64[4]", "%v, %lse = cross_entropy_rows %a, %i"),
+    ROW("cross_entropy_rows", "%a: f32[4,3], %i: i64[4]", "%v, %lse = cross_entropy_rows %a, %i {ignore=2}"),
+    ROW("cross_entropy_rows", "%a: f32[3], %i: i64[]", "%v, %lse = cross_entropy_rows %a, %i"),
+    ROW("cross_entropy_rows_grad", "%a: f32[4,3], %i: i64[4], %b: f32[4], %c: f32[4]",
+        "%v = cross_entropy_rows_grad %a, %i, %b, %c"),
+    ROW("cross_entropy_rows_grad", "%a: f32[4,3], %i: i64[4], %b: f32[4], %c: f32[4]",
+        "%v = cross_entropy_rows_grad %a, %i, %b, %c {ignore=1}"),
+    ROW("cross_entropy_rows_grad", "%a: f32[n,3], %i: i64[n], %b: f32[n], %c: f32[n]",
+        "%v = cross_entropy_rows_grad %a, %i, %b, %c"),
     ROW("layer_norm", "%a: f32[2,4]", "%v, %m, %r = layer_norm %a {eps=0.01}"),
     ROW("layer_norm", "%a: f32[2,4], %b: f32[4], %c: f32[4]", "%v, %m, %r = layer_norm %a, %b, %c {eps=0.01}"),
     ROW("layer_norm", "%a: f32[2,n], %b: f32[n]", "%v, %m, %r = layer_norm %a, %b {eps=0.01}"),
@@ -75,18 +77,18 @@ static const Case cases[] = {
     ROW("embedding", "%a: f32[3,2], %i: i64[2,2]", "%v = embedding %a, %i"),
     ROW("embedding_grad", "%a: f32[3,2], %i: i64[2,2], %b: f32[2,2,2]", "%v = embedding_grad %a, %i, %b"),
     ROW("packed_layout", "%i: i64[3]", "%v = packed_layout %i {time=2, rows=rows, empty}", .header = "dim rows <= 6\n"),
-    ROW("pack", "%a: f32[3,3,2]", LAYOUT "%v = pack %a, %L"),
-    ROW("pad", "%a: f32[7,2]", LAYOUT "%v = pad %a, %L {value=1.5, time_major}"),
+    ROW("pack_padded", "%a: f32[3,3,2]", LAYOUT "%v = pack_padded %a, %L"),
+    ROW("unpack_padded", "%a: f32[7,2]", LAYOUT "%v = unpack_padded %a, %L {value=1.5, time_major}"),
     ROW("seq_part", "", LAYOUT "%v = seq_part %L {part=\"lengths\"}"),
     ROW("seq_sum", "%a: f32[7,2]", LAYOUT "%v = seq_sum %a, %L"),
     ROW("seq_max", "%a: f32[7,2]", LAYOUT "%v, %i = seq_max %a, %L"),
     ROW("seq_min", "%a: f32[7,2]", LAYOUT "%v, %i = seq_min %a, %L"),
-    ROW("seq_pick", "%a: f32[7,2]", LAYOUT "%v = seq_pick %a, %L"),
-    ROW("seq_pick", "%a: f32[7,2]", LAYOUT "%v = seq_pick %a, %L {first}"),
-    ROW("seq_spread", "%a: f32[3,2]", LAYOUT "%v = seq_spread %a, %L"),
-    ROW("seq_put", "%a: f32[3,2]", LAYOUT "%v = seq_put %a, %L"),
-    ROW("seq_put", "%a: f32[3,2]", LAYOUT "%v = seq_put %a, %L {first}"),
-    ROW("seq_put", "%a: f32[3,2], %i: i64[3,2]", LAYOUT "%v = seq_put %a, %L, %i"),
+    ROW("seq_select", "%a: f32[7,2]", LAYOUT "%v = seq_select %a, %L"),
+    ROW("seq_select", "%a: f32[7,2]", LAYOUT "%v = seq_select %a, %L {first}"),
+    ROW("seq_broadcast", "%a: f32[3,2]", LAYOUT "%v = seq_broadcast %a, %L"),
+    ROW("seq_scatter", "%a: f32[3,2]", LAYOUT "%v = seq_scatter %a, %L"),
+    ROW("seq_scatter", "%a: f32[3,2]", LAYOUT "%v = seq_scatter %a, %L {first}"),
+    ROW("seq_scatter", "%a: f32[3,2], %i: i64[3,2]", LAYOUT "%v = seq_scatter %a, %L, %i"),
     ROW("seq_softmax", "%a: f32[7,2]", LAYOUT "%v = seq_softmax %a, %L"),
     ROW("seq_softmax_grad", "%a: f32[7,2], %b: f32[7,2]", LAYOUT "%v = seq_softmax_grad %a, %L, %b"),
     ROW("seq_reverse", "%a: f32[7,2]", LAYOUT "%v = seq_reverse %a, %L"),
@@ -142,9 +144,9 @@ static const Case cases[] = {
         "%s = const {value=2}\n%p = square %a\n%m = square %b\n%q = square %c\n"
         "%v, %x, %y = adamw %p, %m, %q, %g, %s, %r, %r {beta1=0.9, beta2=0.9, eps=0.01, decoupled}",
         .is_cut = true),
-    ROW("adamw_rows", "%a: f32[3,2], %b: f32[3,2], %c: f32[3,2], %i: i64[2], %g: f32[2,2], %r: f32[]",
+    ROW("adamw_sparse", "%a: f32[3,2], %b: f32[3,2], %c: f32[3,2], %i: i64[2], %g: f32[2,2], %r: f32[]",
         "%s = const {value=2}\n%p = square %a\n%m = square %b\n%q = square %c\n"
-        "%v, %x, %y = adamw_rows %p, %m, %q, %i, %g, %s, %r, %r {beta1=0.9, beta2=0.9, eps=0.01, decoupled}",
+        "%v, %x, %y = adamw_sparse %p, %m, %q, %i, %g, %s, %r, %r {beta1=0.9, beta2=0.9, eps=0.01, decoupled}",
         .is_cut = true),
     ROW("sgd", "%a: f32[3], %g: f32[3], %r: f32[]", "%p = square %a\n%v = sgd %p, %g, %r, %r", .is_cut = true),
     ROW("sgd_momentum", "%a: f32[3], %b: f32[3], %g: f32[3], %r: f32[]",
@@ -260,7 +262,7 @@ static bool build(Program *g, const Case *c, uint32_t order) {
   add_output(g, loss);
   for (uint32_t k = 0; k < g->n_in; k++)
     if (g->reached[k]) add_output(g, ir_op2(g->f, OP_grad_of, loss, g->in[k], g->f->loc));
-  return ir_run_passes(g->f, "scopes,versions,grad", NULL, NULL);
+  return ir_run_passes(g->f, "check_scopes,functionalize,grad", NULL, NULL);
 }
 
 // ---- runs
@@ -410,7 +412,7 @@ static bool is_outside(Op op) {
 
 static void test_table(void) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
-    if (ir_ops[op].is_word_row) {
+    if (ir_ops[op].is_pointwise) {
       for (uint32_t k = 0; k < ir_ops[op].n_max; k++) CHECK(!reads_attributes(ir_gradient((Op)op, k)));
       check_pointwise((Op)op);
       continue;
@@ -450,7 +452,7 @@ static void test_error(void) {
   RtArena *mem = rt_arena_new();
   RtDiags diags = {.mem = mem};
   Prog *p = ir_parse(mem, path_text, strlen(path_text), "p.tir", &diags);
-  CHECK(p && !ir_run_passes(p->fns[0], "scopes,versions,grad", NULL, NULL));
+  CHECK(p && !ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL));
   static const char *const expected[] = {
       "rnn_seq_grad has no gradient rule, but the gradient of %m with respect to %w flows through it",
       "%m was made here", "%w was made here", "the path: %m (sum), %q (square), %10 (rnn_seq_grad), %w (input)"};

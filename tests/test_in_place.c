@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, threes = {TN_INIT_CONSTANT, 3, 0};
 
 static bool reports(const tn_program *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -38,8 +38,8 @@ static Case begin(void) {
   tn_parameter(tn_root(c.p), "w", TN_SHAPE(D(3)), threes), w_made = __LINE__;
   tn_buffer(tn_root(c.p), "b", TN_SHAPE(D(2), D(3)), zeros);
   c.f = tn_function_begin(c.p, "run");
-  c.w = tn_use(c.f, tn_root(c.p), "w");
-  c.b = tn_use(c.f, tn_root(c.p), "b");
+  c.w = tn_param_value(c.f, tn_root(c.p), "w");
+  c.b = tn_param_value(c.f, tn_root(c.p), "b");
   c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(D(3))), x_made = __LINE__;
   return c;
 }
@@ -78,7 +78,7 @@ static void leaf(void) {
   c = begin();
   tn_freeze(tn_root(c.p), true);
   c.f = tn_function_begin(c.p, "frozen");
-  tn_tensor w = tn_use(c.f, tn_root(c.p), "w");
+  tn_tensor w = tn_param_value(c.f, tn_root(c.p), "w");
   CHECK(!tn_requires_grad(w) && tn_fill_(w, 2).v);
   tn_set_requires_grad(w, true);
   CHECK(tn_requires_grad(w) && !tn_fill_(w, 2).v && tn_n_errors(c.p) == 1);
@@ -88,7 +88,7 @@ static void leaf(void) {
 static void frozen(void) {
   Case c = begin();
   tn_parameter(tn_root(c.p), "u", TN_SHAPE(D(3)), zeros);
-  tn_tensor u = tn_use(c.f, tn_root(c.p), "u");
+  tn_tensor u = tn_param_value(c.f, tn_root(c.p), "u");
   tn_set_requires_grad(u, false);
   int line = __LINE__ + 1;
   tn_copy_(u, tn_mul(c.w, c.w));
@@ -232,7 +232,7 @@ static void after_update(void) {
   tn_backward(tn_sum(tn_mul(c.w, c.x)));
   tn_sgd(c.f, tn_root(c.p), &(tn_sgd_options){.lr = 1});
   tn_output(c.f, "w", c.w);
-  tn_output(c.f, "again", tn_use(c.f, tn_root(c.p), "w"));
+  tn_output(c.f, "again", tn_param_value(c.f, tn_root(c.p), "w"));
   tn_output(c.f, "old", old);
   tn_model *m = compile(c);
   float x[] = {1, 2, 4}, w[3], again[3], was[3];
@@ -288,7 +288,7 @@ static bool finds_swap(Fn *f, Op reader, Op writer) {
   Kernel keep = f->kernels[r];
   f->kernels[r] = f->kernels[w];
   f->kernels[w] = keep;
-  bool sound = ir_pass_plan_check(f);
+  bool sound = ir_pass_verify_plan(f);
   f->kernels[w] = f->kernels[r];
   f->kernels[r] = keep;
   return !sound;
@@ -307,7 +307,7 @@ static void order(bool in_param) {
   Fn *f = c.f->ir;
   CHECK(ir_run_passes(f, NULL, NULL, NULL) && f->stats.n_copies == 0);
   CHECK(finds_swap(f, OP_sum, OP_slice_assign));
-  CHECK(ir_pass_plan_check(f));
+  CHECK(ir_pass_verify_plan(f));
   finish(c, NULL);
 }
 

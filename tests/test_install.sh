@@ -18,8 +18,8 @@ int main(void) {
   tn_program *p = tn_program_create("outside");
   tn_module *fc = tn_linear(tn_root(p), "fc", 8, 3, NULL);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_upto(p, "batch", 4), tn_size(8)));
-  tn_output(f, "y", tn_call1(fc, x));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), tn_dim_const(8)));
+  tn_output(f, "y", tn_call(fc, x));
   tn_function_end(f);
   tn_model *m = tn_compile(p, NULL);
   if (!m) tn_report(p, stderr);

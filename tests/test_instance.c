@@ -1,7 +1,7 @@
 // Instances over a plan written by hand, whose entry points are C functions: runs and their checks, parameters,
 // checkpoints. What compiled code does is tested elsewhere.
-#include "runtime/instance.h"
-#include "runtime/safetensors.h"
+#include "runtime/exec/instance.h"
+#include "runtime/store/safetensors.h"
 #include "tests/check.h"
 
 #include <math.h>

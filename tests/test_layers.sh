@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The chain frontend -> codegen -> ir -> runtime holds: no upward include, llvm-c only in codegen, cblas.h only in
-# runtime/blas.c, random streams are numbered in one place (frontend/scan.c knows how many the steps of a scan need), and
+# runtime/exec/blas.c, random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
 # libtenure.so exports tn_ symbols only. Ends by breaking each rule in a copy, to see that it is caught.
 set -euo pipefail
 source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
@@ -21,8 +21,8 @@ check_tree() (
   done
   includes "${folders[@]}" | grep -E '[<"]llvm(-c)?/' | grep -v '^codegen/' | sed 's/^/LLVM outside codegen: /' || true
   grep -nE '\b(next_id|ir_new_streams)\b' -r "${folders[@]}" --include='*.c' --include='*.h' --include='*.def' |
-    grep -vE '^(ir/(ir\.h|intern\.c|parse\.c)|frontend/scan\.c):' | sed 's/^/random streams not taken by fe_stream: /' || true
-  includes "${folders[@]}" | grep 'cblas' | grep -v '^runtime/blas\.c:' | sed 's/^/BLAS outside runtime\/blas.c: /' || true
+    grep -vE '^(ir/(ir\.h|intern\.c|text/parse\.c)|frontend/graph/scan\.c):' | sed 's/^/random streams not taken by fe_stream: /' || true
+  includes "${folders[@]}" | grep 'cblas' | grep -v '^runtime/exec/blas\.c:' | sed 's/^/BLAS outside runtime\/exec\/blas.c: /' || true
 )
 
 # check_exports LIBRARY: prints every exported name that is neither ours nor the linker's own.

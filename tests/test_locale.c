@@ -58,10 +58,11 @@ static bool has_comma(void) {
 // ---- a program with numbers in it: attributes, constants, initial values
 static tn_program *build(void) {
   tn_program *p = tn_program_create("numbers");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(8), tn_size(8)), ((tn_init){TN_INIT_UNIFORM, -0.125, 0.375}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(8), tn_dim_const(8)),
+               ((tn_init){TN_INIT_UNIFORM, -0.125, 0.375}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(8), tn_size(8)));
-  tn_tensor y = tn_mul(tn_tanh(tn_matmul(x, tn_use(f, tn_root(p), "w"))), tn_scalar(f, 0.7));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(8), tn_dim_const(8)));
+  tn_tensor y = tn_mul(tn_tanh(tn_matmul(x, tn_param_value(f, tn_root(p), "w"))), tn_scalar(f, 0.7));
   tn_tensor loss = tn_mean(tn_square(tn_add(tn_dropout(y, 0.25), tn_leaky_relu(y, 0.0625))));
   tn_backward(loss);
   tn_adamw(f, tn_root(p), &(tn_adamw_options){.lr = 0.015, .weight_decay = 0.1});
@@ -105,7 +106,7 @@ static void run(Outcome *o) {
   tn_initialize(m, 3);
   for (int k = 0; k < 3; k++)
     CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 8, 8)), TN_OUT(tn_f32_scalar(&o->loss))) == TN_OK);
-  o->from_cache = tn_compiled(m).from_cache;
+  o->from_cache = tn_compile_info_of(m).from_cache;
   dump_into(p, TN_DUMP_IR, o->dump, sizeof o->dump);
   dump_into(p, TN_DUMP_SUMMARY, o->table, sizeof o->table);
   CHECK(tn_save(m, in_folder("weights"), true) == TN_OK && tn_load(m, in_folder("weights"), true) == TN_OK);
@@ -170,7 +171,7 @@ static void test_readers(void) {
 static void test_messages(void) {
   tn_program *p = tn_program_create("mistake");
   tn_function *f = tn_function_begin(p, "f");
-  tn_dropout(tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2))), 1.5);
+  tn_dropout(tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2))), 1.5);
   CHECK_HAS(report_of(p), "a probability in [0, 1], not 1.5");
   tn_program_free(p);
 }

@@ -17,20 +17,20 @@ typedef struct {
 } LossCase;
 #include "tests/goldens_loss.h"
 
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 
 static tn_loss_options options_of(const LossCase *c, tn_tensor weight) {
   return (tn_loss_options){.reduction = c->reduction,
                            .has_ignore = c->has_ignore,
                            .ignore_index = c->ignore_index,
                            .label_smoothing = c->smoothing,
-                           .weight = c->weighs ? weight : tn_none};
+                           .weight = c->weighs ? weight : TN_NONE};
 }
 
 // The sum that the script differentiates: row k counts k + 1 times.
 static tn_tensor total(tn_function *f, tn_tensor loss, bool by_row) {
   const float share[ROWS] = {1, 2, 3, 4, 5, 6};
-  return by_row ? tn_sum(tn_mul(loss, tn_from(f, share, TN_SHAPE(D(ROWS))))) : loss;
+  return by_row ? tn_sum(tn_mul(loss, tn_constant(f, share, TN_SHAPE(D(ROWS))))) : loss;
 }
 
 static bool near(float got, float want) {
@@ -50,7 +50,7 @@ static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES)));
   tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(D(ROWS)));
   tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(D(CLASSES)));
-  if (!is_run_time_weight) w = tn_from(f, weights, TN_SHAPE(D(CLASSES)));
+  if (!is_run_time_weight) w = tn_constant(f, weights, TN_SHAPE(D(CLASSES)));
   tn_loss_options o = options_of(c, w);
   tn_set_requires_grad(x, true);
   tn_tensor loss = tn_cross_entropy_with(x, y, &o);
@@ -85,12 +85,12 @@ static void packed(const LossCase *c) {
       if (is_step) memcpy(x[b][t], logits + CLASSES * row++, sizeof x[b][t]);
     }
   tn_program *p = tn_program_create("loss");
-  tn_dim batch = tn_dim_upto(p, "batch", 4), time = tn_dim_upto(p, "time", 5);
+  tn_dim batch = tn_dim_bounded(p, "batch", 4), time = tn_dim_bounded(p, "time", 5);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
   tn_packed s = tn_pack_padded(tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, D(CLASSES))), len, NULL);
   tn_packed t = tn_pack_padded(tn_input(f, "y", TN_I64, TN_SHAPE(batch, time)), len, NULL);
-  tn_loss_options o = options_of(c, tn_from(f, weights, TN_SHAPE(D(CLASSES))));
+  tn_loss_options o = options_of(c, tn_constant(f, weights, TN_SHAPE(D(CLASSES))));
   tn_tensor loss = tn_packed_cross_entropy_with(s, t, &o);
   bool by_row = c->reduction == TN_REDUCE_NONE;
   tn_output(f, "loss", by_row ? tn_pad_packed(tn_packed_with_data(s, loss), -1, true) : loss);

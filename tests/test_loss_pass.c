@@ -61,7 +61,7 @@ static const Case cases[] = {
 };
 
 static In inputs(tn_function *f) {
-  tn_dim rows = tn_size(ROWS), classes = tn_size(CLASSES);
+  tn_dim rows = tn_dim_const(ROWS), classes = tn_dim_const(CLASSES);
   return (In){.f = f,
               .label = tn_input(f, "label", TN_I64, TN_SHAPE(rows)),
               .other = tn_input(f, "other", TN_I64, TN_SHAPE(rows)),
@@ -81,7 +81,7 @@ static tn_model *compile(tn_program *p, uint32_t workers) {
 static void reads_once(const Case *c) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(CLASSES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(CLASSES)));
   In in = inputs(f);
   tn_set_requires_grad(x, true);
   tn_tensor loss = c->loss(&in, x);
@@ -100,8 +100,8 @@ static void reads_once(const Case *c) {
 static void has_no_second_copy(const Case *c) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(WIDE)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_size(CLASSES), tn_size(WIDE)));
+  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDE)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(CLASSES), tn_dim_const(WIDE)));
   In in = inputs(f);
   tn_set_requires_grad(h, true);
   tn_tensor loss = c->loss(&in, tn_matmul(h, tn_transpose(w, 0, 1)));
@@ -128,8 +128,8 @@ static void waits_for_the_loss(void) {
   for (int k = 0; k < R; k++) y[k] = k * 5 % C;
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(R), tn_size(C)));
-  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_size(R)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(R), tn_dim_const(C)));
+  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_const(R)));
   tn_set_requires_grad(in, true);
   tn_tensor perplexity = tn_exp(tn_cross_entropy(in, label));
   tn_output(f, "loss", perplexity);
@@ -164,8 +164,8 @@ static void is_right(int64_t rows, int64_t classes, bool one_pass) {
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = tn_program_create("wide");
     tn_function *f = tn_function_begin(p, "run");
-    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_upto(p, "rows", rows + 1), tn_size(classes)));
-    tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_upto(p, "rows", rows + 1)));
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1), tn_dim_const(classes)));
+    tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1)));
     tn_set_requires_grad(in, true);
     tn_tensor out = tn_cross_entropy_with(in, label, (&(tn_loss_options){.has_ignore = true, .ignore_index = -1}));
     tn_output(f, "loss", out);

@@ -4,7 +4,7 @@
 #include "tests/report.h"
 #include <stdlib.h>
 
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 static tn_program *p, *other;
 static tn_function *f, *ended, *foreign;
 static tn_packed packed;
@@ -32,7 +32,7 @@ static void start(void) {
 
 static void finish(void) {
   report_of(p), report_of(other);
-  tn_scalar(NULL, 0), tn_use(f, NULL, "w");  // a poisoned handle alone is no news
+  tn_scalar(NULL, 0), tn_param_value(f, NULL, "w");  // a poisoned handle alone is no news
   CHECK(tn_n_errors(p) && !tn_compile(p, &(tn_compile_options){.cache_dir = ""}));
   tn_program_free(p);
   tn_program_free(other);
@@ -71,11 +71,11 @@ static void places(tn_tensor t) {
   tn_detach_from_scope(t), tn_scope_attach(scope, t), tn_scope_detach(scope, t), tn_scope_move_to_outer(scope, t);
   tn_scope_attach(NULL, t), tn_scope_dispose_but(scope, t, t), TN_SCOPED(f, t),
       TN_SCOPED_PACKED(f, ((tn_packed){t, t}));
-  tn_parameter_of(t), tn_parameter_take(linear, "weight", t), tn_register(linear, "v", t);
-  tn_buffer_take(tn_root(p), "b", t, true), tn_backward(t), tn_grad(t, t);
-  tn_output(f, "y", t), tn_output(ended, "z", t), tn_call1(linear, t), tn_call1(NULL, t), tn_forward1(lstm, t);
+  tn_as_parameter(t), tn_parameter_adopt(linear, "weight", t), tn_register(linear, "v", t);
+  tn_buffer_adopt(tn_root(p), "b", t, true), tn_backward(t), tn_grad(t, t);
+  tn_output(f, "y", t), tn_output(ended, "z", t), tn_call(linear, t), tn_call(NULL, t), tn_forward(lstm, t);
   tn_hook_pre(linear, pre_hook, &t, NULL);
-  tn_call1(linear, tn_ones(f, TN_SHAPE(D(1), D(2))));
+  tn_call(linear, tn_ones(f, TN_SHAPE(D(1), D(2))));
   tn_dispose(t), tn_dispose(t);
 }
 
@@ -90,7 +90,7 @@ static void sequences(tn_packed s, tn_tensor t) {
   tn_packed_map("relu", s), tn_packed_map(NULL, s), tn_packed_zip("add", s, packed), tn_packed_zip("write", packed, s);
   tn_packed_sum(s), tn_packed_mean(s), tn_packed_argmax(s), tn_packed_last(s), tn_packed_softmax(s),
       tn_packed_reverse(s);
-  tn_packed_attend(s, packed), tn_packed_spread(s, t), tn_packed_lengths(s), tn_packed_sorted_indices(s);
+  tn_packed_attend(s, packed), tn_packed_broadcast(s, t), tn_packed_lengths(s), tn_packed_sorted_indices(s);
   tn_packed_call(linear, s), tn_packed_call(NULL, s), tn_packed_dropout(s, 0.5), tn_packed_concat(packed, s);
   tn_packed_cross_entropy(s, packed), tn_packed_mse(packed, s), tn_rnn_call(lstm, s, NULL), tn_rnn_call(NULL, s, NULL);
   tn_rnn_call_dense(lstm, t, NULL), tn_rnn_step(lstm, t, &(tn_rnn_state){t, t}),
@@ -140,7 +140,7 @@ static void reports(void) {
   CHECK(tn_n_errors(p) == 7);
   tn_packed_sum(((tn_packed){packed.layout, packed.data}));
   CHECK_HAS(report_of(p), "a packed sequence is rows and their layout");
-  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_upto(p, "n", 4).d & ~UINT64_C(0xffffff)) | 0xfffff}));
+  tn_input(f, "z", TN_F32, TN_SHAPE((tn_dim){(tn_dim_bounded(p, "n", 4).d & ~UINT64_C(0xffffff)) | 0xfffff}));
   CHECK_HAS(report_of(p), "this tn_dim is a number that no call gave");
   tn_packed_call(NULL, packed);
   CHECK_HAS(report_of(p), "no module is called");
@@ -151,13 +151,13 @@ static void reports(void) {
 static void foreign_dims(void) {
   enum { APART = 300 };
   tn_program *first = tn_program_create("first");
-  tn_dim d = tn_dim_upto(first, "rows", 4);
+  tn_dim d = tn_dim_bounded(first, "rows", 4);
   tn_function *own = tn_function_begin(first, "f");
   tn_input(own, "x", TN_F32, TN_SHAPE(d));
   CHECK(tn_n_errors(first) == 0);
   for (int k = 0; k < APART; k++) {
     tn_program *later = tn_program_create("later");
-    tn_dim_upto(later, "rows", 4);
+    tn_dim_bounded(later, "rows", 4);
     tn_input(tn_function_begin(later, "f"), "x", TN_F32, TN_SHAPE(d));
     if (!CHECK(tn_n_errors(later) == 1)) printf("  %d programs later\n", k + 1);
     if (k == APART - 1) CHECK_HAS(report_of(later), "a dim belongs to another program");
@@ -172,12 +172,14 @@ static void missing(void) {
   tn_eval(NULL, true), tn_function_end(NULL), tn_output(NULL, "y", TN_NONE), tn_scope_end(NULL);
   CHECK(!tn_input(NULL, "x", TN_F32, TN_SCALAR).v && !tn_full(NULL, 1, TN_SCALAR).v && !tn_scalar(NULL, 1).v);
   tn_input(f, NULL, TN_F32, TN_SCALAR), tn_input(f, "n", TN_F32, ((tn_shape){NULL, 3})), tn_output(f, NULL, TN_NONE);
-  tn_from(f, NULL, TN_SHAPE(D(3))), tn_from_i64(NULL, NULL, TN_SCALAR), tn_use(f, NULL, "w"), tn_use(f, linear, NULL);
+  tn_constant(f, NULL, TN_SHAPE(D(3))), tn_constant_i64(NULL, NULL, TN_SCALAR), tn_param_value(f, NULL, "w"),
+      tn_param_value(f, linear, NULL);
   CHECK(!tn_scope_begin(NULL, "s") && tn_scope_values(NULL, NULL, 3) == 0 && tn_scope_count(NULL) == 0);
   tn_scope_begin(f, NULL), tn_scope_dispose_but_at(scope, NULL, 3, TN_SITE);
-  CHECK(!tn_linear(NULL, "l", 1, 1, NULL) && !tn_module_new(NULL, "m") && !tn_path(NULL, "a") &&
+  CHECK(!tn_linear(NULL, "l", 1, 1, NULL) && !tn_module_new(NULL, "m") && !tn_module_at_path(NULL, "a") &&
         !tn_sequential(NULL, "s"));
-  tn_module_new(tn_root(p), NULL), tn_path(tn_root(p), NULL), tn_entry(tn_root(p), NULL, TN_SCALAR, zeros);
+  tn_module_new(tn_root(p), NULL), tn_module_at_path(tn_root(p), NULL),
+      tn_param_at_path(tn_root(p), NULL, TN_SCALAR, zeros);
   tn_parameter(NULL, "w", TN_SCALAR, zeros), tn_parameter(linear, NULL, TN_SCALAR, zeros),
       tn_share(linear, "w", NULL, "w");
   tn_share_module(tn_root(p), "s", NULL), tn_module_dispose(NULL), tn_freeze(NULL, true), tn_reshapable(NULL);

@@ -39,9 +39,9 @@ static bool near(float a, double b) { return fabs((double)a - b) <= 1e-5 * (1 + 
 // ---- composed operations, against numbers worked out by hand
 static void composed_operations(void) {
   tn_program *p = tn_program_create("ops");
-  tn_dim N = tn_dim_upto(p, "n", 8);
+  tn_dim N = tn_dim_bounded(p, "n", 8);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_size(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_dim_const(3)));
   tn_tensor many[20];
   for (int k = 0; k < 20; k++) many[k] = tn_slice(x, 1, k % 3, 1);
   tn_output(f, "mean", tn_mean_axis(x, 0, false));
@@ -84,7 +84,7 @@ static const int64_t lengths[BATCH] = {7, 3, 4, 1, 5, 4}, labels[BATCH] = {0, 1,
 
 static tn_program *classifier(void) {
   tn_program *p = tn_program_create("classifier");
-  tn_dim B = tn_dim_upto(p, "batch", BATCH), T = tn_dim_upto(p, "time", TIME);
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_module *net = tn_root(p), *e = tn_embedding(net, "embed", WORDS, 5);
   tn_module *rnn = tn_gru(net, "rnn", 5, 6, (&(tn_rnn_options){.bidirectional = true, .n_layers = 2, .dropout = 0.2}));
   tn_module *head = tn_sequential(net, "head");
@@ -98,8 +98,8 @@ static tn_program *classifier(void) {
     tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
     tn_eval(f, !train);
     tn_scope *s = tn_scope_begin(f, "forward");
-    tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(tn_call1(e, x), len, NULL), NULL);
-    tn_tensor logits = tn_move_to_outer(tn_call1(head, tn_last_hidden(r))), stacked = tn_move_to_outer(r.hidden);
+    tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(tn_call(e, x), len, NULL), NULL);
+    tn_tensor logits = tn_move_to_outer(tn_call(head, tn_last_hidden(r))), stacked = tn_move_to_outer(r.hidden);
     tn_scope_end(s);
     tn_tensor loss = tn_cross_entropy(logits, label);
     tn_output(f, "loss", loss);
@@ -311,11 +311,11 @@ static void tied_and_frozen(void) {
             *h = tn_linear(tn_root(p), "h", 2, 3, (&(tn_linear_options){true}));
   tn_share(h, "weight", e, "weight");
   tn_parameter(tn_root(p), "scale", TN_SCALAR, ((tn_init){TN_INIT_CONSTANT, 2, 0}));
-  tn_buffer(tn_root(p), "offset", TN_SHAPE(tn_size(2)), ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
+  tn_buffer(tn_root(p), "offset", TN_SHAPE(tn_dim_const(2)), ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_size(1)));
-  tn_tensor y = tn_call1(h, tn_add(tn_call1(e, i), tn_use(f, tn_root(p), "offset")));
-  tn_tensor loss = tn_mul(tn_sum(y), tn_use(f, tn_root(p), "scale"));
+  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_dim_const(1)));
+  tn_tensor y = tn_call(h, tn_add(tn_call(e, i), tn_param_value(f, tn_root(p), "offset")));
+  tn_tensor loss = tn_mul(tn_sum(y), tn_param_value(f, tn_root(p), "scale"));
   tn_backward(loss);
   tn_output(f, "grad", tn_param_grad(f, h, "weight"));
   tn_output(f, "scale_grad", tn_param_grad(f, tn_root(p), "scale"));
@@ -323,7 +323,7 @@ static void tied_and_frozen(void) {
   tn_function_end(f);
   tn_freeze(tn_root(p), true);
   f = tn_function_begin(p, "frozen");
-  tn_backward(tn_sum(tn_use(f, e, "weight")));
+  tn_backward(tn_sum(tn_param_value(f, e, "weight")));
   CHECK(tn_n_errors(p) == 1);
   tn_program_free(p);
 
@@ -331,8 +331,8 @@ static void tied_and_frozen(void) {
   e = tn_embedding(tn_root(p), "e", 3, 2), h = tn_linear(tn_root(p), "h", 2, 3, (&(tn_linear_options){true}));
   tn_share(h, "weight", e, "weight");
   f = tn_function_begin(p, "step");
-  i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_size(1)));
-  loss = tn_sum(tn_call1(h, tn_call1(e, i)));
+  i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_dim_const(1)));
+  loss = tn_sum(tn_call(h, tn_call(e, i)));
   tn_backward(loss);
   tn_backward(loss);
   tn_output(f, "grad", tn_param_grad(f, h, "weight"));
@@ -351,12 +351,12 @@ static void tied_and_frozen(void) {
 // ---- SGD against its formula
 static void sgd(double momentum, double dampening, bool nesterov) {
   tn_program *p = tn_program_create("sgd");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(2)), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(2)), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor w = tn_use(f, tn_root(p), "w"), x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2)));
+  tn_tensor w = tn_param_value(f, tn_root(p), "w"), x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2)));
   tn_backward(tn_sum(tn_mul(tn_square(w), x)));
   tn_sgd(f, tn_root(p), (&(tn_sgd_options){0.1, momentum, dampening, 0.01, nesterov}));
-  tn_output(f, "new", tn_use(f, tn_root(p), "w"));
+  tn_output(f, "new", tn_param_value(f, tn_root(p), "w"));
   tn_function_end(f);
   tn_model *m = compile(p, 1, 0);
   double v[2] = {1, 1}, b[2] = {0, 0};

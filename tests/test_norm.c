@@ -25,16 +25,17 @@ static tn_model *compile(tn_program *p) {
 static void check_modules(void) {
   tn_program *p = tn_program_create("norms");
   tn_module *net = tn_root(p);
-  tn_module *one = tn_layer_norm(net, "one", TN_SHAPE(tn_size(3)), NULL);
-  tn_module *two = tn_layer_norm(net, "two", TN_SHAPE(tn_size(2), tn_size(3)), &(tn_norm_options){.eps = 0.5});
-  tn_module *bare = tn_layer_norm(net, "bare", TN_SHAPE(tn_size(3)), &(tn_norm_options){.no_weight = true});
-  tn_module *rms = tn_rms_norm(net, "rms", TN_SHAPE(tn_size(3)), NULL);
+  tn_module *one = tn_layer_norm(net, "one", TN_SHAPE(tn_dim_const(3)), NULL);
+  tn_module *two =
+      tn_layer_norm(net, "two", TN_SHAPE(tn_dim_const(2), tn_dim_const(3)), &(tn_norm_options){.eps = 0.5});
+  tn_module *bare = tn_layer_norm(net, "bare", TN_SHAPE(tn_dim_const(3)), &(tn_norm_options){.no_weight = true});
+  tn_module *rms = tn_rms_norm(net, "rms", TN_SHAPE(tn_dim_const(3)), NULL);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_upto(p, "batch", 4), tn_size(2), tn_size(3)));
-  tn_output(f, "one", tn_call1(one, in));
-  tn_output(f, "two", tn_call1(two, in));
-  tn_output(f, "bare", tn_call1(bare, in));
-  tn_output(f, "rms", tn_call1(rms, in));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), tn_dim_const(2), tn_dim_const(3)));
+  tn_output(f, "one", tn_call(one, in));
+  tn_output(f, "two", tn_call(two, in));
+  tn_output(f, "bare", tn_call(bare, in));
+  tn_output(f, "rms", tn_call(rms, in));
   tn_function_end(f);
   tn_model *m = compile(p);
   if (!m) return;
@@ -54,14 +55,14 @@ static void check_modules(void) {
   tn_program_free(p);
 }
 
-// Weight 2, bias 1 behind tn_none and in front of it; a bias alone; gradients of all.
+// Weight 2, bias 1 behind TN_NONE and in front of it; a bias alone; gradients of all.
 static void check_operation(void) {
   tn_program *p = tn_program_create("norm");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4), tn_size(3)));
-  tn_tensor w = tn_full(f, 2, TN_SHAPE(tn_size(3))), b = tn_full(f, 1, TN_SHAPE(tn_size(3)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(3)));
+  tn_tensor w = tn_full(f, 2, TN_SHAPE(tn_dim_const(3))), b = tn_full(f, 1, TN_SHAPE(tn_dim_const(3)));
   tn_output(f, "both", tn_layer_norm_of(in, 1, w, b, 1e-5));
-  tn_output(f, "bias", tn_layer_norm_of(in, 1, tn_none, b, 1e-5));
+  tn_output(f, "bias", tn_layer_norm_of(in, 1, TN_NONE, b, 1e-5));
   tn_output(f, "rms", tn_rms_norm_of(in, 1, w, 1e-5));
   tn_function_end(f);
   tn_model *m = compile(p);
@@ -83,15 +84,15 @@ static void check_operation(void) {
 
 static void check_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
-  tn_dim B = tn_dim_upto(p, "batch", 4);
+  tn_dim B = tn_dim_bounded(p, "batch", 4);
   CHECK(tn_layer_norm(tn_root(p), "a", TN_SHAPE(B), NULL) != NULL);
-  CHECK(tn_rms_norm(tn_root(p), "b", TN_SHAPE(tn_size(3)), &(tn_norm_options){.eps = -1}) != NULL);
+  CHECK(tn_rms_norm(tn_root(p), "b", TN_SHAPE(tn_dim_const(3)), &(tn_norm_options){.eps = -1}) != NULL);
   CHECK(tn_layer_norm(tn_root(p), "c", TN_SCALAR, NULL) != NULL);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_size(3)));
-  CHECK(tn_layer_norm_of(in, 3, tn_none, tn_none, 1e-5).v == 0);
-  CHECK(tn_layer_norm_of(in, 1, tn_full(f, 1, TN_SHAPE(tn_size(4))), tn_none, 1e-5).v == 0);
-  CHECK(tn_rms_norm_of(in, 1, tn_none, -1).v == 0);
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_dim_const(3)));
+  CHECK(tn_layer_norm_of(in, 3, TN_NONE, TN_NONE, 1e-5).v == 0);
+  CHECK(tn_layer_norm_of(in, 1, tn_full(f, 1, TN_SHAPE(tn_dim_const(4))), TN_NONE, 1e-5).v == 0);
+  CHECK(tn_rms_norm_of(in, 1, TN_NONE, -1).v == 0);
   tn_output(f, "x", in);
   tn_function_end(f);
   CHECK(tn_compile(p, NULL) == NULL);

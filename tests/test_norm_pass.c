@@ -17,18 +17,18 @@ static tn_model *compile(tn_program *p, uint32_t workers) {
 }
 
 static tn_tensor input(tn_function *f, const char *name) {
-  return tn_input(f, name, TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(WIDTH)));
+  return tn_input(f, name, TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
 }
 
 static tn_tensor norm(tn_function *f, tn_module *m, int kind, tn_tensor x) {
-  if (kind == RMS) return tn_rms_norm_of(x, 1, tn_use(f, m, "weight"), 1e-5);
-  return tn_layer_norm_of(x, 1, tn_use(f, m, "weight"), tn_use(f, m, "bias"), 1e-5);
+  if (kind == RMS) return tn_rms_norm_of(x, 1, tn_param_value(f, m, "weight"), 1e-5);
+  return tn_layer_norm_of(x, 1, tn_param_value(f, m, "weight"), tn_param_value(f, m, "bias"), 1e-5);
 }
 
 static tn_module *norm_params(tn_program *p, int64_t width) {
   tn_module *m = tn_module_new(tn_root(p), "norm");
-  tn_parameter(m, "weight", TN_SHAPE(tn_size(width)), ((tn_init){TN_INIT_UNIFORM, 0.5, 1.5}));
-  tn_parameter(m, "bias", TN_SHAPE(tn_size(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
+  tn_parameter(m, "weight", TN_SHAPE(tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, 0.5, 1.5}));
+  tn_parameter(m, "bias", TN_SHAPE(tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
   return m;
 }
 
@@ -51,7 +51,7 @@ static void around(int kind, bool backward) {
   tn_module *m = norm_params(p, WIDTH);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = input(f, "x"), r = input(f, "r"), gh = input(f, "gh"), gz = input(f, "gz");
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_size(WIDTH), tn_size(WIDTH)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(WIDTH), tn_dim_const(WIDTH)));
   if (backward) tn_set_requires_grad(x, true), tn_set_requires_grad(r, true);
   tn_tensor h = tn_add(x, tn_dropout(r, 0.25)), y = norm(f, m, kind, h);
   tn_output(f, "y", y);
@@ -64,8 +64,8 @@ static void around(int kind, bool backward) {
   tn_tensor loss = tn_add(tn_sum(tn_mul(h, gh)), tn_sum(tn_mul(tn_matmul(y, w), gz)));
   tn_output(f, "dx", tn_grad(loss, x));
   tn_output(f, "dr", tn_grad(loss, r));
-  tn_output(f, "dw", tn_grad(loss, tn_use(f, m, "weight")));
-  if (kind == LAYER) tn_output(f, "db", tn_grad(loss, tn_use(f, m, "bias")));
+  tn_output(f, "dw", tn_grad(loss, tn_param_value(f, m, "weight")));
+  if (kind == LAYER) tn_output(f, "db", tn_grad(loss, tn_param_value(f, m, "bias")));
   tn_function_end(f);
   expect(kind == RMS ? "rms" : "layer", compile(p, 1), 3, (2 + 1 + 3) * BYTES, (2 + 1 + 2) * BYTES);
 }
@@ -105,7 +105,7 @@ static void sums(int kind, int64_t rows, int64_t width, uint32_t workers) {
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = tn_program_create("sums");
     tn_function *f = tn_function_begin(p, "run");
-    tn_dim r = tn_dim_upto(p, "rows", rows + 5), c = tn_size(width);
+    tn_dim r = tn_dim_bounded(p, "rows", rows + 5), c = tn_dim_const(width);
     tn_tensor xi = tn_input(f, "x", TN_F32, TN_SHAPE(r, c)), gi = tn_input(f, "g", TN_F32, TN_SHAPE(r, c));
     tn_tensor wi = tn_input(f, "w", TN_F32, TN_SHAPE(c)), bi = tn_input(f, "b", TN_F32, TN_SHAPE(c));
     tn_set_requires_grad(xi, true), tn_set_requires_grad(wi, true), tn_set_requires_grad(bi, true);
@@ -141,7 +141,7 @@ static void in_a_scan(int64_t steps, int64_t rows, int64_t width) {
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = tn_program_create("scan");
     tn_function *f = tn_function_begin(p, "run");
-    tn_dim t = tn_size(steps), r = tn_size(rows), w = tn_size(width);
+    tn_dim t = tn_dim_const(steps), r = tn_dim_const(rows), w = tn_dim_const(width);
     tn_tensor xs = tn_input(f, "x", TN_F32, TN_SHAPE(t, r, w)), c0 = tn_input(f, "c", TN_F32, TN_SHAPE(w));
     tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
     tn_tensor step = tn_scan_input(s, xs), old = tn_scan_carry(s, c0), h = tn_tanh(step);

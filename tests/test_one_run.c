@@ -42,7 +42,7 @@ static tn_model *compile(uint32_t workers) {
     tn_linear(s, name, WIDE, WIDE, NULL);
   }
   tn_function *f = tn_function_begin(p, "f");
-  tn_output(f, "y", tn_call1(s, tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(ROWS), tn_size(WIDE)))));
+  tn_output(f, "y", tn_call(s, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDE)))));
   tn_function_end(f);
   tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 3, .cache_dir = ""});
   if (!CHECK(m != NULL)) tn_report(p, stdout);

@@ -57,7 +57,7 @@ static void check_differences(const OpCase *c, const Prog *p, uint32_t k, const 
 }
 
 static bool run_interpreter(const OpCase *c, const Prog *p, double **out, double **after, RtText *why) {
-  if (!ir_run_passes(p->fns[0], "scopes,versions,grad", NULL, NULL)) {
+  if (!ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL)) {
     rt_text_add(why, "the passes fail");
     return false;
   }
@@ -124,7 +124,7 @@ static void test_table(void) {
     CHECK(ir_op_find(row->name) == op);
     CHECK(row->n_min <= row->n_max);
     CHECK(strcmp(ir_class_name((OpClass)row->cls), "?") != 0);
-    if (!row->is_word_row) {
+    if (!row->is_pointwise) {
       CHECK(ir_forward((Op)op).nodes == NULL);
       continue;
     }
@@ -152,9 +152,10 @@ static void test_expressions(void) {
 
 // ---- ties go to the first operand, NaN wins
 static void test_words(void) {
-  CHECK(isnan(ir_word(OP_max, NAN, 1, 0)) && isnan(ir_word(OP_max, 1, NAN, 0)) && isnan(ir_word(OP_min, 1, NAN, 0)));
-  CHECK(ir_word(OP_eq, NAN, NAN, 0) == 0 && ir_word(OP_ne, NAN, NAN, 0) == 1);
-  CHECK(ir_word(OP_select, 0, 1, 2) == 2 && ir_word(OP_select, -3, 1, 2) == 1);
+  CHECK(isnan(ir_primitive(OP_max, NAN, 1, 0)) && isnan(ir_primitive(OP_max, 1, NAN, 0)) &&
+        isnan(ir_primitive(OP_min, 1, NAN, 0)));
+  CHECK(ir_primitive(OP_eq, NAN, NAN, 0) == 0 && ir_primitive(OP_ne, NAN, NAN, 0) == 1);
+  CHECK(ir_primitive(OP_select, 0, 1, 2) == 2 && ir_primitive(OP_select, -3, 1, 2) == 1);
 }
 
 // Known answers of Random123 for Philox4x32-10, and the ranges of what is made from them.
@@ -209,7 +210,8 @@ static void check_refused(const char *tir, CaseArray in0, CaseArray in1, const c
 #define ARRAY(...) ((CaseArray){(const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double)})
 #define PACK(flags)                                                                                    \
   "program @p\ndim batch <= 2, time <= 4, rows <= 8\nfunc @f(%x: f32[batch,time], %n: i64[batch]) {\n" \
-  "%L = packed_layout %n {time=time, rows=rows" flags "}\n%y = pack %x, %L\noutput %y {name=\"y\", index=0}\n}\n"
+  "%L = packed_layout %n {time=time, rows=rows" flags                                                  \
+  "}\n%y = pack_padded %x, %L\noutput %y {name=\"y\", index=0}\n}\n"
 
 static void test_refusals(void) {
   const char *look =
@@ -224,9 +226,9 @@ static void test_refusals(void) {
   check_refused(put, ARRAY(1, 2, 3), ARRAY(-4, 0), "index -4 at element 0");
   const char *write =
       "program @p\nfunc @f(%x: f32[1], %i: f32[1]) {\nwrite %x, %i\noutput %x {name=\"y\", index=0}\n}\n";
-  check_refused(write, ARRAY(1), ARRAY(2), "pass versions has not run");
-  const char *loss =
-      "program @p\nfunc @f(%x: f32[2,3], %i: i64[2]) {\n%y, %l = nll_rows %x, %i\noutput %y {name=\"y\", index=0}\n}\n";
+  check_refused(write, ARRAY(1), ARRAY(2), "pass functionalize has not run");
+  const char *loss = "program @p\nfunc @f(%x: f32[2,3], %i: i64[2]) {\n%y, %l = cross_entropy_rows %x, %i\noutput %y "
+                     "{name=\"y\", index=0}\n}\n";
   check_refused(loss, ARRAY(1, 2, 3, 4, 5, 6), ARRAY(0, 3), "label 3 at row 1");
   CaseArray x = ARRAY(1, 2, 3, 4, 5, 6);
   check_refused(PACK(""), x, ARRAY(3, 0), "length 0 at 1");

@@ -4,9 +4,9 @@
 #include "tests/op_tables.h"
 
 #include "codegen/cg.h"
-#include "runtime/blas.h"
-#include "runtime/plan.h"
-#include "runtime/team.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/plan.h"
+#include "runtime/exec/thread_team.h"
 
 #include <stdlib.h>
 
@@ -137,7 +137,8 @@ static Compiled run_with(const Compiled *like, uint32_t n_workers) {
 
 static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
   p->scratch = scratch_bytes, p->scratch_ctx = &target;
-  if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_place_program(p)) return rt_text_add(why, "passes fail"), NULL;
+  if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p))
+    return rt_text_add(why, "passes fail"), NULL;
   CgObject object = {0};
   CgInfo info = {0};
   if (!cg_compile(p, &target, "", &object, &info, why)) return NULL;

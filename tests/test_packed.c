@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
 
 static float noise(uint32_t *seed) { return (float)(int32_t)(*seed = *seed * 1664525u + 1013904223u) / 1073741824.0f; }
@@ -44,7 +44,7 @@ typedef struct {
 
 static Pair pair(bool empty) {
   Pair c = {.p = tn_program_create("pair")};
-  tn_dim batch = tn_dim_upto(c.p, "batch", B + 2), time = tn_dim_upto(c.p, "time", T + 1);
+  tn_dim batch = tn_dim_bounded(c.p, "batch", B + 2), time = tn_dim_bounded(c.p, "time", T + 1);
   c.f = tn_function_begin(c.p, "run");
   c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(batch, time, D(HEADS), D(SIZE)));
   c.score = tn_input(c.f, "score", TN_F32, TN_SHAPE(batch, time, D(HEADS)));
@@ -107,7 +107,7 @@ static void attention(void) {
 static void sentence_beside_token(void) {
   Pair c = pair(false);
   tn_tensor top = tn_packed_max(c.s);
-  tn_packed both = tn_packed_concat(c.s, tn_packed_spread(c.s, top));
+  tn_packed both = tn_packed_concat(c.s, tn_packed_broadcast(c.s, top));
   tn_dim batch = tn_dim_of(c.x, 0), time = tn_dim_of(c.x, 1);
   tn_tensor wide =
       tn_expand(tn_reshape(top, TN_SHAPE(batch, D(1), D(HEADS), D(SIZE))), TN_SHAPE(batch, time, D(HEADS), D(SIZE)));
@@ -121,7 +121,7 @@ static void sentence_beside_token(void) {
 static void tagger(void) {
   enum { CLASSES = 4, WORDS = 9 };
   tn_program *p = tn_program_create("tagger");
-  tn_dim batch = tn_dim_upto(p, "batch", 6), time = tn_dim_upto(p, "time", 8);
+  tn_dim batch = tn_dim_bounded(p, "batch", 6), time = tn_dim_bounded(p, "time", 8);
   tn_module *emb = tn_embedding(tn_root(p), "emb", WORDS, 5), *head = tn_linear(tn_root(p), "head", 5, CLASSES, NULL);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor words = tn_input(f, "words", TN_I64, TN_SHAPE(batch, time));
@@ -223,7 +223,7 @@ static void no_padding(void) {
   tn_packed h = tn_packed_with_data(s, tn_mul_at(s.data, w, at(4)));
   tn_tensor top = tn_packed_max_at(h, at(5)), sum = tn_packed_sum_at(h, at(6));
   tn_packed soft = tn_packed_softmax_at(h, at(7));
-  tn_packed wide = tn_packed_spread_at(h, tn_add_at(top, sum, at(8)), at(9));
+  tn_packed wide = tn_packed_broadcast_at(h, tn_add_at(top, sum, at(8)), at(9));
   tn_tensor loss =
       tn_sum_at(tn_square_at(tn_packed_zip_at("add", soft, wide, at(10)).data, at(10)), NULL, 0, false, at(11));
   tn_output_at(f, "dw", tn_grad_at(loss, w, at(12)), at(13));
@@ -251,7 +251,7 @@ static void lists(void) {
   for (int k = 0; k < 20; k++) {  // more than one concat takes, some of them empty
     lengths[k] = (k * 7) % 4;
     for (int t = 0; t < 4; t++) values[k][t] = (float)(10 * k + t);
-    list[k] = tn_from(f, values[k], TN_SHAPE(D(lengths[k])));
+    list[k] = tn_constant(f, values[k], TN_SHAPE(D(lengths[k])));
     rows += lengths[k];
   }
   tn_packed s = tn_pack_sequence(list, 20, &(tn_pack_options){.allow_empty = true});
@@ -259,8 +259,8 @@ static void lists(void) {
   tn_output(f, "padded", tn_pad_sequence(list, 20, -1, true));
   tn_output(f, "again", tn_pad_packed(s, -1, true));
   tn_output(f, "back", tn_concat_at(back, 20, 0, TN_SITE));
-  tn_tensor ints_of[] = {tn_from_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(D(2))),
-                         tn_from_i64(f, ((int64_t[]){7}), TN_SHAPE(D(1)))};
+  tn_tensor ints_of[] = {tn_constant_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(D(2))),
+                         tn_constant_i64(f, ((int64_t[]){7}), TN_SHAPE(D(1)))};
   tn_output(f, "ints", tn_pad_sequence(ints_of, 2, -3, false));
   tn_model *m = compile(p, f, 1);
   float padded[60], again[60], flat[40];
@@ -281,7 +281,8 @@ static void lists(void) {
 // ---- layouts: the same lengths have one, until they are written
 static void layouts(void) {
   tn_program *p = tn_program_create("layouts");
-  tn_dim batch = tn_dim_upto(p, "batch", 4), time = tn_dim_upto(p, "time", 5), other = tn_dim_upto(p, "other", 5);
+  tn_dim batch = tn_dim_bounded(p, "batch", 4), time = tn_dim_bounded(p, "time", 5),
+         other = tn_dim_bounded(p, "other", 5);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(batch, time), at(1));
   tn_tensor z = tn_input_at(f, "z", TN_F32, TN_SHAPE(batch, other), at(2));
@@ -298,7 +299,7 @@ static void layouts(void) {
   tn_packed_cross_entropy_at(c, a, at(18));
   tn_tensor out[2];
   CHECK(tn_unpack_sequence_at(a, out, 2, at(19)) == 0 && !out[0].v && !out[1].v);
-  tn_packed_spread_at(a, a.data, at(20));
+  tn_packed_broadcast_at(a, a.data, at(20));
   CHECK(!tn_unpad_at(x, (int64_t[]){1, 2}, 2, true, out, at(21)));
   tn_packed_concat_at(a, b, at(22));
   tn_function_end(f);
@@ -314,7 +315,7 @@ static void layouts(void) {
   strcat(want, "user.c:19: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
                "user.c:10: note: the sequences were packed here\n"
                "hint: tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths\n"
-               "user.c:20: error[E004]: seq_spread: ");
+               "user.c:20: error[E004]: seq_broadcast: ");
   const char *have = report_of(p);
   CHECK_HAS(have, want);
   CHECK_HAS(have, "user.c:21: error[E116]: 2 sequences are taken from a value whose batch is not that constant\n"

@@ -16,13 +16,13 @@ typedef struct {
   tn_dim B;
 } Net;
 
-static tn_tensor input(Net *n, tn_function *f) { return tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_size(IN))); }
+static tn_tensor input(Net *n, tn_function *f) { return tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_dim_const(IN))); }
 
 static void build_predict(Net *n, const char *name, bool again) {
   tn_function *f = tn_function_begin(n->p, name);
-  tn_tensor h = tn_relu(tn_call1(tn_child(tn_root(n->p), "fc"), input(n, f)));
-  tn_tensor y = tn_call1(tn_child(tn_root(n->p), "head"), h);
-  if (again) y = tn_add(y, tn_call1(tn_child(tn_root(n->p), "tied"), tn_mul(h, h)));
+  tn_tensor h = tn_relu(tn_call(tn_child(tn_root(n->p), "fc"), input(n, f)));
+  tn_tensor y = tn_call(tn_child(tn_root(n->p), "head"), h);
+  if (again) y = tn_add(y, tn_call(tn_child(tn_root(n->p), "tied"), tn_mul(h, h)));
   tn_output(f, "y", y);
   tn_function_end(f);
 }
@@ -30,17 +30,17 @@ static void build_predict(Net *n, const char *name, bool again) {
 // Reads the weight of fc as [K, N]: a copy of its own.
 static void build_back(Net *n) {
   tn_function *f = tn_function_begin(n->p, "back");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_size(IN)));
-  tn_tensor h = tn_call1(tn_child(tn_root(n->p), "fc"), x);
-  tn_output(f, "y", tn_matmul(h, tn_use(f, tn_child(tn_root(n->p), "fc"), "weight")));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_dim_const(IN)));
+  tn_tensor h = tn_call(tn_child(tn_root(n->p), "fc"), x);
+  tn_output(f, "y", tn_matmul(h, tn_param_value(f, tn_child(tn_root(n->p), "fc"), "weight")));
   tn_function_end(f);
 }
 
 static void build_step(Net *n, const char *name, bool only_head) {
   tn_function *f = tn_function_begin(n->p, name);
   tn_module *head = tn_child(tn_root(n->p), "head");
-  tn_tensor h = tn_relu(tn_call1(tn_child(tn_root(n->p), "fc"), input(n, f)));
-  tn_tensor loss = tn_mean(tn_square(tn_call1(head, h)));
+  tn_tensor h = tn_relu(tn_call(tn_child(tn_root(n->p), "fc"), input(n, f)));
+  tn_tensor loss = tn_mean(tn_square(tn_call(head, h)));
   tn_output(f, "loss", loss);
   tn_backward(loss);
   if (only_head) tn_sgd(f, head, (&(tn_sgd_options){.lr = 0.1}));
@@ -51,7 +51,7 @@ static void build_step(Net *n, const char *name, bool only_head) {
 static void build_scale(Net *n) {
   tn_function *f = tn_function_begin(n->p, "scale");
   tn_no_grad_begin(f);
-  tn_mul_(tn_use(f, tn_child(tn_root(n->p), "fc"), "weight"), tn_scalar(f, 0.75));
+  tn_mul_(tn_param_value(f, tn_child(tn_root(n->p), "fc"), "weight"), tn_scalar(f, 0.75));
   tn_no_grad_end(f);
   tn_output(f, "one", tn_scalar(f, 1));
   tn_function_end(f);
@@ -60,7 +60,7 @@ static void build_scale(Net *n) {
 static Net build(bool packs, uint32_t n_workers) {
   Net n = {.p = tn_program_create("packed")};
   tn_module *root = tn_root(n.p);
-  n.B = tn_dim_upto(n.p, "batch", ROWS);
+  n.B = tn_dim_bounded(n.p, "batch", ROWS);
   tn_linear(root, "fc", IN, HIDDEN, NULL);
   tn_module *head = tn_linear(root, "head", HIDDEN, OUT, (&(tn_linear_options){.no_bias = true}));
   tn_share_module(root, "tied", head);
@@ -110,8 +110,8 @@ static void run(tn_model *m, const char *name, int64_t rows, Result *out) {
 static void predict(tn_model *m, uint64_t want) {
   Result r;
   run(m, "predict", ROWS, &r);
-  if (!CHECK(tn_packings(m) == want))
-    printf("  %llu, not %llu\n", (unsigned long long)tn_packings(m), (unsigned long long)want);
+  if (!CHECK(tn_n_weight_packs(m) == want))
+    printf("  %llu, not %llu\n", (unsigned long long)tn_n_weight_packs(m), (unsigned long long)want);
 }
 
 static void new_values(float *w, size_t n, uint32_t seed) {
@@ -129,28 +129,28 @@ static void test_counts(void) {
   CHECK(none.packed_bytes == 0);
   float w[IN * HIDDEN];
   Result r;
-  CHECK(tn_packings(n.m) == 0);
+  CHECK(tn_n_weight_packs(n.m) == 0);
   for (int k = 0; k < 100; k++) predict(n.m, 2);
   run(n.m, "predict", 3, &r), run(n.m, "predict", 17, &r), run(n.m, "both", ROWS, &r);
-  CHECK(tn_packings(n.m) == 2);
+  CHECK(tn_n_weight_packs(n.m) == 2);
   new_values(w, IN * HIDDEN, 1);
   CHECK(!tn_set(n.m, "fc.weight", w, IN * HIDDEN));
   predict(n.m, 3), predict(n.m, 3);
   CHECK(!tn_set(n.m, "fc.bias", w, HIDDEN) && !tn_set_lr_all(n.m, 0.02));
   predict(n.m, 3);
   run(n.m, "train", ROWS, &r), run(n.m, "train", ROWS, &r);
-  CHECK(tn_packings(n.m) == 3);  // it reads none
+  CHECK(tn_n_weight_packs(n.m) == 3);  // it reads none
   predict(n.m, 5);
   run(n.m, "head_step", ROWS, &r);
-  CHECK(tn_packings(n.m) == 5);  // fc is not trained here: its copy is read, and right
+  CHECK(tn_n_weight_packs(n.m) == 5);  // fc is not trained here: its copy is read, and right
   predict(n.m, 6);
   run(n.m, "scale", ROWS, &r);
   run(n.m, "back", ROWS, &r);
-  CHECK(tn_packings(n.m) == 8);
+  CHECK(tn_n_weight_packs(n.m) == 8);
   CHECK(tn_set(n.m, "fc.weight", w, 1) == TN_ERR_ARGUMENT);  // refused: nothing changed
   predict(n.m, 8);
   run(off.m, "predict", ROWS, &r);
-  CHECK(tn_packings(off.m) == 0);
+  CHECK(tn_n_weight_packs(off.m) == 0);
   drop(&n), drop(&off);
 }
 
@@ -166,10 +166,10 @@ static void test_views(void) {
   run(n.m, "predict", ROWS, &before);
   for (int k = 0; k < IN * HIDDEN; k++) ((float *)view.data)[k] *= 2;
   run(n.m, "predict", ROWS, &after);
-  CHECK(memcmp(before.y, after.y, sizeof(float) * (size_t)after.n) != 0 && tn_packings(n.m) == 6);
-  tn_param_seal(n.m, fc), tn_param_seal(n.m, 12345);
+  CHECK(memcmp(before.y, after.y, sizeof(float) * (size_t)after.n) != 0 && tn_n_weight_packs(n.m) == 6);
+  tn_param_end_write(n.m, fc), tn_param_end_write(n.m, 12345);
   predict(n.m, 7), predict(n.m, 7);
-  CHECK(tn_packings(NULL) == 0);
+  CHECK(tn_n_weight_packs(NULL) == 0);
   drop(&n);
 }
 
@@ -234,7 +234,8 @@ static void test_history(uint32_t n_workers) {
     change(&pair[which], &pair[!which], path);
     for (uint32_t j = below(4); j < 4; j++) compare(&pair[below(2)]);
   }
-  CHECK(tn_packings(pair[0].with) > 0 && tn_packings(pair[1].with) > 0 && tn_packings(pair[1].without) == 0);
+  CHECK(tn_n_weight_packs(pair[0].with) > 0 && tn_n_weight_packs(pair[1].with) > 0 &&
+        tn_n_weight_packs(pair[1].without) == 0);
   snprintf(other, sizeof other, "%s.2", path);
   close(file), unlink(path), unlink(other);
   tn_model_free(pair[1].with), tn_model_free(pair[1].without);

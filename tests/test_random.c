@@ -1,12 +1,12 @@
 // Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after
 // all passes, compiled code with one and with more workers. They must agree within what single precision allows, which
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
-// must the plan for bounds that this run's sizes just fit (ir/variant.c).
+// must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
-// like any other. TN_CHECK=arena runs compiled code in a hostile arena. A failing program is shrunk and printed with
+// like any other. TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with
 // its seed; --file runs such a text again.
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
@@ -14,9 +14,9 @@
 #include "tests/check.h"
 
 #include "codegen/cg.h"
-#include "runtime/blas.h"
-#include "runtime/plan.h"
-#include "runtime/team.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/plan.h"
+#include "runtime/exec/thread_team.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       Shape s = ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
       uint32_t rank = ir_rank(p, s);
       switch (ins->op) {
-      case OP_nll_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
+      case OP_cross_entropy_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
       case OP_packed_layout:
@@ -311,7 +311,8 @@ static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double 
 
 // ---- compiled code
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm, .hostile = rt_hostile_step};
+static const TnServices services = {
+    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
 static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
 
 typedef struct {
@@ -418,14 +419,15 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
                    .status = &status,
                    .team = teams[n_workers]};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
-  RtHostileRun hostile = {.plan = ir_hostile_plan(f, mem)};
-  frame.hostile = hostile.plan ? &hostile : NULL;
+  RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
+  frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   Work w = {.frame = &frame};
   void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
   memcpy((void *)&w.entry, &entry, sizeof entry);
   rt_team_run(teams[n_workers], work, &w, 0);
   char damage[512];
-  if (!rt_hostile_report(&hostile, damage, sizeof damage)) return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
+  if (!rt_guarded_arena_report(&guarded_arena, damage, sizeof damage))
+    return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
   if (status.code)
     return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index,
                 (long long)status.value);
@@ -462,7 +464,7 @@ static Fn *variant_of(const Fn *f, const int64_t *slots, RtArena *mem) {
     int64_t size = slots[k] > 1 ? slots[k] : 1;
     if (size < ir_dim_bound(p, p->syms[k]) && is_axis_of_input(f, p->syms[k])) fits[n++] = (DimFit){p->syms[k], size};
   }
-  return n ? ir_fn_variant(f, fits, n) : NULL;
+  return n ? ir_fn_specialize(f, fits, n) : NULL;
 }
 
 // ---- one program
@@ -502,13 +504,13 @@ static Fn *with_gradients(RtArena *mem, const Fn *written, uint32_t *n) {
   Prog *p = parse(mem, text.text);
   Fn *f = p ? ir_fn_find(p, ir_text(written->prog, written->name)) : NULL;
   if (!f) return NULL;
-  Edit e;
+  Rewrite e;
   f->cur_scope = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) f->ins[i].origin = i;
-  ir_edit_begin(&e, f);
+  ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++)
-    if (e.old[i].op != OP_result && !is_mark(&e.old[i])) ir_edit_copy(&e, (Val){i});
-  ir_edit_end(&e);
+    if (e.old[i].op != OP_result && !is_mark(&e.old[i])) ir_rewrite_copy(&e, (Val){i});
+  ir_rewrite_end(&e);
   f->n_scopes = 1;
   *n = 0;
   for (uint32_t i = 1, end = f->n_ins; i < end; i++) {
@@ -658,7 +660,7 @@ static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
 
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
 static bool run_all_passes(Prog *p, const char *list, bool *keep) {
-  p->scratch = scratch_bytes, p->scratch_ctx = &target, p->hostile = is_hostile;
+  p->scratch = scratch_bytes, p->scratch_ctx = &target, p->guarded_arena = is_hostile;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     uint32_t from = p->diags.n;
     bool writes = false;
@@ -696,7 +698,7 @@ static bool test_compiled(RtArena *mem, const char *text) {
   RtText why = {.mem = mem};
   CgObject object = {0};
   shared->function = UINT32_MAX;
-  if (!ir_place_program(p)) return fail(REJECTED, "placement of the program");
+  if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
   if (!cg_compile(p, &target, "", &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
   Compiled c = {p, cg_jit_load(&object, &why), new_block(mem, p->const_bytes)};
   rt_free(object.bytes);
@@ -842,7 +844,7 @@ static void renumber(Fn *f) {
   p->n_params = n_params, f->n_inputs = n_in, f->n_outputs = n_out;
 }
 
-static Val same_type_operand(const Fn *f, const Edit *e, uint32_t at, uint32_t which) {
+static Val same_type_operand(const Fn *f, const Rewrite *e, uint32_t at, uint32_t which) {
   const Ins *ins = &e->old[at];
   if (which >= ins->n_args) return (Val){0};
   Val a = f->args[ins->args + which];
@@ -858,9 +860,9 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
       (at_one && f->ins[at].op == OP_result && kind != BY_INPUT))
     return NULL;
   bool *live = find_live(f, mem, kind, at);
-  Edit e;
+  Rewrite e;
   f->cur_scope = 0;
-  ir_edit_begin(&e, f);
+  ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++) {
     const Ins *ins = &e.old[i];
     bool writes = ir_ops[ins->op].flags & WRITES;
@@ -884,9 +886,9 @@ static const char *edited(RtArena *mem, const char *text, EditKind kind, uint32_
     for (uint32_t k = 1; k < ins->n_res; k++) any |= live[i + k];
     if (is_mark(ins)) any = kind != CUT_MARKS && (!ins->n_args || live[f->args[ins->args].i]);
     if (!any) continue;
-    ir_edit_copy(&e, (Val){i});
+    ir_rewrite_copy(&e, (Val){i});
   }
-  ir_edit_end(&e);
+  ir_rewrite_end(&e);
   if (kind == CUT_MARKS) {
     for (uint32_t i = 1; i < f->n_ins; i++) f->ins[i].scope = 0;
     f->n_scopes = 1;

@@ -1,5 +1,5 @@
 // Data files: NumPy arrays and archives, safetensors, CSV, text; values, mistakes, files that change under the reader.
-// tests/make_feed_corpus.py made the files of tests/corpus.
+// tests/make_reader_corpus.py made the files of tests/corpus.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include <math.h>
@@ -128,7 +128,7 @@ static void test_safetensors(void) {
   tn_program *p = tn_program_create("weights");
   tn_module *fc = tn_linear(tn_root(p), "fc", 3, 4, NULL);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_output(f, "y", tn_call1(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(1), tn_size(3)))));
+  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)))));
   tn_function_end(f);
   tn_model *m = tn_compile(p, NULL);
   const char *path = "readers.safetensors";

@@ -26,7 +26,7 @@ func @step(%x: f32[batch,32], %y: i64[batch]) {  // m.c:1
     %z = matmul %a, %w                           // m.c:6
     move %z {scope=0}                            // m.c:7
   }                                              // m.c:8
-  %loss, %lse = nll_rows %z, %y                  // m.c:9
+  %loss, %lse = cross_entropy_rows %z, %y                  // m.c:9
   %sum = sum %loss {axes=[0]}                    // m.c:10
   output %sum {name="loss", index=0}             // m.c:11
   %g = grad_of %sum, %w                          // m.c:12

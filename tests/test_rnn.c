@@ -76,14 +76,14 @@ static void build(Case *c, Way way, tn_program *p, tn_dim batch, tn_dim time) {
   bool time_major = way == TIME_MAJOR;
   tn_function *f = c->f[way] = tn_function_begin(p, name);
   int64_t width = state_size(c), n_states = c->layers * c->ways;
-  tn_dim outer = time_major ? time : batch, inner = time_major ? batch : time, n = tn_size(n_states);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(outer, inner, tn_size(IN))), len = TN_NONE;
+  tn_dim outer = time_major ? time : batch, inner = time_major ? batch : time, n = tn_dim_const(n_states);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(outer, inner, tn_dim_const(IN))), len = TN_NONE;
   if (way == PACKED) len = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(n, batch, tn_size(width)))};
-  if (has_cell(c)) state.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(n, batch, tn_size(HIDDEN)));
-  tn_tensor wy = tn_input(f, "wy", TN_F32, TN_SHAPE(outer, inner, tn_size(width * c->ways)));
-  tn_tensor wh = tn_input(f, "wh", TN_F32, TN_SHAPE(n, batch, tn_size(width))), wc = TN_NONE;
-  if (has_cell(c)) wc = tn_input(f, "wc", TN_F32, TN_SHAPE(n, batch, tn_size(HIDDEN)));
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(n, batch, tn_dim_const(width)))};
+  if (has_cell(c)) state.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(n, batch, tn_dim_const(HIDDEN)));
+  tn_tensor wy = tn_input(f, "wy", TN_F32, TN_SHAPE(outer, inner, tn_dim_const(width * c->ways)));
+  tn_tensor wh = tn_input(f, "wh", TN_F32, TN_SHAPE(n, batch, tn_dim_const(width))), wc = TN_NONE;
+  if (has_cell(c)) wc = tn_input(f, "wc", TN_F32, TN_SHAPE(n, batch, tn_dim_const(HIDDEN)));
   tn_rnn_output r =
       way == PACKED ? tn_rnn_call(c->m, tn_pack_padded(x, len, NULL), &state) : tn_rnn_call_dense(c->m, x, &state);
   tn_tensor y = way == PACKED ? tn_pad_packed(r.out, 0, true) : r.dense;
@@ -263,7 +263,7 @@ static size_t n_stored(const Case *c) {
 
 static const double *check_kind(Kind kind, const double *want) {
   tn_program *p = tn_program_create(kind_name[kind]);
-  tn_dim batch = tn_dim_upto(p, "batch", BATCH + 1), time = tn_dim_upto(p, "time", TIME + 2);
+  tn_dim batch = tn_dim_bounded(p, "batch", BATCH + 1), time = tn_dim_bounded(p, "time", TIME + 2);
   Case cases[MOST_CASES];
   char names[MOST_CASES][32];
   uint32_t n = 0;

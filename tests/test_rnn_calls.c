@@ -39,10 +39,10 @@ static tn_model *compiled(tn_program *p) {
 static void dense_at_run_time(void) {
   enum { B = 4, T = 6, IN = 3, H = 5 };
   tn_program *p = tn_program_create("dense");
-  tn_dim batch = tn_dim_upto(p, "batch", B), time = tn_dim_upto(p, "time", T);
+  tn_dim batch = tn_dim_bounded(p, "batch", B), time = tn_dim_bounded(p, "time", T);
   tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.bidirectional = true}));
   tn_function *f = tn_function_begin(p, "dense");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
   tn_rnn_output r = tn_rnn_call_dense(rnn, x, NULL);
   CHECK(r.out.data.v == 0 && r.cell.v == 0);
   CHECK(tn_rank(r.dense) == 3 && tn_dim_of(r.dense, 0).d == time.d && tn_dim_of(r.dense, 1).d == batch.d);
@@ -51,7 +51,7 @@ static void dense_at_run_time(void) {
   tn_output(f, "last", tn_last_hidden(r));
   tn_function_end(f);
   tn_function *g = tn_function_begin(p, "packed");
-  x = tn_input(g, "x", TN_F32, TN_SHAPE(time, batch, tn_size(IN)));
+  x = tn_input(g, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
   tn_tensor len = tn_input(g, "lengths", TN_I64, TN_SHAPE(batch));
   r = tn_rnn_call(rnn, tn_pack_padded(x, len, (&(tn_pack_options){.batch_first = false})), NULL);
   tn_output(g, "y", tn_pad_packed(r.out, 0, false));
@@ -84,9 +84,9 @@ static void dense_costs_nothing(void) {
   tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 5, NULL);
   tn_function *f[2];
   for (int k = 0; k < 2; k++) {
-    tn_dim batch = k ? tn_dim_upto(p, "batch", 8) : tn_size(8);
+    tn_dim batch = k ? tn_dim_bounded(p, "batch", 8) : tn_dim_const(8);
     f[k] = tn_function_begin(p, k ? "bounded" : "constant");
-    tn_tensor x = tn_input(f[k], "x", TN_F32, TN_SHAPE(tn_size(4), batch, tn_size(3)));
+    tn_tensor x = tn_input(f[k], "x", TN_F32, TN_SHAPE(tn_dim_const(4), batch, tn_dim_const(3)));
     tn_output(f[k], "y", tn_rnn_call_dense(rnn, x, NULL).dense);
     tn_function_end(f[k]);
   }
@@ -131,21 +131,22 @@ static void sum_up(tn_function *f, tn_module *rnn, tn_tensor x, tn_tensor y, tn_
 
 static void build_steps(tn_program *p, int kind) {
   tn_module *rnn = layered(p, kind, "rnn");
-  const tn_dim t = tn_size(STEPS), n = tn_size(size.n), in = tn_size(IN_SIZE), h = tn_size(state_size(kind));
+  const tn_dim t = tn_dim_const(STEPS), n = tn_dim_const(size.n), in = tn_dim_const(IN_SIZE),
+               h = tn_dim_const(state_size(kind));
   tn_function *f = tn_function_begin(p, "sequence");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, h));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(LAYERS), n, h));
   tn_rnn_output r = tn_rnn_call_dense(rnn, x, (&(tn_rnn_state){.h0 = h0}));
   sum_up(f, rnn, x, r.dense, r.hidden);
   f = tn_function_begin(p, "steps");
   x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(LAYERS), n, h))};
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(LAYERS), n, h))};
   tn_tensor out[STEPS];
   for (int k = 0; k < STEPS; k++) {
     tn_tensor row = tn_reshape(tn_slice(x, 0, k, 1), TN_SHAPE(n, in));
     tn_rnn_step_output s = tn_rnn_step(rnn, row, &state);
     state = (tn_rnn_state){s.hidden, s.cell};
-    out[k] = tn_reshape(s.out, TN_SHAPE(tn_size(1), n, h));
+    out[k] = tn_reshape(s.out, TN_SHAPE(tn_dim_const(1), n, h));
   }
   sum_up(f, rnn, x, tn_concat_at(out, STEPS, 0, TN_SITE), state.h0);
 }
@@ -153,13 +154,13 @@ static void build_steps(tn_program *p, int kind) {
 static void steps_are_a_sequence(int kind, Size of) {
   size = of;
   enum { Y = STEPS * MOST_N * MOST_HID, S = LAYERS * MOST_N * MOST_HID, X = STEPS * MOST_N * IN_SIZE };
-  enum { W = 4 * MOST_HID * MOST_HID, MOST_WORKERS = 3 };
+  enum { W = 4 * MOST_HID * MOST_HID, MAX_WORKERS = 3 };
   static float xs[X], hs[S], y[2][Y], h[2][S], dx[2][X], dw[2][W], db[2][4 * MOST_HID], first[2][W];
   const int64_t state = state_size(kind), wide = gates(kind) * size.hidden, n = size.n;
   const double scale = n > 3 ? 10 : 1;  // sums over more rows
   fill(xs, X, 7);
   fill(hs, S, 8);
-  for (uint32_t workers = 1; workers <= MOST_WORKERS; workers += n > 3 ? 2 : 1) {
+  for (uint32_t workers = 1; workers <= MAX_WORKERS; workers += n > 3 ? 2 : 1) {
     tn_program *p = tn_program_create("steps");
     build_steps(p, kind);
     tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers});
@@ -197,7 +198,7 @@ static void cell_is_a_layer(int kind) {
   for (int k = 0; k < 4; k++) CHECK(strcmp(names[k], part[k]) == 0);
   for (int k = 0; k < 2; k++) {
     tn_function *f = tn_function_begin(p, k ? "layer" : "cell");
-    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(4)));
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(4)));
     tn_rnn_step_output s = tn_rnn_step(k ? layer : cell, x, NULL);
     CHECK(tn_rank(s.hidden) == (k ? 3u : 2u) && (k || s.out.v == s.hidden.v) && (s.cell.v != 0) == (kind == 2));
     tn_output(f, "y", s.out);
@@ -239,10 +240,10 @@ static void refusals(void) {
   tn_module *both = tn_lstm_at(root, "both", 3, 4, &(tn_rnn_options){.bidirectional = true}, at(1));
   tn_module *cell = tn_lstm_cell(root, "cell", 3, 4, NULL);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(5), tn_size(2), tn_size(3)));
-  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(tn_size(2), tn_size(3)));
-  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_size(1), tn_size(2), tn_size(4)));
-  tn_rnn_call_dense_at(lstm, tn_reshape(row, TN_SHAPE(tn_size(6))), NULL, at(2));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(5), tn_dim_const(2), tn_dim_const(3)));
+  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)));
+  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(2), tn_dim_const(4)));
+  tn_rnn_call_dense_at(lstm, tn_reshape(row, TN_SHAPE(tn_dim_const(6))), NULL, at(2));
   tn_rnn_call_dense_at(lstm, x, &(tn_rnn_state){.h0 = row}, at(3));
   tn_rnn_call_dense_at(gru, x, &(tn_rnn_state){.c0 = h}, at(4));
   tn_rnn_call_dense_at(cell, x, NULL, at(5));
@@ -250,7 +251,7 @@ static void refusals(void) {
   tn_rnn_step_at(lstm, x, NULL, at(7));
   tn_rnn_step_at(cell, row, &(tn_rnn_state){.h0 = h}, at(8));
   tn_rnn_step_at(NULL, row, NULL, at(9));
-  tn_call1_at(cell, row, at(10));
+  tn_call_at(cell, row, at(10));
   tn_gru_at(root, "p", 3, 4, &(tn_rnn_options){.proj_size = 2}, at(11));
   tn_lstm_at(root, "q", 3, 4, &(tn_rnn_options){.proj_size = 4}, at(12));
   CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature] or [time, feature]\n"
@@ -284,7 +285,7 @@ static void outputs(tn_function *f, tn_rnn_output r, tn_tensor x) {
 }
 
 static void one_sequence(bool batch_first, bool with_state) {
-  tn_dim T = tn_size(LONG), one = tn_size(1), n = tn_size(D), in = tn_size(IN);
+  tn_dim T = tn_dim_const(LONG), one = tn_dim_const(1), n = tn_dim_const(D), in = tn_dim_const(IN);
   tn_program *p = tn_program_create("one");
   tn_rnn_options o = {.n_layers = 2, .bidirectional = true, .proj_size = P, .batch_first = batch_first};
   tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, H, &o);
@@ -292,8 +293,8 @@ static void one_sequence(bool batch_first, bool with_state) {
     tn_function *f = tn_function_begin(p, batched ? "batched" : "one");
     tn_shape wide = batch_first ? TN_SHAPE(one, T, in) : TN_SHAPE(T, one, in);
     tn_tensor x = tn_input(f, "x", TN_F32, batched ? wide : TN_SHAPE(T, in));
-    tn_tensor h = tn_input(f, "h0", TN_F32, batched ? TN_SHAPE(n, one, tn_size(P)) : TN_SHAPE(n, tn_size(P)));
-    tn_tensor c = tn_input(f, "c0", TN_F32, batched ? TN_SHAPE(n, one, tn_size(H)) : TN_SHAPE(n, tn_size(H)));
+    tn_tensor h = tn_input(f, "h0", TN_F32, batched ? TN_SHAPE(n, one, tn_dim_const(P)) : TN_SHAPE(n, tn_dim_const(P)));
+    tn_tensor c = tn_input(f, "c0", TN_F32, batched ? TN_SHAPE(n, one, tn_dim_const(H)) : TN_SHAPE(n, tn_dim_const(H)));
     tn_rnn_state state = {.h0 = h, .c0 = c};
     tn_set_requires_grad(x, true);
     tn_rnn_output r = tn_rnn_call_dense(rnn, x, with_state ? &state : NULL);
@@ -330,12 +331,13 @@ static void one_step(void) {
   tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
   tn_module *cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(IN))), row = tn_reshape(x, TN_SHAPE(tn_size(1), tn_size(IN)));
-  tn_tensor h = tn_full(f, 0.5, TN_SHAPE(tn_size(2), tn_size(H))), one = tn_slice(h, 0, 0, 1);
-  tn_tensor flat = tn_reshape(one, TN_SHAPE(tn_size(H)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(IN))),
+            row = tn_reshape(x, TN_SHAPE(tn_dim_const(1), tn_dim_const(IN)));
+  tn_tensor h = tn_full(f, 0.5, TN_SHAPE(tn_dim_const(2), tn_dim_const(H))), one = tn_slice(h, 0, 0, 1);
+  tn_tensor flat = tn_reshape(one, TN_SHAPE(tn_dim_const(H)));
   tn_rnn_step_output a = tn_rnn_step(rnn, x, (&(tn_rnn_state){.h0 = h}));
-  tn_rnn_step_output b =
-      tn_rnn_step(rnn, row, (&(tn_rnn_state){.h0 = tn_reshape(h, TN_SHAPE(tn_size(2), tn_size(1), tn_size(H)))}));
+  tn_rnn_step_output b = tn_rnn_step(
+      rnn, row, (&(tn_rnn_state){.h0 = tn_reshape(h, TN_SHAPE(tn_dim_const(2), tn_dim_const(1), tn_dim_const(H)))}));
   tn_rnn_step_output c = tn_rnn_step(cell, x, (&(tn_rnn_state){.h0 = flat, .c0 = flat}));
   tn_rnn_step_output d = tn_rnn_step(cell, row, (&(tn_rnn_state){.h0 = one, .c0 = one}));
   CHECK(tn_rank(a.out) == 1 && tn_rank(a.hidden) == 2 && tn_rank(c.out) == 1 && tn_rank(c.hidden) == 1 &&
@@ -358,9 +360,9 @@ static void one_step(void) {
   rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
   cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
   f = tn_function_begin(p, "f");
-  x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(7), tn_size(IN)));
-  tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(tn_size(IN)));
-  h = tn_full(f, 0.5, TN_SHAPE(tn_size(2), tn_size(1), tn_size(H)));
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(7), tn_dim_const(IN)));
+  tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(tn_dim_const(IN)));
+  h = tn_full(f, 0.5, TN_SHAPE(tn_dim_const(2), tn_dim_const(1), tn_dim_const(H)));
   tn_rnn_call_dense_at(rnn, x, &(tn_rnn_state){.h0 = h}, at(3));
   tn_rnn_step_at(rnn, vector, &(tn_rnn_state){.h0 = h}, at(4));
   tn_rnn_step_at(cell, vector, &(tn_rnn_state){.c0 = h}, at(5));

@@ -26,10 +26,10 @@ static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg
 
 static tn_program *build(int64_t steps) {
   tn_program *p = tn_program_create("long");
-  tn_dim batch = tn_dim_upto(p, "batch", BATCH), time = tn_dim_upto(p, "time", steps);
+  tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", steps);
   tn_module *rnn = tn_lstm(tn_root(p), "rnn", HIDDEN, HIDDEN, (&(tn_rnn_options){.n_layers = LAYERS}));
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_size(HIDDEN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(HIDDEN)));
   tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, lengths, NULL), NULL);
   tn_tensor loss = tn_mean(tn_square(tn_last_hidden(r)));
@@ -55,7 +55,7 @@ static Cost cost_of(int64_t steps) {
     CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL));
     cost.n_instructions += p->ir->fns[k]->n_ins;
   }
-  bool good = ir_place_program(p->ir) && cg_compile(p->ir, &target, "", &object, &cost.info, &why);
+  bool good = ir_plan_program_memory(p->ir) && cg_compile(p->ir, &target, "", &object, &cost.info, &why);
   if (!CHECK(good)) printf("  %s\n", why.text ? why.text : "");
   cost.object = object.size;
   rt_free(object.bytes);

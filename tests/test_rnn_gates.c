@@ -14,7 +14,7 @@ static tn_model *build(void) {
   tn_program *p = tn_program_create("gates");
   tn_module *lstm = tn_lstm(tn_root(p), "lstm", H, H, NULL), *rnn = tn_rnn(tn_root(p), "rnn", H, H, false, NULL);
   tn_function *f = tn_function_begin(p, "gates");
-  const tn_dim one = tn_size(1), b = tn_size(B), h = tn_size(H);
+  const tn_dim one = tn_dim_const(1), b = tn_dim_const(B), h = tn_dim_const(H);
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(one, b, h));
   tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(one, b, h)),
                         .c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(one, b, h))};

@@ -55,7 +55,7 @@ static void replacing(bool packed) {
       hook[2] = tn_rnn_hook_pre(rnn, double_input, &log, NULL);
     }
     for (int j = 0; j < 3 && k; j++) tn_hook_remove(hook[j]);
-    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(B), tn_size(T), tn_size(IN)));
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(IN)));
     tn_rnn_output r =
         packed ? tn_rnn_call(rnn, tn_pack_constant(in, lengths, B, NULL), NULL) : tn_rnn_call_dense(rnn, in, NULL);
     tn_output(f, "y", packed ? tn_pad_packed(r.out, 0, true) : r.dense);
@@ -114,7 +114,7 @@ static void refusals(void) {
             *fc = tn_linear_at(tn_root(p), "fc", 2, 2, NULL, at(2));
   tn_module *cell = tn_gru_cell_at(tn_root(p), "cell", 2, 2, NULL, at(3));
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(B), tn_size(T), tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(IN)));
   tn_packed s = tn_pack_constant(x, lengths, B, NULL), other = tn_pack_constant(x, others, B, NULL);
   CHECK(!tn_hook_pre_at(rnn, plain_hook, NULL, NULL, at(4)));
   CHECK(!tn_rnn_hook_pre_at(fc, again, NULL, NULL, at(5)));
@@ -165,7 +165,7 @@ static void unused(void) {
   tn_program *p = tn_program_create("unused");
   tn_module *rnn = tn_rnn_at(tn_root(p), "rnn", IN, H, false, NULL, at(1));
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(T), tn_size(B), tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(T), tn_dim_const(B), tn_dim_const(IN)));
   tn_rnn_output r = tn_rnn_call_dense_at(rnn, x, NULL, at(2));
   tn_rnn_hook_pre_at(rnn, double_input, NULL, NULL, at(3));
   tn_output(f, "y", r.dense);

@@ -1,5 +1,5 @@
 // Training by any team gives the same bits, whether a recurrence cuts its work by units or by sequences
-// (codegen/rnn_team.c): every kind of layer, one and two directions, one and several blocks of units, with and without
+// (codegen/rnn/partition.c): every kind of layer, one and two directions, one and several blocks of units, with and without
 // initial states; batches of many sequences, of few, of one, of equal lengths, with empty sequences behind the others.
 #include "frontend/tenure.h"
 #include "tests/check.h"
@@ -50,18 +50,18 @@ static tn_tensor squares(tn_tensor x) { return tn_sum(tn_mul(x, x)); }
 
 // A state from which every sequence starts: [D, B, width]
 static tn_tensor learned(Suite *s, tn_function *f, tn_module *net, const char *name, tn_dim ways, int64_t width) {
-  tn_parameter(net, name, TN_SHAPE(ways, tn_size(1), tn_size(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
-  return tn_expand(tn_use(f, net, name), TN_SHAPE(ways, s->batch, tn_size(width)));
+  tn_parameter(net, name, TN_SHAPE(ways, tn_dim_const(1), tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
+  return tn_expand(tn_param_value(f, net, name), TN_SHAPE(ways, s->batch, tn_dim_const(width)));
 }
 
 static void add_layer(Suite *s, Kind kind, int64_t hidden, bool both_ways, bool starts) {
   Layer *l = &s->layer[s->n++];
   *l = (Layer){.kind = kind, .hidden = hidden, .both_ways = both_ways};
   snprintf(l->name, sizeof l->name, "%s%d_%d%d", kind_name[kind], (int)hidden, both_ways, starts);
-  tn_module *net = tn_path(tn_root(s->p), l->name), *m = make_module(net, l);
-  tn_dim ways = tn_size(1 + both_ways);
+  tn_module *net = tn_module_at_path(tn_root(s->p), l->name), *m = make_module(net, l);
+  tn_dim ways = tn_dim_const(1 + both_ways);
   tn_function *f = tn_function_begin(s->p, l->name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(s->batch, s->time, tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(s->batch, s->time, tn_dim_const(IN)));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(s->batch));
   tn_rnn_state state = {0};
   bool has_cell = kind <= LSTM_PROJECTED;
@@ -79,11 +79,11 @@ static void add_layer(Suite *s, Kind kind, int64_t hidden, bool both_ways, bool 
 
 static Suite build(void) {
   Suite s = {.p = tn_program_create("teams")};
-  s.batch = tn_dim_upto(s.p, "batch", BATCH), s.time = tn_dim_upto(s.p, "time", TIME);
+  s.batch = tn_dim_bounded(s.p, "batch", BATCH), s.time = tn_dim_bounded(s.p, "time", TIME);
   for (Kind kind = 0; kind < N_KINDS; kind++)
     for (uint32_t both_ways = 0; both_ways <= 1; both_ways++) add_layer(&s, kind, 20, both_ways, both_ways == kind % 2);
   add_layer(&s, LSTM, 72, false, true);
-  add_layer(&s, LSTM_PROJECTED, 32, true, true);  // like these two it projects its input itself (pass narrow)
+  add_layer(&s, LSTM_PROJECTED, 32, true, true);  // like these two it projects its input itself (pass fuse_rnn_input)
   add_layer(&s, TANH, 48, true, true);
   return s;
 }

@@ -28,17 +28,18 @@ static tn_module *layer(tn_program *p, const Layer *l) {
 
 static void add_function(tn_program *p, tn_module *rnn, const Layer *l, const char *name, bool given) {
   tn_function *f = tn_function_begin(p, name);
-  const tn_dim b = tn_size(B), d = tn_size(l->bidirectional ? 2 : 1), state = tn_size(l->proj ? l->proj : l->h);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(T), b, tn_size(IN))),
+  const tn_dim b = tn_dim_const(B), d = tn_dim_const(l->bidirectional ? 2 : 1),
+               state = tn_dim_const(l->proj ? l->proj : l->h);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(T), b, tn_dim_const(IN))),
             n = tn_input(f, "n", TN_I64, TN_SHAPE(b));
   tn_rnn_state zeros = {.h0 = tn_zeros(f, TN_SHAPE(d, b, state))};
-  if (l->cell == LSTM) zeros.c0 = tn_zeros(f, TN_SHAPE(d, b, tn_size(l->h)));
+  if (l->cell == LSTM) zeros.c0 = tn_zeros(f, TN_SHAPE(d, b, tn_dim_const(l->h)));
   tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, n, &(tn_pack_options){0}), given ? &zeros : NULL);
   tn_tensor y = tn_pad_packed(r.out, 0, false), loss = tn_sum(tn_square(y));
   tn_output(f, "y", y);
   tn_output(f, "hidden", r.hidden);
   tn_output(f, "gx", tn_grad(loss, x));
-  tn_output(f, "gw", tn_grad(loss, tn_use(f, rnn, "weight_hh_l0")));
+  tn_output(f, "gw", tn_grad(loss, tn_param_value(f, rnn, "weight_hh_l0")));
   tn_function_end(f);
 }
 

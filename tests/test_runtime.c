@@ -2,13 +2,13 @@
 // Instances and checkpoints stand in tests/test_instance.c.
 #include "runtime/abi.h"
 #include "runtime/base.h"
-#include "runtime/blas.h"
-#include "runtime/file.h"
-#include "runtime/plan.h"
+#include "runtime/data/ts_series.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/plan.h"
 #include "runtime/progress.h"
 #include "runtime/rng.h"
-#include "runtime/safetensors.h"
-#include "runtime/series.h"
+#include "runtime/store/file.h"
+#include "runtime/store/safetensors.h"
 #include "tests/check.h"
 
 #include <dirent.h>

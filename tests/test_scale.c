@@ -17,7 +17,7 @@ static double build(int n_scopes) {
   double start = cpu_ms();
   tn_program *p = tn_program_create("scale");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4)));
   for (int k = 0; k < n_scopes; k++) {
     tn_scope *s = tn_scope_begin(f, "step");
     tn_tensor h = x;
@@ -29,7 +29,7 @@ static double build(int n_scopes) {
   tn_function_end(f);
   CHECK(tn_n_errors(p) == 0);
   CHECK(f->ir->n_ins > (uint32_t)n_scopes * 10);
-  CHECK(ir_run_passes(f->ir, "scopes", NULL, NULL));
+  CHECK(ir_run_passes(f->ir, "check_scopes", NULL, NULL));
   FILE *sink = fopen("/dev/null", "w");
   CHECK(sink && tn_dump(p, sink, TN_DUMP_IR) == TN_OK);
   if (sink) fclose(sink);

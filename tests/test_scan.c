@@ -40,7 +40,7 @@ static bool ran(tn_model *m, const char *f, const tn_array *in, size_t n_in, con
 }
 
 // ---- the layers tn_rnn and tn_lstm, written as scans over packed sequences
-static tn_tensor use(tn_function *f, tn_module *m, const char *name) { return tn_use(f, m, name); }
+static tn_tensor use(tn_function *f, tn_module *m, const char *name) { return tn_param_value(f, m, name); }
 
 static tn_tensor gate(tn_tensor g, int k) { return tn_slice(g, 1, k * H, H); }
 
@@ -96,13 +96,13 @@ static tn_tensor loss_of(tn_tensor ys, tn_tensor last) {
 typedef enum { RNN, BI, LSTM } Kind;
 
 static void build_layer(tn_program *p, Kind kind, bool own, bool constant, bool sorted) {
-  tn_dim b = constant ? tn_size(B) : tn_dim_upto(p, own ? "batch2" : "batch", B);
-  tn_dim t = constant ? tn_size(T) : tn_dim_upto(p, own ? "time2" : "time", T);
+  tn_dim b = constant ? tn_dim_const(B) : tn_dim_bounded(p, own ? "batch2" : "batch", B);
+  tn_dim t = constant ? tn_dim_const(T) : tn_dim_bounded(p, own ? "time2" : "time", T);
   tn_module *m = tn_child(tn_root(p), "rnn");
   tn_function *f = tn_function_begin(p, own ? "own" : "layer");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_size(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_dim_const(IN)));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(b));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_size(kind == BI ? 2 : 1), b, tn_size(H)));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(kind == BI ? 2 : 1), b, tn_dim_const(H)));
   tn_pack_options o = {.batch_first = true, .enforce_sorted = sorted};
   tn_packed seq = constant ? tn_pack_constant(x, unsorted, B, &o) : tn_pack_padded(x, len, &o);
   tn_tensor ys, last, last_c = {0};
@@ -111,16 +111,16 @@ static void build_layer(tn_program *p, Kind kind, bool own, bool constant, bool 
     tn_rnn_output r = tn_rnn_call(m, seq, &init);
     ys = r.out.data, last = r.hidden, last_c = r.cell;
   } else if (kind == LSTM) {
-    tn_tensor h = tn_reshape(h0, TN_SHAPE(b, tn_size(H)));
+    tn_tensor h = tn_reshape(h0, TN_SHAPE(b, tn_dim_const(H)));
     ys = own_lstm(f, m, seq, h, h, &last, &last_c);
-    last_c = tn_reshape(last_c, TN_SHAPE(tn_size(1), b, tn_size(H)));
-    last = tn_reshape(last, TN_SHAPE(tn_size(1), b, tn_size(H)));
+    last_c = tn_reshape(last_c, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
+    last = tn_reshape(last, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
   } else {
     tn_tensor part[2], end[2];
     for (int k = 0; k < (kind == BI ? 2 : 1); k++) {
-      tn_tensor h = tn_reshape(tn_slice(h0, 0, k, 1), TN_SHAPE(b, tn_size(H)));
+      tn_tensor h = tn_reshape(tn_slice(h0, 0, k, 1), TN_SHAPE(b, tn_dim_const(H)));
       part[k] = own_rnn(f, m, seq, h, k == 1, &end[k]);
-      end[k] = tn_reshape(end[k], TN_SHAPE(tn_size(1), b, tn_size(H)));
+      end[k] = tn_reshape(end[k], TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
     }
     ys = kind == BI ? tn_concat(1, part[0], part[1]) : part[0];
     last = kind == BI ? tn_concat(0, end[0], end[1]) : end[0];

@@ -57,7 +57,7 @@ static void give_gradients(tn_function *f, tn_tensor loss, const tn_tensor *leaf
 }
 
 static void take_leaves(tn_function *f, tn_dim b, tn_dim t, bool time_major, tn_tensor *leaf) {
-  tn_dim in = tn_size(IN), h = tn_size(H), g = tn_size(4 * H);
+  tn_dim in = tn_dim_const(IN), h = tn_dim_const(H), g = tn_dim_const(4 * H);
   leaf[X] = tn_input(f, "x", TN_F32, time_major ? TN_SHAPE(t, b, in) : TN_SHAPE(b, t, in));
   leaf[H0] = tn_input(f, "h0", TN_F32, TN_SHAPE(b, h));
   leaf[C0] = tn_input(f, "c0", TN_F32, TN_SHAPE(b, h));
@@ -73,7 +73,8 @@ static tn_tensor reduce(tn_tensor ys, State last) {
 // ---- packed, against PyTorch
 static tn_program *packed_program(bool constant, bool reverse) {
   tn_program *p = tn_program_create("cell");
-  tn_dim b = constant ? tn_size(B) : tn_dim_upto(p, "batch", B), t = constant ? tn_size(T) : tn_dim_upto(p, "time", T);
+  tn_dim b = constant ? tn_dim_const(B) : tn_dim_bounded(p, "batch", B),
+         t = constant ? tn_dim_const(T) : tn_dim_bounded(p, "time", T);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor leaf[N_LEAVES];
   take_leaves(f, b, t, false, leaf);
@@ -178,7 +179,7 @@ static void check_packed(bool constant, bool reverse) {
 // ---- dense: rolled against written out
 static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool time_major, bool reverse) {
   tn_program *p = tn_program_create("cell");
-  tn_dim b = tn_size(B), t = bounded ? tn_dim_upto(p, "time", T) : tn_size(steps);
+  tn_dim b = tn_dim_const(B), t = bounded ? tn_dim_bounded(p, "time", T) : tn_dim_const(steps);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor leaf[N_LEAVES], ys;
   take_leaves(f, b, t, time_major, leaf);
@@ -196,9 +197,9 @@ static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool 
     tn_tensor part[T];
     for (int64_t k = 0; k < steps; k++) {
       int64_t at = reverse ? steps - 1 - k : k;
-      tn_tensor x = tn_reshape(tn_slice(leaf[X], !time_major, at, 1), TN_SHAPE(b, tn_size(IN)));
+      tn_tensor x = tn_reshape(tn_slice(leaf[X], !time_major, at, 1), TN_SHAPE(b, tn_dim_const(IN)));
       s = cell(leaf, x, s);
-      part[at] = tn_reshape(s.h, TN_SHAPE(tn_size(1), b, tn_size(H)));
+      part[at] = tn_reshape(s.h, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
     }
     ys = tn_concat_at(part, (uint32_t)steps, 0, TN_SITE);
   }

@@ -62,7 +62,7 @@ static void add_step(Gen *g) {
     tn_mul_(g->sum, tn_scalar(g->f, -0.75));  // the same in every step
     break;
   case 15:
-    tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(tn_size(1))));
+    tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(tn_dim_const(1))));
     keep(g, tn_mul(squash(g, b), tn_add(g->sum, g->part)));
     break;
   default: keep(g, tn_add(tn_matmul(a, g->matrix), squash(g, b)));
@@ -83,8 +83,8 @@ static tn_program *build(unsigned seed, Form *form) {
   *form = (Form){.packed = below(&g, 2), .reverse = below(&g, 2), .constant = below(&g, 2)};
   form->n_carries = 1 + (int)below(&g, 2), form->n_slices = 1 + (int)below(&g, 2), form->shared = below(&g, 2);
   form->width = g.width = widths[below(&g, 7)];
-  tn_dim b = form->constant ? tn_size(B) : tn_dim_upto(p, "batch", B), t = tn_dim_upto(p, "time", T);
-  tn_dim w = tn_size(g.width);
+  tn_dim b = form->constant ? tn_dim_const(B) : tn_dim_bounded(p, "batch", B), t = tn_dim_bounded(p, "time", T);
+  tn_dim w = tn_dim_const(g.width);
   tn_function *f = g.f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, w)), h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(b, w));
   g.matrix = tn_input(f, "matrix", TN_F32, TN_SHAPE(w, w));

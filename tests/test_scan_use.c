@@ -34,7 +34,7 @@ static void end(tn_program *p, tn_model *m) {
 // ---- cumulative sum, and a moving average whose rate is a value from outside
 static void check_sums(bool reverse) {
   tn_program *p = tn_program_create("sums");
-  tn_dim t = tn_dim_upto(p, "time", T), n = tn_size(N);
+  tn_dim t = tn_dim_bounded(p, "time", T), n = tn_dim_const(N);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, n)), rate = tn_input(f, "rate", TN_F32, TN_SHAPE(n));
   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t, .reverse = reverse});
@@ -91,7 +91,7 @@ static void check_sums(bool reverse) {
 static void check_mixed(void) {
   enum { B = 4, H = 3 };
   tn_program *p = tn_program_create("mixed");
-  tn_dim b = tn_dim_upto(p, "batch", B), t = tn_dim_upto(p, "time", T), h = tn_size(H);
+  tn_dim b = tn_dim_bounded(p, "batch", B), t = tn_dim_bounded(p, "time", T), h = tn_dim_const(H);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, h)), len = tn_input(f, "len", TN_I64, TN_SHAPE(b));
   tn_tensor mix = tn_input(f, "mix", TN_F32, TN_SHAPE(h, h));
@@ -134,13 +134,13 @@ static void check_mixed(void) {
 static void check_table(void) {
   enum { B = 3, V = 5 };
   tn_program *p = tn_program_create("table");
-  tn_dim t = tn_dim_upto(p, "time", T), b = tn_size(B), n = tn_size(N);
+  tn_dim t = tn_dim_bounded(p, "time", T), b = tn_dim_const(B), n = tn_dim_const(N);
   tn_module *table = tn_embedding(tn_root(p), "table", V, N);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor ids = tn_input(f, "ids", TN_I64, TN_SHAPE(t, b));
   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
   tn_tensor id = tn_scan_input(s, ids), h = tn_scan_carry(s, tn_ones(f, TN_SHAPE(b, n)));
-  tn_tensor next = tn_mul(h, tn_add(tn_scalar(f, 1), tn_call1(table, id)));
+  tn_tensor next = tn_mul(h, tn_add(tn_scalar(f, 1), tn_call(table, id)));
   tn_scan_next(s, h, next);
   tn_tensor seen = tn_scan_output(s, id);
   tn_scan_end(s);
@@ -172,7 +172,7 @@ static void check_table(void) {
 static void check_dropout(void) {
   enum { W = 64 };
   tn_program *p = tn_program_create("random");
-  tn_dim t = tn_dim_upto(p, "time", T), w = tn_size(W);
+  tn_dim t = tn_dim_bounded(p, "time", T), w = tn_dim_const(W);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, w));
   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
@@ -210,10 +210,10 @@ static void check_dropout(void) {
 static void check_ledger(void) {
   tn_program *p = tn_program_create("ledger");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(tn_size(1000), tn_size(N)));
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(tn_dim_const(1000), tn_dim_const(N)));
   tn_scope *around = tn_scope_begin(f, "around");
-  tn_tensor h0 = tn_zeros(f, TN_SHAPE(tn_size(N)));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = tn_size(1000)});
+  tn_tensor h0 = tn_zeros(f, TN_SHAPE(tn_dim_const(N)));
+  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = tn_dim_const(1000)});
   tn_tensor x = tn_scan_input(s, xs), h = tn_scan_carry(s, h0), n = tn_add(h, x);
   tn_scan_next(s, h, n);
   tn_tensor ys = tn_scan_output(s, n);
@@ -241,9 +241,9 @@ typedef struct {
 static Wrong begin_wrong(void) {
   Wrong w = {.p = tn_program_create("wrong")};
   w.f = tn_function_begin(w.p, "f");
-  w.xs = tn_input(w.f, "xs", TN_F32, TN_SHAPE(tn_size(T), tn_size(N)));
-  w.h0 = tn_input(w.f, "h0", TN_F32, TN_SHAPE(tn_size(N)));
-  w.s = tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_size(T), .name = "wrong"});
+  w.xs = tn_input(w.f, "xs", TN_F32, TN_SHAPE(tn_dim_const(T), tn_dim_const(N)));
+  w.h0 = tn_input(w.f, "h0", TN_F32, TN_SHAPE(tn_dim_const(N)));
+  w.s = tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_dim_const(T), .name = "wrong"});
   w.x = tn_scan_input(w.s, w.xs);
   w.h = tn_scan_carry(w.s, w.h0);
   return w;
@@ -295,7 +295,7 @@ static void check_mistakes(void) {
   end_wrong(&w, "error[E009]: function 'f' ends while scan 'wrong' is open", "it began here");
 
   w = begin_wrong();
-  tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_size(2)});
+  tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_dim_const(2)});
   tn_scan_next(w.s, w.h, w.x);
   tn_scan_end(w.s);
   end_wrong(&w, "error[E009]: scans do not nest: scan 'wrong' is open", "it began here");
@@ -333,15 +333,15 @@ static void check_mistakes(void) {
 
 static void check_layouts(void) {
   tn_program *p = tn_program_create("wrong");
-  tn_dim b = tn_dim_upto(p, "batch", 3), t = tn_dim_upto(p, "time", 4);
+  tn_dim b = tn_dim_bounded(p, "batch", 3), t = tn_dim_bounded(p, "time", 4);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_size(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_dim_const(2)));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(b)), other = tn_input(f, "other", TN_I64, TN_SHAPE(b));
   tn_packed one = tn_pack_padded(x, len, NULL), two = tn_pack_padded(x, other, NULL);
   tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = one});
   tn_scan_input_packed(s, two);
   tn_scan_input(s, two.data);
-  tn_scan_output(s, tn_zeros(f, TN_SHAPE(tn_size(3))));
+  tn_scan_output(s, tn_zeros(f, TN_SHAPE(tn_dim_const(3))));
   CHECK_HAS(report_of(p), "error[E111]: these packed sequences have another layout than scan 'scan' goes over");
   CHECK_HAS(report_of(p), "error[E004]: the rows of this value are not those of the layout that scan 'scan' goes over");
   CHECK_HAS(report_of(p), "an output of a packed scan has the rows of the step as first axis");
@@ -354,13 +354,13 @@ static double compile_ms(int64_t steps, uint32_t *n_kernels) {
   double best = 1e30;
   for (int k = 0; k < 3; k++) {
     tn_program *p = tn_program_create("long");
-    tn_dim b = tn_size(4), t = tn_dim_upto(p, "time", steps), h = tn_size(16);
+    tn_dim b = tn_dim_const(4), t = tn_dim_bounded(p, "time", steps), h = tn_dim_const(16);
     tn_module *cell = tn_linear(tn_root(p), "cell", 16, 16, NULL);
     tn_function *f = tn_function_begin(p, "f");
     tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, b, h));
     tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
     tn_tensor x = tn_scan_input(s, xs), c = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(b, h)));
-    tn_tensor n = tn_tanh(tn_add(x, tn_call1(cell, tn_dropout(c, 0.1))));
+    tn_tensor n = tn_tanh(tn_add(x, tn_call(cell, tn_dropout(c, 0.1))));
     tn_scan_next(s, c, n);
     tn_scan_end(s);
     tn_tensor loss = tn_sum(tn_square(tn_scan_final(s, c)));
@@ -374,7 +374,7 @@ static double compile_ms(int64_t steps, uint32_t *n_kernels) {
     CHECK(m != NULL);
     if (!m) tn_report(p, stdout);
     if (ms < best) best = ms;
-    *n_kernels = tn_compiled(m).n_kernels;
+    *n_kernels = tn_compile_info_of(m).n_kernels;
     end(p, m);
   }
   return best;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum { T = 5, N = 3 };
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 
 static void fill(float *v, int n, unsigned seed) {
   for (int k = 0; k < n; k++) {
@@ -44,7 +44,7 @@ static bool near(const float *a, const double *b, int n) {
 // ---- content that depends on nothing in the body, and content that does; the gradients of both
 static void check_each_step(bool reverse, int64_t steps) {
   tn_program *p = tn_program_create("each");
-  tn_dim t = tn_dim_upto(p, "time", T);
+  tn_dim t = tn_dim_bounded(p, "time", T);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, D(N))), w = tn_input(f, "w", TN_F32, TN_SHAPE(D(N)));
   tn_tensor u = tn_input(f, "u", TN_F32, TN_SHAPE(D(N)));
@@ -111,7 +111,7 @@ static void check_round(void) {
   tn_tensor h = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(D(N))));
   tn_scan_next(s, h, tn_add(h, second));
   tn_copy_(second, first);
-  tn_copy_(first, tn_square(tn_use(f, tn_root(p), "w")));
+  tn_copy_(first, tn_square(tn_param_value(f, tn_root(p), "w")));
   tn_scan_end(s);
   tn_backward(tn_sum(tn_scan_final(s, h)));
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
@@ -137,15 +137,15 @@ static void check_views(void) {
   tn_add_(top, x);
   tn_mul_(tn_slice(grid, 1, 1, 1), tn_scalar(f, -0.5));
   tn_no_grad_begin(f);
-  tn_add_(tn_use(f, tn_root(p), "count"), tn_scalar(f, 1));
-  tn_slice_assign_(tn_use(f, tn_root(p), "rows"), 0, 1, tn_reshape(x, TN_SHAPE(D(1), D(N))));
+  tn_add_(tn_param_value(f, tn_root(p), "count"), tn_scalar(f, 1));
+  tn_slice_assign_(tn_param_value(f, tn_root(p), "rows"), 0, 1, tn_reshape(x, TN_SHAPE(D(1), D(N))));
   tn_no_grad_end(f);
-  tn_scan_next(s, h, tn_add(h, tn_mul(flat, tn_use(f, tn_root(p), "count"))));
+  tn_scan_next(s, h, tn_add(h, tn_mul(flat, tn_param_value(f, tn_root(p), "count"))));
   tn_scan_end(s);
   tn_output(f, "h", tn_scan_final(s, h));
   tn_output(f, "grid", grid);
   tn_output(f, "top", top);
-  tn_output(f, "count", tn_clone(tn_use(f, tn_root(p), "count")));
+  tn_output(f, "count", tn_clone(tn_param_value(f, tn_root(p), "count")));
   tn_function_end(f);
   tn_model *m = compiled(p);
   float v[T * N], wv[2 * N], hv[2 * N], gv[2 * N], tv[N], c, rows[2 * N];
@@ -172,7 +172,7 @@ static void check_views(void) {
 static void check_packed(void) {
   enum { B = 3 };
   tn_program *p = tn_program_create("packed");
-  tn_dim b = tn_dim_upto(p, "batch", B), t = tn_dim_upto(p, "time", T);
+  tn_dim b = tn_dim_bounded(p, "batch", B), t = tn_dim_bounded(p, "time", T);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, D(N))), len = tn_input(f, "len", TN_I64, TN_SHAPE(b));
   tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(D(N))), sum = tn_mul(w, w);
@@ -354,16 +354,16 @@ static void check_wrong(void) {
                                                                     "write the parameter when the scan has ended";
   Wrong w = begin_wrong();
   tn_no_grad_begin(w.f);
-  tn_add_(tn_use(w.f, tn_root(w.p), "w"), w.x);
+  tn_add_(tn_param_value(w.f, tn_root(w.p), "w"), w.x);
   tn_no_grad_end(w.f);
   end_wrong(&w, param, began, later);
   w = begin_wrong();
   tn_no_grad_begin(w.f);
-  tn_fill_(tn_slice(tn_use(w.f, tn_root(w.p), "w"), 0, 0, 1), 2);  // depends on nothing in the body
+  tn_fill_(tn_slice(tn_param_value(w.f, tn_root(w.p), "w"), 0, 0, 1), 2);  // depends on nothing in the body
   tn_no_grad_end(w.f);
   end_wrong(&w, param, began, later);
   w = begin_wrong();
-  tn_mul_(tn_detach(tn_use(w.f, tn_root(w.p), "w")), w.x);
+  tn_mul_(tn_detach(tn_param_value(w.f, tn_root(w.p), "w")), w.x);
   end_wrong(&w, param, began, later);
   w = begin_wrong();
   tn_fill_(w.n, 7);

@@ -30,11 +30,11 @@ static tn_tensor softmax_first(tn_tensor x, tn_tensor w) { return tn_softmax(tn_
 static tn_tensor log_softmax(tn_tensor x, tn_tensor w) { return tn_log_softmax(tn_mul(x, w), -1); }
 static tn_tensor layer_norm(tn_tensor x, tn_tensor w) { return tn_layer_norm_of(x, 1, row(w, 0), row(w, 1), 1e-2); }
 static tn_tensor layer_norm_plain(tn_tensor x, tn_tensor w) {
-  return tn_layer_norm_of(tn_mul(x, w), 1, tn_none, tn_none, 1e-2);
+  return tn_layer_norm_of(tn_mul(x, w), 1, TN_NONE, TN_NONE, 1e-2);
 }
 static tn_tensor rms_norm(tn_tensor x, tn_tensor w) { return tn_rms_norm_of(x, 1, w, 1e-2); }
 static tn_tensor rms_norm_plain(tn_tensor x, tn_tensor w) {
-  return tn_rms_norm_of(tn_add(x, tn_square(w)), 1, tn_none, 1e-2);
+  return tn_rms_norm_of(tn_add(x, tn_square(w)), 1, TN_NONE, 1e-2);
 }
 
 static tn_tensor entropy(tn_tensor x, tn_tensor w, bool ignores, double smoothing) {
@@ -42,7 +42,7 @@ static tn_tensor entropy(tn_tensor x, tn_tensor w, bool ignores, double smoothin
   for (int64_t k = 0; k < n; k++) label[k] = ignores && k + 1 == n ? -100 : (k * 2 + 1) % classes;
   tn_loss_options o = {
       .reduction = TN_REDUCE_NONE, .has_ignore = true, .ignore_index = -100, .label_smoothing = smoothing};
-  return tn_cross_entropy_with(tn_mul(x, w), tn_from_i64(x.fn, label, TN_SHAPE(tn_size(n))), &o);
+  return tn_cross_entropy_with(tn_mul(x, w), tn_constant_i64(x.fn, label, TN_SHAPE(tn_dim_const(n))), &o);
 }
 static tn_tensor cross_entropy(tn_tensor x, tn_tensor w) { return entropy(x, w, false, 0); }
 static tn_tensor cross_entropy_ignored(tn_tensor x, tn_tensor w) { return entropy(x, w, true, 0); }
@@ -122,7 +122,7 @@ static int64_t fill(float *to, const int64_t *dims, int rank, int64_t by, int64_
 
 static tn_tensor input(tn_function *f, const char *name, const int64_t *dims, int rank) {
   tn_dim d[3];
-  for (int k = 0; k < rank; k++) d[k] = tn_size(dims[k]);
+  for (int k = 0; k < rank; k++) d[k] = tn_dim_const(dims[k]);
   return tn_input(f, name, TN_F32, ((tn_shape){d, (uint32_t)rank}));
 }
 
@@ -183,9 +183,9 @@ static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2,
 
 static void test_softmax_and_penalty(void) {
   tn_program *p = tn_program_create("penalty");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(4)), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(4))), w = tn_use(f, tn_root(p), "w");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4))), w = tn_param_value(f, tn_root(p), "w");
   tn_tensor g = tn_grad(tn_sum(tn_mul(tn_softmax(x, -1), w)), x);
   tn_output(f, "again", tn_grad(tn_sum(tn_mul(g, x)), x));
   tn_tensor l = tn_sum(tn_mul(tn_log_softmax(tn_mul(x, w), -1), tn_square(x)));
@@ -204,11 +204,11 @@ static void test_softmax_and_penalty(void) {
 // A parameter that a loss reads only through a gradient, and another of which that gradient is no function.
 static void test_reached_through_gradient(void) {
   tn_program *p = tn_program_create("through");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
-  tn_parameter(tn_root(p), "b", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "b", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
-  tn_tensor y = tn_add(tn_mul(tn_use(f, tn_root(p), "w"), tn_square(x)), tn_use(f, tn_root(p), "b"));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3)));
+  tn_tensor y = tn_add(tn_mul(tn_param_value(f, tn_root(p), "w"), tn_square(x)), tn_param_value(f, tn_root(p), "b"));
   tn_backward(tn_sum(tn_square(tn_grad(tn_sum(y), x))));  // sum (2 w x)^2
   tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "db", tn_param_grad(f, tn_root(p), "b"));
   tn_function_end(f);
@@ -224,7 +224,7 @@ static void test_dropout(void) {
   enum { N = 40 };
   tn_program *p = tn_program_create("dropout");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N))), y = tn_dropout(x, 0.5);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N))), y = tn_dropout(x, 0.5);
   tn_tensor g = tn_grad(tn_sum(tn_mul(tn_square(y), y)), x);
   tn_output(f, "y", y), tn_output(f, "d", tn_grad(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(g))), x));
   tn_function_end(f);
@@ -246,10 +246,10 @@ static void test_dropout(void) {
 // a norm of 0 it does not move.
 static void test_clipped_norm(float at) {
   tn_program *p = tn_program_create("norm");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_size(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(3)));
-  tn_backward(tn_sum(tn_sin(tn_mul(x, tn_use(f, tn_root(p), "w")))));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3)));
+  tn_backward(tn_sum(tn_sin(tn_mul(x, tn_param_value(f, tn_root(p), "w")))));
   tn_tensor norm = tn_clip_grad_norm(f, tn_root(p), 1e9);
   tn_output(f, "norm", norm), tn_output(f, "d", tn_grad(norm, x));
   tn_function_end(f);
@@ -278,7 +278,7 @@ enum Layer { RECURRENT, ATTENTION, IN_SCAN, N_LAYERS };
 // In a scan the second gradient is one of its backward's body.
 static tn_tensor attention_of(tn_tensor x) { return tn_scaled_dot_product_attention(x, x, x, NULL); }
 static tn_tensor attention_in_scan(tn_tensor x) {
-  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = tn_size(2)});
+  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = tn_dim_const(2)});
   tn_tensor out = tn_scan_output(s, attention_of(tn_scan_input(s, x)));
   tn_scan_end(s);
   return out;
@@ -288,7 +288,7 @@ static void test_refused(enum Layer layer) {
   tn_program *p = tn_program_create("refused");
   tn_module *rnn = tn_gru(tn_root(p), "rnn", 3, 4, NULL);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(2), tn_size(5), tn_size(3))), y = x;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(5), tn_dim_const(3))), y = x;
   if (layer == RECURRENT) y = tn_rnn_call_dense(rnn, x, NULL).dense;
   else y = layer == ATTENTION ? attention_of(x) : attention_in_scan(x);
   tn_tensor other = tn_sum(tn_sin(x));  // a path that has a gradient

@@ -31,7 +31,7 @@ static int64_t count(const int64_t *d) {
 }
 
 static tn_shape shape_of(const int64_t *d, tn_dim *dim) {
-  for (uint32_t k = 0; k < rank_of(d); k++) dim[k] = tn_size(d[k]);
+  for (uint32_t k = 0; k < rank_of(d); k++) dim[k] = tn_dim_const(d[k]);
   return (tn_shape){dim, rank_of(d)};
 }
 
@@ -137,7 +137,7 @@ static void expect_log_softmax(float *const *x, double *y) {
 }
 
 // A weight that all rows share, a factor of each row, and one that moves with an outer axis, which goes row by row.
-static tn_tensor norm(tn_tensor *x) { return tn_mul(tn_layer_norm_of(tn_gelu(x[0]), 1, x[1], tn_none, 1e-5), x[2]); }
+static tn_tensor norm(tn_tensor *x) { return tn_mul(tn_layer_norm_of(tn_gelu(x[0]), 1, x[1], TN_NONE, 1e-5), x[2]); }
 static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 static void expect_norm(float *const *x, double *y, int n, int inner) {
   for (int i = 0; i < 63; i++, y += n) {
@@ -276,8 +276,8 @@ static void check(const Case *t) {
 static void check_bad_label(void) {
   tn_program *p = tn_program_create("bad");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(50), tn_size(5)));
-  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_size(50)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(50), tn_dim_const(5)));
+  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_dim_const(50)));
   tn_output(f, "loss", tn_cross_entropy(x, tn_cast(y, TN_I64)));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1}));
@@ -298,7 +298,7 @@ static void check_bad_label(void) {
 static void draw(bool rows, float *y) {
   tn_program *p = tn_program_create("draw");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor d = tn_dropout(tn_full(f, 1, TN_SHAPE(tn_size(50), tn_size(7))), 0.5);
+  tn_tensor d = tn_dropout(tn_full(f, 1, TN_SHAPE(tn_dim_const(50), tn_dim_const(7))), 0.5);
   tn_output(f, "y", rows ? tn_mul(d, tn_sum_axis(d, -1, true)) : d);
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .seed = 3}));
@@ -321,10 +321,10 @@ static void check_random(void) {
 static void check_head(void) {
   enum { MOST = 400, IN = 100 };
   tn_program *p = tn_program_create("head");
-  tn_dim rows = tn_dim_upto(p, "rows", MOST), steps = tn_size(3);
+  tn_dim rows = tn_dim_bounded(p, "rows", MOST), steps = tn_dim_const(3);
   tn_module *fc = tn_linear(tn_root(p), "fc", IN, 1, NULL);
   tn_function *f = tn_function_begin(p, "run");
-  tn_output(f, "y", tn_tanh(tn_call1(fc, tn_input(f, "x", TN_F32, TN_SHAPE(rows, steps, tn_size(IN))))));
+  tn_output(f, "y", tn_tanh(tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(rows, steps, tn_dim_const(IN))))));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 2}));
   tn_program_free(p);

@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { B = 3, T = 4, F = 8, N = B * T * F, MOST = F * N };
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 
 typedef struct {
   const char *name;
@@ -60,9 +60,9 @@ static tn_module *make_sequential(tn_module *root) {
 }
 
 // ---- calls
-static tn_tensor call_plain(tn_module *m, tn_tensor x) { return tn_call1(m, x); }
+static tn_tensor call_plain(tn_module *m, tn_tensor x) { return tn_call(m, x); }
 static tn_tensor call_index(tn_module *m, tn_tensor x) {
-  return tn_call1(m, tn_cast(tn_mul(tn_abs(x), tn_scalar(x.fn, F - 1)), TN_I64));
+  return tn_call(m, tn_cast(tn_mul(tn_abs(x), tn_scalar(x.fn, F - 1)), TN_I64));
 }
 static tn_tensor call_rnn(tn_module *m, tn_tensor x) { return tn_rnn_call_dense(m, x, NULL).dense; }
 static tn_tensor call_step(tn_module *m, tn_tensor x) {
@@ -134,8 +134,8 @@ static void check_hooks(void) {
   tn_module *second = tn_share_module(tn_root(p), "second", m);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(1), D(F)));
-  tn_output(f, "a", tn_call1(m, x));
-  tn_output(f, "b", tn_call1(second, x));
+  tn_output(f, "a", tn_call(m, x));
+  tn_output(f, "b", tn_call(second, x));
   tn_function_end(f);
   tn_model *model = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
   float v[F] = {1, -2, 3}, a[F], b[F];

@@ -1,6 +1,6 @@
 // Random streams: every random operation draws numbers of its own, in each step of a scan too.
 //
-// Pass loops numbers the streams of steps from the operation's {id} on. So an operation between the marks of a scan
+// Pass outline_scans numbers the streams of steps from the operation's {id} on. So an operation between the marks of a scan
 // owns as many as there are steps, and no two operations of a program own the same.
 #include "frontend/tenure.h"
 #include "ir/ir.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { T = 6, B = 2, L = 8, N = B * L * L };
-#define D(n) tn_size(n)
+#define D(n) tn_dim_const(n)
 
 // Everything that is random, before, in and after the scan.
 static tn_tensor random_ops(tn_module *root, tn_tensor x) {
@@ -19,8 +19,8 @@ static tn_tensor random_ops(tn_module *root, tn_tensor x) {
   shape_of[1] = tn_randn(x.fn, TN_SHAPE(D(B), D(L), D(L)));
   y = tn_add(y, tn_mul(shape_of[0], shape_of[1]));
   y = tn_add(y, tn_scaled_dot_product_attention(x, x, x, &(tn_attention_options){.dropout = 0.25}));
-  y = tn_add(y, tn_call1(tn_child(root, "drop"), x));
-  tn_tensor q = tn_call1(tn_child(root, "attend"), x);
+  y = tn_add(y, tn_call(tn_child(root, "drop"), x));
+  tn_tensor q = tn_call(tn_child(root, "attend"), x);
   return tn_add(tn_add(y, q), tn_attention_call(tn_child(root, "attend"), x, y, q, NULL));
 }
 

@@ -4,7 +4,7 @@
 #endif
 #include "runtime/abi.h"
 #include "runtime/base.h"
-#include "runtime/team.h"
+#include "runtime/exec/thread_team.h"
 #include "tests/check.h"
 
 #include <dirent.h>

@@ -21,7 +21,7 @@ check() {
 check 0 '%y = relu %x : f32[4]' opt -
 check 0 '// <stdin>:3' opt - --locs
 check 0 'kernels' opt - --passes=all --facts
-check 0 '// after scopes' opt - --passes=scopes,simplify --dump-after=scopes
+check 0 '// after check_scopes' opt - --passes=check_scopes,simplify --dump-after=check_scopes
 check 0 '' opt - --verify
 check 2 'unknown option --nothing' opt - --nothing
 check 2 'not one: nothing' opt - --passes=nothing
@@ -34,7 +34,7 @@ check 1 'no diagnostic E999' explain E999
 check 2 'explain needs' explain
 check 2 'explain needs a value of p.tir' explain p.tir
 check 0 'leaky_relu' ops
-check 0 'plan_check' passes
+check 0 'verify_plan' passes
 check 0 'usage: tenure' --help
 check 0 'tenure ' --version
 check 2 'no such command: dance' dance

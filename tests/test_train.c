@@ -72,11 +72,11 @@ typedef struct {
 } Net;
 
 static void build_forward(tn_function *f, Net *n, tn_dim batch, tn_dim time) {
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_size(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(FEATURES)));
   tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(batch));
   tn_packed seq = tn_pack_padded(x, lengths, NULL);
-  tn_tensor logits = tn_call1(n->head, tn_last_hidden(tn_rnn_call(n->rnn, seq, NULL)));
+  tn_tensor logits = tn_call(n->head, tn_last_hidden(tn_rnn_call(n->rnn, seq, NULL)));
   n->loss = tn_cross_entropy(logits, label);
 }
 
@@ -85,7 +85,7 @@ static tn_module *owner_of(const Net *n, const char *path) { return strncmp(path
 // @gradients gives loss, norm and the gradient of every parameter; @train_step updates.
 static tn_program *build(const GoldenCase *c) {
   tn_program *p = tn_program_create(c->name);
-  tn_dim batch = tn_dim_upto(p, "batch", 30), time = tn_dim_upto(p, "time", MAX_TIME);
+  tn_dim batch = tn_dim_bounded(p, "batch", 30), time = tn_dim_bounded(p, "time", MAX_TIME);
   tn_rnn_options o = {.bidirectional = c->bidirectional, .n_layers = c->n_layers};
   Net n = {.net = tn_root(p)};
   n.rnn = c->is_gru ? tn_gru(n.net, "rnn", FEATURES, c->hidden, &o) : tn_lstm(n.net, "rnn", FEATURES, c->hidden, &o);

@@ -19,8 +19,8 @@ static void check_turn(const Turn *t, uint32_t workers) {
   for (int64_t k = 0; k < n; k++) x[k] = (float)(k % 100003), z[k] = (float)(k % 7) * 0.5f;
   tn_program *p = tn_program_create("turn");
   tn_function *f = tn_function_begin(p, "run");
-  tn_dim first = tn_dim_upto(p, "first", t->size[0] + 5);
-  tn_dim d[3] = {first, tn_size(t->size[1]), tn_size(t->size[2])};
+  tn_dim first = tn_dim_bounded(p, "first", t->size[0] + 5);
+  tn_dim d[3] = {first, tn_dim_const(t->size[1]), tn_dim_const(t->size[2])};
   tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(d[0], d[1], d[2]));
   tn_tensor add = tn_input(f, "z", TN_F32, TN_SHAPE(d[t->perm[0]], d[t->perm[1]], d[t->perm[2]]));
   tn_tensor turned = tn_permute_at(in, t->perm, 3, TN_SITE);

@@ -1,4 +1,4 @@
-// Words of pointwise rows, ordinary and with the option fast_math: distances from libm in units in the last place over
+// Primitives of pointwise ops, ordinary and with the option fast_math: distances from libm in units in the last place over
 // a walk through all exponents, special values and the signs of zeros, arguments of sine far beyond any quotient that
 // doubles hold, C's table of powers, the cache. tools/ulp.c walks through all floats.
 #include "frontend/tenure.h"
@@ -59,7 +59,7 @@ static double distance(float y, double r) {
 static tn_model *compile(const char *cache_dir, bool fast) {
   tn_program *p = tn_program_create("words");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_size(N)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N)));
   for (int k = 0; k < N_WORDS; k++) tn_output(f, words[k].name, call(k, x));
   tn_function_end(f);
   tn_model *m = tn_compile(p, (&(tn_compile_options){.cache_dir = cache_dir, .fast_math = fast}));
@@ -116,7 +116,7 @@ static bool same_power(float got, double want) {
 static void check_powers(bool fast) {
   tn_program *p = tn_program_create("powers");
   tn_function *f = tn_function_begin(p, "run");
-  const tn_dim n = tn_size(N_POWERS * N_POWERS);
+  const tn_dim n = tn_dim_const(N_POWERS * N_POWERS);
   tn_tensor base = tn_input(f, "a", TN_F32, TN_SHAPE(n)), exponent = tn_input(f, "b", TN_F32, TN_SHAPE(n));
   tn_output(f, "y", tn_pow(base, exponent));
   tn_function_end(f);
@@ -139,7 +139,7 @@ static void check_constant_powers(const float *x) {
   enum { N_EXPONENTS = sizeof exponent / sizeof *exponent };
   tn_program *p = tn_program_create("constant_powers");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(tn_size(N)));
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_const(N)));
   char name[N_EXPONENTS][8];
   for (int k = 0; k < N_EXPONENTS; k++) {
     snprintf(name[k], sizeof name[k], "y%d", k);
@@ -171,7 +171,8 @@ int main(void) {
     float(*y)[N] = run(m, x), (*z)[N] = run(fast, x);
     check_words(x, y, 2);
     check_words(x, z, 16);
-    CHECK(!tn_compiled(m).from_cache && !tn_compiled(fast).from_cache && tn_compiled(again).from_cache);
+    CHECK(!tn_compile_info_of(m).from_cache && !tn_compile_info_of(fast).from_cache &&
+          tn_compile_info_of(again).from_cache);
     free(y), free(z);
   }
   tn_model_free(m), tn_model_free(fast), tn_model_free(again);

@@ -2,7 +2,7 @@
 // another dtype, rank, size or layout, the last operand dropped, every attribute dropped, put out of its range or given
 // to an op that does not take it. Each such mutation must be refused; one that is legal stands in `legal` with its
 // reason, and a reason that no mutation needs is a fault, too.
-#include "ir/infer.h"
+#include "ir/shape/infer.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static const Sample samples[] = {
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"
      "%sg = softmax_grad %so, %g {axis=1}\n%ls = log_softmax %x\n%lg = log_softmax_grad %ls, %g\n"
-     "%n0, %n1 = nll_rows %x, %l {ignore=-100}\n%ng = nll_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
+     "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
      "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
      "%z, %zr = rms_norm %x, %c {eps=1e-5}\n%zg = rms_norm_grad %x, %zr, %g, %c\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
@@ -46,10 +46,13 @@ static const Sample samples[] = {
      "%eg = embedding_grad %table, %i, %rows\n%gn = global_norm %a, %b\n"},
     {"dim T <= 5, R <= 10\n", "%n: i64[2], %x: f32[2,4,7], %y: f32[4,2,7], %d: f32[3,7], %b: f32[2,7], %i: i64[2,7]",
      LAYOUT
-     "%N = packed_layout %n {time=T, rows=R, empty, sorted}\n%D = dense_layout {dim=2, time=4}\n%p = pack %x, %L\n"
-     "%q = pack %y, %L {time_major}\n%pd = pad %d, %L {value=1, size=6}\n%t = seq_part %L {part=\"lengths\"}\n"
-     "%s0 = seq_sum %d, %L\n%s1, %s2 = seq_max %d, %L\n%s3, %s4 = seq_min %d, %L\n%s5 = seq_pick %d, %L {first}\n"
-     "%s6 = seq_spread %b, %L\n%s7 = seq_put %b, %L, %i\n%s8 = seq_softmax %d, %L\n%s9 = seq_softmax_grad %d, %L, %s8\n"
+     "%N = packed_layout %n {time=T, rows=R, empty, sorted}\n%D = dense_layout {dim=2, time=4}\n%p = pack_padded %x, "
+     "%L\n"
+     "%q = pack_padded %y, %L {time_major}\n%pd = unpack_padded %d, %L {value=1, size=6}\n%t = seq_part %L "
+     "{part=\"lengths\"}\n"
+     "%s0 = seq_sum %d, %L\n%s1, %s2 = seq_max %d, %L\n%s3, %s4 = seq_min %d, %L\n%s5 = seq_select %d, %L {first}\n"
+     "%s6 = seq_broadcast %b, %L\n%s7 = seq_scatter %b, %L, %i\n%s8 = seq_softmax %d, %L\n%s9 = seq_softmax_grad %d, "
+     "%L, %s8\n"
      "%s10 = seq_reverse %d, %L\n%s11 = seq_from_list %d, %L\n%s12 = seq_to_list %d, %L\n"},
     {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
      LAYOUT
@@ -80,7 +83,7 @@ static const Sample samples[] = {
      "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",
      "%w = param @w\n%m = param @m\n%s = param @s\n"
      "%w1, %m1, %s1 = adamw %w, %m, %s, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8, decoupled}\n"
-     "%w2, %m2, %s2 = adamw_rows %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
+     "%w2, %m2, %s2 = adamw_sparse %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
      "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
      "nesterov}\n"},
 };
@@ -198,7 +201,7 @@ static bool is_of(const Fn *f, Val v, const char *ops) {
   char name[64], result[64];
   snprintf(name, sizeof name, " %s ", op->name);
   snprintf(result, sizeof result, " %%%s ", ir_text(f->prog, ir_ins(f, v)->name));
-  return ops[0] == ' ' ? strstr(ops, name) || strstr(ops, result) : op->is_word_row && op->n_max == ops[0] - '0';
+  return ops[0] == ' ' ? strstr(ops, name) || strstr(ops, result) : op->is_pointwise && op->n_max == ops[0] - '0';
 }
 
 static bool is_legal(const Fn *f, Val v, uint32_t operand, uint32_t kind) {

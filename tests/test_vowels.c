@@ -106,7 +106,7 @@ int main(void) {
   tn_plan plan = {0};
   if (CHECK(m && tn_plan_of(m, "train_step", &plan) == TN_OK)) {
     CHECK(plan.n_copies == 0 && plan.copy_bytes == 0);
-    if (!p->ir->hostile) {  // guard zones and odd places take more
+    if (!p->ir->guarded_arena) {  // guard zones and odd places take more
       CHECK(plan.lower_bound > 0 && plan.peak_bytes == plan.lower_bound);
       check_peak(function(p, "train_step"));
       check_summary(p);

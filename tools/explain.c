@@ -238,7 +238,7 @@ static bool tell_body(const FileVal *v, const Fn *body, RtText *out) {
 static bool explain_body(const ToolPlan *t, const ToolFn *f, const FileVal *v, RtText *out) {
   const Fn *fn = f->f;
   bool told = false;
-  if (!v->gone_in || strcmp(v->gone_in, "loops")) return false;
+  if (!v->gone_in || strcmp(v->gone_in, "outline_scans")) return false;
   rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
               type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
   for (uint32_t i = 1; i < fn->n_ins; i++)

@@ -213,7 +213,7 @@ Traffic tool_traffic(const ToolFn *t, RtArena *mem, uint32_t kernel) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->buf_of[i]) sum.written += ir_type_bytes(f->prog, f->ins[i].dtype, f->ins[i].shape);
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++) {
-      Val v = ir_arg(f, (Val){i}, a), base = ir_base(f, v);
+      Val v = ir_arg(f, (Val){i}, a), base = ir_view_base(f, v);
       bool made_here = base.i >= k->first && base.i < k->first + k->n;
       if (made_here || !f->buf_of[v.i] || seen_before(read, n_read, base.i)) continue;
       *RT_PUSH(mem, read, n_read, cap) = base.i;

@@ -4,7 +4,7 @@
 // no word
 // (%41), so that they still print as numbers.
 #include "codegen/cg.h"
-#include "ir/lex.h"
+#include "ir/text/lex.h"
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -255,8 +255,8 @@ static bool plan(ToolPlan *t, RtArena *mem) {
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
   bool ok = true;
   for (uint32_t k = 0; k < p->n_fns; k++) ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem);
-  if (!ok || !ir_place_program(p)) return false;
-  cg_place_weights(p, target);
+  if (!ok || !ir_plan_program_memory(p)) return false;
+  cg_place_packed_weights(p, target);
   return true;
 }
 

@@ -1,6 +1,6 @@
 // The `tenure` command. main reads the command line and dispatches; tools/*.c and the library do the work.
 //
-//   tenure opt model.tir --passes=scopes,grad --dump-after=grad
+//   tenure opt model.tir --passes=check_scopes,grad --dump-after=grad
 //
 // Exit status: 0; 1 when the input has errors (reported on stderr as file:line:column), or when two plans differ; 2
 // when the command line has.
@@ -73,9 +73,9 @@ static bool run_passes(Prog *p, OptOptions *o) {
   bool placed = p->n_fns > 0;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     if (!ir_run_passes(p->fns[k], list, dump_after, o)) return false;
-    placed = placed && (p->fns[k]->facts & HAS_PLACE);
+    placed = placed && (p->fns[k]->facts & HAS_OFFSETS);
   }
-  return !placed || ir_place_program(p);
+  return !placed || ir_plan_program_memory(p);
 }
 
 static bool verify(const Prog *p, RtDiags *diags) {

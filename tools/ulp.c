@@ -1,16 +1,16 @@
-// Largest error of the words of the code generator, in units in the last place, against libm in doubles.
+// Largest error of the primitives of the code generator, in units in the last place, against libm in doubles.
 //
 //   ulp [WORD | all] [STRIDE] [-j THREADS]
 //   ulp [WORD | all] time                        microseconds for 65,536 normally distributed floats, least of 300 runs
 //
-// Every STRIDE-th of the 2^32 floats (default 1: all of them) goes through each word, ordinary and as the compile
+// Every STRIDE-th of the 2^32 floats (default 1: all of them) goes through each primitive, ordinary and as the compile
 // option fast_math makes it, on each target that this machine can run; pow, which has two operands, is sampled by
 // pairs, one for every 16 floats. The reference is computed once for all of them. It is a composition of at most four
 // functions of glibc, whose manual bounds each by 5 units of a double (erfc; the others 2); the most that they amplify
 // is gelu's argument, by 2 x^2 < 400. So the reference is off by less than 420 * 2^-52, which is 10^-6 units of a
 // float.
 //
-// The status is 1 where a word is further off than its limit below.
+// The status is 1 where a primitive is further off than its limit below.
 #include "codegen/cg.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@
 
 enum { CHUNK = 65536, BLOCK = 512, MAX_VARIANTS = 8, MAX_THREADS = 64 };
 
-// ---- the words and their limits, which hold on every target
+// ---- the primitives and their limits, which hold on every target
 static double exact_sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
 static double exact_silu(double x) { return x == -INFINITY ? -0.0 : x * exact_sigmoid(x); }
 static double exact_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * 0.70710678118654752440); }
@@ -34,7 +34,7 @@ typedef struct {
   const char *name, *code;
   double (*exact)(double);
   double (*exact_of_two)(double, double);
-  double limit, fast;
+  double limit, fast_math;
 } Word;
 static const Word words[] = {
     {"exp", "exp %x", exp, NULL, 2, 16},          {"log", "log %x", log, NULL, 2, 16},
@@ -46,12 +46,12 @@ static const Word words[] = {
     {"sqrt", "sqrt %x", sqrt, NULL, 0.5, 0.5},    {"floor", "floor %x", floor, NULL, 0, 0},
 };
 
-// ---- one word compiled for one target
+// ---- one primitive compiled for one target
 typedef struct {
   Target target;
   CgObject object;
   CgJit *jit;
-  TnEntry run;  // NULL where the fast word is the ordinary one
+  TnEntry run;  // NULL where the fast primitive is the ordinary one
 } Variant;
 
 static bool compile(RtArena *mem, const char *code, Variant *v) {
@@ -65,7 +65,7 @@ static bool compile(RtArena *mem, const char *code, Variant *v) {
   CgInfo info;
   Prog *p = ir_parse(mem, text, (size_t)n, "ulp.tir", &diags);
   if (!p || diags.n_errors) return false;
-  if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_place_program(p)) return false;
+  if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p)) return false;
   if (!cg_compile(p, &v->target, "", &v->object, &info, &why)) return false;
   v->jit = cg_jit_load(&v->object, &why);
   if (v->jit) v->run = (TnEntry)(uintptr_t)cg_jit_find(v->jit, cg_symbol(mem, p, p->fns[0]));
@@ -77,19 +77,19 @@ static void drop(Variant *v) {
   rt_free(v->object.bytes);
 }
 
-// The word on one target, ordinary and fast.
+// The primitive on one target, ordinary and fast.
 static bool compile_pair(RtArena *mem, const char *code, const char *target, Variant v[2]) {
   RtText why = {.mem = mem};
   if (!cg_target_pick(&v[0].target, target, &why)) return false;
   v[1].target = v[0].target;
-  v[1].target.fast = true;
+  v[1].target.fast_math = true;
   if (!compile(mem, code, &v[0]) || !compile(mem, code, &v[1])) return false;
   const CgObject *o = &v[0].object, *fast = &v[1].object;
   if (o->size == fast->size && !memcmp(o->bytes, fast->bytes, o->size)) v[1].run = NULL;
   return true;
 }
 
-// The word on every target that this machine can run, ordinary (even) and fast (odd).
+// The primitive on every target that this machine can run, ordinary (even) and fast (odd).
 static uint32_t compile_all(RtArena *mem, const Word *w, Variant *out) {
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
   uint32_t n = 0;
@@ -262,9 +262,9 @@ static bool report(const Sweep *s, const Worst *worst) {
   for (uint32_t v = 0; v < s->n_variants; v += 2) {
     printf("%-9s %-8s", s->word->name, s->variant[v].target.name);
     print(s->word, &worst[v], s->word->limit);
-    if (s->variant[v + 1].run) print(s->word, &worst[v + 1], s->word->fast);
+    if (s->variant[v + 1].run) print(s->word, &worst[v + 1], s->word->fast_math);
     printf("\n");
-    good &= worst[v].most <= s->word->limit && worst[v + 1].most <= s->word->fast;
+    good &= worst[v].most <= s->word->limit && worst[v + 1].most <= s->word->fast_math;
   }
   fflush(stdout);
   return good;

@@ -1,0 +1,215 @@
+// Scaled dot product attention by blocks: see ir/attention.h for the operands.
+//
+//            keys k0 .. k0 + keys             Scores of a block of queries and a block of keys live on the stack. Keys
+//           +--------+--------+--------+      and values of a block are packed there too, once for a chunk of queries:
+//   block   | S = Q K^T, P    |        |      K transposed, so that S is made by the tiles of gemm/microkernel.h, V as it is.
+//   of 32   +--------+--------+--------+
+//   queries | ..     | ..     |        |      Causal blocks above the diagonal are not visited.
+//           +--------+--------+--------+
+//
+// Work is dealt in units whose results nobody else writes, and whose sums run in the order of keys or of queries: bits
+// depend neither on the team nor on how units are dealt.
+#include "codegen/attention/attention.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+// ---- geometry
+static uint32_t power_below(int64_t n) {
+  uint32_t p = 1;
+  while (2 * (int64_t)p <= n) p *= 2;
+  return p;
+}
+
+bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s) {
+  const Prog *p = c->f->prog;
+  *s = (AttnCode){.c = c, .v = {c->k->first}};
+  ir_attention(c->f, s->v, &s->a);
+  const Target *t = c->t;
+  int64_t vl = t->vl, tq = ir_dim_bound(p, s->a.tq), tk = ir_dim_bound(p, s->a.tk);
+  if (s->a.size == 0 || s->a.heads == 0 || ir_dim_bound(p, s->a.batch) == 0) return false;
+  uint32_t mr = power_below(cg_smaller(t->gemm_mr, 8));
+  s->nv = t->gemm_nv;
+  s->width = s->nv * vl;
+  s->mr_q = power_below(cg_larger(1, cg_smaller(mr, tq))), s->mr_k = power_below(cg_larger(1, cg_smaller(mr, tk)));
+  s->size_up = cg_round_up(s->a.size, vl), s->size_pad = cg_round_up(s->a.size, s->width);
+  int64_t fit = block_elements / s->size_up / s->width * s->width;
+  s->keys = cg_larger(s->width, cg_smaller(fit, cg_smaller(4 * s->width, cg_round_up(tk, s->width))));
+  s->tq = cg_dim(c, s->a.tq), s->tk = cg_dim(c, s->a.tk), s->batch = cg_dim(c, s->a.batch);
+  s->heads = cg_i64(c, s->a.heads);
+  s->id = s->a.p > 0 ? cg_id(c, s->v) : NULL;
+  return true;
+}
+
+bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr) {
+  const Prog *p = s->c->f->prog;
+  return mr == 1 || (ir_dim_is_const(p, steps) && ir_dim_bound(p, steps) % mr == 0 && s->keys % mr == 0);
+}
+
+AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b, V h) {
+  Cg *c = s->c;
+  V block = cg_mul(c, steps, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
+  V off = cg_add(c, cg_mul(c, b, block), cg_mul(c, h, cg_i64(c, p->head)));
+  if (!p->head) off = cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), block);
+  return (AttnRows){cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset))), p->row};
+}
+
+V cg_attention_row(AttnCode *s, AttnRows x, V t) {
+  return cg_at(s->c, s->c->f32, x.at, cg_mul(s->c, t, cg_i64(s->c, x.row)));
+}
+
+V cg_attention_length(AttnCode *s, V b) {
+  Cg *c = s->c;
+  if (!s->a.has_len) return s->tk;
+  V n = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, ir_arg(c->f, s->v, s->a.n_in)), b));
+  V negative = LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_i64(c, 0), "");
+  return LLVMBuildSelect(c->b, negative, cg_i64(c, 0), cg_min(c, n, s->tk), "");
+}
+
+V cg_attention_stack(AttnCode *s, int64_t elements) {
+  V p = LLVMBuildArrayAlloca(s->c->b, s->c->f32, cg_i64(s->c, elements), "");
+  LLVMSetAlignment(p, 64);
+  return p;
+}
+
+// ---- packing
+void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {
+  Cg *c = s->c;
+  V vl = cg_i64(c, c->t->vl), end = cg_mul(c, cg_ceil_div_value(c, n, s->width), cg_i64(c, s->width));
+  Loop key, d;
+  cg_loop_begin(c, &key, cg_i64(c, 0), end, vl, NULL, 0);
+  cg_loop_begin(c, &d, cg_i64(c, 0), cg_i64(c, s->a.size), vl, NULL, 0);
+  V src = cg_at(c, c->f32, from, cg_add(c, cg_mul(c, key.i, cg_i64(c, row)), d.i));
+  V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, d.i, cg_i64(c, s->keys)), key.i));
+  cg_transpose_block(c, src, cg_i64(c, row), cg_sub(c, n, key.i), cg_sub(c, cg_i64(c, s->a.size), d.i), dst,
+                     cg_i64(c, s->keys));
+  cg_loop_end(c, &d, NULL);
+  cg_loop_end(c, &key, NULL);
+}
+
+// Vectors of a head, the last one perhaps masked.
+typedef struct {
+  Loop l;
+  V mask;  // NULL: whole vectors
+} EachVector;
+
+static void each_vector(AttnCode *s, EachVector *e, int64_t n, V *carry) {
+  Cg *c = s->c;
+  cg_loop_begin(c, &e->l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, c->t->vl), carry, carry ? 1 : 0);
+  e->mask = s->a.size % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, s->a.size), e->l.i)) : NULL;
+}
+
+static V load_vector(AttnCode *s, const EachVector *e, V row) {
+  V p = cg_at(s->c, s->c->f32, row, e->l.i);
+  return e->mask ? cg_load_masked(s->c, s->c->vf, p, e->mask) : cg_load(s->c, s->c->vf, p);
+}
+
+void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to) {
+  Cg *c = s->c;
+  Loop key;
+  EachVector e;
+  cg_loop_begin(c, &key, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  V src = cg_at(c, c->f32, from, cg_mul(c, key.i, cg_i64(c, row)));
+  V dst = cg_at(c, c->f32, to, cg_mul(c, key.i, cg_i64(c, s->size_pad)));
+  each_vector(s, &e, s->size_up, NULL);
+  cg_store(c, load_vector(s, &e, src), cg_at(c, c->f32, dst, e.l.i));
+  cg_loop_end(c, &e.l, NULL);
+  for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl)
+    cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, dst, cg_i64(c, d)));
+  cg_loop_end(c, &key, NULL);
+}
+
+void cg_attention_scale_row(AttnCode *s, V x, V scale) {
+  Cg *c = s->c;
+  EachVector e;
+  V by = cg_splat(c, scale ? scale : cg_f32(c, 0));
+  each_vector(s, &e, s->a.size, NULL);
+  V at = cg_at(c, c->f32, x, e.l.i), y = scale ? LLVMBuildFMul(c->b, load_vector(s, &e, x), by, "") : by;
+  e.mask ? cg_store_masked(c, y, at, e.mask) : cg_store(c, y, at);
+  cg_loop_end(c, &e.l, NULL);
+}
+
+// ---- products
+static TileSpec spec_of(AttnCode *s, const AttnProduct *p) {
+  int64_t vl = s->c->t->vl;
+  return (TileSpec){.mr = p->mr,
+                    .nv = s->nv,
+                    .a_row = p->a_row,
+                    .a_k = p->a_k,
+                    .b_k = p->b_k,
+                    .b_vec = vl,
+                    .c_row = p->c_row,
+                    .c_vec = vl,
+                    .mask_from = s->nv,
+                    .mask_step = vl};
+}
+
+static void rows_of_tiles(AttnCode *s, const TileSpec *spec, const TileArgs *args, const AttnProduct *p) {
+  TileRows rows = {.rows = p->m, .left = p->exact || p->mr == 1 ? 0 : TILE_DYN};
+  rows.a_block = cg_i64(s->c, p->mr * p->a_row);
+  cg_tile_rows(s->c, spec, args, &rows);
+}
+
+void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
+  Cg *c = s->c;
+  TileSpec spec = spec_of(s, p);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, s->width), NULL, 0);
+  TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, l.i), .c = cg_at(c, c->f32, p->c, l.i), .k = p->k};
+  rows_of_tiles(s, &spec, &args, p);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void accumulate_at(AttnCode *s, const AttnProduct *p, TileSpec spec, V column) {
+  Cg *c = s->c;
+  TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, column), .c = cg_at(c, c->f32, p->c, column), .k = p->k};
+  spec.x_n = spec.nv, spec.x_row = spec.c_row, spec.x_vec = spec.c_vec;
+  args.x = args.c;
+  args.n = cg_sub(c, cg_i64(c, s->a.size), column);
+  rows_of_tiles(s, &spec, &args, p);
+}
+
+void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded) {
+  Cg *c = s->c;
+  TileSpec whole = spec_of(s, p), part = whole;
+  int64_t vl = c->t->vl, left = s->a.size % s->width, full = s->a.size - left;
+  Loop l;
+  if (full) {
+    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, full), cg_i64(c, s->width), NULL, 0);
+    accumulate_at(s, p, whole, l.i);
+    cg_loop_end(c, &l, NULL);
+  }
+  if (!left) return;
+  part.nv = (uint32_t)cg_ceil_div(left, vl);
+  part.mask_from = left % vl ? part.nv - 1 : part.nv;
+  part.mask_c = true, part.mask_b = !b_is_padded;
+  accumulate_at(s, p, part, cg_i64(c, full));
+}
+
+// ---- dropout
+V cg_attention_element(AttnCode *s, V b, V h, V t) {
+  Cg *c = s->c;
+  V row = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), s->tq), t);
+  return cg_mul(c, row, s->tk);
+}
+
+V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
+  Cg *c = s->c;
+  V lane[64];
+  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
+  V at = LLVMBuildAdd(c->b, cg_splat(c, cg_add(c, row_element, j)), LLVMConstVector(lane, c->t->vl), "");
+  V count = LLVMBuildLShr(c->b, cg_rand_bits(c, at, s->id, 0), cg_splat(c, cg_i32(c, 8)), "");
+  V least = cg_splat(c, cg_i32(c, (int32_t)ceil(s->a.p * 0x1p24)));
+  V keep = LLVMBuildICmp(c->b, LLVMIntUGE, count, least, "");
+  return LLVMBuildSelect(c->b, keep, cg_splat(c, cg_f32(c, 1 / (1 - s->a.p))), cg_splat(c, cg_f32(c, 0)), "");
+}
+
+bool cg_emit_attention(Cg *c) {
+  AttnCode s;
+  bool backward = ir_ins(c->f, (Val){c->k->first})->op == OP_sdpa_grad;
+  if (!cg_attention_open(c, backward ? 4096 : 8192, &s)) return true;  // no elements
+  if (backward) cg_attention_backward(&s);
+  else cg_attention_forward(&s);
+  return true;
+}

@@ -1,0 +1,68 @@
+// What forward and backward attention share: where operands lie, blocks of keys in fast order, products of blocks.
+#ifndef TN_CODEGEN_ATTENTION_ATTENTION_H
+#define TN_CODEGEN_ATTENTION_ATTENTION_H
+
+#include "codegen/gemm/microkernel.h"
+#include "ir/attention.h"
+
+// Queries of a block and of a chunk. A unit of work that walks over keys keeps a chunk's state while a block of keys is
+// in L1.
+enum { ATTN_BLOCK = 32, ATTN_CHUNK = 256 };
+
+typedef struct {
+  Cg *c;
+  Val v;
+  Attention a;
+  uint32_t nv, mr_q, mr_k;  // tiles: vectors; rows where rows are queries, keys
+  int64_t width;            // columns of a tile
+  int64_t keys;             // of a block: a multiple of width
+  int64_t size_up;          // head size rounded up to whole vectors
+  int64_t size_pad;         // to whole tiles
+  LLVMValueRef tq, tk, batch, heads;
+  LLVMValueRef id;  // of the random stream; NULL: no dropout
+} AttnCode;
+
+bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s);  // block_elements: of one packed block of keys
+
+// One head of one sequence: its rows in an operand or result.
+typedef struct {
+  LLVMValueRef at;  // step 0
+  int64_t row;
+} AttnRows;
+AttnRows cg_attention_rows(AttnCode *s, LLVMValueRef base, const AttnPlace *p, LLVMValueRef steps, LLVMValueRef b,
+                           LLVMValueRef h);
+LLVMValueRef cg_attention_row(AttnCode *s, AttnRows x, LLVMValueRef t);
+// Keys of sequence b that are not padding.
+LLVMValueRef cg_attention_length(AttnCode *s, LLVMValueRef b);
+LLVMValueRef cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
+
+// to[d][key] = rows[key][d]: [size_up][keys], zero beyond n keys and beyond the head size. n rounded up to whole tiles.
+void cg_attention_transpose(AttnCode *s, LLVMValueRef from, int64_t row, LLVMValueRef n, LLVMValueRef to);
+// to[key][d], rows of size_pad, zero beyond the head size.
+void cg_attention_copy(AttnCode *s, LLVMValueRef from, int64_t row, LLVMValueRef n, LLVMValueRef to);
+
+// C[m][j] (+)= sum over k of A[m][k] B[k][j]
+typedef struct {
+  LLVMValueRef a, b, c;
+  int64_t a_row, a_k, b_k, c_row;
+  LLVMValueRef m, k;
+  uint32_t mr;
+  bool exact;  // m is a multiple of mr
+} AttnProduct;
+// Columns are n keys of a block, rounded up to whole tiles: C is a block of scores. C is overwritten.
+void cg_attention_scores(AttnCode *s, const AttnProduct *p, LLVMValueRef n);
+// Columns are the elements of a head; added to C. b_is_padded: B has rows of size_pad.
+void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded);
+
+// Columns j.. of a row of scores, of which the first n count: what dropout leaves of each, 0 or 1 / (1 - p).
+LLVMValueRef cg_attention_dropout_scale(AttnCode *s, LLVMValueRef row_element, LLVMValueRef j);
+// Flat element of (b, h, t, 0) in [B,H,Tq,Tk], which names the random number of key 0.
+LLVMValueRef cg_attention_element(AttnCode *s, LLVMValueRef b, LLVMValueRef h, LLVMValueRef t);
+bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr);  // all blocks of that axis are multiples of mr rows
+// x[0 .. size) = x * scale, or zeros where scale is NULL
+void cg_attention_scale_row(AttnCode *s, LLVMValueRef x, LLVMValueRef scale);
+
+void cg_attention_forward(AttnCode *s);
+void cg_attention_backward(AttnCode *s);
+
+#endif

@@ -1,0 +1,180 @@
+// Forward attention: softmax over keys that come block by block. For each query the largest score so far and the sum
+// of exponentials below it are kept; a block with a larger score scales what was summed before:
+//
+//   m' = max(m, max s)    l' = l e^(m - m') + sum e^(s - m')    out' = out e^(m - m') + e^(s - m') V
+//
+// A unit is a chunk of queries of one head. Blocks of keys come in order, all blocks of queries meet each of them.
+#include "codegen/attention/attention.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+typedef struct {
+  AttnCode *s;
+  V keys_t, values, scores;  // on the stack: [size_up][keys], [keys][size_pad], [ATTN_BLOCK][keys]
+  V top, sum;                // by query of the chunk
+  V b, h;
+  AttnRows q, k, v, out;
+  V lse;  // of this head; NULL: not stored
+} Forward;
+
+static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+
+// The vectors of a row of scores, up to column n.
+static V row_top(Forward *f, V row, V n, V seen) {
+  Cg *c = f->s->c;
+  V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &least, 1);
+  V x = times(c, cg_load(c, c->vf, cg_at(c, c->f32, row, l.i)), scale);
+  x = LLVMBuildSelect(c->b, cg_mask(c, cg_sub(c, seen, l.i)), x, least, "");
+  x = larger(c, x, l.carry[0]);
+  cg_loop_end(c, &l, &x);
+  return cg_reduce_max(c, l.out[0]);
+}
+
+// Scores become e^(score - top), without those that are not seen; gives their sum. element: the row's in the random
+// stream.
+static V row_exp(Forward *f, V row, V n, V seen, V top, V element) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale));
+  V minus = cg_splat(c, LLVMBuildFNeg(c->b, top, ""));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &zero, 1);
+  V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
+  V e = LLVMBuildSelect(c->b, cg_mask(c, cg_sub(c, seen, l.i)), cg_primitive(c, OP_exp, &x), zero, "");
+  V sum = LLVMBuildFAdd(c->b, l.carry[0], e, "");
+  cg_store(c, s->id ? times(c, e, cg_attention_dropout_scale(s, element, l.i)) : e, at);
+  cg_loop_end(c, &l, &sum);
+  return cg_reduce_add(c, l.out[0]);
+}
+
+// One query t (the chunk's i-th) against the keys k0 .. k0 + n, of which it sees the first `seen`.
+static void update_row(Forward *f, V row, V i, V t, V k0, V n, V seen) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V top_at = cg_at(c, c->f32, f->top, i), sum_at = cg_at(c, c->f32, f->sum, i);
+  V before = cg_load(c, c->f32, top_at), none = cg_f32(c, -INFINITY);
+  V top = larger(c, row_top(f, row, n, seen), before);
+  // A query that has seen no key: everything below is zero, not e^(inf - inf).
+  V base = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOEQ, top, none, ""), cg_f32(c, 0), top, "");
+  V element = s->id ? cg_add(c, cg_attention_element(s, f->b, f->h, t), k0) : NULL;
+  V sum = row_exp(f, row, n, seen, base, element);
+  V less = LLVMBuildFSub(c->b, before, base, ""), shrink = cg_primitive(c, OP_exp, &less);
+  cg_store(c, cg_fma(c, cg_load(c, c->f32, sum_at), shrink, sum), sum_at);
+  cg_store(c, top, top_at);
+  V grew = LLVMBuildFCmp(c->b, LLVMRealOLT, before, base, "");
+  V had = LLVMBuildFCmp(c->b, LLVMRealOGT, before, none, "");
+  If s_if;
+  cg_if(c, &s_if, LLVMBuildAnd(c->b, grew, had, ""));
+  cg_attention_scale_row(s, cg_attention_row(s, f->out, t), shrink);
+  cg_endif(c, &s_if);
+}
+
+// Queries q0 .. q0 + m against the packed keys k0 .. k0 + n.
+static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V end = cg_add(c, q0, m);
+  if (s->a.causal) n = cg_min(c, n, cg_sub(c, end, k0));
+  AttnProduct scores = {
+      .a = cg_attention_row(s, f->q, q0), .b = f->keys_t, .c = f->scores, .a_row = f->q.row, .a_k = 1};
+  scores.b_k = scores.c_row = s->keys, scores.m = m, scores.k = cg_i64(c, s->a.size), scores.mr = s->mr_q;
+  scores.exact = cg_attention_whole(s, s->a.tq, s->mr_q);
+  cg_attention_scores(s, &scores, n);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), m, cg_i64(c, 1), NULL, 0);
+  V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys))), seen = n;
+  if (s->a.causal) seen = cg_min(c, n, cg_sub(c, cg_add(c, t, cg_i64(c, 1)), k0));
+  update_row(f, row, cg_sub(c, t, chunk), t, k0, n, seen);
+  cg_loop_end(c, &l, NULL);
+  AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
+  add.b_k = s->size_pad, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q, add.exact = scores.exact;
+  cg_attention_accumulate(s, &add, true);
+}
+
+static void begin_row(Forward *f, V i, V t) {
+  Cg *c = f->s->c;
+  cg_store(c, cg_f32(c, -INFINITY), cg_at(c, c->f32, f->top, i));
+  cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, f->sum, i));
+  cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), NULL);
+}
+
+static void end_row(Forward *f, V i, V t) {
+  Cg *c = f->s->c;
+  V sum = cg_load(c, c->f32, cg_at(c, c->f32, f->sum, i)), top = cg_load(c, c->f32, cg_at(c, c->f32, f->top, i));
+  V none = LLVMBuildFCmp(c->b, LLVMRealOEQ, sum, cg_f32(c, 0), "");
+  V inverse = LLVMBuildSelect(c->b, none, cg_f32(c, 0), LLVMBuildFDiv(c->b, cg_f32(c, 1), sum, ""), "");
+  cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
+  if (!f->lse) return;
+  V log = LLVMBuildFAdd(c->b, top, cg_primitive(c, OP_log, &sum), "");
+  cg_store(c, LLVMBuildSelect(c->b, none, cg_f32(c, -INFINITY), log, ""), cg_at(c, c->f32, f->lse, t));
+}
+
+static void each_row(Forward *f, V q0, V q1, void (*row)(Forward *f, V i, V t)) {
+  Cg *c = f->s->c;
+  Loop l;
+  cg_loop_begin(c, &l, q0, q1, cg_i64(c, 1), NULL, 0);
+  row(f, cg_sub(c, l.i, q0), l.i);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void unit(Forward *f, V q0, V q1) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V zero = cg_i64(c, 0), length = cg_attention_length(s, f->b), end = s->a.causal ? cg_min(c, length, q1) : length;
+  Loop key, query;
+  each_row(f, q0, q1, begin_row);
+  cg_loop_begin(c, &key, zero, end, cg_i64(c, s->keys), NULL, 0);
+  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i)), first = q0;
+  cg_attention_transpose(s, cg_attention_row(s, f->k, key.i), f->k.row, n, f->keys_t);
+  cg_attention_copy(s, cg_attention_row(s, f->v, key.i), f->v.row, n, f->values);
+  if (s->a.causal) {  // the block of queries that holds query k0 is the first to see key k0
+    V at = cg_mul(c, cg_div(c, key.i, cg_i64(c, ATTN_BLOCK)), cg_i64(c, ATTN_BLOCK));
+    first = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, at, q0, ""), at, q0, "");
+  }
+  cg_loop_begin(c, &query, first, q1, cg_i64(c, ATTN_BLOCK), NULL, 0);
+  V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, q1, query.i));
+  block(f, q0, query.i, m, key.i, n);
+  cg_loop_end(c, &query, NULL);
+  cg_loop_end(c, &key, NULL);
+  each_row(f, q0, q1, end_row);
+}
+
+static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
+
+static void open_head(Forward *f, V b, V h) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V base[N_ATTN_ROLES];
+  for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = storage(c, ir_arg(c->f, s->v, s->a.place[r].operand));
+  f->b = b, f->h = h;
+  f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], s->tq, b, h);
+  f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], s->tk, b, h);
+  f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], s->tk, b, h);
+  f->out = cg_attention_rows(s, storage(c, s->v), &s->a.out, s->tq, b, h);
+  Val lse = ir_result(s->v, 1);
+  f->lse = NULL;
+  if (cg_stored(c, lse))
+    f->lse = cg_at(c, c->f32, cg_ptr(c, lse), cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), s->tq));
+}
+
+void cg_attention_forward(AttnCode *s) {
+  Cg *c = s->c;
+  Forward f = {.s = s};
+  f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
+  f.values = cg_attention_stack(s, s->size_pad * s->keys);
+  f.scores = cg_attention_stack(s, ATTN_BLOCK * s->keys);
+  f.top = cg_attention_stack(s, ATTN_CHUNK), f.sum = cg_attention_stack(s, ATTN_CHUNK);
+  V chunks = cg_ceil_div_value(c, s->tq, ATTN_CHUNK), units = cg_mul(c, cg_mul(c, s->batch, s->heads), chunks);
+  Loop l;  // in turn: later chunks of a causal head see more keys
+  cg_loop_begin(c, &l, c->worker, units, c->n_workers, NULL, 0);
+  V head = cg_div(c, l.i, chunks), b = cg_div(c, head, s->heads);
+  open_head(&f, b, cg_sub(c, head, cg_mul(c, b, s->heads)));
+  V q0 = cg_mul(c, cg_sub(c, l.i, cg_mul(c, head, chunks)), cg_i64(c, ATTN_CHUNK));
+  unit(&f, q0, cg_min(c, s->tq, cg_add(c, q0, cg_i64(c, ATTN_CHUNK))));
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,58 @@
+// Matrix products by the library, serial, inside a worker (gemm.h).
+#include "codegen/gemm/gemm.h"
+
+#include <stddef.h>
+
+enum { BLAS_ROWS = 64 };  // rows of a task; fixed, so that bits do not depend on the team
+
+static LLVMValueRef load_ptr(Cg *c, LLVMValueRef base, size_t off) {
+  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, base, cg_i64(c, (int64_t)off)), "");
+}
+
+// C starts as the bias or as zeros.
+static void prefill(Gemm *g, LLVMValueRef first, LLVMValueRef rows) {
+  Cg *c = g->c;
+  Loop row, l;
+  cg_loop_begin(c, &row, first, cg_add(c, first, rows), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->n, cg_i64(c, c->t->vl), NULL, 0);
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, g->n, l.i)), value = cg_splat(c, cg_f32(c, 0));
+  if (g->bias) value = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, l.i), mask);
+  cg_store_masked(c, value, cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, row.i, g->n), l.i)), mask);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef b, LLVMValueRef out) {
+  Cg *c = g->c;
+  LLVMTypeRef i = c->i32, w = c->i64, p = c->ptr;
+  LLVMTypeRef types[] = {i, i, w, w, w, p, w, p, w, c->f32, p, w};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 12, false);
+  LLVMValueRef fn = load_ptr(c, load_ptr(c, c->frame, offsetof(TnFrame, svc)), offsetof(TnServices, sgemm));
+  LLVMValueRef lda = g->p->ta ? g->m : g->k, ldb = g->p->tb ? g->k : g->n;
+  LLVMValueRef arg[] = {
+      cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};
+  LLVMBuildCall2(c->b, type, fn, arg, 12, "");
+}
+
+// Tasks: blocks of BLAS_ROWS rows of every matrix of the batch.
+void cg_gemm_emit_blas(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS), lo, hi;
+  cg_share(c, cg_mul(c, g->batch, blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
+  LLVMValueRef rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_add(c, cg_mul(c, batch, g->m), m0);
+  prefill(g, row, rows);
+  LLVMValueRef a_off = cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, g->k));
+  LLVMValueRef b_off = cg_gemm_batch(g, p->b_batch, batch, cg_mul(c, g->k, g->n));
+  LLVMValueRef a = cg_at(c, c->f32, g->a, cg_add(c, a_off, cg_mul(c, m0, g->a_row)));
+  LLVMValueRef work = cg_mul(c, g->n, g->k), out = cg_at(c, c->f32, g->sums, cg_mul(c, row, g->n));
+  If some;
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, work, cg_i64(c, 0), ""));
+  call_sgemm(g, rows, a, cg_at(c, c->f32, g->b, b_off), out);
+  cg_endif(c, &some);
+  if (g->epilogue) cg_gemm_epilogue(g, row, rows, cg_i64(c, 0), g->n, out, g->n);
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,55 @@
+// What follows a product in its kernel, on strips of sums (gemm.h): pointwise instructions, and the update of
+// the parameter whose gradient the sums are, or what these instructions make of them.
+#include "codegen/gemm/gemm.h"
+
+static Val gradient(const Gemm *g) { return ir_gradient_of(g->c->f, g->update); }
+
+Val cg_gemm_update(const Fn *f, Val product) {
+  const Kernel *k = &f->kernels[f->kernel_of[product.i]];
+  Val last = ir_head(f, (Val){k->first + k->n - 1});
+  return ir_ops[ir_ins(f, last)->op].cls == CLASS_OPTIM ? last : (Val){0};
+}
+
+bool cg_gemm_begin_epilogue(Gemm *g) {
+  Cg *c = g->c;
+  if (!g->p->fused) return true;
+  g->update = cg_gemm_update(c->f, ir_anchor(c->f, c->k));
+  g->epilogue = cg_epilogue_new(c, ir_none(g->update) ? (Val){0} : gradient(g));
+  if (!g->epilogue) return false;
+  g->update_scalars = rt_alloc(c->mem, sizeof *g->update_scalars);
+  if (!ir_none(g->update)) cg_update_scalars(c, g->update_scalars, g->update);
+  return true;
+}
+
+// `n` elements from number `at` on; their gradients lie at `from`, or where they are stored.
+static void update(Gemm *g, LLVMValueRef at, LLVMValueRef n, LLVMValueRef from) {
+  Cg *c = g->c;
+  LLVMValueRef x[MAX_TENSORS];
+  uint32_t n_res = ir_ops[ir_ins(c->f, g->update)->op].n_res;
+  for (uint32_t k = 0; k < n_res; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
+  x[n_res] = cg_stored(c, gradient(g)) ? cg_at(c, c->f32, cg_ptr(c, gradient(g)), at) : from;
+  cg_update_call(c, g->update_scalars, x, cg_i64(c, 0), n);
+}
+
+static bool is_const(LLVMValueRef v, int64_t want) {
+  int64_t k;
+  return cg_const_value(v, &k) && k == want;
+}
+
+void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
+                      LLVMValueRef stride) {
+  Cg *c = g->c;
+  bool works = cg_epilogue_works(g->epilogue), updates = !ir_none(g->update);
+  int64_t whole;
+  if (updates && !works && is_const(n0, 0) && cg_const_value(g->n, &whole) && is_const(n, whole) &&
+      is_const(stride, whole)) {
+    update(g, cg_mul(c, row, n), cg_mul(c, rows, n), from);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_add(c, row, l.i), sums = cg_at(c, c->f32, from, cg_mul(c, l.i, stride));
+  if (works) cg_epilogue_row(g->epilogue, at, sums, n0, cg_add(c, n0, n));
+  if (updates) update(g, cg_add(c, cg_mul(c, at, g->n), n0), n, sums);
+  cg_loop_end(c, &l, NULL);
+}

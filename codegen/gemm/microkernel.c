@@ -1,0 +1,241 @@
+// The microkernel (see microkernel.h), rows cut into tiles, and the transposing pack.
+#include "codegen/gemm/microkernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
+
+// ---- small things
+
+uint32_t cg_tile_height(int64_t rows, uint32_t most) {
+  if (rows <= 1) return 1;
+  return (uint32_t)cg_ceil_div(rows, cg_ceil_div(rows, most));
+}
+
+// ---- the microkernel
+// Parameters: a b c x bias ask pre, k n ask_row, then the run-time strides in the order a_row a_k b_k c_row.
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
+
+static void tile_strides(const TileSpec *s, int64_t out[4]) {
+  out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
+}
+
+typedef struct {
+  const TileSpec *s;
+  LLVMValueRef arg[P_STRIDES];
+  LLVMValueRef a_row, a_k, b_k, c_row;
+  LLVMValueRef mask[MAX_NV];  // NULL: whole vector
+} TileBody;
+
+static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
+  for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
+  LLVMValueRef *slot[4] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row};
+  int64_t stride[4];
+  tile_strides(t->s, stride);
+  uint32_t next = P_STRIDES;
+  for (uint32_t i = 0; i < 4; i++) *slot[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
+  for (uint32_t j = 0; j < t->s->nv; j++) {
+    LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
+    t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
+  }
+}
+
+static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
+  return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p);
+}
+
+static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+  const TileSpec *s = t->s;
+  LLVMValueRef x = NULL, bias = NULL;
+  if (s->more) {
+    LLVMValueRef at = cg_add(c, cg_mul(c, cg_i64(c, m), t->c_row), cg_i64(c, j * s->c_vec));
+    return load_vec(c, cg_at(c, c->f32, t->arg[P_C], at), s->mask_c ? t->mask[j] : NULL);
+  }
+  if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
+  if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
+  if (x && bias) return LLVMBuildFAdd(c->b, x, bias, "");
+  return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
+}
+
+static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k) {
+  const TileSpec *s = t->s;
+  LLVMValueRef row = k, at = cg_i64(c, 0);
+  if (!s->prefetch_lines) return;
+  if (s->prefetch_rows) {
+    row = LLVMBuildURem(c->b, k, cg_i64(c, s->prefetch_rows), "");
+    at = cg_mul(c, cg_div(c, k, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
+  }
+  at = cg_add(c, at, cg_mul(c, row, t->arg[P_PREFETCH_ROW]));
+  for (int64_t line = 0; line < s->prefetch_lines; line++)
+    cg_prefetch_l2(c, cg_at(c, c->f32, t->arg[P_PREFETCH], cg_add(c, at, cg_i64(c, line * TILE_LINE))));
+}
+
+// Of k: n steps, the first of them at a and b.
+typedef struct {
+  LLVMValueRef a, a_row, b, n;
+} PanelRange;
+
+static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef k, LLVMValueRef *acc) {
+  const TileSpec *s = t->s;
+  LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, k, t->a_k));
+  LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, k, t->b_k));
+  LLVMValueRef row[MAX_NV];
+  prefetch(c, t, k);
+  for (uint32_t j = 0; j < s->nv; j++)
+    row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
+  for (uint32_t m = 0; m < s->mr; m++) {
+    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
+    LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, p));
+    for (uint32_t j = 0; j < s->nv; j++) {
+      uint32_t e = m * s->nv + j;
+      acc[e] = cg_fma(c, x, row[j], acc[e]);
+    }
+  }
+}
+
+// Whole turns of `chains` steps from `begin` on, one for each chain of additions; gives where they end.
+static LLVMValueRef k_turns(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t chains,
+                            LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv;
+  LLVMValueRef turn = cg_i64(c, chains), end = cg_mul(c, cg_div(c, of->n, turn), turn);
+  Loop l;
+  cg_loop_begin(c, &l, begin, end, turn, acc, n * chains);
+  memcpy(acc, l.carry, n * chains * sizeof *acc);
+  for (uint32_t j = 0; j < chains; j++) k_step(c, t, of, cg_add(c, l.i, cg_i64(c, j)), acc + j * n);
+  cg_loop_end(c, &l, acc);
+  memcpy(acc, l.out, n * chains * sizeof *acc);
+  return end;
+}
+
+// acc += A B
+static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
+  LLVMValueRef begin = cg_i64(c, 0);
+  if (chains > 1) {
+    for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+    begin = k_turns(c, t, of, begin, chains, acc);
+  }
+  for (; chains > 1; chains /= 2)
+    for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
+  k_turns(c, t, of, begin, 1, acc);
+}
+
+static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
+  TileBody t = {.s = ctx};
+  const TileSpec *s = t.s;
+  read_params(c, fn, &t);
+  LLVMValueRef acc[MAX_TILE];
+  for (uint32_t m = 0; m < s->mr; m++)
+    for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
+  LLVMValueRef b = t.arg[P_B];
+  if (s->pre_k) {
+    k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, acc);
+    b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
+  }
+  k_loop(c, &t, &(PanelRange){t.arg[P_A], t.a_row, b, t.arg[P_K]}, acc);
+  for (uint32_t m = 0; m < s->mr; m++) {
+    LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
+    for (uint32_t j = 0; j < s->nv; j++) {
+      LLVMValueRef p = cg_at(c, c->f32, row, cg_i64(c, j * s->c_vec));
+      if (s->mask_c && t.mask[j]) cg_store_masked(c, acc[m * s->nv + j], p, t.mask[j]);
+      else cg_store(c, acc[m * s->nv + j], p);
+    }
+  }
+  LLVMBuildRetVoid(c->b);
+}
+
+static void tile_name(const TileSpec *s, char *out, size_t size) {
+  snprintf(out, size,
+           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u.q%lld,%lld.k%u",
+           s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
+           (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
+           (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
+           s->mask_c, s->prefetch_lines, s->prefetch_rows, (long long)s->pre_k, (long long)s->pre_row,
+           cg_tile_chains(s));
+}
+
+void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
+  LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
+  LLVMValueRef arg[P_STRIDES + 4] = {a->a,
+                                     a->b,
+                                     a->c,
+                                     a->x ? a->x : null,
+                                     a->bias ? a->bias : null,
+                                     a->prefetch ? a->prefetch : null,
+                                     a->pre ? a->pre : null,
+                                     a->k,
+                                     a->n ? a->n : zero,
+                                     s->prefetch_lines ? a->prefetch_row : zero};
+  LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
+  int64_t stride[4];
+  tile_strides(s, stride);
+  uint32_t n = P_STRIDES;
+  for (uint32_t i = 0; i < 4; i++)
+    if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
+  LLVMTypeRef types[P_STRIDES + 4];
+  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_PRE ? c->ptr : c->i64;
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
+  char name[256];
+  tile_name(s, name, sizeof name);
+  LLVMValueRef fn = cg_helper(c, name, type, make_tile, (void *)s);
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+// ---- rows
+// Tile arguments moved down by `row` rows, `tiles` whole tiles, of the operands that have rows.
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef a_off, LLVMValueRef row,
+                      LLVMValueRef tiles) {
+  TileArgs out = *a;
+  LLVMValueRef c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
+  out.a = cg_at(c, c->f32, a->a, a_off);
+  out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
+  if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
+  if (a->pre) out.pre = cg_at(c, c->f32, a->pre, cg_mul(c, row, cg_i64(c, s->pre_row)));
+  if (s->prefetch_lines) {
+    out.prefetch = cg_at(c, c->f32, a->prefetch, cg_mul(c, tiles, a->prefetch_tile));
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, tiles, cg_i64(c, s->prefetch_tiles), "");
+    if (s->prefetch_tiles) out.prefetch = LLVMBuildSelect(c->b, more, out.prefetch, a->b, "");  // what is near already
+  }
+  return out;
+}
+
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left) {
+  LLVMValueRef a_row = s->a_row == TILE_DYN ? a->a_row : cg_i64(c, s->a_row);
+  uint32_t top = 1;
+  while (top * 2 < s->mr) top *= 2;
+  if (s->mr == 1) return;
+  for (uint32_t rows = top; rows; rows /= 2) {
+    TileSpec part = *s;
+    part.mr = rows;
+    If some;
+    LLVMValueRef bit = LLVMBuildAnd(c->b, left, cg_i64(c, rows), "");
+    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, bit, cg_i64(c, 0), ""));
+    LLVMValueRef done = LLVMBuildAnd(c->b, left, cg_i64(c, ~(2 * (int64_t)rows - 1)), "");
+    TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done, cg_i64(c, 0));
+    cg_tile_call(c, &part, &args);
+    cg_endif(c, &some);
+  }
+}
+
+void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r) {
+  LLVMValueRef mr = cg_i64(c, s->mr), full = cg_div(c, r->rows, mr);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), full, cg_i64(c, 1), NULL, 0);
+  TileArgs args = below(c, s, a, cg_mul(c, l.i, r->a_block), cg_mul(c, l.i, mr), l.i);
+  cg_tile_call(c, s, &args);
+  cg_loop_end(c, &l, NULL);
+  if (r->left == 0) return;
+  LLVMValueRef left = cg_sub(c, r->rows, cg_mul(c, full, mr));
+  args = below(c, s, a, cg_mul(c, full, r->a_block), cg_mul(c, full, mr), full);
+  if (r->left == TILE_DYN) {
+    cg_tile_left(c, s, &args, left);
+    return;
+  }
+  TileSpec exact = *s;
+  exact.mr = (uint32_t)r->left;
+  If some;
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
+  cg_tile_call(c, &exact, &args);
+  cg_endif(c, &some);
+}

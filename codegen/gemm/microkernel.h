@@ -1,0 +1,72 @@
+// The f32 microkernel that all matrix products share, and the packing of its operands.
+//
+//   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
+//
+// The first k of A may come from rows of another operand, `pre`, as if they stood before those of A.
+//
+// A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
+// sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
+// result depends neither on the tile that made it nor on the number of workers. A tile is a function of its module,
+// named by its specification: kernels with equal strides share it.
+#ifndef TN_CODEGEN_GEMM_MICROKERNEL_H
+#define TN_CODEGEN_GEMM_MICROKERNEL_H
+
+#include "codegen/cg.h"
+
+enum { TILE_DYN = -1 };             // a stride that is passed at run time
+enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
+
+typedef struct {
+  uint32_t mr, nv;
+  int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
+  int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
+  int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
+  bool more;             // C += instead: every vector starts from C, there is no x and no bias
+  uint32_t x_n;          // the first x_n vectors start from x
+  int64_t x_row, x_vec;
+  bool has_bias;
+  int64_t bias_vec;
+  int64_t pre_k, pre_row;  // so many k stand in `pre`, in rows that are pre_row apart; B's rows for them come first
+  uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
+  int64_t mask_step;
+  bool mask_b, mask_c;      // B and C are masked too (x and bias always are)
+  uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
+  uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
+  uint32_t prefetch_rows;   // which step down so many rows before they go on to the next lines; 0: all rows
+  uint32_t chains;          // of additions that take k by turns, a power of two, so that none is waited for; 0: one
+} TileSpec;
+static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
+
+typedef struct {
+  LLVMValueRef a, b, c, x, bias, pre;  // absent: NULL
+  LLVMValueRef prefetch, prefetch_row,
+      prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
+  LLVMValueRef k, n;
+  LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
+} TileArgs;
+
+void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
+
+// Rows that are cut into tiles of s->mr and, for what is left, tiles of powers of two.
+typedef struct {
+  LLVMValueRef rows;     // how many
+  int64_t left;          // rows % mr where it is known, or TILE_DYN; 0 and a constant are exact tiles
+  LLVMValueRef a_block;  // elements of A from one full tile to the next
+} TileRows;
+void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r);
+// The part below a full tile alone: `left` rows (< s->mr) by powers of two.
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left);
+
+// Tile height for `rows` rows (a bound): at most `most`, such that all tiles are about equal.
+uint32_t cg_tile_height(int64_t rows, uint32_t most);
+
+// ---- codegen/gemm/macrokernel.c
+typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
+GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
+// Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
+bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
+// How much of k is one piece of work, for a product of m x n elements that makes `units` of them with all of k; 0: k is
+// not cut. By bounds and constants alone: the same sums for any number of workers.
+int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k);
+
+#endif

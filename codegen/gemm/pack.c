@@ -1,0 +1,166 @@
+// Operands of products that are stored the wrong way, or with rows too far apart (gemm.h).
+#include "codegen/gemm/gemm.h"
+
+// ---- B as [panel][k][width], zero beyond N
+static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  Cg *c = g->c;
+  uint32_t vl = c->t->vl;
+  LLVMValueRef rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
+  for (uint32_t j = 0; j < g->p->nv; j++)
+    mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
+  bool made = g->p->fused_operand == FUSED_B;
+  LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
+  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+  if (made) cg_prologue_enter(g->prologue, k);
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    LLVMValueRef at = cg_i64(c, (int64_t)j * vl);
+    LLVMValueRef x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
+                          : cg_load_masked(c, c->vf, cg_at(c, c->f32, from, at), mask[j]);
+    cg_store(c, x, cg_at(c, c->f32, to, at));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// B is stored [N, K]: vector number j of the panel.
+static void pack_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, uint32_t j, LLVMValueRef dst) {
+  Cg *c = g->c;
+  LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
+  cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
+                     cg_i64(c, g->p->width));
+}
+
+// vl values of k.
+static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  if (!g->p->tb) pack_rows(g, src, k0, n0, dst);
+  for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
+}
+
+// Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
+void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
+  Cg *c = g->c;
+  for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
+    Loop l;
+    cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
+    LLVMValueRef k = cg_add(c, k0, l.i), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+    if (g->p->tb) pack_columns(g, src, k, n0, j, to);
+    else pack_rows(g, src, k, n0, to);
+    cg_loop_end(c, &l, NULL);
+  }
+}
+
+// Units: vl values of k of one panel. Where B is stored by rows of k, the units of all panels follow each other, so
+// that the rows are read from end to end.
+static void pack_b_shared(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
+  LLVMValueRef panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
+  cg_share(c, cg_mul(c, panels, blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  bool by_rows = !p->tb && !p->b_has_batch;
+  LLVMValueRef panel = by_rows ? cg_gemm_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
+  LLVMValueRef k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_gemm_rem(c, l.i, blocks), vl);
+  LLVMValueRef row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
+  LLVMValueRef dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
+  if (p->b_has_batch) {
+    LLVMValueRef off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
+    src = cg_at(c, c->f32, src, off);
+    panel = cg_gemm_rem(c, panel, g->panels);
+  }
+  pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- A
+// Row by row of A's storage, of which each is read once from end to end of the MC block; the rows to come are prefetched,
+// because rows that are far apart are not foreseen by the hardware.
+void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst) {
+  enum { MAX_VECTORS = 16, ROWS_AHEAD = 16 };
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  int64_t vl = c->t->vl, per_tile = p->a_tile / vl, n = p->mc / p->mr * per_tile;
+  LLVMValueRef mask[MAX_VECTORS];
+  for (int64_t v = 0; v < n; v++) {
+    int64_t tile = v / per_tile, lane = v % per_tile * vl;
+    LLVMValueRef in_tile = cg_i64(c, p->mr - lane), first = cg_i64(c, tile * p->mr + lane);
+    mask[v] = cg_mask(c, cg_min(c, in_tile, cg_sub(c, cg_sub(c, g->m, m0), first)));
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n_k, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
+  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
+  for (int64_t line = 0; line < p->mc; line += TN_ALIGN / 4)
+    cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
+  for (int64_t v = 0; v < n; v++) {
+    int64_t tile = v / per_tile, lane = v % per_tile * vl;
+    LLVMValueRef x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, cg_i64(c, tile * p->mr + lane)), mask[v]);
+    cg_store(c, x, cg_at(c, c->f32, to, cg_i64(c, tile * p->kc * p->a_tile + lane)));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// Rows a large power of two apart would fall into few cache sets: they are copied with a padded stride.
+static void pad_a(Gemm *g) {
+  Cg *c = g->c;
+  LLVMValueRef lo, hi, vl = cg_i64(c, c->t->vl);
+  cg_share(c, g->m, 1, &lo, &hi);
+  Loop row, l;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
+  LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, row.i, cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD)));
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, vl, NULL, 0);  // k is a multiple of BAD_STRIDE, so of vl
+  cg_store(c, cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)), cg_at(c, c->f32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+// ---- operands that the prologue makes
+// Rows of A and of B share a stride where they are read side by side, and the library takes them so.
+LLVMValueRef cg_gemm_row_stride(const Gemm *g) {
+  bool tight = g->p->skinny || g->p->by == GEMM_BLAS;
+  return tight ? g->k : cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD);
+}
+
+// Rows [lo, hi) of `width` elements, `stride` apart; row `first` lies at `to`.
+static void make_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
+                      LLVMValueRef stride, LLVMValueRef first) {
+  Cg *c = g->c;
+  Loop row;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_prologue_row(g->prologue, row.i, width, cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
+  cg_loop_end(c, &row, NULL);
+}
+
+void cg_gemm_make_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
+  make_rows(g, m0, cg_add(g->c, m0, rows), g->k, g->packed_a, cg_gemm_row_stride(g), m0);
+  g->fused_from = m0;
+}
+
+static bool make_a(Gemm *g) {
+  LLVMValueRef lo = cg_i64(g->c, 0), hi = g->m;
+  if (g->p->gemv || g->p->a_per_mc_block) return false;  // it is made where it is read
+  if (!g->p->private_a) cg_share(g->c, g->m, 1, &lo, &hi);
+  make_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g), cg_i64(g->c, 0));
+  return !g->p->private_a;
+}
+
+static bool make_b(Gemm *g) {
+  LLVMValueRef lo, hi;
+  cg_share(g->c, g->k, 1, &lo, &hi);
+  make_rows(g, lo, hi, g->n, g->b, g->n, cg_i64(g->c, 0));
+  return true;
+}
+
+bool cg_gemm_pack_shared(Gemm *g) {
+  bool own = g->p->by == GEMM_OWN, packs_b = own && g->p->pack_b == B_SHARED, pads_a = own && g->p->pack_a == A_PADDED;
+  bool waits = packs_b || pads_a;
+  if (packs_b) pack_b_shared(g);
+  if (pads_a) pad_a(g);
+  if (g->p->fused_operand == FUSED_A) waits |= make_a(g);
+  if (g->p->fused_operand == FUSED_B && !packs_b) waits |= make_b(g);
+  return waits;
+}

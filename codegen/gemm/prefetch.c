@@ -1,0 +1,109 @@
+// What tiles prefetch while they compute (microkernel.h): memory has little to do then.
+//
+//   B, or a weight's copy, that is too large for the last-level cache: the next KC block of the panel, by the first
+//   tiles of rows
+//   A that is stored transposed: the next KC block of the MC block, by the first tiles of the MC block; by the others, of
+//   the panels that the team packed, the block of the next one
+//   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
+//
+// Every tile of a specification prefetches; those that have nothing to prefetch touch what is near.
+#include "codegen/gemm/gemm.h"
+
+// Sums of whole rows wait for an update.
+static bool prefetches_update(const Gemm *g) { return g->p->updates && g->p->acc_columns >= g->p->n_max; }
+
+static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->kc < g->p->k_max; }
+
+static bool prefetches_b(const Gemm *g) {
+  return g->p->b_exceeds_llc && (g->p->pack_b == B_WEIGHT || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
+}
+
+static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->pack_b == B_SHARED; }
+
+// With each k, of a block that a panel's tiles read.
+static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, TILE_LINE); }
+
+void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
+  if (prefetches_update(g) || prefetches_a(g) || prefetches_panel(g)) s->prefetch_lines = 1;
+  if (!prefetches_b(g)) return;
+  s->prefetch_lines = (uint32_t)lines_of_b(g->p);
+  s->prefetch_tiles = (uint32_t)cg_ceil_div(g->p->width, TILE_LINE) / s->prefetch_lines;
+  if (g->p->pack_b == B_PRIVATE && g->p->tb) s->prefetch_rows = (uint32_t)g->p->width;
+}
+
+static int64_t tiles_of_mc_block(const GemmPlan *p) { return cg_ceil_div(p->mc, p->mr); }
+
+// Tiles of all panels count through; each prefetches a line of every row of k.
+static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef k = cg_add(c, u->k0, u->n_k), tile = cg_mul(c, u->panel, cg_i64(c, tiles_of_mc_block(p)));
+  LLVMValueRef at = cg_add(c, cg_add(c, cg_mul(c, k, g->m), u->m0), cg_mul(c, tile, cg_i64(c, TILE_LINE)));
+  if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
+  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, k, g->k, "");
+  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSLT, tile, cg_i64(c, cg_ceil_div(p->mc, TILE_LINE) + 1), "");
+  more = LLVMBuildAnd(c->b, more, some, "");
+  args->prefetch = LLVMBuildSelect(c->b, more, cg_at(c, c->f32, g->a, at), args->prefetch, "");
+  args->prefetch_row = LLVMBuildSelect(c->b, more, g->m, args->prefetch_row, "");
+  args->prefetch_tile = LLVMBuildSelect(c->b, more, cg_i64(c, TILE_LINE), args->prefetch_tile, "");
+}
+
+// Lines of the macro tile's rows of one tensor after the other, a line for each k of each tile.
+static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  LLVMValueRef rows = cg_mul(c, cg_i64(c, g->p->mc), g->n), one = cg_i64(c, 1);  // elements of a tensor
+  LLVMValueRef panel = cg_max(c, cg_mul(c, u->n_k, cg_i64(c, tiles_of_mc_block(g->p) * TILE_LINE)), one);
+  LLVMValueRef panels = cg_div(c, cg_add(c, rows, cg_sub(c, panel, one)), panel);  // that one tensor takes
+  LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), panel);
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
+  at = cg_add(c, at, cg_mul(c, u->m0, g->n));
+  for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->update)->op].n_res; k++) {
+    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
+    LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
+    args->prefetch = LLVMBuildSelect(c->b, now, from, args->prefetch, "");
+    args->prefetch_row = LLVMBuildSelect(c->b, now, cg_i64(c, TILE_LINE), args->prefetch_row, "");
+    args->prefetch_tile = LLVMBuildSelect(c->b, now, cg_mul(c, u->n_k, cg_i64(c, TILE_LINE)), args->prefetch_tile, "");
+  }
+}
+
+// The next KC block of the panel, or the next panel's first, as it is stored.
+static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k),
+               lines = cg_i64(c, lines_of_b(p) * TILE_LINE);
+  if (p->pack_b == B_WEIGHT) {
+    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
+    args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, u->n_k, lines);
+    return;
+  }
+  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
+  LLVMValueRef k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
+  LLVMValueRef n = LLVMBuildSelect(c->b, more, u->n0, cg_add(c, u->n0, width), "");
+  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
+  args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
+  args->prefetch_tile = p->tb ? cg_mul(c, cg_div(c, u->n_k, width), lines) : lines;
+}
+
+// Packed panels lie apart by all of k: the block of the next one, or the next block of the first one.
+static void prefetch_panel(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef next = cg_add(c, u->panel, cg_i64(c, 1)), more = LLVMBuildICmp(c->b, LLVMIntSLT, next, g->panels, "");
+  LLVMValueRef after = cg_add(c, u->k0, u->n_k), zero = cg_i64(c, 0);
+  LLVMValueRef k = LLVMBuildSelect(c->b, more, u->k0, after, "");
+  next = LLVMBuildSelect(c->b, more, next, zero, "");
+  if (p->b_has_batch) next = cg_add(c, next, cg_mul(c, u->batch, g->panels));
+  LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, next, g->k_pad), k), cg_i64(c, p->width));
+  args->prefetch = cg_at(c, c->f32, g->packed_b, at);
+  args->prefetch_row = cg_i64(c, cg_larger(1, p->width / tiles_of_mc_block(p)));
+  args->prefetch_tile = cg_mul(c, u->n_k, args->prefetch_row);
+}
+
+void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  args->prefetch = args->a, args->prefetch_row = args->prefetch_tile = cg_i64(g->c, 0);
+  if (prefetches_b(g)) prefetch_b(g, u, args);
+  if (prefetches_panel(g)) prefetch_panel(g, u, args);
+  if (prefetches_a(g)) prefetch_a(g, u, args);
+  if (prefetches_update(g)) prefetch_update(g, u, args);
+}

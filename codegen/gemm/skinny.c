@@ -1,0 +1,314 @@
+// Products of few rows with a matrix that is stored [N, K], as dot products: B is read once, in place, nothing is
+// packed.
+//
+//   tile: `mr` rows of A x `nr` rows of B, one accumulator each; lane j of it sums the k with k % vl == j. At the end
+//   the lanes of vl accumulators are added at once, by halves, into one vector of vl results.
+//
+// A unit is vl columns of the result; its sums lie in `strip` as [m][vl] until the epilogue is done. They start from
+// the bias; KC blocks, so short that a tile's rows of A stay in L1, are added in order.
+#include "codegen/gemm/gemm.h"
+
+#include <stdio.h>
+
+enum {
+  MOST_COLUMNS = 8,
+  CHAINS = 8,  // of additions for a single number
+  MAX_ACC = 16,
+  AHEAD_ROWS = 3  // of A, from which on B's streams are too few to be fetched in time
+};
+
+static uint32_t accumulators(const Target *t) { return t->vl >= 16 ? 16 : 8; }
+uint32_t cg_skinny_rows(const Target *t) { return accumulators(t) / 2; }
+
+static uint32_t columns_of(const Target *t, uint32_t mr, int64_t n) {
+  uint32_t nr = 1;
+  while (nr * 2 * mr <= accumulators(t) && nr < MOST_COLUMNS && nr < t->vl && nr < n) nr *= 2;
+  return nr;
+}
+
+// ---- sums over the lanes of several vectors at once
+// x and y hold `groups` groups of partial sums each; the result has the groups of x, then those of y, half as wide.
+static LLVMValueRef halve(Cg *c, LLVMValueRef x, LLVMValueRef y, uint32_t groups) {
+  uint32_t vl = c->t->vl, wide = vl / groups, n = 0;
+  LLVMValueRef lo[64], hi[64];
+  for (uint32_t v = 0; v < 2; v++)
+    for (uint32_t g = 0; g < groups; g++)
+      for (uint32_t l = 0; l < wide / 2; l++, n++) {
+        lo[n] = cg_i32(c, (int32_t)(v * vl + g * wide + l));
+        hi[n] = cg_i32(c, (int32_t)(v * vl + g * wide + wide / 2 + l));
+      }
+  LLVMValueRef a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
+  LLVMValueRef b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
+  return LLVMBuildFAdd(c->b, a, b, "");
+}
+
+LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
+  for (uint32_t groups = 1; groups < c->t->vl; groups *= 2, n = (n + 1) / 2)
+    for (uint32_t i = 0; i < n; i += 2) v[i / 2] = halve(c, v[i], i + 1 < n ? v[i + 1] : v[i], groups);
+  return v[0];
+}
+
+// ---- the tile
+typedef struct {
+  uint32_t mr, nr;
+  bool ahead;      // B is prefetched
+  bool private_a;  // a single number: several chains of additions take vectors by turns, so that it waits for none
+} DotSpec;
+// there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
+// many to sum; ahead: elements from what is read of B to what will be read about a block later
+enum { D_A, D_B, D_TO, D_ROW, D_K, D_THERE, D_AHEAD, D_PARAMS };
+
+static void step(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef k, LLVMValueRef mask,
+                 LLVMValueRef *acc) {
+  LLVMValueRef x[MAX_ACC], y[MAX_ACC];
+  for (uint32_t j = 0; j < s->nr; j++) {
+    LLVMValueRef at = cg_at(c, c->f32, b[j], k);
+    y[j] = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+  }
+  for (uint32_t m = 0; m < s->mr; m++) {
+    LLVMValueRef at = cg_at(c, c->f32, a[m], k);
+    x[m] = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    for (uint32_t j = 0; j < s->nr; j++) acc[m * s->nr + j] = cg_fma(c, x[m], y[j], acc[m * s->nr + j]);
+  }
+}
+
+static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef to) {
+  uint32_t vl = c->t->vl, n = s->mr * s->nr;
+  for (uint32_t e = 0; e < n; e += vl) {
+    uint32_t here = n - e < vl ? n - e : vl;
+    LLVMValueRef sums = cg_dot_sums(c, acc + e, here);
+    for (uint32_t i = 0; i < here; i += s->nr) {
+      LLVMValueRef lane[MAX_ACC], row = sums;
+      for (uint32_t j = 0; j < s->nr; j++) lane[j] = cg_i32(c, (int32_t)(i + j));
+      if (s->nr < vl) row = LLVMBuildShuffleVector(c->b, sums, LLVMGetPoison(c->vf), LLVMConstVector(lane, s->nr), "");
+      LLVMValueRef at = cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl));
+      cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, LLVMTypeOf(row), at), row, ""), at);
+    }
+  }
+}
+
+// Whole turns of all chains from 0 on, added up by halves; gives where they end.
+static LLVMValueRef sum_chains(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef whole,
+                               LLVMValueRef *sum) {
+  int64_t vl = c->t->vl;
+  LLVMValueRef acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_gemm_rem(c, whole, turn));
+  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_splat(c, cg_f32(c, 0));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), end, turn, acc, CHAINS);
+  for (uint32_t j = 0; j < CHAINS; j++) {
+    acc[j] = l.carry[j];
+    step(c, s, a, b, cg_add(c, l.i, cg_i64(c, j * vl)), NULL, &acc[j]);
+  }
+  cg_loop_end(c, &l, acc);
+  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = l.out[j];
+  for (uint32_t n = CHAINS / 2; n > 0; n /= 2)
+    for (uint32_t j = 0; j < n; j++) acc[j] = LLVMBuildFAdd(c->b, acc[j], acc[j + n], "");
+  *sum = acc[0];
+  return end;
+}
+
+static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
+  const DotSpec *s = ctx;
+  LLVMValueRef arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
+  for (uint32_t i = 0; i < D_PARAMS; i++) arg[i] = LLVMGetParam(fn, i);
+  LLVMValueRef last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
+  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_at(c, c->f32, arg[D_A], cg_mul(c, cg_i64(c, m), arg[D_ROW]));
+  for (uint32_t j = 0; j < s->nr; j++)
+    b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
+  if (s->private_a) begin = sum_chains(c, s, a, b, whole, acc);
+  Loop l;
+  cg_loop_begin(c, &l, begin, whole, vl, acc, s->mr * s->nr);
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
+  for (uint32_t j = 0; s->ahead && j < s->nr; j++)
+    cg_prefetch_l2(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
+  step(c, s, a, b, l.i, NULL, acc);
+  cg_loop_end(c, &l, acc);
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];
+  cg_loop_begin(c, &l, whole, arg[D_K], vl, acc, s->mr * s->nr);  // once or not at all
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
+  step(c, s, a, b, whole, cg_mask(c, rest), acc);
+  cg_loop_end(c, &l, acc);
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];
+  store_sums(c, s, acc, arg[D_TO]);
+  LLVMBuildRetVoid(c->b);
+}
+
+static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
+  LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, D_PARAMS, false);
+  char name[32];
+  snprintf(name, sizeof name, "dot%ux%u%s%s", s.mr, s.nr, s.ahead ? ".ahead" : "", s.private_a ? ".alone" : "");
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_dot, &s), arg, D_PARAMS, "");
+}
+
+// ---- a unit
+typedef struct {
+  LLVMValueRef n0, n;    // columns
+  LLVMValueRef out;      // where they are stored, of the slice
+  LLVMValueRef row;      // the first one, of the result
+  LLVMValueRef k0, n_k;  // a KC block
+  LLVMValueRef ahead;    // from it to the next one: further along the rows of B, or of the next unit
+} Unit;
+
+// `count` tiles of mr rows from row m0 on, against the nr rows of B for column `at` of the unit.
+static void tile_rows(Gemm *g, const Unit *u, DotSpec s, LLVMValueRef m0, LLVMValueRef count, LLVMValueRef at) {
+  Cg *c = g->c;
+  LLVMValueRef b = cg_add(c, cg_mul(c, cg_add(c, u->n0, at), g->k), u->k0);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), count, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
+  LLVMValueRef a = cg_add(c, cg_mul(c, m, g->k), u->k0), to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), at);
+  LLVMValueRef arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
+                                cg_at(c, c->f32, g->b, b),
+                                cg_at(c, c->f32, g->strip, to),
+                                g->k,
+                                u->n_k,
+                                cg_sub(c, u->n, at),
+                                u->ahead};
+  call_dot(c, s, arg);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void unit_sums(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  uint32_t mr = g->p->mr, nr = columns_of(c->t, mr, g->p->n_max);
+  LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
+  LLVMValueRef left = cg_sub(c, g->m, done);
+  int64_t known;
+  bool ahead = g->p->b_exceeds_llc && mr >= AHEAD_ROWS, alone = g->p->m_max == 1 && g->p->n_max == 1;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, nr), NULL, 0);
+  tile_rows(g, u, (DotSpec){mr, nr, ahead, alone}, cg_i64(c, 0), full, l.i);
+  if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
+  else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
+  cg_loop_end(c, &l, NULL);
+}
+
+// One vector of every row of the unit: the sums begin, or go out.
+static void unit_begin(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  LLVMValueRef start = cg_splat(c, cg_f32(c, 0));
+  if (g->bias) start = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, u->n0), cg_mask(c, u->n));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
+  cg_store(c, start, cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, g->p->width))));
+  cg_loop_end(c, &l, NULL);
+}
+
+static void unit_end(Gemm *g, const Unit *u) {
+  Cg *c = g->c;
+  LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, u->n);
+  if (g->epilogue) {
+    cg_gemm_epilogue(g, u->row, g->m, u->n0, u->n, g->strip, width);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)));
+  cg_store_masked(c, sums, cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0)), mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- one row with few columns, all sizes constant: a unit's sums stay in registers
+enum { ROW_UNROLL = 4 };
+
+// Lane j: the dot product of the row with row n0 + j of B; nr of them.
+static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+  Cg *c = g->c;
+  int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
+  LLVMValueRef acc[MAX_ACC], b[MAX_ACC];
+  DotSpec s = {1, nr, false, false};
+  for (uint32_t j = 0; j < nr; j++) {
+    acc[j] = LLVMConstNull(c->vf);
+    b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
+  }
+  if (whole / vl <= ROW_UNROLL) {
+    for (int64_t i = 0; i < whole; i += vl) step(c, &s, &g->a, b, cg_i64(c, i), NULL, acc);
+  } else {
+    Loop l;
+    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), acc, nr);
+    for (uint32_t j = 0; j < nr; j++) acc[j] = l.carry[j];
+    step(c, &s, &g->a, b, l.i, NULL, acc);
+    cg_loop_end(c, &l, acc);
+    for (uint32_t j = 0; j < nr; j++) acc[j] = l.out[j];
+  }
+  if (whole < k) step(c, &s, &g->a, b, cg_i64(c, whole), cg_mask(c, cg_i64(c, k - whole)), acc);
+  return cg_dot_sums(c, acc, nr);
+}
+
+void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums) {
+  Cg *c = g->c;
+  if (g->bias) {
+    LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
+    sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
+  }
+  if (g->epilogue) {
+    cg_store(c, sums, g->strip);
+    cg_gemm_epilogue(g, cg_i64(c, 0), cg_i64(c, 1), n0, n, g->strip, cg_i64(c, g->p->width));
+    return;
+  }
+  LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
+  if (mask) cg_store_masked(c, sums, to, mask);
+  else cg_store(c, sums, to);
+}
+
+static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+  Cg *c = g->c;
+  LLVMValueRef n = cg_i64(c, nr), mask = nr < c->t->vl ? cg_mask(c, n) : NULL;
+  cg_gemm_store_row(g, n0, n, mask, row_sums(g, n0, nr));
+}
+
+static void emit_row(Gemm *g) {
+  Cg *c = g->c;
+  int64_t vl = c->t->vl, whole = g->p->n_max / vl * vl;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
+  row_unit(g, l.i, (uint32_t)vl);
+  cg_loop_end(c, &l, NULL);
+  if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
+}
+
+// To the operands' matrices of a batch.
+static void enter_matrix(Gemm *g, LLVMValueRef which) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  if (!p->batch.n) return;
+  g->a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, p->a_batch, which, cg_mul(c, g->m, g->k)));
+  if (p->b_has_batch) g->b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, p->b_batch, which, cg_mul(c, g->k, g->n)));
+}
+
+void cg_gemm_emit_skinny(Gemm *g) {
+  Cg *c = g->c;
+  if (g->p->gemv_const) {
+    emit_row(g);
+    return;
+  }
+  if (g->p->gemv) {
+    cg_gemm_emit_gemv(g);
+    return;
+  }
+  LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->kc), lo, hi, begin, end;
+  bool several = g->p->batch.n || g->slices;  // matrices or slices
+  cg_share(c, several ? cg_mul(c, g->batch, g->panels) : g->panels, 1, &lo, &hi);
+  Loop unit, block;
+  cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
+  Unit u = {.n0 = cg_mul(c, several ? cg_gemm_rem(c, unit.i, g->panels) : unit.i, width)};
+  u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
+  u.row = several ? cg_mul(c, which, g->m) : zero;
+  u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));
+  Gemm one = *g;
+  enter_matrix(&one, which);
+  cg_gemm_k_range(g, g->slices ? which : zero, &begin, &end);
+  unit_begin(g, &u);
+  cg_loop_begin(c, &block, begin, end, step, NULL, 0);
+  u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), end, "");
+  u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k, "");
+  unit_sums(&one, &u);
+  cg_loop_end(c, &block, NULL);
+  unit_end(g, &u);
+  cg_loop_end(c, &unit, NULL);
+}

@@ -1,0 +1,67 @@
+// Products of few macro tiles with a long k: weight gradients of heads, reductions that are written as products. k is cut
+// into slices, each a piece of work for every macro tile, so that the team has enough of them.
+//
+//   scratch:  slice 0 [m][n] | slice 1 [m][n] | ..
+//
+// Then a barrier, and each element is the bias, plus slice 0, plus slice 1, .. in this order.
+// Slices are numbered as matrices of a batch are. Their length is a constant of the program and their number follows
+// from k alone, so that sums do not depend on the number of workers. A k of run-time size that is one slice goes the
+// direct way.
+#include "codegen/gemm/gemm.h"
+
+void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi) {
+  Cg *c = g->c;
+  *lo = cg_i64(c, 0), *hi = g->k;
+  if (!g->slices) return;
+  LLVMValueRef length = cg_i64(c, g->p->k_slice);
+  *lo = cg_mul(c, slice, length);
+  *hi = cg_min(c, g->k, cg_add(c, *lo, length));
+}
+
+// Columns n0 .. of one row: `at` is its first element in the result and in every slice.
+static void add_vector(Gemm *g, LLVMValueRef slices, LLVMValueRef at, LLVMValueRef n0) {
+  Cg *c = g->c;
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, g->n, n0)), matrix = cg_mul(c, g->m, g->n);
+  LLVMValueRef sum = cg_splat(c, cg_f32(c, 0)), here = cg_add(c, at, n0);
+  if (g->bias) sum = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, n0), mask);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), slices, cg_i64(c, 1), &sum, 1);
+  LLVMValueRef part = cg_at(c, c->f32, g->partial, cg_add(c, cg_mul(c, l.i, matrix), here));
+  LLVMValueRef next = LLVMBuildFAdd(c->b, l.carry[0], cg_load_masked(c, c->vf, part, mask), "");
+  cg_loop_end(c, &l, &next);
+  cg_store_masked(c, l.out[0], cg_at(c, c->f32, g->sums, here), mask);
+}
+
+// By rows, shared by the team; the sums of a row replace the first slice's where no one else reads them but the
+// epilogue.
+static void add_slices(Gemm *g, LLVMValueRef slices) {
+  Cg *c = g->c;
+  LLVMValueRef lo, hi;
+  cg_share(c, g->m, 1, &lo, &hi);
+  Loop row, column;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_mul(c, row.i, g->n), zero = cg_i64(c, 0);
+  cg_loop_begin(c, &column, zero, g->n, cg_i64(c, c->t->vl), NULL, 0);
+  add_vector(g, slices, at, column.i);
+  cg_loop_end(c, &column, NULL);
+  if (g->epilogue) cg_gemm_epilogue(g, row.i, cg_i64(c, 1), zero, g->n, cg_at(c, c->f32, g->sums, at), g->n);
+  cg_loop_end(c, &row, NULL);
+}
+
+void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g)) {
+  Cg *c = g->c;
+  LLVMValueRef slices = cg_ceil_div_value(c, g->k, g->p->k_slice);
+  If several;
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, slices, cg_i64(c, 1), ""));
+  Gemm s = *g;
+  s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
+  units(&s);
+  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  add_slices(g, slices);
+  int64_t known;
+  if (!cg_const_value(g->k, &known)) {  // a constant k was long enough when it was planned
+    cg_else(c, &several);
+    units(g);
+  }
+  cg_endif(c, &several);
+}

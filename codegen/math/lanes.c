@@ -1,0 +1,25 @@
+// Reductions over the lanes of a vector, in a fixed order: halves, then halves of halves.
+#include "codegen/cg.h"
+
+// Lanes from .. from + n - 1 of v.
+static LLVMValueRef part(Cg *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMValueRef lane[64];
+  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
+}
+
+LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v) {
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = LLVMBuildFAdd(c->b, lo, hi, "");
+  }
+  return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "sum");
+}
+
+LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) {
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = cg_primitive(c, OP_max, (LLVMValueRef[]){lo, hi});
+  }
+  return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "max");
+}

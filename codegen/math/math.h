@@ -1,0 +1,97 @@
+// Builders for the primitives of pointwise ops, on scalars and on vectors of any number of lanes: the type comes from an
+// operand. Operands that emit code are built one statement at a time, because C leaves the order of arguments open.
+#ifndef TN_CODEGEN_MATH_MATH_H
+#define TN_CODEGEN_MATH_MATH_H
+
+#include "codegen/cg.h"
+
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+static inline bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
+
+// `scalar` with as many lanes as t.
+static inline LLVMTypeRef lanes_like(LLVMTypeRef t, LLVMTypeRef scalar) {
+  return is_vector(t) ? LLVMVectorType(scalar, LLVMGetVectorSize(t)) : scalar;
+}
+
+static inline V spread(Cg *c, LLVMTypeRef t, V scalar) {
+  return is_vector(t) ? cg_splat_n(c, scalar, LLVMGetVectorSize(t)) : scalar;
+}
+
+static inline V num(Cg *c, LLVMTypeRef t, double v) {
+  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
+  return spread(c, t, e == c->f32 ? cg_f32(c, v) : LLVMConstReal(e, v));
+}
+
+static inline V bits(Cg *c, LLVMTypeRef t, uint64_t v) {
+  LLVMTypeRef e = is_vector(t) ? LLVMGetElementType(t) : t;
+  return spread(c, t, LLVMConstInt(e, v, false));
+}
+
+static inline V k(Cg *c, V like, double v) { return num(c, LLVMTypeOf(like), v); }
+static inline V add(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
+static inline V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
+static inline V mul(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static inline V divide(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
+static inline V neg(Cg *c, V a) { return LLVMBuildFNeg(c->b, a, ""); }
+static inline V cmp(Cg *c, LLVMRealPredicate p, V a, V b) { return LLVMBuildFCmp(c->b, p, a, b, ""); }
+static inline V pick(Cg *c, V cond, V a, V b) { return LLVMBuildSelect(c->b, cond, a, b, ""); }
+static inline V cast(Cg *c, V a, LLVMTypeRef scalar) {
+  return LLVMBuildBitCast(c->b, a, lanes_like(LLVMTypeOf(a), scalar), "");
+}
+static inline V fabs_of(Cg *c, V a) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  return cg_call_intrinsic(c, "llvm.fabs", &t, 1, &a, 1);
+}
+static inline V with_sign(Cg *c, V magnitude, V sign) {
+  LLVMTypeRef t = LLVMTypeOf(magnitude);
+  return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);
+}
+
+// Without it cg_fma rounds twice.
+static inline bool has_fma(const Cg *c) { return strcmp(c->t->name, "generic") != 0; }
+
+// Bounds that let NaN through.
+static inline V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }
+static inline V at_least(Cg *c, V a, double lo) { return pick(c, cmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a); }
+
+// coef[0] + coef[1] x + ..
+static inline V poly(Cg *c, V x, const double *coef, uint32_t n) {
+  V y = k(c, x, coef[n - 1]);
+  for (uint32_t i = n - 1; i-- > 0;) y = cg_fma(c, y, x, k(c, x, coef[i]));
+  return y;
+}
+#define POLY(c, x, ...) \
+  poly((c), (x), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+// ---- primitives.c
+// x = n ln 2 + r, |r| <= ln 2 / 2: what the primitives share. whole is n as a float.
+V cg_reduce_exp(Cg *c, V x, V *n, V *whole);
+V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <= pi/4; quadrant i32
+
+V cg_log1p(Cg *c, V t);  // ln(1 + t), t in [0, 1]
+V cg_floor(Cg *c, V x);
+
+// ---- via_double.c: primitives that work in doubles
+V cg_pow(Cg *c, V a, V b);
+V cg_gelu_via_double(Cg *c, V a);
+V cg_silu_via_double(Cg *c, V a);
+V cg_softplus_via_double(Cg *c, V a);
+
+// ---- gelu_table.c
+V cg_gelu(Cg *c, V a);
+
+// ---- fast_math.c: a shorter primitive of at most 16 ulp where the target and the options have one, else NULL
+V cg_fast_primitive(Cg *c, Op op, V x);
+
+// ---- slow_path.c: a way that few arguments need
+// y where no lane is set; else what the function of that name makes of (x, y), which are vectors there. `make` builds
+// it as in cg_helper; it chooses between lanes itself. A vector pays a test and a branch for it.
+V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V fn, void *ctx), void *ctx);
+
+// ---- trig_large.c: sine (quadrant 0) and cosine (1) of arguments of any size; y is the result for |x| <= near
+V cg_trig_large(Cg *c, V x, V y, double near, uint32_t quadrant);
+
+#endif

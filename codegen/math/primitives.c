@@ -1,0 +1,419 @@
+// The primitives of pointwise ops in LLVM IR: on scalars and vectors of any number of lanes, with the same bits for both.
+//
+// No call: every function is a range reduction and a polynomial, right in special cases (NaN, infinities, zeros,
+// denormals) and within 2 units in the last place over all floats on every target: tools/ulp.c measures it, and
+// docs/vector-math.md has the table. Primitives that work in doubles stand in via_double.c, gelu and erf by table in gelu_table.c and
+// erf_table.c, shorter primitives for the option fast_math in fast_math.c. Operands that emit code are built one statement at a time,
+// because C leaves the order of arguments open and every compiler must give the same code.
+#include "codegen/math/math.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+// ---- exponentials
+// x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
+V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
+  const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = sub(c, t, k(c, x, magic));
+  V b = cast(c, t, c->i32);
+  *n = LLVMBuildSub(c->b, b, bits(c, LLVMTypeOf(b), 0x4B400000), "");
+  *whole_out = whole;
+  V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
+  r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
+  V q = POLY(c, r, 0.49999994, 0.166665196, 0.0416682661, 0.00836886652, 0.00138211856);
+  return cg_fma(c, mul(c, r, r), q, r);
+}
+
+static V reduce_exp(Cg *c, V x, V *n) {
+  V whole;
+  return cg_reduce_exp(c, x, n, &whole);
+}
+
+static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
+  LLVMTypeRef t = LLVMTypeOf(n);
+  V e = LLVMBuildAdd(c->b, n, bits(c, t, 127), "");
+  return cast(c, LLVMBuildShl(c->b, e, bits(c, t, 23), ""), c->f32);
+}
+
+// Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
+static V exp_of(Cg *c, V x) {
+  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, add(c, p, k(c, x, 1)), whole);
+  V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
+  V y = add(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
+  return mul(c, mul(c, y, first), second);
+}
+
+// tanh |x| = -m / (2 + m) with m = e^(-2|x|) - 1, which keeps its relative accuracy near 0.
+static V tanh_of(Cg *c, V x) {
+  V n, a = at_least(c, mul(c, fabs_of(c, x), k(c, x, -2)), -20), p = reduce_exp(c, a, &n), s = two_to(c, n);
+  V less = sub(c, s, k(c, x, 1)), more = add(c, s, k(c, x, 1));
+  V m = cg_fma(c, s, p, less), bottom = cg_fma(c, s, p, more);  // 2 + m, rounded once
+  return with_sign(c, divide(c, neg(c, m), bottom), x);
+}
+
+// t = e^-|x| = s (1 + p) rest: rest is 1 but where t is so small that 1 + t is 1; what is a denormal is rounded once,
+// last. From FARTHEST on, which infinities are taken for, rest is 0: a number that rounds to 0 would take as long as a
+// denormal. 1 + t is bottom + lost.
+#define FARTHEST -132.4  // n is -191: rest would be 2^-127
+typedef struct {
+  V p, s, rest, bottom, lost;
+} Logistic;
+
+static Logistic logistic(Cg *c, V x) {
+  V n, low = at_least(c, neg(c, fabs_of(c, x)), FARTHEST);
+  Logistic t = {.p = reduce_exp(c, low, &n)};
+  V least = bits(c, LLVMTypeOf(n), (uint64_t)-64);
+  V whole = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, least, ""), least, n, "");
+  t.s = two_to(c, whole);
+  t.rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));
+  V more = add(c, t.s, k(c, x, 1));
+  t.bottom = cg_fma(c, t.s, t.p, more);
+  t.lost = cg_fma(c, t.s, t.p, sub(c, more, t.bottom));
+  return t;
+}
+
+// 1 / (1 + t), or t / (1 + t) for negative x.
+static V sigmoid_of(Cg *c, V x) {
+  Logistic t = logistic(c, x);
+  V inverse = divide(c, k(c, x, 1), t.bottom), off = mul(c, inverse, t.lost);
+  inverse = cg_fma(c, neg(c, off), inverse, inverse);
+  V below = mul(c, mul(c, cg_fma(c, t.p, inverse, inverse), t.rest), t.s);
+  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), below, inverse);
+}
+
+// x / (1 + t), or x t / (1 + t): what the quotient misses is added to it.
+static V silu_of(Cg *c, V x) {
+  Logistic t = logistic(c, x);
+  V is_below = cmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, FARTHEST);
+  V top = pick(c, is_below, cg_fma(c, low, t.p, low), x), inverse = divide(c, k(c, x, 1), t.bottom);
+  V y = mul(c, top, inverse), off = cg_fma(c, neg(c, y), t.bottom, top);
+  off = cg_fma(c, neg(c, y), t.lost, off);
+  y = cg_fma(c, off, inverse, y);
+  V below = mul(c, mul(c, y, t.rest), t.s);
+  y = pick(c, is_below, below, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y));
+  return with_sign(c, y, x);  // of -0 too
+}
+
+// |x| < 0.92
+static V erf_near(Cg *c, V x) {
+  V z = mul(c, x, x);
+  V y = POLY(c, z, 0.128379166, -0.376126289, 0.112836242, -0.026855588, 0.0051919478, -0.000804383948, 7.96966342e-05);
+  return cg_fma(c, x, y, x);
+}
+
+// 1 - erf a = s (1 + p) for a in [0.92, 4]: e^-q(a).
+static V erfc_far(Cg *c, V a, V *s) {
+  V t = at_most(c, a, 4), n;
+  V q = POLY(c, t, -0.000175873414, 1.12952077, 0.633334875, 0.108293526, -0.02512821, 0.00417442108, -0.000435157941,
+             2.11552106e-05);
+  V p = reduce_exp(c, neg(c, q), &n);
+  *s = two_to(c, n);
+  return p;
+}
+
+// Where the target has a table (erf_table.c), 1.55.
+static V erf_of(Cg *c, V x) {
+  if (cg_has_erf_table(c, LLVMTypeOf(x))) return cg_erf_table(c, x);
+  V a = fabs_of(c, x), near_0 = erf_near(c, x), s, p = erfc_far(c, a, &s);
+  V far = sub(c, k(c, x, 1), s), sp = mul(c, s, p);
+  far = with_sign(c, sub(c, far, sp), x);
+  return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
+}
+
+// x = 2^e (1 + f) with 1 + f in [3/4, 3/2). Zeros, infinities, NaN and negative numbers take their way through the two
+// instructions: e is infinite, or f is NaN. ln 2 is cut such that both parts of e ln 2 have e's sign.
+static V log_x86(Cg *c, V x) {
+  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m)), f = sub(c, m, k(c, x, 1));
+  V y = POLY(c, f, -0.5, 0.33333451, -0.250001043, 0.199908197, -0.166469768, 0.144782558, -0.131641641, 0.104701572,
+             -0.0451243483);
+  y = cg_fma(c, mul(c, f, f), y, mul(c, e, k(c, x, 3.194618499e-05)));
+  return cg_fma(c, e, k(c, x, 0.693115234375), add(c, f, y));
+}
+
+// x = 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
+static V log_of(Cg *c, V x) {
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
+  V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
+  V b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
+  LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
+  V off = LLVMBuildSub(c->b, b, bits(c, it, 0x3f3504f3), "");  // sqrt 1/2
+  V e = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), ft, "");
+  e = sub(c, e, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), bits(c, it, 0x3f3504f3), "");
+  V f = sub(c, cast(c, m, c->f32), k(c, x, 1)), z = mul(c, f, f);
+  V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
+             -0.116719164, 0.0675140992);
+  y = mul(c, mul(c, f, z), y);
+  y = cg_fma(c, e, k(c, x, -2.12194440054690583e-4), y);
+  y = cg_fma(c, z, k(c, x, -0.5), y);
+  y = cg_fma(c, e, k(c, x, 0.693359375), add(c, f, y));
+  V zero = k(c, x, 0), inf = k(c, x, INFINITY);
+  y = pick(c, cmp(c, LLVMRealOEQ, x, inf), inf, y);
+  y = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
+  y = pick(c, cmp(c, LLVMRealUNO, x, x), x, y);
+  return pick(c, cmp(c, LLVMRealUGE, x, zero), y, k(c, x, NAN));
+}
+
+// ---- sine and cosine
+// Of r in [-pi/4, pi/4] and a quadrant (i32): sin(r + quadrant pi/2).
+V cg_sin_quadrant(Cg *c, V r, V quadrant) {
+  V z = mul(c, r, r);
+  V s = POLY(c, z, -0.166666672, 0.00833338033, -0.000198534937, 2.83715826e-06);
+  s = cg_fma(c, mul(c, r, z), s, r);
+  V q = POLY(c, z, 0.0416666679, -0.00138889824, 2.48229644e-05, -2.89734572e-07);
+  V co = cg_fma(c, z, k(c, r, -0.5), k(c, r, 1));
+  co = cg_fma(c, mul(c, z, z), q, co);
+  LLVMTypeRef it = LLVMTypeOf(quadrant);
+  V odd = LLVMBuildTrunc(c->b, quadrant, lanes_like(it, c->i1), "");
+  V flip = LLVMBuildShl(c->b, LLVMBuildAnd(c->b, quadrant, bits(c, it, 2), ""), bits(c, it, 30), "");
+  return cast(c, LLVMBuildXor(c->b, cast(c, pick(c, odd, co, s), c->i32), flip, ""), c->f32);
+}
+
+// Reduces in doubles: pi/2 in 33 + 53 bits, exact products while the quotient has at most 20 bits.
+static V sin_cos(Cg *c, V x, uint64_t quadrant) {
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  LLVMTypeRef dt = lanes_like(LLVMTypeOf(x), c->f64), it = lanes_like(LLVMTypeOf(x), c->i32);
+  V d = LLVMBuildFPExt(c->b, x, dt, "");
+  V t = add(c, mul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic)), n = sub(c, t, k(c, d, magic));
+  V r = sub(c, d, mul(c, n, k(c, d, 0x1.921fb544p+0)));
+  r = sub(c, r, mul(c, n, k(c, d, 0x1.0b4611a626331p-34)));
+  r = LLVMBuildFPTrunc(c->b, at_least(c, at_most(c, r, 0.7854), -0.7854), LLVMTypeOf(x), "");
+  V q = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
+  V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, quadrant), ""));
+  y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
+  return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
+}
+
+// ---- whole numbers
+V cg_floor(Cg *c, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  if (strcmp(c->t->name, "generic")) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
+  // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
+  V small = cmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = pick(c, small, x, k(c, x, 0));
+  V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
+  V less = sub(c, cut, k(c, x, 1)), y = pick(c, cmp(c, LLVMRealOGT, cut, x), less, cut);
+  return pick(c, small, with_sign(c, y, x), x);
+}
+
+// ---- the table
+// The larger (smaller) one; NaN wins, the sign of a zero is open. Not stated by comparisons and selects: instcombine of
+// LLVM 19.1 turns max(|x|, 0) in that form into x > 0 ? |x| : 0.
+static V extreme(Cg *c, const char *name, V a, V b) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  V y = cg_call_intrinsic(c, name, &t, 1, (V[]){a, b}, 2);
+  if (LLVMIsAInstruction(y)) LLVMSetFastMathFlags(y, LLVMFastMathNoSignedZeros);
+  return y;
+}
+
+static V truth(Cg *c, LLVMRealPredicate p, V a, V b) { return pick(c, cmp(c, p, a, b), k(c, a, 1), k(c, a, 0)); }
+
+LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
+  V a = arg[0], fast = c->t->fast_math ? cg_fast_primitive(c, op, a) : NULL;
+  LLVMTypeRef t = LLVMTypeOf(a);
+  if (fast) return fast;
+  switch (op) {
+  case OP_neg: return neg(c, a);
+  case OP_abs: return fabs_of(c, a);
+  case OP_exp: return exp_of(c, a);
+  case OP_log: return log_of(c, a);
+  case OP_sqrt: return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &a, 1);
+  case OP_tanh: return tanh_of(c, a);
+  case OP_sigmoid: return sigmoid_of(c, a);
+  case OP_erf: return erf_of(c, a);
+  case OP_sin: return sin_cos(c, a, 0);
+  case OP_cos: return sin_cos(c, a, 1);
+  case OP_floor: return cg_floor(c, a);
+  case OP_add: return add(c, a, arg[1]);
+  case OP_sub: return sub(c, a, arg[1]);
+  case OP_mul: return mul(c, a, arg[1]);
+  case OP_div: return divide(c, a, arg[1]);
+  case OP_max: return extreme(c, "llvm.maximum", a, arg[1]);
+  case OP_min: return extreme(c, "llvm.minimum", a, arg[1]);
+  case OP_pow: return cg_pow(c, a, arg[1]);
+  case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
+  case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);
+  case OP_lt: return truth(c, LLVMRealOLT, a, arg[1]);
+  case OP_le: return truth(c, LLVMRealOLE, a, arg[1]);
+  case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
+  case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
+  case OP_select: return pick(c, cmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
+  default: break;
+  }
+  if (c->why) rt_text_add(c->why, "%s has no code as a primitive; ", ir_ops[op].name);
+  return LLVMGetPoison(t);
+}
+
+uint32_t cg_primitive_cost(Op op) {
+  Expr e = ir_forward(op);
+  uint32_t sum = 0;
+  if (e.n == 0) {
+    switch (op) {
+    case OP_div:
+    case OP_sqrt: return 6;
+    case OP_exp:
+    case OP_log:
+    case OP_tanh:
+    case OP_sigmoid:
+    case OP_erf:
+    case OP_sin:
+    case OP_cos: return 15;
+    case OP_pow:
+    case OP_rand:
+    case OP_randn: return 60;
+    default: return 1;
+    }
+  }
+  for (uint32_t i = 0; i < e.n; i++)
+    if (e.nodes[i].kind == EX_OP) sum += cg_primitive_cost((Op)e.nodes[i].op);
+  return sum;
+}
+
+// ---- random numbers: Philox4x32-10, every 32-bit word in a 64-bit lane
+// Loads a 64-bit field of the frame once, in the entry block, where it dominates every use.
+static V frame_u64(Cg *c, size_t off) {
+  LLVMBasicBlockRef back = LLVMGetInsertBlock(c->b), entry = LLVMGetEntryBasicBlock(c->fn);
+  V first = LLVMGetFirstInstruction(entry);
+  if (first) LLVMPositionBuilderBefore(c->b, first);
+  V v = cg_load(c, c->i64, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)));
+  LLVMPositionBuilderAtEnd(c->b, back);
+  return v;
+}
+
+static V low32(Cg *c, V v) { return LLVMBuildAnd(c->b, v, bits(c, LLVMTypeOf(v), 0xffffffffu), ""); }
+static V high32(Cg *c, V v) { return LLVMBuildLShr(c->b, v, bits(c, LLVMTypeOf(v), 32), ""); }
+static V mix(Cg *c, V a, V b, V key) { return LLVMBuildXor(c->b, LLVMBuildXor(c->b, a, b, ""), key, ""); }
+
+static void philox(Cg *c, V element, V id, V out[4]) {
+  LLVMTypeRef t = LLVMTypeOf(element);
+  V seed = frame_u64(c, offsetof(TnFrame, seed)), run = frame_u64(c, offsetof(TnFrame, counter));
+  V key0 = spread(c, t, low32(c, seed)), key1 = spread(c, t, high32(c, seed));
+  V x0 = low32(c, element), x1 = high32(c, element);
+  V x2 = spread(c, t, LLVMBuildZExt(c->b, id, c->i64, "")), x3 = spread(c, t, low32(c, run));
+  for (int round = 0; round < 10; round++) {
+    V p0 = LLVMBuildMul(c->b, x0, bits(c, t, 0xD2511F53u), ""),
+      p1 = LLVMBuildMul(c->b, x2, bits(c, t, 0xCD9E8D57u), "");
+    x0 = mix(c, high32(c, p1), x1, key0);
+    x1 = low32(c, p1);
+    x2 = mix(c, high32(c, p0), x3, key1);
+    x3 = low32(c, p0);
+    key0 = low32(c, LLVMBuildAdd(c->b, key0, bits(c, t, 0x9E3779B9u), ""));
+    key1 = low32(c, LLVMBuildAdd(c->b, key1, bits(c, t, 0xBB67AE85u), ""));
+  }
+  out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
+}
+
+LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t word) {
+  V x[4];
+  philox(c, element, id, x);
+  return LLVMBuildTrunc(c->b, x[word], lanes_like(LLVMTypeOf(element), c->i32), "");
+}
+
+// The upper 24 bits as a float in [0, 2^24).
+static V as_count(Cg *c, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x), it = lanes_like(t, c->i32);
+  V n = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), it, "");
+  return LLVMBuildSIToFP(c->b, n, lanes_like(t, c->f32), "");
+}
+
+// Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
+static V normal_of(Cg *c, V x[4]) {
+  V u1 = as_count(c, x[0]), u2 = as_count(c, x[1]);
+  u1 = mul(c, add(c, u1, k(c, u1, 1)), k(c, u1, 0x1p-24));
+  u2 = mul(c, u2, k(c, u2, 0x1p-24));
+  // The nearest quarter turn is taken off exactly: cos(2 pi u2) = sin(2 pi (u2 - q/4) + (q + 1) pi/2).
+  LLVMTypeRef it = lanes_like(LLVMTypeOf(u2), c->i32);
+  V q = LLVMBuildFPToSI(c->b, add(c, mul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
+  V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
+  V r = mul(c, sub(c, u2, mul(c, whole, k(c, u2, 0.25))), k(c, u2, 6.283185307179586));
+  V turn = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
+  V far = mul(c, log_of(c, u1), k(c, u1, -2));
+  return mul(c, cg_primitive(c, OP_sqrt, &far), turn);
+}
+
+static V random_primitive(Cg *c, Op op, V element, V id) {
+  V x[4];
+  philox(c, element, id, x);
+  if (op == OP_randn) return normal_of(c, x);
+  V u = as_count(c, x[0]);
+  return mul(c, u, k(c, u, 0x1p-24));
+}
+
+// ---- rows
+typedef struct {
+  Cg *c;
+  Val v;  // whose attributes stand in the row
+  LLVMTypeRef type;
+  V element;
+} Row;
+
+static V expand(Row *r, Op op, V *arg);
+
+static double attr_number(const Fn *f, Val v, Key key) {
+  if (ir_key_kind[key] == KIND_NUM) return ir_attr_num(f, v, key, 0);
+  return (double)ir_attr_int(f, v, key, 0);
+}
+
+static V expand_nodes(Row *r, Expr e, V *arg) {
+  V stack[64];
+  uint32_t top = 0;
+  for (uint32_t i = 0; i < e.n; i++) {
+    const ExNode *n = &e.nodes[i];
+    switch (n->kind) {
+    case EX_ARG: stack[top++] = arg[n->arg]; break;
+    case EX_NUM: stack[top++] = num(r->c, r->type, n->num); break;
+    case EX_ATTR: stack[top++] = num(r->c, r->type, attr_number(r->c->f, r->v, (Key)n->arg)); break;
+    case EX_OP:
+      top -= ir_ops[n->op].n_min;
+      stack[top] = expand(r, (Op)n->op, &stack[top]);
+      top++;
+      break;
+    default:  // y, g and SAME stand in gradients only
+      if (r->c->why) rt_text_add(r->c->why, "a forward row reads y or g; ");
+      return LLVMGetPoison(r->type);
+    }
+  }
+  return stack[0];
+}
+
+// ln(1 + t) for t in [0, 1].
+V cg_log1p(Cg *c, V t) {
+  V y = POLY(c, t, -0.499999315, 0.333304763, -0.249582469, 0.196937457, -0.153508499, 0.10673169, -0.0575940870,
+             0.0201682653, -0.00331062800);
+  return cg_fma(c, mul(c, t, t), y, t);
+}
+
+// ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.
+static V softplus_of(Cg *c, V a) {
+  V size = neg(c, fabs_of(c, a)), t = cg_primitive(c, OP_exp, &size), y = cg_log1p(c, t);
+  return add(c, y, pick(c, cmp(c, LLVMRealOGT, a, k(c, a, 0)), a, k(c, a, 0)));
+}
+
+// Rows that the primitives alone would make longer, or less exact; else NULL.
+static V op_by_hand(Cg *c, Op op, V *arg) {
+  V fast = c->t->fast_math && ir_ops[op].n_min == 1 ? cg_fast_primitive(c, op, arg[0]) : NULL;
+  if (fast) return fast;
+  switch (op) {
+  case OP_gelu: return cg_gelu(c, arg[0]);
+  case OP_silu: return has_fma(c) ? silu_of(c, arg[0]) : cg_silu_via_double(c, arg[0]);
+  case OP_softplus: return has_fma(c) ? softplus_of(c, arg[0]) : cg_softplus_via_double(c, arg[0]);
+  default: return NULL;
+  }
+}
+
+static V expand(Row *r, Op op, V *arg) {
+  if (op == OP_rand || op == OP_randn) return random_primitive(r->c, op, r->element, cg_id(r->c, r->v));
+  V y = op_by_hand(r->c, op, arg);
+  if (y) return y;
+  Expr e = ir_forward(op);
+  return e.nodes ? expand_nodes(r, e, arg) : cg_primitive(r->c, op, arg);
+}
+
+LLVMValueRef cg_pointwise_op(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element) {
+  const Ins *in = ir_ins(c->f, v);
+  Row r = {.c = c, .v = v, .type = c->vf, .element = element};
+  if (in->n_args > 0) r.type = LLVMTypeOf(arg[0]);
+  else if (element) r.type = lanes_like(LLVMTypeOf(element), c->f32);
+  return expand(&r, (Op)in->op, arg);
+}

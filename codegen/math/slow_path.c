@@ -1,0 +1,39 @@
+// A way that few arguments need, in a function of its own: vectors without such lanes pay a test and a branch, and the
+// code around keeps its registers.
+#include "codegen/math/math.h"
+
+static V any(Cg *c, V lanes) {
+  LLVMTypeRef t = LLVMTypeOf(lanes);
+  if (!is_vector(t)) return lanes;
+  V mask = LLVMBuildBitCast(c->b, lanes, LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(t)), "");
+  return LLVMBuildICmp(c->b, LLVMIntNE, mask, LLVMConstNull(LLVMTypeOf(mask)), "");
+}
+
+// Tells LLVM to lay the code out, and to choose registers, for the branch not taken.
+static void mark_unlikely(Cg *c, V branch) {
+  LLVMMetadataRef part[] = {LLVMMDStringInContext2(c->ctx, "branch_weights", 14), LLVMValueAsMetadata(cg_i32(c, 1)),
+                            LLVMValueAsMetadata(cg_i32(c, 2000))};
+  V weights = LLVMMetadataAsValue(c->ctx, LLVMMDNodeInContext2(c->ctx, part, 3));
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->ctx, "prof", 4), weights);
+}
+
+V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V fn, void *ctx), void *ctx) {
+  bool is_scalar = !is_vector(LLVMTypeOf(x));
+  V none = LLVMConstInt(c->i32, 0, false), some = any(c, lanes);
+  LLVMTypeRef t = is_scalar ? LLVMVectorType(c->f32, 1) : LLVMTypeOf(x);
+  LLVMTypeRef type = LLVMFunctionType(t, (LLVMTypeRef[]){t, t}, 2, false);
+  V fn = cg_helper(c, rt_printf(c->mem, "%s.%u", name, LLVMGetVectorSize(t)), type, make, ctx);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, some);
+  mark_unlikely(c, LLVMGetBasicBlockTerminator(before));
+  V arg[] = {x, y}, z;
+  for (int i = 0; is_scalar && i < 2; i++) arg[i] = LLVMBuildInsertElement(c->b, LLVMGetUndef(t), arg[i], none, "");
+  z = LLVMBuildCall2(c->b, type, fn, arg, 2, "");
+  if (is_scalar) z = LLVMBuildExtractElement(c->b, z, none, "");
+  LLVMBasicBlockRef after = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, LLVMTypeOf(y), "");
+  LLVMAddIncoming(phi, (V[]){y, z}, (LLVMBasicBlockRef[]){before, after}, 2);
+  return phi;
+}

@@ -1,0 +1,142 @@
+// Primitives in doubles, rounded once at the end: powers, and what floats would not bring below 2 units in the last place.
+//
+//   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
+//   gelu      where there is no table in registers (gelu_table.c)
+//   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
+//
+// What the polynomials here miss is below 0.15 units of a float.
+#include "codegen/math/math.h"
+
+#include <math.h>
+
+static V widen(Cg *c, V x) { return LLVMBuildFPExt(c->b, x, lanes_like(LLVMTypeOf(x), c->f64), ""); }
+static V round_to(Cg *c, V x, V like) { return LLVMBuildFPTrunc(c->b, x, LLVMTypeOf(like), ""); }
+
+static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n + 1.5 * 2^52
+  V b = cast(c, shifted, c->i64);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V e = LLVMBuildShl(c->b, LLVMBuildAdd(c->b, b, bits(c, it, 1023), ""), bits(c, it, 52), "");
+  return cast(c, e, c->f64);
+}
+
+// ---- powers
+// log2 of a positive float, to about 2^-37 (fast: 2^-30); 0 and infinity give theirs.
+static V log2_double(Cg *c, V a) {
+  LLVMTypeRef dt = lanes_like(LLVMTypeOf(a), c->f64);
+  V d = LLVMBuildFPExt(c->b, a, dt, ""), b = cast(c, d, c->i64);  // no denormals: every float is a normal double
+  LLVMTypeRef it = LLVMTypeOf(b);
+  const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
+  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
+  V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
+  e = LLVMBuildSIToFP(c->b, LLVMBuildTrunc(c->b, e, lanes_like(it, c->i32), ""), dt, "");
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
+  m = cast(c, m, c->f64);
+  V below = sub(c, m, k(c, m, 1)), above = add(c, m, k(c, m, 1)), s = divide(c, below, above), z = mul(c, s, s);
+  V y = c->t->fast_math ? POLY(c, z, 2.8853900797881438, 0.96179884828761109, 0.57671431059460099, 0.4317378771399204)
+                        : POLY(c, z, 2.8853900817900842, 0.96179667334283381, 0.57708358480099764, 0.41167272790715076,
+                               0.34072995546190632);
+  y = add(c, e, mul(c, s, y));
+  y = pick(c, cmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
+  y = pick(c, cmp(c, LLVMRealUNO, d, d), d, y);
+  return pick(c, cmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
+}
+
+static V exp2_double(Cg *c, V t) {  // |t| <= 300, or NaN
+  const double magic = 6755399441055744.0, l = 0.69314718055994531;
+  V u = add(c, t, k(c, t, magic)), r = mul(c, sub(c, t, sub(c, u, k(c, t, magic))), k(c, t, l));
+  V y = c->t->fast_math
+            ? POLY(c, r, 1, 0.9999997065283236, 0.49999148276948785, 0.16667637670726299, 0.041898099351229116,
+                   0.0082902794772468074)
+            : POLY(c, r, 1, 1.0000000002092104, 0.5000000077315353, 0.16666665160477792, 0.041666271976044535,
+                   0.0083335692464568227, 0.0013945939387109772, 0.00019767616286664976);
+  return mul(c, y, two_to(c, u));
+}
+
+// The number that all lanes of b are, if they are known.
+static bool is_number(V b, double *value) {
+  if (!LLVMIsConstant(b) || LLVMIsUndef(b)) return false;
+  uint32_t n = is_vector(LLVMTypeOf(b)) ? LLVMGetVectorSize(LLVMTypeOf(b)) : 1;
+  V first = is_vector(LLVMTypeOf(b)) ? LLVMGetAggregateElement(b, 0) : b;
+  for (uint32_t j = 1; j < n; j++)
+    if (LLVMGetAggregateElement(b, j) != first) return false;
+  if (!first || !LLVMIsAConstantFP(first)) return false;
+  LLVMBool loses;
+  *value = LLVMConstRealGetDouble(first, &loses);
+  return true;
+}
+
+// a^b for the exponents that models are written with, by at most two roundings that do not add up to 2 units in the
+// last place; no product in between is rounded to a denormal, or to infinity, where the result is none. NULL: others.
+static V by_products(Cg *c, V a, double b) {
+  if (b == 0) return k(c, a, 1);
+  if (b == 1) return a;
+  V square = mul(c, a, a), inverse = divide(c, k(c, a, 1), a);
+  if (b == 2) return square;
+  if (b == 3) return mul(c, square, a);
+  if (b == 4) return mul(c, square, square);
+  if (b == -1) return inverse;
+  if (b == -2) return mul(c, inverse, inverse);
+  if (b != 0.5 && b != -0.5 && b != 1.5) return NULL;
+  V root = cg_primitive(c, OP_sqrt, &a), low = cmp(c, LLVMRealOEQ, a, k(c, a, -INFINITY));
+  root = pick(c, low, k(c, a, INFINITY), add(c, root, k(c, a, 0)));  // of -0: 0
+  if (b == 0.5) return root;
+  if (b == -0.5) return divide(c, k(c, a, 1), root);
+  return mul(c, fabs_of(c, a), root);
+}
+
+// The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
+V cg_pow(Cg *c, V a, V b) {
+  double number;
+  V known = is_number(b, &number) ? by_products(c, a, number) : NULL;
+  if (known) return known;
+  V size = fabs_of(c, a), l = log2_double(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
+  V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
+  V y = LLVMBuildFPTrunc(c->b, exp2_double(c, t), LLVMTypeOf(a), "");
+  V half = mul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
+
+  V is_int = cmp(c, LLVMRealOEQ, cg_floor(c, b), b), is_odd = cmp(c, LLVMRealONE, cg_floor(c, half), half);
+  is_odd = LLVMBuildAnd(c->b, is_int, is_odd, "");
+  V no_root = cmp(c, LLVMRealOLT, a, zero);
+  no_root = LLVMBuildAnd(c->b, no_root, LLVMBuildNot(c->b, is_int, ""), "");
+  no_root = LLVMBuildAnd(c->b, no_root, cmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)), "");
+  y = pick(c, no_root, k(c, a, NAN), pick(c, is_odd, with_sign(c, y, a), y));
+  V b_inf = cmp(c, LLVMRealOEQ, fabs_of(c, b), k(c, b, INFINITY)), unit = cmp(c, LLVMRealOEQ, size, one);
+  V is_one = cmp(c, LLVMRealOEQ, b, zero);
+  is_one = LLVMBuildOr(c->b, is_one, cmp(c, LLVMRealOEQ, a, one), "");
+  is_one = LLVMBuildOr(c->b, is_one, LLVMBuildAnd(c->b, b_inf, unit, ""), "");
+  return pick(c, is_one, one, y);
+}
+
+// ---- exponentials
+// e^x to 2e-9 of it, for |x| <= 700; NaN stays.
+static V exp_double(Cg *c, V x) {
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), n = sub(c, t, k(c, x, magic));
+  V r = cg_fma(c, n, k(c, x, -0.69314718055994531), x);
+  V y = POLY(c, r, 1, 1.0000000322346039, 0.49999994196071867, 0.16666430921138731, 0.041668004039173305,
+             0.0083741849985335508, 0.0013843618030603335);
+  return mul(c, y, two_to(c, t));
+}
+
+// max(a, 0) - u P(u), u = |a|: P, the tail of the normal distribution, is e^(-u^2/2) and a quotient, off by 6e-9 of it.
+V cg_gelu_via_double(Cg *c, V a) {
+  V u = widen(c, at_most(c, fabs_of(c, a), 15)), z = mul(c, mul(c, u, u), k(c, u, -0.5)), e = exp_double(c, z);
+  V top =
+      POLY(c, u, 0.5000000031284346, 0.4392866845604986, 0.1839706989935726, 0.04088139727556868, 0.004153193476973245);
+  V bottom =
+      POLY(c, u, 1, 1.676458373798188, 1.20555660996689, 0.4714125791331618, 0.1024805790195196, 0.01041040062860353);
+  V tail = divide(c, mul(c, mul(c, u, e), top), bottom);
+  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
+  return round_to(c, sub(c, widen(c, above), tail), a);
+}
+
+V cg_silu_via_double(Cg *c, V a) {
+  V x = widen(c, at_least(c, a, -200)), t = exp_double(c, neg(c, at_most(c, x, 200)));
+  return round_to(c, divide(c, x, add(c, t, k(c, t, 1))), a);
+}
+
+V cg_softplus_via_double(Cg *c, V a) {
+  V x = widen(c, a), size = fabs_of(c, x), t = exp_double(c, neg(c, at_most(c, size, 200)));
+  V y = cg_log1p(c, t);
+  return round_to(c, add(c, y, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0))), a);
+}

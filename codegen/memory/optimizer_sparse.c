@@ -1,0 +1,128 @@
+// The update of a table by rows of gradient that come with an index each (adamw_sparse).
+//
+// Every worker owns a range of the table's rows. It walks over all indices once, backwards, and threads those of its
+// own rows into lists: first[row] is the first occurrence, next[n] the one after n. Then each of its rows adds up its
+// occurrences in their order, on the stack, and is updated; a row without any is updated with a gradient of zero, of
+// which nothing is read. No worker writes what another reads, and no sum depends on how rows are dealt.
+#include "codegen/memory/optimizer.h"
+
+typedef LLVMValueRef V;
+
+typedef struct {
+  Cg *c;
+  V first, next;  // scratch, i32; -1: none
+  V index, rows;  // i64 [n], f32 [n, width]
+  V n, width;
+  V lo, hi;  // own rows
+} Lists;
+
+static Val table_of(const Fn *f, Val v) { return ir_arg(f, v, 0); }
+
+int64_t cg_sparse_update_scratch(const Fn *f, Val v) {
+  const Prog *p = f->prog;
+  int64_t n = ir_shape_bound(p, ir_ins(f, ir_arg(f, v, 3))->shape);
+  return 4 * (n + ir_dim_bound(p, ir_dim_at(p, ir_ins(f, table_of(f, v))->shape, 0)));
+}
+
+static V load_i32(Cg *c, V base, V at) { return cg_load(c, c->i32, cg_at(c, c->i32, base, at)); }
+
+static void clear(Lists *l) {
+  Cg *c = l->c;
+  Loop r;
+  cg_loop_begin(c, &r, l->lo, l->hi, cg_i64(c, 1), NULL, 0);
+  cg_store(c, cg_i32(c, -1), cg_at(c, c->i32, l->first, r.i));
+  cg_loop_end(c, &r, NULL);
+}
+
+// An index out of range was reported by the look-up; it has no row here.
+static void thread(Lists *l) {
+  Cg *c = l->c;
+  Loop k;
+  cg_loop_begin(c, &k, cg_i64(c, 0), l->n, cg_i64(c, 1), NULL, 0);
+  V at = cg_sub(c, cg_sub(c, l->n, cg_i64(c, 1)), k.i), row = cg_load(c, c->i64, cg_at(c, c->i64, l->index, at));
+  V inside = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, row, l->lo, ""), cg_sub(c, l->hi, l->lo), "");
+  If mine;
+  cg_if(c, &mine, inside);
+  cg_store(c, load_i32(c, l->first, row), cg_at(c, c->i32, l->next, at));
+  cg_store(c, LLVMBuildTrunc(c->b, at, c->i32, ""), cg_at(c, c->i32, l->first, row));
+  cg_endif(c, &mine);
+  cg_loop_end(c, &k, NULL);
+}
+
+// sum[0 .. width) += row n of the gradient
+static void add_row(Lists *l, V sum, V n) {
+  Cg *c = l->c;
+  V from = cg_at(c, c->f32, l->rows, cg_mul(c, n, l->width));
+  Loop e;
+  cg_loop_begin(c, &e, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl), NULL, 0);
+  V mask = cg_mask(c, cg_sub(c, l->width, e.i)), to = cg_at(c, c->f32, sum, e.i);
+  V x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, e.i), mask);
+  cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->vf, to), x, ""), to);
+  cg_loop_end(c, &e, NULL);
+}
+
+static void clear_sum(Lists *l, V sum) {
+  Cg *c = l->c;
+  Loop e;
+  cg_loop_begin(c, &e, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl), NULL, 0);
+  cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, sum, e.i));
+  cg_loop_end(c, &e, NULL);
+}
+
+// All occurrences of a row, from the first one on (i64).
+static void add_occurrences(Lists *l, V sum, V first) {
+  Cg *c = l->c;
+  clear_sum(l, sum);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b),
+                    body = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "occurrence");
+  LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "summed");
+  LLVMBuildBr(c->b, body);
+  LLVMPositionBuilderAtEnd(c->b, body);
+  V at = LLVMBuildPhi(c->b, c->i64, "n");
+  add_row(l, sum, at);
+  V next = LLVMBuildSExt(c->b, load_i32(c, l->next, at), c->i64, "");
+  LLVMBasicBlockRef latch = LLVMGetInsertBlock(c->b);
+  LLVMAddIncoming(at, (V[]){first, next}, (LLVMBasicBlockRef[]){before, latch}, 2);
+  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSGE, next, cg_i64(c, 0), ""), body, end);
+  LLVMPositionBuilderAtEnd(c->b, end);
+}
+
+static void update_row(Lists *l, UpdateScalars *m, Val v, V row, V sum) {
+  Cg *c = l->c;
+  V x[MAX_TENSORS], first = LLVMBuildSExt(c->b, load_i32(c, l->first, row), c->i64, ""), zero = cg_i64(c, 0);
+  for (uint32_t k = 0; k < 3; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, v, k)), cg_mul(c, row, l->width));
+  x[3] = sum;
+  If touched;
+  cg_if(c, &touched, LLVMBuildICmp(c->b, LLVMIntSGE, first, zero, ""));
+  add_occurrences(l, sum, first);
+  cg_update_call(c, m, x, zero, l->width);
+  cg_else(c, &touched);
+  m->rule.zero_gradient = true;
+  cg_update_call(c, m, x, zero, l->width);
+  m->rule.zero_gradient = false;
+  cg_endif(c, &touched);
+}
+
+// The stack grows by a row in every update of the kernel; it is given back at the kernel's end.
+void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v) {
+  const Prog *p = c->f->prog;
+  Shape table = ir_ins(c->f, table_of(c->f, v))->shape;
+  Val index = ir_arg(c->f, v, 3);
+  int64_t width = ir_dim_bound(p, ir_dim_at(p, table, 1)), vl = c->t->vl;
+  cg_update_scalars(c, m, v);
+  V rows = cg_dim(c, ir_dim_at(p, table, 0));
+  Lists l = {.c = c, .first = c->scratch, .n = cg_numel(c, ir_ins(c->f, index)->shape)};
+  l.next = cg_at(c, c->i32, l.first, rows);
+  l.width = cg_i64(c, width);
+  l.index = cg_stored(c, index) ? cg_ptr(c, index) : LLVMConstNull(c->ptr);
+  l.rows = cg_stored(c, ir_arg(c->f, v, 4)) ? cg_ptr(c, ir_arg(c->f, v, 4)) : LLVMConstNull(c->ptr);
+  cg_share(c, rows, 1, &l.lo, &l.hi);
+  V sum = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, (width + vl - 1) / vl * vl), "");
+  LLVMSetAlignment(sum, 64);
+  clear(&l);
+  thread(&l);
+  Loop r;
+  cg_loop_begin(c, &r, l.lo, l.hi, cg_i64(c, 1), NULL, 0);
+  update_row(&l, m, v, r.i, sum);
+  cg_loop_end(c, &r, NULL);
+}

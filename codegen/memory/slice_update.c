@@ -1,0 +1,136 @@
+// Partial writes: slice_assign and index_assign. The result lies in operand 0's buffer, so that only the part is
+// written; nothing else of the buffer is read or touched.
+//
+// Elements of one buffer go to distinct places of another (slice_assign), or each place has one worker (index_assign):
+// the result does not depend on how many workers there are.
+#include "codegen/cg.h"
+
+enum {
+  SMALL = 4096,       // parts with fewer elements are written by worker 0
+  CHUNK = 2048,       // elements that a worker copies at a time
+  COLUMN_GRAIN = 16,  // rows narrower than WIDE would share cache lines among workers
+  WIDE = 64
+};
+
+typedef struct {
+  LLVMTypeRef elem, vec;
+} Kind;
+
+static Kind kind_of(Cg *c, Val v) {
+  return ir_ins(c->f, v)->dtype == DT_I64 ? (Kind){c->i64, c->vi64} : (Kind){c->f32, c->vf};
+}
+
+static bool is_zero(LLVMValueRef v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetZExtValue(v) == 0; }
+
+// to[0, n) = from[0, n)
+static void copy_run(Cg *c, Kind k, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n) {
+  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
+  cg_store(c, cg_load(c, k.vec, cg_at(c, k.elem, from, l.i)), cg_at(c, k.elem, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  if (is_zero(rest)) return;
+  LLVMValueRef mask = cg_mask(c, rest);
+  cg_store_masked(c, cg_load_masked(c, k.vec, cg_at(c, k.elem, from, whole), mask), cg_at(c, k.elem, to, whole), mask);
+}
+
+static LLVMValueRef first_worker(Cg *c) { return LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""); }
+
+static int64_t bound_of(Cg *c, Val v) { return ir_shape_bound(c->f->prog, ir_ins(c->f, v)->shape); }
+
+// This worker's share of n items; all of them are worker 0's where the part is small.
+static void share_part(Cg *c, Val part, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi) {
+  if (bound_of(c, part) >= SMALL) {
+    cg_share(c, n, grain, lo, hi);
+    return;
+  }
+  *lo = cg_i64(c, 0);
+  *hi = LLVMBuildSelect(c->b, first_worker(c), n, cg_i64(c, 0), "");
+}
+
+// Product of the axes [from, to) of v.
+static LLVMValueRef product(Cg *c, Val v, uint32_t from, uint32_t to) {
+  LLVMValueRef n = cg_i64(c, 1);
+  for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, k)));
+  return n;
+}
+
+// The part is [outer][run] without gaps; its runs lie `stride` elements apart in the buffer, from start * inner on.
+static bool slice_assign(Cg *c, Val v) {
+  Val part = ir_arg(c->f, v, 1);
+  if (bound_of(c, part) == 0) return true;
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
+  Kind k = kind_of(c, v);
+  LLVMValueRef outer = product(c, v, 0, axis), inner = product(c, v, axis + 1, rank),
+               run = product(c, part, axis, rank);
+  LLVMValueRef stride = product(c, v, axis, rank),
+               skip = cg_mul(c, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)), inner);
+  LLVMValueRef to = cg_ptr(c, v), from = cg_ptr(c, part), chunk = cg_i64(c, CHUNK), lo, hi;
+  LLVMValueRef n_chunks = cg_div(c, cg_add(c, run, cg_i64(c, CHUNK - 1)), chunk);
+  share_part(c, part, cg_mul(c, outer, n_chunks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_div(c, l.i, n_chunks), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, row, n_chunks)), chunk);
+  LLVMValueRef out = cg_add(c, cg_add(c, cg_mul(c, row, stride), skip), at), in = cg_add(c, cg_mul(c, row, run), at);
+  copy_run(c, k, cg_at(c, k.elem, to, out), cg_at(c, k.elem, from, in), cg_min(c, cg_sub(c, run, at), chunk));
+  cg_loop_end(c, &l, NULL);
+  return true;
+}
+
+static void report_by_first(Cg *c, LLVMValueRef n, LLVMValueRef index) {
+  If mine;
+  cg_if(c, &mine, first_worker(c));
+  cg_report(c, TN_KERR_INDEX_RANGE, n, index);
+  cg_endif(c, &mine);
+}
+
+// How many of the n rows are put: all, or none when an index is out of range, which worker 0 reports.
+static LLVMValueRef rows_to_put(Cg *c, LLVMValueRef idx, LLVMValueRef n, LLVMValueRef rows) {
+  Loop l;
+  If out;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &n, 1);
+  LLVMValueRef i = cg_load(c, c->i64, cg_at(c, c->i64, idx, l.i));
+  LLVMValueRef bad = LLVMBuildICmp(c->b, LLVMIntUGE, i, rows, "");  // covers negative indices too
+  cg_if(c, &out, bad);
+  report_by_first(c, l.i, i);
+  cg_endif(c, &out);
+  LLVMValueRef left = LLVMBuildSelect(c->b, bad, cg_i64(c, 0), l.carry[0], "");
+  cg_loop_end(c, &l, &left);
+  return l.out[0];
+}
+
+// Every worker walks all indices in order and owns a range of columns (wide rows) or of the buffer's rows (narrow
+// ones), so that the last of equal indices stays.
+static bool index_assign(Cg *c, Val v) {
+  Val index = ir_arg(c->f, v, 1), part = ir_arg(c->f, v, 2);
+  if (bound_of(c, index) == 0) return true;
+  bool writes = bound_of(c, v) > 0 && bound_of(c, part) > 0;
+  Kind k = kind_of(c, v);
+  uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
+  int64_t wide = 1;
+  for (uint32_t a = 1; a < rank; a++)
+    wide *= ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, a));
+  LLVMValueRef rows = product(c, v, 0, 1), width = product(c, v, 1, rank), zero = cg_i64(c, 0);
+  LLVMValueRef idx = cg_ptr(c, index), row_lo = zero, row_hi = rows, lo = zero, hi = width;
+  if (wide >= WIDE) share_part(c, part, width, COLUMN_GRAIN, &lo, &hi);
+  else share_part(c, part, rows, 1, &row_lo, &row_hi);
+  LLVMValueRef mine = cg_sub(c, row_hi, row_lo), n_columns = cg_sub(c, hi, lo);
+  LLVMValueRef n = rows_to_put(c, idx, product(c, index, 0, 1), rows);
+  if (!writes) return true;
+  Loop l;
+  If in;
+  cg_loop_begin(c, &l, zero, n, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef i = cg_load(c, c->i64, cg_at(c, c->i64, idx, l.i));
+  cg_if(c, &in, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, row_lo, ""), mine, ""));
+  LLVMValueRef to = cg_at(c, k.elem, cg_ptr(c, v), cg_add(c, cg_mul(c, i, width), lo));
+  LLVMValueRef from = cg_at(c, k.elem, cg_ptr(c, part), cg_add(c, cg_mul(c, l.i, width), lo));
+  copy_run(c, k, to, from, n_columns);
+  cg_endif(c, &in);
+  cg_loop_end(c, &l, NULL);
+  return true;
+}
+
+bool cg_emit_slice_update(Cg *c) {
+  Val v = {c->k->first};
+  return ir_ins(c->f, v)->op == OP_slice_assign ? slice_assign(c, v) : index_assign(c, v);
+}

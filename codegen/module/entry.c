@@ -1,0 +1,246 @@
+// Entry functions: where the team waits, and the code that calls the kernels in order.
+//
+// A barrier stands before a kernel that touches memory which an earlier kernel wrote, or writes memory which an earlier
+// one touched, since the last barrier. Memory is compared as byte ranges of a segment, because buffers take over each
+// other's place; run-time dims count as memory too, since a layout sets one. The join of the team ends the last
+// kernels.
+#include "codegen/module/module.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// ---- hazards
+enum { SPACE_DIMS = N_SEGMENTS };
+typedef struct {
+  int64_t lo, hi;  // bytes of a segment; positions of IN and OUT; slots of SPACE_DIMS
+  uint8_t space;
+  bool writes;
+} Access;
+typedef struct {
+  Access *list;
+  uint32_t n, cap;
+} Accesses;
+
+static void add_buf(const ModulePlan *plan, const Fn *f, uint32_t buf, bool writes, Accesses *out) {
+  const Buf *b = &f->bufs[buf];
+  if (b->bytes == 0) return;
+  bool by_position = b->seg == SEG_IN || b->seg == SEG_OUT;
+  int64_t hi = b->offset + (by_position ? 1 : b->bytes);
+  *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){b->offset, hi, b->seg, writes};
+}
+
+static void add_slot(const ModulePlan *plan, Dim d, bool writes, Accesses *out) {
+  int32_t slot = ir_dim_info(plan->p, d)->slot;
+  *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){slot, slot + 1, SPACE_DIMS, writes};
+}
+
+static void accesses_of(const ModulePlan *plan, const KernelCall *c, Accesses *out) {
+  for (uint32_t k = 0; k < c->n_kernel_args; k++)
+    add_buf(plan, c->f, c->f->buf_of[c->kernel_args[k].v.i], c->kernel_args[k].writes, out);
+  if (c->k->scratch) add_buf(plan, c->f, c->k->scratch, true, out);
+  for (uint32_t k = 0; k < c->n_dims; k++) add_slot(plan, c->dims[k], false, out);
+  if (ir_ins(c->f, (Val){c->k->first})->op == OP_packed_layout)
+    add_slot(plan, ir_dim_at(plan->p, ir_ins(c->f, (Val){c->k->first})->shape, 2), true, out);
+}
+
+static bool conflict(const Accesses *a, const Accesses *b) {
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t k = 0; k < b->n; k++) {
+      const Access *x = &a->list[i], *y = &b->list[k];
+      if (x->space == y->space && (x->writes || y->writes) && x->lo < y->hi && y->lo < x->hi) return true;
+    }
+  return false;
+}
+
+// ---- what a run refuses
+static bool may_fault(const KernelCall *c) {
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
+    if (ir_may_fault(c->f, (Val){i})) return true;
+  return false;
+}
+
+static bool changes_params(const KernelCall *c) {
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
+    if (ir_writes_param(c->f, (Val){i})) return true;
+  return false;
+}
+
+void cg_place_barriers(ModulePlan *plan, EntryFn *e) {
+  Accesses since = {0}, now = {0};  // since the last barrier; of the kernel at hand
+  bool unsure = false;
+  for (uint32_t i = 0; i < e->n_calls; i++) {
+    now.n = 0;
+    accesses_of(plan, &e->calls[i], &now);
+    e->calls[i].barrier = !e->single_threaded && conflict(&since, &now);
+    e->calls[i].checks_status = unsure && changes_params(&e->calls[i]);
+    unsure = (unsure && !e->calls[i].checks_status) || may_fault(&e->calls[i]);
+    if (e->calls[i].barrier) since.n = 0;
+    for (uint32_t k = 0; k < now.n; k++) *RT_PUSH(plan->mem, since.list, since.n, since.cap) = now.list[k];
+  }
+}
+
+// ---- text
+void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
+  rt_text_add(out, "entry %s%s%s\n", e->symbol, plan->p->guarded_arena ? " guarded" : "",
+              e->single_threaded ? " single" : "");
+  for (uint32_t i = 0; i < e->n_calls; i++) {
+    const KernelCall *c = &e->calls[i];
+    rt_text_add(out, "%s%sk%u", c->checks_status ? "look " : "", c->barrier ? "barrier " : "", c->code);
+    for (uint32_t k = 0; k < c->n_kernel_args; k++) {
+      const Buf *b = &c->f->bufs[c->f->buf_of[c->kernel_args[k].v.i]];
+      rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
+    }
+    if (c->k->scratch) {
+      const Buf *b = &c->f->bufs[c->k->scratch];
+      rt_text_add(out, " scratch %u+%lld", b->seg, (long long)b->offset);
+    }
+    if (c->weight) rt_text_add(out, " weight %lld", (long long)plan->p->packed_weights[c->weight - 1].offset);
+    for (uint32_t k = 0; k < c->n_dims; k++) rt_text_add(out, " dim %d", ir_dim_info(plan->p, c->dims[k])->slot);
+    for (uint32_t k = 0; k < c->n_ids; k++)
+      rt_text_add(out, " id %lld", (long long)ir_attr_int(c->f, c->ids[k], KEY_id, 0));
+    rt_text_add(out, "\n");
+  }
+}
+
+// The dot keeps it apart from every entry.
+const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code) {
+  return rt_printf(plan->mem, "%s.k%u", plan->symbol, code);
+}
+
+// ---- code
+LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
+  uint32_t n = 0, n_ptr = call->n_kernel_args + (call->k->scratch != 0) + (call->weight != 0),
+           most = 3 + n_ptr + call->n_dims + call->n_ids;
+  LLVMTypeRef *type = rt_alloc(c->mem, most * sizeof *type);
+  type[n++] = c->ptr, type[n++] = c->i32, type[n++] = c->i32;
+  for (uint32_t k = 0; k < n_ptr; k++) type[n++] = c->ptr;
+  for (uint32_t k = 0; k < call->n_dims; k++) type[n++] = c->i64;
+  for (uint32_t k = 0; k < call->n_ids; k++) type[n++] = c->i32;
+  return LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, n, false);
+}
+
+typedef struct {
+  LLVMValueRef seg[N_SEGMENTS];  // block addresses, or the tables of caller pointers
+  LLVMValueRef dims;
+  LLVMValueRef n_workers;  // i32
+} Bases;
+
+static LLVMValueRef field(Cg *c, size_t off) {
+  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
+}
+
+static void load_bases(Cg *c, bool single_threaded, Bases *b) {
+  b->n_workers = single_threaded ? cg_i32(c, 1) : LLVMGetParam(c->fn, 2);
+  for (uint32_t s = 0; s < N_SEGMENTS; s++) {
+    size_t own = offsetof(TnFrame, seg) + s * sizeof(void *);
+    b->seg[s] = field(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
+  }
+  b->dims = field(c, offsetof(TnFrame, dims));
+}
+
+static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
+  const Buf *b = &f->bufs[buf];
+  LLVMValueRef off = cg_i64(c, b->offset);
+  if (b->seg != SEG_IN && b->seg != SEG_OUT) return cg_at(c, c->i8, base->seg[b->seg], off);
+  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
+}
+
+// Dims are read at each call: a layout may have set them since.
+static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, const Bases *base) {
+  LLVMTypeRef type = cg_kernel_type(c, call);
+  uint32_t n = 0;
+  LLVMValueRef *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
+  for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
+  arg[n++] = base->n_workers;
+  for (uint32_t k = 0; k < call->n_kernel_args; k++)
+    arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->kernel_args[k].v.i]);
+  if (call->k->scratch) arg[n++] = buf_ptr(c, base, call->f, call->k->scratch);
+  if (call->weight)
+    arg[n++] = cg_at(c, c->i8, base->seg[SEG_PACKED], cg_i64(c, plan->p->packed_weights[call->weight - 1].offset));
+  for (uint32_t k = 0; k < call->n_dims; k++) {
+    int32_t slot = ir_dim_info(plan->p, call->dims[k])->slot;
+    arg[n++] = cg_load(c, c->i64, cg_at(c, c->i64, base->dims, cg_i64(c, slot)));
+  }
+  for (uint32_t k = 0; k < call->n_ids; k++)
+    arg[n++] = cg_i32(c, (int32_t)ir_attr_int(call->f, call->ids[k], KEY_id, 0));
+  const char *name = cg_kernel_symbol(plan, call->code);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  if (!fn) {
+    fn = LLVMAddFunction(c->mod, name, type);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+static void wait_for_team(Cg *c) {
+  If several;  // a lone worker has nobody to wait for
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, LLVMGetParam(c->fn, 2), cg_i32(c, 1), ""));
+  cg_barrier(c, cg_i32(c, 0), LLVMGetParam(c->fn, 2));
+  cg_endif(c, &several);
+}
+
+// A guarded arena: between two kernels one worker poisons and looks, while the others wait.
+static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *next) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
+  const Fn *f = done ? done->f : next->f;
+  int32_t from = done ? (int32_t)(done->k - f->kernels) : -1,
+          to = (int32_t)(next ? next->k - f->kernels : f->n_kernels);
+  if (done) wait_for_team(c);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  LLVMValueRef svc = field(c, offsetof(TnFrame, svc));
+  LLVMValueRef fn =
+      LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, svc, cg_i64(c, offsetof(TnServices, guarded_arena))), "");
+  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
+  cg_endif(c, &first);
+  if (next) wait_for_team(c);
+}
+
+// Everyone has looked before anyone goes on, to kernels that may report as well.
+static void return_if_rejected(Cg *c, bool single_threaded) {
+  If rejected;
+  if (!single_threaded) wait_for_team(c);
+  LLVMValueRef code = cg_load(c, c->i32, field(c, offsetof(TnFrame, status)));
+  if (!single_threaded) wait_for_team(c);
+  cg_if(c, &rejected, LLVMBuildICmp(c->b, LLVMIntNE, code, cg_i32(c, TN_KERR_NONE), ""));
+  LLVMBuildRetVoid(c->b);
+  LLVMPositionBuilderAtEnd(c->b, rejected.other);
+}
+
+static void return_unless_first(Cg *c) {
+  If other;
+  cg_if(c, &other, LLVMBuildICmp(c->b, LLVMIntNE, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  LLVMBuildRetVoid(c->b);
+  LLVMPositionBuilderAtEnd(c->b, other.other);
+}
+
+static void add_flag(Cg *c, const char *name) {
+  LLVMAttributeRef a = LLVMCreateEnumAttribute(c->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+  LLVMAddAttributeAtIndex(c->fn, LLVMAttributeFunctionIndex, a);
+}
+
+// An entry is a long list of calls: LLVM is told to translate it line by line, a fifth of the time for code that runs
+// once.
+void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
+  c->fn = LLVMAddFunction(c->mod, e->symbol, type);
+  add_flag(c, "noinline");
+  add_flag(c, "optnone");
+  c->frame = LLVMGetParam(c->fn, 0);
+  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  Bases base;
+  if (e->single_threaded) return_unless_first(c);
+  load_bases(c, e->single_threaded, &base);
+  bool guarded_arena = plan->p->guarded_arena;
+  for (uint32_t i = 0; i < e->n_calls; i++) {
+    if (e->calls[i].checks_status) return_if_rejected(c, e->single_threaded);
+    LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;
+    if (guarded_arena) call_guard_check(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
+    else if (e->calls[i].barrier) wait_for_team(c);
+    LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
+    call_kernel(c, plan, &e->calls[i], &base);
+    if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
+  }
+  if (guarded_arena && e->n_calls) call_guard_check(c, &e->calls[e->n_calls - 1], NULL);
+  LLVMBuildRetVoid(c->b);
+}

@@ -1,0 +1,416 @@
+// A whole program: plan (kernels described, equal ones merged, barriers placed), then LLVM modules, then object files.
+//
+// Building LLVM IR interns dims and allocates in the program's arena, so one thread builds all modules; LLVM's passes
+// and code emission, which take ten times as long, run on one thread for each module, each with an LLVM context of its
+// own. How kernels are dealt to modules depends on the program alone: the same program gives the same bytes on every
+// machine.
+#include "codegen/module/module.h"
+#include "runtime/format.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+enum { MAX_PARTS = 4, FORMAT = 3 };  // FORMAT: counts changes of what an object looks like to its caller
+
+// The emitters write vector code already; what remains is folding and moving out of loops. "default<O1>" costs more
+// than all the rest of code generation.
+static const char pass_list[] = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+// ---- names
+// A point stays: only plans for smaller bounds have one (step.time16), so that they share no symbol with a function.
+static void put_identifier(RtText *out, const char *s) {
+  if (rt_is_digit(*s) && !out->len) rt_text_add(out, "_");
+  for (; *s; s++) rt_text_add(out, "%c", rt_is_alnum(*s) || *s == '.' ? *s : '_');
+}
+
+char *cg_program_symbol(RtArena *mem, const Prog *p) {
+  RtText t = {mem, NULL, 0, 0};
+  put_identifier(&t, ir_text(p, p->name));
+  return t.text ? t.text : rt_strdup(mem, "");
+}
+
+char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f) {
+  RtText t = {mem, NULL, 0, 0};
+  put_identifier(&t, ir_text(p, p->name));
+  rt_text_add(&t, "_");
+  put_identifier(&t, ir_text(p, f->name));
+  return t.text;
+}
+
+// ---- plan
+static uint32_t code_of(ModulePlan *plan, const KernelCall *c) {
+  for (uint32_t k = 0; k < plan->n_codes; k++) {
+    const KernelCall *o = plan->codes[k];
+    if (o->hash == c->hash && o->key_len == c->key_len && !memcmp(o->key, c->key, c->key_len)) return k;
+  }
+  *RT_PUSH(plan->mem, plan->codes, plan->n_codes, plan->cap_codes) = c;
+  return plan->n_codes - 1;
+}
+
+static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f);
+
+// The kernels of a scan's body come first: their codes are part of what the scan is.
+static bool plan_body(ModulePlan *plan, KernelCall *c) {
+  if (c->k->cls != CLASS_SCAN) return true;
+  c->body = rt_alloc(plan->mem, sizeof *c->body);
+  const Fn *body = ir_scan_at(c->f, (Val){c->k->first}).body;
+  *c->body = (EntryFn){.f = body};
+  if (!plan_calls(plan, c->body, body)) return false;
+  cg_place_barriers(plan, c->body);
+  return true;
+}
+
+static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f) {
+  e->calls = rt_alloc(plan->mem, (f->n_kernels + 1) * sizeof *e->calls);
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    if (!cg_has_code(f, &f->kernels[k])) continue;
+    KernelCall *c = &e->calls[e->n_calls++];
+    *c = (KernelCall){.f = f, .k = &f->kernels[k]};
+    if (!plan_body(plan, c) || !cg_describe(plan, c)) return false;
+    c->code = code_of(plan, c);
+  }
+  return true;
+}
+
+static bool plan_entry(ModulePlan *plan, EntryFn *e, const Fn *f) {
+  *e = (EntryFn){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
+  if (!plan_calls(plan, e, f)) return false;
+  e->single_threaded = cg_max_workers(f) == 1;
+  cg_place_barriers(plan, e);
+  return true;
+}
+
+static bool make_plan(ModulePlan *plan) {
+  Prog *p = plan->p;
+  plan->symbol = cg_program_symbol(plan->mem, p);
+  plan->entries = rt_alloc(plan->mem, (p->n_fns + 1) * sizeof *plan->entries);
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    const Fn *f = p->fns[k];
+    if (!(f->facts & HAS_OFFSETS)) {
+      rt_text_add(plan->why, "@%s was not placed", ir_text(p, f->name));
+      return false;
+    }
+    if (!plan_entry(plan, &plan->entries[plan->n_entries++], f)) return false;
+  }
+  return true;
+}
+
+// Everything that decides the bytes of the object, as text.
+static void put_key(const ModulePlan *plan, RtText *out) {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  const Target *t = plan->t;
+  rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n%s %s %s %s\n", FORMAT, major, minor, patch, t->name,
+              t->triple ? t->triple : "host", t->cpu, t->features);
+  const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
+  if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
+  rt_text_add(out, "vl %u gemm %ux%u rnn %u %s%s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
+              t->fast_math ? "fast " : "", gemm ? gemm : "", pass_list, plan->symbol);
+  for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
+  for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
+  for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
+    const WeightPack *w = &plan->p->packed_weights[k];
+    rt_text_add(out, "pack %lld%s %lldx%lld by %lld to %lld\n", (long long)plan->p->params[w->param].offset,
+                w->transposed ? " transposed" : "", (long long)w->n, (long long)w->k, (long long)w->width,
+                (long long)w->offset);
+  }
+}
+
+// ---- one module
+typedef struct {
+  LLVMModuleRef mod;
+  LLVMContextRef ctx;
+  LLVMTargetMachineRef tm;
+  LLVMBuilderRef builder;
+  LLVMMemoryBufferRef object;
+  double passes_ms;
+  char error[512];  // "": none
+  pthread_t thread;
+  bool has_thread;
+} ModuleShard;
+
+static void keep_error(ModuleShard *part, const char *text) {
+  if (!part->error[0]) snprintf(part->error, sizeof part->error, "%s", text ? text : "unknown LLVM error");
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+  char *text = LLVMGetDiagInfoDescription(info);
+  keep_error(ctx, text);
+  LLVMDisposeMessage(text);
+}
+
+static bool open_part(ModuleShard *part, const Target *t) {
+  part->ctx = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(part->ctx, on_diagnostic, part);
+  part->mod = LLVMModuleCreateWithNameInContext("tenure", part->ctx);
+  char *host = t->triple ? NULL : LLVMGetDefaultTargetTriple(), *error = NULL;
+  const char *triple = t->triple ? t->triple : host;
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
+    keep_error(part, error);
+    LLVMDisposeMessage(error);
+  } else {
+    part->tm = LLVMCreateTargetMachine(target, triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                       LLVMCodeModelDefault);
+    LLVMSetTarget(part->mod, triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(part->tm);
+    LLVMSetModuleDataLayout(part->mod, layout);
+    LLVMDisposeTargetData(layout);
+  }
+  if (host) LLVMDisposeMessage(host);
+  return !part->error[0];
+}
+
+static void close_part(ModuleShard *part) {
+  if (part->builder) LLVMDisposeBuilder(part->builder);
+  if (part->object) LLVMDisposeMemoryBuffer(part->object);
+  if (part->tm) LLVMDisposeTargetMachine(part->tm);
+  if (part->mod) LLVMDisposeModule(part->mod);
+  if (part->ctx) LLVMContextDispose(part->ctx);
+}
+
+static void set_types(Cg *c) {
+  uint32_t vl = c->t->vl;
+  c->i1 = LLVMInt1TypeInContext(c->ctx);
+  c->i8 = LLVMInt8TypeInContext(c->ctx);
+  c->i32 = LLVMInt32TypeInContext(c->ctx);
+  c->i64 = LLVMInt64TypeInContext(c->ctx);
+  c->f32 = LLVMFloatTypeInContext(c->ctx);
+  c->f64 = LLVMDoubleTypeInContext(c->ctx);
+  c->ptr = LLVMPointerTypeInContext(c->ctx, 0);
+  c->vf = LLVMVectorType(c->f32, vl);
+  c->vi32 = LLVMVectorType(c->i32, vl);
+  c->vi64 = LLVMVectorType(c->i64, vl);
+  c->vmask = LLVMVectorType(c->i1, vl);
+}
+
+// ---- one kernel
+static void set_parameters(Cg *c, const KernelCall *call) {
+  uint32_t n = 3;
+  c->frame = LLVMGetParam(c->fn, 0);
+  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
+  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
+  c->kernel_args = call->kernel_args, c->n_kernel_args = call->n_kernel_args;
+  c->dims = call->dims, c->n_dims = call->n_dims;
+  c->ids = call->ids, c->n_ids = call->n_ids;
+  c->kernel_arg_ptr = rt_alloc(c->mem, (c->n_kernel_args + 1) * sizeof *c->kernel_arg_ptr);
+  c->dim_val = rt_alloc(c->mem, (c->n_dims + 1) * sizeof *c->dim_val);
+  c->id_val = rt_alloc(c->mem, (c->n_ids + 1) * sizeof *c->id_val);
+  for (uint32_t k = 0; k < c->n_kernel_args; k++) c->kernel_arg_ptr[k] = LLVMGetParam(c->fn, n++);
+  c->scratch = call->k->scratch ? LLVMGetParam(c->fn, n++) : NULL;
+  c->weight = call->weight ? LLVMGetParam(c->fn, n++) : NULL;
+  for (uint32_t k = 0; k < c->n_dims; k++) c->dim_val[k] = LLVMGetParam(c->fn, n++);
+  for (uint32_t k = 0; k < c->n_ids; k++) c->id_val[k] = LLVMGetParam(c->fn, n++);
+}
+
+static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
+  const KernelCall *call = plan->codes[code];
+  EmitFn *emit = cg_kernel_emitter((OpClass)call->k->cls);
+  if (!emit && !call->body) {
+    rt_text_add(c->why, "no code for kernels of class %s", ir_class_name((OpClass)call->k->cls));
+    return false;
+  }
+  c->f = call->f;
+  c->k = call->k;
+  c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, call));
+  LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
+  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  set_parameters(c, call);
+  size_t said = c->why->len;
+  bool good = call->body ? cg_emit_scan(c, plan, call) : emit(c);
+  if (!good || c->why->len != said) {
+    if (c->why->len == said) rt_text_add(c->why, "a kernel of class %s failed", ir_class_name((OpClass)call->k->cls));
+    return false;
+  }
+  if (!LLVMGetBasicBlockTerminator(LLVMGetInsertBlock(c->b))) LLVMBuildRetVoid(c->b);
+  return true;
+}
+
+static void add_attribute(Cg *c, LLVMValueRef fn, const char *key, const char *value) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
+}
+
+// Without these LLVM splits 512-bit vectors in two.
+static void set_attributes(Cg *c) {
+  const char *bits = c->t->vl == 16 ? "512" : c->t->vl == 8 ? "256" : "128";
+  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+  for (LLVMValueRef fn = LLVMGetFirstFunction(c->mod); fn; fn = LLVMGetNextFunction(fn)) {
+    if (LLVMIsDeclaration(fn)) continue;
+    add_attribute(c, fn, "prefer-vector-width", bits);
+    add_attribute(c, fn, "min-legal-vector-width", bits);
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
+  }
+}
+
+static bool build_part(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t number) {
+  Cg c = {.ctx = part->ctx, .mod = part->mod, .t = plan->t, .mem = plan->mem, .why = plan->why};
+  set_types(&c);
+  c.b = part->builder = LLVMCreateBuilderInContext(c.ctx);
+  bool ok = true;
+  for (uint32_t k = 0; ok && k < plan->n_codes; k++)
+    if (part_of[k] == number) ok = emit_kernel(&c, plan, k);
+  for (uint32_t k = 0; ok && number == 0 && k < plan->n_entries; k++) cg_emit_entry(&c, plan, &plan->entries[k]);
+  if (ok && number == 0 && plan->p->n_packed_weights) cg_emit_packed_weights(&c, plan);
+  if (ok && number == 0 && plan->profile) cg_profile_emit(&c, plan);
+  if (ok) set_attributes(&c);
+  return ok;
+}
+
+// ---- passes and code
+static bool verify(ModuleShard *part) {
+#ifndef NDEBUG
+  char *text = NULL;
+  if (LLVMVerifyModule(part->mod, LLVMReturnStatusAction, &text)) keep_error(part, text);
+  LLVMDisposeMessage(text);
+#endif
+  return !part->error[0];
+}
+
+static void run_passes(ModuleShard *part) {
+  double start = now_ms();
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef e = LLVMRunPasses(part->mod, pass_list, part->tm, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (e) {
+    char *text = LLVMGetErrorMessage(e);
+    keep_error(part, text);
+    LLVMDisposeErrorMessage(text);
+  }
+  part->passes_ms = now_ms() - start;
+}
+
+static void *finish_part(void *arg) {
+  ModuleShard *part = arg;
+  if (!verify(part)) return NULL;
+  run_passes(part);
+  if (part->error[0]) return NULL;
+  char *error = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(part->tm, part->mod, LLVMObjectFile, &error, &part->object)) {
+    keep_error(part, error);
+    LLVMDisposeMessage(error);
+  }
+  return NULL;
+}
+
+static void finish_all(ModuleShard *part, uint32_t n) {
+  for (uint32_t k = 1; k < n; k++)
+    part[k].has_thread = pthread_create(&part[k].thread, NULL, finish_part, &part[k]) == 0;
+  finish_part(&part[0]);
+  for (uint32_t k = 1; k < n; k++) {
+    if (part[k].has_thread) pthread_join(part[k].thread, NULL);
+    else finish_part(&part[k]);
+  }
+}
+
+// ---- kernels to modules: LPT scheduling
+
+// LPT: the most expensive kernel that is left goes to the module with the least load.
+static uint32_t partition_kernels(const ModulePlan *plan, uint8_t *part_of) {
+  enum { PART_COST = 8, NOT_YET = 0xff };
+  uint64_t total = 0, load[MAX_PARTS] = {0};
+  for (uint32_t k = 0; k < plan->n_codes; k++) total += cg_kernel_compile_cost(plan->codes[k]->k), part_of[k] = NOT_YET;
+  uint32_t n = total / PART_COST < 1 ? 1 : total / PART_COST < MAX_PARTS ? (uint32_t)(total / PART_COST) : MAX_PARTS;
+  for (uint32_t done = 0; done < plan->n_codes; done++) {
+    uint32_t best = UINT32_MAX, to = 0;
+    for (uint32_t k = 0; k < plan->n_codes; k++)
+      if (part_of[k] == NOT_YET && (best == UINT32_MAX || cg_kernel_compile_cost(plan->codes[k]->k) >
+                                                              cg_kernel_compile_cost(plan->codes[best]->k)))
+        best = k;
+    for (uint32_t k = 1; k < n; k++)
+      if (load[k] < load[to]) to = k;
+    part_of[best] = (uint8_t)to;
+    load[to] += cg_kernel_compile_cost(plan->codes[best]->k);
+  }
+  return n;
+}
+
+static bool join_parts(const ModulePlan *plan, const ModuleShard *part, uint32_t n, CgObject *out) {
+  CgObject file[MAX_PARTS];
+  for (uint32_t k = 0; k < n; k++) {
+    if (part[k].error[0]) return rt_text_add(plan->why, "LLVM: %s", part[k].error), false;
+    file[k].bytes = (void *)(uintptr_t)LLVMGetBufferStart(part[k].object);
+    file[k].size = LLVMGetBufferSize(part[k].object);
+  }
+  if (!cg_object_join(file, n, out)) return rt_text_add(plan->why, "out of memory"), false;
+  return true;
+}
+
+static bool build_parts(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (!open_part(&part[k], plan->t)) return rt_text_add(plan->why, "LLVM: %s", part[k].error), false;
+    if (!build_part(plan, &part[k], part_of, k)) return false;
+  }
+  return true;
+}
+
+// Building takes memory from the program's arena: when that runs out, LLVM's objects are freed before the jump goes on.
+static bool build_guarded(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
+  jmp_buf here, *outer = rt_arena_on_oom(plan->mem, &here);
+  if (setjmp(here)) {
+    rt_arena_on_oom(plan->mem, outer);
+    for (uint32_t k = 0; k < n; k++) close_part(&part[k]);
+    if (!outer) abort();
+    longjmp(*outer, 1);
+  }
+  bool ok = build_parts(plan, part, part_of, n);
+  rt_arena_on_oom(plan->mem, outer);
+  return ok;
+}
+
+static bool generate(const ModulePlan *plan, CgObject *out, CgInfo *info) {
+  ModuleShard part[MAX_PARTS] = {0};
+  uint8_t *part_of = rt_alloc(plan->mem, plan->n_codes + 1);
+  uint32_t n = partition_kernels(plan, part_of);
+  bool ok = build_guarded(plan, part, part_of, n);
+  if (ok) {
+    finish_all(part, n);
+    ok = join_parts(plan, part, n, out);
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    if (part[k].passes_ms > info->passes_ms) info->passes_ms = part[k].passes_ms;
+    close_part(&part[k]);
+  }
+  return ok;
+}
+
+bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why) {
+  double start = now_ms();
+  CgInfo unused;
+  if (!info) info = &unused;
+  *info = (CgInfo){0};
+  *out = (CgObject){0};
+  ModulePlan plan = {.p = p,
+                     .t = t,
+                     .mem = p->mem,
+                     .profile = cg_profile_wanted() || cg_trace_wanted(),
+                     .trace = cg_trace_wanted(),
+                     .why = why};
+  cg_place_packed_weights(p, t);
+  if (!make_plan(&plan)) return false;
+  for (uint32_t k = 0; k < plan.n_entries; k++) info->n_kernels += plan.entries[k].n_calls;
+  info->n_distinct = plan.n_codes;
+  RtText key = {plan.mem, NULL, 0, 0};
+  put_key(&plan, &key);
+  info->from_cache = cg_cache_read(cache_dir, &key, out);
+  bool ok = info->from_cache;
+  if (!ok) {
+    cg_init_llvm();
+    ok = generate(&plan, out, info);
+    if (ok) cg_cache_write(cache_dir, &key, out);
+  }
+  info->codegen_ms = now_ms() - start;
+  return ok;
+}

@@ -1,0 +1,130 @@
+// The object cache: one file for each program, named by a hash of its key.
+//
+// The key is the canonical text of everything that decides the object (module.c) and the identity of the code
+// generator that wrote it. A file repeats its key in full: a hash names the file, only equal text makes it a hit.
+// Whatever else is found there, cut short, changed, foreign, is a miss, and the next write replaces it. Writes are
+// atomic (runtime/store/file.h), so processes may share a directory. Layout:
+//
+//   "TNCACHE" 1 | u64 key size | u64 object size | u64 checksum of key and object | key | object
+#define _GNU_SOURCE  // dl_iterate_phdr
+#include "codegen/module/module.h"
+#include "runtime/store/file.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct {
+  char magic[8];
+  uint64_t key_size, object_size, checksum;
+} Head;
+static const char magic[8] = {'T', 'N', 'C', 'A', 'C', 'H', 'E', 1};
+
+static uint64_t checksum_of(const void *key, size_t key_size, const void *object, size_t object_size) {
+  return rt_hash(object, object_size, rt_hash(key, key_size, 0x7e6a));
+}
+
+// ---- who generates the code: the build id of the library or program that this function is linked into
+typedef struct {
+  RtText *out;
+  bool found;
+} Self;
+
+static bool contains(const struct dl_phdr_info *info, uintptr_t address) {
+  for (int k = 0; k < info->dlpi_phnum; k++) {
+    const ElfW(Phdr) *h = &info->dlpi_phdr[k];
+    if (h->p_type == PT_LOAD && address - (info->dlpi_addr + h->p_vaddr) < h->p_memsz) return true;
+  }
+  return false;
+}
+
+static bool put_build_id(const unsigned char *at, size_t size, RtText *out) {
+  while (size >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) note;
+    memcpy(&note, at, sizeof note);
+    size_t name = (note.n_namesz + 3u) / 4 * 4, desc = (note.n_descsz + 3u) / 4 * 4, all = sizeof note + name + desc;
+    if (all > size) return false;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(at + sizeof note, "GNU", 4)) {
+      for (uint32_t k = 0; k < note.n_descsz; k++) rt_text_add(out, "%02x", at[sizeof note + name + k]);
+      return true;
+    }
+    at += all, size -= all;
+  }
+  return false;
+}
+
+// A file without a build id is known by its size and time.
+static void put_file_time(const char *path, RtText *out) {
+  struct stat s;
+  if (stat(*path ? path : "/proc/self/exe", &s)) return;
+  rt_text_add(out, "%lld bytes of %lld.%09ld", (long long)s.st_size, (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+}
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *ctx) {
+  (void)size;
+  Self *self = ctx;
+  if (!contains(info, (uintptr_t)&visit_object)) return 0;
+  for (int k = 0; k < info->dlpi_phnum && !self->found; k++) {
+    const ElfW(Phdr) *h = &info->dlpi_phdr[k];
+    const unsigned char *at = (const unsigned char *)(uintptr_t)(info->dlpi_addr + h->p_vaddr);
+    if (h->p_type == PT_NOTE) self->found = put_build_id(at, h->p_memsz, self->out);
+  }
+  if (!self->found) put_file_time(info->dlpi_name, self->out);
+  return 1;
+}
+
+static RtText full_key(const RtText *key) {
+  RtText full = {key->mem, NULL, 0, 0};
+  rt_text_add(&full, "generator ");
+  dl_iterate_phdr(visit_object, &(Self){&full, false});
+  rt_text_add(&full, "\n");
+  rt_text_put(&full, key->text, key->len);
+  return full;
+}
+
+// ---- files
+static const char *path_of(const char *dir, const RtText *full) {
+  uint64_t a = rt_hash(full->text, full->len, 1), b = rt_hash(full->text, full->len, 2);
+  return rt_printf(full->mem, "%s/%016llx%016llx.tno", dir, (unsigned long long)a, (unsigned long long)b);
+}
+
+static bool is_hit(const RtFile *file, const RtText *full, Head *h) {
+  if (file->size < sizeof *h) return false;
+  memcpy(h, file->bytes, sizeof *h);
+  size_t rest = file->size - sizeof *h;
+  if (memcmp(h->magic, magic, sizeof magic) || h->key_size != full->len || h->key_size > rest) return false;
+  if (h->object_size != rest - h->key_size) return false;
+  const unsigned char *key = file->bytes + sizeof *h, *object = key + h->key_size;
+  return !memcmp(key, full->text, full->len) && checksum_of(key, h->key_size, object, h->object_size) == h->checksum;
+}
+
+bool cg_cache_read(const char *dir, const RtText *key, CgObject *out) {
+  if (!dir || !*dir) return false;
+  char error[256];
+  RtText full = full_key(key);
+  RtFile file;
+  if (!rt_file_read(path_of(dir, &full), &file, error, sizeof error)) return false;
+  Head h;
+  bool hit = is_hit(&file, &full, &h);
+  void *copy = hit ? rt_malloc(h.object_size ? h.object_size : 1) : NULL;
+  if (copy) {
+    memcpy(copy, file.bytes + sizeof h + h.key_size, h.object_size);
+    *out = (CgObject){copy, h.object_size};
+  }
+  rt_file_close(&file);
+  return copy != NULL;
+}
+
+void cg_cache_write(const char *dir, const RtText *key, const CgObject *o) {
+  if (!dir || !*dir) return;
+  char error[256];
+  if (!rt_make_dirs(dir, error, sizeof error)) return;
+  RtText full = full_key(key);
+  Head h = {
+      .key_size = full.len, .object_size = o->size, .checksum = checksum_of(full.text, full.len, o->bytes, o->size)};
+  memcpy(h.magic, magic, sizeof magic);
+  RtPiece piece[] = {{&h, sizeof h}, {full.text, full.len}, {o->bytes, o->size}};
+  (void)rt_file_write(path_of(dir, &full), piece, 3, error, sizeof error);
+}

@@ -1,0 +1,128 @@
+// Weights that are packed once per change instead of once per run.
+//
+//   A product whose B is a parameter that its function does not write reads a copy of it in panels,
+//   [panel][k][width], from the segment `packed`. Products of one program that read a parameter in the same way share
+//   a copy. What makes the copies is an entry of its own, NAME.pack: the runtime calls it before a run that reads a
+//   copy which is out of date (runtime/exec/packed_weights.h). Which products have one, cg_gemm_packs decides by their bounds.
+#include "codegen/gemm/gemm.h"
+#include "codegen/module/module.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum { PACK_K = 256 };  // rows of B that a worker packs at once
+
+// ---- which there are
+
+static bool same_pack(const WeightPack *a, const WeightPack *b) {
+  return a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k && a->width == b->width;
+}
+
+static uint32_t find_pack(const Prog *p, const WeightPack *w) {
+  for (uint32_t k = 0; k < p->n_packed_weights; k++)
+    if (same_pack(&p->packed_weights[k], w)) return k;
+  return UINT32_MAX;
+}
+
+// What a kernel reads; false: no packed weight.
+static bool weight_of_kernel(const Fn *f, const Kernel *k, const Target *t, WeightPack *out) {
+  if (k->cls != CLASS_GEMM) return false;
+  GemmPlan p = cg_gemm_plan(f, ir_anchor(f, k), t);
+  if (p.pack_b != B_WEIGHT) return false;
+  *out = cg_weight_of(&p, t);
+  return true;
+}
+
+void cg_place_packed_weights(Prog *p, const Target *t) {
+  p->n_packed_weights = 0, p->packed_bytes = 0;
+  for (uint32_t f = 0; p->packs_weights && f < p->n_fns; f++)
+    for (uint32_t k = 0; k < p->fns[f]->n_kernels; k++) {
+      WeightPack w;
+      const Kernel *kernel = &p->fns[f]->kernels[k];
+      bool new = cg_has_code(p->fns[f], kernel) && weight_of_kernel(p->fns[f], kernel, t, &w) &&
+                 find_pack(p, &w) == UINT32_MAX;
+      if (!new) continue;
+      w.offset = p->packed_bytes;
+      p->packed_bytes += w.bytes;
+      *RT_PUSH(p->mem, p->packed_weights, p->n_packed_weights, p->cap_packed_weights) = w;
+    }
+}
+
+bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack) {
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    WeightPack w;
+    if (cg_has_code(f, &f->kernels[k]) && weight_of_kernel(f, &f->kernels[k], t, &w) &&
+        same_pack(&f->prog->packed_weights[pack], &w))
+      return true;
+  }
+  return false;
+}
+
+uint32_t cg_weight_number(const KernelCall *c, const Target *t) {
+  WeightPack w;
+  return weight_of_kernel(c->f, c->k, t, &w) ? find_pack(c->f->prog, &w) + 1 : 0;
+}
+
+// ---- the entry that packs
+char *cg_packed_weights_symbol(RtArena *mem, const Prog *p) {
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "%s.pack", cg_program_symbol(mem, p));
+  return t.text;
+}
+
+// void pack(ptr from, ptr to, i64 n, i64 k, i64 worker, i64 n_workers)
+static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
+  GemmPlan p = *(const GemmPlan *)ctx;
+  Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
+  LLVMValueRef from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1), lo, hi;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
+  LLVMValueRef k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), vl), blocks = cg_ceil_div_value(c, g.k, PACK_K);
+  c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
+  cg_share(c, cg_mul(c, cg_ceil_div_value(c, g.n, p.width), blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), step);
+  LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, panel, k_pad), k0), width);
+  cg_gemm_pack_b(&g, from, k0, cg_min(c, step, cg_sub(c, g.k, k0)), cg_mul(c, panel, width), cg_at(c, c->f32, to, at));
+  cg_loop_end(c, &l, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+static LLVMValueRef frame_pointer(Cg *c, size_t off) {
+  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
+}
+
+static void call_pack(Cg *c, const ModulePlan *plan, const WeightPack *w, LLVMValueRef *worker) {
+  GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
+  LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
+  char name[48];
+  snprintf(name, sizeof name, "pack%s.%lld", w->transposed ? ".transposed" : "", (long long)w->width);
+  LLVMValueRef params = frame_pointer(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
+  LLVMValueRef packed = frame_pointer(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
+  LLVMValueRef arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
+                         cg_at(c, c->i8, packed, cg_i64(c, w->offset)),
+                         cg_i64(c, w->n),
+                         cg_i64(c, w->k),
+                         worker[0],
+                         worker[1]};
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_pack, &p), arg, 6, "");
+}
+
+void cg_emit_packed_weights(Cg *c, const ModulePlan *plan) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
+  c->fn = LLVMAddFunction(c->mod, cg_packed_weights_symbol(plan->mem, plan->p), type);
+  c->frame = LLVMGetParam(c->fn, 0);
+  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  LLVMValueRef worker[2];
+  for (uint32_t k = 0; k < 2; k++) worker[k] = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, k + 1), c->i64, "");
+  LLVMValueRef stale = frame_pointer(c, offsetof(TnFrame, stale));
+  for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
+    If s;
+    LLVMValueRef byte = LLVMBuildLoad2(c->b, c->i8, cg_at(c, c->i8, stale, cg_i64(c, k)), "");
+    cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntNE, byte, LLVMConstNull(c->i8), ""));
+    call_pack(c, plan, &plan->p->packed_weights[k], worker);
+    cg_endif(c, &s);
+  }
+  LLVMBuildRetVoid(c->b);
+}

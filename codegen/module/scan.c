@@ -1,0 +1,253 @@
+// Scans: a loop over the kernels of another function.
+//
+//   copies the first carries into slot 0 (packed: in sorted order, into both slots)
+//   for s in 0 .. steps:    t = s, or steps - 1 - s in reverse
+//     the body's kernels, with a barrier before those that need one; carries are read from slot s % 2, written to the
+//     other; slices and outputs lie at the step's rows of their stacks
+//     barrier
+//   copies the last carries out (packed: each sequence's from the slot that its own last step wrote)
+//
+// The body's kernels are ordinary ones: pointers, the rows of the step and the numbers of random streams are arguments.
+// Scratch: two slots for each carry, then the body's arena. Every worker runs the loop; nothing in the code depends on
+// the number of steps.
+#include "codegen/module/module.h"
+
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+typedef struct {
+  Cg *c;
+  const ModulePlan *plan;
+  const KernelCall *call;
+  Scan s;
+  bool *is_row;                                                  // by carry
+  int64_t *slot;                                                 // by carry: offset of slot 0 in the scratch
+  int64_t arena;                                                 // of the body, in the scratch
+  V layout, batch_sizes, offsets, sorted, lengths, seqs, steps;  // packed: tables of the layout, i32; counts as i64
+  // of the step at hand, i64
+  V t, first, live, parity;  // packed: first: its first row; live: their number
+} ScanLoop;
+
+// ---- what the kernel is called with, as text
+void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
+  Scan s = ir_scan_at(c->f, (Val){c->k->first});
+  const EntryFn *e = c->body;
+  for (uint32_t k = 0; k < s.n_carries; k++)
+    rt_text_add(out, "%s %lld ", ir_scan_is_row(&s, k) ? "rows" : "whole", (long long)ir_scan_carry_bytes(&s, k));
+  for (uint32_t i = 0; i < e->n_calls; i++) {
+    const KernelCall *k = &e->calls[i];
+    rt_text_add(out, "%sk%u", k->barrier ? "barrier " : "", k->code);
+    for (uint32_t p = 0; p < k->n_kernel_args; p++) {
+      const Buf *b = &k->f->bufs[k->f->buf_of[k->kernel_args[p].v.i]];
+      rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
+    }
+    if (k->k->scratch) rt_text_add(out, " scratch %lld", (long long)k->f->bufs[k->k->scratch].offset);
+    for (uint32_t d = 0; d < k->n_dims; d++) {
+      if (k->dims[d].i == s.live.i) rt_text_add(out, " live");
+      else rt_text_add(out, " d%u", cg_number_dim(plan, c, k->dims[d]));
+    }
+    for (uint32_t d = 0; d < k->n_ids; d++)
+      rt_text_add(out, " id %lld", (long long)ir_attr_int(k->f, k->ids[d], KEY_id, 0));
+    rt_text_add(out, "\n");
+  }
+}
+
+// ---- small parts
+static V load_i32(ScanLoop *l, V base, V index) {
+  Cg *c = l->c;
+  return LLVMBuildSExt(c->b, LLVMBuildLoad2(c->b, c->i32, cg_at(c, c->i32, base, index), ""), c->i64, "");
+}
+
+static void wait_for_team(Cg *c) {
+  If several;
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
+  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
+  cg_endif(c, &several);
+}
+
+// to[lo, hi) = from[lo, hi), f32
+static void copy_range(Cg *c, V to, V from, V lo, V hi) {
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, c->t->vl), NULL, 0);
+  V mask = cg_mask(c, cg_sub(c, hi, l.i));
+  cg_store_masked(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, l.i), mask), cg_at(c, c->f32, to, l.i), mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Elements of one row: of all axes but the first.
+static V row_elements(ScanLoop *l, Shape s) {
+  V n = cg_i64(l->c, 1);
+  for (uint32_t k = 1; k < ir_rank(l->plan->p, s); k++) n = cg_mul(l->c, n, cg_dim(l->c, ir_dim_at(l->plan->p, s, k)));
+  return n;
+}
+
+static Shape shape_of(ScanLoop *l, Val v) { return ir_ins(l->c->f, v)->shape; }
+static Val operand(ScanLoop *l, uint32_t k) { return ir_arg(l->c->f, l->s.head, k); }
+static Val first_value(ScanLoop *l, uint32_t carry) { return operand(l, l->s.first + l->s.n_slices + carry); }
+
+// Slot 0 or 1 (i64) of a carry.
+static V slot_ptr(ScanLoop *l, uint32_t carry, V which) {
+  Cg *c = l->c;
+  V off = cg_add(c, cg_i64(c, l->slot[carry]), cg_mul(c, which, cg_i64(c, ir_scan_carry_bytes(&l->s, carry))));
+  return cg_at(c, c->i8, c->scratch, off);
+}
+
+// ---- before and after the loop
+static void begin_rows(ScanLoop *l, uint32_t k) {
+  Cg *c = l->c;
+  V lo, hi, width = row_elements(l, shape_of(l, first_value(l, k))), from = cg_ptr(c, first_value(l, k));
+  cg_share(c, l->seqs, 1, &lo, &hi);
+  Loop rows;
+  cg_loop_begin(c, &rows, lo, hi, cg_i64(c, 1), NULL, 0);
+  V source = cg_at(c, c->f32, from, cg_mul(c, load_i32(l, l->sorted, rows.i), width)), at = cg_mul(c, rows.i, width);
+  for (int64_t which = 0; which < 2; which++)
+    copy_range(c, cg_at(c, c->f32, slot_ptr(l, k, cg_i64(c, which)), at), source, cg_i64(c, 0), width);
+  cg_loop_end(c, &rows, NULL);
+}
+
+static void begin_carries(ScanLoop *l) {
+  Cg *c = l->c;
+  for (uint32_t k = 0; k < l->s.n_carries; k++) {
+    if (l->is_row[k]) {
+      begin_rows(l, k);
+      continue;
+    }
+    V lo, hi;
+    cg_share(c, cg_numel(c, shape_of(l, first_value(l, k))), c->t->vl, &lo, &hi);
+    copy_range(c, slot_ptr(l, k, cg_i64(c, 0)), cg_ptr(c, first_value(l, k)), lo, hi);
+  }
+}
+
+static void end_rows(ScanLoop *l, uint32_t k, Val result) {
+  Cg *c = l->c;
+  V lo, hi, width = row_elements(l, shape_of(l, result)), to = cg_ptr(c, result);
+  cg_share(c, l->seqs, 1, &lo, &hi);
+  Loop rows;
+  cg_loop_begin(c, &rows, lo, hi, cg_i64(c, 1), NULL, 0);
+  V user = load_i32(l, l->sorted, rows.i);
+  V done = l->s.reverse ? l->steps : load_i32(l, l->lengths, user);
+  V slot = slot_ptr(l, k, LLVMBuildAnd(c->b, done, cg_i64(c, 1), ""));
+  copy_range(c, cg_at(c, c->f32, to, cg_mul(c, user, width)), cg_at(c, c->f32, slot, cg_mul(c, rows.i, width)),
+             cg_i64(c, 0), width);
+  cg_loop_end(c, &rows, NULL);
+}
+
+static void end_carries(ScanLoop *l) {
+  Cg *c = l->c;
+  for (uint32_t k = 0; k < l->s.n_carries; k++) {
+    Val result = ir_result(l->s.head, l->s.n_stacks + k);
+    if (!cg_stored(c, result)) continue;
+    if (l->is_row[k]) {
+      end_rows(l, k, result);
+      continue;
+    }
+    V lo, hi;
+    cg_share(c, cg_numel(c, shape_of(l, result)), c->t->vl, &lo, &hi);
+    copy_range(c, cg_ptr(c, result), slot_ptr(l, k, LLVMBuildAnd(c->b, l->steps, cg_i64(c, 1), "")), lo, hi);
+  }
+}
+
+// ---- one step
+// The step's part of a stack.
+static V step_ptr(ScanLoop *l, Val stack, Shape inner) {
+  Cg *c = l->c;
+  V first = ir_scan_has_rows(&l->s, inner) ? l->first : l->t;
+  Shape s = shape_of(l, stack);
+  LLVMTypeRef elem = ir_ins(c->f, stack)->dtype == DT_I64 ? c->i64 : c->f32;
+  return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, first, row_elements(l, s)));
+}
+
+static V buf_ptr(ScanLoop *l, uint32_t buf) {
+  Cg *c = l->c;
+  const Buf *b = &l->s.body->bufs[buf];
+  uint32_t at = (uint32_t)b->offset, carries = l->s.n_carries;
+  Shape inner = l->s.body->ins[b->head.i].shape;
+  switch (b->seg) {
+  case SEG_ARENA: return cg_at(c, c->i8, c->scratch, cg_i64(c, l->arena + b->offset));
+  case SEG_IN:
+    if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at), inner);
+    if (at < l->s.n_slices + carries) return slot_ptr(l, at - l->s.n_slices, l->parity);
+    return cg_ptr(c, operand(l, l->s.first + at));
+  case SEG_OUT:
+    if (at >= carries) return step_ptr(l, ir_result(l->s.head, at - carries), inner);
+    return slot_ptr(l, at, cg_sub(c, cg_i64(c, 1), l->parity));
+  default: rt_text_add(c->why, "the body of a scan has a buffer outside of it; "); return c->frame;
+  }
+}
+
+static void call_kernel(ScanLoop *l, const KernelCall *call) {
+  Cg *c = l->c;
+  LLVMTypeRef type = cg_kernel_type(c, call);
+  uint32_t n = 0;
+  V *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
+  for (; n < 3; n++) arg[n] = LLVMGetParam(c->fn, n);
+  for (uint32_t k = 0; k < call->n_kernel_args; k++) arg[n++] = buf_ptr(l, call->f->buf_of[call->kernel_args[k].v.i]);
+  if (call->k->scratch) arg[n++] = buf_ptr(l, call->k->scratch);
+  for (uint32_t k = 0; k < call->n_dims; k++)
+    arg[n++] = call->dims[k].i == l->s.live.i ? l->live : cg_dim(c, call->dims[k]);
+  V step = LLVMBuildTrunc(c->b, l->t, c->i32, "");
+  for (uint32_t k = 0; k < call->n_ids; k++)
+    arg[n++] = LLVMBuildAdd(c->b, cg_i32(c, (int32_t)ir_attr_int(call->f, call->ids[k], KEY_id, 0)), step, "");
+  const char *name = cg_kernel_symbol(l->plan, call->code);
+  V fn = LLVMGetNamedFunction(c->mod, name);
+  if (!fn) {
+    fn = LLVMAddFunction(c->mod, name, type);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+static void emit_steps(ScanLoop *l) {
+  Cg *c = l->c;
+  Loop steps;
+  cg_loop_begin(c, &steps, cg_i64(c, 0), l->steps, cg_i64(c, 1), NULL, 0);
+  l->t = l->s.reverse ? cg_sub(c, cg_sub(c, l->steps, cg_i64(c, 1)), steps.i) : steps.i;
+  l->parity = LLVMBuildAnd(c->b, steps.i, cg_i64(c, 1), "");
+  if (l->s.live.i) {
+    l->live = load_i32(l, l->batch_sizes, l->t);
+    l->first = load_i32(l, l->offsets, l->t);
+  }
+  for (uint32_t k = 0; k < l->call->body->n_calls; k++) {
+    if (l->call->body->calls[k].barrier) wait_for_team(c);
+    call_kernel(l, &l->call->body->calls[k]);
+  }
+  wait_for_team(c);
+  cg_loop_end(c, &steps, NULL);
+}
+
+static void open_layout(ScanLoop *l) {
+  Cg *c = l->c;
+  if (!l->s.live.i) {
+    l->steps = cg_dim(c, l->s.steps);
+    return;
+  }
+  Shape s = shape_of(l, operand(l, 0));
+  int64_t batch = ir_dim_bound(l->plan->p, ir_dim_at(l->plan->p, s, 0));
+  (void)batch;  // the first tables do not depend on it
+  int64_t time = ir_dim_bound(l->plan->p, ir_dim_at(l->plan->p, s, 1));
+  l->layout = cg_ptr(c, operand(l, 0));
+  l->batch_sizes = cg_at(c, c->i32, l->layout, cg_i64(c, TN_LAYOUT_BATCH_SIZES(time, batch)));
+  l->offsets = cg_at(c, c->i32, l->layout, cg_i64(c, TN_LAYOUT_OFFSETS(time, batch)));
+  l->sorted = cg_at(c, c->i32, l->layout, cg_i64(c, TN_LAYOUT_SORTED(time, batch)));
+  l->lengths = cg_at(c, c->i32, l->layout, cg_i64(c, TN_LAYOUT_LENGTHS(time, batch)));
+  l->steps = load_i32(l, l->layout, cg_i64(c, TN_LAYOUT_STEPS));
+  l->seqs = load_i32(l, l->layout, cg_i64(c, TN_LAYOUT_SEQS));
+}
+
+bool cg_emit_scan(Cg *c, const ModulePlan *plan, const KernelCall *call) {
+  ScanLoop l = {.c = c, .plan = plan, .call = call, .s = ir_scan_at(c->f, (Val){c->k->first})};
+  l.is_row = rt_alloc(c->mem, l.s.n_carries + 1);
+  l.slot = rt_alloc(c->mem, (l.s.n_carries + 1) * sizeof *l.slot);
+  for (uint32_t k = 0; k < l.s.n_carries; k++) {
+    l.is_row[k] = ir_scan_is_row(&l.s, k);
+    l.slot[k] = l.arena;
+    l.arena += 2 * ir_scan_carry_bytes(&l.s, k);
+  }
+  open_layout(&l);
+  begin_carries(&l);
+  wait_for_team(c);
+  emit_steps(&l);
+  end_carries(&l);
+  return true;
+}

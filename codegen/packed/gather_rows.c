@@ -1,0 +1,114 @@
+// Ops over packed rows and their layout that move whole rows: single rows of sequences, reversal, lists; and the tables
+// of a layout as values. Each worker fills a contiguous range of rows of the result.
+#include "codegen/packed/layout.h"
+
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+typedef struct {
+  Cg *c;
+  Val v;
+  CgLayout l;
+  V words;  // of a row
+  V from, to;
+} Rows;
+
+static Rows open_rows(Cg *c, Val v) {
+  Val x = ir_arg(c->f, v, 0);
+  return (Rows){c, v, cg_layout_of(c, ir_arg(c->f, v, 1)), cg_row_words(c, x, 1), cg_ptr(c, x), cg_ptr(c, v)};
+}
+
+static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""), b, a, ""); }
+static V length_of(Rows *r, V user) { return cg_layout_get(r->c, cg_layout_lengths(r->c, &r->l), user); }
+static V offset_of(Rows *r, V t) { return cg_layout_get(r->c, cg_layout_offsets(r->c, &r->l), t); }
+static V position_of(Rows *r, V user) { return cg_layout_get(r->c, cg_layout_unsorted(r->c, &r->l), user); }
+
+static void move(Rows *r, V to, V from) {
+  V source = from ? cg_row_at(r->c, r->from, from, r->words) : NULL;
+  cg_move_words(r->c, cg_row_at(r->c, r->to, to, r->words), source, LLVMConstNull(r->c->vi32), r->words);
+}
+
+static void pick(Rows *r) {
+  Cg *c = r->c;
+  bool first = ir_attr(c->f, r->v, KEY_first) != NULL;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
+  cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
+  V len = length_of(r, l.i);
+  If some;
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, len, zero, ""));
+  move(r, l.i, cg_add(c, offset_of(r, first ? zero : cg_sub(c, len, one)), position_of(r, l.i)));
+  cg_else(c, &some);
+  move(r, l.i, NULL);
+  cg_endif(c, &some);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Step t of a sequence comes from step length - 1 - t, at the same position.
+static void reverse(Rows *r) {
+  Cg *c = r->c;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
+  cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
+  Loop step, row;
+  cg_loop_begin(c, &step, zero, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
+  V first = offset_of(r, step.i), size = cg_layout_get(c, cg_layout_sizes(c, &r->l), step.i);
+  V begin = larger(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
+  cg_loop_begin(c, &row, begin, end, one, NULL, 0);
+  V len = length_of(r, cg_layout_get(c, cg_layout_sorted(c, &r->l), row.i));
+  V source = offset_of(r, cg_sub(c, cg_sub(c, len, one), step.i));
+  move(r, cg_add(c, first, row.i), cg_add(c, source, row.i));
+  cg_loop_end(c, &row, NULL);
+  cg_loop_end(c, &step, NULL);
+}
+
+// The list's rows stand in user order, one sequence after the other: each worker goes over a range of them.
+static void list(Rows *r, bool to_list) {
+  Cg *c = r->c;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
+  cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
+  Loop user, step;
+  cg_loop_begin(c, &user, zero, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), one, &zero, 1);
+  V start = user.carry[0], len = length_of(r, user.i), position = position_of(r, user.i);
+  V begin = larger(c, cg_sub(c, lo, start), zero), end = cg_min(c, cg_sub(c, hi, start), len);
+  cg_loop_begin(c, &step, begin, end, one, NULL, 0);
+  V flat = cg_add(c, start, step.i), packed = cg_add(c, offset_of(r, step.i), position);
+  move(r, to_list ? flat : packed, to_list ? packed : flat);
+  cg_loop_end(c, &step, NULL);
+  V next = cg_add(c, start, len);
+  cg_loop_end(c, &user, &next);
+}
+
+// Worker 0 widens a table.
+static void part(Cg *c, Val v) {
+  CgLayout l = cg_layout_of(c, ir_arg(c->f, v, 0));
+  const char *name = ir_text(c->f->prog, ir_attr(c->f, v, KEY_part)->u.s);
+  V from = !strcmp(name, "sorted")     ? cg_layout_sorted(c, &l)
+           : !strcmp(name, "unsorted") ? cg_layout_unsorted(c, &l)
+           : !strcmp(name, "lengths")  ? cg_layout_lengths(c, &l)
+                                       : cg_layout_sizes(c, &l);
+  V to = cg_ptr(c, v);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  Loop k;
+  cg_loop_begin(c, &k, cg_i64(c, 0), cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 0)), cg_i64(c, 1), NULL,
+                0);
+  cg_store(c, cg_layout_get(c, from, k.i), cg_at(c, c->i64, to, k.i));
+  cg_loop_end(c, &k, NULL);
+  cg_endif(c, &first);
+}
+
+bool cg_emit_seq_rows(Cg *c) {
+  Val v = {c->k->first};
+  Op op = (Op)ir_ins(c->f, v)->op;
+  if (op == OP_seq_part) return part(c, v), true;
+  Rows r = open_rows(c, v);
+  switch (op) {
+  case OP_seq_select: pick(&r); return true;
+  case OP_seq_reverse: reverse(&r); return true;
+  case OP_seq_from_list:
+  case OP_seq_to_list: list(&r, op == OP_seq_to_list); return true;
+  default: return rt_text_add(c->why, "%s is no op over packed rows", ir_ops[op].name), false;
+  }
+}

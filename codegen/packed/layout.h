@@ -1,0 +1,30 @@
+// A packed layout as compiled code reads it: parts of one table of 32-bit words (runtime/abi.h draws it).
+#ifndef TN_CODEGEN_PACKED_LAYOUT_H
+#define TN_CODEGEN_PACKED_LAYOUT_H
+
+#include "codegen/cg.h"
+
+typedef struct {
+  LLVMValueRef base;
+  int64_t steps, seqs;  // bounds of time and batch
+} CgLayout;
+
+CgLayout cg_layout_of(Cg *c, Val layout);
+// A part by its first word, for example TN_LAYOUT_SORTED(l->steps, l->seqs); its element i as i64
+LLVMValueRef cg_layout_part(Cg *c, const CgLayout *l, int64_t word);
+LLVMValueRef cg_layout_get(Cg *c, LLVMValueRef part, LLVMValueRef i);
+bool cg_emit_seq_rows(Cg *c);  // gather_rows.c: the ops of seq that move whole rows
+// The parts that are read most
+LLVMValueRef cg_layout_sizes(Cg *c, const CgLayout *l);
+LLVMValueRef cg_layout_offsets(Cg *c, const CgLayout *l);
+LLVMValueRef cg_layout_sorted(Cg *c, const CgLayout *l);
+LLVMValueRef cg_layout_unsorted(Cg *c, const CgLayout *l);
+LLVMValueRef cg_layout_lengths(Cg *c, const CgLayout *l);
+
+// n 32-bit words from `from` to `to`; from NULL: the vector `fill` instead
+void cg_move_words(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fill, LLVMValueRef n);
+// 32-bit words of what stands behind one index of the axes before from_axis
+LLVMValueRef cg_row_words(Cg *c, Val v, uint32_t from_axis);
+LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef words);
+
+#endif

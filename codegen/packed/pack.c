@@ -1,0 +1,290 @@
+// Packed sequences: the layout table from run-time lengths, and rows moved between padded and packed form.
+//
+// Row (t, k) of packed data stands at offsets[t] + k and belongs to step t of the sequence sorted[k]; see runtime/abi.h
+// for the table. Lengths 3 1 2 give
+//   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
+#include "codegen/packed/layout.h"
+
+#include <stddef.h>
+
+// ---- the table, by position
+CgLayout cg_layout_of(Cg *c, Val layout) {
+  const Prog *p = c->f->prog;
+  Shape s = ir_ins(c->f, layout)->shape;
+  return (CgLayout){cg_ptr(c, layout), ir_dim_bound(p, ir_dim_at(p, s, 1)), ir_dim_bound(p, ir_dim_at(p, s, 0))};
+}
+LLVMValueRef cg_layout_part(Cg *c, const CgLayout *l, int64_t word) {
+  return cg_at(c, c->i32, l->base, cg_i64(c, word));
+}
+LLVMValueRef cg_layout_get(Cg *c, LLVMValueRef part, LLVMValueRef i) {
+  return LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, part, i)), c->i64, "");
+}
+LLVMValueRef cg_layout_sizes(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_BATCH_SIZES(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_offsets(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_OFFSETS(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_sorted(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_SORTED(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_unsorted(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_UNSORTED(l->steps, l->seqs));
+}
+LLVMValueRef cg_layout_lengths(Cg *c, const CgLayout *l) {
+  return cg_layout_part(c, l, TN_LAYOUT_LENGTHS(l->steps, l->seqs));
+}
+
+static void put(Cg *c, LLVMValueRef part, LLVMValueRef i, LLVMValueRef v) {
+  LLVMValueRef at = cg_at(c, c->i32, part, i);
+  cg_store(c, LLVMBuildTrunc(c->b, v, c->i32, ""), at);
+}
+static LLVMValueRef is_less(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
+
+static void zero_words(Cg *c, LLVMValueRef part, int64_t n) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), NULL, 0);
+  put(c, part, l.i, cg_i64(c, 0));
+  cg_loop_end(c, &l, NULL);
+}
+
+static void report_if(Cg *c, LLVMValueRef is_bad, TnKernelError code, LLVMValueRef index, LLVMValueRef value) {
+  If bad;
+  cg_if(c, &bad, is_bad);
+  cg_report(c, code, index, value);
+  cg_endif(c, &bad);
+}
+
+// lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0.
+static void count_lengths(Cg *c, const CgLayout *t, LLVMValueRef given, LLVMValueRef seqs, LLVMValueRef time,
+                          int64_t least, bool is_sorted) {
+  LLVMValueRef one = cg_i64(c, 1), most = cg_i64(c, INT64_MAX);
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef lengths = cg_layout_lengths(c, t);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, &most, is_sorted);
+  LLVMValueRef raw = cg_load(c, c->i64, cg_at(c, c->i64, given, l.i));
+  LLVMValueRef len = cg_max(c, cg_min(c, raw, time), cg_i64(c, least));
+  report_if(c, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""), TN_KERR_LENGTH_RANGE, l.i, raw);
+  if (is_sorted) report_if(c, is_less(c, l.carry[0], raw), TN_KERR_NOT_SORTED, l.i, raw);
+  put(c, lengths, l.i, len);
+  If some;
+  if (!least) cg_if(c, &some, is_less(c, cg_i64(c, 0), len));
+  LLVMValueRef cell = cg_sub(c, len, one);
+  put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
+  if (!least) cg_endif(c, &some);
+  cg_loop_end(c, &l, &raw);
+}
+
+// From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
+// + 1. Gives the number of steps used.
+static LLVMValueRef sum_counts(Cg *c, const CgLayout *t) {
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef offsets = cg_layout_offsets(c, t);
+  Loop l;
+  cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, (LLVMValueRef[]){zero, zero}, 2);
+  LLVMValueRef at = cg_sub(c, cg_i64(c, t->steps - 1), l.i);
+  LLVMValueRef longer = l.carry[0], running = cg_add(c, longer, cg_layout_get(c, sizes, at));
+  put(c, offsets, at, longer);
+  put(c, sizes, at, running);
+  LLVMValueRef used = LLVMBuildZExt(c->b, is_less(c, zero, running), c->i64, "");
+  cg_loop_end(c, &l, (LLVMValueRef[]){running, cg_add(c, l.carry[1], used)});
+  return l.out[1];
+}
+
+// Stable: equal lengths keep the user's order. offsets[l - 1] is the next free position of length l; empty sequences
+// stand behind all others, in the last cell. Gives 1 when the order is the identity.
+static LLVMValueRef sort_sequences(Cg *c, const CgLayout *t, LLVMValueRef seqs, bool may_be_empty) {
+  LLVMValueRef one = cg_i64(c, 1), zero = cg_i64(c, 0), last = cg_i64(c, t->steps);
+  LLVMValueRef cursor = cg_layout_offsets(c, t);
+  LLVMValueRef lengths = cg_layout_lengths(c, t);
+  if (may_be_empty) put(c, cursor, last, t->steps ? cg_layout_get(c, cg_layout_sizes(c, t), zero) : zero);
+  Loop l;
+  cg_loop_begin(c, &l, zero, seqs, one, &one, 1);
+  LLVMValueRef len = cg_layout_get(c, lengths, l.i), cell = cg_sub(c, len, one);
+  if (may_be_empty) cell = LLVMBuildSelect(c->b, is_less(c, zero, len), cell, last, "");
+  LLVMValueRef at = cg_layout_get(c, cursor, cell);
+  put(c, cursor, cell, cg_add(c, at, one));
+  put(c, cg_layout_sorted(c, t), at, l.i);
+  put(c, cg_layout_unsorted(c, t), l.i, at);
+  LLVMValueRef same = LLVMBuildICmp(c->b, LLVMIntEQ, at, l.i, "");
+  LLVMValueRef next = LLVMBuildSelect(c->b, same, l.carry[0], zero, "");
+  cg_loop_end(c, &l, &next);
+  return l.out[0];
+}
+
+// offsets[t + 1] = offsets[t] + batch_sizes[t]. Gives the number of rows.
+static LLVMValueRef place_steps(Cg *c, const CgLayout *t) {
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef sizes = cg_layout_sizes(c, t);
+  LLVMValueRef offsets = cg_layout_offsets(c, t);
+  put(c, offsets, zero, zero);
+  Loop l;
+  cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, &zero, 1);
+  LLVMValueRef next = cg_add(c, l.carry[0], cg_layout_get(c, sizes, l.i));
+  put(c, offsets, cg_add(c, l.i, one), next);
+  cg_loop_end(c, &l, &next);
+  return l.out[0];
+}
+
+static void set_run_dim(Cg *c, Dim d, LLVMValueRef v) {
+  LLVMValueRef field = cg_at(c, c->i8, c->frame, cg_i64(c, offsetof(TnFrame, dims)));
+  LLVMValueRef table = LLVMBuildLoad2(c->b, c->ptr, field, "dims");
+  cg_store(c, v, cg_at(c, c->i64, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot)));
+}
+
+static void put_head(Cg *c, const CgLayout *t, LLVMValueRef steps, LLVMValueRef rows, LLVMValueRef seqs,
+                     LLVMValueRef identity) {
+  put(c, t->base, cg_i64(c, TN_LAYOUT_STEPS), steps);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_ROWS), rows);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_SEQS), seqs);
+  put(c, t->base, cg_i64(c, TN_LAYOUT_IDENTITY), identity);
+}
+
+// part[i] = i * scale + start for i < n
+static void put_ramp(Cg *c, LLVMValueRef part, LLVMValueRef n, LLVMValueRef start, LLVMValueRef scale) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  put(c, part, l.i, cg_add(c, cg_mul(c, l.i, scale), start));
+  cg_loop_end(c, &l, NULL);
+}
+
+// `seqs` sequences of `time` steps each, in the user's order.
+static void dense_table(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape s = ir_ins(c->f, v)->shape;
+  CgLayout t = cg_layout_of(c, v);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef seqs = cg_dim(c, ir_dim_at(p, s, 0)), time = cg_dim(c, ir_dim_at(p, s, 1));
+  put_ramp(c, cg_layout_sizes(c, &t), time, seqs, zero);
+  put_ramp(c, cg_layout_offsets(c, &t), cg_add(c, time, one), zero, seqs);
+  put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
+  put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
+  put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
+  put_head(c, &t, time, cg_mul(c, seqs, time), seqs, one);
+}
+
+// Worker 0 alone: O(batch + time) steps over a table that fits in a cache.
+bool cg_emit_layout(Cg *c) {
+  const Prog *p = c->f->prog;
+  Val v = {c->k->first};
+  if (ir_layout_is_const(c->f, v)) return true;  // the table lies in the constant pool
+  Shape s = ir_ins(c->f, v)->shape;
+  Dim time = ir_dim_at(p, s, 1), rows = ir_dim_at(p, s, 2);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  if (ir_ins(c->f, v)->op == OP_dense_layout) {
+    dense_table(c, v);
+    cg_endif(c, &first);
+    return true;
+  }
+  CgLayout t = cg_layout_of(c, v);
+  LLVMValueRef given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0);
+  bool may_be_empty = ir_attr(c->f, v, KEY_empty) != NULL;
+  // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
+  // table.
+  LLVMValueRef seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
+  zero_words(c, cg_layout_sizes(c, &t), t.steps);
+  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)), may_be_empty ? 0 : 1,
+                ir_attr(c->f, v, KEY_sorted) != NULL);
+  LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
+  LLVMValueRef n_rows = place_steps(c, &t);
+  put_head(c, &t, used, n_rows, seqs, identity);
+  set_run_dim(c, rows, n_rows);
+  cg_endif(c, &first);
+  return true;
+}
+
+// ---- rows. A row is copied as 32-bit words, whatever its dtype.
+LLVMValueRef cg_row_words(Cg *c, Val v, uint32_t from_axis) {
+  const Ins *ins = ir_ins(c->f, v);
+  LLVMValueRef n = cg_i64(c, ir_dtype_bytes[ins->dtype] / 4);
+  for (uint32_t k = from_axis; k < ir_rank(c->f->prog, ins->shape); k++)
+    n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
+  return n;
+}
+
+// n words from `from` to `to`; from == NULL: the vector `fill` instead.
+void cg_move_words(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fill, LLVMValueRef n) {
+  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
+  LLVMValueRef v = from ? cg_load(c, c->vi32, cg_at(c, c->i32, from, l.i)) : fill;
+  cg_store(c, v, cg_at(c, c->i32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  if (LLVMIsConstant(rest) && LLVMConstIntGetZExtValue(rest) == 0) return;
+  LLVMValueRef mask = cg_mask(c, rest), end = cg_at(c, c->i32, to, whole);
+  LLVMValueRef last = from ? cg_load_masked(c, c->vi32, cg_at(c, c->i32, from, whole), mask) : fill;
+  cg_store_masked(c, last, end, mask);
+}
+
+LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef words) {
+  return cg_at(c, c->i32, base, cg_mul(c, row, words));
+}
+
+// Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets.
+static void pack_rows(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
+  CgLayout t = cg_layout_of(c, layout);
+  bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
+  LLVMValueRef words = cg_row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0),
+               one = cg_i64(c, 1);
+  LLVMValueRef inner = cg_dim(c, ir_dim_at(p, ir_ins(c->f, x)->shape, 1));
+  LLVMValueRef sorted = cg_layout_sorted(c, &t), lo, hi;
+  cg_share(c, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
+  Loop step, row;
+  cg_loop_begin(c, &step, zero, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
+  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step.i);
+  LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &t), step.i);
+  LLVMValueRef begin = cg_max(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
+  cg_loop_begin(c, &row, begin, end, one, NULL, 0);
+  LLVMValueRef user = cg_layout_get(c, sorted, row.i);
+  LLVMValueRef source =
+      time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
+  LLVMValueRef out = cg_row_at(c, to, cg_add(c, first, row.i), words);
+  cg_move_words(c, out, cg_row_at(c, from, source, words), NULL, words);
+  cg_loop_end(c, &row, NULL);
+  cg_loop_end(c, &step, NULL);
+}
+
+// {value} as 32-bit words of the dtype, in a vector.
+static LLVMValueRef fill_words(Cg *c, Val v) {
+  double value = ir_attr_num(c->f, v, KEY_value, 0);
+  if (ir_ins(c->f, v)->dtype == DT_F32) return LLVMConstBitCast(cg_splat(c, cg_f32(c, value)), c->vi32);
+  return LLVMConstBitCast(cg_splat_n(c, cg_i64(c, ir_to_i64(value)), c->t->vl / 2), c->vi32);
+}
+
+static void pad_rows(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Val data = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
+  Shape s = ir_ins(c->f, v)->shape;
+  CgLayout t = cg_layout_of(c, layout);
+  bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
+  LLVMValueRef words = cg_row_words(c, data, 1), from = cg_ptr(c, data), to = cg_ptr(c, v), fill = fill_words(c, v);
+  LLVMValueRef outer = cg_dim(c, ir_dim_at(p, s, 0)), inner = cg_dim(c, ir_dim_at(p, s, 1)), lo, hi;
+  cg_share(c, cg_mul(c, outer, inner), 1, &lo, &hi);
+  Loop row;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef a = cg_div(c, row.i, inner), b = cg_sub(c, row.i, cg_mul(c, a, inner));
+  LLVMValueRef step = time_major ? a : b, user = time_major ? b : a;
+  LLVMValueRef len = cg_layout_get(c, cg_layout_lengths(c, &t), user);
+  LLVMValueRef out = cg_row_at(c, to, row.i, words);
+  If inside;
+  cg_if(c, &inside, is_less(c, step, len));
+  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step);
+  LLVMValueRef at = cg_add(c, first, cg_layout_get(c, cg_layout_unsorted(c, &t), user));
+  cg_move_words(c, out, cg_row_at(c, from, at, words), NULL, words);
+  cg_else(c, &inside);
+  cg_move_words(c, out, NULL, fill, words);
+  cg_endif(c, &inside);
+  cg_loop_end(c, &row, NULL);
+}
+
+bool cg_emit_pack(Cg *c) {
+  Val v = {c->k->first};
+  if (ir_ins(c->f, v)->op == OP_pack_padded) pack_rows(c, v);
+  else pad_rows(c, v);
+  return true;
+}

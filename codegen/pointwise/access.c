@@ -1,0 +1,569 @@
+// Pointwise groups: what a group reads, where it lies, and one vector of it (pointwise.h).
+//
+// All loads of a vector come before its stores, so that a result may take over an operand's buffer. Lanes never mix:
+// an element does not depend on vl, on the tail or on the split among workers.
+#include "codegen/pointwise/pointwise.h"
+
+typedef LLVMValueRef V;
+
+static const Fn *fn_of(const Pointwise *p) { return p->c->f; }
+static bool in_group(const Pointwise *p, Val v) {
+  return v.i >= p->c->k->first + p->from && v.i < p->c->k->first + p->to;
+}
+static Op op_of(const Pointwise *p, Val v) { return (Op)ir_ins(fn_of(p), v)->op; }
+static OpClass class_of(const Pointwise *p, Val v) { return (OpClass)ir_ops[op_of(p, v)].cls; }
+static bool is_code(const Pointwise *p, Val v) {
+  OpClass cls = class_of(p, v);
+  if (ir_is_output_alias(fn_of(p), v)) return false;
+  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->by_rows && (cls == CLASS_GEMM || cls == CLASS_GATHER));
+}
+static Val value_at(const Pointwise *p, uint32_t k) { return (Val){p->c->k->first + k}; }
+
+// Shape and dtype of what an instruction computes; an output has its operand's.
+static const Ins *type_of(const Pointwise *p, Val v) {
+  const Ins *in = ir_ins(fn_of(p), v);
+  return in->op == OP_output ? ir_ins(fn_of(p), ir_arg(fn_of(p), v, 0)) : in;
+}
+
+// Through views that keep the shape, down to a register of this kernel if there is one.
+static Val see_through(const Pointwise *p, Val v) {
+  Val at = v;
+  for (;;) {
+    if (in_group(p, at) && is_code(p, at)) return at;
+    if (ir_is_immediate(fn_of(p), at)) return at;
+    if (class_of(p, at) != CLASS_VIEW) return v;
+    Val a = ir_arg(fn_of(p), at, 0);
+    if (ir_ins(fn_of(p), a)->shape.i != ir_ins(fn_of(p), at)->shape.i) return v;
+    at = a;
+  }
+}
+
+static bool fail(Pointwise *p, Val v, const char *what) {
+  rt_text_add(p->c->why, "%s (%%%u) %s", ir_ops[op_of(p, v)].name, v.i, what);
+  return false;
+}
+
+// ---- accesses
+static Dim operand_dim(const Pointwise *p, const Access *a, int axis) {
+  return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
+}
+
+// Trailing axes face each other; an axis of size 1 is broadcast.
+static void map_broadcast(Pointwise *p, Access *a) {
+  uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
+  for (uint32_t j = 0; j < p->rank; j++) {
+    a->axis[j] = (int)(j + rank) - (int)p->rank;
+    if (a->axis[j] < 0 || ir_dim_is_one(fn_of(p)->prog, operand_dim(p, a, a->axis[j]))) a->axis[j] = -1;
+  }
+}
+
+static void map_axes(Pointwise *p, Access *a, Val v) {
+  const Attr *perm = ir_attr(fn_of(p), v, KEY_perm);
+  for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = perm ? (int)ir_list_at(fn_of(p)->prog, perm->u.list, j) : (int)j;
+}
+
+static void map_index(Pointwise *p, Access *a, Val v) {
+  Cg *c = p->c;
+  Op op = op_of(p, v);
+  if (op == OP_expand) {
+    map_broadcast(p, a);
+    return;
+  }
+  map_axes(p, a, v);
+  if (op == OP_permute) return;
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
+  V start = cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
+  if (op == OP_slice) {
+    a->offset[axis] = start;
+    return;
+  }
+  a->offset[axis] = cg_sub(c, cg_i64(c, 0), start);
+  a->lo[axis] = start;
+  a->hi[axis] = cg_add(c, start, cg_dim(c, operand_dim(p, a, (int)axis)));
+  a->partial = true;
+}
+
+static bool is_empty(const Pointwise *p, Val v) { return ir_shape_bound(fn_of(p)->prog, type_of(p, v)->shape) == 0; }
+
+static int32_t add_access(Pointwise *p, Val operand) {
+  p->acc[p->n_acc] = (Access){.v = operand, .empty = is_empty(p, operand)};
+  return (int32_t)p->n_acc++;
+}
+
+static int32_t broadcast_access(Pointwise *p, Val operand) {
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (p->acc[k].plain && p->acc[k].v.i == operand.i) return (int32_t)k;
+  int32_t k = add_access(p, operand);
+  p->acc[k].plain = true;
+  map_broadcast(p, &p->acc[k]);
+  return k;
+}
+
+// Row i of the result is the row of the table that index number i names.
+static bool collect_gather(Pointwise *p, uint32_t k) {
+  Val v = value_at(p, k), table = ir_arg(fn_of(p), v, 0), index = ir_arg(fn_of(p), v, 1);
+  bool empty = is_empty(p, table);
+  if (!cg_stored(p->c, index) || (!empty && !cg_stored(p->c, table)))
+    return fail(p, v, "reads a value that is not stored");
+  p->use[k][0] = add_access(p, table), p->use[k][1] = -1;
+  Access *a = &p->acc[p->use[k][0]];
+  for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = j + 1 < p->rank ? -1 : 1;
+  a->index = index;
+  return true;
+}
+
+// Operands without elements are left out.
+static bool collect_concat(Pointwise *p, uint32_t k) {
+  Cg *c = p->c;
+  Val v = value_at(p, k);
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), n = 0, n_args = ir_ins(c->f, v)->n_args;
+  Val *part = rt_alloc(c->mem, n_args * sizeof *part);
+  Dim *size = rt_alloc(c->mem, n_args * sizeof *size);
+  for (uint32_t a = 0; a < n_args; a++) {
+    Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
+    if (in_group(p, seen) && is_code(p, seen))
+      return fail(p, v, "reads a value of its own kernel through an index map");
+    if (is_empty(p, operand)) continue;
+    if (!cg_stored(c, operand)) return fail(p, v, "reads a value that is not stored");
+    size[n] = ir_dim_at(c->f->prog, ir_ins(c->f, operand)->shape, axis);
+    part[n++] = operand;
+  }
+  if (p->seg.n && (p->seg.n != n || p->seg.axis != axis)) return fail(p, v, "is cut in other places than its kernel");
+  p->use[k][0] = -1;
+  if (n == 0) return true;  // and so is the group
+  p->use[k][0] = add_access(p, part[0]);
+  p->acc[p->use[k][0]].part = part;
+  map_axes(p, &p->acc[p->use[k][0]], v);
+  p->seg = (Segments){.n = n, .axis = axis, .size = size};
+  return true;
+}
+
+static bool collect_one(Pointwise *p, uint32_t k) {
+  Cg *c = p->c;
+  Val v = value_at(p, k);
+  if (class_of(p, v) == CLASS_GATHER) return collect_gather(p, k);
+  if (op_of(p, v) == OP_concat) return collect_concat(p, k);
+  bool index = class_of(p, v) == CLASS_INDEX;
+  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
+    Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
+    p->use[k][a] = -1;
+    if (op_of(p, v) == OP_assign && a == 0) continue;  // only written
+    if (ir_is_immediate(fn_of(p), seen)) continue;
+    bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
+    if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
+    if (reg) return fail(p, v, "reads a value of its own kernel through an index map");
+    if (!is_empty(p, operand) && !cg_stored(c, operand)) return fail(p, v, "reads a value that is not stored");
+    if (!index) {
+      p->use[k][a] = broadcast_access(p, operand);
+      continue;
+    }
+    p->use[k][a] = add_access(p, operand);
+    map_index(p, &p->acc[p->use[k][a]], v);
+  }
+  return true;
+}
+
+bool cg_pointwise_collect(Pointwise *p) {
+  Cg *c = p->c;
+  uint32_t n_operands = 0;
+  for (uint32_t k = p->from; k < p->to; k++) n_operands += ir_ins(c->f, value_at(p, k))->n_args;
+  p->acc = rt_alloc(c->mem, (n_operands + 1) * sizeof *p->acc);
+  p->use = rt_alloc(c->mem, c->k->n * sizeof *p->use);
+  p->val = rt_alloc(c->mem, c->k->n * sizeof *p->val);
+  bool first = true;
+  for (uint32_t k = p->from; k < p->to; k++) {
+    Val v = value_at(p, k);
+    if (!is_code(p, v)) continue;
+    if (first) {
+      p->shape = type_of(p, v)->shape;
+      p->rank = ir_rank(c->f->prog, p->shape);
+      for (uint32_t j = 0; j < p->rank; j++) p->dim[j] = ir_dim_at(c->f->prog, p->shape, j);
+    }
+    first = false;
+    if (type_of(p, v)->shape.i != p->shape.i) return fail(p, v, "has another shape than its kernel");
+    bool product = p->behind && k == p->from;  // its operands are its own affair
+    if (!product && !collect_one(p, k)) return false;
+  }
+  return true;
+}
+
+// ---- merging axes
+static bool plain_axis(const Pointwise *p, const Access *a, uint32_t j) {
+  return !a->offset[j] && !a->lo[j] && !(a->part && p->seg.axis == j);
+}
+
+// Does the access step through iteration axes j and i (the next one that moves) as through one?
+static bool steps_as_one(const Pointwise *p, const Access *a, uint32_t j, uint32_t i) {
+  if (!plain_axis(p, a, i)) return false;
+  if (a->axis[j] < 0 && a->axis[i] < 0) return true;
+  if (a->axis[j] < 0 || a->axis[i] <= a->axis[j]) return false;
+  for (int x = a->axis[j] + 1; x < a->axis[i]; x++)
+    if (!ir_dim_is_one(fn_of(p)->prog, operand_dim(p, a, x))) return false;
+  return operand_dim(p, a, a->axis[i]).i == p->dim[i].i;
+}
+
+static bool mergeable(const Pointwise *p, uint32_t j, uint32_t i) {
+  if (p->by_rows && i + 1 == p->rank) return false;
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (!steps_as_one(p, &p->acc[k], j, i)) return false;
+  return true;
+}
+
+// An axis of size 1 needs no loop, unless an access may have no element there.
+static bool moves(const Pointwise *p, uint32_t j) {
+  if (p->by_rows && j + 1 == p->rank) return true;
+  if (!ir_dim_is_one(fn_of(p)->prog, p->dim[j]) || (p->seg.n && p->seg.axis == j)) return true;
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (p->acc[k].lo[j]) return true;
+  return false;
+}
+
+static V row_stride(const Pointwise *p, const Access *a, int axis) {
+  V s = cg_i64(p->c, 1);
+  uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
+  for (uint32_t x = (uint32_t)axis + 1; x < rank; x++) s = cg_mul(p->c, s, cg_dim(p->c, operand_dim(p, a, (int)x)));
+  return s;
+}
+
+static void place_access(Pointwise *p, Access *a, const uint32_t *first_of) {
+  Cg *c = p->c;
+  a->base = cg_i64(c, 0);
+  for (uint32_t j = 0; j < p->rank; j++)
+    if (a->offset[j]) a->base = cg_add(c, a->base, cg_mul(c, a->offset[j], row_stride(p, a, a->axis[j])));
+  for (uint32_t g = 0; g < p->n_loop; g++) {
+    uint32_t j = first_of[g], last = p->last_of[g];
+    a->stride[g] = a->axis[last] < 0 ? cg_i64(c, 0) : row_stride(p, a, a->axis[last]);
+    if (!a->lo[j]) continue;
+    V scale = cg_i64(c, 1);
+    for (uint32_t i = j + 1; i <= last; i++) scale = cg_mul(c, scale, cg_dim(c, p->dim[i]));
+    a->from[g] = cg_mul(c, a->lo[j], scale);
+    a->to[g] = cg_mul(c, a->hi[j], scale);
+  }
+}
+
+// ---- segments
+// Up to so many are emitted one by one, with an instruction each; others are a loop over tables.
+enum { FEW_SEGMENTS = 4, FEW_INSTRUCTIONS = 16 };
+
+static bool has_few(const Pointwise *p) {
+  return p->seg.n <= FEW_SEGMENTS && p->seg.n * (p->to - p->from) <= FEW_INSTRUCTIONS;
+}
+
+static V new_table(Pointwise *p, LLVMTypeRef t, uint32_t n) {
+  V table = LLVMBuildArrayAlloca(p->c->b, t, cg_i64(p->c, n), "table");
+  LLVMSetAlignment(table, 8);
+  return table;
+}
+
+static void place_segments(Pointwise *p) {
+  Cg *c = p->c;
+  Segments *s = &p->seg;
+  V scale = cg_i64(c, 1), end = cg_i64(c, 0);
+  for (uint32_t j = s->axis + 1; j <= p->last_of[s->loop]; j++) scale = cg_mul(c, scale, cg_dim(c, p->dim[j]));
+  s->end = rt_alloc(c->mem, s->n * sizeof *s->end);
+  for (uint32_t k = 0; k < s->n; k++) {
+    end = cg_add(c, end, cg_mul(c, cg_dim(c, s->size[k]), scale));
+    s->end[k] = end;
+  }
+  if (has_few(p)) return;
+  s->end_table = new_table(p, c->i64, s->n + 1);
+  cg_store(c, cg_i64(c, 0), s->end_table);
+  for (uint32_t k = 0; k < s->n; k++) cg_store(c, s->end[k], cg_at(c, c->i64, s->end_table, cg_i64(c, k + 1)));
+  for (uint32_t a = 0; a < p->n_acc; a++) {
+    if (!p->acc[a].part) continue;
+    V table = p->acc[a].part_table = new_table(p, c->ptr, s->n);
+    for (uint32_t k = 0; k < s->n; k++)
+      cg_store(c, cg_ptr(c, p->acc[a].part[k]), cg_at(c, c->ptr, table, cg_i64(c, k)));
+  }
+}
+
+static void each_of_few(Pointwise *p, SegmentBody *body, void *ctx) {
+  Segments *s = &p->seg;
+  for (uint32_t k = 0; k < s->n; k++) {
+    s->begin = k ? s->end[k - 1] : cg_i64(p->c, 0);
+    s->stop = s->end[k];
+    for (uint32_t a = 0; a < p->n_acc; a++)
+      if (p->acc[a].part) p->acc[a].part_at = cg_ptr(p->c, p->acc[a].part[k]);
+    body(p, ctx);
+  }
+}
+
+void cg_point_each_segment(Pointwise *p, SegmentBody *body, void *ctx) {
+  Cg *c = p->c;
+  Segments *s = &p->seg;
+  if (!s->n) {
+    body(p, ctx);
+    return;
+  }
+  if (!s->end_table) {
+    each_of_few(p, body, ctx);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, s->n), cg_i64(c, 1), NULL, 0);
+  s->begin = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, l.i));
+  s->stop = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, cg_add(c, l.i, cg_i64(c, 1))));
+  for (uint32_t a = 0; a < p->n_acc; a++)
+    if (p->acc[a].part) p->acc[a].part_at = cg_load(c, c->ptr, cg_at(c, c->ptr, p->acc[a].part_table, l.i));
+  body(p, ctx);
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_pointwise_merge(Pointwise *p) {
+  Cg *c = p->c;
+  uint32_t first_of[MAX_RANK] = {0};
+  for (uint32_t j = 0; j < p->rank; j++) {
+    if (!moves(p, j)) continue;
+    V size = cg_dim(c, p->dim[j]);
+    if (p->n_loop && mergeable(p, p->last_of[p->n_loop - 1], j)) {
+      p->size[p->n_loop - 1] = cg_mul(c, p->size[p->n_loop - 1], size);
+    } else {
+      first_of[p->n_loop] = j;
+      p->size[p->n_loop++] = size;
+    }
+    p->last_of[p->n_loop - 1] = j;
+    if (p->seg.axis == j) p->seg.loop = p->n_loop - 1;
+  }
+  if (p->seg.n) place_segments(p);
+  for (uint32_t k = 0; k < p->n_acc; k++) place_access(p, &p->acc[k], first_of);
+  if (p->n_loop) return;
+  p->size[0] = cg_i64(c, 1);  // one element
+  for (uint32_t k = 0; k < p->n_acc; k++) p->acc[k].stride[0] = cg_i64(c, 0);
+  p->n_loop = 1;
+}
+
+// ---- one vector
+static LLVMTypeRef scalar_type(const Pointwise *p, DType t) { return t == DT_I64 ? p->c->i64 : p->c->f32; }
+static LLVMTypeRef vector_type(const Pointwise *p, DType t) {
+  return p->lanes == 1 ? scalar_type(p, t) : LLVMVectorType(scalar_type(p, t), p->lanes);
+}
+static V spread(Pointwise *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
+
+static V lane_numbers(Cg *c) {
+  V lane[64];
+  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
+  return LLVMConstVector(lane, c->t->vl);
+}
+
+static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
+
+// A row of a table; no row, and a report, where the index is out of range.
+static void enter_table(Pointwise *p, Access *a) {
+  Cg *c = p->c;
+  V i = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, a->index), p->at_row));
+  a->row_ok = LLVMBuildICmp(c->b, LLVMIntULT, i, cg_dim(c, operand_dim(p, a, 0)), "");
+  If s;
+  cg_if(c, &s, LLVMBuildNot(c->b, a->row_ok, ""));
+  cg_report(c, TN_KERR_INDEX_RANGE, p->at_row, i);
+  cg_endif(c, &s);
+  V row = cg_mul(c, LLVMBuildSelect(c->b, a->row_ok, i, cg_i64(c, 0), ""), cg_dim(c, operand_dim(p, a, 1)));
+  a->row = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &row, 1, "");
+}
+
+// Places every access at the row with these outer indices.
+void cg_pointwise_enter(Pointwise *p, const V *index) {
+  Cg *c = p->c;
+  for (uint32_t k = 0; k < p->n_acc; k++) {
+    Access *a = &p->acc[k];
+    LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
+    V at = a->base;
+    if (a->empty || a->part) continue;
+    a->row_ok = a->same = NULL;
+    if (a->index.i) {
+      enter_table(p, a);
+      continue;
+    }
+    for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
+      at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
+      if (!a->from[g]) continue;
+      V above = LLVMBuildICmp(c->b, LLVMIntSGE, index[g], a->from[g], ""),
+        below = LLVMBuildICmp(c->b, LLVMIntSLT, index[g], a->to[g], "");
+      a->row_ok = both(c, a->row_ok, LLVMBuildAnd(c->b, above, below, ""));
+    }
+    a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");
+    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->same = spread(p, cg_load(c, t, a->row));
+  }
+}
+
+// An operand of a concat is as large as the iteration, but for its size along the concat's axis.
+static void enter_part(Pointwise *p, Access *a, const V *index) {
+  Cg *c = p->c;
+  uint32_t at_axis = p->seg.loop;
+  V step = a->stride[at_axis], stride = cg_mul(c, cg_sub(c, p->seg.stop, p->seg.begin), step);
+  V at = cg_sub(c, cg_i64(c, 0), cg_mul(c, p->seg.begin, step));
+  for (uint32_t g = at_axis; g-- > 0;) {
+    at = cg_add(c, at, cg_mul(c, index[g], stride));
+    stride = cg_mul(c, stride, p->size[g]);
+  }
+  for (uint32_t g = at_axis; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
+  LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
+  a->row = LLVMBuildGEP2(c->b, t, a->part_at, &at, 1, "");
+}
+
+void cg_point_enter_segment(Pointwise *p, const V *index) {
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (p->acc[k].part) enter_part(p, &p->acc[k], index);
+}
+
+// The indices of a row by its number.
+void cg_pointwise_split(Pointwise *p, V row, V *index) {
+  Cg *c = p->c;
+  for (uint32_t g = p->n_loop - 1; g-- > 1;) {
+    index[g] = LLVMBuildURem(c->b, row, p->size[g], "");
+    row = LLVMBuildUDiv(c->b, row, p->size[g], "");
+  }
+  index[0] = row;
+}
+
+// Lanes whose index i + lane lies in the range of the vector axis.
+static V range_mask(Pointwise *p, const Access *a, V i, V mask) {
+  Cg *c = p->c;
+  uint32_t g = p->n_loop - 1;
+  if (!a->from[g]) return mask;
+  V below = cg_mask(c, cg_max(c, cg_sub(c, a->from[g], i), cg_i64(c, 0)));
+  V upto = cg_mask(c, cg_max(c, cg_sub(c, a->to[g], i), cg_i64(c, 0)));
+  return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
+}
+
+// A row that is shorter than a vector, and of a constant size: element by element, which is faster than a gather.
+enum { SHORT_ROW = 8 };
+
+static bool is_short_row(const Pointwise *p, const Access *a) {
+  V n = p->size[p->n_loop - 1];
+  bool whole = !p->by_rows && !a->partial && LLVMIsAConstantInt(n);
+  return whole && LLVMConstIntGetSExtValue(n) <= SHORT_ROW && LLVMConstIntGetSExtValue(n) < p->lanes;
+}
+
+static V load_short_row(Pointwise *p, const Access *a, DType t) {
+  Cg *c = p->c;
+  V all = LLVMConstNull(vector_type(p, t)), at = cg_i64(c, 0);
+  for (int64_t k = 0; k < LLVMConstIntGetSExtValue(p->size[p->n_loop - 1]); k++) {
+    V x = cg_load(c, scalar_type(p, t), LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, ""));
+    all = LLVMBuildInsertElement(c->b, all, x, cg_i32(c, k), "");
+    at = cg_add(c, at, a->stride[p->n_loop - 1]);
+  }
+  return all;
+}
+
+static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
+  Cg *c = p->c;
+  if (is_short_row(p, a)) return load_short_row(p, a, t);
+  V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
+  at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
+  V where = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, "");
+  LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
+  if (!mask) mask = LLVMConstAllOnes(c->vmask);
+  V arg[] = {where, cg_i32(c, t == DT_I64 ? 8 : 4), mask, LLVMConstNull(vt)};
+  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
+}
+
+static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
+  Cg *c = p->c;
+  if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
+  // Without inbounds: with a range the address may lie outside, where lanes are off.
+  V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
+  return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
+}
+
+// Zero where the range has none of the lanes: no load then, since one of no lanes takes a microsecond where no memory
+// is.
+static V load_partial(Pointwise *p, const Access *a, DType t, V i, V mask) {
+  Cg *c = p->c;
+  uint32_t g = p->n_loop - 1;
+  V none = LLVMConstNull(vector_type(p, t)), some = a->row_ok;
+  if (a->from[g]) {
+    V end = cg_add(c, i, cg_i64(c, p->lanes));
+    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSGT, end, a->from[g], ""));
+    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSLT, i, a->to[g], ""));
+  }
+  if (!some) return load_lanes(p, a, t, i, mask);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, some);
+  V x = load_lanes(p, a, t, i, range_mask(p, a, i, mask));
+  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, vector_type(p, t), "");
+  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
+  return phi;
+}
+
+// The vector of the access that begins at index i; zero where it has no element.
+static V load_access(Pointwise *p, const Access *a, V i, V mask) {
+  Cg *c = p->c;
+  DType t = (DType)ir_ins(c->f, a->v)->dtype;
+  if (a->empty) return LLVMConstNull(vector_type(p, t));
+  if (a->same) return a->same;
+  if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
+  if (a->index.i) return load_lanes(p, a, t, i, both(c, mask, cg_splat(c, a->row_ok)));
+  return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
+}
+
+static V immediate(Pointwise *p, Val v) {
+  Cg *c = p->c;
+  if (op_of(p, v) == OP_const) return spread(p, cg_f32(c, ir_attr_num(c->f, v, KEY_value, 0)));
+  const Attr *d = ir_attr(c->f, v, KEY_dim);
+  return spread(p, LLVMBuildSIToFP(c->b, cg_dim(c, d->u.dim), c->f32, ""));
+}
+
+static V operand(Pointwise *p, uint32_t k, uint32_t arg, V i, V mask) {
+  if (p->use[k][arg] >= 0) return load_access(p, &p->acc[p->use[k][arg]], i, mask);
+  Val v = see_through(p, ir_arg(fn_of(p), value_at(p, k), arg));
+  return ir_is_immediate(fn_of(p), v) ? immediate(p, v) : p->val[v.i - p->c->k->first];
+}
+
+static V convert(Pointwise *p, DType from, DType to, V a) {
+  Cg *c = p->c;
+  if (from == to) return a;
+  LLVMTypeRef t = vector_type(p, to), over[] = {t, LLVMTypeOf(a)};
+  if (to == DT_F32) return LLVMBuildSIToFP(c->b, a, t, "");
+  if (p->lanes > 1 && cg_has_avx512(c, LLVMTypeOf(a))) return cg_truncate(c, a);
+  return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &a, 1);
+}
+
+static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
+  Cg *c = p->c;
+  Val v = value_at(p, k);
+  Op op = op_of(p, v);
+  if (p->behind && k == p->from) {
+    V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
+    return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+  }
+  if (op == OP_assign) return operand(p, k, 1, i, mask);
+  if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
+  V arg[POINT_OPERANDS];
+  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
+  if (op == OP_cast)
+    return convert(p, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
+  if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];
+  return cg_pointwise_op(c, v, arg, element);
+}
+
+void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
+  Cg *c = p->c;
+  V element = spread(p, cg_add(c, row, i));
+  if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, lane_numbers(c), "");
+  for (uint32_t k = p->from; k < p->to; k++)
+    if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
+}
+
+void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
+  Cg *c = p->c;
+  V flat = cg_add(c, row, i);
+  cg_pointwise_compute(p, row, i, mask);
+  for (uint32_t k = p->from; k < p->to; k++) {
+    Val v = value_at(p, k);
+    if (!is_code(p, v) || !cg_stored(c, v)) continue;
+    V at = cg_at(c, scalar_type(p, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
+    mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
+  }
+  if (ir_none(p->back)) return;
+  V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column)), x = p->val[p->back.i - c->k->first];
+  mask ? cg_store_masked(c, x, at, mask) : cg_store(c, x, at);
+}
+
+bool cg_pointwise_stores(const Pointwise *p) {
+  for (uint32_t k = p->from; k < p->to; k++)
+    if (is_code(p, value_at(p, k)) && cg_stored(p->c, value_at(p, k))) return true;
+  return false;
+}

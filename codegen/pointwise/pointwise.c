@@ -1,0 +1,260 @@
+// Pointwise groups: one loop nest over one iteration shape; values between instructions stay in registers.
+//
+//   %h = mul %x, %w        for each row, for each vector of vl elements:
+//   %y = tanh %h              y = tanh(x * w)          (%h has no port: it is never stored)
+//   %p = permute %q           p = q read through other strides
+#include "codegen/pointwise/pointwise.h"
+
+typedef LLVMValueRef V;
+
+enum { SMALL = 4096, GRAIN = 2048 };
+enum { RANDOM_WORK = 8 };  // elements without a random number that take as long as one with
+
+// ---- loops
+// Elements [lo, hi) of one row: whole vectors, then a masked tail.
+static void emit_span(Pointwise *p, V row, V lo, V hi) {
+  Cg *c = p->c;
+  V n = cg_sub(c, hi, lo), step = cg_i64(c, p->lanes);
+  V rest = LLVMBuildAnd(c->b, n, cg_i64(c, p->lanes - 1), ""), end = cg_sub(c, hi, rest);
+  bool no_loop = LLVMIsAConstantInt(n) && LLVMConstIntGetSExtValue(n) < p->lanes;
+  if (!no_loop) {
+    Loop l;
+    cg_loop_begin(c, &l, lo, end, step, NULL, 0);
+    cg_pointwise_vector(p, row, l.i, NULL);
+    cg_loop_end(c, &l, NULL);
+  }
+  if (cg_is_int(rest, 0)) return;
+  If s;
+  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
+  cg_pointwise_vector(p, row, end, cg_mask(c, rest));
+  cg_endif(c, &s);
+}
+
+// What emit_rows works on: rows [lo, hi), and of each the elements [from, to).
+typedef struct {
+  V lo, hi, from, to;
+  V *index, row;  // the row at hand: indices of its loop axes, its first element
+} Share;
+
+static bool is_whole_row(const Pointwise *p, const Share *s) {
+  return cg_is_int(s->from, 0) && s->to == p->size[p->n_loop - 1];
+}
+
+// The part of a row that lies in the segment at hand, which is one along the vector axis.
+static void emit_segment_span(Pointwise *p, void *ctx) {
+  Cg *c = p->c;
+  Share *s = ctx;
+  V lo = s->from, hi = s->to;
+  cg_point_enter_segment(p, s->index);
+  if (p->seg.n && is_whole_row(p, s)) {
+    lo = p->seg.begin, hi = p->seg.stop;
+  } else if (p->seg.n) {
+    lo = cg_max(c, lo, p->seg.begin);
+    hi = cg_max(c, lo, cg_min(c, hi, p->seg.stop));
+  }
+  emit_span(p, s->row, lo, hi);
+}
+
+static void emit_row(Pointwise *p, Share *s, V number) {
+  s->row = p->n_loop == 1 ? cg_i64(p->c, 0) : cg_mul(p->c, number, p->size[p->n_loop - 1]);
+  cg_pointwise_enter(p, s->index);
+  cg_point_each_segment(p, emit_segment_span, s);
+}
+
+// The rows of the segment at hand, which is one along an outer axis. Rows are shared in the order of segments:
+//
+//   rows of segment 0 | rows of segment 1 | ..        lo and hi count in this line
+static void emit_segment_rows(Pointwise *p, void *ctx) {
+  Cg *c = p->c;
+  Share *s = ctx;
+  uint32_t g = p->seg.loop;
+  V others = cg_i64(c, 1), whole = p->size[g], size = cg_sub(c, p->seg.stop, p->seg.begin), zero = cg_i64(c, 0);
+  for (uint32_t k = 0; k + 1 < p->n_loop; k++)
+    if (k != g) others = cg_mul(c, others, p->size[k]);
+  V before = cg_mul(c, others, p->seg.begin), n = cg_mul(c, others, size);
+  Loop l;
+  cg_loop_begin(c, &l, cg_max(c, cg_sub(c, s->lo, before), zero), cg_min(c, cg_sub(c, s->hi, before), n), cg_i64(c, 1),
+                NULL, 0);
+  p->size[g] = size;
+  cg_pointwise_split(p, l.i, s->index);
+  p->size[g] = whole;
+  s->index[g] = cg_add(c, s->index[g], p->seg.begin);
+  V number = s->index[0];
+  for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
+  s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
+  cg_pointwise_enter(p, s->index);
+  cg_point_enter_segment(p, s->index);
+  emit_span(p, s->row, s->from, s->to);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
+  Cg *c = p->c;
+  V index[MAX_RANK] = {NULL};
+  Share s = {.lo = lo, .hi = hi, .from = from, .to = to, .index = index};
+  if (p->n_loop == 1) {
+    emit_row(p, &s, NULL);
+    return;
+  }
+  if (p->seg.n && p->seg.loop + 1 < p->n_loop) {
+    cg_point_each_segment(p, emit_segment_rows, &s);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_pointwise_split(p, l.i, index);
+  emit_row(p, &s, l.i);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- squares
+// An access that steps by one along the last axis but one, and by more along the vector axis, would be gathered element
+// by element:
+//
+//   %p = permute %q {perm=[1,0]}       q is read a square of vl x vl at a time, transposed in registers, and put in a
+//                                      buffer, which is then read row by row
+enum { MAX_TILES = 4 };
+
+static bool is_transposed(const Pointwise *p, const Access *a) {
+  if (a->empty || a->partial || ir_ins(p->c->f, a->v)->dtype != DT_F32) return false;
+  V last = a->stride[p->n_loop - 1];
+  return cg_is_int(a->stride[p->n_loop - 2], 1) && !cg_is_int(last, 1) && !cg_is_int(last, 0);
+}
+
+static int64_t axis_bound(const Pointwise *p, uint32_t g) {
+  int64_t n = 1;
+  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
+  return n;
+}
+
+// Gives a buffer to each access that is read by squares.
+static bool plan_tiles(Pointwise *p) {
+  Cg *c = p->c;
+  uint32_t n = 0, vl = c->t->vl;
+  if (p->n_loop < 2 || p->seg.n || vl < 8 || p->lanes != vl || ir_shape_bound(c->f->prog, p->shape) < SMALL)
+    return false;
+  if (axis_bound(p, p->n_loop - 1) < vl / 2 || axis_bound(p, p->n_loop - 2) < vl / 2) return false;
+  for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
+    if (!is_transposed(p, &p->acc[k])) continue;
+    V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, vl * vl), "tile");
+    LLVMSetAlignment(buffer, 64);
+    p->acc[k].tile = buffer;
+    n++;
+  }
+  return n > 0;
+}
+
+// n_rows x n columns of the square whose first element is `at`; every column of it lies in a row of memory.
+static void load_square(Pointwise *p, const Access *a, V at, V n_rows, V n, bool whole) {
+  Cg *c = p->c;
+  V row[64];
+  uint32_t vl = c->t->vl;
+  for (uint32_t q = 0; q < vl; q++) {
+    V from = cg_add(c, at, cg_mul(c, cg_i64(c, q), a->stride[p->n_loop - 1]));
+    V ptr = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &from, 1, "");
+    V some = LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, q), n, "");
+    V lanes = whole ? NULL : cg_mask(c, LLVMBuildSelect(c->b, some, n_rows, cg_i64(c, 0), ""));
+    row[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
+  }
+  cg_transpose(c, row);
+  for (uint32_t q = 0; q < vl; q++) cg_store(c, row[q], cg_at(c, c->f32, a->tile, cg_i64(c, (int64_t)q * vl)));
+}
+
+static void load_squares(Pointwise *p, const V *index, V column, V n_rows, V n, bool whole) {
+  Cg *c = p->c;
+  for (uint32_t k = 0; k < p->n_acc; k++) {
+    Access *a = &p->acc[k];
+    if (!a->tile) continue;
+    V at = cg_add(c, a->base, cg_mul(c, column, a->stride[p->n_loop - 1]));
+    for (uint32_t g = 0; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
+    load_square(p, a, at, n_rows, n, whole);
+  }
+}
+
+// vl rows from `row` on, all with the same outer indices.
+static void emit_band(Pointwise *p, V row, V *index, V n_rows) {
+  Cg *c = p->c;
+  V vl = cg_i64(c, c->t->vl), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
+  Loop l, r;
+  cg_loop_begin(c, &l, cg_i64(c, 0), width, vl, NULL, 0);
+  V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
+  V all =
+      LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, n, vl, ""), LLVMBuildICmp(c->b, LLVMIntEQ, n_rows, vl, ""), "");
+  If s;
+  cg_if(c, &s, all);
+  load_squares(p, index, l.i, n_rows, n, true);
+  cg_else(c, &s);
+  load_squares(p, index, l.i, n_rows, n, false);
+  cg_endif(c, &s);
+  cg_loop_begin(c, &r, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  index[p->n_loop - 2] = cg_add(c, first, r.i);
+  p->tile_row = r.i;
+  cg_pointwise_enter(p, index);
+  cg_pointwise_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
+  index[p->n_loop - 2] = first;
+  cg_loop_end(c, &r, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void emit_tiles(Pointwise *p) {
+  Cg *c = p->c;
+  V index[MAX_RANK] = {NULL}, vl = cg_i64(c, c->t->vl), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1), lo, hi;
+  for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
+  V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
+  cg_share(c, cg_mul(c, outer, bands), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
+  V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
+  cg_pointwise_split(p, row, index);
+  emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Largest number of elements in a row.
+static int64_t row_bound(const Pointwise *p) {
+  int64_t n = 1;
+  uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
+  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
+  return n;
+}
+
+static int64_t work_of(const Pointwise *p) {
+  int64_t each = 1;
+  for (uint32_t k = 0; k < p->c->k->n; k++)
+    if (ir_ops[p->c->f->ins[p->c->k->first + k].op].flags & RANDOM) each += RANDOM_WORK;
+  return each * ir_shape_bound(p->c->f->prog, p->shape);
+}
+
+static void emit_shares(Pointwise *p) {
+  Cg *c = p->c;
+  int64_t all = ir_shape_bound(c->f->prog, p->shape), row = row_bound(p);
+  V rows = cg_i64(c, 1), zero = cg_i64(c, 0), inner = p->size[p->n_loop - 1], lo, hi;
+  for (uint32_t g = 0; g + 1 < p->n_loop; g++) rows = cg_mul(c, rows, p->size[g]);
+  if (work_of(p) < SMALL) {
+    If s;
+    cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
+    emit_rows(p, zero, rows, zero, inner);
+    cg_endif(c, &s);
+  } else if (p->n_loop == 1 || all / row < 16) {  // long rows: every worker takes its part of each
+    cg_share(c, inner, GRAIN, &lo, &hi);
+    emit_rows(p, zero, rows, lo, hi);
+  } else {
+    cg_share(c, rows, row < GRAIN ? GRAIN / (row ? row : 1) : 1, &lo, &hi);
+    emit_rows(p, lo, hi, zero, inner);
+  }
+}
+
+bool cg_emit_pointwise(Cg *c) {
+  if (cg_is_run_copy(c)) return cg_emit_concat(c);
+  Pointwise p = {.c = c, .to = c->k->n};
+  if (!cg_pointwise_collect(&p)) return false;
+  if (ir_shape_bound(c->f->prog, p.shape) == 0) return true;
+  cg_pointwise_merge(&p);
+  bool partial = p.seg.n > 0;
+  for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
+  p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
+  if (plan_tiles(&p)) emit_tiles(&p);
+  else emit_shares(&p);
+  return true;
+}

@@ -1,0 +1,123 @@
+// Sums over the rows of a row kernel.
+//
+//   %p = mul %g, %u : f32[n,64]            chunk of rows, by one worker:  strip += p, row after row
+//   %s = sum %p {axes=[0]} : f32[64]                                      partial += strip, every 32 rows
+//                                          barrier; s = partials, added up in order, shared by columns
+//
+// Sums of 32 rows are added up, which loses less than one long sum. Strips and partials hold whole vectors, of which
+// the lanes beyond the row are zero.
+#include "codegen/reduce/column_sum.h"
+#include "codegen/gemm/microkernel.h"
+
+typedef LLVMValueRef V;
+
+enum { MAX_CHUNKS = 64, MIN_ROWS = 8, LANES = 16, SHARE = 4 };
+
+// ---- the plan: by bounds alone
+static int64_t rows_bound(const Prog *p, Shape rows) {
+  int64_t n = 1;
+  for (uint32_t k = 0; k + 1 < ir_rank(p, rows); k++) n *= ir_dim_bound(p, ir_dim_at(p, rows, k));
+  return n;
+}
+
+static int64_t chunk_of(const Prog *p, Shape rows) {
+  int64_t even = cg_ceil_div(rows_bound(p, rows), MAX_CHUNKS);
+  return even < MIN_ROWS ? MIN_ROWS : even;
+}
+
+static int64_t n_chunks_of(const Prog *p, Shape rows) { return cg_ceil_div(rows_bound(p, rows), chunk_of(p, rows)); }
+
+static int64_t width_of(const Prog *p, Shape rows) {
+  return cg_round_up(ir_dim_bound(p, ir_dim_at(p, rows, ir_rank(p, rows) - 1)), LANES);
+}
+
+int64_t cg_column_sum_scratch(const Fn *f, Val v) {
+  Shape rows = ir_ins(f, ir_arg(f, v, 0))->shape;
+  return 4 * n_chunks_of(f->prog, rows) * width_of(f->prog, rows);
+}
+
+void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
+  const Prog *p = c->f->prog;
+  *s = (ColumnSums){.c = c, .chunk = chunk_of(p, rows), .n_chunks = n_chunks_of(p, rows)};
+  s->bound = width_of(p, rows);
+  s->size = cg_dim(c, ir_dim_at(p, rows, ir_rank(p, rows) - 1));
+  int64_t at = 0;
+  Shape own;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    Val v = {i};
+    if (ir_ins(c->f, v)->op == OP_result) continue;
+    if (ir_column_sum(c->f, v, &own)) {
+      V strip = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, s->bound), "strip");
+      LLVMSetAlignment(strip, 64);
+      s->sum[s->n].v = v, s->sum[s->n].strip = strip;
+      s->sum[s->n++].partials = cg_at(c, c->f32, c->scratch, cg_i64(c, at / 4));
+    }
+    at += cg_round_up(cg_scratch_bytes(c->f, v, c->t), TN_ALIGN);
+  }
+}
+
+// ---- code
+static V f32_at(const ColumnSums *s, V base, V i) { return cg_at(s->c, s->c->f32, base, i); }
+static V zero(const ColumnSums *s) { return cg_splat(s->c, cg_f32(s->c, 0)); }
+static V add(const ColumnSums *s, V a, V b) { return cg_primitive(s->c, OP_add, (V[]){a, b}); }
+
+void cg_column_sum_begin(ColumnSums *s, V chunk) {
+  Cg *c = s->c;
+  Loop l;
+  s->at = cg_mul(c, chunk, cg_i64(c, s->bound));
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl), NULL, 0);
+  for (uint32_t k = 0; k < s->n; k++) {
+    cg_store(c, zero(s), f32_at(s, s->sum[k].strip, l.i));
+    cg_store(c, zero(s), f32_at(s, s->sum[k].partials, cg_add(c, s->at, l.i)));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_column_sum_add(ColumnSums *s, uint32_t k, V i, V x, V mask) {
+  Cg *c = s->c;
+  V p = f32_at(s, s->sum[k].strip, i);
+  if (mask) x = LLVMBuildSelect(c->b, mask, x, zero(s), "");
+  cg_store(c, add(s, cg_load(c, c->vf, p), x), p);
+}
+
+void cg_column_sum_fold(ColumnSums *s) {
+  Cg *c = s->c;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl), NULL, 0);
+  for (uint32_t k = 0; k < s->n; k++) {
+    V strip = f32_at(s, s->sum[k].strip, l.i), to = f32_at(s, s->sum[k].partials, cg_add(c, s->at, l.i));
+    V sum = add(s, cg_load(c, c->vf, to), cg_load(c, c->vf, strip));
+    cg_store(c, sum, to);
+    cg_store(c, zero(s), strip);
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// Vector i of all sums.
+static void finish_vector(ColumnSums *s, V i) {
+  Cg *c = s->c;
+  V acc[MAX_COLUMNS], next[MAX_COLUMNS];
+  Loop l;
+  for (uint32_t k = 0; k < s->n; k++) acc[k] = zero(s);
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, s->n_chunks), cg_i64(c, 1), acc, s->n);
+  V at = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->bound)), i);
+  for (uint32_t k = 0; k < s->n; k++)
+    next[k] = add(s, l.carry[k], cg_load(c, c->vf, f32_at(s, s->sum[k].partials, at)));
+  cg_loop_end(c, &l, next);
+  V mask = cg_mask(c, cg_min(c, cg_i64(c, c->t->vl), cg_sub(c, s->size, i)));
+  for (uint32_t k = 0; k < s->n; k++)
+    if (cg_stored(c, s->sum[k].v)) cg_store_masked(c, l.out[k], f32_at(s, cg_ptr(c, s->sum[k].v), i), mask);
+}
+
+void cg_column_sum_finish(ColumnSums *s, bool alone) {
+  Cg *c = s->c;
+  V vl = cg_i64(c, c->t->vl), lo = cg_i64(c, 0), hi = cg_div(c, cg_add(c, s->size, cg_i64(c, c->t->vl - 1)), vl);
+  if (!alone) {
+    cg_wait_for_team(c);
+    cg_share(c, hi, SHARE, &lo, &hi);
+  }
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  finish_vector(s, cg_mul(c, l.i, vl));
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,105 @@
+// Interleaves rows of few elements: vl rows of memory as vectors that hold one element of every row, and back.
+//
+//   rows of 3:  a0 a1 a2 b0 b1 b2 c0 c1 | c2 d0 ..       a0 b0 c0 d0 .. | a1 b1 c1 d1 .. | a2 b2 c2 d2 ..
+//
+// Up to FEW elements the rows are taken as one stream of whole vectors, and each result is picked from all of them.
+// Longer rows go by squares, transposed in registers. Rows that are not there are not touched.
+#include "codegen/reduce/interleave.h"
+
+typedef LLVMValueRef V;
+
+enum { FEW = 8, MAX_LANES = 64 };
+
+typedef struct {
+  uint32_t width;
+  bool out;
+} Interleave;
+
+static V f32_at(Cg *c, V base, V i) { return cg_at(c, c->f32, base, i); }
+
+// Lane k of the result is element from[k] of the n vectors side by side.
+static V pick(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
+  uint32_t vl = c->t->vl;
+  V lane[MAX_LANES], all = x[0];
+  for (uint32_t j = n > 1 ? 1 : 0; j < n; j++) {
+    for (uint32_t k = 0; k < vl; k++) {
+      uint32_t source = from[k] / vl, at = from[k] % vl;
+      lane[k] = source == j ? cg_i32(c, (int32_t)(n > 1 ? vl + at : at))
+                : j > 1     ? cg_i32(c, (int32_t)k)
+                            : cg_i32(c, (int32_t)at);
+    }
+    all = LLVMBuildShuffleVector(c->b, all, x[j], LLVMConstVector(lane, vl), "");
+  }
+  return all;
+}
+
+// The rows are a stream of `width` vectors; element e of row k is its element k width + e.
+static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to) {
+  uint32_t vl = c->t->vl, w = t->width, lane[MAX_LANES];
+  V x[FEW], y[FEW], mask[FEW], n = cg_mul(c, n_rows, cg_i64(c, w));
+  for (uint32_t j = 0; j < w; j++) {
+    V left = cg_sub(c, n, cg_i64(c, j * vl)), none = cg_i64(c, 0);
+    V some = LLVMBuildICmp(c->b, LLVMIntSGT, left, none, "");
+    mask[j] = cg_mask(c, LLVMBuildSelect(c->b, some, left, none, ""));
+    V at = f32_at(c, from, cg_i64(c, (int64_t)j * vl));
+    x[j] = t->out ? cg_load(c, c->vf, at) : cg_load_masked(c, c->vf, at, mask[j]);
+  }
+  for (uint32_t j = 0; j < w; j++) {
+    for (uint32_t k = 0; k < vl; k++) {
+      uint32_t e = j * vl + k;
+      lane[k] = t->out ? e % w * vl + e / w : k * w + j;
+    }
+    y[j] = pick(c, x, w, lane);
+  }
+  for (uint32_t j = 0; j < w; j++) {
+    V at = f32_at(c, to, cg_i64(c, (int64_t)j * vl));
+    if (t->out) cg_store_masked(c, y[j], at, mask[j]);
+    else cg_store(c, y[j], at);
+  }
+}
+
+// Elements e0 .. of all rows, at most vl.
+static void interleave_square(Cg *c, const Interleave *t, V from, V n_rows, V to, uint32_t e0) {
+  uint32_t vl = c->t->vl, n = t->width - e0 < vl ? t->width - e0 : vl;
+  V x[MAX_LANES], row[MAX_LANES], here[MAX_LANES], last = cg_sub(c, n_rows, cg_i64(c, 1)),
+                                                   none = LLVMConstNull(c->vmask);
+  for (uint32_t k = 0; k < vl; k++) {
+    V number = cg_min(c, cg_i64(c, k), last);  // the last row stands in, so that no address lies outside
+    V at = cg_add(c, cg_mul(c, number, cg_i64(c, t->width)), cg_i64(c, e0));
+    row[k] = f32_at(c, t->out ? to : from, at);
+    here[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, k), n_rows, ""), cg_mask(c, cg_i64(c, n)),
+                              none, "");
+  }
+  for (uint32_t k = 0; k < vl; k++) {
+    V at = f32_at(c, from, cg_i64(c, (int64_t)(e0 + k) * vl));
+    if (t->out) x[k] = k < n ? cg_load(c, c->vf, at) : LLVMConstNull(c->vf);
+    else x[k] = n == vl ? cg_load(c, c->vf, row[k]) : cg_load_masked(c, c->vf, row[k], cg_mask(c, cg_i64(c, n)));
+  }
+  cg_transpose(c, x);
+  for (uint32_t k = 0; k < vl; k++) {
+    if (t->out) cg_store_masked(c, x[k], row[k], here[k]);
+    else if (k < n) cg_store(c, x[k], f32_at(c, to, cg_i64(c, (int64_t)(e0 + k) * vl)));
+  }
+}
+
+static void make_interleave(Cg *c, V fn, void *ctx) {
+  const Interleave *t = ctx;
+  V from = LLVMGetParam(fn, 0), n_rows = LLVMGetParam(fn, 1), to = LLVMGetParam(fn, 2);
+  if (t->width <= FEW) interleave_stream(c, t, from, n_rows, to);
+  else
+    for (uint32_t e = 0; e < t->width; e += c->t->vl) interleave_square(c, t, from, n_rows, to, e);
+  LLVMBuildRetVoid(c->b);
+}
+
+static void turn(Cg *c, Interleave t, V from, V n_rows, V to) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64, c->ptr}, 3, false);
+  const char *name = rt_printf(c->mem, "turn%u%s", t.width, t.out ? ".out" : "");
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_interleave, &t), (V[]){from, n_rows, to}, 3, "");
+}
+
+void cg_interleave(Cg *c, uint32_t width, V from, V n_rows, V to) {
+  turn(c, (Interleave){width, false}, from, n_rows, to);
+}
+void cg_deinterleave(Cg *c, uint32_t width, V from, V n_rows, V to) {
+  turn(c, (Interleave){width, true}, from, n_rows, to);
+}

@@ -1,0 +1,520 @@
+// Reductions: sum, amax and argmax.
+//
+// The operand's axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind
+// decides the loop:
+//
+//   [kept.., reduced.., n reduced]   each result is a run of n neighbours, summed in 4 vectors, then by a fixed tree
+//   [kept.., reduced.., k kept]      vectors of k neighbours, summed row after row
+//
+// Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the
+// shape's bounds; each chunk that a run reaches leaves a partial result in scratch memory, and a second stage adds
+// these in order. The order of every sum depends on shapes and vl only, never on the number of workers.
+#include "codegen/cg.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+enum {
+  SMALL = 4096,      // elements below which one worker does all
+  RUN_CHUNK = 8192,  // terms of one partial sum of neighbours
+  ROW_CHUNK = 128,   // rows of one partial sum of rows, at least
+  MAX_CHUNKS = 64,   // of rows
+  STEP_ROWS = 32,    // rows summed before they are added to the rest
+  FEW = 16,          // results, or blocks of 64 columns, that are too few to split by
+  BLOCK = 64,
+  NARROW = 4,  // vectors, below which runs go side by side
+};
+
+// ---- the plan: by bounds alone
+typedef struct {
+  uint32_t first, last;  // operand axes; axes of size 1 between and around belong to no group
+  bool reduced;
+  int64_t bound;
+} Group;
+
+typedef struct {
+  Group group[MAX_RANK];
+  uint32_t n;
+  bool runs;                // the last group is reduced
+  int64_t results, terms;   // bounds
+  int64_t n_chunks, chunk;  // n_chunks 0: not cut
+} ModulePlan;
+
+static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
+  if (ir_ins(f, v)->op == OP_argmax) return 1u << (rank - 1);
+  const Attr *axes = ir_attr(f, v, KEY_axes);
+  uint32_t set = 0;
+  for (uint32_t k = 0; k < ir_rank(f->prog, axes->u.list); k++) set |= 1u << ir_list_at(f->prog, axes->u.list, k);
+  return set;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static void plan_chunks(ModulePlan *p) {
+  Group last = p->group[p->n - 1];
+  if (p->runs && p->n <= 2 && p->results <= FEW && last.bound >= 2 * RUN_CHUNK) {
+    p->chunk = RUN_CHUNK;
+    p->n_chunks = ceil_div(last.bound, p->chunk);
+  }
+  if (!p->runs && p->terms >= 2 * ROW_CHUNK && p->results / last.bound * ceil_div(last.bound, BLOCK) <= FEW / 2) {
+    int64_t even = ceil_div(p->terms, MAX_CHUNKS);
+    p->chunk = even > ROW_CHUNK ? even : ROW_CHUNK;
+    p->n_chunks = ceil_div(p->terms, p->chunk);
+  }
+}
+
+static ModulePlan make_plan(const Fn *f, Val v) {
+  const Prog *prog = f->prog;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  uint32_t rank = ir_rank(prog, s), set = reduced_axes(f, v, rank);
+  ModulePlan p = {.results = 1, .terms = 1};
+  for (uint32_t a = 0; a < rank; a++) {
+    Dim d = ir_dim_at(prog, s, a);
+    bool reduced = set >> a & 1;
+    if (ir_dim_is_one(prog, d)) continue;
+    if (!p.n || p.group[p.n - 1].reduced != reduced) p.group[p.n++] = (Group){a, a, reduced, 1};
+    p.group[p.n - 1].last = a;
+    p.group[p.n - 1].bound *= ir_dim_bound(prog, d);
+    *(reduced ? &p.terms : &p.results) *= ir_dim_bound(prog, d);
+  }
+  if (!p.n) p.group[p.n++] = (Group){1, 0, true, 1};  // one element
+  p.runs = p.group[p.n - 1].reduced;
+  if (p.results > 0 && p.terms > 0 && ir_ins(f, v)->op != OP_argmax) plan_chunks(&p);
+  return p;
+}
+
+int64_t cg_reduce_scratch(const Fn *f, Val v) {
+  ModulePlan p = make_plan(f, v);
+  return p.n_chunks * p.results * 4;
+}
+
+// ---- emission
+typedef struct {
+  V size, stride;  // in elements
+} Axis;
+
+typedef struct {
+  Cg *c;
+  Op op;
+  Axis kept[MAX_RANK], reduced[MAX_RANK];  // without the vector axis
+  uint32_t n_kept, n_reduced;
+  V inner;            // size of the vector axis
+  V n_outer, n_rows;  // products of kept, of reduced
+  V from;
+} Reduce;
+
+static V identity(Reduce *r) { return cg_f32(r->c, r->op == OP_sum ? 0 : -INFINITY); }
+static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, r->op == OP_sum ? OP_add : OP_max, (V[]){a, b}); }
+
+static V f32_at(Reduce *r, V base, V index) { return cg_at(r->c, r->c->f32, base, index); }
+
+// Element offset of the row-major index `flat` over these axes.
+static V offset_of(Reduce *r, const Axis *axis, uint32_t n, V flat) {
+  Cg *c = r->c;
+  V at = cg_i64(c, 0);
+  for (uint32_t g = n; g-- > 0;) {
+    V index = g ? LLVMBuildURem(c->b, flat, axis[g].size, "") : flat;
+    if (g) flat = LLVMBuildUDiv(c->b, flat, axis[g].size, "");
+    at = cg_add(c, at, cg_mul(c, index, axis[g].stride));
+  }
+  return at;
+}
+
+static Reduce make_reduce(Cg *c, Val v, const ModulePlan *p) {
+  Reduce r = {
+      .c = c, .op = (Op)ir_ins(c->f, v)->op, .inner = cg_i64(c, 1), .n_outer = cg_i64(c, 1), .n_rows = cg_i64(c, 1)};
+  Val a = ir_arg(c->f, v, 0);
+  Shape s = ir_ins(c->f, a)->shape;
+  V stride = cg_i64(c, 1);
+  Axis axis[MAX_RANK];
+  for (uint32_t g = p->n; g-- > 0;) {
+    axis[g] = (Axis){cg_i64(c, 1), stride};
+    for (uint32_t k = p->group[g].first; k <= p->group[g].last; k++)
+      axis[g].size = cg_mul(c, axis[g].size, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+    stride = cg_mul(c, stride, axis[g].size);
+  }
+  r.inner = axis[p->n - 1].size;
+  for (uint32_t g = 0; g + 1 < p->n; g++) {
+    if (p->group[g].reduced) r.reduced[r.n_reduced++] = axis[g], r.n_rows = cg_mul(c, r.n_rows, axis[g].size);
+    else r.kept[r.n_kept++] = axis[g], r.n_outer = cg_mul(c, r.n_outer, axis[g].size);
+  }
+  r.from = cg_ptr(c, a);
+  return r;
+}
+
+// How many chunks the n terms of this run reach.
+static V chunks_of(Cg *c, V n, const ModulePlan *p) {
+  return cg_div(c, cg_add(c, n, cg_i64(c, p->chunk - 1)), cg_i64(c, p->chunk));
+}
+
+static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
+static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
+
+// Opens code for worker 0 alone when there is little to do.
+static bool begin_alone(Cg *c, If *s, int64_t work) {
+  if (work >= SMALL) return false;
+  cg_if(c, s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  return true;
+}
+
+static void share(Cg *c, bool alone, V n, int64_t grain, V *lo, V *hi) {
+  *lo = cg_i64(c, 0), *hi = n;
+  if (!alone) cg_share(c, n, grain, lo, hi);
+}
+
+// ---- runs: n neighbours into one value
+enum { N_ACC = 4 };
+
+static void start(Reduce *r, V *acc) {
+  for (int k = 0; k < N_ACC; k++) acc[k] = cg_splat(r->c, identity(r));
+}
+
+// Adds the n elements at p to the accumulators.
+static void add_run(Reduce *r, V *acc, V p, V n) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  V four = multiple(c, n, N_ACC * vl), whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
+  Loop l;
+  if (!is_zero(four)) {
+    cg_loop_begin(c, &l, cg_i64(c, 0), four, cg_i64(c, N_ACC * vl), acc, N_ACC);
+    for (int k = 0; k < N_ACC; k++) {
+      V x = cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl))));
+      acc[k] = join(r, l.carry[k], x);
+    }
+    cg_loop_end(c, &l, acc);
+    for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
+  }
+  cg_loop_begin(c, &l, four, whole, cg_i64(c, vl), acc, 1);
+  V next = join(r, l.carry[0], cg_load(c, c->vf, f32_at(r, p, l.i)));
+  cg_loop_end(c, &l, &next);
+  acc[0] = l.out[0];
+  if (is_zero(rest)) return;
+  V mask = cg_mask(c, rest), x = cg_load_masked(c, c->vf, f32_at(r, p, whole), mask);
+  x = LLVMBuildSelect(c->b, mask, x, cg_splat(c, identity(r)), "");
+  acc[0] = join(r, acc[0], x);
+}
+
+static V finish(Reduce *r, V *acc) {
+  V lo = join(r, acc[0], acc[1]), hi = join(r, acc[2], acc[3]), all = join(r, lo, hi);
+  return r->op == OP_sum ? cg_reduce_add(r->c, all) : cg_reduce_max(r->c, all);
+}
+
+// Result o, of all its runs.
+static V reduce_result(Reduce *r, V o) {
+  Cg *c = r->c;
+  V acc[N_ACC], base = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, o));
+  start(r, acc);
+  if (!r->n_reduced) {
+    add_run(r, acc, base, r->inner);
+    return finish(r, acc);
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), r->n_rows, cg_i64(c, 1), acc, N_ACC);
+  for (int k = 0; k < N_ACC; k++) acc[k] = l.carry[k];
+  add_run(r, acc, f32_at(r, base, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
+  cg_loop_end(c, &l, acc);
+  return finish(r, l.out);
+}
+
+static void reduce_results(Reduce *r, V to, V lo, V hi) {
+  Loop l;
+  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), NULL, 0);
+  V result = reduce_result(r, l.i);
+  cg_store(r->c, result, f32_at(r, to, l.i));
+  cg_loop_end(r->c, &l, NULL);
+}
+
+// Partial results [results, chunks].
+static void reduce_chunks(Reduce *r, const ModulePlan *p) {
+  Cg *c = r->c;
+  V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
+  cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
+  V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
+  start(r, acc);
+  V n = cg_min(c, size, cg_sub(c, r->inner, first));
+  add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
+  V result = finish(r, acc);
+  cg_store(c, result, f32_at(r, c->scratch, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_wait_for_team(Cg *c) {
+  If several;
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
+  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
+  cg_endif(c, &several);
+}
+
+static void emit_runs(Reduce *r, const ModulePlan *p, V to) {
+  Cg *c = r->c;
+  Reduce second = *r;
+  int64_t terms = p->terms > 0 ? p->terms : 1;
+  V lo, hi;
+  if (p->n_chunks && c->scratch) {
+    reduce_chunks(r, p);
+    cg_wait_for_team(c);
+    second.from = c->scratch;
+    second.inner = chunks_of(c, r->inner, p);
+    second.kept[0].stride = second.inner;
+  }
+  If s;
+  bool cut = p->n_chunks && c->scratch, alone = begin_alone(c, &s, cut ? p->n_chunks : p->results * p->terms);
+  share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
+  reduce_results(cut ? &second : r, to, lo, hi);
+  if (alone) cg_endif(c, &s);
+}
+
+// ---- columns: rows [q0, q1) into vectors of neighbouring results
+typedef struct {
+  V from, to;  // both at the first column at hand
+  V q0, q1;
+} Strip;
+
+static V load_lanes(Cg *c, V p, V mask) { return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p); }
+
+static V row_at(Reduce *r, const Strip *s, V q) {
+  return f32_at(r, s->from, offset_of(r, r->reduced, r->n_reduced, q));
+}
+
+// N_ACC neighbouring vectors at once, row by row; `acc` comes in and goes out.
+static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
+  Cg *c = r->c;
+  Loop l;
+  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, 1), acc, N_ACC);
+  V row = row_at(r, s, l.i);
+  for (int k = 0; k < N_ACC; k++)
+    acc[k] = join(r, l.carry[k], cg_load(c, c->vf, f32_at(r, row, cg_i64(c, k * (int64_t)c->t->vl))));
+  cg_loop_end(c, &l, acc);
+  for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
+}
+
+// One vector: N_ACC rows at once, into as many accumulators; then the rows that are left, into the first.
+static void add_rows_narrow(Reduce *r, const Strip *s, V mask, V *acc) {
+  Cg *c = r->c;
+  V end = cg_add(c, s->q0, multiple(c, cg_sub(c, s->q1, s->q0), N_ACC)), next;
+  Loop l;
+  cg_loop_begin(c, &l, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC);
+  for (int k = 0; k < N_ACC; k++)
+    acc[k] = join(r, l.carry[k], load_lanes(c, row_at(r, s, cg_add(c, l.i, cg_i64(c, k))), mask));
+  cg_loop_end(c, &l, acc);
+  for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
+  cg_loop_begin(c, &l, end, s->q1, cg_i64(c, 1), acc, 1);
+  next = join(r, l.carry[0], load_lanes(c, row_at(r, s, l.i), mask));
+  cg_loop_end(c, &l, &next);
+  acc[0] = l.out[0];
+}
+
+// Sums of STEP_ROWS rows are added up, which loses less than one long sum.
+static void add_strip(Reduce *r, const Strip *s, bool wide, V mask) {
+  Cg *c = r->c;
+  V all[N_ACC], acc[N_ACC];
+  start(r, all);
+  Loop l;
+  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, STEP_ROWS), all, N_ACC);
+  Strip step = *s;
+  step.q0 = l.i, step.q1 = cg_min(c, cg_add(c, l.i, cg_i64(c, STEP_ROWS)), s->q1);
+  start(r, acc);
+  if (wide) add_rows_wide(r, &step, acc);
+  else add_rows_narrow(r, &step, mask, acc);
+  for (int k = 0; k < N_ACC; k++) all[k] = join(r, l.carry[k], acc[k]);
+  cg_loop_end(c, &l, all);
+  if (wide) {
+    for (int k = 0; k < N_ACC; k++) cg_store(c, l.out[k], f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl)));
+    return;
+  }
+  V lo = join(r, l.out[0], l.out[1]), hi = join(r, l.out[2], l.out[3]), sum = join(r, lo, hi);
+  mask ? cg_store_masked(c, sum, s->to, mask) : cg_store(c, sum, s->to);
+}
+
+// n columns, at most N_ACC vectors of them.
+static void add_block(Reduce *r, const Strip *s, V n) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  If wide, tail;
+  cg_if(c, &wide, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, N_ACC * vl), ""));
+  add_strip(r, s, true, NULL);
+  cg_else(c, &wide);
+  V whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
+  Strip at = *s;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, vl), NULL, 0);
+  at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
+  add_strip(r, &at, false, NULL);
+  cg_loop_end(c, &l, NULL);
+  cg_if(c, &tail, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
+  at.from = f32_at(r, s->from, whole), at.to = f32_at(r, s->to, whole);
+  add_strip(r, &at, false, cg_mask(c, rest));
+  cg_endif(c, &tail);
+  cg_endif(c, &wide);
+}
+
+// Units are (chunk, outer index, block of columns); chunks of `chunk` rows leave their results at to + chunk number *
+// results. n_chunks NULL: rows are not cut.
+static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
+  Cg *c = r->c;
+  V width = cg_i64(c, N_ACC * (int64_t)c->t->vl),
+    n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
+  V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
+  share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
+    which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
+  V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
+  V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
+  V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->n_outer), o), r->inner), column);
+  Strip s = {.q0 = zero, .q1 = r->n_rows};
+  s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
+  s.to = f32_at(r, to, at);
+  if (n_chunks) {
+    s.q0 = cg_mul(c, which, cg_i64(c, chunk));
+    s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
+  }
+  add_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
+  cg_loop_end(c, &l, NULL);
+}
+
+static void emit_columns(Reduce *r, const ModulePlan *p, V to) {
+  Cg *c = r->c;
+  If s;
+  if (p->n_chunks && c->scratch) {
+    V n_chunks = chunks_of(c, r->n_rows, p);
+    emit_strips(r, c->scratch, n_chunks, p->chunk, false);
+    cg_wait_for_team(c);
+    V results = cg_mul(c, r->n_outer, r->inner);
+    Reduce second = {
+        .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
+    second.n_rows = n_chunks;
+    second.reduced[0] = (Axis){second.n_rows, results};
+    bool alone = begin_alone(c, &s, p->n_chunks * p->results);
+    emit_strips(&second, to, NULL, 0, alone);
+    if (alone) cg_endif(c, &s);
+    return;
+  }
+  bool alone = begin_alone(c, &s, p->results * p->terms);
+  emit_strips(r, to, NULL, 0, alone);
+  if (alone) cg_endif(c, &s);
+}
+
+// ---- argmax
+typedef struct {
+  V value, index;  // of equal lanes; index i32
+} Best;
+
+// b instead of a where it is larger, or NaN before none; on a tie the lower index.
+static Best better(Cg *c, Best a, Best b, bool b_later) {
+  V a_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, a.value, a.value, ""),
+    b_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, b.value, b.value, "");
+  V larger = LLVMBuildFCmp(c->b, LLVMRealUGT, b.value, a.value, "");  // or either is NaN
+  V take = LLVMBuildAnd(c->b, larger, LLVMBuildNot(c->b, a_nan, ""), "");
+  if (!b_later) {
+    V tie = LLVMBuildFCmp(c->b, LLVMRealOEQ, a.value, b.value, "");
+    tie = LLVMBuildOr(c->b, tie, LLVMBuildAnd(c->b, a_nan, b_nan, ""), "");
+    V lower = LLVMBuildICmp(c->b, LLVMIntSLT, b.index, a.index, "");
+    take = LLVMBuildOr(c->b, take, LLVMBuildAnd(c->b, tie, lower, ""), "");
+  }
+  a.value = LLVMBuildSelect(c->b, take, b.value, a.value, "");
+  a.index = LLVMBuildSelect(c->b, take, b.index, a.index, "");
+  return a;
+}
+
+static V lanes(Cg *c, V v, uint32_t from, uint32_t n) {
+  V lane[64];
+  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
+}
+
+static V argmax_row(Reduce *r, V row) {
+  Cg *c = r->c;
+  V lane[64], vl = cg_i64(c, c->t->vl), whole = multiple(c, r->inner, c->t->vl);
+  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)k);
+  V number = LLVMConstVector(lane, c->t->vl), best[2] = {cg_splat(c, cg_f32(c, -INFINITY)), number};
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, best, 2);
+  V index = LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, l.i, c->i32, "")), number, "");
+  Best b = better(c, (Best){l.carry[0], l.carry[1]}, (Best){cg_load(c, c->vf, f32_at(r, row, l.i)), index}, true);
+  cg_loop_end(c, &l, (V[]){b.value, b.index});
+  V mask = cg_mask(c, cg_sub(c, r->inner, whole));
+  V x = LLVMBuildSelect(c->b, mask, cg_load_masked(c, c->vf, f32_at(r, row, whole), mask),
+                        cg_splat(c, cg_f32(c, -INFINITY)), "");
+  index = LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, whole, c->i32, "")), number, "");
+  b = better(c, (Best){l.out[0], l.out[1]}, (Best){x, index}, true);
+  for (uint32_t n = c->t->vl / 2; n >= 1; n /= 2) {
+    Best lo, hi;
+    lo.value = lanes(c, b.value, 0, n), lo.index = lanes(c, b.index, 0, n);
+    hi.value = lanes(c, b.value, n, n), hi.index = lanes(c, b.index, n, n);
+    b = better(c, lo, hi, false);
+  }
+  return LLVMBuildSExt(c->b, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64, "");
+}
+
+static void emit_argmax(Reduce *r, const ModulePlan *p, V to) {
+  Cg *c = r->c;
+  If s;
+  bool alone = begin_alone(c, &s, p->results * p->terms);
+  V lo, hi;
+  share(c, alone, r->n_outer, ceil_div(SMALL / 2, p->terms), &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V row = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, l.i));
+  V best = argmax_row(r, row);
+  cg_store(c, best, cg_at(c, c->i64, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  if (alone) cg_endif(c, &s);
+}
+
+// ---- results that need no loop: of no terms, of one, of constants
+static void fill(Cg *c, Val v, V value) {
+  If s;
+  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  V to = cg_ptr(c, v);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_numel(c, ir_ins(c->f, v)->shape), cg_i64(c, 1), NULL, 0);
+  cg_store(c, value, cg_at(c, LLVMTypeOf(value), to, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_endif(c, &s);
+}
+
+static Val through_views(const Fn *f, Val v) {
+  while (ir_ops[ir_ins(f, v)->op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);
+  return v;
+}
+
+// Sums and maxima of few neighbours: rows that go side by side (row.c).
+static bool has_narrow_rows(const Fn *f, Val v, const ModulePlan *p, const Target *t) {
+  Group last = p->group[p->n - 1];
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
+  if (!row || ir_ins(f, v)->op == OP_argmax || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
+    return false;
+  return last.bound < NARROW * (int64_t)t->vl && p->results >= t->vl && !p->n_chunks;
+}
+
+bool cg_emit_reduce(Cg *c) {
+  Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
+  Op op = (Op)ir_ins(c->f, v)->op;
+  ModulePlan p = make_plan(c->f, v);
+  if (p.results == 0) return true;
+  if (p.terms == 0) {
+    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, op == OP_sum ? 0 : -INFINITY));
+    return true;
+  }
+  if (op == OP_argmax && !p.runs) return fill(c, v, cg_i64(c, 0)), true;  // rows of one element
+  double value;  // a scalar operand may be an immediate: its own sum and maximum
+  if (ir_is_const(c->f, a, &value)) return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, value)), true;
+  if (ir_ins(c->f, a)->op == OP_dim_size) {
+    V size = LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32, "");
+    return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : size), true;
+  }
+  if (has_narrow_rows(c->f, v, &p, c->t)) return cg_emit_row(c);
+  Reduce r = make_reduce(c, v, &p);
+  V to = cg_ptr(c, v);
+  if (op == OP_argmax) emit_argmax(&r, &p, to);
+  else if (p.runs) emit_runs(&r, &p, to);
+  else emit_columns(&r, &p, to);
+  return true;
+}

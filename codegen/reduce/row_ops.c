@@ -1,0 +1,216 @@
+// Row kernels: instructions as nodes. Formulas stand here, memory and loops in row.c.
+#include "codegen/reduce/row.h"
+
+#include <math.h>
+
+static Node number(RowGraph *g, double x) { return cg_row_node(g, (RowNode){.kind = NODE_NUMBER, .num = x}); }
+static Node size_of(RowGraph *g) { return cg_row_node(g, (RowNode){.kind = NODE_SIZE}); }
+
+static Node primitive(RowGraph *g, Op op, Node a, Node b) {
+  return cg_row_node(g, (RowNode){.kind = NODE_PRIMITIVE, .op = (uint16_t)op, .n_args = b ? 2 : 1, .arg = {a, b}});
+}
+static Node add(RowGraph *g, Node a, Node b) { return primitive(g, OP_add, a, b); }
+static Node sub(RowGraph *g, Node a, Node b) { return primitive(g, OP_sub, a, b); }
+static Node mul(RowGraph *g, Node a, Node b) { return primitive(g, OP_mul, a, b); }
+static Node div_by(RowGraph *g, Node a, Node b) { return primitive(g, OP_div, a, b); }
+static Node exp_of(RowGraph *g, Node a) { return primitive(g, OP_exp, a, 0); }
+static Node fma_of(RowGraph *g, Node a, Node b, Node d) {
+  return cg_row_node(g, (RowNode){.kind = NODE_FMA, .n_args = 3, .arg = {a, b, d}});
+}
+static Node select_of(RowGraph *g, Node cond, Node a, Node b) {
+  return cg_row_node(g, (RowNode){.kind = NODE_PRIMITIVE, .op = OP_select, .n_args = 3, .arg = {cond, a, b}});
+}
+static Node reduce(RowGraph *g, NodeKind kind, Node a) {
+  return cg_row_node(g, (RowNode){.kind = (uint8_t)kind, .n_args = 1, .arg = {a}});
+}
+static Node dot(RowGraph *g, Node a, Node b) {
+  return cg_row_node(g, (RowNode){.kind = NODE_DOT, .n_args = 2, .arg = {a, b}});
+}
+
+static void set(RowGraph *g, Val v, uint32_t k, Node n) { g->of[v.i + k - g->c->k->first] = n; }
+static Node arg(RowGraph *g, Val v, uint32_t k) { return cg_row_operand(g, v, k); }
+
+// ---- softmax and its kin
+static Node exps(RowGraph *g, Node a, Node *top) {
+  *top = reduce(g, NODE_TOP, a);
+  return exp_of(g, sub(g, a, *top));
+}
+
+static void softmax(RowGraph *g, Val v) {
+  Node top, e = exps(g, arg(g, v, 0), &top), sum = reduce(g, NODE_SUM, e);
+  set(g, v, 0, mul(g, e, div_by(g, number(g, 1), sum)));
+}
+
+static void log_softmax(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0), top, e = exps(g, a, &top), sum = reduce(g, NODE_SUM, e), below = sub(g, a, top);
+  set(g, v, 0, sub(g, below, primitive(g, OP_log, sum, 0)));
+}
+
+static void softmax_grad(RowGraph *g, Val v) {
+  Node y = arg(g, v, 0), d = arg(g, v, 1), sum = dot(g, y, d);
+  set(g, v, 0, mul(g, y, sub(g, d, sum)));
+}
+
+static void log_softmax_grad(RowGraph *g, Val v) {
+  Node y = arg(g, v, 0), d = arg(g, v, 1), e = exp_of(g, y), sum = reduce(g, NODE_SUM, d), scaled = mul(g, e, sum);
+  set(g, v, 0, sub(g, d, scaled));
+}
+
+// ---- cross-entropy
+static Node label_of(RowGraph *g, Val v, bool reports) {
+  RowNode label = {
+      .kind = NODE_LABEL, .op = reports ? LABEL_MAY_FAULT : 0, .n_args = 1, .arg = {cg_row_scalar(g, v, 1)}};
+  const Attr *ignore = ir_attr(g->c->f, v, KEY_ignore);
+  if (ignore) label.op |= LABEL_IGNORES, label.num = (double)ignore->u.i;
+  return cg_row_node(g, label);
+}
+
+static Node valid(RowGraph *g, Node label) { return reduce(g, NODE_VALID, label); }
+static Node hit(RowGraph *g, Node label) { return reduce(g, NODE_ONE_HOT, label); }
+
+// The element at the label's place: from memory, or as a sum in which it is the only term.
+static Node gather(RowGraph *g, Node a, Node label) {
+  if (g->node[a].kind == NODE_MEM)
+    return cg_row_node(g, (RowNode){.kind = NODE_GATHER, .n_args = 2, .arg = {a, label}});
+  Node at = hit(g, label), zero = number(g, 0);
+  return reduce(g, NODE_SUM, select_of(g, at, a, zero));
+}
+
+// A label out of range is reported; its row's loss is 0, and so is that of an ignored one.
+static void cross_entropy_rows(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0), label = label_of(g, v, true), top, e = exps(g, a, &top), sum = reduce(g, NODE_SUM, e);
+  Node at = gather(g, a, label), log_sum = primitive(g, OP_log, sum, 0), lse = add(g, top, log_sum),
+       ok = valid(g, label);
+  Node loss = sub(g, lse, at), zero = number(g, 0);
+  set(g, v, 0, select_of(g, ok, loss, zero));
+  set(g, v, 1, lse);
+  if (g->n_lse < sizeof g->lse / sizeof *g->lse) g->lse[g->n_lse++] = (RowLse){lse, a, top, e, sum};
+}
+
+// softmax of the logits; with an infinite lse 0.
+static Node probability(RowGraph *g, Node a, Node lse, Node ok) {
+  for (uint32_t k = 0; k < g->n_lse; k++)
+    if (g->lse[k].lse == lse && g->lse[k].logits == a) {
+      Node inverse = div_by(g, number(g, 1), g->lse[k].sum), zero = number(g, 0);
+      Node e = select_of(g, ok, g->lse[k].exps, zero), scale = select_of(g, ok, inverse, zero);
+      return mul(g, e, scale);
+    }
+  Node far = number(g, INFINITY), from = select_of(g, ok, lse, far);
+  return exp_of(g, sub(g, a, from));
+}
+
+// Without a label the row is 0 times 0.
+static void cross_entropy_rows_grad(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0), label = label_of(g, v, false), ok = valid(g, label), zero = number(g, 0);
+  Node p = probability(g, a, cg_row_scalar(g, v, 2), ok), at = hit(g, label);
+  Node scale = select_of(g, ok, cg_row_scalar(g, v, 3), zero);
+  set(g, v, 0, mul(g, sub(g, p, at), scale));
+}
+
+// ---- norms
+static Node mean(RowGraph *g, Node sum) { return div_by(g, sum, size_of(g)); }
+
+static Node rstd_of(RowGraph *g, Val v, Node squares) {
+  Node eps = number(g, ir_attr_num(g->c->f, v, KEY_eps, 0)), variance = mean(g, squares);
+  Node root = primitive(g, OP_sqrt, add(g, variance, eps), 0);
+  return div_by(g, number(g, 1), root);
+}
+
+static Node weighted(RowGraph *g, Val v, Node unit) {
+  uint32_t n = ir_ins(g->c->f, v)->n_args;
+  if (n == 1) return unit;
+  Node w = cg_row_weight(g, v, 1);
+  return n == 2 ? mul(g, unit, w) : fma_of(g, unit, w, cg_row_weight(g, v, 2));
+}
+
+static void layer_norm(RowGraph *g, Val v) {
+  Node x = arg(g, v, 0), m = mean(g, reduce(g, NODE_SUM, x)), d = sub(g, x, m), rstd = rstd_of(g, v, dot(g, d, d));
+  set(g, v, 0, weighted(g, v, mul(g, d, rstd)));
+  set(g, v, 1, m);
+  set(g, v, 2, rstd);
+}
+
+static void rms_norm(RowGraph *g, Val v) {
+  Node x = arg(g, v, 0), rstd = rstd_of(g, v, dot(g, x, x));
+  set(g, v, 0, weighted(g, v, mul(g, x, rstd)));
+  set(g, v, 1, rstd);
+}
+
+// With unit = (x - mean) rstd and h = g weight: rstd (h - mean of h - unit (mean of h unit)).
+static void norm_grad(RowGraph *g, Val v, bool layer) {
+  uint32_t k = layer ? 1 : 0, n = ir_ins(g->c->f, v)->n_args;
+  Node x = arg(g, v, 0), d = layer ? sub(g, x, cg_row_scalar(g, v, 1)) : x, rstd = cg_row_scalar(g, v, k + 1);
+  Node h = arg(g, v, k + 2), unit = mul(g, d, rstd);
+  if (n == k + 4) h = mul(g, h, cg_row_weight(g, v, k + 3));
+  Node level = layer ? sub(g, h, mean(g, reduce(g, NODE_SUM, h))) : h;
+  Node tilt = mean(g, dot(g, h, unit)), part = mul(g, unit, tilt);
+  set(g, v, 0, mul(g, sub(g, level, part), rstd));
+}
+
+// ---- pointwise
+static bool is_product(const RowGraph *g, Node a) {
+  const RowNode *n = &g->node[a];
+  if (n->kind == NODE_PRIMITIVE) return n->op == OP_mul;
+  return n->kind == NODE_INS && ir_ins(g->c->f, n->v)->op == OP_mul;
+}
+
+// a b + d is one operation, also where somebody else wants a b.
+static bool sum_of_product(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0), b = arg(g, v, 1);
+  if (!is_product(g, a)) {
+    Node swap = a;
+    a = b, b = swap;
+  }
+  if (!is_product(g, a) || (!g->node[a].elem && !g->node[b].elem)) return false;
+  const RowNode *n = &g->node[a];
+  set(g, v, 0, fma_of(g, n->arg[0], n->arg[1], b));
+  return true;
+}
+
+// A sum of squares multiplies and adds in one operation too.
+static void sum(RowGraph *g, Val v) {
+  Node a = arg(g, v, 0);
+  Shape rows;
+  if (ir_column_sum(g->c->f, v, &rows)) {  // the node of what is summed
+    set(g, v, 0, a);
+    return;
+  }
+  const RowNode *n = &g->node[a];
+  bool is_ins = n->kind == NODE_INS;
+  if (is_ins && ir_ins(g->c->f, n->v)->op == OP_square) set(g, v, 0, dot(g, n->arg[0], n->arg[0]));
+  else if (is_product(g, a) && n->elem) set(g, v, 0, dot(g, n->arg[0], n->arg[1]));
+  else set(g, v, 0, reduce(g, NODE_SUM, a));
+}
+
+static void pointwise(RowGraph *g, Val v) {
+  const Ins *ins = ir_ins(g->c->f, v);
+  if (ins->op == OP_add && sum_of_product(g, v)) return;
+  RowNode n = {.kind = NODE_INS, .v = v, .n_args = (uint8_t)ins->n_args};
+  n.elem = ins->shape.i == g->shape.i;
+  for (uint32_t k = 0; k < ins->n_args; k++) n.arg[k] = arg(g, v, k);
+  set(g, v, 0, cg_row_node(g, n));
+}
+
+bool cg_row_ops(RowGraph *g, Val v) {
+  Op op = (Op)ir_ins(g->c->f, v)->op;
+  switch (op) {
+  case OP_softmax: softmax(g, v); break;
+  case OP_softmax_grad: softmax_grad(g, v); break;
+  case OP_log_softmax: log_softmax(g, v); break;
+  case OP_log_softmax_grad: log_softmax_grad(g, v); break;
+  case OP_cross_entropy_rows: cross_entropy_rows(g, v); break;
+  case OP_cross_entropy_rows_grad: cross_entropy_rows_grad(g, v); break;
+  case OP_layer_norm: layer_norm(g, v); break;
+  case OP_rms_norm: rms_norm(g, v); break;
+  case OP_layer_norm_grad: norm_grad(g, v, true); break;
+  case OP_rms_norm_grad: norm_grad(g, v, false); break;
+  case OP_sum: sum(g, v); break;
+  case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
+  case OP_output:
+  case OP_expand: set(g, v, 0, arg(g, v, 0)); break;
+  default:
+    if (!ir_ops[op].is_pointwise) return rt_text_add(g->c->why, "%s is no row kernel", ir_ops[op].name), false;
+    pointwise(g, v);
+  }
+  return true;
+}

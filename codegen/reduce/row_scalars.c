@@ -1,0 +1,199 @@
+// Row kernels: where the operands of a row lie, and the row scalars, the numbers that are one for a row. Across rows they are
+// vectors, a lane for each row.
+#include "codegen/reduce/row.h"
+
+typedef LLVMValueRef V;
+
+static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
+
+static bool is_reduction(const RowNode *n) {
+  return n->kind == NODE_SUM || n->kind == NODE_DOT || n->kind == NODE_MAX || n->kind == NODE_TOP;
+}
+
+static Dim dim_at(const RowGraph *g, Val v, uint32_t axis) {
+  return ir_dim_at(g->c->f->prog, ir_ins(g->c->f, v)->shape, axis);
+}
+
+static uint32_t rank_of(const RowGraph *g, Val v) { return ir_rank(g->c->f->prog, ir_ins(g->c->f, v)->shape); }
+
+V cg_row_lanes(Row *r, LLVMTypeRef t) {
+  V lane[64];
+  for (uint32_t k = 0; k < r->c->t->vl; k++) lane[k] = LLVMConstInt(t, k, false);
+  return LLVMConstVector(lane, r->c->t->vl);
+}
+
+// ---- operands
+static V outer_index(Row *r, uint32_t axis) {
+  Cg *c = r->c;
+  if (r->outer[axis]) return r->outer[axis];
+  V rest = r->index;
+  for (uint32_t j = r->g.rank - 1; j-- > 0;) {
+    V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, j));
+    r->outer[j] = j ? LLVMBuildURem(c->b, rest, size, "") : rest;
+    if (j) rest = LLVMBuildUDiv(c->b, rest, size, "");
+  }
+  return r->outer[axis];
+}
+
+bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
+  uint32_t rank = rank_of(g, n->v);
+  if (g->axis + 1 < g->rank) return n->kind == NODE_MEM || !cg_row_is_still(g, n);  // elements, row scalars and numbers
+  for (uint32_t j = 0; j + 1 < g->rank; j++) {
+    int axis = (int)(j + rank) - (int)n->broadcast_rank;
+    if (axis < 0 || dim_at(g, n->v, (uint32_t)axis).i != ir_dim_at(g->c->f->prog, g->shape, j).i) return false;
+  }
+  return true;
+}
+
+bool cg_row_is_still(const RowGraph *g, const RowNode *n) {
+  uint32_t rank = rank_of(g, n->v);
+  for (uint32_t axis = 0; axis < rank; axis++)
+    if ((axis + n->broadcast_rank + 1 < rank + g->rank || g->axis + 1 < g->rank) &&
+        !ir_dim_is_one(g->c->f->prog, dim_at(g, n->v, axis)))
+      return false;
+  return true;
+}
+
+static V first_of(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  uint32_t rank = rank_of(&r->g, n->v);
+  if (cg_row_in_order(&r->g, n)) return n->kind == NODE_MEM ? r->element : r->index;
+  V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
+  for (uint32_t axis = rank; axis-- > 0;) {
+    int j = (int)(axis + n->broadcast_rank) - (int)rank;
+    Dim d = dim_at(&r->g, n->v, axis);
+    if (j + 1 < (int)r->g.rank && !ir_dim_is_one(r->c->f->prog, d))
+      offset = cg_add(c, offset, cg_mul(c, outer_index(r, (uint32_t)j), stride));
+    stride = cg_mul(c, stride, cg_dim(c, d));
+  }
+  return offset;
+}
+
+void cg_row_enter(Row *r) {
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *n = at(r, k);
+    if (n->live && n->kind == NODE_MEM) n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first_of(r, n));
+  }
+}
+
+static V load_scalar(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  bool whole = ir_ins(c->f, n->v)->dtype == DT_I64;
+  LLVMTypeRef t = whole ? c->i64 : c->f32;
+  V from = cg_at(c, t, cg_ptr(c, n->v), first_of(r, n));
+  if (!r->row_per_lane) return cg_load(c, t, from);
+  if (cg_row_in_order(&r->g, n)) return cg_load_masked(c, whole ? c->vi64 : c->vf, from, r->active);
+  return cg_splat(c, cg_load(c, t, from));
+}
+
+// ---- labels
+static V any(Cg *c, V lanes) {
+  V mask = LLVMBuildBitCast(c->b, lanes, LLVMIntTypeInContext(c->ctx, c->t->vl), "");
+  return LLVMBuildICmp(c->b, LLVMIntNE, mask, LLVMConstNull(LLVMTypeOf(mask)), "");
+}
+
+static void report_lanes(Row *r, V bad, V x) {
+  Cg *c = r->c;
+  If some, this;
+  Loop l;
+  bad = LLVMBuildAnd(c->b, bad, r->active, "");
+  cg_if(c, &some, any(c, bad));
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, c->t->vl), cg_i64(c, 1), NULL, 0);
+  cg_if(c, &this, LLVMBuildExtractElement(c->b, bad, l.i, ""));
+  cg_report(c, TN_KERR_INDEX_RANGE, cg_add(c, r->index, l.i), LLVMBuildExtractElement(c->b, x, l.i, ""));
+  cg_endif(c, &this);
+  cg_loop_end(c, &l, NULL);
+  cg_endif(c, &some);
+}
+
+static void report_row(Row *r, V bad, V x) {
+  If s;
+  cg_if(r->c, &s, bad);
+  cg_report(r->c, TN_KERR_INDEX_RANGE, r->index, x);
+  cg_endif(r->c, &s);
+}
+
+static V spread(Row *r, V scalar) { return r->row_per_lane ? cg_splat(r->c, scalar) : scalar; }
+
+static V label(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V x = at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, spread(r, r->size), "");
+  V ignored = NULL;
+  if (n->op & LABEL_IGNORES) ignored = LLVMBuildICmp(c->b, LLVMIntEQ, x, spread(r, cg_i64(c, (int64_t)n->num)), "");
+  if (n->op & LABEL_MAY_FAULT) {
+    V bad = LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, "");
+    if (r->row_per_lane) report_lanes(r, bad, x);
+    else report_row(r, bad, x);
+  }
+  if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");
+  return LLVMBuildSelect(c->b, ok, x, spread(r, cg_i64(c, -1)), "");
+}
+
+static V not_negative(Row *r, V x) { return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, spread(r, cg_i64(r->c, 0)), ""); }
+
+static V valid(Row *r, V x) {
+  Cg *c = r->c;
+  return LLVMBuildSelect(c->b, not_negative(r, x), spread(r, cg_f32(c, 1)), spread(r, cg_f32(c, 0)), "");
+}
+
+// Element `place` of every row, from the interleaved rows.
+static V gather_lanes(Row *r, V rows, V place) {
+  Cg *c = r->c;
+  V element = LLVMBuildMul(c->b, place, cg_splat(c, cg_i64(c, c->t->vl)), "");
+  element = LLVMBuildAdd(c->b, element, cg_row_lanes(r, c->i64), "");
+  V where = LLVMBuildGEP2(c->b, c->f32, rows, &element, 1, "");
+  LLVMTypeRef over[] = {c->vf, LLVMTypeOf(where)};
+  V arg[] = {where, cg_i32(c, 4), not_negative(r, place), LLVMConstNull(c->vf)};
+  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
+}
+
+static V pick(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V at_label = at(r, n->arg[1])->scalar, none = cg_f32(c, 0);
+  if (r->row_per_lane) return gather_lanes(r, at(r, n->arg[0])->row, at_label);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, not_negative(r, at_label));
+  V x = cg_load(c, c->f32, cg_at(c, c->f32, at(r, n->arg[0])->row, at_label));
+  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, c->f32, "");
+  // cg_endif's join is the else block itself, entered from both sides
+  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
+  return phi;
+}
+
+// ---- row scalars
+V cg_row_compute(Row *r, const RowNode *n, V *arg, V element) {
+  Cg *c = r->c;
+  if (n->kind == NODE_FMA) return cg_fma(c, arg[0], arg[1], arg[2]);
+  return n->kind == NODE_PRIMITIVE ? cg_primitive(c, (Op)n->op, arg) : cg_pointwise_op(c, n->v, arg, element);
+}
+
+static V as_float(Row *r, V size) { return spread(r, LLVMBuildSIToFP(r->c->b, size, r->c->f32, "")); }
+
+static V make_scalar(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V arg[3] = {NULL};
+  switch ((NodeKind)n->kind) {
+  case NODE_NUMBER: return spread(r, cg_f32(c, n->num));
+  case NODE_SIZE: return as_float(r, r->size);
+  case NODE_VALUE: return as_float(r, cg_dim(c, ir_attr(c->f, n->v, KEY_dim)->u.dim));
+  case NODE_SCALAR: return load_scalar(r, n);
+  case NODE_LABEL: return label(r, n);
+  case NODE_VALID: return valid(r, at(r, n->arg[0])->scalar);
+  case NODE_GATHER: return pick(r, n);
+  default: break;
+  }
+  for (uint32_t k = 0; k < n->n_args; k++) arg[k] = at(r, n->arg[k])->scalar;
+  V number = r->index;
+  if (r->row_per_lane) number = LLVMBuildAdd(c->b, cg_splat(c, number), cg_row_lanes(r, c->i64), "");
+  return cg_row_compute(r, n, arg, number);
+}
+
+void cg_row_scalars(Row *r, uint32_t sweep) {
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *n = at(r, k);
+    if (!n->elem && n->live && n->level == sweep && !is_reduction(n)) n->scalar = make_scalar(r, n);
+  }
+}

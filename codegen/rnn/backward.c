@@ -1,0 +1,271 @@
+// The recurrence backward through time.
+//
+//   pack own columns of w_hh; dh, dc [sorted position, unit] from the gradients of the final states
+//   for each step, from the last one computed to the first:
+//     gate gradients of own units: d_xg (and gru's d_hg) rows;  dc
+//     barrier
+//     dh[own units] = dgates . w_hh (+ dh z for gru)     (recurrent_gemm.c); dgates: the rows of d_xg, or gru's d_hg
+//   d_h0, d_c0 in user order from dh, dc
+//
+// Where h is projected, a step begins with the gradient of the projection, dh + g_out, a barrier, and that of what was
+// projected: full = (dh + g_out) . w_hr.
+//
+// Where nobody takes those rows, dgates is scratch with room for two steps: a member may write the next step's rows
+// while another still reads this one's.
+#include "codegen/rnn/rnn.h"
+
+typedef struct {
+  RnnCode *s;
+  LLVMValueRef weight, packed;
+  LLVMValueRef g_out, g_hn, g_cn;  // NULL: zero
+  LLVMValueRef hprev, cells, gates;
+  LLVMValueRef d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
+  LLVMValueRef dh, dc, dgates;
+  RnnProjection proj;  // its fields are NULL where h is not projected
+  LLVMValueRef d_hr;   // gradient of the projected state by rows; NULL: not stored
+} Backward;
+
+static LLVMValueRef gradient(RnnCode *s, uint32_t k) {
+  double zero;
+  Val v = ir_arg(s->c->f, s->r->head, k);
+  return ir_is_const(s->c->f, v, &zero) ? NULL : cg_ptr(s->c, v);
+}
+
+static Backward open_backward(RnnCode *s) {
+  Backward w = {.s = s};
+  Cg *c = s->c;
+  Val head = s->r->head;
+  RnnScratch part = cg_rnn_scratch(s->r, c->t);
+  bool lstm = s->r->cell == CELL_LSTM, gru = s->r->cell == CELL_GRU;
+  w.g_out = gradient(s, 0), w.g_hn = gradient(s, 1);
+  if (lstm) w.g_cn = gradient(s, 2), w.cells = cg_ptr(c, ir_arg(c->f, head, 7));
+  if (gru) w.hprev = cg_ptr(c, ir_arg(c->f, head, 6));
+  w.weight = cg_ptr(c, s->r->weight), w.gates = cg_ptr(c, ir_arg(c->f, head, 8));
+  w.d_xg = cg_rnn_stored(s, 0), w.d_h0 = cg_rnn_stored(s, 2);
+  if (gru) w.d_hg = cg_rnn_stored(s, 1);
+  if (lstm) w.d_c0 = cg_rnn_stored(s, 3), w.dc = cg_rnn_part(s, part.dc);
+  w.packed = cg_rnn_part(s, part.weight);
+  w.dh = cg_rnn_part(s, part.dh);
+  w.dgates = s->r->dgates_stored ? (gru ? w.d_hg : w.d_xg) : cg_rnn_part(s, part.dgates);
+  if (!ir_none(s->r->proj)) w.proj = cg_rnn_projection_open(s), w.d_hr = cg_rnn_stored(s, 1);
+  return w;
+}
+
+static int64_t gate_width(const Rnn *r) { return r->n_gates * r->hidden; }
+
+static LLVMValueRef block_weights(Backward *w, LLVMValueRef block) {
+  Cg *c = w->s->c;
+  return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, gate_width(w->s->r) * c->t->vl)));
+}
+
+// [block][gate, unit][vl] from w_hh [gate, unit, k]: own columns side by side.
+static void pack_weights(Backward *w) {
+  Cg *c = w->s->c;
+  const Rnn *r = w->s->r;
+  Loop block, k;
+  cg_loop_begin(c, &block, w->s->state_lo, w->s->state_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl)), to = block_weights(w, block.i);
+  LLVMValueRef mask = cg_rnn_state_mask(w->s, cg_sub(c, cg_i64(c, r->state), unit));
+  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, gate_width(r)), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->state), unit);
+  cg_store(c, cg_rnn_load(w->s, from, mask), cg_rnn_row(w->s, to, k.i, c->t->vl));
+  cg_loop_end(c, &k, NULL);
+  cg_loop_end(c, &block, NULL);
+}
+
+// Own units of every sequence: to[sorted position] = from[user] or back.
+static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to_user, bool of_state) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = of_state ? s->r->state : s->r->hidden;
+  Loop l;
+  cg_loop_begin(c, &l, s->row_lo, s->row_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef user = cg_rnn_sorted(s, l.i);
+  LLVMValueRef source = from ? cg_rnn_row(s, from, to_user ? l.i : user, h) : NULL;
+  cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source, of_state);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- gate math of one row and block
+typedef struct {
+  Backward *w;
+  LLVMValueRef position, row, slot;  // in the step, in the sequence, in dgates
+  LLVMValueRef unit, mask;
+} Cellwise;
+
+static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static LLVMValueRef sub(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(c->b, a, b, ""); }
+// 1 - a a
+static LLVMValueRef slope_tanh(Cg *c, LLVMValueRef a) { return sub(c, cg_splat(c, cg_f32(c, 1)), mul(c, a, a)); }
+// a (1 - a)
+static LLVMValueRef slope_sigmoid(Cg *c, LLVMValueRef a) { return mul(c, a, sub(c, cg_splat(c, cg_f32(c, 1)), a)); }
+
+static LLVMValueRef place(Cellwise *e, LLVMValueRef base, LLVMValueRef row, int64_t width, int64_t gate) {
+  Cg *c = e->w->s->c;
+  LLVMValueRef column = cg_add(c, e->unit, cg_i64(c, gate * e->w->s->r->hidden));
+  return cg_at(c, c->f32, cg_rnn_row(e->w->s, base, row, width), column);
+}
+static LLVMValueRef state(Cellwise *e, LLVMValueRef base, LLVMValueRef row) {
+  return cg_rnn_load(e->w->s, place(e, base, row, e->w->s->r->hidden, 0), e->mask);
+}
+static LLVMValueRef gate(Cellwise *e, uint32_t k) {
+  const Rnn *r = e->w->s->r;
+  return cg_rnn_load(e->w->s, place(e, e->w->gates, e->row, r->n_saved * r->hidden, k), e->mask);
+}
+// c of the step before, or tanh of the step's own.
+static LLVMValueRef cell(Cellwise *e, int64_t which) {
+  Backward *w = e->w;
+  return cg_rnn_load(w->s, place(e, w->cells, e->row, 2 * w->s->r->hidden, which), e->mask);
+}
+static void keep_state(Cellwise *e, LLVMValueRef v, LLVMValueRef base) {
+  cg_rnn_store(e->w->s, v, place(e, base, e->position, e->w->s->r->hidden, 0), e->mask);
+}
+// Gradient of gate k before its activation: through the input (dx) and through the state (dh).
+static void give(Cellwise *e, uint32_t k, LLVMValueRef dx, LLVMValueRef dh) {
+  Backward *w = e->w;
+  const Rnn *r = w->s->r;
+  int64_t width = gate_width(r);
+  if (w->d_xg) cg_rnn_store(w->s, dx, place(e, w->d_xg, e->row, width, k), e->mask);
+  if (w->d_hg) cg_rnn_store(w->s, dh, place(e, w->d_hg, e->row, width, k), e->mask);
+  if (!r->dgates_stored) cg_rnn_store(w->s, dh, place(e, w->dgates, e->slot, cg_rnn_gate_stride(r), k), e->mask);
+}
+
+static void lstm_cell(Cellwise *e, LLVMValueRef dh) {
+  Backward *w = e->w;
+  Cg *c = w->s->c;
+  LLVMValueRef i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = cell(e, 0), th = cell(e, 1);
+  LLVMValueRef dc = cg_fma(c, mul(c, dh, o), slope_tanh(c, th), state(e, w->dc, e->position));
+  LLVMValueRef d[4] = {mul(c, mul(c, dc, g), slope_sigmoid(c, i)), mul(c, mul(c, dc, old), slope_sigmoid(c, f)),
+                       mul(c, mul(c, dc, i), slope_tanh(c, g)), mul(c, mul(c, dh, th), slope_sigmoid(c, o))};
+  for (uint32_t k = 0; k < 4; k++) give(e, k, d[k], d[k]);
+  keep_state(e, mul(c, dc, f), w->dc);
+}
+
+static void gru_cell(Cellwise *e, LLVMValueRef dh) {
+  Backward *w = e->w;
+  Cg *c = w->s->c;
+  LLVMValueRef r = gate(e, 0), z = gate(e, 1), n = gate(e, 2), q = gate(e, 3), old = state(e, w->hprev, e->row);
+  LLVMValueRef keep = sub(c, cg_splat(c, cg_f32(c, 1)), z), dn = mul(c, mul(c, dh, keep), slope_tanh(c, n));
+  LLVMValueRef dz = mul(c, mul(c, dh, sub(c, old, n)), slope_sigmoid(c, z));
+  LLVMValueRef dr = mul(c, mul(c, dn, q), slope_sigmoid(c, r));
+  give(e, 0, dr, dr);
+  give(e, 1, dz, dz);
+  give(e, 2, dn, mul(c, dn, r));
+  keep_state(e, mul(c, dh, z), w->dh);
+}
+
+static void plain_cell(Cellwise *e, LLVMValueRef dh) {
+  Cg *c = e->w->s->c;
+  LLVMValueRef h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
+  if (e->w->s->r->cell == CELL_TANH) d = mul(c, dh, slope_tanh(c, h));
+  else d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, h, zero, ""), dh, zero, "");
+  give(e, 0, d, d);
+}
+
+static void cell_math(Cellwise *e) {
+  Backward *w = e->w;
+  LLVMValueRef dh = state(e, w->proj.full ? w->proj.full : w->dh, e->position);
+  if (w->g_out && !w->proj.full) dh = LLVMBuildFAdd(w->s->c->b, dh, state(e, w->g_out, e->row), "");
+  switch (w->s->r->cell) {
+  case CELL_LSTM: lstm_cell(e, dh); break;
+  case CELL_GRU: gru_cell(e, dh); break;
+  default: plain_cell(e, dh); break;
+  }
+}
+
+static void gate_math(Backward *w, LLVMValueRef first, LLVMValueRef n_rows, LLVMValueRef slot0) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  Loop row, block;
+  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
+  Cellwise e = {.w = w, .position = row.i, .row = cg_add(c, first, row.i), .slot = cg_add(c, slot0, row.i)};
+  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  e.unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  e.mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), e.unit));
+  cell_math(&e);
+  cg_loop_end(c, &block, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+// ---- a projected state
+// dh + g_out, the gradient of the step's h, in own columns; then, of the whole team's, that of what was projected.
+static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_rows) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->state;
+  Loop row, block;
+  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_add(c, first, row.i);
+  cg_loop_begin(c, &block, s->state_lo, s->state_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  LLVMValueRef mask = cg_rnn_state_mask(s, cg_sub(c, cg_i64(c, h), unit));
+  LLVMValueRef own = cg_at(c, c->f32, cg_rnn_row(s, w->dh, row.i, h), unit), d = cg_rnn_load(s, own, mask);
+  if (w->g_out) {
+    LLVMValueRef g = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, w->g_out, at, h), unit), mask);
+    d = LLVMBuildFAdd(c->b, d, g, "");
+    cg_rnn_store(s, d, own, mask);
+  }
+  if (w->d_hr) cg_rnn_store(s, d, cg_at(c, c->f32, cg_rnn_row(s, w->d_hr, at, h), unit), mask);
+  cg_loop_end(c, &block, NULL);
+  cg_loop_end(c, &row, NULL);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  RnnProduct p = {.a = cg_rnn_row(s, w->dh, s->row_lo, h),
+                  .b = w->proj.packed,
+                  .c = cg_rnn_row(s, w->proj.full, s->row_lo, s->r->hidden),
+                  .rows = n_rows,
+                  .a_row = h,
+                  .k = h,
+                  .width = s->r->hidden,
+                  .block_lo = s->block_lo,
+                  .block_hi = s->block_hi};
+  cg_rnn_product(s, &p);
+}
+
+// ---- dh of the step before
+static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
+  RnnCode *s = w->s;
+  int64_t stride = cg_rnn_gate_stride(s->r);
+  RnnProduct p = {.a = cg_rnn_row(s, w->dgates, cg_add(s->c, slot0, s->row_lo), stride),
+                  .b = w->packed,
+                  .c = cg_rnn_row(s, w->dh, s->row_lo, s->r->state),
+                  .rows = n_rows,
+                  .a_row = stride,
+                  .k = gate_width(s->r),
+                  .width = s->r->state,
+                  .block_lo = s->state_lo,
+                  .block_hi = s->state_hi,
+                  .add = s->r->cell == CELL_GRU};  // there the gates left dh z
+  cg_rnn_product(s, &p);
+}
+
+// The rows of step t that have a step before them: the others' dh is the gradient of an initial state.
+static LLVMValueRef earlier_rows(RnnCode *s, LLVMValueRef t) {
+  Cg *c = s->c;
+  if (s->r->reverse) return cg_rnn_batch_size(s, cg_add(c, t, cg_i64(c, 1)));
+  LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, t, cg_i64(c, 0), "");
+  return LLVMBuildSelect(c->b, first, cg_i64(c, 0), cg_rnn_batch_size(s, t), "");
+}
+
+void cg_rnn_backward(RnnCode *s) {
+  Cg *c = s->c;
+  Backward w = open_backward(s);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  pack_weights(&w);
+  by_position(&w, w.dh, w.g_hn, false, true);
+  if (w.dc) by_position(&w, w.dc, w.g_cn, false, false);
+  cg_rnn_own_rows(s);
+  Loop l;
+  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
+  LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
+  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
+  LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
+  if (s->r->dgates_stored) slot0 = cg_rnn_offset(s, t);
+  LLVMValueRef wanted = w.d_h0 ? n_rows : cg_rnn_own(s, earlier_rows(s, t));
+  if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
+  gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  products(&w, wanted, slot0);
+  cg_loop_end(c, &l, NULL);
+  if (w.d_h0) by_position(&w, w.d_h0, w.dh, true, true);
+  if (w.d_c0) by_position(&w, w.d_c0, w.dc, true, false);
+}

@@ -1,0 +1,526 @@
+// The recurrence forward in time.
+//
+//   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
+//   for each step:                                         (a barrier before it: hprev of the step is complete)
+//     for each own block of units, for tiles of rows:
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (recurrent_gemm.c); rows that start from zeros have no product,
+//       but
+//                                                          0 . w_hh, which is NaN where w_hh is not finite;
+//                                                          with few inputs xg is x[row] . w_ih, made by the same tiles
+//       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
+//
+// A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (projection.c).
+#include "codegen/rnn/rnn.h"
+
+#include <stdio.h>
+
+enum { MOST_ROWS = 48 };
+
+// Columns of one block of units and the first row of one step. Absent: NULL.
+enum {
+  R_HPREV,  // all columns
+  R_OLD,
+  R_WEIGHT,
+  R_ZEROS,  // 0 . w_hh [gate][vl]; absent with an h0
+  R_XG,     // with an `input`: x, all columns
+  R_BIAS,
+  R_OUT,
+  R_GATES,
+  R_CELLS,
+  R_NEXT,
+  R_HN,
+  R_FULL,    // of the rows of the step
+  R_CELL,    // by user index
+  R_SORTED,  // from the first row
+  R_ROWS,    // numbers: rows of the step,
+  R_LIVE,    // those of them that have a state,
+  R_GOING,   // those that go on,
+  R_LANES,   // units left from the block on
+  N_R
+};
+typedef struct {
+  RnnCode *s;
+  LLVMValueRef arg[N_R];
+  bool has[N_R];
+} Rows;
+
+// ---- gate math on the accumulators of one row
+typedef struct {
+  Rows *p;
+  LLVMValueRef acc;   // [G][vl]
+  LLVMValueRef row;   // in the step
+  LLVMValueRef user;  // user index of the sequence
+  LLVMValueRef mask;
+} Row;
+
+static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
+
+static LLVMValueRef pre(Row *w, uint32_t gate) {
+  Cg *c = w->p->s->c;
+  return cg_load(c, c->vf, cg_at(c, c->f32, w->acc, cg_i64(c, (int64_t)gate * c->t->vl)));
+}
+
+static LLVMValueRef field(Row *w, int what, LLVMValueRef row, int64_t width) {
+  return cg_rnn_row(w->p->s, w->p->arg[what], row, width);
+}
+
+static void save_gates(Row *w, LLVMValueRef *gate) {
+  if (!w->p->has[R_GATES]) return;
+  RnnCode *s = w->p->s;
+  LLVMValueRef to = field(w, R_GATES, w->row, s->r->n_saved * s->r->hidden);
+  for (uint32_t k = 0; k < s->r->n_saved; k++)
+    cg_rnn_store(s, gate[k], cg_at(s->c, s->c->f32, to, cg_i64(s->c, k * s->r->hidden)), w->mask);
+}
+
+static LLVMValueRef lstm_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
+                       cg_gate_sigmoid(c, pre(w, 3))};
+  LLVMValueRef cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
+  LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2])), th = cg_gate_tanh(c, now);
+  cg_rnn_store(s, now, cell, w->mask);
+  save_gates(w, g);
+  if (w->p->has[R_CELLS]) {
+    LLVMValueRef to = field(w, R_CELLS, w->row, 2 * s->r->hidden);
+    cg_rnn_store(s, old, to, w->mask);
+    cg_rnn_store(s, th, cg_at(c, c->f32, to, cg_i64(c, s->r->hidden)), w->mask);
+  }
+  return mul(c, g[3], th);
+}
+
+static LLVMValueRef gru_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef r = cg_gate_sigmoid(c, pre(w, 0)), z = cg_gate_sigmoid(c, pre(w, 1)), q = pre(w, 2);
+  LLVMValueRef xg = field(w, R_XG, w->row, 3 * s->r->hidden);
+  LLVMValueRef xn = cg_rnn_load(s, cg_at(c, c->f32, xg, cg_i64(c, 2 * s->r->hidden)), w->mask);
+  LLVMValueRef n = cg_gate_tanh(c, cg_fma(c, r, q, xn));
+  LLVMValueRef old = cg_rnn_load(s, field(w, R_OLD, w->row, s->r->hidden), w->mask);
+  save_gates(w, (LLVMValueRef[]){r, z, n, q});
+  return cg_fma(c, z, LLVMBuildFSub(c->b, old, n, ""), n);
+}
+
+static LLVMValueRef plain_row(Row *w) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef h =
+      s->r->cell == CELL_TANH ? cg_gate_tanh(c, pre(w, 0)) : cg_primitive(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
+  save_gates(w, &h);
+  return h;
+}
+
+static void store_h(Row *w, LLVMValueRef h) {
+  RnnCode *s = w->p->s;
+  Cg *c = s->c;
+  if (w->p->has[R_FULL]) {
+    cg_rnn_store(s, h, field(w, R_FULL, w->row, s->r->hidden), w->mask);
+    return;
+  }
+  if (w->p->has[R_OUT]) cg_rnn_store(s, h, field(w, R_OUT, w->row, s->r->hidden), w->mask);
+  If going;
+  cg_if(c, &going, LLVMBuildICmp(c->b, LLVMIntSLT, w->row, w->p->arg[R_GOING], ""));
+  cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
+  if (w->p->has[R_HN]) {
+    cg_else(c, &going);
+    cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
+  }
+  cg_endif(c, &going);
+}
+
+static void gate_math(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n_rows) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
+  Row w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
+  w.acc = cg_rnn_row(s, acc, l.i, (int64_t)s->r->n_gates * c->t->vl);
+  w.user = LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, p->arg[R_SORTED], w.row)), c->i64, "");
+  LLVMValueRef h = s->r->cell == CELL_LSTM ? lstm_row(&w) : s->r->cell == CELL_GRU ? gru_row(&w) : plain_row(&w);
+  store_h(&w, h);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- all rows of one step for one block of units: a function of the module, shared by equal layers and directions
+// The table states the height of a tile that is four gates wide.
+static uint32_t tile_height(RnnCode *s) { return cg_tile_height(s->r->batch_max, s->c->t->rnn_mr * 4 / s->r->n_gates); }
+
+// Rows of a sweep: sums of that many rows lie on the stack.
+static uint32_t sweep_rows(RnnCode *s) {
+  uint32_t mr = tile_height(s);
+  return (uint32_t)cg_smaller(cg_round_up(s->r->batch_max, mr), cg_round_up(MOST_ROWS, mr));
+}
+
+// Gates that start from xg; gru's q stands apart from it.
+static uint32_t n_from_x(const Rnn *r) { return r->input ? 0 : r->cell == CELL_GRU ? 2 : r->n_gates; }
+
+static TileSpec tile_spec(Rows *p) {
+  const Rnn *r = p->s->r;
+  int64_t vl = p->s->c->t->vl;
+  return (TileSpec){.mr = tile_height(p->s),
+                    .nv = r->n_gates,
+                    .a_row = r->state,
+                    .a_k = 1,
+                    .b_k = r->n_gates * vl,
+                    .b_vec = vl,
+                    .c_row = r->n_gates * vl,
+                    .c_vec = vl,
+                    .x_n = n_from_x(r),
+                    .x_row = r->n_gates * r->hidden,
+                    .pre_k = r->input,
+                    .pre_row = r->input,
+                    .x_vec = r->hidden,
+                    .has_bias = p->has[R_BIAS],
+                    .bias_vec = r->hidden,
+                    .mask_from = r->hidden % vl ? 0 : r->n_gates,
+                    .mask_step = 0};
+}
+
+// acc = x + bias for rows lo .. hi - 1 of the sweep: what sums start from. Where x is not projected yet, tiles without
+// a state do it.
+static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  if (spec->pre_k) {
+    TileArgs some = *a;
+    some.c = cg_rnn_row(s, a->c, lo, spec->c_row), some.pre = cg_rnn_row(s, a->pre, lo, spec->pre_row);
+    some.k = cg_i64(c, 0);
+    cg_rnn_tiles(c, spec, &some, cg_sub(c, hi, lo));
+    return;
+  }
+  LLVMValueRef acc = a->c, x = a->x;
+  int64_t vl = c->t->vl, h = s->r->hidden;
+  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  for (uint32_t g = 0; g < s->r->n_gates; g++) {
+    LLVMValueRef at = cg_i64(c, g * h), v = cg_splat(c, cg_f32(c, 0));
+    if (g < n_from_x(s->r)) v = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, x, l.i, s->r->n_gates * h), at), mask);
+    if (p->has[R_BIAS]) {
+      LLVMValueRef bias = cg_rnn_load(s, cg_at(c, c->f32, p->arg[R_BIAS], at), mask);
+      v = g < n_from_x(s->r) ? LLVMBuildFAdd(c->b, v, bias, "") : bias;
+    }
+    cg_store(c, v, cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, s->r->n_gates * vl), cg_i64(c, g * vl)));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// Rows lo .. hi - 1 of the sweep have a state of zeros.
+static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  int64_t width = (int64_t)s->r->n_gates * c->t->vl;
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  for (uint32_t g = 0; g < s->r->n_gates; g++) {
+    LLVMValueRef at = cg_i64(c, (int64_t)g * c->t->vl), to = cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, width), at);
+    LLVMValueRef zeros = cg_load(c, c->vf, cg_at(c, c->f32, p->arg[R_ZEROS], at)), sum = cg_load(c, c->vf, to);
+    cg_store(c, LLVMBuildFAdd(c->b, sum, zeros, ""), to);
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+// Sums of n rows from `first` on, `live` of them with a product. A weight of one part is read by tiles that start from
+// x themselves.
+static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
+  RnnCode *s = p->s;
+  Cg *c = s->c;
+  TileSpec spec = tile_spec(p);
+  int64_t k = s->r->state, part = cg_rnn_kc(c->t, s->r->n_gates, k);
+  TileArgs args = {.a = cg_rnn_row(s, p->arg[R_HPREV], first, k),
+                   .b = p->arg[R_WEIGHT],
+                   .c = acc,
+                   .x = s->r->input ? NULL : cg_rnn_row(s, p->arg[R_XG], first, spec.x_row),
+                   .pre = s->r->input ? cg_rnn_row(s, p->arg[R_XG], first, spec.pre_row) : NULL,
+                   .bias = p->arg[R_BIAS],
+                   .k = cg_i64(c, k),
+                   .n = p->arg[R_LANES]};
+  start_sums(p, &spec, &args, part < k ? cg_i64(c, 0) : live, n);
+  if (p->has[R_ZEROS]) add_zeros(p, acc, live, n);
+  if (part >= k) {
+    cg_rnn_tiles(c, &spec, &args, live);
+    return;
+  }
+  args.b = cg_rnn_row(s, args.b, cg_i64(c, spec.pre_k), spec.b_k);
+  spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
+  args.x = args.pre = args.bias = NULL;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part), NULL, 0);
+  TileArgs some = args;
+  some.a = cg_at(c, c->f32, args.a, l.i);
+  some.b = cg_rnn_row(s, args.b, l.i, spec.b_k);
+  some.k = cg_min(c, cg_i64(c, part), cg_sub(c, args.k, l.i));
+  cg_rnn_tiles(c, &spec, &some, live);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+  Rows *p = ctx, in = *p;
+  for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
+  LLVMValueRef zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
+  LLVMValueRef size = cg_mul(c, sweep, cg_i64(c, (int64_t)p->s->r->n_gates * c->t->vl));
+  LLVMValueRef acc = LLVMBuildArrayAlloca(c->b, c->f32, size, "acc");
+  LLVMSetAlignment(acc, TN_ALIGN);
+  Loop l;
+  cg_loop_begin(c, &l, zero, in.arg[R_ROWS], sweep, NULL, 0);
+  LLVMValueRef n = cg_min(c, sweep, cg_sub(c, in.arg[R_ROWS], l.i));
+  LLVMValueRef live = cg_min(c, n, cg_sub(c, in.arg[R_LIVE], l.i));
+  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntSLT, live, zero, "");
+  sums(&in, acc, l.i, n, LLVMBuildSelect(c->b, none, zero, live, ""));
+  gate_math(&in, acc, l.i, n);
+  cg_loop_end(c, &l, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+static void call_rows(Rows *p) {
+  Cg *c = p->s->c;
+  LLVMTypeRef types[N_R];
+  char name[128], flags[N_R + 1] = {0};
+  for (uint32_t k = 0; k < N_R; k++) {
+    types[k] = k < R_ROWS ? c->ptr : c->i64;
+    p->has[k] = p->arg[k] != NULL;
+    if (!p->has[k]) p->arg[k] = LLVMConstNull(types[k]);
+    flags[k] = p->has[k] ? 'y' : 'n';
+  }
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
+  snprintf(name, sizeof name, "rnn_rows.%d.%lld.%lld.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden,
+           (long long)p->s->r->state, (long long)p->s->r->input, tile_height(p->s), flags);
+  LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
+  LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
+}
+
+// ---- the sequence
+typedef struct {
+  RnnCode *s;
+  LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; xg is x with w_ih
+  LLVMValueRef out, hn, hprev, cells, gates, cell;
+  RnnProjection proj;  // its fields are NULL where h is not projected
+} Forward;
+
+static LLVMValueRef optional(RnnCode *s, Key flag, uint32_t *next) {
+  if (!ir_attr(s->c->f, s->r->head, flag)) return NULL;
+  return cg_ptr(s->c, ir_arg(s->c->f, s->r->head, (*next)++));
+}
+
+static Forward open_forward(RnnCode *s) {
+  Forward w = {.s = s};
+  RnnScratch part = cg_rnn_scratch(s->r, s->c->t);
+  w.xg = cg_ptr(s->c, ir_arg(s->c->f, s->r->head, 0));
+  w.weight = cg_ptr(s->c, s->r->weight);
+  if (s->r->input) w.w_ih = cg_ptr(s->c, s->r->w_ih);
+  uint32_t next = 3;
+  w.bias = optional(s, KEY_has_b, &next);
+  w.h0 = optional(s, KEY_has_h, &next);
+  w.c0 = optional(s, KEY_has_c, &next);
+  w.out = cg_rnn_stored(s, 0), w.hn = cg_rnn_stored(s, 1), w.hprev = cg_rnn_stored(s, 3);
+  w.gates = cg_rnn_stored(s, 5);
+  w.packed = cg_rnn_part(s, part.weight);
+  if (!w.hprev) w.hprev = cg_rnn_part(s, part.hprev);
+  if (s->r->cell == CELL_LSTM) {
+    w.cell = cg_rnn_stored(s, 2), w.cells = cg_rnn_stored(s, 4);
+    if (!w.cell) w.cell = cg_rnn_part(s, part.cell);
+  }
+  if (!ir_none(s->r->proj)) w.proj = cg_rnn_projection_open(s);
+  return w;
+}
+
+static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
+  Cg *c = w->s->c;
+  int64_t size = cg_rnn_weight_rows(w->s->r, c->t) * w->s->r->n_gates * c->t->vl;
+  return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
+}
+
+// The last row of a packed block.
+static LLVMValueRef block_zeros(Forward *w, LLVMValueRef block) {
+  const Rnn *r = w->s->r;
+  LLVMValueRef last = cg_i64(w->s->c, cg_rnn_weight_rows(r, w->s->c->t) - 1);
+  return cg_rnn_row(w->s, block_weights(w, block), last, (int64_t)r->n_gates * w->s->c->t->vl);
+}
+
+// What the product of a state of zeros adds to a sum, zeros of their sign or NaN, from the packed w_hh of a block: so
+// that the first step needs no product, and has the bits of one.
+static void sum_zeros(Forward *w, LLVMValueRef weight, LLVMValueRef to) {
+  Cg *c = w->s->c;
+  const Rnn *r = w->s->r;
+  uint32_t n = r->n_gates, vl = c->t->vl;
+  LLVMValueRef sum[MAX_CARRY], zero = cg_splat(c, cg_f32(c, 0));
+  for (uint32_t g = 0; g < n; g++) sum[g] = cg_splat(c, cg_f32(c, -0.0));
+  Loop k;
+  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, r->state), cg_i64(c, 1), sum, n);
+  LLVMValueRef row = cg_rnn_row(w->s, weight, k.i, (int64_t)n * vl);
+  for (uint32_t g = 0; g < n; g++)
+    sum[g] = cg_fma(c, zero, cg_load(c, c->vf, cg_at(c, c->f32, row, cg_i64(c, (int64_t)g * vl))), k.carry[g]);
+  cg_loop_end(c, &k, sum);
+  for (uint32_t g = 0; g < n; g++) cg_store(c, k.out[g], cg_at(c, c->f32, to, cg_i64(c, (int64_t)g * vl)));
+}
+
+// [k][gate][vl] of the units of a block from weight [gate, unit, k]. Up to a whole square of k is written.
+static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int64_t n_k, LLVMValueRef to) {
+  Cg *c = w->s->c;
+  const Rnn *r = w->s->r;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  LLVMValueRef units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
+  Loop k;
+  cg_loop_begin(c, &k, cg_i64(c, 0), h, vl, NULL, 0);
+  for (uint32_t g = 0; g < r->n_gates; g++) {
+    LLVMValueRef row = cg_add(c, unit, cg_i64(c, g * r->hidden));
+    LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
+    LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_i64(c, (int64_t)g * c->t->vl)));
+    cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
+  }
+  cg_loop_end(c, &k, NULL);
+}
+
+// Own blocks: w_ih, where it is there, and over what its last square left behind it w_hh.
+static void pack_weights(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t input = s->r->input;
+  Loop block;
+  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef to = block_weights(w, block.i);
+  if (input) pack_weight(w, block.i, w->w_ih, input, to);
+  to = cg_at(c, c->f32, to, cg_i64(c, input * s->r->n_gates * c->t->vl));
+  pack_weight(w, block.i, w->weight, s->r->state, to);
+  if (!s->r->has_h0) sum_zeros(w, to, block_zeros(w, block.i));
+  cg_loop_end(c, &block, NULL);
+}
+
+// hn and the cells, in user order: a sequence without steps keeps its initial state.
+static void init_states(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  if (!w->hn && !w->cell) return;
+  int64_t h = s->r->state, units = s->r->hidden;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
+  if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL, true);
+  if (w->cell)
+    cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, units), w->c0 ? cg_rnn_row(s, w->c0, l.i, units) : NULL, false);
+  cg_loop_end(c, &l, NULL);
+}
+
+// hprev rows lo .. hi - 1 of step t from h0.
+static void start_rows(Forward *w, LLVMValueRef t, LLVMValueRef lo, LLVMValueRef hi) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->state;
+  LLVMValueRef first = cg_rnn_offset(s, t);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = w->h0 ? cg_rnn_row(s, w->h0, cg_rnn_sorted(s, l.i), h) : NULL;
+  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from, true);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Forward, all sequences start at step 0; in reverse, each starts at its own last step.
+static void start_sequences(Forward *w) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  if (!s->r->reverse) {
+    start_rows(w, zero, zero, cg_rnn_batch_size(s, zero));
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
+  start_rows(w, l.i, cg_rnn_batch_size(s, cg_add(c, l.i, one)), cg_rnn_batch_size(s, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+static LLVMValueRef columns(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width, LLVMValueRef unit) {
+  return base ? cg_at(s->c, s->c->f32, cg_rnn_row(s, base, row, width), unit) : NULL;
+}
+
+// h of the rows of a step from `full`, and where it goes.
+static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->state;
+  LLVMValueRef row = cg_rnn_offset(s, t), lo = s->row_lo, n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  RnnProduct p = {.a = cg_rnn_row(s, w->proj.full, lo, s->r->hidden),
+                  .b = w->proj.packed,
+                  .c = cg_rnn_row(s, w->proj.h, lo, h),
+                  .rows = n_rows,
+                  .a_row = s->r->hidden,
+                  .k = s->r->hidden,
+                  .b_rows = s->r->blocks * c->t->vl,
+                  .width = h,
+                  .block_lo = s->state_lo,
+                  .block_hi = s->state_hi};
+  cg_rnn_product(s, &p);
+  Loop l;
+  cg_loop_begin(c, &l, lo, cg_add(c, lo, n_rows), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_rnn_row(s, w->proj.h, l.i, h);
+  if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
+  If more;
+  cg_if(c, &more, LLVMBuildICmp(c->b, LLVMIntSLT, l.i, going, ""));
+  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
+  if (w->hn) {
+    cg_else(c, &more);
+    cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
+  }
+  cg_endif(c, &more);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Own rows of step t; `going` of them continue at row `next`, `live` of them have a step before.
+static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef going, LLVMValueRef next) {
+  RnnCode *s = w->s;
+  Cg *c = s->c;
+  int64_t h = s->r->hidden;
+  bool has_p = w->proj.full != NULL;
+  LLVMValueRef zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
+  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
+  Loop block;
+  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  Rows p = {.s = s};
+  p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
+  p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
+  p.arg[R_WEIGHT] = block_weights(w, block.i);
+  p.arg[R_ZEROS] = s->r->has_h0 ? NULL : block_zeros(w, block.i);
+  p.arg[R_XG] = s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
+  p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
+  p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
+  p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
+  p.arg[R_CELLS] = columns(s, w->cells, row, 2 * h, unit);
+  p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, after, h, unit);
+  p.arg[R_HN] = has_p ? NULL : columns(s, w->hn, zero, h, unit);
+  p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);
+  p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
+  p.arg[R_SORTED] = cg_at(c, c->i32, cg_rnn_sorted_table(s), lo);
+  p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : cg_sub(c, live, lo), p.arg[R_GOING] = cg_sub(c, going, lo);
+  p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
+  call_rows(&p);
+  cg_loop_end(c, &block, NULL);
+  if (has_p) project(w, t, going, next);
+}
+
+void cg_rnn_forward(RnnCode *s) {
+  Cg *c = s->c;
+  Forward w = open_forward(s);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  pack_weights(&w);
+  init_states(&w);
+  start_sequences(&w);
+  cg_rnn_own_rows(s);
+  Loop l;
+  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
+  cg_team_barrier(c, s->barrier_id, c->n_workers);
+  if (!s->r->reverse) {
+    LLVMValueRef after = cg_add(c, l.i, one), starts = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, zero, "");
+    LLVMValueRef live = LLVMBuildSelect(c->b, starts, zero, cg_rnn_batch_size(s, l.i), "");
+    step(&w, l.i, live, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
+  } else {
+    LLVMValueRef t = cg_sub(c, cg_sub(c, s->steps, one), l.i);
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSGT, t, zero, "");
+    LLVMValueRef before = LLVMBuildSelect(c->b, more, cg_sub(c, t, one), zero, "");
+    LLVMValueRef going = LLVMBuildSelect(c->b, more, cg_rnn_batch_size(s, t), zero, "");
+    step(&w, t, cg_rnn_batch_size(s, cg_add(c, t, one)), going, cg_rnn_offset(s, before));
+  }
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,141 @@
+// Which worker does what in a recurrence, by units or by sequences.
+//
+// A kernel holds one or more independent sequences of steps (the directions of a layer). With at least as many workers
+// as those, sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole ones alone.
+//
+// Inside a team the work of a step is cut in one of two ways, chosen when it begins:
+//
+//   by units       every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math stays
+//                  local, each member reads its part of w_hh, and a step costs a barrier. Members beyond the number of
+//                  blocks do nothing.
+//   by sequences   every member owns a contiguous range of sorted positions of the batch, about equal by their rows,
+//                  for all units. It reads all of w_hh in each step, but nothing of the others: after what the team
+//                  prepares together there is no barrier.
+//
+// By sequences it goes where each member gets so many that reading all of w_hh costs nothing beside its arithmetic. No
+// sum is ever split, so bits depend neither on the team nor on the way.
+#include "codegen/rnn/rnn.h"
+
+// Sequences of each member at least, for a packed w_hh of `bytes` at most. A member reads 128 bytes of it a cycle,
+// divided by its sequences. What leaves most of an L2 free costs nothing from the two rows on that keep the
+// multipliers busy; what fills it comes from the third.
+static const struct {
+  int64_t bytes, rows;
+} least[] = {{256 << 10, 2}, {1 << 20, 16}};
+
+static int64_t rows_least(const Rnn *r, const Target *t) {
+  int64_t bytes = 4 * r->blocks * t->vl * r->state_blocks * t->vl * r->n_gates;
+  for (uint32_t k = 0; k < sizeof least / sizeof *least; k++)
+    if (bytes <= least[k].bytes) return 2 * least[k].rows <= r->batch_max ? least[k].rows : 0;
+  return 0;
+}
+
+static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(c->b, cond, a, b, "");
+}
+
+// Of `all` members.
+static void choose_way(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
+  Cg *c = s->c;
+  t->size = cg_min(c, all, cg_i64(c, s->r->blocks));
+  int64_t rows = rows_least(s->r, c->t);
+  if (!rows) return;
+  LLVMValueRef several = LLVMBuildICmp(c->b, LLVMIntSGT, all, cg_i64(c, 1), "");
+  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, s->batch, cg_mul(c, all, cg_i64(c, rows)), "");
+  t->by_rows = LLVMBuildAnd(c->b, several, enough, "");
+  t->size = choose(c, t->by_rows, all, t->size);
+}
+
+static uint32_t weight_of(const Fn *f, uint32_t i) {
+  return ir_arg(f, (Val){i}, f->ins[i].op == OP_rnn_seq_grad ? 4 : 2).i;
+}
+
+// By their weights: a sequence and its gradient, which have the same, go to the same workers, in whose caches the rows
+// are.
+uint32_t cg_rnn_number(const Fn *f, Val head) {
+  const Kernel *k = &f->kernels[f->kernel_of[head.i]];
+  uint32_t number = 0, own = weight_of(f, head.i);
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (ir_ops[f->ins[i].op].cls != CLASS_RNN || i == head.i) continue;
+    uint32_t other = weight_of(f, i);
+    number += other < own || (other == own && i < head.i);
+  }
+  return number;
+}
+
+RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs) {
+  Cg *c = s->c;
+  RnnPartition t = {0};
+  if (n_seqs == 1) {
+    t.member = c->worker;
+    choose_way(s, &t, c->n_workers);
+    t.takes_part = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
+    return t;
+  }
+  LLVMValueRef n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, c->n_workers, n, "");
+  LLVMValueRef mine =
+      choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
+  LLVMValueRef key = choose(c, enough, me, c->worker);
+  t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
+  LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
+  choose_way(s, &t, choose(c, enough, all, one));
+  LLVMValueRef works = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
+  t.takes_part = LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, mine, key, ""), works, "");
+  return t;
+}
+
+// ---- own sequences
+// Is x / of < member / size?
+static LLVMValueRef below_share(Cg *c, LLVMValueRef x, LLVMValueRef of, LLVMValueRef member) {
+  return LLVMBuildICmp(c->b, LLVMIntSLT, cg_mul(c, x, c->n_workers), cg_mul(c, of, member), "");
+}
+
+// Walks over the sorted positions, and down the steps to find the length of each. A position belongs to the member in
+// whose share of all rows the rows before it end. To those are added the steps that the first member goes on alone: a
+// step costs every member as much as two rows more, half of which each side of a cut should bear. `most`: turns of the
+// loop; 0 where the result is not wanted.
+static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueRef *hi) {
+  enum { POSITION, LENGTH, BEFORE, LO, HI, N };
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1), rows = cg_rnn_offset(s, s->steps);
+  LLVMValueRef init[N] = {zero, s->steps, zero, zero, zero};
+  Loop l;
+  cg_loop_begin(c, &l, zero, most, one, init, N);
+  LLVMValueRef length = l.carry[LENGTH], before = l.carry[BEFORE];
+  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSGT, length, zero, "");
+  LLVMValueRef last = choose(c, some, cg_sub(c, length, one), zero);
+  LLVMValueRef ended = LLVMBuildICmp(c->b, LLVMIntSLE, cg_rnn_batch_size(s, last), l.carry[POSITION], "");
+  LLVMValueRef shorter = LLVMBuildAnd(c->b, some, ended, "");
+  LLVMValueRef cost = cg_add(c, before, cg_sub(c, s->steps, length));
+  LLVMValueRef is_lower = below_share(c, cost, rows, c->worker);
+  LLVMValueRef is_own = below_share(c, cost, rows, cg_add(c, c->worker, one));
+  LLVMValueRef next[N] = {choose(c, shorter, l.carry[POSITION], cg_add(c, l.carry[POSITION], one)),
+                          choose(c, shorter, last, length), choose(c, shorter, before, cg_add(c, before, length)),
+                          cg_add(c, l.carry[LO], choose(c, shorter, zero, LLVMBuildZExt(c->b, is_lower, c->i64, ""))),
+                          cg_add(c, l.carry[HI], choose(c, shorter, zero, LLVMBuildZExt(c->b, is_own, c->i64, "")))};
+  cg_loop_end(c, &l, next);
+  LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, cg_add(c, c->worker, one), c->n_workers, "");
+  *lo = cg_min(c, l.out[LO], s->batch);
+  *hi = choose(c, is_last, s->batch, cg_min(c, l.out[HI], s->batch));  // the last one has those without rows
+}
+
+void cg_rnn_own_rows(RnnCode *s) {
+  LLVMValueRef by_rows = s->team.by_rows;
+  if (!by_rows) return;
+  Cg *c = s->c;
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
+  cg_team_barrier(c, s->barrier_id, choose(c, by_rows, c->n_workers, one));
+  cut_rows(s, choose(c, by_rows, cg_add(c, s->batch, s->steps), zero), &lo, &hi);
+  s->row_lo = choose(c, by_rows, lo, s->row_lo), s->row_hi = choose(c, by_rows, hi, s->row_hi);
+  s->block_lo = choose(c, by_rows, zero, s->block_lo), s->state_lo = choose(c, by_rows, zero, s->state_lo);
+  s->block_hi = choose(c, by_rows, cg_i64(c, s->r->blocks), s->block_hi);
+  s->state_hi = choose(c, by_rows, cg_i64(c, s->r->state_blocks), s->state_hi);
+  c->n_workers = choose(c, by_rows, one, c->n_workers);
+}
+
+LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n) {
+  Cg *c = s->c;
+  LLVMValueRef own = cg_sub(c, cg_min(c, n, s->row_hi), s->row_lo), zero = cg_i64(c, 0);
+  return cg_max(c, own, zero);
+}

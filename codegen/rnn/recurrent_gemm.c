@@ -1,0 +1,153 @@
+// Products of the rows of a step with a packed weight, where both are to stay in the first cache.
+//
+// The weight comes from L2 or beyond. Blocks of k are outermost, so that the part of it that a block
+// reads serves all rows before the next part is fetched: once a step. Sums go on in memory from block to block, in the
+// order of k as ever.
+//
+//   for each block of k:  for each group of columns:  for tiles of rows:  c += a . b
+//
+// A tile with fewer than eight sums waits for the latency of its additions. So groups are four vectors wide where there
+// are as many, and two rows of them keep the multipliers busy: what is left below a whole tile is cut into at most two
+// tiles of half its height. Every height is a function to compile.
+#include "codegen/rnn/rnn.h"
+
+#include <stdio.h>
+
+enum {
+  WEIGHT_PART = 32768,  // bytes of the weight in a block of k; the rest of L1 is for rows and sums
+  WIDE = 4              // vectors of a group of columns
+};
+
+int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k) {
+  int64_t most = WEIGHT_PART / (4 * nv * t->vl), parts = cg_larger(cg_ceil_div(k, most), 1);
+  return cg_larger(cg_ceil_div(k, parts), 1);
+}
+
+// ---- rows in tiles
+static LLVMValueRef at_row(Cg *c, LLVMValueRef base, LLVMValueRef row, int64_t width) {
+  return base ? cg_at(c, c->f32, base, cg_mul(c, row, cg_i64(c, width))) : NULL;
+}
+
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef row) {
+  TileArgs out = *a;
+  out.a = at_row(c, a->a, row, s->a_row);
+  out.c = at_row(c, a->c, row, s->c_row);
+  out.x = at_row(c, a->x, row, s->x_row);
+  out.pre = at_row(c, a->pre, row, s->pre_row);
+  return out;
+}
+
+// What is left below a whole tile: one or two tiles of about equal height, none higher than `most`.
+static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left, uint32_t most) {
+  LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "tiles");
+  LLVMValueRef pick = LLVMBuildSwitch(c->b, left, join, s->mr - 1);
+  for (uint32_t rows = 1; rows < s->mr; rows++) {
+    LLVMBasicBlockRef body = LLVMInsertBasicBlockInContext(c->ctx, join, "left");
+    LLVMAddCase(pick, cg_i64(c, rows), body);
+    LLVMPositionBuilderAtEnd(c->b, body);
+    TileSpec part = *s;
+    for (uint32_t done = 0; done < rows; done += part.mr) {
+      part.mr = cg_tile_height(rows - done, most);
+      TileArgs args = below(c, s, a, cg_i64(c, done));
+      cg_tile_call(c, &part, &args);
+    }
+    LLVMBuildBr(c->b, join);
+  }
+  LLVMPositionBuilderAtEnd(c->b, join);
+}
+
+void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows) {
+  LLVMValueRef mr = cg_i64(c, s->mr), whole = cg_mul(c, cg_div(c, rows, mr), mr), left = cg_sub(c, rows, whole);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, mr, NULL, 0);
+  TileArgs args = below(c, s, a, l.i);
+  cg_tile_call(c, s, &args);
+  cg_loop_end(c, &l, NULL);
+  args = below(c, s, a, whole);
+  if (s->nv == 1) cg_tile_left(c, s, &args, left);
+  else left_rows(c, s, &args, left, s->nv == 2 ? s->mr : (s->mr + 1) / 2);
+}
+
+// ---- a product with own columns: a function of the module, shared by equal layers and directions
+enum { P_A, P_B, P_C, P_ROWS, P_LO, P_HI, N_P };
+typedef struct {
+  RnnCode *s;
+  const RnnProduct *p;
+  LLVMValueRef arg[N_P];
+} Product;
+
+// Columns block .. block + nv of k_lo .. k_lo + k_n.
+static void columns(Product *m, LLVMValueRef block, uint32_t nv, LLVMValueRef k_lo, LLVMValueRef k_n) {
+  Cg *c = m->s->c;
+  const RnnProduct *p = m->p;
+  int64_t vl = c->t->vl, b_block = (p->b_rows ? p->b_rows : p->k) * vl;
+  TileSpec spec = {.mr = cg_tile_height(m->s->r->batch_max, c->t->rnn_mr),
+                   .nv = nv,
+                   .a_row = p->a_row,
+                   .a_k = 1,
+                   .b_k = vl,
+                   .b_vec = b_block,
+                   .c_row = p->width,
+                   .c_vec = vl,
+                   .more = true,
+                   .mask_from = p->width % vl ? 0 : nv,
+                   .mask_step = vl,
+                   .mask_c = true};
+  LLVMValueRef unit = cg_mul(c, block, cg_i64(c, vl));
+  LLVMValueRef b_at = cg_add(c, cg_mul(c, block, cg_i64(c, b_block)), cg_mul(c, k_lo, cg_i64(c, vl)));
+  TileArgs args = {.a = cg_at(c, c->f32, m->arg[P_A], k_lo),
+                   .b = cg_at(c, c->f32, m->arg[P_B], b_at),
+                   .c = cg_at(c, c->f32, m->arg[P_C], unit),
+                   .k = k_n,
+                   .n = cg_sub(c, cg_i64(c, p->width), unit)};
+  cg_rnn_tiles(c, &spec, &args, m->arg[P_ROWS]);
+}
+
+static void clear(Product *m) {
+  Cg *c = m->s->c;
+  int64_t width = m->p->width;
+  Loop row, block;
+  cg_loop_begin(c, &row, cg_i64(c, 0), m->arg[P_ROWS], cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &block, m->arg[P_LO], m->arg[P_HI], cg_i64(c, 1), NULL, 0);
+  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+  LLVMValueRef mask = width % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, width), unit)) : NULL;
+  LLVMValueRef to = cg_at(c, c->f32, at_row(c, m->arg[P_C], row.i, width), unit);
+  cg_rnn_store(m->s, cg_splat(c, cg_f32(c, 0)), to, mask);
+  cg_loop_end(c, &block, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+static void make_product(Cg *c, LLVMValueRef fn, void *ctx) {
+  Product *m = ctx;
+  for (uint32_t k = 0; k < N_P; k++) m->arg[k] = LLVMGetParam(fn, k);
+  if (!m->p->add) clear(m);
+  int64_t blocks = cg_ceil_div(m->p->width, c->t->vl), part = cg_rnn_kc(c->t, WIDE, m->p->k);
+  LLVMValueRef k = cg_i64(c, m->p->k);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), k, cg_i64(c, part), NULL, 0);
+  LLVMValueRef k_n = cg_min(c, cg_i64(c, part), cg_sub(c, k, l.i)), lo = m->arg[P_LO], hi = m->arg[P_HI];
+  for (uint32_t nv = WIDE; nv; nv /= 2) {
+    if (nv > blocks) continue;
+    LLVMValueRef groups = cg_div(c, cg_sub(c, hi, lo), cg_i64(c, nv));
+    LLVMValueRef end = cg_add(c, lo, cg_mul(c, groups, cg_i64(c, nv)));
+    Loop group;
+    cg_loop_begin(c, &group, lo, end, cg_i64(c, nv), NULL, 0);
+    columns(m, group.i, nv, l.i, k_n);
+    cg_loop_end(c, &group, NULL);
+    lo = end;
+  }
+  cg_loop_end(c, &l, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+void cg_rnn_product(RnnCode *s, const RnnProduct *p) {
+  Cg *c = s->c;
+  char name[128];
+  snprintf(name, sizeof name, "rnn_product%s.%lld.%lld,%lld.%lld.%u", p->add ? "+" : "", (long long)p->a_row,
+           (long long)p->k, (long long)p->b_rows, (long long)p->width, cg_tile_height(s->r->batch_max, c->t->rnn_mr));
+  LLVMTypeRef types[N_P] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_P, false);
+  Product m = {.s = s, .p = p};
+  LLVMValueRef fn = cg_helper(c, name, type, make_product, &m);
+  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){p->a, p->b, p->c, p->rows, p->block_lo, p->block_hi}, N_P, "");
+}

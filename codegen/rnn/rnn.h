@@ -1,0 +1,111 @@
+// What the forward and the backward recurrence share: one sequence's geometry, its team, its rows.
+#ifndef TN_CODEGEN_RNN_RNN_H
+#define TN_CODEGEN_RNN_RNN_H
+
+#include "codegen/gemm/microkernel.h"
+
+typedef enum { CELL_LSTM, CELL_GRU, CELL_TANH, CELL_RELU } Cell;
+typedef struct {
+  Val head;
+  bool backward;  // rnn_seq_grad
+  Cell cell;
+  bool reverse;
+  uint32_t n_gates, n_saved;  // G and S
+  int64_t hidden, state;      // H and P, the size of h: H unless the state is projected
+  int64_t input;              // size of x whose projection is made here; 0: operand 0 is the projection
+  int64_t blocks;             // of vl units
+  int64_t state_blocks;       // of h
+  int64_t batch_max, time_max, rows_max;
+  Val layout, weight, w_ih;        // w_ih with `input`
+  Val proj;                        // w_hr [P, H]; none: h is not projected
+  bool has_h0;                     // forward: else the state before the first step is zeros
+  bool hprev_stored, cell_stored;  // forward: else they live in scratch
+  bool dgates_stored;              // backward: the same of the gate gradients that the state sees
+} Rnn;
+bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: a size is not constant
+
+// This worker's place in the team of one sequence.
+typedef struct {
+  LLVMValueRef takes_part, member, size;
+  LLVMValueRef by_rows;  // the team cuts its work by sequences; NULL: never
+} RnnPartition;
+
+// A sequence while its code is emitted. The team of the sequence is c->worker, c->n_workers meanwhile.
+typedef struct {
+  Cg *c;
+  const Rnn *r;
+  RnnPartition team;
+  LLVMValueRef barrier_id;
+  LLVMValueRef lay, steps, batch;
+  LLVMValueRef block_lo, block_hi;  // own blocks of units
+  LLVMValueRef state_lo, state_hi;  // own blocks of h: the same where it is not projected
+  LLVMValueRef row_lo, row_hi;      // own sequences, by sorted position
+  LLVMValueRef scratch;
+} RnnCode;
+
+// Scratch of one sequence in elements; parts follow one another.
+typedef struct {
+  int64_t weight;          // packed w_hh; forward behind the packed w_ih of each block, before 0 w_hh without an h0
+  int64_t proj;            // packed w_hr
+  int64_t full, h;         // projected: o tanh c, or its gradient, and h, of the rows of a step
+  int64_t hprev, cell;     // forward: where the results are not stored
+  int64_t dh, dc, dgates;  // backward: by sorted position; gate gradients of two steps
+  int64_t total;
+} RnnScratch;
+int64_t cg_rnn_scratch_bytes(const Fn *f, Val v, const Target *t);
+RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t);   // offsets of the parts
+int64_t cg_rnn_weight_rows(const Rnn *r, const Target *t);  // forward: of a packed block, [gate][vl] each
+int64_t cg_rnn_gate_stride(const Rnn *r);                   // row stride of dgates
+
+LLVMValueRef cg_rnn_batch_size(RnnCode *s, LLVMValueRef t);  // 0 for t == steps
+LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t);
+LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row);
+LLVMValueRef cg_rnn_sorted_table(RnnCode *s);
+LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width);  // base + row * width
+// Copies the own units of a row of H (of_state: of P); `from` NULL: zeros.
+void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state);
+LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask);  // mask NULL: whole vector
+void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
+LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes);        // NULL when every block of units is whole
+LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes);  // the same of h
+LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NULL: not stored
+LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
+
+// ---- codegen/rnn/partition.c: shares
+RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence number d; needs `batch`
+uint32_t cg_rnn_number(const Fn *f, Val head);                           // d, in its kernel
+// Behind what the team prepares together, in shares of units: a team that cuts by sequences waits for all of it and
+// goes on with own rows, all units and no barriers.
+void cg_rnn_own_rows(RnnCode *s);
+LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n);  // how many of the first n positions are own ones
+
+// ---- codegen/rnn/recurrent_gemm.c: products of the rows of a step with a packed weight
+// Tiles over `rows` rows; strides of rows are constants.
+void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows);
+int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k);  // rows of a packed weight nv vectors wide
+// c[row][own columns] = sum over k of a[row][k] b[block][k][column]
+typedef struct {
+  LLVMValueRef a, b, c;
+  LLVMValueRef rows;
+  LLVMValueRef block_lo, block_hi;
+  int64_t a_row, k, width;  // a row of a, of b's block, of c, in elements
+  int64_t b_rows;           // of a packed block; 0: k
+  bool add;                 // c += instead
+} RnnProduct;
+void cg_rnn_product(RnnCode *s, const RnnProduct *p);
+
+// ---- codegen/rnn/gates.c: on vectors of vl
+LLVMValueRef cg_gate_sigmoid(Cg *c, LLVMValueRef x);
+LLVMValueRef cg_gate_tanh(Cg *c, LLVMValueRef x);
+
+// ---- codegen/rnn/projection.c: the projection of h
+typedef struct {
+  LLVMValueRef packed;  // w_hr
+  LLVMValueRef full;    // [rows of the step, H]
+  LLVMValueRef h;       // [rows of the step, P]
+} RnnProjection;
+RnnProjection cg_rnn_projection_open(RnnCode *s);  // packs own columns of w_hr
+void cg_rnn_forward(RnnCode *s);
+void cg_rnn_backward(RnnCode *s);
+
+#endif

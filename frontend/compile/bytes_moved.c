@@ -1,0 +1,122 @@
+// What a run of a function moves: the copies that writes in place forced, the bytes that every instruction stores, and
+// those that every kernel reads.
+// Kept with the plan, when the IR is placed; read through the public counters.
+#include "frontend/fe.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  RtArena *mem;
+  const Fn *f;
+  FeBytesMoved *out;
+} Traffic;
+
+static const char *keep(const Traffic *t, const char *s) { return s ? rt_strdup(t->mem, s) : NULL; }
+static int64_t bytes_of(const Fn *f, Val v) {
+  return ir_type_bytes(f->prog, (DType)f->ins[v.i].dtype, f->ins[v.i].shape);
+}
+
+// "sum m.c:7": an operation, and where it stands when that is known
+static void split_reader(const Traffic *t, const char *text, tn_plan_copy *c) {
+  const char *space = strrchr(text, ' '), *colon = space ? strrchr(space, ':') : NULL;
+  c->reader = keep(t, text);
+  if (!colon) return;
+  c->reader = rt_strndup(t->mem, text, (size_t)(space - text));
+  c->reader_file = rt_strndup(t->mem, space + 1, (size_t)(colon - space - 1));
+  c->reader_line = atoi(colon + 1);
+}
+
+static void add_copy(Traffic *t, Val v) {
+  const Prog *p = t->f->prog;
+  Loc at = t->f->ins[v.i].loc;
+  tn_plan_copy c = {.file = keep(t, ir_loc_file(p, at)), .line = (int)ir_loc_line(p, at), .bytes = bytes_of(t->f, v)};
+  split_reader(t, ir_text(p, ir_attr(t->f, v, KEY_reader)->u.s), &c);
+  *RT_PUSH(t->mem, t->out->copies, t->out->n_copies, t->out->cap_copies) = c;
+}
+
+// What result v of an instruction stores: of a partial write the part, of a value in a register nothing.
+static int64_t stored_bytes(const Fn *f, Val head, Val v) {
+  if (ir_ops[f->ins[head.i].op].cls == CLASS_SLICE_UPDATE)
+    return bytes_of(f, ir_arg(f, head, f->ins[head.i].n_args - 1u));
+  return f->buf_of[v.i] ? bytes_of(f, v) : 0;
+}
+
+// The value of v and where it was made, as the user knows it.
+static FeStored describe(Traffic *t, Val v, int64_t bytes) {
+  const Fn *f = t->f;
+  const Prog *p = f->prog;
+  Loc at = f->ins[ir_head(f, v).i].loc;
+  const Attr *name = f->ins[v.i].op == OP_output ? ir_attr(f, v, KEY_name) : NULL;
+  const char *text = keep(t, ir_text(p, name ? name->u.s : f->ins[v.i].name));
+  return (FeStored){.file = keep(t, ir_loc_file(p, at)), .line = (int)ir_loc_line(p, at), .bytes = bytes, .name = text};
+}
+
+static void add_stored(Traffic *t, Val v) {
+  const Fn *f = t->f;
+  Val head = ir_head(f, v);
+  if (f->kernel_of[head.i] == UINT32_MAX || ir_is_output_alias(f, v)) return;
+  int64_t bytes = stored_bytes(f, head, v);
+  if (bytes) *RT_PUSH(t->mem, t->out->stored, t->out->n_stored, t->out->cap_stored) = describe(t, v, bytes);
+}
+
+// seen: by value, 1 + the last kernel that counted it.
+static void add_loaded(Traffic *t, Val v, uint32_t *seen) {
+  const Fn *f = t->f;
+  uint32_t kernel = f->kernel_of[v.i];
+  if (kernel == UINT32_MAX || f->ins[v.i].op == OP_result || ir_is_output_alias(f, v)) return;
+  for (uint32_t k = 0; k < f->ins[v.i].n_args; k++) {
+    Val base = ir_view_base(f, ir_arg(f, v, k));
+    if (f->ins[v.i].op == OP_embedding_grad && k == 0) continue;  // of the weight it wants the shape
+    if (!f->buf_of[base.i] || f->kernel_of[base.i] == kernel || seen[base.i] == kernel + 1) continue;
+    seen[base.i] = kernel + 1;
+    *RT_PUSH(t->mem, t->out->loaded, t->out->n_loaded, t->out->cap_loaded) = describe(t, base, bytes_of(f, base));
+  }
+}
+
+void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out) {
+  Traffic t = {mem, f, out};
+  uint32_t *seen = rt_alloc(f->prog->mem, f->n_ins * sizeof *seen);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    if (ir_attr(f, v, KEY_reader)) add_copy(&t, v);
+    add_stored(&t, v);
+    add_loaded(&t, v, seen);
+  }
+}
+
+// ---- the public counters
+static const FeBytesMoved *traffic_of(const tn_model *m, const char *function) {
+  if (!m || !function) return NULL;
+  uint32_t k = rt_plan_function(&m->code->plan, function);
+  return k == RT_NO_FUNCTION || k == m->code->plan.init ? NULL : &m->code->bytes_moved[k];
+}
+
+uint32_t tn_plan_copies(const tn_model *m, const char *function, tn_plan_copy *out, uint32_t max) {
+  const FeBytesMoved *t = traffic_of(m, function);
+  for (uint32_t k = 0; t && out && k < t->n_copies && k < max; k++) out[k] = t->copies[k];
+  return t ? t->n_copies : 0;
+}
+
+// "train.c:12" is line 12 of any path that ends in module/training.c
+static bool is_at(const FeStored *s, const char *what) {
+  const char *colon = strrchr(what, ':');
+  size_t n = (size_t)(colon - what), have = s->file ? strlen(s->file) : 0;
+  if (have < n || atoi(colon + 1) != s->line || strncmp(s->file + have - n, what, n)) return false;
+  return have == n || s->file[have - n - 1] == '/';
+}
+
+static int64_t total(const FeStored *list, uint32_t n, const char *what) {
+  int64_t sum = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (!what || (strchr(what, ':') ? is_at(&list[k], what) : !strcmp(list[k].name, what))) sum += list[k].bytes;
+  return sum;
+}
+
+int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what) {
+  const FeBytesMoved *t = traffic_of(m, function);
+  return t ? total(t->stored, t->n_stored, what) : -1;
+}
+
+int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what) {
+  const FeBytesMoved *t = traffic_of(m, function);
+  return t ? total(t->loaded, t->n_loaded, what) : -1;
+}

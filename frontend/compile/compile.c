@@ -1,0 +1,211 @@
+// tn_compile: passes over every function, placement of the program, code, loading, and the first instance.
+//
+// The program is sealed by it, failed or not: passes rewrite functions in place.
+#include "frontend/fe.h"
+#include <stdlib.h>
+#include <string.h>
+
+// ---- shared code
+static FeCode *code_new(void) {
+  RtArena *mem = rt_arena_new();
+  FeCode *c = mem ? rt_malloc(sizeof *c) : NULL;
+  if (!c) rt_arena_free(mem);
+  if (!c) return NULL;
+  *c = (FeCode){.mem = mem};
+  atomic_init(&c->n_refs, 1);
+  return c;
+}
+
+void fe_code_release(FeCode *c) {
+  if (!c || atomic_fetch_sub(&c->n_refs, 1) != 1) return;
+  cg_jit_free(c->jit);
+  rt_free(c->object.bytes);
+  rt_block_free(c->consts, c->const_bytes);
+  rt_arena_free(c->mem);
+  rt_free(c);
+}
+
+// ---- before
+static bool check_ready(tn_program *p, tn_site at) {
+  if (p->oom || p->ir->diags.n_errors) return false;
+  if (p->sealed) {
+    fe_error(p, E_STATE, at, "the program was compiled already");
+    fe_hint(p, "tn_instance(model, seed) makes a second set of parameters over the same code");
+    return false;
+  }
+  for (tn_function *f = p->first; f; f = f->next) {
+    if (f->ended) continue;
+    fe_error(p, E_STATE, at, "function '%s' was not ended", f->name);
+    fe_note(p, f->loc, "it began here");
+  }
+  if (p->init_fn) {
+    fe_scopes_end(p->init_fn, "the building of initial values", at);
+    fe_never_disposed(p->init_fn);
+  }
+  return p->ir->diags.n_errors == 0;
+}
+
+// What an instruction was when the program was built, for those who ask by the handles of that time.
+static void keep_origins(tn_program *p) {
+  for (uint32_t k = 0; k < p->ir->n_fns; k++)
+    for (uint32_t v = 1; v < p->ir->fns[k]->n_ins; v++) p->ir->fns[k]->ins[v].origin = v;
+}
+
+static const char *text_of(tn_program *p, const Fn *f) {
+  RtText t = {.mem = p->mem};
+  if (f) ir_print_fn(f, &t, PRINT_LOCS);
+  else ir_print(p->ir, &t, PRINT_LOCS);
+  return t.text ? t.text : "";
+}
+
+static void keep_text(tn_program *p) {
+  p->built_fn = rt_alloc(p->mem, p->ir->n_fns * sizeof *p->built_fn);
+  for (uint32_t k = 0; k < p->ir->n_fns; k++) p->built_fn[k] = text_of(p, p->ir->fns[k]);
+  p->built = text_of(p, NULL);
+  p->n_built = p->ir->n_fns;
+}
+
+// ---- passes
+static bool in_list(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+    if (strcspn(at, ",") == n && !strncmp(at, name, n)) return true;
+  return false;
+}
+
+// TN_DUMP=grad,plan_memory: the user asks for the text after these passes.
+static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
+  if (!in_list(ctx, pass->name)) return;
+  RtText t = {.mem = f->prog->mem};
+  ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
+  fprintf(stderr, "// after %s\n%s", pass->name, t.text ? t.text : "");
+}
+
+static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
+
+// All functions are tried, so that one compilation reports the mistakes of all.
+static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o, tn_site at) {
+  bool good = fe_buckets(p, o, at);
+  char *list = getenv("TN_DUMP");
+  p->ir->guarded_arena = in_list(getenv("TN_CHECK"), "arena");
+  p->ir->scratch = scratch_bytes;
+  p->ir->scratch_ctx = target;
+  for (uint32_t k = 0; k < p->n_built; k++) good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
+  good = good && p->ir->diags.n_errors == 0;
+  RtDiags said = p->ir->diags;  // what there is to warn of in a function, its variants would say again
+  for (uint32_t k = p->n_built; good && k < p->ir->n_fns; k++)
+    good = ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
+  if (good) p->ir->diags.n = said.n, p->ir->diags.n_warnings = said.n_warnings;
+  return good && ir_plan_program_memory(p->ir);
+}
+
+// ---- code
+static const char *cache_dir(tn_program *p, const tn_compile_options *o) {
+  const char *root = getenv("TN_CACHE");
+  if (o->cache_dir) return o->cache_dir;
+  if (root) return root;
+  if ((root = getenv("XDG_CACHE_HOME")) && *root) return rt_printf(p->mem, "%s/tenure", root);
+  if ((root = getenv("HOME")) && *root) return rt_printf(p->mem, "%s/.cache/tenure", root);
+  return "";
+}
+
+static bool fill_consts(tn_program *p, FeCode *c) {
+  if (!p->ir->const_bytes) return true;
+  c->const_bytes = p->ir->const_bytes;
+  c->consts = rt_block_new(c->const_bytes);
+  if (!c->consts) return false;
+  ir_fill_const(p->ir, c->consts);
+  c->plan.consts = c->consts;
+  return true;
+}
+
+static bool find_symbol(FeCode *c, const char *symbol, const TnEntry *out, RtText *why) {
+  void *entry = cg_jit_find(c->jit, symbol);
+  if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
+  memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
+  return true;
+}
+
+static bool find_entry(tn_program *p, FeCode *c, const Fn *f, const TnEntry *out, RtText *why) {
+  return find_symbol(c, cg_symbol(p->mem, p->ir, f), out, why);
+}
+
+static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
+  uint32_t v = 0;
+  if (p->ir->n_packed_weights && !find_symbol(c, cg_packed_weights_symbol(p->mem, p->ir), &c->plan.pack, why))
+    return false;
+  for (uint32_t k = 0; k < p->n_built; k++) {
+    const RtFunction *f = &c->plan.functions[k];
+    if (!find_entry(p, c, p->ir->fns[k], &f->entry, why)) return false;
+    for (uint32_t n = 0; n < f->n_variants; n++, v++)
+      if (!find_entry(p, c, p->variants[v].ir, &f->variants[n].entry, why)) return false;
+  }
+  return true;
+}
+
+static bool make_code(tn_program *p, const Target *target, const char *dir, FeCode *c) {
+  RtText why = {.mem = p->mem};
+  CgInfo info = {0};
+  bool good = cg_compile(p->ir, target, dir, &c->object, &info, &why);
+  c->info.codegen_ms = info.codegen_ms;
+  c->info.from_cache = info.from_cache;
+  c->info.n_kernels = info.n_kernels;
+  c->info.n_distinct_kernels = info.n_distinct;
+  double start = fe_now_ms();
+  good = good && (c->jit = cg_jit_load(&c->object, &why)) && find_entries(p, c, &why);
+  c->info.load_ms = fe_now_ms() - start;
+  rt_free(c->object.bytes);
+  c->object = (CgObject){0};
+  cg_trim_memory();
+  if (!good) fe_error_at(p, E_CODEGEN, (Loc){0}, "%s", why.text ? why.text : "code could not be generated");
+  return good;
+}
+
+static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at) {
+  double start = fe_now_ms();
+  FeCode *c = p->code;
+  Target *target = rt_alloc(p->mem, sizeof *target);
+  RtText why = {.mem = p->mem};
+  if (!cg_target_pick(target, getenv("TN_TARGET"), &why)) {
+    fe_error(p, E_CODEGEN, at, "%s", why.text);
+    return NULL;
+  }
+  target->fast_math = o->fast_math;
+  p->ir->packs_weights = !o->no_packed_weights;
+  if (!run_passes(p, target, o, at)) return NULL;
+  cg_place_packed_weights(p->ir, target);
+  c->info.passes_ms = fe_now_ms() - start;
+  fe_plan(p, c);
+  if (!make_code(p, target, cache_dir(p, o), c)) return NULL;
+  p->compiled = true;
+  c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
+  tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed) : NULL;
+  if (!m) fe_error(p, E_NOMEM, at, "there is no memory or thread for an instance");
+  return m;
+}
+
+tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) {
+  const tn_compile_options defaults = {0};
+  if (!p) return NULL;
+  FE_GUARD(p, NULL);
+  if (!check_ready(p, at)) return NULL;
+  fe_unused_hooks(p);
+  double built = fe_now_ms();
+  fe_params_flush(p);
+  keep_origins(p);
+  fe_merge_counters(p);
+  keep_text(p);
+  p->sealed = true;
+  p->sealed_at = fe_loc(p, at);
+  p->code = code_new();
+  if (!p->code) {
+    p->oom = true;
+    return NULL;
+  }
+  rt_arena_on_oom(p->code->mem, &here.jmp);
+  p->code->info.build_ms = built - p->created_ms;
+  p->ir->copy_saved = o && o->copy_saved;
+  tn_model *m = compile(p, o ? o : &defaults, at);
+  rt_arena_on_oom(p->code->mem, NULL);
+  return m;
+}

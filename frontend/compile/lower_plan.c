@@ -1,0 +1,219 @@
+// From the placed program to the plan that instances run by: plain tables in the memory of the shared code, no IR.
+#include "frontend/fe.h"
+
+typedef struct {
+  Prog *ir;
+  RtArena *mem;
+  RtDim *rows;
+  Dim *dims;  // by row
+  uint32_t n, cap, n_dims, cap_dims;
+} Tables;
+
+// The row of a dim; operands get theirs first.
+static uint32_t row_of(Tables *t, Dim d) {
+  for (uint32_t k = 0; k < t->n; k++)
+    if (t->dims[k].i == d.i) return k;
+  DimInfo info = *ir_dim_info(t->ir, d);
+  RtDim row = {.kind = RT_DIM_CONST, .value = info.value};
+  if (info.kind == DIM_SYM) row = (RtDim){.kind = RT_DIM_SLOT, .value = info.slot};
+  if (info.kind == DIM_MUL || info.kind == DIM_ADD) {
+    row.kind = info.kind == DIM_MUL ? RT_DIM_MUL : RT_DIM_ADD;
+    row.a = row_of(t, info.a);
+    row.b = row_of(t, info.b);
+  }
+  *RT_PUSH(t->mem, t->rows, t->n, t->cap) = row;
+  *RT_PUSH(t->mem, t->dims, t->n_dims, t->cap_dims) = d;
+  return t->n - 1;
+}
+
+static const char *keep(Tables *t, Str s) { return rt_strdup(t->mem, ir_text(t->ir, s)); }
+static uint32_t dtype_of(uint8_t t) { return t == DT_I64 ? RT_I64 : RT_F32; }
+
+static RtPort port_of(Tables *t, const Fn *f, Val v, Str name) {
+  const Ins *ins = ir_ins(f, v);
+  RtPort port = {.name = keep(t, name), .dtype = dtype_of(ins->dtype), .rank = ir_rank(t->ir, ins->shape)};
+  for (uint32_t k = 0; k < port.rank; k++) port.dims[k] = row_of(t, ir_dim_at(t->ir, ins->shape, k));
+  return port;
+}
+
+static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
+  RtPort *in = rt_alloc(t->mem, (f->n_inputs + 1) * sizeof *in),
+         *res = rt_alloc(t->mem, (f->n_outputs + 1) * sizeof *res);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    Op op = f->ins[v.i].op;
+    int64_t index = ir_attr_int(f, v, KEY_index, 0);
+    if (op == OP_input) in[index] = port_of(t, f, v, f->ins[v.i].name);
+    if (op == OP_output) res[index] = port_of(t, f, ir_arg(f, v, 0), ir_attr(f, v, KEY_name)->u.s);
+  }
+  out->inputs = in, out->n_inputs = f->n_inputs;
+  out->outputs = res, out->n_outputs = f->n_outputs;
+}
+
+// The copies of weights that products of the function read, and of which parameters it writes.
+static void fill_packs(Tables *t, const Fn *f, RtFunction *out) {
+  const Prog *ir = t->ir;
+  const Target *target = ir->scratch_ctx;
+  uint32_t *reads = rt_alloc(t->mem, (ir->n_packed_weights + 1) * sizeof *reads);
+  uint32_t *writes = rt_alloc(t->mem, (ir->n_packed_weights + 1) * sizeof *writes);
+  for (uint32_t k = 0; k < ir->n_packed_weights; k++) {
+    if (cg_reads_weight(f, target, k)) reads[out->n_packed_weights++] = k;
+    if (cg_writes_param(f, ir->packed_weights[k].param)) writes[out->n_writes_weights++] = k;
+  }
+  out->packed_weights = reads, out->writes_weights = writes;
+}
+
+static void fill_uses(Tables *t, const Fn *f, RtFunction *out) {
+  uint32_t n = t->ir->n_params;
+  bool *is_used = rt_alloc(t->mem, n + 1), *is_written = rt_alloc(t->mem, n + 1);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    const Ins *ins = ir_ins(f, v);
+    bool writes = ir_ops[ins->op].flags & WRITES;
+    if (ins->op == OP_param) is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
+    for (uint32_t k = 0; writes && k < ir_ops[ins->op].n_res && k < ins->n_args; k++) {
+      Val root = ir_storage_root(f, ir_arg(f, v, k));
+      if (ir_ins(f, root)->op == OP_param) is_written[ir_attr_int(f, root, KEY_param, 0)] = true;
+    }
+  }
+  RtParamUse *uses = rt_alloc(t->mem, (n + 1) * sizeof *uses);
+  for (uint32_t k = 0; k < n; k++)
+    if (is_used[k]) uses[out->n_uses++] = (RtParamUse){k, is_written[k]};
+  out->uses = uses;
+}
+
+static void fill_variants(Tables *t, const tn_program *p, uint32_t of, RtFunction *out) {
+  RtVariant *list = rt_alloc(t->mem, (p->n_variants + 1) * sizeof *list);
+  for (uint32_t k = 0; k < p->n_variants; k++) {
+    const FeVariant *v = &p->variants[k];
+    if (v->of != of) continue;
+    RtFit *fits = rt_alloc(t->mem, (v->n_fits + 1) * sizeof *fits);
+    for (uint32_t j = 0; j < v->n_fits; j++)
+      fits[j] = (RtFit){(uint32_t)ir_dim_info(t->ir, v->fits[j].dim)->slot, v->fits[j].fit};
+    list[out->n_variants++] = (RtVariant){.fits = fits,
+                                          .n_fits = v->n_fits,
+                                          .arena_bytes = v->ir->stats.peak_bytes,
+                                          .guarded_arena = ir_guarded_arena(v->ir, t->mem),
+                                          .max_workers = cg_max_workers(v->ir)};
+  }
+  out->variants = list;
+}
+
+static void fill_packed_check(Tables *t, const Prog *p, const InputCheck *c, RtCheck *out) {
+  out->is_packed = true, out->time_major = c->time_major;
+  out->batch = row_of(t, c->batch), out->time = row_of(t, c->time);
+  out->row = c->row;
+  out->of_input = c->of_input;
+  if (!c->has_lengths) return;
+  uint32_t n = ir_rank(p, c->lengths);
+  int64_t *lengths = rt_alloc(t->mem, (n + 1) * sizeof *lengths);
+  for (uint32_t k = 0; k < n; k++) lengths[k] = ir_list_at(p, c->lengths, k);
+  out->lengths = lengths;
+}
+
+static RtFunction function_of(Tables *t, const Fn *f) {
+  RtFunction out = {.name = keep(t, f->name),
+                    .n_checks = f->n_checks,
+                    .arena_bytes = f->stats.peak_bytes,
+                    .guarded_arena = ir_guarded_arena(f, t->mem),
+                    .max_workers = cg_max_workers(f)};
+  RtCheck *checks = rt_alloc(t->mem, (f->n_checks + 1) * sizeof *checks);
+  for (uint32_t k = 0; k < f->n_checks; k++) {
+    const InputCheck *c = &f->checks[k];
+    checks[k] = (RtCheck){.input = c->input,
+                          .lo = c->lo,
+                          .hi = row_of(t, c->hi),
+                          .is_inclusive = c->incl,
+                          .is_sorted = c->sorted,
+                          .what = rt_strdup(t->mem, c->what),
+                          .has_other = c->has_other,
+                          .other = c->other,
+                          .group = c->group,
+                          .first = c->first,
+                          .size = c->size};
+    if (c->is_packed) fill_packed_check(t, f->prog, c, &checks[k]);
+  }
+  out.checks = checks;
+  fill_ports(t, f, &out);
+  fill_packs(t, f, &out);
+  fill_uses(t, f, &out);
+  return out;
+}
+
+static RtParam param_of(Tables *t, const Param *q) {
+  RtParam out = {.path = keep(t, q->path),
+                 .n_aliases = q->n_aliases,
+                 .kind = q->kind,
+                 .dtype = dtype_of(q->dtype),
+                 .rank = ir_rank(t->ir, q->shape),
+                 .offset = q->offset,
+                 .bytes = ir_type_bytes(t->ir, q->dtype, q->shape)};
+  const char **aliases = rt_alloc(t->mem, (q->n_aliases + 1) * sizeof *aliases);
+  for (uint32_t k = 0; k < q->n_aliases; k++) aliases[k] = keep(t, q->aliases[k]);
+  for (uint32_t k = 0; k < out.rank; k++) out.dims[k] = ir_list_at(t->ir, q->shape, k);
+  out.aliases = aliases;
+  return out;
+}
+
+static tn_plan stats_of(const Prog *ir, const Fn *f) {
+  const PlanStats *s = &f->stats;
+  return (tn_plan){.n_kernels = s->n_kernels,
+                   .n_inplace = s->n_inplace,
+                   .n_copies = s->n_copies,
+                   .copy_bytes = s->copy_bytes,
+                   .peak_bytes = s->peak_bytes,
+                   .lower_bound = s->lower_bound,
+                   .param_bytes = ir->param_bytes,
+                   .const_bytes = ir->const_bytes,
+                   .packed_bytes = ir->packed_bytes};
+}
+
+static void keep_variants(tn_program *p, FeCode *c) {
+  c->variants = rt_alloc(c->mem, (p->n_variants + 1) * sizeof *c->variants);
+  c->n_variants = c->info.n_variants = p->n_variants;
+  for (uint32_t k = 0; k < p->n_variants; k++) {
+    const FeVariant *v = &p->variants[k];
+    c->variants[k] = (FeRunVariant){fe_bounds_text(p, v, c->mem), v->of, stats_of(p->ir, v->ir)};
+  }
+}
+
+static void keep_hypers(const tn_program *p, FeCode *c) {
+  c->hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *c->hypers);
+  c->n_hypers = p->n_hypers;
+  for (uint32_t k = 0; k < p->n_hypers; k++) {
+    const FeHyper *h = &p->hypers[k];
+    c->hypers[k] = (FeRunHyper){h->param->index, h->group, h->kind};
+  }
+}
+
+void fe_plan(tn_program *p, FeCode *c) {
+  Prog *ir = p->ir;
+  Tables t = {.ir = ir, .mem = c->mem};
+  RtFunction *fns = rt_alloc(c->mem, p->n_built * sizeof *fns);
+  RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
+  RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
+  RtPackedWeight *packs = rt_alloc(c->mem, (ir->n_packed_weights + 1) * sizeof *packs);
+  c->stats = rt_alloc(c->mem, p->n_built * sizeof *c->stats);
+  c->bytes_moved = rt_alloc(c->mem, p->n_built * sizeof *c->bytes_moved);
+  for (uint32_t k = 0; k < ir->n_syms; k++) {
+    const DimInfo *d = ir_dim_info(ir, ir->syms[k]);
+    slots[k] = (RtSlot){keep(&t, d->name), d->value};
+  }
+  for (uint32_t k = 0; k < ir->n_params; k++) params[k] = param_of(&t, &ir->params[k]);
+  for (uint32_t k = 0; k < ir->n_packed_weights; k++)
+    packs[k] = (RtPackedWeight){ir->packed_weights[k].param, ir->packed_weights[k].offset, ir->packed_weights[k].bytes};
+  for (uint32_t k = 0; k < p->n_built; k++) {
+    fns[k] = function_of(&t, ir->fns[k]);
+    fill_variants(&t, p, k, &fns[k]);
+    c->stats[k] = stats_of(ir, ir->fns[k]);
+    fe_bytes_moved(ir->fns[k], c->mem, &c->bytes_moved[k]);
+    if (ir->fns[k] == p->init) c->plan.init = k;
+  }
+  c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
+  c->plan.dims = t.rows, c->plan.n_dims = t.n;
+  c->plan.functions = fns, c->plan.n_functions = p->n_built;
+  c->plan.params = params, c->plan.n_params = ir->n_params;
+  c->plan.param_bytes = ir->param_bytes;
+  c->plan.packed_weights = packs, c->plan.n_packed_weights = ir->n_packed_weights;
+  c->plan.packed_bytes = ir->packed_bytes;
+  keep_hypers(p, c);
+  keep_variants(p, c);
+}

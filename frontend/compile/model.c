@@ -1,0 +1,160 @@
+// Models: instances over shared code, run and read through the runtime.
+#include "frontend/fe.h"
+#include "runtime/exec/thread_team.h"
+#include <string.h>
+
+tn_model *fe_model_new(FeCode *c, uint64_t seed) {
+  tn_model *m = rt_malloc(sizeof *m);
+  if (!m) return NULL;
+  *m = (tn_model){.code = c};
+  atomic_fetch_add(&c->n_refs, 1);
+  m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
+  if (m->inst && rt_instance_initialize(m->inst, seed) == RT_OK) return m;
+  tn_model_free(m);
+  return NULL;
+}
+
+void tn_model_free(tn_model *m) {
+  if (!m) return;
+  rt_instance_free(m->inst);
+  rt_arena_free(m->lists);
+  fe_code_release(m->code);
+  rt_free(m);
+}
+
+tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_new(m->code, seed) : NULL; }
+
+tn_compile_info tn_compile_info_of(const tn_model *m) { return m ? m->code->info : (tn_compile_info){0}; }
+
+// ---- errors
+static tn_status refuse(const tn_model *m, const char *fmt, const char *what) {
+  snprintf(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, fmt, what);
+  return TN_ERR_ARGUMENT;
+}
+
+const char *tn_error_text(const tn_model *m) { return m ? rt_instance_error(m->inst) : ""; }
+
+const char *tn_status_text(tn_status s) {
+  switch (s) {
+  case TN_OK: return "no error";
+  case TN_ERR_BUILD: return "the program has errors";
+  case TN_ERR_ARGUMENT: return "an argument of the call is wrong";
+  case TN_ERR_VALUE: return "a value in an input is out of range";
+  case TN_ERR_FILE: return "a file cannot be read or written, or does not hold what it should";
+  case TN_ERR_MEMORY: return "out of memory";
+  case TN_ERR_CODEGEN: return "code could not be generated or loaded";
+  }
+  return "no status";
+}
+
+static tn_status status_of(RtStatus s) { return (tn_status)s; }
+_Static_assert((int)RT_ERR_CODEGEN == (int)TN_ERR_CODEGEN && (int)RT_ERR_VALUE == (int)TN_ERR_VALUE,
+               "one list of statuses");
+
+// ---- runs
+static uint32_t find_function(const tn_model *m, const char *name) {
+  const RtPlan *plan = &m->code->plan;
+  uint32_t k = name ? rt_plan_function(plan, name) : RT_NO_FUNCTION;
+  return k == plan->init ? RT_NO_FUNCTION : k;
+}
+
+tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
+  if (!m || !out) return TN_ERR_ARGUMENT;
+  uint32_t k = find_function(m, function);
+  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  *out = m->code->stats[k];
+  return TN_OK;
+}
+
+uint32_t tn_plan_variants(const tn_model *m, const char *function, tn_variant *out, uint32_t max) {
+  uint32_t k = m ? find_function(m, function) : RT_NO_FUNCTION, n = 0;
+  if (k == RT_NO_FUNCTION) return 0;
+  const FeCode *c = m->code;
+  for (uint32_t v = 0; v < c->n_variants; v++) {
+    if (c->variants[v].of != k) continue;
+    if (out && n < max)
+      out[n] = (tn_variant){c->variants[v].bounds, c->variants[v].plan, rt_instance_runs(m->inst, k, n)};
+    n++;
+  }
+  if (out && n < max) out[n] = (tn_variant){"", c->stats[k], rt_instance_runs(m->inst, k, n)};
+  return n + 1;
+}
+
+// Without dims, each is -1, which no input accepts; of a rank above 8 none is read.
+tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank) {
+  tn_array a = {.data = (void *)(uintptr_t)data, .dtype = t, .rank = rank};
+  for (uint32_t k = 0; k < rank && rank <= 8; k++) a.dims[k] = dims ? dims[k] : -1;
+  return a;
+}
+
+static const RtArray *arrays_of(const tn_array *a) { return (const RtArray *)(const void *)a; }
+
+static tn_status run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                     size_t n_out) {
+  // Most programs run one function over and over.
+  bool same = function && m->last_name && !strcmp(function, m->last_name);
+  uint32_t k = same ? m->last : find_function(m, function);
+  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
+  m->last = k, m->last_name = m->code->plan.functions[k].name;
+  return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
+}
+
+// All that a run writes belongs to the instance: two at once would give wrong numbers, or never end.
+tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                 size_t n_out) {
+  if (!m) return TN_ERR_ARGUMENT;
+  uint32_t here = rt_team_process();  // a run that the parent of a fork was in does not go on here
+  if (atomic_exchange_explicit(&m->runs_in, here, memory_order_acquire) == here)
+    return refuse(m, "%s: the model is running in another thread; tn_instance makes one for each", "tn_run");
+  tn_status s = run(m, function, in, n_in, out, n_out);
+  atomic_store_explicit(&m->runs_in, 0, memory_order_release);
+  return s;
+}
+
+tn_status tn_initialize(tn_model *m, uint64_t seed) {
+  return m ? status_of(rt_instance_initialize(m->inst, seed)) : TN_ERR_ARGUMENT;
+}
+
+uint32_t tn_n_workers(const tn_model *m) { return m ? rt_instance_workers(m->inst) : 0; }
+
+// ---- parameters
+uint32_t tn_param_count(const tn_model *m) { return m ? m->code->plan.n_params : 0; }
+
+const char *tn_param_path(const tn_model *m, uint32_t k) {
+  return k < tn_param_count(m) ? m->code->plan.params[k].path : NULL;
+}
+
+tn_array tn_param_at(tn_model *m, uint32_t k) {
+  if (k >= tn_param_count(m)) return (tn_array){0};
+  RtArray a = rt_instance_param(m->inst, k);
+  return tn_array_of(a.data, (tn_dtype)a.dtype, a.dims, a.rank);
+}
+
+void tn_param_end_write(tn_model *m, uint32_t k) {
+  if (k < tn_param_count(m)) rt_instance_end_write(m->inst, k);
+}
+
+uint64_t tn_n_weight_packs(const tn_model *m) { return m ? rt_instance_n_weight_packs(m->inst) : 0; }
+
+tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (!path || (!out && n)) return refuse(m, "tn_get: %s is missing", path ? "the array" : "the path");
+  return status_of(rt_instance_get(m->inst, path, out, n));
+}
+
+tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (!path || (!v && n)) return refuse(m, "tn_set: %s is missing", path ? "the array" : "the path");
+  return status_of(rt_instance_set(m->inst, path, v, n));
+}
+
+tn_status tn_save(tn_model *m, const char *path, bool with_state) {
+  if (!m) return TN_ERR_ARGUMENT;
+  return path ? status_of(rt_instance_save(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_save");
+}
+
+tn_status tn_load(tn_model *m, const char *path, bool with_state) {
+  if (!m) return TN_ERR_ARGUMENT;
+  return path ? status_of(rt_instance_load(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_load");
+}

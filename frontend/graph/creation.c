@@ -1,0 +1,84 @@
+// Values that a program makes itself: filled, drawn, or given as numbers.
+//
+//   tn_constant(f, (float[]){1, 2, 3}, TN_SHAPE(tn_dim_const(3)))   ->   %v = concat of three constants : f32[3]
+#include "frontend/fe.h"
+
+#include <string.h>
+
+enum { MOST_NUMBERS = 4096 };
+
+static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape shape;
+  if (!fe_fn_open(f, at) || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
+  Attr attrs[4] = {a, ir_a_list(KEY_shape, shape), b, {0}};
+  if (op != OP_full) attrs[3] = ir_a_int(KEY_id, fe_stream(f, at));
+  Val v = ir_emit(f->ir, op, NULL, 0, attrs, op == OP_full ? 2 : 4, fe_loc(f->p, at));
+  return fe_made((tn_tensor){f, v.i}, at);
+}
+
+tn_tensor tn_full_at(tn_function *f, double v, tn_shape s, tn_site at) {
+  return generate(f, OP_full, s, ir_a_num(KEY_value, v), (Attr){0}, at);
+}
+
+tn_tensor tn_rand_at(tn_function *f, tn_shape s, tn_site at) {
+  return generate(f, OP_uniform, s, ir_a_num(KEY_lo, 0), ir_a_num(KEY_hi, 1), at);
+}
+
+tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at) {
+  return generate(f, OP_normal, s, ir_a_num(KEY_mean, 0), ir_a_num(KEY_std, 1), at);
+}
+
+static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn_site at) {
+  Dim one = ir_dim(f->p->ir, 1);
+  tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
+  bool equal = true;  // in bits: 0 is not -0
+  for (uint32_t k = 1; k < n; k++) equal &= !memcmp(&v[k], &v[0], sizeof *v);
+  if (equal) {
+    Attr attrs[] = {ir_a_num(KEY_value, n ? (double)v[0] : 0), ir_a_list(KEY_shape, s)};
+    return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
+  }
+  for (uint32_t k = 0; k < n; k++) parts[k] = fe_reshape(fe_const(f, (double)v[k], at), &one, 1, at);
+  tn_tensor t = fe_concat(parts, n, 0, at);
+  Attr shape = ir_a_list(KEY_shape, s);
+  return fe_shape_of(t).i == s.i ? t : fe_emit(OP_reshape, &t, 1, &shape, 1, at);
+}
+
+static bool check_numbers(tn_function *f, const void *v, tn_shape s, Shape *shape, uint32_t *n, tn_site at) {
+  if (!fe_fn_open(f, at) || !fe_shape(f->p, s, shape, at)) return false;
+  int64_t count = ir_shape_bound(f->p->ir, *shape);
+  *n = (uint32_t)count;
+  if (ir_shape_is_const(f->p->ir, *shape) && count <= MOST_NUMBERS && (v || !count)) return true;
+  if (!v && count) fe_error(f->p, E_ARGUMENT, at, "no numbers are given");
+  else
+    fe_error(f->p, E_ARGUMENT, at, "numbers of a program have a constant shape of at most %d elements", MOST_NUMBERS);
+  fe_hint(f->p, "larger or variable ones are inputs (tn_input) or parameters (tn_set)");
+  return false;
+}
+
+tn_tensor tn_constant_at(tn_function *f, const float *v, tn_shape s, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape shape;
+  uint32_t n;
+  return check_numbers(f, v, s, &shape, &n, at) ? fe_made(numbers(f, v, n, shape, at), at) : fe_poison(f);
+}
+
+// Constants are f32 until they are cast.
+tn_tensor tn_constant_i64_at(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape shape;
+  uint32_t n;
+  if (!check_numbers(f, v, s, &shape, &n, at)) return fe_poison(f);
+  float *exact = rt_alloc(f->p->mem, (n + 1) * sizeof *exact);
+  for (uint32_t k = 0; k < n; k++) {
+    exact[k] = (float)v[k];
+    if (v[k] <= 1 << 24 && v[k] >= -(1 << 24)) continue;
+    fe_error(f->p, E_ARGUMENT, at, "number %u is %lld: at most 2^24 in size", k, (long long)v[k]);
+    return fe_poison(f);
+  }
+  tn_tensor t = numbers(f, exact, n, shape, at);
+  return fe_made(fe_emit(OP_cast, &t, 1, (const Attr[]){ir_a_int(KEY_dtype, DT_I64)}, 1, at), at);
+}

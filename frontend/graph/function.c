@@ -1,0 +1,235 @@
+// Functions of a program, their inputs and outputs, and how every operation is appended to them.
+#include "frontend/fe.h"
+#include <string.h>
+
+// The function that a mistake at tn_function_begin leaves behind: whatever is built on it is poisoned, without a second
+// report.
+static tn_function *poisoned_function(tn_program *p) {
+  tn_function *f = rt_alloc(p->mem, sizeof *f);
+  f->p = p;
+  return f;
+}
+
+static bool check_function_name(tn_program *p, const char *name, tn_site at) {
+  if (!fe_name(p, "a function", name, false, at)) return false;
+  if (!strcmp(name, "init")) {
+    fe_error(p, E_ARGUMENT, at, "'init' is the name of the function that initialises parameters");
+    return false;
+  }
+  for (tn_function *g = p->first; g; g = g->next)
+    if (!fe_unique(p, &(FeName){g->name, g->loc}, 1, "function", name, at)) return false;
+  return true;
+}
+
+tn_function *tn_function_begin_at(tn_program *p, const char *name, tn_site at) {
+  if (!p) return NULL;
+  FE_GUARD(p, NULL);
+  if (!fe_open(p, at) || !check_function_name(p, name, at)) return poisoned_function(p);
+  tn_function *f = rt_alloc(p->mem, sizeof *f);
+  f->p = p;
+  f->name = rt_strdup(p->mem, name);
+  f->loc = fe_loc(p, at);
+  f->ir = ir_fn_new(p->ir, name, f->loc);
+  if (p->last) p->last->next = f;
+  else p->first = f;
+  p->last = f;
+  return f;
+}
+
+// The function that makes initial values has no caller.
+static bool is_init(tn_function *f, const char *what, tn_site at) {
+  if (f != f->p->init_fn) return false;
+  fe_error(f->p, E_ARGUMENT, at, "the function that makes initial values is not %s", what);
+  return true;
+}
+
+void tn_function_end_at(tn_function *f, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  if (!fe_fn_open(f, at) || is_init(f, "ended: tn_compile does it", at)) return;
+  f->ended = true;
+  f->end = f->ir->scopes[0].close = fe_loc(f->p, at);
+  fe_scan_ends(f, at);
+  fe_scopes_end(f, rt_printf(f->p->mem, "function '%s'", f->name), at);
+  fe_never_disposed(f);
+  fe_no_grad_ends(f, at);
+}
+
+bool fe_fn_open(tn_function *f, tn_site at) {
+  if (!f || !f->ir || !fe_open(f->p, at)) return false;
+  if (!f->ended) return true;
+  if (!f->reported_ended) {
+    fe_error(f->p, E_STATE, at, "function '%s' was ended: nothing can be added to it", f->name);
+    fe_note(f->p, f->end, "it was ended here");
+  }
+  f->reported_ended = true;
+  return false;
+}
+
+void tn_eval(tn_function *f, bool eval) {
+  if (f) f->eval = eval;
+}
+
+static bool is_found_in_run(const tn_program *p, Dim d) {
+  const DimInfo *info = ir_dim_info(p->ir, d);
+  if (info->kind == DIM_MUL || info->kind == DIM_ADD) return is_found_in_run(p, info->a) || is_found_in_run(p, info->b);
+  for (uint32_t k = 0; k < p->n_rows; k++)
+    if (p->rows[k].i == d.i) return true;
+  return false;
+}
+
+// The caller cannot know the rows of a layout before the run, and a wrong number of them would be read out of bounds.
+static bool check_input_dims(tn_function *f, const char *name, Shape s, tn_site at) {
+  for (uint32_t k = 0; k < ir_rank(f->p->ir, s); k++) {
+    if (!is_found_in_run(f->p, ir_dim_at(f->p->ir, s, k))) continue;
+    fe_error(f->p, E_ARGUMENT, at, "axis %u of input '%s' is the rows of a packed layout: a run finds that size itself",
+             k, name);
+    return false;
+  }
+  return true;
+}
+
+tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape shape;
+  if (!fe_fn_open(f, at) || is_init(f, "given inputs", at)) return fe_poison(f);
+  if (!fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
+  if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
+    return fe_poison(f);
+  if (!check_input_dims(f, name, shape, at)) return fe_poison(f);
+  if (t != TN_F32 && t != TN_I64) {
+    fe_error(f->p, E_DTYPE, at, "input '%s' has no known dtype", name);
+    return fe_poison(f);
+  }
+  FeName entry = {rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
+  *RT_PUSH(f->p->mem, f->inputs, f->n_inputs, f->cap_inputs) = entry;
+  return (tn_tensor){f, ir_input(f->ir, name, t == TN_F32 ? DT_F32 : DT_I64, shape, entry.loc).i};
+}
+
+void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
+  tn_function *g = f;
+  if (!f) return;
+  FE_GUARD(f->p, );
+  if (!fe_fn_open(f, at) || is_init(f, "asked for outputs", at)) return;
+  if (!fe_all_named(f, &t, 1, at) || !fe_join(&t, 1, &g, at)) return;
+  if (g != f) {
+    fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name,
+             g->name);
+    return;
+  }
+  if (!fe_name(f->p, "an output", name, false, at)) return;
+  if (!fe_unique(f->p, f->outputs, f->n_outputs, "output", name, at)) return;
+  if (fe_ins(t)->dtype == DT_LAYOUT) {
+    fe_error(f->p, E_DTYPE, at, "output '%s' is a packed layout, which has no meaning outside", name);
+    return;
+  }
+  Attr attrs[] = {ir_a_str(KEY_name, ir_str(f->p->ir, name)), ir_a_int(KEY_index, f->n_outputs)};
+  *RT_PUSH(f->p->mem, f->outputs, f->n_outputs, f->cap_outputs) =
+      (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
+  fe_emit(OP_output, &t, 1, attrs, 2, at);
+  fe_mark_output(t);
+}
+
+// ---- appending
+static void report_empty(tn_function *f, uint32_t k, tn_site at) {
+  fe_error(f->p, E_ARGUMENT, at, "operand %u is an empty handle: no call made it", k + 1);
+  fe_hint(f->p, "pass what a call returned");
+}
+
+static void report_foreign(tn_function *f, tn_function *other, tn_site at) {
+  if (f->p != other->p) fe_error(f->p, E_FOREIGN, at, "values of two programs are mixed");
+  else
+    fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
+}
+
+// Marks, writes and outputs are instructions that no handle names.
+static bool is_value(const tn_function *f, tn_tensor t) {
+  if (t.fn != f || !fe_ok(t)) return false;
+  Op op = fe_ins(t)->op;
+  return (ir_ops[op].n_res || op == OP_result) && op != OP_output;
+}
+
+bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+  *f = NULL;
+  for (uint32_t k = 0; k < n && !*f; k++) *f = a[k].fn;
+  if (!*f) return false;
+  for (uint32_t k = 0; k < n; k++)
+    if (a[k].fn && !a[k].v) return false;
+  if (!fe_fn_open(*f, at)) return false;
+  for (uint32_t k = 0; k < n; k++) {
+    if (is_value(*f, a[k])) continue;
+    if (a[k].fn && a[k].fn != *f) report_foreign(*f, a[k].fn, at);
+    else report_empty(*f, k, at);
+    return false;
+  }
+  return true;
+}
+
+bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at) {
+  uint32_t k = 0;
+  while (k < n && a[k].fn) k++;
+  if (k == n) return true;
+  report_empty(f, k, at);
+  return false;
+}
+
+bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+  if (!fe_join_any(a, n, f, at)) return false;
+  bool good = true;
+  for (uint32_t k = 0; k < n; k++) good &= fe_alive(a[k], at);
+  return good;
+}
+
+tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  tn_function *f;
+  if (!fe_join(a, n, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_rows_fit(op, a, n, attrs, n_attrs, at)) return fe_poison(f);
+  Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
+  for (uint32_t k = 0; k < n; k++) args[k] = fe_val(a[k]);
+  Attr own[16];
+  if (fe_is_untracked(f, op)) {
+    for (uint32_t k = 0; k < n_attrs; k++) own[k] = attrs[k];
+    own[n_attrs++] = ir_a_int(KEY_no_grad, 1);
+    attrs = own;
+  }
+  tn_tensor y = {f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
+  fe_follow_rows(op, a, n, attrs, n_attrs, y);
+  return y;
+}
+
+tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at) { return fe_emit(op, &a, 1, NULL, 0, at); }
+
+tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at) {
+  return fe_emit(op, (const tn_tensor[]){a, b}, 2, NULL, 0, at);
+}
+
+tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Shape s, tn_site at) {
+  return (tn_tensor){f, ir_emit_typed(f->ir, op, NULL, 0, attrs, n_attrs, DT_F32, s, fe_loc(f->p, at)).i};
+}
+
+tn_tensor fe_const(tn_function *f, double v, tn_site at) {
+  return (tn_tensor){f, ir_const(f->ir, v, fe_loc(f->p, at)).i};
+}
+
+tn_tensor fe_size(tn_function *f, Dim d, tn_site at) {
+  if (ir_dim_is_const(f->p->ir, d)) return fe_const(f, (double)ir_dim_info(f->p->ir, d)->value, at);
+  return fe_leaf(f, OP_dim_size, (const Attr[]){ir_a_dim(KEY_dim, d)}, 1, (Shape){0}, at);
+}
+
+tn_tensor tn_scalar_at(tn_function *f, double v, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_fn_open(f, at) ? fe_made(fe_const(f, v, at), at) : fe_poison(f);
+}
+
+// Handles do not outlive the building: passes renumber values.
+uint32_t tn_rank(tn_tensor t) { return fe_ok(t) && !t.fn->p->sealed ? fe_rank(t) : 0; }
+
+tn_dim tn_dim_of(tn_tensor t, int axis) {
+  int rank = (int)tn_rank(t);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return (tn_dim){0};
+  return fe_dim_handle(t.fn->p, fe_axis_dim(t, (uint32_t)axis));
+}

@@ -1,0 +1,116 @@
+// Cross-entropy with classes that weigh, labels that are ignored, and smoothing; PyTorch's formulas. By row:
+//
+//   %nll, %lse = cross_entropy_rows %logits, %labels {ignore=-100}        0 where the label is ignored
+//   %m = ne(label, -100)      %w = weight[label] m              how much the row counts; without weights %m
+//   %row = (1 - s) w nll + s / C m (lse sum(weight) - sum(weight logits))
+//   %loss = sum(row) / sum(w)
+#include "frontend/fe.h"
+
+typedef struct {
+  tn_tensor logits, labels, weight;  // weight fn NULL: none
+  tn_tensor counts;                  // by row, 0 where it is ignored; fn NULL: 1 everywhere
+  const tn_loss_options *o;
+  tn_site at;
+} Loss;
+
+static tn_tensor number(const Loss *l, double x) { return fe_const(l->logits.fn, x, l->at); }
+static tn_tensor mul(const Loss *l, tn_tensor a, tn_tensor b) { return fe_emit2(OP_mul, a, b, l->at); }
+static Dim classes(const Loss *l) { return fe_axis_dim(l->logits, fe_rank(l->logits) - 1); }
+
+static tn_tensor cast(const Loss *l, tn_tensor a, DType t) {
+  Attr to = ir_a_int(KEY_dtype, t);
+  return fe_emit(OP_cast, &a, 1, &to, 1, l->at);
+}
+
+static tn_tensor sum_last(const Loss *l, tn_tensor a) {
+  int64_t last = fe_ok(a) ? fe_rank(a) - 1 : 0;
+  if (!fe_ok(a)) return a;
+  return fe_emit(OP_sum, &a, 1, (const Attr[]){ir_a_list(KEY_axes, ir_shape_ints(a.fn->p->ir, &last, 1))}, 1, l->at);
+}
+
+static bool check_options(const Loss *l) {
+  tn_program *p = l->logits.fn->p;
+  const int64_t most = INT64_C(1) << 24;  // labels are compared and looked up as f32
+  int64_t n = ir_dim_bound(p->ir, classes(l)), k = l->o->ignore_index;
+  if ((unsigned)l->o->reduction > TN_REDUCE_NONE)
+    fe_error(p, E_ARGUMENT, l->at, "%d is no reduction of a loss", (int)l->o->reduction);
+  else if (!(l->o->label_smoothing >= 0 && l->o->label_smoothing <= 1))
+    fe_error(p, E_ARGUMENT, l->at, "label smoothing takes a number in [0, 1], not %g", l->o->label_smoothing);
+  else if (l->o->has_ignore && (k >= most || k <= -most))
+    fe_error(p, E_ARGUMENT, l->at, "the ignored label %lld is not between -2^24 and 2^24", (long long)k);
+  else if (l->weight.fn && (fe_ins(l->weight)->dtype != DT_F32 || fe_rank(l->weight) != 1 ||
+                            fe_axis_dim(l->weight, 0).i != classes(l).i)) {
+    fe_error(p, E_SHAPE, l->at, "class weights must be f32 [%lld], one for each class", (long long)n);
+    fe_note(p, fe_ins(l->weight)->loc, "the weights were made here");
+  } else if (l->weight.fn && n > most)
+    fe_error(p, E_ARGUMENT, l->at, "class weights are possible for at most 2^24 classes, not %lld", (long long)n);
+  else return true;
+  return false;
+}
+
+// 1 for a row that counts, 0 for one that is ignored; fn NULL: all count
+static tn_tensor mask_of(const Loss *l) {
+  if (!l->o->has_ignore) return TN_NONE;
+  return fe_emit2(OP_ne, cast(l, l->labels, DT_F32), number(l, (double)l->o->ignore_index), l->at);
+}
+
+// Weight[label] by row; ignored labels look at class 0 and count nothing.
+static tn_tensor weights_of(const Loss *l, tn_tensor mask) {
+  tn_tensor index = l->labels;
+  if (mask.fn) index = cast(l, mul(l, cast(l, index, DT_F32), mask), DT_I64);
+  tn_tensor table = fe_reshape(l->weight, (const Dim[]){classes(l), ir_dim(l->logits.fn->p->ir, 1)}, 2, l->at);
+  tn_tensor w = sum_last(l, fe_emit2(OP_embedding, table, index, l->at));  // [.., 1] -> [..]
+  return mask.fn ? mul(l, w, mask) : w;
+}
+
+// Sum over classes of -weight ln p, for each row
+static tn_tensor smooth_rows(const Loss *l, tn_tensor lse, tn_tensor mask) {
+  bool weighs = l->weight.fn;
+  tn_tensor total = weighs ? sum_last(l, l->weight) : fe_size(l->logits.fn, classes(l), l->at);
+  tn_tensor of_logits = sum_last(l, weighs ? mul(l, l->logits, l->weight) : l->logits);
+  tn_tensor rows = fe_emit2(OP_sub, mul(l, lse, total), of_logits, l->at);
+  return mask.fn ? fe_emit(OP_select, (const tn_tensor[]){mask, rows, number(l, 0)}, 3, NULL, 0, l->at) : rows;
+}
+
+static tn_tensor loss_rows(Loss *l) {
+  Attr ignore = ir_a_int(KEY_ignore, l->o->ignore_index);
+  tn_tensor nll =
+      fe_emit(OP_cross_entropy_rows, (const tn_tensor[]){l->logits, l->labels}, 2, &ignore, l->o->has_ignore, l->at);
+  if (!fe_ok(nll)) return nll;
+  tn_tensor mask = mask_of(l), lse = {nll.fn, nll.v + 1};
+  double s = l->o->label_smoothing;
+  l->counts = l->weight.fn ? weights_of(l, mask) : mask;
+  if (l->weight.fn) nll = mul(l, nll, l->counts);
+  if (s == 0) return nll;
+  tn_tensor share = fe_emit2(OP_div, number(l, s), fe_size(l->logits.fn, classes(l), l->at), l->at);
+  return fe_emit2(OP_add, mul(l, nll, number(l, 1 - s)), mul(l, smooth_rows(l, lse, mask), share), l->at);
+}
+
+static tn_tensor reduced(const Loss *l, tn_tensor rows) {
+  if (!fe_ok(rows) || l->o->reduction == TN_REDUCE_NONE) return rows;
+  if (l->o->reduction == TN_REDUCE_MEAN && !l->counts.fn) return fe_mean(rows, NULL, 0, false, l->at);
+  tn_tensor total = fe_sum(rows, l->at);
+  return l->o->reduction == TN_REDUCE_SUM ? total : fe_emit2(OP_div, total, fe_sum(l->counts, l->at), l->at);
+}
+
+tn_tensor tn_cross_entropy_with_at(tn_tensor logits, tn_tensor labels, const tn_loss_options *o, tn_site at) {
+  static const tn_loss_options none = {0};
+  tn_function *f;
+  if (!o) o = &none;
+  if (!fe_join((const tn_tensor[]){logits, labels, o->weight}, o->weight.fn ? 3 : 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Loss l = {.logits = logits, .labels = labels, .o = o, .at = at};
+  if (fe_rank(logits) < 1) {
+    fe_error(f->p, E_SHAPE, at, "logits need an axis of classes, their last one");
+    return fe_poison(f);
+  }
+  if (!fe_same_rows("cross_entropy", logits, labels, at)) return fe_poison(f);
+  if (o->weight.fn) l.weight = o->weight;
+  if (!check_options(&l)) return fe_poison(f);
+  if (l.weight.fn) l.weight = fe_emit1(OP_stop_grad, l.weight, at);
+  return fe_made(reduced(&l, loss_rows(&l)), at);
+}
+
+tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at) {
+  return tn_cross_entropy_with_at(logits, labels, NULL, at);
+}

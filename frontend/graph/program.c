@@ -1,0 +1,224 @@
+// Programs, their named dims, names and reports; the guard against memory running out.
+#include "frontend/fe.h"
+#include "runtime/format.h"
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+// A tn_dim is one number, so that tn_dim_const needs no program:
+//   bit 63 set    a constant in the other bits
+//   bit 63 clear  [31 bits: serial of the program][32 bits: index of the dim in it]
+// Two values are taken: one for a dim whose making was reported as an error, one for a size that is out of range.
+#define DIM_IS_SIZE (UINT64_C(1) << 63)
+#define DIM_REPORTED (UINT64_MAX - 1)
+#define DIM_BAD_SIZE UINT64_MAX
+enum { DIM_INDEX_BITS = 32, SIZE_BITS = 30 };
+static const int64_t MAX_SIZE = INT64_C(1) << SIZE_BITS;
+static const int64_t MAX_ELEMENTS = INT64_C(1) << 40;
+
+double fe_now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+// ---- memory
+void fe_guard(FeGuard *g) {
+  g->outer = g->p->guard;
+  g->p->guard = g;
+  rt_arena_on_oom(g->p->mem, &g->jmp);
+}
+
+void fe_unguard(FeGuard *g) {
+  g->p->guard = g->outer;
+  rt_arena_on_oom(g->p->mem, g->outer ? &g->outer->jmp : NULL);
+}
+
+void fe_out_of_memory(FeGuard *g) { g->p->oom = true; }
+
+// ---- reports
+Loc fe_loc(tn_program *p, tn_site at) { return ir_loc(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0); }
+
+static void report(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, va_list ap) {
+  char text[1024];
+  rt_vformat(text, sizeof text, fmt, ap);
+  rt_diag(&p->ir->diags, severity, (uint16_t)id, ir_loc_file(p->ir, at), ir_loc_line(p->ir, at), "%s", text);
+}
+
+void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(p, RT_ERROR, id, at, fmt, ap);
+  va_end(ap);
+}
+
+void fe_note(tn_program *p, Loc at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(p, RT_NOTE, 0, at, fmt, ap);
+  va_end(ap);
+}
+
+void fe_hint(tn_program *p, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(p, RT_HINT, 0, (Loc){0}, fmt, ap);
+  va_end(ap);
+}
+
+// The report of memory running out needs no memory: it is not in the list.
+static bool print_out_of_memory(const tn_program *p, FILE *out, bool json) {
+  if (!p->oom) return false;
+  fputs(json ? "[{\"severity\": \"error\", \"id\": \"E006\", \"text\": \"out of memory while building\"}]\n"
+             : "error[E006]: out of memory while building\n",
+        out);
+  return true;
+}
+
+tn_status tn_report(const tn_program *p, FILE *out) {
+  if (!p) return TN_ERR_ARGUMENT;
+  if (out) rt_diags_print(&p->ir->diags, out);
+  if (out) print_out_of_memory(p, out, false);
+  return tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
+}
+
+tn_status tn_report_json(const tn_program *p, FILE *out) {
+  if (!p) return TN_ERR_ARGUMENT;
+  if (out && !print_out_of_memory(p, out, true)) rt_diags_print_json(&p->ir->diags, out);
+  return tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
+}
+
+uint32_t tn_n_errors(const tn_program *p) { return p ? p->ir->diags.n_errors + p->oom : 0; }
+
+// ---- programs
+static bool is_name(const char *name, bool of_module) {
+  if (!*name || (!of_module && *name >= '0' && *name <= '9')) return false;
+  for (const char *c = name; *c; c++) {
+    bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+    if (!letter && (*c < '0' || *c > '9')) return false;
+  }
+  return true;
+}
+
+static atomic_uint next_serial;
+
+static tn_program *create_in(RtArena *mem, const char *name) {
+  jmp_buf oom;
+  if (setjmp(oom)) return NULL;
+  rt_arena_on_oom(mem, &oom);
+  tn_program *p = rt_alloc(mem, sizeof *p);
+  bool good = name && is_name(name, false);
+  p->mem = mem;
+  p->serial = atomic_fetch_add(&next_serial, 1) & INT32_MAX;
+  p->created_ms = fe_now_ms();
+  p->ir = ir_prog_new(mem, good ? name : "unnamed");
+  p->init = ir_fn_new(p->ir, "init", (Loc){0});
+  p->root = rt_alloc(mem, sizeof *p->root);
+  *p->root = (tn_module){.p = p, .name = "", .path = ""};
+  if (!good) fe_error_at(p, E_ARGUMENT, (Loc){0}, "a program's name is made of letters, digits and underscores");
+  rt_arena_on_oom(mem, NULL);
+  return p;
+}
+
+tn_program *tn_program_create(const char *name) {
+  RtArena *mem = rt_arena_new();
+  if (!mem) return NULL;
+  tn_program *p = create_in(mem, name);
+  if (!p) rt_arena_free(mem);
+  return p;
+}
+
+void tn_program_free(tn_program *p) {
+  if (!p) return;
+  fe_code_release(p->code);
+  rt_arena_free(p->mem);
+}
+
+tn_module *tn_root(tn_program *p) { return p ? p->root : NULL; }
+
+bool fe_open(tn_program *p, tn_site at) {
+  if (p->oom) return false;
+  if (!p->sealed) return true;
+  if (!p->reported_sealed) fe_error(p, E_STATE, at, "the program was compiled: nothing can be added to it");
+  p->reported_sealed = true;
+  return false;
+}
+
+bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, tn_site at) {
+  if (name && strlen(name) < 200 && is_name(name, of_module)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s is named '%.40s': a name is made of letters, digits and underscores%s", what,
+           name ? name : "", of_module ? "" : " and starts with no digit");
+  return false;
+}
+
+bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, const char *name, tn_site at) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (strcmp(list[k].name, name)) continue;
+    fe_error(p, E_DUPLICATE_PATH, at, "%s '%s' exists already", what, name);
+    fe_note(p, list[k].loc, "the first '%s' was made here", name);
+    fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
+    return false;
+  }
+  return true;
+}
+
+// ---- dims and shapes
+tn_dim tn_dim_const(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint64_t)n}; }
+
+tn_dim fe_dim_handle(tn_program *p, Dim d) {
+  if (ir_dim_is_const(p->ir, d)) return tn_dim_const(ir_dim_info(p->ir, d)->value);
+  return (tn_dim){(uint64_t)p->serial << DIM_INDEX_BITS | d.i};
+}
+
+tn_dim tn_dim_bounded_at(tn_program *p, const char *name, int64_t bound, tn_site at) {
+  const tn_dim failed = {DIM_REPORTED};
+  if (!p) return (tn_dim){0};
+  FE_GUARD(p, failed);
+  if (!fe_open(p, at) || !fe_name(p, "a dim", name, false, at)) return failed;
+  if (bound < 1 || bound >= MAX_SIZE) {
+    fe_error(p, E_ARGUMENT, at, "the bound of dim '%s' is %lld: it must lie in [1, 2^%d)", name, (long long)bound,
+             SIZE_BITS);
+    return failed;
+  }
+  Dim d = ir_dim_sym(p->ir, name, bound);
+  if (d.i) return fe_dim_handle(p, d);
+  fe_error(p, E_ARGUMENT, at, "dim '%s' has the bound %lld already, not %lld", name,
+           (long long)ir_dim_bound(p->ir, ir_dim_find(p->ir, name)), (long long)bound);
+  return failed;
+}
+
+bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
+  if (d.d == DIM_REPORTED) return false;
+  if (d.d == DIM_BAD_SIZE || d.d == 0) {
+    fe_error(p, E_ARGUMENT, at, d.d ? "a size must lie in [0, 2^%d)" : "an empty tn_dim stands for no size", SIZE_BITS);
+    return false;
+  }
+  if (d.d & DIM_IS_SIZE) {
+    *out = ir_dim(p->ir, (int64_t)(d.d & ~DIM_IS_SIZE));
+    return true;
+  }
+  if (d.d >> DIM_INDEX_BITS != p->serial) {
+    fe_error(p, E_FOREIGN, at, "a dim belongs to another program");
+    return false;
+  }
+  *out = (Dim){(uint32_t)d.d};
+  if (ir_dim_exists(p->ir, *out)) return true;
+  fe_error(p, E_ARGUMENT, at, "this tn_dim is a number that no call gave");
+  return false;
+}
+
+bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
+  Dim dims[MAX_RANK];
+  if (s.rank > MAX_RANK || (s.rank && !s.dims)) {
+    if (s.rank > MAX_RANK) fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
+    else fe_error(p, E_ARGUMENT, at, "the %u dims of a shape are missing", s.rank);
+    return false;
+  }
+  for (uint32_t k = 0; k < s.rank; k++)
+    if (!fe_dim(p, s.dims[k], &dims[k], at)) return false;
+  *out = ir_shape(p->ir, dims, s.rank);
+  if (ir_shape_bound(p->ir, *out) <= MAX_ELEMENTS) return true;
+  fe_error(p, E_ARGUMENT, at, "a value of this shape can have more than 2^40 elements");
+  return false;
+}

@@ -1,0 +1,184 @@
+// Optimizer groups: sets of parameters with hyper-parameters of their own, and setting those between runs.
+//
+// A hyper-parameter is a state entry of one number that the compiled update reads:
+//   optimizer.lr             group 0 of the optimizer of the root
+//   optimizer.lr.7           its group 7
+//   optimizer.lr.enc         group 0 of the optimizer of module enc
+//   optimizer.lr.enc.7       its group 7
+// likewise optimizer.weight_decay and optimizer.momentum.
+#include "frontend/fe.h"
+#include "runtime/store/checkpoint.h"
+
+const char *const fe_hyper_name[N_HYPERS] = {"lr", "weight_decay", "momentum"};
+
+// ---- building
+static FeGroup *find_group(tn_program *p, uint32_t number) {
+  for (uint32_t k = 0; k < p->n_groups; k++)
+    if (p->groups[k].number == number) return &p->groups[k];
+  return NULL;
+}
+
+const tn_group_options *fe_group_options(tn_program *p, uint32_t number) {
+  static const tn_group_options none;
+  const FeGroup *g = find_group(p, number);
+  return g ? &g->o : &none;
+}
+
+static bool is_rate(double x) { return x >= 0 && fe_is_finite(x); }
+
+static bool check_rate(tn_program *p, const char *name, double x, tn_site at) {
+  if (is_rate(x)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s of the group is %g, expected a number of 0 or more that f32 holds", name, x);
+  return false;
+}
+
+static bool check_options(tn_program *p, const tn_group_options *o, tn_site at) {
+  if (!check_rate(p, "lr", o->lr, at) || !check_rate(p, "weight_decay", o->weight_decay, at) ||
+      !check_rate(p, "momentum", o->momentum, at))
+    return false;
+  if (!o->no_weight_decay || o->weight_decay == 0) return true;
+  fe_error(p, E_ARGUMENT, at, "weight_decay of the group is %g, and no_weight_decay says that it has none",
+           o->weight_decay);
+  return false;
+}
+
+static bool same_options(const tn_group_options *a, const tn_group_options *b) {
+  return a->lr == b->lr && a->weight_decay == b->weight_decay && a->momentum == b->momentum &&
+         a->no_weight_decay == b->no_weight_decay;
+}
+
+// Options are given once; a later call without any adds parameters.
+static bool open_group(tn_program *p, uint32_t number, const tn_group_options *o, tn_site at) {
+  FeGroup *g = find_group(p, number);
+  if (o && !check_options(p, o, at)) return false;
+  if (!g) {
+    *RT_PUSH(p->mem, p->groups, p->n_groups, p->cap_groups) =
+        (FeGroup){number, o ? *o : (tn_group_options){0}, fe_loc(p, at)};
+    return true;
+  }
+  if (!o || same_options(o, &g->o)) return true;
+  fe_error(p, E_ARGUMENT, at, "group %u has other options already", number);
+  fe_note(p, g->loc, "they were given here");
+  return false;
+}
+
+static bool put_in_group(tn_program *p, FeParam *q, uint32_t number, tn_site at) {
+  if (q->updated.i) {
+    fe_error(p, E_STATE, at, "parameter '%s' is put in group %u after its optimizer was built", q->path, number);
+    fe_note(p, q->updated, "the optimizer was built here");
+    fe_hint(p, "make groups before the optimizer");
+    return false;
+  }
+  if (q->grouped.i) {
+    if (q->group == number) fe_error(p, E_PARAM_TWICE, at, "parameter '%s' is put in group %u twice", q->path, number);
+    else
+      fe_error(p, E_PARAM_TWICE, at, "parameter '%s' is put in group %u and is in group %u already", q->path, number,
+               q->group);
+    fe_note(p, q->grouped, "it was put in group %u here", q->group);
+    fe_hint(p, "a parameter has one group: name each once");
+    return false;
+  }
+  q->group = number;
+  q->grouped = fe_loc(p, at);
+  return true;
+}
+
+void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const tn_group_options *o, tn_site at) {
+  if (!m || m->poisoned) return;
+  FE_GUARD(m->p, );
+  tn_variable *v;
+  if (!fe_open(m->p, at) || !open_group(m->p, group, o, at)) return;
+  uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
+  if (n == 0)
+    fe_error(m->p, E_ARGUMENT, at, "no parameter below module '%s' matches '%.100s'", m->path, pattern ? pattern : "");
+  for (uint32_t k = 0; k < n; k++)  // one call is one mistake
+    if (!put_in_group(m->p, fe_entry(v[k].module, v[k].name)->param, group, at)) return;
+}
+
+bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at) {
+  const tn_module *up = m;
+  if (m->poisoned || kind != PARAM_WEIGHT) return !m->poisoned;
+  while (up && !up->trained.i) up = up->parent;
+  if (!up) return true;
+  fe_error(m->p, E_STATE, at, "parameter '%s%s%s' is added after the optimizer of module '%s' was built", m->path,
+           *m->path ? "." : "", name, up->path);
+  fe_note(m->p, up->trained, "the optimizer was built here: it would never train the parameter");
+  fe_hint(m->p, "declare all parameters before the optimizer");
+  m->poisoned = true;
+  return false;
+}
+
+// The entry that holds a hyper-parameter of an optimizer's group; NULL: it was given another value before.
+FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at) {
+  tn_program *p = m->p;
+  const char *dot = *m->path ? "." : "", *number = group ? rt_printf(p->mem, ".%u", group) : "";
+  const char *path = rt_printf(p->mem, "optimizer.%s%s%s%s", fe_hyper_name[kind], dot, m->path, number);
+  for (uint32_t k = 0; k < p->n_hypers; k++) {
+    const FeHyper *h = &p->hypers[k];
+    if (h->module != m || h->group != group || h->kind != kind) continue;
+    if (h->param->init.a == value) return h->param;
+    fe_error(p, E_ARGUMENT, at, "%s of group %u of module '%s' is %g already, not %g", fe_hyper_name[kind], group,
+             m->path, h->param->init.a, value);
+    fe_note(p, h->param->loc, "it was given here");
+    return NULL;
+  }
+  uint32_t n = p->n_params;
+  FeParam *q = fe_state(p, path, (Shape){0}, value, at);
+  if (n == p->n_params) {  // module "7" and group 7 of its parent
+    fe_error(p, E_DUPLICATE_PATH, at, "two optimizers keep their %s at '%s'", fe_hyper_name[kind], path);
+    fe_note(p, q->loc, "the first was built here");
+    return NULL;
+  }
+  *RT_PUSH(p->mem, p->hypers, p->n_hypers, p->cap_hypers) = (FeHyper){m, q, group, kind};
+  return q;
+}
+
+// ---- between runs
+static void list_groups(const FeCode *c, FeHyperKind kind, char *out, size_t size) {
+  size_t used = 0;
+  out[0] = 0;
+  for (uint32_t k = 0; k < c->n_hypers; k++) {
+    bool first = c->hypers[k].kind == kind;
+    for (uint32_t i = 0; i < k; i++) first &= c->hypers[i].kind != kind || c->hypers[i].group != c->hypers[k].group;
+    if (first && used + 12 < size)
+      used += (size_t)snprintf(out + used, size - used, "%s%u", used ? ", " : "", c->hypers[k].group);
+  }
+}
+
+static tn_status refuse(tn_model *m, FeHyperKind kind, uint32_t group) {
+  char groups[256], *error = rt_instance_error_buffer(m->inst);
+  list_groups(m->code, kind, groups, sizeof groups);
+  if (*groups)
+    rt_fail(error, RT_ERROR_SIZE, "no optimizer has a group %u with a %s: groups with one are %s", group,
+            fe_hyper_name[kind], groups);
+  else rt_fail(error, RT_ERROR_SIZE, "no optimizer of this program has a %s", fe_hyper_name[kind]);
+  return TN_ERR_ARGUMENT;
+}
+
+static tn_status set_hyper(tn_model *m, FeHyperKind kind, bool all, uint32_t group, double v) {
+  if (!m) return TN_ERR_ARGUMENT;
+  if (!is_rate(v)) {
+    rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE,
+            "%s cannot be %g: it is a number of 0 or more that f32 holds", fe_hyper_name[kind], v);
+    return TN_ERR_ARGUMENT;
+  }
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < m->code->n_hypers; k++) {
+    const FeRunHyper *h = &m->code->hypers[k];
+    if (h->kind != kind || (!all && h->group != group)) continue;
+    *(float *)(void *)rt_instance_change(m->inst, h->param) = (float)v;
+    n++;
+  }
+  return n ? TN_OK : refuse(m, kind, group);
+}
+
+tn_status tn_set_lr(tn_model *m, uint32_t group, double v) { return set_hyper(m, HYPER_LR, false, group, v); }
+tn_status tn_set_lr_all(tn_model *m, double v) { return set_hyper(m, HYPER_LR, true, 0, v); }
+tn_status tn_set_weight_decay(tn_model *m, uint32_t group, double v) {
+  return set_hyper(m, HYPER_WEIGHT_DECAY, false, group, v);
+}
+tn_status tn_set_weight_decay_all(tn_model *m, double v) { return set_hyper(m, HYPER_WEIGHT_DECAY, true, 0, v); }
+tn_status tn_set_momentum(tn_model *m, uint32_t group, double v) {
+  return set_hyper(m, HYPER_MOMENTUM, false, group, v);
+}
+tn_status tn_set_momentum_all(tn_model *m, double v) { return set_hyper(m, HYPER_MOMENTUM, true, 0, v); }

@@ -1,0 +1,193 @@
+// Variables by path: the tree of modules read as a store of named tensors.
+//
+//   tn_param_at_path(tn_root(p), "a/b/weight", TN_SHAPE(tn_dim_const(3)), (tn_init){TN_INIT_ZEROS});
+//   tn_variable v[16];
+//   uint32_t n = tn_variables(tn_root(p), &(tn_variable_options){.pattern = "a/**"}, v, 16);   // "a.b.weight"
+//
+// Order is PyTorch's: a module's own entries as they were declared, then its children depth-first; an entry that has
+// several paths stands at the first that matches.
+#include "frontend/fe.h"
+#include "runtime/store/checkpoint.h"
+#include <string.h>
+
+// ---- paths
+static size_t name_length(const char *path) { return strcspn(path, "./"); }
+
+static tn_module *child_at(tn_module *m, const char *name, tn_site at) {
+  tn_module *c = tn_child(m, name);
+  return c ? c : fe_module(m, name, MOD_PLAIN, at);
+}
+
+// The module that holds the path's last name; *last is that name.
+static tn_module *walk(tn_module *m, const char *path, const char **last, tn_site at) {
+  while (!m->poisoned && path[name_length(path)]) {
+    size_t n = name_length(path);
+    m = child_at(m, rt_strndup(m->p->mem, path, n), at);
+    path += n + 1;
+  }
+  *last = path;
+  return m;
+}
+
+tn_module *tn_module_at_path_at(tn_module *m, const char *path, tn_site at) {
+  if (!m) return NULL;
+  FE_GUARD(m->p, NULL);
+  const char *last;
+  m = walk(m, path ? path : "", &last, at);
+  return m->poisoned ? m : child_at(m, last, at);
+}
+
+static bool same_entry(tn_module *m, const FeEntry *e, tn_shape s, tn_site at) {
+  tn_program *p = m->p;
+  Shape shape;
+  RtText want = {.mem = p->mem}, have = {.mem = p->mem};
+  if (!fe_shape(p, s, &shape, at)) return false;
+  if (shape.i == e->param->shape.i) return true;
+  ir_shape_text(p->ir, shape, &want);
+  ir_shape_text(p->ir, e->param->shape, &have);
+  fe_error(p, E_REGISTERED_SHAPE, at, "entry '%s' is asked for with shape %s and has shape %s", e->param->path,
+           want.text, have.text);
+  fe_note(p, e->param->loc, "'%s' was made here", e->param->path);
+  fe_hint(p, "another shape needs another path");
+  return false;
+}
+
+void tn_param_at_path_at(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at) {
+  if (!m || m->poisoned) return;
+  FE_GUARD(m->p, );
+  const char *name;
+  m = walk(m, path ? path : "", &name, at);
+  const FeEntry *e = m->poisoned ? NULL : fe_entry(m, name);
+  if (e) same_entry(m, e, s, at);
+  else tn_parameter_at(m, name, s, init, at);
+}
+
+// ---- walking
+typedef struct {
+  tn_variable_options o;
+  const tn_module *top;
+  uint32_t stamp;  // entries that were visited by this walk carry it
+  tn_variable *out;
+  uint32_t n, max;
+} Walk;
+
+static bool is_chosen(const Walk *w, const FeParam *q) {
+  if (q->disposed) return false;
+  switch (w->o.which) {
+  case TN_EVERYTHING: return true;
+  case TN_PARAMETERS: return q->kind == PARAM_WEIGHT;
+  case TN_TRAINABLE: return q->kind == PARAM_WEIGHT && !q->frozen;
+  case TN_NON_PARAMETERS: return q->kind != PARAM_WEIGHT;
+  }
+  return false;
+}
+
+// The path below the module that the walk began at.
+static const char *path_below(const Walk *w, const tn_module *m, const char *name) {
+  const char *path = *m->path ? rt_printf(m->p->mem, "%s.%s", m->path, name) : name;
+  size_t n = strlen(w->top->path);
+  return n ? path + n + 1 : path;
+}
+
+static tn_variable variable_of(const tn_module *m, const FeEntry *e, const char *path, bool is_alias) {
+  const Prog *ir = m->p->ir;
+  const FeParam *q = e->param;
+  tn_variable v = {.path = path,
+                   .module = (tn_module *)m,
+                   .name = e->name,
+                   .rank = ir_rank(ir, q->shape),
+                   .group = q->group,
+                   .is_buffer = q->kind != PARAM_WEIGHT,
+                   .is_frozen = q->frozen,
+                   .is_alias = is_alias};
+  for (uint32_t k = 0; k < v.rank; k++) v.dims[k] = ir_list_at(ir, q->shape, k);
+  return v;
+}
+
+static void visit(Walk *w, const tn_module *m) {
+  for (uint32_t k = 0; k < m->n_entries; k++) {
+    const FeEntry *e = &m->entries[k];
+    bool seen = e->param->stamp == w->stamp, listed = e->param->listed == w->stamp;
+    if (!is_chosen(w, e->param) || (listed && !w->o.aliases)) continue;
+    e->param->stamp = w->stamp;
+    const char *path = path_below(w, m, e->name);
+    if (!rt_path_matches(w->o.pattern, path)) continue;
+    e->param->listed = w->stamp;
+    if (w->n < w->max) w->out[w->n] = variable_of(m, e, path, seen);
+    w->n++;
+  }
+  for (const tn_module *c = m->first; c; c = c->next) visit(w, c);
+}
+
+static uint32_t list(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max) {
+  Walk w = {.o = *o, .top = m, .stamp = ++m->p->stamp, .out = out, .max = out ? max : 0};
+  visit(&w, m);
+  return w.n;
+}
+
+uint32_t tn_variables(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max) {
+  if (!m || m->poisoned) return 0;
+  FE_GUARD(m->p, 0);
+  return list(m, o ? o : &(tn_variable_options){0}, out, max);
+}
+
+uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_variable **out) {
+  tn_variable_options o = {.pattern = pattern, .which = which};
+  uint32_t n = list(m, &o, NULL, 0);
+  *out = rt_alloc(m->p->mem, (n + 1) * sizeof **out);
+  return list(m, &o, *out, n);
+}
+
+static bool check_some(const tn_module *m, const char *pattern, const char *what, uint32_t n, tn_site at) {
+  if (n) return true;
+  fe_error(m->p, E_ARGUMENT, at, "no %s below module '%s' matches '%.100s'", what, m->path, pattern ? pattern : "");
+  return false;
+}
+
+// ---- freezing
+void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn_site at) {
+  if (!m || m->poisoned) return;
+  FE_GUARD(m->p, );
+  tn_variable *v;
+  if (!fe_open(m->p, at)) return;
+  uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
+  if (!check_some(m, pattern, "parameter", n, at)) return;
+  for (uint32_t k = 0; k < n; k++) fe_entry(v[k].module, v[k].name)->param->frozen = frozen;
+}
+
+// ---- penalties
+static tn_tensor sum_of(Op op, tn_tensor w, tn_site at) {
+  int64_t axes[MAX_RANK];
+  tn_tensor terms = fe_emit1(op, w, at);
+  if (!fe_ok(terms) || fe_rank(terms) == 0) return terms;
+  uint32_t n = fe_rank(terms);
+  for (uint32_t k = 0; k < n; k++) axes[k] = k;
+  return fe_emit(OP_sum, &terms, 1, (Attr[]){ir_a_list(KEY_axes, ir_shape_ints(w.fn->p->ir, axes, n))}, 1, at);
+}
+
+static tn_tensor penalty(tn_function *f, tn_module *m, const char *pattern, Op op, tn_site at) {
+  tn_tensor total = fe_poison(f);
+  tn_variable *v;
+  if (!f || !m || m->poisoned) return total;
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_fn_open(f, at)) return total;
+  if (m->p != f->p) {
+    fe_error(f->p, E_FOREIGN, at, "the parameters of another program's module are summed");
+    return total;
+  }
+  uint32_t n = fe_variables(m, pattern, TN_TRAINABLE, &v);
+  if (!check_some(m, pattern, "trainable parameter", n, at)) return total;
+  for (uint32_t k = 0; k < n; k++) {
+    tn_tensor sum = sum_of(op, fe_use(f, fe_entry(v[k].module, v[k].name)->param, at), at);
+    total = k ? fe_emit2(OP_add, total, sum, at) : sum;
+  }
+  return fe_made(total, at);
+}
+
+tn_tensor tn_l1_at(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
+  return penalty(f, m, pattern, OP_abs, at);
+}
+
+tn_tensor tn_l2_at(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
+  return penalty(f, m, pattern, OP_square, at);
+}

@@ -1,0 +1,162 @@
+// What is computed of packed sequences without padding them: totals of each sequence, softmax and attention over time,
+// values of sequences on every row, modules and losses on the rows.
+#include "frontend/fe.h"
+
+static bool is_packed(tn_packed s, tn_function **f, tn_site at) { return fe_join_packed(&s, 1, f, at); }
+
+// ---- totals, [B, ..] in user order
+static tn_tensor total(Op op, tn_packed s, const Attr *attr, tn_site at) {
+  return fe_emit(op, (const tn_tensor[]){s.data, s.layout}, 2, attr, attr != NULL, at);
+}
+
+static tn_tensor made_total(Op op, tn_packed s, const Attr *attr, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(total(op, s, attr, at), at);
+}
+
+tn_tensor tn_packed_sum_at(tn_packed s, tn_site at) { return made_total(OP_seq_sum, s, NULL, at); }
+tn_tensor tn_packed_max_at(tn_packed s, tn_site at) { return made_total(OP_seq_max, s, NULL, at); }
+tn_tensor tn_packed_min_at(tn_packed s, tn_site at) { return made_total(OP_seq_min, s, NULL, at); }
+tn_tensor tn_packed_last_at(tn_packed s, tn_site at) { return made_total(OP_seq_select, s, NULL, at); }
+
+tn_tensor tn_packed_first_at(tn_packed s, tn_site at) {
+  Attr first = ir_a_int(KEY_first, 1);
+  return made_total(OP_seq_select, s, &first, at);
+}
+
+tn_tensor tn_packed_argmax_at(tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor best = total(OP_seq_max, s, NULL, at);
+  return fe_ok(best) ? fe_made((tn_tensor){f, best.v + 1}, at) : best;
+}
+
+static tn_tensor table(tn_packed s, const char *part, tn_site at) {
+  Attr attr = ir_a_str(KEY_part, ir_str(s.layout.fn->p->ir, part));
+  return fe_emit(OP_seq_part, &s.layout, 1, &attr, 1, at);
+}
+
+static tn_tensor made_table(tn_packed s, const char *part, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(table(s, part, at), at);
+}
+
+tn_tensor tn_packed_lengths_at(tn_packed s, tn_site at) { return made_table(s, "lengths", at); }
+tn_tensor tn_packed_batch_sizes_at(tn_packed s, tn_site at) { return made_table(s, "batch_sizes", at); }
+tn_tensor tn_packed_sorted_indices_at(tn_packed s, tn_site at) { return made_table(s, "sorted", at); }
+tn_tensor tn_packed_unsorted_indices_at(tn_packed s, tn_site at) { return made_table(s, "unsorted", at); }
+
+// The sum by the length: 0 / 0 for an empty sequence.
+tn_tensor tn_packed_mean_at(tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor sum = total(OP_seq_sum, s, NULL, at);
+  if (!fe_ok(sum)) return sum;
+  Dim dims[MAX_RANK] = {fe_axis_dim(sum, 0)};
+  for (uint32_t k = 1; k < fe_rank(sum); k++) dims[k] = ir_dim(f->p->ir, 1);
+  Attr to_f32 = ir_a_int(KEY_dtype, DT_F32);
+  tn_tensor lengths = table(s, "lengths", at), n = fe_emit(OP_cast, &lengths, 1, &to_f32, 1, at);
+  return fe_made(fe_emit2(OP_div, sum, fe_reshape(n, dims, fe_rank(sum), at), at), at);
+}
+
+// ---- rows
+static tn_packed made_rows(Op op, tn_packed s, tn_tensor x, tn_site at) {
+  tn_tensor data = fe_emit2(op, x, s.layout, at);
+  return fe_ok(data) ? fe_with_data(s, data, at) : fe_poisoned_packed(s.data.fn);
+}
+
+tn_packed tn_packed_softmax_at(tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  return made_rows(OP_seq_softmax, s, s.data, at);
+}
+
+tn_packed tn_packed_reverse_at(tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  return made_rows(OP_seq_reverse, s, s.data, at);
+}
+
+tn_packed tn_packed_broadcast_at(tn_packed s, tn_tensor x, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){s.data, s.layout, x}, 3, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  return made_rows(OP_seq_broadcast, s, x, at);
+}
+
+// a with axes of size 1 behind, up to that rank.
+static tn_tensor widened(tn_tensor a, uint32_t rank, tn_site at) {
+  Dim dims[MAX_RANK];
+  if (fe_rank(a) >= rank) return a;
+  for (uint32_t k = 0; k < rank; k++) dims[k] = k < fe_rank(a) ? fe_axis_dim(a, k) : ir_dim(a.fn->p->ir, 1);
+  return fe_reshape(a, dims, rank, at);
+}
+
+tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed((const tn_packed[]){scores, values}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_same_layout(scores, values, "packed_attend", at)) return fe_poison(f);
+  tn_tensor weight = fe_emit2(OP_seq_softmax, scores.data, scores.layout, at);
+  if (!fe_ok(weight)) return weight;
+  tn_tensor rows = fe_emit2(OP_mul, widened(weight, fe_rank(values.data), at), values.data, at);
+  return fe_made(fe_emit2(OP_seq_sum, rows, values.layout, at), at);
+}
+
+// ---- the usual calls, on the rows
+tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
+  if (!fe_ok(data)) return fe_poisoned_packed(f);
+  return tn_packed_with_data_at(s, data, at);
+}
+
+tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at) {
+  tn_function *f;
+  if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  tn_tensor data = fe_dropout(s.data, p, at);
+  return fe_with_data(s, data, at);
+}
+
+tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!fe_same_layout(a, b, "packed_concat", at)) return fe_poisoned_packed(f);
+  if (fe_rank(a.data) < 2) {
+    fe_error(f->p, E_SHAPE, at, "features are joined along the last axis, and these rows have none");
+    return fe_poisoned_packed(f);
+  }
+  tn_tensor data = fe_concat((const tn_tensor[]){a.data, b.data}, 2, fe_rank(a.data) - 1, at);
+  return fe_ok(data) ? fe_with_data(a, data, at) : fe_poisoned_packed(f);
+}
+
+tn_tensor tn_packed_cross_entropy_with_at(tn_packed logits, tn_packed labels, const tn_loss_options *o, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed((const tn_packed[]){logits, labels}, 2, &f, at)) return fe_poison(f);
+  if (!fe_same_layout(logits, labels, "packed_cross_entropy", at)) return fe_poison(f);
+  return tn_cross_entropy_with_at(logits.data, labels.data, o, at);
+}
+
+tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at) {
+  return tn_packed_cross_entropy_with_at(logits, labels, NULL, at);
+}
+
+tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poison(f);
+  if (!fe_same_layout(a, b, "packed_mse", at)) return fe_poison(f);
+  return tn_mse_at(a.data, b.data, at);
+}

@@ -1,0 +1,338 @@
+// Packed sequences: (data [rows, ..], layout), one managed value.
+//
+//   %L = packed_layout %lengths {time=time, rows=rows} : layout[batch,time,rows]
+//   %d = pack_padded %x, %L : f32[rows,12]
+#include "frontend/fe.h"
+
+enum { MOST_NUMBERS = 4096 };  // that tn_constant_i64 takes
+
+// A name of its own for the number of rows of each layout whose lengths come at run time: rows, rows_2, rows_3, ..
+Dim fe_new_rows(tn_program *p, int64_t bound) {
+  const char *name = "rows";
+  for (uint32_t k = 2; ir_dim_find(p->ir, name).i; k++) name = rt_printf(p->mem, "rows_%u", k);
+  Dim rows = ir_dim_sym(p->ir, name, bound);
+  *RT_PUSH(p->mem, p->rows, p->n_rows, p->cap_rows) = rows;
+  return rows;
+}
+
+static bool is_pair(tn_packed s, tn_site at) {
+  tn_function *f = s.data.fn;
+  bool good = fe_ins(s.layout)->dtype == DT_LAYOUT && fe_ins(s.data)->dtype != DT_LAYOUT && fe_rank(s.data) &&
+              fe_axis_dim(s.data, 0).i == fe_axis_dim(s.layout, 2).i;
+  if (good) return true;
+  fe_error(f->p, E_ARGUMENT, at,
+           "a packed sequence is rows and their layout, found two values that no call gave as one");
+  fe_note(f->p, fe_ins(s.data)->loc, "the first was made here");
+  fe_note(f->p, fe_ins(s.layout)->loc, "the second was made here");
+  fe_hint(f->p, "tn_packed_with_data puts other data on a layout");
+  return false;
+}
+
+bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at) {
+  tn_tensor t[4];
+  for (uint32_t k = 0; k < n; k++) t[2 * k] = s[k].data, t[2 * k + 1] = s[k].layout;
+  if (!fe_join(t, 2 * n, f, at)) return false;
+  FE_GUARD((*f)->p, false);
+  for (uint32_t k = 0; k < n; k++)
+    if (!is_pair(s[k], at)) return false;
+  return true;
+}
+
+// Where the sequences come from, after an error about their lengths.
+static void note_padded(tn_tensor x, const char *hint) {
+  fe_note(x.fn->p, fe_ins(x)->loc, "the value to pack was made here");
+  fe_hint(x.fn->p, "%s", hint);
+}
+
+bool fe_check_padded(tn_tensor x, tn_site at) {
+  if (fe_ins(x)->dtype != DT_LAYOUT && fe_rank(x) >= 2) return true;
+  fe_error(x.fn->p, E_SHAPE, at, "packing takes a value with batch and time axes, found %u axes", fe_rank(x));
+  return false;
+}
+
+static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at) {
+  Attr attr = ir_a_int(KEY_time_major, 1);
+  tn_tensor data = fe_emit(OP_pack_padded, (const tn_tensor[]){x, layout}, 2, &attr, time_major, at);
+  return fe_ok(data) ? (tn_packed){data, layout} : fe_poisoned_packed(x.fn);
+}
+
+// Layouts belong to the function: several packed values may share one, and each ends with its data.
+static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o, tn_site at) {
+  if (!fe_ok(layout)) return fe_poisoned_packed(x.fn);
+  fe_keep(layout, at);
+  return fe_made_packed(pack(x, layout, o && !o->batch_first, at), o && o->enforce_sorted, at);
+}
+
+static bool same_flag(const Fn *f, Val v, Key key, bool on) { return (ir_attr(f, v, key) != NULL) == on; }
+
+// The layout that was made of these very lengths before, and that no write to them came after; none: NULL handle.
+// Values packed by the same lengths thereby have the same rows.
+static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options *o) {
+  const Fn *f = lengths.fn->ir;
+  Val from = fe_val(lengths), storage = ir_written_storage(f, from);
+  for (uint32_t i = f->n_ins - 1; i > from.i; i--) {
+    const Ins *ins = &f->ins[i];
+    if (ins->op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) break;
+    if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
+    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i) continue;
+    if (same_flag(f, (Val){i}, KEY_sorted, o && o->enforce_sorted) &&
+        same_flag(f, (Val){i}, KEY_empty, o && o->allow_empty))
+      return (tn_tensor){lengths.fn, i};
+  }
+  return fe_poison(lengths.fn);
+}
+
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+  tn_program *p = x.fn->p;
+  bool time_major = o && !o->batch_first;
+  Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
+  tn_tensor known = known_layout(lengths, time, o);
+  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, at), o && o->enforce_sorted, at);
+  Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
+  Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
+  uint32_t n_attrs = 2;
+  if (o && o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
+  if (o && o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
+  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, at);
+  return made(x, layout, o, at);
+}
+
+// Constant lengths are judged here, as run-time lengths are before a run.
+static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
+                          tn_site at) {
+  tn_program *p = x.fn->p;
+  int least = o && o->allow_empty ? 0 : 1;
+  for (uint32_t k = 0; k < n; k++) {
+    if (lengths[k] < least || lengths[k] > time) {
+      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [%d, %lld]", (long long)lengths[k], k, least,
+               (long long)time);
+      note_padded(x, lengths[k] ? "a length counts the steps of one sequence"
+                                : "leave empty sequences out of the batch, or set allow_empty");
+      return false;
+    }
+    if (o && o->enforce_sorted && k && lengths[k] > lengths[k - 1]) {
+      fe_error(p, E_NOT_SORTED, at, "length %lld at index %u is longer than the one before it, and sorting is enforced",
+               (long long)lengths[k], k);
+      note_padded(x, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
+      return false;
+    }
+  }
+  return true;
+}
+
+// The numbers of a value that tn_constant_i64 gave, appended to out; false: it is another value, or was written since.
+static bool numbers_of(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t most) {
+  const Ins *ins = &f->ins[v.i];
+  bool is_full = ins->op == OP_full, good = ins->op == OP_const || is_full;
+  if (ins->op == OP_cast || ins->op == OP_reshape) return numbers_of(f, ir_arg(f, v, 0), out, n, most);
+  for (uint32_t k = 0; ins->op == OP_concat && k < ins->n_args; k++)
+    if (!numbers_of(f, ir_arg(f, v, k), out, n, most)) return false;
+  int64_t size = good && ir_shape_is_const(f->prog, ins->shape) ? ir_shape_bound(f->prog, ins->shape) : 0;
+  for (int64_t k = 0; k < size; k++) {
+    if (*n == most) return false;
+    out[(*n)++] = (int64_t)ir_attr_num(f, v, KEY_value, 0);
+  }
+  return good || ins->op == OP_concat;
+}
+
+// Lengths that are numbers of the program are known now.
+static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o, tn_site at) {
+  const Fn *f = lengths.fn->ir;
+  Dim batch = fe_axis_dim(lengths, 0);
+  if (!ir_dim_is_const(f->prog, batch)) return true;
+  uint32_t n = 0, count = (uint32_t)ir_dim_bound(f->prog, batch);
+  if (count > MOST_NUMBERS) return true;
+  int64_t *known = rt_alloc(f->prog->mem, (count + 1) * sizeof *known);
+  if (!numbers_of(f, fe_val(lengths), known, &n, count) || n != count) return true;
+  for (uint32_t i = lengths.v + 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_write &&
+        ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == ir_written_storage(f, fe_val(lengths)).i)
+      return true;
+  return check_lengths(x, known, n, time, o, at);
+}
+
+tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  bool time_major = o && !o->batch_first;
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
+    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+    return fe_poisoned_packed(f);
+  }
+  if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), o, at))
+    return fe_poisoned_packed(f);
+  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, o, at);
+  fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
+  fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
+  note_padded(x, "one length for each sequence: both axes are the same tn_dim");
+  return fe_poisoned_packed(f);
+}
+
+tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
+}
+
+// Its time axis ends with the longest sequence, wherever the padded value's ends.
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
+                             tn_site at) {
+  tn_function *f = x.fn;
+  Prog *ir = f->p->ir;
+  if (!check_lengths(x, lengths, n, time, o, at)) return fe_poison(f);
+  int64_t rows = 0, longest = 0;
+  for (uint32_t k = 0; k < n; k++) rows += lengths[k], longest = lengths[k] > longest ? lengths[k] : longest;
+  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, longest)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
+                  ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n)), ir_a_int(KEY_empty, 1)};
+  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o && o->allow_empty ? 4 : 3, fe_loc(f->p, at));
+  return (tn_tensor){f, layout.i};
+}
+
+// Of sequences that all have `time` steps
+tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at) {
+  Attr attrs[] = {ir_a_dim(KEY_dim, batch), ir_a_dim(KEY_time, time)};
+  tn_tensor layout = {f, ir_emit(f->ir, OP_dense_layout, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
+  return layout.v ? fe_keep(layout, at) : layout;  // the function's own: no scope ends it
+}
+
+tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&x, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  Prog *ir = f->p->ir;
+  bool time_major = o && !o->batch_first;
+  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
+  if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
+    fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
+             ir_dim_is_const(ir, batch) ? "" : "up to ", (long long)ir_dim_bound(ir, batch));
+    note_padded(x, ir_dim_is_const(ir, batch) ? "one length for each sequence"
+                                              : "tn_pack_padded takes lengths that come at run time");
+    return fe_poisoned_packed(f);
+  }
+  if (!ir_dim_is_const(ir, time)) {  // a run with fewer steps than a length would be read out of bounds
+    fe_error(f->p, E_ARGUMENT, at, "constant lengths need a time axis of constant size");
+    return fe_poisoned_packed(f);
+  }
+  return made(x, fe_constant_layout(x, lengths, n, ir_dim_bound(ir, time), o, at), o, at);
+}
+
+uint32_t tn_packed_n_members(tn_packed s) {
+  const FeLogicalValue *e = fe_ok(s.data) ? fe_known(s.data.fn, fe_val(s.data)) : NULL;
+  return e ? e->n_members : 0;
+}
+
+static tn_tensor pad_packed(tn_packed s, double value, bool batch_first, const Attr *size, tn_site at) {
+  Attr attrs[3] = {ir_a_num(KEY_value, value)};
+  uint32_t n = 1;
+  if (!batch_first) attrs[n++] = ir_a_int(KEY_time_major, 1);
+  if (size) attrs[n++] = *size;
+  return fe_made(fe_emit(OP_unpack_padded, (const tn_tensor[]){s.data, s.layout}, 2, attrs, n, at), at);
+}
+
+tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at) {
+  return pad_packed(s, value, batch_first, NULL, at);
+}
+
+tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at) {
+  Attr size = ir_a_int(KEY_size, total_length);
+  tn_program *p = fe_ok(s.layout) ? s.layout.fn->p : NULL;
+  uint32_t errors = p ? p->ir->diags.n_errors : 0;
+  tn_tensor t = pad_packed(s, value, batch_first, &size, at);
+  if (p && p->ir->diags.n_errors != errors) {
+    fe_note(p, fe_ins(s.layout)->loc, "the sequences were packed here");
+    fe_hint(p, "tn_pad_packed pads to the bound of the time axis");
+  }
+  return t;
+}
+
+// The same layout around a value that is nobody else's.
+tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
+  if (!fe_ok(data)) return fe_poisoned_packed(s.data.fn);
+  fe_set_rows(data, s.layout.v);
+  return fe_made_packed((tn_packed){data, s.layout}, tn_packed_n_members(s) == 2, at);
+}
+
+// ---- pointwise on the data
+static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site at) {
+  Op op = name ? ir_op_find(name) : OP_none;
+  bool fits = op != OP_none && ir_ops[op].cls == CLASS_POINT && ir_ops[op].n_max == n_operands &&
+              ir_ops[op].n_min == n_operands && op != OP_output && op != OP_assign && op != OP_cast &&
+              op != OP_dropout && op != OP_leaky_relu;
+  if (fits) return op;
+  fe_error(f->p, E_ARGUMENT, at, "'%.40s' is no pointwise operation on %u value%s", name ? name : "", n_operands,
+           n_operands == 1 ? "" : "s");
+  return OP_none;
+}
+
+tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed(&a, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  Op row = find_op(f, op, 1, at);
+  return row ? fe_with_data(a, fe_emit1(row, a.data, at), at) : fe_poisoned_packed(f);
+}
+
+// One layout, or two of the same constant lengths.
+static bool same_layout(tn_packed a, tn_packed b) {
+  const Fn *ir = a.data.fn->ir;
+  const Attr *x = ir_attr(ir, fe_val(a.layout), KEY_lengths), *y = ir_attr(ir, fe_val(b.layout), KEY_lengths);
+  return a.layout.v == b.layout.v || (x && y && x->u.list.i == y->u.list.i);
+}
+
+// "those of input 'len'"; a sequence of a list has one of them
+static const char *origin_text(const Fn *f, Val lengths) {
+  const Ins *from = ir_ins(f, lengths);
+  if (from->op == OP_slice)
+    return rt_printf(f->prog->mem, "number %lld of %s", (long long)ir_attr_int(f, lengths, KEY_start, 0),
+                     origin_text(f, ir_arg(f, lengths, 0)));
+  if (from->op != OP_input || !from->name.i) return "those of its run";
+  return rt_printf(f->prog->mem, "those of input '%s'", ir_text(f->prog, from->name));
+}
+
+static const char *lengths_text(tn_packed s) {
+  const Fn *f = s.data.fn->ir;
+  RtText t = {.mem = f->prog->mem};
+  const Attr *x = ir_attr(f, fe_val(s.layout), KEY_lengths);
+  if (!x) return f->ins[s.layout.v].n_args ? origin_text(f, ir_arg(f, fe_val(s.layout), 0)) : "those of its run";
+  ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
+  return t.text;
+}
+
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
+  tn_program *p = a.data.fn->p;
+  if (same_layout(a, b)) return true;
+  fe_error(p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s", what,
+           lengths_text(a), lengths_text(b));
+  fe_note(p, fe_ins(a.layout)->loc, "the first was packed here");
+  fe_note(p, fe_ins(b.layout)->loc, "the second was packed here");
+  fe_hint(p, "tn_pack_like packs one by the layout of the other, and the same lengths give the same layout");
+  return false;
+}
+
+tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  Op row = find_op(f, op, 2, at);
+  if (!row) return fe_poisoned_packed(f);
+  if (!fe_same_layout(a, b, ir_ops[row].name, at)) return fe_poisoned_packed(f);
+  return fe_with_data(a, fe_emit2(row, a.data, b.data, at), at);
+}
+
+tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){s.data, s.layout, data}, 3, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
+  bool fits = fe_rank(data) >= 1 && fe_ins(data)->dtype != DT_LAYOUT &&
+              fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
+  if (fits) return fe_with_data(s, fe_same(data, at), at);
+  fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
+  return fe_poisoned_packed(f);
+}

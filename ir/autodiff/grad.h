@@ -1,0 +1,50 @@
+// The backward at hand: shared by the walk over the forward (grad.c), the rules of the ops (grad_rules.c, grad_rows.c)
+// and the report of a rule that does not exist (grad_missing.c).
+#ifndef TN_IR_AUTODIFF_GRAD_H
+#define TN_IR_AUTODIFF_GRAD_H
+#include "ir/ir.h"
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  Val *adj;        // gradient of the loss with respect to each forward value; 0: none so far
+  bool *dep;       // does this value depend on a target?
+  Val loss;        // none: the backward of a scan's body, which starts at its outputs
+  Loc loc;         // of the forward instruction at hand
+  bool failed;     // a rule reported that it has no gradient
+  bool is_nested;  // the function takes gradients of gradients: scans of the backward keep their carries
+  uint32_t first;  // instruction of the backward
+  Val *of;  // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
+  uint32_t n_of, cap_of;
+} Grad;
+
+// Adds d to the gradient with respect to v.
+void ir_grad_give(Grad *g, Val v, Val d);
+// Gives the operands of v their parts of adj, the gradient with respect to v.
+void ir_grad_through(Grad *g, Val v, Val adj);
+// Reports that a wanted gradient flows through v, which `what` ("has no gradient rule"), with the path that it takes.
+void ir_grad_missing(Grad *g, Val v, const char *what);
+
+// ---- rules: one for each word in the gradient column of ops.def
+// adj: the gradient of result 0 (may be none for several results)
+typedef void GradRule(Grad *g, Val v, Val adj);
+#define OP(n, lo, hi, res, shape, rule, ...) GradRule ir_grad_rule_##rule;
+#include "ir/ops.def"
+
+// ---- what rules are made of
+static inline Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
+static inline Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }
+static inline bool wants(const Grad *g, Val v, uint32_t k) { return g->dep[ir_arg(g->f, v, k).i]; }
+
+static inline Val number(Grad *g, double x) { return ir_const(g->f, x, g->loc); }
+static inline Val op2(Grad *g, Op op, Val a, Val b) { return ir_op2(g->f, op, a, b, g->loc); }
+static inline Val mul(Grad *g, Val a, Val b) { return op2(g, OP_mul, a, b); }
+static inline Val with_attr(Grad *g, Op op, Val a, Attr attr) { return ir_emit(g->f, op, &a, 1, &attr, 1, g->loc); }
+static inline Val reshape(Grad *g, Val a, Shape s) {
+  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_reshape, a, ir_a_list(KEY_shape, s));
+}
+static inline Val expand(Grad *g, Val a, Shape s) {
+  return shape_of(g, a).i == s.i ? a : with_attr(g, OP_expand, a, ir_a_list(KEY_shape, s));
+}
+
+#endif

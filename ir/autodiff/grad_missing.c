@@ -1,0 +1,84 @@
+// A wanted gradient that meets an operation without a rule: the error says which operation, from where the gradient
+// comes and for whom it is wanted.
+//
+//   m.c:5: error[E125]: rnn_seq_grad has no gradient rule, but the gradient of %l with respect to %x flows through it
+//   m.c:8: note: %l was made here
+//   m.c:2: note: %x was made here
+//   note: the path: %l (sum), %9 (mul), %7 (rnn_seq_grad), %x (input)
+#include "ir/autodiff/grad.h"
+
+enum { MAX_SHOWN = 6 /* values of one half of a path */ };
+
+static bool has_adjoint(const Grad *g, Val v) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
+    if (!ir_none(g->adj[v.i + k])) return true;
+  return false;
+}
+
+// The reader of v through which its gradient came; none: v is where the backward began.
+static Val reader_of(const Grad *g, Val v, uint32_t last) {
+  for (uint32_t i = v.i + 1; i <= last; i++) {
+    const Ins *ins = &g->f->ins[i];
+    if (ins->op == OP_result || !g->dep[i] || !has_adjoint(g, (Val){i})) continue;
+    for (uint32_t k = 0; k < ins->n_args; k++)
+      if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flow(g->f, (Val){i}, k) != GRAD_ZERO)
+        return (Val){i};
+  }
+  return (Val){0};
+}
+
+// The operand of v that leads on to a target; none: v is one itself.
+static Val towards_target(const Grad *g, Val v) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Val a = ir_arg(g->f, v, k);
+    if (g->dep[a.i] && ir_grad_flow(g->f, v, k) != GRAD_ZERO) return ir_head(g->f, a);
+  }
+  return (Val){0};
+}
+
+static void add_step(const Grad *g, RtText *text, Val v) {
+  if (text->text) rt_text_add(text, ", ");
+  ir_print_name(g->f, v, text);
+  rt_text_add(text, " (%s)", ir_ops[ir_ins(g->f, v)->op].name);
+}
+
+// Appends list[from], list[from + step], .. ; the middle of a long one is left out.
+static void add_steps(const Grad *g, RtText *text, const Val *list, uint32_t n, bool from_end) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (n > MAX_SHOWN && k == MAX_SHOWN / 2) {
+      rt_text_add(text, ", ..");
+      k = n - MAX_SHOWN / 2;
+    }
+    add_step(g, text, list[from_end ? n - 1 - k : k]);
+  }
+}
+
+static void note_made(const Grad *g, Val v, const char *name) {
+  Loc at = ir_ins(g->f, v)->loc;
+  rt_diag(&g->p->diags, RT_NOTE, 0, ir_loc_file(g->p, at), ir_loc_line(g->p, at), "%s was made here", name);
+}
+
+void ir_grad_missing(Grad *g, Val v, const char *what) {
+  RtArena *mem = g->p->mem;
+  uint32_t n_up = 0, cap_up = 0, n_down = 0, cap_down = 0, last = ir_none(g->loss) ? g->first - 1 : g->loss.i;
+  Val *up = NULL, *down = NULL, from = v, to = v;
+  for (Val w = reader_of(g, v, last); !ir_none(w); w = reader_of(g, w, last))
+    *RT_PUSH(mem, up, n_up, cap_up) = from = w;
+  for (Val w = towards_target(g, v); !ir_none(w); w = towards_target(g, w))
+    *RT_PUSH(mem, down, n_down, cap_down) = to = w;
+  RtText from_name = {.mem = mem}, to_name = {.mem = mem}, path = {.mem = mem};
+  ir_print_name(g->f, from, &from_name);
+  ir_print_name(g->f, to, &to_name);
+  add_steps(g, &path, up, n_up, true);
+  add_step(g, &path, v);
+  add_steps(g, &path, down, n_down, false);
+  Loc at = ir_ins(g->f, v)->loc;
+  g->failed = true;
+  rt_diag(&g->p->diags, RT_ERROR, E_NO_GRAD_RULE, ir_loc_file(g->p, at), ir_loc_line(g->p, at),
+          "%s %s, but the gradient of %s with respect to %s flows through it", ir_ops[ir_ins(g->f, v)->op].name, what,
+          from_name.text, to_name.text);
+  note_made(g, from, from_name.text);
+  note_made(g, to, to_name.text);
+  rt_diag(&g->p->diags, RT_NOTE, 0, NULL, 0, "the path: %s", path.text);
+  rt_diag(&g->p->diags, RT_HINT, 0, NULL, 0, "stop_grad makes a value a constant for gradients");
+}

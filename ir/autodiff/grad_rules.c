@@ -1,0 +1,425 @@
+// Gradient rules of ops: words of the gradient column of ops.def; those of rows are in grad_rows.c. Pointwise rows
+// carry theirs as expressions. A rule emits ops that have rules themselves, so that gradients can be taken of
+// gradients; the exceptions are `missing` in the table.
+#include "ir/autodiff/grad.h"
+#include <string.h>
+
+// ---- which operands a gradient flows to
+GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
+  const Ins *ins = ir_ins(f, v);
+  if (ir_attr(f, v, KEY_no_grad)) return GRAD_ZERO;
+  if (ir_ops[ins->op].is_pointwise) return ir_gradient(ins->op, k).n > 0 ? GRAD_RULE : GRAD_ZERO;
+  bool is_unread = k == 0 && (ir_ops[ins->op].flags & UNREAD);
+  bool is_integer = ins->op != OP_result && ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32;
+  if (is_unread || is_integer || (ins->n_res <= 1 && ins->dtype != DT_F32)) return GRAD_ZERO;
+  return ir_grad_kind((Op)ins->op);
+}
+
+// ---- building blocks
+static Val sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n) {
+  return n ? with_attr(g, OP_sum, a, ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n))) : a;
+}
+
+static Val matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
+  Attr attr[2];
+  uint32_t n = 0;
+  if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
+  if (tb) attr[n++] = ir_a_int(KEY_tb, 1);
+  return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
+}
+
+// Sums a over the axes along which `to` was broadcast.
+static Val sum_to(Grad *g, Val a, Shape to) {
+  Shape from = shape_of(g, a);
+  if (from.i == to.i) return a;
+  uint32_t rf = ir_rank(g->p, from), rt = ir_rank(g->p, to), n = 0;
+  int64_t axes[MAX_RANK];
+  for (uint32_t k = 0; k < rf; k++)
+    if (k + rt < rf || ir_dim_at(g->p, from, k).i != ir_dim_at(g->p, to, k + rt - rf).i) axes[n++] = k;
+  return reshape(g, sum_axes(g, a, axes, n), to);
+}
+
+// Adds d (shaped like v or broader) to the gradient of v.
+void ir_grad_give(Grad *g, Val v, Val d) {
+  if (!g->dep[v.i] || ir_none(d)) return;
+  d = sum_to(g, d, shape_of(g, v));
+  g->adj[v.i] = ir_none(g->adj[v.i]) ? d : op2(g, OP_add, g->adj[v.i], d);
+}
+
+// ---- pointwise rows: walk the gradient expression
+static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
+  Val stack[64];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < e.n; k++) {
+    const ExNode *x = &e.nodes[k];
+    switch ((ExKind)x->kind) {
+    case EX_ARG: stack[n++] = arg(g, v, x->arg); break;
+    case EX_Y: stack[n++] = v; break;
+    case EX_G: stack[n++] = adj; break;
+    case EX_NUM: stack[n++] = number(g, x->num); break;
+    case EX_ATTR: stack[n++] = number(g, ir_attr_num(g->f, v, x->arg, 0)); break;
+    case EX_OP:
+      n -= ir_ops[x->op].n_max;
+      stack[n] = ir_emit(g->f, x->op, &stack[n], ir_ops[x->op].n_max, NULL, 0, g->loc);
+      n++;
+      break;
+    case EX_SAME: {
+      const Ins *ins = ir_ins(g->f, v);
+      Attr attrs[8];
+      memcpy(attrs, g->f->attrs + ins->attrs, ins->n_attrs * sizeof *attrs);
+      stack[n - 1] = ir_emit(g->f, ins->op, &stack[n - 1], 1, attrs, ins->n_attrs, g->loc);
+    }
+    }
+  }
+  return stack[0];
+}
+
+static void pointwise(Grad *g, Val v, Val adj) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Expr e = ir_gradient(ir_ins(g->f, v)->op, k);
+    if (e.n && wants(g, v, k)) ir_grad_give(g, arg(g, v, k), run_expr(g, v, e, adj));
+  }
+}
+
+// ---- rules, named by the gradient column of ops.def. adj: the gradient of result 0 (may be none for several results).
+void ir_grad_rule_zero(Grad *g, Val v, Val adj) { (void)g, (void)v, (void)adj; }
+void ir_grad_rule_missing(Grad *g, Val v, Val adj) { (void)adj, ir_grad_missing(g, v, "has no gradient rule"); }
+void ir_grad_rule_expanded(Grad *g, Val v, Val adj) {
+  (void)adj, ir_grad_missing(g, v, "is not expanded when gradients are taken");
+}
+void ir_grad_rule_same(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
+void ir_grad_rule_assign(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 1), adj); }
+void ir_grad_rule_cast(Grad *g, Val v, Val adj) {
+  if (ir_grad_flows(g->f, v, 0)) ir_grad_give(g, arg(g, v, 0), adj);
+}
+void ir_grad_rule_reshape(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), reshape(g, adj, shape_of(g, arg(g, v, 0))));
+}
+void ir_grad_rule_expand(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
+
+void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
+  Shape perm = ir_attr(g->f, v, KEY_perm)->u.list;
+  int64_t inverse[MAX_RANK];
+  uint32_t r = ir_rank(g->p, perm);
+  for (uint32_t k = 0; k < r; k++) inverse[ir_list_at(g->p, perm, k)] = k;
+  ir_grad_give(g, arg(g, v, 0), with_attr(g, OP_permute, adj, ir_a_list(KEY_perm, ir_shape_ints(g->p, inverse, r))));
+}
+
+static Val along(Grad *g, Op op, Val a, int64_t axis, int64_t start, int64_t size) {
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
+  return ir_emit(g->f, op, &a, 1, attr, 3, g->loc);
+}
+
+static int64_t size_along(Grad *g, Val v, int64_t axis) {
+  return ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis));
+}
+
+void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  ir_grad_give(g, a, along(g, OP_pad_axis, adj, axis, start, size_along(g, a, axis)));
+}
+
+void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
+}
+
+static bool has_constant_parts(Grad *g, Val v, int64_t axis) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++)
+    if (!ir_dim_is_const(g->p, ir_dim_at(g->p, shape_of(g, arg(g, v, k)), (uint32_t)axis))) return false;
+  return true;
+}
+
+void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = 0;
+  if (!has_constant_parts(g, v, axis)) {
+    ir_grad_missing(g, v, "along an axis whose parts have run-time sizes has no gradient rule");
+    return;
+  }
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Val a = arg(g, v, k);
+    int64_t size = size_along(g, a, axis);
+    if (wants(g, v, k)) ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size));
+    start += size;
+  }
+}
+
+static Val zeros(Grad *g, Shape s) {
+  Attr a[2] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, s)};
+  return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
+}
+
+// The overwritten elements get none, the new ones all of it.
+void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
+  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  if (g->dep[b.i]) ir_grad_give(g, b, along(g, OP_slice, adj, axis, start, size_along(g, b, axis)));
+  if (g->dep[a.i])
+    ir_grad_give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
+}
+
+// All axes but the first as one.
+static Val as_table(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  Dim wide = ir_dim(g->p, 1);
+  for (uint32_t k = 1; k < ir_rank(g->p, s); k++) wide = ir_dim_mul(g->p, wide, ir_dim_at(g->p, s, k));
+  return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), wide}, 2));
+}
+
+// Rows that a later equal index overwrote get the gradient of the one that stayed, as PyTorch's index_put does.
+void ir_grad_rule_index_assign(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), at = arg(g, v, 1), b = arg(g, v, 2);
+  if (g->dep[b.i]) ir_grad_give(g, b, reshape(g, op2(g, OP_embedding, as_table(g, adj), at), shape_of(g, b)));
+  if (g->dep[a.i]) ir_grad_give(g, a, ir_op3(g->f, OP_index_assign, adj, at, zeros(g, shape_of(g, b)), g->loc));
+}
+
+// The shape of a reduction's operand with the reduced axes of size 1.
+static Shape kept_shape(Grad *g, Val v) {
+  Shape s = shape_of(g, arg(g, v, 0)), axes = ir_attr(g->f, v, KEY_axes)->u.list;
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  for (uint32_t k = 0; k < r; k++) d[k] = ir_dim_at(g->p, s, k);
+  for (uint32_t k = 0; k < ir_rank(g->p, axes); k++) d[ir_list_at(g->p, axes, k)] = ir_dim(g->p, 1);
+  return ir_shape(g->p, d, r);
+}
+
+void ir_grad_rule_sum(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  ir_grad_give(g, a, expand(g, reshape(g, adj, kept_shape(g, v)), shape_of(g, a)));
+}
+
+// Shared equally among all elements that attain the maximum.
+void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  Shape kept = kept_shape(g, v);
+  Val mask = op2(g, OP_eq, a, reshape(g, v, kept));
+  const Attr *axes = ir_attr(g->f, v, KEY_axes);
+  Val count = ir_emit(g->f, OP_sum, &mask, 1, axes, 1, g->loc);
+  Val share = op2(g, OP_div, reshape(g, adj, kept), reshape(g, count, kept));
+  ir_grad_give(g, a, op2(g, OP_mul, mask, share));
+}
+
+// All axes but the last as one.
+static Val as_rows(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  uint32_t r = ir_rank(g->p, s);
+  Dim rows = ir_dim(g->p, 1);
+  for (uint32_t k = 0; k + 1 < r; k++) rows = ir_dim_mul(g->p, rows, ir_dim_at(g->p, s, k));
+  return reshape(g, a, ir_shape(g->p, (Dim[]){rows, ir_dim_at(g->p, s, r - 1)}, 2));
+}
+
+// The gradient of one matrix for a whole batch is one product over all rows, not a sum of products over the batch.
+void ir_grad_rule_matmul(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
+  if (g->dep[a.i]) ir_grad_give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
+  bool shared = !ta && ir_rank(g->p, shape_of(g, b)) == 2 && ir_rank(g->p, shape_of(g, a)) > 2;
+  if (g->dep[b.i] && shared) a = as_rows(g, a), adj = as_rows(g, adj);
+  if (g->dep[b.i]) ir_grad_give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
+}
+
+void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
+  if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, matmul(g, d, w, false, false), shape_of(g, x)));
+  if (g->dep[w.i]) ir_grad_give(g, w, matmul(g, d, as_rows(g, x), true, false));
+  if (ir_ins(g->f, v)->n_args == 3 && wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), sum_axes(g, d, (int64_t[]){0}, 1));
+}
+
+void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
+  Val w = arg(g, v, 0);
+  ir_grad_give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
+}
+
+// Row i of the table that this adds up is read by all rows of g whose index is i.
+void ir_grad_rule_embedding_grad(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 2), op2(g, OP_embedding, adj, arg(g, v, 1)));
+}
+
+static uint32_t time_flags(Grad *g, Val v, Attr *attr) {
+  const Attr *tm = ir_attr(g->f, v, KEY_time_major);
+  if (tm) attr[0] = *tm;
+  return tm ? 1 : 0;
+}
+
+// Back to the padded shape, whose time axis may be longer than the layout's.
+void ir_grad_rule_pack_padded(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), layout = arg(g, v, 1);
+  Attr attr[2];
+  uint32_t n = time_flags(g, v, attr);
+  Dim time = ir_dim_at(g->p, shape_of(g, x), n ? 0 : 1);
+  if (time.i != ir_dim_at(g->p, shape_of(g, layout), 1).i) attr[n++] = ir_a_int(KEY_size, ir_dim_bound(g->p, time));
+  ir_grad_give(g, x, ir_emit(g->f, OP_unpack_padded, (Val[]){adj, layout}, 2, attr, n, g->loc));
+}
+
+void ir_grad_rule_unpack_padded(Grad *g, Val v, Val adj) {
+  Attr attr[1];
+  uint32_t n = time_flags(g, v, attr);
+  ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, OP_pack_padded, (Val[]){adj, arg(g, v, 1)}, 2, attr, n, g->loc));
+}
+
+// ---- ops over packed rows and their layout, operand 1
+static Val with_layout(Grad *g, Op op, Val v, Val adj) { return op2(g, op, adj, arg(g, v, 1)); }
+void ir_grad_rule_seq_sum(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_broadcast, v, adj));
+}
+void ir_grad_rule_seq_broadcast(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_sum, v, adj));
+}
+void ir_grad_rule_seq_reverse(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_reverse, v, adj));
+}
+void ir_grad_rule_seq_from_list(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_to_list, v, adj));
+}
+void ir_grad_rule_seq_to_list(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_from_list, v, adj));
+}
+
+void ir_grad_rule_seq_best(Grad *g, Val v, Val adj) {
+  if (!ir_none(adj))
+    ir_grad_give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_scatter, adj, arg(g, v, 1), ir_result(v, 1), g->loc));
+}
+
+void ir_grad_rule_seq_select(Grad *g, Val v, Val adj) {
+  Attr first = ir_a_int(KEY_first, 1);
+  Val in[2] = {adj, arg(g, v, 1)};
+  ir_grad_give(g, arg(g, v, 0),
+               ir_emit(g->f, OP_seq_scatter, in, 2, &first, ir_attr(g->f, v, KEY_first) ? 1 : 0, g->loc));
+}
+
+void ir_grad_rule_seq_softmax(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_softmax_grad, v, arg(g, v, 1), adj, g->loc));
+}
+
+// y (d - s), s the sum of d y over the steps:   of y: u (d - s) - d sum(u y)   of d: the op itself, of u
+void ir_grad_rule_seq_softmax_grad(Grad *g, Val v, Val u) {
+  Val y = arg(g, v, 0), layout = arg(g, v, 1), d = arg(g, v, 2);
+  if (wants(g, v, 2)) ir_grad_give(g, d, ir_op3(g->f, OP_seq_softmax_grad, y, layout, u, g->loc));
+  if (!wants(g, v, 0)) return;
+  Val s = op2(g, OP_seq_broadcast, op2(g, OP_seq_sum, mul(g, d, y), layout), layout);
+  Val t = op2(g, OP_seq_broadcast, op2(g, OP_seq_sum, mul(g, u, y), layout), layout);
+  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, op2(g, OP_sub, d, s)), mul(g, d, t)));
+}
+
+// The row that an element was put into: picked where it is the same for all features, else found by a mask.
+void ir_grad_rule_seq_scatter(Grad *g, Val v, Val adj) {
+  Val d = arg(g, v, 0), layout = arg(g, v, 1), in[2] = {adj, layout};
+  if (ir_ins(g->f, v)->n_args == 2) {
+    const Attr *first = ir_attr(g->f, v, KEY_first);
+    Attr a = first ? *first : (Attr){0};
+    ir_grad_give(g, d, ir_emit(g->f, OP_seq_select, in, 2, &a, first != NULL, g->loc));
+    return;
+  }
+  Val ones = expand(g, number(g, 1), shape_of(g, d));
+  Val mask = ir_op3(g->f, OP_seq_scatter, ones, layout, arg(g, v, 2), g->loc);
+  in[0] = ir_op3(g->f, OP_select, mask, adj, number(g, 0), g->loc);
+  ir_grad_give(g, d, ir_emit(g->f, OP_seq_sum, in, 2, NULL, 0, g->loc));
+}
+
+static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
+
+static Val block_of_row(Grad *g, Val v, int64_t k, int64_t hidden) {
+  Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, k * hidden), ir_a_int(KEY_size, hidden)};
+  return ir_emit(g->f, OP_slice, &v, 1, attr, 3, g->loc);
+}
+
+// o tanh c of every row of a projected lstm, from what the recurrence kept.
+static Val state_before_projection(Grad *g, Val v) {
+  Val cells = ir_result(v, 4);
+  int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, cells), 1)) / 2;
+  return op2(g, OP_mul, block_of_row(g, ir_result(v, 5), 3, hidden), block_of_row(g, cells, 1, hidden));
+}
+
+void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
+  static const char *const kept[] = {"the states before each step", "the cells", "the gates"};
+  for (uint32_t k = 3; k < 6; k++)
+    if (!ir_none(g->adj[v.i + k])) {
+      ir_grad_missing(g, v, rt_printf(g->p->mem, "has no gradient rule for %s, which its backward keeps", kept[k - 3]));
+      return;
+    }
+  bool has_p = ir_attr(g->f, v, KEY_has_p);
+  Val w_hr = arg(g, v, ir_ins(g->f, v)->n_args - 1);  // with has_p
+  Val in[10] = {or_zero(g, adj),
+                or_zero(g, g->adj[v.i + 1]),
+                or_zero(g, g->adj[v.i + 2]),
+                arg(g, v, 1),
+                arg(g, v, 2),
+                v,
+                ir_result(v, 3),
+                ir_result(v, 4),
+                ir_result(v, 5),
+                w_hr};
+  Attr attr[3] = {*ir_attr(g->f, v, KEY_cell)};
+  uint32_t n = 1;
+  if (ir_attr(g->f, v, KEY_reverse)) attr[n++] = ir_a_int(KEY_reverse, 1);
+  if (has_p) attr[n++] = ir_a_int(KEY_has_p, 1);
+  Val d = ir_emit(g->f, OP_rnn_seq_grad, in, has_p ? 10 : 9, attr, n, g->loc);
+  bool gru = !has_p && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
+  Val gates = gru ? ir_result(d, 1) : d;
+  bool has_x = ir_attr(g->f, v, KEY_has_x);
+  if (!has_x) ir_grad_give(g, arg(g, v, 0), d);
+  if (wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), matmul(g, gates, ir_result(v, 3), true, false));
+  uint32_t k = 3;
+  if (ir_attr(g->f, v, KEY_has_b)) {
+    if (wants(g, v, k)) ir_grad_give(g, arg(g, v, k), sum_axes(g, gates, (int64_t[]){0}, 1));
+    k++;
+  }
+  if (ir_attr(g->f, v, KEY_has_h)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 2));
+  if (ir_attr(g->f, v, KEY_has_c)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 3));
+  if (has_x) {
+    if (wants(g, v, 0)) ir_grad_give(g, arg(g, v, 0), matmul(g, d, arg(g, v, k), false, false));
+    if (wants(g, v, k)) ir_grad_give(g, arg(g, v, k), matmul(g, d, arg(g, v, 0), true, false));
+    k++;
+  }
+  if (has_p && wants(g, v, k))
+    ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
+}
+
+void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
+  (void)adj;  // of the first of its results
+  uint32_t n = ir_ins(g->f, v)->n_args;
+  bool *want = rt_alloc(g->p->mem, n + 1);
+  Val *out = rt_alloc(g->p->mem, (n + 1) * sizeof *out);
+  for (uint32_t k = 0; k < n; k++) want[k] = wants(g, v, k) && ir_grad_flows(g->f, v, k);
+  if (!ir_scan_grad(g->f, v, g->adj + v.i, want, out, g->is_nested, g->loc))
+    ir_grad_missing(g, v,
+                    "has no gradient rule where its carries are not put out at each step, as of 8 axes they cannot be");
+  for (uint32_t k = 0; k < n; k++) ir_grad_give(g, arg(g, v, k), out[k]);
+}
+
+// The gradient op takes the same operands and attributes, then both results and the incoming gradient.
+void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
+  Val in[7];
+  Attr attr[8];
+  const Ins ins = *ir_ins(g->f, v);
+  uint32_t n = ins.n_args;
+  if (!ir_none(g->adj[v.i + 1])) {
+    ir_grad_missing(g, v, "has no gradient rule for its row sums");
+    return;
+  }
+  for (uint32_t k = 0; k < n; k++) in[k] = arg(g, v, k);
+  in[n] = v, in[n + 1] = ir_result(v, 1), in[n + 2] = adj;
+  memcpy(attr, g->f->attrs + ins.attrs, ins.n_attrs * sizeof *attr);
+  Val d = ir_emit(g->f, OP_sdpa_grad, in, n + 3, attr, ins.n_attrs, g->loc);
+  for (uint32_t k = 0; k < n; k++)
+    if (ir_grad_flows(g->f, v, k) && wants(g, v, k)) ir_grad_give(g, in[k], ir_result(d, k));
+}
+
+#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = ir_grad_rule_##grad,
+static GradRule *const rules[N_OPS] = {
+#include "ir/ops.def"
+};
+
+GradFlow ir_grad_kind(Op op) {
+  if (rules[op] == ir_grad_rule_zero) return GRAD_ZERO;
+  return rules[op] == ir_grad_rule_missing || rules[op] == ir_grad_rule_expanded ? GRAD_MISSING : GRAD_RULE;
+}
+
+void ir_grad_through(Grad *g, Val v, Val adj) {
+  Op op = ir_ins(g->f, v)->op;
+  if (ir_ops[op].is_pointwise) pointwise(g, v, adj);
+  else rules[op](g, v, adj);
+}

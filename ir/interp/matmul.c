@@ -1,0 +1,86 @@
+// Matrix products, gather and scatter.
+#include "ir/interp/interp.h"
+
+// C[m,n] = A B, where A(i,k) lies at a[i * ai + k * ak] and B(k,j) at b[k * bk + j * bj].
+typedef struct {
+  int64_t m, n, k, ai, ak, bk, bj;
+} Product;
+
+static void multiply(const Product *p, const double *a, const double *b, double *c) {
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      double sum = 0;
+      for (int64_t k = 0; k < p->k; k++) sum += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];
+      c[i * p->n + j] = sum;
+    }
+}
+
+// Strides of an operand's batch axes when read with the result's batch sizes; its matrices are `matrix` elements each.
+static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *stride) {
+  s.rank -= 2;
+  run_broadcast(&s, batch, stride);
+  for (uint32_t k = 0; k < batch->rank; k++) stride[k] *= matrix;
+}
+
+bool run_matmul(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
+  Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
+  bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb);
+  int64_t a0 = sa.dim[sa.rank - 2], a1 = sa.dim[sa.rank - 1], b0 = sb.dim[sb.rank - 2], b1 = sb.dim[sb.rank - 1];
+  Product p = {.m = ta ? a1 : a0,
+               .k = ta ? a0 : a1,
+               .n = tb ? b0 : b1,
+               .ai = ta ? 1 : a1,
+               .ak = ta ? a1 : 1,
+               .bk = tb ? 1 : b1,
+               .bj = tb ? b1 : 1};
+  batch.rank -= 2;
+  int64_t stride_a[MAX_RANK], stride_b[MAX_RANK], each = p.m * p.n;
+  batch_strides(sa, &batch, a0 * a1, stride_a);
+  batch_strides(sb, &batch, b0 * b1, stride_b);
+  for (int64_t i = 0; each && i < out.n / each; i++)
+    multiply(&p, a.v + run_offset(&batch, stride_a, i), b.v + run_offset(&batch, stride_b, i), out.v + i * each);
+  return true;
+}
+
+bool run_linear(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), w = run_arg(r, v, 1);
+  Sizes sw = run_arg_sizes(r, v, 1);
+  int64_t n = sw.dim[0], k = sw.dim[1];
+  if (out.n == 0) return true;
+  multiply(&(Product){.m = out.n / n, .n = n, .k = k, .ai = k, .ak = 1, .bk = 1, .bj = k}, x.v, w.v, out.v);
+  if (ir_ins(r->f, v)->n_args < 3) return true;
+  Tensor bias = run_arg(r, v, 2);
+  for (int64_t i = 0; i < out.n; i++) out.v[i] += bias.v[i % n];
+  return true;
+}
+
+static bool index_at(Run *r, Val v, int64_t i, int64_t *row) {
+  Sizes weight = run_arg_sizes(r, v, 0);
+  *row = (int64_t)run_arg(r, v, 1).v[i];
+  if (*row >= 0 && *row < weight.dim[0]) return true;
+  return run_fail(r, v, "index %lld at element %lld is not in [0, %lld)", (long long)*row, (long long)i,
+                  (long long)weight.dim[0]);
+}
+
+bool run_embedding(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), w = run_arg(r, v, 0), index = run_arg(r, v, 1);
+  Sizes to = run_sizes(r, v);
+  int64_t n = run_cols(&to), row;
+  for (int64_t i = 0; i < index.n; i++) {
+    if (!index_at(r, v, i, &row)) return false;
+    for (int64_t j = 0; j < n; j++) out.v[i * n + j] = w.v[row * n + j];
+  }
+  return true;
+}
+
+bool run_embedding_grad(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), index = run_arg(r, v, 1), g = run_arg(r, v, 2);
+  Sizes to = run_sizes(r, v);
+  int64_t n = run_cols(&to), row;
+  for (int64_t i = 0; i < index.n; i++) {
+    if (!index_at(r, v, i, &row)) return false;
+    for (int64_t j = 0; j < n; j++) out.v[row * n + j] += g.v[i * n + j];
+  }
+  return true;
+}

@@ -1,0 +1,148 @@
+// Ops over packed rows and their layout: sums, extremes, single rows, softmax over time, reversal.
+//
+// Data are [rows, width]; values of a whole sequence are [B, width] in user order. `row_of` says where step t of a
+// sequence stands.
+#include "ir/interp/packed.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  Layout l;
+  int64_t seqs, width;
+} Seq;
+
+static Seq open_seq(const Run *r, Val v) {
+  Seq s = {.l = run_layout_of(r, ir_arg(r->f, v, 1)), .width = 1};
+  Sizes size = run_arg_sizes(r, v, 0);
+  for (uint32_t k = 1; k < size.rank; k++) s.width *= size.dim[k];
+  s.seqs = (int64_t)s.l.head[TN_LAYOUT_SEQS];
+  return s;
+}
+
+static int64_t length_of(const Seq *s, int64_t user) { return (int64_t)s->l.lengths[user]; }
+static int64_t row_of(const Seq *s, int64_t user, int64_t t) {
+  return ((int64_t)s->l.offsets[t] + (int64_t)s->l.unsorted[user]) * s->width;
+}
+
+bool run_seq_part(Run *r, Val v) {
+  Layout l = run_layout_of(r, ir_arg(r->f, v, 0));
+  Tensor out = run_result(r, v, 0);
+  const char *name = ir_text(r->f->prog, ir_attr(r->f, v, KEY_part)->u.s);
+  const double *from = !strcmp(name, "sorted")     ? l.sorted
+                       : !strcmp(name, "unsorted") ? l.unsorted
+                       : !strcmp(name, "lengths")  ? l.lengths
+                                                   : l.batch_sizes;
+  for (int64_t k = 0; k < out.n; k++) out.v[k] = from[k];
+  return true;
+}
+
+bool run_seq_sum(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t t = 0; t < length_of(&s, u); t++)
+      for (int64_t j = 0; j < s.width; j++) out.v[u * s.width + j] += x.v[row_of(&s, u, t) + j];
+  return true;
+}
+
+bool run_seq_best(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  bool least = ir_ins(r->f, v)->op == OP_seq_min;
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0), step = run_result(r, v, 1);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t j = 0; j < s.width; j++) {
+      double *best = &out.v[u * s.width + j], *at = &step.v[u * s.width + j];
+      *best = least ? INFINITY : -INFINITY, *at = -1;
+      for (int64_t t = 0; t < length_of(&s, u); t++) {
+        double a = x.v[row_of(&s, u, t) + j];
+        bool better = least ? a < *best : a > *best;
+        if (*at < 0 || better || (isnan(a) && !isnan(*best))) *best = a, *at = (double)t;
+      }
+    }
+  return true;
+}
+
+bool run_seq_select(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  bool first = ir_attr(r->f, v, KEY_first);
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t j = 0; length_of(&s, u) && j < s.width; j++)
+      out.v[u * s.width + j] = x.v[row_of(&s, u, first ? 0 : length_of(&s, u) - 1) + j];
+  return true;
+}
+
+bool run_seq_broadcast(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t t = 0; t < length_of(&s, u); t++)
+      for (int64_t j = 0; j < s.width; j++) out.v[row_of(&s, u, t) + j] = x.v[u * s.width + j];
+  return true;
+}
+
+bool run_seq_scatter(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  bool given = ir_ins(r->f, v)->n_args == 3, first = ir_attr(r->f, v, KEY_first);
+  Tensor g = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t j = 0; length_of(&s, u) && j < s.width; j++) {
+      int64_t k = u * s.width + j, t = first ? 0 : length_of(&s, u) - 1;
+      if (given) t = (int64_t)run_arg(r, v, 2).v[k];
+      if (t >= 0 && t < length_of(&s, u)) out.v[row_of(&s, u, t) + j] = g.v[k];
+    }
+  return true;
+}
+
+bool run_seq_softmax(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t j = 0; j < s.width; j++) {
+      int64_t n = length_of(&s, u);
+      double top = -INFINITY, sum = 0;
+      for (int64_t t = 0; t < n; t++) top = fmax(top, x.v[row_of(&s, u, t) + j]);
+      for (int64_t t = 0; t < n; t++) sum += exp(x.v[row_of(&s, u, t) + j] - top);
+      for (int64_t t = 0; t < n; t++) out.v[row_of(&s, u, t) + j] = exp(x.v[row_of(&s, u, t) + j] - top) / sum;
+    }
+  return true;
+}
+
+bool run_seq_softmax_grad(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  Tensor y = run_arg(r, v, 0), g = run_arg(r, v, 2), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t j = 0; j < s.width; j++) {
+      double sum = 0;
+      for (int64_t t = 0; t < length_of(&s, u); t++) sum += y.v[row_of(&s, u, t) + j] * g.v[row_of(&s, u, t) + j];
+      for (int64_t t = 0; t < length_of(&s, u); t++) {
+        int64_t at = row_of(&s, u, t) + j;
+        out.v[at] = y.v[at] * (g.v[at] - sum);
+      }
+    }
+  return true;
+}
+
+bool run_seq_reverse(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t t = 0; t < length_of(&s, u); t++)
+      for (int64_t j = 0; j < s.width; j++)
+        out.v[row_of(&s, u, t) + j] = x.v[row_of(&s, u, length_of(&s, u) - 1 - t) + j];
+  return true;
+}
+
+bool run_seq_list(Run *r, Val v) {
+  Seq s = open_seq(r, v);
+  bool to_list = ir_ins(r->f, v)->op == OP_seq_to_list;
+  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  int64_t flat = 0;
+  for (int64_t u = 0; u < s.seqs; u++)
+    for (int64_t t = 0; t < length_of(&s, u); t++, flat += s.width)
+      for (int64_t j = 0; j < s.width; j++) {
+        double *a = to_list ? out.v + flat : out.v + row_of(&s, u, t);
+        a[j] = to_list ? x.v[row_of(&s, u, t) + j] : x.v[flat + j];
+      }
+  return true;
+}

@@ -1,0 +1,96 @@
+// Pointwise ops: the rows' own expressions, evaluated element by element.
+#include "ir/interp/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_STACK = 32 };
+
+typedef struct {
+  Run *r;
+  Val v;
+  uint64_t element;  // flat index in the result
+} At;
+
+static double eval_random(const At *at, Op op) {
+  const InterpEnv *env = at->r->env;
+  uint32_t id = (uint32_t)(ir_attr_int(at->r->f, at->v, KEY_id, 0) + env->step);
+  if (op == OP_rand) return (double)ir_philox_uniform(env->seed, env->counter, id, at->element);
+  return ir_philox_normal(env->seed, env->counter, id, at->element);
+}
+
+static double eval_op(const At *at, Op op, const double *x);
+
+static double eval_row(const At *at, Expr e, const double *x) {
+  double stack[MAX_STACK];
+  uint32_t top = 0;
+  for (uint32_t i = 0; i < e.n; i++) {
+    const ExNode *n = &e.nodes[i];
+    switch (n->kind) {
+    case EX_ARG: stack[top++] = x[n->arg]; break;
+    case EX_NUM: stack[top++] = run_single(at->r, n->num); break;
+    case EX_ATTR: stack[top++] = run_single(at->r, ir_attr_num(at->r->f, at->v, (Key)n->arg, 0)); break;
+    case EX_OP:
+      top -= ir_ops[n->op].n_min;
+      stack[top] = eval_op(at, (Op)n->op, &stack[top]);
+      top++;
+      break;
+    }
+  }
+  return stack[0];
+}
+
+static double eval_primitive(const At *at, Op op, const double *x) {
+  uint32_t n = ir_ops[op].n_min;
+  double y = ir_primitive(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
+  y = run_single(at->r, y);
+  return at->r->env->noise > 0 && !ir_is_exact(op) ? run_rounded(at->r, y, fabs(y)) : y;
+}
+
+static double eval_op(const At *at, Op op, const double *x) {
+  if (op == OP_rand || op == OP_randn) return eval_random(at, op);
+  Expr e = ir_forward(op);
+  if (e.nodes) return eval_row(at, e, x);
+  return eval_primitive(at, op, x);
+}
+
+bool run_pointwise(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);
+  Sizes to = run_sizes(r, v);
+  const Ins *in = ir_ins(r->f, v);
+  Tensor arg[3];
+  int64_t stride[3][MAX_RANK];
+  for (uint32_t k = 0; k < in->n_args; k++) {
+    Sizes from = run_arg_sizes(r, v, k);
+    arg[k] = run_arg(r, v, k);
+    run_broadcast(&from, &to, stride[k]);
+  }
+  for (int64_t i = 0; i < out.n; i++) {
+    double x[3] = {0, 0, 0};
+    for (uint32_t k = 0; k < in->n_args; k++) x[k] = arg[k].v[run_offset(&to, stride[k], i)];
+    out.v[i] = eval_op(&(At){r, v, (uint64_t)i}, (Op)in->op, x);
+  }
+  return true;
+}
+
+bool run_cast(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
+  bool to_int = ir_ins(r->f, v)->dtype == DT_I64;
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = to_int ? (double)ir_to_i64(a.v[i]) : a.v[i];
+  return true;
+}
+
+bool run_stop_grad(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);
+  if (out.n) memcpy(out.v, run_arg(r, v, 0).v, (size_t)out.n * sizeof(double));
+  return true;
+}
+
+bool run_assign(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), src = run_arg(r, v, 1);
+  Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
+  int64_t stride[MAX_RANK];
+  run_broadcast(&from, &to, stride);
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = src.v[run_offset(&to, stride, i)];
+  return true;
+}

@@ -1,0 +1,96 @@
+// Primitives in doubles, and the counter-based random stream.
+//
+// Random numbers are a pure function of (seed, run, stream id, element): Philox4x32-10 with key = seed,
+// counter = (element low, element high, id, run). No state, so any worker can make any element in any order.
+#include "ir/ir.h"
+#include "runtime/rng.h"
+
+#include <math.h>
+
+static double pick_max(double a, double b) { return isnan(a) || a > b ? a : b; }  // a NaN in b loses no comparison to b
+static double pick_min(double a, double b) { return isnan(a) || a < b ? a : b; }
+
+double ir_primitive(Op op, double a, double b, double c) {
+  switch (op) {
+  case OP_neg: return -a;
+  case OP_abs: return fabs(a);
+  case OP_exp: return exp(a);
+  case OP_log: return log(a);
+  case OP_sqrt: return sqrt(a);
+  case OP_tanh: return tanh(a);
+  case OP_sigmoid: return 1 / (1 + exp(-a));
+  case OP_erf: return erf(a);
+  case OP_sin: return sin(a);
+  case OP_cos: return cos(a);
+  case OP_floor: return floor(a);
+  case OP_add: return a + b;
+  case OP_sub: return a - b;
+  case OP_mul: return a * b;
+  case OP_div: return a / b;
+  case OP_max: return pick_max(a, b);
+  case OP_min: return pick_min(a, b);
+  case OP_pow: return pow(a, b);
+  case OP_gt: return a > b;
+  case OP_ge: return a >= b;
+  case OP_lt: return a < b;
+  case OP_le: return a <= b;
+  case OP_eq: return a == b;
+  case OP_ne: return a != b;
+  case OP_select: return a != 0 ? b : c;
+  default: return NAN;  // no primitive by hand
+  }
+}
+
+bool ir_is_rounded_once(Op op) {
+  switch (op) {
+  case OP_add:
+  case OP_sub:
+  case OP_mul:
+  case OP_div:
+  case OP_sqrt: return true;  // doubles have more than twice the bits: rounding their result again does no harm
+  default: return ir_is_exact(op);
+  }
+}
+
+bool ir_is_exact(Op op) {
+  switch (op) {
+  case OP_neg:
+  case OP_abs:
+  case OP_floor:
+  case OP_max:
+  case OP_min:
+  case OP_gt:
+  case OP_ge:
+  case OP_lt:
+  case OP_le:
+  case OP_eq:
+  case OP_ne:
+  case OP_select: return true;
+  default: return false;
+  }
+}
+
+int64_t ir_to_i64(double x) {
+  if (isnan(x)) return 0;
+  return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+
+static void philox_at(uint32_t out[4], uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  const uint32_t at[4] = {(uint32_t)element, (uint32_t)(element >> 32), id, (uint32_t)counter};
+  const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  rt_philox(at, key, out);
+}
+
+float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  uint32_t x[4];
+  philox_at(x, seed, counter, id, element);
+  return (float)(x[0] >> 8) * 0x1p-24f;  // 24 bits: exact, below 1
+}
+
+double ir_philox_normal(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element) {
+  uint32_t x[4];
+  philox_at(x, seed, counter, id, element);
+  double u1 = ((double)(x[0] >> 8) + 1) * 0x1p-24;  // in (0, 1]: the logarithm is finite
+  double u2 = (double)(x[1] >> 8) * 0x1p-24;
+  return sqrt(-2 * log(u1)) * cos(6.283185307179586 * u2);
+}

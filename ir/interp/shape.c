@@ -1,0 +1,75 @@
+// Ops that move elements: each reads or writes its operand under other strides.
+#include "ir/interp/interp.h"
+
+#include <string.h>
+
+// out[i] = a[base + the offset of i under stride]
+static bool read_strided(Run *r, Val v, int64_t base, const int64_t *stride) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
+  Sizes to = run_sizes(r, v);
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = a.v[base + run_offset(&to, stride, i)];
+  return true;
+}
+
+// Copies src, of size `from`, to out under `stride`, from `base` on.
+static void write_strided(Tensor out, Tensor src, const Sizes *from, int64_t base, const int64_t *stride) {
+  for (int64_t i = 0; i < src.n; i++) out.v[base + run_offset(from, stride, i)] = src.v[i];
+}
+
+bool run_reshape(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
+  if (out.n != a.n) return run_fail(r, v, "%lld elements into %lld", (long long)a.n, (long long)out.n);
+  if (out.n) memcpy(out.v, a.v, (size_t)out.n * sizeof(double));
+  return true;
+}
+
+bool run_expand(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  int64_t stride[MAX_RANK];
+  run_broadcast(&from, &to, stride);
+  return read_strided(r, v, 0, stride);
+}
+
+bool run_permute(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0);
+  const Attr *perm = ir_attr(r->f, v, KEY_perm);
+  if (!perm) return run_fail(r, v, "no {perm}");
+  int64_t own[MAX_RANK], stride[MAX_RANK];
+  run_strides(&from, own);
+  for (uint32_t k = 0; k < from.rank; k++) stride[k] = own[ir_list_at(r->f->prog, perm->u.list, k)];
+  return read_strided(r, v, 0, stride);
+}
+
+bool run_slice(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
+  if (start < 0 || start + to.dim[axis] > from.dim[axis])
+    return run_fail(r, v, "elements %lld .. %lld of %lld", (long long)start, (long long)(start + to.dim[axis]),
+                    (long long)from.dim[axis]);
+  run_strides(&from, stride);
+  return read_strided(r, v, start * stride[axis], stride);
+}
+
+bool run_pad_axis(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
+  if (start < 0 || start + from.dim[axis] > to.dim[axis])
+    return run_fail(r, v, "%lld elements at %lld of %lld", (long long)from.dim[axis], (long long)start,
+                    (long long)to.dim[axis]);
+  run_strides(&to, stride);
+  write_strided(run_result(r, v, 0), run_arg(r, v, 0), &from, start * stride[axis], stride);
+  return true;
+}
+
+bool run_concat(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);
+  Sizes to = run_sizes(r, v);
+  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), at = 0;
+  run_strides(&to, stride);
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
+    Sizes from = run_arg_sizes(r, v, k);
+    write_strided(out, run_arg(r, v, k), &from, at * stride[axis], stride);
+    at += from.dim[axis];
+  }
+  return true;
+}

@@ -1,0 +1,109 @@
+// Storage before pass functionalize, when a handle names storage and not yet a value: which values are views of which, and
+// what a gradient reaches although writes in place stand between.
+//
+//   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
+//   write %b, %w
+//   %l = sum %b
+#include "ir/ir.h"
+
+bool ir_is_alias(Op op) {
+  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
+}
+
+Val ir_written_storage(const Fn *f, Val v) {
+  while (ir_is_alias(f->ins[v.i].op)) v = ir_arg(f, v, 0);
+  return v;
+}
+
+bool ir_is_cut(const Fn *f, Val v) {
+  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
+    if (!ir_grad_flows(f, v, 0)) return true;
+  return false;
+}
+
+bool ir_is_whole(const Fn *f, Val v) {
+  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
+    if (f->ins[v.i].op == OP_slice) return false;
+  return true;
+}
+
+typedef struct {
+  const Fn *f;
+  bool *reach;
+  bool *want;   // by storage: its content at this point is wanted
+  bool *round;  // by storage: what a step of a scan writes there is wanted by the step after it
+} Reach;
+
+// v is read at this point.
+static void look(Reach *r, Val v) {
+  for (;; v = ir_arg(r->f, v, 0)) {
+    r->reach[v.i] = true;
+    if (!ir_is_alias(r->f->ins[v.i].op)) break;
+    if (!ir_grad_flows(r->f, v, 0)) return;
+  }
+  r->want[v.i] = true;
+}
+
+static bool is_leaf(const Fn *f, Val v) {
+  return f->ins[v.i].op == OP_param && f->prog->params[ir_attr_int(f, v, KEY_param, 0)].trainable;
+}
+
+// Before the write the target held something else; versions of a trainable parameter are one leaf.
+static void undo_write(Reach *r, Val mark) {
+  const Fn *f = r->f;
+  Val target = ir_arg(f, mark, 0), storage = ir_written_storage(f, target);
+  if (!r->want[storage.i]) return;
+  bool cut = ir_attr(f, mark, KEY_no_grad) || ir_is_cut(f, target);
+  if (ir_is_whole(f, target) && !is_leaf(f, storage)) r->want[storage.i] = false;
+  if (!cut) look(r, ir_arg(f, mark, 1));
+}
+
+static bool is_mark(const Fn *f, Val v, Op op, int64_t number) {
+  return f->ins[v.i].op == op && ir_attr_int(f, v, KEY_scan, -1) == number;
+}
+
+// A scan that is read as far as it has ended: what its carries are for the next step is wanted, too.
+static void look_into_scan(Reach *r, Val end) {
+  const Fn *f = r->f;
+  int64_t number = ir_attr_int(f, end, KEY_scan, -1);
+  bool wanted = false;
+  for (Val v = {f->n_ins - 1}; v.i; v.i--) {
+    bool result = f->ins[v.i].op == OP_scan_output || f->ins[v.i].op == OP_scan_final;
+    wanted |= result && ir_attr_int(f, v, KEY_scan, -1) == number && r->want[v.i];
+  }
+  for (Val v = {end.i - 1}; v.i && !is_mark(f, v, OP_scan_begin, number); v.i--)
+    wanted |= f->ins[v.i].op == OP_write && r->want[ir_written_storage(f, ir_arg(f, v, 0)).i];
+  for (Val v = {end.i - 1}; v.i && wanted; v.i--)
+    if (f->ins[v.i].op == OP_scan_next && ir_attr_int(f, v, KEY_scan, -1) == number) look(r, ir_arg(f, v, 0));
+}
+
+// Where the walk goes on: at the end of the scan again, when a step reads what the step before wrote to storage from
+// outside.
+static Val go_round(Reach *r, Val begin) {
+  const Fn *f = r->f;
+  int64_t number = ir_attr_int(f, begin, KEY_scan, -1);
+  bool again = false;
+  Val v = {begin.i + 1};
+  for (; v.i < f->n_ins && !is_mark(f, v, OP_scan_end, number); v.i++) {
+    if (f->ins[v.i].op != OP_write) continue;
+    Val storage = ir_written_storage(f, ir_arg(f, v, 0));
+    bool outside = storage.i < begin.i || f->ins[storage.i].op == OP_param;
+    if (!outside || !r->want[storage.i] || r->round[storage.i]) continue;
+    r->round[storage.i] = again = true;
+  }
+  return again && v.i < f->n_ins ? v : begin;
+}
+
+void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
+  Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins), rt_alloc(f->prog->mem, f->n_ins)};
+  look(&r, loss);
+  for (Val v = {f->n_ins - 1}; v.i; v.i--) {
+    Op op = f->ins[v.i].op;
+    if (op == OP_write) undo_write(&r, v);
+    if (op == OP_scan_begin) v = go_round(&r, v);
+    if (f->ins[v.i].op == OP_scan_end) look_into_scan(&r, v);
+    if (!r.want[v.i] || ir_is_alias(op)) continue;
+    for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
+      if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));
+  }
+}

@@ -1,0 +1,55 @@
+// From a function placed with guards around its buffers to the tables by which the runtime poisons and looks.
+#include "ir/ir.h"
+
+// What stands around a buffer in a guarded arena: 64 to 192 bytes on each side, by its number.
+int64_t ir_guard_before(uint32_t buf) { return TN_ALIGN * (1 + (int64_t)(rt_hash(&buf, sizeof buf, 21) % 3)); }
+int64_t ir_guard_behind(uint32_t buf) { return TN_ALIGN * (1 + (int64_t)(rt_hash(&buf, sizeof buf, 22) % 3)); }
+
+static const char *describe(const Fn *f, Val v, RtArena *mem) {
+  const Prog *p = f->prog;
+  RtText t = {.mem = mem};
+  ir_print_name(f, v, &t);
+  Loc at = ir_ins(f, v)->loc;
+  const char *file = ir_loc_file(p, at);
+  if (file) rt_text_add(&t, " (%s:%u)", file, ir_loc_line(p, at));
+  return t.text;
+}
+
+static uint32_t root_of(const Fn *f, uint32_t b) {
+  while (f->bufs[b].reuses) b = f->bufs[b].reuses;
+  return b;
+}
+
+// Buffers that take each other's slot over are one zone.
+static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
+  RtZone *zone = rt_alloc(mem, f->n_bufs * sizeof *zone);
+  uint32_t *zone_of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *zone_of);
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
+    const Buf *buf = &f->bufs[b];
+    if (buf->seg != SEG_ARENA || buf->last < 0) continue;
+    uint32_t root = root_of(f, b);
+    if (!zone_of[root]) {
+      zone[h->n_zones] = (RtZone){buf->offset, buf->offset, buf->offset - ir_guard_before(root), 0,
+                                  INT32_MAX,   -1,          describe(f, f->bufs[root].head, mem)};
+      zone_of[root] = ++h->n_zones;
+    }
+    RtZone *z = &zone[zone_of[root] - 1];
+    if (buf->offset + buf->bytes > z->hi) z->hi = buf->offset + buf->bytes;
+    if (buf->first < z->first) z->first = buf->first;
+    if (buf->last > z->last) z->last = buf->last;
+    z->guard_hi = z->lo + (z->hi - z->lo + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + ir_guard_behind(root);
+  }
+  h->zones = zone;
+}
+
+const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem) {
+  if (!f->prog->guarded_arena) return NULL;
+  RtGuardedArena *h = rt_alloc(mem, sizeof *h);
+  const char **kernel = rt_alloc(mem, (f->n_kernels + 1) * sizeof *kernel);
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    kernel[k] = rt_printf(mem, "%s %s", ir_class_name((OpClass)f->kernels[k].cls),
+                          describe(f, ir_anchor(f, &f->kernels[k]), mem));
+  *h = (RtGuardedArena){.kernels = kernel, .n_kernels = f->n_kernels, .arena_bytes = f->stats.peak_bytes};
+  make_zones(f, mem, h);
+  return h;
+}

@@ -1,0 +1,288 @@
+// Pass assign_buffers: which values are stored, on which buffer, and from which kernel to which.
+//
+// A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and
+// anyone reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A
+// pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element, as
+// do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates). n_inplace counts
+// these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
+#include "ir/attention.h"
+#include <string.h>
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  bool *stored;         // by value
+  uint32_t *reused_by;  // by buffer: the buffer that takes its slot over; 0: none
+} Liveness;
+
+static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
+static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
+static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
+
+static void mark_read(Liveness *l, uint32_t kernel, Val v) {
+  Fn *f = l->f;
+  Val base = ir_view_base(f, v);
+  if (ir_is_immediate(f, base) || ir_is_stored_leaf(f, base)) return;
+  bool here = f->kernel_of[base.i] == kernel && class_at(f, (Val){f->kernels[kernel].first}) != CLASS_RNN;
+  if (!here) l->stored[base.i] = true;
+}
+
+static void find_stored(Liveness *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i];
+    Val v = {i};
+    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v))
+      l->stored[i] = true;
+    if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
+  }
+}
+
+static uint32_t new_buf(Fn *f, Val head, Segment seg, int64_t bytes) {
+  *RT_PUSH(f->prog->mem, f->bufs, f->n_bufs, f->cap_bufs) =
+      (Buf){.head = head, .first = INT32_MAX, .last = -1, .bytes = bytes, .seg = (uint8_t)seg};
+  return f->n_bufs - 1;
+}
+
+static void touch(Fn *f, uint32_t buf, uint32_t kernel) {
+  Buf *b = &f->bufs[buf];
+  if ((int32_t)kernel < b->first) b->first = (int32_t)kernel;
+  if ((int32_t)kernel > b->last) b->last = (int32_t)kernel;
+}
+
+static Segment segment_of(const Fn *f, Val v) {
+  switch (op_at(f, v)) {
+  case OP_input: return SEG_IN;
+  case OP_param: return SEG_PARAM;
+  case OP_output: return SEG_OUT;
+  default: return ir_layout_is_const(f, v) ? SEG_CONST : SEG_ARENA;
+  }
+}
+
+// Parameters keep one buffer however often they are read.
+static uint32_t param_buf(Fn *f, Val v) {
+  int64_t param = ir_attr_int(f, v, KEY_param, 0);
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (f->bufs[b].seg == SEG_PARAM && ir_attr_int(f, f->bufs[b].head, KEY_param, -1) == param) return b;
+  return 0;
+}
+
+static void make_bufs(Liveness *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    Ins *ins = &f->ins[i];
+    if (class_at(f, v) == CLASS_VIEW) {
+      f->buf_of[i] = f->buf_of[ir_view_base(f, v).i];
+    } else if (writes(f, v)) {
+      Val h = ir_head(f, v);
+      f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];
+      f->stats.n_inplace += class_at(f, h) != CLASS_OPTIM;
+    } else if (l->stored[i]) {
+      uint32_t same = op_at(f, v) == OP_param ? param_buf(f, v) : 0;
+      f->buf_of[i] = same ? same : new_buf(f, v, segment_of(f, v), ir_type_bytes(l->p, ins->dtype, ins->shape));
+      Segment seg = f->bufs[f->buf_of[i]].seg;
+      if (seg == SEG_IN || seg == SEG_OUT) f->bufs[f->buf_of[i]].offset = ir_attr_int(f, v, KEY_index, 0);
+    }
+    if (f->buf_of[i]) f->bufs[f->buf_of[i]].n_shares++;
+    if (ir_attr(f, v, KEY_reader)) {
+      f->stats.n_copies++;
+      f->stats.copy_bytes += ir_type_bytes(l->p, ins->dtype, ins->shape);
+    }
+  }
+}
+
+// ---- results that lie in the caller's memory from the start
+// An output of what another kernel makes is a copy. Where that value has its buffer for itself, the buffer becomes the
+// caller's instead, and nothing is left to copy.
+bool ir_is_output_alias(const Fn *f, Val v) {
+  return op_at(f, v) == OP_output && f->buf_of[v.i] && f->buf_of[v.i] == f->buf_of[ir_view_base(f, ir_arg(f, v, 0)).i];
+}
+
+static bool can_alias_output(const Fn *f, Val v, const bool *written) {
+  if (op_at(f, v) != OP_output || f->kernels[f->kernel_of[v.i]].cls != CLASS_POINT) return false;
+  Val base = ir_view_base(f, ir_arg(f, v, 0));
+  uint32_t b = f->buf_of[base.i], by = f->kernel_of[base.i];
+  if (!b || by == UINT32_MAX || by == f->kernel_of[v.i] || written[b]) return false;
+  const Buf *buf = &f->bufs[b];
+  return buf->seg == SEG_ARENA && buf->head.i == base.i && buf->bytes == f->bufs[f->buf_of[v.i]].bytes;
+}
+
+static void alias_output(Liveness *l) {
+  Fn *f = l->f;
+  bool *written = rt_alloc(f->prog->mem, f->n_bufs);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (writes(f, (Val){i})) written[f->buf_of[i]] = true;
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    uint32_t n = 0;
+    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
+      if (!can_alias_output(f, (Val){i}, written)) continue;
+      Buf *buf = &f->bufs[f->buf_of[ir_view_base(f, ir_arg(f, (Val){i}, 0)).i]];
+      buf->seg = SEG_OUT;
+      buf->offset = f->bufs[f->buf_of[i]].offset;
+      buf->n_shares++;
+      f->buf_of[i] = (uint32_t)(buf - f->bufs);
+      n++;
+    }
+    f->stats.n_kernels -= n == f->kernels[k].n;
+  }
+}
+
+static void make_scratch(Liveness *l) {
+  Fn *f = l->f;
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    Kernel *kern = &f->kernels[k];
+    int64_t bytes = 0;
+    for (uint32_t i = kern->first; i < kern->first + kern->n; i++) {
+      if (op_at(f, (Val){i}) == OP_result) continue;
+      int64_t own = l->p->scratch ? l->p->scratch(f, (Val){i}, l->p->scratch_ctx) : 0;
+      if (op_at(f, (Val){i}) == OP_scan) own = ir_scan_scratch(f, (Val){i});
+      bytes += (own + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+    }
+    if (!bytes) continue;
+    kern->scratch = new_buf(f, (Val){kern->first}, SEG_ARENA, bytes);
+    f->bufs[kern->scratch].scratch = true;
+    touch(f, kern->scratch, k);
+  }
+}
+
+static void find_ranges(Liveness *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i];
+    if (kernel == UINT32_MAX) continue;
+    if (f->buf_of[i]) touch(f, f->buf_of[i], kernel);
+    if (op_at(f, (Val){i}) == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      uint32_t b = f->buf_of[ir_arg(f, (Val){i}, k).i];
+      if (b) touch(f, b, kernel);
+    }
+  }
+}
+
+// ---- in-place reuse
+static bool same_type(const Fn *f, Val a, Val b) {
+  return f->ins[a.i].shape.i == f->ins[b.i].shape.i && f->ins[a.i].dtype == f->ins[b.i].dtype;
+}
+
+// A worker reads row and units of operand k before it writes the same ones of the result.
+static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
+  if (ir_head(f, result).i != head.i) return false;
+  switch (op_at(f, head)) {
+  case OP_rnn_seq: return k == 0 && result.i - head.i == 5 && !ir_attr(f, head, KEY_has_x);
+  case OP_rnn_seq_grad: return k == 8 && result.i == head.i;
+  default: return false;
+  }
+}
+
+// In a row kernel every read of an element comes before the first write to its row.
+static bool reads_by_element(const Fn *f, Val v, uint32_t k, Val result) {
+  Val a = ir_arg(f, v, k);
+  RowSpace rows;
+  if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i)
+    return false;  // other workers read it when results are stored
+  if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_operand(f, v, k, result);
+  bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
+  if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;
+  return same_type(f, a, v) && class_at(f, v) == CLASS_POINT;
+}
+
+// Every read of the buffer in the kernel is element by element, and the kernel does not write it.
+static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf, Val result) {
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (f->buf_of[i] == buf) return false;
+    if (op_at(f, (Val){i}) == OP_result) continue;
+    for (uint32_t j = 0; j < f->ins[i].n_args; j++)
+      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j, result)) return false;
+  }
+  return true;
+}
+
+static bool can_take(Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
+  Fn *f = l->f;
+  const Buf *a = &f->bufs[from], *b = &f->bufs[to];
+  return a->seg == SEG_ARENA && !a->scratch && !l->reused_by[from] && a->last == (int32_t)kernel &&
+         a->first < (int32_t)kernel && a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from, b->head);
+}
+
+static void reuse_in_place(Liveness *l) {
+  Fn *f = l->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t kernel = f->kernel_of[i], to = f->buf_of[i];
+    Val v = {i};
+    if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
+      continue;
+    OpClass cls = class_at(f, ir_head(f, v));
+    if (cls != CLASS_POINT && cls != CLASS_ROW && cls != CLASS_RNN) continue;
+    const Kernel *k = &f->kernels[kernel];
+    for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
+      for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {
+        uint32_t from = f->buf_of[ir_arg(f, (Val){j}, a).i];
+        if (!from || !can_take(l, kernel, from, to)) continue;
+        f->bufs[to].reuses = from;
+        l->reused_by[from] = to;
+        f->stats.n_inplace++;
+      }
+  }
+}
+
+// ---- writes must not destroy what is read later, and what the caller owns
+// By value: the last instruction that reads its bytes, through views too.
+static uint32_t *last_readers(const Fn *f) {
+  uint32_t *last = rt_alloc(f->prog->mem, f->n_ins * sizeof *last);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (op_at(f, (Val){i}) == OP_result || class_at(f, (Val){i}) == CLASS_VIEW) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) last[ir_view_base(f, ir_arg(f, (Val){i}, k)).i] = i;
+  }
+  return last;
+}
+
+static bool check_writes(Liveness *l) {
+  Fn *f = l->f;
+  bool ok = true;
+  const uint32_t *last = last_readers(f);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (!writes(f, v)) continue;
+    Val h = ir_head(f, v), old = ir_arg(f, h, i - h.i);
+    Loc at = f->ins[i].loc;
+    RtText name = {.mem = l->p->mem};
+    ir_print_name(f, old, &name);
+    if (f->bufs[f->buf_of[i]].seg != SEG_PARAM && f->bufs[f->buf_of[i]].seg != SEG_ARENA) {
+      rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
+              "%s is the caller's and cannot be written", name.text);
+      ok = false;
+      continue;
+    }
+    uint32_t reader = last[ir_view_base(f, old).i];
+    if (reader < h.i + ir_ops[op_at(f, h)].n_res) continue;
+    Loc use = f->ins[reader].loc;
+    rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
+            "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[f->ins[reader].op].name);
+    rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
+    rt_diag(&l->p->diags, RT_HINT, 0, NULL, 0, "write it after its last reader, or write to a clone of it");
+    return false;
+  }
+  return ok;
+}
+
+bool ir_pass_assign_buffers(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  Liveness l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
+  f->buf_of = rt_alloc(mem, f->n_ins * sizeof *f->buf_of);
+  f->bufs = NULL;
+  f->n_bufs = f->cap_bufs = 0;
+  f->stats = (PlanStats){.n_kernels = f->n_kernels};
+  new_buf(f, (Val){0}, SEG_ARENA, 0);
+  find_stored(&l);
+  make_bufs(&l);
+  alias_output(&l);
+  make_scratch(&l);
+  find_ranges(&l);
+  if (!check_writes(&l)) return false;
+  l.reused_by = rt_alloc(mem, f->n_bufs * sizeof *l.reused_by);
+  reuse_in_place(&l);
+  ir_find_input_checks(f);
+  return true;
+}

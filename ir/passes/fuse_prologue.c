@@ -1,0 +1,236 @@
+// Prologues of products: what is computed element by element, or gathered by rows, for nobody but a product is made
+// where the product reads it, in its kernel.
+//
+//   %h = mul %x, %c : f32[n,64]            k0          %h has no memory: rows of it are made as the product wants them
+//   %y = linear %h, %w : f32[n,32]         k0
+//
+// Such an operand is operand 0 of a product that reads its rows, or operand 1 of one that reads both by rows of k; it
+// has the operand's own shape. A value that has a kernel to run in already, behind or beside what it reads, stays
+// there. What it reads is still there when the product runs: nothing writes it in between.
+//
+// Pass duplicate_producers gives each of several such products its own copy of what is cheap to make, if nobody else reads it: the
+// input of a layer, scaled or looked up, is wanted by the forward and by the gradient of the weight.
+#include "ir/ir.h"
+#include <string.h>
+
+enum {
+  MANY = UINT32_MAX,
+  MAX_MEMBERS = 8,
+  MAX_MEMBER_ARGS = 16,
+  LARGE = 8,
+  FEW = 16 * 1024,  // elements of an operand that stays near whoever makes it
+  NARROW = 32,      // columns of a product that waits for its operand's memory,
+  SHORT = 448       // of which so long rows are few enough to be made by chunks (codegen/gemm/plan.c)
+};
+
+typedef struct {
+  const Fn *f;
+  bool duplicates;       // a value may be made by several products
+  uint32_t *fused_into;  // by value: the product that makes it, or MANY; 0: none
+  uint32_t *members;     // by product: how many instructions make its operand
+  uint32_t *written;     // by value: the last instruction so far that writes its buffer, of roots
+  bool *out;             // by value: it cannot be made by a product after all
+  bool changed;
+} Search;
+
+static OpClass class_of(const Fn *f, Val v) { return (OpClass)ir_ops[ir_ins(f, v)->op].cls; }
+
+static int64_t last_bound(const Fn *f, Val v) {
+  Shape s = ir_ins(f, v)->shape;
+  return ir_dim_bound(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
+}
+
+// A large operand of a wide product is made as fast by a kernel of its own, and the product may share its code with
+// others.
+static bool is_worth_it(const Fn *f, Val v, uint32_t k) {
+  if (ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, k))->shape) <= FEW) return true;
+  return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= SHORT;
+}
+
+// Product v can make operand k.
+static bool produces_operand(const Fn *f, Val v, uint32_t k) {
+  if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
+  if (!is_worth_it(f, v, k)) return false;
+  if (!ir_attr(f, v, KEY_ta)) return k == 0;
+  return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
+}
+
+static bool is_candidate(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  bool by_element = class_of(f, v) == CLASS_POINT && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
+  bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v);
+  return (by_element || by_rows) && ins->n_res == 1 && ins->dtype == DT_F32 && ir_shape_bound(f->prog, ins->shape) > 0;
+}
+
+// Made anew it takes no longer than reading it would.
+static bool is_light(Op op) {
+  switch (op) {
+  case OP_add:
+  case OP_sub:
+  case OP_mul:
+  case OP_div:
+  case OP_max:
+  case OP_min:
+  case OP_neg:
+  case OP_abs:
+  case OP_floor:
+  case OP_gt:
+  case OP_ge:
+  case OP_lt:
+  case OP_le:
+  case OP_eq:
+  case OP_ne:
+  case OP_select:
+  case OP_cast:
+  case OP_embedding: return true;
+  default: break;
+  }
+  Expr e = ir_forward(op);
+  for (uint32_t i = 0; i < e.n; i++)
+    if (e.nodes[i].kind == EX_OP && !is_light((Op)e.nodes[i].op)) return false;
+  return e.n > 0;
+}
+
+// And keeps no more alive until the last product has run.
+static bool is_cheap(const Fn *f, Val v) {
+  if (!is_light((Op)ir_ins(f, v)->op)) return false;
+  uint32_t n_large = 0;  // of what stays alive for it
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val base = ir_view_base(f, ir_arg(f, v, k));
+    n_large += !ir_is_immediate(f, base) && !ir_is_stored_leaf(f, base) &&
+               ir_shape_bound(f->prog, ir_ins(f, base)->shape) * LARGE > ir_shape_bound(f->prog, ir_ins(f, v)->shape);
+  }
+  return n_large <= 1;
+}
+
+// What instruction i means for its operand k: the product that makes it for i, MANY, or 0: it must be stored.
+static uint32_t wants(const Search *s, uint32_t i, uint32_t k) {
+  const Fn *f = s->f;
+  if (produces_operand(f, (Val){i}, k)) return i;
+  bool direct = class_of(f, (Val){i}) == CLASS_POINT && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
+  return direct ? s->fused_into[i] : 0;
+}
+
+// From readers to what they read, as if every candidate could move.
+static void find_products(Search *s) {
+  const Fn *f = s->f;
+  memset(s->fused_into, 0, f->n_ins * sizeof *s->fused_into);
+  memset(s->members, 0, f->n_ins * sizeof *s->members);
+  bool *stored = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    Val v = {i};
+    bool many = s->fused_into[i] == MANY;
+    if (stored[i] || s->out[i] || !s->fused_into[i] || !is_candidate(f, v) ||
+        (many && !(s->duplicates && is_cheap(f, v))))
+      s->fused_into[i] = 0;
+    else if (!many) s->members[s->fused_into[i]]++;
+    if (f->ins[i].op == OP_result) continue;
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      uint32_t a = ir_arg(f, v, k).i, by = wants(s, i, k);
+      if (!by) stored[a] = true;
+      else s->fused_into[a] = !s->fused_into[a] || s->fused_into[a] == by ? by : MANY;
+    }
+  }
+}
+
+// v can run in the kernel that makes operand k, or next to it.
+static bool has_kernel(const Fn *f, Val v, uint32_t k) {
+  Val a = ir_arg(f, v, k);
+  Shape to = ir_ins(f, v)->shape;
+  switch (class_of(f, ir_head(f, a))) {
+  case CLASS_POINT:
+  case CLASS_INDEX:
+  case CLASS_GEMM:
+  case CLASS_ROW:
+  case CLASS_REDUCE:
+    return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
+  default: return false;
+  }
+}
+
+static void take_out(Search *s, Val v) {
+  s->changed |= !s->out[v.i];
+  s->out[v.i] = true;
+}
+
+// The operand v of product p, and what it is made of.
+static void check_tree(Search *s, uint32_t p, Val v) {
+  const Fn *f = s->f;
+  if (!s->fused_into[v.i]) return;
+  if (s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS) take_out(s, v);
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (s->fused_into[a.i]) check_tree(s, p, a);
+    else if (has_kernel(f, v, k) || s->written[ir_storage_root(f, a).i] > v.i) take_out(s, v);
+  }
+}
+
+static void note_writes(Search *s, Val v) {
+  const OpInfo *op = &ir_ops[ir_ins(s->f, v)->op];
+  for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++)
+    s->written[ir_storage_root(s->f, ir_arg(s->f, v, k)).i] = v.i;
+}
+
+static void check_trees(Search *s) {
+  const Fn *f = s->f;
+  memset(s->written, 0, f->n_ins * sizeof *s->written);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) continue;
+    if (class_of(f, v) == CLASS_GEMM)
+      for (uint32_t k = 0; k < 2; k++) check_tree(s, i, ir_arg(f, v, k));
+    note_writes(s, v);
+  }
+}
+
+static uint32_t *find_fused(const Fn *f, bool duplicates) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins;
+  Search s = {.f = f, .duplicates = duplicates, .changed = true, .out = rt_alloc(mem, n)};
+  s.fused_into = rt_alloc(mem, n * sizeof *s.fused_into), s.members = rt_alloc(mem, n * sizeof *s.members);
+  s.written = rt_alloc(mem, n * sizeof *s.written);
+  while (s.changed) {
+    s.changed = false;
+    find_products(&s);
+    check_trees(&s);
+  }
+  return s.fused_into;
+}
+
+const uint32_t *ir_find_fused_producers(const Fn *f) { return find_fused(f, false); }
+
+// ---- pass duplicate_producers
+typedef struct {
+  Rewrite e;
+  const uint32_t *fused_into;
+} Duplicates;
+
+static Val old_arg(const Duplicates *c, uint32_t i, uint32_t k) { return c->e.f->args[c->e.old[i].args + k]; }
+
+static void make_tree(Duplicates *c, Val v) {
+  if (c->fused_into[v.i] != MANY || !ir_none(c->e.map[v.i])) return;
+  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) make_tree(c, old_arg(c, v.i, k));
+  ir_rewrite_copy(&c->e, v);
+}
+
+static void forget_tree(Duplicates *c, Val v) {
+  if (c->fused_into[v.i] != MANY) return;
+  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) forget_tree(c, old_arg(c, v.i, k));
+  c->e.map[v.i] = (Val){0};
+}
+
+bool ir_pass_duplicate_producers(Fn *f) {
+  Duplicates c = {.fused_into = find_fused(f, true)};
+  bool any = false;
+  for (uint32_t i = 1; i < f->n_ins; i++) any |= c.fused_into[i] == MANY;
+  if (!any) return true;
+  ir_rewrite_begin(&c.e, f);
+  for (uint32_t i = 1; i < c.e.n_old; i++) {
+    if (c.e.old[i].op == OP_result || c.fused_into[i] == MANY) continue;
+    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) make_tree(&c, old_arg(&c, i, k));
+    ir_rewrite_copy(&c.e, (Val){i});
+    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) forget_tree(&c, old_arg(&c, i, k));
+  }
+  ir_rewrite_end(&c.e);
+  return true;
+}

@@ -1,0 +1,162 @@
+// What the host checks in inputs before a run: labels, indices and lengths, where they come from an input through
+// views, one slice, or packing. Only what is read is checked: of packed sequences no padding, of slices not the rest.
+// What is computed in the run is checked where it is used, by compiled code: ir_may_fault says where.
+//
+//   %c = slice %rows {axis=1, start=1, size=1}     rows = pack_padded %x, %L; every second element of the steps that exist
+//   %y = embedding %w, (reshape %c)
+#include "ir/attention.h"
+#include "ir/ir.h"
+#include <string.h>
+
+static int64_t constant_behind(const Fn *f, Val v, uint32_t axis) {  // product of sizes from axis on; 0: not constant
+  const Prog *p = f->prog;
+  Shape s = f->ins[v.i].shape;
+  int64_t n = 1;
+  for (uint32_t k = axis; k < ir_rank(p, s); k++) {
+    Dim d = ir_dim_at(p, s, k);
+    if (!ir_dim_is_const(p, d) || __builtin_mul_overflow(n, ir_dim_bound(p, d), &n)) return 0;
+  }
+  return n;
+}
+
+// Elements of v's operand that a slice takes, in groups of a constant size.
+static bool enter_slice(const Fn *f, Val v, InputCheck *c) {
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  Val from = ir_arg(f, v, 0);
+  int64_t group = constant_behind(f, from, axis), behind = constant_behind(f, from, axis + 1);
+  if (c->group || c->is_packed || !group || !behind) return false;
+  c->group = group;
+  c->first = ir_attr_int(f, v, KEY_start, 0) * behind;
+  c->size = ir_attr_int(f, v, KEY_size, 0) * behind;
+  return true;
+}
+
+static bool enter_pack(const Fn *f, Val v, InputCheck *c) {
+  Val from = ir_arg(f, v, 0), layout = ir_arg(f, v, 1);
+  bool time_major = ir_attr(f, v, KEY_time_major) != NULL;
+  Shape s = f->ins[from.i].shape;
+  const Attr *lengths = ir_attr(f, layout, KEY_lengths);
+  c->row = constant_behind(f, from, 2);
+  if (c->is_packed || !c->row || (c->group && c->row % c->group) || f->ins[layout.i].op != OP_packed_layout)
+    return false;
+  if (lengths) c->lengths = lengths->u.list;
+  else {
+    Val base = ir_view_base(f, ir_arg(f, layout, 0));
+    if (f->ins[base.i].op != OP_input) return false;
+    c->of_input = (uint32_t)ir_attr_int(f, base, KEY_index, 0);
+  }
+  c->is_packed = true, c->time_major = time_major, c->has_lengths = lengths != NULL;
+  c->batch = ir_dim_at(f->prog, s, time_major);
+  c->time = ir_dim_at(f->prog, s, !time_major);
+  return true;
+}
+
+// The input behind v, and which of its elements v has; false: v is computed, or too intricate.
+static bool find_source(const Fn *f, Val v, InputCheck *c) {
+  for (;; v = ir_arg(f, v, 0)) {
+    v = ir_view_base(f, v);
+    Op op = f->ins[v.i].op;
+    if (op == OP_input) break;
+    if (!(op == OP_slice && enter_slice(f, v, c)) && !(op == OP_pack_padded && enter_pack(f, v, c))) return false;
+  }
+  c->input = (uint32_t)ir_attr_int(f, v, KEY_index, 0);
+  return true;
+}
+
+static bool same_check(const InputCheck *a, const InputCheck *b) {
+  return a->input == b->input && a->lo == b->lo && a->hi.i == b->hi.i && a->incl == b->incl && a->sorted == b->sorted &&
+         a->has_other == b->has_other && a->other == b->other && a->group == b->group && a->first == b->first &&
+         a->size == b->size && a->is_packed == b->is_packed && a->time_major == b->time_major &&
+         a->has_lengths == b->has_lengths && a->of_input == b->of_input && a->lengths.i == b->lengths.i &&
+         a->batch.i == b->batch.i && a->time.i == b->time.i;
+}
+
+// Can the host check it?
+static bool is_found(const Fn *f, Val source, InputCheck *c) {
+  return find_source(f, source, c) && !(c->sorted && (c->group || c->is_packed));
+}
+
+static void add_check(Fn *f, Val source, InputCheck c) {
+  if (!is_found(f, source, &c)) return;
+  for (uint32_t k = 0; k < f->n_checks; k++)
+    if (same_check(&f->checks[k], &c)) return;
+  *RT_PUSH(f->prog->mem, f->checks, f->n_checks, f->cap_checks) = c;
+}
+
+// The operand of v whose numbers must be in a range, and the range; false: none.
+static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
+  Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
+  Attention a;
+  switch (f->ins[v.i].op) {
+  case OP_cross_entropy_rows:
+    *source = ir_arg(f, v, 1);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, ir_rank(f->prog, first) - 1),
+                      .what = "label",
+                      .has_other = ir_attr(f, v, KEY_ignore) != NULL,
+                      .other = ir_attr_int(f, v, KEY_ignore, 0)};
+    return true;
+  case OP_embedding:
+  case OP_index_assign:
+    *source = ir_arg(f, v, 1);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
+    return true;
+  case OP_packed_layout:
+    if (!f->ins[v.i].n_args) return false;
+    *source = ir_arg(f, v, 0);
+    *c = (InputCheck){.lo = ir_attr(f, v, KEY_empty) ? 0 : 1,
+                      .hi = ir_dim_at(f->prog, f->ins[v.i].shape, 1),
+                      .incl = true,
+                      .sorted = ir_attr(f, v, KEY_sorted) != NULL,
+                      .what = "length"};
+    return true;
+  case OP_sdpa:
+    if (!ir_attr(f, v, KEY_has_len)) return false;
+    ir_attention(f, v, &a);
+    *source = ir_arg(f, v, a.n_in);
+    *c = (InputCheck){.hi = a.tk, .incl = true, .what = "length"};
+    return true;
+  default: return false;
+  }
+}
+
+void ir_find_input_checks(Fn *f) {
+  f->n_checks = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i}, source;
+    InputCheck c;
+    if (index_range(f, v, &source, &c)) add_check(f, source, c);
+    if (f->ins[i].op != OP_scan) continue;
+    Scan s = ir_scan_at(f, v);  // what a body wants of its slices and captures
+    for (uint32_t k = 0; k < s.body->n_checks; k++)
+      add_check(f, ir_arg(f, v, s.first + s.body->checks[k].input), s.body->checks[k]);
+  }
+}
+
+// ---- what is left to the run
+// Lengths of a layout that has them already are in the range of its time axis.
+static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
+  while (f->ins[lengths.i].op == OP_slice || ir_view_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
+  if (f->ins[lengths.i].op != OP_seq_part || ir_attr(f, v, KEY_sorted) || !ir_attr(f, v, KEY_empty)) return false;
+  Shape own = f->ins[v.i].shape, of = f->ins[ir_arg(f, lengths, 0).i].shape;
+  return !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
+         ir_dim_at(f->prog, own, 1).i == ir_dim_at(f->prog, of, 1).i;
+}
+
+static bool body_may_fault(const Fn *f, Val v) {
+  Scan s = ir_scan_at(f, v);
+  for (uint32_t i = 1; i < s.body->n_ins; i++) {
+    Val index;
+    InputCheck c, outside = {0};
+    if (!index_range(s.body, (Val){i}, &index, &c)) continue;
+    if (!is_found(s.body, index, &c) || !is_found(f, ir_arg(f, v, s.first + c.input), &outside)) return true;
+  }
+  return false;
+}
+
+bool ir_may_fault(const Fn *f, Val v) {
+  Val index;
+  InputCheck c;
+  if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
+  if (!index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
+  return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
+}

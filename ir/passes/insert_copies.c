@@ -1,0 +1,162 @@
+// Pass insert_copies: a partial write (slice_assign, index_assign, assign) goes into its operand's buffer. Where the old
+// content is still wanted there, one copy is made before the write, and the dump says who wants it.
+//
+//   %s = slice_assign %x, %v {..}             %c = copy %x {reader="sum m.c:7"}
+//   %r = sum %x {..}                  ->      %s = slice_assign %x, %v {..}
+//                                             %r = sum %c {..}
+//
+// Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one
+// written): in the last two the write itself goes to the copy. A write that also reads its target in another order
+// reads a copy of it. What is one number everywhere is made again instead of being copied.
+#include "ir/ir.h"
+
+typedef struct {
+  Rewrite e;
+  Fn *f;
+  Prog *p;
+  uint32_t *last;  // by old value: the last instruction that reads its bytes, through views too
+  Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
+  Val *view;       // by old view: made anew from a copy
+  Val *first;      // by old result of a write: the first version of its storage (new numbering)
+} CopyInsertion;
+
+static const Ins *old_ins(const CopyInsertion *s, Val v) { return &s->e.old[v.i]; }
+static Val old_arg(const CopyInsertion *s, Val v, uint32_t k) { return s->f->args[old_ins(s, v)->args + k]; }
+static bool is_view(const CopyInsertion *s, Val v) { return ir_ops[old_ins(s, v)->op].cls == CLASS_VIEW; }
+
+static Val base_of(const CopyInsertion *s, Val v) {
+  while (is_view(s, v)) v = old_arg(s, v, 0);
+  return v;
+}
+
+// assign replaces all of its target.
+static bool is_read(Op op, uint32_t k) { return k != 0 || op != OP_assign; }
+
+static void find_last_reads(CopyInsertion *s) {
+  for (uint32_t i = 1; i < s->e.n_old; i++) {
+    if (s->e.old[i].op == OP_result || is_view(s, (Val){i})) continue;
+    for (uint32_t k = 0; k < s->e.old[i].n_args; k++)
+      if (is_read(s->e.old[i].op, k)) s->last[base_of(s, old_arg(s, (Val){i}, k)).i] = i;
+  }
+}
+
+// The new value that stands for old value v, from a copy where its bytes were overwritten.
+static Val now_of(CopyInsertion *s, Val v) {
+  Val base = base_of(s, v);
+  if (ir_none(s->moved[base.i])) return s->e.map[v.i];
+  if (v.i == base.i) return s->moved[v.i];
+  if (!ir_none(s->view[v.i])) return s->view[v.i];
+  Val parent = old_arg(s, v, 0), keep = s->e.map[parent.i], own = s->e.map[v.i];
+  s->e.map[parent.i] = now_of(s, parent);
+  s->view[v.i] = ir_rewrite_copy(&s->e, v);
+  s->e.map[parent.i] = keep;
+  s->e.map[v.i] = own;
+  return s->view[v.i];
+}
+
+static Val copy_of(CopyInsertion *s, Val x, const char *who, Loc at, Loc loc) {
+  const Ins *ins = ir_ins(s->f, x);
+  if (ins->op == OP_full) {
+    Attr same[4];
+    uint32_t n = ins->n_attrs;
+    for (uint32_t k = 0; k < n; k++) same[k] = s->f->attrs[ins->attrs + k];
+    return ir_emit(s->f, OP_full, NULL, 0, same, n, ins->loc);
+  }
+  RtText text = {.mem = s->p->mem};
+  rt_text_add(&text, "%s", who);
+  if (ir_loc_file(s->p, at)) rt_text_add(&text, " %s:%u", ir_loc_file(s->p, at), ir_loc_line(s->p, at));
+  // copy is a pointwise op, for f32; an expand to the shape at hand copies whatever it is
+  Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(s->p, text.text)), ir_a_list(KEY_shape, ir_ins(s->f, x)->shape)};
+  bool f32 = ir_ins(s->f, x)->dtype == DT_F32;
+  return ir_emit(s->f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);
+}
+
+static bool into_param(const CopyInsertion *s, Val v) {
+  const Ins *ins = old_ins(s, v);
+  if (ir_ops[ins->op].cls != CLASS_SLICE_UPDATE) return true;
+  for (uint32_t k = 0; k < ins->n_attrs; k++)
+    if (s->f->attrs[ins->attrs + k].key == KEY_into_param) return true;
+  return false;
+}
+
+// The first version of the storage that old value `base` lies in.
+static Val first_of(const CopyInsertion *s, Val base) {
+  if (!ir_none(s->moved[base.i])) return s->moved[base.i];
+  return ir_none(s->first[base.i]) ? s->e.map[base.i] : s->first[base.i];
+}
+
+// Makes room for the write at v into operand k; gives the new operand.
+static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
+  Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = first_of(s, base);
+  Val result = {v.i + k};
+  Loc loc = old_ins(s, v)->loc;
+  Op from = s->f->ins[root.i].op;
+  bool owned = from == OP_input || (from == OP_param && !into_param(s, v));
+  if (owned) {
+    const char *who = from == OP_input ? "the caller's input" : "the parameter";
+    return s->first[result.i] = copy_of(s, now, who, s->f->ins[root.i].loc, loc);
+  }
+  s->first[result.i] = root;
+  uint32_t reader = s->last[base.i];
+  if (reader > v.i) {
+    const Ins *r = &s->e.old[reader];
+    s->moved[base.i] = copy_of(s, now_of(s, base), ir_ops[r->op].name, r->loc, loc);
+  }
+  return now;
+}
+
+// Does the write at v read, beside its targets, what it writes?
+static bool reads_target(const CopyInsertion *s, Val v, uint32_t n, uint32_t k) {
+  if (ir_ops[old_ins(s, v)->op].cls != CLASS_SLICE_UPDATE) return false;  // the others go element by element
+  for (uint32_t t = 0; t < n; t++)
+    if (base_of(s, old_arg(s, v, k)).i == base_of(s, old_arg(s, v, t)).i) return true;
+  return false;
+}
+
+static void step(CopyInsertion *s, Val v) {
+  Ins ins = *old_ins(s, v);
+  bool writes = ir_ops[ins.op].flags & WRITES;
+  uint32_t n = writes ? ir_ops[ins.op].n_res : 0;
+  s->f->cur_scope = ins.scope;
+  Val *now = rt_alloc(s->p->mem, (ins.n_args + 1u) * sizeof *now);
+  for (uint32_t k = n; k < ins.n_args; k++) {
+    now[k] = s->e.map[old_arg(s, v, k).i];
+    if (writes && reads_target(s, v, n, k)) now[k] = copy_of(s, now[k], ir_ops[ins.op].name, ins.loc, ins.loc);
+  }
+  for (uint32_t k = 0; k < n; k++) now[k] = target_for(s, v, k);
+  Val head = ir_rewrite_copy(&s->e, v);
+  for (uint32_t k = 0; k < ins.n_args; k++) s->f->args[s->f->ins[head.i].args + k] = now[k];
+}
+
+// Operands that moved are made anew before the instruction that reads them.
+static void step_moved(CopyInsertion *s, Val v) {
+  Ins ins = *old_ins(s, v);
+  Val *keep = rt_alloc(s->p->mem, (ins.n_args + 1) * sizeof *keep);
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = old_arg(s, v, k);
+    keep[k] = s->e.map[a.i];
+    Val now = now_of(s, a);
+    s->e.map[a.i] = now;
+  }
+  step(s, v);
+  for (uint32_t k = ins.n_args; k-- > 0;) s->e.map[old_arg(s, v, k).i] = keep[k];
+}
+
+bool ir_pass_insert_copies(Fn *f) {
+  bool any = false;
+  for (uint32_t i = 1; i < f->n_ins; i++) any |= (ir_ops[f->ins[i].op].flags & WRITES) != 0;
+  if (!any) return true;
+  CopyInsertion s = {.f = f, .p = f->prog};
+  uint32_t scope = f->cur_scope;
+  ir_rewrite_begin(&s.e, f);
+  s.last = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.last);
+  s.moved = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.moved);
+  s.view = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.view);
+  s.first = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.first);
+  find_last_reads(&s);
+  for (uint32_t i = 1; i < s.e.n_old; i++)
+    if (s.e.old[i].op != OP_result) step_moved(&s, (Val){i});
+  f->cur_scope = scope;
+  ir_rewrite_end(&s.e);
+  return true;
+}

@@ -1,0 +1,175 @@
+// Which instructions can be computed a row at a time, together.
+//
+//   %s = sum %x {axes=[1], keepdim} : f32[n,8]   works on the rows of f32[n,8]
+//   %d = sub %x, %s : f32[n,8]                   an element of the row from an element and a row scalar
+//   %v = mul %s, %s : f32[n,1]                   a row scalar from row scalars
+//
+// The rows of a shape run along one axis, mostly the last. An element is a value of that shape; a row scalar has one number
+// for each row: the shape with that axis of size 1, or without it. A sum over all rows takes elements too; nothing
+// reads it in the kernel.
+#include "ir/ir.h"
+
+enum {
+  FEW_ROWS = 8,
+  FEW_VECTORS = 4,
+  SMALL = 4096,
+  SHORT = 16,
+  MANY = 1 << 16,
+  NARROW = 64,  // and WIDE: rows whose sum is a row are made in the kernel of the rows
+  WIDE = 4096,
+  LANES = 16,  // of a vector, on the widest target
+  FEW_LANES = 8,
+  LOW = 64,  // elements of strided rows, up to which they are no pages of their own
+  TALL = 4096,
+  PAGE = 1024  // elements
+};
+
+bool ir_column_sum(const Fn *f, Val v, Shape *out) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_sum || ir_attr(f, v, KEY_keepdim)) return false;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape, axes = ir_attr(f, v, KEY_axes)->u.list;
+  uint32_t rank = ir_rank(f->prog, s);
+  if (rank < 2 || ir_rank(f->prog, axes) + 1 != rank) return false;
+  for (uint32_t k = 0; k + 1 < rank; k++)
+    if (ir_list_at(f->prog, axes, k) != k) return false;
+  int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, s, rank - 1));
+  *out = s;
+  return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
+}
+
+// A sum or maximum along this axis alone.
+static bool is_along(const Fn *f, Val v, uint32_t axis) {
+  Op op = (Op)ir_ins(f, v)->op;
+  if (op != OP_sum && op != OP_amax) return false;
+  Shape axes = ir_attr(f, v, KEY_axes)->u.list;
+  return ir_rank(f->prog, axes) == 1 && ir_list_at(f->prog, axes, 0) == axis;
+}
+
+bool ir_same_rows(RowSpace a, RowSpace b) { return a.shape.i == b.shape.i && a.axis == b.axis; }
+
+bool ir_row_takes_axis(Op op) {
+  return op == OP_softmax || op == OP_softmax_grad || op == OP_log_softmax || op == OP_log_softmax_grad;
+}
+
+bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op == OP_result || ins->n_args == 0) return false;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  uint32_t last = ir_rank(f->prog, s) - 1;
+  *out = (RowSpace){s, last};
+  if (ir_ops[ins->op].cls == CLASS_ROW) {
+    if (ir_row_takes_axis((Op)ins->op)) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
+    return true;
+  }
+  if (ir_column_sum(f, v, &s)) return true;
+  return (ins->op == OP_sum || ins->op == OP_amax) && is_along(f, v, last);
+}
+
+typedef enum {
+  NO_SCALAR,
+  SCALAR_KEPT,
+  SCALAR_DROPPED
+} ScalarKind;  // the axis of the rows is there with size 1, or is not
+
+static ScalarKind scalar_kind(const Fn *f, Shape cell, RowSpace rows) {
+  const Prog *p = f->prog;
+  uint32_t rank = ir_rank(p, rows.shape), have = ir_rank(p, cell);
+  if (have != rank && have + 1 != rank) return NO_SCALAR;
+  for (uint32_t k = 0; k < rank; k++) {
+    uint32_t at = have == rank || k < rows.axis ? k : k - 1;
+    if (k != rows.axis && ir_dim_at(p, cell, at).i != ir_dim_at(p, rows.shape, k).i) return NO_SCALAR;
+  }
+  if (have + 1 == rank) return SCALAR_DROPPED;
+  return ir_dim_is_one(p, ir_dim_at(p, cell, rows.axis)) ? SCALAR_KEPT : NO_SCALAR;
+}
+
+// Broadcast to the rows, as an operand of an element.
+static bool is_broadcast_scalar(const Fn *f, Shape cell, RowSpace rows) {
+  ScalarKind kind = scalar_kind(f, cell, rows);
+  return kind == SCALAR_KEPT || (kind == SCALAR_DROPPED && rows.axis == 0 && ir_rank(f->prog, rows.shape) > 1);
+}
+
+static bool is_number(const Prog *p, Shape s) {
+  for (uint32_t k = 0; k < ir_rank(p, s); k++)
+    if (!ir_dim_is_one(p, ir_dim_at(p, s, k))) return false;
+  return true;
+}
+
+// Of rows along the last axis every operand can be broadcast to them; of others numbers and row scalars can.
+static bool operands_fit(const Fn *f, Val v, RowSpace rows) {
+  Shape to = ir_ins(f, v)->shape;
+  if (rows.axis + 1 == ir_rank(f->prog, rows.shape)) return true;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Shape from = ir_ins(f, ir_arg(f, v, k))->shape;
+    bool cell = to.i == rows.shape.i && is_broadcast_scalar(f, from, rows);
+    if (from.i != to.i && !cell && !is_number(f->prog, from)) return false;
+  }
+  return true;
+}
+
+bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
+  const Ins *ins = ir_ins(f, v);
+  const OpInfo *op = &ir_ops[ins->op];
+  RowSpace own;
+  if (ir_row_space(f, v, &own)) return ir_same_rows(own, rows);
+  if (ins->dtype != DT_F32 || (op->flags & WRITES)) return false;
+  if (is_along(f, v, rows.axis)) return ir_ins(f, ir_arg(f, v, 0))->shape.i == rows.shape.i;
+  if (ins->op == OP_expand && ir_ins(f, ir_arg(f, v, 0))->dtype != DT_F32) return false;
+  if (!op->is_pointwise && ins->op != OP_output && ins->op != OP_expand) return false;
+  return (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) && operands_fit(f, v, rows);
+}
+
+bool ir_row_element(const Fn *f, Val v, uint32_t k) {
+  switch (ir_ins(f, v)->op) {
+  case OP_softmax_grad:
+  case OP_log_softmax_grad: return k <= 1;
+  case OP_layer_norm_grad: return k == 0 || k == 3;
+  case OP_rms_norm_grad: return k == 0 || k == 2;
+  default: return k == 0;
+  }
+}
+
+static bool reads_scalar(const Fn *f, Val v, uint32_t k) {
+  switch (ir_ins(f, v)->op) {
+  case OP_cross_entropy_rows_grad: return k == 2 || k == 3;
+  case OP_layer_norm_grad: return k == 1 || k == 2;
+  case OP_rms_norm_grad: return k == 1;
+  default: return false;
+  }
+}
+
+bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
+  Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
+  RowSpace of;
+  if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // it is there after the last row
+  if (ir_row_space(f, v, &of) || is_along(f, v, rows.axis)) {
+    if (ir_row_element(f, v, k)) return from.i == rows.shape.i;
+    return reads_scalar(f, v, k) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
+  }
+  return from.i == to.i || (to.i == rows.shape.i && is_broadcast_scalar(f, from, rows));
+}
+
+bool ir_row_fits(const Prog *p, RowSpace rows) {
+  uint32_t rank = ir_rank(p, rows.shape);
+  int64_t all = ir_shape_bound(p, rows.shape), width = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
+  if (width < 2) return false;
+  bool strided = rows.axis + 1 < rank;
+  if (all / width < (strided ? FEW_VECTORS * LANES : FEW_ROWS) && all >= SMALL) return false;  // too few to share
+  return (strided ? ir_row_side_by_side(p, rows) : width) >= SHORT || all <= MANY;  // vectors with few lanes in use
+}
+
+// The elements of a tall row lie in as many pages; a multiple of a page apart they also meet in the same few places of
+// the caches.
+bool ir_row_is_strided(const Prog *p, RowSpace rows) {
+  int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
+  if (rows.axis + 1 == ir_rank(p, rows.shape) || side < FEW_LANES) return false;
+  int64_t all = ir_shape_bound(p, rows.shape);
+  if (height && all / height < 2 * FEW_VECTORS * LANES && all >= MANY) return false;  // too few to share
+  return height <= (side % PAGE ? TALL : LOW);
+}
+
+int64_t ir_row_side_by_side(const Prog *p, RowSpace rows) {
+  int64_t n = 1;
+  for (uint32_t k = rows.axis + 1; k < ir_rank(p, rows.shape); k++) n *= ir_dim_bound(p, ir_dim_at(p, rows.shape, k));
+  return n;
+}

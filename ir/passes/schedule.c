@@ -1,0 +1,368 @@
+// Pass schedule: orders instructions by level, so that kernels of one level need no barrier between them and fusable
+// instructions are neighbours.
+//
+// level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
+// A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
+// leads. So does the update of a parameter whose gradient it is (fuse_update.c). What makes an operand of the product
+// alone stands before it, at its level (fuse_prologue.c).
+// What is computed a row at a time runs in the kernel of the rows that it reads (row_fusion.c), at their level.
+// Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
+// of one shape stand together. A write into a buffer comes after every read of its old content.
+// What a run may refuse, an index that it computes itself, stands before every parameter that changes, where it does
+// not depend on the change: a run that fails leaves them as they were.
+#include "ir/passes/schedule.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint32_t level, group, is_view, index;
+} Place;
+
+bool ir_makes_kernel(const Fn *f, Val v) {
+  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK;
+}
+static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
+
+// v reads operand k in the kernel that makes it, which works on rows.
+bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
+  Fn *f = l->f;
+  Val a = ir_arg(f, v, k), head = ir_head(f, a);
+  RowSpace rows, own;
+  bool of_v = ir_row_space(f, v, &own);
+  if (l->anchor[head.i] || (!of_v && !l->by_rows[head.i])) return false;
+  rows = of_v ? own : l->rows[head.i];
+  if (l->by_rows[head.i] && !ir_same_rows(l->rows[head.i], rows)) return false;
+  return ir_makes_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
+         ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
+}
+
+// v reads operand k element by element inside the kernel that makes it.
+bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
+  Fn *f = l->f;
+  Val a = ir_arg(f, v, k);
+  if (ir_fuses_by_rows(l, v, k)) return true;
+  OpClass from = ir_ops[ir_ins(f, a)->op].cls;
+  if (ir_is_narrow_concat(f, a)) return false;
+  return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
+         ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+}
+
+// Is a there when the kernel of product `anchor` runs: at a lower level, or anchored by a product that stands before it?
+static bool before_anchor(const Levels *l, Val a, uint32_t anchor) {
+  uint32_t base = ir_view_base(l->f, a).i;
+  if (l->level[a.i] != l->level[anchor]) return l->level[a.i] < l->level[anchor];
+  return l->anchor[base] && l->anchor[base] < anchor;
+}
+
+// Instruction r works on the rows of a, a row at a time.
+static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
+  RowSpace rows;
+  return ir_row_space(f, (Val){r}, &rows) && rows.shape.i == ir_ins(f, a)->shape.i && ir_row_fits(f->prog, rows);
+}
+
+// Whoever reads v works on its rows, and on those of an operand of v, which is stored for that: v is made there.
+bool ir_is_for_rows(const Levels *l, Val v) {
+  const Fn *f = l->f;
+  for (uint32_t k = l->first[v.i]; k < l->first[v.i + 1]; k++)
+    if (!reads_rows_of(f, l->readers[k], v)) return false;
+  for (uint32_t j = 0; j < ir_ins(f, v)->n_args; j++) {
+    Val a = ir_arg(f, v, j);
+    for (uint32_t k = l->first[a.i]; k < l->first[a.i + 1]; k++)
+      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, l->readers[k], a)) return true;
+  }
+  return false;
+}
+
+static uint32_t anchor_of(const Levels *l, Val v) {
+  const Fn *f = l->f;
+  if (l->fused_into[v.i]) return l->fused_into[v.i];
+  if (ir_is_product(f, v)) return v.i;
+  if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIM) return ir_anchor_of_update(l, v);
+  if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(l, v)) return 0;
+  uint32_t anchor = 0;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? l->anchor[a.i] : 0;
+    if (of && (!anchor || before_anchor(l, (Val){anchor}, of))) anchor = of;
+  }
+  for (uint32_t k = 0; anchor && k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    bool inside = l->anchor[a.i] == anchor && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+    if (!inside && !before_anchor(l, a, anchor)) return 0;
+  }
+  Val from[IR_MAX_MAKERS];
+  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); anchor && k-- > 0;)
+    if (!before_anchor(l, from[k], anchor)) return 0;
+  return anchor;
+}
+
+// After its level is known: the rows of v's kernel are its own, or those of an operand that it runs together with.
+static void note_rows(Levels *l, Val v) {
+  Fn *f = l->f;
+  if (l->anchor[v.i]) return;
+  l->by_rows[v.i] = ir_row_space(f, v, &l->rows[v.i]);
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && ir_makes_kernel(f, v); k++) {
+    Val head = ir_head(f, ir_arg(f, v, k));
+    if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !ir_fuses_by_rows(l, v, k)) continue;
+    l->by_rows[v.i] = true;
+    l->rows[v.i] = l->rows[head.i];
+  }
+}
+
+static uint32_t level_of(Levels *l, Val v) {
+  Fn *f = l->f;
+  Ins *ins = ir_ins(f, v);
+  bool kernel = ir_makes_kernel(f, v);
+  l->anchor[v.i] = anchor_of(l, v);
+  bool behind = l->anchor[v.i] && l->anchor[v.i] != v.i && !l->fused_into[v.i];
+  if (behind) return l->level[l->anchor[v.i]];
+  uint32_t top = kernel ? 1 : 0;
+  if (l->min_level[v.i] > top) top = l->min_level[v.i];
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    uint32_t a = ir_arg(f, v, k).i;
+    bool here = l->fused_into[a] || (ir_fuses_with(l, v, k) && !l->anchor[a]);
+    uint32_t at = l->level[a] + (kernel && !here);
+    if (at > top) top = at;
+  }
+  Val from[IR_MAX_MAKERS];
+  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); k-- > 0;)
+    if (l->level[from[k].i] + kernel > top) top = l->level[from[k].i] + kernel;
+  if (!(ir_ops[ins->op].flags & WRITES)) return top;
+  for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
+    uint32_t after = (l->after[ir_view_base(f, ir_arg(f, v, k)).i] + 1) / 2;
+    if (after > top) top = after;
+  }
+  if (!ir_writes_param(f, v)) return top;
+  uint32_t least = ir_may_fault(f, v) ? l->puts : l->changes;
+  return least > top ? least : top;
+}
+
+static void note_reads(Levels *l, Val v) {
+  Fn *f = l->f;
+  if (!ir_makes_kernel(f, v)) return;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val base = ir_view_base(f, ir_arg(f, v, k));
+    bool same = is_point(f, v) && !l->anchor[v.i] && base.i == ir_arg(f, v, k).i &&
+                ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
+    uint32_t after = 2 * l->level[v.i] + (same ? 0 : l->anchor[v.i] && l->has_update[l->anchor[v.i]] ? 2 : 1);
+    if (after > l->after[base.i]) l->after[base.i] = after;
+  }
+}
+
+// What makes the operand v of a product runs when the product does.
+static void raise_operand(Levels *l, uint32_t product, Val v) {
+  if (l->fused_into[v.i] != product) return;
+  l->level[v.i] = l->level[product];
+  note_reads(l, v);
+  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) raise_operand(l, product, ir_arg(l->f, v, k));
+}
+
+void ir_find_levels(Levels *l) {
+  Fn *f = l->f;
+  memset(l->after, 0, f->n_ins * sizeof *l->after);
+  memset(l->by_rows, 0, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      l->level[i] = l->level[ir_head(f, v).i];
+      continue;
+    }
+    l->level[i] = level_of(l, v);
+    note_rows(l, v);
+    note_reads(l, v);
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) raise_operand(l, i, ir_arg(f, v, k));
+  }
+}
+
+// What waits for nothing is made where it is first read: in the reader's kernel if it fuses, else one level before.
+static void sink_generators(Levels *l) {
+  Fn *f = l->f;
+  uint32_t *first =
+      rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by value: the level where it is wanted; 0: nowhere
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) continue;
+    bool generator = is_point(f, v) && f->ins[i].n_args == 0;
+    if (generator && first[i] > l->level[i]) l->level[i] = first[i];
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      uint32_t a = ir_arg(f, v, k).i;
+      bool here = ir_fuses_with(l, v, k) && !l->anchor[i];
+      uint32_t at = !ir_makes_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
+      if (at && (!first[a] || at < first[a])) first[a] = at;
+    }
+  }
+  for (uint32_t i = 1; i < f->n_ins; i++) {  // views follow what they show
+    bool view = ir_ops[f->ins[i].op].cls == CLASS_VIEW;
+    for (uint32_t k = 0; view && k < f->ins[i].n_args; k++) {
+      uint32_t at = l->level[ir_arg(f, (Val){i}, k).i];
+      if (at > l->level[i]) l->level[i] = at;
+    }
+  }
+}
+
+static int by_key(const void *a, const void *b) {
+  const Place *x = a, *y = b;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  if (x->group != y->group) return x->group < y->group ? -1 : 1;
+  if (x->is_view != y->is_view) return x->is_view < y->is_view ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+// Instructions that may share a kernel: pointwise and index ops of one shape, one recurrent op of one shape, or updates
+// of any shapes.
+static uint32_t fusion_class(const Fn *f, Val v) {
+  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
+  if (ir_is_narrow_concat(f, v)) return 0;
+  if (c == CLASS_POINT || c == CLASS_INDEX) return CLASS_POINT;
+  if (c == CLASS_OPTIM) return ir_ins(f, v)->op == OP_adamw_sparse ? 0 : CLASS_OPTIM;
+  return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;
+}
+
+static uint32_t fusion_shape(const Fn *f, Val v) {
+  return fusion_class(f, v) == CLASS_OPTIM ? 0 : ir_ins(f, v)->shape.i;
+}
+
+// The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0
+// is free.
+static uint32_t group_of(const Fn *f, const Place *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
+  uint32_t cls = fusion_class(f, v);
+  if (!cls) return v.i;
+  uint32_t key[3] = {level, cls, fusion_shape(f, v)};
+  uint32_t at = (uint32_t)rt_hash(key, sizeof key, 5) & (cap - 1);
+  for (; table[at]; at = (at + 1) & (cap - 1)) {
+    Val w = {table[at]};
+    if (keys[w.i].level == level && fusion_class(f, w) == cls && fusion_shape(f, w) == key[2]) return w.i;
+  }
+  table[at] = v.i;
+  return v.i;
+}
+
+static uint32_t root_of(Place *keys, uint32_t i) {
+  while (keys[i].group != i) i = keys[i].group = keys[keys[i].group].group;
+  return i;
+}
+
+static void unite(Place *keys, uint32_t a, uint32_t b) {
+  a = root_of(keys, a), b = root_of(keys, b);
+  keys[a > b ? a : b].group = a < b ? a : b;
+}
+
+// What is computed by rows stands with what it reads of them.
+static void unite_rows(const Levels *l, Place *keys, Val v) {
+  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
+    Val head = ir_head(l->f, ir_arg(l->f, v, k));
+    if (ir_makes_kernel(l->f, v) && !l->anchor[v.i] && l->level[head.i] == l->level[v.i] && ir_fuses_by_rows(l, v, k))
+      unite(keys, head.i, v.i);
+  }
+}
+
+// The highest level of what a run may refuse and which changes parameters, or does not, as far as it depends on no
+// changed parameter; 0: there is nothing.
+static uint32_t last_report(const Levels *l, bool puts) {
+  const Fn *f = l->f;
+  bool *changed = rt_alloc(f->prog->mem, f->n_ins);
+  uint32_t last = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) {
+      changed[i] = changed[ir_head(f, v).i];
+      continue;
+    }
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) changed[i] |= changed[ir_arg(f, v, k).i];
+    bool writes = ir_writes_param(f, v);
+    if (!changed[i] && l->level[i] > last && writes == puts && ir_may_fault(f, v)) last = l->level[i];
+    changed[i] |= writes;
+  }
+  return last;
+}
+
+static Levels make_levels(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins;
+  Levels l = {.f = f, .makers = ir_rows_makers(f), .fused_into = ir_find_fused_producers(f)};
+  l.level = rt_alloc(mem, n * sizeof *l.level), l.min_level = rt_alloc(mem, n * sizeof *l.min_level);
+  l.anchor = rt_alloc(mem, n * sizeof *l.anchor), l.after = rt_alloc(mem, n * sizeof *l.after);
+  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.has_update = rt_alloc(mem, n);
+  l.first = rt_alloc(mem, (n + 2) * sizeof *l.first), l.readers = rt_alloc(mem, (f->n_args + 1) * sizeof *l.readers);
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
+      l.first[ir_arg(f, (Val){i}, k).i + 2]++;
+  for (uint32_t i = 2; i < n + 2; i++) l.first[i] += l.first[i - 1];
+  for (uint32_t i = 1; i < n; i++)  // first[i + 1] runs from where the readers of i begin to where they end
+    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
+      l.readers[l.first[ir_arg(f, (Val){i}, k).i + 1]++] = i;
+  return l;
+}
+
+// What reads the same elements of rows at one level stands together. mate: by value, an instruction that does.
+static void unite_readers(const Levels *l, Place *keys, uint32_t *mate, Val v) {
+  const Fn *f = l->f;
+  RowSpace rows;
+  if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.shape.i) continue;
+    if (mate[a.i] && l->level[mate[a.i]] == l->level[v.i]) unite(keys, mate[a.i], v.i);
+    mate[a.i] = v.i;
+  }
+}
+
+// A view of what a product's kernel makes stands right behind that kernel: another product of the level may read it.
+static bool shows_product(const Levels *l, Val v) {
+  Val base = ir_view_base(l->f, v);
+  return base.i != v.i && l->anchor[base.i] && l->level[base.i] == l->level[v.i];
+}
+
+static Place key_of(const Levels *l, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
+  const Fn *f = l->f;
+  if (shows_product(l, v)) {
+    uint32_t base = ir_view_base(f, v).i;
+    return (Place){keys[base].level, base, true, v.i};
+  }
+  Place key = {2 * l->level[v.i] + (l->anchor[v.i] && l->has_update[l->anchor[v.i]]), v.i, false, v.i};
+  if (l->anchor[v.i]) key.group = l->anchor[v.i];
+  else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
+  return key;
+}
+
+bool ir_pass_schedule(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins, cap = 64;
+  while (cap < 2 * n) cap *= 2;
+  Levels l = make_levels(f);
+  Place *keys = rt_alloc(mem, n * sizeof *keys);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
+  ir_find_updates(&l);
+  ir_find_levels(&l);
+  ir_sink(&l);
+  uint32_t last = last_report(&l, false);
+  if (last) {
+    l.puts = l.changes = last + 1;
+    ir_find_levels(&l);
+  }
+  last = last_report(&l, true);
+  if (last) {
+    l.changes = last + 1;
+    ir_find_levels(&l);
+  }
+  sink_generators(&l);
+  for (uint32_t i = 1; i < n; i++) {
+    Val v = {i};
+    if (f->ins[i].op == OP_result) continue;
+    keys[i] = key_of(&l, keys, v, table, cap);
+    unite_rows(&l, keys, v);
+    unite_readers(&l, keys, mate, v);
+  }
+  for (uint32_t i = 1; i < n; i++)
+    if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);
+  uint32_t m = 0;
+  for (uint32_t i = 1; i < n; i++)
+    if (f->ins[i].op != OP_result) keys[m++] = keys[i];
+  qsort(keys, m, sizeof *keys, by_key);
+  Rewrite e;
+  ir_rewrite_begin(&e, f);
+  for (uint32_t k = 0; k < m; k++) ir_rewrite_copy(&e, (Val){keys[k].index});
+  ir_rewrite_end(&e);
+  return true;
+}

@@ -1,0 +1,455 @@
+// Pass verify_plan: looks at the finished plan with other eyes. Shares no code with assign_buffers and plan_memory.
+//
+// First what each buffer is: its size from the type of every value on it, its segment, its position, its live range
+// from the kernels that touch it, and that views and next versions lie where their operand lies. Then it plays the
+// kernels in order over a map of arena bytes: each stored value writes its own mark over its range, and each read must
+// find the mark of the value it wants over the whole range. An overlap, a slot freed too early, a wrong alias or offset
+// shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut. A parameter has one mark:
+// a read of a version that was overwritten, or of one that is not there yet, is found the same way. What happens inside
+// one kernel is looked at by verify_plan_kernel.c; between kernels of one level the entry waits wherever their byte ranges
+// meet (codegen/module/entry.c), so that ranges which are right are enough.
+#include "ir/passes/verify_plan.h"
+#include "runtime/format.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  Fn *f;
+  int64_t *cut;  // sorted distinct ends of buffers in the arena
+  uint32_t n_cuts;
+  uint32_t *mark;  // by piece [cut[k], cut[k + 1]): the value whose bytes lie there
+  uint32_t *held;  // by buffer outside the arena that is written: the value it holds; 0: what it holds at the start
+} Check;
+
+bool ir_plan_broken(Fn *f, Val v, const char *fmt, ...) {
+  Prog *p = f->prog;
+  RtText name = {.mem = p->mem};
+  char what[256];
+  va_list ap;
+  va_start(ap, fmt);
+  rt_vformat(what, sizeof what, fmt, ap);
+  va_end(ap);
+  ir_print_name(f, v, &name);
+  rt_diag(&p->diags, RT_ERROR, E_VERIFY, ir_loc_file(p, f->ins[v.i].loc), ir_loc_line(p, f->ins[v.i].loc),
+          "plan of @%s: %s %s", ir_text(p, f->name), name.text, what);
+  return false;
+}
+
+static Op op_at(const Fn *f, Val v) { return (Op)f->ins[v.i].op; }
+static OpClass class_at(const Fn *f, Val v) { return (OpClass)ir_ops[f->ins[v.i].op].cls; }
+static const Buf *buf_at(const Fn *f, Val v) { return &f->bufs[f->buf_of[v.i]]; }
+
+Val ir_plan_shown(const Fn *f, Val v) {
+  while (class_at(f, v) == CLASS_VIEW) v = f->args[f->ins[v.i].args];
+  return v;
+}
+
+bool ir_plan_is_same_bytes(const Fn *f, Val v) {
+  return op_at(f, v) == OP_output && f->buf_of[v.i] == f->buf_of[ir_plan_shown(f, f->args[f->ins[v.i].args]).i];
+}
+
+bool ir_plan_overlap(const Fn *f, uint32_t a, uint32_t b) {
+  const Buf *x = &f->bufs[a], *y = &f->bufs[b];
+  if (a == b) return x->bytes > 0;
+  if (x->seg != y->seg) return false;
+  if (x->seg == SEG_IN || x->seg == SEG_OUT) return x->offset == y->offset;
+  if (x->seg != SEG_ARENA) return false;  // of parameters and constants ir_check_segments
+  return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
+// ---- sizes
+static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b, &a) ? INT64_MAX : a; }
+
+static int64_t plus(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
+
+// The largest size that this plan is for, or that any plan of the function is for.
+static int64_t largest(const Prog *p, Dim d, bool of_any) {
+  const DimInfo *in = ir_dim_info(p, d);
+  switch ((DimKind)in->kind) {
+  case DIM_CONST: return in->value;
+  case DIM_SYM: return of_any ? in->value : in->fit;
+  case DIM_MUL: return times(largest(p, in->a, of_any), largest(p, in->b, of_any));
+  default: return plus(largest(p, in->a, of_any), largest(p, in->b, of_any));
+  }
+}
+
+static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
+  static const uint8_t width[N_DTYPES] = {[DT_F32] = 4, [DT_I64] = 8};
+  int64_t n = width[dtype];
+  if (dtype == DT_LAYOUT)  // code finds its tables by the full bounds
+    return 4 * TN_LAYOUT_WORDS(largest(p, ir_dim_at(p, s, 1), true), largest(p, ir_dim_at(p, s, 0), true));
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = times(n, largest(p, ir_dim_at(p, s, k), false));
+  return n;
+}
+
+int64_t ir_plan_bytes(const Fn *f, Val v) { return bytes_of(f->prog, f->ins[v.i].dtype, f->ins[v.i].shape); }
+
+static int64_t aligned(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
+
+// Two slots of every carry, and the arena of the body.
+static int64_t scan_scratch(const Fn *f, Val v) {
+  Scan s = ir_scan_at(f, v);
+  int64_t bytes = aligned(s.body->stats.peak_bytes);
+  for (uint32_t i = 1; i < s.body->n_ins; i++) {
+    int64_t at = ir_attr_int(s.body, (Val){i}, KEY_index, -1) - s.n_slices;
+    if (op_at(s.body, (Val){i}) == OP_input && at >= 0 && at < s.n_carries)
+      bytes += 2 * aligned(ir_plan_bytes(s.body, (Val){i}));
+  }
+  return bytes;
+}
+
+static int64_t scratch_of(const Fn *f, const Kernel *k) {
+  int64_t bytes = 0;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (op_at(f, (Val){i}) == OP_scan) bytes += scan_scratch(f, (Val){i});
+    else if (op_at(f, (Val){i}) != OP_result && f->prog->scratch)
+      bytes += aligned(f->prog->scratch(f, (Val){i}, f->prog->scratch_ctx));
+  }
+  return bytes;
+}
+
+static bool check_scratch(Fn *f, uint32_t kernel) {
+  const Kernel *k = &f->kernels[kernel];
+  int64_t want = scratch_of(f, k);
+  if (want == 0 && !k->scratch) return true;
+  if (!k->scratch || !f->bufs[k->scratch].scratch || f->bufs[k->scratch].seg != SEG_ARENA)
+    return ir_plan_broken(f, (Val){k->first}, "has no scratch memory, and needs %lld bytes", (long long)want);
+  return f->bufs[k->scratch].bytes == want ||
+         ir_plan_broken(f, (Val){k->first}, "has %lld bytes of scratch memory, and needs %lld",
+                        (long long)f->bufs[k->scratch].bytes, (long long)want);
+}
+
+// ---- where a value lies
+static bool check_segment(Fn *f, Val v) {
+  const Buf *b = buf_at(f, v);
+  Op op = op_at(f, v);
+  int64_t index = ir_attr_int(f, v, KEY_index, -1);
+  if (op == OP_input && (b->seg != SEG_IN || b->offset != index))
+    return ir_plan_broken(f, v, "does not lie where the caller's input %lld lies", (long long)index);
+  if (op == OP_output && (b->seg != SEG_OUT || b->offset != index))
+    return ir_plan_broken(f, v, "does not lie where the caller's output %lld lies", (long long)index);
+  if (op == OP_param &&
+      (b->seg != SEG_PARAM || ir_attr_int(f, b->head, KEY_param, -1) != ir_attr_int(f, v, KEY_param, -2)))
+    return ir_plan_broken(f, v, "does not lie where its parameter lies");
+  if (b->seg == SEG_CONST && op != OP_packed_layout && op != OP_dense_layout)
+    return ir_plan_broken(f, v, "lies among the constants and is none");
+  if (f->is_body && (b->seg == SEG_PARAM || b->seg == SEG_CONST))
+    return ir_plan_broken(f, v, "lies outside of what the body of a scan is given");
+  return true;
+}
+
+// Views and next versions lie where their operand lies; nothing is written that is the caller's to keep.
+static bool check_alias(Fn *f, Val v) {
+  Val h = ir_head(f, v);
+  bool view = class_at(f, v) == CLASS_VIEW, next = ir_ops[op_at(f, h)].flags & WRITES;
+  if (!view && !next) return true;
+  Val of = view ? ir_arg(f, v, 0) : ir_arg(f, h, v.i - h.i);
+  if (f->buf_of[v.i] != f->buf_of[of.i])
+    return ir_plan_broken(f, v,
+                          view ? "does not lie where the value lies that it is a view of"
+                               : "does not lie where the value lies that it overwrites");
+  uint8_t seg = buf_at(f, v)->seg;
+  if (next && seg == SEG_PARAM && class_at(f, h) == CLASS_SLICE_UPDATE && !ir_attr(f, h, KEY_into_param))
+    return ir_plan_broken(f, v, "overwrites a parameter that it does not update");
+  return view || seg == SEG_ARENA || seg == SEG_PARAM ||
+         ir_plan_broken(f, v, "overwrites what is not the function's own");
+}
+
+static bool check_value(Fn *f, Val v) {
+  if (!check_alias(f, v)) return false;
+  if (!f->buf_of[v.i]) return true;
+  const Buf *b = buf_at(f, v);
+  int64_t want = ir_plan_bytes(f, v);
+  if (b->scratch) return ir_plan_broken(f, v, "lies in scratch memory");
+  if (b->bytes != want)
+    return ir_plan_broken(f, v, "lies in %lld bytes, its type needs %lld", (long long)b->bytes, (long long)want);
+  return class_at(f, v) == CLASS_VIEW || check_segment(f, v);
+}
+
+static bool check_values(Fn *f) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (!check_value(f, (Val){i})) return false;
+  for (uint32_t a = 1; a < f->n_bufs; a++)
+    for (uint32_t b = 1; b < a && f->bufs[a].seg != SEG_ARENA; b++) {
+      bool both = f->bufs[a].n_shares && f->bufs[b].n_shares && f->bufs[a].seg == f->bufs[b].seg;
+      bool param = both && f->bufs[a].seg == SEG_PARAM &&
+                   ir_attr_int(f, f->bufs[a].head, KEY_param, -1) == ir_attr_int(f, f->bufs[b].head, KEY_param, -1);
+      if (param ||
+          (both && ir_plan_overlap(f, a, b) && f->buf_of[f->bufs[a].head.i] == a && f->buf_of[f->bufs[b].head.i] == b))
+        return ir_plan_broken(f, f->bufs[a].head, "lies where another value outside of the arena lies");
+    }
+  return true;
+}
+
+// ---- order
+static bool makes_code(const Fn *f, Val v) {
+  OpClass c = class_at(f, ir_head(f, v));
+  bool layout = op_at(f, v) == OP_packed_layout || op_at(f, v) == OP_dense_layout;
+  bool is_const = layout && f->ins[v.i].n_args == 0;
+  for (uint32_t k = 0; is_const && op_at(f, v) == OP_dense_layout && k < 3; k++)
+    is_const = ir_dim_info(f->prog, ir_dim_at(f->prog, f->ins[v.i].shape, k))->kind == DIM_CONST;
+  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !is_const;
+}
+
+// Every instruction that makes code is in one kernel, and kernels are runs of instructions in order.
+static bool check_cover(Fn *f) {
+  uint32_t at = 1;
+  for (uint32_t k = 0; k <= f->n_kernels; k++) {
+    uint32_t first = k < f->n_kernels ? f->kernels[k].first : f->n_ins, n = k < f->n_kernels ? f->kernels[k].n : 0;
+    if (k < f->n_kernels && (n == 0 || first < at || (uint64_t)first + n > f->n_ins))
+      return ir_plan_broken(f, (Val){first < f->n_ins ? first : 0}, "stands in kernel %u out of order", k);
+    for (; at < first; at++)
+      if (makes_code(f, (Val){at}) || f->kernel_of[at] != UINT32_MAX)
+        return ir_plan_broken(f, (Val){at}, "is computed by no kernel");
+    for (; at < first + n; at++)
+      if (f->kernel_of[at] != k || !makes_code(f, (Val){at}))
+        return ir_plan_broken(f, (Val){at}, "is computed by kernel %u, which does not hold it", k);
+  }
+  return true;
+}
+
+// ---- live ranges
+typedef struct {
+  int32_t first, last;
+} Range;
+
+static void touch(Range *of, uint32_t buf, int32_t kernel) {
+  Range *r = &of[buf];
+  if (!buf) return;
+  if (kernel < r->first) r->first = kernel;
+  if (kernel > r->last) r->last = kernel;
+}
+
+static bool check_ranges(Fn *f) {
+  Range *of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *of);
+  for (uint32_t b = 1; b < f->n_bufs; b++) of[b] = (Range){INT32_MAX, -1};
+  for (uint32_t k = 0; k < f->n_kernels; k++) {
+    touch(of, f->kernels[k].scratch, (int32_t)k);
+    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
+      touch(of, f->buf_of[i], (int32_t)k);
+      for (uint32_t a = 0; op_at(f, (Val){i}) != OP_result && a < f->ins[i].n_args; a++)
+        touch(of, f->buf_of[ir_arg(f, (Val){i}, a).i], (int32_t)k);
+    }
+  }
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (of[b].first != f->bufs[b].first || of[b].last != f->bufs[b].last)
+      return ir_plan_broken(f, f->bufs[b].head, "is said to live in kernels %d to %d, it does from %d to %d",
+                            f->bufs[b].first, f->bufs[b].last, of[b].first, of[b].last);
+  return true;
+}
+
+// ---- places in the arena
+static bool check_place(Fn *f, uint32_t buf) {
+  const Buf *b = &f->bufs[buf];
+  if (b->seg != SEG_ARENA || b->last < 0) return true;
+  if (b->offset % TN_ALIGN) return ir_plan_broken(f, b->head, "is not aligned");
+  if (b->offset < 0 || b->offset + b->bytes > f->stats.peak_bytes)
+    return ir_plan_broken(f, b->head, "lies outside the arena");
+  if (!b->reuses) return true;
+  const Buf *of = &f->bufs[b->reuses];
+  return (of->seg == SEG_ARENA && of->offset == b->offset && of->bytes == b->bytes && of->last == b->first) ||
+         ir_plan_broken(f, b->head, "is said to take over a place which is not given up as it is made");
+}
+
+// ---- guards of a guarded arena: they belong to nobody while the buffer between them lives
+static uint32_t place_of(const Fn *f, uint32_t b) {
+  while (f->bufs[b].reuses) b = f->bufs[b].reuses;
+  return b;
+}
+
+static int64_t guarded_lo(const Fn *f, uint32_t b) { return f->bufs[b].offset - ir_guard_before(place_of(f, b)); }
+static int64_t guarded_hi(const Fn *f, uint32_t b) {
+  return f->bufs[b].offset + aligned(f->bufs[b].bytes) + ir_guard_behind(place_of(f, b));
+}
+
+static bool are_apart(const Fn *f, uint32_t a, uint32_t b) {
+  const Buf *x = &f->bufs[a], *y = &f->bufs[b];
+  if (y->seg != SEG_ARENA || x->last < y->first || y->last < x->first || place_of(f, a) == place_of(f, b)) return true;
+  return guarded_hi(f, a) <= guarded_lo(f, b) || guarded_hi(f, b) <= guarded_lo(f, a);
+}
+
+static bool check_guards(Fn *f) {
+  for (uint32_t a = 1; f->prog->guarded_arena && a < f->n_bufs; a++) {
+    if (f->bufs[a].seg != SEG_ARENA || f->bufs[a].last < 0) continue;
+    if (guarded_lo(f, a) < 0 || guarded_hi(f, a) > f->stats.peak_bytes)
+      return ir_plan_broken(f, f->bufs[a].head, "has guards outside the arena");
+    for (uint32_t b = 1; b < a; b++)
+      if (!are_apart(f, a, b)) return ir_plan_broken(f, f->bufs[a].head, "lies in the guards of another buffer");
+  }
+  return true;
+}
+
+// ---- the play
+static int by_value(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void make_cuts(Check *c) {
+  Fn *f = c->f;
+  int64_t *cut = rt_alloc(f->prog->mem, (2 * f->n_bufs + 2) * sizeof *cut);
+  uint32_t n = 0, m = 0;
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
+    if (f->bufs[b].seg != SEG_ARENA) continue;
+    cut[n++] = f->bufs[b].offset;
+    cut[n++] = f->bufs[b].offset + f->bufs[b].bytes;
+  }
+  qsort(cut, n, sizeof *cut, by_value);
+  for (uint32_t k = 0; k < n; k++)
+    if (m == 0 || cut[k] != cut[m - 1]) cut[m++] = cut[k];
+  c->cut = cut;
+  c->n_cuts = m;
+  c->mark = rt_alloc(f->prog->mem, (m + 1) * sizeof *c->mark);
+}
+
+static uint32_t piece_at(const Check *c, int64_t offset) {
+  uint32_t lo = 0, hi = c->n_cuts;
+  while (hi - lo > 1) {
+    uint32_t mid = (lo + hi) / 2;
+    if (c->cut[mid] <= offset) lo = mid;
+    else hi = mid;
+  }
+  return lo;
+}
+
+static bool in_arena(const Fn *f, Val v) { return f->buf_of[v.i] && buf_at(f, v)->seg == SEG_ARENA; }
+
+static void write_range(Check *c, uint32_t buf, uint32_t mark) {
+  const Buf *b = &c->f->bufs[buf];
+  if (b->bytes == 0) return;
+  for (uint32_t k = piece_at(c, b->offset); k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++) c->mark[k] = mark;
+}
+
+static bool is_held(const Fn *f, Val v) {
+  if (!f->buf_of[v.i]) return false;
+  uint8_t seg = buf_at(f, v)->seg;
+  return seg == SEG_PARAM || seg == SEG_OUT;
+}
+
+static bool want_held(Check *c, Val user, Val v) {
+  uint32_t held = c->held[c->f->buf_of[v.i]], want = op_at(c->f, v) == OP_param ? 0 : v.i;
+  if (held == want) return true;
+  return ir_plan_broken(c->f, user,
+                        held < want ? "reads a version of a parameter or output before it is written"
+                                    : "reads a version of a parameter or output that was overwritten");
+}
+
+static bool want_range(Check *c, Val user, Val v) {
+  const Buf *b = buf_at(c->f, v);
+  for (uint32_t k = piece_at(c, b->offset); b->bytes && k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++)
+    if (c->mark[k] != v.i) return ir_plan_broken(c->f, user, "reads bytes that another value has overwritten");
+  return true;
+}
+
+static bool want_value(Check *c, Val user, Val v) {
+  const Fn *f = c->f;
+  Op op = op_at(f, v);
+  if (!f->buf_of[v.i] && op != OP_const && op != OP_dim_size)
+    return ir_plan_broken(c->f, user, "reads a value that has no memory");
+  if (in_arena(f, v)) return want_range(c, user, v);
+  return !is_held(f, v) || want_held(c, user, v);
+}
+
+// Reads of a kernel happen before its writes unless the kernel itself made the value.
+static bool play_reads(Check *c, const Kernel *k) {
+  Fn *f = c->f;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    for (uint32_t j = 0; op_at(f, (Val){i}) != OP_result && j < f->ins[i].n_args; j++) {
+      Val a = ir_plan_shown(f, ir_arg(f, (Val){i}, j));
+      bool here = a.i >= k->first && a.i < k->first + k->n;
+      if (!here && !want_value(c, (Val){i}, a)) return false;
+    }
+  }
+  return true;
+}
+
+static bool play_kernel(Check *c, const Kernel *k) {
+  Fn *f = c->f;
+  if (!play_reads(c, k)) return false;
+  if (k->scratch) write_range(c, k->scratch, UINT32_MAX);
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (in_arena(f, (Val){i})) write_range(c, f->buf_of[i], i);
+    if (is_held(f, (Val){i}) && !ir_plan_is_same_bytes(f, (Val){i})) c->held[f->buf_of[i]] = i;
+  }
+  return true;
+}
+
+static bool check_outputs(Check *c) {
+  const Fn *f = c->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i};
+    if (op_at(f, v) != OP_output) continue;
+    uint32_t want = ir_plan_is_same_bytes(f, v) ? ir_plan_shown(f, ir_arg(f, v, 0)).i : i;
+    if (!f->buf_of[i] || c->held[f->buf_of[i]] != want)
+      return ir_plan_broken(c->f, v, "is not what lies in the caller's memory in the end");
+  }
+  return true;
+}
+
+bool ir_pass_verify_plan(Fn *f) {
+  Check c = {.f = f, .held = rt_alloc(f->prog->mem, f->n_bufs * sizeof *c.held)};
+  if (!check_cover(f) || !check_values(f) || !check_ranges(f)) return false;
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    if (!check_scratch(f, k)) return false;
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (!check_place(f, b)) return false;
+  if (!check_guards(f)) return false;
+  make_cuts(&c);
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    if (!ir_plan_check_kernel(f, k) || !play_kernel(&c, &f->kernels[k])) return false;
+  return check_outputs(&c);
+}
+
+// ---- segments that all functions share
+static bool broken_segment(Prog *p, const char *what, const char *name) {
+  rt_diag(&p->diags, RT_ERROR, E_VERIFY, NULL, 0, "plan of the program: %s '%s'", what, name);
+  return false;
+}
+
+typedef struct {
+  int64_t lo, hi;
+  const char *name;
+} Span;
+
+static int by_start(const void *a, const void *b) {
+  const Span *x = a, *y = b;
+  return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+static bool check_apart(Prog *p, Span *span, uint32_t n, int64_t size) {
+  if (n) qsort(span, n, sizeof *span, by_start);
+  for (uint32_t k = 0; k < n; k++) {
+    if (span[k].lo % TN_ALIGN) return broken_segment(p, "not aligned is", span[k].name);
+    if (span[k].lo < 0 || span[k].hi > size) return broken_segment(p, "outside of its segment lies", span[k].name);
+    if (k && span[k].lo < span[k - 1].hi) return broken_segment(p, "on another one lies", span[k].name);
+  }
+  return true;
+}
+
+static bool check_params(Prog *p) {
+  Span *span = rt_alloc(p->mem, (p->n_params + 1) * sizeof *span);
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const Param *q = &p->params[k];
+    span[k] = (Span){q->offset, q->offset + bytes_of(p, q->dtype, q->shape), ir_text(p, q->path)};
+  }
+  return check_apart(p, span, p->n_params, p->param_bytes);
+}
+
+bool ir_check_segments(Prog *p) {
+  Span *span = NULL;
+  uint32_t n = 0, cap = 0;
+  if (!check_params(p)) return false;
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    for (uint32_t b = 1; b < p->fns[k]->n_bufs; b++) {
+      const Fn *f = p->fns[k];
+      const Buf *buf = &f->bufs[b];
+      if (buf->seg == SEG_PARAM) {
+        const Param *q = &p->params[ir_attr_int(f, buf->head, KEY_param, 0)];
+        if (buf->offset != q->offset || buf->bytes != bytes_of(p, q->dtype, q->shape))
+          return broken_segment(p, "a function looks elsewhere for", ir_text(p, q->path));
+      }
+      if (buf->seg == SEG_CONST)
+        *RT_PUSH(p->mem, span, n, cap) = (Span){buf->offset, buf->offset + buf->bytes, ir_text(p, f->name)};
+    }
+  return check_apart(p, span, n, p->const_bytes);
+}

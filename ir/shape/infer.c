@@ -1,0 +1,498 @@
+// Shape rules: one for each word in the shape column of ops.def. A rule reads operands and attributes of the
+// instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
+// sentence in `why`.
+#include "ir/shape/infer.h"
+#include <string.h>
+
+// "operands are f32[2,3] and f32[4]"
+static void tell_types(const Infer *c) {
+  uint32_t n = n_args(c);
+  if (n == 0) return;
+  rt_text_add(c->why, n == 1 ? "; the operand is " : "; operands are ");
+  for (uint32_t k = 0; k < n && k < 8; k++) {
+    rt_text_add(c->why, k == 0 ? "%s" : k + 1 == n ? " and %s" : ", %s", ir_dtype_name[dtype_of(c, k)]);
+    ir_shape_text(c->p, shape_of(c, k), c->why);
+  }
+}
+
+uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
+  rt_text_add(c->why, "%s", text);
+  tell_types(c);
+  return id;
+}
+
+uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
+  if (dtype_of(c, k) == t) return 0;
+  rt_text_add(c->why, "operand %u must be %s", k, ir_dtype_name[t]);
+  return ir_infer_fault(c, E_DTYPE, "");
+}
+uint16_t ir_infer_f32(const Infer *c) {
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (dtype_of(c, k) != DT_F32) return ir_infer_dtype(c, k, DT_F32);
+  return 0;
+}
+uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
+  uint32_t r = rank_of(c, k);
+  if (r >= least && r <= most) return 0;
+  rt_text_add(c->why, "operand %u must have rank %u", k, least);
+  if (most != least) rt_text_add(c->why, most >= MAX_RANK ? " or more" : " to %u", most);
+  return ir_infer_fault(c, E_SHAPE, "");
+}
+
+// NumPy broadcasting of two shapes; false when they do not fit.
+static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
+  uint32_t ra = ir_rank(c->p, a), rb = ir_rank(c->p, b), r = ra > rb ? ra : rb;
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    bool in_a = k + ra >= r, in_b = k + rb >= r;
+    Dim x = in_a ? ir_dim_at(c->p, a, k + ra - r) : (Dim){0}, y = in_b ? ir_dim_at(c->p, b, k + rb - r) : (Dim){0};
+    if (!in_a || (in_b && x.i != y.i && ir_dim_is_one(c->p, x))) d[k] = y;
+    else if (!in_b || x.i == y.i || ir_dim_is_one(c->p, y)) d[k] = x;
+    else return false;
+  }
+  *out = ir_shape(c->p, d, r);
+  return true;
+}
+
+uint16_t ir_rule_broadcast(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  Shape s = {0};
+  const Attr *given = ir_attr(c->f, c->v, KEY_shape);
+  if (n_args(c) == 0 && given) s = given->u.list;
+  if (ir_rank(c->p, s) > MAX_RANK) return bad_shape(c, "the rank is above 8");
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (!broadcast(c, s, shape_of(c, k), &s)) return bad_shape(c, "shapes do not broadcast");
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
+uint16_t ir_rule_none(const Infer *c) {
+  (void)c;
+  return 0;
+}
+
+uint16_t ir_rule_leaf(const Infer *c) {
+  const Ins *ins = ir_ins(c->f, c->v);
+  if (ins->op == OP_param) {
+    const Attr *a = ir_attr(c->f, c->v, KEY_param);
+    if (!a || a->u.i < 0 || a->u.i >= c->p->n_params) return ir_infer_fault(c, E_ARGUMENT, "names no parameter");
+    set(c, 0, c->p->params[a->u.i].dtype, c->p->params[a->u.i].shape);
+  } else if (ins->op == OP_const) {
+    if (!ir_attr(c->f, c->v, KEY_value)) return ir_infer_fault(c, E_ARGUMENT, "needs {value}");
+    set(c, 0, DT_F32, (Shape){0});
+  } else if (ins->op == OP_dim_size) {
+    if (!ir_attr(c->f, c->v, KEY_dim)) return ir_infer_fault(c, E_ARGUMENT, "needs {dim}");
+    set(c, 0, DT_F32, (Shape){0});
+  } else if (ins->dtype == DT_NONE) {
+    return ir_infer_fault(c, E_ARGUMENT, "needs a type");
+  } else if (ins->dtype == DT_LAYOUT) {
+    return ir_infer_fault(c, E_DTYPE, "a layout is made of lengths, not handed in");
+  }
+  return 0;
+}
+
+uint16_t ir_rule_like1(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
+  set(c, 0, dtype_of(c, 1), shape_of(c, 1));
+  return 0;
+}
+
+uint16_t ir_rule_cast(const Infer *c) {
+  int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
+  if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (dtype_of(c, 0) != DT_F32 && dtype_of(c, 0) != DT_I64) return ir_infer_fault(c, E_DTYPE, "casts f32 and i64 only");
+  set(c, 0, (DType)t, shape_of(c, 0));
+  return 0;
+}
+
+static uint16_t axis_of(const Infer *c, uint32_t *axis) {
+  int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
+  if (a < 0 || a >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
+  *axis = (uint32_t)a;
+  return 0;
+}
+
+static uint16_t check_source(const Infer *c) {
+  Shape joint;
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (broadcast(c, shape_of(c, 0), shape_of(c, 1), &joint) && joint.i == shape_of(c, 0).i) return 0;
+  return bad_shape(c, "the source does not broadcast to the target");
+}
+
+// Softmax and its kin: all operands have one shape.
+static uint16_t check_rows(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
+  return ir_attr(c->f, c->v, KEY_axis) ? axis_of(c, &axis) : 0;
+}
+
+// The operand's own type; further operands must fit as each op says.
+uint16_t ir_rule_same(const Infer *c) {
+  Op op = (Op)ir_ins(c->f, c->v)->op;
+  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT)
+    return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
+  if (op == OP_assign) TRY(check_source(c));
+  if (ir_ops[op].cls == CLASS_ROW) TRY(check_rows(c));
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_shape(const Infer *c) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_shape);
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
+  Shape from = shape_of(c, 0), to = a->u.list, joint;
+  if (ir_rank(c->p, to) > MAX_RANK) return bad_shape(c, "the rank is above 8");
+  bool fits = ir_ins(c->f, c->v)->op == OP_reshape ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
+                                                   : broadcast(c, from, to, &joint) && joint.i == to.i;
+  if (!fits) {
+    rt_text_add(c->why, "%s",
+                ir_ins(c->f, c->v)->op == OP_reshape ? "another number of elements than " : "does not broadcast to ");
+    ir_shape_text(c->p, to, c->why);
+    return bad_shape(c, "");
+  }
+  set(c, 0, dtype_of(c, 0), to);
+  return 0;
+}
+
+uint16_t ir_rule_permute(const Infer *c) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_perm);
+  uint32_t r = rank_of(c, 0), seen = 0;
+  if (!a || ir_rank(c->p, a->u.list) != r)
+    return ir_infer_fault(c, E_ARGUMENT, "needs {perm} with one entry for each axis");
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    int64_t from = ir_list_at(c->p, a->u.list, k);
+    if (from < 0 || from >= r || (seen >> from & 1))
+      return ir_infer_fault(c, E_ARGUMENT, "{perm} is not a permutation");
+    seen |= 1u << from;
+    d[k] = dim_of(c, 0, (uint32_t)from);
+  }
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r));
+  return 0;
+}
+
+Shape ir_infer_with_dim(const Infer *c, Shape s, uint32_t axis, Dim d) {
+  Dim dims[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s);
+  for (uint32_t k = 0; k < r; k++) dims[k] = k == axis ? d : ir_dim_at(c->p, s, k);
+  return ir_shape(c->p, dims, r);
+}
+
+uint16_t ir_rule_slice(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
+  Dim d = dim_of(c, 0, axis);
+  if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "slices only axes of constant size");
+  if (start < 0 || size < 0 || start > ir_dim_bound(c->p, d) || size > ir_dim_bound(c->p, d) - start) {
+    rt_text_add(c->why, "%lld elements from index %lld on do not lie in axis %u", (long long)size, (long long)start,
+                axis);
+    return bad_shape(c, "");
+  }
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+uint16_t ir_rule_pad_axis(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
+  Dim d = dim_of(c, 0, axis);
+  if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "pads only axes of constant size");
+  if (start < 0 || size < 0 || start > size || ir_dim_bound(c->p, d) > size - start)
+    return bad_shape(c, "the operand does not fit at {start}");
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+uint16_t ir_rule_write(const Infer *c) {
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (shape_of(c, 0).i != shape_of(c, 1).i) return bad_shape(c, "the new content has another shape");
+  return 0;
+}
+
+uint16_t ir_rule_slice_assign(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1);
+  Dim whole = dim_of(c, 0, axis);
+  if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
+  Dim part = dim_of(c, 1, axis);
+  if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part))
+    return bad_shape(c, "writes only along axes of constant size");
+  if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
+    return bad_shape(c, "sizes differ on another axis");
+  if (start < 0 || start > ir_dim_bound(c->p, whole) || ir_dim_bound(c->p, part) > ir_dim_bound(c->p, whole) - start)
+    return bad_shape(c, "the part is past the end of the axis");
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_index_assign(const Infer *c) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_dtype(c, 1, DT_I64));
+  TRY(ir_infer_dtype(c, 2, DT_F32));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 1, 1));
+  if (rank_of(c, 2) != rank_of(c, 0) || ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
+    return bad_shape(c, "the rows do not have the shape of the target's");
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_concat(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  Dim total = dim_of(c, 0, axis);
+  for (uint32_t k = 1; k < n_args(c); k++) {
+    if (dtype_of(c, k) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "all operands must have one dtype");
+    if (rank_of(c, k) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
+    for (uint32_t j = 0; j < rank_of(c, 0); j++)
+      if (j != axis && dim_of(c, k, j).i != dim_of(c, 0, j).i) return bad_shape(c, "sizes differ on another axis");
+    total = ir_dim_add(c->p, total, dim_of(c, k, axis));
+  }
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, total));
+  return 0;
+}
+
+uint16_t ir_rule_reduce(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  const Attr *a = ir_attr(c->f, c->v, KEY_axes);
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {axes}");
+  uint32_t r = rank_of(c, 0), mask = 0, n = 0;
+  for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
+    int64_t axis = ir_list_at(c->p, a->u.list, k);
+    if (axis < 0 || axis >= r || (mask >> axis & 1))
+      return ir_infer_fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
+    mask |= 1u << axis;
+  }
+  bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    if (!(mask >> k & 1)) d[n++] = dim_of(c, 0, k);
+    else if (keep) d[n++] = ir_dim(c->p, 1);
+  }
+  set(c, 0, DT_F32, ir_shape(c->p, d, n));
+  return 0;
+}
+
+static Shape without_last(const Infer *c, Shape s) {
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s);
+  for (uint32_t k = 0; k + 1 < r; k++) d[k] = ir_dim_at(c->p, s, k);
+  return ir_shape(c->p, d, r ? r - 1 : 0);
+}
+
+uint16_t ir_rule_argmax(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
+  return 0;
+}
+
+// Logits [.., C], labels [..] -> [..]
+static uint16_t check_labels(const Infer *c, Shape *rows) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_dtype(c, 1, DT_I64));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  *rows = without_last(c, shape_of(c, 0));
+  if (shape_of(c, 1).i != rows->i)
+    return bad_shape(c, "labels must have the shape of the logits without the last axis");
+  int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
+  bool fits = ignore <= INT64_C(1) << 53 && ignore >= -(INT64_C(1) << 53);
+  return fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "{ignore} is too large");
+}
+
+uint16_t ir_rule_cross_entropy(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
+  set(c, 0, DT_F32, rows);
+  set(c, 1, DT_F32, rows);
+  return 0;
+}
+
+uint16_t ir_rule_cross_entropy_grad(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
+  for (uint32_t k = 2; k < n_args(c); k++) {
+    TRY(ir_infer_dtype(c, k, DT_F32));
+    if (shape_of(c, k).i != rows.i) return bad_shape(c, "the numbers and gradients of rows have another shape");
+  }
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+// x [.., C], weight and bias [C] -> y, then numbers of each row.
+uint16_t ir_rule_norm(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i)
+      return bad_shape(c, "weight and bias must have the size of the last axis");
+  if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return ir_infer_fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
+  set(c, 0, DT_F32, s);
+  for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
+  return 0;
+}
+
+// x, then the numbers of each row, the gradient of y, and the weight.
+uint16_t ir_rule_norm_grad(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  uint32_t n = ir_ins(c->f, c->v)->op == OP_layer_norm_grad ? 2 : 1;
+  for (uint32_t k = 1; k < n_args(c); k++) {
+    Shape want = k <= n ? without_last(c, s) : k == n + 1 ? s : ir_shape(c->p, &width, 1);
+    if (shape_of(c, k).i != want.i)
+      return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");
+  }
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
+uint16_t ir_rule_matmul(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
+  bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
+  uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
+  Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
+  Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);
+  if (k.i != k2.i) return bad_shape(c, "inner sizes differ");
+  Shape batch;
+  Dim d[MAX_RANK + 2];
+  Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 0)), ra * sizeof(Dim)), ra - 2);
+  Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 1)), rb * sizeof(Dim)), rb - 2);
+  if (!broadcast(c, ba, bb, &batch)) return bad_shape(c, "batch sizes do not broadcast");
+  uint32_t r = ir_rank(c->p, batch);
+  for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
+  d[r] = m, d[r + 1] = n;
+  set(c, 0, DT_F32, ir_shape(c->p, d, r + 2));
+  return 0;
+}
+
+uint16_t ir_rule_linear(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, 2));
+  uint32_t r = rank_of(c, 0);
+  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i)
+    return bad_shape(c, "the last size of x differs from the weight's second");
+  if (n_args(c) == 3) {
+    TRY(ir_infer_rank(c, 2, 1, 1));
+    if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
+      return bad_shape(c, "the bias has another size than the weight's first");
+  }
+  set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
+  return 0;
+}
+
+// Operand 0 is a table [V, E], operand `at` names rows of it: [..] -> [.., E]
+static uint16_t look_up(const Infer *c, uint32_t at, Shape *out) {
+  TRY(ir_infer_dtype(c, 0, DT_F32));
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  TRY(ir_infer_dtype(c, at, DT_I64));
+  TRY(ir_infer_rank(c, at, 0, MAX_RANK - 1));
+  Dim d[MAX_RANK];
+  uint32_t r = rank_of(c, at);
+  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, at, k);
+  d[r] = dim_of(c, 0, 1);
+  *out = ir_shape(c->p, d, r + 1);
+  return 0;
+}
+
+// So does operand `rows`, which has what was looked up, or its gradient.
+static uint16_t check_table_rows(const Infer *c, uint32_t at, uint32_t rows) {
+  Shape want;
+  TRY(look_up(c, at, &want));
+  TRY(ir_infer_dtype(c, rows, DT_F32));
+  return shape_of(c, rows).i == want.i ? 0 : bad_shape(c, "there must be a row of the table for each index");
+}
+
+uint16_t ir_rule_embedding(const Infer *c) {
+  Shape s;
+  TRY(look_up(c, 1, &s));
+  set(c, 0, DT_F32, s);
+  return 0;
+}
+
+uint16_t ir_rule_embedding_grad(const Infer *c) {
+  TRY(check_table_rows(c, 1, 2));
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_scalar(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  set(c, 0, DT_F32, (Shape){0});
+  return 0;
+}
+
+// Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
+uint16_t ir_rule_writes(const Infer *c) {
+  TRY(ir_infer_f32(c));
+  uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
+  for (uint32_t k = 0; k < n_args(c); k++) {
+    Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
+    if (shape_of(c, k).i != want.i)
+      return bad_shape(c, "state and gradient must have the parameter's shape, what steers the update be scalars");
+  }
+  for (uint32_t k = 0; k < n; k++) set(c, k, DT_F32, shape_of(c, k));
+  return 0;
+}
+
+uint16_t ir_rule_writes_rows(const Infer *c) {
+  for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
+  TRY(check_table_rows(c, 3, 4));
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (k != 3 && k != 4 && shape_of(c, k).i != (k < 3 ? shape_of(c, 0) : (Shape){0}).i)
+      return bad_shape(c, "state must have the parameter's shape, what steers the update be scalars");
+  for (uint32_t k = 0; k < 3; k++) set(c, k, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+typedef uint16_t Rule(const Infer *c);
+#define NULLARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define UNARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define BINARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define TERNARY(n, ...) [OP_##n] = ir_rule_broadcast,
+#define OP(n, lo, hi, res, rule, ...) [OP_##n] = ir_rule_##rule,
+static Rule *const rules[N_OPS] = {
+#include "ir/ops.def"
+};
+
+// Layouts are for the ops that know them, and for marks and outputs, which refuse or pass them on themselves.
+static bool takes_layout(Op op) {
+  switch (ir_ops[op].cls) {
+  case CLASS_PACK:
+  case CLASS_SEQ:
+  case CLASS_RNN:
+  case CLASS_SCAN:
+  case CLASS_MARK: return true;
+  default: return op == OP_output || op == OP_result;
+  }
+}
+
+static uint16_t check_layouts(const Infer *c) {
+  if (takes_layout(ir_ins(c->f, c->v)->op)) return 0;
+  for (uint32_t k = 0; k < n_args(c); k++)
+    if (dtype_of(c, k) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout is no number");
+  return 0;
+}
+
+uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
+  Infer c = {f, f->prog, v, why};
+  TRY(ir_infer_attrs(&c));
+  TRY(check_layouts(&c));
+  return rules[ir_ins(f, v)->op](&c);
+}
+
+bool ir_infer(Fn *f, Val v, RtText *why) { return ir_infer_id(f, v, why) == 0; }

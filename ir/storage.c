@@ -1,0 +1,36 @@
+// What values share a buffer, before buffers are assigned: views and next versions followed to where they begin.
+//
+//   %1 = reshape %x        ir_view_base(%1) = %x
+//   %2 = assign %1, %y     ir_storage_root(%2) = %x
+#include "ir/ir.h"
+
+Val ir_view_base(const Fn *f, Val v) {
+  while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);
+  return v;
+}
+
+Val ir_storage_root(const Fn *f, Val v) {
+  for (;;) {
+    v = ir_view_base(f, v);
+    Val h = ir_head(f, v);
+    if (!(ir_ops[f->ins[h.i].op].flags & WRITES)) return v;
+    v = ir_arg(f, h, v.i - h.i);
+  }
+}
+
+bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }
+
+bool ir_writes_param(const Fn *f, Val v) {
+  const OpInfo *op = &ir_ops[f->ins[v.i].op];
+  for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++)
+    if (f->ins[ir_storage_root(f, ir_arg(f, v, k)).i].op == OP_param) return true;
+  return false;
+}
+
+bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM; }
+
+Val ir_gradient_of(const Fn *f, Val update) {
+  const OpInfo *op = &ir_ops[ir_ins(f, update)->op];
+  if (op->cls != CLASS_OPTIM || ir_ins(f, update)->op == OP_adamw_sparse) return (Val){0};
+  return ir_arg(f, update, op->n_res);
+}

@@ -1,0 +1,251 @@
+#include "runtime/data/collate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// ---- the form: which arrays, and where they lie
+static bool reserve(RtBatchForm *f, size_t *at, int64_t count, int64_t bytes) {
+  int64_t size;
+  *at = (size_t)f->bytes;
+  if (__builtin_mul_overflow(count, bytes, &size) || size > (INT64_C(1) << 48)) return false;
+  f->bytes += (size + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+  return f->bytes < INT64_C(1) << 48;
+}
+
+static bool place(RtBatchForm *f) {
+  int64_t n = (int64_t)f->batch_size;
+  if (f->batch_size > (size_t)1 << 40) return false;
+  bool ok = reserve(f, &f->index_at, n, sizeof(size_t));
+  for (uint32_t k = 0; ok && k < f->data->n_fields; k++) {
+    const RtField *field = &f->data->fields[k];
+    ok = reserve(f, &f->data_at[k], n, rt_field_bytes(field)) && reserve(f, &f->lengths_at[k], n, sizeof(int64_t));
+    if (ok && f->layout == RT_TIME_MAJOR && field->is_variable && !f->custom.fn)
+      ok = reserve(f, &f->out_at[k], n, rt_field_bytes(field));
+  }
+  if (!ok || !f->custom.fn) return ok;
+  ok = reserve(f, &f->items_at, n * f->data->n_fields, sizeof(RtArray));
+  for (uint32_t k = 0; ok && k < f->custom.n_fields; k++)
+    ok = reserve(f, &f->out_at[k], 1, rt_field_bytes(&f->custom.fields[k]));
+  return ok;
+}
+
+// All arrays in their own order: a variable field has its lengths behind it.
+static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
+  uint32_t n = 0;
+  if (f->custom.fn) {
+    for (; n < f->custom.n_fields; n++) snprintf(names[n], RT_ARRAY_NAME, "%s", f->custom.fields[n].name);
+    return n;
+  }
+  for (uint32_t k = 0; k < f->data->n_fields; k++) {
+    snprintf(names[n++], RT_ARRAY_NAME, "%s", f->data->fields[k].name);
+    if (f->data->fields[k].is_variable) snprintf(names[n++], RT_ARRAY_NAME, "%s.lengths", f->data->fields[k].name);
+  }
+  return n;
+}
+
+static bool pick(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size) {
+  char all[RT_MAX_BATCH_ARRAYS][RT_ARRAY_NAME];
+  uint32_t n = name_arrays(f, all);
+  for (uint32_t k = 0; k < n; k++)  // the lengths of "x" and a field "x.lengths"
+    for (uint32_t i = 0; i < k; i++)
+      if (!strcmp(all[i], all[k])) return rt_fail(error, error_size, "two arrays of a batch are named '%.80s'", all[k]);
+  if (n_inputs > RT_MAX_BATCH_ARRAYS)
+    return rt_fail(error, error_size, "a batch has at most %d arrays", RT_MAX_BATCH_ARRAYS);
+  f->n_arrays = inputs ? n_inputs : n;
+  for (uint32_t i = 0; i < f->n_arrays; i++) {
+    uint32_t k = inputs ? 0 : i;
+    while (inputs && k < n && (!inputs[i] || strcmp(all[k], inputs[i]))) k++;
+    if (k == n) return rt_fail(error, error_size, "a batch has no array '%.80s'", inputs && inputs[i] ? inputs[i] : "");
+    f->picks[i] = k;
+    memcpy(f->names[i], all[k], RT_ARRAY_NAME);
+  }
+  return true;
+}
+
+bool rt_form_init(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size) {
+  if ((unsigned)f->layout > RT_CONCATENATED) return rt_fail(error, error_size, "the layout is unknown");
+  if (f->custom.fn && !rt_check_fields(f->custom.fields, f->custom.n_fields, RT_FIELD_RANK, error, error_size))
+    return false;
+  if (!place(f)) return rt_fail(error, error_size, "a batch of %zu items takes more than 2^48 bytes", f->batch_size);
+  return pick(f, inputs, n_inputs, error, error_size);
+}
+
+// ---- reading
+size_t *rt_slot_index(const RtBatchForm *f, const RtBatchSlot *s) { return (size_t *)(void *)(s->mem + f->index_at); }
+
+static int64_t *lengths_of(const RtBatchForm *f, const RtBatchSlot *s, uint32_t field) {
+  return (int64_t *)(void *)(s->mem + f->lengths_at[field]);
+}
+
+RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt) {
+  RtItem item = {.error = s->error, .error_size = sizeof s->error, .halt = halt};
+  for (uint32_t k = 0; k < f->data->n_fields; k++)
+    item.data[k] = s->mem + f->data_at[k] + i * (size_t)rt_field_bytes(&f->data->fields[k]);
+  return item;
+}
+
+void rt_slot_keep_lengths(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtItem *item) {
+  for (uint32_t k = 0; k < f->data->n_fields; k++)
+    if (f->data->fields[k].is_variable) lengths_of(f, s, k)[i] = item->length[k];
+}
+
+static size_t run_length(const size_t *index, size_t n) {
+  size_t k = 1;
+  while (k < n && index[k] == index[k - 1] + 1) k++;
+  return k;
+}
+
+static bool read_one(const RtBatchForm *f, RtBatchSlot *s, size_t i, size_t k, const RtHalt *halt) {
+  RtItem item = rt_slot_item(f, s, i, halt);
+  s->error[0] = 0;
+  if (!rt_dataset_get(f->data, k, &item)) return false;
+  rt_slot_keep_lengths(f, s, i, &item);
+  return true;
+}
+
+// The whole batch lies in memory as it is needed.
+static bool is_view(const RtBatchForm *f, const RtBatchSlot *s, const size_t *index) {
+  const RtDataset *d = f->data;
+  if (!f->may_view || !d->ops->view || f->custom.fn || rt_dataset_is_variable(d) || s->n == 0) return false;
+  return run_length(index, s->n) == s->n && d->ops->view(d->ctx, 0, index[0], s->n) != NULL;
+}
+
+bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const RtHalt *halt, size_t *bad) {
+  const RtDataset *d = f->data;
+  const size_t *index = rt_slot_index(f, s);
+  bool whole_rows = d->ops->rows && !rt_dataset_is_variable(d);
+  if (is_view(f, s, index)) return true;
+  for (size_t i = 0, n; i < s->n; i += n) {
+    n = whole_rows ? run_length(index + i, s->n - i) : 1;
+    *bad = i;
+    if (rt_is_halted(halt)) return rt_fail(s->error, sizeof s->error, "stopped");
+    RtItem item = rt_slot_item(f, s, i, halt);
+    if (n > 1 && d->ops->rows(d->ctx, index[i], n, &item)) continue;
+    for (size_t j = 0; j < n; j++)  // one by one finds the item that is wrong
+      if (*bad = i + j, !read_one(f, s, i + j, index[i + j], halt)) return false;
+  }
+  return true;
+}
+
+// ---- putting together
+static int64_t longest_of(const int64_t *lengths, size_t n) {
+  int64_t longest = 0;
+  for (size_t i = 0; i < n; i++)
+    if (lengths[i] > longest) longest = lengths[i];
+  return longest;
+}
+
+static void pad_together(unsigned char *data, const int64_t *lengths, size_t n, int64_t row, int64_t bound,
+                         int64_t longest) {
+  for (size_t i = 0; i < n; i++) {
+    unsigned char *to = data + (size_t)(longest * row) * i;
+    size_t used = (size_t)(lengths[i] * row);
+    memmove(to, data + (size_t)(bound * row) * i, used);
+    memset(to + used, 0, (size_t)(longest * row) - used);
+  }
+}
+
+static int64_t close_up(unsigned char *data, const int64_t *lengths, size_t n, int64_t row, int64_t bound) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < n; i++) {
+    memmove(data + rows * row, data + (size_t)(bound * row) * i, (size_t)(lengths[i] * row));
+    rows += lengths[i];
+  }
+  return rows;
+}
+
+static void turn(unsigned char *to, const unsigned char *from, const int64_t *lengths, size_t n, size_t row,
+                 size_t bound, int64_t longest) {
+  for (int64_t t = 0; t < longest; t++)
+    for (size_t i = 0; i < n; i++, to += row) {
+      if (t < lengths[i]) memcpy(to, from + (i * bound + (size_t)t) * row, row);
+      else memset(to, 0, row);
+    }
+}
+
+static void finish_variable(const RtBatchForm *f, RtBatchSlot *s, uint32_t k, RtArray *out) {
+  const RtField *field = &f->data->fields[k];
+  const int64_t *lengths = lengths_of(f, s, k);
+  int64_t row = rt_field_row(field), bound = field->dims[0], longest = longest_of(lengths, s->n);
+  unsigned char *data = s->mem + f->data_at[k];
+  uint32_t first = f->layout == RT_CONCATENATED ? 1 : 2;
+  *out = (RtArray){.data = data, .dtype = field->dtype, .rank = field->rank + first - 1};
+  memcpy(out->dims + first, field->dims + 1, (field->rank - 1) * sizeof *field->dims);
+  if (f->layout == RT_CONCATENATED) {
+    out->dims[0] = close_up(data, lengths, s->n, row, bound);
+    return;
+  }
+  bool is_turned = f->layout == RT_TIME_MAJOR;
+  out->dims[is_turned] = (int64_t)s->n;
+  out->dims[!is_turned] = longest;
+  if (!is_turned) pad_together(data, lengths, s->n, row, bound, longest);
+  else turn(out->data = s->mem + f->out_at[k], data, lengths, s->n, (size_t)row, (size_t)bound, longest);
+}
+
+static void finish_fixed(const RtBatchForm *f, const RtBatchSlot *s, uint32_t k, bool view, RtArray *out) {
+  const RtField *field = &f->data->fields[k];
+  *out = (RtArray){.data = s->mem + f->data_at[k], .dtype = field->dtype, .rank = field->rank + 1};
+  out->dims[0] = (int64_t)s->n;
+  memcpy(out->dims + 1, field->dims, field->rank * sizeof *field->dims);
+  if (view) out->data = (void *)(uintptr_t)f->data->ops->view(f->data->ctx, k, rt_slot_index(f, s)[0], s->n);
+}
+
+static void stack(const RtBatchForm *f, RtBatchSlot *s, RtArray *all) {
+  bool view = f->data->count != RT_STREAM && is_view(f, s, rt_slot_index(f, s));
+  for (uint32_t k = 0, n = 0; k < f->data->n_fields; k++) {
+    if (!f->data->fields[k].is_variable) {
+      finish_fixed(f, s, k, view, &all[n++]);
+      continue;
+    }
+    finish_variable(f, s, k, &all[n++]);
+    all[n] = (RtArray){.data = lengths_of(f, s, k), .dtype = RT_I64, .rank = 1};
+    all[n++].dims[0] = (int64_t)s->n;
+  }
+}
+
+// ---- the user's collation
+static RtArray item_array(const RtBatchForm *f, RtBatchSlot *s, size_t i, uint32_t k) {
+  const RtField *field = &f->data->fields[k];
+  RtArray a = {.data = rt_slot_item(f, s, i, NULL).data[k], .dtype = field->dtype, .rank = field->rank};
+  memcpy(a.dims, field->dims, field->rank * sizeof *field->dims);
+  if (field->is_variable) a.dims[0] = lengths_of(f, s, k)[i];
+  return a;
+}
+
+static bool check_output(const RtField *field, const RtArray *a, const void *data, char *error) {
+  if (a->rank != field->rank || a->dtype != field->dtype || a->data != data)
+    return rt_fail(error, RT_SLOT_ERROR, "the collation replaced array '%s', only its dims are its to set",
+                   field->name);
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (a->dims[d] < 0 || a->dims[d] > field->dims[d])
+      return rt_fail(error, RT_SLOT_ERROR,
+                     "the collation gives array '%s' size %" PRId64 " at axis %" PRIu32 ", its bound is %" PRId64,
+                     field->name, a->dims[d], d, field->dims[d]);
+  return true;
+}
+
+static bool collate(const RtBatchForm *f, RtBatchSlot *s, RtArray *all) {
+  uint32_t n_fields = f->data->n_fields;
+  RtArray *items = (RtArray *)(void *)(s->mem + f->items_at);
+  for (size_t i = 0; i < s->n; i++)
+    for (uint32_t k = 0; k < n_fields; k++) items[i * n_fields + k] = item_array(f, s, i, k);
+  for (uint32_t k = 0; k < f->custom.n_fields; k++) {
+    const RtField *field = &f->custom.fields[k];
+    all[k] = (RtArray){.data = s->mem + f->out_at[k], .dtype = field->dtype, .rank = field->rank};
+    memcpy(all[k].dims, field->dims, field->rank * sizeof *field->dims);
+  }
+  RtItems list = {items, n_fields, s->n, f->data->count == RT_STREAM ? NULL : rt_slot_index(f, s)};
+  s->error[0] = 0;
+  if (!f->custom.fn(f->custom.ctx, &list, all, s->error, sizeof s->error)) return false;
+  for (uint32_t k = 0; k < f->custom.n_fields; k++)
+    if (!check_output(&f->custom.fields[k], &all[k], s->mem + f->out_at[k], s->error)) return false;
+  return true;
+}
+
+bool rt_slot_finish(const RtBatchForm *f, RtBatchSlot *s) {
+  RtArray all[RT_MAX_BATCH_ARRAYS];
+  if (!f->custom.fn) stack(f, s, all);
+  else if (!collate(f, s, all)) return false;
+  for (uint32_t k = 0; k < f->n_arrays; k++) s->arrays[k] = all[f->picks[k]];
+  return true;
+}

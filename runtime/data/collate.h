@@ -1,0 +1,63 @@
+// One batch: items read into a slot of the input arena and put side by side.
+//
+//   slot:  | field 0: batch_size items by their bound | its lengths | field 1 | .. | arrays of the user's collation |
+//
+// Items are read where they stay: a field of fixed size is finished when its last item was read, a variable one moves
+// together to the longest length of the batch.
+#ifndef TN_RUNTIME_DATA_COLLATE_H
+#define TN_RUNTIME_DATA_COLLATE_H
+
+#include "runtime/data/batch.h"
+#include "runtime/data/dataset.h"
+
+typedef enum { RT_PADDED, RT_TIME_MAJOR, RT_CONCATENATED } RtLayout;  // as tn_layout
+
+typedef struct {
+  const RtArray *arrays;  // [n][n_fields]
+  uint32_t n_fields;
+  size_t n;
+  const size_t *index;  // NULL: a stream
+} RtItems;
+
+typedef struct {
+  RtField fields[RT_MAX_FIELDS];  // whole arrays, the batch axis included
+  uint32_t n_fields;
+  bool (*fn)(void *ctx, const RtItems *items, RtArray *out, char *error, size_t error_size);  // NULL: none
+  void *ctx;
+} RtCollate;
+
+typedef struct {
+  const RtDataset *data;
+  size_t batch_size;
+  RtLayout layout;
+  RtCollate custom;
+  bool may_view;  // consecutive rows in memory are shown as they are
+  uint32_t n_arrays;
+  char names[RT_MAX_BATCH_ARRAYS][RT_ARRAY_NAME];                                   // of the arrays of a batch
+  uint32_t picks[RT_MAX_BATCH_ARRAYS];                                              // which of all arrays each one is
+  size_t data_at[RT_MAX_FIELDS], lengths_at[RT_MAX_FIELDS], out_at[RT_MAX_FIELDS];  // bytes in a slot
+  size_t index_at, items_at;
+  int64_t bytes;  // of a slot
+} RtBatchForm;
+
+enum { RT_SLOT_ERROR = 1024 };
+typedef struct {
+  unsigned char *mem;
+  size_t n;  // items
+  RtArray arrays[RT_MAX_BATCH_ARRAYS];
+  bool failed;
+  char error[RT_SLOT_ERROR];
+} RtBatchSlot;
+
+// data, batch_size, layout, custom and may_view are set; inputs NULL: all arrays in their order.
+bool rt_form_init(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size);
+size_t *rt_slot_index(const RtBatchForm *f, const RtBatchSlot *s);
+// Where item i of the slot goes.
+RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt);
+void rt_slot_keep_lengths(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtItem *item);  // of item i, just read
+// Reads s->n items by the slot's index; `bad` is the position of the one that failed.
+bool rt_slot_read(const RtBatchForm *f, RtBatchSlot *s, const RtHalt *halt, size_t *bad);
+// All s->n items are there: fills s->arrays.
+bool rt_slot_finish(const RtBatchForm *f, RtBatchSlot *s);
+
+#endif

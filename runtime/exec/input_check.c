@@ -1,0 +1,242 @@
+// What a run is given against what the function takes: counts, dtypes, ranks, pointers, sizes, then values.
+#include "runtime/exec/input_check.h"
+#include "runtime/format.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct {
+  const char *kind;  // "input", "output"
+  const RtPort *port;
+  const RtArray *array;
+} Given;
+
+static RtStatus refuse(const RtRunCheck *c, RtStatus status, const char *fmt, ...) RT_PRINTF(3, 4);
+static RtStatus refuse(const RtRunCheck *c, RtStatus status, const char *fmt, ...) {
+  char sentence[512];
+  va_list args;
+  va_start(args, fmt);
+  rt_vformat(sentence, sizeof sentence, fmt, args);
+  va_end(args);
+  rt_fail(c->error, c->error_size, "%s: %s", c->function->name, sentence);
+  return status;
+}
+
+static const char *dtype_name(uint32_t t) { return t == RT_F32 ? "f32" : t == RT_I64 ? "i64" : "no known dtype"; }
+
+static size_t dtype_bytes(uint32_t t) { return t == RT_I64 ? 8 : 4; }
+
+// ---- one array against its port, sizes apart
+
+static RtStatus check_form(const RtRunCheck *c, Given g) {
+  const RtArray *a = g.array;
+  const char *name = g.port->name;
+  if (a->dtype != g.port->dtype)
+    return refuse(c, RT_ERR_ARGUMENT, "%s '%s' is %s, expected %s", g.kind, name, dtype_name(a->dtype),
+                  dtype_name(g.port->dtype));
+  if (a->rank != g.port->rank)
+    return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has rank %" PRIu32 ", expected %" PRIu32, g.kind, name, a->rank,
+                  g.port->rank);
+  bool is_empty = false;
+  for (uint32_t d = 0; d < a->rank; d++) {
+    if (a->dims[d] < 0)
+      return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has size %" PRId64 " on axis %" PRIu32, g.kind, name, a->dims[d], d);
+    is_empty |= a->dims[d] == 0;
+  }
+  if (!a->data && !is_empty) return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has no data", g.kind, name);
+  if ((uintptr_t)a->data % dtype_bytes(a->dtype))
+    return refuse(c, RT_ERR_ARGUMENT, "the data of %s '%s' is not aligned to %zu bytes", g.kind, name,
+                  dtype_bytes(a->dtype));
+  return RT_OK;
+}
+
+static RtStatus check_forms(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  if (c->n_in != f->n_inputs || c->n_out != f->n_outputs)
+    return refuse(c, RT_ERR_ARGUMENT, "takes %" PRIu32 " inputs and %" PRIu32 " outputs, got %zu and %zu", f->n_inputs,
+                  f->n_outputs, c->n_in, c->n_out);
+  RtStatus status = RT_OK;
+  for (size_t k = 0; k < c->n_in && !status; k++) status = check_form(c, (Given){"input", &f->inputs[k], &c->in[k]});
+  for (size_t k = 0; k < c->n_out && !status; k++)
+    status = check_form(c, (Given){"output", &f->outputs[k], &c->out[k]});
+  return status;
+}
+
+// ---- sizes
+
+// The slot that a size is, or UINT32_MAX when it is a constant, product or sum.
+static uint32_t slot_of(const RtPlan *p, uint32_t dim) {
+  return p->dims[dim].kind == RT_DIM_SLOT ? (uint32_t)p->dims[dim].value : UINT32_MAX;
+}
+
+// Named dims take the size of the first input axis that is one.
+static RtStatus bind_slots(const RtRunCheck *c) {
+  const RtPlan *p = c->plan;
+  for (uint32_t s = 0; s < p->n_slots; s++) c->slots[s] = p->slots[s].bound, c->is_known[s] = false;
+  for (size_t k = 0; k < c->n_in; k++) {
+    const RtPort *port = &c->function->inputs[k];
+    for (uint32_t d = 0; d < port->rank; d++) {
+      uint32_t s = slot_of(p, port->dims[d]);
+      int64_t size = c->in[k].dims[d];
+      if (s == UINT32_MAX || c->is_known[s]) continue;
+      if (size > p->slots[s].bound)
+        return refuse(c, RT_ERR_ARGUMENT, "input '%s' has size %" PRId64 " on axis %" PRIu32 ", above %s <= %" PRId64,
+                      port->name, size, d, p->slots[s].name, p->slots[s].bound);
+      c->slots[s] = size;
+      c->is_known[s] = true;
+    }
+  }
+  if (!rt_plan_dims(p, c->slots, c->dims)) return refuse(c, RT_ERR_ARGUMENT, "a size does not fit 62 bits");
+  return RT_OK;
+}
+
+static bool is_dim_known(const RtRunCheck *c, uint32_t dim) {
+  const RtDim *d = &c->plan->dims[dim];
+  if (d->kind == RT_DIM_CONST) return true;
+  if (d->kind == RT_DIM_SLOT) return c->is_known[d->value];
+  return is_dim_known(c, d->a) && is_dim_known(c, d->b);
+}
+
+static RtStatus check_sizes(const RtRunCheck *c, Given g, bool is_output) {
+  for (uint32_t d = 0; d < g.port->rank; d++) {
+    uint32_t dim = g.port->dims[d], slot = slot_of(c->plan, dim);
+    int64_t size = g.array->dims[d], wanted = c->dims[dim];
+    bool only_bound = is_output && !is_dim_known(c, dim);
+    if (only_bound ? size >= wanted : size == wanted) continue;
+    return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has size %" PRId64 " on axis %" PRIu32 ", expected %s%" PRId64 "%s%s%s",
+                  g.kind, g.port->name, size, d, only_bound ? "at least " : "", wanted, slot == UINT32_MAX ? "" : " (",
+                  slot == UINT32_MAX ? "" : c->plan->slots[slot].name, slot == UINT32_MAX ? "" : ")");
+  }
+  return RT_OK;
+}
+
+// Bytes of an array that passed its checks; -1: more than 62 bits.
+static int64_t bytes_of(const RtArray *a) {
+  int64_t n = (int64_t)dtype_bytes(a->dtype);
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (a->dims[d] == 0) return 0;
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (__builtin_mul_overflow(n, a->dims[d], &n) || n >> 62) return -1;
+  return n;
+}
+
+static RtStatus check_all_sizes(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  RtStatus status = bind_slots(c);
+  for (size_t k = 0; k < c->n_in && !status; k++)
+    status = check_sizes(c, (Given){"input", &f->inputs[k], &c->in[k]}, false);
+  for (size_t k = 0; k < c->n_out && !status; k++)
+    status = check_sizes(c, (Given){"output", &f->outputs[k], &c->out[k]}, true);
+  for (size_t k = 0; k < c->n_in + c->n_out && !status; k++)
+    if (bytes_of(k < c->n_in ? &c->in[k] : &c->out[k - c->n_in]) < 0)
+      status = refuse(c, RT_ERR_ARGUMENT, "array %zu has more than 2^62 bytes", k);
+  return status;
+}
+
+// ---- compiled code may write an output while it still reads inputs
+
+static bool overlap(const RtArray *a, const RtArray *b) {
+  uintptr_t pa = (uintptr_t)a->data, pb = (uintptr_t)b->data;
+  uint64_t na = (uint64_t)bytes_of(a), nb = (uint64_t)bytes_of(b);
+  return na && nb && (pa < pb ? pb - pa < na : pa - pb < nb);
+}
+
+static RtStatus check_overlap(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  for (size_t o = 0; o < c->n_out; o++) {
+    for (size_t k = 0; k < c->n_in; k++)
+      if (overlap(&c->out[o], &c->in[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "output '%s' overlaps input '%s'", f->outputs[o].name, f->inputs[k].name);
+    for (size_t k = 0; k < o; k++)
+      if (overlap(&c->out[o], &c->out[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "output '%s' overlaps output '%s'", f->outputs[o].name, f->outputs[k].name);
+  }
+  return RT_OK;
+}
+
+// An input that is a view of a parameter would change while it is read, an output would change the parameter.
+static RtStatus check_params(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  for (uint32_t u = 0; u < f->n_uses; u++) {
+    const RtParam *p = &c->plan->params[f->uses[u].param];
+    RtArray block = {.data = (void *)(uintptr_t)(c->params + p->offset), .dtype = RT_F32, .rank = 1};
+    block.dims[0] = p->bytes / 4;
+    for (size_t k = 0; k < c->n_in && f->uses[u].is_written; k++)
+      if (overlap(&block, &c->in[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "input '%s' is memory of parameter '%s', which the run updates: pass a copy",
+                      f->inputs[k].name, p->path);
+    for (size_t k = 0; k < c->n_out; k++)
+      if (overlap(&block, &c->out[k]))
+        return refuse(c, RT_ERR_ARGUMENT, "output '%s' is memory of parameter '%s', which the run %s",
+                      f->outputs[k].name, p->path, f->uses[u].is_written ? "updates" : "reads");
+  }
+  return RT_OK;
+}
+
+// ---- values
+
+static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, int64_t index, int64_t value, int64_t last) {
+  const char *name = c->function->inputs[k->input].name;
+  if (last < k->lo)
+    return refuse(c, RT_ERR_VALUE, "input '%s': no %s is allowed in this run, found %" PRId64 " at [%" PRId64 "]", name,
+                  k->what, value, index);
+  char other[64] = "";
+  if (k->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", k->other);
+  return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64 "%s",
+                name, k->what, value, index, k->lo, last, other);
+}
+
+// Elements [at, end) of the input
+static RtStatus check_run_of(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
+  const int64_t *v = c->in[k->input].data;
+  for (int64_t i = at; i < end; i++) {
+    if (k->has_other && v[i] == k->other) continue;
+    if (v[i] < k->lo || v[i] > last) return refuse_value(c, k, i, v[i], last);
+    if (k->is_sorted && i > at && v[i] > v[i - 1])
+      return refuse(c, RT_ERR_VALUE,
+                    "input '%s': %s %" PRId64 " at [%" PRId64 "] is above %" PRId64
+                    " before it, and sorting is enforced",
+                    c->function->inputs[k->input].name, k->what, v[i], i, v[i - 1]);
+  }
+  return RT_OK;
+}
+
+// The same, or of each group in it the part that is read
+static RtStatus check_span(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
+  RtStatus status = RT_OK;
+  if (!k->group) return check_run_of(c, k, at, end, last);
+  for (; at < end && !status; at += k->group) status = check_run_of(c, k, at + k->first, at + k->first + k->size, last);
+  return status;
+}
+
+static RtStatus check_steps(const RtRunCheck *c, const RtCheck *k, int64_t last) {
+  const int64_t *lengths = k->lengths ? k->lengths : c->in[k->of_input].data;
+  int64_t batch = c->dims[k->batch], time = c->dims[k->time], row = k->row;
+  RtStatus status = RT_OK;
+  for (int64_t b = 0; b < batch && !status; b++) {
+    int64_t n = lengths[b] < time ? lengths[b] : time;
+    if (!k->time_major) status = check_span(c, k, b * time * row, (b * time + (n > 0 ? n : 0)) * row, last);
+    for (int64_t t = 0; k->time_major && t < n && !status; t++)
+      status = check_span(c, k, (t * batch + b) * row, (t * batch + b + 1) * row, last);
+  }
+  return status;
+}
+
+static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
+  int64_t n = bytes_of(&c->in[k->input]) / 8, last = c->dims[k->hi] - !k->is_inclusive;
+  if (n == 0) return RT_OK;
+  return k->is_packed ? check_steps(c, k, last) : check_span(c, k, 0, n, last);
+}
+
+RtStatus rt_check_arrays(RtRunCheck *c) {
+  RtStatus status = check_forms(c);
+  if (!status) status = check_all_sizes(c);
+  if (!status) status = check_overlap(c);
+  return status ? status : check_params(c);
+}
+
+RtStatus rt_check_values(const RtRunCheck *c) {
+  RtStatus status = RT_OK;
+  for (uint32_t k = 0; k < c->function->n_checks && !status; k++) status = check_values(c, &c->function->checks[k]);
+  return status;
+}

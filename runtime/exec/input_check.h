@@ -1,0 +1,23 @@
+// The checks of one run: nothing of the caller's is written here.
+#ifndef TN_RUNTIME_EXEC_INPUT_CHECK_H
+#define TN_RUNTIME_EXEC_INPUT_CHECK_H
+
+#include "runtime/exec/instance.h"
+
+typedef struct {
+  const RtPlan *plan;
+  const RtFunction *function;
+  const unsigned char *params;  // the instance's block
+  const RtArray *in, *out;
+  size_t n_in, n_out;
+  int64_t *slots;  // filled: this run's value of every named dim; the bound where no input names it
+  int64_t *dims;   // filled: value of every row of the plan's dim table
+  bool *is_known;  // filled: by slot
+  char *error;
+  size_t error_size;
+} RtRunCheck;
+
+RtStatus rt_check_arrays(RtRunCheck *c);  // everything but values; fills slots and dims
+RtStatus rt_check_values(const RtRunCheck *c);
+
+#endif

@@ -1,0 +1,267 @@
+// Instances: memory, runs, parameters. The checks of a run stand in runtime/exec/input_check.c.
+#include "runtime/exec/instance.h"
+
+#include "runtime/exec/blas.h"
+#include "runtime/exec/input_check.h"
+#include "runtime/exec/packed_weights.h"
+#include "runtime/exec/shape_cache.h"
+#include "runtime/exec/thread_team.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct RtInstance {
+  const RtPlan *plan;
+  RtTeam *team;
+  unsigned char *params, *arena;
+  RtPackedWeights packed;
+  int64_t arena_bytes;
+  bool params_written;  // since they were allocated: they are zero until then
+  RtShapeCache *sizes;  // by function: of the last call that was accepted
+  int64_t *slots;       // values of named dims in this run: compiled code sets some
+  bool *is_known;       // by slot: an input of this function names it
+  void **in, **out;     // pointer tables for the frame
+  TnFrame frame;        // what runs share of it stays
+  TnKernelStatus status;
+  uint64_t **n_runs;  // by function and variant, the function itself last; one block
+  uint64_t seed, counter;
+  bool poison;
+  char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
+};
+
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+
+static const TnServices services = {
+    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
+
+// ---- life
+
+static uint32_t largest_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static uint64_t **new_counters(const RtPlan *p) {
+  size_t n = 0, rows = p->n_functions;
+  for (uint32_t f = 0; f < rows; f++) n += p->functions[f].n_variants + 1;
+  uint64_t **row = rt_malloc(rows * sizeof *row + n * sizeof **row);
+  if (!row) return NULL;
+  uint64_t *at = memset(row + rows, 0, n * sizeof *at);
+  for (uint32_t f = 0; f < rows; at += p->functions[f++].n_variants + 1) row[f] = at;
+  return row;
+}
+
+static int64_t largest_arena(const RtFunction *f) {
+  int64_t most = f->arena_bytes;
+  for (uint32_t v = 0; v < f->n_variants; v++)  // with guards around buffers a smaller plan may be the larger one
+    if (f->variants[v].arena_bytes > most) most = f->variants[v].arena_bytes;
+  return most;
+}
+
+static bool allocate(RtInstance *i) {
+  const RtPlan *p = i->plan;
+  uint32_t n_in = 0, n_out = 0;
+  for (uint32_t f = 0; f < p->n_functions; f++) {
+    n_in = largest_u32(n_in, p->functions[f].n_inputs);
+    n_out = largest_u32(n_out, p->functions[f].n_outputs);
+    int64_t bytes = largest_arena(&p->functions[f]);
+    if (bytes > i->arena_bytes) i->arena_bytes = bytes;
+  }
+  i->params = rt_block_new(p->param_bytes);
+  i->arena = rt_block_new(i->arena_bytes);
+  i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
+  i->sizes = rt_shape_cache_new(p);
+  i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
+  i->in = rt_malloc(sizeof *i->in * n_in);
+  i->out = rt_malloc(sizeof *i->out * n_out);
+  i->n_runs = new_counters(p);
+  bool packed = rt_packed_weights_new(&i->packed, p);
+  return packed && i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->n_runs;
+}
+
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
+  RtInstance *i = rt_malloc(sizeof *i);
+  if (!i) return NULL;
+  *i = (RtInstance){.plan = plan, .seed = seed};
+  if (!allocate(i) || !(i->team = rt_team_new(n_workers))) {
+    rt_instance_free(i);
+    return NULL;
+  }
+  i->frame =
+      (TnFrame){.in = i->in, .out = i->out, .dims = i->slots, .svc = &services, .status = &i->status, .team = i->team};
+  i->frame.seg[SEG_ARENA] = i->arena;
+  i->frame.seg[SEG_PARAM] = i->params;
+  i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;
+  i->frame.seg[SEG_PACKED] = i->packed.block;
+  return i;
+}
+
+void rt_instance_free(RtInstance *i) {
+  if (!i) return;
+  rt_team_free(i->team);
+  rt_block_free(i->params, i->plan->param_bytes);
+  rt_packed_weights_free(&i->packed);
+  rt_block_free(i->arena, i->arena_bytes);
+  rt_free(i->slots);
+  rt_free(i->sizes);
+  rt_free(i->is_known);
+  rt_free(i->in);
+  rt_free(i->out);
+  rt_free(i->n_runs);
+  rt_free(i);
+}
+
+const char *rt_instance_error(const RtInstance *i) { return i->error; }
+uint32_t rt_instance_workers(const RtInstance *i) { return rt_team_size(i->team); }
+const RtPlan *rt_instance_plan(const RtInstance *i) { return i->plan; }
+uint64_t rt_instance_counter(const RtInstance *i) { return i->counter; }
+uint64_t rt_instance_seed(const RtInstance *i) { return i->seed; }
+void rt_instance_poison(RtInstance *i, bool on) { i->poison = on; }
+uint64_t rt_instance_n_weight_packs(const RtInstance *i) { return i->packed.n_made; }
+const unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
+
+unsigned char *rt_instance_change(RtInstance *i, uint32_t k) {
+  rt_packed_weights_changed(&i->packed, k);
+  i->params_written = true;
+  return i->params + i->plan->params[k].offset;
+}
+
+char *rt_instance_error_buffer(RtInstance *i) { return i->error; }
+const char *rt_instance_warning(const RtInstance *i) { return i->warning; }
+char *rt_instance_warning_buffer(RtInstance *i) { return i->warning; }
+
+uint64_t rt_instance_runs(const RtInstance *i, uint32_t function, uint32_t variant) {
+  const RtPlan *p = i->plan;
+  return function < p->n_functions && variant <= p->functions[function].n_variants ? i->n_runs[function][variant] : 0;
+}
+
+void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
+  i->seed = seed;
+  i->counter = counter;
+}
+
+// ---- runs
+
+static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  static const char *const what[] = {"", "index", "length", "length"};
+  rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
+          what[s->code], s->value, s->index,
+          s->code == TN_KERR_NOT_SORTED ? "above the one before it, and sorting is enforced" : "out of range");
+  return RT_ERR_VALUE;
+}
+
+// Everything was checked; the pointer tables are filled.
+static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *sizes) {
+  const RtVariant *by = sizes->by;
+  i->params_written = true;
+  uint32_t function = (uint32_t)(f - i->plan->functions);
+  i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants]++;
+  TnEntry entry = by ? by->entry : f->entry;
+  for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = sizes->slots[k];
+  i->status = (TnKernelStatus){.input = -1};
+  i->frame.seed = i->seed;
+  i->frame.counter = i->counter;
+  RtGuardedRun guarded_arena = {.plan = by ? by->guarded_arena : f->guarded_arena};
+  i->frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
+  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
+  rt_packed_weights_prepare(&i->packed, function, &i->frame, i->team);
+  rt_packed_weights_ran(&i->packed, function);
+  uint32_t most = by ? by->max_workers : f->max_workers;
+  rt_team_enter(i->team, entry, &i->frame, most);
+  if (i->status.code) return report_kernel(i, f, &i->status);
+  i->counter++;
+  if (guarded_arena.plan && !rt_guarded_arena_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
+  return RT_OK;
+}
+
+// All that the last accepted call does not answer.
+static RtStatus check(RtInstance *i, RtShapeCache *s, bool sizes_hold, RtRunCheck *c) {
+  c->plan = i->plan, c->function = s->function, c->params = i->params;
+  c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known;
+  c->error = i->error, c->error_size = sizeof i->error;
+  if (!sizes_hold) {
+    s->is_set = false;
+    RtStatus status = rt_check_arrays(c);
+    if (status) return status;
+    rt_shape_cache_keep(s, c->in, c->out);
+  }
+  return rt_check_values(c);
+}
+
+static bool any_of_params(const RtInstance *i, const RtArray *a, size_t n) {
+  bool any = false;
+  for (size_t k = 0; k < n; k++) any |= (uintptr_t)a[k].data - (uintptr_t)i->params < (uint64_t)i->plan->param_bytes;
+  return any;
+}
+
+RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
+                         size_t n_out) {
+  if (function >= i->plan->n_functions) {
+    rt_fail(i->error, sizeof i->error, "there is no function %" PRIu32 "; the program has %" PRIu32, function,
+            i->plan->n_functions);
+    return RT_ERR_ARGUMENT;
+  }
+  RtShapeCache *s = &i->sizes[function];
+  bool hold =
+      rt_shape_cache_hold(s, in, n_in, out, n_out) && !any_of_params(i, in, n_in) && !any_of_params(i, out, n_out);
+  if (!hold || s->function->n_checks) {
+    RtRunCheck c = {.in = in, .out = out, .n_in = n_in, .n_out = n_out};
+    RtStatus status = check(i, s, hold, &c);
+    if (status) return status;
+  }
+  for (size_t k = 0; k < n_in; k++) i->in[k] = in[k].data;
+  for (size_t k = 0; k < n_out; k++) i->out[k] = out[k].data;
+  return execute(i, s->function, s);
+}
+
+RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
+  const RtPlan *p = i->plan;
+  if (i->params_written) memset(i->params, 0, (size_t)p->param_bytes);
+  rt_packed_weights_changed_all(&i->packed);
+  rt_instance_set_random(i, seed, 0);
+  RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);
+  i->counter = 1;  // run 0 is initialisation, whether or not it draws numbers
+  return status;
+}
+
+// ---- parameters
+
+RtArray rt_instance_param(RtInstance *i, uint32_t k) {
+  if (k >= i->plan->n_params) return (RtArray){0};
+  rt_packed_weights_open(&i->packed, k, true);
+  const RtParam *p = &i->plan->params[k];
+  RtArray a = {.data = i->params + p->offset, .dtype = p->dtype, .rank = p->rank};
+  memcpy(a.dims, p->dims, sizeof a.dims);
+  return a;
+}
+
+void rt_instance_end_write(RtInstance *i, uint32_t k) { rt_packed_weights_open(&i->packed, k, false); }
+
+// The f32 parameter at `path` when it has n elements: its number; UINT32_MAX: the error says why not.
+static uint32_t find_f32(RtInstance *i, const char *path, size_t n) {
+  uint32_t k = rt_plan_param(i->plan, path);
+  if (k == UINT32_MAX) {
+    rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'", path);
+    return k;
+  }
+  const RtParam *p = &i->plan->params[k];
+  size_t count = 1;
+  for (uint32_t d = 0; d < p->rank; d++) count *= (size_t)p->dims[d];
+  if (p->dtype != RT_F32) rt_fail(i->error, sizeof i->error, "parameter '%.200s' is i64, not f32", path);
+  else if (count != n)
+    rt_fail(i->error, sizeof i->error, "parameter '%.200s' has %zu elements, the call says %zu", path, count, n);
+  else return k;
+  return UINT32_MAX;
+}
+
+RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n) {
+  uint32_t k = find_f32(i, path, n);
+  if (k == UINT32_MAX) return RT_ERR_ARGUMENT;
+  if (n) memcpy(out, i->params + i->plan->params[k].offset, n * sizeof *out);
+  return RT_OK;
+}
+
+RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n) {
+  uint32_t k = find_f32(i, path, n);
+  if (k == UINT32_MAX) return RT_ERR_ARGUMENT;
+  unsigned char *to = rt_instance_change(i, k);
+  if (n) memcpy(to, v, n * sizeof *v);
+  return RT_OK;
+}

@@ -1,0 +1,81 @@
+// One set of parameters and state over compiled code, and the runs on it.
+//
+//   RtInstance *i = rt_instance_new(plan, 0, seed);     // parameters zero
+//   rt_instance_initialize(i, seed);
+//   if (rt_instance_run(i, step, in, 3, out, 1)) puts(rt_instance_error(i));
+//
+// A run allocates nothing. Inputs and outputs are checked before anything is written: a refused call changes nothing.
+// One call at a time per instance; instances do not know each other.
+#ifndef TN_RUNTIME_EXEC_INSTANCE_H
+#define TN_RUNTIME_EXEC_INSTANCE_H
+
+#include "runtime/exec/plan.h"
+
+typedef enum {  // values as tn_status
+  RT_OK,
+  RT_ERR_BUILD,
+  RT_ERR_ARGUMENT,
+  RT_ERR_VALUE,
+  RT_ERR_FILE,
+  RT_ERR_MEMORY,
+  RT_ERR_CODEGEN
+} RtStatus;
+
+typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is read as one
+  void *data;
+  RtDType dtype;
+  uint32_t rank;
+  int64_t dims[RT_MAX_RANK];
+} RtArray;  // row-major, contiguous, the caller's memory
+
+typedef struct RtInstance RtInstance;
+
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers,
+                            uint64_t seed);          // 0 workers: one per CPU. NULL: no memory or threads
+void rt_instance_free(RtInstance *i);                // NULL: nothing
+const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
+uint32_t rt_instance_workers(const RtInstance *i);
+const RtPlan *rt_instance_plan(const RtInstance *i);
+uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
+uint64_t rt_instance_seed(const RtInstance *i);
+// Runs of a variant of a function; variant == n_variants: of the function itself. Out of range: 0
+uint64_t rt_instance_runs(const RtInstance *i, uint32_t function, uint32_t variant);
+void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with NaN before every run
+
+// A named dim takes its value from the first input axis that is it; all else must agree. A dim that no input names is
+// found by the compiled code: it counts as its bound here, and an output that names it must have at least that size.
+RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
+                         size_t n_out);
+RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
+
+// Packed copies of parameters that runs made since the instance was
+uint64_t rt_instance_n_weight_packs(const RtInstance *i);
+
+// Parameters by path or alias; n counts elements.
+// A view to read and write; data NULL: no such parameter. Until rt_instance_end_write runs take it as changed each time.
+RtArray rt_instance_param(RtInstance *i, uint32_t k);
+void rt_instance_end_write(RtInstance *i, uint32_t k);
+RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n);
+RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n);
+
+// safetensors under canonical paths. with_state: state entries, seed and run counter too.
+// Aliases stand in the metadata as "alias": "canonical", which is what PyTorch's save_model writes for tied weights.
+RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state);
+// All or nothing; one sentence lists everything that does not fit. A parameter may stand under any of its paths, under
+// several when they hold the same bytes. F64, F16 and BF16 become f32. Without with_state, entries of state in the file
+// (those of this program, and all below "optimizer.") are passed over.
+RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
+
+// What the last load that succeeded has to say all the same; "" mostly.
+const char *rt_instance_warning(const RtInstance *i);
+
+// ---- for runtime/store/checkpoint.c
+const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
+// To write a parameter now, all of it or a part; the pointer is not kept.
+unsigned char *rt_instance_change(RtInstance *i, uint32_t k);
+void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
+enum { RT_ERROR_SIZE = 4096, RT_WARNING_SIZE = 512 };
+char *rt_instance_error_buffer(RtInstance *i);  // RT_ERROR_SIZE bytes
+char *rt_instance_warning_buffer(RtInstance *i);
+
+#endif

@@ -1,0 +1,137 @@
+// What remains of a program after compilation: sizes, entry points, tables. Plain data; whoever makes a plan keeps it
+// alive, its texts and tables included, until its last instance is freed.
+#ifndef TN_RUNTIME_EXEC_PLAN_H
+#define TN_RUNTIME_EXEC_PLAN_H
+
+#include "runtime/abi.h"
+#include "runtime/base.h"
+#include "runtime/exec/arena_guards.h"
+
+enum { RT_MAX_RANK = 8 };
+typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType;  // as tn_dtype
+
+// A named dim: its run-time value stands in TnFrame.dims at its index.
+typedef struct {
+  const char *name;
+  int64_t bound;
+} RtSlot;
+
+// A size: one row of a table in which operands stand before their users.
+typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD } RtDimKind;
+typedef struct {
+  uint8_t kind;
+  int64_t value;  // CONST: the size; SLOT: index of the slot
+  uint32_t a, b;  // MUL, ADD: rows of this table
+} RtDim;
+
+typedef struct {
+  const char *name;
+  uint32_t dtype;  // RtDType
+  uint32_t rank;
+  uint32_t dims[RT_MAX_RANK];  // rows of RtPlan.dims
+} RtPort;
+
+// Every element of an i64 input lies in [lo, hi), or [lo, hi] when inclusive; hi by this run's dims.
+typedef struct {
+  uint32_t input;
+  int64_t lo;
+  uint32_t hi;  // row of RtPlan.dims
+  bool is_inclusive;
+  bool is_sorted;    // must be non-increasing too
+  const char *what;  // "label", "index", "length"
+  bool has_other;    // `other` is right too: a label that is ignored
+  int64_t other;
+  // Of each `group` of elements only [first, first + size) are looked at; group 0: all
+  int64_t group, first, size;
+  // Padded sequences [batch, time, row], or time first: only steps below the lengths are looked at
+  bool is_packed, time_major;
+  const int64_t *lengths;  // NULL: those of input of_input
+  uint32_t of_input;
+  uint32_t batch, time;  // rows of RtPlan.dims
+  int64_t row;           // elements of one step
+} RtCheck;
+
+// A function planned for smaller bounds: run instead of it when every named size fits. Same parameters, same inputs.
+typedef struct {
+  uint32_t slot;
+  int64_t bound;
+} RtFit;
+typedef struct {
+  const RtFit *fits;
+  uint32_t n_fits;
+  TnEntry entry;
+  int64_t arena_bytes;
+  const RtGuardedArena *guarded_arena;
+  uint32_t max_workers;
+} RtVariant;
+
+// A parameter, buffer or state entry that a function reads or writes.
+typedef struct {
+  uint32_t param;  // row of RtPlan.params
+  bool is_written;
+} RtParamUse;
+
+typedef struct {
+  const char *name;
+  TnEntry entry;
+  const RtPort *inputs, *outputs;
+  uint32_t n_inputs, n_outputs;
+  const RtCheck *checks;
+  uint32_t n_checks;
+  int64_t arena_bytes;
+  const RtGuardedArena *guarded_arena;  // NULL: the arena is an ordinary one
+  uint32_t max_workers;                 // waking more costs more than they win; 0: no limit
+  const RtVariant *variants;            // the first that fits is run
+  uint32_t n_variants;
+  const uint32_t *packed_weights,
+      *writes_weights;  // rows of RtPlan.packed_weights that its products read; whose parameter it writes
+  uint32_t n_packed_weights, n_writes_weights;
+  const RtParamUse *uses;
+  uint32_t n_uses;
+} RtFunction;
+
+typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
+typedef struct {
+  const char *path;            // canonical
+  const char *const *aliases;  // further paths to the same parameter
+  uint32_t n_aliases;
+  uint8_t kind;    // RtParamKind
+  uint32_t dtype;  // RtDType
+  uint32_t rank;
+  int64_t dims[RT_MAX_RANK];
+  int64_t offset, bytes;  // in the parameter block
+} RtParam;
+
+// A copy of a parameter in the order in which products read it (runtime/exec/packed_weights.h).
+typedef struct {
+  uint32_t param;         // row of RtPlan.params
+  int64_t offset, bytes;  // in SEG_PACKED
+} RtPackedWeight;
+
+enum { RT_NO_FUNCTION = UINT32_MAX };
+typedef struct {
+  const RtSlot *slots;
+  const RtDim *dims;
+  const RtFunction *functions;
+  const RtParam *params;
+  uint32_t n_slots, n_dims, n_functions, n_params;
+  uint32_t init;  // function that gives parameters and state their first values; RT_NO_FUNCTION: all zero
+  int64_t param_bytes;
+  const void *consts;  // constant pool, TN_ALIGN-aligned; NULL: none
+  const RtPackedWeight *packed_weights;
+  uint32_t n_packed_weights;
+  int64_t packed_bytes;
+  TnEntry pack;  // makes the copies that TnFrame.stale names; NULL: there are none
+} RtPlan;
+
+uint32_t rt_plan_function(const RtPlan *p, const char *name);  // RT_NO_FUNCTION: none
+uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or alias; UINT32_MAX: none
+// out[k] = value of row k; false: a size does not fit 62 bits.
+bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
+
+// Zeroed memory aligned to TN_ALIGN. Large blocks are fresh pages, huge where the system has them: nothing writes them
+// here, they take memory when they are used, and near the CPU of the worker that uses them first.
+void *rt_block_new(int64_t bytes);               // NULL: out of memory
+void rt_block_free(void *block, int64_t bytes);  // as it was made; NULL: nothing
+
+#endif

@@ -1,0 +1,322 @@
+// Worker threads and barriers.
+//
+// Everything waits for a 32-bit word to leave the value that was seen before (`Gate`). Lost wake-ups are impossible: a
+// sleeper announces itself, then the kernel compares the word again before it sleeps; who moves the word does so first
+// and looks for sleepers afterwards, and both steps are sequentially consistent.
+//
+// A run opens the gates of the workers that take part and of no other: who is left out goes on sleeping.
+//
+// A fork takes only the thread that calls it along: the child's first run starts the others anew.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "runtime/exec/thread_team.h"
+
+#include "runtime/abi.h"
+#include "runtime/base.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  CACHE_LINE = 64,
+  BARRIER_SPINS = 4000,  // some 100 us
+  IDLE_SPINS = 20000,    // some 500 us: longer than what a training loop does between two steps
+  SPIN_NS = 100 * 1000,  // that went before every sleep
+  HOLD_RUNS = 8,         // a run that waited costs as much as so many: until then all workers are not tried again
+  LEAST_HOLD_NS = 5000000,
+  MOST_HOLD_NS = 40000000,  // unless the runs themselves are so long
+};
+
+typedef struct {
+  atomic_uint word;
+  atomic_uint sleepers;
+} Gate;
+
+// One cache line: who arrives last already owns it and opens the gate without another transfer.
+typedef struct {
+  _Alignas(CACHE_LINE) atomic_uint arrived;
+  Gate passed;  // counts the times that everybody arrived
+} Barrier;
+
+typedef struct {
+  _Alignas(CACHE_LINE) Gate go;  // number of runs that this worker was called for; moved once more to stop
+  RtTeam *team;
+  int32_t index;
+  pthread_t thread;
+} Worker;
+
+// How many workers a run has. Only the caller's thread looks at this.
+typedef struct {
+  bool fixed;
+  uint32_t now;         // workers of the next run
+  int64_t slept_ns;     // by the caller in this run
+  int64_t hold_ns;      // between two tries with all workers, while they are fewer
+  int64_t retry_at_ns;  // when that is
+} Strength;
+
+struct RtTeam {
+  Barrier barriers[TN_N_BARRIERS];
+  _Alignas(CACHE_LINE) Gate done;         // number of runs that all threads finished
+  _Alignas(CACHE_LINE) atomic_uint left;  // threads still in this run
+  RtWork work;                            // of this run, like the next two; published by the gates
+  void *ctx;
+  uint32_t active;
+  pthread_t caller;
+  bool stop;
+  bool may_spin;  // no more workers than CPUs
+  bool is_pinned;
+  uint32_t n, n_threads;
+  uint32_t n_forks;  // when the threads were started
+  Strength strength;
+  Worker workers[RT_MAX_WORKERS];
+};
+
+static void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// ---- gates
+// Returns once the word differs from `seen`; true: not without sleeping.
+static bool gate_wait(Gate *g, uint32_t seen, uint32_t spins) {
+  for (uint32_t i = 0; i < spins; i++) {
+    if (atomic_load_explicit(&g->word, memory_order_acquire) != seen) return false;
+    relax();
+  }
+  if (atomic_load_explicit(&g->word, memory_order_acquire) != seen) return false;
+  atomic_fetch_add(&g->sleepers, 1);
+  while (atomic_load(&g->word) == seen) syscall(SYS_futex, &g->word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+  atomic_fetch_sub(&g->sleepers, 1);
+  return true;
+}
+
+static void gate_open(Gate *g, uint32_t value) {
+  atomic_store(&g->word, value);
+  if (atomic_load(&g->sleepers)) syscall(SYS_futex, &g->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static bool is_open(const Gate *g, uint32_t seen) {
+  return atomic_load_explicit(&g->word, memory_order_acquire) != seen;
+}
+
+// A wait inside a run. The clock is read only by a caller that is about to sleep.
+static void wait_for_others(RtTeam *t, Gate *g, uint32_t seen, uint32_t spins) {
+  for (uint32_t i = 0; t->may_spin && i < spins; i++) {
+    if (is_open(g, seen)) return;
+    relax();
+  }
+  bool is_caller = pthread_equal(pthread_self(), t->caller);
+  int64_t start = is_caller ? now_ns() : 0;
+  bool slept = gate_wait(g, seen, 0);
+  if (slept && is_caller) t->strength.slept_ns += now_ns() - start + (t->may_spin ? SPIN_NS : 0);
+}
+
+void rt_team_barrier(RtTeam *t, int32_t which, int32_t count) {
+  if (count <= 1) return;
+  Barrier *b = &t->barriers[which];
+  uint32_t seen = atomic_load_explicit(&b->passed.word, memory_order_relaxed);
+  if (atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel) + 1 < (uint32_t)count) {
+    wait_for_others(t, &b->passed, seen, BARRIER_SPINS);
+    return;
+  }
+  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);  // before anybody can pass and arrive again
+  gate_open(&b->passed, seen + 1);
+}
+
+// ---- how many take part
+static uint32_t choose_strength(RtTeam *t, uint32_t most, int64_t now) {
+  Strength *s = &t->strength;
+  bool retries = s->now < t->n && now >= s->retry_at_ns;
+  uint32_t n = retries ? t->n : s->now;
+  return n < most || most == 0 ? n : most;
+}
+
+// After a run of n workers that took `took`. Half of the workers take twice as long as the part that was not waited.
+static void note_run(RtTeam *t, uint32_t n, int64_t start) {
+  Strength *s = &t->strength;
+  int64_t now = s->slept_ns || s->now < n ? now_ns() : 0, took = now - start;
+  bool waited = s->slept_ns > took / 2 && s->slept_ns > 0;
+  if (!waited) {
+    if (n > s->now) s->now = n, s->hold_ns = 0;
+    return;
+  }
+  if (s->fixed) return;
+  bool tried = n > s->now;
+  if (!tried) s->now = n / 2;
+  int64_t least = took * HOLD_RUNS > LEAST_HOLD_NS ? took * HOLD_RUNS : LEAST_HOLD_NS;
+  int64_t hold = tried ? 2 * s->hold_ns : least;
+  if (hold > MOST_HOLD_NS) hold = MOST_HOLD_NS;
+  s->hold_ns = hold > least ? hold : least;
+  s->retry_at_ns = now + s->hold_ns;
+}
+
+// ---- forks
+static atomic_uint n_forks;  // between the loading of this library and this process
+static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
+
+uint32_t rt_team_process(void) { return atomic_load_explicit(&n_forks, memory_order_relaxed) + 1; }
+
+static void note_fork(void) { atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed); }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+// ---- a worker
+static void *worker_main(void *arg) {
+  Worker *w = arg;
+  RtTeam *t = w->team;
+  for (uint32_t run = 0;; run++) {
+    gate_wait(&w->go, run, t->may_spin ? IDLE_SPINS : 0);
+    if (t->stop) return NULL;
+    t->work(t->ctx, w->index, (int32_t)t->active);
+    uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);  // moves when nobody is left
+    if (atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) gate_open(&t->done, done + 1);
+  }
+}
+
+static void call(Worker *w) { gate_open(&w->go, atomic_load_explicit(&w->go.word, memory_order_relaxed) + 1); }
+
+// ---- threads
+static uint32_t available_cpus(cpu_set_t *set) {
+  CPU_ZERO(set);
+  if (sched_getaffinity(0, sizeof *set, set) == 0) return (uint32_t)CPU_COUNT(set);
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (uint32_t)n : 1;
+}
+
+static bool has_word(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+    if (!strncmp(at, word, n) && (at[n] == 0 || at[n] == ',')) return true;
+  return false;
+}
+
+// A CPU that is taken from the process meanwhile makes this fail: the worker then runs where it may.
+static void pin(pthread_t thread, const cpu_set_t *allowed, int32_t index) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  int count = CPU_COUNT(allowed), nth = count ? index % count : 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, allowed) && nth-- == 0) CPU_SET(cpu, &one);
+  if (count) pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+// Threads are made with all signals blocked: the program's handlers run in its own threads.
+static bool start_thread(Worker *w) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool ok = pthread_create(&w->thread, NULL, worker_main, w) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return ok;
+}
+
+static bool start_threads(RtTeam *t) {
+  cpu_set_t allowed;
+  available_cpus(&allowed);
+  t->n_forks = atomic_load_explicit(&n_forks, memory_order_relaxed);
+  for (t->n_threads = 0; t->n_threads + 1 < t->n; t->n_threads++) {
+    Worker *w = &t->workers[t->n_threads + 1];
+    *w = (Worker){.team = t, .index = (int32_t)t->n_threads + 1};
+    if (!start_thread(w)) return false;
+    if (t->is_pinned) pin(w->thread, &allowed, w->index);
+  }
+  return true;
+}
+
+static bool has_threads(const RtTeam *t) { return t->n_forks == atomic_load_explicit(&n_forks, memory_order_relaxed); }
+
+// In a child, whose parent may have been in the middle of a run. Works with as many threads as can be had.
+static void revive(RtTeam *t) {
+  memset(t->barriers, 0, sizeof t->barriers);
+  memset(&t->done, 0, sizeof t->done);
+  if (!start_threads(t)) t->n = t->n_threads + 1;
+  t->strength.now = t->n;
+}
+
+// ---- runs
+void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most) {
+  int64_t start = t->n_threads && most != 1 ? now_ns() : 0;
+  if (!has_threads(t)) revive(t);
+  uint32_t n = choose_strength(t, most, start);
+  if (n == 1) {
+    work(ctx, 0, 1);
+    return;
+  }
+  uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);
+  t->work = work;
+  t->ctx = ctx;
+  t->active = n;
+  t->caller = pthread_self();
+  t->strength.slept_ns = 0;
+  atomic_store_explicit(&t->left, n - 1, memory_order_relaxed);
+  for (uint32_t k = 1; k < n; k++) call(&t->workers[k]);
+  work(ctx, 0, (int32_t)n);
+  wait_for_others(t, &t->done, done, IDLE_SPINS);
+  note_run(t, n, start);
+}
+
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Entered;
+
+static void enter(void *ctx, int32_t worker, int32_t n_workers) {
+  const Entered *e = ctx;
+  e->entry(e->frame, worker, n_workers);
+}
+
+void rt_team_enter(RtTeam *t, TnEntry entry, TnFrame *frame, uint32_t most) {
+  if (most == 1) entry(frame, 0, 1);
+  else rt_team_run(t, enter, &(Entered){entry, frame}, most);
+}
+
+// ---- making and freeing
+RtTeam *rt_team_new(uint32_t n_workers) {
+  cpu_set_t allowed;
+  uint32_t cpus = available_cpus(&allowed);
+  uint32_t n = n_workers ? n_workers : cpus;
+  if (n > RT_MAX_WORKERS) n = RT_MAX_WORKERS;
+  RtTeam *t = rt_malloc_aligned(CACHE_LINE, sizeof *t);
+  if (!t) return NULL;
+  const char *how = getenv("TN_TEAM");
+  pthread_once(&forks_are_watched, watch_forks);
+  *t = (RtTeam){.n = n,
+                .may_spin = n <= cpus,
+                .is_pinned = has_word(how, "pin"),
+                .strength = {.fixed = has_word(how, "fixed"), .now = n}};
+  if (start_threads(t)) return t;
+  rt_team_free(t);
+  return NULL;
+}
+
+void rt_team_free(RtTeam *t) {
+  if (!t) return;
+  t->stop = true;
+  if (!has_threads(t)) t->n_threads = 0;
+  for (uint32_t i = 1; i <= t->n_threads; i++) call(&t->workers[i]);
+  for (uint32_t i = 1; i <= t->n_threads; i++) pthread_join(t->workers[i].thread, NULL);
+  rt_free(t);
+}
+
+uint32_t rt_team_size(const RtTeam *t) { return t->n; }
+void rt_team_fix(RtTeam *t) {
+  if (t) t->strength.fixed = true;
+}

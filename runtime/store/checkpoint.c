@@ -1,0 +1,496 @@
+// Saving, loading and copying stores; see checkpoint.h. A file is safetensors under the parameters' paths.
+#include "runtime/store/checkpoint.h"
+#include "runtime/store/file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char key_runs[] = "tenure.runs", key_seed[] = "tenure.seed", state_prefix[] = "optimizer.",
+                  extra_prefix[] = "tenure.extra.";
+
+typedef struct {
+  RtInstance *inst;
+  const RtPlan *plan;
+  const char *prefix;
+  const RtStTensor **from;  // load: by parameter; NULL: keeps its value
+  uint64_t runs, seed;
+  bool has_random;  // load: runs and seed were found
+} Part;
+
+typedef struct {
+  const RtPart *given;
+  Part *parts;
+  size_t n_parts;
+  const char *path;
+  RtSaveOptions save;
+  RtLoadOptions load;
+  bool with_state, takes_subset;  // takes_subset: what the source has beyond the parameters is no fault
+  RtArena *mem;
+  RtFile file;  // load: open while the work goes on
+} Job;
+
+static char *error_of(const Job *j) { return rt_instance_error_buffer(j->given[0].inst); }
+
+static void open_parts(Job *j) {
+  j->parts = rt_alloc(j->mem, sizeof *j->parts * j->n_parts);
+  for (size_t k = 0; k < j->n_parts; k++) {
+    const RtPart *g = &j->given[k];
+    j->parts[k] = (Part){.inst = g->inst, .plan = rt_instance_plan(g->inst), .prefix = g->prefix ? g->prefix : ""};
+  }
+}
+
+// Calls `work` with a scratch arena whose exhaustion ends as RT_ERR_MEMORY.
+static RtStatus with_arena(Job *j, RtStatus (*work)(Job *j)) {
+  jmp_buf oom;
+  RtStatus status = RT_ERR_MEMORY;
+  RtArena *lists = j->load.report ? j->load.report->mem : NULL;
+  j->mem = rt_arena_new();
+  if (j->mem && !setjmp(oom)) {
+    rt_arena_on_oom(j->mem, &oom);
+    if (lists) rt_arena_on_oom(lists, &oom);
+    open_parts(j);
+    status = work(j);
+  } else {
+    rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: out of memory", j->path);
+    status = RT_ERR_MEMORY;
+  }
+  if (lists) rt_arena_on_oom(lists, NULL);
+  rt_file_close(&j->file);
+  rt_arena_free(j->mem);
+  return status;
+}
+
+static bool is_wanted(const Job *j, const RtParam *p) {
+  return p->kind == RT_STATE ? j->with_state : p->kind != RT_TRANSIENT;
+}
+
+static const char *named(const Job *j, const Part *part, const char *name) {
+  return *part->prefix ? rt_printf(j->mem, "%s%s", part->prefix, name) : name;
+}
+
+static uint64_t count_of(const RtParam *p) {
+  uint64_t n = 1;
+  for (uint32_t d = 0; d < p->rank; d++) n *= (uint64_t)p->dims[d];
+  return n;
+}
+
+// ---- save
+
+static RtStTensor tensor_of(const Job *j, const Part *part, const RtParam *p) {
+  uint8_t dtype = p->dtype == RT_I64 ? RT_ST_I64 : RT_ST_F32;
+  const unsigned char *data = rt_instance_block(part->inst) + p->offset;
+  RtStTensor t = {
+      .name = named(j, part, p->path), .dtype = dtype, .rank = p->rank, .n_elements = count_of(p), .data = data};
+  t.size = t.n_elements * rt_st_dtype_bytes[dtype];
+  memcpy(t.dims, p->dims, sizeof p->dims);
+  return t;
+}
+
+static void convert(const Job *j, RtStTensor *t) {
+  if (!j->save.pattern || t->dtype != RT_ST_F32 || !rt_path_matches(j->save.pattern, t->name)) return;
+  uint64_t size = t->n_elements * rt_st_dtype_bytes[j->save.dtype];
+  unsigned char *bytes = rt_alloc(j->mem, size + 1);
+  rt_st_put_f32(j->save.dtype, (const float *)(const void *)t->data, t->n_elements, bytes);
+  t->dtype = (uint8_t)j->save.dtype, t->data = bytes, t->size = size;
+}
+
+static void add_meta(const Job *j, RtSt *st, const char *key, const char *value) {
+  *RT_PUSH(j->mem, st->meta, st->n_meta, st->cap_meta) = (RtStMeta){key, value};
+}
+
+static void add_part(const Job *j, const Part *part, RtSt *st) {
+  for (uint32_t k = 0; k < part->plan->n_params; k++) {
+    const RtParam *p = &part->plan->params[k];
+    if (!is_wanted(j, p)) continue;
+    RtStTensor t = tensor_of(j, part, p);
+    convert(j, &t);
+    *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+    for (uint32_t a = 0; a < p->n_aliases; a++) add_meta(j, st, named(j, part, p->aliases[a]), t.name);
+  }
+  if (!j->with_state) return;
+  add_meta(j, st, named(j, part, key_runs), rt_printf(j->mem, "%" PRIu64, rt_instance_counter(part->inst)));
+  add_meta(j, st, named(j, part, key_seed), rt_printf(j->mem, "%" PRIu64, rt_instance_seed(part->inst)));
+}
+
+typedef struct {
+  const char *name, *path;
+  const Part *part;
+} Name;
+
+static int by_name(const void *a, const void *b) {
+  const Name *x = a, *y = b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : (x->part > y->part) - (x->part < y->part);
+}
+
+static bool check_names(Job *j) {
+  Name *names = NULL;
+  uint32_t n = 0, cap = 0;
+  for (Part *part = j->parts; part < j->parts + j->n_parts; part++)
+    for (uint32_t k = 0; k < part->plan->n_params; k++) {
+      const RtParam *p = &part->plan->params[k];
+      if (!is_wanted(j, p)) continue;
+      *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->path), p->path, part};
+      for (uint32_t a = 0; a < p->n_aliases; a++)
+        *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->aliases[a]), p->aliases[a], part};
+    }
+  if (n) qsort(names, n, sizeof *names, by_name);
+  for (uint32_t k = 1; k < n; k++) {
+    const Name *x = &names[k - 1], *y = &names[k];
+    if (!strcmp(x->name, y->name))
+      return rt_fail(error_of(j), RT_ERROR_SIZE,
+                     "%.500s: the name '%.200s' is given twice: by '%.200s' of store %td with prefix '%.100s' and by "
+                     "'%.200s' of store %td with prefix '%.100s'",
+                     j->path, x->name, x->path, x->part - j->parts + 1, x->part->prefix, y->path,
+                     y->part - j->parts + 1, y->part->prefix);
+  }
+  return true;
+}
+
+static const char *extra_name(const Job *j, const char *name) { return rt_printf(j->mem, "%s%s", extra_prefix, name); }
+
+static bool check_extras(const Job *j, const RtExtra *extra, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    if (!extra[k].name || !*extra[k].name || (extra[k].size && !extra[k].bytes))
+      return rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: extra %zu has no %s", j->path, k,
+                     extra[k].name && *extra[k].name ? "bytes" : "name");
+    for (size_t i = 0; i < k; i++)
+      if (!strcmp(extra[i].name, extra[k].name))
+        return rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: two extras are named '%.200s'", j->path, extra[k].name);
+  }
+  return true;
+}
+
+static void add_extra(const Job *j, const RtExtra *e, RtSt *st) {
+  RtStTensor t = {.name = extra_name(j, e->name), .dtype = RT_ST_U8, .rank = 1, .n_elements = e->size};
+  t.dims[0] = (int64_t)e->size;
+  t.data = e->bytes, t.size = e->size;
+  *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+}
+
+static RtStatus save(Job *j) {
+  RtSt st = {0};
+  if (j->n_parts > 1 && !check_names(j)) return RT_ERR_ARGUMENT;
+  if (!check_extras(j, j->save.extra, j->save.n_extra)) return RT_ERR_ARGUMENT;
+  for (size_t k = 0; k < j->n_parts; k++) add_part(j, &j->parts[k], &st);
+  for (size_t k = 0; k < j->save.n_extra; k++) add_extra(j, &j->save.extra[k], &st);
+  char why[600];
+  if (!rt_st_check_names(j->mem, st.tensors, st.n_tensors, st.meta, st.n_meta, why, sizeof why)) {
+    rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
+    return RT_ERR_ARGUMENT;
+  }
+  bool ok = rt_st_write(j->mem, j->path, st.tensors, st.n_tensors, st.meta, st.n_meta, error_of(j), RT_ERROR_SIZE);
+  return ok ? RT_OK : RT_ERR_FILE;
+}
+
+RtStatus rt_store_save(const RtPart *parts, size_t n, const char *path, const RtSaveOptions *o) {
+  Job j = {.given = parts, .n_parts = n, .path = path, .save = *o, .with_state = o->with_state};
+  return with_arena(&j, save);
+}
+
+RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state) {
+  return rt_store_save(&(RtPart){i, NULL}, 1, path, &(RtSaveOptions){.with_state = with_state});
+}
+
+// ---- load: what does not fit is collected, then either all is taken or nothing
+
+typedef struct {
+  RtText text;
+  uint32_t n, n_unsaid;  // problems; those for which the buffer had no room
+} Problems;
+
+enum { ROOM_FOR_PROBLEMS = RT_ERROR_SIZE - 640 };
+
+static void add_problem(Problems *p, const char *sentence) {
+  bool fits = p->text.len + strlen(sentence) + 2 < ROOM_FOR_PROBLEMS;
+  if (fits) rt_text_add(&p->text, "%s%s", p->n ? "; " : "", sentence);
+  else p->n_unsaid++;
+  p->n++;
+}
+
+static const char *shape_text(RtArena *mem, const int64_t *dims, uint32_t rank) {
+  RtText t = {.mem = mem};
+  rt_text_put(&t, "[", 1);
+  for (uint32_t d = 0; d < rank; d++) rt_text_add(&t, "%s%" PRId64, d ? "," : "", dims[d]);
+  rt_text_put(&t, "]", 1);
+  return t.text;
+}
+
+static bool converts(const RtParam *p, const RtStTensor *t) {
+  if (p->dtype == RT_I64) return t->dtype == RT_ST_I64;
+  return t->dtype == RT_ST_F64 || t->dtype == RT_ST_F32 || t->dtype == RT_ST_F16 || t->dtype == RT_ST_BF16;
+}
+
+static bool same_shape(const RtParam *p, const RtStTensor *t) {
+  return p->rank == t->rank && !memcmp(p->dims, t->dims, sizeof *p->dims * p->rank);
+}
+
+static bool same_bytes(const RtStTensor *a, const RtStTensor *b) {
+  return a->dtype == b->dtype && a->size == b->size && !memcmp(a->data, b->data, a->size);
+}
+
+// Under this name, or under the one that the metadata say it is an alias of: two names here may be one in the file.
+static const RtStTensor *find_named(const RtSt *st, const char *name) {
+  const RtStTensor *t = rt_st_find(st, name);
+  const char *canonical = t ? NULL : rt_st_meta(st, name);
+  return canonical ? rt_st_find(st, canonical) : t;
+}
+
+// The tensor of a parameter under its path or any alias. Problems: none, several that differ.
+static const RtStTensor *find_tensor(Job *j, const RtSt *st, const Part *part, const RtParam *p, Problems *problems) {
+  const RtStTensor *first = find_named(st, named(j, part, p->path));
+  for (uint32_t a = 0; a < p->n_aliases; a++) {
+    const RtStTensor *t = find_named(st, named(j, part, p->aliases[a]));
+    if (t && first && !same_bytes(first, t))
+      add_problem(problems, rt_printf(j->mem, "'%s' and '%s' are one parameter here and differ in the file",
+                                      first->name, t->name));
+    if (!first) first = t;
+  }
+  return first;
+}
+
+// Lists outlive the job: their texts go to the arena of the report.
+typedef enum { MISSING, EXTRA, MISMATCHED } Kind;
+static void list(RtLoadReport *r, const char *name, Kind kind) {
+  if (!r) return;
+  const char *text = rt_strdup(r->mem, name);
+  if (kind == MISSING) *RT_PUSH(r->mem, r->missing, r->n_missing, r->cap_missing) = text;
+  else if (kind == EXTRA) *RT_PUSH(r->mem, r->extra, r->n_extra, r->cap_extra) = text;
+  else *RT_PUSH(r->mem, r->mismatched, r->n_mismatched, r->cap_mismatched) = text;
+}
+
+static void add_missing(Job *j, const Part *part, const RtParam *p, Problems *problems) {
+  const char *name = named(j, part, p->path);
+  list(j->load.report, name, MISSING);
+  if (!j->load.partial) add_problem(problems, rt_printf(j->mem, "'%s' is missing", name));
+}
+
+static void add_mismatch(Job *j, const RtParam *p, const RtStTensor *t, Problems *problems) {
+  const char *want = p->dtype == RT_I64 ? "I64" : "F32, F64, F16 or BF16";
+  if (!converts(p, t))
+    add_problem(problems,
+                rt_printf(j->mem, "'%s' has dtype %s, expected %s", t->name, rt_st_dtype_name[t->dtype], want));
+  if (!same_shape(p, t))
+    add_problem(problems, rt_printf(j->mem, "'%s' has shape %s, expected %s", t->name,
+                                    shape_text(j->mem, t->dims, t->rank), shape_text(j->mem, p->dims, p->rank)));
+}
+
+// Does the part take the tensor of this name, or pass over it as state?
+static bool is_claimed(const Job *j, const Part *part, const char *name) {
+  size_t n = strlen(part->prefix);
+  if (strncmp(name, part->prefix, n)) return false;
+  uint32_t k = rt_plan_param(part->plan, name + n);
+  bool is_state =
+      k != UINT32_MAX ? part->plan->params[k].kind == RT_STATE : !strncmp(name + n, state_prefix, strlen(state_prefix));
+  return (k != UINT32_MAX && is_wanted(j, &part->plan->params[k])) || (is_state && !j->with_state);
+}
+
+static void check_extra(Job *j, const RtStTensor *t, Problems *problems) {
+  if (!strncmp(t->name, extra_prefix, strlen(extra_prefix))) return;
+  for (size_t k = 0; k < j->n_parts; k++)
+    if (is_claimed(j, &j->parts[k], t->name)) return;
+  list(j->load.report, t->name, EXTRA);
+  if (!j->load.partial) add_problem(problems, rt_printf(j->mem, "'%s' is no parameter of this program", t->name));
+}
+
+static uint64_t take_number(Job *j, const char *text, const char *key, Problems *problems) {
+  char *end = NULL;
+  errno = 0;
+  uint64_t v = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+  if (!text)
+    add_problem(problems,
+                rt_printf(j->mem, "the metadata has no '%s', so that this file was saved without state", key));
+  else if (!end || *end || errno)
+    add_problem(problems, rt_printf(j->mem, "the metadata's '%s' is '%.40s', not a number", key, text));
+  return v;
+}
+
+static void take_random(Job *j, const RtSt *st, Part *part, Problems *problems) {
+  const char *runs = named(j, part, key_runs), *seed = named(j, part, key_seed);
+  const char *runs_text = rt_st_meta(st, runs), *seed_text = rt_st_meta(st, seed);
+  if (!j->with_state || (j->load.partial && (!runs_text || !seed_text))) return;
+  part->runs = take_number(j, runs_text, runs, problems);
+  part->seed = take_number(j, seed_text, seed, problems);
+  part->has_random = true;
+}
+
+static void match_part(Job *j, const RtSt *st, Part *part, Problems *problems) {
+  part->from = rt_alloc(j->mem, sizeof *part->from * (part->plan->n_params + 1));
+  for (uint32_t k = 0; k < part->plan->n_params; k++) {
+    const RtParam *p = &part->plan->params[k];
+    if (!is_wanted(j, p)) continue;
+    const RtStTensor *t = find_tensor(j, st, part, p, problems);
+    bool fits = t && converts(p, t) && same_shape(p, t);
+    if (!t) add_missing(j, part, p, problems);
+    else if (!fits && j->load.partial) list(j->load.report, t->name, MISMATCHED);
+    else if (!fits) add_mismatch(j, p, t, problems);
+    part->from[k] = fits ? t : NULL;
+  }
+}
+
+static void copy_tensor(const Part *part, uint32_t k, const RtStTensor *t) {
+  const RtParam *p = &part->plan->params[k];
+  unsigned char *to = rt_instance_change(part->inst, k);
+  if (p->dtype == RT_F32) rt_st_read_f32(t, (float *)(void *)to);
+  else if (t->size) memcpy(to, t->data, t->size);
+}
+
+static uint32_t copy_part(const Part *part) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < part->plan->n_params; k++)
+    if (part->from[k]) copy_tensor(part, k, part->from[k]), n++;
+  if (part->has_random) rt_instance_set_random(part->inst, part->seed, part->runs);
+  return n;
+}
+
+static RtStatus refuse_file(Job *j, const Problems *p) {
+  char more[48] = "";
+  if (p->n_unsaid) snprintf(more, sizeof more, "; and %" PRIu32 " more", p->n_unsaid);
+  rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s%s", j->path, p->text.text ? p->text.text : "", more);
+  return RT_ERR_FILE;
+}
+
+// Those that were asked for.
+static void match_wanted(Job *j, const RtSt *st, Problems *problems) {
+  for (size_t k = 0; k < j->load.n_extra; k++) {
+    const RtExtra *e = &j->load.extra[k];
+    const RtStTensor *t = rt_st_find(st, extra_name(j, e->name));
+    if (!t) add_problem(problems, rt_printf(j->mem, "the extra '%s' is missing", e->name));
+    else if (t->dtype != RT_ST_U8 || t->size != e->size)
+      add_problem(problems,
+                  rt_printf(j->mem, "the extra '%s' has %" PRIu64 " bytes, expected %zu", e->name, t->size, e->size));
+  }
+}
+
+static void copy_wanted(const Job *j, const RtSt *st) {
+  for (size_t k = 0; k < j->load.n_extra; k++) {
+    const RtExtra *e = &j->load.extra[k];
+    if (e->size) memcpy(e->bytes, rt_st_find(st, extra_name(j, e->name))->data, e->size);
+  }
+}
+
+static RtStatus take(Job *j, const RtSt *st) {
+  Problems problems = {.text = {.mem = j->mem}};
+  for (size_t k = 0; k < j->n_parts; k++) match_part(j, st, &j->parts[k], &problems);
+  for (uint32_t k = 0; k < st->n_tensors && !j->takes_subset; k++) check_extra(j, &st->tensors[k], &problems);
+  for (size_t k = 0; k < j->n_parts; k++) take_random(j, st, &j->parts[k], &problems);
+  match_wanted(j, st, &problems);
+  if (problems.n) return refuse_file(j, &problems);
+  uint32_t n = 0;
+  for (size_t k = 0; k < j->n_parts; k++) n += copy_part(&j->parts[k]);
+  copy_wanted(j, st);
+  if (j->load.report) j->load.report->n_loaded = n;
+  return RT_OK;
+}
+
+static bool has_params(const Job *j) {
+  for (size_t k = 0; k < j->n_parts; k++)
+    for (uint32_t i = 0; i < j->parts[k].plan->n_params; i++)
+      if (is_wanted(j, &j->parts[k].plan->params[i])) return true;
+  return false;
+}
+
+static RtStatus load_tensors(Job *j, const RtSt *st) {
+  if (has_params(j) || st->n_tensors == 0 || j->load.n_extra) return take(j, st);
+  for (uint32_t k = 0; k < st->n_tensors; k++) list(j->load.report, st->tensors[k].name, EXTRA);
+  rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
+          "%.300s: the file has %" PRIu32 " entries and the program has no parameters: nothing was loaded", j->path,
+          st->n_tensors);
+  return RT_OK;
+}
+
+static RtStatus load(Job *j) {
+  char why[400];
+  RtSt st;
+  rt_instance_warning_buffer(j->given[0].inst)[0] = 0;
+  if (!rt_file_map(j->path, &j->file, error_of(j), RT_ERROR_SIZE)) return RT_ERR_FILE;
+  if (rt_st_parse(j->mem, j->file.bytes, j->file.size, &st, why, sizeof why)) return load_tensors(j, &st);
+  rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
+  return RT_ERR_FILE;
+}
+
+RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o) {
+  Job j = {.given = parts, .n_parts = n, .path = path, .load = *o, .with_state = o->with_state};
+  if (!check_extras(&j, o->extra, o->n_extra)) return RT_ERR_ARGUMENT;
+  return with_arena(&j, load);
+}
+
+RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state) {
+  return rt_store_load(&(RtPart){i, NULL}, 1, path, &(RtLoadOptions){.with_state = with_state});
+}
+
+// ---- the size of an extra: a load that takes nothing
+
+typedef struct {
+  Job job;
+  const char *name;
+  size_t *size;
+} SizeJob;
+
+static RtStatus find_size(Job *j) {
+  const SizeJob *q = (const SizeJob *)(const void *)j;
+  char why[400];
+  RtSt st;
+  if (!rt_file_map(j->path, &j->file, error_of(j), RT_ERROR_SIZE)) return RT_ERR_FILE;
+  bool ok = rt_st_parse(j->mem, j->file.bytes, j->file.size, &st, why, sizeof why);
+  const RtStTensor *t = ok ? rt_st_find(&st, extra_name(j, q->name)) : NULL;
+  if (!ok) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
+  else if (!t) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: the extra '%.200s' is missing", j->path, q->name);
+  else *q->size = (size_t)t->size;
+  return t ? RT_OK : RT_ERR_FILE;
+}
+
+RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t *size) {
+  RtPart part = {i, NULL};
+  SizeJob q = {.job = {.given = &part, .n_parts = 1, .path = path}, .name = name, .size = size};
+  return with_arena(&q.job, find_size);
+}
+
+// ---- copy: a load from the other instance's memory
+
+typedef struct {
+  Job job;
+  const RtInstance *from;
+} CopyJob;
+
+static int by_tensor_name(const void *a, const void *b) {
+  const RtStTensor *x = *(RtStTensor *const *)a, *y = *(RtStTensor *const *)b;
+  return strcmp(x->name, y->name);
+}
+
+// Every path, aliases too, is a name of its own: the other side may know a parameter by any of them.
+static void list_source(const Job *j, const RtInstance *from, RtSt *st) {
+  Part source = {.inst = (RtInstance *)from, .plan = rt_instance_plan(from), .prefix = ""};
+  for (uint32_t k = 0; k < source.plan->n_params; k++) {
+    const RtParam *p = &source.plan->params[k];
+    if (!is_wanted(j, p)) continue;
+    RtStTensor t = tensor_of(j, &source, p);
+    *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+    for (uint32_t a = 0; a < p->n_aliases; a++) {
+      t.name = p->aliases[a];
+      *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+    }
+  }
+  st->by_name = rt_alloc(j->mem, sizeof(RtStTensor *) * (st->n_tensors + 1));
+  for (uint32_t k = 0; k < st->n_tensors; k++) st->by_name[k] = &st->tensors[k];
+  if (st->n_tensors) qsort(st->by_name, st->n_tensors, sizeof(RtStTensor *), by_tensor_name);
+}
+
+static RtStatus copy(Job *j) {
+  const RtInstance *from = ((const CopyJob *)(const void *)j)->from;
+  RtSt st = {0};
+  list_source(j, from, &st);
+  add_meta(j, &st, key_runs, rt_printf(j->mem, "%" PRIu64, rt_instance_counter(from)));
+  add_meta(j, &st, key_seed, rt_printf(j->mem, "%" PRIu64, rt_instance_seed(from)));
+  RtStatus status = take(j, &st);
+  return status == RT_ERR_FILE ? RT_ERR_ARGUMENT : status;
+}
+
+RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_state) {
+  RtPart part = {to, NULL};
+  CopyJob c = {.job = {.given = &part, .n_parts = 1, .path = "copy", .with_state = with_state, .takes_subset = true},
+               .from = from};
+  return to == from ? RT_OK : with_arena(&c.job, copy);
+}

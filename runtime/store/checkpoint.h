@@ -1,0 +1,61 @@
+// Stores: the parameters of one or several instances under prefixes, saved, loaded and copied as one. Everything is
+// checked before anything is written; one sentence lists every entry that does not fit.
+//
+//   RtPart parts[] = {{encoder, "enc."}, {decoder, "dec."}};
+//   if (rt_store_save(parts, 2, "both.safetensors", &(RtSaveOptions){0})) puts(rt_instance_error(encoder));
+//
+// A call's sentence stands in the first part's instance.
+#ifndef TN_RUNTIME_STORE_CHECKPOINT_H
+#define TN_RUNTIME_STORE_CHECKPOINT_H
+
+#include "runtime/exec/instance.h"
+#include "runtime/store/safetensors.h"
+
+typedef struct {
+  RtInstance *inst;
+  const char *prefix;  // put before every path as it stands; NULL: nothing
+} RtPart;
+
+// Bytes kept beside the parameters as u8 tensors "tenure.extra.NAME".
+typedef struct {
+  const char *name;
+  void *bytes;  // saving only reads them
+  size_t size;
+} RtExtra;
+
+typedef struct {
+  bool with_state;  // optimizer state, seed and run counter too
+  const RtExtra *extra;
+  size_t n_extra;
+  const char *pattern;  // f32 entries whose path matches are written as `dtype`, see rt_path_matches; NULL: none
+  RtStDType dtype;      // F64, F32, F16 or BF16
+} RtSaveOptions;
+// A name that two parts give is an error that tells both.
+RtStatus rt_store_save(const RtPart *parts, size_t n, const char *path, const RtSaveOptions *o);
+
+typedef struct {
+  RtArena *mem;  // the caller's, for the lists
+  const char **missing, **extra, **mismatched;
+  uint32_t n_loaded, n_missing, n_extra, n_mismatched, cap_missing, cap_extra, cap_mismatched;
+} RtLoadReport;
+typedef struct {
+  bool with_state;
+  bool partial;          // entries that are missing, extra or of another shape or dtype are passed over and listed
+  RtLoadReport *report;  // NULL: not wanted
+  const RtExtra *extra;  // each must be there in its size; copied out when all fits
+  size_t n_extra;
+} RtLoadOptions;
+// No part has a parameter and the file has entries: nothing is loaded, and rt_instance_warning says so.
+RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o);
+
+RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t *size);
+
+// All parameters of `to` take the values that `from` has under the same paths; `from` may have more.
+RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_state);
+
+// ---- runtime/store/glob.c: paths are names joined by '.'; patterns may write '/' instead
+// `*` stands for any characters of one name, `**` for any number of names. A pattern also matches all below what it
+// names: "enc" matches "enc.w" and "enc.sub.w", never "enc2.w". NULL and "" match everything.
+bool rt_path_matches(const char *pattern, const char *path);
+
+#endif

@@ -1,0 +1,187 @@
+// Files through POSIX calls; see file.h.
+#include "runtime/store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool fail_errno(const char *path, char *error, size_t error_size) {
+  return rt_fail(error, error_size, "%s: %s", path, strerror(errno));
+}
+
+// A descriptor of a regular file and its size; -1: `error` says why.
+static int open_regular(const char *path, size_t *size, char *error, size_t error_size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without writer must not block us
+  struct stat st;
+  if (fd < 0 || fstat(fd, &st)) {
+    fail_errno(path, error, error_size);
+    if (fd >= 0) close(fd);
+    return -1;
+  }
+  if (!S_ISREG(st.st_mode)) {
+    rt_fail(error, error_size, "%s: not a regular file", path);
+    close(fd);
+    return -1;
+  }
+  *size = (size_t)st.st_size;
+  return fd;
+}
+
+static bool read_all(int fd, unsigned char *to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = read(fd, to + done, size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;  // shorter than its size said: truncated while we read
+    if (n <= 0) return false;
+    done += (size_t)n;
+  }
+  return true;
+}
+
+bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size) {
+  *out = (RtFile){0};
+  size_t size;
+  int fd = open_regular(path, &size, error, error_size);
+  if (fd < 0) return false;
+  unsigned char *bytes = rt_malloc(size + 1);
+  if (!bytes) errno = ENOMEM;
+  bool ok = bytes && read_all(fd, bytes, size);
+  if (!ok) fail_errno(path, error, error_size);
+  close(fd);
+  if (!ok) {
+    rt_free(bytes);
+    return false;
+  }
+  bytes[size] = 0;
+  *out = (RtFile){.bytes = bytes, .size = size};
+  return true;
+}
+
+bool rt_file_map(const char *path, RtFile *out, char *error, size_t error_size) {
+  *out = (RtFile){0};
+  size_t size;
+  int fd = open_regular(path, &size, error, error_size);
+  if (fd < 0) return false;
+  void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
+  bool ok = bytes != MAP_FAILED;
+  if (!ok) fail_errno(path, error, error_size);
+  close(fd);
+  if (ok) *out = (RtFile){.bytes = bytes, .size = size, .is_mapped = true};
+  return ok;
+}
+
+void rt_file_close(RtFile *f) {
+  if (!f->is_mapped) rt_free((void *)f->bytes);
+  else if (f->size) munmap((void *)f->bytes, f->size);
+  *f = (RtFile){0};
+}
+
+static bool write_all(int fd, const unsigned char *from, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = write(fd, from + done, size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    done += (size_t)n;
+  }
+  return true;
+}
+
+// Makes a new file beside `target`; its name goes to temp.
+static int open_temp(const char *target, mode_t mode, char *temp, size_t temp_size) {
+  static atomic_uint serial;
+  for (uint32_t tries = 0; tries < 100; tries++) {
+    uint32_t id = atomic_fetch_add(&serial, 1);
+    int n = snprintf(temp, temp_size, "%s.%ld-%u.tmp", target, (long)getpid(), id);
+    if (n < 0 || (size_t)n >= temp_size) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0 && rt_file_claim(fd)) return fd;
+    if (fd >= 0) close(fd);
+    else if (errno != EEXIST) return -1;
+  }
+  return -1;
+}
+
+// Best effort: makes the rename itself survive a power cut.
+static void sync_folder_of(const char *target) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(target, '/');
+  size_t n = !slash ? 1 : slash == target ? 1 : (size_t)(slash - target);
+  memcpy(folder, slash ? target : ".", n);
+  folder[n] = 0;
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+// Where `path` leads: itself when it does not exist yet. Only regular files are replaced; *mode is that of the one
+// there.
+static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists, mode_t *mode) {
+  struct stat st;
+  *exists = stat(path, &st) == 0;
+  if (*exists) {
+    *mode = st.st_mode & 0777;
+    if (S_ISREG(st.st_mode)) return realpath(path, target) != NULL;
+    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    return false;
+  }
+  if (errno != ENOENT) return false;
+  if (strlen(path) < PATH_MAX) {
+    strcpy(target, path);
+    return true;
+  }
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
+  char target[PATH_MAX], temp[PATH_MAX];
+  bool exists, ok = true;
+  mode_t mode;
+  if (!resolve_target(path, target, &exists, &mode)) return fail_errno(path, error, error_size);
+  rt_file_remove_stale(target);
+  int fd = open_temp(target, exists ? 0600 : 0666, temp, sizeof temp);  // nobody reads what replaces a private file
+  if (fd < 0) return fail_errno(path, error, error_size);
+  for (size_t i = 0; ok && i < n_pieces; i++) ok = write_all(fd, pieces[i].bytes, pieces[i].size);
+  ok = ok && (!exists || fchmod(fd, mode) == 0) && fsync(fd) == 0 && rename(temp, target) == 0;
+  int reason = errno;
+  if (!ok) unlink(temp);
+  close(fd);  // after its name is gone: an unlocked temporary file may be removed by anyone
+  if (ok) sync_folder_of(target);
+  errno = reason;
+  return ok || fail_errno(path, error, error_size);
+}
+
+static bool make_dir(const char *path) {
+  struct stat st;
+  if (mkdir(path, 0777) == 0) return true;
+  int reason = errno;
+  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return true;
+  errno = reason == EEXIST ? ENOTDIR : reason;
+  return false;
+}
+
+bool rt_make_dirs(const char *path, char *error, size_t error_size) {
+  char part[PATH_MAX];
+  size_t n = strlen(path);
+  if (n == 0 || n >= sizeof part) {
+    errno = n ? ENAMETOOLONG : ENOENT;
+    return fail_errno(path, error, error_size);
+  }
+  for (size_t i = 1; i <= n; i++) {
+    if (path[i] != '/' && path[i] != 0) continue;
+    memcpy(part, path, i);
+    part[i] = 0;
+    if (!make_dir(part)) return fail_errno(part, error, error_size);
+  }
+  return true;
+}

@@ -1,0 +1,65 @@
+// The safetensors format: u64 header length, a JSON header, then the tensors' bytes without holes.
+//
+//   {"fc.bias":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}, "__metadata__":{"format":"pt"}}
+//
+// The reader takes any bytes: whatever is wrong gives one sentence with the byte offset, and nothing is read outside.
+#ifndef TN_RUNTIME_STORE_SAFETENSORS_H
+#define TN_RUNTIME_STORE_SAFETENSORS_H
+
+#include "runtime/base.h"
+
+// ROW(name, bytes of one element)
+#define RT_ST_DTYPES(ROW) \
+  ROW(F64, 8)             \
+  ROW(F32, 4)             \
+  ROW(F16, 2)             \
+  ROW(BF16, 2)            \
+  ROW(I64, 8) ROW(I32, 4) ROW(I16, 2) ROW(I8, 1) ROW(U64, 8) ROW(U32, 4) ROW(U16, 2) ROW(U8, 1) ROW(BOOL, 1)
+#define ROW(n, b) RT_ST_##n,
+typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
+#undef ROW
+extern const char *const rt_st_dtype_name[RT_N_ST_DTYPES];
+extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
+
+enum { RT_ST_MAX_RANK = 8 };
+typedef struct {
+  const char *name;
+  uint8_t dtype;  // RtStDType
+  uint32_t rank;
+  int64_t dims[RT_ST_MAX_RANK];
+  uint64_t n_elements;
+  const unsigned char *data;  // little-endian, not aligned; the reader's points into its input
+  uint64_t size;              // bytes
+  uint64_t offset;            // the reader's: byte of the file
+} RtStTensor;
+typedef struct {
+  const char *key, *value;
+} RtStMeta;
+typedef struct {
+  RtStTensor *tensors;  // in the order of their data
+  uint32_t n_tensors, cap_tensors;
+  RtStTensor **by_name;  // sorted
+  RtStMeta *meta;        // in the order of the file
+  uint32_t n_meta, cap_meta;
+} RtSt;
+
+// Names and lists go to `mem`; tensor data stays in `bytes`, which must outlive *out.
+bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *error, size_t error_size);
+// The same for a file of n_file bytes of which only the first n, at least the header, are there: data is NULL.
+bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
+                        size_t error_size);
+const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
+const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
+void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even
+// The other way: n elements as `dtype`, rounded to nearest even; not aligned.
+void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *out);
+
+// Names that a file can carry: UTF-8, none twice, no tensor "__metadata__", no key "format" beside the writer's own.
+bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                       uint32_t n_meta, char *error, size_t error_size);
+// Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
+// Scratch memory comes from `mem`. Names were checked. The file is replaced whole or not at all.
+bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                 uint32_t n_meta, char *error, size_t error_size);
+
+#endif

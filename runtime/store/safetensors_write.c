@@ -1,0 +1,146 @@
+// Writing safetensors; see safetensors.h.
+#include "runtime/store/file.h"
+#include "runtime/store/safetensors.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- numbers
+static uint16_t to_bf16(uint32_t bits) {
+  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);  // NaN stays one
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static uint16_t to_f16(uint32_t bits) {
+  const uint32_t overflow = 0x47800000, smallest_normal = 0x38800000, smallest = 0x33000000;  // 2^16, 2^-14, 2^-25
+  uint32_t sign = bits >> 16 & 0x8000, a = bits & 0x7fffffff;
+  if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+  if (a >= overflow) return (uint16_t)(sign | 0x7c00);
+  if (a >= smallest_normal) return (uint16_t)(sign + ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
+  if (a <= smallest) return (uint16_t)sign;
+  uint32_t shift = 126 - (a >> 23), m = (a & 0x7fffff) | 0x800000;  // the result is m >> shift, in units of 2^-24
+  return (uint16_t)(sign | ((m + (UINT32_C(1) << (shift - 1)) - 1 + (m >> shift & 1)) >> shift));
+}
+
+static void put_bytes(unsigned char *out, uint64_t bits, size_t n) {
+  for (size_t k = 0; k < n; k++) out[k] = (unsigned char)(bits >> (8 * k));
+}
+
+static void put_number(RtStDType dtype, float v, unsigned char *out) {
+  double wide = v;
+  uint32_t bits;
+  uint64_t wide_bits;
+  memcpy(&bits, &v, sizeof bits);
+  memcpy(&wide_bits, &wide, sizeof wide_bits);
+  switch (dtype) {
+  case RT_ST_F64: put_bytes(out, wide_bits, 8); break;
+  case RT_ST_F16: put_bytes(out, to_f16(bits), 2); break;
+  case RT_ST_BF16: put_bytes(out, to_bf16(bits), 2); break;
+  default: put_bytes(out, bits, 4); break;
+  }
+}
+
+void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *out) {
+  for (uint64_t k = 0; k < n; k++) put_number(dtype, v[k], out + k * rt_st_dtype_bytes[dtype]);
+}
+
+// ---- text
+static void put_string(RtText *t, const char *s) {
+  rt_text_put(t, "\"", 1);
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\') rt_text_add(t, "\\%c", c);
+    else if (c < 0x20) rt_text_add(t, "\\u%04x", c);
+    else rt_text_put(t, s, 1);
+  }
+  rt_text_put(t, "\"", 1);
+}
+
+static void put_metadata(RtText *t, const RtStMeta *meta, uint32_t n_meta) {
+  rt_text_add(t, "\"__metadata__\":{\"format\":\"pt\"");
+  for (uint32_t i = 0; i < n_meta; i++) {
+    rt_text_put(t, ",", 1);
+    put_string(t, meta[i].key);
+    rt_text_put(t, ":", 1);
+    put_string(t, meta[i].value);
+  }
+  rt_text_put(t, "}", 1);
+}
+
+static void put_tensor(RtText *t, const RtStTensor *tensor, uint64_t offset) {
+  rt_text_put(t, ",", 1);
+  put_string(t, tensor->name);
+  rt_text_add(t, ":{\"dtype\":\"%s\",\"shape\":[", rt_st_dtype_name[tensor->dtype]);
+  for (uint32_t i = 0; i < tensor->rank; i++) rt_text_add(t, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
+  rt_text_add(t, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", offset, offset + tensor->size);
+}
+
+// ---- names
+static bool is_utf8(const char *s) {
+  for (size_t n, left = strlen(s); left; s += n, left -= n)
+    if (!(n = rt_utf8_length(s, left))) return false;
+  return true;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+// `kept` is a name that the format itself uses; `names` has room for one more.
+static bool check_list(const char **names, uint32_t n, const char *what, const char *kept, char *error,
+                       size_t error_size) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!is_utf8(names[i]))
+      return rt_fail(error, error_size, "%s '%.200s' is not UTF-8: no file can have it", what, names[i]);
+  names[n++] = kept;
+  qsort(names, n, sizeof *names, by_text);
+  for (uint32_t i = 1; i < n; i++)
+    if (!strcmp(names[i - 1], names[i]))
+      return rt_fail(error, error_size,
+                     strcmp(names[i], kept) ? "%s '%.200s' is given twice"
+                                            : "%s '%.200s' is kept for the format's own use",
+                     what, names[i]);
+  return true;
+}
+
+bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                       uint32_t n_meta, char *error, size_t error_size) {
+  const char **names = rt_alloc(mem, sizeof *names * ((n_tensors > n_meta ? n_tensors : n_meta) + 1));
+  for (uint32_t i = 0; i < n_tensors; i++) names[i] = tensors[i].name;
+  if (!check_list(names, n_tensors, "the entry", "__metadata__", error, error_size)) return false;
+  for (uint32_t i = 0; i < n_meta; i++) names[i] = meta[i].key;
+  return check_list(names, n_meta, "the second name", "format", error, error_size);
+}
+
+// ---- the file
+// Wide elements first: every tensor is then aligned to its element, because the header is padded to 8 bytes.
+static int by_width(const void *a, const void *b) {
+  const RtStTensor *x = *(const RtStTensor *const *)a, *y = *(const RtStTensor *const *)b;
+  int wx = rt_st_dtype_bytes[x->dtype], wy = rt_st_dtype_bytes[y->dtype];
+  return wx != wy ? wy - wx : strcmp(x->name, y->name);
+}
+
+bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                 uint32_t n_meta, char *error, size_t error_size) {
+  const RtStTensor **order = rt_alloc(mem, sizeof *order * (n_tensors + 1));
+  for (uint32_t i = 0; i < n_tensors; i++) order[i] = &tensors[i];
+  if (n_tensors) qsort(order, n_tensors, sizeof *order, by_width);
+
+  RtText header = {.mem = mem};
+  rt_text_put(&header, "{", 1);
+  put_metadata(&header, meta, n_meta);
+  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 2));
+  uint64_t offset = 0;
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    put_tensor(&header, order[i], offset);
+    pieces[i + 2] = (RtPiece){order[i]->data, order[i]->size};
+    offset += order[i]->size;
+  }
+  rt_text_put(&header, "}", 1);
+  while (header.len % 8) rt_text_put(&header, " ", 1);
+
+  unsigned char length[8];
+  for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.len >> (8 * i));
+  pieces[0] = (RtPiece){length, sizeof length};
+  pieces[1] = (RtPiece){header.text, header.len};
+  return rt_file_write(path, pieces, n_tensors + 2, error, error_size);
+}

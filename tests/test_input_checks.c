@@ -1,0 +1,240 @@
+// What a run refuses before it writes anything: lengths, labels and indices that are out of range, with the input, the
+// index and the value; also where they reach their use through packing or a slice. Padding may hold anything.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/report.h"
+
+#define D(n) tn_dim_const(n)
+enum { B = 3, T = 4, WORDS = 5, CLASSES = 3 };
+
+static void says(tn_model *m, tn_status status, const char *text, int line) {
+  if (!check_that(status == TN_ERR_VALUE || status == TN_ERR_ARGUMENT, __FILE__, line, "refused")) return;
+  if (!check_that(!strcmp(tn_error_text(m), text), __FILE__, line, text)) printf("  %s\n", tn_error_text(m));
+}
+
+static tn_model *compile(tn_program *p) {
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
+  if (!CHECK(m)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+// ---- lengths: the rules of E114, E115 and E116 for lengths that come at run time
+static tn_model *summing(const tn_pack_options *o) {
+  tn_program *p = tn_program_create("lengths");
+  tn_dim batch = tn_dim_bounded(p, "batch", B), time = tn_dim_bounded(p, "time", T);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
+  tn_output(f, "sums", tn_packed_sum(tn_pack_padded(x, n, o)));
+  tn_function_end(f);
+  return compile(p);
+}
+
+static void lengths(void) {
+  const float x[B * T] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  static const struct {
+    int64_t n[B];
+    bool sorted, empty;
+    const char *text;
+  } bad[] = {
+      {{2, 3, 1}, true, false, "run: input 'lengths': length 3 at [1] is above 2 before it, and sorting is enforced"},
+      {{3, 0, 1}, false, false, "run: input 'lengths': length 0 at [1] is not in 1..3"},
+      {{3, 1, 4}, false, false, "run: input 'lengths': length 4 at [2] is not in 1..3"},
+      {{-1, 1, 3}, false, true, "run: input 'lengths': length -1 at [0] is not in 0..3"},
+      {{3, INT64_MIN, 3}, false, false, "run: input 'lengths': length -9223372036854775808 at [1] is not in 1..3"},
+      {{INT64_MAX, 1, 1}, true, false, "run: input 'lengths': length 9223372036854775807 at [0] is not in 1..3"}};
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    tn_model *m = summing(&(tn_pack_options){true, bad[k].sorted, bad[k].empty});
+    float sums[B] = {7, 7, 7};
+    says(m, tn_run(m, "run", TN_IN(tn_f32(x, 3, 3), tn_i64(bad[k].n, 3)), TN_OUT(tn_f32(sums, 3))), bad[k].text,
+         __LINE__);
+    CHECK(sums[0] == 7 && sums[2] == 7);
+    tn_model_free(m);
+  }
+  tn_model *m = summing(NULL);
+  float sums[B];
+  const int64_t n[B] = {1, 2, 3};
+  says(m, tn_run(m, "run", TN_IN(tn_f32(x, 3, 3), tn_i64(n, 2)), TN_OUT(tn_f32(sums, 3))),
+       "run: input 'lengths' has size 2 on axis 0, expected 3 (batch)", __LINE__);
+  CHECK(!tn_run(m, "run", TN_IN(tn_f32(x, 3, 3), tn_i64(n, 3)), TN_OUT(tn_f32(sums, 3))) && sums[1] == 9);
+  CHECK(!tn_run(m, "run", TN_IN(tn_f32(x, 0, 3), tn_i64(n, 0)), TN_OUT(tn_f32(sums, 0))));  // an empty batch
+  tn_model_free(m);
+}
+
+// ---- a training step on packed words and labels
+typedef enum { APART, TIME_MAJOR, CONSTANT, ONE_INPUT, N_FORMS } Form;
+
+static tn_packed pack(tn_tensor x, tn_tensor n, Form form) {
+  static const int64_t constant[B] = {2, 4, 1};
+  tn_pack_options o = {.batch_first = form != TIME_MAJOR};
+  return form == CONSTANT ? tn_pack_constant(x, constant, B, &o) : tn_pack_padded(x, n, &o);
+}
+
+static tn_tensor column(tn_tensor rows, int64_t k) {
+  return tn_reshape(tn_slice(rows, 1, k, 1), TN_SHAPE(tn_dim_of(rows, 0)));
+}
+
+static tn_model *training(Form form) {
+  tn_program *p = tn_program_create("tags");
+  tn_dim batch = form == CONSTANT ? D(B) : tn_dim_bounded(p, "batch", B);
+  tn_dim time = form == CONSTANT ? D(T) : tn_dim_bounded(p, "time", T);
+  tn_shape shape = form == TIME_MAJOR ? TN_SHAPE(time, batch) : TN_SHAPE(batch, time);
+  tn_module *words = tn_embedding(tn_root(p), "words", WORDS, 2),
+            *head = tn_linear(tn_root(p), "head", 2, CLASSES, NULL);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(batch)), x, y;
+  if (form == ONE_INPUT) {
+    tn_packed s = pack(tn_input(f, "xy", TN_I64, TN_SHAPE(batch, time, D(2))), n, form);
+    x = column(s.data, 0), y = column(s.data, 1);
+  } else {
+    x = pack(tn_input(f, "x", TN_I64, shape), n, form).data;
+    y = pack(tn_input(f, "y", TN_I64, shape), n, form).data;
+  }
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(words, x)), y);
+  tn_output(f, "loss", loss);
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), NULL);
+  tn_function_end(f);
+  return compile(p);
+}
+
+static tn_status step(tn_model *m, Form form, const int64_t *x, const int64_t *y, float *loss) {
+  const int64_t n[B] = {2, 4, 1};
+  int64_t both[B * T * 2];
+  for (int k = 0; k < B * T; k++) both[2 * k] = x[k], both[2 * k + 1] = y[k];
+  int64_t first = form == TIME_MAJOR ? T : B, second = form == TIME_MAJOR ? B : T;
+  if (form == ONE_INPUT)
+    return tn_run(m, "step", TN_IN(tn_i64(n, B), tn_i64(both, B, T, 2)), TN_OUT(tn_f32_scalar(loss)));
+  return tn_run(m, "step", TN_IN(tn_i64(n, B), tn_i64(x, first, second), tn_i64(y, first, second)),
+                TN_OUT(tn_f32_scalar(loss)));
+}
+
+static void packed(Form form) {
+  static const int64_t n[B] = {2, 4, 1};
+  int64_t x[B * T], y[B * T];
+  for (int k = 0; k < B * T; k++) {
+    int b = form == TIME_MAJOR ? k % B : k / T, t = form == TIME_MAJOR ? k / B : k % T;
+    x[k] = t < n[b] ? (b + t) % WORDS : 99, y[k] = t < n[b] ? t % CLASSES : -100;
+  }
+  tn_model *m = training(form);
+  float loss = 7, before[CLASSES], after[CLASSES];
+  if (!CHECK(step(m, form, x, y, &loss) == TN_OK)) printf("%d: %s\n", form, tn_error_text(m));
+  CHECK(loss > 0 && loss < 7);
+  tn_get(m, "head.bias", before, CLASSES);
+  int at = form == TIME_MAJOR ? 3 * B + 1 : T + 3;  // the last step of the longest
+  const char *input[2] = {form == ONE_INPUT ? "xy" : "x", form == ONE_INPUT ? "xy" : "y"};
+  const int index[2] = {form == ONE_INPUT ? 2 * at : at, form == ONE_INPUT ? 2 * at + 1 : at};
+  char text[128];
+  loss = 7;
+  for (int which = 0; which < 2; which++) {
+    int64_t *v = which ? &y[at] : &x[at], good = *v;
+    *v = which ? CLASSES : -1;
+    snprintf(text, sizeof text, "step: input '%s': %s %lld at [%d] is not in 0..%d", input[which],
+             which ? "label" : "index", (long long)*v, index[which], which ? CLASSES - 1 : WORDS - 1);
+    says(m, step(m, form, x, y, &loss), text, __LINE__);
+    *v = good;
+  }
+  tn_get(m, "head.bias", after, CLASSES);
+  CHECK(loss == 7 && !memcmp(before, after, sizeof before));  // nothing was written
+  tn_model_free(m);
+}
+
+// ---- characters and, one ahead of them, what follows: two slices of one input
+static void windows(void) {
+  tn_program *p = tn_program_create("text");
+  tn_module *words = tn_embedding(tn_root(p), "words", WORDS, CLASSES);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor text = tn_input(f, "text", TN_I64, TN_SHAPE(tn_dim_bounded(p, "batch", B), D(T)));
+  tn_tensor x = tn_slice(text, 1, 0, T - 1), y = tn_slice(text, 1, 1, T - 1);
+  tn_output(f, "loss", tn_cross_entropy(tn_call(words, x), y));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  int64_t v[2][T] = {{4, 0, 1, 2}, {3, 2, 1, 0}};  // 4 and 3 are words, but no classes
+  float loss;
+  CHECK(!tn_run(m, "run", TN_IN(tn_i64(v, 2, T)), TN_OUT(tn_f32_scalar(&loss))));
+  v[1][3] = 4;
+  says(m, tn_run(m, "run", TN_IN(tn_i64(v, 2, T)), TN_OUT(tn_f32_scalar(&loss))),
+       "run: input 'text': label 4 at [7] is not in 0..2", __LINE__);
+  v[1][3] = 0, v[0][0] = 5;
+  says(m, tn_run(m, "run", TN_IN(tn_i64(v, 2, T)), TN_OUT(tn_f32_scalar(&loss))),
+       "run: input 'text': index 5 at [0] is not in 0..4", __LINE__);
+  CHECK(!tn_run(m, "run", TN_IN(tn_i64(v, 0, T)), TN_OUT(tn_f32_scalar(&loss))));
+  tn_model_free(m);
+}
+
+// ---- what is computed is checked where it is used
+static void computed(void) {
+  tn_program *p = tn_program_create("computed");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(3), D(4)));
+  tn_packed s = tn_pack_padded(x, tn_cast(tn_sum_axis(tn_gt(x, tn_scalar(f, 0)), 1, false), TN_I64), NULL);
+  tn_output(f, "last", tn_packed_last(s));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  const float good[3][4] = {{1, 2, 0, 0}, {3, 0, 0, 0}, {4, 5, 6, 7}},
+              bad[3][4] = {{1, 2, 0, 0}, {0, 0, 0, 0}, {4, 5, 6, 7}};
+  float last[3];
+  CHECK(!tn_run(m, "run", TN_IN(tn_f32(good, 3, 4)), TN_OUT(tn_f32(last, 3))) && last[0] == 2 && last[2] == 7);
+  says(m, tn_run(m, "run", TN_IN(tn_f32(bad, 3, 4)), TN_OUT(tn_f32(last, 3))),
+       "run: length 0 at [1], computed in the run, is out of range", __LINE__);
+  tn_model_free(m);
+}
+
+// A run that fails leaves parameters, optimizer state and the random stream as they were: also where what it refuses is
+// asked for behind the update.
+// `puts`: rows of a buffer are written by the index, too.
+static void nothing_changes(bool behind, bool in_scan, bool puts, int64_t width, uint32_t n_workers) {
+  enum { ROWS = 6 };
+  tn_program *p = tn_program_create("unchanged");
+  tn_module *root = tn_root(p), *table = tn_embedding(root, "table", 5, width),
+            *fc = tn_linear(root, "fc", width, 4, NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS))), index = tn_cast(x, TN_I64), e;
+  if (in_scan) {
+    tn_scan *s = tn_scan_begin(f, (&(tn_scan_options){.steps = D(ROWS)}));
+    tn_tensor one = tn_cast(tn_scan_input(s, x), TN_I64);
+    e = tn_scan_output(s, tn_call(table, one));
+    tn_scan_end(s);
+  } else e = tn_call(table, behind || puts ? tn_cast(tn_mul(x, tn_scalar(f, 0)), TN_I64) : index);
+  tn_tensor y = tn_call(fc, e), loss = tn_sum(tn_square(tn_dropout(y, 0.5)));
+  tn_backward(loss);
+  if (puts) tn_buffer(root, "kept", TN_SHAPE(D(7), D(width)), (tn_init){TN_INIT_ZEROS, 0, 0});
+  tn_adamw(f, root, NULL);
+  if (puts) {
+    tn_tensor odd = tn_cast(tn_sub(tn_scalar(f, 6), x), TN_I64);  // -1 of what is 7 in x
+    tn_index_put_(tn_param_value(f, root, "kept"), odd, tn_stop_grad(e));
+  }
+  tn_output(f, "loss", behind ? tn_cross_entropy(tn_stop_grad(y), index) : loss);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  tn_model *other = tn_instance(m, 0);
+  float good[ROWS] = {0, 1, 2, 3, 0, 1}, bad[ROWS] = {0, 1, 2, 3, 0, 7}, a = 0, b = 0;
+  tn_copy_params(other, m, true);
+  for (int k = 0; k < 3; k++) {
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(bad, ROWS)), TN_OUT(tn_f32_scalar(&a))) == TN_ERR_VALUE);
+    CHECK_HAS(tn_error_text(m), in_scan ? "run: index 7 at [0], computed in"
+                                : puts  ? "run: index -1 at [5], computed in"
+                                        : "run: index 7 at [5], computed in");
+    CHECK(!tn_run(m, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&a))));
+    CHECK(!tn_run(other, "run", TN_IN(tn_f32(good, ROWS)), TN_OUT(tn_f32_scalar(&b))) && a == b);
+    for (uint32_t q = 0; q < tn_param_count(m); q++) {
+      tn_array v = tn_param_at(m, q), w = tn_param_at(other, q);
+      int64_t n = 1;
+      for (uint32_t d = 0; d < v.rank; d++) n *= v.dims[d];
+      CHECK(!memcmp(v.data, w.data, (size_t)n * sizeof(float)));
+    }
+  }
+  tn_model_free(m), tn_model_free(other);
+}
+
+int main(void) {
+  lengths();
+  for (int form = 0; form < N_FORMS; form++) packed((Form)form);
+  windows();
+  computed();
+  for (int way = 0; way < 16; way++)
+    nothing_changes(way % 4 == 1, way % 4 == 2, way % 4 == 3, way & 4 ? 4 : 300, (uint32_t)way % 3 + 1);
+  return check_report();
+}

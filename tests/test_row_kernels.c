@@ -1,0 +1,239 @@
+// Row kernels: how many kernels a program of rows has, what they store, and that widths of every kind come out right.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *numbers(size_t n, uint32_t seed) {
+  float *x = malloc((n + 1) * sizeof *x);
+  if (!x) abort();
+  for (size_t k = 0; k < n; k++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[k] = (float)(seed >> 8) * 0x1p-22f - 2;
+  }
+  return x;
+}
+
+static tn_model *compile(tn_program *p, uint32_t workers) {
+  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  if (!m) tn_report(p, stdout);
+  CHECK(m != NULL);
+  return m;
+}
+
+static uint32_t kernels_of(const tn_model *m) {
+  tn_plan plan = {0};
+  CHECK(tn_plan_of(m, "run", &plan) == TN_OK);
+  return plan.n_kernels;
+}
+
+// ---- values: z = layer_norm by hand of gelu(1.1 x + 0.3) + x, s = softmax of z, t = its row sums
+static tn_program *chain_program(int64_t rows, int64_t width) {
+  tn_program *p = tn_program_create("rows");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 3), tn_dim_const(width)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(width)));
+  tn_tensor h = tn_add(tn_gelu(tn_add(tn_mul(x, tn_scalar(f, 1.1)), tn_scalar(f, 0.3))), x);
+  tn_tensor d = tn_sub(h, tn_mean_axis(h, -1, true));
+  tn_tensor scale = tn_rsqrt(tn_add(tn_mean_axis(tn_square(d), -1, true), tn_scalar(f, 1e-5)));
+  tn_tensor z = tn_mul(tn_mul(d, scale), w);
+  tn_output(f, "z", z);
+  tn_output(f, "s", tn_softmax(z, -1));
+  tn_output(f, "t", tn_sum_axis(z, -1, false));
+  tn_function_end(f);
+  return p;
+}
+
+static double gelu(double x) { return 0.5 * x * (1 + erf(x * 0.7071067811865476)); }
+
+static void expect_row(const float *x, const float *w, int64_t n, double *z, double *s) {
+  double mean = 0, square = 0, top = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < n; k++) z[k] = gelu(1.1 * x[k] + 0.3) + x[k], mean += z[k] / (double)n;
+  for (int64_t k = 0; k < n; k++) square += (z[k] - mean) * (z[k] - mean) / (double)n;
+  for (int64_t k = 0; k < n; k++) z[k] = (z[k] - mean) / sqrt(square + 1e-5) * w[k], top = fmax(top, z[k]);
+  for (int64_t k = 0; k < n; k++) s[k] = exp(z[k] - top), sum += s[k];
+  for (int64_t k = 0; k < n; k++) s[k] /= sum;
+}
+
+static void check_chain(int64_t rows, int64_t width, uint32_t n_kernels) {
+  size_t n = (size_t)(rows * width);
+  float *x = numbers(n, 1), *w = numbers((size_t)width, 2);
+  float *out[2][3];
+  double *z = malloc(((size_t)width + 1) * sizeof *z), *s = malloc(((size_t)width + 1) * sizeof *s), worst = 0;
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = chain_program(rows, width);
+    tn_model *m = compile(p, run ? 3 : 1);
+    for (int k = 0; k < 3; k++) out[run][k] = numbers(n + (size_t)rows, 3);
+    CHECK(kernels_of(m) == n_kernels);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(x, rows, width), tn_f32(w, width)),
+                 TN_OUT(tn_f32(out[run][0], rows, width), tn_f32(out[run][1], rows, width),
+                        tn_f32(out[run][2], rows))) == TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    double sum = 0;
+    expect_row(x + i * width, w, width, z, s);
+    for (int64_t k = 0; k < width; k++) {
+      sum += z[k];
+      worst = fmax(worst, fabs(out[0][0][i * width + k] - z[k]));
+      worst = fmax(worst, fabs(out[0][1][i * width + k] - s[k]));
+    }
+    worst = fmax(worst, fabs(out[0][2][i] - sum) / sqrt((double)width));
+  }
+  if (!CHECK(worst < 2e-5)) printf("  %lld x %lld: off by %g\n", (long long)rows, (long long)width, worst);
+  for (int k = 0; k < 3; k++) {
+    CHECK(!memcmp(out[0][k], out[1][k], (k < 2 ? n : (size_t)rows) * sizeof(float)));
+    free(out[0][k]);
+    free(out[1][k]);
+  }
+  free(x), free(w), free(z), free(s);
+}
+
+// ---- rows along the axis in the middle: h = gelu(1.1 x + 0.3) w + x, w one number for each row, s = softmax of h,
+// t = the rows' sums of s x; h is computed in the memory that s gets
+typedef struct {
+  int64_t before, height, side;
+} Upright;
+
+static tn_program *upright_program(const Upright *u) {
+  tn_program *p = tn_program_create("upright");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim before = tn_dim_const(u->before), height = tn_dim_bounded(p, "height", u->height + 2),
+         side = tn_dim_const(u->side);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(before, height, side));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(before, tn_dim_const(1), side));
+  tn_tensor h = tn_add(tn_mul(tn_gelu(tn_add(tn_mul(x, tn_scalar(f, 1.1)), tn_scalar(f, 0.3))), w), x);
+  tn_tensor s = tn_softmax(h, 1);
+  tn_output(f, "s", s);
+  tn_output(f, "t", tn_sum_axis(tn_mul(s, x), 1, false));
+  tn_function_end(f);
+  return p;
+}
+
+static double expect_upright(const Upright *u, const float *x, const float *w, const float *s, const float *t) {
+  double *h = malloc(((size_t)u->height + 1) * sizeof *h), worst = 0;
+  for (int64_t r = 0; r < u->before * u->side; r++) {
+    int64_t first = r / u->side * u->height * u->side + r % u->side;
+    double sum = 0, of = 0;
+    for (int64_t k = 0; k < u->height; k++) {
+      double a = x[first + k * u->side];
+      h[k] = exp(gelu(1.1 * a + 0.3) * w[r] + a), sum += h[k];
+    }
+    for (int64_t k = 0; k < u->height; k++) {
+      of += h[k] / sum * x[first + k * u->side];
+      worst = fmax(worst, fabs(s[first + k * u->side] - h[k] / sum));
+    }
+    worst = fmax(worst, fabs(t[r] - of));
+  }
+  free(h);
+  return worst;
+}
+
+static void check_upright(Upright u, uint32_t n_kernels) {
+  size_t rows = (size_t)(u.before * u.side), n = rows * (size_t)u.height;
+  float *x = numbers(n, 1), *w = numbers(rows, 2), *s[2], *t[2];
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = upright_program(&u);
+    tn_model *m = compile(p, run ? 3 : 1);
+    s[run] = numbers(n, 3), t[run] = numbers(rows, 4);
+    uint32_t have = kernels_of(m);
+    if (!CHECK(have == n_kernels))
+      printf("  [%lld,%lld,%lld]: %u kernels, not %u\n", (long long)u.before, (long long)u.height, (long long)u.side,
+             have, n_kernels);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(x, u.before, u.height, u.side), tn_f32(w, u.before, 1, u.side)),
+                 TN_OUT(tn_f32(s[run], u.before, u.height, u.side), tn_f32(t[run], u.before, u.side))) == TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  double worst = expect_upright(&u, x, w, s[0], t[0]);
+  CHECK(memcmp(s[0], s[1], n * 4) == 0 && memcmp(t[0], t[1], rows * 4) == 0);
+  if (!CHECK(worst < 5e-6))
+    printf("  [%lld,%lld,%lld]: %g\n", (long long)u.before, (long long)u.height, (long long)u.side, worst);
+  for (uint32_t run = 0; run < 2; run++) free(s[run]), free(t[run]);
+  free(x), free(w);
+}
+
+static void check_all_upright(void) {
+  static const Upright shapes[] = {{1, 3, 1000}, {5, 7, 30}, {3, 2, 8}, {7, 63, 17}, {2, 300, 100}, {9, 1100, 16}};
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_upright(shapes[k], 1);
+  check_upright((Upright){3, 1, 33}, 1);
+  check_upright((Upright){2, 130, 1024}, 5);  // a page apart: turned, in rows, turned back, and a sum
+  check_upright((Upright){40, 9, 5}, 5);      // too few side by side
+}
+
+// ---- plans
+static tn_function *begin(tn_program **p, tn_tensor *x, int64_t rows, int64_t width) {
+  *p = tn_program_create("plan");
+  tn_function *f = tn_function_begin(*p, "run");
+  *x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(rows), tn_dim_const(width)));
+  return f;
+}
+
+static void expect(tn_program *p, tn_function *f, uint32_t n_kernels, int64_t bytes) {
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  uint32_t n = kernels_of(m);
+  int64_t written = tn_plan_bytes_written(m, "run", NULL);
+  if (!CHECK(n == n_kernels && written == bytes))
+    printf("  %u kernels that write %lld bytes, expected %u and %lld\n", n, (long long)written, n_kernels,
+           (long long)bytes);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+enum { ROWS = 64, WIDTH = 96, BYTES = ROWS * WIDTH * 4 };
+
+static void check_plans(void) {
+  tn_program *p;
+  tn_tensor x;
+  tn_function *f = begin(&p, &x, ROWS, WIDTH);
+  tn_output(f, "y", tn_softmax(x, -1));  // straight into the caller's memory
+  expect(p, f, 1, BYTES);
+
+  f = begin(&p, &x, ROWS, WIDTH);  // residual, dropout, norm; the sum goes on beside the norm
+  tn_tensor r = tn_input(f, "r", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  tn_tensor h = tn_add(x, tn_dropout(r, 0.1));
+  tn_output(f, "h", h);
+  tn_output(f, "y", tn_layer_norm_of(h, 1, TN_NONE, TN_NONE, 1e-5));
+  expect(p, f, 1, 2 * BYTES);
+
+  f = begin(&p, &x, ROWS, WIDTH);  // loss and gradient of the logits in one pass; then the mean over rows
+  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_const(ROWS)));
+  tn_set_requires_grad(x, true);
+  tn_tensor loss = tn_cross_entropy(x, label);
+  tn_output(f, "loss", loss);
+  tn_output(f, "d", tn_grad(loss, x));
+  expect(p, f, 2, BYTES + ROWS * 4 + 4);
+
+  f = begin(&p, &x, ROWS, WIDTH);  // norm and its gradient: one kernel
+  tn_set_requires_grad(x, true);
+  tn_tensor g = tn_input(f, "g", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  tn_tensor y = tn_rms_norm_of(tn_tanh(x), 1, TN_NONE, 1e-5);
+  tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));
+  expect(p, f, 1, BYTES);
+
+  f = begin(&p, &x, ROWS, WIDTH);  // softmax along the first axis and its gradient: nothing is turned
+  tn_set_requires_grad(x, true);
+  g = tn_input(f, "g", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  y = tn_log_softmax(x, 0);
+  tn_output(f, "y", y);
+  tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));
+  expect(p, f, 1, 2 * BYTES);
+
+  f = begin(&p, &x, 2, 1 << 20);  // two long rows: shared by all workers, not a row each
+  tn_output(f, "y", tn_sum_axis(tn_square(x), -1, false));
+  expect(p, f, 2, (2ll << 22) + 8);  // the sums lie in the caller's memory: no kernel copies them
+}
+
+int main(void) {
+  static const int64_t widths[] = {2, 3, 15, 16, 17, 31, 64, 100, 255, 1024, 1040, 5000, 16384};
+  for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
+  check_chain(1, 64, 1);
+  check_chain(300, 7, 1);
+  check_all_upright();
+  check_plans();
+  return check_report();
+}
