@@ -114,8 +114,27 @@ static void check_decay(int kind) {
   tn_model_free(m);
 }
 
+// A probability of 1 drops everything, one of 0 nothing, in the gradient too.
+static void check_dropout(double p_drop, float kept) {
+  tn_program *p = tn_program_create("dropout");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3))), y = tn_dropout(in, p_drop);
+  tn_output(f, "y", y);
+  tn_output(f, "g", tn_grad(tn_sum(tn_mul(y, in)), in));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float given[3] = {3, -1, 2}, out[3], g[3], want_g[3];
+  for (int k = 0; k < 3; k++) want_g[k] = 2 * kept * given[k];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(given, 3)), TN_OUT(tn_f32(out, 3), tn_f32(g, 3))) == TN_OK);
+  for (int k = 0; k < 3; k++) CHECK(out[k] == kept * given[k] && g[k] == want_g[k]);
+  tn_model_free(m);
+}
+
 int main(void) {
   check_given();
+  check_dropout(1, 0);
+  check_dropout(0, 1);
   check_neutral();
   for (int k = 0; k < N_OPTIMIZERS; k++) check_decay(k);
   return check_report();

@@ -261,7 +261,9 @@ static void drop_operand(const Sample *s, uint32_t i) {
 static uint32_t bad_numbers(uint8_t range, Key key, Attr *out) {
   uint32_t n = 0;
   if (range != RANGE_ANY_NUMBER) out[n++] = ir_a_num(key, NAN), out[n++] = ir_a_num(key, INFINITY);
-  if (range == RANGE_NOT_NEGATIVE || range == RANGE_BELOW_ONE) out[n++] = ir_a_num(key, -0.5);
+  if (range == RANGE_NOT_NEGATIVE || range == RANGE_BELOW_ONE || range == RANGE_PROBABILITY)
+    out[n++] = ir_a_num(key, -0.5);
+  if (range == RANGE_PROBABILITY) out[n++] = ir_a_num(key, 1.5);
   if (range == RANGE_BELOW_ONE) out[n++] = ir_a_num(key, 1);
   return n;
 }

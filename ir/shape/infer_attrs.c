@@ -27,6 +27,7 @@ static bool is_in_range(const Attr *a, AttrRange range) {
   switch (range) {
   case RANGE_FINITE: return isfinite(a->u.f);
   case RANGE_NOT_NEGATIVE: return isfinite(a->u.f) && a->u.f >= 0;
+  case RANGE_PROBABILITY: return a->u.f >= 0 && a->u.f <= 1;
   case RANGE_BELOW_ONE: return a->u.f >= 0 && a->u.f < 1;
   case RANGE_COUNT: return a->u.i >= 0;
   case RANGE_STREAM: return a->u.i >= 0 && a->u.i <= INT32_MAX;
@@ -39,11 +40,9 @@ static bool is_in_range(const Attr *a, AttrRange range) {
 }
 
 static const char *const range_text[N_ATTR_RANGES] = {
-    [RANGE_FINITE] = "must be finite",
-    [RANGE_NOT_NEGATIVE] = "must be finite and 0 or more",
-    [RANGE_BELOW_ONE] = "must lie in [0, 1)",
-    [RANGE_COUNT] = "must be 0 or more",
-    [RANGE_STREAM] = "must lie in [0, 2147483648)",
+    [RANGE_FINITE] = "must be finite",          [RANGE_NOT_NEGATIVE] = "must be finite and 0 or more",
+    [RANGE_PROBABILITY] = "must lie in [0, 1]", [RANGE_BELOW_ONE] = "must lie in [0, 1)",
+    [RANGE_COUNT] = "must be 0 or more",        [RANGE_STREAM] = "must lie in [0, 2147483648)",
     [RANGE_PRESENT] = "is a flag of value 1",
 };
 
