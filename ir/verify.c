@@ -59,6 +59,7 @@ static bool check_operands(Verifier *vf, uint32_t i) {
     uint32_t a = f->args[ins->args + k].i;
     if (a == 0 || a >= i) return BROKEN(vf, i, "has operand %u = %%%u, which is not made before it", k, a);
     if (!is_value(f, a)) return BROKEN(vf, i, "has operand %u = %%%u, which is no value", k, a);
+    if (f->ins[a].op == OP_output) return BROKEN(vf, i, "has operand %u = %%%u, an output: it is the caller's", k, a);
   }
   return true;
 }
