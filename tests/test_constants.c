@@ -72,7 +72,7 @@ static void check_neutral(void) {
   tn_function_end(f);
   tn_model *m = compile(p);
   if (!m) return;
-  float y[5][N], folded;
+  float y[5][N], folded = 0;
   tn_array in_array = tn_f32(x, N);
   CHECK(tn_run(m, "run", &in_array, 1,
                TN_OUT(tn_f32(y[0], N), tn_f32(y[1], N), tn_f32(y[2], N), tn_f32(y[3], N), tn_f32(y[4], N),
@@ -95,7 +95,7 @@ static void optimize(tn_function *f, tn_module *root, int kind) {
 
 static void check_decay(int kind) {
   tn_program *p = tn_program_create("decay");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "step");
   tn_backward(tn_sum(tn_param_value(f, tn_root(p), "w")));
   optimize(f, tn_root(p), kind);

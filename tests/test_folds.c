@@ -29,7 +29,7 @@ static const float awkward[] = {
     -2,
     3,
     0.1f,
-    16777217,
+    16777216,
     1e30f,
     -1e30f,
     1e-30f,
@@ -443,7 +443,7 @@ static void check_structure(void) {
   for (uint32_t i = 0; i < 128 * 129; i++)
     table[i] = i % 13 == 3 ? -0.0f : i % 1000 == 17 ? -INFINITY : (float)(i % 7) - 3;
   static const float cut[] = {0,        -0.0f,   1.75f,    -1.75f,         NAN,      INFINITY, -INFINITY, 0x1p63f,
-                              -0x1p63f, 9.3e18f, -9.3e18f, 0x1.fffffep62f, 16777217, 0x1p-149f};
+                              -0x1p63f, 9.3e18f, -9.3e18f, 0x1.fffffep62f, 16777216, 0x1p-149f};
   check_text(
       "program @p\nfunc @f(%x: f32[14]) {\n%i = cast %x {dtype=i64}\n" OUT("%i", 0) "%y = cast %i {dtype=f32}\n" OUT(
           "%y", 1) "%h = const {value=1e30}\n%j = cast %h {dtype=i64}\n" OUT("%j",

@@ -90,7 +90,8 @@ static void check_weight(tn_model *m, const Layer *l, float odd, float sign) {
   run(m, l, "given", &given);
   bool ok = same("y", absent.y, given.y, ROWS * d * state_size(l));
   ok &= same("hidden", absent.hidden, given.hidden, d * B * state_size(l));
-  ok &= same("gx", absent.gx, given.gx, ROWS * IN) & same("gw", absent.gw, given.gw, n);
+  ok &= same("gx", absent.gx, given.gx, ROWS * IN);
+  ok &= same("gw", absent.gw, given.gw, n);
   if (odd != 0) check_first_step(l, &absent, at);
   if (!ok) printf("  cell %d of %d, projected to %d, with %g\n", l->cell, l->h, l->proj, (double)odd);
 }
