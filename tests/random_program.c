@@ -157,7 +157,8 @@ static bool may_be_input(const Gen *g, Shape s) {
 }
 
 static Val new_input(Gen *g, const char *stem, DType t, Shape s) {
-  return ir_input(g->f, fresh(g, stem), t, s, ir_loc(g->p, "random.c", g->serial));
+  const char *name = fresh(g, stem);
+  return ir_input(g->f, name, t, s, ir_loc(g->p, "random.c", g->serial));
 }
 
 static Val read_param(Gen *g, uint32_t param) {
@@ -234,7 +235,10 @@ static Val tame(Gen *g, Val v, double limit) {  // |v| at most about limit
                        : keep(g, op2(g, OP_mul, v, number(g, limit / mag_of(g, v) / 2)), limit / 2);
 }
 
-static Val positive(Gen *g, Val v, double least) { return op2(g, OP_add, op1(g, OP_abs, v), number(g, least)); }
+static Val positive(Gen *g, Val v, double least) {
+  Val size = op1(g, OP_abs, v);
+  return op2(g, OP_add, size, number(g, least));
+}
 
 static Val keep_tame(Gen *g, Val v, double mag) {
   if (ir_none(v)) return v;
@@ -568,7 +572,9 @@ static Val linear(Gen *g, Val x, int64_t n, bool bias) {
 
 static void add_linear(Gen *g) {
   Val x = pick_where(g, any_row);
-  if (!ir_none(x)) linear(g, x, random_size(g), chance(g, 60));
+  if (ir_none(x)) return;
+  int64_t n = random_size(g);
+  linear(g, x, n, chance(g, 60));
 }
 
 static bool any_table(Gen *g, Val v) {
@@ -717,8 +723,10 @@ static void along_steps(Gen *g, const Layout *l) {
     keep_tame(g, op2(g, OP_seq_sum, x, l->v), mag * (sqrt((double)ir_dim_bound(g->p, l->time)) + 1));
   } else if (kind < 8) {
     Val top = op2(g, kind == 6 ? OP_seq_max : OP_seq_min, x, l->v);
-    if (!ir_none(top))
-      keep(g, op2(g, OP_max, op2(g, OP_min, top, number(g, 2 * mag + 1)), number(g, -2 * mag - 1)), 2 * mag + 1);
+    if (ir_none(top)) return;
+    Val most = number(g, 2 * mag + 1), least = number(g, -2 * mag - 1);
+    Val below_most = op2(g, OP_min, top, most);
+    keep(g, op2(g, OP_max, below_most, least), 2 * mag + 1);
   } else {
     keep(g, op2(g, OP_seq_softmax, x, l->v), 1);
   }

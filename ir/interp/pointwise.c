@@ -29,7 +29,7 @@ static double eval_row(const At *at, Expr e, const double *x) {
     switch (n->kind) {
     case EX_ARG: stack[top++] = x[n->arg]; break;
     case EX_NUM: stack[top++] = run_single(at->r, n->num); break;
-    case EX_ATTR: stack[top++] = run_single(at->r, ir_attr_num(at->r->f, at->v, (Key)n->arg, 0)); break;
+    case EX_ATTR: stack[top++] = (float)ir_attr_num(at->r->f, at->v, (Key)n->arg, 0); break;  // f32, as kernels have it
     case EX_OP:
       top -= ir_ops[n->op].n_min;
       stack[top] = eval_op(at, (Op)n->op, &stack[top]);
