@@ -534,7 +534,7 @@ void ir_rewrite_end(Rewrite *e);
 
 // ---- ir/interp/interp.c: the oracle, in doubles, or pointwise ops in single precision
 typedef struct {
-  double *v;  // elements in row-major order; layouts: TN_LAYOUT words
+  double *v;  // elements in row-major order; layouts: TN_LAYOUT_WORDS words
   int64_t n;
 } Tensor;
 typedef struct {

@@ -48,7 +48,7 @@ typedef struct {
   LLVMValueRef row;     // MEM: the row at hand
   LLVMValueRef scalar;  // row scalars: the scalar; elements in memory that do not move: none
   LLVMValueRef buffer;  // row buffer
-  LLVMValueRef value;   // elements: the vector at hand, of pass `stamp`
+  LLVMValueRef value;   // elements: the vector at hand, valid in the sweep that `stamp` numbers
   uint32_t stamp;
 } RowNode;
 
