@@ -23,6 +23,7 @@ breaks 'docs/design.md:[0-9]*: codegen/abi.c: no such file' docs/design.md 'See 
 breaks 'docs/design.md:[0-9]*: E999: no such diagnostic' docs/design.md 'It is E999.'
 breaks 'docs/design.md:[0-9]*: unroll: no such pass' docs/design.md 'Then pass `unroll` runs.'
 breaks 'docs/design.md:[0-9]*: TN_GONE: no such name' docs/design.md 'Set TN_GONE=1.'
+breaks 'docs/experiments/README.md:[0-9]*: gone.md: a link to no file' docs/experiments/README.md 'See [this](gone.md#part).'
 breaks 'ir/build.c:[0-9]*: loop_bodies: no such name' ir/build.c '// What loop_bodies leaves.'
 breaks 'ir/build.c:[0-9]*: gone.h: no such file' ir/build.c $'/* first\n   gone.h */ int unused_here;'
 breaks 'ir/build.c:[0-9]*: SEQUENCE: no such class' ir/build.c 'int c; // of class SEQUENCE'
