@@ -64,7 +64,8 @@ bool bench_peer_complain(Peer *p, const char *workload, const char *name);  // i
 
 // ---- bench/report.c
 typedef struct {
-  const char *path, *self;       // the page; this program
+  const char *path, *self;       // the page, .md or HTML; this program
+  const char *commit;            // what is measured; NULL: unknown
   const char *const *workloads;  // names
   size_t n_workloads;
   char *const *pass;  // options for each run

@@ -2,7 +2,8 @@
 //              [--json] [--root DIR]
 // tenure_bench WORKLOAD --compile [--rounds N]   cold compile times alone, with the CPU time that they took
 // tenure_bench lengths [--rounds N]              packed sequences against a dense batch: bench/lengths.c
-// tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page: bench/report.c
+// tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page, or as the table in PAGE.md:
+//              bench/report.c; [--commit TEXT] names what was measured
 //
 // Before any timing ours and the peers must compute the same number from the same weights: for training the loss after
 // two updates. How they are timed: bench/measure.c.
@@ -31,7 +32,7 @@ enum { N_PEER_NAMES = sizeof peer_names / sizeof *peer_names };
 static int usage(FILE *out) {
   fputs("usage: bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N]\n"
         "             [--workers N] [--json | --compile]\n"
-        "       bench --report PAGE [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
+        "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
         out);
   for (int k = 0; k < N_WORKLOADS; k++) fprintf(out, " %s", workloads[k]->name);
@@ -251,6 +252,7 @@ static int report(int argc, char **argv) {
     bool last = k + 1 == argc;
     if (r.n_pass > MOST - 2 || r.n_workloads == MOST || (argv[k][0] == '-' && last)) return usage(stderr);
     if (!strcmp(argv[k], "--report")) r.path = argv[++k];
+    else if (!strcmp(argv[k], "--commit")) r.commit = argv[++k];
     else if (argv[k][0] == '-') pass[r.n_pass++] = argv[k], pass[r.n_pass++] = argv[++k];
     else if (find_workload(argv[k])) names[r.n_workloads++] = argv[k];
     else return 2;

@@ -80,8 +80,8 @@ LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit);
 LLVMValueRef cg_min(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_max(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_at(Cg *c, LLVMTypeRef elem, LLVMValueRef base, LLVMValueRef index);  // &base[index]
-LLVMValueRef cg_load(Cg *c, LLVMTypeRef t,
-                     LLVMValueRef p);  // element alignment (4 for f32 and vectors of it, 8 for i64)
+// At element alignment (4 for f32 and vectors of it, 8 for i64)
+LLVMValueRef cg_load(Cg *c, LLVMTypeRef t, LLVMValueRef p);
 void cg_store(Cg *c, LLVMValueRef v, LLVMValueRef p);
 LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);  // lanes 0 .. n-1 of vl set; n i64, may exceed vl
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask);  // zero where unset
@@ -94,8 +94,7 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
 // A counted loop with carried values:
-//   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k]
-//   after it.
+//   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k] ..
 // Runs while i < hi; never enters when lo >= hi (out = init).
 enum { MAX_CARRY = 40 };
 typedef struct {
@@ -126,11 +125,11 @@ LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(C
                        void *ctx);
 
 // ---- codegen/math/primitives.c: primitives (PRIM) on scalars or vectors of f32 (any lane count)
-LLVMValueRef cg_primitive(Cg *c, Op op,
-                          LLVMValueRef *arg);  // exp log tanh sigmoid erf sin cos .. by polynomials, inline
+// exp log tanh sigmoid erf sin cos .. by polynomials, inline
+LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg);
 uint32_t cg_primitive_cost(Op op);  // about how many operations of a vector a primitive or pointwise op takes
-LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */,
-                          uint32_t word);  // Philox4x32-10
+// Philox4x32-10
+LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */, uint32_t word);
 // Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
 void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
                         LLVMValueRef dst, LLVMValueRef dst_ld);
@@ -198,8 +197,8 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
 void cg_place_packed_weights(Prog *p, const Target *t);
 bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack);  // row of p->packs
 bool cg_writes_param(const Fn *f, uint32_t param);
-char *cg_packed_weights_symbol(RtArena *mem,
-                               const Prog *p);  // of the TnEntry that makes them; none where there are none
+// The symbol of the entry that makes the packed copies; none where there are none
+char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;
 void cg_trim_memory(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
 CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes

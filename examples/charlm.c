@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
     else bad = 1;
   }
   if (bad) return fputs(USAGE, stderr), 2;
-  if (!has_text) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/performance.md");
+  if (!has_text) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/testing-faults.md");
   set_up();
   tn_model *m = build();
   if (resumes) keep(m, checkpoint, true);

@@ -380,8 +380,8 @@ FeLogicalValue *fe_entity(tn_tensor t);                 // valid until the next 
 FeLogicalValue *fe_known(const tn_function *f, Val v);  // NULL: none
 bool fe_alive(tn_tensor t, tn_site at);                 // false: reported
 bool fe_param_alive(tn_program *p, const FeParam *q, tn_site at);
-bool fe_open_entity(tn_tensor t, bool packed, const char *verb,
-                    tn_site at);                                     // graph/scope.c: may it be moved? false: reported
+// frontend/graph/scope.c: may it be moved? false: reported
+bool fe_open_entity(tn_tensor t, bool packed, const char *verb, tn_site at);
 void fe_mark_output(tn_tensor t);                                    // went to the caller
 void fe_link(tn_function *f, uint32_t e, uint32_t scope);            // to another owner, nothing counted
 void fe_end(tn_function *f, uint32_t e, FeValueState fate, Loc at);  // its end, counted by its owner
@@ -390,8 +390,8 @@ void fe_attached(tn_function *f, uint32_t e, uint32_t scope);        // counted
 uint32_t fe_param_entity(tn_function *init, FeParam *q, Loc at);     // a new one: made, and taken by its module
 void fe_state_made(tn_function *f);                                  // state of an optimizer: made, and nobody's
 void fe_name_entity(tn_function *f, uint32_t e, Val v);              // v is its handle from now on
-void fe_rename_entity(tn_function *f, uint32_t e, Val v,
-                      Loc at);           // the same; it is a parameter, its old handle is dead
+// The same; it is a parameter, its old handle is dead
+void fe_rename_entity(tn_function *f, uint32_t e, Val v, Loc at);
 void fe_never_disposed(tn_function *f);  // W108 for what f leaves behind
 static inline uint32_t fe_entity_index(const tn_function *f, const FeLogicalValue *e) {
   return (uint32_t)(e - f->entities);
@@ -400,8 +400,8 @@ void fe_note_made(tn_function *f, const FeLogicalValue *e);
 const char *fe_label(tn_function *f, const FeLogicalValue *e);  // "%5 (tn_relu)"
 
 // ---- graph/scope.c
-tn_tensor fe_keep(tn_tensor t,
-                  tn_site at);  // gives t to the function's own scope: gradients and states outlive inner scopes
+// Gives t to the function's own scope: gradients and states outlive inner scopes
+tn_tensor fe_keep(tn_tensor t, tn_site at);
 void fe_scopes_end(tn_function *f, const char *what, tn_site at);  // reports scopes that are still open
 void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR alone
 tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
@@ -506,13 +506,13 @@ bool fe_has_params(FeModuleKind kind);
 bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: reported
 
 // ---- module/training.c
-uint32_t *fe_with_gradient(tn_function *f, const tn_module *m,
-                           uint32_t *n);  // indices of parameters below m that have one
+// Indices of parameters below m that have one
+uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
 
 // ---- module/layers.c
-tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind,
-                     tn_site at);  // NULL: no parent; else maybe poisoned
+// NULL: no parent; else maybe poisoned
+tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // module/norm.c: of a layer or RMS norm

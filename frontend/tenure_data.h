@@ -6,8 +6,7 @@
 //   tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = 30, .workers = 1, .seed = 7,
 //                                                        .sampler = {.kind = TN_SHUFFLED}}, why, sizeof why);
 //   for (int epoch = 0; epoch < 40; epoch++)
-//     for (tn_batch b; tn_loader_next(l, &b) == TN_OK && b.number;)  // arrays x [B, longest, F], lengths [B], label
-//     [B]
+//     for (tn_batch b; tn_loader_next(l, &b) == TN_OK && b.number;)  // arrays x [B, longest, F], lengths [B], label [B]
 //       if (tn_run_batch(m, "train_step", b, TN_OUT(tn_f32_scalar(&loss)))) return 1;
 //   tn_loader_free(l), tn_dataset_free(d), tn_series_free(s);
 //

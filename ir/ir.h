@@ -277,8 +277,8 @@ Loc ir_loc(Prog *p, const char *file, uint32_t line);
 const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);
 Dim ir_dim(Prog *p, int64_t value);
-Dim ir_dim_sym(Prog *p, const char *name,
-               int64_t bound);  // a new slot; the same name again with the same bound: the same dim; else none
+// A new slot; the same name again with the same bound: the same dim; else none
+Dim ir_dim_sym(Prog *p, const char *name, int64_t bound);
 Dim ir_dim_find(const Prog *p, const char *name);
 // The same size where a plan holds it to a smaller bound, "time.16": one slot, one code, less memory. Of a named dim.
 Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
@@ -300,8 +300,8 @@ bool ir_shape_is_const(const Prog *p, Shape s);
 int64_t ir_shape_bound(const Prog *p, Shape s);  // largest number of elements
 int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots);
 Dim ir_shape_numel(Prog *p, Shape s);
-int64_t ir_dim_fit(const Prog *p,
-                   Dim d);  // largest value in this plan: what memory is sized by; code goes by the bound
+// Largest value in this plan: what memory is sized by; code goes by the bound
+int64_t ir_dim_fit(const Prog *p, Dim d);
 // Bytes by what fits; layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by them
 int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
@@ -372,8 +372,8 @@ Expr ir_forward(Op op);               // nodes == NULL: PRIM, a primitive by han
 Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows
 
 // ---- ir/shape/infer.c
-bool ir_infer(Fn *f, Val v,
-              RtText *why);  // sets dtype, shape, result records of the instruction at v; false: `why` says it
+// Sets dtype, shape, result records of the instruction at v; false: `why` says it
+bool ir_infer(Fn *f, Val v, RtText *why);
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of the diagnostic; 0: fine
 
 // ---- ir/text/print.c, ir/text/parse.c, ir/verify.c
@@ -382,8 +382,8 @@ void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
 void ir_print_name(const Fn *f, Val v, RtText *out);  // %x or %12
-Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file,
-               RtDiags *diags);               // NULL: see diags; caret lines in the text
+// NULL: see diags; caret lines in the text
+Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
 // ---- ir/autodiff/grad_rules.c: what becomes of a gradient at an op
@@ -418,8 +418,8 @@ extern const PassInfo ir_passes[];
 extern const uint32_t ir_n_passes;
 // Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
-bool ir_plan_program_memory(
-    Prog *p);                     // offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+// Offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+bool ir_plan_program_memory(Prog *p);
 bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
@@ -478,12 +478,12 @@ Val ir_rnn_input_weight(const Fn *f, Val v);  // w_ih of a recurrence that proje
 // ---- ir/passes/arena_guards.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
 int64_t ir_guard_behind(uint32_t buf);
-const RtGuardedArena *ir_guarded_arena(const Fn *f,
-                                       RtArena *mem);  // of a placed function; NULL: the program is not guarded
+// Of a placed function; NULL: the program is not guarded
+const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem);
 
 // ---- ir/passes/assign_buffers.c
-bool ir_is_output_alias(const Fn *f,
-                        Val v);  // an output without code: its operand was computed into the caller's memory
+// An output without code: its operand was computed into the caller's memory
+bool ir_is_output_alias(const Fn *f, Val v);
 
 // ---- ir/passes/row_fusion.c: what can be computed a row at a time
 typedef struct {
@@ -497,10 +497,10 @@ bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the
 bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
 bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // operand k, made a row at a time, is read so
-int64_t ir_row_side_by_side(const Prog *p,
-                            RowSpace rows);  // rows that lie side by side: elements behind the axis, by bounds
-bool ir_row_is_strided(const Prog *p,
-                       RowSpace rows);           // they run along another axis than the last, better not interleaved
+// Rows that lie side by side: elements behind the axis, by bounds
+int64_t ir_row_side_by_side(const Prog *p, RowSpace rows);
+// They run along another axis than the last, better not interleaved
+bool ir_row_is_strided(const Prog *p, RowSpace rows);
 bool ir_row_fits(const Prog *p, RowSpace rows);  // such rows are worth a kernel of several instructions
 
 // ---- ir/packed_dims.c: packed layouts set the sizes of rows dims
@@ -508,8 +508,8 @@ enum { IR_MAX_MAKERS = 256 * 8 };                      // as many names as a sha
 bool ir_shape_names(const Prog *p, Shape s, Dim sym);  // a size of s is `sym`, or is made of it
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
 const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none
-uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v,
-                       Val *out);  // layouts before v that set sizes it names: their number
+// Layouts before v that set sizes it names: their number
+uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v, Val *out);
 
 // ---- ir/passes/specialize.c: a function as built once more, planned for smaller bounds of named dims
 typedef struct {
@@ -534,7 +534,7 @@ void ir_rewrite_end(Rewrite *e);
 
 // ---- ir/interp/interp.c: the oracle, in doubles, or pointwise ops in single precision
 typedef struct {
-  double *v;  // elements in row-major order; layouts: TN_LAYOUT words
+  double *v;  // elements in row-major order; layouts: TN_LAYOUT_WORDS words
   int64_t n;
 } Tensor;
 typedef struct {

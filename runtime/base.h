@@ -2,7 +2,7 @@
 //
 // A build arena owns everything that belongs to one program: nobody frees a node, whoever made the arena
 // frees it whole. When the system is out of memory an arena jumps to the handler set by the public call
-// that is running (rt_guard), so that code which builds never checks for NULL.
+// that is running (rt_arena_on_oom), so that code which builds never checks for NULL.
 #ifndef TN_RUNTIME_BASE_H
 #define TN_RUNTIME_BASE_H
 

@@ -3,7 +3,7 @@
 //
 //   setlocale(LC_ALL, "de_DE");  printf("%g", .5);  -> 0,5        rt_format(s, n, "%g", .5);  -> 0.5
 //
-// Everything that formats or reads a floating-point number goes through here (tests/test_locale.sh): rt_printf,
+// Everything that formats or reads a floating-point number goes through here (tests/test_number_text.sh, tests/test_locale.c): rt_printf,
 // rt_text_add, rt_fail and rt_diag do.
 #ifndef TN_RUNTIME_FORMAT_H
 #define TN_RUNTIME_FORMAT_H

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/bench: a page with every workload that was asked for, several peers in turn, and what it says of wrong options.
+# tools/bench: a page or a table with every workload that was asked for, several peers in turn, and what it says of wrong options.
 set -u
 bench=$TENURE_BUILD/bin/tenure_bench
 dir=$(mktemp -d)
@@ -22,6 +22,24 @@ grep -q 'no workload nosuch' "$dir/out" || fail "message for an unknown workload
 "$bench" --report >"$dir/out" 2>&1 && fail "a report without a file passes"
 "$bench" --report "$dir/no/folder/page.html" --steps 5 --rounds 1 tiny >"$dir/out" 2>&1 && fail "a page that cannot be written passes"
 grep -q 'cannot be written' "$dir/out" || fail "message for a page that cannot be written"
+
+# the table in a Markdown page: what stands around it stays, an older table goes
+table() { "$bench" --report "$dir/page.md" --steps 5 --rounds 1 --root "$TENURE_SOURCE" "$@" tiny >"$dir/out" 2>&1; }
+printf '%s\n' before '<!-- bench table: written by tools/bench --report -->' old '<!-- end of bench table -->' after >"$dir/page.md"
+table --commit abc123 || fail "status of a table"
+grep -q '^Commit abc123, [0-9]* threads. Probe, .* GFLOP/s .* GB/s.$' "$dir/page.md" || fail "commit and probe above the table"
+grep -q '^| `tiny` | [0-9.]* us | | | | |.* ms | [0-9]* MB |$' "$dir/page.md" || fail "a row of the table"
+[[ $(head -n 1 "$dir/page.md") == before && $(tail -n 1 "$dir/page.md") == after ]] || fail "what stands around the table"
+grep -q '^old$' "$dir/page.md" && fail "the old table is still there"
+table || fail "status of a second table"
+[[ $(grep -c '^| workload ' "$dir/page.md") == 1 ]] || fail "one table after two reports"
+printf 'no place\n' >"$dir/page.md"
+table && fail "a page without a place for the table passes"
+grep -q "page.md lacks the lines '<!-- bench table" "$dir/out" || fail "message for a page without a place"
+[[ $(cat "$dir/page.md") == "no place" ]] || fail "a page without a place is changed"
+rm "$dir/page.md"
+table && fail "a Markdown page that is not there passes"
+grep -q 'page.md cannot be read' "$dir/out" || fail "message for a Markdown page that is not there"
 
 # refuses TEXT OPTION..: it fails before it measures anything, and says TEXT
 refuses() {
@@ -58,6 +76,9 @@ tail -n 1 "$dir/out" | grep -qx 'tiny ratio-min [0-9.]* ratio-median [0-9.]*' ||
 grep -q '"peers": \[{"name": "torch", .*{"name": "jax", .*}\]}$' "$dir/out" || fail "peers in JSON"
 "$bench" --report "$dir/page.html" --steps 5 --rounds 1 --vs torch,openblas --python "$dir/peer" --root "$TENURE_SOURCE" tiny >"$dir/out" 2>&1 || fail "a report with peers"
 grep -q 'times; <small>torch' "$dir/page.html" || fail "a bar for the peer"
+printf '%s\n' '<!-- bench table: written by tools/bench --report -->' '<!-- end of bench table -->' >"$dir/page.md"
+table --vs torch,jax --python "$dir/peer" || fail "a table with peers"
+grep -q '^| `tiny` | [0-9.]* us | jax | [0-9.]* ms | [0-9.]* | [0-9.]* |' "$dir/page.md" || fail "a row for each peer"
 sed -i 's/0.2435787/0.2436/' "$dir/peer"
 refuses "results from the same weights differ" tiny --steps 5 --rounds 1 --vs torch --python "$dir/peer"
 echo "$n_failed failed"

@@ -26,8 +26,8 @@ static const Fault faults[] = {
 enum { N_FAULTS = sizeof faults / sizeof *faults };
 static const char *const stage_name[N_STAGES] = {"instructions",           "order", "kernels", "buffers", "offsets",
                                                  "the program's segments", "a run"};
-static const char *const checker_name[N_CHECKERS] = {"verifier", "lives", "verify_plan", "place, segments",
-                                                     "guarded arena"};
+static const char *const checker_name[N_CHECKERS] = {"verifier", "assign_buffers", "verify_plan",
+                                                     "plan_memory, segments", "guarded arena"};
 
 static uint32_t n_sites[N_FAULTS], n_missed[N_FAULTS], n_functions;
 static bool wanted[N_FAULTS], verbose;
@@ -251,7 +251,8 @@ static const char *write_page(RtArena *mem) {
       "planned for smaller bounds,\n"
       "of bodies of scans and of random programs (some in a guarded arena), and demands that the named checker refuses "
       "the result in the words\n"
-      "of the row. Edits stand in `tests/faults_plan.c`, `faults_verify.c` and `faults_arena.c`: product code has "
+      "of the row. Edits stand in `tests/faults_verify.c`, `faults_order.c`, `faults_lives.c`, `faults_place.c` and "
+      "`faults_arena.c`: product code has "
       "none.\n\n"
       "| fault | made in | what it does | caught by | which says |\n| --- | --- | --- | --- | --- |\n",
       MAX_SITES);

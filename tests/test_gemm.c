@@ -390,7 +390,7 @@ static void check_all(const Case *c, size_t n, const Target *t, bool weights) {
   }
 }
 
-// The table in docs/performance.md.
+// The table in docs/experiments/020-against-openblas.md.
 static void test_packing(void) {
   const Target *t = cg_target_find("avx512");
   CHECK(cg_gemm_packs(4, 256, 256, true, t) && cg_gemm_packs(256, 256, 256, true, t));
@@ -422,7 +422,7 @@ static void test_slices(void) {
         !cg_gemm_split_k(1, 9, 128, 8192));
 }
 
-// The table in docs/performance.md.
+// The table in docs/experiments/020-against-openblas.md.
 static void test_choice(void) {
   const Target *tuned = cg_target_find("avx2"), *plain = cg_target_find("generic");
   unsetenv("TN_GEMM");

@@ -1,7 +1,7 @@
 // Golden tests: text in, text out. Each tests/golden/PASS/BEHAVIOUR.tir is
 //
-//   # run: --passes=check_scopes,simplify --facts      (or `# error:` with the same options: the expected output is the
-//   diagnostics) program @p
+//   # run: --passes=check_scopes,simplify --facts      (or `# error:` with the same options: diagnostics are expected)
+//   program @p
 //   ...
 //   ----
 //   the expected output: the program after the passes, then diagnostics if there are any

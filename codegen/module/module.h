@@ -87,8 +87,8 @@ void cg_cache_write(const char *dir, const RtText *key, const CgObject *o);
 
 // jit.c: several object files in one CgObject
 bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out);  // copies; false: out of memory
-bool cg_object_part(const CgObject *o, uint32_t k,
-                    CgObject *out);  // a view of file k; false: there is none, or o is malformed
+// A view of file k; false: there is none, or o is malformed
+bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out);
 void cg_init_llvm(void);
 
 #endif

@@ -1,7 +1,7 @@
 // Packed sequences: the layout table from run-time lengths, and rows moved between padded and packed form.
 //
-// Row (t, k) of packed data stands at offsets[t] + k and belongs to step t of the sequence sorted[k]; see runtime/abi.h
-// for the table. Lengths 3 1 2 give
+// Row (t, k) of packed data is at offsets[t] + k and belongs to step t of the sequence sorted[k]; runtime/abi.h has the
+// table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
 #include "codegen/packed/layout.h"
 

@@ -23,8 +23,8 @@ typedef struct {
 
 void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // finds the sums of the kernel; n == 0: there are none
 void cg_column_sum_begin(ColumnSums *s, LLVMValueRef chunk);
-void cg_column_sum_add(ColumnSums *s, uint32_t k, LLVMValueRef i, LLVMValueRef x,
-                       LLVMValueRef mask);             // mask NULL: all lanes
+// Mask NULL: all lanes
+void cg_column_sum_add(ColumnSums *s, uint32_t k, LLVMValueRef i, LLVMValueRef x, LLVMValueRef mask);
 void cg_column_sum_fold(ColumnSums *s);                // after a step of rows
 void cg_column_sum_finish(ColumnSums *s, bool alone);  // after all chunks; alone: only worker 0 gets here
 int64_t cg_column_sum_scratch(const Fn *f, Val v);

@@ -48,7 +48,7 @@ typedef struct {
   LLVMValueRef row;     // MEM: the row at hand
   LLVMValueRef scalar;  // row scalars: the scalar; elements in memory that do not move: none
   LLVMValueRef buffer;  // row buffer
-  LLVMValueRef value;   // elements: the vector at hand, of pass `stamp`
+  LLVMValueRef value;   // elements: the vector at hand, valid in the sweep that `stamp` numbers
   uint32_t stamp;
 } RowNode;
 
@@ -88,10 +88,10 @@ typedef struct {
 } Row;
 
 // row_scalars.c
-void cg_row_scalars(Row *r,
-                    uint32_t sweep);  // that are there before a sweep; sums and maxima were made by the one before
-LLVMValueRef cg_row_compute(Row *r, const RowNode *n, LLVMValueRef *arg,
-                            LLVMValueRef element);          // of a primitive or instruction
+// That are there before a sweep; sums and maxima were made by the one before
+void cg_row_scalars(Row *r, uint32_t sweep);
+// Of a primitive or instruction
+LLVMValueRef cg_row_compute(Row *r, const RowNode *n, LLVMValueRef *arg, LLVMValueRef element);
 LLVMValueRef cg_row_lanes(Row *r, LLVMTypeRef t);           // 0, 1, 2, ..
 bool cg_row_in_order(const RowGraph *g, const RowNode *n);  // the operand steps through all rows one after the other
 bool cg_row_is_still(const RowGraph *g, const RowNode *n);  // it is the same for all rows

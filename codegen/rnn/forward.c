@@ -3,10 +3,9 @@
 //   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
 //   for each step:                                         (a barrier before it: hprev of the step is complete)
 //     for each own block of units, for tiles of rows:
-//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (recurrent_gemm.c); rows that start from zeros have no product,
-//       but
-//                                                          0 . w_hh, which is NaN where w_hh is not finite;
-//                                                          with few inputs xg is x[row] . w_ih, made by the same tiles
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (recurrent_gemm.c); rows that start from zeros have no product
+//                                                          but 0 . w_hh, which is NaN where w_hh is not finite;
+//                                                          with few inputs xg is x[row] . w_ih, by the same tiles
 //       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
 //
 // A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (projection.c).

@@ -32,8 +32,8 @@ int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat);
 void run_strides(const Sizes *s, int64_t *stride);                        // row-major
 void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of `from`, read as if it had shape `to`
 
-double run_rounded(Run *r, double x,
-                   double scale);  // x as single precision might have it; scale: of the terms behind it
+// X as single precision might have it; scale: of the terms behind it
+double run_rounded(Run *r, double x, double scale);
 static inline double run_single(const Run *r, double x) { return r->env->single ? (double)(float)x : x; }
 
 RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                         // pointwise.c

@@ -6,18 +6,14 @@
 //   write %d, %r                      ->      overwritten %x, %r
 //   %y = neg %x : f32[4]                      %y = neg %r : f32[4]
 //
-// 1. A value and its views are aliases of one root. A write to any of them makes a new version of the root: reshapes
-// and
-//    permutations are undone, a slice becomes slice_assign. A later read of an alias is made anew from the current
-//    version.
+// 1. A value and its views are aliases of one root. A write to any of them creates a new version of the root: reshapes and
+//    permutations are inverted, a slice becomes slice_assign. A later read of an alias is rederived from the current version.
 // 2. clone starts a root of its own with the same content: nothing is copied here; pass insert_copies decides where one is
-// needed.
-//    The clone stays as a view until pass grad, so that a write to it is not taken for a write to the original.
-// 3. A write to a parameter also goes to its storage: assign, or a partial write {into_param}. So the current version
-// of a
+//    needed. The clone stays as a view until pass grad, so that a write to it is not taken for a write to the original.
+// 3. A write to a parameter also goes to its storage: assign, or a partial write {into_param}. So the current version of a
 //    parameter always lies in its storage.
-// 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the
-// loss reads.
+// 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the loss
+//    reads.
 // 5. What is written through a stop_grad view or under no_grad carries no gradient.
 // 6. `overwritten` keeps what was replaced and where, for E112 in pass grad.
 // 7. What is made outside of a scan and written in its body is a carry: each step writes what the step before left.

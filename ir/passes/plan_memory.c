@@ -2,11 +2,12 @@
 // of their live ranges; blocks are placed by the best of a portfolio of one-pass heuristics, each an order and a decoder:
 //
 //   lowest      repeatedly places the block whose lowest possible offset is smallest (ties by order), then raises those
-//   it overlaps first fit   places blocks in order at the lowest gap among overlapping placed ones scan        first
-//   fit in order of start over the blocks that live then: cheap, for plans with very many blocks
+//               that it overlaps
+//   first fit   places blocks in order at the lowest gap among overlapping placed ones
+//   scan        first fit in order of start over the blocks that live then: cheap, for plans with very many blocks
 //
-// The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the same
-// plan everywhere.
+// The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the plan is the
+// same everywhere.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>

@@ -106,8 +106,7 @@ static void fold_transposes(Simplify *s, Val v) {
   ir_ins(f, v)->n_attrs = (uint16_t)(f->n_attrs - first);
 }
 
-// ---- products with one column: a row times the other operand, so that lanes are not kept for columns that do not
-// exist
+// ---- products with one column: a row times the other operand, so that no lanes are kept for absent columns
 //   %y = matmul %a, %b : f32[m,1]     ->     %r = reshape %b : f32[1,k]
 //                                            %p = matmul %r, %a {tb=1} : f32[1,m]     %y = reshape %p : f32[m,1]
 enum {

@@ -1,5 +1,5 @@
 // Pass verify_plan, one kernel: what it may hold, how its instructions read what it makes, and which of its results may
-// lie where an operand lies. Shares no code with fuse, lives and row_space: what an emitter promises is stated anew.
+// lie where an operand lies. Shares no code with fuse, assign_buffers and row_fusion: what an emitter promises is stated a second time.
 //
 //   %b = exp %a : f32[n,64]        k0    reads %a element by element: %b may take %a's bytes
 //   %c = permute %a {perm=[1,0]}   k0    reads element (j, i) when (i, j) is written: now it may not

@@ -1,8 +1,8 @@
 // The guarded arena: between two kernels, what nobody may read is filled with signalling NaN, and the zones that keep
 // buffers apart are looked at. For programs compiled with TN_CHECK=arena; others never come here.
 //
-//   | guard | buffer, lives [first, last] | guard | ...       a write into a guard names the kernel and the buffers
-//   beside it
+//   | guard | buffer, live in [first, last] | guard | ...     a write into a guard is reported with the kernel and the
+//                                                             buffers beside it
 #ifndef TN_RUNTIME_EXEC_ARENA_GUARDS_H
 #define TN_RUNTIME_EXEC_ARENA_GUARDS_H
 

@@ -30,8 +30,8 @@ typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is rea
 
 typedef struct RtInstance RtInstance;
 
-RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers,
-                            uint64_t seed);          // 0 workers: one per CPU. NULL: no memory or threads
+// 0 workers: one per CPU. NULL: no memory or threads
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed);
 void rt_instance_free(RtInstance *i);                // NULL: nothing
 const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);

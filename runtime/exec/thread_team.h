@@ -26,8 +26,8 @@ enum { RT_MAX_WORKERS = 64 };
 typedef struct RtTeam RtTeam;
 typedef void (*RtWork)(void *ctx, int32_t worker, int32_t n_workers);
 
-RtTeam *rt_team_new(
-    uint32_t n_workers);  // 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
+// 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
+RtTeam *rt_team_new(uint32_t n_workers);
 void rt_team_free(RtTeam *t);  // NULL: nothing
 uint32_t rt_team_size(const RtTeam *t);
 uint32_t rt_team_process(void);  // 1; one more in a child that was forked since the first team was made
