@@ -49,6 +49,13 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
 }
 
+static int64_t scratch_of(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
+
+void cg_plan_for(Prog *p, const Target *t) {
+  p->target = t->facts;
+  p->scratch = scratch_of, p->scratch_ctx = t;
+}
+
 // ---- the cost of compiling it, to spread kernels over modules (LPT)
 uint32_t cg_kernel_compile_cost(const Kernel *k) {
   switch (k->cls) {
