@@ -147,7 +147,7 @@ EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, 
 bool cg_is_run_copy(const Cg *c);        // it is one
 EmitFn cg_emit_reduce;                   // reduce/reduce.c
 EmitFn cg_emit_row;                      // reduce/row.c
-EmitFn cg_emit_gemm;                     // gemm/macrokernel.c
+EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c
 EmitFn cg_emit_pack;                     // packed/pack.c
 EmitFn cg_emit_seq;                      // packed/reduce_time.c
