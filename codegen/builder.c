@@ -210,9 +210,9 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
   return LLVMBuildCall2(c->b, LLVMIntrinsicGetType(c->ctx, id, over, n_over), fn, args, n, "");
 }
 
-// The generic target may have no fused multiply-add, where LLVM would call libm, which compiled code does not have.
+// Without the instruction LLVM would call libm, which compiled code does not have: the product is rounded too.
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d) {
-  if (!strcmp(c->t->name, "generic")) return LLVMBuildFAdd(c->b, LLVMBuildFMul(c->b, a, b, ""), d, "");
+  if (!c->t->has_fma) return LLVMBuildFAdd(c->b, LLVMBuildFMul(c->b, a, b, ""), d, "");
   LLVMTypeRef t = LLVMTypeOf(a);
   return cg_call_intrinsic(c, "llvm.fma", &t, 1, (LLVMValueRef[]){a, b, d}, 3);
 }

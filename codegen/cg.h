@@ -10,25 +10,10 @@
 #ifndef TN_CG_H
 #define TN_CG_H
 
+#include "codegen/target.h"
 #include "ir/ir.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
-
-// ---- codegen/target.c: a CPU is one row
-typedef struct {
-  const char *name;  // "avx512", "avx2", "neon", "generic"
-  const char *triple;
-  const char *cpu;            // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
-  const char *features;       // the explicit list, host-detected for "native"
-  uint32_t vl;                // f32 lanes of a vector
-  uint32_t gemm_mr, gemm_nv;  // microkernel tile: rows x vectors
-  uint32_t rnn_mr;            // rows of the recurrent tile (gates x vectors wide)
-  bool fast_math;  // primitives of at most 16 ulp where there are shorter ones (math/fast_math.c); an option, in no row
-} Target;
-bool cg_target_host(Target *t, RtArena *mem);  // $TN_TARGET or the best row; by cpuid and xgetbv, never by CPU name
-const Target *cg_target_find(const char *name);
-// The named row if this machine can run it; NULL or "": the best one that it can. false: `why` says what it lacks.
-bool cg_target_pick(Target *t, const char *name, RtText *why);
 
 // ---- the emission context of one kernel
 typedef struct {
@@ -161,7 +146,7 @@ EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, 
 bool cg_is_run_copy(const Cg *c);        // it is one
 EmitFn cg_emit_reduce;                   // reduce/reduce.c
 EmitFn cg_emit_row;                      // reduce/row.c
-EmitFn cg_emit_gemm;                     // gemm/macrokernel.c
+EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c
 EmitFn cg_emit_pack;                     // packed/pack.c
 EmitFn cg_emit_seq;                      // packed/reduce_time.c
@@ -175,8 +160,10 @@ EmitFn cg_emit_optim;                    // memory/optimizer.c
 EmitFn *cg_kernel_emitter(OpClass cls);  // kernels.c; NULL: none
 uint32_t cg_kernel_compile_cost(const Kernel *k);
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
-// Called by pass assign_buffers through a function pointer set by the driver; 0 for most.
+// 0 for most. Pass assign_buffers calls it through p->scratch.
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
+// Passes plan p for this target from now on: its facts, and the scratch of its kernels. t lives as long as p is planned.
+void cg_plan_for(Prog *p, const Target *t);
 int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce/reduce.c)
 int64_t cg_attention_scratch(const Fn *f, Val v);
 int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm

@@ -42,11 +42,16 @@ int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   case OP_sum:
   case OP_amax: return is_summed_by_rows(f, v) ? cg_column_sum_scratch(f, v) : cg_reduce_scratch(f, v);
   case OP_matmul:
-  case OP_linear: break;
+  case OP_linear: return cg_gemm_scratch(f, v, t);
   default: return 0;
   }
-  GemmPlan p = cg_gemm_plan(f, v, t);
-  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
+}
+
+static int64_t scratch_of(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
+
+void cg_plan_for(Prog *p, const Target *t) {
+  p->target = t->facts;
+  p->scratch = scratch_of, p->scratch_ctx = t;
 }
 
 // ---- the cost of compiling it, to spread kernels over modules (LPT)

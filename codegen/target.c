@@ -17,17 +17,34 @@
 #define X86_V4 X86_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 #define X86_LINUX "x86_64-unknown-linux-gnu"
 
-// The tiles fill the register file: mr x nv accumulators, nv vectors of B and one broadcast of A.
+// The microkernel fills the register file: mr x nv accumulators, nv vectors of B and one broadcast of A.
+//
+// Cache and block sizes were found on the AVX-512 machine (docs/gemm.md) and are every row's until somebody measures on
+// another one: plans of a program, and the order of its sums, are the same on all targets meanwhile.
+#define MEASURED_ON_AVX512                                                                        \
+  .gemm_mc_bytes = 512 << 10, .gemm_kc = 1024, .gemm_kc_packed_a = 256, .gemm_kc_in_place = 2048, \
+  .gemm_acc_bytes = 128 << 10, .rnn_kc_bytes = 32 << 10, .facts = IR_TARGET_FACTS
+
+// clang-format off
 static const Target targets[] = {
-    {"avx512", X86_LINUX, "x86-64-v4", X86_V4, .vl = 16, .gemm_mr = 14, .gemm_nv = 2, .rnn_mr = 6},
-    {"avx2", X86_LINUX, "x86-64-v3", X86_V3, .vl = 8, .gemm_mr = 6, .gemm_nv = 2, .rnn_mr = 2},
-    {"neon", "aarch64-unknown-linux-gnu", "generic", "+neon", .vl = 4, .gemm_mr = 8, .gemm_nv = 3, .rnn_mr = 6},
+    {"avx512", X86_LINUX, "x86-64-v4", X86_V4,
+     .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, .cheap_shuffle = true,
+     .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_ON_AVX512},
+    {"avx2", X86_LINUX, "x86-64-v3", X86_V3,
+     .vl = 8, .has_fma = true, .has_rounding = true,
+     .gemm_mr = 6, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 2, MEASURED_ON_AVX512},
+    {"neon", "aarch64-unknown-linux-gnu", "generic", "+neon",
+     .vl = 4, .has_fma = true, .has_rounding = true,
+     .gemm_mr = 8, .gemm_nv = 3, .dot_accumulators = 8, .rnn_mr = 6, MEASURED_ON_AVX512},
 #if defined(__x86_64__)
-    {"generic", X86_LINUX, "x86-64-v2", X86_V2, .vl = 4, .gemm_mr = 4, .gemm_nv = 2, .rnn_mr = 2},
+    {"generic", X86_LINUX, "x86-64-v2", X86_V2,
 #else
-    {"generic", NULL, "generic", "", .vl = 4, .gemm_mr = 4, .gemm_nv = 2, .rnn_mr = 2},
+    {"generic", NULL, "generic", "",
 #endif
+     .vl = 4,
+     .gemm_mr = 4, .gemm_nv = 2, .dot_accumulators = 8, .prefers_blas = true, .rnn_mr = 2, MEASURED_ON_AVX512},
 };
+// clang-format on
 enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 const Target *cg_target_find(const char *name) {
@@ -119,4 +136,18 @@ bool cg_target_pick(Target *t, const char *name, RtText *why) {
 bool cg_target_host(Target *t, RtArena *mem) {
   RtText why = {mem, NULL, 0, 0};
   return cg_target_pick(t, getenv("TN_TARGET"), &why);
+}
+
+void cg_target_key(const Target *t, RtText *out) {
+  rt_text_add(out, "%s %s %s %s\nvl %u fma %d rounding %d avx512 %d shuffle %d\n", t->name,
+              t->triple ? t->triple : "host", t->cpu, t->features, t->vl, t->has_fma, t->has_rounding, t->has_avx512,
+              t->cheap_shuffle);
+  const TargetFacts *f = &t->facts;
+  const int64_t size[] = {t->gemm_mr,      t->gemm_nv,          t->dot_accumulators, t->gemm_mc_bytes,
+                          t->gemm_kc,      t->gemm_kc_packed_a, t->gemm_kc_in_place, t->gemm_acc_bytes,
+                          t->prefers_blas, t->rnn_mr,           t->rnn_kc_bytes,     f->lanes,
+                          f->l1_bytes,     f->l2_bytes,         f->llc_bytes,        f->page_bytes,
+                          f->dtlb_entries};
+  for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
+  rt_text_add(out, "%s\n", t->fast_math ? " fast" : "");
 }

@@ -407,6 +407,7 @@ Prog *ir_prog_new(RtArena *mem, const char *name) {
   *RT_PUSH(mem, in->dim, in->n_dim, in->cap_dim) = (DimInfo){.kind = DIM_CONST, .value = 0, .slot = -1};
   p->name = ir_str(p, name);
   p->next_id = 1;
+  p->target = (TargetFacts)IR_TARGET_FACTS;
   return p;
 }
 

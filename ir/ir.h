@@ -230,6 +230,24 @@ typedef struct {
   int64_t offset, bytes;  // in SEG_PACKED
 } WeightPack;
 
+// What passes know of the machine: set by the code generator's target row (codegen/target.h).
+typedef struct {
+  int64_t
+      lanes;  // f32 lanes that fusion is decided by: the widest target's in all rows, so that kernels, and the order
+              // of sums, are the same on all targets
+  int64_t l1_bytes, l2_bytes, llc_bytes;  // of one worker; llc: its share of the last-level cache
+  int64_t page_bytes, dtlb_entries;       // dtlb: pages that L1's translation buffer holds
+} TargetFacts;
+#define IR_TARGET_FACTS   \
+  {.lanes = 16,           \
+   .l1_bytes = 48 << 10,  \
+   .l2_bytes = 1 << 20,   \
+   .llc_bytes = 16 << 20, \
+   .page_bytes = 4096,    \
+   .dtlb_entries = 64}
+// As many f32 elements as so many bytes hold.
+static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
+
 typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD } DimKind;
 typedef struct {
   uint8_t kind;
@@ -262,6 +280,7 @@ typedef struct Prog {
   uint32_t next_id;    // random streams
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
+  TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
   const void *scratch_ctx;

@@ -32,7 +32,6 @@ typedef struct {
 } Guarded;
 
 static Target target;
-static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
 static const TnServices services = {.sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
 
 // ---- the edits
@@ -83,7 +82,7 @@ static bool plan(Guarded *g, RtText *why) {
   if (!g->p) return rt_text_add(why, "does not parse"), false;
   g->f = g->p->fns[0];
   g->p->guarded_arena = true;
-  g->p->scratch = scratch_bytes, g->p->scratch_ctx = &target;
+  cg_plan_for(g->p, &target);
   if (!ir_run_passes(g->f, NULL, NULL, NULL)) return rt_text_add(why, "is refused"), false;
   ir_pass_assign_buffers(g->f);
   spoil(g, fault_arena_behind), spoil(g, fault_arena_scratch), spoil(g, fault_arena_freed);

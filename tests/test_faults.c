@@ -156,8 +156,6 @@ static void try_function(Fn *f, const char *file) {
 }
 
 // ---- the corpus
-static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
-
 // As buckets plan it, for a third of all bounds that inputs name.
 static void add_variant(Fn *f) {
   Prog *p = f->prog;
@@ -176,7 +174,7 @@ static void add_variant(Fn *f) {
 
 static void try_program(Prog *p, const char *file, bool guarded_arena) {
   uint32_t n = p->n_fns, kept = 0;
-  p->scratch = scratch_bytes, p->scratch_ctx = cg_target_find("avx2"), p->guarded_arena = guarded_arena;
+  cg_plan_for(p, cg_target_find("avx2")), p->guarded_arena = guarded_arena;
   for (uint32_t k = 0; k < n; k++) add_variant(p->fns[k]);
   for (uint32_t k = 0; k < p->n_fns; k++)
     if (ir_run_passes(p->fns[k], NULL, NULL, NULL)) p->fns[kept++] = p->fns[k];

@@ -79,8 +79,6 @@ static const Tensor *interpret(const Case *c, const char *passes, bool single) {
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
-static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
-
 typedef struct {
   TnEntry entry;
   TnFrame *frame;
@@ -131,7 +129,7 @@ static const Tensor *collect(const Case *c, const Fn *f, void *const *out) {
 static const Tensor *compiled(const Case *c, const Target *t) {
   Prog *p = parse(c);
   if (!p) return NULL;
-  p->scratch = scratch_bytes, p->scratch_ctx = t;
+  cg_plan_for(p, t);
   RtText why = {.mem = c->mem};
   CgObject object = {0};
   if (!CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p))) return NULL;

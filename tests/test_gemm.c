@@ -5,7 +5,7 @@
 #include "tests/check.h"
 
 #include "codegen/cg.h"
-#include "codegen/gemm/microkernel.h"
+#include "codegen/gemm/gemm.h"
 #include "runtime/exec/blas.h"
 #include "runtime/exec/thread_team.h"
 
@@ -117,7 +117,6 @@ typedef struct {
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
-static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static bool compile(Run *r) {
@@ -128,7 +127,7 @@ static bool compile(Run *r) {
   if (!CHECK(r->p)) return printf("%s\n", text), false;
   r->f = r->p->fns[0];
   r->p->packs_weights = true;
-  r->p->scratch = scratch_bytes, r->p->scratch_ctx = r->target;
+  cg_plan_for(r->p, r->target);
   CgObject object = {0};
   bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_plan_program_memory(r->p) &&
             cg_compile(r->p, r->target, "", &object, NULL, &why);

@@ -19,8 +19,6 @@ static RtTeam *teams[MAX_WORKERS + 1];
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
 
-static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
-
 // ---- blocks with a guard behind them
 typedef struct {
   unsigned char *at;
@@ -136,7 +134,7 @@ static Compiled run_with(const Compiled *like, uint32_t n_workers) {
 }
 
 static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
-  p->scratch = scratch_bytes, p->scratch_ctx = &target;
+  cg_plan_for(p, &target);
   if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p))
     return rt_text_add(why, "passes fail"), NULL;
   CgObject object = {0};

@@ -313,8 +313,6 @@ static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {
     .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
-static int64_t scratch_bytes(const Fn *f, Val v, const void *ctx) { return cg_scratch_bytes(f, v, ctx); }
-
 typedef struct {
   unsigned char *at;
   size_t bytes;
@@ -660,7 +658,7 @@ static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
 
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
 static bool run_all_passes(Prog *p, const char *list, bool *keep) {
-  p->scratch = scratch_bytes, p->scratch_ctx = &target, p->guarded_arena = is_hostile;
+  cg_plan_for(p, &target), p->guarded_arena = is_hostile;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     uint32_t from = p->diags.n;
     bool writes = false;

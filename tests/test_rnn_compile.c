@@ -22,8 +22,6 @@ static double cpu_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
-
 static tn_program *build(int64_t steps) {
   tn_program *p = tn_program_create("long");
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", steps);
@@ -49,8 +47,7 @@ static Cost cost_of(int64_t steps) {
   RtText why = {.mem = p->mem};
   CgObject object = {0};
   CHECK(tn_n_errors(p) == 0 && cg_target_pick(&target, NULL, &why));
-  p->ir->scratch = scratch_bytes;
-  p->ir->scratch_ctx = &target;
+  cg_plan_for(p->ir, &target);
   for (uint32_t k = 0; k < p->ir->n_fns; k++) {
     CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL));
     cost.n_instructions += p->ir->fns[k]->n_ins;

@@ -239,8 +239,6 @@ static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem) {
   return true;
 }
 
-static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
-
 static bool plan(ToolPlan *t, RtArena *mem) {
   Prog *p = t->p;
   Target *target = rt_alloc(mem, sizeof *target);
@@ -249,8 +247,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
     return false;
   }
   p->packs_weights = true;
-  p->scratch = scratch_bytes;
-  p->scratch_ctx = target;
+  cg_plan_for(p, target);
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
   bool ok = true;

@@ -1,5 +1,5 @@
-// Products C = A^T B of two operands that are stored by rows of k, where B is narrow: weight gradients of layers with
-// few inputs. C^T = B^T A is made instead, and transposed when it is stored.
+// Strategy at_b: products C = A^T B of two operands that are stored by rows of k, where B is narrow: weight gradients of layers with
+// few inputs. C^T = B^T A is computed instead, and transposed when it is stored.
 //
 //                     panel of A's columns (nv vectors)
 //                    +----+----+----+
@@ -10,12 +10,29 @@
 // Sums of a panel wait on the stack, KC block by KC block, and are transposed into C by squares of vl x vl.
 #include "codegen/gemm/gemm.h"
 
-enum { MOST_COLUMNS = 128 };  // of B
+enum { MOST_COLUMNS = 128, KC = 256 };  // of B; of a panel of A, so that what all its tiles read stays in L1
 
-bool cg_gemm_is_at_b(const Fn *f, const GemmPlan *p, const Target *t) {
-  bool plain = p->ta && !p->tb && !p->small && !p->batch.n && p->by == GEMM_OWN;
+static int64_t panel_width(const Target *t) { return (int64_t)t->gemm_nv * t->vl; }
+
+bool cg_gemm_at_b_fits(const Fn *f, const GemmPlan *p, const Target *t) {
+  bool plain = p->ta && !p->tb && !p->single_threaded && !p->batch.n;
   bool constant = p->m.n == 1 && ir_dim_is_const(f->prog, p->m.dim[0]) && ir_dim_is_const(f->prog, p->n);
   return plain && constant && p->n_max <= MOST_COLUMNS && p->n_max < p->m_max && p->m_max >= 2 * (int64_t)t->vl;
+}
+
+void cg_gemm_at_b_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  (void)f;
+  p->width = panel_width(t);
+  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, KC, t->vl);
+  p->units = cg_ceil_div(p->m_max, p->width);
+}
+
+void cg_gemm_at_b_stack(Gemm *g) {
+  Cg *c = g->c;
+  int64_t vl = c->t->vl, n = g->p->n_max * panel_width(c->t);
+  g->strip = cg_gemm_on_stack(c, n);
+  g->b_block = cg_gemm_on_stack(c, vl * vl);
+  if (g->p->epilogue) g->a_block = cg_gemm_on_stack(c, n);
 }
 
 typedef struct {
@@ -134,11 +151,10 @@ static void each_panel(AtB *u, LLVMValueRef nth, int64_t whole) {
   cg_endif(c, &last);
 }
 
-void cg_gemm_emit_at_b(Gemm *g) {
+void cg_gemm_at_b_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  int64_t vl = c->t->vl;
-  AtB u = {.g = g, .m = p->m_max, .n = p->n_max, .width = (int64_t)c->t->gemm_nv * vl};
+  AtB u = {.g = g, .m = p->m_max, .n = p->n_max, .width = p->width};
   u.blocks = p->kc < p->k_max;
   u.sums = g->strip, u.square = g->b_block;
   // Units are panels, slice of k by slice of k.

@@ -1,9 +1,33 @@
-// Matrix products by the library, serial, inside a worker (gemm.h).
+// Strategy blas: products by the library, serial, inside a worker.
 #include "codegen/gemm/gemm.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum { BLAS_ROWS = 64 };  // rows of a task; fixed, so that bits do not depend on the team
+enum {
+  BLAS_ROWS = 64,           // rows of a unit; fixed, so that bits do not depend on the team
+  BLAS_FMAS = 64 * 64 * 64  // below, no library call is worth it
+};
+
+GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {
+  const char *by = getenv("TN_GEMM");
+  if (by && !strcmp(by, "own")) return GEMM_OWN;
+  if (by && !strcmp(by, "blas")) return GEMM_BLAS;
+  return t->prefers_blas && (double)m * (double)n * (double)k >= BLAS_FMAS ? GEMM_BLAS : GEMM_OWN;
+}
+
+bool cg_gemm_blas_fits(const Fn *f, const GemmPlan *p, const Target *t) {
+  (void)f;
+  return cg_gemm_choose(p->m_max, p->n_max, p->k_max, t) == GEMM_BLAS;
+}
+
+void cg_gemm_blas_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  (void)f;
+  p->width = t->vl;  // no panels: columns of a vector of the bias
+}
+
+void cg_gemm_blas_stack(Gemm *g) { (void)g; }
 
 static LLVMValueRef load_ptr(Cg *c, LLVMValueRef base, size_t off) {
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, base, cg_i64(c, (int64_t)off)), "");
@@ -34,8 +58,8 @@ static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef 
   LLVMBuildCall2(c->b, type, fn, arg, 12, "");
 }
 
-// Tasks: blocks of BLAS_ROWS rows of every matrix of the batch.
-void cg_gemm_emit_blas(Gemm *g) {
+// Units: blocks of BLAS_ROWS rows of every matrix of the batch.
+void cg_gemm_blas_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   LLVMValueRef blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS), lo, hi;

@@ -2,7 +2,7 @@
 // the parameter whose gradient the sums are, or what these instructions make of them.
 #include "codegen/gemm/gemm.h"
 
-static Val gradient(const Gemm *g) { return ir_gradient_of(g->c->f, g->update); }
+static Val gradient(const Gemm *g) { return ir_gradient_of(g->c->f, g->p->update); }
 
 Val cg_gemm_update(const Fn *f, Val product) {
   const Kernel *k = &f->kernels[f->kernel_of[product.i]];
@@ -12,12 +12,11 @@ Val cg_gemm_update(const Fn *f, Val product) {
 
 bool cg_gemm_begin_epilogue(Gemm *g) {
   Cg *c = g->c;
-  if (!g->p->fused) return true;
-  g->update = cg_gemm_update(c->f, ir_anchor(c->f, c->k));
-  g->epilogue = cg_epilogue_new(c, ir_none(g->update) ? (Val){0} : gradient(g));
+  if (!g->p->epilogue) return true;
+  g->epilogue = cg_epilogue_new(c, ir_none(g->p->update) ? (Val){0} : gradient(g));
   if (!g->epilogue) return false;
   g->update_scalars = rt_alloc(c->mem, sizeof *g->update_scalars);
-  if (!ir_none(g->update)) cg_update_scalars(c, g->update_scalars, g->update);
+  if (!ir_none(g->p->update)) cg_update_scalars(c, g->update_scalars, g->p->update);
   return true;
 }
 
@@ -25,8 +24,8 @@ bool cg_gemm_begin_epilogue(Gemm *g) {
 static void update(Gemm *g, LLVMValueRef at, LLVMValueRef n, LLVMValueRef from) {
   Cg *c = g->c;
   LLVMValueRef x[MAX_TENSORS];
-  uint32_t n_res = ir_ops[ir_ins(c->f, g->update)->op].n_res;
-  for (uint32_t k = 0; k < n_res; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
+  uint32_t n_res = ir_ops[ir_ins(c->f, g->p->update)->op].n_res;
+  for (uint32_t k = 0; k < n_res; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), at);
   x[n_res] = cg_stored(c, gradient(g)) ? cg_at(c, c->f32, cg_ptr(c, gradient(g)), at) : from;
   cg_update_call(c, g->update_scalars, x, cg_i64(c, 0), n);
 }
@@ -39,7 +38,7 @@ static bool is_const(LLVMValueRef v, int64_t want) {
 void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
                       LLVMValueRef stride) {
   Cg *c = g->c;
-  bool works = cg_epilogue_works(g->epilogue), updates = !ir_none(g->update);
+  bool works = cg_epilogue_works(g->epilogue), updates = !ir_none(g->p->update);
   int64_t whole;
   if (updates && !works && is_const(n0, 0) && cg_const_value(g->n, &whole) && is_const(n, whole) &&
       is_const(stride, whole)) {

@@ -1,16 +1,13 @@
-// What the parts of the matrix product emitter share (macrokernel.c draws how the work is cut).
+// Matrix products: C[b][m][n] = sum over k of A[b][m][k] B[b][k][n] (+ bias[n]), and what is done to them element by
+// element before they are stored. docs/gemm.md describes the whole; the terms are those of BLIS.
 //
-//   plan.c   what is known before any code is emitted: sizes, tiles, who packs what; scratch; own code or library
-//   pack.c   operands that are stored the wrong way
-//   gemv.c   one row with a matrix that is stored [N, K], read as one stream
-//   module/packed_weights.c weights that are packed once per change, not once per run
-//   skinny.c    products of few rows with a matrix that is stored [N, K]: dot products, nothing is packed
-//   at_b.c products of two operands stored by rows of k, one of them narrow
-//   split_k.c  few macro tiles with a long k, which is cut into slices for the team
-//   blas.c   the library
-//   prefetch.c    what tiles prefetch while they compute, so that it is near when it is wanted
-//   epilogue.c what follows a product in its kernel
-//   macrokernel.c        macro tiles, tiles
+//   plan.c           operands and sizes of a product, its modifiers, its strategy; scratch. Read this first
+//   strategies.def   the strategies in order of preference; each has a file:
+//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  tiled.c (with macrokernel.c)
+//   kernel.c         a kernel: what it reads and writes, then the strategy's code
+//   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
+//   pack.c           packed and padded operands       epilogue.c   what follows a product in its kernel
+//   prefetch.c       what tiles prefetch              module/packed_weights.c   weights packed once per change
 #ifndef TN_CODEGEN_GEMM_GEMM_H
 #define TN_CODEGEN_GEMM_GEMM_H
 
@@ -18,100 +15,162 @@
 #include "codegen/memory/optimizer.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-enum { GEMM_STRIDE_PAD = 16 };  // elements between rows of A_PADDED
+enum { GEMM_STRIDE_PAD = 16 };  // elements between padded rows of A
 
 typedef struct {
   Dim dim[MAX_RANK];
   uint32_t n;
 } DimList;
 
-typedef enum { A_IN_PLACE, A_BLOCKS, A_PADDED, A_FUSED } PackA;
-typedef enum { B_IN_PLACE, B_SHARED, B_PRIVATE, B_WEIGHT } PackB;
-typedef enum { FUSED_NONE, FUSED_A, FUSED_B } FusedOperand;
+typedef enum {
+  A_IN_PLACE,
+  A_PACKED,  // by the worker that uses it, on its stack: an MC x KC block as [tile][kc][a_tile]
+  A_PADDED,  // copied by the team, with rows that are no power of two apart
+} PackA;
+typedef enum {
+  B_IN_PLACE,
+  B_SHARED,   // all of it by the team, into scratch: [panel][k][NR]
+  B_PRIVATE,  // a KC x NR block by the worker that uses it, on its stack
+  B_PREPACKED,
+} PackB;
+// The operand that the instructions before the product compute in its kernel, and who does.
+typedef enum {
+  PROLOGUE_NONE,
+  PROLOGUE_A_SHARED,        // the team, into scratch; a barrier
+  PROLOGUE_A_PRIVATE,       // every worker all of it, on its stack
+  PROLOGUE_A_PER_MC_BLOCK,  // every worker the rows of its MC blocks, on its stack
+  PROLOGUE_A_ON_LOAD,       // every worker while it loads its only row
+  PROLOGUE_B,               // the packing, or the team into scratch; a barrier
+} GemmPrologue;
+typedef enum {
+  EPILOGUE_NONE,
+  EPILOGUE_FROM_STACK,   // on sums that are in L1
+  EPILOGUE_FROM_MEMORY,  // on whole rows of stored sums
+} GemmEpilogue;
+
+typedef struct GemmStrategy GemmStrategy;
 typedef struct {
   Val a, b, bias, out;
-  bool ta, tb;
-  DimList m;  // product of these
+  bool ta, tb;  // stored [K, M]; stored [N, K]
+  DimList m;    // product of these
   Dim n, k;
   DimList batch;                             // of the result
   Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
   bool b_has_batch;
-  int64_t m_max, n_max, k_max, batch_max;
-  uint32_t mr, nv, chains;
-  int64_t width, mc;    // columns of a panel, rows of an MC block
-  int64_t strip_rows;   // rows of sums that wait on the stack for the epilogue
-  int64_t acc_columns;  // columns of an MC block whose sums wait there for all KC blocks; 0: none do
-  int64_t kc;           // k is cut into blocks of so many; k_max: it is not
-  int64_t k_slice;      // and before that into slices of so many, work for several workers; 0: it is not
-  int64_t a_tile;       // A_BLOCKS: elements of one k
-  bool small, skinny;
-  bool at_b;                   // the transpose of the product is made, and transposed when it is stored
-  bool gemv_const;             // of A, and a small dot product of constant sizes
-  bool b_exceeds_llc;          // B is too large to be in the last-level cache
-  bool fused;                  // there is an epilogue
-  bool updates;                // with the update of a parameter, which takes whole rows
-  FusedOperand fused_operand;  // the operand that a prologue makes
-  bool private_a;              // A_FUSED: every worker makes it for itself, on its stack,
-  bool a_per_mc_block;         // or the rows of an MC block, since it has the MC block for itself
-  bool gemv;                   // one row of A, and B is read as one stream
-  bool stores_product;         // the product itself is stored
-  bool
-      epilogue_from_memory;  // the epilogue reads whole rows of sums in memory: k is cut for the team, or the library sums
-  GemmBy by;
+  int64_t m_max, n_max, k_max, batch_max;  // bounds
+  // ---- modifiers
+  GemmPrologue prologue;
+  GemmEpilogue epilogue;
+  Val update;            // the epilogue's update of a parameter, which takes whole rows; none
+  bool stores_product;   // the product itself is stored
+  bool single_threaded;  // worker 0 alone
+  int64_t k_slice;       // k is cut into slices of so many; 0: it is not
+  uint32_t weight;       // B_PREPACKED: the parameter
+  // ---- by the strategy
+  const GemmStrategy *strategy;
   PackA pack_a;
   PackB pack_b;
-  uint32_t weight;  // B_WEIGHT: the parameter
+  uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
+  int64_t width;            // NR
+  int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
+  int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
+  int64_t acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
+  int64_t a_tile;       // A_PACKED: elements of one k
+  int64_t units;        // pieces of work for the team, with all of k
 } GemmPlan;
 
-// ---- plan.c
-GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
-// Scratch, in elements: shared packed B, or B as it is made; shared packed A, or A as it is made; sums.
-int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);
-int64_t cg_gemm_packed_a(const GemmPlan *p);
-int64_t cg_gemm_sums(const GemmPlan *p);
-
-// ---- values of a kernel (macrokernel.c)
+// ---- values of a kernel (kernel.c)
 typedef struct {
   Cg *c;
   const GemmPlan *p;
   Rows *prologue;  // NULL: none
   Rows *epilogue;  // NULL: none
-  Val update;      // of the parameter whose gradient the kernel makes; none
   UpdateScalars *update_scalars;
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
-  LLVMValueRef fused_from;                // a_per_mc_block: the first row of the MC block whose rows are made
+  LLVMValueRef fused_from;                // PROLOGUE_A_PER_MC_BLOCK: the first row of the MC block at hand
   LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
   LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
-  // private, on the worker's stack
-  LLVMValueRef
-      strip;  // rows of sums of one macro tile, `width` apart, or of a panel range, `acc_columns`: for the epilogue
+  // on the worker's stack
+  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
   LLVMValueRef a_block, b_block;  // packed blocks
 } Gemm;
-// ---- a macro tile: what its tiles see
+
+// ---- strategies: functions of the rows of strategies.def
+typedef enum {
+  SPLIT_K = 1,
+  SINGLE_THREADED = 2,
+  PREPACKED = 4,
+  PRIVATE_A = 8,
+  TIGHT_A = 16,
+  SUMS_IN_MEMORY = 32
+} GemmModifiers;
+struct GemmStrategy {
+  const char *name, *doc;
+  uint32_t modifiers;
+  bool (*fits)(const Fn *f, const GemmPlan *p, const Target *t);  // operands, sizes and modifiers are known
+  void (*plan)(const Fn *f, GemmPlan *p, const Target *t);        // the rest of p, by bounds and constants alone
+  void (*stack)(Gemm *g);                                         // private memory, in the entry block
+  void (*emit)(Gemm *g);                                          // packed operands are ready
+};
+#define STRATEGY(name, modifiers, doc)                                         \
+  bool cg_gemm_##name##_fits(const Fn *f, const GemmPlan *p, const Target *t); \
+  void cg_gemm_##name##_plan(const Fn *f, GemmPlan *p, const Target *t);       \
+  void cg_gemm_##name##_stack(Gemm *g);                                        \
+  void cg_gemm_##name##_emit(Gemm *g);
+#include "codegen/gemm/strategies.def"
+#undef STRATEGY
+
+// ---- plan.c
+GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
+// Scratch, in elements, in this order.
+int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);  // B_SHARED, or PROLOGUE_B
+int64_t cg_gemm_packed_a(const GemmPlan *p);                   // A_PADDED, or PROLOGUE_A_SHARED
+int64_t cg_gemm_sums(const GemmPlan *p);                       // of slices, or that only the epilogue reads
+int64_t cg_gemm_scratch(const Fn *f, Val v, const Target *t);  // bytes of all
+static inline bool cg_gemm_fuses_a(const GemmPlan *p) { return p->prologue && p->prologue != PROLOGUE_B; }
+bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
+bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);    // equal KC blocks of at most so many
+// Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
+bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
+
+// ---- blas.c
+typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
+GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
+
+// ---- kernel.c
+LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
+LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
+// First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
+LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
+
+// ---- split_k.c
+// Length of the slices of k of a product of m x n elements that has `units` pieces of work with all of k; 0: k is not
+// cut. By bounds and constants alone: the same sums for any number of workers.
+int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k);
+// The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
+void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
+// The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
+void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));
+
+// ---- a macro tile: what its microkernels see (macrokernel.c)
 typedef struct {
   LLVMValueRef batch, mc, panel;
   LLVMValueRef m0, n0, row;    // row: of the result, batches included
   LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;        // the KC block
   LLVMValueRef k_begin;        // the first one's
-  LLVMValueRef wait0;          // the first column whose sums wait
+  LLVMValueRef acc0;           // the first column with accumulators on the stack
 } GemmMacroTile;
-LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
-// First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
-LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
-// The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
-void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
-// The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
-void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));  // split_k.c
 
 // ---- prefetch.c
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s);
-void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u,
-                      TileArgs *args);  // what the macro tile's tiles prefetch; args has its operands
+// What the macro tile's microkernels prefetch; args has its operands.
+void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args);
 
 // ---- epilogue.c
 Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none
@@ -122,29 +181,23 @@ void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef
 
 // ---- pack.c
 bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
-LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A_PADDED and A_FUSED
-void cg_gemm_make_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);
-// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][width].
+LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
+void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);  // PROLOGUE_A_PER_MC_BLOCK
+// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // An MC block of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][kc][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
 
-// ---- skinny.c, gemv.c
+// ---- dot products (dot.c)
+bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t);  // few rows, B stored [N, K]
+void cg_gemm_plan_dot(GemmPlan *p, const Target *t);
 LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten
 // `n` <= vl sums of a single row go to columns n0 ..; mask NULL: vl of them.
 void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums);
-void cg_gemm_emit_gemv(Gemm *g);
 
-// ---- module/packed_weights.c
+// ---- plan.c: weights
 // A parameter that f does not write, behind the value b; false: it is none.
 bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
-WeightPack cg_weight_of(const GemmPlan *p, const Target *t);  // of a plan with B_WEIGHT; not placed
-
-void cg_gemm_emit_skinny(Gemm *g);         // skinny.c
-uint32_t cg_skinny_rows(const Target *t);  // most rows of a tile of dot products
-// Two operands by rows of k, the second one narrow; no epilogue: codegen/gemm/at_b.c.
-bool cg_gemm_is_at_b(const Fn *f, const GemmPlan *p, const Target *t);
-void cg_gemm_emit_at_b(Gemm *g);
-void cg_gemm_emit_blas(Gemm *g);  // blas.c
+WeightPack cg_weight_of(const GemmPlan *p, const Target *t);  // of a plan with B_PREPACKED; not placed
 
 #endif

@@ -1,117 +1,34 @@
-// Matrix products: C[b][m][n] = sum over k of A[b][m][k] B[b][k][n] (+ bias[n]), by the tiles of microkernel.h, and what is
-// done to them element by element before they are stored.
+// Macro tiles of strategy tiled (tiled.c), by the microkernels of microkernel.h.
 //
-//            panel p (nv vectors)
+//            panel p (NR columns)
 //           +----+----+----+
-//   MC 0    | 0  | 1  | 2  |       A macro tile is one panel x one MC block of rows; macro tiles are numbered MC block by MC block,
-//           +----+----+----+       and every worker has a contiguous share, so that its rows of A stay in L2
-//   MC 1    | 3  | 4  | 5  |       while it walks over panels. In a macro tile, tiles of mr rows run down the rows.
-//           +----+----+----+
+//   MC 0    | 0  | 1  | 2  |       A macro tile is one panel x one MC block of rows; they are numbered MC block by MC
+//           +----+----+----+       block, and every worker has a contiguous share, so that its rows of A stay in L2
+//   MC 1    | 3  | 4  | 5  |       while it walks over panels. In a macro tile, microkernels of MR rows run down the
+//           +----+----+----+       rows.
 //
-// Operands that are stored the wrong way are packed. A worker packs a KC block of its own panel on its stack and
-// takes all rows of an MC block past it: MC blocks are high, so that this is rare. A transposed A is packed by KC blocks and
-// a few tiles, on the stack, for all panels of the worker's panel range; then MC blocks are low, and the team packs B into the
-// kernel's scratch as [panel][k][panel's width], zero beyond N, and a barrier ends that phase; so are rows of A copied
-// which are a large power of two apart. Of a weight there may be a packed copy that lasts (module/packed_weights.c). With several
-// KC blocks the sums wait in memory, or on the stack for an epilogue. Few macro tiles with a long k are cut into slices of
-// it (split_k.c). An epilogue runs over a strip of a macro tile while its sums are in L1. Small products are worker 0's
-// alone.
+// B packed by its worker, or prepacked: panel by panel, KC block by KC block, all rows of the (high) MC block pass by.
+// A packed: KC block by KC block, on the stack, for all panels of the worker's panel range. With several KC blocks the
+// accumulators are in memory between blocks, or on the stack for an epilogue. The epilogue takes strips of rows of a
+// macro tile while their sums are in L1.
 #include "codegen/gemm/gemm.h"
-
-// ---- values of a kernel
-static LLVMValueRef product(Cg *c, const DimList *l) {
-  LLVMValueRef n = cg_i64(c, 1);
-  for (uint32_t i = 0; i < l->n; i++) n = cg_mul(c, n, cg_dim(c, l->dim[i]));
-  return n;
-}
-
-LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
-  int64_t one;
-  if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
-  return LLVMBuildURem(c->b, n, d, "");
-}
-
-// A matrix without elements has no storage, and nothing of it is read.
-static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
-
-static LLVMValueRef on_stack(Cg *c, int64_t elements) {
-  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
-  LLVMSetAlignment(p, TN_ALIGN);
-  return p;
-}
-
-static void take_stack(Gemm *g) {
-  Cg *c = g->c;
-  const GemmPlan *p = g->p;
-  if (p->by == GEMM_BLAS) return;
-  if (p->skinny) g->strip = on_stack(c, p->m_max * p->width);
-  else if (p->acc_columns) g->strip = on_stack(c, p->mc * (p->acc_columns + GEMM_STRIDE_PAD));
-  else if (p->fused && !p->epilogue_from_memory && !p->at_b) g->strip = on_stack(c, p->strip_rows * p->width);
-  if (p->gemv) {
-    g->a_block = on_stack(c, cg_round_up(p->k_max, c->t->vl));
-    g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
-  }
-  if (p->pack_a == A_BLOCKS) g->a_block = on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
-  if (p->pack_b == B_PRIVATE) g->b_block = on_stack(c, p->kc * p->width);
-  if (p->at_b) {
-    g->strip = on_stack(c, p->n_max * c->t->gemm_nv * c->t->vl);
-    g->b_block = on_stack(c, (int64_t)c->t->vl * c->t->vl);
-  }
-  if (p->at_b && p->fused) g->a_block = on_stack(c, (int64_t)c->t->gemm_nv * c->t->vl * p->n_max);
-}
-
-static Gemm make_values(Cg *c, const GemmPlan *p) {
-  Gemm g = {.c = c, .p = p};
-  take_stack(&g);  // in the entry block
-  g.m = product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k), g.batch = product(c, &p->batch);
-  g.panels = cg_ceil_div_value(c, g.n, p->width);
-  g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
-  g.a = storage(c, p->a), g.b = storage(c, p->b), g.out = storage(c, p->out);
-  g.bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
-  LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
-  int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p);
-  g.packed_b = p->pack_b == B_WEIGHT ? c->weight : scratch;
-  g.packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
-  if (p->private_a && !p->gemv) g.packed_a = on_stack(c, p->m_max * (p->k_max + GEMM_STRIDE_PAD));
-  if (p->a_per_mc_block) g.packed_a = on_stack(c, p->mc * (p->k_max + GEMM_STRIDE_PAD));
-  g.partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
-  g.sums = p->fused && !p->stores_product && cg_gemm_sums(p) ? g.partial : g.out;
-  if (p->fused_operand == FUSED_A) g.a = g.packed_a;
-  if (p->fused_operand == FUSED_B) g.b = scratch;
-  g.a_row = p->ta ? cg_i64(c, 1) : g.k;
-  g.a_k = p->ta ? g.m : cg_i64(c, 1);
-  return g;
-}
-
-LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
-  Cg *c = g->c;
-  LLVMValueRef off = cg_i64(c, 0), stride = matrix;
-  for (uint32_t i = g->p->batch.n; i-- > 0;) {
-    LLVMValueRef size = cg_dim(c, g->p->batch.dim[i]);
-    if (own[i].i) {
-      off = cg_add(c, off, cg_mul(c, i ? cg_gemm_rem(c, index, size) : index, stride));
-      stride = cg_mul(c, stride, size);
-    }
-    index = cg_div(c, index, size);
-  }
-  return off;
-}
 
 static int64_t stride_or_dyn(LLVMValueRef v) {
   int64_t k;
   return cg_const_value(v, &k) ? k : TILE_DYN;
 }
 
-static bool in_strip(const Gemm *g) { return g->p->fused && !g->p->epilogue_from_memory; }
+// Sums are on the stack until the epilogue has taken them.
+static bool in_strip(const Gemm *g) { return g->p->epilogue == EPILOGUE_FROM_STACK; }
 
-static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED || g->p->pack_a == A_FUSED; }
+static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED || cg_gemm_fuses_a(g->p); }
 
 static LLVMValueRef tile_a_row(const Gemm *g) {
-  if (g->p->pack_a == A_BLOCKS) return cg_i64(g->c, 1);
+  if (g->p->pack_a == A_PACKED) return cg_i64(g->c, 1);
   return has_own_rows(g) ? cg_gemm_row_stride(g) : g->a_row;
 }
 static LLVMValueRef tile_a_k(const Gemm *g) {
-  if (g->p->pack_a == A_BLOCKS) return cg_i64(g->c, g->p->a_tile);
+  if (g->p->pack_a == A_PACKED) return cg_i64(g->c, g->p->a_tile);
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
@@ -122,7 +39,7 @@ static LLVMValueRef tile_c_row(const Gemm *g) {
 // From one full tile of rows to the next.
 static LLVMValueRef tile_a_block(const Gemm *g) {
   Cg *c = g->c;
-  if (g->p->pack_a == A_BLOCKS) return cg_i64(c, g->p->kc * g->p->a_tile);
+  if (g->p->pack_a == A_PACKED) return cg_i64(c, g->p->kc * g->p->a_tile);
   return cg_mul(c, cg_i64(c, g->p->mr), tile_a_row(g));
 }
 
@@ -183,8 +100,8 @@ static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
 static LLVMValueRef tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->pack_a == A_BLOCKS) return g->a_block;
-  LLVMValueRef row = p->a_per_mc_block ? cg_sub(c, u->m0, g->fused_from) : u->m0;
+  if (p->pack_a == A_PACKED) return g->a_block;
+  LLVMValueRef row = p->prologue == PROLOGUE_A_PER_MC_BLOCK ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   LLVMValueRef off = cg_add(c, cg_mul(c, row, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
@@ -209,7 +126,7 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
 
 static LLVMValueRef tile_c(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  if (g->p->acc_columns) return cg_at(c, c->f32, g->strip, cg_sub(c, u->n0, u->wait0));
+  if (g->p->acc_columns) return cg_at(c, c->f32, g->strip, cg_sub(c, u->n0, u->acc0));
   return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
@@ -281,32 +198,32 @@ static void end_blocks(Gemm *g, Loop *l) {
 }
 
 // A macro tile with more rows than wait on the stack is done in strips, each with its epilogue.
-static bool by_strips(const Gemm *g) { return in_strip(g) && g->p->strip_rows < g->p->mc; }
+static bool has_strips(const Gemm *g) { return in_strip(g) && g->p->strip_rows < g->p->mc; }
 
 static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  GemmMacroTile piece = *u;
+  GemmMacroTile strip = *u;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, g->p->strip_rows), NULL, 0);
-  piece.m0 = cg_add(c, u->m0, l.i), piece.row = cg_add(c, u->row, l.i);
-  piece.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
-  emit_tile(g, &piece);
-  tile_epilogue(g, &piece);
+  strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
+  strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
+  emit_tile(g, &strip);
+  tile_epilogue(g, &strip);
   cg_loop_end(c, &l, NULL);
 }
 
 // B's block is packed by the worker that uses it, or lies there.
-static void stretch_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   begin_blocks(g, &block, u);
   if (g->p->pack_b == B_PRIVATE) cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
-  if (by_strips(g)) tile_strips(g, u);
+  if (has_strips(g)) tile_strips(g, u);
   else emit_tile(g, u);
   end_blocks(g, &block);
-  if (!by_strips(g)) tile_epilogue(g, u);
+  if (!has_strips(g)) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
 }
 
@@ -331,7 +248,7 @@ static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   bool by_macro_tile = one_block(g) && !g->p->acc_columns;  // else the sums of all panels are complete at the end
   Loop panel, block;
   begin_blocks(g, &block, u);
-  if (g->p->pack_a == A_BLOCKS) pack_a_block(g, u);
+  if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   emit_tile(g, u);
@@ -342,7 +259,7 @@ static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
 }
 
 // Where sums wait on the stack, a wide panel range is done in parts.
-static void stretch_by_chunks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   if (!g->p->acc_columns) {
     panels_by_mc_block(g, u, p0, p1);
@@ -351,76 +268,43 @@ static void stretch_by_chunks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMVa
   LLVMValueRef step = cg_i64(c, g->p->acc_columns / g->p->width);
   Loop l;
   cg_loop_begin(c, &l, p0, p1, step, NULL, 0);
-  u->wait0 = cg_mul(c, l.i, cg_i64(c, g->p->width));
+  u->acc0 = cg_mul(c, l.i, cg_i64(c, g->p->width));
   panels_by_mc_block(g, u, l.i, cg_min(c, p1, cg_add(c, l.i, step)));
   cg_loop_end(c, &l, NULL);
 }
 
 // The macro tile at which the share of worker number `worker` begins. Shares are equal by rows x panels: the last MC block may
 // have few rows.
-static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef chunks) {
+static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks) {
   Cg *c = g->c;
-  LLVMValueRef chunk = cg_i64(c, g->p->mc), matrix = cg_mul(c, g->m, g->panels), some = cg_max(c, matrix, cg_i64(c, 1));
+  LLVMValueRef mc = cg_i64(c, g->p->mc), matrix = cg_mul(c, g->m, g->panels), some = cg_max(c, matrix, cg_i64(c, 1));
   LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, g->batch, matrix), worker), c->n_workers);
   LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_gemm_rem(c, at, some);
-  LLVMValueRef whole = cg_max(c, cg_mul(c, chunk, g->panels), cg_i64(c, 1)), nth = cg_div(c, in_matrix, whole);
-  LLVMValueRef rows = cg_max(c, cg_min(c, chunk, cg_sub(c, g->m, cg_mul(c, nth, chunk))), cg_i64(c, 1));
+  LLVMValueRef whole = cg_max(c, cg_mul(c, mc, g->panels), cg_i64(c, 1)), nth = cg_div(c, in_matrix, whole);
+  LLVMValueRef rows = cg_max(c, cg_min(c, mc, cg_sub(c, g->m, cg_mul(c, nth, mc))), cg_i64(c, 1));
   LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
   LLVMValueRef panel = cg_div(c, cg_add(c, cg_gemm_rem(c, in_matrix, whole), half), rows);
-  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, chunks), nth), g->panels), panel);
+  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, blocks), nth), g->panels), panel);
 }
 
-static void compute(Gemm *g) {
+void cg_gemm_tiled_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef chunks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
+  LLVMValueRef blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
   LLVMValueRef panels = cg_max(c, g->panels, cg_i64(c, 1));
-  LLVMValueRef lo = share_begin(g, c->worker, chunks), hi = share_begin(g, cg_add(c, c->worker, one), chunks);
+  LLVMValueRef lo = share_begin(g, c->worker, blocks), hi = share_begin(g, cg_add(c, c->worker, one), blocks);
   Loop l;
   cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
   LLVMValueRef before = cg_mul(c, l.i, panels);
   LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
   GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
   bool several = p->batch.n || g->slices;
-  if (several) u.batch = cg_div(c, l.i, chunks), u.mc = cg_gemm_rem(c, l.i, chunks);
+  if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_gemm_rem(c, l.i, blocks);
   u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
-  if (p->a_per_mc_block) cg_gemm_make_mc_block(g, u.m0, u.rows);
-  if (p->pack_b == B_PRIVATE || p->pack_b == B_WEIGHT) stretch_by_panels(g, &u, p0, p1);
-  else stretch_by_chunks(g, &u, p0, p1);
+  if (p->prologue == PROLOGUE_A_PER_MC_BLOCK) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+  if (p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED) range_by_panels(g, &u, p0, p1);
+  else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
-}
-
-// ---- kernels
-
-static void emit_macro_tiles(Gemm *g) {
-  Cg *c = g->c;
-  if (cg_gemm_pack_shared(g)) cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  if (g->p->by == GEMM_BLAS) cg_gemm_emit_blas(g);
-  else if (g->p->skinny) cg_gemm_emit_skinny(g);
-  else if (g->p->at_b) cg_gemm_emit_at_b(g);
-  else compute(g);
-}
-
-static void emit_small(Gemm *g) {
-  Cg *c = g->c;
-  If first;
-  LLVMValueRef worker = c->worker, n_workers = c->n_workers;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
-  c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
-  emit_macro_tiles(g);
-  c->worker = worker, c->n_workers = n_workers;
-  cg_endif(c, &first);
-}
-
-bool cg_emit_gemm(Cg *c) {
-  GemmPlan p = cg_gemm_plan(c->f, ir_anchor(c->f, c->k), c->t);
-  Gemm g = make_values(c, &p);
-  if (p.fused_operand && !(g.prologue = cg_prologue_new(c))) return false;
-  if (!cg_gemm_begin_epilogue(&g)) return false;
-  if (p.small && p.by == GEMM_OWN) emit_small(&g);
-  else if (p.k_slice) cg_gemm_emit_split_k(&g, emit_macro_tiles);
-  else emit_macro_tiles(&g);
-  return true;
 }

@@ -60,13 +60,4 @@ void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left
 // Tile height for `rows` rows (a bound): at most `most`, such that all tiles are about equal.
 uint32_t cg_tile_height(int64_t rows, uint32_t most);
 
-// ---- codegen/gemm/macrokernel.c
-typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
-GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
-// Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
-bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
-// How much of k is one piece of work, for a product of m x n elements that makes `units` of them with all of k; 0: k is
-// not cut. By bounds and constants alone: the same sums for any number of workers.
-int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k);
-
 #endif

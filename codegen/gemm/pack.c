@@ -1,7 +1,7 @@
-// Operands of products that are stored the wrong way, or with rows too far apart (gemm.h).
+// Packed and padded operands of products (gemm.h): those that are stored the wrong way, or with rows too far apart.
 #include "codegen/gemm/gemm.h"
 
-// ---- B as [panel][k][width], zero beyond N
+// ---- B as [panel][k][NR], zero beyond N
 static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
   uint32_t vl = c->t->vl;
@@ -10,7 +10,7 @@ static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  bool made = g->p->fused_operand == FUSED_B;
+  bool made = g->p->prologue == PROLOGUE_B;
   LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
   LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
   if (made) cg_prologue_enter(g->prologue, k);
@@ -76,8 +76,8 @@ static void pack_b_shared(Gemm *g) {
 }
 
 // ---- A
-// Row by row of A's storage, of which each is read once from end to end of the MC block; the rows to come are prefetched,
-// because rows that are far apart are not foreseen by the hardware.
+// Row by row of A's storage, of which each is read once from end to end of the MC block. The next rows are prefetched:
+// rows that are far apart are no stream for the hardware prefetcher.
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst) {
   enum { MAX_VECTORS = 16, ROWS_AHEAD = 16 };
   Cg *c = g->c;
@@ -112,21 +112,20 @@ static void pad_a(Gemm *g) {
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
   LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, row.i, cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD)));
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, vl, NULL, 0);  // k is a multiple of BAD_STRIDE, so of vl
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, vl, NULL, 0);  // k is a multiple of half a page, so of vl
   cg_store(c, cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)), cg_at(c, c->f32, to, l.i));
   cg_loop_end(c, &l, NULL);
   cg_loop_end(c, &row, NULL);
 }
 
-// ---- operands that the prologue makes
-// Rows of A and of B share a stride where they are read side by side, and the library takes them so.
+// ---- operands that a prologue computes
 LLVMValueRef cg_gemm_row_stride(const Gemm *g) {
-  bool tight = g->p->skinny || g->p->by == GEMM_BLAS;
+  bool tight = g->p->strategy->modifiers & TIGHT_A;
   return tight ? g->k : cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD);
 }
 
 // Rows [lo, hi) of `width` elements, `stride` apart; row `first` lies at `to`.
-static void make_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
+static void fill_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
                       LLVMValueRef stride, LLVMValueRef first) {
   Cg *c = g->c;
   Loop row;
@@ -135,32 +134,37 @@ static void make_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef wi
   cg_loop_end(c, &row, NULL);
 }
 
-void cg_gemm_make_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
-  make_rows(g, m0, cg_add(g->c, m0, rows), g->k, g->packed_a, cg_gemm_row_stride(g), m0);
+void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
+  fill_rows(g, m0, cg_add(g->c, m0, rows), g->k, g->packed_a, cg_gemm_row_stride(g), m0);
   g->fused_from = m0;
 }
 
-static bool make_a(Gemm *g) {
-  LLVMValueRef lo = cg_i64(g->c, 0), hi = g->m;
-  if (g->p->gemv || g->p->a_per_mc_block) return false;  // it is made where it is read
-  if (!g->p->private_a) cg_share(g->c, g->m, 1, &lo, &hi);
-  make_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g), cg_i64(g->c, 0));
-  return !g->p->private_a;
+static void fill_a(Gemm *g, LLVMValueRef lo, LLVMValueRef hi) {
+  fill_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g), cg_i64(g->c, 0));
 }
 
-static bool make_b(Gemm *g) {
+// true: by the team, which waits.
+static bool run_prologue(Gemm *g) {
+  Cg *c = g->c;
   LLVMValueRef lo, hi;
-  cg_share(g->c, g->k, 1, &lo, &hi);
-  make_rows(g, lo, hi, g->n, g->b, g->n, cg_i64(g->c, 0));
-  return true;
+  switch (g->p->prologue) {
+  case PROLOGUE_A_PRIVATE: fill_a(g, cg_i64(c, 0), g->m); return false;
+  case PROLOGUE_A_SHARED:
+    cg_share(c, g->m, 1, &lo, &hi);
+    fill_a(g, lo, hi);
+    return true;
+  case PROLOGUE_B:
+    if (g->p->pack_b == B_SHARED) return false;  // by the packing
+    cg_share(c, g->k, 1, &lo, &hi);
+    fill_rows(g, lo, hi, g->n, g->b, g->n, cg_i64(c, 0));
+    return true;
+  default: return false;  // where it is read
+  }
 }
 
 bool cg_gemm_pack_shared(Gemm *g) {
-  bool own = g->p->by == GEMM_OWN, packs_b = own && g->p->pack_b == B_SHARED, pads_a = own && g->p->pack_a == A_PADDED;
-  bool waits = packs_b || pads_a;
+  bool packs_b = g->p->pack_b == B_SHARED, pads_a = g->p->pack_a == A_PADDED;
   if (packs_b) pack_b_shared(g);
   if (pads_a) pad_a(g);
-  if (g->p->fused_operand == FUSED_A) waits |= make_a(g);
-  if (g->p->fused_operand == FUSED_B && !packs_b) waits |= make_b(g);
-  return waits;
+  return run_prologue(g) || packs_b || pads_a;
 }

@@ -10,15 +10,16 @@
 #include "codegen/gemm/gemm.h"
 
 // Sums of whole rows wait for an update.
-static bool prefetches_update(const Gemm *g) { return g->p->updates && g->p->acc_columns >= g->p->n_max; }
+static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns >= g->p->n_max; }
 
-static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->kc < g->p->k_max; }
+static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
 static bool prefetches_b(const Gemm *g) {
-  return g->p->b_exceeds_llc && (g->p->pack_b == B_WEIGHT || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
+  return cg_gemm_b_exceeds_llc(g->p, g->c->t) &&
+         (g->p->pack_b == B_PREPACKED || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
 }
 
-static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_BLOCKS && g->p->pack_b == B_SHARED; }
+static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->pack_b == B_SHARED; }
 
 // With each k, of a block that a panel's tiles read.
 static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, TILE_LINE); }
@@ -57,8 +58,8 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), panel);
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
   at = cg_add(c, at, cg_mul(c, u->m0, g->n));
-  for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->update)->op].n_res; k++) {
-    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->update, k)), at);
+  for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
+    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), at);
     LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
     args->prefetch = LLVMBuildSelect(c->b, now, from, args->prefetch, "");
     args->prefetch_row = LLVMBuildSelect(c->b, now, cg_i64(c, TILE_LINE), args->prefetch_row, "");
@@ -72,7 +73,7 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   const GemmPlan *p = g->p;
   LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k),
                lines = cg_i64(c, lines_of_b(p) * TILE_LINE);
-  if (p->pack_b == B_WEIGHT) {
+  if (p->pack_b == B_PREPACKED) {
     args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
     args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, u->n_k, lines);
     return;

@@ -1,4 +1,4 @@
-// Products of few rows with a matrix that is stored [N, K], as dot products: B is read once, in place, nothing is
+// Strategy skinny: products of few rows with a matrix that is stored [N, K], as dot products: B is read once, in place, nothing is
 // packed.
 //
 //   tile: `mr` rows of A x `nr` rows of B, one accumulator each; lane j of it sums the k with k % vl == j. At the end
@@ -17,42 +17,29 @@ enum {
   AHEAD_ROWS = 3  // of A, from which on B's streams are too few to be fetched in time
 };
 
-static uint32_t accumulators(const Target *t) { return t->vl >= 16 ? 16 : 8; }
-uint32_t cg_skinny_rows(const Target *t) { return accumulators(t) / 2; }
+bool cg_gemm_skinny_fits(const Fn *f, const GemmPlan *p, const Target *t) {
+  (void)f;
+  return cg_gemm_is_skinny(p, t);
+}
+
+void cg_gemm_skinny_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  (void)f;
+  cg_gemm_plan_dot(p, t);
+}
+
+void cg_gemm_skinny_stack(Gemm *g) { g->strip = cg_gemm_on_stack(g->c, g->p->m_max * g->p->width); }
 
 static uint32_t columns_of(const Target *t, uint32_t mr, int64_t n) {
   uint32_t nr = 1;
-  while (nr * 2 * mr <= accumulators(t) && nr < MOST_COLUMNS && nr < t->vl && nr < n) nr *= 2;
+  while (nr * 2 * mr <= t->dot_accumulators && nr < MOST_COLUMNS && nr < t->vl && nr < n) nr *= 2;
   return nr;
-}
-
-// ---- sums over the lanes of several vectors at once
-// x and y hold `groups` groups of partial sums each; the result has the groups of x, then those of y, half as wide.
-static LLVMValueRef halve(Cg *c, LLVMValueRef x, LLVMValueRef y, uint32_t groups) {
-  uint32_t vl = c->t->vl, wide = vl / groups, n = 0;
-  LLVMValueRef lo[64], hi[64];
-  for (uint32_t v = 0; v < 2; v++)
-    for (uint32_t g = 0; g < groups; g++)
-      for (uint32_t l = 0; l < wide / 2; l++, n++) {
-        lo[n] = cg_i32(c, (int32_t)(v * vl + g * wide + l));
-        hi[n] = cg_i32(c, (int32_t)(v * vl + g * wide + wide / 2 + l));
-      }
-  LLVMValueRef a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
-  LLVMValueRef b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
-  return LLVMBuildFAdd(c->b, a, b, "");
-}
-
-LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
-  for (uint32_t groups = 1; groups < c->t->vl; groups *= 2, n = (n + 1) / 2)
-    for (uint32_t i = 0; i < n; i += 2) v[i / 2] = halve(c, v[i], i + 1 < n ? v[i + 1] : v[i], groups);
-  return v[0];
 }
 
 // ---- the tile
 typedef struct {
   uint32_t mr, nr;
-  bool ahead;      // B is prefetched
-  bool private_a;  // a single number: several chains of additions take vectors by turns, so that it waits for none
+  bool ahead;   // B is prefetched
+  bool chains;  // a single number: several chains of additions take vectors by turns, so that it waits for none
 } DotSpec;
 // there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
 // many to sum; ahead: elements from what is read of B to what will be read about a block later
@@ -117,7 +104,7 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
     b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
   LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
-  if (s->private_a) begin = sum_chains(c, s, a, b, whole, acc);
+  if (s->chains) begin = sum_chains(c, s, a, b, whole, acc);
   Loop l;
   cg_loop_begin(c, &l, begin, whole, vl, acc, s->mr * s->nr);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
@@ -139,7 +126,7 @@ static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
   LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, D_PARAMS, false);
   char name[32];
-  snprintf(name, sizeof name, "dot%ux%u%s%s", s.mr, s.nr, s.ahead ? ".ahead" : "", s.private_a ? ".alone" : "");
+  snprintf(name, sizeof name, "dot%ux%u%s%s", s.mr, s.nr, s.ahead ? ".ahead" : "", s.chains ? ".chains" : "");
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_dot, &s), arg, D_PARAMS, "");
 }
 
@@ -177,10 +164,10 @@ static void unit_sums(Gemm *g, const Unit *u) {
   LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
   LLVMValueRef left = cg_sub(c, g->m, done);
   int64_t known;
-  bool ahead = g->p->b_exceeds_llc && mr >= AHEAD_ROWS, alone = g->p->m_max == 1 && g->p->n_max == 1;
+  bool ahead = cg_gemm_b_exceeds_llc(g->p, c->t) && mr >= AHEAD_ROWS, chains = g->p->m_max == 1 && g->p->n_max == 1;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, nr), NULL, 0);
-  tile_rows(g, u, (DotSpec){mr, nr, ahead, alone}, cg_i64(c, 0), full, l.i);
+  tile_rows(g, u, (DotSpec){mr, nr, ahead, chains}, cg_i64(c, 0), full, l.i);
   if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
   else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
   cg_loop_end(c, &l, NULL);
@@ -211,65 +198,6 @@ static void unit_end(Gemm *g, const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// ---- one row with few columns, all sizes constant: a unit's sums stay in registers
-enum { ROW_UNROLL = 4 };
-
-// Lane j: the dot product of the row with row n0 + j of B; nr of them.
-static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
-  Cg *c = g->c;
-  int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
-  LLVMValueRef acc[MAX_ACC], b[MAX_ACC];
-  DotSpec s = {1, nr, false, false};
-  for (uint32_t j = 0; j < nr; j++) {
-    acc[j] = LLVMConstNull(c->vf);
-    b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
-  }
-  if (whole / vl <= ROW_UNROLL) {
-    for (int64_t i = 0; i < whole; i += vl) step(c, &s, &g->a, b, cg_i64(c, i), NULL, acc);
-  } else {
-    Loop l;
-    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), acc, nr);
-    for (uint32_t j = 0; j < nr; j++) acc[j] = l.carry[j];
-    step(c, &s, &g->a, b, l.i, NULL, acc);
-    cg_loop_end(c, &l, acc);
-    for (uint32_t j = 0; j < nr; j++) acc[j] = l.out[j];
-  }
-  if (whole < k) step(c, &s, &g->a, b, cg_i64(c, whole), cg_mask(c, cg_i64(c, k - whole)), acc);
-  return cg_dot_sums(c, acc, nr);
-}
-
-void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums) {
-  Cg *c = g->c;
-  if (g->bias) {
-    LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
-    sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
-  }
-  if (g->epilogue) {
-    cg_store(c, sums, g->strip);
-    cg_gemm_epilogue(g, cg_i64(c, 0), cg_i64(c, 1), n0, n, g->strip, cg_i64(c, g->p->width));
-    return;
-  }
-  LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
-  if (mask) cg_store_masked(c, sums, to, mask);
-  else cg_store(c, sums, to);
-}
-
-static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
-  Cg *c = g->c;
-  LLVMValueRef n = cg_i64(c, nr), mask = nr < c->t->vl ? cg_mask(c, n) : NULL;
-  cg_gemm_store_row(g, n0, n, mask, row_sums(g, n0, nr));
-}
-
-static void emit_row(Gemm *g) {
-  Cg *c = g->c;
-  int64_t vl = c->t->vl, whole = g->p->n_max / vl * vl;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
-  row_unit(g, l.i, (uint32_t)vl);
-  cg_loop_end(c, &l, NULL);
-  if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
-}
-
 // To the operands' matrices of a batch.
 static void enter_matrix(Gemm *g, LLVMValueRef which) {
   Cg *c = g->c;
@@ -279,16 +207,8 @@ static void enter_matrix(Gemm *g, LLVMValueRef which) {
   if (p->b_has_batch) g->b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, p->b_batch, which, cg_mul(c, g->k, g->n)));
 }
 
-void cg_gemm_emit_skinny(Gemm *g) {
+void cg_gemm_skinny_emit(Gemm *g) {
   Cg *c = g->c;
-  if (g->p->gemv_const) {
-    emit_row(g);
-    return;
-  }
-  if (g->p->gemv) {
-    cg_gemm_emit_gemv(g);
-    return;
-  }
   LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->kc), lo, hi, begin, end;
   bool several = g->p->batch.n || g->slices;  // matrices or slices
   cg_share(c, several ? cg_mul(c, g->batch, g->panels) : g->panels, 1, &lo, &hi);

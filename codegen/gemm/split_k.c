@@ -1,4 +1,4 @@
-// Products of few macro tiles with a long k: weight gradients of heads, reductions that are written as products. k is cut
+// Split-K: products of few units of work with a long k: weight gradients of heads, reductions that are written as products. k is cut
 // into slices, each a piece of work for every macro tile, so that the team has enough of them.
 //
 //   scratch:  slice 0 [m][n] | slice 1 [m][n] | ..
@@ -8,6 +8,19 @@
 // from k alone, so that sums do not depend on the number of workers. A k of run-time size that is one slice goes the
 // direct way.
 #include "codegen/gemm/gemm.h"
+
+enum {
+  LEAST_K = 4096,        // of a slice: 4 us and more, where a barrier takes less than one
+  K_STEP = 64,           // slices are a multiple of all vectors
+  MOST_SLICES = 32,      // so that scratch is small, of
+  FEW_UNITS = 8,         // products with fewer units of work than this
+  MOST_ELEMENTS = 16384  // and at most so many elements
+};
+
+int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k) {
+  if (units >= FEW_UNITS || m * n > MOST_ELEMENTS || k <= 2 * LEAST_K) return 0;
+  return cg_round_up(cg_larger(LEAST_K, cg_ceil_div(k, MOST_SLICES)), K_STEP);
+}
 
 void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi) {
   Cg *c = g->c;

@@ -2,8 +2,6 @@
 // the same bits.
 #include "codegen/cg.h"
 
-#include <string.h>
-
 typedef LLVMValueRef V;
 
 enum { LANES = 16 };
@@ -11,7 +9,7 @@ enum { LANES = 16 };
 static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
 
 bool cg_has_avx512(const Cg *c, LLVMTypeRef t) {
-  return !strcmp(c->t->name, "avx512") && (!is_vector(t) || LLVMGetVectorSize(t) == LANES);
+  return c->t->has_avx512 && (!is_vector(t) || LLVMGetVectorSize(t) == LANES);
 }
 
 static V widen(Cg *c, V x) { return is_vector(LLVMTypeOf(x)) ? x : cg_splat_n(c, x, LANES); }

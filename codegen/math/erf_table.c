@@ -7,8 +7,6 @@
 // From 3.9 on the result is 1. Largest error 1.55 ulp.
 #include "codegen/cg.h"
 
-#include <string.h>
-
 typedef LLVMValueRef V;
 
 enum { N_INTERVALS = 32, LANES = 16, N_COEFS = 5 };
@@ -86,7 +84,7 @@ static V erf_16(Cg *c, V x) {
 
 bool cg_has_erf_table(const Cg *c, LLVMTypeRef t) {
   bool vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
-  return !strcmp(c->t->name, "avx512") && (!vector || LLVMGetVectorSize(t) == LANES);
+  return c->t->cheap_shuffle && (!vector || LLVMGetVectorSize(t) == LANES);
 }
 
 LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x) {

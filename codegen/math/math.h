@@ -5,8 +5,6 @@
 
 #include "codegen/cg.h"
 
-#include <string.h>
-
 typedef LLVMValueRef V;
 
 static inline bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
@@ -51,7 +49,7 @@ static inline V with_sign(Cg *c, V magnitude, V sign) {
 }
 
 // Without it cg_fma rounds twice.
-static inline bool has_fma(const Cg *c) { return strcmp(c->t->name, "generic") != 0; }
+static inline bool has_fma(const Cg *c) { return c->t->has_fma; }
 
 // Bounds that let NaN through.
 static inline V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 // ---- exponentials
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
@@ -189,7 +188,7 @@ static V sin_cos(Cg *c, V x, uint64_t quadrant) {
 // ---- whole numbers
 V cg_floor(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  if (strcmp(c->t->name, "generic")) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
+  if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
   // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
   V small = cmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = pick(c, small, x, k(c, x, 0));
   V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");

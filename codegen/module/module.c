@@ -110,13 +110,11 @@ static bool make_plan(ModulePlan *plan) {
 static void put_key(const ModulePlan *plan, RtText *out) {
   unsigned major, minor, patch;
   LLVMGetVersion(&major, &minor, &patch);
-  const Target *t = plan->t;
-  rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n%s %s %s %s\n", FORMAT, major, minor, patch, t->name,
-              t->triple ? t->triple : "host", t->cpu, t->features);
+  rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n", FORMAT, major, minor, patch);
+  cg_target_key(plan->t, out);
   const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
   if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
-  rt_text_add(out, "vl %u gemm %ux%u rnn %u %s%s\n%s\nprogram %s\n", t->vl, t->gemm_mr, t->gemm_nv, t->rnn_mr,
-              t->fast_math ? "fast " : "", gemm ? gemm : "", pass_list, plan->symbol);
+  rt_text_add(out, "%s\n%s\nprogram %s\n", gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
   for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {

@@ -28,7 +28,7 @@ static uint32_t find_pack(const Prog *p, const WeightPack *w) {
 static bool weight_of_kernel(const Fn *f, const Kernel *k, const Target *t, WeightPack *out) {
   if (k->cls != CLASS_GEMM) return false;
   GemmPlan p = cg_gemm_plan(f, ir_anchor(f, k), t);
-  if (p.pack_b != B_WEIGHT) return false;
+  if (p.pack_b != B_PREPACKED) return false;
   *out = cg_weight_of(&p, t);
   return true;
 }

@@ -13,13 +13,10 @@
 
 #include <stdio.h>
 
-enum {
-  WEIGHT_PART = 32768,  // bytes of the weight in a block of k; the rest of L1 is for rows and sums
-  WIDE = 4              // vectors of a group of columns
-};
+enum { WIDE = 4 };  // vectors of a group of columns
 
 int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k) {
-  int64_t most = WEIGHT_PART / (4 * nv * t->vl), parts = cg_larger(cg_ceil_div(k, most), 1);
+  int64_t most = t->rnn_kc_bytes / (4 * nv * t->vl), parts = cg_larger(cg_ceil_div(k, most), 1);
   return cg_larger(cg_ceil_div(k, parts), 1);
 }
 

@@ -81,15 +81,12 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
   fprintf(stderr, "// after %s\n%s", pass->name, t.text ? t.text : "");
 }
 
-static int64_t scratch_bytes(const Fn *f, Val v, const void *target) { return cg_scratch_bytes(f, v, target); }
-
 // All functions are tried, so that one compilation reports the mistakes of all.
 static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o, tn_site at) {
   bool good = fe_buckets(p, o, at);
   char *list = getenv("TN_DUMP");
   p->ir->guarded_arena = in_list(getenv("TN_CHECK"), "arena");
-  p->ir->scratch = scratch_bytes;
-  p->ir->scratch_ctx = target;
+  cg_plan_for(p->ir, target);
   for (uint32_t k = 0; k < p->n_built; k++) good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
   good = good && p->ir->diags.n_errors == 0;
   RtDiags said = p->ir->diags;  // what there is to warn of in a function, its variants would say again

@@ -5,8 +5,6 @@
 //   %d = concat %p, %q {axis=1} : f32[n,2]       of columns: a kernel of its own, which moves numbers
 #include "ir/ir.h"
 
-enum { LANES = 16 };  // of a vector, on the widest target
-
 static int64_t bound_between(const Fn *f, Val v, uint32_t from, uint32_t to) {
   int64_t n = 1;
   for (uint32_t k = from; k < to; k++) n *= ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, v)->shape, k));
@@ -17,7 +15,7 @@ bool ir_is_narrow_concat(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op != OP_concat) return false;
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0), rank = ir_rank(f->prog, ins->shape);
-  return bound_between(f, v, axis, rank) < (int64_t)ins->n_args * LANES;
+  return bound_between(f, v, axis, rank) < ins->n_args * f->prog->target.lanes;
 }
 
 static bool same_cuts(const Fn *f, Val a, Val b) {

@@ -18,9 +18,9 @@ enum {
   MAX_MEMBERS = 8,
   MAX_MEMBER_ARGS = 16,
   LARGE = 8,
-  FEW = 16 * 1024,  // elements of an operand that stays near whoever makes it
-  NARROW = 32,      // columns of a product that waits for its operand's memory,
-  SHORT = 448       // of which so long rows are few enough to be made by chunks (codegen/gemm/plan.c)
+  L2_PART = 16,  // of L2: a smaller operand stays near whoever makes it
+  NARROW = 32,   // columns of a product that waits for its operand's memory,
+  SHORT = 448    // of which so long rows are few enough to be made by MC blocks (codegen/gemm/tiled.c)
 };
 
 typedef struct {
@@ -43,7 +43,8 @@ static int64_t last_bound(const Fn *f, Val v) {
 // A large operand of a wide product is made as fast by a kernel of its own, and the product may share its code with
 // others.
 static bool is_worth_it(const Fn *f, Val v, uint32_t k) {
-  if (ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, k))->shape) <= FEW) return true;
+  if (ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, k))->shape) <= ir_f32_in(f->prog->target.l2_bytes / L2_PART))
+    return true;
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= SHORT;
 }
 

@@ -15,12 +15,11 @@
 #include <string.h>
 
 enum {
-  INPUTS = 32,           // at most,
-  FAR = 4 << 20,         // or where %xg has so many elements and goes through memory
-  FAR_GATE_INPUTS = 64,  // so many for each gate: tiles of few gates load more of x for their arithmetic
-  ROWS = 6,              // of a step at least, by the bound, of which a tile reads the weight once
-  LANES = 16,            // of the widest vectors, of which the last one of the units
-  UNUSED = 4             // may leave so many empty: a part of the units
+  INPUTS = 32,  // at most,
+  FAR_GATE_INPUTS =
+      64,     // or so many for each gate where %xg exceeds the last-level cache: tiles of few gates load more of x
+  ROWS = 6,   // of a step at least, by the bound, of which a tile reads the weight once
+  UNUSED = 4  // lanes of the last vector of the units that may be empty: a part of the units
 };
 
 Val ir_rnn_input_weight(const Fn *f, Val v) {
@@ -30,8 +29,8 @@ Val ir_rnn_input_weight(const Fn *f, Val v) {
 
 static bool is_worth_it(const Prog *p, Shape projected, Dim inputs, Dim batch, int64_t hidden) {
   int64_t n = ir_dim_bound(p, inputs), gates = ir_dim_bound(p, ir_dim_at(p, projected, 1)) / hidden;
-  int64_t most = ir_shape_bound(p, projected) >= FAR ? FAR_GATE_INPUTS * gates : INPUTS;
-  int64_t unused = (LANES - hidden % LANES) % LANES;
+  int64_t most = ir_shape_bound(p, projected) >= ir_f32_in(p->target.llc_bytes) ? FAR_GATE_INPUTS * gates : INPUTS;
+  int64_t lanes = p->target.lanes, unused = (lanes - hidden % lanes) % lanes;
   return ir_dim_is_const(p, inputs) && n > 0 && n <= most && ir_dim_bound(p, batch) >= ROWS &&
          unused * UNUSED <= hidden;
 }

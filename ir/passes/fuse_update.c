@@ -8,11 +8,13 @@
 #include "ir/passes/schedule.h"
 
 enum {
-  LEAST = 32 * 1024,  // elements: a smaller gradient stays in the cache, and its update joins those of others
+  L2_PART = 8,  // of L2: a smaller gradient stays in it, and its update joins those of others
   MAX_CHAIN = 8
 };
 
-static bool is_large(const Fn *f, Val v) { return ir_shape_bound(f->prog, ir_ins(f, v)->shape) >= LEAST; }
+static bool is_large(const Fn *f, Val v) {
+  return ir_shape_bound(f->prog, ir_ins(f, v)->shape) >= ir_f32_in(f->prog->target.l2_bytes / L2_PART);
+}
 
 // The products from which a gradient follows element by element: one of them may be the anchor of its update.
 static void mark_makers(const Levels *l, Val g, uint32_t depth) {

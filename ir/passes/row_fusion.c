@@ -10,18 +10,13 @@
 #include "ir/ir.h"
 
 enum {
-  FEW_ROWS = 8,
+  FEW_ROWS = 8,  // rows, or vectors of strided ones, that are too few to share among workers,
   FEW_VECTORS = 4,
-  SMALL = 4096,
-  SHORT = 16,
-  MANY = 1 << 16,
-  NARROW = 64,  // and WIDE: rows whose sum is a row are made in the kernel of the rows
+  SMALL = 4096,    // from so many elements on
+  MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
+  NARROW = 64,     // and WIDE: rows whose sum is a row are made in the kernel of the rows
   WIDE = 4096,
-  LANES = 16,  // of a vector, on the widest target
-  FEW_LANES = 8,
-  LOW = 64,  // elements of strided rows, up to which they are no pages of their own
-  TALL = 4096,
-  PAGE = 1024  // elements
+  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches
 };
 
 bool ir_column_sum(const Fn *f, Val v, Shape *out) {
@@ -154,18 +149,18 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
   int64_t all = ir_shape_bound(p, rows.shape), width = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
   if (width < 2) return false;
   bool strided = rows.axis + 1 < rank;
-  if (all / width < (strided ? FEW_VECTORS * LANES : FEW_ROWS) && all >= SMALL) return false;  // too few to share
-  return (strided ? ir_row_side_by_side(p, rows) : width) >= SHORT || all <= MANY;  // vectors with few lanes in use
+  if (all / width < (strided ? FEW_VECTORS * p->target.lanes : FEW_ROWS) && all >= SMALL) return false;
+  return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes || all <= MANY;  // whole vectors
 }
 
-// The elements of a tall row lie in as many pages; a multiple of a page apart they also meet in the same few places of
+// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets of
 // the caches.
 bool ir_row_is_strided(const Prog *p, RowSpace rows) {
   int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
-  if (rows.axis + 1 == ir_rank(p, rows.shape) || side < FEW_LANES) return false;
+  if (rows.axis + 1 == ir_rank(p, rows.shape) || side < p->target.lanes / 2) return false;
   int64_t all = ir_shape_bound(p, rows.shape);
-  if (height && all / height < 2 * FEW_VECTORS * LANES && all >= MANY) return false;  // too few to share
-  return height <= (side % PAGE ? TALL : LOW);
+  if (height && all / height < 2 * FEW_VECTORS * p->target.lanes && all >= MANY) return false;
+  return height <= (side % ir_f32_in(p->target.page_bytes) ? TALL : p->target.dtlb_entries);
 }
 
 int64_t ir_row_side_by_side(const Prog *p, RowSpace rows) {

@@ -1,0 +1,56 @@
+// Dot products of rows of A with rows of B stored [N, K] (gemm.h): what strategies skinny, gemv and gemv_registers share.
+#include "codegen/gemm/gemm.h"
+
+enum { MOST_ROWS = 11 };  // up to here nothing is packed: docs/gemm.md, "Constants"
+
+bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
+  if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue)) return false;  // a prologue has a single matrix
+  return p->tb && !p->ta && p->m_max <= MOST_ROWS && p->k_max >= t->vl;
+}
+
+// A KC block so short that a tile's rows of A stay in L1.
+void cg_gemm_plan_dot(GemmPlan *p, const Target *t) {
+  p->nv = 1, p->width = t->vl;
+  p->mr = cg_tile_height(p->m_max, t->dot_accumulators / 2);
+  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, ir_f32_in(t->facts.l1_bytes / 2) / (int64_t)p->mr, t->vl);
+  p->units = cg_ceil_div(p->n_max, p->width);
+}
+
+// ---- sums over the lanes of several vectors at once
+// x and y hold `groups` groups of partial sums each; the result has the groups of x, then those of y, half as wide.
+static LLVMValueRef halve(Cg *c, LLVMValueRef x, LLVMValueRef y, uint32_t groups) {
+  uint32_t vl = c->t->vl, wide = vl / groups, n = 0;
+  LLVMValueRef lo[64], hi[64];
+  for (uint32_t v = 0; v < 2; v++)
+    for (uint32_t g = 0; g < groups; g++)
+      for (uint32_t l = 0; l < wide / 2; l++, n++) {
+        lo[n] = cg_i32(c, (int32_t)(v * vl + g * wide + l));
+        hi[n] = cg_i32(c, (int32_t)(v * vl + g * wide + wide / 2 + l));
+      }
+  LLVMValueRef a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
+  LLVMValueRef b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
+  return LLVMBuildFAdd(c->b, a, b, "");
+}
+
+LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
+  for (uint32_t groups = 1; groups < c->t->vl; groups *= 2, n = (n + 1) / 2)
+    for (uint32_t i = 0; i < n; i += 2) v[i / 2] = halve(c, v[i], i + 1 < n ? v[i + 1] : v[i], groups);
+  return v[0];
+}
+
+// ---- a row's results
+void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums) {
+  Cg *c = g->c;
+  if (g->bias) {
+    LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
+    sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
+  }
+  if (g->epilogue) {
+    cg_store(c, sums, g->strip);
+    cg_gemm_epilogue(g, cg_i64(c, 0), cg_i64(c, 1), n0, n, g->strip, cg_i64(c, g->p->width));
+    return;
+  }
+  LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
+  if (mask) cg_store_masked(c, sums, to, mask);
+  else cg_store(c, sums, to);
+}

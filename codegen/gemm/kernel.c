@@ -1,0 +1,101 @@
+// The kernel of a product (gemm.h): what it reads and writes; packed operands; then its strategy's code, by slices of k
+// or by worker 0 alone where the plan says so.
+#include "codegen/gemm/gemm.h"
+
+// ---- values of a kernel
+static LLVMValueRef product(Cg *c, const DimList *l) {
+  LLVMValueRef n = cg_i64(c, 1);
+  for (uint32_t i = 0; i < l->n; i++) n = cg_mul(c, n, cg_dim(c, l->dim[i]));
+  return n;
+}
+
+LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
+  int64_t one;
+  if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
+  return LLVMBuildURem(c->b, n, d, "");
+}
+
+// A matrix without elements has no storage, and nothing of it is read.
+static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
+
+LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) {
+  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
+  LLVMSetAlignment(p, TN_ALIGN);
+  return p;
+}
+
+// Rows of A that the worker's prologue computes.
+static int64_t rows_on_stack(const GemmPlan *p) {
+  return p->prologue == PROLOGUE_A_PRIVATE ? p->m_max : p->prologue == PROLOGUE_A_PER_MC_BLOCK ? p->mc : 0;
+}
+
+static void find_operands(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  g->a = storage(c, p->a), g->b = storage(c, p->b), g->out = storage(c, p->out);
+  g->bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
+  LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
+  int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p), rows = rows_on_stack(p);
+  g->packed_b = p->pack_b == B_PREPACKED ? c->weight : scratch;
+  g->packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
+  if (rows) g->packed_a = cg_gemm_on_stack(c, rows * (p->k_max + GEMM_STRIDE_PAD));
+  g->partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
+  g->sums = p->epilogue && !p->stores_product && cg_gemm_sums(p) ? g->partial : g->out;
+  if (cg_gemm_fuses_a(p)) g->a = g->packed_a;
+  if (p->prologue == PROLOGUE_B) g->b = scratch;
+}
+
+static Gemm make_values(Cg *c, const GemmPlan *p) {
+  Gemm g = {.c = c, .p = p};
+  p->strategy->stack(&g);  // in the entry block
+  g.m = product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k), g.batch = product(c, &p->batch);
+  g.panels = cg_ceil_div_value(c, g.n, p->width);
+  g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
+  find_operands(&g);
+  g.a_row = p->ta ? cg_i64(c, 1) : g.k;
+  g.a_k = p->ta ? g.m : cg_i64(c, 1);
+  return g;
+}
+
+LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
+  Cg *c = g->c;
+  LLVMValueRef off = cg_i64(c, 0), stride = matrix;
+  for (uint32_t i = g->p->batch.n; i-- > 0;) {
+    LLVMValueRef size = cg_dim(c, g->p->batch.dim[i]);
+    if (own[i].i) {
+      off = cg_add(c, off, cg_mul(c, i ? cg_gemm_rem(c, index, size) : index, stride));
+      stride = cg_mul(c, stride, size);
+    }
+    index = cg_div(c, index, size);
+  }
+  return off;
+}
+
+// ---- the kernel
+static void emit_strategy(Gemm *g) {
+  Cg *c = g->c;
+  if (cg_gemm_pack_shared(g)) cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  g->p->strategy->emit(g);
+}
+
+static void emit_single_threaded(Gemm *g) {
+  Cg *c = g->c;
+  If first;
+  LLVMValueRef worker = c->worker, n_workers = c->n_workers;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
+  c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
+  emit_strategy(g);
+  c->worker = worker, c->n_workers = n_workers;
+  cg_endif(c, &first);
+}
+
+bool cg_emit_gemm(Cg *c) {
+  GemmPlan p = cg_gemm_plan(c->f, ir_anchor(c->f, c->k), c->t);
+  Gemm g = make_values(c, &p);
+  if (p.prologue && !(g.prologue = cg_prologue_new(c))) return false;
+  if (!cg_gemm_begin_epilogue(&g)) return false;
+  if (p.single_threaded) emit_single_threaded(&g);
+  else if (p.k_slice) cg_gemm_emit_split_k(&g, emit_strategy);
+  else emit_strategy(&g);
+  return true;
+}

@@ -1,0 +1,157 @@
+// Strategy tiled: macro tiles of an MC block of rows x a panel of NR columns (macrokernel.c), for every product.
+//
+// Here: the shape of tiles and blocks, and which operands are packed. Operands that are stored the wrong way, or with
+// rows too far apart, are packed: B by the worker that uses it, since a panel then serves all rows of an MC block; by the
+// team into scratch where A is packed too, since MC blocks are low then.
+#include "codegen/gemm/gemm.h"
+
+// Why these values: docs/gemm.md, "Constants".
+enum {
+  UNITS_WANTED = 24,   // macro tiles, so that shares are even;
+  PRIVATE_UNITS = 16,  // where each further MC block packs B again;
+  FEW_UNITS = 8,       // and for few rows
+  FEW_ROWS = 256,
+  STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue
+  PRIVATE_ROWS = 1024,  // that pass by a panel's block which a worker packed,
+  SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
+  PACKED_A_TILES = 4,   // rows of microkernels in an MC block of A_PACKED
+  L2_PART = 8,          // of L2: parameter and state of an MC block that an update follows; rows of a prologue's A
+  CHAINS = 8,           // accumulators that hide the latency of additions,
+  CHAINED_K = 64,       // from so long sums on,
+  CHAINED_ROWS = 4,     // of products with fewer rows than any prepacked one: its sums are those of others
+  FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place
+  FAR_K = 16,           // by so many of them
+  LONG_K = 4096,        // from which on k is cut even where nothing is packed
+  PAD_PANELS = 12,      // of B; with fewer the copy of A costs more than it wins: each worker reads what another wrote
+  PROLOGUE_ROWS = 64,   // of an MC block whose rows a prologue computes: at least so many,
+  PROLOGUE_PANELS = 2,  // which pass by at most so many panels
+  MAX_NV = 8
+};
+
+bool cg_gemm_tiled_fits(const Fn *f, const GemmPlan *p, const Target *t) {
+  (void)f, (void)p, (void)t;
+  return true;
+}
+
+// ---- the microkernel
+// Few rows leave registers for wider panels. A prepacked weight has one layout for products of any number of rows.
+static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
+  int64_t most = t->gemm_nv, few = t->gemm_mr * t->gemm_nv / cg_larger(1, p->m_max);
+  if (!p->ta && !p->tb && p->pack_b != B_PREPACKED) most = cg_larger(most, cg_smaller(MAX_NV, few));
+  return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
+}
+
+// Few accumulators would wait for one another.
+static uint32_t chains_of(const GemmPlan *p) {
+  uint32_t n = 1;
+  if (p->m_max >= CHAINED_ROWS || p->k_max < CHAINED_K) return 1;
+  while (2 * n * p->mr * p->nv <= CHAINS) n *= 2;
+  return n;
+}
+
+// ---- packing
+// Most of k that a macro tile sums.
+static int64_t summed_k(const GemmPlan *p) { return p->k_slice ? p->k_slice : p->k_max; }
+
+static int64_t panels_of(const GemmPlan *p) { return cg_ceil_div(p->n_max, p->width); }
+
+static PackB choose_pack_b(const GemmPlan *p) {
+  bool far = cg_ceil_div(p->m_max, p->mr) >= 2 && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
+  if (p->pack_b == B_PREPACKED || (!p->tb && !far)) return p->pack_b;
+  bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
+  return !p->ta && once ? B_PRIVATE : B_SHARED;
+}
+
+// Rows a large power of two apart meet in the same sets of the caches.
+static bool has_bad_stride(const Fn *f, const GemmPlan *p, const Target *t) {
+  int64_t bad = ir_f32_in(t->facts.page_bytes / 2);
+  return ir_dim_is_const(f->prog, p->k) && p->k_max >= bad && p->k_max % bad == 0;
+}
+
+static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
+  if (p->single_threaded) return A_IN_PLACE;
+  if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
+  bool pads = has_bad_stride(f, p, t) && panels_of(p) >= PAD_PANELS && p->m_max > p->mr && !p->batch.n;
+  return pads && !cg_gemm_fuses_a(p) ? A_PADDED : A_IN_PLACE;
+}
+
+// A worker takes all rows of an MC block past a panel before it goes on to the next one.
+static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED; }
+
+static int64_t choose_kc(const GemmPlan *p, const Target *t) {
+  int64_t k = summed_k(p);
+  if (p->pack_a == A_PACKED) return cg_gemm_even_kc(k, t->gemm_kc_packed_a, t->vl);
+  if (by_panels(p)) return cg_gemm_even_kc(k, t->gemm_kc, t->vl);
+  return k > LONG_K ? cg_gemm_even_kc(k, t->gemm_kc_in_place, t->vl) : cg_larger(1, k);
+}
+
+// ---- MC blocks
+static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) {
+  return cg_ceil_div(p->m_max, cg_ceil_div(units, panels));
+}
+
+static int64_t packed_a_tiles(const GemmPlan *p, const Target *t) {
+  if (ir_none(p->update)) return PACKED_A_TILES;
+  int64_t most = ir_f32_in(t->facts.l2_bytes / L2_PART) / (p->n_max * (int64_t)p->mr);
+  return cg_larger(1, cg_smaller(PACKED_A_TILES, most));
+}
+
+// Rows that fit, and rows that make units enough for even shares.
+static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
+  if (p->pack_a == A_PACKED) return packed_a_tiles(p, t) * (int64_t)p->mr;
+  if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
+  int64_t rows = t->gemm_mc_bytes / 4 / cg_larger(1, summed_k(p));
+  return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
+}
+
+static int64_t even_rows(const GemmPlan *p) {
+  int64_t panels = cg_larger(1, panels_of(p) * p->batch_max);
+  if (!by_panels(p)) return rows_for_units(p, UNITS_WANTED, panels);
+  return cg_larger(rows_for_units(p, PRIVATE_UNITS, panels),
+                   cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
+}
+
+// NC: columns with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
+static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
+  if ((!waits && ir_none(p->update)) || p->epilogue == EPILOGUE_FROM_MEMORY || by_panels(p)) return 0;
+  int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
+  return cg_larger(1, columns / p->width) * p->width;
+}
+
+static void choose_mc(GemmPlan *p, const Target *t) {
+  bool waits = p->epilogue && p->kc < p->k_max;
+  int64_t rows = cg_smaller(fitting_rows(p, t, waits), even_rows(p));
+  p->mc = cg_larger(p->mr, cg_round_up(rows, p->mr));
+  p->strip_rows = waits ? p->mc : cg_smaller(p->mc, cg_round_up(STRIP_ROWS, p->mr));
+  p->acc_columns = choose_nc(p, t, waits);
+}
+
+// With few panels, a worker needs the rows of its MC blocks alone, but for the first and the last block of its share. MC
+// blocks are as high as their rows fit on the stack.
+static void place_prologue(GemmPlan *p, const Target *t) {
+  int64_t rows = ir_f32_in(t->facts.l2_bytes / L2_PART) / (p->k_max + GEMM_STRIDE_PAD) / p->mr * p->mr;
+  bool shared = p->prologue == PROLOGUE_A_SHARED && !p->k_slice;
+  if (!shared || p->n_max > PROLOGUE_PANELS * p->width || rows < PROLOGUE_ROWS) return;
+  p->prologue = PROLOGUE_A_PER_MC_BLOCK;
+  p->mc = cg_smaller(p->mc, rows), p->strip_rows = cg_smaller(p->strip_rows, p->mc);
+}
+
+void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  p->nv = panel_vectors(p, t), p->width = (int64_t)p->nv * t->vl;
+  p->mr = cg_tile_height(p->m_max, t->gemm_mr), p->a_tile = cg_round_up(p->mr, t->vl);
+  p->chains = chains_of(p);
+  p->pack_b = choose_pack_b(p), p->pack_a = choose_pack_a(f, p, t);
+  p->kc = choose_kc(p, t);
+  choose_mc(p, t);
+  p->units = panels_of(p) * cg_ceil_div(p->m_max, p->mc);
+  place_prologue(p, t);
+}
+
+void cg_gemm_tiled_stack(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  if (p->acc_columns) g->strip = cg_gemm_on_stack(c, p->mc * (p->acc_columns + GEMM_STRIDE_PAD));
+  else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
+  if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
+  if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
+}
