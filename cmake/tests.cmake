@@ -27,6 +27,8 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
+target_include_directories(test_misuse PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c
