@@ -27,7 +27,9 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
-target_include_directories(test_misuse PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+foreach(name test_misuse test_pointwise)
+  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+endforeach()
 
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 

@@ -1,6 +1,7 @@
 // Handles that no call gave, or gave for something else, and missing arguments, in every kind of public call: a report
 // at most, never more. The interesting run of this test is that of the sanitizer build.
 #include "tests/check.h"
+#include "tests/pointwise.h"
 #include "tests/report.h"
 #include <stdlib.h>
 
