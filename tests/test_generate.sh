@@ -27,9 +27,14 @@ expect_stale how-to-add-a-pass.md 's/^| `fuse` .*/| |/'
 
 # ---- call sites
 cat >"$scratch/calls.h" <<'END_OF_HEADER'
+#ifdef __cplusplus
+extern "C" {
+#endif
 #define TN_API
 typedef struct { const char *file; int line; } tn_site;
+#ifndef TN_SITE
 #define TN_SITE ((tn_site){__FILE__, __LINE__})
+#endif
 typedef struct { double rate; int steps; tn_site at; } tn_plan_options;
 typedef int (*tn_hook_fn)(int a, int b);
 TN_API int tn_no_site(int a);
@@ -42,11 +47,17 @@ TN_API int (tn_plain)(int a, tn_site at);
 TN_API int tn_plan(tn_plan_options o);
 TN_API int tn_named(const char *name, tn_plan_options o);
 TN_API int tn_more(int a, const char *name, long n, tn_plan_options o);
+TN_API int tn_both(const int *v, int n, tn_plan_options o);
+TN_API void tn_nothing(int a, tn_plan_options o);
 TN_API int tn_by_pointer(int a, const tn_plan_options *o, tn_site at);
+#ifdef __cplusplus
+}
+#endif
 END_OF_HEADER
 cat >"$scratch/calls.c" <<'END_OF_C'
 #include "calls.h"
 #include "site.h"
+#define LIST(...) ((const int[]){__VA_ARGS__}), sizeof((const int[]){__VA_ARGS__}) / sizeof(int)
 int (tn_no_site)(int a) { return a; }
 int (tn_only)(tn_site at) { return at.line; }
 int (tn_one)(int a, tn_site at) { return a + at.line; }
@@ -56,6 +67,8 @@ int (tn_plain)(int a, tn_site at) { return a + at.line; }
 int (tn_plan)(tn_plan_options o) { return (int)o.rate + o.steps + o.at.line; }
 int (tn_named)(const char *name, tn_plan_options o) { return name[0] - 'a' + o.steps + o.at.line; }
 int (tn_more)(int a, const char *name, long n, tn_plan_options o) { return a + name[0] - 'a' + (int)n + o.steps + o.at.line; }
+int (tn_both)(const int *v, int n, tn_plan_options o) { return v[n - 1] + o.steps + o.at.line; }
+void (tn_nothing)(int a, tn_plan_options o) { (void)a, (void)o; }
 int (tn_by_pointer)(int a, const tn_plan_options *o, tn_site at) { return a + o->steps + at.line; }
 static int add(int a, int b) { return a + b; }
 int main(void) {
@@ -66,12 +79,34 @@ int main(void) {
   bad |= tn_plan(.steps = 2, .rate = 3) != 107, bad |= tn_named("b") != 103, bad |= tn_named("b", .steps = 4) != 107;
   bad |= tn_more(1, "b", 3) != 108, bad |= tn_more(1, "b", 3, .rate = 9, .steps = tn_one(0)) != 211;
   bad |= tn_by_pointer(1, &(tn_plan_options){.steps = 2}) != 107;
+  bad |= tn_both(LIST(1, 2)) != 107, bad |= tn_both(LIST(1, 2, 3), .steps = 4) != 112, tn_nothing(1), tn_nothing(1, .steps = 2);
   return bad;
 }
 END_OF_C
+cat >"$scratch/plus.cc" <<'END_OF_CC'
+#define TN_SITE (tn_site{__FILE__, __LINE__})
+#include "calls.h"
+#include "site.h"
+int main() {
+  tn_plan_options o{};
+  o.steps = 4;
+  bool bad = false;
+  const int list[] = {1, 2};
+#line 100
+  bad |= tn_only() != 100, bad |= tn_one(tn_one(1)) != 201, bad |= tn_plan(o) != 104;
+  bad |= tn_named("b") != 102, bad |= tn_named("b", o) != 106, bad |= tn_more(1, "b", 3) != 106;
+  bad |= tn_both(list, 2) != 104, bad |= tn_both(list, 2, o) != 108, tn_nothing(1), tn_nothing(1, o);
+  return bad;
+}
+END_OF_CC
 "$gen" sites "$scratch/site.h" "$scratch/calls.h"
 "$cc" -std=c17 -Wall -Wextra -pedantic -Werror -I "$scratch" "$scratch/calls.c" -o "$scratch/calls"
 "$scratch/calls" || fail "a call does not get its site or its options"
+if command -v clang++-19 >/dev/null; then
+  "$cc" -std=c17 -Dmain=unused -c -I "$scratch" "$scratch/calls.c" -o "$scratch/calls.o"
+  clang++-19 -std=c++17 -Wall -Wextra -pedantic -Werror -I "$scratch" "$scratch/plus.cc" "$scratch/calls.o" -o "$scratch/plus"
+  "$scratch/plus" || fail "a call from C++ does not get its site or its options"
+fi
 ! grep -q tn_no_site "$scratch/site.h" || fail "a call without a site has a macro"
 echo 'TN_API int tn_broken(int a, (;' >>"$scratch/calls.h"
 ! "$gen" sites "$scratch/site.h" "$scratch/calls.h" 2>/dev/null || fail "a prototype that does not parse is not reported"

@@ -4,22 +4,27 @@
 //   TN_API tn_tensor tn_relu(tn_tensor a, tn_site at);
 //   #define tn_relu(...) tn_relu(__VA_ARGS__, TN_SITE)
 //
-// Options by name: the last parameter is a struct tn_.._options by value, whose field `at` is the call site. The last
-// required argument stands in `...`, so that `...` is never empty.
+// Options by name: the last parameter is a struct tn_.._options by value, whose field `at` is the call site.
 //
 //   TN_API tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t out, tn_linear_options o);
-//   #define tn_linear(parent, name, in, ...)  tn_linear(parent, name, in, TN_FIRST(__VA_ARGS__, 0),
-//                                                       (tn_linear_options){TN_REST(__VA_ARGS__, .at = TN_SITE)})
+//   #define tn_linear(...) TN_OPTIONS_4(tn_linear, tn_linear_options, __VA_ARGS__)
+//   tn_linear(net, "fc", 8, 3, .no_bias = true)
+//     -> tn_linear(net, "fc", 8, (3), (tn_linear_options){.no_bias = true, .at = TN_SITE})
+//
+// TN_OPTIONS_4 is a macro of its own so that a macro that gives two arguments, a list (in parentheses) and its length, is expanded before arguments are
+// counted. The last required argument stands in its `...`, which is never empty then. C++17 has no designated
+// initialisers: there the options are a value, or left out after other arguments, by overloads that take the site last.
 #include "tools/gen/gen.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARAMETERS = 16, MAX_TEXT = 2048, MAX_NAME = 128 };
+enum { MAX_PARAMETERS = 16, MAX_OPTIONS_ARGS = 7, MAX_TEXT = 2048, MAX_NAME = 128 };
 
 typedef struct {
   char text[MAX_TEXT];  // without comments, blanks merged
+  char type[MAX_NAME];  // of the result
   char name[MAX_NAME];
   char parameter[MAX_PARAMETERS][MAX_NAME];
   int n_parameters;
@@ -68,7 +73,8 @@ static bool read_name(Prototype *p, const char *open) {
   while (end > p->text && !is_word(end[-1])) end--;
   const char *start = end;
   while (start > p->text && is_word(start[-1])) start--;
-  return start < end && copy_part(p->name, start, end);
+  const char *type_end = start > p->text && start[-1] == '(' ? start - 1 : start;
+  return start < end && copy_part(p->name, start, end) && copy_part(p->type, p->text, type_end);
 }
 
 // Parameters are parted by commas outside of parentheses.
@@ -104,7 +110,8 @@ static bool takes_site(const Prototype *p) { return !strcmp(p->parameter[p->n_pa
 
 static bool takes_options(const Prototype *p) {
   const char *last = p->parameter[p->n_parameters - 1], *end = strchr(last, ' ');
-  return end && !strncmp(last, "tn_", 3) && !strchr(last, '*') && end - last > 8 && !strncmp(end - 8, "_options", 8);
+  return end && p->n_parameters <= MAX_OPTIONS_ARGS + 1 && !strncmp(last, "tn_", 3) && !strchr(last, '*') &&
+         end - last > 8 && !strncmp(end - 8, "_options", 8);
 }
 
 // ---- writing
@@ -113,23 +120,56 @@ static void put_site_macro(FILE *out, const Prototype *p) {
   else fprintf(out, "#define %s(...) %s(__VA_ARGS__, TN_SITE)\n", p->name, p->name);
 }
 
-static void put_names(FILE *out, const Prototype *p, int n) {
-  for (int k = 0; k < n; k++) fprintf(out, "%s, ", parameter_name(p->parameter[k]));
-}
-
 static void put_options_macro(FILE *out, const Prototype *p) {
   const char *last = p->parameter[p->n_parameters - 1];
-  int type = (int)strcspn(last, " "), n_named = p->n_parameters - 2;
-  if (n_named < 0) {
-    fprintf(out, "#define %s(...) %s((%.*s){.at = TN_SITE, __VA_ARGS__})\n", p->name, p->name, type, last);
+  fprintf(out, "#define %s(...) TN_OPTIONS_%d(%s, %.*s, __VA_ARGS__)\n", p->name, p->n_parameters - 1, p->name,
+          (int)strcspn(last, " "), last);
+}
+
+// With n arguments before the options.
+static void put_options_helper(FILE *out, int n) {
+  if (n == 0) {
+    fprintf(out, "#define TN_OPTIONS_0(call, type, ...) call((type){.at = TN_SITE, __VA_ARGS__})\n");
     return;
   }
-  fprintf(out, "#define %s(", p->name);
-  put_names(out, p, n_named);
-  fprintf(out, "...) \\\n  %s(", p->name);
-  put_names(out, p, n_named);
-  fprintf(out, "TN_FIRST(__VA_ARGS__, 0), (%.*s){TN_REST(__VA_ARGS__, .at = TN_SITE)})\n", type, last);
+  fprintf(out, "#define TN_OPTIONS_%d(call, type, ", n);
+  for (int k = 0; k < n - 1; k++) fprintf(out, "%c, ", 'a' + k);
+  fprintf(out, "...) \\\n  call(");
+  for (int k = 0; k < n - 1; k++) fprintf(out, "%c, ", 'a' + k);
+  fprintf(out, "TN_FIRST(__VA_ARGS__, 0), (type){TN_REST(__VA_ARGS__, .at = TN_SITE)})\n");
 }
+
+static void put_helpers(FILE *out) {
+  fprintf(out, "#define TN_FIRST(first, ...) first\n#define TN_REST(first, ...) __VA_ARGS__\n");
+  for (int n = 0; n <= MAX_OPTIONS_ARGS; n++) put_options_helper(out, n);
+}
+
+// ---- C++
+static void put_required(FILE *out, const Prototype *p, bool types) {
+  for (int k = 0; k + 1 < p->n_parameters; k++)
+    fprintf(out, "%s, ", types ? p->parameter[k] : parameter_name(p->parameter[k]));
+}
+
+static void put_overloads(FILE *out, const Prototype *p) {
+  const char *last = p->parameter[p->n_parameters - 1], *o = parameter_name(last);
+  int type = (int)strcspn(last, " ");
+  fprintf(out, "inline %s %s(", p->type, p->name);
+  put_required(out, p, true);
+  fprintf(out, "%s, tn_site at) {\n  %s.at = at;\n  return %s(", last, o, p->name);
+  put_required(out, p, false);
+  fprintf(out, "%s);\n}\ninline %s %s(", o, p->type, p->name);
+  put_required(out, p, true);
+  fprintf(out, "tn_site at) {\n  return %s(", p->name);
+  put_required(out, p, false);
+  fprintf(out, "%.*s{}, at);\n}\n", type, last);
+}
+
+static void put_plain_macro(FILE *out, const Prototype *p) {
+  fprintf(out, "#define %s(...) %s(__VA_ARGS__, TN_SITE)\n", p->name, p->name);
+}
+
+// ---- the file
+typedef void PutFn(FILE *, const Prototype *);
 
 static bool put_macros(FILE *out, const char *path, bool (*wanted)(const Prototype *),
                        void (*put)(FILE *, const Prototype *)) {
@@ -149,18 +189,26 @@ static bool put_macros(FILE *out, const char *path, bool (*wanted)(const Prototy
   return good;
 }
 
-bool gen_sites(FILE *out, char *const *headers, int n_headers) {
-  fprintf(out,
-          "// Call sites: written by tools/gen from the headers' prototypes, included last. With TN_NO_SITE_MACROS "
-          "defined calls\n"
-          "// take their site as the last argument, or in their options: for bindings. So does (tn_relu)(x, site).\n"
-          "#if !defined(TENURE_SITE_H) && !defined(TN_NO_SITE_MACROS)\n#define TENURE_SITE_H\n\n");
-  for (int k = 0; k < n_headers; k++)
-    if (!put_macros(out, headers[k], takes_site, put_site_macro)) return false;
-  // Designated initialisers are no C++17: there tenure/*.h state these calls as templates.
-  fprintf(out, "\n#ifndef __cplusplus\n#define TN_FIRST(first, ...) first\n#define TN_REST(first, ...) __VA_ARGS__\n");
-  for (int k = 0; k < n_headers; k++)
-    if (!put_macros(out, headers[k], takes_options, put_options_macro)) return false;
-  fprintf(out, "#endif\n\n#endif\n");
+static bool put_all(FILE *out, char *const *headers, int n, bool (*wanted)(const Prototype *), PutFn *put) {
+  for (int k = 0; k < n; k++)
+    if (!put_macros(out, headers[k], wanted, put)) return false;
   return true;
+}
+
+bool gen_sites(FILE *out, char *const *headers, int n) {
+  fprintf(
+      out,
+      "// Call sites: written by tools/gen from the headers' prototypes, included last. With TN_NO_SITE_MACROS "
+      "defined\n"
+      "// calls take their site as the last argument, or in their options, as (tn_relu)(x, site) does: for bindings.\n"
+      "#if !defined(TENURE_SITE_H) && !defined(TN_NO_SITE_MACROS)\n#define TENURE_SITE_H\n\n");
+  bool good = put_all(out, headers, n, takes_site, put_site_macro);
+  fprintf(out, "\n#ifndef __cplusplus\n");
+  put_helpers(out);
+  good = good && put_all(out, headers, n, takes_options, put_options_macro);
+  fprintf(out, "#else\n");
+  good = good && put_all(out, headers, n, takes_options, put_overloads);
+  good = good && put_all(out, headers, n, takes_options, put_plain_macro);
+  fprintf(out, "#endif\n\n#endif\n");
+  return good;
 }
