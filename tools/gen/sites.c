@@ -9,11 +9,12 @@
 //   TN_API tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t out, tn_linear_options o);
 //   #define tn_linear(...) TN_OPTIONS_4(tn_linear, tn_linear_options, __VA_ARGS__)
 //   tn_linear(net, "fc", 8, 3, .no_bias = true)
-//     -> tn_linear(net, "fc", 8, (3), (tn_linear_options){.no_bias = true, .at = TN_SITE})
+//     -> tn_linear(net, "fc", 8, 3, (tn_linear_options){.no_bias = true, .at = TN_SITE})
 //
-// TN_OPTIONS_4 is a macro of its own so that a macro that gives two arguments, a list (in parentheses) and its length, is expanded before arguments are
-// counted. The last required argument stands in its `...`, which is never empty then. C++17 has no designated
-// initialisers: there the options are a value, or left out after other arguments, by overloads that take the site last.
+// TN_OPTIONS_4 is a macro of its own, so that an argument which is a macro for two, a list (in parentheses) and its length,
+// is expanded before arguments are counted. The last required argument stands in its `...`, which is never empty then.
+// C++17 has no designated initialisers: there the options are a value, or left out after other arguments, by overloads
+// that take the site last.
 #include "tools/gen/gen.h"
 
 #include <ctype.h>
