@@ -27,6 +27,10 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
+foreach(name test_misuse test_pointwise)
+  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+endforeach()
+
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c
@@ -41,6 +45,7 @@ foreach(script ${test_scripts})
   tenure_test(${name} bash ${script})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
+set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})

@@ -201,54 +201,11 @@ TN_API uint32_t tn_scope_values(const tn_scope *s, tn_scope_value *out, uint32_t
 TN_API bool tn_is_alive(tn_tensor t);  // neither disposed, nor taken over, nor ended with its scope
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
-// One call for each pointwise row of ir/ops.def: tn_relu(x), tn_add(a, b), tn_select(c, a, b), ..
-// clang-format off
-#define TN_UNARY_CALLS(X) \
-  X(neg) X(abs) X(exp) X(log) X(sqrt) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(floor) X(relu) X(square) X(rsqrt) \
-  X(silu) X(gelu) X(gelu_tanh) X(softplus)
-#define TN_BINARY_CALLS(X) \
-  X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne) X(matmul)
-// clang-format on
-#define X(n) TN_API tn_tensor tn_##n##_at(tn_tensor a, tn_site at);
-TN_UNARY_CALLS(X)
-#undef X
-#define X(n) TN_API tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at);
-TN_BINARY_CALLS(X)
-#undef X
-#define tn_neg(a) tn_neg_at(a, TN_SITE)
-#define tn_abs(a) tn_abs_at(a, TN_SITE)
-#define tn_exp(a) tn_exp_at(a, TN_SITE)
-#define tn_log(a) tn_log_at(a, TN_SITE)
-#define tn_sqrt(a) tn_sqrt_at(a, TN_SITE)
-#define tn_tanh(a) tn_tanh_at(a, TN_SITE)
-#define tn_sigmoid(a) tn_sigmoid_at(a, TN_SITE)
-#define tn_erf(a) tn_erf_at(a, TN_SITE)
-#define tn_sin(a) tn_sin_at(a, TN_SITE)
-#define tn_cos(a) tn_cos_at(a, TN_SITE)
-#define tn_floor(a) tn_floor_at(a, TN_SITE)
-#define tn_relu(a) tn_relu_at(a, TN_SITE)
-#define tn_square(a) tn_square_at(a, TN_SITE)
-#define tn_rsqrt(a) tn_rsqrt_at(a, TN_SITE)
-#define tn_silu(a) tn_silu_at(a, TN_SITE)
-#define tn_gelu(a) tn_gelu_at(a, TN_SITE)
-#define tn_gelu_tanh(a) tn_gelu_tanh_at(a, TN_SITE)
-#define tn_softplus(a) tn_softplus_at(a, TN_SITE)
-#define tn_add(a, b) tn_add_at(a, b, TN_SITE)
-#define tn_sub(a, b) tn_sub_at(a, b, TN_SITE)
-#define tn_mul(a, b) tn_mul_at(a, b, TN_SITE)
-#define tn_div(a, b) tn_div_at(a, b, TN_SITE)
-#define tn_max(a, b) tn_max_at(a, b, TN_SITE)
-#define tn_min(a, b) tn_min_at(a, b, TN_SITE)
-#define tn_pow(a, b) tn_pow_at(a, b, TN_SITE)
-#define tn_gt(a, b) tn_gt_at(a, b, TN_SITE)
-#define tn_ge(a, b) tn_ge_at(a, b, TN_SITE)
-#define tn_lt(a, b) tn_lt_at(a, b, TN_SITE)
-#define tn_le(a, b) tn_le_at(a, b, TN_SITE)
-#define tn_eq(a, b) tn_eq_at(a, b, TN_SITE)
-#define tn_ne(a, b) tn_ne_at(a, b, TN_SITE)
-#define tn_matmul(a, b) tn_matmul_at(a, b, TN_SITE)                                   // [.., M, K] x [.., K, N]
-TN_API tn_tensor tn_select_at(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at);  // a where cond != 0, else b
-TN_API tn_tensor tn_leaky_relu_at(tn_tensor a, double slope, tn_site at);
+// tenure_ops.h, written from ir/ops.def, has one call for each pointwise op, and one that writes in place: tn_relu(x),
+// tn_add(a, b), tn_select(c, a, b), tn_relu_(x), ..
+#include "tenure_ops.h"
+TN_API tn_tensor tn_matmul_at(tn_tensor a, tn_tensor b, tn_site at);
+#define tn_matmul(a, b) tn_matmul_at(a, b, TN_SITE)  // [.., M, K] x [.., K, N]
 // Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
 TN_API tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at);
 TN_API tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at);
@@ -289,8 +246,6 @@ typedef struct {
 } tn_loss_options;         // NULL: zeros
 TN_API tn_tensor tn_cross_entropy_with_at(tn_tensor logits, tn_tensor labels, const tn_loss_options *o, tn_site at);
 TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a - b)^2
-#define tn_select(c, a, b) tn_select_at(c, a, b, TN_SITE)
-#define tn_leaky_relu(a, slope) tn_leaky_relu_at(a, slope, TN_SITE)
 #define tn_dropout(a, p) tn_dropout_at(a, p, TN_SITE)
 #define tn_cast(a, t) tn_cast_at(a, t, TN_SITE)
 #define tn_stop_grad(a) tn_stop_grad_at(a, TN_SITE)
@@ -332,14 +287,6 @@ TN_API tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a
 // backward needs is E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning.
 // Writes to buffers and parameters last over runs. An input shows what was written to it; the caller's memory is never
 // changed (W124).
-#define TN_IN_PLACE_CALLS(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(gt) X(ge) X(lt) X(le) X(eq) X(ne)
-#define X(n) TN_API tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_site at);
-TN_UNARY_CALLS(X)
-#undef X
-#define X(n) TN_API tn_tensor tn_##n##_in_place_at(tn_tensor a, tn_tensor b, tn_site at);
-TN_IN_PLACE_CALLS(X)
-#undef X
-TN_API tn_tensor tn_leaky_relu_in_place_at(tn_tensor a, double slope, tn_site at);
 TN_API tn_tensor tn_clone_at(tn_tensor t, tn_site at);   // same content, written apart; differentiable
 TN_API tn_tensor tn_detach_at(tn_tensor t, tn_site at);  // same storage, no gradient: a write through it is seen in t
 // src broadcast to dst's shape and cast to its dtype
@@ -357,38 +304,6 @@ TN_API bool tn_requires_grad(tn_tensor t);
 // Of an input (false at first; then a target of tn_grad like any value) or of a parameter, as used in this function.
 // E120 for a computed value: it has what its operands have.
 TN_API void tn_set_requires_grad_at(tn_tensor t, bool on, tn_site at);
-#define tn_neg_(a) tn_neg_in_place_at(a, TN_SITE)
-#define tn_abs_(a) tn_abs_in_place_at(a, TN_SITE)
-#define tn_exp_(a) tn_exp_in_place_at(a, TN_SITE)
-#define tn_log_(a) tn_log_in_place_at(a, TN_SITE)
-#define tn_sqrt_(a) tn_sqrt_in_place_at(a, TN_SITE)
-#define tn_tanh_(a) tn_tanh_in_place_at(a, TN_SITE)
-#define tn_sigmoid_(a) tn_sigmoid_in_place_at(a, TN_SITE)
-#define tn_erf_(a) tn_erf_in_place_at(a, TN_SITE)
-#define tn_sin_(a) tn_sin_in_place_at(a, TN_SITE)
-#define tn_cos_(a) tn_cos_in_place_at(a, TN_SITE)
-#define tn_floor_(a) tn_floor_in_place_at(a, TN_SITE)
-#define tn_relu_(a) tn_relu_in_place_at(a, TN_SITE)
-#define tn_square_(a) tn_square_in_place_at(a, TN_SITE)
-#define tn_rsqrt_(a) tn_rsqrt_in_place_at(a, TN_SITE)
-#define tn_silu_(a) tn_silu_in_place_at(a, TN_SITE)
-#define tn_gelu_(a) tn_gelu_in_place_at(a, TN_SITE)
-#define tn_gelu_tanh_(a) tn_gelu_tanh_in_place_at(a, TN_SITE)
-#define tn_softplus_(a) tn_softplus_in_place_at(a, TN_SITE)
-#define tn_add_(a, b) tn_add_in_place_at(a, b, TN_SITE)
-#define tn_sub_(a, b) tn_sub_in_place_at(a, b, TN_SITE)
-#define tn_mul_(a, b) tn_mul_in_place_at(a, b, TN_SITE)
-#define tn_div_(a, b) tn_div_in_place_at(a, b, TN_SITE)
-#define tn_max_(a, b) tn_max_in_place_at(a, b, TN_SITE)
-#define tn_min_(a, b) tn_min_in_place_at(a, b, TN_SITE)
-#define tn_pow_(a, b) tn_pow_in_place_at(a, b, TN_SITE)
-#define tn_gt_(a, b) tn_gt_in_place_at(a, b, TN_SITE)
-#define tn_ge_(a, b) tn_ge_in_place_at(a, b, TN_SITE)
-#define tn_lt_(a, b) tn_lt_in_place_at(a, b, TN_SITE)
-#define tn_le_(a, b) tn_le_in_place_at(a, b, TN_SITE)
-#define tn_eq_(a, b) tn_eq_in_place_at(a, b, TN_SITE)
-#define tn_ne_(a, b) tn_ne_in_place_at(a, b, TN_SITE)
-#define tn_leaky_relu_(a, slope) tn_leaky_relu_in_place_at(a, slope, TN_SITE)
 #define tn_clone(t) tn_clone_at(t, TN_SITE)
 #define tn_detach(t) tn_detach_at(t, TN_SITE)
 #define tn_copy_(dst, src) tn_copy_in_place_at(dst, src, TN_SITE)
@@ -1080,6 +995,8 @@ typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
 // bounds is the function "step.time16".
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
+
+#include "tenure_site.h"
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,7 @@ SCENARIO(I01) {
   start();
   tn_tensor x = input(1);
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor y = tn_relu_at(x, at(10));
+  tn_tensor y = (tn_relu)(x, at(10));
   tn_scope_end_at(s, at(11));
   tn_output_at(f, "y", y, at(12));
   refused("user.c:12: error[E103]: %3 (relu) is used after its scope closed\n"
@@ -39,7 +39,7 @@ SCENARIO(I02) {
   tn_function *init = tn_init_function(p);
   tn_tensor t = tn_full_at(init, 1, TN_SHAPE(tn_dim_const(3)), at(10));
   tn_parameter_adopt_at(tn_root(p), "w", t, at(11));
-  tn_exp_at(t, at(12));
+  (tn_exp)(t, at(12));
   tn_exp(t);
   refused("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
           "user.c:10: note: it was made here\n"
@@ -52,7 +52,7 @@ SCENARIO(I03) {
   start();
   tn_tensor x = input(10);
   tn_dispose_at(x, at(11));
-  tn_output(f, "y", tn_relu_at(x, at(12)));
+  tn_output(f, "y", (tn_relu)(x, at(12)));
   refused("user.c:12: error[E101]: %x (input) is used after it was disposed\n"
           "user.c:10: note: it was made here\n"
           "user.c:11: note: it was disposed here\n"
@@ -113,7 +113,7 @@ SCENARIO(I12) {
   tn_tensor x = input(1);
   for (int k = 0; k < 3; k++) {
     tn_scope *s = tn_scope_begin(f, "step");
-    tn_tensor h = tn_relu_at(x, at(10));
+    tn_tensor h = (tn_relu)(x, at(10));
     tn_detach_from_scope_at(h, at(11));
     tn_output(f, k == 0 ? "a" : k == 1 ? "b" : "c", tn_sum(h));
     tn_scope_end(s);

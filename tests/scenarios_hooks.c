@@ -127,7 +127,7 @@ SCENARIO(H_removed) {
     tn_hook *b = with ? tn_hook_post(fc, note_post, &one, NULL) : NULL;
     tn_hook_remove(b);
     tn_hook_remove(a);
-    tn_output_at(f, "y", tn_relu_at(tn_call_at(fc, input(2, 4, 11), at(12)), at(13)), at(14));
+    tn_output_at(f, "y", (tn_relu)(tn_call_at(fc, input(2, 4, 11), at(12)), at(13)), at(14));
     TENSORS(f, 2, 0, 0, 0, 0, 0, 2);
     tn_model *m = compile(&text[with]);
     CHECK(m && tn_plan_of(m, "run", &plan[with]) == TN_OK && log.n == 0);

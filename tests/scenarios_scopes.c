@@ -368,7 +368,7 @@ SCENARIO(A32) {
   tn_scope_end_at(i, at(170));
   TENSORS(f, 0, 0, 1, 1, 1, 0, 0);
   CHECK(!tn_is_alive(t));
-  tn_relu(tn_relu_at(t, at(171)));
+  tn_relu((tn_relu)(t, at(171)));
   tn_scope_end(s);
   CHECK_REPORT(p, "user.c:171: error[E101]: %2 (full) is used after scope 'i', which it was given to, disposed it\n"
                   "user.c:14: note: it was made here, in scope 's'\n"
@@ -483,9 +483,9 @@ SCENARIO(A_values) {
   start();
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(10), tn_dim_const(10)));
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor h = tn_softmax_at(x, 1, at(10)), g = tn_exp_at(h, at(11)), k = tn_softmax_at(g, 0, at(12));
-  tn_tensor unread = tn_relu_at(x, at(13));
-  tn_output(f, "y", tn_add_at(h, k, at(14)));
+  tn_tensor h = tn_softmax_at(x, 1, at(10)), g = (tn_exp)(h, at(11)), k = tn_softmax_at(g, 0, at(12));
+  tn_tensor unread = (tn_relu)(x, at(13));
+  tn_output(f, "y", (tn_add)(h, k, at(14)));
   tn_scope_end(s);
   tn_function_end(f);
   tn_scope_value v[8];

@@ -80,7 +80,7 @@ static void mistakes(void) {
   tn_scope *s = tn_scope_begin_at(init, "draw", at(20));
   tn_tensor w = tn_randn_at(init, TN_SHAPE(tn_dim_const(4)), at(21));
   tn_tensor q = tn_as_parameter_at(w, at(22));
-  tn_exp_at(w, at(23));               // the handle that was taken over
+  (tn_exp)(w, at(23));                // the handle that was taken over
   tn_register_at(m, "w", q, at(24));  // a scope would end it under the module
   tn_scope_end(s);
   CHECK_REPORT(p, "user.c:23: error[E102]: %2 (normal) is used after a parameter took it over\n"

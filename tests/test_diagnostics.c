@@ -113,7 +113,7 @@ SCENARIO(E101) {
   start();
   tn_tensor t = scalar(10);
   tn_dispose_at(t, at(11));
-  go_on(tn_exp_at(t, at(12)));
+  go_on((tn_exp)(t, at(12)));
   SAYS("user.c:12: error[E101]: %1 (full) is used after it was disposed\n"
        "user.c:10: note: it was made here\n"
        "user.c:11: note: it was disposed here\n"
@@ -124,7 +124,7 @@ SCENARIO(E102) {
   start();
   tn_tensor t = tn_full_at(tn_init_function(p), 1, TN_SHAPE(tn_dim_const(3)), at(10));
   tn_parameter_adopt_at(tn_root(p), "w", t, at(11));
-  tn_relu(tn_exp_at(t, at(12)));
+  tn_relu((tn_exp)(t, at(12)));
   SAYS("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
        "user.c:10: note: it was made here\n"
        "user.c:11: note: parameter 'w' took it over here\n"
@@ -137,7 +137,7 @@ SCENARIO(E103) {
   tn_scope *s = tn_scope_begin_at(f, "s", at(9));
   tn_tensor t = scalar(10);
   tn_scope_end_at(s, at(11));
-  go_on(tn_exp_at(t, at(12)));  // training goes on without its loss, too
+  go_on((tn_exp)(t, at(12)));  // training goes on without its loss, too
   SAYS("user.c:12: error[E103]: %3 (full) is used after its scope closed\n"
        "user.c:10: note: it was made here, in scope 's'\n"
        "user.c:11: note: scope 's' closed here\n"
@@ -190,7 +190,7 @@ SCENARIO(E107) {
 SCENARIO(W108) {
   start();
   tn_scope *s = tn_scope_begin_at(f, "s", at(10));
-  tn_detach_from_scope_at(tn_relu_at(input(11), at(12)), at(13));
+  tn_detach_from_scope_at((tn_relu)(input(11), at(12)), at(13));
   tn_scope_end(s);
   SAYS("user.c:13: warning[W108]: %3 (relu) is detached from its scope and never disposed: it holds 24 bytes in each "
        "run of 'run'\n"
@@ -234,9 +234,9 @@ SCENARIO(E111) {
 
 SCENARIO(E112) {
   start();
-  tn_tensor w = weight(10, 11), a = tn_exp_at(w, at(12)), b = tn_mul_at(a, a, at(13)), c = tn_mul_at(a, b, at(14));
-  tn_add_in_place_at(a, w, at(15));
-  tn_mul_in_place_at(a, w, at(16));
+  tn_tensor w = weight(10, 11), a = (tn_exp)(w, at(12)), b = (tn_mul)(a, a, at(13)), c = (tn_mul)(a, b, at(14));
+  (tn_add_)(a, w, at(15));
+  (tn_mul_)(a, w, at(16));
   tn_backward(tn_sum(tn_add(b, c)));
   tn_output(f, "a", a);
   tn_function_end(f);
@@ -341,14 +341,14 @@ SCENARIO(lengths_in_text) {
 
 SCENARIO(E120) {
   start();
-  tn_tensor w = weight(10, 11), a = tn_exp_at(w, at(12));
+  tn_tensor w = weight(10, 11), a = (tn_exp)(w, at(12));
   tn_tensor g = tn_grad_at(tn_sum(tn_mul(tn_detach_at(a, at(13)), w)), a, at(14));
   tn_output(f, "g", tn_relu(g));
   SAYS("user.c:14: error[E120]: no gradient flows from the loss to this value\n"
        "user.c:12: note: the value was made here\n"
        "hint: tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons\n");
   start();
-  tn_set_requires_grad_at(tn_exp_at(input(10), at(11)), true, at(12));
+  tn_set_requires_grad_at((tn_exp)(input(10), at(11)), true, at(12));
   SAYS("user.c:12: error[E120]: requires_grad belongs to inputs and parameters: this value is computed\n"
        "user.c:11: note: it was made here by tn_exp\n"
        "hint: tn_grad(loss, t) gives the gradient of any value\n");
@@ -413,7 +413,7 @@ SCENARIO(E123) {
 SCENARIO(W124) {
   start();
   tn_tensor x = input(10);
-  tn_relu_in_place_at(x, at(11));
+  (tn_relu_)(x, at(11));
   tn_exp_(x);  // said once for each input
   tn_output(f, "y", x);
   SAYS("user.c:11: warning[W124]: input 'x' is modified by tn_relu_: handles of it show the new content, the caller's "

@@ -172,15 +172,15 @@ static const char *joined_by(tn_tensor (*make)(tn_packed a, tn_packed b)) {
   return text;
 }
 
-static tn_tensor by_tanh(tn_packed a, tn_packed b) { return tn_add_at(tn_tanh(a.data), b.data, at(5)); }
+static tn_tensor by_tanh(tn_packed a, tn_packed b) { return (tn_add)(tn_tanh(a.data), b.data, at(5)); }
 static tn_tensor by_rows(tn_packed a, tn_packed b) {
-  return tn_mul_at(tn_softmax(tn_neg(a.data), -1), tn_slice(tn_concat(1, b.data, b.data), 1, 2, 4), at(5));
+  return (tn_mul)(tn_softmax(tn_neg(a.data), -1), tn_slice(tn_concat(1, b.data, b.data), 1, 2, 4), at(5));
 }
 static tn_tensor by_sum(tn_packed a, tn_packed b) {
-  return tn_sub_at(tn_sum_axis(a.data, 1, false), tn_mean_axis(tn_exp(b.data), 1, false), at(5));
+  return (tn_sub)(tn_sum_axis(a.data, 1, false), tn_mean_axis(tn_exp(b.data), 1, false), at(5));
 }
 static tn_tensor by_select(tn_packed a, tn_packed b) {
-  return tn_select_at(tn_gt(a.data, tn_mul(a.data, a.data)), a.data, tn_relu(b.data), at(5));
+  return (tn_select)(tn_gt(a.data, tn_mul(a.data, a.data)), a.data, tn_relu(b.data), at(5));
 }
 static tn_tensor by_concat(tn_packed a, tn_packed b) {
   return tn_concat_at((const tn_tensor[]){tn_tanh(a.data), tn_tanh(b.data)}, 2, 1, at(5));
@@ -194,7 +194,7 @@ static tn_tensor by_write(tn_packed a, tn_packed b) {
 }
 static tn_tensor by_other_data(tn_packed a, tn_packed b) {
   tn_packed c = tn_packed_with_data(b, tn_tanh(b.data));
-  return tn_add_at(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(D(4), D(4))), at(5));
+  return (tn_add)(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(D(4), D(4))), at(5));
 }
 
 static void layouts(void) {

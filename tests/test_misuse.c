@@ -1,6 +1,7 @@
 // Handles that no call gave, or gave for something else, and missing arguments, in every kind of public call: a report
 // at most, never more. The interesting run of this test is that of the sanitizer build.
 #include "tests/check.h"
+#include "tests/pointwise.h"
 #include "tests/report.h"
 #include <stdlib.h>
 
@@ -46,16 +47,12 @@ static tn_tensor pre_hook(tn_module *m, tn_tensor in, void *bad) {
 
 static void operations(tn_tensor t) {
   tn_tensor one = tn_ones(f, TN_SHAPE(D(2)));
-#define X(n) tn_##n(t), tn_##n##_(t);
-  TN_UNARY_CALLS(X)
-#undef X
-#define X(n) tn_##n(t, one), tn_##n(one, t), tn_##n(t, t);
-  TN_BINARY_CALLS(X)
-#undef X
-#define X(n) tn_##n##_(t, one), tn_##n##_(one, t);
-  TN_IN_PLACE_CALLS(X)
-#undef X
-  tn_select(one, t, one), tn_leaky_relu(t, 0.1), tn_dropout(t, 0.5), tn_cast(t, TN_I64), tn_stop_grad(t);
+#define CALL1(n, ...) tn_##n(t __VA_ARGS__), tn_##n##_(t __VA_ARGS__);
+#define CALL2(n) tn_##n(t, one), tn_##n(one, t), tn_##n(t, t), tn_##n##_(t, one), tn_##n##_(one, t);
+#define CALL3(n) tn_##n(t, one, one), tn_##n(one, t, one), tn_##n(one, one, t), tn_##n(t, t, t);
+#include "pointwise_list.h"
+  tn_matmul(t, one), tn_matmul(one, t), tn_matmul(t, t);
+  tn_dropout(t, 0.5), tn_cast(t, TN_I64), tn_stop_grad(t);
   tn_reshape(t, TN_SCALAR), tn_expand(t, TN_SHAPE(D(2))), tn_permute(t, 0), tn_transpose(t, 0, 1);
   tn_slice(t, 0, 0, 1), tn_concat(0, one, t), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t), tn_softmax(t, 0);
   tn_log_softmax(t, -1), tn_layer_norm_of(t, 1, one, t, 1e-5), tn_rms_norm_of(t, 1, t, 1e-5);

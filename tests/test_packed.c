@@ -220,12 +220,12 @@ static void no_padding(void) {
   tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(N), D(N), D(WIDE)), at(1));
   tn_tensor w = tn_input_at(f, "w", TN_F32, TN_SHAPE(D(WIDE)), at(2));
   tn_packed s = tn_pack_constant_at(x, lengths, N, NULL, at(3));
-  tn_packed h = tn_packed_with_data(s, tn_mul_at(s.data, w, at(4)));
+  tn_packed h = tn_packed_with_data(s, (tn_mul)(s.data, w, at(4)));
   tn_tensor top = tn_packed_max_at(h, at(5)), sum = tn_packed_sum_at(h, at(6));
   tn_packed soft = tn_packed_softmax_at(h, at(7));
-  tn_packed wide = tn_packed_broadcast_at(h, tn_add_at(top, sum, at(8)), at(9));
+  tn_packed wide = tn_packed_broadcast_at(h, (tn_add)(top, sum, at(8)), at(9));
   tn_tensor loss =
-      tn_sum_at(tn_square_at(tn_packed_zip_at("add", soft, wide, at(10)).data, at(10)), NULL, 0, false, at(11));
+      tn_sum_at((tn_square)(tn_packed_zip_at("add", soft, wide, at(10)).data, at(10)), NULL, 0, false, at(11));
   tn_output_at(f, "dw", tn_grad_at(loss, w, at(12)), at(13));
   tn_model *m = compile(p, f, 2);
   const int64_t rows = ROWS * WIDE * 4, totals = N * WIDE * 4;
@@ -333,7 +333,7 @@ static void rows_of_another_layout(void) {
   tn_packed a = tn_pack_constant_at(x, (int64_t[]){3, 1}, 2, NULL, at(10));
   tn_packed b = tn_pack_constant_at(x, (int64_t[]){2, 2}, 2, NULL, at(11));
   tn_packed c = tn_pack_constant_at(x, (int64_t[]){3, 1}, 2, NULL, at(12));
-  CHECK(tn_add_at(a.data, c.data, at(13)).v && !tn_mul_at(a.data, b.data, at(14)).v);
+  CHECK((tn_add)(a.data, c.data, at(13)).v && !(tn_mul)(a.data, b.data, at(14)).v);
   tn_function_end(f);
   CHECK_HAS(report_of(p),
             "user.c:14: error[E111]: packed sequences of different lengths are joined by tn_mul: [3,1] and [2,2]\n"

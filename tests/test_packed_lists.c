@@ -205,9 +205,9 @@ static void sizes(void) {
   tn_tensor zlen = tn_input_at(f, "zlen", TN_I64, TN_SHAPE(batch), at(4));
   tn_tensor a[2], b[2], c[2], d[2];
   CHECK(tn_unpad_sequence(x, n, true, a, 2) == 2 && tn_unpad_sequence(tn_exp(x), n, true, b, 2) == 2);
-  CHECK(tn_add_at(a[1], b[1], at(10)).v && !tn_add_at(a[0], b[1], at(11)).v);
+  CHECK((tn_add)(a[1], b[1], at(10)).v && !(tn_add)(a[0], b[1], at(11)).v);
   tn_copy_(n, tn_packed_lengths(tn_pack_padded(x, len, NULL)));
-  CHECK(tn_unpad_sequence(x, n, true, c, 2) == 2 && !tn_add_at(a[1], c[1], at(12)).v);
+  CHECK(tn_unpad_sequence(x, n, true, c, 2) == 2 && !(tn_add)(a[1], c[1], at(12)).v);
   CHECK(tn_unpad_sequence_at(z, zlen, true, d, 2, at(13)) == 0 && !d[0].v && !d[1].v);
   CHECK(tn_unpad_sequence_at(x, zlen, true, d, 2, at(14)) == 0);
   CHECK(tn_unpad_sequence_at(x, x, true, d, 2, at(15)) == 0 && tn_unpad_sequence_at(len, len, true, d, 2, at(16)) == 0);

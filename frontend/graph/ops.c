@@ -1,25 +1,9 @@
-// Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here
-// of rows.
+// Operations on values that no single pointwise row gives (those: pointwise.c).
 //
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
 
-#define X(n) \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_##n, a, at), at); }
-TN_UNARY_CALLS(X)
-#undef X
-#define X(n) \
-  tn_tensor tn_##n##_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_##n, a, b, at), at); }
-TN_BINARY_CALLS(X)
-#undef X
-
-tn_tensor tn_select_at(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at) {
-  return fe_made(fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at), at);
-}
-
-tn_tensor tn_leaky_relu_at(tn_tensor a, double slope, tn_site at) {
-  return fe_made(fe_emit(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, at), at);
-}
+tn_tensor tn_matmul_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
 
 // The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# One row is one row: `mish` is added to a copy of the tree, as one row of ir/ops.def and one literal, and is then a public
+# call with a form in place, a line of the reference page, and an op in every test that walks the rows. Without the
+# literal the tests fail.
+set -euo pipefail
+source_dir=${TENURE_SOURCE:?run by ctest} build=${TENURE_BUILD:?run by ctest} cc=${TENURE_CC:-cc}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+fail() { echo "$*" && exit 1; }
+tree=$scratch/tree
+mkdir "$tree"
+tar -C "$source_dir" -c --exclude=./build --exclude=./.git --exclude=./shared . | tar -C "$tree" -x
+
+sed -i '/^UNARY(silu,/i UNARY(mish, mul(a, tanh(softplus(a))),\
+      mul(g, add(tanh(softplus(a)), mul(mul(a, sigmoid(a)), sub(K(1), square(tanh(softplus(a))))))), "y = a tanh(ln(1 + e^a))")' \
+  "$tree/ir/ops.def"
+grep -q '^UNARY(mish' "$tree/ir/ops.def" || fail "the row is not in the copy"
+
+tests=(test_pointwise test_ops test_grad_table test_text test_verify_rules test_misuse test_random)
+launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' "$build/CMakeCache.txt")
+cmake -G Ninja -S "$tree" -B "$scratch/build" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER="$cc" \
+  -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DBUILD_TESTING=ON >"$scratch/log" 2>&1 || { tail "$scratch/log" && exit 1; }
+rebuild() { cmake --build "$scratch/build" -j2 --target "$@" >"$scratch/log" 2>&1 || { tail -n 30 "$scratch/log" && exit 1; }; }
+run() { ctest --test-dir "$scratch/build" --output-on-failure -R "^($(IFS='|' && echo "$*"))\$" >"$scratch/ran" 2>&1; }
+
+rebuild tenure_gen "${tests[@]}"
+grep -q 'tn_mish_(tn_tensor a, tn_site at);' "$scratch/build/generated/include/tenure_ops.h" || fail "there is no call"
+! run test_pointwise || fail "a row without a literal passes"
+grep -q 'pointwise_literals.def has no line for mish' "$scratch/ran" || { cat "$scratch/ran" && fail "the missing literal is not named"; }
+
+sed -i '/^LITERAL(silu,/i LITERAL(mish, "F.mish(a)", A(0.75), 0.6100183352182934, G(0.985758355716688))' "$tree/tests/pointwise_literals.def"
+! "$scratch/build/bin/tenure_gen" check-pages "$tree" 2>/dev/null || fail "a page without the row passes"
+rebuild pages test_pointwise
+"$scratch/build/bin/tenure_gen" check-pages "$tree"
+grep -q '^| `mish` | a | .*`tn_mish` `tn_mish_`' "$tree/docs/ops.md" || fail "the page has no line for the row"
+run "${tests[@]}" || { cat "$scratch/ran" && exit 1; }
