@@ -58,28 +58,24 @@ typedef enum {
 #include "ir/ops.def"
   N_OPS
 } Op;
+#define CLASS(id, ...) CLASS_##id,
 typedef enum {
-  CLASS_LEAF,
-  CLASS_MARK,
-  CLASS_POINT,
-  CLASS_INDEX,
-  CLASS_VIEW,
-  CLASS_REDUCE,
-  CLASS_ROW,
-  CLASS_GEMM,
-  CLASS_LAYOUT,
-  CLASS_PACK,
-  CLASS_SEQ,
-  CLASS_RNN,
-  CLASS_ATTN,
-  CLASS_GATHER,
-  CLASS_SCATTER,
-  CLASS_SLICE_UPDATE,
-  CLASS_NORM,
-  CLASS_OPTIM,
-  CLASS_SCAN,
+#include "ir/kernels.def"
   N_CLASSES
 } OpClass;
+// Flags of a class: ir/kernels.def explains them.
+enum {
+  MAKES_KERNEL = 1,
+  BY_ELEMENT = 2,
+  SHARES_KERNEL = 4,
+  FUSES_READERS = 8,
+  BECOMES_ROWS = 16,
+  IN_PLACE = 32,
+  EXPENSIVE = 64,
+  ROUNDS = 128,
+  TAKES_LAYOUT = 256
+};
+typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
 enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, UNREAD = 32 };
 
 #define ATTR(k, kind) KEY_##k,
@@ -354,7 +350,15 @@ extern const char *const ir_key_name[N_KEYS];
 extern const uint8_t ir_key_kind[N_KEYS];
 extern const char *const ir_dtype_name[N_DTYPES];
 extern const uint8_t ir_dtype_bytes[N_DTYPES];
+typedef struct {
+  const char *name, *doc;
+  uint8_t kernel;  // OpClass of the kernel that an instruction of the class opens
+  uint8_t rows;    // ClassRows
+  uint16_t flags;
+} ClassInfo;
+extern const ClassInfo ir_classes[N_CLASSES];
 const char *ir_class_name(OpClass c);
+static inline bool ir_class_has(uint32_t op, uint32_t flag) { return (ir_classes[ir_ops[op].cls].flags & flag) != 0; }
 
 // ---- ir/expr.c: a pointwise row as a postfix program over primitives, made once per row
 typedef enum { EX_ARG /* a b c */, EX_Y, EX_G, EX_NUM, EX_ATTR, EX_OP, EX_SAME } ExKind;

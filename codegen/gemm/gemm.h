@@ -69,6 +69,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);
 int64_t cg_gemm_packed_a(const GemmPlan *p);
 int64_t cg_gemm_sums(const GemmPlan *p);
+int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // all of them
 
 // ---- values of a kernel (macrokernel.c)
 typedef struct {

@@ -308,6 +308,11 @@ int64_t cg_gemm_sums(const GemmPlan *p) {
   return p->epilogue_from_memory && !p->stores_product ? one : 0;
 }
 
+int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  GemmPlan p = cg_gemm_plan(f, v, t);
+  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
+}
+
 // ---- weights packed once per change
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t) {
   if (m < PACKED_ROWS || m > PACKED_MOST_ROWS || k < t->vl) return false;

@@ -26,19 +26,15 @@ static bool keeps_first_axis(Op op, const tn_tensor *a, const Attr *attrs, uint3
 
 // The operand whose rows the result has; NULL: none
 static const tn_tensor *row_operand(Op op, const tn_tensor *a, uint32_t n, uint32_t rank) {
-  switch (ir_ops[op].cls) {
-  case CLASS_VIEW:
-  case CLASS_REDUCE:
-  case CLASS_GEMM:
-  case CLASS_ROW: return a;
-  case CLASS_GATHER: return a + 1;
-  case CLASS_POINT:
-  case CLASS_INDEX:
-    for (uint32_t k = 0; k < n; k++)
-      if (fe_rows_of(a[k]) && fe_rank(a[k]) == rank) return a + k;
-    return NULL;
-  default: return NULL;
+  switch ((ClassRows)ir_classes[ir_ops[op].cls].rows) {
+  case ROWS_NONE: return NULL;
+  case ROWS_ARG0: return a;
+  case ROWS_ARG1: return a + 1;
+  case ROWS_ANY: break;
   }
+  for (uint32_t k = 0; k < n; k++)
+    if (fe_rows_of(a[k]) && fe_rank(a[k]) == rank) return a + k;
+  return NULL;
 }
 
 static uint32_t layout_of(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor y) {

@@ -254,18 +254,7 @@ static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
   bool sums = in->op == OP_seq_sum || in->op == OP_seq_softmax || in->op == OP_seq_softmax_grad;
   bool exact = in->op == OP_amax || in->op == OP_argmax || (ir_ops[in->op].cls == CLASS_SEQ && !sums);
-  switch (ir_ops[in->op].cls) {
-  case CLASS_REDUCE:
-  case CLASS_ROW:
-  case CLASS_SEQ:
-  case CLASS_GEMM:
-  case CLASS_RNN:
-  case CLASS_ATTN:
-  case CLASS_SCATTER:
-  case CLASS_NORM:
-  case CLASS_OPTIM: break;
-  default: exact = true;
-  }
+  exact |= !ir_class_has(in->op, ROUNDS);
   double scale = exact ? 0 : size_of_terms(r, v);
   for (uint32_t k = 0; k < in->n_res && !exact; k++) {
     Tensor t = r->val[v.i + k];
