@@ -344,6 +344,13 @@ void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count) {
   cg_endif(c, &several);
 }
 
+void cg_wait_for_team(Cg *c) {
+  If several;
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
+  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
+  cg_endif(c, &several);
+}
+
 bool cg_const_value(LLVMValueRef v, int64_t *value) {
   if (!LLVMIsAConstantInt(v)) return false;
   *value = LLVMConstIntGetSExtValue(v);

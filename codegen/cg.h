@@ -164,9 +164,7 @@ uint32_t cg_kernel_compile_cost(const Kernel *k);
 int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
 // Passes plan p for this target from now on: its facts, and the scratch of its kernels. t lives as long as p is planned.
 void cg_plan_for(Prog *p, const Target *t);
-int64_t cg_reduce_scratch(const Fn *f, Val v);  // its part for reductions (reduce/reduce.c)
-int64_t cg_attention_scratch(const Fn *f, Val v);
-int64_t cg_norm_scratch(const Fn *f, Val v);  // its part for global_norm
+int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 // ---- codegen/module/module.c, module/jit.c, module/object_cache.c
 typedef struct CgObject {  // the relocatable objects of one program, in one block (see module/jit.c)

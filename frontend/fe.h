@@ -348,7 +348,8 @@ tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
 // ---- graph/function.c
-bool fe_fn_open(tn_function *f, tn_site at);  // false: NULL, poisoned, ended or sealed
+FeUse *fe_use_of(tn_function *f, uint32_t index);  // of a parameter; valid until the next call
+bool fe_fn_open(tn_function *f, tn_site at);       // false: NULL, poisoned, ended or sealed
 // True when all operands are living values of one open function. *f is the function to name in a poisoned result either
 // way.
 bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
@@ -407,12 +408,8 @@ void fe_mark_owner(tn_tensor t, uint32_t scope, tn_site at);       // in the IR 
 tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its owner, when it has one
 
 // ---- packed/packed.c
-// fe_join for packed sequences; in each the second handle is a layout and the first has its rows
-bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
 static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
-// Are the lengths the same? false: reported, as a mistake of tn_`what`
-bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
 // Of constant lengths, of at most `time` steps; x: named in what is said about them
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
                              tn_site at);
@@ -432,6 +429,10 @@ tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_s
 tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
 
 // ---- graph/packed_rows.c
+// fe_join for packed sequences; in each the second handle is a layout and the first has its rows
+bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
+// Are the lengths the same? false: reported, as a mistake of tn_`what`
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
 // The layout whose rows the first axis of t is; 0: of none
 uint32_t fe_rows_of(tn_tensor t);
 void fe_set_rows(tn_tensor t, uint32_t layout);
@@ -455,8 +456,7 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
-void fe_params_flush(tn_program *p);               // enters all pending ones into the table, with their initialisation
-FeUse *fe_use_of(tn_function *f, uint32_t index);  // valid until the next call
+void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
 const char *fe_path(tn_program *p, const char *path, const char *name);

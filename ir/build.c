@@ -1,43 +1,5 @@
 // Building functions: appending instructions whose types are inferred as they come.
 #include "ir/ir.h"
-#include <string.h>
-
-Fn *ir_fn_new(Prog *p, const char *name, Loc loc) {
-  Fn *f = rt_alloc(p->mem, sizeof *f);
-  f->prog = p;
-  f->name = ir_str(p, name);
-  f->loc = loc;
-  *RT_PUSH(p->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
-  *RT_PUSH(p->mem, f->scopes, f->n_scopes, f->cap_scopes) = (Scope){.name = f->name, .parent = NO_SCOPE, .open = loc};
-  *RT_PUSH(p->mem, p->fns, p->n_fns, p->cap_fns) = f;
-  return f;
-}
-
-Fn *ir_fn_find(const Prog *p, const char *name) {
-  for (uint32_t k = 0; k < p->n_fns; k++)
-    if (strcmp(ir_text(p, p->fns[k]->name), name) == 0) return p->fns[k];
-  return NULL;
-}
-
-uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc) {
-  *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = (Param){.path = ir_str(p, path),
-                                                                    .dtype = (uint8_t)t,
-                                                                    .kind = (uint8_t)kind,
-                                                                    .trainable = trainable,
-                                                                    .shape = s,
-                                                                    .loc = loc};
-  return p->n_params - 1;
-}
-
-uint32_t ir_param_find(const Prog *p, const char *path) {
-  for (uint32_t k = 0; k < p->n_params; k++) {
-    const Param *q = &p->params[k];
-    if (strcmp(ir_text(p, q->path), path) == 0) return k;
-    for (uint32_t j = 0; j < q->n_aliases; j++)
-      if (strcmp(ir_text(p, q->aliases[j]), path) == 0) return k;
-  }
-  return UINT32_MAX;
-}
 
 // A row says how many, except that a scan has as many as its body has outputs.
 static uint16_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
@@ -129,37 +91,3 @@ Val ir_param(Fn *f, uint32_t param, Loc loc) {
 Val ir_op1(Fn *f, Op op, Val a, Loc loc) { return ir_emit(f, op, &a, 1, NULL, 0, loc); }
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc) { return ir_emit(f, op, (Val[]){a, b}, 2, NULL, 0, loc); }
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc) { return ir_emit(f, op, (Val[]){a, b, c}, 3, NULL, 0, loc); }
-Val ir_result(Val head, uint32_t k) { return (Val){head.i + k}; }
-
-uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc) {
-  *RT_PUSH(f->prog->mem, f->scopes, f->n_scopes, f->cap_scopes) =
-      (Scope){.name = ir_str(f->prog, name), .parent = parent, .open = loc};
-  return f->n_scopes - 1;
-}
-
-Val ir_head(const Fn *f, Val v) { return f->ins[v.i].op == OP_result ? f->args[f->ins[v.i].args] : v; }
-
-const Attr *ir_attr(const Fn *f, Val v, Key k) {
-  const Ins *ins = &f->ins[v.i];
-  for (uint32_t j = 0; j < ins->n_attrs; j++)
-    if (f->attrs[ins->attrs + j].key == k) return &f->attrs[ins->attrs + j];
-  return NULL;
-}
-
-int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent) {
-  const Attr *a = ir_attr(f, v, k);
-  return a ? a->u.i : absent;
-}
-
-double ir_attr_num(const Fn *f, Val v, Key k, double absent) {
-  const Attr *a = ir_attr(f, v, k);
-  return a ? a->u.f : absent;
-}
-
-bool ir_is_immediate(const Fn *f, Val v) { return f->ins[v.i].op == OP_const || f->ins[v.i].op == OP_dim_size; }
-
-bool ir_is_const(const Fn *f, Val v, double *value) {
-  if (f->ins[v.i].op != OP_const) return false;
-  if (value) *value = ir_attr_num(f, v, KEY_value, 0);
-  return true;
-}

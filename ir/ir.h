@@ -58,28 +58,24 @@ typedef enum {
 #include "ir/ops.def"
   N_OPS
 } Op;
+#define CLASS(id, ...) CLASS_##id,
 typedef enum {
-  CLASS_LEAF,
-  CLASS_MARK,
-  CLASS_POINT,
-  CLASS_INDEX,
-  CLASS_VIEW,
-  CLASS_REDUCE,
-  CLASS_ROW,
-  CLASS_GEMM,
-  CLASS_LAYOUT,
-  CLASS_PACK,
-  CLASS_SEQ,
-  CLASS_RNN,
-  CLASS_ATTN,
-  CLASS_GATHER,
-  CLASS_SCATTER,
-  CLASS_SLICE_UPDATE,
-  CLASS_NORM,
-  CLASS_OPTIM,
-  CLASS_SCAN,
+#include "ir/kernels.def"
   N_CLASSES
 } OpClass;
+// Flags of a class: ir/kernels.def explains them.
+enum {
+  MAKES_KERNEL = 1,
+  BY_ELEMENT = 2,
+  SHARES_KERNEL = 4,
+  FUSES_READERS = 8,
+  BECOMES_ROWS = 16,
+  IN_PLACE = 32,
+  EXPENSIVE = 64,
+  ROUNDS = 128,
+  TAKES_LAYOUT = 256
+};
+typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
 enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, UNREAD = 32 };
 
 #define ATTR(k, kind) KEY_##k,
@@ -326,11 +322,26 @@ int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
 void ir_dim_text(const Prog *p, Dim d, RtText *out);
 
-// ---- ir/build.c
+// ---- ir/fn.c: functions, parameters, scopes; instructions as they are read
 Fn *ir_fn_new(Prog *p, const char *name, Loc loc);
 Fn *ir_fn_find(const Prog *p, const char *name);
 uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc);
 uint32_t ir_param_find(const Prog *p, const char *path);  // by path or alias; UINT32_MAX: none
+uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
+Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // of a scan, with a name of its own: name, name_2, ..
+Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
+Val ir_result(Val head, uint32_t k);                  // result k
+Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
+const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
+int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
+double ir_attr_num(const Fn *f, Val v, Key k, double absent);
+bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
+bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: a part of the code, in no memory
+static inline bool ir_none(Val v) { return v.i == 0; }
+static inline Ins *ir_ins(const Fn *f, Val v) { return &f->ins[v.i]; }
+static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins[v.i].args + k]; }
+
+// ---- ir/build.c: appending instructions
 // Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives
 // Val 0.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
@@ -342,23 +353,11 @@ Val ir_param(Fn *f, uint32_t param, Loc loc);
 Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
-Val ir_result(Val head, uint32_t k);  // result k
-uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
 static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }
 static inline Attr ir_a_num(Key k, double v) { return (Attr){(uint8_t)k, {.f = v}}; }
 static inline Attr ir_a_str(Key k, Str v) { return (Attr){(uint8_t)k, {.s = v}}; }
 static inline Attr ir_a_list(Key k, Shape v) { return (Attr){(uint8_t)k, {.list = v}}; }
 static inline Attr ir_a_dim(Key k, Dim v) { return (Attr){(uint8_t)k, {.dim = v}}; }
-
-static inline bool ir_none(Val v) { return v.i == 0; }
-static inline Ins *ir_ins(const Fn *f, Val v) { return &f->ins[v.i]; }
-static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins[v.i].args + k]; }
-Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
-const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
-int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
-double ir_attr_num(const Fn *f, Val v, Key k, double absent);
-bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
-bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: a part of the code, in no memory
 
 // ---- ir/ops.c: the table
 typedef struct {
@@ -373,7 +372,15 @@ extern const char *const ir_key_name[N_KEYS];
 extern const uint8_t ir_key_kind[N_KEYS];
 extern const char *const ir_dtype_name[N_DTYPES];
 extern const uint8_t ir_dtype_bytes[N_DTYPES];
+typedef struct {
+  const char *name, *doc;
+  uint8_t kernel;  // OpClass of the kernel that an instruction of the class opens
+  uint8_t rows;    // ClassRows
+  uint16_t flags;
+} ClassInfo;
+extern const ClassInfo ir_classes[N_CLASSES];
 const char *ir_class_name(OpClass c);
+static inline bool ir_class_has(uint32_t op, uint32_t flag) { return (ir_classes[ir_ops[op].cls].flags & flag) != 0; }
 
 // ---- ir/expr.c: a pointwise row as a postfix program over primitives, made once per row
 typedef enum { EX_ARG /* a b c */, EX_Y, EX_G, EX_NUM, EX_ATTR, EX_OP, EX_SAME } ExKind;
@@ -415,11 +422,12 @@ GradFlow ir_grad_kind(Op op);                           // of a row that is not 
 GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k);  // from v to its operand k
 static inline bool ir_grad_flows(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) != GRAD_ZERO; }
 
-// ---- ir/passes/alias.c: storage that values share before pass functionalize, and what gradients reach through it
+// ---- ir/storage.c: before pass functionalize, values that share storage
 bool ir_is_alias(Op op);               // its result is a view of operand 0: a write to one is a write to the other
-bool ir_is_cut(const Fn *f, Val v);    // no gradient passes from v to what it is a view of
 bool ir_is_whole(const Fn *f, Val v);  // a write to v replaces all of what it is a view of
 Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, or v
+// ---- ir/autodiff/grad_reach.c
+bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is a view of
 // Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all
 // false.
 void ir_grad_reach(const Fn *f, Val loss, bool *reach);
@@ -469,13 +477,12 @@ typedef struct {
   Dim live;   // packed: the rows of a step, as the body names them; else none
   Dim steps;  // dense: the number of steps; else none
 } Scan;
-Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // a name of its own: name, name_2, ..
-Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
-Scan ir_scan_at(const Fn *f, Val v);                  // v: an instruction `scan` that the verifier knows
-Val *ir_scan_inputs(const Scan *s);                   // the body's `input` records by position; absent ones are 0
-Val *ir_scan_outputs(const Scan *s);                  // the body's `output` records by position
-bool ir_scan_has_rows(const Scan *s, Shape inner);    // packed, and begins with the rows of the step
-bool ir_scan_is_row(const Scan *s, uint32_t carry);   // packed: a row for each sequence; else one value for all
+Scan ir_scan_at(const Fn *f, Val v);                     // v: an instruction `scan` that the verifier knows
+Val *ir_scan_inputs(const Scan *s);                      // the body's `input` records by position; absent ones are 0
+Val *ir_scan_outputs(const Scan *s);                     // the body's `output` records by position
+bool ir_scan_has_rows(const Scan *s, Shape inner);       // packed, and begins with the rows of the step
+bool ir_scan_is_row(const Scan *s, uint32_t carry);      // packed: a row for each sequence; else one value for all
+Val ir_scan_carry_input(const Scan *s, uint32_t carry);  // none: 0
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
 // ---- ir/autodiff/grad_scan.c

@@ -52,28 +52,10 @@ Op ir_op_find(const char *name) {
   return OP_none;
 }
 
-const char *ir_class_name(OpClass c) {
-  switch (c) {
-  case CLASS_LEAF: return "leaf";
-  case CLASS_MARK: return "mark";
-  case CLASS_POINT: return "point";
-  case CLASS_INDEX: return "index";
-  case CLASS_VIEW: return "view";
-  case CLASS_REDUCE: return "reduce";
-  case CLASS_ROW: return "row";
-  case CLASS_GEMM: return "gemm";
-  case CLASS_LAYOUT: return "layout";
-  case CLASS_PACK: return "pack";
-  case CLASS_SEQ: return "seq";
-  case CLASS_RNN: return "rnn";
-  case CLASS_ATTN: return "attention";
-  case CLASS_GATHER: return "gather";
-  case CLASS_SCATTER: return "scatter";
-  case CLASS_SLICE_UPDATE: return "put";
-  case CLASS_NORM: return "norm";
-  case CLASS_OPTIM: return "optim";
-  case CLASS_SCAN: return "scan";
-  case N_CLASSES: break;
-  }
-  return "?";
-}
+#define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \
+  [CLASS_##id] = {name, doc, CLASS_##kernel, ROWS_##rows, flags},
+const ClassInfo ir_classes[N_CLASSES] = {
+#include "ir/kernels.def"
+};
+
+const char *ir_class_name(OpClass c) { return (uint32_t)c < N_CLASSES ? ir_classes[c].name : "?"; }

@@ -34,3 +34,19 @@ Val ir_gradient_of(const Fn *f, Val update) {
   if (op->cls != CLASS_OPTIM || ir_ins(f, update)->op == OP_adamw_sparse) return (Val){0};
   return ir_arg(f, update, op->n_res);
 }
+
+// ---- before pass functionalize: a handle names storage
+bool ir_is_alias(Op op) {
+  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
+}
+
+Val ir_written_storage(const Fn *f, Val v) {
+  while (ir_is_alias(f->ins[v.i].op)) v = ir_arg(f, v, 0);
+  return v;
+}
+
+bool ir_is_whole(const Fn *f, Val v) {
+  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
+    if (f->ins[v.i].op == OP_slice) return false;
+  return true;
+}

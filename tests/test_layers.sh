@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
 # The chain frontend -> codegen -> ir -> runtime holds: no upward include, llvm-c only in codegen, cblas.h only in
 # runtime/exec/blas.c, random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
-# libtenure.so exports tn_ symbols only. Ends by breaking each rule in a copy, to see that it is caught.
+# libtenure.so exports tn_ symbols only. Inside each folder the rooms (sub-folders, and the files beside them) have an order:
+# a room includes and calls itself and the rooms before it, and no files call one another in a circle of more than ten.
+# Ends by breaking each rule in a copy, to see that it is caught.
 set -euo pipefail
 source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build_dir=${TENURE_BUILD:-$source_dir/build/release}
 folders=(runtime ir codegen frontend) # bottom first
+
+# Rooms, bottom first; a+b: files beside the rooms that need each other.
+declare -A rooms=(
+  [runtime]="abi base+format progress rng exec store data"
+  [ir]="ir ops attention intern expr fn scan packed_dims storage shape build text verify rewrite interp autodiff passes"
+  [codegen]="cg target builder transpose math pointwise memory packed reduce gemm attention rnn kernels module"
+  [frontend]="tenure tenure_data fe graph packed module compile data"
+)
+largest_circle=10
 
 includes() { grep -nE '^[[:space:]]*#[[:space:]]*include' -r "$@" --include='*.c' --include='*.h' --include='*.def' || true; }
 
@@ -25,6 +36,61 @@ check_tree() (
   includes "${folders[@]}" | grep 'cblas' | grep -v '^runtime/exec/blas\.c:' | sed 's/^/BLAS outside runtime\/exec\/blas.c: /' || true
 )
 
+# check_room_includes ROOT: a header of a later room. Tables (.def) are lists that anyone may expand.
+check_room_includes() (
+  cd "$1"
+  includes "${folders[@]}" | sed -nE 's|^([^:]*):[0-9]+:.*"([^"]+\.h)".*|\1 \2|p' | awk "$room_order"'
+    { from = $1; to = $2; if (folder_of(from) == folder_of(to) && rank(from) < rank(to)) print "include of a later room: " from " " to }
+    !rank($1) { print "no room in the order: " $1 }'
+)
+
+# check_calls ROOT BUILD: a function or object of a later room of the same folder, by the symbols of the object files whose
+# sources are in ROOT; files in a circle that is too large.
+check_calls() (
+  for folder in "${folders[@]}"; do
+    cd "$2/CMakeFiles/tn_$folder.dir"
+    while read -r object; do
+      [[ -f $1/${object%.o} ]] && echo "$object"
+    done < <(find "$folder" -name '*.o' | sort) | xargs nm -P -A | awk -v most="$largest_circle" "$room_order"'
+      { file = substr($1, 1, length($1) - 3) }
+      $3 ~ /^[TDRBVWC]$/ { made_in[$2] = file }
+      $3 == "U" { user[++n] = file; used[n] = $2 }
+      END {
+        for (k = 1; k <= n; k++) {
+          from = user[k]; to = made_in[used[k]]
+          if (to == "" || to == from) continue
+          if (rank(from) < rank(to)) print "call of a later room: " from " " to " " used[k]
+          reach[from, to] = 1; is_file[from]; is_file[to]
+        }
+        for (k in is_file) for (i in is_file) if ((i, k) in reach) for (j in is_file) if ((k, j) in reach) reach[i, j] = 1
+        for (i in is_file) {
+          size = 1
+          for (j in is_file) if (i != j && (i, j) in reach && (j, i) in reach) size++
+          if (size > most) print "in a circle of " size " files: " i
+        }
+      }'
+  done
+)
+
+# awk functions over paths: the folder, and the place of the room in its order (0: none).
+room_order='
+  function folder_of(path) { split(path, part, "/"); return part[1] }
+  function rank(path, part, n) {
+    n = split(path, part, "/")
+    if (n == 2) sub(/\.[a-z]+$/, "", part[2])
+    return place[part[1] "/" part[2]]
+  }
+  BEGIN {
+'
+for folder in "${folders[@]}"; do
+  read -ra list <<<"${rooms[$folder]}"
+  for k in "${!list[@]}"; do
+    for room in ${list[k]//+/ }; do room_order+="place[\"$folder/$room\"] = $((k + 1));"; done
+  done
+done
+room_order+='}
+'
+
 # check_exports LIBRARY: prints every exported name that is neither ours nor the linker's own.
 check_exports() {
   nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
@@ -33,7 +99,7 @@ check_exports() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-offences=$(check_tree "$source_dir")
+offences=$(check_tree "$source_dir" && check_room_includes "$source_dir" && check_calls "$source_dir" "$build_dir")
 [[ -f $build_dir/libtenure.so ]] || offences+=$'\nno '"$build_dir/libtenure.so"
 [[ -n "$(nm -D --defined-only "$build_dir/libtenure.so" | grep ' tn_' || true)" ]] || offences+=$'\nnothing is exported'
 offences+=$(check_exports "$build_dir/libtenure.so")
@@ -48,7 +114,7 @@ expect_offence() {
   mkdir -p "$scratch/tree"
   cp -r "${folders[@]/#/$source_dir/}" "$scratch/tree"
   echo "$2" >"$scratch/tree/$1"
-  [[ -n "$(check_tree "$scratch/tree")" ]] || { echo "not caught: $2 in $1" && exit 1; }
+  [[ -n "$(check_tree "$scratch/tree" && check_room_includes "$scratch/tree")" ]] || { echo "not caught: $2 in $1" && exit 1; }
 }
 expect_offence runtime/new.c '#include "ir/ir.h"'
 expect_offence ir/new.h '#  include "codegen/cg.h"'
@@ -62,3 +128,31 @@ expect_offence frontend/new.c 'uint32_t take(Prog *p) { return ir_new_streams(p,
 echo 'int tn_good(void); int leaked_name(void); int tn_good(void) { return 1; } int leaked_name(void) { return 2; }' >"$scratch/x.c"
 "${TENURE_CC:-cc}" -shared -fPIC -o "$scratch/x.so" "$scratch/x.c"
 [[ "$(check_exports "$scratch/x.so")" == *leaked_name* ]] || { echo "an exported name was not caught" && exit 1; }
+
+expect_offence codegen/math/new.c '#include "codegen/gemm/gemm.h"'
+expect_offence runtime/exec/new.h '#include "runtime/data/loader.h"'
+expect_offence ir/new.c '#include "runtime/base.h"' # beside the rooms, and in no order
+
+# expect_call FILE WORD TEXT..: the calls of each pair FILE TEXT, all compiled beside the real objects, give an offence with WORD.
+expect_call() {
+  local word=$1 file folder
+  rm -rf "$scratch/tree" "$scratch/build"
+  mkdir -p "$scratch/tree" "$scratch/build/CMakeFiles"
+  cp -r "${folders[@]/#/$source_dir/}" "$scratch/tree"
+  for folder in "${folders[@]}"; do cp -rs "$build_dir/CMakeFiles/tn_$folder.dir" "$scratch/build/CMakeFiles"; done
+  shift
+  while (($#)); do
+    file=$1 folder=${1%%/*}
+    echo "$2" >"$scratch/tree/$file"
+    "${TENURE_CC:-cc}" -c -fPIC -o "$scratch/build/CMakeFiles/tn_$folder.dir/$file.o" "$scratch/tree/$file"
+    shift 2
+  done
+  [[ "$(check_calls "$scratch/tree" "$scratch/build")" == *"$word"* ]] || { echo "not caught: $word by $file" && exit 1; }
+}
+expect_call 'later room: codegen/math/new.c' codegen/math/new.c 'void cg_emit_gemm(void); void cg_new(void); void cg_new(void) { cg_emit_gemm(); }'
+expect_call 'later room: ir/shape/new.c' ir/shape/new.c 'void ir_pass_fuse(void); void ir_new(void); void ir_new(void) { ir_pass_fuse(); }'
+expect_call 'later room: frontend/graph/new.c' frontend/graph/new.c 'void fe_code_release(void); void fe_new(void); void fe_new(void) { fe_code_release(); }'
+expect_call 'later room: runtime/store/new.c' runtime/store/new.c 'void rt_dataset_csv(void); void rt_new(void); void rt_new(void) { rt_dataset_csv(); }'
+circle=()
+for k in {0..10}; do circle+=("codegen/math/new$k.c" "void cg_$k(void); void cg_$(((k + 1) % 11))(void); void cg_$k(void) { cg_$(((k + 1) % 11))(); }"); done
+expect_call 'circle of 11 files: codegen/math/new' "${circle[@]}"

@@ -216,11 +216,29 @@ static void test_input_check(void) {
 }
 
 // One argument: only the cases whose name contains it.
+// A class has an emitter where it makes kernels of its own, and nowhere else. A scan is emitted with its entry.
+static void test_class_table(void) {
+  for (uint32_t c = 0; c < N_CLASSES; c++) {
+    const ClassInfo *row = &ir_classes[c];
+    bool own = (row->flags & MAKES_KERNEL) && row->kernel == c && c != CLASS_SCAN;
+    if (own) CHECK(cg_kernel_emitter((OpClass)c) != NULL);
+    if (!(row->flags & MAKES_KERNEL)) CHECK(cg_kernel_emitter((OpClass)c) == NULL && row->kernel == c);
+    CHECK(ir_classes[row->kernel].kernel == row->kernel);
+    CHECK(!(row->flags & (SHARES_KERNEL | FUSES_READERS | IN_PLACE | EXPENSIVE)) || (row->flags & MAKES_KERNEL));
+    CHECK(!(row->flags & BY_ELEMENT) || row->kernel == CLASS_POINT);
+  }
+  Kernel few = {.cls = CLASS_POINT, .n = 4}, many = {.cls = CLASS_POINT, .n = 40},
+         product = {.cls = CLASS_GEMM, .n = 1};
+  CHECK(cg_kernel_compile_cost(&few) == 3 && cg_kernel_compile_cost(&many) == 12);
+  CHECK(cg_kernel_compile_cost(&product) == 25);
+}
+
 int main(int argc, char **argv) {
   RtArena *mem = rt_arena_new();
   if (!CHECK(cg_target_host(&target, mem))) return check_report();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE);
+  test_class_table();
   test_bad_rows();
   test_input_check();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_free(teams[n]);

@@ -26,7 +26,9 @@ static bool has_many_heads(const Fn *f, const Attention *a) {
   return ir_dim_bound(f->prog, a->batch) * a->heads >= MANY_HEADS;
 }
 
-int64_t cg_attention_scratch(const Fn *f, Val v) {
+int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  (void)t;
+  if (ir_ins(f, v)->op != OP_sdpa_grad) return 0;
   Attention a;
   ir_attention(f, v, &a);
   return ir_dim_bound(f->prog, a.batch) * a.heads * ir_dim_bound(f->prog, a.tq) * (int64_t)sizeof(float);

@@ -127,10 +127,10 @@ struct GemmStrategy {
 // ---- plan.c
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
 // Scratch, in elements, in this order.
-int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);  // B_SHARED, or PROLOGUE_B
-int64_t cg_gemm_packed_a(const GemmPlan *p);                   // A_PADDED, or PROLOGUE_A_SHARED
-int64_t cg_gemm_sums(const GemmPlan *p);                       // of slices, or that only the epilogue reads
-int64_t cg_gemm_scratch(const Fn *f, Val v, const Target *t);  // bytes of all
+int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);        // B_SHARED, or PROLOGUE_B
+int64_t cg_gemm_packed_a(const GemmPlan *p);                         // A_PADDED, or PROLOGUE_A_SHARED
+int64_t cg_gemm_sums(const GemmPlan *p);                             // of slices, or that only the epilogue reads
+int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of all
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) { return p->prologue && p->prologue != PROLOGUE_B; }
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
 bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC

@@ -189,7 +189,7 @@ int64_t cg_gemm_sums(const GemmPlan *p) {
   return p->epilogue == EPILOGUE_FROM_MEMORY && !p->stores_product ? one : 0;
 }
 
-int64_t cg_gemm_scratch(const Fn *f, Val v, const Target *t) {
+int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   GemmPlan p = cg_gemm_plan(f, v, t);
   return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
 }

@@ -287,7 +287,10 @@ static int64_t total_chunks(const Fn *f, Val v) {
   return n;
 }
 
-int64_t cg_norm_scratch(const Fn *f, Val v) { return total_chunks(f, v) * (int64_t)sizeof(float); }
+int64_t cg_norm_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  (void)t;
+  return total_chunks(f, v) * (int64_t)sizeof(float);
+}
 
 // The sum of squares of x[lo, hi): N_SUMS independent vectors, added as a tree.
 static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {

@@ -2,11 +2,9 @@
 #include "codegen/module/module.h"
 #include "ir/attention.h"
 
+// ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
+// with the row of its class in ir/kernels.def.
 enum {
-  FMAS_PER_NS = 20,       // of one worker, vectors and tails mixed
-  WORDS_PER_NS = 4,       // elements of pointwise and row kernels
-  GEMM_FMAS_PER_NS = 40,  // of products, which only read their operands:
-  READS_PER_NS = 25,
   KERNEL_NS = 10,    // the call
   WORKER_NS = 2000,  // of work for each worker: waking one for less, and waiting for it, costs more than it wins
   MAX_WORKERS = 64,
@@ -29,41 +27,58 @@ static double last_bound(const Fn *f, Val v, uint32_t from_end) {
 
 static double ns_of_all(const Fn *f);
 
+// ---- work: FMAs
+static double work_none(const Fn *f, Val v) {
+  (void)f, (void)v;
+  return 0;
+}
+
+static double work_gemm(const Fn *f, Val v) {
+  bool ta = ir_ins(f, v)->op == OP_matmul && ir_attr(f, v, KEY_ta);
+  return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1);
+}
+
+static double work_rnn(const Fn *f, Val v) {
+  bool forward = ir_ins(f, v)->op == OP_rnn_seq;
+  double rows = last_bound(f, ir_arg(f, v, forward ? 0 : 5), 2), weights = bound_of(f, ir_arg(f, v, forward ? 2 : 4));
+  Val w_ih = ir_rnn_input_weight(f, v);
+  return rows * (ir_none(w_ih) ? weights : weights + bound_of(f, w_ih));
+}
+
+static double work_attention(const Fn *f, Val v) {
+  Attention a;
+  ir_attention(f, v, &a);
+  double pairs = (double)ir_dim_bound(f->prog, a.batch) * (double)a.heads * (double)ir_dim_bound(f->prog, a.tq) *
+                 (double)ir_dim_bound(f->prog, a.tk);
+  return pairs * (double)a.size * (ir_ins(f, v)->op == OP_sdpa ? 2 : 5);
+}
+
+static double work_scan(const Fn *f, Val v) {  // ns
+  Scan s = ir_scan_at(f, v);
+  Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
+  return (double)ir_dim_fit(f->prog, steps) * ns_of_all(s.body);
+}
+
+// ---- time
+typedef struct {
+  double (*work)(const Fn *f, Val v);
+  double elements, rate;  // per ns of one worker, vectors and tails mixed
+} CostRow;
+#define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \
+  [CLASS_##id] = {work_##work, elements, rate},
+static const CostRow costs[N_CLASSES] = {
+#include "ir/kernels.def"
+};
+
 static double ns_of(const Fn *f, Val v) {
-  const Ins *ins = ir_ins(f, v);
-  double most = bound_of(f, v), rows, weights;
-  Val w_ih;
-  for (uint32_t k = 0; k < ins->n_args; k++) {
+  const CostRow *row = &costs[ir_ops[ir_ins(f, v)->op].cls];
+  if (row->elements == 0) return 0;
+  double most = bound_of(f, v);
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     double n = bound_of(f, ir_arg(f, v, k));
     if (n > most) most = n;
   }
-  switch (ir_ops[ins->op].cls) {
-  case CLASS_MARK:
-  case CLASS_LEAF:
-  case CLASS_VIEW: return 0;
-  case CLASS_GEMM: {
-    bool ta = ins->op == OP_matmul && ir_attr(f, v, KEY_ta);
-    return most / READS_PER_NS + bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1) / GEMM_FMAS_PER_NS;
-  }
-  case CLASS_RNN:
-    rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);
-    weights = bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4));
-    if (!ir_none(w_ih = ir_rnn_input_weight(f, v))) weights += bound_of(f, w_ih);
-    return most / WORDS_PER_NS + rows * weights / FMAS_PER_NS;
-  case CLASS_SCAN: {
-    Scan s = ir_scan_at(f, v);
-    Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
-    return most / WORDS_PER_NS + (double)ir_dim_fit(f->prog, steps) * ns_of_all(s.body);
-  }
-  case CLASS_ATTN: {
-    Attention a;
-    ir_attention(f, v, &a);
-    double pairs = (double)ir_dim_bound(f->prog, a.batch) * (double)a.heads * (double)ir_dim_bound(f->prog, a.tq) *
-                   (double)ir_dim_bound(f->prog, a.tk);
-    return most / WORDS_PER_NS + pairs * (double)a.size * (ins->op == OP_sdpa ? 2 : 5) / FMAS_PER_NS;
-  }
-  default: return most / WORDS_PER_NS;
-  }
+  return most / row->elements + row->work(f, v) / row->rate;
 }
 
 static double ns_of_all(const Fn *f) {

@@ -7,7 +7,7 @@
 // Sums of 32 rows are added up, which loses less than one long sum. Strips and partials hold whole vectors, of which
 // the lanes beyond the row are zero.
 #include "codegen/reduce/column_sum.h"
-#include "codegen/gemm/microkernel.h"
+#include "codegen/reduce/reduce.h"
 
 typedef LLVMValueRef V;
 
@@ -52,7 +52,8 @@ void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
       s->sum[s->n].v = v, s->sum[s->n].strip = strip;
       s->sum[s->n++].partials = cg_at(c, c->f32, c->scratch, cg_i64(c, at / 4));
     }
-    at += cg_round_up(cg_scratch_bytes(c->f, v, c->t), TN_ALIGN);
+    if (ir_ops[ir_ins(c->f, v)->op].cls == CLASS_REDUCE)
+      at += cg_round_up(cg_reduce_scratch_bytes(c->f, v, c->t), TN_ALIGN);
   }
 }
 

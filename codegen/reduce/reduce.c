@@ -9,7 +9,8 @@
 // Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the
 // shape's bounds; each chunk that a run reaches leaves a partial result in scratch memory, and a second stage adds
 // these in order. The order of every sum depends on shapes and vl only, never on the number of workers.
-#include "codegen/cg.h"
+#include "codegen/reduce/reduce.h"
+#include "codegen/reduce/column_sum.h"
 
 #include <math.h>
 
@@ -39,7 +40,7 @@ typedef struct {
   bool runs;                // the last group is reduced
   int64_t results, terms;   // bounds
   int64_t n_chunks, chunk;  // n_chunks 0: not cut
-} ModulePlan;
+} ReducePlan;
 
 static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
   if (ir_ins(f, v)->op == OP_argmax) return 1u << (rank - 1);
@@ -51,7 +52,7 @@ static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static void plan_chunks(ModulePlan *p) {
+static void plan_chunks(ReducePlan *p) {
   Group last = p->group[p->n - 1];
   if (p->runs && p->n <= 2 && p->results <= FEW && last.bound >= 2 * RUN_CHUNK) {
     p->chunk = RUN_CHUNK;
@@ -64,11 +65,11 @@ static void plan_chunks(ModulePlan *p) {
   }
 }
 
-static ModulePlan make_plan(const Fn *f, Val v) {
+static ReducePlan plan_reduce(const Fn *f, Val v) {
   const Prog *prog = f->prog;
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   uint32_t rank = ir_rank(prog, s), set = reduced_axes(f, v, rank);
-  ModulePlan p = {.results = 1, .terms = 1};
+  ReducePlan p = {.results = 1, .terms = 1};
   for (uint32_t a = 0; a < rank; a++) {
     Dim d = ir_dim_at(prog, s, a);
     bool reduced = set >> a & 1;
@@ -84,8 +85,12 @@ static ModulePlan make_plan(const Fn *f, Val v) {
   return p;
 }
 
-int64_t cg_reduce_scratch(const Fn *f, Val v) {
-  ModulePlan p = make_plan(f, v);
+// In a row kernel a sum over the rows adds up partial sums of its own.
+int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  (void)t;
+  Shape rows;
+  if (f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_column_sum(f, v, &rows)) return cg_column_sum_scratch(f, v);
+  ReducePlan p = plan_reduce(f, v);
   return p.n_chunks * p.results * 4;
 }
 
@@ -121,7 +126,7 @@ static V offset_of(Reduce *r, const Axis *axis, uint32_t n, V flat) {
   return at;
 }
 
-static Reduce make_reduce(Cg *c, Val v, const ModulePlan *p) {
+static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   Reduce r = {
       .c = c, .op = (Op)ir_ins(c->f, v)->op, .inner = cg_i64(c, 1), .n_outer = cg_i64(c, 1), .n_rows = cg_i64(c, 1)};
   Val a = ir_arg(c->f, v, 0);
@@ -144,7 +149,7 @@ static Reduce make_reduce(Cg *c, Val v, const ModulePlan *p) {
 }
 
 // How many chunks the n terms of this run reach.
-static V chunks_of(Cg *c, V n, const ModulePlan *p) {
+static V chunks_of(Cg *c, V n, const ReducePlan *p) {
   return cg_div(c, cg_add(c, n, cg_i64(c, p->chunk - 1)), cg_i64(c, p->chunk));
 }
 
@@ -226,7 +231,7 @@ static void reduce_results(Reduce *r, V to, V lo, V hi) {
 }
 
 // Partial results [results, chunks].
-static void reduce_chunks(Reduce *r, const ModulePlan *p) {
+static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   Cg *c = r->c;
   V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
   cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
@@ -242,14 +247,7 @@ static void reduce_chunks(Reduce *r, const ModulePlan *p) {
   cg_loop_end(c, &l, NULL);
 }
 
-void cg_wait_for_team(Cg *c) {
-  If several;
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
-  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
-  cg_endif(c, &several);
-}
-
-static void emit_runs(Reduce *r, const ModulePlan *p, V to) {
+static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   Reduce second = *r;
   int64_t terms = p->terms > 0 ? p->terms : 1;
@@ -378,7 +376,7 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
   cg_loop_end(c, &l, NULL);
 }
 
-static void emit_columns(Reduce *r, const ModulePlan *p, V to) {
+static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   If s;
   if (p->n_chunks && c->scratch) {
@@ -452,7 +450,7 @@ static V argmax_row(Reduce *r, V row) {
   return LLVMBuildSExt(c->b, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64, "");
 }
 
-static void emit_argmax(Reduce *r, const ModulePlan *p, V to) {
+static void emit_argmax(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   If s;
   bool alone = begin_alone(c, &s, p->results * p->terms);
@@ -485,7 +483,7 @@ static Val through_views(const Fn *f, Val v) {
 }
 
 // Sums and maxima of few neighbours: rows that go side by side (row.c).
-static bool has_narrow_rows(const Fn *f, Val v, const ModulePlan *p, const Target *t) {
+static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, const Target *t) {
   Group last = p->group[p->n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
@@ -497,7 +495,7 @@ static bool has_narrow_rows(const Fn *f, Val v, const ModulePlan *p, const Targe
 bool cg_emit_reduce(Cg *c) {
   Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
   Op op = (Op)ir_ins(c->f, v)->op;
-  ModulePlan p = make_plan(c->f, v);
+  ReducePlan p = plan_reduce(c->f, v);
   if (p.results == 0) return true;
   if (p.terms == 0) {
     fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, op == OP_sum ? 0 : -INFINITY));

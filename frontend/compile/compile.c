@@ -25,6 +25,12 @@ void fe_code_release(FeCode *c) {
   rt_free(c);
 }
 
+void tn_program_free(tn_program *p) {
+  if (!p) return;
+  fe_code_release(p->code);
+  rt_arena_free(p->mem);
+}
+
 // ---- before
 static bool check_ready(tn_program *p, tn_site at) {
   if (p->oom || p->ir->diags.n_errors) return false;

@@ -233,3 +233,8 @@ tn_dim tn_dim_of(tn_tensor t, int axis) {
   if (axis < 0 || axis >= rank) return (tn_dim){0};
   return fe_dim_handle(t.fn->p, fe_axis_dim(t, (uint32_t)axis));
 }
+
+FeUse *fe_use_of(tn_function *f, uint32_t index) {
+  while (f->n_uses <= index) RT_PUSH(f->p->mem, f->uses, f->n_uses, f->cap_uses);
+  return &f->uses[index];
+}

@@ -129,12 +129,6 @@ tn_program *tn_program_create(const char *name) {
   return p;
 }
 
-void tn_program_free(tn_program *p) {
-  if (!p) return;
-  fe_code_release(p->code);
-  rt_arena_free(p->mem);
-}
-
 tn_module *tn_root(tn_program *p) { return p ? p->root : NULL; }
 
 bool fe_open(tn_program *p, tn_site at) {

@@ -220,3 +220,13 @@ void fe_unused_hooks(tn_program *p) {
     warn_unused(p, h);
   }
 }
+
+// On the rows of a packed sequence.
+tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at) {
+  tn_function *f;
+  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
+  if (!fe_ok(data)) return fe_poisoned_packed(f);
+  return tn_packed_with_data_at(s, data, at);
+}

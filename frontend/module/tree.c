@@ -259,11 +259,6 @@ void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *fr
 }
 
 // ---- use
-FeUse *fe_use_of(tn_function *f, uint32_t index) {
-  while (f->n_uses <= index) RT_PUSH(f->p->mem, f->uses, f->n_uses, f->cap_uses);
-  return &f->uses[index];
-}
-
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
   if (!fe_param_alive(f->p, q, at)) return fe_poison(f);
   if (f == f->p->init_fn) return fe_initial_handle(f, q);

@@ -113,15 +113,6 @@ tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at) {
 }
 
 // ---- the usual calls, on the rows
-tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at) {
-  tn_function *f;
-  if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
-  FE_GUARD(f->p, fe_poisoned_packed(f));
-  tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
-  if (!fe_ok(data)) return fe_poisoned_packed(f);
-  return tn_packed_with_data_at(s, data, at);
-}
-
 tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);

@@ -15,29 +15,6 @@ Dim fe_new_rows(tn_program *p, int64_t bound) {
   return rows;
 }
 
-static bool is_pair(tn_packed s, tn_site at) {
-  tn_function *f = s.data.fn;
-  bool good = fe_ins(s.layout)->dtype == DT_LAYOUT && fe_ins(s.data)->dtype != DT_LAYOUT && fe_rank(s.data) &&
-              fe_axis_dim(s.data, 0).i == fe_axis_dim(s.layout, 2).i;
-  if (good) return true;
-  fe_error(f->p, E_ARGUMENT, at,
-           "a packed sequence is rows and their layout, found two values that no call gave as one");
-  fe_note(f->p, fe_ins(s.data)->loc, "the first was made here");
-  fe_note(f->p, fe_ins(s.layout)->loc, "the second was made here");
-  fe_hint(f->p, "tn_packed_with_data puts other data on a layout");
-  return false;
-}
-
-bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at) {
-  tn_tensor t[4];
-  for (uint32_t k = 0; k < n; k++) t[2 * k] = s[k].data, t[2 * k + 1] = s[k].layout;
-  if (!fe_join(t, 2 * n, f, at)) return false;
-  FE_GUARD((*f)->p, false);
-  for (uint32_t k = 0; k < n; k++)
-    if (!is_pair(s[k], at)) return false;
-  return true;
-}
-
 // Where the sequences come from, after an error about their lengths.
 static void note_padded(tn_tensor x, const char *hint) {
   fe_note(x.fn->p, fe_ins(x)->loc, "the value to pack was made here");
@@ -276,43 +253,6 @@ tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
   FE_GUARD(f->p, fe_poisoned_packed(f));
   Op row = find_op(f, op, 1, at);
   return row ? fe_with_data(a, fe_emit1(row, a.data, at), at) : fe_poisoned_packed(f);
-}
-
-// One layout, or two of the same constant lengths.
-static bool same_layout(tn_packed a, tn_packed b) {
-  const Fn *ir = a.data.fn->ir;
-  const Attr *x = ir_attr(ir, fe_val(a.layout), KEY_lengths), *y = ir_attr(ir, fe_val(b.layout), KEY_lengths);
-  return a.layout.v == b.layout.v || (x && y && x->u.list.i == y->u.list.i);
-}
-
-// "those of input 'len'"; a sequence of a list has one of them
-static const char *origin_text(const Fn *f, Val lengths) {
-  const Ins *from = ir_ins(f, lengths);
-  if (from->op == OP_slice)
-    return rt_printf(f->prog->mem, "number %lld of %s", (long long)ir_attr_int(f, lengths, KEY_start, 0),
-                     origin_text(f, ir_arg(f, lengths, 0)));
-  if (from->op != OP_input || !from->name.i) return "those of its run";
-  return rt_printf(f->prog->mem, "those of input '%s'", ir_text(f->prog, from->name));
-}
-
-static const char *lengths_text(tn_packed s) {
-  const Fn *f = s.data.fn->ir;
-  RtText t = {.mem = f->prog->mem};
-  const Attr *x = ir_attr(f, fe_val(s.layout), KEY_lengths);
-  if (!x) return f->ins[s.layout.v].n_args ? origin_text(f, ir_arg(f, fe_val(s.layout), 0)) : "those of its run";
-  ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
-  return t.text;
-}
-
-bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
-  tn_program *p = a.data.fn->p;
-  if (same_layout(a, b)) return true;
-  fe_error(p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s", what,
-           lengths_text(a), lengths_text(b));
-  fe_note(p, fe_ins(a.layout)->loc, "the first was packed here");
-  fe_note(p, fe_ins(b.layout)->loc, "the second was packed here");
-  fe_hint(p, "tn_pack_like packs one by the layout of the other, and the same lengths give the same layout");
-  return false;
 }
 
 tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {

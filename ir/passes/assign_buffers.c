@@ -213,8 +213,7 @@ static void reuse_in_place(Liveness *l) {
     Val v = {i};
     if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
       continue;
-    OpClass cls = class_at(f, ir_head(f, v));
-    if (cls != CLASS_POINT && cls != CLASS_ROW && cls != CLASS_RNN) continue;
+    if (!ir_class_has(op_at(f, ir_head(f, v)), IN_PLACE)) continue;
     const Kernel *k = &f->kernels[kernel];
     for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
       for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {

@@ -30,10 +30,7 @@ Val ir_anchor(const Fn *f, const Kernel *k) {
   return (Val){i};
 }
 
-static OpClass kernel_class(const Fn *f, uint32_t i) {
-  OpClass c = ir_ops[f->ins[i].op].cls;
-  return c == CLASS_INDEX ? CLASS_POINT : c;
-}
+static OpClass kernel_class(const Fn *f, uint32_t i) { return (OpClass)ir_classes[ir_ops[f->ins[i].op].cls].kernel; }
 
 // Instruction i reads operand a element by element.
 static bool reads_direct(const Fn *f, uint32_t i, Val a) {
@@ -173,7 +170,7 @@ static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, RowSpa
 
 static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   RowSpace rows;
-  if (k->cls != CLASS_POINT && k->cls != CLASS_ROW && k->cls != CLASS_REDUCE) return false;
+  if (!(ir_classes[k->cls].flags & BECOMES_ROWS)) return false;
   if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;
   return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && is_near(f, k, kernel, v, rows);
@@ -212,8 +209,7 @@ static bool joins_updates(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
 }
 
 static bool makes_code(const Fn *f, uint32_t i) {
-  OpClass c = ir_ops[f->ins[i].op].cls;
-  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !ir_layout_is_const(f, (Val){i});
+  return ir_class_has(f->ins[i].op, MAKES_KERNEL) && !ir_layout_is_const(f, (Val){i});
 }
 
 // Where it does not stand right before its product, nothing of an operand is made there.

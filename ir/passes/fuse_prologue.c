@@ -138,15 +138,8 @@ static void find_products(Search *s) {
 static bool has_kernel(const Fn *f, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   Shape to = ir_ins(f, v)->shape;
-  switch (class_of(f, ir_head(f, a))) {
-  case CLASS_POINT:
-  case CLASS_INDEX:
-  case CLASS_GEMM:
-  case CLASS_ROW:
-  case CLASS_REDUCE:
-    return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
-  default: return false;
-  }
+  if (!ir_class_has(ir_ins(f, ir_head(f, a))->op, FUSES_READERS)) return false;
+  return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
 }
 
 static void take_out(Search *s, Val v) {

@@ -49,10 +49,9 @@ static bool is_own(const Joins *j, const Val *list, uint32_t k) {
   const Fn *f = j->f;
   for (uint32_t i = 0; i < j->n; i++) {
     Val a = ir_arg(f, list[i], k);
-    OpClass cls = ir_ops[ir_ins(f, a)->op].cls;
     if (ir_ins(f, a)->shape.i != ir_ins(f, list[i])->shape.i) return false;
     if (ir_ins(f, a)->dtype != ir_ins(f, ir_arg(f, list[0], k))->dtype) return false;
-    if (j->uses[a.i] != 1 && (cls == CLASS_POINT || cls == CLASS_INDEX)) return false;
+    if (j->uses[a.i] != 1 && ir_class_has(ir_ins(f, a)->op, BY_ELEMENT)) return false;
   }
   return true;
 }

@@ -281,15 +281,7 @@ static void add_output(Outline *s, Loop *l, Val inner, const char *name, Loc loc
 }
 
 // Results that a backward would rather read than compute again.
-static bool is_expensive(const Outline *s, uint32_t i) {
-  switch (ir_ops[old_ins(s, i)->op].cls) {
-  case CLASS_GEMM:
-  case CLASS_REDUCE:
-  case CLASS_ROW:
-  case CLASS_GATHER: return true;
-  default: return false;
-  }
-}
+static bool is_expensive(const Outline *s, uint32_t i) { return ir_class_has(old_ins(s, i)->op, EXPENSIVE); }
 
 static bool can_stack(const Outline *s, uint32_t i) {
   return old_ins(s, i)->dtype == DT_F32 && ir_rank(s->p, old_ins(s, i)->shape) < MAX_RANK;

@@ -18,10 +18,7 @@ typedef struct {
   uint32_t level, group, is_view, index;
 } Place;
 
-bool ir_makes_kernel(const Fn *f, Val v) {
-  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
-  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK;
-}
+bool ir_makes_kernel(const Fn *f, Val v) { return ir_class_has(ir_ins(f, v)->op, MAKES_KERNEL); }
 static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
 
 // v reads operand k in the kernel that makes it, which works on rows.
@@ -42,10 +39,8 @@ bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k);
   if (ir_fuses_by_rows(l, v, k)) return true;
-  OpClass from = ir_ops[ir_ins(f, a)->op].cls;
   if (ir_is_narrow_concat(f, a)) return false;
-  return is_point(f, v) && (from == CLASS_POINT || from == CLASS_INDEX) &&
-         ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+  return is_point(f, v) && ir_class_has(ir_ins(f, a)->op, BY_ELEMENT) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
 
 // Is a there when the kernel of product `anchor` runs: at a lower level, or anchored by a product that stands before it?
@@ -212,11 +207,10 @@ static int by_key(const void *a, const void *b) {
 // Instructions that may share a kernel: pointwise and index ops of one shape, one recurrent op of one shape, or updates
 // of any shapes.
 static uint32_t fusion_class(const Fn *f, Val v) {
-  OpClass c = ir_ops[ir_ins(f, v)->op].cls;
-  if (ir_is_narrow_concat(f, v)) return 0;
-  if (c == CLASS_POINT || c == CLASS_INDEX) return CLASS_POINT;
-  if (c == CLASS_OPTIM) return ir_ins(f, v)->op == OP_adamw_sparse ? 0 : CLASS_OPTIM;
-  return c == CLASS_RNN ? CLASS_RNN + ir_ins(f, v)->op : 0;
+  Op op = (Op)ir_ins(f, v)->op;
+  if (!ir_class_has(op, SHARES_KERNEL) || ir_is_narrow_concat(f, v) || op == OP_adamw_sparse) return 0;
+  uint32_t kernel = ir_classes[ir_ops[op].cls].kernel;
+  return kernel == CLASS_RNN ? kernel + op : kernel;
 }
 
 static uint32_t fusion_shape(const Fn *f, Val v) {

@@ -37,7 +37,7 @@ static bool can_move(const Sink *d, uint32_t i) {
   const OpInfo *op = &ir_ops[ins->op];
   RowSpace rows;
   if (ins->op == OP_result || ins->n_args == 0 || d->l->anchor[i] || (op->flags & (EFFECT | WRITES))) return false;
-  return op->cls == CLASS_POINT || op->cls == CLASS_INDEX || ir_row_space(d->f, (Val){i}, &rows);
+  return ir_class_has(ins->op, BY_ELEMENT) || ir_row_space(d->f, (Val){i}, &rows);
 }
 
 // Instruction r may yet become a part of a product's epilogue.

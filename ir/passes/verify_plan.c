@@ -183,12 +183,11 @@ static bool check_values(Fn *f) {
 
 // ---- order
 static bool makes_code(const Fn *f, Val v) {
-  OpClass c = class_at(f, ir_head(f, v));
   bool layout = op_at(f, v) == OP_packed_layout || op_at(f, v) == OP_dense_layout;
   bool is_const = layout && f->ins[v.i].n_args == 0;
   for (uint32_t k = 0; is_const && op_at(f, v) == OP_dense_layout && k < 3; k++)
     is_const = ir_dim_info(f->prog, ir_dim_at(f->prog, f->ins[v.i].shape, k))->kind == DIM_CONST;
-  return c != CLASS_LEAF && c != CLASS_VIEW && c != CLASS_MARK && !is_const;
+  return ir_class_has(op_at(f, ir_head(f, v)), MAKES_KERNEL) && !is_const;
 }
 
 // Every instruction that makes code is in one kernel, and kernels are runs of instructions in order.

@@ -117,9 +117,7 @@ static bool broken_member(const Look *l, uint32_t i, const char *what) {
                         ir_class_name((OpClass)l->k->cls), what);
 }
 
-static bool is_point(const Look *l, uint32_t i) {
-  return class_at(l, i) == CLASS_POINT || class_at(l, i) == CLASS_INDEX;
-}
+static bool is_point(const Look *l, uint32_t i) { return ir_class_has(op_at(l, i), BY_ELEMENT); }
 
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {

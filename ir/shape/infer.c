@@ -470,16 +470,7 @@ static Rule *const rules[N_OPS] = {
 };
 
 // Layouts are for the ops that know them, and for marks and outputs, which refuse or pass them on themselves.
-static bool takes_layout(Op op) {
-  switch (ir_ops[op].cls) {
-  case CLASS_PACK:
-  case CLASS_SEQ:
-  case CLASS_RNN:
-  case CLASS_SCAN:
-  case CLASS_MARK: return true;
-  default: return op == OP_output || op == OP_result;
-  }
-}
+static bool takes_layout(Op op) { return ir_class_has(op, TAKES_LAYOUT) || op == OP_output || op == OP_result; }
 
 static uint16_t check_layouts(const Infer *c) {
   if (takes_layout(ir_ins(c->f, c->v)->op)) return 0;

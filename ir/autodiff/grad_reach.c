@@ -1,30 +1,15 @@
-// Storage before pass functionalize, when a handle names storage and not yet a value: which values are views of which, and
-// what a gradient reaches although writes in place stand between.
+// What a gradient reaches before pass functionalize, while a handle names storage and not yet a value: through writes in
+// place, too.
 //
 //   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
 //   write %b, %w
 //   %l = sum %b
 #include "ir/ir.h"
 
-bool ir_is_alias(Op op) {
-  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
-}
-
-Val ir_written_storage(const Fn *f, Val v) {
-  while (ir_is_alias(f->ins[v.i].op)) v = ir_arg(f, v, 0);
-  return v;
-}
-
 bool ir_is_cut(const Fn *f, Val v) {
   for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
     if (!ir_grad_flows(f, v, 0)) return true;
   return false;
-}
-
-bool ir_is_whole(const Fn *f, Val v) {
-  for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
-    if (f->ins[v.i].op == OP_slice) return false;
-  return true;
 }
 
 typedef struct {

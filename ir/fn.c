@@ -1,0 +1,95 @@
+// Functions and what they own, as they are made and looked up: parameters of the program, scopes, instructions and their
+// attributes. Nothing here infers a type: that is for ir_emit (build.c).
+#include "ir/ir.h"
+#include <string.h>
+
+// ---- functions, bodies of scans, parameters, scopes
+Fn *ir_fn_new(Prog *p, const char *name, Loc loc) {
+  Fn *f = rt_alloc(p->mem, sizeof *f);
+  f->prog = p;
+  f->name = ir_str(p, name);
+  f->loc = loc;
+  *RT_PUSH(p->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
+  *RT_PUSH(p->mem, f->scopes, f->n_scopes, f->cap_scopes) = (Scope){.name = f->name, .parent = NO_SCOPE, .open = loc};
+  *RT_PUSH(p->mem, p->fns, p->n_fns, p->cap_fns) = f;
+  return f;
+}
+
+Fn *ir_fn_find(const Prog *p, const char *name) {
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    if (strcmp(ir_text(p, p->fns[k]->name), name) == 0) return p->fns[k];
+  return NULL;
+}
+
+Fn *ir_body_find(const Prog *p, Str name) {
+  for (uint32_t k = 0; k < p->n_bodies; k++)
+    if (p->bodies[k]->name.i == name.i) return p->bodies[k];
+  return NULL;
+}
+
+Fn *ir_body_new(Prog *p, const char *name, Loc loc) {
+  const char *unique = name;
+  for (uint32_t k = 2; ir_body_find(p, ir_str(p, unique)) || ir_fn_find(p, unique); k++)
+    unique = rt_printf(p->mem, "%s_%u", name, k);
+  Fn *f = ir_fn_new(p, unique, loc);
+  p->n_fns--;  // no entry point
+  f->is_body = true;
+  f->facts = HAS_SCOPES;
+  *RT_PUSH(p->mem, p->bodies, p->n_bodies, p->cap_bodies) = f;
+  return f;
+}
+
+uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc) {
+  *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = (Param){.path = ir_str(p, path),
+                                                                    .dtype = (uint8_t)t,
+                                                                    .kind = (uint8_t)kind,
+                                                                    .trainable = trainable,
+                                                                    .shape = s,
+                                                                    .loc = loc};
+  return p->n_params - 1;
+}
+
+uint32_t ir_param_find(const Prog *p, const char *path) {
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const Param *q = &p->params[k];
+    if (strcmp(ir_text(p, q->path), path) == 0) return k;
+    for (uint32_t j = 0; j < q->n_aliases; j++)
+      if (strcmp(ir_text(p, q->aliases[j]), path) == 0) return k;
+  }
+  return UINT32_MAX;
+}
+
+uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc) {
+  *RT_PUSH(f->prog->mem, f->scopes, f->n_scopes, f->cap_scopes) =
+      (Scope){.name = ir_str(f->prog, name), .parent = parent, .open = loc};
+  return f->n_scopes - 1;
+}
+
+// ---- instructions
+Val ir_result(Val head, uint32_t k) { return (Val){head.i + k}; }
+Val ir_head(const Fn *f, Val v) { return f->ins[v.i].op == OP_result ? f->args[f->ins[v.i].args] : v; }
+
+const Attr *ir_attr(const Fn *f, Val v, Key k) {
+  const Ins *ins = &f->ins[v.i];
+  for (uint32_t j = 0; j < ins->n_attrs; j++)
+    if (f->attrs[ins->attrs + j].key == k) return &f->attrs[ins->attrs + j];
+  return NULL;
+}
+
+int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent) {
+  const Attr *a = ir_attr(f, v, k);
+  return a ? a->u.i : absent;
+}
+
+double ir_attr_num(const Fn *f, Val v, Key k, double absent) {
+  const Attr *a = ir_attr(f, v, k);
+  return a ? a->u.f : absent;
+}
+
+bool ir_is_immediate(const Fn *f, Val v) { return f->ins[v.i].op == OP_const || f->ins[v.i].op == OP_dim_size; }
+
+bool ir_is_const(const Fn *f, Val v, double *value) {
+  if (f->ins[v.i].op != OP_const) return false;
+  if (value) *value = ir_attr_num(f, v, KEY_value, 0);
+  return true;
+}

@@ -1,0 +1,68 @@
+// Values at run time, as every op of the interpreter reads and makes them: sizes, strides, results, rounding.
+#include "ir/interp/interp.h"
+#include "runtime/format.h"
+
+#include <string.h>
+
+bool run_fail(Run *r, Val v, const char *fmt, ...) {
+  char text[256];
+  va_list ap;
+  va_start(ap, fmt);
+  rt_vformat(text, sizeof text, fmt, ap);
+  va_end(ap);
+  rt_text_add(r->why, "%s: %s", ir_ops[ir_ins(r->f, v)->op].name, text);
+  return false;
+}
+
+Tensor run_result(Run *r, Val v, uint32_t k) {
+  Val res = ir_result(v, k);
+  int64_t n = ir_shape_eval(r->f->prog, ir_ins(r->f, res)->shape, r->env->slots);
+  r->val[res.i] = (Tensor){rt_alloc(r->env->mem, (size_t)n * sizeof(double)), n};
+  return r->val[res.i];
+}
+
+Sizes run_sizes(const Run *r, Val v) {
+  const Prog *p = r->f->prog;
+  Shape shape = ir_ins(r->f, v)->shape;
+  Sizes s = {ir_rank(p, shape), {0}};
+  for (uint32_t k = 0; k < s.rank; k++) s.dim[k] = ir_dim_eval(p, ir_dim_at(p, shape, k), r->env->slots);
+  return s;
+}
+
+Sizes run_arg_sizes(const Run *r, Val v, uint32_t k) { return run_sizes(r, ir_arg(r->f, v, k)); }
+
+int64_t run_cols(const Sizes *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
+
+int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat) {
+  int64_t off = 0;
+  for (uint32_t k = s->rank; k-- > 0; flat /= s->dim[k]) off += flat % s->dim[k] * stride[k];
+  return off;
+}
+
+void run_strides(const Sizes *s, int64_t *stride) {
+  int64_t step = 1;
+  for (uint32_t k = s->rank; k-- > 0; step *= s->dim[k]) stride[k] = step;
+}
+
+void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride) {
+  int64_t own[MAX_RANK];
+  run_strides(from, own);
+  for (uint32_t k = 0; k < to->rank; k++) stride[k] = 0;
+  uint32_t lead = to->rank - from->rank;
+  for (uint32_t k = 0; k < from->rank; k++)
+    if (from->dim[k] != 1) stride[lead + k] = own[k];
+}
+
+// ---- error bars
+static double random_sign(InterpEnv *e) {  // [-1, 1)
+  uint64_t z = e->noise_state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
+}
+
+double run_rounded(Run *r, double x, double scale) {
+  const double tiny = 1.2e-38;  // below it numbers may be flushed to zero
+  double y = x + r->env->noise * random_sign(r->env) * scale + tiny * random_sign(r->env);
+  return (double)(float)y;
+}
