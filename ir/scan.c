@@ -27,7 +27,6 @@ Fn *ir_body_new(Prog *p, const char *name, Loc loc) {
   Fn *f = ir_fn_new(p, unique, loc);
   p->n_fns--;  // no entry point
   f->is_body = true;
-  f->facts = HAS_SCOPES;
   *RT_PUSH(p->mem, p->bodies, p->n_bodies, p->cap_bodies) = f;
   return f;
 }
