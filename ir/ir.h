@@ -141,7 +141,16 @@ typedef struct {
   uint32_t scratch;  // Buf of private scratch memory; 0: none
 } Kernel;
 
-enum { HAS_SCOPES = 1, HAS_ORDER = 2, HAS_KERNELS = 4, HAS_LIVENESS = 8, HAS_OFFSETS = 16, HAS_CSE = 32 };
+// Facts about a function that passes need and give: HAS_SCOPES, ..
+#define FACT(n, ...) FACT_##n,
+typedef enum {
+#include "ir/passes/facts.def"
+  N_FACTS
+} Fact;
+#define FACT(n, ...) HAS_##n = 1 << FACT_##n,
+enum {
+#include "ir/passes/facts.def"
+};
 
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
@@ -187,7 +196,7 @@ typedef struct Fn {
   uint32_t cur_scope;  // owner of what ir_emit makes next
   bool is_body;        // of a scan
   // facts
-  uint32_t facts;       // HAS_*
+  uint32_t facts;       // HAS_*: those known to hold; every change of an instruction drops them
   uint32_t *kernel_of;  // by value: kernel number; UINT32_MAX: none (leaves, views)
   uint32_t *buf_of;     // by value: Buf; 0: not stored
   Kernel *kernels;
@@ -277,6 +286,8 @@ typedef struct Prog {
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
+  uint64_t rules_off, rules_traced;  // by row of ir/passes/rules.def: not to be applied; each application is told
+  void (*trace_rule)(const char *text);
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
   const void *scratch_ctx;
@@ -404,6 +415,7 @@ uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of 
 
 // ---- ir/text/print.c, ir/text/parse.c, ir/verify.c
 enum { PRINT_LOCS = 1, PRINT_FACTS = 2 };
+void ir_print_ins(const Fn *f, Val v, RtText *out, uint32_t flags);  // one line
 void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
@@ -436,15 +448,40 @@ void ir_grad_reach(const Fn *f, Val loss, bool *reach);
 typedef bool PassFn(Fn *f);  // false: errors were added to prog->diags
 #define PASS(n, ...) PassFn ir_pass_##n;
 #include "ir/passes/passes.def"
+#define PASS(n, ...) PASS_##n,
+typedef enum {
+#include "ir/passes/passes.def"
+  N_PASSES
+} Pass;
+enum { ON_FUNCTION = 1, ON_BODY = 2 };  // what a pass runs on
 typedef struct {
   const char *name, *doc;
   PassFn *run;
   uint32_t needs, gives;
+  uint8_t on;
 } PassInfo;
 extern const PassInfo ir_passes[];
 extern const uint32_t ir_n_passes;
-// Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes.
+// Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes, and
+// checks the facts that each needs and gives.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
+bool ir_run_body_passes(Fn *body);  // those that plan the body of a scan
+
+// ---- ir/passes/facts.c
+uint32_t ir_find_facts(Fn *f, uint32_t wanted);  // those of `wanted` (HAS_*) that hold; f->facts remembers them
+uint32_t ir_check_facts(Fn *f, uint32_t given);  // those of what a pass gave that do hold; f->facts takes them
+const char *ir_fact_doc(Fact fact);
+
+// ---- ir/passes/rules.c: rewrite rules by name
+uint32_t ir_n_rules(void);
+const char *ir_rule_name(uint32_t k);
+void ir_list_rules(RtText *out);  // a line for each: its pass, name, before -> after, what it does
+// "a,b": these rules only; "-a,-b": all but these; NULL: all. False: the list names no rule, or mixes the two; adds a
+// diagnostic.
+bool ir_select_rules(Prog *p, const char *list);
+// Every application of the rules that `list` names as rule:NAME (rule:all: of all) is told to `trace`, as text; other
+// names are left alone. False: there is no such rule; adds a diagnostic.
+bool ir_trace_rules(Prog *p, const char *list, void (*trace)(const char *text));
 // Offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
 bool ir_plan_program_memory(Prog *p);
 bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
@@ -545,18 +582,6 @@ typedef struct {
 // The function NAME.time16.. in the same program. Dims of the function that are not named keep their bounds; rows of
 // layouts take the bound that follows. Both are compiled to one set of kernels.
 Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n);
-
-// ---- ir/rewrite.c: rebuilding a function
-typedef struct {
-  Fn *f;
-  Ins *old;  // the old instructions
-  uint32_t n_old;
-  Val *map;  // old value -> new value
-} Rewrite;
-void ir_rewrite_begin(Rewrite *e, Fn *f);                   // f becomes empty; old instructions stay readable through e
-Val ir_rewrite_copy(Rewrite *e, Val old);                   // appends a copy with mapped operands (results too)
-Val ir_rewrite_arg(const Rewrite *e, Val old, uint32_t k);  // what operand k of an old instruction became
-void ir_rewrite_end(Rewrite *e);
 
 // ---- ir/interp/interp.c: the oracle, in doubles, or pointwise ops in single precision
 typedef struct {

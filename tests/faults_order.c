@@ -1,4 +1,5 @@
 // Faults of the passes that order instructions and form kernels.
+#include "ir/rewrite.h"
 #include "tests/faults.h"
 #include <string.h>
 

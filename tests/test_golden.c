@@ -24,6 +24,7 @@ typedef struct {
   size_t n_program;      // bytes before the line
   const char *expected;  // below it
   const char *passes;    // NULL: none
+  const char *rules;     // NULL: all
   uint32_t flags;        // PRINT_*
   bool is_error;
   bool copy_saved;  // what a backward needs is kept instead of E112
@@ -45,9 +46,11 @@ static char *read_file(RtArena *mem, const char *path, size_t *n) {
 }
 
 static void read_option(Golden *g, const char *word, size_t n) {
-  static const char passes[] = "--passes=";
+  static const char passes[] = "--passes=", rules[] = "--rules=";
   if (n > strlen(passes) && !strncmp(word, passes, strlen(passes)))
     g->passes = rt_strndup(g->mem, word + strlen(passes), n - strlen(passes));
+  if (n > strlen(rules) && !strncmp(word, rules, strlen(rules)))
+    g->rules = rt_strndup(g->mem, word + strlen(rules), n - strlen(rules));
   if (n == 6 && !strncmp(word, "--locs", n)) g->flags |= PRINT_LOCS;
   if (n == 7 && !strncmp(word, "--facts", n)) g->flags |= PRINT_FACTS;
   if (n == 12 && !strncmp(word, "--copy-saved", n)) g->copy_saved = true;
@@ -113,7 +116,7 @@ static bool run_golden(Golden *g, const char *program, RtText *out) {
   bool ok = p != NULL;
   for (uint32_t k = 0; p && k < p->n_fns; k++) ok = ir_verify(p->fns[k], &diags) && ok;
   if (p) p->copy_saved = g->copy_saved;
-  ok = ok && (!g->passes || run_passes(p, g->passes));
+  ok = ok && ir_select_rules(p, g->rules) && (!g->passes || run_passes(p, g->passes));
   rt_text_put(out, "", 0);
   if (ok) ir_print(p, out, g->flags);
   add_diags(&diags, out);
@@ -186,7 +189,7 @@ static bool is_fixed_point(Golden *g) {
   uint32_t bare = g->flags & ~(uint32_t)PRINT_FACTS;  // facts don't read back
   RtText full = {.mem = g->mem}, once = {.mem = g->mem}, again = {.mem = g->mem};
   if (p) p->copy_saved = g->copy_saved;
-  if (!p || (g->passes && !run_passes(p, g->passes))) return false;
+  if (!p || !ir_select_rules(p, g->rules) || (g->passes && !run_passes(p, g->passes))) return false;
   ir_print(p, &full, g->flags);
   ir_print(p, &once, bare);
   Prog *q = ir_parse(g->mem, full.text, full.len, g->name, &diags);

@@ -14,6 +14,7 @@
 #include "tests/check.h"
 
 #include "codegen/cg.h"
+#include "ir/rewrite.h"
 #include "runtime/exec/blas.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"

@@ -25,6 +25,14 @@ check 0 '// after check_scopes' opt - --passes=check_scopes,simplify --dump-afte
 check 0 '' opt - --verify
 check 2 'unknown option --nothing' opt - --nothing
 check 2 'not one: nothing' opt - --passes=nothing
+check 0 'fold_permute (simplify)' opt --rules
+check 0 'identity_element (simplify)' opt --rules=list
+check 0 '%y = relu %x : f32[4]' opt - --passes=check_scopes,simplify --rules=-fold_copy,-fold_full
+check 1 "there is no rule 'nothing'" opt - --rules=nothing
+check 1 "there is no rule 'nothing'" opt - --passes=check_scopes --dump-after=rule:nothing
+check 1 'names rules to apply and rules to leave out' opt - --rules=-fold_copy,fold_full
+check 1 'pass assign_buffers of @f comes before a pass that gives what it needs: every instruction' opt - --passes=check_scopes,assign_buffers
+check 2 'not one: rule:fold_copy' opt - --passes=rule:fold_copy
 check 2 'opt needs a file' opt
 check 2 'more than one file' opt - -
 check 1 'No such file' opt does-not-exist.tir
@@ -45,6 +53,9 @@ for command in ops passes --help 'explain E103'; do
     n_failed=$((n_failed + 1))
   fi
 done
+program=$'program @p\nfunc @f(%x: f32[4]) {\n  %c = copy %x\n  %y = relu %c\n  output %y {index=0, name="y"}\n}\n'
+check 0 $'// rule fold_copy of @f\n  %c = copy %x : f32[4]  // <stdin>:3\n->\n  %x\n' opt - --passes=check_scopes,simplify --dump-after=rule:fold_copy
+check 0 '%c = copy %x' opt - --passes=check_scopes,simplify --rules=-fold_copy
 program=$'program @p\nfunc @f(%x: f32[4]) {\n  %y = rleu %x\n}\n'
 check 1 "<stdin>:3:8: error[E001]: expected an operation, found 'rleu'" opt -
 program=''

@@ -4,6 +4,7 @@
 // no word
 // (%41), so that they still print as numbers.
 #include "codegen/cg.h"
+#include "ir/rewrite.h"
 #include "ir/text/lex.h"
 #include "tools/tool.h"
 
@@ -178,16 +179,10 @@ static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
 // ---- the plan
 static void find_readers(ToolFn *t, RtArena *mem) {
   const Fn *f = t->f;
-  uint32_t total = 0;
-  t->reader_at = rt_alloc(mem, (f->n_ins + 2) * sizeof *t->reader_at);
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++, total++)
-      t->reader_at[ir_arg(f, (Val){i}, k).i + 2]++;
-  t->readers = rt_alloc(mem, (total + 1) * sizeof *t->readers);
-  for (uint32_t i = 2; i < f->n_ins + 2; i++) t->reader_at[i] += t->reader_at[i - 1];
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
-      t->readers[t->reader_at[ir_arg(f, (Val){i}, k).i + 1]++] = (Val){i};
+  UseLists uses = ir_use_lists(f);
+  t->reader_at = uses.first;
+  t->readers = rt_alloc(mem, (uses.first[f->n_ins] + 1) * sizeof *t->readers);
+  for (uint32_t k = 0; k < uses.first[f->n_ins]; k++) t->readers[k] = (Val){uses.user[k]};
 }
 
 static void find_gradients(const Follow *w, ToolFn *t, const Fn *f) {

@@ -16,13 +16,15 @@
 
 static const char usage[] =
     "usage: tenure COMMAND ..\n"
-    "  opt FILE.tir [--passes=a,b|all] [--dump-after=a,b|all] [--locs] [--facts] [--verify]\n"
+    "  opt FILE.tir [--passes=a,b|all] [--rules=a,b|-a,-b] [--dump-after=a,b|all] [--locs] [--facts] [--verify]\n"
     "                     reads a program (- is standard input), runs the passes, prints it\n"
     "    --passes=LIST      passes to run, in this order; `all` runs the whole pipeline; without it none runs\n"
-    "    --dump-after=LIST  prints each function after these passes as well\n"
+    "    --rules=LIST       applies only these rewrite rules; -NAME,..: all but these\n"
+    "    --dump-after=LIST  prints each function after these passes as well; rule:NAME: each application of a rule\n"
     "    --locs             prints source locations\n"
     "    --facts            prints what passes found: kernels, buffers, offsets\n"
     "    --verify           prints nothing: checks only\n"
+    "  opt --rules        lists the rewrite rules\n"
     "  explain ID         what a diagnostic such as E103 means\n"
     "  explain FILE.tir %value [--function NAME] [--planned]\n"
     "                     who made a value, what keeps it alive, where it lies, what it costs; @path names a "
@@ -43,7 +45,7 @@ int tool_usage_error(const char *what, const char *which) {
 // ---- opt
 
 typedef struct {
-  const char *file, *passes, *dump_after;
+  const char *file, *passes, *dump_after, *rules;
   bool verify_only;
   uint32_t flags;  // PRINT_*
 } OptOptions;
@@ -78,6 +80,8 @@ static bool run_passes(Prog *p, OptOptions *o) {
   return !placed || ir_plan_program_memory(p);
 }
 
+static void print_rule(const char *text) { fputs(text, stdout); }
+
 static bool verify(const Prog *p, RtDiags *diags) {
   bool ok = true;
   for (uint32_t k = 0; k < p->n_fns; k++) ok = ir_verify(p->fns[k], diags) && ok;
@@ -94,7 +98,8 @@ static int opt_in(RtArena *mem, void *ctx) {
   }
   RtDiags diags = {.mem = mem};
   Prog *p = ir_parse(mem, text, n, strcmp(o->file, "-") ? o->file : "<stdin>", &diags);
-  bool ok = p && verify(p, &diags) && (!o->passes || run_passes(p, o));
+  bool ok = p && verify(p, &diags) && ir_select_rules(p, o->rules) && ir_trace_rules(p, o->dump_after, print_rule) &&
+            (!o->passes || run_passes(p, o));
   rt_diags_print(&diags, stderr);
   if (p) rt_diags_print(&p->diags, stderr);
   if (!ok) return EXIT_ERRORS;
@@ -115,11 +120,13 @@ static bool is_pass(const char *name, size_t n) {
   return false;
 }
 
-static bool is_pass_list(const char *list) {
+// Names of rules are looked up with the program at hand.
+static bool is_pass_list(const char *list, bool has_rules) {
   if (!strcmp(list, "all")) return true;
   while (*list) {
     size_t n = strcspn(list, ",");
-    if (!is_pass(list, n)) return false;
+    bool is_rule = has_rules && n > 5 && !strncmp(list, "rule:", 5);
+    if (!is_rule && !is_pass(list, n)) return false;
     list += n + (list[n] == ',');
   }
   return true;
@@ -130,19 +137,30 @@ static int read_opt_options(int n, char **args, OptOptions *o) {
     const char *v, *arg = args[k];
     if ((v = value_of(arg, "--passes"))) o->passes = v;
     else if ((v = value_of(arg, "--dump-after"))) o->dump_after = v;
+    else if (value_of(arg, "--rules")) o->rules = value_of(arg, "--rules");
     else if (!strcmp(arg, "--locs")) o->flags |= PRINT_LOCS;
     else if (!strcmp(arg, "--facts")) o->flags |= PRINT_FACTS;
     else if (!strcmp(arg, "--verify")) o->verify_only = true;
     else if (arg[0] == '-' && arg[1]) return tool_usage_error("unknown option", arg);
     else if (o->file) return tool_usage_error("more than one file:", arg);
     else o->file = arg;
-    if (v && !is_pass_list(v)) return tool_usage_error("`tenure passes` lists the passes; not one:", v);
+    if (v && !is_pass_list(v, v == o->dump_after))
+      return tool_usage_error("`tenure passes` lists the passes; not one:", v);
   }
   return o->file ? 0 : tool_usage_error("opt needs a file", NULL);
 }
 
+static int list_rules(RtArena *mem, void *ctx) {
+  (void)ctx;
+  RtText text = {.mem = mem};
+  ir_list_rules(&text);
+  return fputs(text.text, stdout) < 0 ? EXIT_ERRORS : 0;
+}
+
 static int run_opt(int n, char **args) {
   OptOptions o = {0};
+  if (n == 1 && (!strcmp(args[0], "--rules") || !strcmp(args[0], "--rules=list")))
+    return tool_with_arena(list_rules, NULL);
   int status = read_opt_options(n, args, &o);
   return status ? status : tool_with_arena(opt_in, &o);
 }

@@ -79,7 +79,7 @@ static bool in_list(const char *list, const char *name) {
   return false;
 }
 
-// TN_DUMP=grad,plan_memory: the user asks for the text after these passes.
+// TN_DUMP=grad,plan_memory: prints the text after these passes. TN_DUMP=rule:fold_copy: each application of that rule.
 static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
   if (!in_list(ctx, pass->name)) return;
   RtText t = {.mem = f->prog->mem};
@@ -87,10 +87,13 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
   fprintf(stderr, "// after %s\n%s", pass->name, t.text ? t.text : "");
 }
 
+static void print_rule(const char *text) { fputs(text, stderr); }
+
 // All functions are tried, so that one compilation reports the mistakes of all.
 static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o, tn_site at) {
   bool good = fe_buckets(p, o, at);
   char *list = getenv("TN_DUMP");
+  good &= ir_select_rules(p->ir, getenv("TN_RULES")) && ir_trace_rules(p->ir, list, print_rule);
   p->ir->guarded_arena = in_list(getenv("TN_CHECK"), "arena");
   cg_plan_for(p->ir, target);
   for (uint32_t k = 0; k < p->n_built; k++) good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);

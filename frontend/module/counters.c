@@ -10,6 +10,7 @@
 // only for the sake of functions that have it) goes. So a program with one training function adds one number in each
 // step.
 #include "frontend/fe.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 struct FeCounter {
@@ -84,21 +85,16 @@ typedef struct {
   bool *is_gone;    // by old value
 } Merge;
 
-static const Ins *old_ins(const Merge *m, uint32_t i) { return &m->e.old[i]; }
-static uint32_t old_arg(const Merge *m, uint32_t i, uint32_t k) { return m->f->args[old_ins(m, i)->args + k].i; }
+static const Ins *old_ins(const Merge *m, uint32_t i) { return ir_rewrite_old(&m->e, (Val){i}); }
+static uint32_t old_arg(const Merge *m, uint32_t i, uint32_t k) { return ir_rewrite_old_arg(&m->e, (Val){i}, k).i; }
 
 static uint32_t old_param(const Merge *m, uint32_t i) {
-  const Attr *a = m->f->attrs + old_ins(m, i)->attrs;
-  while (a->key != KEY_param) a++;
-  return (uint32_t)a->u.i;
+  return (uint32_t)ir_rewrite_old_attr(&m->e, (Val){i}, KEY_param)->u.i;
 }
 
 static Val copy_param(Merge *m, uint32_t i, uint32_t index) {
   Val v = ir_rewrite_copy(&m->e, (Val){i});
-  Attr a = ir_a_int(KEY_param, index);
-  m->f->ins[v.i].attrs = m->f->n_attrs;
-  m->f->ins[v.i].n_attrs = 1;
-  *RT_PUSH(m->p->mem, m->f->attrs, m->f->n_attrs, m->f->cap_attrs) = a;
+  ir_set_attr(m->f, v, ir_a_int(KEY_param, index));
   return v;
 }
 

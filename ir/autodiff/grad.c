@@ -12,6 +12,7 @@
 // Gradients of gradients: a grad_of is expanded where it stands, so that a later loss which reads it goes back through
 // its backward as through any other instructions.
 #include "ir/autodiff/grad.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 // ---- one loss
@@ -139,6 +140,10 @@ static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
 
 static bool is_marker(Op op) { return op == OP_clone || op == OP_stop_grad; }
 
+static void drop_flag(Fn *f, Val v, Key k) {
+  if (ir_attr(f, v, k)) ir_unset_attr(f, v, k);
+}
+
 // What only gradients and their checks wanted: records of writes, clones, cuts.
 static void drop_records(Fn *f) {
   Rewrite e;
@@ -148,12 +153,10 @@ static void drop_records(Fn *f) {
   if (!any) return;
   ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++) {
-    Ins *ins = &e.old[i];
+    const Ins *ins = &e.old[i];
     if (ins->op == OP_result || ins->op == OP_overwritten) continue;
-    for (uint32_t k = 0; k < ins->n_attrs; k++)
-      if (f->attrs[ins->attrs + k].key == KEY_no_grad) f->attrs[ins->attrs + k] = f->attrs[ins->attrs + --ins->n_attrs];
-    if (is_marker(ins->op)) e.map[i] = e.map[f->args[ins->args].i];
-    else ir_rewrite_copy(&e, (Val){i});
+    if (is_marker(ins->op)) ir_rewrite_replace(&e, (Val){i}, ir_rewrite_arg(&e, (Val){i}, 0));
+    else drop_flag(f, ir_rewrite_copy(&e, (Val){i}), KEY_no_grad);
   }
   ir_rewrite_end(&e);
 }

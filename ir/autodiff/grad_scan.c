@@ -379,7 +379,6 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
   number_inputs(&g);
   for (uint32_t k = 0; k < g.n_carry_next; k++) add_output(&g, g.carry_next[k]);
   for (uint32_t k = 0; k < g.n_stacked; k++) add_output(&g, g.stacked[k]);
-  g.b->facts = HAS_SCOPES;
   if (g.b->n_outputs == 0) return true;
   emit_scan(&g);
   if (ir_none(g.head)) return true;  // reported

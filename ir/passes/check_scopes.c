@@ -7,7 +7,7 @@
 //   }
 //
 // Parameters, inputs and constants are owned by module, caller and constant pool: scopes never end them.
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 
 typedef enum { ALIVE, DISPOSED, CLOSED } Life;
 typedef struct {

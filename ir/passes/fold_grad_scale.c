@@ -6,19 +6,11 @@
 //   ->
 //   %w1, %m1, %s1 = adamw %w, %m, %v, %g, %step, %lr, %wd, %factor
 //
-// The meaning is the same to the last bit. A product that anything else reads is made as before.
-#include "ir/ir.h"
+// The meaning is the same to the last bit. A product that anything else reads stays.
+#include "ir/passes/rules.h"
 
-// Operand number of the gradient, as it stands behind what the update writes.
-static uint32_t gradient_at(const Fn *f, Val update) { return ir_ops[ir_ins(f, update)->op].n_res; }
-
-static bool is_update(const Fn *f, uint32_t i) {
-  Op op = (Op)f->ins[i].op;
-  return (op == OP_adamw || op == OP_sgd || op == OP_sgd_momentum) && f->ins[i].n_args == ir_ops[op].n_min;
-}
-
-// Kernels of updates read their operands from memory, but for a factor that is a constant.
-// Is the product g of a stored tensor and a scalar? Then which operand is the scalar.
+// Is the product g of a stored tensor and a scalar? Then which operand is the scalar. Kernels of updates read their
+// operands from memory, but for a factor that is a constant.
 static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   if (ir_ins(f, g)->op != OP_mul) return false;
   for (*scalar = 2; (*scalar)-- > 0;) {
@@ -31,41 +23,18 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   return false;
 }
 
-// e->old[update.i] with the operands of its gradient, a product, in the product's place and at the end.
-static void copy_scaled(Rewrite *e, Val update, Val product, uint32_t gradient, uint32_t scalar) {
-  Fn *f = e->f;
-  Val x = ir_rewrite_arg(e, product, 1 - scalar), factor = ir_rewrite_arg(e, product, scalar),
-      head = ir_rewrite_copy(e, update);
-  uint32_t args = f->n_args, n = ir_ins(f, head)->n_args;
-  for (uint32_t k = 0; k < n; k++) {
-    Val a = k == gradient ? x : ir_arg(f, head, k);
-    *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
-  }
-  *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = factor;
-  ir_ins(f, head)->args = args, ir_ins(f, head)->n_args = n + 1;
+Val rule_scaled_gradient(Rules *r, Val v) {
+  Fn *f = r->f;
+  Val g = ir_gradient_of(f, v), in[8];
+  uint32_t scalar, n = ir_ins(f, v)->n_args;
+  if (n != ir_ops[ir_ins(f, v)->op].n_min || r->uses[g.i] != 1 || !is_scaled(f, g, &scalar)) return (Val){0};
+  for (uint32_t k = 0; k < n; k++) in[k] = ir_arg(f, v, k).i == g.i ? ir_arg(f, g, 1 - scalar) : ir_arg(f, v, k);
+  in[n] = ir_arg(f, g, scalar);
+  ir_set_args(f, v, in, n + 1);
+  return v;
 }
 
 bool ir_pass_fold_grad_scale(Fn *f) {
-  RtArena *mem = f->prog->mem;
-  uint32_t *uses = rt_alloc(mem, f->n_ins * sizeof *uses);
-  Val *product = rt_alloc(mem, f->n_ins * sizeof *product);     // by update: the gradient that is not made; else none
-  uint32_t *scalar = rt_alloc(mem, f->n_ins * sizeof *scalar);  // by update: its operand
-  bool *unmade = rt_alloc(mem, f->n_ins), any = false;
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) uses[ir_arg(f, (Val){i}, k).i]++;
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (!is_update(f, i)) continue;
-    Val g = ir_arg(f, (Val){i}, gradient_at(f, (Val){i}));
-    if (uses[g.i] == 1 && is_scaled(f, g, &scalar[i])) product[i] = g, unmade[g.i] = any = true;
-  }
-  if (!any) return true;
-  Rewrite e;
-  ir_rewrite_begin(&e, f);
-  for (uint32_t i = 1; i < e.n_old; i++) {
-    if (e.old[i].op == OP_result || unmade[i]) continue;
-    if (ir_none(product[i])) ir_rewrite_copy(&e, (Val){i});
-    else copy_scaled(&e, (Val){i}, product[i], ir_ops[e.old[i].op].n_res, scalar[i]);
-  }
-  ir_rewrite_end(&e);
+  ir_apply_rules_in_place(f, PASS_fold_grad_scale);
   return true;
 }

@@ -24,7 +24,7 @@
 //                                              scan_end {scan=0}
 //                                              %last = scan_final %x {scan=0, index=0}
 //                                              overwritten %x, %last
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 
 typedef struct Version {
   Val v;  // new numbering
@@ -64,14 +64,10 @@ typedef struct {
   uint32_t n_reach;
 } Functionalize;
 
-static const Ins *old_ins(const Functionalize *s, Val v) { return &s->e.old[v.i]; }
-static Val old_arg(const Functionalize *s, Val v, uint32_t k) { return s->f->args[old_ins(s, v)->args + k]; }
+static const Ins *old_ins(const Functionalize *s, Val v) { return ir_rewrite_old(&s->e, v); }
+static Val old_arg(const Functionalize *s, Val v, uint32_t k) { return ir_rewrite_old_arg(&s->e, v, k); }
+static const Attr *old_attr(const Functionalize *s, Val v, Key key) { return ir_rewrite_old_attr(&s->e, v, key); }
 
-static const Attr *old_attr(const Functionalize *s, Val v, Key key) {
-  for (uint32_t k = 0; k < old_ins(s, v)->n_attrs; k++)
-    if (s->f->attrs[old_ins(s, v)->attrs + k].key == key) return &s->f->attrs[old_ins(s, v)->attrs + k];
-  return NULL;
-}
 static int64_t old_int(const Functionalize *s, Val v, Key key) {
   const Attr *a = old_attr(s, v, key);
   return a ? a->u.i : 0;
@@ -443,27 +439,20 @@ static void find_roots(Functionalize *s) {
     s->root[v.i] = ir_is_alias(old_ins(s, v)->op) ? s->root[old_arg(s, v, 0).i] : v;
 }
 
-static void count_uses(Functionalize *s) {
-  for (uint32_t i = 1; i < s->e.n_old; i++)
-    for (uint32_t k = 0; k < s->e.old[i].n_args; k++) s->uses[old_arg(s, (Val){i}, k).i]++;
-}
-
 bool ir_pass_functionalize(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t errors = f->prog->diags.n_errors, scope = f->cur_scope;
   bool any = false;
   for (uint32_t i = 1; i < f->n_ins; i++) any |= f->ins[i].op == OP_write;
   if (!any) return true;
-  Functionalize s = {.f = f, .p = f->prog};
+  Functionalize s = {.f = f, .p = f->prog, .uses = ir_count_uses(f)};
   ir_rewrite_begin(&s.e, f);
   s.root = rt_alloc(mem, s.e.n_old * sizeof *s.root);
   s.now = rt_alloc(mem, s.e.n_old * sizeof *s.now);
   s.made = rt_alloc(mem, s.e.n_old * sizeof *s.made);
   s.seen = rt_alloc(mem, s.e.n_old * sizeof *s.seen);
-  s.uses = rt_alloc(mem, s.e.n_old * sizeof *s.uses);
   s.past = rt_alloc(mem, s.e.n_old * sizeof *s.past);
   find_roots(&s);
-  count_uses(&s);
   for (uint32_t i = 1; i < s.e.n_old; i++)
     if (s.e.old[i].op != OP_result) step(&s, (Val){i});
   f->cur_scope = scope;

@@ -10,7 +10,7 @@
 //
 // Pass duplicate_producers gives each of several such products its own copy of what is cheap to make, if nobody else reads it: the
 // input of a layer, scaled or looked up, is wanted by the forward and by the gradient of the weight.
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 enum {
@@ -199,11 +199,11 @@ typedef struct {
   const uint32_t *fused_into;
 } Duplicates;
 
-static Val old_arg(const Duplicates *c, uint32_t i, uint32_t k) { return c->e.f->args[c->e.old[i].args + k]; }
+static Val old_arg(const Duplicates *c, uint32_t i, uint32_t k) { return ir_rewrite_old_arg(&c->e, (Val){i}, k); }
 
-static void make_tree(Duplicates *c, Val v) {
+static void copy_tree(Duplicates *c, Val v) {
   if (c->fused_into[v.i] != MANY || !ir_none(c->e.map[v.i])) return;
-  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) make_tree(c, old_arg(c, v.i, k));
+  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) copy_tree(c, old_arg(c, v.i, k));
   ir_rewrite_copy(&c->e, v);
 }
 
@@ -221,7 +221,7 @@ bool ir_pass_duplicate_producers(Fn *f) {
   ir_rewrite_begin(&c.e, f);
   for (uint32_t i = 1; i < c.e.n_old; i++) {
     if (c.e.old[i].op == OP_result || c.fused_into[i] == MANY) continue;
-    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) make_tree(&c, old_arg(&c, i, k));
+    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) copy_tree(&c, old_arg(&c, i, k));
     ir_rewrite_copy(&c.e, (Val){i});
     for (uint32_t k = 0; k < c.e.old[i].n_args; k++) forget_tree(&c, old_arg(&c, i, k));
   }

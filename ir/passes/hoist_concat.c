@@ -7,7 +7,7 @@
 // The elements are the same to the last bit. They are no longer written, read and written again: %r is made in the
 // kernel of the concat. Only where the concat alone reads the operands, and where each has one operand of its own: two
 // would have to stay alive for it.
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 32 };
@@ -142,12 +142,10 @@ static Val emit_tree(Joins *j, const Tree *t, const Ins *concat) {
 
 bool ir_pass_hoist_concat(Fn *f) {
   RtArena *mem = f->prog->mem;
-  uint32_t *uses = rt_alloc(mem, f->n_ins * sizeof *uses), scope = f->cur_scope;
-  Joins j = {.f = f, .uses = uses, .unmade = rt_alloc(mem, f->n_ins)};
+  uint32_t scope = f->cur_scope;
+  Joins j = {.f = f, .uses = ir_count_uses(f), .unmade = rt_alloc(mem, f->n_ins)};
   j.tree = rt_alloc(mem, f->n_ins * sizeof *j.tree);
   bool any = false;
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++) uses[ir_arg(f, (Val){i}, k).i]++;
   for (uint32_t i = 1; i < f->n_ins; i++) any |= plan(&j, (Val){i});
   if (!any) return true;
   ir_rewrite_begin(&j.e, f);

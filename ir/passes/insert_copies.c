@@ -7,8 +7,8 @@
 //
 // Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one
 // written): in the last two the write itself goes to the copy. A write that also reads its target in another order
-// reads a copy of it. What is one number everywhere is made again instead of being copied.
-#include "ir/ir.h"
+// reads a copy of it. A constant tensor is rematerialised instead of being copied.
+#include "ir/rewrite.h"
 
 typedef struct {
   Rewrite e;
@@ -16,12 +16,12 @@ typedef struct {
   Prog *p;
   uint32_t *last;  // by old value: the last instruction that reads its bytes, through views too
   Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
-  Val *view;       // by old view: made anew from a copy
+  Val *view;       // by old view: the same view of the copy (new numbering); 0: none
   Val *first;      // by old result of a write: the first version of its storage (new numbering)
 } CopyInsertion;
 
-static const Ins *old_ins(const CopyInsertion *s, Val v) { return &s->e.old[v.i]; }
-static Val old_arg(const CopyInsertion *s, Val v, uint32_t k) { return s->f->args[old_ins(s, v)->args + k]; }
+static const Ins *old_ins(const CopyInsertion *s, Val v) { return ir_rewrite_old(&s->e, v); }
+static Val old_arg(const CopyInsertion *s, Val v, uint32_t k) { return ir_rewrite_old_arg(&s->e, v, k); }
 static bool is_view(const CopyInsertion *s, Val v) { return ir_ops[old_ins(s, v)->op].cls == CLASS_VIEW; }
 
 static Val base_of(const CopyInsertion *s, Val v) {
@@ -40,7 +40,7 @@ static void find_last_reads(CopyInsertion *s) {
   }
 }
 
-// The new value that stands for old value v, from a copy where its bytes were overwritten.
+// The new value of old value v: of the copy where its buffer was overwritten.
 static Val now_of(CopyInsertion *s, Val v) {
   Val base = base_of(s, v);
   if (ir_none(s->moved[base.i])) return s->e.map[v.i];
@@ -72,11 +72,7 @@ static Val copy_of(CopyInsertion *s, Val x, const char *who, Loc at, Loc loc) {
 }
 
 static bool into_param(const CopyInsertion *s, Val v) {
-  const Ins *ins = old_ins(s, v);
-  if (ir_ops[ins->op].cls != CLASS_SLICE_UPDATE) return true;
-  for (uint32_t k = 0; k < ins->n_attrs; k++)
-    if (s->f->attrs[ins->attrs + k].key == KEY_into_param) return true;
-  return false;
+  return ir_ops[old_ins(s, v)->op].cls != CLASS_SLICE_UPDATE || ir_rewrite_old_attr(&s->e, v, KEY_into_param);
 }
 
 // The first version of the storage that old value `base` lies in.
@@ -85,7 +81,7 @@ static Val first_of(const CopyInsertion *s, Val base) {
   return ir_none(s->first[base.i]) ? s->e.map[base.i] : s->first[base.i];
 }
 
-// Makes room for the write at v into operand k; gives the new operand.
+// The new operand k of the write at v; copies first what is read later, or what is not the function's own.
 static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = first_of(s, base);
   Val result = {v.i + k};
@@ -125,10 +121,10 @@ static void step(CopyInsertion *s, Val v) {
   }
   for (uint32_t k = 0; k < n; k++) now[k] = target_for(s, v, k);
   Val head = ir_rewrite_copy(&s->e, v);
-  for (uint32_t k = 0; k < ins.n_args; k++) s->f->args[s->f->ins[head.i].args + k] = now[k];
+  for (uint32_t k = 0; k < ins.n_args; k++) ir_set_arg(s->f, head, k, now[k]);
 }
 
-// Operands that moved are made anew before the instruction that reads them.
+// Views of a copy are recomputed before the instruction that reads them.
 static void step_moved(CopyInsertion *s, Val v) {
   Ins ins = *old_ins(s, v);
   Val *keep = rt_alloc(s->p->mem, (ins.n_args + 1) * sizeof *keep);

@@ -15,7 +15,7 @@
 // 4. Random streams: one for each step, {id} + the number of the step; whoever numbers them leaves room for all steps.
 // 5. Where a gradient may be asked for, the carries at the begin of each step and what is expensive to compute again are
 //    further outputs; pass plan_scans drops those that no backward took.
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 typedef struct {
@@ -322,7 +322,6 @@ static void make_body(Outline *s, Loop *l) {
     add_output(s, l, s->in_body[old_arg(s, l->outputs[k].i, 0).i], "", old_ins(s, l->outputs[k].i)->loc);
   for (uint32_t k = 0; k < l->n_saves; k++)
     add_output(s, l, s->in_body[l->saves[k].i], "", old_ins(s, l->saves[k].i)->loc);
-  l->body->facts = HAS_SCOPES;
 }
 
 // ---- the scan

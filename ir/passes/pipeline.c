@@ -1,8 +1,9 @@
-// The pass table and its runner: checks needs, runs, verifies, lets the caller look.
+// The pass table and its runner: checks the facts that a pass needs, runs it, verifies the function, checks the facts
+// that it gives, lets the caller look.
 #include "ir/ir.h"
 #include <string.h>
 
-#define PASS(n, needs, gives, doc) {#n, doc, ir_pass_##n, needs, gives},
+#define PASS(n, needs, gives, on, doc) {#n, doc, ir_pass_##n, needs, gives, on},
 const PassInfo ir_passes[] = {
 #include "ir/passes/passes.def"
 };
@@ -14,16 +15,24 @@ static const PassInfo *find_pass(const char *name, size_t n) {
   return NULL;
 }
 
+// One diagnostic for the facts that lack, by what they say; always false.
+static bool report_facts(Fn *f, const PassInfo *pass, uint32_t lacking, uint16_t id, const char *what) {
+  RtText text = {.mem = f->prog->mem};
+  for (uint32_t k = 0; k < N_FACTS; k++)
+    if (lacking >> k & 1) rt_text_add(&text, "%s%s", text.len ? "; " : "", ir_fact_doc((Fact)k));
+  rt_diag(&f->prog->diags, RT_ERROR, id, NULL, 0, "pass %s of @%s %s: %s", pass->name, ir_text(f->prog, f->name), what,
+          text.text);
+  return false;
+}
+
 static bool run_one(Fn *f, const PassInfo *pass) {
-  RtDiags *d = &f->prog->diags;
-  if ((f->facts & pass->needs) != pass->needs) {
-    rt_diag(d, RT_ERROR, E_ARGUMENT, NULL, 0, "pass %s of @%s comes before a pass that it needs", pass->name,
-            ir_text(f->prog, f->name));
-    return false;
-  }
-  if (!pass->run(f)) return false;
-  f->facts |= pass->gives;
-  return ir_verify(f, d);
+  uint32_t found = ir_find_facts(f, pass->needs);
+  if (found != pass->needs)
+    return report_facts(f, pass, pass->needs & ~found, E_ARGUMENT, "comes before a pass that gives what it needs");
+  if (!pass->run(f) || !ir_verify(f, &f->prog->diags)) return false;
+  uint32_t given = ir_check_facts(f, pass->gives);
+  return given == pass->gives ||
+         report_facts(f, pass, pass->gives & ~given, E_VERIFY, "leaves a function of which this is not true");
 }
 
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx) {
@@ -42,5 +51,11 @@ bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo 
     if (after) after(f, pass, ctx);
     list += n + (list[n] == ',');
   }
+  return true;
+}
+
+bool ir_run_body_passes(Fn *body) {
+  for (uint32_t k = 0; k < ir_n_passes; k++)
+    if ((ir_passes[k].on & ON_BODY) && !run_one(body, &ir_passes[k])) return false;
   return true;
 }

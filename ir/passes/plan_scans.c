@@ -7,7 +7,7 @@
 // needed is gone, and operands which the body does not read any more are not read by the scan. Carries that neither an
 // output nor a last value needs go likewise. Then every body runs through the passes from simplify on by itself: its
 // arena is scratch memory of the scan.
-#include "ir/ir.h"
+#include "ir/rewrite.h"
 #include <string.h>
 
 typedef struct {
@@ -38,14 +38,7 @@ static void mark_needed(const Scan *s, const Val *in, const Val *out, const bool
 
 static void copy_at(Rewrite *e, Val v, int64_t index) {
   Val w = ir_rewrite_copy(e, v);
-  Fn *b = e->f;
-  uint32_t attrs = b->n_attrs, n = b->ins[w.i].n_attrs, old = b->ins[w.i].attrs;
-  for (uint32_t k = 0; k < n; k++) {
-    Attr a = b->attrs[old + k];
-    if (a.key == KEY_index) a.u.i = index;
-    *RT_PUSH(b->prog->mem, b->attrs, b->n_attrs, b->cap_attrs) = a;
-  }
-  b->ins[w.i].attrs = attrs;
+  ir_set_attr(e->f, w, ir_a_int(KEY_index, index));
 }
 
 // Inputs first, by position; the rest in its order; outputs last.
@@ -64,11 +57,6 @@ static void rebuild(const Scan *s, const Val *in, const Val *out, const bool *ne
   for (uint32_t k = 0; k < n_out; k++)
     if (need[out[k].i]) copy_at(&e, out[k], b->n_outputs++);
   ir_rewrite_end(&e);
-}
-
-static void set_int(Fn *f, Val v, Key key, int64_t to) {
-  for (uint32_t k = 0; k < f->ins[v.i].n_attrs; k++)
-    if (f->attrs[f->ins[v.i].attrs + k].key == key) f->attrs[f->ins[v.i].attrs + k].u.i = to;
 }
 
 // Cuts the body down to what `live` wants of the scan's results; marks the operands that it still reads, and afterwards
@@ -92,8 +80,8 @@ static void prune(PlanScans *b, Val v) {
   for (uint32_t k = 0; k < s.n_stacks; k++) b->live[v.i + k] = need[out[s.n_carries + k].i];
   for (uint32_t k = 0; k < s.n_carries; k++) b->live[v.i + s.n_stacks + k] = need[out[k].i];
   rebuild(&s, in, out, need);
-  set_int(f, v, KEY_slices, n_slices);
-  set_int(f, v, KEY_carries, n_carries);
+  ir_set_attr(f, v, ir_a_int(KEY_slices, n_slices));
+  ir_set_attr(f, v, ir_a_int(KEY_carries, n_carries));
 }
 
 // ---- the function
@@ -102,9 +90,7 @@ static void walk_back(PlanScans *b) {
   const Val *makers = ir_rows_makers(f);
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i}, from[IR_MAX_MAKERS];
-    const OpInfo *op = &ir_ops[f->ins[i].op];
-    bool effect = (op->flags & EFFECT) || ((op->flags & WRITES) && ir_attr(f, v, KEY_into_param));
-    if (effect) b->live[i] = true;
+    if (ir_has_effect(f, v)) b->live[i] = true;
     if (f->ins[i].op == OP_result) {
       if (b->live[i] && f->ins[ir_head(f, v).i].op != OP_scan) b->live[ir_head(f, v).i] = true;
       if (!b->live[i]) continue;
@@ -133,9 +119,7 @@ static Val copy_scan(PlanScans *b, Rewrite *e, Val v) {
   Val w = ir_emit(f, OP_scan, args, n, attrs, ins.n_attrs, ins.loc);
   for (uint32_t k = 0; k < ins.n_res && !ir_none(w); k++) {
     if (!b->live[v.i + k]) continue;
-    Ins *r = &f->ins[w.i + at];
-    const Ins *old = &e->old[v.i + k];
-    r->scope = old->scope, r->name = old->name, r->origin = old->origin;
+    ir_copy_metadata(&f->ins[w.i + at], &e->old[v.i + k]);
     e->map[v.i + k] = (Val){w.i + at++};
   }
   return w;
@@ -164,9 +148,7 @@ bool ir_pass_plan_scans(Fn *f) {
   ir_rewrite_end(&e);
   for (uint32_t i = 1; i < f->n_ins && ok; i++) {
     if (f->ins[i].op != OP_scan) continue;
-    Fn *body = ir_scan_at(f, (Val){i}).body;
-    body->facts |= HAS_SCOPES;
-    ok = ir_run_passes(body, "simplify,insert_copies,schedule,fuse,assign_buffers,plan_memory,verify_plan", NULL, NULL);
+    ok = ir_run_body_passes(ir_scan_at(f, (Val){i}).body);
   }
   return ok;
 }

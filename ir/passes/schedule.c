@@ -11,6 +11,7 @@
 // What a run may refuse, an index that it computes itself, stands before every parameter that changes, where it does
 // not depend on the change: a run that fails leaves them as they were.
 #include "ir/passes/schedule.h"
+#include "ir/rewrite.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,14 +279,8 @@ static Levels make_levels(Fn *f) {
   l.level = rt_alloc(mem, n * sizeof *l.level), l.min_level = rt_alloc(mem, n * sizeof *l.min_level);
   l.anchor = rt_alloc(mem, n * sizeof *l.anchor), l.after = rt_alloc(mem, n * sizeof *l.after);
   l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.has_update = rt_alloc(mem, n);
-  l.first = rt_alloc(mem, (n + 2) * sizeof *l.first), l.readers = rt_alloc(mem, (f->n_args + 1) * sizeof *l.readers);
-  for (uint32_t i = 1; i < n; i++)
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
-      l.first[ir_arg(f, (Val){i}, k).i + 2]++;
-  for (uint32_t i = 2; i < n + 2; i++) l.first[i] += l.first[i - 1];
-  for (uint32_t i = 1; i < n; i++)  // first[i + 1] runs from where the readers of i begin to where they end
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
-      l.readers[l.first[ir_arg(f, (Val){i}, k).i + 1]++] = i;
+  UseLists uses = ir_use_lists(f);
+  l.first = uses.first, l.readers = uses.user;
   return l;
 }
 

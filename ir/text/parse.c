@@ -393,7 +393,6 @@ static bool end_function(Parser *ps) {
   if (!ir_rd_want_line_end(ps)) return false;
   ps->f->scopes[0].close = ir_rd_line_loc(ps, 0);
   ps->f->cur_scope = 0;
-  if (!ps->has_marks) ps->f->facts = HAS_SCOPES;  // what pass `check_scopes` leaves: owners fixed, no marks
   return true;
 }
 

@@ -404,6 +404,11 @@ static void print_ins(Printer *pr, uint32_t i) {
   end_line(pr->p, pr->out, pr->flags, ins->loc);
 }
 
+void ir_print_ins(const Fn *f, Val v, RtText *out, uint32_t flags) {
+  Printer pr = prepare(f, out, flags);
+  print_ins(&pr, v.i);
+}
+
 // ---- functions
 
 // True for an input that the signature says whole: the next position, nothing else.

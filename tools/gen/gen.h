@@ -21,7 +21,7 @@ typedef struct {
   const char *op, *key, *presence, *range;
 } TakesRow;
 typedef struct {
-  const char *name, *needs, *gives, *doc;
+  const char *name, *needs, *gives, *on, *doc;
 } PassRow;
 typedef struct {
   int number;

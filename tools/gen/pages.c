@@ -137,13 +137,13 @@ static void put_attr_region(FILE *out) {
 }
 
 static void put_pass_region(FILE *out) {
-  fprintf(out, "| pass | needs | gives | what it does |\n| --- | --- | --- | --- |\n");
+  fprintf(out, "| pass | needs | gives | on bodies of scans too | what it does |\n| --- | --- | --- | --- | --- |\n");
   for (const PassRow *p = gen_passes; p->name; p++) {
     fprintf(out, "| `%s` | ", p->name);
     put_cell(out, strcmp(p->needs, "0") ? p->needs : "");
     fprintf(out, " | ");
     put_cell(out, p->gives);
-    fprintf(out, " | ");
+    fprintf(out, strstr(p->on, "ON_BODY") ? " | yes | " : " | | ");
     put_cell(out, p->doc);
     fprintf(out, " |\n");
   }

@@ -44,7 +44,7 @@ const TakesRow gen_takes[] = {
 #include "ir/op_attrs.def"
     {0}};
 
-#define PASS(name, needs, gives, text) {#name, #needs, #gives, text},
+#define PASS(name, needs, gives, on, text) {#name, #needs, #gives, #on, text},
 const PassRow gen_passes[] = {
 #include "ir/passes/passes.def"
     {0}};
