@@ -47,8 +47,8 @@ static double ns_of(const Fn *f, Val v) {
   }
   case CLASS_RNN:
     rows = last_bound(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 0 : 5), 2);
-    weights = bound_of(f, ir_arg(f, v, ins->op == OP_rnn_seq ? 2 : 4));
-    if (!ir_none(w_ih = ir_rnn_input_weight(f, v))) weights += bound_of(f, w_ih);
+    weights = bound_of(f, ir_operand(f, v, ARG_w_hh));
+    if (!ir_none(w_ih = ir_operand(f, v, ARG_w_ih))) weights += bound_of(f, w_ih);
     return most / WORDS_PER_NS + rows * weights / FMAS_PER_NS;
   case CLASS_SCAN: {
     Scan s = ir_scan_at(f, v);

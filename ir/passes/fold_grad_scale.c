@@ -9,12 +9,8 @@
 // The meaning is the same to the last bit. A product that anything else reads is made as before.
 #include "ir/ir.h"
 
-// Operand number of the gradient, as it stands behind what the update writes.
-static uint32_t gradient_at(const Fn *f, Val update) { return ir_ops[ir_ins(f, update)->op].n_res; }
-
 static bool is_update(const Fn *f, uint32_t i) {
-  Op op = (Op)f->ins[i].op;
-  return (op == OP_adamw || op == OP_sgd || op == OP_sgd_momentum) && f->ins[i].n_args == ir_ops[op].n_min;
+  return !ir_none(ir_gradient_of(f, (Val){i})) && !ir_has_operand(f, (Val){i}, ARG_grad_scale);
 }
 
 // Kernels of updates read their operands from memory, but for a factor that is a constant.
@@ -32,17 +28,15 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
 }
 
 // e->old[update.i] with the operands of its gradient, a product, in the product's place and at the end.
-static void copy_scaled(Rewrite *e, Val update, Val product, uint32_t gradient, uint32_t scalar) {
+static void copy_scaled(Rewrite *e, Val update, Val product, uint32_t scalar) {
   Fn *f = e->f;
   Val x = ir_rewrite_arg(e, product, 1 - scalar), factor = ir_rewrite_arg(e, product, scalar),
       head = ir_rewrite_copy(e, update);
-  uint32_t args = f->n_args, n = ir_ins(f, head)->n_args;
-  for (uint32_t k = 0; k < n; k++) {
-    Val a = k == gradient ? x : ir_arg(f, head, k);
-    *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
-  }
-  *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = factor;
-  ir_ins(f, head)->args = args, ir_ins(f, head)->n_args = n + 1;
+  Val in[MAX_OPERANDS];
+  Op op = (Op)ir_ins(f, head)->op;
+  uint32_t n = ir_operands(f, head, in);
+  in[ir_op_operand(op, ARG_grad)] = x, in[ir_op_operand(op, ARG_grad_scale)] = factor;
+  ir_set_operands(f, head, in, n);
 }
 
 bool ir_pass_fold_grad_scale(Fn *f) {
@@ -55,7 +49,7 @@ bool ir_pass_fold_grad_scale(Fn *f) {
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) uses[ir_arg(f, (Val){i}, k).i]++;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (!is_update(f, i)) continue;
-    Val g = ir_arg(f, (Val){i}, gradient_at(f, (Val){i}));
+    Val g = ir_gradient_of(f, (Val){i});
     if (uses[g.i] == 1 && is_scaled(f, g, &scalar[i])) product[i] = g, unmade[g.i] = any = true;
   }
   if (!any) return true;
@@ -64,7 +58,7 @@ bool ir_pass_fold_grad_scale(Fn *f) {
   for (uint32_t i = 1; i < e.n_old; i++) {
     if (e.old[i].op == OP_result || unmade[i]) continue;
     if (ir_none(product[i])) ir_rewrite_copy(&e, (Val){i});
-    else copy_scaled(&e, (Val){i}, product[i], ir_ops[e.old[i].op].n_res, scalar[i]);
+    else copy_scaled(&e, (Val){i}, product[i], scalar[i]);
   }
   ir_rewrite_end(&e);
   return true;

@@ -153,7 +153,7 @@ static Val row_of_column(Simplify *s, Val v) {
   if (ins.op != OP_matmul && ins.op != OP_linear) return (Val){0};
   bool ta = ir_attr(f, v, KEY_ta) != NULL, stored_as_row = ins.op == OP_linear || ir_attr(f, v, KEY_tb) != NULL;
   if (!wants_row(s, v, ta, stored_as_row)) return (Val){0};
-  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ins.n_args == 3 ? ir_arg(f, v, 2) : (Val){0};
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ir_operand(f, v, ARG_bias);
   Dim d[MAX_RANK], out[MAX_RANK];
   uint32_t n = dims_of(s, b, d), n_out = dims_of(s, v, out), n_a = ir_rank(s->p, ir_ins(f, a)->shape);
   if (!stored_as_row) d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
@@ -308,7 +308,7 @@ static Val eliminate_common(Simplify *s, Val v);
 static Val rows_of_permuted(Simplify *s, Val v) {
   Fn *f = s->f;
   const Ins ins = *ir_ins(f, v);
-  const Attr *perm = ir_row_takes_axis((Op)ins.op) && !ir_attr(f, v, KEY_axis) ? perm_of(f, ir_arg(f, v, 0)) : NULL;
+  const Attr *perm = (ir_ops[ins.op].flags & ROW_AXIS) && !ir_attr(f, v, KEY_axis) ? perm_of(f, ir_arg(f, v, 0)) : NULL;
   if (!perm) return (Val){0};
   Attr back = *perm;
   Val of[2];
@@ -415,6 +415,7 @@ bool ir_same_attrs(const Fn *f, Val x, Val y) {
 static bool same_ins(const Fn *f, Val x, Val y) {
   const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
   if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args) return false;
+  if (a->absent != b->absent) return false;
   if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
   return ir_same_attrs(f, x, y);
 }
