@@ -327,7 +327,8 @@ static Seq open_seq(Cg *c, Val v) {
   s.lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), s.width);
   s.together = LLVMIsAConstantInt(s.width) && LLVMConstIntGetZExtValue(s.width) % c->t->vl == 0;
   s.a = cg_ptr(c, data), s.to = ptr_or_null(c, v);
-  if (ir_ins(c->f, v)->n_args == 3) s.b = cg_ptr(c, ir_arg(c->f, v, 2));  // the step, or a gradient
+  Val b = ir_operand(c->f, v, ir_ins(c->f, v)->op == OP_seq_scatter ? ARG_step : ARG_g);
+  if (!ir_none(b)) s.b = cg_ptr(c, b);
   return s;
 }
 
