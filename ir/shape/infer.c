@@ -23,7 +23,11 @@ uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
 
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
   if (dtype_of(c, k) == t) return 0;
-  rt_text_add(c->why, "operand %u must be %s", k, ir_dtype_name[t]);
+  const OpInfo *row = &ir_ops[ir_ins(c->f, c->v)->op];
+  uint32_t slot = ir_operand_slot(c->f, c->v, k);
+  if (row->is_pointwise || slot >= row->n_operands) rt_text_add(c->why, "operand %u", k);
+  else rt_text_add(c->why, "%s", ir_arg_name[row->operands[slot].name]);
+  rt_text_add(c->why, " must be %s", ir_dtype_name[t]);
   return ir_infer_fault(c, E_DTYPE, "");
 }
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
