@@ -26,7 +26,7 @@ static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   for (uint32_t i = 0; i + 1 < r; i++) p->m.dim[p->m.n++] = ir_dim_at(f->prog, x, i);
   p->k = ir_dim_at(f->prog, x, r - 1);
   p->n = ir_dim_at(f->prog, w, 0);
-  if (ir_ins(f, v)->n_args == 3) p->bias = ir_arg(f, v, 2);
+  p->bias = ir_operand(f, v, ARG_bias);
 }
 
 // Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.

@@ -42,10 +42,6 @@ static bool is_along(const Fn *f, Val v, uint32_t axis) {
 
 bool ir_same_rows(RowSpace a, RowSpace b) { return a.shape.i == b.shape.i && a.axis == b.axis; }
 
-bool ir_row_takes_axis(Op op) {
-  return op == OP_softmax || op == OP_softmax_grad || op == OP_log_softmax || op == OP_log_softmax_grad;
-}
-
 bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op == OP_result || ins->n_args == 0) return false;
@@ -53,7 +49,7 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   uint32_t last = ir_rank(f->prog, s) - 1;
   *out = (RowSpace){s, last};
   if (ir_ops[ins->op].cls == CLASS_ROW) {
-    if (ir_row_takes_axis((Op)ins->op)) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
+    if (ir_ops[ins->op].flags & ROW_AXIS) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
     return true;
   }
   if (ir_column_sum(f, v, &s)) return true;
@@ -114,24 +110,7 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
   return (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) && operands_fit(f, v, rows);
 }
 
-bool ir_row_element(const Fn *f, Val v, uint32_t k) {
-  switch (ir_ins(f, v)->op) {
-  case OP_softmax_grad:
-  case OP_log_softmax_grad: return k <= 1;
-  case OP_layer_norm_grad: return k == 0 || k == 3;
-  case OP_rms_norm_grad: return k == 0 || k == 2;
-  default: return k == 0;
-  }
-}
-
-static bool reads_scalar(const Fn *f, Val v, uint32_t k) {
-  switch (ir_ins(f, v)->op) {
-  case OP_cross_entropy_rows_grad: return k == 2 || k == 3;
-  case OP_layer_norm_grad: return k == 1 || k == 2;
-  case OP_rms_norm_grad: return k == 1;
-  default: return false;
-  }
-}
+bool ir_row_element(const Fn *f, Val v, uint32_t k) { return ir_operand_flags(f, v, k) & ELEMENT; }
 
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
   Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
@@ -139,7 +118,7 @@ bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
   if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // it is there after the last row
   if (ir_row_space(f, v, &of) || is_along(f, v, rows.axis)) {
     if (ir_row_element(f, v, k)) return from.i == rows.shape.i;
-    return reads_scalar(f, v, k) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
+    return (ir_operand_flags(f, v, k) & ROW_SCALAR) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
   }
   return from.i == to.i || (to.i == rows.shape.i && is_broadcast_scalar(f, from, rows));
 }
