@@ -14,6 +14,7 @@
 #include "ir/rewrite.h"
 #include <string.h>
 
+// docs/experiments/006 found these values.
 enum {
   INPUTS = 32,  // at most,
   FAR_GATE_INPUTS =

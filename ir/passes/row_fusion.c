@@ -9,14 +9,15 @@
 // reads it in the kernel.
 #include "ir/ir.h"
 
+// Numbers: pages of docs/experiments that found the value.
 enum {
   FEW_ROWS = 8,  // rows, or vectors of strided ones, that are too few to share among workers,
   FEW_VECTORS = 4,
   SMALL = 4096,    // from so many elements on
   MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
-  NARROW = 64,     // and WIDE: rows whose sum is a row are made in the kernel of the rows
+  NARROW = 64,     // and WIDE: rows whose sum is taken in their kernel (035)
   WIDE = 4096,
-  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches
+  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches (040)
 };
 
 bool ir_column_sum(const Fn *f, Val v, Shape *out) {
@@ -132,8 +133,8 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
   return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes || all <= MANY;  // whole vectors
 }
 
-// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets of
-// the caches.
+// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets
+// of the caches.
 bool ir_row_is_strided(const Prog *p, RowSpace rows) {
   int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
   if (rows.axis + 1 == ir_rank(p, rows.shape) || side < p->target.lanes / 2) return false;
