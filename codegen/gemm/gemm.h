@@ -5,6 +5,7 @@
 //   strategies.def   the strategies in order of preference; each has a file:
 //   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  tiled.c (with macrokernel.c)
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
+//   blocks.c         what strategies, packing and prefetch compute with
 //   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
 //   pack.c           packed and padded operands       epilogue.c   what follows a product in its kernel
 //   prefetch.c       what tiles prefetch              module/packed_weights.c   weights packed once per change
@@ -132,9 +133,6 @@ int64_t cg_gemm_packed_a(const GemmPlan *p);                         // A_PADDED
 int64_t cg_gemm_sums(const GemmPlan *p);                             // of slices, or that only the epilogue reads
 int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of all
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) { return p->prologue && p->prologue != PROLOGUE_B; }
-bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
-bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
-int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);    // equal KC blocks of at most so many
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 
@@ -142,7 +140,10 @@ bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
 
-// ---- kernel.c
+// ---- blocks.c
+bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
+bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);    // equal KC blocks of at most so many
 LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.

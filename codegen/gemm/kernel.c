@@ -9,20 +9,8 @@ static LLVMValueRef product(Cg *c, const DimList *l) {
   return n;
 }
 
-LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
-  int64_t one;
-  if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
-  return LLVMBuildURem(c->b, n, d, "");
-}
-
 // A matrix without elements has no storage, and nothing of it is read.
 static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
-
-LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) {
-  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
-  LLVMSetAlignment(p, TN_ALIGN);
-  return p;
-}
 
 // Rows of A that the worker's prologue computes.
 static int64_t rows_on_stack(const GemmPlan *p) {
@@ -55,20 +43,6 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);
   return g;
-}
-
-LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
-  Cg *c = g->c;
-  LLVMValueRef off = cg_i64(c, 0), stride = matrix;
-  for (uint32_t i = g->p->batch.n; i-- > 0;) {
-    LLVMValueRef size = cg_dim(c, g->p->batch.dim[i]);
-    if (own[i].i) {
-      off = cg_add(c, off, cg_mul(c, i ? cg_gemm_rem(c, index, size) : index, stride));
-      stride = cg_mul(c, stride, size);
-    }
-    index = cg_div(c, index, size);
-  }
-  return off;
 }
 
 // ---- the kernel

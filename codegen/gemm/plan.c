@@ -68,21 +68,6 @@ static GemmPlan read_product(const Fn *f, Val v) {
   return p;
 }
 
-bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p) {
-  for (uint32_t i = 0; i < p->m.n; i++)
-    if (!ir_dim_is_one(f->prog, p->m.dim[i])) return false;
-  return true;
-}
-
-bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t) {
-  return p->n_max * p->k_max > ir_f32_in(t->facts.llc_bytes);
-}
-
-int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl) {
-  int64_t n = cg_ceil_div(k, most);
-  return n <= 1 ? cg_round_up(cg_larger(k, 1), vl) : cg_round_up(cg_ceil_div(k, n), vl);
-}
-
 // ---- modifiers
 // A is cheap to recompute: every worker runs all of its prologue.
 static bool has_private_a(const Fn *f, Val v, const GemmPlan *p, const Target *t) {

@@ -1,0 +1,46 @@
+// What strategies, packing and prefetch compute with: sizes that a plan compares, equal KC blocks, where the matrix of a
+// batch begins, private blocks on the stack.
+#include "codegen/gemm/gemm.h"
+
+// ---- before any code
+bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p) {
+  for (uint32_t i = 0; i < p->m.n; i++)
+    if (!ir_dim_is_one(f->prog, p->m.dim[i])) return false;
+  return true;
+}
+
+bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t) {
+  return p->n_max * p->k_max > ir_f32_in(t->facts.llc_bytes);
+}
+
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl) {
+  int64_t n = cg_ceil_div(k, most);
+  return n <= 1 ? cg_round_up(cg_larger(k, 1), vl) : cg_round_up(cg_ceil_div(k, n), vl);
+}
+
+// ---- in code
+LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
+  int64_t one;
+  if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
+  return LLVMBuildURem(c->b, n, d, "");
+}
+
+LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
+  Cg *c = g->c;
+  LLVMValueRef off = cg_i64(c, 0), stride = matrix;
+  for (uint32_t i = g->p->batch.n; i-- > 0;) {
+    LLVMValueRef size = cg_dim(c, g->p->batch.dim[i]);
+    if (own[i].i) {
+      off = cg_add(c, off, cg_mul(c, i ? cg_gemm_rem(c, index, size) : index, stride));
+      stride = cg_mul(c, stride, size);
+    }
+    index = cg_div(c, index, size);
+  }
+  return off;
+}
+
+LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) {
+  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
+  LLVMSetAlignment(p, TN_ALIGN);
+  return p;
+}
