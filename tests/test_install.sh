@@ -16,12 +16,12 @@ cat >"$scratch/outside/main.c" <<'END'
 
 int main(void) {
   tn_program *p = tn_program_create("outside");
-  tn_module *fc = tn_linear(tn_root(p), "fc", 8, 3, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 8, 3);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), tn_dim_const(8)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), 8));
   tn_output(f, "y", tn_call(fc, x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) tn_report(p, stderr);
   float xs[2 * 8] = {1}, ys[2 * 3];
   tn_status s = m ? tn_run(m, "predict", TN_IN(tn_f32(xs, 2, 8)), TN_OUT(tn_f32(ys, 2, 3))) : TN_ERR_BUILD;
