@@ -27,6 +27,10 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
+foreach(name test_misuse test_pointwise)
+  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+endforeach()
+
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c

@@ -485,6 +485,9 @@ void fe_merge_counters(tn_program *p);  // those that are always equal become on
 // ---- graph/inplace.c
 // t shows `content` from here on; nothing is checked. no_grad: whatever region the call stands in.
 tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
+// The result of an op written to its operand 0; `what` is the public call
+tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
+                      tn_site at);
 void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
 

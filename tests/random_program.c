@@ -3,6 +3,7 @@
 // the data of a run: an input or parameter called "pos.." holds numbers > 0; dims called "time.." are at least 1;
 // "rows.." are found by the run.
 #include "tests/random_program.h"
+#include "tests/pointwise.h"
 
 #include <math.h>
 #include <string.h>
@@ -267,30 +268,6 @@ static Val partner(Gen *g, Val v) {
 }
 
 // ---- steps: pointwise
-static void add_unary(Gen *g) {
-  static const Op ops[] = {OP_copy,    OP_neg,  OP_abs,  OP_exp,      OP_log,        OP_sqrt,    OP_tanh,
-                           OP_sigmoid, OP_erf,  OP_sin,  OP_cos,      OP_floor,      OP_relu,    OP_square,
-                           OP_rsqrt,   OP_silu, OP_gelu, OP_softplus, OP_leaky_relu, OP_dropout, OP_stop_grad};
-  Op op = ops[below(g, sizeof ops / sizeof *ops)];
-  Val a = pick(g);
-  Attr attr[2];
-  uint32_t n = 0;
-  double mag = mag_of(g, a);
-  switch (op) {
-  case OP_exp: a = tame(g, a, 5), mag = exp(fmin(mag_of(g, a), 5)); break;
-  case OP_log: a = positive(g, a, 0.2), mag = 2 + log(1 + mag); break;
-  case OP_sqrt:
-  case OP_rsqrt: a = positive(g, a, 0.2), mag = 3 + sqrt(mag); break;
-  case OP_square: mag *= mag; break;
-  case OP_sin:
-  case OP_cos: a = tame(g, a, 50), mag = 1; break;
-  case OP_leaky_relu: attr[n++] = ir_a_num(KEY_slope, 0.125); break;
-  case OP_dropout: attr[n++] = ir_a_num(KEY_p, 0.25), attr[n++] = ir_a_int(KEY_id, g->p->next_id++); break;
-  default: break;
-  }
-  keep_tame(g, emit(g, op, &a, 1, attr, n), mag + 1);
-}
-
 static bool joint_is_small(Gen *g, Val a, Val b) {
   Dims x = dims_of(g, a), y = dims_of(g, b);
   int64_t n = 1;
@@ -302,31 +279,88 @@ static bool joint_is_small(Gen *g, Val a, Val b) {
   return n <= MAX_ELEMENTS;
 }
 
-static void add_binary(Gen *g) {
-  static const Op ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_max, OP_min, OP_pow, OP_gt,  OP_ge,
-                           OP_lt,  OP_le,  OP_eq,  OP_ne,  OP_add, OP_mul, OP_sub, OP_mul, OP_add};
-  Op op = ops[below(g, sizeof ops / sizeof *ops)];
-  Val a = pick(g), b = partner(g, a);
-  if (chance(g, 30)) {
-    Val t = a;
-    a = b, b = t;
+// What operands are made to be before a row takes them: of magnitude `limit` at most, and `least` at least where that is
+// not 0.
+typedef struct {
+  double limit[3], least[3];
+} Range;
+
+// The largest |value| of a row for such operands, by a grid; infinite where it is not finite for some.
+static double reach(Gen *g, Op op, const Val *v, const Range *r) {
+  enum { STEPS = 9 };
+  double most = 0, mag[3] = {0};
+  uint32_t n = ir_ops[op].n_min, total = n == 1 ? STEPS : n == 2 ? STEPS * STEPS : STEPS * STEPS * STEPS;
+  for (uint32_t k = 0; k < n; k++) mag[k] = fmin(mag_of(g, v[k]), r->limit[k]);
+  for (uint32_t i = 0; i < total; i++) {
+    double x[3] = {0};
+    for (uint32_t k = 0, at = i; k < n; k++, at /= STEPS) {
+      double part = (double)(at % STEPS) / (STEPS - 1);
+      x[k] = r->least[k] > 0 ? r->least[k] + part * mag[k] : (2 * part - 1) * mag[k];
+    }
+    double y = fabs(pointwise_value(op, x));
+    most = isfinite(y) ? fmax(most, y) : INFINITY;
+    if (!isfinite(y)) break;
   }
-  if (!joint_is_small(g, a, b)) return;
-  double x = mag_of(g, a), y = mag_of(g, b), mag = x + y;
-  if (op == OP_mul) mag = x * y;
-  if (op == OP_div) b = positive(g, b, 0.5), mag = 2 * x;
-  if (op == OP_pow) a = positive(g, tame(g, a, 4), 0.3), b = op1(g, OP_tanh, b), mag = 6;
-  if (op >= OP_gt && op <= OP_ne) mag = 1;
-  keep_tame(g, op2(g, op, a, b), mag);
+  return most;
 }
 
-static void add_select(Gen *g) {
+// The widest range in which the row is finite and not large.
+static const Range *range_of(Gen *g, Op op, const Val *v, double *mag) {
+  static const Range ranges[] = {{{50, 50, 50}, {0}},
+                                 {{4, 4, 4}, {0}},
+                                 {{50, 50, 50}, {0, 0.5, 0}},
+                                 {{50, 50, 50}, {0.2, 0.5, 0}},
+                                 {{4, 1, 4}, {0.3, 0, 0}}};
+  enum { N = sizeof ranges / sizeof *ranges };
+  for (uint32_t k = 0; k < N; k++) {
+    *mag = reach(g, op, v, &ranges[k]);
+    if (*mag <= 3000) return &ranges[k];
+  }
+  return &ranges[N - 1];
+}
+
+// A row with n operands.
+static Op pick_op(Gen *g, uint32_t n) {
+  Op rows[N_OPS];
+  uint32_t n_rows = 0;
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++)
+    if (ir_ops[op].is_pointwise && ir_ops[op].n_min == n) rows[n_rows++] = (Op)op;
+  return rows[below(g, n_rows)];
+}
+
+static void apply_row(Gen *g, Op op, Val *v) {
+  Attr attr[MAX_POINTWISE_ATTRS];
+  bool is_random = ir_ops[op].flags & RANDOM;
+  uint32_t n = ir_ops[op].n_min, n_attrs = pointwise_attrs(op, g->p->next_id, attr);
+  double mag = 2 * mag_of(g, v[0]);
+  const Range *r = is_random ? NULL : range_of(g, op, v, &mag);
+  for (uint32_t k = 0; r && k < n; k++) {
+    v[k] = tame(g, v[k], r->limit[k]);
+    if (r->least[k] > 0) v[k] = positive(g, v[k], r->least[k]);
+  }
+  g->p->next_id += is_random;
+  Val y = emit(g, op, v, n, attr, n_attrs);
+  if (!ir_none(y) && is_small(g, shape_at(g, y))) keep_tame(g, y, mag);
+}
+
+static void add_unary(Gen *g) {
+  Val v = pick(g);
+  if (chance(g, 5)) keep(g, op1(g, OP_stop_grad, v), mag_of(g, v));
+  else apply_row(g, pick_op(g, 1), &v);
+}
+
+static void add_binary(Gen *g) {
+  Val a = pick(g), b = partner(g, a);
+  if (!joint_is_small(g, a, b)) return;
+  bool swap = chance(g, 30);
+  apply_row(g, pick_op(g, 2), swap ? (Val[]){b, a} : (Val[]){a, b});
+}
+
+static void add_ternary(Gen *g) {
   Val b = pick(g), a = partner(g, b), c = partner(g, b);
   if (!joint_is_small(g, a, b) || !joint_is_small(g, c, b) || !joint_is_small(g, a, c)) return;
-  double mag = mag_of(g, b) + mag_of(g, c);
-  if (chance(g, 60)) a = op2(g, OP_gt, a, number(g, 0.25));
-  Val v = emit(g, OP_select, (Val[]){a, b, c}, 3, NULL, 0);
-  if (!ir_none(v) && is_small(g, shape_at(g, v))) keep(g, v, mag);
+  if (chance(g, 60)) a = op2(g, OP_gt, a, number(g, 0.25));  // a condition
+  apply_row(g, pick_op(g, 3), (Val[]){a, b, c});
 }
 
 static void add_cast(Gen *g) {
@@ -1008,7 +1042,7 @@ typedef struct {
   void (*add)(Gen *g);
   uint32_t weight;
 } Step;
-static const Step steps[] = {{add_unary, 16},       {add_binary, 22},      {add_select, 4},      {add_cast, 2},
+static const Step steps[] = {{add_unary, 16},       {add_binary, 22},      {add_ternary, 4},     {add_cast, 2},
                              {add_dim_size, 1},     {add_reshape, 7},      {add_permute, 6},     {add_expand, 4},
                              {add_slice_or_pad, 7}, {add_concat, 5},       {add_reduce, 11},     {add_softmax, 5},
                              {add_row_norm, 5},     {add_nll, 4},          {add_matmul, 7},      {add_linear, 5},

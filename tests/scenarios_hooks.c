@@ -219,16 +219,15 @@ SCENARIO(H03_never_called) {
 static void in_order(bool pre) {
   Log log = {0};
   Entry e[5] = {{&log, 0}, {&log, 1}, {&log, 2}, {&log, 3}, {&log, 4}};
-  const tn_hook_options front = {.prepend = true};
   start();
   tn_module *net = tn_sequential(tn_root(p), "net"), *inner = tn_sequential(net, "inner");
   tn_linear(inner, "a", 4, 4);
   tn_activation(inner, "act", "tanh");
   tn_linear(net, "b", 4, 2);
   for (int k = 0; k < 5; k++) {
-    const tn_hook_options *o = k == 1 || k == 4 ? &front : NULL;
-    if (pre) (tn_hook_pre)(net, note_pre, &e[k], *o);
-    else (tn_hook_post)(net, note_post, &e[k], *o);
+    bool first = k == 1 || k == 4;
+    if (pre) tn_hook_pre(net, note_pre, &e[k], .prepend = first);
+    else tn_hook_post(net, note_post, &e[k], .prepend = first);
   }
   tn_tensor x = input(2, 4, 11), y = tn_call(net, x);
   LOGGED(&log, 4, 1, 0, 2, 3);

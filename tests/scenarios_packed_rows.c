@@ -323,11 +323,10 @@ SCENARIO(D15) {
   tn_tensor none = (tn_input)(f, "none", TN_F32, TN_SHAPE(0, 0), at(2));
   tn_tensor pair = (tn_input)(f, "pair", TN_F32, TN_SHAPE(2, 25), at(3));
   tn_tensor flat = (tn_input)(f, "flat", TN_F32, TN_SHAPE(3), at(4));
-  tn_pack_options sorted = {.enforce_sorted = true};
-  CHECK(!(tn_pack_constant)(x, I(1, 3, 2), 3, sorted).data.v);
-  CHECK(!(tn_pack_constant)(none, I(1), 1, sorted).data.v);
-  CHECK(!(tn_pack_constant)(pair, I(22, 25), 2, sorted).data.v);
-  CHECK(!(tn_pack_constant)(flat, I(1, 1, 1), 3, sorted).data.v);
+  CHECK(!(tn_pack_constant)(x, I(1, 3, 2), 3, (tn_pack_options){.enforce_sorted = true, .at = at(10)}).data.v);
+  CHECK(!(tn_pack_constant)(none, I(1), 1, (tn_pack_options){.enforce_sorted = true, .at = at(11)}).data.v);
+  CHECK(!(tn_pack_constant)(pair, I(22, 25), 2, (tn_pack_options){.enforce_sorted = true, .at = at(12)}).data.v);
+  CHECK(!(tn_pack_constant)(flat, I(1, 1, 1), 3, (tn_pack_options){.enforce_sorted = true, .at = at(13)}).data.v);
   tn_function_end(f);
 #define WAY_OUT "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n"
   CHECK_REPORT(

@@ -59,7 +59,7 @@ static Net build(int64_t time) {
 }
 
 static void compile(Net *n, const tn_compile_options *o) {
-  n->m = (tn_compile)(n->p, *o);
+  n->m = (tn_compile)(n->p, o ? *o : (tn_compile_options){.at = TN_SITE});
   if (!CHECK(n->m)) tn_report(n->p, stdout), exit(1);
 }
 

@@ -259,7 +259,7 @@ SCENARIO(E113) {
 static void pack(int64_t a, int64_t b, uint32_t n, bool sorted) {
   start();
   const int64_t lengths[3] = {a, b, 1};
-  const tn_pack_options o = {.enforce_sorted = sorted};
+  const tn_pack_options o = {.enforce_sorted = sorted, .at = at(11)};
   tn_packed s = (tn_pack_constant)(input(10), lengths, n, o);
   go_on(tn_pad_packed(tn_packed_zip("add", tn_packed_map("exp", s), s), 0, true));
   tn_packed_dispose(s);

@@ -13,6 +13,7 @@
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 #include "tests/check.h"
+#include "tests/pointwise.h"
 
 #include <float.h>
 #include <math.h>
@@ -259,8 +260,9 @@ static const Case *close_case(Builder *b) {
 
 // ---- every pointwise op, every pair of awkward numbers
 static Val apply(Builder *b, Op op, Val x, Val y, Val z) {
-  Attr slope = ir_a_num(KEY_slope, 0.125);
-  return ir_emit(b->f, op, (Val[]){x, y, z}, ir_ops[op].n_min, &slope, op == OP_leaky_relu, (Loc){0});
+  Attr attr[MAX_POINTWISE_ATTRS];
+  uint32_t n = pointwise_attrs(op, 0, attr);
+  return ir_emit(b->f, op, (Val[]){x, y, z}, ir_ops[op].n_min, attr, n, (Loc){0});
 }
 
 static Rule rule_of(Op op) {
@@ -275,12 +277,14 @@ static Rule rule_of(Op op) {
   default: break;
   }
   Expr e = ir_forward(op);
-  bool once = e.n || ir_is_rounded_once(op);
-  for (uint32_t i = 0; i < e.n; i++) once &= e.nodes[i].kind != EX_OP || ir_is_rounded_once((Op)e.nodes[i].op);
-  return (Rule){.ulp = once ? 0 : 2};
+  if (!e.n) return (Rule){.ulp = ir_is_rounded_once(op) ? 0 : 2};
+  uint32_t n_ops = 0, ulp = 0;  // of a composite: the sum of its parts, nothing where each is rounded once
+  for (uint32_t i = 0; i < e.n; i++)
+    if (e.nodes[i].kind == EX_OP) ulp += rule_of((Op)e.nodes[i].op).ulp, n_ops++;
+  return (Rule){.ulp = ulp ? ulp + n_ops : 0};
 }
 
-static bool is_tested(Op op) { return ir_ops[op].is_pointwise && ir_ops[op].n_min > 0 && op != OP_dropout; }
+static bool is_tested(Op op) { return ir_ops[op].is_pointwise && ir_ops[op].n_min > 0 && !(ir_ops[op].flags & RANDOM); }
 static uint32_t count(Rule r) { return r.finite ? N - 3 : N; }  // infinities and NaN stand last
 
 // All operands inputs.

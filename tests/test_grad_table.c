@@ -3,6 +3,7 @@
 // gradients of gradients, against differences of the interpreter; where none flows the differences are 0 too.
 #include "ir/ir.h"
 #include "tests/check.h"
+#include "tests/pointwise.h"
 
 #include <math.h>
 #include <string.h>
@@ -370,15 +371,11 @@ static void check_case(const Case *c) {
 static void check_pointwise(Op op) {
   static const char *const params[] = {"", "%a: f32[2,3]", "%a: f32[2,3], %b: f32[3]",
                                        "%a: f32[2,3], %b: f32[3], %c: f32[2,1]"};
-  static const char *const args[] = {"", " %a", " %a, %b", " %a, %b, %c"};
-  static const char *const attrs[][2] = {{"leaky_relu", " {slope=0.125}"}, {"dropout", " {p=0.25, id=3}"}};
-  char line[128];
-  const char *given = "";
-  for (size_t k = 0; k < 2; k++)
-    if (!strcmp(ir_ops[op].name, attrs[k][0])) given = attrs[k][1];
   if (ir_ops[op].n_max == 0) return;  // nothing to differentiate
-  snprintf(line, sizeof line, "%%v = %s%s%s", ir_ops[op].name, args[ir_ops[op].n_max], given);
-  check_case(&(Case){.op = ir_ops[op].name, .params = params[ir_ops[op].n_max], .lines = line});
+  RtText line = {.mem = rt_arena_new()};
+  pointwise_line(op, (const char *const[]){"%a", "%b", "%c"}, 3, &line);
+  check_case(&(Case){.op = ir_ops[op].name, .params = params[ir_ops[op].n_max], .lines = line.text});
+  rt_arena_free(line.mem);
 }
 
 // A gradient expression is emitted without attributes: no op in it may read one or a random stream. SAME keeps them.

@@ -6,7 +6,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$source_dir/README.md" >"$scratch/example.c"
 sanitize=$(grep -q '^TENURE_SANITIZE:BOOL=ON' "$build/CMakeCache.txt" && echo "-fsanitize=address,undefined" || true)
-"${TENURE_CC:-cc}" -std=gnu17 -Wall -Wextra -Werror $sanitize -I "$source_dir" "$scratch/example.c" -o "$scratch/example" \
+"${TENURE_CC:-cc}" -std=gnu17 -Wall -Wextra -Werror $sanitize -I "$source_dir" -I "$build/generated/include" "$scratch/example.c" -o "$scratch/example" \
   -L "$build" -ltenure "-Wl,-rpath,$build"
 "$scratch/example" >"$scratch/out"
 head -n 1 "$scratch/out" | grep -E '^loss 0\.0' || { head -n 5 "$scratch/out" && exit 1; }

@@ -1,6 +1,7 @@
 // The text form: a program with every op, random programs, damaged text and every kind of syntax error.
 #include "ir/ir.h"
 #include "tests/check.h"
+#include "tests/pointwise.h"
 
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ static const char header[] =
     "}\n"
     "func @f(%x: f32[4,3], %v: f32[3], %s: f32[], %i: i64[4], %n: i64[B], %seq: f32[B,T,3]) {\n";
 
+// After a line for each pointwise row.
 static const char *const op_lines[] = {
     "%in = input {index=6} : f32[2]",
     "%w = param @w",
@@ -52,40 +54,6 @@ static const char *const op_lines[] = {
     "dispose %a",
     "scope_end {scope=1}",
     "%g = grad_of %s, %x",
-    "%u1 = neg %x",
-    "%u2 = abs %x",
-    "%u3 = exp %x",
-    "%u4 = log %x",
-    "%u5 = sqrt %x",
-    "%u6 = tanh %x",
-    "%u7 = sigmoid %x",
-    "%u8 = erf %x",
-    "%u9 = sin %x",
-    "%u10 = cos %x",
-    "%u11 = floor %x",
-    "%u12 = relu %x",
-    "%u13 = square %x",
-    "%u14 = rsqrt %x",
-    "%u15 = silu %x",
-    "%u16 = gelu %x",
-    "%u20 = gelu_tanh %x",
-    "%u17 = softplus %x",
-    "%u18 = leaky_relu %x {slope=0.01}",
-    "%u19 = dropout %x {p=0.3, id=1}",
-    "%b1 = add %x, %v",
-    "%b2 = sub %x, %v",
-    "%b3 = mul %x, %s",
-    "%b4 = div %x, %v",
-    "%b5 = max %x, %v",
-    "%b6 = min %x, %v",
-    "%b7 = pow %x, %s",
-    "%b8 = gt %x, %v",
-    "%b9 = ge %x, %v",
-    "%b10 = lt %x, %v",
-    "%b11 = le %x, %v",
-    "%b12 = eq %x, %v",
-    "%b13 = ne %x, %v",
-    "%t = select %b8, %x, %v",
     "%r1 = rand {id=2, shape=[2,B]}",
     "%r2 = randn {id=3, shape=[]}",
     "%r3 = uniform {lo=-1, hi=1e-3, id=4, shape=[B*3]}",
@@ -101,8 +69,8 @@ static const char *const op_lines[] = {
     "%pa = pad_axis %x {axis=1, start=2, size=7}",
     "%co = concat %x, %x {axis=0}",
     "%cl = clone %x",
-    "write %cl, %b1 {no_grad}",
-    "overwritten %cl, %b1",
+    "write %cl, %p_add {no_grad}",
+    "overwritten %cl, %p_add",
     "%sa = slice_assign %x, %sl {axis=0, start=2}",
     "%ia = index_assign %w, %i, %x {into_param}",
     "%su = sum %x {axes=[0], keepdim}",
@@ -174,6 +142,8 @@ static const struct {
 static RtText text_with_all_ops(RtArena *mem) {
   RtText t = {.mem = mem};
   rt_text_add(&t, "%s", header);
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++)
+    if (ir_ops[op].is_pointwise) pointwise_line((Op)op, (const char *const[]){"%x", "%v", "%s"}, 1, &t);
   for (size_t k = 0; k < sizeof op_lines / sizeof *op_lines; k++) {
     for (size_t j = 0; j < sizeof helpers / sizeof *helpers; j++)
       if (!strncmp(op_lines[k], helpers[j].before, strlen(helpers[j].before)))

@@ -189,7 +189,7 @@ static void build_groups(tn_program *p, const tn_group_options *o, const tn_sgd_
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(5));
   tn_backward(tn_sum(tn_mul(x, tn_mul(tn_param_value(f, root, "a"), tn_param_value(f, root, "b")))));
   if (sgd) (tn_sgd)(f, root, *sgd);
-  else (tn_adamw)(f, root, *adam);
+  else (tn_adamw)(f, root, adam ? *adam : (tn_adamw_options){.at = TN_SITE});
   tn_function_end(f);
 }
 

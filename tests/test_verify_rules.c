@@ -4,6 +4,7 @@
 // reason, and a reason that no mutation needs is a fault, too.
 #include "ir/shape/infer.h"
 #include "tests/check.h"
+#include "tests/pointwise.h"
 
 #include <math.h>
 
@@ -14,18 +15,10 @@ typedef struct {
 
 #define LAYOUT "%L = packed_layout {lengths=[2,1], time=4, rows=3}\n"
 static const Sample samples[] = {
-    {"", "%x: f32[4,3], %v: f32[3], %s: f32[], %c: f32[4,1]",
-     "%0 = const {value=nan}\n"
-     "%u0 = copy %x\n%u1 = neg %x\n%u2 = abs %x\n%u3 = exp %x\n%u4 = log %x\n%u5 = sqrt %x\n%u6 = tanh %x\n"
-     "%u7 = sigmoid %x\n%u8 = erf %x\n%u9 = sin %x\n%u10 = cos %x\n%u11 = floor %x\n%u12 = relu %x\n%u13 = square %x\n"
-     "%u14 = rsqrt %x\n%u15 = silu %x\n%u16 = gelu %x\n%u17 = gelu_tanh %x\n%u18 = softplus %x\n"
-     "%u19 = leaky_relu %x {slope=0.01}\n%u20 = dropout %x {p=0.3, id=1}\n%b0 = add %x, %v\n%b1 = sub %x, %v\n"
-     "%b2 = mul %x, %v\n%b3 = div %x, %v\n%b4 = max %x, %v\n%b5 = min %x, %v\n%b6 = pow %x, %v\n%b7 = gt %x, %v\n"
-     "%b8 = ge %x, %v\n%b9 = lt %x, %v\n%b10 = le %x, %v\n%b11 = eq %x, %v\n%b12 = ne %x, %v\n%t = select %x, %v, %c\n"
-     "%r0 = rand {id=0, shape=[2]}\n%r1 = randn {id=1, shape=[2]}\n%r2 = uniform {lo=0, hi=1, id=2, shape=[2]}\n"
-     "%r3 = normal {mean=0, std=1, id=3, shape=[2]}\n%r4 = full {value=inf, shape=[2]}\n"},
+    {"", "%x: f32[4,3], %v: f32[3], %c: f32[4,1]", NULL},  // a line for each pointwise row
     {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
-     "%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%k = cast %x {dtype=i64}\n%sg = stop_grad %x\n"
+     "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%k = cast %x {dtype=i64}\n%sg "
+     "= stop_grad %x\n"
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
@@ -215,7 +208,11 @@ static bool is_legal(const Fn *f, Val v, uint32_t operand, uint32_t kind) {
 
 // ---- one program, read anew for each mutation
 static Prog *read_sample(RtArena *mem, const Sample *s, const char *extra, RtDiags *d) {
-  const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, extra, s->lines);
+  RtText lines = {.mem = mem};
+  for (uint32_t op = OP_none + 1; !s->lines && op < N_OPS; op++)
+    if (ir_ops[op].is_pointwise) pointwise_line((Op)op, (const char *const[]){"%x", "%v", "%c"}, 1, &lines);
+  const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, extra,
+                               s->lines ? s->lines : lines.text);
   return ir_parse(mem, text, strlen(text), "sample.tir", d);
 }
 

@@ -8,7 +8,6 @@
 // judged at the call is reported here: the write of a trainable parameter (E113), of a broadcast view, of another
 // shape.
 #include "frontend/fe.h"
-#include "pointwise_list.h"
 #include <string.h>
 
 // ---- regions without gradients
@@ -193,8 +192,8 @@ static bool same_type(tn_tensor t, tn_tensor made, const char *what, tn_site at)
   return false;
 }
 
-static tn_tensor in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
-                          tn_site at) {
+tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
+                      tn_site at) {
   tn_function *f;
   if (!fe_join(a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -202,21 +201,6 @@ static tn_tensor in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *att
   tn_tensor made = fe_emit(op, a, n, attrs, n_attrs, at);
   if (!fe_ok(made) || !same_type(a[0], made, what, at)) return fe_poison(f);
   return write_checked(a[0], made, what, at);
-}
-
-#define X(n) \
-  tn_tensor tn_##n##_(tn_tensor a, tn_site at) { return in_place(OP_##n, &a, 1, NULL, 0, "tn_" #n "_", at); }
-TN_UNARY_CALLS(X)
-#undef X
-#define X(n)                                                                          \
-  tn_tensor tn_##n##_(tn_tensor a, tn_tensor b, tn_site at) {                         \
-    return in_place(OP_##n, (const tn_tensor[]){a, b}, 2, NULL, 0, "tn_" #n "_", at); \
-  }
-TN_IN_PLACE_CALLS(X)
-#undef X
-
-tn_tensor tn_leaky_relu_(tn_tensor a, double slope, tn_site at) {
-  return in_place(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, "tn_leaky_relu_", at);
 }
 
 // Content for t: cast and broadcast as t wants it. What is t's type already is cloned, so that both stay separate.
@@ -271,5 +255,5 @@ tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, 
 }
 
 tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {
-  return in_place(OP_index_assign, (const tn_tensor[]){t, index, src}, 3, NULL, 0, "tn_index_put_", at);
+  return fe_in_place(OP_index_assign, (const tn_tensor[]){t, index, src}, 3, NULL, 0, "tn_index_put_", at);
 }

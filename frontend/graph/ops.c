@@ -1,19 +1,9 @@
-// Operations on values. One call per row of ir/ops.def where the public header lists one; the others are composed here
-// of rows.
+// Operations on values that no single pointwise row gives (those: pointwise.c).
 //
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
-#include "pointwise_list.h"
 
-#define X(n) \
-  tn_tensor tn_##n(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_##n, a, at), at); }
-TN_UNARY_CALLS(X)
-#undef X
-#define X(n) \
-  tn_tensor tn_##n(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_##n, a, b, at), at); }
-TN_BINARY_CALLS(X)
-X(matmul)
-#undef X
+tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
 
 static tn_tensor with_number(Op op, tn_tensor a, double number, tn_site at) {
   tn_function *f;
@@ -24,14 +14,6 @@ static tn_tensor with_number(Op op, tn_tensor a, double number, tn_site at) {
 
 tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, a, number, at); }
 tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, a, number, at); }
-
-tn_tensor tn_select(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at) {
-  return fe_made(fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at), at);
-}
-
-tn_tensor tn_leaky_relu(tn_tensor a, double slope, tn_site at) {
-  return fe_made(fe_emit(OP_leaky_relu, &a, 1, (const Attr[]){ir_a_num(KEY_slope, slope)}, 1, at), at);
-}
 
 // The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {
