@@ -249,7 +249,7 @@ static void known_numbers(void) {
   CHECK(tn_pack_padded(x, n[0]).data.v && (tn_pack_padded)(x, n[1], sorted).data.v);
   CHECK((tn_pack_padded)(x, n[2], empty).data.v && !(tn_pack_padded)(x, n[2], (tn_pack_options){.at = at(10)}).data.v);
   CHECK(!(tn_pack_padded)(x, n[3], (tn_pack_options){.at = at(11)}).data.v &&
-        !(tn_pack_padded)(x, n[4], sorted).data.v);
+        !(tn_pack_padded)(x, n[4], (tn_pack_options){.enforce_sorted = true, .at = at(12)}).data.v);
   tn_fill_(n[3], 2);  // not known any more
   CHECK(tn_pack_padded(x, n[3]).data.v);
   tn_function_end(f);

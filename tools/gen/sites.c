@@ -23,6 +23,7 @@ enum { MAX_PARAMETERS = 16, MAX_TEXT = 2048, MAX_NAME = 128 };
 typedef struct {
   char text[MAX_TEXT];  // without comments, blanks merged
   char name[MAX_NAME];
+  int n_result;  // characters of text before the name: the type of the result
   char parameter[MAX_PARAMETERS][MAX_NAME];
   int n_parameters;
 } Prototype;
@@ -70,6 +71,7 @@ static bool read_name(Prototype *p, const char *open) {
   while (end > p->text && !is_word(end[-1])) end--;
   const char *start = end;
   while (start > p->text && is_word(start[-1])) start--;
+  p->n_result = (int)(start - p->text);
   return start < end && copy_part(p->name, start, end);
 }
 
@@ -140,8 +142,7 @@ static void put_parameters(FILE *out, const Prototype *p, int n) {
 // C++17 has no designated initialisers: options are a value there, or none. The call site comes last and goes into them.
 static void put_options_overloads(FILE *out, const Prototype *p) {
   int n = p->n_parameters - 1, type = (int)strcspn(p->parameter[n], " ");
-  int result = (int)(strstr(p->text, p->name) - p->text);
-  if (p->text[result - 1] == '(') result--;
+  int result = p->n_result - (p->text[p->n_result - 1] == '(');
   for (int with = 1; with >= 0; with--) {
     fprintf(out, "inline %.*s(%s)(", result, p->text, p->name);
     put_parameters(out, p, n + with);
