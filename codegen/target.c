@@ -19,8 +19,8 @@
 
 // The microkernel fills the register file: mr x nv accumulators, nv vectors of B and one broadcast of A.
 //
-// Cache and block sizes were found on the AVX-512 machine (docs/gemm.md) and are every row's until somebody measures on
-// another one: plans of a program, and the order of its sums, are the same on all targets meanwhile.
+// Cache and block sizes were found on the AVX-512 machine (codegen/target.h names the experiments) and are every row's
+// until somebody measures on another one.
 #define MEASURED_ON_AVX512                                                                        \
   .gemm_mc_bytes = 512 << 10, .gemm_kc = 1024, .gemm_kc_packed_a = 256, .gemm_kc_in_place = 2048, \
   .gemm_acc_bytes = 128 << 10, .rnn_kc_bytes = 32 << 10, .facts = IR_TARGET_FACTS

@@ -11,24 +11,24 @@ typedef struct {
   const char *cpu;       // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
   const char *features;  // the explicit list
   // ---- vectors
-  uint32_t vl;        // f32 lanes
-  bool has_fma;       // a b + d in one instruction, rounded once
-  bool has_rounding;  // floor in one instruction
-  bool has_avx512;    // what AVX-512 has and LLVM has no operation for (math/avx512.c)
-  bool
-      cheap_shuffle;  // numbers are picked from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
-  // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B
+  uint32_t vl;         // f32 lanes
+  bool has_fma;        // a b + d in one instruction, rounded once
+  bool has_rounding;   // floor in one instruction
+  bool has_avx512;     // what AVX-512 has and LLVM has no operation for (math/avx512.c)
+  bool cheap_shuffle;  // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
+  // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B.
+  // Numbers: pages of docs/experiments that found the value
   uint32_t gemm_mr, gemm_nv;  // microkernel: MR rows x vectors of accumulators; NR is gemm_nv vl columns
   uint32_t dot_accumulators;  // of a tile of dot products
   int64_t gemm_mc_bytes;      // of an MC block: its rows of A stay in L2
-  int64_t gemm_kc;            // KC where workers pack B: a panel's block stays in L2, rows of A pass by
-  int64_t gemm_kc_packed_a;   // KC where A is packed: the MC block stays in L2
-  int64_t gemm_kc_in_place;   // KC where nothing is packed and k is long: a panel's block stays in L2
-  int64_t gemm_acc_bytes;     // MC x NC accumulators on the stack while KC blocks pass by
+  int64_t gemm_kc;            // KC where workers pack B: a panel's block stays in L2, rows of A pass by (023)
+  int64_t gemm_kc_packed_a;   // KC where A is packed: the MC block stays in L2 (025, 046)
+  int64_t gemm_kc_in_place;   // KC where nothing is packed and k is long: a panel's block stays in L2 (023)
+  int64_t gemm_acc_bytes;     // MC x NC accumulators on the stack while KC blocks pass by (046)
   bool prefers_blas;          // a tuned library is faster than code for this row
   // ---- recurrences
   uint32_t rnn_mr;       // rows of the recurrent tile (gates x vectors wide)
-  int64_t rnn_kc_bytes;  // of w_hh in a KC block; the rest of L1 is for rows and sums
+  int64_t rnn_kc_bytes;  // of w_hh in a KC block; the rest of L1 is for rows and sums (012)
   // ---- caches, for the passes too
   TargetFacts facts;
   bool fast_math;  // primitives of at most 16 ulp where there are shorter ones (math/fast_math.c); an option, in no row

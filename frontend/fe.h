@@ -357,6 +357,7 @@ bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 // False: an empty handle is among them, which names no function; reported to this one
 bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at);
+// a: by position in the row, an empty handle where an optional operand is absent.
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);

@@ -1,11 +1,12 @@
 // What pass, interpreter and code generator read from an `sdpa` or `sdpa_grad` instruction.
 //
 //   sdpa %q, %k, %v            q [B,H,Tq,D], k and v [B,H,Tk,D]; {heads_inside}: [B,T,H,D]
-//   sdpa %q, %kv               q [B,Tq,H,D], kv [B,Tk,2,H,D]
-//   sdpa %qkv                  [B,T,3,H,D], as one projection makes it
+//   sdpa %q, %kv               q [B,Tq,H,D], kv [B,Tk,2,H,D] as operand k
+//   sdpa %qkv                  [B,T,3,H,D] as operand q, as one projection computes it
+//   sdpa %qkv, lengths=%n      i64 [B]: keys from a sequence's length on are masked
 //
-// With {has_len} lengths i64 [B] follow: keys from a sequence's length on are not seen. Nothing of size Tq x Tk is ever
-// a value: forward keeps ln sum e^score of each row, [B,H,Tq], and backward makes the scores again.
+// Nothing of size Tq x Tk is ever a value: forward stores ln sum e^score of each row, [B,H,Tq], and backward recomputes
+// the scores.
 #ifndef TN_IR_ATTENTION_H
 #define TN_IR_ATTENTION_H
 
@@ -24,7 +25,8 @@ typedef struct {
 
 typedef struct {
   uint32_t n_in;  // tensor operands: 1, 2 or 3
-  bool causal, has_len, inside;
+  bool causal, inside;
+  Val lengths;  // none: all keys count
   double scale, p;
   Dim batch, tq, tk;
   int64_t heads, size;
@@ -33,8 +35,5 @@ typedef struct {
 
 // Reads the instruction at v, whose operands fit (ir_infer has run).
 void ir_attention(const Fn *f, Val v, Attention *a);
-// Operands of sdpa_grad behind the inputs and lengths.
-typedef enum { ATTN_OUT, ATTN_LSE, ATTN_G } AttnGradArg;
-static inline uint32_t ir_attention_arg(const Attention *a, AttnGradArg k) { return a->n_in + a->has_len + k; }
 
 #endif

@@ -9,20 +9,45 @@ static uint16_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
   return body && body->n_outputs && body->n_outputs <= MAX_RESULTS ? (uint16_t)body->n_outputs : ir_ops[op].n_res;
 }
 
+// args: by position in the row; none where an optional one is absent.
+static void push_operands(Fn *f, Ins *ins, const Val *args, uint32_t n) {
+  const OpInfo *row = &ir_ops[ins->op];
+  for (uint32_t k = 0; k < n; k++) {
+    Val a = args[k];  // args may lie in f->args, which grows
+    if (ir_none(a) && k < row->n_operands && (row->operands[k].flags & OPTIONAL)) {
+      ins->absent |= (uint16_t)(1u << k);
+      continue;
+    }
+    *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
+    ins->n_args++;
+  }
+  uint32_t n_slots = n;
+  while (n_slots && (ins->absent >> (n_slots - 1) & 1)) ins->absent &= (uint16_t)~(1u << --n_slots);
+}
+
+uint32_t ir_operands(const Fn *f, Val v, Val out[MAX_OPERANDS]) {
+  const OpInfo *row = &ir_ops[ir_ins(f, v)->op];
+  for (uint32_t k = 0; k < row->n_operands; k++) out[k] = ir_operand(f, v, (ArgName)row->operands[k].name);
+  return row->n_operands;
+}
+
+void ir_set_operands(Fn *f, Val v, const Val *operands, uint32_t n) {
+  Ins *ins = ir_ins(f, v);
+  ins->args = f->n_args, ins->n_args = 0, ins->absent = 0;
+  push_operands(f, ins, operands, n);
+  f->facts = 0;
+}
+
 static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
   RtArena *mem = f->prog->mem;
   Ins ins = {.op = (uint16_t)op,
              .n_res = n_results(f, op, attrs, n_attrs),
-             .n_args = (uint16_t)n_args,
              .n_attrs = (uint8_t)n_attrs,
              .args = f->n_args,
              .attrs = f->n_attrs,
              .loc = loc,
              .scope = f->cur_scope};
-  for (uint32_t k = 0; k < n_args; k++) {
-    Val a = args[k];  // args may lie in f->args, which grows
-    *RT_PUSH(mem, f->args, f->n_args, f->cap_args) = a;
-  }
+  push_operands(f, &ins, args, n_args);
   for (uint32_t k = 0; k < n_attrs; k++) *RT_PUSH(mem, f->attrs, f->n_attrs, f->cap_attrs) = attrs[k];
   Val head = {f->n_ins};
   *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = ins;
@@ -47,9 +72,9 @@ Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, u
   Val v = append(f, op, args, n_args, attrs, n_attrs, loc);
   RtText why = {.mem = p->mem};
   uint16_t id = 0;
-  if (n_args < row->n_min || n_args > row->n_max) {
+  if (ir_ins(f, v)->n_args < row->n_min || ir_ins(f, v)->n_args > row->n_max) {
     id = E_ARGUMENT;
-    rt_text_add(&why, "takes %u to %u operands, found %u", row->n_min, row->n_max, n_args);
+    rt_text_add(&why, "takes %u to %u operands, found %u", row->n_min, row->n_max, ir_ins(f, v)->n_args);
   } else {
     id = ir_infer_id(f, v, &why);
   }

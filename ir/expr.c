@@ -100,10 +100,10 @@ static void expand(void) {
 #define BINARY(n, ...) LOCAL(n, Node, Node)
 #define TERNARY(n, ...) LOCAL(n, Node, Node, Node)
 #include "ir/ops.def"
-#define NULLARY(n, fwd, doc) FORWARD(n, fwd)
-#define UNARY(n, fwd, ga, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga)
-#define BINARY(n, fwd, ga, gb, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga) GRADIENT(n, 1, gb)
-#define TERNARY(n, fwd, ga, gb, gc, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga) GRADIENT(n, 1, gb) GRADIENT(n, 2, gc)
+#define NULLARY(n, fwd, flags, doc) FORWARD(n, fwd)
+#define UNARY(n, fwd, ga, flags, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga)
+#define BINARY(n, fwd, ga, gb, flags, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga) GRADIENT(n, 1, gb)
+#define TERNARY(n, fwd, ga, gb, gc, flags, doc) FORWARD(n, fwd) GRADIENT(n, 0, ga) GRADIENT(n, 1, gb) GRADIENT(n, 2, gc)
 #include "ir/ops.def"
 }
 #pragma GCC diagnostic pop

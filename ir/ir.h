@@ -72,11 +72,31 @@ enum {
   BECOMES_ROWS = 16,
   IN_PLACE = 32,
   EXPENSIVE = 64,
-  ROUNDS = 128,
-  TAKES_LAYOUT = 256
+  ROUNDS = 128
 };
 typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
-enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, UNREAD = 32 };
+enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, ROW_AXIS = 32 };
+
+#define OPERAND(n) ARG_##n,
+typedef enum {
+#include "ir/operands.def"
+  N_ARG_NAMES
+} ArgName;
+// Flags of an operand. The dtypes are bits by DType.
+enum {
+  F32 = 1 << DT_F32,
+  I64 = 1 << DT_I64,
+  LAYOUT = 1 << DT_LAYOUT,
+  NUMBER = F32 | I64,
+  ANY = NUMBER | LAYOUT,
+  OPTIONAL = 16,
+  REPEATED = 32,
+  WITH_PREVIOUS = 64,
+  SHAPE_ONLY = 128,
+  REPLACED = 256,
+  ELEMENT = 512,
+  ROW_SCALAR = 1024
+};
 
 #define ATTR(k, kind) KEY_##k,
 typedef enum {
@@ -104,6 +124,7 @@ typedef struct {
   uint16_t op;
   uint16_t n_res;  // results of the head; 0 for `result` records and marks
   uint16_t n_args;
+  uint16_t absent;  // bit k: the optional operand k of the row is not there, but one behind it is
   uint8_t n_attrs;  // each key once
   uint8_t dtype;
   uint32_t args;   // first operand in Fn.args
@@ -355,9 +376,14 @@ static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins
 // ---- ir/build.c: appending instructions
 // Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives
 // Val 0.
+// args: by position in the row, none where an optional one is absent.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
 Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,
                   Loc loc);  // leaves
+// Operands by position in the row, none where absent: those of v, and new ones for it. Rows without a LIST.
+enum { MAX_OPERANDS = 16 };
+uint32_t ir_operands(const Fn *f, Val v, Val out[MAX_OPERANDS]);
+void ir_set_operands(Fn *f, Val v, const Val *operands, uint32_t n);
 Val ir_input(Fn *f, const char *name, DType t, Shape s, Loc loc);
 Val ir_const(Fn *f, double v, Loc loc);  // f32 scalar
 Val ir_param(Fn *f, uint32_t param, Loc loc);
@@ -370,15 +396,28 @@ static inline Attr ir_a_str(Key k, Str v) { return (Attr){(uint8_t)k, {.s = v}};
 static inline Attr ir_a_list(Key k, Shape v) { return (Attr){(uint8_t)k, {.list = v}}; }
 static inline Attr ir_a_dim(Key k, Dim v) { return (Attr){(uint8_t)k, {.dim = v}}; }
 
+Val ir_operand(const Fn *f, Val v, ArgName name);           // none: absent, or its op has none of that name
+uint32_t ir_operand_at(const Fn *f, Val v, ArgName name);   // its position among the operands; UINT32_MAX: not there
+uint16_t ir_operand_flags(const Fn *f, Val v, uint32_t k);  // of the row's operand that stands at position k
+uint32_t ir_operand_slot(const Fn *f, Val v, uint32_t k);   // its position in the row
+static inline bool ir_has_operand(const Fn *f, Val v, ArgName name) { return !ir_none(ir_operand(f, v, name)); }
 // ---- ir/ops.c: the table
 typedef struct {
+  uint8_t name;  // ArgName
+  uint16_t flags;
+} OperandInfo;
+typedef struct {
   const char *name, *doc;
-  uint16_t n_min, n_max;
+  const OperandInfo *operands;
+  uint8_t n_operands;     // rows of `operands`; a REPEATED one counts once
+  uint16_t n_min, n_max;  // operands of an instruction
   uint8_t n_res, cls, flags;
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
-Op ir_op_find(const char *name);  // OP_none
+Op ir_op_find(const char *name);              // OP_none
+uint32_t ir_op_operand(Op op, ArgName name);  // its position in the row; UINT32_MAX: there is none of that name
+extern const char *const ir_arg_name[N_ARG_NAMES];
 extern const char *const ir_key_name[N_KEYS];
 extern const uint8_t ir_key_kind[N_KEYS];
 extern const char *const ir_dtype_name[N_DTYPES];
@@ -535,9 +574,6 @@ Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how t
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 
-// ---- ir/passes/fuse_rnn_input.c
-Val ir_rnn_input_weight(const Fn *f, Val v);  // w_ih of a recurrence that projects its input itself; none: it does not
-
 // ---- ir/passes/arena_guards.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
 int64_t ir_guard_behind(uint32_t buf);
@@ -553,7 +589,6 @@ typedef struct {
   Shape shape;
   uint32_t axis;  // along which a row runs
 } RowSpace;
-bool ir_row_takes_axis(Op op);                         // its rows may run along an {axis}; else along the last
 bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
 bool ir_same_rows(RowSpace a, RowSpace b);
 bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0

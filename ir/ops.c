@@ -3,29 +3,47 @@
 
 #include <string.h>
 
-// What a row in primitives cannot say for itself. A row is random when a random primitive stands in it (tests/test_ops.c derives
-// this from the rows and compares).
-#define IS_COMM(op) \
-  ((op) == OP_add || (op) == OP_mul || (op) == OP_max || (op) == OP_min || (op) == OP_eq || (op) == OP_ne)
-#define IS_RANDOM(op) \
-  ((op) == OP_rand || (op) == OP_randn || (op) == OP_dropout || (op) == OP_uniform || (op) == OP_normal)
-#define POINTWISE_OP(n, n_args, doc)                                                  \
-  [OP_##n] = {#n,                                                                     \
-              doc,                                                                    \
-              n_args,                                                                 \
-              n_args,                                                                 \
-              1,                                                                      \
-              CLASS_POINT,                                                            \
-              PURE | (IS_COMM(OP_##n) ? COMM : 0) | (IS_RANDOM(OP_##n) ? RANDOM : 0), \
-              true},
-#define NULLARY(n, fwd, doc) POINTWISE_OP(n, 0, doc)
-#define UNARY(n, fwd, ga, doc) POINTWISE_OP(n, 1, doc)
-#define BINARY(n, fwd, ga, gb, doc) POINTWISE_OP(n, 2, doc)
-#define TERNARY(n, fwd, ga, gb, gc, doc) POINTWISE_OP(n, 3, doc)
-#define OP(n, lo, hi, n_results, shape_rule, grad_rule, class, op_flags, doc) \
-  [OP_##n] = {#n, doc, lo, hi, n_results, CLASS_##class, op_flags, false},
+#define OPERAND(n) [ARG_##n] = #n,
+const char *const ir_arg_name[N_ARG_NAMES] = {
+#include "ir/operands.def"
+};
+
+// Operands of each row. A last entry, so that there is one where an op has none.
+#define ARG(n, flags) {ARG_##n, flags},
+#define OPT(n, flags) {ARG_##n, (flags) | OPTIONAL},
+#define LIST(n, least, most, flags) {ARG_##n, (flags) | REPEATED},
+#define OP(n, operands, ...) static const OperandInfo operands_##n[] = {operands{0, 0}};
+#include "ir/ops.def"
+static const OperandInfo pointwise_operands[] = {{ARG_a, F32}, {ARG_b, F32}, {ARG_c, F32}};
+
+#define ARG(n, flags) +1
+#define OPT(n, flags)
+#define LIST(n, least, most, flags) +least
+#define OP(n, operands, ...) n_min_##n = 0 operands,
+enum {
+#include "ir/ops.def"
+};
+
+#define ARG(n, flags) +1
+#define OPT(n, flags) +1
+#define LIST(n, least, most, flags) +most
+#define OP(n, operands, ...) n_max_##n = 0 operands,
+enum {
+#include "ir/ops.def"
+};
+
+// .name, .doc, .operands, .n_operands, .n_min, .n_max, .n_res, .cls, .flags, .is_pointwise
+#define POINTWISE_OP(n, n_args, flags, doc) \
+  [OP_##n] = {#n, doc, pointwise_operands, n_args, n_args, n_args, 1, CLASS_POINT, flags, true},
+#define NULLARY(n, fwd, flags, doc) POINTWISE_OP(n, 0, flags, doc)
+#define UNARY(n, fwd, ga, flags, doc) POINTWISE_OP(n, 1, flags, doc)
+#define BINARY(n, fwd, ga, gb, flags, doc) POINTWISE_OP(n, 2, flags, doc)
+#define TERNARY(n, fwd, ga, gb, gc, flags, doc) POINTWISE_OP(n, 3, flags, doc)
+#define N_ROWS(n) (sizeof operands_##n / sizeof *operands_##n - 1)
+#define OP(n, operands, n_results, shape_rule, grad_rule, class, flags, doc) \
+  [OP_##n] = {#n, doc, operands_##n, N_ROWS(n), n_min_##n, n_max_##n, n_results, CLASS_##class, flags, false},
 const OpInfo ir_ops[N_OPS] = {
-    [OP_none] = {"none", "no operation", 0, 0, 0, CLASS_LEAF, 0, false},
+    [OP_none] = {"none", "no operation", NULL, 0, 0, 0, 0, CLASS_LEAF, 0, false},
 #include "ir/ops.def"
 };
 
@@ -50,6 +68,44 @@ Op ir_op_find(const char *name) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++)
     if (!strcmp(ir_ops[op].name, name)) return (Op)op;
   return OP_none;
+}
+
+uint32_t ir_op_operand(Op op, ArgName name) {
+  for (uint32_t k = 0; k < ir_ops[op].n_operands; k++)
+    if (ir_ops[op].operands[k].name == name) return k;
+  return UINT32_MAX;
+}
+
+// ---- operands of an instruction
+// Absent ones are left out, so that every operand in the array is a value.
+uint32_t ir_operand_slot(const Fn *f, Val v, uint32_t k) {
+  uint32_t slot = 0, absent = ir_ins(f, v)->absent;
+  if (!absent) return k;
+  for (;; slot++)
+    if (!(absent >> slot & 1) && k-- == 0) return slot;
+}
+
+uint16_t ir_operand_flags(const Fn *f, Val v, uint32_t k) {
+  const OpInfo *row = &ir_ops[ir_ins(f, v)->op];
+  uint32_t slot = ir_operand_slot(f, v, k);
+  if (row->n_operands == 0) return 0;
+  return row->operands[slot < row->n_operands ? slot : row->n_operands - 1u].flags;
+}
+
+uint32_t ir_operand_at(const Fn *f, Val v, ArgName name) {
+  const Ins *ins = ir_ins(f, v);
+  const OpInfo *row = &ir_ops[ins->op];
+  for (uint32_t slot = 0, k = 0; slot < row->n_operands && k < ins->n_args; slot++) {
+    if (ins->absent >> slot & 1) continue;
+    if (row->operands[slot].name == name) return k;
+    k++;
+  }
+  return UINT32_MAX;
+}
+
+Val ir_operand(const Fn *f, Val v, ArgName name) {
+  uint32_t k = ir_operand_at(f, v, name);
+  return k == UINT32_MAX ? (Val){0} : ir_arg(f, v, k);
 }
 
 #define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \

@@ -29,11 +29,7 @@ bool ir_writes_param(const Fn *f, Val v) {
 
 bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM; }
 
-Val ir_gradient_of(const Fn *f, Val update) {
-  const OpInfo *op = &ir_ops[ir_ins(f, update)->op];
-  if (op->cls != CLASS_OPTIM || ir_ins(f, update)->op == OP_adamw_sparse) return (Val){0};
-  return ir_arg(f, update, op->n_res);
-}
+Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_grad); }
 
 // ---- before pass functionalize: a handle names storage
 bool ir_is_alias(Op op) {

@@ -150,8 +150,7 @@ static bool check_layouts(Verifier *vf, uint32_t i) {
   const Ins *ins = &vf->f->ins[i];
   for (uint32_t k = 0; k < ins->n_args; k++) {
     if (ir_ins(vf->f, ir_arg(vf->f, (Val){i}, k))->dtype != DT_LAYOUT) continue;
-    bool fits = ir_class_has(ins->op, TAKES_LAYOUT) && ins->op != OP_grad_of;
-    if (!fits) return BROKEN(vf, i, "computes with a layout, operand %u", k);
+    if (!(ir_operand_flags(vf->f, (Val){i}, k) & LAYOUT)) return BROKEN(vf, i, "computes with a layout, operand %u", k);
   }
   return ins->dtype != DT_LAYOUT || ir_rank(vf->p, ins->shape) == 3 ||
          broken(vf, i, "is a layout without [batch,time,rows]");

@@ -294,19 +294,22 @@ bool fault_bodies_slice_count(Fn *f, uint32_t site) {
 }
 
 // ---- recurrences
-static bool drop_flag(Fn *f, Op op, Key key, uint32_t site) {
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; op_at(f, i) == op && k < f->ins[i].n_attrs; k++) {
-      Attr *a = &f->attrs[f->ins[i].attrs];
-      if (a[k].key != key || !at(&site)) continue;
-      a[k] = a[--f->ins[i].n_attrs];
-      return true;
-    }
+// The optional operand is taken for an absent one before it.
+static bool slip_operand(Fn *f, Op op, ArgName name, uint32_t site) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Ins *ins = &f->ins[i];
+    if (op_at(f, i) != op || !ins->absent || !ir_has_operand(f, (Val){i}, name) || !at(&site)) continue;
+    uint32_t slot = ir_op_operand(op, name);
+    while (slot && !(ins->absent >> (slot - 1) & 1)) slot--;
+    if (!slot) return false;
+    ins->absent &= (uint16_t)~(1u << (slot - 1));
+    return true;
+  }
   return false;
 }
 
-bool fault_narrow_flag(Fn *f, uint32_t site) { return drop_flag(f, OP_rnn_seq, KEY_has_x, site); }
-bool fault_rnn_state_flag(Fn *f, uint32_t site) { return drop_flag(f, OP_rnn_seq, KEY_has_h, site); }
+bool fault_rnn_input_operand(Fn *f, uint32_t site) { return slip_operand(f, OP_rnn_seq, ARG_w_ih, site); }
+bool fault_rnn_state_operand(Fn *f, uint32_t site) { return slip_operand(f, OP_rnn_seq, ARG_h0, site); }
 bool fault_grad_rnn_weight(Fn *f, uint32_t site) { return misfit(f, site, CLASS_RNN, OP_rnn_seq_grad, 4, DT_F32); }
 bool fault_grad_softmax(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_softmax_grad, 1, DT_F32); }
 bool fault_grad_layer_norm(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_layer_norm_grad, 3, DT_F32); }

@@ -5016,7 +5016,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,5,3,2,3], %n: i64[3]) {\n"
-        "  %y, %lse = sdpa %x, %n {has_len}\n"
+        "  %y, %lse = sdpa %x, lengths=%n\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{a136, 270}, {a137, 3}},
@@ -5026,7 +5026,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,5,3,2,3], %n: i64[3], %weight: f32[3,5,2,3]) {\n"
-        "  %y, %lse = sdpa %x, %n {has_len}\n"
+        "  %y, %lse = sdpa %x, lengths=%n\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -5042,7 +5042,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,5,3,2,3], %n: i64[3]) {\n"
-        "  %y, %lse = sdpa %x, %n {causal, has_len}\n"
+        "  %y, %lse = sdpa %x, lengths=%n {causal}\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{a142, 270}, {a137, 3}},
@@ -5052,7 +5052,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%x: f32[3,5,3,2,3], %n: i64[3], %weight: f32[3,5,2,3]) {\n"
-        "  %y, %lse = sdpa %x, %n {causal, has_len}\n"
+        "  %y, %lse = sdpa %x, lengths=%n {causal}\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_x = grad_of %loss, %x\n"
@@ -5068,7 +5068,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%x: f32[2,3,3,1,2], %n: i64[2]) {\n"
-        "  %y, %lse = sdpa %x, %n {has_len}\n"
+        "  %y, %lse = sdpa %x, lengths=%n\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{a147, 36}, {a148, 2}},
@@ -5078,7 +5078,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%q: f32[2,2,3,2], %k: f32[2,2,4,2], %v: f32[2,2,4,2], %n: i64[2]) {\n"
-        "  %y, %lse = sdpa %q, %k, %v, %n {has_len}\n"
+        "  %y, %lse = sdpa %q, %k, %v, %n\n"
         "  output %y {name=\"y\", index=0}\n"
         "}\n",
      .in = (CaseArray[]){{a150, 24}, {a151, 32}, {a152, 32}, {a153, 2}},
@@ -5088,7 +5088,7 @@ static const OpCase attention_cases[] = {
      .tir =
         "program @case\n"
         "func @f(%q: f32[2,2,3,2], %k: f32[2,2,4,2], %v: f32[2,2,4,2], %n: i64[2], %weight: f32[2,2,3,2]) {\n"
-        "  %y, %lse = sdpa %q, %k, %v, %n {has_len}\n"
+        "  %y, %lse = sdpa %q, %k, %v, %n\n"
         "  %weighted = mul %y, %weight\n"
         "  %loss = sum %weighted {axes=[0,1,2,3]}\n"
         "  %d_q = grad_of %loss, %q\n"

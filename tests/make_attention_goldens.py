@@ -61,15 +61,15 @@ for b, t, h, d in ((2, 6, 2, 4), (3, 33, 3, 1), (1, 3, 2, 18)):
          lambda x: from_packed(x, causal=True), ["x"])
 
 # lengths
-for what, attrs, causal in (("", "has_len", False), (" causal", "causal, has_len", True)):
+for what, attrs, causal in (("", "", False), (" causal", " {causal}", True)):
     ins = {"x": rnd(3, 5, 3, 2, 3), "n": ints(2, 5, 1)}
-    both("sdpa lengths" + what, f"%y, %lse = sdpa %x, %n {{{attrs}}}", ins,
+    both("sdpa lengths" + what, f"%y, %lse = sdpa %x, lengths=%n{attrs}", ins,
          lambda x, n: from_packed(x, causal=causal, length=n), ["x"])
 x, n = rnd(2, 3, 3, 1, 2), ints(0, 2)
-case("sdpa nothing seen", "%y, %lse = sdpa %x, %n {has_len}", {"x": x, "n": n},
+case("sdpa nothing seen", "%y, %lse = sdpa %x, lengths=%n", {"x": x, "n": n},
      {"y": torch.cat([torch.zeros(1, 3, 1, 2), from_packed(x[1:], length=n[1:])])})
 ins = {"q": rnd(2, 2, 3, 2), "k": rnd(2, 2, 4, 2), "v": rnd(2, 2, 4, 2), "n": ints(4, 3)}
-both("sdpa lengths apart", "%y, %lse = sdpa %q, %k, %v, %n {has_len}", ins,
+both("sdpa lengths apart", "%y, %lse = sdpa %q, %k, %v, %n", ins,
      lambda q, k, v, n: attend(q, k, v, length=n), ["q", "k", "v"])
 
 # named dims

@@ -627,13 +627,15 @@ def one_direction(cell, net, d, lengths, time, x, state, out, last, use, bias, w
     for n, s in zip(("h0", "c0"), state):
         grads[n] = torch.autograd.grad(loss, s, retain_graph=True)[0][d]
         ins[n] = s.detach()[d]
-    flags = [f'cell="{cell}"'] + (["reverse"] if d else []) + (["has_b"] if bias else [])
-    flags += (["has_h"] if state else []) + (["has_c"] if state and lstm else []) + (["has_x"] if own_input else [])
-    tail = "".join(f", %{n}" for n in ("b_hh", "h0", "c0") if n in ins)
+    flags = [f'cell="{cell}"'] + (["reverse"] if d else [])
+    own = ["w_ih"] if own_input else []
+    given = [n for n in ("b_hh", "h0", "c0") if n in ins] + own
+    # by position up to the first absent one, by name behind it
+    tail = "".join(f", %{n}" if n == at else f", {n}=%{n}" for n, at in zip(given, ("b_hh", "h0", "c0", "w_ih")))
     body = LAYOUT + "%data = pack_padded %x, %L\n"
     if own_input:
         body += "%b = add %b_ih, %b_hh\n" if bias else ""
-        first, tail = "data", tail.replace("%b_hh", "%b") + ", %w_ih"
+        first, tail = "data", tail.replace("%b_hh", "%b")
     else:
         body += "%xg = linear %data, %w_ih" + (", %b_ih" if bias else "") + "\n"
         first = "xg"

@@ -795,22 +795,21 @@ static void run_cell(Gen *g, const Layout *l, Val x, const char *cell, int64_t g
   Dims w = {{ir_dim(g->p, gates * hidden), state}, 2}, s = {{l->batch, state}, 2};
   Dims cells = {{l->batch, ir_dim(g->p, hidden)}, 2}, proj = {{state, cells.d[1]}, 2};
   Val wide = leaf(g, shape_of(g, &w));
-  Val arg[8] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
-  Attr a[7] = {ir_a_str(KEY_cell, ir_str(g->p, cell))};
-  uint32_t n = 3, m = 1;
-  if (reverse) a[m++] = ir_a_int(KEY_reverse, 1);
-  if (chance(g, 50)) a[m++] = ir_a_int(KEY_has_b, 1), arg[n++] = leaf(g, ir_shape(g->p, w.d, 1));
-  if (chance(g, 40)) a[m++] = ir_a_int(KEY_has_h, 1), arg[n++] = leaf(g, shape_of(g, &s));
-  if (lstm && chance(g, 40)) a[m++] = ir_a_int(KEY_has_c, 1), arg[n++] = leaf(g, shape_of(g, &cells));
+  enum { B_HH = 3, H0, C0, W_IH, W_HR, N_ARGS };
+  Val arg[N_ARGS] = {xg, l->v, op2(g, OP_mul, wide, number(g, hidden > 8 ? 0.25 : 0.5))};
+  Attr a[2] = {ir_a_str(KEY_cell, ir_str(g->p, cell)), ir_a_int(KEY_reverse, 1)};
+  if (chance(g, 50)) arg[B_HH] = leaf(g, ir_shape(g->p, w.d, 1));
+  if (chance(g, 40)) arg[H0] = leaf(g, shape_of(g, &s));
+  if (lstm && chance(g, 40)) arg[C0] = leaf(g, shape_of(g, &cells));
   if (own_input) {
     Val from = leaf(g, shape_of(g, &w_ih));
-    a[m++] = ir_a_int(KEY_has_x, 1), arg[n++] = op2(g, OP_mul, from, number(g, 0.25));
+    arg[W_IH] = op2(g, OP_mul, from, number(g, 0.25));
   }
   if (projected) {
     Val down = leaf(g, shape_of(g, &proj));
-    a[m++] = ir_a_int(KEY_has_p, 1), arg[n++] = op2(g, OP_mul, down, number(g, hidden > 8 ? 0.25 : 0.5));
+    arg[W_HR] = op2(g, OP_mul, down, number(g, hidden > 8 ? 0.25 : 0.5));
   }
-  Val y = emit(g, OP_rnn_seq, arg, n, a, m);
+  Val y = emit(g, OP_rnn_seq, arg, N_ARGS, a, reverse ? 2 : 1);
   if (ir_none(y)) return;
   keep(g, y, projected ? 5 : 2);
   keep(g, ir_result(y, 1), projected ? 5 : 2);

@@ -421,6 +421,56 @@ static void test_slices(void) {
         !cg_gemm_split_k(1, 9, 128, 8192));
 }
 
+// ---- strategies: the table in docs/gemm.md
+typedef struct {
+  int64_t m, n, k;
+  bool ta, tb, weight;
+  const char *strategy;
+} Chosen;
+
+static GemmPlan plan_of(const Chosen *of, const Target *t, RtArena *mem) {
+  Case c = {.m = of->m, .n = of->n, .k = of->k, .ta = of->ta, .tb = of->tb};
+  const char *text = program_text(&c, (Way){.weight = of->weight}, mem);
+  RtDiags diags = {.mem = mem};
+  Prog *p = ir_parse(mem, text, strlen(text), "gemm.tir", &diags);
+  p->packs_weights = true;
+  cg_plan_for(p, t);
+  CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL));
+  Val v = {1};
+  while (!ir_is_product(p->fns[0], v)) v.i++;
+  return cg_gemm_plan(p->fns[0], v, t);
+}
+
+static void test_strategies(void) {
+  static const Chosen of[] = {
+      {1, 32, 16, false, true, false, "gemv_registers"}, {1, 256, 768, false, true, false, "gemv"},
+      {1, 3072, 1024, false, true, false, "skinny"},     {11, 256, 256, false, true, false, "skinny"},
+      {12, 256, 256, false, true, false, "tiled"},       {11, 256, 256, false, true, true, "tiled"},
+      {512, 64, 1000, true, false, false, "at_b"},       {512, 129, 1000, true, false, false, "tiled"},
+      {1, 256, 768, false, false, false, "tiled"}};
+  const Target *t = cg_target_find("avx512");
+  for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+    RtArena *mem = rt_arena_new();
+    GemmPlan p = plan_of(&of[k], t, mem);
+    if (!CHECK(!strcmp(p.strategy->name, of[k].strategy))) printf("  case %zu: %s\n", k, p.strategy->name);
+    CHECK((p.pack_b == B_PREPACKED) == of[k].weight);
+    p = plan_of(&of[k], cg_target_find("generic"), mem);
+    CHECK(!strcmp(p.strategy->name, "blas") == (of[k].m * of[k].n * of[k].k >= 64 * 64 * 64));
+    rt_arena_free(mem);
+  }
+}
+
+// A row of its own: blocks and caches so small that small shapes have every kind of block, by a name that none knows. L2
+// limits what is fused, which kernels_of counts on.
+static Target tiny_row(const Target *like) {
+  Target t = *like;
+  t.name = "tiny", t.gemm_mr = 5, t.gemm_nv = 1, t.dot_accumulators = 4;
+  t.gemm_mc_bytes = 4096, t.gemm_kc = 2 * t.vl, t.gemm_kc_packed_a = t.vl, t.gemm_kc_in_place = 2 * t.vl;
+  t.gemm_acc_bytes = 2048, t.rnn_kc_bytes = 1024;
+  t.facts.l1_bytes = 512, t.facts.llc_bytes = 16384, t.facts.page_bytes = 128;
+  return t;
+}
+
 // The table in docs/experiments/020-against-openblas.md.
 static void test_choice(void) {
   const Target *tuned = cg_target_find("avx2"), *plain = cg_target_find("generic");
@@ -441,6 +491,7 @@ int main(void) {
   test_choice();
   test_packing();
   test_slices();
+  test_strategies();
   static const char *const names[] = {"avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -454,6 +505,9 @@ int main(void) {
     check_all(large, sizeof large / sizeof *large, &host, true);
     check_all(sliced, sizeof sliced / sizeof *sliced, &host, true);
     check_run_time_k(&host);
+    Target tiny = tiny_row(&host);
+    check_all(cases, sizeof cases / sizeof *cases, &tiny, true);
+    check_heads(&tiny, SCALED, true);
     check_heads(&host, LOOKED_UP, true);
     setenv("TN_GEMM", "blas", 1);
     check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false);

@@ -12,7 +12,7 @@ mkdir "$tree"
 tar -C "$source_dir" -c --exclude=./build --exclude=./.git --exclude=./shared . | tar -C "$tree" -x
 
 sed -i '/^UNARY(silu,/i UNARY(mish, mul(a, tanh(softplus(a))),\
-      mul(g, add(tanh(softplus(a)), mul(mul(a, sigmoid(a)), sub(K(1), square(tanh(softplus(a))))))), "y = a tanh(ln(1 + e^a))")' \
+      mul(g, add(tanh(softplus(a)), mul(mul(a, sigmoid(a)), sub(K(1), square(tanh(softplus(a))))))), PURE, "y = a tanh(ln(1 + e^a))")' \
   "$tree/ir/ops.def"
 grep -q '^UNARY(mish' "$tree/ir/ops.def" || fail "the row is not in the copy"
 

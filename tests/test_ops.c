@@ -139,6 +139,33 @@ static void test_table(void) {
   CHECK(!strcmp(ir_key_name[KEY_dampening], "dampening") && ir_key_kind[KEY_dampening] == KIND_NUM);
 }
 
+// COMM where the order of operands is no matter, and nowhere else.
+static void test_commutative(void) {
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
+    const OpInfo *row = &ir_ops[op];
+    if (!row->is_pointwise || row->n_max != 2 || ir_forward((Op)op).nodes) continue;
+    bool commutes = ir_primitive((Op)op, 2, 3, 0) == ir_primitive((Op)op, 3, 2, 0);
+    if (!CHECK(commutes == ((row->flags & COMM) != 0))) printf("  %s\n", row->name);
+  }
+}
+
+// Names are distinct in a row, optional operands are accepted by some dtype, lists stand alone.
+static void test_operands(void) {
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
+    const OpInfo *row = &ir_ops[op];
+    uint32_t n_required = 0;
+    for (uint32_t k = 0; k < row->n_operands; k++) {
+      const OperandInfo *o = &row->operands[k];
+      CHECK(ir_op_operand((Op)op, (ArgName)o->name) == k);
+      CHECK(o->flags & ANY);
+      CHECK(!(o->flags & REPEATED) || row->n_operands == 1);
+      CHECK(!(o->flags & WITH_PREVIOUS) || (k && (row->operands[k - 1].flags & OPTIONAL)));
+      n_required += !(o->flags & (OPTIONAL | REPEATED));
+    }
+    CHECK(row->n_operands <= MAX_OPERANDS && row->n_min >= n_required && row->n_max >= row->n_operands);
+  }
+}
+
 static void test_expressions(void) {
   Expr e = ir_forward(OP_softplus);  // a 0 max 1 a abs neg exp add log add
   static const uint16_t ops[] = {0, 0, OP_max, 0, 0, OP_abs, OP_neg, OP_exp, OP_add, OP_log, OP_add};
@@ -244,6 +271,8 @@ static void test_refusals(void) {
 // One argument: only the cases whose name contains it.
 int main(int argc, char **argv) {
   test_table();
+  test_commutative();
+  test_operands();
   test_expressions();
   test_words();
   test_random();

@@ -48,14 +48,11 @@ static const Sample samples[] = {
      "%L, %s8\n"
      "%s10 = seq_reverse %d, %L\n%s11 = seq_from_list %d, %L\n%s12 = seq_to_list %d, %L\n"},
     {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
-     LAYOUT
-     "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\", has_b, has_h, has_c, "
-     "has_x, has_p}\n"
-     "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\", has_p}\n"},
+     LAYOUT "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\"}\n"
+            "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\"}\n"},
     {"", "%x: f32[3,15], %b: f32[15], %w: f32[15,5], %h: f32[2,5]",
-     LAYOUT
-     "%0 = const {value=0}\n%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h {cell=\"gru\", has_b, has_h}\n"
-     "%e0, %e1, %e2, %e3 = rnn_seq_grad %o, %0, %0, %L, %w, %o, %hp, %cs, %gs {cell=\"gru\", reverse}\n"},
+     LAYOUT "%0 = const {value=0}\n%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h {cell=\"gru\"}\n"
+            "%e0, %e1, %e2, %e3 = rnn_seq_grad %o, %0, %0, %L, %w, %o, %hp, %cs, %gs {cell=\"gru\", reverse}\n"},
     {"dim live <= 2\n"
      "body @packed(%x: f32[live,7], %h: f32[live,6], %t: f32[5], %w: f32[9]) {\n"
      "output %h {index=0}\noutput %t {index=1}\noutput %x {index=2}\n}\n"
@@ -69,8 +66,8 @@ static const Sample samples[] = {
      "%c = scan_carry %h {scan=0, index=0, live=live}\n%n = relu %c\nscan_next %n {scan=0, index=0}\n"
      "%o = scan_output %i {scan=0, rows=3, live=live}\nscan_end {scan=0}\n%f = scan_final %h {scan=0, index=0}\n"},
     {"", "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %qi: f32[2,5,3,4], %kv: f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
-     "%o, %lse = sdpa %q, %k, %k, %n {has_len, causal, scale=0.5, p=0.1, id=3}\n"
-     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %o, %lse, %o {has_len, causal, scale=0.5, p=0.1, id=3}\n"
+     "%o, %lse = sdpa %q, %k, %k, %n {causal, scale=0.5, p=0.1, id=3}\n"
+     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %o, %lse, %o {causal, scale=0.5, p=0.1, id=3}\n"
      "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"},
     {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
      "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",
@@ -328,11 +325,6 @@ static void mutate_attr(const Sample *s, uint32_t i, Key key, uint32_t which, bo
   rt_arena_free(mem);
 }
 
-static bool steers_operands(Key key) {
-  return key == KEY_has_b || key == KEY_has_h || key == KEY_has_c || key == KEY_has_x || key == KEY_has_p ||
-         key == KEY_has_len;
-}
-
 static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
   Op op = (Op)f->ins[i].op;
   for (uint32_t key = 0; key < N_KEYS; key++) {
@@ -341,7 +333,7 @@ static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
     char part[64];
     snprintf(part, sizeof part, "%s {%s}", rule.presence == ATTR_REQUIRED ? "needs" : "does not take",
              ir_key_name[key]);
-    bool is_flag = ir_key_kind[key] == KIND_FLAG, is_here = find_attr(f, i, (Key)key) != NULL;
+    bool is_flag = ir_key_kind[key] == KIND_FLAG;
     bool is_number = ir_key_kind[key] == KIND_INT || ir_key_kind[key] == KIND_NUM || is_flag;
     if (rule.presence == ATTR_UNKNOWN) {
       if (is_number) mutate_attr(s, i, (Key)key, 0, false, part);
@@ -350,7 +342,6 @@ static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
     uint32_t n = bad_values(p, op, (Key)key, bad);
     for (uint32_t k = 0; k < n; k++) mutate_attr(s, i, (Key)key, k, false, NULL);
     if (rule.presence == ATTR_REQUIRED) mutate_attr(s, i, (Key)key, 0, true, part);
-    else if (is_here && steers_operands((Key)key)) mutate_attr(s, i, (Key)key, 0, true, NULL);
   }
 }
 

@@ -42,6 +42,8 @@
      OTHER_BATCH | OTHER_TIME, "operands have its rows alone", false},
     {" seq_broadcast seq_scatter ", 1, OTHER_TIME | OTHER_ROWS, "operands have its batch alone", false},
     {" rnn_seq ", 1, OTHER_TIME, "operands have its batch and rows alone", false},
+    {" rnn_seq ", 4, DROPPED, "the first state is optional", false},
+    {" sdpa ", 3, DROPPED, "lengths are optional", false},
     {" rnn_seq_grad ", 3, OTHER_TIME, "operands have its batch and rows alone", false},
     {" %e0 ", 3, OTHER_BATCH, "no operand has the batch where gradients of states are absent", false},
     {" %y ", 0, OTHER_TIME, "no operand of this scan has the time axis", false},

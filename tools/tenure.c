@@ -197,13 +197,21 @@ static int run_explain(int n, char **args) {
   return EXIT_ERRORS;
 }
 
+// `x weight bias?`; any number of them: `x..`
+static void print_operands(const OpInfo *row) {
+  for (uint32_t k = 0; k < row->n_operands; k++) {
+    uint16_t flags = row->operands[k].flags;
+    printf("%s%s ", ir_arg_name[row->operands[k].name], flags & OPTIONAL ? "?" : flags & REPEATED ? ".." : "");
+  }
+}
+
 static int run_ops(void) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     if (op == OP_result) continue;
     const OpInfo *row = &ir_ops[op];
-    char operands[24];
-    snprintf(operands, sizeof operands, row->n_min == row->n_max ? "%u" : "%u-%u", row->n_min, row->n_max);
-    printf("%-17s %-7s %6s -> %u  %s\n", row->name, ir_class_name(row->cls), operands, row->n_res, row->doc);
+    printf("%-17s %-7s ", row->name, ir_class_name(row->cls));
+    print_operands(row);
+    printf("-> %u  %s\n", row->n_res, row->doc);
   }
   return 0;
 }

@@ -61,8 +61,8 @@ V cg_attention_row(AttnCode *s, AttnRows x, V t) {
 
 V cg_attention_length(AttnCode *s, V b) {
   Cg *c = s->c;
-  if (!s->a.has_len) return s->tk;
-  V n = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, ir_arg(c->f, s->v, s->a.n_in)), b));
+  if (ir_none(s->a.lengths)) return s->tk;
+  V n = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, s->a.lengths), b));
   V negative = LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_i64(c, 0), "");
   return LLVMBuildSelect(c->b, negative, cg_i64(c, 0), cg_min(c, n, s->tk), "");
 }

@@ -37,7 +37,7 @@ int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t) {
 static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
 static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 static Val result_of(const AttnCode *s, AttnRole role) { return ir_result(s->v, s->a.place[role].operand); }
-static Val operand(const AttnCode *s, AttnGradArg k) { return ir_arg(s->c->f, s->v, ir_attention_arg(&s->a, k)); }
+static Val operand(const AttnCode *s, ArgName name) { return ir_operand(s->c->f, s->v, name); }
 
 static void open_head(Backward *w, V head) {
   AttnCode *s = w->s;
@@ -49,10 +49,10 @@ static void open_head(Backward *w, V head) {
     w->in[r] = cg_attention_rows(s, storage(c, ir_arg(c->f, s->v, p->operand)), p, steps, w->b, w->h);
     w->d[r] = cg_attention_rows(s, storage(c, result_of(s, r)), p, steps, w->b, w->h);
   }
-  w->out = cg_attention_rows(s, storage(c, operand(s, ATTN_OUT)), &s->a.out, s->tq, w->b, w->h);
-  w->g = cg_attention_rows(s, storage(c, operand(s, ATTN_G)), &s->a.out, s->tq, w->b, w->h);
+  w->out = cg_attention_rows(s, storage(c, operand(s, ARG_out)), &s->a.out, s->tq, w->b, w->h);
+  w->g = cg_attention_rows(s, storage(c, operand(s, ARG_g)), &s->a.out, s->tq, w->b, w->h);
   V row = cg_mul(c, head, s->tq);
-  w->lse = cg_at(c, c->f32, storage(c, operand(s, ATTN_LSE)), row);
+  w->lse = cg_at(c, c->f32, storage(c, operand(s, ARG_lse)), row);
   w->delta_row = cg_at(c, c->f32, w->delta, row);
 }
 

@@ -1,5 +1,5 @@
-// Strategy at_b: products C = A^T B of two operands that are stored by rows of k, where B is narrow: weight gradients of layers with
-// few inputs. C^T = B^T A is computed instead, and transposed when it is stored.
+// Strategy at_b: C = A^T B of two operands that are stored by rows of k, where B is narrow: weight gradients of layers
+// with few inputs. C^T = B^T A is computed instead, and transposed when it is stored.
 //
 //                     panel of A's columns (nv vectors)
 //                    +----+----+----+

@@ -7,7 +7,7 @@
 
 enum {
   BLAS_ROWS = 64,           // rows of a unit; fixed, so that bits do not depend on the team
-  BLAS_FMAS = 64 * 64 * 64  // below, no library call is worth it
+  BLAS_FMAS = 64 * 64 * 64  // below, no library call is worth it (docs/experiments/020)
 };
 
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {

@@ -1,7 +1,8 @@
-// Dot products of rows of A with rows of B stored [N, K] (gemm.h): what strategies skinny, gemv and gemv_registers share.
+// Dot products of rows of A with rows of B stored [N, K] (gemm.h): what strategies skinny, gemv and gemv_registers
+// share.
 #include "codegen/gemm/gemm.h"
 
-enum { MOST_ROWS = 11 };  // up to here nothing is packed: docs/gemm.md, "Constants"
+enum { MOST_ROWS = 11 };  // up to here nothing is packed (docs/experiments/016)
 
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
   if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue)) return false;  // a prologue has a single matrix

@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-// Why these values: docs/gemm.md, "Constants".
+// docs/experiments/018 found these values.
 enum {
   N_ACC = 4,      // accumulators: as many as an addition takes cycles
   AHEAD = 256,    // elements of B that are prefetched where it is not in L2
-  LONG_K = 2048,  // rows of B that are a stream each, so that it may come from memory
+  LONG_K = 2048,  // rows of B that are a stream each, wherever B comes from
   MOST_K = 8192,  // of x on the stack
   MAX_LANES = 64
 };

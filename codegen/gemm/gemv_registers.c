@@ -1,5 +1,6 @@
-// Strategy gemv_registers: a row with a matrix of few columns that is stored [N, K], all sizes constant. vl rows of B are
-// read side by side, and sums stay in registers until they are results: no call, and no memory in between.
+// Strategy gemv_registers: a row with a small matrix that is stored [N, K], all sizes constant. vl rows of B are read
+// side by side, and sums stay in registers until they are results: no call, and no memory in between
+// (docs/experiments/003).
 #include "codegen/gemm/gemm.h"
 
 enum { UNROLL = 4, MAX_LANES = 64 };  // UNROLL: vectors of k without a loop

@@ -66,8 +66,8 @@ static TileSpec make_spec(const Gemm *g) {
                     .chains = p->chains};
 }
 
-// The macro tile's panel is whole, or the last one with fewer columns: then vectors that have no column are left out and the
-// last one is masked (where N is not constant, all vectors are there and masked).
+// The macro tile's panel is whole, or the last one with fewer columns: then vectors without a column are left out and
+// the last one is masked (where N is not constant, all vectors are computed, masked).
 static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   Cg *c = g->c;
   TileSpec whole = make_spec(g), part;
@@ -130,7 +130,7 @@ static LLVMValueRef tile_c(Gemm *g, const GemmMacroTile *u) {
   return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
-// With several KC blocks the sums begin as the bias or zero in memory, so that all blocks add with one kind of tile.
+// With several KC blocks the accumulators begin as the bias or zero in memory, so that all blocks have one microkernel.
 static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   LLVMValueRef value[8], mask[8], to = tile_c(g, u);
@@ -197,7 +197,7 @@ static void end_blocks(Gemm *g, Loop *l) {
   if (!one_block(g)) cg_loop_end(g->c, l, NULL);
 }
 
-// A macro tile with more rows than wait on the stack is done in strips, each with its epilogue.
+// A macro tile with more rows than its strip on the stack is computed strip by strip, each with its epilogue.
 static bool has_strips(const Gemm *g) { return in_strip(g) && g->p->strip_rows < g->p->mc; }
 
 static void tile_strips(Gemm *g, const GemmMacroTile *u) {
@@ -212,7 +212,7 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// B's block is packed by the worker that uses it, or lies there.
+// B's block is packed by the worker that uses it, or prepacked.
 static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
@@ -258,7 +258,7 @@ static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   if (!by_macro_tile) panels_finish(g, u, p0, p1);
 }
 
-// Where sums wait on the stack, a wide panel range is done in parts.
+// A panel range wider than NC is computed in parts.
 static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   if (!g->p->acc_columns) {
@@ -273,8 +273,8 @@ static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   cg_loop_end(c, &l, NULL);
 }
 
-// The macro tile at which the share of worker number `worker` begins. Shares are equal by rows x panels: the last MC block may
-// have few rows.
+// The macro tile at which the share of worker number `worker` begins. Shares are equal by rows x panels, since the last
+// MC block may have few rows (docs/experiments/027).
 static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks) {
   Cg *c = g->c;
   LLVMValueRef mc = cg_i64(c, g->p->mc), matrix = cg_mul(c, g->m, g->panels), some = cg_max(c, matrix, cg_i64(c, 1));

@@ -14,7 +14,7 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 }
 
 // ---- the microkernel
-// Parameters: a b c x bias prefetch pre, k n prefetch-row, then the run-time strides in the order a_row a_k b_k c_row.
+// Parameters: a b c x bias prefetch pre, k n prefetch_row, then the run-time strides in the order a_row a_k b_k c_row.
 enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
 
 static void tile_strides(const TileSpec *s, int64_t out[4]) {

@@ -2,14 +2,14 @@
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
 #include "codegen/gemm/gemm.h"
 
-// Why these values: docs/gemm.md, "Constants".
+// Numbers: pages of docs/experiments that found the value.
 enum {
-  SMALL_FMAS = 32 * 1024,     // below, one worker does it all: a barrier would cost more than it wins
-  PREPACKED_ROWS = 4,         // with fewer, a weight is read once in any case
+  SMALL_FMAS = 32 * 1024,     // below, worker 0 does it alone: a barrier would cost more than it wins (002, 018)
+  PREPACKED_ROWS = 4,         // with fewer, a weight is read once in any case (016);
   PREPACKED_MOST_ROWS = 256,  // with more, packing it in every run costs next to nothing
-  PREPACKED_ELEMENTS = 1024,  // with fewer too
-  L2_PART = 8,                // of L2: an A that every worker computes for itself
-  PRIVATE_WORK = 64 * 1024    // and operations for it, 2 us at most, where a barrier takes one
+  PREPACKED_ELEMENTS = 1024,  // with fewer too (016)
+  L2_PART = 8,                // of L2: an A that every worker computes for itself (028),
+  PRIVATE_WORK = 64 * 1024    // and operations for it, 2 us at most, where a barrier takes one (028)
 };
 
 static int64_t bound_of(const Fn *f, const DimList *l) {
@@ -26,7 +26,7 @@ static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   for (uint32_t i = 0; i + 1 < r; i++) p->m.dim[p->m.n++] = ir_dim_at(f->prog, x, i);
   p->k = ir_dim_at(f->prog, x, r - 1);
   p->n = ir_dim_at(f->prog, w, 0);
-  if (ir_ins(f, v)->n_args == 3) p->bias = ir_arg(f, v, 2);
+  p->bias = ir_operand(f, v, ARG_bias);
 }
 
 // Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.

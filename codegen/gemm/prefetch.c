@@ -2,14 +2,15 @@
 //
 //   B, or a weight's copy, that is too large for the last-level cache: the next KC block of the panel, by the first
 //   tiles of rows
-//   A that is stored transposed: the next KC block of the MC block, by the first tiles of the MC block; by the others, of
-//   the panels that the team packed, the block of the next one
+//   A that is stored transposed: the next KC block of the MC block, by its first tiles; by the others, the block of the
+//   next panel that the team packed
 //   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
 //
-// Every tile of a specification prefetches; those that have nothing to prefetch touch what is near.
+// Every tile of a specification prefetches; those that have nothing to prefetch touch what is near. Found by
+// docs/experiments/021 and 046.
 #include "codegen/gemm/gemm.h"
 
-// Sums of whole rows wait for an update.
+// Whole rows are accumulated for an update (docs/experiments/046).
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns >= g->p->n_max; }
 
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }

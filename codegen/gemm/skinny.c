@@ -1,5 +1,5 @@
-// Strategy skinny: products of few rows with a matrix that is stored [N, K], as dot products: B is read once, in place, nothing is
-// packed.
+// Strategy skinny: products of few rows with a matrix that is stored [N, K], as dot products. B is read once, in place;
+// nothing is packed.
 //
 //   tile: `mr` rows of A x `nr` rows of B, one accumulator each; lane j of it sums the k with k % vl == j. At the end
 //   the lanes of vl accumulators are added at once, by halves, into one vector of vl results.
@@ -12,9 +12,9 @@
 
 enum {
   MOST_COLUMNS = 8,
-  CHAINS = 8,  // of additions for a single number
+  CHAINS = 8,  // accumulator chains of a single number (docs/experiments/029)
   MAX_ACC = 16,
-  AHEAD_ROWS = 3  // of A, from which on B's streams are too few to be fetched in time
+  AHEAD_ROWS = 3  // of A, from which on B's streams are too few for the hardware prefetcher (021)
 };
 
 bool cg_gemm_skinny_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -39,7 +39,7 @@ static uint32_t columns_of(const Target *t, uint32_t mr, int64_t n) {
 typedef struct {
   uint32_t mr, nr;
   bool ahead;   // B is prefetched
-  bool chains;  // a single number: several chains of additions take vectors by turns, so that it waits for none
+  bool chains;  // a single number: several accumulator chains, so that no addition waits for another
 } DotSpec;
 // there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
 // many to sum; ahead: elements from what is read of B to what will be read about a block later

@@ -1,5 +1,5 @@
-// Split-K: products of few units of work with a long k: weight gradients of heads, reductions that are written as products. k is cut
-// into slices, each a piece of work for every macro tile, so that the team has enough of them.
+// Split-K: products of few units of work with a long k, as weight gradients of heads and reductions that are written as
+// products. k is cut into slices, each a unit for every macro tile, so that the team has enough of them.
 //
 //   scratch:  slice 0 [m][n] | slice 1 [m][n] | ..
 //
@@ -9,6 +9,7 @@
 // direct way.
 #include "codegen/gemm/gemm.h"
 
+// docs/experiments/019 found these values.
 enum {
   LEAST_K = 4096,        // of a slice: 4 us and more, where a barrier takes less than one
   K_STEP = 64,           // slices are a multiple of all vectors

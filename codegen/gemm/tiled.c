@@ -1,30 +1,30 @@
 // Strategy tiled: macro tiles of an MC block of rows x a panel of NR columns (macrokernel.c), for every product.
 //
 // Here: the shape of tiles and blocks, and which operands are packed. Operands that are stored the wrong way, or with
-// rows too far apart, are packed: B by the worker that uses it, since a panel then serves all rows of an MC block; by the
-// team into scratch where A is packed too, since MC blocks are low then.
+// rows too far apart, are packed: B by the worker that uses it, since a panel then serves all rows of an MC block; by
+// the team into scratch where A is packed too, since MC blocks are low then.
 #include "codegen/gemm/gemm.h"
 
-// Why these values: docs/gemm.md, "Constants".
+// Numbers: pages of docs/experiments that found the value.
 enum {
-  UNITS_WANTED = 24,   // macro tiles, so that shares are even;
-  PRIVATE_UNITS = 16,  // where each further MC block packs B again;
+  UNITS_WANTED = 24,   // macro tiles, so that shares are even (027);
+  PRIVATE_UNITS = 16,  // where each further MC block packs B again (023);
   FEW_UNITS = 8,       // and for few rows
   FEW_ROWS = 256,
-  STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue
-  PRIVATE_ROWS = 1024,  // that pass by a panel's block which a worker packed,
+  STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
+  PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
   SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
-  PACKED_A_TILES = 4,   // rows of microkernels in an MC block of A_PACKED
-  L2_PART = 8,          // of L2: parameter and state of an MC block that an update follows; rows of a prologue's A
-  CHAINS = 8,           // accumulators that hide the latency of additions,
+  PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
+  L2_PART = 8,          // of L2: parameter and state of an MC block with an update (046); rows of a prologue's A (028)
+  CHAINS = 8,           // accumulators that hide the latency of additions (029),
   CHAINED_K = 64,       // from so long sums on,
-  CHAINED_ROWS = 4,     // of products with fewer rows than any prepacked one: its sums are those of others
-  FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place
-  FAR_K = 16,           // by so many of them
-  LONG_K = 4096,        // from which on k is cut even where nothing is packed
-  PAD_PANELS = 12,      // of B; with fewer the copy of A costs more than it wins: each worker reads what another wrote
+  CHAINED_ROWS = 4,     // of products with fewer rows than a prepacked one: it has the sums of others
+  FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place,
+  FAR_K = 16,           // by so many of them (023)
+  LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
+  PAD_PANELS = 12,      // of B; with fewer the copy of A costs more than it wins (022)
   PROLOGUE_ROWS = 64,   // of an MC block whose rows a prologue computes: at least so many,
-  PROLOGUE_PANELS = 2,  // which pass by at most so many panels
+  PROLOGUE_PANELS = 2,  // which pass by at most so many panels (028)
   MAX_NV = 8
 };
 
@@ -126,8 +126,8 @@ static void choose_mc(GemmPlan *p, const Target *t) {
   p->acc_columns = choose_nc(p, t, waits);
 }
 
-// With few panels, a worker needs the rows of its MC blocks alone, but for the first and the last block of its share. MC
-// blocks are as high as their rows fit on the stack.
+// With few panels, a worker needs the rows of its MC blocks alone, but for the first and the last block of its share.
+// MC blocks are as high as their rows fit on the stack.
 static void place_prologue(GemmPlan *p, const Target *t) {
   int64_t rows = ir_f32_in(t->facts.l2_bytes / L2_PART) / (p->k_max + GEMM_STRIDE_PAD) / p->mr * p->mr;
   bool shared = p->prologue == PROLOGUE_A_SHARED && !p->k_slice;

@@ -41,21 +41,9 @@ static uint32_t n_scalars(const UpdateRule *r) {
   return (r->op == OP_adamw ? 3 : r->op == OP_sgd_momentum ? 4 : 2) + r->scales_gradient;
 }
 
-// Scalar operands of the instruction, behind the gradient.
-static Val scalar_of(const Fn *f, Val v, ScalarArg which) {
-  Op op = (Op)ir_ins(f, v)->op;
-  uint32_t n = ir_ins(f, v)->n_args;
-  if (which == ARG_SCALE) return n > ir_ops[op].n_min ? ir_arg(f, v, n - 1) : (Val){0};
-  if (op == OP_sgd && which == ARG_STEP) return (Val){0};
-  if (op != OP_sgd_momentum && which == ARG_MOMENTUM) return (Val){0};
-  if (op == OP_adamw_sparse)
-    return ir_arg(f, v, n_tensors(OP_adamw) + 1 + which);  // an index stands before the gradient
-  return ir_arg(f, v, n_tensors(op) + which - (op == OP_sgd));
-}
-
 static UpdateRule rule_of(Cg *c, Val v) {
   double decay;
-  bool is_const = ir_is_const(c->f, scalar_of(c->f, v, ARG_DECAY), &decay);
+  bool is_const = ir_is_const(c->f, ir_operand(c->f, v, ARG_weight_decay), &decay);
   Op op = (Op)ir_ins(c->f, v)->op;
   return (UpdateRule){.op = op == OP_adamw_sparse ? OP_adamw : op,
                       .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
@@ -65,7 +53,7 @@ static UpdateRule rule_of(Cg *c, Val v) {
                       .decays = !is_const || decay != 0,
                       .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
                       .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL,
-                      .scales_gradient = !ir_none(scalar_of(c->f, v, ARG_SCALE))};
+                      .scales_gradient = ir_has_operand(c->f, v, ARG_grad_scale)};
 }
 
 static LLVMValueRef splat(Cg *c, double v) { return cg_splat(c, cg_f32(c, v)); }
@@ -143,12 +131,14 @@ static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 // ---- calls
-static LLVMValueRef value_of(Cg *c, const UpdateScalars *m, ScalarArg which) { return scalar_arg(c, m->arg[which]); }
+static LLVMValueRef value_of(Cg *c, const UpdateScalars *m, ArgName name) {
+  return scalar_arg(c, ir_operand(c->f, m->v, name));
+}
 
 static void adamw_scalars(Cg *c, UpdateScalars *m) {
   const UpdateRule *r = &m->rule;
-  LLVMValueRef lr = f64_of(c, value_of(c, m, ARG_LR)), decay = value_of(c, m, ARG_DECAY), one = k64(c, 1);
-  LLVMValueRef step = LLVMBuildFPToSI(c->b, value_of(c, m, ARG_STEP), c->i64, "step");
+  LLVMValueRef lr = f64_of(c, value_of(c, m, ARG_lr)), decay = value_of(c, m, ARG_weight_decay), one = k64(c, 1);
+  LLVMValueRef step = LLVMBuildFPToSI(c->b, value_of(c, m, ARG_step), c->i64, "step");
   m->s[0] = r->decoupled ? f32_of(c, sub(c, one, mul(c, lr, f64_of(c, decay)))) : decay;
   LLVMValueRef correct1 = sub(c, one, power(c, r->beta1, step));
   LLVMValueRef size = LLVMBuildFDiv(c->b, lr, correct1, "");
@@ -161,15 +151,15 @@ static void adamw_scalars(Cg *c, UpdateScalars *m) {
 // PyTorch's first step starts the buffer with the whole gradient.
 static LLVMValueRef undamped_part(Cg *c, const UpdateScalars *m) {
   if (m->rule.dampening == 0) return cg_f32(c, 1);
-  LLVMValueRef first = LLVMBuildFCmp(c->b, LLVMRealOEQ, value_of(c, m, ARG_STEP), cg_f32(c, 1), "");
+  LLVMValueRef first = LLVMBuildFCmp(c->b, LLVMRealOEQ, value_of(c, m, ARG_step), cg_f32(c, 1), "");
   return LLVMBuildSelect(c->b, first, cg_f32(c, 1), cg_f32(c, 1 - m->rule.dampening), "");
 }
 
 static void sgd_scalars(Cg *c, UpdateScalars *m) {
-  m->s[0] = LLVMBuildFNeg(c->b, value_of(c, m, ARG_LR), "");
-  m->s[1] = value_of(c, m, ARG_DECAY);
+  m->s[0] = LLVMBuildFNeg(c->b, value_of(c, m, ARG_lr), "");
+  m->s[1] = value_of(c, m, ARG_weight_decay);
   if (m->rule.op != OP_sgd_momentum) return;
-  m->s[2] = value_of(c, m, ARG_MOMENTUM);
+  m->s[2] = value_of(c, m, ARG_momentum);
   m->s[3] = undamped_part(c, m);
 }
 
@@ -181,19 +171,21 @@ static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
          a->decoupled == b->decoupled && a->nesterov == b->nesterov && a->scales_gradient == b->scales_gradient;
 }
 
+static bool same_scalars(const Fn *f, Val a, Val b) {
+  static const ArgName scalars[] = {ARG_step, ARG_lr, ARG_weight_decay, ARG_momentum, ARG_grad_scale};
+  for (uint32_t k = 0; k < sizeof scalars / sizeof *scalars; k++)
+    if (ir_operand(f, a, scalars[k]).i != ir_operand(f, b, scalars[k]).i) return false;
+  return true;
+}
+
 // Scalars of the update at v, computed once for a run of updates that share them.
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
-  UpdateScalars next = {.rule = rule_of(c, v)};
-  bool is_same = same_rule(&m->rule, &next.rule);
-  for (ScalarArg k = 0; k < N_SCALAR_ARGS; k++) {
-    next.arg[k] = scalar_of(c->f, v, k);
-    is_same &= next.arg[k].i == m->arg[k].i;
-  }
-  if (is_same) return;
+  UpdateScalars next = {.rule = rule_of(c, v), .v = v};
+  if (same_rule(&m->rule, &next.rule) && same_scalars(c->f, m->v, v)) return;
   *m = next;
   if (m->rule.op == OP_adamw) adamw_scalars(c, m);
   else sgd_scalars(c, m);
-  if (m->rule.scales_gradient) m->s[n_scalars(&m->rule) - 1] = value_of(c, m, ARG_SCALE);
+  if (m->rule.scales_gradient) m->s[n_scalars(&m->rule) - 1] = value_of(c, m, ARG_grad_scale);
 }
 
 // A helper is found again by its name, which states the rule.

@@ -5,7 +5,6 @@
 #include "codegen/cg.h"
 
 enum { MAX_TENSORS = 4, MAX_SCALARS = 5 };
-typedef enum { ARG_STEP, ARG_LR, ARG_DECAY, ARG_MOMENTUM, ARG_SCALE, N_SCALAR_ARGS } ScalarArg;
 
 typedef struct {
   Op op;
@@ -17,7 +16,7 @@ typedef struct {
 
 typedef struct {
   UpdateRule rule;
-  Val arg[N_SCALAR_ARGS];
+  Val v;  // the update that they are of
   LLVMValueRef s[MAX_SCALARS];
 } UpdateScalars;
 

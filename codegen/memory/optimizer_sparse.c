@@ -16,13 +16,13 @@ typedef struct {
   V lo, hi;  // own rows
 } Lists;
 
-static Val table_of(const Fn *f, Val v) { return ir_arg(f, v, 0); }
+static Val table_of(const Fn *f, Val v) { return ir_operand(f, v, ARG_param); }
 
 int64_t cg_update_scratch_bytes(const Fn *f, Val v, const Target *t) {
   (void)t;
   if (ir_ins(f, v)->op != OP_adamw_sparse) return 0;
   const Prog *p = f->prog;
-  int64_t n = ir_shape_bound(p, ir_ins(f, ir_arg(f, v, 3))->shape);
+  int64_t n = ir_shape_bound(p, ir_ins(f, ir_operand(f, v, ARG_index))->shape);
   return 4 * (n + ir_dim_bound(p, ir_dim_at(p, ir_ins(f, table_of(f, v))->shape, 0)));
 }
 
@@ -109,7 +109,7 @@ static void update_row(Lists *l, UpdateScalars *m, Val v, V row, V sum) {
 void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v) {
   const Prog *p = c->f->prog;
   Shape table = ir_ins(c->f, table_of(c->f, v))->shape;
-  Val index = ir_arg(c->f, v, 3);
+  Val index = ir_operand(c->f, v, ARG_index), rows_of_g = ir_operand(c->f, v, ARG_g);
   int64_t width = ir_dim_bound(p, ir_dim_at(p, table, 1)), vl = c->t->vl;
   cg_update_scalars(c, m, v);
   V rows = cg_dim(c, ir_dim_at(p, table, 0));
@@ -117,7 +117,7 @@ void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v) {
   l.next = cg_at(c, c->i32, l.first, rows);
   l.width = cg_i64(c, width);
   l.index = cg_stored(c, index) ? cg_ptr(c, index) : LLVMConstNull(c->ptr);
-  l.rows = cg_stored(c, ir_arg(c->f, v, 4)) ? cg_ptr(c, ir_arg(c->f, v, 4)) : LLVMConstNull(c->ptr);
+  l.rows = cg_stored(c, rows_of_g) ? cg_ptr(c, rows_of_g) : LLVMConstNull(c->ptr);
   cg_share(c, rows, 1, &l.lo, &l.hi);
   V sum = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, (width + vl - 1) / vl * vl), "");
   LLVMSetAlignment(sum, 64);

@@ -40,8 +40,8 @@ static double work_gemm(const Fn *f, Val v) {
 
 static double work_rnn(const Fn *f, Val v) {
   bool forward = ir_ins(f, v)->op == OP_rnn_seq;
-  double rows = last_bound(f, ir_arg(f, v, forward ? 0 : 5), 2), weights = bound_of(f, ir_arg(f, v, forward ? 2 : 4));
-  Val w_ih = ir_rnn_input_weight(f, v);
+  double rows = last_bound(f, ir_arg(f, v, forward ? 0 : 5), 2), weights = bound_of(f, ir_operand(f, v, ARG_w_hh));
+  Val w_ih = ir_operand(f, v, ARG_w_ih);
   return rows * (ir_none(w_ih) ? weights : weights + bound_of(f, w_ih));
 }
 

@@ -136,8 +136,7 @@ static void put_attrs(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
 static bool is_unread(const KernelCall *c, Val v, uint32_t k) {
   Val a = ir_arg(c->f, v, k);
   const Ins *ins = ir_ins(c->f, a);
-  return (ir_ins(c->f, v)->op == OP_embedding_grad && k == 0) ||
-         ir_type_bytes(c->f->prog, (DType)ins->dtype, ins->shape) == 0;
+  return (ir_operand_flags(c->f, v, k) & SHAPE_ONLY) || ir_type_bytes(c->f->prog, (DType)ins->dtype, ins->shape) == 0;
 }
 
 static bool put_operand(ModulePlan *plan, KernelCall *c, Val v, uint32_t k, RtText *out) {
@@ -182,6 +181,7 @@ static bool put_instruction(ModulePlan *plan, KernelCall *c, Val v, RtText *out)
     rt_text_add(out, " <-");
     for (uint32_t k = 0; k < ins->n_args; k++)
       if (!put_operand(plan, c, v, k, out)) return false;
+    if (ins->absent) rt_text_add(out, " absent %x", ins->absent);
   }
   rt_text_add(out, " ->");
   put_result(plan, c, v, out);

@@ -98,7 +98,7 @@ static LLVMValueRef flops_of(Cg *c, const KernelCall *call) {
       return cg_mul(c, two, cg_mul(c, cg_numel(c, ins->shape), k));
     }
     if (ins->op == OP_rnn_seq || ins->op == OP_rnn_seq_grad) {
-      Val w = ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 2 : 4), w_ih = ir_rnn_input_weight(f, (Val){i});
+      Val w = ir_operand(f, (Val){i}, ARG_w_hh), w_ih = ir_operand(f, (Val){i}, ARG_w_ih);
       LLVMValueRef rows = last_dim(c, f, ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 0 : 5), 2);
       LLVMValueRef weights = cg_numel(c, ir_ins(f, w)->shape);
       if (!ir_none(w_ih)) weights = cg_add(c, weights, cg_numel(c, ir_ins(f, w_ih)->shape));

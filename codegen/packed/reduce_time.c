@@ -278,7 +278,7 @@ static V lengths_of(Seq *s, uint32_t k) {
 
 static void block_scatter(Seq *s) {
   Cg *c = s->c;
-  bool given = ir_ins(c->f, s->v)->n_args == 3, first = ir_attr(c->f, s->v, KEY_first) != NULL;
+  bool given = ir_has_operand(c->f, s->v, ARG_step), first = ir_attr(c->f, s->v, KEY_first) != NULL;
   for (uint32_t k = 0; k < UNROLL; k++) {
     s->x[k] = load_user(s, c->f32, s->a, k);
     if (given) s->scale[k] = LLVMBuildTrunc(c->b, load_user(s, c->i64, s->b, k), c->vi32, "");
@@ -327,7 +327,8 @@ static Seq open_seq(Cg *c, Val v) {
   s.lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), s.width);
   s.together = LLVMIsAConstantInt(s.width) && LLVMConstIntGetZExtValue(s.width) % c->t->vl == 0;
   s.a = cg_ptr(c, data), s.to = ptr_or_null(c, v);
-  if (ir_ins(c->f, v)->n_args == 3) s.b = cg_ptr(c, ir_arg(c->f, v, 2));
+  Val b = ir_operand(c->f, v, ir_ins(c->f, v)->op == OP_seq_scatter ? ARG_step : ARG_g);
+  if (!ir_none(b)) s.b = cg_ptr(c, b);
   return s;
 }
 

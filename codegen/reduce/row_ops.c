@@ -117,10 +117,10 @@ static Node rstd_of(RowGraph *g, Val v, Node squares) {
 }
 
 static Node weighted(RowGraph *g, Val v, Node unit) {
-  uint32_t n = ir_ins(g->c->f, v)->n_args;
-  if (n == 1) return unit;
-  Node w = cg_row_weight(g, v, 1);
-  return n == 2 ? mul(g, unit, w) : fma_of(g, unit, w, cg_row_weight(g, v, 2));
+  uint32_t weight = ir_operand_at(g->c->f, v, ARG_weight), bias = ir_operand_at(g->c->f, v, ARG_bias);
+  if (weight == UINT32_MAX) return unit;
+  Node w = cg_row_weight(g, v, weight);
+  return bias == UINT32_MAX ? mul(g, unit, w) : fma_of(g, unit, w, cg_row_weight(g, v, bias));
 }
 
 static void layer_norm(RowGraph *g, Val v) {
@@ -137,11 +137,14 @@ static void rms_norm(RowGraph *g, Val v) {
 }
 
 // With unit = (x - mean) rstd and h = g weight: rstd (h - mean of h - unit (mean of h unit)).
-static void norm_grad(RowGraph *g, Val v, bool layer) {
-  uint32_t k = layer ? 1 : 0, n = ir_ins(g->c->f, v)->n_args;
-  Node x = arg(g, v, 0), d = layer ? sub(g, x, cg_row_scalar(g, v, 1)) : x, rstd = cg_row_scalar(g, v, k + 1);
-  Node h = arg(g, v, k + 2), unit = mul(g, d, rstd);
-  if (n == k + 4) h = mul(g, h, cg_row_weight(g, v, k + 3));
+static void norm_grad(RowGraph *g, Val v) {
+  const Fn *f = g->c->f;
+  uint32_t mean_at = ir_operand_at(f, v, ARG_mean), weight = ir_operand_at(f, v, ARG_weight);
+  bool layer = mean_at != UINT32_MAX;
+  Node x = arg(g, v, 0), d = layer ? sub(g, x, cg_row_scalar(g, v, mean_at)) : x;
+  Node rstd = cg_row_scalar(g, v, ir_operand_at(f, v, ARG_rstd)), h = arg(g, v, ir_operand_at(f, v, ARG_g));
+  Node unit = mul(g, d, rstd);
+  if (weight != UINT32_MAX) h = mul(g, h, cg_row_weight(g, v, weight));
   Node level = layer ? sub(g, h, mean(g, reduce(g, NODE_SUM, h))) : h;
   Node tilt = mean(g, dot(g, h, unit)), part = mul(g, unit, tilt);
   set(g, v, 0, mul(g, sub(g, level, part), rstd));
@@ -202,8 +205,8 @@ bool cg_row_ops(RowGraph *g, Val v) {
   case OP_cross_entropy_rows_grad: cross_entropy_rows_grad(g, v); break;
   case OP_layer_norm: layer_norm(g, v); break;
   case OP_rms_norm: rms_norm(g, v); break;
-  case OP_layer_norm_grad: norm_grad(g, v, true); break;
-  case OP_rms_norm_grad: norm_grad(g, v, false); break;
+  case OP_layer_norm_grad:
+  case OP_rms_norm_grad: norm_grad(g, v); break;
   case OP_sum: sum(g, v); break;
   case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
   case OP_output:

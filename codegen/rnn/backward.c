@@ -25,9 +25,9 @@ typedef struct {
   LLVMValueRef d_hr;   // gradient of the projected state by rows; NULL: not stored
 } Backward;
 
-static LLVMValueRef gradient(RnnCode *s, uint32_t k) {
+static LLVMValueRef gradient(RnnCode *s, ArgName name) {
   double zero;
-  Val v = ir_arg(s->c->f, s->r->head, k);
+  Val v = ir_operand(s->c->f, s->r->head, name);
   return ir_is_const(s->c->f, v, &zero) ? NULL : cg_ptr(s->c, v);
 }
 
@@ -37,10 +37,10 @@ static Backward open_backward(RnnCode *s) {
   Val head = s->r->head;
   RnnScratch part = cg_rnn_scratch(s->r, c->t);
   bool lstm = s->r->cell == CELL_LSTM, gru = s->r->cell == CELL_GRU;
-  w.g_out = gradient(s, 0), w.g_hn = gradient(s, 1);
-  if (lstm) w.g_cn = gradient(s, 2), w.cells = cg_ptr(c, ir_arg(c->f, head, 7));
-  if (gru) w.hprev = cg_ptr(c, ir_arg(c->f, head, 6));
-  w.weight = cg_ptr(c, s->r->weight), w.gates = cg_ptr(c, ir_arg(c->f, head, 8));
+  w.g_out = gradient(s, ARG_g_out), w.g_hn = gradient(s, ARG_g_hn);
+  if (lstm) w.g_cn = gradient(s, ARG_g_cn), w.cells = cg_ptr(c, ir_operand(c->f, head, ARG_cells));
+  if (gru) w.hprev = cg_ptr(c, ir_operand(c->f, head, ARG_hprev));
+  w.weight = cg_ptr(c, s->r->weight), w.gates = cg_ptr(c, ir_operand(c->f, head, ARG_gates));
   w.d_xg = cg_rnn_stored(s, 0), w.d_h0 = cg_rnn_stored(s, 2);
   if (gru) w.d_hg = cg_rnn_stored(s, 1);
   if (lstm) w.d_c0 = cg_rnn_stored(s, 3), w.dc = cg_rnn_part(s, part.dc);

@@ -298,21 +298,21 @@ typedef struct {
   RnnProjection proj;  // its fields are NULL where h is not projected
 } Forward;
 
-static LLVMValueRef optional(RnnCode *s, Key flag, uint32_t *next) {
-  if (!ir_attr(s->c->f, s->r->head, flag)) return NULL;
-  return cg_ptr(s->c, ir_arg(s->c->f, s->r->head, (*next)++));
+// NULL: absent
+static LLVMValueRef operand(RnnCode *s, ArgName name) {
+  Val v = ir_operand(s->c->f, s->r->head, name);
+  return ir_none(v) ? NULL : cg_ptr(s->c, v);
 }
 
 static Forward open_forward(RnnCode *s) {
   Forward w = {.s = s};
   RnnScratch part = cg_rnn_scratch(s->r, s->c->t);
-  w.xg = cg_ptr(s->c, ir_arg(s->c->f, s->r->head, 0));
+  w.xg = operand(s, ARG_xg);
   w.weight = cg_ptr(s->c, s->r->weight);
-  if (s->r->input) w.w_ih = cg_ptr(s->c, s->r->w_ih);
-  uint32_t next = 3;
-  w.bias = optional(s, KEY_has_b, &next);
-  w.h0 = optional(s, KEY_has_h, &next);
-  w.c0 = optional(s, KEY_has_c, &next);
+  if (s->r->input) w.w_ih = operand(s, ARG_w_ih);
+  w.bias = operand(s, ARG_b_hh);
+  w.h0 = operand(s, ARG_h0);
+  w.c0 = operand(s, ARG_c0);
   w.out = cg_rnn_stored(s, 0), w.hn = cg_rnn_stored(s, 1), w.hprev = cg_rnn_stored(s, 3);
   w.gates = cg_rnn_stored(s, 5);
   w.packed = cg_rnn_part(s, part.weight);
@@ -471,7 +471,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->hidden;
-  bool has_p = w->proj.full != NULL;
+  bool projects = w->proj.full != NULL;
   LLVMValueRef zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
   LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
   Loop block;
@@ -484,11 +484,11 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_ZEROS] = s->r->has_h0 ? NULL : block_zeros(w, block.i);
   p.arg[R_XG] = s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
   p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
-  p.arg[R_OUT] = has_p ? NULL : columns(s, w->out, row, h, unit);
+  p.arg[R_OUT] = projects ? NULL : columns(s, w->out, row, h, unit);
   p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
   p.arg[R_CELLS] = columns(s, w->cells, row, 2 * h, unit);
-  p.arg[R_NEXT] = has_p ? NULL : columns(s, w->hprev, after, h, unit);
-  p.arg[R_HN] = has_p ? NULL : columns(s, w->hn, zero, h, unit);
+  p.arg[R_NEXT] = projects ? NULL : columns(s, w->hprev, after, h, unit);
+  p.arg[R_HN] = projects ? NULL : columns(s, w->hn, zero, h, unit);
   p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);
   p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
   p.arg[R_SORTED] = cg_at(c, c->i32, cg_rnn_sorted_table(s), lo);
@@ -496,7 +496,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
   call_rows(&p);
   cg_loop_end(c, &block, NULL);
-  if (has_p) project(w, t, going, next);
+  if (projects) project(w, t, going, next);
 }
 
 void cg_rnn_forward(RnnCode *s) {

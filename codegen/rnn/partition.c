@@ -46,9 +46,7 @@ static void choose_way(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
   t->size = choose(c, t->by_rows, all, t->size);
 }
 
-static uint32_t weight_of(const Fn *f, uint32_t i) {
-  return ir_arg(f, (Val){i}, f->ins[i].op == OP_rnn_seq_grad ? 4 : 2).i;
-}
+static uint32_t weight_of(const Fn *f, uint32_t i) { return ir_operand(f, (Val){i}, ARG_w_hh).i; }
 
 // By their weights: a sequence and its gradient, which have the same, go to the same workers, in whose caches the rows
 // are.

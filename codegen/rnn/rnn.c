@@ -32,17 +32,14 @@ static bool has_buffer(const Fn *f, Val v) {
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Prog *p = f->prog;
   *r = (Rnn){.head = head, .backward = ir_ins(f, head)->op == OP_rnn_seq_grad};
-  r->layout = ir_arg(f, head, r->backward ? 3 : 1);
-  r->weight = ir_arg(f, head, r->backward ? 4 : 2);
+  r->layout = ir_operand(f, head, ARG_layout), r->weight = ir_operand(f, head, ARG_w_hh);
+  r->w_ih = ir_operand(f, head, ARG_w_ih), r->proj = ir_operand(f, head, ARG_w_hr);
   r->reverse = ir_attr(f, head, KEY_reverse) != NULL;
-  bool has_p = ir_attr(f, head, KEY_has_p);
-  if (has_p) r->proj = ir_arg(f, head, ir_ins(f, head)->n_args - 1);
   Dim state = ir_dim_at(p, ir_ins(f, r->weight)->shape, 1);
-  r->w_ih = ir_rnn_input_weight(f, head);
-  Dim hidden = has_p ? ir_dim_at(p, ir_ins(f, r->proj)->shape, 1) : state;
+  Dim hidden = !ir_none(r->proj) ? ir_dim_at(p, ir_ins(f, r->proj)->shape, 1) : state;
   if (!read_cell(f, head, r) || !ir_dim_is_const(p, hidden) || !ir_dim_is_const(p, state)) return false;
   Shape lay = ir_ins(f, r->layout)->shape;
-  r->has_h0 = ir_attr(f, head, KEY_has_h) != NULL;
+  r->has_h0 = ir_has_operand(f, head, ARG_h0);
   r->hprev_stored = !r->backward && has_buffer(f, ir_result(head, 3));
   r->cell_stored = !r->backward && has_buffer(f, ir_result(head, 2));
   if (r->backward) r->dgates_stored = has_buffer(f, ir_result(head, r->cell == CELL_GRU ? 1 : 0));
@@ -78,21 +75,21 @@ int64_t cg_rnn_weight_rows(const Rnn *r, const Target *t) { return r->input + r-
 RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t) {
   RnnScratch s = {0};
   int64_t lanes = r->blocks * t->vl, state_lanes = r->state_blocks * t->vl, cells = r->batch_max * r->hidden;
-  bool has_p = !ir_none(r->proj);
+  bool projects = !ir_none(r->proj);
   if (r->backward) {
     s.weight = take(&s.total, state_lanes * r->n_gates * r->hidden);
-    s.proj = take(&s.total, has_p ? lanes * r->state : 0);
+    s.proj = take(&s.total, projects ? lanes * r->state : 0);
     s.dh = take(&s.total, r->batch_max * r->state);
     s.dc = take(&s.total, r->cell == CELL_LSTM ? cells : 0);
     s.dgates = take(&s.total, r->dgates_stored ? 0 : 2 * r->batch_max * cg_rnn_gate_stride(r));
   } else {
     s.weight = take(&s.total, lanes * cg_rnn_weight_rows(r, t) * r->n_gates);
-    s.proj = take(&s.total, has_p ? state_lanes * lanes : 0);
-    s.h = take(&s.total, has_p ? r->batch_max * r->state : 0);
+    s.proj = take(&s.total, projects ? state_lanes * lanes : 0);
+    s.h = take(&s.total, projects ? r->batch_max * r->state : 0);
     s.hprev = take(&s.total, r->hprev_stored ? 0 : r->rows_max * r->state);
     s.cell = take(&s.total, r->cell == CELL_LSTM && !r->cell_stored ? cells : 0);
   }
-  s.full = take(&s.total, has_p ? cells : 0);
+  s.full = take(&s.total, projects ? cells : 0);
   return s;
 }
 

@@ -36,8 +36,7 @@ static void add_copy(Traffic *t, Val v) {
 
 // What result v of an instruction stores: of a partial write the part, of a value in a register nothing.
 static int64_t stored_bytes(const Fn *f, Val head, Val v) {
-  if (ir_ops[f->ins[head.i].op].cls == CLASS_SLICE_UPDATE)
-    return bytes_of(f, ir_arg(f, head, f->ins[head.i].n_args - 1u));
+  if (ir_ops[f->ins[head.i].op].cls == CLASS_SLICE_UPDATE) return bytes_of(f, ir_operand(f, head, ARG_source));
   return f->buf_of[v.i] ? bytes_of(f, v) : 0;
 }
 
@@ -66,7 +65,7 @@ static void add_loaded(Traffic *t, Val v, uint32_t *seen) {
   if (kernel == UINT32_MAX || f->ins[v.i].op == OP_result || ir_is_output_alias(f, v)) return;
   for (uint32_t k = 0; k < f->ins[v.i].n_args; k++) {
     Val base = ir_view_base(f, ir_arg(f, v, k));
-    if (f->ins[v.i].op == OP_embedding_grad && k == 0) continue;  // of the weight it wants the shape
+    if (ir_operand_flags(f, v, k) & SHAPE_ONLY) continue;
     if (!f->buf_of[base.i] || f->kernel_of[base.i] == kernel || seen[base.i] == kernel + 1) continue;
     seen[base.i] = kernel + 1;
     *RT_PUSH(t->mem, t->out->loaded, t->out->n_loaded, t->out->cap_loaded) = describe(t, base, bytes_of(f, base));

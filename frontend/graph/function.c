@@ -181,13 +181,27 @@ bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
   return good;
 }
 
+// Operands without the optional ones of the row that are empty handles; none to leave out: a itself.
+static const tn_tensor *given_of(Op op, const tn_tensor *a, uint32_t *n, tn_tensor given[MAX_OPERANDS]) {
+  const OpInfo *row = &ir_ops[op];
+  uint32_t n_given = 0;
+  if (*n > row->n_operands || *n > MAX_OPERANDS) return a;
+  for (uint32_t k = 0; k < *n; k++)
+    if (a[k].fn || !(row->operands[k].flags & OPTIONAL)) given[n_given++] = a[k];
+  *n = n_given;
+  return given;
+}
+
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   tn_function *f;
-  if (!fe_join(a, n, &f, at)) return fe_poison(f);
+  tn_tensor some[MAX_OPERANDS];
+  uint32_t n_given = n;
+  const tn_tensor *given = given_of(op, a, &n_given, some);
+  if (!fe_join(given, n_given, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!fe_rows_fit(op, a, n, attrs, n_attrs, at)) return fe_poison(f);
+  if (!fe_rows_fit(op, given, n_given, attrs, n_attrs, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
-  for (uint32_t k = 0; k < n; k++) args[k] = fe_val(a[k]);
+  for (uint32_t k = 0; k < n; k++) args[k] = a[k].fn ? fe_val(a[k]) : (Val){0};
   Attr own[16];
   if (fe_is_untracked(f, op)) {
     for (uint32_t k = 0; k < n_attrs; k++) own[k] = attrs[k];
@@ -195,7 +209,7 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
     attrs = own;
   }
   tn_tensor y = {f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
-  fe_follow_rows(op, a, n, attrs, n_attrs, y);
+  fe_follow_rows(op, given, n_given, attrs, n_attrs, y);
   return y;
 }
 

@@ -15,8 +15,8 @@ static bool check_options(tn_function *f, const tn_attention_options *o) {
 
 // a: n tensor operands as the op takes them.
 static tn_tensor emit(tn_tensor *a, uint32_t n, const tn_attention_options *o, tn_site at) {
-  tn_tensor in[4];
-  Attr attr[6];
+  tn_tensor in[4] = {[3] = o->lengths};
+  Attr attr[5];
   uint32_t n_attrs = 0;
   tn_function *f = a[0].fn;
   for (uint32_t k = 0; k < n; k++) in[k] = a[k];
@@ -27,11 +27,7 @@ static tn_tensor emit(tn_tensor *a, uint32_t n, const tn_attention_options *o, t
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
     attr[n_attrs++] = ir_a_int(KEY_id, fe_stream(f, at));
   }
-  if (o->lengths.fn) {
-    attr[n_attrs++] = ir_a_int(KEY_has_len, 1);
-    in[n++] = o->lengths;
-  }
-  return fe_emit(OP_sdpa, in, n, attr, n_attrs, at);
+  return fe_emit(OP_sdpa, in, 4, attr, n_attrs, at);
 }
 
 // [T,D] and [B,T,D] are heads of their own.

@@ -199,25 +199,23 @@ bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site a
 static tn_tensor one_direction(const RnnCall *c, tn_tensor data, uint32_t layer, bool reverse) {
   tn_module *m = c->m;
   bool is_gru = m->config.n_gates == 3;
-  tn_tensor args[7], bias = fe_poison(c->f), bias_hh = bias;
-  Attr attrs[6] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->config.cell))};
-  uint32_t n = 3, n_attrs = 1, row = layer * m->config.n_directions + reverse;
+  tn_tensor bias = fe_poison(c->f), bias_hh = bias, none = {0};
+  Attr attrs[2] = {ir_a_str(KEY_cell, ir_str(c->f->p->ir, m->config.cell)), ir_a_int(KEY_reverse, 1)};
+  uint32_t row = layer * m->config.n_directions + reverse;
   tn_tensor w_ih = fe_rnn_weight(c, "weight_ih", layer, reverse);
-  args[2] = fe_rnn_weight(c, "weight_hh", layer, reverse);
+  tn_tensor w_hh = fe_rnn_weight(c, "weight_hh", layer, reverse);
   if (m->config.has_bias) {
     bias = fe_rnn_weight(c, "bias_ih", layer, reverse);
     bias_hh = fe_rnn_weight(c, "bias_hh", layer, reverse);
     if (!is_gru) bias = fe_emit2(OP_add, bias, bias_hh, c->at);
   }
-  args[0] = fe_linear(data, w_ih, bias, m->config.has_bias, c->at);
-  args[1] = c->layout;
-  if (reverse) attrs[n_attrs++] = ir_a_int(KEY_reverse, 1);
-  if (is_gru && m->config.has_bias) attrs[n_attrs++] = ir_a_int(KEY_has_b, 1), args[n++] = bias_hh;
-  if (fe_rnn_given(c, false)) attrs[n_attrs++] = ir_a_int(KEY_has_h, 1), args[n++] = fe_rnn_initial(c, false, row);
-  if (fe_rnn_given(c, true)) attrs[n_attrs++] = ir_a_int(KEY_has_c, 1), args[n++] = fe_rnn_initial(c, true, row);
-  if (m->config.proj)
-    attrs[n_attrs++] = ir_a_int(KEY_has_p, 1), args[n++] = fe_rnn_weight(c, "weight_hr", layer, reverse);
-  return fe_emit(OP_rnn_seq, args, n, attrs, n_attrs, c->at);
+  tn_tensor xg = fe_linear(data, w_ih, bias, m->config.has_bias, c->at);
+  tn_tensor h0 = fe_rnn_given(c, false) ? fe_rnn_initial(c, false, row) : none;
+  tn_tensor c0 = fe_rnn_given(c, true) ? fe_rnn_initial(c, true, row) : none;
+  tn_tensor w_hr = m->config.proj ? fe_rnn_weight(c, "weight_hr", layer, reverse) : none;
+  tn_tensor b_hh = is_gru && m->config.has_bias ? bias_hh : none;
+  tn_tensor args[] = {xg, c->layout, w_hh, b_hh, h0, c0, none, w_hr};
+  return fe_emit(OP_rnn_seq, args, sizeof args / sizeof *args, attrs, reverse ? 2 : 1, c->at);
 }
 
 static tn_tensor result(tn_tensor head, uint32_t k) { return fe_ok(head) ? (tn_tensor){head.fn, head.v + k} : head; }

@@ -119,7 +119,7 @@ static Val content_of(const Fn *f, Val mark) {
   return f->ins[x.i].op == OP_assign ? storage_of(f, ir_arg(f, x, 1)) : x;
 }
 
-static bool is_read(const Fn *f, Val v, uint32_t k) { return k != 0 || !(ir_ops[f->ins[v.i].op].flags & UNREAD); }
+static bool is_read(const Fn *f, Val v, uint32_t k) { return !(ir_operand_flags(f, v, k) & (SHAPE_ONLY | REPLACED)); }
 
 static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
   Val *write_of = NULL;  // by storage: its `overwritten` record

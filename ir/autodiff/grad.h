@@ -28,7 +28,7 @@ void ir_grad_missing(Grad *g, Val v, const char *what);
 // ---- rules: one for each word in the gradient column of ops.def
 // adj: the gradient of result 0 (may be none for several results)
 typedef void GradRule(Grad *g, Val v, Val adj);
-#define OP(n, lo, hi, res, shape, rule, ...) GradRule ir_grad_rule_##rule;
+#define OP(n, operands, res, shape, rule, ...) GradRule ir_grad_rule_##rule;
 #include "ir/ops.def"
 
 // ---- what rules are made of

@@ -52,17 +52,17 @@ static void grad_rstd(Grad *g, Val x, Val d, Val rstd, Val adj) {
 
 // n_rows numbers of each row follow y; weight and bias get column sums.
 static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_rows) {
-  Val x = arg(g, v, 0), in[5] = {x};
-  uint32_t n = ir_ins(g->f, v)->n_args, at = 1;
+  Val x = ir_operand(g->f, v, ARG_x), in[5] = {x};
+  Val weight = ir_operand(g->f, v, ARG_weight), bias = ir_operand(g->f, v, ARG_bias);
+  uint32_t at = 1;
   for (uint32_t k = 1; k <= n_rows; k++) in[at++] = ir_result(v, k);
-  in[at++] = adj;
-  if (n > 1) in[at++] = arg(g, v, 1);
+  in[at++] = adj, in[at++] = weight;
   if (g->dep[x.i]) ir_grad_give(g, x, ir_emit(g->f, op, in, at, NULL, 0, g->loc));
-  if (n > 1 && wants(g, v, 1)) {
+  if (g->dep[weight.i]) {
     Val unit = op2(g, OP_mul, centred, column_of(g, ir_result(v, n_rows), x));
-    ir_grad_give(g, arg(g, v, 1), op2(g, OP_mul, adj, unit));
+    ir_grad_give(g, weight, op2(g, OP_mul, adj, unit));
   }
-  if (n > 2) ir_grad_give(g, arg(g, v, 2), adj);
+  ir_grad_give(g, bias, adj);
 }
 
 void ir_grad_rule_layer_norm(Grad *g, Val v, Val adj) {
@@ -163,22 +163,20 @@ typedef struct {
 } NormGrad;
 
 static NormGrad norm_grad_at(const Grad *g, Val v) {
-  bool centres = ir_ins(g->f, v)->op == OP_layer_norm_grad;
-  uint32_t at = centres ? 2 : 1;
-  bool weighs = ir_ins(g->f, v)->n_args > at + 2;
+  const Fn *f = g->f;
   return (NormGrad){.v = v,
-                    .x = arg(g, v, 0),
-                    .mean = centres ? arg(g, v, 1) : (Val){0},
-                    .rstd = arg(g, v, at),
-                    .d = arg(g, v, at + 1),
-                    .weight = weighs ? arg(g, v, at + 2) : (Val){0},
-                    .at_d = at + 1};
+                    .x = ir_operand(f, v, ARG_x),
+                    .mean = ir_operand(f, v, ARG_mean),
+                    .rstd = ir_operand(f, v, ARG_rstd),
+                    .d = ir_operand(f, v, ARG_g),
+                    .weight = ir_operand(f, v, ARG_weight),
+                    .at_d = ir_operand_at(f, v, ARG_g)};
 }
 
 // Of the incoming gradient and the weight, in which the op is linear.
 static void of_incoming(Grad *g, const NormGrad *n, Val q) {
   bool weighs = !ir_none(n->weight);
-  if (!wants(g, n->v, n->at_d) && !(weighs && wants(g, n->v, n->at_d + 1))) return;
+  if (!g->dep[n->d.i] && !g->dep[n->weight.i]) return;
   Val in[4];
   for (uint32_t k = 0; k < n->at_d; k++) in[k] = arg(g, n->v, k);
   in[n->at_d] = q;

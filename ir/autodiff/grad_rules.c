@@ -9,9 +9,9 @@ GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
   const Ins *ins = ir_ins(f, v);
   if (ir_attr(f, v, KEY_no_grad)) return GRAD_ZERO;
   if (ir_ops[ins->op].is_pointwise) return ir_gradient(ins->op, k).n > 0 ? GRAD_RULE : GRAD_ZERO;
-  bool is_unread = k == 0 && (ir_ops[ins->op].flags & UNREAD);
+  uint32_t operand = ir_operand_flags(f, v, k);
   bool is_integer = ins->op != OP_result && ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32;
-  if (is_unread || is_integer || (ins->n_res <= 1 && ins->dtype != DT_F32)) return GRAD_ZERO;
+  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && ins->dtype != DT_F32)) return GRAD_ZERO;
   return ir_grad_kind((Op)ins->op);
 }
 
@@ -225,7 +225,8 @@ void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
   if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, matmul(g, d, w, false, false), shape_of(g, x)));
   if (g->dep[w.i]) ir_grad_give(g, w, matmul(g, d, as_rows(g, x), true, false));
-  if (ir_ins(g->f, v)->n_args == 3 && wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), sum_axes(g, d, (int64_t[]){0}, 1));
+  Val bias = ir_operand(g->f, v, ARG_bias);
+  if (g->dep[bias.i]) ir_grad_give(g, bias, sum_axes(g, d, (int64_t[]){0}, 1));
 }
 
 void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
@@ -307,7 +308,7 @@ void ir_grad_rule_seq_softmax_grad(Grad *g, Val v, Val u) {
 // The row that an element was put into: picked where it is the same for all features, else found by a mask.
 void ir_grad_rule_seq_scatter(Grad *g, Val v, Val adj) {
   Val d = arg(g, v, 0), layout = arg(g, v, 1), in[2] = {adj, layout};
-  if (ir_ins(g->f, v)->n_args == 2) {
+  if (!ir_has_operand(g->f, v, ARG_step)) {
     const Attr *first = ir_attr(g->f, v, KEY_first);
     Attr a = first ? *first : (Attr){0};
     ir_grad_give(g, d, ir_emit(g->f, OP_seq_select, in, 2, &a, first != NULL, g->loc));
@@ -333,6 +334,31 @@ static Val state_before_projection(Grad *g, Val v) {
   return op2(g, OP_mul, block_of_row(g, ir_result(v, 5), 3, hidden), block_of_row(g, cells, 1, hidden));
 }
 
+// The backward recurrence: d_xg, d_hg, d_h0, d_c0.
+static Val rnn_backward(Grad *g, Val v, Val adj) {
+  const Fn *f = g->f;
+  Val in[] = {or_zero(g, adj),
+              or_zero(g, g->adj[v.i + 1]),
+              or_zero(g, g->adj[v.i + 2]),
+              ir_operand(f, v, ARG_layout),
+              ir_operand(f, v, ARG_w_hh),
+              v,
+              ir_result(v, 3),
+              ir_result(v, 4),
+              ir_result(v, 5),
+              ir_operand(f, v, ARG_w_hr)};
+  Attr attr[2] = {*ir_attr(f, v, KEY_cell), ir_a_int(KEY_reverse, 1)};
+  uint32_t n = ir_attr(f, v, KEY_reverse) ? 2 : 1;
+  return ir_emit(g->f, OP_rnn_seq_grad, in, sizeof in / sizeof *in, attr, n, g->loc);
+}
+
+// d: the gradient of the input projection, which a recurrence with w_ih computes itself.
+static void give_rnn_input(Grad *g, Val v, Val d) {
+  Val x = ir_operand(g->f, v, ARG_xg), w_ih = ir_operand(g->f, v, ARG_w_ih);
+  if (g->dep[x.i]) ir_grad_give(g, x, matmul(g, d, w_ih, false, false));
+  if (g->dep[w_ih.i]) ir_grad_give(g, w_ih, matmul(g, d, x, true, false));
+}
+
 void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
   static const char *const kept[] = {"the states before each step", "the cells", "the gates"};
   for (uint32_t k = 3; k < 6; k++)
@@ -340,42 +366,18 @@ void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
       ir_grad_missing(g, v, rt_printf(g->p->mem, "has no gradient rule for %s, which its backward keeps", kept[k - 3]));
       return;
     }
-  bool has_p = ir_attr(g->f, v, KEY_has_p);
-  Val w_hr = arg(g, v, ir_ins(g->f, v)->n_args - 1);  // with has_p
-  Val in[10] = {or_zero(g, adj),
-                or_zero(g, g->adj[v.i + 1]),
-                or_zero(g, g->adj[v.i + 2]),
-                arg(g, v, 1),
-                arg(g, v, 2),
-                v,
-                ir_result(v, 3),
-                ir_result(v, 4),
-                ir_result(v, 5),
-                w_hr};
-  Attr attr[3] = {*ir_attr(g->f, v, KEY_cell)};
-  uint32_t n = 1;
-  if (ir_attr(g->f, v, KEY_reverse)) attr[n++] = ir_a_int(KEY_reverse, 1);
-  if (has_p) attr[n++] = ir_a_int(KEY_has_p, 1);
-  Val d = ir_emit(g->f, OP_rnn_seq_grad, in, has_p ? 10 : 9, attr, n, g->loc);
-  bool gru = !has_p && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
+  Val w_hh = ir_operand(g->f, v, ARG_w_hh), b_hh = ir_operand(g->f, v, ARG_b_hh), w_hr = ir_operand(g->f, v, ARG_w_hr);
+  Val d = rnn_backward(g, v, adj);
+  bool gru = ir_none(w_hr) && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
   Val gates = gru ? ir_result(d, 1) : d;
-  bool has_x = ir_attr(g->f, v, KEY_has_x);
-  if (!has_x) ir_grad_give(g, arg(g, v, 0), d);
-  if (wants(g, v, 2)) ir_grad_give(g, arg(g, v, 2), matmul(g, gates, ir_result(v, 3), true, false));
-  uint32_t k = 3;
-  if (ir_attr(g->f, v, KEY_has_b)) {
-    if (wants(g, v, k)) ir_grad_give(g, arg(g, v, k), sum_axes(g, gates, (int64_t[]){0}, 1));
-    k++;
-  }
-  if (ir_attr(g->f, v, KEY_has_h)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 2));
-  if (ir_attr(g->f, v, KEY_has_c)) ir_grad_give(g, arg(g, v, k++), ir_result(d, 3));
-  if (has_x) {
-    if (wants(g, v, 0)) ir_grad_give(g, arg(g, v, 0), matmul(g, d, arg(g, v, k), false, false));
-    if (wants(g, v, k)) ir_grad_give(g, arg(g, v, k), matmul(g, d, arg(g, v, 0), true, false));
-    k++;
-  }
-  if (has_p && wants(g, v, k))
-    ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
+  bool projects_input = ir_has_operand(g->f, v, ARG_w_ih);
+  if (!projects_input) ir_grad_give(g, ir_operand(g->f, v, ARG_xg), d);
+  if (g->dep[w_hh.i]) ir_grad_give(g, w_hh, matmul(g, gates, ir_result(v, 3), true, false));
+  if (g->dep[b_hh.i]) ir_grad_give(g, b_hh, sum_axes(g, gates, (int64_t[]){0}, 1));
+  ir_grad_give(g, ir_operand(g->f, v, ARG_h0), ir_result(d, 2));
+  ir_grad_give(g, ir_operand(g->f, v, ARG_c0), ir_result(d, 3));
+  if (projects_input) give_rnn_input(g, v, d);
+  if (g->dep[w_hr.i]) ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }
 
 void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
@@ -392,23 +394,22 @@ void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
 
 // The gradient op takes the same operands and attributes, then both results and the incoming gradient.
 void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
-  Val in[7];
+  static const ArgName tensors[3] = {ARG_q, ARG_k, ARG_v};
+  Val in[7] = {[3] = ir_operand(g->f, v, ARG_lengths), v, ir_result(v, 1), adj};
   Attr attr[8];
   const Ins ins = *ir_ins(g->f, v);
-  uint32_t n = ins.n_args;
   if (!ir_none(g->adj[v.i + 1])) {
     ir_grad_missing(g, v, "has no gradient rule for its row sums");
     return;
   }
-  for (uint32_t k = 0; k < n; k++) in[k] = arg(g, v, k);
-  in[n] = v, in[n + 1] = ir_result(v, 1), in[n + 2] = adj;
+  for (uint32_t k = 0; k < 3; k++) in[k] = ir_operand(g->f, v, tensors[k]);
   memcpy(attr, g->f->attrs + ins.attrs, ins.n_attrs * sizeof *attr);
-  Val d = ir_emit(g->f, OP_sdpa_grad, in, n + 3, attr, ins.n_attrs, g->loc);
-  for (uint32_t k = 0; k < n; k++)
-    if (ir_grad_flows(g->f, v, k) && wants(g, v, k)) ir_grad_give(g, in[k], ir_result(d, k));
+  Val d = ir_emit(g->f, OP_sdpa_grad, in, 7, attr, ins.n_attrs, g->loc);
+  for (uint32_t k = 0; k < 3; k++)
+    if (g->dep[in[k].i]) ir_grad_give(g, in[k], ir_result(d, k));
 }
 
-#define OP(n, lo, hi, res, shape, grad, ...) [OP_##n] = ir_grad_rule_##grad,
+#define OP(n, operands, res, shape, grad, ...) [OP_##n] = ir_grad_rule_##grad,
 static GradRule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };

@@ -122,6 +122,7 @@ static void copy_step(Back *g) {
     for (uint32_t k = 0; k < ins.n_args; k++) args[k] = g->map[fb->args[ins.args + k].i];
     Val v = ir_emit_typed(g->b, ins.op, args, ins.n_args, fb->attrs + ins.attrs, ins.n_attrs, (DType)ins.dtype,
                           ins.shape, ins.loc);
+    g->b->ins[v.i].absent = ins.absent;
     for (uint32_t k = 0; k < ins.n_res; k++) {
       g->b->ins[v.i + k].dtype = fb->ins[i + k].dtype;
       g->b->ins[v.i + k].shape = fb->ins[i + k].shape;

@@ -18,8 +18,8 @@ static bool open_heads(Run *r, Val v, Head *h) {
   const Prog *p = r->f->prog;
   h->batch = ir_dim_eval(p, h->a.batch, r->env->slots);
   h->tq = ir_dim_eval(p, h->a.tq, r->env->slots), h->tk = ir_dim_eval(p, h->a.tk, r->env->slots);
-  for (int64_t b = 0; h->a.has_len && b < h->batch; b++) {
-    double n = run_arg(r, v, h->a.n_in).v[b];
+  for (int64_t b = 0; !ir_none(h->a.lengths) && b < h->batch; b++) {
+    double n = run_operand(r, v, ARG_lengths).v[b];
     if (n < 0 || n > (double)h->tk)
       return run_fail(r, v, "length %lld at %lld is not in [0, %lld]", (long long)n, (long long)b, (long long)h->tk);
   }
@@ -39,7 +39,7 @@ static double *part(const Head *h, AttnRole role, int64_t b, int64_t head, int64
 
 // Keys that query t of sequence b sees: the first n.
 static int64_t n_seen(const Head *h, int64_t b, int64_t t) {
-  int64_t n = h->a.has_len ? (int64_t)run_arg(h->r, h->v, h->a.n_in).v[b] : h->tk;
+  int64_t n = ir_none(h->a.lengths) ? h->tk : (int64_t)run_operand(h->r, h->v, ARG_lengths).v[b];
   return h->a.causal && t + 1 < n ? t + 1 : n;
 }
 
@@ -117,9 +117,7 @@ static void backward_row(const Head *h, const Back *x, int64_t b, int64_t head, 
 bool run_sdpa_grad(Run *r, Val v) {
   Head h;
   if (!open_heads(r, v, &h)) return false;
-  Back x = {.out = run_arg(r, v, ir_attention_arg(&h.a, ATTN_OUT)),
-            .lse = run_arg(r, v, ir_attention_arg(&h.a, ATTN_LSE)),
-            .g = run_arg(r, v, ir_attention_arg(&h.a, ATTN_G))};
+  Back x = {.out = run_operand(r, v, ARG_out), .lse = run_operand(r, v, ARG_lse), .g = run_operand(r, v, ARG_g)};
   for (uint32_t k = 0; k < 3; k++) x.d[k] = run_result(r, v, k);
   for (int64_t b = 0; b < h.batch; b++)
     for (int64_t k = 0; k < h.a.heads; k++)

@@ -21,6 +21,8 @@ typedef struct {
 } Sizes;
 
 static inline Tensor run_arg(const Run *r, Val v, uint32_t k) { return r->val[ir_arg(r->f, v, k).i]; }
+// By name; absent: an empty one, whose v is NULL.
+static inline Tensor run_operand(const Run *r, Val v, ArgName name) { return r->val[ir_operand(r->f, v, name).i]; }
 Tensor run_result(Run *r, Val v, uint32_t k);  // allocates result k, zeroed, with its shape's run-time size
 Sizes run_sizes(const Run *r, Val v);          // of a value, at run time
 Sizes run_arg_sizes(const Run *r, Val v, uint32_t k);

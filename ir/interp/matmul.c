@@ -49,9 +49,8 @@ bool run_linear(Run *r, Val v) {
   int64_t n = sw.dim[0], k = sw.dim[1];
   if (out.n == 0) return true;
   multiply(&(Product){.m = out.n / n, .n = n, .k = k, .ai = k, .ak = 1, .bk = 1, .bj = k}, x.v, w.v, out.v);
-  if (ir_ins(r->f, v)->n_args < 3) return true;
-  Tensor bias = run_arg(r, v, 2);
-  for (int64_t i = 0; i < out.n; i++) out.v[i] += bias.v[i % n];
+  Tensor bias = run_operand(r, v, ARG_bias);
+  for (int64_t i = 0; bias.v && i < out.n; i++) out.v[i] += bias.v[i % n];
   return true;
 }
 

@@ -17,17 +17,13 @@ static double variance_of(const double *x, double mean, int64_t n) {
 
 static double at_or(Tensor t, int64_t i, double other) { return t.v ? t.v[i] : other; }
 
-static Tensor optional_arg(Run *r, Val v, uint32_t k) {
-  return k < ir_ins(r->f, v)->n_args ? run_arg(r, v, k) : (Tensor){NULL, 0};
-}
-
 static int64_t width_of(Run *r, Val v) {
   Sizes s = run_arg_sizes(r, v, 0);
   return run_cols(&s);
 }
 
 bool run_layer_norm(Run *r, Val v) {
-  Tensor x = run_arg(r, v, 0), w = optional_arg(r, v, 1), b = optional_arg(r, v, 2);
+  Tensor x = run_arg(r, v, 0), w = run_operand(r, v, ARG_weight), b = run_operand(r, v, ARG_bias);
   Tensor y = run_result(r, v, 0), mean = run_result(r, v, 1), rstd = run_result(r, v, 2);
   int64_t n = width_of(r, v);
   double eps = ir_attr_num(r->f, v, KEY_eps, 0);
@@ -41,7 +37,7 @@ bool run_layer_norm(Run *r, Val v) {
 }
 
 bool run_rms_norm(Run *r, Val v) {
-  Tensor x = run_arg(r, v, 0), w = optional_arg(r, v, 1);
+  Tensor x = run_arg(r, v, 0), w = run_operand(r, v, ARG_weight);
   Tensor y = run_result(r, v, 0), rstd = run_result(r, v, 1);
   int64_t n = width_of(r, v);
   for (int64_t i = 0; i < rstd.n; i++) {
@@ -66,8 +62,8 @@ static void grad_row(double *out, const double *x, const double *g, Tensor w, co
 }
 
 bool run_layer_norm_grad(Run *r, Val v) {
-  Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), mean = run_arg(r, v, 1), rstd = run_arg(r, v, 2),
-         g = run_arg(r, v, 3), w = optional_arg(r, v, 4);
+  Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), mean = run_operand(r, v, ARG_mean),
+         rstd = run_operand(r, v, ARG_rstd), g = run_operand(r, v, ARG_g), w = run_operand(r, v, ARG_weight);
   int64_t n = width_of(r, v);
   for (int64_t i = 0; n && i < rstd.n; i++)
     grad_row(out.v + i * n, x.v + i * n, g.v + i * n, w, &mean.v[i], rstd.v[i], n);
@@ -75,8 +71,8 @@ bool run_layer_norm_grad(Run *r, Val v) {
 }
 
 bool run_rms_norm_grad(Run *r, Val v) {
-  Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), rstd = run_arg(r, v, 1), g = run_arg(r, v, 2),
-         w = optional_arg(r, v, 3);
+  Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), rstd = run_operand(r, v, ARG_rstd),
+         g = run_operand(r, v, ARG_g), w = run_operand(r, v, ARG_weight);
   int64_t n = width_of(r, v);
   for (int64_t i = 0; n && i < rstd.n; i++) grad_row(out.v + i * n, x.v + i * n, g.v + i * n, w, NULL, rstd.v[i], n);
   return true;

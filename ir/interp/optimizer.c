@@ -14,25 +14,24 @@ bool run_global_norm(Run *r, Val v) {
   return true;
 }
 
-static double number(const Run *r, Val v, uint32_t k) { return run_arg(r, v, k).v[0]; }
+static double number(const Run *r, Val v, ArgName name) { return run_operand(r, v, name).v[0]; }
 static double option(const Run *r, Val v, Key k, double absent) { return ir_attr_num(r->f, v, k, absent); }
 
-// The gradient g of an update, times the operand behind the `n` that every such update has.
-static Tensor scaled(Run *r, Val v, Tensor g, uint32_t n) {
-  if (ir_ins(r->f, v)->n_args == n) return g;
+// The gradient g of an update, times the factor that it may have.
+static Tensor scaled(Run *r, Val v, Tensor g) {
+  if (!ir_has_operand(r->f, v, ARG_grad_scale)) return g;
   Tensor out = {rt_alloc(r->env->mem, (size_t)g.n * sizeof(double)), g.n};
-  for (int64_t i = 0; i < g.n; i++) out.v[i] = g.v[i] * number(r, v, n);
+  for (int64_t i = 0; i < g.n; i++) out.v[i] = g.v[i] * number(r, v, ARG_grad_scale);
   return out;
 }
 
 // As PyTorch a decay of 0 adds nothing, not even 0 times infinity.
 static double with_decay(double g, double param, double decay) { return decay != 0 ? g + decay * param : g; }
 
-// scalars: the operand with the step.
-static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
+static bool adamw(Run *r, Val v, Tensor g) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2);
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1), new_s = run_result(r, v, 2);
-  double step = number(r, v, scalars), lr = number(r, v, scalars + 1), decay = number(r, v, scalars + 2);
+  double step = number(r, v, ARG_step), lr = number(r, v, ARG_lr), decay = number(r, v, ARG_weight_decay);
   double b1 = option(r, v, KEY_beta1, 0.9), b2 = option(r, v, KEY_beta2, 0.999), eps = option(r, v, KEY_eps, 1e-8);
   bool decoupled = ir_attr(r->f, v, KEY_decoupled);
   double scale1 = 1 - pow(b1, step), scale2 = sqrt(1 - pow(b2, step));
@@ -46,10 +45,10 @@ static bool adamw(Run *r, Val v, Tensor g, uint32_t scalars) {
   return true;
 }
 
-bool run_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_arg(r, v, 3), 7), 4); }
+bool run_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_operand(r, v, ARG_grad))); }
 
 bool run_adamw_sparse(Run *r, Val v) {
-  Tensor table = run_arg(r, v, 0), index = run_arg(r, v, 3), rows = run_arg(r, v, 4);
+  Tensor table = run_arg(r, v, 0), index = run_operand(r, v, ARG_index), rows = run_operand(r, v, ARG_g);
   Sizes size = run_arg_sizes(r, v, 0);
   int64_t width = size.dim[1];
   Tensor g = {rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), table.n};
@@ -60,20 +59,21 @@ bool run_adamw_sparse(Run *r, Val v) {
                       (long long)size.dim[0]);
     for (int64_t k = 0; k < width; k++) g.v[(int64_t)row * width + k] += rows.v[i * width + k];
   }
-  return adamw(r, v, scaled(r, v, g, 8), 5);
+  return adamw(r, v, scaled(r, v, g));
 }
 
 bool run_sgd(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_arg(r, v, 1), 4), new_p = run_result(r, v, 0);
-  double lr = number(r, v, 2), decay = number(r, v, 3);
+  Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_operand(r, v, ARG_grad)), new_p = run_result(r, v, 0);
+  double lr = number(r, v, ARG_lr), decay = number(r, v, ARG_weight_decay);
   for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * with_decay(g.v[i], p.v[i], decay);
   return true;
 }
 
 bool run_sgd_momentum(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = scaled(r, v, run_arg(r, v, 2), 7);
+  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = scaled(r, v, run_operand(r, v, ARG_grad));
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1);
-  double step = number(r, v, 3), lr = number(r, v, 4), decay = number(r, v, 5), momentum = number(r, v, 6);
+  double step = number(r, v, ARG_step), lr = number(r, v, ARG_lr);
+  double decay = number(r, v, ARG_weight_decay), momentum = number(r, v, ARG_momentum);
   double part = step == 1 ? 1 : 1 - option(r, v, KEY_dampening, 0);
   bool nesterov = ir_attr(r->f, v, KEY_nesterov);
   for (int64_t i = 0; i < p.n; i++) {

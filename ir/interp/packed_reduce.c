@@ -83,12 +83,12 @@ bool run_seq_broadcast(Run *r, Val v) {
 
 bool run_seq_scatter(Run *r, Val v) {
   Seq s = open_seq(r, v);
-  bool given = ir_ins(r->f, v)->n_args == 3, first = ir_attr(r->f, v, KEY_first);
-  Tensor g = run_arg(r, v, 0), out = run_result(r, v, 0);
+  bool first = ir_attr(r->f, v, KEY_first);
+  Tensor g = run_arg(r, v, 0), step = run_operand(r, v, ARG_step), out = run_result(r, v, 0);
   for (int64_t u = 0; u < s.seqs; u++)
     for (int64_t j = 0; length_of(&s, u) && j < s.width; j++) {
       int64_t k = u * s.width + j, t = first ? 0 : length_of(&s, u) - 1;
-      if (given) t = (int64_t)run_arg(r, v, 2).v[k];
+      if (step.v) t = (int64_t)step.v[k];
       if (t >= 0 && t < length_of(&s, u)) out.v[row_of(&s, u, t) + j] = g.v[k];
     }
   return true;

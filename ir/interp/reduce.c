@@ -74,7 +74,7 @@ typedef void RowFn(double *out, const double *a, const double *b, int64_t n);
 
 static bool each_row(Run *r, Val v, RowFn *fn) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
-  Tensor b = ir_ins(r->f, v)->n_args > 1 ? run_arg(r, v, 1) : (Tensor){NULL, 0};
+  Tensor b = run_operand(r, v, ARG_g);
   Sizes to = run_sizes(r, v);
   uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, to.rank - 1);
   int64_t n = to.dim[axis], step = 1;

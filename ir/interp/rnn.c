@@ -26,23 +26,23 @@ typedef struct {
   double *full;            // scratch [H]: h before its projection, or its gradient
 } Rnn;
 
-static bool open_rnn(Run *r, Val v, uint32_t layout_arg, uint32_t w_arg, Rnn *n) {
+static bool open_rnn(Run *r, Val v, Rnn *n) {
   const Attr *cell = ir_attr(r->f, v, KEY_cell);
   const char *name = cell ? ir_text(r->f->prog, cell->u.s) : "";
   n->cell = 0;
   while (n->cell < N_CELLS && strcmp(cell_name[n->cell], name)) n->cell++;
   if (n->cell == N_CELLS) return run_fail(r, v, "no cell is called '%s'", name);
-  Sizes w = run_arg_sizes(r, v, w_arg);
+  Sizes w = run_sizes(r, ir_operand(r->f, v, ARG_w_hh));
   n->G = n_gates[n->cell];
   n->P = w.dim[1];
   n->H = w.dim[0] / n->G;
-  n->proj = ir_attr(r->f, v, KEY_has_p) ? run_arg(r, v, ir_ins(r->f, v)->n_args - 1).v : NULL;
+  n->proj = run_operand(r, v, ARG_w_hr).v;
   n->S = n_saved[n->cell];
-  n->l = run_layout_of(r, ir_arg(r->f, v, layout_arg));
+  n->l = run_layout_of(r, ir_operand(r->f, v, ARG_layout));
   n->steps = (int64_t)n->l.head[TN_LAYOUT_STEPS];
   n->seqs = (int64_t)n->l.head[TN_LAYOUT_SEQS];
   n->reverse = ir_attr(r->f, v, KEY_reverse);
-  n->w = run_arg(r, v, w_arg).v;
+  n->w = run_operand(r, v, ARG_w_hh).v;
   n->h = rt_alloc(r->env->mem, (size_t)(n->seqs * n->P) * sizeof(double));
   n->c = rt_alloc(r->env->mem, (size_t)(n->seqs * n->H) * sizeof(double));
   n->full = rt_alloc(r->env->mem, (size_t)n->H * sizeof(double));
@@ -130,19 +130,12 @@ static const double *input_row(const Rnn *n, Tensor x, Tensor w, int64_t width, 
   return made;
 }
 
-// Operand after the fixed three, present when `flag` is; NULL v: absent.
-static Tensor optional(const Run *r, Val v, Key flag, uint32_t *next) {
-  return ir_attr(r->f, v, flag) ? run_arg(r, v, (*next)++) : (Tensor){NULL, 0};
-}
-
 bool run_rnn_seq(Run *r, Val v) {
   Rnn n;
-  if (!open_rnn(r, v, 1, 2, &n)) return false;
-  Tensor res[6], x = run_arg(r, v, 0);
+  if (!open_rnn(r, v, &n)) return false;
+  Tensor res[6], x = run_operand(r, v, ARG_xg), w_ih = run_operand(r, v, ARG_w_ih);
   for (uint32_t k = 0; k < 6; k++) res[k] = run_result(r, v, k);
-  uint32_t next = 3;
-  Tensor bias = optional(r, v, KEY_has_b, &next), h0 = optional(r, v, KEY_has_h, &next);
-  Tensor c0 = optional(r, v, KEY_has_c, &next), w_ih = optional(r, v, KEY_has_x, &next);
+  Tensor bias = run_operand(r, v, ARG_b_hh), h0 = run_operand(r, v, ARG_h0), c0 = run_operand(r, v, ARG_c0);
   int64_t width = run_arg_sizes(r, v, 0).dim[1];
   double *made = rt_alloc(r->env->mem, (size_t)(n.G * n.H) * sizeof *made);
   if (h0.v) to_positions(&n, n.h, h0, n.P);
@@ -230,12 +223,13 @@ static void step_backward(const Rnn *n, Saved s, double *dh, double *dc, double 
 
 bool run_rnn_seq_grad(Run *r, Val v) {
   Rnn n;
-  if (!open_rnn(r, v, 3, 4, &n)) return false;
-  Tensor res[4], g_out = run_arg(r, v, 0);
+  if (!open_rnn(r, v, &n)) return false;
+  Tensor res[4], g_out = run_operand(r, v, ARG_g_out);
   for (uint32_t k = 0; k < 4; k++) res[k] = run_result(r, v, k);
-  Saved all = {run_arg(r, v, 5).v, run_arg(r, v, 6).v, run_arg(r, v, 7).v, run_arg(r, v, 8).v};
-  to_positions(&n, n.h, run_arg(r, v, 1), n.P);
-  if (n.cell == CELL_LSTM) to_positions(&n, n.c, run_arg(r, v, 2), n.H);
+  Saved all = {run_operand(r, v, ARG_out).v, run_operand(r, v, ARG_hprev).v, run_operand(r, v, ARG_cells).v,
+               run_operand(r, v, ARG_gates).v};
+  to_positions(&n, n.h, run_operand(r, v, ARG_g_hn), n.P);
+  if (n.cell == CELL_LSTM) to_positions(&n, n.c, run_operand(r, v, ARG_g_cn), n.H);
   for (int64_t k = n.steps; k-- > 0;) {
     int64_t t = n.reverse ? n.steps - 1 - k : k;
     for (int64_t p = 0; p < (int64_t)n.l.batch_sizes[t]; p++) {

@@ -170,8 +170,8 @@ static bool same_type(const Fn *f, Val a, Val b) {
 static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
   if (ir_head(f, result).i != head.i) return false;
   switch (op_at(f, head)) {
-  case OP_rnn_seq: return k == 0 && result.i - head.i == 5 && !ir_attr(f, head, KEY_has_x);
-  case OP_rnn_seq_grad: return k == 8 && result.i == head.i;
+  case OP_rnn_seq: return k == 0 && result.i - head.i == 5 && !ir_has_operand(f, head, ARG_w_ih);
+  case OP_rnn_seq_grad: return k == ir_operand_at(f, head, ARG_gates) && result.i == head.i;
   default: return false;
   }
 }

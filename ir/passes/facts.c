@@ -41,8 +41,8 @@ static bool holds_LEAVES(const Fn *f) {
 }
 
 static bool reads_content(const Fn *f, Val v, uint32_t k) {
-  const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
-  return op->cls != CLASS_VIEW && !(k == 0 && (op->flags & UNREAD));
+  if (ir_ops[ir_ins(f, v)->op].cls == CLASS_VIEW) return false;
+  return !(ir_operand_flags(f, v, k) & (SHAPE_ONLY | REPLACED));
 }
 
 static bool holds_COPIES(const Fn *f) {

@@ -25,12 +25,15 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
 
 Val rule_scaled_gradient(Rules *r, Val v) {
   Fn *f = r->f;
-  Val g = ir_gradient_of(f, v), in[8];
-  uint32_t scalar, n = ir_ins(f, v)->n_args;
-  if (n != ir_ops[ir_ins(f, v)->op].n_min || r->uses[g.i] != 1 || !is_scaled(f, g, &scalar)) return (Val){0};
-  for (uint32_t k = 0; k < n; k++) in[k] = ir_arg(f, v, k).i == g.i ? ir_arg(f, g, 1 - scalar) : ir_arg(f, v, k);
-  in[n] = ir_arg(f, g, scalar);
-  ir_set_args(f, v, in, n + 1);
+  Val g = ir_gradient_of(f, v), in[MAX_OPERANDS];
+  uint32_t scalar;
+  if (ir_none(g) || ir_has_operand(f, v, ARG_grad_scale) || r->uses[g.i] != 1) return (Val){0};
+  if (!is_scaled(f, g, &scalar)) return (Val){0};
+  Op op = (Op)ir_ins(f, v)->op;
+  uint32_t n = ir_operands(f, v, in);
+  in[ir_op_operand(op, ARG_grad)] = ir_arg(f, g, 1 - scalar);
+  in[ir_op_operand(op, ARG_grad_scale)] = ir_arg(f, g, scalar);
+  ir_set_operands(f, v, in, n);
   return v;
 }
 

@@ -3,7 +3,7 @@
 //   %xg = linear %x, %w_ih, %b : f32[rows,256]                        32 times as many bytes as %x, written and read
 //   %h, .. = rnn_seq %xg, %layout, %w_hh {cell="lstm"}
 //   ->
-//   %h, .. = rnn_seq %x, %layout, %w_hh, %b, %w_ih {cell="lstm", has_b, has_x}
+//   %h, .. = rnn_seq %x, %layout, %w_hh, %b, w_ih=%w_ih {cell="lstm"}
 //
 // Its tiles go on from the k of x to those of the state, so every sum has the same order as before. Not for a gru, one
 // of whose gates adds up its input and its state apart.
@@ -14,6 +14,7 @@
 #include "ir/rewrite.h"
 #include <string.h>
 
+// docs/experiments/006 found these values.
 enum {
   INPUTS = 32,  // at most,
   FAR_GATE_INPUTS =
@@ -21,11 +22,6 @@ enum {
   ROWS = 6,   // of a step at least, by the bound, of which a tile reads the weight once
   UNUSED = 4  // lanes of the last vector of the units that may be empty: a part of the units
 };
-
-Val ir_rnn_input_weight(const Fn *f, Val v) {
-  if (!ir_attr(f, v, KEY_has_x)) return (Val){0};
-  return ir_arg(f, v, ir_ins(f, v)->n_args - 1 - (ir_attr(f, v, KEY_has_p) != NULL));
-}
 
 static bool is_worth_it(const Prog *p, Shape projected, Dim inputs, Dim batch, int64_t hidden) {
   int64_t n = ir_dim_bound(p, inputs), gates = ir_dim_bound(p, ir_dim_at(p, projected, 1)) / hidden;
@@ -48,51 +44,26 @@ static bool is_overwritten(const Fn *f, Val xg, Val rnn) {
 
 static bool takes_input(const Fn *f, Val v, const uint32_t *uses) {
   const Prog *p = f->prog;
-  if (ir_ins(f, v)->op != OP_rnn_seq || ir_attr(f, v, KEY_has_x)) return false;
-  Val xg = ir_arg(f, v, 0);
+  if (ir_ins(f, v)->op != OP_rnn_seq || ir_has_operand(f, v, ARG_w_ih)) return false;
+  Val xg = ir_operand(f, v, ARG_xg);
   if (ir_ins(f, xg)->op != OP_linear || uses[xg.i] != 1 || is_overwritten(f, xg, v)) return false;
   if (!strcmp(ir_text(p, ir_attr(f, v, KEY_cell)->u.s), "gru")) return false;
-  if (ir_ins(f, xg)->n_args == 3 && ir_attr(f, v, KEY_has_b)) return false;
-  Shape cells = ir_ins(f, ir_result(v, ir_attr(f, v, KEY_has_p) ? 4 : 0))->shape;
-  Dim hidden = ir_dim_at(p, cells, 1), batch = ir_dim_at(p, ir_ins(f, ir_arg(f, v, 1))->shape, 0);
-  Dim inputs = ir_dim_at(p, ir_ins(f, ir_arg(f, xg, 1))->shape, 1);
+  if (ir_has_operand(f, xg, ARG_bias) && ir_has_operand(f, v, ARG_b_hh)) return false;
+  Shape cells = ir_ins(f, ir_result(v, ir_has_operand(f, v, ARG_w_hr) ? 4 : 0))->shape;
+  Dim hidden = ir_dim_at(p, cells, 1), batch = ir_dim_at(p, ir_ins(f, ir_operand(f, v, ARG_layout))->shape, 0);
+  Dim inputs = ir_dim_at(p, ir_ins(f, ir_operand(f, xg, ARG_weight))->shape, 1);
   int64_t units = ir_dim_bound(p, hidden);
   return units > 0 && is_worth_it(p, ir_ins(f, xg)->shape, inputs, batch, units);
 }
 
-static void add_arg(Fn *f, Ins *ins, Val a) {
-  *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
-  ins->n_args++;
-}
-
-static void add_flag(Fn *f, Val v, Key key) {
-  uint32_t at = f->n_attrs, n = ir_ins(f, v)->n_attrs;
-  for (uint32_t k = 0; k < n; k++) {
-    Attr a = f->attrs[ir_ins(f, v)->attrs + k];
-    *RT_PUSH(f->prog->mem, f->attrs, f->n_attrs, f->cap_attrs) = a;
-  }
-  *RT_PUSH(f->prog->mem, f->attrs, f->n_attrs, f->cap_attrs) = ir_a_int(key, 1);
-  ir_ins(f, v)->attrs = at, ir_ins(f, v)->n_attrs = n + 1;
-}
-
-// e->old[rnn.i] with the operands of its projection.
+// Old instruction rnn with the operands of its projection, x, weight and bias.
 static void copy_with_input(Rewrite *e, Val rnn, Val xg) {
-  Fn *f = e->f;
-  bool has_bias = e->old[xg.i].n_args == 3;
-  Val head = ir_rewrite_copy(e, rnn);
-  bool has_p = ir_attr(f, head, KEY_has_p);
-  Ins *ins = ir_ins(f, head);
-  uint32_t old = ins->args, behind = ins->n_args - has_p;
-  uint32_t states = 3 + (ir_attr(f, head, KEY_has_b) != NULL);  // where they begin
-  ins->args = f->n_args, ins->n_args = 0;
-  add_arg(f, ins, ir_rewrite_arg(e, xg, 0));
-  for (uint32_t k = 1; k < states; k++) add_arg(f, ins, f->args[old + k]);
-  if (has_bias) add_arg(f, ins, ir_rewrite_arg(e, xg, 2));
-  for (uint32_t k = states; k < behind; k++) add_arg(f, ins, f->args[old + k]);
-  add_arg(f, ins, ir_rewrite_arg(e, xg, 1));
-  if (has_p) add_arg(f, ins, f->args[old + behind]);
-  if (has_bias) add_flag(f, head, KEY_has_b);
-  add_flag(f, head, KEY_has_x);
+  Val in[MAX_OPERANDS], head = ir_rewrite_copy(e, rnn);
+  uint32_t n = ir_operands(e->f, head, in);
+  in[ir_op_operand(OP_rnn_seq, ARG_xg)] = ir_rewrite_arg(e, xg, 0);
+  in[ir_op_operand(OP_rnn_seq, ARG_w_ih)] = ir_rewrite_arg(e, xg, 1);
+  if (e->old[xg.i].n_args == 3) in[ir_op_operand(OP_rnn_seq, ARG_b_hh)] = ir_rewrite_arg(e, xg, 2);
+  ir_set_operands(e->f, head, in, n);
 }
 
 bool ir_pass_fuse_rnn_input(Fn *f) {

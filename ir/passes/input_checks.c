@@ -89,7 +89,7 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Attention a;
   switch (f->ins[v.i].op) {
   case OP_cross_entropy_rows:
-    *source = ir_arg(f, v, 1);
+    *source = ir_operand(f, v, ARG_labels);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, ir_rank(f->prog, first) - 1),
                       .what = "label",
                       .has_other = ir_attr(f, v, KEY_ignore) != NULL,
@@ -97,12 +97,12 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
     return true;
   case OP_embedding:
   case OP_index_assign:
-    *source = ir_arg(f, v, 1);
+    *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
     return true;
   case OP_packed_layout:
-    if (!f->ins[v.i].n_args) return false;
-    *source = ir_arg(f, v, 0);
+    *source = ir_operand(f, v, ARG_lengths);
+    if (ir_none(*source)) return false;
     *c = (InputCheck){.lo = ir_attr(f, v, KEY_empty) ? 0 : 1,
                       .hi = ir_dim_at(f->prog, f->ins[v.i].shape, 1),
                       .incl = true,
@@ -110,9 +110,9 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
                       .what = "length"};
     return true;
   case OP_sdpa:
-    if (!ir_attr(f, v, KEY_has_len)) return false;
     ir_attention(f, v, &a);
-    *source = ir_arg(f, v, a.n_in);
+    if (ir_none(a.lengths)) return false;
+    *source = a.lengths;
     *c = (InputCheck){.hi = a.tk, .incl = true, .what = "length"};
     return true;
   default: return false;

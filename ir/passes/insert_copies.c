@@ -29,8 +29,10 @@ static Val base_of(const CopyInsertion *s, Val v) {
   return v;
 }
 
-// assign replaces all of its target.
-static bool is_read(Op op, uint32_t k) { return k != 0 || op != OP_assign; }
+// Old instructions with a REPLACED operand have all that their row names.
+static bool is_read(Op op, uint32_t k) {
+  return k >= ir_ops[op].n_operands || !(ir_ops[op].operands[k].flags & REPLACED);
+}
 
 static void find_last_reads(CopyInsertion *s) {
   for (uint32_t i = 1; i < s->e.n_old; i++) {

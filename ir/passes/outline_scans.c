@@ -237,6 +237,7 @@ static void copy_into(Outline *s, Loop *l, uint32_t i) {
   uint32_t n = copy_attrs(s, ins, attrs);
   for (uint32_t k = 0; k < ins->n_args; k++) args[k] = s->in_body[old_arg(s, i, k).i];
   Val v = ir_emit_typed(l->body, ins->op, args, ins->n_args, attrs, n, (DType)ins->dtype, ins->shape, ins->loc);
+  l->body->ins[v.i].absent = ins->absent;
   for (uint32_t k = 0; k < ins->n_res; k++) {
     Ins *res = &l->body->ins[v.i + k];
     res->dtype = old_ins(s, i + k)->dtype;

@@ -9,14 +9,15 @@
 // reads it in the kernel.
 #include "ir/ir.h"
 
+// Numbers: pages of docs/experiments that found the value.
 enum {
   FEW_ROWS = 8,  // rows, or vectors of strided ones, that are too few to share among workers,
   FEW_VECTORS = 4,
   SMALL = 4096,    // from so many elements on
   MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
-  NARROW = 64,     // and WIDE: rows whose sum is a row are made in the kernel of the rows
+  NARROW = 64,     // and WIDE: rows whose sum is taken in their kernel (035)
   WIDE = 4096,
-  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches
+  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches (040)
 };
 
 bool ir_column_sum(const Fn *f, Val v, Shape *out) {
@@ -42,10 +43,6 @@ static bool is_along(const Fn *f, Val v, uint32_t axis) {
 
 bool ir_same_rows(RowSpace a, RowSpace b) { return a.shape.i == b.shape.i && a.axis == b.axis; }
 
-bool ir_row_takes_axis(Op op) {
-  return op == OP_softmax || op == OP_softmax_grad || op == OP_log_softmax || op == OP_log_softmax_grad;
-}
-
 bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op == OP_result || ins->n_args == 0) return false;
@@ -53,7 +50,7 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   uint32_t last = ir_rank(f->prog, s) - 1;
   *out = (RowSpace){s, last};
   if (ir_ops[ins->op].cls == CLASS_ROW) {
-    if (ir_row_takes_axis((Op)ins->op)) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
+    if (ir_ops[ins->op].flags & ROW_AXIS) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
     return true;
   }
   if (ir_column_sum(f, v, &s)) return true;
@@ -114,24 +111,7 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
   return (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) && operands_fit(f, v, rows);
 }
 
-bool ir_row_element(const Fn *f, Val v, uint32_t k) {
-  switch (ir_ins(f, v)->op) {
-  case OP_softmax_grad:
-  case OP_log_softmax_grad: return k <= 1;
-  case OP_layer_norm_grad: return k == 0 || k == 3;
-  case OP_rms_norm_grad: return k == 0 || k == 2;
-  default: return k == 0;
-  }
-}
-
-static bool reads_scalar(const Fn *f, Val v, uint32_t k) {
-  switch (ir_ins(f, v)->op) {
-  case OP_cross_entropy_rows_grad: return k == 2 || k == 3;
-  case OP_layer_norm_grad: return k == 1 || k == 2;
-  case OP_rms_norm_grad: return k == 1;
-  default: return false;
-  }
-}
+bool ir_row_element(const Fn *f, Val v, uint32_t k) { return ir_operand_flags(f, v, k) & ELEMENT; }
 
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
   Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
@@ -139,7 +119,7 @@ bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
   if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // it is there after the last row
   if (ir_row_space(f, v, &of) || is_along(f, v, rows.axis)) {
     if (ir_row_element(f, v, k)) return from.i == rows.shape.i;
-    return reads_scalar(f, v, k) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
+    return (ir_operand_flags(f, v, k) & ROW_SCALAR) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
   }
   return from.i == to.i || (to.i == rows.shape.i && is_broadcast_scalar(f, from, rows));
 }
@@ -153,8 +133,8 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
   return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes || all <= MANY;  // whole vectors
 }
 
-// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets of
-// the caches.
+// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets
+// of the caches.
 bool ir_row_is_strided(const Prog *p, RowSpace rows) {
   int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
   if (rows.axis + 1 == ir_rank(p, rows.shape) || side < p->target.lanes / 2) return false;

@@ -13,6 +13,7 @@ typedef struct {
 } RuleInfo;
 
 static bool is_pointwise(Op op) { return ir_ops[op].is_pointwise; }
+static bool rows_take_axis(Op op) { return ir_ops[op].flags & ROW_AXIS; }
 
 #define ROOTS(...) .root = {__VA_ARGS__}
 #define WHERE(predicate) .is_root = predicate

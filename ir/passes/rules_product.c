@@ -70,7 +70,7 @@ Val rule_column_as_row(Rules *r, Val v) {
   const Ins ins = *ir_ins(f, v);
   bool ta = ir_attr(f, v, KEY_ta) != NULL, stored_as_row = ins.op == OP_linear || ir_attr(f, v, KEY_tb) != NULL;
   if (!wants_row(r, v, ta, stored_as_row)) return (Val){0};
-  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ins.n_args == 3 ? ir_arg(f, v, 2) : (Val){0};
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ir_operand(f, v, ARG_bias);
   Dim d[MAX_RANK], out[MAX_RANK];
   uint32_t n = dims_of(r, b, d), n_out = dims_of(r, v, out), n_a = ir_rank(r->p, ir_ins(f, a)->shape);
   if (!stored_as_row) d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];

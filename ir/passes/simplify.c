@@ -82,6 +82,7 @@ bool ir_same_attrs(const Fn *f, Val x, Val y) {
 static bool same_ins(const Fn *f, Val x, Val y) {
   const Ins *a = ir_ins(f, x), *b = ir_ins(f, y);
   if (a->op != b->op || a->dtype != b->dtype || a->shape.i != b->shape.i || a->n_args != b->n_args) return false;
+  if (a->absent != b->absent) return false;
   if (a->n_args && memcmp(f->args + a->args, f->args + b->args, a->n_args * sizeof(Val))) return false;
   return ir_same_attrs(f, x, y);
 }

@@ -175,7 +175,7 @@ static bool check_own_reads(const Look *l, uint32_t i) {
 // Instruction i reads operand k of the recurrence's own rows and units before it writes them.
 static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
   if (ir_head(l->f, w).i != i || !same_type(l, ir_arg(l->f, (Val){i}, k), w)) return false;
-  if (op_at(l, i) == OP_rnn_seq) return k == 0 && w.i == i + 5 && !ir_attr(l->f, (Val){i}, KEY_has_x);
+  if (op_at(l, i) == OP_rnn_seq) return k == 0 && w.i == i + 5 && !ir_has_operand(l->f, (Val){i}, ARG_w_ih);
   return op_at(l, i) == OP_rnn_seq_grad && k == 8 && w.i == i;
 }
 

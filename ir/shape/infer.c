@@ -23,13 +23,12 @@ uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
 
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
   if (dtype_of(c, k) == t) return 0;
-  rt_text_add(c->why, "operand %u must be %s", k, ir_dtype_name[t]);
+  const OpInfo *row = &ir_ops[ir_ins(c->f, c->v)->op];
+  uint32_t slot = ir_operand_slot(c->f, c->v, k);
+  if (row->is_pointwise || slot >= row->n_operands) rt_text_add(c->why, "operand %u", k);
+  else rt_text_add(c->why, "%s", ir_arg_name[row->operands[slot].name]);
+  rt_text_add(c->why, " must be %s", ir_dtype_name[t]);
   return ir_infer_fault(c, E_DTYPE, "");
-}
-uint16_t ir_infer_f32(const Infer *c) {
-  for (uint32_t k = 0; k < n_args(c); k++)
-    if (dtype_of(c, k) != DT_F32) return ir_infer_dtype(c, k, DT_F32);
-  return 0;
 }
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
   uint32_t r = rank_of(c, k);
@@ -55,7 +54,6 @@ static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
 }
 
 uint16_t ir_rule_broadcast(const Infer *c) {
-  TRY(ir_infer_f32(c));
   Shape s = {0};
   const Attr *given = ir_attr(c->f, c->v, KEY_shape);
   if (n_args(c) == 0 && given) s = given->u.list;
@@ -92,7 +90,6 @@ uint16_t ir_rule_leaf(const Infer *c) {
 }
 
 uint16_t ir_rule_like1(const Infer *c) {
-  TRY(ir_infer_f32(c));
   if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
   set(c, 0, dtype_of(c, 1), shape_of(c, 1));
   return 0;
@@ -101,7 +98,6 @@ uint16_t ir_rule_like1(const Infer *c) {
 uint16_t ir_rule_cast(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
   if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
-  if (dtype_of(c, 0) != DT_F32 && dtype_of(c, 0) != DT_I64) return ir_infer_fault(c, E_DTYPE, "casts f32 and i64 only");
   set(c, 0, (DType)t, shape_of(c, 0));
   return 0;
 }
@@ -123,7 +119,6 @@ static uint16_t check_source(const Infer *c) {
 // Softmax and its kin: all operands have one shape.
 static uint16_t check_rows(const Infer *c) {
   uint32_t axis;
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   for (uint32_t k = 1; k < n_args(c); k++)
     if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
@@ -234,9 +229,6 @@ uint16_t ir_rule_slice_assign(const Infer *c) {
 }
 
 uint16_t ir_rule_index_assign(const Infer *c) {
-  TRY(ir_infer_dtype(c, 0, DT_F32));
-  TRY(ir_infer_dtype(c, 1, DT_I64));
-  TRY(ir_infer_dtype(c, 2, DT_F32));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 1, 1));
   if (rank_of(c, 2) != rank_of(c, 0) || ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
@@ -261,7 +253,6 @@ uint16_t ir_rule_concat(const Infer *c) {
 }
 
 uint16_t ir_rule_reduce(const Infer *c) {
-  TRY(ir_infer_f32(c));
   const Attr *a = ir_attr(c->f, c->v, KEY_axes);
   if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {axes}");
   uint32_t r = rank_of(c, 0), mask = 0, n = 0;
@@ -289,7 +280,6 @@ static Shape without_last(const Infer *c, Shape s) {
 }
 
 uint16_t ir_rule_argmax(const Infer *c) {
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
   return 0;
@@ -297,8 +287,6 @@ uint16_t ir_rule_argmax(const Infer *c) {
 
 // Logits [.., C], labels [..] -> [..]
 static uint16_t check_labels(const Infer *c, Shape *rows) {
-  TRY(ir_infer_dtype(c, 0, DT_F32));
-  TRY(ir_infer_dtype(c, 1, DT_I64));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   *rows = without_last(c, shape_of(c, 0));
   if (shape_of(c, 1).i != rows->i)
@@ -319,17 +307,14 @@ uint16_t ir_rule_cross_entropy(const Infer *c) {
 uint16_t ir_rule_cross_entropy_grad(const Infer *c) {
   Shape rows;
   TRY(check_labels(c, &rows));
-  for (uint32_t k = 2; k < n_args(c); k++) {
-    TRY(ir_infer_dtype(c, k, DT_F32));
+  for (uint32_t k = 2; k < n_args(c); k++)
     if (shape_of(c, k).i != rows.i) return bad_shape(c, "the numbers and gradients of rows have another shape");
-  }
   set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
 
 // x [.., C], weight and bias [C] -> y, then numbers of each row.
 uint16_t ir_rule_norm(const Infer *c) {
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
@@ -342,15 +327,13 @@ uint16_t ir_rule_norm(const Infer *c) {
   return 0;
 }
 
-// x, then the numbers of each row, the gradient of y, and the weight.
 uint16_t ir_rule_norm_grad(const Infer *c) {
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
-  uint32_t n = ir_ins(c->f, c->v)->op == OP_layer_norm_grad ? 2 : 1;
   for (uint32_t k = 1; k < n_args(c); k++) {
-    Shape want = k <= n ? without_last(c, s) : k == n + 1 ? s : ir_shape(c->p, &width, 1);
+    uint16_t flags = ir_operand_flags(c->f, c->v, k);
+    Shape want = flags & ROW_SCALAR ? without_last(c, s) : flags & ELEMENT ? s : ir_shape(c->p, &width, 1);
     if (shape_of(c, k).i != want.i)
       return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");
   }
@@ -359,7 +342,6 @@ uint16_t ir_rule_norm_grad(const Infer *c) {
 }
 
 uint16_t ir_rule_matmul(const Infer *c) {
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
   bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
@@ -380,13 +362,12 @@ uint16_t ir_rule_matmul(const Infer *c) {
 }
 
 uint16_t ir_rule_linear(const Infer *c) {
-  TRY(ir_infer_f32(c));
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));
   uint32_t r = rank_of(c, 0);
   if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i)
     return bad_shape(c, "the last size of x differs from the weight's second");
-  if (n_args(c) == 3) {
+  if (ir_has_operand(c->f, c->v, ARG_bias)) {
     TRY(ir_infer_rank(c, 2, 1, 1));
     if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
       return bad_shape(c, "the bias has another size than the weight's first");
@@ -397,9 +378,7 @@ uint16_t ir_rule_linear(const Infer *c) {
 
 // Operand 0 is a table [V, E], operand `at` names rows of it: [..] -> [.., E]
 static uint16_t look_up(const Infer *c, uint32_t at, Shape *out) {
-  TRY(ir_infer_dtype(c, 0, DT_F32));
   TRY(ir_infer_rank(c, 0, 2, 2));
-  TRY(ir_infer_dtype(c, at, DT_I64));
   TRY(ir_infer_rank(c, at, 0, MAX_RANK - 1));
   Dim d[MAX_RANK];
   uint32_t r = rank_of(c, at);
@@ -413,7 +392,6 @@ static uint16_t look_up(const Infer *c, uint32_t at, Shape *out) {
 static uint16_t check_table_rows(const Infer *c, uint32_t at, uint32_t rows) {
   Shape want;
   TRY(look_up(c, at, &want));
-  TRY(ir_infer_dtype(c, rows, DT_F32));
   return shape_of(c, rows).i == want.i ? 0 : bad_shape(c, "there must be a row of the table for each index");
 }
 
@@ -431,14 +409,12 @@ uint16_t ir_rule_embedding_grad(const Infer *c) {
 }
 
 uint16_t ir_rule_scalar(const Infer *c) {
-  TRY(ir_infer_f32(c));
   set(c, 0, DT_F32, (Shape){0});
   return 0;
 }
 
 // Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
 uint16_t ir_rule_writes(const Infer *c) {
-  TRY(ir_infer_f32(c));
   uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
   for (uint32_t k = 0; k < n_args(c); k++) {
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
@@ -450,12 +426,12 @@ uint16_t ir_rule_writes(const Infer *c) {
 }
 
 uint16_t ir_rule_writes_rows(const Infer *c) {
-  for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == 3 ? DT_I64 : DT_F32));
-  TRY(check_table_rows(c, 3, 4));
+  uint32_t index = ir_operand_at(c->f, c->v, ARG_index), rows = ir_operand_at(c->f, c->v, ARG_g);
+  TRY(check_table_rows(c, index, rows));
   for (uint32_t k = 0; k < n_args(c); k++)
-    if (k != 3 && k != 4 && shape_of(c, k).i != (k < 3 ? shape_of(c, 0) : (Shape){0}).i)
+    if (k != index && k != rows && shape_of(c, k).i != (k < index ? shape_of(c, 0) : (Shape){0}).i)
       return bad_shape(c, "state must have the parameter's shape, what steers the update be scalars");
-  for (uint32_t k = 0; k < 3; k++) set(c, k, DT_F32, shape_of(c, 0));
+  for (uint32_t k = 0; k < index; k++) set(c, k, DT_F32, shape_of(c, 0));
   return 0;
 }
 
@@ -464,25 +440,52 @@ typedef uint16_t Rule(const Infer *c);
 #define UNARY(n, ...) [OP_##n] = ir_rule_broadcast,
 #define BINARY(n, ...) [OP_##n] = ir_rule_broadcast,
 #define TERNARY(n, ...) [OP_##n] = ir_rule_broadcast,
-#define OP(n, lo, hi, res, rule, ...) [OP_##n] = ir_rule_##rule,
+#define OP(n, operands, res, rule, ...) [OP_##n] = ir_rule_##rule,
 static Rule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };
 
-// Layouts are for the ops that know them, and for marks and outputs, which refuse or pass them on themselves.
-static bool takes_layout(Op op) { return ir_class_has(op, TAKES_LAYOUT) || op == OP_output || op == OP_result; }
+static uint16_t lacks(const Infer *c, const char *what, ArgName name, const char *why) {
+  rt_text_add(c->why, "%s operand %s%s", what, ir_arg_name[name], why);
+  return E_ARGUMENT;
+}
 
-static uint16_t check_layouts(const Infer *c) {
-  if (takes_layout(ir_ins(c->f, c->v)->op)) return 0;
-  for (uint32_t k = 0; k < n_args(c); k++)
+// Those present are required or optional ones of the row, and no required one is absent.
+static uint16_t check_operands(const Infer *c) {
+  const Ins *ins = ir_ins(c->f, c->v);
+  const OpInfo *row = &ir_ops[ins->op];
+  uint32_t n_slots = ins->n_args ? ir_operand_slot(c->f, c->v, ins->n_args - 1u) + 1 : 0;
+  bool is_list = row->n_operands && (row->operands[0].flags & REPEATED);
+  if (is_list || ins->op == OP_result) return 0;
+  if (n_slots > row->n_operands || ins->absent >> n_slots) {
+    rt_text_add(c->why, "names operands behind the last one of its row");
+    return E_ARGUMENT;
+  }
+  for (uint32_t k = 0; k < row->n_operands; k++) {
+    const OperandInfo *o = &row->operands[k];
+    bool is_here = k < n_slots && !(ins->absent >> k & 1);
+    if (!is_here && !(o->flags & OPTIONAL)) return lacks(c, "lacks", (ArgName)o->name, "");
+    if (is_here && (o->flags & WITH_PREVIOUS) && (ins->absent >> (k - 1) & 1))
+      return lacks(c, "has", (ArgName)o->name, " without the one before it");
+  }
+  return 0;
+}
+
+static uint16_t check_dtypes(const Infer *c) {
+  for (uint32_t k = 0; k < n_args(c); k++) {
+    uint32_t accepts = ir_operand_flags(c->f, c->v, k) & ANY;
+    if (accepts >> dtype_of(c, k) & 1) continue;
     if (dtype_of(c, k) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout is no number");
+    return ir_infer_dtype(c, k, accepts == I64 ? DT_I64 : accepts == LAYOUT ? DT_LAYOUT : DT_F32);
+  }
   return 0;
 }
 
 uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
   Infer c = {f, f->prog, v, why};
+  TRY(check_operands(&c));
   TRY(ir_infer_attrs(&c));
-  TRY(check_layouts(&c));
+  TRY(check_dtypes(&c));
   return rules[ir_ins(f, v)->op](&c);
 }
 

@@ -15,6 +15,12 @@ static inline Shape shape_of(const Infer *c, uint32_t k) { return ir_ins(c->f, i
 static inline DType dtype_of(const Infer *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->dtype; }
 static inline uint32_t rank_of(const Infer *c, uint32_t k) { return ir_rank(c->p, shape_of(c, k)); }
 static inline Dim dim_of(const Infer *c, uint32_t k, uint32_t axis) { return ir_dim_at(c->p, shape_of(c, k), axis); }
+static inline Shape shape_named(const Infer *c, ArgName name) {
+  return ir_ins(c->f, ir_operand(c->f, c->v, name))->shape;
+}
+static inline Dim dim_named(const Infer *c, ArgName name, uint32_t axis) {
+  return ir_dim_at(c->p, shape_named(c, name), axis);
+}
 static inline uint32_t n_args(const Infer *c) { return ir_ins(c->f, c->v)->n_args; }
 
 static inline void set(const Infer *c, uint32_t k, DType t, Shape s) {
@@ -49,7 +55,6 @@ static inline uint16_t bad_shape(const Infer *c, const char *text) { return ir_i
 
 // 0, or the fault
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t);
-uint16_t ir_infer_f32(const Infer *c);  // all operands
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most);
 // s with `d` as its size along `axis`
 Shape ir_infer_with_dim(const Infer *c, Shape s, uint32_t axis, Dim d);
@@ -62,7 +67,7 @@ Shape ir_infer_with_dim(const Infer *c, Shape s, uint32_t axis, Dim d);
 
 // One rule for each word in the shape column
 uint16_t ir_rule_broadcast(const Infer *c);  // of pointwise rows
-#define OP(n, lo, hi, res, rule, ...) uint16_t ir_rule_##rule(const Infer *c);
+#define OP(n, operands, res, rule, ...) uint16_t ir_rule_##rule(const Infer *c);
 #include "ir/ops.def"
 
 #endif

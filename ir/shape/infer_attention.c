@@ -12,11 +12,8 @@ static int64_t size_at(const Fn *f, Val v, uint32_t k, uint32_t axis) {
   return ir_dim_bound(f->prog, dim_at(f, v, k, axis));
 }
 
-static uint32_t n_tensors(const Fn *f, Val v) {
-  const Ins *in = ir_ins(f, v);
-  uint32_t others = (ir_attr(f, v, KEY_has_len) != NULL) + (in->op == OP_sdpa_grad ? 3 : 0);
-  return in->n_args > others ? in->n_args - others : 0;
-}
+// q, k and v: the first operands.
+static uint32_t n_tensors(const Fn *f, Val v) { return 1u + ir_has_operand(f, v, ARG_k) + ir_has_operand(f, v, ARG_v); }
 
 // Parts of a packed operand [B,T,n,H,D] stand side by side in a row.
 static AttnPlace packed(const Attention *a, uint32_t operand, int64_t part, int64_t n) {
@@ -26,7 +23,7 @@ static AttnPlace packed(const Attention *a, uint32_t operand, int64_t part, int6
 
 void ir_attention(const Fn *f, Val v, Attention *a) {
   *a = (Attention){.n_in = n_tensors(f, v)};
-  a->causal = ir_attr(f, v, KEY_causal), a->has_len = ir_attr(f, v, KEY_has_len);
+  a->causal = ir_attr(f, v, KEY_causal), a->lengths = ir_operand(f, v, ARG_lengths);
   a->inside = a->n_in < 3 || ir_attr(f, v, KEY_heads_inside);
   uint32_t rank = ir_rank(f->prog, shape_at(f, v, 0)), time = a->inside ? 1 : 2, last = a->n_in - 1;
   a->batch = dim_at(f, v, 0, 0);
@@ -64,14 +61,6 @@ static bool same_dim(const Infer *r, uint32_t k, uint32_t axis, uint32_t k0, uin
 
 static uint16_t check_operands(const Infer *r, uint32_t n) {
   const Fn *f = r->f;
-  bool has_len = ir_attr(f, r->v, KEY_has_len);
-  if (n < 1 || n > 3)
-    return fault(r, E_ARGUMENT, "takes q, k, v, or q and kv, or qkv, and then lengths with {has_len}");
-  for (uint32_t k = 0; k < ir_ins(f, r->v)->n_args; k++) {
-    DType want = has_len && k == n ? DT_I64 : DT_F32;
-    if (ir_ins(f, ir_arg(f, r->v, k))->dtype == want) continue;
-    return fault(r, E_DTYPE, want == DT_I64 ? "lengths must be i64" : "q, k and v must be f32");
-  }
   for (uint32_t k = 0; k < n; k++) {
     uint32_t rank = n == 3 || (n == 2 && k == 0) ? 4 : 5;
     if (ir_rank(f->prog, shape_at(f, r->v, k)) == rank) continue;
@@ -97,8 +86,9 @@ static uint16_t check_sizes(const Infer *r, uint32_t n) {
   }
   uint32_t time = inside ? 1 : 2;
   if (n == 3 && !same_dim(r, 1, time, 2, time)) return fault(r, E_SHAPE, "k and v have another number of steps");
-  bool has_len = ir_attr(r->f, r->v, KEY_has_len);
-  if (has_len && (ir_rank(r->f->prog, shape_at(r->f, r->v, n)) != 1 || !same_dim(r, n, 0, 0, 0)))
+  uint32_t lengths = ir_operand_at(r->f, r->v, ARG_lengths);
+  bool has_lengths = lengths != UINT32_MAX;
+  if (has_lengths && (ir_rank(r->f->prog, shape_at(r->f, r->v, lengths)) != 1 || !same_dim(r, lengths, 0, 0, 0)))
     return fault(r, E_SHAPE, "lengths are [B]");
   double p = ir_attr_num(r->f, r->v, KEY_p, 0);
   if (!(p >= 0 && p < 1)) return fault(r, E_ARGUMENT, "{p} must lie in [0, 1)");
@@ -126,10 +116,8 @@ uint16_t ir_rule_sdpa(const Infer *r) {
     set(r, 1, DT_F32, lse);
     return 0;
   }
-  const Shape want[3] = {out, lse, out};
-  for (uint32_t k = 0; k < 3; k++)
-    if (shape_at(f, v, ir_attention_arg(&a, k)).i != want[k].i)
-      return fault(r, E_SHAPE, "the result, its row sums or its gradient have another shape");
+  if (shape_named(r, ARG_out).i != out.i || shape_named(r, ARG_lse).i != lse.i || shape_named(r, ARG_g).i != out.i)
+    return fault(r, E_SHAPE, "the result, its row sums or its gradient have another shape");
   for (uint32_t k = 0; k < 3; k++) set(r, k, DT_F32, k < n ? shape_at(f, v, k) : ir_shape_ints(p, (int64_t[]){0}, 1));
   return 0;
 }

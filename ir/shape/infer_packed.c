@@ -7,8 +7,7 @@ uint16_t ir_rule_layout(const Infer *c) {
   const Attr *lengths = ir_attr(c->f, c->v, KEY_lengths);
   if (!time || !rows) return ir_infer_fault(c, E_ARGUMENT, "needs {time} and {rows}");
   Dim batch;
-  if (n_args(c) == 1) {
-    TRY(ir_infer_dtype(c, 0, DT_I64));
+  if (ir_has_operand(c->f, c->v, ARG_lengths)) {
     TRY(ir_infer_rank(c, 0, 1, 1));
     if (lengths) return ir_infer_fault(c, E_ARGUMENT, "has both an operand and {lengths}");
     if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM)
@@ -50,8 +49,6 @@ uint16_t ir_rule_dense_layout(const Infer *c) {
 
 uint16_t ir_rule_pack_padded(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
-  TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
-  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim time = dim_of(c, 0, 1 - b), of_layout = dim_of(c, 1, 1);
   bool longer = ir_dim_is_const(c->p, time) && ir_dim_bound(c->p, time) >= ir_dim_bound(c->p, of_layout);
@@ -77,8 +74,6 @@ static int64_t longest_of(const Infer *c, Val layout) {
 
 uint16_t ir_rule_unpack_padded(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK - 1));
-  TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
-  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
   uint32_t r = rank_of(c, 0), b = ir_attr(c->f, c->v, KEY_time_major) ? 1 : 0;
   Dim d[MAX_RANK];
@@ -97,7 +92,6 @@ uint16_t ir_rule_unpack_padded(const Infer *c) {
 
 // ---- ops over (data [rows, ..], layout)
 uint16_t ir_rule_seq_part(const Infer *c) {
-  TRY(ir_infer_dtype(c, 0, DT_LAYOUT));
   const Attr *part = ir_attr(c->f, c->v, KEY_part);
   const char *name = part ? ir_text(c->p, part->u.s) : "";
   bool by_step = !strcmp(name, "batch_sizes");
@@ -111,8 +105,6 @@ uint16_t ir_rule_seq_part(const Infer *c) {
 // Operand 0 has axis `has` of the layout, operand 1, as its first axis; the result has axis `gets` instead.
 static uint16_t seq_shape(const Infer *c, uint32_t has, uint32_t gets, Shape *out) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  TRY(ir_infer_dtype(c, 1, DT_LAYOUT));
-  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_dtype(c, 0, DT_F32);
   if (dim_of(c, 0, 0).i != dim_of(c, 1, has).i)
     return bad_shape(c, has == 2 ? "rows differ from the layout's" : "the first axis is not the batch of the layout");
   *out = ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, gets));
@@ -122,7 +114,6 @@ static uint16_t seq_shape(const Infer *c, uint32_t has, uint32_t gets, Shape *ou
 uint16_t ir_rule_seq_total(const Infer *c) {
   Shape s;
   Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op != OP_seq_select) TRY(ir_infer_dtype(c, 0, DT_F32));
   TRY(seq_shape(c, 2, 0, &s));
   set(c, 0, dtype_of(c, 0), s);
   if (op == OP_seq_max || op == OP_seq_min) set(c, 1, DT_I64, s);
@@ -132,9 +123,8 @@ uint16_t ir_rule_seq_total(const Infer *c) {
 uint16_t ir_rule_seq_broadcast(const Infer *c) {
   Shape s;
   TRY(seq_shape(c, 0, 2, &s));
-  if (n_args(c) == 3) {
+  if (ir_has_operand(c->f, c->v, ARG_step)) {
     TRY(ir_infer_dtype(c, 0, DT_F32));
-    TRY(ir_infer_dtype(c, 2, DT_I64));
     if (shape_of(c, 2).i != shape_of(c, 0).i) return bad_shape(c, "steps and values have different shapes");
   }
   set(c, 0, dtype_of(c, 0), s);
@@ -143,10 +133,8 @@ uint16_t ir_rule_seq_broadcast(const Infer *c) {
 
 uint16_t ir_rule_seq_rows(const Infer *c) {
   Shape s;
-  Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op == OP_seq_softmax || op == OP_seq_softmax_grad) TRY(ir_infer_dtype(c, 0, DT_F32));
   TRY(seq_shape(c, 2, 2, &s));
-  if (n_args(c) == 3 && (shape_of(c, 2).i != s.i || dtype_of(c, 2) != DT_F32))
+  if (ir_has_operand(c->f, c->v, ARG_g) && shape_named(c, ARG_g).i != s.i)
     return bad_shape(c, "a gradient has another shape");
   set(c, 0, dtype_of(c, 0), s);
   return 0;
@@ -168,106 +156,110 @@ static Shape shape2_times(const Infer *c, Dim a, Dim b, int64_t n) {
 }
 static Shape empty_shape(const Infer *c) { return ir_shape_ints(c->p, (int64_t[]){0}, 1); }
 
-// Operand `at` is the layout, all others are f32.
-static uint16_t check_rnn_dtypes(const Infer *c, uint32_t at) {
-  for (uint32_t k = 0; k < n_args(c); k++) TRY(ir_infer_dtype(c, k, k == at ? DT_LAYOUT : DT_F32));
+// Sizes of a recurrence, from the operands that forward and backward have.
+typedef struct {
+  bool lstm, projects;
+  uint32_t gates, saved;
+  Dim rows, batch;
+  Dim state, hidden, wide;  // of h, of a gate, of all gates
+} RnnSizes;
+
+static uint16_t rnn_sizes(const Infer *c, RnnSizes *z) {
+  z->gates = cell_gates(c, &z->lstm, &z->saved);
+  if (!z->gates) return ir_infer_fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
+  TRY(ir_infer_rank(c, ir_operand_at(c->f, c->v, ARG_w_hh), 2, 2));
+  z->projects = ir_has_operand(c->f, c->v, ARG_w_hr);
+  if (z->projects && !z->lstm) return ir_infer_fault(c, E_ARGUMENT, "only an lstm is projected");
+  if (z->projects) TRY(ir_infer_rank(c, ir_operand_at(c->f, c->v, ARG_w_hr), 2, 2));
+  z->rows = dim_named(c, ARG_layout, 2), z->batch = dim_named(c, ARG_layout, 0), z->state = dim_named(c, ARG_w_hh, 1);
+  z->hidden = z->projects ? dim_named(c, ARG_w_hr, 1) : z->state;
+  z->wide = ir_dim_mul(c->p, z->hidden, ir_dim(c->p, z->gates));
   return 0;
+}
+
+typedef struct {
+  ArgName name;
+  Shape shape;
+  const char *found;  // otherwise
+} WantedShape;
+
+static uint16_t check_shapes(const Infer *c, const WantedShape *want, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    if (ir_has_operand(c->f, c->v, want[k].name) && shape_named(c, want[k].name).i != want[k].shape.i)
+      return bad_shape(c, want[k].found);
+  return 0;
+}
+
+// The input, or its projection.
+static uint16_t check_rnn_input(const Infer *c, const RnnSizes *z) {
+  bool has_w_ih = ir_has_operand(c->f, c->v, ARG_w_ih);
+  if (has_w_ih && z->gates == 3) return ir_infer_fault(c, E_ARGUMENT, "a gru takes its input projection");
+  if (has_w_ih && ir_dim_bound(c->p, dim_named(c, ARG_xg, 1)) == 0) return bad_shape(c, "the input has no features");
+  if (dim_named(c, ARG_xg, 0).i != z->rows.i) return bad_shape(c, "rows differ from the layout's");
+  if ((has_w_ih || dim_named(c, ARG_xg, 1).i == z->wide.i) && dim_named(c, ARG_w_hh, 0).i == z->wide.i) return 0;
+  return bad_shape(c, "the gates do not fit the hidden size");
+}
+
+static uint16_t check_rnn_options(const Infer *c, const RnnSizes *z) {
+  const WantedShape want[] = {
+      {ARG_b_hh, ir_shape(c->p, &z->wide, 1), "the bias has another shape"},
+      {ARG_h0, shape2(c, z->batch, z->state), "an initial state is not [batch, hidden]"},
+      {ARG_c0, shape2(c, z->batch, z->hidden), "an initial state is not [batch, hidden]"},
+      {ARG_w_ih, shape2(c, z->wide, dim_named(c, ARG_xg, 1)), "the weight of the input does not fit it"},
+      {ARG_w_hr, shape2(c, z->state, z->hidden), "the projection does not give the size of the state"},
+  };
+  TRY(check_shapes(c, want, sizeof want / sizeof *want));
+  if (!ir_has_operand(c->f, c->v, ARG_c0) || z->lstm) return 0;
+  return ir_infer_fault(c, E_ARGUMENT, "only an lstm has a cell state");
 }
 
 uint16_t ir_rule_rnn_seq(const Infer *c) {
-  bool lstm;
-  uint32_t saved, gates = cell_gates(c, &lstm, &saved), n = 3;
-  if (!gates) return ir_infer_fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(check_rnn_dtypes(c, 1));
+  RnnSizes z;
   TRY(ir_infer_rank(c, 0, 2, 2));
-  TRY(ir_infer_rank(c, 2, 2, 2));
-  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
-  if (has_p && !lstm) return ir_infer_fault(c, E_ARGUMENT, "only an lstm is projected");
-  if (has_p) TRY(ir_infer_rank(c, n_args(c) - 1, 2, 2));
-  Dim rows = dim_of(c, 1, 2), batch = dim_of(c, 1, 0), state = dim_of(c, 2, 1);
-  Dim hidden = has_p ? dim_of(c, n_args(c) - 1, 1) : state;
-  Dim wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
-  bool has_x = ir_attr(c->f, c->v, KEY_has_x);
-  if (has_x && gates == 3) return ir_infer_fault(c, E_ARGUMENT, "a gru takes its input projection");
-  if (has_x && ir_dim_bound(c->p, dim_of(c, 0, 1)) == 0) return bad_shape(c, "the input has no features");
-  if (dim_of(c, 0, 0).i != rows.i) return bad_shape(c, "rows differ from the layout's");
-  if ((!has_x && dim_of(c, 0, 1).i != wide.i) || dim_of(c, 2, 0).i != wide.i)
-    return bad_shape(c, "the gates do not fit the hidden size");
-  const Key flag[5] = {KEY_has_b, KEY_has_h, KEY_has_c, KEY_has_x, KEY_has_p};
-  const Shape want[5] = {ir_shape(c->p, &wide, 1), shape2(c, batch, state), shape2(c, batch, hidden),
-                         shape2(c, wide, dim_of(c, 0, 1)), shape2(c, state, hidden)};
-  static const char *const found[5] = {"the bias has another shape", "an initial state is not [batch, hidden]",
-                                       "an initial state is not [batch, hidden]",
-                                       "the weight of the input does not fit it",
-                                       "the projection does not give the size of the state"};
-  for (uint32_t k = 0; k < 5; k++) {
-    if (!ir_attr(c->f, c->v, flag[k])) continue;
-    if (n >= n_args(c)) return ir_infer_fault(c, E_ARGUMENT, "has fewer operands than its flags say");
-    if (shape_of(c, n).i != want[k].i) return bad_shape(c, found[k]);
-    n++;
-  }
-  if (n != n_args(c)) return ir_infer_fault(c, E_ARGUMENT, "has more operands than its flags say");
-  if (ir_attr(c->f, c->v, KEY_has_c) && !lstm) return ir_infer_fault(c, E_ARGUMENT, "only an lstm has a cell state");
-  Shape rs = shape2(c, rows, state), none = empty_shape(c);
+  TRY(rnn_sizes(c, &z));
+  TRY(check_rnn_input(c, &z));
+  TRY(check_rnn_options(c, &z));
+  Shape rs = shape2(c, z.rows, z.state), none = empty_shape(c);
   set(c, 0, DT_F32, rs);
-  set(c, 1, DT_F32, shape2(c, batch, state));
-  set(c, 2, DT_F32, lstm ? shape2(c, batch, hidden) : none);
+  set(c, 1, DT_F32, shape2(c, z.batch, z.state));
+  set(c, 2, DT_F32, z.lstm ? shape2(c, z.batch, z.hidden) : none);
   set(c, 3, DT_F32, rs);
-  set(c, 4, DT_F32, lstm ? shape2_times(c, rows, hidden, 2) : none);
-  set(c, 5, DT_F32, shape2_times(c, rows, hidden, saved));
+  set(c, 4, DT_F32, z.lstm ? shape2_times(c, z.rows, z.hidden, 2) : none);
+  set(c, 5, DT_F32, shape2_times(c, z.rows, z.hidden, z.saved));
   return 0;
 }
 
-// A gradient that nobody asked for is a constant 0.
-static bool is_absent(const Infer *c, uint32_t k) {
-  double zero;
-  return ir_is_const(c->f, ir_arg(c->f, c->v, k), &zero) && zero == 0;
+// Gradients of results that nothing reads are a constant 0.
+static bool is_zero(const Infer *c, ArgName name) {
+  double value;
+  return ir_is_const(c->f, ir_operand(c->f, c->v, name), &value) && value == 0;
 }
 
-// Operands of the backward but for the layout, against the forward's sizes. The forward's results stand behind w_hh.
-static uint16_t check_backward(const Infer *c, const Shape *want) {
-  static const char *const found[10] = {
-      [0] = "a gradient has another shape",
-      [1] = "a gradient has another shape",
-      [2] = "a gradient has another shape",
-      [4] = "the weight does not fit the gates",
-      [5] = "the output has another shape",
-      [6] = "the states before each step have another shape",
-      [7] = "the cells have another shape",
-      [8] = "the gates have another shape",
-      [9] = "the projection does not give the size of the state",
-  };
-  for (uint32_t k = 0; k < n_args(c); k++)
-    if (k != 3 && shape_of(c, k).i != want[k].i && !(k < 3 && is_absent(c, k))) return bad_shape(c, found[k]);
+static uint16_t check_rnn_gradients(const Infer *c, Shape out, Shape hn, Shape cn) {
+  const WantedShape want[] = {{ARG_g_out, out, NULL}, {ARG_g_hn, hn, NULL}, {ARG_g_cn, cn, NULL}};
+  for (uint32_t k = 0; k < sizeof want / sizeof *want; k++)
+    if (shape_named(c, want[k].name).i != want[k].shape.i && !is_zero(c, want[k].name))
+      return bad_shape(c, "a gradient has another shape");
   return 0;
 }
 
 uint16_t ir_rule_rnn_seq_grad(const Infer *c) {
-  bool lstm;
-  uint32_t saved, gates = cell_gates(c, &lstm, &saved);
-  if (!gates) return ir_infer_fault(c, E_ARGUMENT, "{cell} is none of lstm, gru, tanh, relu");
-  TRY(check_rnn_dtypes(c, 3));
-  TRY(ir_infer_rank(c, 4, 2, 2));
-  bool has_p = ir_attr(c->f, c->v, KEY_has_p);
-  if (has_p != (n_args(c) == 10)) return ir_infer_fault(c, E_ARGUMENT, "has {has_p} or a projection without the other");
-  if (has_p && !lstm) return ir_infer_fault(c, E_ARGUMENT, "only an lstm is projected");
-  if (has_p) TRY(ir_infer_rank(c, 9, 2, 2));
-  Dim rows = dim_of(c, 3, 2), batch = dim_of(c, 3, 0), state = dim_of(c, 4, 1);
-  Dim hidden = has_p ? dim_of(c, 9, 1) : state, wide = ir_dim_mul(c->p, hidden, ir_dim(c->p, gates));
-  Shape none = empty_shape(c), rg = shape2(c, rows, wide), rs = shape2(c, rows, state);
-  Shape h0 = shape2(c, batch, state), c0 = lstm ? shape2(c, batch, hidden) : none;
-  const Shape want[10] = {[0] = rs,
-                          [1] = h0,
-                          [2] = c0,
-                          [4] = shape2(c, wide, state),
-                          [5] = rs,
-                          [6] = rs,
-                          [7] = lstm ? shape2_times(c, rows, hidden, 2) : none,
-                          [8] = shape2_times(c, rows, hidden, saved),
-                          [9] = shape2(c, state, hidden)};
-  TRY(check_backward(c, want));
+  RnnSizes z;
+  TRY(rnn_sizes(c, &z));
+  Shape none = empty_shape(c), rg = shape2(c, z.rows, z.wide), rs = shape2(c, z.rows, z.state);
+  Shape h0 = shape2(c, z.batch, z.state), c0 = z.lstm ? shape2(c, z.batch, z.hidden) : none;
+  const WantedShape want[] = {
+      {ARG_w_hh, shape2(c, z.wide, z.state), "the weight does not fit the gates"},
+      {ARG_out, rs, "the output has another shape"},
+      {ARG_hprev, rs, "the states before each step have another shape"},
+      {ARG_cells, z.lstm ? shape2_times(c, z.rows, z.hidden, 2) : none, "the cells have another shape"},
+      {ARG_gates, shape2_times(c, z.rows, z.hidden, z.saved), "the gates have another shape"},
+      {ARG_w_hr, shape2(c, z.state, z.hidden), "the projection does not give the size of the state"},
+  };
+  TRY(check_rnn_gradients(c, rs, h0, c0));
+  TRY(check_shapes(c, want, sizeof want / sizeof *want));
   set(c, 0, DT_F32, rg);
-  set(c, 1, DT_F32, gates == 3 ? rg : has_p ? rs : none);
+  set(c, 1, DT_F32, z.gates == 3 ? rg : z.projects ? rs : none);
   set(c, 2, DT_F32, h0);
   set(c, 3, DT_F32, c0);
   return 0;

@@ -153,8 +153,32 @@ static bool read_op(Parser *ps, Line *l) {
   return true;
 }
 
+static uint32_t find_operand(const Parser *ps, Op op) {
+  for (uint32_t k = 0; k < ir_ops[op].n_operands; k++)
+    if (ir_rd_at_word(ps, ir_arg_name[ir_ops[op].operands[k].name])) return k;
+  return UINT32_MAX;
+}
+
+// `%x`, or `h0=%x` where optional operands before it are absent: in the order of the row, from the first gap on all.
+static bool read_operand(Parser *ps, const Line *l) {
+  Token t = ps->tok;
+  if (t.kind == TOK_VALUE && ps->n_absent) return ir_rd_expected(ps, "the name of an operand, as in h0=%h,");
+  if (t.kind != TOK_WORD) return ir_read_operand(ps);
+  uint32_t k = find_operand(ps, l->op);
+  if (k == UINT32_MAX) return FAULT(ps, &t, "%s has no operand %s", ir_ops[l->op].name, ir_rd_shown(ps, &t));
+  if (k < ps->n_args) return FAULT(ps, &t, "operand %s stands there already, or behind its place", ir_rd_shown(ps, &t));
+  while (ps->n_args < k) {
+    const OperandInfo *skipped = &ir_ops[l->op].operands[ps->n_args];
+    if (!(skipped->flags & OPTIONAL)) return FAULT(ps, &t, "operand %s is missing", ir_arg_name[skipped->name]);
+    *RT_PUSH(ps->p->mem, ps->args, ps->n_args, ps->cap_args) = (Val){0};
+    ps->n_absent++;
+  }
+  ir_rd_next(ps);
+  return ir_rd_want(ps, '=') && ir_read_operand(ps);
+}
+
 static bool read_operands(Parser *ps, const Line *l) {
-  ps->n_args = ps->n_attrs = 0;
+  ps->n_args = ps->n_absent = ps->n_attrs = 0;
   ps->poisoned = false;
   if (l->op == OP_param && (ps->tok.kind == TOK_PATH || ps->tok.kind == TOK_QPATH)) {
     int64_t k;
@@ -162,7 +186,7 @@ static bool read_operands(Parser *ps, const Line *l) {
     *RT_PUSH(ps->p->mem, ps->attrs, ps->n_attrs, ps->cap_attrs) = ir_a_int(KEY_param, k);
   } else if (ps->tok.kind == TOK_VALUE) {
     do {
-      if (!ir_read_operand(ps)) return false;
+      if (!read_operand(ps, l)) return false;
     } while (ir_rd_accept(ps, ','));
   }
   return true;
@@ -206,13 +230,13 @@ static uint32_t n_results(const Parser *ps, Op op) {
 
 static bool check_counts(Parser *ps, const Line *l) {
   const OpInfo *row = &ir_ops[l->op];
-  uint32_t n_res = n_results(ps, l->op);
+  uint32_t n_res = n_results(ps, l->op), n_args = ps->n_args - ps->n_absent;
   const Token *t = &l->op_tok;
-  if (ps->n_args < row->n_min || ps->n_args > row->n_max) {
+  if (n_args < row->n_min || n_args > row->n_max) {
     const char *few = row->n_min == 1 ? "" : "s";
     if (row->n_min == row->n_max)
-      return FAULT(ps, t, "%s takes %u operand%s, found %u", row->name, row->n_min, few, ps->n_args);
-    return FAULT(ps, t, "%s takes %u to %u operands, found %u", row->name, row->n_min, row->n_max, ps->n_args);
+      return FAULT(ps, t, "%s takes %u operand%s, found %u", row->name, row->n_min, few, n_args);
+    return FAULT(ps, t, "%s takes %u to %u operands, found %u", row->name, row->n_min, row->n_max, n_args);
   }
   const char *s = n_res == 1 ? "" : "s";
   if (l->n_names && l->n_names != n_res)

@@ -373,6 +373,20 @@ static void put_types(const Printer *pr, uint32_t i, uint32_t n_res) {
   }
 }
 
+// Behind an absent one by name: `rnn_seq %x, %l, %w, h0=%h`.
+static void put_operands(const Printer *pr, uint32_t i) {
+  const Ins *ins = &pr->f->ins[i];
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    uint32_t slot = ir_operand_slot(pr->f, (Val){i}, k);
+    put(pr->out, k ? ", " : " ");
+    if (slot != k && slot < ir_ops[ins->op].n_operands) {
+      put(pr->out, ir_arg_name[ir_ops[ins->op].operands[slot].name]);
+      put(pr->out, "=");
+    }
+    put_name(pr, pr->f->args[ins->args + k]);
+  }
+}
+
 static void print_op(const Printer *pr, uint32_t i) {
   const Fn *f = pr->f;
   const Ins *ins = &f->ins[i];
@@ -384,10 +398,7 @@ static void print_op(const Printer *pr, uint32_t i) {
     put(pr->out, " ");
     put_path(pr->out, ir_text(pr->p, pr->p->params[param->u.i].path));
   }
-  for (uint32_t k = 0; k < ins->n_args; k++) {
-    put(pr->out, k ? ", " : " ");
-    put_name(pr, f->args[ins->args + k]);
-  }
+  put_operands(pr, i);
   put_attrs(pr, ins, has_path ? KEY_param : N_KEYS);
   put_types(pr, i, ins->n_res);
   put_owners(pr, i, ins->n_res);

@@ -48,8 +48,8 @@ typedef struct {
   bool has_marks;
   bool lost_inputs;  // the signature has a fault: unknown values are not reported
   // one instruction, reused
-  Val *args;
-  uint32_t n_args, cap_args;
+  Val *args;  // by position in the row; none: absent, or poisoned
+  uint32_t n_args, cap_args, n_absent;
   Attr *attrs;
   uint32_t n_attrs, cap_attrs;
   bool poisoned;  // an operand is

@@ -49,7 +49,7 @@ static void put_doc(FILE *out, const char *doc) {
 }
 
 static void put_parameters(FILE *out, const OpRow *op) {
-  for (int k = 0; k < op->n_min; k++) fprintf(out, "tn_tensor %c, ", 'a' + k);
+  for (int k = 0; k < op->n_operands; k++) fprintf(out, "tn_tensor %c, ", 'a' + k);
   for (EACH_ATTR(t, op)) fprintf(out, "%s %s, ", type_of(t), t->key);
   fprintf(out, "tn_site at)");
 }
@@ -76,11 +76,11 @@ static void put_definition(FILE *out, const OpRow *op, bool in_place) {
   fprintf(out, "\ntn_tensor(tn_%s%s)(", op->name, suffix);
   put_parameters(out, op);
   fprintf(out, " {\n  const tn_tensor operands[] = {");
-  for (int k = 0; k < op->n_min; k++) fprintf(out, "%s%c", k ? ", " : "", 'a' + k);
+  for (int k = 0; k < op->n_operands; k++) fprintf(out, "%s%c", k ? ", " : "", 'a' + k);
   fprintf(out, "};\n");
   if (n_attrs(op)) put_attrs(out, op);
-  fprintf(out, "  return fe_%s(OP_%s, operands, %d, %s, %d", in_place ? "in_place" : "pointwise", op->name, op->n_min,
-          n_attrs(op) ? "attrs" : "NULL", n_attrs(op));
+  fprintf(out, "  return fe_%s(OP_%s, operands, %d, %s, %d", in_place ? "in_place" : "pointwise", op->name,
+          op->n_operands, n_attrs(op) ? "attrs" : "NULL", n_attrs(op));
   if (in_place) fprintf(out, ", \"tn_%s_\"", op->name);
   fprintf(out, ", at);\n}\n");
 }
@@ -122,7 +122,7 @@ bool gen_call_list(FILE *out) {
                "by tools/gen.\n");
   for (const OpRow *op = gen_ops; op->name; op++) {
     if (!gen_has_call(op)) continue;
-    fprintf(out, "CALL%d(%s", op->n_min, op->name);
+    fprintf(out, "CALL%d(%s", op->n_operands, op->name);
     if (n_attrs(op)) fprintf(out, ", ");
     for (EACH_ATTR(t, op)) fprintf(out, ", POINTWISE_ATTR");
     fprintf(out, ")\n");

@@ -10,9 +10,9 @@ enum { MAX_OPERANDS = 3 };
 typedef struct {
   const char *name, *doc;
   bool is_pointwise;
-  int n_min, n_max, n_results;
-  const char *forward, *grad[MAX_OPERANDS];  // pointwise: expressions, as the row has them
-  const char *grad_rule, *op_class, *flags;  // of the others
+  int n_operands, n_results;                            // n_operands: of pointwise rows
+  const char *forward, *grad[MAX_OPERANDS];             // pointwise: expressions, as the row has them
+  const char *operands, *grad_rule, *op_class, *flags;  // of the others; operands: by name, optional ones in brackets
 } OpRow;
 typedef struct {
   const char *name, *kind;

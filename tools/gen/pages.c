@@ -43,7 +43,7 @@ static void put_pointwise_ops(FILE *out) {
   fprintf(out, "| op | operands | attributes | meaning | calls made from the row |\n| --- | --- | --- | --- | --- |\n");
   for (const OpRow *op = gen_ops; op->name; op++) {
     if (!op->is_pointwise) continue;
-    fprintf(out, "| `%s` | %.*s | ", op->name, op->n_min ? 2 * op->n_min - 1 : 0, "a b c");
+    fprintf(out, "| `%s` | %.*s | ", op->name, op->n_operands ? 2 * op->n_operands - 1 : 0, "a b c");
     put_attrs(out, op);
     fprintf(out, " | ");
     put_cell(out, op->doc);
@@ -78,9 +78,7 @@ static void put_other_ops(FILE *out) {
                "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const OpRow *op = gen_ops; op->name; op++) {
     if (op->is_pointwise) continue;
-    fprintf(out, "| `%s` | %d", op->name, op->n_min);
-    if (op->n_max != op->n_min) fprintf(out, "..%d", op->n_max);
-    fprintf(out, " | %d | %s | ", op->n_results, op->op_class);
+    fprintf(out, "| `%s` |%s | %d | %s | ", op->name, op->operands, op->n_results, op->op_class);
     put_cell(out, op->flags);
     fprintf(out, " | %s | ", op->grad_rule);
     put_attrs(out, op);
@@ -93,8 +91,8 @@ static void put_other_ops(FILE *out) {
 bool gen_ops_page(FILE *out) {
   fprintf(out, "# Operations\n\n"
                "Written by tools/gen from `ir/ops.def` and `ir/op_attrs.def`, which say what the words of a row mean. "
-               "Attributes in parentheses are\n"
-               "optional. [How to add an op](how-to-add-an-op.md).\n\n"
+               "Operands in brackets and\n"
+               "attributes in parentheses are optional. [How to add an op](how-to-add-an-op.md).\n\n"
                "## Pointwise ops\n\nOperands broadcast as in NumPy; `tn_NAME_` writes its result to operand a.\n\n");
   put_pointwise_ops(out);
   fprintf(out, "\n## Pointwise ops as expressions\n\n"

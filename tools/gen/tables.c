@@ -7,23 +7,24 @@
   {.name = #n,                                 \
    .doc = text,                                \
    .is_pointwise = true,                       \
-   .n_min = n_args,                            \
-   .n_max = n_args,                            \
+   .n_operands = n_args,                       \
    .n_results = 1,                             \
    .forward = value,                           \
    .grad = {__VA_ARGS__}},
-#define NULLARY(n, fwd, text) POINTWISE(n, 0, #fwd, text, NULL)
-#define UNARY(n, fwd, ga, text) POINTWISE(n, 1, #fwd, text, #ga)
-#define BINARY(n, fwd, ga, gb, text) POINTWISE(n, 2, #fwd, text, #ga, #gb)
-#define TERNARY(n, fwd, ga, gb, gc, text) POINTWISE(n, 3, #fwd, text, #ga, #gb, #gc)
-#define OP(n, lo, hi, results, shape_rule, rule, cls, op_flags, text) \
-  {.name = #n,                                                        \
-   .doc = text,                                                       \
-   .n_min = lo,                                                       \
-   .n_max = hi,                                                       \
-   .n_results = results,                                              \
-   .grad_rule = #rule,                                                \
-   .op_class = #cls,                                                  \
+#define NULLARY(n, fwd, op_flags, text) POINTWISE(n, 0, #fwd, text, NULL)
+#define UNARY(n, fwd, ga, op_flags, text) POINTWISE(n, 1, #fwd, text, #ga)
+#define BINARY(n, fwd, ga, gb, op_flags, text) POINTWISE(n, 2, #fwd, text, #ga, #gb)
+#define TERNARY(n, fwd, ga, gb, gc, op_flags, text) POINTWISE(n, 3, #fwd, text, #ga, #gb, #gc)
+#define ARG(n, flags) " " #n
+#define OPT(n, flags) " [" #n "]"
+#define LIST(n, least, most, flags) " " #n ".."
+#define OP(n, row_operands, results, shape_rule, rule, cls, op_flags, text) \
+  {.name = #n,                                                              \
+   .doc = text,                                                             \
+   .operands = "" row_operands,                                             \
+   .n_results = results,                                                    \
+   .grad_rule = #rule,                                                      \
+   .op_class = #cls,                                                        \
    .flags = #op_flags},
 const OpRow gen_ops[] = {
 #include "ir/ops.def"
@@ -61,10 +62,10 @@ const char *gen_kind(const char *key) {
 }
 
 bool gen_has_call(const OpRow *op) {
-  if (!op->is_pointwise || op->n_min == 0) return false;
+  if (!op->is_pointwise || op->n_operands == 0) return false;
   for (const char *const *name = by_hand; *name; name++)
     if (!strcmp(*name, op->name)) return false;
   return true;
 }
 
-bool gen_has_in_place(const OpRow *op) { return gen_has_call(op) && op->n_min < 3; }
+bool gen_has_in_place(const OpRow *op) { return gen_has_call(op) && op->n_operands < 3; }
