@@ -21,13 +21,13 @@ static void close_adamw(void *w) {
 static tn_program *build(void) {
   static const char *const names[TENSORS] = {"p0", "p1", "p2", "p3"};
   tn_program *p = tn_program_create("adamw");
-  tn_shape shape = TN_SHAPE(tn_dim_const(SIZE));
+  tn_shape shape = TN_SHAPE(SIZE);
   for (int k = 0; k < TENSORS; k++) tn_parameter(tn_root(p), names[k], shape, ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
   tn_function *f = tn_function_begin(p, "update");
   tn_tensor g[TENSORS];
   for (int k = 0; k < TENSORS; k++) g[k] = tn_input(f, names[k], TN_F32, shape);
   for (int k = 0; k < TENSORS; k++) tn_backward(tn_sum(tn_mul(tn_param_value(f, tn_root(p), names[k]), g[k])));
-  tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 1e-3, .weight_decay = 1e-2}));
+  tn_adamw(f, tn_root(p), .lr = 1e-3, .weight_decay = 1e-2);
   tn_function_end(f);
   return p;
 }

@@ -54,7 +54,7 @@ static tn_tensor piece(tn_function *f, const Joined *j, uint32_t k) {
   tn_dim dim[3];
   snprintf(name, sizeof name, "x%u", k);
   for (uint32_t i = 0; i < j->rank; i++) dim[i] = tn_dim_const(j->dim[i]);
-  return tn_input(f, name, TN_F32, ((tn_shape){dim, j->rank}));
+  return tn_input(f, name, TN_F32, tn_shape_of(dim, j->rank));
 }
 
 static void add_outputs(tn_function *f, const Joined *j, tn_tensor y, const tn_tensor *x) {
@@ -78,7 +78,7 @@ static tn_program *build(const Joined *j) {
     x[k] = piece(f, j, k);
     part[k] = strcmp(j->work, "before") ? x[k] : tn_relu(x[k]);
   }
-  add_outputs(f, j, tn_concat_at(part, j->n, j->axis, TN_SITE), x);
+  add_outputs(f, j, tn_concat(j->axis, part, j->n), x);
   tn_function_end(f);
   return p;
 }
@@ -160,7 +160,7 @@ static void close_cast(void *w) {
 static tn_program *build_cast(bool from_f32, int64_t n) {
   tn_program *p = tn_program_create("cast");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", from_f32 ? TN_F32 : TN_I64, TN_SHAPE(tn_dim_const(n)));
+  tn_tensor x = tn_input(f, "x", from_f32 ? TN_F32 : TN_I64, TN_SHAPE(n));
   tn_output(f, "y", tn_cast(x, from_f32 ? TN_I64 : TN_F32));
   tn_function_end(f);
   return p;

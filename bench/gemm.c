@@ -27,9 +27,9 @@ static void close_product(void *w) {
 
 static tn_program *build(const Product *g, bool gelu) {
   tn_program *p = tn_program_create("gemm");
-  tn_module *fc = tn_linear(tn_root(p), "fc", g->k, g->n, (&(tn_linear_options){.no_bias = !gelu}));
+  tn_module *fc = tn_linear(tn_root(p), "fc", g->k, g->n, .no_bias = !gelu);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor y = tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(g->m), tn_dim_const(g->k))));
+  tn_tensor y = tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(g->m, g->k)));
   tn_output(f, "y", gelu ? tn_gelu(y) : y);
   tn_function_end(f);
   return p;

@@ -18,18 +18,18 @@ typedef struct {
 static tn_program *build(bool ragged) {
   tn_program *p = tn_program_create(ragged ? "ragged" : "dense");
   tn_dim batch = tn_dim_bounded(p, "batch", ragged ? RAGGED : DENSE), time = tn_dim_bounded(p, "time", STEPS);
-  tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, HIDDEN, NULL);
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, HIDDEN);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, IN));
   tn_rnn_output r;
   if (ragged) {
     tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-    r = tn_rnn_call(rnn, tn_pack_padded(x, lengths, (&(tn_pack_options){.batch_first = false})), NULL);
-  } else r = tn_rnn_call_dense(rnn, x, NULL);
+    r = tn_rnn_call(rnn, tn_pack_padded(x, lengths, .time_major = true));
+  } else r = tn_rnn_call_dense(rnn, x);
   tn_tensor loss = tn_mean(tn_square(ragged ? r.out.data : r.dense));
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adam(f, rnn, NULL);
+  tn_adam(f, rnn);
   tn_function_end(f);
   return p;
 }

@@ -32,17 +32,17 @@ static void *open_program(Opening *o, tn_program *p) {
 static void *open_mlp(Opening *o) {
   tn_program *p = tn_program_create("mlp");
   tn_module *net = tn_root(p);
-  tn_module *a = tn_linear(net, "0", PIXELS, WIDTH, NULL), *b = tn_linear(net, "2", WIDTH, WIDTH, NULL);
-  tn_module *c = tn_linear(net, "4", WIDTH, CLASSES, NULL);
+  tn_module *a = tn_linear(net, "0", PIXELS, WIDTH), *b = tn_linear(net, "2", WIDTH, WIDTH);
+  tn_module *c = tn_linear(net, "4", WIDTH, CLASSES);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(BATCH), tn_dim_const(PIXELS)));
-  tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_const(BATCH)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, PIXELS));
+  tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(BATCH));
   x = tn_relu(tn_call(a, x));
   x = tn_relu(tn_call(b, x));
   tn_tensor loss = tn_cross_entropy(tn_call(c, x), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adamw(f, net, (&(tn_adamw_options){.lr = 1e-3, .weight_decay = 1e-2}));
+  tn_adamw(f, net, .lr = 1e-3, .weight_decay = 1e-2);
   tn_function_end(f);
   return open_program(o, p);
 }
@@ -77,9 +77,9 @@ const Workload bench_mlp = {
 // ---- tiny
 static void *open_tiny(Opening *o) {
   tn_program *p = tn_program_create("tiny");
-  tn_module *net = tn_root(p), *a = tn_linear(net, "0", 16, 32, NULL), *b = tn_linear(net, "2", 32, 4, NULL);
+  tn_module *net = tn_root(p), *a = tn_linear(net, "0", 16, 32), *b = tn_linear(net, "2", 32, 4);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(16)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 16));
   tn_output(f, "y", tn_call(b, tn_tanh(tn_call(a, x))));
   tn_function_end(f);
   return open_program(o, p);

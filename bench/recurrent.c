@@ -25,19 +25,19 @@ static tn_program *build(const Shape *s) {
   tn_program *p = tn_program_create(s->name);
   tn_module *net = tn_root(p), *words = tn_embedding(net, "e", WORDS, s->hidden);
   tn_rnn_options options = {.n_layers = LAYERS, .bidirectional = s->both_ways};
-  tn_module *rnn = (s->gru ? tn_gru_at : tn_lstm_at)(net, "r", s->hidden, s->hidden, &options, TN_SITE);
-  tn_module *head = tn_linear(net, "o", s->both_ways ? 2 * s->hidden : s->hidden, CLASSES, NULL);
+  tn_module *rnn = (s->gru ? tn_gru : tn_lstm)(net, "r", s->hidden, s->hidden, options);
+  tn_module *head = tn_linear(net, "o", s->both_ways ? 2 * s->hidden : s->hidden, CLASSES);
   tn_function *f = tn_function_begin(p, "train_step");
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", 100);
   tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(batch, time));
   tn_tensor n = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(batch));
-  tn_packed ids = tn_pack_padded(x, n, NULL);
+  tn_packed ids = tn_pack_padded(x, n);
   tn_packed seq = tn_packed_with_data(ids, tn_call(words, ids.data));
-  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq, NULL))), y);
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adam(f, net, (&(tn_adamw_options){.lr = 1e-3}));
+  tn_adam(f, net, .lr = 1e-3);
   tn_function_end(f);
   return p;
 }

@@ -13,20 +13,20 @@ typedef struct {
 
 static void make_block(tn_module *net, const char *name) {
   tn_module *b = tn_module_new(net, name);
-  tn_layer_norm(b, "l1", TN_SHAPE(tn_dim_const(WIDE)), NULL);
-  tn_linear(b, "qkv", WIDE, 3 * WIDE, NULL);
-  tn_linear(b, "p", WIDE, WIDE, NULL);
-  tn_layer_norm(b, "l2", TN_SHAPE(tn_dim_const(WIDE)), NULL);
-  tn_linear(b, "f", WIDE, 4 * WIDE, NULL);
-  tn_linear(b, "g", 4 * WIDE, WIDE, NULL);
+  tn_layer_norm(b, "l1", TN_SHAPE(WIDE));
+  tn_linear(b, "qkv", WIDE, 3 * WIDE);
+  tn_linear(b, "p", WIDE, WIDE);
+  tn_layer_norm(b, "l2", TN_SHAPE(WIDE));
+  tn_linear(b, "f", WIDE, 4 * WIDE);
+  tn_linear(b, "g", 4 * WIDE, WIDE);
 }
 
 static tn_tensor block(tn_module *b, tn_tensor x) {
   tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME), H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
   tn_tensor qkv = tn_call(tn_child(b, "qkv"), tn_call(tn_child(b, "l1"), x));
-  qkv = tn_reshape(qkv, TN_SHAPE(B, T, tn_dim_const(3), H, D));
-  tn_tensor a = tn_attention_packed(qkv, (&(tn_attention_options){.causal = true}));
-  x = tn_add(x, tn_call(tn_child(b, "p"), tn_reshape(a, TN_SHAPE(B, T, tn_dim_const(WIDE)))));
+  qkv = tn_reshape(qkv, TN_SHAPE(B, T, 3, H, D));
+  tn_tensor a = tn_attention_packed(qkv, .causal = true);
+  x = tn_add(x, tn_call(tn_child(b, "p"), tn_reshape(a, TN_SHAPE(B, T, WIDE))));
   tn_tensor h = tn_gelu(tn_call(tn_child(b, "f"), tn_call(tn_child(b, "l2"), x)));
   return tn_add(x, tn_call(tn_child(b, "g"), h));
 }
@@ -34,7 +34,7 @@ static tn_tensor block(tn_module *b, tn_tensor x) {
 static tn_module *make_words(tn_program *p, const char *name, int64_t n) {
   tn_module *m = tn_embedding(tn_root(p), name, n, WIDE);
   tn_function *init = tn_init_function(p);
-  tn_tensor w = tn_randn(init, TN_SHAPE(tn_dim_const(n), tn_dim_const(WIDE)));
+  tn_tensor w = tn_randn(init, TN_SHAPE(n, WIDE));
   tn_parameter_adopt(m, "weight", tn_mul(w, tn_scalar(init, 0.02)));
   return m;
 }
@@ -44,18 +44,18 @@ static tn_program *build(void) {
   tn_program *p = tn_program_create("transformer4");
   tn_module *net = tn_root(p), *words = make_words(p, "te", WORDS), *places = make_words(p, "pe", TIME);
   for (int k = 0; k < LAYERS; k++) make_block(net, names[k]);
-  tn_layer_norm(net, "lf", TN_SHAPE(tn_dim_const(WIDE)), NULL);
-  tn_module *head = tn_linear(net, "head", WIDE, WORDS, (&(tn_linear_options){.no_bias = true}));
+  tn_layer_norm(net, "lf", TN_SHAPE(WIDE));
+  tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
   tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(tn_dim_const(BATCH), tn_dim_const(TIME)));
-  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(tn_dim_const(BATCH), tn_dim_const(TIME)));
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(BATCH, TIME));
+  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(BATCH, TIME));
   tn_tensor h = tn_add(tn_call(words, x), tn_param_value(f, places, "weight"));
   for (int k = 0; k < LAYERS; k++) h = block(tn_child(net, names[k]), h);
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(tn_child(net, "lf"), h)), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adamw(f, net, (&(tn_adamw_options){.lr = 1e-3, .weight_decay = 1e-2}));
+  tn_adamw(f, net, .lr = 1e-3, .weight_decay = 1e-2);
   tn_function_end(f);
   return p;
 }

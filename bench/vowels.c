@@ -43,10 +43,10 @@ static bool read_batches(Vowels *v, const char *root, char *why, size_t why_size
 
 static tn_tensor build_loss(tn_function *f, tn_dim batch, tn_dim time, tn_module *rnn, tn_module *head,
                             double dropout) {
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, FEATURES));
   tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(batch));
-  tn_tensor last = tn_last_hidden(tn_rnn_call(rnn, tn_pack_padded(x, lengths, NULL), NULL));
+  tn_tensor last = tn_last_hidden(tn_rnn_call(rnn, tn_pack_padded(x, lengths)));
   if (dropout > 0) last = tn_dropout(last, dropout);
   tn_tensor loss = tn_cross_entropy(tn_call(head, last), label);
   tn_output(f, "loss", loss);
@@ -57,15 +57,15 @@ static tn_program *build(void) {
   tn_program *p = tn_program_create("vowels");
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", MAX_TIME);
   tn_module *net = tn_root(p);
-  tn_module *rnn = tn_lstm(net, "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
-  tn_module *head = tn_linear(net, "head", 2 * HIDDEN, CLASSES, NULL);
+  tn_module *rnn = tn_lstm(net, "rnn", FEATURES, HIDDEN, .bidirectional = true);
+  tn_module *head = tn_linear(net, "head", 2 * HIDDEN, CLASSES);
   tn_function *check = tn_function_begin(p, "check");
   build_loss(check, batch, time, rnn, head, 0);
   tn_function_end(check);
   tn_function *step = tn_function_begin(p, "train_step");
   tn_backward(build_loss(step, batch, time, rnn, head, 0.3));
   tn_clip_grad_norm(step, net, 1.0);
-  tn_adamw(step, net, (&(tn_adamw_options){.lr = 3e-3, .weight_decay = 1e-2}));
+  tn_adamw(step, net, .lr = 3e-3, .weight_decay = 1e-2);
   tn_function_end(step);
   return p;
 }

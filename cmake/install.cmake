@@ -1,8 +1,9 @@
 # Header, libraries, command, tenure.pc and a CMake package; tests/test_install.sh builds an outside project from them.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tenure)
-install(FILES frontend/tenure.h frontend/tenure_data.h ${TENURE_GENERATED}/include/tenure_ops.h
+install(FILES frontend/tenure.h frontend/tenure.hpp ${TENURE_GENERATED}/include/tenure_ops.h
         ${TENURE_GENERATED}/include/tenure_site.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY frontend/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 install(TARGETS tenure EXPORT tenureTargets)
 install(TARGETS tenure_static tenure_llvm tenure_blas tenure_zlib EXPORT tenureStaticTargets)
 install(TARGETS tenure_tool)

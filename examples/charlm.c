@@ -36,29 +36,28 @@ static tn_model *build(void) {
   tn_program *p = tn_program_create("charlm");
   tn_dim B = tn_dim_const(LANES), H = tn_dim_const(HIDDEN), one = tn_dim_const(1);
   tn_module *root = tn_root(p), *embed = tn_embedding(root, "embed", (int64_t)n_letters, WIDTH);
-  tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN, (&(tn_rnn_options){.batch_first = true}));
-  tn_module *head = tn_linear(root, "head", HIDDEN, (int64_t)n_letters, NULL);
+  tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN, .batch_first = true);
+  tn_module *head = tn_linear(root, "head", HIDDEN, (int64_t)n_letters);
   tn_buffer(root, "memory", TN_SHAPE(one, B, H), (tn_init){.kind = TN_INIT_ZEROS});  // where the lanes are: saved too
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor text_in = tn_input(f, "text", TN_I64, TN_SHAPE(B, tn_dim_const(STEPS + 1))),
-            memory = tn_param_value(f, root, "memory");
+  tn_tensor text_in = tn_input(f, "text", TN_I64, TN_SHAPE(B, STEPS + 1)), memory = tn_param_value(f, root, "memory");
   tn_tensor x = tn_slice(text_in, 1, 0, STEPS), y = tn_slice(text_in, 1, 1, STEPS);
-  tn_rnn_output r = tn_rnn_call_dense(rnn, tn_call(embed, x), (&(tn_rnn_state){.h0 = tn_clone(memory)}));
+  tn_rnn_output r = tn_rnn_call_dense(rnn, tn_call(embed, x), .h0 = tn_clone(memory));
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_dropout(r.dense, 0.1)), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_clip_grad_norm(f, root, 1.0);
-  tn_adamw(f, root, (&(tn_adamw_options){.lr = 4e-3, .weight_decay = 1e-2}));
+  tn_adamw(f, root, .lr = 4e-3, .weight_decay = 1e-2);
   tn_copy_(memory, tn_detach(r.hidden));
   tn_function_end(f);
   f = tn_function_begin(p, "next");  // one character and a state -> what may follow, and the state after it
   tn_tensor c = tn_input(f, "c", TN_I64, TN_SHAPE(one)), h = tn_input(f, "h", TN_F32, TN_SHAPE(one, one, H));
   tn_tensor temperature = tn_input(f, "temperature", TN_F32, TN_SCALAR);
-  tn_rnn_step_output s = tn_rnn_step(rnn, tn_call(embed, c), (&(tn_rnn_state){.h0 = h}));
+  tn_rnn_step_output s = tn_rnn_step(rnn, tn_call(embed, c), .h0 = h);
   tn_output(f, "p", tn_softmax(tn_div(tn_call(head, s.out), temperature), -1));
   tn_output(f, "h", s.hidden);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) tn_report(p, stderr), exit(1);
   tn_program_free(p);
   return m;

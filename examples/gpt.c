@@ -10,13 +10,13 @@ enum { LETTERS = 20, WIDE = 48, HEADS = 4, LAYERS = 2, TIME = 40, BATCH = 24, SH
 // x + attention(norm x), then x + mlp(norm x)
 static void make_block(tn_module *net, const char *name) {
   tn_module *b = tn_module_new(net, name);
-  tn_layer_norm(b, "ln1", TN_SHAPE(tn_dim_const(WIDE)), NULL);
-  tn_multi_head_attention(b, "attn", WIDE, HEADS, (&(tn_multi_head_options){.causal = true}));
-  tn_layer_norm(b, "ln2", TN_SHAPE(tn_dim_const(WIDE)), NULL);
+  tn_layer_norm(b, "ln1", TN_SHAPE(WIDE));
+  tn_multi_head_attention(b, "attn", WIDE, HEADS, .causal = true);
+  tn_layer_norm(b, "ln2", TN_SHAPE(WIDE));
   tn_module *mlp = tn_sequential(b, "mlp");
-  tn_linear(mlp, "0", WIDE, 4 * WIDE, NULL);
+  tn_linear(mlp, "0", WIDE, 4 * WIDE);
   tn_activation(mlp, "1", "gelu");
-  tn_linear(mlp, "2", 4 * WIDE, WIDE, NULL);
+  tn_linear(mlp, "2", 4 * WIDE, WIDE);
 }
 
 static tn_tensor block(tn_module *b, tn_tensor x) {
@@ -28,7 +28,7 @@ static tn_tensor block(tn_module *b, tn_tensor x) {
 static tn_module *make_table(tn_module *net, tn_program *p, const char *name, int64_t n) {
   tn_module *m = tn_embedding(net, name, n, WIDE);
   tn_function *init = tn_init_function(p);
-  tn_tensor w = tn_randn(init, TN_SHAPE(tn_dim_const(n), tn_dim_const(WIDE)));
+  tn_tensor w = tn_randn(init, TN_SHAPE(n, WIDE));
   tn_parameter_adopt(m, "weight", tn_mul(w, tn_scalar(init, 0.05)));
   return m;
 }
@@ -47,8 +47,8 @@ static tn_model *build(void) {
   tn_module *net = tn_root(p), *letters = make_table(net, p, "letters", LETTERS);
   make_table(net, p, "places", TIME);
   for (int k = 0; k < LAYERS; k++) make_block(net, blocks[k]);
-  tn_layer_norm(net, "ln", TN_SHAPE(tn_dim_const(WIDE)), NULL);
-  tn_module *head = tn_linear(net, "head", WIDE, LETTERS, (&(tn_linear_options){.no_bias = true}));
+  tn_layer_norm(net, "ln", TN_SHAPE(WIDE));
+  tn_module *head = tn_linear(net, "head", WIDE, LETTERS, .no_bias = true);
   tn_share(head, "weight", letters, "weight");
   tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME);
 
@@ -58,14 +58,14 @@ static tn_model *build(void) {
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_clip_grad_norm(f, net, 1.0);
-  tn_adamw(f, net, (&(tn_adamw_options){.lr = 3e-3, .weight_decay = 0.01}));
+  tn_adamw(f, net, .lr = 3e-3, .weight_decay = 0.01);
   tn_function_end(f);
 
   f = tn_function_begin(p, "likeliest");  // the letter that follows each prefix
-  tn_tensor one = tn_input(f, "ids", TN_I64, TN_SHAPE(tn_dim_const(1), T));
+  tn_tensor one = tn_input(f, "ids", TN_I64, TN_SHAPE(1, T));
   tn_output(f, "letter", tn_argmax(logits_of(f, net, one)));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.seed = 1}));
+  tn_model *m = tn_compile(p, .seed = 1);
   if (!m) tn_report(p, stderr);
   tn_program_free(p);
   return m;

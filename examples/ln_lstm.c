@@ -12,11 +12,11 @@ static double mean_loss;  // of the last pass
 
 static void add_cell(tn_module *parent) {
   tn_module *m = tn_module_new(parent, "cell");
-  tn_linear(m, "input", FEATURES, 4 * HIDDEN, (&(tn_linear_options){.no_bias = true}));
-  tn_linear(m, "hidden", HIDDEN, 4 * HIDDEN, (&(tn_linear_options){.no_bias = true}));
-  tn_layer_norm(m, "norm_input", TN_SHAPE(tn_dim_const(4 * HIDDEN)), NULL);
-  tn_layer_norm(m, "norm_hidden", TN_SHAPE(tn_dim_const(4 * HIDDEN)), NULL);
-  tn_layer_norm(m, "norm_cell", TN_SHAPE(tn_dim_const(HIDDEN)), NULL);
+  tn_linear(m, "input", FEATURES, 4 * HIDDEN, .no_bias = true);
+  tn_linear(m, "hidden", HIDDEN, 4 * HIDDEN, .no_bias = true);
+  tn_layer_norm(m, "norm_input", TN_SHAPE(4 * HIDDEN));
+  tn_layer_norm(m, "norm_hidden", TN_SHAPE(4 * HIDDEN));
+  tn_layer_norm(m, "norm_cell", TN_SHAPE(HIDDEN));
 }
 
 static tn_tensor call(tn_module *m, const char *child, tn_tensor x) { return tn_call(tn_child(m, child), x); }
@@ -25,8 +25,8 @@ static tn_tensor call(tn_module *m, const char *child, tn_tensor x) { return tn_
 // runs for as many as the longest sequence has, and its gradients follow by themselves.
 static tn_tensor ln_lstm(tn_function *f, tn_module *m, tn_packed seq, tn_dim batch) {
   tn_tensor projected = call(m, "norm_input", call(m, "input", seq.data));  // of all rows at once: no carry is in it
-  tn_tensor zeros = tn_zeros(f, TN_SHAPE(batch, tn_dim_const(HIDDEN)));
-  tn_scan *s = tn_scan_begin(f, (&(tn_scan_options){.over = seq, .name = "ln_lstm"}));
+  tn_tensor zeros = tn_zeros(f, TN_SHAPE(batch, HIDDEN));
+  tn_scan *s = tn_scan_begin(f, .over = seq, .name = "ln_lstm");
   tn_tensor x = tn_scan_input(s, projected), h = tn_scan_carry(s, zeros), c = tn_scan_carry(s, zeros), gate[4];
   tn_tensor gates = tn_add(x, call(m, "norm_hidden", call(m, "hidden", h)));
   for (int k = 0; k < 4; k++) gate[k] = tn_slice(gates, 1, k * HIDDEN, HIDDEN);  // input, forget, cell, output
@@ -43,17 +43,17 @@ static tn_tensor ln_lstm(tn_function *f, tn_module *m, tn_packed seq, tn_dim bat
 static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, FEATURES));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_eval(f, !is_training);
-  tn_tensor last = ln_lstm(f, tn_child(tn_root(p), "cell"), tn_pack_padded(x, len, NULL), B);
+  tn_tensor last = ln_lstm(f, tn_child(tn_root(p), "cell"), tn_pack_padded(x, len), B);
   tn_tensor y = tn_call(tn_child(tn_root(p), "head"), last), loss = tn_cross_entropy(y, label);
   tn_output(f, "loss", loss);
   tn_output(f, "correct", tn_sum(tn_eq(tn_cast(tn_argmax(y), TN_F32), tn_cast(label, TN_F32))));
   if (is_training) {
     tn_backward(loss);
     tn_clip_grad_norm(f, tn_root(p), 1.0);
-    tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 5e-3, .weight_decay = 1e-2}));
+    tn_adamw(f, tn_root(p), .lr = 5e-3, .weight_decay = 1e-2);
   }
   tn_function_end(f);
 }
@@ -110,10 +110,10 @@ int main(int argc, char **argv) {
   tn_series *train = read_series(dir, "JapaneseVowels_TRAIN.ts"), *test = read_series(dir, "JapaneseVowels_TEST.ts");
   tn_program *p = tn_program_create("ln_lstm");
   add_cell(tn_root(p));
-  tn_linear(tn_root(p), "head", HIDDEN, CLASSES, NULL);
+  tn_linear(tn_root(p), "head", HIDDEN, CLASSES);
   build_function(p, "train_step", true);
   build_function(p, "evaluate", false);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) return tn_report(p, stderr) != TN_OK;
   size_t n = tn_series_count(train);
   tn_progress *bar = tn_progress_begin(stdout, "train", n * (size_t)epochs);

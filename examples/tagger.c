@@ -59,27 +59,27 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_module *root = tn_root(p);
   tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T, tn_dim_const(2)));
-  tn_packed s = tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), NULL);  // [rows, 2]
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T, 2));
+  tn_packed s = tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)));  // [rows, 2]
   tn_tensor tags = column(s.data, 1), e = tn_call(tn_child(root, "embed"), column(s.data, 0));
-  tn_rnn_output r = tn_rnn_call(tn_child(root, "rnn"), tn_packed_with_data(s, e), NULL);
+  tn_rnn_output r = tn_rnn_call(tn_child(root, "rnn"), tn_packed_with_data(s, e));
   tn_tensor y = tn_call(tn_child(root, "head"), r.out.data), guess = tn_argmax(y);  // [rows, tags]: no padding
   tn_tensor loss = tn_cross_entropy(y, tags);
   tn_output(f, "loss", loss);
   tn_output(f, "right", tn_sum(tn_eq(tn_cast(guess, TN_F32), tn_cast(tags, TN_F32))));
   if (!is_training) tn_output(f, "guess", tn_pad_packed(tn_packed_with_data(s, guess), -1, true));
   if (is_training) tn_backward(loss), tn_clip_grad_norm(f, root, 1.0);
-  if (is_training) tn_adamw(f, root, (&(tn_adamw_options){.lr = 5e-3}));
+  if (is_training) tn_adamw(f, root, .lr = 5e-3);
   tn_function_end(f);
 }
 
 static tn_model *build(void) {
   tn_program *p = tn_program_create("tagger");
   tn_embedding(tn_root(p), "embed", SYMBOLS, WIDTH);
-  tn_lstm(tn_root(p), "rnn", WIDTH, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
-  tn_linear(tn_root(p), "head", 2 * HIDDEN, N_TAGS, NULL);
+  tn_lstm(tn_root(p), "rnn", WIDTH, HIDDEN, .bidirectional = true);
+  tn_linear(tn_root(p), "head", 2 * HIDDEN, N_TAGS);
   build_function(p, "train_step", true), build_function(p, "evaluate", false);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) tn_report(p, stderr), exit(1);
   return tn_program_free(p), m;
 }

@@ -11,11 +11,11 @@ static double mean_loss;                   // of the last pass
 static void build_function(tn_program *p, const char *name, bool has_labels, bool is_training) {
   tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, FEATURES));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
   tn_eval(f, !is_training);
   tn_scope *scope = tn_scope_begin(f, "forward");
-  tn_rnn_output r = tn_rnn_call(tn_child(tn_root(p), "rnn"), tn_pack_padded(x, len, NULL), NULL);
+  tn_rnn_output r = tn_rnn_call(tn_child(tn_root(p), "rnn"), tn_pack_padded(x, len));
   tn_tensor y = tn_call(tn_child(tn_root(p), "head"), tn_dropout(tn_last_hidden(r), 0.3));
   y = tn_move_to_outer(y);  // without this line: error[E103] at its next use
   tn_scope_end(scope);
@@ -26,7 +26,7 @@ static void build_function(tn_program *p, const char *name, bool has_labels, boo
     if (is_training) {
       tn_backward(loss);
       tn_clip_grad_norm(f, tn_root(p), 1.0);
-      tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 3e-3, .weight_decay = 1e-2}));
+      tn_adamw(f, tn_root(p), .lr = 3e-3, .weight_decay = 1e-2);
     }
   }
   if (!has_labels) tn_output(f, "logits", y);
@@ -117,12 +117,12 @@ int main(int argc, char **argv) {
   tn_dataset *held_out = open_series(dir, "JapaneseVowels_TEST.ts", &series[1]);
   tn_loader *test = new_loader(held_out, TN_SEQUENTIAL, 0);
   tn_program *p = tn_program_create("vowels");
-  tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
-  tn_linear(tn_root(p), "head", 2 * HIDDEN, CLASSES, NULL);
+  tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, .bidirectional = true);
+  tn_linear(tn_root(p), "head", 2 * HIDDEN, CLASSES);
   build_function(p, "train_step", true, true);
   build_function(p, "evaluate", true, false);
   build_function(p, "predict", false, false);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) return tn_report(p, stderr) != TN_OK;
   tn_compile_info c = tn_compile_info_of(m);
   printf("compiled 3 functions, %u kernels (%u distinct): passes %.0f ms, code %.0f ms%s, loading %.0f ms\n",

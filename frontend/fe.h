@@ -412,15 +412,14 @@ tn_tensor fe_detach(tn_tensor t, tn_site at);                      // from its o
 static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
 // Of constant lengths, of at most `time` steps; x: named in what is said about them
-tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
-                             tn_site at);
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o);
 
 tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
 // A name of its own for the rows of a layout whose lengths come at run time
 Dim fe_new_rows(tn_program *p, int64_t bound);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
 // x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
-tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at);
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o);
 
 // ---- packed/ragged.c: lists of sequences whose lengths come at run time
 // The first n sequences of a padded value with these lengths i64 [B]
@@ -529,7 +528,7 @@ tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
 bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
 tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
 void fe_unused_hooks(tn_program *p);                               // W119
-tn_hook *fe_hook_add(tn_module *m, tn_hook h, const tn_hook_options *o, tn_site at);
+tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);
 bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are running; reported
 // May r stand for x, of this dtype and shape when the hook was called? false: reported
 bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
@@ -538,7 +537,7 @@ bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_t
 void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart
 
 // ---- compile/buckets.c
-bool fe_buckets(tn_program *p, const tn_compile_options *o, tn_site at);  // adds the variants; false: reported
+bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the variants; false: reported
 const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
 // ---- compile/compile.c

@@ -8,10 +8,10 @@ enum { N_WAYS = 4 };
 
 static inline void update(tn_function *f, tn_module *m, uint32_t way) {
   switch (way) {
-  case 0: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .weight_decay = 0.01}); break;
-  case 1: tn_sgd(f, m, &(tn_sgd_options){.lr = 0.1, .momentum = 0.9, .nesterov = true}); break;
-  case 2: tn_adam(f, m, (&(tn_adamw_options){.lr = 0.01, .weight_decay = 0.1})); break;
-  default: tn_adamw(f, m, (&(tn_adamw_options){.lr = 0.01}));
+  case 0: tn_sgd(f, m, .lr = 0.1, .weight_decay = 0.01); break;
+  case 1: tn_sgd(f, m, .lr = 0.1, .momentum = 0.9, .nesterov = true); break;
+  case 2: tn_adam(f, m, .lr = 0.01, .weight_decay = 0.1); break;
+  default: tn_adamw(f, m, .lr = 0.01);
   }
 }
 

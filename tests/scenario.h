@@ -16,7 +16,7 @@
 #include "tests/report.h"
 #include <stdlib.h>
 
-// A place in the user's program, for texts that name it: tn_dispose_at(t, at(102))
+// A place in the user's program, for texts that name it: (tn_dispose)(t, at(102))
 static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
 
 // The report is exactly this text, with '@' for this file's name: "@:12: error[E101]: ..\n"

@@ -14,7 +14,7 @@ static void start(void) {
 }
 
 static tn_tensor input(int64_t rows, int64_t cols, int line) {
-  return tn_input_at(f, "x", TN_F32, TN_SHAPE(D(rows), D(cols)), at(line));
+  return (tn_input)(f, "x", TN_F32, TN_SHAPE(rows, cols), at(line));
 }
 
 // ---- hooks that write down that they ran
@@ -66,8 +66,8 @@ static tn_tensor neg_post(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) 
 // The program, compiled; *text: its IR as built, and with its lifetimes.
 static tn_model *compile(char **text) {
   size_t size;
-  tn_function_end_at(f, at(90));
-  tn_model *m = tn_compile_at(p, &(tn_compile_options){.n_workers = 1, .seed = 3}, at(91));
+  (tn_function_end)(f, at(90));
+  tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = 1, .seed = 3, .at = at(91)});
   if (!m) tn_report(p, stdout);
   if (!text) return m;
   FILE *out = open_memstream(text, &size);
@@ -87,10 +87,10 @@ static void called_removed_called(bool pre, bool post) {
   Log log = {0};
   Entry one = {&log, 1}, two = {&log, 2};
   start();
-  tn_module *fc = tn_linear(tn_root(p), "fc", 100, 10, NULL);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(32), D(100), D(100)));
-  tn_hook *a = pre ? tn_hook_pre(fc, note_pre, &one, NULL) : NULL;
-  tn_hook *b = post ? tn_hook_post(fc, note_post, &two, NULL) : NULL;
+  tn_module *fc = tn_linear(tn_root(p), "fc", 100, 10);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(32, 100, 100));
+  tn_hook *a = pre ? tn_hook_pre(fc, note_pre, &one) : NULL;
+  tn_hook *b = post ? tn_hook_post(fc, note_post, &two) : NULL;
   CHECK((a != NULL) == pre && (b != NULL) == post);
   tn_tensor y = tn_call(fc, x);
   CHECK(log.n == pre + post);
@@ -122,12 +122,12 @@ SCENARIO(H_removed) {
     Log log = {0};
     Entry one = {&log, 1};
     start();
-    tn_module *fc = tn_linear_at(tn_root(p), "fc", 4, 3, NULL, at(10));
-    tn_hook *a = with ? tn_hook_pre(fc, relu_pre, NULL, NULL) : NULL;
-    tn_hook *b = with ? tn_hook_post(fc, note_post, &one, NULL) : NULL;
+    tn_module *fc = (tn_linear)(tn_root(p), "fc", 4, 3, (tn_linear_options){.at = at(10)});
+    tn_hook *a = with ? tn_hook_pre(fc, relu_pre, NULL) : NULL;
+    tn_hook *b = with ? tn_hook_post(fc, note_post, &one) : NULL;
     tn_hook_remove(b);
     tn_hook_remove(a);
-    tn_output_at(f, "y", (tn_relu)(tn_call_at(fc, input(2, 4, 11), at(12)), at(13)), at(14));
+    (tn_output)(f, "y", (tn_relu)((tn_call)(fc, input(2, 4, 11), at(12)), at(13)), at(14));
     TENSORS(f, 2, 0, 0, 0, 0, 0, 2);
     tn_model *m = compile(&text[with]);
     CHECK(m && tn_plan_of(m, "run", &plan[with]) == TN_OK && log.n == 0);
@@ -161,13 +161,13 @@ static void forward_then_call(bool with_call) {
   Count total = {0}, by[4] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}};
   Count *ctx[4][2] = {{&total, &by[0]}, {&total, &by[1]}, {&total, &by[2]}, {&total, &by[3]}};
   start();
-  tn_module *fc = tn_linear_at(tn_root(p), "fc", 4, 3, NULL, at(10));
-  for (int k = 0; k < 2; k++) tn_hook_pre_at(fc, count_pre, ctx[k], NULL, at(21 + k));
-  for (int k = 2; k < 4; k++) tn_hook_post_at(fc, count_post, ctx[k], NULL, at(21 + k));
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 4, 3, (tn_linear_options){.at = at(10)});
+  for (int k = 0; k < 2; k++) (tn_hook_pre)(fc, count_pre, ctx[k], (tn_hook_options){.at = at(21 + k)});
+  for (int k = 2; k < 4; k++) (tn_hook_post)(fc, count_post, ctx[k], (tn_hook_options){.at = at(21 + k)});
   tn_tensor x = input(2, 4, 11);
-  tn_output(f, "y", tn_forward_at(fc, x, at(30)));
+  tn_output(f, "y", (tn_forward)(fc, x, at(30)));
   CHECK(total.sum == 0);
-  if (with_call) tn_output(f, "z", tn_call_at(fc, x, at(31)));
+  if (with_call) tn_output(f, "z", (tn_call)(fc, x, at(31)));
   CHECK(total.sum == (with_call ? 15 : 0));
   tn_model *m = compile(NULL);
   float in[8] = {1, -2, 3, 4, 0.5f, 0, -1, 2}, y[6], z[6];
@@ -195,12 +195,13 @@ SCENARIO(H03_never_called) {
   Entry one = {&log, 1};
   start();
   tn_module *net = tn_sequential(tn_root(p), "net");
-  tn_module *a = tn_linear_at(net, "a", 4, 4, NULL, at(10)), *b = tn_linear_at(tn_root(p), "b", 4, 4, NULL, at(11));
-  tn_hook_pre_at(b, note_pre, &one, NULL, at(20));
-  tn_hook_post_at(b, note_post, &one, NULL, at(21));
-  tn_output(f, "y", tn_call_at(net, input(2, 4, 12), at(30)));
-  tn_hook_post_at(a, note_post, &one, NULL, at(31));
-  tn_hook_remove(tn_hook_post_at(net, note_post, &one, NULL, at(32)));
+  tn_module *a = (tn_linear)(net, "a", 4, 4, (tn_linear_options){.at = at(10)}),
+            *b = (tn_linear)(tn_root(p), "b", 4, 4, (tn_linear_options){.at = at(11)});
+  (tn_hook_pre)(b, note_pre, &one, (tn_hook_options){.at = at(20)});
+  (tn_hook_post)(b, note_post, &one, (tn_hook_options){.at = at(21)});
+  tn_output(f, "y", (tn_call)(net, input(2, 4, 12), at(30)));
+  (tn_hook_post)(a, note_post, &one, (tn_hook_options){.at = at(31)});
+  tn_hook_remove((tn_hook_post)(net, note_post, &one, (tn_hook_options){.at = at(32)}));
   tn_model *m = compile(NULL);
   CHECK(m && log.n == 0);
   CHECK_REPORT(
@@ -218,16 +219,15 @@ SCENARIO(H03_never_called) {
 static void in_order(bool pre) {
   Log log = {0};
   Entry e[5] = {{&log, 0}, {&log, 1}, {&log, 2}, {&log, 3}, {&log, 4}};
-  const tn_hook_options front = {.prepend = true};
   start();
   tn_module *net = tn_sequential(tn_root(p), "net"), *inner = tn_sequential(net, "inner");
-  tn_linear(inner, "a", 4, 4, NULL);
+  tn_linear(inner, "a", 4, 4);
   tn_activation(inner, "act", "tanh");
-  tn_linear(net, "b", 4, 2, NULL);
+  tn_linear(net, "b", 4, 2);
   for (int k = 0; k < 5; k++) {
-    const tn_hook_options *o = k == 1 || k == 4 ? &front : NULL;
-    if (pre) tn_hook_pre(net, note_pre, &e[k], o);
-    else tn_hook_post(net, note_post, &e[k], o);
+    bool first = k == 1 || k == 4;
+    if (pre) tn_hook_pre(net, note_pre, &e[k], .prepend = first);
+    else tn_hook_post(net, note_post, &e[k], .prepend = first);
   }
   tn_tensor x = input(2, 4, 11), y = tn_call(net, x);
   LOGGED(&log, 4, 1, 0, 2, 3);
@@ -235,7 +235,7 @@ static void in_order(bool pre) {
   LOGGED(&log, 4, 1, 0, 2, 3);
   tn_backward(tn_sum(tn_call(net, x)));
   LOGGED(&log, 4, 1, 0, 2, 3, 4, 1, 0, 2, 3);
-  tn_sgd(f, net, NULL);
+  tn_sgd(f, net);
   tn_model *m = compile(NULL);
   CHECK_REPORT(p, "");
   end(m);
@@ -258,12 +258,12 @@ static tn_tensor seen;
 static tn_scope *capturing(void) {
   seen = TN_NONE;
   start();
-  tn_module *net = tn_sequential(tn_root(p), "net"), *l1 = tn_linear(net, "l1", 4, 3, NULL);
-  tn_linear(net, "l2", 3, 2, NULL);
-  tn_hook_post_at(l1, capture, &seen, NULL, at(10));
+  tn_module *net = tn_sequential(tn_root(p), "net"), *l1 = tn_linear(net, "l1", 4, 3);
+  tn_linear(net, "l2", 3, 2);
+  (tn_hook_post)(l1, capture, &seen, (tn_hook_options){.at = at(10)});
   tn_tensor x = input(2, 4, 11);
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor y = tn_forward_at(net, x, at(12));
+  tn_tensor y = (tn_forward)(net, x, at(12));
   CHECK(tn_is_alive(seen) && seen.v != y.v && owns(s, seen) && owns(s, y));
   TENSORS(f, 0, 0, 2, 0, 0, 0, 2);
   tn_output(f, "y", y);
@@ -274,7 +274,7 @@ static tn_scope *capturing(void) {
 static void captured_and_used(void) {
   tn_scope *s = capturing();
   tn_output(f, "sum", tn_sum(seen));
-  tn_scope_end_at(s, at(13));
+  (tn_scope_end)(s, at(13));
   CHECK(!tn_is_alive(seen));
   tn_model *m = compile(NULL);
   tn_plan plan;
@@ -292,8 +292,8 @@ static void captured_and_used(void) {
 }
 
 static void captured_and_used_late(void) {
-  tn_scope_end_at(capturing(), at(13));
-  tn_output(f, "sum", tn_sum_at(seen, NULL, 0, false, at(14)));
+  (tn_scope_end)(capturing(), at(13));
+  tn_output(f, "sum", (tn_sum)(seen, at(14)));
   CHECK_REPORT(p, "user.c:14: error[E103]: %5 (linear) is used after its scope closed\n"
                   "user.c:12: note: it was made here, in scope 's'\n"
                   "user.c:13: note: scope 's' closed here\n"
@@ -310,8 +310,9 @@ SCENARIO(H15) {
   Log log = {0};
   Entry one = {&log, 1};
   start();
-  tn_module *fc = tn_linear(tn_root(p), "fc", 4, 3, NULL);
-  tn_hook *gone = tn_hook_pre(fc, note_pre, &one, NULL), *h = tn_hook_post_at(fc, note_post, &one, NULL, at(10));
+  tn_module *fc = tn_linear(tn_root(p), "fc", 4, 3);
+  tn_hook *gone = tn_hook_pre(fc, note_pre, &one),
+          *h = (tn_hook_post)(fc, note_post, &one, (tn_hook_options){.at = at(10)});
   tn_hook_remove(gone);
   tn_output(f, "y", tn_call(fc, input(2, 4, 11)));
   tn_model *m = compile(NULL);
@@ -319,8 +320,8 @@ SCENARIO(H15) {
   CHECK_REPORT(p, "");
   tn_hook_remove(gone);  // a second time
   CHECK_REPORT(p, "");
-  CHECK(!tn_hook_pre_at(fc, note_pre, &one, NULL, at(92)));
-  tn_hook_remove_at(h, at(93));
+  CHECK(!(tn_hook_pre)(fc, note_pre, &one, (tn_hook_options){.at = at(92)}));
+  (tn_hook_remove)(h, at(93));
   CHECK_REPORT(p, "user.c:92: error[E009]: a hook of module 'fc' is registered after the program was compiled\n"
                   "user.c:91: note: the program was compiled here\n"
                   "hint: register a hook before the calls that it watches\n"
@@ -337,9 +338,9 @@ SCENARIO(H15) {
 SCENARIO(H18) {
   start();
   tn_module *act = tn_activation(tn_root(p), "act", "sigmoid");
-  tn_hook_pre(act, relu_pre, NULL, NULL);
-  tn_hook_post(act, neg_post, NULL, NULL);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(7)));
+  tn_hook_pre(act, relu_pre, NULL);
+  tn_hook_post(act, neg_post, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(7));
   tn_set_requires_grad(x, true);
   tn_tensor y = tn_call(act, x);
   TENSORS(f, 3, 0, 0, 0, 0, 0, 3);  // relu, sigmoid, neg
@@ -360,35 +361,35 @@ SCENARIO(H18) {
 // ---- mistakes of a hook
 static tn_tensor flat_pre(tn_module *m, tn_tensor in, void *ctx) {
   (void)m, (void)ctx;
-  return tn_reshape_at(in, TN_SHAPE(D(8)), at(50));
+  return (tn_reshape)(in, TN_SHAPE(8), at(50));
 }
 
 static tn_tensor cast_post(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   (void)m, (void)in, (void)ctx;
-  return tn_cast_at(out, TN_I64, at(51));
+  return (tn_cast)(out, TN_I64, at(51));
 }
 
 static tn_module *layer(void) {
   start();
-  return tn_linear_at(tn_root(p), "fc", 4, 3, NULL, at(10));
+  return (tn_linear)(tn_root(p), "fc", 4, 3, (tn_linear_options){.at = at(10)});
 }
 
 SCENARIO(H_type) {  // E118
   tn_module *fc = layer();
-  tn_hook_pre_at(fc, flat_pre, NULL, NULL, at(20));
-  tn_relu(tn_call_at(fc, input(2, 4, 11), at(30)));
+  (tn_hook_pre)(fc, flat_pre, NULL, (tn_hook_options){.at = at(20)});
+  tn_relu((tn_call)(fc, input(2, 4, 11), at(30)));
   CHECK_REPORT(p, "user.c:30: error[E118]: a hook of module 'fc' replaces its input, f32[2,4], by a value of f32[8]\n"
                   "user.c:20: note: the hook was registered here\n"
                   "user.c:50: note: the replacement was made here\n"
                   "hint: a hook keeps shape and dtype: change them before the call, or after it\n");
   tn_function_end(f);
-  CHECK(!tn_compile(p, NULL) && tn_n_errors(p) == 1);
+  CHECK(!tn_compile(p) && tn_n_errors(p) == 1);
   tn_program_free(p);
 
   fc = layer();
-  tn_hook_post_at(fc, cast_post, NULL, NULL, at(20));
-  tn_hook_post_at(fc, neg_post, NULL, NULL, at(21));
-  tn_relu(tn_call_at(fc, input(2, 4, 11), at(30)));
+  (tn_hook_post)(fc, cast_post, NULL, (tn_hook_options){.at = at(20)});
+  (tn_hook_post)(fc, neg_post, NULL, (tn_hook_options){.at = at(21)});
+  tn_relu((tn_call)(fc, input(2, 4, 11), at(30)));
   CHECK_REPORT(p,
                "user.c:30: error[E118]: a hook of module 'fc' replaces its output, f32[2,3], by a value of i64[2,3]\n"
                "user.c:20: note: the hook was registered here\n"
@@ -399,7 +400,7 @@ SCENARIO(H_type) {  // E118
 
 static tn_tensor call_again(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   (void)out, (void)ctx;
-  return tn_call_at(m, in, at(50));
+  return (tn_call)(m, in, at(50));
 }
 
 static tn_tensor give_ctx(tn_module *m, tn_tensor in, void *ctx) {
@@ -409,14 +410,14 @@ static tn_tensor give_ctx(tn_module *m, tn_tensor in, void *ctx) {
 
 static tn_tensor dispose_out(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   (void)m, (void)in, (void)ctx;
-  tn_dispose_at(out, at(52));
+  (tn_dispose)(out, at(52));
   return TN_NONE;
 }
 
 SCENARIO(H_mistakes) {
   tn_module *fc = layer();
-  tn_hook_post_at(fc, call_again, NULL, NULL, at(20));
-  tn_call_at(fc, input(2, 4, 11), at(30));
+  (tn_hook_post)(fc, call_again, NULL, (tn_hook_options){.at = at(20)});
+  (tn_call)(fc, input(2, 4, 11), at(30));
   CHECK_REPORT(p, "user.c:50: error[E009]: module 'fc' is called by a hook of its own\n"
                   "user.c:20: note: the hook was registered here\n"
                   "hint: tn_forward runs the module without its hooks\n");
@@ -424,17 +425,17 @@ SCENARIO(H_mistakes) {
 
   fc = layer();
   tn_function *g = tn_function_begin(p, "other");
-  tn_tensor other = tn_zeros(g, TN_SHAPE(D(2), D(4)));
-  tn_hook_pre_at(fc, give_ctx, &other, NULL, at(20));
-  tn_call_at(fc, input(2, 4, 11), at(30));
+  tn_tensor other = tn_zeros(g, TN_SHAPE(2, 4));
+  (tn_hook_pre)(fc, give_ctx, &other, (tn_hook_options){.at = at(20)});
+  (tn_call)(fc, input(2, 4, 11), at(30));
   CHECK_REPORT(p, "user.c:30: error[E008]: a hook of module 'fc' gives a value of function 'other' to function 'run'\n"
                   "user.c:20: note: the hook was registered here\n"
                   "hint: a hook builds on the values that it is given\n");
   tn_program_free(p);
 
   fc = layer();
-  tn_hook_post_at(fc, dispose_out, NULL, NULL, at(20));
-  tn_relu(tn_call_at(fc, input(2, 4, 11), at(30)));
+  (tn_hook_post)(fc, dispose_out, NULL, (tn_hook_options){.at = at(20)});
+  tn_relu((tn_call)(fc, input(2, 4, 11), at(30)));
   CHECK_REPORT(p, "user.c:30: error[E101]: %4 (linear) is used after it was disposed\n"
                   "user.c:30: note: it was made here\n"
                   "user.c:52: note: it was disposed here\n"
@@ -442,11 +443,12 @@ SCENARIO(H_mistakes) {
   tn_program_free(p);
 
   fc = layer();
-  CHECK(!tn_hook_pre_at(fc, NULL, NULL, NULL, at(20)));
-  CHECK(!tn_hook_pre_at(NULL, relu_pre, NULL, NULL, at(20)));
+  CHECK(!(tn_hook_pre)(fc, NULL, NULL, (tn_hook_options){.at = at(20)}));
+  CHECK(!(tn_hook_pre)(NULL, relu_pre, NULL, (tn_hook_options){.at = at(20)}));
   tn_hook_remove(NULL);
-  CHECK(!tn_hook_pre_at(tn_gru_at(tn_root(p), "gru", 4, 3, NULL, at(21)), relu_pre, NULL, NULL, at(22)));
-  CHECK(!tn_hook_pre_at(tn_module_new_at(tn_root(p), "m", at(23)), relu_pre, NULL, NULL, at(24)));
+  CHECK(!(tn_hook_pre)((tn_gru)(tn_root(p), "gru", 4, 3, (tn_rnn_options){.at = at(21)}), relu_pre, NULL,
+                       (tn_hook_options){.at = at(22)}));
+  CHECK(!(tn_hook_pre)((tn_module_new)(tn_root(p), "m", at(23)), relu_pre, NULL, (tn_hook_options){.at = at(24)}));
   CHECK_REPORT(p, "user.c:20: error[E003]: a hook of module 'fc' is no function\n"
                   "user.c:22: error[E003]: module 'gru' runs no such hooks: it works on sequences and states\n"
                   "user.c:21: note: it was made here\n"
@@ -466,7 +468,7 @@ typedef struct {
 static tn_tensor once_pre(tn_module *m, tn_tensor in, void *ctx) {
   Once *o = ctx;
   tn_hook_remove(o->self);
-  tn_hook_pre(m, note_pre, &o->entry, NULL);
+  tn_hook_pre(m, note_pre, &o->entry);
   return in;
 }
 
@@ -480,14 +482,14 @@ SCENARIO(H_reentry) {
   Once o = {.entry = {&log, 1}};
   start();
   tn_module *net = tn_sequential(tn_root(p), "net"), *act = tn_activation(net, "act", "tanh");
-  o.self = tn_hook_pre(act, once_pre, &o, NULL);
+  o.self = tn_hook_pre(act, once_pre, &o);
   tn_tensor x = input(2, 4, 11);
   tn_call(net, x);
   CHECK(log.n == 0);
   tn_call(net, x);
   CHECK(log.n == 1);
   TENSORS(f, 2, 0, 0, 0, 0, 0, 2);
-  tn_hook_post(act, input_post, NULL, NULL);
+  tn_hook_post(act, input_post, NULL);
   tn_scope *s = tn_scope_begin(f, "s");
   CHECK(tn_call(net, x).v == x.v);
   TENSORS(f, 2, 0, 1, 0, 0, 0, 3);  // the tanh that nobody reads; the input stays the caller's
@@ -504,11 +506,11 @@ static bool build_with_failing_malloc(uint64_t k) {
   p = tn_program_create("oom");
   if (!p) return false;
   f = tn_function_begin(p, "run");
-  tn_module *fc = tn_linear(tn_root(p), "fc", 4, 4, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 4, 4);
   tn_tensor x = input(2, 4, 11);
   for (int n = 0; n < 100; n++) {
-    tn_hook_pre(fc, relu_pre, NULL, NULL);
-    tn_hook_post(fc, neg_post, NULL, &(tn_hook_options){.prepend = true});
+    tn_hook_pre(fc, relu_pre, NULL);
+    tn_hook_post(fc, neg_post, NULL, .prepend = true);
     if (n % 10 == 0) x = tn_call(fc, x);
   }
   tn_output(f, "y", x);

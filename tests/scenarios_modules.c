@@ -11,8 +11,7 @@ static void start(void) {
 }
 
 static tn_tensor filled(double v, int64_t rows, int64_t cols) {
-  return cols ? tn_full(init, v, TN_SHAPE(tn_dim_const(rows), tn_dim_const(cols)))
-              : tn_full(init, v, TN_SHAPE(tn_dim_const(rows)));
+  return cols ? tn_full(init, v, TN_SHAPE(rows, cols)) : tn_full(init, v, TN_SHAPE(rows));
 }
 
 // "weight,bias" as tn_named_parameters gives them.
@@ -37,9 +36,9 @@ static bool holds(const tn_model *m, const char *path, float v, size_t n) {
 SCENARIO(B01) {
   start();
   tn_scope *s = tn_scope_begin(init, "s");
-  tn_tensor t = tn_full_at(init, 3, TN_SCALAR, at(10));
+  tn_tensor t = (tn_full)(init, 3, TN_SCALAR, at(10));
   TENSORS(init, 0, 0, 1, 0, 0, 0, 1);
-  tn_tensor q = tn_as_parameter_at(t, at(11));
+  tn_tensor q = (tn_as_parameter)(t, at(11));
   TENSORS(init, 0, 0, 1, 0, 0, 0, 1);
   CHECK(!tn_is_alive(t) && tn_is_alive(q));
   tn_dispose(t);
@@ -56,7 +55,7 @@ SCENARIO(B01) {
 
   start();  // and the parameter reads 3
   tn_parameter_adopt(tn_root(p), "p", tn_full(init, 3, TN_SCALAR));
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m && holds(m, "p", 3, 1));
   tn_model_free(m);
   tn_program_free(p);
@@ -92,7 +91,7 @@ SCENARIO(B04) {
   tn_parameter_adopt(tn_root(p), "w", tn_add(filled(1, 4, 0), filled(2, 4, 0)));
   tn_scope_end(s);
   TENSORS(init, 0, 0, 3, 2, 0, 1, 1);
-  tn_model *model = tn_compile(p, NULL);
+  tn_model *model = tn_compile(p);
   CHECK(model && holds(model, "w", 3, 4));
   CHECK_REPORT(p, "");
   tn_model_free(model);
@@ -101,24 +100,24 @@ SCENARIO(B04) {
 
 SCENARIO(B06) {
   start();
-  tn_module *fc = tn_linear_at(tn_root(p), "fc", 1000, 1000, NULL, at(10));
-  tn_parameter_adopt_at(fc, "bias", filled(1, 100, 0), at(11));
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 1000, 1000, (tn_linear_options){.at = at(10)});
+  (tn_parameter_adopt)(fc, "bias", filled(1, 100, 0), at(11));
   CHECK_REPORT(p, "user.c:11: error[E111]: parameter 'fc.bias' of shape [1000] is replaced by one of shape [100]\n"
                   "user.c:10: note: it was made here\n"
                   "hint: tn_reshapable(module) allows it\n");
   tn_program_free(p);
 
   start();
-  fc = tn_linear(tn_root(p), "fc", 10, 10, NULL);
+  fc = tn_linear(tn_root(p), "fc", 10, 10);
   tn_reshapable(fc);
   tn_parameter_adopt(fc, "bias", filled(2, 4, 0));
   tn_parameter_adopt(fc, "weight", filled(3, 4, 10));
   CHECK(!strcmp(names(fc, TN_NAMES_UNIQUE), "weight,bias"));
   TENSORS(init, 4, 2, 0, 0, 0, 0, 2);  // two of the layer, disposed as they were replaced, and two given
   tn_function *f = tn_function_begin(p, "run");
-  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(10)))));
+  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(1, 10))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float x[10] = {1, 1}, y[4] = {0};
   CHECK(m && tn_param_count(m) == 2 && !strcmp(tn_param_path(m, 0), "fc.weight"));
   CHECK(m && holds(m, "fc.weight", 3, 40) && holds(m, "fc.bias", 2, 4));
@@ -130,13 +129,13 @@ SCENARIO(B06) {
 
 SCENARIO(B07) {
   start();
-  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2);
   tn_parameter_adopt(fc, "bias", tn_param_value(init, fc, "bias"));
   tn_parameter_adopt(fc, "weight", tn_param_value(init, fc, "weight"));
   TENSORS(init, 2, 0, 0, 0, 0, 0, 2);
   CHECK(!strcmp(names(fc, TN_NAMES_UNIQUE), "weight,bias"));
   CHECK(tn_is_alive(tn_param_value(init, fc, "bias")) && tn_is_alive(tn_param_value(init, fc, "weight")));
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float w[6] = {0};
   CHECK(m && tn_param_count(m) == 2 && tn_get(m, "fc.weight", w, 6) == TN_OK && w[0] != 0 && w[5] != w[0]);
   CHECK_REPORT(p, "");
@@ -147,7 +146,7 @@ SCENARIO(B07) {
 // The same when functions use the parameters already, and a scope was open as their first values were made.
 static tn_module *used(void) {
   start();
-  tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 2, NULL, at(9));
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 3, 2, (tn_linear_options){.at = at(9)});
   tn_function *f = tn_function_begin(p, "run");
   tn_scope *s = tn_scope_begin(init, "s");
   tn_output(f, "w", tn_param_value(f, fc, "weight"));
@@ -160,7 +159,7 @@ SCENARIO(B_again) {
   tn_module *fc = used();
   tn_parameter_adopt(fc, "bias", tn_param_value(init, fc, "bias"));
   tn_parameter_adopt(tn_root(p), "negated", tn_neg(tn_param_value(init, fc, "weight")));
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float w[6] = {0}, negated[6] = {0};
   CHECK(m && tn_get(m, "fc.weight", w, 6) == TN_OK && tn_get(m, "negated", negated, 6) == TN_OK);
   for (int k = 0; k < 6; k++) CHECK(w[k] != 0 && negated[k] == -w[k]);
@@ -169,7 +168,7 @@ SCENARIO(B_again) {
   tn_program_free(p);
 
   fc = used();
-  tn_parameter_adopt_at(fc, "bias", filled(1, 2, 0), at(10));
+  (tn_parameter_adopt)(fc, "bias", filled(1, 2, 0), at(10));
   CHECK_REPORT(p, "user.c:10: error[E009]: parameter 'fc.bias' is replaced after a function used parameters\n"
                   "user.c:9: note: it was made here\n"
                   "hint: replace parameters before the first function uses any\n");
@@ -179,10 +178,10 @@ SCENARIO(B_again) {
 SCENARIO(B10) {
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
   start();
-  tn_module *relu = tn_activation_at(tn_root(p), "relu", "relu", at(10));
-  tn_parameter_at(relu, "w", TN_SHAPE(tn_dim_const(3)), zeros, at(11));
-  tn_buffer_at(relu, "b", TN_SHAPE(tn_dim_const(3)), zeros, at(12));
-  tn_linear_at(relu, "fc", 3, 3, NULL, at(13));
+  tn_module *relu = (tn_activation)(tn_root(p), "relu", "relu", at(10));
+  (tn_parameter)(relu, "w", TN_SHAPE(3), zeros, at(11));
+  (tn_buffer)(relu, "b", TN_SHAPE(3), zeros, at(12));
+  (tn_linear)(relu, "fc", 3, 3, (tn_linear_options){.at = at(13)});
   CHECK_REPORT(p, "user.c:11: error[E003]: 'relu.w' is below module 'relu', which takes no parameters\n"
                   "user.c:10: note: 'relu' was made here\n"
                   "hint: a module made by tn_module_new or tn_sequential takes them\n"
@@ -205,17 +204,17 @@ SCENARIO(B11) {
   tn_register(a, "param2", q);
   CHECK(!strcmp(names(a, TN_NAMES_UNIQUE), "param1"));
   CHECK(!strcmp(names(a, TN_NAMES_ALIASES), "param1,param2"));
-  tn_module *mod1 = tn_linear(b, "mod1", 3, 4, &(tn_linear_options){.no_bias = true});
+  tn_module *mod1 = tn_linear(b, "mod1", 3, 4, .no_bias = true);
   tn_module *mod2 = tn_share_module(b, "mod2", mod1);
   CHECK(!strcmp(names(b, TN_NAMES_UNIQUE), "mod1.weight"));
   CHECK(!strcmp(names(b, TN_NAMES_ALIASES), "mod1.weight,mod2.weight"));
   CHECK(!strcmp(names(b, TN_NAMES_STATE_DICT), "mod1.weight,mod2.weight"));
   TENSORS(init, 2, 0, 0, 0, 0, 0, 2);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 3));
   tn_output(f, "y", tn_sub(tn_call(mod1, x), tn_call(mod2, x)));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float xs[3] = {1, 2, 3}, y[4] = {1, 1, 1, 1};
   CHECK(m && tn_param_count(m) == 2 && holds(m, "a.param2", 1, 2));
   CHECK(m && tn_run(m, "run", TN_IN(tn_f32(xs, 1, 3)), TN_OUT(tn_f32(y, 1, 4))) == TN_OK && y[0] == 0 && y[3] == 0);
@@ -232,19 +231,19 @@ static tn_status step(tn_model *m, float *loss) {
 
 static tn_model *trained(void) {
   start();
-  tn_module *fc = tn_linear(tn_root(p), "fc", 10, 10, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 10, 10);
   tn_function *f = tn_function_begin(p, "step");
-  tn_shape s = TN_SHAPE(tn_dim_const(2), tn_dim_const(10));
+  tn_shape s = TN_SHAPE(2, 10);
   tn_tensor x = tn_input(f, "x", TN_F32, s), y = tn_input(f, "y", TN_F32, s);
   tn_tensor loss = tn_mse(tn_call(fc, x), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_stats before = tn_stats_tensors(f);
-  tn_adam(f, fc, NULL);
+  tn_adam(f, fc);
   tn_stats after = tn_stats_tensors(f);
   CHECK(after.created_outside - before.created_outside == 4);  // two moments of each of two parameters
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_program_free(p);
   return m;
 }
@@ -271,8 +270,8 @@ SCENARIO(B13) {
 static tn_model *store(const char *const *name, const int64_t *size, int n, double value) {
   start();
   for (int k = 0; k < n; k++)
-    tn_parameter(tn_root(p), name[k], TN_SHAPE(tn_dim_const(size[k])), ((tn_init){TN_INIT_CONSTANT, value, 0}));
-  tn_model *m = tn_compile(p, NULL);
+    tn_parameter(tn_root(p), name[k], TN_SHAPE(size[k]), ((tn_init){TN_INIT_CONSTANT, value, 0}));
+  tn_model *m = tn_compile(p);
   tn_program_free(p);
   return m;
 }
@@ -305,10 +304,10 @@ SCENARIO(B14) {
 SCENARIO(B15) {
   start();
   tn_module *m = tn_module_new(tn_root(p), "m");
-  tn_scope *s = tn_scope_begin_at(init, "s", at(10));
-  tn_tensor q = tn_as_parameter(tn_full_at(init, 1, TN_SHAPE(tn_dim_const(3)), at(11)));
-  tn_register_at(m, "w", q, at(12));
-  tn_module *rnn = tn_lstm(m, "rnn", 3, 4, NULL);  // what modules make themselves is theirs from the start
+  tn_scope *s = (tn_scope_begin)(init, "s", at(10));
+  tn_tensor q = tn_as_parameter((tn_full)(init, 1, TN_SHAPE(3), at(11)));
+  (tn_register)(m, "w", q, at(12));
+  tn_module *rnn = tn_lstm(m, "rnn", 3, 4);  // what modules make themselves is theirs from the start
   tn_scope_end(s);
   CHECK(!strcmp(names(rnn, TN_NAMES_UNIQUE), "weight_ih_l0,weight_hh_l0,bias_ih_l0,bias_hh_l0"));
   CHECK_REPORT(p, "user.c:12: error[E109]: parameter 'm.w' is owned by scope 's', which ends before its module\n"
@@ -321,7 +320,7 @@ SCENARIO(B15) {
 // Not in the table: a bias that comes and goes, buffers that are not saved, a module that ended.
 SCENARIO(B_null) {
   start();
-  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2);
   tn_parameter_adopt(fc, "bias", TN_NONE);
   tn_parameter_adopt(fc, "bias", TN_NONE);
   TENSORS(init, 2, 1, 0, 0, 0, 0, 1);
@@ -331,9 +330,9 @@ SCENARIO(B_null) {
   CHECK(!strcmp(names(fc, TN_NAMES_STATE_DICT), "weight,kept"));
   CHECK(!strcmp(names(fc, TN_NAMES_BUFFERS), "kept,lost"));
   tn_function *f = tn_function_begin(p, "run");
-  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)))));
+  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(1, 3))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m && tn_param_count(m) == 3 && holds(m, "fc.lost", 2, 2));
   CHECK_REPORT(p, "");
   tn_model_free(m);
@@ -342,13 +341,13 @@ SCENARIO(B_null) {
 
 SCENARIO(B_disposed) {
   start();
-  tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 2, NULL, at(10));
-  tn_module_dispose_at(fc, at(11));
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 3, 2, (tn_linear_options){.at = at(10)});
+  (tn_module_dispose)(fc, at(11));
   tn_module_dispose(fc);
   TENSORS(init, 2, 2, 0, 0, 0, 0, 0);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)));
-  tn_output(f, "y", tn_call_at(fc, x, at(12)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 3));
+  tn_output(f, "y", (tn_call)(fc, x, at(12)));
   tn_call(fc, x);
   CHECK_REPORT(p, "user.c:12: error[E101]: parameter 'fc.weight' is used after it was disposed\n"
                   "user.c:10: note: it was made here\n"

@@ -8,10 +8,10 @@ SCENARIO(D13) {
   const int64_t lengths[2] = {3, 1};
   tn_program *p = tn_program_create("d13");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)), at(9));
-  tn_packed s = tn_pack_constant_at(x, lengths, 2, NULL, at(10));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(2, 3), at(9));
+  tn_packed s = (tn_pack_constant)(x, lengths, 2, (tn_pack_options){.at = at(10)});
   const int64_t bad[3] = {-1, 0, 2};
-  for (int k = 0; k < 3; k++) tn_pad_packed_to_at(s, 0, true, bad[k], at(11 + k));
+  for (int k = 0; k < 3; k++) (tn_pad_packed_to)(s, 0, true, bad[k], at(11 + k));
   tn_function_end(f);
 #define REFUSED(line, n)                                                \
   "user.c:" #line ": error[E117]: unpack_padded: a total length of " #n \
@@ -24,14 +24,14 @@ SCENARIO(D13) {
 
   p = tn_program_create("d13");
   f = tn_function_begin(p, "run");
-  x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)));
-  s = tn_pack_constant(x, lengths, 2, NULL);
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3));
+  s = tn_pack_constant(x, lengths, 2);
   tn_tensor just = tn_pad_packed_to(s, 7, true, 3), longer = tn_pad_packed_to(s, 7, true, 5);
   tn_output(f, "just", just);
   tn_output(f, "longer", longer);
   tn_output(f, "grad", tn_grad(tn_sum(tn_square(longer)), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m != NULL);
   const float xs[6] = {1, 2, 3, 4, 5, 6};
   const float want_just[6] = {1, 2, 3, 4, 7, 7}, want_longer[10] = {1, 2, 3, 7, 7, 4, 7, 7, 7, 7};
@@ -50,17 +50,17 @@ SCENARIO(D17) {
   enum { B = 3, T = 5, IN = 10, H = 20 };
   tn_program *p = tn_program_create("d17");
   tn_rnn_options o = {.n_layers = 2, .batch_first = true};
-  tn_module *rnn = tn_rnn(tn_root(p), "rnn", IN, H, false, &o);
+  tn_module *rnn = (tn_rnn)(tn_root(p), "rnn", IN, H, false, o);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(IN)));
-  tn_rnn_output packed = tn_rnn_call(rnn, tn_pack_constant(x, ((const int64_t[]){T, T, T}), B, NULL), NULL);
-  tn_rnn_output dense = tn_rnn_call_dense(rnn, x, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, IN));
+  tn_rnn_output packed = tn_rnn_call(rnn, tn_pack_constant(x, ((const int64_t[]){T, T, T}), B));
+  tn_rnn_output dense = tn_rnn_call_dense(rnn, x);
   tn_output(f, "y_packed", tn_pad_packed(packed.out, 0, true));
   tn_output(f, "h_packed", packed.hidden);
   tn_output(f, "y_dense", dense.dense);
   tn_output(f, "h_dense", dense.hidden);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m != NULL);
   float xs[B * T * IN], y[2][B * T * H] = {{0}}, h[2][2 * B * H] = {{0}};
   for (int k = 0; k < B * T * IN; k++) xs[k] = (float)(k * 37 % 101) / 50 - 1;

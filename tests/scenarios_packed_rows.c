@@ -48,12 +48,12 @@ static Build begin(const Batch *b, Way way) {
 }
 
 static tn_packed packed(Build *c, const Batch *b, Way way) {
-  tn_pack_options o = {.batch_first = true, .enforce_sorted = b->sorted, .allow_empty = b->empty};
-  if (way == BY_INPUT) return tn_pack_padded(c->x, tn_input(c->f, "len", TN_I64, TN_SHAPE(c->batch)), &o);
-  if (way == BY_CONSTANTS) return tn_pack_constant(c->x, b->lengths, b->n, &o);
+  tn_pack_options o = {.enforce_sorted = b->sorted, .allow_empty = b->empty};
+  if (way == BY_INPUT) return (tn_pack_padded)(c->x, tn_input(c->f, "len", TN_I64, TN_SHAPE(c->batch)), o);
+  if (way == BY_CONSTANTS) return (tn_pack_constant)(c->x, b->lengths, b->n, o);
   tn_tensor list[8];
   CHECK(tn_unpad(c->x, b->lengths, b->n, true, list));
-  return tn_pack_sequence(list, b->n, &o);
+  return (tn_pack_sequence)(list, b->n, o);
 }
 
 static bool run(tn_model *m, const Batch *b, Way way, const tn_array *out, size_t n) {
@@ -65,7 +65,7 @@ static bool run(tn_model *m, const Batch *b, Way way, const tn_array *out, size_
 
 static tn_model *finish(Build *c) {
   tn_function_end(c->f);
-  tn_model *m = tn_compile(c->p, NULL);
+  tn_model *m = tn_compile(c->p);
   if (!CHECK(m != NULL)) tn_report(c->p, stdout);
   return m;
 }
@@ -166,7 +166,7 @@ SCENARIO(D06) {
   tn_tensor list[3], back[3];
   CHECK(tn_unpad(c.x, b.lengths, 3, true, list));
   tn_tensor padded = tn_pad_sequence(list, 3, 0, false);
-  tn_packed s = tn_pack_constant(padded, b.lengths, 3, &(tn_pack_options){.enforce_sorted = true});
+  tn_packed s = tn_pack_constant(padded, b.lengths, 3, .time_major = true, .enforce_sorted = true);
   tn_output(c.f, "padded", padded);
   tn_output(c.f, "data", s.data);
   tn_output(c.f, "again", tn_pad_packed(s, 0, false));
@@ -201,9 +201,9 @@ static Seven seven(bool constant) {
   tn_dim batch = constant ? tn_dim_const(D7_B) : tn_dim_bounded(d.c.p, "batch", D7_B);
   tn_dim time = constant ? tn_dim_const(D7_T) : tn_dim_bounded(d.c.p, "time", D7_T);
   d.c.f = tn_function_begin(d.c.p, "run");
-  d.c.x = tn_input(d.c.f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(D7_F)));
-  if (constant) d.s = tn_pack_constant(d.c.x, d7_lengths, D7_B, NULL);
-  else d.s = tn_pack_padded(d.c.x, tn_input(d.c.f, "len", TN_I64, TN_SHAPE(batch)), NULL);
+  d.c.x = tn_input(d.c.f, "x", TN_F32, TN_SHAPE(batch, time, D7_F));
+  if (constant) d.s = tn_pack_constant(d.c.x, d7_lengths, D7_B);
+  else d.s = tn_pack_padded(d.c.x, tn_input(d.c.f, "len", TN_I64, TN_SHAPE(batch)));
   return d;
 }
 
@@ -246,7 +246,7 @@ SCENARIO(D07) {
 static void check_gradient(bool constant) {
   Seven d = seven(constant);
   tn_dim dims[] = {tn_dim_of(d.c.x, 0), tn_dim_of(d.c.x, 1), tn_dim_const(D7_F)};
-  tn_tensor y = tn_pad_packed(d.s, 0, true), g = tn_input_at(d.c.f, "g", TN_F32, (tn_shape){dims, 3}, TN_SITE);
+  tn_tensor y = tn_pad_packed(d.s, 0, true), g = tn_input(d.c.f, "g", TN_F32, tn_shape_of(dims, 3));
   tn_output(d.c.f, "dx", tn_grad(tn_sum(tn_mul(y, g)), d.c.x));
   tn_model *m = finish(&d.c);
   float x[D7_B][D7_T][D7_F], gs[D7_B][D7_T][D7_F], dx[D7_B][D7_T][D7_F];
@@ -299,7 +299,7 @@ SCENARIO(D12) {
     tn_tensor list[3], unpadded[3], unpacked[3];
     CHECK(tn_unpad(c.x, b.lengths, 3, true, list));
     CHECK(tn_unpad(tn_pad_sequence(list, 3, -1, !time_first), b.lengths, 3, !time_first, unpadded));
-    CHECK(tn_unpack_sequence(tn_pack_sequence(list, 3, NULL), unpacked, 3) == 3);
+    CHECK(tn_unpack_sequence(tn_pack_sequence(list, 3), unpacked, 3) == 3);
     for (int k = 0; k < 3; k++) tn_output(c.f, names[k], unpadded[k]);
     for (int k = 0; k < 3; k++) tn_output(c.f, names[3 + k], unpacked[k]);
     tn_output(c.f, "dx", tn_grad(tn_sum(tn_mul(unpacked[1], tn_square(unpacked[1]))), c.x));
@@ -319,15 +319,14 @@ SCENARIO(D12) {
 SCENARIO(D15) {
   tn_program *p = tn_program_create("d15");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(3)), at(1));
-  tn_tensor none = tn_input_at(f, "none", TN_F32, TN_SHAPE(tn_dim_const(0), tn_dim_const(0)), at(2));
-  tn_tensor pair = tn_input_at(f, "pair", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(25)), at(3));
-  tn_tensor flat = tn_input_at(f, "flat", TN_F32, TN_SHAPE(tn_dim_const(3)), at(4));
-  tn_pack_options sorted = {.batch_first = true, .enforce_sorted = true};
-  CHECK(!tn_pack_constant_at(x, I(1, 3, 2), 3, &sorted, at(10)).data.v);
-  CHECK(!tn_pack_constant_at(none, I(1), 1, &sorted, at(11)).data.v);
-  CHECK(!tn_pack_constant_at(pair, I(22, 25), 2, &sorted, at(12)).data.v);
-  CHECK(!tn_pack_constant_at(flat, I(1, 1, 1), 3, &sorted, at(13)).data.v);
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(3, 3), at(1));
+  tn_tensor none = (tn_input)(f, "none", TN_F32, TN_SHAPE(0, 0), at(2));
+  tn_tensor pair = (tn_input)(f, "pair", TN_F32, TN_SHAPE(2, 25), at(3));
+  tn_tensor flat = (tn_input)(f, "flat", TN_F32, TN_SHAPE(3), at(4));
+  CHECK(!(tn_pack_constant)(x, I(1, 3, 2), 3, (tn_pack_options){.enforce_sorted = true, .at = at(10)}).data.v);
+  CHECK(!(tn_pack_constant)(none, I(1), 1, (tn_pack_options){.enforce_sorted = true, .at = at(11)}).data.v);
+  CHECK(!(tn_pack_constant)(pair, I(22, 25), 2, (tn_pack_options){.enforce_sorted = true, .at = at(12)}).data.v);
+  CHECK(!(tn_pack_constant)(flat, I(1, 1, 1), 3, (tn_pack_options){.enforce_sorted = true, .at = at(13)}).data.v);
   tn_function_end(f);
 #define WAY_OUT "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n"
   CHECK_REPORT(
@@ -353,7 +352,7 @@ static bool near(const float *a, const float *b, int n, float most) {
 }
 
 static tn_module *elman(Build *c) {
-  tn_module *rnn = tn_rnn(tn_root(c->p), "rnn", 1, 1, false, NULL);
+  tn_module *rnn = tn_rnn(tn_root(c->p), "rnn", 1, 1, false);
   return rnn;
 }
 
@@ -363,7 +362,7 @@ static void set_elman(tn_model *m) {
 }
 
 static tn_packed as_features(tn_packed s) {  // [rows, 1]
-  return tn_packed_with_data(s, tn_reshape(s.data, TN_SHAPE(tn_dim_of(s.data, 0), tn_dim_const(1))));
+  return tn_packed_with_data(s, tn_reshape(s.data, TN_SHAPE(tn_dim_of(s.data, 0), 1)));
 }
 
 SCENARIO(D18) {
@@ -371,7 +370,7 @@ SCENARIO(D18) {
   for (Way way = 0; way < N_WAYS; way++) {
     Build c = begin(&b, way);
     tn_module *rnn = elman(&c);
-    tn_rnn_output r = tn_rnn_call(rnn, as_features(packed(&c, &b, way)), NULL);
+    tn_rnn_output r = tn_rnn_call(rnn, as_features(packed(&c, &b, way)));
     tn_output(c.f, "out", r.out.data);
     tn_output(c.f, "hn", r.hidden);
     tn_model *m = finish(&c);
@@ -391,9 +390,9 @@ SCENARIO(D19) {
     if (b.x[k] == 99) b.x[k] = 0;
   Build c = begin(&b, BY_CONSTANTS);
   tn_module *rnn = elman(&c);
-  tn_packed zeros = tn_pack_constant(c.x, I(3, 3, 3), 3, NULL), exact = tn_pack_constant(c.x, b.lengths, 3, NULL);
-  tn_output(c.f, "padded", tn_rnn_call(rnn, as_features(zeros), NULL).hidden);
-  tn_output(c.f, "packed", tn_rnn_call(rnn, as_features(exact), NULL).hidden);
+  tn_packed zeros = tn_pack_constant(c.x, I(3, 3, 3), 3), exact = tn_pack_constant(c.x, b.lengths, 3);
+  tn_output(c.f, "padded", tn_rnn_call(rnn, as_features(zeros)).hidden);
+  tn_output(c.f, "packed", tn_rnn_call(rnn, as_features(exact)).hidden);
   tn_model *m = finish(&c);
   set_elman(m);
   float padded[3], hn[3];
@@ -409,7 +408,7 @@ SCENARIO(D22) {
   for (Way way = 0; way < N_WAYS; way++) {
     Build c = begin(&b, way);
     tn_module *rnn = elman(&c);
-    tn_tensor loss = tn_sum(tn_rnn_call(rnn, as_features(packed(&c, &b, way)), NULL).out.data);
+    tn_tensor loss = tn_sum(tn_rnn_call(rnn, as_features(packed(&c, &b, way))).out.data);
     tn_backward(loss);
     tn_output(c.f, "loss", loss);
     tn_output(c.f, "w_in", tn_param_grad(c.f, rnn, "weight_ih_l0"));
@@ -456,11 +455,11 @@ static void check_states(const Batch *b, Way way, bool lstm) {
   enum { H = 5 };
   Build c = begin(b, way);
   tn_rnn_options o = {.bidirectional = true};
-  tn_module *rnn = lstm ? tn_lstm(tn_root(c.p), "rnn", 1, H, &o) : tn_gru(tn_root(c.p), "rnn", 1, H, &o);
+  tn_module *rnn = lstm ? (tn_lstm)(tn_root(c.p), "rnn", 1, H, o) : (tn_gru)(tn_root(c.p), "rnn", 1, H, o);
   tn_packed s = as_features(packed(&c, b, way));
-  tn_tensor h0 = tn_input(c.f, "h0", TN_F32, TN_SHAPE(tn_dim_const(2), c.batch, tn_dim_const(H)));
-  tn_rnn_output r = tn_rnn_call(rnn, s, &(tn_rnn_state){.h0 = h0});
-  tn_tensor g = tn_input(c.f, "g", TN_F32, TN_SHAPE(tn_dim_const(2), c.batch, tn_dim_const(H)));
+  tn_tensor h0 = tn_input(c.f, "h0", TN_F32, TN_SHAPE(2, c.batch, H));
+  tn_rnn_output r = tn_rnn_call(rnn, s, .h0 = h0);
+  tn_tensor g = tn_input(c.f, "g", TN_F32, TN_SHAPE(2, c.batch, H));
   tn_tensor loss = tn_add(tn_sum(tn_mul(r.hidden, g)), tn_sum(tn_square(r.out.data)));
   tn_output(c.f, "hn", r.hidden);
   tn_output(c.f, "dh0", tn_grad(loss, h0));

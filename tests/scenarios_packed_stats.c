@@ -16,9 +16,10 @@ static void end(void) {
 
 // Two sequences, packed, and disposed.
 static tn_packed mk_as(bool sorted) {
-  tn_tensor seq[] = {tn_constant_i64(f, ((int64_t[]){1, 2, 3, 4}), TN_SHAPE(tn_dim_const(4))),
-                     tn_constant_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(tn_dim_const(2)))};
-  tn_packed s = tn_pack_sequence_at(seq, 2, &(tn_pack_options){.enforce_sorted = sorted}, at(10));
+  tn_tensor seq[] = {tn_constant_i64(f, ((int64_t[]){1, 2, 3, 4}), TN_SHAPE(4)),
+                     tn_constant_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(2))};
+  tn_packed s =
+      (tn_pack_sequence)(seq, 2, (tn_pack_options){.time_major = true, .enforce_sorted = sorted, .at = at(10)});
   tn_dispose(seq[0]);
   tn_dispose(seq[1]);
   return s;
@@ -63,8 +64,8 @@ SCENARIO(C04) {
   start();
   tn_scope *s = tn_scope_begin(f, "s");
   tn_packed ps = mk();
-  tn_packed_dispose_at(ps, at(11));
-  tn_packed_dispose_at(ps, at(12));
+  (tn_packed_dispose)(ps, at(11));
+  (tn_packed_dispose)(ps, at(12));
   TENSORS(f, 0, 0, 6, 6, 0, 4, 0);
   PACKED(f, 0, 0, 1, 1, 0, 0, 0);
   TOTAL(f, 0, 0, 7, 7, 0, 4, 0);
@@ -113,7 +114,7 @@ SCENARIO(C09) {
   start();
   tn_packed ps = mk();
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_scope_detach_packed_at(s, ps, at(11));
+  (tn_scope_detach_packed)(s, ps, at(11));
   TENSORS(f, 6, 2, 0, 0, 0, 0, 4);
   PACKED(f, 1, 0, 0, 0, 0, 0, 1);
   TOTAL(f, 7, 2, 0, 0, 0, 0, 5);

@@ -9,7 +9,7 @@ static void start(void) {
   f = tn_function_begin(p, "run");
 }
 
-static tn_tensor new_at(int line) { return tn_full_at(f, 1, TN_SCALAR, at(line)); }
+static tn_tensor new_at(int line) { return (tn_full)(f, 1, TN_SCALAR, at(line)); }
 static tn_tensor new(void) { return new_at(14); }
 
 static void end(void) {
@@ -52,9 +52,9 @@ SCENARIO(A04) {
   start();
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor t = new_at(100);
-  tn_dispose_at(t, at(101));
+  (tn_dispose)(t, at(101));
   TENSORS(f, 0, 0, 1, 1, 0, 0, 0);
-  tn_dispose_at(t, at(102));
+  (tn_dispose)(t, at(102));
   TENSORS(f, 0, 0, 1, 1, 0, 0, 0);
   tn_dispose(t);
   tn_scope_end(s);
@@ -96,8 +96,8 @@ SCENARIO(A08) {
 SCENARIO(A09) {
   start();
   tn_tensor t = new ();
-  tn_scope *s = tn_scope_begin_at(f, "s", at(110));
-  tn_scope_detach_at(s, t, at(111));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(110));
+  (tn_scope_detach)(s, t, at(111));
   TENSORS(f, 1, 0, 0, 0, 0, 0, 1);
   tn_scope_end(s);
   CHECK_REPORT(p, "user.c:111: error[E123]: scope 's' does not own %1 (full): no scope does\n"
@@ -157,8 +157,8 @@ SCENARIO(A17) {
   tn_stats_reset(f);
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor a1 = new ();
-  tn_tensor a2 = tn_detach_from_scope_at(new (), at(120));
-  tn_tensor a3 = tn_move_to_outer_at(new (), at(121));
+  tn_tensor a2 = (tn_detach_from_scope)(new (), at(120));
+  tn_tensor a3 = (tn_move_to_outer)(new (), at(121));
   tn_tensor a4 = new ();
   CHECK(owns(s, a1) && !owns(s, a2) && !owns(s, a3) && owns(s, a4) && tn_scope_count(s) == 2);
   tn_dispose(a4);
@@ -182,7 +182,7 @@ SCENARIO(A18) {
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor t[4];
   for (int k = 0; k < 4; k++) t[k] = new ();
-  tn_scope_dispose_but(s, t[3]);
+  tn_scope_dispose_but(s, TN_TENSORS(t[3]));
   TENSORS(f, 0, 0, 4, 3, 0, 0, 1);
   CHECK(tn_scope_count(s) == 1 && owns(s, t[3]) && tn_is_alive(t[3]) && !tn_is_alive(t[0]));
   tn_scope_end(s);
@@ -204,7 +204,7 @@ SCENARIO(A19) {
   CHECK(!owns(s2, a6) && !owns(s1, a6));
   tn_tensor a3 = new (), a4 = new ();
   TENSORS(f, 0, 0, 5, 0, 0, 1, 5);
-  tn_scope_dispose_but(s2, a4);
+  tn_scope_dispose_but(s2, TN_TENSORS(a4));
   TENSORS(f, 0, 0, 5, 1, 0, 1, 4);
   CHECK(!tn_is_alive(a3) && tn_is_alive(a4));
   tn_tensor a5 = new ();
@@ -222,12 +222,12 @@ SCENARIO(A19) {
 
 SCENARIO(A20) {
   start();
-  tn_tensor data = tn_rand(f, TN_SHAPE(tn_dim_const(10), tn_dim_const(10)));
+  tn_tensor data = tn_rand(f, TN_SHAPE(10, 10));
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor t1 = tn_add(tn_mul(data, data), data);
   tn_tensor t2 = tn_sub(tn_add(data, data), t1);
   TENSORS(f, 1, 0, 4, 0, 0, 0, 5);
-  tn_scope_dispose_but(s, t2);
+  tn_scope_dispose_but(s, TN_TENSORS(t2));
   TENSORS(f, 1, 0, 4, 3, 0, 0, 2);
   CHECK(!tn_is_alive(t1));
   t2 = tn_add(t2, data);
@@ -237,7 +237,7 @@ SCENARIO(A20) {
   TENSORS(f, 1, 0, 5, 5, 0, 0, 1);
   CHECK(tn_is_alive(data) && !tn_is_alive(t2));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_plan plan = {0};
   CHECK(m && tn_plan_of(m, "run", &plan) == TN_OK && plan.peak_bytes <= 2 * 400 + 2 * 64);  // two 10x10 temporaries
   CHECK_REPORT(p, "");
@@ -249,7 +249,7 @@ SCENARIO(A21) {
   start();
   tn_stats_reset(f);
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor data = tn_rand(f, TN_SHAPE(tn_dim_const(10), tn_dim_const(10)));
+  tn_tensor data = tn_rand(f, TN_SHAPE(10, 10));
   tn_tensor t1 = tn_add(tn_mul(data, data), data);
   int64_t n = tn_stats_tensors(f).live;
   CHECK(n == 3);
@@ -265,20 +265,20 @@ SCENARIO(A21) {
 
 static int64_t peak_of_training(int n_steps) {
   start();
-  tn_module *l1 = tn_linear(tn_root(p), "l1", 10, 8, NULL), *l2 = tn_linear(tn_root(p), "l2", 8, 1, NULL);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(16), tn_dim_const(10)));
-  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_dim_const(16), tn_dim_const(1)));
+  tn_module *l1 = tn_linear(tn_root(p), "l1", 10, 8), *l2 = tn_linear(tn_root(p), "l2", 8, 1);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(16, 10));
+  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(16, 1));
   tn_stats_reset(f);
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor loss = tn_mse(tn_call(l2, tn_relu(tn_call(l1, x))), y);
   TENSORS(f, 0, 0, 4, 0, 0, 0, 4);  // two linear layers, relu and the loss
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_sgd(f, tn_root(p), NULL);
+  tn_sgd(f, tn_root(p));
   tn_scope_end(s);
   TENSORS(f, 0, 0, 4, 4, 0, 0, 0);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float xs[160] = {1, 2, 3}, ys[16] = {1}, loss_now = 0;
   tn_plan before = {0}, after = {0};
   CHECK(m && tn_plan_of(m, "run", &before) == TN_OK);
@@ -296,7 +296,7 @@ SCENARIO(A26) {
   start();
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor t = new (), u = new ();
-  tn_move_to_scope_of_at(t, u, at(130));
+  (tn_move_to_scope_of)(t, u, at(130));
   CHECK_REPORT(p, "user.c:130: note[E105]: %2 (full) is owned by scope 's' already\n"
                   "user.c:14: note: it was made here, in scope 's'\n"
                   "hint: the move does nothing: leave it out\n");
@@ -313,7 +313,7 @@ SCENARIO(A27) {
   tn_tensor d = new ();
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor a = new ();
-  tn_scope_dispose_but_at(s, &d, 1, at(140));
+  (tn_scope_dispose_but)(s, &d, 1, at(140));
   CHECK(!tn_is_alive(a) && tn_is_alive(d) && tn_scope_count(s) == 0);
   TENSORS(f, 1, 0, 1, 1, 0, 0, 1);
   tn_scope_end(s);
@@ -330,8 +330,8 @@ SCENARIO(A29) {
   tn_scope *o = tn_scope_begin(f, "o");
   tn_tensor t = new ();
   tn_scope *i = tn_scope_begin(f, "i");
-  tn_scope_move_to_outer_at(i, t, at(150));
-  tn_scope_detach_at(i, t, at(151));
+  (tn_scope_move_to_outer)(i, t, at(150));
+  (tn_scope_detach)(i, t, at(151));
   TENSORS(f, 0, 0, 1, 0, 0, 0, 1);
   tn_scope_end(i);
   CHECK(tn_is_alive(t));
@@ -347,9 +347,9 @@ SCENARIO(A30) {
   start();
   tn_scope *a = tn_scope_begin(f, "a");
   new ();
-  tn_scope *b = tn_scope_begin_at(f, "b", at(160));
+  tn_scope *b = (tn_scope_begin)(f, "b", at(160));
   tn_tensor tb = new ();
-  tn_scope_end_at(a, at(161));
+  (tn_scope_end)(a, at(161));
   tn_move_to_outer(tb);
   tn_scope_end(b);
   CHECK_REPORT(p, "user.c:161: error[E104]: scope 'a' is closed while scope 'b' inside it is open\n"
@@ -365,7 +365,7 @@ SCENARIO(A32) {
   tn_scope *i = tn_scope_begin(f, "i");
   tn_scope_attach(i, t);
   TENSORS(f, 0, 0, 1, 0, 1, 0, 1);
-  tn_scope_end_at(i, at(170));
+  (tn_scope_end)(i, at(170));
   TENSORS(f, 0, 0, 1, 1, 1, 0, 0);
   CHECK(!tn_is_alive(t));
   tn_relu((tn_relu)(t, at(171)));
@@ -380,7 +380,7 @@ SCENARIO(A32) {
 // The accumulator moves out of each pass of the loop, and what it was before ends.
 static void accumulate(int64_t size) {
   start();
-  tn_shape shape = TN_SHAPE(tn_dim_const(size));
+  tn_shape shape = TN_SHAPE(size);
   tn_scope *o = tn_scope_begin(f, "o");
   tn_tensor acc = tn_rand(f, shape);
   for (int k = 0; k < 10; k++) {
@@ -401,7 +401,7 @@ static void accumulate(int64_t size) {
 
 SCENARIO(A34) {
   accumulate(1000);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_plan plan = {0};
   CHECK(m && tn_plan_of(m, "run", &plan) == TN_OK);
   CHECK(plan.peak_bytes <= 2 * 4096 && plan.n_copies == 0);  // two buffers in turn, or one in place
@@ -435,12 +435,12 @@ SCENARIO(A38) {
   start();
   tn_tensor t = new ();
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_scope_end_at(s, at(180));
-  tn_scope_detach_at(s, t, at(181));
-  CHECK(tn_scope_count_at(s, at(182)) == 0);
-  tn_scope_attach_at(s, t, at(183));
-  tn_scope_dispose_but_at(s, &t, 1, at(184));
-  tn_scope_end_at(s, at(185));
+  (tn_scope_end)(s, at(180));
+  (tn_scope_detach)(s, t, at(181));
+  CHECK((tn_scope_count)(s, at(182)) == 0);
+  (tn_scope_attach)(s, t, at(183));
+  (tn_scope_dispose_but)(s, &t, 1, at(184));
+  (tn_scope_end)(s, at(185));
   CHECK_REPORT(p, "user.c:181: error[E104]: scope 's' is asked to give a value away after it closed\n"
                   "user.c:180: note: it was closed here\n"
                   "hint: a scope is used between tn_scope_begin and tn_scope_end\n"
@@ -463,7 +463,7 @@ SCENARIO(A38) {
 // Not in the table: one expression, and what a scope's values say of themselves.
 SCENARIO(A_expression) {
   start();
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4));
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor y = TN_SCOPED(f, tn_add(tn_exp(x), tn_square(x)));
   TENSORS(f, 0, 0, 3, 2, 0, 0, 1);
@@ -481,9 +481,9 @@ SCENARIO(A_expression) {
 
 SCENARIO(A_values) {
   start();
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(10), tn_dim_const(10)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(10, 10));
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_tensor h = tn_softmax_at(x, 1, at(10)), g = (tn_exp)(h, at(11)), k = tn_softmax_at(g, 0, at(12));
+  tn_tensor h = (tn_softmax)(x, 1, at(10)), g = (tn_exp)(h, at(11)), k = (tn_softmax)(g, 0, at(12));
   tn_tensor unread = (tn_relu)(x, at(13));
   tn_output(f, "y", (tn_add)(h, k, at(14)));
   tn_scope_end(s);
@@ -492,7 +492,7 @@ SCENARIO(A_values) {
   CHECK(tn_scope_values(s, v, 8) == 5 && tn_scope_values(s, NULL, 0) == 5 && tn_scope_values(s, v, 1) == 5);
   CHECK(v[0].value.v == h.v && v[0].line == 10 && !strcmp(v[0].file, "user.c") && !strcmp(v[0].what, "softmax"));
   CHECK(v[0].bytes == 400 && v[0].first == -1 && v[0].offset == -1);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m && tn_scope_values(s, v, 8) == 5);
   CHECK(v[0].line == 10 && v[0].first == 0 && v[0].last > v[0].first && v[0].offset >= 0);
   CHECK(v[3].value.v == unread.v && v[3].first == -1);  // nobody reads it: it is not computed

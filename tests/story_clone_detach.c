@@ -8,7 +8,7 @@
 #define D(n) tn_dim_const(n)
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -23,8 +23,7 @@ static tn_plan plan_of(const tn_model *m) {
 static void clone_of_a_dead_value(void) {
   tn_program *p = tn_program_create("dead");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(100), D(3))),
-            row = tn_input(f, "row", TN_F32, TN_SHAPE(D(1), D(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(100, 3)), row = tn_input(f, "row", TN_F32, TN_SHAPE(1, 3));
   tn_tensor t = tn_exp(x), c = tn_clone(t);
   for (int k = 0; k < 10; k++) tn_slice_assign_(c, 0, 10 * k, row);
   tn_output(f, "c", tn_sum_axis(c, 0, false));
@@ -42,8 +41,7 @@ static void clone_of_a_dead_value(void) {
 static void clone_of_a_living_value(void) {
   tn_program *p = tn_program_create("living");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(100), D(3))),
-            row = tn_input(f, "row", TN_F32, TN_SHAPE(D(1), D(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(100, 3)), row = tn_input(f, "row", TN_F32, TN_SHAPE(1, 3));
   tn_tensor t = tn_exp(x), c = tn_clone(t);
   for (int k = 0; k < 10; k++) tn_slice_assign_(c, 0, 10 * k, row);
   tn_output(f, "c", tn_sum_axis(c, 0, false));
@@ -66,7 +64,7 @@ static void clone_of_a_living_value(void) {
 // 3. detach gives the same storage without its gradient: a write through it is seen in the original, gradients are not.
 static void detach_shares(void) {
   tn_program *p = tn_program_create("detach");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(2)), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor w = tn_param_value(f, tn_root(p), "w"), y = tn_mul(w, w), constant = tn_detach(y);
   CHECK(tn_requires_grad(y) && !tn_requires_grad(constant));
@@ -86,7 +84,7 @@ static void detach_shares(void) {
 // 4. A clone is differentiable, and keeps what it was cloned from while the original goes on.
 static void clone_keeps(void) {
   tn_program *p = tn_program_create("keeps");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(2)), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor w = tn_param_value(f, tn_root(p), "w"), y = tn_mul(w, w), before = tn_clone(y);
   tn_mul_(y, tn_scalar(f, 10));

@@ -9,7 +9,7 @@
 static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, twos = {TN_INIT_CONSTANT, 2, 0};
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -28,8 +28,8 @@ static bool has_report(const tn_program *p, const char *part) {
 // 1. The destination takes the values, broadcast and cast; the gradient goes to the source, none to what was there.
 static void gradients(void) {
   tn_program *p = tn_program_create("gradients");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(3)), twos);
-  tn_parameter(tn_root(p), "v", TN_SHAPE(D(2), D(3)), twos);
+  tn_parameter(tn_root(p), "w", TN_SHAPE(3), twos);
+  tn_parameter(tn_root(p), "v", TN_SHAPE(2, 3), twos);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor w = tn_param_value(f, tn_root(p), "w"), t = tn_square(tn_param_value(f, tn_root(p), "v"));
   tn_copy_(t, tn_mul(w, tn_scalar(f, 5)));          // both rows are 5 w
@@ -51,9 +51,9 @@ static void gradients(void) {
 // 2. A trainable leaf is written under no_grad, as weights are loaded; anywhere else it would tear the graph.
 static void leaves(void) {
   tn_program *p = tn_program_create("leaves");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(2)), twos);
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), twos);
   tn_function *f = tn_function_begin(p, "load");
-  tn_tensor w = tn_param_value(f, tn_root(p), "w"), s = tn_input(f, "s", TN_F32, TN_SHAPE(D(2)));
+  tn_tensor w = tn_param_value(f, tn_root(p), "w"), s = tn_input(f, "s", TN_F32, TN_SHAPE(2));
   tn_no_grad_begin(f);
   tn_copy_(w, s);
   tn_no_grad_end(f);
@@ -66,9 +66,9 @@ static void leaves(void) {
   tn_program_free(p);
 
   p = tn_program_create("leaves");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(2)), twos);
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), twos);
   f = tn_function_begin(p, "load");
-  tn_copy_(tn_param_value(f, tn_root(p), "w"), tn_input(f, "s", TN_F32, TN_SHAPE(D(2))));
+  tn_copy_(tn_param_value(f, tn_root(p), "w"), tn_input(f, "s", TN_F32, TN_SHAPE(2)));
   has_report(p, "error[E113]: parameter 'w' is written in place by tn_copy_ outside a no-grad region");
   tn_program_free(p);
 }
@@ -78,7 +78,7 @@ static void leaves(void) {
 static void shallow(void) {
   tn_program *p = tn_program_create("shallow");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(D(3))), ys = tn_relu_(tn_reshape(xs, TN_SHAPE(D(3), D(1))));
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(3)), ys = tn_relu_(tn_reshape(xs, TN_SHAPE(3, 1)));
   tn_output(f, "xs", xs);
   tn_output(f, "ys", ys);
   tn_function_end(f);
@@ -95,7 +95,7 @@ static void shallow(void) {
 static void shared(void) {
   tn_program *p = tn_program_create("shared");
   tn_module *a = tn_module_new(tn_root(p), "a"), *b = tn_module_new(tn_root(p), "b");
-  tn_buffer(a, "state", TN_SHAPE(D(2)), zeros);
+  tn_buffer(a, "state", TN_SHAPE(2), zeros);
   tn_share(b, "state", a, "state");
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor one = tn_param_value(f, a, "state"), other = tn_param_value(f, b, "state");
@@ -116,9 +116,9 @@ static void shared(void) {
 // 5. A ring buffer of rows, as a replay memory has it: each step writes its rows and nothing else.
 static void replay(void) {
   tn_program *p = tn_program_create("replay");
-  tn_buffer(tn_root(p), "memory", TN_SHAPE(D(50000), D(4)), zeros);
+  tn_buffer(tn_root(p), "memory", TN_SHAPE(50000, 4), zeros);
   tn_function *f = tn_function_begin(p, "push");
-  tn_tensor rows = tn_input(f, "rows", TN_F32, TN_SHAPE(D(2), D(4))), at = tn_input(f, "at", TN_I64, TN_SHAPE(D(2)));
+  tn_tensor rows = tn_input(f, "rows", TN_F32, TN_SHAPE(2, 4)), at = tn_input(f, "at", TN_I64, TN_SHAPE(2));
   tn_index_put_(tn_param_value(f, tn_root(p), "memory"), at, rows);
   tn_function_end(f);
   tn_model *m = compile(p);

@@ -18,17 +18,17 @@ typedef struct {
 static Net network(const char *name) {
   Net n = {.p = tn_program_create(name)};
   n.net = tn_sequential(tn_root(n.p), "net");
-  n.hidden = tn_linear_at(n.net, "0", IN, HIDDEN, NULL, at(5));
+  n.hidden = (tn_linear)(n.net, "0", IN, HIDDEN, (tn_linear_options){.at = at(5)});
   tn_activation(n.net, "1", "tanh");
-  tn_linear(n.net, "2", HIDDEN, OUT, NULL);
+  tn_linear(n.net, "2", HIDDEN, OUT);
   n.f = tn_function_begin(n.p, "run");
-  n.x = tn_input(n.f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(IN)));
+  n.x = tn_input(n.f, "x", TN_F32, TN_SHAPE(ROWS, IN));
   return n;
 }
 
 static tn_model *compile(const Net *n) {
   tn_function_end(n->f);
-  tn_model *m = tn_compile_at(n->p, &(tn_compile_options){.seed = 11}, at(40));
+  tn_model *m = (tn_compile)(n->p, (tn_compile_options){.seed = 11, .at = at(40)});
   if (!CHECK(m != NULL)) tn_report(n->p, stdout), exit(1);
   return m;
 }
@@ -55,7 +55,7 @@ static tn_tensor keep(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
 static void looking_inside(void) {
   Net n = network("look");
   tn_tensor h = TN_NONE;
-  tn_hook_post(n.hidden, keep, &h, NULL);
+  tn_hook_post(n.hidden, keep, &h);
   tn_output(n.f, "y", tn_forward(n.net, n.x));
   tn_output(n.f, "energy", tn_mean(tn_square(h)));  // of a value in the middle, which no call returned
   tn_model *m = compile(&n);
@@ -80,7 +80,7 @@ static tn_tensor clamp(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
 static void changing(void) {
   Net n = network("change");
   double limit = 0.05;
-  tn_hook_post(n.hidden, clamp, &limit, NULL);
+  tn_hook_post(n.hidden, clamp, &limit);
   tn_tensor loss = tn_sum(tn_call(n.net, n.x));
   tn_backward(loss);
   tn_tensor second = tn_sum(tn_call(n.net, n.x));
@@ -107,8 +107,8 @@ static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
 
 static void why_not(void) {
   Net n = network("why");
-  tn_hook_post_at(n.net, negate, NULL, NULL, at(10));
-  tn_output(n.f, "y", tn_forward_at(n.net, n.x, at(20)));
+  (tn_hook_post)(n.net, negate, NULL, (tn_hook_options){.at = at(10)});
+  tn_output(n.f, "y", (tn_forward)(n.net, n.x, at(20)));
   tn_model *m = compile(&n);
   CHECK_REPORT(n.p, "user.c:10: warning[W119]: a hook of module 'net' never fires: the module runs through tn_forward "
                     "only\n"
@@ -117,7 +117,7 @@ static void why_not(void) {
   end(&n, m);
 
   n = network("because");
-  tn_hook_post(n.net, negate, NULL, NULL);
+  tn_hook_post(n.net, negate, NULL);
   tn_output(n.f, "y", tn_forward(n.net, n.x));
   tn_output(n.f, "z", tn_call(n.net, n.x));
   m = compile(&n);
@@ -134,13 +134,13 @@ static void taken_away(void) {
   tn_plan plan[2] = {{0}};
   for (int k = 0; k < 2; k++) {
     Net n = network("away");
-    if (k) tn_hook_remove(tn_hook_post(n.net, negate, NULL, NULL));
+    if (k) tn_hook_remove(tn_hook_post(n.net, negate, NULL));
     tn_output(n.f, "y", tn_call(n.net, n.x));
     tn_model *m = compile(&n);
     CHECK(tn_plan_of(m, "run", &plan[k]) == TN_OK);
     run(m, y[k], NULL);
     if (k) {
-      CHECK(!tn_hook_post_at(n.net, negate, NULL, NULL, at(50)));
+      CHECK(!(tn_hook_post)(n.net, negate, NULL, (tn_hook_options){.at = at(50)}));
       CHECK_REPORT(n.p, "user.c:50: error[E009]: a hook of module 'net' is registered after the program was compiled\n"
                         "user.c:40: note: the program was compiled here\n"
                         "hint: register a hook before the calls that it watches\n");
@@ -153,20 +153,20 @@ static void taken_away(void) {
 // ---- 5. what follows was built for the shape that the layer gives: a hook keeps it
 static tn_tensor first_row(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   (void)m, (void)in, (void)ctx;
-  return tn_slice_at(out, 0, 0, 1, at(30));
+  return (tn_slice)(out, 0, 0, 1, at(30));
 }
 
 static void keeps_shape(void) {
   Net n = network("shape");
-  tn_hook_post_at(n.hidden, first_row, NULL, NULL, at(10));
-  tn_output(n.f, "y", tn_call_at(n.net, n.x, at(20)));
+  (tn_hook_post)(n.hidden, first_row, NULL, (tn_hook_options){.at = at(10)});
+  tn_output(n.f, "y", (tn_call)(n.net, n.x, at(20)));
   CHECK_REPORT(
       n.p, "user.c:20: error[E118]: a hook of module 'net.0' replaces its output, f32[3,5], by a value of f32[1,5]\n"
            "user.c:10: note: the hook was registered here\n"
            "user.c:30: note: the replacement was made here\n"
            "hint: a hook keeps shape and dtype: change them before the call, or after it\n");
   tn_function_end(n.f);
-  CHECK(!tn_compile(n.p, NULL));
+  CHECK(!tn_compile(n.p));
   tn_program_free(n.p);
 }
 

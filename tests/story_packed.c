@@ -12,8 +12,8 @@ static tn_function *f;
 
 static tn_packed pack(tn_tensor x, bool sorted) {
   const int64_t lengths[] = {3, 2, 1};
-  const tn_pack_options options = {.batch_first = true, .enforce_sorted = sorted};
-  return tn_pack_constant(x, lengths, 3, &options);
+  const tn_pack_options options = {.enforce_sorted = sorted};
+  return (tn_pack_constant)(x, lengths, 3, options);
 }
 
 // 1. Made in scope a, moved out, then to c: it survives a, and ends with c, whole.
@@ -48,10 +48,9 @@ static void it_has_what_it_has(tn_tensor x) {
 
 // 3. Pointwise operations work on the rows that exist; padding is never computed. A list of sequences packs directly.
 static void it_computes(void) {
-  tn_tensor list[] = {tn_constant(f, ((float[]){4, 5}), TN_SHAPE(tn_dim_const(2))),
-                      tn_constant(f, ((float[]){6}), TN_SHAPE(tn_dim_const(1))),
-                      tn_constant(f, ((float[]){1, 2, 3}), TN_SHAPE(tn_dim_const(3)))};
-  tn_packed s = tn_pack_sequence(list, 3, NULL);
+  tn_tensor list[] = {tn_constant(f, ((float[]){4, 5}), TN_SHAPE(2)), tn_constant(f, ((float[]){6}), TN_SHAPE(1)),
+                      tn_constant(f, ((float[]){1, 2, 3}), TN_SHAPE(3))};
+  tn_packed s = tn_pack_sequence(list, 3);
   tn_packed twice = TN_SCOPED_PACKED(f, tn_packed_zip("add", s, tn_packed_map("copy", s)));
   tn_output(f, "data", s.data);
   tn_output(f, "twice", tn_pad_packed(twice, 0, true));
@@ -59,7 +58,7 @@ static void it_computes(void) {
 
 static void run(void) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   float x[9] = {1, 2, 3, 4, 5, 9, 6, 9, 9}, padded[9], data[6], twice[9];
   const float want[9] = {1, 2, 3, 4, 5, -1, 6, -1, -1}, packed[6] = {1, 4, 6, 2, 5, 3};
   const float want_twice[9] = {8, 10, 0, 12, 0, 0, 2, 4, 6};
@@ -75,11 +74,11 @@ static void run(void) {
 // 4. A layer over packed data gives a packed value of its own.
 static void layers(void) {
   p = tn_program_create("layers");
-  tn_module *lstm = tn_lstm(tn_root(p), "lstm", 2, 5, NULL);
+  tn_module *lstm = tn_lstm(tn_root(p), "lstm", 2, 5);
   f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(3), tn_dim_const(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 3, 2));
   tn_scope *outer = tn_scope_begin(f, "outer"), *s = tn_scope_begin(f, "s");
-  tn_rnn_output r = tn_rnn_call(lstm, pack(x, false), NULL);
+  tn_rnn_output r = tn_rnn_call(lstm, pack(x, false));
   TENSORS(f, 0, 0, 10, 0, 0, 8, 10);  // two packed values of four members, hidden and cell
   PACKED(f, 0, 0, 2, 0, 0, 0, 2);
   tn_packed_move_to_outer(r.out);
@@ -90,7 +89,7 @@ static void layers(void) {
   tn_scope_end(outer);
   CHECK(tn_stats_total(f).live == 0);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m != NULL);
   CHECK_REPORT(p, "");
   tn_model_free(m);
@@ -101,12 +100,12 @@ static void layers(void) {
 static void mistakes(void) {
   p = tn_program_create("mistakes");
   f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 3));
   tn_scope *s = tn_scope_begin(f, "s");
-  tn_packed a = tn_pack_constant_at(x, ((int64_t[]){3, 2, 1}), 3, NULL, at(10));
-  tn_move_to_outer_at(a.data, at(11));
-  tn_scope_end_at(s, at(12));
-  tn_pad_packed_at(a, 0, true, at(13));
+  tn_packed a = (tn_pack_constant)(x, ((int64_t[]){3, 2, 1}), 3, (tn_pack_options){.at = at(10)});
+  (tn_move_to_outer)(a.data, at(11));
+  (tn_scope_end)(s, at(12));
+  (tn_pad_packed)(a, 0, true, at(13));
   CHECK_REPORT(p, "user.c:11: error[E102]: %5 (pack_padded) is a member of a packed sequence: it is not moved alone\n"
                   "user.c:10: note: the packed sequence was made here\n"
                   "hint: tn_packed_move_to_outer and the like work on the whole\n"
@@ -120,7 +119,7 @@ static void mistakes(void) {
 int main(void) {
   p = tn_program_create("packed");
   f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 3));
   it_moves_as_one(x);
   it_has_what_it_has(x);
   it_computes();

@@ -15,7 +15,7 @@ static tn_function *init;
 // is dead at once, not when somebody happens to read it in the tenth epoch.
 static void a_tensor_becomes_a_parameter(tn_module *fc) {
   tn_scope *s = tn_scope_begin(init, "draw");
-  tn_tensor noise = tn_randn(init, TN_SHAPE(tn_dim_const(4), tn_dim_const(8)));
+  tn_tensor noise = tn_randn(init, TN_SHAPE(4, 8));
   tn_tensor w = tn_mul(noise, tn_scalar(init, 0.1));
   TENSORS(init, 2, 0, 3, 0, 0, 0, 5);  // the layer brought two parameters of its own; noise, 0.1 and w are new
 
@@ -45,13 +45,13 @@ static void tied(tn_module *fc) {
 
 static void build_step(tn_module *fc) {
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(8)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 8));
   tn_scope *s = tn_scope_begin(f, "forward");
   tn_tensor loss = tn_mean(tn_square(tn_add(tn_call(fc, x), tn_call(tn_child(tn_root(p), "fc_again"), x))));
   TENSORS(f, 0, 0, 5, 0, 0, 0, 5);  // two calls, a sum, its square and the mean: one value for each call of the user
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 0.05});
+  tn_sgd(f, tn_root(p), .lr = 0.05);
   tn_scope_end(s);
   TENSORS(f, 0, 0, 5, 5, 0, 0, 0);
   tn_function_end(f);
@@ -59,7 +59,7 @@ static void build_step(tn_module *fc) {
 
 // 4. What was counted while building is a plan when it runs: no step allocates, and training works.
 static void train(void) {
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK_REPORT(p, "");
   float x[24], weight[32], first = 0, loss = 0;
   for (int k = 0; k < 24; k++) x[k] = sinf((float)k);
@@ -77,11 +77,11 @@ static void mistakes(void) {
   p = tn_program_create("mistakes");
   init = tn_init_function(p);
   tn_module *m = tn_module_new(tn_root(p), "m");
-  tn_scope *s = tn_scope_begin_at(init, "draw", at(20));
-  tn_tensor w = tn_randn_at(init, TN_SHAPE(tn_dim_const(4)), at(21));
-  tn_tensor q = tn_as_parameter_at(w, at(22));
-  (tn_exp)(w, at(23));                // the handle that was taken over
-  tn_register_at(m, "w", q, at(24));  // a scope would end it under the module
+  tn_scope *s = (tn_scope_begin)(init, "draw", at(20));
+  tn_tensor w = (tn_randn)(init, TN_SHAPE(4), at(21));
+  tn_tensor q = (tn_as_parameter)(w, at(22));
+  (tn_exp)(w, at(23));               // the handle that was taken over
+  (tn_register)(m, "w", q, at(24));  // a scope would end it under the module
   tn_scope_end(s);
   CHECK_REPORT(p, "user.c:23: error[E102]: %2 (normal) is used after a parameter took it over\n"
                   "user.c:21: note: it was made here, in scope 'draw'\n"
@@ -91,14 +91,14 @@ static void mistakes(void) {
                   "user.c:21: note: it was made here, in scope 'draw'\n"
                   "user.c:20: note: scope 'draw' was opened here\n"
                   "hint: tn_detach_from_scope before, or tn_parameter_adopt, gives it to the module alone\n");
-  CHECK(!tn_compile(p, NULL));
+  CHECK(!tn_compile(p));
   tn_program_free(p);
 }
 
 int main(void) {
   p = tn_program_create("parameters");
   init = tn_init_function(p);
-  tn_module *fc = tn_linear(tn_root(p), "fc", 8, 4, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 8, 4);
   a_tensor_becomes_a_parameter(fc);
   itself_again(fc);
   tied(fc);

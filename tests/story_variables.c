@@ -21,22 +21,22 @@ static Net network(const char *name) {
   Net n = {.p = tn_program_create(name)};
   tn_module *root = tn_root(n.p);
   n.embedding = tn_embedding(root, "embedding", WORDS, SIZE);
-  n.body = tn_linear(tn_module_at_path(root, "layers/0"), "fc", SIZE, SIZE, NULL);  // made on the way: layers, layers.0
-  n.out = tn_linear(root, "out", SIZE, WORDS, NULL);
+  n.body = tn_linear(tn_module_at_path(root, "layers/0"), "fc", SIZE, SIZE);  // made on the way: layers, layers.0
+  n.out = tn_linear(root, "out", SIZE, WORDS);
   // One tensor, two paths: one gradient, one optimizer slot, one entry in the file. No copy can let them drift apart.
   tn_share(n.out, "weight", n.embedding, "weight");
   return n;
 }
 
 static tn_tensor loss_of(const Net *n, tn_function *f) {
-  tn_tensor word = tn_input(f, "word", TN_I64, TN_SHAPE(tn_dim_const(BATCH)));
-  tn_tensor next = tn_input(f, "next", TN_I64, TN_SHAPE(tn_dim_const(BATCH)));
+  tn_tensor word = tn_input(f, "word", TN_I64, TN_SHAPE(BATCH));
+  tn_tensor next = tn_input(f, "next", TN_I64, TN_SHAPE(BATCH));
   tn_tensor h = tn_tanh(tn_call(n->body, tn_call(n->embedding, word)));
   return tn_cross_entropy(tn_call(n->out, h), next);
 }
 
 static tn_model *compile(const Net *n) {
-  tn_model *m = tn_compile(n->p, &(tn_compile_options){.seed = 7});
+  tn_model *m = tn_compile(n->p, .seed = 7);
   if (!CHECK(m != NULL)) tn_report(n->p, stdout), exit(1);
   return m;
 }
@@ -64,12 +64,12 @@ static tn_model *first_training(const Net *n) {
   CHECK(!strcmp(v[0].path, "embedding.weight") && !strcmp(v[3].path, "out.bias"));
   CHECK(tn_variables(root, &(tn_variable_options){.aliases = true}, v, 8) == 5);
 
-  tn_group(root, 1, "**/bias", (&(tn_group_options){.no_weight_decay = true}));
+  tn_group(root, 1, "**/bias", .no_weight_decay = true);
   tn_function *f = tn_function_begin(n->p, "step");
   tn_tensor loss = loss_of(n, f);
   tn_tensor penalty = tn_mul(tn_scalar(f, 1e-4), tn_l2(f, root, "layers.**.weight"));
   tn_backward(tn_add(loss, penalty));
-  tn_adamw(f, root, (&(tn_adamw_options){.lr = 0.05, .weight_decay = 0.01}));
+  tn_adamw(f, root, .lr = 0.05, .weight_decay = 0.01);
   tn_output(f, "loss", loss);
   tn_function_end(f);
 
@@ -93,7 +93,7 @@ static void fine_tuning(const tn_model *trained) {
   tn_function *f = tn_function_begin(n.p, "step");
   tn_tensor loss = loss_of(&n, f);
   tn_backward(loss);
-  tn_sgd(f, tn_root(n.p), (&(tn_sgd_options){.lr = 0.1}));
+  tn_sgd(f, tn_root(n.p), .lr = 0.1);
   tn_output(f, "loss", loss);
   tn_function_end(f);
   tn_model *m = compile(&n);
@@ -109,7 +109,7 @@ static void fine_tuning(const tn_model *trained) {
 // ---- a larger model takes what the file has, and says what the file lacks
 static void larger_model(tn_model *trained) {
   Net n = network("larger");
-  tn_param_at_path(tn_root(n.p), "layers/1/scale", TN_SHAPE(tn_dim_const(SIZE)), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
+  tn_param_at_path(tn_root(n.p), "layers/1/scale", TN_SHAPE(SIZE), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
   tn_function *f = tn_function_begin(n.p, "step");
   tn_output(f, "loss", loss_of(&n, f));
   tn_function_end(f);

@@ -64,12 +64,12 @@ typedef struct {
 static tn_program *build(void) {
   tn_program *p = tn_program_create("hostile");
   tn_dim n = tn_dim_bounded(p, "n", 9);
-  tn_module *in = tn_linear(tn_root(p), "in", 5, 7, NULL), *out = tn_linear(tn_root(p), "out", 7, 3, NULL);
+  tn_module *in = tn_linear(tn_root(p), "in", 5, 7), *out = tn_linear(tn_root(p), "out", 7, 3);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, tn_dim_const(5))), y = tn_input(f, "y", TN_I64, TN_SHAPE(n));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, 5)), y = tn_input(f, "y", TN_I64, TN_SHAPE(n));
   tn_tensor loss = tn_cross_entropy(tn_call(out, tn_tanh(tn_call(in, x))), y);
   tn_backward(loss);
-  tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 0.05}));
+  tn_adamw(f, tn_root(p), .lr = 0.05);
   tn_output(f, "loss", loss);
   tn_function_end(f);
   return p;
@@ -84,7 +84,7 @@ static Outcome train(const char *check, uint32_t n_workers) {
   else unsetenv("TN_CHECK");
   tn_program *p = build();
   const tn_compile_options options = {.seed = 3, .n_workers = n_workers};
-  tn_model *m = tn_compile(p, &options);
+  tn_model *m = (tn_compile)(p, options);
   tn_report(p, stdout);
   tn_plan stats = {0};
   if (CHECK(m)) {

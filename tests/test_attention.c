@@ -32,7 +32,7 @@ static bool near(const char *what, const float *a, const float *b, size_t n, dou
 }
 
 static tn_model *compiled(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers);
   if (!CHECK(m)) tn_report(p, stdout);
   return m;
 }
@@ -87,14 +87,14 @@ static tn_program *both_ways(const Case *c) {
                       : tn_input(f, names[k], TN_F32, TN_SHAPE(B, H, T, D));
     out[k] = c->inside ? tn_transpose(in[k], 1, 2) : in[k];
   }
-  tn_tensor mask = tn_input(f, "mask", TN_F32, TN_SHAPE(B, tn_dim_const(1), Q, K));
+  tn_tensor mask = tn_input(f, "mask", TN_F32, TN_SHAPE(B, 1, Q, K));
   tn_tensor weight =
       c->inside ? tn_input(f, "w", TN_F32, TN_SHAPE(B, Q, H, D)) : tn_input(f, "w", TN_F32, TN_SHAPE(B, H, Q, D));
   tn_tensor length = tn_input(f, "n", TN_I64, TN_SHAPE(B));
   tn_attention_options o = {.causal = c->causal, .heads_inside = c->inside};
   if (c->has_len) o.lengths = length;
   else tn_output(f, "unused", length);
-  add_outputs(f, "y", tn_scaled_dot_product_attention(in[0], in[1], in[2], &o), weight, in);
+  add_outputs(f, "y", (tn_scaled_dot_product_attention)(in[0], in[1], in[2], o), weight, in);
   tn_tensor z = composed(out[0], out[1], out[2], mask, 1 / sqrt((double)c->d));
   add_outputs(f, "z", c->inside ? tn_transpose(z, 1, 2) : z, weight, in);
   tn_function_end(f);
@@ -157,9 +157,8 @@ static void test_memory(void) {
   enum { T = 4096, D = 8, H = 2 };
   tn_program *p = tn_program_create("long");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32,
-                         TN_SHAPE(tn_dim_const(1), tn_dim_const(T), tn_dim_const(3), tn_dim_const(H), tn_dim_const(D)));
-  tn_tensor y = tn_attention_packed(x, (&(tn_attention_options){.causal = true}));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, T, 3, H, D));
+  tn_tensor y = tn_attention_packed(x, .causal = true);
   tn_output(f, "loss", tn_sum(y));
   tn_output(f, "d_x", tn_grad(tn_sum(y), x));
   tn_function_end(f);
@@ -205,15 +204,15 @@ typedef struct {
 
 static void check_module(const Expected *e, bool causal) {
   tn_program *p = tn_program_create("mha");
-  tn_module *a = tn_multi_head_attention(tn_root(p), "a", E, H, (&(tn_multi_head_options){.causal = causal}));
+  tn_module *a = tn_multi_head_attention(tn_root(p), "a", E, H, .causal = causal);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(E)));
-  tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(S), tn_dim_const(E)));
-  tn_tensor other = tn_input(f, "other", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(S), tn_dim_const(E)));
-  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(B)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(E))), y;
-  if (!strcmp(e->what, "cross")) y = tn_attention_call(a, x, memory, TN_NONE, (&(tn_attention_options){.lengths = n}));
-  else if (!strcmp(e->what, "three")) y = tn_attention_call(a, x, memory, other, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, E));
+  tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(B, S, E));
+  tn_tensor other = tn_input(f, "other", TN_F32, TN_SHAPE(B, S, E));
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(B));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(B, T, E)), y;
+  if (!strcmp(e->what, "cross")) y = tn_attention_call(a, x, memory, TN_NONE, .lengths = n);
+  else if (!strcmp(e->what, "three")) y = tn_attention_call(a, x, memory, other);
   else y = tn_call(a, x);
   tn_output(f, "y", y);
   tn_backward(tn_sum(tn_mul(y, w)));
@@ -256,16 +255,15 @@ static void test_module(void) {
 static void test_tied(void) {
   tn_program *p = tn_program_create("tied");
   tn_module *net = tn_root(p), *words = tn_embedding(net, "words", 5, 3);
-  tn_module *head = tn_linear(net, "head", 3, 5, (&(tn_linear_options){.no_bias = true}));
+  tn_module *head = tn_linear(net, "head", 3, 5, .no_bias = true);
   tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(tn_dim_const(4))),
-            y = tn_input(f, "y", TN_I64, TN_SHAPE(tn_dim_const(4)));
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(4)), y = tn_input(f, "y", TN_I64, TN_SHAPE(4));
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_tanh(tn_call(words, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_output(f, "grad", tn_param_grad(f, words, "weight"));
-  tn_adamw(f, net, NULL);
+  tn_adamw(f, net);
   tn_function_end(f);
   tn_model *m = compiled(p, 2);
   const int64_t xs[4] = {1, 4, 1, 0}, ys[4] = {2, 2, 0, 4};
@@ -288,30 +286,29 @@ static void test_tied(void) {
 typedef tn_tensor Build(tn_function *f, tn_tensor q, tn_tensor k);
 static tn_tensor other_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f;
-  return tn_scaled_dot_product_attention(q, k, k, NULL);
+  return tn_scaled_dot_product_attention(q, k, k);
 }
 static tn_tensor all_dropped(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
-  return tn_scaled_dot_product_attention(q, q, q, (&(tn_attention_options){.dropout = 1}));
+  return tn_scaled_dot_product_attention(q, q, q, .dropout = 1);
 }
 static tn_tensor other_ranks(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f;
-  return tn_scaled_dot_product_attention(q, tn_reshape(k, TN_SHAPE(tn_dim_const(6), tn_dim_const(5), tn_dim_const(4))),
-                                         k, NULL);
+  return tn_scaled_dot_product_attention(q, tn_reshape(k, TN_SHAPE(6, 5, 4)), k);
 }
 static tn_tensor no_packing(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
-  return tn_attention_packed(q, NULL);
+  return tn_attention_packed(q);
 }
 static tn_tensor float_lengths(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)k;
-  tn_tensor n = tn_full(f, 1, TN_SHAPE(tn_dim_const(2)));
-  return tn_scaled_dot_product_attention(q, q, q, (&(tn_attention_options){.lengths = n}));
+  tn_tensor n = tn_full(f, 1, TN_SHAPE(2));
+  return tn_scaled_dot_product_attention(q, q, q, .lengths = n);
 }
 static tn_tensor huge_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)q, (void)k;
-  q = tn_input(f, "huge", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(1), tn_dim_const(2), tn_dim_const(8193)));
-  return tn_scaled_dot_product_attention(q, q, q, NULL);
+  q = tn_input(f, "huge", TN_F32, TN_SHAPE(1, 1, 2, 8193));
+  return tn_scaled_dot_product_attention(q, q, q);
 }
 static tn_module *odd;
 static tn_tensor odd_heads(tn_function *f, tn_tensor q, tn_tensor k) {
@@ -321,13 +318,13 @@ static tn_tensor odd_heads(tn_function *f, tn_tensor q, tn_tensor k) {
 
 static void check_refused(Build *build, const char *expected) {
   tn_program *p = tn_program_create("refused");
-  odd = build == odd_heads ? tn_multi_head_attention(tn_root(p), "odd", 10, 4, NULL) : NULL;
+  odd = build == odd_heads ? tn_multi_head_attention(tn_root(p), "odd", 10, 4) : NULL;
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(2), tn_dim_const(5), tn_dim_const(4)));
-  tn_tensor k = tn_input(f, "k", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3), tn_dim_const(5), tn_dim_const(4)));
+  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(2, 2, 5, 4));
+  tn_tensor k = tn_input(f, "k", TN_F32, TN_SHAPE(2, 3, 5, 4));
   tn_output(f, "y", build(f, q, k));
   tn_function_end(f);
-  CHECK(!tn_compile(p, NULL));
+  CHECK(!tn_compile(p));
   char *text = NULL;
   size_t n;
   FILE *out = open_memstream(&text, &n);
@@ -352,9 +349,9 @@ static void test_refusals(void) {
 static void test_lengths(void) {
   tn_program *p = tn_program_create("lengths");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3), tn_dim_const(4)));
-  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(2)));
-  tn_output(f, "y", tn_scaled_dot_product_attention(x, x, x, (&(tn_attention_options){.lengths = n})));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 4));
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(2));
+  tn_output(f, "y", tn_scaled_dot_product_attention(x, x, x, .lengths = n));
   tn_function_end(f);
   tn_model *m = compiled(p, 1);
   float xs[24] = {1}, y[24];

@@ -89,18 +89,16 @@ static void limit_memory(int64_t mib) {
 static tn_model *build(int64_t hidden, uint32_t n_workers) {
   tn_program *p = tn_program_create("bigdata");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
-  tn_module *root = tn_root(p), *a = tn_linear(root, "a", FEATURES, hidden, NULL);
-  tn_module *b = tn_linear(root, "b", hidden, CLASSES, NULL);
+  tn_module *root = tn_root(p), *a = tn_linear(root, "a", FEATURES, hidden);
+  tn_module *b = tn_linear(root, "b", hidden, CLASSES);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_dim_const(FEATURES))),
-            y = tn_input(f, "y", TN_I64, TN_SHAPE(B));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, FEATURES)), y = tn_input(f, "y", TN_I64, TN_SHAPE(B));
   tn_tensor loss = tn_cross_entropy(tn_call(b, tn_relu(tn_call(a, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adamw(f, root, NULL);
+  tn_adamw(f, root);
   tn_function_end(f);
-  tn_model *m =
-      tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));  // stacks and heaps of threads are address space
+  tn_model *m = tn_compile(p, .n_workers = n_workers);  // stacks and heaps of threads are address space
   if (!CHECK(m)) tn_report(p, stdout), exit(1);
   tn_program_free(p);
   return m;

@@ -18,9 +18,8 @@ typedef struct {
 
 // A recurrence of the user's: its body is a function too, and has a plan for each bucket.
 static tn_tensor smoothed(tn_function *f, tn_packed s, tn_tensor x, tn_dim batch) {
-  tn_scan *scan = tn_scan_begin(f, &(tn_scan_options){.over = s});
-  tn_tensor in = tn_scan_input(scan, x),
-            h = tn_scan_carry(scan, tn_zeros(f, TN_SHAPE(batch, tn_dim_const(2 * HIDDEN))));
+  tn_scan *scan = tn_scan_begin(f, .over = s);
+  tn_tensor in = tn_scan_input(scan, x), h = tn_scan_carry(scan, tn_zeros(f, TN_SHAPE(batch, 2 * HIDDEN)));
   tn_tensor next = tn_tanh(tn_add(tn_mul(h, tn_scalar(f, 0.5)), tn_dropout(in, 0.1)));
   tn_scan_next(scan, h, next);
   tn_tensor all = tn_scan_output(scan, next);
@@ -30,20 +29,20 @@ static tn_tensor smoothed(tn_function *f, tn_packed s, tn_tensor x, tn_dim batch
 
 static void build_step(Net *n, bool is_training) {
   tn_function *f = tn_function_begin(n->p, is_training ? "step" : "predict");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, n->T, tn_dim_const(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, n->T, FEATURES));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(n->B));
-  tn_packed s = tn_pack_padded(x, len, NULL);
-  tn_rnn_output r = tn_rnn_call(tn_child(tn_root(n->p), "rnn"), s, NULL);
+  tn_packed s = tn_pack_padded(x, len);
+  tn_rnn_output r = tn_rnn_call(tn_child(tn_root(n->p), "rnn"), s);
   tn_tensor wide = tn_relu(tn_call(tn_child(tn_root(n->p), "wide"), smoothed(f, s, r.out.data, n->B)));
   tn_tensor y = tn_call(tn_child(tn_root(n->p), "head"), tn_dropout(wide, 0.25));
   if (!is_training) tn_output(f, "y", tn_softmax(y, -1));
   if (is_training) {
-    tn_tensor loss = tn_add(tn_mean(tn_square(y)),
-                            tn_mse(tn_last_hidden(r), tn_full(f, 0.1, TN_SHAPE(n->B, tn_dim_const(2 * HIDDEN)))));
+    tn_tensor loss =
+        tn_add(tn_mean(tn_square(y)), tn_mse(tn_last_hidden(r), tn_full(f, 0.1, TN_SHAPE(n->B, 2 * HIDDEN))));
     tn_output(f, "loss", loss);
     tn_backward(loss);
     tn_clip_grad_norm(f, tn_root(n->p), 1.0);
-    tn_adamw(f, tn_root(n->p), NULL);
+    tn_adamw(f, tn_root(n->p));
   }
   tn_function_end(f);
 }
@@ -51,16 +50,16 @@ static void build_step(Net *n, bool is_training) {
 static Net build(int64_t time) {
   Net n = {.p = tn_program_create("buckets")};
   n.B = tn_dim_bounded(n.p, "batch", BATCH), n.T = tn_dim_bounded(n.p, "time", time);
-  tn_lstm(tn_root(n.p), "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
-  tn_linear(tn_root(n.p), "wide", 2 * HIDDEN, 200, NULL);
-  tn_linear(tn_root(n.p), "head", 200, CLASSES, NULL);
+  tn_lstm(tn_root(n.p), "rnn", FEATURES, HIDDEN, .bidirectional = true);
+  tn_linear(tn_root(n.p), "wide", 2 * HIDDEN, 200);
+  tn_linear(tn_root(n.p), "head", 200, CLASSES);
   build_step(&n, true);
   build_step(&n, false);
   return n;
 }
 
 static void compile(Net *n, const tn_compile_options *o) {
-  n->m = tn_compile(n->p, o);
+  n->m = (tn_compile)(n->p, o ? *o : (tn_compile_options){.at = TN_SITE});
   if (!CHECK(n->m)) tn_report(n->p, stdout), exit(1);
 }
 
@@ -191,7 +190,7 @@ static char *report_of(const tn_program *p) {
 static void refused(tn_bucket bucket, const char *expected) {
   Net n = build(TIME);
   if (!bucket.dim.d) bucket.dim = n.T;
-  tn_model *m = tn_compile(n.p, (&(tn_compile_options){.buckets = &bucket, .n_buckets = 1}));
+  tn_model *m = tn_compile(n.p, .buckets = &bucket, .n_buckets = 1);
   char *text = report_of(n.p);
   CHECK(!m && tn_n_errors(n.p) == 1);
   CHECK_HAS(text, expected);
@@ -207,19 +206,19 @@ static void mistakes(void) {
   Net other = build(TIME);
   refused((tn_bucket){other.T, 16}, "a dim belongs to another program");
   tn_bucket unused = {tn_dim_bounded(other.p, "width", 9), 3}, many[65];
-  CHECK(!tn_compile(other.p, (&(tn_compile_options){.buckets = &unused, .n_buckets = 1})));
+  CHECK(!tn_compile(other.p, .buckets = &unused, .n_buckets = 1));
   char *text = report_of(other.p);
   CHECK_HAS(text, "no input has the dim 'width', so that a run cannot choose by it");
   free(text), tn_program_free(other.p);
 
   Net n = build(1000);
   for (int k = 0; k < 65; k++) many[k] = (tn_bucket){n.T, 10 + k};
-  CHECK(!tn_compile(n.p, (&(tn_compile_options){.buckets = many, .n_buckets = 65})));
+  CHECK(!tn_compile(n.p, .buckets = many, .n_buckets = 65));
   CHECK_HAS(text = report_of(n.p), "the buckets give function 'step' more than 64 plans");
   free(text), tn_program_free(n.p);
 
   n = build(TIME);
-  CHECK(!tn_compile(n.p, (&(tn_compile_options){.n_buckets = 2})));
+  CHECK(!tn_compile(n.p, .n_buckets = 2));
   CHECK_HAS(text = report_of(n.p), "the list of 2 buckets is missing");
   free(text), tn_program_free(n.p);
 }
@@ -280,12 +279,12 @@ static void touched_memory(void) {
   tn_program *p = tn_program_create("wide");
   tn_dim N = tn_dim_bounded(p, "n", LONG);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_dim_const(4)));
-  tn_tensor h = tn_call(tn_linear(tn_root(p), "a", 4, WIDTH, NULL), in);
-  h = tn_call(tn_linear(tn_root(p), "b", WIDTH, WIDTH, NULL), tn_tanh(h));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(N, 4));
+  tn_tensor h = tn_call(tn_linear(tn_root(p), "a", 4, WIDTH), in);
+  h = tn_call(tn_linear(tn_root(p), "b", WIDTH, WIDTH), tn_tanh(h));
   tn_output(f, "y", tn_mean(h));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.buckets = TN_BUCKET_LIST({N, SHORT})}));
+  tn_model *m = tn_compile(p, .buckets = TN_BUCKET_LIST({N, SHORT}));
   tn_variant v[2];
   if (CHECK(m && tn_plan_variants(m, "run", v, 2) == 2)) {
     int64_t before = resident();

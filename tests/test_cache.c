@@ -17,10 +17,10 @@ static bool compiles(const char *dir, bool from_cache) {
   float x[2] = {0.25f, 0.5f}, y = 0;
   tn_program *p = tn_program_create("cached");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor t = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2)));
+  tn_tensor t = tn_input(f, "x", TN_F32, TN_SHAPE(2));
   tn_output(f, "y", tn_sum(tn_tanh(tn_mul(t, t))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = dir}));
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = dir);
   bool ok = m && tn_run(m, "f", TN_IN(tn_f32(x, 2)), TN_OUT(tn_f32_scalar(&y))) == TN_OK;
   ok = ok && tn_compile_info_of(m).from_cache == from_cache && (right == 0 || y == right);
   right = y;

@@ -9,15 +9,15 @@ static tn_program *make(int64_t longest) {
   tn_program *p = tn_program_create("bounds");
   tn_dim B = tn_dim_bounded(p, "batch", 30), T = tn_dim_bounded(p, "time", longest);
   tn_module *net = tn_root(p);
-  tn_module *rnn = tn_lstm(net, "rnn", 12, 32, (&(tn_rnn_options){.bidirectional = true}));
-  tn_module *head = tn_linear(net, "head", 64, 9, NULL);
+  tn_module *rnn = tn_lstm(net, "rnn", 12, 32, .bidirectional = true);
+  tn_module *head = tn_linear(net, "head", 64, 9);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(12)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, 12));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
-  tn_packed seq = tn_pack_padded(x, len, NULL);
-  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq, NULL))), y);
+  tn_packed seq = tn_pack_padded(x, len);
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq))), y);
   tn_backward(loss);
-  tn_adamw(f, net, NULL);
+  tn_adamw(f, net);
   tn_output(f, "loss", loss);
   tn_function_end(f);
   return p;
@@ -31,7 +31,7 @@ typedef struct {
 static void compile_cold(int64_t longest, Cold *best) {
   tn_program *p = make(longest);
   clock_t start = clock();
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
   double cpu_ms = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
   CHECK(m != NULL);
   tn_compile_info i = tn_compile_info_of(m);

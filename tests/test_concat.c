@@ -99,12 +99,12 @@ static void make_piece(tn_program *p, tn_function *f, const Join *j, uint32_t k,
   tn_dtype t = j->as_i64 ? TN_I64 : TN_F32;
   n[0] += kind == PART;
   at->array = kind == VIEW ? tn_array_of(at->in, t, flat, 2) : tn_array_of(at->in, t, n, 3);
-  if (kind == VIEW) at->x = tn_input(f, name, t, TN_SHAPE(D(flat[0]), D(flat[1])));
-  else if (kind == PART) at->x = tn_input(f, name, t, TN_SHAPE(D(n[0]), dim[1], dim[2]));
-  else at->x = tn_input(f, name, t, ((tn_shape){dim, 3}));
+  if (kind == VIEW) at->x = tn_input(f, name, t, TN_SHAPE(flat[0], flat[1]));
+  else if (kind == PART) at->x = tn_input(f, name, t, TN_SHAPE(n[0], dim[1], dim[2]));
+  else at->x = tn_input(f, name, t, tn_shape_of(dim, 3));
   at->part = at->x;
   if (kind == TWICE_IT) at->part = tn_mul(at->x, tn_scalar(f, 2));
-  if (kind == VIEW) at->part = tn_reshape(at->x, ((tn_shape){dim, 3}));
+  if (kind == VIEW) at->part = tn_reshape(at->x, tn_shape_of(dim, 3));
   if (kind == PART) at->part = tn_slice(at->x, 0, 1, n[0] - 1);
 }
 
@@ -146,10 +146,10 @@ static void build(const Join *j, Made *m) {
   static float ones[64];
   for (int k = 0; k < 64; k++) ones[k] = 1 + (float)k;
   if (j->has_bias) {
-    bias = tn_input(f, "bias", TN_F32, TN_SHAPE(D(j->dim[2])));
+    bias = tn_input(f, "bias", TN_F32, TN_SHAPE(j->dim[2]));
     m->in[m->n_in++] = tn_f32(ones, j->dim[2]);
   }
-  tn_tensor y = tn_concat_at(part, j->n, (int)j->axis, TN_SITE), half;
+  tn_tensor y = tn_concat((int)j->axis, part, j->n), half;
   add_output(m, f, "y", y, whole, j->as_i64);
   if (!j->as_i64) {
     half = tn_mul(y, tn_scalar(f, 0.5));
@@ -160,8 +160,7 @@ static void build(const Join *j, Made *m) {
     char name[16];
     snprintf(name, sizeof name, "d%u", k);
     if (kind_of(j, k) == AGAIN) continue;
-    add_output(m, f, name,
-               tn_reshape(tn_grad(loss, m->piece[k].x), TN_SHAPE(D(1), D(1), D(m->piece[k].n + m->piece[k].before))),
+    add_output(m, f, name, tn_reshape(tn_grad(loss, m->piece[k].x), TN_SHAPE(1, 1, m->piece[k].n + m->piece[k].before)),
                (const int64_t[]){1, 1, m->piece[k].n + m->piece[k].before}, false);
   }
   tn_function_end(f);
@@ -223,7 +222,7 @@ static void check_oracle(const Join *j, const Made *m) {
 }
 
 static bool run_made(Made *m, uint32_t n_workers) {
-  tn_model *model = tn_compile(m->p, (&(tn_compile_options){.n_workers = n_workers}));
+  tn_model *model = tn_compile(m->p, .n_workers = n_workers);
   if (!CHECK(model != NULL)) tn_report(m->p, stdout);
   for (uint32_t k = 0; k < m->n_out; k++)
     memset(m->out[k].data, 0x33, (size_t)count(&m->out[k]) * (m->out[k].dtype == TN_I64 ? 8 : 4));
@@ -317,11 +316,11 @@ static void very_many(void) {
   enum { N = 2500 };
   tn_program *p = tn_program_create("many");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(5), D(2))), *part = calloc(N, sizeof *part);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(5, 2)), *part = calloc(N, sizeof *part);
   for (int k = 0; k < N; k++) part[k] = k % 7 ? x : tn_slice(x, 0, k % 5, 1);
-  tn_output(f, "y", tn_concat_at(part, N, 0, TN_SITE));
+  tn_output(f, "y", tn_concat(0, part, N));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 2}));
+  tn_model *m = tn_compile(p, .n_workers = 2);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   int64_t rows = 0, at = 0;
   for (int k = 0; k < N; k++) rows += k % 7 ? 5 : 1;
@@ -349,15 +348,15 @@ static void two_joins(uint32_t axis, bool same_cuts, uint32_t workers) {
   for (int k = 0; k < 4; k++) {
     int64_t n = (k % 2 == 1) == (same_cuts || k < 2) ? B : A, r = axis ? 53 : n, w = axis ? n : 53;
     static const char *const name[] = {"a", "b", "c", "d"};
-    x[k] = tn_input(f, name[k], TN_F32, TN_SHAPE(D(r), D(w)));
+    x[k] = tn_input(f, name[k], TN_F32, TN_SHAPE(r, w));
     in[k] = numbers(n * 53, (uint32_t)k + 1);
     arrays[k] = tn_f32(in[k], r, w);
   }
-  tn_tensor one = tn_concat((int)axis, x[0], x[1]), other = tn_concat((int)axis, x[2], x[3]);
+  tn_tensor one = tn_concat((int)axis, TN_TENSORS(x[0], x[1])), other = tn_concat((int)axis, TN_TENSORS(x[2], x[3]));
   tn_output(f, "y", tn_add(one, tn_mul(other, tn_scalar(f, 2))));
   tn_output(f, "z", tn_transpose(tn_mul(tn_transpose(one, 0, 1), tn_transpose(other, 0, 1)), 0, 1));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  tn_model *m = tn_compile(p, .n_workers = workers);
   CHECK(m && tn_run(m, "run", arrays, 4, TN_OUT(tn_f32(y, rows, width), tn_f32(z, rows, width))) == TN_OK);
   tn_model_free(m);
   Oracle o;
@@ -376,11 +375,11 @@ static void in_scan(uint32_t workers) {
   enum { STEPS = 9, BATCH = 5, X = 3, H = 18, WIDE = 2 * H + X };
   tn_program *p = tn_program_create("scan");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(D(STEPS), D(BATCH), D(X)));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(D(BATCH), D(H)));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = D(STEPS)});
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(STEPS, BATCH, X));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(BATCH, H));
+  tn_scan *s = tn_scan_begin(f, .steps = D(STEPS));
   tn_tensor x = tn_scan_input(s, xs), h = tn_scan_carry(s, h0);
-  tn_tensor joined = tn_concat(1, tn_tanh(h), x, tn_mul(h, h));
+  tn_tensor joined = tn_concat(1, TN_TENSORS(tn_tanh(h), x, tn_mul(h, h)));
   tn_scan_next(s, h, tn_tanh(tn_add(tn_slice(joined, 1, 1, H), tn_slice(joined, 1, WIDE - H, H))));
   tn_tensor ys = tn_scan_output(s, tn_mul(joined, tn_scalar(f, 0.5)));
   tn_scan_end(s);
@@ -397,7 +396,7 @@ static void in_scan(uint32_t workers) {
     oracle_take(&o, NULL, arrays, 2);
     CHECK(oracle_run(&o));
   }
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  tn_model *m = tn_compile(p, .n_workers = workers);
   if (!m) tn_report(p, stdout);
   tn_array result[] = {tn_f32(out[0], STEPS, BATCH, WIDE), tn_f32(out[1], STEPS, BATCH, X), tn_f32(out[2], BATCH, H)};
   CHECK(m && tn_run(m, "run", arrays, 2, result, 3) == TN_OK);
@@ -419,14 +418,14 @@ static double now(void) {
 static double least_time(uint32_t n_joined, uint32_t axis, int64_t rows, int64_t width) {
   tn_program *p = tn_program_create("time");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(rows), D(width))), y, part[64];
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(rows, width)), y, part[64];
   int64_t n = 64 * rows * width, r = axis ? rows : 64 * rows, w = axis ? 64 * width : width;
   for (int k = 0; k < 64; k++) part[k] = x;
-  if (n_joined) y = tn_concat_at(part, n_joined, (int)axis, TN_SITE);
-  else y = tn_add(tn_input(f, "y", TN_F32, TN_SHAPE(D(r), D(w))), tn_scalar(f, 1));
+  if (n_joined) y = tn_concat((int)axis, part, n_joined);
+  else y = tn_add(tn_input(f, "y", TN_F32, TN_SHAPE(r, w)), tn_scalar(f, 1));
   tn_output(f, "out", y);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1}));
+  tn_model *m = tn_compile(p, .n_workers = 1);
   float *in = numbers(rows * width, 1), *other = numbers(n, 2), *out = numbers(n, 3);
   double least = INFINITY;
   tn_array arrays[] = {tn_f32(in, rows, width), tn_f32(other, r, w)};
@@ -473,11 +472,11 @@ static void casts(void) {
     int64_t n = counts_of[i];
     tn_program *p = tn_program_create("casts");
     tn_function *f = tn_function_begin(p, "run");
-    tn_tensor whole = tn_cast(tn_input(f, "x", TN_F32, TN_SHAPE(D(n))), TN_I64);
+    tn_tensor whole = tn_cast(tn_input(f, "x", TN_F32, TN_SHAPE(n)), TN_I64);
     tn_output(f, "y", whole);
     tn_output(f, "back", tn_cast(whole, TN_F32));
     tn_function_end(f);
-    tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 2}));
+    tn_model *m = tn_compile(p, .n_workers = 2);
     CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, n)), TN_OUT(tn_i64(y, n), tn_f32(back, n))) == TN_OK);
     for (int64_t k = 0; k < n; k++)
       if (!CHECK(y[k] == truncated(x[k]) && back[k] == (float)truncated(x[k])))

@@ -11,17 +11,17 @@ static const int64_t lengths[BATCH] = {3, 5, 4};
 static tn_model *build(tn_program *p, bool constant) {
   tn_function *f = tn_function_begin(p, "step");
   tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, tn_dim_const(FEATURES)));
-  tn_packed s = constant ? tn_pack_constant(x, lengths, BATCH, NULL)
-                         : tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), NULL);
-  tn_rnn_output r = tn_rnn_call(tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL), s, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, FEATURES));
+  tn_packed s =
+      constant ? tn_pack_constant(x, lengths, BATCH) : tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)));
+  tn_rnn_output r = tn_rnn_call(tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN), s);
   tn_tensor loss = tn_mean(tn_square(r.out.data));
   tn_output(f, "loss", loss);
   tn_output(f, "last", tn_last_hidden(r));
   tn_backward(loss);
-  tn_sgd(f, tn_root(p), NULL);
+  tn_sgd(f, tn_root(p));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m)) tn_report(p, stdout), exit(1);
   return m;
 }
@@ -54,20 +54,19 @@ static void test_no_steps(Kind kind) {
   static const int64_t none[BATCH];
   tn_program *p = tn_program_create("none");
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(BATCH), tn_dim_const(TIME), tn_dim_const(FEATURES)));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(BATCH), tn_dim_const(HIDDEN)));
-  tn_module *m = kind == LSTM  ? tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
-                 : kind == GRU ? tn_gru(tn_root(p), "rnn", FEATURES, HIDDEN, NULL)
-                               : tn_rnn(tn_root(p), "rnn", FEATURES, HIDDEN, false, NULL);
-  tn_packed s = tn_pack_constant(x, none, BATCH, &(tn_pack_options){.batch_first = true, .allow_empty = true});
-  tn_rnn_state from = {.h0 = h0, .c0 = kind == LSTM ? h0 : (tn_tensor){0}};
-  tn_tensor last = tn_rnn_call(m, s, &from).hidden;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, TIME, FEATURES));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(1, BATCH, HIDDEN));
+  tn_module *m = kind == LSTM  ? tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN)
+                 : kind == GRU ? tn_gru(tn_root(p), "rnn", FEATURES, HIDDEN)
+                               : tn_rnn(tn_root(p), "rnn", FEATURES, HIDDEN, false);
+  tn_packed s = tn_pack_constant(x, none, BATCH, .allow_empty = true);
+  tn_tensor last = tn_rnn_call(m, s, .h0 = h0, .c0 = kind == LSTM ? h0 : TN_NONE).hidden;
   tn_output(f, "last", last);
   tn_output(f, "d", tn_grad(tn_sum(tn_square(last)), h0));
   tn_backward(tn_sum(tn_square(last)));
-  tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 0.1});
+  tn_sgd(f, tn_root(p), .lr = 0.1);
   tn_function_end(f);
-  tn_model *model = tn_compile(p, NULL);
+  tn_model *model = tn_compile(p);
   if (!CHECK(model)) tn_report(p, stdout), exit(1);
   float xs[BATCH * TIME * FEATURES] = {0}, h[BATCH * HIDDEN], y[BATCH * HIDDEN], d[BATCH * HIDDEN], w[2];
   for (int k = 0; k < BATCH * HIDDEN; k++) h[k] = (float)(k % 7) / 4 - 1;

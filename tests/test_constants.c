@@ -17,7 +17,7 @@ static bool same(const float *got, const float *want, int n) {
 }
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 1});
+  tn_model *m = tn_compile(p, .n_workers = 1);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -36,8 +36,8 @@ static void check_given(void) {
   tn_output(f, "minus", tn_div(one, tn_constant(f, minus, TN_SHAPE(n))));
   tn_output(f, "full", tn_div(one, tn_full(f, -0.0, TN_SHAPE(n))));
   tn_output(f, "scalar", tn_div(one, tn_scalar(f, -0.0)));
-  tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(tn_dim_const(1))), tn_full(f, -0.0, TN_SHAPE(tn_dim_const(1)))};
-  tn_output(f, "both", tn_div(one, tn_concat(0, parts[0], parts[1])));
+  tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(1)), tn_full(f, -0.0, TN_SHAPE(1))};
+  tn_output(f, "both", tn_div(one, tn_concat(0, TN_TENSORS(parts[0], parts[1]))));
   tn_function_end(f);
   tn_model *m = compile(p);
   if (!m) return;
@@ -62,7 +62,7 @@ static void check_neutral(void) {
   static const float x[N] = {-0.0f, 0, NAN, INFINITY, -1e30f, -1.5f};
   tn_program *p = tn_program_create("neutral");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N))), zero = tn_scalar(f, 0), huge = tn_scalar(f, 1e30);
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(N)), zero = tn_scalar(f, 0), huge = tn_scalar(f, 1e30);
   tn_output(f, "sum", tn_add(in, zero));
   tn_output(f, "sum_of_minus", tn_add(tn_scalar(f, -0.0), in));
   tn_output(f, "product", tn_mul(in, tn_scalar(f, 1)));
@@ -88,14 +88,14 @@ static void check_neutral(void) {
 // with momentum=.5, Adam([w], lr=.5), three steps each of the loss w.sum().
 enum { SGD, MOMENTUM, ADAM, N_OPTIMIZERS };
 static void optimize(tn_function *f, tn_module *root, int kind) {
-  if (kind == SGD) tn_sgd(f, root, &(tn_sgd_options){.lr = 0.5});
-  else if (kind == MOMENTUM) tn_sgd(f, root, &(tn_sgd_options){.lr = 0.5, .momentum = 0.5});
-  else tn_adam(f, root, &(tn_adamw_options){.lr = 0.5});
+  if (kind == SGD) tn_sgd(f, root, .lr = 0.5);
+  else if (kind == MOMENTUM) tn_sgd(f, root, .lr = 0.5, .momentum = 0.5);
+  else tn_adam(f, root, .lr = 0.5);
 }
 
 static void check_decay(int kind) {
   tn_program *p = tn_program_create("decay");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(4), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "step");
   tn_backward(tn_sum(tn_param_value(f, tn_root(p), "w")));
   optimize(f, tn_root(p), kind);
@@ -118,7 +118,7 @@ static void check_decay(int kind) {
 static void check_dropout(double p_drop, float kept) {
   tn_program *p = tn_program_create("dropout");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3))), y = tn_dropout(in, p_drop);
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(3)), y = tn_dropout(in, p_drop);
   tn_output(f, "y", y);
   tn_output(f, "g", tn_grad(tn_sum(tn_mul(y, in)), in));
   tn_function_end(f);

@@ -23,10 +23,9 @@ typedef enum { ADAM, ADAMW, DAMPENED, MIXED, PLAIN } Kind;
 static void train(tn_program *p, tn_function *f, Kind kind, const char *name) {
   double dampening = kind == DAMPENED || (kind == MIXED && !strcmp(name, "ab")) ? 0.5 : 0;
   tn_adamw_options adam = {.lr = 0.1, .weight_decay = 0.01};
-  if (kind == ADAM) tn_adam(f, tn_root(p), &adam);
-  else if (kind == ADAMW) tn_adamw(f, tn_root(p), &adam);
-  else
-    tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 0.05, .momentum = 0.9, .dampening = dampening, .weight_decay = 0.01});
+  if (kind == ADAM) (tn_adam)(f, tn_root(p), adam);
+  else if (kind == ADAMW) (tn_adamw)(f, tn_root(p), adam);
+  else tn_sgd(f, tn_root(p), .lr = 0.05, .momentum = 0.9, .dampening = dampening, .weight_decay = 0.01);
 }
 
 static tn_tensor sum_of_product(tn_tensor a, tn_tensor b) { return tn_sum(tn_mul(a, b)); }
@@ -42,20 +41,20 @@ static tn_tensor loss_of(tn_program *p, tn_function *f, const char *name, tn_ten
   if (!strcmp(name, "bc")) return tn_add(sum_of_product(tn_param_value(f, root, "b"), c), sum_of_product(c, x));
   if (!strcmp(name, "a")) return sum_of_product(tn_sin(a), x);
   if (!strcmp(name, "late")) return sum_of_product(tn_mul(late, late), c);
-  tn_tensor rows = tn_constant_i64(f, ((int64_t[]){2, 0}), TN_SHAPE(D(2)));
+  tn_tensor rows = tn_constant_i64(f, ((int64_t[]){2, 0}), TN_SHAPE(2));
   return sum_of_product(tn_call(tn_child(root, "table"), rows), a);
 }
 
 static void declare(tn_program *p) {
   for (int k = 0; k < N_PARAMETERS - 1; k++)
-    tn_parameter(tn_root(p), parameters[k].path, TN_SHAPE(D(2)), (tn_init){.kind = TN_INIT_ZEROS});
+    tn_parameter(tn_root(p), parameters[k].path, TN_SHAPE(2), (tn_init){.kind = TN_INIT_ZEROS});
   tn_embedding(tn_root(p), "table", 4, 2);
 }
 
 static void add_function(tn_program *p, const char *name, Kind kind) {
   tn_function *f = tn_function_begin(p, name);
   tn_freeze_path(tn_root(p), "late", strcmp(name, "late") != 0);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2));
   tn_backward(loss_of(p, f, name, x));
   train(p, f, kind, name);
   tn_function_end(f);
@@ -64,7 +63,7 @@ static void add_function(tn_program *p, const char *name, Kind kind) {
 static tn_model *compiled(tn_program *p) {
   static const float start[N_VALUES] = {0.5f,  -1,    0.25f, 2, -0.75f, 1.5f, 1,    -0.5f,
                                         -0.3f, -0.2f, -0.1f, 0, 0.1f,   0.2f, 0.3f, 0.4f};
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
   if (!CHECK(m != NULL)) printf("%s", report_of(p));
   const float *at = start;
   for (int k = 0; m && k < N_PARAMETERS; at += parameters[k++].n)
@@ -84,7 +83,7 @@ static tn_model *separate(tn_program *p, Kind kind) {
 static tn_model *joint(tn_program *p, Kind kind) {
   declare(p);
   tn_function *f = tn_function_begin(p, "all");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2))), loss = loss_of(p, f, "ab", x);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2)), loss = loss_of(p, f, "ab", x);
   loss = tn_add(tn_add(loss, loss_of(p, f, "bc", x)), loss_of(p, f, "table", x));
   tn_backward(loss);
   train(p, f, kind, "all");
@@ -165,23 +164,23 @@ static void check_scopes(void) {
   tn_program *p = tn_program_create("scopes");
   tn_module *enc = tn_module_new(tn_root(p), "enc"), *dec = tn_module_new(tn_root(p), "dec");
   tn_module *both[2] = {enc, dec};
-  for (int k = 0; k < 2; k++) tn_parameter(both[k], "w", TN_SHAPE(D(2)), (tn_init){.kind = TN_INIT_ZEROS});
-  tn_parameter(dec, "v", TN_SHAPE(D(2)), (tn_init){.kind = TN_INIT_ZEROS});
-  tn_group(dec, 3, "v", &(tn_group_options){.lr = 0.5});
+  for (int k = 0; k < 2; k++) tn_parameter(both[k], "w", TN_SHAPE(2), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_parameter(dec, "v", TN_SHAPE(2), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_group(dec, 3, "v", .lr = 0.5);
   for (int n = 0; n < 2; n++) {  // the second function trains in the other order
     tn_function *f = tn_function_begin(p, n ? "second" : "first");
-    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2)));
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2));
     tn_tensor loss =
         tn_add(sum_of_product(tn_param_value(f, enc, "w"), x), sum_of_product(tn_param_value(f, dec, "w"), x));
     tn_backward(tn_add(loss, sum_of_product(tn_param_value(f, dec, "v"), x)));
     for (int k = 0; k < 2; k++) {
       tn_scope *s = tn_scope_begin(f, "update");
-      tn_adam(f, both[k ^ n], &(tn_adamw_options){.lr = 0.25});
+      tn_adam(f, both[k ^ n], .lr = 0.25);
       tn_scope_end(s);
     }
     tn_function_end(f);
   }
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
   if (!CHECK(m != NULL)) printf("%s", report_of(p));
   static const char *const paths[] = {"optimizer.step.enc.w", "optimizer.step.dec.w", "optimizer.step.dec.v"};
   run(m, "first", 0), run(m, "second", 0), run(m, "second", 0);

@@ -71,7 +71,7 @@ static void judge(const char *text, int line) {
   tn_function_end(f);
   bool refused = strstr(text, "error[") != NULL;
   if (refused) said(text, line);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = ""});
+  tn_model *m = tn_compile(p, .cache_dir = "");
   check_that(!m == refused, __FILE__, line, "an error refuses the program, nothing else does");
   said(text, line);
   tn_model_free(m);
@@ -79,18 +79,16 @@ static void judge(const char *text, int line) {
 }
 #define SAYS(text) judge(text, __LINE__)
 
-static tn_tensor input(int line) {
-  return tn_input_at(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)), at(line));
-}
-static tn_tensor scalar(int line) { return tn_full_at(f, 1, TN_SCALAR, at(line)); }
+static tn_tensor input(int line) { return (tn_input)(f, "x", TN_F32, TN_SHAPE(2, 3), at(line)); }
+static tn_tensor scalar(int line) { return (tn_full)(f, 1, TN_SCALAR, at(line)); }
 static tn_tensor weight(int made, int used) {
-  tn_parameter_at(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), ones, at(made));
-  return tn_param_value_at(f, tn_root(p), "w", at(used));
+  (tn_parameter)(tn_root(p), "w", TN_SHAPE(3), ones, at(made));
+  return (tn_param_value)(f, tn_root(p), "w", at(used));
 }
 
 // What goes on with a value, however broken: none of it may be reported.
 static void go_on(tn_tensor t) {
-  tn_tensor x = tn_input(f, "more", TN_F32, TN_SHAPE(tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "more", TN_F32, TN_SHAPE(3));
   tn_scope *s = tn_scope_begin(f, "more");
   tn_add_(tn_clone(tn_relu(t)), x);
   tn_copy_(t, x);
@@ -98,21 +96,21 @@ static void go_on(tn_tensor t) {
   tn_move_to(tn_scope_attach(s, tn_move_to_outer(t)), s);
   tn_scope_detach(s, t);
   tn_set_requires_grad(tn_detach(t), true);
-  tn_scope_dispose_but(s, t);
+  tn_scope_dispose_but(s, TN_TENSORS(t));
   tn_scope_end(s);
-  tn_packed_dispose(tn_pack_constant(t, ((int64_t[]){1}), 1, NULL));
+  tn_packed_dispose(tn_pack_constant(t, ((int64_t[]){1}), 1));
   tn_output(f, "more", t);
   tn_backward(tn_sum(t));
   tn_clip_grad_norm(f, tn_root(p), 1);
   tn_clip_grad_value(f, tn_root(p), 1);
-  tn_sgd(f, tn_root(p), NULL);
+  tn_sgd(f, tn_root(p));
   tn_dispose(t);
 }
 
 SCENARIO(E101) {
   start();
   tn_tensor t = scalar(10);
-  tn_dispose_at(t, at(11));
+  (tn_dispose)(t, at(11));
   go_on((tn_exp)(t, at(12)));
   SAYS("user.c:12: error[E101]: %1 (full) is used after it was disposed\n"
        "user.c:10: note: it was made here\n"
@@ -122,8 +120,8 @@ SCENARIO(E101) {
 
 SCENARIO(E102) {
   start();
-  tn_tensor t = tn_full_at(tn_init_function(p), 1, TN_SHAPE(tn_dim_const(3)), at(10));
-  tn_parameter_adopt_at(tn_root(p), "w", t, at(11));
+  tn_tensor t = (tn_full)(tn_init_function(p), 1, TN_SHAPE(3), at(10));
+  (tn_parameter_adopt)(tn_root(p), "w", t, at(11));
   tn_relu((tn_exp)(t, at(12)));
   SAYS("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
        "user.c:10: note: it was made here\n"
@@ -134,9 +132,9 @@ SCENARIO(E102) {
 SCENARIO(E103) {
   start();
   weight(1, 2);
-  tn_scope *s = tn_scope_begin_at(f, "s", at(9));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(9));
   tn_tensor t = scalar(10);
-  tn_scope_end_at(s, at(11));
+  (tn_scope_end)(s, at(11));
   go_on((tn_exp)(t, at(12)));  // training goes on without its loss, too
   SAYS("user.c:12: error[E103]: %3 (full) is used after its scope closed\n"
        "user.c:10: note: it was made here, in scope 's'\n"
@@ -146,9 +144,9 @@ SCENARIO(E103) {
 
 SCENARIO(E104) {
   start();
-  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
-  tn_scope_end_at(s, at(11));
-  tn_scope_end_at(s, at(12));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(10));
+  (tn_scope_end)(s, at(11));
+  (tn_scope_end)(s, at(12));
   SAYS("user.c:12: error[E104]: scope 's' is closed twice\n"
        "user.c:11: note: it was closed here first\n"
        "hint: one of the two is enough\n");
@@ -156,8 +154,8 @@ SCENARIO(E104) {
 
 SCENARIO(E105) {
   start();
-  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
-  tn_move_to_at(scalar(11), s, at(12));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(10));
+  (tn_move_to)(scalar(11), s, at(12));
   tn_scope_end(s);
   SAYS("user.c:12: note[E105]: %2 (full) is owned by scope 's' already\n"
        "user.c:11: note: it was made here, in scope 's'\n"
@@ -166,9 +164,9 @@ SCENARIO(E105) {
 
 SCENARIO(E106) {
   start();
-  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
-  tn_scope_end_at(s, at(11));
-  go_on(tn_move_to_at(scalar(12), s, at(13)));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(10));
+  (tn_scope_end)(s, at(11));
+  go_on((tn_move_to)(scalar(12), s, at(13)));
   SAYS("user.c:13: error[E106]: a value is moved to scope 's', which is closed\n"
        "user.c:11: note: scope 's' was closed here\n"
        "hint: move it while the scope is open\n");
@@ -177,9 +175,9 @@ SCENARIO(E106) {
 SCENARIO(E107) {
   start();
   tn_tensor t = scalar(10);
-  tn_scope *s = tn_scope_begin_at(f, "s", at(11));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(11));
   tn_tensor own = scalar(12);
-  tn_scope_dispose_but_at(s, (tn_tensor[]){own, t, own, t}, 4, at(13));
+  (tn_scope_dispose_but)(s, (tn_tensor[]){own, t, own, t}, 4, at(13));
   CHECK(tn_is_alive(own) && tn_is_alive(t) && tn_scope_count(s) == 1);
   tn_scope_end(s);
   SAYS("user.c:13: error[E107]: %1 (full) is kept, but scope 's' does not own it\n"
@@ -189,8 +187,8 @@ SCENARIO(E107) {
 
 SCENARIO(W108) {
   start();
-  tn_scope *s = tn_scope_begin_at(f, "s", at(10));
-  tn_detach_from_scope_at((tn_relu)(input(11), at(12)), at(13));
+  tn_scope *s = (tn_scope_begin)(f, "s", at(10));
+  (tn_detach_from_scope)((tn_relu)(input(11), at(12)), at(13));
   tn_scope_end(s);
   SAYS("user.c:13: warning[W108]: %3 (relu) is detached from its scope and never disposed: it holds 24 bytes in each "
        "run of 'run'\n"
@@ -201,8 +199,8 @@ SCENARIO(W108) {
 SCENARIO(E109) {
   start();
   tn_function *init = tn_init_function(p);
-  tn_scope *s = tn_scope_begin_at(init, "s", at(10));
-  tn_register_at(tn_root(p), "w", tn_as_parameter(tn_full_at(init, 1, TN_SCALAR, at(11))), at(12));
+  tn_scope *s = (tn_scope_begin)(init, "s", at(10));
+  (tn_register)(tn_root(p), "w", tn_as_parameter((tn_full)(init, 1, TN_SCALAR, at(11))), at(12));
   tn_scope_end(s);
   SAYS("user.c:12: error[E109]: parameter 'w' is owned by scope 's', which ends before its module\n"
        "user.c:11: note: it was made here, in scope 's'\n"
@@ -212,10 +210,10 @@ SCENARIO(E109) {
 
 SCENARIO(E110) {
   start();
-  tn_linear_at(tn_root(p), "fc", 3, 3, NULL, at(10));
-  tn_module *fc = tn_linear_at(tn_root(p), "fc", 3, 3, NULL, at(11));
+  (tn_linear)(tn_root(p), "fc", 3, 3, (tn_linear_options){.at = at(10)});
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 3, 3, (tn_linear_options){.at = at(11)});
   tn_freeze(fc, true);
-  tn_group(fc, 1, "weight", NULL);
+  tn_group(fc, 1, "weight");
   tn_param_value(f, fc, "weight");
   go_on(tn_call(fc, input(12)));
   SAYS("user.c:11: error[E110]: module 'fc' exists already\n"
@@ -225,8 +223,8 @@ SCENARIO(E110) {
 
 SCENARIO(E111) {
   start();
-  tn_param_at_path_at(tn_root(p), "a/w", TN_SHAPE(tn_dim_const(2)), ones, at(10));
-  tn_param_at_path_at(tn_root(p), "a.w", TN_SHAPE(tn_dim_const(3)), ones, at(11));
+  (tn_param_at_path)(tn_root(p), "a/w", TN_SHAPE(2), ones, at(10));
+  (tn_param_at_path)(tn_root(p), "a.w", TN_SHAPE(3), ones, at(11));
   SAYS("user.c:11: error[E111]: entry 'a.w' is asked for with shape [3] and has shape [2]\n"
        "user.c:10: note: 'a.w' was made here\n"
        "hint: another shape needs another path\n");
@@ -240,7 +238,7 @@ SCENARIO(E112) {
   tn_backward(tn_sum(tn_add(b, c)));
   tn_output(f, "a", a);
   tn_function_end(f);
-  CHECK(!tn_compile(p, NULL));
+  CHECK(!tn_compile(p));
   said("user.c:15: error[E112]: %2 is overwritten in place here, but a backward needs its old value\n"
        "user.c:12: note: it was made here\n"
        "user.c:14: note: the gradient of this mul reads it\n"
@@ -252,7 +250,7 @@ SCENARIO(E112) {
 SCENARIO(E113) {
   start();
   tn_tensor w = weight(10, 11);
-  go_on(tn_copy_in_place_at(tn_slice_at(w, 0, 1, 2, at(12)), tn_scalar(f, 2), at(13)));
+  go_on((tn_copy_)((tn_slice)(w, 0, 1, 2, at(12)), tn_scalar(f, 2), at(13)));
   SAYS("user.c:13: error[E113]: parameter 'w' is written in place by tn_copy_ outside a no-grad region\n"
        "user.c:10: note: 'w' was made here\n"
        "hint: write it between tn_no_grad_begin and tn_no_grad_end\n");
@@ -261,8 +259,8 @@ SCENARIO(E113) {
 static void pack(int64_t a, int64_t b, uint32_t n, bool sorted) {
   start();
   const int64_t lengths[3] = {a, b, 1};
-  const tn_pack_options o = {.batch_first = true, .enforce_sorted = sorted};
-  tn_packed s = tn_pack_constant_at(input(10), lengths, n, &o, at(11));
+  const tn_pack_options o = {.enforce_sorted = sorted, .at = at(11)};
+  tn_packed s = (tn_pack_constant)(input(10), lengths, n, o);
   go_on(tn_pad_packed(tn_packed_zip("add", tn_packed_map("exp", s), s), 0, true));
   tn_packed_dispose(s);
 }
@@ -291,8 +289,8 @@ SCENARIO(E116) {
        "user.c:10: note: the value to pack was made here\n"
        "hint: one length for each sequence\n");
   start();
-  tn_tensor x = input(10), lengths = tn_input_at(f, "lengths", TN_I64, TN_SHAPE(tn_dim_const(3)), at(11));
-  go_on(tn_pad_packed(tn_pack_padded_at(x, lengths, NULL, at(12)), 0, true));
+  tn_tensor x = input(10), lengths = (tn_input)(f, "lengths", TN_I64, TN_SHAPE(3), at(11));
+  go_on(tn_pad_packed((tn_pack_padded)(x, lengths, (tn_pack_options){.at = at(12)}), 0, true));
   SAYS("user.c:12: error[E116]: the number of lengths is not the batch of the packed value\n"
        "user.c:11: note: the lengths were made here\n"
        "user.c:10: note: the value to pack was made here\n"
@@ -342,13 +340,13 @@ SCENARIO(lengths_in_text) {
 SCENARIO(E120) {
   start();
   tn_tensor w = weight(10, 11), a = (tn_exp)(w, at(12));
-  tn_tensor g = tn_grad_at(tn_sum(tn_mul(tn_detach_at(a, at(13)), w)), a, at(14));
+  tn_tensor g = (tn_grad)(tn_sum(tn_mul((tn_detach)(a, at(13)), w)), a, at(14));
   tn_output(f, "g", tn_relu(g));
   SAYS("user.c:14: error[E120]: no gradient flows from the loss to this value\n"
        "user.c:12: note: the value was made here\n"
        "hint: tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons\n");
   start();
-  tn_set_requires_grad_at((tn_exp)(input(10), at(11)), true, at(12));
+  (tn_set_requires_grad)((tn_exp)(input(10), at(11)), true, at(12));
   SAYS("user.c:12: error[E120]: requires_grad belongs to inputs and parameters: this value is computed\n"
        "user.c:11: note: it was made here by tn_exp\n"
        "hint: tn_grad(loss, t) gives the gradient of any value\n");
@@ -357,8 +355,8 @@ SCENARIO(E120) {
 SCENARIO(E121) {
   start();
   tn_backward(tn_sum(weight(10, 11)));
-  tn_sgd_at(f, tn_root(p), NULL, at(12));
-  tn_adam_at(f, tn_root(p), NULL, at(13));
+  (tn_sgd)(f, tn_root(p), (tn_sgd_options){.at = at(12)});
+  (tn_adam)(f, tn_root(p), (tn_adamw_options){.at = at(13)});
   SAYS("user.c:13: error[E121]: parameter 'w' is updated twice in function 'run'\n"
        "user.c:12: note: it was updated here first\n"
        "hint: two optimizers in one function train modules that have no parameter in common\n");
@@ -369,20 +367,20 @@ SCENARIO(E121) {
 SCENARIO(E122) {
   start();
   weight(10, 11);
-  tn_backward_at(tn_sum_at(input(12), NULL, 0, false, at(13)), at(14));
+  (tn_backward)((tn_sum)(input(12), at(13)), at(14));
   tn_clip_grad_norm(f, tn_root(p), 1);
   tn_clip_grad_value(f, tn_root(p), 1);
-  tn_sgd(f, tn_root(p), NULL);
+  tn_sgd(f, tn_root(p));
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   SAYS("user.c:14: error[E122]: the loss depends on no trainable parameter\n"
        "user.c:13: note: the loss was made here\n" NO_PATH);
 
   start();
   tn_module *other = tn_module_new(tn_root(p), "other");
-  tn_parameter_at(other, "v", TN_SHAPE(tn_dim_const(3)), ones, at(9));
-  tn_backward_at(tn_sum(weight(10, 11)), at(12));
-  tn_param_grad_at(f, other, "v", at(13));
-  tn_sgd_at(f, other, NULL, at(14));
+  (tn_parameter)(other, "v", TN_SHAPE(3), ones, at(9));
+  (tn_backward)(tn_sum(weight(10, 11)), at(12));
+  (tn_param_grad)(f, other, "v", at(13));
+  (tn_sgd)(f, other, (tn_sgd_options){.at = at(14)});
   SAYS("user.c:13: error[E122]: parameter 'other.v' has no gradient in function 'run'\n"
        "user.c:9: note: 'other.v' was made here\n"
        "user.c:12: note: the loss of this tn_backward does not depend on it\n" NO_PATH
@@ -391,18 +389,18 @@ SCENARIO(E122) {
 
   start();
   weight(10, 11);
-  tn_clip_grad_norm_at(f, tn_root(p), 1, at(12));
-  tn_adam(f, tn_root(p), NULL);
+  (tn_clip_grad_norm)(f, tn_root(p), 1, at(12));
+  tn_adam(f, tn_root(p));
   SAYS("user.c:12: error[E122]: no parameter below module '' has a gradient\n"
        "hint: tn_backward(loss) comes first\n");
 }
 
 SCENARIO(E123) {
   start();
-  tn_scope *o = tn_scope_begin_at(f, "o", at(10));
+  tn_scope *o = (tn_scope_begin)(f, "o", at(10));
   tn_tensor t = scalar(11);
-  tn_scope *i = tn_scope_begin_at(f, "i", at(12));
-  tn_scope_detach_at(i, t, at(13));
+  tn_scope *i = (tn_scope_begin)(f, "i", at(12));
+  (tn_scope_detach)(i, t, at(13));
   tn_scope_end(i);
   tn_scope_end(o);
   SAYS("user.c:13: error[E123]: scope 'i' does not own %2 (full): scope 'o' does\n"

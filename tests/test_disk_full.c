@@ -12,15 +12,15 @@
 
 static tn_model *build(void) {
   tn_program *p = tn_program_create("full");
-  tn_module *fc = tn_linear(tn_root(p), "fc", 64, 32, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 64, 32);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(64)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4, 64));
   tn_tensor loss = tn_mean(tn_square(tn_dropout(tn_call(fc, x), 0.5)));
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_adamw(f, tn_root(p), NULL);
+  tn_adamw(f, tn_root(p));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m)) tn_report(p, stdout), exit(1);
   tn_program_free(p);
   return m;

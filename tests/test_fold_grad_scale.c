@@ -12,9 +12,9 @@ enum { N_PARAMS = 4, STEPS = 3 };
 static void declare(tn_module *m, uint32_t k, const char *name) {
   tn_init init = {TN_INIT_UNIFORM, -1, 1};
   switch (k) {
-  case 0: tn_parameter(m, name, TN_SHAPE(tn_dim_const(70), tn_dim_const(33)), init); break;
-  case 1: tn_parameter(m, name, TN_SHAPE(tn_dim_const(1), tn_dim_const(5000)), init); break;
-  case 2: tn_parameter(m, name, TN_SHAPE(tn_dim_const(3)), init); break;
+  case 0: tn_parameter(m, name, TN_SHAPE(70, 33), init); break;
+  case 1: tn_parameter(m, name, TN_SHAPE(1, 5000), init); break;
+  case 2: tn_parameter(m, name, TN_SHAPE(3), init); break;
   default: tn_parameter(m, name, TN_SCALAR, init);
   }
 }
@@ -45,7 +45,7 @@ static tn_model *compile(bool made, tn_program **program, uint32_t workers) {
     tn_output(f[way], "loss", loss);
     tn_function_end(f[way]);
   }
-  tn_model *model = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 5});
+  tn_model *model = tn_compile(p, .n_workers = workers, .seed = 5);
   if (!CHECK(model != NULL)) tn_report(p, stdout);
   return model;
 }

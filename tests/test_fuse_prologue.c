@@ -9,7 +9,7 @@
 enum { COUNT = 50, WIDTH = 20, OUT = 12, MOST = 40 };
 
 static tn_model *done(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = n_workers, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -34,7 +34,7 @@ static tn_tensor looked_up(tn_function *f, tn_program *p) {
 static tn_model *lookup(uint32_t n_workers) {
   tn_program *p = tn_program_create("lookup");
   tn_embedding(tn_root(p), "embed", COUNT, WIDTH);
-  tn_linear(tn_root(p), "fc", WIDTH, OUT, NULL);
+  tn_linear(tn_root(p), "fc", WIDTH, OUT);
   tn_function *f = tn_function_begin(p, "made");
   tn_output(f, "y", tn_relu(tn_call(tn_child(tn_root(p), "fc"), looked_up(f, p))));
   tn_function_end(f);
@@ -81,19 +81,19 @@ static void check_lookup(uint32_t n_workers) {
 static void step(tn_program *p, const char *name, bool is_stored) {
   tn_function *f = tn_function_begin(p, name);
   tn_dim B = tn_dim_bounded(p, "rows", MOST);
-  tn_tensor pixels = tn_input(f, "pixels", TN_F32, TN_SHAPE(B, tn_dim_const(WIDTH)));
+  tn_tensor pixels = tn_input(f, "pixels", TN_F32, TN_SHAPE(B, WIDTH));
   tn_tensor x = tn_mul(pixels, tn_scalar(f, 1.0 / 255));
   tn_tensor loss = tn_cross_entropy(tn_call(tn_child(tn_root(p), "fc"), x), tn_input(f, "labels", TN_I64, TN_SHAPE(B)));
   tn_output(f, "loss", loss);
   if (is_stored) tn_output(f, "x", x);
   tn_backward(loss);
-  tn_adamw(f, tn_root(p), (&(tn_adamw_options){.lr = 1e-2}));
+  tn_adamw(f, tn_root(p), .lr = 1e-2);
   tn_function_end(f);
 }
 
 static void check_training(uint32_t n_workers) {
   tn_program *p = tn_program_create("training");
-  tn_linear(tn_root(p), "fc", WIDTH, OUT, NULL);
+  tn_linear(tn_root(p), "fc", WIDTH, OUT);
   step(p, "made", false);
   step(p, "stored", true);
   tn_model *m = done(p, n_workers), *other = m ? tn_instance(m, 0) : NULL;

@@ -22,10 +22,10 @@ static tn_module *make_module(tn_module *net, const Layer *l) {
   tn_rnn_options o = {
       .bidirectional = l->both_ways, .no_bias = l->no_bias, .proj_size = l->kind == PROJECTED ? PROJ : 0};
   switch (l->kind) {
-  case GRU: return tn_gru(net, "r", l->in, l->hidden, &o);
+  case GRU: return (tn_gru)(net, "r", l->in, l->hidden, o);
   case TANH:
-  case RELU: return tn_rnn(net, "r", l->in, l->hidden, l->kind == RELU, &o);
-  default: return tn_lstm(net, "r", l->in, l->hidden, &o);
+  case RELU: return (tn_rnn)(net, "r", l->in, l->hidden, l->kind == RELU, o);
+  default: return (tn_lstm)(net, "r", l->in, l->hidden, o);
   }
 }
 
@@ -36,18 +36,18 @@ static tn_model *compile(const Layer *l, int64_t most, uint32_t workers, bool tr
   tn_module *m = make_module(tn_root(p), l);
   for (uint32_t train = 0; train <= trains; train++) {
     tn_function *f = tn_function_begin(p, train ? "step" : "look");
-    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(l->in)));
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, l->in));
     tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-    tn_rnn_output r = tn_rnn_call(m, tn_pack_padded(x, len, NULL), NULL);
+    tn_rnn_output r = tn_rnn_call(m, tn_pack_padded(x, len));
     if (train) {
       tn_tensor loss = tn_mean(tn_square(r.out.data));
       tn_backward(loss);
-      tn_sgd(f, m, &(tn_sgd_options){.lr = 0.5});
+      tn_sgd(f, m, .lr = 0.5);
       tn_output(f, "loss", loss);
     } else tn_output(f, "y", tn_pad_packed(r.out, 0, true));
     tn_function_end(f);
   }
-  tn_model *model = tn_compile(p, (&(tn_compile_options){.n_workers = workers, .seed = 5, .cache_dir = ""}));
+  tn_model *model = tn_compile(p, .n_workers = workers, .seed = 5, .cache_dir = "");
   if (!CHECK(model)) tn_report(p, stdout);
   tn_program_free(p);
   return model;

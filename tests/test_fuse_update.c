@@ -27,10 +27,10 @@ static void step(tn_program *p, uint32_t way, Kind kind) {
   for (uint32_t k = 0; k < N_LAYERS; k++) {
     char fc[8];
     snprintf(fc, sizeof fc, "fc%u", k);
-    layer[k] = tn_linear(m, fc, width[k], width[k + 1], NULL);
+    layer[k] = tn_linear(m, fc, width[k], width[k + 1]);
   }
   tn_function *f = tn_function_begin(p, name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", MOST_ROWS), tn_dim_const(width[0])));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", MOST_ROWS), width[0]));
   for (uint32_t k = 0; k < N_LAYERS; k++) {
     x = tn_tanh(tn_call(layer[k], x));
     if (kind.twice && k == 3) x = tn_tanh(tn_call(layer[3], tn_tanh(tn_call(layer[2], x))));
@@ -47,7 +47,7 @@ static void step(tn_program *p, uint32_t way, Kind kind) {
 static tn_model *compile(Kind kind, uint32_t workers) {
   tn_program *p = tn_program_create("led");
   for (uint32_t way = kind.from; way < N_WAYS; way++) step(p, way, kind);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 5, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = workers, .seed = 5, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;

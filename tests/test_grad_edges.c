@@ -56,13 +56,12 @@ static void test_edges(uint32_t workers) {
     float y[N], of_a[N], of_b[N];
     tn_program *p = tn_program_create("edges");
     tn_function *f = tn_function_begin(p, "step");
-    tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_const(N))),
-              b = tn_input(f, "b", TN_F32, TN_SHAPE(tn_dim_const(N)));
+    tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(N)), b = tn_input(f, "b", TN_F32, TN_SHAPE(N));
     tn_set_requires_grad(a, true), tn_set_requires_grad(b, true);
     tn_tensor out = t->build(a, b), loss = tn_sum(out);
     tn_output(f, "y", out), tn_output(f, "da", tn_grad(loss, a)), tn_output(f, "db", tn_grad(loss, b));
     tn_function_end(f);
-    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .cache_dir = ""});
+    tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
     if (!CHECK(m != NULL)) tn_report(p, stdout);
     else
       CHECK(!tn_run(m, "step", TN_IN(tn_f32(t->a, N), tn_f32(t->b, N)),
@@ -79,17 +78,16 @@ enum { ROWS = 3, WIDE = 6, IN = 200, OUT = 170 };  // IN x OUT: large enough for
 static void test_view_between_products(void) {
   tn_program *p = tn_program_create("between");
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDE)));
-  tn_tensor u = tn_input(f, "u", TN_F32, TN_SHAPE(tn_dim_const(3), tn_dim_const(1)));
-  tn_tensor v = tn_input(f, "v", TN_F32, TN_SHAPE(tn_dim_const(WIDE), tn_dim_const(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDE));
+  tn_tensor u = tn_input(f, "u", TN_F32, TN_SHAPE(3, 1));
+  tn_tensor v = tn_input(f, "v", TN_F32, TN_SHAPE(WIDE, 2));
   tn_set_requires_grad(x, true);
-  tn_tensor h = tn_sin(x),
-            by_three = tn_tanh(tn_reshape(h, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(2), tn_dim_const(3))));
+  tn_tensor h = tn_sin(x), by_three = tn_tanh(tn_reshape(h, TN_SHAPE(ROWS, 2, 3)));
   tn_tensor first = tn_sum(tn_sin(tn_softmax(tn_matmul(tn_tanh(h), v), -1)));
   tn_tensor loss = tn_add(first, tn_sum(tn_sin(tn_matmul(by_three, u))));
   tn_output(f, "loss", loss), tn_output(f, "g", tn_grad(loss, x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   static const float expected[ROWS * WIDE] = {0.4546982f, -0.9682112f, 0.2543946f, 0.4958104f, -0.9664114f, 0.2263119f,
                                               0.3864667f, -0.8540848f, 0.2422939f, 0.4934111f, -0.9999095f, 0.2373464f,
@@ -108,14 +106,14 @@ static void test_view_between_products(void) {
 // A gradient whose update stands in its kernel is handed out in another shape.
 static void test_view_of_led_gradient(void) {
   tn_program *p = tn_program_create("led");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(IN), tn_dim_const(OUT)), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(IN, OUT), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, IN));
   tn_backward(tn_sum(tn_matmul(x, tn_param_value(f, tn_root(p), "w"))));
-  tn_output(f, "g", tn_reshape(tn_param_grad(f, tn_root(p), "w"), TN_SHAPE(tn_dim_const(IN * OUT))));
-  tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 1});
+  tn_output(f, "g", tn_reshape(tn_param_grad(f, tn_root(p), "w"), TN_SHAPE(IN * OUT)));
+  tn_sgd(f, tn_root(p), .lr = 1);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   static float xs[ROWS * IN], g[IN * OUT], w[IN * OUT];
   for (int k = 0; k < ROWS * IN; k++) xs[k] = (float)(k % 13);

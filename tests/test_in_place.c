@@ -35,18 +35,18 @@ static int w_made, x_made;  // lines
 
 static Case begin(void) {
   Case c = {.p = tn_program_create("in_place")};
-  tn_parameter(tn_root(c.p), "w", TN_SHAPE(D(3)), threes), w_made = __LINE__;
-  tn_buffer(tn_root(c.p), "b", TN_SHAPE(D(2), D(3)), zeros);
+  tn_parameter(tn_root(c.p), "w", TN_SHAPE(3), threes), w_made = __LINE__;
+  tn_buffer(tn_root(c.p), "b", TN_SHAPE(2, 3), zeros);
   c.f = tn_function_begin(c.p, "run");
   c.w = tn_param_value(c.f, tn_root(c.p), "w");
   c.b = tn_param_value(c.f, tn_root(c.p), "b");
-  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(D(3))), x_made = __LINE__;
+  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(3)), x_made = __LINE__;
   return c;
 }
 
 static tn_model *compile(Case c) {
   tn_function_end(c.f);
-  tn_model *m = tn_compile(c.p, NULL);
+  tn_model *m = tn_compile(c.p);
   if (!CHECK(m != NULL)) tn_report(c.p, stdout);
   return m;
 }
@@ -87,7 +87,7 @@ static void leaf(void) {
 
 static void frozen(void) {
   Case c = begin();
-  tn_parameter(tn_root(c.p), "u", TN_SHAPE(D(3)), zeros);
+  tn_parameter(tn_root(c.p), "u", TN_SHAPE(3), zeros);
   tn_tensor u = tn_param_value(c.f, tn_root(c.p), "u");
   tn_set_requires_grad(u, false);
   int line = __LINE__ + 1;
@@ -104,7 +104,7 @@ static void frozen(void) {
 static void input(void) {
   Case c = begin();
   int line = __LINE__ + 1;
-  tn_relu_(tn_reshape(c.x, TN_SHAPE(D(3), D(1))));
+  tn_relu_(tn_reshape(c.x, TN_SHAPE(3, 1)));
   tn_neg_(c.x);  // told once
   CHECK(reports(c.p,
                 HERE
@@ -120,7 +120,7 @@ static void input(void) {
 
 static void misfits(void) {
   Case c = begin();
-  tn_tensor wide = tn_expand(c.x, TN_SHAPE(D(2), D(3)));
+  tn_tensor wide = tn_expand(c.x, TN_SHAPE(2, 3));
   int made = __LINE__ - 1, line = __LINE__ + 1;
   tn_neg_(wide);
   CHECK(reports(c.p,
@@ -217,7 +217,7 @@ static void scaled_gradient(void) {
   tn_backward(tn_sum(tn_mul(c.w, c.x)));
   tn_mul_(tn_param_grad(c.f, tn_root(c.p), "w"), tn_scalar(c.f, 0.5));
   tn_fill_(tn_transpose(tn_slice(tn_param_grad(c.f, tn_root(c.p), "w"), 0, 2, 1), 0, 0), 1);
-  tn_sgd(c.f, tn_root(c.p), &(tn_sgd_options){.lr = 1});
+  tn_sgd(c.f, tn_root(c.p), .lr = 1);
   tn_output(c.f, "w", c.w);
   tn_model *m = compile(c);
   float x[] = {1, 2, 4}, w[3];
@@ -230,7 +230,7 @@ static void after_update(void) {
   Case c = begin();
   tn_tensor old = tn_clone(c.w);
   tn_backward(tn_sum(tn_mul(c.w, c.x)));
-  tn_sgd(c.f, tn_root(c.p), &(tn_sgd_options){.lr = 1});
+  tn_sgd(c.f, tn_root(c.p), .lr = 1);
   tn_output(c.f, "w", c.w);
   tn_output(c.f, "again", tn_param_value(c.f, tn_root(c.p), "w"));
   tn_output(c.f, "old", old);
@@ -246,12 +246,12 @@ static void after_update(void) {
   tn_tensor loss = tn_sum(tn_square(c.w));
   int saved = __LINE__ - 1;
   tn_backward(tn_sum(tn_mul(c.w, c.x)));
-  tn_sgd(c.f, tn_root(c.p), NULL);
+  tn_sgd(c.f, tn_root(c.p));
   int written = __LINE__ - 1;
   tn_backward(loss);  // too late: the square needs the old weight
   tn_output(c.f, "g", tn_param_grad(c.f, tn_root(c.p), "w"));
   tn_function_end(c.f);
-  CHECK(!tn_compile(c.p, NULL));
+  CHECK(!tn_compile(c.p));
   CHECK(reports(
       c.p,
       HERE
@@ -264,7 +264,7 @@ static void after_update(void) {
 
 static void casts(void) {
   Case c = begin();
-  tn_tensor i = tn_input(c.f, "i", TN_I64, TN_SHAPE(D(3))), k = tn_clone(i);
+  tn_tensor i = tn_input(c.f, "i", TN_I64, TN_SHAPE(3)), k = tn_clone(i);
   tn_copy_(tn_slice(k, 0, 1, 2), tn_slice(c.x, 0, 0, 2));
   tn_output(c.f, "k", k);
   tn_copy_(tn_slice(c.b, 0, 1, 1), i);
@@ -296,10 +296,9 @@ static bool finds_swap(Fn *f, Op reader, Op writer) {
 
 static void order(bool in_param) {
   Case c = begin();
-  tn_tensor t =
-      in_param ? c.b : tn_matmul(tn_reshape(c.x, TN_SHAPE(D(3), D(1))), tn_reshape(c.x, TN_SHAPE(D(1), D(3))));
+  tn_tensor t = in_param ? c.b : tn_matmul(tn_reshape(c.x, TN_SHAPE(3, 1)), tn_reshape(c.x, TN_SHAPE(1, 3)));
   tn_tensor sum = tn_sum_axis(t, 0, false);  // before the write, as built
-  tn_slice_assign_(t, 0, 1, tn_reshape(c.x, TN_SHAPE(D(1), D(3))));
+  tn_slice_assign_(t, 0, 1, tn_reshape(c.x, TN_SHAPE(1, 3)));
   tn_output(c.f, "sum", tn_amax(sum));
   tn_output(c.f, "t", tn_sum_axis(t, 1, false));
   tn_function_end(c.f);

@@ -263,7 +263,7 @@ static void execute(const Tape *t, Data *d, double out[][MAX_N]) {
 // ---- the same through the library
 static tn_shape shape_of(const Step *s, tn_dim dims[3]) {
   for (int k = 0; k < s->rank; k++) dims[k] = tn_dim_const(s->dim[k]);
-  return (tn_shape){dims, (uint32_t)s->rank};
+  return tn_shape_of(dims, (uint32_t)s->rank);
 }
 
 static tn_tensor weights(tn_function *f, const Step *s, int output, tn_shape shape);
@@ -275,10 +275,9 @@ static tn_function *build(tn_program *p, const Tape *t, tn_tensor *loss) {
   tn_dim dims[3];
   int n_out = 0;
   for (int k = 0; k < N_BUFFERS; k++)
-    tn_buffer(tn_root(p), buffers[k], TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(COLS)),
-              ((tn_init){TN_INIT_ZEROS, 0, 0}));
+    tn_buffer(tn_root(p), buffers[k], TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_ZEROS, 0, 0}));
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor index = tn_input(f, "index", TN_I64, TN_SHAPE(tn_dim_const(N_INDEX)));
+  tn_tensor index = tn_input(f, "index", TN_I64, TN_SHAPE(N_INDEX));
   for (int k = 0; k < t->n; k++) {
     const Step *s = &t->step[k];
     tn_tensor a = s->kind > BUFFER ? v[s->a] : TN_NONE, b = s->kind > BUFFER && s->b >= 0 ? v[s->b] : a;
@@ -296,7 +295,7 @@ static tn_function *build(tn_program *p, const Tape *t, tn_tensor *loss) {
     case CLONE: v[k] = tn_clone(a); break;
     case DETACH: v[k] = tn_detach(a); break;
     case SLICE: v[k] = tn_slice(a, s->axis, s->start, s->size); break;
-    case PERMUTE: v[k] = tn_permute(a, 1, 0); break;
+    case PERMUTE: v[k] = tn_permute(a, TN_INTS(1, 0)); break;
     case RESHAPE: v[k] = tn_reshape(a, shape_of(s, dims)); break;
     case NEG_: tn_neg_(a); break;
     case SIN_: tn_sin_(a); break;
@@ -421,9 +420,8 @@ static double direct_loss(const Tape *t, Data d) {
 
 static tn_tensor weights(tn_function *f, const Step *s, int output, tn_shape shape) {
   tn_tensor parts[MAX_N];
-  for (int i = 0; i < numel(s); i++)
-    parts[i] = tn_reshape(tn_scalar(f, weight_of(output, i)), TN_SHAPE(tn_dim_const(1)));
-  return tn_reshape(tn_concat_at(parts, (uint32_t)numel(s), 0, TN_SITE), shape);
+  for (int i = 0; i < numel(s); i++) parts[i] = tn_reshape(tn_scalar(f, weight_of(output, i)), TN_SHAPE(1));
+  return tn_reshape(tn_concat(0, parts, (uint32_t)numel(s)), shape);
 }
 
 static bool check_gradient(uint64_t seed) {
@@ -433,7 +431,7 @@ static bool check_gradient(uint64_t seed) {
   Data d = random_data();
   d.index[1] = (d.index[0] + 1) % ROWS;  // of equal indices each source row gets the gradient, as in PyTorch
   tn_program *p = tn_program_create("gradients");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(COLS)), ((tn_init){TN_INIT_ZEROS, 0, 0}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_ZEROS, 0, 0}));
   tn_tensor loss = TN_NONE;
   tn_function *f = build(p, &t, &loss);
   bool tracked = tn_requires_grad(loss), good = true;
@@ -468,7 +466,7 @@ static bool check_seed(uint64_t seed, bool compiled) {
   tn_program *p = tn_program_create("writes");
   tn_function *f = build(p, &t, NULL);
   tn_compile_options o = {.n_workers = 2, .cache_dir = ""};
-  tn_model *m = compiled ? tn_compile(p, &o) : NULL;
+  tn_model *m = compiled ? (tn_compile)(p, o) : NULL;
   bool good = !compiled || m;
   for (int run = 0; run < (compiled ? 2 : 1) && good; run++) {
     execute(&t, &direct, want);

@@ -13,7 +13,7 @@ static void says(tn_model *m, tn_status status, const char *text, int line) {
 }
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
   if (!CHECK(m)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -25,7 +25,7 @@ static tn_model *summing(const tn_pack_options *o) {
   tn_dim batch = tn_dim_bounded(p, "batch", B), time = tn_dim_bounded(p, "time", T);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-  tn_output(f, "sums", tn_packed_sum(tn_pack_padded(x, n, o)));
+  tn_output(f, "sums", tn_packed_sum((tn_pack_padded)(x, n, *o)));
   tn_function_end(f);
   return compile(p);
 }
@@ -44,14 +44,14 @@ static void lengths(void) {
       {{3, INT64_MIN, 3}, false, false, "run: input 'lengths': length -9223372036854775808 at [1] is not in 1..3"},
       {{INT64_MAX, 1, 1}, true, false, "run: input 'lengths': length 9223372036854775807 at [0] is not in 1..3"}};
   for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-    tn_model *m = summing(&(tn_pack_options){true, bad[k].sorted, bad[k].empty});
+    tn_model *m = summing(&(tn_pack_options){.enforce_sorted = bad[k].sorted, .allow_empty = bad[k].empty});
     float sums[B] = {7, 7, 7};
     says(m, tn_run(m, "run", TN_IN(tn_f32(x, 3, 3), tn_i64(bad[k].n, 3)), TN_OUT(tn_f32(sums, 3))), bad[k].text,
          __LINE__);
     CHECK(sums[0] == 7 && sums[2] == 7);
     tn_model_free(m);
   }
-  tn_model *m = summing(NULL);
+  tn_model *m = summing(&(tn_pack_options){.at = TN_SITE});
   float sums[B];
   const int64_t n[B] = {1, 2, 3};
   says(m, tn_run(m, "run", TN_IN(tn_f32(x, 3, 3), tn_i64(n, 2)), TN_OUT(tn_f32(sums, 3))),
@@ -66,8 +66,8 @@ typedef enum { APART, TIME_MAJOR, CONSTANT, ONE_INPUT, N_FORMS } Form;
 
 static tn_packed pack(tn_tensor x, tn_tensor n, Form form) {
   static const int64_t constant[B] = {2, 4, 1};
-  tn_pack_options o = {.batch_first = form != TIME_MAJOR};
-  return form == CONSTANT ? tn_pack_constant(x, constant, B, &o) : tn_pack_padded(x, n, &o);
+  tn_pack_options o = {.time_major = form == TIME_MAJOR};
+  return form == CONSTANT ? (tn_pack_constant)(x, constant, B, o) : (tn_pack_padded)(x, n, o);
 }
 
 static tn_tensor column(tn_tensor rows, int64_t k) {
@@ -79,12 +79,11 @@ static tn_model *training(Form form) {
   tn_dim batch = form == CONSTANT ? D(B) : tn_dim_bounded(p, "batch", B);
   tn_dim time = form == CONSTANT ? D(T) : tn_dim_bounded(p, "time", T);
   tn_shape shape = form == TIME_MAJOR ? TN_SHAPE(time, batch) : TN_SHAPE(batch, time);
-  tn_module *words = tn_embedding(tn_root(p), "words", WORDS, 2),
-            *head = tn_linear(tn_root(p), "head", 2, CLASSES, NULL);
+  tn_module *words = tn_embedding(tn_root(p), "words", WORDS, 2), *head = tn_linear(tn_root(p), "head", 2, CLASSES);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(batch)), x, y;
   if (form == ONE_INPUT) {
-    tn_packed s = pack(tn_input(f, "xy", TN_I64, TN_SHAPE(batch, time, D(2))), n, form);
+    tn_packed s = pack(tn_input(f, "xy", TN_I64, TN_SHAPE(batch, time, 2)), n, form);
     x = column(s.data, 0), y = column(s.data, 1);
   } else {
     x = pack(tn_input(f, "x", TN_I64, shape), n, form).data;
@@ -93,7 +92,7 @@ static tn_model *training(Form form) {
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(words, x)), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  tn_sgd(f, tn_root(p), NULL);
+  tn_sgd(f, tn_root(p));
   tn_function_end(f);
   return compile(p);
 }
@@ -144,7 +143,7 @@ static void windows(void) {
   tn_program *p = tn_program_create("text");
   tn_module *words = tn_embedding(tn_root(p), "words", WORDS, CLASSES);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor text = tn_input(f, "text", TN_I64, TN_SHAPE(tn_dim_bounded(p, "batch", B), D(T)));
+  tn_tensor text = tn_input(f, "text", TN_I64, TN_SHAPE(tn_dim_bounded(p, "batch", B), T));
   tn_tensor x = tn_slice(text, 1, 0, T - 1), y = tn_slice(text, 1, 1, T - 1);
   tn_output(f, "loss", tn_cross_entropy(tn_call(words, x), y));
   tn_function_end(f);
@@ -166,8 +165,8 @@ static void windows(void) {
 static void computed(void) {
   tn_program *p = tn_program_create("computed");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(3), D(4)));
-  tn_packed s = tn_pack_padded(x, tn_cast(tn_sum_axis(tn_gt(x, tn_scalar(f, 0)), 1, false), TN_I64), NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 4));
+  tn_packed s = tn_pack_padded(x, tn_cast(tn_sum_axis(tn_gt(x, tn_scalar(f, 0)), 1, false), TN_I64));
   tn_output(f, "last", tn_packed_last(s));
   tn_function_end(f);
   tn_model *m = compile(p);
@@ -186,27 +185,26 @@ static void computed(void) {
 static void nothing_changes(bool behind, bool in_scan, bool puts, int64_t width, uint32_t n_workers) {
   enum { ROWS = 6 };
   tn_program *p = tn_program_create("unchanged");
-  tn_module *root = tn_root(p), *table = tn_embedding(root, "table", 5, width),
-            *fc = tn_linear(root, "fc", width, 4, NULL);
+  tn_module *root = tn_root(p), *table = tn_embedding(root, "table", 5, width), *fc = tn_linear(root, "fc", width, 4);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS))), index = tn_cast(x, TN_I64), e;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS)), index = tn_cast(x, TN_I64), e;
   if (in_scan) {
-    tn_scan *s = tn_scan_begin(f, (&(tn_scan_options){.steps = D(ROWS)}));
+    tn_scan *s = tn_scan_begin(f, .steps = D(ROWS));
     tn_tensor one = tn_cast(tn_scan_input(s, x), TN_I64);
     e = tn_scan_output(s, tn_call(table, one));
     tn_scan_end(s);
   } else e = tn_call(table, behind || puts ? tn_cast(tn_mul(x, tn_scalar(f, 0)), TN_I64) : index);
   tn_tensor y = tn_call(fc, e), loss = tn_sum(tn_square(tn_dropout(y, 0.5)));
   tn_backward(loss);
-  if (puts) tn_buffer(root, "kept", TN_SHAPE(D(7), D(width)), (tn_init){TN_INIT_ZEROS, 0, 0});
-  tn_adamw(f, root, NULL);
+  if (puts) tn_buffer(root, "kept", TN_SHAPE(7, width), (tn_init){TN_INIT_ZEROS, 0, 0});
+  tn_adamw(f, root);
   if (puts) {
     tn_tensor odd = tn_cast(tn_sub(tn_scalar(f, 6), x), TN_I64);  // -1 of what is 7 in x
     tn_index_put_(tn_param_value(f, root, "kept"), odd, tn_stop_grad(e));
   }
   tn_output(f, "loss", behind ? tn_cross_entropy(tn_stop_grad(y), index) : loss);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   tn_model *other = tn_instance(m, 0);

@@ -26,20 +26,19 @@ static tn_model *build(void) {
   tn_program *p = tn_program_create("killed");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_module *root = tn_root(p), *words = tn_embedding(root, "words", WORDS, WIDTH);
-  tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN, NULL), *head = tn_linear(root, "head", HIDDEN, 1, NULL);
+  tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN), *head = tn_linear(root, "head", HIDDEN, 1);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T)), len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
   tn_tensor e = tn_dropout(tn_call(words, x), 0.2);
-  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(e, len, NULL), NULL);
+  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(e, len));
   tn_tensor y = tn_call(head, tn_dropout(tn_last_hidden(r), 0.3));
-  tn_tensor loss =
-      tn_mse(y, tn_randn(f, TN_SHAPE(B, tn_dim_const(1))));  // the state of random numbers shows in each loss
+  tn_tensor loss = tn_mse(y, tn_randn(f, TN_SHAPE(B, 1)));  // the state of random numbers shows in each loss
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_clip_grad_norm(f, root, 1.0);
-  tn_adamw(f, root, NULL);
+  tn_adamw(f, root);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.seed = 11, .n_workers = 2}));
+  tn_model *m = tn_compile(p, .seed = 11, .n_workers = 2);
   if (!m) tn_report(p, stderr);
   tn_program_free(p);
   return m;

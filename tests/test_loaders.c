@@ -558,11 +558,11 @@ static void test_memory(void) {
 // ---- extras of a model's file
 static void test_extras(void) {
   tn_program *p = tn_program_create("extras");
-  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 2);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)))));
+  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(1, 3))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_loader_state state = {1, 2, 3, 4}, back = {0};
   char text[] = "abc", got[8] = "", path[] = "feed.safetensors";
   tn_extra out[] = {{"loader", &state, sizeof state}, {"words", text, 3}, {"none", NULL, 0}};

@@ -58,14 +58,13 @@ static bool has_comma(void) {
 // ---- a program with numbers in it: attributes, constants, initial values
 static tn_program *build(void) {
   tn_program *p = tn_program_create("numbers");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(8), tn_dim_const(8)),
-               ((tn_init){TN_INIT_UNIFORM, -0.125, 0.375}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(8, 8), ((tn_init){TN_INIT_UNIFORM, -0.125, 0.375}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(8), tn_dim_const(8)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(8, 8));
   tn_tensor y = tn_mul(tn_tanh(tn_matmul(x, tn_param_value(f, tn_root(p), "w"))), tn_scalar(f, 0.7));
   tn_tensor loss = tn_mean(tn_square(tn_add(tn_dropout(y, 0.25), tn_leaky_relu(y, 0.0625))));
   tn_backward(loss);
-  tn_adamw(f, tn_root(p), &(tn_adamw_options){.lr = 0.015, .weight_decay = 0.1});
+  tn_adamw(f, tn_root(p), .lr = 0.015, .weight_decay = 0.1);
   tn_output(f, "loss", loss);
   tn_function_end(f);
   return p;
@@ -101,7 +100,7 @@ static void run(Outcome *o) {
   snprintf(cache, sizeof cache, "%s/cache", folder);
   for (int k = 0; k < 64; k++) x[k] = (float)k / 64;
   tn_program *p = build();
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = cache, .n_workers = 2});
+  tn_model *m = tn_compile(p, .cache_dir = cache, .n_workers = 2);
   if (!CHECK(m != NULL)) printf("%s", report_of(p)), exit(1);
   tn_initialize(m, 3);
   for (int k = 0; k < 3; k++)
@@ -171,7 +170,7 @@ static void test_readers(void) {
 static void test_messages(void) {
   tn_program *p = tn_program_create("mistake");
   tn_function *f = tn_function_begin(p, "f");
-  tn_dropout(tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2))), 1.5);
+  tn_dropout(tn_input(f, "x", TN_F32, TN_SHAPE(2)), 1.5);
   CHECK_HAS(report_of(p), "a probability in [0, 1], not 1.5");
   tn_program_free(p);
 }

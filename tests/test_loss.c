@@ -30,7 +30,7 @@ static tn_loss_options options_of(const LossCase *c, tn_tensor weight) {
 // The sum that the script differentiates: row k counts k + 1 times.
 static tn_tensor total(tn_function *f, tn_tensor loss, bool by_row) {
   const float share[ROWS] = {1, 2, 3, 4, 5, 6};
-  return by_row ? tn_sum(tn_mul(loss, tn_constant(f, share, TN_SHAPE(D(ROWS))))) : loss;
+  return by_row ? tn_sum(tn_mul(loss, tn_constant(f, share, TN_SHAPE(ROWS)))) : loss;
 }
 
 static bool near(float got, float want) {
@@ -38,7 +38,7 @@ static bool near(float got, float want) {
 }
 
 static tn_model *compile(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
   if (!CHECK(m)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -47,13 +47,13 @@ static tn_model *compile(tn_program *p, uint32_t n_workers) {
 static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES)));
-  tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(D(ROWS)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(D(CLASSES)));
-  if (!is_run_time_weight) w = tn_constant(f, weights, TN_SHAPE(D(CLASSES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, CLASSES));
+  tn_tensor y = tn_input(f, "label", TN_I64, TN_SHAPE(ROWS));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(CLASSES));
+  if (!is_run_time_weight) w = tn_constant(f, weights, TN_SHAPE(CLASSES));
   tn_loss_options o = options_of(c, w);
   tn_set_requires_grad(x, true);
-  tn_tensor loss = tn_cross_entropy_with(x, y, &o);
+  tn_tensor loss = (tn_cross_entropy)(x, y, o);
   bool by_row = c->reduction == TN_REDUCE_NONE;
   tn_output(f, "loss", loss);
   tn_output(f, "d", tn_grad(total(f, loss, by_row), x));
@@ -88,10 +88,10 @@ static void packed(const LossCase *c) {
   tn_dim batch = tn_dim_bounded(p, "batch", 4), time = tn_dim_bounded(p, "time", 5);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
-  tn_packed s = tn_pack_padded(tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, D(CLASSES))), len, NULL);
-  tn_packed t = tn_pack_padded(tn_input(f, "y", TN_I64, TN_SHAPE(batch, time)), len, NULL);
-  tn_loss_options o = options_of(c, tn_constant(f, weights, TN_SHAPE(D(CLASSES))));
-  tn_tensor loss = tn_packed_cross_entropy_with(s, t, &o);
+  tn_packed s = tn_pack_padded(tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, CLASSES)), len);
+  tn_packed t = tn_pack_padded(tn_input(f, "y", TN_I64, TN_SHAPE(batch, time)), len);
+  tn_loss_options o = options_of(c, tn_constant(f, weights, TN_SHAPE(CLASSES)));
+  tn_tensor loss = (tn_packed_cross_entropy)(s, t, o);
   bool by_row = c->reduction == TN_REDUCE_NONE;
   tn_output(f, "loss", by_row ? tn_pad_packed(tn_packed_with_data(s, loss), -1, true) : loss);
   tn_function_end(f);
@@ -116,14 +116,13 @@ static tn_site at(int line) { return (tn_site){"user.c", line}; }
 static void refused_in_build(void) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES))),
-            y = tn_input(f, "y", TN_I64, TN_SHAPE(D(ROWS)));
-  tn_tensor w = tn_input_at(f, "w", TN_F32, TN_SHAPE(D(CLASSES + 1)), at(9));
-  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.label_smoothing = 1.5}, at(10));
-  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.has_ignore = true, .ignore_index = 1 << 24}, at(11));
-  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.weight = w}, at(12));
-  tn_cross_entropy_with_at(x, y, &(tn_loss_options){.reduction = (tn_reduction)7}, at(13));
-  tn_cross_entropy_with_at(x, x, NULL, at(14));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, CLASSES)), y = tn_input(f, "y", TN_I64, TN_SHAPE(ROWS));
+  tn_tensor w = (tn_input)(f, "w", TN_F32, TN_SHAPE(CLASSES + 1), at(9));
+  (tn_cross_entropy)(x, y, (tn_loss_options){.label_smoothing = 1.5, .at = at(10)});
+  (tn_cross_entropy)(x, y, (tn_loss_options){.has_ignore = true, .ignore_index = 1 << 24, .at = at(11)});
+  (tn_cross_entropy)(x, y, (tn_loss_options){.weight = w, .at = at(12)});
+  (tn_cross_entropy)(x, y, (tn_loss_options){.reduction = (tn_reduction)7, .at = at(13)});
+  (tn_cross_entropy)(x, x, (tn_loss_options){.at = at(14)});
   const char *have = report_of(p);
   CHECK_HAS(have, "user.c:10: error[E003]: label smoothing takes a number in [0, 1], not 1.5\n"
                   "user.c:11: error[E003]: the ignored label 16777216 is not between -2^24 and 2^24\n"
@@ -138,9 +137,8 @@ static void refused_in_build(void) {
 static void refused_in_run(void) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(ROWS), D(CLASSES))),
-            y = tn_input(f, "y", TN_I64, TN_SHAPE(D(ROWS)));
-  tn_output(f, "loss", tn_cross_entropy_with(x, y, (&(tn_loss_options){.has_ignore = true, .ignore_index = -100})));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, CLASSES)), y = tn_input(f, "y", TN_I64, TN_SHAPE(ROWS));
+  tn_output(f, "loss", tn_cross_entropy(x, y, .has_ignore = true, .ignore_index = -100));
   tn_function_end(f);
   tn_model *m = compile(p, 1);
   const int64_t bad[2][ROWS] = {{0, -100, 4, -1, 0, 0}, {5, -100, 0, 0, 0, 0}};
@@ -162,9 +160,9 @@ static const char *joined_by(tn_tensor (*make)(tn_packed a, tn_packed b)) {
   static char text[2048];
   tn_program *p = tn_program_create("rows");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2), D(3), D(4)));
-  tn_packed a = tn_pack_constant_at(x, lengths[0], 2, NULL, at(1)),
-            b = tn_pack_constant_at(x, lengths[1], 2, NULL, at(2));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 4));
+  tn_packed a = (tn_pack_constant)(x, lengths[0], 2, (tn_pack_options){.at = at(1)}),
+            b = (tn_pack_constant)(x, lengths[1], 2, (tn_pack_options){.at = at(2)});
   tn_tensor y = make(a, b);
   CHECK(y.v == 0 && tn_n_errors(p) == 1);
   snprintf(text, sizeof text, "%s", report_of(p));
@@ -174,7 +172,7 @@ static const char *joined_by(tn_tensor (*make)(tn_packed a, tn_packed b)) {
 
 static tn_tensor by_tanh(tn_packed a, tn_packed b) { return (tn_add)(tn_tanh(a.data), b.data, at(5)); }
 static tn_tensor by_rows(tn_packed a, tn_packed b) {
-  return (tn_mul)(tn_softmax(tn_neg(a.data), -1), tn_slice(tn_concat(1, b.data, b.data), 1, 2, 4), at(5));
+  return (tn_mul)(tn_softmax(tn_neg(a.data), -1), tn_slice(tn_concat(1, TN_TENSORS(b.data, b.data)), 1, 2, 4), at(5));
 }
 static tn_tensor by_sum(tn_packed a, tn_packed b) {
   return (tn_sub)(tn_sum_axis(a.data, 1, false), tn_mean_axis(tn_exp(b.data), 1, false), at(5));
@@ -183,18 +181,16 @@ static tn_tensor by_select(tn_packed a, tn_packed b) {
   return (tn_select)(tn_gt(a.data, tn_mul(a.data, a.data)), a.data, tn_relu(b.data), at(5));
 }
 static tn_tensor by_concat(tn_packed a, tn_packed b) {
-  return tn_concat_at((const tn_tensor[]){tn_tanh(a.data), tn_tanh(b.data)}, 2, 1, at(5));
+  return (tn_concat)(1, (const tn_tensor[]){tn_tanh(a.data), tn_tanh(b.data)}, 2, at(5));
 }
-static tn_tensor by_mse(tn_packed a, tn_packed b) { return tn_mse_at(tn_tanh(a.data), b.data, at(5)); }
+static tn_tensor by_mse(tn_packed a, tn_packed b) { return (tn_mse)(tn_tanh(a.data), b.data, at(5)); }
 static tn_tensor by_loss(tn_packed a, tn_packed b) {
-  return tn_cross_entropy_at(tn_tanh(a.data), tn_argmax(b.data), at(5));
+  return (tn_cross_entropy)(tn_tanh(a.data), tn_argmax(b.data), (tn_loss_options){.at = at(5)});
 }
-static tn_tensor by_write(tn_packed a, tn_packed b) {
-  return tn_copy_in_place_at(tn_clone(a.data), tn_tanh(b.data), at(5));
-}
+static tn_tensor by_write(tn_packed a, tn_packed b) { return (tn_copy_)(tn_clone(a.data), tn_tanh(b.data), at(5)); }
 static tn_tensor by_other_data(tn_packed a, tn_packed b) {
   tn_packed c = tn_packed_with_data(b, tn_tanh(b.data));
-  return (tn_add)(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(D(4), D(4))), at(5));
+  return (tn_add)(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(4, 4)), at(5));
 }
 
 static void layouts(void) {
@@ -224,11 +220,11 @@ static void no_layout(void) {
   static const int64_t lengths[2][4] = {{3, 1, 2, 2}, {2, 2, 2, 2}};
   tn_program *p = tn_program_create("rows");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(4), D(3), D(8)));
-  tn_packed a = tn_pack_constant(x, lengths[0], 4, NULL), b = tn_pack_constant(x, lengths[1], 4, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4, 3, 8));
+  tn_packed a = tn_pack_constant(x, lengths[0], 4), b = tn_pack_constant(x, lengths[1], 4);
   tn_output(f, "s", tn_add(tn_packed_sum(a), tn_packed_last(b)));
   tn_output(f, "t", tn_add(tn_transpose(a.data, 0, 1), b.data));
-  tn_output(f, "c", tn_concat(0, a.data, b.data));
+  tn_output(f, "c", tn_concat(0, TN_TENSORS(a.data, b.data)));
   tn_output(f, "m", tn_add(tn_sum_axis(a.data, 0, false), tn_sum_axis(b.data, 0, false)));
   tn_output(f, "g", tn_matmul(a.data, b.data));
   tn_function_end(f);

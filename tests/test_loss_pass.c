@@ -14,7 +14,7 @@ typedef struct {
 } In;
 
 #define LOSS(name) static tn_tensor name(const In *in, tn_tensor x)
-#define WITH(...) tn_cross_entropy_with(x, in->label, (&(tn_loss_options){__VA_ARGS__}))
+#define WITH(...) tn_cross_entropy(x, in->label, __VA_ARGS__)
 
 static tn_tensor number(const In *in, double v) { return tn_scalar(in->f, v); }
 
@@ -71,7 +71,7 @@ static In inputs(tn_function *f) {
 }
 
 static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
   if (!CHECK(m)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -81,7 +81,7 @@ static tn_model *compile(tn_program *p, uint32_t workers) {
 static void reads_once(const Case *c) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(CLASSES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, CLASSES));
   In in = inputs(f);
   tn_set_requires_grad(x, true);
   tn_tensor loss = c->loss(&in, x);
@@ -100,8 +100,8 @@ static void reads_once(const Case *c) {
 static void has_no_second_copy(const Case *c) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDE)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(CLASSES), tn_dim_const(WIDE)));
+  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(ROWS, WIDE));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(CLASSES, WIDE));
   In in = inputs(f);
   tn_set_requires_grad(h, true);
   tn_tensor loss = c->loss(&in, tn_matmul(h, tn_transpose(w, 0, 1)));
@@ -128,8 +128,8 @@ static void waits_for_the_loss(void) {
   for (int k = 0; k < R; k++) y[k] = k * 5 % C;
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(R), tn_dim_const(C)));
-  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_const(R)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(R, C));
+  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(R));
   tn_set_requires_grad(in, true);
   tn_tensor perplexity = tn_exp(tn_cross_entropy(in, label));
   tn_output(f, "loss", perplexity);
@@ -164,10 +164,10 @@ static void is_right(int64_t rows, int64_t classes, bool one_pass) {
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = tn_program_create("wide");
     tn_function *f = tn_function_begin(p, "run");
-    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1), tn_dim_const(classes)));
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1), classes));
     tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1)));
     tn_set_requires_grad(in, true);
-    tn_tensor out = tn_cross_entropy_with(in, label, (&(tn_loss_options){.has_ignore = true, .ignore_index = -1}));
+    tn_tensor out = tn_cross_entropy(in, label, .has_ignore = true, .ignore_index = -1);
     tn_output(f, "loss", out);
     tn_output(f, "d", tn_grad(out, in));
     tn_function_end(f);

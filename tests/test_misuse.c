@@ -15,9 +15,9 @@ static const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
 
 static void start(void) {
   p = tn_program_create("p"), other = tn_program_create("q");
-  linear = tn_linear(tn_root(p), "linear", 2, 2, NULL);
-  lstm = tn_lstm(tn_root(p), "lstm", 2, 2, NULL);
-  tn_parameter(tn_root(p), "w", TN_SHAPE(D(2)), zeros);
+  linear = tn_linear(tn_root(p), "linear", 2, 2);
+  lstm = tn_lstm(tn_root(p), "lstm", 2, 2);
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), zeros);
   ended = tn_function_begin(p, "ended");
   tn_output(ended, "y", tn_ones(ended, TN_SCALAR));
   tn_function_end(ended);
@@ -26,15 +26,15 @@ static void start(void) {
   f = tn_function_begin(p, "run");
   closed = tn_scope_begin(f, "closed");
   tn_scope_end(closed);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(2), D(3), D(2)));
-  packed = tn_pack_constant(x, ((int64_t[]){3, 2}), 2, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 2));
+  packed = tn_pack_constant(x, ((int64_t[]){3, 2}), 2);
   scope = tn_scope_begin(f, "open");
 }
 
 static void finish(void) {
   report_of(p), report_of(other);
   tn_scalar(NULL, 0), tn_param_value(f, NULL, "w");  // a poisoned handle alone is no news
-  CHECK(tn_n_errors(p) && !tn_compile(p, &(tn_compile_options){.cache_dir = ""}));
+  CHECK(tn_n_errors(p) && !tn_compile(p, .cache_dir = ""));
   tn_program_free(p);
   tn_program_free(other);
 }
@@ -46,40 +46,39 @@ static tn_tensor pre_hook(tn_module *m, tn_tensor in, void *bad) {
 }
 
 static void operations(tn_tensor t) {
-  tn_tensor one = tn_ones(f, TN_SHAPE(D(2)));
+  tn_tensor one = tn_ones(f, TN_SHAPE(2));
 #define CALL1(n, ...) tn_##n(t __VA_ARGS__), tn_##n##_(t __VA_ARGS__);
 #define CALL2(n) tn_##n(t, one), tn_##n(one, t), tn_##n(t, t), tn_##n##_(t, one), tn_##n##_(one, t);
 #define CALL3(n) tn_##n(t, one, one), tn_##n(one, t, one), tn_##n(one, one, t), tn_##n(t, t, t);
 #include "pointwise_list.h"
   tn_matmul(t, one), tn_matmul(one, t), tn_matmul(t, t);
   tn_dropout(t, 0.5), tn_cast(t, TN_I64), tn_stop_grad(t);
-  tn_reshape(t, TN_SCALAR), tn_expand(t, TN_SHAPE(D(2))), tn_permute(t, 0), tn_transpose(t, 0, 1);
-  tn_slice(t, 0, 0, 1), tn_concat(0, one, t), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t), tn_softmax(t, 0);
+  tn_reshape(t, TN_SCALAR), tn_expand(t, TN_SHAPE(2)), tn_permute(t, TN_INTS(0)), tn_transpose(t, 0, 1);
+  tn_slice(t, 0, 0, 1), tn_concat(0, TN_TENSORS(one, t)), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t),
+      tn_softmax(t, 0);
   tn_log_softmax(t, -1), tn_layer_norm_of(t, 1, one, t, 1e-5), tn_rms_norm_of(t, 1, t, 1e-5);
   tn_cross_entropy(t, one), tn_mse(one, t), tn_clone(t), tn_detach(t), tn_copy_(one, t), tn_copy_(t, one);
   tn_fill_(t, 1), tn_slice_assign_(t, 0, 0, one), tn_index_put_(one, t, one), tn_set_requires_grad(t, true);
-  tn_scaled_dot_product_attention(t, one, t, NULL), tn_attention_packed(t, NULL),
-      tn_attention_call(linear, t, t, t, NULL);
+  tn_scaled_dot_product_attention(t, one, t), tn_attention_packed(t), tn_attention_call(linear, t, t, t);
 }
 
 static void places(tn_tensor t) {
   tn_rank(t), tn_dim_of(t, 0), tn_is_alive(t), tn_requires_grad(t);
   tn_move_to_outer(t), tn_move_to(t, scope), tn_move_to(t, closed), tn_move_to(t, NULL), tn_move_to_scope_of(t, t);
   tn_detach_from_scope(t), tn_scope_attach(scope, t), tn_scope_detach(scope, t), tn_scope_move_to_outer(scope, t);
-  tn_scope_attach(NULL, t), tn_scope_dispose_but(scope, t, t), TN_SCOPED(f, t),
+  tn_scope_attach(NULL, t), tn_scope_dispose_but(scope, TN_TENSORS(t, t)), TN_SCOPED(f, t),
       TN_SCOPED_PACKED(f, ((tn_packed){t, t}));
   tn_as_parameter(t), tn_parameter_adopt(linear, "weight", t), tn_register(linear, "v", t);
   tn_buffer_adopt(tn_root(p), "b", t, true), tn_backward(t), tn_grad(t, t);
   tn_output(f, "y", t), tn_output(ended, "z", t), tn_call(linear, t), tn_call(NULL, t), tn_forward(lstm, t);
-  tn_hook_pre(linear, pre_hook, &t, NULL);
-  tn_call(linear, tn_ones(f, TN_SHAPE(D(1), D(2))));
+  tn_hook_pre(linear, pre_hook, &t);
+  tn_call(linear, tn_ones(f, TN_SHAPE(1, 2)));
   tn_dispose(t), tn_dispose(t);
 }
 
 static void sequences(tn_packed s, tn_tensor t) {
   tn_tensor out[2];
-  tn_pack_padded(t, t, NULL), tn_pack_constant(t, NULL, 2, NULL), tn_pack_like(t, s, true),
-      tn_pack_sequence(&t, 1, NULL);
+  tn_pack_padded(t, t), tn_pack_constant(t, NULL, 2), tn_pack_like(t, s, true), tn_pack_sequence(&t, 1);
   tn_pad_sequence(&t, 1, 0, true), tn_unpad(t, NULL, 2, true, out), tn_unpad(t, ((int64_t[]){1, 1}), 2, true, NULL);
   tn_pad_packed(s, 0, true), tn_pad_packed_to(s, 0, true, -1), tn_packed_with_data(s, t),
       tn_packed_with_data(packed, t);
@@ -89,10 +88,9 @@ static void sequences(tn_packed s, tn_tensor t) {
       tn_packed_reverse(s);
   tn_packed_attend(s, packed), tn_packed_broadcast(s, t), tn_packed_lengths(s), tn_packed_sorted_indices(s);
   tn_packed_call(linear, s), tn_packed_call(NULL, s), tn_packed_dropout(s, 0.5), tn_packed_concat(packed, s);
-  tn_packed_cross_entropy(s, packed), tn_packed_mse(packed, s), tn_rnn_call(lstm, s, NULL), tn_rnn_call(NULL, s, NULL);
-  tn_rnn_call_dense(lstm, t, NULL), tn_rnn_step(lstm, t, &(tn_rnn_state){t, t}),
-      tn_last_hidden(((tn_rnn_output){.last = {t, t}}));
-  tn_scan *scan = tn_scan_begin(f, &(tn_scan_options){.over = s});
+  tn_packed_cross_entropy(s, packed), tn_packed_mse(packed, s), tn_rnn_call(lstm, s), tn_rnn_call(NULL, s);
+  tn_rnn_call_dense(lstm, t), tn_rnn_step(lstm, t, .h0 = t, .c0 = t), tn_last_hidden(((tn_rnn_output){.last = {t, t}}));
+  tn_scan *scan = tn_scan_begin(f, .over = s);
   tn_scan_input(scan, t), tn_scan_input_packed(scan, s), tn_scan_carry(scan, t), tn_scan_next(scan, t, t);
   tn_scan_output(scan, t), tn_scan_end(scan), tn_scan_final(scan, t);
   tn_packed_move_to_outer(s), tn_packed_move_to(s, scope), tn_packed_move_to_scope_of(s, t);
@@ -128,12 +126,12 @@ static void reports(void) {
   CHECK(tn_n_errors(p) == 1);
   CHECK_HAS(report_of(p),
             "error[E003]: operand 1 is an empty handle: no call made it\nhint: pass what a call returned");
-  tn_scope_attach(scope, TN_NONE), tn_scope_dispose_but(scope, TN_NONE);
+  tn_scope_attach(scope, TN_NONE), tn_scope_dispose_but(scope, TN_TENSORS(TN_NONE));
   CHECK(tn_n_errors(p) == 3);
   tn_tensor invented = {f, 5000};
   tn_dispose(invented), tn_move_to_outer(invented);
   CHECK(tn_n_errors(p) == 5 && tn_rank(invented) == 0 && !tn_is_alive(invented));
-  tn_sum_at(packed.data, NULL, 2, false, TN_SITE), tn_permute_at(packed.data, NULL, 2, TN_SITE);
+  tn_sum_axes(packed.data, false, NULL, 2), tn_permute(packed.data, NULL, 2);
   CHECK(tn_n_errors(p) == 7);
   tn_packed_sum(((tn_packed){packed.layout, packed.data}));
   CHECK_HAS(report_of(p), "a packed sequence is rows and their layout");
@@ -168,27 +166,25 @@ static void missing(void) {
   start();
   tn_eval(NULL, true), tn_function_end(NULL), tn_output(NULL, "y", TN_NONE), tn_scope_end(NULL);
   CHECK(!tn_input(NULL, "x", TN_F32, TN_SCALAR).v && !tn_full(NULL, 1, TN_SCALAR).v && !tn_scalar(NULL, 1).v);
-  tn_input(f, NULL, TN_F32, TN_SCALAR), tn_input(f, "n", TN_F32, ((tn_shape){NULL, 3})), tn_output(f, NULL, TN_NONE);
-  tn_constant(f, NULL, TN_SHAPE(D(3))), tn_constant_i64(NULL, NULL, TN_SCALAR), tn_param_value(f, NULL, "w"),
+  tn_input(f, NULL, TN_F32, TN_SCALAR), tn_input(f, "n", TN_F32, tn_shape_of(NULL, 3)), tn_output(f, NULL, TN_NONE);
+  tn_constant(f, NULL, TN_SHAPE(3)), tn_constant_i64(NULL, NULL, TN_SCALAR), tn_param_value(f, NULL, "w"),
       tn_param_value(f, linear, NULL);
   CHECK(!tn_scope_begin(NULL, "s") && tn_scope_values(NULL, NULL, 3) == 0 && tn_scope_count(NULL) == 0);
-  tn_scope_begin(f, NULL), tn_scope_dispose_but_at(scope, NULL, 3, TN_SITE);
-  CHECK(!tn_linear(NULL, "l", 1, 1, NULL) && !tn_module_new(NULL, "m") && !tn_module_at_path(NULL, "a") &&
+  tn_scope_begin(f, NULL), tn_scope_dispose_but(scope, NULL, 3);
+  CHECK(!tn_linear(NULL, "l", 1, 1) && !tn_module_new(NULL, "m") && !tn_module_at_path(NULL, "a") &&
         !tn_sequential(NULL, "s"));
   tn_module_new(tn_root(p), NULL), tn_module_at_path(tn_root(p), NULL),
       tn_param_at_path(tn_root(p), NULL, TN_SCALAR, zeros);
   tn_parameter(NULL, "w", TN_SCALAR, zeros), tn_parameter(linear, NULL, TN_SCALAR, zeros),
       tn_share(linear, "w", NULL, "w");
   tn_share_module(tn_root(p), "s", NULL), tn_module_dispose(NULL), tn_freeze(NULL, true), tn_reshapable(NULL);
-  tn_freeze_path(NULL, NULL, true), tn_group(NULL, 1, NULL, NULL), tn_activation(tn_root(p), "act", NULL);
-  tn_backward(TN_NONE), tn_clip_grad_norm(f, NULL, 1), tn_adamw(f, NULL, NULL), tn_sgd(NULL, NULL, NULL);
-  tn_l2(f, NULL, NULL), tn_param_grad(f, NULL, NULL), tn_hook_pre(NULL, NULL, NULL, NULL), tn_hook_remove(NULL);
-  tn_hook_post(linear, NULL, NULL, NULL), tn_rnn_hook_pre(lstm, NULL, NULL, NULL), tn_scan_begin(f, NULL),
-      tn_scan_end(NULL);
-  tn_concat_at(NULL, 3, 0, TN_SITE), tn_pack_sequence(NULL, 2, NULL), tn_pad_sequence(NULL, 2, 0, true);
+  tn_freeze_path(NULL, NULL, true), tn_group(NULL, 1, NULL), tn_activation(tn_root(p), "act", NULL);
+  tn_backward(TN_NONE), tn_clip_grad_norm(f, NULL, 1), tn_adamw(f, NULL), tn_sgd(NULL, NULL);
+  tn_l2(f, NULL, NULL), tn_param_grad(f, NULL, NULL), tn_hook_pre(NULL, NULL, NULL), tn_hook_remove(NULL);
+  tn_hook_post(linear, NULL, NULL), tn_rnn_hook_pre(lstm, NULL, NULL), tn_scan_begin(f), tn_scan_end(NULL);
+  tn_concat(0, NULL, 3), tn_pack_sequence(NULL, 2), tn_pad_sequence(NULL, 2, 0, true);
   CHECK(tn_variables(NULL, NULL, NULL, 4) == 0 && tn_named_parameters(NULL, TN_NAMES_UNIQUE, NULL, 4) == 0);
-  CHECK(!tn_compile(NULL, NULL) && !tn_instance(NULL, 0) && tn_report(NULL, stdout) &&
-        tn_dump(NULL, stdout, TN_DUMP_IR));
+  CHECK(!tn_compile(NULL) && !tn_instance(NULL, 0) && tn_report(NULL, stdout) && tn_dump(NULL, stdout, TN_DUMP_IR));
   tn_dump(p, NULL, TN_DUMP_IR), tn_dump_function(p, NULL, NULL, TN_DUMP_SUMMARY), tn_report(p, NULL),
       tn_stats_program(NULL);
   CHECK(tn_run(NULL, NULL, TN_NO_IN, TN_NO_OUT) && tn_load(NULL, NULL, true) && tn_save_merged(NULL, 2, NULL, false));

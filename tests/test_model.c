@@ -28,7 +28,7 @@ void *realloc(void *p, size_t n) { return atomic_fetch_add(&n_mallocs, 1), __lib
 #endif
 
 static tn_model *compile(tn_program *p, uint32_t n_workers, uint64_t seed) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .seed = seed}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .seed = seed);
   if (!m) tn_report(p, stdout);
   CHECK(m != NULL);
   return m;
@@ -41,7 +41,7 @@ static void composed_operations(void) {
   tn_program *p = tn_program_create("ops");
   tn_dim N = tn_dim_bounded(p, "n", 8);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, 3));
   tn_tensor many[20];
   for (int k = 0; k < 20; k++) many[k] = tn_slice(x, 1, k % 3, 1);
   tn_output(f, "mean", tn_mean_axis(x, 0, false));
@@ -49,9 +49,9 @@ static void composed_operations(void) {
   tn_output(f, "none", tn_sum(tn_mean(x)));
   tn_output(f, "softmax", tn_softmax(x, 0));
   tn_output(f, "mse", tn_mse(x, tn_scalar(f, 1)));
-  tn_output(f, "concat", tn_concat_at(many, 20, -1, TN_SITE));
+  tn_output(f, "concat", tn_concat(-1, many, 20));
   tn_output(f, "transposed", tn_transpose(x, 0, -1));
-  tn_output(f, "twice", tn_permute(tn_transpose(x, 0, 1), 1, 0));
+  tn_output(f, "twice", tn_permute(tn_transpose(x, 0, 1), TN_INTS(1, 0)));
   tn_output(f, "best", tn_argmax(x));
   tn_output(f, "leaky", tn_leaky_relu(tn_sub(x, tn_scalar(f, 2)), 0.5));
   tn_output(f, "chosen", tn_select(tn_gt(x, tn_scalar(f, 2)), x, tn_scalar(f, 0)));
@@ -86,19 +86,19 @@ static tn_program *classifier(void) {
   tn_program *p = tn_program_create("classifier");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
   tn_module *net = tn_root(p), *e = tn_embedding(net, "embed", WORDS, 5);
-  tn_module *rnn = tn_gru(net, "rnn", 5, 6, (&(tn_rnn_options){.bidirectional = true, .n_layers = 2, .dropout = 0.2}));
+  tn_module *rnn = tn_gru(net, "rnn", 5, 6, .bidirectional = true, .n_layers = 2, .dropout = 0.2);
   tn_module *head = tn_sequential(net, "head");
-  tn_linear(head, "0", 12, 8, NULL);
+  tn_linear(head, "0", 12, 8);
   tn_activation(head, "1", "gelu");
   tn_dropout_module(head, "2", 0.1);
-  tn_linear(head, "3", 8, CLASSES, NULL);
+  tn_linear(head, "3", 8, CLASSES);
   for (int train = 0; train < 2; train++) {
     tn_function *f = tn_function_begin(p, train ? "train" : "test");
     tn_tensor x = tn_input(f, "words", TN_I64, TN_SHAPE(B, T)), len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
     tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
     tn_eval(f, !train);
     tn_scope *s = tn_scope_begin(f, "forward");
-    tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(tn_call(e, x), len, NULL), NULL);
+    tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(tn_call(e, x), len));
     tn_tensor logits = tn_move_to_outer(tn_call(head, tn_last_hidden(r))), stacked = tn_move_to_outer(r.hidden);
     tn_scope_end(s);
     tn_tensor loss = tn_cross_entropy(logits, label);
@@ -107,7 +107,7 @@ static tn_program *classifier(void) {
       tn_scope *update = tn_scope_begin(f, "update");
       tn_backward(loss);
       tn_clip_grad_norm(f, net, 0.5);
-      tn_adamw(f, net, (&(tn_adamw_options){.lr = 1e-2, .weight_decay = 1e-2}));
+      tn_adamw(f, net, .lr = 1e-2, .weight_decay = 1e-2);
       tn_scope_end(update);
     } else {
       tn_output(f, "hidden", stacked);
@@ -307,13 +307,12 @@ static void files(void) {
 // ---- tied weights: one parameter under two paths; freezing; gradients as values
 static void tied_and_frozen(void) {
   tn_program *p = tn_program_create("tied");
-  tn_module *e = tn_embedding(tn_root(p), "e", 3, 2),
-            *h = tn_linear(tn_root(p), "h", 2, 3, (&(tn_linear_options){true}));
+  tn_module *e = tn_embedding(tn_root(p), "e", 3, 2), *h = tn_linear(tn_root(p), "h", 2, 3, true);
   tn_share(h, "weight", e, "weight");
   tn_parameter(tn_root(p), "scale", TN_SCALAR, ((tn_init){TN_INIT_CONSTANT, 2, 0}));
-  tn_buffer(tn_root(p), "offset", TN_SHAPE(tn_dim_const(2)), ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
+  tn_buffer(tn_root(p), "offset", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 0.5, 0}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_dim_const(1)));
+  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(1));
   tn_tensor y = tn_call(h, tn_add(tn_call(e, i), tn_param_value(f, tn_root(p), "offset")));
   tn_tensor loss = tn_mul(tn_sum(y), tn_param_value(f, tn_root(p), "scale"));
   tn_backward(loss);
@@ -328,10 +327,10 @@ static void tied_and_frozen(void) {
   tn_program_free(p);
 
   p = tn_program_create("tied");
-  e = tn_embedding(tn_root(p), "e", 3, 2), h = tn_linear(tn_root(p), "h", 2, 3, (&(tn_linear_options){true}));
+  e = tn_embedding(tn_root(p), "e", 3, 2), h = tn_linear(tn_root(p), "h", 2, 3, true);
   tn_share(h, "weight", e, "weight");
   f = tn_function_begin(p, "step");
-  i = tn_input(f, "i", TN_I64, TN_SHAPE(tn_dim_const(1)));
+  i = tn_input(f, "i", TN_I64, TN_SHAPE(1));
   loss = tn_sum(tn_call(h, tn_call(e, i)));
   tn_backward(loss);
   tn_backward(loss);
@@ -351,11 +350,11 @@ static void tied_and_frozen(void) {
 // ---- SGD against its formula
 static void sgd(double momentum, double dampening, bool nesterov) {
   tn_program *p = tn_program_create("sgd");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(2)), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor w = tn_param_value(f, tn_root(p), "w"), x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2)));
+  tn_tensor w = tn_param_value(f, tn_root(p), "w"), x = tn_input(f, "x", TN_F32, TN_SHAPE(2));
   tn_backward(tn_sum(tn_mul(tn_square(w), x)));
-  tn_sgd(f, tn_root(p), (&(tn_sgd_options){0.1, momentum, dampening, 0.01, nesterov}));
+  tn_sgd(f, tn_root(p), 0.1, momentum, dampening, 0.01, nesterov);
   tn_output(f, "new", tn_param_value(f, tn_root(p), "w"));
   tn_function_end(f);
   tn_model *m = compile(p, 1, 0);
@@ -401,7 +400,7 @@ static void refuses_target(const char *name, const char *expected) {
   size_t size = 0;
   setenv("TN_TARGET", name, 1);
   tn_program *p = classifier();
-  CHECK(tn_compile(p, NULL) == NULL);
+  CHECK(tn_compile(p) == NULL);
   FILE *out = open_memstream(&text, &size);
   CHECK(tn_report(p, out) == TN_ERR_BUILD);
   fclose(out);

@@ -16,7 +16,7 @@ static float plain(const float *row, int n, int k, double eps, bool rms) {
 }
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!m) tn_report(p, stdout);
   CHECK(m != NULL);
   return m;
@@ -25,13 +25,12 @@ static tn_model *compile(tn_program *p) {
 static void check_modules(void) {
   tn_program *p = tn_program_create("norms");
   tn_module *net = tn_root(p);
-  tn_module *one = tn_layer_norm(net, "one", TN_SHAPE(tn_dim_const(3)), NULL);
-  tn_module *two =
-      tn_layer_norm(net, "two", TN_SHAPE(tn_dim_const(2), tn_dim_const(3)), &(tn_norm_options){.eps = 0.5});
-  tn_module *bare = tn_layer_norm(net, "bare", TN_SHAPE(tn_dim_const(3)), &(tn_norm_options){.no_weight = true});
-  tn_module *rms = tn_rms_norm(net, "rms", TN_SHAPE(tn_dim_const(3)), NULL);
+  tn_module *one = tn_layer_norm(net, "one", TN_SHAPE(3));
+  tn_module *two = tn_layer_norm(net, "two", TN_SHAPE(2, 3), .eps = 0.5);
+  tn_module *bare = tn_layer_norm(net, "bare", TN_SHAPE(3), .no_weight = true);
+  tn_module *rms = tn_rms_norm(net, "rms", TN_SHAPE(3));
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), tn_dim_const(2), tn_dim_const(3)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "batch", 4), 2, 3));
   tn_output(f, "one", tn_call(one, in));
   tn_output(f, "two", tn_call(two, in));
   tn_output(f, "bare", tn_call(bare, in));
@@ -59,8 +58,8 @@ static void check_modules(void) {
 static void check_operation(void) {
   tn_program *p = tn_program_create("norm");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(3)));
-  tn_tensor w = tn_full(f, 2, TN_SHAPE(tn_dim_const(3))), b = tn_full(f, 1, TN_SHAPE(tn_dim_const(3)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(4, 3));
+  tn_tensor w = tn_full(f, 2, TN_SHAPE(3)), b = tn_full(f, 1, TN_SHAPE(3));
   tn_output(f, "both", tn_layer_norm_of(in, 1, w, b, 1e-5));
   tn_output(f, "bias", tn_layer_norm_of(in, 1, TN_NONE, b, 1e-5));
   tn_output(f, "rms", tn_rms_norm_of(in, 1, w, 1e-5));
@@ -85,17 +84,17 @@ static void check_operation(void) {
 static void check_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
   tn_dim B = tn_dim_bounded(p, "batch", 4);
-  CHECK(tn_layer_norm(tn_root(p), "a", TN_SHAPE(B), NULL) != NULL);
-  CHECK(tn_rms_norm(tn_root(p), "b", TN_SHAPE(tn_dim_const(3)), &(tn_norm_options){.eps = -1}) != NULL);
-  CHECK(tn_layer_norm(tn_root(p), "c", TN_SCALAR, NULL) != NULL);
+  CHECK(tn_layer_norm(tn_root(p), "a", TN_SHAPE(B)) != NULL);
+  CHECK(tn_rms_norm(tn_root(p), "b", TN_SHAPE(3), .eps = -1) != NULL);
+  CHECK(tn_layer_norm(tn_root(p), "c", TN_SCALAR) != NULL);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, tn_dim_const(3)));
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, 3));
   CHECK(tn_layer_norm_of(in, 3, TN_NONE, TN_NONE, 1e-5).v == 0);
-  CHECK(tn_layer_norm_of(in, 1, tn_full(f, 1, TN_SHAPE(tn_dim_const(4))), TN_NONE, 1e-5).v == 0);
+  CHECK(tn_layer_norm_of(in, 1, tn_full(f, 1, TN_SHAPE(4)), TN_NONE, 1e-5).v == 0);
   CHECK(tn_rms_norm_of(in, 1, TN_NONE, -1).v == 0);
   tn_output(f, "x", in);
   tn_function_end(f);
-  CHECK(tn_compile(p, NULL) == NULL);
+  CHECK(tn_compile(p) == NULL);
   CHECK(tn_n_errors(p) == 6);
   tn_program_free(p);
 }

@@ -10,15 +10,13 @@
 enum { ROWS = 1024, WIDTH = 64, BYTES = ROWS * WIDTH * 4, SMALL = BYTES / 2, LAYER = 0, RMS = 1 };
 
 static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
   if (!CHECK(m)) tn_report(p, stdout);
   tn_program_free(p);
   return m;
 }
 
-static tn_tensor input(tn_function *f, const char *name) {
-  return tn_input(f, name, TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
-}
+static tn_tensor input(tn_function *f, const char *name) { return tn_input(f, name, TN_F32, TN_SHAPE(ROWS, WIDTH)); }
 
 static tn_tensor norm(tn_function *f, tn_module *m, int kind, tn_tensor x) {
   if (kind == RMS) return tn_rms_norm_of(x, 1, tn_param_value(f, m, "weight"), 1e-5);
@@ -27,8 +25,8 @@ static tn_tensor norm(tn_function *f, tn_module *m, int kind, tn_tensor x) {
 
 static tn_module *norm_params(tn_program *p, int64_t width) {
   tn_module *m = tn_module_new(tn_root(p), "norm");
-  tn_parameter(m, "weight", TN_SHAPE(tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, 0.5, 1.5}));
-  tn_parameter(m, "bias", TN_SHAPE(tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
+  tn_parameter(m, "weight", TN_SHAPE(width), ((tn_init){TN_INIT_UNIFORM, 0.5, 1.5}));
+  tn_parameter(m, "bias", TN_SHAPE(width), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
   return m;
 }
 
@@ -51,7 +49,7 @@ static void around(int kind, bool backward) {
   tn_module *m = norm_params(p, WIDTH);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = input(f, "x"), r = input(f, "r"), gh = input(f, "gh"), gz = input(f, "gz");
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(WIDTH), tn_dim_const(WIDTH)));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(WIDTH, WIDTH));
   if (backward) tn_set_requires_grad(x, true), tn_set_requires_grad(r, true);
   tn_tensor h = tn_add(x, tn_dropout(r, 0.25)), y = norm(f, m, kind, h);
   tn_output(f, "y", y);
@@ -143,7 +141,7 @@ static void in_a_scan(int64_t steps, int64_t rows, int64_t width) {
     tn_function *f = tn_function_begin(p, "run");
     tn_dim t = tn_dim_const(steps), r = tn_dim_const(rows), w = tn_dim_const(width);
     tn_tensor xs = tn_input(f, "x", TN_F32, TN_SHAPE(t, r, w)), c0 = tn_input(f, "c", TN_F32, TN_SHAPE(w));
-    tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
+    tn_scan *s = tn_scan_begin(f, .steps = t);
     tn_tensor step = tn_scan_input(s, xs), old = tn_scan_carry(s, c0), h = tn_tanh(step);
     tn_tensor next = tn_add(tn_mul(old, tn_scalar(f, 0.5)), tn_sum_axis(h, 0, false));
     tn_scan_next(s, old, next);

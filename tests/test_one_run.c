@@ -39,12 +39,12 @@ static tn_model *compile(uint32_t workers) {
   for (int k = 0; k < LAYERS; k++) {
     char name[8];
     snprintf(name, sizeof name, "l%d", k);
-    tn_linear(s, name, WIDE, WIDE, NULL);
+    tn_linear(s, name, WIDE, WIDE);
   }
   tn_function *f = tn_function_begin(p, "f");
-  tn_output(f, "y", tn_call(s, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDE)))));
+  tn_output(f, "y", tn_call(s, tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDE))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 3, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = workers, .seed = 3, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;

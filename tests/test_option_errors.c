@@ -38,15 +38,20 @@ static const Case cases[] = {
 
 static void test_case(const Case *t) {
   tn_program *p = tn_program_create("options");
-  tn_module *m = tn_linear(tn_root(p), "fc", 3, 2, NULL);
+  tn_module *m = tn_linear(tn_root(p), "fc", 3, 2);
   bool of_group = t->group.lr != 0 || t->group.weight_decay != 0;
   bool of_sgd = t->sgd.lr != 0 || t->sgd.momentum != 0;
-  int line = __LINE__ + 1;
-  if (of_group) tn_group(m, 1, "*", &t->group);
+  int line = __LINE__ + 2;
+  tn_group_options group = t->group;
+  group.at = TN_SITE;
+  if (of_group) (tn_group)(m, 1, "*", group);
   tn_function *f = tn_function_begin(p, "step");
-  tn_backward(tn_sum(tn_call(m, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(3))))));
+  tn_backward(tn_sum(tn_call(m, tn_input(f, "x", TN_F32, TN_SHAPE(4, 3)))));
+  tn_sgd_options sgd = t->sgd;
+  tn_adamw_options adam = t->adam;
   if (!of_group) line = __LINE__ + 1;
-  of_sgd ? tn_sgd(f, m, &t->sgd) : tn_adam(f, m, &t->adam);
+  sgd.at = adam.at = TN_SITE;
+  of_sgd ? (tn_sgd)(f, m, sgd) : (tn_adam)(f, m, adam);
   tn_function_end(f);
   char place[48];
   snprintf(place, sizeof place, "test_option_errors.c:%d: error[E003]", line);
@@ -60,16 +65,16 @@ static void test_case(const Case *t) {
 static void check_modules(void) {
   tn_program *p = tn_program_create("modules");
   tn_module *root = tn_root(p);
-  tn_parameter(root, "u", TN_SHAPE(tn_dim_const(2)), (tn_init){TN_INIT_UNIFORM, -1e300, 1});
+  tn_parameter(root, "u", TN_SHAPE(2), (tn_init){TN_INIT_UNIFORM, -1e300, 1});
   CHECK_HAS(report_of(p), "'u' begins with -1e+300 and 1, which f32 does not hold");
-  tn_buffer(root, "c", TN_SHAPE(tn_dim_const(2)), (tn_init){TN_INIT_CONSTANT, 1e39, 0});
+  tn_buffer(root, "c", TN_SHAPE(2), (tn_init){TN_INIT_CONSTANT, 1e39, 0});
   CHECK_HAS(report_of(p), "'c' begins with 1e+39, which f32 does not hold");
-  tn_buffer(root, "least", TN_SHAPE(tn_dim_const(2)), (tn_init){TN_INIT_CONSTANT, INFINITY, 0});  // meant
-  tn_layer_norm(root, "n", TN_SHAPE(tn_dim_const(2)), &(tn_norm_options){.eps = 1e300});
+  tn_buffer(root, "least", TN_SHAPE(2), (tn_init){TN_INIT_CONSTANT, INFINITY, 0});  // meant
+  tn_layer_norm(root, "n", TN_SHAPE(2), .eps = 1e300);
   CHECK_HAS(report_of(p), "n takes a finite eps of 0 or more, not 1e+300");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(4)));
-  tn_scaled_dot_product_attention(q, q, q, &(tn_attention_options){.scale = 1e300});
+  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(4, 4));
+  tn_scaled_dot_product_attention(q, q, q, .scale = 1e300);
   CHECK_HAS(report_of(p), "the scale of attention is 1e+300");
   CHECK(tn_n_errors(p) == 4);
   tn_program_free(p);
@@ -78,12 +83,12 @@ static void check_modules(void) {
 // ---- between runs: what is refused changes nothing
 static void check_setters(void) {
   tn_program *p = tn_program_create("setters");
-  tn_module *m = tn_linear(tn_root(p), "fc", 3, 2, NULL);
+  tn_module *m = tn_linear(tn_root(p), "fc", 3, 2);
   tn_function *f = tn_function_begin(p, "step");
-  tn_backward(tn_sum(tn_call(m, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4), tn_dim_const(3))))));
-  tn_sgd(f, tn_root(p), &(tn_sgd_options){.lr = 0.5, .momentum = 0.25, .weight_decay = 0.125});
+  tn_backward(tn_sum(tn_call(m, tn_input(f, "x", TN_F32, TN_SHAPE(4, 3)))));
+  tn_sgd(f, tn_root(p), .lr = 0.5, .momentum = 0.25, .weight_decay = 0.125);
   tn_function_end(f);
-  tn_model *model = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *model = tn_compile(p, .cache_dir = "", .n_workers = 1);
   static const double wrong[] = {1e300, 4e38, -1, NAN, INFINITY};
   for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
     CHECK(tn_set_lr(model, 0, wrong[k]) == TN_ERR_ARGUMENT && tn_set_lr_all(model, wrong[k]) == TN_ERR_ARGUMENT);

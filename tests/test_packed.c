@@ -26,7 +26,7 @@ static bool near(const char *what, const float *a, const float *b, int n) {
 
 static tn_model *compile(tn_program *p, tn_function *f, uint32_t n_workers) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -46,12 +46,12 @@ static Pair pair(bool empty) {
   Pair c = {.p = tn_program_create("pair")};
   tn_dim batch = tn_dim_bounded(c.p, "batch", B + 2), time = tn_dim_bounded(c.p, "time", T + 1);
   c.f = tn_function_begin(c.p, "run");
-  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(batch, time, D(HEADS), D(SIZE)));
-  c.score = tn_input(c.f, "score", TN_F32, TN_SHAPE(batch, time, D(HEADS)));
+  c.x = tn_input(c.f, "x", TN_F32, TN_SHAPE(batch, time, HEADS, SIZE));
+  c.score = tn_input(c.f, "score", TN_F32, TN_SHAPE(batch, time, HEADS));
   c.len = tn_input(c.f, "len", TN_I64, TN_SHAPE(batch));
-  tn_pack_options o = {.batch_first = true, .allow_empty = empty};
-  c.s = tn_pack_padded(c.x, c.len, &o);
-  c.scores = tn_pack_padded(c.score, c.len, &o);
+  tn_pack_options o = {.allow_empty = empty};
+  c.s = (tn_pack_padded)(c.x, c.len, o);
+  c.scores = (tn_pack_padded)(c.score, c.len, o);
   CHECK(c.s.layout.v == c.scores.layout.v);  // the same lengths, the same layout
   return c;
 }
@@ -79,7 +79,7 @@ static void against_padding(void) {
   Pair c = pair(false);
   compare("sum", c, tn_packed_sum(c.s), tn_sum_axis(padded_by(&c, 0), 1, false));
   c = pair(false);
-  tn_tensor n = tn_reshape(tn_cast(tn_packed_lengths(c.s), TN_F32), TN_SHAPE(tn_dim_of(c.x, 0), D(1), D(1)));
+  tn_tensor n = tn_reshape(tn_cast(tn_packed_lengths(c.s), TN_F32), TN_SHAPE(tn_dim_of(c.x, 0), 1, 1));
   compare("mean", c, tn_packed_mean(c.s), tn_div(tn_sum_axis(padded_by(&c, 0), 1, false), n));
   c = pair(false);
   compare("max", c, tn_packed_max(c.s), tn_amax_axis(padded_by(&c, -100), 1, false));
@@ -94,12 +94,12 @@ static void against_padding(void) {
 static void attention(void) {
   Pair c = pair(false);
   tn_tensor weight = tn_softmax(tn_pad_packed(c.scores, -100, true), 1);
-  weight = tn_reshape(weight, TN_SHAPE(tn_dim_of(c.x, 0), tn_dim_of(c.x, 1), D(HEADS), D(1)));
+  weight = tn_reshape(weight, TN_SHAPE(tn_dim_of(c.x, 0), tn_dim_of(c.x, 1), HEADS, 1));
   compare("attention", c, tn_packed_attend(c.scores, c.s), tn_sum_axis(tn_mul(weight, padded_by(&c, 0)), 1, false));
   c = pair(false);  // scores made of the values themselves: gradients by both paths
   tn_packed own = tn_packed_with_data(c.s, tn_sum_axis(c.s.data, 2, false));
   weight = tn_softmax(tn_pad_packed(own, -100, true), 1);
-  weight = tn_reshape(weight, TN_SHAPE(tn_dim_of(c.x, 0), tn_dim_of(c.x, 1), D(HEADS), D(1)));
+  weight = tn_reshape(weight, TN_SHAPE(tn_dim_of(c.x, 0), tn_dim_of(c.x, 1), HEADS, 1));
   compare("self attention", c, tn_packed_attend(own, c.s), tn_sum_axis(tn_mul(weight, padded_by(&c, 0)), 1, false));
 }
 
@@ -109,10 +109,9 @@ static void sentence_beside_token(void) {
   tn_tensor top = tn_packed_max(c.s);
   tn_packed both = tn_packed_concat(c.s, tn_packed_broadcast(c.s, top));
   tn_dim batch = tn_dim_of(c.x, 0), time = tn_dim_of(c.x, 1);
-  tn_tensor wide =
-      tn_expand(tn_reshape(top, TN_SHAPE(batch, D(1), D(HEADS), D(SIZE))), TN_SHAPE(batch, time, D(HEADS), D(SIZE)));
-  tn_tensor padded = tn_concat(3, c.x, wide), mask = tn_gt(padded_by(&c, -100), tn_scalar(c.f, -50));
-  tn_tensor twice = tn_concat(3, mask, mask);
+  tn_tensor wide = tn_expand(tn_reshape(top, TN_SHAPE(batch, 1, HEADS, SIZE)), TN_SHAPE(batch, time, HEADS, SIZE));
+  tn_tensor padded = tn_concat(3, TN_TENSORS(c.x, wide)), mask = tn_gt(padded_by(&c, -100), tn_scalar(c.f, -50));
+  tn_tensor twice = tn_concat(3, TN_TENSORS(mask, mask));
   compare("sentence", c, tn_slice(tn_packed_sum(tn_packed_zip("mul", both, both)), 2, SIZE, SIZE),
           tn_slice(tn_sum_axis(tn_mul(twice, tn_square(padded)), 1, false), 2, SIZE, SIZE));
 }
@@ -122,12 +121,12 @@ static void tagger(void) {
   enum { CLASSES = 4, WORDS = 9 };
   tn_program *p = tn_program_create("tagger");
   tn_dim batch = tn_dim_bounded(p, "batch", 6), time = tn_dim_bounded(p, "time", 8);
-  tn_module *emb = tn_embedding(tn_root(p), "emb", WORDS, 5), *head = tn_linear(tn_root(p), "head", 5, CLASSES, NULL);
+  tn_module *emb = tn_embedding(tn_root(p), "emb", WORDS, 5), *head = tn_linear(tn_root(p), "head", 5, CLASSES);
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor words = tn_input(f, "words", TN_I64, TN_SHAPE(batch, time));
   tn_tensor tags = tn_input(f, "tags", TN_I64, TN_SHAPE(batch, time));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
-  tn_packed s = tn_pack_padded(words, len, NULL), t = tn_pack_like(tags, s, true);
+  tn_packed s = tn_pack_padded(words, len), t = tn_pack_like(tags, s, true);
   tn_packed logits = tn_packed_call(head, tn_packed_map("tanh", tn_packed_dropout(tn_packed_call(emb, s), 0)));
   tn_tensor loss = tn_packed_cross_entropy(logits, t), dense = tn_cross_entropy(logits.data, t.data);
   tn_tensor error = tn_packed_mse(logits, tn_packed_map("square", logits));
@@ -157,10 +156,10 @@ static void totals_of_nothing(void) {
     const int64_t lengths[3] = {0, 2, 0};
     tn_program *p = tn_program_create("nothing");
     tn_function *f = tn_function_begin(p, "run");
-    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(3), D(2)));
-    tn_pack_options o = {.batch_first = true, .allow_empty = true};
-    tn_packed s = constant ? tn_pack_constant(x, lengths, 3, &o)
-                           : tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(D(3))), &o);
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 2));
+    tn_pack_options o = {.allow_empty = true};
+    tn_packed s = constant ? (tn_pack_constant)(x, lengths, 3, o)
+                           : (tn_pack_padded)(x, tn_input(f, "len", TN_I64, TN_SHAPE(3)), o);
     tn_tensor y[] = {tn_packed_sum(s), tn_packed_mean(s),  tn_packed_max(s),
                      tn_packed_min(s), tn_packed_first(s), tn_packed_last(s)};
     static const char *const name[] = {"sum", "mean", "max", "min", "first", "last"};
@@ -193,9 +192,9 @@ static void long_sequences(void) {
   enum { STEPS = 40000 };
   tn_program *p = tn_program_create("long");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(1), D(STEPS)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, STEPS));
   const int64_t lengths[1] = {STEPS};
-  tn_packed s = tn_pack_constant(x, lengths, 1, NULL);
+  tn_packed s = tn_pack_constant(x, lengths, 1);
   tn_output(f, "sum", tn_packed_sum(s));
   tn_output(f, "one", tn_packed_sum(tn_packed_softmax(s)));
   tn_model *m = compile(p, f, 2);
@@ -217,16 +216,15 @@ static void no_padding(void) {
   for (int k = 0; k < N; k++) lengths[k] = k + 1;
   tn_program *p = tn_program_create("rows");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(N), D(N), D(WIDE)), at(1));
-  tn_tensor w = tn_input_at(f, "w", TN_F32, TN_SHAPE(D(WIDE)), at(2));
-  tn_packed s = tn_pack_constant_at(x, lengths, N, NULL, at(3));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(N, N, WIDE), at(1));
+  tn_tensor w = (tn_input)(f, "w", TN_F32, TN_SHAPE(WIDE), at(2));
+  tn_packed s = (tn_pack_constant)(x, lengths, N, (tn_pack_options){.at = at(3)});
   tn_packed h = tn_packed_with_data(s, (tn_mul)(s.data, w, at(4)));
-  tn_tensor top = tn_packed_max_at(h, at(5)), sum = tn_packed_sum_at(h, at(6));
-  tn_packed soft = tn_packed_softmax_at(h, at(7));
-  tn_packed wide = tn_packed_broadcast_at(h, (tn_add)(top, sum, at(8)), at(9));
-  tn_tensor loss =
-      tn_sum_at((tn_square)(tn_packed_zip_at("add", soft, wide, at(10)).data, at(10)), NULL, 0, false, at(11));
-  tn_output_at(f, "dw", tn_grad_at(loss, w, at(12)), at(13));
+  tn_tensor top = (tn_packed_max)(h, at(5)), sum = (tn_packed_sum)(h, at(6));
+  tn_packed soft = (tn_packed_softmax)(h, at(7));
+  tn_packed wide = (tn_packed_broadcast)(h, (tn_add)(top, sum, at(8)), at(9));
+  tn_tensor loss = (tn_sum)((tn_square)((tn_packed_zip)("add", soft, wide, at(10)).data, at(10)), at(11));
+  (tn_output)(f, "dw", (tn_grad)(loss, w, at(12)), at(13));
   tn_model *m = compile(p, f, 2);
   const int64_t rows = ROWS * WIDE * 4, totals = N * WIDE * 4;
   CHECK(tn_plan_bytes_written(m, "run", "user.c:3") == rows);
@@ -251,16 +249,16 @@ static void lists(void) {
   for (int k = 0; k < 20; k++) {  // more than one concat takes, some of them empty
     lengths[k] = (k * 7) % 4;
     for (int t = 0; t < 4; t++) values[k][t] = (float)(10 * k + t);
-    list[k] = tn_constant(f, values[k], TN_SHAPE(D(lengths[k])));
+    list[k] = tn_constant(f, values[k], TN_SHAPE(lengths[k]));
     rows += lengths[k];
   }
-  tn_packed s = tn_pack_sequence(list, 20, &(tn_pack_options){.allow_empty = true});
+  tn_packed s = tn_pack_sequence(list, 20, .allow_empty = true);
   CHECK(tn_unpack_sequence(s, back, 20) == 20);
   tn_output(f, "padded", tn_pad_sequence(list, 20, -1, true));
   tn_output(f, "again", tn_pad_packed(s, -1, true));
-  tn_output(f, "back", tn_concat_at(back, 20, 0, TN_SITE));
-  tn_tensor ints_of[] = {tn_constant_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(D(2))),
-                         tn_constant_i64(f, ((int64_t[]){7}), TN_SHAPE(D(1)))};
+  tn_output(f, "back", tn_concat(0, back, 20));
+  tn_tensor ints_of[] = {tn_constant_i64(f, ((int64_t[]){5, 6}), TN_SHAPE(2)),
+                         tn_constant_i64(f, ((int64_t[]){7}), TN_SHAPE(1))};
   tn_output(f, "ints", tn_pad_sequence(ints_of, 2, -3, false));
   tn_model *m = compile(p, f, 1);
   float padded[60], again[60], flat[40];
@@ -284,24 +282,26 @@ static void layouts(void) {
   tn_dim batch = tn_dim_bounded(p, "batch", 4), time = tn_dim_bounded(p, "time", 5),
          other = tn_dim_bounded(p, "other", 5);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(batch, time), at(1));
-  tn_tensor z = tn_input_at(f, "z", TN_F32, TN_SHAPE(batch, other), at(2));
-  tn_tensor len = tn_input_at(f, "len", TN_I64, TN_SHAPE(batch), at(3));
-  tn_tensor more = tn_input_at(f, "more", TN_I64, TN_SHAPE(batch), at(4));
-  tn_packed a = tn_pack_padded_at(x, len, NULL, at(10)), b = tn_pack_padded_at(x, len, NULL, at(11));
-  tn_packed c = tn_pack_padded_at(x, more, NULL, at(12)), d = tn_pack_padded_at(z, len, NULL, at(13));
-  tn_packed e = tn_pack_padded_at(x, len, &(tn_pack_options){.batch_first = true, .allow_empty = true}, at(14));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(batch, time), at(1));
+  tn_tensor z = (tn_input)(f, "z", TN_F32, TN_SHAPE(batch, other), at(2));
+  tn_tensor len = (tn_input)(f, "len", TN_I64, TN_SHAPE(batch), at(3));
+  tn_tensor more = (tn_input)(f, "more", TN_I64, TN_SHAPE(batch), at(4));
+  tn_packed a = (tn_pack_padded)(x, len, (tn_pack_options){.at = at(10)}),
+            b = (tn_pack_padded)(x, len, (tn_pack_options){.at = at(11)});
+  tn_packed c = (tn_pack_padded)(x, more, (tn_pack_options){.at = at(12)}),
+            d = (tn_pack_padded)(z, len, (tn_pack_options){.at = at(13)});
+  tn_packed e = (tn_pack_padded)(x, len, (tn_pack_options){.allow_empty = true, .at = at(14)});
   CHECK(a.layout.v == b.layout.v && a.layout.v != c.layout.v && a.layout.v != d.layout.v && a.layout.v != e.layout.v);
   CHECK(tn_packed_zip("add", a, b).data.v);
-  tn_packed_zip_at("add", a, c, at(15));
-  tn_packed_attend_at(a, c, at(16));
-  tn_packed_concat_at(c, a, at(17));
-  tn_packed_cross_entropy_at(c, a, at(18));
+  (tn_packed_zip)("add", a, c, at(15));
+  (tn_packed_attend)(a, c, at(16));
+  (tn_packed_concat)(c, a, at(17));
+  (tn_packed_cross_entropy)(c, a, (tn_loss_options){.at = at(18)});
   tn_tensor out[2];
-  CHECK(tn_unpack_sequence_at(a, out, 2, at(19)) == 0 && !out[0].v && !out[1].v);
-  tn_packed_broadcast_at(a, a.data, at(20));
-  CHECK(!tn_unpad_at(x, (int64_t[]){1, 2}, 2, true, out, at(21)));
-  tn_packed_concat_at(a, b, at(22));
+  CHECK((tn_unpack_sequence)(a, out, 2, at(19)) == 0 && !out[0].v && !out[1].v);
+  (tn_packed_broadcast)(a, a.data, at(20));
+  CHECK(!(tn_unpad)(x, (int64_t[]){1, 2}, 2, true, out, at(21)));
+  (tn_packed_concat)(a, b, at(22));
   tn_function_end(f);
   char want[4096] = "";
   static const char *const names[] = {"add", "packed_attend", "packed_concat", "packed_cross_entropy"};
@@ -329,10 +329,10 @@ static void layouts(void) {
 static void rows_of_another_layout(void) {
   tn_program *p = tn_program_create("rows");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(2), D(3)), at(1));
-  tn_packed a = tn_pack_constant_at(x, (int64_t[]){3, 1}, 2, NULL, at(10));
-  tn_packed b = tn_pack_constant_at(x, (int64_t[]){2, 2}, 2, NULL, at(11));
-  tn_packed c = tn_pack_constant_at(x, (int64_t[]){3, 1}, 2, NULL, at(12));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(2, 3), at(1));
+  tn_packed a = (tn_pack_constant)(x, (int64_t[]){3, 1}, 2, (tn_pack_options){.at = at(10)});
+  tn_packed b = (tn_pack_constant)(x, (int64_t[]){2, 2}, 2, (tn_pack_options){.at = at(11)});
+  tn_packed c = (tn_pack_constant)(x, (int64_t[]){3, 1}, 2, (tn_pack_options){.at = at(12)});
   CHECK((tn_add)(a.data, c.data, at(13)).v && !(tn_mul)(a.data, b.data, at(14)).v);
   tn_function_end(f);
   CHECK_HAS(report_of(p),
@@ -346,8 +346,8 @@ static void rows_of_another_layout(void) {
 static void empty_lists(void) {
   tn_program *p = tn_program_create("empty");
   tn_function *f = tn_function_begin(p, "run");
-  tn_output_at(f, "y", tn_pad_sequence(NULL, 0, 0, true), at(10));
-  tn_output_at(f, "z", tn_pack_sequence(NULL, 0, NULL).data, at(11));
+  (tn_output)(f, "y", tn_pad_sequence(NULL, 0, 0, true), at(10));
+  (tn_output)(f, "z", tn_pack_sequence(NULL, 0).data, at(11));
   tn_function_end(f);
   CHECK_HAS(report_of(p), "user.c:10: error[E003]: operand 1 is an empty handle: no call made it\n");
   CHECK_HAS(report_of(p), "user.c:11: error[E003]: operand 1 is an empty handle: no call made it\n");
@@ -357,13 +357,14 @@ static void empty_lists(void) {
 static void lists_refused(void) {
   tn_program *p = tn_program_create("refused");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor a = tn_input_at(f, "a", TN_F32, TN_SHAPE(D(3), D(2)), at(1)),
-            b = tn_input_at(f, "b", TN_F32, TN_SHAPE(D(2), D(4)), at(2));
+  tn_tensor a = (tn_input)(f, "a", TN_F32, TN_SHAPE(3, 2), at(1)),
+            b = (tn_input)(f, "b", TN_F32, TN_SHAPE(2, 4), at(2));
   tn_tensor out[3];
-  CHECK(!tn_pack_sequence_at((tn_tensor[]){a, b}, 2, NULL, at(10)).data.v);
-  CHECK(!tn_pad_sequence_at((tn_tensor[]){a, b}, 2, 0, true, at(11)).v);
-  CHECK(!tn_unpad_at(a, (int64_t[]){2, 3, 1}, 3, true, out, at(12)));
-  CHECK(!tn_pad_sequence_at(NULL, 0, 0, true, at(13)).v && !tn_pack_sequence_at(&a, 0, NULL, at(14)).data.v);
+  CHECK(!(tn_pack_sequence)((tn_tensor[]){a, b}, 2, (tn_pack_options){.at = at(10)}).data.v);
+  CHECK(!(tn_pad_sequence)((tn_tensor[]){a, b}, 2, 0, true, at(11)).v);
+  CHECK(!(tn_unpad)(a, (int64_t[]){2, 3, 1}, 3, true, out, at(12)));
+  CHECK(!(tn_pad_sequence)(NULL, 0, 0, true, at(13)).v &&
+        !(tn_pack_sequence)(&a, 0, (tn_pack_options){.at = at(14)}).data.v);
   tn_function_end(f);
 #define OTHER(line)                                                                                            \
   "user.c:" #line ": error[E111]: sequence 1 has another dtype, or other sizes behind time, than sequence 0\n" \

@@ -13,7 +13,7 @@ enum { N = 3, T = 5, F = 2 };
 
 static tn_model *compile(tn_program *p, tn_function *f, uint32_t n_workers) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -24,14 +24,14 @@ static tn_model *take_apart(bool batch_first, bool of_packed, bool fixed_time, u
   tn_program *p = tn_program_create("apart");
   tn_dim time = fixed_time ? D(T) : tn_dim_bounded(p, "time", T + 2);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, batch_first ? TN_SHAPE(D(N), time, D(F)) : TN_SHAPE(time, D(N), D(F)));
-  tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(D(N)));
+  tn_tensor x = tn_input(f, "x", TN_F32, batch_first ? TN_SHAPE(N, time, F) : TN_SHAPE(time, N, F));
+  tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(N));
   tn_tensor list[N], y[N], again[N];
-  tn_pack_options o = {.batch_first = batch_first, .allow_empty = true};
-  if (of_packed) CHECK(tn_unpack_sequence(tn_pack_padded(x, len, &o), list, N) == N);
+  tn_pack_options o = {.time_major = !batch_first, .allow_empty = true};
+  if (of_packed) CHECK(tn_unpack_sequence((tn_pack_padded)(x, len, o), list, N) == N);
   else CHECK(tn_unpad_sequence(x, len, batch_first, list, N) == N);
   for (int k = 0; k < N; k++) y[k] = tn_mul(tn_tanh(list[k]), tn_scalar(f, k + 1));
-  tn_packed s = tn_pack_sequence(y, N, &(tn_pack_options){.allow_empty = true});
+  tn_packed s = tn_pack_sequence(y, N, .allow_empty = true);
   CHECK(tn_unpack_sequence(s, again, N) == N);
   tn_tensor padded = tn_pad_sequence(y, N, -9, true), total = tn_packed_sum(s);
   tn_tensor loss = tn_sum(tn_square(s.data));
@@ -92,14 +92,14 @@ static void inputs_of_different_sizes(void) {
   tn_program *p = tn_program_create("inputs");
   tn_dim a = tn_dim_bounded(p, "a", 4), b = tn_dim_bounded(p, "b", 6);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x[] = {tn_input(f, "x0", TN_F32, TN_SHAPE(a, D(F))), tn_input(f, "x1", TN_F32, TN_SHAPE(D(2), D(F))),
-                   tn_input(f, "x2", TN_F32, TN_SHAPE(b, D(F)))};
-  tn_tensor y[] = {tn_input(f, "y0", TN_I64, TN_SHAPE(a)), tn_input(f, "y1", TN_I64, TN_SHAPE(D(2))),
+  tn_tensor x[] = {tn_input(f, "x0", TN_F32, TN_SHAPE(a, F)), tn_input(f, "x1", TN_F32, TN_SHAPE(2, F)),
+                   tn_input(f, "x2", TN_F32, TN_SHAPE(b, F))};
+  tn_tensor y[] = {tn_input(f, "y0", TN_I64, TN_SHAPE(a)), tn_input(f, "y1", TN_I64, TN_SHAPE(2)),
                    tn_input(f, "y2", TN_I64, TN_SHAPE(b))};
   tn_tensor twice[] = {x[0], tn_exp(x[0])};
-  tn_packed s = tn_pack_sequence(x, 3, NULL), labels = tn_pack_sequence(y, 3, NULL);
+  tn_packed s = tn_pack_sequence(x, 3), labels = tn_pack_sequence(y, 3);
   CHECK(s.layout.v == labels.layout.v);
-  tn_packed sorted = tn_pack_sequence(x, 3, &(tn_pack_options){.enforce_sorted = true});
+  tn_packed sorted = tn_pack_sequence(x, 3, .enforce_sorted = true);
   tn_output(f, "x", tn_pad_sequence(x, 3, -1, true));
   tn_output(f, "y", tn_pad_sequence(y, 3, -7, false));
   tn_output(f, "same", tn_pad_sequence(twice, 2, 0, true));  // [2, a, F]: nothing is padded
@@ -142,8 +142,8 @@ static void padded_in_front(bool batch_first, bool by_run) {
   tn_dim a = by_run ? tn_dim_bounded(p, "a", MOST) : D(n[0]), b = by_run ? tn_dim_bounded(p, "b", MOST) : D(n[1]);
   tn_dim c = by_run ? tn_dim_bounded(p, "c", MOST) : D(n[2]);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x[] = {tn_input(f, "a", TN_F32, TN_SHAPE(a, D(F))), tn_input(f, "b", TN_F32, TN_SHAPE(b, D(F))),
-                   tn_input(f, "c", TN_F32, TN_SHAPE(c, D(F)))};
+  tn_tensor x[] = {tn_input(f, "a", TN_F32, TN_SHAPE(a, F)), tn_input(f, "b", TN_F32, TN_SHAPE(b, F)),
+                   tn_input(f, "c", TN_F32, TN_SHAPE(c, F))};
   tn_tensor y = tn_pad_sequence_left(x, 3, -2, batch_first);
   tn_output(f, "y", y);
   tn_output(f, "dx", tn_grad(tn_sum(tn_mul(y, tn_mul(y, y))), x[0]));
@@ -169,10 +169,10 @@ static void many(void) {
   enum { MANY = 40 };
   tn_program *p = tn_program_create("many");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(MANY), D(T))), len = tn_input(f, "len", TN_I64, TN_SHAPE(D(MANY)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(MANY, T)), len = tn_input(f, "len", TN_I64, TN_SHAPE(MANY));
   tn_tensor list[MANY];
   CHECK(tn_unpad_sequence(x, len, true, list, MANY) == MANY && tn_unpad_sequence(x, len, true, NULL, 0) == MANY);
-  tn_tensor flat = tn_concat_at(list, MANY, 0, TN_SITE);
+  tn_tensor flat = tn_concat(0, list, MANY);
   tn_output(f, "flat", flat);
   tn_output(f, "noise", tn_sum(tn_ones(f, TN_SHAPE(tn_dim_of(flat, 0)))));
   tn_model *m = compile(p, f, 2);
@@ -199,22 +199,22 @@ static void sizes(void) {
   tn_program *p = tn_program_create("sizes");
   tn_dim batch = tn_dim_bounded(p, "batch", 4), time = tn_dim_bounded(p, "time", T);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(2), time), at(1));
-  tn_tensor z = tn_input_at(f, "z", TN_F32, TN_SHAPE(batch, time), at(2));
-  tn_tensor len = tn_input_at(f, "len", TN_I64, TN_SHAPE(D(2)), at(3)), n = tn_clone(len);
-  tn_tensor zlen = tn_input_at(f, "zlen", TN_I64, TN_SHAPE(batch), at(4));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(2, time), at(1));
+  tn_tensor z = (tn_input)(f, "z", TN_F32, TN_SHAPE(batch, time), at(2));
+  tn_tensor len = (tn_input)(f, "len", TN_I64, TN_SHAPE(2), at(3)), n = tn_clone(len);
+  tn_tensor zlen = (tn_input)(f, "zlen", TN_I64, TN_SHAPE(batch), at(4));
   tn_tensor a[2], b[2], c[2], d[2];
   CHECK(tn_unpad_sequence(x, n, true, a, 2) == 2 && tn_unpad_sequence(tn_exp(x), n, true, b, 2) == 2);
   CHECK((tn_add)(a[1], b[1], at(10)).v && !(tn_add)(a[0], b[1], at(11)).v);
-  tn_copy_(n, tn_packed_lengths(tn_pack_padded(x, len, NULL)));
+  tn_copy_(n, tn_packed_lengths(tn_pack_padded(x, len)));
   CHECK(tn_unpad_sequence(x, n, true, c, 2) == 2 && !(tn_add)(a[1], c[1], at(12)).v);
-  CHECK(tn_unpad_sequence_at(z, zlen, true, d, 2, at(13)) == 0 && !d[0].v && !d[1].v);
-  CHECK(tn_unpad_sequence_at(x, zlen, true, d, 2, at(14)) == 0);
-  CHECK(tn_unpad_sequence_at(x, x, true, d, 2, at(15)) == 0 && tn_unpad_sequence_at(len, len, true, d, 2, at(16)) == 0);
-  tn_packed many = tn_pack_padded_at(z, zlen, NULL, at(17));
-  CHECK(tn_unpack_sequence_at(many, d, 2, at(18)) == 0 && !d[0].v);
+  CHECK((tn_unpad_sequence)(z, zlen, true, d, 2, at(13)) == 0 && !d[0].v && !d[1].v);
+  CHECK((tn_unpad_sequence)(x, zlen, true, d, 2, at(14)) == 0);
+  CHECK((tn_unpad_sequence)(x, x, true, d, 2, at(15)) == 0 && (tn_unpad_sequence)(len, len, true, d, 2, at(16)) == 0);
+  tn_packed many = (tn_pack_padded)(z, zlen, (tn_pack_options){.at = at(17)});
+  CHECK((tn_unpack_sequence)(many, d, 2, at(18)) == 0 && !d[0].v);
   tn_tensor mixed[] = {a[0], tn_cast(a[1], TN_I64)};
-  CHECK(!tn_pad_sequence_at(mixed, 2, 0, true, at(19)).v);
+  CHECK(!(tn_pad_sequence)(mixed, 2, 0, true, at(19)).v);
   tn_function_end(f);
   const char *have = report_of(p);
   CHECK_HAS(have,
@@ -241,16 +241,17 @@ static void known_numbers(void) {
   tn_program *p = tn_program_create("known");
   tn_dim time = tn_dim_bounded(p, "time", 4);
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input_at(f, "x", TN_F32, TN_SHAPE(D(3), time), at(1));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(3, time), at(1));
   const int64_t lengths[][3] = {{2, 4, 1}, {3, 3, 3}, {2, 0, 1}, {5, 5, 5}, {2, 3, 1}};
   tn_tensor n[5];
-  for (int k = 0; k < 5; k++) n[k] = tn_constant_i64(f, lengths[k], TN_SHAPE(D(3)));
-  const tn_pack_options empty = {.batch_first = true, .allow_empty = true}, sorted = {true, true, false};
-  CHECK(tn_pack_padded(x, n[0], NULL).data.v && tn_pack_padded(x, n[1], &sorted).data.v);
-  CHECK(tn_pack_padded(x, n[2], &empty).data.v && !tn_pack_padded_at(x, n[2], NULL, at(10)).data.v);
-  CHECK(!tn_pack_padded_at(x, n[3], NULL, at(11)).data.v && !tn_pack_padded_at(x, n[4], &sorted, at(12)).data.v);
+  for (int k = 0; k < 5; k++) n[k] = tn_constant_i64(f, lengths[k], TN_SHAPE(3));
+  const tn_pack_options empty = {.allow_empty = true}, sorted = {.enforce_sorted = true};
+  CHECK(tn_pack_padded(x, n[0]).data.v && (tn_pack_padded)(x, n[1], sorted).data.v);
+  CHECK((tn_pack_padded)(x, n[2], empty).data.v && !(tn_pack_padded)(x, n[2], (tn_pack_options){.at = at(10)}).data.v);
+  CHECK(!(tn_pack_padded)(x, n[3], (tn_pack_options){.at = at(11)}).data.v &&
+        !(tn_pack_padded)(x, n[4], (tn_pack_options){.enforce_sorted = true, .at = at(12)}).data.v);
   tn_fill_(n[3], 2);  // not known any more
-  CHECK(tn_pack_padded(x, n[3], NULL).data.v);
+  CHECK(tn_pack_padded(x, n[3]).data.v);
   tn_function_end(f);
   CHECK_HAS(report_of(p), "user.c:10: error[E115]: length 0 at index 1 is not in [1, 4]\n"
                           "user.c:1: note: the value to pack was made here\n");

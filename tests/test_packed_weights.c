@@ -16,7 +16,7 @@ typedef struct {
   tn_dim B;
 } Net;
 
-static tn_tensor input(Net *n, tn_function *f) { return tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_dim_const(IN))); }
+static tn_tensor input(Net *n, tn_function *f) { return tn_input(f, "x", TN_F32, TN_SHAPE(n->B, IN)); }
 
 static void build_predict(Net *n, const char *name, bool again) {
   tn_function *f = tn_function_begin(n->p, name);
@@ -30,7 +30,7 @@ static void build_predict(Net *n, const char *name, bool again) {
 // Reads the weight of fc as [K, N]: a copy of its own.
 static void build_back(Net *n) {
   tn_function *f = tn_function_begin(n->p, "back");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, tn_dim_const(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n->B, IN));
   tn_tensor h = tn_call(tn_child(tn_root(n->p), "fc"), x);
   tn_output(f, "y", tn_matmul(h, tn_param_value(f, tn_child(tn_root(n->p), "fc"), "weight")));
   tn_function_end(f);
@@ -43,8 +43,8 @@ static void build_step(Net *n, const char *name, bool only_head) {
   tn_tensor loss = tn_mean(tn_square(tn_call(head, h)));
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  if (only_head) tn_sgd(f, head, (&(tn_sgd_options){.lr = 0.1}));
-  else tn_adamw(f, tn_root(n->p), (&(tn_adamw_options){.lr = 0.01}));
+  if (only_head) tn_sgd(f, head, .lr = 0.1);
+  else tn_adamw(f, tn_root(n->p), .lr = 0.01);
   tn_function_end(f);
 }
 
@@ -61,8 +61,8 @@ static Net build(bool packs, uint32_t n_workers) {
   Net n = {.p = tn_program_create("packed")};
   tn_module *root = tn_root(n.p);
   n.B = tn_dim_bounded(n.p, "batch", ROWS);
-  tn_linear(root, "fc", IN, HIDDEN, NULL);
-  tn_module *head = tn_linear(root, "head", HIDDEN, OUT, (&(tn_linear_options){.no_bias = true}));
+  tn_linear(root, "fc", IN, HIDDEN);
+  tn_module *head = tn_linear(root, "head", HIDDEN, OUT, .no_bias = true);
   tn_share_module(root, "tied", head);
   build_predict(&n, "predict", false);
   build_predict(&n, "both", true);
@@ -73,7 +73,7 @@ static Net build(bool packs, uint32_t n_workers) {
   tn_bucket small[] = {{n.B, 17}};
   tn_compile_options o = {.seed = 5, .no_packed_weights = !packs, .n_workers = n_workers, .buckets = small};
   o.n_buckets = 1;
-  n.m = tn_compile(n.p, &o);
+  n.m = (tn_compile)(n.p, o);
   if (!CHECK(n.m)) tn_report(n.p, stdout), exit(1);
   return n;
 }

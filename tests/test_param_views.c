@@ -14,18 +14,18 @@ static tn_array view_of(tn_model *m, const char *path) {
 
 static tn_function *with_input(tn_program *p, const char *name, tn_tensor *x) {
   tn_function *f = tn_function_begin(p, name);
-  *x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N)));
+  *x = tn_input(f, "x", TN_F32, TN_SHAPE(N));
   return f;
 }
 
 static tn_model *build(tn_program *p) {
   tn_tensor x;
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(N)), ones);
-  tn_parameter(tn_root(p), "other", TN_SHAPE(tn_dim_const(N)), ones);
-  tn_buffer(tn_root(p), "mean", TN_SHAPE(tn_dim_const(N)), ones);
+  tn_parameter(tn_root(p), "w", TN_SHAPE(N), ones);
+  tn_parameter(tn_root(p), "other", TN_SHAPE(N), ones);
+  tn_buffer(tn_root(p), "mean", TN_SHAPE(N), ones);
   tn_function *f = with_input(p, "train", &x);
   tn_backward(tn_sum(tn_mul(tn_param_value(f, tn_root(p), "w"), x)));
-  tn_adamw(f, tn_root(p), &(tn_adamw_options){.lr = 0.5});
+  tn_adamw(f, tn_root(p), .lr = 0.5);
   tn_function_end(f);
   f = with_input(p, "track", &x);
   tn_add_(tn_param_value(f, tn_root(p), "mean"), x);
@@ -33,7 +33,7 @@ static tn_model *build(tn_program *p) {
   f = with_input(p, "predict", &x);
   tn_output(f, "y", tn_mul(tn_param_value(f, tn_root(p), "w"), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
   if (!CHECK(m != NULL)) printf("%s", report_of(p));
   return m;
 }

@@ -124,7 +124,7 @@ static void build(tn_program *p, Op op, tn_tensor (*apply)(tn_tensor *x, bool in
   static const char *const names[] = {"a", "b", "c"}, *const grads[] = {"ga", "gb", "gc"};
   tn_function *f = tn_function_begin(p, ir_ops[op].name);
   tn_tensor x[3], w[3];
-  for (uint32_t k = 0; k < 3; k++) x[k] = tn_input(f, names[k], TN_F32, TN_SHAPE(tn_dim_const(N_POINTS)));
+  for (uint32_t k = 0; k < 3; k++) x[k] = tn_input(f, names[k], TN_F32, TN_SHAPE(N_POINTS));
   memcpy(w, x, sizeof w);
   w[0] = tn_clone(x[0]);
   tn_tensor y = apply(x, false), loss = tn_sum(y);
@@ -132,7 +132,7 @@ static void build(tn_program *p, Op op, tn_tensor (*apply)(tn_tensor *x, bool in
   tn_output(f, "in_place", apply(w, true));
   for (uint32_t k = 0; k < 3; k++) {
     bool flows = k < ir_ops[op].n_min && ir_gradient(op, k).n;
-    tn_output(f, grads[k], flows ? tn_grad(loss, x[k]) : tn_zeros(f, TN_SHAPE(tn_dim_const(N_POINTS))));
+    tn_output(f, grads[k], flows ? tn_grad(loss, x[k]) : tn_zeros(f, TN_SHAPE(N_POINTS)));
   }
   tn_function_end(f);
 }
@@ -190,7 +190,7 @@ static uint32_t run_all(Call *calls, uint32_t n_workers) {
   tn_program *p = tn_program_create("pointwise");
   state = 7;
   uint32_t n = build_all(p, calls);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .cache_dir = ""}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
   if (!CHECK(m)) tn_report(p, stdout);
   for (uint32_t k = 0; m && k < n; k++) run(m, &calls[k]);
   tn_model_free(m);

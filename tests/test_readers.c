@@ -126,11 +126,11 @@ static void test_npz(void) {
 // ---- safetensors: what tn_save wrote
 static void test_safetensors(void) {
   tn_program *p = tn_program_create("weights");
-  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 4, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 3, 4);
   tn_function *f = tn_function_begin(p, "predict");
-  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(3)))));
+  tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(1, 3))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   const char *path = "readers.safetensors";
   float w[12], bias[4] = {1, 2, 3, 4};
   for (int k = 0; k < 12; k++) w[k] = (float)k / 4;

@@ -54,10 +54,10 @@ static tn_module *make_module(tn_module *root, const Case *c) {
   tn_rnn_options o = {
       .n_layers = c->layers, .bidirectional = c->ways == 2, .no_bias = !c->bias, .batch_first = c->bias};
   switch (c->kind) {
-  case LSTM: return tn_lstm(root, c->name, IN, HIDDEN, &o);
-  case LSTM_PROJECTED: o.proj_size = PROJ; return tn_lstm(root, c->name, IN, HIDDEN, &o);
-  case GRU: return tn_gru(root, c->name, IN, HIDDEN, &o);
-  default: return tn_rnn(root, c->name, IN, HIDDEN, c->kind == RELU, &o);
+  case LSTM: return (tn_lstm)(root, c->name, IN, HIDDEN, o);
+  case LSTM_PROJECTED: o.proj_size = PROJ; return (tn_lstm)(root, c->name, IN, HIDDEN, o);
+  case GRU: return (tn_gru)(root, c->name, IN, HIDDEN, o);
+  default: return (tn_rnn)(root, c->name, IN, HIDDEN, c->kind == RELU, o);
   }
 }
 
@@ -77,15 +77,15 @@ static void build(Case *c, Way way, tn_program *p, tn_dim batch, tn_dim time) {
   tn_function *f = c->f[way] = tn_function_begin(p, name);
   int64_t width = state_size(c), n_states = c->layers * c->ways;
   tn_dim outer = time_major ? time : batch, inner = time_major ? batch : time, n = tn_dim_const(n_states);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(outer, inner, tn_dim_const(IN))), len = TN_NONE;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(outer, inner, IN)), len = TN_NONE;
   if (way == PACKED) len = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(n, batch, tn_dim_const(width)))};
-  if (has_cell(c)) state.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(n, batch, tn_dim_const(HIDDEN)));
-  tn_tensor wy = tn_input(f, "wy", TN_F32, TN_SHAPE(outer, inner, tn_dim_const(width * c->ways)));
-  tn_tensor wh = tn_input(f, "wh", TN_F32, TN_SHAPE(n, batch, tn_dim_const(width))), wc = TN_NONE;
-  if (has_cell(c)) wc = tn_input(f, "wc", TN_F32, TN_SHAPE(n, batch, tn_dim_const(HIDDEN)));
-  tn_rnn_output r =
-      way == PACKED ? tn_rnn_call(c->m, tn_pack_padded(x, len, NULL), &state) : tn_rnn_call_dense(c->m, x, &state);
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(n, batch, width))};
+  if (has_cell(c)) state.c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(n, batch, HIDDEN));
+  tn_tensor wy = tn_input(f, "wy", TN_F32, TN_SHAPE(outer, inner, width * c->ways));
+  tn_tensor wh = tn_input(f, "wh", TN_F32, TN_SHAPE(n, batch, width)), wc = TN_NONE;
+  if (has_cell(c)) wc = tn_input(f, "wc", TN_F32, TN_SHAPE(n, batch, HIDDEN));
+  tn_rnn_output r = way == PACKED ? tn_rnn_call(c->m, tn_pack_padded(x, len), .h0 = state.h0, .c0 = state.c0)
+                                  : tn_rnn_call_dense(c->m, x, .h0 = state.h0, .c0 = state.c0);
   tn_tensor y = way == PACKED ? tn_pad_packed(r.out, 0, true) : r.dense;
   tn_tensor loss = tn_add(weighed(y, wy), weighed(r.hidden, wh));
   if (has_cell(c)) loss = tn_add(loss, weighed(r.cell, wc));
@@ -277,7 +277,7 @@ static const double *check_kind(Kind kind, const double *want) {
         build(&cases[n], PACKED, p, batch, time);
         build(&cases[n], bias ? BATCH_FIRST : TIME_MAJOR, p, batch, time);
       }
-  tn_model *model = tn_compile(p, &(tn_compile_options){.n_workers = 2});
+  tn_model *model = tn_compile(p, .n_workers = 2);
   if (!CHECK(model != NULL)) tn_report(p, stdout);
   for (uint32_t k = 0; k < n && model; k++) {
     if (!cases[k].m) {

@@ -30,7 +30,7 @@ static bool any(const float *v, size_t n) {
 }
 
 static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2});
+  tn_model *m = tn_compile(p, .n_workers = 2);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -40,10 +40,10 @@ static void dense_at_run_time(void) {
   enum { B = 4, T = 6, IN = 3, H = 5 };
   tn_program *p = tn_program_create("dense");
   tn_dim batch = tn_dim_bounded(p, "batch", B), time = tn_dim_bounded(p, "time", T);
-  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.bidirectional = true}));
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, .bidirectional = true);
   tn_function *f = tn_function_begin(p, "dense");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
-  tn_rnn_output r = tn_rnn_call_dense(rnn, x, NULL);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(time, batch, IN));
+  tn_rnn_output r = tn_rnn_call_dense(rnn, x);
   CHECK(r.out.data.v == 0 && r.cell.v == 0);
   CHECK(tn_rank(r.dense) == 3 && tn_dim_of(r.dense, 0).d == time.d && tn_dim_of(r.dense, 1).d == batch.d);
   tn_output(f, "y", r.dense);
@@ -51,9 +51,9 @@ static void dense_at_run_time(void) {
   tn_output(f, "last", tn_last_hidden(r));
   tn_function_end(f);
   tn_function *g = tn_function_begin(p, "packed");
-  x = tn_input(g, "x", TN_F32, TN_SHAPE(time, batch, tn_dim_const(IN)));
+  x = tn_input(g, "x", TN_F32, TN_SHAPE(time, batch, IN));
   tn_tensor len = tn_input(g, "lengths", TN_I64, TN_SHAPE(batch));
-  r = tn_rnn_call(rnn, tn_pack_padded(x, len, (&(tn_pack_options){.batch_first = false})), NULL);
+  r = tn_rnn_call(rnn, tn_pack_padded(x, len, .time_major = true));
   tn_output(g, "y", tn_pad_packed(r.out, 0, false));
   tn_output(g, "h", r.hidden);
   tn_function_end(g);
@@ -81,13 +81,13 @@ static void dense_at_run_time(void) {
 // Time-major data are worked on where they lie; the layout of constant sizes is part of the program.
 static void dense_costs_nothing(void) {
   tn_program *p = tn_program_create("counts");
-  tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 5, NULL);
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", 3, 5);
   tn_function *f[2];
   for (int k = 0; k < 2; k++) {
     tn_dim batch = k ? tn_dim_bounded(p, "batch", 8) : tn_dim_const(8);
     f[k] = tn_function_begin(p, k ? "bounded" : "constant");
-    tn_tensor x = tn_input(f[k], "x", TN_F32, TN_SHAPE(tn_dim_const(4), batch, tn_dim_const(3)));
-    tn_output(f[k], "y", tn_rnn_call_dense(rnn, x, NULL).dense);
+    tn_tensor x = tn_input(f[k], "x", TN_F32, TN_SHAPE(4, batch, 3));
+    tn_output(f[k], "y", tn_rnn_call_dense(rnn, x).dense);
     tn_function_end(f[k]);
   }
   tn_model *m = compiled(p);
@@ -113,9 +113,9 @@ static int64_t gates(int kind) { return kind == 3 ? 3 : kind >= 2 ? 4 : 1; }
 
 static tn_module *layered(tn_program *p, int kind, const char *name) {
   tn_rnn_options o = {.n_layers = LAYERS, .proj_size = kind == 4 ? size.proj : 0};
-  if (kind == 3) return tn_gru(tn_root(p), name, IN_SIZE, size.hidden, &o);
-  return kind >= 2 ? tn_lstm(tn_root(p), name, IN_SIZE, size.hidden, &o)
-                   : tn_rnn(tn_root(p), name, IN_SIZE, size.hidden, kind == 1, &o);
+  if (kind == 3) return (tn_gru)(tn_root(p), name, IN_SIZE, size.hidden, o);
+  return kind >= 2 ? (tn_lstm)(tn_root(p), name, IN_SIZE, size.hidden, o)
+                   : (tn_rnn)(tn_root(p), name, IN_SIZE, size.hidden, kind == 1, o);
 }
 
 static void sum_up(tn_function *f, tn_module *rnn, tn_tensor x, tn_tensor y, tn_tensor hidden) {
@@ -135,20 +135,20 @@ static void build_steps(tn_program *p, int kind) {
                h = tn_dim_const(state_size(kind));
   tn_function *f = tn_function_begin(p, "sequence");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(LAYERS), n, h));
-  tn_rnn_output r = tn_rnn_call_dense(rnn, x, (&(tn_rnn_state){.h0 = h0}));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(LAYERS, n, h));
+  tn_rnn_output r = tn_rnn_call_dense(rnn, x, .h0 = h0);
   sum_up(f, rnn, x, r.dense, r.hidden);
   f = tn_function_begin(p, "steps");
   x = tn_input(f, "x", TN_F32, TN_SHAPE(t, n, in));
-  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(LAYERS), n, h))};
+  tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(LAYERS, n, h))};
   tn_tensor out[STEPS];
   for (int k = 0; k < STEPS; k++) {
     tn_tensor row = tn_reshape(tn_slice(x, 0, k, 1), TN_SHAPE(n, in));
-    tn_rnn_step_output s = tn_rnn_step(rnn, row, &state);
+    tn_rnn_step_output s = tn_rnn_step(rnn, row, .h0 = state.h0, .c0 = state.c0);
     state = (tn_rnn_state){s.hidden, s.cell};
-    out[k] = tn_reshape(s.out, TN_SHAPE(tn_dim_const(1), n, h));
+    out[k] = tn_reshape(s.out, TN_SHAPE(1, n, h));
   }
-  sum_up(f, rnn, x, tn_concat_at(out, STEPS, 0, TN_SITE), state.h0);
+  sum_up(f, rnn, x, tn_concat(0, out, STEPS), state.h0);
 }
 
 static void steps_are_a_sequence(int kind, Size of) {
@@ -163,7 +163,7 @@ static void steps_are_a_sequence(int kind, Size of) {
   for (uint32_t workers = 1; workers <= MAX_WORKERS; workers += n > 3 ? 2 : 1) {
     tn_program *p = tn_program_create("steps");
     build_steps(p, kind);
-    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers});
+    tn_model *m = tn_compile(p, .n_workers = workers);
     if (!CHECK(m != NULL)) tn_report(p, stdout);
     for (int k = 0; k < 2; k++) {
       CHECK(tn_run(m, k ? "steps" : "sequence", TN_IN(tn_f32(xs, STEPS, n, IN_SIZE), tn_f32(hs, LAYERS, n, state)),
@@ -188,18 +188,17 @@ static void cell_is_a_layer(int kind) {
   tn_program *p = tn_program_create("cell");
   tn_module *root = tn_root(p), *cell, *layer;
   switch (kind) {
-  case 3: cell = tn_gru_cell(root, "cell", 4, 6, NULL), layer = tn_gru(root, "layer", 4, 6, NULL); break;
-  case 2: cell = tn_lstm_cell(root, "cell", 4, 6, NULL), layer = tn_lstm(root, "layer", 4, 6, NULL); break;
-  default:
-    cell = tn_rnn_cell(root, "cell", 4, 6, kind == 1, NULL), layer = tn_rnn(root, "layer", 4, 6, kind == 1, NULL);
+  case 3: cell = tn_gru_cell(root, "cell", 4, 6), layer = tn_gru(root, "layer", 4, 6); break;
+  case 2: cell = tn_lstm_cell(root, "cell", 4, 6), layer = tn_lstm(root, "layer", 4, 6); break;
+  default: cell = tn_rnn_cell(root, "cell", 4, 6, kind == 1), layer = tn_rnn(root, "layer", 4, 6, kind == 1);
   }
   const char *names[8];
   CHECK(tn_named_parameters(cell, TN_NAMES_UNIQUE, names, 8) == 4);
   for (int k = 0; k < 4; k++) CHECK(strcmp(names[k], part[k]) == 0);
   for (int k = 0; k < 2; k++) {
     tn_function *f = tn_function_begin(p, k ? "layer" : "cell");
-    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(4)));
-    tn_rnn_step_output s = tn_rnn_step(k ? layer : cell, x, NULL);
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 4));
+    tn_rnn_step_output s = tn_rnn_step(k ? layer : cell, x);
     CHECK(tn_rank(s.hidden) == (k ? 3u : 2u) && (k || s.out.v == s.hidden.v) && (s.cell.v != 0) == (kind == 2));
     tn_output(f, "y", s.out);
     tn_output(f, "s", kind == 2 ? s.cell : s.hidden);
@@ -236,24 +235,24 @@ static void cell_is_a_layer(int kind) {
 
 static void refusals(void) {
   tn_program *p = tn_program_create("refusals");
-  tn_module *root = tn_root(p), *lstm = tn_lstm(root, "lstm", 3, 4, NULL), *gru = tn_gru(root, "gru", 3, 4, NULL);
-  tn_module *both = tn_lstm_at(root, "both", 3, 4, &(tn_rnn_options){.bidirectional = true}, at(1));
-  tn_module *cell = tn_lstm_cell(root, "cell", 3, 4, NULL);
+  tn_module *root = tn_root(p), *lstm = tn_lstm(root, "lstm", 3, 4), *gru = tn_gru(root, "gru", 3, 4);
+  tn_module *both = (tn_lstm)(root, "both", 3, 4, (tn_rnn_options){.bidirectional = true, .at = at(1)});
+  tn_module *cell = tn_lstm_cell(root, "cell", 3, 4);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(5), tn_dim_const(2), tn_dim_const(3)));
-  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)));
-  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(tn_dim_const(1), tn_dim_const(2), tn_dim_const(4)));
-  tn_rnn_call_dense_at(lstm, tn_reshape(row, TN_SHAPE(tn_dim_const(6))), NULL, at(2));
-  tn_rnn_call_dense_at(lstm, x, &(tn_rnn_state){.h0 = row}, at(3));
-  tn_rnn_call_dense_at(gru, x, &(tn_rnn_state){.c0 = h}, at(4));
-  tn_rnn_call_dense_at(cell, x, NULL, at(5));
-  tn_rnn_step_at(both, row, NULL, at(6));
-  tn_rnn_step_at(lstm, x, NULL, at(7));
-  tn_rnn_step_at(cell, row, &(tn_rnn_state){.h0 = h}, at(8));
-  tn_rnn_step_at(NULL, row, NULL, at(9));
-  tn_call_at(cell, row, at(10));
-  tn_gru_at(root, "p", 3, 4, &(tn_rnn_options){.proj_size = 2}, at(11));
-  tn_lstm_at(root, "q", 3, 4, &(tn_rnn_options){.proj_size = 4}, at(12));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(5, 2, 3));
+  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(2, 3));
+  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(1, 2, 4));
+  (tn_rnn_call_dense)(lstm, tn_reshape(row, TN_SHAPE(6)), (tn_rnn_call_options){.at = at(2)});
+  (tn_rnn_call_dense)(lstm, x, (tn_rnn_call_options){.h0 = row, .at = at(3)});
+  (tn_rnn_call_dense)(gru, x, (tn_rnn_call_options){.c0 = h, .at = at(4)});
+  (tn_rnn_call_dense)(cell, x, (tn_rnn_call_options){.at = at(5)});
+  (tn_rnn_step)(both, row, (tn_rnn_call_options){.at = at(6)});
+  (tn_rnn_step)(lstm, x, (tn_rnn_call_options){.at = at(7)});
+  (tn_rnn_step)(cell, row, (tn_rnn_call_options){.h0 = h, .at = at(8)});
+  (tn_rnn_step)(NULL, row, (tn_rnn_call_options){.at = at(9)});
+  (tn_call)(cell, row, at(10));
+  (tn_gru)(root, "p", 3, 4, (tn_rnn_options){.proj_size = 2, .at = at(11)});
+  (tn_lstm)(root, "q", 3, 4, (tn_rnn_options){.proj_size = 4, .at = at(12)});
   CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature] or [time, feature]\n"
                 "user.c:3: error[E004]: h0 of module 'lstm' must be f32 [1, batch, 4]\n"
                 "user.c:4: error[E003]: module 'gru' has no cell state: only an LSTM has one\n"
@@ -265,7 +264,7 @@ static void refusals(void) {
                 "user.c:8: error[E004]: h0 of module 'cell' must be f32 [batch, 4]\n"
                 "user.c:9: error[E003]: no module is called\n"
                 "user.c:10: error[E003]: module 'cell' works on one step and its states\n"
-                "hint: tn_rnn_step(m, x, &state)\n"
+                "hint: tn_rnn_step(m, x, .h0 = h)\n"
                 "user.c:11: error[E003]: module 'p' has a projection: only an LSTM has one\n"
                 "user.c:12: error[E003]: module 'q' projects to 4: it must lie in [1, 3]\n");
   tn_program_free(p);
@@ -288,16 +287,16 @@ static void one_sequence(bool batch_first, bool with_state) {
   tn_dim T = tn_dim_const(LONG), one = tn_dim_const(1), n = tn_dim_const(D), in = tn_dim_const(IN);
   tn_program *p = tn_program_create("one");
   tn_rnn_options o = {.n_layers = 2, .bidirectional = true, .proj_size = P, .batch_first = batch_first};
-  tn_module *rnn = tn_lstm(tn_root(p), "rnn", IN, H, &o);
+  tn_module *rnn = (tn_lstm)(tn_root(p), "rnn", IN, H, o);
   for (int batched = 0; batched < 2; batched++) {
     tn_function *f = tn_function_begin(p, batched ? "batched" : "one");
     tn_shape wide = batch_first ? TN_SHAPE(one, T, in) : TN_SHAPE(T, one, in);
     tn_tensor x = tn_input(f, "x", TN_F32, batched ? wide : TN_SHAPE(T, in));
-    tn_tensor h = tn_input(f, "h0", TN_F32, batched ? TN_SHAPE(n, one, tn_dim_const(P)) : TN_SHAPE(n, tn_dim_const(P)));
-    tn_tensor c = tn_input(f, "c0", TN_F32, batched ? TN_SHAPE(n, one, tn_dim_const(H)) : TN_SHAPE(n, tn_dim_const(H)));
-    tn_rnn_state state = {.h0 = h, .c0 = c};
+    tn_tensor h = tn_input(f, "h0", TN_F32, batched ? TN_SHAPE(n, one, P) : TN_SHAPE(n, P));
+    tn_tensor c = tn_input(f, "c0", TN_F32, batched ? TN_SHAPE(n, one, H) : TN_SHAPE(n, H));
+    tn_rnn_state state = with_state ? (tn_rnn_state){.h0 = h, .c0 = c} : (tn_rnn_state){TN_NONE, TN_NONE};
     tn_set_requires_grad(x, true);
-    tn_rnn_output r = tn_rnn_call_dense(rnn, x, with_state ? &state : NULL);
+    tn_rnn_output r = tn_rnn_call_dense(rnn, x, .h0 = state.h0, .c0 = state.c0);
     uint32_t less = !batched;
     CHECK(tn_rank(r.dense) == 3 - less && tn_rank(r.hidden) == 3 - less && tn_rank(r.cell) == 3 - less);
     CHECK(tn_rank(tn_last_hidden(r)) == 2 - less);
@@ -328,18 +327,16 @@ static void one_sequence(bool batch_first, bool with_state) {
 // Steps of a module and of a cell, [in] -> [H]; and states that have a batch where the input has none
 static void one_step(void) {
   tn_program *p = tn_program_create("one");
-  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
-  tn_module *cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, .n_layers = 2);
+  tn_module *cell = tn_lstm_cell(tn_root(p), "cell", IN, H);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(IN))),
-            row = tn_reshape(x, TN_SHAPE(tn_dim_const(1), tn_dim_const(IN)));
-  tn_tensor h = tn_full(f, 0.5, TN_SHAPE(tn_dim_const(2), tn_dim_const(H))), one = tn_slice(h, 0, 0, 1);
-  tn_tensor flat = tn_reshape(one, TN_SHAPE(tn_dim_const(H)));
-  tn_rnn_step_output a = tn_rnn_step(rnn, x, (&(tn_rnn_state){.h0 = h}));
-  tn_rnn_step_output b = tn_rnn_step(
-      rnn, row, (&(tn_rnn_state){.h0 = tn_reshape(h, TN_SHAPE(tn_dim_const(2), tn_dim_const(1), tn_dim_const(H)))}));
-  tn_rnn_step_output c = tn_rnn_step(cell, x, (&(tn_rnn_state){.h0 = flat, .c0 = flat}));
-  tn_rnn_step_output d = tn_rnn_step(cell, row, (&(tn_rnn_state){.h0 = one, .c0 = one}));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(IN)), row = tn_reshape(x, TN_SHAPE(1, IN));
+  tn_tensor h = tn_full(f, 0.5, TN_SHAPE(2, H)), one = tn_slice(h, 0, 0, 1);
+  tn_tensor flat = tn_reshape(one, TN_SHAPE(H));
+  tn_rnn_step_output a = tn_rnn_step(rnn, x, .h0 = h);
+  tn_rnn_step_output b = tn_rnn_step(rnn, row, .h0 = tn_reshape(h, TN_SHAPE(2, 1, H)));
+  tn_rnn_step_output c = tn_rnn_step(cell, x, .h0 = flat, .c0 = flat);
+  tn_rnn_step_output d = tn_rnn_step(cell, row, .h0 = one, .c0 = one);
   CHECK(tn_rank(a.out) == 1 && tn_rank(a.hidden) == 2 && tn_rank(c.out) == 1 && tn_rank(c.hidden) == 1 &&
         tn_rank(c.cell) == 1);
   const tn_tensor all[] = {a.out, a.hidden, c.hidden, c.cell, b.out, b.hidden, d.hidden, d.cell};
@@ -357,16 +354,16 @@ static void one_step(void) {
   tn_program_free(p);
 
   p = tn_program_create("one");
-  rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2}));
-  cell = tn_lstm_cell(tn_root(p), "cell", IN, H, NULL);
+  rnn = tn_gru(tn_root(p), "rnn", IN, H, .n_layers = 2);
+  cell = tn_lstm_cell(tn_root(p), "cell", IN, H);
   f = tn_function_begin(p, "f");
-  x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(7), tn_dim_const(IN)));
-  tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(tn_dim_const(IN)));
-  h = tn_full(f, 0.5, TN_SHAPE(tn_dim_const(2), tn_dim_const(1), tn_dim_const(H)));
-  tn_rnn_call_dense_at(rnn, x, &(tn_rnn_state){.h0 = h}, at(3));
-  tn_rnn_step_at(rnn, vector, &(tn_rnn_state){.h0 = h}, at(4));
-  tn_rnn_step_at(cell, vector, &(tn_rnn_state){.c0 = h}, at(5));
-  tn_rnn_call_dense_at(rnn, x, &(tn_rnn_state){.c0 = h}, at(6));
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(7, IN));
+  tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(IN));
+  h = tn_full(f, 0.5, TN_SHAPE(2, 1, H));
+  (tn_rnn_call_dense)(rnn, x, (tn_rnn_call_options){.h0 = h, .at = at(3)});
+  (tn_rnn_step)(rnn, vector, (tn_rnn_call_options){.h0 = h, .at = at(4)});
+  (tn_rnn_step)(cell, vector, (tn_rnn_call_options){.c0 = h, .at = at(5)});
+  (tn_rnn_call_dense)(rnn, x, (tn_rnn_call_options){.c0 = h, .at = at(6)});
   CHECK_SAYS(p, "user.c:3: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
                 "user.c:4: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
                 "user.c:5: error[E004]: c0 of module 'cell' must be f32 [4], as its input has no batch\n"

@@ -25,14 +25,14 @@ static double cpu_ms(void) {
 static tn_program *build(int64_t steps) {
   tn_program *p = tn_program_create("long");
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH), time = tn_dim_bounded(p, "time", steps);
-  tn_module *rnn = tn_lstm(tn_root(p), "rnn", HIDDEN, HIDDEN, (&(tn_rnn_options){.n_layers = LAYERS}));
+  tn_module *rnn = tn_lstm(tn_root(p), "rnn", HIDDEN, HIDDEN, .n_layers = LAYERS);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(HIDDEN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, HIDDEN));
   tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
-  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, lengths, NULL), NULL);
+  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, lengths));
   tn_tensor loss = tn_mean(tn_square(tn_last_hidden(r)));
   tn_backward(loss);
-  tn_adam(f, rnn, NULL);
+  tn_adam(f, rnn);
   tn_output(f, "loss", loss);
   tn_function_end(f);
   fe_params_flush(p);

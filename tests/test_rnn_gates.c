@@ -12,16 +12,16 @@ enum { H = 20, B = 2000, N = H * B };
 
 static tn_model *build(void) {
   tn_program *p = tn_program_create("gates");
-  tn_module *lstm = tn_lstm(tn_root(p), "lstm", H, H, NULL), *rnn = tn_rnn(tn_root(p), "rnn", H, H, false, NULL);
+  tn_module *lstm = tn_lstm(tn_root(p), "lstm", H, H), *rnn = tn_rnn(tn_root(p), "rnn", H, H, false);
   tn_function *f = tn_function_begin(p, "gates");
   const tn_dim one = tn_dim_const(1), b = tn_dim_const(B), h = tn_dim_const(H);
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(one, b, h));
   tn_rnn_state state = {.h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(one, b, h)),
                         .c0 = tn_input(f, "c0", TN_F32, TN_SHAPE(one, b, h))};
-  tn_output(f, "sigmoid", tn_rnn_call_dense(lstm, x, &state).cell);
-  tn_output(f, "tanh", tn_rnn_call_dense(rnn, x, NULL).dense);
+  tn_output(f, "sigmoid", tn_rnn_call_dense(lstm, x, .h0 = state.h0, .c0 = state.c0).cell);
+  tn_output(f, "tanh", tn_rnn_call_dense(rnn, x).dense);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 1});
+  tn_model *m = tn_compile(p, .n_workers = 1);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;

@@ -45,26 +45,25 @@ static void replacing(bool packed) {
   for (int k = 0; k < B * T * IN; k++) x[k] = (float)(k * 7 % 11) / 8 - 0.5f, twice[k] = 2 * x[k];
   Log log = {0};
   tn_program *p = tn_program_create("hooks");
-  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, (&(tn_rnn_options){.n_layers = 2, .batch_first = true}));
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", IN, H, .n_layers = 2, .batch_first = true);
   tn_hook *hook[3] = {0};
   for (int k = 0; k < 2; k++) {
     tn_function *f = tn_function_begin(p, k ? "plain" : "hooked");
     if (!k) {
-      hook[0] = tn_rnn_hook_post(rnn, negate_states, &log, NULL);
-      hook[1] = tn_rnn_hook_post(rnn, look, &log, NULL);
-      hook[2] = tn_rnn_hook_pre(rnn, double_input, &log, NULL);
+      hook[0] = tn_rnn_hook_post(rnn, negate_states, &log);
+      hook[1] = tn_rnn_hook_post(rnn, look, &log);
+      hook[2] = tn_rnn_hook_pre(rnn, double_input, &log);
     }
     for (int j = 0; j < 3 && k; j++) tn_hook_remove(hook[j]);
-    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(IN)));
-    tn_rnn_output r =
-        packed ? tn_rnn_call(rnn, tn_pack_constant(in, lengths, B, NULL), NULL) : tn_rnn_call_dense(rnn, in, NULL);
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, IN));
+    tn_rnn_output r = packed ? tn_rnn_call(rnn, tn_pack_constant(in, lengths, B)) : tn_rnn_call_dense(rnn, in);
     tn_output(f, "y", packed ? tn_pad_packed(r.out, 0, true) : r.dense);
     tn_output(f, "last", tn_last_hidden(r));
     tn_output(f, "dx", tn_grad(tn_sum(tn_square(r.hidden)), in));
     tn_function_end(f);
   }
   CHECK(strcmp(log.seen, "io-") == 0 && log.packed == packed);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   for (int k = 0; k < 2; k++)
     CHECK(tn_run(m, k ? "plain" : "hooked", TN_IN(tn_f32(k ? twice : x, B, T, IN)),
@@ -80,7 +79,7 @@ static void replacing(bool packed) {
 // ---- what is refused
 static tn_rnn_output wrong_shape(tn_module *m, tn_rnn_input in, tn_rnn_output out, void *ctx) {
   (void)m, (void)in, (void)ctx;
-  out.hidden = tn_sum_at(out.hidden, NULL, 0, false, at(50));
+  out.hidden = (tn_sum)(out.hidden, at(50));
   return out;
 }
 
@@ -98,7 +97,7 @@ static tn_rnn_input other_layout(tn_module *m, tn_rnn_input in, void *ctx) {
 
 static tn_rnn_input again(tn_module *m, tn_rnn_input in, void *ctx) {
   (void)ctx;
-  tn_rnn_call_at(m, in.seq, NULL, at(51));
+  (tn_rnn_call)(m, in.seq, (tn_rnn_call_options){.at = at(51)});
   return in;
 }
 
@@ -110,27 +109,27 @@ static tn_tensor plain_hook(tn_module *m, tn_tensor in, void *ctx) {
 static void refusals(void) {
   const int64_t lengths[B] = {2, T}, others[B] = {T, 2};
   tn_program *p = tn_program_create("refused");
-  tn_module *rnn = tn_lstm_at(tn_root(p), "rnn", IN, H, NULL, at(1)),
-            *fc = tn_linear_at(tn_root(p), "fc", 2, 2, NULL, at(2));
-  tn_module *cell = tn_gru_cell_at(tn_root(p), "cell", 2, 2, NULL, at(3));
+  tn_module *rnn = (tn_lstm)(tn_root(p), "rnn", IN, H, (tn_rnn_options){.at = at(1)}),
+            *fc = (tn_linear)(tn_root(p), "fc", 2, 2, (tn_linear_options){.at = at(2)});
+  tn_module *cell = (tn_gru_cell)(tn_root(p), "cell", 2, 2, (tn_rnn_cell_options){.at = at(3)});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(B), tn_dim_const(T), tn_dim_const(IN)));
-  tn_packed s = tn_pack_constant(x, lengths, B, NULL), other = tn_pack_constant(x, others, B, NULL);
-  CHECK(!tn_hook_pre_at(rnn, plain_hook, NULL, NULL, at(4)));
-  CHECK(!tn_rnn_hook_pre_at(fc, again, NULL, NULL, at(5)));
-  CHECK(!tn_rnn_hook_pre_at(cell, again, NULL, NULL, at(6)));
-  CHECK(!tn_rnn_hook_pre_at(rnn, NULL, NULL, NULL, at(7)));
-  tn_hook *h = tn_rnn_hook_post_at(rnn, wrong_shape, NULL, NULL, at(8));
-  CHECK(tn_rnn_call_at(rnn, s, NULL, at(9)).hidden.v == 0);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, IN));
+  tn_packed s = tn_pack_constant(x, lengths, B), other = tn_pack_constant(x, others, B);
+  CHECK(!(tn_hook_pre)(rnn, plain_hook, NULL, (tn_hook_options){.at = at(4)}));
+  CHECK(!(tn_rnn_hook_pre)(fc, again, NULL, (tn_hook_options){.at = at(5)}));
+  CHECK(!(tn_rnn_hook_pre)(cell, again, NULL, (tn_hook_options){.at = at(6)}));
+  CHECK(!(tn_rnn_hook_pre)(rnn, NULL, NULL, (tn_hook_options){.at = at(7)}));
+  tn_hook *h = (tn_rnn_hook_post)(rnn, wrong_shape, NULL, (tn_hook_options){.at = at(8)});
+  CHECK((tn_rnn_call)(rnn, s, (tn_rnn_call_options){.at = at(9)}).hidden.v == 0);
   tn_hook_remove(h);
-  h = tn_rnn_hook_post_at(rnn, no_hidden, NULL, NULL, at(10));
-  tn_rnn_call_at(rnn, s, NULL, at(11));
+  h = (tn_rnn_hook_post)(rnn, no_hidden, NULL, (tn_hook_options){.at = at(10)});
+  (tn_rnn_call)(rnn, s, (tn_rnn_call_options){.at = at(11)});
   tn_hook_remove(h);
-  h = tn_rnn_hook_pre_at(rnn, other_layout, &other, NULL, at(12));
-  tn_rnn_call_at(rnn, s, NULL, at(13));
+  h = (tn_rnn_hook_pre)(rnn, other_layout, &other, (tn_hook_options){.at = at(12)});
+  (tn_rnn_call)(rnn, s, (tn_rnn_call_options){.at = at(13)});
   tn_hook_remove(h);
-  h = tn_rnn_hook_pre_at(rnn, again, NULL, NULL, at(14));
-  tn_rnn_call_at(rnn, s, NULL, at(15));
+  h = (tn_rnn_hook_pre)(rnn, again, NULL, (tn_hook_options){.at = at(14)});
+  (tn_rnn_call)(rnn, s, (tn_rnn_call_options){.at = at(15)});
   tn_hook_remove(h);
   const char *want =
       "user.c:4: error[E003]: module 'rnn' runs no such hooks: it works on sequences and states\n"
@@ -163,14 +162,14 @@ static void refusals(void) {
 // W119 names the call that would have run it.
 static void unused(void) {
   tn_program *p = tn_program_create("unused");
-  tn_module *rnn = tn_rnn_at(tn_root(p), "rnn", IN, H, false, NULL, at(1));
+  tn_module *rnn = (tn_rnn)(tn_root(p), "rnn", IN, H, false, (tn_rnn_options){.at = at(1)});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(T), tn_dim_const(B), tn_dim_const(IN)));
-  tn_rnn_output r = tn_rnn_call_dense_at(rnn, x, NULL, at(2));
-  tn_rnn_hook_pre_at(rnn, double_input, NULL, NULL, at(3));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(T, B, IN));
+  tn_rnn_output r = (tn_rnn_call_dense)(rnn, x, (tn_rnn_call_options){.at = at(2)});
+  (tn_rnn_hook_pre)(rnn, double_input, NULL, (tn_hook_options){.at = at(3)});
   tn_output(f, "y", r.dense);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   CHECK(m != NULL);
   const char *want =
       "user.c:3: warning[W119]: a hook of module 'rnn' never fires: the module was called only before it "

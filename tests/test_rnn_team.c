@@ -40,9 +40,9 @@ typedef struct {
 static tn_module *make_module(tn_module *net, const Layer *l) {
   tn_rnn_options o = {.bidirectional = l->both_ways, .proj_size = l->kind == LSTM_PROJECTED ? PROJ : 0};
   switch (l->kind) {
-  case GRU: return tn_gru(net, "r", IN, l->hidden, &o);
-  case TANH: return tn_rnn(net, "r", IN, l->hidden, false, &o);
-  default: return tn_lstm(net, "r", IN, l->hidden, &o);
+  case GRU: return (tn_gru)(net, "r", IN, l->hidden, o);
+  case TANH: return (tn_rnn)(net, "r", IN, l->hidden, false, o);
+  default: return (tn_lstm)(net, "r", IN, l->hidden, o);
   }
 }
 
@@ -50,8 +50,8 @@ static tn_tensor squares(tn_tensor x) { return tn_sum(tn_mul(x, x)); }
 
 // A state from which every sequence starts: [D, B, width]
 static tn_tensor learned(Suite *s, tn_function *f, tn_module *net, const char *name, tn_dim ways, int64_t width) {
-  tn_parameter(net, name, TN_SHAPE(ways, tn_dim_const(1), tn_dim_const(width)), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
-  return tn_expand(tn_param_value(f, net, name), TN_SHAPE(ways, s->batch, tn_dim_const(width)));
+  tn_parameter(net, name, TN_SHAPE(ways, 1, width), ((tn_init){TN_INIT_UNIFORM, -1, 1}));
+  return tn_expand(tn_param_value(f, net, name), TN_SHAPE(ways, s->batch, width));
 }
 
 static void add_layer(Suite *s, Kind kind, int64_t hidden, bool both_ways, bool starts) {
@@ -61,18 +61,18 @@ static void add_layer(Suite *s, Kind kind, int64_t hidden, bool both_ways, bool 
   tn_module *net = tn_module_at_path(tn_root(s->p), l->name), *m = make_module(net, l);
   tn_dim ways = tn_dim_const(1 + both_ways);
   tn_function *f = tn_function_begin(s->p, l->name);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(s->batch, s->time, tn_dim_const(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(s->batch, s->time, IN));
   tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(s->batch));
   tn_rnn_state state = {0};
   bool has_cell = kind <= LSTM_PROJECTED;
   if (starts) state.h0 = learned(s, f, net, "h0", ways, kind == LSTM_PROJECTED ? PROJ : hidden);
   if (starts && has_cell) state.c0 = learned(s, f, net, "c0", ways, hidden);
-  tn_packed seq = tn_pack_padded(x, len, &(tn_pack_options){.batch_first = true, .allow_empty = true});
-  tn_rnn_output r = tn_rnn_call(m, seq, starts ? &state : NULL);
+  tn_packed seq = tn_pack_padded(x, len, .allow_empty = true);
+  tn_rnn_output r = tn_rnn_call(m, seq, .h0 = state.h0, .c0 = state.c0);
   tn_tensor loss = tn_add(squares(r.out.data), squares(r.hidden));
   if (has_cell) loss = tn_add(loss, squares(r.cell));
   tn_backward(loss);
-  tn_sgd(f, net, &(tn_sgd_options){.lr = 1e-3});
+  tn_sgd(f, net, .lr = 1e-3);
   tn_output(f, "loss", loss);
   tn_function_end(f);
 }
@@ -116,7 +116,7 @@ typedef struct {
 
 static Team train_by(uint32_t workers) {
   Team t = {.s = build()};
-  t.m = tn_compile(t.s.p, &(tn_compile_options){.n_workers = workers, .seed = 3});
+  t.m = tn_compile(t.s.p, .n_workers = workers, .seed = 3);
   if (CHECK(t.m != NULL)) train(&t.s, t.m, t.losses);
   else tn_report(t.s.p, stdout);
   return t;

@@ -21,20 +21,20 @@ typedef struct {
 
 static tn_module *layer(tn_program *p, const Layer *l) {
   tn_rnn_options o = {.bidirectional = l->bidirectional, .no_bias = !l->bias, .proj_size = l->proj};
-  if (l->cell == LSTM) return tn_lstm(tn_root(p), "rnn", IN, l->h, &o);
-  if (l->cell == GRU) return tn_gru(tn_root(p), "rnn", IN, l->h, &o);
-  return tn_rnn(tn_root(p), "rnn", IN, l->h, l->cell == RELU, &o);
+  if (l->cell == LSTM) return (tn_lstm)(tn_root(p), "rnn", IN, l->h, o);
+  if (l->cell == GRU) return (tn_gru)(tn_root(p), "rnn", IN, l->h, o);
+  return (tn_rnn)(tn_root(p), "rnn", IN, l->h, l->cell == RELU, o);
 }
 
 static void add_function(tn_program *p, tn_module *rnn, const Layer *l, const char *name, bool given) {
   tn_function *f = tn_function_begin(p, name);
   const tn_dim b = tn_dim_const(B), d = tn_dim_const(l->bidirectional ? 2 : 1),
                state = tn_dim_const(l->proj ? l->proj : l->h);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(T), b, tn_dim_const(IN))),
-            n = tn_input(f, "n", TN_I64, TN_SHAPE(b));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(T, b, IN)), n = tn_input(f, "n", TN_I64, TN_SHAPE(b));
   tn_rnn_state zeros = {.h0 = tn_zeros(f, TN_SHAPE(d, b, state))};
-  if (l->cell == LSTM) zeros.c0 = tn_zeros(f, TN_SHAPE(d, b, tn_dim_const(l->h)));
-  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, n, &(tn_pack_options){0}), given ? &zeros : NULL);
+  if (l->cell == LSTM) zeros.c0 = tn_zeros(f, TN_SHAPE(d, b, l->h));
+  tn_rnn_output r = tn_rnn_call(rnn, tn_pack_padded(x, n, .time_major = true), .h0 = given ? zeros.h0 : TN_NONE,
+                                .c0 = given ? zeros.c0 : TN_NONE);
   tn_tensor y = tn_pad_packed(r.out, 0, false), loss = tn_sum(tn_square(y));
   tn_output(f, "y", y);
   tn_output(f, "hidden", r.hidden);
@@ -48,7 +48,7 @@ static tn_model *build(const Layer *l) {
   tn_module *rnn = layer(p, l);
   add_function(p, rnn, l, "absent", false);
   add_function(p, rnn, l, "given", true);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2});
+  tn_model *m = tn_compile(p, .n_workers = 2);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   tn_program_free(p);
   return m;

@@ -17,7 +17,7 @@ static float *numbers(size_t n, uint32_t seed) {
 }
 
 static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  tn_model *m = tn_compile(p, .n_workers = workers);
   if (!m) tn_report(p, stdout);
   CHECK(m != NULL);
   return m;
@@ -33,8 +33,8 @@ static uint32_t kernels_of(const tn_model *m) {
 static tn_program *chain_program(int64_t rows, int64_t width) {
   tn_program *p = tn_program_create("rows");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 3), tn_dim_const(width)));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(tn_dim_const(width)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 3), width));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(width));
   tn_tensor h = tn_add(tn_gelu(tn_add(tn_mul(x, tn_scalar(f, 1.1)), tn_scalar(f, 0.3))), x);
   tn_tensor d = tn_sub(h, tn_mean_axis(h, -1, true));
   tn_tensor scale = tn_rsqrt(tn_add(tn_mean_axis(tn_square(d), -1, true), tn_scalar(f, 1e-5)));
@@ -104,7 +104,7 @@ static tn_program *upright_program(const Upright *u) {
   tn_dim before = tn_dim_const(u->before), height = tn_dim_bounded(p, "height", u->height + 2),
          side = tn_dim_const(u->side);
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(before, height, side));
-  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(before, tn_dim_const(1), side));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(before, 1, side));
   tn_tensor h = tn_add(tn_mul(tn_gelu(tn_add(tn_mul(x, tn_scalar(f, 1.1)), tn_scalar(f, 0.3))), w), x);
   tn_tensor s = tn_softmax(h, 1);
   tn_output(f, "s", s);
@@ -168,7 +168,7 @@ static void check_all_upright(void) {
 static tn_function *begin(tn_program **p, tn_tensor *x, int64_t rows, int64_t width) {
   *p = tn_program_create("plan");
   tn_function *f = tn_function_begin(*p, "run");
-  *x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(rows), tn_dim_const(width)));
+  *x = tn_input(f, "x", TN_F32, TN_SHAPE(rows, width));
   return f;
 }
 
@@ -194,14 +194,14 @@ static void check_plans(void) {
   expect(p, f, 1, BYTES);
 
   f = begin(&p, &x, ROWS, WIDTH);  // residual, dropout, norm; the sum goes on beside the norm
-  tn_tensor r = tn_input(f, "r", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  tn_tensor r = tn_input(f, "r", TN_F32, TN_SHAPE(ROWS, WIDTH));
   tn_tensor h = tn_add(x, tn_dropout(r, 0.1));
   tn_output(f, "h", h);
   tn_output(f, "y", tn_layer_norm_of(h, 1, TN_NONE, TN_NONE, 1e-5));
   expect(p, f, 1, 2 * BYTES);
 
   f = begin(&p, &x, ROWS, WIDTH);  // loss and gradient of the logits in one pass; then the mean over rows
-  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(tn_dim_const(ROWS)));
+  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(ROWS));
   tn_set_requires_grad(x, true);
   tn_tensor loss = tn_cross_entropy(x, label);
   tn_output(f, "loss", loss);
@@ -210,14 +210,14 @@ static void check_plans(void) {
 
   f = begin(&p, &x, ROWS, WIDTH);  // norm and its gradient: one kernel
   tn_set_requires_grad(x, true);
-  tn_tensor g = tn_input(f, "g", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  tn_tensor g = tn_input(f, "g", TN_F32, TN_SHAPE(ROWS, WIDTH));
   tn_tensor y = tn_rms_norm_of(tn_tanh(x), 1, TN_NONE, 1e-5);
   tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));
   expect(p, f, 1, BYTES);
 
   f = begin(&p, &x, ROWS, WIDTH);  // softmax along the first axis and its gradient: nothing is turned
   tn_set_requires_grad(x, true);
-  g = tn_input(f, "g", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(WIDTH)));
+  g = tn_input(f, "g", TN_F32, TN_SHAPE(ROWS, WIDTH));
   y = tn_log_softmax(x, 0);
   tn_output(f, "y", y);
   tn_output(f, "d", tn_grad(tn_sum(tn_mul(y, g)), x));

@@ -17,7 +17,7 @@ static double build(int n_scopes) {
   double start = cpu_ms();
   tn_program *p = tn_program_create("scale");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4));
   for (int k = 0; k < n_scopes; k++) {
     tn_scope *s = tn_scope_begin(f, "step");
     tn_tensor h = x;

@@ -28,7 +28,7 @@ static bool near(const float *a, const float *b, size_t n, float tolerance) {
 }
 
 static tn_model *compiled(tn_program *p, unsigned n_workers) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.seed = 5, .n_workers = n_workers});
+  tn_model *m = tn_compile(p, .seed = 5, .n_workers = n_workers);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -45,7 +45,7 @@ static tn_tensor use(tn_function *f, tn_module *m, const char *name) { return tn
 static tn_tensor gate(tn_tensor g, int k) { return tn_slice(g, 1, k * H, H); }
 
 static tn_tensor own_rnn(tn_function *f, tn_module *m, tn_packed seq, tn_tensor h0, bool reverse, tn_tensor *last) {
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq, .reverse = reverse});
+  tn_scan *s = tn_scan_begin(f, .over = seq, .reverse = reverse);
   tn_tensor x = tn_scan_input_packed(s, seq), h = tn_scan_carry(s, h0);
   const char *const names[2][4] = {
       {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"},
@@ -64,7 +64,7 @@ static tn_tensor own_rnn(tn_function *f, tn_module *m, tn_packed seq, tn_tensor 
 static tn_tensor own_lstm(tn_function *f, tn_module *m, tn_packed seq, tn_tensor h0, tn_tensor c0, tn_tensor *last,
                           tn_tensor *last_c) {
   tn_tensor w = use(f, m, "weight_ih_l0"), u = use(f, m, "weight_hh_l0");
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq});
+  tn_scan *s = tn_scan_begin(f, .over = seq);
   tn_tensor x = tn_scan_input(s, seq.data), h = tn_scan_carry(s, h0), c = tn_scan_carry(s, c0);
   tn_tensor g = tn_add(tn_add(tn_matmul(x, tn_transpose(w, 0, 1)), use(f, m, "bias_ih_l0")),
                        tn_add(tn_matmul(h, tn_transpose(u, 0, 1)), use(f, m, "bias_hh_l0")));
@@ -100,30 +100,29 @@ static void build_layer(tn_program *p, Kind kind, bool own, bool constant, bool 
   tn_dim t = constant ? tn_dim_const(T) : tn_dim_bounded(p, own ? "time2" : "time", T);
   tn_module *m = tn_child(tn_root(p), "rnn");
   tn_function *f = tn_function_begin(p, own ? "own" : "layer");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_dim_const(IN)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, IN));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(b));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(kind == BI ? 2 : 1), b, tn_dim_const(H)));
-  tn_pack_options o = {.batch_first = true, .enforce_sorted = sorted};
-  tn_packed seq = constant ? tn_pack_constant(x, unsorted, B, &o) : tn_pack_padded(x, len, &o);
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(kind == BI ? 2 : 1, b, H));
+  tn_pack_options o = {.enforce_sorted = sorted};
+  tn_packed seq = constant ? (tn_pack_constant)(x, unsorted, B, o) : (tn_pack_padded)(x, len, o);
   tn_tensor ys, last, last_c = {0};
   if (!own) {
-    tn_rnn_state init = {h0, kind == LSTM ? h0 : (tn_tensor){0}};
-    tn_rnn_output r = tn_rnn_call(m, seq, &init);
+    tn_rnn_output r = tn_rnn_call(m, seq, .h0 = h0, .c0 = kind == LSTM ? h0 : TN_NONE);
     ys = r.out.data, last = r.hidden, last_c = r.cell;
   } else if (kind == LSTM) {
-    tn_tensor h = tn_reshape(h0, TN_SHAPE(b, tn_dim_const(H)));
+    tn_tensor h = tn_reshape(h0, TN_SHAPE(b, H));
     ys = own_lstm(f, m, seq, h, h, &last, &last_c);
-    last_c = tn_reshape(last_c, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
-    last = tn_reshape(last, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
+    last_c = tn_reshape(last_c, TN_SHAPE(1, b, H));
+    last = tn_reshape(last, TN_SHAPE(1, b, H));
   } else {
     tn_tensor part[2], end[2];
     for (int k = 0; k < (kind == BI ? 2 : 1); k++) {
-      tn_tensor h = tn_reshape(tn_slice(h0, 0, k, 1), TN_SHAPE(b, tn_dim_const(H)));
+      tn_tensor h = tn_reshape(tn_slice(h0, 0, k, 1), TN_SHAPE(b, H));
       part[k] = own_rnn(f, m, seq, h, k == 1, &end[k]);
-      end[k] = tn_reshape(end[k], TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
+      end[k] = tn_reshape(end[k], TN_SHAPE(1, b, H));
     }
-    ys = kind == BI ? tn_concat(1, part[0], part[1]) : part[0];
-    last = kind == BI ? tn_concat(0, end[0], end[1]) : end[0];
+    ys = kind == BI ? tn_concat(1, TN_TENSORS(part[0], part[1])) : part[0];
+    last = kind == BI ? tn_concat(0, TN_TENSORS(end[0], end[1])) : end[0];
   }
   tn_tensor loss = loss_of(ys, last);
   if (kind == LSTM) loss = tn_add(loss, tn_mean(tn_square(last_c)));
@@ -164,8 +163,8 @@ static void check_layer(Kind kind, bool constant, bool sorted) {
   for (unsigned workers = 1; workers <= 3; workers++) {
     tn_program *p = tn_program_create("layers");
     tn_rnn_options o = {.bidirectional = kind == BI};
-    if (kind == LSTM) tn_lstm(tn_root(p), "rnn", IN, H, &o);
-    else tn_rnn(tn_root(p), "rnn", IN, H, false, &o);
+    if (kind == LSTM) (tn_lstm)(tn_root(p), "rnn", IN, H, o);
+    else (tn_rnn)(tn_root(p), "rnn", IN, H, false, o);
     build_layer(p, kind, false, constant, sorted);
     build_layer(p, kind, true, constant, sorted);
     tn_model *m = compiled(p, workers);

@@ -35,7 +35,7 @@ static tn_tensor step(const Weights *w, tn_tensor x, tn_tensor h) {
 }
 
 static tn_tensor run_scan(const Weights *w, tn_tensor xs, tn_tensor h0) {
-  tn_scan *s = tn_scan_begin(w->f, &(tn_scan_options){.steps = tn_dim_const(STEPS)});
+  tn_scan *s = tn_scan_begin(w->f, .steps = tn_dim_const(STEPS));
   tn_tensor x = tn_scan_input(s, xs), h = tn_scan_carry(s, h0);
   tn_scan_next(s, h, step(w, x, h));
   tn_scan_end(s);
@@ -43,8 +43,7 @@ static tn_tensor run_scan(const Weights *w, tn_tensor xs, tn_tensor h0) {
 }
 
 static tn_tensor run_unrolled(const Weights *w, tn_tensor xs, tn_tensor h) {
-  for (int64_t t = 0; t < STEPS; t++)
-    h = step(w, tn_reshape(tn_slice(xs, 0, t, 1), TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(COLS))), h);
+  for (int64_t t = 0; t < STEPS; t++) h = step(w, tn_reshape(tn_slice(xs, 0, t, 1), TN_SHAPE(ROWS, COLS)), h);
   return h;
 }
 
@@ -52,8 +51,8 @@ static void add_function(tn_program *p, const char *name, bool is_matmul, bool i
   Weights w = {.is_matmul = is_matmul};
   tn_function *f = tn_function_begin(p, name);
   tn_tensor all = all_weights(&w, f);
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(tn_dim_const(STEPS), tn_dim_const(ROWS), tn_dim_const(COLS)));
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(ROWS), tn_dim_const(COLS)));
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(STEPS, ROWS, COLS));
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(ROWS, COLS));
   tn_tensor loss = tn_sum(tn_square(is_scan ? run_scan(&w, xs, h0) : run_unrolled(&w, xs, h0)));
   tn_output(f, "loss", loss), tn_output(f, "dw", tn_grad(loss, all)), tn_output(f, "dx", tn_grad(loss, xs));
   tn_function_end(f);
@@ -69,7 +68,7 @@ static void test_captures(bool is_matmul) {
   uint32_t n = is_matmul ? MANY * COLS * COLS : MANY * COLS;
   tn_program *p = tn_program_create("captures");
   add_function(p, "scan", is_matmul, true), add_function(p, "unrolled", is_matmul, false);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   fill(w, n, 0.0625f), fill(xs, STEPS * ROWS * COLS, 0.125f), fill(h0, ROWS * COLS, 0.125f);
   tn_array weights = is_matmul ? tn_f32(w, MANY, COLS, COLS) : tn_f32(w, MANY, COLS);
@@ -91,8 +90,8 @@ static void test_carries(void) {
   tn_tensor h[MANY], y[MANY], total = {0};
   tn_program *p = tn_program_create("carries");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(tn_dim_const(MANY)));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = tn_dim_const(STEPS)});
+  tn_tensor h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(MANY));
+  tn_scan *s = tn_scan_begin(f, .steps = tn_dim_const(STEPS));
   for (int64_t k = 0; k < MANY; k++) h[k] = tn_scan_carry(s, tn_slice(h0, 0, k, 1));
   for (int64_t k = 0; k < MANY; k++) {
     tn_scan_next(s, h[k], tn_add(h[k], h[k]));
@@ -105,7 +104,7 @@ static void test_carries(void) {
   }
   tn_output(f, "total", total), tn_output(f, "d", tn_grad(total, h0));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 1, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   float from[MANY], found = 0, d[MANY];
   for (int k = 0; k < MANY; k++) from[k] = (float)(k + 1);

@@ -78,10 +78,10 @@ static tn_program *packed_program(bool constant, bool reverse) {
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor leaf[N_LEAVES];
   take_leaves(f, b, t, false, leaf);
-  tn_pack_options o = {.batch_first = true};
-  tn_packed seq = constant ? tn_pack_constant(leaf[X], lengths, B, &o)
-                           : tn_pack_padded(leaf[X], tn_input(f, "lengths", TN_I64, TN_SHAPE(b)), &o);
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq, .reverse = reverse, .name = "ln_lstm"});
+  tn_pack_options o = {0};
+  tn_packed seq = constant ? (tn_pack_constant)(leaf[X], lengths, B, o)
+                           : (tn_pack_padded)(leaf[X], tn_input(f, "lengths", TN_I64, TN_SHAPE(b)), o);
+  tn_scan *s = tn_scan_begin(f, .over = seq, .reverse = reverse, .name = "ln_lstm");
   tn_tensor x = tn_scan_input(s, seq.data);
   State now = {tn_scan_carry(s, leaf[H0]), tn_scan_carry(s, leaf[C0])}, next = cell(leaf, x, now);
   tn_scan_next(s, now.h, next.h);
@@ -146,7 +146,7 @@ static void check_packed(bool constant, bool reverse) {
   static Found r, first;
   for (unsigned workers = 1; workers <= 3; workers++) {
     tn_program *p = packed_program(constant, reverse);
-    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers});
+    tn_model *m = tn_compile(p, .n_workers = workers);
     tn_array in[ORACLE_MAX], out[ORACLE_MAX];
     size_t n_in = all_inputs(in, B, T) + !constant, n_out = all_outputs(&r, out, B, T);
     memset(&r, 0, sizeof r);
@@ -185,7 +185,7 @@ static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool 
   take_leaves(f, b, t, time_major, leaf);
   State s = {leaf[H0], leaf[C0]};
   if (rolled) {
-    tn_scan *scan = tn_scan_begin(f, &(tn_scan_options){.steps = t, .axis = !time_major, .reverse = reverse});
+    tn_scan *scan = tn_scan_begin(f, .steps = t, .axis = !time_major, .reverse = reverse);
     tn_tensor x = tn_scan_input(scan, leaf[X]);
     State now = {tn_scan_carry(scan, s.h), tn_scan_carry(scan, s.c)}, next = cell(leaf, x, now);
     tn_scan_next(scan, now.h, next.h);
@@ -197,11 +197,11 @@ static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool 
     tn_tensor part[T];
     for (int64_t k = 0; k < steps; k++) {
       int64_t at = reverse ? steps - 1 - k : k;
-      tn_tensor x = tn_reshape(tn_slice(leaf[X], !time_major, at, 1), TN_SHAPE(b, tn_dim_const(IN)));
+      tn_tensor x = tn_reshape(tn_slice(leaf[X], !time_major, at, 1), TN_SHAPE(b, IN));
       s = cell(leaf, x, s);
-      part[at] = tn_reshape(s.h, TN_SHAPE(tn_dim_const(1), b, tn_dim_const(H)));
+      part[at] = tn_reshape(s.h, TN_SHAPE(1, b, H));
     }
-    ys = tn_concat_at(part, (uint32_t)steps, 0, TN_SITE);
+    ys = tn_concat(0, part, (uint32_t)steps);
   }
   tn_tensor loss = tn_add(tn_add(tn_sum(tn_square(ys)), tn_sum(tn_sin(s.h))), tn_sum(tn_exp(s.c)));
   give_gradients(f, loss, leaf);
@@ -212,7 +212,7 @@ static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool 
 static void run_dense(int64_t steps, bool rolled, bool bounded, bool time_major, bool reverse, unsigned workers,
                       Found *r) {
   tn_program *p = dense_program(steps, rolled, bounded, time_major, reverse);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers});
+  tn_model *m = tn_compile(p, .n_workers = workers);
   tn_array in[ORACLE_MAX], out[ORACLE_MAX];
   int64_t b = time_major ? steps : B, t = time_major ? B : steps;
   memset(r, 0, sizeof *r);

@@ -43,7 +43,7 @@ static void add_step(Gen *g) {
   case 7: keep(g, tn_softmax(a, -1)); break;
   case 8: keep(g, tn_layer_norm_of(a, 1, g->bias, (tn_tensor){0}, 1e-2)); break;
   case 9:
-    if (w > 1) keep(g, tn_concat(1, tn_slice(a, 1, 1, w - 1), tn_slice(b, 1, 0, 1)));
+    if (w > 1) keep(g, tn_concat(1, TN_TENSORS(tn_slice(a, 1, 1, w - 1), tn_slice(b, 1, 0, 1))));
     break;
   case 10: keep(g, tn_dropout(a, 0.25)); break;
   case 11: {
@@ -62,7 +62,7 @@ static void add_step(Gen *g) {
     tn_mul_(g->sum, tn_scalar(g->f, -0.75));  // the same in every step
     break;
   case 15:
-    tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(tn_dim_const(1))));
+    tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(1)));
     keep(g, tn_mul(squash(g, b), tn_add(g->sum, g->part)));
     break;
   default: keep(g, tn_add(tn_matmul(a, g->matrix), squash(g, b)));
@@ -93,12 +93,12 @@ static tn_program *build(unsigned seed, Form *form) {
   tn_scan_options o = {.reverse = form->reverse, .axis = 1};
   tn_tensor steps = x;
   if (form->packed) {
-    o.over = tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(b)), NULL);
+    o.over = tn_pack_padded(x, tn_input(f, "len", TN_I64, TN_SHAPE(b)));
     steps = o.over.data;
   } else {
     o.steps = t;
   }
-  tn_scan *s = tn_scan_begin(f, &o);
+  tn_scan *s = (tn_scan_begin)(f, o);
   tn_tensor carry[3];
   for (int k = 0; k < form->n_slices; k++) keep(&g, tn_scan_input(s, k ? tn_sin(steps) : steps));
   for (int k = 0; k < form->n_carries; k++) keep(&g, carry[k] = tn_scan_carry(s, k ? tn_cos(h0) : h0));
@@ -157,7 +157,7 @@ static void check(unsigned seed) {
     tn_program *p = build(seed, &form);
     int64_t w = form.width, batch = form.constant ? B : 1 + seed % B, time = 1 + seed / 3 % T;
     int64_t len[B] = {1 + seed % time, time, 1, 1 + seed / 7 % time};
-    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .seed = 9});
+    tn_model *m = tn_compile(p, .n_workers = workers, .seed = 9);
     fill(v.x, B * T * w, seed), fill(v.h0, B * w, seed + 1), fill(v.matrix, w * w, seed + 2), fill(v.bias, w, seed + 3);
     tn_array in[] = {tn_f32(v.x, batch, time, w), tn_f32(v.h0, batch, w), tn_f32(v.matrix, w, w), tn_f32(v.bias, w),
                      tn_i64(len, batch)};

@@ -15,7 +15,7 @@ static void fill(float *v, int64_t n, unsigned seed) {
 }
 
 static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 2, .seed = 5});
+  tn_model *m = tn_compile(p, .n_workers = 2, .seed = 5);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -37,7 +37,7 @@ static void check_sums(bool reverse) {
   tn_dim t = tn_dim_bounded(p, "time", T), n = tn_dim_const(N);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, n)), rate = tn_input(f, "rate", TN_F32, TN_SHAPE(n));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t, .reverse = reverse});
+  tn_scan *s = tn_scan_begin(f, .steps = t, .reverse = reverse);
   tn_tensor x = tn_scan_input(s, xs), sum = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(n)));
   tn_tensor mean = tn_scan_carry(s, tn_ones(f, TN_SHAPE(n))), new_sum = tn_add(sum, x);
   tn_tensor new_mean = tn_add(mean, tn_mul(tn_sigmoid(rate), tn_sub(x, mean)));
@@ -95,9 +95,9 @@ static void check_mixed(void) {
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, h)), len = tn_input(f, "len", TN_I64, TN_SHAPE(b));
   tn_tensor mix = tn_input(f, "mix", TN_F32, TN_SHAPE(h, h));
-  tn_packed seq = tn_pack_padded(x, len, NULL);
+  tn_packed seq = tn_pack_padded(x, len);
   tn_packed squares = tn_packed_with_data(seq, tn_square(seq.data));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = seq, .name = "mixed"});
+  tn_scan *s = tn_scan_begin(f, .over = seq, .name = "mixed");
   tn_tensor now = tn_scan_input_packed(s, squares), state = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(b, h)));
   tn_tensor shared = tn_scan_carry(s, mix), next = tn_tanh(tn_matmul(tn_add(state, now), tn_add(shared, mix)));
   tn_tensor drift = tn_mul(shared, tn_add(tn_scalar(f, 0.9), tn_mul(tn_scalar(f, 0.05), tn_sin(mix))));
@@ -138,7 +138,7 @@ static void check_table(void) {
   tn_module *table = tn_embedding(tn_root(p), "table", V, N);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor ids = tn_input(f, "ids", TN_I64, TN_SHAPE(t, b));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
+  tn_scan *s = tn_scan_begin(f, .steps = t);
   tn_tensor id = tn_scan_input(s, ids), h = tn_scan_carry(s, tn_ones(f, TN_SHAPE(b, n)));
   tn_tensor next = tn_mul(h, tn_add(tn_scalar(f, 1), tn_call(table, id)));
   tn_scan_next(s, h, next);
@@ -175,7 +175,7 @@ static void check_dropout(void) {
   tn_dim t = tn_dim_bounded(p, "time", T), w = tn_dim_const(W);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, w));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
+  tn_scan *s = tn_scan_begin(f, .steps = t);
   tn_tensor x = tn_scan_input(s, xs), sum = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(w)));
   tn_tensor y = tn_dropout(x, 0.5), z = tn_rand(f, TN_SHAPE(w));
   tn_scan_next(s, sum, tn_add(sum, y));
@@ -210,10 +210,10 @@ static void check_dropout(void) {
 static void check_ledger(void) {
   tn_program *p = tn_program_create("ledger");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(tn_dim_const(1000), tn_dim_const(N)));
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(1000, N));
   tn_scope *around = tn_scope_begin(f, "around");
-  tn_tensor h0 = tn_zeros(f, TN_SHAPE(tn_dim_const(N)));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = tn_dim_const(1000)});
+  tn_tensor h0 = tn_zeros(f, TN_SHAPE(N));
+  tn_scan *s = tn_scan_begin(f, .steps = tn_dim_const(1000));
   tn_tensor x = tn_scan_input(s, xs), h = tn_scan_carry(s, h0), n = tn_add(h, x);
   tn_scan_next(s, h, n);
   tn_tensor ys = tn_scan_output(s, n);
@@ -241,9 +241,9 @@ typedef struct {
 static Wrong begin_wrong(void) {
   Wrong w = {.p = tn_program_create("wrong")};
   w.f = tn_function_begin(w.p, "f");
-  w.xs = tn_input(w.f, "xs", TN_F32, TN_SHAPE(tn_dim_const(T), tn_dim_const(N)));
-  w.h0 = tn_input(w.f, "h0", TN_F32, TN_SHAPE(tn_dim_const(N)));
-  w.s = tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_dim_const(T), .name = "wrong"});
+  w.xs = tn_input(w.f, "xs", TN_F32, TN_SHAPE(T, N));
+  w.h0 = tn_input(w.f, "h0", TN_F32, TN_SHAPE(N));
+  w.s = tn_scan_begin(w.f, .steps = tn_dim_const(T), .name = "wrong");
   w.x = tn_scan_input(w.s, w.xs);
   w.h = tn_scan_carry(w.s, w.h0);
   return w;
@@ -251,7 +251,7 @@ static Wrong begin_wrong(void) {
 
 static void end_wrong(Wrong *w, const char *first, const char *second) {
   tn_function_end(w->f);
-  CHECK(tn_compile(w->p, NULL) == NULL);
+  CHECK(tn_compile(w->p) == NULL);
   CHECK_HAS(report_of(w->p), first);
   CHECK_HAS(report_of(w->p), second);
   if (!CHECK(tn_n_errors(w->p) == 1)) printf("%s", report_of(w->p));
@@ -295,7 +295,7 @@ static void check_mistakes(void) {
   end_wrong(&w, "error[E009]: function 'f' ends while scan 'wrong' is open", "it began here");
 
   w = begin_wrong();
-  tn_scan_begin(w.f, &(tn_scan_options){.steps = tn_dim_const(2)});
+  tn_scan_begin(w.f, .steps = tn_dim_const(2));
   tn_scan_next(w.s, w.h, w.x);
   tn_scan_end(w.s);
   end_wrong(&w, "error[E009]: scans do not nest: scan 'wrong' is open", "it began here");
@@ -335,13 +335,13 @@ static void check_layouts(void) {
   tn_program *p = tn_program_create("wrong");
   tn_dim b = tn_dim_bounded(p, "batch", 3), t = tn_dim_bounded(p, "time", 4);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, tn_dim_const(2)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, 2));
   tn_tensor len = tn_input(f, "len", TN_I64, TN_SHAPE(b)), other = tn_input(f, "other", TN_I64, TN_SHAPE(b));
-  tn_packed one = tn_pack_padded(x, len, NULL), two = tn_pack_padded(x, other, NULL);
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.over = one});
+  tn_packed one = tn_pack_padded(x, len), two = tn_pack_padded(x, other);
+  tn_scan *s = tn_scan_begin(f, .over = one);
   tn_scan_input_packed(s, two);
   tn_scan_input(s, two.data);
-  tn_scan_output(s, tn_zeros(f, TN_SHAPE(tn_dim_const(3))));
+  tn_scan_output(s, tn_zeros(f, TN_SHAPE(3)));
   CHECK_HAS(report_of(p), "error[E111]: these packed sequences have another layout than scan 'scan' goes over");
   CHECK_HAS(report_of(p), "error[E004]: the rows of this value are not those of the layout that scan 'scan' goes over");
   CHECK_HAS(report_of(p), "an output of a packed scan has the rows of the step as first axis");
@@ -355,21 +355,21 @@ static double compile_ms(int64_t steps, uint32_t *n_kernels) {
   for (int k = 0; k < 3; k++) {
     tn_program *p = tn_program_create("long");
     tn_dim b = tn_dim_const(4), t = tn_dim_bounded(p, "time", steps), h = tn_dim_const(16);
-    tn_module *cell = tn_linear(tn_root(p), "cell", 16, 16, NULL);
+    tn_module *cell = tn_linear(tn_root(p), "cell", 16, 16);
     tn_function *f = tn_function_begin(p, "f");
     tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(t, b, h));
-    tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = t});
+    tn_scan *s = tn_scan_begin(f, .steps = t);
     tn_tensor x = tn_scan_input(s, xs), c = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(b, h)));
     tn_tensor n = tn_tanh(tn_add(x, tn_call(cell, tn_dropout(c, 0.1))));
     tn_scan_next(s, c, n);
     tn_scan_end(s);
     tn_tensor loss = tn_sum(tn_square(tn_scan_final(s, c)));
     tn_backward(loss);
-    tn_sgd(f, tn_root(p), NULL);
+    tn_sgd(f, tn_root(p));
     tn_output(f, "loss", loss);
     tn_function_end(f);
     clock_t start = clock();
-    tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = 1, .cache_dir = ""});
+    tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
     double ms = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
     CHECK(m != NULL);
     if (!m) tn_report(p, stdout);

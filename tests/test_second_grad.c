@@ -42,7 +42,7 @@ static tn_tensor entropy(tn_tensor x, tn_tensor w, bool ignores, double smoothin
   for (int64_t k = 0; k < n; k++) label[k] = ignores && k + 1 == n ? -100 : (k * 2 + 1) % classes;
   tn_loss_options o = {
       .reduction = TN_REDUCE_NONE, .has_ignore = true, .ignore_index = -100, .label_smoothing = smoothing};
-  return tn_cross_entropy_with(tn_mul(x, w), tn_constant_i64(x.fn, label, TN_SHAPE(tn_dim_const(n))), &o);
+  return (tn_cross_entropy)(tn_mul(x, w), tn_constant_i64(x.fn, label, TN_SHAPE(n)), o);
 }
 static tn_tensor cross_entropy(tn_tensor x, tn_tensor w) { return entropy(x, w, false, 0); }
 static tn_tensor cross_entropy_ignored(tn_tensor x, tn_tensor w) { return entropy(x, w, true, 0); }
@@ -78,7 +78,7 @@ static tn_tensor shapes(tn_tensor x, tn_tensor w) {
   int64_t cols = now->x[1];
   tn_tensor part = tn_mul(tn_slice(x, 1, 1, cols - 1), tn_slice(w, 1, 1, cols - 1));
   tn_tensor turned = tn_reshape(tn_transpose(tn_square(x), 0, 1), TN_SHAPE(tn_dim_of(x, 0), tn_dim_of(x, 1)));
-  return tn_concat(1, part, turned);
+  return tn_concat(1, TN_TENSORS(part, turned));
 }
 
 // A norm of gradients in a loss: three orders with the test's own.
@@ -90,7 +90,7 @@ static tn_tensor global_norm(tn_tensor x, tn_tensor w) {
 static tn_tensor scan(tn_tensor x, tn_tensor w) {
   tn_dim steps = tn_dim_of(x, 0), rows = tn_dim_of(x, 1), cols = tn_dim_of(x, 2);
   tn_tensor h0 = tn_expand(number(x, 0), TN_SHAPE(rows, cols));
-  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = steps});
+  tn_scan *s = tn_scan_begin(x.fn, .steps = steps);
   tn_tensor in = tn_scan_input(s, x), h = tn_scan_carry(s, h0), next = tn_tanh(tn_add(tn_matmul(h, w), in));
   tn_scan_next(s, h, next);
   tn_tensor out = tn_scan_output(s, next);
@@ -99,9 +99,7 @@ static tn_tensor scan(tn_tensor x, tn_tensor w) {
 }
 
 static const int64_t lengths[] = {2, 4, 1};
-static tn_packed packed(tn_tensor x) {
-  return tn_pack_constant(x, lengths, 3, &(tn_pack_options){.batch_first = true});
-}
+static tn_packed packed(tn_tensor x) { return tn_pack_constant(x, lengths, 3); }
 static tn_tensor packed_softmax(tn_tensor x, tn_tensor w) { return tn_packed_softmax(packed(tn_mul(x, w))).data; }
 static tn_tensor packed_max(tn_tensor x, tn_tensor w) { return tn_packed_max(packed(tn_mul(tn_square(x), w))); }
 static tn_tensor packed_last(tn_tensor x, tn_tensor w) {
@@ -123,7 +121,7 @@ static int64_t fill(float *to, const int64_t *dims, int rank, int64_t by, int64_
 static tn_tensor input(tn_function *f, const char *name, const int64_t *dims, int rank) {
   tn_dim d[3];
   for (int k = 0; k < rank; k++) d[k] = tn_dim_const(dims[k]);
-  return tn_input(f, name, TN_F32, ((tn_shape){d, (uint32_t)rank}));
+  return tn_input(f, name, TN_F32, tn_shape_of(d, (uint32_t)rank));
 }
 
 static void check_near(const Case *c, const char *what, const float *found, const double *expected, int64_t n) {
@@ -135,7 +133,7 @@ static void check_near(const Case *c, const char *what, const float *found, cons
 }
 
 static tn_model *compiled(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, &(tn_compile_options){.n_workers = workers, .cache_dir = ""});
+  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
   if (!CHECK(m != NULL)) tn_report(p, stdout);
   return m;
 }
@@ -167,7 +165,7 @@ static void test_case(const Case *c, uint32_t workers) {
 static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2, then 6
   tn_program *p = tn_program_create("cubic");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE());
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SCALAR);
   tn_tensor y = add3(tn_pow(x, tn_scalar(f, 3)), x, tn_square(x));
   tn_tensor once = tn_grad(y, x), twice = tn_grad(once, x);
   tn_output(f, "once", once), tn_output(f, "twice", twice), tn_output(f, "thrice", tn_grad(twice, x));
@@ -183,9 +181,9 @@ static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2,
 
 static void test_softmax_and_penalty(void) {
   tn_program *p = tn_program_create("penalty");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(4)), (tn_init){.kind = TN_INIT_ZEROS});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(4), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(4))), w = tn_param_value(f, tn_root(p), "w");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4)), w = tn_param_value(f, tn_root(p), "w");
   tn_tensor g = tn_grad(tn_sum(tn_mul(tn_softmax(x, -1), w)), x);
   tn_output(f, "again", tn_grad(tn_sum(tn_mul(g, x)), x));
   tn_tensor l = tn_sum(tn_mul(tn_log_softmax(tn_mul(x, w), -1), tn_square(x)));
@@ -204,10 +202,10 @@ static void test_softmax_and_penalty(void) {
 // A parameter that a loss reads only through a gradient, and another of which that gradient is no function.
 static void test_reached_through_gradient(void) {
   tn_program *p = tn_program_create("through");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
-  tn_parameter(tn_root(p), "b", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(3), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "b", TN_SHAPE(3), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3));
   tn_tensor y = tn_add(tn_mul(tn_param_value(f, tn_root(p), "w"), tn_square(x)), tn_param_value(f, tn_root(p), "b"));
   tn_backward(tn_sum(tn_square(tn_grad(tn_sum(y), x))));  // sum (2 w x)^2
   tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "db", tn_param_grad(f, tn_root(p), "b"));
@@ -224,7 +222,7 @@ static void test_dropout(void) {
   enum { N = 40 };
   tn_program *p = tn_program_create("dropout");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N))), y = tn_dropout(x, 0.5);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N)), y = tn_dropout(x, 0.5);
   tn_tensor g = tn_grad(tn_sum(tn_mul(tn_square(y), y)), x);
   tn_output(f, "y", y), tn_output(f, "d", tn_grad(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(g))), x));
   tn_function_end(f);
@@ -246,9 +244,9 @@ static void test_dropout(void) {
 // a norm of 0 it does not move.
 static void test_clipped_norm(float at) {
   tn_program *p = tn_program_create("norm");
-  tn_parameter(tn_root(p), "w", TN_SHAPE(tn_dim_const(3)), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_parameter(tn_root(p), "w", TN_SHAPE(3), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3));
   tn_backward(tn_sum(tn_sin(tn_mul(x, tn_param_value(f, tn_root(p), "w")))));
   tn_tensor norm = tn_clip_grad_norm(f, tn_root(p), 1e9);
   tn_output(f, "norm", norm), tn_output(f, "d", tn_grad(norm, x));
@@ -276,9 +274,9 @@ static char *report_of(tn_program *p) {
 enum Layer { RECURRENT, ATTENTION, IN_SCAN, N_LAYERS };
 
 // In a scan the second gradient is one of its backward's body.
-static tn_tensor attention_of(tn_tensor x) { return tn_scaled_dot_product_attention(x, x, x, NULL); }
+static tn_tensor attention_of(tn_tensor x) { return tn_scaled_dot_product_attention(x, x, x); }
 static tn_tensor attention_in_scan(tn_tensor x) {
-  tn_scan *s = tn_scan_begin(x.fn, &(tn_scan_options){.steps = tn_dim_const(2)});
+  tn_scan *s = tn_scan_begin(x.fn, .steps = tn_dim_const(2));
   tn_tensor out = tn_scan_output(s, attention_of(tn_scan_input(s, x)));
   tn_scan_end(s);
   return out;
@@ -286,16 +284,16 @@ static tn_tensor attention_in_scan(tn_tensor x) {
 
 static void test_refused(enum Layer layer) {
   tn_program *p = tn_program_create("refused");
-  tn_module *rnn = tn_gru(tn_root(p), "rnn", 3, 4, NULL);
+  tn_module *rnn = tn_gru(tn_root(p), "rnn", 3, 4);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(5), tn_dim_const(3))), y = x;
-  if (layer == RECURRENT) y = tn_rnn_call_dense(rnn, x, NULL).dense;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 5, 3)), y = x;
+  if (layer == RECURRENT) y = tn_rnn_call_dense(rnn, x).dense;
   else y = layer == ATTENTION ? attention_of(x) : attention_in_scan(x);
   tn_tensor other = tn_sum(tn_sin(x));  // a path that has a gradient
   tn_tensor g = tn_grad(tn_add(tn_sum(tn_sin(y)), other), x);
   tn_output(f, "d", tn_grad(tn_sum(tn_square(g)), x));
   tn_function_end(f);
-  CHECK(!tn_compile(p, &(tn_compile_options){.cache_dir = ""}));
+  CHECK(!tn_compile(p, .cache_dir = ""));
   char *text = report_of(p);
   char line[64];
   snprintf(line, sizeof line, "error[E125]: %s has no gradient rule",

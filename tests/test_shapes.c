@@ -32,7 +32,7 @@ static int64_t count(const int64_t *d) {
 
 static tn_shape shape_of(const int64_t *d, tn_dim *dim) {
   for (uint32_t k = 0; k < rank_of(d); k++) dim[k] = tn_dim_const(d[k]);
-  return (tn_shape){dim, rank_of(d)};
+  return tn_shape_of(dim, rank_of(d));
 }
 
 static float *numbers(int64_t n, uint32_t seed) {
@@ -54,7 +54,7 @@ static tn_model *compile(const Case *t, uint32_t workers) {
   for (int k = 0; k < MAX_INPUTS && t->dims[k][0]; k++) x[k] = tn_input(f, name[k], TN_F32, shape_of(t->dims[k], dim));
   tn_output(f, "y", t->build(x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  tn_model *m = tn_compile(p, .n_workers = workers);
   if (!m) tn_report(p, stdout);
   tn_program_free(p);
   return m;
@@ -94,7 +94,7 @@ static double plain(int64_t n) {
 }
 
 // ---- joining and padding along the first axis, where most vectors lie outside of an operand
-static tn_tensor join_first(tn_tensor *x) { return tn_concat(0, x[0], x[1]); }
+static tn_tensor join_first(tn_tensor *x) { return tn_concat(0, TN_TENSORS(x[0], x[1])); }
 static void expect_joined(float *const *x, double *y) {
   for (int k = 0; k < 300 * 1000; k++) y[k] = x[0][k];
   for (int k = 0; k < 500 * 1000; k++) y[300 * 1000 + k] = x[1][k];
@@ -105,7 +105,7 @@ static void expect_padded(float *const *x, double *y) {
   for (int k = 0; k < 7 * 100003; k++) y[k] = k / 100003 >= 2 && k / 100003 < 5 ? 2 * (double)x[0][k] : 0;
 }
 
-static tn_tensor join_odd(tn_tensor *x) { return tn_concat(1, x[0], tn_relu(x[1]), x[2]); }
+static tn_tensor join_odd(tn_tensor *x) { return tn_concat(1, TN_TENSORS(x[0], tn_relu(x[1]), x[2])); }
 static void expect_joined_odd(float *const *x, double *y) {
   for (int i = 0; i < 37; i++)
     for (int j = 0; j < 54; j++)
@@ -154,8 +154,8 @@ static void expect_norm_outer(float *const *x, double *y) { expect_norm(x, y, 5,
 // Sums and maxima of the rows themselves, alone in a kernel.
 static tn_tensor sum_last(tn_tensor *x) { return tn_sum_axis(x[0], -1, false); }
 // The axis of size 1 beside the last is no axis of the rows.
-static tn_tensor sum_both(tn_tensor *x) { return tn_sum_at(x[0], (const int[]){1, 2}, 2, false, TN_SITE); }
-static tn_tensor max_both(tn_tensor *x) { return tn_amax_at(x[0], (const int[]){0, 2}, 2, true, TN_SITE); }
+static tn_tensor sum_both(tn_tensor *x) { return tn_sum_axes(x[0], false, TN_INTS(1, 2)); }
+static tn_tensor max_both(tn_tensor *x) { return tn_amax_axes(x[0], true, TN_INTS(0, 2)); }
 static tn_tensor max_last(tn_tensor *x) { return tn_amax_axis(x[0], -1, true); }
 static void expect_sums(float *const *x, double *y) {
   for (int i = 0; i < ROWS3; i++) y[i] = (double)x[0][i * 3] + x[0][i * 3 + 1] + x[0][i * 3 + 2];
@@ -176,8 +176,7 @@ static void expect_maxima(float *const *x, double *y) {
 static tn_tensor label_of(tn_tensor x) { return tn_cast(tn_floor(tn_mul(tn_abs(x), tn_scalar(x.fn, 2))), TN_I64); }
 static int label_at(float x) { return (int)(fabsf(x) * 2); }  // below 5, for |x| at most 2
 static tn_tensor loss_gradient(tn_tensor *x) {
-  return tn_grad(tn_cross_entropy_with(x[0], label_of(x[1]), &(tn_loss_options){.has_ignore = true, .ignore_index = 2}),
-                 x[0]);
+  return tn_grad(tn_cross_entropy(x[0], label_of(x[1]), .has_ignore = true, .ignore_index = 2), x[0]);
 }
 static void expect_loss_gradient(float *const *x, double *y) {
   int n = 0;
@@ -276,11 +275,11 @@ static void check(const Case *t) {
 static void check_bad_label(void) {
   tn_program *p = tn_program_create("bad");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(50), tn_dim_const(5)));
-  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(tn_dim_const(50)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(50, 5));
+  tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(50));
   tn_output(f, "loss", tn_cross_entropy(x, tn_cast(y, TN_I64)));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1}));
+  tn_model *m = tn_compile(p, .n_workers = 1);
   tn_program_free(p);
   float *logits = numbers(250, 1), labels[50] = {[37] = 5}, loss;
   if (CHECK(m != NULL)) {
@@ -298,10 +297,10 @@ static void check_bad_label(void) {
 static void draw(bool rows, float *y) {
   tn_program *p = tn_program_create("draw");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor d = tn_dropout(tn_full(f, 1, TN_SHAPE(tn_dim_const(50), tn_dim_const(7))), 0.5);
+  tn_tensor d = tn_dropout(tn_full(f, 1, TN_SHAPE(50, 7)), 0.5);
   tn_output(f, "y", rows ? tn_mul(d, tn_sum_axis(d, -1, true)) : d);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 1, .seed = 3}));
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
   tn_program_free(p);
   if (CHECK(m != NULL)) CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(y, 50, 7))) == TN_OK);
   tn_model_free(m);
@@ -322,11 +321,11 @@ static void check_head(void) {
   enum { MOST = 400, IN = 100 };
   tn_program *p = tn_program_create("head");
   tn_dim rows = tn_dim_bounded(p, "rows", MOST), steps = tn_dim_const(3);
-  tn_module *fc = tn_linear(tn_root(p), "fc", IN, 1, NULL);
+  tn_module *fc = tn_linear(tn_root(p), "fc", IN, 1);
   tn_function *f = tn_function_begin(p, "run");
-  tn_output(f, "y", tn_tanh(tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(rows, steps, tn_dim_const(IN))))));
+  tn_output(f, "y", tn_tanh(tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(rows, steps, IN)))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = 2}));
+  tn_model *m = tn_compile(p, .n_workers = 2);
   tn_program_free(p);
   float *x = numbers(MOST * 3 * IN, 1), y[MOST * 3], w[IN], b;
   if (CHECK(m != NULL) && CHECK(tn_get(m, "fc.weight", w, IN) == TN_OK && tn_get(m, "fc.bias", &b, 1) == TN_OK))

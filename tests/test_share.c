@@ -17,45 +17,40 @@ typedef struct {
 } Kind;
 
 // ---- making
-static tn_module *make_linear(tn_module *root) {
-  return tn_linear(root, "m", F, F, &(tn_linear_options){.no_bias = true});
-}
-static tn_module *make_biased(tn_module *root) { return tn_linear(root, "m", F, F, NULL); }
+static tn_module *make_linear(tn_module *root) { return tn_linear(root, "m", F, F, .no_bias = true); }
+static tn_module *make_biased(tn_module *root) { return tn_linear(root, "m", F, F); }
 static tn_module *make_embedding(tn_module *root) { return tn_embedding(root, "m", F, F); }
 static tn_module *make_dropout(tn_module *root) { return tn_dropout_module(root, "m", 0.25); }
 static tn_module *make_activation(tn_module *root) { return tn_activation(root, "m", "silu"); }
 static tn_module *make_layer_norm(tn_module *root) {
-  return tn_layer_norm(root, "m", TN_SHAPE(D(T), D(F)), &(tn_norm_options){.no_bias = true, .eps = 0.5});
+  return tn_layer_norm(root, "m", TN_SHAPE(T, F), .no_bias = true, .eps = 0.5);
 }
 static tn_module *make_bare_norm(tn_module *root) {
-  return tn_layer_norm(root, "m", TN_SHAPE(D(F)), &(tn_norm_options){.no_weight = true, .eps = 0.25});
+  return tn_layer_norm(root, "m", TN_SHAPE(F), .no_weight = true, .eps = 0.25);
 }
-static tn_module *make_rms_norm(tn_module *root) {
-  return tn_rms_norm(root, "m", TN_SHAPE(D(T), D(F)), &(tn_norm_options){.eps = 0.5});
-}
+static tn_module *make_rms_norm(tn_module *root) { return tn_rms_norm(root, "m", TN_SHAPE(T, F), .eps = 0.5); }
 static tn_module *make_attention(tn_module *root) {
-  return tn_multi_head_attention(root, "m", F, 2,
-                                 &(tn_multi_head_options){.causal = true, .no_bias = true, .dropout = 0.5});
+  return tn_multi_head_attention(root, "m", F, 2, .causal = true, .no_bias = true, .dropout = 0.5);
 }
 static const tn_rnn_options all = {
     .bidirectional = true, .no_bias = true, .n_layers = 2, .dropout = 0.5, .batch_first = true};
 static tn_module *make_lstm(tn_module *root) {
   tn_rnn_options o = all;
   o.proj_size = 3;
-  return tn_lstm(root, "m", F, 5, &o);
+  return (tn_lstm)(root, "m", F, 5, o);
 }
-static tn_module *make_gru(tn_module *root) { return tn_gru(root, "m", F, 5, &all); }
-static tn_module *make_rnn(tn_module *root) { return tn_rnn(root, "m", F, 5, true, &all); }
+static tn_module *make_gru(tn_module *root) { return (tn_gru)(root, "m", F, 5, all); }
+static tn_module *make_rnn(tn_module *root) { return (tn_rnn)(root, "m", F, 5, true, all); }
 static const tn_rnn_cell_options bare = {.no_bias = true};
-static tn_module *make_lstm_cell(tn_module *root) { return tn_lstm_cell(root, "m", F, 5, &bare); }
-static tn_module *make_gru_cell(tn_module *root) { return tn_gru_cell(root, "m", F, 5, &bare); }
-static tn_module *make_rnn_cell(tn_module *root) { return tn_rnn_cell(root, "m", F, 5, true, &bare); }
+static tn_module *make_lstm_cell(tn_module *root) { return (tn_lstm_cell)(root, "m", F, 5, bare); }
+static tn_module *make_gru_cell(tn_module *root) { return (tn_gru_cell)(root, "m", F, 5, bare); }
+static tn_module *make_rnn_cell(tn_module *root) { return (tn_rnn_cell)(root, "m", F, 5, true, bare); }
 static tn_module *make_sequential(tn_module *root) {
   tn_module *m = tn_sequential(root, "m");
-  tn_linear(m, "0", F, F, &(tn_linear_options){.no_bias = true});
-  tn_layer_norm(m, "1", TN_SHAPE(D(F)), &(tn_norm_options){.eps = 2});
+  tn_linear(m, "0", F, F, .no_bias = true);
+  tn_layer_norm(m, "1", TN_SHAPE(F), .eps = 2);
   tn_dropout_module(m, "2", 0.5);
-  tn_multi_head_attention(m, "3", F, 4, &(tn_multi_head_options){.causal = true});
+  tn_multi_head_attention(m, "3", F, 4, .causal = true);
   return m;
 }
 
@@ -64,10 +59,8 @@ static tn_tensor call_plain(tn_module *m, tn_tensor x) { return tn_call(m, x); }
 static tn_tensor call_index(tn_module *m, tn_tensor x) {
   return tn_call(m, tn_cast(tn_mul(tn_abs(x), tn_scalar(x.fn, F - 1)), TN_I64));
 }
-static tn_tensor call_rnn(tn_module *m, tn_tensor x) { return tn_rnn_call_dense(m, x, NULL).dense; }
-static tn_tensor call_step(tn_module *m, tn_tensor x) {
-  return tn_rnn_step(m, tn_reshape(x, TN_SHAPE(D(B * T), D(F))), NULL).out;
-}
+static tn_tensor call_rnn(tn_module *m, tn_tensor x) { return tn_rnn_call_dense(m, x).dense; }
+static tn_tensor call_step(tn_module *m, tn_tensor x) { return tn_rnn_step(m, tn_reshape(x, TN_SHAPE(B * T, F))).out; }
 
 static const Kind kinds[] = {
     {"linear", make_linear, call_plain, F},
@@ -96,12 +89,12 @@ static int64_t run_kind(const Kind *k, Which which, float *out) {
   tn_module *m = k->make(tn_root(p)), *second = tn_share_module(tn_root(p), "second", m);
   tn_module *third = tn_share_module(tn_root(p), "third", second);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(B), D(T), D(F)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, F));
   tn_tensor y = k->call(which == ORIGINAL ? m : which == SHARED ? second : third, x);
   int64_t n = B * T * k->width;
-  tn_output(f, "y", tn_reshape(y, TN_SHAPE(D(n))));
+  tn_output(f, "y", tn_reshape(y, TN_SHAPE(n)));
   tn_function_end(f);
-  tn_model *model = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1, .seed = 4});
+  tn_model *model = tn_compile(p, .cache_dir = "", .n_workers = 1, .seed = 4);
   if (!CHECK(model != NULL)) printf("  %s: %s\n", k->name, report_of(p));
   float v[N];
   for (int i = 0; i < N; i++) v[i] = sinf((float)(i * i + 1));
@@ -130,14 +123,14 @@ static tn_tensor twice(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
 static void check_hooks(void) {
   tn_program *p = tn_program_create("hooks");
   tn_module *m = make_biased(tn_root(p));
-  tn_hook_post(m, twice, NULL, NULL);
+  tn_hook_post(m, twice, NULL);
   tn_module *second = tn_share_module(tn_root(p), "second", m);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(D(1), D(F)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, F));
   tn_output(f, "a", tn_call(m, x));
   tn_output(f, "b", tn_call(second, x));
   tn_function_end(f);
-  tn_model *model = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *model = tn_compile(p, .cache_dir = "", .n_workers = 1);
   float v[F] = {1, -2, 3}, a[F], b[F];
   CHECK(model && tn_run(model, "f", TN_IN(tn_f32(v, 1, F)), TN_OUT(tn_f32(a, 1, F), tn_f32(b, 1, F))) == TN_OK);
   for (int i = 0; i < F; i++) CHECK(a[i] == 2 * b[i] && b[i] != 0);
@@ -148,7 +141,7 @@ static void check_hooks(void) {
 // ---- a parameter that another one replaces is gone: from the names, and from the ledger, which says that it ended
 static void check_ledger(void) {
   tn_program *p = tn_program_create("ledger");
-  tn_module *a = tn_linear(tn_root(p), "a", F, F, NULL), *b = tn_linear(tn_root(p), "b", F, F, NULL);
+  tn_module *a = tn_linear(tn_root(p), "a", F, F), *b = tn_linear(tn_root(p), "b", F, F);
   tn_stats before = tn_stats_tensors(tn_init_function(p));
   tn_share(b, "weight", a, "weight");
   tn_stats after = tn_stats_tensors(tn_init_function(p));

@@ -11,17 +11,17 @@ enum { WORDS = 300, WIDE = 19, BATCH = 4, TIME = 11, N = BATCH * TIME, STEPS = 4
 static tn_program *build(bool shows_gradient, bool tied) {
   tn_program *p = tn_program_create("touched");
   tn_module *net = tn_root(p), *words = tn_embedding(net, "words", WORDS, WIDE);
-  tn_module *head = tn_linear(net, "head", WIDE, tied ? WORDS : CLASSES, (&(tn_linear_options){.no_bias = true}));
+  tn_module *head = tn_linear(net, "head", WIDE, tied ? WORDS : CLASSES, .no_bias = true);
   if (tied) tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "f");
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH);
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(batch, tn_dim_const(TIME)));
-  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(batch, tn_dim_const(TIME)));
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(batch, TIME));
+  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(batch, TIME));
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_tanh(tn_call(words, x))), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   if (shows_gradient) tn_output(f, "gradient", tn_abs(tn_param_grad(f, words, "weight")));
-  tn_adamw(f, net, (&(tn_adamw_options){.lr = 1e-2, .weight_decay = 0.1}));
+  tn_adamw(f, net, .lr = 1e-2, .weight_decay = 0.1);
   tn_function_end(f);
   return p;
 }
@@ -33,7 +33,7 @@ typedef struct {
 static void train(bool shows_gradient, bool tied, uint32_t n_workers, Trained *t, tn_plan *plan) {
   static float gradient[WORDS * WIDE];
   tn_program *p = build(shows_gradient, tied);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers, .seed = 3}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .seed = 3);
   if (!CHECK(m)) tn_report(p, stdout);
   int64_t x[N], y[N];
   for (int step = 0; m && step < STEPS; step++) {

@@ -15,22 +15,22 @@ enum { T = 6, B = 2, L = 8, N = B * L * L };
 // Everything that is random, before, in and after the scan.
 static tn_tensor random_ops(tn_module *root, tn_tensor x) {
   tn_tensor y = tn_dropout(x, 0.5), shape_of[2];
-  shape_of[0] = tn_rand(x.fn, TN_SHAPE(D(B), D(L), D(L)));
-  shape_of[1] = tn_randn(x.fn, TN_SHAPE(D(B), D(L), D(L)));
+  shape_of[0] = tn_rand(x.fn, TN_SHAPE(B, L, L));
+  shape_of[1] = tn_randn(x.fn, TN_SHAPE(B, L, L));
   y = tn_add(y, tn_mul(shape_of[0], shape_of[1]));
-  y = tn_add(y, tn_scaled_dot_product_attention(x, x, x, &(tn_attention_options){.dropout = 0.25}));
+  y = tn_add(y, tn_scaled_dot_product_attention(x, x, x, .dropout = 0.25));
   y = tn_add(y, tn_call(tn_child(root, "drop"), x));
   tn_tensor q = tn_call(tn_child(root, "attend"), x);
-  return tn_add(tn_add(y, q), tn_attention_call(tn_child(root, "attend"), x, y, q, NULL));
+  return tn_add(tn_add(y, q), tn_attention_call(tn_child(root, "attend"), x, y, q));
 }
 
 static void build(tn_program *p, tn_function *f) {
   tn_module *root = tn_root(p);
   tn_dropout_module(root, "drop", 0.5);
-  tn_multi_head_attention(root, "attend", L, 2, &(tn_multi_head_options){.dropout = 0.5});
-  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(D(T), D(B), D(L), D(L)));
-  tn_tensor before = random_ops(root, tn_zeros(f, TN_SHAPE(D(B), D(L), D(L))));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = D(T)});
+  tn_multi_head_attention(root, "attend", L, 2, .dropout = 0.5);
+  tn_tensor xs = tn_input(f, "xs", TN_F32, TN_SHAPE(T, B, L, L));
+  tn_tensor before = random_ops(root, tn_zeros(f, TN_SHAPE(B, L, L)));
+  tn_scan *s = tn_scan_begin(f, .steps = D(T));
   tn_tensor x = tn_scan_input(s, xs), h = tn_scan_carry(s, before);
   tn_scan_next(s, h, tn_add(h, random_ops(root, x)));
   tn_scan_end(s);
@@ -79,18 +79,18 @@ static void check_masks(void) {
   static float x[T][B][L][L], masked[T][N], drawn[T][N], later[N];
   tn_program *p = tn_program_create("masks");
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor xs = tn_input(f, "x", TN_F32, TN_SHAPE(D(T), D(B), D(L), D(L)));
-  tn_scan *s = tn_scan_begin(f, &(tn_scan_options){.steps = D(T)});
+  tn_tensor xs = tn_input(f, "x", TN_F32, TN_SHAPE(T, B, L, L));
+  tn_scan *s = tn_scan_begin(f, .steps = D(T));
   tn_tensor v = tn_scan_input(s, xs), q = tn_mul(v, tn_scalar(f, 0));  // equal scores: the rows of the mask come out
-  tn_tensor a = tn_scaled_dot_product_attention(q, q, v, &(tn_attention_options){.dropout = 0.5});
-  tn_tensor r = tn_rand(f, TN_SHAPE(D(B), D(L), D(L)));
+  tn_tensor a = tn_scaled_dot_product_attention(q, q, v, .dropout = 0.5);
+  tn_tensor r = tn_rand(f, TN_SHAPE(B, L, L));
   tn_tensor as = tn_scan_output(s, a), rs = tn_scan_output(s, r);
   tn_scan_end(s);
   tn_output(f, "a", as);
   tn_output(f, "r", rs);
-  tn_output(f, "later", tn_rand(f, TN_SHAPE(D(B), D(L), D(L))));
+  tn_output(f, "later", tn_rand(f, TN_SHAPE(B, L, L)));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.cache_dir = "", .n_workers = 1});
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
   if (!CHECK(m != NULL)) printf("%s", report_of(p));
   for (int t = 0; t < T; t++)
     for (int b = 0; b < B; b++)

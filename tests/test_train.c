@@ -72,11 +72,11 @@ typedef struct {
 } Net;
 
 static void build_forward(tn_function *f, Net *n, tn_dim batch, tn_dim time) {
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, tn_dim_const(FEATURES)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, FEATURES));
   tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(batch));
-  tn_packed seq = tn_pack_padded(x, lengths, NULL);
-  tn_tensor logits = tn_call(n->head, tn_last_hidden(tn_rnn_call(n->rnn, seq, NULL)));
+  tn_packed seq = tn_pack_padded(x, lengths);
+  tn_tensor logits = tn_call(n->head, tn_last_hidden(tn_rnn_call(n->rnn, seq)));
   n->loss = tn_cross_entropy(logits, label);
 }
 
@@ -88,8 +88,8 @@ static tn_program *build(const GoldenCase *c) {
   tn_dim batch = tn_dim_bounded(p, "batch", 30), time = tn_dim_bounded(p, "time", MAX_TIME);
   tn_rnn_options o = {.bidirectional = c->bidirectional, .n_layers = c->n_layers};
   Net n = {.net = tn_root(p)};
-  n.rnn = c->is_gru ? tn_gru(n.net, "rnn", FEATURES, c->hidden, &o) : tn_lstm(n.net, "rnn", FEATURES, c->hidden, &o);
-  n.head = tn_linear(n.net, "head", c->hidden * (c->bidirectional ? 2 : 1), CLASSES, NULL);
+  n.rnn = c->is_gru ? (tn_gru)(n.net, "rnn", FEATURES, c->hidden, o) : (tn_lstm)(n.net, "rnn", FEATURES, c->hidden, o);
+  n.head = tn_linear(n.net, "head", c->hidden * (c->bidirectional ? 2 : 1), CLASSES);
 
   tn_function *f = tn_function_begin(p, "gradients");
   build_forward(f, &n, batch, time);
@@ -108,9 +108,9 @@ static tn_program *build(const GoldenCase *c) {
   tn_backward(n.loss);
   tn_tensor norm = tn_clip_grad_norm(f, n.net, c->clip);
   if (c->is_sgd) {
-    tn_sgd(f, n.net, (&(tn_sgd_options){.lr = c->lr, .momentum = golden_momentum, .weight_decay = golden_decay}));
+    tn_sgd(f, n.net, .lr = c->lr, .momentum = golden_momentum, .weight_decay = golden_decay);
   } else {
-    tn_adamw(f, n.net, (&(tn_adamw_options){.lr = c->lr, .weight_decay = golden_decay}));
+    tn_adamw(f, n.net, .lr = c->lr, .weight_decay = golden_decay);
   }
   tn_output(f, "loss", n.loss);
   tn_output(f, "norm", norm);
@@ -203,7 +203,7 @@ static bool run_steps(const GoldenCase *c, tn_model *m, const tn_array in[3], fl
 
 static bool run_case(const GoldenCase *c, const Batch *b, uint32_t n_workers) {
   tn_program *p = build(c);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = n_workers}));
+  tn_model *m = tn_compile(p, .n_workers = n_workers);
   if (!m) tn_report(p, stderr);
   tn_program_free(p);
   if (!m) return false;

@@ -23,11 +23,11 @@ static void check_turn(const Turn *t, uint32_t workers) {
   tn_dim d[3] = {first, tn_dim_const(t->size[1]), tn_dim_const(t->size[2])};
   tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(d[0], d[1], d[2]));
   tn_tensor add = tn_input(f, "z", TN_F32, TN_SHAPE(d[t->perm[0]], d[t->perm[1]], d[t->perm[2]]));
-  tn_tensor turned = tn_permute_at(in, t->perm, 3, TN_SITE);
+  tn_tensor turned = tn_permute(in, t->perm, 3);
   tn_output(f, "y", tn_add(turned, add));
   tn_output(f, "copy", turned);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.n_workers = workers}));
+  tn_model *m = tn_compile(p, .n_workers = workers);
   if (!m) tn_report(p, stdout);
   CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, t->size[0], t->size[1], t->size[2]), tn_f32(z, to[0], to[1], to[2])),
                     TN_OUT(tn_f32(y, to[0], to[1], to[2]), tn_f32(copy, to[0], to[1], to[2]))) == TN_OK);

@@ -12,7 +12,7 @@ static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, ones = {TN_INIT_CONSTANT, 1,
 static char file[64];
 
 static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   if (!CHECK(m != NULL)) printf("%s", report_of(p)), exit(1);
   return m;
 }
@@ -25,7 +25,7 @@ static tn_model *store_of(tn_program *p) {
 }
 
 static void entry(tn_program *p, const char *path, int64_t n, double v) {
-  tn_param_at_path(tn_root(p), path, TN_SHAPE(tn_dim_const(n)), ((tn_init){TN_INIT_CONSTANT, v, 0}));
+  tn_param_at_path(tn_root(p), path, TN_SHAPE(n), ((tn_init){TN_INIT_CONSTANT, v, 0}));
 }
 
 static float first_of(const tn_model *m, const char *path, size_t n) {
@@ -85,11 +85,11 @@ static void narrow_numbers(void) {
 static void variables(void) {
   tn_program *p = tn_program_create("list");
   tn_module *root = tn_root(p), *late = tn_module_new(root, "late"), *early = tn_module_new(root, "early");
-  tn_linear(early, "fc", 2, 3, NULL);
-  tn_parameter(late, "own", TN_SHAPE(tn_dim_const(4)), zeros);
+  tn_linear(early, "fc", 2, 3);
+  tn_parameter(late, "own", TN_SHAPE(4), zeros);
   tn_share(late, "tied", tn_child(early, "fc"), "weight");
-  tn_buffer(root, "mean", TN_SHAPE(tn_dim_const(1)), zeros);
-  tn_transient_buffer(root, "scratch", TN_SHAPE(tn_dim_const(1)), zeros);
+  tn_buffer(root, "mean", TN_SHAPE(1), zeros);
+  tn_transient_buffer(root, "scratch", TN_SHAPE(1), zeros);
   tn_variable v[8];
   static const char *const all[] = {"mean", "scratch", "late.own", "late.tied", "early.fc.bias"};
   CHECK(tn_variables(root, NULL, v, 8) == 5);
@@ -146,16 +146,15 @@ typedef struct {
 static Size size_of(bool frozen) {
   tn_program *p = tn_program_create("frozen");
   tn_module *root = tn_root(p), *net = tn_sequential(root, "net");
-  tn_linear(net, "first", 8, 16, NULL);
+  tn_linear(net, "first", 8, 16);
   tn_activation(net, "act", "tanh");
-  tn_linear(net, "last", 16, 4, NULL);
+  tn_linear(net, "last", 16, 4);
   tn_freeze_path(root, "net/first", true);
   if (!frozen) tn_freeze_path(root, "net.*", false);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor loss =
-      tn_sum(tn_square(tn_call(net, tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(5), tn_dim_const(8))))));
+  tn_tensor loss = tn_sum(tn_square(tn_call(net, tn_input(f, "x", TN_F32, TN_SHAPE(5, 8)))));
   tn_backward(loss);
-  tn_adamw(f, root, NULL);
+  tn_adamw(f, root);
   tn_function_end(f);
   tn_model *m = compile(p);
   char *text;
@@ -185,12 +184,12 @@ static void build_groups(tn_program *p, const tn_group_options *o, const tn_sgd_
   tn_module *root = tn_root(p);
   entry(p, "a", 5, 1);
   entry(p, "b", 5, 2);
-  if (o) tn_group(root, 3, "b", o);
+  if (o) (tn_group)(root, 3, "b", *o);
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(5)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(5));
   tn_backward(tn_sum(tn_mul(x, tn_mul(tn_param_value(f, root, "a"), tn_param_value(f, root, "b")))));
-  if (sgd) tn_sgd(f, root, sgd);
-  else tn_adamw(f, root, adam);
+  if (sgd) (tn_sgd)(f, root, *sgd);
+  else (tn_adamw)(f, root, adam ? *adam : (tn_adamw_options){.at = TN_SITE});
   tn_function_end(f);
 }
 
@@ -244,19 +243,19 @@ static void group_mistakes(void) {
   tn_module *root = tn_root(p);
   entry(p, "a", 2, 1);
   entry(p, "b", 2, 1);
-  tn_group(root, 1, "a", (&(tn_group_options){.lr = 1}));
-  tn_group(root, 1, "b", (&(tn_group_options){.lr = 2}));
+  tn_group(root, 1, "a", .lr = 1);
+  tn_group(root, 1, "b", .lr = 2);
   CHECK_HAS(report_of(p), "error[E003]: group 1 has other options already");
-  tn_group(root, 2, "c", NULL);
+  tn_group(root, 2, "c");
   CHECK_HAS(report_of(p), "error[E003]: no parameter below module '' matches 'c'");
-  tn_group(root, 2, "b", (&(tn_group_options){.lr = -2}));
+  tn_group(root, 2, "b", .lr = -2);
   CHECK(tn_n_errors(p) == 3);
   tn_function *f = tn_function_begin(p, "step");
   tn_backward(tn_sum(tn_param_value(f, root, "b")));
   tn_clip_grad_value(f, root, 0);
   CHECK_HAS(report_of(p), "error[E003]: gradients are clipped to values above 0, not 0");
-  tn_sgd(f, root, NULL);
-  tn_group(root, 2, "b", NULL);
+  tn_sgd(f, root);
+  tn_group(root, 2, "b");
   CHECK_HAS(report_of(p), "error[E009]: parameter 'b' is put in group 2 after its optimizer was built");
   CHECK(tn_n_errors(p) == 5);
   entry(p, "c", 1, 0);
@@ -268,12 +267,12 @@ static void group_mistakes(void) {
 // ---- files
 static void ties(void) {
   tn_program *p = tn_program_create("tied");
-  tn_module *root = tn_root(p), *a = tn_linear(root, "a", 3, 3, NULL), *b = tn_linear(root, "b", 3, 3, NULL);
+  tn_module *root = tn_root(p), *a = tn_linear(root, "a", 3, 3), *b = tn_linear(root, "b", 3, 3);
   tn_share(b, "weight", a, "weight");
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(2), tn_dim_const(3)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3));
   tn_backward(tn_sum(tn_square(tn_call(b, tn_call(a, x)))));
-  tn_adamw(f, root, NULL);
+  tn_adamw(f, root);
   tn_function_end(f);
   tn_model *m = compile(p), *n = tn_instance(m, 9);
   float xs[6] = {1, 2, 3, 4, 5, 6}, v[9], w[9];
@@ -327,7 +326,7 @@ static void merged(void) {
   tn_program *p = tn_program_create("enc"), *q = tn_program_create("dec");
   entry(p, "w", 2, 1), entry(p, "b.w", 2, 2);
   entry(q, "w", 2, 3);
-  tn_transient_buffer(tn_root(q), "scratch", TN_SHAPE(tn_dim_const(2)), ones);
+  tn_transient_buffer(tn_root(q), "scratch", TN_SHAPE(2), ones);
   tn_model *m = store_of(p), *n = store_of(q);
   tn_part parts[] = {{m, "enc."}, {n, NULL}};
   CHECK(tn_save_merged(parts, 2, file, false) == TN_OK);
@@ -421,7 +420,7 @@ static void kept_names(void) {
   static const char *const kept[] = {"__metadata__", "tenure", "optimizer"};
   for (size_t k = 0; k < 3; k++) {
     tn_program *p = tn_program_create("kept");
-    tn_parameter(tn_root(p), kept[k], TN_SHAPE(tn_dim_const(2)), ones);
+    tn_parameter(tn_root(p), kept[k], TN_SHAPE(2), ones);
     CHECK(tn_n_errors(p) == 1);
     CHECK_HAS(report_of(p), "is kept for");
     tn_program_free(p);
@@ -475,11 +474,11 @@ static tn_model *build_all(uint64_t fail_at, tn_model *from) {
   tn_module *root = p ? tn_root(p) : NULL;
   tn_variable v[4];
   if (p) build_groups(p, &(tn_group_options){.momentum = 0.5}, &(tn_sgd_options){.lr = 0.125}, NULL);
-  tn_transient_buffer(root, "t", TN_SHAPE(tn_dim_const(2)), zeros);
+  tn_transient_buffer(root, "t", TN_SHAPE(2), zeros);
   tn_freeze_path(root, "b", false);
   tn_module_at_path(root, "x/y");
   tn_variables(root, NULL, v, 4);
-  tn_model *m = p && tn_n_errors(p) == 0 ? tn_compile(p, NULL) : NULL;
+  tn_model *m = p && tn_n_errors(p) == 0 ? tn_compile(p) : NULL;
   if (m) tn_copy_params(m, from, true), tn_load_partial(m, file, true, NULL);
   rt_malloc_fail_at(0);
   CHECK(!p || m || tn_n_errors(p) > 0);

@@ -59,10 +59,10 @@ static double distance(float y, double r) {
 static tn_model *compile(const char *cache_dir, bool fast) {
   tn_program *p = tn_program_create("words");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_const(N)));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N));
   for (int k = 0; k < N_WORDS; k++) tn_output(f, words[k].name, call(k, x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, (&(tn_compile_options){.cache_dir = cache_dir, .fast_math = fast}));
+  tn_model *m = tn_compile(p, .cache_dir = cache_dir, .fast_math = fast);
   if (!m) tn_report(p, stdout);
   CHECK(m != NULL);
   tn_program_free(p);
@@ -120,7 +120,7 @@ static void check_powers(bool fast) {
   tn_tensor base = tn_input(f, "a", TN_F32, TN_SHAPE(n)), exponent = tn_input(f, "b", TN_F32, TN_SHAPE(n));
   tn_output(f, "y", tn_pow(base, exponent));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, &(tn_compile_options){.fast_math = fast});
+  tn_model *m = tn_compile(p, .fast_math = fast);
   tn_program_free(p);
   static float a[N_POWERS * N_POWERS], b[N_POWERS * N_POWERS], y[N_POWERS * N_POWERS];
   for (int k = 0; k < N_POWERS * N_POWERS; k++) a[k] = powers[k / N_POWERS], b[k] = powers[k % N_POWERS];
@@ -139,14 +139,14 @@ static void check_constant_powers(const float *x) {
   enum { N_EXPONENTS = sizeof exponent / sizeof *exponent };
   tn_program *p = tn_program_create("constant_powers");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_const(N)));
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(N));
   char name[N_EXPONENTS][8];
   for (int k = 0; k < N_EXPONENTS; k++) {
     snprintf(name[k], sizeof name[k], "y%d", k);
     tn_output(f, name[k], tn_pow(a, tn_scalar(f, exponent[k])));
   }
   tn_function_end(f);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_program_free(p);
   float(*y)[N] = malloc(N_EXPONENTS * sizeof *y);
   tn_array out[N_EXPONENTS];

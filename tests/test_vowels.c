@@ -99,10 +99,10 @@ static void check_runs(tn_model *m) {
 
 int main(void) {
   tn_program *p = tn_program_create("vowels");
-  tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, (&(tn_rnn_options){.bidirectional = true}));
-  tn_linear(tn_root(p), "head", 2 * HIDDEN, CLASSES, NULL);
+  tn_lstm(tn_root(p), "rnn", FEATURES, HIDDEN, .bidirectional = true);
+  tn_linear(tn_root(p), "head", 2 * HIDDEN, CLASSES);
   build_function(p, "train_step", true, true);
-  tn_model *m = tn_compile(p, NULL);
+  tn_model *m = tn_compile(p);
   tn_plan plan = {0};
   if (CHECK(m && tn_plan_of(m, "train_step", &plan) == TN_OK)) {
     CHECK(plan.n_copies == 0 && plan.copy_bytes == 0);

@@ -103,18 +103,18 @@ static bool plan_function(Plans *b, uint32_t of) {
   return true;
 }
 
-bool fe_buckets(tn_program *p, const tn_compile_options *o, tn_site at) {
-  Plans b = {.p = p, .at = at};
+bool fe_buckets(tn_program *p, const tn_compile_options *o) {
+  Plans b = {.p = p, .at = o->at};
   bool good = true;
   if (o->n_buckets && !o->buckets) {
-    fe_error(p, E_ARGUMENT, at, "the list of %zu buckets is missing", o->n_buckets);
+    fe_error(p, E_ARGUMENT, o->at, "the list of %zu buckets is missing", o->n_buckets);
     return false;
   }
   for (size_t k = 0; k < o->n_buckets; k++) good &= take(&b, &o->buckets[k]);
   for (uint32_t k = 0; k < p->n_built && good; k++) good = p->ir->fns[k] == p->init || plan_function(&b, k);
   for (uint32_t k = 0; k < b.n_dims && good; k++) {
     if (b.dims[k].used) continue;
-    fe_error(p, E_ARGUMENT, at, "no input has the dim '%s', so that a run cannot choose by it",
+    fe_error(p, E_ARGUMENT, o->at, "no input has the dim '%s', so that a run cannot choose by it",
              ir_text(p->ir, ir_dim_info(p->ir, b.dims[k].dim)->name));
     good = false;
   }

@@ -90,8 +90,8 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
 static void print_rule(const char *text) { fputs(text, stderr); }
 
 // All functions are tried, so that one compilation reports the mistakes of all.
-static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o, tn_site at) {
-  bool good = fe_buckets(p, o, at);
+static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o) {
+  bool good = fe_buckets(p, o);
   char *list = getenv("TN_DUMP");
   good &= ir_select_rules(p->ir, getenv("TN_RULES")) && ir_trace_rules(p->ir, list, print_rule);
   p->ir->guarded_arena = in_list(getenv("TN_CHECK"), "arena");
@@ -167,18 +167,18 @@ static bool make_code(tn_program *p, const Target *target, const char *dir, FeCo
   return good;
 }
 
-static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at) {
+static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   double start = fe_now_ms();
   FeCode *c = p->code;
   Target *target = rt_alloc(p->mem, sizeof *target);
   RtText why = {.mem = p->mem};
   if (!cg_target_pick(target, getenv("TN_TARGET"), &why)) {
-    fe_error(p, E_CODEGEN, at, "%s", why.text);
+    fe_error(p, E_CODEGEN, o->at, "%s", why.text);
     return NULL;
   }
   target->fast_math = o->fast_math;
   p->ir->packs_weights = !o->no_packed_weights;
-  if (!run_passes(p, target, o, at)) return NULL;
+  if (!run_passes(p, target, o)) return NULL;
   cg_place_packed_weights(p->ir, target);
   c->info.passes_ms = fe_now_ms() - start;
   fe_plan(p, c);
@@ -186,15 +186,14 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o, tn_site at)
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
   tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed) : NULL;
-  if (!m) fe_error(p, E_NOMEM, at, "there is no memory or thread for an instance");
+  if (!m) fe_error(p, E_NOMEM, o->at, "there is no memory or thread for an instance");
   return m;
 }
 
-tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) {
-  const tn_compile_options defaults = {0};
+tn_model *tn_compile(tn_program *p, tn_compile_options o) {
   if (!p) return NULL;
   FE_GUARD(p, NULL);
-  if (!check_ready(p, at)) return NULL;
+  if (!check_ready(p, o.at)) return NULL;
   fe_unused_hooks(p);
   double built = fe_now_ms();
   fe_params_flush(p);
@@ -202,7 +201,7 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   fe_merge_counters(p);
   keep_text(p);
   p->sealed = true;
-  p->sealed_at = fe_loc(p, at);
+  p->sealed_at = fe_loc(p, o.at);
   p->code = code_new();
   if (!p->code) {
     p->oom = true;
@@ -210,8 +209,8 @@ tn_model *tn_compile_at(tn_program *p, const tn_compile_options *o, tn_site at) 
   }
   rt_arena_on_oom(p->code->mem, &here.jmp);
   p->code->info.build_ms = built - p->created_ms;
-  p->ir->copy_saved = o && o->copy_saved;
-  tn_model *m = compile(p, o ? o : &defaults, at);
+  p->ir->copy_saved = o.copy_saved;
+  tn_model *m = compile(p, &o);
   rt_arena_on_oom(p->code->mem, NULL);
   return m;
 }

@@ -18,15 +18,18 @@ static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_
   return fe_made((tn_tensor){f, v.i}, at);
 }
 
-tn_tensor tn_full_at(tn_function *f, double v, tn_shape s, tn_site at) {
+tn_tensor tn_full(tn_function *f, double v, tn_shape s, tn_site at) {
   return generate(f, OP_full, s, ir_a_num(KEY_value, v), (Attr){0}, at);
 }
 
-tn_tensor tn_rand_at(tn_function *f, tn_shape s, tn_site at) {
+tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at) { return tn_full(f, 0, s, at); }
+tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at) { return tn_full(f, 1, s, at); }
+
+tn_tensor tn_rand(tn_function *f, tn_shape s, tn_site at) {
   return generate(f, OP_uniform, s, ir_a_num(KEY_lo, 0), ir_a_num(KEY_hi, 1), at);
 }
 
-tn_tensor tn_randn_at(tn_function *f, tn_shape s, tn_site at) {
+tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at) {
   return generate(f, OP_normal, s, ir_a_num(KEY_mean, 0), ir_a_num(KEY_std, 1), at);
 }
 
@@ -57,7 +60,7 @@ static bool check_numbers(tn_function *f, const void *v, tn_shape s, Shape *shap
   return false;
 }
 
-tn_tensor tn_constant_at(tn_function *f, const float *v, tn_shape s, tn_site at) {
+tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;
@@ -66,7 +69,7 @@ tn_tensor tn_constant_at(tn_function *f, const float *v, tn_shape s, tn_site at)
 }
 
 // Constants are f32 until they are cast.
-tn_tensor tn_constant_i64_at(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
+tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;

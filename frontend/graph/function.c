@@ -21,7 +21,7 @@ static bool check_function_name(tn_program *p, const char *name, tn_site at) {
   return true;
 }
 
-tn_function *tn_function_begin_at(tn_program *p, const char *name, tn_site at) {
+tn_function *tn_function_begin(tn_program *p, const char *name, tn_site at) {
   if (!p) return NULL;
   FE_GUARD(p, NULL);
   if (!fe_open(p, at) || !check_function_name(p, name, at)) return poisoned_function(p);
@@ -43,7 +43,7 @@ static bool is_init(tn_function *f, const char *what, tn_site at) {
   return true;
 }
 
-void tn_function_end_at(tn_function *f, tn_site at) {
+void tn_function_end(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at) || is_init(f, "ended: tn_compile does it", at)) return;
@@ -89,7 +89,7 @@ static bool check_input_dims(tn_function *f, const char *name, Shape s, tn_site 
   return true;
 }
 
-tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_site at) {
+tn_tensor tn_input(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;
@@ -107,7 +107,7 @@ tn_tensor tn_input_at(tn_function *f, const char *name, tn_dtype t, tn_shape s, 
   return (tn_tensor){f, ir_input(f->ir, name, t == TN_F32 ? DT_F32 : DT_I64, shape, entry.loc).i};
 }
 
-void tn_output_at(tn_function *f, const char *name, tn_tensor t, tn_site at) {
+void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   tn_function *g = f;
   if (!f) return;
   FE_GUARD(f->p, );
@@ -232,7 +232,7 @@ tn_tensor fe_size(tn_function *f, Dim d, tn_site at) {
   return fe_leaf(f, OP_dim_size, (const Attr[]){ir_a_dim(KEY_dim, d)}, 1, (Shape){0}, at);
 }
 
-tn_tensor tn_scalar_at(tn_function *f, double v, tn_site at) {
+tn_tensor tn_scalar(tn_function *f, double v, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   return fe_fn_open(f, at) ? fe_made(fe_const(f, v, at), at) : fe_poison(f);

@@ -11,14 +11,14 @@
 #include <string.h>
 
 // ---- regions without gradients
-void tn_no_grad_begin_at(tn_function *f, tn_site at) {
+void tn_no_grad_begin(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at)) return;
   *RT_PUSH(f->p->mem, f->no_grad, f->n_no_grad, f->cap_no_grad) = fe_loc(f->p, at);
 }
 
-void tn_no_grad_end_at(tn_function *f, tn_site at) {
+void tn_no_grad_end(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at)) return;
@@ -50,8 +50,8 @@ static tn_tensor emit_plain(Op op, tn_tensor t, const char *what, tn_site at) {
   return fe_poison(f);
 }
 
-tn_tensor tn_clone_at(tn_tensor t, tn_site at) { return emit_plain(OP_clone, t, "tn_clone", at); }
-tn_tensor tn_detach_at(tn_tensor t, tn_site at) { return emit_plain(OP_stop_grad, t, "tn_detach", at); }
+tn_tensor tn_clone(tn_tensor t, tn_site at) { return emit_plain(OP_clone, t, "tn_clone", at); }
+tn_tensor tn_detach(tn_tensor t, tn_site at) { return emit_plain(OP_stop_grad, t, "tn_detach", at); }
 
 // ---- requires_grad
 static bool *flag_of_input(tn_function *f, Val input) {
@@ -82,7 +82,7 @@ bool tn_requires_grad(tn_tensor t) {
   return is_tracked(t);
 }
 
-void tn_set_requires_grad_at(tn_tensor t, bool on, tn_site at) {
+void tn_set_requires_grad(tn_tensor t, bool on, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return;
   FE_GUARD(f->p, );
@@ -223,21 +223,21 @@ static tn_tensor copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site
   return write_checked(dst, fit(dst, src, at), what, at);
 }
 
-tn_tensor tn_copy_in_place_at(tn_tensor dst, tn_tensor src, tn_site at) {
+tn_tensor tn_copy_(tn_tensor dst, tn_tensor src, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){dst, src}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   return copy_in(dst, src, "tn_copy_", at);
 }
 
-tn_tensor tn_fill_in_place_at(tn_tensor t, double v, tn_site at) {
+tn_tensor tn_fill_(tn_tensor t, double v, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   return copy_in(t, fe_const(f, v, at), "tn_fill_", at);
 }
 
-tn_tensor tn_slice_assign_in_place_at(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at) {
+tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){t, src}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -254,6 +254,6 @@ tn_tensor tn_slice_assign_in_place_at(tn_tensor t, int axis, int64_t start, tn_t
   return fe_ok(copy_in(part, src, "tn_slice_assign_", at)) ? t : fe_poison(f);
 }
 
-tn_tensor tn_index_put_in_place_at(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {
+tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {
   return fe_in_place(OP_index_assign, (const tn_tensor[]){t, index, src}, 3, NULL, 0, "tn_index_put_", at);
 }

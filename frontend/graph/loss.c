@@ -9,7 +9,7 @@
 typedef struct {
   tn_tensor logits, labels, weight;  // weight fn NULL: none
   tn_tensor counts;                  // by row, 0 where it is ignored; fn NULL: 1 everywhere
-  const tn_loss_options *o;
+  tn_loss_options o;
   tn_site at;
 } Loss;
 
@@ -31,12 +31,12 @@ static tn_tensor sum_last(const Loss *l, tn_tensor a) {
 static bool check_options(const Loss *l) {
   tn_program *p = l->logits.fn->p;
   const int64_t most = INT64_C(1) << 24;  // labels are compared and looked up as f32
-  int64_t n = ir_dim_bound(p->ir, classes(l)), k = l->o->ignore_index;
-  if ((unsigned)l->o->reduction > TN_REDUCE_NONE)
-    fe_error(p, E_ARGUMENT, l->at, "%d is no reduction of a loss", (int)l->o->reduction);
-  else if (!(l->o->label_smoothing >= 0 && l->o->label_smoothing <= 1))
-    fe_error(p, E_ARGUMENT, l->at, "label smoothing takes a number in [0, 1], not %g", l->o->label_smoothing);
-  else if (l->o->has_ignore && (k >= most || k <= -most))
+  int64_t n = ir_dim_bound(p->ir, classes(l)), k = l->o.ignore_index;
+  if ((unsigned)l->o.reduction > TN_REDUCE_NONE)
+    fe_error(p, E_ARGUMENT, l->at, "%d is no reduction of a loss", (int)l->o.reduction);
+  else if (!(l->o.label_smoothing >= 0 && l->o.label_smoothing <= 1))
+    fe_error(p, E_ARGUMENT, l->at, "label smoothing takes a number in [0, 1], not %g", l->o.label_smoothing);
+  else if (l->o.has_ignore && (k >= most || k <= -most))
     fe_error(p, E_ARGUMENT, l->at, "the ignored label %lld is not between -2^24 and 2^24", (long long)k);
   else if (l->weight.fn && (fe_ins(l->weight)->dtype != DT_F32 || fe_rank(l->weight) != 1 ||
                             fe_axis_dim(l->weight, 0).i != classes(l).i)) {
@@ -50,8 +50,8 @@ static bool check_options(const Loss *l) {
 
 // 1 for a row that counts, 0 for one that is ignored; fn NULL: all count
 static tn_tensor mask_of(const Loss *l) {
-  if (!l->o->has_ignore) return TN_NONE;
-  return fe_emit2(OP_ne, cast(l, l->labels, DT_F32), number(l, (double)l->o->ignore_index), l->at);
+  if (!l->o.has_ignore) return TN_NONE;
+  return fe_emit2(OP_ne, cast(l, l->labels, DT_F32), number(l, (double)l->o.ignore_index), l->at);
 }
 
 // Weight[label] by row; ignored labels look at class 0 and count nothing.
@@ -73,12 +73,12 @@ static tn_tensor smooth_rows(const Loss *l, tn_tensor lse, tn_tensor mask) {
 }
 
 static tn_tensor loss_rows(Loss *l) {
-  Attr ignore = ir_a_int(KEY_ignore, l->o->ignore_index);
+  Attr ignore = ir_a_int(KEY_ignore, l->o.ignore_index);
   tn_tensor nll =
-      fe_emit(OP_cross_entropy_rows, (const tn_tensor[]){l->logits, l->labels}, 2, &ignore, l->o->has_ignore, l->at);
+      fe_emit(OP_cross_entropy_rows, (const tn_tensor[]){l->logits, l->labels}, 2, &ignore, l->o.has_ignore, l->at);
   if (!fe_ok(nll)) return nll;
   tn_tensor mask = mask_of(l), lse = {nll.fn, nll.v + 1};
-  double s = l->o->label_smoothing;
+  double s = l->o.label_smoothing;
   l->counts = l->weight.fn ? weights_of(l, mask) : mask;
   if (l->weight.fn) nll = mul(l, nll, l->counts);
   if (s == 0) return nll;
@@ -87,30 +87,24 @@ static tn_tensor loss_rows(Loss *l) {
 }
 
 static tn_tensor reduced(const Loss *l, tn_tensor rows) {
-  if (!fe_ok(rows) || l->o->reduction == TN_REDUCE_NONE) return rows;
-  if (l->o->reduction == TN_REDUCE_MEAN && !l->counts.fn) return fe_mean(rows, NULL, 0, false, l->at);
+  if (!fe_ok(rows) || l->o.reduction == TN_REDUCE_NONE) return rows;
+  if (l->o.reduction == TN_REDUCE_MEAN && !l->counts.fn) return fe_mean(rows, NULL, 0, false, l->at);
   tn_tensor total = fe_sum(rows, l->at);
-  return l->o->reduction == TN_REDUCE_SUM ? total : fe_emit2(OP_div, total, fe_sum(l->counts, l->at), l->at);
+  return l->o.reduction == TN_REDUCE_SUM ? total : fe_emit2(OP_div, total, fe_sum(l->counts, l->at), l->at);
 }
 
-tn_tensor tn_cross_entropy_with_at(tn_tensor logits, tn_tensor labels, const tn_loss_options *o, tn_site at) {
-  static const tn_loss_options none = {0};
+tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o) {
   tn_function *f;
-  if (!o) o = &none;
-  if (!fe_join((const tn_tensor[]){logits, labels, o->weight}, o->weight.fn ? 3 : 2, &f, at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){logits, labels, o.weight}, o.weight.fn ? 3 : 2, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  Loss l = {.logits = logits, .labels = labels, .o = o, .at = at};
+  Loss l = {.logits = logits, .labels = labels, .o = o, .at = o.at};
   if (fe_rank(logits) < 1) {
-    fe_error(f->p, E_SHAPE, at, "logits need an axis of classes, their last one");
+    fe_error(f->p, E_SHAPE, o.at, "logits need an axis of classes, their last one");
     return fe_poison(f);
   }
-  if (!fe_same_rows("cross_entropy", logits, labels, at)) return fe_poison(f);
-  if (o->weight.fn) l.weight = o->weight;
+  if (!fe_same_rows("cross_entropy", logits, labels, o.at)) return fe_poison(f);
+  if (o.weight.fn) l.weight = o.weight;
   if (!check_options(&l)) return fe_poison(f);
-  if (l.weight.fn) l.weight = fe_emit1(OP_stop_grad, l.weight, at);
-  return fe_made(reduced(&l, loss_rows(&l)), at);
-}
-
-tn_tensor tn_cross_entropy_at(tn_tensor logits, tn_tensor labels, tn_site at) {
-  return tn_cross_entropy_with_at(logits, labels, NULL, at);
+  if (l.weight.fn) l.weight = fe_emit1(OP_stop_grad, l.weight, o.at);
+  return fe_made(reduced(&l, loss_rows(&l)), o.at);
 }

@@ -3,7 +3,17 @@
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
 
-tn_tensor tn_matmul_at(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
+tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
+
+static tn_tensor with_number(Op op, tn_tensor a, double number, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(fe_emit2(op, a, fe_const(f, number, at), at), at);
+}
+
+tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, a, number, at); }
+tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, a, number, at); }
 
 // The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {
@@ -23,9 +33,9 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at) {
   return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, fe_stream(f, at))}, 2, at);
 }
 
-tn_tensor tn_dropout_at(tn_tensor a, double p, tn_site at) { return fe_made(fe_dropout(a, p, at), at); }
+tn_tensor tn_dropout(tn_tensor a, double p, tn_site at) { return fe_made(fe_dropout(a, p, at), at); }
 
-tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at) {
+tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -37,7 +47,7 @@ tn_tensor tn_cast_at(tn_tensor a, tn_dtype t, tn_site at) {
                  at);
 }
 
-tn_tensor tn_stop_grad_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_stop_grad, a, at), at); }
+tn_tensor tn_stop_grad(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_stop_grad, a, at), at); }
 
 // ---- shape
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
@@ -58,8 +68,8 @@ static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
   return fe_emit(op, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at);
 }
 
-tn_tensor tn_reshape_at(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_reshape, a, s, at), at); }
-tn_tensor tn_expand_at(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
+tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_reshape, a, s, at), at); }
+tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
 
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   if (!fe_ok(a)) return a;
@@ -77,7 +87,7 @@ static bool check_list(tn_function *f, const void *list, uint32_t n, const char 
   return false;
 }
 
-tn_tensor tn_permute_at(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
+tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -108,7 +118,7 @@ static tn_tensor swap_axes(tn_tensor a, uint32_t i, uint32_t j, tn_site at) {
   return emit_ints(OP_permute, KEY_perm, a, order, rank, false, at);
 }
 
-tn_tensor tn_transpose_at(tn_tensor a, int axis_a, int axis_b, tn_site at) {
+tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -123,7 +133,7 @@ tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_s
   return fe_emit(OP_slice, &a, 1, attrs, 3, at);
 }
 
-tn_tensor tn_slice_at(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at) {
+tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -147,7 +157,7 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at) {
   return fe_concat(group, n_groups, axis, at);
 }
 
-tn_tensor tn_concat_at(const tn_tensor *a, uint32_t n, int axis, tn_site at) {
+tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
   tn_function *f = NULL;
   if (!a || !n || !fe_join(a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -189,15 +199,7 @@ static tn_tensor reduce_axes(Op op, tn_tensor a, const int *axes, uint32_t n, bo
   return axis_set(a, axes, n, set, at) ? reduce(op, a, set, keepdim, at) : fe_poison(f);
 }
 
-tn_tensor tn_sum_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  return fe_made(reduce_axes(OP_sum, a, axes, n, keepdim, at), at);
-}
-
 tn_tensor fe_sum(tn_tensor a, tn_site at) { return reduce_axes(OP_sum, a, NULL, 0, false, at); }
-
-tn_tensor tn_amax_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  return fe_made(reduce_axes(OP_amax, a, axes, n, keepdim, at), at);
-}
 
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   tn_function *f;
@@ -212,11 +214,21 @@ tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_sit
   return fe_ok(total) ? fe_emit2(OP_div, total, fe_size(f, count, at), at) : total;
 }
 
-tn_tensor tn_mean_at(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  return fe_made(fe_mean(a, axes, n, keepdim, at), at);
-}
+// All axes; one; some of them.
+#define REDUCTION(name, total, some)                                                               \
+  tn_tensor tn_##name(tn_tensor a, tn_site at) { return fe_made(total, at); }                      \
+  tn_tensor tn_##name##_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {                    \
+    return tn_##name##_axes(a, keepdim, &axis, 1, at);                                             \
+  }                                                                                                \
+  tn_tensor tn_##name##_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at) { \
+    return fe_made(some, at);                                                                      \
+  }
+REDUCTION(sum, fe_sum(a, at), reduce_axes(OP_sum, a, axes, n, keepdim, at))
+REDUCTION(mean, fe_mean(a, NULL, 0, false, at), fe_mean(a, axes, n, keepdim, at))
+REDUCTION(amax, reduce_axes(OP_amax, a, NULL, 0, false, at), reduce_axes(OP_amax, a, axes, n, keepdim, at))
+#undef REDUCTION
 
-tn_tensor tn_argmax_at(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_argmax, a, at), at); }
+tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_argmax, a, at), at); }
 
 // ---- rows: the IR works on the last axis
 static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
@@ -229,12 +241,10 @@ static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 
-tn_tensor tn_softmax_at(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
-tn_tensor tn_log_softmax_at(tn_tensor a, int axis, tn_site at) {
-  return fe_made(along(OP_log_softmax, a, axis, at), at);
-}
+tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
+tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_log_softmax, a, axis, at), at); }
 
-tn_tensor tn_mse_at(tn_tensor a, tn_tensor b, tn_site at) {
+tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_same_rows("mse", a, b, at)) return fe_poison(a.fn);
-  return tn_mean_at(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), NULL, 0, false, at);
+  return tn_mean(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), at);
 }

@@ -160,12 +160,19 @@ bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, 
 // ---- dims and shapes
 tn_dim tn_dim_const(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint64_t)n}; }
 
+_Static_assert((int)TN_MAX_RANK == (int)MAX_RANK, "a shape of the header holds what one of the IR does");
+tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank) {
+  tn_shape s = {.rank = rank};
+  for (uint32_t k = 0; dims && k < rank && k < TN_MAX_RANK; k++) s.dims[k] = dims[k];
+  return s;
+}
+
 tn_dim fe_dim_handle(tn_program *p, Dim d) {
   if (ir_dim_is_const(p->ir, d)) return tn_dim_const(ir_dim_info(p->ir, d)->value);
   return (tn_dim){(uint64_t)p->serial << DIM_INDEX_BITS | d.i};
 }
 
-tn_dim tn_dim_bounded_at(tn_program *p, const char *name, int64_t bound, tn_site at) {
+tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at) {
   const tn_dim failed = {DIM_REPORTED};
   if (!p) return (tn_dim){0};
   FE_GUARD(p, failed);
@@ -204,9 +211,8 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
 
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
   Dim dims[MAX_RANK];
-  if (s.rank > MAX_RANK || (s.rank && !s.dims)) {
-    if (s.rank > MAX_RANK) fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
-    else fe_error(p, E_ARGUMENT, at, "the %u dims of a shape are missing", s.rank);
+  if (s.rank > MAX_RANK) {
+    fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
     return false;
   }
   for (uint32_t k = 0; k < s.rank; k++)

@@ -67,39 +67,39 @@ static bool open_packed(tn_scan *s, tn_site at) {
   return true;
 }
 
-static bool may_begin(tn_scan *s, const tn_scan_options *o, tn_site at) {
+static bool may_begin(tn_scan *s, const tn_scan_options *o) {
   tn_program *p = s->f->p;
-  if (!fe_fn_open(s->f, at) || !fe_name(p, "a scan", s->name, false, at)) return false;
+  if (!fe_fn_open(s->f, o->at) || !fe_name(p, "a scan", s->name, false, o->at)) return false;
   if (s->f->scan) {
-    fe_error(p, E_STATE, at, "scans do not nest: scan '%s' is open", s->f->scan->name);
+    fe_error(p, E_STATE, o->at, "scans do not nest: scan '%s' is open", s->f->scan->name);
     fe_note(p, s->f->scan->begin, "it began here");
     return false;
   }
-  if (!o || (!o->over.data.fn && !o->steps.d)) {
-    fe_error(p, E_ARGUMENT, at, "a scan goes over packed sequences or a number of steps, and none is given");
+  if (!o->over.data.fn && !o->steps.d) {
+    fe_error(p, E_ARGUMENT, o->at, "a scan goes over packed sequences or a number of steps, and none is given");
     return false;
   }
   return true;
 }
 
-tn_scan *tn_scan_begin_at(tn_function *f, const tn_scan_options *o, tn_site at) {
+tn_scan *tn_scan_begin(tn_function *f, tn_scan_options o) {
   if (!f) return NULL;
   FE_GUARD(f->p, NULL);
   tn_scan *s = rt_alloc(f->p->mem, sizeof *s);
-  *s = (tn_scan){.f = f, .name = o && o->name ? rt_strdup(f->p->mem, o->name) : "scan", .poisoned = true};
-  if (!may_begin(s, o, at)) return s;
-  s->over = o->over;
-  s->axis = o->axis;
-  if (is_packed(s) ? !open_packed(s, at) : !fe_dim(f->p, o->steps, &s->steps, at)) return s;
+  *s = (tn_scan){.f = f, .name = o.name ? rt_strdup(f->p->mem, o.name) : "scan", .poisoned = true};
+  if (!may_begin(s, &o)) return s;
+  s->over = o.over;
+  s->axis = o.axis;
+  if (is_packed(s) ? !open_packed(s, o.at) : !fe_dim(f->p, o.steps, &s->steps, o.at)) return s;
   s->poisoned = false;
-  s->begin = fe_loc(f->p, at);
+  s->begin = fe_loc(f->p, o.at);
   s->number = f->n_scans++;
   Attr a[4] = {number_of(s), is_packed(s) ? ir_a_dim(KEY_live, s->live) : ir_a_dim(KEY_time, s->steps),
                ir_a_str(KEY_name, ir_str(f->p->ir, s->name)), ir_a_int(KEY_reverse, 1)};
   Val layout = fe_val(s->over.layout);
-  mark(s, OP_scan_begin, &layout, is_packed(s), a, o->reverse ? 4 : 3, at);
+  mark(s, OP_scan_begin, &layout, is_packed(s), a, o.reverse ? 4 : 3, o.at);
   s->first = f->ir->n_ins;
-  s->scope = tn_scope_begin_at(f, s->name, at);
+  s->scope = tn_scope_begin(f, s->name, o.at);
   f->scan = s;
   return s;
 }
@@ -139,7 +139,7 @@ static void check_carries(const tn_scan *s, tn_site at) {
   fe_note(p, s->begin, "it began here");
 }
 
-void tn_scan_end_at(tn_scan *s, tn_site at) {
+void tn_scan_end(tn_scan *s, tn_site at) {
   if (!s || s->poisoned) return;
   FE_GUARD(s->f->p, );
   if (!scan_open(s, at)) return;
@@ -150,7 +150,7 @@ void tn_scan_end_at(tn_scan *s, tn_site at) {
   s->ended = true;
   s->end = fe_loc(s->f->p, at);
   s->f->scan = NULL;
-  tn_scope_end_at(s->scope, at);
+  tn_scope_end(s->scope, at);
 }
 
 void fe_scan_ends(tn_function *f, tn_site at) {
@@ -206,7 +206,7 @@ static bool check_steps(const tn_scan *s, tn_tensor x, tn_site at) {
   return false;
 }
 
-tn_tensor tn_scan_input_at(tn_scan *s, tn_tensor xs, tn_site at) {
+tn_tensor tn_scan_input(tn_scan *s, tn_tensor xs, tn_site at) {
   if (!join(s, &xs, 1, at)) return fe_poison(s ? s->f : NULL);
   tn_function *f = s->f;
   FE_GUARD(f->p, fe_poison(f));
@@ -226,11 +226,11 @@ static bool has_layout(const tn_scan *s, tn_packed x) {
   return s->over.layout.v == x.layout.v || (a && b && a->u.list.i == b->u.list.i);
 }
 
-tn_tensor tn_scan_input_packed_at(tn_scan *s, tn_packed xs, tn_site at) {
+tn_tensor tn_scan_input_packed(tn_scan *s, tn_packed xs, tn_site at) {
   if (!join(s, (const tn_tensor[]){xs.data, xs.layout}, 2, at)) return fe_poison(s ? s->f : NULL);
   tn_function *f = s->f;
   FE_GUARD(f->p, fe_poison(f));
-  if (is_packed(s) && has_layout(s, xs)) return tn_scan_input_at(s, xs.data, at);
+  if (is_packed(s) && has_layout(s, xs)) return tn_scan_input(s, xs.data, at);
   fe_error(f->p, E_REGISTERED_SHAPE, at, "these packed sequences have another layout than scan '%s' goes over",
            s->name);
   fe_note(f->p, fe_ins(xs.layout)->loc, "the sequences were packed here");
@@ -239,7 +239,7 @@ tn_tensor tn_scan_input_packed_at(tn_scan *s, tn_packed xs, tn_site at) {
   return fe_poison(f);
 }
 
-tn_tensor tn_scan_carry_at(tn_scan *s, tn_tensor h0, tn_site at) {
+tn_tensor tn_scan_carry(tn_scan *s, tn_tensor h0, tn_site at) {
   if (!join(s, &h0, 1, at)) return fe_poison(s ? s->f : NULL);
   tn_function *f = s->f;
   FE_GUARD(f->p, fe_poison(f));
@@ -280,7 +280,7 @@ static bool check_next(const tn_scan *s, int64_t k, tn_tensor v, tn_site at) {
   return false;
 }
 
-void tn_scan_next_at(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
+void tn_scan_next(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
   if (!scan_open(s, at)) return;
   FE_GUARD(s->f->p, );
   int64_t k = fe_ok(h) ? carry_of(s, h, at) : -1;
@@ -302,7 +302,7 @@ static tn_tensor made_outside(tn_scan *s, tn_tensor t, tn_site at) {
   return t;
 }
 
-tn_tensor tn_scan_output_at(tn_scan *s, tn_tensor y, tn_site at) {
+tn_tensor tn_scan_output(tn_scan *s, tn_tensor y, tn_site at) {
   if (!join(s, &y, 1, at)) return fe_poison(s ? s->f : NULL);
   tn_function *f = s->f;
   FE_GUARD(f->p, fe_poison(f));
@@ -314,7 +314,7 @@ tn_tensor tn_scan_output_at(tn_scan *s, tn_tensor y, tn_site at) {
   return ys;
 }
 
-tn_tensor tn_scan_final_at(tn_scan *s, tn_tensor h, tn_site at) {
+tn_tensor tn_scan_final(tn_scan *s, tn_tensor h, tn_site at) {
   if (!s || s->poisoned || !fe_fn_open(s->f, at)) return fe_poison(s ? s->f : NULL);
   FE_GUARD(s->f->p, fe_poison(s->f));
   const tn_scope *around = s->scope->parent;

@@ -43,7 +43,7 @@ static tn_scope *open_scope(tn_function *f, const char *name, tn_site at) {
   return s;
 }
 
-tn_scope *tn_scope_begin_at(tn_function *f, const char *name, tn_site at) {
+tn_scope *tn_scope_begin(tn_function *f, const char *name, tn_site at) {
   if (!f) return NULL;
   FE_GUARD(f->p, NULL);
   return open_scope(f, name, at);
@@ -80,7 +80,7 @@ static void close_through(tn_scope *s, tn_site at) {
   }
 }
 
-void tn_scope_end_at(tn_scope *s, tn_site at) {
+void tn_scope_end(tn_scope *s, tn_site at) {
   if (!s || s->poisoned) return;
   FE_GUARD(s->fn->p, );
   if (!fe_fn_open(s->fn, at)) return;
@@ -322,7 +322,7 @@ static void stamp_kept(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site a
   }
 }
 
-void tn_scope_dispose_but_at(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site at) {
+void tn_scope_dispose_but(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_site at) {
   if (!s || (n && !keep)) return;
   FE_GUARD(s->fn->p, );
   if (!open_scope_of(s, "emptied", at)) return;
@@ -337,7 +337,9 @@ void tn_scope_dispose_but_at(tn_scope *s, const tn_tensor *keep, uint32_t n, tn_
   }
 }
 
-uint32_t tn_scope_count_at(const tn_scope *s, tn_site at) {
+void tn_scope_dispose_all(tn_scope *s, tn_site at) { tn_scope_dispose_but(s, NULL, 0, at); }
+
+uint32_t tn_scope_count(const tn_scope *s, tn_site at) {
   if (!s || s->poisoned) return 0;
   FE_GUARD(s->fn->p, 0);
   if (s->closed && !s->fn->p->sealed) open_scope_of(s, "asked for its values", at);
@@ -345,14 +347,14 @@ uint32_t tn_scope_count_at(const tn_scope *s, tn_site at) {
 }
 
 // ---- one expression
-void tn_scoped_begin_at(tn_function *f, tn_site at) {
+void tn_scoped_begin(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   tn_scope *s = open_scope(f, "scoped", at);
   s->is_expression = true;
 }
 
-tn_tensor tn_scoped_end_at(tn_function *f, tn_tensor t, tn_site at) {
+tn_tensor tn_scoped_end(tn_function *f, tn_tensor t, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   tn_scope *s = f->scope;
@@ -361,7 +363,7 @@ tn_tensor tn_scoped_end_at(tn_function *f, tn_tensor t, tn_site at) {
   const FeLogicalValue *e = fe_ok(t) ? fe_known(f, fe_val(t)) : NULL;
   bool is_mine = e && e->owner == s->index && e->state == FE_ALIVE;
   if (is_mine) move_to_outer(t, e->n_members, at);
-  tn_scope_end_at(s, at);
+  tn_scope_end(s, at);
   return t;
 }
 
@@ -371,38 +373,34 @@ static tn_packed or_poisoned(bool good, tn_packed s) {
   return good ? s : (tn_packed){fe_poison(s.data.fn), fe_poison(s.data.fn)};
 }
 
-tn_tensor tn_move_to_outer_at(tn_tensor t, tn_site at) { return or_poison(move_to_outer(t, false, at), t); }
-tn_tensor tn_move_to_at(tn_tensor t, tn_scope *s, tn_site at) { return or_poison(move_to(t, s, false, at), t); }
-tn_tensor tn_move_to_scope_of_at(tn_tensor t, tn_tensor other, tn_site at) {
+tn_tensor tn_move_to_outer(tn_tensor t, tn_site at) { return or_poison(move_to_outer(t, false, at), t); }
+tn_tensor tn_move_to(tn_tensor t, tn_scope *s, tn_site at) { return or_poison(move_to(t, s, false, at), t); }
+tn_tensor tn_move_to_scope_of(tn_tensor t, tn_tensor other, tn_site at) {
   return or_poison(move_to_scope_of(t, other, false, at), t);
 }
-tn_tensor tn_detach_from_scope_at(tn_tensor t, tn_site at) { return or_poison(detach(t, false, at), t); }
-void tn_dispose_at(tn_tensor t, tn_site at) { dispose(t, false, at); }
-tn_tensor tn_scope_attach_at(tn_scope *s, tn_tensor t, tn_site at) { return or_poison(attach(s, t, false, at), t); }
-tn_tensor tn_scope_detach_at(tn_scope *s, tn_tensor t, tn_site at) {
-  return or_poison(leave(s, t, false, false, at), t);
-}
-tn_tensor tn_scope_move_to_outer_at(tn_scope *s, tn_tensor t, tn_site at) {
+tn_tensor tn_detach_from_scope(tn_tensor t, tn_site at) { return or_poison(detach(t, false, at), t); }
+void tn_dispose(tn_tensor t, tn_site at) { dispose(t, false, at); }
+tn_tensor tn_scope_attach(tn_scope *s, tn_tensor t, tn_site at) { return or_poison(attach(s, t, false, at), t); }
+tn_tensor tn_scope_detach(tn_scope *s, tn_tensor t, tn_site at) { return or_poison(leave(s, t, false, false, at), t); }
+tn_tensor tn_scope_move_to_outer(tn_scope *s, tn_tensor t, tn_site at) {
   return or_poison(leave(s, t, false, true, at), t);
 }
 
-tn_packed tn_scoped_end_packed_at(tn_function *f, tn_packed s, tn_site at) {
-  return or_poisoned(fe_ok(tn_scoped_end_at(f, s.data, at)), s);
+tn_packed tn_scoped_end_packed(tn_function *f, tn_packed s, tn_site at) {
+  return or_poisoned(fe_ok(tn_scoped_end(f, s.data, at)), s);
 }
-tn_packed tn_packed_move_to_outer_at(tn_packed s, tn_site at) {
-  return or_poisoned(move_to_outer(s.data, true, at), s);
-}
-tn_packed tn_packed_move_to_at(tn_packed s, tn_scope *to, tn_site at) {
+tn_packed tn_packed_move_to_outer(tn_packed s, tn_site at) { return or_poisoned(move_to_outer(s.data, true, at), s); }
+tn_packed tn_packed_move_to(tn_packed s, tn_scope *to, tn_site at) {
   return or_poisoned(move_to(s.data, to, true, at), s);
 }
-tn_packed tn_packed_move_to_scope_of_at(tn_packed s, tn_tensor other, tn_site at) {
+tn_packed tn_packed_move_to_scope_of(tn_packed s, tn_tensor other, tn_site at) {
   return or_poisoned(move_to_scope_of(s.data, other, true, at), s);
 }
-tn_packed tn_packed_detach_from_scope_at(tn_packed s, tn_site at) { return or_poisoned(detach(s.data, true, at), s); }
-void tn_packed_dispose_at(tn_packed s, tn_site at) { dispose(s.data, true, at); }
-tn_packed tn_scope_attach_packed_at(tn_scope *to, tn_packed s, tn_site at) {
+tn_packed tn_packed_detach_from_scope(tn_packed s, tn_site at) { return or_poisoned(detach(s.data, true, at), s); }
+void tn_packed_dispose(tn_packed s, tn_site at) { dispose(s.data, true, at); }
+tn_packed tn_scope_attach_packed(tn_scope *to, tn_packed s, tn_site at) {
   return or_poisoned(attach(to, s.data, true, at), s);
 }
-tn_packed tn_scope_detach_packed_at(tn_scope *from, tn_packed s, tn_site at) {
+tn_packed tn_scope_detach_packed(tn_scope *from, tn_packed s, tn_site at) {
   return or_poisoned(leave(from, s.data, true, false, at), s);
 }

@@ -69,7 +69,7 @@ static tn_tensor take_over(tn_tensor t, tn_site at) {
   return p;
 }
 
-tn_tensor tn_as_parameter_at(tn_tensor t, tn_site at) {
+tn_tensor tn_as_parameter(tn_tensor t, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -210,18 +210,16 @@ static void take(tn_module *m, const char *name, ParamKind kind, tn_tensor t, tn
     return;
   }
   if (!t.v || !same_program(m, t, at)) return;
-  tn_tensor p = tn_as_parameter_at(t, at);
+  tn_tensor p = tn_as_parameter(t, at);
   if (!fe_ok(p)) return;
   FeEntry *e = fe_entry(m, name);
   if (e) replace(m, e, kind, p, at);
   else add(m, name, kind, p, at);
 }
 
-void tn_parameter_adopt_at(tn_module *m, const char *name, tn_tensor t, tn_site at) {
-  take(m, name, PARAM_WEIGHT, t, at);
-}
+void tn_parameter_adopt(tn_module *m, const char *name, tn_tensor t, tn_site at) { take(m, name, PARAM_WEIGHT, t, at); }
 
-void tn_buffer_adopt_at(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at) {
+void tn_buffer_adopt(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at) {
   take(m, name, persistent ? PARAM_BUFFER : PARAM_TRANSIENT, t, at);
 }
 
@@ -237,7 +235,7 @@ static bool check_unowned(tn_module *m, const char *name, tn_tensor p, tn_site a
   return false;
 }
 
-void tn_register_at(tn_module *m, const char *name, tn_tensor p, tn_site at) {
+void tn_register(tn_module *m, const char *name, tn_tensor p, tn_site at) {
   tn_function *f;
   if (!m || m->poisoned || !fe_join(&p, 1, &f, at)) return;
   FE_GUARD(m->p, );
@@ -271,7 +269,7 @@ static bool is_inside(const tn_module *m, const tn_module *of) {
   return m != NULL;
 }
 
-tn_module *tn_share_module_at(tn_module *parent, const char *name, tn_module *from, tn_site at) {
+tn_module *tn_share_module(tn_module *parent, const char *name, tn_module *from, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   bool good = from && from->p == parent->p && !is_inside(parent, from);
@@ -291,7 +289,7 @@ static void dispose_all(tn_module *m, Loc at) {
   for (tn_module *c = m->first; c; c = c->next) dispose_all(c, at);
 }
 
-void tn_module_dispose_at(tn_module *m, tn_site at) {
+void tn_module_dispose(tn_module *m, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
   if (fe_open(m->p, at)) dispose_all(m, fe_loc(m->p, at));

@@ -5,10 +5,11 @@
 #include "frontend/fe.h"
 
 // ---- the call
-static bool check_options(tn_function *f, const tn_attention_options *o, tn_site at) {
+static bool check_options(tn_function *f, const tn_attention_options *o) {
   if (o->dropout >= 0 && (float)o->dropout < 1 && fe_is_finite(o->scale)) return true;
-  if (fe_is_finite(o->scale)) fe_error(f->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
-  else fe_error(f->p, E_ARGUMENT, at, "the scale of attention is %g", o->scale);
+  if (fe_is_finite(o->scale))
+    fe_error(f->p, E_ARGUMENT, o->at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  else fe_error(f->p, E_ARGUMENT, o->at, "the scale of attention is %g", o->scale);
   return false;
 }
 
@@ -46,63 +47,60 @@ static tn_tensor without_heads(tn_tensor y, uint32_t rank, tn_site at) {
 
 static const tn_attention_options plain = {0};
 
-tn_tensor tn_scaled_dot_product_attention_at(tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o,
-                                             tn_site at) {
+tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!o) o = &plain;
-  if (!fe_join((const tn_tensor[]){q, k, v, o->lengths}, o->lengths.fn ? 4 : 3, &f, at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){q, k, v, o.lengths}, o.lengths.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t rank = fe_rank(q);
-  if (!check_options(f, o, at)) return fe_poison(f);
-  if (rank < 2 || rank > 4 || fe_rank(k) != rank || fe_rank(v) != rank || (rank < 4 && o->heads_inside)) {
-    fe_error(f->p, E_SHAPE, at, "attention takes q, k and v of one rank, %s; these have %u, %u and %u",
-             o->heads_inside ? "4" : "2 to 4", rank, fe_rank(k), fe_rank(v));
+  if (!check_options(f, &o)) return fe_poison(f);
+  if (rank < 2 || rank > 4 || fe_rank(k) != rank || fe_rank(v) != rank || (rank < 4 && o.heads_inside)) {
+    fe_error(f->p, E_SHAPE, o.at, "attention takes q, k and v of one rank, %s; these have %u, %u and %u",
+             o.heads_inside ? "4" : "2 to 4", rank, fe_rank(k), fe_rank(v));
     return fe_poison(f);
   }
-  tn_tensor in[3] = {with_heads(q, at), with_heads(k, at), with_heads(v, at)};
-  return fe_made(without_heads(emit(in, 3, o, at), rank, at), at);
+  tn_tensor in[3] = {with_heads(q, o.at), with_heads(k, o.at), with_heads(v, o.at)};
+  return fe_made(without_heads(emit(in, 3, &o, o.at), rank, o.at), o.at);
 }
 
-tn_tensor tn_attention_packed_at(tn_tensor qkv, const tn_attention_options *o, tn_site at) {
+tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o) {
   tn_function *f;
-  if (!o) o = &plain;
-  if (!fe_join((const tn_tensor[]){qkv, o->lengths}, o->lengths.fn ? 2 : 1, &f, at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){qkv, o.lengths}, o.lengths.fn ? 2 : 1, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return check_options(f, o, at) ? fe_made(emit(&qkv, 1, o, at), at) : fe_poison(f);
+  return check_options(f, &o) ? fe_made(emit(&qkv, 1, &o, o.at), o.at) : fe_poison(f);
 }
 
 // ---- the module
-static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_multi_head_options *o, tn_site at) {
+static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_multi_head_options *o) {
   const int64_t most = INT64_C(1) << 20;
   if (m->poisoned) return false;
   m->poisoned = true;
   if (size < 1 || size > most || heads < 1 || size % heads)
-    fe_error(m->p, E_ARGUMENT, at,
+    fe_error(m->p, E_ARGUMENT, o->at,
              "module '%s' has the size %lld and %lld heads: the size must be a multiple in [1, 2^20]", m->path,
              (long long)size, (long long)heads);
-  else if (o && !(o->dropout >= 0 && (float)o->dropout < 1))
-    fe_error(m->p, E_ARGUMENT, at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  else if (!(o->dropout >= 0 && (float)o->dropout < 1))
+    fe_error(m->p, E_ARGUMENT, o->at, "attention takes a dropout in [0, 1), not %g", o->dropout);
   else m->poisoned = false;
   return !m->poisoned;
 }
 
-tn_module *tn_multi_head_attention_at(tn_module *parent, const char *name, int64_t size, int64_t heads,
-                                      const tn_multi_head_options *o, tn_site at) {
+tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                   tn_multi_head_options o) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_ATTENTION, at);
-  if (!check_module(m, size, heads, o, at)) return m;
+  tn_module *m = fe_module(parent, name, MOD_ATTENTION, o.at);
+  if (!check_module(m, size, heads, &o)) return m;
   m->config.in = m->config.out = size, m->config.n_heads = (uint32_t)heads;
-  m->config.has_bias = !o || !o->no_bias, m->config.is_causal = o && o->causal;
-  m->config.rate = o ? o->dropout : 0;
+  m->config.has_bias = !o.no_bias, m->config.is_causal = o.causal;
+  m->config.rate = o.dropout;
   // PyTorch's: Xavier for the three projections together, biases zero.
   double k = sqrt(6 / (4 * (double)size));
   int64_t wide = 3 * size;
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
-  fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, size}, 2, (tn_init){TN_INIT_UNIFORM, -k, k}, at);
-  if (m->config.has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, at);
-  tn_module *out = tn_linear_at(m, "out_proj", size, size, &(tn_linear_options){.no_bias = true}, at);
-  if (m->config.has_bias) fe_module_param(out, "bias", &size, 1, zeros, at);
+  fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, size}, 2, (tn_init){TN_INIT_UNIFORM, -k, k}, o.at);
+  if (m->config.has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, o.at);
+  tn_module *out = tn_linear(m, "out_proj", size, size, (tn_linear_options){.no_bias = true, .at = o.at});
+  if (m->config.has_bias) fe_module_param(out, "bias", &size, 1, zeros, o.at);
   out->config.has_bias = m->config.has_bias;
   return m;
 }
@@ -183,15 +181,13 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   return false;
 }
 
-tn_tensor tn_attention_call_at(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o,
-                               tn_site at) {
+tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!o) o = &plain;
   if (!k.fn) k = q;
   if (!v.fn) v = k;
-  if (!fe_join((const tn_tensor[]){q, k, v, o->lengths}, o->lengths.fn ? 4 : 3, &f, at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){q, k, v, o.lengths}, o.lengths.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  Call c = {m, f, at};
-  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, o, at)) return fe_poison(f);
-  return fe_made(attend(&c, q, k, v, o), at);
+  Call c = {m, f, o.at};
+  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);
+  return fe_made(attend(&c, q, k, v, &o), o.at);
 }

@@ -50,29 +50,29 @@ static bool check_unsealed(const tn_module *m, const tn_hook *h, tn_site at) {
   return false;
 }
 
-tn_hook *fe_hook_add(tn_module *m, tn_hook new, const tn_hook_options *o, tn_site at) {
+tn_hook *fe_hook_add(tn_module *m, tn_hook new, tn_hook_options o) {
   if (!m) return NULL;
   FE_GUARD(m->p, NULL);
-  if (m->poisoned || !check_unsealed(m, NULL, at) || !check_hookable(m, &new, at)) return NULL;
+  if (m->poisoned || !check_unsealed(m, NULL, o.at) || !check_hookable(m, &new, o.at)) return NULL;
   tn_hook *h = rt_alloc(m->p->mem, sizeof *h);
   *h = new;
-  h->module = m, h->loc = fe_loc(m->p, at);
+  h->module = m, h->loc = fe_loc(m->p, o.at);
   *RT_PUSH(m->p->mem, m->p->hooks, m->p->n_hooks, m->p->cap_hooks) = h;
   *RT_PUSH(m->p->mem, m->hooks, m->n_hooks, m->cap_hooks) = h;
-  if (!o || !o->prepend) return h;
+  if (!o.prepend) return h;
   memmove(m->hooks + 1, m->hooks, (m->n_hooks - 1) * sizeof *m->hooks);
   return m->hooks[0] = h;
 }
 
-tn_hook *tn_hook_pre_at(tn_module *m, tn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return fe_hook_add(m, (tn_hook){.pre = fn, .ctx = ctx}, o, at);
+tn_hook *tn_hook_pre(tn_module *m, tn_pre_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.pre = fn, .ctx = ctx}, o);
 }
 
-tn_hook *tn_hook_post_at(tn_module *m, tn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return fe_hook_add(m, (tn_hook){.post = fn, .ctx = ctx}, o, at);
+tn_hook *tn_hook_post(tn_module *m, tn_post_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.post = fn, .ctx = ctx}, o);
 }
 
-void tn_hook_remove_at(tn_hook *h, tn_site at) {
+void tn_hook_remove(tn_hook *h, tn_site at) {
   if (!h || h->removed) return;
   tn_module *m = h->module;
   FE_GUARD(m->p, );
@@ -194,8 +194,8 @@ static tn_tensor run_module(tn_module *m, tn_tensor x, bool with_hooks, tn_site 
   return fe_count_new(with_hooks ? fe_call(m, x, at) : fe_forward(m, x, at), first, at);
 }
 
-tn_tensor tn_call_at(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, true, at); }
-tn_tensor tn_forward_at(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, false, at); }
+tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, true, at); }
+tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, false, at); }
 
 // ---- hooks that never fired
 static void warn_unused(tn_program *p, const tn_hook *h) {
@@ -222,11 +222,11 @@ void fe_unused_hooks(tn_program *p) {
 }
 
 // On the rows of a packed sequence.
-tn_packed tn_packed_call_at(tn_module *m, tn_packed s, tn_site at) {
+tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
   if (!fe_ok(data)) return fe_poisoned_packed(f);
-  return tn_packed_with_data_at(s, data, at);
+  return tn_packed_with_data(s, data, at);
 }

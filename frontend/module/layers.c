@@ -12,21 +12,20 @@ static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
   return !m->poisoned;
 }
 
-tn_module *tn_linear_at(tn_module *parent, const char *name, int64_t in, int64_t out, const tn_linear_options *o,
-                        tn_site at) {
+tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t out, tn_linear_options o) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_LINEAR, at);
-  if (!check_sizes(m, in, out, at)) return m;
+  tn_module *m = fe_module(parent, name, MOD_LINEAR, o.at);
+  if (!check_sizes(m, in, out, o.at)) return m;
   double k = 1 / sqrt((double)in);
   tn_init init = {TN_INIT_UNIFORM, -k, k};
-  m->config.has_bias = !o || !o->no_bias;
-  fe_module_param(m, "weight", (const int64_t[]){out, in}, 2, init, at);
-  if (m->config.has_bias) fe_module_param(m, "bias", &out, 1, init, at);
+  m->config.has_bias = !o.no_bias;
+  fe_module_param(m, "weight", (const int64_t[]){out, in}, 2, init, o.at);
+  if (m->config.has_bias) fe_module_param(m, "bias", &out, 1, init, o.at);
   return m;
 }
 
-tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at) {
+tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_EMBEDDING, at);
@@ -35,7 +34,7 @@ tn_module *tn_embedding_at(tn_module *parent, const char *name, int64_t count, i
   return m;
 }
 
-tn_module *tn_dropout_module_at(tn_module *parent, const char *name, double p, tn_site at) {
+tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_DROPOUT, at);
@@ -51,7 +50,7 @@ static const bool is_unary[N_OPS] = {
 #include "ir/ops.def"
 };
 
-tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op, tn_site at) {
+tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_ACTIVATION, at);
@@ -66,7 +65,7 @@ tn_module *tn_activation_at(tn_module *parent, const char *name, const char *op,
   return m;
 }
 
-tn_module *tn_sequential_at(tn_module *parent, const char *name, tn_site at) {
+tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   return fe_module(parent, name, MOD_SEQUENTIAL, at);
@@ -117,7 +116,7 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
     fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
     break;
   }
-  if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths, NULL), NULL)");
-  if (m->kind == MOD_RNN_CELL) fe_hint(m->p, "tn_rnn_step(m, x, &state)");
+  if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths))");
+  if (m->kind == MOD_RNN_CELL) fe_hint(m->p, "tn_rnn_step(m, x, .h0 = h)");
   return fe_poison(x.fn);
 }

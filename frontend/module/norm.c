@@ -76,12 +76,12 @@ static tn_tensor emit_norm(tn_tensor x, const Norm *n, tn_tensor w, tn_tensor b,
 
 static const tn_tensor none = {0};
 
-tn_tensor tn_layer_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps, tn_site at) {
+tn_tensor tn_layer_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps, tn_site at) {
   Norm n = {OP_layer_norm, "layer_norm", n_axes, eps};
   return fe_made(emit_norm(x, &n, weight, bias, at), at);
 }
 
-tn_tensor tn_rms_norm_of_at(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at) {
+tn_tensor tn_rms_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at) {
   Norm n = {OP_rms_norm, "rms_norm", n_axes, eps};
   return fe_made(emit_norm(x, &n, weight, none, at), at);
 }
@@ -98,30 +98,28 @@ static bool normalized_sizes(tn_module *m, tn_shape s, int64_t *size, tn_site at
 }
 
 static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, tn_shape s, const tn_norm_options *o,
-                       double eps, tn_site at) {
+                       double eps) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, kind, at);
+  tn_module *m = fe_module(parent, name, kind, o->at);
   int64_t size[MAX_RANK] = {0};
-  if (m->poisoned || !normalized_sizes(m, s, size, at)) return m;
-  m->config.eps = o && o->eps != 0 ? o->eps : eps;
+  if (m->poisoned || !normalized_sizes(m, s, size, o->at)) return m;
+  m->config.eps = o->eps != 0 ? o->eps : eps;
   m->config.n_axes = s.rank;
-  m->poisoned = !check_eps(m->p, &(Norm){.name = m->path, .eps = m->config.eps}, at);
-  if (m->poisoned || (o && o->no_weight)) return m;
-  fe_module_param(m, "weight", size, s.rank, (tn_init){TN_INIT_CONSTANT, 1, 0}, at);
-  if (kind == MOD_LAYER_NORM && !(o && o->no_bias))
-    fe_module_param(m, "bias", size, s.rank, (tn_init){TN_INIT_ZEROS, 0, 0}, at);
+  m->poisoned = !check_eps(m->p, &(Norm){.name = m->path, .eps = m->config.eps}, o->at);
+  if (m->poisoned || o->no_weight) return m;
+  fe_module_param(m, "weight", size, s.rank, (tn_init){TN_INIT_CONSTANT, 1, 0}, o->at);
+  if (kind == MOD_LAYER_NORM && !o->no_bias)
+    fe_module_param(m, "bias", size, s.rank, (tn_init){TN_INIT_ZEROS, 0, 0}, o->at);
   return m;
 }
 
-tn_module *tn_layer_norm_at(tn_module *parent, const char *name, tn_shape normalized, const tn_norm_options *o,
-                            tn_site at) {
-  return make(parent, name, MOD_LAYER_NORM, normalized, o, 1e-5, at);
+tn_module *tn_layer_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o) {
+  return make(parent, name, MOD_LAYER_NORM, normalized, &o, 1e-5);
 }
 
-tn_module *tn_rms_norm_at(tn_module *parent, const char *name, tn_shape normalized, const tn_norm_options *o,
-                          tn_site at) {
-  return make(parent, name, MOD_RMS_NORM, normalized, o, 0x1p-23, at);
+tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o) {
+  return make(parent, name, MOD_RMS_NORM, normalized, &o, 0x1p-23);
 }
 
 static tn_tensor use_or_none(tn_module *m, const char *name, tn_function *f, tn_site at) {

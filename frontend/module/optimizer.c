@@ -125,11 +125,10 @@ static void update_adamw(Group *g, const Rates *r, const FeParam *q, tn_tensor w
 
 static double or_default(double x, double absent) { return x == 0 ? absent : x; }
 
-static void adam(tn_function *f, tn_module *m, const tn_adamw_options *given, bool decoupled, tn_site at) {
+static void adam(tn_function *f, tn_module *m, tn_adamw_options o, bool decoupled) {
   if (!f) return;
   FE_GUARD(f->p, );
-  Group g = {.f = f, .m = m, .at = at};
-  tn_adamw_options o = given ? *given : (tn_adamw_options){0};
+  Group g = {.f = f, .m = m, .at = o.at};
   o.lr = or_default(o.lr, 1e-3), o.eps = or_default(o.eps, 1e-8);
   o.beta1 = or_default(o.beta1, 0.9), o.beta2 = or_default(o.beta2, 0.999);
   const Attr attrs[] = {ir_a_num(KEY_beta1, o.beta1), ir_a_num(KEY_beta2, o.beta2), ir_a_num(KEY_eps, o.eps),
@@ -142,8 +141,8 @@ static void adam(tn_function *f, tn_module *m, const tn_adamw_options *given, bo
   update_all(&g, update_adamw);
 }
 
-void tn_adamw_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at) { adam(f, m, o, true, at); }
-void tn_adam_at(tn_function *f, tn_module *m, const tn_adamw_options *o, tn_site at) { adam(f, m, o, false, at); }
+void tn_adamw(tn_function *f, tn_module *m, tn_adamw_options o) { adam(f, m, o, true); }
+void tn_adam(tn_function *f, tn_module *m, tn_adamw_options o) { adam(f, m, o, false); }
 
 // ---- SGD
 static void update_momentum(Group *g, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
@@ -163,11 +162,10 @@ static void update_sgd(Group *g, const Rates *r, const FeParam *q, tn_tensor w, 
   else set_version(g, q, fe_emit(OP_sgd, (const tn_tensor[]){w, grad, r->lr, r->weight_decay}, 4, NULL, 0, g->at));
 }
 
-void tn_sgd_at(tn_function *f, tn_module *m, const tn_sgd_options *given, tn_site at) {
+void tn_sgd(tn_function *f, tn_module *m, tn_sgd_options o) {
   if (!f) return;
   FE_GUARD(f->p, );
-  Group g = {.f = f, .m = m, .at = at};
-  tn_sgd_options o = given ? *given : (tn_sgd_options){0};
+  Group g = {.f = f, .m = m, .at = o.at};
   o.lr = or_default(o.lr, 1e-3);
   const Attr attrs[] = {ir_a_num(KEY_dampening, o.dampening), ir_a_int(KEY_nesterov, 1)};
   g.lr = o.lr, g.weight_decay = o.weight_decay, g.momentum = o.momentum;

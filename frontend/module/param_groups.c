@@ -9,6 +9,7 @@
 #include "frontend/fe.h"
 #include "runtime/store/checkpoint.h"
 
+static const tn_group_options none;
 const char *const fe_hyper_name[N_HYPERS] = {"lr", "weight_decay", "momentum"};
 
 // ---- building
@@ -19,7 +20,6 @@ static FeGroup *find_group(tn_program *p, uint32_t number) {
 }
 
 const tn_group_options *fe_group_options(tn_program *p, uint32_t number) {
-  static const tn_group_options none;
   const FeGroup *g = find_group(p, number);
   return g ? &g->o : &none;
 }
@@ -32,12 +32,12 @@ static bool check_rate(tn_program *p, const char *name, double x, tn_site at) {
   return false;
 }
 
-static bool check_options(tn_program *p, const tn_group_options *o, tn_site at) {
-  if (!check_rate(p, "lr", o->lr, at) || !check_rate(p, "weight_decay", o->weight_decay, at) ||
-      !check_rate(p, "momentum", o->momentum, at))
+static bool check_options(tn_program *p, const tn_group_options *o) {
+  if (!check_rate(p, "lr", o->lr, o->at) || !check_rate(p, "weight_decay", o->weight_decay, o->at) ||
+      !check_rate(p, "momentum", o->momentum, o->at))
     return false;
   if (!o->no_weight_decay || o->weight_decay == 0) return true;
-  fe_error(p, E_ARGUMENT, at, "weight_decay of the group is %g, and no_weight_decay says that it has none",
+  fe_error(p, E_ARGUMENT, o->at, "weight_decay of the group is %g, and no_weight_decay says that it has none",
            o->weight_decay);
   return false;
 }
@@ -48,16 +48,15 @@ static bool same_options(const tn_group_options *a, const tn_group_options *b) {
 }
 
 // Options are given once; a later call without any adds parameters.
-static bool open_group(tn_program *p, uint32_t number, const tn_group_options *o, tn_site at) {
+static bool open_group(tn_program *p, uint32_t number, tn_group_options o) {
   FeGroup *g = find_group(p, number);
-  if (o && !check_options(p, o, at)) return false;
+  if (!check_options(p, &o)) return false;
   if (!g) {
-    *RT_PUSH(p->mem, p->groups, p->n_groups, p->cap_groups) =
-        (FeGroup){number, o ? *o : (tn_group_options){0}, fe_loc(p, at)};
+    *RT_PUSH(p->mem, p->groups, p->n_groups, p->cap_groups) = (FeGroup){number, o, fe_loc(p, o.at)};
     return true;
   }
-  if (!o || same_options(o, &g->o)) return true;
-  fe_error(p, E_ARGUMENT, at, "group %u has other options already", number);
+  if (same_options(&o, &none) || same_options(&o, &g->o)) return true;
+  fe_error(p, E_ARGUMENT, o.at, "group %u has other options already", number);
   fe_note(p, g->loc, "they were given here");
   return false;
 }
@@ -83,16 +82,17 @@ static bool put_in_group(tn_program *p, FeParam *q, uint32_t number, tn_site at)
   return true;
 }
 
-void tn_group_at(tn_module *m, uint32_t group, const char *pattern, const tn_group_options *o, tn_site at) {
+void tn_group(tn_module *m, uint32_t group, const char *pattern, tn_group_options o) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
   tn_variable *v;
-  if (!fe_open(m->p, at) || !open_group(m->p, group, o, at)) return;
+  if (!fe_open(m->p, o.at) || !open_group(m->p, group, o)) return;
   uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
   if (n == 0)
-    fe_error(m->p, E_ARGUMENT, at, "no parameter below module '%s' matches '%.100s'", m->path, pattern ? pattern : "");
+    fe_error(m->p, E_ARGUMENT, o.at, "no parameter below module '%s' matches '%.100s'", m->path,
+             pattern ? pattern : "");
   for (uint32_t k = 0; k < n; k++)  // one call is one mistake
-    if (!put_in_group(m->p, fe_entry(v[k].module, v[k].name)->param, group, at)) return;
+    if (!put_in_group(m->p, fe_entry(v[k].module, v[k].name)->param, group, o.at)) return;
 }
 
 bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at) {

@@ -48,15 +48,15 @@ static bool check_sizes(tn_module *m, int64_t in, int64_t hidden, tn_site at) {
   return false;
 }
 
-static bool check_options(tn_module *m, int64_t hidden, bool lstm, const tn_rnn_options *o, tn_site at) {
+static bool check_options(tn_module *m, int64_t hidden, bool lstm, const tn_rnn_options *o) {
   if (!(o->dropout >= 0 && o->dropout <= 1))
-    fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", o->dropout);
+    fe_error(m->p, E_ARGUMENT, o->at, "dropout takes a probability in [0, 1], not %g", o->dropout);
   else if (o->n_layers > 1000)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has %u layers: at most 1000", m->path, o->n_layers);
+    fe_error(m->p, E_ARGUMENT, o->at, "module '%s' has %u layers: at most 1000", m->path, o->n_layers);
   else if (o->proj_size && !lstm)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has a projection: only an LSTM has one", m->path);
+    fe_error(m->p, E_ARGUMENT, o->at, "module '%s' has a projection: only an LSTM has one", m->path);
   else if (o->proj_size < 0 || (o->proj_size && o->proj_size >= hidden))
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' projects to %lld: it must lie in [1, %lld]", m->path,
+    fe_error(m->p, E_ARGUMENT, o->at, "module '%s' projects to %lld: it must lie in [1, %lld]", m->path,
              (long long)o->proj_size, (long long)hidden - 1);
   else return true;
   return false;
@@ -68,14 +68,12 @@ typedef struct {
 } CellKind;
 
 static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, int64_t in, int64_t hidden,
-                       CellKind cell, const tn_rnn_options *o, tn_site at) {
-  static const tn_rnn_options none = {0};
+                       CellKind cell, const tn_rnn_options *o) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, kind, at);
-  if (!o) o = &none;
+  tn_module *m = fe_module(parent, name, kind, o->at);
   if (m->poisoned) return m;
-  m->poisoned = !check_sizes(m, in, hidden, at) || !check_options(m, hidden, cell.n_gates == 4, o, at);
+  m->poisoned = !check_sizes(m, in, hidden, o->at) || !check_options(m, hidden, cell.n_gates == 4, o);
   if (m->poisoned) return m;
   m->config.in = in, m->config.out = hidden, m->config.cell = cell.cell, m->config.n_gates = cell.n_gates;
   m->config.proj = o->proj_size;
@@ -86,46 +84,41 @@ static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, i
   m->config.batch_first = o->batch_first;
   for (uint32_t layer = 0; layer < m->config.n_layers; layer++)
     for (uint32_t d = 0; d < m->config.n_directions; d++)
-      make_direction(m, layer ? m->config.n_directions * fe_rnn_state_size(m) : in, suffix_of(m, layer, d == 1), at);
+      make_direction(m, layer ? m->config.n_directions * fe_rnn_state_size(m) : in, suffix_of(m, layer, d == 1), o->at);
   return m;
 }
 
 static const CellKind lstm = {"lstm", 4}, gru = {"gru", 3}, plain[2] = {{"tanh", 1}, {"relu", 1}};
 
-tn_module *tn_lstm_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
-                      tn_site at) {
-  return make(parent, name, MOD_RNN, in, hidden, lstm, o, at);
+tn_module *tn_lstm(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_options o) {
+  return make(parent, name, MOD_RNN, in, hidden, lstm, &o);
 }
 
-tn_module *tn_gru_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_options *o,
-                     tn_site at) {
-  return make(parent, name, MOD_RNN, in, hidden, gru, o, at);
+tn_module *tn_gru(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_options o) {
+  return make(parent, name, MOD_RNN, in, hidden, gru, &o);
 }
 
-tn_module *tn_rnn_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
-                     const tn_rnn_options *o, tn_site at) {
-  return make(parent, name, MOD_RNN, in, hidden, plain[relu], o, at);
+tn_module *tn_rnn(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu, tn_rnn_options o) {
+  return make(parent, name, MOD_RNN, in, hidden, plain[relu], &o);
 }
 
 static tn_module *make_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, CellKind kind,
-                            const tn_rnn_cell_options *o, tn_site at) {
-  tn_rnn_options options = {.no_bias = o && o->no_bias};
-  return make(parent, name, MOD_RNN_CELL, in, hidden, kind, &options, at);
+                            tn_rnn_cell_options o) {
+  tn_rnn_options options = {.no_bias = o.no_bias, .at = o.at};
+  return make(parent, name, MOD_RNN_CELL, in, hidden, kind, &options);
 }
 
-tn_module *tn_lstm_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden,
-                           const tn_rnn_cell_options *o, tn_site at) {
-  return make_cell(parent, name, in, hidden, lstm, o, at);
+tn_module *tn_lstm_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o) {
+  return make_cell(parent, name, in, hidden, lstm, o);
 }
 
-tn_module *tn_gru_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, const tn_rnn_cell_options *o,
-                          tn_site at) {
-  return make_cell(parent, name, in, hidden, gru, o, at);
+tn_module *tn_gru_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o) {
+  return make_cell(parent, name, in, hidden, gru, o);
 }
 
-tn_module *tn_rnn_cell_at(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
-                          const tn_rnn_cell_options *o, tn_site at) {
-  return make_cell(parent, name, in, hidden, plain[relu], o, at);
+tn_module *tn_rnn_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                       tn_rnn_cell_options o) {
+  return make_cell(parent, name, in, hidden, plain[relu], o);
 }
 
 // ---- parameters and states
@@ -362,25 +355,25 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
   return m->n_hooks && !fe_rnn_post_hooks(m, x, &r, at) ? poisoned(f) : r;
 }
 
-tn_rnn_output tn_rnn_call_at(tn_module *m, tn_packed x, const tn_rnn_state *initial, tn_site at) {
+tn_rnn_output tn_rnn_call(tn_module *m, tn_packed x, tn_rnn_call_options o) {
   tn_function *f;
-  if (!fe_join_packed(&x, 1, &f, at)) return poisoned(f);
+  if (!fe_join_packed(&x, 1, &f, o.at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
-  if (!fe_rnn_check_module(m, f, false, at)) return poisoned(f);
-  tn_rnn_input in = {.seq = x, .initial = initial ? *initial : (tn_rnn_state){TN_NONE, TN_NONE}};
-  return call(m, &in, true, at);
+  if (!fe_rnn_check_module(m, f, false, o.at)) return poisoned(f);
+  tn_rnn_input in = {.seq = x, .initial = {o.h0, o.c0}};
+  return call(m, &in, true, o.at);
 }
 
-tn_rnn_output tn_rnn_call_dense_at(tn_module *m, tn_tensor x, const tn_rnn_state *initial, tn_site at) {
+tn_rnn_output tn_rnn_call_dense(tn_module *m, tn_tensor x, tn_rnn_call_options o) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return poisoned(f);
+  if (!fe_join(&x, 1, &f, o.at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
-  if (!fe_rnn_check_module(m, f, false, at)) return poisoned(f);
-  tn_rnn_input in = {.dense = x, .initial = initial ? *initial : (tn_rnn_state){TN_NONE, TN_NONE}};
-  return call(m, &in, false, at);
+  if (!fe_rnn_check_module(m, f, false, o.at)) return poisoned(f);
+  tn_rnn_input in = {.dense = x, .initial = {o.h0, o.c0}};
+  return call(m, &in, false, o.at);
 }
 
-tn_tensor tn_last_hidden_at(tn_rnn_output r, tn_site at) {
+tn_tensor tn_last_hidden(tn_rnn_output r, tn_site at) {
   tn_function *f;
   uint32_t n = r.n_last == 2 ? 2 : 1;
   if (!fe_join(r.last, n, &f, at)) return fe_poison(f);

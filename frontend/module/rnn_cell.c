@@ -116,22 +116,22 @@ static void drop_batch(tn_rnn_step_output *r, bool is_cell, tn_site at) {
   if (r->cell.fn) r->cell = fe_without_batch(r->cell, axis, at);
 }
 
-tn_rnn_step_output tn_rnn_step_at(tn_module *m, tn_tensor x, const tn_rnn_state *state, tn_site at) {
+tn_rnn_step_output tn_rnn_step(tn_module *m, tn_tensor x, tn_rnn_call_options o) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return poisoned(f);
+  if (!fe_join(&x, 1, &f, o.at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
-  if (!fe_rnn_check_module(m, f, true, at)) return poisoned(f);
-  RnnCall c = {.m = m, .f = f, .initial = state ? *state : (tn_rnn_state){TN_NONE, TN_NONE}, .at = at};
+  if (!fe_rnn_check_module(m, f, true, o.at)) return poisoned(f);
+  RnnCall c = {.m = m, .f = f, .initial = {o.h0, o.c0}, .at = o.at};
   if (!check_step(&c, x)) return poisoned(f);
   bool is_one = fe_rank(x) == 1;
   if (is_one && !fe_rnn_widen(&c, x)) return poisoned(f);
-  if (is_one) x = fe_with_batch(x, 0, at);
+  if (is_one) x = fe_with_batch(x, 0, o.at);
   c.batch = fe_axis_dim(x, 0);
   if (!fe_rnn_check_initial(&c, x)) return poisoned(f);
   tn_rnn_step_output r = run_layers(&c, x);
-  if (is_one) drop_batch(&r, m->kind == MOD_RNN_CELL, at);
-  fe_made(r.out, at);
-  fe_made(r.hidden, at);
-  fe_made(r.cell, at);
+  if (is_one) drop_batch(&r, m->kind == MOD_RNN_CELL, o.at);
+  fe_made(r.out, o.at);
+  fe_made(r.hidden, o.at);
+  fe_made(r.cell, o.at);
   return r;
 }

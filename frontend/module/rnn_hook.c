@@ -6,12 +6,12 @@
 //   }
 #include "frontend/module/rnn.h"
 
-tn_hook *tn_rnn_hook_pre_at(tn_module *m, tn_rnn_pre_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return fe_hook_add(m, (tn_hook){.rnn_pre = fn, .ctx = ctx}, o, at);
+tn_hook *tn_rnn_hook_pre(tn_module *m, tn_rnn_pre_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.rnn_pre = fn, .ctx = ctx}, o);
 }
 
-tn_hook *tn_rnn_hook_post_at(tn_module *m, tn_rnn_post_hook fn, void *ctx, const tn_hook_options *o, tn_site at) {
-  return fe_hook_add(m, (tn_hook){.rnn_post = fn, .ctx = ctx}, o, at);
+tn_hook *tn_rnn_hook_post(tn_module *m, tn_rnn_post_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.rnn_post = fn, .ctx = ctx}, o);
 }
 
 // ---- the values of a sequence, in one order for what went in and for what came out of a hook

@@ -34,7 +34,7 @@ static bool add_gradient(tn_tensor loss, uint32_t k, const bool *reached, tn_sit
   return true;
 }
 
-void tn_backward_at(tn_tensor loss, tn_site at) {
+void tn_backward(tn_tensor loss, tn_site at) {
   tn_function *f;
   bool good = fe_join(&loss, 1, &f, at);
   if (!f) return;
@@ -54,7 +54,7 @@ void tn_backward_at(tn_tensor loss, tn_site at) {
   f->lost_gradients = true;
 }
 
-tn_tensor tn_grad_at(tn_tensor loss, tn_tensor of, tn_site at) {
+tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -95,7 +95,7 @@ static void report_no_gradient(tn_function *f, const FeParam *q, tn_site at) {
   f->lost_gradients = !f->backward.i;
 }
 
-tn_tensor tn_param_grad_at(tn_function *f, tn_module *m, const char *name, tn_site at) {
+tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_module(f, m, at)) return fe_poison(f);
@@ -119,7 +119,7 @@ static tn_tensor scale_all(tn_function *f, const uint32_t *index, uint32_t n, do
   return norm;
 }
 
-tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn_site at) {
+tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_module(f, m, at)) return fe_poison(f);
@@ -131,7 +131,7 @@ tn_tensor tn_clip_grad_norm_at(tn_function *f, tn_module *m, double max_norm, tn
   return fe_check_gradients(f, m, n, at) ? fe_made(scale_all(f, index, n, max_norm, at), at) : fe_poison(f);
 }
 
-void tn_clip_grad_value_at(tn_function *f, tn_module *m, double limit, tn_site at) {
+void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   if (!check_module(f, m, at)) return;

@@ -65,7 +65,7 @@ tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_
   return m;
 }
 
-tn_module *tn_module_new_at(tn_module *parent, const char *name, tn_site at) {
+tn_module *tn_module_new(tn_module *parent, const char *name, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   return fe_module(parent, name, MOD_PLAIN, at);
@@ -185,15 +185,15 @@ static void register_param(tn_module *m, const char *name, ParamKind kind, tn_sh
   else fe_error(m->p, E_SHAPE, at, "%s '%s' must have constant sizes", what, name);
 }
 
-void tn_parameter_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+void tn_parameter(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
   register_param(m, name, PARAM_WEIGHT, s, init, at);
 }
 
-void tn_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+void tn_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
   register_param(m, name, PARAM_BUFFER, s, init, at);
 }
 
-void tn_transient_buffer_at(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
+void tn_transient_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at) {
   register_param(m, name, PARAM_TRANSIENT, s, init, at);
 }
 
@@ -234,7 +234,7 @@ static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at)
   return e;
 }
 
-void tn_share_at(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at) {
+void tn_share(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at) {
   if (!m || m->poisoned || (from && from->poisoned)) return;
   FE_GUARD(m->p, );
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
@@ -271,7 +271,7 @@ tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
   return (tn_tensor){f, u->now.i};
 }
 
-tn_tensor tn_param_value_at(tn_function *f, tn_module *m, const char *name, tn_site at) {
+tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_fn_open(f, at) || (m && m->poisoned)) return fe_poison(f);

@@ -29,7 +29,7 @@ static tn_module *walk(tn_module *m, const char *path, const char **last, tn_sit
   return m;
 }
 
-tn_module *tn_module_at_path_at(tn_module *m, const char *path, tn_site at) {
+tn_module *tn_module_at_path(tn_module *m, const char *path, tn_site at) {
   if (!m) return NULL;
   FE_GUARD(m->p, NULL);
   const char *last;
@@ -52,14 +52,14 @@ static bool same_entry(tn_module *m, const FeEntry *e, tn_shape s, tn_site at) {
   return false;
 }
 
-void tn_param_at_path_at(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at) {
+void tn_param_at_path(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
   const char *name;
   m = walk(m, path ? path : "", &name, at);
   const FeEntry *e = m->poisoned ? NULL : fe_entry(m, name);
   if (e) same_entry(m, e, s, at);
-  else tn_parameter_at(m, name, s, init, at);
+  else tn_parameter(m, name, s, init, at);
 }
 
 // ---- walking
@@ -145,7 +145,7 @@ static bool check_some(const tn_module *m, const char *pattern, const char *what
 }
 
 // ---- freezing
-void tn_freeze_path_at(tn_module *m, const char *pattern, bool frozen, tn_site at) {
+void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
   tn_variable *v;
@@ -184,10 +184,10 @@ static tn_tensor penalty(tn_function *f, tn_module *m, const char *pattern, Op o
   return fe_made(total, at);
 }
 
-tn_tensor tn_l1_at(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
+tn_tensor tn_l1(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
   return penalty(f, m, pattern, OP_abs, at);
 }
 
-tn_tensor tn_l2_at(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
+tn_tensor tn_l2(tn_function *f, tn_module *m, const char *pattern, tn_site at) {
   return penalty(f, m, pattern, OP_square, at);
 }

@@ -50,29 +50,29 @@ static tn_tensor joined(const tn_tensor *list, const int64_t *lengths, uint32_t 
 static tn_tensor padded_list(const tn_tensor *list, uint32_t n, Dim time, double value, bool batch_first, tn_site at);
 
 // PyTorch's way: padded, then packed.
-static tn_packed pack_by_run(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
+static tn_packed pack_by_run(const tn_tensor *list, uint32_t n, const tn_pack_options *o) {
   tn_function *f = list[0].fn;
-  Dim time = fe_list_time(list, n, at);
-  tn_tensor x = time.i ? padded_list(list, n, time, 0, true, at) : fe_poison(f);
-  tn_tensor lengths = fe_ok(x) ? fe_list_lengths(list, n, at) : x;
-  tn_pack_options by = o ? *o : (tn_pack_options){0};
-  by.batch_first = true;
-  return fe_ok(lengths) ? fe_pack_by(x, lengths, &by, at) : fe_poisoned_packed(f);
+  Dim time = fe_list_time(list, n, o->at);
+  tn_tensor x = time.i ? padded_list(list, n, time, 0, true, o->at) : fe_poison(f);
+  tn_tensor lengths = fe_ok(x) ? fe_list_lengths(list, n, o->at) : x;
+  tn_pack_options by = *o;
+  by.time_major = false;
+  return fe_ok(lengths) ? fe_pack_by(x, lengths, &by) : fe_poisoned_packed(f);
 }
 
-tn_packed tn_pack_sequence_at(const tn_tensor *list, uint32_t n, const tn_pack_options *o, tn_site at) {
+tn_packed tn_pack_sequence(const tn_tensor *list, uint32_t n, tn_pack_options o) {
   tn_function *f = NULL;
-  if (!list || !n || !fe_join(list, n, &f, at)) return fe_poisoned_packed(f);
+  if (!list || !n || !fe_join(list, n, &f, o.at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   int64_t *lengths = rt_alloc(f->p->mem, n * sizeof *lengths), time;
   bool by_run;
-  if (!check_sequences(list, n, lengths, &time, &by_run, at)) return fe_poisoned_packed(f);
-  if (by_run) return pack_by_run(list, n, o, at);
-  tn_tensor layout = fe_constant_layout(list[0], lengths, n, time, o, at);
+  if (!check_sequences(list, n, lengths, &time, &by_run, o.at)) return fe_poisoned_packed(f);
+  if (by_run) return pack_by_run(list, n, &o);
+  tn_tensor layout = fe_constant_layout(list[0], lengths, n, time, &o);
   if (!fe_ok(layout)) return fe_poisoned_packed(f);
-  fe_keep(layout, at);
-  tn_tensor data = fe_emit2(OP_seq_from_list, joined(list, lengths, n, at), layout, at);
-  return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o && o->enforce_sorted, at) : fe_poisoned_packed(f);
+  fe_keep(layout, o.at);
+  tn_tensor data = fe_emit2(OP_seq_from_list, joined(list, lengths, n, o.at), layout, o.at);
+  return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o.enforce_sorted, o.at) : fe_poisoned_packed(f);
 }
 
 // ---- padded
@@ -150,10 +150,10 @@ static tn_tensor pad_sequence(const tn_tensor *list, uint32_t n, double value, b
   return fe_made((left ? padded_left : padded_list)(list, n, time, value, batch_first, at), at);
 }
 
-tn_tensor tn_pad_sequence_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+tn_tensor tn_pad_sequence(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
   return pad_sequence(list, n, value, batch_first, false, at);
 }
-tn_tensor tn_pad_sequence_left_at(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
+tn_tensor tn_pad_sequence_left(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at) {
   return pad_sequence(list, n, value, batch_first, true, at);
 }
 
@@ -174,7 +174,7 @@ static tn_tensor one_of(tn_tensor x, uint32_t k, int64_t length, bool batch_firs
   return fe_reshape(row, dims, fe_rank(row) - 1, at);
 }
 
-bool tn_unpad_at(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at) {
+bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, at)) return poison_all(f, out, n), false;
   FE_GUARD(f->p, false);
@@ -222,7 +222,7 @@ static uint32_t unpack_by_run(tn_packed s, tn_tensor *out, uint32_t max, tn_site
   return n;
 }
 
-uint32_t tn_unpack_sequence_at(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
+uint32_t tn_unpack_sequence(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&s, 1, &f, at)) return poison_all(f, out, max), 0;
   FE_GUARD(f->p, 0);

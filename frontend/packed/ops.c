@@ -16,17 +16,17 @@ static tn_tensor made_total(Op op, tn_packed s, const Attr *attr, tn_site at) {
   return fe_made(total(op, s, attr, at), at);
 }
 
-tn_tensor tn_packed_sum_at(tn_packed s, tn_site at) { return made_total(OP_seq_sum, s, NULL, at); }
-tn_tensor tn_packed_max_at(tn_packed s, tn_site at) { return made_total(OP_seq_max, s, NULL, at); }
-tn_tensor tn_packed_min_at(tn_packed s, tn_site at) { return made_total(OP_seq_min, s, NULL, at); }
-tn_tensor tn_packed_last_at(tn_packed s, tn_site at) { return made_total(OP_seq_select, s, NULL, at); }
+tn_tensor tn_packed_sum(tn_packed s, tn_site at) { return made_total(OP_seq_sum, s, NULL, at); }
+tn_tensor tn_packed_max(tn_packed s, tn_site at) { return made_total(OP_seq_max, s, NULL, at); }
+tn_tensor tn_packed_min(tn_packed s, tn_site at) { return made_total(OP_seq_min, s, NULL, at); }
+tn_tensor tn_packed_last(tn_packed s, tn_site at) { return made_total(OP_seq_select, s, NULL, at); }
 
-tn_tensor tn_packed_first_at(tn_packed s, tn_site at) {
+tn_tensor tn_packed_first(tn_packed s, tn_site at) {
   Attr first = ir_a_int(KEY_first, 1);
   return made_total(OP_seq_select, s, &first, at);
 }
 
-tn_tensor tn_packed_argmax_at(tn_packed s, tn_site at) {
+tn_tensor tn_packed_argmax(tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -46,13 +46,13 @@ static tn_tensor made_table(tn_packed s, const char *part, tn_site at) {
   return fe_made(table(s, part, at), at);
 }
 
-tn_tensor tn_packed_lengths_at(tn_packed s, tn_site at) { return made_table(s, "lengths", at); }
-tn_tensor tn_packed_batch_sizes_at(tn_packed s, tn_site at) { return made_table(s, "batch_sizes", at); }
-tn_tensor tn_packed_sorted_indices_at(tn_packed s, tn_site at) { return made_table(s, "sorted", at); }
-tn_tensor tn_packed_unsorted_indices_at(tn_packed s, tn_site at) { return made_table(s, "unsorted", at); }
+tn_tensor tn_packed_lengths(tn_packed s, tn_site at) { return made_table(s, "lengths", at); }
+tn_tensor tn_packed_batch_sizes(tn_packed s, tn_site at) { return made_table(s, "batch_sizes", at); }
+tn_tensor tn_packed_sorted_indices(tn_packed s, tn_site at) { return made_table(s, "sorted", at); }
+tn_tensor tn_packed_unsorted_indices(tn_packed s, tn_site at) { return made_table(s, "unsorted", at); }
 
 // The sum by the length: 0 / 0 for an empty sequence.
-tn_tensor tn_packed_mean_at(tn_packed s, tn_site at) {
+tn_tensor tn_packed_mean(tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -71,21 +71,21 @@ static tn_packed made_rows(Op op, tn_packed s, tn_tensor x, tn_site at) {
   return fe_ok(data) ? fe_with_data(s, data, at) : fe_poisoned_packed(s.data.fn);
 }
 
-tn_packed tn_packed_softmax_at(tn_packed s, tn_site at) {
+tn_packed tn_packed_softmax(tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   return made_rows(OP_seq_softmax, s, s.data, at);
 }
 
-tn_packed tn_packed_reverse_at(tn_packed s, tn_site at) {
+tn_packed tn_packed_reverse(tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   return made_rows(OP_seq_reverse, s, s.data, at);
 }
 
-tn_packed tn_packed_broadcast_at(tn_packed s, tn_tensor x, tn_site at) {
+tn_packed tn_packed_broadcast(tn_packed s, tn_tensor x, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){s.data, s.layout, x}, 3, &f, at)) return fe_poisoned_packed(f);
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
@@ -101,7 +101,7 @@ static tn_tensor widened(tn_tensor a, uint32_t rank, tn_site at) {
   return fe_reshape(a, dims, rank, at);
 }
 
-tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at) {
+tn_tensor tn_packed_attend(tn_packed scores, tn_packed values, tn_site at) {
   tn_function *f;
   if (!fe_join_packed((const tn_packed[]){scores, values}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -113,7 +113,7 @@ tn_tensor tn_packed_attend_at(tn_packed scores, tn_packed values, tn_site at) {
 }
 
 // ---- the usual calls, on the rows
-tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at) {
+tn_packed tn_packed_dropout(tn_packed s, double p, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
@@ -121,7 +121,7 @@ tn_packed tn_packed_dropout_at(tn_packed s, double p, tn_site at) {
   return fe_with_data(s, data, at);
 }
 
-tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
+tn_packed tn_packed_concat(tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
   if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
@@ -134,20 +134,16 @@ tn_packed tn_packed_concat_at(tn_packed a, tn_packed b, tn_site at) {
   return fe_ok(data) ? fe_with_data(a, data, at) : fe_poisoned_packed(f);
 }
 
-tn_tensor tn_packed_cross_entropy_with_at(tn_packed logits, tn_packed labels, const tn_loss_options *o, tn_site at) {
+tn_tensor tn_packed_cross_entropy(tn_packed logits, tn_packed labels, tn_loss_options o) {
   tn_function *f;
-  if (!fe_join_packed((const tn_packed[]){logits, labels}, 2, &f, at)) return fe_poison(f);
-  if (!fe_same_layout(logits, labels, "packed_cross_entropy", at)) return fe_poison(f);
-  return tn_cross_entropy_with_at(logits.data, labels.data, o, at);
+  if (!fe_join_packed((const tn_packed[]){logits, labels}, 2, &f, o.at)) return fe_poison(f);
+  if (!fe_same_layout(logits, labels, "packed_cross_entropy", o.at)) return fe_poison(f);
+  return tn_cross_entropy(logits.data, labels.data, o);
 }
 
-tn_tensor tn_packed_cross_entropy_at(tn_packed logits, tn_packed labels, tn_site at) {
-  return tn_packed_cross_entropy_with_at(logits, labels, NULL, at);
-}
-
-tn_tensor tn_packed_mse_at(tn_packed a, tn_packed b, tn_site at) {
+tn_tensor tn_packed_mse(tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
   if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poison(f);
   if (!fe_same_layout(a, b, "packed_mse", at)) return fe_poison(f);
-  return tn_mse_at(a.data, b.data, at);
+  return tn_mse(a.data, b.data, at);
 }

@@ -34,10 +34,10 @@ static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at
 }
 
 // Layouts belong to the function: several packed values may share one, and each ends with its data.
-static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o, tn_site at) {
+static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o) {
   if (!fe_ok(layout)) return fe_poisoned_packed(x.fn);
-  fe_keep(layout, at);
-  return fe_made_packed(pack(x, layout, o && !o->batch_first, at), o && o->enforce_sorted, at);
+  fe_keep(layout, o->at);
+  return fe_made_packed(pack(x, layout, o->time_major, o->at), o->enforce_sorted, o->at);
 }
 
 static bool same_flag(const Fn *f, Val v, Key key, bool on) { return (ir_attr(f, v, key) != NULL) == on; }
@@ -52,43 +52,42 @@ static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options
     if (ins->op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) break;
     if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
     if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i) continue;
-    if (same_flag(f, (Val){i}, KEY_sorted, o && o->enforce_sorted) &&
-        same_flag(f, (Val){i}, KEY_empty, o && o->allow_empty))
+    if (same_flag(f, (Val){i}, KEY_sorted, o->enforce_sorted) && same_flag(f, (Val){i}, KEY_empty, o->allow_empty))
       return (tn_tensor){lengths.fn, i};
   }
   return fe_poison(lengths.fn);
 }
 
-tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
   tn_program *p = x.fn->p;
-  bool time_major = o && !o->batch_first;
+  bool time_major = o->time_major;
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   tn_tensor known = known_layout(lengths, time, o);
-  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, at), o && o->enforce_sorted, at);
+  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, o->at), o->enforce_sorted, o->at);
   Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
   Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   uint32_t n_attrs = 2;
-  if (o && o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
-  if (o && o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
-  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, at);
-  return made(x, layout, o, at);
+  if (o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
+  if (o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
+  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, o->at);
+  return made(x, layout, o);
 }
 
 // Constant lengths are judged here, as run-time lengths are before a run.
-static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
-                          tn_site at) {
+static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
   tn_program *p = x.fn->p;
-  int least = o && o->allow_empty ? 0 : 1;
+  int least = o->allow_empty ? 0 : 1;
   for (uint32_t k = 0; k < n; k++) {
     if (lengths[k] < least || lengths[k] > time) {
-      fe_error(p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [%d, %lld]", (long long)lengths[k], k, least,
-               (long long)time);
+      fe_error(p, E_LENGTH_RANGE, o->at, "length %lld at index %u is not in [%d, %lld]", (long long)lengths[k], k,
+               least, (long long)time);
       note_padded(x, lengths[k] ? "a length counts the steps of one sequence"
                                 : "leave empty sequences out of the batch, or set allow_empty");
       return false;
     }
-    if (o && o->enforce_sorted && k && lengths[k] > lengths[k - 1]) {
-      fe_error(p, E_NOT_SORTED, at, "length %lld at index %u is longer than the one before it, and sorting is enforced",
+    if (o->enforce_sorted && k && lengths[k] > lengths[k - 1]) {
+      fe_error(p, E_NOT_SORTED, o->at,
+               "length %lld at index %u is longer than the one before it, and sorting is enforced",
                (long long)lengths[k], k);
       note_padded(x, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
       return false;
@@ -113,7 +112,7 @@ static bool numbers_of(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t m
 }
 
 // Lengths that are numbers of the program are known now.
-static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o, tn_site at) {
+static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o) {
   const Fn *f = lengths.fn->ir;
   Dim batch = fe_axis_dim(lengths, 0);
   if (!ir_dim_is_const(f->prog, batch)) return true;
@@ -125,29 +124,28 @@ static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn
     if (f->ins[i].op == OP_write &&
         ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == ir_written_storage(f, fe_val(lengths)).i)
       return true;
-  return check_lengths(x, known, n, time, o, at);
+  return check_lengths(x, known, n, time, o);
 }
 
-tn_packed tn_pack_padded_at(tn_tensor x, tn_tensor lengths, const tn_pack_options *o, tn_site at) {
+tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, o.at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
-  bool time_major = o && !o->batch_first;
-  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  bool time_major = o.time_major;
+  if (!fe_check_padded(x, o.at)) return fe_poisoned_packed(f);
   if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
-    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, o.at, "lengths are an i64 value with one axis");
     return fe_poisoned_packed(f);
   }
-  if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), o, at))
-    return fe_poisoned_packed(f);
-  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, o, at);
-  fe_error(f->p, E_LENGTH_COUNT, at, "the number of lengths is not the batch of the packed value");
+  if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), &o)) return fe_poisoned_packed(f);
+  if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, &o);
+  fe_error(f->p, E_LENGTH_COUNT, o.at, "the number of lengths is not the batch of the packed value");
   fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
   note_padded(x, "one length for each sequence: both axes are the same tn_dim");
   return fe_poisoned_packed(f);
 }
 
-tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
+tn_packed tn_pack_like(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){x, like.data, like.layout}, 3, &f, at)) return fe_poisoned_packed(f);
   if (!fe_join_packed(&like, 1, &f, at)) return fe_poisoned_packed(f);
@@ -157,16 +155,15 @@ tn_packed tn_pack_like_at(tn_tensor x, tn_packed like, bool batch_first, tn_site
 }
 
 // Its time axis ends with the longest sequence, wherever the padded value's ends.
-tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o,
-                             tn_site at) {
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
   tn_function *f = x.fn;
   Prog *ir = f->p->ir;
-  if (!check_lengths(x, lengths, n, time, o, at)) return fe_poison(f);
+  if (!check_lengths(x, lengths, n, time, o)) return fe_poison(f);
   int64_t rows = 0, longest = 0;
   for (uint32_t k = 0; k < n; k++) rows += lengths[k], longest = lengths[k] > longest ? lengths[k] : longest;
   Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, longest)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
                   ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n)), ir_a_int(KEY_empty, 1)};
-  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o && o->allow_empty ? 4 : 3, fe_loc(f->p, at));
+  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o->allow_empty ? 4 : 3, fe_loc(f->p, o->at));
   return (tn_tensor){f, layout.i};
 }
 
@@ -177,26 +174,26 @@ tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at) {
   return layout.v ? fe_keep(layout, at) : layout;  // the function's own: no scope ends it
 }
 
-tn_packed tn_pack_constant_at(tn_tensor x, const int64_t *lengths, uint32_t n, const tn_pack_options *o, tn_site at) {
+tn_packed tn_pack_constant(tn_tensor x, const int64_t *lengths, uint32_t n, tn_pack_options o) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return fe_poisoned_packed(f);
+  if (!fe_join(&x, 1, &f, o.at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   Prog *ir = f->p->ir;
-  bool time_major = o && !o->batch_first;
-  if (!fe_check_padded(x, at)) return fe_poisoned_packed(f);
+  bool time_major = o.time_major;
+  if (!fe_check_padded(x, o.at)) return fe_poisoned_packed(f);
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
   if (!lengths || !ir_dim_is_const(ir, batch) || ir_dim_bound(ir, batch) != n) {
-    fe_error(f->p, E_LENGTH_COUNT, at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
+    fe_error(f->p, E_LENGTH_COUNT, o.at, "%u constant lengths are given for a batch of %s%lld", lengths ? n : 0,
              ir_dim_is_const(ir, batch) ? "" : "up to ", (long long)ir_dim_bound(ir, batch));
     note_padded(x, ir_dim_is_const(ir, batch) ? "one length for each sequence"
                                               : "tn_pack_padded takes lengths that come at run time");
     return fe_poisoned_packed(f);
   }
   if (!ir_dim_is_const(ir, time)) {  // a run with fewer steps than a length would be read out of bounds
-    fe_error(f->p, E_ARGUMENT, at, "constant lengths need a time axis of constant size");
+    fe_error(f->p, E_ARGUMENT, o.at, "constant lengths need a time axis of constant size");
     return fe_poisoned_packed(f);
   }
-  return made(x, fe_constant_layout(x, lengths, n, ir_dim_bound(ir, time), o, at), o, at);
+  return made(x, fe_constant_layout(x, lengths, n, ir_dim_bound(ir, time), &o), &o);
 }
 
 uint32_t tn_packed_n_members(tn_packed s) {
@@ -212,11 +209,11 @@ static tn_tensor pad_packed(tn_packed s, double value, bool batch_first, const A
   return fe_made(fe_emit(OP_unpack_padded, (const tn_tensor[]){s.data, s.layout}, 2, attrs, n, at), at);
 }
 
-tn_tensor tn_pad_packed_at(tn_packed s, double value, bool batch_first, tn_site at) {
+tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at) {
   return pad_packed(s, value, batch_first, NULL, at);
 }
 
-tn_tensor tn_pad_packed_to_at(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at) {
+tn_tensor tn_pad_packed_to(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at) {
   Attr size = ir_a_int(KEY_size, total_length);
   tn_program *p = fe_ok(s.layout) ? s.layout.fn->p : NULL;
   uint32_t errors = p ? p->ir->diags.n_errors : 0;
@@ -247,7 +244,7 @@ static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site
   return OP_none;
 }
 
-tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
+tn_packed tn_packed_map(const char *op, tn_packed a, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&a, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
@@ -255,7 +252,7 @@ tn_packed tn_packed_map_at(const char *op, tn_packed a, tn_site at) {
   return row ? fe_with_data(a, fe_emit1(row, a.data, at), at) : fe_poisoned_packed(f);
 }
 
-tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at) {
+tn_packed tn_packed_zip(const char *op, tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
   if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
@@ -265,7 +262,7 @@ tn_packed tn_packed_zip_at(const char *op, tn_packed a, tn_packed b, tn_site at)
   return fe_with_data(a, fe_emit2(row, a.data, b.data, at), at);
 }
 
-tn_packed tn_packed_with_data_at(tn_packed s, tn_tensor data, tn_site at) {
+tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){s.data, s.layout, data}, 3, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));

@@ -75,8 +75,7 @@ static bool check_unpad(tn_tensor x, tn_tensor lengths, bool batch_first, tn_sit
   return false;
 }
 
-uint32_t tn_unpad_sequence_at(tn_tensor x, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t max,
-                              tn_site at) {
+uint32_t tn_unpad_sequence(tn_tensor x, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t max, tn_site at) {
   tn_function *f;
   bool joined = fe_join((const tn_tensor[]){x, lengths}, 2, &f, at);
   for (uint32_t k = 0; out && k < max; k++) out[k] = fe_poison(f);

@@ -1,0 +1,135 @@
+// Tenure, core: handles, shapes, call sites, programs and functions.
+//
+// Every call that builds takes the place in the user's program that diagnostics name, its call site: the last parameter
+// `at`, or the field `at` of its options. tenure.h closes with macros of the calls' own names that fill it in:
+//
+//   tn_relu(x)                                  (tn_relu)(x, TN_SITE)
+//   tn_linear(net, "fc", 8, 3)                  (tn_linear)(net, "fc", 8, 3, (tn_linear_options){.at = TN_SITE})
+//   tn_linear(net, "fc", 8, 3, .no_bias = true)
+//
+// A name in parentheses calls the function itself: with a site of another place, or options in a variable. A binding
+// defines TN_NO_SITE_MACROS before it includes tenure.h. C++ gives options as a value: tn_linear(net, "fc", 8, 3, o).
+#ifndef TN_CORE_H
+#define TN_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#ifdef __cplusplus
+#include <initializer_list>
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#else
+#define TN_API
+#endif
+
+typedef struct tn_program tn_program;
+typedef struct tn_function tn_function;
+typedef struct tn_scope tn_scope;
+typedef struct tn_module tn_module;
+typedef struct tn_model tn_model;
+typedef struct tn_hook tn_hook;
+typedef struct tn_scan tn_scan;
+
+typedef enum { TN_F32 = 1, TN_I64 = 2 } tn_dtype;
+
+typedef enum {
+  TN_OK,
+  TN_ERR_BUILD,     // the program has errors: tn_report
+  TN_ERR_ARGUMENT,  // a call's argument: unknown function, missing input, wrong dtype, shape or size
+  TN_ERR_VALUE,     // a value in an input: length, label or index out of range
+  TN_ERR_FILE,      // a file that cannot be read or written, or does not hold what it should
+  TN_ERR_MEMORY,    // out of memory
+  TN_ERR_CODEGEN    // code could not be generated or loaded
+} tn_status;
+TN_API const char *tn_status_text(tn_status s);
+
+typedef struct {
+  const char *file;
+  int line;
+} tn_site;
+typedef struct {
+  tn_function *fn;
+  uint32_t v;
+} tn_tensor;  // v == 0: poisoned
+typedef struct {
+  uint64_t d;
+} tn_dim;
+enum { TN_MAX_RANK = 8 };
+typedef struct {
+  tn_dim dims[TN_MAX_RANK];
+  uint32_t rank;
+} tn_shape;  // rank 0: a scalar
+
+// A dim is a constant or a name with an upper bound; the bound sizes the arena, a run passes the actual size.
+TN_API tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at);
+TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30)
+static inline tn_dim tn_dim_itself(tn_dim d) { return d; }
+// A shape whose dims are not written in the source; more than TN_MAX_RANK of them are an error where it is used
+TN_API tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank);
+
+// ---- programs
+TN_API tn_program *tn_program_create(const char *name);  // NULL when out of memory
+TN_API void tn_program_free(tn_program *p);              // NULL: nothing; models made from it stay valid
+// Prints all diagnostics; TN_OK when there is no error, else TN_ERR_BUILD
+TN_API tn_status tn_report(const tn_program *p, FILE *out);
+TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as a JSON array
+TN_API uint32_t tn_n_errors(const tn_program *p);
+
+// ---- functions: the entry points of the compiled program
+TN_API tn_function *tn_function_begin(tn_program *p, const char *name, tn_site at);
+TN_API void tn_function_end(tn_function *f, tn_site at);
+TN_API tn_tensor tn_input(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_site at);
+TN_API void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at);
+// The size of axis `axis` and the rank of a tensor, as built (symbolic dims stay symbolic).
+TN_API uint32_t tn_rank(tn_tensor t);
+TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
+
+#ifdef __cplusplus
+}
+#endif
+
+// ---- literals
+//
+//   TN_SHAPE(B, 8)       a shape of dims and integers, at most TN_MAX_RANK
+//   TN_TENSORS(a, b)     two arguments: a list and its length, alive to the end of the statement
+#ifndef __cplusplus
+#define TN_SITE ((tn_site){__FILE__, __LINE__})
+#define TN_NONE ((tn_tensor){NULL, 0})  // no tensor
+#define TN_SCALAR ((tn_shape){.rank = 0})
+#define TN_LIST_OF(type, ...) (const type[]){__VA_ARGS__}, sizeof((const type[]){__VA_ARGS__}) / sizeof(type)
+#define TN_SHAPE(...)                                                                                             \
+  ((tn_shape){{TN_NINTH(__VA_ARGS__, TN_DIMS_8, TN_DIMS_7, TN_DIMS_6, TN_DIMS_5, TN_DIMS_4, TN_DIMS_3, TN_DIMS_2, \
+                        TN_DIM, 0)(__VA_ARGS__)},                                                                 \
+              TN_NINTH(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)})
+#define TN_DIM(d) _Generic((d), tn_dim: tn_dim_itself, default: tn_dim_const)(d)
+#define TN_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define TN_DIMS_2(d, ...) TN_DIM(d), TN_DIM(__VA_ARGS__)
+#define TN_DIMS_3(d, ...) TN_DIM(d), TN_DIMS_2(__VA_ARGS__)
+#define TN_DIMS_4(d, ...) TN_DIM(d), TN_DIMS_3(__VA_ARGS__)
+#define TN_DIMS_5(d, ...) TN_DIM(d), TN_DIMS_4(__VA_ARGS__)
+#define TN_DIMS_6(d, ...) TN_DIM(d), TN_DIMS_5(__VA_ARGS__)
+#define TN_DIMS_7(d, ...) TN_DIM(d), TN_DIMS_6(__VA_ARGS__)
+#define TN_DIMS_8(d, ...) TN_DIM(d), TN_DIMS_7(__VA_ARGS__)
+#else
+#define TN_SITE (tn_site{__FILE__, __LINE__})
+#define TN_NONE (tn_tensor{nullptr, 0})
+#define TN_SCALAR (tn_shape{{}, 0})
+#define TN_LIST_OF(type, ...) std::initializer_list<type>{__VA_ARGS__}.begin(), sizeof(tn_counted(__VA_ARGS__))
+#define TN_SHAPE(...) tn_shape_literal(__VA_ARGS__)
+template <class... T> char (&tn_counted(const T &...))[sizeof...(T)];  // has no body: only its size is asked
+inline tn_dim tn_dim_literal(tn_dim d) { return d; }
+template <class T> tn_dim tn_dim_literal(T n) { return tn_dim_const(static_cast<int64_t>(n)); }
+template <class... T> tn_shape tn_shape_literal(T... d) {
+  static_assert(sizeof...(T) <= TN_MAX_RANK, "a shape has at most TN_MAX_RANK axes");
+  return tn_shape{{tn_dim_literal(d)...}, static_cast<uint32_t>(sizeof...(T))};
+}
+#endif
+#define TN_TENSORS(...) TN_LIST_OF(tn_tensor, __VA_ARGS__)
+#define TN_INTS(...) TN_LIST_OF(int, __VA_ARGS__)
+
+#endif

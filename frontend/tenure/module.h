@@ -1,0 +1,196 @@
+// Tenure, modules: parameters, variables by path, layers, attention, hooks.
+#ifndef TN_MODULE_H
+#define TN_MODULE_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- parameters: the table of the program; a parameter's initial value is a graph, run by tn_initialize
+typedef enum { TN_INIT_ZEROS, TN_INIT_CONSTANT, TN_INIT_UNIFORM, TN_INIT_NORMAL } tn_init_kind;
+typedef struct {
+  tn_init_kind kind;
+  double a, b;  // CONSTANT: a; UNIFORM: [a, b); NORMAL: mean a, standard deviation b
+} tn_init;
+TN_API tn_module *tn_root(tn_program *p);
+TN_API tn_module *tn_module_new(tn_module *parent, const char *name, tn_site at);
+TN_API tn_module *tn_child(tn_module *m, const char *name);  // NULL: none
+// Shape of constants. In the root module the names "optimizer", "tenure" and "__metadata__" are kept for files.
+TN_API void tn_parameter(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
+TN_API void tn_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained
+// A second path to one parameter
+TN_API void tn_share(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);
+// Its value in this function
+TN_API tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site at);
+TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no gradient in functions built afterwards
+
+// ---- parameters made of values. The function that makes initial values is built as any other, but not ended:
+//
+//   tn_function *init = tn_init_function(p);
+//   tn_tensor w = tn_mul_scalar(tn_randn(init, TN_SHAPE(4, 8)), 0.1);
+//   tn_parameter_adopt(fc, "weight", w);       // w was its handle; from now on it is "fc.weight"
+//
+// A parameter is the value it was made of, under a new owner: nothing is counted twice, the old handle is dead (E102).
+TN_API tn_function *tn_init_function(tn_program *p);
+// The same value as a parameter that no module has yet, in the scope of t; usable in the init function
+TN_API tn_tensor tn_as_parameter(tn_tensor t, tn_site at);
+// Gives m a parameter of that name: takes t over, detaches it from its scope, and disposes the one that had the name.
+// The same one again: nothing. TN_NONE: no parameter of that name from now on (a linear module without bias).
+TN_API void tn_parameter_adopt(tn_module *m, const char *name, tn_tensor t, tn_site at);
+// For one made by tn_as_parameter that no scope owns (E109), under a name that is free (E110)
+TN_API void tn_register(tn_module *m, const char *name, tn_tensor p, tn_site at);
+TN_API void tn_buffer_adopt(tn_module *m, const char *name, tn_tensor t, bool persistent, tn_site at);
+TN_API void tn_reshapable(tn_module *m);  // its parameters may be replaced by others of another shape (else E111)
+// A second path to a module: its parameters as they are now, each with a second path
+TN_API tn_module *tn_share_module(tn_module *parent, const char *name, tn_module *from, tn_site at);
+// Ends all parameters below m. Functions built so far keep theirs; a later use is E101.
+TN_API void tn_module_dispose(tn_module *m, tn_site at);
+// Writes up to `max` names relative to m, own ones first, then the children's in order; gives their number.
+// UNIQUE: each parameter once, under its first name. ALIASES: under all of its names. STATE_DICT: all names, saved
+// buffers after the parameters of each module. BUFFERS: all of them, saved or not.
+typedef enum { TN_NAMES_UNIQUE, TN_NAMES_ALIASES, TN_NAMES_STATE_DICT, TN_NAMES_BUFFERS } tn_names;
+TN_API uint32_t tn_named_parameters(const tn_module *m, tn_names which, const char **out, uint32_t max);
+
+// ---- variables by path: the tree of modules read as a store. Paths are names joined by '.' or '/'. A pattern is a
+// path in which `*` stands for any characters of one name and `**` for any names; it also matches all below what it
+// names: "enc" means enc.w and enc.sub.w, never enc2.w. NULL matches everything.
+//
+//   tn_param_at_path(tn_root(p), "a/b/w", TN_SHAPE(3), (tn_init){TN_INIT_ZEROS});
+//   loss = tn_add(loss, tn_mul_scalar(tn_l2(f, tn_root(p), "**/weight"), 1e-4));
+// Modules on the way are found or made
+TN_API tn_module *tn_module_at_path(tn_module *m, const char *path, tn_site at);
+// The parameter at a path below m: found, with the same shape (E111), or made
+TN_API void tn_param_at_path(tn_module *m, const char *path, tn_shape s, tn_init init, tn_site at);
+// A buffer that is not saved and not asked for on loading
+TN_API void tn_transient_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
+typedef enum { TN_EVERYTHING, TN_PARAMETERS, TN_TRAINABLE /* and not frozen */, TN_NON_PARAMETERS } tn_which;
+typedef struct {
+  tn_which which;
+  const char *pattern;
+  bool aliases;  // every path of a shared entry; else its first one only
+} tn_variable_options;
+typedef struct {
+  const char *path;   // below the module that was asked; texts live as long as the program
+  tn_module *module;  // tn_param_value(f, v.module, v.name) is its value in a function
+  const char *name;
+  uint32_t rank, group;
+  int64_t dims[8];
+  bool is_buffer, is_frozen, is_alias;  // is_alias: an earlier path names it too
+} tn_variable;
+// In PyTorch's named_parameters order: own entries as declared, then children depth-first; a shared entry stands at its
+// first path that matches. Gives the number of all; writes at most `max`. Options NULL: all.
+TN_API uint32_t tn_variables(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max);
+TN_API void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at);  // as tn_freeze
+// Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match
+TN_API tn_tensor tn_l1(tn_function *f, tn_module *m, const char *pattern, tn_site at);
+TN_API tn_tensor tn_l2(tn_function *f, tn_module *m, const char *pattern, tn_site at);
+
+// ---- modules. Parameter names, shapes, gate order and initialisation are PyTorch's.
+typedef struct {
+  bool no_bias;
+  tn_site at;
+} tn_linear_options;
+typedef struct {
+  bool bidirectional, no_bias;
+  uint32_t n_layers;  // 0: 1
+  double dropout;     // between layers
+  bool batch_first;   // dense input and output are [B, T, ..]; else [T, B, ..]
+  int64_t proj_size;  // LSTM: h has this size, below `hidden` (weight_hr_l0, ..); 0: none
+  tn_site at;
+} tn_rnn_options;
+typedef struct {
+  bool no_bias;
+  tn_site at;
+} tn_rnn_cell_options;
+TN_API tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t out, tn_linear_options o);
+TN_API tn_module *tn_lstm(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_options o);
+TN_API tn_module *tn_gru(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_options o);
+TN_API tn_module *tn_rnn(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu, tn_rnn_options o);
+// One step: weight_ih [gates * hidden, in], weight_hh, bias_ih, bias_hh; called by tn_rnn_step
+TN_API tn_module *tn_lstm_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o);
+TN_API tn_module *tn_gru_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o);
+TN_API tn_module *tn_rnn_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
+                              tn_rnn_cell_options o);
+TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at);
+TN_API tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
+// "relu", "tanh", any unary row
+TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_site at);
+typedef struct {
+  bool no_weight, no_bias;  // no_weight: no bias either
+  double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
+  tn_site at;
+} tn_norm_options;
+// Over the last axes, whose constant sizes are `normalized`, as TN_SHAPE(256); "weight" begins as 1, "bias" as
+// 0
+TN_API tn_module *tn_layer_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
+TN_API tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
+// Children are made with it as parent and called in order
+TN_API tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at);
+TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
+TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
+// Dropout does nothing in functions marked so: what is built after this call
+TN_API void tn_eval(tn_function *f, bool eval);
+
+// ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward:
+// it takes memory for q, k, v and the result, and 4 bytes for each query and head.
+//
+//   tn_module *a = tn_multi_head_attention(block, "attn", 256, 4, .causal = true);
+//   x = tn_add(x, tn_call(a, x));                       // self-attention of [B,T,256]
+//   y = tn_attention_call(a, q, memory, TN_NONE);  // queries of one sequence, keys and values of another
+typedef struct {
+  bool causal;        // query i sees keys 0 to i, counted from the first of each
+  double scale;       // 0: 1 / sqrt(D)
+  double dropout;     // of the probabilities, in [0, 1); none in functions marked by tn_eval
+  tn_tensor lengths;  // i64 [B], each in [0, T of the keys]: keys from there on are padding; TN_NONE: there is none
+  bool heads_inside;  // q, k, v and the result are [B,T,H,D] instead
+  tn_site at;
+} tn_attention_options;
+// q [B,H,Tq,D], k and v [B,H,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
+// are constants, D at most 8192. A query that sees no key gives zeros.
+TN_API tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+// qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
+TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);
+typedef struct {
+  bool causal, no_bias;
+  double dropout;
+  tn_site at;
+} tn_multi_head_options;
+// PyTorch's MultiheadAttention with batch_first, its names and initialisation: in_proj_weight [3E,E], in_proj_bias,
+// out_proj.weight, out_proj.bias. `size` is a multiple of `heads`. tn_call is self-attention.
+TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                          tn_multi_head_options o);
+// q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
+// out_proj do.
+TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+
+// ---- hooks of modules: functions that tn_call runs while the graph is built
+//
+//   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
+//   tn_hook *h = tn_hook_post(fc, negate, NULL);
+//   y = tn_call(fc, x);     // -fc(x), and gradients know
+//   tn_hook_remove(h);       // for the calls that follow; a second time does nothing
+//
+// A hook returns what replaces the hooked value, of the same shape and dtype (E118), or TN_NONE to keep it; the next
+// hook sees the replacement. Order: as registered, prepended ones in front. What a hook sees or makes belongs to the
+// newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
+// never fires, because the module runs through tn_forward only, is W119; registering or removing one after
+// tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
+// have hooks of their own (tn_rnn_hook_pre); cells and modules that only hold parameters have none.
+typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
+typedef tn_tensor (*tn_post_hook)(tn_module *m, tn_tensor in, tn_tensor out, void *ctx);
+typedef struct {
+  bool prepend;  // else behind those that are there
+  tn_site at;
+} tn_hook_options;
+// The handle is the program's; NULL on error
+TN_API tn_hook *tn_hook_pre(tn_module *m, tn_pre_hook fn, void *ctx, tn_hook_options o);
+TN_API tn_hook *tn_hook_post(tn_module *m, tn_post_hook fn, void *ctx, tn_hook_options o);
+TN_API void tn_hook_remove(tn_hook *h, tn_site at);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,118 @@
+// Tenure, operations: making values, computing with them, losses, writes in place.
+#ifndef TN_OPS_H
+#define TN_OPS_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "tenure_ops.h"  // pointwise calls, made from the rows of ir/ops.def
+
+// ---- making values: constants [n], or drawn anew in each run
+TN_API tn_tensor tn_scalar(tn_function *f, double v, tn_site at);
+TN_API tn_tensor tn_full(tn_function *f, double v, tn_shape s, tn_site at);
+TN_API tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at);
+TN_API tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at);
+TN_API tn_tensor tn_rand(tn_function *f, tn_shape s, tn_site at);   // uniform in [0, 1)
+TN_API tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at);  // normal, mean 0, standard deviation 1
+// The numbers become part of the program: at most 4096, in row-major order, copied. Larger ones are inputs or
+// parameters.
+TN_API tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at);
+TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at);  // at most 2^24 in size
+
+// ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
+// Each pointwise row of ir/ops.def is one call, tn_relu(x), tn_add(a, b), .., declared in tenure_ops.h.
+// [.., M, K] x [.., K, N]
+TN_API tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at);
+// tn_add and tn_mul with a number
+TN_API tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at);
+TN_API tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at);
+// Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
+TN_API tn_tensor tn_dropout(tn_tensor a, double p, tn_site at);
+TN_API tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at);
+TN_API tn_tensor tn_stop_grad(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at);  // same number of elements
+TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);
+// tn_permute(x, TN_INTS(0, 2, 1))
+TN_API tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at);
+TN_API tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at);
+TN_API tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at);
+TN_API tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at);  // tn_concat(1, TN_TENSORS(a, b))
+// Over all axes, one, or several: tn_sum_axes(x, true, TN_INTS(0, 2)); over none given: all
+TN_API tn_tensor tn_sum(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_sum_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+TN_API tn_tensor tn_sum_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
+TN_API tn_tensor tn_mean(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_mean_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+TN_API tn_tensor tn_mean_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
+TN_API tn_tensor tn_amax(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_amax_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+TN_API tn_tensor tn_amax_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
+TN_API tn_tensor tn_argmax(tn_tensor a, tn_site at);  // last axis, i64
+TN_API tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at);
+TN_API tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at);
+// Over the last n_axes axes of x (f32): (x - mean) / sqrt(variance + eps) weight + bias, the variance without Bessel's
+// correction. Weight and bias have the shape of those axes; TN_NONE is no weight or no bias. RMS norm: x / sqrt(mean of
+// x^2 + eps) weight. Another shape is E004, fewer axes than n_axes or an eps below 0 E003.
+TN_API tn_tensor tn_layer_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps,
+                                  tn_site at);
+TN_API tn_tensor tn_rms_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at);
+// Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
+// By PyTorch's rules for the options. MEAN divides by the weights of the labels that count: NaN when there
+// are none. NONE gives a loss for each row, [..]. A label that is neither in [0, C) nor the ignored one is an error.
+//
+//   loss = tn_cross_entropy(logits, y, .has_ignore = true, .ignore_index = -100);
+typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE } tn_reduction;
+typedef struct {
+  tn_reduction reduction;
+  bool has_ignore;         // rows whose label is ignore_index, between -2^24 and 2^24, count nothing
+  int64_t ignore_index;    // not read without has_ignore: unlike in PyTorch, -100 is no default
+  tn_tensor weight;        // of the classes, f32 [C] (else E004), without a gradient; empty: 1 each
+  double label_smoothing;  // share of the target that is spread over all classes, in [0, 1] (else E003)
+  tn_site at;
+} tn_loss_options;
+TN_API tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o);
+TN_API tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a - b)^2
+
+// ---- writes in place. A handle names storage: a write changes what it shows from then on, and with it every view of
+// the storage (tn_reshape, tn_permute, tn_transpose, tn_slice, tn_detach). All return t itself. Nothing is copied
+// unless something reads the old content later: tn_plan_copies lists those reads.
+//
+//   tn_tensor c = tn_clone(t);                        // the same content, storage of its own: no copy so far
+//   tn_add_(c, u);                                    // t is read later: one copy; else in place
+//   tn_copy_(tn_slice(c, 0, 2, 1), row);              // writes one row of c; broadcast and cast as c wants it
+//   tn_no_grad_begin(f);
+//   tn_sub_(w, tn_mul(tn_param_grad(f, m, "w"), lr)); // a trainable parameter; outside of the region this is E113
+//   tn_no_grad_end(f);
+//
+// Gradients flow to what was written, none to what was overwritten: nor through a write that stands in a no-grad region
+// or goes through tn_detach, after which PyTorch goes on as if nothing had been written. A write that destroys what a
+// backward needs is E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning.
+// Writes to buffers and parameters last over runs. An input shows what was written to it; the caller's memory is never
+// changed (W124).
+// Pointwise calls in place are in tenure_ops.h.
+TN_API tn_tensor tn_clone(tn_tensor t, tn_site at);   // same content, written apart; differentiable
+TN_API tn_tensor tn_detach(tn_tensor t, tn_site at);  // same storage, no gradient: a write through it is seen in t
+// src broadcast to dst's shape and cast to its dtype
+TN_API tn_tensor tn_copy_(tn_tensor dst, tn_tensor src, tn_site at);
+TN_API tn_tensor tn_fill_(tn_tensor t, double v, tn_site at);
+// t[.., start : start + n, ..] = src along `axis`, where n is src's size there; other axes of src broadcast
+TN_API tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at);
+// Row index[k] of t [V, ..] = row k of src [n, ..], for index i64 [n]; the last of equal indices wins
+TN_API tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at);
+// What is made in between carries no gradient; trainable parameters may be written. Regions nest.
+TN_API void tn_no_grad_begin(tn_function *f, tn_site at);
+TN_API void tn_no_grad_end(tn_function *f, tn_site at);
+// Does it depend on a trainable parameter, or an input marked below, by a path that gradients take?
+TN_API bool tn_requires_grad(tn_tensor t);
+// Of an input (false at first; then a target of tn_grad like any value) or of a parameter, as used in this function.
+// E120 for a computed value: it has what its operands have.
+TN_API void tn_set_requires_grad(tn_tensor t, bool on, tn_site at);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,113 @@
+// Tenure, packed sequences: batches of sequences of different lengths without padding.
+#ifndef TN_PACKED_H
+#define TN_PACKED_H
+
+#include "ops.h"
+#include "scope.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- packed sequences: (data [rows, ..], layout), one managed value
+typedef struct {
+  tn_tensor data, layout;
+} tn_packed;
+typedef struct {
+  bool time_major;      // x is [T, B, ..]; else [B, T, ..]
+  bool enforce_sorted;  // refuse lengths that are not in decreasing order, as PyTorch's default does
+  // Lengths may be 0 (else E115). An empty sequence has no rows: padding is all that tn_pad_packed gives it, and its
+  // final state in a recurrent layer is its initial state.
+  bool allow_empty;
+  tn_site at;
+} tn_pack_options;
+// Lengths i64 [B], each in [1, T], or [0, T] with allow_empty
+TN_API tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o);
+TN_API tn_packed tn_pack_constant(tn_tensor x, const int64_t *lengths, uint32_t n, tn_pack_options o);
+// [B, T, ..], `value` beyond each length. T: the longest of constant lengths, else the time axis packed.
+TN_API tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at);
+// Other data [rows, ..], the same layout
+TN_API tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at);
+// The same with a time axis of total_length steps: E117 when a sequence may be longer.
+TN_API tn_tensor tn_pad_packed_to(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at);
+
+// x [B, T, ..] (else [T, B, ..]) by the layout of another packed value: labels beside their inputs, for example. What
+// tn_pack_padded packs by the same lengths has one layout too, and so have equal constant lengths.
+TN_API tn_packed tn_pack_like(tn_tensor x, tn_packed like, bool batch_first, tn_site at);
+
+// A list of sequences [T, ..], which are their first axes long, without padding; E111 when they differ behind it. An
+// empty list gives a poisoned value (E003 where it is an output). Sizes that come at run time are lengths too: any
+// named dims, or the sequences that tn_unpad_sequence gives; such a list is padded on the way.
+TN_API tn_packed tn_pack_sequence(const tn_tensor *list, uint32_t n, tn_pack_options o);
+// The list as [B, T, ..] (else [T, B, ..]) in its order, `value` behind each end. T: the size that all have, else the
+// longest of constant sizes, else the largest bound
+TN_API tn_tensor tn_pad_sequence(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
+// The same with `value` in front of each first step: PyTorch's padding_side="left"
+TN_API tn_tensor tn_pad_sequence_left(const tn_tensor *list, uint32_t n, double value, bool batch_first, tn_site at);
+// The way back: writes the n sequences of x, [length, ..] each, and poisoned ones after a mistake (false)
+TN_API bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at);
+// The same with lengths that come at run time, i64 [B], each in [0, T], for a constant B: writes up to `max` sequences
+// [length, ..], gives B; 0 after a mistake (E003 a batch that is no constant, E116). Sequence k of the same lengths has
+// the same size in every call. As an output it takes T rows of the caller's memory and fills those that it has.
+TN_API uint32_t tn_unpad_sequence(tn_tensor x, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t max,
+                                  tn_site at);
+// The sequences in user order: writes up to `max`, gives their number, which is a constant (else 0 and E003). Those
+// whose lengths come at run time are padded on the way, and are like those of tn_unpad_sequence.
+TN_API uint32_t tn_unpack_sequence(tn_packed s, tn_tensor *out, uint32_t max, tn_site at);
+TN_API uint32_t tn_packed_n_members(tn_packed s);  // 4: data, batch sizes, both index lists; 2 when sorted; 0: poisoned
+// Any unary or binary operation of this header by name, on the data; the two layouts must be the same (E111)
+TN_API tn_packed tn_packed_map(const char *op, tn_packed a, tn_site at);
+TN_API tn_packed tn_packed_zip(const char *op, tn_packed a, tn_packed b, tn_site at);
+// Totals over the steps of each sequence, [B, ..] in user order, of data [rows, ..]; f32, but last and first of any
+// dtype. Nothing is padded. Of an empty sequence, as PyTorch's segment_reduce: sum 0, mean NaN, max -inf, min inf; last
+// and first are 0, argmax is -1. Of equal ones the first is the maximum, and has the gradient; NaN wins.
+//
+//   tn_packed h = tn_rnn_call(lstm, s).out;
+//   tn_tensor sentence = tn_packed_max(h);                              // [B, hidden]
+//   tn_packed both = tn_packed_concat(h, tn_packed_broadcast(h, sentence));  // [rows, 2 hidden]
+TN_API tn_tensor tn_packed_sum(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_mean(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_max(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_min(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_argmax(tn_packed s, tn_site at);  // i64: the step
+TN_API tn_tensor tn_packed_last(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_first(tn_packed s, tn_site at);
+// Over the steps of each sequence, every feature apart
+TN_API tn_packed tn_packed_softmax(tn_packed s, tn_site at);
+// Sum over steps of softmax(scores) times values: [B, ..] like values. scores [rows], or [rows, n, ..] with sizes that
+// broadcast to those of values: [rows, heads] for values [rows, heads, size]. One layout, else E111.
+TN_API tn_tensor tn_packed_attend(tn_packed scores, tn_packed values, tn_site at);
+TN_API tn_packed tn_packed_broadcast(tn_packed s, tn_tensor x,
+                                     tn_site at);             // x [B, ..] on every row of its sequence
+TN_API tn_packed tn_packed_reverse(tn_packed s, tn_site at);  // each sequence from its last step to its first
+// The tables of the layout, i64: [B] by user; [T], 0 behind the longest; [B] user at each position; [B] position of
+// each user. A sorted one is its own order.
+TN_API tn_tensor tn_packed_lengths(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_batch_sizes(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_sorted_indices(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_unsorted_indices(tn_packed s, tn_site at);
+// The calls for tensors, on the rows that exist. Whatever keeps rows apart works on s.data as well, and
+// tn_packed_with_data makes the result packed. Two packed values must have one layout (E111), as must s.data and t.data
+// where they meet in tn_add and the like.
+TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, embedding, ..
+TN_API tn_packed tn_packed_dropout(tn_packed s, double p, tn_site at);
+TN_API tn_packed tn_packed_concat(tn_packed a, tn_packed b, tn_site at);  // along the last axis
+// Mean over rows; TN_REDUCE_NONE: [rows]
+TN_API tn_tensor tn_packed_cross_entropy(tn_packed logits, tn_packed labels, tn_loss_options o);
+TN_API tn_tensor tn_packed_mse(tn_packed a, tn_packed b, tn_site at);
+// As the calls for tensors: the members follow. A member alone is neither moved nor disposed (E102).
+TN_API tn_packed tn_packed_move_to_outer(tn_packed s, tn_site at);
+TN_API tn_packed tn_packed_move_to(tn_packed s, tn_scope *to, tn_site at);
+TN_API tn_packed tn_packed_move_to_scope_of(tn_packed s, tn_tensor other, tn_site at);
+TN_API tn_packed tn_packed_detach_from_scope(tn_packed s, tn_site at);
+TN_API void tn_packed_dispose(tn_packed s, tn_site at);
+#define TN_SCOPED_PACKED(f, expr) ((tn_scoped_begin)(f, TN_SITE), (tn_scoped_end_packed)(f, expr, TN_SITE))
+TN_API tn_packed tn_scope_attach_packed(tn_scope *to, tn_packed s, tn_site at);
+TN_API tn_packed tn_scoped_end_packed(tn_function *f, tn_packed s, tn_site at);
+TN_API tn_packed tn_scope_detach_packed(tn_scope *from, tn_packed s, tn_site at);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
