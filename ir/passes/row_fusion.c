@@ -130,7 +130,8 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
   if (width < 2) return false;
   bool strided = rows.axis + 1 < rank;
   if (all / width < (strided ? FEW_VECTORS * p->target.lanes : FEW_ROWS) && all >= SMALL) return false;
-  return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes || all <= MANY;  // else most lanes are idle
+  return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes ||
+         all <= MANY;  // else most lanes are idle
 }
 
 // Each element of a tall strided row is in a page of its own (TLB misses); with a stride of a multiple of the page they
