@@ -93,7 +93,8 @@ static void put_type(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
   rt_text_add(out, ">");
 }
 
-// Attributes left out, which may differ between equal kernels: names, positions in tables, random streams, and those that only passes read.
+// Attributes left out, which may differ between equal kernels: names, positions in tables, random streams, and those
+// that only passes read.
 static bool is_outside_key(const KernelCall *c, Key key) {
   switch (key) {
   case KEY_id:

@@ -10,8 +10,8 @@ typedef struct {
   Cg *c;
   LLVMValueRef size;  // of a row
   int64_t bound;      // of size
-  int64_t
-      chunk;  // rows of a partial sum: by bounds, so that the order of additions does not depend on the number of workers
+  // Rows of a partial sum: by bounds, so that the order of additions does not depend on the number of workers
+  int64_t chunk;
   int64_t n_chunks;
   uint32_t n;
   struct {

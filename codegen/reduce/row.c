@@ -5,7 +5,7 @@
 //   %z = gelu %y                       sweep 2   z = gelu((x - mean) rstd w + b), stored
 //
 // Instructions are lowered to nodes (row_ops.c). A sweep is one loop over the row in vectors of vl lanes; it ends where
-// a reduction must be complete. A value that a later sweep uses recompute_cost is reloaded or recomputed if that is cheap, else
+// a reduction must be complete. A value that a later sweep uses again is reloaded or recomputed if that is cheap, else
 // buffered: one row on the stack.
 //
 // Column sums (column_sum.c) accumulate in the last sweep, from registers.
@@ -208,7 +208,7 @@ static void assign_sweeps(Row *r) {
     find_last_sweep(r, summed(r, j), seen);
     if (n->level > r->last) r->last = n->level;
   }
-  for (uint32_t n = 1; n < r->g.n; n++)  // labels that may fault are live: the report is a stride effect
+  for (uint32_t n = 1; n < r->g.n; n++)  // labels that may fault are live: the report is a side effect
     if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_MAY_FAULT) use_scalar(r, n);
   use_reductions(r, seen);
   for (uint32_t i = k.first; i < k.first + k.n; i++)

@@ -1,6 +1,6 @@
 // Partition of a recurrence among workers: by hidden units or by sequences.
 //
-// A kernel holds one or more independent recurrences (the directions of a layer). With at min_rows as many workers,
+// A kernel holds one or more independent recurrences (the directions of a layer). With at least as many workers,
 // recurrence d is run by the team of workers d, d + D, d + 2 D, ..; with fewer, each worker runs whole recurrences.
 //
 // Inside a team the work of a step is partitioned in one of two ways, chosen at run time:
