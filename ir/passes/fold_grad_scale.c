@@ -23,12 +23,20 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   return false;
 }
 
+// A scalar parameter may be the factor of its own gradient: the update would read it where it writes.
+static bool is_overwritten(const Fn *f, Val update, Val factor) {
+  Val root = ir_storage_root(f, factor);
+  for (uint32_t k = 0; k < ir_ins(f, update)->n_res; k++)
+    if (ir_storage_root(f, ir_arg(f, update, k)).i == root.i) return true;
+  return false;
+}
+
 Val rule_scaled_gradient(Rules *r, Val v) {
   Fn *f = r->f;
   Val g = ir_gradient_of(f, v), in[MAX_OPERANDS];
   uint32_t scalar;
   if (ir_none(g) || ir_has_operand(f, v, ARG_grad_scale) || r->uses[g.i] != 1) return (Val){0};
-  if (!is_scaled(f, g, &scalar)) return (Val){0};
+  if (!is_scaled(f, g, &scalar) || is_overwritten(f, v, ir_arg(f, g, scalar))) return (Val){0};
   Op op = (Op)ir_ins(f, v)->op;
   uint32_t n = ir_operands(f, v, in);
   in[ir_op_operand(op, ARG_grad)] = ir_arg(f, g, 1 - scalar);

@@ -474,6 +474,8 @@ static uint16_t check_operands(const Infer *c) {
 static uint16_t check_dtypes(const Infer *c) {
   for (uint32_t k = 0; k < n_args(c); k++) {
     uint32_t accepts = ir_operand_flags(c->f, c->v, k) & ANY;
+    if (dtype_of(c, k) == DT_LAYOUT && rank_of(c, k) != 3)
+      return ir_infer_fault(c, E_SHAPE, "a layout is [batch,time,rows]");
     if (accepts >> dtype_of(c, k) & 1) continue;
     if (dtype_of(c, k) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout is no number");
     return ir_infer_dtype(c, k, accepts == I64 ? DT_I64 : accepts == LAYOUT ? DT_LAYOUT : DT_F32);
