@@ -1,5 +1,5 @@
-// What is made where a product reads it, from the user's side: no memory for it, nothing written, no kernel of its own,
-// whoever the readers are; sizes of a run and indices that a run refuses.
+// Prologue fusion through the public API: a fused producer has no memory, no store and no kernel of its own, for any
+// readers; sizes of a run and indices that a run refuses.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 

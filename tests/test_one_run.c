@@ -1,6 +1,5 @@
-// Two threads and one model: a run that comes while another one goes on is refused by name and does nothing, and the
-// results of those that are not refused are right. Two instances run side by side. A child that was forked in the
-// middle of a run has none going on.
+// Two threads and one model: a run during another run is rejected by name and has no effect, and the results of accepted
+// runs are right. Two instances run concurrently. A child forked during a run starts without one.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 

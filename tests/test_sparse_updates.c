@@ -1,5 +1,5 @@
-// Updates of tables by touched rows: the same bits as with a gradient of the table's size, for any number of workers,
-// and memory for the rows alone.
+// Sparse updates of tables: the same bits as with a dense gradient, for any number of workers, and memory for the
+// gathered rows only.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 

@@ -1,4 +1,4 @@
-// Permutations that turn the last axis: read by squares where they are large, exact in any size.
+// Permutations of the last axis: transposed by tiles in registers where they are large, exact in any size.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 

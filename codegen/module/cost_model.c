@@ -1,12 +1,12 @@
-// How long kernels take, roughly: enough to tell work that is worth waking a team for from work that is not.
+// Cost model: a rough run time of kernels, enough to decide how many workers are worth waking.
 #include "codegen/module/module.h"
 #include "ir/attention.h"
 
 // ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
 // with the row of its class in ir/kernels.def.
 enum {
-  KERNEL_NS = 10,    // the call
-  WORKER_NS = 2000,  // of work for each worker: waking one for less, and waiting for it, costs more than it wins
+  KERNEL_NS = 10,    // call overhead
+  WORKER_NS = 2000,  // work per worker, at least: below, wake-up and barrier cost more than they gain
   MAX_WORKERS = 64,
   MOST_NS = WORKER_NS * MAX_WORKERS
 };
@@ -92,7 +92,7 @@ static double ns_of_all(const Fn *f) {
   return ns;
 }
 
-// By the bounds of dims, and by nothing that differs from machine to machine. A guarded arena is looked at by a team.
+// From bounds of dims only: the same on every machine. A guarded arena always uses the team.
 uint32_t cg_max_workers(const Fn *f) {
   double n = ns_of_all(f) / WORKER_NS;
   return f->prog->guarded_arena || n >= MAX_WORKERS ? MAX_WORKERS : n < 2 ? 1 : (uint32_t)n;

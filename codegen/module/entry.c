@@ -1,9 +1,8 @@
-// Entry functions: where the team waits, and the code that calls the kernels in order.
+// Entry functions: calls to the kernels in order, and barriers between them.
 //
-// A barrier stands before a kernel that touches memory which an earlier kernel wrote, or writes memory which an earlier
-// one touched, since the last barrier. Memory is compared as byte ranges of a segment, because buffers take over each
-// other's place; run-time dims count as memory too, since a layout sets one. The join of the team ends the last
-// kernels.
+// A kernel is preceded by a barrier if it has a dependence (RAW, WAR or WAW) on a kernel since the last barrier. Memory is
+// compared as byte ranges of a segment, because buffers reuse each other's slots; run-time dims count as memory, since a
+// layout sets one. The join of the team ends the last kernels.
 #include "codegen/module/module.h"
 
 #include <stddef.h>
@@ -52,7 +51,7 @@ static bool conflict(const Accesses *a, const Accesses *b) {
   return false;
 }
 
-// ---- what a run refuses
+// ---- kernels that may fault
 static bool may_fault(const KernelCall *c) {
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
     if (ir_may_fault(c->f, (Val){i})) return true;
@@ -66,7 +65,7 @@ static bool changes_params(const KernelCall *c) {
 }
 
 void cg_place_barriers(ModulePlan *plan, EntryFn *e) {
-  Accesses since = {0}, now = {0};  // since the last barrier; of the kernel at hand
+  Accesses since = {0}, now = {0};  // since the last barrier; of the current kernel
   bool unsure = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     now.n = 0;
@@ -102,7 +101,7 @@ void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
   }
 }
 
-// The dot keeps it apart from every entry.
+// No entry has a dot in its name.
 const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code) {
   return rt_printf(plan->mem, "%s.k%u", plan->symbol, code);
 }
@@ -120,7 +119,7 @@ LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
 }
 
 typedef struct {
-  LLVMValueRef seg[N_SEGMENTS];  // block addresses, or the tables of caller pointers
+  LLVMValueRef seg[N_SEGMENTS];  // base addresses; IN, OUT: tables of caller pointers
   LLVMValueRef dims;
   LLVMValueRef n_workers;  // i32
 } Bases;
@@ -145,7 +144,7 @@ static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf)
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
 }
 
-// Dims are read at each call: a layout may have set them since.
+// Dims are reloaded at each call: a layout may have set them since.
 static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, const Bases *base) {
   LLVMTypeRef type = cg_kernel_type(c, call);
   uint32_t n = 0;
@@ -173,13 +172,13 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
 }
 
 static void wait_for_team(Cg *c) {
-  If several;  // a lone worker has nobody to wait for
+  If several;  // a single worker needs no barrier
   cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, LLVMGetParam(c->fn, 2), cg_i32(c, 1), ""));
   cg_barrier(c, cg_i32(c, 0), LLVMGetParam(c->fn, 2));
   cg_endif(c, &several);
 }
 
-// A guarded arena: between two kernels one worker poisons and looks, while the others wait.
+// Guarded arena: between two kernels one worker poisons and checks it, between two barriers.
 static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *next) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
   const Fn *f = done ? done->f : next->f;
@@ -196,7 +195,7 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
   if (next) wait_for_team(c);
 }
 
-// Everyone has looked before anyone goes on, to kernels that may report as well.
+// A barrier after the check: all workers have read the status before a later kernel may set it.
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
   if (!single_threaded) wait_for_team(c);
@@ -219,8 +218,8 @@ static void add_flag(Cg *c, const char *name) {
   LLVMAddAttributeAtIndex(c->fn, LLVMAttributeFunctionIndex, a);
 }
 
-// An entry is a long list of calls: LLVM is told to translate it line by line, a fifth of the time for code that runs
-// once.
+// An entry is a long sequence of calls with no loops: it is compiled without optimisation (optnone), in a fifth of the
+// time.
 void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
   c->fn = LLVMAddFunction(c->mod, e->symbol, type);

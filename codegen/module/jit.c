@@ -52,7 +52,7 @@ bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out) {
   return true;
 }
 
-// ---- LLVM once a process
+// ---- LLVM initialisation, once per process
 static void init_targets(void) {
   LLVMInitializeAllTargetInfos();
   LLVMInitializeAllTargets();
@@ -68,7 +68,7 @@ void cg_init_llvm(void) {
 // ---- loading
 struct CgJit {
   LLVMOrcLLJITRef jit;
-  char error[512];  // what the session reported last
+  char error[512];  // last report of the session
 };
 
 static bool failed(LLVMErrorRef e, RtText *why) {
@@ -79,7 +79,7 @@ static bool failed(LLVMErrorRef e, RtText *why) {
   return true;
 }
 
-// Instead of LLVM's own reporter, which prints.
+// Replaces LLVM's own reporter, which prints to stderr.
 static void on_session_error(void *ctx, LLVMErrorRef e) {
   CgJit *j = ctx;
   char *text = LLVMGetErrorMessage(e);
@@ -87,8 +87,8 @@ static void on_session_error(void *ctx, LLVMErrorRef e) {
   LLVMDisposeErrorMessage(text);
 }
 
-// A builder for the plain baseline: the JIT only loads objects, so it needs no look at the host's features, which LLVM
-// takes from CPU names and comments on stderr.
+// A builder for the baseline CPU: the JIT only loads objects, so it need not detect the host's features, where LLVM may
+// print warnings to stderr.
 static LLVMOrcLLJITBuilderRef plain_builder(RtText *why) {
   char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
   LLVMTargetRef target;

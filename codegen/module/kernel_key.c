@@ -1,8 +1,8 @@
-// What a kernel is called with, and its canonical text.
+// Kernel keys: the arguments of a kernel, and its canonical text.
 //
-// Two kernels with one text are one piece of code. The text therefore holds all that an emitter may look at, and
-// nothing else: values are numbered inside the kernel, stored values become ports, named dims and random streams are
-// numbered by first occurrence. For y = relu(x W + b) with x, W, b stored by others:
+// Kernels with equal text share one function. So the text holds everything that an emitter may read, and nothing else:
+// values are numbered inside the kernel, stored values become arguments, named dims and random streams are numbered by
+// first occurrence. For y = relu(x W + b) with x, W, b stored by others:
 //
 //   class GEMM
 //   0 linear f32[d0<=32,4] <- p0:f32[d0<=32,8] p1:f32[4,8] p2:f32[4] -> -
@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-// Constant lengths have their table in the constant pool; what has no elements needs no code.
+// No code: layouts of constant lengths, which are in the constant pool, and kernels without elements.
 bool cg_has_code(const Fn *f, const Kernel *k) {
-  bool any = false;  // a byte to write
+  bool any = false;  // any byte to write
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     any |= !ir_is_output_alias(f, (Val){i}) && ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
   return any && !ir_layout_is_const(f, (Val){k->first});
@@ -26,7 +26,7 @@ static Val through_views(const Fn *f, Val v) {
   return v;
 }
 
-// The value that the storage of v was made for: through views, and from each next version to the one before it.
+// The value that owns the storage of v: through views, and from each next version to the previous one.
 static Val storage_of(const Fn *f, Val v) {
   for (;;) {
     v = through_views(f, v);
@@ -84,7 +84,7 @@ static void put_type(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
     put_shape(plan, c, ins->shape, out);
     return;
   }
-  // Where a layout is made its number of rows is not known yet.
+  // A kernel that computes a layout does not know its number of rows yet.
   uint32_t known = c->k->cls == CLASS_LAYOUT ? 2 : 3;
   for (uint32_t k = 0; k < known; k++) {
     rt_text_add(out, k ? "," : "<");
@@ -93,7 +93,8 @@ static void put_type(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
   rt_text_add(out, ">");
 }
 
-// Names, places in tables, random streams and what only passes read differ between equal kernels.
+// Attributes left out, which may differ between equal kernels: names, positions in tables, random streams, and those
+// that only passes read.
 static bool is_outside_key(const KernelCall *c, Key key) {
   switch (key) {
   case KEY_id:
@@ -102,10 +103,10 @@ static bool is_outside_key(const KernelCall *c, Key key) {
   case KEY_param:
   case KEY_scope:
   case KEY_into_param:
-  case KEY_body:  // what it does is stated by describe
+  case KEY_body:  // the body is described by its kernels
   case KEY_live:
   case KEY_reader: return true;
-  case KEY_rows: return c->k->cls == CLASS_LAYOUT;  // its slot is stated by describe
+  case KEY_rows: return c->k->cls == CLASS_LAYOUT;  // the slot is among the dims described
   default: return false;
   }
 }
@@ -132,7 +133,7 @@ static void put_attrs(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
   }
 }
 
-// Operands that an emitter never reads: of no size, or there for their shape alone.
+// Operands that an emitter never reads: empty, or shape only.
 static bool is_unread(const KernelCall *c, Val v, uint32_t k) {
   Val a = ir_arg(c->f, v, k);
   const Ins *ins = ir_ins(c->f, a);
@@ -189,7 +190,7 @@ static bool put_instruction(ModulePlan *plan, KernelCall *c, Val v, RtText *out)
   return true;
 }
 
-// The rows dim that a layout sets. -1: this kernel sets none.
+// The rows dim that a layout computes. -1: none.
 static int32_t slot_written(const KernelCall *c) {
   if (ir_ins(c->f, (Val){c->k->first})->op != OP_packed_layout) return -1;
   Dim rows = ir_dim_at(c->f->prog, ir_ins(c->f, (Val){c->k->first})->shape, 2);

@@ -1,9 +1,8 @@
-// A whole program: plan (kernels described, equal ones merged, barriers placed), then LLVM modules, then object files.
+// Compilation of a program: plan (kernels described, equal ones deduplicated, barriers inserted), LLVM modules, objects.
 //
-// Building LLVM IR interns dims and allocates in the program's arena, so one thread builds all modules; LLVM's passes
-// and code emission, which take ten times as long, run on one thread for each module, each with an LLVM context of its
-// own. How kernels are dealt to modules depends on the program alone: the same program gives the same bytes on every
-// machine.
+// Building LLVM IR interns dims and allocates in the program's arena, so it is sequential. LLVM's passes and code
+// emission, ten times as long, run in parallel: one thread and one LLVM context per module. The partition of kernels
+// into modules depends on the program alone: the same program gives the same bytes on every machine.
 #include "codegen/module/module.h"
 #include "runtime/format.h"
 
@@ -15,10 +14,10 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-enum { MAX_PARTS = 4, FORMAT = 3 };  // FORMAT: counts changes of what an object looks like to its caller
+enum { MAX_PARTS = 4, FORMAT = 3 };  // FORMAT: version of the interface between an object and its caller
 
-// The emitters write vector code already; what remains is folding and moving out of loops. "default<O1>" costs more
-// than all the rest of code generation.
+// The emitters produce vector code; what remains is constant folding, CSE and LICM. "default<O1>" costs more than all
+// the rest of code generation.
 static const char pass_list[] = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
 
 static double now_ms(void) {
@@ -28,7 +27,7 @@ static double now_ms(void) {
 }
 
 // ---- names
-// A point stays: only plans for smaller bounds have one (step.time16), so that they share no symbol with a function.
+// A dot is kept: only variants for smaller bounds have one (step.time16), so no function has the same symbol.
 static void put_identifier(RtText *out, const char *s) {
   if (rt_is_digit(*s) && !out->len) rt_text_add(out, "_");
   for (; *s; s++) rt_text_add(out, "%c", rt_is_alnum(*s) || *s == '.' ? *s : '_');
@@ -60,7 +59,7 @@ static uint32_t code_of(ModulePlan *plan, const KernelCall *c) {
 
 static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f);
 
-// The kernels of a scan's body come first: their codes are part of what the scan is.
+// The kernels of a scan's body come first: their codes are part of the scan's key.
 static bool plan_body(ModulePlan *plan, KernelCall *c) {
   if (c->k->cls != CLASS_SCAN) return true;
   c->body = rt_alloc(plan->mem, sizeof *c->body);
@@ -106,13 +105,13 @@ static bool make_plan(ModulePlan *plan) {
   return true;
 }
 
-// Everything that decides the bytes of the object, as text.
+// The cache key: everything that determines the bytes of the object, as text.
 static void put_key(const ModulePlan *plan, RtText *out) {
   unsigned major, minor, patch;
   LLVMGetVersion(&major, &minor, &patch);
   rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n", FORMAT, major, minor, patch);
   cg_target_key(plan->t, out);
-  const char *gemm = getenv("TN_GEMM");  // overrides the choice of products
+  const char *gemm = getenv("TN_GEMM");  // overrides the choice of GEMM strategies
   if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
   rt_text_add(out, "%s\n%s\nprogram %s\n", gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
@@ -315,7 +314,7 @@ static void finish_all(ModuleShard *part, uint32_t n) {
 
 // ---- kernels to modules: LPT scheduling
 
-// LPT: the most expensive kernel that is left goes to the module with the least load.
+// The most expensive kernel left goes to the module with the least load.
 static uint32_t partition_kernels(const ModulePlan *plan, uint8_t *part_of) {
   enum { PART_COST = 8, NOT_YET = 0xff };
   uint64_t total = 0, load[MAX_PARTS] = {0};
@@ -354,7 +353,7 @@ static bool build_parts(const ModulePlan *plan, ModuleShard *part, const uint8_t
   return true;
 }
 
-// Building takes memory from the program's arena: when that runs out, LLVM's objects are freed before the jump goes on.
+// Building allocates from the program's arena: on out of memory LLVM's objects are freed before the longjmp continues.
 static bool build_guarded(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
   jmp_buf here, *outer = rt_arena_on_oom(plan->mem, &here);
   if (setjmp(here)) {

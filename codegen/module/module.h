@@ -1,11 +1,10 @@
-// What module.c, kernel_key.c and entry.c share: the kernels of all functions in order, which of them are equal, and where
-// the team waits.
+// The plan of a module: the kernel calls of all functions in order, the distinct kernels among them, and the barriers.
 #ifndef TN_CODEGEN_MODULE_MODULE_H
 #define TN_CODEGEN_MODULE_MODULE_H
 
 #include "codegen/cg.h"
 
-// One kernel at its place in one function: what it is called with.
+// A call of a kernel in a function, with its arguments.
 typedef struct {
   const Fn *f;
   const Kernel *k;
@@ -18,10 +17,10 @@ typedef struct {
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;
   uint64_t hash;
-  uint32_t code;         // which distinct kernel
+  uint32_t code;         // index of its distinct kernel: ModulePlan.codes
   uint32_t weight;       // 1 + the row of Prog.packed_weights that it reads; 0: none
-  bool barrier;          // the team waits before it
-  bool checks_status;    // before it: has an earlier kernel found an index out of range?
+  bool barrier;          // preceded by a barrier
+  bool checks_status;    // preceded by a test whether an earlier kernel reported an index out of range
   struct EntryFn *body;  // of a scan: the kernels of one step; else NULL
 } KernelCall;
 
@@ -30,7 +29,7 @@ typedef struct EntryFn {
   const char *symbol;
   KernelCall *calls;
   uint32_t n_calls;
-  bool single_threaded;  // worker 0 alone runs it, without barriers
+  bool single_threaded;  // run by worker 0, without barriers
 } EntryFn;
 
 typedef struct {
@@ -40,21 +39,21 @@ typedef struct {
   const char *symbol;  // prefix of every symbol: the program's name
   EntryFn *entries;
   uint32_t n_entries;
-  const KernelCall **codes;  // distinct kernels: the call that stands for all equal ones
+  const KernelCall **codes;  // distinct kernels: the first call of each
   uint32_t n_codes, cap_codes;
-  bool profile;  // the entries time their kernels: profile.c
-  bool trace;    // and keep each call's times: trace.c
+  bool profile;  // entries time their kernels: profile.c
+  bool trace;    // and record each call: trace.c
   RtText *why;
 } ModulePlan;
 
 // kernel_key.c
-bool cg_describe(ModulePlan *plan, KernelCall *call);  // ports, dims, ids, key; false: why
+bool cg_describe(ModulePlan *plan, KernelCall *call);  // arguments, dims, ids, key; false: why
 bool cg_has_code(const Fn *f, const Kernel *k);
 
 uint32_t cg_number_dim(ModulePlan *plan, KernelCall *c, Dim d);  // among the dims that the kernel takes
 
 // scan.c
-void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out);  // what the loop calls, for the key
+void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out);  // the kernels of the body, for the key
 bool cg_emit_scan(Cg *c, const ModulePlan *plan, const KernelCall *call);
 
 // entry.c

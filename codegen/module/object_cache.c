@@ -1,9 +1,9 @@
-// The object cache: one file for each program, named by a hash of its key.
+// The object cache: one file per program, named by a hash of its key.
 //
-// The key is the canonical text of everything that decides the object (module.c) and the identity of the code
-// generator that wrote it. A file repeats its key in full: a hash names the file, only equal text makes it a hit.
-// Whatever else is found there, cut short, changed, foreign, is a miss, and the next write replaces it. Writes are
-// atomic (runtime/store/file.h), so processes may share a directory. Layout:
+// The key is the canonical text of everything that determines the object (module.c), and the build id of the code
+// generator. A file repeats its key in full: the hash names the file, only equal text is a hit. Anything else (truncated,
+// corrupt, foreign) is a miss, and is replaced by the next write. Writes are atomic (runtime/store/file.h), so processes
+// may share a directory. Layout:
 //
 //   "TNCACHE" 1 | u64 key size | u64 object size | u64 checksum of key and object | key | object
 #define _GNU_SOURCE  // dl_iterate_phdr
@@ -26,7 +26,7 @@ static uint64_t checksum_of(const void *key, size_t key_size, const void *object
   return rt_hash(object, object_size, rt_hash(key, key_size, 0x7e6a));
 }
 
-// ---- who generates the code: the build id of the library or program that this function is linked into
+// ---- identity of the code generator: build id of the library or program that this function is linked into
 typedef struct {
   RtText *out;
   bool found;
@@ -55,7 +55,7 @@ static bool put_build_id(const unsigned char *at, size_t size, RtText *out) {
   return false;
 }
 
-// A file without a build id is known by its size and time.
+// Without a build id: size and modification time of the file.
 static void put_file_time(const char *path, RtText *out) {
   struct stat s;
   if (stat(*path ? path : "/proc/self/exe", &s)) return;

@@ -1,18 +1,18 @@
-// Weights that are packed once per change instead of once per run.
+// Prepacked weights: packed once per change instead of once per run.
 //
-//   A product whose B is a parameter that its function does not write reads a copy of it in panels,
-//   [panel][k][width], from the segment `packed`. Products of one program that read a parameter in the same way share
-//   a copy. What makes the copies is an entry of its own, NAME.pack: the runtime calls it before a run that reads a
-//   copy which is out of date (runtime/exec/packed_weights.h). Which products have one, cg_gemm_packs decides by their bounds.
+// A product whose B is a parameter that its function does not write reads a prepacked copy, [panel][k][width], from the
+// segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
+// entry of its own, NAME.pack: the runtime calls it before a run that reads a stale copy
+// (runtime/exec/packed_weights.h). cg_gemm_packs decides by bounds which products have one.
 #include "codegen/gemm/gemm.h"
 #include "codegen/module/module.h"
 
 #include <stddef.h>
 #include <stdio.h>
 
-enum { PACK_K = 256 };  // rows of B that a worker packs at once
+enum { PACK_K = 256 };  // rows of B per unit of work
 
-// ---- which there are
+// ---- the copies of a program
 
 static bool same_pack(const WeightPack *a, const WeightPack *b) {
   return a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k && a->width == b->width;
@@ -24,7 +24,7 @@ static uint32_t find_pack(const Prog *p, const WeightPack *w) {
   return UINT32_MAX;
 }
 
-// What a kernel reads; false: no packed weight.
+// The copy that a kernel reads; false: none.
 static bool weight_of_kernel(const Fn *f, const Kernel *k, const Target *t, WeightPack *out) {
   if (k->cls != CLASS_GEMM) return false;
   GemmPlan p = cg_gemm_plan(f, ir_anchor(f, k), t);
@@ -63,7 +63,7 @@ uint32_t cg_weight_number(const KernelCall *c, const Target *t) {
   return weight_of_kernel(c->f, c->k, t, &w) ? find_pack(c->f->prog, &w) + 1 : 0;
 }
 
-// ---- the entry that packs
+// ---- the pack entry
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p) {
   RtText t = {.mem = mem};
   rt_text_add(&t, "%s.pack", cg_program_symbol(mem, p));

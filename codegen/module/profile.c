@@ -1,13 +1,13 @@
-// TN_PROFILE=1: the entries of a program count, for each kernel, the cycles in it and in the wait before it; a table is
-// printed to stderr when the program is unloaded. Without the variable nothing of this is in the code.
+// TN_PROFILE=1: entries count, per kernel, the cycles spent in it and in the barrier before it; a table is printed to
+// stderr when the program is unloaded. Without the variable no such code is emitted.
 //
 //   function    kernel                       calls  min us  mean us  share  GFLOP/s  GB/s  wait us  idle %
 //   train_step  rnn_seq f32[rows,64]            62    81.0     84.1   31 %     92.0   2.1      3.0     4.2
 //
-// min and mean are of the slowest worker, wait is worker 0's least before the kernel, idle is what the mean worker
-// lacks of the slowest one. Share and rates are by the least times, which other programs on the machine disturb less;
-// where sizes differ from call to call only the mean tells. Bytes count each stored operand and result once, so they
-// say little where a kernel touches a part of a table; flops are those of products only.
+// min and mean: of the slowest worker. wait: worker 0's minimum before the kernel. idle: how much less than the slowest
+// the mean worker runs. Share and rates are from minimum times, which are least disturbed by other processes; where sizes
+// vary from call to call only the mean is meaningful. Bytes count each stored operand and result once, so they say
+// little where a kernel reads a part of a table; flops are those of products only.
 #include "codegen/module/module.h"
 #include "runtime/format.h"
 
@@ -23,7 +23,7 @@ static const char table_name[] = "tenure_profile", cells_name[] = "tenure_profil
 
 typedef struct {
   uint64_t n_rows;
-  const char *text;  // "function\tkernel\n" for each row
+  const char *text;  // "function\tkernel\n" per row
   const uint64_t *cells;
 } Table;
 
@@ -108,7 +108,7 @@ static LLVMValueRef flops_of(Cg *c, const KernelCall *call) {
   return sum;
 }
 
-// After the call of kernel `call`: the team began to wait at `before`, the kernel began at `start`.
+// After kernel `call`: `before`: arrival at its barrier, `start`: begin of the kernel.
 void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
                     LLVMValueRef start) {
   const KernelCall *k = &e->calls[call];
@@ -123,7 +123,7 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
   if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
-  c->f = k->f, c->n_dims = 0;  // dims come from the frame
+  c->f = k->f, c->n_dims = 0;  // dims are loaded from the frame
   LLVMValueRef totals = cg_add(c, row, cg_i64(c, TOTALS));
   add_to(c, cells, cg_add(c, totals, cg_i64(c, CALLS)), cg_i64(c, 1));
   add_to(c, cells, cg_add(c, totals, cg_i64(c, FLOPS)), flops_of(c, k));
@@ -145,7 +145,7 @@ static void name_kernel(const KernelCall *call, RtText *out) {
   ir_shape_text(f->prog, f->ins[last].shape, out);
 }
 
-// The table itself, in the module that holds the entries.
+// The counters, in the module of the entries.
 void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   RtText text = {plan->mem, NULL, 0, 0};
   for (uint32_t k = 0; k < plan->n_entries; k++)
@@ -198,7 +198,7 @@ static double slowest(const uint64_t *row, uint32_t what) {
   return (double)most;
 }
 
-// In percent: how much less than the slowest the mean worker ran.
+// Percent by which the mean worker ran less than the slowest.
 static double idle(const uint64_t *row, uint32_t n_workers) {
   double sum = 0, most = slowest(row, RUN_MIN);
   for (uint32_t w = 0; w < n_workers; w++) sum += (double)row[w * CELL + RUN_MIN];

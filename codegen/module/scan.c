@@ -2,13 +2,13 @@
 //
 //   copies the first carries into slot 0 (packed: in sorted order, into both slots)
 //   for s in 0 .. steps:    t = s, or steps - 1 - s in reverse
-//     the body's kernels, with a barrier before those that need one; carries are read from slot s % 2, written to the
-//     other; slices and outputs lie at the step's rows of their stacks
+//     the body's kernels, with barriers as in an entry; carries are double-buffered: read from slot s % 2, written to
+//     the other; slices and outputs are the step's rows of their stacks
 //     barrier
-//   copies the last carries out (packed: each sequence's from the slot that its own last step wrote)
+//   copies the final carries out (packed: each sequence's from the slot that its last step wrote)
 //
-// The body's kernels are ordinary ones: pointers, the rows of the step and the numbers of random streams are arguments.
-// Scratch: two slots for each carry, then the body's arena. Every worker runs the loop; nothing in the code depends on
+// The body's kernels are ordinary ones: pointers, the rows of the step and random stream ids are arguments.
+// Scratch: two slots per carry, then the body's arena. Every worker runs the loop; nothing in the code depends on
 // the number of steps.
 #include "codegen/module/module.h"
 
@@ -25,11 +25,11 @@ typedef struct {
   int64_t *slot;                                                 // by carry: offset of slot 0 in the scratch
   int64_t arena;                                                 // of the body, in the scratch
   V layout, batch_sizes, offsets, sorted, lengths, seqs, steps;  // packed: tables of the layout, i32; counts as i64
-  // of the step at hand, i64
+  // of the current step, i64
   V t, first, live, parity;  // packed: first: its first row; live: their number
 } ScanLoop;
 
-// ---- what the kernel is called with, as text
+// ---- the kernel key
 void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
   Scan s = ir_scan_at(c->f, (Val){c->k->first});
   const EntryFn *e = c->body;
@@ -53,7 +53,7 @@ void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
   }
 }
 
-// ---- small parts
+// ---- helpers
 static V load_i32(ScanLoop *l, V base, V index) {
   Cg *c = l->c;
   return LLVMBuildSExt(c->b, LLVMBuildLoad2(c->b, c->i32, cg_at(c, c->i32, base, index), ""), c->i64, "");
@@ -75,7 +75,7 @@ static void copy_range(Cg *c, V to, V from, V lo, V hi) {
   cg_loop_end(c, &l, NULL);
 }
 
-// Elements of one row: of all axes but the first.
+// Elements of one row: all axes but the first.
 static V row_elements(ScanLoop *l, Shape s) {
   V n = cg_i64(l->c, 1);
   for (uint32_t k = 1; k < ir_rank(l->plan->p, s); k++) n = cg_mul(l->c, n, cg_dim(l->c, ir_dim_at(l->plan->p, s, k)));
@@ -224,7 +224,7 @@ static void open_layout(ScanLoop *l) {
   }
   Shape s = shape_of(l, operand(l, 0));
   int64_t batch = ir_dim_bound(l->plan->p, ir_dim_at(l->plan->p, s, 0));
-  (void)batch;  // the first tables do not depend on it
+  (void)batch;  // the offsets of the first tables do not depend on it
   int64_t time = ir_dim_bound(l->plan->p, ir_dim_at(l->plan->p, s, 1));
   l->layout = cg_ptr(c, operand(l, 0));
   l->batch_sizes = cg_at(c, c->i32, l->layout, cg_i64(c, TN_LAYOUT_BATCH_SIZES(time, batch)));

@@ -1,5 +1,5 @@
-// TN_TRACE=FILE: the entries also keep the first kernel calls of each worker with their times; they are written to FILE
-// in Chrome's trace format when the program is unloaded (chrome://tracing, Perfetto, speedscope read it).
+// TN_TRACE=FILE: entries also record the first kernel calls of each worker with time stamps, written to FILE in Chrome's
+// trace event format when the program is unloaded (chrome://tracing, Perfetto, speedscope).
 #include "codegen/module/module.h"
 #include "runtime/format.h"
 
@@ -32,7 +32,7 @@ static LLVMValueRef lanes_of(Cg *c) {
   return lanes;
 }
 
-// Kernel call number `row` of the program: its worker began to wait at `before`, and ran it from `start` to `end`.
+// Kernel call number `row` of the program: arrival at its barrier `before`, begin `start`, `end`.
 void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end) {
   LLVMValueRef lane = cg_at(c, c->i64, lanes_of(c), cg_mul(c, worker, cg_i64(c, LANE))), n = cg_load(c, c->i64, lane);
   If room;
@@ -47,9 +47,9 @@ void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before,
 // ---- file
 typedef struct {
   FILE *out;
-  const char *text;  // "function\tkernel\n" by row
+  const char *text;  // "function\tkernel\n" per row
   uint64_t origin;
-  double rate;  // cycles in a microsecond
+  double rate;  // cycles per microsecond
 } Trace;
 
 static const char *line_at(const char *text, uint64_t row) {

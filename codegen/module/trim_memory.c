@@ -1,4 +1,4 @@
-// Gives back memory that only compiling needs: a program that trains for hours does not keep the compiler in memory.
+// Releases memory that only compilation needs: a long training run does not keep the compiler resident.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,7 +19,7 @@ static bool holds(const struct dl_phdr_info *o, uintptr_t address) {
   return false;
 }
 
-// Pages of a file that are never written come back from it when they are touched again.
+// Clean file-backed pages are read again from the file on the next access.
 static int drop_pages(struct dl_phdr_info *o, size_t size, void *address) {
   (void)size;
   if (!holds(o, (uintptr_t)address)) return 0;

@@ -1,7 +1,7 @@
-// Pointwise groups: what a group reads, where it lies, and one vector of it (pointwise.h).
+// Pointwise groups: the memory accesses of a group, their addressing, and code for one vector (pointwise.h).
 //
-// All loads of a vector come before its stores, so that a result may take over an operand's buffer. Lanes never mix:
-// an element does not depend on vl, on the tail or on the split among workers.
+// All loads of a vector come before its stores, so that a result may alias an operand. Lanes are independent: an element
+// does not depend on vl, on the tail or on the split among workers.
 #include "codegen/pointwise/pointwise.h"
 
 typedef LLVMValueRef V;
@@ -25,7 +25,7 @@ static const Ins *type_of(const Pointwise *p, Val v) {
   return in->op == OP_output ? ir_ins(fn_of(p), ir_arg(fn_of(p), v, 0)) : in;
 }
 
-// Through views that keep the shape, down to a register of this kernel if there is one.
+// Looks through views that keep the shape, to a register of this kernel if there is one.
 static Val see_through(const Pointwise *p, Val v) {
   Val at = v;
   for (;;) {
@@ -48,7 +48,7 @@ static Dim operand_dim(const Pointwise *p, const Access *a, int axis) {
   return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
 }
 
-// Trailing axes face each other; an axis of size 1 is broadcast.
+// Broadcasting: trailing axes are aligned; an axis of size 1 is broadcast.
 static void map_broadcast(Pointwise *p, Access *a) {
   uint32_t rank = ir_rank(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape);
   for (uint32_t j = 0; j < p->rank; j++) {
@@ -99,7 +99,7 @@ static int32_t broadcast_access(Pointwise *p, Val operand) {
   return k;
 }
 
-// Row i of the result is the row of the table that index number i names.
+// Gather: row i of the result is row index[i] of the table.
 static bool collect_gather(Pointwise *p, uint32_t k) {
   Val v = value_at(p, k), table = ir_arg(fn_of(p), v, 0), index = ir_arg(fn_of(p), v, 1);
   bool empty = is_empty(p, table);
@@ -112,7 +112,7 @@ static bool collect_gather(Pointwise *p, uint32_t k) {
   return true;
 }
 
-// Operands without elements are left out.
+// Empty operands are skipped.
 static bool collect_concat(Pointwise *p, uint32_t k) {
   Cg *c = p->c;
   Val v = value_at(p, k);
@@ -130,7 +130,7 @@ static bool collect_concat(Pointwise *p, uint32_t k) {
   }
   if (p->seg.n && (p->seg.n != n || p->seg.axis != axis)) return fail(p, v, "is cut in other places than its kernel");
   p->use[k][0] = -1;
-  if (n == 0) return true;  // and so is the group
+  if (n == 0) return true;  // so is the whole group
   p->use[k][0] = add_access(p, part[0]);
   p->acc[p->use[k][0]].part = part;
   map_axes(p, &p->acc[p->use[k][0]], v);
@@ -147,7 +147,7 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a == 0) continue;  // only written
+    if (op_of(p, v) == OP_assign && a == 0) continue;  // written only
     if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
     if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
@@ -181,7 +181,7 @@ bool cg_pointwise_collect(Pointwise *p) {
     }
     first = false;
     if (type_of(p, v)->shape.i != p->shape.i) return fail(p, v, "has another shape than its kernel");
-    bool product = p->behind && k == p->from;  // its operands are its own affair
+    bool product = p->is_epilogue && k == p->from;  // its operands are read by the product, not here
     if (!product && !collect_one(p, k)) return false;
   }
   return true;
@@ -192,7 +192,7 @@ static bool plain_axis(const Pointwise *p, const Access *a, uint32_t j) {
   return !a->offset[j] && !a->lo[j] && !(a->part && p->seg.axis == j);
 }
 
-// Does the access step through iteration axes j and i (the next one that moves) as through one?
+// Is the access contiguous over iteration axes j and i (the next one with a stride), so that they can be merged?
 static bool steps_as_one(const Pointwise *p, const Access *a, uint32_t j, uint32_t i) {
   if (!plain_axis(p, a, i)) return false;
   if (a->axis[j] < 0 && a->axis[i] < 0) return true;
@@ -242,7 +242,7 @@ static void place_access(Pointwise *p, Access *a, const uint32_t *first_of) {
 }
 
 // ---- segments
-// Up to so many are emitted one by one, with an instruction each; others are a loop over tables.
+// Up to so many segments are emitted as straight-line code; more become a loop over tables.
 enum { FEW_SEGMENTS = 4, FEW_INSTRUCTIONS = 16 };
 
 static bool has_few(const Pointwise *p) {
@@ -347,7 +347,7 @@ static V lane_numbers(Cg *c) {
 
 static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
 
-// A row of a table; no row, and a report, where the index is out of range.
+// Row of a table; an index out of range is reported, and the row is empty.
 static void enter_table(Pointwise *p, Access *a) {
   Cg *c = p->c;
   V i = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, a->index), p->at_row));
@@ -360,7 +360,7 @@ static void enter_table(Pointwise *p, Access *a) {
   a->row = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &row, 1, "");
 }
 
-// Places every access at the row with these outer indices.
+// Sets every access to the row with these outer indices.
 void cg_pointwise_enter(Pointwise *p, const V *index) {
   Cg *c = p->c;
   for (uint32_t k = 0; k < p->n_acc; k++) {
@@ -368,7 +368,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
     LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
     V at = a->base;
     if (a->empty || a->part) continue;
-    a->row_ok = a->same = NULL;
+    a->row_ok = a->splat = NULL;
     if (a->index.i) {
       enter_table(p, a);
       continue;
@@ -381,11 +381,11 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
       a->row_ok = both(c, a->row_ok, LLVMBuildAnd(c->b, above, below, ""));
     }
     a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");
-    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->same = spread(p, cg_load(c, t, a->row));
+    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->splat = spread(p, cg_load(c, t, a->row));
   }
 }
 
-// An operand of a concat is as large as the iteration, but for its size along the concat's axis.
+// Size of a concat's operand: the iteration's, but along the concat's axis.
 static void enter_part(Pointwise *p, Access *a, const V *index) {
   Cg *c = p->c;
   uint32_t at_axis = p->seg.loop;
@@ -405,7 +405,7 @@ void cg_point_enter_segment(Pointwise *p, const V *index) {
     if (p->acc[k].part) enter_part(p, &p->acc[k], index);
 }
 
-// The indices of a row by its number.
+// The outer indices of a row, from its flat index.
 void cg_pointwise_split(Pointwise *p, V row, V *index) {
   Cg *c = p->c;
   for (uint32_t g = p->n_loop - 1; g-- > 1;) {
@@ -415,7 +415,7 @@ void cg_pointwise_split(Pointwise *p, V row, V *index) {
   index[0] = row;
 }
 
-// Lanes whose index i + lane lies in the range of the vector axis.
+// Mask of lanes whose index i + lane is in the range of the vector axis.
 static V range_mask(Pointwise *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;
@@ -425,7 +425,7 @@ static V range_mask(Pointwise *p, const Access *a, V i, V mask) {
   return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
 }
 
-// A row that is shorter than a vector, and of a constant size: element by element, which is faster than a gather.
+// Rows of constant size, shorter than a vector: scalar loads, faster than a gather.
 enum { SHORT_ROW = 8 };
 
 static bool is_short_row(const Pointwise *p, const Access *a) {
@@ -460,13 +460,13 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
 static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
-  // Without inbounds: with a range the address may lie outside, where lanes are off.
+  // No inbounds: the address of lanes that are masked off may be out of range.
   V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
   return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
 }
 
-// Zero where the range has none of the lanes: no load then, since one of no lanes takes a microsecond where no memory
-// is.
+// Zero where no lane is in range. The load is skipped then: a masked load of no lanes takes a microsecond on unmapped
+// memory (the fault is suppressed by microcode).
 static V load_partial(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;
@@ -488,12 +488,12 @@ static V load_partial(Pointwise *p, const Access *a, DType t, V i, V mask) {
   return phi;
 }
 
-// The vector of the access that begins at index i; zero where it has no element.
+// The access's vector at index i; zero in lanes out of its range.
 static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
-  if (a->same) return a->same;
+  if (a->splat) return a->splat;
   if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
   if (a->index.i) return load_lanes(p, a, t, i, both(c, mask, cg_splat(c, a->row_ok)));
   return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
@@ -525,7 +525,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   Cg *c = p->c;
   Val v = value_at(p, k);
   Op op = op_of(p, v);
-  if (p->behind && k == p->from) {
+  if (p->is_epilogue && k == p->from) {
     V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
     return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
   }

@@ -1,11 +1,11 @@
-// A concat of short runs: straight-line code for a row of the result.
+// A concat of short runs: straight-line copies for a row of the result.
 //
 //   %c = concat %a, %b {axis=1} : f32[n,24]      of f32[n,20] and f32[n,4]
 //
 //   for each row:   c[0..16) = a[0..16)   c[4..20) = a[4..20)   c[20..24) = b[0..4)
 //
-// A run is moved by whole vectors; what is left of it by one more that overlaps the last, or by halves, quarters .. of
-// one.
+// A run is copied by whole vectors; its tail by one more vector that overlaps the last, or by halves, quarters .. of
+// a vector.
 #include "codegen/cg.h"
 
 typedef LLVMValueRef V;
@@ -25,7 +25,7 @@ static Join join_of(const Cg *c) {
 
 static Dim dim_of(const Cg *c, Val v, uint32_t axis) { return ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, axis); }
 
-// Elements of v in a row of the result; -1: not known now.
+// Elements of v in a row of the result; -1: not a constant.
 static int64_t run_of(const Cg *c, const Join *j, Val v) {
   int64_t n = 1;
   for (uint32_t k = j->axis; k < j->rank; k++) {

@@ -1,14 +1,14 @@
-// Pointwise groups: one loop nest over one iteration shape; values between instructions stay in registers.
+// Pointwise groups: one loop nest over one iteration space; intermediate values stay in registers.
 //
 //   %h = mul %x, %w        for each row, for each vector of vl elements:
-//   %y = tanh %h              y = tanh(x * w)          (%h has no port: it is never stored)
-//   %p = permute %q           p = q read through other strides
+//   %y = tanh %h              y = tanh(x * w)          (%h has no buffer: it is not stored)
+//   %p = permute %q           p = q loaded with permuted strides
 #include "codegen/pointwise/pointwise.h"
 
 typedef LLVMValueRef V;
 
 enum { SMALL = 4096, GRAIN = 2048 };
-enum { RANDOM_WORK = 8 };  // elements without a random number that take as long as one with
+enum { RANDOM_WORK = 8 };  // cost of an element with a random number, in elements without
 
 // ---- loops
 // Elements [lo, hi) of one row: whole vectors, then a masked tail.
@@ -30,17 +30,17 @@ static void emit_span(Pointwise *p, V row, V lo, V hi) {
   cg_endif(c, &s);
 }
 
-// What emit_rows works on: rows [lo, hi), and of each the elements [from, to).
+// The range of emit_rows: rows [lo, hi), elements [from, to) of each.
 typedef struct {
   V lo, hi, from, to;
-  V *index, row;  // the row at hand: indices of its loop axes, its first element
+  V *index, row;  // current row: indices of its loop axes, its first element
 } Share;
 
 static bool is_whole_row(const Pointwise *p, const Share *s) {
   return cg_is_int(s->from, 0) && s->to == p->size[p->n_loop - 1];
 }
 
-// The part of a row that lies in the segment at hand, which is one along the vector axis.
+// Segments along the vector axis: the part of a row in the current segment.
 static void emit_segment_span(Pointwise *p, void *ctx) {
   Cg *c = p->c;
   Share *s = ctx;
@@ -61,9 +61,9 @@ static void emit_row(Pointwise *p, Share *s, V number) {
   cg_point_each_segment(p, emit_segment_span, s);
 }
 
-// The rows of the segment at hand, which is one along an outer axis. Rows are shared in the order of segments:
+// Segments along an outer axis: the rows of the current segment. Work is split over the rows of all segments in order:
 //
-//   rows of segment 0 | rows of segment 1 | ..        lo and hi count in this line
+//   rows of segment 0 | rows of segment 1 | ..        lo and hi index this sequence
 static void emit_segment_rows(Pointwise *p, void *ctx) {
   Cg *c = p->c;
   Share *s = ctx;
@@ -107,12 +107,11 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
   cg_loop_end(c, &l, NULL);
 }
 
-// ---- squares
-// An access that steps by one along the last axis but one, and by more along the vector axis, would be gathered element
-// by element:
+// ---- transposed accesses
+// An access with stride one along the last axis but one, and more along the vector axis, would need gathers:
 //
-//   %p = permute %q {perm=[1,0]}       q is read a square of vl x vl at a time, transposed in registers, and put in a
-//                                      buffer, which is then read row by row
+//   %p = permute %q {perm=[1,0]}       q is loaded in tiles of vl x vl, transposed in registers, and stored to a
+//                                      buffer, which is then loaded row by row
 enum { MAX_TILES = 4 };
 
 static bool is_transposed(const Pointwise *p, const Access *a) {
@@ -127,7 +126,7 @@ static int64_t axis_bound(const Pointwise *p, uint32_t g) {
   return n;
 }
 
-// Gives a buffer to each access that is read by squares.
+// Allocates the buffer of each transposed access.
 static bool plan_tiles(Pointwise *p) {
   Cg *c = p->c;
   uint32_t n = 0, vl = c->t->vl;
@@ -144,7 +143,7 @@ static bool plan_tiles(Pointwise *p) {
   return n > 0;
 }
 
-// n_rows x n columns of the square whose first element is `at`; every column of it lies in a row of memory.
+// n_rows x n columns of the tile whose first element is `at`; each of its columns is contiguous in memory.
 static void load_square(Pointwise *p, const Access *a, V at, V n_rows, V n, bool whole) {
   Cg *c = p->c;
   V row[64];
@@ -211,7 +210,7 @@ static void emit_tiles(Pointwise *p) {
   cg_loop_end(c, &l, NULL);
 }
 
-// Largest number of elements in a row.
+// Upper bound of the elements in a row.
 static int64_t row_bound(const Pointwise *p) {
   int64_t n = 1;
   uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
@@ -236,7 +235,7 @@ static void emit_shares(Pointwise *p) {
     cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
     emit_rows(p, zero, rows, zero, inner);
     cg_endif(c, &s);
-  } else if (p->n_loop == 1 || all / row < 16) {  // long rows: every worker takes its part of each
+  } else if (p->n_loop == 1 || all / row < 16) {  // long rows: each is split among the workers
     cg_share(c, inner, GRAIN, &lo, &hi);
     emit_rows(p, zero, rows, lo, hi);
   } else {

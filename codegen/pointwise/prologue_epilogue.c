@@ -1,10 +1,10 @@
-// Pieces of rows of the pointwise groups in a product's kernel (prologue_epilogue.h).
+// Prologue and epilogue of products, on strips of rows (prologue_epilogue.h).
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/pointwise/pointwise.h"
 
 struct Rows {
   Pointwise p;
-  LLVMValueRef begin;  // the first element of the row at hand
+  LLVMValueRef begin;  // first element of the current row
 };
 
 static uint32_t product_of(const Cg *c) { return ir_anchor(c->f, c->k).i - c->k->first; }
@@ -28,7 +28,7 @@ static void enter(Rows *r, LLVMValueRef row) {
   cg_pointwise_enter(p, index);
 }
 
-// Vectors that begin at columns [lo, hi): the body, with a mask for the last one where it is not whole.
+// Loop over the vectors of columns [lo, hi), with a masked tail.
 static void each_vector(Rows *r, LLVMValueRef lo, LLVMValueRef hi,
                         void (*body)(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx), void *ctx) {
   Cg *c = r->p.c;
@@ -46,9 +46,9 @@ static void each_vector(Rows *r, LLVMValueRef lo, LLVMValueRef hi,
   cg_endif(c, &s);
 }
 
-// ---- behind the product
+// ---- epilogue
 Rows *cg_epilogue_new(Cg *c, Val back) {
-  Pointwise p = {.c = c, .from = product_of(c), .to = c->k->n, .by_rows = true, .behind = true, .lanes = c->t->vl};
+  Pointwise p = {.c = c, .from = product_of(c), .to = c->k->n, .by_rows = true, .is_epilogue = true, .lanes = c->t->vl};
   if (!ir_none(back) && back.i != ir_anchor(c->f, c->k).i && !cg_stored(c, back)) p.back = back;
   return new_rows(&p);
 }
@@ -64,7 +64,7 @@ void cg_epilogue_row(Rows *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef 
   each_vector(r, lo, hi, store_vector, NULL);
 }
 
-// ---- before it
+// ---- prologue
 Rows *cg_prologue_new(Cg *c) {
   return new_rows(&(Pointwise){.c = c, .to = product_of(c), .by_rows = true, .lanes = c->t->vl});
 }

@@ -1,11 +1,11 @@
-// Sums over the rows of a row kernel.
+// Column sums: sums over the rows of a row kernel, fused into it.
 //
-//   %p = mul %g, %u : f32[n,64]            chunk of rows, by one worker:  strip += p, row after row
+//   %p = mul %g, %u : f32[n,64]            chunk of rows, by one worker:  strip += p, row by row
 //   %s = sum %p {axes=[0]} : f32[64]                                      partial += strip, every 32 rows
-//                                          barrier; s = partials, added up in order, shared by columns
+//                                          barrier; s = partials in order, columns split among workers
 //
-// Sums of 32 rows are added up, which loses less than one long sum. Strips and partials hold whole vectors, of which
-// the lanes beyond the row are zero.
+// Blocked summation: adding up sums of 32 rows has a smaller rounding error than one long sum. Strips and partials are
+// whole vectors, zero in the lanes beyond the row.
 #include "codegen/reduce/column_sum.h"
 #include "codegen/reduce/reduce.h"
 
@@ -94,7 +94,7 @@ void cg_column_sum_fold(ColumnSums *s) {
   cg_loop_end(c, &l, NULL);
 }
 
-// Vector i of all sums.
+// Vector i of every sum.
 static void finish_vector(ColumnSums *s, V i) {
   Cg *c = s->c;
   V acc[MAX_COLUMNS], next[MAX_COLUMNS];

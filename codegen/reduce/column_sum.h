@@ -1,24 +1,25 @@
-// Sums over the rows of a row kernel, one for each place in the row: gradients of norms' weights, of biases.
+// Column sums fused into a row kernel: gradients of norms' weights and of biases.
 #ifndef TN_CODEGEN_REDUCE_COLUMN_SUM_H
 #define TN_CODEGEN_REDUCE_COLUMN_SUM_H
 
 #include "codegen/cg.h"
 
-enum { MAX_COLUMNS = 8, COLUMN_STEP = 32 };  // sums in a kernel; rows summed before they are added to the rest
+enum { MAX_COLUMNS = 8, COLUMN_STEP = 32 };  // sums in a kernel; rows of a strip, before it is added to the partial sum
 
 typedef struct {
   Cg *c;
   LLVMValueRef size;  // of a row
   int64_t bound;      // of size
-  int64_t chunk;      // rows whose sum is a partial one: by bounds, so that sums do not depend on the number of workers
+  // Rows of a partial sum: by bounds, so that the order of additions does not depend on the number of workers
+  int64_t chunk;
   int64_t n_chunks;
   uint32_t n;
   struct {
     Val v;
-    LLVMValueRef strip;     // sum of the rows of a step, on the stack
+    LLVMValueRef strip;     // sum of up to COLUMN_STEP rows, on the stack
     LLVMValueRef partials;  // scratch [n_chunks, bound in whole vectors]
   } sum[MAX_COLUMNS];
-  LLVMValueRef at;  // of the chunk at hand in the partials
+  LLVMValueRef at;  // offset of the current chunk in the partials
 } ColumnSums;
 
 void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // finds the sums of the kernel; n == 0: there are none

@@ -1,9 +1,9 @@
-// Interleaves rows of few elements: vl rows of memory as vectors that hold one element of every row, and back.
+// Interleaving short rows: vl rows in memory to vectors of one element per row, and back (structure of arrays).
 //
 //   rows of 3:  a0 a1 a2 b0 b1 b2 c0 c1 | c2 d0 ..       a0 b0 c0 d0 .. | a1 b1 c1 d1 .. | a2 b2 c2 d2 ..
 //
-// Up to FEW elements the rows are taken as one stream of whole vectors, and each result is picked from all of them.
-// Longer rows go by squares, transposed in registers. Rows that are not there are not touched.
+// Up to FEW elements: loads of whole vectors, then shuffles, each result from all of them. Longer rows: blocks of vl x vl,
+// transposed in registers. Rows beyond n_rows are neither read nor written.
 #include "codegen/reduce/interleave.h"
 
 typedef LLVMValueRef V;
@@ -17,8 +17,8 @@ typedef struct {
 
 static V f32_at(Cg *c, V base, V i) { return cg_at(c, c->f32, base, i); }
 
-// Lane k of the result is element from[k] of the n vectors side by side.
-static V pick(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
+// Shuffle: lane k of the result is element from[k] of the concatenation of n vectors.
+static V shuffle(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
   uint32_t vl = c->t->vl;
   V lane[MAX_LANES], all = x[0];
   for (uint32_t j = n > 1 ? 1 : 0; j < n; j++) {
@@ -33,7 +33,7 @@ static V pick(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
   return all;
 }
 
-// The rows are a stream of `width` vectors; element e of row k is its element k width + e.
+// The rows are `width` contiguous vectors; element e of row k is element k width + e of them.
 static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to) {
   uint32_t vl = c->t->vl, w = t->width, lane[MAX_LANES];
   V x[FEW], y[FEW], mask[FEW], n = cg_mul(c, n_rows, cg_i64(c, w));
@@ -49,7 +49,7 @@ static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to
       uint32_t e = j * vl + k;
       lane[k] = t->out ? e % w * vl + e / w : k * w + j;
     }
-    y[j] = pick(c, x, w, lane);
+    y[j] = shuffle(c, x, w, lane);
   }
   for (uint32_t j = 0; j < w; j++) {
     V at = f32_at(c, to, cg_i64(c, (int64_t)j * vl));
@@ -58,17 +58,17 @@ static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to
   }
 }
 
-// Elements e0 .. of all rows, at most vl.
+// Elements e0 .. of all rows, at most vl of them.
 static void interleave_square(Cg *c, const Interleave *t, V from, V n_rows, V to, uint32_t e0) {
   uint32_t vl = c->t->vl, n = t->width - e0 < vl ? t->width - e0 : vl;
-  V x[MAX_LANES], row[MAX_LANES], here[MAX_LANES], last = cg_sub(c, n_rows, cg_i64(c, 1)),
-                                                   none = LLVMConstNull(c->vmask);
+  V x[MAX_LANES], row[MAX_LANES], row_mask[MAX_LANES], last = cg_sub(c, n_rows, cg_i64(c, 1)),
+                                                       none = LLVMConstNull(c->vmask);
   for (uint32_t k = 0; k < vl; k++) {
-    V number = cg_min(c, cg_i64(c, k), last);  // the last row stands in, so that no address lies outside
+    V number = cg_min(c, cg_i64(c, k), last);  // clamped to the last row: no address out of bounds
     V at = cg_add(c, cg_mul(c, number, cg_i64(c, t->width)), cg_i64(c, e0));
     row[k] = f32_at(c, t->out ? to : from, at);
-    here[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, k), n_rows, ""), cg_mask(c, cg_i64(c, n)),
-                              none, "");
+    row_mask[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, k), n_rows, ""),
+                                  cg_mask(c, cg_i64(c, n)), none, "");
   }
   for (uint32_t k = 0; k < vl; k++) {
     V at = f32_at(c, from, cg_i64(c, (int64_t)(e0 + k) * vl));
@@ -77,7 +77,7 @@ static void interleave_square(Cg *c, const Interleave *t, V from, V n_rows, V to
   }
   cg_transpose(c, x);
   for (uint32_t k = 0; k < vl; k++) {
-    if (t->out) cg_store_masked(c, x[k], row[k], here[k]);
+    if (t->out) cg_store_masked(c, x[k], row[k], row_mask[k]);
     else if (k < n) cg_store(c, x[k], f32_at(c, to, cg_i64(c, (int64_t)(e0 + k) * vl)));
   }
 }
@@ -91,15 +91,15 @@ static void make_interleave(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static void turn(Cg *c, Interleave t, V from, V n_rows, V to) {
+static void emit_call(Cg *c, Interleave t, V from, V n_rows, V to) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64, c->ptr}, 3, false);
-  const char *name = rt_printf(c->mem, "turn%u%s", t.width, t.out ? ".out" : "");
+  const char *name = rt_printf(c->mem, "interleave%u%s", t.width, t.out ? ".out" : "");
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_interleave, &t), (V[]){from, n_rows, to}, 3, "");
 }
 
 void cg_interleave(Cg *c, uint32_t width, V from, V n_rows, V to) {
-  turn(c, (Interleave){width, false}, from, n_rows, to);
+  emit_call(c, (Interleave){width, false}, from, n_rows, to);
 }
 void cg_deinterleave(Cg *c, uint32_t width, V from, V n_rows, V to) {
-  turn(c, (Interleave){width, true}, from, n_rows, to);
+  emit_call(c, (Interleave){width, true}, from, n_rows, to);
 }

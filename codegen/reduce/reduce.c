@@ -1,14 +1,14 @@
 // Reductions: sum, amax and argmax.
 //
-// The operand's axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind
-// decides the loop:
+// Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
+// the loop:
 //
-//   [kept.., reduced.., n reduced]   each result is a run of n neighbours, summed in 4 vectors, then by a fixed tree
-//   [kept.., reduced.., k kept]      vectors of k neighbours, summed row after row
+//   [kept.., reduced.., n reduced]   row reduction: contiguous runs, 4 vector accumulators, then a fixed tree
+//   [kept.., reduced.., k kept]      column reduction: vectors of k contiguous results, accumulated row by row
 //
-// Work is split by results. Where there are few results and many terms, the terms are cut into chunks fixed by the
-// shape's bounds; each chunk that a run reaches leaves a partial result in scratch memory, and a second stage adds
-// these in order. The order of every sum depends on shapes and vl only, never on the number of workers.
+// Work is split by results. Few results of many terms: two stages. The terms are split into chunks fixed by the shape's
+// bounds, each chunk that a run reaches leaves a partial result in scratch memory, and the second stage adds these in
+// order. The order of every sum depends on shapes and vl only, never on the number of workers.
 #include "codegen/reduce/reduce.h"
 #include "codegen/reduce/column_sum.h"
 
@@ -17,19 +17,19 @@
 typedef LLVMValueRef V;
 
 enum {
-  SMALL = 4096,      // elements below which one worker does all
-  RUN_CHUNK = 8192,  // terms of one partial sum of neighbours
-  ROW_CHUNK = 128,   // rows of one partial sum of rows, at least
+  SMALL = 4096,      // elements: below, single-threaded
+  RUN_CHUNK = 8192,  // terms of a partial row reduction
+  ROW_CHUNK = 128,   // rows of a partial column reduction, at least
   MAX_CHUNKS = 64,   // of rows
-  STEP_ROWS = 32,    // rows summed before they are added to the rest
-  FEW = 16,          // results, or blocks of 64 columns, that are too few to split by
+  STEP_ROWS = 32,    // rows of a block of the blocked summation
+  FEW = 16,          // results, or blocks of 64 columns: below, too few to split the work by
   BLOCK = 64,
-  NARROW = 4,  // vectors, below which runs go side by side
+  NARROW = 4,  // vectors: shorter runs are reduced row per lane
 };
 
 // ---- the plan: by bounds alone
 typedef struct {
-  uint32_t first, last;  // operand axes; axes of size 1 between and around belong to no group
+  uint32_t first, last;  // operand axes; axes of size 1 belong to no group
   bool reduced;
   int64_t bound;
 } Group;
@@ -39,7 +39,7 @@ typedef struct {
   uint32_t n;
   bool runs;                // the last group is reduced
   int64_t results, terms;   // bounds
-  int64_t n_chunks, chunk;  // n_chunks 0: not cut
+  int64_t n_chunks, chunk;  // n_chunks 0: one stage
 } ReducePlan;
 
 static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
@@ -148,7 +148,7 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   return r;
 }
 
-// How many chunks the n terms of this run reach.
+// Chunks of n run-time terms.
 static V chunks_of(Cg *c, V n, const ReducePlan *p) {
   return cg_div(c, cg_add(c, n, cg_i64(c, p->chunk - 1)), cg_i64(c, p->chunk));
 }
@@ -156,7 +156,7 @@ static V chunks_of(Cg *c, V n, const ReducePlan *p) {
 static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
 static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
 
-// Opens code for worker 0 alone when there is little to do.
+// Little work: opens a branch that only worker 0 takes.
 static bool begin_alone(Cg *c, If *s, int64_t work) {
   if (work >= SMALL) return false;
   cg_if(c, s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
@@ -168,14 +168,14 @@ static void share(Cg *c, bool alone, V n, int64_t grain, V *lo, V *hi) {
   if (!alone) cg_share(c, n, grain, lo, hi);
 }
 
-// ---- runs: n neighbours into one value
+// ---- row reductions: n contiguous elements to one value
 enum { N_ACC = 4 };
 
 static void start(Reduce *r, V *acc) {
   for (int k = 0; k < N_ACC; k++) acc[k] = cg_splat(r->c, identity(r));
 }
 
-// Adds the n elements at p to the accumulators.
+// Reduces the n elements at p into the accumulators.
 static void add_run(Reduce *r, V *acc, V p, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
@@ -205,7 +205,7 @@ static V finish(Reduce *r, V *acc) {
   return r->op == OP_sum ? cg_reduce_add(r->c, all) : cg_reduce_max(r->c, all);
 }
 
-// Result o, of all its runs.
+// Result o, over all its runs.
 static V reduce_result(Reduce *r, V o) {
   Cg *c = r->c;
   V acc[N_ACC], base = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, o));
@@ -230,7 +230,7 @@ static void reduce_results(Reduce *r, V to, V lo, V hi) {
   cg_loop_end(r->c, &l, NULL);
 }
 
-// Partial results [results, chunks].
+// First stage: partial results [results, chunks].
 static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   Cg *c = r->c;
   V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
@@ -249,26 +249,26 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
 
 static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
-  Reduce second = *r;
+  Reduce stage2 = *r;
   int64_t terms = p->terms > 0 ? p->terms : 1;
   V lo, hi;
   if (p->n_chunks && c->scratch) {
     reduce_chunks(r, p);
     cg_wait_for_team(c);
-    second.from = c->scratch;
-    second.inner = chunks_of(c, r->inner, p);
-    second.kept[0].stride = second.inner;
+    stage2.from = c->scratch;
+    stage2.inner = chunks_of(c, r->inner, p);
+    stage2.kept[0].stride = stage2.inner;
   }
   If s;
   bool cut = p->n_chunks && c->scratch, alone = begin_alone(c, &s, cut ? p->n_chunks : p->results * p->terms);
   share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
-  reduce_results(cut ? &second : r, to, lo, hi);
+  reduce_results(cut ? &stage2 : r, to, lo, hi);
   if (alone) cg_endif(c, &s);
 }
 
-// ---- columns: rows [q0, q1) into vectors of neighbouring results
+// ---- column reductions: rows [q0, q1) to vectors of contiguous results
 typedef struct {
-  V from, to;  // both at the first column at hand
+  V from, to;  // at the first column of the strip
   V q0, q1;
 } Strip;
 
@@ -278,7 +278,7 @@ static V row_at(Reduce *r, const Strip *s, V q) {
   return f32_at(r, s->from, offset_of(r, r->reduced, r->n_reduced, q));
 }
 
-// N_ACC neighbouring vectors at once, row by row; `acc` comes in and goes out.
+// N_ACC contiguous vectors at once, row by row; `acc` is updated.
 static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
   Cg *c = r->c;
   Loop l;
@@ -290,7 +290,7 @@ static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
   for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
 }
 
-// One vector: N_ACC rows at once, into as many accumulators; then the rows that are left, into the first.
+// One vector: N_ACC rows at once into N_ACC accumulators, which hides the latency of the add; remaining rows into the first.
 static void add_rows_narrow(Reduce *r, const Strip *s, V mask, V *acc) {
   Cg *c = r->c;
   V end = cg_add(c, s->q0, multiple(c, cg_sub(c, s->q1, s->q0), N_ACC)), next;
@@ -306,7 +306,7 @@ static void add_rows_narrow(Reduce *r, const Strip *s, V mask, V *acc) {
   acc[0] = l.out[0];
 }
 
-// Sums of STEP_ROWS rows are added up, which loses less than one long sum.
+// Blocked summation: adding up sums of STEP_ROWS rows has a smaller rounding error than one long sum.
 static void add_strip(Reduce *r, const Strip *s, bool wide, V mask) {
   Cg *c = r->c;
   V all[N_ACC], acc[N_ACC];
@@ -350,8 +350,8 @@ static void add_block(Reduce *r, const Strip *s, V n) {
   cg_endif(c, &wide);
 }
 
-// Units are (chunk, outer index, block of columns); chunks of `chunk` rows leave their results at to + chunk number *
-// results. n_chunks NULL: rows are not cut.
+// Units of work are (chunk, outer index, block of columns); a chunk of `chunk` rows stores its results at to + chunk
+// number * results. n_chunks NULL: rows are not split.
 static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
   V width = cg_i64(c, N_ACC * (int64_t)c->t->vl),
@@ -384,12 +384,12 @@ static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
     cg_wait_for_team(c);
     V results = cg_mul(c, r->n_outer, r->inner);
-    Reduce second = {
+    Reduce stage2 = {
         .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
-    second.n_rows = n_chunks;
-    second.reduced[0] = (Axis){second.n_rows, results};
+    stage2.n_rows = n_chunks;
+    stage2.reduced[0] = (Axis){stage2.n_rows, results};
     bool alone = begin_alone(c, &s, p->n_chunks * p->results);
-    emit_strips(&second, to, NULL, 0, alone);
+    emit_strips(&stage2, to, NULL, 0, alone);
     if (alone) cg_endif(c, &s);
     return;
   }
@@ -465,7 +465,7 @@ static void emit_argmax(Reduce *r, const ReducePlan *p, V to) {
   if (alone) cg_endif(c, &s);
 }
 
-// ---- results that need no loop: of no terms, of one, of constants
+// ---- trivial reductions: of no terms, of one, of constants
 static void fill(Cg *c, Val v, V value) {
   If s;
   cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
@@ -482,7 +482,7 @@ static Val through_views(const Fn *f, Val v) {
   return v;
 }
 
-// Sums and maxima of few neighbours: rows that go side by side (row.c).
+// Sums and maxima of short rows are emitted row per lane (row.c).
 static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, const Target *t) {
   Group last = p->group[p->n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;

@@ -1,20 +1,20 @@
-// Row kernels: everything that is computed for one row of the last axis, while the row stays in L1.
+// Row kernels: all ops over one row are fused, while the row is in L1.
 //
 //   %d = sub %x, %m            row 0:  sweep 0   sum of x                       -> mean
 //   %y = layer_norm %d, ..             sweep 1   sum of (x - mean)^2            -> rstd
 //   %z = gelu %y                       sweep 2   z = gelu((x - mean) rstd w + b), stored
 //
-// The instructions become nodes (row_ops.c). A sweep goes once over the row, in vectors of vl lanes; it ends where a
-// sum or maximum must be known. What a later sweep needs of an earlier one is read or computed again when that is
-// cheap, else kept in a buffer of one row on the stack.
+// Instructions are lowered to nodes (row_ops.c). A sweep is one loop over the row in vectors of vl lanes; it ends where
+// a reduction must be complete. A value that a later sweep uses again is reloaded or recomputed if that is cheap, else
+// buffered: one row on the stack.
 //
-// Sums over all rows (column_sum.c) take their elements in the last sweep, while those are at hand.
+// Column sums (column_sum.c) accumulate in the last sweep, from registers.
 //
-// Rows of few elements go side by side, one in each lane: elements follow one another, and sums and maxima of vl rows
-// are there without a sum over lanes.
+// Short rows: one row per lane. Elements are processed one after the other, and reductions of vl rows need no horizontal
+// operation.
 //
-// Workers take whole rows, so that no result depends on their number. All stores of a row come in its last sweep, and
-// those of a vector after all its loads: results may lie in the memory of operands that are read element by element.
+// The work is split by whole rows, so that no result depends on the number of workers. All stores of a row are in its
+// last sweep, and those of a vector come after all its loads: results may alias operands that are read elementwise.
 #include "codegen/reduce/row.h"
 #include "codegen/reduce/interleave.h"
 
@@ -24,14 +24,14 @@
 typedef LLVMValueRef V;
 
 enum {
-  SMALL = 4096,            // elements below which one worker does all
-  GRAIN = 1024,            // elements of a worker's share, at least
-  BUFFER_BYTES = 1 << 16,  // of row buffers, all together
-  CHEAP = 2,               // operations that are rather done again than kept
+  SMALL = 4096,            // elements: below, single-threaded
+  GRAIN = 1024,            // grain: elements per worker, at least
+  BUFFER_BYTES = 1 << 16,  // total size of row buffers
+  CHEAP = 2,               // operations: up to so many are recomputed rather than buffered
   LIGHT = 6,
-  PER_LANE_ROWS = 8,  // vectors of a row, up to which rows go side by side
-  TALL = 64,          // elements of a strided row, from which on they are kept
-  HEAVY = 24          // operations of a vector: below and above which 4 and 1 vectors go side by side
+  PER_LANE_ROWS = 8,  // vectors: shorter rows are processed row per lane
+  TALL = 64,          // elements: operands of longer strided rows are buffered
+  HEAVY = 24  // operations per vector: up to LIGHT the loop is unrolled by 4, above HEAVY not at all, between by 2
 };
 
 static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
@@ -98,8 +98,8 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   if (ins->shape.i == g->shape.i) return memory(g, a, NODE_MEM, g->rank);
   uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
   if (to->shape.i != g->shape.i) return memory(g, a, NODE_SCALAR, shown);
-  bool still = rank == 0 || g->axis + 1 < g->rank || ir_dim_is_one(g->c->f->prog, dim_at(g, a, rank - 1));
-  return memory(g, a, still ? NODE_SCALAR : NODE_MEM, shown);
+  bool invariant = rank == 0 || g->axis + 1 < g->rank || ir_dim_is_one(g->c->f->prog, dim_at(g, a, rank - 1));
+  return memory(g, a, invariant ? NODE_SCALAR : NODE_MEM, shown);
 }
 
 Node cg_row_scalar(RowGraph *g, Val v, uint32_t k) {
@@ -116,7 +116,7 @@ Node cg_row_weight(RowGraph *g, Val v, uint32_t k) {
   return immediate(g, a, &n) ? n : memory(g, a, NODE_MEM, g->rank);
 }
 
-// ---- what is computed where
+// ---- assignment of nodes to sweeps
 static uint32_t cost_of(const Row *r, const RowNode *n) {
   switch ((NodeKind)n->kind) {
   case NODE_FMA: return 1;
@@ -127,47 +127,47 @@ static uint32_t cost_of(const Row *r, const RowNode *n) {
   }
 }
 
-// Operations that it takes to have n in sweep s again. The elements of a tall row lie in as many pages.
-static uint32_t again(Row *r, Node k, uint32_t s) {
+// Cost to recompute node k in sweep s. Elements of a tall strided row are in a page each: not cheap to reload.
+static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
   const RowNode *n = at(r, k);
   if (!n->elem || n->is_buffered) return 0;
   if (n->kind == NODE_MEM && r->strided && r->bound > TALL) return CHEAP + 1;
   uint32_t sum = cost_of(r, n);
-  for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += again(r, n->arg[j], s);
+  for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += recompute_cost(r, n->arg[j], s);
   return sum;
 }
 
-static void want(Row *r, Node k, uint32_t s);
+static void use_in_sweep(Row *r, Node k, uint32_t s);
 
-static void want_scalar(Row *r, Node k) {
+static void use_scalar(Row *r, Node k) {
   RowNode *n = at(r, k);
   if (n->live) return;
   n->live = true;
-  for (uint32_t j = 0; j < n->n_args; j++) want(r, n->arg[j], n->level - 1);
+  for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], n->level - 1);
 }
 
-// Node k is read in sweep s.
-static void want(Row *r, Node k, uint32_t s) {
+// Node k is used in sweep s.
+static void use_in_sweep(Row *r, Node k, uint32_t s) {
   RowNode *n = at(r, k);
   if (!n->elem) {
-    want_scalar(r, k);
+    use_scalar(r, k);
     return;
   }
   n->live = true;
   if (n->is_buffered) return;
   bool room = (r->n_buffers + 1) * r->bound * 4 * (r->strided ? r->c->t->vl : 1) <= BUFFER_BYTES;
-  if (n->level < s && again(r, k, s) > CHEAP && room) {
+  if (n->level < s && recompute_cost(r, k, s) > CHEAP && room) {
     n->is_buffered = true;
     r->n_buffers++;
     s = n->level;
   }
-  for (uint32_t j = 0; j < n->n_args; j++) want(r, n->arg[j], s);
+  for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], s);
 }
 
 static Node node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
 static bool is_row_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
 
-// Results of the kernel with a node; sums over all rows are apart.
+// Stored results of the kernel, column sums excepted.
 static bool is_stored(Row *r, Val v) {
   const Ins *ins = ir_ins(r->c->f, v);
   Shape rows;
@@ -175,57 +175,57 @@ static bool is_stored(Row *r, Val v) {
   return in_kernel(&r->g, v) && cg_stored(r->c, v) && ir_type_bytes(r->c->f->prog, (DType)ins->dtype, ins->shape) > 0;
 }
 
-// What sum j over all rows adds up.
+// The operand of column sum j.
 static Node summed(Row *r, uint32_t j) { return node_of(r, r->columns.sum[j].v); }
 
-static void reach(Row *r, Node k, bool *seen) {
+static void find_last_sweep(Row *r, Node k, bool *seen) {
   const RowNode *n = at(r, k);
   if (seen[k]) return;
   seen[k] = true;
   uint32_t s = is_reduction(n) ? n->level - 1 : n->elem ? n->level : 0;
   if (s > r->last) r->last = s;
-  for (uint32_t j = 0; j < n->n_args; j++) reach(r, n->arg[j], seen);
+  for (uint32_t j = 0; j < n->n_args; j++) find_last_sweep(r, n->arg[j], seen);
 }
 
-// Sums and maxima first, in the order of sweeps: what is kept for one of them costs a later sweep nothing.
-static void want_reductions(Row *r, const bool *seen) {
+// Reductions first, in the order of sweeps: what is buffered for one of them is free for later sweeps.
+static void use_reductions(Row *r, const bool *seen) {
   for (uint32_t s = 0; s <= r->last; s++)
     for (uint32_t k = 1; k < r->g.n; k++)
-      if (seen[k] && is_reduction(at(r, k)) && at(r, k)->level == s + 1) want_scalar(r, k);
+      if (seen[k] && is_reduction(at(r, k)) && at(r, k)->level == s + 1) use_scalar(r, k);
 }
 
-static void place(Row *r) {
+static void assign_sweeps(Row *r) {
   Kernel k = *r->c->k;
   bool *seen = rt_alloc(r->c->mem, r->g.n);
   for (uint32_t i = k.first; i < k.first + k.n; i++) {
     if (!is_stored(r, (Val){i})) continue;
-    reach(r, node_of(r, (Val){i}), seen);
+    find_last_sweep(r, node_of(r, (Val){i}), seen);
     const RowNode *n = at(r, node_of(r, (Val){i}));
     if (is_row_shaped(r, (Val){i}) && n->level > r->last) r->last = n->level;
   }
   for (uint32_t j = 0; j < r->columns.n; j++) {
     const RowNode *n = at(r, summed(r, j));
-    reach(r, summed(r, j), seen);
+    find_last_sweep(r, summed(r, j), seen);
     if (n->level > r->last) r->last = n->level;
   }
-  for (uint32_t n = 1; n < r->g.n; n++)  // reports happen even where nobody wants the label
-    if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_MAY_FAULT) want_scalar(r, n);
-  want_reductions(r, seen);
+  for (uint32_t n = 1; n < r->g.n; n++)  // labels that may fault are live: the report is a side effect
+    if (at(r, n)->kind == NODE_LABEL && at(r, n)->op & LABEL_MAY_FAULT) use_scalar(r, n);
+  use_reductions(r, seen);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
-    if (is_stored(r, (Val){i})) want(r, node_of(r, (Val){i}), r->last);
-  for (uint32_t j = 0; j < r->columns.n; j++) want(r, summed(r, j), r->last);
+    if (is_stored(r, (Val){i})) use_in_sweep(r, node_of(r, (Val){i}), r->last);
+  for (uint32_t j = 0; j < r->columns.n; j++) use_in_sweep(r, summed(r, j), r->last);
 }
 
 // ---- one vector
 static V f32_at(Row *r, V base, V i) { return cg_at(r->c, r->c->f32, base, i); }
 
-// Rows side by side lie one behind the other in memory.
-static bool turns(const Row *r) { return r->row_per_lane && !r->strided; }
+// Row per lane over contiguous rows: operands are interleaved.
+static bool is_interleaving(const Row *r) { return r->row_per_lane && !r->strided; }
 
-// Of a strided row: where the vector at hand is.
-static V strided_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r->side)); }
+// Address of the current vector in a strided row.
+static V strided_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r->stride)); }
 
-// In a buffer: where the vector at hand is.
+// Address of the current vector in a row buffer.
 static V buffer_at(Row *r, V buffer) {
   return f32_at(r, buffer, r->row_per_lane ? cg_mul(r->c, r->i, cg_i64(r->c, r->c->t->vl)) : r->i);
 }
@@ -233,13 +233,13 @@ static V buffer_at(Row *r, V buffer) {
 static V load(Row *r, const RowNode *n) {
   Cg *c = r->c;
   if (r->strided) return cg_load_masked(c, c->vf, strided_at(r, n->row), r->active);
-  if (r->row_per_lane && cg_row_in_order(&r->g, n)) return cg_load(c, c->vf, buffer_at(r, n->row));
+  if (r->row_per_lane && cg_row_is_dense(&r->g, n)) return cg_load(c, c->vf, buffer_at(r, n->row));
   V p = f32_at(r, n->row, r->i);
   if (r->row_per_lane) return cg_splat(c, cg_load(c, c->f32, p));
   return r->mask ? cg_load_masked(c, c->vf, p, r->mask) : cg_load(c, c->vf, p);
 }
 
-static V hit(Row *r, const RowNode *n) {
+static V one_hot(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V place = at(r, n->arg[0])->scalar, is;
   if (r->row_per_lane) {
@@ -254,13 +254,13 @@ static V hit(Row *r, const RowNode *n) {
 
 static V element_numbers(Row *r) {
   Cg *c = r->c;
-  V step = r->strided ? cg_mul(c, r->i, r->side) : r->i;
+  V step = r->strided ? cg_mul(c, r->i, r->stride) : r->i;
   V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
-  if (turns(r)) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
+  if (is_interleaving(r)) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
   return LLVMBuildAdd(c->b, first, lane, "");
 }
 
-// Node k at the vector at hand, in sweep s.
+// The value of node k for the current vector, in sweep s.
 static V vector(Row *r, Node k, uint32_t s) {
   RowNode *n = at(r, k);
   V arg[3] = {NULL};
@@ -271,7 +271,7 @@ static V vector(Row *r, Node k, uint32_t s) {
   } else if (n->kind == NODE_MEM) {
     n->value = load(r, n);
   } else if (n->kind == NODE_ONE_HOT) {
-    n->value = hit(r, n);
+    n->value = one_hot(r, n);
   } else {
     for (uint32_t j = 0; j < n->n_args; j++) arg[j] = vector(r, n->arg[j], s);
     n->value = cg_row_compute(r, n, arg, element_numbers(r));
@@ -298,7 +298,7 @@ static V add_vector(Row *r, const RowNode *n, uint32_t s, V acc) {
 typedef struct {
   uint32_t number;
   Node red[MAX_CARRY];
-  uint32_t n_red, wide;  // wide: vectors side by side, each with accumulators of its own
+  uint32_t n_red, wide;  // wide: unroll factor, each copy with accumulators of its own
 } Sweep;
 
 static void store_all(Row *r, uint32_t s) {
@@ -313,14 +313,14 @@ static void store_all(Row *r, uint32_t s) {
     cg_column_sum_add(&r->columns, j, r->i, vector(r, summed(r, j), s), r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
-    V row = turns(r) ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
+    V row = is_interleaving(r) ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
     V p = r->strided ? strided_at(r, row) : r->row_per_lane ? buffer_at(r, r->interleaved[j]) : f32_at(r, row, r->i);
     V mask = r->strided ? r->active : r->mask;
     mask ? cg_store_masked(c, value[j], p, mask) : cg_store(c, value[j], p);
   }
 }
 
-// The vector at i; acc: one accumulator for each reduction.
+// Loop body for the vector at i; acc: one accumulator per reduction.
 static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
   r->i = i, r->mask = mask;
   r->stamp++;
@@ -337,10 +337,10 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
 static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
 static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
 
-// Elements of a row that a vector takes.
+// Elements of a row per vector.
 static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl; }
 
-// Vectors [lo, hi), `wide` at once; acc: wide groups of n_red.
+// Vectors [lo, hi), unrolled by `wide`; acc: wide groups of n_red.
 static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t wide, V *acc) {
   Cg *c = r->c;
   int64_t step = step_of(r);
@@ -368,7 +368,7 @@ static void finish(Row *r, const Sweep *s, V *acc) {
   }
 }
 
-// Operations of a vector in this sweep.
+// Operations per vector in this sweep.
 static uint32_t work_of(Row *r, const Sweep *s) {
   uint32_t sum = s->n_red;
   for (uint32_t k = 1; k < r->g.n; k++)
@@ -387,7 +387,7 @@ static Sweep plan_sweep(Row *r, uint32_t number) {
   return s;
 }
 
-// Wide groups of vectors, whole vectors, and a masked one, which may be empty.
+// Unrolled loop, remainder of whole vectors, masked tail, which may be empty.
 static void emit_sweep(Row *r, uint32_t number) {
   Cg *c = r->c;
   Sweep s = plan_sweep(r, number);
@@ -410,8 +410,8 @@ static void store_scalars(Row *r) {
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
     if (!is_stored(r, v) || is_row_shaped(r, v)) continue;
-    V cell = at(r, node_of(r, v))->scalar, to = f32_at(r, cg_ptr(c, v), r->index);
-    r->row_per_lane ? cg_store_masked(c, cell, to, r->active) : cg_store(c, cell, to);
+    V scalar = at(r, node_of(r, v))->scalar, to = f32_at(r, cg_ptr(c, v), r->index);
+    r->row_per_lane ? cg_store_masked(c, scalar, to, r->active) : cg_store(c, scalar, to);
   }
 }
 
@@ -436,9 +436,9 @@ static void emit_row(Row *r, V index) {
   emit_sweeps(r);
 }
 
-// ---- rows side by side
+// ---- row per lane
 static bool is_interleaved(Row *r, const RowNode *n) {
-  return turns(r) && n->live && n->kind == NODE_MEM && cg_row_in_order(&r->g, n);
+  return is_interleaving(r) && n->live && n->kind == NODE_MEM && cg_row_is_dense(&r->g, n);
 }
 
 // n rows from `index` on, at most vl.
@@ -459,18 +459,18 @@ static void emit_row_per_lane(Row *r, V index, V n) {
       cg_deinterleave(c, width, r->interleaved[j], n, f32_at(r, cg_ptr(c, (Val){c->k->first + j}), r->element));
 }
 
-// Vector `unit` of the rows that stand beside each other, and of those behind them.
+// Vector number `unit` of strided rows: vl adjacent rows, of one outer index.
 static void emit_strided_rows(Row *r, V unit) {
   Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), units = cg_ceil_div_value(c, r->side, c->t->vl);
-  V behind = cg_div(c, unit, units), first = cg_mul(c, cg_sub(c, unit, cg_mul(c, behind, units)), vl);
-  V index = cg_add(c, cg_mul(c, behind, r->side), first);
-  r->n_rows = cg_min(c, vl, cg_sub(c, r->side, first)), r->active = cg_mask(c, r->n_rows);
-  enter(r, index, cg_add(c, cg_mul(c, cg_mul(c, behind, r->size), r->side), first));
+  V vl = cg_i64(c, c->t->vl), units = cg_ceil_div_value(c, r->stride, c->t->vl);
+  V outer = cg_div(c, unit, units), first = cg_mul(c, cg_sub(c, unit, cg_mul(c, outer, units)), vl);
+  V index = cg_add(c, cg_mul(c, outer, r->stride), first);
+  r->n_rows = cg_min(c, vl, cg_sub(c, r->stride, first)), r->active = cg_mask(c, r->n_rows);
+  enter(r, index, cg_add(c, cg_mul(c, cg_mul(c, outer, r->size), r->stride), first));
   emit_sweeps(r);
 }
 
-// Few elements, many rows, and each operand steps from row to row or stays.
+// Short rows, enough of them for all lanes, and each operand is dense over the rows or invariant.
 static bool is_row_per_lane(Row *r, Dim width) {
   const Cg *c = r->c;
   int64_t rows = r->bound ? ir_shape_bound(c->f->prog, r->g.shape) / r->bound : 0;
@@ -479,29 +479,29 @@ static bool is_row_per_lane(Row *r, Dim width) {
   for (uint32_t k = 1; k < r->g.n; k++) {
     const RowNode *n = at(r, k);
     bool memory = n->live && (n->kind == NODE_MEM || n->kind == NODE_SCALAR);
-    if (memory && !cg_row_in_order(&r->g, n) && !cg_row_is_still(&r->g, n)) return false;
-    if (n->live && n->kind == NODE_GATHER && !cg_row_in_order(&r->g, at(r, n->arg[0]))) return false;
+    if (memory && !cg_row_is_dense(&r->g, n) && !cg_row_is_invariant(&r->g, n)) return false;
+    if (n->live && n->kind == NODE_GATHER && !cg_row_is_dense(&r->g, at(r, n->arg[0]))) return false;
   }
   return true;
 }
 
 // ---- the kernel
-// Of a row, in whole vectors, of which a tail without lanes stores one too; or of rows that are interleaved.
+// A row in whole vectors, plus one for an empty tail; or vl interleaved rows.
 static V make_buffer(Row *r) {
   Cg *c = r->c;
   int64_t vl = c->t->vl, n = r->row_per_lane ? r->bound : r->bound / vl + 1;
-  V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n * vl), "kept");
+  V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n * vl), "row_buffer");
   LLVMSetAlignment(buffer, 64);
   return buffer;
 }
 
-// In the entry block.
+// Allocas in the entry block.
 static void make_buffers(Row *r) {
   Cg *c = r->c;
   for (uint32_t k = 1; k < r->g.n; k++)
     if (at(r, k)->is_buffered || is_interleaved(r, at(r, k))) at(r, k)->buffer = make_buffer(r);
   r->interleaved = rt_alloc(c->mem, c->k->n * sizeof *r->interleaved);
-  for (uint32_t j = 0; turns(r) && j < c->k->n; j++) {
+  for (uint32_t j = 0; is_interleaving(r) && j < c->k->n; j++) {
     Val v = {c->k->first + j};
     if (is_stored(r, v) && is_row_shaped(r, v)) r->interleaved[j] = make_buffer(r);
   }
@@ -514,12 +514,12 @@ static bool make_graph(Row *r) {
   *RT_PUSH(r->c->mem, g->node, g->n, g->cap) = (RowNode){0};
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (in_kernel(g, (Val){i}) && ir_ins(r->c->f, (Val){i})->op != OP_result && !cg_row_ops(g, (Val){i})) return false;
-  place(r);
+  assign_sweeps(r);
   return true;
 }
 
-// The rows are those of the first instruction that works on rows, or the last axis: a lone sum may have axes of size 1
-// beside it (reduce.c).
+// The row space of the kernel's first row op, or the last axis: a single sum may reduce axes of size 1 as well
+// (reduce.c).
 static RowSpace rows_of(const Fn *f, const Kernel *k) {
   RowSpace rows;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
@@ -531,7 +531,7 @@ static RowSpace rows_of(const Fn *f, const Kernel *k) {
 static void emit_loop(Row *r, V lo, V hi) {
   Cg *c = r->c;
   Loop l;
-  V step = cg_i64(c, turns(r) ? c->t->vl : 1);
+  V step = cg_i64(c, is_interleaving(r) ? c->t->vl : 1);
   cg_loop_begin(c, &l, lo, hi, step, NULL, 0);
   if (r->strided) emit_strided_rows(r, l.i);
   else if (r->row_per_lane) emit_row_per_lane(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
@@ -548,7 +548,7 @@ static void emit_rows(Row *r, V n, bool alone) {
   emit_loop(r, lo, n);
 }
 
-// With sums over all rows workers take chunks of rows.
+// With column sums, the unit of work is a chunk of rows.
 static void emit_chunks(Row *r, V n, bool alone) {
   Cg *c = r->c;
   V lo = cg_i64(c, 0), hi = cg_i64(c, r->columns.n_chunks), size = cg_i64(c, r->columns.chunk);
@@ -565,17 +565,17 @@ static void emit_chunks(Row *r, V n, bool alone) {
   cg_column_sum_finish(&r->columns, alone);
 }
 
-// Rows, or vectors of rows that stand side by side.
+// Units of work: rows, or vectors of adjacent strided rows.
 static V units_of(Row *r) {
   Cg *c = r->c;
-  V before = cg_i64(c, 1), side = cg_i64(c, 1);
+  V before = cg_i64(c, 1), stride = cg_i64(c, 1);
   for (uint32_t k = 0; k < r->g.rank; k++) {
     V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, k));
     if (k < r->g.axis) before = cg_mul(c, before, size);
-    else if (k > r->g.axis) side = cg_mul(c, side, size);
+    else if (k > r->g.axis) stride = cg_mul(c, stride, size);
   }
-  r->side = side;
-  return r->strided ? cg_mul(c, before, cg_ceil_div_value(c, side, c->t->vl)) : before;
+  r->stride = stride;
+  return r->strided ? cg_mul(c, before, cg_ceil_div_value(c, stride, c->t->vl)) : before;
 }
 
 bool cg_emit_row(Cg *c) {

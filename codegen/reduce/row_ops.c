@@ -1,4 +1,4 @@
-// Row kernels: instructions as nodes. Formulas stand here, memory and loops in row.c.
+// Row kernels: lowering of row ops to nodes. The formulas; memory and loops are in row.c.
 #include "codegen/reduce/row.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static Node dot(RowGraph *g, Node a, Node b) {
 static void set(RowGraph *g, Val v, uint32_t k, Node n) { g->of[v.i + k - g->c->k->first] = n; }
 static Node arg(RowGraph *g, Val v, uint32_t k) { return cg_row_operand(g, v, k); }
 
-// ---- softmax and its kin
+// ---- softmax family
 static Node exps(RowGraph *g, Node a, Node *top) {
   *top = reduce(g, NODE_TOP, a);
   return exp_of(g, sub(g, a, *top));
@@ -66,17 +66,17 @@ static Node label_of(RowGraph *g, Val v, bool reports) {
 }
 
 static Node valid(RowGraph *g, Node label) { return reduce(g, NODE_VALID, label); }
-static Node hit(RowGraph *g, Node label) { return reduce(g, NODE_ONE_HOT, label); }
+static Node one_hot(RowGraph *g, Node label) { return reduce(g, NODE_ONE_HOT, label); }
 
-// The element at the label's place: from memory, or as a sum in which it is the only term.
+// The element at the label's index: a gather from memory, or the sum over the one-hot selection.
 static Node gather(RowGraph *g, Node a, Node label) {
   if (g->node[a].kind == NODE_MEM)
     return cg_row_node(g, (RowNode){.kind = NODE_GATHER, .n_args = 2, .arg = {a, label}});
-  Node at = hit(g, label), zero = number(g, 0);
+  Node at = one_hot(g, label), zero = number(g, 0);
   return reduce(g, NODE_SUM, select_of(g, at, a, zero));
 }
 
-// A label out of range is reported; its row's loss is 0, and so is that of an ignored one.
+// A label out of range is reported at run time; its loss is 0, as is that of an ignored label.
 static void cross_entropy_rows(RowGraph *g, Val v) {
   Node a = arg(g, v, 0), label = label_of(g, v, true), top, e = exps(g, a, &top), sum = reduce(g, NODE_SUM, e);
   Node at = gather(g, a, label), log_sum = primitive(g, OP_log, sum, 0), lse = add(g, top, log_sum),
@@ -87,7 +87,7 @@ static void cross_entropy_rows(RowGraph *g, Val v) {
   if (g->n_lse < sizeof g->lse / sizeof *g->lse) g->lse[g->n_lse++] = (RowLse){lse, a, top, e, sum};
 }
 
-// softmax of the logits; with an infinite lse 0.
+// softmax of the logits from the saved log-sum-exp; 0 where that is infinite.
 static Node probability(RowGraph *g, Node a, Node lse, Node ok) {
   for (uint32_t k = 0; k < g->n_lse; k++)
     if (g->lse[k].lse == lse && g->lse[k].logits == a) {
@@ -99,10 +99,10 @@ static Node probability(RowGraph *g, Node a, Node lse, Node ok) {
   return exp_of(g, sub(g, a, from));
 }
 
-// Without a label the row is 0 times 0.
+// Rows without a valid label have a gradient of zeros.
 static void cross_entropy_rows_grad(RowGraph *g, Val v) {
   Node a = arg(g, v, 0), label = label_of(g, v, false), ok = valid(g, label), zero = number(g, 0);
-  Node p = probability(g, a, cg_row_scalar(g, v, 2), ok), at = hit(g, label);
+  Node p = probability(g, a, cg_row_scalar(g, v, 2), ok), at = one_hot(g, label);
   Node scale = select_of(g, ok, cg_row_scalar(g, v, 3), zero);
   set(g, v, 0, mul(g, sub(g, p, at), scale));
 }
@@ -157,7 +157,7 @@ static bool is_product(const RowGraph *g, Node a) {
   return n->kind == NODE_INS && ir_ins(g->c->f, n->v)->op == OP_mul;
 }
 
-// a b + d is one operation, also where somebody else wants a b.
+// a b + d is contracted to an FMA, also where a b has other uses.
 static bool sum_of_product(RowGraph *g, Val v) {
   Node a = arg(g, v, 0), b = arg(g, v, 1);
   if (!is_product(g, a)) {
@@ -170,11 +170,11 @@ static bool sum_of_product(RowGraph *g, Val v) {
   return true;
 }
 
-// A sum of squares multiplies and adds in one operation too.
+// A sum of squares is contracted to FMAs, too.
 static void sum(RowGraph *g, Val v) {
   Node a = arg(g, v, 0);
   Shape rows;
-  if (ir_column_sum(g->c->f, v, &rows)) {  // the node of what is summed
+  if (ir_column_sum(g->c->f, v, &rows)) {  // the node of its operand
     set(g, v, 0, a);
     return;
   }

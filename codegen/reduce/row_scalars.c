@@ -1,5 +1,5 @@
-// Row kernels: where the operands of a row lie, and the row scalars, the numbers that are one for a row. Across rows they are
-// vectors, a lane for each row.
+// Row kernels: addresses of a row's operands, and row scalars, evaluated once per row. Row per lane, they are vectors with
+// a lane for each row.
 #include "codegen/reduce/row.h"
 
 typedef LLVMValueRef V;
@@ -35,9 +35,11 @@ static V outer_index(Row *r, uint32_t axis) {
   return r->outer[axis];
 }
 
-bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
+bool cg_row_is_dense(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
-  if (g->axis + 1 < g->rank) return n->kind == NODE_MEM || !cg_row_is_still(g, n);  // elements, row scalars and numbers
+  if (g->axis + 1 < g->rank)
+    return n->kind == NODE_MEM ||
+           !cg_row_is_invariant(g, n);  // operands are elements, row scalars or single numbers here
   for (uint32_t j = 0; j + 1 < g->rank; j++) {
     int axis = (int)(j + rank) - (int)n->broadcast_rank;
     if (axis < 0 || dim_at(g, n->v, (uint32_t)axis).i != ir_dim_at(g->c->f->prog, g->shape, j).i) return false;
@@ -45,7 +47,7 @@ bool cg_row_in_order(const RowGraph *g, const RowNode *n) {
   return true;
 }
 
-bool cg_row_is_still(const RowGraph *g, const RowNode *n) {
+bool cg_row_is_invariant(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
   for (uint32_t axis = 0; axis < rank; axis++)
     if ((axis + n->broadcast_rank + 1 < rank + g->rank || g->axis + 1 < g->rank) &&
@@ -57,7 +59,7 @@ bool cg_row_is_still(const RowGraph *g, const RowNode *n) {
 static V first_of(Row *r, const RowNode *n) {
   Cg *c = r->c;
   uint32_t rank = rank_of(&r->g, n->v);
-  if (cg_row_in_order(&r->g, n)) return n->kind == NODE_MEM ? r->element : r->index;
+  if (cg_row_is_dense(&r->g, n)) return n->kind == NODE_MEM ? r->element : r->index;
   V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
   for (uint32_t axis = rank; axis-- > 0;) {
     int j = (int)(axis + n->broadcast_rank) - (int)rank;
@@ -82,7 +84,7 @@ static V load_scalar(Row *r, const RowNode *n) {
   LLVMTypeRef t = whole ? c->i64 : c->f32;
   V from = cg_at(c, t, cg_ptr(c, n->v), first_of(r, n));
   if (!r->row_per_lane) return cg_load(c, t, from);
-  if (cg_row_in_order(&r->g, n)) return cg_load_masked(c, whole ? c->vi64 : c->vf, from, r->active);
+  if (cg_row_is_dense(&r->g, n)) return cg_load_masked(c, whole ? c->vi64 : c->vf, from, r->active);
   return cg_splat(c, cg_load(c, t, from));
 }
 
@@ -113,30 +115,34 @@ static void report_row(Row *r, V bad, V x) {
   cg_endif(r->c, &s);
 }
 
-static V spread(Row *r, V scalar) { return r->row_per_lane ? cg_splat(r->c, scalar) : scalar; }
+static V splat_if_lanes(Row *r, V scalar) { return r->row_per_lane ? cg_splat(r->c, scalar) : scalar; }
 
 static V label(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V x = at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, spread(r, r->size), "");
+  V x = at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, splat_if_lanes(r, r->size), "");
   V ignored = NULL;
-  if (n->op & LABEL_IGNORES) ignored = LLVMBuildICmp(c->b, LLVMIntEQ, x, spread(r, cg_i64(c, (int64_t)n->num)), "");
+  if (n->op & LABEL_IGNORES)
+    ignored = LLVMBuildICmp(c->b, LLVMIntEQ, x, splat_if_lanes(r, cg_i64(c, (int64_t)n->num)), "");
   if (n->op & LABEL_MAY_FAULT) {
     V bad = LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, "");
     if (r->row_per_lane) report_lanes(r, bad, x);
     else report_row(r, bad, x);
   }
   if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");
-  return LLVMBuildSelect(c->b, ok, x, spread(r, cg_i64(c, -1)), "");
+  return LLVMBuildSelect(c->b, ok, x, splat_if_lanes(r, cg_i64(c, -1)), "");
 }
 
-static V not_negative(Row *r, V x) { return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, spread(r, cg_i64(r->c, 0)), ""); }
+static V not_negative(Row *r, V x) {
+  return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, splat_if_lanes(r, cg_i64(r->c, 0)), "");
+}
 
 static V valid(Row *r, V x) {
   Cg *c = r->c;
-  return LLVMBuildSelect(c->b, not_negative(r, x), spread(r, cg_f32(c, 1)), spread(r, cg_f32(c, 0)), "");
+  return LLVMBuildSelect(c->b, not_negative(r, x), splat_if_lanes(r, cg_f32(c, 1)), splat_if_lanes(r, cg_f32(c, 0)),
+                         "");
 }
 
-// Element `place` of every row, from the interleaved rows.
+// Element `place` of each row, gathered from the interleaved rows.
 static V gather_lanes(Row *r, V rows, V place) {
   Cg *c = r->c;
   V element = LLVMBuildMul(c->b, place, cg_splat(c, cg_i64(c, c->t->vl)), "");
@@ -147,7 +153,7 @@ static V gather_lanes(Row *r, V rows, V place) {
   return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
 }
 
-static V pick(Row *r, const RowNode *n) {
+static V gather(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V at_label = at(r, n->arg[1])->scalar, none = cg_f32(c, 0);
   if (r->row_per_lane) return gather_lanes(r, at(r, n->arg[0])->row, at_label);
@@ -170,19 +176,19 @@ V cg_row_compute(Row *r, const RowNode *n, V *arg, V element) {
   return n->kind == NODE_PRIMITIVE ? cg_primitive(c, (Op)n->op, arg) : cg_pointwise_op(c, n->v, arg, element);
 }
 
-static V as_float(Row *r, V size) { return spread(r, LLVMBuildSIToFP(r->c->b, size, r->c->f32, "")); }
+static V as_float(Row *r, V size) { return splat_if_lanes(r, LLVMBuildSIToFP(r->c->b, size, r->c->f32, "")); }
 
 static V make_scalar(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V arg[3] = {NULL};
   switch ((NodeKind)n->kind) {
-  case NODE_NUMBER: return spread(r, cg_f32(c, n->num));
+  case NODE_NUMBER: return splat_if_lanes(r, cg_f32(c, n->num));
   case NODE_SIZE: return as_float(r, r->size);
   case NODE_VALUE: return as_float(r, cg_dim(c, ir_attr(c->f, n->v, KEY_dim)->u.dim));
   case NODE_SCALAR: return load_scalar(r, n);
   case NODE_LABEL: return label(r, n);
   case NODE_VALID: return valid(r, at(r, n->arg[0])->scalar);
-  case NODE_GATHER: return pick(r, n);
+  case NODE_GATHER: return gather(r, n);
   default: break;
   }
   for (uint32_t k = 0; k < n->n_args; k++) arg[k] = at(r, n->arg[k])->scalar;

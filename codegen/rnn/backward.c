@@ -1,4 +1,4 @@
-// The recurrence backward through time.
+// The recurrence backward: backpropagation through time.
 //
 //   pack own columns of w_hh; dh, dc [sorted position, unit] from the gradients of the final states
 //   for each step, from the last one computed to the first:
@@ -7,11 +7,11 @@
 //     dh[own units] = dgates . w_hh (+ dh z for gru)     (recurrent_gemm.c); dgates: the rows of d_xg, or gru's d_hg
 //   d_h0, d_c0 in user order from dh, dc
 //
-// Where h is projected, a step begins with the gradient of the projection, dh + g_out, a barrier, and that of what was
-// projected: full = (dh + g_out) . w_hr.
+// With a projected h a step begins with the gradient of the projection, dh + g_out, a barrier, and the gradient of its
+// operand: full = (dh + g_out) . w_hr.
 //
-// Where nobody takes those rows, dgates is scratch with room for two steps: a member may write the next step's rows
-// while another still reads this one's.
+// If dgates is not a stored result, it is scratch, double-buffered by step: a worker may write the next step's rows while
+// another still reads this step's.
 #include "codegen/rnn/rnn.h"
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
   LLVMValueRef hprev, cells, gates;
   LLVMValueRef d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
   LLVMValueRef dh, dc, dgates;
-  RnnProjection proj;  // its fields are NULL where h is not projected
+  RnnProjection proj;  // fields NULL: h is not projected
   LLVMValueRef d_hr;   // gradient of the projected state by rows; NULL: not stored
 } Backward;
 
@@ -58,7 +58,7 @@ static LLVMValueRef block_weights(Backward *w, LLVMValueRef block) {
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, gate_width(w->s->r) * c->t->vl)));
 }
 
-// [block][gate, unit][vl] from w_hh [gate, unit, k]: own columns side by side.
+// Packs [block][gate, unit][vl] from w_hh [gate, unit, k]: own columns.
 static void pack_weights(Backward *w) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
@@ -89,7 +89,7 @@ static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to
 // ---- gate math of one row and block
 typedef struct {
   Backward *w;
-  LLVMValueRef position, row, slot;  // in the step, in the sequence, in dgates
+  LLVMValueRef position, row, slot;  // index in the step, in the packed sequence, in dgates
   LLVMValueRef unit, mask;
 } Cellwise;
 
@@ -112,7 +112,7 @@ static LLVMValueRef gate(Cellwise *e, uint32_t k) {
   const Rnn *r = e->w->s->r;
   return cg_rnn_load(e->w->s, place(e, e->w->gates, e->row, r->n_saved * r->hidden, k), e->mask);
 }
-// c of the step before, or tanh of the step's own.
+// c of the previous step, or tanh of c of this step.
 static LLVMValueRef cell(Cellwise *e, int64_t which) {
   Backward *w = e->w;
   return cg_rnn_load(w->s, place(e, w->cells, e->row, 2 * w->s->r->hidden, which), e->mask);
@@ -187,8 +187,8 @@ static void gate_math(Backward *w, LLVMValueRef first, LLVMValueRef n_rows, LLVM
   cg_loop_end(c, &row, NULL);
 }
 
-// ---- a projected state
-// dh + g_out, the gradient of the step's h, in own columns; then, of the whole team's, that of what was projected.
+// ---- projected state
+// Own columns of dh + g_out, the gradient of the step's h; after a barrier the gradient of the projection's operand.
 static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_rows) {
   RnnCode *s = w->s;
   Cg *c = s->c;
@@ -221,7 +221,7 @@ static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_ro
   cg_rnn_product(s, &p);
 }
 
-// ---- dh of the step before
+// ---- dh of the previous step
 static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
   RnnCode *s = w->s;
   int64_t stride = cg_rnn_gate_stride(s->r);
@@ -234,11 +234,11 @@ static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
                   .width = s->r->state,
                   .block_lo = s->state_lo,
                   .block_hi = s->state_hi,
-                  .add = s->r->cell == CELL_GRU};  // there the gates left dh z
+                  .add = s->r->cell == CELL_GRU};  // dh z was stored by the gate math
   cg_rnn_product(s, &p);
 }
 
-// The rows of step t that have a step before them: the others' dh is the gradient of an initial state.
+// Rows of step t with a previous step; dh of the other rows is the gradient of the initial state.
 static LLVMValueRef earlier_rows(RnnCode *s, LLVMValueRef t) {
   Cg *c = s->c;
   if (s->r->reverse) return cg_rnn_batch_size(s, cg_add(c, t, cg_i64(c, 1)));

@@ -1,21 +1,21 @@
 // The recurrence forward in time.
 //
 //   pack own columns of w_hh; states of sequences that start: hprev rows from h0, cells from c0
-//   for each step:                                         (a barrier before it: hprev of the step is complete)
+//   for each step:                                         (preceded by a barrier: hprev of the step is complete)
 //     for each own block of units, for tiles of rows:
-//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (recurrent_gemm.c); rows that start from zeros have no product
-//                                                          but 0 . w_hh, which is NaN where w_hh is not finite;
-//                                                          with few inputs xg is x[row] . w_ih, by the same tiles
-//       gates, cell, h of the row; h goes to `out` and to hprev of the sequence's next row, or to hn at its end
+//       acc[row][gate] = xg + b_hh + hprev[row] . w_hh     (recurrent_gemm.c)
+//       gates, cell, h of the row; h is stored to `out`, and to hprev of the sequence's next row, or to hn at its end
 //
-// A projected h goes to `full` instead; after one more barrier h = full . w_hr is made, and goes there (projection.c).
+// Rows with an initial state of zeros skip the product and add 0 . w_hh instead, which is NaN where w_hh is not finite.
+// With few inputs xg = x[row] . w_ih is computed by the same tiles. A projected h: the cell's output goes to `full`, and
+// after one more barrier h = full . w_hr is computed and stored (projection.c).
 #include "codegen/rnn/rnn.h"
 
 #include <stdio.h>
 
 enum { MOST_ROWS = 48 };
 
-// Columns of one block of units and the first row of one step. Absent: NULL.
+// Pointers to a block of units, at the first row of a step. Absent: NULL.
 enum {
   R_HPREV,  // all columns
   R_OLD,
@@ -28,13 +28,13 @@ enum {
   R_CELLS,
   R_NEXT,
   R_HN,
-  R_FULL,    // of the rows of the step
+  R_FULL,    // by row of the step
   R_CELL,    // by user index
   R_SORTED,  // from the first row
-  R_ROWS,    // numbers: rows of the step,
-  R_LIVE,    // those of them that have a state,
-  R_GOING,   // those that go on,
-  R_LANES,   // units left from the block on
+  R_ROWS,    // counts: rows of the step,
+  R_LIVE,    // rows that have a previous state,
+  R_GOING,   // rows that continue,
+  R_LANES,   // units from the block on
   N_R
 };
 typedef struct {
@@ -142,17 +142,17 @@ static void gate_math(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRe
   cg_loop_end(c, &l, NULL);
 }
 
-// ---- all rows of one step for one block of units: a function of the module, shared by equal layers and directions
-// The table states the height of a tile that is four gates wide.
+// ---- one step for one block of units: a function of the module, shared by equal layers and directions
+// MR of the target row is for a tile four gates wide.
 static uint32_t tile_height(RnnCode *s) { return cg_tile_height(s->r->batch_max, s->c->t->rnn_mr * 4 / s->r->n_gates); }
 
-// Rows of a sweep: sums of that many rows lie on the stack.
+// Rows of a sweep: accumulators of that many rows are on the stack.
 static uint32_t sweep_rows(RnnCode *s) {
   uint32_t mr = tile_height(s);
   return (uint32_t)cg_smaller(cg_round_up(s->r->batch_max, mr), cg_round_up(MOST_ROWS, mr));
 }
 
-// Gates that start from xg; gru's q stands apart from it.
+// Gates whose accumulators start from xg; gru's q is separate.
 static uint32_t n_from_x(const Rnn *r) { return r->input ? 0 : r->cell == CELL_GRU ? 2 : r->n_gates; }
 
 static TileSpec tile_spec(Rows *p) {
@@ -177,8 +177,8 @@ static TileSpec tile_spec(Rows *p) {
                     .mask_step = 0};
 }
 
-// acc = x + bias for rows lo .. hi - 1 of the sweep: what sums start from. Where x is not projected yet, tiles without
-// a state do it.
+// Initial accumulators of rows lo .. hi - 1 of the sweep: xg + bias. If x is not projected yet, tiles without a state
+// compute it.
 static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
@@ -206,7 +206,7 @@ static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMVal
   cg_loop_end(c, &l, NULL);
 }
 
-// Rows lo .. hi - 1 of the sweep have a state of zeros.
+// Rows lo .. hi - 1 of the sweep, whose previous state is zero.
 static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
@@ -221,8 +221,8 @@ static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef h
   cg_loop_end(c, &l, NULL);
 }
 
-// Sums of n rows from `first` on, `live` of them with a product. A weight of one part is read by tiles that start from
-// x themselves.
+// Accumulators of n rows from `first` on, `live` of them with the recurrent product. A weight of a single KC block is
+// read by tiles that start from x themselves.
 static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
   RnnCode *s = p->s;
   Cg *c = s->c;
@@ -293,9 +293,9 @@ static void call_rows(Rows *p) {
 // ---- the sequence
 typedef struct {
   RnnCode *s;
-  LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; xg is x with w_ih
+  LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; with w_ih, xg is x
   LLVMValueRef out, hn, hprev, cells, gates, cell;
-  RnnProjection proj;  // its fields are NULL where h is not projected
+  RnnProjection proj;  // fields NULL: h is not projected
 } Forward;
 
 // NULL: absent
@@ -338,8 +338,8 @@ static LLVMValueRef block_zeros(Forward *w, LLVMValueRef block) {
   return cg_rnn_row(w->s, block_weights(w, block), last, (int64_t)r->n_gates * w->s->c->t->vl);
 }
 
-// What the product of a state of zeros adds to a sum, zeros of their sign or NaN, from the packed w_hh of a block: so
-// that the first step needs no product, and has the bits of one.
+// 0 . w_hh from the packed w_hh of a block: signed zeros or NaN. Added instead of a product with a zero state, it gives
+// the same bits.
 static void sum_zeros(Forward *w, LLVMValueRef weight, LLVMValueRef to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
@@ -355,7 +355,7 @@ static void sum_zeros(Forward *w, LLVMValueRef weight, LLVMValueRef to) {
   for (uint32_t g = 0; g < n; g++) cg_store(c, k.out[g], cg_at(c, c->f32, to, cg_i64(c, (int64_t)g * vl)));
 }
 
-// [k][gate][vl] of the units of a block from weight [gate, unit, k]. Up to a whole square of k is written.
+// Packs [k][gate][vl] of a block of units from weight [gate, unit, k]. Writes k rounded up to whole vl x vl tiles.
 static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int64_t n_k, LLVMValueRef to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
@@ -372,7 +372,7 @@ static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int
   cg_loop_end(c, &k, NULL);
 }
 
-// Own blocks: w_ih, where it is there, and over what its last square left behind it w_hh.
+// Own blocks: w_ih, if any, then w_hh, which overwrites the padding of the last tile of w_ih.
 static void pack_weights(Forward *w) {
   RnnCode *s = w->s;
   Cg *c = s->c;
@@ -387,7 +387,7 @@ static void pack_weights(Forward *w) {
   cg_loop_end(c, &block, NULL);
 }
 
-// hn and the cells, in user order: a sequence without steps keeps its initial state.
+// Initialises hn and cells, in user order: an empty sequence keeps its initial state.
 static void init_states(Forward *w) {
   RnnCode *s = w->s;
   Cg *c = s->c;
@@ -433,7 +433,7 @@ static LLVMValueRef columns(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int
   return base ? cg_at(s->c, s->c->f32, cg_rnn_row(s, base, row, width), unit) : NULL;
 }
 
-// h of the rows of a step from `full`, and where it goes.
+// Projects `full` to h for the rows of a step, and stores it.
 static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
@@ -466,7 +466,7 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
   cg_loop_end(c, &l, NULL);
 }
 
-// Own rows of step t; `going` of them continue at row `next`, `live` of them have a step before.
+// Own rows of step t; `going` of them continue at row `next`, `live` of them have a previous step.
 static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef going, LLVMValueRef next) {
   RnnCode *s = w->s;
   Cg *c = s->c;

@@ -1,6 +1,5 @@
-// Sigmoid and tanh of gates: a recurrence spends up to a third of its time in them, so they are half as long as the
-// primitives of math/primitives.c, for up to 2.5 and 3.0 units in the last place instead of 2 (2.6 and 4.1 without fused
-// multiply-adds; tests/test_rnn_gates.c).
+// Sigmoid and tanh of gates: up to a third of a recurrence's time. Half the instructions of the primitives in
+// math/primitives.c, at a maximum error of 2.5 and 3.0 ulp instead of 2 (2.6 and 4.1 without FMA; tests/test_rnn_gates.c).
 //
 // Both come from e^v = 2^n e^r, |r| <= ln 2 / 2, as a quotient that needs one division and no exponential:
 //
@@ -8,7 +7,7 @@
 //   sigmoid(x)  = (E + O) / ((E + O) + s (E - O))         e^-x = s e^-r, s = 2^n
 //   tanh(x)     = (E (1 - s) + O (1 + s)) / (E (1 + s) + O (1 - s))     of 2 x
 //
-// tanh keeps its relative accuracy near 0, where s = 1. Sigmoid ends at 1.6e-38. NaN stays NaN.
+// tanh keeps its relative accuracy near 0, where s = 1. Sigmoid underflows at 1.6e-38. NaN propagates.
 #include "codegen/rnn/rnn.h"
 
 typedef LLVMValueRef V;
@@ -19,7 +18,7 @@ static V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
 static V mul(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
 static V divide(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
 
-// |x| <= most; NaN passes.
+// Clamps to |x| <= most; NaN propagates.
 static V within(Cg *c, V x, double most) {
   V lo = num(c, -most), hi = num(c, most);
   x = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, x, lo, ""), lo, x, "");

@@ -1,32 +1,31 @@
-// Which worker does what in a recurrence, by units or by sequences.
+// Partition of a recurrence among workers: by hidden units or by sequences.
 //
-// A kernel holds one or more independent sequences of steps (the directions of a layer). With at least as many workers
-// as those, sequence d belongs to the workers d, d + D, d + 2 D, ..; with fewer, each worker does whole ones alone.
+// A kernel holds one or more independent recurrences (the directions of a layer). With at least as many workers,
+// recurrence d is run by the team of workers d, d + D, d + 2 D, ..; with fewer, each worker runs whole recurrences.
 //
-// Inside a team the work of a step is cut in one of two ways, chosen when it begins:
+// Inside a team the work of a step is partitioned in one of two ways, chosen at run time:
 //
-//   by units       every member owns a contiguous range of blocks of vl hidden units, for all gates: gate math stays
-//                  local, each member reads its part of w_hh, and a step costs a barrier. Members beyond the number of
-//                  blocks do nothing.
-//   by sequences   every member owns a contiguous range of sorted positions of the batch, about equal by their rows,
-//                  for all units. It reads all of w_hh in each step, but nothing of the others: after what the team
-//                  prepares together there is no barrier.
+//   by units       each worker owns a contiguous range of blocks of vl hidden units, for all gates: gate math is local,
+//                  each worker reads its part of w_hh, and a step costs a barrier. Workers beyond the number of blocks
+//                  are idle.
+//   by sequences   each worker owns a contiguous range of sorted batch positions, balanced by their rows, for all units.
+//                  It reads all of w_hh in each step, but nothing of the others: no barriers after the common set-up.
 //
-// By sequences it goes where each member gets so many that reading all of w_hh costs nothing beside its arithmetic. No
-// sum is ever split, so bits depend neither on the team nor on the way.
+// By sequences, if each worker has enough of them to hide the loads of w_hh behind its arithmetic. No sum is ever split,
+// so bits depend neither on the team nor on the partition.
 #include "codegen/rnn/rnn.h"
 
-// Sequences of each member at least, for a packed w_hh of `bytes` at most. A member reads 128 bytes of it a cycle,
-// divided by its sequences. What leaves most of an L2 free costs nothing from the two rows on that keep the
-// multipliers busy; what fills it comes from the third.
+// Minimum sequences per worker, for a packed w_hh of up to `bytes`. A worker loads 128 bytes of it per cycle, divided by
+// its sequences. A w_hh well below L2 is hidden from two rows on, which keep the FMA units busy; one that fills L2 comes
+// from the LLC.
 static const struct {
   int64_t bytes, rows;
-} least[] = {{256 << 10, 2}, {1 << 20, 16}};
+} min_rows[] = {{256 << 10, 2}, {1 << 20, 16}};
 
-static int64_t rows_least(const Rnn *r, const Target *t) {
+static int64_t min_rows_of(const Rnn *r, const Target *t) {
   int64_t bytes = 4 * r->blocks * t->vl * r->state_blocks * t->vl * r->n_gates;
-  for (uint32_t k = 0; k < sizeof least / sizeof *least; k++)
-    if (bytes <= least[k].bytes) return 2 * least[k].rows <= r->batch_max ? least[k].rows : 0;
+  for (uint32_t k = 0; k < sizeof min_rows / sizeof *min_rows; k++)
+    if (bytes <= min_rows[k].bytes) return 2 * min_rows[k].rows <= r->batch_max ? min_rows[k].rows : 0;
   return 0;
 }
 
@@ -34,11 +33,11 @@ static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRe
   return LLVMBuildSelect(c->b, cond, a, b, "");
 }
 
-// Of `all` members.
-static void choose_way(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
+// For a team of `all` workers.
+static void choose_partition(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
   Cg *c = s->c;
   t->size = cg_min(c, all, cg_i64(c, s->r->blocks));
-  int64_t rows = rows_least(s->r, c->t);
+  int64_t rows = min_rows_of(s->r, c->t);
   if (!rows) return;
   LLVMValueRef several = LLVMBuildICmp(c->b, LLVMIntSGT, all, cg_i64(c, 1), "");
   LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, s->batch, cg_mul(c, all, cg_i64(c, rows)), "");
@@ -48,8 +47,8 @@ static void choose_way(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
 
 static uint32_t weight_of(const Fn *f, uint32_t i) { return ir_operand(f, (Val){i}, ARG_w_hh).i; }
 
-// By their weights: a sequence and its gradient, which have the same, go to the same workers, in whose caches the rows
-// are.
+// Recurrences are numbered by their weights: forward and backward of one layer share a weight, and so run on the same
+// workers, whose caches hold its rows.
 uint32_t cg_rnn_number(const Fn *f, Val head) {
   const Kernel *k = &f->kernels[f->kernel_of[head.i]];
   uint32_t number = 0, own = weight_of(f, head.i);
@@ -66,7 +65,7 @@ RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs) {
   RnnPartition t = {0};
   if (n_seqs == 1) {
     t.member = c->worker;
-    choose_way(s, &t, c->n_workers);
+    choose_partition(s, &t, c->n_workers);
     t.takes_part = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
     return t;
   }
@@ -77,7 +76,7 @@ RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs) {
   LLVMValueRef key = choose(c, enough, me, c->worker);
   t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
   LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
-  choose_way(s, &t, choose(c, enough, all, one));
+  choose_partition(s, &t, choose(c, enough, all, one));
   LLVMValueRef works = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
   t.takes_part = LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, mine, key, ""), works, "");
   return t;
@@ -89,10 +88,10 @@ static LLVMValueRef below_share(Cg *c, LLVMValueRef x, LLVMValueRef of, LLVMValu
   return LLVMBuildICmp(c->b, LLVMIntSLT, cg_mul(c, x, c->n_workers), cg_mul(c, of, member), "");
 }
 
-// Walks over the sorted positions, and down the steps to find the length of each. A position belongs to the member in
-// whose share of all rows the rows before it end. To those are added the steps that the first member goes on alone: a
-// step costs every member as much as two rows more, half of which each side of a cut should bear. `most`: turns of the
-// loop; 0 where the result is not wanted.
+// Walks over the sorted positions, and over the steps to find the length of each. A position belongs to the worker whose
+// share of all rows contains the first of its rows. Added to these are the steps that the first worker runs alone: a step
+// costs each worker as much as two more rows, half of which is charged to either side of a boundary. `most`: iterations;
+// 0 where the result is not needed.
 static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueRef *hi) {
   enum { POSITION, LENGTH, BEFORE, LO, HI, N };
   Cg *c = s->c;
@@ -115,7 +114,7 @@ static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueR
   cg_loop_end(c, &l, next);
   LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, cg_add(c, c->worker, one), c->n_workers, "");
   *lo = cg_min(c, l.out[LO], s->batch);
-  *hi = choose(c, is_last, s->batch, cg_min(c, l.out[HI], s->batch));  // the last one has those without rows
+  *hi = choose(c, is_last, s->batch, cg_min(c, l.out[HI], s->batch));  // the last worker owns the empty sequences
 }
 
 void cg_rnn_own_rows(RnnCode *s) {

@@ -1,4 +1,4 @@
-// The projection of h: its packed weight.
+// The projection of h: packing its weight.
 //
 //   forward    packed[block of h][unit][vl]  from w_hr [P, H], transposed      h = full . w_hr^T
 //   backward   packed[block of units][p][vl] from w_hr [P, H]                  full = d_h . w_hr

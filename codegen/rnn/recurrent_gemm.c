@@ -1,14 +1,13 @@
-// Products of the rows of a step with a packed weight, where both are to stay in the first cache.
+// Products of the rows of a step with a packed weight: a GEMM of small M, blocked for L1.
 //
-// The weight comes from L2 or beyond. Blocks of k are outermost, so that the part of it that a block
-// reads serves all rows before the next part is fetched: once a step. Sums go on in memory from block to block, in the
-// order of k as ever.
+// The weight comes from L2 or beyond. The loop over KC blocks is outermost, so that the block of the weight is loaded
+// once per step and stays in L1 for all rows. Accumulators go through memory between blocks, in the order of k.
 //
-//   for each block of k:  for each group of columns:  for tiles of rows:  c += a . b
+//   for each KC block:  for each group of columns:  for tiles of rows:  c += a . b
 //
-// A tile with fewer than eight sums waits for the latency of its additions. So groups are four vectors wide where there
-// are as many, and two rows of them keep the multipliers busy: what is left below a whole tile is cut into at most two
-// tiles of half its height. Every height is a function to compile.
+// A tile with fewer than eight accumulators is bound by the latency of the FMA. So groups are four vectors wide where
+// possible, and two rows of them keep the FMA units busy: a remainder below a whole tile is split into at most two tiles
+// of half its height. Each height is a function to compile.
 #include "codegen/rnn/rnn.h"
 
 #include <stdio.h>
@@ -34,7 +33,7 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   return out;
 }
 
-// What is left below a whole tile: one or two tiles of about equal height, none higher than `most`.
+// Remainder below a whole tile: one or two tiles of about equal height, at most `most`.
 static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left, uint32_t most) {
   LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "tiles");
   LLVMValueRef pick = LLVMBuildSwitch(c->b, left, join, s->mr - 1);
@@ -65,7 +64,7 @@ void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows
   else left_rows(c, s, &args, left, s->nv == 2 ? s->mr : (s->mr + 1) / 2);
 }
 
-// ---- a product with own columns: a function of the module, shared by equal layers and directions
+// ---- product over own columns: a function of the module, shared by equal layers and directions
 enum { P_A, P_B, P_C, P_ROWS, P_LO, P_HI, N_P };
 typedef struct {
   RnnCode *s;

@@ -1,5 +1,5 @@
-// Recurrent layers over packed sequences: the kernel, and the pieces that both directions of time share. Which worker
-// does what is decided in partition.c.
+// Recurrent layers over packed sequences: the kernel, and what forward and backward share. The partition among workers
+// is in partition.c.
 #include "codegen/rnn/rnn.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static bool read_cell(const Fn *f, Val head, Rnn *r) {
   return false;
 }
 
-// Of some size: no kernel has the address of a buffer without bytes.
+// Not empty: empty buffers have no address in a kernel.
 static bool has_buffer(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   return f->buf_of && f->buf_of[v.i] && ir_type_bytes(f->prog, (DType)ins->dtype, ins->shape) > 0;
@@ -65,7 +65,7 @@ static int64_t take(int64_t *total, int64_t elements) {
   return at;
 }
 
-// In scratch, a row stride that is no large power of two, so that the rows of a tile fall into different cache sets.
+// Row stride of scratch: not a large power of two, so that the rows of a tile map to different cache sets.
 int64_t cg_rnn_gate_stride(const Rnn *r) {
   return r->dgates_stored ? r->n_gates * r->hidden : cg_round_up(r->n_gates * r->hidden, 16) + 16;
 }

@@ -1,4 +1,4 @@
-// What the forward and the backward recurrence share: one sequence's geometry, its team, its rows.
+// Shared by the forward and the backward recurrence: sizes, partition, row addressing.
 #ifndef TN_CODEGEN_RNN_RNN_H
 #define TN_CODEGEN_RNN_RNN_H
 
@@ -12,25 +12,25 @@ typedef struct {
   bool reverse;
   uint32_t n_gates, n_saved;  // G and S
   int64_t hidden, state;      // H and P, the size of h: H unless the state is projected
-  int64_t input;              // size of x whose projection is made here; 0: operand 0 is the projection
+  int64_t input;              // fused input projection: size of x; 0: operand 0 is projected already
   int64_t blocks;             // of vl units
   int64_t state_blocks;       // of h
   int64_t batch_max, time_max, rows_max;
   Val layout, weight, w_ih;        // w_ih with `input`
   Val proj;                        // w_hr [P, H]; none: h is not projected
   bool has_h0;                     // forward: else the state before the first step is zeros
-  bool hprev_stored, cell_stored;  // forward: else they live in scratch
-  bool dgates_stored;              // backward: the same of the gate gradients that the state sees
+  bool hprev_stored, cell_stored;  // forward: stored results; else in scratch
+  bool dgates_stored;              // backward: the same for the gate gradients
 } Rnn;
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: a size is not constant
 
-// This worker's place in the team of one sequence.
+// This worker's part in the team of one recurrence.
 typedef struct {
   LLVMValueRef takes_part, member, size;
-  LLVMValueRef by_rows;  // the team cuts its work by sequences; NULL: never
+  LLVMValueRef by_rows;  // i1: partition by sequences; NULL: never
 } RnnPartition;
 
-// A sequence while its code is emitted. The team of the sequence is c->worker, c->n_workers meanwhile.
+// Emission state of a recurrence. c->worker and c->n_workers are those of its team meanwhile.
 typedef struct {
   Cg *c;
   const Rnn *r;
@@ -43,12 +43,12 @@ typedef struct {
   LLVMValueRef scratch;
 } RnnCode;
 
-// Scratch of one sequence in elements; parts follow one another.
+// Scratch layout of one recurrence, in elements.
 typedef struct {
-  int64_t weight;          // packed w_hh; forward behind the packed w_ih of each block, before 0 w_hh without an h0
+  int64_t weight;          // packed w_hh; forward: after the packed w_ih of each block, then 0 . w_hh if there is no h0
   int64_t proj;            // packed w_hr
   int64_t full, h;         // projected: o tanh c, or its gradient, and h, of the rows of a step
-  int64_t hprev, cell;     // forward: where the results are not stored
+  int64_t hprev, cell;     // forward: if they are no stored results
   int64_t dh, dc, dgates;  // backward: by sorted position; gate gradients of two steps
   int64_t total;
 } RnnScratch;
@@ -62,7 +62,7 @@ LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t);
 LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row);
 LLVMValueRef cg_rnn_sorted_table(RnnCode *s);
 LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width);  // base + row * width
-// Copies the own units of a row of H (of_state: of P); `from` NULL: zeros.
+// Copies own units of a row of H (of_state: of P); `from` NULL: zeros.
 void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state);
 LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask);  // mask NULL: whole vector
 void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
@@ -74,10 +74,10 @@ LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
 // ---- codegen/rnn/partition.c: shares
 RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence number d; needs `batch`
 uint32_t cg_rnn_number(const Fn *f, Val head);                           // d, in its kernel
-// Behind what the team prepares together, in shares of units: a team that cuts by sequences waits for all of it and
-// goes on with own rows, all units and no barriers.
+// After the common set-up, which is partitioned by units: a team partitioned by sequences passes a barrier and goes on
+// with own rows, all units and no further barriers.
 void cg_rnn_own_rows(RnnCode *s);
-LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n);  // how many of the first n positions are own ones
+LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n);  // number of own positions among the first n
 
 // ---- codegen/rnn/recurrent_gemm.c: products of the rows of a step with a packed weight
 // Tiles over `rows` rows; strides of rows are constants.

@@ -1,10 +1,10 @@
-// Pass assign_buffers: which values are stored, on which buffer, and from which kernel to which.
+// Pass assign_buffers: which values are stored, the buffer of each, and the live ranges of buffers, in kernels.
 //
-// A value needs memory when a kernel other than its own reads it, when a kernel that is not pointwise makes it and
-// anyone reads it, or when it goes to the caller. Views and next versions (WRITES) share their operand's buffer. A
-// pointwise or row result takes over the slot of an operand that dies in its kernel and is read element by element, as
-// do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates). n_inplace counts
-// these, and the writes into what operand 0 holds (assign, slice_assign, index_assign).
+// A value is stored when another kernel uses it, when a kernel that is not pointwise defines it and anything uses it, or
+// when it is returned to the caller. Views and next versions (WRITES) alias their operand's buffer. In-place reuse: a
+// pointwise or row result reuses the slot of an operand whose live range ends in its kernel and that is read
+// elementwise; so do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates).
+// n_inplace counts these, and writes into operand 0's buffer (assign, slice_assign, index_assign).
 #include "ir/attention.h"
 #include <string.h>
 
@@ -12,13 +12,14 @@ typedef struct {
   Fn *f;
   Prog *p;
   bool *stored;         // by value
-  uint32_t *reused_by;  // by buffer: the buffer that takes its slot over; 0: none
+  uint32_t *reused_by;  // by buffer: the buffer that reuses its slot in place; 0: none
 } Liveness;
 
 static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
 static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
 static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
 
+// A use outside of the defining kernel.
 static void mark_read(Liveness *l, uint32_t kernel, Val v) {
   Fn *f = l->f;
   Val base = ir_view_base(f, v);
@@ -60,7 +61,7 @@ static Segment segment_of(const Fn *f, Val v) {
   }
 }
 
-// Parameters keep one buffer however often they are read.
+// All OP_param of one parameter share a buffer.
 static uint32_t param_buf(Fn *f, Val v) {
   int64_t param = ir_attr_int(f, v, KEY_param, 0);
   for (uint32_t b = 1; b < f->n_bufs; b++)
@@ -93,9 +94,9 @@ static void make_bufs(Liveness *l) {
   }
 }
 
-// ---- results that lie in the caller's memory from the start
-// An output of what another kernel makes is a copy. Where that value has its buffer for itself, the buffer becomes the
-// caller's instead, and nothing is left to copy.
+// ---- output aliases
+// An output of a value that another kernel defines is a copy. Where the value shares its buffer with none, its buffer
+// becomes the caller's output, and the copy is elided.
 bool ir_is_output_alias(const Fn *f, Val v) {
   return op_at(f, v) == OP_output && f->buf_of[v.i] && f->buf_of[v.i] == f->buf_of[ir_view_base(f, ir_arg(f, v, 0)).i];
 }
@@ -166,8 +167,8 @@ static bool same_type(const Fn *f, Val a, Val b) {
   return f->ins[a.i].shape.i == f->ins[b.i].shape.i && f->ins[a.i].dtype == f->ins[b.i].dtype;
 }
 
-// A worker reads row and units of operand k before it writes the same ones of the result.
-static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
+// Operand k of a recurrence may be overwritten by the result: each worker reads a row's units before it writes them.
+static bool rnn_may_alias(const Fn *f, Val head, uint32_t k, Val result) {
   if (ir_head(f, result).i != head.i) return false;
   switch (op_at(f, head)) {
   case OP_rnn_seq: return k == 0 && result.i - head.i == 5 && !ir_has_operand(f, head, ARG_w_ih);
@@ -176,34 +177,35 @@ static bool rnn_operand(const Fn *f, Val head, uint32_t k, Val result) {
   }
 }
 
-// In a row kernel every read of an element comes before the first write to its row.
-static bool reads_by_element(const Fn *f, Val v, uint32_t k, Val result) {
+// Elementwise reads may alias the result. In a row kernel all loads of a row precede the first store to it.
+static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
   RowSpace rows;
   if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i)
-    return false;  // other workers read it when results are stored
-  if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_operand(f, v, k, result);
+    return false;  // prologue: other workers may still read it when results are stored
+  if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
   bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
   if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;
   return same_type(f, a, v) && class_at(f, v) == CLASS_POINT;
 }
 
-// Every read of the buffer in the kernel is element by element, and the kernel does not write it.
-static bool all_by_element(const Fn *f, const Kernel *k, uint32_t buf, Val result) {
+// All reads of the buffer in the kernel are elementwise, and the kernel does not write it.
+static bool all_reads_elementwise(const Fn *f, const Kernel *k, uint32_t buf, Val result) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->buf_of[i] == buf) return false;
     if (op_at(f, (Val){i}) == OP_result) continue;
     for (uint32_t j = 0; j < f->ins[i].n_args; j++)
-      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_by_element(f, (Val){i}, j, result)) return false;
+      if (f->buf_of[ir_arg(f, (Val){i}, j).i] == buf && !reads_elementwise(f, (Val){i}, j, result)) return false;
   }
   return true;
 }
 
-static bool can_take(Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
+static bool can_reuse(Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
   Fn *f = l->f;
   const Buf *a = &f->bufs[from], *b = &f->bufs[to];
   return a->seg == SEG_ARENA && !a->scratch && !l->reused_by[from] && a->last == (int32_t)kernel &&
-         a->first < (int32_t)kernel && a->bytes == b->bytes && all_by_element(f, &f->kernels[kernel], from, b->head);
+         a->first < (int32_t)kernel && a->bytes == b->bytes &&
+         all_reads_elementwise(f, &f->kernels[kernel], from, b->head);
 }
 
 static void reuse_in_place(Liveness *l) {
@@ -218,7 +220,7 @@ static void reuse_in_place(Liveness *l) {
     for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
       for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {
         uint32_t from = f->buf_of[ir_arg(f, (Val){j}, a).i];
-        if (!from || !can_take(l, kernel, from, to)) continue;
+        if (!from || !can_reuse(l, kernel, from, to)) continue;
         f->bufs[to].reuses = from;
         l->reused_by[from] = to;
         f->stats.n_inplace++;
@@ -226,9 +228,9 @@ static void reuse_in_place(Liveness *l) {
   }
 }
 
-// ---- writes must not destroy what is read later, and what the caller owns
-// By value: the last instruction that reads its bytes, through views too.
-static uint32_t *last_readers(const Fn *f) {
+// ---- writes must not clobber values with later uses, nor memory of the caller
+// By value: its last use, through views too.
+static uint32_t *last_uses(const Fn *f) {
   uint32_t *last = rt_alloc(f->prog->mem, f->n_ins * sizeof *last);
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (op_at(f, (Val){i}) == OP_result || class_at(f, (Val){i}) == CLASS_VIEW) continue;
@@ -240,7 +242,7 @@ static uint32_t *last_readers(const Fn *f) {
 static bool check_writes(Liveness *l) {
   Fn *f = l->f;
   bool ok = true;
-  const uint32_t *last = last_readers(f);
+  const uint32_t *last = last_uses(f);
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i};
     if (!writes(f, v)) continue;

@@ -1,20 +1,20 @@
 // Pass fuse: forms kernels from neighbours in the schedule.
 //
 //   %1 = mul %x, %x : f32[n]        k0
-//   %2 = add %1, %x : f32[n]        k0      %1 stays in a register unless someone else reads it
+//   %2 = add %1, %x : f32[n]        k0      %1 stays in a register unless another kernel reads it
 //   %3 = sum %2 {axes=[0]}          k1
 //
-// A pointwise kernel holds consecutive POINT and INDEX instructions of one shape. Inside it a value is read only
-// element by element: an instruction that reads a value of the kernel in another way (broadcast, through a view, by an
-// INDEX op) starts a new kernel, as a concat of short runs or with other cuts does (fuse_concat.c), and so does one that
-// reads a buffer which the kernel overwrites, or overwrites one that it reads, in another way. A product takes the
-// pointwise instructions that follow it in the same way, as its epilogue, and an update of the parameter whose gradient
-// it is, and it takes those before it that make its operand for nobody else, as its prologue (fuse_prologue.c). A recurrent
-// kernel holds consecutive recurrences that do not depend on each other; so does a kernel of optimizer updates.
+// Pointwise kernel: consecutive POINT and INDEX instructions of one shape. Values of the kernel are read elementwise
+// only. These start a new kernel: a read of one of its values in another way (broadcast, through a view, by an INDEX op);
+// a concat of short runs or with other segments (fuse_concat.c); a non-elementwise read of a buffer that the kernel
+// overwrites, and a write to a buffer that it reads non-elementwise.
 //
-// A row kernel holds instructions that work on the rows of one shape, and pointwise ones that make elements or row scalars of
-// these rows: what is read in the kernel is read in its own row. A pointwise kernel becomes one when its values are
-// wanted by rows:
+// Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions; the update of the
+// parameter whose gradient it computes (fuse_update.c); and as its prologue the producers of an operand that has no
+// other use (fuse_prologue.c). Recurrent kernel: consecutive, independent recurrences. So is a kernel of updates.
+//
+// Row kernel: row ops over one row space, and pointwise instructions on elements or row scalars of these rows; values of
+// the kernel are read row-locally. A pointwise kernel turns into one when a row op reads its values:
 //
 //   %a = mul %x, %y : f32[n,64]                  k0
 //   %s = sum %a {axes=[1], keepdim} : f32[n,1]   k0
@@ -32,8 +32,8 @@ Val ir_anchor(const Fn *f, const Kernel *k) {
 
 static OpClass kernel_class(const Fn *f, uint32_t i) { return (OpClass)ir_classes[ir_ops[f->ins[i].op].cls].kernel; }
 
-// Instruction i reads operand a element by element.
-static bool reads_direct(const Fn *f, uint32_t i, Val a) {
+// Instruction i reads operand a elementwise.
+static bool reads_elementwise(const Fn *f, uint32_t i, Val a) {
   return ir_ops[f->ins[i].op].cls == CLASS_POINT && ir_view_base(f, a).i == a.i &&
          f->ins[a.i].shape.i == f->ins[i].shape.i;
 }
@@ -44,28 +44,28 @@ static bool depends_on_kernel(const Fn *f, Val v, uint32_t kernel) {
   return false;
 }
 
-// May v read operand a inside the kernel: element by element, or not made there at all.
-static bool reads_fit(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+// Every operand of v is read elementwise, or neither defined nor overwritten in the kernel.
+static bool reads_are_legal(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   for (uint32_t j = 0; j < f->ins[v.i].n_args; j++) {
     Val a = ir_arg(f, v, j), base = ir_view_base(f, a);
-    bool direct = reads_direct(f, v.i, a);
-    if (f->kernel_of[base.i] == kernel && !direct) return false;
-    if (direct || ir_is_immediate(f, base)) continue;
-    for (uint32_t i = k->first; i < k->first + k->n; i++)  // reads a buffer that the kernel overwrites
+    bool elementwise = reads_elementwise(f, v.i, a);
+    if (f->kernel_of[base.i] == kernel && !elementwise) return false;
+    if (elementwise || ir_is_immediate(f, base)) continue;
+    for (uint32_t i = k->first; i < k->first + k->n; i++)  // the kernel overwrites this buffer
       if ((ir_ops[f->ins[i].op].flags & WRITES) && ir_storage_root(f, (Val){i}).i == ir_storage_root(f, base).i)
         return false;
   }
   return true;
 }
 
-// v overwrites a buffer: every read of it in the kernel must be element by element.
-static bool writes_fit(const Fn *f, const Kernel *k, Val v) {
+// If v overwrites a buffer, every read of it in the kernel is elementwise.
+static bool writes_are_legal(const Fn *f, const Kernel *k, Val v) {
   if (!(ir_ops[f->ins[v.i].op].flags & WRITES)) return true;
   Val root = ir_storage_root(f, v);
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
       Val a = ir_arg(f, (Val){i}, j);
-      if (ir_storage_root(f, a).i == root.i && !reads_direct(f, i, a)) return false;
+      if (ir_storage_root(f, a).i == root.i && !reads_elementwise(f, i, a)) return false;
     }
   return true;
 }
@@ -78,21 +78,21 @@ static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
   return n;
 }
 
-// Streams that v reads at a time.
+// Input streams of v: the parts of a concat are read one at a time.
 static uint32_t streams_of(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_concat ? 1 : ir_ins(f, v)->n_args; }
 
 static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
   if (k->cls != CLASS_POINT || kernel_class(f, v.i) != CLASS_POINT || ins->shape.i != anchor->shape.i) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + streams_of(f, v) > MAX_GROUP_INPUTS) return false;
-  return reads_fit(f, k, kernel, v) && writes_fit(f, k, v) && ir_concat_fits(f, k, v);
+  return reads_are_legal(f, k, kernel, v) && writes_are_legal(f, k, v) && ir_concat_fits(f, k, v);
 }
 
 static bool has_update(const Fn *f, const Kernel *k) {
   return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIM;
 }
 
-// The epilogue of a product: what reads it, or what already follows it, element by element.
+// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already.
 static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
   if (k->cls != CLASS_GEMM) return false;
@@ -101,13 +101,13 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
   if (ir_joins_update(f, k, kernel, v)) return true;
   if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
-  return depends_on_kernel(f, v, kernel) && reads_fit(f, k, kernel, v);
+  return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
 }
 
-// ---- rows
+// ---- row kernels
 enum { MAX_ROW_OPS = 6 };
 
-// The rows that a kernel with v in it works on.
+// The row space of the kernel together with v.
 static bool rows_with(const Fn *f, const Kernel *k, Val v, RowSpace *rows) {
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (ir_row_space(f, (Val){i}, rows)) return true;
@@ -142,8 +142,8 @@ static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first,
   return false;
 }
 
-// Behind v stands what brings it and the kernel together: it reads values of both, by rows.
-static bool meets(const Fn *f, uint32_t kernel, Val v, RowSpace rows) {
+// A later row-local instruction reads both v (or what is computed from it) and the kernel: they fuse with it as one.
+static bool joined_by_later_read(const Fn *f, uint32_t kernel, Val v, RowSpace rows) {
   bool from_v[MAX_GROUP] = {false};
   for (uint32_t r = 0; r < f->ins[v.i].n_res && r < MAX_GROUP; r++) from_v[r] = true;
   for (uint32_t i = v.i + f->ins[v.i].n_res; i < f->n_ins && i < v.i + MAX_GROUP;
@@ -156,8 +156,9 @@ static bool meets(const Fn *f, uint32_t kernel, Val v, RowSpace rows) {
   return false;
 }
 
-// v reads what the kernel makes, or what it reads; what reads nothing, or makes row scalars, stands before its reader.
-static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, RowSpace rows) {
+// Fusing v shares memory traffic: it reads a value of the kernel, or an operand of the kernel. Generators and row scalars
+// are placed before their use, and always qualify.
+static bool shares_traffic(const Fn *f, const Kernel *k, uint32_t kernel, Val v, RowSpace rows) {
   if (f->ins[v.i].n_args == 0 || f->ins[v.i].shape.i != rows.shape.i || depends_on_kernel(f, v, kernel)) return true;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
@@ -165,7 +166,7 @@ static bool is_near(const Fn *f, const Kernel *k, uint32_t kernel, Val v, RowSpa
         Val x = ir_arg(f, (Val){i}, a);
         if (x.i == ir_arg(f, v, b).i && !ir_is_immediate(f, x)) return true;
       }
-  return meets(f, kernel, v, rows);
+  return joined_by_later_read(f, kernel, v, rows);
 }
 
 static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
@@ -173,7 +174,7 @@ static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   if (!(ir_classes[k->cls].flags & BECOMES_ROWS)) return false;
   if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;
-  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && is_near(f, k, kernel, v, rows);
+  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && shares_traffic(f, k, kernel, v, rows);
 }
 
 static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
@@ -185,8 +186,8 @@ static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
 }
 
 // ---- updates
-// Neither overwrites a buffer that the other one works on; numbers that both read are no matter.
-static bool updates_apart(const Fn *f, Val a, Val b) {
+// Neither overwrites a buffer that the other one reads or writes; shared read-only operands are fine.
+static bool updates_are_independent(const Fn *f, Val a, Val b) {
   uint32_t wa = ir_ins(f, a)->n_res, wb = ir_ins(f, b)->n_res;
   for (uint32_t i = 0; i < ir_ins(f, a)->n_args; i++)
     for (uint32_t k = 0; k < ir_ins(f, b)->n_args; k++)
@@ -195,15 +196,14 @@ static bool updates_apart(const Fn *f, Val a, Val b) {
   return true;
 }
 
-// Updates of several tensors, which share the numbers that steer them. An update by rows splits its work in its own
-// way.
+// Multi-tensor updates, which share their scalars (learning rate, ..). A sparse update has a partition of its own.
 static bool joins_updates(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   if (k->cls != CLASS_OPTIM || kernel_class(f, v.i) != CLASS_OPTIM) return false;
   if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse) return false;
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->ins[i].op == OP_result) continue;
-    if (++n >= MAX_UPDATES || !updates_apart(f, (Val){i}, v)) return false;
+    if (++n >= MAX_UPDATES || !updates_are_independent(f, (Val){i}, v)) return false;
   }
   return !depends_on_kernel(f, v, kernel);
 }
@@ -212,23 +212,23 @@ static bool makes_code(const Fn *f, uint32_t i) {
   return ir_class_has(f->ins[i].op, MAKES_KERNEL) && !ir_layout_is_const(f, (Val){i});
 }
 
-// Where it does not stand right before its product, nothing of an operand is made there.
+// By value: the product whose prologue it is in; 0 where an operand's producers are not contiguous right before it.
 static uint32_t *fused_producers(Fn *f) {
   uint32_t *fused_into = rt_alloc(f->prog->mem, f->n_ins * sizeof *fused_into);
   memcpy(fused_into, ir_find_fused_producers(f), f->n_ins * sizeof *fused_into);
-  uint32_t *first = rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by product: where its neighbours begin
+  uint32_t *first = rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by product: first of the contiguous producers
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     uint32_t p = fused_into[i];
     if (p && i + 1 == (first[p] ? first[p] : p)) first[p] = i;
   }
-  bool *apart = rt_alloc(f->prog->mem, f->n_ins);
-  for (uint32_t i = 1; i < f->n_ins; i++) apart[fused_into[i]] |= i < first[fused_into[i]] || !first[fused_into[i]];
+  bool *is_split = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) is_split[fused_into[i]] |= i < first[fused_into[i]] || !first[fused_into[i]];
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (apart[fused_into[i]]) fused_into[i] = 0;
+    if (is_split[fused_into[i]]) fused_into[i] = 0;
   return fused_into;
 }
 
-// Makes a product's operand, or is the product itself.
+// Instruction i belongs to the prologue of the kernel's product, or is that product.
 static bool joins_prologue(const Kernel *k, const uint32_t *fused_into, uint32_t i) {
   return fused_into[k->first] && (fused_into[i] == fused_into[k->first] || i == fused_into[k->first]);
 }
@@ -246,7 +246,7 @@ bool ir_pass_fuse(Fn *f) {
   f->n_kernels = 0;
   uint32_t cap = 0;
   const uint32_t *fused_into = fused_producers(f);
-  bool open = false;  // does the last kernel end right before this instruction?
+  bool open = false;  // may the last kernel be extended by this instruction?
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_result) continue;
     if (!makes_code(f, i)) {
@@ -260,7 +260,7 @@ bool ir_pass_fuse(Fn *f) {
       add_to(f, last, i);
       continue;
     }
-    if (fused_into[i]) k = NULL;  // begins a kernel
+    if (fused_into[i]) k = NULL;  // the first producer starts a kernel
     if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v) ||
               joins_updates(f, k, last, v))) {
       add_to(f, last, i);

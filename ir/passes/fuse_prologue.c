@@ -1,15 +1,16 @@
-// Prologues of products: what is computed element by element, or gathered by rows, for nobody but a product is made
-// where the product reads it, in its kernel.
+// Prologue fusion: a pointwise or gathered operand that only a product reads is computed inside the product's kernel,
+// as it packs or streams that operand.
 //
-//   %h = mul %x, %c : f32[n,64]            k0          %h has no memory: rows of it are made as the product wants them
+//   %h = mul %x, %c : f32[n,64]            k0          %h is not stored: its rows are computed as the product reads them
 //   %y = linear %h, %w : f32[n,32]         k0
 //
-// Such an operand is operand 0 of a product that reads its rows, or operand 1 of one that reads both by rows of k; it
-// has the operand's own shape. A value that has a kernel to run in already, behind or beside what it reads, stays
-// there. What it reads is still there when the product runs: nothing writes it in between.
+// Such an operand is operand 0 of a product that reads its rows, or operand 1 of one that reads both by rows of k; all
+// producers have the operand's shape. A value that can fuse into the kernel of its own operands is left there. The
+// producers' operands are still intact when the product runs: no write to them comes in between.
 //
-// Pass duplicate_producers gives each of several such products its own copy of what is cheap to make, if nobody else reads it: the
-// input of a layer, scaled or looked up, is wanted by the forward and by the gradient of the weight.
+// Pass duplicate_producers gives each of several such products its own copy of producers that are cheap to
+// rematerialise and have no other use: the input of a layer, scaled or looked up, is read by the forward product and
+// by the product of the weight's gradient.
 #include "ir/rewrite.h"
 #include <string.h>
 
@@ -17,19 +18,19 @@ enum {
   MANY = UINT32_MAX,
   MAX_MEMBERS = 8,
   MAX_MEMBER_ARGS = 16,
-  LARGE = 8,
-  L2_PART = 16,  // of L2: a smaller operand stays near whoever makes it
-  NARROW = 32,   // columns of a product that waits for its operand's memory,
-  SHORT = 448    // of which so long rows are few enough to be made by MC blocks (codegen/gemm/tiled.c)
+  SMALL_RATIO = 8,  // an operand of at most an eighth of the elements is small
+  L2_PART = 16,     // of L2: a smaller operand stays in cache
+  NARROW = 32,      // columns of a product that is bound by loading its operand,
+  MAX_K = 448       // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
 };
 
 typedef struct {
   const Fn *f;
-  bool duplicates;       // a value may be made by several products
-  uint32_t *fused_into;  // by value: the product that makes it, or MANY; 0: none
-  uint32_t *members;     // by product: how many instructions make its operand
-  uint32_t *written;     // by value: the last instruction so far that writes its buffer, of roots
-  bool *out;             // by value: it cannot be made by a product after all
+  bool duplicates;       // a value may be duplicated into several products
+  uint32_t *fused_into;  // by value: the product it fuses into, or MANY; 0: none
+  uint32_t *members;     // by product: instructions in its prologue
+  uint32_t *written;     // by storage root: the last instruction so far that writes it
+  bool *excluded;        // by value: found not to be fusable
   bool changed;
 } Search;
 
@@ -40,18 +41,18 @@ static int64_t last_bound(const Fn *f, Val v) {
   return ir_dim_bound(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
 }
 
-// A large operand of a wide product is made as fast by a kernel of its own, and the product may share its code with
-// others.
-static bool is_worth_it(const Fn *f, Val v, uint32_t k) {
+// Profitable: a large operand of a wide product costs as much in a kernel of its own, which leaves the product's code
+// shareable with others.
+static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   if (ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, k))->shape) <= ir_f32_in(f->prog->target.l2_bytes / L2_PART))
     return true;
-  return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= SHORT;
+  return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
-// Product v can make operand k.
+// Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
-  if (!is_worth_it(f, v, k)) return false;
+  if (!is_profitable(f, v, k)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
   return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
 }
@@ -63,8 +64,8 @@ static bool is_candidate(const Fn *f, Val v) {
   return (by_element || by_rows) && ins->n_res == 1 && ins->dtype == DT_F32 && ir_shape_bound(f->prog, ins->shape) > 0;
 }
 
-// Made anew it takes no longer than reading it would.
-static bool is_light(Op op) {
+// Cheap to rematerialise: takes no longer than a load.
+static bool is_as_fast_as_load(Op op) {
   switch (op) {
   case OP_add:
   case OP_sub:
@@ -88,31 +89,33 @@ static bool is_light(Op op) {
   }
   Expr e = ir_forward(op);
   for (uint32_t i = 0; i < e.n; i++)
-    if (e.nodes[i].kind == EX_OP && !is_light((Op)e.nodes[i].op)) return false;
+    if (e.nodes[i].kind == EX_OP && !is_as_fast_as_load((Op)e.nodes[i].op)) return false;
   return e.n > 0;
 }
 
-// And keeps no more alive until the last product has run.
+// And does not extend live ranges by more than it saves, up to the last product.
 static bool is_cheap(const Fn *f, Val v) {
-  if (!is_light((Op)ir_ins(f, v)->op)) return false;
-  uint32_t n_large = 0;  // of what stays alive for it
+  if (!is_as_fast_as_load((Op)ir_ins(f, v)->op)) return false;
+  uint32_t n_large = 0;  // operands that stay live for it
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val base = ir_view_base(f, ir_arg(f, v, k));
-    n_large += !ir_is_immediate(f, base) && !ir_is_stored_leaf(f, base) &&
-               ir_shape_bound(f->prog, ir_ins(f, base)->shape) * LARGE > ir_shape_bound(f->prog, ir_ins(f, v)->shape);
+    n_large +=
+        !ir_is_immediate(f, base) && !ir_is_stored_leaf(f, base) &&
+        ir_shape_bound(f->prog, ir_ins(f, base)->shape) * SMALL_RATIO > ir_shape_bound(f->prog, ir_ins(f, v)->shape);
   }
   return n_large <= 1;
 }
 
-// What instruction i means for its operand k: the product that makes it for i, MANY, or 0: it must be stored.
-static uint32_t wants(const Search *s, uint32_t i, uint32_t k) {
+// The product into which operand k fuses for the sake of reader i, MANY, or 0: it must be stored.
+static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (produces_operand(f, (Val){i}, k)) return i;
-  bool direct = class_of(f, (Val){i}) == CLASS_POINT && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
-  return direct ? s->fused_into[i] : 0;
+  bool elementwise =
+      class_of(f, (Val){i}) == CLASS_POINT && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
+  return elementwise ? s->fused_into[i] : 0;
 }
 
-// From readers to what they read, as if every candidate could move.
+// Backward, from uses to definitions, on the assumption that every candidate not excluded fuses.
 static void find_products(Search *s) {
   const Fn *f = s->f;
   memset(s->fused_into, 0, f->n_ins * sizeof *s->fused_into);
@@ -121,41 +124,41 @@ static void find_products(Search *s) {
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i};
     bool many = s->fused_into[i] == MANY;
-    if (stored[i] || s->out[i] || !s->fused_into[i] || !is_candidate(f, v) ||
+    if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v) ||
         (many && !(s->duplicates && is_cheap(f, v))))
       s->fused_into[i] = 0;
     else if (!many) s->members[s->fused_into[i]]++;
     if (f->ins[i].op == OP_result) continue;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
-      uint32_t a = ir_arg(f, v, k).i, by = wants(s, i, k);
+      uint32_t a = ir_arg(f, v, k).i, by = product_for_use(s, i, k);
       if (!by) stored[a] = true;
       else s->fused_into[a] = !s->fused_into[a] || s->fused_into[a] == by ? by : MANY;
     }
   }
 }
 
-// v can run in the kernel that makes operand k, or next to it.
-static bool has_kernel(const Fn *f, Val v, uint32_t k) {
+// v can fuse into the kernel that defines operand k.
+static bool fuses_with_operand(const Fn *f, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   Shape to = ir_ins(f, v)->shape;
   if (!ir_class_has(ir_ins(f, ir_head(f, a))->op, FUSES_READERS)) return false;
   return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
 }
 
-static void take_out(Search *s, Val v) {
-  s->changed |= !s->out[v.i];
-  s->out[v.i] = true;
+static void exclude(Search *s, Val v) {
+  s->changed |= !s->excluded[v.i];
+  s->excluded[v.i] = true;
 }
 
-// The operand v of product p, and what it is made of.
+// Operand v of product p and, recursively, its producers.
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
   if (!s->fused_into[v.i]) return;
-  if (s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS) take_out(s, v);
+  if (s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS) exclude(s, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (s->fused_into[a.i]) check_tree(s, p, a);
-    else if (has_kernel(f, v, k) || s->written[ir_storage_root(f, a).i] > v.i) take_out(s, v);
+    else if (fuses_with_operand(f, v, k) || s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
   }
 }
 
@@ -180,7 +183,7 @@ static void check_trees(Search *s) {
 static uint32_t *find_fused(const Fn *f, bool duplicates) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins;
-  Search s = {.f = f, .duplicates = duplicates, .changed = true, .out = rt_alloc(mem, n)};
+  Search s = {.f = f, .duplicates = duplicates, .changed = true, .excluded = rt_alloc(mem, n)};
   s.fused_into = rt_alloc(mem, n * sizeof *s.fused_into), s.members = rt_alloc(mem, n * sizeof *s.members);
   s.written = rt_alloc(mem, n * sizeof *s.written);
   while (s.changed) {
@@ -201,9 +204,9 @@ typedef struct {
 
 static Val old_arg(const Duplicates *c, uint32_t i, uint32_t k) { return ir_rewrite_old_arg(&c->e, (Val){i}, k); }
 
-static void copy_tree(Duplicates *c, Val v) {
+static void clone_tree(Duplicates *c, Val v) {
   if (c->fused_into[v.i] != MANY || !ir_none(c->e.map[v.i])) return;
-  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) copy_tree(c, old_arg(c, v.i, k));
+  for (uint32_t k = 0; k < c->e.old[v.i].n_args; k++) clone_tree(c, old_arg(c, v.i, k));
   ir_rewrite_copy(&c->e, v);
 }
 
@@ -221,7 +224,7 @@ bool ir_pass_duplicate_producers(Fn *f) {
   ir_rewrite_begin(&c.e, f);
   for (uint32_t i = 1; i < c.e.n_old; i++) {
     if (c.e.old[i].op == OP_result || c.fused_into[i] == MANY) continue;
-    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) copy_tree(&c, old_arg(&c, i, k));
+    for (uint32_t k = 0; k < c.e.old[i].n_args; k++) clone_tree(&c, old_arg(&c, i, k));
     ir_rewrite_copy(&c.e, (Val){i});
     for (uint32_t k = 0; k < c.e.old[i].n_args; k++) forget_tree(&c, old_arg(&c, i, k));
   }

@@ -1,14 +1,14 @@
-// Updates in the kernels of the products that make their gradients.
+// Fused updates: an optimizer update in the epilogue of the product that computes its gradient.
 //
 //   %g = matmul %dy, %x {ta}         k7
-//   %w1, .. = adamw %w, .., %g       k7      nobody else reads %g: it has no memory
+//   %w1, .. = adamw %w, .., %g       k7      %g has no other use: it is not stored
 //
-// What an update overwrites may be read by others at the product's level, as %w by the gradient of %x. So a product
-// with an update stands behind all others of its level, and the update needs no level of its own.
+// Other kernels of the product's level may read the old parameter, as the gradient of %x reads %w. So a product with a
+// fused update is scheduled last in its level, and the update needs no level of its own.
 #include "ir/passes/schedule.h"
 
 enum {
-  L2_PART = 8,  // of L2: a smaller gradient stays in it, and its update joins those of others
+  L2_PART = 8,  // of L2: a smaller gradient stays in cache, and its update is batched with other updates
   MAX_CHAIN = 8
 };
 
@@ -16,20 +16,20 @@ static bool is_large(const Fn *f, Val v) {
   return ir_shape_bound(f->prog, ir_ins(f, v)->shape) >= ir_f32_in(f->prog->target.l2_bytes / L2_PART);
 }
 
-// The products from which a gradient follows element by element: one of them may be the anchor of its update.
-static void mark_makers(const Levels *l, Val g, uint32_t depth) {
+// The products from which a gradient is computed elementwise: one of them may be the anchor of its update.
+static void mark_products(const Levels *l, Val g, uint32_t depth) {
   const Fn *f = l->f;
   if (ir_is_product(f, g)) l->has_update[g.i] = true;
   if (ir_ops[ir_ins(f, g)->op].cls != CLASS_POINT || depth == MAX_CHAIN) return;
   for (uint32_t k = 0; k < ir_ins(f, g)->n_args; k++)
-    if (ir_ins(f, ir_arg(f, g, k))->shape.i == ir_ins(f, g)->shape.i) mark_makers(l, ir_arg(f, g, k), depth + 1);
+    if (ir_ins(f, ir_arg(f, g, k))->shape.i == ir_ins(f, g)->shape.i) mark_products(l, ir_arg(f, g, k), depth + 1);
 }
 
 void ir_find_updates(Levels *l) {
   for (uint32_t i = 1; i < l->f->n_ins; i++) {
     if (l->f->ins[i].op == OP_result) continue;
     Val g = ir_gradient_of(l->f, (Val){i});
-    if (!ir_none(g) && is_large(l->f, g)) mark_makers(l, g, 0);
+    if (!ir_none(g) && is_large(l->f, g)) mark_products(l, g, 0);
   }
 }
 
@@ -38,7 +38,7 @@ uint32_t ir_anchor_of_update(const Levels *l, Val v) {
   Val g = ir_gradient_of(f, v);
   uint32_t anchor = ir_none(g) ? 0 : l->anchor[g.i];
   if (!anchor || !l->has_update[anchor] || !is_large(f, g) || ir_ins(f, g)->shape.i != f->ins[anchor].shape.i) return 0;
-  if (ir_may_fault(f, v) || (ir_writes_param(f, v) && l->changes > l->level[anchor])) return 0;
+  if (ir_may_fault(f, v) || (ir_writes_param(f, v) && l->writes_from > l->level[anchor])) return 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (a.i != g.i && l->level[a.i] >= l->level[anchor]) return 0;
@@ -48,8 +48,8 @@ uint32_t ir_anchor_of_update(const Levels *l, Val v) {
   return anchor;
 }
 
-// Neither the product nor what stands behind it works on what the update overwrites.
-static bool is_apart(const Fn *f, const Kernel *k, Val v) {
+// No instruction of the kernel reads or writes a buffer that the update overwrites.
+static bool has_no_alias(const Fn *f, const Kernel *k, Val v) {
   for (uint32_t r = 0; r < ir_ops[ir_ins(f, v)->op].n_res; r++) {
     Val root = ir_storage_root(f, ir_arg(f, v, r));
     for (uint32_t i = k->first; i < k->first + k->n; i++)
@@ -66,5 +66,5 @@ bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
     if (ir_ops[f->ins[i].op].cls == CLASS_OPTIM) return false;
   for (uint32_t a = 0; a < ir_ins(f, v)->n_args; a++)
     if (ir_arg(f, v, a).i != g.i && f->kernel_of[ir_view_base(f, ir_arg(f, v, a)).i] == kernel) return false;
-  return ir_ins(f, g)->shape.i == ir_ins(f, ir_anchor(f, k))->shape.i && is_apart(f, k, v);
+  return ir_ins(f, g)->shape.i == ir_ins(f, ir_anchor(f, k))->shape.i && has_no_alias(f, k, v);
 }

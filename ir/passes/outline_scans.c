@@ -8,13 +8,13 @@
 //   %ys = scan_output %hn {scan=0, live=live, rows=rows}
 //   scan_end {scan=0}                                    %ys, %1 = scan %L, %xs, %h0, .. {body="step.scan", ..}
 //
-// 1. The body holds what depends on a slice or a carry, and what is random: fresh in each step. Everything else between
-//    the marks is the same in every step and stays outside, before the scan.
-// 2. What the body reads from outside becomes an operand, a capture; constants and generators are made anew inside.
-// 3. A value of the body is read outside through scan_output and scan_final alone, a stacked output not inside.
-// 4. Random streams: one for each step, {id} + the number of the step; whoever numbers them leaves room for all steps.
-// 5. Where a gradient may be asked for, the carries at the begin of each step and what is expensive to compute again are
-//    further outputs; pass plan_scans drops those that no backward took.
+// 1. The body holds the instructions that depend on a slice or a carry, and random ones: fresh in each step. Everything
+//    else between the marks is loop-invariant and is hoisted before the scan.
+// 2. Values from outside become operands of the body: captures. Constants and generators are rematerialised inside.
+// 3. A value of the body is used outside through scan_output and scan_final alone; a stacked output not inside.
+// 4. Random streams: one per step, {id} + the step number; the pass that numbers them reserves one for each step.
+// 5. If a gradient may be taken, the carries at the begin of each step and results that are expensive to recompute are
+//    further outputs (saved for the backward); pass plan_scans drops those that the backward did not use.
 #include "ir/rewrite.h"
 #include <string.h>
 
@@ -30,7 +30,7 @@ typedef struct {
   Val *next;     // by carry: old value
   Val *outputs;  // old scan_output records
   uint32_t n_outputs, cap_outputs;
-  Val *saves;  // old values of the body that are outputs for the sake of a backward
+  Val *saves;  // old values of the body that are saved for the backward
   uint32_t n_saves, cap_saves;
   Val head;  // the scan in the new function
 } Loop;
@@ -40,7 +40,7 @@ typedef struct {
   Fn *f;
   Prog *p;
   RtArena *mem;
-  bool *inside;  // by old value: made in the body of the loop at hand
+  bool *inside;  // by old value: defined in the body of the current loop
   Val *in_body;  // by old value: its number in the body
   bool has_grad;
 } Outline;
@@ -116,7 +116,7 @@ static bool read_mark(Outline *s, Loop *l, uint32_t i) {
   }
 }
 
-// Is this a new version of what was made before the scan? Pass functionalize makes carries of such writes.
+// Is this a new version of a value defined before the scan? Pass functionalize turns such writes into carries.
 static bool writes_outer(const Outline *s, const Loop *l, uint32_t i) {
   if (old_ins(s, i)->op != OP_overwritten) return false;
   Val v = old_arg(s, i, 0);
@@ -129,8 +129,8 @@ static bool has_effect(const Outline *s, uint32_t i) {
   return (ir_ops[old_ins(s, i)->op].flags & EFFECT) || old_attr(s, i, KEY_into_param);
 }
 
-// What cannot be done once for each step.
-static bool fits_body(Outline *s, const Loop *l, uint32_t i) {
+// Reports instructions that are not allowed in a body.
+static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   const Ins *ins = old_ins(s, i);
   const OpInfo *op = &ir_ops[ins->op];
   Loc begin = old_ins(s, l->begin)->loc;
@@ -169,7 +169,7 @@ static bool check_next(Outline *s, const Loop *l) {
   return ok;
 }
 
-// Values of the body that are read where they do not exist.
+// Reports uses of body values out of their scope.
 static bool check_reads(Outline *s, const Loop *l) {
   bool ok = true;
   for (uint32_t i = l->begin; i < s->e.n_old; i++) {
@@ -211,7 +211,7 @@ static bool read_loop(Outline *s, Loop *l) {
       return report_pair(s, E_ARGUMENT, ins->loc, "what a scan takes in is a value of its own body",
                          old_ins(s, old_arg(s, i, 0).i)->loc, "it was made here");
     s->inside[i] = mark ? leaf : belongs(s, i);
-    if (!mark && (s->inside[i] || has_effect(s, i) || ins->op == OP_grad_of)) ok &= fits_body(s, l, i);
+    if (!mark && (s->inside[i] || has_effect(s, i) || ins->op == OP_grad_of)) ok &= check_in_body(s, l, i);
   }
   l->end = i;
   if (i == s->e.n_old) return report(s, E_STATE, old_ins(s, l->begin)->loc, "a scan is never ended");
@@ -248,7 +248,7 @@ static void copy_into(Outline *s, Loop *l, uint32_t i) {
   }
 }
 
-// Made anew inside rather than handed over.
+// Cheap to rematerialise: copied into the body instead of captured.
 static bool is_cheap(const Outline *s, uint32_t i) {
   const Ins *ins = old_ins(s, i);
   return ins->op == OP_const || ins->op == OP_dim_size || (ins->op == OP_full && ir_ops[ins->op].n_max == 0);
@@ -281,7 +281,7 @@ static void add_output(Outline *s, Loop *l, Val inner, const char *name, Loc loc
   ir_emit(l->body, OP_output, &inner, 1, a, *name ? 2 : 1, loc);
 }
 
-// Results that a backward would rather read than compute again.
+// Expensive to recompute: saved for the backward.
 static bool is_expensive(const Outline *s, uint32_t i) { return ir_class_has(old_ins(s, i)->op, EXPENSIVE); }
 
 static bool can_stack(const Outline *s, uint32_t i) {
@@ -360,7 +360,7 @@ static void emit_scan(Outline *s, Loop *l) {
   }
 }
 
-static bool cut_out(Outline *s, uint32_t *at) {
+static bool outline(Outline *s, uint32_t *at) {
   Loop l = {.begin = *at};
   if (!read_loop(s, &l)) return false;
   make_body(s, &l);
@@ -391,7 +391,7 @@ bool ir_pass_outline_scans(Fn *f) {
     if (ins->op == OP_result) continue;
     bool mark = ir_ops[ins->op].cls == CLASS_SCAN && ins->op != OP_scan;
     if (ins->op == OP_scan_begin) {
-      if (!cut_out(&s, &i)) break;
+      if (!outline(&s, &i)) break;
     } else if (!mark) {
       ir_rewrite_copy(&s.e, (Val){i});
     } else if (ins->op != OP_scan_final || ir_none(s.e.map[i])) {

@@ -1,13 +1,13 @@
-// Pass plan_memory: an offset for every buffer. Arena buffers that take each other's slot over form one block with the union
-// of their live ranges; blocks are placed by the best of a portfolio of one-pass heuristics, each an order and a decoder:
+// Pass plan_memory: static memory planning, an offset for every buffer. Arena buffers joined by in-place reuse form one
+// block with the union of their live ranges. Placement is offline dynamic storage allocation: the best of a portfolio
+// of one-pass heuristics, each an order of blocks and a decoder:
 //
-//   lowest      repeatedly places the block whose lowest possible offset is smallest (ties by order), then raises those
-//               that it overlaps
-//   first fit   places blocks in order at the lowest gap among overlapping placed ones
-//   scan        first fit in order of start over the blocks that live then: cheap, for plans with very many blocks
+//   lowest      takes the block whose lowest feasible offset is smallest (ties by order), raises those it overlaps
+//   first fit   takes blocks in order, each at the lowest gap among the placed blocks that are live with it
+//   scan        first fit in order of start over the blocks live then: cheap, for plans with very many blocks
 //
-// The lower bound is the largest sum of live bytes at any kernel. All limits are counts, all orders total: the plan is the
-// same everywhere.
+// Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
+// the plan is the same everywhere.
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 typedef struct {
   int64_t size, offset;
   int32_t first, last;  // inclusive
-  uint32_t buf;         // root
+  uint32_t buf;         // root of the reuse chain
   int64_t key;
 } Block;
 
@@ -80,7 +80,7 @@ static void sort_blocks(Block *blocks, uint32_t n, Order order) {
   qsort(blocks, n, sizeof *blocks, by_key_down);
 }
 
-// ---- decoders: set offsets, give the peak
+// ---- decoders: set offsets, return the peak
 static int64_t decode_lowest(Block *b, uint32_t n, uint32_t *todo) {
   int64_t peak = 0;
   uint32_t left = n;
@@ -121,7 +121,7 @@ static int64_t decode_first_fit(Block *b, uint32_t n, Block **placed) {
   return peak;
 }
 
-// Blocks come in order of start; `placed` holds those that still live, by offset.
+// Blocks in order of start; `placed` holds those still live, by offset.
 static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
   int64_t peak = 0;
   uint32_t live = 0;
@@ -144,7 +144,7 @@ static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
   return peak;
 }
 
-enum { LOWEST_LIMIT = 8000, FIRST_FIT_LIMIT = 2000 };  // blocks: lowest costs n^2, first fit n^2 log n
+enum { LOWEST_LIMIT = 8000, FIRST_FIT_LIMIT = 2000 };  // blocks: lowest is O(n^2), first fit O(n^2 log n)
 
 typedef struct {
   Block *blocks;
@@ -179,8 +179,8 @@ static int64_t portfolio(const Fn *f, Block *blocks, uint32_t n, int64_t bound) 
   return n ? best.best : 0;
 }
 
-// Blocks in an order of no sense, each with guards around it.
-static int64_t place_apart(const Fn *f, Block *blocks, uint32_t n) {
+// Guarded arena: blocks in pseudo-random order, each between guards.
+static int64_t place_guarded(const Fn *f, Block *blocks, uint32_t n) {
   RtArena *mem = f->prog->mem;
   int64_t *offset = rt_alloc(mem, f->n_bufs * sizeof *offset);
   for (uint32_t k = 0; k < n; k++) {
@@ -214,11 +214,11 @@ bool ir_pass_plan_memory(Fn *f) {
   uint32_t n = make_blocks(f, blocks);
   f->stats.lower_bound = live_bound(f, blocks, n);
   f->stats.peak_bytes =
-      f->prog->guarded_arena ? place_apart(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
+      f->prog->guarded_arena ? place_guarded(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
   return true;
 }
 
-// ---- segments that all functions of a program share
+// ---- segments shared by all functions of a program
 static void place_params(Prog *p) {
   int64_t at = 0;
   for (uint32_t k = 0; k < p->n_params; k++) {

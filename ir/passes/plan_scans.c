@@ -1,12 +1,12 @@
-// Pass plan_scans: drops what nobody takes from a scan, and plans the bodies that are left.
+// Pass plan_scans: DCE through scans, then plans for the bodies that are left.
 //
 //   %ys, %kept, %last = scan .. {body="f.scan", slices=2, ..}        %ys = scan .. {body="f.scan", slices=1, ..}
 //   output %ys                                              ->       output %ys
 //
-// One walk from the end: a result of a scan that nobody reads is no output of its body any more, what only that output
-// needed is gone, and operands which the body does not read any more are not read by the scan. Carries that neither an
-// output nor a last value needs go likewise. Then every body runs through the passes from simplify on by itself: its
-// arena is scratch memory of the scan.
+// One backward walk: an unused result of a scan is dropped from its body's outputs, instructions of the body that only it
+// needed are dead, and operands that the body no longer reads are dropped from the scan. So are carries that neither an
+// output nor a final value needs. Then each body runs through the passes from simplify on: its arena is scratch memory of
+// the scan.
 #include "ir/rewrite.h"
 #include <string.h>
 
@@ -14,10 +14,10 @@ typedef struct {
   Fn *f;
   Prog *p;
   bool *live;   // by value
-  bool **args;  // by scan: operands that stay
+  bool **args;  // by scan: operands that are kept
 } PlanScans;
 
-// ---- one body: what is needed of it when these outputs are
+// ---- one body: liveness of its instructions, given live outputs
 static void mark_needed(const Scan *s, const Val *in, const Val *out, const bool *want, bool *need) {
   const Fn *b = s->body;
   for (uint32_t k = 0; k < b->n_outputs; k++) need[out[k].i] = want[k];
@@ -28,7 +28,7 @@ static void mark_needed(const Scan *s, const Val *in, const Val *out, const bool
         Val a = ir_arg(b, (Val){i}, k);
         need[a.i] = need[ir_head(b, a).i] = true;
       }
-    for (uint32_t k = 0; k < s->n_carries; k++) {  // its value in a step is its next value of the step before
+    for (uint32_t k = 0; k < s->n_carries; k++) {  // back edge: its value is the next value of the previous step
       bool used = need[in[s->n_slices + k].i] || want[k];
       if (used && !need[out[k].i]) need[out[k].i] = again = true;
       if (used) need[in[s->n_slices + k].i] = true;
@@ -59,8 +59,8 @@ static void rebuild(const Scan *s, const Val *in, const Val *out, const bool *ne
   ir_rewrite_end(&e);
 }
 
-// Cuts the body down to what `live` wants of the scan's results; marks the operands that it still reads, and afterwards
-// every result that it still makes.
+// Removes from the body what the live results of the scan do not need; marks the operands that it still reads, and then
+// the results that it still has.
 static void prune(PlanScans *b, Val v) {
   Fn *f = b->f;
   Scan s = ir_scan_at(f, v);

@@ -1,12 +1,12 @@
-// Which instructions can be computed a row at a time, together.
+// Row fusion: which instructions can run in one row kernel.
 //
-//   %s = sum %x {axes=[1], keepdim} : f32[n,8]   works on the rows of f32[n,8]
-//   %d = sub %x, %s : f32[n,8]                   an element of the row from an element and a row scalar
-//   %v = mul %s, %s : f32[n,1]                   a row scalar from row scalars
+//   %s = sum %x {axes=[1], keepdim} : f32[n,8]   row op over the row space f32[n,8], axis 1
+//   %d = sub %x, %s : f32[n,8]                   element of the row, from an element and a row scalar
+//   %v = mul %s, %s : f32[n,1]                   row scalar, from row scalars
 //
-// The rows of a shape run along one axis, mostly the last. An element is a value of that shape; a row scalar has one number
-// for each row: the shape with that axis of size 1, or without it. A sum over all rows takes elements too; nothing
-// reads it in the kernel.
+// A row space is a shape and the axis along which a row runs, mostly the last. An element is a value of that shape. A
+// row scalar is one number per row: the shape with that axis of size 1 (keepdim), or without it. A column sum (over all
+// rows) reads elements too; its result is complete after the last row, so nothing in the kernel reads it.
 #include "ir/ir.h"
 
 // Numbers: pages of docs/experiments that found the value.
@@ -15,9 +15,9 @@ enum {
   FEW_VECTORS = 4,
   SMALL = 4096,    // from so many elements on
   MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
-  NARROW = 64,     // and WIDE: rows whose sum is taken in their kernel (035)
+  NARROW = 64,     // .. WIDE: sizes of a row for which column sums are fused (035)
   WIDE = 4096,
-  TALL = 4096  // elements of strided rows that do not meet in the same sets of the caches (040)
+  TALL = 4096  // elements of strided rows that do not map to the same cache sets (040)
 };
 
 bool ir_column_sum(const Fn *f, Val v, Shape *out) {
@@ -33,7 +33,7 @@ bool ir_column_sum(const Fn *f, Val v, Shape *out) {
   return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
 }
 
-// A sum or maximum along this axis alone.
+// A sum or maximum over this axis only.
 static bool is_along(const Fn *f, Val v, uint32_t axis) {
   Op op = (Op)ir_ins(f, v)->op;
   if (op != OP_sum && op != OP_amax) return false;
@@ -61,7 +61,7 @@ typedef enum {
   NO_SCALAR,
   SCALAR_KEPT,
   SCALAR_DROPPED
-} ScalarKind;  // the axis of the rows is there with size 1, or is not
+} ScalarKind;  // keepdim: the row axis has size 1; or it is dropped
 
 static ScalarKind scalar_kind(const Fn *f, Shape cell, RowSpace rows) {
   const Prog *p = f->prog;
@@ -75,7 +75,7 @@ static ScalarKind scalar_kind(const Fn *f, Shape cell, RowSpace rows) {
   return ir_dim_is_one(p, ir_dim_at(p, cell, rows.axis)) ? SCALAR_KEPT : NO_SCALAR;
 }
 
-// Broadcast to the rows, as an operand of an element.
+// A row scalar that broadcasting aligns with the rows, as operand of an element.
 static bool is_broadcast_scalar(const Fn *f, Shape cell, RowSpace rows) {
   ScalarKind kind = scalar_kind(f, cell, rows);
   return kind == SCALAR_KEPT || (kind == SCALAR_DROPPED && rows.axis == 0 && ir_rank(f->prog, rows.shape) > 1);
@@ -87,7 +87,7 @@ static bool is_number(const Prog *p, Shape s) {
   return true;
 }
 
-// Of rows along the last axis every operand can be broadcast to them; of others numbers and row scalars can.
+// Rows along the last axis take any broadcast operand; other rows take elements, row scalars and single numbers only.
 static bool operands_fit(const Fn *f, Val v, RowSpace rows) {
   Shape to = ir_ins(f, v)->shape;
   if (rows.axis + 1 == ir_rank(f->prog, rows.shape)) return true;
@@ -116,7 +116,7 @@ bool ir_row_element(const Fn *f, Val v, uint32_t k) { return ir_operand_flags(f,
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
   Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
   RowSpace of;
-  if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // it is there after the last row
+  if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // complete after the last row only
   if (ir_row_space(f, v, &of) || is_along(f, v, rows.axis)) {
     if (ir_row_element(f, v, k)) return from.i == rows.shape.i;
     return (ir_operand_flags(f, v, k) & ROW_SCALAR) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
@@ -130,11 +130,12 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
   if (width < 2) return false;
   bool strided = rows.axis + 1 < rank;
   if (all / width < (strided ? FEW_VECTORS * p->target.lanes : FEW_ROWS) && all >= SMALL) return false;
-  return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes || all <= MANY;  // whole vectors
+  return (strided ? ir_row_side_by_side(p, rows) : width) >= p->target.lanes ||
+         all <= MANY;  // else most lanes are idle
 }
 
-// The elements of a tall strided row lie in as many pages; a multiple of a page apart they also meet in the same sets
-// of the caches.
+// Each element of a tall strided row is in a page of its own (TLB misses); with a stride of a multiple of the page they
+// map to the same few cache sets, too (conflict misses).
 bool ir_row_is_strided(const Prog *p, RowSpace rows) {
   int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
   if (rows.axis + 1 == ir_rank(p, rows.shape) || side < p->target.lanes / 2) return false;

@@ -1,15 +1,15 @@
-// Pass schedule: orders instructions by level, so that kernels of one level need no barrier between them and fusable
-// instructions are neighbours.
+// Pass schedule: level scheduling. Kernels of one level are independent, so that no barrier is needed between them;
+// instructions that fuse become neighbours.
 //
-// level(v) = the largest over operands of level(operand) + 1, or + 0 where v can run in its operand's kernel.
-// A pointwise instruction that reads a product element by element stands behind it, to be its epilogue: the product
-// leads. So does the update of a parameter whose gradient it is (fuse_update.c). What makes an operand of the product
-// alone stands before it, at its level (fuse_prologue.c).
-// What is computed a row at a time runs in the kernel of the rows that it reads (row_fusion.c), at their level.
-// Instructions without operands (full, uniform, ..) sink to their first reader. Inside a level, pointwise instructions
-// of one shape stand together. A write into a buffer comes after every read of its old content.
-// What a run may refuse, an index that it computes itself, stands before every parameter that changes, where it does
-// not depend on the change: a run that fails leaves them as they were.
+// level(v) = max over operands of level(operand) + 1, or + 0 where v fuses into its operand's kernel.
+// Epilogue: a pointwise instruction that reads a product elementwise gets the product's level and follows it; the
+// product is its anchor. So does the optimizer update of the parameter whose gradient the product is (fuse_update.c).
+// Prologue: producers of an operand that only the product reads precede it at its level (fuse_prologue.c).
+// Row ops fuse into the kernel of the rows that they read, at its level (row_fusion.c).
+// Generators (no operands: full, uniform, ..) sink to their first use. Within a level, pointwise instructions of one
+// shape are adjacent. Anti-dependences: a write to a buffer is scheduled after every read of its old contents.
+// Failure atomicity: instructions that may fault (computed indices) come before every parameter write that they do not
+// depend on, so that a failing run leaves parameters unchanged.
 #include "ir/passes/schedule.h"
 #include "ir/rewrite.h"
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct {
 bool ir_makes_kernel(const Fn *f, Val v) { return ir_class_has(ir_ins(f, v)->op, MAKES_KERNEL); }
 static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
 
-// v reads operand k in the kernel that makes it, which works on rows.
+// v fuses into the row kernel that defines operand k.
 bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k), head = ir_head(f, a);
@@ -35,7 +35,7 @@ bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
          ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
 }
 
-// v reads operand k element by element inside the kernel that makes it.
+// v can fuse into the kernel that defines operand k: an elementwise or a row-local read.
 bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
   Fn *f = l->f;
   Val a = ir_arg(f, v, k);
@@ -44,20 +44,21 @@ bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
   return is_point(f, v) && ir_class_has(ir_ins(f, a)->op, BY_ELEMENT) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
 
-// Is a there when the kernel of product `anchor` runs: at a lower level, or anchored by a product that stands before it?
+// Is a available to the kernel of product `anchor`: at a lower level, or in the kernel of an earlier product of its level?
 static bool before_anchor(const Levels *l, Val a, uint32_t anchor) {
   uint32_t base = ir_view_base(l->f, a).i;
   if (l->level[a.i] != l->level[anchor]) return l->level[a.i] < l->level[anchor];
   return l->anchor[base] && l->anchor[base] < anchor;
 }
 
-// Instruction r works on the rows of a, a row at a time.
+// Instruction r is a row op over the rows of a.
 static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
   RowSpace rows;
   return ir_row_space(f, (Val){r}, &rows) && rows.shape.i == ir_ins(f, a)->shape.i && ir_row_fits(f->prog, rows);
 }
 
-// Whoever reads v works on its rows, and on those of an operand of v, which is stored for that: v is made there.
+// All uses of v are row ops, and an operand of v is read by row ops as well, so that it is stored anyway: v is fused into
+// them rather than into a product's epilogue.
 bool ir_is_for_rows(const Levels *l, Val v) {
   const Fn *f = l->f;
   for (uint32_t k = l->first[v.i]; k < l->first[v.i + 1]; k++)
@@ -93,7 +94,7 @@ static uint32_t anchor_of(const Levels *l, Val v) {
   return anchor;
 }
 
-// After its level is known: the rows of v's kernel are its own, or those of an operand that it runs together with.
+// Once v has its level: the row space of its kernel is its own, or that of an operand into whose kernel it fuses.
 static void note_rows(Levels *l, Val v) {
   Fn *f = l->f;
   if (l->anchor[v.i]) return;
@@ -130,7 +131,7 @@ static uint32_t level_of(Levels *l, Val v) {
     if (after > top) top = after;
   }
   if (!ir_writes_param(f, v)) return top;
-  uint32_t least = ir_may_fault(f, v) ? l->puts : l->changes;
+  uint32_t least = ir_may_fault(f, v) ? l->faulting_writes_from : l->writes_from;
   return least > top ? least : top;
 }
 
@@ -146,7 +147,7 @@ static void note_reads(Levels *l, Val v) {
   }
 }
 
-// What makes the operand v of a product runs when the product does.
+// The producers fused into a product's prologue get the product's level.
 static void raise_operand(Levels *l, uint32_t product, Val v) {
   if (l->fused_into[v.i] != product) return;
   l->level[v.i] = l->level[product];
@@ -171,11 +172,10 @@ void ir_find_levels(Levels *l) {
   }
 }
 
-// What waits for nothing is made where it is first read: in the reader's kernel if it fuses, else one level before.
+// Generators sink to their first use: to its level where they fuse into its kernel, else to the level before.
 static void sink_generators(Levels *l) {
   Fn *f = l->f;
-  uint32_t *first =
-      rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by value: the level where it is wanted; 0: nowhere
+  uint32_t *first = rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by value: level of its first use; 0: unused
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
@@ -188,7 +188,7 @@ static void sink_generators(Levels *l) {
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
   }
-  for (uint32_t i = 1; i < f->n_ins; i++) {  // views follow what they show
+  for (uint32_t i = 1; i < f->n_ins; i++) {  // a view is at the level of its base or above
     bool view = ir_ops[f->ins[i].op].cls == CLASS_VIEW;
     for (uint32_t k = 0; view && k < f->ins[i].n_args; k++) {
       uint32_t at = l->level[ir_arg(f, (Val){i}, k).i];
@@ -205,8 +205,8 @@ static int by_key(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// Instructions that may share a kernel: pointwise and index ops of one shape, one recurrent op of one shape, or updates
-// of any shapes.
+// Instructions of one fusion class may share a kernel: pointwise and index ops of one shape, one recurrent op of one
+// shape, optimizer updates of any shapes. 0: none.
 static uint32_t fusion_class(const Fn *f, Val v) {
   Op op = (Op)ir_ins(f, v)->op;
   if (!ir_class_has(op, SHARES_KERNEL) || ir_is_narrow_concat(f, v) || op == OP_adamw_sparse) return 0;
@@ -218,8 +218,8 @@ static uint32_t fusion_shape(const Fn *f, Val v) {
   return fusion_class(f, v) == CLASS_OPTIM ? 0 : ir_ins(f, v)->shape.i;
 }
 
-// The first instruction with the same level, fusion class and shape; it stands for the group. table: open addressing, 0
-// is free.
+// The representative of v's group: the first instruction of the same level, fusion class and shape. table: open
+// addressing, 0 is a free slot.
 static uint32_t group_of(const Fn *f, const Place *keys, Val v, uint32_t level, uint32_t *table, uint32_t cap) {
   uint32_t cls = fusion_class(f, v);
   if (!cls) return v.i;
@@ -233,6 +233,7 @@ static uint32_t group_of(const Fn *f, const Place *keys, Val v, uint32_t level, 
   return v.i;
 }
 
+// Groups are a union-find forest over keys[].group.
 static uint32_t root_of(Place *keys, uint32_t i) {
   while (keys[i].group != i) i = keys[i].group = keys[keys[i].group].group;
   return i;
@@ -243,7 +244,7 @@ static void unite(Place *keys, uint32_t a, uint32_t b) {
   keys[a > b ? a : b].group = a < b ? a : b;
 }
 
-// What is computed by rows stands with what it reads of them.
+// Row ops are grouped with the operands whose kernel they fuse into.
 static void unite_rows(const Levels *l, Place *keys, Val v) {
   for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
     Val head = ir_head(l->f, ir_arg(l->f, v, k));
@@ -252,9 +253,9 @@ static void unite_rows(const Levels *l, Place *keys, Val v) {
   }
 }
 
-// The highest level of what a run may refuse and which changes parameters, or does not, as far as it depends on no
-// changed parameter; 0: there is nothing.
-static uint32_t last_report(const Levels *l, bool puts) {
+// The highest level of an instruction that may fault and depends on no parameter write; 0: none. writes_param: among
+// those that write parameters themselves, else among those that do not.
+static uint32_t last_fault_level(const Levels *l, bool writes_param) {
   const Fn *f = l->f;
   bool *changed = rt_alloc(f->prog->mem, f->n_ins);
   uint32_t last = 0;
@@ -266,7 +267,7 @@ static uint32_t last_report(const Levels *l, bool puts) {
     }
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) changed[i] |= changed[ir_arg(f, v, k).i];
     bool writes = ir_writes_param(f, v);
-    if (!changed[i] && l->level[i] > last && writes == puts && ir_may_fault(f, v)) last = l->level[i];
+    if (!changed[i] && l->level[i] > last && writes == writes_param && ir_may_fault(f, v)) last = l->level[i];
     changed[i] |= writes;
   }
   return last;
@@ -284,28 +285,28 @@ static Levels make_levels(Fn *f) {
   return l;
 }
 
-// What reads the same elements of rows at one level stands together. mate: by value, an instruction that does.
-static void unite_readers(const Levels *l, Place *keys, uint32_t *mate, Val v) {
+// Row ops of one level that read the same elements are grouped. row_reader: by value, such an instruction.
+static void unite_readers(const Levels *l, Place *keys, uint32_t *row_reader, Val v) {
   const Fn *f = l->f;
   RowSpace rows;
   if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.shape.i) continue;
-    if (mate[a.i] && l->level[mate[a.i]] == l->level[v.i]) unite(keys, mate[a.i], v.i);
-    mate[a.i] = v.i;
+    if (row_reader[a.i] && l->level[row_reader[a.i]] == l->level[v.i]) unite(keys, row_reader[a.i], v.i);
+    row_reader[a.i] = v.i;
   }
 }
 
-// A view of what a product's kernel makes stands right behind that kernel: another product of the level may read it.
-static bool shows_product(const Levels *l, Val v) {
+// A view of a product's result follows the product's kernel directly: another product of the level may read it.
+static bool is_view_of_product(const Levels *l, Val v) {
   Val base = ir_view_base(l->f, v);
   return base.i != v.i && l->anchor[base.i] && l->level[base.i] == l->level[v.i];
 }
 
 static Place key_of(const Levels *l, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
   const Fn *f = l->f;
-  if (shows_product(l, v)) {
+  if (is_view_of_product(l, v)) {
     uint32_t base = ir_view_base(f, v).i;
     return (Place){keys[base].level, base, true, v.i};
   }
@@ -321,18 +322,18 @@ bool ir_pass_schedule(Fn *f) {
   while (cap < 2 * n) cap *= 2;
   Levels l = make_levels(f);
   Place *keys = rt_alloc(mem, n * sizeof *keys);
-  uint32_t *table = rt_alloc(mem, cap * sizeof *table), *mate = rt_alloc(mem, n * sizeof *mate);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table), *row_reader = rt_alloc(mem, n * sizeof *row_reader);
   ir_find_updates(&l);
   ir_find_levels(&l);
   ir_sink(&l);
-  uint32_t last = last_report(&l, false);
+  uint32_t last = last_fault_level(&l, false);
   if (last) {
-    l.puts = l.changes = last + 1;
+    l.faulting_writes_from = l.writes_from = last + 1;
     ir_find_levels(&l);
   }
-  last = last_report(&l, true);
+  last = last_fault_level(&l, true);
   if (last) {
-    l.changes = last + 1;
+    l.writes_from = last + 1;
     ir_find_levels(&l);
   }
   sink_generators(&l);
@@ -341,7 +342,7 @@ bool ir_pass_schedule(Fn *f) {
     if (f->ins[i].op == OP_result) continue;
     keys[i] = key_of(&l, keys, v, table, cap);
     unite_rows(&l, keys, v);
-    unite_readers(&l, keys, mate, v);
+    unite_readers(&l, keys, row_reader, v);
   }
   for (uint32_t i = 1; i < n; i++)
     if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);

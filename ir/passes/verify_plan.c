@@ -1,13 +1,13 @@
-// Pass verify_plan: looks at the finished plan with other eyes. Shares no code with assign_buffers and plan_memory.
+// Pass verify_plan: independent verification of the finished plan. Shares no code with assign_buffers and plan_memory.
 //
-// First what each buffer is: its size from the type of every value on it, its segment, its position, its live range
-// from the kernels that touch it, and that views and next versions lie where their operand lies. Then it plays the
-// kernels in order over a map of arena bytes: each stored value writes its own mark over its range, and each read must
-// find the mark of the value it wants over the whole range. An overlap, a slot freed too early, a wrong alias or offset
-// shows up as a foreign mark. Cost: bytes are grouped into the ranges that buffers' ends cut. A parameter has one mark:
-// a read of a version that was overwritten, or of one that is not there yet, is found the same way. What happens inside
-// one kernel is looked at by verify_plan_kernel.c; between kernels of one level the entry waits wherever their byte ranges
-// meet (codegen/module/entry.c), so that ranges which are right are enough.
+// First the buffers: size from the types of their values, segment, position, live range from the kernels that access
+// them, and that views and next versions alias their operand. Then abstract execution: kernels in order over a map of
+// arena bytes. Each stored value tags its byte range with its number; each read must find that tag on the whole range.
+// An overlap, a slot freed too early, a wrong alias or offset shows up as the tag of another value. Cost: bytes are
+// grouped into the intervals between the ends of buffers. A parameter has one tag: a read of an overwritten version, or
+// of one not written yet, is found the same way. Accesses inside one kernel are checked by verify_plan_kernel.c; kernels
+// of one level with overlapping byte ranges are separated by a barrier (codegen/module/entry.c), so that correct ranges
+// suffice.
 #include "ir/passes/verify_plan.h"
 #include "runtime/format.h"
 #include <stdlib.h>
@@ -17,8 +17,8 @@ typedef struct {
   Fn *f;
   int64_t *cut;  // sorted distinct ends of buffers in the arena
   uint32_t n_cuts;
-  uint32_t *mark;  // by piece [cut[k], cut[k + 1]): the value whose bytes lie there
-  uint32_t *held;  // by buffer outside the arena that is written: the value it holds; 0: what it holds at the start
+  uint32_t *tag;   // by interval [cut[k], cut[k + 1]): the value that it holds
+  uint32_t *held;  // by written buffer outside the arena: the value that it holds; 0: its initial contents
 } Check;
 
 bool ir_plan_broken(Fn *f, Val v, const char *fmt, ...) {
@@ -62,7 +62,7 @@ static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b,
 
 static int64_t plus(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
 
-// The largest size that this plan is for, or that any plan of the function is for.
+// The bound of a dim: of this plan, or (of_any) over all plans of the function.
 static int64_t largest(const Prog *p, Dim d, bool of_any) {
   const DimInfo *in = ir_dim_info(p, d);
   switch ((DimKind)in->kind) {
@@ -76,7 +76,7 @@ static int64_t largest(const Prog *p, Dim d, bool of_any) {
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
   static const uint8_t width[N_DTYPES] = {[DT_F32] = 4, [DT_I64] = 8};
   int64_t n = width[dtype];
-  if (dtype == DT_LAYOUT)  // code finds its tables by the full bounds
+  if (dtype == DT_LAYOUT)  // its tables have fixed positions, by the full bounds
     return 4 * TN_LAYOUT_WORDS(largest(p, ir_dim_at(p, s, 1), true), largest(p, ir_dim_at(p, s, 0), true));
   for (uint32_t k = 0; k < ir_rank(p, s); k++) n = times(n, largest(p, ir_dim_at(p, s, k), false));
   return n;
@@ -86,7 +86,7 @@ int64_t ir_plan_bytes(const Fn *f, Val v) { return bytes_of(f->prog, f->ins[v.i]
 
 static int64_t aligned(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
 
-// Two slots of every carry, and the arena of the body.
+// Double-buffered carries, and the arena of the body.
 static int64_t scan_scratch(const Fn *f, Val v) {
   Scan s = ir_scan_at(f, v);
   int64_t bytes = aligned(s.body->stats.peak_bytes);
@@ -119,7 +119,7 @@ static bool check_scratch(Fn *f, uint32_t kernel) {
                         (long long)f->bufs[k->scratch].bytes, (long long)want);
 }
 
-// ---- where a value lies
+// ---- segments and aliases
 static bool check_segment(Fn *f, Val v) {
   const Buf *b = buf_at(f, v);
   Op op = op_at(f, v);
@@ -138,7 +138,7 @@ static bool check_segment(Fn *f, Val v) {
   return true;
 }
 
-// Views and next versions lie where their operand lies; nothing is written that is the caller's to keep.
+// Views and next versions alias their operand; memory that belongs to the caller is not written.
 static bool check_alias(Fn *f, Val v) {
   Val h = ir_head(f, v);
   bool view = class_at(f, v) == CLASS_VIEW, next = ir_ops[op_at(f, h)].flags & WRITES;
@@ -181,7 +181,7 @@ static bool check_values(Fn *f) {
   return true;
 }
 
-// ---- order
+// ---- kernels cover the instructions
 static bool makes_code(const Fn *f, Val v) {
   bool layout = op_at(f, v) == OP_packed_layout || op_at(f, v) == OP_dense_layout;
   bool is_const = layout && f->ins[v.i].n_args == 0;
@@ -190,7 +190,7 @@ static bool makes_code(const Fn *f, Val v) {
   return ir_class_has(op_at(f, ir_head(f, v)), MAKES_KERNEL) && !is_const;
 }
 
-// Every instruction that makes code is in one kernel, and kernels are runs of instructions in order.
+// Every instruction that has code is in exactly one kernel; kernels are contiguous and in order.
 static bool check_cover(Fn *f) {
   uint32_t at = 1;
   for (uint32_t k = 0; k <= f->n_kernels; k++) {
@@ -237,7 +237,7 @@ static bool check_ranges(Fn *f) {
   return true;
 }
 
-// ---- places in the arena
+// ---- offsets in the arena
 static bool check_place(Fn *f, uint32_t buf) {
   const Buf *b = &f->bufs[buf];
   if (b->seg != SEG_ARENA || b->last < 0) return true;
@@ -250,7 +250,7 @@ static bool check_place(Fn *f, uint32_t buf) {
          ir_plan_broken(f, b->head, "is said to take over a place which is not given up as it is made");
 }
 
-// ---- guards of a guarded arena: they belong to nobody while the buffer between them lives
+// ---- guards of a guarded arena: unused as long as the buffer between them is live
 static uint32_t place_of(const Fn *f, uint32_t b) {
   while (f->bufs[b].reuses) b = f->bufs[b].reuses;
   return b;
@@ -261,7 +261,7 @@ static int64_t guarded_hi(const Fn *f, uint32_t b) {
   return f->bufs[b].offset + aligned(f->bufs[b].bytes) + ir_guard_behind(place_of(f, b));
 }
 
-static bool are_apart(const Fn *f, uint32_t a, uint32_t b) {
+static bool are_disjoint(const Fn *f, uint32_t a, uint32_t b) {
   const Buf *x = &f->bufs[a], *y = &f->bufs[b];
   if (y->seg != SEG_ARENA || x->last < y->first || y->last < x->first || place_of(f, a) == place_of(f, b)) return true;
   return guarded_hi(f, a) <= guarded_lo(f, b) || guarded_hi(f, b) <= guarded_lo(f, a);
@@ -273,12 +273,12 @@ static bool check_guards(Fn *f) {
     if (guarded_lo(f, a) < 0 || guarded_hi(f, a) > f->stats.peak_bytes)
       return ir_plan_broken(f, f->bufs[a].head, "has guards outside the arena");
     for (uint32_t b = 1; b < a; b++)
-      if (!are_apart(f, a, b)) return ir_plan_broken(f, f->bufs[a].head, "lies in the guards of another buffer");
+      if (!are_disjoint(f, a, b)) return ir_plan_broken(f, f->bufs[a].head, "lies in the guards of another buffer");
   }
   return true;
 }
 
-// ---- the play
+// ---- abstract execution
 static int by_value(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return x < y ? -1 : x > y;
@@ -298,10 +298,10 @@ static void make_cuts(Check *c) {
     if (m == 0 || cut[k] != cut[m - 1]) cut[m++] = cut[k];
   c->cut = cut;
   c->n_cuts = m;
-  c->mark = rt_alloc(f->prog->mem, (m + 1) * sizeof *c->mark);
+  c->tag = rt_alloc(f->prog->mem, (m + 1) * sizeof *c->tag);
 }
 
-static uint32_t piece_at(const Check *c, int64_t offset) {
+static uint32_t interval_at(const Check *c, int64_t offset) {
   uint32_t lo = 0, hi = c->n_cuts;
   while (hi - lo > 1) {
     uint32_t mid = (lo + hi) / 2;
@@ -313,10 +313,10 @@ static uint32_t piece_at(const Check *c, int64_t offset) {
 
 static bool in_arena(const Fn *f, Val v) { return f->buf_of[v.i] && buf_at(f, v)->seg == SEG_ARENA; }
 
-static void write_range(Check *c, uint32_t buf, uint32_t mark) {
+static void tag_range(Check *c, uint32_t buf, uint32_t tag) {
   const Buf *b = &c->f->bufs[buf];
   if (b->bytes == 0) return;
-  for (uint32_t k = piece_at(c, b->offset); k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++) c->mark[k] = mark;
+  for (uint32_t k = interval_at(c, b->offset); k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++) c->tag[k] = tag;
 }
 
 static bool is_held(const Fn *f, Val v) {
@@ -325,7 +325,7 @@ static bool is_held(const Fn *f, Val v) {
   return seg == SEG_PARAM || seg == SEG_OUT;
 }
 
-static bool want_held(Check *c, Val user, Val v) {
+static bool expect_held(Check *c, Val user, Val v) {
   uint32_t held = c->held[c->f->buf_of[v.i]], want = op_at(c->f, v) == OP_param ? 0 : v.i;
   if (held == want) return true;
   return ir_plan_broken(c->f, user,
@@ -333,41 +333,41 @@ static bool want_held(Check *c, Val user, Val v) {
                                     : "reads a version of a parameter or output that was overwritten");
 }
 
-static bool want_range(Check *c, Val user, Val v) {
+static bool expect_range(Check *c, Val user, Val v) {
   const Buf *b = buf_at(c->f, v);
-  for (uint32_t k = piece_at(c, b->offset); b->bytes && k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++)
-    if (c->mark[k] != v.i) return ir_plan_broken(c->f, user, "reads bytes that another value has overwritten");
+  for (uint32_t k = interval_at(c, b->offset); b->bytes && k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++)
+    if (c->tag[k] != v.i) return ir_plan_broken(c->f, user, "reads bytes that another value has overwritten");
   return true;
 }
 
-static bool want_value(Check *c, Val user, Val v) {
+static bool expect_value(Check *c, Val user, Val v) {
   const Fn *f = c->f;
   Op op = op_at(f, v);
   if (!f->buf_of[v.i] && op != OP_const && op != OP_dim_size)
     return ir_plan_broken(c->f, user, "reads a value that has no memory");
-  if (in_arena(f, v)) return want_range(c, user, v);
-  return !is_held(f, v) || want_held(c, user, v);
+  if (in_arena(f, v)) return expect_range(c, user, v);
+  return !is_held(f, v) || expect_held(c, user, v);
 }
 
-// Reads of a kernel happen before its writes unless the kernel itself made the value.
-static bool play_reads(Check *c, const Kernel *k) {
+// A kernel reads before it writes, except for values that it defines itself.
+static bool run_reads(Check *c, const Kernel *k) {
   Fn *f = c->f;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     for (uint32_t j = 0; op_at(f, (Val){i}) != OP_result && j < f->ins[i].n_args; j++) {
       Val a = ir_plan_shown(f, ir_arg(f, (Val){i}, j));
       bool here = a.i >= k->first && a.i < k->first + k->n;
-      if (!here && !want_value(c, (Val){i}, a)) return false;
+      if (!here && !expect_value(c, (Val){i}, a)) return false;
     }
   }
   return true;
 }
 
-static bool play_kernel(Check *c, const Kernel *k) {
+static bool run_kernel(Check *c, const Kernel *k) {
   Fn *f = c->f;
-  if (!play_reads(c, k)) return false;
-  if (k->scratch) write_range(c, k->scratch, UINT32_MAX);
+  if (!run_reads(c, k)) return false;
+  if (k->scratch) tag_range(c, k->scratch, UINT32_MAX);
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
-    if (in_arena(f, (Val){i})) write_range(c, f->buf_of[i], i);
+    if (in_arena(f, (Val){i})) tag_range(c, f->buf_of[i], i);
     if (is_held(f, (Val){i}) && !ir_plan_is_same_bytes(f, (Val){i})) c->held[f->buf_of[i]] = i;
   }
   return true;
@@ -395,11 +395,11 @@ bool ir_pass_verify_plan(Fn *f) {
   if (!check_guards(f)) return false;
   make_cuts(&c);
   for (uint32_t k = 0; k < f->n_kernels; k++)
-    if (!ir_plan_check_kernel(f, k) || !play_kernel(&c, &f->kernels[k])) return false;
+    if (!ir_plan_check_kernel(f, k) || !run_kernel(&c, &f->kernels[k])) return false;
   return check_outputs(&c);
 }
 
-// ---- segments that all functions share
+// ---- segments shared by all functions
 static bool broken_segment(Prog *p, const char *what, const char *name) {
   rt_diag(&p->diags, RT_ERROR, E_VERIFY, NULL, 0, "plan of the program: %s '%s'", what, name);
   return false;
@@ -415,7 +415,7 @@ static int by_start(const void *a, const void *b) {
   return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-static bool check_apart(Prog *p, Span *span, uint32_t n, int64_t size) {
+static bool check_disjoint(Prog *p, Span *span, uint32_t n, int64_t size) {
   if (n) qsort(span, n, sizeof *span, by_start);
   for (uint32_t k = 0; k < n; k++) {
     if (span[k].lo % TN_ALIGN) return broken_segment(p, "not aligned is", span[k].name);
@@ -431,7 +431,7 @@ static bool check_params(Prog *p) {
     const Param *q = &p->params[k];
     span[k] = (Span){q->offset, q->offset + bytes_of(p, q->dtype, q->shape), ir_text(p, q->path)};
   }
-  return check_apart(p, span, p->n_params, p->param_bytes);
+  return check_disjoint(p, span, p->n_params, p->param_bytes);
 }
 
 bool ir_check_segments(Prog *p) {
@@ -450,5 +450,5 @@ bool ir_check_segments(Prog *p) {
       if (buf->seg == SEG_CONST)
         *RT_PUSH(p->mem, span, n, cap) = (Span){buf->offset, buf->offset + buf->bytes, ir_text(p, f->name)};
     }
-  return check_apart(p, span, n, p->const_bytes);
+  return check_disjoint(p, span, n, p->const_bytes);
 }

@@ -1,15 +1,14 @@
-// Pass verify_plan, one kernel: what it may hold, how its instructions read what it makes, and which of its results may
-// lie where an operand lies. Shares no code with fuse, assign_buffers and row_fusion: what an emitter promises is stated a second time.
+// Pass verify_plan, one kernel: its members, how they use values of the kernel, and which results may alias an operand.
+// Shares no code with fuse, assign_buffers and row_fusion: the contract of the emitters is stated independently.
 //
-//   %b = exp %a : f32[n,64]        k0    reads %a element by element: %b may take %a's bytes
+//   %b = exp %a : f32[n,64]        k0    reads %a elementwise: %b may alias %a
 //   %c = permute %a {perm=[1,0]}   k0    reads element (j, i) when (i, j) is written: now it may not
 //
 //   1. A kernel is of one class; only pointwise, row, product, recurrent and update kernels have several instructions.
-//   2. What a kernel makes and reads itself stays in registers or in the row at hand: it is read at the element, or in
-//      the row, that is computed.
-//   3. A kernel that writes bytes which it also reads does so element by element: whoever writes an element is the
-//      worker that has read it, and nobody else wants it. Whatever else is read there is read too late.
-//   4. Its scratch is its own.
+//   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local.
+//   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
+//      only one that reads it, and has read it before. Any other read would come too late.
+//   4. Its scratch aliases nothing.
 #include "ir/passes/verify_plan.h"
 
 typedef struct {
@@ -17,7 +16,7 @@ typedef struct {
   const Kernel *k;
   uint32_t number, end;
   uint32_t lead;  // the product, of a kernel of products; else its first instruction
-  Shape rows;     // of row kernels: what they walk over, along this axis
+  Shape rows;     // row kernels: the row space, shape and axis
   uint32_t axis;
 } Look;
 
@@ -35,7 +34,7 @@ static bool same_type(const Look *l, Val a, Val b) {
 }
 
 // ---- rows
-// Operands, as bits, whose elements a row op reads in its own row: the row's elements, and its numbers.
+// Operands, as bits, that a row op reads row-locally: elements, and row scalars (numbers).
 typedef struct {
   Op op;
   uint8_t elements, numbers;
@@ -65,7 +64,7 @@ static bool is_row_op(const Look *l, uint32_t i) {
   return class_at(l, i) == CLASS_ROW || class_at(l, i) == CLASS_REDUCE;
 }
 
-// A sum of all rows is there after the last one.
+// A column sum is complete after the last row only.
 static bool is_sum_of_rows(const Look *l, uint32_t i) {
   if (op_at(l, i) != OP_sum) return false;
   Shape axes = ir_attr(l->f, (Val){i}, KEY_axes)->u.list;
@@ -74,7 +73,7 @@ static bool is_sum_of_rows(const Look *l, uint32_t i) {
   return true;
 }
 
-// Rows run along the axis that a row op names, else along the last: only there does a sum alone make rows.
+// The row axis is that of a row op, else the last one.
 static void find_rows(Look *l) {
   for (uint32_t i = l->k->first; i < l->end; i++) {
     if (is_result(l, i) || !is_row_op(l, i)) continue;
@@ -86,7 +85,7 @@ static void find_rows(Look *l) {
 
 static bool is_element(const Look *l, Shape s) { return s.i == l->rows.i; }
 
-// One number for each row: the axis is 1, or is not there.
+// A row scalar: the row axis has size 1, or is dropped.
 static bool is_number(const Look *l, Shape s) {
   const Prog *p = l->f->prog;
   uint32_t rank = ir_rank(p, l->rows), have = ir_rank(p, s);
@@ -142,7 +141,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
   }
 }
 
-// ---- what is made and read in the kernel
+// ---- uses of values of the kernel
 static bool reads_direct(const Look *l, uint32_t i, Val a) {
   return class_at(l, i) == CLASS_POINT && shape_at(l, a).i == shape_at(l, (Val){i}).i;
 }
@@ -171,7 +170,7 @@ static bool check_own_reads(const Look *l, uint32_t i) {
   return true;
 }
 
-// ---- what is read and overwritten
+// ---- reads of memory that the kernel writes
 // Instruction i reads operand k of the recurrence's own rows and units before it writes them.
 static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
   if (ir_head(l->f, w).i != i || !same_type(l, ir_arg(l->f, (Val){i}, k), w)) return false;
@@ -179,7 +178,7 @@ static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
   return op_at(l, i) == OP_rnn_seq_grad && k == 8 && w.i == i;
 }
 
-// A row's number has the bytes of its element where a row has one element.
+// With rows of one element a row scalar may alias it.
 static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val w) {
   OpClass made_by = class_at(l, ir_head(l->f, w).i);
   if (made_by != CLASS_POINT && made_by != CLASS_ROW) return false;
@@ -190,13 +189,13 @@ static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val 
          l->f->ins[a.i].dtype == DT_F32;
 }
 
-// The gradient may be the parameter itself; every other operand of an update is a number, or looked up.
+// The gradient may alias the parameter; the other operands of an update are scalars, or gathered.
 static bool reads_by_update(const Look *l, uint32_t i, uint32_t k, Val w) {
   return op_at(l, i) != OP_adamw_sparse && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
 }
 
-// A next version lies where the old one does, element on element, whatever its reader makes of it; to take a place
-// over, the reader must make elements of the same size too.
+// A next version aliases the old one element by element, whatever dtype its reader has; in-place reuse also requires
+// elements of equal size.
 static bool reads_point(const Look *l, uint32_t i, Val a, Val w) {
   bool points = class_at(l, i) == CLASS_POINT && class_at(l, ir_head(l->f, w).i) == CLASS_POINT;
   bool same_place = l->f->buf_of[a.i] == l->f->buf_of[w.i] && l->f->ins[a.i].dtype == l->f->ins[w.i].dtype;
@@ -204,7 +203,7 @@ static bool reads_point(const Look *l, uint32_t i, Val a, Val w) {
          (same_place || same_type(l, a, (Val){i}));
 }
 
-// Instruction i reads element e of operand k when nobody has written, nor will anybody but it write, element e of w.
+// Instruction i reads element e of operand k before element e of w is written, and no other worker writes that.
 static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   Val a = ir_arg(l->f, (Val){i}, k);
   uint32_t by = ir_head(l->f, w).i;
@@ -224,7 +223,7 @@ static bool is_write_to(const Look *l, uint32_t i, uint32_t k, Val w) {
   return (ir_ops[op_at(l, i)].flags & WRITES) && ir_head(l->f, w).i == i && w.i - i == k;
 }
 
-// Bytes that w takes over from another buffer: the whole of it, and said so.
+// In-place reuse by w: of a whole buffer, and recorded in Buf.reuses.
 static bool check_taken_over(const Look *l, Val w, uint32_t from) {
   uint32_t to = l->f->buf_of[w.i];
   const Buf *a = &l->f->bufs[from], *b = &l->f->bufs[to];
@@ -259,7 +258,7 @@ static bool check_reads(const Look *l, uint32_t i) {
   return true;
 }
 
-// i is the next version of w, which the kernel makes too: element by element, one after the other.
+// i is the next version of w, both in this kernel: elementwise, in order.
 static bool is_next_version(const Look *l, uint32_t i, uint32_t w) {
   Val h = ir_head(l->f, (Val){i});
   if (!(ir_ops[op_at(l, h.i)].flags & WRITES)) return false;

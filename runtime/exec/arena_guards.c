@@ -31,7 +31,7 @@ void rt_guarded_arena_step(TnFrame *f, int32_t done, int32_t next) {
   }
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {
     const RtZone *z = &r->plan->zones[k];
-    if (z->first <= done || z->first > next || z->last < next) continue;  // of a kernel without code: never
+    if (z->first <= done || z->first > next || z->last < next) continue;  // a kernel without code: never live
     fill(arena, z->guard_lo, z->guard_hi, RT_GUARD);
     fill(arena, z->lo, z->hi, RT_POISON);
   }

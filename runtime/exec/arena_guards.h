@@ -1,19 +1,18 @@
-// The guarded arena: between two kernels, what nobody may read is filled with signalling NaN, and the zones that keep
-// buffers apart are looked at. For programs compiled with TN_CHECK=arena; others never come here.
+// The guarded arena: between kernels, dead bytes are poisoned with signalling NaN, and the guards around buffers are
+// checked. For programs compiled with TN_CHECK=arena only.
 //
-//   | guard | buffer, live in [first, last] | guard | ...     a write into a guard is reported with the kernel and the
-//                                                             buffers beside it
+//   | guard | buffer, live in [first, last] | guard | ...     a write into a guard: error with the kernel and the buffers
 #ifndef TN_RUNTIME_EXEC_ARENA_GUARDS_H
 #define TN_RUNTIME_EXEC_ARENA_GUARDS_H
 
 #include "runtime/abi.h"
 #include "runtime/base.h"
 
-enum { RT_POISON = 0x7fa5a5a5, RT_GUARD = 0x7fb6b6b6 };  // words of four bytes; both signalling NaN as f32
+enum { RT_POISON = 0x7fa5a5a5, RT_GUARD = 0x7fb6b6b6 };  // 32-bit patterns; both are signalling NaN as f32
 
 typedef struct {
   int64_t lo, hi;              // bytes of the arena
-  int64_t guard_lo, guard_hi;  // [guard_lo, lo) and [hi, guard_hi) belong to nobody
+  int64_t guard_lo, guard_hi;  // guards: [guard_lo, lo) and [hi, guard_hi)
   int32_t first, last;         // kernels
   const char *what;            // "%h (model.c:12)"
 } RtZone;
@@ -29,12 +28,12 @@ typedef struct RtGuardedArena {
 typedef struct {
   const RtGuardedArena *plan;
   bool is_damaged;
-  int32_t kernel;  // first one that damaged a guard
-  uint32_t zone;   // beside the guard
-  int64_t at;      // byte of the arena
+  int32_t kernel;  // the first that damaged a guard
+  uint32_t zone;   // next to the damaged guard
+  int64_t at;      // byte offset in the arena
 } RtGuardedRun;
 
-// By one worker while the others wait: after kernel `done` (-1: before the first one) and before kernel `next`
+// Called by one worker while the others wait: after kernel `done` (-1: before the first one) and before kernel `next`
 // (n_kernels: none).
 void rt_guarded_arena_step(TnFrame *f, int32_t done, int32_t next);
 bool rt_guarded_arena_report(const RtGuardedRun *r, char *error, size_t error_size);  // true: nothing was damaged

@@ -1,5 +1,5 @@
-// The only file that knows BLAS. OpenBLAS is told to use one thread: its pool and our team would starve each other.
-// Its builds without threads share one work buffer among all callers without a lock: there, one call at a time.
+// The BLAS backend; no other file calls BLAS. OpenBLAS is set to one thread: its pool and our team would oversubscribe
+// the CPUs. Its builds without threads share an unlocked work buffer among callers: there, calls are serialised.
 #include "runtime/exec/blas.h"
 
 #include <cblas.h>
@@ -25,7 +25,7 @@ static void scale(int64_t m, int64_t n, float beta, float *c, int64_t ldc) {
     for (int64_t j = 0; j < n; j++) c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];
 }
 
-// For sizes that the library's 32-bit integers do not hold.
+// For sizes beyond the library's 32-bit integers.
 static void multiply_plainly(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                              const float *b, int64_t ldb, float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i++)

@@ -1,4 +1,4 @@
-// What a run is given against what the function takes: counts, dtypes, ranks, pointers, sizes, then values.
+// Validation of the arguments of a run: counts, dtypes, ranks, pointers, sizes, then values.
 #include "runtime/exec/input_check.h"
 #include "runtime/format.h"
 
@@ -26,7 +26,7 @@ static const char *dtype_name(uint32_t t) { return t == RT_F32 ? "f32" : t == RT
 
 static size_t dtype_bytes(uint32_t t) { return t == RT_I64 ? 8 : 4; }
 
-// ---- one array against its port, sizes apart
+// ---- one array against its declaration, except sizes
 
 static RtStatus check_form(const RtRunCheck *c, Given g) {
   const RtArray *a = g.array;
@@ -133,7 +133,7 @@ static RtStatus check_all_sizes(const RtRunCheck *c) {
   return status;
 }
 
-// ---- compiled code may write an output while it still reads inputs
+// ---- overlap: compiled code may write an output while it still reads inputs
 
 static bool overlap(const RtArray *a, const RtArray *b) {
   uintptr_t pa = (uintptr_t)a->data, pb = (uintptr_t)b->data;

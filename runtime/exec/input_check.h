@@ -1,4 +1,4 @@
-// The checks of one run: nothing of the caller's is written here.
+// Validation of the arguments of a run. Writes nothing of the caller's.
 #ifndef TN_RUNTIME_EXEC_INPUT_CHECK_H
 #define TN_RUNTIME_EXEC_INPUT_CHECK_H
 

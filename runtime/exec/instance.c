@@ -1,4 +1,4 @@
-// Instances: memory, runs, parameters. The checks of a run stand in runtime/exec/input_check.c.
+// Instances: memory, runs, parameters. Validation of arguments is in runtime/exec/input_check.c.
 #include "runtime/exec/instance.h"
 
 #include "runtime/exec/blas.h"
@@ -21,7 +21,7 @@ struct RtInstance {
   int64_t *slots;       // values of named dims in this run: compiled code sets some
   bool *is_known;       // by slot: an input of this function names it
   void **in, **out;     // pointer tables for the frame
-  TnFrame frame;        // what runs share of it stays
+  TnFrame frame;        // its fields that are common to all runs are set once
   TnKernelStatus status;
   uint64_t **n_runs;  // by function and variant, the function itself last; one block
   uint64_t seed, counter;
@@ -34,7 +34,7 @@ static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_
 static const TnServices services = {
     .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
 
-// ---- life
+// ---- creation
 
 static uint32_t largest_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -50,7 +50,7 @@ static uint64_t **new_counters(const RtPlan *p) {
 
 static int64_t largest_arena(const RtFunction *f) {
   int64_t most = f->arena_bytes;
-  for (uint32_t v = 0; v < f->n_variants; v++)  // with guards around buffers a smaller plan may be the larger one
+  for (uint32_t v = 0; v < f->n_variants; v++)  // with guards, the plan for smaller bounds may need the larger arena
     if (f->variants[v].arena_bytes > most) most = f->variants[v].arena_bytes;
   return most;
 }
@@ -147,7 +147,7 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   return RT_ERR_VALUE;
 }
 
-// Everything was checked; the pointer tables are filled.
+// After validation; the pointer tables are filled.
 static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *sizes) {
   const RtVariant *by = sizes->by;
   i->params_written = true;
@@ -171,7 +171,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   return RT_OK;
 }
 
-// All that the last accepted call does not answer.
+// Full validation, for calls that the shape cache does not cover.
 static RtStatus check(RtInstance *i, RtShapeCache *s, bool sizes_hold, RtRunCheck *c) {
   c->plan = i->plan, c->function = s->function, c->params = i->params;
   c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known;

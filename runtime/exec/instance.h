@@ -4,8 +4,8 @@
 //   rt_instance_initialize(i, seed);
 //   if (rt_instance_run(i, step, in, 3, out, 1)) puts(rt_instance_error(i));
 //
-// A run allocates nothing. Inputs and outputs are checked before anything is written: a refused call changes nothing.
-// One call at a time per instance; instances do not know each other.
+// A run allocates nothing. Arguments are validated before anything is written: a rejected call has no effect.
+// One call at a time per instance; instances are independent.
 #ifndef TN_RUNTIME_EXEC_INSTANCE_H
 #define TN_RUNTIME_EXEC_INSTANCE_H
 
@@ -42,8 +42,8 @@ uint64_t rt_instance_seed(const RtInstance *i);
 uint64_t rt_instance_runs(const RtInstance *i, uint32_t function, uint32_t variant);
 void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with NaN before every run
 
-// A named dim takes its value from the first input axis that is it; all else must agree. A dim that no input names is
-// found by the compiled code: it counts as its bound here, and an output that names it must have at least that size.
+// A named dim takes its value from the first input axis of that name; all others must agree. A dim of no input axis is
+// computed by the compiled code: here it counts as its bound, and an output with it must have at least that size.
 RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
                          size_t n_out);
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
@@ -52,21 +52,21 @@ RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
 uint64_t rt_instance_n_weight_packs(const RtInstance *i);
 
 // Parameters by path or alias; n counts elements.
-// A view to read and write; data NULL: no such parameter. Until rt_instance_end_write runs take it as changed each time.
+// A view to read and write; data NULL: no such parameter. Until rt_instance_end_write every run treats it as changed.
 RtArray rt_instance_param(RtInstance *i, uint32_t k);
 void rt_instance_end_write(RtInstance *i, uint32_t k);
 RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n);
 RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n);
 
 // safetensors under canonical paths. with_state: state entries, seed and run counter too.
-// Aliases stand in the metadata as "alias": "canonical", which is what PyTorch's save_model writes for tied weights.
+// Aliases are stored in the metadata as "alias": "canonical", which is what PyTorch's save_model writes for tied weights.
 RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state);
-// All or nothing; one sentence lists everything that does not fit. A parameter may stand under any of its paths, under
-// several when they hold the same bytes. F64, F16 and BF16 become f32. Without with_state, entries of state in the file
+// All or nothing; one message lists all mismatches. A parameter may be stored under any of its paths, or under several
+// with equal bytes. F64, F16 and BF16 become f32. Without with_state, entries of state in the file
 // (those of this program, and all below "optimizer.") are passed over.
 RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 
-// What the last load that succeeded has to say all the same; "" mostly.
+// Warnings of the last successful load; "": none.
 const char *rt_instance_warning(const RtInstance *i);
 
 // ---- for runtime/store/checkpoint.c

@@ -1,9 +1,9 @@
-// Packed copies of parameters (packed_weights.h).
+// Prepacked copies of parameters (packed_weights.h).
 #include "runtime/exec/packed_weights.h"
 
 #include <string.h>
 
-enum { WORKER_BYTES = 64 * 1024 };  // to pack: fewer for each worker are not worth waking it
+enum { WORKER_BYTES = 64 * 1024 };  // to pack per worker: fewer are not worth a wake-up
 
 bool rt_packed_weights_new(RtPackedWeights *p, const RtPlan *plan) {
   *p = (RtPackedWeights){.plan = plan, .changes = 1};

@@ -41,13 +41,13 @@ bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
 }
 
 // ---- blocks
-// What is mapped for a large block: the last huge page too, unless most of it would be unused.
+// Mapped size of a large block: rounded up to a huge page, unless most of the last one would be unused.
 static size_t mapped_size(int64_t bytes) {
   size_t rest = (size_t)bytes % HUGE_PAGE, page = rest > HUGE_PAGE / 2 ? HUGE_PAGE : SMALL_PAGE;
   return ((size_t)bytes + page - 1) / page * page;
 }
 
-// Maps a huge page too much and gives back what lies outside of the aligned part.
+// Over-maps by a huge page, and unmaps what is outside of the aligned range.
 static void *map_aligned(size_t size) {
   unsigned char *all = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return NULL;

@@ -1,5 +1,5 @@
-// What remains of a program after compilation: sizes, entry points, tables. Plain data; whoever makes a plan keeps it
-// alive, its texts and tables included, until its last instance is freed.
+// The runtime image of a compiled program: sizes, entry points, tables. Plain data, owned by its creator, texts and tables
+// included, and alive until its last instance is freed.
 #ifndef TN_RUNTIME_EXEC_PLAN_H
 #define TN_RUNTIME_EXEC_PLAN_H
 
@@ -10,13 +10,13 @@
 enum { RT_MAX_RANK = 8 };
 typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType;  // as tn_dtype
 
-// A named dim: its run-time value stands in TnFrame.dims at its index.
+// A named dim: its run-time value is TnFrame.dims at its index.
 typedef struct {
   const char *name;
   int64_t bound;
 } RtSlot;
 
-// A size: one row of a table in which operands stand before their users.
+// A size expression: a row of a table in topological order.
 typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD } RtDimKind;
 typedef struct {
   uint8_t kind;
@@ -31,19 +31,19 @@ typedef struct {
   uint32_t dims[RT_MAX_RANK];  // rows of RtPlan.dims
 } RtPort;
 
-// Every element of an i64 input lies in [lo, hi), or [lo, hi] when inclusive; hi by this run's dims.
+// Range of every element of an i64 input: [lo, hi), or [lo, hi] when inclusive; hi by this run's dims.
 typedef struct {
   uint32_t input;
   int64_t lo;
   uint32_t hi;  // row of RtPlan.dims
   bool is_inclusive;
-  bool is_sorted;    // must be non-increasing too
+  bool is_sorted;    // must be non-increasing, too
   const char *what;  // "label", "index", "length"
-  bool has_other;    // `other` is right too: a label that is ignored
+  bool has_other;    // `other` is valid, too: the ignored label
   int64_t other;
-  // Of each `group` of elements only [first, first + size) are looked at; group 0: all
+  // Of each `group` of elements only [first, first + size) are checked; group 0: all
   int64_t group, first, size;
-  // Padded sequences [batch, time, row], or time first: only steps below the lengths are looked at
+  // Padded sequences [batch, time, row], or time first: only steps below the lengths are checked
   bool is_packed, time_major;
   const int64_t *lengths;  // NULL: those of input of_input
   uint32_t of_input;
@@ -51,7 +51,7 @@ typedef struct {
   int64_t row;           // elements of one step
 } RtCheck;
 
-// A function planned for smaller bounds: run instead of it when every named size fits. Same parameters, same inputs.
+// A variant of a function, planned for smaller bounds: run if every named size fits. Same parameters and inputs.
 typedef struct {
   uint32_t slot;
   int64_t bound;
@@ -79,9 +79,9 @@ typedef struct {
   const RtCheck *checks;
   uint32_t n_checks;
   int64_t arena_bytes;
-  const RtGuardedArena *guarded_arena;  // NULL: the arena is an ordinary one
-  uint32_t max_workers;                 // waking more costs more than they win; 0: no limit
-  const RtVariant *variants;            // the first that fits is run
+  const RtGuardedArena *guarded_arena;  // NULL: no guards
+  uint32_t max_workers;                 // waking more costs more than it gains; 0: no limit
+  const RtVariant *variants;            // the first that fits is used
   uint32_t n_variants;
   const uint32_t *packed_weights,
       *writes_weights;  // rows of RtPlan.packed_weights that its products read; whose parameter it writes
@@ -102,7 +102,7 @@ typedef struct {
   int64_t offset, bytes;  // in the parameter block
 } RtParam;
 
-// A copy of a parameter in the order in which products read it (runtime/exec/packed_weights.h).
+// A prepacked copy of a parameter (runtime/exec/packed_weights.h).
 typedef struct {
   uint32_t param;         // row of RtPlan.params
   int64_t offset, bytes;  // in SEG_PACKED
@@ -115,13 +115,13 @@ typedef struct {
   const RtFunction *functions;
   const RtParam *params;
   uint32_t n_slots, n_dims, n_functions, n_params;
-  uint32_t init;  // function that gives parameters and state their first values; RT_NO_FUNCTION: all zero
+  uint32_t init;  // function that initialises parameters and state; RT_NO_FUNCTION: all zero
   int64_t param_bytes;
   const void *consts;  // constant pool, TN_ALIGN-aligned; NULL: none
   const RtPackedWeight *packed_weights;
   uint32_t n_packed_weights;
   int64_t packed_bytes;
-  TnEntry pack;  // makes the copies that TnFrame.stale names; NULL: there are none
+  TnEntry pack;  // repacks the copies that TnFrame.stale marks; NULL: no copies
 } RtPlan;
 
 uint32_t rt_plan_function(const RtPlan *p, const char *name);  // RT_NO_FUNCTION: none
@@ -129,8 +129,8 @@ uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or ali
 // out[k] = value of row k; false: a size does not fit 62 bits.
 bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 
-// Zeroed memory aligned to TN_ALIGN. Large blocks are fresh pages, huge where the system has them: nothing writes them
-// here, they take memory when they are used, and near the CPU of the worker that uses them first.
+// Zeroed memory aligned to TN_ALIGN. Large blocks are fresh pages, huge if the system has them, and not touched here: they
+// are committed on first use, local to the NUMA node of the worker that touches them first.
 void *rt_block_new(int64_t bytes);               // NULL: out of memory
 void rt_block_free(void *block, int64_t bytes);  // as it was made; NULL: nothing
 

@@ -1,9 +1,9 @@
-// Sizes of accepted calls.
+// The shape cache: sizes of accepted calls.
 #include "runtime/exec/shape_cache.h"
 
 #include <string.h>
 
-// ---- one block: rows, then arrays, then numbers, by falling alignment
+// ---- one allocation: rows, arrays, numbers, by decreasing alignment
 static size_t n_ports(const RtFunction *f) { return (size_t)f->n_inputs + f->n_outputs; }
 
 RtShapeCache *rt_shape_cache_new(const RtPlan *p) {
@@ -87,7 +87,7 @@ void rt_shape_cache_keep(RtShapeCache *s, const RtArray *in, const RtArray *out)
   const RtFunction *f = s->function;
   for (uint32_t k = 0; k < f->n_inputs; k++) keep(s, k, &in[k]);
   for (uint32_t k = 0; k < f->n_outputs; k++) keep(s, f->n_inputs + k, &out[k]);
-  s->by = NULL;  // the smallest plan that these sizes fit
+  s->by = NULL;  // the smallest variant that fits
   for (uint32_t v = f->n_variants; v-- > 0;)
     if (fits(s, &f->variants[v])) s->by = &f->variants[v];
   s->is_set = true;

@@ -1,12 +1,12 @@
-// Worker threads and barriers.
+// The thread team: worker threads, wake-up and barriers.
 //
-// Everything waits for a 32-bit word to leave the value that was seen before (`Gate`). Lost wake-ups are impossible: a
-// sleeper announces itself, then the kernel compares the word again before it sleeps; who moves the word does so first
-// and looks for sleepers afterwards, and both steps are sequentially consistent.
+// All waiting is for a 32-bit futex word to change from the value seen before (`Gate`): spin, then sleep. Lost wake-ups
+// are impossible: a sleeper registers itself, then the kernel compares the word again before it sleeps; the waker changes
+// the word first and checks for sleepers afterwards; both are sequentially consistent.
 //
-// A run opens the gates of the workers that take part and of no other: who is left out goes on sleeping.
+// A run opens the gates of the participating workers only: the others stay asleep.
 //
-// A fork takes only the thread that calls it along: the child's first run starts the others anew.
+// fork() duplicates the calling thread only: the first run in the child starts new threads.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,11 +29,11 @@
 enum {
   CACHE_LINE = 64,
   BARRIER_SPINS = 4000,  // some 100 us
-  IDLE_SPINS = 20000,    // some 500 us: longer than what a training loop does between two steps
-  SPIN_NS = 100 * 1000,  // that went before every sleep
-  HOLD_RUNS = 8,         // a run that waited costs as much as so many: until then all workers are not tried again
+  IDLE_SPINS = 20000,    // some 500 us: longer than the pause of a training loop between two steps
+  SPIN_NS = 100 * 1000,  // spun before every sleep
+  HOLD_RUNS = 8,         // runs after a preempted one before the full team is tried again
   LEAST_HOLD_NS = 5000000,
-  MOST_HOLD_NS = 40000000,  // unless the runs themselves are so long
+  MOST_HOLD_NS = 40000000,  // upper bound, unless runs are longer
 };
 
 typedef struct {
@@ -41,33 +41,33 @@ typedef struct {
   atomic_uint sleepers;
 } Gate;
 
-// One cache line: who arrives last already owns it and opens the gate without another transfer.
+// One cache line: the last to arrive owns it already, and opens the gate without another transfer.
 typedef struct {
   _Alignas(CACHE_LINE) atomic_uint arrived;
-  Gate passed;  // counts the times that everybody arrived
+  Gate passed;  // number of completed barriers
 } Barrier;
 
 typedef struct {
-  _Alignas(CACHE_LINE) Gate go;  // number of runs that this worker was called for; moved once more to stop
+  _Alignas(CACHE_LINE) Gate go;  // number of runs of this worker; incremented once more to stop it
   RtTeam *team;
   int32_t index;
   pthread_t thread;
 } Worker;
 
-// How many workers a run has. Only the caller's thread looks at this.
+// Adaptive number of workers per run. Accessed by the calling thread only.
 typedef struct {
   bool fixed;
   uint32_t now;         // workers of the next run
-  int64_t slept_ns;     // by the caller in this run
-  int64_t hold_ns;      // between two tries with all workers, while they are fewer
-  int64_t retry_at_ns;  // when that is
+  int64_t slept_ns;     // time that the caller slept in this run
+  int64_t hold_ns;      // interval between trials of the full team, while it is reduced
+  int64_t retry_at_ns;  // time of the next trial
 } Strength;
 
 struct RtTeam {
   Barrier barriers[TN_N_BARRIERS];
-  _Alignas(CACHE_LINE) Gate done;         // number of runs that all threads finished
-  _Alignas(CACHE_LINE) atomic_uint left;  // threads still in this run
-  RtWork work;                            // of this run, like the next two; published by the gates
+  _Alignas(CACHE_LINE) Gate done;         // number of completed runs
+  _Alignas(CACHE_LINE) atomic_uint left;  // threads still running
+  RtWork work;                            // of this run, like the next two; published by the release of the gates
   void *ctx;
   uint32_t active;
   pthread_t caller;
@@ -75,7 +75,7 @@ struct RtTeam {
   bool may_spin;  // no more workers than CPUs
   bool is_pinned;
   uint32_t n, n_threads;
-  uint32_t n_forks;  // when the threads were started
+  uint32_t n_forks;  // at the start of the threads
   Strength strength;
   Worker workers[RT_MAX_WORKERS];
 };
@@ -95,7 +95,7 @@ static int64_t now_ns(void) {
 }
 
 // ---- gates
-// Returns once the word differs from `seen`; true: not without sleeping.
+// Returns once the word differs from `seen`; true: it slept.
 static bool gate_wait(Gate *g, uint32_t seen, uint32_t spins) {
   for (uint32_t i = 0; i < spins; i++) {
     if (atomic_load_explicit(&g->word, memory_order_acquire) != seen) return false;
@@ -117,7 +117,7 @@ static bool is_open(const Gate *g, uint32_t seen) {
   return atomic_load_explicit(&g->word, memory_order_acquire) != seen;
 }
 
-// A wait inside a run. The clock is read only by a caller that is about to sleep.
+// A wait inside a run. Only a caller about to sleep reads the clock.
 static void wait_for_others(RtTeam *t, Gate *g, uint32_t seen, uint32_t spins) {
   for (uint32_t i = 0; t->may_spin && i < spins; i++) {
     if (is_open(g, seen)) return;
@@ -137,11 +137,11 @@ void rt_team_barrier(RtTeam *t, int32_t which, int32_t count) {
     wait_for_others(t, &b->passed, seen, BARRIER_SPINS);
     return;
   }
-  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);  // before anybody can pass and arrive again
+  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);  // before any worker can pass and arrive again
   gate_open(&b->passed, seen + 1);
 }
 
-// ---- how many take part
+// ---- number of workers
 static uint32_t choose_strength(RtTeam *t, uint32_t most, int64_t now) {
   Strength *s = &t->strength;
   bool retries = s->now < t->n && now >= s->retry_at_ns;
@@ -149,7 +149,7 @@ static uint32_t choose_strength(RtTeam *t, uint32_t most, int64_t now) {
   return n < most || most == 0 ? n : most;
 }
 
-// After a run of n workers that took `took`. Half of the workers take twice as long as the part that was not waited.
+// After a run of n workers. If the caller slept for over half of it, half of the workers would have been as fast.
 static void note_run(RtTeam *t, uint32_t n, int64_t start) {
   Strength *s = &t->strength;
   int64_t now = s->slept_ns || s->now < n ? now_ns() : 0, took = now - start;
@@ -169,7 +169,7 @@ static void note_run(RtTeam *t, uint32_t n, int64_t start) {
 }
 
 // ---- forks
-static atomic_uint n_forks;  // between the loading of this library and this process
+static atomic_uint n_forks;  // since the library was loaded
 static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
 
 uint32_t rt_team_process(void) { return atomic_load_explicit(&n_forks, memory_order_relaxed) + 1; }
@@ -186,7 +186,7 @@ static void *worker_main(void *arg) {
     gate_wait(&w->go, run, t->may_spin ? IDLE_SPINS : 0);
     if (t->stop) return NULL;
     t->work(t->ctx, w->index, (int32_t)t->active);
-    uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);  // moves when nobody is left
+    uint32_t done = atomic_load_explicit(&t->done.word, memory_order_relaxed);  // changes when no thread is left
     if (atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) gate_open(&t->done, done + 1);
   }
 }
@@ -208,7 +208,7 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-// A CPU that is taken from the process meanwhile makes this fail: the worker then runs where it may.
+// Fails if the CPU is no longer available to the process: the worker then runs unpinned.
 static void pin(pthread_t thread, const cpu_set_t *allowed, int32_t index) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -243,7 +243,7 @@ static bool start_threads(RtTeam *t) {
 
 static bool has_threads(const RtTeam *t) { return t->n_forks == atomic_load_explicit(&n_forks, memory_order_relaxed); }
 
-// In a child, whose parent may have been in the middle of a run. Works with as many threads as can be had.
+// In a forked child; the parent may have been inside a run. Uses as many threads as can be created.
 static void revive(RtTeam *t) {
   memset(t->barriers, 0, sizeof t->barriers);
   memset(&t->done, 0, sizeof t->done);
@@ -288,7 +288,7 @@ void rt_team_enter(RtTeam *t, TnEntry entry, TnFrame *frame, uint32_t most) {
   else rt_team_run(t, enter, &(Entered){entry, frame}, most);
 }
 
-// ---- making and freeing
+// ---- creation and destruction
 RtTeam *rt_team_new(uint32_t n_workers) {
   cpu_set_t allowed;
   uint32_t cpus = available_cpus(&allowed);
