@@ -607,7 +607,10 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
     if (tried[nested]++ >= MAX_SLOPES) continue;
     double *dir = rt_alloc(mem, (size_t)(grad.n + 1) * sizeof *dir);
     Rng random = {i};
-    for (int64_t j = 0; j < grad.n; j++) dir[j] = rng_below(&random, 2) ? 1 : -1;
+    for (int64_t j = 0; j < grad.n; j++) {  // of sizes that differ, so that kinks of several elements do not cancel
+      double size = 1 + rng_below(&random, 8) / 8.0;
+      dir[j] = rng_below(&random, 2) ? size : -size;
+    }
     nudge.dir = dir;
     if (!(nested ? nested_slope_fits(f, g, d, nudge, grad, mem) : slope_fits(f, d, &nudge, grad, mem))) return false;
   }
