@@ -21,8 +21,10 @@ static void push_operands(Fn *f, Ins *ins, const Val *args, uint32_t n) {
     *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
     ins->n_args++;
   }
-  uint32_t n_slots = n;
-  while (n_slots && (ins->absent >> (n_slots - 1) & 1)) ins->absent &= (uint16_t)~(1u << --n_slots);
+  for (uint32_t k = row->n_operands; k-- > 0;) {  // those behind the last one present need no bit
+    if (k < n && !(ins->absent >> k & 1)) break;
+    ins->absent &= (uint16_t)~(1u << k);
+  }
 }
 
 uint32_t ir_operands(const Fn *f, Val v, Val out[MAX_OPERANDS]) {
