@@ -7,8 +7,8 @@
 //   queries | ..     | ..     |        |      Causal blocks above the diagonal are not visited.
 //           +--------+--------+--------+
 //
-// Work is dealt in units whose results nobody else writes, and whose sums run in the order of keys or of queries: bits
-// depend neither on the team nor on how units are dealt.
+// Work is partitioned into units whose results nobody else writes, whose sums run in the order of keys or of queries: bits
+// depend neither on the team nor on the partition.
 #include "codegen/attention/attention.h"
 
 #include <math.h>

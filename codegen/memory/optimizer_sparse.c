@@ -3,7 +3,7 @@
 // Every worker owns a range of the table's rows. It walks over all indices once, backwards, and threads those of its
 // own rows into lists: first[row] is the first occurrence, next[n] the one after n. Then each of its rows adds up its
 // occurrences in their order, on the stack, and is updated; a row without any is updated with a gradient of zero, of
-// which nothing is read. No worker writes what another reads, and no sum depends on how rows are dealt.
+// which nothing is read. No worker writes what another reads, and no sum depends on how rows are partitioned.
 #include "codegen/memory/optimizer.h"
 
 typedef LLVMValueRef V;

@@ -73,7 +73,7 @@ static int64_t old_int(const Functionalize *s, Val v, Key key) {
   return a ? a->u.i : 0;
 }
 
-// The current content of an old value. Aliases between it and the last one that is up to date are made anew.
+// The current content of an old value. Aliases between it and the last one that is up to date are recomputed.
 static Val read(Functionalize *s, Val v) {
   Val root = s->root[v.i];
   uint32_t made = s->made[root.i];
