@@ -617,7 +617,10 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
   return true;
 }
 
-static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f, const Fn *variant) {
+// optimised: f but for folded constants, which are rounded to single precision one by one as doubles are not
+// (test_folds compares folds bit by bit).
+static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f, const Fn *optimised,
+                          const Fn *variant) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
   Data d = make_data(written, mem);
@@ -629,7 +632,7 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
           fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
          agree(&b, plain, &d, &r, 1e-2, WRITTEN);
   ok = ok && check_gradients(written, &d, mem);
-  ok = ok && (interpret(f, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
+  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
   Memory one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);
@@ -691,12 +694,15 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
 
 static bool test_compiled(RtArena *mem, const char *text) {
   Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
-  if (!written || !plain || !p) return false;
+  Prog *unfolded = parse(mem, text);
+  if (!written || !plain || !p || !unfolded || !ir_select_rules(unfolded, "-fold_constants")) return false;
   uint32_t n = p->n_fns;
   Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
   bool *keep = rt_alloc(mem, 2 * n + 1);
   for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], make_data(written->fns[k], mem).slots, mem);
-  if (!run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep)) return false;
+  if (!run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep) ||
+      !run_all_passes(unfolded, NULL, keep))
+    return false;
   RtText why = {.mem = mem};
   CgObject object = {0};
   shared->function = UINT32_MAX;
@@ -709,7 +715,7 @@ static bool test_compiled(RtArena *mem, const char *text) {
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
-    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], variants[k]);
+    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], unfolded->fns[k], variants[k]);
     shared->n_functions += ok;
   }
   cg_jit_free(c.jit);
