@@ -225,9 +225,9 @@ static void test_class_table(void) {
     if (!(row->flags & MAKES_KERNEL)) CHECK(cg_kernel_emitter((OpClass)c) == NULL && row->kernel == c);
     CHECK(ir_classes[row->kernel].kernel == row->kernel);
     CHECK(!(row->flags & (SHARES_KERNEL | FUSES_READERS | IN_PLACE | EXPENSIVE)) || (row->flags & MAKES_KERNEL));
-    CHECK(!(row->flags & BY_ELEMENT) || row->kernel == CLASS_POINT);
+    CHECK(!(row->flags & BY_ELEMENT) || row->kernel == CLASS_POINTWISE);
   }
-  Kernel few = {.cls = CLASS_POINT, .n = 4}, many = {.cls = CLASS_POINT, .n = 40},
+  Kernel few = {.cls = CLASS_POINTWISE, .n = 4}, many = {.cls = CLASS_POINTWISE, .n = 40},
          product = {.cls = CLASS_GEMM, .n = 1};
   CHECK(cg_kernel_compile_cost(&few) == 3 && cg_kernel_compile_cost(&many) == 12);
   CHECK(cg_kernel_compile_cost(&product) == 25);
