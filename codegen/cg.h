@@ -190,8 +190,8 @@ bool cg_writes_param(const Fn *f, uint32_t param);
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;
 void cg_trim_memory(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
-CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes
-void *cg_jit_find(CgJit *j, const char *symbol);
+CgJit *cg_jit_load(const CgObject *o, RtText *why);            // takes a copy of the bytes
+void *cg_jit_find(CgJit *j, const char *symbol, RtText *why);  // NULL: it cannot be linked; why: NULL, or told so
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
 char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins

@@ -144,7 +144,8 @@ static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
   rt_free(object.bytes);
   if (!jit) return NULL;
   *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};
-  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f));
+  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f), why);
+  if (!entry) return cg_jit_free(jit), NULL;
   memcpy((void *)&k->entry, &entry, sizeof entry);
   k->consts = new_block(p->mem, (size_t)p->const_bytes);
   if (p->const_bytes) ir_fill_const(p, k->consts.at);

@@ -421,7 +421,7 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   Work w = {.frame = &frame};
-  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
+  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f), NULL);
   memcpy((void *)&w.entry, &entry, sizeof entry);
   rt_team_run(teams[n_workers], work, &w, 0);
   char damage[512];

@@ -237,7 +237,7 @@ static void print_table(const Table *t, double rate) {
 }
 
 void cg_profile_print(CgJit *j) {
-  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name) : NULL;
+  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name, NULL) : NULL;
   if (!t) return;
   double rate = cycles_per_us();
   if (cg_profile_wanted()) print_table(t, rate);

@@ -135,24 +135,30 @@ static uint16_t check_source(const Infer *c) {
   return bad_shape(c, "the source does not broadcast to the target");
 }
 
-// Softmax and its kin: all operands have one shape.
-static uint16_t check_rows(const Infer *c) {
+// The operand's own type.
+uint16_t ir_rule_same(const Infer *c) {
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_output(const Infer *c) {
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
+  return ir_rule_same(c);
+}
+
+uint16_t ir_rule_assign(const Infer *c) {
+  TRY(check_source(c));
+  return ir_rule_same(c);
+}
+
+// Softmax and its kin: rows of one shape, along {axis} or the last.
+uint16_t ir_rule_row(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   for (uint32_t k = 1; k < n_args(c); k++)
     if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
-  return ir_attr(c->f, c->v, KEY_axis) ? axis_of(c, &axis) : 0;
-}
-
-// The operand's own type; further operands must fit as each op says.
-uint16_t ir_rule_same(const Infer *c) {
-  Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT)
-    return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
-  if (op == OP_assign) TRY(check_source(c));
-  if (ir_ops[op].cls == CLASS_ROW) TRY(check_rows(c));
-  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
-  return 0;
+  if (ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
+  return ir_rule_same(c);
 }
 
 uint16_t ir_rule_shape(const Infer *c) {
