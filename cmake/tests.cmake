@@ -33,7 +33,7 @@ endforeach()
 
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 
-target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c
+target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c ${CMAKE_SOURCE_DIR}/tests/faults_memory.c
     ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
     ${CMAKE_SOURCE_DIR}/tests/random_program.c)
 

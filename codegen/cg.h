@@ -78,6 +78,10 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+// ---- codegen/dtype.c: elements of a number dtype in memory
+LLVMTypeRef cg_elem_type(Cg *c, DType t);
+LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
+LLVMValueRef cg_convert(Cg *c, DType from, DType to, LLVMValueRef x);
 // A counted loop with carried values:
 //   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k] ..
 // Runs while i < hi; never enters when lo >= hi (out = init).
@@ -141,22 +145,22 @@ static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
 typedef bool EmitFn(Cg *c);
-EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINT, INDEX
+EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINTWISE, INDEX
 EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, of short constant runs;
 bool cg_is_run_copy(const Cg *c);        // it is one
 EmitFn cg_emit_reduce;                   // reduce/reduce.c
 EmitFn cg_emit_row;                      // reduce/row.c
 EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c
-EmitFn cg_emit_pack;                     // packed/pack.c
-EmitFn cg_emit_seq;                      // packed/reduce_time.c
+EmitFn cg_emit_pack_padded;              // packed/pack.c
+EmitFn cg_emit_sequence;                 // packed/reduce_time.c
 EmitFn cg_emit_rnn;                      // rnn/rnn.c
 EmitFn cg_emit_attention;                // attention/attention.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
 EmitFn cg_emit_slice_update;             // memory/slice_update.c
-EmitFn cg_emit_norm;                     // memory/optimizer.c
-EmitFn cg_emit_optim;                    // memory/optimizer.c
+EmitFn cg_emit_global_norm;              // memory/optimizer.c
+EmitFn cg_emit_optimizer;                // memory/optimizer.c
 EmitFn *cg_kernel_emitter(OpClass cls);  // kernels.c; NULL: none
 uint32_t cg_kernel_compile_cost(const Kernel *k);
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
@@ -186,8 +190,8 @@ bool cg_writes_param(const Fn *f, uint32_t param);
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;
 void cg_trim_memory(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
-CgJit *cg_jit_load(const CgObject *o, RtText *why);  // takes a copy of the bytes
-void *cg_jit_find(CgJit *j, const char *symbol);
+CgJit *cg_jit_load(const CgObject *o, RtText *why);            // takes a copy of the bytes
+void *cg_jit_find(CgJit *j, const char *symbol, RtText *why);  // NULL: it cannot be linked; why: NULL, or told so
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
 char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins

@@ -368,6 +368,8 @@ static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
 // Neither poisoned nor a number that no call gave
 static inline bool fe_ok(tn_tensor t) { return t.fn && t.fn->ir && t.v && t.v < t.fn->ir->n_ins; }
 static inline Val fe_val(tn_tensor t) { return (Val){t.v}; }
+// The dtype of an array, as the IR names it; none: the caller's number names no dtype.
+static inline DType fe_dtype(tn_dtype t) { return t == TN_F32 ? DT_F32 : t == TN_I64 ? DT_I64 : DT_NONE; }
 static inline const Ins *fe_ins(tn_tensor t) { return &t.fn->ir->ins[t.v]; }
 static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }

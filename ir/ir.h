@@ -38,14 +38,12 @@ typedef struct {
 
 enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
-#define IR_DTYPES(ROW)    \
-  ROW(DT_NONE, "none", 0) \
-  ROW(DT_F32, "f32", 4)   \
-  ROW(DT_I64, "i64", 8)   \
-  ROW(DT_LAYOUT, "layout", 4) /* packed layout: shape is [batch, time, rows] */
-#define ROW(e, t, b) e,
-typedef enum { IR_DTYPES(ROW) N_DTYPES } DType;
-#undef ROW
+#define DTYPE(id, ...) DT_##id,
+typedef enum {
+  DT_NONE,
+#include "ir/dtypes.def"
+  N_DTYPES
+} DType;
 
 // ---- ops
 #define NULLARY(n, ...) OP_##n,
@@ -82,21 +80,32 @@ typedef enum {
 #include "ir/operands.def"
   N_ARG_NAMES
 } ArgName;
-// Flags of an operand. The dtypes are bits by DType.
+// Flags of an operand: the dtypes that it takes, bits by DType, and behind them how it is read.
+enum { DTYPE_BITS = 8 };
+_Static_assert((int)N_DTYPES <= DTYPE_BITS, "a dtype's bit would be that of another flag");
+#define DTYPE(id, ...) id = 1 << DT_##id,
 enum {
-  F32 = 1 << DT_F32,
-  I64 = 1 << DT_I64,
-  LAYOUT = 1 << DT_LAYOUT,
-  NUMBER = F32 | I64,
-  ANY = NUMBER | LAYOUT,
-  OPTIONAL = 16,
-  REPEATED = 32,
-  WITH_PREVIOUS = 64,
-  SHAPE_ONLY = 128,
-  REPLACED = 256,
-  ELEMENT = 512,
-  ROW_SCALAR = 1024
+#include "ir/dtypes.def"
+  OPTIONAL = 1 << DTYPE_BITS,
+  REPEATED = OPTIONAL << 1,
+  WITH_PREVIOUS = OPTIONAL << 2,
+  SHAPE_ONLY = OPTIONAL << 3,
+  REPLACED = OPTIONAL << 4,
+  ELEMENT = OPTIONAL << 5,
+  ROW_SCALAR = OPTIONAL << 6
 };
+// Every number; numbers that are whole 32-bit words, as rows of packed sequences are moved; everything.
+#define DTYPE(id, name, bytes, is_number, doc) | (is_number ? 1 << DT_##id : 0)
+enum {
+  NUMBER = 0
+#include "ir/dtypes.def"
+};
+#define DTYPE(id, name, bytes, is_number, doc) | (is_number && bytes % 4 == 0 ? 1 << DT_##id : 0)
+enum {
+  WORDS = 0
+#include "ir/dtypes.def"
+};
+enum { ANY = NUMBER | LAYOUT };
 
 #define ATTR(k, kind) KEY_##k,
 typedef enum {

@@ -34,7 +34,7 @@ enum {
 
 // .name, .doc, .operands, .n_operands, .n_min, .n_max, .n_res, .cls, .flags, .is_pointwise
 #define POINTWISE_OP(n, n_args, flags, doc) \
-  [OP_##n] = {#n, doc, pointwise_operands, n_args, n_args, n_args, 1, CLASS_POINT, flags, true},
+  [OP_##n] = {#n, doc, pointwise_operands, n_args, n_args, n_args, 1, CLASS_POINTWISE, flags, true},
 #define NULLARY(n, fwd, flags, doc) POINTWISE_OP(n, 0, flags, doc)
 #define UNARY(n, fwd, ga, flags, doc) POINTWISE_OP(n, 1, flags, doc)
 #define BINARY(n, fwd, ga, gb, flags, doc) POINTWISE_OP(n, 2, flags, doc)
@@ -57,12 +57,16 @@ const uint8_t ir_key_kind[N_KEYS] = {
 #include "ir/attrs.def"
 };
 
-#define ROW(e, t, b) [e] = t,
-const char *const ir_dtype_name[N_DTYPES] = {IR_DTYPES(ROW)};
-#undef ROW
-#define ROW(e, t, b) [e] = b,
-const uint8_t ir_dtype_bytes[N_DTYPES] = {IR_DTYPES(ROW)};
-#undef ROW
+#define DTYPE(id, name, ...) [DT_##id] = name,
+const char *const ir_dtype_name[N_DTYPES] = {
+    [DT_NONE] = "none",
+#include "ir/dtypes.def"
+};
+
+#define DTYPE(id, name, bytes, ...) [DT_##id] = bytes,
+const uint8_t ir_dtype_bytes[N_DTYPES] = {
+#include "ir/dtypes.def"
+};
 
 Op ir_op_find(const char *name) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++)

@@ -7,17 +7,17 @@
 
 // What a fault is done to; what comes behind it runs again before the checker looks.
 typedef enum {
-  AT_IR,       // the instructions of a planned function; then the verifier
-  AT_ORDER,    // its instructions; then fuse, lives, place, verify_plan
-  AT_KERNELS,  // what fuse made; then lives, place, verify_plan
-  AT_LIVES,    // what lives made; then place, verify_plan
-  AT_PLACE,    // what place made; then verify_plan
-  AT_PROGRAM,  // what ir_plan_program_memory made; then its check
-  AT_RUN,      // a compiled program, run with TN_CHECK=arena
+  AT_IR,        // the instructions of a planned function; then the verifier
+  AT_ORDER,     // its instructions; then fuse, assign_buffers, plan_memory, verify_plan
+  AT_KERNELS,   // what fuse made; then assign_buffers, plan_memory, verify_plan
+  AT_LIVENESS,  // what assign_buffers made; then plan_memory, verify_plan
+  AT_MEMORY,    // what plan_memory made; then verify_plan
+  AT_PROGRAM,   // what ir_plan_program_memory made; then its check
+  AT_RUN,       // a compiled program, run with TN_CHECK=arena
   N_STAGES
 } FaultStage;
 
-typedef enum { BY_VERIFY, BY_LIVES, BY_PLAN_CHECK, BY_SEGMENTS, BY_ARENA, N_CHECKERS } FaultChecker;
+typedef enum { BY_VERIFY, BY_LIVENESS, BY_PLAN_CHECK, BY_SEGMENTS, BY_ARENA, N_CHECKERS } FaultChecker;
 
 // Does the fault at one place of f, counted from 0; false: f has no such place. Of AT_PROGRAM f is any function of it.
 typedef bool FaultEdit(Fn *f, uint32_t site);
@@ -49,7 +49,7 @@ static inline bool is_used(const Fn *f, uint32_t b) {
   return f->bufs[b].last >= 0 && !f->bufs[b].scratch && f->bufs[b].bytes > 0;
 }
 static inline bool in_arena(const Fn *f, uint32_t b) { return is_used(f, b) && f->bufs[b].seg == SEG_ARENA; }
-static inline bool is_taken(const Fn *f, uint32_t buf) {
+static inline bool is_reused(const Fn *f, uint32_t buf) {
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].reuses == buf) return true;
   return false;

@@ -98,7 +98,7 @@ static CgJit *compile(Guarded *g, RtText *why) {
   bool ok = cg_compile(g->p, &target, "", &object, NULL, why);
   CgJit *jit = ok ? cg_jit_load(&object, why) : NULL;
   rt_free(object.bytes);
-  void *entry = jit ? cg_jit_find(jit, cg_symbol(g->mem, g->p, g->f)) : NULL;
+  void *entry = jit ? cg_jit_find(jit, cg_symbol(g->mem, g->p, g->f), NULL) : NULL;
   memcpy((void *)&g->entry, &entry, sizeof entry);
   return jit;
 }

@@ -23,7 +23,7 @@ static bool have_one_shape(const Fn *f, uint32_t k) {
 }
 
 static bool are_pointwise(const Fn *f, uint32_t k) {
-  return are_neighbours(f, k) && f->kernels[k].cls == CLASS_POINT && f->kernels[k + 1].cls == CLASS_POINT;
+  return are_neighbours(f, k) && f->kernels[k].cls == CLASS_POINTWISE && f->kernels[k + 1].cls == CLASS_POINTWISE;
 }
 
 // An instruction of kernel k + 1 reads what kernel k makes by its strides.
@@ -55,7 +55,8 @@ bool fault_fuse_shapes(Fn *f, uint32_t site) {
 bool fault_fuse_classes(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     uint8_t cls = f->kernels[k].cls;
-    bool groups = cls == CLASS_POINT || cls == CLASS_ROW || cls == CLASS_GEMM || cls == CLASS_RNN || cls == CLASS_OPTIM;
+    bool groups =
+        cls == CLASS_POINTWISE || cls == CLASS_ROW || cls == CLASS_GEMM || cls == CLASS_RNN || cls == CLASS_OPTIMIZER;
     if (!are_neighbours(f, k) || groups || !at(&site)) continue;
     merge(f, k);
     return true;
@@ -103,7 +104,8 @@ static bool shares_version(const Fn *f, uint32_t k) {
 
 bool fault_fuse_updates_chained(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
-    bool updates = are_neighbours(f, k) && f->kernels[k].cls == CLASS_OPTIM && f->kernels[k + 1].cls == CLASS_OPTIM;
+    bool updates =
+        are_neighbours(f, k) && f->kernels[k].cls == CLASS_OPTIMIZER && f->kernels[k + 1].cls == CLASS_OPTIMIZER;
     if (!updates || !shares_version(f, k) || !at(&site)) continue;
     merge(f, k);
     return true;
@@ -119,9 +121,9 @@ static bool reads_updated(const Fn *f, uint32_t k) {
   return false;
 }
 
-bool fault_led_update_read(Fn *f, uint32_t site) {
+bool fault_fuse_update_read(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
-    bool pair = are_neighbours(f, k) && f->kernels[k].cls == CLASS_GEMM && f->kernels[k + 1].cls == CLASS_OPTIM;
+    bool pair = are_neighbours(f, k) && f->kernels[k].cls == CLASS_GEMM && f->kernels[k + 1].cls == CLASS_OPTIMIZER;
     if (!pair || !reads_updated(f, k) || !at(&site)) continue;
     merge(f, k);
     return true;
@@ -193,7 +195,7 @@ static bool input_names_rows_of(const Fn *f, uint32_t layout) {
 bool fault_schedule_size_early(Fn *f, uint32_t site) {
   for (uint32_t l = 1; l < f->n_ins; l++)
     for (uint32_t i = l + 1; op_at(f, l) == OP_packed_layout && i < f->n_ins; i++) {
-      bool fits = class_at(f, i) == CLASS_POINT && names_rows_of(f, i, l) && !input_names_rows_of(f, l);
+      bool fits = class_at(f, i) == CLASS_POINTWISE && names_rows_of(f, i, l) && !input_names_rows_of(f, l);
       for (uint32_t k = 0; k < n_operands(f, i); k++) fits &= arg(f, i, k) < l;
       if (fits && at(&site)) return move_before(f, i, l);
     }
@@ -205,7 +207,7 @@ bool fault_schedule_size_early(Fn *f, uint32_t site) {
 typedef enum { COPY_NONE, COPY_READ, COPY_OVERLAP, COPY_OF_PARAM, COPY_OF_INPUT } CopyKind;
 static CopyKind written_copy_kind(const Fn *f, uint32_t c, uint32_t root, uint32_t write) {
   if (op_at(f, root) == OP_input) return COPY_OF_INPUT;
-  bool read = op_at(f, root) != OP_param;  // of what others read or write, lives would say so
+  bool read = op_at(f, root) != OP_param;  // of what others read or write, assign_buffers would say so
   for (uint32_t i = c + 1; i < f->n_ins; i++)
     for (uint32_t k = 0; i != write && k < n_operands(f, i); k++)
       read |= arg(f, i, k) == c || ir_storage_root(f, (Val){arg(f, i, k)}).i == root;
@@ -237,12 +239,12 @@ static bool lose_copy(Fn *f, uint32_t site, CopyKind kind) {
   return false;
 }
 
-bool fault_copies_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_READ); }
-bool fault_copies_overlap_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OVERLAP); }
-bool fault_copies_param_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_PARAM); }
-bool fault_copies_input_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_INPUT); }
+bool fault_insert_copies_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_READ); }
+bool fault_insert_copies_overlap_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OVERLAP); }
+bool fault_insert_copies_param_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_PARAM); }
+bool fault_insert_copies_input_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_INPUT); }
 
-bool fault_versions_leaf_written(Fn *f, uint32_t site) {
+bool fault_functionalize_leaf_written(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t x = 1; op_at(f, i) != OP_result && writes(f, i) && x < i; x++) {
       uint32_t old = arg(f, i, 0);

@@ -128,7 +128,7 @@ bool fault_simplify_merged_output(Fn *f, uint32_t site) {
 
 bool fault_layout_computed(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (class_at(f, i) != CLASS_POINT || op_at(f, i) == OP_output || !f->ins[i].n_args) continue;
+    if (class_at(f, i) != CLASS_POINTWISE || op_at(f, i) == OP_output || !f->ins[i].n_args) continue;
     uint32_t v = other_type(f, i, 0, DT_LAYOUT);
     if (v && at(&site)) return set_arg(f, i, 0, v);
   }
@@ -138,7 +138,7 @@ bool fault_layout_computed(Fn *f, uint32_t site) {
 // ---- updates: grad, touched, scaled
 static uint32_t update_at(const Fn *f, uint32_t *site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIM && op_at(f, i) != OP_adamw_sparse && at(site))
+    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIMIZER && op_at(f, i) != OP_adamw_sparse && at(site))
       return i;
   return 0;
 }
@@ -148,13 +148,13 @@ bool fault_grad_unsummed(Fn *f, uint32_t site) {
   return v && set_arg(f, u, k, v);
 }
 
-bool fault_scaled_vector(Fn *f, uint32_t site) {
+bool fault_grad_scale_vector(Fn *f, uint32_t site) {
   uint32_t u = update_at(f, &site);
   return u && f->ins[u].n_args == ir_ops[op_at(f, u)].n_max && ir_rank(f->prog, shape_at(f, arg(f, u, 0))) &&
          set_arg(f, u, f->ins[u].n_args - 1u, arg(f, u, 0));
 }
 
-bool fault_touched_swapped(Fn *f, uint32_t site) {
+bool fault_sparse_update_swapped(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (op_at(f, i) != OP_adamw_sparse || !at(&site)) continue;
     uint32_t index = arg(f, i, 3), g = arg(f, i, 4);
@@ -164,11 +164,11 @@ bool fault_touched_swapped(Fn *f, uint32_t site) {
 }
 
 // An update of what another one has updated takes what that one took.
-bool fault_versions_param_old(Fn *f, uint32_t site) {
+bool fault_functionalize_param_old(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (op_at(f, i) == OP_result || class_at(f, i) != CLASS_OPTIM) continue;
+    if (op_at(f, i) == OP_result || class_at(f, i) != CLASS_OPTIMIZER) continue;
     uint32_t newest = arg(f, i, 0);
-    if (op_at(f, newest) != OP_result && class_at(f, newest) == CLASS_OPTIM && at(&site))
+    if (op_at(f, newest) != OP_result && class_at(f, newest) == CLASS_OPTIMIZER && at(&site))
       return set_arg(f, i, 0, arg(f, newest, 0));
   }
   return false;
@@ -255,7 +255,7 @@ static bool same_position(Fn *f, Op op, uint32_t site) {
 bool fault_input_twice(Fn *f, uint32_t site) { return same_position(f, OP_input, site); }
 bool fault_output_twice(Fn *f, uint32_t site) { return same_position(f, OP_output, site); }
 
-bool fault_bodies_output_count(Fn *f, uint32_t site) {
+bool fault_plan_scans_output_count(Fn *f, uint32_t site) {
   f->n_outputs++;
   return site == 0;
 }
@@ -274,20 +274,20 @@ static Attr *scan_attr(Fn *f, Key key, uint32_t site) {
   return NULL;
 }
 
-bool fault_loops_body_lost(Fn *f, uint32_t site) {
+bool fault_outline_scans_body_lost(Fn *f, uint32_t site) {
   Attr *a = scan_attr(f, KEY_body, site);
   if (a) a->u.s = ir_str(f->prog, "nobody");
   return a;
 }
 
-bool fault_loops_capture_lost(Fn *f, uint32_t site) {
+bool fault_outline_scans_capture_lost(Fn *f, uint32_t site) {
   uint32_t i = scan_at(f, &site);
   if (!i || !f->ins[i].n_args) return false;
   f->ins[i].n_args--;
   return true;
 }
 
-bool fault_bodies_slice_count(Fn *f, uint32_t site) {
+bool fault_plan_scans_slice_count(Fn *f, uint32_t site) {
   Attr *a = scan_attr(f, KEY_slices, site);
   if (a) a->u.i = f->n_ins;
   return a;
@@ -316,4 +316,4 @@ bool fault_grad_layer_norm(Fn *f, uint32_t site) { return misfit(f, site, CLASS_
 bool fault_grad_rnn_gates(Fn *f, uint32_t site) { return misfit(f, site, CLASS_RNN, OP_rnn_seq_grad, 8, DT_F32); }
 bool fault_grad_nll(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ROW, OP_cross_entropy_rows_grad, 2, DT_F32); }
 bool fault_grad_embedding(Fn *f, uint32_t site) { return misfit(f, site, CLASS_SCATTER, OP_embedding_grad, 2, DT_F32); }
-bool fault_grad_attention(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ATTN, OP_sdpa_grad, 0, DT_I64); }
+bool fault_grad_attention(Fn *f, uint32_t site) { return misfit(f, site, CLASS_ATTENTION, OP_sdpa_grad, 0, DT_I64); }

@@ -22,11 +22,7 @@ bool oracle_fits(const Fn *f) {
   return writes;
 }
 
-static bool run_op(Run *r, Val v) {
-  const Ins *ins = ir_ins(r->f, v);
-  if (ir_ops[ins->op].is_pointwise) return run_pointwise(r, v);
-  return ir_run_of[ins->op](r, v);
-}
+static bool run_op(Run *r, Val v) { return ir_eval_of[ir_ins(r->f, v)->op](r, v); }
 
 static bool place(Oracle *o, Val v) {
   Run *r = &o->r;
@@ -89,7 +85,7 @@ static bool step(Oracle *o, Val v) {
   for (uint32_t k = 0; k < ins->n_res; k++)
     if (!place(o, (Val){v.i + k})) return false;
   OpClass c = (OpClass)ir_ops[ins->op].cls;
-  if ((ir_ops[ins->op].flags & WRITES) && (c == CLASS_OPTIM || ins->op == OP_assign)) store_params(o, v);
+  if ((ir_ops[ins->op].flags & WRITES) && (c == CLASS_OPTIMIZER || ins->op == OP_assign)) store_params(o, v);
   return true;
 }
 
@@ -118,7 +114,7 @@ static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
     return true;
   }
   if (!run_op(r, v)) return false;
-  bool cuts = ins->op == OP_stop_grad || ir_ops[ins->op].cls == CLASS_OPTIM;
+  bool cuts = ins->op == OP_stop_grad || ir_ops[ins->op].cls == CLASS_OPTIMIZER;
   for (uint32_t k = 0; cuts && n->step != 0 && k < ins->n_res; k++) hold(r, n, (Val){v.i + k});
   return true;
 }

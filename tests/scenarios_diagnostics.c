@@ -1,4 +1,4 @@
-// Table I: programs that must not build. Each text names the use and what went before, by file and line.
+// Programs that must not build. Each text names the use and what went before, by file and line.
 #include "tests/ledger.h"
 
 static tn_program *p;

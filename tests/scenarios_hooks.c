@@ -1,4 +1,4 @@
-// Table H: hooks of modules. They run while the graph is built: what is counted here are their calls.
+// Hooks of modules. They run while the graph is built: what is counted here are their calls.
 #include "runtime/base.h"
 #include "tests/ledger.h"
 #include <math.h>

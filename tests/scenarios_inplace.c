@@ -1,4 +1,4 @@
-// Table F: clones, detaching, writes in place. Each case asserts values and what the plan says about copies, results in
+// Clones, detaching, writes in place. Each case asserts values and what the plan says about copies, results in
 // place and bytes: values alone never notice an optimisation that died.
 #include "tests/scenario.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-// Table E: feeding. Loaders, batches and their lifetimes.
+// Feeding. Loaders, batches and their lifetimes.
 #include "tests/scenario.h"
 
 static char why[512];

@@ -1,4 +1,4 @@
-// Table B: parameters and modules. Tuples are T(co, do, ci, di, at, de | live) of the function that makes initial
+// Parameters and modules. Tuples are T(co, do, ci, di, at, de | live) of the function that makes initial
 // values.
 #include "tests/ledger.h"
 

@@ -1,4 +1,4 @@
-// Table D: layout and numbers of packed sequences.
+// Layout and numbers of packed sequences.
 #include "tests/scenario.h"
 
 #include <string.h>

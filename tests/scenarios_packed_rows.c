@@ -1,4 +1,4 @@
-// Table D: layout and numbers of packed sequences, by constant and by run-time lengths. Compiled code is compared with
+// Layout and numbers of packed sequences, by constant and by run-time lengths. Compiled code is compared with
 // PyTorch's numbers and with the interpreter.
 #include "tests/scenario.h"
 

@@ -1,4 +1,4 @@
-// Table C: statistics of packed sequences. Tuples are (co, do, ci, di, at, de | live) of tensors, packed values, all.
+// Statistics of packed sequences. Tuples are (co, do, ci, di, at, de | live) of tensors, packed values, all.
 #include "tests/ledger.h"
 
 static tn_program *p;

@@ -1,4 +1,4 @@
-// Table A: scopes and statistics of plain tensors. Tuples are T(co, do, ci, di, at, de | live).
+// Scopes and statistics of plain tensors. Tuples are T(co, do, ci, di, at, de | live).
 #include "tests/ledger.h"
 
 static tn_program *p;

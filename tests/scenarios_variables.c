@@ -1,4 +1,4 @@
-// Table G: writes by copy_, the store of variables, optimizers. Numbers are those of the systems that the rows come
+// Writes by copy_, the store of variables, optimizers. Numbers are those of the systems that the rows come
 // from.
 #include "runtime/base.h"
 #include "tests/scenario.h"

@@ -89,10 +89,10 @@ static FaultChecker plan_again(Fn *f, const Fault *t, uint32_t site, bool *made)
   if (t->stage == AT_ORDER) ir_pass_fuse(f);
   if (t->stage == AT_KERNELS && !(*made = t->edit(f, site))) return N_CHECKERS;
   for (uint32_t k = 0; k < f->n_kernels; k++) f->kernels[k].scratch = 0;
-  if (!ir_pass_assign_buffers(f)) return BY_LIVES;
-  if (t->stage == AT_LIVES && !(*made = t->edit(f, site))) return N_CHECKERS;
+  if (!ir_pass_assign_buffers(f)) return BY_LIVENESS;
+  if (t->stage == AT_LIVENESS && !(*made = t->edit(f, site))) return N_CHECKERS;
   if (!ir_pass_plan_memory(f)) return N_CHECKERS;
-  if (t->stage == AT_PLACE && !(*made = t->edit(f, site))) return N_CHECKERS;
+  if (t->stage == AT_MEMORY && !(*made = t->edit(f, site))) return N_CHECKERS;
   if (t->stage != AT_PROGRAM) return ir_pass_verify_plan(f) ? N_CHECKERS : BY_PLAN_CHECK;
   if (!ir_plan_program_memory(f->prog) || !(*made = t->edit(f, site))) return N_CHECKERS;
   return ir_check_segments(f->prog) ? N_CHECKERS : BY_SEGMENTS;
@@ -249,7 +249,8 @@ static const char *write_page(RtArena *mem) {
       "planned for smaller bounds,\n"
       "of bodies of scans and of random programs (some in a guarded arena), and demands that the named checker refuses "
       "the result in the words\n"
-      "of the row. Edits stand in `tests/faults_verify.c`, `faults_order.c`, `faults_lives.c`, `faults_place.c` and "
+      "of the row. Edits stand in `tests/faults_verify.c`, `faults_order.c`, `faults_liveness.c`, `faults_memory.c` "
+      "and "
       "`faults_arena.c`: product code has "
       "none.\n\n"
       "| fault | made in | what it does | caught by | which says |\n| --- | --- | --- | --- | --- |\n",

@@ -139,7 +139,7 @@ static const Tensor *compiled(const Case *c, const Target *t) {
   rt_free(object.bytes);
   if (!CHECK(jit)) return NULL;
   const Fn *f = p->fns[0];
-  void *in[MAX_IN], *out[MAX_OUT], *entry = cg_jit_find(jit, cg_symbol(c->mem, p, f));
+  void *in[MAX_IN], *out[MAX_OUT], *entry = cg_jit_find(jit, cg_symbol(c->mem, p, f), NULL);
   bind(c, f, in, out);
   TnKernelStatus status = {0};
   TnFrame frame = {.in = in, .out = out, .svc = &services, .status = &status, .team = team};

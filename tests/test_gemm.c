@@ -134,9 +134,10 @@ static bool compile(Run *r) {
   r->jit = ok ? cg_jit_load(&object, &why) : NULL;
   rt_free(object.bytes);
   if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
-  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
+  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f), &why);
+  if (!CHECK(entry)) return printf("%s\n%s\n", text, why.text), false;
   memcpy((void *)&r->entry, &entry, sizeof entry);
-  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p)) : NULL;
+  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p), NULL) : NULL;
   memcpy((void *)&r->pack, &entry, sizeof entry);
   return true;
 }

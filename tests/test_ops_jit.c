@@ -144,7 +144,8 @@ static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
   rt_free(object.bytes);
   if (!jit) return NULL;
   *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};
-  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f));
+  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f), why);
+  if (!entry) return cg_jit_free(jit), NULL;
   memcpy((void *)&k->entry, &entry, sizeof entry);
   k->consts = new_block(p->mem, (size_t)p->const_bytes);
   if (p->const_bytes) ir_fill_const(p, k->consts.at);
@@ -225,9 +226,9 @@ static void test_class_table(void) {
     if (!(row->flags & MAKES_KERNEL)) CHECK(cg_kernel_emitter((OpClass)c) == NULL && row->kernel == c);
     CHECK(ir_classes[row->kernel].kernel == row->kernel);
     CHECK(!(row->flags & (SHARES_KERNEL | FUSES_READERS | IN_PLACE | EXPENSIVE)) || (row->flags & MAKES_KERNEL));
-    CHECK(!(row->flags & BY_ELEMENT) || row->kernel == CLASS_POINT);
+    CHECK(!(row->flags & BY_ELEMENT) || row->kernel == CLASS_POINTWISE);
   }
-  Kernel few = {.cls = CLASS_POINT, .n = 4}, many = {.cls = CLASS_POINT, .n = 40},
+  Kernel few = {.cls = CLASS_POINTWISE, .n = 4}, many = {.cls = CLASS_POINTWISE, .n = 40},
          product = {.cls = CLASS_GEMM, .n = 1};
   CHECK(cg_kernel_compile_cost(&few) == 3 && cg_kernel_compile_cost(&many) == 12);
   CHECK(cg_kernel_compile_cost(&product) == 25);

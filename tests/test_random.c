@@ -421,7 +421,7 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   Work w = {.frame = &frame};
-  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
+  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f), NULL);
   memcpy((void *)&w.entry, &entry, sizeof entry);
   rt_team_run(teams[n_workers], work, &w, 0);
   char damage[512];
@@ -563,7 +563,7 @@ static bool has_gradient_above(const Fn *f, Val v) {
 // What neither the interpreter nor a nudge can hold where it was.
 static bool has_cuts(const Fn *f) {
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_stop_grad || ir_ops[f->ins[i].op].cls == CLASS_OPTIM) return true;
+    if (f->ins[i].op == OP_stop_grad || ir_ops[f->ins[i].op].cls == CLASS_OPTIMIZER) return true;
   return false;
 }
 
@@ -632,7 +632,8 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
           fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
          agree(&b, plain, &d, &r, 1e-2, WRITTEN);
   ok = ok && check_gradients(written, &d, mem);
-  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
+  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) ||
+              fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
   Memory one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);

@@ -209,7 +209,7 @@ static int run_ops(void) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     if (op == OP_result) continue;
     const OpInfo *row = &ir_ops[op];
-    printf("%-17s %-7s ", row->name, ir_class_name(row->cls));
+    printf("%-26s %-12s ", row->name, ir_class_name(row->cls));
     print_operands(row);
     printf("-> %u  %s\n", row->n_res, row->doc);
   }

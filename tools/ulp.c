@@ -68,7 +68,7 @@ static bool compile(RtArena *mem, const char *code, Variant *v) {
   if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p)) return false;
   if (!cg_compile(p, &v->target, "", &v->object, &info, &why)) return false;
   v->jit = cg_jit_load(&v->object, &why);
-  if (v->jit) v->run = (TnEntry)(uintptr_t)cg_jit_find(v->jit, cg_symbol(mem, p, p->fns[0]));
+  if (v->jit) v->run = (TnEntry)(uintptr_t)cg_jit_find(v->jit, cg_symbol(mem, p, p->fns[0]), NULL);
   return v->run;
 }
 

@@ -7,7 +7,7 @@ static Val gradient(const Gemm *g) { return ir_gradient_of(g->c->f, g->p->update
 Val cg_gemm_update(const Fn *f, Val product) {
   const Kernel *k = &f->kernels[f->kernel_of[product.i]];
   Val last = ir_head(f, (Val){k->first + k->n - 1});
-  return ir_ops[ir_ins(f, last)->op].cls == CLASS_OPTIM ? last : (Val){0};
+  return ir_ops[ir_ins(f, last)->op].cls == CLASS_OPTIMIZER ? last : (Val){0};
 }
 
 bool cg_gemm_begin_epilogue(Gemm *g) {

@@ -84,8 +84,8 @@ typedef struct {
 typedef struct {
   Cg *c;
   const GemmPlan *p;
-  Rows *prologue;  // NULL: none
-  Rows *epilogue;  // NULL: none
+  RowStrip *prologue;  // NULL: none
+  RowStrip *epilogue;  // NULL: none
   UpdateScalars *update_scalars;
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel

@@ -221,7 +221,7 @@ static bool gradient_is_stored(Cg *c, Val v) {
 
 static int64_t units_of(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  if (ir_ops[ins->op].cls != CLASS_OPTIM || ins->op == OP_adamw_sparse) return 0;
+  if (ir_ops[ins->op].cls != CLASS_OPTIMIZER || ins->op == OP_adamw_sparse) return 0;
   return (ir_shape_bound(f->prog, ins->shape) + GRAIN - 1) / GRAIN;
 }
 
@@ -243,7 +243,7 @@ static void update_part(Cg *c, UpdateScalars *m, Val v, int64_t base, LLVMValueR
   cg_endif(c, &any);
 }
 
-bool cg_emit_optim(Cg *c) {
+bool cg_emit_optimizer(Cg *c) {
   UpdateScalars m = {0};
   LLVMValueRef lo, hi;
   int64_t base = 0;
@@ -251,7 +251,7 @@ bool cg_emit_optim(Cg *c) {
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
     const Ins *ins = ir_ins(c->f, v);
-    if (ir_ops[ins->op].cls != CLASS_OPTIM) continue;
+    if (ir_ops[ins->op].cls != CLASS_OPTIMIZER) continue;
     int64_t bound = ir_shape_bound(c->f->prog, ins->shape);
     if (bound == 0) continue;
     if (ins->op == OP_adamw_sparse) {
@@ -279,7 +279,7 @@ static int64_t total_chunks(const Fn *f, Val v) {
   return n;
 }
 
-int64_t cg_norm_scratch_bytes(const Fn *f, Val v, const Target *t) {
+int64_t cg_global_norm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   (void)t;
   return total_chunks(f, v) * (int64_t)sizeof(float);
 }
@@ -345,7 +345,7 @@ static void combine(Cg *c, LLVMValueRef out, int64_t total) {
   cg_endif(c, &first);
 }
 
-bool cg_emit_norm(Cg *c) {
+bool cg_emit_global_norm(Cg *c) {
   Val v = {c->k->first};
   int64_t total = total_chunks(c->f, v), at = 0;
   LLVMValueRef lo, hi;

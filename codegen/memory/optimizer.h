@@ -25,6 +25,6 @@ void cg_update_scalars(Cg *c, UpdateScalars *m, Val v);
 void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi);
 void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v);            // optimizer_sparse.c: adamw_sparse
 int64_t cg_update_scratch_bytes(const Fn *f, Val v, const Target *t);  // of a sparse update; 0 for others
-int64_t cg_norm_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_global_norm_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -17,7 +17,8 @@ typedef struct {
 } Kind;
 
 static Kind kind_of(Cg *c, Val v) {
-  return ir_ins(c->f, v)->dtype == DT_I64 ? (Kind){c->i64, c->vi64} : (Kind){c->f32, c->vf};
+  DType t = (DType)ir_ins(c->f, v)->dtype;
+  return (Kind){cg_elem_type(c, t), cg_vector_type(c, t, c->t->vl)};
 }
 
 static bool is_zero(LLVMValueRef v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetZExtValue(v) == 0; }

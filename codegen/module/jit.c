@@ -126,11 +126,14 @@ CgJit *cg_jit_load(const CgObject *o, RtText *why) {
   return j;
 }
 
-void *cg_jit_find(CgJit *j, const char *symbol) {
+// Linking is done at the first look: what code calls and is nowhere is found then, and said by the session.
+void *cg_jit_find(CgJit *j, const char *symbol, RtText *why) {
   LLVMOrcExecutorAddress at = 0;
   LLVMErrorRef e = LLVMOrcLLJITLookup(j->jit, &at, symbol);
   if (!e) return (void *)(uintptr_t)at;
-  LLVMConsumeError(e);
+  char *text = LLVMGetErrorMessage(e);
+  if (why) rt_text_add(why, "%s cannot be linked: %s", symbol, j->error[0] ? j->error : text);
+  LLVMDisposeErrorMessage(text);
   return NULL;
 }
 

@@ -74,8 +74,8 @@ static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
   for (uint32_t k = 0; k < call->n_kernel_args; k++) {
     const KernelArg *p = &call->kernel_args[k];
     const Ins *ins = ir_ins(call->f, p->v);
-    if (ins->dtype != DT_F32 && ins->dtype != DT_I64) continue;
-    int64_t size = (ins->dtype == DT_F32 ? 4 : 8) * (p->reads + p->writes);
+    if (!(NUMBER >> ins->dtype & 1)) continue;
+    int64_t size = (int64_t)ir_dtype_bytes[ins->dtype] * (p->reads + p->writes);
     sum = cg_add(c, sum, cg_mul(c, cg_numel(c, ins->shape), cg_i64(c, size)));
   }
   return sum;
@@ -237,7 +237,7 @@ static void print_table(const Table *t, double rate) {
 }
 
 void cg_profile_print(CgJit *j) {
-  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name) : NULL;
+  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name, NULL) : NULL;
   if (!t) return;
   double rate = cycles_per_us();
   if (cg_profile_wanted()) print_table(t, rate);

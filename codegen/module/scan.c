@@ -154,7 +154,7 @@ static V step_ptr(ScanLoop *l, Val stack, Shape inner) {
   Cg *c = l->c;
   V first = ir_scan_has_rows(&l->s, inner) ? l->first : l->t;
   Shape s = shape_of(l, stack);
-  LLVMTypeRef elem = ir_ins(c->f, stack)->dtype == DT_I64 ? c->i64 : c->f32;
+  LLVMTypeRef elem = cg_elem_type(c, (DType)ir_ins(c->f, stack)->dtype);
   return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, first, row_elements(l, s)));
 }
 

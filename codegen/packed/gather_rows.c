@@ -12,24 +12,24 @@ typedef struct {
   CgLayout l;
   V words;  // of a row
   V from, to;
-} Rows;
+} RowMove;
 
-static Rows open_rows(Cg *c, Val v) {
+static RowMove open_rows(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0);
-  return (Rows){c, v, cg_layout_of(c, ir_arg(c->f, v, 1)), cg_row_words(c, x, 1), cg_ptr(c, x), cg_ptr(c, v)};
+  return (RowMove){c, v, cg_layout_of(c, ir_arg(c->f, v, 1)), cg_row_words(c, x, 1), cg_ptr(c, x), cg_ptr(c, v)};
 }
 
 static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""), b, a, ""); }
-static V length_of(Rows *r, V user) { return cg_layout_get(r->c, cg_layout_lengths(r->c, &r->l), user); }
-static V offset_of(Rows *r, V t) { return cg_layout_get(r->c, cg_layout_offsets(r->c, &r->l), t); }
-static V position_of(Rows *r, V user) { return cg_layout_get(r->c, cg_layout_unsorted(r->c, &r->l), user); }
+static V length_of(RowMove *r, V user) { return cg_layout_get(r->c, cg_layout_lengths(r->c, &r->l), user); }
+static V offset_of(RowMove *r, V t) { return cg_layout_get(r->c, cg_layout_offsets(r->c, &r->l), t); }
+static V position_of(RowMove *r, V user) { return cg_layout_get(r->c, cg_layout_unsorted(r->c, &r->l), user); }
 
-static void move(Rows *r, V to, V from) {
+static void move(RowMove *r, V to, V from) {
   V source = from ? cg_row_at(r->c, r->from, from, r->words) : NULL;
   cg_move_words(r->c, cg_row_at(r->c, r->to, to, r->words), source, LLVMConstNull(r->c->vi32), r->words);
 }
 
-static void pick(Rows *r) {
+static void pick(RowMove *r) {
   Cg *c = r->c;
   bool first = ir_attr(c->f, r->v, KEY_first) != NULL;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
@@ -47,7 +47,7 @@ static void pick(Rows *r) {
 }
 
 // Step t of a sequence comes from step length - 1 - t, at the same position.
-static void reverse(Rows *r) {
+static void reverse(RowMove *r) {
   Cg *c = r->c;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
   cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
@@ -64,7 +64,7 @@ static void reverse(Rows *r) {
 }
 
 // The list's rows stand in user order, one sequence after the other: each worker goes over a range of them.
-static void list(Rows *r, bool to_list) {
+static void list(RowMove *r, bool to_list) {
   Cg *c = r->c;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
   cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
@@ -99,11 +99,11 @@ static void part(Cg *c, Val v) {
   cg_endif(c, &first);
 }
 
-bool cg_emit_seq_rows(Cg *c) {
+bool cg_emit_sequence_rows(Cg *c) {
   Val v = {c->k->first};
   Op op = (Op)ir_ins(c->f, v)->op;
   if (op == OP_seq_part) return part(c, v), true;
-  Rows r = open_rows(c, v);
+  RowMove r = open_rows(c, v);
   switch (op) {
   case OP_seq_select: pick(&r); return true;
   case OP_seq_reverse: reverse(&r); return true;

@@ -252,8 +252,10 @@ static void pack_rows(Cg *c, Val v) {
 // {value} as 32-bit words of the dtype, in a vector.
 static LLVMValueRef fill_words(Cg *c, Val v) {
   double value = ir_attr_num(c->f, v, KEY_value, 0);
-  if (ir_ins(c->f, v)->dtype == DT_F32) return LLVMConstBitCast(cg_splat(c, cg_f32(c, value)), c->vi32);
-  return LLVMConstBitCast(cg_splat_n(c, cg_i64(c, ir_to_i64(value)), c->t->vl / 2), c->vi32);
+  DType t = (DType)ir_ins(c->f, v)->dtype;
+  uint32_t lanes = c->t->vl * 4 / ir_dtype_bytes[t];
+  LLVMValueRef x = t == DT_I64 ? cg_i64(c, ir_to_i64(value)) : cg_convert(c, DT_F32, t, cg_f32(c, value));
+  return LLVMBuildBitCast(c->b, cg_splat_n(c, x, lanes), c->vi32, "");
 }
 
 static void pad_rows(Cg *c, Val v) {
@@ -282,7 +284,7 @@ static void pad_rows(Cg *c, Val v) {
   cg_loop_end(c, &row, NULL);
 }
 
-bool cg_emit_pack(Cg *c) {
+bool cg_emit_pack_padded(Cg *c) {
   Val v = {c->k->first};
   if (ir_ins(c->f, v)->op == OP_pack_padded) pack_rows(c, v);
   else pad_rows(c, v);

@@ -332,10 +332,10 @@ static Seq open_seq(Cg *c, Val v) {
   return s;
 }
 
-bool cg_emit_seq(Cg *c) {
+bool cg_emit_sequence(Cg *c) {
   Val v = {c->k->first};
   Block *block = block_of((Op)ir_ins(c->f, v)->op);
-  if (!block) return cg_emit_seq_rows(c);
+  if (!block) return cg_emit_sequence_rows(c);
   Seq s = open_seq(c, v);
   V size = cg_i64(c, (int64_t)UNROLL * c->t->vl);
   Loop l;

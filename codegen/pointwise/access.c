@@ -15,7 +15,7 @@ static OpClass class_of(const Pointwise *p, Val v) { return (OpClass)ir_ops[op_o
 static bool is_code(const Pointwise *p, Val v) {
   OpClass cls = class_of(p, v);
   if (ir_is_output_alias(fn_of(p), v)) return false;
-  return cls == CLASS_POINT || cls == CLASS_INDEX || (p->by_rows && (cls == CLASS_GEMM || cls == CLASS_GATHER));
+  return cls == CLASS_POINTWISE || cls == CLASS_INDEX || (p->by_rows && (cls == CLASS_GEMM || cls == CLASS_GATHER));
 }
 static Val value_at(const Pointwise *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 
@@ -288,7 +288,7 @@ static void each_of_few(Pointwise *p, SegmentBody *body, void *ctx) {
   }
 }
 
-void cg_point_each_segment(Pointwise *p, SegmentBody *body, void *ctx) {
+void cg_pointwise_each_segment(Pointwise *p, SegmentBody *body, void *ctx) {
   Cg *c = p->c;
   Segments *s = &p->seg;
   if (!s->n) {
@@ -333,10 +333,7 @@ void cg_pointwise_merge(Pointwise *p) {
 }
 
 // ---- one vector
-static LLVMTypeRef scalar_type(const Pointwise *p, DType t) { return t == DT_I64 ? p->c->i64 : p->c->f32; }
-static LLVMTypeRef vector_type(const Pointwise *p, DType t) {
-  return p->lanes == 1 ? scalar_type(p, t) : LLVMVectorType(scalar_type(p, t), p->lanes);
-}
+static LLVMTypeRef vector_type(const Pointwise *p, DType t) { return cg_vector_type(p->c, t, p->lanes); }
 static V spread(Pointwise *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
 
 static V lane_numbers(Cg *c) {
@@ -365,7 +362,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
   Cg *c = p->c;
   for (uint32_t k = 0; k < p->n_acc; k++) {
     Access *a = &p->acc[k];
-    LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
+    LLVMTypeRef t = cg_elem_type(p->c, (DType)ir_ins(c->f, a->v)->dtype);
     V at = a->base;
     if (a->empty || a->part) continue;
     a->row_ok = a->splat = NULL;
@@ -396,11 +393,11 @@ static void enter_part(Pointwise *p, Access *a, const V *index) {
     stride = cg_mul(c, stride, p->size[g]);
   }
   for (uint32_t g = at_axis; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
-  LLVMTypeRef t = scalar_type(p, (DType)ir_ins(c->f, a->v)->dtype);
+  LLVMTypeRef t = cg_elem_type(p->c, (DType)ir_ins(c->f, a->v)->dtype);
   a->row = LLVMBuildGEP2(c->b, t, a->part_at, &at, 1, "");
 }
 
-void cg_point_enter_segment(Pointwise *p, const V *index) {
+void cg_pointwise_enter_segment(Pointwise *p, const V *index) {
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (p->acc[k].part) enter_part(p, &p->acc[k], index);
 }
@@ -438,7 +435,7 @@ static V load_short_row(Pointwise *p, const Access *a, DType t) {
   Cg *c = p->c;
   V all = LLVMConstNull(vector_type(p, t)), at = cg_i64(c, 0);
   for (int64_t k = 0; k < LLVMConstIntGetSExtValue(p->size[p->n_loop - 1]); k++) {
-    V x = cg_load(c, scalar_type(p, t), LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, ""));
+    V x = cg_load(c, cg_elem_type(p->c, t), LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &at, 1, ""));
     all = LLVMBuildInsertElement(c->b, all, x, cg_i32(c, k), "");
     at = cg_add(c, at, a->stride[p->n_loop - 1]);
   }
@@ -450,10 +447,10 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
   if (is_short_row(p, a)) return load_short_row(p, a, t);
   V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
   at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
-  V where = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &at, 1, "");
+  V where = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &at, 1, "");
   LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
   if (!mask) mask = LLVMConstAllOnes(c->vmask);
-  V arg[] = {where, cg_i32(c, t == DT_I64 ? 8 : 4), mask, LLVMConstNull(vt)};
+  V arg[] = {where, cg_i32(c, ir_dtype_bytes[t]), mask, LLVMConstNull(vt)};
   return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
 }
 
@@ -461,7 +458,7 @@ static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // No inbounds: the address of lanes that are masked off may be out of range.
-  V at = LLVMBuildGEP2(c->b, scalar_type(p, t), a->row, &i, 1, "");
+  V at = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &i, 1, "");
   return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
 }
 
@@ -512,15 +509,6 @@ static V operand(Pointwise *p, uint32_t k, uint32_t arg, V i, V mask) {
   return ir_is_immediate(fn_of(p), v) ? immediate(p, v) : p->val[v.i - p->c->k->first];
 }
 
-static V convert(Pointwise *p, DType from, DType to, V a) {
-  Cg *c = p->c;
-  if (from == to) return a;
-  LLVMTypeRef t = vector_type(p, to), over[] = {t, LLVMTypeOf(a)};
-  if (to == DT_F32) return LLVMBuildSIToFP(c->b, a, t, "");
-  if (p->lanes > 1 && cg_has_avx512(c, LLVMTypeOf(a))) return cg_truncate(c, a);
-  return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &a, 1);
-}
-
 static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   Cg *c = p->c;
   Val v = value_at(p, k);
@@ -531,10 +519,10 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   }
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
-  V arg[POINT_OPERANDS];
+  V arg[POINTWISE_OPERANDS];
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
   if (op == OP_cast)
-    return convert(p, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
+    return cg_convert(c, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
   if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];
   return cg_pointwise_op(c, v, arg, element);
 }
@@ -554,7 +542,7 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
   for (uint32_t k = p->from; k < p->to; k++) {
     Val v = value_at(p, k);
     if (!is_code(p, v) || !cg_stored(c, v)) continue;
-    V at = cg_at(c, scalar_type(p, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
+    V at = cg_at(c, cg_elem_type(p->c, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
     mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
   }
   if (ir_none(p->back)) return;

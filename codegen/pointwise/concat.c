@@ -66,7 +66,7 @@ static void move_run(Cg *c, LLVMTypeRef elem, V to, V from, int64_t n) {
 bool cg_emit_concat(Cg *c) {
   Join j = join_of(c);
   const Ins *ins = ir_ins(c->f, j.v);
-  LLVMTypeRef elem = ins->dtype == DT_I64 ? c->i64 : c->f32;
+  LLVMTypeRef elem = cg_elem_type(c, (DType)ins->dtype);
   int64_t width = run_of(c, &j, j.v), bound = ir_shape_bound(c->f->prog, ins->shape);
   if (bound == 0) return true;
   V rows = cg_i64(c, 1), lo = cg_i64(c, 0), hi;

@@ -45,7 +45,7 @@ static void emit_segment_span(Pointwise *p, void *ctx) {
   Cg *c = p->c;
   Share *s = ctx;
   V lo = s->from, hi = s->to;
-  cg_point_enter_segment(p, s->index);
+  cg_pointwise_enter_segment(p, s->index);
   if (p->seg.n && is_whole_row(p, s)) {
     lo = p->seg.begin, hi = p->seg.stop;
   } else if (p->seg.n) {
@@ -58,7 +58,7 @@ static void emit_segment_span(Pointwise *p, void *ctx) {
 static void emit_row(Pointwise *p, Share *s, V number) {
   s->row = p->n_loop == 1 ? cg_i64(p->c, 0) : cg_mul(p->c, number, p->size[p->n_loop - 1]);
   cg_pointwise_enter(p, s->index);
-  cg_point_each_segment(p, emit_segment_span, s);
+  cg_pointwise_each_segment(p, emit_segment_span, s);
 }
 
 // Segments along an outer axis: the rows of the current segment. Work is split over the rows of all segments in order:
@@ -83,7 +83,7 @@ static void emit_segment_rows(Pointwise *p, void *ctx) {
   for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
   s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
   cg_pointwise_enter(p, s->index);
-  cg_point_enter_segment(p, s->index);
+  cg_pointwise_enter_segment(p, s->index);
   emit_span(p, s->row, s->from, s->to);
   cg_loop_end(c, &l, NULL);
 }
@@ -97,7 +97,7 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
     return;
   }
   if (p->seg.n && p->seg.loop + 1 < p->n_loop) {
-    cg_point_each_segment(p, emit_segment_rows, &s);
+    cg_pointwise_each_segment(p, emit_segment_rows, &s);
     return;
   }
   Loop l;

@@ -11,7 +11,7 @@
 
 #include "codegen/cg.h"
 
-enum { POINT_OPERANDS = 3 };  // of an instruction; a concat counts as one access
+enum { POINTWISE_OPERANDS = 3 };  // of an instruction; a concat counts as one access
 
 typedef struct {
   Val v;
@@ -56,8 +56,8 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
-  int32_t (*use)[POINT_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
-  LLVMValueRef *val;               // by instruction: value of the current vector
+  int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
+  LLVMValueRef *val;                   // by instruction: value of the current vector
   // loop axes
   uint32_t n_loop;
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
@@ -85,8 +85,8 @@ void cg_pointwise_split(Pointwise *p, LLVMValueRef row, LLVMValueRef *index);
 void cg_pointwise_enter(Pointwise *p, const LLVMValueRef *index);
 // Emits `body` for each segment in order; once where there are none.
 typedef void SegmentBody(Pointwise *p, void *ctx);
-void cg_point_each_segment(Pointwise *p, SegmentBody *body, void *ctx);
-void cg_point_enter_segment(Pointwise *p, const LLVMValueRef *index);
+void cg_pointwise_each_segment(Pointwise *p, SegmentBody *body, void *ctx);
+void cg_pointwise_enter_segment(Pointwise *p, const LLVMValueRef *index);
 bool cg_pointwise_stores(const Pointwise *p);  // does any instruction of the group store?
 // One vector at index i of a row that begins at flat element `row`: p->val. mask NULL: all lanes.
 void cg_pointwise_compute(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);

@@ -2,24 +2,24 @@
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/pointwise/pointwise.h"
 
-struct Rows {
+struct RowStrip {
   Pointwise p;
   LLVMValueRef begin;  // first element of the current row
 };
 
 static uint32_t product_of(const Cg *c) { return ir_anchor(c->f, c->k).i - c->k->first; }
 
-static Rows *new_rows(const Pointwise *p) {
-  Rows *r = rt_alloc(p->c->mem, sizeof *r);
+static RowStrip *new_rows(const Pointwise *p) {
+  RowStrip *r = rt_alloc(p->c->mem, sizeof *r);
   r->p = *p;
   if (!cg_pointwise_collect(&r->p)) return NULL;
   cg_pointwise_merge(&r->p);
   return r;
 }
 
-bool cg_epilogue_works(const Rows *r) { return cg_pointwise_stores(&r->p) || !ir_none(r->p.back); }
+bool cg_epilogue_works(const RowStrip *r) { return cg_pointwise_stores(&r->p) || !ir_none(r->p.back); }
 
-static void enter(Rows *r, LLVMValueRef row) {
+static void enter(RowStrip *r, LLVMValueRef row) {
   Pointwise *p = &r->p;
   LLVMValueRef index[MAX_RANK] = {NULL};
   r->begin = cg_mul(p->c, row, p->size[p->n_loop - 1]);
@@ -29,8 +29,8 @@ static void enter(Rows *r, LLVMValueRef row) {
 }
 
 // Loop over the vectors of columns [lo, hi), with a masked tail.
-static void each_vector(Rows *r, LLVMValueRef lo, LLVMValueRef hi,
-                        void (*body)(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx), void *ctx) {
+static void each_vector(RowStrip *r, LLVMValueRef lo, LLVMValueRef hi,
+                        void (*body)(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx), void *ctx) {
   Cg *c = r->p.c;
   int64_t vl = c->t->vl;
   LLVMValueRef n = cg_sub(c, hi, lo), whole = LLVMBuildAnd(c->b, n, cg_i64(c, -vl), "");
@@ -47,44 +47,44 @@ static void each_vector(Rows *r, LLVMValueRef lo, LLVMValueRef hi,
 }
 
 // ---- epilogue
-Rows *cg_epilogue_new(Cg *c, Val back) {
+RowStrip *cg_epilogue_new(Cg *c, Val back) {
   Pointwise p = {.c = c, .from = product_of(c), .to = c->k->n, .by_rows = true, .is_epilogue = true, .lanes = c->t->vl};
   if (!ir_none(back) && back.i != ir_anchor(c->f, c->k).i && !cg_stored(c, back)) p.back = back;
   return new_rows(&p);
 }
 
-static void store_vector(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
+static void store_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
   (void)ctx;
   cg_pointwise_vector(&r->p, r->begin, i, mask);
 }
 
-void cg_epilogue_row(Rows *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi) {
+void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi) {
   enter(r, row);
   r->p.product = from, r->p.from_column = lo;
   each_vector(r, lo, hi, store_vector, NULL);
 }
 
 // ---- prologue
-Rows *cg_prologue_new(Cg *c) {
+RowStrip *cg_prologue_new(Cg *c) {
   return new_rows(&(Pointwise){.c = c, .to = product_of(c), .by_rows = true, .lanes = c->t->vl});
 }
 
-void cg_prologue_enter(Rows *r, LLVMValueRef row) { enter(r, row); }
+void cg_prologue_enter(RowStrip *r, LLVMValueRef row) { enter(r, row); }
 
-LLVMValueRef cg_prologue_vector(Rows *r, LLVMValueRef column, LLVMValueRef mask) {
+LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask) {
   Cg *c = r->p.c;
   cg_pointwise_compute(&r->p, r->begin, column, mask);
   LLVMValueRef v = r->p.val[r->p.to - 1];
   return mask ? LLVMBuildSelect(c->b, mask, v, LLVMConstNull(c->vf), "") : v;
 }
 
-static void put_vector(Rows *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
+static void put_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
   Cg *c = r->p.c;
   LLVMValueRef v = cg_prologue_vector(r, i, mask), at = cg_at(c, c->f32, *(LLVMValueRef *)ctx, i);
   mask ? cg_store_masked(c, v, at, mask) : cg_store(c, v, at);
 }
 
-void cg_prologue_row(Rows *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to) {
+void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to) {
   enter(r, row);
   each_vector(r, cg_i64(r->p.c, 0), n, put_vector, &to);
 }

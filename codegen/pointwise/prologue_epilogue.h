@@ -4,22 +4,22 @@
 
 #include "codegen/cg.h"
 
-typedef struct Rows Rows;
+typedef struct RowStrip RowStrip;
 // The epilogue of the kernel's product; NULL: c->why. `back` (may be none): a value that replaces the product in the
 // strips, if it is not stored.
-Rows *cg_epilogue_new(Cg *c, Val back);
-bool cg_epilogue_works(const Rows *r);  // does it store anything, or replace the product?
+RowStrip *cg_epilogue_new(Cg *c, Val back);
+bool cg_epilogue_works(const RowStrip *r);  // does it store anything, or replace the product?
 // Columns [lo, hi) of row `row` (leading axes flattened): loads the product from `from`, which holds these columns, and
 // stores the kernel's results, the product included if it has other uses.
-void cg_epilogue_row(Rows *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi);
+void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi);
 
 // The prologue: producers of an operand of the product; NULL: c->why.
-Rows *cg_prologue_new(Cg *c);
+RowStrip *cg_prologue_new(Cg *c);
 // The operand's row `row`: columns [0, n) to memory at `to`.
-void cg_prologue_row(Rows *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to);
+void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to);
 // Or one vector of the row entered last: from column `column` on, zero in lanes that are masked off.
-void cg_prologue_enter(Rows *r, LLVMValueRef row);
-LLVMValueRef cg_prologue_vector(Rows *r, LLVMValueRef column, LLVMValueRef mask);
+void cg_prologue_enter(RowStrip *r, LLVMValueRef row);
+LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask);
 // Estimated operations per element of the operand. 0: it has no prologue.
 int64_t cg_prologue_cost(const Fn *f, Val product);
 

@@ -80,11 +80,11 @@ void cg_row_enter(Row *r) {
 
 static V load_scalar(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  bool whole = ir_ins(c->f, n->v)->dtype == DT_I64;
-  LLVMTypeRef t = whole ? c->i64 : c->f32;
+  DType dtype = (DType)ir_ins(c->f, n->v)->dtype;
+  LLVMTypeRef t = cg_elem_type(c, dtype);
   V from = cg_at(c, t, cg_ptr(c, n->v), first_of(r, n));
   if (!r->row_per_lane) return cg_load(c, t, from);
-  if (cg_row_is_dense(&r->g, n)) return cg_load_masked(c, whole ? c->vi64 : c->vf, from, r->active);
+  if (cg_row_is_dense(&r->g, n)) return cg_load_masked(c, cg_vector_type(c, dtype, c->t->vl), from, r->active);
   return cg_splat(c, cg_load(c, t, from));
 }
 

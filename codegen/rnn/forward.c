@@ -41,29 +41,29 @@ typedef struct {
   RnnCode *s;
   LLVMValueRef arg[N_R];
   bool has[N_R];
-} Rows;
+} StepRows;
 
 // ---- gate math on the accumulators of one row
 typedef struct {
-  Rows *p;
+  StepRows *p;
   LLVMValueRef acc;   // [G][vl]
   LLVMValueRef row;   // in the step
   LLVMValueRef user;  // user index of the sequence
   LLVMValueRef mask;
-} Row;
+} StepRow;
 
 static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
 
-static LLVMValueRef pre(Row *w, uint32_t gate) {
+static LLVMValueRef pre(StepRow *w, uint32_t gate) {
   Cg *c = w->p->s->c;
   return cg_load(c, c->vf, cg_at(c, c->f32, w->acc, cg_i64(c, (int64_t)gate * c->t->vl)));
 }
 
-static LLVMValueRef field(Row *w, int what, LLVMValueRef row, int64_t width) {
+static LLVMValueRef field(StepRow *w, int what, LLVMValueRef row, int64_t width) {
   return cg_rnn_row(w->p->s, w->p->arg[what], row, width);
 }
 
-static void save_gates(Row *w, LLVMValueRef *gate) {
+static void save_gates(StepRow *w, LLVMValueRef *gate) {
   if (!w->p->has[R_GATES]) return;
   RnnCode *s = w->p->s;
   LLVMValueRef to = field(w, R_GATES, w->row, s->r->n_saved * s->r->hidden);
@@ -71,7 +71,7 @@ static void save_gates(Row *w, LLVMValueRef *gate) {
     cg_rnn_store(s, gate[k], cg_at(s->c, s->c->f32, to, cg_i64(s->c, k * s->r->hidden)), w->mask);
 }
 
-static LLVMValueRef lstm_row(Row *w) {
+static LLVMValueRef lstm_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   LLVMValueRef g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
@@ -88,7 +88,7 @@ static LLVMValueRef lstm_row(Row *w) {
   return mul(c, g[3], th);
 }
 
-static LLVMValueRef gru_row(Row *w) {
+static LLVMValueRef gru_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   LLVMValueRef r = cg_gate_sigmoid(c, pre(w, 0)), z = cg_gate_sigmoid(c, pre(w, 1)), q = pre(w, 2);
@@ -100,7 +100,7 @@ static LLVMValueRef gru_row(Row *w) {
   return cg_fma(c, z, LLVMBuildFSub(c->b, old, n, ""), n);
 }
 
-static LLVMValueRef plain_row(Row *w) {
+static LLVMValueRef plain_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
@@ -110,7 +110,7 @@ static LLVMValueRef plain_row(Row *w) {
   return h;
 }
 
-static void store_h(Row *w, LLVMValueRef h) {
+static void store_h(StepRow *w, LLVMValueRef h) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   if (w->p->has[R_FULL]) {
@@ -128,13 +128,13 @@ static void store_h(Row *w, LLVMValueRef h) {
   cg_endif(c, &going);
 }
 
-static void gate_math(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n_rows) {
+static void gate_math(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n_rows) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
-  Row w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
+  StepRow w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
   w.acc = cg_rnn_row(s, acc, l.i, (int64_t)s->r->n_gates * c->t->vl);
   w.user = LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, p->arg[R_SORTED], w.row)), c->i64, "");
   LLVMValueRef h = s->r->cell == CELL_LSTM ? lstm_row(&w) : s->r->cell == CELL_GRU ? gru_row(&w) : plain_row(&w);
@@ -155,7 +155,7 @@ static uint32_t sweep_rows(RnnCode *s) {
 // Gates whose accumulators start from xg; gru's q is separate.
 static uint32_t n_from_x(const Rnn *r) { return r->input ? 0 : r->cell == CELL_GRU ? 2 : r->n_gates; }
 
-static TileSpec tile_spec(Rows *p) {
+static TileSpec tile_spec(StepRows *p) {
   const Rnn *r = p->s->r;
   int64_t vl = p->s->c->t->vl;
   return (TileSpec){.mr = tile_height(p->s),
@@ -179,7 +179,7 @@ static TileSpec tile_spec(Rows *p) {
 
 // Initial accumulators of rows lo .. hi - 1 of the sweep: xg + bias. If x is not projected yet, tiles without a state
 // compute it.
-static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
+static void start_sums(StepRows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   if (spec->pre_k) {
@@ -207,7 +207,7 @@ static void start_sums(Rows *p, const TileSpec *spec, const TileArgs *a, LLVMVal
 }
 
 // Rows lo .. hi - 1 of the sweep, whose previous state is zero.
-static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
+static void add_zeros(StepRows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   int64_t width = (int64_t)s->r->n_gates * c->t->vl;
@@ -223,7 +223,7 @@ static void add_zeros(Rows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef h
 
 // Accumulators of n rows from `first` on, `live` of them with the recurrent product. A weight of a single KC block is
 // read by tiles that start from x themselves.
-static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
+static void sums(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   TileSpec spec = tile_spec(p);
@@ -256,7 +256,7 @@ static void sums(Rows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, 
 }
 
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
-  Rows *p = ctx, in = *p;
+  StepRows *p = ctx, in = *p;
   for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
   LLVMValueRef zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
   LLVMValueRef size = cg_mul(c, sweep, cg_i64(c, (int64_t)p->s->r->n_gates * c->t->vl));
@@ -273,7 +273,7 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_rows(Rows *p) {
+static void call_rows(StepRows *p) {
   Cg *c = p->s->c;
   LLVMTypeRef types[N_R];
   char name[128], flags[N_R + 1] = {0};
@@ -477,7 +477,7 @@ static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef goi
   Loop block;
   cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
-  Rows p = {.s = s};
+  StepRows p = {.s = s};
   p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
   p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
   p.arg[R_WEIGHT] = block_weights(w, block.i);

@@ -126,8 +126,8 @@ static bool fill_consts(tn_program *p, FeCode *c) {
 }
 
 static bool find_symbol(FeCode *c, const char *symbol, const TnEntry *out, RtText *why) {
-  void *entry = cg_jit_find(c->jit, symbol);
-  if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
+  void *entry = cg_jit_find(c->jit, symbol, why);
+  if (!entry) return false;
   memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
   return true;
 }

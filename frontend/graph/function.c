@@ -98,13 +98,13 @@ tn_tensor tn_input(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_
   if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
     return fe_poison(f);
   if (!check_input_dims(f, name, shape, at)) return fe_poison(f);
-  if (t != TN_F32 && t != TN_I64) {
+  if (!fe_dtype(t)) {
     fe_error(f->p, E_DTYPE, at, "input '%s' has no known dtype", name);
     return fe_poison(f);
   }
   FeName entry = {rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
   *RT_PUSH(f->p->mem, f->inputs, f->n_inputs, f->cap_inputs) = entry;
-  return (tn_tensor){f, ir_input(f->ir, name, t == TN_F32 ? DT_F32 : DT_I64, shape, entry.loc).i};
+  return (tn_tensor){f, ir_input(f->ir, name, fe_dtype(t), shape, entry.loc).i};
 }
 
 void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at) {

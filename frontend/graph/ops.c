@@ -39,12 +39,11 @@ tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (t != TN_F32 && t != TN_I64) {
+  if (!fe_dtype(t)) {
     fe_error(f->p, E_DTYPE, at, "a cast needs TN_F32 or TN_I64");
     return fe_poison(f);
   }
-  return fe_made(fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t == TN_F32 ? DT_F32 : DT_I64)}, 1, at),
-                 at);
+  return fe_made(fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, fe_dtype(t))}, 1, at), at);
 }
 
 tn_tensor tn_stop_grad(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_stop_grad, a, at), at); }

@@ -123,7 +123,7 @@ bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at) {
 }
 
 bool fe_rows_fit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
-  bool meet = ir_ops[op].cls == CLASS_POINT || (op == OP_concat && n && keeps_first_axis(op, a, attrs, n_attrs));
+  bool meet = ir_ops[op].cls == CLASS_POINTWISE || (op == OP_concat && n && keeps_first_axis(op, a, attrs, n_attrs));
   const tn_tensor *first = NULL;
   for (uint32_t k = 0; meet && k < n; k++) {
     if (!fe_rows_of(a[k])) continue;

@@ -235,7 +235,7 @@ tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
 // ---- pointwise on the data
 static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site at) {
   Op op = name ? ir_op_find(name) : OP_none;
-  bool fits = op != OP_none && ir_ops[op].cls == CLASS_POINT && ir_ops[op].n_max == n_operands &&
+  bool fits = op != OP_none && ir_ops[op].cls == CLASS_POINTWISE && ir_ops[op].n_max == n_operands &&
               ir_ops[op].n_min == n_operands && op != OP_output && op != OP_assign && op != OP_cast &&
               op != OP_dropout && op != OP_leaky_relu;
   if (fits) return op;

@@ -75,7 +75,7 @@ static double forward_row(const Head *h, double *out, int64_t b, int64_t head, i
   return n > 0 ? top + log(sum) : -INFINITY;
 }
 
-bool run_sdpa(Run *r, Val v) {
+bool eval_sdpa(Run *r, Val v) {
   Head h;
   Tensor out = run_result(r, v, 0), lse = run_result(r, v, 1);
   if (!open_heads(r, v, &h)) return false;
@@ -114,7 +114,7 @@ static void backward_row(const Head *h, const Back *x, int64_t b, int64_t head, 
   }
 }
 
-bool run_sdpa_grad(Run *r, Val v) {
+bool eval_sdpa_grad(Run *r, Val v) {
   Head h;
   if (!open_heads(r, v, &h)) return false;
   Back x = {.out = run_operand(r, v, ARG_out), .lse = run_operand(r, v, ARG_lse), .g = run_operand(r, v, ARG_g)};

@@ -12,8 +12,8 @@ typedef struct {
   RtText *why;
 } Run;
 
-typedef bool RunOp(Run *r, Val v);  // false: `why` says it
-extern RunOp *const ir_run_of[N_OPS];
+typedef bool EvalOp(Run *r, Val v);  // false: `why` says it
+extern EvalOp *const ir_eval_of[N_OPS];
 
 typedef struct {
   uint32_t rank;
@@ -34,26 +34,36 @@ int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat);
 void run_strides(const Sizes *s, int64_t *stride);                        // row-major
 void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of `from`, read as if it had shape `to`
 
+double run_converted(DType t, double x);  // x as an element of that dtype, which is a number, holds it
+
 // X as single precision might have it; scale: of the terms behind it
 double run_rounded(Run *r, double x, double scale);
 static inline double run_single(const Run *r, double x) { return r->env->single ? (double)(float)x : x; }
 
-RunOp run_pointwise, run_cast, run_stop_grad, run_assign;                         // pointwise.c
-RunOp run_reshape, run_expand, run_permute, run_slice, run_pad_axis, run_concat;  // shape.c
-RunOp run_slice_assign, run_index_assign;                                         // slice_update.c
-RunOp run_seq_part, run_seq_sum, run_seq_best, run_seq_select, run_seq_broadcast, run_seq_scatter, run_seq_softmax,
-    run_seq_softmax_grad, run_seq_reverse, run_seq_list;  // packed_reduce.c
-RunOp run_sum, run_amax, run_argmax, run_softmax, run_softmax_grad, run_log_softmax,
-    run_log_softmax_grad;                                                       // reduce.c
-RunOp run_cross_entropy_rows, run_cross_entropy_rows_grad;                      // reduce.c
-RunOp run_layer_norm, run_layer_norm_grad, run_rms_norm, run_rms_norm_grad;     // norm.c
-RunOp run_matmul, run_linear, run_embedding, run_embedding_grad;                // matmul.c
-RunOp run_packed_layout, run_dense_layout, run_pack_padded, run_unpack_padded;  // packed.c
-RunOp run_rnn_seq, run_rnn_seq_grad;                                            // rnn.c
-RunOp run_global_norm, run_adamw, run_sgd, run_sgd_momentum;                    // optimizer.c
-RunOp run_scan;                                                                 // scan.c
+// Ops that are evaluated alike
+#define eval_result eval_nothing
+#define eval_scope_begin eval_nothing
+#define eval_scope_end eval_nothing
+#define eval_move eval_nothing
+#define eval_attach eval_nothing
+#define eval_dispose eval_nothing
+#define eval_overwritten eval_grad_of
+#define eval_clone eval_stop_grad
+#define eval_seq_max eval_seq_best
+#define eval_seq_min eval_seq_best
+#define eval_seq_from_list eval_seq_list
+#define eval_seq_to_list eval_seq_list
+#define eval_scan_begin eval_scan_mark
+#define eval_scan_input eval_scan_mark
+#define eval_scan_carry eval_scan_mark
+#define eval_scan_next eval_scan_mark
+#define eval_scan_output eval_scan_mark
+#define eval_scan_final eval_scan_mark
+#define eval_scan_end eval_scan_mark
 
-RunOp run_sdpa, run_sdpa_grad;  // attention.c
-RunOp run_adamw_sparse;         // optimizer.c
+// One for each row of ir/ops.def that is not pointwise; each stands in the file that its group of ops is named for.
+EvalOp eval_pointwise;
+#define OP(n, ...) EvalOp eval_##n;
+#include "ir/ops.def"
 
 #endif

@@ -22,7 +22,7 @@ static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *
   for (uint32_t k = 0; k < batch->rank; k++) stride[k] *= matrix;
 }
 
-bool run_matmul(Run *r, Val v) {
+bool eval_matmul(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
   Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
   bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb);
@@ -43,7 +43,7 @@ bool run_matmul(Run *r, Val v) {
   return true;
 }
 
-bool run_linear(Run *r, Val v) {
+bool eval_linear(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), w = run_arg(r, v, 1);
   Sizes sw = run_arg_sizes(r, v, 1);
   int64_t n = sw.dim[0], k = sw.dim[1];
@@ -62,7 +62,7 @@ static bool index_at(Run *r, Val v, int64_t i, int64_t *row) {
                   (long long)weight.dim[0]);
 }
 
-bool run_embedding(Run *r, Val v) {
+bool eval_embedding(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), w = run_arg(r, v, 0), index = run_arg(r, v, 1);
   Sizes to = run_sizes(r, v);
   int64_t n = run_cols(&to), row;
@@ -73,7 +73,7 @@ bool run_embedding(Run *r, Val v) {
   return true;
 }
 
-bool run_embedding_grad(Run *r, Val v) {
+bool eval_embedding_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), index = run_arg(r, v, 1), g = run_arg(r, v, 2);
   Sizes to = run_sizes(r, v);
   int64_t n = run_cols(&to), row;

@@ -22,7 +22,7 @@ static int64_t width_of(Run *r, Val v) {
   return run_cols(&s);
 }
 
-bool run_layer_norm(Run *r, Val v) {
+bool eval_layer_norm(Run *r, Val v) {
   Tensor x = run_arg(r, v, 0), w = run_operand(r, v, ARG_weight), b = run_operand(r, v, ARG_bias);
   Tensor y = run_result(r, v, 0), mean = run_result(r, v, 1), rstd = run_result(r, v, 2);
   int64_t n = width_of(r, v);
@@ -36,7 +36,7 @@ bool run_layer_norm(Run *r, Val v) {
   return true;
 }
 
-bool run_rms_norm(Run *r, Val v) {
+bool eval_rms_norm(Run *r, Val v) {
   Tensor x = run_arg(r, v, 0), w = run_operand(r, v, ARG_weight);
   Tensor y = run_result(r, v, 0), rstd = run_result(r, v, 1);
   int64_t n = width_of(r, v);
@@ -61,7 +61,7 @@ static void grad_row(double *out, const double *x, const double *g, Tensor w, co
     out[j] = rstd * (g[j] * at_or(w, j, 1) - sum / (double)n - (x[j] - m) * rstd * dot / (double)n);
 }
 
-bool run_layer_norm_grad(Run *r, Val v) {
+bool eval_layer_norm_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), mean = run_operand(r, v, ARG_mean),
          rstd = run_operand(r, v, ARG_rstd), g = run_operand(r, v, ARG_g), w = run_operand(r, v, ARG_weight);
   int64_t n = width_of(r, v);
@@ -70,7 +70,7 @@ bool run_layer_norm_grad(Run *r, Val v) {
   return true;
 }
 
-bool run_rms_norm_grad(Run *r, Val v) {
+bool eval_rms_norm_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), rstd = run_operand(r, v, ARG_rstd),
          g = run_operand(r, v, ARG_g), w = run_operand(r, v, ARG_weight);
   int64_t n = width_of(r, v);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-bool run_global_norm(Run *r, Val v) {
+bool eval_global_norm(Run *r, Val v) {
   double sum = 0;
   for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
     Tensor a = run_arg(r, v, k);
@@ -45,9 +45,9 @@ static bool adamw(Run *r, Val v, Tensor g) {
   return true;
 }
 
-bool run_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_operand(r, v, ARG_grad))); }
+bool eval_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_operand(r, v, ARG_grad))); }
 
-bool run_adamw_sparse(Run *r, Val v) {
+bool eval_adamw_sparse(Run *r, Val v) {
   Tensor table = run_arg(r, v, 0), index = run_operand(r, v, ARG_index), rows = run_operand(r, v, ARG_g);
   Sizes size = run_arg_sizes(r, v, 0);
   int64_t width = size.dim[1];
@@ -62,14 +62,14 @@ bool run_adamw_sparse(Run *r, Val v) {
   return adamw(r, v, scaled(r, v, g));
 }
 
-bool run_sgd(Run *r, Val v) {
+bool eval_sgd(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_operand(r, v, ARG_grad)), new_p = run_result(r, v, 0);
   double lr = number(r, v, ARG_lr), decay = number(r, v, ARG_weight_decay);
   for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * with_decay(g.v[i], p.v[i], decay);
   return true;
 }
 
-bool run_sgd_momentum(Run *r, Val v) {
+bool eval_sgd_momentum(Run *r, Val v) {
   Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = scaled(r, v, run_operand(r, v, ARG_grad));
   Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1);
   double step = number(r, v, ARG_step), lr = number(r, v, ARG_lr);

@@ -78,7 +78,7 @@ static Layout new_layout(Run *r, Val v) {
   return run_layout_of(r, v);
 }
 
-bool run_dense_layout(Run *r, Val v) {
+bool eval_dense_layout(Run *r, Val v) {
   Sizes s = run_sizes(r, v);
   Layout l = new_layout(r, v);
   for (int64_t i = 0; i < s.dim[0]; i++) l.lengths[i] = (double)s.dim[1];
@@ -87,7 +87,7 @@ bool run_dense_layout(Run *r, Val v) {
   return true;
 }
 
-bool run_packed_layout(Run *r, Val v) {
+bool eval_packed_layout(Run *r, Val v) {
   const Prog *p = r->f->prog;
   Sizes s = run_sizes(r, v);  // the rows are not known yet
   int64_t n = s.dim[0];
@@ -119,18 +119,18 @@ static void move_rows(const Run *r, Val v, double *data, double *padded, const S
     }
 }
 
-bool run_pack_padded(Run *r, Val v) {
+bool eval_pack_padded(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes padded = run_arg_sizes(r, v, 0);
   move_rows(r, v, out.v, run_arg(r, v, 0).v, &padded, false);
   return true;
 }
 
-bool run_unpack_padded(Run *r, Val v) {
+bool eval_unpack_padded(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes padded = run_sizes(r, v);
   double beyond = ir_attr_num(r->f, v, KEY_value, 0);
-  if (ir_ins(r->f, v)->dtype == DT_I64) beyond = (double)ir_to_i64(beyond);
+  beyond = run_converted((DType)ir_ins(r->f, v)->dtype, beyond);
   for (int64_t i = 0; i < out.n; i++) out.v[i] = beyond;
   move_rows(r, v, run_arg(r, v, 0).v, out.v, &padded, true);
   return true;

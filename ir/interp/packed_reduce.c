@@ -24,7 +24,7 @@ static int64_t row_of(const Seq *s, int64_t user, int64_t t) {
   return ((int64_t)s->l.offsets[t] + (int64_t)s->l.unsorted[user]) * s->width;
 }
 
-bool run_seq_part(Run *r, Val v) {
+bool eval_seq_part(Run *r, Val v) {
   Layout l = run_layout_of(r, ir_arg(r->f, v, 0));
   Tensor out = run_result(r, v, 0);
   const char *name = ir_text(r->f->prog, ir_attr(r->f, v, KEY_part)->u.s);
@@ -36,16 +36,26 @@ bool run_seq_part(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_sum(Run *r, Val v) {
+// What becomes of an element of a row and the one of its sequence.
+typedef void EachElement(double *row, double *whole);
+
+static bool each_element(Run *r, Val v, EachElement *f, bool writes_rows) {
   Seq s = open_seq(r, v);
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
+  double *rows = writes_rows ? out.v : x.v, *whole = writes_rows ? x.v : out.v;
   for (int64_t u = 0; u < s.seqs; u++)
     for (int64_t t = 0; t < length_of(&s, u); t++)
-      for (int64_t j = 0; j < s.width; j++) out.v[u * s.width + j] += x.v[row_of(&s, u, t) + j];
+      for (int64_t j = 0; j < s.width; j++) f(&rows[row_of(&s, u, t) + j], &whole[u * s.width + j]);
   return true;
 }
 
-bool run_seq_best(Run *r, Val v) {
+static void add_to_whole(double *row, double *whole) { *whole += *row; }
+static void copy_to_row(double *row, double *whole) { *row = *whole; }
+
+bool eval_seq_sum(Run *r, Val v) { return each_element(r, v, add_to_whole, false); }
+bool eval_seq_broadcast(Run *r, Val v) { return each_element(r, v, copy_to_row, true); }
+
+bool eval_seq_best(Run *r, Val v) {
   Seq s = open_seq(r, v);
   bool least = ir_ins(r->f, v)->op == OP_seq_min;
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0), step = run_result(r, v, 1);
@@ -62,7 +72,7 @@ bool run_seq_best(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_select(Run *r, Val v) {
+bool eval_seq_select(Run *r, Val v) {
   Seq s = open_seq(r, v);
   bool first = ir_attr(r->f, v, KEY_first);
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
@@ -72,16 +82,7 @@ bool run_seq_select(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_broadcast(Run *r, Val v) {
-  Seq s = open_seq(r, v);
-  Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
-  for (int64_t u = 0; u < s.seqs; u++)
-    for (int64_t t = 0; t < length_of(&s, u); t++)
-      for (int64_t j = 0; j < s.width; j++) out.v[row_of(&s, u, t) + j] = x.v[u * s.width + j];
-  return true;
-}
-
-bool run_seq_scatter(Run *r, Val v) {
+bool eval_seq_scatter(Run *r, Val v) {
   Seq s = open_seq(r, v);
   bool first = ir_attr(r->f, v, KEY_first);
   Tensor g = run_arg(r, v, 0), step = run_operand(r, v, ARG_step), out = run_result(r, v, 0);
@@ -94,7 +95,7 @@ bool run_seq_scatter(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_softmax(Run *r, Val v) {
+bool eval_seq_softmax(Run *r, Val v) {
   Seq s = open_seq(r, v);
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
   for (int64_t u = 0; u < s.seqs; u++)
@@ -108,7 +109,7 @@ bool run_seq_softmax(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_softmax_grad(Run *r, Val v) {
+bool eval_seq_softmax_grad(Run *r, Val v) {
   Seq s = open_seq(r, v);
   Tensor y = run_arg(r, v, 0), g = run_arg(r, v, 2), out = run_result(r, v, 0);
   for (int64_t u = 0; u < s.seqs; u++)
@@ -123,7 +124,7 @@ bool run_seq_softmax_grad(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_reverse(Run *r, Val v) {
+bool eval_seq_reverse(Run *r, Val v) {
   Seq s = open_seq(r, v);
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);
   for (int64_t u = 0; u < s.seqs; u++)
@@ -133,7 +134,7 @@ bool run_seq_reverse(Run *r, Val v) {
   return true;
 }
 
-bool run_seq_list(Run *r, Val v) {
+bool eval_seq_list(Run *r, Val v) {
   Seq s = open_seq(r, v);
   bool to_list = ir_ins(r->f, v)->op == OP_seq_to_list;
   Tensor x = run_arg(r, v, 0), out = run_result(r, v, 0);

@@ -54,7 +54,7 @@ static double eval_op(const At *at, Op op, const double *x) {
   return eval_primitive(at, op, x);
 }
 
-bool run_pointwise(Run *r, Val v) {
+bool eval_pointwise(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes to = run_sizes(r, v);
   const Ins *in = ir_ins(r->f, v);
@@ -73,20 +73,19 @@ bool run_pointwise(Run *r, Val v) {
   return true;
 }
 
-bool run_cast(Run *r, Val v) {
+bool eval_cast(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
-  bool to_int = ir_ins(r->f, v)->dtype == DT_I64;
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = to_int ? (double)ir_to_i64(a.v[i]) : a.v[i];
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = run_converted((DType)ir_ins(r->f, v)->dtype, a.v[i]);
   return true;
 }
 
-bool run_stop_grad(Run *r, Val v) {
+bool eval_stop_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   if (out.n) memcpy(out.v, run_arg(r, v, 0).v, (size_t)out.n * sizeof(double));
   return true;
 }
 
-bool run_assign(Run *r, Val v) {
+bool eval_assign(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), src = run_arg(r, v, 1);
   Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
   int64_t stride[MAX_RANK];

@@ -29,8 +29,8 @@ static bool reduce(Run *r, Val v, double start, Op fold) {
   return true;
 }
 
-bool run_sum(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
-bool run_amax(Run *r, Val v) { return reduce(r, v, -INFINITY, OP_max); }
+bool eval_sum(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
+bool eval_amax(Run *r, Val v) { return reduce(r, v, -INFINITY, OP_max); }
 
 // ---- rows: x is one row of n elements
 static double row_max(const double *x, int64_t n) {
@@ -60,7 +60,7 @@ static int64_t row_argmax(const double *x, int64_t n) {
   return best;
 }
 
-bool run_argmax(Run *r, Val v) {
+bool eval_argmax(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   Sizes from = run_arg_sizes(r, v, 0);
   int64_t n = run_cols(&from);
@@ -118,10 +118,10 @@ static void log_softmax_grad_row(double *out, const double *y, const double *g, 
   for (int64_t i = 0; i < n; i++) out[i] = g[i] - exp(y[i]) * sum;
 }
 
-bool run_softmax(Run *r, Val v) { return each_row(r, v, softmax_row); }
-bool run_softmax_grad(Run *r, Val v) { return each_row(r, v, softmax_grad_row); }
-bool run_log_softmax(Run *r, Val v) { return each_row(r, v, log_softmax_row); }
-bool run_log_softmax_grad(Run *r, Val v) { return each_row(r, v, log_softmax_grad_row); }
+bool eval_softmax(Run *r, Val v) { return each_row(r, v, softmax_row); }
+bool eval_softmax_grad(Run *r, Val v) { return each_row(r, v, softmax_grad_row); }
+bool eval_log_softmax(Run *r, Val v) { return each_row(r, v, log_softmax_row); }
+bool eval_log_softmax_grad(Run *r, Val v) { return each_row(r, v, log_softmax_grad_row); }
 
 // ---- cross-entropy by rows
 // *label is -1 for a row that does not count.
@@ -136,7 +136,7 @@ static bool label_at(Run *r, Val v, int64_t row, int64_t n, int64_t *label) {
   return run_fail(r, v, "label %lld at row %lld is not in [0, %lld)", (long long)*label, (long long)row, (long long)n);
 }
 
-bool run_cross_entropy_rows(Run *r, Val v) {
+bool eval_cross_entropy_rows(Run *r, Val v) {
   Tensor loss = run_result(r, v, 0), lse = run_result(r, v, 1), a = run_arg(r, v, 0);
   Sizes from = run_arg_sizes(r, v, 0);
   int64_t n = run_cols(&from), label;
@@ -148,7 +148,7 @@ bool run_cross_entropy_rows(Run *r, Val v) {
   return true;
 }
 
-bool run_cross_entropy_rows_grad(Run *r, Val v) {
+bool eval_cross_entropy_rows_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), lse = run_arg(r, v, 2), g = run_arg(r, v, 3);
   Sizes to = run_sizes(r, v);
   int64_t n = run_cols(&to), label;

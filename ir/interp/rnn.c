@@ -130,7 +130,7 @@ static const double *input_row(const Rnn *n, Tensor x, Tensor w, int64_t width, 
   return made;
 }
 
-bool run_rnn_seq(Run *r, Val v) {
+bool eval_rnn_seq(Run *r, Val v) {
   Rnn n;
   if (!open_rnn(r, v, &n)) return false;
   Tensor res[6], x = run_operand(r, v, ARG_xg), w_ih = run_operand(r, v, ARG_w_ih);
@@ -221,7 +221,7 @@ static void step_backward(const Rnn *n, Saved s, double *dh, double *dc, double 
     for (int64_t j = 0; j < n->P; j++) dh[j] += n->w[i * n->P + j] * n->hidden[i];
 }
 
-bool run_rnn_seq_grad(Run *r, Val v) {
+bool eval_rnn_seq_grad(Run *r, Val v) {
   Rnn n;
   if (!open_rnn(r, v, &n)) return false;
   Tensor res[4], g_out = run_operand(r, v, ARG_g_out);

@@ -72,7 +72,7 @@ static bool step(Loop *p, int64_t t) {
   return ok;
 }
 
-bool run_scan(Run *r, Val v) {
+bool eval_scan(Run *r, Val v) {
   Loop p = {.r = r, .v = v, .s = ir_scan_at(r->f, v)};
   if (p.s.live.i) {
     p.l = run_layout_of(r, ir_arg(r->f, v, 0));

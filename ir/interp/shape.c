@@ -16,21 +16,21 @@ static void write_strided(Tensor out, Tensor src, const Sizes *from, int64_t bas
   for (int64_t i = 0; i < src.n; i++) out.v[base + run_offset(from, stride, i)] = src.v[i];
 }
 
-bool run_reshape(Run *r, Val v) {
+bool eval_reshape(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   if (out.n != a.n) return run_fail(r, v, "%lld elements into %lld", (long long)a.n, (long long)out.n);
   if (out.n) memcpy(out.v, a.v, (size_t)out.n * sizeof(double));
   return true;
 }
 
-bool run_expand(Run *r, Val v) {
+bool eval_expand(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
   int64_t stride[MAX_RANK];
   run_broadcast(&from, &to, stride);
   return read_strided(r, v, 0, stride);
 }
 
-bool run_permute(Run *r, Val v) {
+bool eval_permute(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0);
   const Attr *perm = ir_attr(r->f, v, KEY_perm);
   if (!perm) return run_fail(r, v, "no {perm}");
@@ -40,7 +40,7 @@ bool run_permute(Run *r, Val v) {
   return read_strided(r, v, 0, stride);
 }
 
-bool run_slice(Run *r, Val v) {
+bool eval_slice(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
   int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
   if (start < 0 || start + to.dim[axis] > from.dim[axis])
@@ -50,7 +50,7 @@ bool run_slice(Run *r, Val v) {
   return read_strided(r, v, start * stride[axis], stride);
 }
 
-bool run_pad_axis(Run *r, Val v) {
+bool eval_pad_axis(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
   int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
   if (start < 0 || start + from.dim[axis] > to.dim[axis])
@@ -61,7 +61,7 @@ bool run_pad_axis(Run *r, Val v) {
   return true;
 }
 
-bool run_concat(Run *r, Val v) {
+bool eval_concat(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes to = run_sizes(r, v);
   int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), at = 0;

@@ -10,7 +10,7 @@ static Tensor copy_operand(Run *r, Val v) {
   return out;
 }
 
-bool run_slice_assign(Run *r, Val v) {
+bool eval_slice_assign(Run *r, Val v) {
   Tensor out = copy_operand(r, v), part = run_arg(r, v, 1);
   Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
   int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
@@ -22,7 +22,7 @@ bool run_slice_assign(Run *r, Val v) {
   return true;
 }
 
-bool run_index_assign(Run *r, Val v) {
+bool eval_index_assign(Run *r, Val v) {
   Tensor out = copy_operand(r, v), index = run_arg(r, v, 1), part = run_arg(r, v, 2);
   int64_t n_rows = run_sizes(r, v).dim[0], width = n_rows ? out.n / n_rows : 0;
   for (int64_t i = 0; i < index.n; i++) {

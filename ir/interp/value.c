@@ -53,6 +53,16 @@ void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride) {
     if (from->dim[k] != 1) stride[lead + k] = own[k];
 }
 
+// ---- what a number becomes when it is stored
+typedef double Convert(double x);
+static double to_f32(double x) { return x; }  // kept in doubles: interp.c
+static double to_i64(double x) { return (double)ir_to_i64(x); }
+
+_Static_assert(N_DTYPES == 4, "a new dtype needs a row here");
+static Convert *const converts[N_DTYPES] = {[DT_F32] = to_f32, [DT_I64] = to_i64};
+
+double run_converted(DType t, double x) { return converts[t](x); }
+
 // ---- error bars
 static double random_sign(InterpEnv *e) {  // [-1, 1)
   uint64_t z = e->noise_state += UINT64_C(0x9e3779b97f4a7c15);

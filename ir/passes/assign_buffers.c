@@ -79,7 +79,7 @@ static void make_bufs(Liveness *l) {
     } else if (writes(f, v)) {
       Val h = ir_head(f, v);
       f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];
-      f->stats.n_inplace += class_at(f, h) != CLASS_OPTIM;
+      f->stats.n_inplace += class_at(f, h) != CLASS_OPTIMIZER;
     } else if (l->stored[i]) {
       uint32_t same = op_at(f, v) == OP_param ? param_buf(f, v) : 0;
       f->buf_of[i] = same ? same : new_buf(f, v, segment_of(f, v), ir_type_bytes(l->p, ins->dtype, ins->shape));
@@ -102,7 +102,7 @@ bool ir_is_output_alias(const Fn *f, Val v) {
 }
 
 static bool can_alias_output(const Fn *f, Val v, const bool *written) {
-  if (op_at(f, v) != OP_output || f->kernels[f->kernel_of[v.i]].cls != CLASS_POINT) return false;
+  if (op_at(f, v) != OP_output || f->kernels[f->kernel_of[v.i]].cls != CLASS_POINTWISE) return false;
   Val base = ir_view_base(f, ir_arg(f, v, 0));
   uint32_t b = f->buf_of[base.i], by = f->kernel_of[base.i];
   if (!b || by == UINT32_MAX || by == f->kernel_of[v.i] || written[b]) return false;
@@ -186,7 +186,7 @@ static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
   bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
   if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;
-  return same_type(f, a, v) && class_at(f, v) == CLASS_POINT;
+  return same_type(f, a, v) && class_at(f, v) == CLASS_POINTWISE;
 }
 
 // All reads of the buffer in the kernel are elementwise, and the kernel does not write it.

@@ -4,7 +4,7 @@
 //   %2 = add %1, %x : f32[n]        k0      %1 stays in a register unless another kernel reads it
 //   %3 = sum %2 {axes=[0]}          k1
 //
-// Pointwise kernel: consecutive POINT and INDEX instructions of one shape. Values of the kernel are read elementwise
+// Pointwise kernel: consecutive POINTWISE and INDEX instructions of one shape. Values of the kernel are read elementwise
 // only. These start a new kernel: a read of one of its values in another way (broadcast, through a view, by an INDEX op);
 // a concat of short runs or with other segments (fuse_concat.c); a non-elementwise read of a buffer that the kernel
 // overwrites, and a write to a buffer that it reads non-elementwise.
@@ -34,7 +34,7 @@ static OpClass kernel_class(const Fn *f, uint32_t i) { return (OpClass)ir_classe
 
 // Instruction i reads operand a elementwise.
 static bool reads_elementwise(const Fn *f, uint32_t i, Val a) {
-  return ir_ops[f->ins[i].op].cls == CLASS_POINT && ir_view_base(f, a).i == a.i &&
+  return ir_ops[f->ins[i].op].cls == CLASS_POINTWISE && ir_view_base(f, a).i == a.i &&
          f->ins[a.i].shape.i == f->ins[i].shape.i;
 }
 
@@ -83,13 +83,14 @@ static uint32_t streams_of(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_c
 
 static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
-  if (k->cls != CLASS_POINT || kernel_class(f, v.i) != CLASS_POINT || ins->shape.i != anchor->shape.i) return false;
+  if (k->cls != CLASS_POINTWISE || kernel_class(f, v.i) != CLASS_POINTWISE || ins->shape.i != anchor->shape.i)
+    return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + streams_of(f, v) > MAX_GROUP_INPUTS) return false;
   return reads_are_legal(f, k, kernel, v) && writes_are_legal(f, k, v) && ir_concat_fits(f, k, v);
 }
 
 static bool has_update(const Fn *f, const Kernel *k) {
-  return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIM;
+  return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIMIZER;
 }
 
 // The epilogue of a product: elementwise uses of it, and of what is in its epilogue already.
@@ -99,7 +100,7 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
   Val anchor = ir_anchor(f, k);
   if (ins->shape.i != ir_ins(f, anchor)->shape.i || has_update(f, k)) return false;
   if (ir_joins_update(f, k, kernel, v)) return true;
-  if (ir_ops[ins->op].cls != CLASS_POINT || (ir_ops[ins->op].flags & WRITES)) return false;
+  if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
   return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
 }
@@ -198,7 +199,7 @@ static bool updates_are_independent(const Fn *f, Val a, Val b) {
 
 // Multi-tensor updates, which share their scalars (learning rate, ..). A sparse update has a partition of its own.
 static bool joins_updates(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (k->cls != CLASS_OPTIM || kernel_class(f, v.i) != CLASS_OPTIM) return false;
+  if (k->cls != CLASS_OPTIMIZER || kernel_class(f, v.i) != CLASS_OPTIMIZER) return false;
   if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse) return false;
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {

@@ -59,7 +59,7 @@ static bool produces_operand(const Fn *f, Val v, uint32_t k) {
 
 static bool is_candidate(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  bool by_element = class_of(f, v) == CLASS_POINT && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
+  bool by_element = class_of(f, v) == CLASS_POINTWISE && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
   bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v);
   return (by_element || by_rows) && ins->n_res == 1 && ins->dtype == DT_F32 && ir_shape_bound(f->prog, ins->shape) > 0;
 }
@@ -111,7 +111,7 @@ static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (produces_operand(f, (Val){i}, k)) return i;
   bool elementwise =
-      class_of(f, (Val){i}) == CLASS_POINT && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
+      class_of(f, (Val){i}) == CLASS_POINTWISE && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
   return elementwise ? s->fused_into[i] : 0;
 }
 

@@ -11,7 +11,7 @@
 // The product over all rows does the arithmetic as fast, or faster where tiles of a step are low or vectors of units
 // are not full, and reads its weight less often. What it costs is %xg: little time where it stays in the caches, and up
 // to a third of a recurrence where it does not.
-#include "ir/rewrite.h"
+#include "ir/passes/rules.h"
 #include <string.h>
 
 // docs/experiments/006 found these values.
@@ -42,11 +42,11 @@ static bool is_overwritten(const Fn *f, Val xg, Val rnn) {
   return false;
 }
 
-static bool takes_input(const Fn *f, Val v, const uint32_t *uses) {
+static bool takes_input(const Rules *r, Val v, Val xg) {
+  const Fn *f = r->f;
   const Prog *p = f->prog;
-  if (ir_ins(f, v)->op != OP_rnn_seq || ir_has_operand(f, v, ARG_w_ih)) return false;
-  Val xg = ir_operand(f, v, ARG_xg);
-  if (ir_ins(f, xg)->op != OP_linear || uses[xg.i] != 1 || is_overwritten(f, xg, v)) return false;
+  if (ir_has_operand(f, v, ARG_w_ih)) return false;
+  if (ir_ins(f, xg)->op != OP_linear || r->uses[xg.i] != 1 || is_overwritten(f, xg, v)) return false;
   if (!strcmp(ir_text(p, ir_attr(f, v, KEY_cell)->u.s), "gru")) return false;
   if (ir_has_operand(f, xg, ARG_bias) && ir_has_operand(f, v, ARG_b_hh)) return false;
   Shape cells = ir_ins(f, ir_result(v, ir_has_operand(f, v, ARG_w_hr) ? 4 : 0))->shape;
@@ -56,32 +56,20 @@ static bool takes_input(const Fn *f, Val v, const uint32_t *uses) {
   return units > 0 && is_worth_it(p, ir_ins(f, xg)->shape, inputs, batch, units);
 }
 
-// Old instruction rnn with the operands of its projection, x, weight and bias.
-static void copy_with_input(Rewrite *e, Val rnn, Val xg) {
-  Val in[MAX_OPERANDS], head = ir_rewrite_copy(e, rnn);
-  uint32_t n = ir_operands(e->f, head, in);
-  in[ir_op_operand(OP_rnn_seq, ARG_xg)] = ir_rewrite_arg(e, xg, 0);
-  in[ir_op_operand(OP_rnn_seq, ARG_w_ih)] = ir_rewrite_arg(e, xg, 1);
-  if (e->old[xg.i].n_args == 3) in[ir_op_operand(OP_rnn_seq, ARG_b_hh)] = ir_rewrite_arg(e, xg, 2);
-  ir_set_operands(e->f, head, in, n);
+// The operands of the projection, x, weight and bias, in the place of its result.
+Val rule_rnn_input(Rules *r, Val v) {
+  Fn *f = r->f;
+  Val in[MAX_OPERANDS], xg = ir_operand(f, v, ARG_xg);
+  if (!takes_input(r, v, xg)) return (Val){0};
+  uint32_t n = ir_operands(f, v, in);
+  in[ir_op_operand(OP_rnn_seq, ARG_xg)] = ir_operand(f, xg, ARG_x);
+  in[ir_op_operand(OP_rnn_seq, ARG_w_ih)] = ir_operand(f, xg, ARG_weight);
+  if (ir_has_operand(f, xg, ARG_bias)) in[ir_op_operand(OP_rnn_seq, ARG_b_hh)] = ir_operand(f, xg, ARG_bias);
+  ir_set_operands(f, v, in, n);
+  return v;
 }
 
 bool ir_pass_fuse_rnn_input(Fn *f) {
-  RtArena *mem = f->prog->mem;
-  uint32_t *uses = rt_alloc(mem, f->n_ins * sizeof *uses);
-  bool *unmade = rt_alloc(mem, f->n_ins), *takes = rt_alloc(mem, f->n_ins), any = false;
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++) uses[ir_arg(f, (Val){i}, k).i]++;
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (takes_input(f, (Val){i}, uses)) takes[i] = unmade[ir_arg(f, (Val){i}, 0).i] = any = true;
-  if (!any) return true;
-  Rewrite e;
-  ir_rewrite_begin(&e, f);
-  for (uint32_t i = 1; i < e.n_old; i++) {
-    if (e.old[i].op == OP_result || unmade[i]) continue;
-    if (takes[i]) copy_with_input(&e, (Val){i}, f->args[e.old[i].args]);
-    else ir_rewrite_copy(&e, (Val){i});
-  }
-  ir_rewrite_end(&e);
+  ir_apply_rules_in_place(f, PASS_fuse_rnn_input);
   return true;
 }

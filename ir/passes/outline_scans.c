@@ -136,10 +136,10 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   Loc begin = old_ins(s, l->begin)->loc;
   if (ins->op == OP_grad_of)
     return report_pair(s, E_STATE, ins->loc, "a gradient is asked for inside a scan", begin, "the scan began here");
-  if (op->cls == CLASS_LAYOUT || op->cls == CLASS_PACK || ins->dtype == DT_LAYOUT)
+  if (op->cls == CLASS_LAYOUT || op->cls == CLASS_PACK_PADDED || ins->dtype == DT_LAYOUT)
     return report_pair(s, E_STATE, ins->loc, "sequences are packed or padded inside a scan", begin,
                        "the scan began here");
-  bool writes_param = op->cls == CLASS_OPTIM || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
+  bool writes_param = op->cls == CLASS_OPTIMIZER || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
   if (writes_param || writes_outer(s, l, i))
     return report_pair(s, E_WRITE_LEAF, ins->loc, "a value from outside is written inside a scan", begin,
                        "the scan began here; a carry takes what changes from step to step");

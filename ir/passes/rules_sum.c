@@ -13,7 +13,7 @@ Val rule_sum_of_reshaped(Rules *r, Val v) {
   uint32_t n = ir_rank(r->p, of);
   OpClass cls = ir_ops[ir_ins(f, a)->op].cls;
   bool same = n >= 2 && ir_dim_at(r->p, of, n - 1).i == ir_dim_at(r->p, rows, ir_rank(r->p, rows) - 1).i;
-  if (!same || (cls != CLASS_POINT && cls != CLASS_ROW)) return (Val){0};
+  if (!same || (cls != CLASS_POINTWISE && cls != CLASS_ROW)) return (Val){0};
   int64_t list[MAX_RANK];
   for (uint32_t k = 0; k + 1 < n; k++) list[k] = k;
   Attr axes = ir_a_list(KEY_axes, ir_shape_ints(r->p, list, n - 1));

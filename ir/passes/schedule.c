@@ -20,35 +20,36 @@ typedef struct {
 } Place;
 
 bool ir_makes_kernel(const Fn *f, Val v) { return ir_class_has(ir_ins(f, v)->op, MAKES_KERNEL); }
-static bool is_point(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINT; }
+static bool is_pointwise(const Fn *f, Val v) { return ir_ops[ir_ins(f, v)->op].cls == CLASS_POINTWISE; }
 
 // v fuses into the row kernel that defines operand k.
-bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k) {
-  Fn *f = l->f;
+bool ir_fuses_by_rows(const Schedule *s, Val v, uint32_t k) {
+  Fn *f = s->f;
   Val a = ir_arg(f, v, k), head = ir_head(f, a);
   RowSpace rows, own;
   bool of_v = ir_row_space(f, v, &own);
-  if (l->anchor[head.i] || (!of_v && !l->by_rows[head.i])) return false;
-  rows = of_v ? own : l->rows[head.i];
-  if (l->by_rows[head.i] && !ir_same_rows(l->rows[head.i], rows)) return false;
+  if (s->anchor[head.i] || (!of_v && !s->by_rows[head.i])) return false;
+  rows = of_v ? own : s->rows[head.i];
+  if (s->by_rows[head.i] && !ir_same_rows(s->rows[head.i], rows)) return false;
   return ir_makes_kernel(f, head) && ir_row_member(f, head, rows) && ir_row_member(f, v, rows) &&
          ir_row_reads(f, v, k, rows) && ir_row_fits(f->prog, rows);
 }
 
 // v can fuse into the kernel that defines operand k: an elementwise or a row-local read.
-bool ir_fuses_with(const Levels *l, Val v, uint32_t k) {
-  Fn *f = l->f;
+bool ir_fuses_with(const Schedule *s, Val v, uint32_t k) {
+  Fn *f = s->f;
   Val a = ir_arg(f, v, k);
-  if (ir_fuses_by_rows(l, v, k)) return true;
+  if (ir_fuses_by_rows(s, v, k)) return true;
   if (ir_is_narrow_concat(f, a)) return false;
-  return is_point(f, v) && ir_class_has(ir_ins(f, a)->op, BY_ELEMENT) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+  return is_pointwise(f, v) && ir_class_has(ir_ins(f, a)->op, BY_ELEMENT) &&
+         ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
 }
 
 // Is a available to the kernel of product `anchor`: at a lower level, or in the kernel of an earlier product of its level?
-static bool before_anchor(const Levels *l, Val a, uint32_t anchor) {
-  uint32_t base = ir_view_base(l->f, a).i;
-  if (l->level[a.i] != l->level[anchor]) return l->level[a.i] < l->level[anchor];
-  return l->anchor[base] && l->anchor[base] < anchor;
+static bool before_anchor(const Schedule *s, Val a, uint32_t anchor) {
+  uint32_t base = ir_view_base(s->f, a).i;
+  if (s->level[a.i] != s->level[anchor]) return s->level[a.i] < s->level[anchor];
+  return s->anchor[base] && s->anchor[base] < anchor;
 }
 
 // Instruction r is a row op over the rows of a.
@@ -59,140 +60,140 @@ static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
 
 // All uses of v are row ops, and an operand of v is read by row ops as well, so that it is stored anyway: v is fused into
 // them rather than into a product's epilogue.
-bool ir_is_for_rows(const Levels *l, Val v) {
-  const Fn *f = l->f;
-  for (uint32_t k = l->first[v.i]; k < l->first[v.i + 1]; k++)
-    if (!reads_rows_of(f, l->readers[k], v)) return false;
+bool ir_is_for_rows(const Schedule *s, Val v) {
+  const Fn *f = s->f;
+  for (uint32_t k = s->first[v.i]; k < s->first[v.i + 1]; k++)
+    if (!reads_rows_of(f, s->readers[k], v)) return false;
   for (uint32_t j = 0; j < ir_ins(f, v)->n_args; j++) {
     Val a = ir_arg(f, v, j);
-    for (uint32_t k = l->first[a.i]; k < l->first[a.i + 1]; k++)
-      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, l->readers[k], a)) return true;
+    for (uint32_t k = s->first[a.i]; k < s->first[a.i + 1]; k++)
+      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, s->readers[k], a)) return true;
   }
   return false;
 }
 
-static uint32_t anchor_of(const Levels *l, Val v) {
-  const Fn *f = l->f;
-  if (l->fused_into[v.i]) return l->fused_into[v.i];
+static uint32_t anchor_of(const Schedule *s, Val v) {
+  const Fn *f = s->f;
+  if (s->fused_into[v.i]) return s->fused_into[v.i];
   if (ir_is_product(f, v)) return v.i;
-  if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIM) return ir_anchor_of_update(l, v);
-  if (!is_point(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(l, v)) return 0;
+  if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIMIZER) return ir_anchor_of_update(s, v);
+  if (!is_pointwise(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(s, v)) return 0;
   uint32_t anchor = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
-    uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? l->anchor[a.i] : 0;
-    if (of && (!anchor || before_anchor(l, (Val){anchor}, of))) anchor = of;
+    uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? s->anchor[a.i] : 0;
+    if (of && (!anchor || before_anchor(s, (Val){anchor}, of))) anchor = of;
   }
   for (uint32_t k = 0; anchor && k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
-    bool inside = l->anchor[a.i] == anchor && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
-    if (!inside && !before_anchor(l, a, anchor)) return 0;
+    bool inside = s->anchor[a.i] == anchor && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
+    if (!inside && !before_anchor(s, a, anchor)) return 0;
   }
   Val from[IR_MAX_MAKERS];
-  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); anchor && k-- > 0;)
-    if (!before_anchor(l, from[k], anchor)) return 0;
+  for (uint32_t k = ir_sizes_from(f, s->makers, v, from); anchor && k-- > 0;)
+    if (!before_anchor(s, from[k], anchor)) return 0;
   return anchor;
 }
 
 // Once v has its level: the row space of its kernel is its own, or that of an operand into whose kernel it fuses.
-static void note_rows(Levels *l, Val v) {
-  Fn *f = l->f;
-  if (l->anchor[v.i]) return;
-  l->by_rows[v.i] = ir_row_space(f, v, &l->rows[v.i]);
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !l->by_rows[v.i] && ir_makes_kernel(f, v); k++) {
+static void note_rows(Schedule *s, Val v) {
+  Fn *f = s->f;
+  if (s->anchor[v.i]) return;
+  s->by_rows[v.i] = ir_row_space(f, v, &s->rows[v.i]);
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && !s->by_rows[v.i] && ir_makes_kernel(f, v); k++) {
     Val head = ir_head(f, ir_arg(f, v, k));
-    if (l->level[head.i] != l->level[v.i] || !l->by_rows[head.i] || !ir_fuses_by_rows(l, v, k)) continue;
-    l->by_rows[v.i] = true;
-    l->rows[v.i] = l->rows[head.i];
+    if (s->level[head.i] != s->level[v.i] || !s->by_rows[head.i] || !ir_fuses_by_rows(s, v, k)) continue;
+    s->by_rows[v.i] = true;
+    s->rows[v.i] = s->rows[head.i];
   }
 }
 
-static uint32_t level_of(Levels *l, Val v) {
-  Fn *f = l->f;
+static uint32_t level_of(Schedule *s, Val v) {
+  Fn *f = s->f;
   Ins *ins = ir_ins(f, v);
   bool kernel = ir_makes_kernel(f, v);
-  l->anchor[v.i] = anchor_of(l, v);
-  bool behind = l->anchor[v.i] && l->anchor[v.i] != v.i && !l->fused_into[v.i];
-  if (behind) return l->level[l->anchor[v.i]];
+  s->anchor[v.i] = anchor_of(s, v);
+  bool behind = s->anchor[v.i] && s->anchor[v.i] != v.i && !s->fused_into[v.i];
+  if (behind) return s->level[s->anchor[v.i]];
   uint32_t top = kernel ? 1 : 0;
-  if (l->min_level[v.i] > top) top = l->min_level[v.i];
+  if (s->min_level[v.i] > top) top = s->min_level[v.i];
   for (uint32_t k = 0; k < ins->n_args; k++) {
     uint32_t a = ir_arg(f, v, k).i;
-    bool here = l->fused_into[a] || (ir_fuses_with(l, v, k) && !l->anchor[a]);
-    uint32_t at = l->level[a] + (kernel && !here);
+    bool here = s->fused_into[a] || (ir_fuses_with(s, v, k) && !s->anchor[a]);
+    uint32_t at = s->level[a] + (kernel && !here);
     if (at > top) top = at;
   }
   Val from[IR_MAX_MAKERS];
-  for (uint32_t k = ir_sizes_from(f, l->makers, v, from); k-- > 0;)
-    if (l->level[from[k].i] + kernel > top) top = l->level[from[k].i] + kernel;
+  for (uint32_t k = ir_sizes_from(f, s->makers, v, from); k-- > 0;)
+    if (s->level[from[k].i] + kernel > top) top = s->level[from[k].i] + kernel;
   if (!(ir_ops[ins->op].flags & WRITES)) return top;
   for (uint32_t k = 0; k < ir_ops[ins->op].n_res; k++) {
-    uint32_t after = (l->after[ir_view_base(f, ir_arg(f, v, k)).i] + 1) / 2;
+    uint32_t after = (s->after[ir_view_base(f, ir_arg(f, v, k)).i] + 1) / 2;
     if (after > top) top = after;
   }
   if (!ir_writes_param(f, v)) return top;
-  uint32_t least = ir_may_fault(f, v) ? l->faulting_writes_from : l->writes_from;
+  uint32_t least = ir_may_fault(f, v) ? s->faulting_writes_from : s->writes_from;
   return least > top ? least : top;
 }
 
-static void note_reads(Levels *l, Val v) {
-  Fn *f = l->f;
+static void note_reads(Schedule *s, Val v) {
+  Fn *f = s->f;
   if (!ir_makes_kernel(f, v)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val base = ir_view_base(f, ir_arg(f, v, k));
-    bool same = is_point(f, v) && !l->anchor[v.i] && base.i == ir_arg(f, v, k).i &&
+    bool same = is_pointwise(f, v) && !s->anchor[v.i] && base.i == ir_arg(f, v, k).i &&
                 ir_ins(f, base)->shape.i == ir_ins(f, v)->shape.i;
-    uint32_t after = 2 * l->level[v.i] + (same ? 0 : l->anchor[v.i] && l->has_update[l->anchor[v.i]] ? 2 : 1);
-    if (after > l->after[base.i]) l->after[base.i] = after;
+    uint32_t after = 2 * s->level[v.i] + (same ? 0 : s->anchor[v.i] && s->has_update[s->anchor[v.i]] ? 2 : 1);
+    if (after > s->after[base.i]) s->after[base.i] = after;
   }
 }
 
 // The producers fused into a product's prologue get the product's level.
-static void raise_operand(Levels *l, uint32_t product, Val v) {
-  if (l->fused_into[v.i] != product) return;
-  l->level[v.i] = l->level[product];
-  note_reads(l, v);
-  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) raise_operand(l, product, ir_arg(l->f, v, k));
+static void raise_operand(Schedule *s, uint32_t product, Val v) {
+  if (s->fused_into[v.i] != product) return;
+  s->level[v.i] = s->level[product];
+  note_reads(s, v);
+  for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) raise_operand(s, product, ir_arg(s->f, v, k));
 }
 
-void ir_find_levels(Levels *l) {
-  Fn *f = l->f;
-  memset(l->after, 0, f->n_ins * sizeof *l->after);
-  memset(l->by_rows, 0, f->n_ins);
+void ir_find_levels(Schedule *s) {
+  Fn *f = s->f;
+  memset(s->after, 0, f->n_ins * sizeof *s->after);
+  memset(s->by_rows, 0, f->n_ins);
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) {
-      l->level[i] = l->level[ir_head(f, v).i];
+      s->level[i] = s->level[ir_head(f, v).i];
       continue;
     }
-    l->level[i] = level_of(l, v);
-    note_rows(l, v);
-    note_reads(l, v);
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) raise_operand(l, i, ir_arg(f, v, k));
+    s->level[i] = level_of(s, v);
+    note_rows(s, v);
+    note_reads(s, v);
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) raise_operand(s, i, ir_arg(f, v, k));
   }
 }
 
 // Generators sink to their first use: to its level where they fuse into its kernel, else to the level before.
-static void sink_generators(Levels *l) {
-  Fn *f = l->f;
+static void sink_generators(Schedule *s) {
+  Fn *f = s->f;
   uint32_t *first = rt_alloc(f->prog->mem, f->n_ins * sizeof *first);  // by value: level of its first use; 0: unused
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
-    bool generator = is_point(f, v) && f->ins[i].n_args == 0;
-    if (generator && first[i] > l->level[i]) l->level[i] = first[i];
+    bool generator = is_pointwise(f, v) && f->ins[i].n_args == 0;
+    if (generator && first[i] > s->level[i]) s->level[i] = first[i];
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
       uint32_t a = ir_arg(f, v, k).i;
-      bool here = ir_fuses_with(l, v, k) && !l->anchor[i];
-      uint32_t at = !ir_makes_kernel(f, v) ? first[i] : here ? l->level[i] : l->level[i] - 1;
+      bool here = ir_fuses_with(s, v, k) && !s->anchor[i];
+      uint32_t at = !ir_makes_kernel(f, v) ? first[i] : here ? s->level[i] : s->level[i] - 1;
       if (at && (!first[a] || at < first[a])) first[a] = at;
     }
   }
   for (uint32_t i = 1; i < f->n_ins; i++) {  // a view is at the level of its base or above
     bool view = ir_ops[f->ins[i].op].cls == CLASS_VIEW;
     for (uint32_t k = 0; view && k < f->ins[i].n_args; k++) {
-      uint32_t at = l->level[ir_arg(f, (Val){i}, k).i];
-      if (at > l->level[i]) l->level[i] = at;
+      uint32_t at = s->level[ir_arg(f, (Val){i}, k).i];
+      if (at > s->level[i]) s->level[i] = at;
     }
   }
 }
@@ -215,7 +216,7 @@ static uint32_t fusion_class(const Fn *f, Val v) {
 }
 
 static uint32_t fusion_shape(const Fn *f, Val v) {
-  return fusion_class(f, v) == CLASS_OPTIM ? 0 : ir_ins(f, v)->shape.i;
+  return fusion_class(f, v) == CLASS_OPTIMIZER ? 0 : ir_ins(f, v)->shape.i;
 }
 
 // The representative of v's group: the first instruction of the same level, fusion class and shape. table: open
@@ -245,18 +246,18 @@ static void unite(Place *keys, uint32_t a, uint32_t b) {
 }
 
 // Row ops are grouped with the operands whose kernel they fuse into.
-static void unite_rows(const Levels *l, Place *keys, Val v) {
-  for (uint32_t k = 0; k < ir_ins(l->f, v)->n_args; k++) {
-    Val head = ir_head(l->f, ir_arg(l->f, v, k));
-    if (ir_makes_kernel(l->f, v) && !l->anchor[v.i] && l->level[head.i] == l->level[v.i] && ir_fuses_by_rows(l, v, k))
+static void unite_rows(const Schedule *s, Place *keys, Val v) {
+  for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) {
+    Val head = ir_head(s->f, ir_arg(s->f, v, k));
+    if (ir_makes_kernel(s->f, v) && !s->anchor[v.i] && s->level[head.i] == s->level[v.i] && ir_fuses_by_rows(s, v, k))
       unite(keys, head.i, v.i);
   }
 }
 
 // The highest level of an instruction that may fault and depends on no parameter write; 0: none. writes_param: among
 // those that write parameters themselves, else among those that do not.
-static uint32_t last_fault_level(const Levels *l, bool writes_param) {
-  const Fn *f = l->f;
+static uint32_t last_fault_level(const Schedule *s, bool writes_param) {
+  const Fn *f = s->f;
   bool *changed = rt_alloc(f->prog->mem, f->n_ins);
   uint32_t last = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
@@ -267,51 +268,51 @@ static uint32_t last_fault_level(const Levels *l, bool writes_param) {
     }
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) changed[i] |= changed[ir_arg(f, v, k).i];
     bool writes = ir_writes_param(f, v);
-    if (!changed[i] && l->level[i] > last && writes == writes_param && ir_may_fault(f, v)) last = l->level[i];
+    if (!changed[i] && s->level[i] > last && writes == writes_param && ir_may_fault(f, v)) last = s->level[i];
     changed[i] |= writes;
   }
   return last;
 }
 
-static Levels make_levels(Fn *f) {
+static Schedule make_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins;
-  Levels l = {.f = f, .makers = ir_rows_makers(f), .fused_into = ir_find_fused_producers(f)};
-  l.level = rt_alloc(mem, n * sizeof *l.level), l.min_level = rt_alloc(mem, n * sizeof *l.min_level);
-  l.anchor = rt_alloc(mem, n * sizeof *l.anchor), l.after = rt_alloc(mem, n * sizeof *l.after);
-  l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.has_update = rt_alloc(mem, n);
+  Schedule s = {.f = f, .makers = ir_rows_makers(f), .fused_into = ir_find_fused_producers(f)};
+  s.level = rt_alloc(mem, n * sizeof *s.level), s.min_level = rt_alloc(mem, n * sizeof *s.min_level);
+  s.anchor = rt_alloc(mem, n * sizeof *s.anchor), s.after = rt_alloc(mem, n * sizeof *s.after);
+  s.rows = rt_alloc(mem, n * sizeof *s.rows), s.by_rows = rt_alloc(mem, n), s.has_update = rt_alloc(mem, n);
   UseLists uses = ir_use_lists(f);
-  l.first = uses.first, l.readers = uses.user;
-  return l;
+  s.first = uses.first, s.readers = uses.user;
+  return s;
 }
 
 // Row ops of one level that read the same elements are grouped. row_reader: by value, such an instruction.
-static void unite_readers(const Levels *l, Place *keys, uint32_t *row_reader, Val v) {
-  const Fn *f = l->f;
+static void unite_readers(const Schedule *s, Place *keys, uint32_t *row_reader, Val v) {
+  const Fn *f = s->f;
   RowSpace rows;
   if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.shape.i) continue;
-    if (row_reader[a.i] && l->level[row_reader[a.i]] == l->level[v.i]) unite(keys, row_reader[a.i], v.i);
+    if (row_reader[a.i] && s->level[row_reader[a.i]] == s->level[v.i]) unite(keys, row_reader[a.i], v.i);
     row_reader[a.i] = v.i;
   }
 }
 
 // A view of a product's result follows the product's kernel directly: another product of the level may read it.
-static bool is_view_of_product(const Levels *l, Val v) {
-  Val base = ir_view_base(l->f, v);
-  return base.i != v.i && l->anchor[base.i] && l->level[base.i] == l->level[v.i];
+static bool is_view_of_product(const Schedule *s, Val v) {
+  Val base = ir_view_base(s->f, v);
+  return base.i != v.i && s->anchor[base.i] && s->level[base.i] == s->level[v.i];
 }
 
-static Place key_of(const Levels *l, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
-  const Fn *f = l->f;
-  if (is_view_of_product(l, v)) {
+static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
+  const Fn *f = s->f;
+  if (is_view_of_product(s, v)) {
     uint32_t base = ir_view_base(f, v).i;
     return (Place){keys[base].level, base, true, v.i};
   }
-  Place key = {2 * l->level[v.i] + (l->anchor[v.i] && l->has_update[l->anchor[v.i]]), v.i, false, v.i};
-  if (l->anchor[v.i]) key.group = l->anchor[v.i];
+  Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false, v.i};
+  if (s->anchor[v.i]) key.group = s->anchor[v.i];
   else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
   return key;
 }
@@ -320,29 +321,29 @@ bool ir_pass_schedule(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, cap = 64;
   while (cap < 2 * n) cap *= 2;
-  Levels l = make_levels(f);
+  Schedule s = make_schedule(f);
   Place *keys = rt_alloc(mem, n * sizeof *keys);
   uint32_t *table = rt_alloc(mem, cap * sizeof *table), *row_reader = rt_alloc(mem, n * sizeof *row_reader);
-  ir_find_updates(&l);
-  ir_find_levels(&l);
-  ir_sink(&l);
-  uint32_t last = last_fault_level(&l, false);
+  ir_find_updates(&s);
+  ir_find_levels(&s);
+  ir_sink(&s);
+  uint32_t last = last_fault_level(&s, false);
   if (last) {
-    l.faulting_writes_from = l.writes_from = last + 1;
-    ir_find_levels(&l);
+    s.faulting_writes_from = s.writes_from = last + 1;
+    ir_find_levels(&s);
   }
-  last = last_fault_level(&l, true);
+  last = last_fault_level(&s, true);
   if (last) {
-    l.writes_from = last + 1;
-    ir_find_levels(&l);
+    s.writes_from = last + 1;
+    ir_find_levels(&s);
   }
-  sink_generators(&l);
+  sink_generators(&s);
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
-    keys[i] = key_of(&l, keys, v, table, cap);
-    unite_rows(&l, keys, v);
-    unite_readers(&l, keys, row_reader, v);
+    keys[i] = key_of(&s, keys, v, table, cap);
+    unite_rows(&s, keys, v);
+    unite_readers(&s, keys, row_reader, v);
   }
   for (uint32_t i = 1; i < n; i++)
     if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);

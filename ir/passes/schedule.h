@@ -1,4 +1,5 @@
-// Levels of pass schedule: kernels of one level do not wait for each other (ir/passes/schedule.c).
+// What pass schedule knows of a function: levels above all (ir/passes/schedule.c). Kernels of one level do not wait for
+// each other.
 #ifndef TN_IR_PASSES_SCHEDULE_H
 #define TN_IR_PASSES_SCHEDULE_H
 
@@ -21,14 +22,14 @@ typedef struct {
   uint32_t writes_from;           // lowest level of all other parameter writes
   uint32_t *first;                // CSR use lists: readers[first[i]] .. readers[first[i + 1] - 1] read value i
   uint32_t *readers;
-} Levels;
+} Schedule;
 
 bool ir_makes_kernel(const Fn *f, Val v);
-bool ir_fuses_by_rows(const Levels *l, Val v, uint32_t k);  // v fuses into the row kernel that defines operand k
-bool ir_fuses_with(const Levels *l, Val v, uint32_t k);     // v can fuse into the kernel that defines operand k
-bool ir_is_for_rows(const Levels *l, Val v);                // v fuses into its row readers, not into a product
-void ir_find_levels(Levels *l);                             // from min_level
-void ir_find_updates(Levels *l);                            // ir/passes/fuse_update.c
-uint32_t ir_anchor_of_update(const Levels *l, Val v);       // the product into whose kernel an update fuses; 0: none
-void ir_sink(Levels *l);                                    // ir/passes/sink.c: sets min_level
+bool ir_fuses_by_rows(const Schedule *s, Val v, uint32_t k);  // v fuses into the row kernel that defines operand k
+bool ir_fuses_with(const Schedule *s, Val v, uint32_t k);     // v can fuse into the kernel that defines operand k
+bool ir_is_for_rows(const Schedule *s, Val v);                // v fuses into its row readers, not into a product
+void ir_find_levels(Schedule *s);                             // from min_level
+void ir_find_updates(Schedule *s);                            // ir/passes/fuse_update.c
+uint32_t ir_anchor_of_update(const Schedule *s, Val v);       // the product into whose kernel an update fuses; 0: none
+void ir_sink(Schedule *s);                                    // ir/passes/sink.c: sets min_level
 #endif

@@ -28,7 +28,7 @@ static Val stored_form(Fn *f, Val a, Loc loc) {
 
 static bool reads_memory(Op op) {
   OpClass cls = ir_ops[op].cls;
-  if (cls == CLASS_POINT || cls == CLASS_MARK || cls == CLASS_LEAF) return false;
+  if (cls == CLASS_POINTWISE || cls == CLASS_MARK || cls == CLASS_LEAF) return false;
   return op != OP_rnn_seq_grad && op != OP_reshape &&
          op != OP_expand;  // absent gradients; rule fold_full takes the others
 }

@@ -14,7 +14,7 @@
 enum { MAX_ROUNDS = 4, MAX_CHAIN = 6, SMALL_RATIO = 8 };  // small: at most an eighth of the rows
 
 typedef struct {
-  Levels *l;
+  Schedule *schedule;
   Fn *f;
   uint32_t *to;           // by value: level to which it sinks in this round; 0: none
   uint32_t *paired_with;  // by value: the reader that it was paired with for their common operand; 0: none
@@ -22,13 +22,13 @@ typedef struct {
   uint32_t n_moves;
 } Sink;
 
-static uint32_t level_at(const Sink *s, uint32_t i) { return s->to[i] ? s->to[i] : s->l->level[i]; }
+static uint32_t level_at(const Sink *s, uint32_t i) { return s->to[i] ? s->to[i] : s->schedule->level[i]; }
 static double bytes_of(const Fn *f, Val v) { return 4.0 * (double)ir_shape_bound(f->prog, ir_ins(f, v)->shape); }
 
 // Extending its live range costs nothing: no memory, the caller's memory, or rematerialised at each use.
 static bool is_free(const Fn *f, Val base) {
   const Ins *ins = ir_ins(f, base);
-  bool generator = ins->n_args == 0 && ir_ops[ins->op].cls == CLASS_POINT;
+  bool generator = ins->n_args == 0 && ir_ops[ins->op].cls == CLASS_POINTWISE;
   return ir_is_immediate(f, base) || generator || ir_is_stored_leaf(f, base);
 }
 
@@ -36,16 +36,18 @@ static bool can_move(const Sink *s, uint32_t i) {
   const Ins *ins = &s->f->ins[i];
   const OpInfo *op = &ir_ops[ins->op];
   RowSpace rows;
-  if (ins->op == OP_result || ins->n_args == 0 || s->l->anchor[i] || (op->flags & (EFFECT | WRITES))) return false;
+  if (ins->op == OP_result || ins->n_args == 0 || s->schedule->anchor[i] || (op->flags & (EFFECT | WRITES)))
+    return false;
   return ir_class_has(ins->op, BY_ELEMENT) || ir_row_space(s->f, (Val){i}, &rows);
 }
 
 // Instruction r may still be fused into a product's epilogue.
 static bool may_join_epilogue(const Sink *s, uint32_t r) {
-  if (ir_ops[s->f->ins[r].op].cls != CLASS_POINT || ir_is_for_rows(s->l, (Val){r})) return false;
+  if (ir_ops[s->f->ins[r].op].cls != CLASS_POINTWISE || ir_is_for_rows(s->schedule, (Val){r})) return false;
   for (uint32_t k = 0; k < s->f->ins[r].n_args; k++) {
     Val a = ir_arg(s->f, (Val){r}, k);
-    if (s->l->anchor[a.i] && s->f->ins[a.i].shape.i == s->f->ins[r].shape.i && s->l->level[r] == s->l->level[a.i] + 1)
+    if (s->schedule->anchor[a.i] && s->f->ins[a.i].shape.i == s->f->ins[r].shape.i &&
+        s->schedule->level[r] == s->schedule->level[a.i] + 1)
       return true;
   }
   return false;
@@ -57,7 +59,7 @@ static bool would_fuse(const Sink *s, uint32_t r, Val a) {
   if (may_join_epilogue(s, r)) return false;
   for (uint32_t k = 0; k < s->f->ins[r].n_args; k++) {
     if (ir_arg(s->f, (Val){r}, k).i != a.i) continue;
-    if (s->l->anchor[r] || !ir_fuses_with(s->l, (Val){r}, k)) return false;
+    if (s->schedule->anchor[r] || !ir_fuses_with(s->schedule, (Val){r}, k)) return false;
     any = true;
   }
   return any;
@@ -66,8 +68,8 @@ static bool would_fuse(const Sink *s, uint32_t r, Val a) {
 // The highest level of a at which every use is still satisfied; *fused_at: the highest level of a reader that fuses.
 static uint32_t latest_level(const Sink *s, Val a, uint32_t *fused_at) {
   uint32_t least = UINT32_MAX;
-  for (uint32_t k = s->l->first[a.i]; k < s->l->first[a.i + 1]; k++) {
-    uint32_t r = s->l->readers[k], at, none = 0;
+  for (uint32_t k = s->schedule->first[a.i]; k < s->schedule->first[a.i + 1]; k++) {
+    uint32_t r = s->schedule->readers[k], at, none = 0;
     if (!ir_makes_kernel(s->f, (Val){r})) at = latest_level(s, (Val){r}, &none);  // through a view
     else if (would_fuse(s, r, a)) at = level_at(s, r), *fused_at = at > *fused_at ? at : *fused_at;
     else at = level_at(s, r) - 1;
@@ -78,8 +80,8 @@ static uint32_t latest_level(const Sink *s, Val a, uint32_t *fused_at) {
 
 // Is a live at this level for a use other than instruction i?
 static bool is_read_from(const Sink *s, Val a, uint32_t level, uint32_t i) {
-  for (uint32_t k = s->l->first[a.i]; k < s->l->first[a.i + 1]; k++) {
-    uint32_t r = s->l->readers[k];
+  for (uint32_t k = s->schedule->first[a.i]; k < s->schedule->first[a.i + 1]; k++) {
+    uint32_t r = s->schedule->readers[k];
     if (r == i) continue;
     bool view = !ir_makes_kernel(s->f, (Val){r});
     if (view ? is_read_from(s, (Val){r}, level, i) : level_at(s, r) >= level) return true;
@@ -90,8 +92,8 @@ static bool is_read_from(const Sink *s, Val a, uint32_t level, uint32_t i) {
 // Can b sink together with its reader i: all other uses are at this level or later?
 static bool can_sink_along(const Sink *s, Val b, uint32_t level, uint32_t i) {
   if (ir_ins(s->f, b)->n_res != 1 || !can_move(s, b.i)) return false;
-  for (uint32_t k = s->l->first[b.i]; k < s->l->first[b.i + 1]; k++) {
-    uint32_t r = s->l->readers[k];
+  for (uint32_t k = s->schedule->first[b.i]; k < s->schedule->first[b.i + 1]; k++) {
+    uint32_t r = s->schedule->readers[k];
     if (r != i && (!ir_makes_kernel(s->f, (Val){r}) || level_at(s, r) < level)) return false;
   }
   return true;
@@ -114,7 +116,9 @@ static bool reads_memory(const Sink *s, uint32_t i) {
   for (uint32_t k = 0; k < s->f->ins[i].n_args; k++) {
     Val a = ir_arg(s->f, (Val){i}, k);
     if (bytes_of(s->f, a) < bytes_of(s->f, (Val){i}) || is_free(s->f, ir_view_base(s->f, a))) continue;
-    if (s->l->level[a.i] == s->l->level[i] || (!s->l->anchor[a.i] && ir_fuses_with(s->l, (Val){i}, k))) return false;
+    if (s->schedule->level[a.i] == s->schedule->level[i] ||
+        (!s->schedule->anchor[a.i] && ir_fuses_with(s->schedule, (Val){i}, k)))
+      return false;
   }
   return true;
 }
@@ -124,12 +128,12 @@ static void move_to_readers(Sink *s, uint32_t i) {
   double gain = 0;
   for (uint32_t k = 0; k < s->f->ins[i].n_res; k++) {
     Val a = {i + k};
-    if (s->l->first[a.i] == s->l->first[a.i + 1]) continue;
+    if (s->schedule->first[a.i] == s->schedule->first[a.i + 1]) continue;
     uint32_t at = latest_level(s, a, &fused_at);
     if (at < to) to = at;
     gain += bytes_of(s->f, a);
   }
-  if (to == UINT32_MAX || to <= s->l->level[i] || fused_at < to) return;
+  if (to == UINT32_MAX || to <= s->schedule->level[i] || fused_at < to) return;
   double added = live_bytes_added(s, i, to, 0);
   if (added > gain || (added == gain && !reads_memory(s, i))) return;
   s->to[i] = to;
@@ -151,8 +155,8 @@ static bool leaves_small_results(const Sink *s, uint32_t i, uint32_t r) {
   for (uint32_t k = 0; k < s->f->ins[i].n_res; k++) {
     Val a = {i + k};
     if (bytes_of(s->f, a) * SMALL_RATIO <= 4.0 * (double)ir_shape_bound(s->f->prog, rows)) continue;
-    for (uint32_t j = s->l->first[a.i]; j < s->l->first[a.i + 1]; j++)
-      if (s->l->readers[j] != r) return false;
+    for (uint32_t j = s->schedule->first[a.i]; j < s->schedule->first[a.i + 1]; j++)
+      if (s->schedule->readers[j] != r) return false;
   }
   return true;
 }
@@ -162,17 +166,18 @@ static void pair_with(Sink *s, uint32_t i) {
   if (!ir_row_space(s->f, (Val){i}, &rows)) return;
   uint32_t best = 0;
   for (uint32_t n = 0; n < s->f->ins[i].n_res; n++)
-    for (uint32_t k = s->l->first[i + n]; k < s->l->first[i + n + 1]; k++) {
-      uint32_t r = s->l->readers[k];
-      if (!would_fuse(s, r, (Val){i + n}) || s->l->level[r] <= s->l->level[i]) continue;
+    for (uint32_t k = s->schedule->first[i + n]; k < s->schedule->first[i + n + 1]; k++) {
+      uint32_t r = s->schedule->readers[k];
+      if (!would_fuse(s, r, (Val){i + n}) || s->schedule->level[r] <= s->schedule->level[i]) continue;
       bool shares = false;
       for (uint32_t a = 0; a < s->f->ins[i].n_args && !shares; a++)
         shares =
             reads_elements(s->f, i, ir_arg(s->f, (Val){i}, a)) && reads_elements(s->f, r, ir_arg(s->f, (Val){i}, a));
-      if (shares && leaves_small_results(s, i, r) && (!best || s->l->level[r] > s->l->level[best])) best = r;
+      if (shares && leaves_small_results(s, i, r) && (!best || s->schedule->level[r] > s->schedule->level[best]))
+        best = r;
     }
   if (!best) return;
-  s->to[i] = s->l->level[best];
+  s->to[i] = s->schedule->level[best];
   s->paired_with[i] = best;
   s->n_moves++;
 }
@@ -182,17 +187,17 @@ static void undo_split_pairs(Sink *s) {
   bool any = false;
   for (uint32_t i = 1; i < s->f->n_ins; i++) {
     uint32_t r = s->paired_with[i];
-    if (!r || s->l->level[r] == s->l->level[i]) continue;
+    if (!r || s->schedule->level[r] == s->schedule->level[i]) continue;
     s->rejected[i] = any = true;
-    s->paired_with[i] = s->l->min_level[i] = 0;
+    s->paired_with[i] = s->schedule->min_level[i] = 0;
   }
-  if (any) ir_find_levels(s->l);
+  if (any) ir_find_levels(s->schedule);
 }
 
-void ir_sink(Levels *l) {
-  Fn *f = l->f;
+void ir_sink(Schedule *schedule) {
+  Fn *f = schedule->f;
   RtArena *mem = f->prog->mem;
-  Sink s = {.l = l, .f = f};
+  Sink s = {.schedule = schedule, .f = f};
   s.to = rt_alloc(mem, f->n_ins * sizeof *s.to), s.paired_with = rt_alloc(mem, f->n_ins * sizeof *s.paired_with);
   s.rejected = rt_alloc(mem, f->n_ins);
   for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
@@ -205,8 +210,8 @@ void ir_sink(Levels *l) {
     }
     if (!s.n_moves) return;
     for (uint32_t i = 1; i < f->n_ins; i++)
-      if (s.to[i]) l->min_level[i] = s.to[i];
-    ir_find_levels(l);
+      if (s.to[i]) schedule->min_level[i] = s.to[i];
+    ir_find_levels(schedule);
     undo_split_pairs(&s);
   }
 }

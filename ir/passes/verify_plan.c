@@ -74,6 +74,7 @@ static int64_t largest(const Prog *p, Dim d, bool of_any) {
 }
 
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
+  _Static_assert(N_DTYPES == 4, "a new dtype needs its width here");
   static const uint8_t width[N_DTYPES] = {[DT_F32] = 4, [DT_I64] = 8};
   int64_t n = width[dtype];
   if (dtype == DT_LAYOUT)  // its tables have fixed positions, by the full bounds

@@ -106,7 +106,7 @@ static bool reads_in_row(const Look *l, uint32_t i, uint32_t k, Val a) {
     return ((r.elements >> k & 1) && is_element(l, from)) || ((r.numbers >> k & 1) && is_number(l, from));
   }
   Shape to = shape_at(l, (Val){i});
-  if (class_at(l, i) != CLASS_POINT && op_at(l, i) != OP_expand) return false;
+  if (class_at(l, i) != CLASS_POINTWISE && op_at(l, i) != OP_expand) return false;
   return from.i == to.i || (is_element(l, to) && is_number(l, from));
 }
 
@@ -116,43 +116,43 @@ static bool broken_member(const Look *l, uint32_t i, const char *what) {
                         ir_class_name((OpClass)l->k->cls), what);
 }
 
-static bool is_point(const Look *l, uint32_t i) { return ir_class_has(op_at(l, i), BY_ELEMENT); }
+static bool is_pointwise(const Look *l, uint32_t i) { return ir_class_has(op_at(l, i), BY_ELEMENT); }
 
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
-  case CLASS_POINT:
-    if (!is_point(l, i)) return broken_member(l, i, "it is not pointwise");
+  case CLASS_POINTWISE:
+    if (!is_pointwise(l, i)) return broken_member(l, i, "it is not pointwise");
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_ROW:
-    return is_row_op(l, i) || class_at(l, i) == CLASS_POINT || op_at(l, i) == OP_expand ||
+    return is_row_op(l, i) || class_at(l, i) == CLASS_POINTWISE || op_at(l, i) == OP_expand ||
            broken_member(l, i, "it does not work on rows");
   case CLASS_GEMM:
     if (i == l->lead) return true;
     if (i < l->lead)
-      return class_at(l, i) == CLASS_POINT || class_at(l, i) == CLASS_GATHER ||
+      return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
              broken_member(l, i, "it makes no operand element by element");
-    if (class_at(l, i) != CLASS_POINT && class_at(l, i) != CLASS_OPTIM)
+    if (class_at(l, i) != CLASS_POINTWISE && class_at(l, i) != CLASS_OPTIMIZER)
       return broken_member(l, i, "it is not pointwise");
-    return class_at(l, i) == CLASS_OPTIM || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
+    return class_at(l, i) == CLASS_OPTIMIZER || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
            broken_member(l, i, "it has another shape");
   case CLASS_RNN:
-  case CLASS_OPTIM: return class_at(l, i) == (OpClass)l->k->cls || broken_member(l, i, "it is of another class");
+  case CLASS_OPTIMIZER: return class_at(l, i) == (OpClass)l->k->cls || broken_member(l, i, "it is of another class");
   default: return i == l->k->first || broken_member(l, i, "it holds one instruction only");
   }
 }
 
 // ---- uses of values of the kernel
 static bool reads_direct(const Look *l, uint32_t i, Val a) {
-  return class_at(l, i) == CLASS_POINT && shape_at(l, a).i == shape_at(l, (Val){i}).i;
+  return class_at(l, i) == CLASS_POINTWISE && shape_at(l, a).i == shape_at(l, (Val){i}).i;
 }
 
 static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   switch ((OpClass)l->k->cls) {
-  case CLASS_POINT: return reads_direct(l, i, a);
+  case CLASS_POINTWISE: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
-    if (class_at(l, i) == CLASS_OPTIM) return k == ir_ops[op_at(l, i)].n_res && op_at(l, i) != OP_adamw_sparse;
+    if (class_at(l, i) == CLASS_OPTIMIZER) return k == ir_ops[op_at(l, i)].n_res && op_at(l, i) != OP_adamw_sparse;
     return reads_direct(l, i, a);
   default: return false;
   }
@@ -181,10 +181,10 @@ static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
 // With rows of one element a row scalar may alias it.
 static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val w) {
   OpClass made_by = class_at(l, ir_head(l->f, w).i);
-  if (made_by != CLASS_POINT && made_by != CLASS_ROW) return false;
+  if (made_by != CLASS_POINTWISE && made_by != CLASS_ROW) return false;
   if (!is_element(l, shape_at(l, a)) && !is_number(l, shape_at(l, a))) return false;
   if (ir_plan_bytes(l->f, a) != ir_plan_bytes(l->f, w)) return false;
-  if (class_at(l, i) == CLASS_POINT) return same_type(l, a, (Val){i});
+  if (class_at(l, i) == CLASS_POINTWISE) return same_type(l, a, (Val){i});
   return is_row_op(l, i) && (row_reads_of(op_at(l, i)).elements >> k & 1) && is_element(l, shape_at(l, a)) &&
          l->f->ins[a.i].dtype == DT_F32;
 }
@@ -196,8 +196,8 @@ static bool reads_by_update(const Look *l, uint32_t i, uint32_t k, Val w) {
 
 // A next version aliases the old one element by element, whatever dtype its reader has; in-place reuse also requires
 // elements of equal size.
-static bool reads_point(const Look *l, uint32_t i, Val a, Val w) {
-  bool points = class_at(l, i) == CLASS_POINT && class_at(l, ir_head(l->f, w).i) == CLASS_POINT;
+static bool reads_pointwise(const Look *l, uint32_t i, Val a, Val w) {
+  bool points = class_at(l, i) == CLASS_POINTWISE && class_at(l, ir_head(l->f, w).i) == CLASS_POINTWISE;
   bool same_place = l->f->buf_of[a.i] == l->f->buf_of[w.i] && l->f->ins[a.i].dtype == l->f->ins[w.i].dtype;
   return points && reads_direct(l, i, a) && shape_at(l, w).i == shape_at(l, a).i &&
          (same_place || same_type(l, a, (Val){i}));
@@ -208,13 +208,13 @@ static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   Val a = ir_arg(l->f, (Val){i}, k);
   uint32_t by = ir_head(l->f, w).i;
   switch ((OpClass)l->k->cls) {
-  case CLASS_POINT: return reads_point(l, i, a, w);
+  case CLASS_POINTWISE: return reads_pointwise(l, i, a, w);
   case CLASS_GEMM:
-    return i > l->lead && by > l->lead && class_at(l, i) == CLASS_POINT && class_at(l, by) == CLASS_POINT &&
+    return i > l->lead && by > l->lead && class_at(l, i) == CLASS_POINTWISE && class_at(l, by) == CLASS_POINTWISE &&
            same_type(l, a, (Val){i});
   case CLASS_ROW: return reads_row_element(l, i, k, a, w);
   case CLASS_RNN: return reads_own_units(l, i, k, w);
-  case CLASS_OPTIM: return reads_by_update(l, i, k, w);
+  case CLASS_OPTIMIZER: return reads_by_update(l, i, k, w);
   default: return false;
   }
 }

@@ -21,15 +21,30 @@ uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
   return id;
 }
 
-uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
-  if (dtype_of(c, k) == t) return 0;
+// "f32 or i64"
+static void tell_dtypes(const Infer *c, uint32_t accepts) {
+  const char *between = "";
+  for (uint32_t t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (!(accepts >> t & 1)) continue;
+    rt_text_add(c->why, "%s%s", between, ir_dtype_name[t]);
+    between = " or ";
+  }
+}
+
+static uint16_t wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts) {
   const OpInfo *row = &ir_ops[ir_ins(c->f, c->v)->op];
   uint32_t slot = ir_operand_slot(c->f, c->v, k);
   if (row->is_pointwise || slot >= row->n_operands) rt_text_add(c->why, "operand %u", k);
   else rt_text_add(c->why, "%s", ir_arg_name[row->operands[slot].name]);
-  rt_text_add(c->why, " must be %s", ir_dtype_name[t]);
+  rt_text_add(c->why, " must be ");
+  tell_dtypes(c, accepts);
   return ir_infer_fault(c, E_DTYPE, "");
 }
+
+uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
+  return dtype_of(c, k) == t ? 0 : wants_dtypes(c, k, 1u << t);
+}
+
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
   uint32_t r = rank_of(c, k);
   if (r >= least && r <= most) return 0;
@@ -97,7 +112,11 @@ uint16_t ir_rule_like1(const Infer *c) {
 
 uint16_t ir_rule_cast(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
-  if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (t < 0 || t >= N_DTYPES || !(NUMBER >> t & 1)) {
+    rt_text_add(c->why, "needs {dtype} of ");
+    tell_dtypes(c, NUMBER);
+    return ir_infer_fault(c, E_DTYPE, "");
+  }
   set(c, 0, (DType)t, shape_of(c, 0));
   return 0;
 }
@@ -116,24 +135,30 @@ static uint16_t check_source(const Infer *c) {
   return bad_shape(c, "the source does not broadcast to the target");
 }
 
-// Softmax and its kin: all operands have one shape.
-static uint16_t check_rows(const Infer *c) {
+// The operand's own type.
+uint16_t ir_rule_same(const Infer *c) {
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_output(const Infer *c) {
+  if (dtype_of(c, 0) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
+  return ir_rule_same(c);
+}
+
+uint16_t ir_rule_assign(const Infer *c) {
+  TRY(check_source(c));
+  return ir_rule_same(c);
+}
+
+// Softmax and its kin: rows of one shape, along {axis} or the last.
+uint16_t ir_rule_row(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   for (uint32_t k = 1; k < n_args(c); k++)
     if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
-  return ir_attr(c->f, c->v, KEY_axis) ? axis_of(c, &axis) : 0;
-}
-
-// The operand's own type; further operands must fit as each op says.
-uint16_t ir_rule_same(const Infer *c) {
-  Op op = (Op)ir_ins(c->f, c->v)->op;
-  if (op == OP_output && dtype_of(c, 0) == DT_LAYOUT)
-    return ir_infer_fault(c, E_DTYPE, "a layout cannot be handed out");
-  if (op == OP_assign) TRY(check_source(c));
-  if (ir_ops[op].cls == CLASS_ROW) TRY(check_rows(c));
-  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
-  return 0;
+  if (ir_attr(c->f, c->v, KEY_axis)) TRY(axis_of(c, &axis));
+  return ir_rule_same(c);
 }
 
 uint16_t ir_rule_shape(const Infer *c) {
@@ -478,7 +503,7 @@ static uint16_t check_dtypes(const Infer *c) {
       return ir_infer_fault(c, E_SHAPE, "a layout is [batch,time,rows]");
     if (accepts >> dtype_of(c, k) & 1) continue;
     if (dtype_of(c, k) == DT_LAYOUT) return ir_infer_fault(c, E_DTYPE, "a layout is no number");
-    return ir_infer_dtype(c, k, accepts == I64 ? DT_I64 : accepts == LAYOUT ? DT_LAYOUT : DT_F32);
+    return wants_dtypes(c, k, accepts);
   }
   return 0;
 }

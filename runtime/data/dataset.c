@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-size_t rt_dtype_bytes(RtDType t) { return t == RT_I64 ? 8 : 4; }
-
 // ---- fields
 void rt_field_name(RtField *f, const char *name) {
   size_t n = strnlen(name, RT_FIELD_NAME - 1);

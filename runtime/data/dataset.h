@@ -72,7 +72,6 @@ bool rt_check_fields(const RtField *fields, uint32_t n, uint32_t max_rank, char 
 void rt_field_name(RtField *f, const char *name);  // cut at RT_FIELD_NAME - 1 bytes
 int64_t rt_field_row(const RtField *f);            // bytes of one step of the first axis; a scalar: of the element
 int64_t rt_field_bytes(const RtField *f);          // of one item, by the bound
-size_t rt_dtype_bytes(RtDType t);
 
 RtDataset *rt_dataset_arrays(const RtArray *arrays, uint32_t n, const char *const *names, char *error,
                              size_t error_size);

@@ -22,18 +22,14 @@ static RtStatus refuse(const RtRunCheck *c, RtStatus status, const char *fmt, ..
   return status;
 }
 
-static const char *dtype_name(uint32_t t) { return t == RT_F32 ? "f32" : t == RT_I64 ? "i64" : "no known dtype"; }
-
-static size_t dtype_bytes(uint32_t t) { return t == RT_I64 ? 8 : 4; }
-
 // ---- one array against its declaration, except sizes
 
 static RtStatus check_form(const RtRunCheck *c, Given g) {
   const RtArray *a = g.array;
   const char *name = g.port->name;
   if (a->dtype != g.port->dtype)
-    return refuse(c, RT_ERR_ARGUMENT, "%s '%s' is %s, expected %s", g.kind, name, dtype_name(a->dtype),
-                  dtype_name(g.port->dtype));
+    return refuse(c, RT_ERR_ARGUMENT, "%s '%s' is %s, expected %s", g.kind, name, rt_dtype_name(a->dtype),
+                  rt_dtype_name(g.port->dtype));
   if (a->rank != g.port->rank)
     return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has rank %" PRIu32 ", expected %" PRIu32, g.kind, name, a->rank,
                   g.port->rank);
@@ -44,9 +40,9 @@ static RtStatus check_form(const RtRunCheck *c, Given g) {
     is_empty |= a->dims[d] == 0;
   }
   if (!a->data && !is_empty) return refuse(c, RT_ERR_ARGUMENT, "%s '%s' has no data", g.kind, name);
-  if ((uintptr_t)a->data % dtype_bytes(a->dtype))
+  if ((uintptr_t)a->data % rt_dtype_bytes(a->dtype))
     return refuse(c, RT_ERR_ARGUMENT, "the data of %s '%s' is not aligned to %zu bytes", g.kind, name,
-                  dtype_bytes(a->dtype));
+                  rt_dtype_bytes(a->dtype));
   return RT_OK;
 }
 
@@ -112,7 +108,7 @@ static RtStatus check_sizes(const RtRunCheck *c, Given g, bool is_output) {
 
 // Bytes of an array that passed its checks; -1: more than 62 bits.
 static int64_t bytes_of(const RtArray *a) {
-  int64_t n = (int64_t)dtype_bytes(a->dtype);
+  int64_t n = (int64_t)rt_dtype_bytes(a->dtype);
   for (uint32_t d = 0; d < a->rank; d++)
     if (a->dims[d] == 0) return 0;
   for (uint32_t d = 0; d < a->rank; d++)

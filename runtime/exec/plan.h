@@ -8,7 +8,23 @@
 #include "runtime/exec/arena_guards.h"
 
 enum { RT_MAX_RANK = 8 };
-typedef enum { RT_F32 = 1, RT_I64 = 2 } RtDType;  // as tn_dtype
+// Dtypes of arrays, as tn_dtype numbers them: ROW(id, name, bytes).
+#define RT_DTYPES(ROW) ROW(RT_F32, "f32", 4) ROW(RT_I64, "i64", 8)
+#define ROW(id, name, bytes) id,
+typedef enum { RT_NO_DTYPE, RT_DTYPES(ROW) RT_N_DTYPES } RtDType;
+#undef ROW
+static inline const char *rt_dtype_name(uint32_t t) {
+#define ROW(id, name, bytes) [id] = name,
+  static const char *const names[RT_N_DTYPES] = {[RT_NO_DTYPE] = "no known dtype", RT_DTYPES(ROW)};
+#undef ROW
+  return names[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
+static inline size_t rt_dtype_bytes(uint32_t t) {
+#define ROW(id, name, bytes) [id] = bytes,
+  static const uint8_t sizes[RT_N_DTYPES] = {[RT_NO_DTYPE] = 1, RT_DTYPES(ROW)};
+#undef ROW
+  return sizes[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
 
 // A named dim: its run-time value is TnFrame.dims at its index.
 typedef struct {

@@ -37,7 +37,7 @@ static bool same_form(const RtArray *a, const RtArray *kept) {
 }
 
 static bool good_pointer(const RtArray *a, int64_t bytes) {
-  uintptr_t mask = a->dtype == RT_I64 ? 7 : 3;
+  uintptr_t mask = rt_dtype_bytes(a->dtype) - 1;
   return ((uintptr_t)a->data & mask) == 0 && (a->data || bytes == 0);
 }
 
@@ -70,7 +70,7 @@ bool rt_shape_cache_hold(const RtShapeCache *s, const RtArray *in, size_t n_in, 
 static void keep(RtShapeCache *s, size_t at, const RtArray *a) {
   s->arrays[at] = *a;
   s->arrays[at].data = NULL;
-  int64_t bytes = a->dtype == RT_I64 ? 8 : 4;
+  int64_t bytes = (int64_t)rt_dtype_bytes(a->dtype);
   for (uint32_t d = 0; d < a->rank; d++)
     if (a->dims[d] == 0) bytes = 0;
   for (uint32_t d = 0; d < a->rank && bytes; d++) bytes *= a->dims[d];

@@ -13,7 +13,7 @@ static bool may_take(const Fn *f, uint32_t i) {
   uint32_t to = f->buf_of[i];
   OpClass c = class_at(f, ir_head(f, (Val){i}).i);
   return f->kernel_of[i] != UINT32_MAX && in_arena(f, to) && f->bufs[to].head.i == i && !writes(f, i) &&
-         !f->bufs[to].reuses && (c == CLASS_POINT || c == CLASS_ROW || c == CLASS_RNN);
+         !f->bufs[to].reuses && (c == CLASS_POINTWISE || c == CLASS_ROW || c == CLASS_RNN);
 }
 
 // And everything but how operand `from` is read allows it.
@@ -21,11 +21,11 @@ static bool may_be_taken(const Fn *f, uint32_t from, uint32_t i) {
   const Buf *a = &f->bufs[from];
   int32_t kernel = (int32_t)f->kernel_of[i];
   return in_arena(f, from) && a->last == kernel && a->first < kernel && a->bytes == f->bufs[f->buf_of[i]].bytes &&
-         !is_taken(f, from) && !kernel_writes(f, &f->kernels[kernel], from);
+         !is_reused(f, from) && !kernel_writes(f, &f->kernels[kernel], from);
 }
 
-// As lives hands places on when its question "is every read element by element" is always answered with yes.
-bool fault_lives_by_element(Fn *f, uint32_t site) {
+// As assign_buffers hands places on when its question "is every read element by element" is always answered with yes.
+bool fault_liveness_by_element(Fn *f, uint32_t site) {
   bool differs = false;
   uint32_t *was = rt_alloc(f->prog->mem, f->n_bufs * sizeof *was);
   for (uint32_t b = 1; b < f->n_bufs; b++) was[b] = f->bufs[b].reuses, f->bufs[b].reuses = 0;
@@ -40,8 +40,8 @@ bool fault_lives_by_element(Fn *f, uint32_t site) {
   return differs && site == 0;
 }
 
-// What lives left is not read element by element.
-bool fault_lives_by_element_once(Fn *f, uint32_t site) {
+// What assign_buffers left is not read element by element.
+bool fault_liveness_by_element_once(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (!may_take(f, i)) continue;
     for (uint32_t j = f->kernels[f->kernel_of[i]].first; j <= i; j++)
@@ -55,11 +55,11 @@ bool fault_lives_by_element_once(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_taken_alive(Fn *f, uint32_t site) {
+bool fault_liveness_reused_alive(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t k = 0; may_take(f, i) && k < n_operands(f, i); k++) {
       uint32_t from = f->buf_of[arg(f, i, k)], to = f->buf_of[i];
-      bool alive = in_arena(f, from) && f->bufs[from].last > f->bufs[to].first && from != to && !is_taken(f, from);
+      bool alive = in_arena(f, from) && f->bufs[from].last > f->bufs[to].first && from != to && !is_reused(f, from);
       if (!alive || f->bufs[from].bytes != f->bufs[to].bytes || !at(&site)) continue;
       f->bufs[to].reuses = from;
       return true;
@@ -67,19 +67,19 @@ bool fault_lives_taken_alive(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_taken_unread(Fn *f, uint32_t site) {
+bool fault_liveness_reused_unread(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t from = 1; may_take(f, i) && from < f->n_bufs; from++) {
       Buf *to = &f->bufs[f->buf_of[i]];
       bool dead = in_arena(f, from) && f->bufs[from].last == to->first && f->bufs[from].bytes != to->bytes;
-      if (!dead || is_taken(f, from) || !at(&site)) continue;
+      if (!dead || is_reused(f, from) || !at(&site)) continue;
       to->reuses = from;
       return true;
     }
   return false;
 }
 
-bool fault_lives_taken_twice(Fn *f, uint32_t site) {
+bool fault_liveness_reused_twice(Fn *f, uint32_t site) {
   for (uint32_t a = 1; a < f->n_bufs; a++)
     for (uint32_t i = 1; f->bufs[a].reuses && i < f->n_ins; i++) {
       uint32_t b = f->buf_of[i];
@@ -93,7 +93,7 @@ bool fault_lives_taken_twice(Fn *f, uint32_t site) {
 }
 
 // ---- sizes
-bool fault_lives_halved(Fn *f, uint32_t site) {
+bool fault_liveness_halved(Fn *f, uint32_t site) {
   bool any = false;
   for (uint32_t b = 1; b < f->n_bufs; b++) any |= is_used(f, b), f->bufs[b].bytes /= 2;
   return any && site == 0;
@@ -108,8 +108,8 @@ static bool resize(Fn *f, uint32_t site, int64_t times, int64_t plus) {
   return false;
 }
 
-bool fault_lives_one_small(Fn *f, uint32_t site) { return resize(f, site, 1, -4); }
-bool fault_lives_one_large(Fn *f, uint32_t site) { return resize(f, site, 2, 0); }
+bool fault_liveness_one_small(Fn *f, uint32_t site) { return resize(f, site, 1, -4); }
+bool fault_liveness_one_large(Fn *f, uint32_t site) { return resize(f, site, 2, 0); }
 
 // A buffer whose size in this plan is not `bytes`.
 static bool set_bytes(Fn *f, uint32_t b, int64_t bytes, uint32_t *site) {
@@ -118,7 +118,7 @@ static bool set_bytes(Fn *f, uint32_t b, int64_t bytes, uint32_t *site) {
   return true;
 }
 
-bool fault_lives_full_bound(Fn *f, uint32_t site) {
+bool fault_liveness_full_bound(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     const Ins *ins = &f->ins[f->bufs[b].head.i];
     if (ins->dtype != DT_LAYOUT &&
@@ -128,7 +128,7 @@ bool fault_lives_full_bound(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_layout_fit(Fn *f, uint32_t site) {
+bool fault_liveness_layout_fit(Fn *f, uint32_t site) {
   const Prog *p = f->prog;
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     const Ins *ins = &f->ins[f->bufs[b].head.i];
@@ -140,7 +140,7 @@ bool fault_lives_layout_fit(Fn *f, uint32_t site) {
 }
 
 // ---- live ranges, and who has memory
-bool fault_lives_ends_early(Fn *f, uint32_t site) {
+bool fault_liveness_ends_early(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (f->bufs[b].last <= f->bufs[b].first || !at(&site)) continue;
     f->bufs[b].last--;
@@ -149,7 +149,7 @@ bool fault_lives_ends_early(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_begins_late(Fn *f, uint32_t site) {
+bool fault_liveness_begins_late(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (f->bufs[b].last <= f->bufs[b].first || !at(&site)) continue;
     f->bufs[b].first++;
@@ -173,7 +173,7 @@ static bool is_read_elsewhere(const Fn *f, uint32_t v) {
   return false;
 }
 
-bool fault_lives_not_stored(Fn *f, uint32_t site) {
+bool fault_liveness_not_stored(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (!in_arena(f, b) || !is_read_elsewhere(f, f->bufs[b].head.i) || !at(&site)) continue;
     forget_buf(f, b);
@@ -193,8 +193,8 @@ static bool set_apart(Fn *f, uint32_t site, bool views) {
   return false;
 }
 
-bool fault_lives_view_apart(Fn *f, uint32_t site) { return set_apart(f, site, true); }
-bool fault_lives_version_apart(Fn *f, uint32_t site) { return set_apart(f, site, false); }
+bool fault_liveness_view_apart(Fn *f, uint32_t site) { return set_apart(f, site, true); }
+bool fault_liveness_version_apart(Fn *f, uint32_t site) { return set_apart(f, site, false); }
 
 // ---- scratch
 static Kernel *with_scratch(Fn *f, uint32_t *site) {
@@ -203,7 +203,7 @@ static Kernel *with_scratch(Fn *f, uint32_t *site) {
   return NULL;
 }
 
-bool fault_lives_no_scratch(Fn *f, uint32_t site) {
+bool fault_liveness_no_scratch(Fn *f, uint32_t site) {
   Kernel *k = with_scratch(f, &site);
   if (!k) return false;
   forget_buf(f, k->scratch);
@@ -211,13 +211,13 @@ bool fault_lives_no_scratch(Fn *f, uint32_t site) {
   return true;
 }
 
-bool fault_lives_scratch_small(Fn *f, uint32_t site) {
+bool fault_liveness_scratch_small(Fn *f, uint32_t site) {
   Kernel *k = with_scratch(f, &site);
   if (k) f->bufs[k->scratch].bytes -= TN_ALIGN;
   return k;
 }
 
-bool fault_lives_in_scratch(Fn *f, uint32_t site) {
+bool fault_liveness_in_scratch(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (!in_arena(f, b) || !at(&site)) continue;
     return f->bufs[b].scratch = true;
@@ -237,10 +237,10 @@ static bool swap_places(Fn *f, Segment seg, uint32_t site) {
   return false;
 }
 
-bool fault_lives_outputs_swapped(Fn *f, uint32_t site) { return swap_places(f, SEG_OUT, site); }
-bool fault_lives_inputs_swapped(Fn *f, uint32_t site) { return swap_places(f, SEG_IN, site); }
+bool fault_liveness_outputs_swapped(Fn *f, uint32_t site) { return swap_places(f, SEG_OUT, site); }
+bool fault_liveness_inputs_swapped(Fn *f, uint32_t site) { return swap_places(f, SEG_IN, site); }
 
-bool fault_lives_output_twice(Fn *f, uint32_t site) {
+bool fault_liveness_output_twice(Fn *f, uint32_t site) {
   for (uint32_t a = next_in(f, SEG_OUT, 0), b; (b = a ? next_in(f, SEG_OUT, a) : 0); a = b) {
     if (!at(&site)) continue;
     f->bufs[b].offset = f->bufs[a].offset;
@@ -249,7 +249,7 @@ bool fault_lives_output_twice(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_params_swapped(Fn *f, uint32_t site) {
+bool fault_liveness_params_swapped(Fn *f, uint32_t site) {
   for (uint32_t a = 1; a < f->n_ins; a++)
     for (uint32_t b = a + 1; op_at(f, a) == OP_param && b < f->n_ins; b++) {
       bool same =
@@ -280,10 +280,10 @@ static bool give_away(Fn *f, uint32_t b, Segment seg) {
   return b;
 }
 
-bool fault_lives_written_input(Fn *f, uint32_t site) { return give_away(f, written_buf(f, &site), SEG_IN); }
-bool fault_lives_written_output(Fn *f, uint32_t site) { return give_away(f, written_buf(f, &site), SEG_OUT); }
+bool fault_liveness_written_input(Fn *f, uint32_t site) { return give_away(f, written_buf(f, &site), SEG_IN); }
+bool fault_liveness_written_output(Fn *f, uint32_t site) { return give_away(f, written_buf(f, &site), SEG_OUT); }
 
-bool fault_lives_in_consts(Fn *f, uint32_t site) {
+bool fault_liveness_in_consts(Fn *f, uint32_t site) {
   for (uint32_t b = 1; !f->is_body && b < f->n_bufs; b++) {
     if (!in_arena(f, b) || written_buf(f, &(uint32_t){0}) == b || f->ins[f->bufs[b].head.i].dtype == DT_LAYOUT)
       continue;

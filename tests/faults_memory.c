@@ -7,11 +7,11 @@ static uint32_t root_of(const Fn *f, uint32_t b) {
   return b;
 }
 
-bool fault_place_overlap(Fn *f, uint32_t site) {
+bool fault_plan_memory_overlap(Fn *f, uint32_t site) {
   for (uint32_t a = 1; a < f->n_bufs; a++)
     for (uint32_t b = 1; in_arena(f, a) && b < f->n_bufs; b++) {
       bool both = in_arena(f, b) && f->bufs[a].first <= f->bufs[b].last && f->bufs[b].first <= f->bufs[a].last;
-      if (!both || root_of(f, a) == root_of(f, b) || f->bufs[b].reuses || is_taken(f, b) || !at(&site)) continue;
+      if (!both || root_of(f, a) == root_of(f, b) || f->bufs[b].reuses || is_reused(f, b) || !at(&site)) continue;
       f->bufs[b].offset = f->bufs[a].offset;
       if (f->bufs[b].offset + f->bufs[b].bytes > f->stats.peak_bytes)
         f->stats.peak_bytes = f->bufs[b].offset + f->bufs[b].bytes;
@@ -20,12 +20,12 @@ bool fault_place_overlap(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_place_guards_narrow(Fn *f, uint32_t site) {
+bool fault_plan_memory_guards_narrow(Fn *f, uint32_t site) {
   for (uint32_t a = 1; f->prog->guarded_arena && a < f->n_bufs; a++)
     for (uint32_t b = 1; in_arena(f, a) && b < f->n_bufs; b++) {
       int64_t end = f->bufs[a].offset + (f->bufs[a].bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
       bool both = in_arena(f, b) && f->bufs[a].first <= f->bufs[b].last && f->bufs[b].first <= f->bufs[a].last;
-      if (!both || f->bufs[b].reuses || is_taken(f, b) || f->bufs[b].offset < end || !at(&site)) continue;
+      if (!both || f->bufs[b].reuses || is_reused(f, b) || f->bufs[b].offset < end || !at(&site)) continue;
       f->bufs[b].offset = end;
       return true;
     }
@@ -44,19 +44,19 @@ static bool move_place(Fn *f, uint32_t site, int64_t to, bool relative) {
   return false;
 }
 
-bool fault_place_unaligned(Fn *f, uint32_t site) { return move_place(f, site, 4, true); }
-bool fault_place_below(Fn *f, uint32_t site) { return move_place(f, site, -TN_ALIGN, false); }
-bool fault_place_above(Fn *f, uint32_t site) {
+bool fault_plan_memory_unaligned(Fn *f, uint32_t site) { return move_place(f, site, 4, true); }
+bool fault_plan_memory_below(Fn *f, uint32_t site) { return move_place(f, site, -TN_ALIGN, false); }
+bool fault_plan_memory_above(Fn *f, uint32_t site) {
   return move_place(f, site, (f->stats.peak_bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN, false);
 }
 
-bool fault_place_peak_small(Fn *f, uint32_t site) {
+bool fault_plan_memory_peak_small(Fn *f, uint32_t site) {
   if (site || f->stats.peak_bytes == 0) return false;
   f->stats.peak_bytes -= TN_ALIGN;
   return true;
 }
 
-bool fault_place_taken_apart(Fn *f, uint32_t site) {
+bool fault_plan_memory_reused_apart(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (!f->bufs[b].reuses || !in_arena(f, b) || !at(&site)) continue;
     f->bufs[b].offset = f->stats.peak_bytes;
@@ -66,7 +66,7 @@ bool fault_place_taken_apart(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_lives_taken_silently(Fn *f, uint32_t site) {
+bool fault_liveness_reused_silently(Fn *f, uint32_t site) {
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (!f->bufs[b].reuses || !in_arena(f, b) || !at(&site)) continue;
     f->bufs[b].reuses = 0;
@@ -75,7 +75,7 @@ bool fault_lives_taken_silently(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_place_scratch_shared(Fn *f, uint32_t site) {
+bool fault_plan_memory_scratch_shared(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++)
     for (uint32_t b = 1; f->kernels[k].scratch && b < f->n_bufs; b++) {
       bool used = in_arena(f, b) && kernel_writes(f, &f->kernels[k], b);
@@ -91,7 +91,7 @@ bool fault_place_scratch_shared(Fn *f, uint32_t site) {
 }
 
 // ---- bodies of scans
-bool fault_bodies_carry_slot(Fn *f, uint32_t site) {
+bool fault_plan_scans_carry_slot(Fn *f, uint32_t site) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (op_at(f, i) != OP_scan) continue;
     Scan s = ir_scan_at(f, (Val){i});
@@ -102,9 +102,9 @@ bool fault_bodies_carry_slot(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_bodies_outside(Fn *f, uint32_t site) {
+bool fault_plan_scans_outside(Fn *f, uint32_t site) {
   for (uint32_t b = 1; f->is_body && b < f->n_bufs; b++) {
-    if (!in_arena(f, b) || f->bufs[b].reuses || is_taken(f, b) || !at(&site)) continue;
+    if (!in_arena(f, b) || f->bufs[b].reuses || is_reused(f, b) || !at(&site)) continue;
     f->bufs[b].seg = SEG_PARAM;
     return true;
   }
@@ -112,7 +112,7 @@ bool fault_bodies_outside(Fn *f, uint32_t site) {
 }
 
 // ---- segments of the program
-bool fault_place_params_overlap(Fn *f, uint32_t site) {
+bool fault_plan_memory_params_overlap(Fn *f, uint32_t site) {
   Prog *p = f->prog;
   for (uint32_t k = 1; k < p->n_params; k++) {
     if (ir_shape_bound(p, p->params[k].shape) == 0 || ir_shape_bound(p, p->params[k - 1].shape) == 0 || !at(&site))
@@ -127,27 +127,27 @@ bool fault_place_params_overlap(Fn *f, uint32_t site) {
   return false;
 }
 
-bool fault_place_params_small(Fn *f, uint32_t site) {
+bool fault_plan_memory_params_small(Fn *f, uint32_t site) {
   if (site || f->prog->param_bytes == 0) return false;
   f->prog->param_bytes -= TN_ALIGN;
   return true;
 }
 
-bool fault_place_param_stale(Fn *f, uint32_t site) {
+bool fault_plan_memory_param_stale(Fn *f, uint32_t site) {
   uint32_t b = next_in(f, SEG_PARAM, 0);
   if (site || !b) return false;
   f->bufs[b].offset += TN_ALIGN;
   return true;
 }
 
-bool fault_place_consts_overlap(Fn *f, uint32_t site) {
+bool fault_plan_memory_consts_overlap(Fn *f, uint32_t site) {
   uint32_t a = next_in(f, SEG_CONST, 0), b = a ? next_in(f, SEG_CONST, a) : 0;
   if (site || !b) return false;
   f->bufs[b].offset = f->bufs[a].offset;
   return true;
 }
 
-bool fault_place_consts_small(Fn *f, uint32_t site) {
+bool fault_plan_memory_consts_small(Fn *f, uint32_t site) {
   if (site || f->prog->const_bytes == 0) return false;
   f->prog->const_bytes -= TN_ALIGN;
   return true;

@@ -1,0 +1,234 @@
+// Every number dtype of ir/dtypes.def in every kernel that stores or moves elements: values that all of them hold come
+// back as f32 with the bits that they have where f32 is stored instead. Numbers that a dtype does not hold become what
+// the interpreter says. A kernel that cannot move a dtype refuses it in words.
+#include "codegen/cg.h"
+#include "frontend/fe.h"
+#include "ir/interp/interp.h"
+#include "ir/passes/verify_plan.h"
+#include "tests/check.h"
+#include "tests/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROWS = 37, COLUMNS = 6, STEPS = 4, MOST = 40000, MAX_OUTPUTS = 16 };
+
+typedef struct {
+  tn_program *p;
+  tn_function *f;
+  tn_dim n;
+  DType t;
+  int64_t size[MAX_OUTPUTS][3];
+  uint32_t rank[MAX_OUTPUTS], n_out;
+} Case;
+
+static tn_tensor as(tn_tensor x, DType t) {
+  const Attr to = ir_a_int(KEY_dtype, t);
+  return fe_made(fe_emit(OP_cast, &x, 1, &to, 1, TN_SITE), TN_SITE);
+}
+
+static tn_tensor stored(const Case *c, tn_tensor x) { return as(x, c->t); }
+
+// Hands out x, of the case's dtype, as f32.
+static void put(Case *c, tn_tensor x, uint32_t rank, int64_t a, int64_t b, int64_t d) {
+  char name[16];
+  snprintf(name, sizeof name, "y%u", c->n_out);
+  tn_output(c->f, name, as(x, DT_F32));
+  int64_t *size = c->size[c->n_out];
+  size[0] = a, size[1] = b, size[2] = d;
+  c->rank[c->n_out++] = rank;
+}
+
+// ---- kernels that move elements
+static void move_elements(Case *c, tn_tensor x) {
+  tn_tensor a = stored(c, x);
+  put(c, tn_permute(a, (int[]){1, 0}, 2), 2, COLUMNS, ROWS, 0);
+  put(c, tn_slice(a, 1, 1, 3), 2, ROWS, 3, 0);
+  put(c, tn_expand(tn_slice(a, 1, 2, 1), TN_SHAPE(c->n, 9)), 2, ROWS, 9, 0);
+  put(c, tn_concat(1, TN_TENSORS(a, tn_slice(a, 1, 0, 5))), 2, ROWS, COLUMNS + 5, 0);  // by runs
+  put(c, tn_concat(0, TN_TENSORS(tn_permute(a, (int[]){1, 0}, 2), tn_permute(a, (int[]){1, 0}, 2))), 2, 2 * COLUMNS,
+      ROWS, 0);  // by segments
+  tn_tensor b = stored(c, tn_mul(x, tn_scalar(c->f, 2)));
+  put(c, tn_slice_assign_(b, 1, 2, tn_slice(a, 1, 0, 3)), 2, ROWS, COLUMNS, 0);
+  const Attr pad[] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, 2), ir_a_int(KEY_size, COLUMNS + 5)};
+  put(c, fe_made(fe_emit(OP_pad_axis, &a, 1, pad, 3, TN_SITE), TN_SITE), 2, ROWS, COLUMNS + 5, 0);
+}
+
+// Large enough for the tiles of a transposed access, which read f32 alone, and for shares of several workers.
+static void move_many(Case *c, tn_tensor x) {
+  tn_tensor wide = stored(c, tn_expand(tn_reshape(x, TN_SHAPE(c->n, COLUMNS, 1)), TN_SHAPE(c->n, COLUMNS, 50)));
+  put(c, tn_permute(wide, (int[]){0, 2, 1}, 3), 3, ROWS, 50, COLUMNS);
+}
+
+static void through_products(Case *c, tn_tensor x) {
+  tn_tensor w = tn_slice(tn_permute(x, (int[]){1, 0}, 2), 0, 0, COLUMNS);
+  put(c, stored(c, tn_matmul(x, w)), 2, ROWS, ROWS, 0);                         // an epilogue stores it
+  put(c, stored(c, tn_matmul(as(stored(c, x), DT_F32), w)), 2, ROWS, ROWS, 0);  // a prologue reads it
+}
+
+static void through_scan(Case *c, tn_tensor x) {
+  tn_tensor xs = stored(c, tn_expand(tn_reshape(x, TN_SHAPE(1, c->n, COLUMNS)), TN_SHAPE(STEPS, c->n, COLUMNS)));
+  tn_scan *s = tn_scan_begin(c->f, .steps = tn_dim_const(STEPS));
+  tn_tensor at = as(tn_scan_input(s, xs), DT_F32), h = tn_scan_carry(s, x), next = tn_add(h, at);
+  tn_scan_next(s, h, next);
+  tn_tensor ys = tn_scan_output(s, stored(c, next));
+  tn_scan_end(s);
+  put(c, ys, 3, STEPS, ROWS, COLUMNS);
+}
+
+// x as a padded batch of ROWS sequences of COLUMNS steps.
+static tn_tensor pack_and_pad(const Case *c, tn_tensor x) {
+  int64_t lengths[ROWS];
+  for (int k = 0; k < ROWS; k++) lengths[k] = 1 + k % COLUMNS;
+  tn_tensor all = tn_slice(stored(c, x), 1, 0, COLUMNS);
+  return tn_pad_packed(tn_packed_reverse(tn_pack_constant(all, lengths, ROWS)), 3, true);
+}
+
+// ---- running
+static Case begin(DType t, bool is_constant) {
+  Case c = {.p = tn_program_create("dtypes"), .t = t};
+  c.n = is_constant ? tn_dim_const(ROWS) : tn_dim_bounded(c.p, "n", ROWS + 5);
+  c.f = tn_function_begin(c.p, "run");
+  return c;
+}
+
+// What the outputs hold, one behind the other; their number of elements.
+static int64_t run(Case *c, const float *x, float *y) {
+  tn_function_end(c->f);
+  tn_model *m = tn_compile(c->p, .n_workers = 2);
+  if (!CHECK(m)) return tn_report(c->p, stdout), 0;
+  tn_array out[MAX_OUTPUTS];
+  int64_t n = 0;
+  for (uint32_t k = 0; k < c->n_out; k++) {
+    out[k] = tn_array_of(y + n, TN_F32, c->size[k], c->rank[k]);
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < c->rank[k]; d++) elements *= c->size[k][d];
+    n += elements;
+  }
+  if (n > MOST) abort();
+  tn_array in = tn_array_of((void *)(uintptr_t)x, TN_F32, (int64_t[]){ROWS, COLUMNS}, 2);
+  CHECK(tn_run(m, "run", &in, 1, out, c->n_out) == TN_OK);
+  tn_model_free(m);
+  return n;
+}
+
+static int64_t run_moves(DType t, const float *x, float *y) {
+  Case c = begin(t, false);
+  tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS));
+  move_elements(&c, in);
+  move_many(&c, in);
+  through_products(&c, in);
+  through_scan(&c, in);
+  int64_t n = run(&c, x, y);
+  tn_program_free(c.p);
+  return n;
+}
+
+static int64_t run_packed(DType t, const float *x, float *y) {
+  Case c = begin(t, true);
+  tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS));
+  put(&c, pack_and_pad(&c, in), 2, ROWS, COLUMNS, 0);
+  int64_t n = run(&c, x, y);
+  tn_program_free(c.p);
+  return n;
+}
+
+static bool is_number(DType t) { return NUMBER >> t & 1; }
+
+static void elements_are_moved_as_they_are(void) {
+  static float x[ROWS * COLUMNS], want[MOST], got[MOST];
+  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = (float)(k % 5) - 2;  // sums of products stay below 2^8
+  int64_t n = run_moves(DT_F32, x, want);
+  for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (!is_number(t) || t == DT_F32) continue;
+    if (!CHECK(n && run_moves(t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got)))
+      printf("  stored as %s\n", ir_dtype_name[t]);
+  }
+}
+
+static void packed_rows_are_whole_words(void) {
+  static float x[ROWS * COLUMNS], want[MOST], got[MOST];
+  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = (float)(k % 9) - 4;
+  int64_t n = run_packed(DT_F32, x, want);
+  for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (WORDS >> t & 1) CHECK(run_packed(t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got));
+    if (!is_number(t) || WORDS >> t & 1) continue;
+    Case c = begin(t, true);
+    pack_and_pad(&c, tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS)));
+    CHECK_HAS(report_of(c.p), "x must be f32 or i64");
+    tn_program_free(c.p);
+  }
+}
+
+// ---- conversions
+static void casts_are_those_of_the_interpreter(void) {
+  static const float awkward[] = {0,     -0.0f,  1.5f,     -2.5f,     257, 258.5f, 65535.5f, 1e-40f,  -1e-40f,
+                                  3e38f, -3e38f, INFINITY, -INFINITY, NAN, -7,     16777217, 9.3e18f, -9.3e18f};
+  enum { N = sizeof awkward / sizeof *awkward };
+  static float x[ROWS * COLUMNS], y[MOST];
+  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = awkward[k % N];
+  for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (!is_number(t)) continue;
+    Case c = begin(t, false);
+    put(&c, stored(&c, tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS))), 2, ROWS, COLUMNS, 0);
+    int64_t n = run(&c, x, y), bad = 0;
+    for (int64_t k = 0; k < n; k++) {
+      float want = (float)run_converted(t, (double)x[k]);
+      if (want == y[k] || (isnan(want) && isnan(y[k]))) continue;
+      if (!bad++)
+        printf("  %.9g as %s is %.9g, not %.9g\n", (double)x[k], ir_dtype_name[t], (double)y[k], (double)want);
+    }
+    CHECK(n == ROWS * COLUMNS && bad == 0);
+    tn_program_free(c.p);
+  }
+}
+
+// Conversions of LLVM's own types may become calls of a library that compiled code does not have.
+static void what_cannot_be_linked_is_named(void) {
+  static const char text[] =
+      "program @p\nfunc @f(%x: f32[3]) {\n  %y = relu %x\n  output %y {index=0, name=\"y\"}\n}\n";
+  RtArena *mem = rt_arena_new();
+  RtDiags diags = {.mem = mem};
+  RtText why = {.mem = mem};
+  Target t;
+  CgObject object = {0};
+  CgInfo info;
+  Prog *p = ir_parse(mem, text, sizeof text - 1, "p.tir", &diags);
+  if (!p || !cg_target_host(&t, mem)) abort();
+  cg_plan_for(p, &t);
+  CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p));
+  CHECK(cg_compile(p, &t, "", &object, &info, &why));
+  CgJit *jit = cg_jit_load(&object, &why);
+  CHECK(jit && cg_jit_find(jit, cg_symbol(mem, p, p->fns[0]), &why) && !why.len);
+  CHECK(!cg_jit_find(jit, "convert_elsewhere", &why));
+  CHECK_HAS(why.text, "cannot be linked");
+  CHECK_HAS(why.text, "[ convert_elsewhere ]");
+  cg_jit_free(jit);
+  rt_free(object.bytes);
+  rt_arena_free(mem);
+}
+
+// The bits of dtypes and those of other flags are apart, and the sizes of all tables agree.
+static void the_tables_agree(void) {
+  CHECK((ANY & (OPTIONAL | REPEATED | WITH_PREVIOUS | SHAPE_ONLY | REPLACED | ELEMENT | ROW_SCALAR)) == 0);
+  CHECK((NUMBER & (F32 | I64)) == (F32 | I64) && !(NUMBER & LAYOUT) && (WORDS & ~NUMBER) == 0);
+  RtArena *mem = rt_arena_new();
+  Prog *p = ir_prog_new(mem, "p");
+  Fn *f = ir_fn_new(p, "f", (Loc){0});
+  for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (!is_number(t)) continue;
+    Shape s = ir_shape_ints(p, (int64_t[]){3, 5}, 2);
+    Val v = ir_input(f, ir_dtype_name[t], t, s, (Loc){0});
+    CHECK(ir_plan_bytes(f, v) == 15 * ir_dtype_bytes[t] && ir_type_bytes(p, t, s) == 15 * ir_dtype_bytes[t]);
+  }
+  rt_arena_free(mem);
+}
+
+int main(void) {
+  the_tables_agree();
+  what_cannot_be_linked_is_named();
+  casts_are_those_of_the_interpreter();
+  elements_are_moved_as_they_are();
+  packed_rows_are_whole_words();
+  return check_report();
+}
