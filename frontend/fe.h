@@ -544,6 +544,6 @@ const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 void fe_code_release(FeCode *c);  // NULL: nothing
 
 // ---- compile/model.c
-tn_model *fe_model_new(FeCode *c, uint64_t seed);  // initialised; NULL: out of memory
+tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws);  // initialised; NULL: out of memory
 
 #endif

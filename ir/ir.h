@@ -200,6 +200,13 @@ typedef struct {
   int64_t row;
 } InputCheck;
 
+// The first n values of `ins` and the roots of their storage, as ir_storage_root found them.
+typedef struct {
+  const Ins *ins;
+  Val *root;
+  uint32_t n, cap;
+} RootMemo;
+
 struct Prog;
 typedef struct Fn {
   struct Prog *prog;
@@ -216,6 +223,7 @@ typedef struct Fn {
   uint32_t n_inputs, n_outputs;
   uint32_t cur_scope;  // owner of what ir_emit makes next
   bool is_body;        // of a scan
+  RootMemo *roots;
   // facts
   uint32_t facts;       // HAS_*: those known to hold; every change of an instruction drops them
   uint32_t *kernel_of;  // by value: kernel number; UINT32_MAX: none (leaves, views)
@@ -224,6 +232,7 @@ typedef struct Fn {
   uint32_t n_kernels;
   Buf *bufs;  // bufs[0] is none
   uint32_t n_bufs, cap_bufs;
+  const bool *writes_param;  // by parameter; made with the buffers
   InputCheck *checks;
   uint32_t n_checks, cap_checks;
   PlanStats stats;
@@ -254,6 +263,7 @@ typedef struct {
   bool transposed;  // stored [n, k]
   int64_t n, k, width;
   int64_t offset, bytes;  // in SEG_PACKED
+  uint32_t next;          // 1 + the next row of the same parameter; 0: none
 } WeightPack;
 
 // What passes know of the machine: set by the code generator's target row (codegen/target.h).
@@ -301,9 +311,11 @@ typedef struct Prog {
   int64_t const_bytes;
   WeightPack *packed_weights;
   uint32_t n_packed_weights, cap_packed_weights;
+  uint32_t *pack_of_param;  // by parameter: 1 + its newest row; 0: none
   int64_t packed_bytes;
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
+  uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
@@ -539,6 +551,7 @@ bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 Val ir_storage_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
+void ir_changed(Fn *f, Val from);         // instructions from this one on were edited: what was known of f is dropped
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //

@@ -85,7 +85,8 @@ void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
   for (uint32_t i = 0; i < e->n_calls; i++) {
     const KernelCall *c = &e->calls[i];
     rt_text_add(out, "%s%sk%u", c->checks_status ? "look " : "", c->barrier ? "barrier " : "", c->code);
-    for (uint32_t k = 0; k < c->n_kernel_args; k++) {
+    cg_fill_text(plan, c, out);
+    for (uint32_t k = 0; k < c->n_kernel_args && !c->n_fills; k++) {
       const Buf *b = &c->f->bufs[c->f->buf_of[c->kernel_args[k].v.i]];
       rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
     }
@@ -108,6 +109,7 @@ const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code) {
 
 // ---- code
 LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
+  if (call->n_fills) return cg_fill_type(c);
   uint32_t n = 0, n_ptr = call->n_kernel_args + (call->k->scratch != 0) + (call->weight != 0),
            most = 3 + n_ptr + call->n_dims + call->n_ids;
   LLVMTypeRef *type = rt_alloc(c->mem, most * sizeof *type);
@@ -144,11 +146,32 @@ static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf)
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
 }
 
+static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLVMValueRef *arg, uint32_t n) {
+  LLVMTypeRef type = cg_kernel_type(c, call);
+  const char *name = cg_kernel_symbol(plan, call->code);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  if (!fn) {
+    fn = LLVMAddFunction(c->mod, name, type);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+// Rows of calls that follow each other follow each other too.
+static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
+  LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
+  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), LLVMGetParam(c->fn, 1), base->n_workers, rows, n},
+            5);
+}
+
 // Dims are reloaded at each call: a layout may have set them since.
 static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, const Bases *base) {
-  LLVMTypeRef type = cg_kernel_type(c, call);
-  uint32_t n = 0;
-  LLVMValueRef *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
+  if (call->n_fills) {
+    call_fill(c, plan, call, call->n_fills, base);
+    return;
+  }
+  uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
+  LLVMValueRef *arg = rt_alloc(c->mem, most * sizeof *arg);
   for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
   arg[n++] = base->n_workers;
   for (uint32_t k = 0; k < call->n_kernel_args; k++)
@@ -162,13 +185,16 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
   }
   for (uint32_t k = 0; k < call->n_ids; k++)
     arg[n++] = cg_i32(c, (int32_t)ir_attr_int(call->f, call->ids[k], KEY_id, 0));
-  const char *name = cg_kernel_symbol(plan, call->code);
-  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
-  if (!fn) {
-    fn = LLVMAddFunction(c->mod, name, type);
-    LLVMSetVisibility(fn, LLVMHiddenVisibility);
-  }
-  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+  call_code(c, plan, call, arg, n);
+}
+
+// How many fills from call i on are one call: none of them waits, and nobody looks between them.
+static uint32_t n_joined_fills(const ModulePlan *plan, const EntryFn *e, uint32_t i) {
+  uint32_t n = 1;
+  if (plan->profile || plan->p->guarded_arena || !e->calls[i].n_fills) return n;
+  while (i + n < e->n_calls && e->calls[i + n].n_fills && !e->calls[i + n].barrier && !e->calls[i + n].checks_status)
+    n++;
+  return n;
 }
 
 static void wait_for_team(Cg *c) {
@@ -237,8 +263,12 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
     if (guarded_arena) call_guard_check(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
     else if (e->calls[i].barrier) wait_for_team(c);
     LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
-    call_kernel(c, plan, &e->calls[i], &base);
+    uint32_t n = n_joined_fills(plan, e, i), n_rows = 0;
+    for (uint32_t k = i; k < i + n; k++) n_rows += e->calls[k].n_fills;
+    if (n > 1) call_fill(c, plan, &e->calls[i], n_rows, &base);
+    else call_kernel(c, plan, &e->calls[i], &base);
     if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
+    i += n - 1;
   }
   if (guarded_arena && e->n_calls) call_guard_check(c, &e->calls[e->n_calls - 1], NULL);
   LLVMBuildRetVoid(c->b);

@@ -61,14 +61,20 @@ static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
 // them rather than into a product's epilogue.
 bool ir_is_for_rows(const Levels *l, Val v) {
   const Fn *f = l->f;
-  for (uint32_t k = l->first[v.i]; k < l->first[v.i + 1]; k++)
-    if (!reads_rows_of(f, l->readers[k], v)) return false;
+  if (l->has_other_reader[v.i]) return false;
   for (uint32_t j = 0; j < ir_ins(f, v)->n_args; j++) {
     Val a = ir_arg(f, v, j);
-    for (uint32_t k = l->first[a.i]; k < l->first[a.i + 1]; k++)
-      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, l->readers[k], a)) return true;
+    if (l->has_row_reader[a.i] && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i) return true;
   }
   return false;
+}
+
+static void find_row_readers(Levels *l) {
+  uint32_t n = l->f->n_ins;
+  l->has_row_reader = rt_alloc(l->f->prog->mem, n), l->has_other_reader = rt_alloc(l->f->prog->mem, n);
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = l->first[i]; k < l->first[i + 1]; k++, l->f->prog->n_visits++)
+      *(reads_rows_of(l->f, l->readers[k], (Val){i}) ? &l->has_row_reader[i] : &l->has_other_reader[i]) = true;
 }
 
 static uint32_t anchor_of(const Levels *l, Val v) {
@@ -282,6 +288,7 @@ static Levels make_levels(Fn *f) {
   l.rows = rt_alloc(mem, n * sizeof *l.rows), l.by_rows = rt_alloc(mem, n), l.has_update = rt_alloc(mem, n);
   UseLists uses = ir_use_lists(f);
   l.first = uses.first, l.readers = uses.user;
+  find_row_readers(&l);
   return l;
 }
 

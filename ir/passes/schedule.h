@@ -21,6 +21,8 @@ typedef struct {
   uint32_t writes_from;           // lowest level of all other parameter writes
   uint32_t *first;                // CSR use lists: readers[first[i]] .. readers[first[i + 1] - 1] read value i
   uint32_t *readers;
+  bool *has_row_reader;    // by value: a row op reads its rows
+  bool *has_other_reader;  // by value: something else reads it
 } Levels;
 
 bool ir_makes_kernel(const Fn *f, Val v);
