@@ -196,7 +196,8 @@ typedef struct {
 struct tn_function {
   tn_program *p;
   tn_function *next;
-  Fn *ir;  // NULL: poisoned
+  Fn *ir;           // NULL: poisoned
+  GradReach reach;  // of the last loss that was asked about
   const char *name;
   Loc loc, end;
   bool ended, eval, reported_ended;

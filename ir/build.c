@@ -58,6 +58,7 @@ static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *at
     *RT_PUSH(mem, f->args, f->n_args, f->cap_args) = head;
     *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = r;
   }
+  f->has_writes |= ir_op_writes_in_place(op);
   ir_changed(f, head);
   return head;
 }

@@ -223,6 +223,7 @@ typedef struct Fn {
   uint32_t n_inputs, n_outputs;
   uint32_t cur_scope;  // owner of what ir_emit makes next
   bool is_body;        // of a scan
+  bool has_writes;     // in place, or scans: a handle may show another content later on
   RootMemo *roots;
   // facts
   uint32_t facts;       // HAS_*: those known to hold; every change of an instruction drops them
@@ -427,7 +428,9 @@ typedef struct {
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
-Op ir_op_find(const char *name);              // OP_none
+Op ir_op_find(const char *name);  // OP_none
+// Before pass functionalize: scans write their carries.
+static inline bool ir_op_writes_in_place(Op op) { return op == OP_write || ir_ops[op].cls == CLASS_SCAN; }
 uint32_t ir_op_operand(Op op, ArgName name);  // its position in the row; UINT32_MAX: there is none of that name
 extern const char *const ir_arg_name[N_ARG_NAMES];
 extern const char *const ir_key_name[N_KEYS];
@@ -491,9 +494,13 @@ bool ir_is_whole(const Fn *f, Val v);  // a write to v replaces all of what it i
 Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, or v
 // ---- ir/autodiff/grad_reach.c
 bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is a view of
-// Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all
-// false.
-void ir_grad_reach(const Fn *f, Val loss, bool *reach);
+// What a gradient of `loss`, as it is at the end of f, can flow to. Zero before the first use, then used again.
+typedef struct {
+  bool *has;  // by value
+  Val *list;
+  uint32_t n, cap, cap_has;
+} GradReach;
+void ir_grad_reach(const Fn *f, Val loss, GradReach *found);
 
 // ---- passes (ir/passes/pipeline.c runs them)
 typedef bool PassFn(Fn *f);  // false: errors were added to prog->diags

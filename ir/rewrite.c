@@ -7,6 +7,7 @@ void ir_rewrite_begin(Rewrite *e, Fn *f) {
   *e = (Rewrite){.f = f, .old = f->ins, .n_old = f->n_ins, .map = rt_alloc(f->prog->mem, f->n_ins * sizeof *e->map)};
   f->ins = NULL;
   f->n_ins = f->cap_ins = 0;
+  f->has_writes = false;
   ir_changed(f, (Val){0});
   *RT_PUSH(f->prog->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
 }
@@ -24,6 +25,7 @@ Val ir_rewrite_copy(Rewrite *e, Val old) {
   Val head = {f->n_ins};
   *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = ins;
   e->map[old.i] = head;
+  f->has_writes |= ir_op_writes_in_place((Op)ins.op);
   for (uint32_t k = 1; k < ins.n_res; k++) {
     Ins r = e->old[old.i + k];
     r.args = f->n_args;

@@ -24,7 +24,7 @@ static void add_buf(const ModulePlan *plan, const Fn *f, uint32_t buf, bool writ
   const Buf *b = &f->bufs[buf];
   if (b->bytes == 0) return;
   bool by_position = b->seg == SEG_IN || b->seg == SEG_OUT;
-  int64_t hi = b->offset + (by_position ? 1 : b->bytes);
+  int64_t hi = by_position ? b->offset + 1 : cg_round_up(b->offset + b->bytes, TN_ALIGN);  // none begins in the padding
   *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){b->offset, hi, b->seg, writes};
 }
 
@@ -42,13 +42,70 @@ static void accesses_of(const ModulePlan *plan, const KernelCall *c, Accesses *o
     add_slot(plan, ir_dim_at(plan->p, ir_ins(c->f, (Val){c->k->first})->shape, 2), true, out);
 }
 
-static bool conflict(const Accesses *a, const Accesses *b) {
-  for (uint32_t i = 0; i < a->n; i++)
-    for (uint32_t k = 0; k < b->n; k++) {
-      const Access *x = &a->list[i], *y = &b->list[k];
-      if (x->space == y->space && (x->writes || y->writes) && x->lo < y->hi && y->lo < x->hi) return true;
-    }
+// Disjoint spans of a space, in order; those that touch are one.
+typedef struct {
+  int64_t lo, hi;
+} Span;
+typedef struct {
+  Span *list;
+  uint32_t n, cap;
+} Spans;
+enum { N_SPACES = SPACE_DIMS + 1 };
+typedef struct {
+  Spans touched[N_SPACES], written[N_SPACES];
+} Touched;  // since the last barrier
+
+// The first span that ends behind `at`, or at it.
+static uint32_t first_behind(const ModulePlan *plan, const Spans *s, int64_t at) {
+  uint32_t lo = 0, hi = s->n;
+  for (; lo < hi; plan->p->n_visits++) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (s->list[mid].hi < at) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+
+static bool overlaps(const ModulePlan *plan, const Spans *s, const Access *a) {
+  uint32_t k = first_behind(plan, s, a->lo + 1);
+  return k < s->n && s->list[k].lo < a->hi;
+}
+
+static void add_span(const ModulePlan *plan, Spans *s, const Access *a) {
+  uint32_t k = first_behind(plan, s, a->lo), end = k;
+  Span both = {a->lo, a->hi};
+  for (; end < s->n && s->list[end].lo <= a->hi; end++) {
+    if (s->list[end].lo < both.lo) both.lo = s->list[end].lo;
+    if (s->list[end].hi > both.hi) both.hi = s->list[end].hi;
+  }
+  if (end == k) {
+    *RT_PUSH(plan->mem, s->list, s->n, s->cap) = both;
+    memmove(&s->list[k + 1], &s->list[k], (s->n - 1 - k) * sizeof both);
+  } else {
+    memmove(&s->list[k + 1], &s->list[end], (s->n - end) * sizeof both);
+    s->n -= end - k - 1;
+  }
+  s->list[k] = both;
+}
+
+static bool conflict(const ModulePlan *plan, const Touched *since, const Accesses *now) {
+  for (uint32_t k = 0; k < now->n; k++) {
+    const Access *a = &now->list[k];
+    if (overlaps(plan, (a->writes ? since->touched : since->written) + a->space, a)) return true;
+  }
   return false;
+}
+
+static void note_accesses(const ModulePlan *plan, Touched *since, const Accesses *now) {
+  for (uint32_t k = 0; k < now->n; k++) {
+    const Access *a = &now->list[k];
+    add_span(plan, &since->touched[a->space], a);
+    if (a->writes) add_span(plan, &since->written[a->space], a);
+  }
+}
+
+static void forget_accesses(Touched *since) {
+  for (uint32_t k = 0; k < N_SPACES; k++) since->touched[k].n = since->written[k].n = 0;
 }
 
 // ---- kernels that may fault
@@ -65,16 +122,17 @@ static bool changes_params(const KernelCall *c) {
 }
 
 void cg_place_barriers(ModulePlan *plan, EntryFn *e) {
-  Accesses since = {0}, now = {0};  // since the last barrier; of the current kernel
+  Touched since = {0};
+  Accesses now = {0};  // of the current kernel
   bool unsure = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     now.n = 0;
     accesses_of(plan, &e->calls[i], &now);
-    e->calls[i].barrier = !e->single_threaded && conflict(&since, &now);
+    e->calls[i].barrier = !e->single_threaded && conflict(plan, &since, &now);
     e->calls[i].checks_status = unsure && changes_params(&e->calls[i]);
     unsure = (unsure && !e->calls[i].checks_status) || may_fault(&e->calls[i]);
-    if (e->calls[i].barrier) since.n = 0;
-    for (uint32_t k = 0; k < now.n; k++) *RT_PUSH(plan->mem, since.list, since.n, since.cap) = now.list[k];
+    if (e->calls[i].barrier) forget_accesses(&since);
+    note_accesses(plan, &since, &now);
   }
 }
 

@@ -6,10 +6,9 @@
 #define NO_PATH "frozen, detached and unused parameters, and those used in a no-grad region, get no gradient"
 
 // By value: does a gradient of the loss reach it?
-static bool *reached_from(tn_tensor loss) {
-  bool *reached = rt_alloc(loss.fn->p->mem, loss.fn->ir->n_ins);
-  ir_grad_reach(loss.fn->ir, fe_val(loss), reached);
-  return reached;
+static const bool *reached_from(tn_tensor loss) {
+  ir_grad_reach(loss.fn->ir, fe_val(loss), &loss.fn->reach);
+  return loss.fn->reach.has;
 }
 
 static bool check_loss(tn_tensor loss, tn_site at) {

@@ -227,10 +227,10 @@ static bool is_nested(const Fn *f) {
 // whatever this value is, as the gradient of w x + b with respect to x is for b.
 static bool is_constant_for(const Rewrite *e, Val loss, Val x) {
   Fn as_built = *e->f;
+  GradReach reach = {0};
   as_built.ins = e->old, as_built.n_ins = e->n_old;
-  bool *reach = rt_alloc(e->f->prog->mem, e->n_old);
-  ir_grad_reach(&as_built, loss, reach);
-  return reach[x.i];
+  ir_grad_reach(&as_built, loss, &reach);
+  return reach.has[x.i];
 }
 
 static Val zeros_like(Fn *f, Val x, Loc loc) {
