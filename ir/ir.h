@@ -496,7 +496,8 @@ Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, o
 bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is a view of
 // What a gradient of `loss`, as it is at the end of f, can flow to. Zero before the first use, then used again.
 typedef struct {
-  bool *has;  // by value
+  uint32_t least;  // values before this one need not be told
+  bool *has;       // by value
   Val *list;
   uint32_t n, cap, cap_has;
 } GradReach;

@@ -69,6 +69,7 @@ static bool is_tracked_leaf(const tn_function *f, Val v) {
 static bool is_tracked(tn_tensor t) {
   tn_function *f = t.fn;
   if (fe_ins(t)->dtype != DT_F32) return false;
+  f->reach.least = 0;
   ir_grad_reach(f->ir, fe_val(t), &f->reach);
   for (uint32_t k = 0; k < f->reach.n; k++)
     if (is_tracked_leaf(f, f->reach.list[k])) return true;

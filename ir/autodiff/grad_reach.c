@@ -114,7 +114,7 @@ static void reach_values(const Fn *f, Val loss, GradReach *found) {
   for (uint32_t at = 0; at < found->n; at++, f->prog->n_visits++) {
     Val v = found->list[at];
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
-      if (ir_grad_flows(f, v, k)) note(found, f, ir_arg(f, v, k));
+      if (ir_arg(f, v, k).i >= found->least && ir_grad_flows(f, v, k)) note(found, f, ir_arg(f, v, k));
   }
 }
 

@@ -333,6 +333,7 @@ bool ir_pass_schedule(Fn *f) {
   ir_find_updates(&l);
   ir_find_levels(&l);
   ir_sink(&l);
+  ir_postpone(&l);
   uint32_t last = last_fault_level(&l, false);
   if (last) {
     l.faulting_writes_from = l.writes_from = last + 1;

@@ -33,4 +33,5 @@ void ir_find_levels(Levels *l);                             // from min_level
 void ir_find_updates(Levels *l);                            // ir/passes/fuse_update.c
 uint32_t ir_anchor_of_update(const Levels *l, Val v);       // the product into whose kernel an update fuses; 0: none
 void ir_sink(Levels *l);                                    // ir/passes/sink.c: sets min_level
+void ir_postpone(Levels *l);                                // ir/passes/postpone.c: likewise
 #endif
