@@ -15,6 +15,12 @@ LLVMValueRef cg_i64(Cg *c, int64_t v) { return LLVMConstInt(c->i64, (unsigned lo
 LLVMValueRef cg_i32(Cg *c, int32_t v) { return LLVMConstInt(c->i32, (unsigned long long)(int64_t)v, true); }
 LLVMValueRef cg_f32(Cg *c, double v) { return LLVMConstReal(c->f32, (double)(float)v); }
 
+LLVMValueRef cg_lane_numbers(Cg *c) {
+  LLVMValueRef lane[64];
+  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
+  return LLVMConstVector(lane, c->t->vl);
+}
+
 LLVMValueRef cg_splat_n(Cg *c, LLVMValueRef scalar, uint32_t n) {
   if (LLVMIsConstant(scalar) && n <= 64) {
     LLVMValueRef lane[64];

@@ -51,7 +51,8 @@ LLVMValueRef cg_i32(Cg *c, int32_t v);
 LLVMValueRef cg_f32(Cg *c, double v);
 LLVMValueRef cg_splat(Cg *c, LLVMValueRef scalar);  // f32/i32/i64 -> vector of vl
 LLVMValueRef cg_splat_n(Cg *c, LLVMValueRef scalar, uint32_t n);
-LLVMValueRef cg_dim(Cg *c, Dim d);  // i64: a constant, an argument, or products and sums of them
+LLVMValueRef cg_lane_numbers(Cg *c);  // vi64: 0 .. vl-1
+LLVMValueRef cg_dim(Cg *c, Dim d);    // i64: a constant, an argument, or products and sums of them
 LLVMValueRef cg_numel(Cg *c, Shape s);
 LLVMValueRef cg_ptr(Cg *c, Val v);  // storage of a stored value (views resolve to their buffer)
 bool cg_stored(Cg *c, Val v);       // has a port
@@ -119,6 +120,9 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg);
 uint32_t cg_primitive_cost(Op op);  // about how many operations of a vector a primitive or pointwise op takes
 // Philox4x32-10
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */, uint32_t word);
+void cg_random_words(Cg *c, LLVMValueRef element, LLVMValueRef id, LLVMValueRef out[4]);
+LLVMValueRef cg_uniform_of(Cg *c, LLVMValueRef words[4]);  // in [0, 1)
+LLVMValueRef cg_normal_of(Cg *c, LLVMValueRef words[4]);   // standard normal
 // Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
 void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
                         LLVMValueRef dst, LLVMValueRef dst_ld);
@@ -184,8 +188,7 @@ typedef struct {
 bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
 void cg_place_packed_weights(Prog *p, const Target *t);
-bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack);  // row of p->packs
-bool cg_writes_param(const Fn *f, uint32_t param);
+void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights
 // The symbol of the entry that makes the packed copies; none where there are none
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;

@@ -196,7 +196,8 @@ typedef struct {
 struct tn_function {
   tn_program *p;
   tn_function *next;
-  Fn *ir;  // NULL: poisoned
+  Fn *ir;           // NULL: poisoned
+  GradReach reach;  // of the last loss that was asked about
   const char *name;
   Loc loc, end;
   bool ended, eval, reported_ended;
@@ -546,6 +547,6 @@ const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 void fe_code_release(FeCode *c);  // NULL: nothing
 
 // ---- compile/model.c
-tn_model *fe_model_new(FeCode *c, uint64_t seed);  // initialised; NULL: out of memory
+tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws);  // initialised; NULL: out of memory
 
 #endif

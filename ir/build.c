@@ -37,7 +37,7 @@ void ir_set_operands(Fn *f, Val v, const Val *operands, uint32_t n) {
   Ins *ins = ir_ins(f, v);
   ins->args = f->n_args, ins->n_args = 0, ins->absent = 0;
   push_operands(f, ins, operands, n);
-  f->facts = 0;
+  ir_changed(f, v);
 }
 
 static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
@@ -58,7 +58,8 @@ static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *at
     *RT_PUSH(mem, f->args, f->n_args, f->cap_args) = head;
     *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = r;
   }
-  f->facts = 0;
+  f->has_writes |= ir_op_writes_in_place(op);
+  ir_changed(f, head);
   return head;
 }
 

@@ -7,6 +7,7 @@
 Fn *ir_fn_new(Prog *p, const char *name, Loc loc) {
   Fn *f = rt_alloc(p->mem, sizeof *f);
   f->prog = p;
+  f->roots = rt_alloc(p->mem, sizeof *f->roots);
   f->name = ir_str(p, name);
   f->loc = loc;
   *RT_PUSH(p->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};

@@ -209,6 +209,13 @@ typedef struct {
   int64_t row;
 } InputCheck;
 
+// The first n values of `ins` and the roots of their storage, as ir_storage_root found them.
+typedef struct {
+  const Ins *ins;
+  Val *root;
+  uint32_t n, cap;
+} RootMemo;
+
 struct Prog;
 typedef struct Fn {
   struct Prog *prog;
@@ -225,6 +232,8 @@ typedef struct Fn {
   uint32_t n_inputs, n_outputs;
   uint32_t cur_scope;  // owner of what ir_emit makes next
   bool is_body;        // of a scan
+  bool has_writes;     // in place, or scans: a handle may show another content later on
+  RootMemo *roots;
   // facts
   uint32_t facts;       // HAS_*: those known to hold; every change of an instruction drops them
   uint32_t *kernel_of;  // by value: kernel number; UINT32_MAX: none (leaves, views)
@@ -233,6 +242,7 @@ typedef struct Fn {
   uint32_t n_kernels;
   Buf *bufs;  // bufs[0] is none
   uint32_t n_bufs, cap_bufs;
+  const bool *writes_param;  // by parameter; made with the buffers
   InputCheck *checks;
   uint32_t n_checks, cap_checks;
   PlanStats stats;
@@ -263,6 +273,7 @@ typedef struct {
   bool transposed;  // stored [n, k]
   int64_t n, k, width;
   int64_t offset, bytes;  // in SEG_PACKED
+  uint32_t next;          // 1 + the next row of the same parameter; 0: none
 } WeightPack;
 
 // What passes know of the machine: set by the code generator's target row (codegen/target.h).
@@ -310,9 +321,11 @@ typedef struct Prog {
   int64_t const_bytes;
   WeightPack *packed_weights;
   uint32_t n_packed_weights, cap_packed_weights;
+  uint32_t *pack_of_param;  // by parameter: 1 + its newest row; 0: none
   int64_t packed_bytes;
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
+  uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
@@ -424,7 +437,9 @@ typedef struct {
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
-Op ir_op_find(const char *name);              // OP_none
+Op ir_op_find(const char *name);  // OP_none
+// Before pass functionalize: scans write their carries.
+static inline bool ir_op_writes_in_place(Op op) { return op == OP_write || ir_ops[op].cls == CLASS_SCAN; }
 uint32_t ir_op_operand(Op op, ArgName name);  // its position in the row; UINT32_MAX: there is none of that name
 extern const char *const ir_arg_name[N_ARG_NAMES];
 extern const char *const ir_key_name[N_KEYS];
@@ -488,9 +503,14 @@ bool ir_is_whole(const Fn *f, Val v);  // a write to v replaces all of what it i
 Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, or v
 // ---- ir/autodiff/grad_reach.c
 bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is a view of
-// Marks (by value index) what a gradient of `loss`, as it is at the end of f, can flow to; reach has n_ins entries, all
-// false.
-void ir_grad_reach(const Fn *f, Val loss, bool *reach);
+// What a gradient of `loss`, as it is at the end of f, can flow to. Zero before the first use, then used again.
+typedef struct {
+  uint32_t least;  // values before this one need not be told
+  bool *has;       // by value
+  Val *list;
+  uint32_t n, cap, cap_has;
+} GradReach;
+void ir_grad_reach(const Fn *f, Val loss, GradReach *found);
 
 // ---- passes (ir/passes/pipeline.c runs them)
 typedef bool PassFn(Fn *f);  // false: errors were added to prog->diags
@@ -548,6 +568,7 @@ bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 Val ir_storage_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
+void ir_changed(Fn *f, Val from);         // instructions from this one on were edited: what was known of f is dropped
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //

@@ -7,7 +7,8 @@ void ir_rewrite_begin(Rewrite *e, Fn *f) {
   *e = (Rewrite){.f = f, .old = f->ins, .n_old = f->n_ins, .map = rt_alloc(f->prog->mem, f->n_ins * sizeof *e->map)};
   f->ins = NULL;
   f->n_ins = f->cap_ins = 0;
-  f->facts = 0;
+  f->has_writes = false;
+  ir_changed(f, (Val){0});
   *RT_PUSH(f->prog->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
 }
 
@@ -24,6 +25,7 @@ Val ir_rewrite_copy(Rewrite *e, Val old) {
   Val head = {f->n_ins};
   *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = ins;
   e->map[old.i] = head;
+  f->has_writes |= ir_op_writes_in_place((Op)ins.op);
   for (uint32_t k = 1; k < ins.n_res; k++) {
     Ins r = e->old[old.i + k];
     r.args = f->n_args;
@@ -55,13 +57,13 @@ void ir_set_args(Fn *f, Val v, const Val *args, uint32_t n) {
     *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
   }
   ir_ins(f, v)->args = first, ir_ins(f, v)->n_args = (uint16_t)n;
-  f->facts = 0;
+  ir_changed(f, v);
 }
 
 // An instruction shares its operands with none but the old one that it was copied from, which has its own slice.
 void ir_set_arg(Fn *f, Val v, uint32_t k, Val a) {
   f->args[ir_ins(f, v)->args + k] = a;
-  f->facts = 0;
+  ir_changed(f, v);
 }
 
 // A list of its own, without the attribute of this key.
@@ -72,7 +74,7 @@ static void copy_attrs_but(Fn *f, Val v, Key but) {
     if (a.key != but) *RT_PUSH(f->prog->mem, f->attrs, f->n_attrs, f->cap_attrs) = a;
   }
   ir_ins(f, v)->attrs = first, ir_ins(f, v)->n_attrs = (uint8_t)(f->n_attrs - first);
-  f->facts = 0;
+  ir_changed(f, v);
 }
 
 void ir_set_attr(Fn *f, Val v, Attr a) {
@@ -91,7 +93,7 @@ void ir_unset_attr(Fn *f, Val v, Key k) { copy_attrs_but(f, v, k); }
 
 void ir_set_op(Fn *f, Val v, Op op) {
   ir_ins(f, v)->op = (uint16_t)op;
-  f->facts = 0;
+  ir_changed(f, v);
 }
 
 // ---- uses

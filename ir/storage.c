@@ -9,13 +9,28 @@ Val ir_view_base(const Fn *f, Val v) {
   return v;
 }
 
+// The value that v takes its storage from; v itself: none.
+static Val storage_source(const Fn *f, Val v) {
+  if (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) return ir_arg(f, v, 0);
+  Val h = ir_head(f, v);
+  return ir_ops[f->ins[h.i].op].flags & WRITES ? ir_arg(f, h, v.i - h.i) : v;
+}
+
+// Sources precede the values that have them, so that each root is one step from one that is known.
 Val ir_storage_root(const Fn *f, Val v) {
-  for (;;) {
-    v = ir_view_base(f, v);
-    Val h = ir_head(f, v);
-    if (!(ir_ops[f->ins[h.i].op].flags & WRITES)) return v;
-    v = ir_arg(f, h, v.i - h.i);
+  RootMemo *m = f->roots;
+  if (m->ins != f->ins) m->ins = f->ins, m->n = 0;
+  for (; m->n <= v.i; f->prog->n_visits++) {
+    Val at = {m->n}, from = storage_source(f, at);
+    Val root = from.i == at.i ? at : m->root[from.i];
+    *RT_PUSH(f->prog->mem, m->root, m->n, m->cap) = root;
   }
+  return m->root[v.i];
+}
+
+void ir_changed(Fn *f, Val from) {
+  f->facts = 0;
+  if (f->roots->n > from.i) f->roots->n = from.i;
 }
 
 bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }

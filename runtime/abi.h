@@ -54,6 +54,7 @@ typedef struct TnFrame {
   void *team;            // the runtime's own, for barriers
   void *guarded_arena;   // RtGuardedRun; NULL: the arena is an ordinary one
   const uint8_t *stale;  // by packed copy: the entry that packs makes it; others do not look
+  int32_t no_draws;      // parameters that begin with random numbers keep what they hold
 } TnFrame;
 
 typedef void (*TnEntry)(TnFrame *f, int32_t worker, int32_t n_workers);

@@ -901,13 +901,13 @@ static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_
 static void gradients_of(Gen *g, Val v) {
   Val loss = ir_none(v) ? v : scalar_of(g, v);
   if (ir_none(loss)) return;
-  bool *reach = rt_alloc(g->p->mem, g->f->n_ins);
-  ir_grad_reach(g->f, loss, reach);
+  GradReach reach = {0};
+  ir_grad_reach(g->f, loss, &reach);
   uint32_t n = g->n, made = 0;
   Val target[MAX_POOL];
   for (uint32_t k = 0; k < n; k++) target[k] = g->pool[k].v;
   for (uint32_t k = 0; k < n && made < 5; k++) {
-    if (!is_f32(g, target[k]) || !reach[target[k].i] || target[k].i == loss.i || !chance(g, 50)) continue;
+    if (!is_f32(g, target[k]) || !reach.has[target[k].i] || target[k].i == loss.i || !chance(g, 50)) continue;
     if (ir_ins(g->f, ir_head(g->f, target[k]))->n_res > 1) continue;  // the loss may depend on another result
     keep(g, op2(g, OP_grad_of, loss, target[k]), 50);
     made++;

@@ -222,9 +222,9 @@ static Val loss_of_case(Program *g, const Case *c) {
 }
 
 static void find_reached(Program *g, Val loss) {
-  bool *reach = rt_alloc(g->mem, g->f->n_ins);
-  ir_grad_reach(g->f, loss, reach);
-  for (uint32_t k = 0; k < g->n_in; k++) g->reached[k] = reach[g->in[k].i];
+  GradReach reach = {0};
+  ir_grad_reach(g->f, loss, &reach);
+  for (uint32_t k = 0; k < g->n_in; k++) g->reached[k] = reach.has[g->in[k].i];
 }
 
 static void add_output(Program *g, Val v) {

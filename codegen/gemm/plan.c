@@ -185,23 +185,11 @@ bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t) {
   return (tb || m > t->gemm_mr) && n * k >= PREPACKED_ELEMENTS && m * n * k > SMALL_FMAS;
 }
 
-bool cg_writes_param(const Fn *f, uint32_t param) {
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const Ins *ins = &f->ins[i];
-    if (!(ir_ops[ins->op].flags & WRITES)) continue;
-    for (uint32_t k = 0; k < ir_ops[ins->op].n_res && k < ins->n_args; k++) {
-      Val root = ir_storage_root(f, ir_arg(f, (Val){i}, k));
-      if (ir_ins(f, root)->op == OP_param && ir_attr_int(f, root, KEY_param, -1) == (int64_t)param) return true;
-    }
-  }
-  return false;
-}
-
 bool cg_constant_weight(const Fn *f, Val b, uint32_t *param) {
   Val base = ir_view_base(f, b);
   if (ir_ins(f, base)->op != OP_param || !ir_shape_is_const(f->prog, ir_ins(f, b)->shape)) return false;
   *param = (uint32_t)ir_attr_int(f, base, KEY_param, 0);
-  return !cg_writes_param(f, *param);
+  return !f->writes_param[*param];
 }
 
 WeightPack cg_weight_of(const GemmPlan *p, const Target *t) {

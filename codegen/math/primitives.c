@@ -284,7 +284,7 @@ static V low32(Cg *c, V v) { return LLVMBuildAnd(c->b, v, bits(c, LLVMTypeOf(v),
 static V high32(Cg *c, V v) { return LLVMBuildLShr(c->b, v, bits(c, LLVMTypeOf(v), 32), ""); }
 static V mix(Cg *c, V a, V b, V key) { return LLVMBuildXor(c->b, LLVMBuildXor(c->b, a, b, ""), key, ""); }
 
-static void philox(Cg *c, V element, V id, V out[4]) {
+void cg_random_words(Cg *c, V element, V id, V out[4]) {
   LLVMTypeRef t = LLVMTypeOf(element);
   V seed = frame_u64(c, offsetof(TnFrame, seed)), run = frame_u64(c, offsetof(TnFrame, counter));
   V key0 = spread(c, t, low32(c, seed)), key1 = spread(c, t, high32(c, seed));
@@ -305,7 +305,7 @@ static void philox(Cg *c, V element, V id, V out[4]) {
 
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t word) {
   V x[4];
-  philox(c, element, id, x);
+  cg_random_words(c, element, id, x);
   return LLVMBuildTrunc(c->b, x[word], lanes_like(LLVMTypeOf(element), c->i32), "");
 }
 
@@ -317,7 +317,7 @@ static V as_count(Cg *c, V x) {
 }
 
 // Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
-static V normal_of(Cg *c, V x[4]) {
+V cg_normal_of(Cg *c, V x[4]) {
   V u1 = as_count(c, x[0]), u2 = as_count(c, x[1]);
   u1 = mul(c, add(c, u1, k(c, u1, 1)), k(c, u1, 0x1p-24));
   u2 = mul(c, u2, k(c, u2, 0x1p-24));
@@ -331,12 +331,15 @@ static V normal_of(Cg *c, V x[4]) {
   return mul(c, cg_primitive(c, OP_sqrt, &far), turn);
 }
 
-static V random_primitive(Cg *c, Op op, V element, V id) {
-  V x[4];
-  philox(c, element, id, x);
-  if (op == OP_randn) return normal_of(c, x);
+V cg_uniform_of(Cg *c, V x[4]) {
   V u = as_count(c, x[0]);
   return mul(c, u, k(c, u, 0x1p-24));
+}
+
+static V random_primitive(Cg *c, Op op, V element, V id) {
+  V x[4];
+  cg_random_words(c, element, id, x);
+  return op == OP_randn ? cg_normal_of(c, x) : cg_uniform_of(c, x);
 }
 
 // ---- rows

@@ -24,7 +24,7 @@ static void add_buf(const ModulePlan *plan, const Fn *f, uint32_t buf, bool writ
   const Buf *b = &f->bufs[buf];
   if (b->bytes == 0) return;
   bool by_position = b->seg == SEG_IN || b->seg == SEG_OUT;
-  int64_t hi = b->offset + (by_position ? 1 : b->bytes);
+  int64_t hi = by_position ? b->offset + 1 : cg_round_up(b->offset + b->bytes, TN_ALIGN);  // none begins in the padding
   *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){b->offset, hi, b->seg, writes};
 }
 
@@ -42,13 +42,70 @@ static void accesses_of(const ModulePlan *plan, const KernelCall *c, Accesses *o
     add_slot(plan, ir_dim_at(plan->p, ir_ins(c->f, (Val){c->k->first})->shape, 2), true, out);
 }
 
-static bool conflict(const Accesses *a, const Accesses *b) {
-  for (uint32_t i = 0; i < a->n; i++)
-    for (uint32_t k = 0; k < b->n; k++) {
-      const Access *x = &a->list[i], *y = &b->list[k];
-      if (x->space == y->space && (x->writes || y->writes) && x->lo < y->hi && y->lo < x->hi) return true;
-    }
+// Disjoint spans of a space, in order; those that touch are one.
+typedef struct {
+  int64_t lo, hi;
+} Span;
+typedef struct {
+  Span *list;
+  uint32_t n, cap;
+} Spans;
+enum { N_SPACES = SPACE_DIMS + 1 };
+typedef struct {
+  Spans touched[N_SPACES], written[N_SPACES];
+} Touched;  // since the last barrier
+
+// The first span that ends behind `at`, or at it.
+static uint32_t first_behind(const ModulePlan *plan, const Spans *s, int64_t at) {
+  uint32_t lo = 0, hi = s->n;
+  for (; lo < hi; plan->p->n_visits++) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (s->list[mid].hi < at) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+
+static bool overlaps(const ModulePlan *plan, const Spans *s, const Access *a) {
+  uint32_t k = first_behind(plan, s, a->lo + 1);
+  return k < s->n && s->list[k].lo < a->hi;
+}
+
+static void add_span(const ModulePlan *plan, Spans *s, const Access *a) {
+  uint32_t k = first_behind(plan, s, a->lo), end = k;
+  Span both = {a->lo, a->hi};
+  for (; end < s->n && s->list[end].lo <= a->hi; end++) {
+    if (s->list[end].lo < both.lo) both.lo = s->list[end].lo;
+    if (s->list[end].hi > both.hi) both.hi = s->list[end].hi;
+  }
+  if (end == k) {
+    *RT_PUSH(plan->mem, s->list, s->n, s->cap) = both;
+    memmove(&s->list[k + 1], &s->list[k], (s->n - 1 - k) * sizeof both);
+  } else {
+    memmove(&s->list[k + 1], &s->list[end], (s->n - end) * sizeof both);
+    s->n -= end - k - 1;
+  }
+  s->list[k] = both;
+}
+
+static bool conflict(const ModulePlan *plan, const Touched *since, const Accesses *now) {
+  for (uint32_t k = 0; k < now->n; k++) {
+    const Access *a = &now->list[k];
+    if (overlaps(plan, (a->writes ? since->touched : since->written) + a->space, a)) return true;
+  }
   return false;
+}
+
+static void note_accesses(const ModulePlan *plan, Touched *since, const Accesses *now) {
+  for (uint32_t k = 0; k < now->n; k++) {
+    const Access *a = &now->list[k];
+    add_span(plan, &since->touched[a->space], a);
+    if (a->writes) add_span(plan, &since->written[a->space], a);
+  }
+}
+
+static void forget_accesses(Touched *since) {
+  for (uint32_t k = 0; k < N_SPACES; k++) since->touched[k].n = since->written[k].n = 0;
 }
 
 // ---- kernels that may fault
@@ -65,16 +122,17 @@ static bool changes_params(const KernelCall *c) {
 }
 
 void cg_place_barriers(ModulePlan *plan, EntryFn *e) {
-  Accesses since = {0}, now = {0};  // since the last barrier; of the current kernel
+  Touched since = {0};
+  Accesses now = {0};  // of the current kernel
   bool unsure = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     now.n = 0;
     accesses_of(plan, &e->calls[i], &now);
-    e->calls[i].barrier = !e->single_threaded && conflict(&since, &now);
+    e->calls[i].barrier = !e->single_threaded && conflict(plan, &since, &now);
     e->calls[i].checks_status = unsure && changes_params(&e->calls[i]);
     unsure = (unsure && !e->calls[i].checks_status) || may_fault(&e->calls[i]);
-    if (e->calls[i].barrier) since.n = 0;
-    for (uint32_t k = 0; k < now.n; k++) *RT_PUSH(plan->mem, since.list, since.n, since.cap) = now.list[k];
+    if (e->calls[i].barrier) forget_accesses(&since);
+    note_accesses(plan, &since, &now);
   }
 }
 
@@ -85,7 +143,8 @@ void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
   for (uint32_t i = 0; i < e->n_calls; i++) {
     const KernelCall *c = &e->calls[i];
     rt_text_add(out, "%s%sk%u", c->checks_status ? "look " : "", c->barrier ? "barrier " : "", c->code);
-    for (uint32_t k = 0; k < c->n_kernel_args; k++) {
+    cg_fill_text(plan, c, out);
+    for (uint32_t k = 0; k < c->n_kernel_args && !c->n_fills; k++) {
       const Buf *b = &c->f->bufs[c->f->buf_of[c->kernel_args[k].v.i]];
       rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
     }
@@ -108,6 +167,7 @@ const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code) {
 
 // ---- code
 LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
+  if (call->n_fills) return cg_fill_type(c);
   uint32_t n = 0, n_ptr = call->n_kernel_args + (call->k->scratch != 0) + (call->weight != 0),
            most = 3 + n_ptr + call->n_dims + call->n_ids;
   LLVMTypeRef *type = rt_alloc(c->mem, most * sizeof *type);
@@ -144,11 +204,32 @@ static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf)
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
 }
 
+static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLVMValueRef *arg, uint32_t n) {
+  LLVMTypeRef type = cg_kernel_type(c, call);
+  const char *name = cg_kernel_symbol(plan, call->code);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  if (!fn) {
+    fn = LLVMAddFunction(c->mod, name, type);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+}
+
+// Rows of calls that follow each other follow each other too.
+static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
+  LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
+  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), LLVMGetParam(c->fn, 1), base->n_workers, rows, n},
+            5);
+}
+
 // Dims are reloaded at each call: a layout may have set them since.
 static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, const Bases *base) {
-  LLVMTypeRef type = cg_kernel_type(c, call);
-  uint32_t n = 0;
-  LLVMValueRef *arg = rt_alloc(c->mem, LLVMCountParamTypes(type) * sizeof *arg);
+  if (call->n_fills) {
+    call_fill(c, plan, call, call->n_fills, base);
+    return;
+  }
+  uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
+  LLVMValueRef *arg = rt_alloc(c->mem, most * sizeof *arg);
   for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
   arg[n++] = base->n_workers;
   for (uint32_t k = 0; k < call->n_kernel_args; k++)
@@ -162,13 +243,16 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
   }
   for (uint32_t k = 0; k < call->n_ids; k++)
     arg[n++] = cg_i32(c, (int32_t)ir_attr_int(call->f, call->ids[k], KEY_id, 0));
-  const char *name = cg_kernel_symbol(plan, call->code);
-  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
-  if (!fn) {
-    fn = LLVMAddFunction(c->mod, name, type);
-    LLVMSetVisibility(fn, LLVMHiddenVisibility);
-  }
-  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+  call_code(c, plan, call, arg, n);
+}
+
+// How many fills from call i on are one call: none of them waits, and nobody looks between them.
+static uint32_t n_joined_fills(const ModulePlan *plan, const EntryFn *e, uint32_t i) {
+  uint32_t n = 1;
+  if (plan->profile || plan->p->guarded_arena || !e->calls[i].n_fills) return n;
+  while (i + n < e->n_calls && e->calls[i + n].n_fills && !e->calls[i + n].barrier && !e->calls[i + n].checks_status)
+    n++;
+  return n;
 }
 
 static void wait_for_team(Cg *c) {
@@ -237,8 +321,12 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
     if (guarded_arena) call_guard_check(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
     else if (e->calls[i].barrier) wait_for_team(c);
     LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
-    call_kernel(c, plan, &e->calls[i], &base);
+    uint32_t n = n_joined_fills(plan, e, i), n_rows = 0;
+    for (uint32_t k = i; k < i + n; k++) n_rows += e->calls[k].n_fills;
+    if (n > 1) call_fill(c, plan, &e->calls[i], n_rows, &base);
+    else call_kernel(c, plan, &e->calls[i], &base);
     if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
+    i += n - 1;
   }
   if (guarded_arena && e->n_calls) call_guard_check(c, &e->calls[e->n_calls - 1], NULL);
   LLVMBuildRetVoid(c->b);

@@ -14,7 +14,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-enum { MAX_PARTS = 4, FORMAT = 3 };  // FORMAT: version of the interface between an object and its caller
+enum { MAX_PARTS = 4, FORMAT = 4 };  // FORMAT: version of the interface between an object and its caller
 
 // The emitters produce vector code; what remains is constant folding, CSE and LICM. "default<O1>" costs more than all
 // the rest of code generation.
@@ -48,13 +48,34 @@ char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f) {
 }
 
 // ---- plan
+static bool same_key(const KernelCall *a, const KernelCall *b) {
+  return a->hash == b->hash && a->key_len == b->key_len && !memcmp(a->key, b->key, a->key_len);
+}
+
+// The place of a key in plan->table, open addressing: 1 + its code, or 0 where it belongs.
+static uint32_t *place_of(ModulePlan *plan, const KernelCall *c) {
+  uint32_t at = (uint32_t)c->hash & (plan->cap_table - 1);
+  for (; plan->table[at] && !same_key(plan->codes[plan->table[at] - 1], c); at = (at + 1) & (plan->cap_table - 1))
+    plan->p->n_visits++;
+  return &plan->table[at];
+}
+
+// At most half full.
+static void grow_table(ModulePlan *plan) {
+  if (2 * plan->n_codes < plan->cap_table) return;
+  plan->cap_table = plan->cap_table ? 2 * plan->cap_table : 64;
+  plan->table = rt_alloc(plan->mem, plan->cap_table * sizeof *plan->table);
+  for (uint32_t k = 0; k < plan->n_codes; k++) *place_of(plan, plan->codes[k]) = k + 1;
+}
+
 static uint32_t code_of(ModulePlan *plan, const KernelCall *c) {
-  for (uint32_t k = 0; k < plan->n_codes; k++) {
-    const KernelCall *o = plan->codes[k];
-    if (o->hash == c->hash && o->key_len == c->key_len && !memcmp(o->key, c->key, c->key_len)) return k;
+  grow_table(plan);
+  uint32_t *place = place_of(plan, c);
+  if (!*place) {
+    *RT_PUSH(plan->mem, plan->codes, plan->n_codes, plan->cap_codes) = c;
+    *place = plan->n_codes;
   }
-  *RT_PUSH(plan->mem, plan->codes, plan->n_codes, plan->cap_codes) = c;
-  return plan->n_codes - 1;
+  return *place - 1;
 }
 
 static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f);
@@ -76,7 +97,8 @@ static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f) {
     if (!cg_has_code(f, &f->kernels[k])) continue;
     KernelCall *c = &e->calls[e->n_calls++];
     *c = (KernelCall){.f = f, .k = &f->kernels[k]};
-    if (!plan_body(plan, c) || !cg_describe(plan, c)) return false;
+    if (cg_only_fills(f, c->k)) cg_describe_fill(plan, c);
+    else if (!plan_body(plan, c) || !cg_describe(plan, c)) return false;
     c->code = code_of(plan, c);
   }
   return true;
@@ -212,8 +234,20 @@ static void set_parameters(Cg *c, const KernelCall *call) {
   for (uint32_t k = 0; k < c->n_ids; k++) c->id_val[k] = LLVMGetParam(c->fn, n++);
 }
 
+static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
+  c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, plan->codes[code]));
+  LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
+  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+}
+
 static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   const KernelCall *call = plan->codes[code];
+  if (call->n_fills) {
+    begin_kernel(c, plan, code);
+    cg_emit_fill(c);
+    LLVMBuildRetVoid(c->b);
+    return true;
+  }
   EmitFn *emit = cg_kernel_emitter((OpClass)call->k->cls);
   if (!emit && !call->body) {
     rt_text_add(c->why, "no code for kernels of class %s", ir_class_name((OpClass)call->k->cls));
@@ -221,9 +255,7 @@ static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   }
   c->f = call->f;
   c->k = call->k;
-  c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, call));
-  LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
-  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  begin_kernel(c, plan, code);
   set_parameters(c, call);
   size_t said = c->why->len;
   bool good = call->body ? cg_emit_scan(c, plan, call) : emit(c);
@@ -314,22 +346,33 @@ static void finish_all(ModuleShard *part, uint32_t n) {
 
 // ---- kernels to modules: LPT scheduling
 
+typedef struct {
+  uint32_t cost, code;
+} CompileCost;
+
+static int by_cost(const void *a, const void *b) {
+  const CompileCost *x = a, *y = b;
+  if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
+  return x->code < y->code ? -1 : 1;
+}
+
 // The most expensive kernel left goes to the module with the least load.
 static uint32_t partition_kernels(const ModulePlan *plan, uint8_t *part_of) {
-  enum { PART_COST = 8, NOT_YET = 0xff };
+  enum { PART_COST = 8 };
   uint64_t total = 0, load[MAX_PARTS] = {0};
-  for (uint32_t k = 0; k < plan->n_codes; k++) total += cg_kernel_compile_cost(plan->codes[k]->k), part_of[k] = NOT_YET;
+  CompileCost *costs = rt_alloc(plan->mem, (plan->n_codes + 1) * sizeof *costs);
+  for (uint32_t k = 0; k < plan->n_codes; k++) {
+    costs[k] = (CompileCost){cg_kernel_compile_cost(plan->codes[k]->k), k};
+    total += costs[k].cost;
+  }
   uint32_t n = total / PART_COST < 1 ? 1 : total / PART_COST < MAX_PARTS ? (uint32_t)(total / PART_COST) : MAX_PARTS;
-  for (uint32_t done = 0; done < plan->n_codes; done++) {
-    uint32_t best = UINT32_MAX, to = 0;
-    for (uint32_t k = 0; k < plan->n_codes; k++)
-      if (part_of[k] == NOT_YET && (best == UINT32_MAX || cg_kernel_compile_cost(plan->codes[k]->k) >
-                                                              cg_kernel_compile_cost(plan->codes[best]->k)))
-        best = k;
-    for (uint32_t k = 1; k < n; k++)
-      if (load[k] < load[to]) to = k;
-    part_of[best] = (uint8_t)to;
-    load[to] += cg_kernel_compile_cost(plan->codes[best]->k);
+  qsort(costs, plan->n_codes, sizeof *costs, by_cost);
+  for (uint32_t k = 0; k < plan->n_codes; k++) {
+    uint32_t to = 0;
+    for (uint32_t part = 1; part < n; part++)
+      if (load[part] < load[to]) to = part;
+    part_of[costs[k].code] = (uint8_t)to;
+    load[to] += costs[k].cost;
   }
   return n;
 }

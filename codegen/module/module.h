@@ -17,13 +17,15 @@ typedef struct {
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;
   uint64_t hash;
-  uint32_t code;         // index of its distinct kernel: ModulePlan.codes
-  uint32_t weight;       // 1 + the row of Prog.packed_weights that it reads; 0: none
-  bool barrier;          // preceded by a barrier
-  bool checks_status;    // preceded by a test whether an earlier kernel reported an index out of range
-  struct EntryFn *body;  // of a scan: the kernels of one step; else NULL
+  uint32_t code;                 // index of its distinct kernel: ModulePlan.codes
+  uint32_t weight;               // 1 + the row of Prog.packed_weights that it reads; 0: none
+  bool barrier;                  // preceded by a barrier
+  bool checks_status;            // preceded by a test whether an earlier kernel reported an index out of range
+  struct EntryFn *body;          // of a scan: the kernels of one step; else NULL
+  uint32_t first_fill, n_fills;  // rows of ModulePlan.fills, where it only fills memory: fill.c
 } KernelCall;
 
+typedef struct FillRow FillRow;
 typedef struct EntryFn {
   const Fn *f;
   const char *symbol;
@@ -41,6 +43,9 @@ typedef struct {
   uint32_t n_entries;
   const KernelCall **codes;  // distinct kernels: the first call of each
   uint32_t n_codes, cap_codes;
+  uint32_t *table, cap_table;  // codes by key: module.c
+  FillRow *fills;              // initial values, in the order of the calls
+  uint32_t n_fills, cap_fills;
   bool profile;  // entries time their kernels: profile.c
   bool trace;    // and record each call: trace.c
   RtText *why;
@@ -51,6 +56,14 @@ bool cg_describe(ModulePlan *plan, KernelCall *call);  // arguments, dims, ids, 
 bool cg_has_code(const Fn *f, const Kernel *k);
 
 uint32_t cg_number_dim(ModulePlan *plan, KernelCall *c, Dim d);  // among the dims that the kernel takes
+
+// fill.c
+bool cg_only_fills(const Fn *f, const Kernel *k);  // memory with constants and random numbers
+void cg_describe_fill(ModulePlan *plan, KernelCall *call);
+void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out);  // the rows of a call
+LLVMTypeRef cg_fill_type(Cg *c);
+LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first);
+void cg_emit_fill(Cg *c);
 
 // scan.c
 void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out);  // the kernels of the body, for the key

@@ -18,10 +18,19 @@ static bool same_pack(const WeightPack *a, const WeightPack *b) {
   return a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k && a->width == b->width;
 }
 
-static uint32_t find_pack(const Prog *p, const WeightPack *w) {
-  for (uint32_t k = 0; k < p->n_packed_weights; k++)
-    if (same_pack(&p->packed_weights[k], w)) return k;
-  return UINT32_MAX;
+// 1 + its row; 0: there is none.
+static uint32_t find_pack(Prog *p, const WeightPack *w) {
+  uint32_t row = p->pack_of_param[w->param];
+  for (; row && !same_pack(&p->packed_weights[row - 1], w); p->n_visits++) row = p->packed_weights[row - 1].next;
+  return row;
+}
+
+static void add_pack(Prog *p, WeightPack w) {
+  w.offset = p->packed_bytes;
+  w.next = p->pack_of_param[w.param];
+  p->packed_bytes += w.bytes;
+  *RT_PUSH(p->mem, p->packed_weights, p->n_packed_weights, p->cap_packed_weights) = w;
+  p->pack_of_param[w.param] = p->n_packed_weights;
 }
 
 // The copy that a kernel reads; false: none.
@@ -35,32 +44,28 @@ static bool weight_of_kernel(const Fn *f, const Kernel *k, const Target *t, Weig
 
 void cg_place_packed_weights(Prog *p, const Target *t) {
   p->n_packed_weights = 0, p->packed_bytes = 0;
+  p->pack_of_param = rt_alloc(p->mem, (p->n_params + 1) * sizeof *p->pack_of_param);
   for (uint32_t f = 0; p->packs_weights && f < p->n_fns; f++)
     for (uint32_t k = 0; k < p->fns[f]->n_kernels; k++) {
       WeightPack w;
       const Kernel *kernel = &p->fns[f]->kernels[k];
-      bool new = cg_has_code(p->fns[f], kernel) && weight_of_kernel(p->fns[f], kernel, t, &w) &&
-                 find_pack(p, &w) == UINT32_MAX;
-      if (!new) continue;
-      w.offset = p->packed_bytes;
-      p->packed_bytes += w.bytes;
-      *RT_PUSH(p->mem, p->packed_weights, p->n_packed_weights, p->cap_packed_weights) = w;
+      bool new = cg_has_code(p->fns[f], kernel) && weight_of_kernel(p->fns[f], kernel, t, &w) && !find_pack(p, &w);
+      if (new) add_pack(p, w);
     }
 }
 
-bool cg_reads_weight(const Fn *f, const Target *t, uint32_t pack) {
+void cg_find_read_weights(const Fn *f, const Target *t, bool *reads) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     WeightPack w;
-    if (cg_has_code(f, &f->kernels[k]) && weight_of_kernel(f, &f->kernels[k], t, &w) &&
-        same_pack(&f->prog->packed_weights[pack], &w))
-      return true;
+    uint32_t row =
+        cg_has_code(f, &f->kernels[k]) && weight_of_kernel(f, &f->kernels[k], t, &w) ? find_pack(f->prog, &w) : 0;
+    if (row) reads[row - 1] = true;
   }
-  return false;
 }
 
 uint32_t cg_weight_number(const KernelCall *c, const Target *t) {
   WeightPack w;
-  return weight_of_kernel(c->f, c->k, t, &w) ? find_pack(c->f->prog, &w) + 1 : 0;
+  return weight_of_kernel(c->f, c->k, t, &w) ? find_pack(c->f->prog, &w) : 0;
 }
 
 // ---- the pack entry

@@ -336,12 +336,6 @@ void cg_pointwise_merge(Pointwise *p) {
 static LLVMTypeRef vector_type(const Pointwise *p, DType t) { return cg_vector_type(p->c, t, p->lanes); }
 static V spread(Pointwise *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
 
-static V lane_numbers(Cg *c) {
-  V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
-  return LLVMConstVector(lane, c->t->vl);
-}
-
 static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
 
 // Row of a table; an index out of range is reported, and the row is empty.
@@ -445,7 +439,7 @@ static V load_short_row(Pointwise *p, const Access *a, DType t) {
 static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   if (is_short_row(p, a)) return load_short_row(p, a, t);
-  V at = LLVMBuildAdd(c->b, cg_splat(c, i), lane_numbers(c), "");
+  V at = LLVMBuildAdd(c->b, cg_splat(c, i), cg_lane_numbers(c), "");
   at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
   V where = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &at, 1, "");
   LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
@@ -530,7 +524,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
   V element = spread(p, cg_add(c, row, i));
-  if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, lane_numbers(c), "");
+  if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, cg_lane_numbers(c), "");
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
 }

@@ -185,7 +185,9 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   if (!make_code(p, target, cache_dir(p, o), c)) return NULL;
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
-  tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed) : NULL;
+  double begin = fe_now_ms();
+  tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed, !o->no_init) : NULL;
+  c->info.init_ms = fe_now_ms() - begin;
   if (!m) fe_error(p, E_NOMEM, o->at, "there is no memory or thread for an instance");
   return m;
 }

@@ -56,28 +56,23 @@ static void fill_packs(Tables *t, const Fn *f, RtFunction *out) {
   const Target *target = ir->scratch_ctx;
   uint32_t *reads = rt_alloc(t->mem, (ir->n_packed_weights + 1) * sizeof *reads);
   uint32_t *writes = rt_alloc(t->mem, (ir->n_packed_weights + 1) * sizeof *writes);
+  bool *is_read = rt_alloc(t->mem, ir->n_packed_weights + 1);
+  if (ir->n_packed_weights) cg_find_read_weights(f, target, is_read);
   for (uint32_t k = 0; k < ir->n_packed_weights; k++) {
-    if (cg_reads_weight(f, target, k)) reads[out->n_packed_weights++] = k;
-    if (cg_writes_param(f, ir->packed_weights[k].param)) writes[out->n_writes_weights++] = k;
+    if (is_read[k]) reads[out->n_packed_weights++] = k;
+    if (f->writes_param[ir->packed_weights[k].param]) writes[out->n_writes_weights++] = k;
   }
   out->packed_weights = reads, out->writes_weights = writes;
 }
 
 static void fill_uses(Tables *t, const Fn *f, RtFunction *out) {
   uint32_t n = t->ir->n_params;
-  bool *is_used = rt_alloc(t->mem, n + 1), *is_written = rt_alloc(t->mem, n + 1);
-  for (Val v = {1}; v.i < f->n_ins; v.i++) {
-    const Ins *ins = ir_ins(f, v);
-    bool writes = ir_ops[ins->op].flags & WRITES;
-    if (ins->op == OP_param) is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
-    for (uint32_t k = 0; writes && k < ir_ops[ins->op].n_res && k < ins->n_args; k++) {
-      Val root = ir_storage_root(f, ir_arg(f, v, k));
-      if (ir_ins(f, root)->op == OP_param) is_written[ir_attr_int(f, root, KEY_param, 0)] = true;
-    }
-  }
+  bool *is_used = rt_alloc(t->mem, n + 1);
+  for (Val v = {1}; v.i < f->n_ins; v.i++)
+    if (ir_ins(f, v)->op == OP_param) is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
   RtParamUse *uses = rt_alloc(t->mem, (n + 1) * sizeof *uses);
   for (uint32_t k = 0; k < n; k++)
-    if (is_used[k]) uses[out->n_uses++] = (RtParamUse){k, is_written[k]};
+    if (is_used[k]) uses[out->n_uses++] = (RtParamUse){k, f->writes_param[k]};
   out->uses = uses;
 }
 

@@ -3,13 +3,14 @@
 #include "runtime/exec/thread_team.h"
 #include <string.h>
 
-tn_model *fe_model_new(FeCode *c, uint64_t seed) {
+tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
   tn_model *m = rt_malloc(sizeof *m);
   if (!m) return NULL;
   *m = (tn_model){.code = c};
   atomic_fetch_add(&c->n_refs, 1);
   m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
-  if (m->inst && rt_instance_initialize(m->inst, seed) == RT_OK) return m;
+  RtStatus (*initialize)(RtInstance *, uint64_t) = draws ? rt_instance_initialize : rt_instance_initialize_undrawn;
+  if (m->inst && initialize(m->inst, seed) == RT_OK) return m;
   tn_model_free(m);
   return NULL;
 }
@@ -22,7 +23,7 @@ void tn_model_free(tn_model *m) {
   rt_free(m);
 }
 
-tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_new(m->code, seed) : NULL; }
+tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_new(m->code, seed, true) : NULL; }
 
 tn_compile_info tn_compile_info_of(const tn_model *m) { return m ? m->code->info : (tn_compile_info){0}; }
 

@@ -67,12 +67,12 @@ static bool is_tracked_leaf(const tn_function *f, Val v) {
 }
 
 static bool is_tracked(tn_tensor t) {
-  const tn_function *f = t.fn;
+  tn_function *f = t.fn;
   if (fe_ins(t)->dtype != DT_F32) return false;
-  bool *reach = rt_alloc(f->p->mem, f->ir->n_ins);
-  ir_grad_reach(f->ir, fe_val(t), reach);
-  for (Val v = {1}; v.i < f->ir->n_ins; v.i++)
-    if (reach[v.i] && is_tracked_leaf(f, v)) return true;
+  f->reach.least = 0;
+  ir_grad_reach(f->ir, fe_val(t), &f->reach);
+  for (uint32_t k = 0; k < f->reach.n; k++)
+    if (is_tracked_leaf(f, f->reach.list[k])) return true;
   return false;
 }
 

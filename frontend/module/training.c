@@ -5,11 +5,11 @@
 
 #define NO_PATH "frozen, detached and unused parameters, and those used in a no-grad region, get no gradient"
 
-// By value: does a gradient of the loss reach it?
-static bool *reached_from(tn_tensor loss) {
-  bool *reached = rt_alloc(loss.fn->p->mem, loss.fn->ir->n_ins);
-  ir_grad_reach(loss.fn->ir, fe_val(loss), reached);
-  return reached;
+// By value, from `least` on: does a gradient of the loss reach it?
+static const bool *reached_from(tn_tensor loss, uint32_t least) {
+  loss.fn->reach.least = least;
+  ir_grad_reach(loss.fn->ir, fe_val(loss), &loss.fn->reach);
+  return loss.fn->reach.has;
 }
 
 static bool check_loss(tn_tensor loss, tn_site at) {
@@ -43,7 +43,7 @@ void tn_backward(tn_tensor loss, tn_site at) {
     f->lost_gradients = true;
     return;
   }
-  const bool *reached = reached_from(loss);
+  const bool *reached = reached_from(loss, 0);
   uint32_t n = 0;
   for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
   f->backward = fe_loc(f->p, at);
@@ -59,7 +59,7 @@ tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
   if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_loss(loss, at)) return fe_poison(f);
-  if (reached_from(loss)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
+  if (reached_from(loss, of.v)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
   fe_hint(f->p, "tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons");

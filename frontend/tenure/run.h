@@ -31,6 +31,9 @@ typedef struct {
   // memory again as the weight (tn_plan.packed_bytes). It is made before the first run that reads it and before the
   // first one after each change. Functions that update the weight themselves read no copy.
   bool no_packed_weights;
+  // Nothing is drawn: parameters that begin with random numbers are 0 until tn_load, tn_set or tn_initialize gives them
+  // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
+  bool no_init;
   tn_site at;
 } tn_compile_options;
 TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
@@ -39,6 +42,7 @@ TN_API void tn_model_free(tn_model *m);
 TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory
 typedef struct {
   double build_ms, passes_ms, codegen_ms, load_ms;
+  double init_ms;  // initial values of the first instance
   bool from_cache;
   uint32_t n_kernels, n_distinct_kernels;
   uint32_t n_variants;  // plans for smaller bounds, of all functions

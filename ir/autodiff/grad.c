@@ -13,6 +13,7 @@
 // its backward as through any other instructions.
 #include "ir/autodiff/grad.h"
 #include "ir/rewrite.h"
+#include <stdlib.h>
 #include <string.h>
 
 // ---- one loss
@@ -22,35 +23,56 @@ static bool has_adjoint(const Grad *g, Val v) {
   return false;
 }
 
-// Marks what depends on a target, up to `last`.
-static void find_dependent(Grad *g, uint32_t last) {
-  const Fn *f = g->f;
-  for (uint32_t i = 1; i <= last; i++)
-    for (uint32_t k = 0; k < f->ins[i].n_args && !g->dep[i]; k++)
-      if (ir_grad_flows(f, (Val){i}, k) && g->dep[ir_arg(f, (Val){i}, k).i]) g->dep[i] = true;
+static void reach(Grad *g, Val v, uint32_t least) {
+  if (v.i < least || g->is_reached[v.i]) return;
+  g->is_reached[v.i] = true;
+  *RT_PUSH(g->p->mem, g->reached, g->n_reached, g->cap_reached) = v;
 }
 
-static void walk_back(Grad *g, uint32_t last) {
+static int by_index(const void *a, const void *b) {
+  const Val *x = a, *y = b;
+  return x->i < y->i ? -1 : x->i > y->i;
+}
+
+// What gradients of the roots flow to, from the first target (`least`) on, in order; marks what depends on a target.
+// Nothing else is looked at: a function with many losses is not walked through for each.
+static void find_dependent(Grad *g, const Val *root, uint32_t n, uint32_t least) {
+  const Fn *f = g->f;
+  for (uint32_t k = 0; k < n; k++) reach(g, root[k], least);
+  for (uint32_t at = 0; at < g->n_reached; at++, g->p->n_visits++) {
+    Val v = g->reached[at];
+    for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
+      if (ir_grad_flows(f, v, k)) reach(g, ir_arg(f, v, k), least);
+  }
+  qsort(g->reached, g->n_reached, sizeof *g->reached, by_index);
+  for (uint32_t at = 0; at < g->n_reached; at++) {
+    Val v = g->reached[at];
+    for (uint32_t k = 0; k < f->ins[v.i].n_args && !g->dep[v.i]; k++)
+      if (ir_grad_flows(f, v, k) && g->dep[ir_arg(f, v, k).i]) g->dep[v.i] = true;
+  }
+}
+
+static void walk_back(Grad *g) {
   Fn *f = g->f;
-  for (uint32_t i = last; i > 0; i--) {
-    Val v = {i};
-    Ins ins = f->ins[i];  // a copy: the array grows
-    if (!g->dep[i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) continue;
+  for (uint32_t at = g->n_reached; at-- > 0;) {
+    Val v = g->reached[at];
+    Ins ins = f->ins[v.i];  // a copy: the array grows
+    if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) continue;
     g->loc = ins.loc;
     f->cur_scope = ins.scope;
-    ir_grad_through(g, v, g->adj[i]);
+    ir_grad_through(g, v, g->adj[v.i]);
     while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
   }
 }
 
-// Everything up to `loss` is in place; targets are marked in g->dep.
-static void backward(Grad *g) {
-  find_dependent(g, g->loss.i);
+// Everything up to `loss` is in place; targets, the first of which is `least`, are marked in g->dep.
+static void backward(Grad *g, uint32_t least) {
+  find_dependent(g, &g->loss, 1, least);
   if (!g->dep[g->loss.i]) return;
   g->loc = ir_ins(g->f, g->loss)->loc;
   g->adj[g->loss.i] = ir_const(g->f, 1, g->loc);
   *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = g->loss;
-  walk_back(g, g->loss.i);
+  walk_back(g);
 }
 
 Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *want) {
@@ -58,26 +80,33 @@ Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const boo
   Grad g = {.f = f, .p = f->prog, .first = size, .loc = f->loc};
   g.adj = rt_alloc(f->prog->mem, size * sizeof *g.adj);
   g.dep = rt_alloc(f->prog->mem, size * sizeof *g.dep);
+  g.is_reached = rt_alloc(f->prog->mem, size * sizeof *g.is_reached);
   memcpy(g.dep, want, size * sizeof *g.dep);
-  find_dependent(&g, size - 1);
+  find_dependent(&g, of, n, 1);
   for (uint32_t k = 0; k < n; k++) ir_grad_give(&g, of[k], seed[k]);
   while (g.first + g.n_of < f->n_ins) *RT_PUSH(g.p->mem, g.of, g.n_of, g.cap_of) = (Val){0};
-  walk_back(&g, size - 1);
+  walk_back(&g);
   return g.adj;
 }
 
+// The backward of one loss.
 typedef struct {
-  Val loss;             // in old numbering
-  uint32_t first, end;  // the instructions of its backward
-  Grad g;
+  uint32_t first, end;  // its instructions
+  const Val *of;        // by instruction, from `first` on: the forward instruction whose gradient it is part of
+  Val loss;
+  bool failed;
 } Done;
 
 // ---- writes in place that destroyed what the backward reads (E112), from the records that pass functionalize left
 // The forward instruction whose gradient instruction i is part of; none: i is no part of a backward.
 static Val forward_of(const Done *done, uint32_t n, uint32_t i) {
-  for (uint32_t k = 0; k < n; k++)
-    if (i >= done[k].first && i < done[k].end) return done[k].g.of[i - done[k].first];
-  return (Val){0};
+  uint32_t lo = 0, hi = n;  // in the order of their instructions
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (done[mid].end <= i) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo < n && i >= done[lo].first ? done[lo].of[i - done[lo].first] : (Val){0};
 }
 
 // The value whose bytes v shows, as the user sees it: a clone has bytes of its own.
@@ -198,10 +227,10 @@ static bool is_nested(const Fn *f) {
 // whatever this value is, as the gradient of w x + b with respect to x is for b.
 static bool is_constant_for(const Rewrite *e, Val loss, Val x) {
   Fn as_built = *e->f;
+  GradReach reach = {0};
   as_built.ins = e->old, as_built.n_ins = e->n_old;
-  bool *reach = rt_alloc(e->f->prog->mem, e->n_old);
-  ir_grad_reach(&as_built, loss, reach);
-  return reach[x.i];
+  ir_grad_reach(&as_built, loss, &reach);
+  return reach.has[x.i];
 }
 
 static Val zeros_like(Fn *f, Val x, Loc loc) {
@@ -209,53 +238,106 @@ static Val zeros_like(Fn *f, Val x, Loc loc) {
   return ir_emit(f, OP_full, NULL, 0, a, 2, loc);
 }
 
-static Grad *grad_for(Rewrite *e, Done **done, uint32_t *n, uint32_t *cap, Val old_loss, bool nested) {
-  Fn *f = e->f;
-  RtArena *mem = f->prog->mem;
-  for (uint32_t k = 0; k < *n; k++)
-    if ((*done)[k].loss.i == old_loss.i) return &(*done)[k].g;
-  Grad g = {.f = f, .p = f->prog, .loss = e->map[old_loss.i], .first = f->n_ins, .is_nested = nested};
-  uint32_t size = f->n_ins;
-  g.adj = rt_alloc(mem, size * sizeof *g.adj);
-  g.dep = rt_alloc(mem, size * sizeof *g.dep);
-  for (uint32_t i = 1; i < e->n_old; i++) {
-    const Ins *ins = &e->old[i];
-    if (ins->op != OP_grad_of || f->args[ins->args].i != old_loss.i) continue;
-    Val target = e->map[f->args[ins->args + 1].i];
-    if (!ir_none(target) && target.i < size) g.dep[target.i] = true;
+typedef struct {
+  Rewrite e;
+  Fn *f;
+  bool is_nested;
+  Done *done;
+  uint32_t n_done, cap_done;
+  uint32_t *done_of;            // by old loss: 1 + its row of `done`; 0: none so far
+  uint32_t *first_of, *others;  // by old loss: its first grad_of; by old grad_of: the next of the same loss; 0: none
+  Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there
+  Grad work;                    // tables by value, all zero between two losses
+  uint32_t n_tables;            // values that they have room for
+} Gradients;
+
+// The lists of grad_of by loss, in order.
+static void list_targets(Gradients *s) {
+  RtArena *mem = s->f->prog->mem;
+  uint32_t n = s->e.n_old;
+  s->done_of = rt_alloc(mem, n * sizeof *s->done_of), s->value = rt_alloc(mem, n * sizeof *s->value);
+  s->first_of = rt_alloc(mem, n * sizeof *s->first_of), s->others = rt_alloc(mem, n * sizeof *s->others);
+  for (uint32_t i = n - 1; i > 0; i--) {
+    if (s->e.old[i].op != OP_grad_of) continue;
+    uint32_t loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0).i;
+    s->others[i] = s->first_of[loss];
+    s->first_of[loss] = i;
   }
-  uint32_t errors = f->prog->diags.n_errors;
-  backward(&g);
-  g.failed = f->prog->diags.n_errors != errors;
-  *RT_PUSH(mem, *done, *n, *cap) = (Done){old_loss, size, f->n_ins, g};
-  return &(*done)[*n - 1].g;
+}
+
+static void reserve_tables(Gradients *s, uint32_t n) {
+  RtArena *mem = s->f->prog->mem;
+  if (n <= s->n_tables) return;
+  s->n_tables = 2 * n;
+  s->work.adj = rt_alloc(mem, s->n_tables * sizeof *s->work.adj);
+  s->work.dep = rt_alloc(mem, s->n_tables), s->work.is_reached = rt_alloc(mem, s->n_tables);
+}
+
+// What the gradient of grad_of i is taken with respect to; none: it comes behind the loss.
+static Val target_of(const Gradients *s, uint32_t i, Val loss) {
+  Val x = ir_rewrite_arg(&s->e, (Val){i}, 1);
+  return x.i <= loss.i ? x : (Val){0};
+}
+
+static void clear_tables(Grad *g) {
+  for (uint32_t k = 0; k < g->n_reached; k++) {
+    uint32_t i = g->reached[k].i;
+    g->adj[i] = (Val){0}, g->dep[i] = g->is_reached[i] = false;
+  }
+}
+
+// The backward of a loss and the gradients of all its targets.
+static void take_gradients(Gradients *s, Val old_loss) {
+  Fn *f = s->f;
+  reserve_tables(s, f->n_ins);
+  Grad g = s->work;
+  g.f = f, g.p = f->prog, g.loss = s->e.map[old_loss.i], g.first = f->n_ins, g.is_nested = s->is_nested;
+  uint32_t least = g.loss.i, errors = f->prog->diags.n_errors, first = f->n_ins;
+  for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
+    Val x = target_of(s, i, g.loss);
+    if (ir_none(x)) continue;
+    g.dep[x.i] = true;
+    if (x.i < least) least = x.i;
+  }
+  backward(&g, least);
+  for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
+    Val x = target_of(s, i, g.loss);
+    s->value[i] = g.adj[x.i];
+    g.dep[x.i] = false;
+  }
+  clear_tables(&g);
+  s->work.reached = g.reached, s->work.cap_reached = g.cap_reached;
+  *RT_PUSH(f->prog->mem, s->done, s->n_done, s->cap_done) =
+      (Done){first, f->n_ins, g.of, g.loss, f->prog->diags.n_errors != errors};
+  s->done_of[old_loss.i] = s->n_done;
+}
+
+// What takes the place of grad_of i.
+static Val gradient_of(Gradients *s, uint32_t i) {
+  Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0), old_x = ir_rewrite_old_arg(&s->e, (Val){i}, 1);
+  Val x = s->e.map[old_x.i];
+  if (!s->done_of[old_loss.i]) take_gradients(s, old_loss);
+  const Done *d = &s->done[s->done_of[old_loss.i] - 1];
+  if (!ir_none(s->value[i])) return s->value[i];
+  bool zero = s->is_nested && !d->failed && is_constant_for(&s->e, old_loss, old_x);
+  if (zero) return zeros_like(s->f, x, s->e.old[i].loc);
+  if (!d->failed) report_unreached(&s->e, (Val){i}, d->loss, x);
+  return x;
 }
 
 bool ir_pass_grad(Fn *f) {
-  Rewrite e;
-  Done *done = NULL;
-  uint32_t n = 0, cap = 0, scope = f->cur_scope;
-  uint32_t errors = f->prog->diags.n_errors;
-  bool nested = is_nested(f);
-  ir_rewrite_begin(&e, f);
-  for (uint32_t i = 1; i < e.n_old; i++) {
-    const Ins *ins = &e.old[i];
-    if (ins->op == OP_result) continue;
-    if (ins->op != OP_grad_of) {
-      ir_rewrite_copy(&e, (Val){i});
-      continue;
-    }
-    Val loss = f->args[ins->args], of = f->args[ins->args + 1], x = e.map[of.i];
-    Grad *g = grad_for(&e, &done, &n, &cap, loss, nested);
-    e.map[i] = x.i <= g->loss.i ? g->adj[x.i] : (Val){0};
-    if (!ir_none(e.map[i])) continue;
-    bool zero = nested && !g->failed && is_constant_for(&e, loss, of);
-    if (!zero && !g->failed) report_unreached(&e, (Val){i}, g->loss, x);
-    e.map[i] = zero ? zeros_like(f, x, ins->loc) : x;
+  Gradients s = {.f = f, .is_nested = is_nested(f)};
+  uint32_t scope = f->cur_scope, errors = f->prog->diags.n_errors;
+  ir_rewrite_begin(&s.e, f);
+  list_targets(&s);
+  for (uint32_t i = 1; i < s.e.n_old; i++) {
+    if (s.e.old[i].op == OP_result) continue;
+    if (s.e.old[i].op == OP_grad_of) s.e.map[i] = gradient_of(&s, i);
+    else ir_rewrite_copy(&s.e, (Val){i});
   }
   f->cur_scope = scope;
-  ir_rewrite_end(&e);
-  check_overwritten(f, done, n);
+  ir_rewrite_end(&s.e);
+  check_overwritten(f, s.done, s.n_done);
   drop_records(f);
   return f->prog->diags.n_errors == errors;
 }

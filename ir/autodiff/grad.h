@@ -7,8 +7,11 @@
 typedef struct {
   Fn *f;
   Prog *p;
-  Val *adj;        // gradient of the loss with respect to each forward value; 0: none so far
-  bool *dep;       // does this value depend on a target?
+  Val *adj;      // gradient of the loss with respect to each forward value; 0: none so far
+  bool *dep;     // does this value depend on a target? Known of what is reached
+  Val *reached;  // what the gradient of the loss flows to, in order
+  bool *is_reached;
+  uint32_t n_reached, cap_reached;
   Val loss;        // none: the backward of a scan's body, which starts at its outputs
   Loc loc;         // of the forward instruction at hand
   bool failed;     // a rule reported that it has no gradient

@@ -14,15 +14,21 @@ bool ir_is_cut(const Fn *f, Val v) {
 
 typedef struct {
   const Fn *f;
-  bool *reach;
+  GradReach *found;
   bool *want;   // by storage: its content at this point is wanted
   bool *round;  // by storage: what a step of a scan writes there is wanted by the step after it
 } Reach;
 
+static void note(GradReach *r, const Fn *f, Val v) {
+  if (r->has[v.i]) return;
+  r->has[v.i] = true;
+  *RT_PUSH(f->prog->mem, r->list, r->n, r->cap) = v;
+}
+
 // v is read at this point.
 static void look(Reach *r, Val v) {
   for (;; v = ir_arg(r->f, v, 0)) {
-    r->reach[v.i] = true;
+    note(r->found, r->f, v);
     if (!ir_is_alias(r->f->ins[v.i].op)) break;
     if (!ir_grad_flows(r->f, v, 0)) return;
   }
@@ -79,8 +85,17 @@ static Val go_round(Reach *r, Val begin) {
   return again && v.i < f->n_ins ? v : begin;
 }
 
-void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
-  Reach r = {f, reach, rt_alloc(f->prog->mem, f->n_ins), rt_alloc(f->prog->mem, f->n_ins)};
+// Forgets what was reached, and has room for all values.
+static void clear(GradReach *r, const Fn *f) {
+  for (uint32_t k = 0; k < r->n; k++) r->has[r->list[k].i] = false;
+  r->n = 0;
+  if (f->n_ins <= r->cap_has) return;
+  r->cap_has = 2 * f->n_ins;
+  r->has = rt_alloc(f->prog->mem, r->cap_has);
+}
+
+static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
+  Reach r = {f, found, rt_alloc(f->prog->mem, f->n_ins), rt_alloc(f->prog->mem, f->n_ins)};
   look(&r, loss);
   for (Val v = {f->n_ins - 1}; v.i; v.i--) {
     Op op = f->ins[v.i].op;
@@ -91,4 +106,19 @@ void ir_grad_reach(const Fn *f, Val loss, bool *reach) {
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));
   }
+}
+
+// Where nothing is written in place, values are what they were made of: what the loss does not depend on is not looked at.
+static void reach_values(const Fn *f, Val loss, GradReach *found) {
+  note(found, f, loss);
+  for (uint32_t at = 0; at < found->n; at++, f->prog->n_visits++) {
+    Val v = found->list[at];
+    for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
+      if (ir_arg(f, v, k).i >= found->least && ir_grad_flows(f, v, k)) note(found, f, ir_arg(f, v, k));
+  }
+}
+
+void ir_grad_reach(const Fn *f, Val loss, GradReach *found) {
+  clear(found, f);
+  (f->has_writes ? reach_with_writes : reach_values)(f, loss, found);
 }

@@ -13,6 +13,7 @@ typedef struct {
   Prog *p;
   bool *stored;         // by value
   uint32_t *reused_by;  // by buffer: the buffer that reuses its slot in place; 0: none
+  uint32_t *of_param;   // by parameter: its buffer; 0: none so far
 } Liveness;
 
 static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
@@ -61,12 +62,16 @@ static Segment segment_of(const Fn *f, Val v) {
   }
 }
 
+static uint32_t stored_in(Liveness *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
+  return new_buf(l->f, v, segment_of(l->f, v), ir_type_bytes(l->p, (DType)ins->dtype, ins->shape));
+}
+
 // All OP_param of one parameter share a buffer.
-static uint32_t param_buf(Fn *f, Val v) {
-  int64_t param = ir_attr_int(f, v, KEY_param, 0);
-  for (uint32_t b = 1; b < f->n_bufs; b++)
-    if (f->bufs[b].seg == SEG_PARAM && ir_attr_int(f, f->bufs[b].head, KEY_param, -1) == param) return b;
-  return 0;
+static uint32_t param_buf(Liveness *l, Val v) {
+  uint32_t *buf = &l->of_param[ir_attr_int(l->f, v, KEY_param, 0)];
+  if (!*buf) *buf = stored_in(l, v);
+  return *buf;
 }
 
 static void make_bufs(Liveness *l) {
@@ -81,8 +86,7 @@ static void make_bufs(Liveness *l) {
       f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];
       f->stats.n_inplace += class_at(f, h) != CLASS_OPTIMIZER;
     } else if (l->stored[i]) {
-      uint32_t same = op_at(f, v) == OP_param ? param_buf(f, v) : 0;
-      f->buf_of[i] = same ? same : new_buf(f, v, segment_of(f, v), ir_type_bytes(l->p, ins->dtype, ins->shape));
+      f->buf_of[i] = op_at(f, v) == OP_param ? param_buf(l, v) : stored_in(l, v);
       Segment seg = f->bufs[f->buf_of[i]].seg;
       if (seg == SEG_IN || seg == SEG_OUT) f->bufs[f->buf_of[i]].offset = ir_attr_int(f, v, KEY_index, 0);
     }
@@ -239,6 +243,18 @@ static uint32_t *last_uses(const Fn *f) {
   return last;
 }
 
+static const bool *find_written_params(const Fn *f) {
+  bool *written = rt_alloc(f->prog->mem, f->prog->n_params + 1);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const OpInfo *op = &ir_ops[f->ins[i].op];
+    for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++) {
+      Val root = ir_storage_root(f, ir_arg(f, (Val){i}, k));
+      if (op_at(f, root) == OP_param) written[ir_attr_int(f, root, KEY_param, 0)] = true;
+    }
+  }
+  return written;
+}
+
 static bool check_writes(Liveness *l) {
   Fn *f = l->f;
   bool ok = true;
@@ -271,6 +287,8 @@ static bool check_writes(Liveness *l) {
 bool ir_pass_assign_buffers(Fn *f) {
   RtArena *mem = f->prog->mem;
   Liveness l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
+  l.of_param = rt_alloc(mem, (f->prog->n_params + 1) * sizeof *l.of_param);
+  f->writes_param = find_written_params(f);
   f->buf_of = rt_alloc(mem, f->n_ins * sizeof *f->buf_of);
   f->bufs = NULL;
   f->n_bufs = f->cap_bufs = 0;

@@ -59,9 +59,8 @@ typedef struct {
   Version **past;  // by old root: replaced versions of a trainable parameter
   Val *stale;      // scratch of `read`
   uint32_t n_stale, cap_stale;
-  bool *reach;   // of `reach_of`
-  Val reach_of;  // a loss, new numbering
-  uint32_t n_reach;
+  GradReach reach;  // of `reach_of`
+  Val reach_of;     // a loss, new numbering
 } Functionalize;
 
 static const Ins *old_ins(const Functionalize *s, Val v) { return ir_rewrite_old(&s->e, v); }
@@ -254,15 +253,10 @@ static void write_value(Functionalize *s, Val mark) {
 static bool reaches(Functionalize *s, Val loss, Val x) {
   if (x.i > loss.i) return false;
   if (s->reach_of.i != loss.i) {
-    if (s->n_reach < s->f->n_ins) {
-      s->n_reach = 2 * s->f->n_ins;
-      s->reach = rt_alloc(s->p->mem, s->n_reach);
-    }
-    for (uint32_t i = 0; i < s->f->n_ins; i++) s->reach[i] = false;
-    ir_grad_reach(s->f, loss, s->reach);
+    ir_grad_reach(s->f, loss, &s->reach);
     s->reach_of = loss;
   }
-  return s->reach[x.i];
+  return s->reach.has[x.i];
 }
 
 static void grad_of_versions(Functionalize *s, Val v) {

@@ -78,8 +78,13 @@ static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
   return n;
 }
 
-// Input streams of v: the parts of a concat are read one at a time.
-static uint32_t streams_of(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_concat ? 1 : ir_ins(f, v)->n_args; }
+// Input streams of v: the parts of a concat are read one at a time. A generator needs room for its reader too: split
+// from it, it would be stored.
+static uint32_t streams_of(const Fn *f, Val v) {
+  enum { OF_READER = 2 };
+  if (ir_ins(f, v)->op == OP_concat) return 1;
+  return ir_ins(f, v)->n_args ? ir_ins(f, v)->n_args : OF_READER;
+}
 
 static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];

@@ -62,14 +62,20 @@ static bool reads_rows_of(const Fn *f, uint32_t r, Val a) {
 // them rather than into a product's epilogue.
 bool ir_is_for_rows(const Schedule *s, Val v) {
   const Fn *f = s->f;
-  for (uint32_t k = s->first[v.i]; k < s->first[v.i + 1]; k++)
-    if (!reads_rows_of(f, s->readers[k], v)) return false;
+  if (s->has_other_reader[v.i]) return false;
   for (uint32_t j = 0; j < ir_ins(f, v)->n_args; j++) {
     Val a = ir_arg(f, v, j);
-    for (uint32_t k = s->first[a.i]; k < s->first[a.i + 1]; k++)
-      if (ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && reads_rows_of(f, s->readers[k], a)) return true;
+    if (s->has_row_reader[a.i] && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i) return true;
   }
   return false;
+}
+
+static void find_row_readers(Schedule *s) {
+  uint32_t n = s->f->n_ins;
+  s->has_row_reader = rt_alloc(s->f->prog->mem, n), s->has_other_reader = rt_alloc(s->f->prog->mem, n);
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = s->first[i]; k < s->first[i + 1]; k++, s->f->prog->n_visits++)
+      *(reads_rows_of(s->f, s->readers[k], (Val){i}) ? &s->has_row_reader[i] : &s->has_other_reader[i]) = true;
 }
 
 static uint32_t anchor_of(const Schedule *s, Val v) {
@@ -283,6 +289,7 @@ static Schedule make_schedule(Fn *f) {
   s.rows = rt_alloc(mem, n * sizeof *s.rows), s.by_rows = rt_alloc(mem, n), s.has_update = rt_alloc(mem, n);
   UseLists uses = ir_use_lists(f);
   s.first = uses.first, s.readers = uses.user;
+  find_row_readers(&s);
   return s;
 }
 
@@ -327,6 +334,7 @@ bool ir_pass_schedule(Fn *f) {
   ir_find_updates(&s);
   ir_find_levels(&s);
   ir_sink(&s);
+  ir_postpone(&s);
   uint32_t last = last_fault_level(&s, false);
   if (last) {
     s.faulting_writes_from = s.writes_from = last + 1;

@@ -1,5 +1,4 @@
-// What pass schedule knows of a function: levels above all (ir/passes/schedule.c). Kernels of one level do not wait for
-// each other.
+// Schedule of pass schedule: kernels of one level do not wait for each other (ir/passes/schedule.c).
 #ifndef TN_IR_PASSES_SCHEDULE_H
 #define TN_IR_PASSES_SCHEDULE_H
 
@@ -22,6 +21,8 @@ typedef struct {
   uint32_t writes_from;           // lowest level of all other parameter writes
   uint32_t *first;                // CSR use lists: readers[first[i]] .. readers[first[i + 1] - 1] read value i
   uint32_t *readers;
+  bool *has_row_reader;    // by value: a row op reads its rows
+  bool *has_other_reader;  // by value: something else reads it
 } Schedule;
 
 bool ir_makes_kernel(const Fn *f, Val v);
@@ -32,4 +33,5 @@ void ir_find_levels(Schedule *s);                             // from min_level
 void ir_find_updates(Schedule *s);                            // ir/passes/fuse_update.c
 uint32_t ir_anchor_of_update(const Schedule *s, Val v);       // the product into whose kernel an update fuses; 0: none
 void ir_sink(Schedule *s);                                    // ir/passes/sink.c: sets min_level
+void ir_postpone(Schedule *s);                                // ir/passes/postpone.c: likewise
 #endif

@@ -67,8 +67,9 @@ static Fn *copy_fn(const Fn *f, const char *name) {
   RtArena *mem = f->prog->mem;
   Fn *g = ir_fn_new(f->prog, name, f->loc);
   Str own = g->name;
+  RootMemo *roots = g->roots;
   *g = *f;
-  g->name = own;
+  g->name = own, g->roots = roots;
   g->ins = copy_of(mem, f->ins, f->n_ins * sizeof *f->ins);
   g->args = copy_of(mem, f->args, f->n_args * sizeof *f->args);
   g->attrs = copy_of(mem, f->attrs, f->n_attrs * sizeof *f->attrs);

@@ -167,19 +167,39 @@ static bool check_value(Fn *f, Val v) {
   return class_at(f, v) == CLASS_VIEW || check_segment(f, v);
 }
 
+// Memory outside of the arena by what it is: a parameter, or a position in the signature.
+typedef struct {
+  int64_t seg, key;
+  uint32_t buf;
+} Outside;
+
+static int by_memory(const void *a, const void *b) {
+  const Outside *x = a, *y = b;
+  if (x->seg != y->seg) return x->seg < y->seg ? -1 : 1;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return x->buf < y->buf ? -1 : 1;
+}
+
+static bool check_outside(Fn *f) {
+  Outside *list = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *list);
+  uint32_t n = 0;
+  for (uint32_t a = 1; a < f->n_bufs; a++) {
+    const Buf *b = &f->bufs[a];
+    bool of_caller = (b->seg == SEG_IN || b->seg == SEG_OUT) && f->buf_of[b->head.i] == a;
+    if (!b->n_shares || (b->seg != SEG_PARAM && !of_caller)) continue;
+    list[n++] = (Outside){b->seg, of_caller ? b->offset : ir_attr_int(f, b->head, KEY_param, -1), a};
+  }
+  qsort(list, n, sizeof *list, by_memory);
+  for (uint32_t k = 1; k < n; k++)
+    if (list[k].seg == list[k - 1].seg && list[k].key == list[k - 1].key)
+      return ir_plan_broken(f, f->bufs[list[k].buf].head, "lies where another value outside of the arena lies");
+  return true;
+}
+
 static bool check_values(Fn *f) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (!check_value(f, (Val){i})) return false;
-  for (uint32_t a = 1; a < f->n_bufs; a++)
-    for (uint32_t b = 1; b < a && f->bufs[a].seg != SEG_ARENA; b++) {
-      bool both = f->bufs[a].n_shares && f->bufs[b].n_shares && f->bufs[a].seg == f->bufs[b].seg;
-      bool param = both && f->bufs[a].seg == SEG_PARAM &&
-                   ir_attr_int(f, f->bufs[a].head, KEY_param, -1) == ir_attr_int(f, f->bufs[b].head, KEY_param, -1);
-      if (param ||
-          (both && ir_plan_overlap(f, a, b) && f->buf_of[f->bufs[a].head.i] == a && f->buf_of[f->bufs[b].head.i] == b))
-        return ir_plan_broken(f, f->bufs[a].head, "lies where another value outside of the arena lies");
-    }
-  return true;
+  return check_outside(f);
 }
 
 // ---- kernels cover the instructions

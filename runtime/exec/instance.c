@@ -26,6 +26,7 @@ struct RtInstance {
   uint64_t **n_runs;  // by function and variant, the function itself last; one block
   uint64_t seed, counter;
   bool poison;
+  bool no_draws;  // while it is initialised: TnFrame.no_draws
   char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
 };
 
@@ -159,6 +160,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   i->frame.seed = i->seed;
   i->frame.counter = i->counter;
   RtGuardedRun guarded_arena = {.plan = by ? by->guarded_arena : f->guarded_arena};
+  i->frame.no_draws = i->no_draws;
   i->frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
   rt_packed_weights_prepare(&i->packed, function, &i->frame, i->team);
@@ -211,15 +213,20 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
   return execute(i, s->function, s);
 }
 
-RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) {
+static RtStatus initialize(RtInstance *i, uint64_t seed, bool draws) {
   const RtPlan *p = i->plan;
   if (i->params_written) memset(i->params, 0, (size_t)p->param_bytes);
   rt_packed_weights_changed_all(&i->packed);
   rt_instance_set_random(i, seed, 0);
+  i->no_draws = !draws;
   RtStatus status = p->init == RT_NO_FUNCTION ? RT_OK : rt_instance_run(i, p->init, NULL, 0, NULL, 0);
+  i->no_draws = false;
   i->counter = 1;  // run 0 is initialisation, whether or not it draws numbers
   return status;
 }
+
+RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed) { return initialize(i, seed, true); }
+RtStatus rt_instance_initialize_undrawn(RtInstance *i, uint64_t seed) { return initialize(i, seed, false); }
 
 // ---- parameters
 

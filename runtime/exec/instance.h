@@ -47,6 +47,8 @@ void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with 
 RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
                          size_t n_out);
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
+// Parameters that begin with random numbers are 0.
+RtStatus rt_instance_initialize_undrawn(RtInstance *i, uint64_t seed);
 
 // Packed copies of parameters that runs made since the instance was
 uint64_t rt_instance_n_weight_packs(const RtInstance *i);

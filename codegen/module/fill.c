@@ -1,0 +1,210 @@
+// Initial values: one kernel for all kernels that only fill memory with constants or random numbers.
+//
+//   %1 = uniform {lo=-0.1, hi=0.1, id=3, shape=[64,64]} : f32[64,64]      PARAM+4096, count 4096, a -0.1, b 0.1, id 3
+//   %2 = assign %w, %1                                                    PARAM+20480, count 64, a 0, full
+//   %3 = assign %b, 0
+//
+// Such kernels are rows of a table in the object, and calls of one function with a part of that table: neither the time
+// to compile nor the code grows with the number of parameters. Elements have the bits that a kernel of their own would
+// give them: the same expressions of the same words. A normal of one element keeps its kernel, which computes a scalar.
+#include "codegen/module/module.h"
+
+#include <stddef.h>
+
+enum { GRAIN = 1024 };  // elements: what is smaller is one worker's
+
+struct FillRow {
+  int64_t offset, count;  // bytes in the segment; elements
+  float a, b;             // lo, hi; mean, std; value
+  int32_t id;             // random stream
+  int32_t op;             // OP_full, OP_uniform, OP_normal
+  int32_t seg;            // Segment
+};
+
+// ---- which kernels
+static bool is_number(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_full || ir_is_const(f, v, NULL); }
+
+static bool is_generator(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->dtype != DT_F32 || !ir_shape_is_const(f->prog, ins->shape)) return false;
+  if (ins->op == OP_full || ins->op == OP_uniform) return true;
+  return ins->op == OP_normal && ir_shape_bound(f->prog, ins->shape) > 1;
+}
+
+static bool is_stored(const Fn *f, Val v) { return f->buf_of[v.i] && f->bufs[f->buf_of[v.i]].bytes > 0; }
+
+// Fills a parameter, without reading memory.
+static bool is_fill(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_assign || ins->dtype != DT_F32 || ir_ins(f, ir_arg(f, v, 0))->op != OP_param) return false;
+  Val from = ir_arg(f, v, 1);
+  return is_number(f, from) || (is_generator(f, from) && ir_ins(f, from)->shape.i == ins->shape.i);
+}
+
+// Of functions that nothing goes into or comes out of, as @init.
+bool cg_only_fills(const Fn *f, const Kernel *k) {
+  if (k->cls != CLASS_POINTWISE || f->is_body || f->n_inputs || f->n_outputs) return false;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (!is_fill(f, (Val){i}) && !is_generator(f, (Val){i})) return false;
+  return true;
+}
+
+// ---- rows
+// v: a fill, or a generator that is stored.
+static FillRow row_of(const Fn *f, Val v) {
+  Val from = ir_ins(f, v)->op == OP_assign ? ir_arg(f, v, 1) : v;
+  const Buf *to = &f->bufs[f->buf_of[v.i]];
+  Op op = is_number(f, from) ? OP_full : (Op)ir_ins(f, from)->op;
+  Key a = op == OP_full ? KEY_value : op == OP_uniform ? KEY_lo : KEY_mean, b = op == OP_uniform ? KEY_hi : KEY_std;
+  return (FillRow){.offset = to->offset,
+                   .count = ir_shape_bound(f->prog, ir_ins(f, v)->shape),
+                   .a = (float)ir_attr_num(f, from, a, 0),
+                   .b = (float)ir_attr_num(f, from, b, 0),
+                   .id = (int32_t)ir_attr_int(f, from, KEY_id, 0),
+                   .op = op,
+                   .seg = to->seg};
+}
+
+void cg_describe_fill(ModulePlan *plan, KernelCall *c) {
+  static const char key[] = "fill\n";
+  c->first_fill = plan->n_fills;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    if (!is_stored(c->f, (Val){i})) continue;
+    *RT_PUSH(plan->mem, plan->fills, plan->n_fills, plan->cap_fills) = row_of(c->f, (Val){i});
+    *RT_PUSH(plan->mem, c->kernel_args, c->n_kernel_args, c->cap_kernel_args) = (KernelArg){.v = {i}, .writes = true};
+  }
+  c->n_fills = plan->n_fills - c->first_fill;
+  c->key = key, c->key_len = sizeof key - 1;
+  c->hash = rt_hash(key, c->key_len, 0);
+}
+
+void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out) {
+  for (uint32_t k = c->first_fill; k < c->first_fill + c->n_fills; k++) {
+    const FillRow *r = &plan->fills[k];
+    rt_text_add(out, " %d+%lld*%lld %s %a %a %d", r->seg, (long long)r->offset, (long long)r->count, ir_ops[r->op].name,
+                (double)r->a, (double)r->b, r->id);
+  }
+}
+
+// ---- the table
+static LLVMTypeRef row_type(Cg *c) {
+  LLVMTypeRef field[] = {c->i64, c->i64, c->f32, c->f32, c->i32, c->i32, c->i32};
+  return LLVMStructTypeInContext(c->ctx, field, 7, false);
+}
+
+static LLVMValueRef constant_row(Cg *c, const FillRow *r) {
+  LLVMValueRef field[] = {cg_i64(c, r->offset), cg_i64(c, r->count), cg_f32(c, (double)r->a), cg_f32(c, (double)r->b),
+                          cg_i32(c, r->id),     cg_i32(c, r->op),    cg_i32(c, r->seg)};
+  return LLVMConstStructInContext(c->ctx, field, 7, false);
+}
+
+static LLVMValueRef table_of(Cg *c, const ModulePlan *plan) {
+  LLVMTypeRef type = LLVMArrayType2(row_type(c), plan->n_fills);
+  LLVMValueRef table = LLVMGetNamedGlobal(c->mod, "fills");
+  if (table) return table;
+  LLVMValueRef *rows = rt_alloc(c->mem, (plan->n_fills + 1) * sizeof *rows);
+  for (uint32_t k = 0; k < plan->n_fills; k++) rows[k] = constant_row(c, &plan->fills[k]);
+  table = LLVMAddGlobal(c->mod, type, "fills");
+  LLVMSetInitializer(table, LLVMConstArray2(row_type(c), rows, plan->n_fills));
+  LLVMSetGlobalConstant(table, true);
+  LLVMSetLinkage(table, LLVMInternalLinkage);
+  return table;
+}
+
+LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first) {
+  return cg_at(c, c->i8, table_of(c, plan), cg_i64(c, (int64_t)first * (int64_t)sizeof(FillRow)));
+}
+
+// ---- the kernel
+typedef struct {
+  LLVMValueRef to, a, b, id, op;  // of the row at hand; a and b as vectors
+  LLVMValueRef lo, hi;            // this worker's elements
+} Fill;
+
+static LLVMValueRef field(Cg *c, LLVMValueRef row, LLVMTypeRef type, size_t off) {
+  return cg_load(c, type, cg_at(c, c->i8, row, cg_i64(c, (int64_t)off)));
+}
+
+static LLVMValueRef is_op(Cg *c, const Fill *s, Op op) {
+  return LLVMBuildICmp(c->b, LLVMIntEQ, s->op, cg_i32(c, op), "");
+}
+
+static void store(Cg *c, const Fill *s, LLVMValueRef i, LLVMValueRef y) {
+  cg_store_masked(c, y, cg_at(c, c->f32, s->to, i), cg_mask(c, cg_sub(c, s->hi, i)));
+}
+
+static void fill_constant(Cg *c, const Fill *s) {
+  LLVMValueRef vl = cg_i64(c, c->t->vl), n = cg_sub(c, s->hi, s->lo);
+  LLVMValueRef last = cg_add(c, s->lo, cg_mul(c, cg_div(c, n, vl), vl));
+  Loop l;
+  cg_loop_begin(c, &l, s->lo, last, vl, NULL, 0);
+  cg_store(c, s->a, cg_at(c, c->f32, s->to, l.i));
+  cg_loop_end(c, &l, NULL);
+  store(c, s, last, s->a);
+}
+
+// The words of a vector are drawn once for both distributions.
+static void fill_random(Cg *c, const Fill *s) {
+  Loop l;
+  If normal;
+  LLVMValueRef x[4];
+  cg_loop_begin(c, &l, s->lo, s->hi, cg_i64(c, c->t->vl), NULL, 0);
+  cg_random_words(c, LLVMBuildAdd(c->b, cg_splat(c, l.i), cg_lane_numbers(c), ""), s->id, x);
+  cg_if(c, &normal, is_op(c, s, OP_normal));
+  LLVMValueRef scaled = LLVMBuildFMul(c->b, s->b, cg_normal_of(c, x), "");
+  store(c, s, l.i, LLVMBuildFAdd(c->b, s->a, scaled, ""));
+  cg_else(c, &normal);
+  LLVMValueRef width = LLVMBuildFSub(c->b, s->b, s->a, ""), part = LLVMBuildFMul(c->b, cg_uniform_of(c, x), width, "");
+  store(c, s, l.i, LLVMBuildFAdd(c->b, s->a, part, ""));
+  cg_endif(c, &normal);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Parameters are not drawn for those who load them (TnFrame.no_draws); what else is drawn may be read.
+static LLVMValueRef is_drawn(Cg *c, LLVMValueRef row) {
+  LLVMValueRef no_draws = field(c, c->frame, c->i32, offsetof(TnFrame, no_draws));
+  LLVMValueRef draws = LLVMBuildICmp(c->b, LLVMIntEQ, no_draws, cg_i32(c, 0), "draws");
+  LLVMValueRef seg = field(c, row, c->i32, offsetof(FillRow, seg));
+  return LLVMBuildOr(c->b, draws, LLVMBuildICmp(c->b, LLVMIntNE, seg, cg_i32(c, SEG_PARAM), ""), "");
+}
+
+static LLVMValueRef address_of(Cg *c, LLVMValueRef row) {
+  LLVMValueRef seg = LLVMBuildSExt(c->b, field(c, row, c->i32, offsetof(FillRow, seg)), c->i64, "");
+  LLVMValueRef segs = cg_at(c, c->i8, c->frame, cg_i64(c, offsetof(TnFrame, seg)));
+  LLVMValueRef base = LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, segs, seg), "");
+  return cg_at(c, c->i8, base, field(c, row, c->i64, offsetof(FillRow, offset)));
+}
+
+static void fill_row(Cg *c, LLVMValueRef row) {
+  Fill s = {.to = address_of(c, row),
+            .a = cg_splat(c, field(c, row, c->f32, offsetof(FillRow, a))),
+            .b = cg_splat(c, field(c, row, c->f32, offsetof(FillRow, b))),
+            .id = field(c, row, c->i32, offsetof(FillRow, id)),
+            .op = field(c, row, c->i32, offsetof(FillRow, op))};
+  If constant, drawn;
+  cg_share(c, field(c, row, c->i64, offsetof(FillRow, count)), GRAIN, &s.lo, &s.hi);
+  cg_if(c, &constant, is_op(c, &s, OP_full));
+  fill_constant(c, &s);
+  cg_else(c, &constant);
+  cg_if(c, &drawn, is_drawn(c, row));
+  fill_random(c, &s);
+  cg_endif(c, &drawn);
+  cg_endif(c, &constant);
+}
+
+LLVMTypeRef cg_fill_type(Cg *c) {
+  LLVMTypeRef type[] = {c->ptr, c->i32, c->i32, c->ptr, c->i64};
+  return LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, 5, false);
+}
+
+// void fill(TnFrame *f, i32 worker, i32 n_workers, ptr rows, i64 n)
+void cg_emit_fill(Cg *c) {
+  LLVMValueRef rows = LLVMGetParam(c->fn, 3), n = LLVMGetParam(c->fn, 4);
+  c->frame = LLVMGetParam(c->fn, 0);
+  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
+  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))));
+  cg_loop_end(c, &l, NULL);
+}
