@@ -42,7 +42,8 @@ typedef struct {
   Val *ids;  // values whose {id} is passed as an argument
   uint32_t n_ids;
   LLVMValueRef *id_val;
-  RtText *why;  // set on failure
+  LLVMValueRef keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
+  RtText *why;                 // set on failure
 } Cg;
 
 // ---- codegen/builder.c: small builders. All sizes and indices are i64.

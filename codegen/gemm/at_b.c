@@ -51,8 +51,8 @@ static void tiles(AtB *u, LLVMValueRef m0, uint32_t nv, bool ends, LLVMValueRef 
   TileSpec spec = {.mr = cg_tile_height(u->n, c->t->gemm_mr),
                    .nv = nv,
                    .a_row = 1,
-                   .a_k = u->n,
-                   .b_k = u->m,
+                   .a_k = TILE_DYN,
+                   .b_k = TILE_DYN,
                    .b_vec = vl,
                    .c_row = u->width,
                    .c_vec = vl,
@@ -65,7 +65,9 @@ static void tiles(AtB *u, LLVMValueRef m0, uint32_t nv, bool ends, LLVMValueRef 
                    .b = cg_at(c, c->f32, u->g->a, cg_add(c, cg_mul(c, k0, cg_i64(c, u->m)), m0)),
                    .c = u->sums,
                    .k = n_k,
-                   .n = left};
+                   .n = left,
+                   .a_k = cg_i64(c, u->n),
+                   .b_k = cg_i64(c, u->m)};
   TileRows rows = {.rows = cg_i64(c, u->n), .left = u->n % spec.mr, .a_block = cg_i64(c, spec.mr)};
   cg_tile_rows(c, &spec, &args, &rows);
 }

@@ -13,9 +13,10 @@
 // macro tile while their sums are in L1.
 #include "codegen/gemm/gemm.h"
 
-static int64_t stride_or_dyn(LLVMValueRef v) {
+// Strides that are sizes of the product are arguments of a tile: products of other sizes share it.
+static int64_t stride_or_dyn(LLVMValueRef v, int64_t of_blocks) {
   int64_t k;
-  return cg_const_value(v, &k) ? k : TILE_DYN;
+  return cg_const_value(v, &k) && k == of_blocks ? k : TILE_DYN;
 }
 
 // Sums are on the stack until the epilogue has taken them.
@@ -50,11 +51,11 @@ static TileSpec make_spec(const Gemm *g) {
   int64_t vl = g->c->t->vl;
   return (TileSpec){.mr = p->mr,
                     .nv = p->nv,
-                    .a_row = stride_or_dyn(tile_a_row(g)),
-                    .a_k = stride_or_dyn(tile_a_k(g)),
-                    .b_k = stride_or_dyn(tile_b_k(g)),
+                    .a_row = stride_or_dyn(tile_a_row(g), 1),
+                    .a_k = stride_or_dyn(tile_a_k(g), p->pack_a == A_PACKED ? p->a_tile : 1),
+                    .b_k = stride_or_dyn(tile_b_k(g), p->width),
                     .b_vec = vl,
-                    .c_row = stride_or_dyn(tile_c_row(g)),
+                    .c_row = stride_or_dyn(tile_c_row(g), p->width),
                     .c_vec = vl,
                     .more = !one_block(g),
                     .has_bias = g->bias && one_block(g),

@@ -14,8 +14,9 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 }
 
 // ---- the microkernel
-// Parameters: a b c x bias prefetch pre, k n prefetch_row, then the run-time strides in the order a_row a_k b_k c_row.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
+// Parameters: a b c x bias prefetch pre odd_rows, k n prefetch_row, then the run-time strides in the order a_row a_k b_k c_row.
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
+enum { MAX_PARAMS = P_STRIDES + 4 + 3 };  // the strides, and what rows of tiles take besides
 
 static void tile_strides(const TileSpec *s, int64_t out[4]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
@@ -25,20 +26,28 @@ typedef struct {
   const TileSpec *s;
   LLVMValueRef arg[P_STRIDES];
   LLVMValueRef a_row, a_k, b_k, c_row;
-  LLVMValueRef mask[MAX_NV];  // NULL: whole vector
+  LLVMValueRef odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
+  LLVMValueRef mask[MAX_NV];            // NULL: whole vector
 } TileBody;
+
+// Gives the number of the parameter after the strides.
+static uint32_t read_strides(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValueRef *out[4]) {
+  int64_t stride[4];
+  tile_strides(s, stride);
+  uint32_t next = P_STRIDES;
+  for (uint32_t i = 0; i < 4; i++) *out[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
+  return next;
+}
 
 static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
   for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
-  LLVMValueRef *slot[4] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row};
-  int64_t stride[4];
-  tile_strides(t->s, stride);
-  uint32_t next = P_STRIDES;
-  for (uint32_t i = 0; i < 4; i++) *slot[i] = stride[i] == TILE_DYN ? LLVMGetParam(fn, next++) : cg_i64(c, stride[i]);
+  read_strides(c, fn, t->s, (LLVMValueRef *[]){&t->a_row, &t->a_k, &t->b_k, &t->c_row});
   for (uint32_t j = 0; j < t->s->nv; j++) {
     LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
     t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
   }
+  for (uint32_t i = 0; t->s->a_row == TILE_DYN && 2 * i + 1 < t->s->mr; i++)
+    t->odd_rows[i] = cg_load(c, c->i64, cg_at(c, c->i64, t->arg[P_ODD_ROWS], cg_i64(c, i)));
 }
 
 static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
@@ -76,6 +85,15 @@ typedef struct {
   LLVMValueRef a, a_row, b, n;
 } PanelRange;
 
+// Row m of A. Multiples of a run-time stride that are odd come from memory, so that the compiler knows nothing of them
+// and every row is one address of a pointer and a scaled register: it would add up the rows in every step.
+static LLVMValueRef row_of_a(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef a, uint32_t m) {
+  if (m == 0) return a;
+  if (LLVMIsConstant(of->a_row)) return cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
+  uint32_t scale = m & -m;
+  return cg_at(c, c->i8, a, cg_mul(c, t->odd_rows[m / scale / 2], cg_i64(c, scale)));
+}
+
 static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef k, LLVMValueRef *acc) {
   const TileSpec *s = t->s;
   LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, k, t->a_k));
@@ -85,8 +103,7 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef p = cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
-    LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, p));
+    LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, row_of_a(c, t, of, a, m)));
     for (uint32_t j = 0; j < s->nv; j++) {
       uint32_t e = m * s->nv + j;
       acc[e] = cg_fma(c, x, row[j], acc[e]);
@@ -155,31 +172,42 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
            cg_tile_chains(s));
 }
 
-void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
+static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {
   LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
-  LLVMValueRef arg[P_STRIDES + 4] = {a->a,
-                                     a->b,
-                                     a->c,
-                                     a->x ? a->x : null,
-                                     a->bias ? a->bias : null,
-                                     a->prefetch ? a->prefetch : null,
-                                     a->pre ? a->pre : null,
-                                     a->k,
-                                     a->n ? a->n : zero,
-                                     s->prefetch_lines ? a->prefetch_row : zero};
+  LLVMValueRef fixed[P_STRIDES] = {a->a,
+                                   a->b,
+                                   a->c,
+                                   a->x ? a->x : null,
+                                   a->bias ? a->bias : null,
+                                   a->prefetch ? a->prefetch : null,
+                                   a->pre ? a->pre : null,
+                                   a->odd_rows ? a->odd_rows : null,
+                                   a->k,
+                                   a->n ? a->n : zero,
+                                   s->prefetch_lines ? a->prefetch_row : zero};
   LLVMValueRef run_time[4] = {a->a_row, a->a_k, a->b_k, a->c_row};
   int64_t stride[4];
-  tile_strides(s, stride);
   uint32_t n = P_STRIDES;
+  memcpy(arg, fixed, sizeof fixed);
+  tile_strides(s, stride);
   for (uint32_t i = 0; i < 4; i++)
     if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
-  LLVMTypeRef types[P_STRIDES + 4];
-  for (uint32_t i = 0; i < n; i++) types[i] = i <= P_PRE ? c->ptr : c->i64;
+  return n;
+}
+
+static void call_helper(Cg *c, const char *name, LLVMValueRef *arg, uint32_t n,
+                        void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx) {
+  LLVMTypeRef types[MAX_PARAMS];
+  for (uint32_t i = 0; i < n; i++) types[i] = LLVMTypeOf(arg[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make, ctx), arg, n, "");
+}
+
+void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
+  LLVMValueRef arg[MAX_PARAMS];
   char name[256];
   tile_name(s, name, sizeof name);
-  LLVMValueRef fn = cg_helper(c, name, type, make_tile, (void *)s);
-  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+  call_helper(c, name, arg, tile_arguments(c, s, a, arg), make_tile, (void *)s);
 }
 
 // ---- rows
@@ -218,24 +246,66 @@ void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left
   }
 }
 
-void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r) {
-  LLVMValueRef mr = cg_i64(c, s->mr), full = cg_div(c, r->rows, mr);
+// Rows of tiles are a function too: what its callers do not have in common are its arguments, those of the tile and then
+// rows, a_block, prefetch_tile.
+typedef struct {
+  const TileSpec *s;
+  int64_t left;
+} RowsSpec;
+
+static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValueRef *rest) {
+  LLVMValueRef p[P_STRIDES];
+  for (uint32_t i = 0; i < P_STRIDES; i++) p[i] = LLVMGetParam(fn, i);
+  TileArgs a = {.a = p[P_A], .b = p[P_B], .c = p[P_C], .k = p[P_K], .n = p[P_N], .prefetch_row = p[P_PREFETCH_ROW]};
+  if (s->x_n) a.x = p[P_X];
+  if (s->has_bias) a.bias = p[P_BIAS];
+  if (s->prefetch_lines) a.prefetch = p[P_PREFETCH];
+  if (s->pre_k) a.pre = p[P_PRE];
+  uint32_t next = read_strides(c, fn, s, (LLVMValueRef *[]){&a.a_row, &a.a_k, &a.b_k, &a.c_row});
+  for (uint32_t i = 0; i < 3; i++) rest[i] = LLVMGetParam(fn, next + i);
+  return a;
+}
+
+static LLVMValueRef odd_rows(Cg *c, uint32_t mr, LLVMValueRef a_row) {
+  LLVMValueRef table = LLVMBuildAlloca(c->b, LLVMArrayType2(c->i64, mr / 2 + 1), "odd_rows");
+  for (uint32_t i = 0; 2 * i + 1 < mr; i++)
+    cg_store(c, cg_mul(c, a_row, cg_i64(c, 4 * (2 * (int64_t)i + 1))), cg_at(c, c->i64, table, cg_i64(c, i)));
+  return table;
+}
+
+static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+  const RowsSpec *spec = ctx;
+  const TileSpec *s = spec->s;
+  LLVMValueRef rest[3];
+  TileArgs a = own_arguments(c, fn, s, rest);
+  LLVMValueRef rows = rest[0], a_block = rest[1], mr = cg_i64(c, s->mr), full = cg_div(c, rows, mr);
+  a.prefetch_tile = rest[2];
+  if (s->a_row == TILE_DYN) a.odd_rows = odd_rows(c, s->mr, a.a_row);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), full, cg_i64(c, 1), NULL, 0);
-  TileArgs args = below(c, s, a, cg_mul(c, l.i, r->a_block), cg_mul(c, l.i, mr), l.i);
+  TileArgs args = below(c, s, &a, cg_mul(c, l.i, a_block), cg_mul(c, l.i, mr), l.i);
   cg_tile_call(c, s, &args);
   cg_loop_end(c, &l, NULL);
-  if (r->left == 0) return;
-  LLVMValueRef left = cg_sub(c, r->rows, cg_mul(c, full, mr));
-  args = below(c, s, a, cg_mul(c, full, r->a_block), cg_mul(c, full, mr), full);
-  if (r->left == TILE_DYN) {
-    cg_tile_left(c, s, &args, left);
-    return;
+  LLVMValueRef left = cg_sub(c, rows, cg_mul(c, full, mr));
+  args = below(c, s, &a, cg_mul(c, full, a_block), cg_mul(c, full, mr), full);
+  if (spec->left == TILE_DYN) cg_tile_left(c, s, &args, left);
+  else if (spec->left) {
+    TileSpec exact = *s;
+    exact.mr = (uint32_t)spec->left;
+    If some;
+    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
+    cg_tile_call(c, &exact, &args);
+    cg_endif(c, &some);
   }
-  TileSpec exact = *s;
-  exact.mr = (uint32_t)r->left;
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
-  cg_tile_call(c, &exact, &args);
-  cg_endif(c, &some);
+  LLVMBuildRetVoid(c->b);
+}
+
+void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r) {
+  LLVMValueRef arg[MAX_PARAMS];
+  char tile[256], name[320];
+  uint32_t n = tile_arguments(c, s, a, arg);
+  arg[n++] = r->rows, arg[n++] = r->a_block, arg[n++] = s->prefetch_lines ? a->prefetch_tile : cg_i64(c, 0);
+  tile_name(s, tile, sizeof tile);
+  snprintf(name, sizeof name, "rows.%s.t%u.l%lld", tile, s->prefetch_tiles, (long long)r->left);
+  call_helper(c, name, arg, n, make_rows, &(RowsSpec){s, r->left});
 }

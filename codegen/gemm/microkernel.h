@@ -43,6 +43,7 @@ typedef struct {
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;
   LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
+  LLVMValueRef odd_rows;                // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);

@@ -269,7 +269,9 @@ uint32_t cg_primitive_cost(Op op) {
   return sum;
 }
 
-// ---- random numbers: Philox4x32-10, every 32-bit word in a 64-bit lane
+// ---- random numbers: Philox4x32-10, every 32-bit word in the lower half of a 64-bit lane
+enum { PHILOX_ROUNDS = 10 };
+
 // Loads a 64-bit field of the frame once, in the entry block, where it dominates every use.
 static V frame_u64(Cg *c, size_t off) {
   LLVMBasicBlockRef back = LLVMGetInsertBlock(c->b), entry = LLVMGetEntryBasicBlock(c->fn);
@@ -284,36 +286,64 @@ static V low32(Cg *c, V v) { return LLVMBuildAnd(c->b, v, bits(c, LLVMTypeOf(v),
 static V high32(Cg *c, V v) { return LLVMBuildLShr(c->b, v, bits(c, LLVMTypeOf(v), 32), ""); }
 static V mix(Cg *c, V a, V b, V key) { return LLVMBuildXor(c->b, LLVMBuildXor(c->b, a, b, ""), key, ""); }
 
+// void philox_keys(ptr keys, i64 seed): two for each round. Upper halves hold what no product reads.
+static void make_keys(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  V keys = LLVMGetParam(fn, 0), seed = LLVMGetParam(fn, 1), first[] = {seed, high32(c, seed)}, next[2];
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 2);
+  V at = cg_at(c, c->i64, keys, l.i);
+  cg_store(c, l.carry[0], at);
+  cg_store(c, l.carry[1], cg_at(c, c->i64, at, cg_i64(c, 1)));
+  next[0] = LLVMBuildAdd(c->b, l.carry[0], bits(c, c->i64, 0x9E3779B9u), "");
+  next[1] = LLVMBuildAdd(c->b, l.carry[1], bits(c, c->i64, 0xBB67AE85u), "");
+  cg_loop_end(c, &l, next);
+  LLVMBuildRetVoid(c->b);
+}
+
+// Keys of the run, on the stack: made once in a kernel, in its entry block.
+static V round_keys(Cg *c) {
+  if (c->keys_of == c->fn) return c->keys;
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64}, 2, false);
+  V make = cg_helper(c, "philox_keys", type, make_keys, NULL), seed = frame_u64(c, offsetof(TnFrame, seed));
+  LLVMBasicBlockRef back = LLVMGetInsertBlock(c->b);
+  LLVMPositionBuilderBefore(c->b, LLVMGetNextInstruction(seed));
+  c->keys = LLVMBuildAlloca(c->b, LLVMArrayType2(c->i64, 2 * PHILOX_ROUNDS), "keys");
+  LLVMBuildCall2(c->b, type, make, (V[]){c->keys, seed}, 2, "");
+  LLVMPositionBuilderAtEnd(c->b, back);
+  c->keys_of = c->fn;
+  return c->keys;
+}
+
+// The rounds are a loop: written out, they were four fifths of what such a kernel took to compile.
 void cg_random_words(Cg *c, V element, V id, V out[4]) {
   LLVMTypeRef t = LLVMTypeOf(element);
-  V seed = frame_u64(c, offsetof(TnFrame, seed)), run = frame_u64(c, offsetof(TnFrame, counter));
-  V key0 = spread(c, t, low32(c, seed)), key1 = spread(c, t, high32(c, seed));
-  V x0 = low32(c, element), x1 = high32(c, element);
-  V x2 = spread(c, t, LLVMBuildZExt(c->b, id, c->i64, "")), x3 = spread(c, t, low32(c, run));
-  for (int round = 0; round < 10; round++) {
-    V p0 = LLVMBuildMul(c->b, x0, bits(c, t, 0xD2511F53u), ""),
-      p1 = LLVMBuildMul(c->b, x2, bits(c, t, 0xCD9E8D57u), "");
-    x0 = mix(c, high32(c, p1), x1, key0);
-    x1 = low32(c, p1);
-    x2 = mix(c, high32(c, p0), x3, key1);
-    x3 = low32(c, p0);
-    key0 = low32(c, LLVMBuildAdd(c->b, key0, bits(c, t, 0x9E3779B9u), ""));
-    key1 = low32(c, LLVMBuildAdd(c->b, key1, bits(c, t, 0xBB67AE85u), ""));
-  }
-  out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
+  V keys = round_keys(c), run = frame_u64(c, offsetof(TnFrame, counter)), first[4] = {element}, x[4];
+  first[1] = high32(c, element);
+  first[2] = spread(c, t, LLVMBuildZExt(c->b, id, c->i64, ""));
+  first[3] = spread(c, t, run);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 4);
+  V at = cg_at(c, c->i64, keys, l.i), key0 = spread(c, t, cg_load(c, c->i64, at));
+  V key1 = spread(c, t, cg_load(c, c->i64, cg_at(c, c->i64, at, cg_i64(c, 1))));
+  x[3] = LLVMBuildMul(c->b, low32(c, l.carry[0]), bits(c, t, 0xD2511F53u), "");
+  x[1] = LLVMBuildMul(c->b, low32(c, l.carry[2]), bits(c, t, 0xCD9E8D57u), "");
+  x[0] = mix(c, high32(c, x[1]), l.carry[1], key0);
+  x[2] = mix(c, high32(c, x[3]), l.carry[3], key1);
+  cg_loop_end(c, &l, x);
+  for (uint32_t k = 0; k < 4; k++) out[k] = LLVMBuildTrunc(c->b, l.out[k], lanes_like(t, c->i32), "");
 }
 
 LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t word) {
   V x[4];
   cg_random_words(c, element, id, x);
-  return LLVMBuildTrunc(c->b, x[word], lanes_like(LLVMTypeOf(element), c->i32), "");
+  return x[word];
 }
 
 // The upper 24 bits as a float in [0, 2^24).
 static V as_count(Cg *c, V x) {
-  LLVMTypeRef t = LLVMTypeOf(x), it = lanes_like(t, c->i32);
-  V n = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), it, "");
-  return LLVMBuildSIToFP(c->b, n, lanes_like(t, c->f32), "");
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return LLVMBuildSIToFP(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), lanes_like(t, c->f32), "");
 }
 
 // Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).

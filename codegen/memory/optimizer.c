@@ -20,9 +20,10 @@ static LLVMValueRef f64_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPExt(c->b, 
 static LLVMValueRef k64(Cg *c, double v) { return LLVMConstReal(c->f64, v); }
 static LLVMValueRef f32_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPTrunc(c->b, v, c->f32, ""); }
 
-// base^n for a whole number n in [0, 2^24], by squaring; doubles.
-static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
-  LLVMValueRef init[] = {k64(c, 1), k64(c, base), n};
+// double power(double base, i64 n): base^n for a whole number n in [0, 2^24], by squaring.
+static void make_power(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  LLVMValueRef init[] = {k64(c, 1), LLVMGetParam(fn, 0), LLVMGetParam(fn, 1)};
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 25), cg_i64(c, 1), init, 3);
   LLVMValueRef odd = LLVMBuildTrunc(c->b, l.carry[2], c->i1, "");
@@ -31,7 +32,13 @@ static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
   next[1] = LLVMBuildFMul(c->b, l.carry[1], l.carry[1], "");
   next[2] = LLVMBuildLShr(c->b, l.carry[2], cg_i64(c, 1), "");
   cg_loop_end(c, &l, next);
-  return l.out[0];
+  LLVMBuildRet(c->b, l.out[0]);
+}
+
+static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
+  LLVMTypeRef type = LLVMFunctionType(c->f64, (LLVMTypeRef[]){c->f64, c->i64}, 2, false);
+  LLVMValueRef fn = cg_helper(c, "power", type, make_power, NULL);
+  return LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){k64(c, base), n}, 2, "");
 }
 
 // ---- what the helpers see

@@ -350,6 +350,29 @@ static void add_block(Reduce *r, const Strip *s, V n) {
   cg_endif(c, &wide);
 }
 
+// void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n): add_block where rows lie `row` apart, for reductions of all
+// sizes.
+static void make_block(Cg *c, LLVMValueRef fn, void *ctx) {
+  V arg[6];
+  for (uint32_t k = 0; k < 6; k++) arg[k] = LLVMGetParam(fn, k);
+  Reduce r = {.c = c, .op = *(const Op *)ctx, .n_reduced = 1};
+  r.reduced[0].stride = arg[4];
+  add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
+  LLVMBuildRetVoid(c->b);
+}
+
+static void call_block(Reduce *r, const Strip *s, V n) {
+  Cg *c = r->c;
+  if (r->n_reduced != 1) {
+    add_block(r, s, n);
+    return;
+  }
+  LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
+  LLVMValueRef fn = cg_helper(c, r->op == OP_sum ? "sum_block" : "max_block", type, make_block, &r->op);
+  LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n}, 6, "");
+}
+
 // Units of work are (chunk, outer index, block of columns); a chunk of `chunk` rows stores its results at to + chunk
 // number * results. n_chunks NULL: rows are not split.
 static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
@@ -372,7 +395,7 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
     s.q0 = cg_mul(c, which, cg_i64(c, chunk));
     s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
   }
-  add_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
+  call_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
   cg_loop_end(c, &l, NULL);
 }
 
