@@ -26,7 +26,7 @@ breaks 'docs/design.md:[0-9]*: TN_GONE: no such name' docs/design.md 'Set TN_GON
 breaks 'docs/experiments/README.md:[0-9]*: gone.md: a link to no file' docs/experiments/README.md 'See [this](gone.md#part).'
 breaks 'ir/build.c:[0-9]*: loop_bodies: no such name' ir/build.c '// What loop_bodies leaves.'
 breaks 'ir/build.c:[0-9]*: gone.h: no such file' ir/build.c $'/* first\n   gone.h */ int unused_here;'
-breaks 'ir/build.c:[0-9]*: CONVOLUTION_OF: no such class' ir/build.c 'int c; // of class CONVOLUTION_OF'
+breaks 'ir/build.c:[0-9]*: TORNADO: no such class' ir/build.c 'int c; // of class TORNADO'
 breaks 'ir/ops.def:[0-9]*: rt_gone: no such name' ir/ops.def '// rt_gone'
 breaks 'tools/lib.sh:[0-9]*: TENURE_GONE: no such name' tools/lib.sh '# TENURE_GONE is read'
 breaks 'docs/ir.md: no attribute gone_key' ir/attrs.def 'ATTR(gone_key, INT)'
