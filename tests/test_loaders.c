@@ -537,8 +537,15 @@ static void test_memory(void) {
   Source s;
   int64_t ids[300];
   tn_dataset *d = source(&s, 100);
-  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .sampler = {.kind = TN_SHUFFLED}});
-  CHECK(tn_loader_bytes(l) < 3 * (8 * (BOUND * 2 * 4 + 16) + 4096));
+  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 8});
+  size_t one_batch = tn_loader_bytes(l);
+  CHECK(one_batch < 8 * (BOUND * 2 * 4 + 16) + 4096);
+  tn_loader_free(l);
+  l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .prefetch = 2});
+  CHECK(tn_loader_bytes(l) == 3 * one_batch);
+  tn_loader_free(l);
+  l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .sampler = {.kind = TN_SHUFFLED}});
+  CHECK(tn_loader_bytes(l) <= 2 * one_batch);
   ids_of(l, ids);
   uint64_t before = rt_malloc_count();
   ids_of(l, ids), ids_of(l, ids);

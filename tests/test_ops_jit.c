@@ -139,8 +139,8 @@ static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
     return rt_text_add(why, "passes fail"), NULL;
   CgObject object = {0};
   CgInfo info = {0};
-  if (!cg_compile(p, &target, "", &object, &info, why)) return NULL;
-  CgJit *jit = cg_jit_load(&object, why);
+  if (!cg_compile(p, &target, NULL, &object, &info, why)) return NULL;
+  CgJit *jit = cg_jit_load(&object, NULL, why);
   rt_free(object.bytes);
   if (!jit) return NULL;
   *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};

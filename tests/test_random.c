@@ -707,8 +707,8 @@ static bool test_compiled(RtArena *mem, const char *text) {
   CgObject object = {0};
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  if (!cg_compile(p, &target, "", &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
-  Compiled c = {p, cg_jit_load(&object, &why), new_block(mem, p->const_bytes)};
+  if (!cg_compile(p, &target, NULL, &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  Compiled c = {p, cg_jit_load(&object, NULL, &why), new_block(mem, p->const_bytes)};
   rt_free(object.bytes);
   if (!c.jit) return fail(CODEGEN, "%s", why.text ? why.text : "");
   if (p->const_bytes) ir_fill_const(p, c.consts.at);

@@ -52,7 +52,7 @@ static Cost cost_of(int64_t steps) {
     CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL));
     cost.n_instructions += p->ir->fns[k]->n_ins;
   }
-  bool good = ir_plan_program_memory(p->ir) && cg_compile(p->ir, &target, "", &object, &cost.info, &why);
+  bool good = ir_plan_program_memory(p->ir) && cg_compile(p->ir, &target, NULL, &object, &cost.info, &why);
   if (!CHECK(good)) printf("  %s\n", why.text ? why.text : "");
   cost.object = object.size;
   rt_free(object.bytes);

@@ -28,6 +28,7 @@ static LLVMValueRef lanes_of(Cg *c) {
   LLVMTypeRef type = LLVMArrayType2(c->i64, (uint64_t)WORKERS * LANE);
   lanes = LLVMAddGlobal(c->mod, type, lanes_name);
   LLVMSetInitializer(lanes, LLVMConstNull(type));
+  LLVMSetVisibility(lanes, LLVMHiddenVisibility);
   LLVMSetAlignment(lanes, 64);
   return lanes;
 }

@@ -9,6 +9,12 @@ extern "C" {
 #endif
 
 // ---- compiling. Zeros are defaults.
+//
+// Machine code is made in a child process, a fork of this one: when memory runs out there, LLVM crashes or a limit is
+// reached, tn_compile returns NULL, the program says why (E006, E010) and this process goes on. What the object cache
+// holds needs no child. The child ends with the thread that compiles; it runs no handlers of the program, keeps none of
+// its files open and leaves Ctrl-C to it. A program that waits for children of its own sees one more end.
+//
 // Buckets: every function is planned for smaller bounds of named dims too, and a run takes the smallest plan that its
 // sizes fit. Results have the same bits; a short batch works in less memory.
 //
@@ -31,6 +37,8 @@ typedef struct {
   // memory again as the weight (tn_plan.packed_bytes). It is made before the first run that reads it and before the
   // first one after each change. Functions that update the weight themselves read no copy.
   bool no_packed_weights;
+  double time_limit;    // seconds that making machine code may take; 0: any
+  size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
   tn_site at;
 } tn_compile_options;
 TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
