@@ -202,7 +202,8 @@ bool cg_writes_param(const Fn *f, uint32_t param);
 // The symbol of the entry that makes the packed copies; none where there are none
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;
-CgJit *cg_jit_load(const CgObject *o, CgFailure *failure, RtText *why);  // takes a copy of the bytes; failure may be NULL
+CgJit *cg_jit_load(const CgObject *o, CgFailure *failure,
+                   RtText *why);  // takes a copy of the bytes; failure may be NULL
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);

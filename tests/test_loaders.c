@@ -562,6 +562,25 @@ static void test_memory(void) {
   tn_loader_free(l), tn_dataset_free(d);
 }
 
+static void test_ledger(void) {
+  Source s;
+  tn_batch b, kept;
+  tn_dataset *d = source(&s, 10);
+  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 4, .workers = 1});
+  size_t n;
+  CHECK(tn_loader_stats(l).created_in == 0 && tn_loader_next(l, &b) == TN_OK && tn_batch_arrays(b, &n));
+  tn_stats first = tn_loader_stats(l);
+  kept = tn_batch_retain(b);
+  CHECK(n > 0 && first.created_in == (int64_t)n && first.live == (int64_t)n && first.disposed_in == 0);
+  while (tn_loader_next(l, &b) == TN_OK && b.number) CHECK(tn_loader_stats(l).live == (int64_t)n);
+  tn_stats last = tn_loader_stats(l);
+  CHECK(last.created_in == 3 * (int64_t)n && last.disposed_in == last.created_in && last.live == 0);
+  CHECK(tn_stats_print(last, stdout) && tn_batch_is_live(kept));
+  puts("");
+  tn_batch_release(kept);
+  tn_loader_free(l), tn_dataset_free(d);
+}
+
 // ---- extras of a model's file
 static void test_extras(void) {
   tn_program *p = tn_program_create("extras");
@@ -621,6 +640,7 @@ int main(void) {
   test_streams();
   test_joins();
   test_memory();
+  test_ledger();
   test_extras();
   return check_report();
 }

@@ -632,7 +632,8 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
           fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
          agree(&b, plain, &d, &r, 1e-2, WRITTEN);
   ok = ok && check_gradients(written, &d, mem);
-  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) || fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
+  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) ||
+              fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
   Memory one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);

@@ -3,8 +3,7 @@
 // longest batch.
 #include "frontend/fe.h"
 #include "tests/check.h"
-
-#include <time.h>
+#include "tests/cpu_time.h"
 
 enum { LAYERS = 6, HIDDEN = 256, BATCH = 4 };
 
@@ -14,13 +13,6 @@ typedef struct {
   size_t object;
   double cpu_ms;
 } Cost;
-
-// CPU time of all threads: other programs use the machine too.
-static double cpu_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static tn_program *build(int64_t steps) {
   tn_program *p = tn_program_create("long");

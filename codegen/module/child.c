@@ -34,8 +34,8 @@ typedef struct {
 // In the parent: the child. In the child: its own ends.
 typedef struct {
   pid_t pid;
-  int answer;   // of the pipe
-  int said;     // a file that takes what the child says on stderr, where LLVM writes its last words; -1: none
+  int answer;  // of the pipe
+  int said;    // a file that takes what the child says on stderr, where LLVM writes its last words; -1: none
   Board *board;
 } Child;
 

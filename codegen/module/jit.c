@@ -64,8 +64,7 @@ static void add_base(CgJit *j) {
 }
 
 static bool map(CgJit *j, const unsigned char *contents) {
-  unsigned char *base =
-      mmap(NULL, j->head.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char *base = mmap(NULL, j->head.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return false;
   j->base = base;
   memcpy(base, contents, j->head.filled);

@@ -101,7 +101,8 @@ static void copy_sections(Link *l) {
 // ---- symbols that the files share
 static uint32_t *slot_of(const Link *l, const char *name) {
   uint32_t at = (uint32_t)rt_hash(name, strlen(name), 0) & (l->n_table - 1);
-  while (l->table[at] && strcmp(l->names.text + l->symbols[l->table[at] - 1].name, name)) at = (at + 1) & (l->n_table - 1);
+  while (l->table[at] && strcmp(l->names.text + l->symbols[l->table[at] - 1].name, name))
+    at = (at + 1) & (l->n_table - 1);
   return &l->table[at];
 }
 
@@ -140,7 +141,8 @@ static bool find_symbol(const Link *l, const File *f, const Elf64_Sym *s, uint64
     return true;
   }
   uint32_t found = *slot_of(l, f->names + s->st_name);
-  if (!found) return rt_text_add(l->why, "generated code uses '%s', which nothing defines", f->names + s->st_name), false;
+  if (!found)
+    return rt_text_add(l->why, "generated code uses '%s', which nothing defines", f->names + s->st_name), false;
   *at = l->symbols[found - 1].at;
   return true;
 }

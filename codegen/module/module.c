@@ -12,6 +12,7 @@
 #include "codegen/module/link.h"
 #include "runtime/format.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,7 +362,7 @@ static bool generate(const ModulePlan *plan, CgObject *out) {
   uint8_t *part_of = rt_alloc(plan->mem, plan->n_codes + 1);
   uint32_t n = partition_kernels(plan, part_of);
   if (!build_parts(plan, part, part_of, n)) return false;
-  cg_child_doing("LLVM compiled %u kernels, the largest of them %s", plan->n_codes, costliest_kernel(plan));
+  cg_child_doing("LLVM compiled kernels: %u, of which the largest is %s", plan->n_codes, costliest_kernel(plan));
   finish_all(part, n);
   cg_child_doing("linking");
   return link_parts(plan, part, n, out);
@@ -374,7 +375,19 @@ static void on_fatal_error(const char *reason) {
   cg_child_fail(CG_NO_CODE, text);
 }
 
+static void on_no_memory(void) { cg_child_fail(CG_NO_MEMORY, "the compiler ran out of memory"); }
+
+// std::set_new_handler: C++ has no other word for it, and LLVM's C interface none. What LLVM takes by malloc it checks
+// itself, and says so before it aborts.
+static void install_new_handler(void) {
+  void (*(*set)(void (*)(void)))(void) = NULL;
+  void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+  memcpy(&set, &found, sizeof set);
+  if (set) set(on_no_memory);
+}
+
 static void init_llvm(void) {
+  install_new_handler();
   LLVMInstallFatalErrorHandler(on_fatal_error);
   LLVMInitializeAllTargetInfos();
   LLVMInitializeAllTargets();
