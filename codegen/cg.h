@@ -176,26 +176,43 @@ void cg_plan_for(Prog *p, const Target *t);
 int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 // ---- codegen/module/module.c, module/jit.c, module/object_cache.c
-typedef struct CgObject {  // the relocatable objects of one program, in one block (see module/jit.c)
+typedef struct CgObject {  // the code of one program: an image (module/link.h)
   void *bytes;             // from rt_malloc
   size_t size;
 } CgObject;
+typedef enum {
+  CG_NO_FAILURE,
+  CG_NO_CODE,    // the program has something that cannot be compiled or loaded
+  CG_NO_MEMORY,  // memory ran out: here, in the compiler process, or above its limit
+  CG_CRASHED,    // the compiler process
+  CG_TOO_LONG    // it was ended at its limit of time
+} CgFailure;
 typedef struct {
-  double passes_ms, codegen_ms;
+  double seconds;  // that the compiler process may take; 0: any
+  size_t bytes;    // of address space that it may add to what this process has; 0: any
+} CgLimits;
+typedef struct {
+  double codegen_ms;
   uint32_t n_kernels, n_distinct;
   bool from_cache;
+  CgFailure failure;
 } CgInfo;
-// Emits all functions of a planned program. Symbols: "<program>_<function>" as TnEntry.
-bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);
+typedef struct {
+  const char *cache_dir;  // NULL, "": no cache
+  CgLimits limits;
+} CgOptions;
+// Emits all functions of a planned program, in a process of its own. Symbols: "<program>_<function>" as TnEntry.
+// o NULL: no cache, no limits.
+bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why);
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
 void cg_place_packed_weights(Prog *p, const Target *t);
 void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights
 // The symbol of the entry that makes the packed copies; none where there are none
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 typedef struct CgJit CgJit;
-void cg_trim_memory(void);  // gives the compiler's memory back to the system: it costs time only when it compiles again
-CgJit *cg_jit_load(const CgObject *o, RtText *why);            // takes a copy of the bytes
-void *cg_jit_find(CgJit *j, const char *symbol, RtText *why);  // NULL: it cannot be linked; why: NULL, or told so
+CgJit *cg_jit_load(const CgObject *o, CgFailure *failure,
+                   RtText *why);  // takes a copy of the bytes; failure may be NULL
+void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
 char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins

@@ -19,7 +19,8 @@
 // Building checks everything and runs nothing. A mistake is collected with the caller's file and line, the call returns
 // a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report). Handles
 // are small values; they carry their function, so that operations take no context. Functions that return tn_status
-// never print and never abort; tn_error_text says what was wrong in a sentence. All handles end with their program.
+// never print and never abort; tn_error_text says what was wrong in a sentence. Nor does tn_compile abort, whatever
+// becomes of the compiler (tenure/run.h). All handles end with their program.
 #ifndef TENURE_H
 #define TENURE_H
 

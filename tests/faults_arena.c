@@ -95,10 +95,10 @@ static bool plan(Guarded *g, RtText *why) {
 
 static CgJit *compile(Guarded *g, RtText *why) {
   CgObject object = {0};
-  bool ok = cg_compile(g->p, &target, "", &object, NULL, why);
-  CgJit *jit = ok ? cg_jit_load(&object, why) : NULL;
+  bool ok = cg_compile(g->p, &target, NULL, &object, NULL, why);
+  CgJit *jit = ok ? cg_jit_load(&object, NULL, why) : NULL;
   rt_free(object.bytes);
-  void *entry = jit ? cg_jit_find(jit, cg_symbol(g->mem, g->p, g->f), NULL) : NULL;
+  void *entry = jit ? cg_jit_find(jit, cg_symbol(g->mem, g->p, g->f)) : NULL;
   memcpy((void *)&g->entry, &entry, sizeof entry);
   return jit;
 }

@@ -183,31 +183,6 @@ static void casts_are_those_of_the_interpreter(void) {
   }
 }
 
-// Conversions of LLVM's own types may become calls of a library that compiled code does not have.
-static void what_cannot_be_linked_is_named(void) {
-  static const char text[] =
-      "program @p\nfunc @f(%x: f32[3]) {\n  %y = relu %x\n  output %y {index=0, name=\"y\"}\n}\n";
-  RtArena *mem = rt_arena_new();
-  RtDiags diags = {.mem = mem};
-  RtText why = {.mem = mem};
-  Target t;
-  CgObject object = {0};
-  CgInfo info;
-  Prog *p = ir_parse(mem, text, sizeof text - 1, "p.tir", &diags);
-  if (!p || !cg_target_host(&t, mem)) abort();
-  cg_plan_for(p, &t);
-  CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p));
-  CHECK(cg_compile(p, &t, "", &object, &info, &why));
-  CgJit *jit = cg_jit_load(&object, &why);
-  CHECK(jit && cg_jit_find(jit, cg_symbol(mem, p, p->fns[0]), &why) && !why.len);
-  CHECK(!cg_jit_find(jit, "convert_elsewhere", &why));
-  CHECK_HAS(why.text, "cannot be linked");
-  CHECK_HAS(why.text, "[ convert_elsewhere ]");
-  cg_jit_free(jit);
-  rt_free(object.bytes);
-  rt_arena_free(mem);
-}
-
 // The bits of dtypes and those of other flags are apart, and the sizes of all tables agree.
 static void the_tables_agree(void) {
   CHECK((ANY & (OPTIONAL | REPEATED | WITH_PREVIOUS | SHAPE_ONLY | REPLACED | ELEMENT | ROW_SCALAR)) == 0);
@@ -226,7 +201,6 @@ static void the_tables_agree(void) {
 
 int main(void) {
   the_tables_agree();
-  what_cannot_be_linked_is_named();
   casts_are_those_of_the_interpreter();
   elements_are_moved_as_they_are();
   packed_rows_are_whole_words();

@@ -134,12 +134,12 @@ static const Tensor *compiled(const Case *c, const Target *t) {
   RtText why = {.mem = c->mem};
   CgObject object = {0};
   if (!CHECK(ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p))) return NULL;
-  if (!CHECK(cg_compile(p, t, "", &object, NULL, &why))) return printf("%s\n", why.text), NULL;
-  CgJit *jit = cg_jit_load(&object, &why);
+  if (!CHECK(cg_compile(p, t, NULL, &object, NULL, &why))) return printf("%s\n", why.text), NULL;
+  CgJit *jit = cg_jit_load(&object, NULL, &why);
   rt_free(object.bytes);
   if (!CHECK(jit)) return NULL;
   const Fn *f = p->fns[0];
-  void *in[MAX_IN], *out[MAX_OUT], *entry = cg_jit_find(jit, cg_symbol(c->mem, p, f), NULL);
+  void *in[MAX_IN], *out[MAX_OUT], *entry = cg_jit_find(jit, cg_symbol(c->mem, p, f));
   bind(c, f, in, out);
   TnKernelStatus status = {0};
   TnFrame frame = {.in = in, .out = out, .svc = &services, .status = &status, .team = team};

@@ -130,14 +130,14 @@ static bool compile(Run *r) {
   cg_plan_for(r->p, r->target);
   CgObject object = {0};
   bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_plan_program_memory(r->p) &&
-            cg_compile(r->p, r->target, "", &object, NULL, &why);
-  r->jit = ok ? cg_jit_load(&object, &why) : NULL;
+            cg_compile(r->p, r->target, NULL, &object, NULL, &why);
+  r->jit = ok ? cg_jit_load(&object, NULL, &why) : NULL;
   rt_free(object.bytes);
   if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
-  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f), &why);
+  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
   if (!CHECK(entry)) return printf("%s\n%s\n", text, why.text), false;
   memcpy((void *)&r->entry, &entry, sizeof entry);
-  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p), NULL) : NULL;
+  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p)) : NULL;
   memcpy((void *)&r->pack, &entry, sizeof entry);
   return true;
 }

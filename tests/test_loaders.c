@@ -537,8 +537,15 @@ static void test_memory(void) {
   Source s;
   int64_t ids[300];
   tn_dataset *d = source(&s, 100);
-  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .sampler = {.kind = TN_SHUFFLED}});
-  CHECK(tn_loader_bytes(l) < 3 * (8 * (BOUND * 2 * 4 + 16) + 4096));
+  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 8});
+  size_t one_batch = tn_loader_bytes(l);
+  CHECK(one_batch < 8 * (BOUND * 2 * 4 + 16) + 4096);
+  tn_loader_free(l);
+  l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .prefetch = 2});
+  CHECK(tn_loader_bytes(l) == 3 * one_batch);
+  tn_loader_free(l);
+  l = loader(d, (tn_loader_options){.batch_size = 8, .workers = 2, .sampler = {.kind = TN_SHUFFLED}});
+  CHECK(tn_loader_bytes(l) <= 2 * one_batch);
   ids_of(l, ids);
   uint64_t before = rt_malloc_count();
   ids_of(l, ids), ids_of(l, ids);
@@ -552,6 +559,25 @@ static void test_memory(void) {
   }
   rt_malloc_fail_at(0);
   CHECK(n > 3 && l);
+  tn_loader_free(l), tn_dataset_free(d);
+}
+
+static void test_ledger(void) {
+  Source s;
+  tn_batch b, kept;
+  tn_dataset *d = source(&s, 10);
+  tn_loader *l = loader(d, (tn_loader_options){.batch_size = 4, .workers = 1});
+  size_t n;
+  CHECK(tn_loader_stats(l).created_in == 0 && tn_loader_next(l, &b) == TN_OK && tn_batch_arrays(b, &n));
+  tn_stats first = tn_loader_stats(l);
+  kept = tn_batch_retain(b);
+  CHECK(n > 0 && first.created_in == (int64_t)n && first.live == (int64_t)n && first.disposed_in == 0);
+  while (tn_loader_next(l, &b) == TN_OK && b.number) CHECK(tn_loader_stats(l).live == (int64_t)n);
+  tn_stats last = tn_loader_stats(l);
+  CHECK(last.created_in == 3 * (int64_t)n && last.disposed_in == last.created_in && last.live == 0);
+  CHECK(tn_stats_print(last, stdout) && tn_batch_is_live(kept));
+  puts("");
+  tn_batch_release(kept);
   tn_loader_free(l), tn_dataset_free(d);
 }
 
@@ -614,6 +640,7 @@ int main(void) {
   test_streams();
   test_joins();
   test_memory();
+  test_ledger();
   test_extras();
   return check_report();
 }

@@ -139,13 +139,13 @@ static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
     return rt_text_add(why, "passes fail"), NULL;
   CgObject object = {0};
   CgInfo info = {0};
-  if (!cg_compile(p, &target, "", &object, &info, why)) return NULL;
-  CgJit *jit = cg_jit_load(&object, why);
+  if (!cg_compile(p, &target, NULL, &object, &info, why)) return NULL;
+  CgJit *jit = cg_jit_load(&object, NULL, why);
   rt_free(object.bytes);
   if (!jit) return NULL;
   *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};
-  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f), why);
-  if (!entry) return cg_jit_free(jit), NULL;
+  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f));
+  if (!entry) return rt_text_add(why, "no entry"), cg_jit_free(jit), NULL;
   memcpy((void *)&k->entry, &entry, sizeof entry);
   k->consts = new_block(p->mem, (size_t)p->const_bytes);
   if (p->const_bytes) ir_fill_const(p, k->consts.at);

@@ -421,7 +421,7 @@ static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   Work w = {.frame = &frame};
-  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f), NULL);
+  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
   memcpy((void *)&w.entry, &entry, sizeof entry);
   rt_team_run(teams[n_workers], work, &w, 0);
   char damage[512];
@@ -708,8 +708,8 @@ static bool test_compiled(RtArena *mem, const char *text) {
   CgObject object = {0};
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  if (!cg_compile(p, &target, "", &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
-  Compiled c = {p, cg_jit_load(&object, &why), new_block(mem, p->const_bytes)};
+  if (!cg_compile(p, &target, NULL, &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  Compiled c = {p, cg_jit_load(&object, NULL, &why), new_block(mem, p->const_bytes)};
   rt_free(object.bytes);
   if (!c.jit) return fail(CODEGEN, "%s", why.text ? why.text : "");
   if (p->const_bytes) ir_fill_const(p, c.consts.at);

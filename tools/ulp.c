@@ -66,9 +66,9 @@ static bool compile(RtArena *mem, const char *code, Variant *v) {
   Prog *p = ir_parse(mem, text, (size_t)n, "ulp.tir", &diags);
   if (!p || diags.n_errors) return false;
   if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p)) return false;
-  if (!cg_compile(p, &v->target, "", &v->object, &info, &why)) return false;
-  v->jit = cg_jit_load(&v->object, &why);
-  if (v->jit) v->run = (TnEntry)(uintptr_t)cg_jit_find(v->jit, cg_symbol(mem, p, p->fns[0]), NULL);
+  if (!cg_compile(p, &v->target, NULL, &v->object, &info, &why)) return false;
+  v->jit = cg_jit_load(&v->object, NULL, &why);
+  if (v->jit) v->run = (TnEntry)(uintptr_t)cg_jit_find(v->jit, cg_symbol(mem, p, p->fns[0]));
   return v->run;
 }
 

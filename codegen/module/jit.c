@@ -1,146 +1,112 @@
-// The object of a program (several object files in one block of bytes), and loading it into this process.
+// Loading the image of a program (link.h) into this process.
 //
-//   "TNOBJ" 0 0 0 | u64 count | u64 size of each file | files, each starting on a multiple of 16
+// Images come from the compiler process or the object cache; every number in one is checked before it is used. Memory is
+// written first and executable afterwards, never both.
+#include "codegen/module/link.h"
 #include "codegen/module/module.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
+struct CgJit {
+  unsigned char *base;
+  CgImageHead head;
+  uint64_t *addresses;  // copies in one block: the table behind it too
+  CgImageSymbol *symbols;
+  char *names;
+};
 
-// ---- several files in one
-static const char magic[8] = "TNOBJ";
-enum { PLACE = 16, MAX_FILES = 1024 };
+// ---- reading an image
+static size_t table_bytes(const CgImageHead *h) {
+  return h->n_addresses * sizeof(uint64_t) + h->n_symbols * sizeof(CgImageSymbol) + h->names;
+}
 
-static size_t round_up(size_t n) { return (n + PLACE - 1) / PLACE * PLACE; }
-static size_t header_size(uint64_t n) { return round_up(sizeof magic + sizeof(uint64_t) * (1 + n)); }
+static bool is_sound(const CgObject *o, CgImageHead *h) {
+  if (o->size < sizeof *h) return false;
+  memcpy(h, o->bytes, sizeof *h);
+  size_t rest = o->size - sizeof *h;
+  if (memcmp(h->magic, cg_image_magic, sizeof h->magic)) return false;
+  if (h->filled > rest || h->n_addresses > rest / sizeof(uint64_t) || h->n_symbols > rest / sizeof(CgImageSymbol) ||
+      h->names > rest || table_bytes(h) != rest - h->filled)
+    return false;
+  return h->total && h->total < UINT64_C(1) << 40 && h->total % CG_IMAGE_PAGE == 0 && h->read_only <= h->total &&
+         h->read_only % CG_IMAGE_PAGE == 0 && h->filled <= h->total;
+}
 
-bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out) {
-  size_t size = header_size(n), at = size;
-  for (uint32_t k = 0; k < n; k++) size += round_up(part[k].size);
-  unsigned char *bytes = rt_malloc(size);
-  if (!bytes) return false;
-  memset(bytes, 0, size);
-  memcpy(bytes, magic, sizeof magic);
-  uint64_t word = n;
-  memcpy(bytes + sizeof magic, &word, sizeof word);
-  for (uint32_t k = 0; k < n; k++) {
-    word = part[k].size;
-    memcpy(bytes + sizeof magic + sizeof word * (1 + k), &word, sizeof word);
-    memcpy(bytes + at, part[k].bytes, part[k].size);
-    at += round_up(part[k].size);
-  }
-  *out = (CgObject){bytes, size};
+static bool copy_tables(CgJit *j, const unsigned char *from) {
+  size_t n = table_bytes(&j->head);
+  j->addresses = rt_malloc(n + 1);
+  if (!j->addresses) return false;
+  memcpy(j->addresses, from, n);
+  j->symbols = (CgImageSymbol *)(j->addresses + j->head.n_addresses);
+  j->names = (char *)(j->symbols + j->head.n_symbols);
+  j->names[j->head.names] = 0;
   return true;
 }
 
-bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out) {
-  unsigned char *bytes = o->bytes;
-  uint64_t n, size = 0;
-  if (o->size < header_size(0) || memcmp(bytes, magic, sizeof magic)) return false;
-  memcpy(&n, bytes + sizeof magic, sizeof n);
-  if (n > MAX_FILES || k >= n || o->size < header_size(n)) return false;
-  size_t at = header_size(n);
-  for (uint32_t i = 0; i <= k; i++) {
-    memcpy(&size, bytes + sizeof magic + sizeof n * (1 + i), sizeof size);
-    if (size > o->size || round_up(size) > o->size - at) return false;
-    if (i < k) at += round_up(size);
-  }
-  *out = (CgObject){bytes + at, size};
+static bool tables_are_sound(const CgJit *j) {
+  for (uint64_t k = 0; k < j->head.n_addresses; k++)
+    if (j->head.total - sizeof(uint64_t) < j->addresses[k]) return false;
+  for (uint64_t k = 0; k < j->head.n_symbols; k++)
+    if (j->symbols[k].at >= j->head.total || j->symbols[k].name > j->head.names) return false;
   return true;
-}
-
-// ---- LLVM initialisation, once per process
-static void init_targets(void) {
-  LLVMInitializeAllTargetInfos();
-  LLVMInitializeAllTargets();
-  LLVMInitializeAllTargetMCs();
-  LLVMInitializeAllAsmPrinters();
-}
-
-void cg_init_llvm(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, init_targets);
 }
 
 // ---- loading
-struct CgJit {
-  LLVMOrcLLJITRef jit;
-  char error[512];  // last report of the session
-};
-
-static bool failed(LLVMErrorRef e, RtText *why) {
-  if (!e) return false;
-  char *text = LLVMGetErrorMessage(e);
-  rt_text_add(why, "LLVM: %s", text);
-  LLVMDisposeErrorMessage(text);
-  return true;
-}
-
-// Replaces LLVM's own reporter, which prints to stderr.
-static void on_session_error(void *ctx, LLVMErrorRef e) {
-  CgJit *j = ctx;
-  char *text = LLVMGetErrorMessage(e);
-  snprintf(j->error, sizeof j->error, "%s", text);
-  LLVMDisposeErrorMessage(text);
-}
-
-// A builder for the baseline CPU: the JIT only loads objects, so it need not detect the host's features, where LLVM may
-// print warnings to stderr.
-static LLVMOrcLLJITBuilderRef plain_builder(RtText *why) {
-  char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
-  LLVMTargetRef target;
-  LLVMOrcLLJITBuilderRef b = NULL;
-  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
-    rt_text_add(why, "LLVM: %s", error);
-    LLVMDisposeMessage(error);
-  } else {
-    LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, "generic", "", LLVMCodeGenLevelNone, LLVMRelocPIC,
-                                                      LLVMCodeModelDefault);
-    b = LLVMOrcCreateLLJITBuilder();
-    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
+static void add_base(CgJit *j) {
+  for (uint64_t k = 0; k < j->head.n_addresses; k++) {
+    uint64_t word;
+    memcpy(&word, j->base + j->addresses[k], sizeof word);
+    word += (uint64_t)(uintptr_t)j->base;
+    memcpy(j->base + j->addresses[k], &word, sizeof word);
   }
-  LLVMDisposeMessage(triple);
-  return b;
 }
 
-static bool add_file(CgJit *j, const CgObject *file, RtText *why) {
-  LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(file->bytes, file->size, "tenure");
-  return !failed(LLVMOrcLLJITAddObjectFile(j->jit, LLVMOrcLLJITGetMainJITDylib(j->jit), copy), why);
+static bool map(CgJit *j, const unsigned char *contents) {
+  unsigned char *base = mmap(NULL, j->head.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return false;
+  j->base = base;
+  memcpy(base, contents, j->head.filled);
+  add_base(j);
+  __builtin___clear_cache((char *)base, (char *)base + j->head.read_only);
+  if (mprotect(base, j->head.read_only, PROT_READ | PROT_EXEC) == 0) return true;
+  munmap(base, j->head.total);
+  j->base = NULL;
+  return false;
 }
 
-CgJit *cg_jit_load(const CgObject *o, RtText *why) {
-  CgObject file;
-  if (!cg_object_part(o, 0, &file)) return rt_text_add(why, "this is no object of a program"), NULL;
-  cg_init_llvm();
+static void *refuse(CgFailure *failure, CgFailure which, RtText *why, const char *text) {
+  if (failure) *failure = which;
+  rt_text_add(why, "%s", text);
+  return NULL;
+}
+
+CgJit *cg_jit_load(const CgObject *o, CgFailure *failure, RtText *why) {
+  static const char unsound[] = "this is no image of a program", no_memory[] = "out of memory";
+  const unsigned char *at = o->bytes;
+  CgImageHead head;
+  if (!is_sound(o, &head)) return refuse(failure, CG_NO_CODE, why, unsound);
   CgJit *j = rt_malloc(sizeof *j);
-  if (!j) return rt_text_add(why, "out of memory"), NULL;
-  *j = (CgJit){0};
-  LLVMOrcLLJITBuilderRef builder = plain_builder(why);
-  if (!builder || failed(LLVMOrcCreateLLJIT(&j->jit, builder), why)) return rt_free(j), NULL;
-  LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(j->jit), on_session_error, j);
-  for (uint32_t k = 0; cg_object_part(o, k, &file); k++)
-    if (!add_file(j, &file, why)) return cg_jit_free(j), NULL;
-  return j;
+  if (!j) return refuse(failure, CG_NO_MEMORY, why, no_memory);
+  *j = (CgJit){.head = head};
+  bool has_tables = copy_tables(j, at + sizeof head + head.filled), is_right = has_tables && tables_are_sound(j);
+  if (is_right && map(j, at + sizeof head)) return j;
+  cg_jit_free(j);
+  return has_tables && !is_right ? refuse(failure, CG_NO_CODE, why, unsound)
+                                 : refuse(failure, CG_NO_MEMORY, why, no_memory);
 }
 
-// Linking is done at the first look: what code calls and is nowhere is found then, and said by the session.
-void *cg_jit_find(CgJit *j, const char *symbol, RtText *why) {
-  LLVMOrcExecutorAddress at = 0;
-  LLVMErrorRef e = LLVMOrcLLJITLookup(j->jit, &at, symbol);
-  if (!e) return (void *)(uintptr_t)at;
-  char *text = LLVMGetErrorMessage(e);
-  if (why) rt_text_add(why, "%s cannot be linked: %s", symbol, j->error[0] ? j->error : text);
-  LLVMDisposeErrorMessage(text);
+void *cg_jit_find(CgJit *j, const char *symbol) {
+  for (uint64_t k = 0; k < j->head.n_symbols; k++)
+    if (!strcmp(j->names + j->symbols[k].name, symbol)) return j->base + j->symbols[k].at;
   return NULL;
 }
 
 void cg_jit_free(CgJit *j) {
   if (!j) return;
-  if (j->jit) cg_profile_print(j);
-  LLVMErrorRef e = LLVMOrcDisposeLLJIT(j->jit);
-  if (e) LLVMConsumeError(e);
+  if (j->base) cg_profile_print(j);
+  if (j->base) munmap(j->base, j->head.total);
+  rt_free(j->addresses);
   rt_free(j);
 }

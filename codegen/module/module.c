@@ -1,11 +1,18 @@
-// Compilation of a program: plan (kernels described, equal ones deduplicated, barriers inserted), LLVM modules, objects.
+// Compilation of a program: plan (kernels described, equal ones deduplicated, barriers inserted), LLVM modules, objects,
+// the image.
+//
+// LLVM works in a child process only (child.h): where memory runs out or something is wrong it ends the process that it
+// is in. So nothing there is given back either: the child ends as soon as it has answered.
 //
 // Building LLVM IR interns dims and allocates in the program's arena, so it is sequential. LLVM's passes and code
 // emission, ten times as long, run in parallel: one thread and one LLVM context per module. The partition of kernels
 // into modules depends on the program alone: the same program gives the same bytes on every machine.
 #include "codegen/module/module.h"
+#include "codegen/module/child.h"
+#include "codegen/module/link.h"
 #include "runtime/format.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,9 +158,7 @@ typedef struct {
   LLVMModuleRef mod;
   LLVMContextRef ctx;
   LLVMTargetMachineRef tm;
-  LLVMBuilderRef builder;
   LLVMMemoryBufferRef object;
-  double passes_ms;
   char error[512];  // "": none
   pthread_t thread;
   bool has_thread;
@@ -190,14 +195,6 @@ static bool open_part(ModuleShard *part, const Target *t) {
   }
   if (host) LLVMDisposeMessage(host);
   return !part->error[0];
-}
-
-static void close_part(ModuleShard *part) {
-  if (part->builder) LLVMDisposeBuilder(part->builder);
-  if (part->object) LLVMDisposeMemoryBuffer(part->object);
-  if (part->tm) LLVMDisposeTargetMachine(part->tm);
-  if (part->mod) LLVMDisposeModule(part->mod);
-  if (part->ctx) LLVMContextDispose(part->ctx);
 }
 
 static void set_types(Cg *c) {
@@ -287,10 +284,13 @@ static void set_attributes(Cg *c) {
 static bool build_part(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t number) {
   Cg c = {.ctx = part->ctx, .mod = part->mod, .t = plan->t, .mem = plan->mem, .why = plan->why};
   set_types(&c);
-  c.b = part->builder = LLVMCreateBuilderInContext(c.ctx);
+  c.b = LLVMCreateBuilderInContext(c.ctx);
   bool ok = true;
-  for (uint32_t k = 0; ok && k < plan->n_codes; k++)
-    if (part_of[k] == number) ok = emit_kernel(&c, plan, k);
+  for (uint32_t k = 0; ok && k < plan->n_codes; k++) {
+    if (part_of[k] != number) continue;
+    cg_child_doing("building kernel %s", cg_kernel_name(plan, plan->codes[k]));
+    ok = emit_kernel(&c, plan, k);
+  }
   for (uint32_t k = 0; ok && number == 0 && k < plan->n_entries; k++) cg_emit_entry(&c, plan, &plan->entries[k]);
   if (ok && number == 0 && plan->p->n_packed_weights) cg_emit_packed_weights(&c, plan);
   if (ok && number == 0 && plan->profile) cg_profile_emit(&c, plan);
@@ -309,7 +309,6 @@ static bool verify(ModuleShard *part) {
 }
 
 static void run_passes(ModuleShard *part) {
-  double start = now_ms();
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef e = LLVMRunPasses(part->mod, pass_list, part->tm, options);
   LLVMDisposePassBuilderOptions(options);
@@ -318,7 +317,6 @@ static void run_passes(ModuleShard *part) {
     keep_error(part, text);
     LLVMDisposeErrorMessage(text);
   }
-  part->passes_ms = now_ms() - start;
 }
 
 static void *finish_part(void *arg) {
@@ -377,15 +375,14 @@ static uint32_t partition_kernels(const ModulePlan *plan, uint8_t *part_of) {
   return n;
 }
 
-static bool join_parts(const ModulePlan *plan, const ModuleShard *part, uint32_t n, CgObject *out) {
+static bool link_parts(const ModulePlan *plan, const ModuleShard *part, uint32_t n, CgObject *out) {
   CgObject file[MAX_PARTS];
   for (uint32_t k = 0; k < n; k++) {
     if (part[k].error[0]) return rt_text_add(plan->why, "LLVM: %s", part[k].error), false;
     file[k].bytes = (void *)(uintptr_t)LLVMGetBufferStart(part[k].object);
     file[k].size = LLVMGetBufferSize(part[k].object);
   }
-  if (!cg_object_join(file, n, out)) return rt_text_add(plan->why, "out of memory"), false;
-  return true;
+  return cg_link(plan->mem, file, n, out, plan->why);
 }
 
 static bool build_parts(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
@@ -396,41 +393,76 @@ static bool build_parts(const ModulePlan *plan, ModuleShard *part, const uint8_t
   return true;
 }
 
-// Building allocates from the program's arena: on out of memory LLVM's objects are freed before the longjmp continues.
-static bool build_guarded(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
-  jmp_buf here, *outer = rt_arena_on_oom(plan->mem, &here);
-  if (setjmp(here)) {
-    rt_arena_on_oom(plan->mem, outer);
-    for (uint32_t k = 0; k < n; k++) close_part(&part[k]);
-    if (!outer) abort();
-    longjmp(*outer, 1);
-  }
-  bool ok = build_parts(plan, part, part_of, n);
-  rt_arena_on_oom(plan->mem, outer);
-  return ok;
+static const char *costliest_kernel(const ModulePlan *plan) {
+  const KernelCall *most = plan->n_codes ? plan->codes[0] : NULL;
+  for (uint32_t k = 0; k < plan->n_codes; k++)
+    if (cg_kernel_compile_cost(plan->codes[k]->k) > cg_kernel_compile_cost(most->k)) most = plan->codes[k];
+  return most ? cg_kernel_name(plan, most) : "none";
 }
 
-static bool generate(const ModulePlan *plan, CgObject *out, CgInfo *info) {
+static bool generate(const ModulePlan *plan, CgObject *out) {
   ModuleShard part[MAX_PARTS] = {0};
   uint8_t *part_of = rt_alloc(plan->mem, plan->n_codes + 1);
   uint32_t n = partition_kernels(plan, part_of);
-  bool ok = build_guarded(plan, part, part_of, n);
-  if (ok) {
-    finish_all(part, n);
-    ok = join_parts(plan, part, n, out);
-  }
-  for (uint32_t k = 0; k < n; k++) {
-    if (part[k].passes_ms > info->passes_ms) info->passes_ms = part[k].passes_ms;
-    close_part(&part[k]);
-  }
-  return ok;
+  if (!build_parts(plan, part, part_of, n)) return false;
+  cg_child_doing("LLVM compiled kernels: %u, of which the largest is %s", plan->n_codes, costliest_kernel(plan));
+  finish_all(part, n);
+  cg_child_doing("linking");
+  return link_parts(plan, part, n, out);
 }
 
-bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why) {
+// ---- the compiler process
+static void on_fatal_error(const char *reason) {
+  char text[512];
+  snprintf(text, sizeof text, "LLVM: %s", reason);
+  cg_child_fail(CG_NO_CODE, text);
+}
+
+static void on_no_memory(void) { cg_child_fail(CG_NO_MEMORY, "the compiler ran out of memory"); }
+
+// std::set_new_handler: C++ has no other word for it, and LLVM's C interface none. What LLVM takes by malloc it checks
+// itself, and says so before it aborts.
+static void install_new_handler(void) {
+  void (*(*set)(void (*)(void)))(void) = NULL;
+  void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+  memcpy(&set, &found, sizeof set);
+  if (set) set(on_no_memory);
+}
+
+static void init_llvm(void) {
+  install_new_handler();
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+  LLVMInitializeAllTargetInfos();
+  LLVMInitializeAllTargets();
+  LLVMInitializeAllTargetMCs();
+  LLVMInitializeAllAsmPrinters();
+}
+
+static void compile_in_child(void *ctx) {
+  const ModulePlan *plan = ctx;
+  CgObject image;
+  jmp_buf here;
+  if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
+  rt_arena_on_oom(plan->mem, &here);
+  init_llvm();
+  if (generate(plan, &image)) cg_child_answer(&image);
+  cg_child_fail(CG_NO_CODE, plan->why->text);
+}
+
+static bool compile(ModulePlan *plan, const CgLimits *limits, CgObject *out, CgInfo *info) {
+  ChildAnswer a = cg_run_child(limits, compile_in_child, plan, plan->why);
+  info->failure = a.failure;
+  *out = (CgObject){a.data, a.size};
+  return a.failure == CG_NO_FAILURE;
+}
+
+bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why) {
   double start = now_ms();
   CgInfo unused;
+  const CgOptions defaults = {0};
+  if (!o) o = &defaults;
   if (!info) info = &unused;
-  *info = (CgInfo){0};
+  *info = (CgInfo){.failure = CG_NO_CODE};
   *out = (CgObject){0};
   ModulePlan plan = {.p = p,
                      .t = t,
@@ -444,13 +476,10 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
   info->n_distinct = plan.n_codes;
   RtText key = {plan.mem, NULL, 0, 0};
   put_key(&plan, &key);
-  info->from_cache = cg_cache_read(cache_dir, &key, out);
-  bool ok = info->from_cache;
-  if (!ok) {
-    cg_init_llvm();
-    ok = generate(&plan, out, info);
-    if (ok) cg_cache_write(cache_dir, &key, out);
-  }
+  info->from_cache = cg_cache_read(o->cache_dir, &key, out);
+  bool ok = info->from_cache || compile(&plan, &o->limits, out, info);
+  if (ok && !info->from_cache) cg_cache_write(o->cache_dir, &key, out);
+  if (ok) info->failure = CG_NO_FAILURE;
   info->codegen_ms = now_ms() - start;
   return ok;
 }

@@ -87,6 +87,7 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
                     LLVMValueRef start);
 void cg_profile_emit(Cg *c, const ModulePlan *plan);
 void cg_profile_print(CgJit *j);
+const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call);  // "linear,relu f32[8,64]"
 
 // trace.c: TN_TRACE
 bool cg_trace_wanted(void);
@@ -96,11 +97,5 @@ void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text:
 // object_cache.c: the cache never fails; an unusable file or directory is a miss
 bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);
 void cg_cache_write(const char *dir, const RtText *key, const CgObject *o);
-
-// jit.c: several object files in one CgObject
-bool cg_object_join(const CgObject *part, uint32_t n, CgObject *out);  // copies; false: out of memory
-// A view of file k; false: there is none, or o is malformed
-bool cg_object_part(const CgObject *o, uint32_t k, CgObject *out);
-void cg_init_llvm(void);
 
 #endif

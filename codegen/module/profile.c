@@ -145,6 +145,12 @@ static void name_kernel(const KernelCall *call, RtText *out) {
   ir_shape_text(f->prog, f->ins[last].shape, out);
 }
 
+const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call) {
+  RtText text = {plan->mem, NULL, 0, 0};
+  name_kernel(call, &text);
+  return text.text;
+}
+
 // The counters, in the module of the entries.
 void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   RtText text = {plan->mem, NULL, 0, 0};
@@ -237,7 +243,7 @@ static void print_table(const Table *t, double rate) {
 }
 
 void cg_profile_print(CgJit *j) {
-  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name, NULL) : NULL;
+  const Table *t = cg_profile_wanted() || cg_trace_wanted() ? cg_jit_find(j, table_name) : NULL;
   if (!t) return;
   double rate = cycles_per_us();
   if (cg_profile_wanted()) print_table(t, rate);

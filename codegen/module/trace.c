@@ -28,6 +28,7 @@ static LLVMValueRef lanes_of(Cg *c) {
   LLVMTypeRef type = LLVMArrayType2(c->i64, (uint64_t)WORKERS * LANE);
   lanes = LLVMAddGlobal(c->mod, type, lanes_name);
   LLVMSetInitializer(lanes, LLVMConstNull(type));
+  LLVMSetVisibility(lanes, LLVMHiddenVisibility);
   LLVMSetAlignment(lanes, 64);
   return lanes;
 }
@@ -82,7 +83,7 @@ static uint64_t first_time(const uint64_t *lanes) {
 }
 
 void cg_trace_write(CgJit *j, const char *text, double cycles_per_us) {
-  const uint64_t *lanes = cg_trace_wanted() ? cg_jit_find(j, lanes_name, NULL) : NULL;
+  const uint64_t *lanes = cg_trace_wanted() ? cg_jit_find(j, lanes_name) : NULL;
   FILE *out = lanes ? fopen(getenv("TN_TRACE"), "w") : NULL;
   if (!out) return;
   Trace t = {out, text, first_time(lanes), cycles_per_us};

@@ -126,8 +126,8 @@ static bool fill_consts(tn_program *p, FeCode *c) {
 }
 
 static bool find_symbol(FeCode *c, const char *symbol, const TnEntry *out, RtText *why) {
-  void *entry = cg_jit_find(c->jit, symbol, why);
-  if (!entry) return false;
+  void *entry = cg_jit_find(c->jit, symbol);
+  if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
   memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
   return true;
 }
@@ -149,21 +149,40 @@ static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
   return true;
 }
 
-static bool make_code(tn_program *p, const Target *target, const char *dir, FeCode *c) {
+static int diag_of(CgFailure f) {
+  switch (f) {
+  case CG_NO_MEMORY: return E_NOMEM;
+  case CG_CRASHED:
+  case CG_TOO_LONG: return E_COMPILER;
+  case CG_NO_FAILURE:
+  case CG_NO_CODE: break;
+  }
+  return E_CODEGEN;
+}
+
+static void report_failure(tn_program *p, const tn_compile_options *o, CgFailure f, const RtText *why) {
+  fe_error(p, diag_of(f), o->at, "%s", why->text ? why->text : "code could not be generated");
+  if (f == CG_NO_MEMORY && o->memory_limit)
+    fe_hint(p, "its option memory_limit is %zu bytes; 0 sets no limit", o->memory_limit);
+  if (f == CG_TOO_LONG) fe_hint(p, "its option time_limit may be longer; 0 sets no limit");
+  if (f == CG_CRASHED) fe_hint(p, "the program itself goes on; TN_DUMP=fuse shows what is in each kernel");
+}
+
+static bool make_code(tn_program *p, const Target *target, const tn_compile_options *o, FeCode *c) {
   RtText why = {.mem = p->mem};
   CgInfo info = {0};
-  bool good = cg_compile(p->ir, target, dir, &c->object, &info, &why);
+  CgOptions options = {cache_dir(p, o), {o->time_limit, o->memory_limit}};
+  bool good = cg_compile(p->ir, target, &options, &c->object, &info, &why);
   c->info.codegen_ms = info.codegen_ms;
   c->info.from_cache = info.from_cache;
   c->info.n_kernels = info.n_kernels;
   c->info.n_distinct_kernels = info.n_distinct;
   double start = fe_now_ms();
-  good = good && (c->jit = cg_jit_load(&c->object, &why)) && find_entries(p, c, &why);
+  good = good && (c->jit = cg_jit_load(&c->object, &info.failure, &why)) && find_entries(p, c, &why);
   c->info.load_ms = fe_now_ms() - start;
   rt_free(c->object.bytes);
   c->object = (CgObject){0};
-  cg_trim_memory();
-  if (!good) fe_error_at(p, E_CODEGEN, (Loc){0}, "%s", why.text ? why.text : "code could not be generated");
+  if (!good) report_failure(p, o, info.failure, &why);
   return good;
 }
 
@@ -182,7 +201,7 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   cg_place_packed_weights(p->ir, target);
   c->info.passes_ms = fe_now_ms() - start;
   fe_plan(p, c);
-  if (!make_code(p, target, cache_dir(p, o), c)) return NULL;
+  if (!make_code(p, target, o, c)) return NULL;
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
   double begin = fe_now_ms();

@@ -233,6 +233,12 @@ void tn_loader_free(tn_loader *l) {
 
 size_t tn_loader_count(const tn_loader *l) { return l ? rt_loader_count(l->rt) : 0; }
 size_t tn_loader_bytes(const tn_loader *l) { return l ? (size_t)rt_loader_bytes(l->rt) : 0; }
+
+tn_stats tn_loader_stats(const tn_loader *l) {
+  RtLoaderCounts c = l ? rt_loader_counts(l->rt) : (RtLoaderCounts){0};
+  return (tn_stats){.live = c.given - c.ended, .created_in = c.given, .disposed_in = c.ended};
+}
+
 const char *tn_loader_error(const tn_loader *l) { return l ? rt_loader_error(l->rt) : ""; }
 bool tn_loader_is_stopped(const tn_loader *l) { return l && rt_loader_is_stopped(l->rt); }
 

@@ -76,17 +76,23 @@ static bool print_out_of_memory(const tn_program *p, FILE *out, bool json) {
   return true;
 }
 
+static tn_status status_of(const tn_program *p) {
+  bool is_memory = p->oom;
+  for (uint32_t k = 0; k < p->ir->diags.n; k++) is_memory |= p->ir->diags.list[k].id == E_NOMEM;
+  return is_memory ? TN_ERR_MEMORY : tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
+}
+
 tn_status tn_report(const tn_program *p, FILE *out) {
   if (!p) return TN_ERR_ARGUMENT;
   if (out) rt_diags_print(&p->ir->diags, out);
   if (out) print_out_of_memory(p, out, false);
-  return tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
+  return status_of(p);
 }
 
 tn_status tn_report_json(const tn_program *p, FILE *out) {
   if (!p) return TN_ERR_ARGUMENT;
   if (out && !print_out_of_memory(p, out, true)) rt_diags_print_json(&p->ir->diags, out);
-  return tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
+  return status_of(p);
 }
 
 uint32_t tn_n_errors(const tn_program *p) { return p ? p->ir->diags.n_errors + p->oom : 0; }

@@ -75,7 +75,7 @@ TN_API tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank);
 // ---- programs
 TN_API tn_program *tn_program_create(const char *name);  // NULL when out of memory
 TN_API void tn_program_free(tn_program *p);              // NULL: nothing; models made from it stay valid
-// Prints all diagnostics; TN_OK when there is no error, else TN_ERR_BUILD
+// Prints all diagnostics; TN_OK when there is no error, TN_ERR_MEMORY when memory ran out, else TN_ERR_BUILD
 TN_API tn_status tn_report(const tn_program *p, FILE *out);
 TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as a JSON array
 TN_API uint32_t tn_n_errors(const tn_program *p);

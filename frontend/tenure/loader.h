@@ -11,12 +11,13 @@
 //   tn_loader_free(l), tn_dataset_free(d), tn_series_free(s);
 //
 // The same seed gives the same batches in the same order, whatever the number of workers. All memory of a loader is
-// taken when it is made: one input arena of prefetch + 1 batches, and for a shuffled order 8 bytes for each item.
+// taken when it is made: one input arena of prefetch + 1 batches (two by default, one without workers), and for a shuffled order 8 bytes for each item.
 // Calls that make something take a buffer for one sentence about what was wrong; it may be NULL.
 #ifndef TN_LOADER_H
 #define TN_LOADER_H
 
 #include "data.h"
+#include "scope.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,7 +78,7 @@ typedef struct {
 typedef struct {
   size_t batch_size;  // 0: 1
   uint32_t workers;   // threads that read; 0: tn_loader_next does it. A stream has at most one.
-  uint32_t prefetch;  // batches that are read ahead; 0: 2, or as many as there are workers
+  uint32_t prefetch;  // batches that are read ahead, each by one worker; 0: 1
   bool drop_last;     // leaves out a last batch of fewer items
   uint64_t seed;
   tn_sampler sampler;
@@ -90,6 +91,10 @@ TN_API tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *o, char 
 TN_API void tn_loader_free(tn_loader *l);           // at any time: threads are stopped and joined
 TN_API size_t tn_loader_count(const tn_loader *l);  // batches of an epoch; TN_STREAM: unknown
 TN_API size_t tn_loader_bytes(const tn_loader *l);  // of the input arena, taken once
+// The ledger of what it hands out: it owns the arrays of its batches as a scope owns values. created_in: handed out
+// since the loader was made, disposed_in: ended with their batch, live: of the live batch. A copy (tn_batch_retain) is its
+// holder's and does not count.
+TN_API tn_stats tn_loader_stats(const tn_loader *l);
 
 // The next batch; number 0 at the end of the epoch, after which the next call begins another one. An error of the data
 // set or of the collation comes in the place of its batch (tn_loader_error names the item); the call after it goes on

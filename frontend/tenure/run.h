@@ -9,6 +9,12 @@ extern "C" {
 #endif
 
 // ---- compiling. Zeros are defaults.
+//
+// Machine code is made in a child process, a fork of this one: when memory runs out there, LLVM crashes or a limit is
+// reached, tn_compile returns NULL, the program says why (E006, E010) and this process goes on. What the object cache
+// holds needs no child. The child ends with the thread that compiles; it runs no handlers of the program, keeps none of
+// its files open and leaves Ctrl-C to it. A program that waits for children of its own sees one more end.
+//
 // Buckets: every function is planned for smaller bounds of named dims too, and a run takes the smallest plan that its
 // sizes fit. Results have the same bits; a short batch works in less memory.
 //
@@ -34,6 +40,8 @@ typedef struct {
   // Nothing is drawn: parameters that begin with random numbers are 0 until tn_load, tn_set or tn_initialize gives them
   // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
   bool no_init;
+  double time_limit;    // seconds that making machine code may take; 0: any
+  size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
   tn_site at;
 } tn_compile_options;
 TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 64, DEFAULT_PREFETCH = 2, LOADER_ERROR = RT_SLOT_ERROR + 100 };
+enum { MAX_THREADS = 64, DEFAULT_PREFETCH = 1, LOADER_ERROR = RT_SLOT_ERROR + 100 };
 
 // Of RtLoader.halt
 enum {
@@ -39,6 +39,7 @@ struct RtLoader {
   // Known to the one who asks
   uint64_t epoch, position;  // position: batches of this epoch given out
   Place *current;            // shown by the live batch; NULL: none
+  RtLoaderCounts counts;
 
   // Between threads. Fields of a place belong to the thread that builds it until is_ready, then to the one who asks.
   pthread_mutex_t lock;
@@ -243,8 +244,7 @@ static bool check_options(const RtLoader *l, const RtLoaderOptions *o, char *err
 }
 
 static size_t count_places(const RtLoaderOptions *o) {
-  size_t by_workers = o->workers > DEFAULT_PREFETCH ? o->workers : DEFAULT_PREFETCH;
-  return o->workers ? (o->prefetch ? o->prefetch : by_workers) + 1 : 1;
+  return o->workers ? (o->prefetch ? o->prefetch : DEFAULT_PREFETCH) + 1 : 1;
 }
 
 static bool allocate(RtLoader *l, char *error, size_t error_size) {
@@ -330,6 +330,7 @@ size_t rt_loader_count(const RtLoader *l) {
 }
 
 int64_t rt_loader_bytes(const RtLoader *l) { return l->form.bytes * (int64_t)l->n_places; }
+RtLoaderCounts rt_loader_counts(const RtLoader *l) { return l->counts; }
 const char *rt_loader_error(const RtLoader *l) { return l->error; }
 
 // ---- asking
@@ -337,7 +338,7 @@ const char *rt_loader_error(const RtLoader *l) { return l->error; }
 static void retire(RtLoader *l) {
   rt_batch_publish(&l->owner, 0);
   if (l->current && l->guarded) memset(l->current->slot.mem, 0xff, (size_t)l->form.bytes);
-  if (l->current) l->current->is_ready = false;
+  if (l->current) l->current->is_ready = false, l->counts.ended += l->form.n_arrays;
   l->current = NULL;
 }
 
@@ -377,6 +378,7 @@ static void show(RtLoader *l, Place *p, RtBatch *out) {
   l->owner.n_arrays = l->form.n_arrays;
   l->owner.n_items = p->slot.n;
   l->owner.index = is_stream(l) ? NULL : rt_slot_index(&l->form, &p->slot);
+  l->counts.given += l->form.n_arrays;
   *out = rt_batch_publish(&l->owner, ++l->last_number);
 }
 

@@ -15,7 +15,7 @@
 #include "runtime/data/sampler.h"
 
 typedef struct {
-  uint32_t workers, prefetch;  // prefetch 0: 2, or the number of workers
+  uint32_t workers, prefetch;  // prefetch 0: 1
   RtSampler sampler;
   RtLayout layout;
   RtCollate collate;
@@ -28,11 +28,17 @@ typedef struct {
   uint64_t seed, epoch, position, identity;
 } RtLoaderState;
 
+// Arrays of batches since the loader was made; those of a live batch are given and not ended.
+typedef struct {
+  int64_t given, ended;
+} RtLoaderCounts;
+
 typedef struct RtLoader RtLoader;
 RtLoader *rt_loader_new(RtDataset *d, const RtLoaderOptions *o, char *error, size_t error_size);
 void rt_loader_free(RtLoader *l);  // NULL: nothing
 size_t rt_loader_count(const RtLoader *l);
 int64_t rt_loader_bytes(const RtLoader *l);
+RtLoaderCounts rt_loader_counts(const RtLoader *l);
 RtStatus rt_loader_next(RtLoader *l, RtBatch *out);
 const char *rt_loader_error(const RtLoader *l);
 void rt_loader_stop(RtLoader *l);  // async-signal-safe

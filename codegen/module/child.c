@@ -1,0 +1,291 @@
+#include "codegen/module/child.h"
+
+#include "runtime/format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DOING = 512, SAID = 1024, LOOK_MS = 100 };
+
+// The message of a child: head, then `size` bytes of data, or the text of a failure.
+typedef struct {
+  CgFailure failure;
+  uint64_t size;
+} Head;
+
+// Shared by parent and child
+typedef struct {
+  char doing[DOING];
+} Board;
+
+// In the parent: the child. In the child: its own ends.
+typedef struct {
+  pid_t pid;
+  int answer;  // of the pipe
+  int said;    // a file that takes what the child says on stderr, where LLVM writes its last words; -1: none
+  Board *board;
+} Child;
+
+static Child self;  // of this process, when it is a child; board NULL: it is none
+
+// ---- in the child
+void cg_child_doing(const char *fmt, ...) {
+  if (!self.board) return;
+  va_list args;
+  va_start(args, fmt);
+  rt_vformat(self.board->doing, sizeof self.board->doing, fmt, args);
+  va_end(args);
+}
+
+static void send_bytes(const void *bytes, size_t n) {
+  const char *at = bytes;
+  while (n) {
+    ssize_t sent = write(self.answer, at, n);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) _exit(1);
+    at += sent, n -= (size_t)sent;
+  }
+}
+
+_Noreturn static void answer(CgFailure failure, const void *bytes, size_t n) {
+  Head head = {.failure = failure, .size = n};
+  send_bytes(&head, sizeof head);
+  send_bytes(bytes, n);
+  _exit(0);
+}
+
+_Noreturn void cg_child_answer(const CgObject *data) { answer(CG_NO_FAILURE, data->bytes, data->size); }
+
+_Noreturn void cg_child_fail(CgFailure failure, const char *text) { answer(failure, text, strlen(text)); }
+
+// Faults end the child, as they would in a program that handles none; what is meant for the program, Ctrl-C among it,
+// stays blocked and is the parent's business: when that ends, so does the child.
+static void set_signals(void) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGXCPU};
+  sigset_t open;
+  sigemptyset(&open);
+  for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+    signal(faults[k], SIG_DFL);
+    sigaddset(&open, faults[k]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &open, NULL);
+}
+
+// Bytes of address space that this process has; 0: unknown.
+static rlim_t address_space(void) {
+  char text[64] = "";
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t n = read(file, text, sizeof text - 1);
+  close(file);
+  return n > 0 ? (rlim_t)strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void limit_memory(size_t bytes) {
+  struct rlimit r;
+  rlim_t now = bytes ? address_space() : 0;
+  if (!now || getrlimit(RLIMIT_AS, &r)) return;
+  if (r.rlim_cur == RLIM_INFINITY || r.rlim_cur > now + bytes) r.rlim_cur = now + bytes;
+  setrlimit(RLIMIT_AS, &r);
+}
+
+// Files of the program, sockets among them, are not kept open by its compiler.
+static void close_files(void) {
+  enum { FIRST = 3 };
+  int low = self.answer;
+#ifdef SYS_close_range
+  if (low > FIRST) syscall(SYS_close_range, FIRST, low - 1, 0);
+  syscall(SYS_close_range, low + 1, ~0u, 0);
+#else
+  (void)low;
+#endif
+}
+
+static bool prints_reports(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return true;
+#endif
+#endif
+  return false;
+}
+
+_Noreturn static void be_child(const CgLimits *limits, pid_t parent, void (*work)(void *ctx), void *ctx) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  set_signals();
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+  prctl(PR_SET_DUMPABLE, 0);  // a core would be the whole program's
+  if (self.said >= 0 && !prints_reports()) dup2(self.said, STDERR_FILENO);
+  close_files();
+  limit_memory(limits->bytes);
+  work(ctx);
+  _exit(1);
+}
+
+// ---- in the parent
+// Text in place: nothing here takes memory of an arena, which may jump away while files are open.
+typedef struct {
+  char text[SAID + DOING + 256];
+  size_t n;
+} Reason;
+
+static void add_reason(Reason *r, const char *fmt, ...) RT_PRINTF(2, 3);
+static void add_reason(Reason *r, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  int n = rt_vformat(r->text + r->n, sizeof r->text - r->n, fmt, args);
+  va_end(args);
+  r->n = n < 0 ? r->n : r->n + (size_t)n < sizeof r->text ? r->n + (size_t)n : sizeof r->text - 1;
+}
+
+static bool open_child(Child *c, int ends[2], Reason *why) {
+  *c = (Child){.answer = -1, .said = -1};
+  c->board = mmap(NULL, sizeof *c->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (c->board == MAP_FAILED) c->board = NULL;
+  if (!c->board || pipe2(ends, O_CLOEXEC)) {
+    add_reason(why, "there is no memory or file for a compiler process: %s", strerror(errno));
+    if (c->board) munmap(c->board, sizeof *c->board);
+    return false;
+  }
+  c->said = memfd_create("tenure", MFD_CLOEXEC);
+  return true;
+}
+
+static void close_child(Child *c) {
+  if (c->answer >= 0) close(c->answer);
+  if (c->said >= 0) close(c->said);
+  munmap(c->board, sizeof *c->board);
+}
+
+// No handler of the program runs in the child, not even between fork and set_signals.
+static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx), void *ctx, Reason *why) {
+  int ends[2];
+  if (!open_child(c, ends, why)) return false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pid_t parent = getpid();
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  c->pid = fork();
+  if (c->pid == 0) {
+    self = (Child){.answer = ends[1], .said = c->said, .board = c->board};
+    be_child(limits, parent, work, ctx);
+  }
+  int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  close(ends[1]);
+  c->answer = ends[0];
+  if (c->pid > 0) return true;
+  close_child(c);
+  add_reason(why, "a compiler process cannot be started: %s", strerror(error));
+  return false;
+}
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// The wait for a message and for the end of the child. A program that reaps children itself, or ignores SIGCHLD, takes
+// the status of the end away, which then stays unknown.
+typedef struct {
+  const Child *child;
+  double until;  // seconds of the monotonic clock
+  bool is_late, has_ended;
+  int status;  // of waitpid; 0: unknown
+} Wait;
+
+static void look_for_end(Wait *w, int flags) {
+  pid_t ended;
+  do ended = waitpid(w->child->pid, &w->status, flags);
+  while (ended < 0 && errno == EINTR);
+  w->has_ended = ended != 0;
+}
+
+// The end of the child is not always that of the pipe: another child of the program may have its other end too.
+static bool receive(Wait *w, void *to, size_t n) {
+  for (char *at = to; n;) {
+    struct pollfd p = {.fd = w->child->answer, .events = POLLIN};
+    bool is_ready = poll(&p, 1, w->has_ended ? 0 : LOOK_MS) > 0;
+    ssize_t got = is_ready ? read(p.fd, at, n) : -1;
+    if (got > 0) at += got, n -= (size_t)got;
+    else if (is_ready ? got == 0 || errno != EINTR : w->has_ended) return false;
+    else if (!is_ready) look_for_end(w, WNOHANG);
+    w->is_late = n && now_s() > w->until;
+    if (w->is_late) return false;
+  }
+  return true;
+}
+
+static void end_child(Wait *w) {
+  if (w->has_ended) return;
+  kill(w->child->pid, SIGKILL);
+  look_for_end(w, 0);
+}
+
+// ---- why there is no answer
+static void words_of(const Child *c, char said[SAID]) {
+  ssize_t n = c->said >= 0 ? pread(c->said, said, SAID - 1, 0) : 0;
+  said[n > 0 ? n : 0] = 0;
+}
+
+static CgFailure explain_end(const Wait *w, Reason *why) {
+  char said[SAID], *doing = w->child->board->doing;
+  words_of(w->child, said);
+  int number = WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
+  bool is_memory = strstr(said, "bad_alloc") || strstr(said, "out of memory");
+  doing[DOING - 1] = 0;
+  said[strcspn(said, "\n")] = 0;
+  if (is_memory) add_reason(why, "the compiler ran out of memory");
+  else if (number == SIGKILL) add_reason(why, "the compiler was killed, as the system does when memory is short");
+  else if (number) add_reason(why, "the compiler crashed (signal %d, %s)", number, strsignal(number));
+  else add_reason(why, "the compiler ended without an answer (status %d)", WEXITSTATUS(w->status));
+  if (*doing) add_reason(why, " while %s", doing);
+  if (*said && !is_memory) add_reason(why, ": %s", said);
+  return is_memory || number == SIGKILL ? CG_NO_MEMORY : CG_CRASHED;
+}
+
+static ChildAnswer take_answer(Wait *w, const CgLimits *limits, Reason *why) {
+  Head head = {0};
+  bool has_head = receive(w, &head, sizeof head);
+  char *data = has_head ? rt_malloc(head.size + 1) : NULL;
+  bool complete = data && receive(w, data, head.size);
+  end_child(w);
+  ChildAnswer a = {.failure = head.failure, .size = head.size, .data = data};
+  if (complete && head.failure == CG_NO_FAILURE) return a;
+  if (complete) add_reason(why, "%.*s", (int)head.size, data);
+  else a.failure = has_head && !data ? CG_NO_MEMORY : w->is_late ? CG_TOO_LONG : explain_end(w, why);
+  if (a.failure == CG_TOO_LONG) add_reason(why, "compiling took longer than the limit, %g seconds", limits->seconds);
+  rt_free(data);
+  a.data = NULL;
+  return a;
+}
+
+ChildAnswer cg_run_child(const CgLimits *limits, void (*work)(void *ctx), void *ctx, RtText *why) {
+  Child c;
+  Reason reason = {0};
+  ChildAnswer a = {.failure = CG_NO_MEMORY};
+  if (start_child(&c, limits, work, ctx, &reason)) {
+    Wait w = {.child = &c, .until = limits->seconds > 0 ? now_s() + limits->seconds : HUGE_VAL};
+    a = take_answer(&w, limits, &reason);
+    close_child(&c);
+  }
+  if (a.failure != CG_NO_FAILURE) rt_text_add(why, "%s", reason.n ? reason.text : "out of memory");
+  return a;
+}
