@@ -11,6 +11,7 @@ foreach(folder data docs tests examples)
 endforeach()
 set(test_env TN_CACHE=${CMAKE_BINARY_DIR}/cache TENURE_SOURCE=${CMAKE_SOURCE_DIR} TENURE_BUILD=${CMAKE_BINARY_DIR}
     TENURE_CC=${CMAKE_C_COMPILER} ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+    TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:print_suppressions=0:die_after_fork=0
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1)
 
 function(tenure_test name)

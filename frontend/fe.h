@@ -284,7 +284,7 @@ typedef struct {
   _Atomic(const char *) thread;  // whose it is, or was last
   uint64_t id;                   // no other lock of the process ever has it
   const RtPlan *plan;            // names what runs; NULL: a loader
-  char *error;                   // sentence of the last call; "" when it succeeded. Like the next, of who has the lock
+  char *error;                   // what the last call with a status said. Like the next, of who has the lock
   const char *warning;
 } FeCallLock;
 
@@ -574,8 +574,11 @@ void fe_code_release(FeCode *c);  // NULL: nothing
 void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);
 // False: another call is under way, and the calling thread's error of `speaker`, mostly l itself, says which.
 bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker);
-void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
 void fe_unlock(FeCallLock *l);
+// The same with a sentence: it is empty at first, and what it is at the end is the calling thread's too.
+bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker);
+void fe_end_call(FeCallLock *l);
+void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
 // For calls that wait; false: the calling thread has it already, and goes on
 bool fe_lock_wait(FeCallLock *l, FeCall call);
 void fe_unlock_wait(FeCallLock *l, bool is_locked);
@@ -583,14 +586,15 @@ void fe_end_model_call(tn_model **m);
 // Opens a public call on m, which ends with the function; gives `failed` when there is no m or it is refused
 #define FE_MODEL_CALL(m, call, failed)                                            \
   __attribute__((cleanup(fe_end_model_call))) tn_model *locked = (tn_model *)(m); \
-  if (!locked || !fe_lock(&locked->lock, CALL_##call, &locked->lock)) {           \
+  if (!locked || !fe_begin_call(&locked->lock, CALL_##call, &locked->lock)) {     \
     locked = NULL;                                                                \
     return failed;                                                                \
   }
 
 // ---- compile/error_text.c
 void fe_say(const FeCallLock *l, const char *fmt, ...) RT_PRINTF(2, 3);  // as the calling thread's error alone
-void fe_keep_error(const FeCallLock *l);                                 // as the calling thread's
+void fe_say_nothing(const FeCallLock *l);
+void fe_keep_error(const FeCallLock *l);  // as the calling thread's
 // For the calling thread; `call` asks. Valid until its next call on a model or loader.
 const char *fe_error_text(FeCallLock *l, FeCall call);
 const char *fe_warning_text(FeCallLock *l, FeCall call);

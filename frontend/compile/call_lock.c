@@ -88,6 +88,11 @@ bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker) {
     if (call_class[call_of(word)] != WAITS || is_mine(l)) return refuse(l, call, word, speaker), false;
     pause_before(k);
   }
+  return true;
+}
+
+bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker) {
+  if (!fe_lock(l, call, speaker)) return false;
   l->error[0] = 0;
   return true;
 }
@@ -97,12 +102,14 @@ void fe_lock_names(FeCallLock *l, uint32_t function) {
   atomic_store_explicit(&l->word, word_of(call, function + 1), memory_order_relaxed);
 }
 
-void fe_unlock(FeCallLock *l) {
+// The word is the last thing that a call touches, so that tn_model_free may free it right then: nobody is woken.
+void fe_unlock(FeCallLock *l) { atomic_store_explicit(&l->word, 0, memory_order_release); }
+
+void fe_end_call(FeCallLock *l) {
   fe_keep_error(l);
-  atomic_store_explicit(&l->word, 0, memory_order_release);
+  fe_unlock(l);
 }
 
-// The word is the last thing that a call touches, so that tn_model_free may free it right then: nobody is woken.
 bool fe_lock_wait(FeCallLock *l, FeCall call) {
   uint64_t word;
   if (is_mine(l)) return false;
@@ -111,9 +118,9 @@ bool fe_lock_wait(FeCallLock *l, FeCall call) {
 }
 
 void fe_unlock_wait(FeCallLock *l, bool is_locked) {
-  if (is_locked) atomic_store_explicit(&l->word, 0, memory_order_release);
+  if (is_locked) fe_unlock(l);
 }
 
 void fe_end_model_call(tn_model **m) {
-  if (*m) fe_unlock(&(*m)->lock);
+  if (*m) fe_end_call(&(*m)->lock);
 }

@@ -53,12 +53,12 @@ static bool is_first(const tn_part *parts, size_t k) {
 
 static void unlock_parts(const tn_part *parts, size_t n) {
   for (size_t k = n; k-- > 0;)
-    if (is_first(parts, k)) fe_unlock(&parts[k].model->lock);
+    if (is_first(parts, k)) fe_end_call(&parts[k].model->lock);
 }
 
 static bool lock_parts(const tn_part *parts, size_t n, FeCall call) {
   for (size_t k = 0; k < n; k++) {
-    if (!is_first(parts, k) || fe_lock(&parts[k].model->lock, call, &parts[0].model->lock)) continue;
+    if (!is_first(parts, k) || fe_begin_call(&parts[k].model->lock, call, &parts[0].model->lock)) continue;
     unlock_parts(parts, k);
     return false;
   }
@@ -102,8 +102,8 @@ tn_status tn_copy_params(tn_model *to, const tn_model *from, bool with_state) {
   if (!from) return refuse(to, "tn_copy_params: no source is given");
   if (to == from) return TN_OK;
   FeCallLock *source = &((tn_model *)from)->lock;
-  if (!fe_lock(source, CALL_tn_copy_params, &to->lock)) return TN_ERR_ARGUMENT;
+  if (!fe_begin_call(source, CALL_tn_copy_params, &to->lock)) return TN_ERR_ARGUMENT;
   tn_status s = (tn_status)rt_instance_copy(to->inst, from->inst, with_state);
-  fe_unlock(source);
+  fe_end_call(source);
   return s;
 }

@@ -1,5 +1,5 @@
 // What calls on models and loaders say, by thread: a sentence is the calling thread's own copy, so that it can be read
-// while other threads make calls. A thread keeps one for each of the last few models and loaders that it had errors from.
+// while other threads make calls. A thread keeps one for each of the last few models and loaders that it used.
 #include "frontend/fe.h"
 #include "runtime/format.h"
 #include <pthread.h>
@@ -86,9 +86,13 @@ void fe_say(const FeCallLock *l, const char *fmt, ...) {
   va_end(args);
 }
 
-// After a success there is nothing to say, of which most threads have no list at all.
+void fe_say_nothing(const FeCallLock *l) {
+  if (find(l)) said_of(l)->error[0] = 0;
+}
+
+// Makes the thread's entry in any case: its calls that fail later allocate nothing.
 void fe_keep_error(const FeCallLock *l) {
-  Said *s = l->error[0] || find(l) ? said_of(l) : NULL;
+  Said *s = newest && newest->id == l->id ? newest : said_of(l);
   if (s) copy(s->error, sizeof s->error, l->error);
 }
 

@@ -68,8 +68,11 @@ static uint32_t find_function(const tn_model *m, const char *name) {
 tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   if (!m || !out) return TN_ERR_ARGUMENT;
   uint32_t k = find_function(m, function);
-  fe_say(&m->lock, k == RT_NO_FUNCTION ? "there is no function '%.200s'" : "", function ? function : "");
-  if (k == RT_NO_FUNCTION) return TN_ERR_ARGUMENT;
+  if (k == RT_NO_FUNCTION) {
+    fe_say(&m->lock, "there is no function '%.200s'", function ? function : "");
+    return TN_ERR_ARGUMENT;
+  }
+  fe_say_nothing(&m->lock);
   *out = m->code->stats[k];
   return TN_OK;
 }
@@ -130,9 +133,9 @@ const char *tn_param_path(const tn_model *m, uint32_t k) {
 }
 
 tn_array tn_param_at(tn_model *m, uint32_t k) {
-  if (k >= tn_param_count(m)) return (tn_array){0};
-  FE_MODEL_CALL(m, tn_param_at, (tn_array){0});
+  if (k >= tn_param_count(m) || !fe_lock(&m->lock, CALL_tn_param_at, &m->lock)) return (tn_array){0};
   RtArray a = rt_instance_param(m->inst, k);
+  fe_unlock(&m->lock);
   return tn_array_of(a.data, (tn_dtype)a.dtype, a.dims, a.rank);
 }
 

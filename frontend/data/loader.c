@@ -241,14 +241,19 @@ void tn_loader_stop(tn_loader *l) {
   if (l) rt_loader_stop(l->rt);
 }
 
+static tn_status end(tn_loader *l, tn_status status) {
+  if (status) fe_end_call(&l->lock);
+  else fe_unlock(&l->lock);
+  return status;
+}
+
 tn_status tn_loader_next(tn_loader *l, tn_batch *out) {
   RtBatch b = {0};
   if (out) *out = (tn_batch){0};
   if (!l || !out || !fe_lock(&l->lock, CALL_tn_loader_next, &l->lock)) return TN_ERR_ARGUMENT;
   tn_status status = (tn_status)rt_loader_next(l->rt, &b);
   *out = shown(b);
-  fe_unlock(&l->lock);
-  return status;
+  return end(l, status);
 }
 
 tn_loader_state tn_loader_get_state(const tn_loader *l) {
@@ -263,8 +268,7 @@ tn_loader_state tn_loader_get_state(const tn_loader *l) {
 tn_status tn_loader_set_state(tn_loader *l, tn_loader_state s) {
   if (!l || !fe_lock(&l->lock, CALL_tn_loader_set_state, &l->lock)) return TN_ERR_ARGUMENT;
   tn_status status = (tn_status)rt_loader_set_state(l->rt, (RtLoaderState){s.seed, s.epoch, s.position, s.identity});
-  fe_unlock(&l->lock);
-  return status;
+  return end(l, status);
 }
 
 // ---- batches

@@ -97,7 +97,7 @@ TN_API size_t tn_loader_bytes(const tn_loader *l);  // of the input arena, taken
 // A forked child may go on with the loaders of its parent: each gives the batches that come next there, from threads of
 // its own and, in a stream, read again from the beginning.
 TN_API tn_status tn_loader_next(tn_loader *l, tn_batch *out);
-TN_API const char *tn_loader_error(const tn_loader *l);  // of the last call; "" when it succeeded
+TN_API const char *tn_loader_error(const tn_loader *l);  // of this thread's last call that failed; "" when none did
 // From a signal handler or another thread, any number of times: tn_loader_next gives no more batches, at once, until
 // tn_loader_set_state. The state stays that of the batches given out, so that a checkpoint written then goes on with
 // the next one.

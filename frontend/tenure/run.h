@@ -94,8 +94,8 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 // bytes for each element of a head.
 TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                         size_t n_out);
-// Why the calling thread's last call on m failed; "" when it succeeded. A thread none of whose calls on m failed sees
-// the last call of any thread. Valid until the next call of this thread.
+// Why the calling thread's last call on m that gives a tn_status failed; "" when it succeeded. For a thread that made no
+// call on m: the last one of any thread. Valid until the next call of this thread on a model.
 TN_API const char *tn_error_text(const tn_model *m);
 TN_API tn_status tn_initialize(tn_model *m, uint64_t seed);  // parameters and state anew
 TN_API uint32_t tn_n_workers(const tn_model *m);
@@ -143,8 +143,8 @@ typedef struct {
   bool with_state;
   tn_file_dtype dtype;  // in the file, rounded to nearest even; loading converts back
   const char *pattern;  // of the f32 entries that it is for; NULL: all
-  // Every path of a shared parameter is an entry with the same bytes, as load_state_dict(strict=True) of PyTorch wants;
-  // else further paths stand in the metadata, which its load_model reads, and the bytes once.
+  // Every path of a shared parameter is an entry with the same bytes, as PyTorch's strict loading of a state_dict wants
+  // it; else the bytes are there once and further paths in the metadata, as PyTorch's safetensors has them.
   bool aliases_as_data;
 } tn_save_options;
 TN_API tn_status tn_save_as(tn_model *m, const char *path, const tn_save_options *o);
