@@ -86,6 +86,8 @@ typedef struct {
   const char *const *inputs;  // names: the batch has these arrays in this order; NULL: all, in the order of the fields
   uint32_t n_inputs;
 } tn_loader_options;  // NULL: batches of 1, in order, without threads
+// Loaders may share a data set, but a stream only one after the other: who was set to a state reads none of it until the
+// next tn_loader_next.
 TN_API tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *o, char *error, size_t error_size);
 TN_API void tn_loader_free(tn_loader *l);           // at any time: threads are stopped and joined
 TN_API size_t tn_loader_count(const tn_loader *l);  // batches of an epoch; TN_STREAM: unknown
