@@ -11,6 +11,7 @@ foreach(folder data docs tests examples)
 endforeach()
 set(test_env TN_CACHE=${CMAKE_BINARY_DIR}/cache TENURE_SOURCE=${CMAKE_SOURCE_DIR} TENURE_BUILD=${CMAKE_BINARY_DIR}
     TENURE_CC=${CMAKE_C_COMPILER} ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+    TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:print_suppressions=0:die_after_fork=0
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1)
 
 function(tenure_test name)
@@ -66,3 +67,9 @@ foreach(source ${example_sources})
     tenure_test(example_${name} $<TARGET_FILE:${name}> ${arguments})
   endif()
 endforeach()
+
+# What threads do to each other: the label `threads`, all that the preset tsan builds and runs. The last ones count and trace kernels.
+set(thread_tests test_threads test_team test_one_run test_loaders test_feed_faults test_packed_weights)
+add_custom_target(thread_tests DEPENDS ${thread_tests})
+tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json $<TARGET_FILE:test_threads>)
+set_tests_properties(${thread_tests} threads_profile PROPERTIES LABELS threads)

@@ -273,13 +273,36 @@ typedef struct {
   uint32_t n_workers;
 } FeCode;
 
+// One call at a time (compile/call_lock.c).
+typedef enum {
+  CALL_NONE,
+#define MODEL_CALL(name, class) CALL_##name,
+#define LOADER_CALL(name, class) CALL_##name,
+#include "frontend/compile/calls.def"
+} FeCall;
+typedef struct {
+  _Atomic uint64_t word;         // whose call is under way; 0: nobody's
+  _Atomic(const char *) thread;  // whose it is, or was last
+  uint64_t id;                   // no other lock of the process ever has it
+  const RtPlan *plan;            // names what runs; NULL: a loader
+  char *error;                   // what the last call with a status said. Like the next, of who has the lock
+  const char *warning;
+} FeCallLock;
+
 struct tn_model {
   FeCode *code;
   RtInstance *inst;
   RtArena *lists;         // of the last load's report; NULL: none
   const char *last_name;  // of the function that ran last; NULL: none did
   uint32_t last;
-  atomic_uint runs_in;  // the process that runs it, as rt_team_process counts; 0: none does
+  FeCallLock lock;  // of all of the above that changes
+};
+
+// The user's collation is kept beside the loader: it is called with the address of this copy.
+struct tn_loader {
+  struct RtLoader *rt;
+  tn_collate collate;
+  FeCallLock lock;  // of rt, but for stops
 };
 
 struct tn_program {
@@ -459,6 +482,10 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
+// The module that holds what a path below m names, as tn_named_parameters gives it; *path: its last name. m itself, and
+// *path as it was, when a module on the way is missing.
+tn_module *fe_holder(tn_module *m, const char **path);
+FeEntry *fe_entry_at(tn_module *m, const char *path);  // by such a path; NULL: none
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
@@ -546,7 +573,38 @@ const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 // ---- compile/compile.c
 void fe_code_release(FeCode *c);  // NULL: nothing
 
+// ---- compile/call_lock.c
+void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);
+// False: another call is under way, and the calling thread's error of `speaker`, mostly l itself, says which.
+bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker);
+void fe_unlock(FeCallLock *l);
+// The same with a sentence: it is empty at first, and what it is at the end is the calling thread's too.
+bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker);
+void fe_end_call(FeCallLock *l);
+void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
+// For calls that wait; false: the calling thread has it already, and goes on
+bool fe_lock_wait(FeCallLock *l, FeCall call);
+void fe_unlock_wait(FeCallLock *l, bool is_locked);
+void fe_end_model_call(tn_model **m);
+// Opens a public call on m, which ends with the function; gives `failed` when there is no m or it is refused
+#define FE_MODEL_CALL(m, call, failed)                                            \
+  __attribute__((cleanup(fe_end_model_call))) tn_model *locked = (tn_model *)(m); \
+  if (!locked || !fe_begin_call(&locked->lock, CALL_##call, &locked->lock)) {     \
+    locked = NULL;                                                                \
+    return failed;                                                                \
+  }
+
+// ---- compile/error_text.c
+void fe_say(const FeCallLock *l, const char *fmt, ...) RT_PRINTF(2, 3);  // as the calling thread's error alone
+void fe_say_nothing(const FeCallLock *l);
+void fe_keep_error(const FeCallLock *l);  // as the calling thread's
+// For the calling thread; `call` asks. Valid until its next call on a model or loader.
+const char *fe_error_text(FeCallLock *l, FeCall call);
+const char *fe_warning_text(FeCallLock *l, FeCall call);
+
 // ---- compile/model.c
 tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws);  // initialised; NULL: out of memory
+// tn_run by who has the lock
+tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out);
 
 #endif

@@ -19,8 +19,19 @@
 // Building checks everything and runs nothing. A mistake is collected with the caller's file and line, the call returns
 // a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report). Handles
 // are small values; they carry their function, so that operations take no context. Functions that return tn_status
-// never print and never abort; tn_error_text says what was wrong in a sentence. Nor does tn_compile abort, whatever
-// becomes of the compiler (tenure/run.h). All handles end with their program.
+// never print and never abort; tn_error_text says what was wrong in a sentence. Nor does tn_compile abort,
+// whatever becomes of the compiler (tenure/run.h). All handles end with their program.
+//
+// Threads. Programs, models, instances and loaders are independent: each may be used by a thread of its own, also while
+// others compile. A program, with all handles that it gave out, belongs to one thread at a time. Of a model or instance,
+// and of a loader, one call is under way at a time, whichever thread makes it. While one is, another thread's call that
+// runs, reads or writes parameters and state, saves, loads, copies or sets a rate, tn_loader_next and
+// tn_loader_set_state do nothing and return TN_ERR_ARGUMENT (tn_param_at: no data), with a sentence that names the call
+// under way and the function that runs. Calls that could not say so wait for it: tn_param_end_write, tn_error_text,
+// tn_warning_text, tn_loader_get_state, tn_loader_error, and tn_model_free and tn_loader_free, after which no call may
+// begin. All others that take a model or loader are free to come at any time: tn_instance, tn_loader_stop, sizes, names,
+// plans and counts. Data sets are read by many threads at once, batches by any until their loader gives the next one.
+// What a view from tn_param_at shows is read and written between runs. A signal handler may call tn_loader_stop only.
 #ifndef TENURE_H
 #define TENURE_H
 

@@ -8,11 +8,12 @@
 #ifndef TN_TESTS_CHECK_H
 #define TN_TESTS_CHECK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-static unsigned check_n, check_n_failed;
+static atomic_uint check_n, check_n_failed;  // tests have threads
 
 static inline bool check_that(bool holds, const char *file, int line, const char *what) {
   check_n++;
@@ -32,7 +33,7 @@ static inline bool check_has(const char *text, const char *part, const char *fil
 #define CHECK_HAS(text, part) check_has((text), (part), __FILE__, __LINE__)
 
 static inline int check_report(void) {
-  printf("%u checks, %u failed\n", check_n, check_n_failed);
+  printf("%u checks, %u failed\n", atomic_load(&check_n), atomic_load(&check_n_failed));
   return check_n_failed != 0;
 }
 

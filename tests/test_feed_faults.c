@@ -49,7 +49,15 @@ static bool is_same(const int64_t *a, size_t n, const int64_t *b, size_t m) {
 }
 
 // ---- a loader that is set going between any two instructions of a stop
-#if defined(__x86_64__)
+// Not under the thread sanitizer: a step may end inside its runtime, with a lock of its own held that the handler's
+// instrumented calls then wait for.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_THREAD_SANITIZER
+#endif
+#endif
+#if defined(__x86_64__) && !defined(HAS_THREAD_SANITIZER)
+#define HAS_SINGLE_STEPS
 static tn_loader *stopping;
 static volatile sig_atomic_t n_steps;
 static const unsigned trap_flag = 0x100;
@@ -285,11 +293,11 @@ static void check_stream(Stream *s, bool drop_last) {
       tn_loader *m = loader(d, o);
       tn_loader_state state = tn_loader_get_state(l);
       CHECK(state.epoch == 2 && state.position == at);
+      CHECK(tn_loader_set_state(l, state) == TN_OK);  // its thread reads no more of the stream, until it is asked
       CHECK(tn_loader_set_state(m, state) == TN_OK);
       CHECK(is_same(got, rest_of(m, got), whole + skipped, n - skipped));
       CHECK(is_same(got, rest_of(m, got), whole, n));
       tn_loader_free(m);
-      CHECK(tn_loader_set_state(l, state) == TN_OK);
       CHECK(tn_loader_next(l, &b) == TN_OK || whole[skipped] == -2);
       while (skipped < n && whole[skipped] >= 0) skipped++;
       skipped++;
@@ -364,7 +372,7 @@ static void test_collate(void) {
 }
 
 int main(void) {
-#if defined(__x86_64__)
+#ifdef HAS_SINGLE_STEPS
   for (uint32_t workers = 0; workers < 3; workers++) test_restart_in_stop(workers);
 #endif
   for (uint32_t workers = 0; workers < 3; workers++) test_stops_from_a_thread(workers);

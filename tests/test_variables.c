@@ -342,8 +342,9 @@ static void merged(void) {
   CHECK(tn_load_partial(n, file, false, &r) == TN_OK && r.n_loaded == 1 && r.n_extra == 2 && r.n_missing == 0);
   CHECK(!strcmp(r.extra[0], "enc.b.w") && !strcmp(r.extra[1], "enc.w"));
   parts[1].prefix = "dec.";
-  CHECK(tn_load_merged(parts, 2, file, false) == TN_ERR_FILE && first_of(m, "w", 2) == 8);
+  CHECK(tn_load_merged(parts, 2, file, false) == TN_ERR_FILE);
   CHECK_HAS(tn_error_text(m), ": 'dec.w' is missing; 'w' is no parameter of this program");
+  CHECK(first_of(m, "w", 2) == 8);
   parts[0].prefix = "", parts[1].prefix = "b.";
   CHECK(tn_save_merged(parts, 2, "clash", false) == TN_ERR_ARGUMENT);
   CHECK(!strcmp(tn_error_text(m), "clash: the name 'b.w' is given twice: by 'b.w' of store 1 with prefix '' and by 'w' "
@@ -378,8 +379,9 @@ static void partial(void) {
   tn_model *m = store_of(p), *n = store_of(q);
   tn_load_report r;
   CHECK(tn_save_as(m, file, &(tn_save_options){.dtype = TN_FILE_BF16, .pattern = "a"}) == TN_OK);
-  CHECK(tn_load(n, file, false) == TN_ERR_FILE && first_of(n, "a", 3) == 7);
+  CHECK(tn_load(n, file, false) == TN_ERR_FILE);
   CHECK_HAS(tn_error_text(n), "'b' has shape [2], expected [4]");
+  CHECK(first_of(n, "a", 3) == 7);
   CHECK(tn_load_partial(n, file, false, &r) == TN_OK && r.n_loaded == 1 && first_of(n, "a", 3) == 1.234375f);
   CHECK(r.n_mismatched == 1 && !strcmp(r.mismatched[0], "b") && r.n_missing == 1 && !strcmp(r.missing[0], "c"));
   CHECK(tn_load(m, file, false) == TN_OK && first_of(m, "a", 3) == 1.234375f && first_of(m, "b", 2) == 1);

@@ -1,6 +1,5 @@
 // Models: instances over shared code, run and read through the runtime.
 #include "frontend/fe.h"
-#include "runtime/exec/thread_team.h"
 #include <string.h>
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
@@ -10,6 +9,7 @@ tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
   atomic_fetch_add(&c->n_refs, 1);
   m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
   RtStatus (*initialize)(RtInstance *, uint64_t) = draws ? rt_instance_initialize : rt_instance_initialize_undrawn;
+  if (m->inst) fe_lock_init(&m->lock, &c->plan, rt_instance_error_buffer(m->inst), rt_instance_warning(m->inst));
   if (m->inst && initialize(m->inst, seed) == RT_OK) return m;
   tn_model_free(m);
   return NULL;
@@ -17,6 +17,7 @@ tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
 
 void tn_model_free(tn_model *m) {
   if (!m) return;
+  fe_lock_wait(&m->lock, CALL_tn_model_free);
   rt_instance_free(m->inst);
   rt_arena_free(m->lists);
   fe_code_release(m->code);
@@ -33,7 +34,13 @@ static tn_status refuse(const tn_model *m, const char *fmt, const char *what) {
   return TN_ERR_ARGUMENT;
 }
 
-const char *tn_error_text(const tn_model *m) { return m ? rt_instance_error(m->inst) : ""; }
+const char *tn_error_text(const tn_model *m) {
+  return m ? fe_error_text(&((tn_model *)m)->lock, CALL_tn_error_text) : "";
+}
+
+const char *tn_warning_text(const tn_model *m) {
+  return m ? fe_warning_text(&((tn_model *)m)->lock, CALL_tn_warning_text) : "";
+}
 
 const char *tn_status_text(tn_status s) {
   switch (s) {
@@ -62,7 +69,11 @@ static uint32_t find_function(const tn_model *m, const char *name) {
 tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   if (!m || !out) return TN_ERR_ARGUMENT;
   uint32_t k = find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if (k == RT_NO_FUNCTION) {
+    fe_say(&m->lock, "there is no function '%.200s'", function ? function : "");
+    return TN_ERR_ARGUMENT;
+  }
+  fe_say_nothing(&m->lock);
   *out = m->code->stats[k];
   return TN_OK;
 }
@@ -90,31 +101,27 @@ tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t
 
 static const RtArray *arrays_of(const tn_array *a) { return (const RtArray *)(const void *)a; }
 
-static tn_status run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
-                     size_t n_out) {
+tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
+                 size_t n_out) {
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : find_function(m, function);
   if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan.functions[k].name;
+  fe_lock_names(&m->lock, k);
   return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
 }
 
-// All that a run writes belongs to the instance: two at once would give wrong numbers, or never end.
 tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                  size_t n_out) {
-  if (!m) return TN_ERR_ARGUMENT;
-  uint32_t here = rt_team_process();  // a run that the parent of a fork was in does not go on here
-  if (atomic_exchange_explicit(&m->runs_in, here, memory_order_acquire) == here)
-    return refuse(m, "%s: the model is running in another thread; tn_instance makes one for each", "tn_run");
-  tn_status s = run(m, function, in, n_in, out, n_out);
-  atomic_store_explicit(&m->runs_in, 0, memory_order_release);
-  return s;
+  FE_MODEL_CALL(m, tn_run, TN_ERR_ARGUMENT);
+  return fe_run(m, function, in, n_in, out, n_out);
 }
 
 tn_status tn_initialize(tn_model *m, uint64_t seed) {
-  return m ? status_of(rt_instance_initialize(m->inst, seed)) : TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_initialize, TN_ERR_ARGUMENT);
+  return status_of(rt_instance_initialize(m->inst, seed));
 }
 
 uint32_t tn_n_workers(const tn_model *m) { return m ? rt_instance_workers(m->inst) : 0; }
@@ -127,35 +134,39 @@ const char *tn_param_path(const tn_model *m, uint32_t k) {
 }
 
 tn_array tn_param_at(tn_model *m, uint32_t k) {
-  if (k >= tn_param_count(m)) return (tn_array){0};
+  if (k >= tn_param_count(m) || !fe_lock(&m->lock, CALL_tn_param_at, &m->lock)) return (tn_array){0};
   RtArray a = rt_instance_param(m->inst, k);
+  fe_unlock(&m->lock);
   return tn_array_of(a.data, (tn_dtype)a.dtype, a.dims, a.rank);
 }
 
 void tn_param_end_write(tn_model *m, uint32_t k) {
-  if (k < tn_param_count(m)) rt_instance_end_write(m->inst, k);
+  if (k >= tn_param_count(m)) return;
+  bool is_locked = fe_lock_wait(&m->lock, CALL_tn_param_end_write);
+  rt_instance_end_write(m->inst, k);
+  fe_unlock_wait(&m->lock, is_locked);
 }
 
 uint64_t tn_n_weight_packs(const tn_model *m) { return m ? rt_instance_n_weight_packs(m->inst) : 0; }
 
 tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n) {
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_get, TN_ERR_ARGUMENT);
   if (!path || (!out && n)) return refuse(m, "tn_get: %s is missing", path ? "the array" : "the path");
   return status_of(rt_instance_get(m->inst, path, out, n));
 }
 
 tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n) {
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_set, TN_ERR_ARGUMENT);
   if (!path || (!v && n)) return refuse(m, "tn_set: %s is missing", path ? "the array" : "the path");
   return status_of(rt_instance_set(m->inst, path, v, n));
 }
 
 tn_status tn_save(tn_model *m, const char *path, bool with_state) {
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_save, TN_ERR_ARGUMENT);
   return path ? status_of(rt_instance_save(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_save");
 }
 
 tn_status tn_load(tn_model *m, const char *path, bool with_state) {
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_load, TN_ERR_ARGUMENT);
   return path ? status_of(rt_instance_load(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_load");
 }

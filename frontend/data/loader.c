@@ -180,12 +180,6 @@ static bool user_collate(void *ctx, const RtItems *items, RtArray *out, char *er
   return c->fn(c->ctx, &list, outputs_of(out), error, error_size);
 }
 
-// The user's collation is kept beside the loader: it is called with the address of this copy.
-struct tn_loader {
-  RtLoader *rt;
-  tn_collate collate;
-};
-
 static bool is_hostile(void) {
   const char *list = getenv("TN_CHECK");
   return list && strstr(list, "arena");
@@ -220,48 +214,66 @@ tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *given, char *er
     ok = take_fields(r.collate.fields, o.collate.fields, o.collate.n_fields, error, error_size);
   }
   l->rt = ok ? rt_loader_new(set_of(d), &r, error, error_size) : NULL;
+  if (l->rt) fe_lock_init(&l->lock, NULL, rt_loader_error_buffer(l->rt), "");
   if (l->rt) return l;
   rt_free(l);
   return NULL;
 }
 
+// A call that waits for a batch in another thread ends without one.
 void tn_loader_free(tn_loader *l) {
   if (!l) return;
+  rt_loader_stop(l->rt);
+  fe_lock_wait(&l->lock, CALL_tn_loader_free);
   rt_loader_free(l->rt);
   rt_free(l);
 }
 
 size_t tn_loader_count(const tn_loader *l) { return l ? rt_loader_count(l->rt) : 0; }
 size_t tn_loader_bytes(const tn_loader *l) { return l ? (size_t)rt_loader_bytes(l->rt) : 0; }
-
 tn_stats tn_loader_stats(const tn_loader *l) {
   RtLoaderCounts c = l ? rt_loader_counts(l->rt) : (RtLoaderCounts){0};
   return (tn_stats){.live = c.given - c.ended, .created_in = c.given, .disposed_in = c.ended};
 }
 
-const char *tn_loader_error(const tn_loader *l) { return l ? rt_loader_error(l->rt) : ""; }
 bool tn_loader_is_stopped(const tn_loader *l) { return l && rt_loader_is_stopped(l->rt); }
+
+const char *tn_loader_error(const tn_loader *l) {
+  return l ? fe_error_text(&((tn_loader *)l)->lock, CALL_tn_loader_error) : "";
+}
 
 void tn_loader_stop(tn_loader *l) {
   if (l) rt_loader_stop(l->rt);
 }
 
-tn_status tn_loader_next(tn_loader *l, tn_batch *out) {
-  RtBatch b = {0};
-  if (!l || !out) return TN_ERR_ARGUMENT;
-  tn_status status = (tn_status)rt_loader_next(l->rt, &b);
-  *out = shown(b);
+static tn_status end(tn_loader *l, tn_status status) {
+  if (status) fe_end_call(&l->lock);
+  else fe_unlock(&l->lock);
   return status;
 }
 
+tn_status tn_loader_next(tn_loader *l, tn_batch *out) {
+  RtBatch b = {0};
+  if (out) *out = (tn_batch){0};
+  if (!l || !out || !fe_lock(&l->lock, CALL_tn_loader_next, &l->lock)) return TN_ERR_ARGUMENT;
+  tn_status status = (tn_status)rt_loader_next(l->rt, &b);
+  *out = shown(b);
+  return end(l, status);
+}
+
 tn_loader_state tn_loader_get_state(const tn_loader *l) {
-  RtLoaderState s = l ? rt_loader_get_state(l->rt) : (RtLoaderState){0};
+  if (!l) return (tn_loader_state){0};
+  FeCallLock *lock = &((tn_loader *)l)->lock;
+  bool is_locked = fe_lock_wait(lock, CALL_tn_loader_get_state);
+  RtLoaderState s = rt_loader_get_state(l->rt);
+  fe_unlock_wait(lock, is_locked);
   return (tn_loader_state){s.seed, s.epoch, s.position, s.identity};
 }
 
 tn_status tn_loader_set_state(tn_loader *l, tn_loader_state s) {
-  if (!l) return TN_ERR_ARGUMENT;
-  return (tn_status)rt_loader_set_state(l->rt, (RtLoaderState){s.seed, s.epoch, s.position, s.identity});
+  if (!l || !fe_lock(&l->lock, CALL_tn_loader_set_state, &l->lock)) return TN_ERR_ARGUMENT;
+  tn_status status = (tn_status)rt_loader_set_state(l->rt, (RtLoaderState){s.seed, s.epoch, s.position, s.identity});
+  return end(l, status);
 }
 
 // ---- batches
@@ -300,7 +312,7 @@ void tn_batch_release(tn_batch b) { rt_batch_release(batch_of(b)); }
 
 tn_status tn_run_batch(tn_model *m, const char *function, tn_batch b, const tn_array *out, size_t n_out) {
   RtBatchOwner o;
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_run_batch, TN_ERR_ARGUMENT);
   if (!rt_batch_find(batch_of(b), &o)) {
     rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE,
             "E101: the batch is dead: it ended with the next tn_loader_next or with its loader; tn_batch_retain keeps "
@@ -310,7 +322,7 @@ tn_status tn_run_batch(tn_model *m, const char *function, tn_batch b, const tn_a
   uint32_t k = function ? rt_plan_function(&m->code->plan, function) : RT_NO_FUNCTION;
   size_t n = o.n_arrays;
   if (k != RT_NO_FUNCTION && m->code->plan.functions[k].n_inputs < n) n = m->code->plan.functions[k].n_inputs;
-  return tn_run(m, function, arrays_of(o.arrays), n, out, n_out);
+  return fe_run(m, function, arrays_of(o.arrays), n, out, n_out);
 }
 
 // ---- extras of a model's file
@@ -318,7 +330,6 @@ static tn_status with_extras(tn_model *m, const char *path, bool with_state, con
                              bool loads) {
   enum { MOST = 256 };
   RtExtra list[MOST];
-  if (!m) return TN_ERR_ARGUMENT;
   if (!path || (!extra && n_extra) || n_extra > MOST) {
     rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "%s: %s", loads ? "tn_load_with" : "tn_save_with",
             !path ? "no path is given" : "1 to 256 extras are possible");
@@ -332,15 +343,17 @@ static tn_status with_extras(tn_model *m, const char *path, bool with_state, con
 }
 
 tn_status tn_save_with(tn_model *m, const char *path, bool with_state, const tn_extra *extra, size_t n_extra) {
+  FE_MODEL_CALL(m, tn_save_with, TN_ERR_ARGUMENT);
   return with_extras(m, path, with_state, extra, n_extra, false);
 }
 
 tn_status tn_load_with(tn_model *m, const char *path, bool with_state, const tn_extra *extra, size_t n_extra) {
+  FE_MODEL_CALL(m, tn_load_with, TN_ERR_ARGUMENT);
   return with_extras(m, path, with_state, extra, n_extra, true);
 }
 
 tn_status tn_extra_size(tn_model *m, const char *path, const char *name, size_t *size) {
-  if (!m) return TN_ERR_ARGUMENT;
+  FE_MODEL_CALL(m, tn_extra_size, TN_ERR_ARGUMENT);
   if (path && name && size) return (tn_status)rt_extra_size(m->inst, path, name, size);
   rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "tn_extra_size: a path, name or place is missing");
   return TN_ERR_ARGUMENT;

@@ -204,6 +204,7 @@ static bool same_program(tn_module *m, tn_tensor t, tn_site at) {
 static void take(tn_module *m, const char *name, ParamKind kind, tn_tensor t, tn_site at) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
+  if (name) m = fe_holder(m, &name);
   if (!open_module(m, name, at)) return;
   if (!t.fn) {
     drop(m, name, at);

@@ -99,7 +99,7 @@ tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, tn_site 
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_module(f, m, at)) return fe_poison(f);
-  const FeEntry *e = name ? fe_entry(m, name) : NULL;
+  const FeEntry *e = name ? fe_entry_at(m, name) : NULL;
   uint32_t index = e ? e->param->index : FE_NO_PARAM;
   if (!e) fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
   else if (index < f->n_uses && f->uses[index].grad.fn) return f->uses[index].grad;

@@ -26,6 +26,28 @@ FeEntry *fe_entry(const tn_module *m, const char *name) {
   return NULL;
 }
 
+// The child that the path's first name is; NULL: none, or it is the last name.
+static tn_module *first_on_path(const tn_module *m, const char *path) {
+  size_t n = strcspn(path, "./");
+  for (tn_module *c = m->first; c && path[n]; c = c->next)
+    if (!strncmp(c->name, path, n) && !c->name[n]) return c;
+  return NULL;
+}
+
+tn_module *fe_holder(tn_module *m, const char **path) {
+  tn_module *at = m;
+  const char *rest = *path;
+  for (tn_module *c; (c = first_on_path(at, rest)); at = c) rest += strcspn(rest, "./") + 1;
+  if (rest[strcspn(rest, "./")]) return m;
+  *path = rest;
+  return at;
+}
+
+FeEntry *fe_entry_at(tn_module *m, const char *path) {
+  m = fe_holder(m, &path);
+  return fe_entry(m, path);
+}
+
 // First names of paths that mean something else in a file.
 static bool is_free_root(tn_program *p, const char *name, tn_site at) {
   static const char *const kept[][2] = {{"optimizer", "the state of optimizers"},
@@ -228,7 +250,7 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
 }
 
 static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at) {
-  const FeEntry *e = name ? fe_entry(from, name) : NULL;
+  const FeEntry *e = name ? fe_entry_at(from, name) : NULL;
   if (!e)
     fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share", from->path, name ? name : "");
   return e;
@@ -237,6 +259,7 @@ static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at)
 void tn_share(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at) {
   if (!m || m->poisoned || (from && from->poisoned)) return;
   FE_GUARD(m->p, );
+  if (name) m = fe_holder(m, &name);
   if (!fe_open(m->p, at) || !fe_name(m->p, "a parameter", name, true, at)) return;
   if (!from || from->p != m->p) {
     fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program",
@@ -280,7 +303,7 @@ tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site
              m ? "another program's module" : "no module");
     return fe_poison(f);
   }
-  const FeEntry *e = name ? fe_entry(m, name) : NULL;
+  const FeEntry *e = name ? fe_entry_at(m, name) : NULL;
   if (e) return fe_use(f, e->param, at);
   fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
   return fe_poison(f);

@@ -87,6 +87,8 @@ typedef struct {
   const char *const *inputs;  // names: the batch has these arrays in this order; NULL: all, in the order of the fields
   uint32_t n_inputs;
 } tn_loader_options;  // NULL: batches of 1, in order, without threads
+// Loaders may share a data set, but a stream only one after the other: who was set to a state reads none of it until the
+// next tn_loader_next.
 TN_API tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *o, char *error, size_t error_size);
 TN_API void tn_loader_free(tn_loader *l);           // at any time: threads are stopped and joined
 TN_API size_t tn_loader_count(const tn_loader *l);  // batches of an epoch; TN_STREAM: unknown
@@ -102,7 +104,7 @@ TN_API tn_stats tn_loader_stats(const tn_loader *l);
 // A forked child may go on with the loaders of its parent: each gives the batches that come next there, from threads of
 // its own and, in a stream, read again from the beginning.
 TN_API tn_status tn_loader_next(tn_loader *l, tn_batch *out);
-TN_API const char *tn_loader_error(const tn_loader *l);  // of the last call that failed; "" when none did
+TN_API const char *tn_loader_error(const tn_loader *l);  // of this thread's last call that failed; "" when none did
 // From a signal handler or another thread, any number of times: tn_loader_next gives no more batches, at once, until
 // tn_loader_set_state. The state stays that of the batches given out, so that a checkpoint written then goes on with
 // the next one.

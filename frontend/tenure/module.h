@@ -17,6 +17,8 @@ typedef struct {
 TN_API tn_module *tn_root(tn_program *p);
 TN_API tn_module *tn_module_new(tn_module *parent, const char *name, tn_site at);
 TN_API tn_module *tn_child(tn_module *m, const char *name);  // NULL: none
+// Wherever a call takes the name of an entry that is there, it also takes its path below m, as tn_named_parameters gives
+// it: tn_param_value(f, tn_root(p), "enc.fc.weight").
 // Shape of constants. In the root module the names "optimizer", "tenure" and "__metadata__" are kept for files.
 TN_API void tn_parameter(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);
 TN_API void tn_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, tn_site at);  // saved, not trained

@@ -89,8 +89,8 @@ TN_API int64_t tn_plan_bytes_written(const tn_model *m, const char *function, co
 // once for that kernel, as a whole. `what` names values by who made them, as above; NULL: all. -1: no such function.
 TN_API int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what);
 
-// ---- running. One run at a time per model or instance: a second one is TN_ERR_ARGUMENT and does nothing. Any thread
-// may run it, and so may a forked child, whose first run starts workers of its own.
+// ---- running. Any thread may run a model, one at a time (see "Threads" in tenure.h), and so may a forked child, whose
+// first run starts workers of its own.
 typedef struct {
   void *data;
   tn_dtype dtype;
@@ -106,7 +106,9 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 // bytes for each element of a head.
 TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,
                         size_t n_out);
-TN_API const char *tn_error_text(const tn_model *m);  // of the last call on this model that failed; "" when none did
+// Why the calling thread's last call on m that gives a tn_status failed; "" when it succeeded. For a thread that made no
+// call on m: the last one of any thread. Valid until the next call of this thread on a model.
+TN_API const char *tn_error_text(const tn_model *m);
 TN_API tn_status tn_initialize(tn_model *m, uint64_t seed);  // parameters and state anew
 TN_API uint32_t tn_n_workers(const tn_model *m);
 
@@ -153,6 +155,9 @@ typedef struct {
   bool with_state;
   tn_file_dtype dtype;  // in the file, rounded to nearest even; loading converts back
   const char *pattern;  // of the f32 entries that it is for; NULL: all
+  // Every path of a shared parameter is an entry with the same bytes, as PyTorch's strict loading of a state_dict wants
+  // it; else the bytes are there once and further paths in the metadata, as PyTorch's safetensors has them.
+  bool aliases_as_data;
 } tn_save_options;
 TN_API tn_status tn_save_as(tn_model *m, const char *path, const tn_save_options *o);
 // Several models as one store: every path stands behind its part's prefix ("enc."). A name that two parts give is an

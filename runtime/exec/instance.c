@@ -8,6 +8,7 @@
 #include "runtime/exec/thread_team.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 struct RtInstance {
@@ -23,7 +24,7 @@ struct RtInstance {
   void **in, **out;     // pointer tables for the frame
   TnFrame frame;        // its fields that are common to all runs are set once
   TnKernelStatus status;
-  uint64_t **n_runs;  // by function and variant, the function itself last; one block
+  atomic_uint_fast64_t **n_runs;  // by function and variant, the function itself last; one block; read at any time
   uint64_t seed, counter;
   bool poison;
   bool no_draws;  // while it is initialised: TnFrame.no_draws
@@ -39,12 +40,12 @@ static const TnServices services = {
 
 static uint32_t largest_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-static uint64_t **new_counters(const RtPlan *p) {
+static atomic_uint_fast64_t **new_counters(const RtPlan *p) {
   size_t n = 0, rows = p->n_functions;
   for (uint32_t f = 0; f < rows; f++) n += p->functions[f].n_variants + 1;
-  uint64_t **row = rt_malloc(rows * sizeof *row + n * sizeof **row);
+  atomic_uint_fast64_t **row = rt_malloc(rows * sizeof *row + n * sizeof **row);
   if (!row) return NULL;
-  uint64_t *at = memset(row + rows, 0, n * sizeof *at);
+  atomic_uint_fast64_t *at = memset(row + rows, 0, n * sizeof *at);
   for (uint32_t f = 0; f < rows; at += p->functions[f++].n_variants + 1) row[f] = at;
   return row;
 }
@@ -153,7 +154,8 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   const RtVariant *by = sizes->by;
   i->params_written = true;
   uint32_t function = (uint32_t)(f - i->plan->functions);
-  i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants]++;
+  atomic_uint_fast64_t *n_runs = &i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants];
+  atomic_store_explicit(n_runs, *n_runs + 1, memory_order_relaxed);  // one run at a time adds
   TnEntry entry = by ? by->entry : f->entry;
   for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = sizes->slots[k];
   i->status = (TnKernelStatus){.input = -1};

@@ -55,7 +55,7 @@ static void make(RtPackedWeights *p, const RtFunction *f, TnFrame *frame, RtTeam
     if (!p->is_stale[i] && !p->is_open[i]) continue;
     p->is_wanted[i] = 1;
     p->is_stale[i] = 0;
-    p->n_made++;
+    atomic_fetch_add_explicit(&p->n_made, 1, memory_order_relaxed);
     bytes += p->plan->packed_weights[i].bytes;
   }
   if (!bytes) return;

@@ -13,15 +13,17 @@
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 
+#include <stdatomic.h>
+
 typedef struct {
   const RtPlan *plan;
   unsigned char *block;
-  uint8_t *is_stale;   // by copy: its parameter changed since it was packed
-  uint8_t *is_wanted;  // by copy: to be repacked before this run; TnFrame.stale
-  uint8_t *is_open;    // by copy: the user holds a pointer to the parameter and may write at any time
-  uint64_t *seen;      // by function: value of `changes` up to which its copies are valid
-  uint64_t changes;    // number of changes, from 1
-  uint64_t n_made;
+  uint8_t *is_stale;            // by copy: its parameter changed since it was packed
+  uint8_t *is_wanted;           // by copy: to be repacked before this run; TnFrame.stale
+  uint8_t *is_open;             // by copy: the user holds a pointer to the parameter and may write at any time
+  uint64_t *seen;               // by function: value of `changes` up to which its copies are valid
+  uint64_t changes;             // number of changes, from 1
+  atomic_uint_fast64_t n_made;  // read at any time
   uint32_t n_open;
 } RtPackedWeights;
 

@@ -74,7 +74,8 @@ struct RtTeam {
   bool stop;
   bool may_spin;  // no more workers than CPUs
   bool is_pinned;
-  uint32_t n, n_threads;
+  atomic_uint n;  // the child of a fork may get fewer
+  uint32_t n_threads;
   uint32_t n_forks;  // at the start of the threads
   Strength strength;
   Worker workers[RT_MAX_WORKERS];
@@ -172,11 +173,14 @@ static void note_run(RtTeam *t, uint32_t n, int64_t start) {
 static atomic_uint n_forks;  // since the library was loaded
 static pthread_once_t forks_are_watched = PTHREAD_ONCE_INIT;
 
-uint32_t rt_team_process(void) { return atomic_load_explicit(&n_forks, memory_order_relaxed) + 1; }
-
 static void note_fork(void) { atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed); }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+uint32_t rt_team_process(void) {
+  pthread_once(&forks_are_watched, watch_forks);
+  return atomic_load_explicit(&n_forks, memory_order_relaxed) + 1;
+}
 
 // ---- a worker
 static void *worker_main(void *arg) {

@@ -29,7 +29,7 @@ typedef void (*RtWork)(void *ctx, int32_t worker, int32_t n_workers);
 RtTeam *rt_team_new(uint32_t n_workers);
 void rt_team_free(RtTeam *t);  // NULL: nothing
 uint32_t rt_team_size(const RtTeam *t);
-uint32_t rt_team_process(void);  // 1; incremented in each child forked since the first team was created
+uint32_t rt_team_process(void);  // 1 at first; one more in each child forked since the first call
 void rt_team_fix(RtTeam *t);     // as $TN_TEAM=fixed; NULL: nothing
 // On at most `most` workers; 0: no limit.
 void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most);

@@ -100,6 +100,15 @@ static void add_meta(const Job *j, RtSt *st, const char *key, const char *value)
   *RT_PUSH(j->mem, st->meta, st->n_meta, st->cap_meta) = (RtStMeta){key, value};
 }
 
+static void add_alias(const Job *j, RtSt *st, const RtParam *p, RtStTensor t, const char *alias) {
+  if (!j->save.aliases_as_data || p->kind == RT_STATE) {
+    add_meta(j, st, alias, t.name);
+    return;
+  }
+  t.name = alias;
+  *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
+}
+
 static void add_part(const Job *j, const Part *part, RtSt *st) {
   for (uint32_t k = 0; k < part->plan->n_params; k++) {
     const RtParam *p = &part->plan->params[k];
@@ -107,7 +116,7 @@ static void add_part(const Job *j, const Part *part, RtSt *st) {
     RtStTensor t = tensor_of(j, part, p);
     convert(j, &t);
     *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
-    for (uint32_t a = 0; a < p->n_aliases; a++) add_meta(j, st, named(j, part, p->aliases[a]), t.name);
+    for (uint32_t a = 0; a < p->n_aliases; a++) add_alias(j, st, p, t, named(j, part, p->aliases[a]));
   }
   if (!j->with_state) return;
   add_meta(j, st, named(j, part, key_runs), rt_printf(j->mem, "%" PRIu64, rt_instance_counter(part->inst)));

@@ -24,7 +24,8 @@ typedef struct {
 } RtExtra;
 
 typedef struct {
-  bool with_state;  // optimizer state, seed and run counter too
+  bool with_state;       // optimizer state, seed and run counter too
+  bool aliases_as_data;  // every path of a weight or buffer is an entry with the same bytes; else aliases are metadata
   const RtExtra *extra;
   size_t n_extra;
   const char *pattern;  // f32 entries whose path matches are written as `dtype`, see rt_path_matches; NULL: none
