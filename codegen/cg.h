@@ -175,6 +175,7 @@ typedef struct {
   double passes_ms, codegen_ms;
   uint32_t n_kernels, n_distinct;
   bool from_cache;
+  char no_cache[512];  // why the cache, or the file in it, was not believed or not usable; "": nothing to say
 } CgInfo;
 // Emits all functions of a planned program. Symbols: "<program>_<function>" as TnEntry.
 bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, CgInfo *info, RtText *why);

@@ -401,7 +401,7 @@ bool cg_compile(Prog *p, const Target *t, const char *cache_dir, CgObject *out, 
   info->n_distinct = plan.n_codes;
   RtText key = {plan.mem, NULL, 0, 0};
   put_key(&plan, &key);
-  info->from_cache = cg_cache_read(cache_dir, &key, out);
+  info->from_cache = cg_cache_read(cache_dir, &key, out, info->no_cache, sizeof info->no_cache);
   bool ok = info->from_cache;
   if (!ok) {
     cg_init_llvm();
