@@ -32,15 +32,21 @@ uint32_t rt_names_find(const RtNames *t, const char *text, size_t size) {
   return t->slots[slot_of(t, text, size)] - 1;  // a free slot is RT_NO_NAME
 }
 
-static void grow(RtNames *t) {
-  t->n_slots = t->n_slots ? 2 * t->n_slots : 64;
-  t->slots = rt_alloc(t->mem, t->n_slots * sizeof *t->slots);
+static void resize(RtNames *t, uint32_t n_slots) {
+  t->n_slots = n_slots;
+  t->slots = rt_alloc(t->mem, n_slots * sizeof *t->slots);
   t->seed = seed_of_process();
   for (uint32_t k = 0; k < t->n; k++) t->slots[slot_of(t, t->list[k].text, t->list[k].size)] = k + 1;
 }
 
+void rt_names_reserve(RtNames *t, uint32_t n) {
+  uint32_t n_slots = t->n_slots ? t->n_slots : 64;
+  while (n_slots / 2 < n && n_slots < UINT32_C(1) << 31) n_slots *= 2;
+  if (n_slots > t->n_slots) resize(t, n_slots);
+}
+
 uint32_t rt_names_add(RtNames *t, const char *text, size_t size) {
-  if (2 * (t->n + 1) > t->n_slots) grow(t);
+  rt_names_reserve(t, t->n + 1);
   uint32_t *slot = &t->slots[slot_of(t, text, size)];
   if (*slot) return *slot - 1;
   *RT_PUSH(t->mem, t->list, t->n, t->cap) = (RtName){text, size};

@@ -233,7 +233,7 @@ static void test_trace_link(void) {
 }
 
 // ---- a file that shrinks while it is loaded
-enum { WIDTH = 1 << 20, LOADS = 200 };
+enum { WIDTH = 1 << 20, LOADS = 100 };
 static atomic_bool is_over;
 static unsigned char *whole_file;
 static size_t whole_size;

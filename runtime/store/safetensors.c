@@ -37,8 +37,10 @@ static bool expected(const Reader *r, const char *what) {
                  found(r, buffer));
 }
 
+static bool is_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 static void skip_space(Reader *r) {
-  while (r->at < r->n && strchr(" \t\r\n", r->text[r->at]) && r->text[r->at]) r->at++;
+  while (r->at < r->n && is_space(r->text[r->at])) r->at++;
 }
 
 // Skips space, then takes `c` when it is next.
@@ -375,6 +377,7 @@ bool rt_st_read_header(RtArena *mem, const RtSource *s, RtSt *out, char *error, 
 // ---- finding
 const char *rt_st_index(RtArena *mem, RtSt *st) {
   st->names = (RtNames){.mem = mem};
+  rt_names_reserve(&st->names, st->n_tensors);
   for (uint32_t k = 0; k < st->n_tensors; k++) {
     const char *name = st->tensors[k].name;
     if (rt_names_add(&st->names, name, strlen(name)) != k) return name;
