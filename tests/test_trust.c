@@ -291,6 +291,7 @@ static void test_shrinking_load(void) {
   float *ones = malloc(WIDTH * sizeof *ones), *v = malloc(WIDTH * sizeof *v);
   for (size_t k = 0; k < WIDTH; k++) ones[k] = 1, v[k] = 2;
   CHECK(tn_set(m, "w", v, WIDTH) == TN_OK && tn_save(m, file, false) == TN_OK && read_whole(file));
+  CHECK(chmod(file, 0600) == 0 && tn_save(m, file, false) == TN_OK && mode_of(file) == 0600);  // stays private
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, cut_and_mend, file) == 0);
   int n_loaded = 0, n_refused = 0;

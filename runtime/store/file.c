@@ -166,28 +166,3 @@ bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_
   if (ok) fsync(folder);
   return ok || fail_errno(name, error, error_size);
 }
-
-static bool make_dir(const char *path) {
-  struct stat st;
-  if (mkdir(path, 0777) == 0) return true;
-  int reason = errno;
-  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return true;
-  errno = reason == EEXIST ? ENOTDIR : reason;
-  return false;
-}
-
-bool rt_make_dirs(const char *path, char *error, size_t error_size) {
-  char part[PATH_MAX];
-  size_t n = strlen(path);
-  if (n == 0 || n >= sizeof part) {
-    errno = n ? ENAMETOOLONG : ENOENT;
-    return fail_errno(path, error, error_size);
-  }
-  for (size_t i = 1; i <= n; i++) {
-    if (path[i] != '/' && path[i] != 0) continue;
-    memcpy(part, path, i);
-    part[i] = 0;
-    if (!make_dir(part)) return fail_errno(part, error, error_size);
-  }
-  return true;
-}

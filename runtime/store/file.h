@@ -30,6 +30,4 @@ bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_
 bool rt_file_claim(int fd);  // locks a temporary file until it is closed; false: it was removed meanwhile
 void rt_file_remove_stale(int folder, const char *target);  // a relative target lies below the folder
 
-bool rt_make_dirs(const char *path, char *error, size_t error_size);  // as mkdir -p
-
 #endif
