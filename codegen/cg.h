@@ -196,6 +196,7 @@ typedef struct {
   uint32_t n_kernels, n_distinct;
   bool from_cache;
   CgFailure failure;
+  char no_cache[512];  // why the cache, or the file in it, was not believed or not usable; "": nothing to say
 } CgInfo;
 typedef struct {
   const char *cache_dir;  // NULL, "": no cache

@@ -12,6 +12,7 @@ enum { LANES = 16, STEPS = 48, WIDTH = 32, HIDDEN = 160, LONGEST = 1 << 26 };
 static unsigned char text[LONGEST], code[256], letter[256];  // code[letter[k]] == k
 #define USAGE "charlm [--epochs N] [--sample N] [--temperature X] [--checkpoint FILE] [--resume] [TEXT..]\n"
 static size_t length, n_letters;
+static double mean;  // bits a character, of the last batches
 static tn_loader *loader;
 
 static void fail(const char *what, const char *why) { fprintf(stderr, "charlm: %s: %s\n", what, why), exit(1); }
@@ -63,12 +64,14 @@ static tn_model *build(void) {
   return m;
 }
 
-// The model, where the loader stands, and what the numbers of characters mean
+// The model, where the loader stands, what was shown of the loss, and what the numbers of characters mean
 static void keep(tn_model *m, const char *path, bool load) {
   unsigned char alphabet[256];
   tn_loader_state at = tn_loader_get_state(loader);
-  tn_extra extra[] = {{"loader", &at, sizeof at}, {"alphabet", memcpy(alphabet, letter, sizeof letter), sizeof letter}};
-  if (load ? tn_load_with(m, path, true, extra, 2) : tn_save_with(m, path, true, extra, 2))
+  memcpy(alphabet, letter, sizeof letter);
+  tn_extra extra[] = {
+      {"loader", &at, sizeof at}, {"mean", &mean, sizeof mean}, {"alphabet", alphabet, sizeof alphabet}};
+  if (load ? tn_load_with(m, path, true, extra, 3) : tn_save_with(m, path, true, extra, 3))
     fail(path, tn_error_text(m));
   if (memcmp(alphabet, letter, sizeof letter)) fail(path, "was trained on a text with other characters");
   if (load && tn_loader_set_state(loader, at)) fail(path, tn_loader_error(loader));
@@ -81,9 +84,9 @@ static size_t batches_done(void) {
 
 static void train(tn_model *m, size_t epochs, const char *checkpoint) {
   size_t total = epochs * tn_loader_count(loader), done;
-  double mean = 0;  // of the last batches
   float loss = 0;
   tn_progress *bar = tn_progress_begin(stdout, "train", total);
+  tn_progress_resume(bar, batches_done());
   for (tn_batch b; (done = batches_done()) < total && !tn_loader_is_stopped(loader);) {
     if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));
     if (!b.number) keep(m, checkpoint, false);  // the end of an epoch

@@ -97,6 +97,7 @@ static void train(tn_model *m, size_t steps, const char *checkpoint) {
   tn_progress *bar = tn_progress_begin(stdout, "train", steps);
   tn_loader_state at = tn_loader_get_state(loader);
   size_t done = at.epoch * tn_loader_count(loader) + at.position;
+  tn_progress_resume(bar, done);
   float loss = 0, right;
   for (tn_batch b; done < steps && !tn_loader_is_stopped(loader);) {
     if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));

@@ -13,7 +13,7 @@ static const double redraw_seconds = 0.05;
 struct RtProgress {
   FILE *out;
   char what[64];
-  size_t total, done;
+  size_t total, done, before;  // before: done when it began
   bool is_terminal;
   bool is_drawn;       // the state shown is the newest one
   bool is_line_open;   // the terminal's cursor stands in our line
@@ -69,11 +69,12 @@ static double fraction_of(const RtProgress *p) { return p->done >= p->total ? 1 
 
 // "52%  21/40  18.3/s  ETA 00:01  loss 0.12"
 static void add_numbers(const RtProgress *p, char *line, size_t *n) {
-  double seconds = now() - p->start, rate = seconds > 0 ? (double)p->done / seconds : 0;
+  size_t since = p->done > p->before ? p->done - p->before : 0;
+  double seconds = now() - p->start, rate = seconds > 0 ? (double)since / seconds : 0;
   if (p->total) add(line, n, "%3d%%  %zu/%zu", (int)(100 * fraction_of(p)), p->done, p->total);
   else add(line, n, "%zu", p->done);
   add(line, n, rate < 10 ? "  %.2f/s" : rate < 1000 ? "  %.1f/s" : "  %.0f/s", rate);
-  if (p->total && p->done < p->total && p->done) {
+  if (p->total && p->done < p->total && since) {
     add(line, n, "  ETA ");
     add_duration(line, n, (double)(p->total - p->done) / rate);
   } else if (p->done >= p->total) {
@@ -139,6 +140,12 @@ RtProgress *rt_progress_begin(FILE *out, const char *what, size_t total) {
   return p;
 }
 
+void rt_progress_resume(RtProgress *p, size_t done) {
+  if (!p) return;
+  p->before = p->done = done;
+  p->next = p->total ? next_plain(p) : done < SIZE_MAX ? done + 1 : done;
+}
+
 void rt_progress_vstep(RtProgress *p, size_t done, const char *fmt, va_list args) {
   if (!p) return;
   p->text[0] = 0;
@@ -162,7 +169,7 @@ void rt_progress_step(RtProgress *p, size_t done, const char *fmt, ...) {
 
 void rt_progress_end(RtProgress *p) {
   if (!p) return;
-  bool was_stepped = p->done || p->text[0] || p->is_line_open;
+  bool was_stepped = p->done != p->before || p->text[0] || p->is_line_open;
   if (was_stepped && !p->is_drawn) show(p);
   if (p->is_line_open) {
     fputc('\n', p->out);

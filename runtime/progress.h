@@ -9,6 +9,7 @@
 typedef struct RtProgress RtProgress;
 
 RtProgress *rt_progress_begin(FILE *out, const char *what, size_t total);  // total 0: unknown. NULL when out of memory
+void rt_progress_resume(RtProgress *p, size_t done);  // so many were done before it began: rates do not count them
 // `done` items of the total; fmt (may be NULL) is shown behind. All calls take NULL and then do nothing.
 void rt_progress_step(RtProgress *p, size_t done, const char *fmt, ...) RT_PRINTF(3, 4);
 void rt_progress_vstep(RtProgress *p, size_t done, const char *fmt, va_list args) RT_PRINTF(3, 0);

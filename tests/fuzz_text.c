@@ -10,11 +10,11 @@ static void need(bool holds) {
   if (!holds) abort();
 }
 
-// Windows side by side cover the text from its first symbol.
+// Windows side by side cover the text from its first symbol, which stands behind a byte order mark.
 static void spell(const RtDataset *d, const RtVocabulary *v, const uint8_t *bytes, size_t n) {
   int64_t x[3], y[3];
   char error[300], symbol[4];
-  size_t at = 0;
+  size_t at = v->utf8 && n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
   for (size_t k = 0; k < d->count; k++) {
     RtItem item = {.data = {x, y}, .error = error, .error_size = sizeof error};
     need(rt_dataset_get(d, k, &item) && x[1] == y[0] && x[2] == y[1]);

@@ -44,6 +44,8 @@ run --epochs 2 --checkpoint "$dir/parts"
 run --epochs 4 --checkpoint "$dir/parts" --resume
 run --epochs 6 --checkpoint "$dir/parts" --resume
 cmp "$dir/whole" "$dir/parts" || fail "charlm: resumed training differs"
+again=$(sed -n 's/.* \([0-9.]*\) bits a character.*/\1/p' "$dir/out" | tail -1)
+[ "$again" = "$bits" ] || fail "charlm: after --resume it shows a mean of $again bits a character, without a stop $bits"
 tr a-m A-M < "$dir/text" > "$dir/other"
 refused 1 "" "$bin/charlm" --resume --checkpoint "$dir/whole" "$dir/other"
 

@@ -123,6 +123,87 @@ static void test_npz(void) {
   tn_batch_release(b);
 }
 
+// Who opens an archive says how much of it may be unpacked: x of 2528 bytes and y of 160.
+static void test_npz_limit(void) {
+  const char *path = "tests/corpus/zip/deflated.npz";
+  const tn_column y = {.name = "y"};
+  expect(tn_dataset_npz_with(path, &(tn_npz_options){.max_unpacked = 2687}, why, sizeof why),
+         "deflated.npz: member 'y.npy' of 160 bytes makes 2688 bytes unpacked in memory, the limit is 2687");
+  expect(tn_dataset_npz_with(path, &(tn_npz_options){.max_unpacked = 2000}, why, sizeof why), "member 'x.npy' of 2528");
+  const tn_npz_options enough[] = {{.max_unpacked = 2688}, {.columns = &y, .n_columns = 1, .max_unpacked = 160}, {0}};
+  for (int k = 0; k < 3; k++) {
+    tn_dataset *d = tn_dataset_npz_with(path, &enough[k], why, sizeof why);
+    CHECK(d && tn_dataset_count(d) == 4 && tn_dataset_fields(d) == (k == 1 ? 1 : 2));
+    tn_dataset_free(d);
+  }
+  tn_dataset *d = tn_dataset_npz_with(path, NULL, why, sizeof why);
+  CHECK(d != NULL);
+  tn_dataset_free(d);
+  d = tn_dataset_npz_with("tests/corpus/zip/stored.npz", &(tn_npz_options){.max_unpacked = 1}, why, sizeof why);
+  CHECK(d != NULL);  // nothing is unpacked
+  tn_dataset_free(d);
+  expect(tn_dataset_npz_with(NULL, NULL, why, sizeof why), "no path is given");
+}
+
+// Rows of nothing: a small file may claim any number of them, unless an array beside them bears it out.
+static size_t npy_header(char out[128], const char *dict) {
+  memcpy(out, "\x93NUMPY\1\0\x76\0", 10);
+  snprintf(out + 10, 118, "%s", dict);
+  memset(out + 10 + strlen(dict), ' ', 118 - strlen(dict));
+  return 128;
+}
+
+static void test_rows_of_nothing(void) {
+  char file[256];
+  size_t n = npy_header(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 0), }");
+  write_file("nothing.npy", file, n);
+  tn_column columns[] = {{.name = "nothing.npy"}, {.name = "tests/corpus/npy/le_f4"}};
+  expect(tn_dataset_npy(columns, 1, why, sizeof why), "array 'nothing' has 1000000000 rows without a single number");
+  expect(tn_dataset_npy(columns, 2, why, sizeof why), "has 4 rows and the first array has 1000000000");
+  npy_header(file, "{'descr': '<f4', 'fortran_order': True, 'shape': (4, 0, 3), }");
+  write_file("nothing.npy", file, n);
+  tn_batch b = whole(tn_dataset_npy(columns, 2, why, sizeof why));
+  CHECK(tn_batch_array(b, "nothing").rank == 3 && tn_batch_array(b, "le_f4").data);
+  tn_batch_release(b);
+  const char *header = "{\"x\":{\"dtype\":\"U8\",\"shape\":[2147483648,0],\"data_offsets\":[0,0]}}";
+  memset(file, 0, 8), file[0] = (char)strlen(header), memcpy(file + 8, header, strlen(header));
+  write_file("nothing.safetensors", file, 8 + strlen(header));
+  expect(tn_dataset_safetensors("nothing.safetensors", NULL, 0, why, sizeof why),
+         "array 'x' has 2147483648 rows without a single number");
+  remove("nothing.npy"), remove("nothing.safetensors");
+}
+
+// ---- series: missing values become a field of the batch
+static void test_series(void) {
+  write_text("readers.ts", "\xef\xbb\xbf@missing true\n@classLabel true a b\n@data\n1,?,3:b\n4:a\n");
+  CHECK(!tn_series_read("readers.ts", why, sizeof why));
+  CHECK_HAS(why,
+            "readers.ts:4: dimension 1, step 2: expected a number, found '?': missing values are read by an option");
+  tn_series *s = tn_series_read_with("readers.ts", &(tn_series_options){TN_MISSING_MASK}, why, sizeof why);
+  CHECK(s && tn_series_mask(s, 0)[1] == 0 && tn_series_mask(s, 1)[0] == 1 && !tn_series_mask(s, 2));
+  tn_batch b = whole(tn_dataset_series(s, why, sizeof why));
+  const float *x = tn_batch_array(b, "x").data, *mask = tn_batch_array(b, "mask").data;
+  const float want[] = {1, 0, 3, 4, 0, 0}, there[] = {1, 0, 1, 1, 0, 0};
+  CHECK(x && mask && !memcmp(x, want, sizeof want) && !memcmp(mask, there, sizeof there));
+  const int64_t *lengths = tn_batch_array(b, "mask.lengths").data;
+  CHECK(lengths && lengths[0] == 3 && lengths[1] == 1 && ((int64_t *)tn_batch_array(b, "label").data)[0] == 1);
+  tn_batch_release(b), tn_series_free(s);
+  s = tn_series_read_with("readers.ts", &(tn_series_options){TN_MISSING_NAN}, why, sizeof why);
+  CHECK(s && isnan(tn_series_values(s, 0)[1]) && !tn_series_mask(s, 0));
+  tn_series_free(s);
+  CHECK(!tn_series_read_with("readers.ts", &(tn_series_options){(tn_missing)3}, why, sizeof why));
+  CHECK_HAS(why, "what missing values become is unknown");
+  write_text("readers.ts", "@targetLabel true\n@data\n1,2:0.5\n4:-2e1\n");
+  s = tn_series_read("readers.ts", why, sizeof why);
+  CHECK(s && tn_series_classes(s) == 0 && tn_series_target(s, 1) == -20 && tn_series_target(s, 2) == 0);
+  b = whole(tn_dataset_series(s, why, sizeof why));
+  const float *target = tn_batch_array(b, "target").data;
+  CHECK(target && target[0] == 0.5f && target[1] == -20 && tn_batch_array(b, "target").dtype == TN_F32);
+  tn_batch_release(b), tn_series_free(s);
+  CHECK(!tn_series_mask(NULL, 0) && tn_series_target(NULL, 0) == 0);
+  remove("readers.ts");
+}
+
 // ---- safetensors: what tn_save wrote
 static void test_safetensors(void) {
   tn_program *p = tn_program_create("weights");
@@ -570,6 +651,25 @@ static void test_text(void) {
   tn_vocabulary_free(v);
 }
 
+// A byte order mark stands in front of the text and is none of it; in bytes it is three of them.
+static void test_text_mark(void) {
+  write_text("readers.txt", "\xef\xbb\xbf"
+                            "abca");
+  tn_vocabulary *v = tn_vocabulary_read("readers.txt", true, why, sizeof why);
+  CHECK(tn_vocabulary_size(v) == 3 && tn_vocabulary_symbols(v)[0] == 'a');
+  tn_batch b = whole(tn_dataset_text("readers.txt", v, 3, 0, why, sizeof why));
+  const int64_t *x = tn_batch_array(b, "x").data, *y = tn_batch_array(b, "y").data;
+  CHECK(x && y && x[0] == 0 && x[1] == 1 && x[2] == 2 && y[2] == 0);
+  tn_batch_release(b), tn_vocabulary_free(v);
+  write_text("readers.txt", "\xef\xbb\xbf"
+                            "a\xff");
+  CHECK(!tn_vocabulary_read("readers.txt", true, why, sizeof why));
+  CHECK_HAS(why, "readers.txt: byte 4: not UTF-8");
+  v = tn_vocabulary_read("readers.txt", false, why, sizeof why);
+  CHECK(tn_vocabulary_size(v) == 5);
+  tn_vocabulary_free(v), remove("readers.txt");
+}
+
 // Symbols of two bytes: every read crosses borders of blocks and chunks somewhere.
 static void test_long_text(void) {
   enum { SYMBOLS = 100000 };
@@ -603,6 +703,9 @@ int main(void) {
   test_numbers();
   test_npy_mistakes();
   test_npz();
+  test_npz_limit();
+  test_rows_of_nothing();
+  test_series();
   test_safetensors();
   test_unsigned();
   test_shrinking();
@@ -617,6 +720,7 @@ int main(void) {
   test_csv_mistakes();
   test_large_csv();
   test_text();
+  test_text_mark();
   test_long_text();
   return check_report();
 }

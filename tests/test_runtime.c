@@ -2,9 +2,11 @@
 // Instances and checkpoints stand in tests/test_instance.c.
 #include "runtime/abi.h"
 #include "runtime/base.h"
+#include "runtime/data/dataset.h"
 #include "runtime/data/ts_series.h"
 #include "runtime/exec/blas.h"
 #include "runtime/exec/plan.h"
+#include "runtime/names.h"
 #include "runtime/progress.h"
 #include "runtime/rng.h"
 #include "runtime/store/file.h"
@@ -169,20 +171,16 @@ static void test_files(void) {
   RtFile f;
   CHECK(!rt_file_read(in_folder("none"), &f, error, sizeof error));
   CHECK_HAS(error, "none: No such file or directory");
-  CHECK(!rt_file_map(folder, &f, error, sizeof error));
+  CHECK(!rt_file_read(folder, &f, error, sizeof error));
   CHECK_HAS(error, "not a regular file");
-  CHECK(rt_make_dirs(in_folder("a//b/c/"), error, sizeof error) && rt_make_dirs(in_folder("a/b"), error, sizeof error));
+  CHECK(!mkdir(in_folder("a"), 0700) && !mkdir(in_folder("a/b"), 0700) && !mkdir(in_folder("a/b/c"), 0700));
   snprintf(path, sizeof path, "%s", in_folder("a/b/file"));
   CHECK(rt_file_write(path, (RtPiece[]){{"hello ", 6}, {NULL, 0}, {"you", 3}}, 3, error, sizeof error));
   CHECK(rt_file_read(path, &f, error, sizeof error) && f.size == 9 && !strcmp((const char *)f.bytes, "hello you"));
   rt_file_close(&f);
-  CHECK(rt_file_map(path, &f, error, sizeof error) && f.size == 9 && !memcmp(f.bytes, "hello you", 9));
-  CHECK(rt_file_write(path, NULL, 0, error, sizeof error));  // replaced under the mapping, which stays
-  CHECK(!memcmp(f.bytes, "hello you", 9));
+  CHECK(rt_file_write(path, NULL, 0, error, sizeof error));
+  CHECK(rt_file_read(path, &f, error, sizeof error) && f.size == 0 && f.bytes);
   rt_file_close(&f);
-  CHECK(rt_file_map(path, &f, error, sizeof error) && f.size == 0 && f.bytes);
-  rt_file_close(&f);
-  CHECK(!rt_make_dirs(path, error, sizeof error) && !rt_make_dirs("", error, sizeof error));
   CHECK(!rt_file_write(in_folder("no/such/file"), NULL, 0, error, sizeof error));
   CHECK_HAS(error, "No such file or directory");
   CHECK(!rt_file_write(in_folder("a"), NULL, 0, error, sizeof error) &&
@@ -216,7 +214,7 @@ static void test_stale_files(void) {
   static const char *const names[] = {"s/t.12-0.tmp", "s/t.7-31.tmp", "s/t.12-.tmp", "s/t.x-0.tmp",
                                       "s/t.1-0.tmp2", "s/tt.1-0.tmp", "s/t.9-1.tmp"};
   char error[500], path[256];
-  CHECK(rt_make_dirs(in_folder("s"), error, sizeof error));
+  CHECK(mkdir(in_folder("s"), 0700) == 0);
   int fd = -1;
   for (uint32_t k = 0; k < 7; k++) {
     if (fd >= 0) close(fd);
@@ -355,6 +353,32 @@ static void test_progress(void) {
   rt_progress_end(NULL);
 }
 
+// What was done before the beginning took none of its time.
+static void test_progress_resumed(void) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = open_memstream(&text, &n);
+  double rate = -1;
+  RtProgress *p = rt_progress_begin(f, "epoch", 2000000);
+  rt_progress_resume(p, 1000000);
+  usleep(20000);
+  rt_progress_step(p, 1000001, NULL);
+  rt_progress_end(p);
+  fclose(f);
+  CHECK_HAS(text, "epoch  50%  1000001/2000000  ");
+  const char *at = strstr(text, "2000000  ");
+  CHECK(at && sscanf(at + 9, "%lf/s", &rate) == 1 && rate > 0 && rate < 51);
+  CHECK_HAS(text, "ETA ");
+  free(text);
+  f = open_memstream(&text, &n);
+  p = rt_progress_begin(f, "epoch", 10);
+  rt_progress_resume(p, 10);
+  rt_progress_end(p);
+  fclose(f);
+  CHECK(!text[0]);
+  free(text);
+}
+
 static void test_progress_on_terminal(void) {
   int master = posix_openpt(O_RDWR | O_NOCTTY);
   if (master < 0 || grantpt(master) || unlockpt(master)) return;  // no terminals here
@@ -391,11 +415,13 @@ static void test_progress_on_terminal(void) {
 
 #define TS_HEAD "@problemName p\n@timeStamps false\n@dimensions 2\n@equalLength false\n@classLabel true a b\n@data\n"
 
+static RtSeriesOptions series_options;
+
 static RtSeries *parse_ts(const char *text, char *error, size_t error_size) {
   error[0] = 0;
   char *exact = malloc(strlen(text) + 1);  // no closing 0 inside the block that the parser is told of
   memcpy(exact, text, strlen(text) + 1);
-  RtSeries *s = rt_series_parse("f.ts", exact, strlen(text), error, error_size);
+  RtSeries *s = rt_series_parse("f.ts", exact, strlen(text), &series_options, error, error_size);
   free(exact);
   return s;
 }
@@ -435,9 +461,13 @@ static void test_series_refusals(void) {
   refuse_ts("@dimensions 99999999999999999999\n", "takes a number from 1");
   refuse_ts("@dimensions 2x\n", "found '2x'");
   refuse_ts("@dimensions 2\n@univariate true\n", "f.ts:2: 1 dimensions contradict the 2 said before");
-  refuse_ts("@missing true\n", "missing values are not read");
   refuse_ts("@timeStamps maybe\n", "takes true or false, found 'maybe'");
-  refuse_ts("@classLabel false\n", "without classes");
+  refuse_ts("@classLabel false\n@data\n", "f.ts:2: @classLabel false and no @targetLabel true: cases without classes");
+  refuse_ts("@targetLabel false\n@data\n", "f.ts:2: @data before @classLabel or @targetLabel");
+  refuse_ts("@classLabel true a\n@targetLabel true\n@data\n", "both @classLabel and @targetLabel are true");
+  refuse_ts("@targetLabel true\n@data\n1,2:x\n", "f.ts:3: the target 'x' is no number that fits f32");
+  refuse_ts("@targetLabel true\n@data\n1,2:nan\n", "f.ts:3: the target 'nan' is no number");
+  refuse_ts("@targetLabel true\n@data\n1,2:\n", "f.ts:3: the line ends before the target");
   refuse_ts("@classLabel true\n", "lists no class");
   refuse_ts("@classLabel true a b a\n", "class 'a' is listed twice");
   refuse_ts("@colour red\n", "unknown property '@colour'");
@@ -451,12 +481,71 @@ static void test_series_refusals(void) {
   refuse_ts(TS_HEAD "1,2::a\n", "dimension 2 is empty");
   refuse_ts(TS_HEAD "1,:3,4:a\n", "dimension 1 has no value at step 2");
   refuse_ts(TS_HEAD "1,nan:3,4:a\n", "dimension 1, step 2: expected a number, found 'nan'");
+  refuse_ts("@missing true\n" TS_HEAD "1,?:3,4:a\n", "found '?': missing values are read by an option");
   refuse_ts(TS_HEAD "1,2:-inf,4:a\n", "found '-inf'");
   refuse_ts(TS_HEAD "1,2:0x1,4:a\n", "found '0x1'");
   refuse_ts(TS_HEAD "1,2:1e,4:a\n", "found '1e'");
   refuse_ts(TS_HEAD "1,2:.,4:a\n", "found '.'");
   refuse_ts(TS_HEAD "1,1e99:3,4:a\n", "'1e99' does not fit f32");
   refuse_ts("@seriesLength 3\n" TS_HEAD "1,2:3,4:a\n", "a case of 2 steps, @seriesLength says 3");
+}
+
+// The header may say that values are missing where none is; a byte order mark is no text.
+static void test_series_missing(void) {
+  char error[500];
+  const char *text = "\xef\xbb\xbf@missing true\n" TS_HEAD "1,?:3, NaN :a\n5,6:7,8:b\n";
+  RtSeries *s = parse_ts("\xef\xbb\xbf@missing true\n" TS_HEAD "1,2:3,4:a\n", error, sizeof error);
+  if (!CHECK(s && rt_series_count(s) == 1 && !rt_series_has_mask(s) && !rt_series_mask(s, 0))) printf("  %s\n", error);
+  rt_series_free(s);
+  refuse_ts(text, "f.ts:8: dimension 1, step 2: expected a number, found '?'");
+  series_options.missing = RT_MISSING_NAN;
+  s = parse_ts(text, error, sizeof error);
+  const float *v = s ? rt_series_values(s, 0) : NULL;
+  CHECK(v && v[0] == 1 && v[1] == 3 && isnan(v[2]) && isnan(v[3]) && !rt_series_mask(s, 0));
+  rt_series_free(s);
+  series_options.missing = RT_MISSING_MASK;
+  s = parse_ts(text, error, sizeof error);
+  const float want[] = {1, 3, 0, 0}, mask[] = {1, 1, 0, 0}, all[] = {1, 1, 1, 1};
+  CHECK(s && !memcmp(rt_series_values(s, 0), want, sizeof want) && !memcmp(rt_series_mask(s, 0), mask, sizeof mask));
+  CHECK(s && !memcmp(rt_series_mask(s, 1), all, sizeof all) && rt_series_has_mask(s) && !rt_series_mask(s, 2));
+  rt_series_free(s);
+  refuse_ts(TS_HEAD "1,inf:3,4:a\n", "found 'inf'");
+  refuse_ts(TS_HEAD "1,:3,4:a\n", "dimension 1 has no value at step 2");
+  series_options.missing = RT_MISSING_REFUSE;
+}
+
+static void test_series_targets(void) {
+  char error[500];
+  RtSeries *s = parse_ts("@classLabel false\n@targetlabel true\n@data\n1,2:3,4:-0.5e1\n5:7:2\n", error, sizeof error);
+  if (!CHECK(s != NULL)) printf("  %s\n", error);
+  if (!s) return;
+  CHECK(rt_series_count(s) == 2 && rt_series_classes(s) == 0 && rt_series_features(s) == 2);
+  CHECK(rt_series_target(s, 0) == -5 && rt_series_target(s, 1) == 2 && rt_series_target(s, 2) == 0);
+  RtDataset *d = rt_dataset_series(s, error, sizeof error);
+  float x[4], target = 0;
+  RtItem item = {.data = {x, &target}, .error = error, .error_size = sizeof error};
+  CHECK(d && d->n_fields == 2 && !strcmp(d->fields[1].name, "target") && d->fields[1].dtype == RT_F32);
+  CHECK(d && rt_dataset_get(d, 0, &item) && target == -5 && x[1] == 3 && item.length[0] == 2);
+  rt_dataset_release(d);
+  rt_series_free(s);
+}
+
+// Twice the names take twice the steps.
+static void test_series_classes(void) {
+  enum { CLASSES = 60000 };
+  char error[500], *text = malloc(CLASSES * 24);
+  size_t n = (size_t)sprintf(text, "@classLabel true");
+  for (int k = 0; k < CLASSES; k++) n += (size_t)sprintf(text + n, " c%d", k);
+  n += (size_t)sprintf(text + n, "\n@data\n");
+  for (int k = CLASSES; k-- > 0;) n += (size_t)sprintf(text + n, "1:c%d\n", k);
+  uint64_t before = rt_names_probes();
+  RtSeries *s = rt_series_parse("f.ts", text, n, NULL, error, sizeof error);
+  uint64_t probes = rt_names_probes() - before;
+  CHECK(s && rt_series_count(s) == CLASSES && rt_series_label(s, 0) == CLASSES - 1 &&
+        rt_series_label(s, 9) == CLASSES - 10);
+  if (!CHECK(probes >= 2 * CLASSES && probes < 16 * CLASSES)) printf("  %llu probes\n", (unsigned long long)probes);
+  rt_series_free(s);
+  free(text);
 }
 
 static void test_series_files(void) {
@@ -467,7 +556,7 @@ static void test_series_files(void) {
                {"data/japanese_vowels/JapaneseVowels_TEST.ts", 370}};
   char error[500] = "";
   for (int k = 0; k < 2; k++) {
-    RtSeries *s = rt_series_read(files[k].path, error, sizeof error);
+    RtSeries *s = rt_series_read(files[k].path, NULL, error, sizeof error);
     if (!CHECK(s != NULL)) {
       printf("  %s\n", error);
       continue;
@@ -481,13 +570,13 @@ static void test_series_files(void) {
     CHECK(rt_series_label(s, 0) == 0 && rt_series_label(s, files[k].n - 1) == 8);
     rt_series_free(s);
   }
-  CHECK(!rt_series_read("data/none.ts", error, sizeof error));
+  CHECK(!rt_series_read("data/none.ts", NULL, error, sizeof error));
   CHECK_HAS(error, "data/none.ts: No such file");
   RtSeries *s = NULL;
   uint64_t n = 0;
   while (!s && ++n < 100) {
     rt_malloc_fail_at(n);
-    s = rt_series_read(files[0].path, error, sizeof error);
+    s = rt_series_read(files[0].path, NULL, error, sizeof error);
     rt_malloc_fail_at(0);
   }
   CHECK(s && n > 3);
@@ -581,7 +670,7 @@ static void test_safetensors_round_trip(void) {
   CHECK(rt_st_write(mem, path, t, 4, meta, 1, error, sizeof error));
   RtFile file;
   RtSt st;
-  if (!CHECK(rt_file_map(path, &file, error, sizeof error))) return;
+  if (!CHECK(rt_file_read(path, &file, error, sizeof error))) return;
   CHECK(file.bytes[0] % 8 == 0 && rt_st_parse(mem, file.bytes, file.size, &st, error, sizeof error));
   CHECK(st.n_tensors == 4 && !strcmp(rt_st_meta(&st, "format"), "pt") && !strcmp(rt_st_meta(&st, "k\n"), "v\"v"));
   CHECK(!rt_st_meta(&st, "x") && !rt_st_find(&st, "x"));
@@ -594,11 +683,36 @@ static void test_safetensors_round_trip(void) {
   }
   rt_file_close(&file);
   CHECK(rt_st_write(mem, path, NULL, 0, NULL, 0, error, sizeof error));
-  CHECK(rt_file_map(path, &file, error, sizeof error) &&
+  CHECK(rt_file_read(path, &file, error, sizeof error) &&
         rt_st_parse(mem, file.bytes, file.size, &st, error, sizeof error));
   CHECK(st.n_tensors == 0);
   rt_file_close(&file);
   rt_arena_free(mem);
+}
+
+// A header of many names: found by hash, as many steps and as much memory for each as for one of a few.
+static void test_safetensors_many(void) {
+  enum { TENSORS = 200000 };
+  char error[400] = "", *file = malloc(TENSORS * 80 + 16);
+  size_t n = 8;
+  file[n++] = '{';
+  for (int k = 0; k < TENSORS; k++)
+    n += (size_t)sprintf(file + n, "%s\"layer.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                         k ? "," : "", k, k, k + 1);
+  file[n++] = '}';
+  uint64_t length = n - 8;
+  memcpy(file, &length, 8);
+  RtArena *mem = rt_arena_new();
+  RtSt st;
+  uint64_t before = rt_names_probes();
+  CHECK(rt_st_parse_header(mem, file, n, n + TENSORS, &st, error, sizeof error) && st.n_tensors == TENSORS);
+  uint64_t probes = rt_names_probes() - before;
+  if (!CHECK(probes >= TENSORS && probes < 8 * TENSORS)) printf("  %llu probes\n", (unsigned long long)probes);
+  if (!CHECK(rt_arena_bytes(mem) < 10 * n)) printf("  %zu bytes for %zu\n", rt_arena_bytes(mem), n);
+  const RtStTensor *t = rt_st_find(&st, "layer.123456");
+  CHECK(t && t->offset == n + 123456 && !rt_st_find(&st, "layer.200000"));
+  rt_arena_free(mem);
+  free(file);
 }
 
 static void test_safetensors_values(void) {
@@ -631,13 +745,18 @@ int main(void) {
   test_blas();
   test_random();
   test_progress();
+  test_progress_resumed();
   test_progress_on_terminal();
   test_series_values();
   test_series_refusals();
+  test_series_missing();
+  test_series_targets();
+  test_series_classes();
   test_series_files();
   test_safetensors_refusals();
   test_safetensors_lengths();
   test_safetensors_round_trip();
+  test_safetensors_many();
   test_safetensors_values();
   static const char *const left[] = {"a/b/c", "a/b/file", "a/b/link", "a/b", "a", "x.safetensors", ""};
   for (int i = 0; i < 7; i++) CHECK(remove(in_folder(left[i])) == 0);

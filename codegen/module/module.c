@@ -476,7 +476,7 @@ bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgI
   info->n_distinct = plan.n_codes;
   RtText key = {plan.mem, NULL, 0, 0};
   put_key(&plan, &key);
-  info->from_cache = cg_cache_read(o->cache_dir, &key, out);
+  info->from_cache = cg_cache_read(o->cache_dir, &key, out, info->no_cache, sizeof info->no_cache);
   bool ok = info->from_cache || compile(&plan, &o->limits, out, info);
   if (ok && !info->from_cache) cg_cache_write(o->cache_dir, &key, out);
   if (ok) info->failure = CG_NO_FAILURE;

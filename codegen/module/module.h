@@ -94,8 +94,8 @@ bool cg_trace_wanted(void);
 void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end);
 void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text: "function\tkernel\n" by row
 
-// object_cache.c: the cache never fails; an unusable file or directory is a miss
-bool cg_cache_read(const char *dir, const RtText *key, CgObject *out);
+// object_cache.c: the cache never fails; an unusable file or directory is a miss, and `why` says what is wrong with it
+bool cg_cache_read(const char *dir, const RtText *key, CgObject *out, char *why, size_t why_size);
 void cg_cache_write(const char *dir, const RtText *key, const CgObject *o);
 
 #endif

@@ -2,19 +2,23 @@
 //
 // The key is the canonical text of everything that determines the object (module.c), and the build id of the code
 // generator. A file repeats its key in full: the hash names the file, only equal text is a hit. Anything else (truncated,
-// corrupt, foreign) is a miss, and is replaced by the next write. Writes are atomic (runtime/store/file.h), so processes
-// may share a directory. Layout:
+// corrupt) is a miss, and is replaced by the next write. Writes are atomic (runtime/store/file.h), so processes may share
+// a directory.
+//
+// What is read here is executed, and key and checksum are public: a file is believed because nobody but the user can
+// have written it (runtime/store/private_folder.h). Layout:
 //
 //   "TNCACHE" 1 | u64 key size | u64 object size | u64 checksum of key and object | key | object
 #define _GNU_SOURCE  // dl_iterate_phdr
 #include "codegen/module/module.h"
-#include "runtime/store/file.h"
+#include "runtime/store/private_folder.h"
 
 #include <elf.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
   char magic[8];
@@ -85,9 +89,9 @@ static RtText full_key(const RtText *key) {
 }
 
 // ---- files
-static const char *path_of(const char *dir, const RtText *full) {
+static const char *name_of(const RtText *full) {
   uint64_t a = rt_hash(full->text, full->len, 1), b = rt_hash(full->text, full->len, 2);
-  return rt_printf(full->mem, "%s/%016llx%016llx.tno", dir, (unsigned long long)a, (unsigned long long)b);
+  return rt_printf(full->mem, "%016llx%016llx.tno", (unsigned long long)a, (unsigned long long)b);
 }
 
 static bool is_hit(const RtFile *file, const RtText *full, Head *h) {
@@ -100,31 +104,41 @@ static bool is_hit(const RtFile *file, const RtText *full, Head *h) {
   return !memcmp(key, full->text, full->len) && checksum_of(key, h->key_size, object, h->object_size) == h->checksum;
 }
 
-bool cg_cache_read(const char *dir, const RtText *key, CgObject *out) {
-  if (!dir || !*dir) return false;
-  char error[256];
-  RtText full = full_key(key);
-  RtFile file;
-  if (!rt_file_read(path_of(dir, &full), &file, error, sizeof error)) return false;
+static bool take_object(const RtFile *file, const RtText *full, CgObject *out) {
   Head h;
-  bool hit = is_hit(&file, &full, &h);
+  bool hit = is_hit(file, full, &h);
   void *copy = hit ? rt_malloc(h.object_size ? h.object_size : 1) : NULL;
-  if (copy) {
-    memcpy(copy, file.bytes + sizeof h + h.key_size, h.object_size);
-    *out = (CgObject){copy, h.object_size};
-  }
+  if (!copy) return false;
+  memcpy(copy, file->bytes + sizeof h + h.key_size, h.object_size);
+  *out = (CgObject){copy, h.object_size};
+  return true;
+}
+
+bool cg_cache_read(const char *dir, const RtText *key, CgObject *out, char *why, size_t why_size) {
+  if (!dir || !*dir) return false;
+  RtText full = full_key(key);  // allocates, which may jump: nothing is open yet
+  const char *name = name_of(&full);
+  int folder = rt_private_folder(dir, why, why_size);
+  if (folder < 0) return false;
+  RtFile file;
+  char said[300];
+  bool hit = rt_private_read(folder, name, &file, said, sizeof said) && take_object(&file, &full, out);
+  if (*said) rt_fail(why, why_size, "%.200s/%s", dir, said);
   rt_file_close(&file);
-  return copy != NULL;
+  close(folder);
+  return hit;
 }
 
 void cg_cache_write(const char *dir, const RtText *key, const CgObject *o) {
   if (!dir || !*dir) return;
-  char error[256];
-  if (!rt_make_dirs(dir, error, sizeof error)) return;
   RtText full = full_key(key);
+  const char *name = name_of(&full);
   Head h = {
       .key_size = full.len, .object_size = o->size, .checksum = checksum_of(full.text, full.len, o->bytes, o->size)};
   memcpy(h.magic, magic, sizeof magic);
+  int folder = rt_private_folder(dir, NULL, 0);
+  if (folder < 0) return;
   RtPiece piece[] = {{&h, sizeof h}, {full.text, full.len}, {o->bytes, o->size}};
-  (void)rt_file_write(path_of(dir, &full), piece, 3, error, sizeof error);
+  (void)rt_file_write_in(folder, name, piece, 3, NULL, 0);
+  close(folder);
 }

@@ -3,9 +3,13 @@
 #include "codegen/module/module.h"
 #include "runtime/format.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
   WORKERS = 64,
@@ -16,10 +20,13 @@ enum {
 enum { EVENT_ROW, EVENT_BEFORE, EVENT_START, EVENT_END };
 static const char lanes_name[] = "tenure_trace";
 
-bool cg_trace_wanted(void) {
-  const char *path = getenv("TN_TRACE");
-  return path && *path;
+// NULL: none, and none in a process with more rights than the user who named it.
+static const char *path_of_trace(void) {
+  const char *path = secure_getenv("TN_TRACE");
+  return path && *path ? path : NULL;
 }
+
+bool cg_trace_wanted(void) { return path_of_trace() != NULL; }
 
 // ---- code
 static LLVMValueRef lanes_of(Cg *c) {
@@ -82,9 +89,21 @@ static uint64_t first_time(const uint64_t *lanes) {
   return first;
 }
 
+// A regular file, by its own name: a link that somebody planted is not followed, and no device is written.
+static FILE *open_trace(const char *path) {
+  struct stat st;
+  int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) == 0;
+  FILE *out = is_file ? fdopen(fd, "w") : NULL;
+  if (!out) fprintf(stderr, "TN_TRACE: %s: %s\n", path, fd >= 0 ? "not a regular file" : strerror(errno));
+  if (!out && fd >= 0) close(fd);
+  return out;
+}
+
 void cg_trace_write(CgJit *j, const char *text, double cycles_per_us) {
-  const uint64_t *lanes = cg_trace_wanted() ? cg_jit_find(j, lanes_name) : NULL;
-  FILE *out = lanes ? fopen(getenv("TN_TRACE"), "w") : NULL;
+  const char *path = path_of_trace();
+  const uint64_t *lanes = path ? cg_jit_find(j, lanes_name) : NULL;
+  FILE *out = lanes ? open_trace(path) : NULL;
   if (!out) return;
   Trace t = {out, text, first_time(lanes), cycles_per_us};
   fprintf(out, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
@@ -93,5 +112,5 @@ void cg_trace_write(CgJit *j, const char *text, double cycles_per_us) {
     for (uint64_t k = 1; k <= lane[0]; k++) put_event(&t, lane + k * FIELDS, w);
   }
   fprintf(out, "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"tenure\"}}\n]}\n");
-  if (fclose(out)) remove(getenv("TN_TRACE"));
+  if (fclose(out)) remove(path);
 }

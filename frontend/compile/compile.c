@@ -106,13 +106,24 @@ static bool run_passes(tn_program *p, const Target *target, const tn_compile_opt
 }
 
 // ---- code
+// Who started a privileged process does not choose where its code comes from: there these variables do not exist.
 static const char *cache_dir(tn_program *p, const tn_compile_options *o) {
-  const char *root = getenv("TN_CACHE");
+  const char *root = secure_getenv("TN_CACHE");
   if (o->cache_dir) return o->cache_dir;
   if (root) return root;
-  if ((root = getenv("XDG_CACHE_HOME")) && *root) return rt_printf(p->mem, "%s/tenure", root);
-  if ((root = getenv("HOME")) && *root) return rt_printf(p->mem, "%s/.cache/tenure", root);
+  if ((root = secure_getenv("XDG_CACHE_HOME")) && *root) return rt_printf(p->mem, "%s/tenure", root);
+  if ((root = secure_getenv("HOME")) && *root) return rt_printf(p->mem, "%s/.cache/tenure", root);
   return "";
+}
+
+// Once in a process: every program would say the same.
+static void warn_of_cache(tn_program *p, const char *why, tn_site at) {
+  static atomic_flag is_told = ATOMIC_FLAG_INIT;
+  if (!*why || atomic_flag_test_and_set(&is_told)) return;
+  Loc loc = fe_loc(p, at);
+  rt_diag(&p->ir->diags, RT_WARNING, E_NO_CACHE, ir_loc_file(p->ir, loc), ir_loc_line(p->ir, loc),
+          "compiled without the object cache: %s", why);
+  fe_hint(p, "take a folder that only you can write (chmod go-w, TN_CACHE, cache_dir); an empty TN_CACHE is no cache");
 }
 
 static bool fill_consts(tn_program *p, FeCode *c) {
@@ -173,6 +184,7 @@ static bool make_code(tn_program *p, const Target *target, const tn_compile_opti
   CgInfo info = {0};
   CgOptions options = {cache_dir(p, o), {o->time_limit, o->memory_limit}};
   bool good = cg_compile(p->ir, target, &options, &c->object, &info, &why);
+  warn_of_cache(p, info.no_cache, o->at);
   c->info.codegen_ms = info.codegen_ms;
   c->info.from_cache = info.from_cache;
   c->info.n_kernels = info.n_kernels;

@@ -30,11 +30,16 @@ tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size
   return made(rt_dataset_npy(list, n, error, error_size));
 }
 
-tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, uint32_t n, char *error, size_t error_size) {
+tn_dataset *tn_dataset_npz_with(const char *path, const tn_npz_options *given, char *error, size_t error_size) {
+  const tn_npz_options o = given ? *given : (tn_npz_options){0};
   RtColumn list[RT_MAX_FIELDS];
   if (!path) return refuse(error, error_size, "no path is given");
-  if (!take_columns(list, columns, n, error, error_size)) return NULL;
-  return made(rt_dataset_npz(path, columns ? list : NULL, n, error, error_size));
+  if (!take_columns(list, o.columns, o.n_columns, error, error_size)) return NULL;
+  return made(rt_dataset_npz(path, o.columns ? list : NULL, o.n_columns, o.max_unpacked, error, error_size));
+}
+
+tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, uint32_t n, char *error, size_t error_size) {
+  return tn_dataset_npz_with(path, &(tn_npz_options){.columns = columns, .n_columns = n}, error, error_size);
 }
 
 tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, uint32_t n, char *error,

@@ -6,10 +6,19 @@
 
 static const RtSeries *series(const tn_series *s) { return (const RtSeries *)s; }
 
-tn_series *tn_series_read(const char *path, char *error, size_t error_size) {
-  if (path) return (tn_series *)rt_series_read(path, error, error_size);
-  if (error && error_size) snprintf(error, error_size, "no path is given");
+_Static_assert((int)TN_MISSING_MASK == (int)RT_MISSING_MASK, "one list of ways");
+
+tn_series *tn_series_read_with(const char *path, const tn_series_options *o, char *error, size_t error_size) {
+  RtSeriesOptions options = {.missing = o ? (RtMissing)o->missing : RT_MISSING_REFUSE};
+  if (path && (unsigned)options.missing <= RT_MISSING_MASK)
+    return (tn_series *)rt_series_read(path, &options, error, error_size);
+  if (error && error_size)
+    snprintf(error, error_size, path ? "what missing values become is unknown" : "no path is given");
   return NULL;
+}
+
+tn_series *tn_series_read(const char *path, char *error, size_t error_size) {
+  return tn_series_read_with(path, NULL, error, error_size);
 }
 
 void tn_series_free(tn_series *s) { rt_series_free((RtSeries *)s); }
@@ -19,6 +28,8 @@ uint32_t tn_series_max_length(const tn_series *s) { return s ? rt_series_max_len
 uint32_t tn_series_classes(const tn_series *s) { return s ? rt_series_classes(series(s)) : 0; }
 uint32_t tn_series_length(const tn_series *s, size_t k) { return s ? rt_series_length(series(s), k) : 0; }
 uint32_t tn_series_label(const tn_series *s, size_t k) { return s ? rt_series_label(series(s), k) : 0; }
+float tn_series_target(const tn_series *s, size_t k) { return s ? rt_series_target(series(s), k) : 0; }
+const float *tn_series_mask(const tn_series *s, size_t k) { return s ? rt_series_mask(series(s), k) : NULL; }
 const float *tn_series_values(const tn_series *s, size_t k) { return s ? rt_series_values(series(s), k) : NULL; }
 
 void tn_shuffle(size_t *order, size_t n, uint64_t seed) {
@@ -28,6 +39,8 @@ void tn_shuffle(size_t *order, size_t n, uint64_t seed) {
 tn_progress *tn_progress_begin(FILE *out, const char *what, size_t total) {
   return out ? (tn_progress *)rt_progress_begin(out, what ? what : "", total) : NULL;
 }
+
+void tn_progress_resume(tn_progress *p, size_t done) { rt_progress_resume((RtProgress *)p, done); }
 
 void tn_progress_step(tn_progress *p, size_t done, const char *fmt, ...) {
   va_list ap;

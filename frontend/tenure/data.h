@@ -10,18 +10,30 @@
 extern "C" {
 #endif
 
-// ---- UEA/UCR .ts files (multivariate time series classification)
+// ---- UEA/UCR .ts files (multivariate time series): classes by @classLabel, or targets of a regression by @targetLabel
 typedef struct tn_series tn_series;
 // NULL: `error` says file:line and why
 TN_API tn_series *tn_series_read(const char *path, char *error, size_t error_size);
+// Values `?` and `NaN`
+typedef enum {
+  TN_MISSING_REFUSE,  // are errors
+  TN_MISSING_NAN,     // are NaN
+  TN_MISSING_MASK     // are 0, and tn_series_mask says where
+} tn_missing;
+typedef struct {
+  tn_missing missing;
+} tn_series_options;  // NULL: nothing may be missing
+TN_API tn_series *tn_series_read_with(const char *path, const tn_series_options *o, char *error, size_t error_size);
 TN_API void tn_series_free(tn_series *s);
 TN_API size_t tn_series_count(const tn_series *s);
 TN_API uint32_t tn_series_features(const tn_series *s);
 TN_API uint32_t tn_series_max_length(const tn_series *s);
-TN_API uint32_t tn_series_classes(const tn_series *s);
+TN_API uint32_t tn_series_classes(const tn_series *s);  // 0: of a regression
 TN_API uint32_t tn_series_length(const tn_series *s, size_t k);
 TN_API uint32_t tn_series_label(const tn_series *s, size_t k);       // 0-based, in the order of the header's class list
+TN_API float tn_series_target(const tn_series *s, size_t k);         // of a regression; else 0
 TN_API const float *tn_series_values(const tn_series *s, size_t k);  // [length, features]
+TN_API const float *tn_series_mask(const tn_series *s, size_t k);    // the same: 0 where a value is missing, else 1
 TN_API void tn_shuffle(size_t *order, size_t n, uint64_t seed);      // 0 .. n-1 in an order fixed by the seed
 
 // ---- data sets: items of named fields. Freed in any order with the loaders and data sets made from them.
@@ -71,7 +83,8 @@ TN_API tn_field tn_dataset_field(const tn_dataset *d, uint32_t k);
 // .. for NULL. Batches of consecutive rows are views of the arrays, nothing is copied; do not write through them.
 TN_API tn_dataset *tn_dataset_arrays(const tn_array *arrays, uint32_t n, const char *const *names, char *error,
                                      size_t error_size);
-// Fields x [<= longest, features] and label []; s must outlive it
+// Fields x [<= longest, features] and label [], or f32 target []; read with TN_MISSING_MASK also mask, like x. s must
+// outlive it.
 TN_API tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size);
 // Items index[0], index[1], .. of d; copied
 TN_API tn_dataset *tn_dataset_subset(tn_dataset *d, const size_t *index, size_t n, char *error, size_t error_size);
@@ -85,6 +98,8 @@ TN_API tn_dataset *tn_dataset_map(tn_dataset *d, const tn_field *fields, uint32_
 // ---- data files. Items are read from the file where a batch needs them, with pread: a set may be larger than memory
 // or address space, and a file that is cut short meanwhile gives an error of the loader, not a signal. What cannot be
 // read row by row, deflated members of .npz and arrays in Fortran order, is brought to memory when the set is opened.
+// Rows in which no array has a number, as in shape [5, 0], are refused: nothing in the file bears out their number.
+// What files from others can and cannot do: docs/security.md.
 typedef struct {
   const char *name;   // of the array in its file; .npy: the file
   const char *field;  // NULL: the same; .npy: the file's name without folder and ending
@@ -95,6 +110,12 @@ TN_API tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *erro
 // Columns NULL and n 0: all arrays of the file, .npz in its order, safetensors by name (bf16 too).
 TN_API tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, uint32_t n, char *error,
                                   size_t error_size);
+typedef struct {
+  const tn_column *columns;  // as above
+  uint32_t n_columns;
+  uint64_t max_unpacked;  // bytes that deflated members may take in memory, all together; 0: 4 GiB
+} tn_npz_options;
+TN_API tn_dataset *tn_dataset_npz_with(const char *path, const tn_npz_options *o, char *error, size_t error_size);
 TN_API tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, uint32_t n, char *error,
                                           size_t error_size);
 
@@ -120,7 +141,8 @@ typedef struct {
 } tn_csv_options;  // NULL: all columns, commas, a header, nothing missing
 TN_API tn_dataset *tn_dataset_csv(const char *path, const tn_csv_options *o, char *error, size_t error_size);
 
-// Text: symbols are bytes or code points of UTF-8, ids their places in the ascending vocabulary.
+// Text: symbols are bytes or code points of UTF-8, ids their places in the ascending vocabulary. A byte order mark in
+// front of UTF-8 is no symbol.
 typedef struct tn_vocabulary tn_vocabulary;
 TN_API tn_vocabulary *tn_vocabulary_read(const char *path, bool utf8, char *error, size_t error_size);  // of a file
 TN_API tn_vocabulary *tn_vocabulary_new(const uint32_t *symbols, size_t n, bool utf8, char *error, size_t error_size);

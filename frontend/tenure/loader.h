@@ -147,6 +147,7 @@ TN_API tn_status tn_extra_size(tn_model *m, const char *path, const char *name, 
 // ---- progress: a bar on a terminal, plain lines elsewhere
 typedef struct tn_progress tn_progress;
 TN_API tn_progress *tn_progress_begin(FILE *out, const char *what, size_t total);
+TN_API void tn_progress_resume(tn_progress *p, size_t done);  // done before the beginning: rates do not count them
 TN_API void tn_progress_step(tn_progress *p, size_t done, const char *fmt, ...);
 TN_API void tn_progress_end(tn_progress *p);
 

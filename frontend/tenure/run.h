@@ -27,7 +27,9 @@ typedef struct {
   (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
 typedef struct {
   uint32_t n_workers;        // 0: one per available CPU, at most 64
-  const char *cache_dir;     // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache
+  // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
+  // folder or file that others could have written is not used (W010, once in a process; docs/security.md).
+  const char *cache_dir;
   uint64_t seed;             // of the random stream
   bool fast_math;            // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
   bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
@@ -126,7 +128,8 @@ TN_API void tn_param_end_write(tn_model *m, uint32_t k);  // views of it are wri
 TN_API uint64_t tn_n_weight_packs(const tn_model *m);     // packed copies of weights that runs made since m was
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
-// safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too.
+// safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too. A file that
+// is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs.
 TN_API tn_status tn_save(tn_model *m, const char *path, bool with_state);
 TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
 

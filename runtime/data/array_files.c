@@ -2,6 +2,7 @@
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // One array: rows of a source.
@@ -15,7 +16,8 @@ typedef struct {
 } Array;
 
 typedef struct {
-  RtSource shared;  // the file of all arrays; zero: each has its own
+  RtSource shared;                     // the file of all arrays; zero: each has its own
+  uint64_t n_unpacked, most_unpacked;  // bytes of deflated members brought to memory
   uint32_t n;
   Array arrays[RT_MAX_FIELDS];
   RtField fields[RT_MAX_FIELDS];
@@ -74,6 +76,15 @@ static Stored *new_stored(uint32_t n, char *error, size_t error_size) {
   return s;
 }
 
+// Rows of no numbers take no bytes, so that a file of 128 bytes may claim any number of them, and a shuffled order of
+// them would fill the memory.
+static bool check_claim(const Stored *s, char *error, size_t error_size) {
+  for (uint32_t k = 0; k < s->n; k++)
+    if (s->arrays[k].per_item || !s->arrays[k].n_items) return true;
+  return rt_fail(error, error_size, "array '%s' has %zu rows without a single number: there is nothing to read",
+                 s->fields[0].name, s->arrays[0].n_items);
+}
+
 static RtDataset *finish(Stored *s, bool ok, char *error, size_t error_size) {
   for (uint32_t k = 1; ok && k < s->n; k++)
     if (s->arrays[k].n_items != s->arrays[0].n_items)
@@ -82,6 +93,7 @@ static RtDataset *finish(Stored *s, bool ok, char *error, size_t error_size) {
                    "dim",
                    s->fields[k].name, s->arrays[k].n_items, s->arrays[0].n_items);
   if (ok && s->n == 0) ok = rt_fail(error, error_size, "%s: there are no arrays", s->shared.name);
+  ok = ok && check_claim(s, error, error_size);
   RtDataset *d = ok ? rt_dataset_new(&stored_ops, s, s->fields, s->n, s->arrays[0].n_items, error, error_size) : NULL;
   if (!d) free_stored(s);
   return d;
@@ -192,13 +204,24 @@ static const RtZipMember *find_member(const Stored *s, const RtZipMember *list, 
   return found;
 }
 
+// Deflate makes up to a thousand bytes of one: whoever opens the file says how many he wants in memory.
+static bool check_unpacked(Stored *s, const RtZipMember *m, char *error, size_t error_size) {
+  s->n_unpacked += m->size;
+  return s->n_unpacked <= s->most_unpacked ||
+         rt_fail(error, error_size,
+                 "%s: member '%s' of %" PRIu64 " bytes makes %" PRIu64
+                 " bytes unpacked in memory, the limit is %" PRIu64 " (max_unpacked of tn_npz_options)",
+                 s->shared.name, m->name, m->size, s->n_unpacked, s->most_unpacked);
+}
+
 static bool open_member(Stored *s, uint32_t k, const RtColumn *c, const RtZipMember *m, char *error,
                         size_t error_size) {
   Array *a = &s->arrays[k];
   rt_source_part(&a->source, &s->shared, m->data_at, m->stored);
   snprintf(a->source.name, sizeof a->source.name, "%.120s(%.120s)", s->shared.name, m->name);
   if (m->deflated) {
-    unsigned char *bytes = rt_zip_unpack(&s->shared, m, error, error_size);
+    bool fits = check_unpacked(s, m, error, error_size);
+    unsigned char *bytes = fits ? rt_zip_unpack(&s->shared, m, error, error_size) : NULL;
     if (!bytes) return false;
     take_memory(a, bytes, (size_t)m->size);
   }
@@ -216,14 +239,16 @@ static bool open_members(Stored *s, const RtColumn *columns, const RtZipMember *
   return true;
 }
 
-RtDataset *rt_dataset_npz(const char *path, const RtColumn *columns, uint32_t n, char *error, size_t error_size) {
+RtDataset *rt_dataset_npz(const char *path, const RtColumn *columns, uint32_t n, uint64_t max_unpacked, char *error,
+                          size_t error_size) {
+  const uint64_t generous = UINT64_C(4) << 30;
   RtSource file;
   RtZipMember *list = NULL;
   uint32_t n_list = 0;
   if (!rt_source_open(&file, path, error, error_size)) return NULL;
   bool ok = rt_zip_list(&file, &list, &n_list, error, error_size);
   Stored *s = ok ? new_stored(columns ? n : n_list, error, error_size) : NULL;
-  if (s) s->shared = file;
+  if (s) s->shared = file, s->most_unpacked = max_unpacked ? max_unpacked : generous;
   else rt_source_close(&file);
   ok = s && open_members(s, columns, list, n_list, error, error_size);
   rt_free(list);
@@ -238,9 +263,19 @@ static const RtNumber st_number[RT_N_ST_DTYPES] = {
     [RT_ST_U32] = {'u', 4, false},  [RT_ST_U16] = {'u', 2, false}, [RT_ST_U8] = {'u', 1, false},
     [RT_ST_BOOL] = {'b', 1, false}};
 
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+// Of all tensors: at most RT_MAX_FIELDS.
+static void list_names(const RtSt *st, const char *names[RT_MAX_FIELDS]) {
+  for (uint32_t k = 0; k < st->n_tensors; k++) names[k] = st->tensors[k].name;
+  if (st->n_tensors) qsort(names, st->n_tensors, sizeof *names, by_name);
+}
+
 static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, char *error, size_t error_size) {
+  const char *names[RT_MAX_FIELDS];
+  if (!columns) list_names(st, names);
   for (uint32_t k = 0; k < s->n; k++) {
-    RtColumn c = columns ? columns[k] : (RtColumn){.name = st->by_name[k]->name};
+    RtColumn c = columns ? columns[k] : (RtColumn){.name = names[k]};
     const RtStTensor *t = rt_st_find(st, c.name);
     if (!t) return rt_fail(error, error_size, "%s: there is no array '%s'", s->shared.name, c.name);
     rt_source_part(&s->arrays[k].source, &s->shared, 0, s->shared.size);
@@ -253,20 +288,8 @@ static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, cha
 // The header alone comes to memory.
 static Stored *open_safetensors(RtArena *mem, RtSource *file, const RtColumn *columns, uint32_t n, bool *ok,
                                 char *error, size_t error_size) {
-  unsigned char length[8] = {0};
-  char why[400];
   RtSt st;
-  uint64_t n_header = 0;
-  if (file->size >= 8 && !rt_source_read(file, 0, length, 8, error, error_size)) return NULL;
-  for (int k = 0; k < 8; k++) n_header |= (uint64_t)length[k] << 8 * k;
-  size_t have = (size_t)(file->size < 8 ? file->size : n_header < file->size - 8 ? n_header + 8 : file->size);
-  if (have > 100000008) have = 8;  // refused by its length
-  unsigned char *header = rt_alloc(mem, have + 1);
-  if (!rt_source_read(file, 0, header, have, error, error_size)) return NULL;
-  if (!rt_st_parse_header(mem, header, have, file->size, &st, why, sizeof why)) {
-    rt_fail(error, error_size, "%s: %s", file->name, why);
-    return NULL;
-  }
+  if (!rt_st_read_header(mem, file, &st, error, error_size)) return NULL;
   Stored *s = new_stored(columns ? n : st.n_tensors, error, error_size);
   if (!s) return NULL;
   s->shared = *file;

@@ -1,5 +1,6 @@
 #include "runtime/data/csv.h"
 #include "runtime/format.h"
+#include "runtime/names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,6 +23,7 @@ typedef struct {
   const char **names;  // of columns
   uint32_t n_columns, cap_names;
   RtCsvField *fields;
+  RtNames *classes;  // by field
   uint32_t n_fields;
   bool takes_all;          // one field of all columns in their order, whatever they are called
   Target *targets;         // uses of columns, by column
@@ -97,9 +99,10 @@ static bool put(const RtCsvField *f, float v, int64_t i, uint32_t place, void *t
   return true;
 }
 
-static bool take_class(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
-  for (uint32_t k = 0; k < f->n_classes; k++)
-    if (!strcmp(f->classes[k], cell->text)) return put(f, (float)k, k, place, to);
+static bool take_class(const RtCsvField *f, const RtNames *classes, const Cell *cell, uint32_t place, void *to,
+                       char what[160]) {
+  uint32_t k = rt_names_find(classes, cell->text, cell->n);
+  if (k != RT_NO_NAME) return put(f, (float)k, k, place, to);
   snprintf(what, 160, "'%.60s' is none of the %" PRIu32 " classes", cell->text, f->n_classes);
   return false;
 }
@@ -136,7 +139,7 @@ static bool take_cell(const Csv *c, const Cell *cell, const Target *t, void *con
     snprintf(what, 160, "the value is missing");
     return false;
   }
-  return f->n_classes ? take_class(f, cell, t->place, data[t->field], what)
+  return f->n_classes ? take_class(f, &c->classes[t->field], cell, t->place, data[t->field], what)
                       : take_number(f, cell, t->place, data[t->field], what);
 }
 
@@ -241,12 +244,16 @@ static const char **copy_texts(const Csv *c, const char *const *from, uint32_t n
 }
 
 // The first of two that are equal would take all cells.
-static bool check_classes(const RtCsvField *f, char *error, size_t error_size) {
-  for (uint32_t k = 0; k < f->n_classes; k++)
-    for (uint32_t i = 0; i < k; i++)
-      if (!strcmp(f->classes[i], f->classes[k]))
-        return rt_fail(error, error_size, "classes %" PRIu32 " and %" PRIu32 " of field '%.60s' are both '%.60s'", i, k,
-                       f->name, f->classes[k]);
+static bool index_classes(Csv *c, uint32_t field, char *error, size_t error_size) {
+  const RtCsvField *f = &c->fields[field];
+  RtNames *names = &c->classes[field];
+  names->mem = c->mem;
+  for (uint32_t k = 0; k < f->n_classes; k++) {
+    uint32_t first = rt_names_add(names, f->classes[k], strlen(f->classes[k]));
+    if (first != k)
+      return rt_fail(error, error_size, "classes %" PRIu32 " and %" PRIu32 " of field '%.60s' are both '%.60s'", first,
+                     k, f->name, f->classes[k]);
+  }
   return true;
 }
 
@@ -255,6 +262,7 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
   if (o->n_fields == 0 || o->n_fields > RT_MAX_FIELDS)
     return rt_fail(error, error_size, "1 to %d fields are possible", RT_MAX_FIELDS);
   c->fields = rt_alloc(c->mem, o->n_fields * sizeof *c->fields);
+  c->classes = rt_alloc(c->mem, o->n_fields * sizeof *c->classes);
   c->n_fields = o->n_fields;
   for (uint32_t k = 0; k < o->n_fields; k++) {
     const RtCsvField *f = &o->fields[k];
@@ -266,7 +274,7 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
     c->fields[k].columns = copy_texts(c, f->columns, f->n_columns);
     c->fields[k].n_classes = f->classes ? f->n_classes : 0;
     c->fields[k].classes = copy_texts(c, f->classes, c->fields[k].n_classes);
-    if (!check_classes(&c->fields[k], error, error_size)) return false;
+    if (!index_classes(c, k, error, error_size)) return false;
     if (!f->dtype) c->fields[k].dtype = f->classes ? RT_I64 : RT_F32;
   }
   return true;

@@ -8,8 +8,8 @@
 #ifndef TN_RUNTIME_DATA_CSV_H
 #define TN_RUNTIME_DATA_CSV_H
 
-#include "runtime/data/byte_source.h"
 #include "runtime/data/dataset.h"
+#include "runtime/store/byte_source.h"
 
 typedef struct {
   const char *name;

@@ -170,11 +170,19 @@ RtDataset *rt_dataset_arrays(const RtArray *arrays, uint32_t n, const char *cons
 }
 
 // ---- series: owned by the caller
+enum { SERIES_X, SERIES_LABEL, SERIES_MASK };
+
 static bool get_case(void *ctx, size_t k, RtItem *to) {
   const RtSeries *s = ctx;
-  to->length[0] = rt_series_length(s, k);
-  memcpy(to->data[0], rt_series_values(s, k), sizeof(float) * (size_t)to->length[0] * rt_series_features(s));
-  *(int64_t *)to->data[1] = rt_series_label(s, k);
+  uint32_t length = rt_series_length(s, k);
+  size_t bytes = sizeof(float) * length * rt_series_features(s);
+  to->length[SERIES_X] = length;
+  memcpy(to->data[SERIES_X], rt_series_values(s, k), bytes);
+  if (rt_series_classes(s)) *(int64_t *)to->data[SERIES_LABEL] = rt_series_label(s, k);
+  else *(float *)to->data[SERIES_LABEL] = rt_series_target(s, k);
+  if (!rt_series_has_mask(s)) return true;
+  to->length[SERIES_MASK] = length;
+  memcpy(to->data[SERIES_MASK], rt_series_mask(s, k), bytes);
   return true;
 }
 
@@ -183,11 +191,14 @@ static int64_t length_of_case(void *ctx, size_t k) { return rt_series_length(ctx
 static const RtDatasetOps series_ops = {.get = get_case, .length = length_of_case};
 
 RtDataset *rt_dataset_series(const RtSeries *s, char *error, size_t error_size) {
-  RtField fields[2] = {{.name = "x",
-                        .dtype = RT_F32,
-                        .is_variable = true,
-                        .rank = 2,
-                        .dims = {rt_series_max_length(s), rt_series_features(s)}},
-                       {.name = "label", .dtype = RT_I64}};
-  return rt_dataset_new(&series_ops, (void *)(uintptr_t)s, fields, 2, rt_series_count(s), error, error_size);
+  RtField x = {.name = "x",
+               .dtype = RT_F32,
+               .is_variable = true,
+               .rank = 2,
+               .dims = {rt_series_max_length(s), rt_series_features(s)}};
+  RtField fields[] = {x, {.name = "label", .dtype = RT_I64}, x};
+  if (!rt_series_classes(s)) fields[SERIES_LABEL] = (RtField){.name = "target", .dtype = RT_F32};
+  rt_field_name(&fields[SERIES_MASK], "mask");
+  uint32_t n = rt_series_has_mask(s) ? 3 : 2;
+  return rt_dataset_new(&series_ops, (void *)(uintptr_t)s, fields, n, rt_series_count(s), error, error_size);
 }

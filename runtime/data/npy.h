@@ -6,8 +6,8 @@
 #ifndef TN_RUNTIME_DATA_NPY_H
 #define TN_RUNTIME_DATA_NPY_H
 
-#include "runtime/data/byte_source.h"
 #include "runtime/exec/instance.h"
+#include "runtime/store/byte_source.h"
 
 // How one number is stored.
 typedef struct {

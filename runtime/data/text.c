@@ -33,6 +33,7 @@ static bool scan_chunks(const RtSource *s, bool utf8, unsigned char *chunk, See 
   for (uint64_t at = 0; at < s->size;) {
     size_t n = s->size - at < CHUNK ? (size_t)(s->size - at) : CHUNK, used = 0;
     if (!rt_source_read(s, at, chunk, n, error, error_size)) return false;
+    if (utf8 && at == 0 && n >= 3 && !memcmp(chunk, "\xef\xbb\xbf", 3)) used = 3;  // a byte order mark is no symbol
     for (uint32_t symbol; used < n;) {
       size_t len = decode(chunk + used, n - used, utf8, &symbol);
       if (len == 0) break;

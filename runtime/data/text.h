@@ -6,8 +6,8 @@
 #ifndef TN_RUNTIME_DATA_TEXT_H
 #define TN_RUNTIME_DATA_TEXT_H
 
-#include "runtime/data/byte_source.h"
 #include "runtime/data/dataset.h"
+#include "runtime/store/byte_source.h"
 
 typedef struct {
   bool utf8;          // code points; else bytes

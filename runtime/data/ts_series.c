@@ -2,6 +2,7 @@
 #include "runtime/data/ts_series.h"
 
 #include "runtime/format.h"
+#include "runtime/names.h"
 #include "runtime/store/file.h"
 
 #include <math.h>
@@ -10,18 +11,19 @@
 enum { MAX_DIMENSIONS = 1 << 20 };
 
 typedef struct {
-  float *values;  // [length, features]
+  float *values, *mask;  // [length, features]; mask NULL: none
   uint32_t length, label;
+  float target;
 } Case;
 
 struct RtSeries {
   RtArena *mem;
   uint32_t features;
   uint32_t max_length;
-  const char **classes;
-  uint32_t n_classes, cap_classes;
+  RtNames classes;  // by label
   Case *cases;
   uint32_t n_cases, cap_cases;
+  bool has_mask;
 };
 
 typedef struct {
@@ -32,7 +34,8 @@ typedef struct {
   RtSeries *s;
   const char *name;  // of the file
   size_t line;
-  bool has_labels;
+  RtMissing missing;
+  bool says_labels, has_labels, has_targets;
   uint32_t equal_length;  // 0: any
   char *error;
   size_t error_size;
@@ -104,8 +107,6 @@ static bool is_word(Span s, const char *word) {
   return true;
 }
 
-static bool same(Span s, const char *text) { return length_of(s) == strlen(text) && !memcmp(s.at, text, length_of(s)); }
-
 static uint32_t count_char(Span s, char c) {
   uint32_t n = 0;
   for (; s.at < s.end; s.at++) n += *s.at == c;
@@ -131,22 +132,18 @@ static bool take_count(const Reader *r, Span key, Span *rest, uint32_t max, uint
          fail(r, "%s takes a number from 1 to %u, found %s", quote(key).text, max, quote(word).text);
 }
 
-static uint32_t find_class(const RtSeries *s, Span name) {
-  for (uint32_t i = 0; i < s->n_classes; i++)
-    if (same(name, s->classes[i])) return i;
-  return UINT32_MAX;
-}
-
 static bool take_classes(Reader *r, Span key, Span *rest) {
   RtSeries *s = r->s;
-  if (r->has_labels) return fail(r, "a second @classLabel line");
+  if (r->says_labels) return fail(r, "a second @classLabel line");
+  r->says_labels = true;
   if (!take_bool(r, key, rest, &r->has_labels)) return false;
-  if (!r->has_labels) return fail(r, "@classLabel false: cases without classes cannot be used for classification");
-  for (Span word = next_word(rest); word.at < word.end; word = next_word(rest)) {
-    if (find_class(s, word) != UINT32_MAX) return fail(r, "class %s is listed twice", quote(word).text);
-    *RT_PUSH(s->mem, s->classes, s->n_classes, s->cap_classes) = rt_strndup(s->mem, word.at, length_of(word));
+  for (Span word = next_word(rest); r->has_labels && word.at < word.end; word = next_word(rest)) {
+    const char *name = rt_strndup(s->mem, word.at, length_of(word));
+    uint32_t n = s->classes.n;
+    if (rt_names_add(&s->classes, name, length_of(word)) != n)
+      return fail(r, "class %s is listed twice", quote(word).text);
   }
-  return s->n_classes > 0 || fail(r, "@classLabel true lists no class");
+  return !r->has_labels || s->classes.n > 0 || fail(r, "@classLabel true lists no class");
 }
 
 // Properties that must be false, since the data lines would read differently.
@@ -174,15 +171,15 @@ static bool take_univariate(Reader *r, Span key, Span *rest) {
 
 static bool take_property(Reader *r, Span line) {
   Span rest = line, key = next_word(&rest);
-  bool ok, flag = false;
+  bool ok, flag = false;  // whether values are missing is seen where they are
   if (is_word(key, "@problemName")) return true;
   if (is_word(key, "@timeStamps")) ok = take_false(r, key, &rest, "values with time stamps are not read");
-  else if (is_word(key, "@missing")) ok = take_false(r, key, &rest, "series with missing values are not read");
-  else if (is_word(key, "@equalLength")) ok = take_bool(r, key, &rest, &flag);
+  else if (is_word(key, "@missing") || is_word(key, "@equalLength")) ok = take_bool(r, key, &rest, &flag);
   else if (is_word(key, "@univariate")) ok = take_univariate(r, key, &rest);
   else if (is_word(key, "@dimensions") || is_word(key, "@dimension")) ok = take_features(r, key, &rest);
   else if (is_word(key, "@seriesLength")) ok = take_count(r, key, &rest, INT32_MAX, &r->equal_length);
   else if (is_word(key, "@classLabel")) ok = take_classes(r, key, &rest);
+  else if (is_word(key, "@targetLabel")) ok = take_bool(r, key, &rest, &r->has_targets);
   else return fail(r, "unknown property %s", quote(key).text);
   rest = trim(rest);
   return ok && (rest.at == rest.end || fail(r, "%s: found %s after the value", quote(key).text, quote(rest).text));
@@ -190,14 +187,25 @@ static bool take_property(Reader *r, Span line) {
 
 // ---- cases
 
-static bool take_value(const Reader *r, Span token, uint32_t dimension, uint32_t step, float *out) {
-  token = trim(token);
-  size_t n = length_of(token);
-  if (n == 0) return fail(r, "dimension %u has no value at step %u", dimension + 1, step + 1);
-  if (!rt_read_f32(token.at, n, out))
-    return fail(r, "dimension %u, step %u: expected a number, found %s", dimension + 1, step + 1, quote(token).text);
+static bool is_missing(Span token) { return is_word(token, "?") || is_word(token, "nan"); }
+
+static bool take_number(const Reader *r, Span token, uint32_t dimension, uint32_t step, float *out) {
+  if (!rt_read_f32(token.at, length_of(token), out))
+    return fail(r, "dimension %u, step %u: expected a number, found %s%s", dimension + 1, step + 1, quote(token).text,
+                is_missing(token) ? ": missing values are read by an option" : "");
   return isfinite(*out) ||
          fail(r, "dimension %u, step %u: %s does not fit f32", dimension + 1, step + 1, quote(token).text);
+}
+
+static bool take_value(const Reader *r, Span token, uint32_t dimension, uint32_t step, const Case *c) {
+  size_t at = (size_t)step * r->s->features + dimension;
+  token = trim(token);
+  if (token.at == token.end) return fail(r, "dimension %u has no value at step %u", dimension + 1, step + 1);
+  bool skips = r->missing != RT_MISSING_REFUSE && is_missing(token);
+  if (c->mask) c->mask[at] = !skips;
+  if (!skips) return take_number(r, token, dimension, step, &c->values[at]);
+  c->values[at] = c->mask ? 0 : NAN;
+  return true;
 }
 
 // Before any space is taken: all dimensions have as many steps as the first.
@@ -217,11 +225,24 @@ static bool check_lengths(const Reader *r, Span line, uint32_t *length) {
 
 static bool take_dimension(const Reader *r, Span field, uint32_t dimension, const Case *c) {
   bool more;
-  for (uint32_t t = 0; t < c->length; t++) {
-    float *to = &c->values[(size_t)t * r->s->features + dimension];
-    if (!take_value(r, cut(&field, ',', &more), dimension, t, to)) return false;
-  }
+  for (uint32_t t = 0; t < c->length; t++)
+    if (!take_value(r, cut(&field, ',', &more), dimension, t, c)) return false;
   return true;
+}
+
+static bool take_label(const Reader *r, Span label, Case *c) {
+  if (label.at == label.end) return fail(r, "the line ends before the %s", r->has_targets ? "target" : "class");
+  if (r->has_targets)
+    return (rt_read_f32(label.at, length_of(label), &c->target) && isfinite(c->target)) ||
+           fail(r, "the target %s is no number that fits f32", quote(label).text);
+  c->label = rt_names_find(&r->s->classes, label.at, length_of(label));
+  return c->label != RT_NO_NAME || fail(r, "class %s is not listed by @classLabel", quote(label).text);
+}
+
+static void allocate(Reader *r, Case *c) {
+  size_t bytes = sizeof(float) * c->length * r->s->features;
+  c->values = rt_alloc(r->s->mem, bytes);
+  if (r->s->has_mask) c->mask = rt_alloc(r->s->mem, bytes);
 }
 
 static bool take_case(Reader *r, Span line) {
@@ -229,18 +250,15 @@ static bool take_case(Reader *r, Span line) {
   uint32_t n_fields = count_char(line, ':') + 1;
   if (!s->features && n_fields > 1) s->features = n_fields - 1;
   if (n_fields != s->features + 1 || n_fields == 1)
-    return fail(r, "expected %u dimensions and a class, found %u field%s: a truncated line?",
-                s->features ? s->features : 1, n_fields, n_fields == 1 ? "" : "s");
+    return fail(r, "expected %u dimensions and a %s, found %u field%s: a truncated line?",
+                s->features ? s->features : 1, r->has_targets ? "target" : "class", n_fields, n_fields == 1 ? "" : "s");
   Case c = {0};
   bool more;
   if (!check_lengths(r, line, &c.length)) return false;
-  c.values = rt_alloc(s->mem, sizeof(float) * c.length * s->features);
+  allocate(r, &c);
   for (uint32_t d = 0; d < s->features; d++)
     if (!take_dimension(r, cut(&line, ':', &more), d, &c)) return false;
-  Span label = trim(line);
-  if (label.at == label.end) return fail(r, "the line ends before the class");
-  c.label = find_class(s, label);
-  if (c.label == UINT32_MAX) return fail(r, "class %s is not listed by @classLabel", quote(label).text);
+  if (!take_label(r, trim(line), &c)) return false;
   if (c.length > s->max_length) s->max_length = c.length;
   *RT_PUSH(s->mem, s->cases, s->n_cases, s->cap_cases) = c;
   return true;
@@ -248,11 +266,17 @@ static bool take_case(Reader *r, Span line) {
 
 // ---- the whole
 
+static bool check_header(const Reader *r) {
+  if (r->has_labels && r->has_targets) return fail(r, "both @classLabel and @targetLabel are true");
+  if (r->has_labels || r->has_targets) return true;
+  return fail(r, r->says_labels ? "@classLabel false and no @targetLabel true: cases without classes or targets"
+                                : "@data before @classLabel or @targetLabel");
+}
+
 static bool take_header_line(Reader *r, Span line, bool *in_data) {
   if (*line.at != '@') return fail(r, "expected a property or @data, found %s", quote(line).text);
   *in_data = is_word(line, "@data");
-  if (*in_data) return r->has_labels || fail(r, "@data before @classLabel");
-  return take_property(r, line);
+  return *in_data ? check_header(r) : take_property(r, line);
 }
 
 static bool take_all(Reader *r, Span text) {
@@ -271,19 +295,26 @@ static bool take_all(Reader *r, Span text) {
   return r->s->n_cases > 0 || fail(r, "the file ends without a case after @data");
 }
 
-// NULL: the reader's error says why. Memory comes from `mem`, whose handler is set.
-static RtSeries *parse_into(RtArena *mem, Reader *r, const char *bytes, size_t n) {
-  r->s = rt_alloc(mem, sizeof *r->s);
-  r->s->mem = mem;
-  Span text = {bytes, n ? bytes + n : bytes};
-  return take_all(r, text) ? r->s : NULL;
+// UTF-8 may begin with a byte order mark, which is no text.
+static Span without_mark(const char *bytes, size_t n) {
+  if (!n) return (Span){bytes, bytes};
+  return (Span){n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? bytes + 3 : bytes, bytes + n};
 }
 
-RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *error, size_t error_size) {
+// NULL: the reader's error says why. Memory comes from `mem`, whose handler is set: no local of this is read after its jump.
+__attribute__((noinline)) static RtSeries *parse_into(RtArena *mem, Reader *r, const char *bytes, size_t n) {
+  r->s = rt_alloc(mem, sizeof *r->s);
+  r->s->mem = r->s->classes.mem = mem;
+  r->s->has_mask = r->missing == RT_MISSING_MASK;
+  return take_all(r, without_mark(bytes, n)) ? r->s : NULL;
+}
+
+RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, const RtSeriesOptions *o, char *error,
+                          size_t error_size) {
   jmp_buf oom;
   RtArena *mem = rt_arena_new();
   RtSeries *s = NULL;
-  Reader r = {.name = name, .error = error, .error_size = error_size};
+  Reader r = {.name = name, .missing = o ? o->missing : RT_MISSING_REFUSE, .error = error, .error_size = error_size};
   if (mem && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
     s = parse_into(mem, &r, bytes, n);
@@ -296,10 +327,10 @@ RtSeries *rt_series_parse(const char *name, const void *bytes, size_t n, char *e
   return s;
 }
 
-RtSeries *rt_series_read(const char *path, char *error, size_t error_size) {
+RtSeries *rt_series_read(const char *path, const RtSeriesOptions *o, char *error, size_t error_size) {
   RtFile f;
   if (!rt_file_read(path, &f, error, error_size)) return NULL;
-  RtSeries *s = rt_series_parse(path, f.bytes, f.size, error, error_size);
+  RtSeries *s = rt_series_parse(path, f.bytes, f.size, o, error, error_size);
   rt_file_close(&f);
   return s;
 }
@@ -311,8 +342,13 @@ void rt_series_free(RtSeries *s) {
 size_t rt_series_count(const RtSeries *s) { return s->n_cases; }
 uint32_t rt_series_features(const RtSeries *s) { return s->features; }
 uint32_t rt_series_max_length(const RtSeries *s) { return s->max_length; }
-uint32_t rt_series_classes(const RtSeries *s) { return s->n_classes; }
-const char *rt_series_class_name(const RtSeries *s, uint32_t k) { return k < s->n_classes ? s->classes[k] : NULL; }
+uint32_t rt_series_classes(const RtSeries *s) { return s->classes.n; }
+bool rt_series_has_mask(const RtSeries *s) { return s->has_mask; }
+const char *rt_series_class_name(const RtSeries *s, uint32_t k) {
+  return k < s->classes.n ? s->classes.list[k].text : NULL;
+}
 uint32_t rt_series_length(const RtSeries *s, size_t k) { return k < s->n_cases ? s->cases[k].length : 0; }
 uint32_t rt_series_label(const RtSeries *s, size_t k) { return k < s->n_cases ? s->cases[k].label : 0; }
+float rt_series_target(const RtSeries *s, size_t k) { return k < s->n_cases ? s->cases[k].target : 0; }
+const float *rt_series_mask(const RtSeries *s, size_t k) { return k < s->n_cases ? s->cases[k].mask : NULL; }
 const float *rt_series_values(const RtSeries *s, size_t k) { return k < s->n_cases ? s->cases[k].values : NULL; }

@@ -17,6 +17,8 @@ typedef struct {
   const RtStTensor **from;  // load: by parameter; NULL: keeps its value
   uint64_t runs, seed;
   bool has_random;  // load: runs and seed were found
+  RtNames names;    // load: paths by number of the parameter, then aliases, whose parameters alias_of has
+  uint32_t *alias_of, n_aliases, cap_aliases;
 } Part;
 
 typedef struct {
@@ -28,7 +30,9 @@ typedef struct {
   RtLoadOptions load;
   bool with_state, takes_subset;  // takes_subset: what the source has beyond the parameters is no fault
   RtArena *mem;
-  RtFile file;  // load: open while the work goes on
+  RtSource file;          // load: open while the work goes on
+  bool is_unreadable;     // load: a part of it could not be read
+  unsigned char *staged;  // load: the tensors that are taken; on the heap
 } Job;
 
 static char *error_of(const Job *j) { return rt_instance_error_buffer(j->given[0].inst); }
@@ -57,7 +61,8 @@ static RtStatus with_arena(Job *j, RtStatus (*work)(Job *j)) {
     status = RT_ERR_MEMORY;
   }
   if (lists) rt_arena_on_oom(lists, NULL);
-  rt_file_close(&j->file);
+  rt_source_close(&j->file);
+  rt_free(j->staged);
   rt_arena_free(j->mem);
   return status;
 }
@@ -236,8 +241,22 @@ static bool same_shape(const RtParam *p, const RtStTensor *t) {
   return p->rank == t->rank && !memcmp(p->dims, t->dims, sizeof *p->dims * p->rank);
 }
 
-static bool same_bytes(const RtStTensor *a, const RtStTensor *b) {
-  return a->dtype == b->dtype && a->size == b->size && !memcmp(a->data, b->data, a->size);
+// n bytes of a tensor in memory or in the file; false: the job is unreadable
+static bool read_tensor(Job *j, const RtStTensor *t, uint64_t at, void *to, size_t n) {
+  if (t->data) memcpy(to, t->data + at, n);
+  else if (!rt_source_read(&j->file, t->offset + at, to, n, error_of(j), RT_ERROR_SIZE)) j->is_unreadable = true;
+  return !j->is_unreadable;
+}
+
+static bool same_bytes(Job *j, const RtStTensor *a, const RtStTensor *b) {
+  enum { CHUNK = 1 << 12 };
+  unsigned char x[CHUNK], y[CHUNK];
+  if (a->dtype != b->dtype || a->size != b->size) return false;
+  for (uint64_t at = 0; at < a->size; at += CHUNK) {
+    size_t n = a->size - at < CHUNK ? (size_t)(a->size - at) : CHUNK;
+    if (!read_tensor(j, a, at, x, n) || !read_tensor(j, b, at, y, n) || memcmp(x, y, n)) return false;
+  }
+  return true;
 }
 
 // Under this name, or under the one that the metadata say it is an alias of: two names here may be one in the file.
@@ -252,7 +271,7 @@ static const RtStTensor *find_tensor(Job *j, const RtSt *st, const Part *part, c
   const RtStTensor *first = find_named(st, named(j, part, p->path));
   for (uint32_t a = 0; a < p->n_aliases; a++) {
     const RtStTensor *t = find_named(st, named(j, part, p->aliases[a]));
-    if (t && first && !same_bytes(first, t))
+    if (t && first && t != first && !same_bytes(j, first, t))
       add_problem(problems, rt_printf(j->mem, "'%s' and '%s' are one parameter here and differ in the file",
                                       first->name, t->name));
     if (!first) first = t;
@@ -286,11 +305,31 @@ static void add_mismatch(Job *j, const RtParam *p, const RtStTensor *t, Problems
                                     shape_text(j->mem, t->dims, t->rank), shape_text(j->mem, p->dims, p->rank)));
 }
 
+static void index_params(const Job *j, Part *part) {
+  part->names = (RtNames){.mem = j->mem};
+  for (uint32_t k = 0; k < part->plan->n_params; k++) {
+    const char *path = part->plan->params[k].path;
+    rt_names_add(&part->names, path, strlen(path));
+  }
+  for (uint32_t k = 0; k < part->plan->n_params; k++)
+    for (uint32_t a = 0; a < part->plan->params[k].n_aliases; a++) {
+      const char *alias = part->plan->params[k].aliases[a];
+      uint32_t n = part->names.n;
+      if (rt_names_add(&part->names, alias, strlen(alias)) == n)
+        *RT_PUSH(j->mem, part->alias_of, part->n_aliases, part->cap_aliases) = k;
+    }
+}
+
+static uint32_t find_param(const Part *part, const char *path) {
+  uint32_t k = rt_names_find(&part->names, path, strlen(path));
+  return k == RT_NO_NAME || k < part->plan->n_params ? k : part->alias_of[k - part->plan->n_params];
+}
+
 // Does the part take the tensor of this name, or pass over it as state?
 static bool is_claimed(const Job *j, const Part *part, const char *name) {
   size_t n = strlen(part->prefix);
   if (strncmp(name, part->prefix, n)) return false;
-  uint32_t k = rt_plan_param(part->plan, name + n);
+  uint32_t k = find_param(part, name + n);
   bool is_state =
       k != UINT32_MAX ? part->plan->params[k].kind == RT_STATE : !strncmp(name + n, state_prefix, strlen(state_prefix));
   return (k != UINT32_MAX && is_wanted(j, &part->plan->params[k])) || (is_state && !j->with_state);
@@ -380,13 +419,52 @@ static void copy_wanted(const Job *j, const RtSt *st) {
   }
 }
 
-static RtStatus take(Job *j, const RtSt *st) {
+// Tensors of which the load takes the bytes, each once: those have a mark as data until they are read.
+typedef struct {
+  RtStTensor **list;
+  uint32_t n, cap;
+  uint64_t bytes;
+} Wanted;
+
+static void want(const Job *j, RtSt *st, const RtStTensor *t, Wanted *w) {
+  if (!t || t->data) return;
+  RtStTensor *own = &st->tensors[t - st->tensors];
+  own->data = (const unsigned char *)"";
+  *RT_PUSH(j->mem, w->list, w->n, w->cap) = own;
+  w->bytes += own->size;
+}
+
+// Reads all that is taken before anything is changed: a file that is cut short meanwhile leaves everything as it was.
+static RtStatus stage(Job *j, RtSt *st) {
+  Wanted w = {0};
+  for (Part *part = j->parts; part < j->parts + j->n_parts; part++)
+    for (uint32_t k = 0; k < part->plan->n_params; k++) want(j, st, part->from[k], &w);
+  for (size_t k = 0; k < j->load.n_extra; k++) want(j, st, rt_st_find(st, extra_name(j, j->load.extra[k].name)), &w);
+  if (!w.n) return RT_OK;
+  j->staged = rt_malloc(w.bytes);
+  if (!j->staged) {
+    rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: out of memory: %" PRIu64 " bytes are read", j->path, w.bytes);
+    return RT_ERR_MEMORY;
+  }
+  unsigned char *to = j->staged;
+  for (uint32_t k = 0; k < w.n; to += w.list[k]->size, k++) {
+    if (!rt_source_read(&j->file, w.list[k]->offset, to, w.list[k]->size, error_of(j), RT_ERROR_SIZE))
+      return RT_ERR_FILE;
+    w.list[k]->data = to;
+  }
+  return RT_OK;
+}
+
+static RtStatus take(Job *j, RtSt *st) {
   Problems problems = {.text = {.mem = j->mem}};
-  for (size_t k = 0; k < j->n_parts; k++) match_part(j, st, &j->parts[k], &problems);
+  for (size_t k = 0; k < j->n_parts; k++) index_params(j, &j->parts[k]), match_part(j, st, &j->parts[k], &problems);
+  if (j->is_unreadable) return RT_ERR_FILE;
   for (uint32_t k = 0; k < st->n_tensors && !j->takes_subset; k++) check_extra(j, &st->tensors[k], &problems);
   for (size_t k = 0; k < j->n_parts; k++) take_random(j, st, &j->parts[k], &problems);
   match_wanted(j, st, &problems);
   if (problems.n) return refuse_file(j, &problems);
+  RtStatus status = stage(j, st);
+  if (status) return status;
   uint32_t n = 0;
   for (size_t k = 0; k < j->n_parts; k++) n += copy_part(&j->parts[k]);
   copy_wanted(j, st);
@@ -401,7 +479,7 @@ static bool has_params(const Job *j) {
   return false;
 }
 
-static RtStatus load_tensors(Job *j, const RtSt *st) {
+static RtStatus load_tensors(Job *j, RtSt *st) {
   if (has_params(j) || st->n_tensors == 0 || j->load.n_extra) return take(j, st);
   for (uint32_t k = 0; k < st->n_tensors; k++) list(j->load.report, st->tensors[k].name, EXTRA);
   rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
@@ -410,14 +488,15 @@ static RtStatus load_tensors(Job *j, const RtSt *st) {
   return RT_OK;
 }
 
+static bool open_file(Job *j, RtSt *st) {
+  return rt_source_open(&j->file, j->path, error_of(j), RT_ERROR_SIZE) &&
+         rt_st_read_header(j->mem, &j->file, st, error_of(j), RT_ERROR_SIZE);
+}
+
 static RtStatus load(Job *j) {
-  char why[400];
   RtSt st;
   rt_instance_warning_buffer(j->given[0].inst)[0] = 0;
-  if (!rt_file_map(j->path, &j->file, error_of(j), RT_ERROR_SIZE)) return RT_ERR_FILE;
-  if (rt_st_parse(j->mem, j->file.bytes, j->file.size, &st, why, sizeof why)) return load_tensors(j, &st);
-  rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
-  return RT_ERR_FILE;
+  return open_file(j, &st) ? load_tensors(j, &st) : RT_ERR_FILE;
 }
 
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o) {
@@ -440,13 +519,10 @@ typedef struct {
 
 static RtStatus find_size(Job *j) {
   const SizeJob *q = (const SizeJob *)(const void *)j;
-  char why[400];
   RtSt st;
-  if (!rt_file_map(j->path, &j->file, error_of(j), RT_ERROR_SIZE)) return RT_ERR_FILE;
-  bool ok = rt_st_parse(j->mem, j->file.bytes, j->file.size, &st, why, sizeof why);
-  const RtStTensor *t = ok ? rt_st_find(&st, extra_name(j, q->name)) : NULL;
-  if (!ok) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
-  else if (!t) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: the extra '%.200s' is missing", j->path, q->name);
+  if (!open_file(j, &st)) return RT_ERR_FILE;
+  const RtStTensor *t = rt_st_find(&st, extra_name(j, q->name));
+  if (!t) rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: the extra '%.200s' is missing", j->path, q->name);
   else *q->size = (size_t)t->size;
   return t ? RT_OK : RT_ERR_FILE;
 }
@@ -464,11 +540,6 @@ typedef struct {
   const RtInstance *from;
 } CopyJob;
 
-static int by_tensor_name(const void *a, const void *b) {
-  const RtStTensor *x = *(RtStTensor *const *)a, *y = *(RtStTensor *const *)b;
-  return strcmp(x->name, y->name);
-}
-
 // Every path, aliases too, is a name of its own: the other side may know a parameter by any of them.
 static void list_source(const Job *j, const RtInstance *from, RtSt *st) {
   Part source = {.inst = (RtInstance *)from, .plan = rt_instance_plan(from), .prefix = ""};
@@ -482,17 +553,15 @@ static void list_source(const Job *j, const RtInstance *from, RtSt *st) {
       *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
     }
   }
-  st->by_name = rt_alloc(j->mem, sizeof(RtStTensor *) * (st->n_tensors + 1));
-  for (uint32_t k = 0; k < st->n_tensors; k++) st->by_name[k] = &st->tensors[k];
-  if (st->n_tensors) qsort(st->by_name, st->n_tensors, sizeof(RtStTensor *), by_tensor_name);
+  rt_st_index(j->mem, st);
 }
 
 static RtStatus copy(Job *j) {
   const RtInstance *from = ((const CopyJob *)(const void *)j)->from;
   RtSt st = {0};
   list_source(j, from, &st);
-  add_meta(j, &st, key_runs, rt_printf(j->mem, "%" PRIu64, rt_instance_counter(from)));
-  add_meta(j, &st, key_seed, rt_printf(j->mem, "%" PRIu64, rt_instance_seed(from)));
+  rt_st_add_meta(j->mem, &st, key_runs, rt_printf(j->mem, "%" PRIu64, rt_instance_counter(from)));
+  rt_st_add_meta(j->mem, &st, key_seed, rt_printf(j->mem, "%" PRIu64, rt_instance_seed(from)));
   RtStatus status = take(j, &st);
   return status == RT_ERR_FILE ? RT_ERR_ARGUMENT : status;
 }

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,18 +43,13 @@ static bool read_all(int fd, unsigned char *to, size_t size) {
   return true;
 }
 
-bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size) {
-  *out = (RtFile){0};
-  size_t size;
-  int fd = open_regular(path, &size, error, error_size);
-  if (fd < 0) return false;
-  unsigned char *bytes = rt_malloc(size + 1);
+bool rt_file_take(int fd, size_t size, RtFile *out) {
+  unsigned char *bytes = size < SIZE_MAX ? rt_malloc(size + 1) : NULL;
   if (!bytes) errno = ENOMEM;
-  bool ok = bytes && read_all(fd, bytes, size);
-  if (!ok) fail_errno(path, error, error_size);
-  close(fd);
-  if (!ok) {
+  if (!bytes || !read_all(fd, bytes, size)) {
+    int reason = errno;
     rt_free(bytes);
+    errno = reason;
     return false;
   }
   bytes[size] = 0;
@@ -63,22 +57,18 @@ bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size)
   return true;
 }
 
-bool rt_file_map(const char *path, RtFile *out, char *error, size_t error_size) {
+bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size) {
   *out = (RtFile){0};
   size_t size;
   int fd = open_regular(path, &size, error, error_size);
   if (fd < 0) return false;
-  void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
-  bool ok = bytes != MAP_FAILED;
-  if (!ok) fail_errno(path, error, error_size);
+  bool ok = rt_file_take(fd, size, out) || fail_errno(path, error, error_size);
   close(fd);
-  if (ok) *out = (RtFile){.bytes = bytes, .size = size, .is_mapped = true};
   return ok;
 }
 
 void rt_file_close(RtFile *f) {
-  if (!f->is_mapped) rt_free((void *)f->bytes);
-  else if (f->size) munmap((void *)f->bytes, f->size);
+  rt_free((void *)f->bytes);
   *f = (RtFile){0};
 }
 
@@ -92,8 +82,8 @@ static bool write_all(int fd, const unsigned char *from, size_t size) {
   return true;
 }
 
-// Makes a new file beside `target`; its name goes to temp.
-static int open_temp(const char *target, mode_t mode, char *temp, size_t temp_size) {
+// Makes a new file beside `target`, which lies below the folder when it is relative; its name goes to temp.
+static int open_temp(int folder, const char *target, mode_t mode, char *temp, size_t temp_size) {
   static atomic_uint serial;
   for (uint32_t tries = 0; tries < 100; tries++) {
     uint32_t id = atomic_fetch_add(&serial, 1);
@@ -102,7 +92,7 @@ static int open_temp(const char *target, mode_t mode, char *temp, size_t temp_si
       errno = ENAMETOOLONG;
       return -1;
     }
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd >= 0 && rt_file_claim(fd)) return fd;
     if (fd >= 0) close(fd);
     else if (errno != EEXIST) return -1;
@@ -143,45 +133,36 @@ static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists
   return false;
 }
 
-bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
-  char target[PATH_MAX], temp[PATH_MAX];
-  bool exists, ok = true;
-  mode_t mode;
-  if (!resolve_target(path, target, &exists, &mode)) return fail_errno(path, error, error_size);
-  rt_file_remove_stale(target);
-  int fd = open_temp(target, exists ? 0600 : 0666, temp, sizeof temp);  // nobody reads what replaces a private file
-  if (fd < 0) return fail_errno(path, error, error_size);
+// Fills a temporary file beside `target` and renames it; false: errno. *mode: of the new file; NULL: as it was made.
+static bool replace(int folder, const char *target, mode_t made, const mode_t *mode, const RtPiece *pieces,
+                    size_t n_pieces) {
+  char temp[PATH_MAX];
+  bool ok = true;
+  rt_file_remove_stale(folder, target);
+  int fd = open_temp(folder, target, made, temp, sizeof temp);
+  if (fd < 0) return false;
   for (size_t i = 0; ok && i < n_pieces; i++) ok = write_all(fd, pieces[i].bytes, pieces[i].size);
-  ok = ok && (!exists || fchmod(fd, mode) == 0) && fsync(fd) == 0 && rename(temp, target) == 0;
+  ok = ok && (!mode || fchmod(fd, *mode) == 0) && fsync(fd) == 0 && renameat(folder, temp, folder, target) == 0;
   int reason = errno;
-  if (!ok) unlink(temp);
+  if (!ok) unlinkat(folder, temp, 0);
   close(fd);  // after its name is gone: an unlocked temporary file may be removed by anyone
-  if (ok) sync_folder_of(target);
   errno = reason;
+  return ok;
+}
+
+bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
+  char target[PATH_MAX];
+  bool exists;
+  mode_t mode;
+  bool ok = resolve_target(path, target, &exists, &mode) &&  // nobody reads what replaces a private file
+            replace(AT_FDCWD, target, exists ? 0600 : 0666, exists ? &mode : NULL, pieces, n_pieces);
+  if (ok) sync_folder_of(target);
   return ok || fail_errno(path, error, error_size);
 }
 
-static bool make_dir(const char *path) {
-  struct stat st;
-  if (mkdir(path, 0777) == 0) return true;
-  int reason = errno;
-  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return true;
-  errno = reason == EEXIST ? ENOTDIR : reason;
-  return false;
-}
-
-bool rt_make_dirs(const char *path, char *error, size_t error_size) {
-  char part[PATH_MAX];
-  size_t n = strlen(path);
-  if (n == 0 || n >= sizeof part) {
-    errno = n ? ENAMETOOLONG : ENOENT;
-    return fail_errno(path, error, error_size);
-  }
-  for (size_t i = 1; i <= n; i++) {
-    if (path[i] != '/' && path[i] != 0) continue;
-    memcpy(part, path, i);
-    part[i] = 0;
-    if (!make_dir(part)) return fail_errno(part, error, error_size);
-  }
-  return true;
+bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
+                      size_t error_size) {
+  bool ok = replace(folder, name, 0600, NULL, pieces, n_pieces);
+  if (ok) fsync(folder);
+  return ok || fail_errno(name, error, error_size);
 }

@@ -1,4 +1,4 @@
-// Whole files: read, map, write so that a reader sees the old file or the new one and never half of one.
+// Whole files: read, written so that a reader sees the old file or the new one and never half of one.
 #ifndef TN_RUNTIME_STORE_FILE_H
 #define TN_RUNTIME_STORE_FILE_H
 
@@ -7,13 +7,11 @@
 typedef struct {
   const unsigned char *bytes;  // never NULL after success
   size_t size;
-  bool is_mapped;
 } RtFile;
 
-// All three say in `error` what the system reported: "model.bin: No such file or directory".
+// `error` says what the system reported: "model.bin: No such file or directory".
 bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size);  // on the heap, bytes[size] == 0
-// Read-only pages of the file: it must not be truncated by others while it is mapped (replacing it is harmless).
-bool rt_file_map(const char *path, RtFile *out, char *error, size_t error_size);
+bool rt_file_take(int fd, size_t size, RtFile *out);  // the same of an open file; false: errno
 void rt_file_close(RtFile *f);
 
 typedef struct {
@@ -24,11 +22,12 @@ typedef struct {
 // failure the temporary file is gone and `path` is as it was. A symbolic link stays one: its target is replaced.
 // The new file has the mode of the one it replaces. Temporary files of `path` whose writer was killed are removed.
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
+// The same for a name in an open folder, of mode 0600: what stands there is replaced, a symbolic link too.
+bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
+                      size_t error_size);
 
 // ---- runtime/store/stale_temp.c: temporary files of writers
 bool rt_file_claim(int fd);  // locks a temporary file until it is closed; false: it was removed meanwhile
-void rt_file_remove_stale(const char *target);
-
-bool rt_make_dirs(const char *path, char *error, size_t error_size);  // as mkdir -p
+void rt_file_remove_stale(int folder, const char *target);  // a relative target lies below the folder
 
 #endif

@@ -18,6 +18,7 @@ typedef struct {
   RtArena *mem;
   const unsigned char *text;  // the header
   size_t n, at;
+  RtText scratch;  // the string that was read last
   char *error;
   size_t error_size;
 } Reader;
@@ -36,8 +37,10 @@ static bool expected(const Reader *r, const char *what) {
                  found(r, buffer));
 }
 
+static bool is_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 static void skip_space(Reader *r) {
-  while (r->at < r->n && strchr(" \t\r\n", r->text[r->at]) && r->text[r->at]) r->at++;
+  while (r->at < r->n && is_space(r->text[r->at])) r->at++;
 }
 
 // Skips space, then takes `c` when it is next.
@@ -108,24 +111,28 @@ static bool take_escape(Reader *r, RtText *t) {
   return true;
 }
 
-static bool take_string(Reader *r, const char *what, const char **out) {
+static bool is_plain(unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
+
+// To r->scratch, where the next one overwrites it.
+static bool take_string(Reader *r, const char *what) {
   if (!need(r, '"', what)) return false;
-  RtText t = {.mem = r->mem};
-  rt_text_put(&t, "", 0);
-  for (;;) {
+  r->scratch.len = 0;
+  for (size_t start = r->at;; start = r->at) {
+    while (r->at < r->n && is_plain(r->text[r->at])) r->at++;
+    rt_text_put(&r->scratch, (const char *)r->text + start, r->at - start);
     if (r->at >= r->n) return expected(r, "'\"' at the end of a string");
     unsigned char c = r->text[r->at];
     size_t n = rt_utf8_length(r->text + r->at, r->n - r->at);
     if (c < 0x20) return expected(r, "no control character in a string");
     if (n == 0) return expected(r, "UTF-8");
     r->at += n;
-    if (c == '"') break;
-    if (c != '\\') rt_text_put(&t, (const char *)r->text + r->at - n, n);
-    else if (!take_escape(r, &t)) return false;
+    if (c == '"') return true;
+    if (c != '\\') rt_text_put(&r->scratch, (const char *)r->text + r->at - n, n);
+    else if (!take_escape(r, &r->scratch)) return false;
   }
-  *out = t.text;
-  return true;
 }
+
+static const char *keep_string(const Reader *r) { return rt_strndup(r->mem, r->scratch.text, r->scratch.len); }
 
 // ---- numbers: sizes and offsets only
 
@@ -170,8 +177,8 @@ enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4 };
 static bool take_dtype(Reader *r, uint8_t *out) {
   skip_space(r);
   size_t start = r->at;
-  const char *name;
-  if (!take_string(r, "a dtype in quotes", &name)) return false;
+  if (!take_string(r, "a dtype in quotes")) return false;
+  const char *name = r->scratch.text;
   for (uint8_t d = 0; d < RT_N_ST_DTYPES; d++)
     if (!strcmp(name, rt_st_dtype_name[d])) {
       *out = d;
@@ -186,8 +193,8 @@ static bool take_dtype(Reader *r, uint8_t *out) {
 static bool take_field(Reader *r, RtStTensor *t, int64_t offsets[2], uint32_t *seen) {
   skip_space(r);
   size_t start = r->at;
-  const char *key;
-  if (!take_string(r, "a field name in quotes", &key) || !need(r, ':', "':'")) return false;
+  if (!take_string(r, "a field name in quotes") || !need(r, ':', "':'")) return false;
+  const char *key = r->scratch.text;
   uint32_t field = !strcmp(key, "dtype")          ? HAS_DTYPE
                    : !strcmp(key, "shape")        ? HAS_SHAPE
                    : !strcmp(key, "data_offsets") ? HAS_OFFSETS
@@ -253,10 +260,10 @@ static bool take_metadata(Reader *r, RtSt *out) {
   if (!need(r, '{', "'{'")) return false;
   if (take(r, '}')) return true;
   do {
-    RtStMeta m;
-    if (!take_string(r, "a metadata key in quotes", &m.key) || !need(r, ':', "':'")) return false;
-    if (!take_string(r, "a metadata value in quotes", &m.value)) return false;
-    *RT_PUSH(r->mem, out->meta, out->n_meta, out->cap_meta) = m;
+    if (!take_string(r, "a metadata key in quotes") || !need(r, ':', "':'")) return false;
+    const char *key = keep_string(r);
+    if (!take_string(r, "a metadata value in quotes")) return false;
+    rt_st_add_meta(r->mem, out, key, keep_string(r));
   } while (take(r, ','));
   return need(r, '}', "',' or '}'");
 }
@@ -268,8 +275,8 @@ static bool take_header(Reader *r, RtSt *out, uint64_t n_data) {
     do {
       skip_space(r);
       size_t start = r->at;
-      const char *name;
-      if (!take_string(r, "a tensor name in quotes", &name) || !need(r, ':', "':'")) return false;
+      if (!take_string(r, "a tensor name in quotes") || !need(r, ':', "':'")) return false;
+      const char *name = keep_string(r);
       bool is_metadata = !strcmp(name, "__metadata__");
       if (is_metadata && has_metadata)
         return rt_fail(r->error, r->error_size, "byte %zu: a second __metadata__", start + LENGTH_BYTES);
@@ -291,8 +298,13 @@ static int by_place(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp((*(RtStTensor *const *)a)->name, (*(RtStTensor *const *)b)->name);
+// Most writers list tensors in the order of their data.
+static void sort_by_place(RtSt *st) {
+  for (uint32_t i = 1; i < st->n_tensors; i++)
+    if (by_place(&st->tensors[i - 1], &st->tensors[i]) > 0) {
+      qsort(st->tensors, st->n_tensors, sizeof *st->tensors, by_place);
+      return;
+    }
 }
 
 // The data must be covered once, from its first byte to its last.
@@ -312,14 +324,9 @@ static bool check_cover(const Reader *r, const RtSt *st, uint64_t n_data) {
 }
 
 static bool index_names(Reader *r, RtSt *st) {
-  st->by_name = rt_alloc(r->mem, sizeof *st->by_name * (st->n_tensors + 1));
-  for (uint32_t i = 0; i < st->n_tensors; i++) st->by_name[i] = &st->tensors[i];
-  if (st->n_tensors) qsort(st->by_name, st->n_tensors, sizeof *st->by_name, by_name);
-  for (uint32_t i = 1; i < st->n_tensors; i++)
-    if (!strcmp(st->by_name[i - 1]->name, st->by_name[i]->name))
-      return rt_fail(r->error, r->error_size, "byte %d: tensor \"%.80s\" stands in the header twice", LENGTH_BYTES,
-                     st->by_name[i]->name);
-  return true;
+  const char *twice = rt_st_index(r->mem, st);
+  return !twice ||
+         rt_fail(r->error, r->error_size, "byte %d: tensor \"%.80s\" stands in the header twice", LENGTH_BYTES, twice);
 }
 
 bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
@@ -333,10 +340,15 @@ bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_fi
   if (length > MAX_HEADER || length > n - LENGTH_BYTES)
     return rt_fail(error, error_size, "byte 0: a header of %" PRIu64 " bytes does not fit: %s", length,
                    length > MAX_HEADER ? "the limit is 100000000" : "the file is shorter");
-  Reader r = {.mem = mem, .text = b + LENGTH_BYTES, .n = (size_t)length, .error = error, .error_size = error_size};
+  Reader r = {.mem = mem,
+              .text = b + LENGTH_BYTES,
+              .n = (size_t)length,
+              .scratch = {.mem = mem},
+              .error = error,
+              .error_size = error_size};
   uint64_t n_data = n_file - LENGTH_BYTES - length;
   if (!take_header(&r, out, n_data)) return false;
-  if (out->n_tensors) qsort(out->tensors, out->n_tensors, sizeof *out->tensors, by_place);
+  sort_by_place(out);
   return check_cover(&r, out, n_data) && index_names(&r, out);
 }
 
@@ -347,22 +359,46 @@ bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *err
   return true;
 }
 
-const RtStTensor *rt_st_find(const RtSt *st, const char *name) {
-  uint32_t lo = 0, hi = st->n_tensors;
-  while (lo < hi) {
-    uint32_t mid = lo + (hi - lo) / 2;
-    int order = strcmp(name, st->by_name[mid]->name);
-    if (order == 0) return st->by_name[mid];
-    if (order < 0) hi = mid;
-    else lo = mid + 1;
+bool rt_st_read_header(RtArena *mem, const RtSource *s, RtSt *out, char *error, size_t error_size) {
+  unsigned char length[LENGTH_BYTES] = {0};
+  char why[400];
+  uint64_t n_header = 0;
+  if (s->size >= LENGTH_BYTES && !rt_source_read(s, 0, length, LENGTH_BYTES, error, error_size)) return false;
+  for (int k = 0; k < LENGTH_BYTES; k++) n_header |= (uint64_t)length[k] << 8 * k;
+  uint64_t room = s->size < LENGTH_BYTES ? 0 : s->size - LENGTH_BYTES, n = n_header < room ? n_header : room;
+  if (n > MAX_HEADER) n = 0;  // refused by its length
+  size_t have = s->size < LENGTH_BYTES ? (size_t)s->size : (size_t)n + LENGTH_BYTES;
+  unsigned char *header = rt_alloc(mem, have + 1);
+  if (!rt_source_read(s, 0, header, have, error, error_size)) return false;
+  return rt_st_parse_header(mem, header, have, s->size, out, why, sizeof why) ||
+         rt_fail(error, error_size, "%s: %s", s->name, why);
+}
+
+// ---- finding
+const char *rt_st_index(RtArena *mem, RtSt *st) {
+  st->names = (RtNames){.mem = mem};
+  rt_names_reserve(&st->names, st->n_tensors);
+  for (uint32_t k = 0; k < st->n_tensors; k++) {
+    const char *name = st->tensors[k].name;
+    if (rt_names_add(&st->names, name, strlen(name)) != k) return name;
   }
   return NULL;
 }
 
+void rt_st_add_meta(RtArena *mem, RtSt *st, const char *key, const char *value) {
+  st->keys.mem = mem;
+  if (rt_names_add(&st->keys, key, strlen(key)) == st->n_meta)
+    *RT_PUSH(mem, st->meta, st->n_meta, st->cap_meta) = (RtStMeta){key, value};
+}
+
+const RtStTensor *rt_st_find(const RtSt *st, const char *name) {
+  uint32_t k = rt_names_find(&st->names, name, strlen(name));
+  return k == RT_NO_NAME ? NULL : &st->tensors[k];
+}
+
 const char *rt_st_meta(const RtSt *st, const char *key) {
-  for (uint32_t i = 0; i < st->n_meta; i++)
-    if (!strcmp(st->meta[i].key, key)) return st->meta[i].value;
-  return NULL;
+  uint32_t k = rt_names_find(&st->keys, key, strlen(key));
+  return k == RT_NO_NAME ? NULL : st->meta[k].value;
 }
 
 // ---- values

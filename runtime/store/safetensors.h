@@ -6,7 +6,8 @@
 #ifndef TN_RUNTIME_STORE_SAFETENSORS_H
 #define TN_RUNTIME_STORE_SAFETENSORS_H
 
-#include "runtime/base.h"
+#include "runtime/names.h"
+#include "runtime/store/byte_source.h"
 
 // ROW(name, bytes of one element)
 #define RT_ST_DTYPES(ROW) \
@@ -38,9 +39,10 @@ typedef struct {
 typedef struct {
   RtStTensor *tensors;  // in the order of their data
   uint32_t n_tensors, cap_tensors;
-  RtStTensor **by_name;  // sorted
-  RtStMeta *meta;        // in the order of the file
+  RtNames names;   // of tensors, by their place in the list
+  RtStMeta *meta;  // in the order of the file; of two with one key the first
   uint32_t n_meta, cap_meta;
+  RtNames keys;  // the same of meta
 } RtSt;
 
 // Names and lists go to `mem`; tensor data stays in `bytes`, which must outlive *out.
@@ -48,6 +50,12 @@ bool rt_st_parse(RtArena *mem, const void *bytes, size_t n, RtSt *out, char *err
 // The same for a file of n_file bytes of which only the first n, at least the header, are there: data is NULL.
 bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
                         size_t error_size);
+// The same of an open file, of which only the header is read; the sentence begins with its name.
+bool rt_st_read_header(RtArena *mem, const RtSource *s, RtSt *out, char *error, size_t error_size);
+// For who makes a list himself: st->names from st->tensors, and one more of st->meta. A name that stands there twice;
+// NULL: none
+const char *rt_st_index(RtArena *mem, RtSt *st);
+void rt_st_add_meta(RtArena *mem, RtSt *st, const char *key, const char *value);
 const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
 const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
 void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even

@@ -39,14 +39,16 @@ static void remove_if_free(int folder, const char *name) {
   close(fd);
 }
 
-void rt_file_remove_stale(const char *target) {
+void rt_file_remove_stale(int below, const char *target) {
   char folder[PATH_MAX];
   const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
   size_t n = slash ? (size_t)(base - target) : 1;
   if (n >= sizeof folder) return;
   memcpy(folder, slash ? target : ".", n);
   folder[n] = 0;
-  DIR *dir = opendir(folder);
+  int fd = openat(below, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+  if (!dir && fd >= 0) close(fd);
   if (!dir) return;
   for (struct dirent *e; (e = readdir(dir));)
     if (is_temp_of(e->d_name, base)) remove_if_free(dirfd(dir), e->d_name);

@@ -3,8 +3,8 @@
 // Files are read with pread, never mapped. A file that shrinks under the reader then gives a sentence where a mapping
 // gives SIGBUS, and a file larger than the address space allowed is read as any other; a mapping would save no copy,
 // since items go to the batch that asks for them.
-#ifndef TN_RUNTIME_DATA_BYTE_SOURCE_H
-#define TN_RUNTIME_DATA_BYTE_SOURCE_H
+#ifndef TN_RUNTIME_STORE_BYTE_SOURCE_H
+#define TN_RUNTIME_STORE_BYTE_SOURCE_H
 
 #include "runtime/base.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/data/byte_source.h"
+#include "runtime/store/byte_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
