@@ -111,7 +111,9 @@ void add_cast(Gen *g) {
 }
 
 void add_dim_size(Gen *g) {
-  Attr a = ir_a_dim(KEY_dim, g->n_layouts && gen_chance(g, 40) ? g->layout[0].rows : gen_dim(g));
+  Dim d = g->n_layouts && gen_chance(g, 40) ? g->layout[0].rows : gen_dim(g);
+  if (g->in_scan && g->live.i && gen_chance(g, 60)) d = g->live;
+  Attr a = ir_a_dim(KEY_dim, d);
   Val v = gen_emit(g, OP_dim_size, NULL, 0, &a, 1);
   if (!ir_none(v)) gen_keep(g, gen_op2(g, OP_mul, v, gen_number(g, 0.0625)), 8);
 }

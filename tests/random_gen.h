@@ -36,6 +36,7 @@ typedef struct {
   uint32_t n_params;  // of earlier functions, which this one may read
   uint32_t n_scans;   // of this function
   bool in_scan;       // what is added now belongs to the body of a scan
+  Dim live;           // the rows of its step; none: it is dense
   uint32_t serial;    // for names
 } Gen;
 

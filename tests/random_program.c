@@ -243,6 +243,8 @@ void add_scope(Gen *g) {
   g->f->cur_scope = k;
 }
 
+static bool is_computed(Gen *g, Val v) { return ir_ops[ir_ins(g->f, ir_head(g->f, v))->op].cls != CLASS_LEAF; }
+
 void close_scope(Gen *g) {
   if (!g->n_open) return;
   uint32_t k = g->open[g->n_open - 1], outer = g->n_open > 1 ? g->open[g->n_open - 2] : 0;
@@ -257,8 +259,7 @@ void close_scope(Gen *g) {
       continue;
     }
     it->scope = gen_chance(g, 15) ? 0 : outer;
-    bool is_leaf = ir_ops[ir_ins(g->f, ir_head(g->f, it->v))->op].cls == CLASS_LEAF;
-    it->detached = !is_leaf && gen_chance(g, 25);
+    it->detached = is_computed(g, it->v) && gen_chance(g, 10);
     Attr a = ir_a_int(KEY_scope, it->detached ? -1 : (int64_t)it->scope);
     if (it->detached) it->scope = 0;
     gen_emit(g, OP_move, &it->v, 1, &a, 1);
@@ -273,19 +274,22 @@ void close_scope(Gen *g) {
   g->f->cur_scope = outer;
 }
 
-static bool is_detached(Gen *g, Val v) {
+static Item *item_of(Gen *g, Val v) {
   for (uint32_t k = 0; k < g->n; k++)
-    if (g->pool[k].v.i == v.i) return g->pool[k].detached;
-  return false;
+    if (g->pool[k].v.i == v.i) return &g->pool[k];
+  return NULL;
 }
 
+// A detached value gets an owner again, now or some steps later.
 void add_attach(Gen *g) {
-  Val v = gen_pick_where(g, is_detached);
+  Val v = gen_pick_where(g, is_computed);
   if (ir_none(v)) return;
-  Attr a = ir_a_int(KEY_scope, gen_scope(g));
-  gen_emit(g, OP_attach, &v, 1, &a, 1);
-  for (uint32_t k = 0; k < g->n; k++)
-    if (g->pool[k].v.i == v.i) g->pool[k].scope = gen_scope(g), g->pool[k].detached = false;
+  Item *it = item_of(g, v);
+  Attr out = ir_a_int(KEY_scope, -1), in = ir_a_int(KEY_scope, gen_scope(g));
+  if (!it->detached) gen_emit(g, OP_move, &v, 1, &out, 1);
+  bool attach = it->detached || gen_chance(g, 70);
+  if (attach) gen_emit(g, OP_attach, &v, 1, &in, 1);
+  it->detached = !attach, it->scope = attach ? gen_scope(g) : 0;
 }
 
 void add_dispose(Gen *g) {
@@ -317,10 +321,24 @@ void gen_add_step(Gen *g) {
   steps[k].add(g);
 }
 
+static bool is_read(const Gen *g, Val v) {
+  for (uint32_t i = v.i + 1; i < g->f->n_ins; i++) {
+    const Ins *ins = ir_ins(g->f, (Val){i});
+    bool reads = ins->op != OP_result && (ir_ops[ins->op].cls != CLASS_MARK || ins->op == OP_grad_of);
+    for (uint32_t k = 0; reads && k < ins->n_args; k++)
+      if (ir_arg(g->f, (Val){i}, k).i == v.i) return true;
+  }
+  return false;
+}
+
+// What nothing reads is dead unless it is handed out.
+static bool is_worth_handing_out(Gen *g, Val v) { return gen_any_value(g, v) && !is_read(g, v); }
+
 static void add_outputs(Gen *g) {
-  uint32_t n = 1 + gen_below(g, 5);
+  uint32_t n = 1 + gen_below(g, gen_chance(g, 60) ? 12 : 4);
   for (uint32_t k = 0; k < n; k++) {
-    Val v = k == 0 && g->n ? g->pool[g->n - 1].v : gen_pick_where(g, gen_any_value);
+    Val v = k == 0 && g->n ? g->pool[g->n - 1].v : (Val){0};
+    if (ir_none(v)) v = gen_pick_where(g, gen_chance(g, 70) ? is_worth_handing_out : gen_any_value);
     if (ir_none(v)) v = gen_pick(g);
     char name[16];
     snprintf(name, sizeof name, "y%u", k);

@@ -146,7 +146,7 @@ void add_scan(Gen *g) {
   if (s.n_slices + s.n_carries == 0) return;
   if (l) s.live = ir_a_dim(KEY_live, ir_dim_sym(g->p, gen_fresh(g, "live"), ir_dim_bound(g->p, s.layout.batch)));
   g->n_scans++;
-  g->in_scan = true;
+  g->in_scan = true, g->live = l ? s.live.u.dim : (Dim){0};
   begin(g, &s);
   for (uint32_t k = 1 + gen_below(g, 7); k > 0; k--) gen_add_step(g);
   end(g, &s);
