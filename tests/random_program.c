@@ -7,15 +7,6 @@
 #include <string.h>
 
 // ---- numbers
-uint64_t rng_next(Rng *r) {
-  uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-uint32_t rng_below(Rng *r, uint32_t n) { return (uint32_t)((rng_next(r) >> 32) * n >> 32); }
-double rng_unit(Rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
-
 uint32_t gen_below(Gen *g, uint32_t n) { return rng_below(&g->r, n); }
 bool gen_chance(Gen *g, uint32_t percent) { return gen_below(g, 100) < percent; }
 

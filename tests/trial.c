@@ -1,5 +1,5 @@
 #include "tests/trial.h"
-#include "tests/random_program.h"
+#include "tests/rng.h"
 
 #include "ir/attention.h"
 #include "runtime/exec/blas.h"
