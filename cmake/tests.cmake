@@ -37,6 +37,9 @@ target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/r
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
+target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${CMAKE_SOURCE_DIR}/tests/trial.c
+    ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_lives.c ${CMAKE_SOURCE_DIR}/tests/faults_place.c
     ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
     ${random_sources})
@@ -60,6 +63,7 @@ foreach(source ${fuzz_sources})
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
   tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
 endforeach()
+target_sources(fuzz_run PRIVATE ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)

@@ -84,7 +84,8 @@ static bool is_small(const Prog *p) {
 static const char *broken_by_passes(const Prog *p) {
   for (uint32_t k = 0; k < p->diags.n; k++) {
     const RtDiag *d = &p->diags.list[k];
-    bool own = d->id == E_VERIFY && (d->text[0] == '@' || !strncmp(d->text, "pass ", 5) || !strncmp(d->text, "plan ", 5));
+    bool own =
+        d->id == E_VERIFY && (d->text[0] == '@' || !strncmp(d->text, "pass ", 5) || !strncmp(d->text, "plan ", 5));
     if (own) return d->text;
   }
   return NULL;
@@ -177,7 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   if (n > MAX_TEXT) return 0;
   RtArena *mem = rt_arena_new();
   RtDiags d = {.mem = mem};
-  Prog *p = ir_parse(mem, (const char *)bytes, n, "f.tir", &d), *written = ir_parse(mem, (const char *)bytes, n, "", &d);
+  Prog *p = ir_parse(mem, (const char *)bytes, n, "f.tir", &d),
+       *written = ir_parse(mem, (const char *)bytes, n, "", &d);
   bool sound = p && written;
   for (uint32_t k = 0; sound && k < p->n_fns; k++) sound = ir_verify(p->fns[k], &d);
   if (sound && is_small(written)) test_program(written, p, rt_hash((const char *)bytes, n, 1) % COMPILED_OF == 0);

@@ -56,7 +56,9 @@ static void insert(Text *t, uint32_t at, const char *line) {
   t->line[at] = line;
 }
 
-static void remove_line(Text *t, uint32_t at) { memmove(t->line + at, t->line + at + 1, (--t->n - at) * sizeof *t->line); }
+static void remove_line(Text *t, uint32_t at) {
+  memmove(t->line + at, t->line + at + 1, (--t->n - at) * sizeof *t->line);
+}
 
 // The line with `len` characters at `at` replaced.
 static const char *spliced(Text *t, const char *line, const char *at, size_t len, const char *by) {
@@ -91,9 +93,9 @@ static const char *pick_value(Text *t, uint32_t end) {
 
 // ---- edits
 static const char *random_number(Text *t, const char *old, size_t len) {
-  static const char *const numbers[] = {"0",  "1",  "2",    "3",       "4",          "7",   "8",     "15", "16",   "17",
-                                        "31", "33", "64",   "100",     "1073741824", "-1",  "0.5",   "1e-08", "-2.5", "nan",
-                                        "inf", "4096", "65537", "2147483647"};
+  static const char *const numbers[] = {"0",   "1",     "2",    "3",   "4",   "7",    "8",          "15",
+                                        "16",  "17",    "31",   "33",  "64",  "100",  "1073741824", "-1",
+                                        "0.5", "1e-08", "-2.5", "nan", "inf", "4096", "65537",      "2147483647"};
   long long value = strtoll(rt_printf(t->mem, "%.*s", (int)len, old), NULL, 10);
   switch (below(t, 4)) {
   case 0: return rt_printf(t->mem, "%lld", value + 1);
@@ -181,14 +183,14 @@ static void swap_lines(Text *t) {
 static void add_attributes(Text *t, Op op, RtText *out) {
   static const char *const lists[] = {"[]", "[0]", "[1]", "[1,0]", "[0,1]", "[2,1]", "[4]", "[1,1]"};
   bool any = false;
-#define TAKES(o, k, presence, range)                                                              \
-  if (op == OP_##o && (#presence[0] == 'R' || chance(t, 20))) {                                   \
-    AttrKind kind = (AttrKind)ir_key_kind[KEY_##k];                                               \
-    rt_text_add(out, "%s%s", any ? ", " : " {", #k);                                              \
-    any = true;                                                                                   \
+#define TAKES(o, k, presence, range)                                                               \
+  if (op == OP_##o && (#presence[0] == 'R' || chance(t, 20))) {                                    \
+    AttrKind kind = (AttrKind)ir_key_kind[KEY_##k];                                                \
+    rt_text_add(out, "%s%s", any ? ", " : " {", #k);                                               \
+    any = true;                                                                                    \
     if (kind == KIND_LIST) rt_text_add(out, "=%s", lists[below(t, sizeof lists / sizeof *lists)]); \
-    else if (kind == KIND_STR) rt_text_add(out, "=\"lengths\"");                                  \
-    else if (kind != KIND_FLAG) rt_text_add(out, "=%s", random_number(t, "1", 1));                \
+    else if (kind == KIND_STR) rt_text_add(out, "=\"lengths\"");                                   \
+    else if (kind != KIND_FLAG) rt_text_add(out, "=%s", random_number(t, "1", 1));                 \
   }
 #include "ir/op_attrs.def"
   if (any) rt_text_add(out, "}");

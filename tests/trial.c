@@ -1,3 +1,4 @@
+// What a run needs beside code: values for its inputs and parameters, blocks with guards behind them, a frame.
 #include "tests/trial.h"
 #include "tests/rng.h"
 
@@ -12,15 +13,14 @@
 enum { GUARD = 128 /* bytes behind each block */, FILL = 0xA5 };
 
 // ---- the data of a run: by names, so that it stays when a program shrinks
-static Rng rng_for(const Fn *f, const char *what, const char *name) {
-  (void)f;
+static Rng rng_for(const char *what, const char *name) {
   return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77))};
 }
 
 static int64_t run_size(const Prog *p, const Fn *f, Dim d) {
   const DimInfo *in = ir_dim_info(p, d);
   const char *name = ir_text(p, in->name);
-  Rng r = rng_for(f, ir_text(p, f->name), name);
+  Rng r = rng_for(ir_text(p, f->name), name);
   int64_t least = !strncmp(name, "time", 4);
   switch (rng_below(&r, 10)) {
   case 0: return least;
@@ -109,7 +109,7 @@ TrialData trial_data(const Fn *f, RtArena *mem) {
     const Ins *ins = &f->ins[i];
     if (ins->op != OP_input) continue;
     const char *name = ir_text(p, ins->name);
-    Rng r = rng_for(f, "input", name);
+    Rng r = rng_for("input", name);
     Tensor t = new_tensor(mem, ir_shape_eval(p, ins->shape, d.slots));
     if (ins->dtype == DT_I64) fill_ints(f, (Val){i}, d.slots, &r, t);
     else fill_floats(name, &r, t);
@@ -117,7 +117,7 @@ TrialData trial_data(const Fn *f, RtArena *mem) {
   }
   for (uint32_t k = 0; k < p->n_params; k++) {
     const char *path = ir_text(p, p->params[k].path);
-    Rng r = rng_for(f, "param", path);
+    Rng r = rng_for("param", path);
     d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
     fill_floats(path, &r, d.params[k]);
   }
