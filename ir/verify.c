@@ -254,12 +254,24 @@ static bool check_leaf(Verifier *vf, VersionMap *m, uint32_t i) {
                 ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
 }
 
+// A write mark goes by the handle, which stands for what the parameter holds as long as no update made another version;
+// after one it may only say that this is the content now.
+static bool check_write(Verifier *vf, const VersionMap *m, uint32_t i) {
+  const Fn *f = vf->f;
+  int64_t param = m->param[ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i] - 1;
+  if (param < 0 || ir_none(m->newest[param])) return true;
+  return ir_view_base(f, ir_arg(f, (Val){i}, 1)).i == m->newest[param].i ||
+         BROKEN(vf, i, "writes parameter '%s' behind an update: its newest version is %s",
+                ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
+}
+
 static bool check_versions(Verifier *vf) {
   const Fn *f = vf->f;
   VersionMap m = {rt_alloc(vf->diags->mem, f->n_ins * sizeof *m.param),
                   rt_alloc(vf->diags->mem, (vf->p->n_params + 1) * sizeof *m.newest)};
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_param) check_leaf(vf, &m, i);
+    if (f->ins[i].op == OP_write) check_write(vf, &m, i);
     for (uint32_t k = 0; writes_storage(f, i) && k < f->ins[i].n_res; k++) check_target(vf, &m, i, k);
   }
   return vf->ok;
