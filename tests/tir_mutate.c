@@ -96,10 +96,10 @@ static const char *random_number(Text *t, const char *old, size_t len) {
   static const char *const numbers[] = {"0",   "1",     "2",    "3",   "4",   "7",    "8",          "15",
                                         "16",  "17",    "31",   "33",  "64",  "100",  "1073741824", "-1",
                                         "0.5", "1e-08", "-2.5", "nan", "inf", "4096", "65537",      "2147483647"};
-  long long value = strtoll(rt_printf(t->mem, "%.*s", (int)len, old), NULL, 10);
+  unsigned long long value = strtoull(rt_printf(t->mem, "%.*s", (int)len, old), NULL, 10);
   switch (below(t, 4)) {
-  case 0: return rt_printf(t->mem, "%lld", value + 1);
-  case 1: return rt_printf(t->mem, "%lld", value - 1);
+  case 0: return rt_printf(t->mem, "%llu", value + 1);
+  case 1: return rt_printf(t->mem, "%lld", value ? (long long)(value - 1) : -1);
   default: return numbers[below(t, chance(t, 70) ? 13 : sizeof numbers / sizeof *numbers)];
   }
 }
