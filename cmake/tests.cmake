@@ -32,11 +32,18 @@ foreach(name test_misuse test_pointwise)
   target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
 endforeach()
 
-target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
+file(GLOB random_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/random_*.c)
+list(REMOVE_ITEM random_sources ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
+target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/random_oracle.c ${CMAKE_SOURCE_DIR}/tests/trial.c)
+
+target_sources(test_random_reach PRIVATE ${random_sources})
+
+target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${CMAKE_SOURCE_DIR}/tests/trial.c
+    ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c ${CMAKE_SOURCE_DIR}/tests/faults_memory.c
     ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
-    ${CMAKE_SOURCE_DIR}/tests/random_program.c)
+    ${random_sources})
 
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
@@ -57,6 +64,7 @@ foreach(source ${fuzz_sources})
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
   tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
 endforeach()
+target_sources(fuzz_run PRIVATE ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)

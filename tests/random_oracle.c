@@ -16,7 +16,7 @@ typedef struct {
 bool oracle_fits(const Fn *f) {
   bool writes = false;
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (f->ins[i].op == OP_grad_of) return false;
+    if (f->ins[i].op == OP_grad_of || f->ins[i].op == OP_scan_begin) return false;
     writes |= f->ins[i].op == OP_write;
   }
   return writes;

@@ -6,13 +6,7 @@
 #define TN_TESTS_RANDOM_PROGRAM_H
 
 #include "ir/ir.h"
-
-typedef struct {
-  uint64_t state;
-} Rng;  // splitmix64
-uint64_t rng_next(Rng *r);
-uint32_t rng_below(Rng *r, uint32_t n);  // n > 0
-double rng_unit(Rng *r);                 // [0, 1)
+#include "tests/rng.h"
 
 Prog *random_program(RtArena *mem, uint64_t seed, uint32_t n_functions);
 

@@ -10,23 +10,21 @@
 // its seed; --file runs such a text again.
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
-
-#include "tests/check.h"
+#include "tests/trial.h"
 
 #include "codegen/cg.h"
 #include "ir/rewrite.h"
-#include "runtime/exec/blas.h"
-#include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_WORKERS = 3, GUARD = 128 /* bytes behind each block */, FILL = 0xA5, N_BARS = 3, N_MORE_BARS = 60 };
+enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60 };
 
 typedef enum {
   FINE,
@@ -86,137 +84,23 @@ static bool fail(Verdict v, const char *fmt, ...) {
   return false;
 }
 
-// ---- the data of a run: by names, so that it stays when a program shrinks
-typedef struct {
-  int64_t *slots;
-  Tensor *in, *params;
-} Data;
-
-static Rng rng_for(const Fn *f, const char *what, const char *name) {
-  (void)f;
-  return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77))};
-}
-
-static int64_t run_size(const Prog *p, const Fn *f, Dim d) {
-  const DimInfo *in = ir_dim_info(p, d);
-  const char *name = ir_text(p, in->name);
-  Rng r = rng_for(f, ir_text(p, f->name), name);
-  int64_t least = !strncmp(name, "time", 4);
-  switch (rng_below(&r, 10)) {
-  case 0: return least;
-  case 1: return 1;
-  case 2:
-  case 3:
-  case 4: return least + rng_below(&r, (uint32_t)(in->value + 1 - least));
-  default: return in->value;
-  }
-}
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// What the readers of an i64 value want: an index below `hi`, or lengths.
-typedef struct {
-  int64_t hi;
-  bool lengths, sorted, no_empty;
-} Wants;
-
-static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
-  const Prog *p = f->prog;
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const Ins *ins = &f->ins[i];
-    for (uint32_t k = 0; k < ins->n_args; k++) {
-      if (ir_arg(f, (Val){i}, k).i != v.i) continue;
-      Shape s = ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
-      uint32_t rank = ir_rank(p, s);
-      switch (ins->op) {
-      case OP_cross_entropy_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
-      case OP_index_assign:
-      case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
-      case OP_packed_layout:
-        w->lengths = true;
-        w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);
-        w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
-        w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
-        break;
-      default:
-        if (ir_ops[ins->op].cls == CLASS_VIEW || ir_ops[ins->op].cls == CLASS_INDEX) find_wants(f, (Val){i}, slots, w);
-      }
-    }
-  }
-}
-
-static int by_size_down(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return x > y ? -1 : x < y;
-}
-
-static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t) {
-  Wants w = {.hi = 1 << 20};
-  find_wants(f, v, slots, &w);
-  bool free_range = w.hi == 1 << 20;
-  int64_t least = w.no_empty, n = w.hi + (w.lengths && !least);
-  for (int64_t k = 0; k < t.n; k++)
-    t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)(rng_below(r, (uint32_t)(n > 1 ? n : 1)) + least);
-  if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
-}
-
-static void fill_floats(const char *name, Rng *r, Tensor t) {
-  bool coarse = rng_below(r, 3) == 0;  // ties and zeros
-  for (int64_t k = 0; k < t.n; k++) {
-    double x = coarse ? (double)rng_below(r, 7) * 0.5 - 1.5 : rng_unit(r) * 4 - 2;
-    t.v[k] = (float)(strncmp(name, "pos", 3) ? x : fabs(x) + 0.1);
-  }
-}
-
-static Tensor new_tensor(RtArena *mem, int64_t n) { return (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n}; }
-
-static Data make_data(const Fn *f, RtArena *mem) {
-  const Prog *p = f->prog;
-  Data d = {rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)), rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
-            rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
-  for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k]);
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const Ins *ins = &f->ins[i];
-    if (ins->op != OP_input) continue;
-    const char *name = ir_text(p, ins->name);
-    Rng r = rng_for(f, "input", name);
-    Tensor t = new_tensor(mem, ir_shape_eval(p, ins->shape, d.slots));
-    if (ins->dtype == DT_I64) fill_ints(f, (Val){i}, d.slots, &r, t);
-    else fill_floats(name, &r, t);
-    d.in[ir_attr_int(f, (Val){i}, KEY_index, 0)] = t;
-  }
-  for (uint32_t k = 0; k < p->n_params; k++) {
-    const char *path = ir_text(p, p->params[k].path);
-    Rng r = rng_for(f, "param", path);
-    d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
-    fill_floats(path, &r, d.params[k]);
-  }
-  return d;
-}
-
 // ---- results: outputs, then parameters
-typedef struct {
-  Tensor *t;
-  uint32_t n_out, n;
-} Results;
-
-enum { RUN_SEED = 11, RUN_COUNTER = 3 };
-
 static Tensor copy_of(RtArena *mem, Tensor a) {
-  Tensor t = new_tensor(mem, a.n);
+  Tensor t = {rt_alloc(mem, (size_t)a.n * sizeof(double)), a.n};
   if (a.n) memcpy(t.v, a.v, (size_t)a.n * sizeof(double));
   return t;
 }
 
-static bool interpret(const Fn *f, const Data *d, double noise, uint64_t key, RtArena *mem, Results *out, RtText *why) {
+static bool interpret(const Fn *f, const TrialData *d, double noise, uint64_t key, RtArena *mem, TrialResults *out,
+                      RtText *why) {
   const Prog *p = f->prog;
-  *out = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
-                   f->n_outputs + p->n_params};
+  *out = (TrialResults){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
+                        f->n_outputs + p->n_params};
   InterpEnv env = {.in = d->in,
                    .out = out->t,
                    .params = out->t + f->n_outputs,
-                   .seed = RUN_SEED,
-                   .counter = RUN_COUNTER,
+                   .seed = TRIAL_SEED,
+                   .counter = TRIAL_COUNTER,
                    .mem = mem,
                    .noise = noise,
                    .noise_state = key};
@@ -230,16 +114,16 @@ static bool interpret(const Fn *f, const Data *d, double noise, uint64_t key, Rt
 static const double NOISE = 1e-6;  // 8 roundings' worth
 
 typedef struct {
-  Results exact;
+  TrialResults exact;
   double **dev;  // by result: how far the noisy runs moved; INFINITY where they disagree about NaN or infinity
   uint32_t n_runs;
 } Bars;
 
-static bool add_bars(Bars *b, const Fn *f, const Data *d, uint32_t n) {
+static bool add_bars(Bars *b, const Fn *f, const TrialData *d, uint32_t n) {
   for (uint32_t end = b->n_runs + n; b->n_runs < end; b->n_runs++) {
     RtArena *mem = rt_arena_new();
     RtText why = {.mem = mem};
-    Results r;
+    TrialResults r;
     bool ok = interpret(f, d, NOISE, 1 + b->n_runs, mem, &r, &why);
     for (uint32_t k = 0; ok && k < r.n; k++)
       for (int64_t i = 0; i < r.t[k].n; i++) {
@@ -254,25 +138,14 @@ static bool add_bars(Bars *b, const Fn *f, const Data *d, uint32_t n) {
   return true;
 }
 
-static Shape output_shape(const Fn *f, uint32_t k, DType *type) {
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_output && ir_attr_int(f, (Val){i}, KEY_index, 0) == k) {
-      const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
-      *type = (DType)from->dtype;
-      return from->shape;
-    }
-  *type = DT_F32;
-  return (Shape){0};
-}
-
-static bool make_bars(Bars *b, const Fn *f, const Data *d, RtArena *mem) {
+static bool make_bars(Bars *b, const Fn *f, const TrialData *d, RtArena *mem) {
   RtText why = {.mem = mem};
   if (!interpret(f, d, 0, 0, mem, &b->exact, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
   b->dev = rt_alloc(mem, (b->exact.n + 1) * sizeof *b->dev);
   for (uint32_t k = 0; k < b->exact.n; k++) b->dev[k] = rt_alloc(mem, ((size_t)b->exact.t[k].n + 1) * sizeof(double));
   for (uint32_t k = 0; k < f->n_outputs; k++) {
     DType type;
-    output_shape(f, k, &type);
+    trial_output(f, k, &type);
     for (int64_t i = 0; type == DT_I64 && i < b->exact.t[k].n; i++)  // past i64: any number will do
       if (!(fabs(b->exact.t[k].v[i]) < 0x1p63)) b->dev[k][i] = INFINITY;
   }
@@ -280,7 +153,7 @@ static bool make_bars(Bars *b, const Fn *f, const Data *d, RtArena *mem) {
 }
 
 // The first element out of its bars; false: none is.
-static bool find_difference(const Bars *b, const Results *r, double strict, uint32_t *at, int64_t *element) {
+static bool find_difference(const Bars *b, const TrialResults *r, double strict, uint32_t *at, int64_t *element) {
   for (uint32_t k = 0; k < r->n; k++)
     for (int64_t i = 0; i < r->t[k].n; i++) {
       double x = b->exact.t[k].v[i], y = r->t[k].v[i], dev = b->dev[k][i];
@@ -293,7 +166,7 @@ static bool find_difference(const Bars *b, const Results *r, double strict, uint
 }
 
 // strict: 1 for single precision, far less for doubles. Bars are widened before a difference counts.
-static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double strict, Verdict v) {
+static bool agree(Bars *b, const Fn *f, const TrialData *d, const TrialResults *r, double strict, Verdict v) {
   uint32_t at;
   int64_t element;
   for (uint32_t k = 0; k < r->n; k++)
@@ -311,133 +184,15 @@ static bool agree(Bars *b, const Fn *f, const Data *d, const Results *r, double 
 }
 
 // ---- compiled code
-static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {
-    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
-typedef struct {
-  unsigned char *at;
-  size_t bytes;
-} Block;
-
-static Block new_block(RtArena *mem, int64_t bytes) {
-  unsigned char *raw = rt_alloc(mem, (size_t)bytes + GUARD + TN_ALIGN);
-  Block b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), (size_t)bytes};
-  memset(b.at, 0xFF, b.bytes);  // NaN
-  memset(b.at + b.bytes, FILL, GUARD);
-  return b;
+static bool run_compiled(const TrialCode *c, const Fn *f, const TrialData *d, uint32_t n_workers, RtArena *mem,
+                         TrialResults *out) {
+  static const Verdict verdict[] = {FINE, COMPILED, OVERRUN, GUARDS};
+  RtText why = {.mem = mem};
+  TrialEnd end = trial_run(c, f, d, teams[n_workers], mem, out, &why);
+  return end == TRIAL_FINE || fail(verdict[end], "@%s: %s", ir_text(f->prog, f->name), why.text);
 }
 
-static bool guard_holds(Block b) {
-  for (uint32_t i = 0; i < GUARD; i++)
-    if (b.at[b.bytes + i] != FILL) return false;
-  return true;
-}
-
-static void encode(Block b, DType type, Tensor from) {
-  for (int64_t i = 0; i < from.n; i++) {
-    if (type == DT_I64) ((int64_t *)(void *)b.at)[i] = (int64_t)from.v[i];
-    else ((float *)(void *)b.at)[i] = (float)from.v[i];
-  }
-}
-
-static Tensor decode(RtArena *mem, Block b, DType type, int64_t n) {
-  Tensor t = new_tensor(mem, n);
-  for (int64_t i = 0; i < n; i++)
-    t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
-  return t;
-}
-
-typedef struct {
-  Prog *p;
-  CgJit *jit;
-  Block consts;
-} Compiled;
-
-typedef struct {
-  TnEntry entry;
-  TnFrame *frame;
-} Work;
-
-static void work(void *ctx, int32_t worker, int32_t n_workers) {
-  Work *w = ctx;
-  w->entry(w->frame, worker, n_workers);
-}
-
-typedef struct {
-  Block arena, params, *out;
-  Results r;
-} Memory;
-
-static void collect(const Fn *f, const int64_t *slots, Memory *m, RtArena *mem) {
-  const Prog *p = f->prog;
-  m->r = (Results){rt_alloc(mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
-                   f->n_outputs + p->n_params};
-  for (uint32_t k = 0; k < f->n_outputs; k++) {
-    DType type;
-    Shape s = output_shape(f, k, &type);
-    m->r.t[k] = decode(mem, m->out[k], type, ir_shape_eval(p, s, slots));
-  }
-  for (uint32_t k = 0; k < p->n_params; k++) {
-    const Param *q = &p->params[k];
-    m->r.t[f->n_outputs + k] =
-        decode(mem, (Block){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
-  }
-}
-
-static bool run_compiled(const Compiled *c, const Fn *f, const Data *d, uint32_t n_workers, RtArena *mem, Memory *m) {
-  const Prog *p = c->p;
-  TnKernelStatus status = {0};
-  void **in = rt_alloc(mem, (f->n_inputs + 1) * sizeof *in), **out = rt_alloc(mem, (f->n_outputs + 1) * sizeof *out);
-  int64_t *slots = rt_alloc(mem, (p->n_syms + 1) * sizeof *slots);
-  if (p->n_syms) memcpy(slots, d->slots, p->n_syms * sizeof *slots);
-  *m = (Memory){new_block(mem, f->stats.peak_bytes),
-                new_block(mem, p->param_bytes),
-                rt_alloc(mem, (f->n_outputs + 1) * sizeof(Block)),
-                {0}};
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (f->ins[i].op != OP_input) continue;
-    int64_t at = ir_attr_int(f, (Val){i}, KEY_index, 0);
-    Block b = new_block(mem, d->in[at].n * ir_dtype_bytes[f->ins[i].dtype]);
-    encode(b, (DType)f->ins[i].dtype, d->in[at]);
-    in[at] = b.at;
-  }
-  for (uint32_t k = 0; k < f->n_outputs; k++) {
-    DType type;
-    Shape s = output_shape(f, k, &type);
-    m->out[k] = new_block(mem, ir_shape_bound(p, s) * ir_dtype_bytes[type]);
-    out[k] = m->out[k].at;
-  }
-  for (uint32_t k = 0; k < p->n_params; k++)
-    encode((Block){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
-  TnFrame frame = {.in = in,
-                   .out = out,
-                   .dims = slots,
-                   .seed = RUN_SEED,
-                   .counter = RUN_COUNTER,
-                   .svc = &services,
-                   .status = &status,
-                   .team = teams[n_workers]};
-  frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
-  RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
-  frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
-  Work w = {.frame = &frame};
-  void *entry = cg_jit_find(c->jit, cg_symbol(mem, p, f));
-  memcpy((void *)&w.entry, &entry, sizeof entry);
-  rt_team_run(teams[n_workers], work, &w, 0);
-  char damage[512];
-  if (!rt_guarded_arena_report(&guarded_arena, damage, sizeof damage))
-    return fail(GUARDS, "@%s: %s", ir_text(p, f->name), damage);
-  if (status.code)
-    return fail(COMPILED, "@%s: a kernel reports index %lld, value %lld", ir_text(p, f->name), (long long)status.index,
-                (long long)status.value);
-  bool good = guard_holds(m->arena) && guard_holds(m->params) && guard_holds(c->consts);
-  for (uint32_t k = 0; k < f->n_outputs; k++) good &= guard_holds(m->out[k]);
-  if (!good) return fail(OVERRUN, "@%s", ir_text(p, f->name));
-  collect(f, slots, m, mem);
-  return true;
-}
-
-static bool same_bits(const Fn *f, const Results *a, const Results *b, Verdict v, uint32_t n_workers) {
+static bool same_bits(const Fn *f, const TrialResults *a, const TrialResults *b, Verdict v, uint32_t n_workers) {
   for (uint32_t k = 0; k < a->n; k++)
     for (int64_t i = 0; i < a->t[k].n; i++)
       if (memcmp(&a->t[k].v[i], &b->t[k].v[i], sizeof(double)) && !(isnan(a->t[k].v[i]) && isnan(b->t[k].v[i])))
@@ -521,10 +276,10 @@ static Fn *with_gradients(RtArena *mem, const Fn *written, uint32_t *n) {
   return f;
 }
 
-static bool loss_at(const Fn *f, const Data *d, Nudge *n, double step, RtArena *mem, double *loss) {
+static bool loss_at(const Fn *f, const TrialData *d, Nudge *n, double step, RtArena *mem, double *loss) {
   const Prog *p = f->prog;
   RtText why = {.mem = mem};
-  InterpEnv env = {.in = d->in, .params = d->params, .seed = RUN_SEED, .counter = RUN_COUNTER, .mem = mem};
+  InterpEnv env = {.in = d->in, .params = d->params, .seed = TRIAL_SEED, .counter = TRIAL_COUNTER, .mem = mem};
   env.out = rt_alloc(mem, (f->n_outputs + 1) * sizeof(Tensor));
   env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
   if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
@@ -533,7 +288,7 @@ static bool loss_at(const Fn *f, const Data *d, Nudge *n, double step, RtArena *
 }
 
 // Central differences of two widths; a kink within reach says nothing.
-static bool slope_fits(const Fn *f, const Data *d, Nudge *n, Tensor grad, RtArena *mem) {
+static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, RtArena *mem) {
   const double h = 1e-5;
   double l[5], at[] = {0, h, -h, h / 2, -h / 2}, found = 0, size = 0;
   for (int k = 0; k < 5; k++)
@@ -573,7 +328,14 @@ static Val with_origin(const Fn *expanded, Val v) {
   return (Val){0};  // dropped, as clones are
 }
 
-static bool nested_slope_fits(const Fn *f, const Fn *expanded, const Data *d, Nudge n, Tensor grad, RtArena *mem) {
+// The body of a scan stands in line as written; what can be run is the expanded function.
+static bool has_scans(const Fn *f) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_scan_begin) return true;
+  return false;
+}
+
+static bool nested_slope_fits(const Fn *f, const Fn *expanded, const TrialData *d, Nudge n, Tensor grad, RtArena *mem) {
   if (has_cuts(f)) return true;
   n.loss = with_origin(expanded, n.loss), n.target = with_origin(expanded, n.target);
   if (ir_none(n.loss) || ir_none(n.target) || n.target.i > n.loss.i) return true;
@@ -585,7 +347,7 @@ static bool nested_slope_fits(const Fn *f, const Fn *expanded, const Data *d, Nu
 
 enum { MAX_SLOPES = 3 };  // of one function, and as many of gradients
 
-static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
+static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   uint32_t n = 0, at = 0, tried[2] = {0};
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_write) return true;
@@ -594,16 +356,17 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
   }
   if (!n) return true;
   Fn *g = with_gradients(mem, f, &n);
-  Results r;
+  TrialResults r;
   RtText why = {.mem = mem};
   if (!g || !ir_run_passes(g, up_to_grad(mem), NULL, NULL)) return true;  // refused with the new readers
   if (!interpret(g, d, 0, 0, mem, &r, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
   const Tensor *grads = r.t + f->n_outputs;
+  bool scans = has_scans(f);
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_grad_of) continue;
     Tensor grad = grads[at++];
     Nudge nudge = {.loss = ir_arg(f, (Val){i}, 0), .target = ir_arg(f, (Val){i}, 1), .grads = grads};
-    bool nested = has_gradient_above(f, nudge.loss);
+    bool nested = scans || has_gradient_above(f, nudge.loss);
     if (tried[nested]++ >= MAX_SLOPES) continue;
     double *dir = rt_alloc(mem, (size_t)(grad.n + 1) * sizeof *dir);
     Rng random = {i};
@@ -619,13 +382,13 @@ static bool check_gradients(const Fn *f, const Data *d, RtArena *mem) {
 
 // optimised: f but for folded constants, which are rounded to single precision one by one as doubles are not
 // (test_folds compares folds bit by bit).
-static bool test_function(const Fn *written, const Fn *plain, const Compiled *c, const Fn *f, const Fn *optimised,
+static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c, const Fn *f, const Fn *optimised,
                           const Fn *variant) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
-  Data d = make_data(written, mem);
+  TrialData d = trial_data(written, mem);
   Bars b = {0};
-  Results r;
+  TrialResults r;
   bool ok = make_bars(&b, plain, &d, mem);
   if (ok && oracle_fits(written))
     ok = (interpret(written, &d, 0, 0, mem, &r, &why) ||
@@ -635,12 +398,12 @@ static bool test_function(const Fn *written, const Fn *plain, const Compiled *c,
   ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) ||
               fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
-  Memory one, more;
-  ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one.r, 1, COMPILED);
+  TrialResults one, more;
+  ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one, 1, COMPILED);
   uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one.r, &more.r, WORKERS, n_workers);
+  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one, &more, WORKERS, n_workers);
   if (ok && variant)
-    ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one.r, &more.r, VARIANT, n_workers);
+    ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers);
   for (uint32_t k = 0; ok && k < r.n_out; k++)
     for (int64_t i = 0; i < r.t[k].n; i++) {
       double x = b.exact.t[k].v[i];
@@ -700,26 +463,22 @@ static bool test_compiled(RtArena *mem, const char *text) {
   uint32_t n = p->n_fns;
   Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
   bool *keep = rt_alloc(mem, 2 * n + 1);
-  for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], make_data(written->fns[k], mem).slots, mem);
+  for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], trial_data(written->fns[k], mem).slots, mem);
   if (!run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep) ||
       !run_all_passes(unfolded, NULL, keep))
     return false;
   RtText why = {.mem = mem};
-  CgObject object = {0};
+  TrialCode c;
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  if (!cg_compile(p, &target, NULL, &object, NULL, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
-  Compiled c = {p, cg_jit_load(&object, NULL, &why), new_block(mem, p->const_bytes)};
-  rt_free(object.bytes);
-  if (!c.jit) return fail(CODEGEN, "%s", why.text ? why.text : "");
-  if (p->const_bytes) ir_fill_const(p, c.consts.at);
+  if (!trial_compile(p, &target, mem, &c, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
     ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], unfolded->fns[k], variants[k]);
     shared->n_functions += ok;
   }
-  cg_jit_free(c.jit);
+  trial_free(&c);
   return ok;
 }
 

@@ -76,7 +76,7 @@ static bool misses(const char *dir, const char *word) {
   CHECK(c.ran && !c.from_cache);
   if (!*word) return CHECK(!*c.report);
   CHECK_HAS(c.report, "test_trust.c:");
-  CHECK_HAS(c.report, "warning[W010]: compiled without the object cache: ");
+  CHECK_HAS(c.report, "warning[W011]: compiled without the object cache: ");
   return CHECK_HAS(c.report, word);
 }
 

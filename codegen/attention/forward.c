@@ -16,7 +16,8 @@ typedef struct {
   V top, sum;                // by query of the chunk
   V b, h;
   AttnRows q, k, v, out;
-  V lse;  // of this head; NULL: not stored
+  bool stores_out;  // else only the rows' sums are wanted
+  V lse;            // of this head; NULL: not stored
 } Forward;
 
 static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
@@ -66,6 +67,7 @@ static void update_row(Forward *f, V row, V i, V t, V k0, V n, V seen) {
   V less = LLVMBuildFSub(c->b, before, base, ""), shrink = cg_primitive(c, OP_exp, &less);
   cg_store(c, cg_fma(c, cg_load(c, c->f32, sum_at), shrink, sum), sum_at);
   cg_store(c, top, top_at);
+  if (!f->stores_out) return;
   V grew = LLVMBuildFCmp(c->b, LLVMRealOLT, before, base, "");
   V had = LLVMBuildFCmp(c->b, LLVMRealOGT, before, none, "");
   If s_if;
@@ -91,6 +93,7 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   if (s->a.causal) seen = cg_min(c, n, cg_sub(c, cg_add(c, t, cg_i64(c, 1)), k0));
   update_row(f, row, cg_sub(c, t, chunk), t, k0, n, seen);
   cg_loop_end(c, &l, NULL);
+  if (!f->stores_out) return;
   AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
   add.b_k = s->size_pad, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q, add.exact = scores.exact;
   cg_attention_accumulate(s, &add, true);
@@ -100,7 +103,7 @@ static void begin_row(Forward *f, V i, V t) {
   Cg *c = f->s->c;
   cg_store(c, cg_f32(c, -INFINITY), cg_at(c, c->f32, f->top, i));
   cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, f->sum, i));
-  cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), NULL);
+  if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), NULL);
 }
 
 static void end_row(Forward *f, V i, V t) {
@@ -108,7 +111,7 @@ static void end_row(Forward *f, V i, V t) {
   V sum = cg_load(c, c->f32, cg_at(c, c->f32, f->sum, i)), top = cg_load(c, c->f32, cg_at(c, c->f32, f->top, i));
   V none = LLVMBuildFCmp(c->b, LLVMRealOEQ, sum, cg_f32(c, 0), "");
   V inverse = LLVMBuildSelect(c->b, none, cg_f32(c, 0), LLVMBuildFDiv(c->b, cg_f32(c, 1), sum, ""), "");
-  cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
+  if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
   if (!f->lse) return;
   V log = LLVMBuildFAdd(c->b, top, cg_primitive(c, OP_log, &sum), "");
   cg_store(c, LLVMBuildSelect(c->b, none, cg_f32(c, -INFINITY), log, ""), cg_at(c, c->f32, f->lse, t));
@@ -164,7 +167,7 @@ static void open_head(Forward *f, V b, V h) {
 
 void cg_attention_forward(AttnCode *s) {
   Cg *c = s->c;
-  Forward f = {.s = s};
+  Forward f = {.s = s, .stores_out = cg_stored(c, s->v)};
   f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
   f.values = cg_attention_stack(s, s->size_pad * s->keys);
   f.scores = cg_attention_stack(s, ATTN_BLOCK * s->keys);

@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
   uint32_t n_workers;        // 0: one per available CPU, at most 64
   // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
-  // folder or file that others could have written is not used (W010, once in a process; docs/security.md).
+  // folder or file that others could have written is not used (W011, once in a process; docs/security.md).
   const char *cache_dir;
   uint64_t seed;             // of the random stream
   bool fast_math;            // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)

@@ -380,9 +380,8 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
   number_inputs(&g);
   for (uint32_t k = 0; k < g.n_carry_next; k++) add_output(&g, g.carry_next[k]);
   for (uint32_t k = 0; k < g.n_stacked; k++) add_output(&g, g.stacked[k]);
-  if (g.b->n_outputs == 0) return true;
-  emit_scan(&g);
-  if (ir_none(g.head)) return true;  // reported
+  if (g.b->n_outputs) emit_scan(&g);                   // without, all that is wanted is made of what is stacked already
+  if (g.b->n_outputs && ir_none(g.head)) return true;  // reported
   for (uint32_t k = 0; k < g.s.n_slices; k++)
     if (slot[k]) out[g.s.first + k] = outer(&g, (Val){slot[k]});
   uint32_t carry = 0;

@@ -13,7 +13,7 @@ typedef struct {
 } Head;
 
 static bool open_heads(Run *r, Val v, Head *h) {
-  *h = (Head){.r = r, .v = v, .id = (uint32_t)ir_attr_int(r->f, v, KEY_id, 0)};
+  *h = (Head){.r = r, .v = v, .id = (uint32_t)(ir_attr_int(r->f, v, KEY_id, 0) + r->env->step)};
   ir_attention(r->f, v, &h->a);
   const Prog *p = r->f->prog;
   h->batch = ir_dim_eval(p, h->a.batch, r->env->slots);

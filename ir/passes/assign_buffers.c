@@ -38,6 +38,7 @@ static void find_stored(Liveness *l) {
       l->stored[i] = true;
     if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
+    for (uint32_t k = 0; writes(f, v) && k < f->ins[i].n_res; k++) l->stored[ir_view_base(f, ir_arg(f, v, k)).i] = true;
   }
 }
 

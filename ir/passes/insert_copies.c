@@ -103,9 +103,16 @@ static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   return now;
 }
 
+// Gradients and sources are; the scalars that steer an update are read for each element of it.
+static bool is_by_element(const CopyInsertion *s, Val v, uint32_t k) {
+  const Ins *ins = old_ins(s, v);
+  if (ir_ops[ins->op].cls == CLASS_SLICE_UPDATE) return false;
+  return ins->op == OP_assign || k == ir_op_operand((Op)ins->op, ARG_grad);
+}
+
 // Does the write at v read, beside its targets, what it writes?
 static bool reads_target(const CopyInsertion *s, Val v, uint32_t n, uint32_t k) {
-  if (ir_ops[old_ins(s, v)->op].cls != CLASS_SLICE_UPDATE) return false;  // the others go element by element
+  if (is_by_element(s, v, k)) return false;
   for (uint32_t t = 0; t < n; t++)
     if (base_of(s, old_arg(s, v, k)).i == base_of(s, old_arg(s, v, t)).i) return true;
   return false;

@@ -8,8 +8,8 @@
 //   %ys = scan_output %hn {scan=0, live=live, rows=rows}
 //   scan_end {scan=0}                                    %ys, %1 = scan %L, %xs, %h0, .. {body="step.scan", ..}
 //
-// 1. The body holds the instructions that depend on a slice or a carry, and random ones: fresh in each step. Everything
-//    else between the marks is loop-invariant and is hoisted before the scan.
+// 1. The body holds the instructions that depend on a slice or a carry, those whose size is the rows of the step, and
+//    random ones: fresh in each step. Everything else between the marks is loop-invariant and is hoisted before the scan.
 // 2. Values from outside become operands of the body: captures. Constants and generators are rematerialised inside.
 // 3. A value of the body is used outside through scan_output and scan_final alone; a stacked output not inside.
 // 4. Random streams: one per step, {id} + the step number; the pass that numbers them reserves one for each step.
@@ -147,8 +147,14 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
 }
 
 static bool is_random(const Outline *s, uint32_t i) { return old_attr(s, i, KEY_id) != NULL; }
-static bool belongs(const Outline *s, uint32_t i) {
-  if (is_random(s, i)) return true;
+// Outside of the body the rows of a step have no number.
+static bool names_live(const Outline *s, const Loop *l, uint32_t i) {
+  const Attr *dim = old_attr(s, i, KEY_dim);
+  Shape size = dim ? ir_shape(s->p, &dim->u.dim, 1) : (Shape){0};
+  return l->live.i && (ir_shape_names(s->p, old_ins(s, i)->shape, l->live) || ir_shape_names(s->p, size, l->live));
+}
+static bool belongs(const Outline *s, const Loop *l, uint32_t i) {
+  if (is_random(s, i) || names_live(s, l, i)) return true;
   for (uint32_t k = 0; k < old_ins(s, i)->n_args; k++)
     if (s->inside[old_arg(s, i, k).i]) return true;
   return false;
@@ -210,7 +216,7 @@ static bool read_loop(Outline *s, Loop *l) {
     if (leaf && s->inside[old_arg(s, i, 0).i])
       return report_pair(s, E_ARGUMENT, ins->loc, "what a scan takes in is a value of its own body",
                          old_ins(s, old_arg(s, i, 0).i)->loc, "it was made here");
-    s->inside[i] = mark ? leaf : belongs(s, i);
+    s->inside[i] = mark ? leaf : belongs(s, l, i);
     if (!mark && (s->inside[i] || has_effect(s, i) || ins->op == OP_grad_of)) ok &= check_in_body(s, l, i);
   }
   l->end = i;

@@ -1,0 +1,89 @@
+// Steps of the random generator: attention in each form of its operands, and its gradient.
+#include "tests/random_gen.h"
+
+typedef struct {
+  Dim batch, heads, tq, tk, size;
+  uint32_t n;  // tensor operands
+  bool inside;
+} Form;
+
+static Shape shape_of(Gen *g, const Form *s, uint32_t operand) {
+  Dim t = operand ? s->tk : s->tq, parts = ir_dim(g->p, s->n == 1 ? 3 : 2);
+  Dims d = {{s->batch, s->heads, t, s->size}, 4};
+  if (s->inside) d = (Dims){{s->batch, t, s->heads, s->size}, 4};
+  if (s->n == 1 || (s->n == 2 && operand)) d = (Dims){{s->batch, t, parts, s->heads, s->size}, 5};
+  return gen_shape(g, &d);
+}
+
+static Dim steps(Gen *g) {
+  static const int64_t sizes[] = {1, 2, 3, 5, 8, 16, 17, 33};
+  Dim named[] = {g->time, g->any, g->batch};
+  return gen_chance(g, 40) ? named[gen_below(g, 3)] : ir_dim(g->p, sizes[gen_below(g, 8)]);
+}
+
+static Form random_form(Gen *g) {
+  static const int64_t sizes[] = {1, 2, 3, 4, 5, 8, 16, 17};
+  for (;;) {
+    Form s = {.batch = gen_chance(g, 60) ? g->batch : ir_dim(g->p, 1 + gen_below(g, 3)),
+              .heads = ir_dim(g->p, 1 + gen_below(g, 3)),
+              .tq = steps(g),
+              .size = ir_dim(g->p, sizes[gen_below(g, 8)]),
+              .n = 1 + gen_below(g, 3),
+              .inside = gen_chance(g, 40)};
+    s.tk = s.n == 1 || gen_chance(g, 50) ? s.tq : steps(g);
+    if (gen_is_small(g, shape_of(g, &s, 0)) && gen_is_small(g, shape_of(g, &s, 1))) return s;
+  }
+}
+
+// What was there already has its form; so have the others then.
+static bool find_form(Gen *g, Val q, Form *s) {
+  Dims d = gen_dims(g, q);
+  *s = (Form){.batch = d.d[0], .heads = d.d[1], .tq = d.d[2], .tk = d.d[2], .size = d.d[3], .n = 3};
+  bool sized = ir_dim_is_const(g->p, s->heads) && ir_dim_is_const(g->p, s->size);
+  return sized && ir_dim_bound(g->p, s->size) > 0;
+}
+
+static bool has_four_axes(Gen *g, Val v) { return gen_is_f32(g, v) && gen_dims(g, v).n == 4; }
+
+static Val tensor(Gen *g, Shape s) {
+  Val x = gen_leaf(g, s);
+  if (gen_chance(g, 30)) x = gen_op1(g, OP_tanh, x);
+  return x;
+}
+
+// q, k, v and lengths.
+static void operands(Gen *g, Val in[4], Form *s) {
+  Val q = gen_pick_where(g, has_four_axes);
+  bool given = !ir_none(q) && find_form(g, q, s) && gen_chance(g, 50);
+  if (!given) *s = random_form(g);
+  in[0] = given ? gen_tame(g, q, 3) : tensor(g, shape_of(g, s, 0));
+  for (uint32_t k = 1; k < s->n; k++) in[k] = tensor(g, shape_of(g, s, k));
+  Shape lengths = ir_shape(g->p, &s->batch, 1);
+  if (gen_chance(g, 30) && gen_may_be_input(g, lengths)) in[3] = gen_input(g, "keys", DT_I64, lengths);
+}
+
+static uint32_t attributes(Gen *g, const Form *s, Attr a[5]) {
+  uint32_t n = 0;
+  if (gen_chance(g, 40)) a[n++] = ir_a_int(KEY_causal, 1);
+  if (s->n == 3 && s->inside) a[n++] = ir_a_int(KEY_heads_inside, 1);
+  if (gen_chance(g, 30)) a[n++] = ir_a_num(KEY_scale, 0.75);
+  if (!gen_chance(g, 25)) return n;
+  a[n++] = ir_a_num(KEY_p, 0.25), a[n++] = ir_a_int(KEY_id, g->p->next_id++);
+  return n;
+}
+
+void add_attention(Gen *g) {
+  Val in[7] = {{0}};
+  Form s;
+  Attr a[5];
+  operands(g, in, &s);
+  uint32_t n = attributes(g, &s, a);
+  Val y = gen_emit(g, OP_sdpa, in, 4, a, n);
+  if (ir_none(y)) return;
+  gen_keep(g, y, 3);
+  if (gen_chance(g, 10)) gen_keep(g, ir_result(y, 1), 30);
+  if (!gen_chance(g, 25)) return;
+  in[4] = y, in[5] = ir_result(y, 1), in[6] = gen_leaf(g, gen_shape_at(g, y));
+  Val d = gen_emit(g, OP_sdpa_grad, in, 7, a, n);
+  for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) gen_keep_tame(g, ir_result(d, k), 50);
+}

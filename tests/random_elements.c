@@ -1,0 +1,224 @@
+// Steps of the random generator: pointwise rows, and ops that move elements.
+#include "tests/pointwise.h"
+#include "tests/random_gen.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- steps: pointwise
+static bool joint_is_small(Gen *g, Val a, Val b) {
+  Dims x = gen_dims(g, a), y = gen_dims(g, b);
+  int64_t n = 1;
+  uint32_t r = x.n > y.n ? x.n : y.n;
+  for (uint32_t k = 1; k <= r; k++) {
+    int64_t i = k <= x.n ? ir_dim_bound(g->p, x.d[x.n - k]) : 1, j = k <= y.n ? ir_dim_bound(g->p, y.d[y.n - k]) : 1;
+    n *= i > j ? i : j;
+  }
+  return n <= MAX_ELEMENTS;
+}
+
+// What operands are made to be before a row takes them: of magnitude `limit` at most, and `least` at least where that is
+// not 0.
+typedef struct {
+  double limit[3], least[3];
+} Range;
+
+// The largest |value| of a row for such operands, by a grid; infinite where it is not finite for some.
+static double reach(Gen *g, Op op, const Val *v, const Range *r) {
+  enum { STEPS = 9 };
+  double most = 0, mag[3] = {0};
+  uint32_t n = ir_ops[op].n_min, total = n == 1 ? STEPS : n == 2 ? STEPS * STEPS : STEPS * STEPS * STEPS;
+  for (uint32_t k = 0; k < n; k++) mag[k] = fmin(gen_mag(g, v[k]), r->limit[k]);
+  for (uint32_t i = 0; i < total; i++) {
+    double x[3] = {0};
+    for (uint32_t k = 0, at = i; k < n; k++, at /= STEPS) {
+      double part = (double)(at % STEPS) / (STEPS - 1);
+      x[k] = r->least[k] > 0 ? r->least[k] + part * mag[k] : (2 * part - 1) * mag[k];
+    }
+    double y = fabs(pointwise_value(op, x));
+    most = isfinite(y) ? fmax(most, y) : INFINITY;
+    if (!isfinite(y)) break;
+  }
+  return most;
+}
+
+// The widest range in which the row is finite and not large.
+static const Range *range_of(Gen *g, Op op, const Val *v, double *mag) {
+  static const Range ranges[] = {{{50, 50, 50}, {0}},
+                                 {{4, 4, 4}, {0}},
+                                 {{50, 50, 50}, {0, 0.5, 0}},
+                                 {{50, 50, 50}, {0.2, 0.5, 0}},
+                                 {{4, 1, 4}, {0.3, 0, 0}}};
+  enum { N = sizeof ranges / sizeof *ranges };
+  for (uint32_t k = 0; k < N; k++) {
+    *mag = reach(g, op, v, &ranges[k]);
+    if (*mag <= 3000) return &ranges[k];
+  }
+  return &ranges[N - 1];
+}
+
+// A row with n operands.
+static Op pick_op(Gen *g, uint32_t n) {
+  Op rows[N_OPS];
+  uint32_t n_rows = 0;
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++)
+    if (ir_ops[op].is_pointwise && ir_ops[op].n_min == n) rows[n_rows++] = (Op)op;
+  return rows[gen_below(g, n_rows)];
+}
+
+static void apply_row(Gen *g, Op op, Val *v) {
+  Attr attr[MAX_POINTWISE_ATTRS];
+  bool is_random = ir_ops[op].flags & RANDOM;
+  uint32_t n = ir_ops[op].n_min, n_attrs = pointwise_attrs(op, g->p->next_id, attr);
+  double mag = 2 * gen_mag(g, v[0]);
+  const Range *r = is_random ? NULL : range_of(g, op, v, &mag);
+  for (uint32_t k = 0; r && k < n; k++) {
+    v[k] = gen_tame(g, v[k], r->limit[k]);
+    if (r->least[k] > 0) v[k] = gen_positive(g, v[k], r->least[k]);
+  }
+  g->p->next_id += is_random;
+  Val y = gen_emit(g, op, v, n, attr, n_attrs);
+  if (!ir_none(y) && gen_is_small(g, gen_shape_at(g, y))) gen_keep_tame(g, y, mag);
+}
+
+void add_unary(Gen *g) {
+  Val v = gen_pick(g);
+  if (gen_chance(g, 5)) gen_keep(g, gen_op1(g, OP_stop_grad, v), gen_mag(g, v));
+  else apply_row(g, pick_op(g, 1), &v);
+}
+
+void add_binary(Gen *g) {
+  Val a = gen_pick(g), b = gen_partner(g, a);
+  if (!joint_is_small(g, a, b)) return;
+  bool swap = gen_chance(g, 30);
+  apply_row(g, pick_op(g, 2), swap ? (Val[]){b, a} : (Val[]){a, b});
+}
+
+void add_ternary(Gen *g) {
+  Val b = gen_pick(g), a = gen_partner(g, b), c = gen_partner(g, b);
+  if (!joint_is_small(g, a, b) || !joint_is_small(g, c, b) || !joint_is_small(g, a, c)) return;
+  if (gen_chance(g, 60)) a = gen_op2(g, OP_gt, a, gen_number(g, 0.25));  // a condition
+  apply_row(g, pick_op(g, 3), (Val[]){a, b, c});
+}
+
+void add_cast(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_value);
+  if (ir_none(v)) return;
+  DType to = gen_is_f32(g, v) ? DT_I64 : DT_F32;
+  double mag = gen_is_f32(g, v) ? gen_mag(g, v) : 20;
+  Attr a = ir_a_int(KEY_dtype, to);
+  gen_keep(g, gen_emit(g, OP_cast, &v, 1, &a, 1), mag);
+}
+
+void add_dim_size(Gen *g) {
+  Dim d = g->n_layouts && gen_chance(g, 40) ? g->layout[0].rows : gen_dim(g);
+  if (g->in_scan && g->live.i && gen_chance(g, 60)) d = g->live;
+  Attr a = ir_a_dim(KEY_dim, d);
+  Val v = gen_emit(g, OP_dim_size, NULL, 0, &a, 1);
+  if (!ir_none(v)) gen_keep(g, gen_op2(g, OP_mul, v, gen_number(g, 0.0625)), 8);
+}
+
+// ---- steps: shape
+Val gen_pick_any(Gen *g) { return gen_chance(g, 12) ? gen_pick_where(g, gen_any_value) : gen_pick(g); }
+
+static void emit_list(Gen *g, Op op, Val v, Key key, Shape list) {
+  Attr a = ir_a_list(key, list);
+  gen_keep(g, gen_emit(g, op, &v, 1, &a, 1), gen_mag(g, v));
+}
+
+void add_reshape(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  uint32_t at = d.n ? gen_below(g, d.n) : 0;
+  switch (gen_below(g, 4)) {
+  case 0:  // a new axis of size 1
+    if (d.n >= 6) return;
+    memmove(d.d + at + 1, d.d + at, (d.n++ - at) * sizeof *d.d);
+    d.d[at] = ir_dim(g->p, 1);
+    break;
+  case 1:  // two axes become one
+    if (at + 1 >= d.n) return;
+    d.d[at] = ir_dim_mul(g->p, d.d[at], d.d[at + 1]);
+    memmove(d.d + at + 1, d.d + at + 2, (--d.n - at - 1) * sizeof *d.d);
+    break;
+  case 2: {  // one becomes two
+    int64_t size = d.n && ir_dim_is_const(g->p, d.d[at]) ? ir_dim_bound(g->p, d.d[at]) : 0, part = 2;
+    while (part < size && size % part) part++;
+    if (part >= size || d.n >= 6) return;
+    memmove(d.d + at + 1, d.d + at, (d.n++ - at) * sizeof *d.d);
+    d.d[at] = ir_dim(g->p, part), d.d[at + 1] = ir_dim(g->p, size / part);
+    break;
+  }
+  default: {
+    Dim all = ir_shape_numel(g->p, gen_shape_at(g, v));
+    d = (Dims){{all}, 1};
+  }
+  }
+  emit_list(g, OP_reshape, v, KEY_shape, gen_shape(g, &d));
+}
+
+void add_permute(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (ir_none(v)) return;
+  int64_t perm[MAX_RANK];
+  uint32_t n = ir_rank(g->p, gen_shape_at(g, v));
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t j = gen_below(g, k + 1);
+    perm[k] = perm[j];
+    perm[j] = k;
+  }
+  emit_list(g, OP_permute, v, KEY_perm, ir_shape_ints(g->p, perm, n));
+}
+
+void add_expand(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  for (uint32_t k = 0; k < d.n; k++)
+    if (gen_is_one(g, d.d[k])) d.d[k] = gen_dim(g);
+  if (d.n < 5 && gen_chance(g, 50)) {
+    memmove(d.d + 1, d.d, d.n++ * sizeof *d.d);
+    d.d[0] = gen_dim(g);
+  }
+  if (gen_is_small(g, gen_shape(g, &d))) emit_list(g, OP_expand, v, KEY_shape, gen_shape(g, &d));
+}
+
+void add_slice_or_pad(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  if (!d.n) return;
+  uint32_t axis = gen_below(g, d.n);
+  if (!ir_dim_is_const(g->p, d.d[axis])) return;
+  int64_t n = ir_dim_bound(g->p, d.d[axis]), start, size;
+  bool pad = gen_chance(g, 40);
+  start = pad ? gen_below(g, 4) : gen_below(g, (uint32_t)n + 1);
+  size = pad ? start + n + gen_below(g, 3) : gen_chance(g, 5) ? 0 : gen_below(g, (uint32_t)(n - start) + 1);
+  d.d[axis] = ir_dim(g->p, size);
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
+  gen_keep(g, gen_emit(g, pad ? OP_pad_axis : OP_slice, &v, 1, a, 3), gen_mag(g, v));
+}
+
+void add_concat(Gen *g) {
+  Val part[4] = {gen_pick_any(g)};
+  if (ir_none(part[0])) return;
+  Dims d = gen_dims(g, part[0]);
+  if (!d.n) return;
+  uint32_t axis = gen_below(g, d.n), n = 1;
+  double mag = gen_mag(g, part[0]);
+  while (n < 4 && (n < 2 || gen_chance(g, 40))) {
+    Dims other = d;
+    if (gen_chance(g, 50)) other.d[axis] = gen_dim(g);
+    Shape s = gen_shape(g, &other);
+    bool same = !gen_is_f32(g, part[0]) || !gen_is_small(g, s) || gen_chance(g, 30);
+    part[n++] = same ? part[0] : gen_leaf(g, s);
+  }
+  int64_t total = 0, rest = 1;
+  for (uint32_t k = 0; k < n; k++) total += ir_dim_bound(g->p, ir_dim_at(g->p, gen_shape_at(g, part[k]), axis));
+  for (uint32_t k = 0; k < d.n; k++) rest *= k == axis ? 1 : ir_dim_bound(g->p, d.d[k]);
+  if (total * rest > MAX_ELEMENTS) return;
+  Attr a = ir_a_int(KEY_axis, axis);
+  gen_keep(g, gen_emit(g, OP_concat, part, n, &a, 1), mag + 3);
+}

@@ -1,0 +1,161 @@
+// Steps of the random generator: reductions, ops that work on rows, products, look-ups.
+#include "tests/random_gen.h"
+
+#include <math.h>
+
+// ---- steps: reductions and rows
+void add_reduce(Gen *g) {
+  Val v = gen_pick(g);
+  int64_t axes[MAX_RANK];
+  uint32_t n = 0, rank = ir_rank(g->p, gen_shape_at(g, v));
+  double count = 1;
+  for (uint32_t k = 0; k < rank; k++)
+    if (gen_chance(g, 45)) {
+      axes[n++] = k;
+      count *= (double)ir_dim_bound(g->p, ir_dim_at(g->p, gen_shape_at(g, v), k));
+    }
+  Op op = gen_chance(g, 65) ? OP_sum : OP_amax;
+  Attr a[2] = {ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n)), ir_a_int(KEY_keepdim, 1)};
+  double mag = gen_mag(g, v) * (op == OP_sum ? sqrt(count) + 1 : 1);
+  gen_keep_tame(g, gen_emit(g, op, &v, 1, a, gen_chance(g, 40) ? 2 : 1), mag);
+}
+
+int64_t gen_last_size(const Gen *g, Val v) {
+  Shape s = gen_shape_at(g, v);
+  Dim d = ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
+  return ir_dim_is_const(g->p, d) ? ir_dim_bound(g->p, d) : 0;
+}
+
+void add_softmax(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return;
+  Op op = (Op[]){OP_softmax, OP_log_softmax, OP_argmax}[gen_below(g, 3)];
+  double mag = op == OP_log_softmax ? gen_mag(g, v) * 2 + 4 : 1;
+  if (op == OP_argmax && gen_last_size(g, v) < 1) return;
+  Attr axis = ir_a_int(KEY_axis, gen_below(g, (int64_t)ir_rank(g->p, gen_shape_at(g, v))));
+  Val y = gen_keep(g, gen_emit(g, op, &v, 1, &axis, op != OP_argmax && gen_chance(g, 50) ? 1 : 0), mag);
+  if (op == OP_argmax && !ir_none(y)) g->pool[g->n - 1].below = gen_last_size(g, v);
+}
+
+void add_row_norm(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row), in[3];
+  if (ir_none(v) || gen_last_size(g, v) < 2) return;
+  Dim width = ir_dim(g->p, gen_last_size(g, v));
+  bool layer = gen_chance(g, 60);
+  uint32_t n = 1 + (uint32_t)gen_below(g, layer ? 3 : 2);
+  in[0] = v;
+  for (uint32_t k = 1; k < n; k++) in[k] = gen_leaf(g, ir_shape(g->p, &width, 1));
+  Attr eps = ir_a_num(KEY_eps, 0.1);
+  gen_keep(g, gen_emit(g, layer ? OP_layer_norm : OP_rms_norm, in, n, &eps, 1), 8);
+}
+
+Dims gen_without_last(const Gen *g, Val v) {
+  Dims d = gen_dims(g, v);
+  d.n--;
+  return d;
+}
+
+Val gen_labels(Gen *g, Val logits) {
+  Dims d = gen_without_last(g, logits);
+  Shape s = gen_shape(g, &d);
+  bool from_input = gen_may_be_input(g, s) && gen_chance(g, 80);
+  return from_input ? gen_input(g, "label", DT_I64, s) : gen_op1(g, OP_argmax, logits);
+}
+
+void add_nll(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v) || gen_last_size(g, v) < 1) return;
+  Attr ignore = ir_a_int(KEY_ignore, (int64_t)gen_below(g, 3) - 1);
+  Val labels = gen_labels(g, v);
+  Val loss = gen_emit(g, OP_cross_entropy_rows, (Val[]){v, labels}, 2, &ignore, gen_chance(g, 30));
+  if (ir_none(loss)) return;
+  gen_keep(g, loss, gen_mag(g, v) * 2 + 4);
+  if (gen_chance(g, 30)) gen_keep(g, ir_result(loss, 1), gen_mag(g, v) + 4);
+}
+
+// ---- steps: products
+void add_matmul(Gen *g) {
+  Val a = gen_pick_where(g, gen_any_matrix);
+  if (ir_none(a)) return;
+  bool ta = gen_chance(g, 35), tb = gen_chance(g, 40), first = gen_chance(g, 70);
+  Dims d = gen_dims(g, a), o = d;
+  Dim n = gen_chance(g, 80) ? ir_dim(g->p, gen_size(g)) : gen_dim(g);
+  // first: a is op(a) [m, k] and the other is [k, n]; else a is the right operand
+  Dim k = first ? d.d[ta ? d.n - 2 : d.n - 1] : d.d[tb ? d.n - 1 : d.n - 2];
+  Dim row = first ? k : n, col = first ? n : k;
+  bool flip = first ? tb : ta;
+  uint32_t lead = gen_chance(g, 50) ? 0 : d.n - 2;
+  for (uint32_t j = 0; j < lead; j++)
+    if (gen_chance(g, 30)) o.d[j] = ir_dim(g->p, 1);
+  o.n = lead + 2;
+  o.d[lead] = flip ? col : row, o.d[lead + 1] = flip ? row : col;
+  Shape s = gen_shape(g, &o);
+  int64_t each =
+      ir_dim_bound(g->p, n) * ir_dim_bound(g->p, first ? d.d[ta ? d.n - 1 : d.n - 2] : d.d[tb ? d.n - 2 : d.n - 1]);
+  for (uint32_t j = 0; j + 2 < d.n; j++) each *= ir_dim_bound(g->p, d.d[j]);
+  if (!gen_is_small(g, s) || each > MAX_ELEMENTS) return;
+  Val b = gen_leaf(g, s), arg[2] = {first ? a : b, first ? b : a};
+  Attr attr[2];
+  uint32_t n_attrs = 0;
+  if (ta) attr[n_attrs++] = ir_a_int(KEY_ta, 1);
+  if (tb) attr[n_attrs++] = ir_a_int(KEY_tb, 1);
+  gen_keep_tame(g, gen_emit(g, OP_matmul, arg, 2, attr, n_attrs),
+                gen_mag(g, a) * 2 * sqrt(1 + (double)ir_dim_bound(g->p, k)));
+}
+
+// What nobody but a product reads.
+static Val before_product(Gen *g, Val x) {
+  Attr drop[] = {ir_a_num(KEY_p, 0.25), ir_a_int(KEY_id, g->p->next_id)};
+  switch (gen_below(g, 6)) {
+  case 0: return gen_op2(g, OP_mul, x, gen_number(g, 0.5));
+  case 1: return gen_op1(g, OP_tanh, gen_op1(g, OP_neg, x));
+  case 2: g->p->next_id++; return gen_emit(g, OP_dropout, &x, 1, drop, 2);
+  default: return x;
+  }
+}
+
+Val gen_linear(Gen *g, Val x, int64_t n, bool bias) {
+  Shape s = gen_shape_at(g, x);
+  Dim k = ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
+  Dims w = {{ir_dim(g->p, n), k}, 2}, b = {{ir_dim(g->p, n)}, 1};
+  if (!gen_is_small(g, gen_shape(g, &w)) || ir_shape_bound(g->p, s) / (ir_dim_bound(g->p, k) + 1) * n > MAX_ELEMENTS)
+    return (Val){0};
+  Val arg[3] = {before_product(g, x), gen_leaf(g, gen_shape(g, &w))};
+  if (bias) arg[2] = gen_leaf(g, gen_shape(g, &b));
+  Val y = gen_emit(g, OP_linear, arg, bias ? 3 : 2, NULL, 0);
+  return gen_keep_tame(g, y, gen_mag(g, x) * 2 * sqrt(1 + (double)ir_dim_bound(g->p, k)) + 2);
+}
+
+void add_linear(Gen *g) {
+  Val x = gen_pick_where(g, gen_any_row);
+  if (ir_none(x)) return;
+  int64_t n = gen_size(g);
+  gen_linear(g, x, n, gen_chance(g, 60));
+}
+
+bool gen_any_table(Gen *g, Val v) {
+  Dims d = gen_dims(g, v);
+  return gen_is_f32(g, v) && d.n == 2 && ir_dim_is_const(g->p, d.d[0]) && ir_dim_bound(g->p, d.d[0]) > 0;
+}
+
+Val gen_index_below(Gen *g, int64_t limit) {
+  for (uint32_t k = 0; k < g->n; k++)
+    if (g->pool[k].below && g->pool[k].below <= limit && gen_chance(g, 50)) return g->pool[k].v;
+  for (int tries = 0; tries < 8; tries++) {
+    Shape s = gen_random_shape(g);
+    if (ir_rank(g->p, s) < 4 && ir_shape_bound(g->p, s) <= 64 && gen_may_be_input(g, s))
+      return gen_input(g, "index", DT_I64, s);
+  }
+  return (Val){0};
+}
+
+void add_embedding(Gen *g) {
+  Val w = gen_pick_where(g, gen_any_table);
+  if (ir_none(w)) w = gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){1 + gen_below(g, 20), gen_size(g)}, 2));
+  if (!gen_any_table(g, w)) return;
+  Dims d = gen_dims(g, w);
+  Val index = gen_index_below(g, ir_dim_bound(g->p, d.d[0]));
+  if (ir_none(index)) return;
+  if (ir_shape_bound(g->p, gen_shape_at(g, index)) * ir_dim_bound(g->p, d.d[1]) > MAX_ELEMENTS) return;
+  gen_keep(g, gen_op2(g, OP_embedding, w, index), gen_mag(g, w));
+}

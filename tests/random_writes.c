@@ -1,0 +1,153 @@
+// Steps of the random generator: writes in place and updates of parameters.
+#include "tests/random_gen.h"
+
+#include <string.h>
+
+// ---- steps: writes. After one, the old version must not be read.
+bool gen_is_param(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_param && gen_is_f32(g, v); }
+
+static Val root_of(const Gen *g, Val v) {
+  while (ir_is_alias((Op)ir_ins(g->f, v)->op)) v = ir_arg(g->f, v, 0);
+  return v;
+}
+
+Val gen_written(Gen *g, Val old, Val next) {
+  if (ir_none(next)) return next;
+  for (uint32_t k = g->n; k-- > 0;)
+    if (root_of(g, g->pool[k].v).i == old.i) gen_forget(g, g->pool[k].v);
+  return gen_keep(g, next, 3);
+}
+
+void add_assign(Gen *g) {
+  Val w = gen_pick_where(g, gen_is_param);
+  if (ir_none(w)) return;
+  Val src =
+      gen_chance(g, 50) ? gen_op2(g, OP_add, w, gen_leaf(g, gen_shape_at(g, w))) : gen_leaf(g, gen_shape_at(g, w));
+  if (gen_chance(g, 30)) src = gen_number(g, 0.5);
+  gen_written(g, w, gen_op2(g, OP_assign, w, src));
+}
+
+void add_clone(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (!ir_none(v)) gen_keep(g, gen_op1(g, OP_clone, v), gen_mag(g, v));
+}
+
+static bool may_be_written(Gen *g, Val v) {
+  Val root = root_of(g, v);
+  return gen_is_f32(g, v) && ir_ins(g->f, root)->op != OP_const && ir_ins(g->f, root)->op != OP_dim_size;
+}
+
+// y op= x, and copies over a view.
+void add_write(Gen *g) {
+  Val v = gen_pick_where(g, may_be_written), x = {0};
+  if (ir_none(v)) return;
+  switch (gen_below(g, 4)) {
+  case 0: x = gen_op1(g, OP_tanh, v); break;
+  case 1: x = gen_op2(g, OP_add, v, gen_leaf(g, gen_shape_at(g, v))); break;
+  case 2: x = gen_leaf(g, gen_shape_at(g, v)); break;
+  default:
+    for (uint32_t k = 0; k < g->n; k++)
+      if (gen_is_f32(g, g->pool[k].v) && g->pool[k].v.i != v.i &&
+          gen_shape_at(g, g->pool[k].v).i == gen_shape_at(g, v).i)
+        x = g->pool[k].v;
+  }
+  if (ir_none(x) || gen_shape_at(g, x).i != gen_shape_at(g, v).i) return;
+  bool no_grad = gen_chance(g, 30) || ir_ins(g->f, root_of(g, v))->op == OP_param;
+  Attr a = ir_a_int(KEY_no_grad, 1);
+  gen_emit(g, OP_write, (Val[]){v, x}, 2, &a, no_grad);
+}
+
+void add_slice_assign(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  uint32_t axis = gen_below(g, d.n);
+  if (!ir_dim_is_const(g->p, d.d[axis])) return;
+  int64_t n = ir_dim_bound(g->p, d.d[axis]), start = gen_below(g, (uint32_t)n + 1),
+          size = gen_below(g, (uint32_t)(n - start) + 1);
+  d.d[axis] = ir_dim(g->p, size);
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  gen_keep(g, gen_emit(g, OP_slice_assign, (Val[]){v, gen_leaf(g, gen_shape(g, &d))}, 2, a, 2), gen_mag(g, v) + 2);
+}
+
+void add_index_assign(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  if (!ir_dim_is_const(g->p, d.d[0]) || ir_dim_bound(g->p, d.d[0]) < 1 || g->f->n_inputs >= MAX_INPUTS) return;
+  Dim n = gen_chance(g, 30) ? g->any : ir_dim(g->p, gen_below(g, 6));
+  d.d[0] = n;
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Val index = gen_input(g, "index", DT_I64, ir_shape(g->p, &n, 1)), rows = gen_leaf(g, gen_shape(g, &d));
+  gen_keep(g, gen_emit(g, OP_index_assign, (Val[]){v, index, rows}, 3, NULL, 0), gen_mag(g, v) + 2);
+}
+
+static Val gradient_for(Gen *g, Val w) {
+  for (uint32_t k = g->n; k-- > 0;) {
+    Val v = g->pool[k].v;
+    if (v.i != w.i && gen_is_f32(g, v) && gen_shape_at(g, v).i == gen_shape_at(g, w).i &&
+        ir_ins(g->f, v)->op != OP_param)
+      return v;
+  }
+  return gen_leaf(g, gen_shape_at(g, w));
+}
+
+void add_optimizer(Gen *g) {
+  Val w = gen_pick_where(g, gen_is_param);
+  if (ir_none(w)) w = gen_param(g, "w", ir_shape_ints(g->p, (int64_t[]){gen_size(g), gen_size(g)}, 2));
+  Shape s = gen_shape_at(g, w);
+  Val d = gradient_for(g, w), rate = gen_chance(g, 50) ? gen_number(g, 0.125) : gen_leaf(g, (Shape){0});
+  if (d.i == w.i) return;
+  Attr a[5];
+  uint32_t n = 0;
+  Val decay = gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, gen_chance(g, 50) ? 0.125 : 0);
+  switch (gen_below(g, 3)) {
+  case 0: {
+    Val m = gen_param(g, "m", s), q = gen_param(g, "pos", s);
+    gen_forget(g, m), gen_forget(g, q);
+    a[n++] = ir_a_num(KEY_beta1, 0.9), a[n++] = ir_a_num(KEY_beta2, 0.99), a[n++] = ir_a_num(KEY_eps, 1e-3);
+    if (gen_chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
+    gen_written(g, w,
+                gen_emit(g, OP_adamw, (Val[]){w, m, q, d, gen_number(g, 1 + gen_below(g, 5)), rate, decay}, 7, a, n));
+    break;
+  }
+  case 1: gen_written(g, w, gen_emit(g, OP_sgd, (Val[]){w, d, rate, decay}, 4, a, n)); break;
+  default: {
+    Val m = gen_param(g, "m", s);
+    gen_forget(g, m);
+    Val momentum = gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, 0.75);
+    if (gen_chance(g, 30)) a[n++] = ir_a_num(KEY_dampening, 0.25);
+    else if (gen_chance(g, 50)) a[n++] = ir_a_int(KEY_nesterov, 1);
+    Val step = gen_number(g, 1 + gen_below(g, 3));
+    gen_written(g, w, gen_emit(g, OP_sgd_momentum, (Val[]){w, m, d, step, rate, decay, momentum}, 7, a, n));
+  }
+  }
+}
+
+// As pass sparse_updates makes it of an update whose gradient is that of look-ups.
+void add_sparse_optimizer(Gen *g) {
+  Dims table = {{ir_dim(g->p, 1 + gen_below(g, 20)), ir_dim(g->p, gen_size(g))}, 2};
+  Val w = gen_pick_where(g, gen_any_table), index;
+  if (ir_none(w) || !gen_is_param(g, w)) w = gen_param(g, "w", gen_shape(g, &table));
+  table = gen_dims(g, w);
+  if (!ir_dim_bound(g->p, table.d[0])) return;
+  index = gen_index_below(g, ir_dim_bound(g->p, table.d[0]));
+  if (ir_none(index)) return;
+  Dims d = gen_dims(g, index);
+  d.d[d.n++] = table.d[1];
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Val m = gen_param(g, "m", gen_shape(g, &table)), q = gen_param(g, "pos", gen_shape(g, &table));
+  gen_forget(g, m), gen_forget(g, q);
+  Val rows = gen_leaf(g, gen_shape(g, &d)), step = gen_number(g, 1 + gen_below(g, 5)), rate = gen_number(g, 0.125);
+  Attr a[] = {ir_a_num(KEY_beta1, 0.9), ir_a_num(KEY_beta2, 0.99), ir_a_num(KEY_eps, 1e-3), ir_a_int(KEY_decoupled, 1)};
+  Val in[] = {w, m, q, index, rows, step, rate, gen_number(g, gen_chance(g, 50) ? 0.125 : 0)};
+  gen_written(g, w, gen_emit(g, OP_adamw_sparse, in, 8, a, 3 + gen_chance(g, 50)));
+}
+
+void add_norm(Gen *g) {
+  Val arg[4];
+  uint32_t n = 1 + gen_below(g, 4);
+  double mag = 1;
+  for (uint32_t k = 0; k < n; k++) arg[k] = gen_pick(g), mag += gen_mag(g, arg[k]) * 16;
+  gen_keep_tame(g, gen_emit(g, OP_global_norm, arg, n, NULL, 0), mag);
+}

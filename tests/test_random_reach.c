@@ -1,0 +1,93 @@
+// Random programs reach every op of the table: N_LEAST of N_PROGRAMS programs have it as they are written, and as many
+// when all passes have run. What cannot be reached so stands in a list with the reason; a reason that no longer holds
+// fails as well.
+//
+//   test_random_reach [PROGRAMS]     prints the counts
+#include "codegen/cg.h"
+#include "tests/check.h"
+#include "tests/random_program.h"
+
+#include <stdlib.h>
+
+enum { N_PROGRAMS = 120, N_FUNCTIONS = 20, N_LEAST = 5 };
+typedef enum { WRITTEN, MADE /* behind some pass */, LEFT /* behind the last */, N_STAGES } Stage;
+
+typedef struct {
+  Op op;
+  const char *why;
+} Reason;
+static const Reason not_written[] = {
+    {OP_overwritten, "pass functionalize makes it of a write"},
+    {OP_scan, "pass outline_scans makes it of the marks of a scan"},
+};
+static const Reason not_left[] = {
+    {OP_scope_begin, "pass check_scopes drops marks"},
+    {OP_scope_end, "pass check_scopes drops marks"},
+    {OP_move, "pass check_scopes drops marks"},
+    {OP_attach, "pass check_scopes drops marks"},
+    {OP_dispose, "pass check_scopes drops marks"},
+    {OP_write, "pass functionalize makes values of versions"},
+    {OP_overwritten, "pass functionalize makes values of versions"},
+    {OP_clone, "pass functionalize makes values of versions"},
+    {OP_scan_begin, "pass outline_scans makes a function of the body"},
+    {OP_scan_input, "pass outline_scans makes a function of the body"},
+    {OP_scan_carry, "pass outline_scans makes a function of the body"},
+    {OP_scan_next, "pass outline_scans makes a function of the body"},
+    {OP_scan_output, "pass outline_scans makes a function of the body"},
+    {OP_scan_final, "pass outline_scans makes a function of the body"},
+    {OP_scan_end, "pass outline_scans makes a function of the body"},
+    {OP_grad_of, "pass grad replaces it"},
+    {OP_stop_grad, "pass simplify drops views without effect"},
+};
+
+static uint32_t n_programs_with[N_STAGES][N_OPS];
+static bool seen[N_STAGES][N_OPS];
+
+static void look(Stage stage, const Fn *f) {
+  for (uint32_t i = 1; i < f->n_ins; i++) seen[stage][f->ins[i].op] = true;
+}
+
+static void look_at_pass(Fn *f, const PassInfo *pass, void *ctx) {
+  (void)pass, (void)ctx;
+  look(MADE, f);
+}
+
+static void count_program(uint64_t seed) {
+  RtArena *mem = rt_arena_new();
+  memset(seen, 0, sizeof seen);
+  Prog *p = random_program(mem, seed, N_FUNCTIONS);
+  uint32_t n = p->n_fns;
+  cg_plan_for(p, cg_target_find("avx2"));
+  for (uint32_t k = 0; k < n; k++) {
+    look(WRITTEN, p->fns[k]);
+    if (ir_run_passes(p->fns[k], NULL, look_at_pass, NULL)) look(LEFT, p->fns[k]);
+  }
+  for (uint32_t k = 0; k < p->n_bodies; k++)
+    if (p->bodies[k]->facts & HAS_OFFSETS) look(LEFT, p->bodies[k]);
+  for (uint32_t s = 0; s < N_STAGES; s++)
+    for (uint32_t op = 0; op < N_OPS; op++) n_programs_with[s][op] += seen[s][op];
+  rt_arena_free(mem);
+}
+
+static const char *reason(const Reason *list, size_t n, uint32_t op) {
+  for (size_t k = 0; k < n; k++)
+    if (list[k].op == op) return list[k].why;
+  return NULL;
+}
+#define REASON(list, op) reason((list), sizeof(list) / sizeof *(list), (op))
+
+static void check_op(uint32_t op, uint32_t least) {
+  const char *no_text = REASON(not_written, op), *gone = REASON(not_left, op), *why = no_text ? no_text : gone;
+  const uint32_t n[] = {n_programs_with[WRITTEN][op], n_programs_with[MADE][op], n_programs_with[LEFT][op]};
+  bool ok = CHECK(no_text ? n[WRITTEN] == 0 : n[WRITTEN] >= least);
+  ok &= CHECK(n[MADE] >= least || gone) && CHECK(gone ? n[LEFT] < least : n[LEFT] >= least);
+  printf("%-24s %4u written, %4u made, %4u left%s%s%s\n", ir_ops[op].name, n[0], n[1], n[2], why ? "; " : "",
+         why ? why : "", ok ? "" : "  <- fails");
+}
+
+int main(int argc, char **argv) {
+  uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : N_PROGRAMS;
+  for (uint64_t seed = 1; seed <= n; seed++) count_program(seed);
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++) check_op(op, (n * N_LEAST + N_PROGRAMS - 1) / N_PROGRAMS);
+  return check_report();
+}

@@ -1,0 +1,289 @@
+// What a run needs beside code: values for its inputs and parameters, blocks with guards behind them, a frame.
+#include "tests/trial.h"
+#include "tests/rng.h"
+
+#include "ir/attention.h"
+#include "runtime/exec/blas.h"
+#include "runtime/exec/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 128 /* bytes behind each block */, FILL = 0xA5 };
+
+// ---- the data of a run: by names, so that it stays when a program shrinks
+static Rng rng_for(const char *what, const char *name) {
+  return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77))};
+}
+
+static int64_t run_size(const Prog *p, const Fn *f, Dim d) {
+  const DimInfo *in = ir_dim_info(p, d);
+  const char *name = ir_text(p, in->name);
+  Rng r = rng_for(ir_text(p, f->name), name);
+  int64_t least = !strncmp(name, "time", 4);
+  switch (rng_below(&r, 10)) {
+  case 0: return least;
+  case 1: return 1;
+  case 2:
+  case 3:
+  case 4: return least + rng_below(&r, (uint32_t)(in->value + 1 - least));
+  default: return in->value;
+  }
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// What the readers of an i64 value want: an index below `hi`, or lengths.
+typedef struct {
+  int64_t hi;
+  bool lengths, sorted, no_empty;
+} Wants;
+
+static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
+  const Prog *p = f->prog;
+  Attention attention;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    for (uint32_t k = 0; k < ins->n_args; k++) {
+      if (ir_arg(f, (Val){i}, k).i != v.i) continue;
+      Shape s = ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
+      uint32_t rank = ir_rank(p, s);
+      switch (ins->op) {
+      case OP_sdpa:
+      case OP_sdpa_grad:
+        ir_attention(f, (Val){i}, &attention);
+        w->lengths = true;
+        w->hi = smaller(w->hi, ir_dim_eval(p, attention.tk, slots));
+        break;
+      case OP_cross_entropy_rows_grad:
+      case OP_cross_entropy_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
+      case OP_adamw_sparse:
+      case OP_embedding_grad:
+      case OP_index_assign:
+      case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
+      case OP_packed_layout:
+        w->lengths = true;
+        w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);
+        w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
+        w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
+        break;
+      default:
+        if (ir_ops[ins->op].cls == CLASS_VIEW || ir_ops[ins->op].cls == CLASS_INDEX) find_wants(f, (Val){i}, slots, w);
+      }
+    }
+  }
+}
+
+static int by_size_down(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x > y ? -1 : x < y;
+}
+
+static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t) {
+  Wants w = {.hi = 1 << 20};
+  find_wants(f, v, slots, &w);
+  bool free_range = w.hi == 1 << 20;
+  int64_t least = w.no_empty, n = w.hi + (w.lengths && !least);
+  for (int64_t k = 0; k < t.n; k++)
+    t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)(rng_below(r, (uint32_t)(n > 1 ? n : 1)) + least);
+  if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
+}
+
+static void fill_floats(const char *name, Rng *r, Tensor t) {
+  bool coarse = rng_below(r, 3) == 0;  // ties and zeros
+  for (int64_t k = 0; k < t.n; k++) {
+    double x = coarse ? (double)rng_below(r, 7) * 0.5 - 1.5 : rng_unit(r) * 4 - 2;
+    t.v[k] = (float)(strncmp(name, "pos", 3) ? x : fabs(x) + 0.1);
+  }
+}
+
+static Tensor new_tensor(RtArena *mem, int64_t n) { return (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n}; }
+
+TrialData trial_data(const Fn *f, RtArena *mem) {
+  const Prog *p = f->prog;
+  TrialData d = {rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)), rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
+                 rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
+  for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k]);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    if (ins->op != OP_input) continue;
+    const char *name = ir_text(p, ins->name);
+    Rng r = rng_for("input", name);
+    Tensor t = new_tensor(mem, ir_shape_eval(p, ins->shape, d.slots));
+    if (ins->dtype == DT_I64) fill_ints(f, (Val){i}, d.slots, &r, t);
+    else fill_floats(name, &r, t);
+    d.in[ir_attr_int(f, (Val){i}, KEY_index, 0)] = t;
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const char *path = ir_text(p, p->params[k].path);
+    Rng r = rng_for("param", path);
+    d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
+    fill_floats(path, &r, d.params[k]);
+  }
+  return d;
+}
+
+Shape trial_output(const Fn *f, uint32_t k, DType *type) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_output && ir_attr_int(f, (Val){i}, KEY_index, 0) == k) {
+      const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
+      *type = (DType)from->dtype;
+      return from->shape;
+    }
+  *type = DT_F32;
+  return (Shape){0};
+}
+
+// ---- compiled code
+static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
+static const TnServices services = {
+    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
+static TrialBlock new_block(RtArena *mem, int64_t bytes) {
+  unsigned char *raw = rt_alloc(mem, (size_t)bytes + GUARD + TN_ALIGN);
+  TrialBlock b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), (size_t)bytes};
+  memset(b.at, 0xFF, b.bytes);  // NaN
+  memset(b.at + b.bytes, FILL, GUARD);
+  return b;
+}
+
+static bool guard_holds(TrialBlock b) {
+  for (uint32_t i = 0; i < GUARD; i++)
+    if (b.at[b.bytes + i] != FILL) return false;
+  return true;
+}
+
+static void encode(TrialBlock b, DType type, Tensor from) {
+  for (int64_t i = 0; i < from.n; i++) {
+    if (type == DT_I64) ((int64_t *)(void *)b.at)[i] = (int64_t)from.v[i];
+    else ((float *)(void *)b.at)[i] = (float)from.v[i];
+  }
+}
+
+static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
+  Tensor t = new_tensor(mem, n);
+  for (int64_t i = 0; i < n; i++)
+    t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
+  return t;
+}
+
+bool trial_compile(Prog *p, const Target *target, RtArena *mem, TrialCode *out, RtText *why) {
+  CgObject object = {0};
+  if (!cg_compile(p, target, "", &object, NULL, why)) return false;
+  *out = (TrialCode){p, cg_jit_load(&object, why), new_block(mem, p->const_bytes)};
+  rt_free(object.bytes);
+  if (out->jit && p->const_bytes) ir_fill_const(p, out->consts.at);
+  return out->jit != NULL;
+}
+
+void trial_free(TrialCode *c) { cg_jit_free(c->jit); }
+
+typedef struct {
+  TnEntry entry;
+  TnFrame *frame;
+} Work;
+
+static void work(void *ctx, int32_t worker, int32_t n_workers) {
+  Work *w = ctx;
+  w->entry(w->frame, worker, n_workers);
+}
+
+// ---- one run
+typedef struct {
+  TrialBlock arena, params, *in, *out;
+  void **in_at, **out_at;
+  int64_t *slots;
+} Memory;
+
+static void bind_inputs(const Fn *f, const TrialData *d, Memory *m, RtArena *mem) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op != OP_input) continue;
+    int64_t at = ir_attr_int(f, (Val){i}, KEY_index, 0);
+    m->in[at] = new_block(mem, d->in[at].n * ir_dtype_bytes[f->ins[i].dtype]);
+    encode(m->in[at], (DType)f->ins[i].dtype, d->in[at]);
+    m->in_at[at] = m->in[at].at;
+  }
+}
+
+static void bind_outputs(const Fn *f, Memory *m, RtArena *mem) {
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    DType type;
+    Shape s = trial_output(f, k, &type);
+    m->out[k] = new_block(mem, ir_shape_bound(f->prog, s) * ir_dtype_bytes[type]);
+    m->out_at[k] = m->out[k].at;
+  }
+}
+
+static void bind_params(const Prog *p, const TrialData *d, Memory *m) {
+  for (uint32_t k = 0; k < p->n_params; k++)
+    encode((TrialBlock){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
+}
+
+static Memory new_memory(const Fn *f, const TrialData *d, RtArena *mem) {
+  const Prog *p = f->prog;
+  Memory m = {.arena = new_block(mem, f->stats.peak_bytes), .params = new_block(mem, p->param_bytes)};
+  m.in = rt_alloc(mem, (f->n_inputs + 1) * sizeof *m.in), m.out = rt_alloc(mem, (f->n_outputs + 1) * sizeof *m.out);
+  m.in_at = rt_alloc(mem, (f->n_inputs + 1) * sizeof *m.in_at);
+  m.out_at = rt_alloc(mem, (f->n_outputs + 1) * sizeof *m.out_at);
+  m.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof *m.slots);
+  if (p->n_syms) memcpy(m.slots, d->slots, p->n_syms * sizeof *m.slots);
+  bind_inputs(f, d, &m, mem);
+  bind_outputs(f, &m, mem);
+  bind_params(p, d, &m);
+  return m;
+}
+
+static bool all_guards_hold(const Fn *f, const TrialCode *c, const Memory *m) {
+  bool good = guard_holds(m->arena) && guard_holds(m->params) && guard_holds(c->consts);
+  for (uint32_t k = 0; k < f->n_inputs; k++) good &= guard_holds(m->in[k]);
+  for (uint32_t k = 0; k < f->n_outputs; k++) good &= guard_holds(m->out[k]);
+  return good;
+}
+
+static void collect(const Fn *f, const Memory *m, RtArena *mem, TrialResults *r) {
+  const Prog *p = f->prog;
+  uint32_t n = f->n_outputs + p->n_params;
+  *r = (TrialResults){rt_alloc(mem, (n + 1) * sizeof(Tensor)), f->n_outputs, n};
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    DType type;
+    Shape s = trial_output(f, k, &type);
+    r->t[k] = decode(mem, m->out[k], type, ir_shape_eval(p, s, m->slots));
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    const Param *q = &p->params[k];
+    r->t[f->n_outputs + k] =
+        decode(mem, (TrialBlock){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
+  }
+}
+
+TrialEnd trial_run(const TrialCode *c, const Fn *f, const TrialData *d, RtTeam *team, RtArena *mem, TrialResults *out,
+                   RtText *why) {
+  Memory m = new_memory(f, d, mem);
+  TnKernelStatus status = {0};
+  TnFrame frame = {.in = m.in_at,
+                   .out = m.out_at,
+                   .dims = m.slots,
+                   .seed = TRIAL_SEED,
+                   .counter = TRIAL_COUNTER,
+                   .svc = &services,
+                   .status = &status,
+                   .team = team};
+  frame.seg[SEG_ARENA] = m.arena.at, frame.seg[SEG_PARAM] = m.params.at, frame.seg[SEG_CONST] = c->consts.at;
+  RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
+  frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
+  Work w = {.frame = &frame};
+  void *entry = cg_jit_find(c->jit, cg_symbol(mem, c->p, f));
+  memcpy((void *)&w.entry, &entry, sizeof entry);
+  rt_team_run(team, work, &w, 0);
+  char damage[512];
+  bool sound = rt_guarded_arena_report(&guarded_arena, damage, sizeof damage);
+  if (!sound) rt_text_add(why, "%s", damage);
+  if (!sound) return TRIAL_GUARDS;
+  if (!all_guards_hold(f, c, &m)) rt_text_add(why, "a block is written behind its end");
+  if (why->text) return TRIAL_OVERRUN;
+  if (status.code)
+    rt_text_add(why, "a kernel reports index %lld, value %lld", (long long)status.index, (long long)status.value);
+  if (why->text) return TRIAL_REPORTED;
+  collect(f, &m, mem, out);
+  return TRIAL_FINE;
+}
