@@ -31,10 +31,10 @@ static const RtCheck checks[] = {
 enum { OFF_W = 0, OFF_B = 64, OFF_MOMENT = 128, OFF_STEPS = 192, PARAM_BYTES = 256 };
 static const char *const w_aliases[] = {"emb.weight"};
 static const RtParam params[] = {
-    {"head.weight", w_aliases, 1, RT_WEIGHT, RT_F32, 2, {2, 3}, OFF_W, 24},
-    {"head.bias", NULL, 0, RT_BUFFER, RT_F32, 1, {2}, OFF_B, 8},
-    {"optimizer.m.head.weight", NULL, 0, RT_STATE, RT_F32, 2, {2, 3}, OFF_MOMENT, 24},
-    {"optimizer.steps", NULL, 0, RT_STATE, RT_I64, 0, {0}, OFF_STEPS, 8},
+    {"head.weight", w_aliases, 1, RT_WEIGHT, RT_F32, 2, {2, 3}, OFF_W, 24, NULL, 0},
+    {"head.bias", NULL, 0, RT_BUFFER, RT_F32, 1, {2}, OFF_B, 8, NULL, 0},
+    {"optimizer.m.head.weight", NULL, 0, RT_STATE, RT_F32, 2, {2, 3}, OFF_MOMENT, 24, NULL, 0},
+    {"optimizer.steps", NULL, 0, RT_STATE, RT_I64, 0, {0}, OFF_STEPS, 8, NULL, 0},
 };
 static const _Alignas(TN_ALIGN) float pool[2] = {10, 20};
 

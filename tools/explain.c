@@ -325,7 +325,7 @@ static int explain(RtArena *mem, void *ctx) {
             o->function ? o->function : "", rt_near_text(&near));
     return EXIT_ERRORS;
   }
-  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_explain(int n, char **args) {

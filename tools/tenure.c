@@ -26,7 +26,7 @@ static const char usage[] =
     "    --facts            prints what passes found: kernels, buffers, offsets\n"
     "    --verify           prints nothing: checks only\n"
     "  opt --rules        lists the rewrite rules\n"
-    "  explain ID         what a diagnostic such as E103 means\n"
+    "  explain ID         what a diagnostic such as E103 means, a wrong and a right program, the usual remedy\n"
     "  explain FILE.tir %value [--function NAME] [--planned]\n"
     "                     who made a value, what keeps it alive, where it lies, what it costs; @path names a "
     "parameter\n"
@@ -52,6 +52,12 @@ int tool_usage_error(const char *what, const char *which) {
   RtNear near;
   fprintf(stderr, "tenure: %s%s%s%s\n%s", what, which ? " " : "", which ? which : "", near_word(which, &near), usage);
   return EXIT_USAGE;
+}
+
+bool tool_put(const RtText *text) {
+  bool ok = fwrite(text->text, 1, text->len, stdout) == text->len && !fflush(stdout);
+  if (!ok) perror("tenure: standard output");
+  return ok;
 }
 
 // ---- opt
@@ -118,7 +124,7 @@ static int opt_in(RtArena *mem, void *ctx) {
   if (o->verify_only) return 0;
   RtText out = {.mem = mem};
   ir_print(p, &out, o->flags);
-  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
 }
 
 static const char *value_of(const char *arg, const char *option) {
@@ -202,6 +208,8 @@ static const DiagRow diag_rows[] = {
 #include "ir/diag.def"
 };
 
+#include "explain_pages.h"
+
 static int run_explain(int n, char **args) {
   if (n != 1) return tool_explain(n, args);
   const char *digits = args[0] + (*args[0] && strchr("EWNewn", *args[0]) != NULL);
@@ -210,7 +218,7 @@ static int run_explain(int n, char **args) {
   for (size_t k = 0; end != digits && !*end && k < sizeof diag_rows / sizeof *diag_rows; k++) {
     const DiagRow *row = &diag_rows[k];
     if (row->id != id) continue;
-    printf("%c%03u %s: %s\n", row->letter, row->id, row->name, row->text);
+    printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
     return 0;
   }
   if (strpbrk(args[0], "./")) return tool_usage_error("explain needs a value of", args[0]);

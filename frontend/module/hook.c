@@ -197,8 +197,9 @@ bool fe_callable(tn_function *f, const tn_module *m, tn_site at) { return fe_own
 
 static tn_tensor run_module(tn_module *m, tn_tensor x, bool with_hooks, tn_site at) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  const char *call = with_hooks ? "tn_call" : "tn_forward";
+  if (!fe_join_for(call, &x, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   if (!fe_callable(f, m, at)) return fe_poison(f);
   uint32_t first = f->ir->n_ins;
   if (!with_hooks && !m->forwarded.i) m->forwarded = fe_loc(f->p, at);
