@@ -33,14 +33,14 @@ static bool meets_no_rule(const Gen *g, const bool *reach) {
 static void gradients_of(Gen *g, Val v) {
   Val loss = ir_none(v) ? v : scalar_of(g, v);
   if (ir_none(loss)) return;
-  bool *reach = rt_alloc(g->p->mem, g->f->n_ins);
-  ir_grad_reach(g->f, loss, reach);
-  if (meets_no_rule(g, reach)) return;
+  GradReach reach = {0};
+  ir_grad_reach(g->f, loss, &reach);
+  if (meets_no_rule(g, reach.has)) return;
   uint32_t n = g->n, made = 0;
   Val target[MAX_POOL];
   for (uint32_t k = 0; k < n; k++) target[k] = g->pool[k].v;
   for (uint32_t k = 0; k < n && made < 5; k++) {
-    if (!gen_is_f32(g, target[k]) || !reach[target[k].i] || target[k].i == loss.i || !gen_chance(g, 50)) continue;
+    if (!gen_is_f32(g, target[k]) || !reach.has[target[k].i] || target[k].i == loss.i || !gen_chance(g, 50)) continue;
     if (ir_ins(g->f, ir_head(g->f, target[k]))->n_res > 1) continue;  // the loss may depend on another result
     gen_keep(g, gen_op2(g, OP_grad_of, loss, target[k]), 50);
     made++;

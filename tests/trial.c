@@ -169,8 +169,8 @@ static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
 
 bool trial_compile(Prog *p, const Target *target, RtArena *mem, TrialCode *out, RtText *why) {
   CgObject object = {0};
-  if (!cg_compile(p, target, "", &object, NULL, why)) return false;
-  *out = (TrialCode){p, cg_jit_load(&object, why), new_block(mem, p->const_bytes)};
+  if (!cg_compile(p, target, NULL, &object, NULL, why)) return false;
+  *out = (TrialCode){p, cg_jit_load(&object, NULL, why), new_block(mem, p->const_bytes)};
   rt_free(object.bytes);
   if (out->jit && p->const_bytes) ir_fill_const(p, out->consts.at);
   return out->jit != NULL;

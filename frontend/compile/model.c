@@ -1,5 +1,6 @@
 // Models: instances over shared code, run and read through the runtime.
 #include "frontend/fe.h"
+#include "runtime/near.h"
 #include <string.h>
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
@@ -66,13 +67,20 @@ static uint32_t find_function(const tn_model *m, const char *name) {
   return k == plan->init ? RT_NO_FUNCTION : k;
 }
 
+static tn_status refuse_function(const tn_model *m, const char *name) {
+  const RtPlan *plan = &m->code->plan;
+  RtNear near = {.wanted = name};
+  for (uint32_t k = 0; k < plan->n_functions; k++)
+    if (k != plan->init) rt_near_offer(&near, plan->functions[k].name);
+  rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "there is no function '%.200s'%s", name ? name : "",
+          rt_near_text(&near));
+  return TN_ERR_ARGUMENT;
+}
+
 tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   if (!m || !out) return TN_ERR_ARGUMENT;
   uint32_t k = find_function(m, function);
-  if (k == RT_NO_FUNCTION) {
-    fe_say(&m->lock, "there is no function '%.200s'", function ? function : "");
-    return TN_ERR_ARGUMENT;
-  }
+  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
   fe_say_nothing(&m->lock);
   *out = m->code->stats[k];
   return TN_OK;
@@ -106,7 +114,7 @@ tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan.functions[k].name;
   fe_lock_names(&m->lock, k);
