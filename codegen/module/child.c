@@ -1,3 +1,4 @@
+// A forked child with a pipe for its answer, a page for what it is doing and a file for what it says on stderr.
 #include "codegen/module/child.h"
 
 #include "runtime/format.h"
@@ -17,6 +18,21 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#if defined(__has_feature)  // clang
+#define HAS_ASAN __has_feature(address_sanitizer)
+#define HAS_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)  // gcc
+#define HAS_ASAN 1
+#define HAS_TSAN 0
+#else
+#define HAS_ASAN 0
+#ifdef __SANITIZE_THREAD__
+#define HAS_TSAN 1
+#else
+#define HAS_TSAN 0
+#endif
+#endif
 
 enum { DOING = 512, SAID = 1024, LOOK_MS = 100 };
 
@@ -60,7 +76,10 @@ static void send_bytes(const void *bytes, size_t n) {
   }
 }
 
+// The first thread that answers is the one.
 _Noreturn static void answer(CgFailure failure, const void *bytes, size_t n) {
+  static atomic_flag has_answered = ATOMIC_FLAG_INIT;
+  while (atomic_flag_test_and_set(&has_answered)) pause();
   Head head = {.failure = failure, .size = n};
   send_bytes(&head, sizeof head);
   send_bytes(bytes, n);
@@ -114,16 +133,11 @@ static void close_files(void) {
 #endif
 }
 
-static bool prints_reports(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-  return false;
-}
+// A sanitizer's report is for those who develop.
+static bool prints_reports(void) { return HAS_ASAN || HAS_TSAN; }
+
+// ThreadSanitizer starts none in a fork of a program that has threads.
+bool cg_child_may_have_threads(void) { return !HAS_TSAN; }
 
 _Noreturn static void be_child(const CgLimits *limits, pid_t parent, void (*work)(void *ctx), void *ctx) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -131,6 +145,7 @@ _Noreturn static void be_child(const CgLimits *limits, pid_t parent, void (*work
   set_signals();
   setrlimit(RLIMIT_CORE, &(struct rlimit){0});
   prctl(PR_SET_DUMPABLE, 0);  // a core would be the whole program's
+  if (self.answer <= STDERR_FILENO) self.answer = fcntl(self.answer, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (self.said >= 0 && !prints_reports()) dup2(self.said, STDERR_FILENO);
   close_files();
   limit_memory(limits->bytes);

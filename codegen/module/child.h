@@ -14,6 +14,7 @@ typedef struct {
 
 // In the child: what it is doing, for the report of a crash. Of the last call; nothing in another process.
 void cg_child_doing(const char *fmt, ...) RT_PRINTF(1, 2);
+bool cg_child_may_have_threads(void);
 // In the child: ends it with this answer. text: why it failed.
 _Noreturn void cg_child_answer(const CgObject *data);
 _Noreturn void cg_child_fail(CgFailure failure, const char *text);

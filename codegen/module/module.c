@@ -334,7 +334,7 @@ static void *finish_part(void *arg) {
 
 static void finish_all(ModuleShard *part, uint32_t n) {
   for (uint32_t k = 1; k < n; k++)
-    part[k].has_thread = pthread_create(&part[k].thread, NULL, finish_part, &part[k]) == 0;
+    part[k].has_thread = cg_child_may_have_threads() && !pthread_create(&part[k].thread, NULL, finish_part, &part[k]);
   finish_part(&part[0]);
   for (uint32_t k = 1; k < n; k++) {
     if (part[k].has_thread) pthread_join(part[k].thread, NULL);
@@ -420,13 +420,13 @@ static void on_fatal_error(const char *reason) {
 
 static void on_no_memory(void) { cg_child_fail(CG_NO_MEMORY, "the compiler ran out of memory"); }
 
-// std::set_new_handler: C++ has no other word for it, and LLVM's C interface none. What LLVM takes by malloc it checks
-// itself, and says so before it aborts.
+// By its symbol in the C++ library, since LLVM's C interface has no word for it. What LLVM takes by malloc it checks
+// itself, and says so on stderr before it aborts.
 static void install_new_handler(void) {
-  void (*(*set)(void (*)(void)))(void) = NULL;
+  void (*(*set_new_handler)(void (*)(void)))(void) = NULL;
   void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
-  memcpy(&set, &found, sizeof set);
-  if (set) set(on_no_memory);
+  memcpy(&set_new_handler, &found, sizeof set_new_handler);
+  if (set_new_handler) set_new_handler(on_no_memory);
 }
 
 static void init_llvm(void) {
