@@ -136,9 +136,9 @@ int main(void) {
   check_growth("parameters", parameters, 200);
   check_growth("separate losses", separate_losses, 200);
   check_growth("chained losses", chained_losses, 200);
-  CHECK(n_distinct(6) == 2 && n_distinct(60) == 2);
-  int64_t few = loop_peak(10), many = loop_peak(100);
-  printf("arena of a loop of 10 steps: %lld bytes, of 100: %lld\n", (long long)few, (long long)many);
+  CHECK(n_distinct(6) == 2 && n_distinct(24) == 2);
+  int64_t few = loop_peak(10), many = loop_peak(40);
+  printf("arena of a loop of 10 steps: %lld bytes, of 40: %lld\n", (long long)few, (long long)many);
   CHECK(few == many);
   return check_report();
 }

@@ -86,7 +86,7 @@ static void check_without_draws(void) {
     for (int64_t i = 0; i < size_of(k); i++)
       if (!CHECK(values(m, k)[i] == (init_of(k).kind == TN_INIT_CONSTANT ? 1.5f : 0))) return;
   CHECK(tn_get(m, "fc.weight", weight, 8) == TN_OK && weight[0] == 0 && weight[7] == 0);
-  CHECK(tn_get(m, "optimizer.lr", &lr, 1) == TN_OK && lr == 0.125f);
+  CHECK(tn_get(m, "optimizer.lr.fc", &lr, 1) == TN_OK && lr == 0.125f);
   tn_model *other = tn_instance(m, seed);
   CHECK(tn_initialize(m, seed) == TN_OK && same_bits(m, other));
   check_values(m);

@@ -6,7 +6,7 @@
 //
 // Such kernels are rows of a table in the object, and calls of one function with a part of that table: neither the time
 // to compile nor the code grows with the number of parameters. Elements have the bits that a kernel of their own would
-// give them: the same expressions of the same words. A normal of one element keeps its kernel, which computes a scalar.
+// give them: the same expressions of the same words, and on a scalar where there is one element.
 #include "codegen/module/module.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ struct FillRow {
   int64_t offset, count;  // bytes in the segment; elements
   float a, b;             // lo, hi; mean, std; value
   int32_t id;             // random stream
-  int32_t op;             // OP_full, OP_uniform, OP_normal
+  int32_t op;             // OP_full, OP_uniform, OP_normal; OP_randn: a normal of one element
   int32_t seg;            // Segment
 };
 
@@ -27,8 +27,7 @@ static bool is_number(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_full |
 static bool is_generator(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->dtype != DT_F32 || !ir_shape_is_const(f->prog, ins->shape)) return false;
-  if (ins->op == OP_full || ins->op == OP_uniform) return true;
-  return ins->op == OP_normal && ir_shape_bound(f->prog, ins->shape) > 1;
+  return ins->op == OP_full || ins->op == OP_uniform || ins->op == OP_normal;
 }
 
 static bool is_stored(const Fn *f, Val v) { return f->buf_of[v.i] && f->bufs[f->buf_of[v.i]].bytes > 0; }
@@ -56,12 +55,13 @@ static FillRow row_of(const Fn *f, Val v) {
   const Buf *to = &f->bufs[f->buf_of[v.i]];
   Op op = is_number(f, from) ? OP_full : (Op)ir_ins(f, from)->op;
   Key a = op == OP_full ? KEY_value : op == OP_uniform ? KEY_lo : KEY_mean, b = op == OP_uniform ? KEY_hi : KEY_std;
+  int64_t count = ir_shape_bound(f->prog, ir_ins(f, v)->shape);
   return (FillRow){.offset = to->offset,
-                   .count = ir_shape_bound(f->prog, ir_ins(f, v)->shape),
+                   .count = count,
                    .a = (float)ir_attr_num(f, from, a, 0),
                    .b = (float)ir_attr_num(f, from, b, 0),
                    .id = (int32_t)ir_attr_int(f, from, KEY_id, 0),
-                   .op = op,
+                   .op = op == OP_normal && count == 1 ? OP_randn : op,
                    .seg = to->seg};
 }
 
@@ -117,7 +117,7 @@ LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first) {
 
 // ---- the kernel
 typedef struct {
-  LLVMValueRef to, a, b, id, op;  // of the row at hand; a and b as vectors
+  LLVMValueRef to, a, b, id, op;  // of the row at hand
   LLVMValueRef lo, hi;            // this worker's elements
 } Fill;
 
@@ -138,26 +138,52 @@ static void fill_constant(Cg *c, const Fill *s) {
   LLVMValueRef last = cg_add(c, s->lo, cg_mul(c, cg_div(c, n, vl), vl));
   Loop l;
   cg_loop_begin(c, &l, s->lo, last, vl, NULL, 0);
-  cg_store(c, s->a, cg_at(c, c->f32, s->to, l.i));
+  cg_store(c, cg_splat(c, s->a), cg_at(c, c->f32, s->to, l.i));
   cg_loop_end(c, &l, NULL);
-  store(c, s, last, s->a);
+  store(c, s, last, cg_splat(c, s->a));
 }
 
 // The words of a vector are drawn once for both distributions.
 static void fill_random(Cg *c, const Fill *s) {
   Loop l;
   If normal;
-  LLVMValueRef x[4];
+  LLVMValueRef x[4], a = cg_splat(c, s->a), b = cg_splat(c, s->b);
   cg_loop_begin(c, &l, s->lo, s->hi, cg_i64(c, c->t->vl), NULL, 0);
   cg_random_words(c, LLVMBuildAdd(c->b, cg_splat(c, l.i), cg_lane_numbers(c), ""), s->id, x);
   cg_if(c, &normal, is_op(c, s, OP_normal));
-  LLVMValueRef scaled = LLVMBuildFMul(c->b, s->b, cg_normal_of(c, x), "");
-  store(c, s, l.i, LLVMBuildFAdd(c->b, s->a, scaled, ""));
+  LLVMValueRef scaled = LLVMBuildFMul(c->b, b, cg_normal_of(c, x), "");
+  store(c, s, l.i, LLVMBuildFAdd(c->b, a, scaled, ""));
   cg_else(c, &normal);
-  LLVMValueRef width = LLVMBuildFSub(c->b, s->b, s->a, ""), part = LLVMBuildFMul(c->b, cg_uniform_of(c, x), width, "");
-  store(c, s, l.i, LLVMBuildFAdd(c->b, s->a, part, ""));
+  LLVMValueRef width = LLVMBuildFSub(c->b, b, a, ""), part = LLVMBuildFMul(c->b, cg_uniform_of(c, x), width, "");
+  store(c, s, l.i, LLVMBuildFAdd(c->b, a, part, ""));
   cg_endif(c, &normal);
   cg_loop_end(c, &l, NULL);
+}
+
+// Its primitives may be others than those of vectors.
+static void fill_one_normal(Cg *c, const Fill *s) {
+  If any;
+  LLVMValueRef x[4];
+  cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, s->lo, s->hi, ""));
+  cg_random_words(c, s->lo, s->id, x);
+  LLVMValueRef scaled = LLVMBuildFMul(c->b, s->b, cg_normal_of(c, x), "");
+  cg_store(c, LLVMBuildFAdd(c->b, s->a, scaled, ""), s->to);
+  cg_endif(c, &any);
+}
+
+static bool has_one_normal(const ModulePlan *plan) {
+  for (uint32_t k = 0; k < plan->n_fills; k++)
+    if (plan->fills[k].op == OP_randn) return true;
+  return false;
+}
+
+static void fill_drawn(Cg *c, const Fill *s, bool with_one) {
+  If one;
+  if (with_one) cg_if(c, &one, is_op(c, s, OP_randn));
+  if (with_one) fill_one_normal(c, s);
+  if (with_one) cg_else(c, &one);
+  fill_random(c, s);
+  if (with_one) cg_endif(c, &one);
 }
 
 // Parameters are not drawn for those who load them (TnFrame.no_draws); what else is drawn may be read.
@@ -175,10 +201,10 @@ static LLVMValueRef address_of(Cg *c, LLVMValueRef row) {
   return cg_at(c, c->i8, base, field(c, row, c->i64, offsetof(FillRow, offset)));
 }
 
-static void fill_row(Cg *c, LLVMValueRef row) {
+static void fill_row(Cg *c, LLVMValueRef row, bool with_one) {
   Fill s = {.to = address_of(c, row),
-            .a = cg_splat(c, field(c, row, c->f32, offsetof(FillRow, a))),
-            .b = cg_splat(c, field(c, row, c->f32, offsetof(FillRow, b))),
+            .a = field(c, row, c->f32, offsetof(FillRow, a)),
+            .b = field(c, row, c->f32, offsetof(FillRow, b)),
             .id = field(c, row, c->i32, offsetof(FillRow, id)),
             .op = field(c, row, c->i32, offsetof(FillRow, op))};
   If constant, drawn;
@@ -187,7 +213,7 @@ static void fill_row(Cg *c, LLVMValueRef row) {
   fill_constant(c, &s);
   cg_else(c, &constant);
   cg_if(c, &drawn, is_drawn(c, row));
-  fill_random(c, &s);
+  fill_drawn(c, &s, with_one);
   cg_endif(c, &drawn);
   cg_endif(c, &constant);
 }
@@ -198,13 +224,13 @@ LLVMTypeRef cg_fill_type(Cg *c) {
 }
 
 // void fill(TnFrame *f, i32 worker, i32 n_workers, ptr rows, i64 n)
-void cg_emit_fill(Cg *c) {
+void cg_emit_fill(Cg *c, const ModulePlan *plan) {
   LLVMValueRef rows = LLVMGetParam(c->fn, 3), n = LLVMGetParam(c->fn, 4);
   c->frame = LLVMGetParam(c->fn, 0);
   c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
   c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))));
+  fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))), has_one_normal(plan));
   cg_loop_end(c, &l, NULL);
 }

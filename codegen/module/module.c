@@ -241,7 +241,7 @@ static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   const KernelCall *call = plan->codes[code];
   if (call->n_fills) {
     begin_kernel(c, plan, code);
-    cg_emit_fill(c);
+    cg_emit_fill(c, plan);
     LLVMBuildRetVoid(c->b);
     return true;
   }

@@ -63,7 +63,7 @@ void cg_describe_fill(ModulePlan *plan, KernelCall *call);
 void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out);  // the rows of a call
 LLVMTypeRef cg_fill_type(Cg *c);
 LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first);
-void cg_emit_fill(Cg *c);
+void cg_emit_fill(Cg *c, const ModulePlan *plan);
 
 // scan.c
 void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out);  // the kernels of the body, for the key
