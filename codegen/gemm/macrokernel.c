@@ -274,18 +274,43 @@ static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   cg_loop_end(c, &l, NULL);
 }
 
+// ---- shares of workers: a function of the module, for products of all sizes
+enum { S_WORKER, S_N_WORKERS, S_BATCH, S_M, S_PANELS, S_BLOCKS, S_MC, N_S };
+
 // The macro tile at which the share of worker number `worker` begins. Shares are equal by rows x panels, since the last
 // MC block may have few rows (docs/experiments/027).
-static LLVMValueRef share_begin(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks) {
-  Cg *c = g->c;
-  LLVMValueRef mc = cg_i64(c, g->p->mc), matrix = cg_mul(c, g->m, g->panels), some = cg_max(c, matrix, cg_i64(c, 1));
-  LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, g->batch, matrix), worker), c->n_workers);
+static LLVMValueRef share_begin(Cg *c, const LLVMValueRef *arg) {
+  LLVMValueRef m = arg[S_M], mc = arg[S_MC], panels = arg[S_PANELS], one = cg_i64(c, 1);
+  LLVMValueRef matrix = cg_mul(c, m, panels), some = cg_max(c, matrix, one);
+  LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, arg[S_BATCH], matrix), arg[S_WORKER]), arg[S_N_WORKERS]);
   LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_gemm_rem(c, at, some);
-  LLVMValueRef whole = cg_max(c, cg_mul(c, mc, g->panels), cg_i64(c, 1)), nth = cg_div(c, in_matrix, whole);
-  LLVMValueRef rows = cg_max(c, cg_min(c, mc, cg_sub(c, g->m, cg_mul(c, nth, mc))), cg_i64(c, 1));
+  LLVMValueRef whole = cg_max(c, cg_mul(c, mc, panels), one), nth = cg_div(c, in_matrix, whole);
+  LLVMValueRef rows = cg_max(c, cg_min(c, mc, cg_sub(c, m, cg_mul(c, nth, mc))), one);
   LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
   LLVMValueRef panel = cg_div(c, cg_add(c, cg_gemm_rem(c, in_matrix, whole), half), rows);
-  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, blocks), nth), g->panels), panel);
+  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, arg[S_BLOCKS]), nth), panels), panel);
+}
+
+// i64 share(i64 worker, ..): worker number n_workers begins where all work ends. A lone worker need not divide.
+static void make_share(Cg *c, LLVMValueRef fn, void *ctx) {
+  (void)ctx;
+  LLVMValueRef arg[N_S];
+  for (uint32_t k = 0; k < N_S; k++) arg[k] = LLVMGetParam(fn, k);
+  If several;
+  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, arg[S_N_WORKERS], cg_i64(c, 1), ""));
+  LLVMBuildRet(c->b, share_begin(c, arg));
+  LLVMPositionBuilderAtEnd(c->b, several.other);
+  LLVMValueRef all = cg_mul(c, cg_mul(c, arg[S_BATCH], arg[S_BLOCKS]), arg[S_PANELS]);
+  LLVMBuildRet(c->b, cg_mul(c, all, arg[S_WORKER]));
+}
+
+static LLVMValueRef call_share(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks) {
+  Cg *c = g->c;
+  LLVMValueRef arg[N_S] = {worker, c->n_workers, g->batch, g->m, g->panels, blocks, cg_i64(c, g->p->mc)};
+  LLVMTypeRef types[N_S];
+  for (uint32_t k = 0; k < N_S; k++) types[k] = c->i64;
+  LLVMTypeRef type = LLVMFunctionType(c->i64, types, N_S, false);
+  return LLVMBuildCall2(c->b, type, cg_helper(c, "gemm_share", type, make_share, NULL), arg, N_S, "");
 }
 
 void cg_gemm_tiled_emit(Gemm *g) {
@@ -293,7 +318,7 @@ void cg_gemm_tiled_emit(Gemm *g) {
   const GemmPlan *p = g->p;
   LLVMValueRef blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
   LLVMValueRef panels = cg_max(c, g->panels, cg_i64(c, 1));
-  LLVMValueRef lo = share_begin(g, c->worker, blocks), hi = share_begin(g, cg_add(c, c->worker, one), blocks);
+  LLVMValueRef lo = call_share(g, c->worker, blocks), hi = call_share(g, cg_add(c, c->worker, one), blocks);
   Loop l;
   cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
   LLVMValueRef before = cg_mul(c, l.i, panels);
