@@ -368,7 +368,7 @@ static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
-void fe_say(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) RT_PRINTF(5, 6);  // likewise
+void fe_diag(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) RT_PRINTF(5, 6);  // likewise
 void fe_note(tn_program *p, Loc at, const char *fmt, ...) RT_PRINTF(3, 4);
 void fe_hint(tn_program *p, const char *fmt, ...) RT_PRINTF(2, 3);
 // False when the program accepts no more building; reported once.

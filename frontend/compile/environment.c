@@ -23,7 +23,7 @@ static const char *next(const char *list) {
 static const char *first_word(tn_program *p, const char *list) { return rt_strndup(p->mem, list, strcspn(list, ",")); }
 
 static void warn(tn_program *p, const char *name, const char *word, const char *accepted, RtNear *near, Loc at) {
-  fe_say(p, RT_WARNING, E_ENVIRONMENT, at, "%s has the value '%.60s', which means nothing%s", name, word,
+  fe_diag(p, RT_WARNING, E_ENVIRONMENT, at, "%s has the value '%.60s', which means nothing%s", name, word,
          rt_near_text(near));
   fe_hint(p, "accepted: %s", accepted);
 }

@@ -53,7 +53,7 @@ void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) {
   va_end(ap);
 }
 
-void fe_say(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) {
+void fe_diag(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   report(p, severity, id, at, fmt, ap);

@@ -279,7 +279,7 @@ static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, cha
     RtColumn c = columns ? columns[k] : (RtColumn){.name = names[k]};
     const RtStTensor *t = rt_st_find(st, c.name);
     RtNear near = {.wanted = c.name};
-    for (uint32_t i = 0; !t && i < st->n_tensors; i++) rt_near_offer(&near, st->by_name[i]->name);
+    for (uint32_t i = 0; !t && i < st->n_tensors; i++) rt_near_offer(&near, st->tensors[i].name);
     if (!t)
       return rt_fail(error, error_size, "%s: there is no array '%s'%s", s->shared.name, c.name, rt_near_text(&near));
     rt_source_part(&s->arrays[k].source, &s->shared, 0, s->shared.size);
