@@ -40,7 +40,7 @@ static Size size_of(const Target *t, int n, bool trains) {
   CHECK(tn_n_errors(p) == 0);
   cg_plan_for(p->ir, t);
   for (uint32_t k = 0; k < p->ir->n_fns; k++) CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL));
-  bool good = ir_plan_program_memory(p->ir) && cg_compile(p->ir, t, "", &object, &s.info, &why);
+  bool good = ir_plan_program_memory(p->ir) && cg_compile(p->ir, t, NULL, &object, &s.info, &why);
   if (!CHECK(good)) printf("  %s\n", why.text ? why.text : "");
   s.bytes = object.size;
   rt_free(object.bytes);
