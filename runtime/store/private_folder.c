@@ -68,16 +68,20 @@ static bool set_rest(Walk *w, const char *first, const char *second) {
   return true;
 }
 
+static bool fail_entry(Walk *w, const char *name, int reason) {
+  if (!append(w, name)) return false;
+  errno = reason;
+  return fail_errno(w->at, w->why, w->why_size);
+}
+
 // What the link says stands before the rest of the way; `at` is the folder that holds it.
 static bool follow(Walk *w, int link, const struct stat *st, const char *name) {
   char target[PATH_MAX];
   ssize_t n = readlinkat(link, "", target, sizeof target - 1);
+  int reason = n < 0 ? errno : ELOOP;
   close(link);
   if (st->st_uid != 0 && st->st_uid != geteuid()) return append(w, name) && refuse(w->at, st, w->why, w->why_size);
-  if (n < 0 || ++w->n_links > MOST_LINKS) {
-    errno = n < 0 ? errno : ELOOP;
-    return append(w, name) && fail_errno(w->at, w->why, w->why_size);
-  }
+  if (n < 0 || ++w->n_links > MOST_LINKS) return fail_entry(w, name, reason);
   target[n] = 0;
   return set_rest(w, target, w->rest) && (*target != '/' || start(w));
 }
@@ -96,14 +100,12 @@ static bool enter(Walk *w, const char *name) {
   if (fd < 0 || fstat(fd, &st)) {
     int reason = errno;
     if (fd >= 0) close(fd);
-    errno = reason;
-    return append(w, name) && fail_errno(w->at, w->why, w->why_size);
+    return fail_entry(w, name, reason);
   }
   if (S_ISLNK(st.st_mode)) return follow(w, fd, &st, name);
   if (S_ISDIR(st.st_mode)) return append(w, name) && move_to(w, fd);
   close(fd);
-  errno = ENOTDIR;
-  return append(w, name) && fail_errno(w->at, w->why, w->why_size);
+  return fail_entry(w, name, ENOTDIR);
 }
 
 // Cuts the next name off the way; "": it ends. Of one that is too long, as much as the system refuses.
