@@ -73,6 +73,7 @@ typedef struct {
 } BenchReport;
 int bench_report(const BenchReport *o);
 
+int bench_compile_layers(long most);                 // programs of 1, 10, .. `most` layers
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 
 int bench_openblas(const char *workload, uint32_t n_threads);  // is itself such a process: on `gemm` and `gemm_plain`

@@ -1,6 +1,7 @@
 // tenure_bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N] [--workers N]
 //              [--json] [--root DIR]
 // tenure_bench WORKLOAD --compile [--rounds N]   cold compile times alone, with the CPU time that they took
+// tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
 // tenure_bench lengths [--rounds N]              packed sequences against a dense batch: bench/lengths.c
 // tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page, or as the table in PAGE.md:
 //              bench/report.c; [--commit TEXT] names what was measured
@@ -34,6 +35,7 @@ static int usage(FILE *out) {
   fputs("usage: bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N]\n"
         "             [--workers N] [--json | --compile]\n"
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
+        "       bench compile [--layers N]\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
         out);
   for (int k = 0; k < N_WORKLOADS; k++) fprintf(out, " %s", workloads[k]->name);
@@ -215,6 +217,7 @@ static bool set_option(Options *o, const char *name, char *value) {
   if (!strcmp(name, "--vs")) return add_peers(o, value);
   if (!strcmp(name, "--rounds")) return number(name, value, 1, MAX_ROUNDS, &o->rounds);
   if (!strcmp(name, "--steps")) return number(name, value, 1, MAX_STEPS, &o->steps);
+  if (!strcmp(name, "--layers")) return number(name, value, 1, 10000, &o->layers);
   if (!strcmp(name, "--workers")) return number(name, value, 1, 64, &o->workers);
   const char **text = !strcmp(name, "--python") ? &o->python
                       : !strcmp(name, "--root") ? &o->root
@@ -297,6 +300,7 @@ int main(int argc, char **argv) {
   Options o = {.self = "/proc/self/exe", .python = "python3", .root = "."};
   o.workers = cpus < 1 ? 1 : cpus > 64 ? 64 : cpus;
   if (!parse(&o, argc, argv)) return 2;
+  if (!strcmp(o.workload, "compile")) return bench_compile_layers(o.layers ? o.layers : 100);
   if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
   const Workload *w = find_workload(o.workload);
   if (!w) return 2;

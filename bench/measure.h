@@ -11,6 +11,7 @@ typedef struct {
   const char *vs[MAX_PEERS];
   int n_vs;
   long rounds, steps, workers;  // rounds 0: 8, or 3 for each of several cases; steps 0: what fills a burst
+  long layers;                  // of the largest program of `compile`; 0: 100
   bool json, compile;
   bool skip_missing;  // peers that the workload does not have: for a report of all workloads
 } Options;
