@@ -564,10 +564,10 @@ static void test_memory(void) {
 
 static void test_ledger(void) {
   Source s;
-  tn_batch b, kept;
+  tn_batch b = {0}, kept;
   tn_dataset *d = source(&s, 10);
   tn_loader *l = loader(d, (tn_loader_options){.batch_size = 4, .workers = 1});
-  size_t n;
+  size_t n = 0;
   CHECK(tn_loader_stats(l).created_in == 0 && tn_loader_next(l, &b) == TN_OK && tn_batch_arrays(b, &n));
   tn_stats first = tn_loader_stats(l);
   kept = tn_batch_retain(b);

@@ -38,8 +38,7 @@ enum { DOING = 512, SAID = 1024, LOOK_MS = 100 };
 
 // The message of a child: head, then `size` bytes of data, or the text of a failure.
 typedef struct {
-  CgFailure failure;
-  uint64_t size;
+  uint64_t failure, size;  // CgFailure; no padding, which would be sent without a value
 } Head;
 
 // Shared by parent and child
@@ -282,7 +281,7 @@ static ChildAnswer take_answer(Wait *w, const CgLimits *limits, Reason *why) {
   char *data = has_head ? rt_malloc(head.size + 1) : NULL;
   bool complete = data && receive(w, data, head.size);
   end_child(w);
-  ChildAnswer a = {.failure = head.failure, .size = head.size, .data = data};
+  ChildAnswer a = {.failure = (CgFailure)head.failure, .size = head.size, .data = data};
   if (complete && head.failure == CG_NO_FAILURE) return a;
   if (complete) add_reason(why, "%.*s", (int)head.size, data);
   else a.failure = has_head && !data ? CG_NO_MEMORY : w->is_late ? CG_TOO_LONG : explain_end(w, why);
