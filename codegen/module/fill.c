@@ -177,13 +177,18 @@ static bool has_one_normal(const ModulePlan *plan) {
   return false;
 }
 
+// with_one: there are rows of one normal.
 static void fill_drawn(Cg *c, const Fill *s, bool with_one) {
   If one;
-  if (with_one) cg_if(c, &one, is_op(c, s, OP_randn));
-  if (with_one) fill_one_normal(c, s);
-  if (with_one) cg_else(c, &one);
+  if (!with_one) {
+    fill_random(c, s);
+    return;
+  }
+  cg_if(c, &one, is_op(c, s, OP_randn));
+  fill_one_normal(c, s);
+  cg_else(c, &one);
   fill_random(c, s);
-  if (with_one) cg_endif(c, &one);
+  cg_endif(c, &one);
 }
 
 // Parameters are not drawn for those who load them (TnFrame.no_draws); what else is drawn may be read.
