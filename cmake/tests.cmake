@@ -66,6 +66,7 @@ foreach(source ${fuzz_sources})
   tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
 endforeach()
 target_sources(fuzz_run PRIVATE ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+target_compile_definitions(fuzz_run PRIVATE COMPILED_OF=1)
 
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)

@@ -255,11 +255,12 @@ static bool check_leaf(Verifier *vf, VersionMap *m, uint32_t i) {
 }
 
 // A write mark goes by the handle, which stands for what the parameter holds as long as no update made another version;
-// after one it may only say that this is the content now.
+// after one, an older handle may only be told that this is the content now.
 static bool check_write(Verifier *vf, const VersionMap *m, uint32_t i) {
   const Fn *f = vf->f;
-  int64_t param = m->param[ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i] - 1;
-  if (param < 0 || ir_none(m->newest[param])) return true;
+  Val storage = ir_written_storage(f, ir_arg(f, (Val){i}, 0));
+  int64_t param = m->param[storage.i] - 1;
+  if (param < 0 || ir_none(m->newest[param]) || m->newest[param].i == storage.i) return true;
   return ir_view_base(f, ir_arg(f, (Val){i}, 1)).i == m->newest[param].i ||
          BROKEN(vf, i, "writes parameter '%s' behind an update: its newest version is %s",
                 ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));

@@ -12,9 +12,11 @@ enum {
   MAX_VALUE = 1 << 16,  // elements
   MAX_WORK = 1 << 23,   // elements times the longest axis that an op may walk for each
   MAX_KERNELS = 24,
-  MAX_BYTES = 1 << 24,
-  COMPILED_OF = 4  // one program of so many is compiled
+  MAX_BYTES = 1 << 24
 };
+#ifndef COMPILED_OF
+#define COMPILED_OF 4  // one program of so many is compiled; where the corpus is a test, all
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t room, unsigned seed);

@@ -227,8 +227,25 @@ static void nothing_changes(bool behind, bool in_scan, bool puts, int64_t width,
   tn_model_free(m), tn_model_free(other);
 }
 
+// ---- a step whose loss nobody takes: the look-up is dead, its gradient reads the index
+static void gradients_alone(void) {
+  tn_program *p = tn_program_create("quiet");
+  tn_module *words = tn_embedding(tn_root(p), "words", WORDS, 2);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_backward(tn_sum(tn_call(words, tn_input(f, "x", TN_I64, TN_SHAPE(B)))));
+  tn_sgd(f, tn_root(p));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  const int64_t good[B] = {0, 4, 2}, bad[B] = {0, 7, 2};
+  CHECK(tn_run(m, "step", TN_IN(tn_i64(good, B)), TN_OUT()) == TN_OK);
+  says(m, tn_run(m, "step", TN_IN(tn_i64(bad, B)), TN_OUT()), "step: input 'x': index 7 at [1] is not in 0..4",
+       __LINE__);
+  tn_model_free(m);
+}
+
 int main(void) {
   lengths();
+  gradients_alone();
   for (int form = 0; form < N_FORMS; form++) packed((Form)form);
   windows();
   computed();

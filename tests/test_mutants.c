@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { N_MUTANTS = 300, N_DEEP = 3, MAX_FILES = 256, LEAST_SHARE = 15 /* percent */, MAX_SECONDS = 60 };
+enum { N_MUTANTS = 150, N_DEEP = 3, MAX_FILES = 256, LEAST_SHARE = 15 /* percent */, MAX_SECONDS = 60 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

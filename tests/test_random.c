@@ -596,7 +596,8 @@ static void renumber(Fn *f) {
     const Ins *ins = &f->ins[i];
     for (uint32_t k = 0; k < ins->n_attrs; k++) {
       Attr *a = &f->attrs[ins->attrs + k];
-      if (a->key == KEY_index) a->u.i = ins->op == OP_input ? n_in++ : n_out++;
+      if (a->key == KEY_index && ins->op == OP_input) a->u.i = n_in++;
+      if (a->key == KEY_index && ins->op == OP_output) a->u.i = n_out++;
       if (a->key == KEY_param) to[a->u.i] = 1;
     }
   }
@@ -830,7 +831,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
-  uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 300),
+  uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 200),
            first = option(argc, argv, "--seed", 1);
   uint64_t last = first + (count + n_functions - 1) / n_functions;
   double end = start + (minutes > 0 ? minutes * 60 : 1e9);

@@ -75,6 +75,9 @@ static void copy_range(Cg *c, V to, V from, V lo, V hi) {
   cg_loop_end(c, &l, NULL);
 }
 
+// Carries without elements need none: any address will do.
+static V scratch_of(Cg *c) { return c->scratch ? c->scratch : c->frame; }
+
 // Elements of one row: all axes but the first.
 static V row_elements(ScanLoop *l, Shape s) {
   V n = cg_i64(l->c, 1);
@@ -90,7 +93,7 @@ static Val first_value(ScanLoop *l, uint32_t carry) { return operand(l, l->s.fir
 static V slot_ptr(ScanLoop *l, uint32_t carry, V which) {
   Cg *c = l->c;
   V off = cg_add(c, cg_i64(c, l->slot[carry]), cg_mul(c, which, cg_i64(c, ir_scan_carry_bytes(&l->s, carry))));
-  return cg_at(c, c->i8, c->scratch, off);
+  return cg_at(c, c->i8, scratch_of(c), off);
 }
 
 // ---- before and after the loop
@@ -164,7 +167,7 @@ static V buf_ptr(ScanLoop *l, uint32_t buf) {
   uint32_t at = (uint32_t)b->offset, carries = l->s.n_carries;
   Shape inner = l->s.body->ins[b->head.i].shape;
   switch (b->seg) {
-  case SEG_ARENA: return cg_at(c, c->i8, c->scratch, cg_i64(c, l->arena + b->offset));
+  case SEG_ARENA: return cg_at(c, c->i8, scratch_of(c), cg_i64(c, l->arena + b->offset));
   case SEG_IN:
     if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at), inner);
     if (at < l->s.n_slices + carries) return slot_ptr(l, at - l->s.n_slices, l->parity);

@@ -89,6 +89,7 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Attention a;
   switch (f->ins[v.i].op) {
   case OP_cross_entropy_rows:
+  case OP_cross_entropy_rows_grad:
     *source = ir_operand(f, v, ARG_labels);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, ir_rank(f->prog, first) - 1),
                       .what = "label",
@@ -96,6 +97,8 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
                       .other = ir_attr_int(f, v, KEY_ignore, 0)};
     return true;
   case OP_embedding:
+  case OP_embedding_grad:
+  case OP_adamw_sparse:
   case OP_index_assign:
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
@@ -110,6 +113,7 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
                       .what = "length"};
     return true;
   case OP_sdpa:
+  case OP_sdpa_grad:
     ir_attention(f, v, &a);
     if (ir_none(a.lengths)) return false;
     *source = a.lengths;
@@ -133,6 +137,12 @@ void ir_find_input_checks(Fn *f) {
 }
 
 // ---- what is left to the run
+// A gradient passes over what is out of range: the forward reports it, or the host where the forward is dead.
+static bool passes_over(const Fn *f, Val v) {
+  Op op = (Op)f->ins[v.i].op;
+  return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad;
+}
+
 // Lengths of a layout that has them already are in the range of its time axis.
 static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
   while (f->ins[lengths.i].op == OP_slice || ir_view_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
@@ -147,7 +157,7 @@ static bool body_may_fault(const Fn *f, Val v) {
   for (uint32_t i = 1; i < s.body->n_ins; i++) {
     Val index;
     InputCheck c, outside = {0};
-    if (!index_range(s.body, (Val){i}, &index, &c)) continue;
+    if (passes_over(s.body, (Val){i}) || !index_range(s.body, (Val){i}, &index, &c)) continue;
     if (!is_found(s.body, index, &c) || !is_found(f, ir_arg(f, v, s.first + c.input), &outside)) return true;
   }
   return false;
@@ -157,6 +167,6 @@ bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
-  if (!index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
+  if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
 }
