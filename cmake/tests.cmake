@@ -27,9 +27,10 @@ foreach(source ${test_sources})
   tenure_test(${name} ${name})
 endforeach()
 
-foreach(name test_misuse test_pointwise)
-  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h
+foreach(name test_misuse test_pointwise test_diagnostic_pages)
+  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h, diagnostic_programs.h
 endforeach()
+add_dependencies(test_diagnostic_pages tenure_diag_pages)
 
 target_sources(test_random PRIVATE ${CMAKE_SOURCE_DIR}/tests/random_program.c ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 

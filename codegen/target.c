@@ -4,6 +4,7 @@
 // registers (xgetbv). CPU names lie in virtual machines. The baseline name of a row is LLVM's name for a feature level;
 // the features are listed beside it all the same, so that a row says everything that its code may use.
 #include "codegen/cg.h"
+#include "runtime/near.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,12 @@ bool cg_target_pick(Target *t, const char *name, RtText *why) {
     return false;
   }
   const Target *row = cg_target_find(name);
-  if (!row) return rt_text_add(why, "there is no target '%s': avx512, avx2, neon, generic", name), false;
+  if (!row) {
+    RtNear near = {.wanted = name};
+    for (size_t k = 0; k < N_TARGETS; k++) rt_near_offer(&near, targets[k].name);
+    rt_text_add(why, "there is no target '%s': avx512, avx2, neon, generic%s", name, rt_near_text(&near));
+    return false;
+  }
   if (!runs_here(row, lack))
     return rt_text_add(why, "target '%s' needs %s, which this machine lacks", name, lack), false;
   *t = *row;

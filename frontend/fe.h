@@ -19,6 +19,8 @@ typedef struct FeGuard {
   tn_program *p;
   jmp_buf jmp;
   struct FeGuard *outer;  // of the public call that called this one
+  const char *call;       // the function's name
+  bool runs_hook;         // of the user: what is called inside are calls of the user again
 } FeGuard;
 
 // A parameter, buffer or state entry. It enters the table of the IR when a function first uses any parameter, so that
@@ -175,6 +177,7 @@ struct tn_scope {
   Loc open, close;
   bool closed, poisoned;
   bool is_expression;    // of TN_SCOPED
+  bool is_scan;          // the body of one
   bool was_forced;       // closed by the report of a wrong order: its own end comes without a second one
   uint32_t first, last;  // entities that it owns, in order of arrival
   uint32_t n_owned;
@@ -217,13 +220,17 @@ struct tn_function {
   uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
-  Loc backward;         // the last tn_backward
+  Loc backward;  // the last tn_backward
+  Val *losses;   // of all of them
+  uint32_t n_losses, cap_losses;
   bool lost_gradients;  // its loss was refused, and reported: that gradients are missing is no news
   Loc *no_grad;         // open regions
   uint32_t n_no_grad, cap_no_grad;
   Loc no_grad_ended;  // the last one that was closed
   tn_scan *scan;      // the open one; NULL: none
   uint32_t n_scans;
+  uint32_t *body_of;  // by value: number of the scan in whose steps it changes, counted from 1; 0: none
+  uint32_t n_body_of, cap_body_of;
   bool *wants_grad, *reported_input;  // by value: inputs that require a gradient; whose writing was reported
   uint32_t n_wants_grad, cap_wants_grad, n_reported_input, cap_reported_input;
 };
@@ -303,6 +310,7 @@ struct tn_program {
   Dim *rows;       // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
+  const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
   bool sealed, reported_sealed, oom, compiled;
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
@@ -318,12 +326,14 @@ struct tn_program {
 void fe_guard(FeGuard *g);
 void fe_unguard(FeGuard *g);
 void fe_out_of_memory(FeGuard *g);
-#define FE_GUARD(prog, failed)                                       \
-  __attribute__((cleanup(fe_unguard))) FeGuard here = {.p = (prog)}; \
-  fe_guard(&here);                                                   \
-  if (setjmp(here.jmp)) {                                            \
-    fe_out_of_memory(&here);                                         \
-    return failed;                                                   \
+#define FE_GUARD(prog, failed) FE_GUARD_AS(prog, failed, __func__)
+// In a helper that several public calls share: the one that it works for.
+#define FE_GUARD_AS(prog, failed, name)                                              \
+  __attribute__((cleanup(fe_unguard))) FeGuard here = {.p = (prog), .call = (name)}; \
+  fe_guard(&here);                                                                   \
+  if (setjmp(here.jmp)) {                                                            \
+    fe_out_of_memory(&here);                                                         \
+    return failed;                                                                   \
   }
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
@@ -334,6 +344,7 @@ static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
+void fe_say(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) RT_PRINTF(5, 6);  // likewise
 void fe_note(tn_program *p, Loc at, const char *fmt, ...) RT_PRINTF(3, 4);
 void fe_hint(tn_program *p, const char *fmt, ...) RT_PRINTF(2, 3);
 // False when the program accepts no more building; reported once.
@@ -347,14 +358,39 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
+// Until the end of the block, reports name m as the module that runs
+typedef struct {
+  tn_program *p;
+  const tn_module *around;
+} FeInside;
+static inline FeInside fe_enter(const tn_module *m) {
+  FeInside i = {m->p, m->p->inside};
+  m->p->inside = m;
+  return i;
+}
+static inline void fe_leave(const FeInside *i) { i->p->inside = i->around; }
+#define FE_INSIDE(m) __attribute__((cleanup(fe_leave))) FeInside inside = fe_enter(m)
+
+// ---- graph/report.c
+// "tn_call of module 'fc'": the user's call that op is made for, and where it is made
+const char *fe_call_text(tn_program *p, Op op);
+const char *fe_type_text(tn_tensor t);              // "f32[4,3]"
+void fe_note_value(tn_tensor t, const char *what);  // "x is input 'x', f32[4,3], made here"; nothing of constants
+void fe_report_fault(Op op, const tn_tensor *a, uint32_t n, const EmitFault *fault, tn_site at);
+// call: the function that found out
+void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const char *call, tn_site at);
+bool fe_own_module(tn_program *p, const tn_module *m, const char *what, tn_site at);  // false: reported
+
 // ---- graph/function.c
 FeUse *fe_use_of(tn_function *f, uint32_t index);  // of a parameter; valid until the next call
 bool fe_fn_open(tn_function *f, tn_site at);       // false: NULL, poisoned, ended or sealed
 // True when all operands are living values of one open function. *f is the function to name in a poisoned result either
 // way.
-bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
+#define fe_join(...) fe_join_for(__func__, __VA_ARGS__)
+bool fe_join_for(const char *call, const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 // The same, dead or alive.
-bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
+#define fe_join_any(...) fe_join_any_for(__func__, __VA_ARGS__)
+bool fe_join_any_for(const char *call, const tn_tensor *a, uint32_t n, tn_function **f, tn_site at);
 // False: an empty handle is among them, which names no function; reported to this one
 bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at);
 // a: by position in the row, an empty handle where an optional operand is absent.
@@ -456,6 +492,7 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
+const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you mean 'weight'?", or ""
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
@@ -468,6 +505,9 @@ bool fe_below(const tn_module *m, const FeParam *q);  // in the tree below m, by
 
 // ---- module/variables.c: entries below m whose path matches, in the order of tn_variables; *out in the program's arena
 uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_variable **out);
+
+// n: how many `what` below m match; 0: reported, and false
+bool fe_matched(const tn_module *m, const char *pattern, const char *what, uint32_t n, tn_site at);
 
 // ---- module/param_groups.c
 extern const char *const fe_hyper_name[N_HYPERS];
@@ -496,7 +536,15 @@ bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without g
 // Number of a new random stream; inside a scan, of the first of one for each step. The only way to take one
 // (tests/test_layers.sh).
 uint32_t fe_stream(tn_function *f, tn_site at);
-void fe_scan_ends(tn_function *f, tn_site at);  // reports a scan that is open where f ends
+// False: f's scan is open, where `what` has no place; reported
+bool fe_outside_scan(tn_function *f, const char *what, const char *hint, tn_site at);
+// May op take these operands where it stands: in the body of a scan, or outside with values of a body? false: reported
+bool fe_scan_allows(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_site at);
+bool fe_scan_may_write(tn_tensor t, Val root, tn_site at);  // root: the storage written; false: reported
+void fe_scan_ends(tn_function *f, tn_site at);              // reports a scan that is open where f ends
+
+// ---- compile/environment.c
+void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
 
 // ---- compile/bytes_moved.c
 void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a placed function
@@ -512,6 +560,10 @@ bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: re
 // Indices of parameters below m that have one
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
+
+// ---- module/untrained.c
+// Does a gradient reach every parameter below m? A note that lists the others; required: an error, and false
+bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site at);
 
 // ---- module/layers.c
 // NULL: no parent; else maybe poisoned
@@ -529,6 +581,14 @@ bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's pro
 tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
 void fe_unused_hooks(tn_program *p);                               // W119
 tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);
+// Around the user's function
+typedef struct {
+  tn_hook *hook;
+  FeGuard *guard;
+  const tn_module *inside;
+} FeHookRun;
+FeHookRun fe_hook_begins(tn_hook *h);
+void fe_hook_ended(const FeHookRun *run);
 bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are running; reported
 // May r stand for x, of this dtype and shape when the hook was called? false: reported
 bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);

@@ -67,26 +67,39 @@ static void count_signature(Fn *f, Op op) {
   f->n_outputs += op == OP_output;
 }
 
-Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
-  const OpInfo *row = &ir_ops[op];
+static uint16_t find_fault(Fn *f, Val v, RtText *why, RtText *fits) {
+  const OpInfo *row = &ir_ops[ir_ins(f, v)->op];
+  uint32_t n = ir_ins(f, v)->n_args;
+  if (n >= row->n_min && n <= row->n_max) return ir_infer_why(f, v, why, fits);
+  rt_text_add(why, "takes %u to %u operands, found %u", row->n_min, row->n_max, n);
+  return E_ARGUMENT;
+}
+
+Val ir_try_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc,
+                EmitFault *fault) {
   Prog *p = f->prog;
   uint32_t n_ins = f->n_ins, n_a = f->n_args, n_at = f->n_attrs;
   Val v = append(f, op, args, n_args, attrs, n_attrs, loc);
-  RtText why = {.mem = p->mem};
-  uint16_t id = 0;
-  if (ir_ins(f, v)->n_args < row->n_min || ir_ins(f, v)->n_args > row->n_max) {
-    id = E_ARGUMENT;
-    rt_text_add(&why, "takes %u to %u operands, found %u", row->n_min, row->n_max, ir_ins(f, v)->n_args);
-  } else {
-    id = ir_infer_id(f, v, &why);
-  }
-  if (id == 0) {
+  RtText why = {.mem = p->mem}, fits = {.mem = p->mem};
+  *fault = (EmitFault){.id = find_fault(f, v, &why, &fits)};
+  if (fault->id == 0) {
     count_signature(f, op);
     return v;
   }
+  fault->why = why.text ? why.text : "", fault->fits = fits.text;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args && k < 8; k++) fault->operands[k] = ir_operand_text(f, v, k);
   f->n_ins = n_ins, f->n_args = n_a, f->n_attrs = n_at;
-  rt_diag(&p->diags, RT_ERROR, id, ir_loc_file(p, loc), ir_loc_line(p, loc), "%s: %s", row->name, why.text);
   return (Val){0};
+}
+
+Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc) {
+  EmitFault fault;
+  Prog *p = f->prog;
+  Val v = ir_try_emit(f, op, args, n_args, attrs, n_attrs, loc, &fault);
+  if (fault.id)
+    rt_diag(&p->diags, RT_ERROR, fault.id, ir_loc_file(p, loc), ir_loc_line(p, loc), "%s: %s", ir_ops[op].name,
+            fault.why);
+  return v;
 }
 
 Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,

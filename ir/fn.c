@@ -93,3 +93,14 @@ bool ir_is_const(const Fn *f, Val v, double *value) {
   if (value) *value = ir_attr_num(f, v, KEY_value, 0);
   return true;
 }
+
+const char *ir_size_text(const Fn *f, Val v) {
+  RtText t = {.mem = f->prog->mem};
+  const Ins *ins = ir_ins(f, v);
+  rt_text_add(&t, "%s", ir_dtype_name[ins->dtype]);
+  ir_shape_text(f->prog, ins->shape, &t);
+  rt_text_add(&t, " of %s (", ir_ops[ir_ins(f, ir_head(f, v))->op].name);
+  ir_shape_bounds_text(f->prog, ins->shape, &t);
+  rt_text_put(&t, ")", 1);
+  return t.text;
+}

@@ -386,6 +386,15 @@ int64_t ir_type_bytes(const Prog *p, DType t, Shape s) {
   return mul_sat(TN_LAYOUT_WORDS(time, batch), 4);
 }
 
+void ir_shape_bounds_text(const Prog *p, Shape s, RtText *out) {
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) {
+    Dim d = ir_dim_at(p, s, k);
+    if (k) rt_text_add(out, " x ");
+    if (!ir_dim_is_const(p, d)) ir_dim_text(p, d, out);
+    rt_text_add(out, "%s%lld", ir_dim_is_const(p, d) ? "" : " <= ", (long long)ir_dim_fit(p, d));
+  }
+}
+
 void ir_shape_text(const Prog *p, Shape s, RtText *out) {
   rt_text_put(out, "[", 1);
   for (uint32_t k = 0; k < ir_rank(p, s); k++) {

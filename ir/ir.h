@@ -351,6 +351,8 @@ Dim ir_shape_numel(Prog *p, Shape s);
 int64_t ir_dim_fit(const Prog *p, Dim d);
 // Bytes by what fits; layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by them
 int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
+// The largest size of each axis: "32 x 1024", with the names of dims "batch <= 32 x 1024"
+void ir_shape_bounds_text(const Prog *p, Shape s, RtText *out);
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]
 void ir_dim_text(const Prog *p, Dim d, RtText *out);
 
@@ -369,6 +371,8 @@ int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);
 bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
 bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: a part of the code, in no memory
+// Which sizes make a value large: "f32[batch,1024] of linear (batch <= 32 x 1024)"
+const char *ir_size_text(const Fn *f, Val v);
 static inline bool ir_none(Val v) { return v.i == 0; }
 static inline Ins *ir_ins(const Fn *f, Val v) { return &f->ins[v.i]; }
 static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins[v.i].args + k]; }
@@ -378,6 +382,14 @@ static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins
 // Val 0.
 // args: by position in the row, none where an optional one is absent.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
+// The same for callers that report a fault in their own words: nothing is reported, fault->id is 0 when there is none.
+typedef struct {
+  uint16_t id;
+  const char *why, *fits;   // fits: what would; NULL: the rule cannot say
+  const char *operands[8];  // what the first operands are called
+} EmitFault;
+Val ir_try_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc,
+                EmitFault *fault);
 Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,
                   Loc loc);  // leaves
 // Operands by position in the row, none where absent: those of v, and new ones for it. Rows without a LIST.
@@ -450,7 +462,10 @@ Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows
 // ---- ir/shape/infer.c
 // Sets dtype, shape, result records of the instruction at v; false: `why` says it
 bool ir_infer(Fn *f, Val v, RtText *why);
-uint16_t ir_infer_id(Fn *f, Val v, RtText *why);  // the same, as the number of the diagnostic; 0: fine
+uint16_t ir_infer_id(Fn *f, Val v, RtText *why);                 // the same, as the number of the diagnostic; 0: fine
+uint16_t ir_infer_why(Fn *f, Val v, RtText *why, RtText *fits);  // fits: what would, where the rule can say so
+// What operand k is called in sentences: its name in the row, "operand 1" in a list
+const char *ir_operand_text(const Fn *f, Val v, uint32_t k);
 
 // ---- ir/text/print.c, ir/text/parse.c, ir/verify.c
 enum { PRINT_LOCS = 1, PRINT_FACTS = 2 };

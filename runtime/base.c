@@ -221,26 +221,87 @@ void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *file, uin
 
 void rt_diags_clear(RtDiags *d) { d->n = d->n_errors = d->n_warnings = 0; }
 
+// A mistake in a loop is one report: groups (an error with its notes and hints) that differ in numbers alone are printed
+// once, with how often they came.
+static bool begins_group(const RtDiag *g) { return g->id || g->severity >= RT_WARNING; }
+
+static uint64_t hash_but_numbers(const char *text, uint64_t h) {
+  for (const char *s = text ? text : ""; *s; s++) {
+    bool digit = *s >= '0' && *s <= '9', again = digit && s > text && s[-1] >= '0' && s[-1] <= '9';
+    if (!again) h = rt_hash(digit ? "0" : s, 1, h);
+  }
+  return h;
+}
+
+static uint64_t hash_group(const RtDiags *d, uint32_t first) {
+  uint64_t h = 0;
+  for (uint32_t i = first; i < d->n && (i == first || !begins_group(&d->list[i])); i++) {
+    const RtDiag *g = &d->list[i];
+    const uint32_t numbers[] = {(uint32_t)g->severity, g->id, g->line, g->column};
+    h = rt_hash(numbers, sizeof numbers, h);
+    h = hash_but_numbers(g->text, g->file ? rt_hash(g->file, strlen(g->file), h) : h);
+  }
+  return h ? h : 1;
+}
+
+typedef struct {
+  uint64_t hash;  // 0: free
+  uint32_t first;
+} Seen;
+
+// By diagnostic: how often the group that it begins came; 0 for repetitions. NULL: no memory, all are printed.
+static uint32_t *count_groups(const RtDiags *d) {
+  uint32_t cap = 8;
+  while (cap < 2 * d->n) cap *= 2;
+  uint32_t *times = rt_malloc(d->n * sizeof *times);
+  Seen *seen = times ? rt_malloc(cap * sizeof *seen) : NULL;
+  if (seen) memset(seen, 0, cap * sizeof *seen);
+  for (uint32_t i = 0; seen && i < d->n; i++) {
+    times[i] = 1;
+    if (!begins_group(&d->list[i])) continue;
+    uint64_t h = hash_group(d, i);
+    uint32_t at = (uint32_t)h & (cap - 1);
+    while (seen[at].hash && seen[at].hash != h) at = (at + 1) & (cap - 1);
+    if (seen[at].hash) times[i] = 0, times[seen[at].first]++;
+    else seen[at] = (Seen){h, i};
+  }
+  if (!seen) rt_free(times);
+  rt_free(seen);
+  return seen ? times : NULL;
+}
+
+static void each_once(const RtDiags *d, void (*print)(const RtDiag *g, uint32_t times, bool first, FILE *out),
+                      FILE *out) {
+  uint32_t *times = count_groups(d);
+  bool shown = true, first = true;
+  for (uint32_t i = 0; i < d->n; i++) {
+    if (begins_group(&d->list[i])) shown = !times || times[i];
+    if (shown) print(&d->list[i], times ? times[i] : 1, first, out), first = false;
+  }
+  rt_free(times);
+}
+
 static const char *const severity_name[] = {"note", "hint", "warning", "error"};
 
 static char id_letter(RtSeverity s) { return s == RT_WARNING ? 'W' : 'E'; }
 
 static bool has_id(const RtDiag *g) { return g->id; }
 
-void rt_diags_print(const RtDiags *d, FILE *out) {
-  for (uint32_t i = 0; i < d->n; i++) {
-    const RtDiag *g = &d->list[i];
-    if (g->file && g->severity != RT_HINT) {
-      fputs(g->file, out);
-      if (g->line) fprintf(out, ":%" PRIu32, g->line);
-      if (g->line && g->column) fprintf(out, ":%" PRIu32, g->column);
-      fputs(": ", out);
-    }
-    fputs(severity_name[g->severity], out);
-    if (has_id(g)) fprintf(out, "[%c%03u]", id_letter(g->severity), g->id);
-    fprintf(out, ": %s\n", g->text);
+static void print_line(const RtDiag *g, uint32_t times, bool first, FILE *out) {
+  (void)first;
+  if (g->file && g->severity != RT_HINT) {
+    fputs(g->file, out);
+    if (g->line) fprintf(out, ":%" PRIu32, g->line);
+    if (g->line && g->column) fprintf(out, ":%" PRIu32, g->column);
+    fputs(": ", out);
   }
+  fputs(severity_name[g->severity], out);
+  if (has_id(g)) fprintf(out, "[%c%03u]", id_letter(g->severity), g->id);
+  if (times > 1) fprintf(out, " (x %" PRIu32 ")", times);
+  fprintf(out, ": %s\n", g->text);
 }
+
+void rt_diags_print(const RtDiags *d, FILE *out) { each_once(d, print_line, out); }
 
 static void print_json_string(const char *text, FILE *out) {
   fputc('"', out);
@@ -256,22 +317,24 @@ static void print_json_string(const char *text, FILE *out) {
   fputc('"', out);
 }
 
+static void print_json(const RtDiag *g, uint32_t times, bool first, FILE *out) {
+  fprintf(out, "%s\n  {\"severity\": \"%s\"", first ? "" : ",", severity_name[g->severity]);
+  if (has_id(g)) fprintf(out, ", \"id\": \"%c%03u\"", id_letter(g->severity), g->id);
+  if (times > 1) fprintf(out, ", \"times\": %" PRIu32, times);
+  if (g->file) {
+    fputs(", \"file\": ", out);
+    print_json_string(g->file, out);
+  }
+  if (g->line) fprintf(out, ", \"line\": %" PRIu32, g->line);
+  if (g->column) fprintf(out, ", \"column\": %" PRIu32, g->column);
+  fputs(", \"text\": ", out);
+  print_json_string(g->text, out);
+  fputs("}", out);
+}
+
 void rt_diags_print_json(const RtDiags *d, FILE *out) {
   fputs("[", out);
-  for (uint32_t i = 0; i < d->n; i++) {
-    const RtDiag *g = &d->list[i];
-    fprintf(out, "%s\n  {\"severity\": \"%s\"", i ? "," : "", severity_name[g->severity]);
-    if (has_id(g)) fprintf(out, ", \"id\": \"%c%03u\"", id_letter(g->severity), g->id);
-    if (g->file) {
-      fputs(", \"file\": ", out);
-      print_json_string(g->file, out);
-    }
-    if (g->line) fprintf(out, ", \"line\": %" PRIu32, g->line);
-    if (g->column) fprintf(out, ", \"column\": %" PRIu32, g->column);
-    fputs(", \"text\": ", out);
-    print_json_string(g->text, out);
-    fputs("}", out);
-  }
+  each_once(d, print_json, out);
   fputs(d->n ? "\n]\n" : "]\n", out);
 }
 

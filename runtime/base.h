@@ -68,8 +68,10 @@ typedef struct RtDiags {
 } RtDiags;
 void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *file, uint32_t line, const char *fmt, ...)
     RT_PRINTF(6, 7);
-void rt_diags_print(const RtDiags *d, FILE *out);       // file:line: error[E103]: text
-void rt_diags_print_json(const RtDiags *d, FILE *out);  // one array
+// file:line: error[E103]: text. What came again with other numbers alone, as a mistake in a loop does, is printed once:
+// error[E103] (x 100)
+void rt_diags_print(const RtDiags *d, FILE *out);
+void rt_diags_print_json(const RtDiags *d, FILE *out);  // one array, likewise
 void rt_diags_clear(RtDiags *d);
 
 // ---- one sentence in the caller's buffer, for calls that report one mistake

@@ -98,3 +98,13 @@ bool rt_read_i64(const char *s, size_t n, int64_t *out) {
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *p - '0', &v)) return false;
   return minus ? (*out = v, true) : !__builtin_sub_overflow(0, v, out);
 }
+
+const char *rt_bytes_text(char to[RT_BYTES_SIZE], int64_t bytes) {
+  static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double n = (double)bytes / 1024;
+  size_t u = 0;
+  if (bytes < 1024) return rt_format(to, RT_BYTES_SIZE, "%d B", (int)bytes), to;
+  for (; n >= 1024 && u + 1 < sizeof unit / sizeof *unit; u++) n /= 1024;
+  rt_format(to, RT_BYTES_SIZE, n == (double)(int)n ? "%.0f %s" : "%.1f %s", n, unit[u]);
+  return to;
+}

@@ -24,6 +24,10 @@ bool rt_read_f64(const char *s, size_t n, double *out);
 // [+-] digits; false: no such number, or one outside i64
 bool rt_read_i64(const char *s, size_t n, int64_t *out);
 
+// "1.5 MiB", in up to RT_BYTES_SIZE characters of `to`; gives `to`
+enum { RT_BYTES_SIZE = 24 };
+const char *rt_bytes_text(char to[RT_BYTES_SIZE], int64_t bytes);
+
 static inline bool rt_is_digit(char c) { return c >= '0' && c <= '9'; }
 // Of ASCII
 static inline bool rt_is_alnum(char c) { return rt_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }

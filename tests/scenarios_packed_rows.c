@@ -337,7 +337,8 @@ SCENARIO(D15) {
          "hint: one length for each sequence\n"
          "user.c:12: error[E114]: length 25 at index 1 is longer than the one before it, and sorting is enforced\n"
          "user.c:3: note: the value to pack was made here\n" WAY_OUT
-         "user.c:13: error[E004]: packing takes a value with batch and time axes, found 1 axes\n");
+         "user.c:13: error[E004]: packing takes a value with batch and time axes, found 1 axes\n"
+         "user.c:4: note: the value is input 'flat', f32[3], made here\n");
   tn_program_free(p);
 }
 

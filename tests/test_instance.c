@@ -31,10 +31,10 @@ static const RtCheck checks[] = {
 enum { OFF_W = 0, OFF_B = 64, OFF_MOMENT = 128, OFF_STEPS = 192, PARAM_BYTES = 256 };
 static const char *const w_aliases[] = {"emb.weight"};
 static const RtParam params[] = {
-    {"head.weight", w_aliases, 1, RT_WEIGHT, RT_F32, 2, {2, 3}, OFF_W, 24},
-    {"head.bias", NULL, 0, RT_BUFFER, RT_F32, 1, {2}, OFF_B, 8},
-    {"optimizer.m.head.weight", NULL, 0, RT_STATE, RT_F32, 2, {2, 3}, OFF_MOMENT, 24},
-    {"optimizer.steps", NULL, 0, RT_STATE, RT_I64, 0, {0}, OFF_STEPS, 8},
+    {"head.weight", w_aliases, 1, RT_WEIGHT, RT_F32, 2, {2, 3}, OFF_W, 24, NULL, 0},
+    {"head.bias", NULL, 0, RT_BUFFER, RT_F32, 1, {2}, OFF_B, 8, NULL, 0},
+    {"optimizer.m.head.weight", NULL, 0, RT_STATE, RT_F32, 2, {2, 3}, OFF_MOMENT, 24, NULL, 0},
+    {"optimizer.steps", NULL, 0, RT_STATE, RT_I64, 0, {0}, OFF_STEPS, 8, NULL, 0},
 };
 static const _Alignas(TN_ALIGN) float pool[2] = {10, 20};
 
@@ -110,12 +110,12 @@ static Batch *batch_of(int64_t batch, int64_t time) {
   static Batch b;
   b = (Batch){.lengths = {time, time, 1, 1}, .label = {0, 1, 2, 0}};
   for (int i = 0; i < 60; i++) b.x[i] = (float)i;
-  b.in[0] = (RtArray){b.x, RT_F32, 3, {batch, time, 3}};
-  b.in[1] = (RtArray){b.lengths, RT_I64, 1, {batch}};
-  b.in[2] = (RtArray){b.label, RT_I64, 1, {batch}};
-  b.out[0] = (RtArray){b.sums, RT_F32, 1, {batch}};
-  b.out[1] = (RtArray){b.packed, RT_F32, 2, {20, 3}};
-  b.out[2] = (RtArray){b.flat, RT_F32, 1, {batch * time + 2}};
+  b.in[0] = (RtArray){b.x, RT_F32, 3, {batch, time, 3}, NULL};
+  b.in[1] = (RtArray){b.lengths, RT_I64, 1, {batch}, NULL};
+  b.in[2] = (RtArray){b.label, RT_I64, 1, {batch}, NULL};
+  b.out[0] = (RtArray){b.sums, RT_F32, 1, {batch}, NULL};
+  b.out[1] = (RtArray){b.packed, RT_F32, 2, {20, 3}, NULL};
+  b.out[2] = (RtArray){b.flat, RT_F32, 1, {batch * time + 2}, NULL};
   return &b;
 }
 
@@ -142,7 +142,7 @@ static void test_runs(void) {
     CHECK(run(i, b) == RT_OK && b->sums[0] == 14 && b->flat[2] == 20 && rt_instance_counter(i) == 5);
     rt_instance_poison(i, true);
     float y[4];
-    CHECK(rt_instance_run(i, ARENA, NULL, 0, &(RtArray){y, RT_F32, 2, {2, 2}}, 1) == RT_OK && isnan(y[0]) &&
+    CHECK(rt_instance_run(i, ARENA, NULL, 0, &(RtArray){y, RT_F32, 2, {2, 2}, NULL}, 1) == RT_OK && isnan(y[0]) &&
           isnan(y[3]));
     CHECK(rt_malloc_count() == mallocs && rt_instance_plan(i) == &plan);
     rt_instance_free(i);

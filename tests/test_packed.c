@@ -315,7 +315,7 @@ static void layouts(void) {
   strcat(want, "user.c:19: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
                "user.c:10: note: the sequences were packed here\n"
                "hint: tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths\n"
-               "user.c:20: error[E004]: seq_broadcast: ");
+               "user.c:20: error[E004]: tn_packed_broadcast: ");
   const char *have = report_of(p);
   CHECK_HAS(have, want);
   CHECK_HAS(have, "user.c:21: error[E116]: 2 sequences are taken from a value whose batch is not that constant\n"

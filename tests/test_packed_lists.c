@@ -221,13 +221,14 @@ static void sizes(void) {
             "user.c:11: error[E111]: packed sequences of different lengths are joined by tn_add: number 0 of those "
             "of its run and number 1 of those of its run\n");
   CHECK_HAS(have, "user.c:12: error[E111]: ");
+  CHECK_HAS(have, "user.c:13: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
+                  "user.c:2: note: the padded value was made here\n"
+                  "user.c:14: error[E116]: the number of lengths is not the batch of the padded value\n"
+                  "user.c:1: note: the padded value was made here\n"
+                  "user.c:15: error[E004]: lengths are an i64 value with one axis\n");
   CHECK_HAS(have,
-            "user.c:13: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
-            "user.c:2: note: the padded value was made here\n"
-            "user.c:14: error[E116]: the number of lengths is not the batch of the padded value\n"
-            "user.c:1: note: the padded value was made here\n"
-            "user.c:15: error[E004]: lengths are an i64 value with one axis\n"
             "user.c:16: error[E004]: packing takes a value with batch and time axes, found 1 axes\n"
+            "user.c:3: note: the value is input 'len', i64[2], made here\n"
             "user.c:18: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
             "user.c:17: note: the sequences were packed here\n"
             "hint: tn_pad_packed gives them in one padded value, tn_packed_lengths their lengths\n"

@@ -239,10 +239,10 @@ static void refusals(void) {
   tn_module *both = (tn_lstm)(root, "both", 3, 4, (tn_rnn_options){.bidirectional = true, .at = at(1)});
   tn_module *cell = tn_lstm_cell(root, "cell", 3, 4);
   tn_function *f = tn_function_begin(p, "f");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(5, 2, 3));
-  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(2, 3));
-  tn_tensor h = tn_input(f, "h", TN_F32, TN_SHAPE(1, 2, 4));
-  (tn_rnn_call_dense)(lstm, tn_reshape(row, TN_SHAPE(6)), (tn_rnn_call_options){.at = at(2)});
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(5, 2, 3), at(20));
+  tn_tensor row = (tn_input)(f, "row", TN_F32, TN_SHAPE(2, 3), at(21));
+  tn_tensor h = (tn_input)(f, "h", TN_F32, TN_SHAPE(1, 2, 4), at(22));
+  (tn_rnn_call_dense)(lstm, (tn_reshape)(row, TN_SHAPE(6), at(23)), (tn_rnn_call_options){.at = at(2)});
   (tn_rnn_call_dense)(lstm, x, (tn_rnn_call_options){.h0 = row, .at = at(3)});
   (tn_rnn_call_dense)(gru, x, (tn_rnn_call_options){.c0 = h, .at = at(4)});
   (tn_rnn_call_dense)(cell, x, (tn_rnn_call_options){.at = at(5)});
@@ -254,14 +254,18 @@ static void refusals(void) {
   (tn_gru)(root, "p", 3, 4, (tn_rnn_options){.proj_size = 2, .at = at(11)});
   (tn_lstm)(root, "q", 3, 4, (tn_rnn_options){.proj_size = 4, .at = at(12)});
   CHECK_SAYS(p, "user.c:2: error[E004]: module 'lstm' takes dense data f32 [time, batch, feature] or [time, feature]\n"
+                "user.c:23: note: the data is f32[6], made here\n"
                 "user.c:3: error[E004]: h0 of module 'lstm' must be f32 [1, batch, 4]\n"
+                "user.c:21: note: h0 is input 'row', f32[2,3], made here\n"
                 "user.c:4: error[E003]: module 'gru' has no cell state: only an LSTM has one\n"
                 "user.c:5: error[E003]: module 'cell' makes one step, not a sequence\n"
                 "hint: tn_rnn_step runs a cell\n"
                 "user.c:6: error[E003]: module 'both' reads both directions: it has no single step\n"
                 "user.c:1: note: it was made here\n"
                 "user.c:7: error[E004]: a step of module 'lstm' takes f32 [batch, 3] or [3]\n"
+                "user.c:20: note: the value is input 'x', f32[5,2,3], made here\n"
                 "user.c:8: error[E004]: h0 of module 'cell' must be f32 [batch, 4]\n"
+                "user.c:22: note: h0 is input 'h', f32[1,2,4], made here\n"
                 "user.c:9: error[E003]: no module is called\n"
                 "user.c:10: error[E003]: module 'cell' works on one step and its states\n"
                 "hint: tn_rnn_step(m, x, .h0 = h)\n"
@@ -359,14 +363,17 @@ static void one_step(void) {
   f = tn_function_begin(p, "f");
   x = tn_input(f, "x", TN_F32, TN_SHAPE(7, IN));
   tn_tensor vector = tn_input(f, "v", TN_F32, TN_SHAPE(IN));
-  h = tn_full(f, 0.5, TN_SHAPE(2, 1, H));
+  h = (tn_full)(f, 0.5, TN_SHAPE(2, 1, H), at(2));
   (tn_rnn_call_dense)(rnn, x, (tn_rnn_call_options){.h0 = h, .at = at(3)});
   (tn_rnn_step)(rnn, vector, (tn_rnn_call_options){.h0 = h, .at = at(4)});
   (tn_rnn_step)(cell, vector, (tn_rnn_call_options){.c0 = h, .at = at(5)});
   (tn_rnn_call_dense)(rnn, x, (tn_rnn_call_options){.c0 = h, .at = at(6)});
   CHECK_SAYS(p, "user.c:3: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
+                "user.c:2: note: h0 is f32[2,1,4], made here\n"
                 "user.c:4: error[E004]: h0 of module 'rnn' must be f32 [2, 4], as its input has no batch\n"
+                "user.c:2: note: h0 is f32[2,1,4], made here\n"
                 "user.c:5: error[E004]: c0 of module 'cell' must be f32 [4], as its input has no batch\n"
+                "user.c:2: note: c0 is f32[2,1,4], made here\n"
                 "user.c:6: error[E003]: module 'rnn' has no cell state: only an LSTM has one\n");
   tn_program_free(p);
 }

@@ -328,7 +328,7 @@ static void check_mistakes(void) {
   tn_scan_next(w.s, w.h, w.x);
   tn_grad(tn_sum(w.x), w.xs);
   tn_scan_end(w.s);
-  end_wrong(&w, "inside a scan", "the scan began here");
+  end_wrong(&w, "error[E009]: the gradient of a loss stands inside scan 'wrong'", "the scan began here");
 }
 
 static void check_layouts(void) {

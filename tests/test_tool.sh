@@ -47,9 +47,21 @@ check 0 'usage: tenure' --help
 check 0 'tenure ' --version
 check 2 'no such command: dance' dance
 check 2 'a command is missing'
+check 2 "no such command: raport; did you mean 'report'?" raport
+check 2 "unknown option --fatcs; did you mean '--facts'?" opt - --fatcs
+check 2 "not one: fuze; did you mean 'fuse'?" opt - --passes=grad,fuze
+check 1 "there is no rule 'fold_cpoy'; did you mean 'fold_copy'?" opt - --rules=fold_cpoy
+check 0 'Right:' explain E103
 for command in ops passes --help 'explain E103'; do
   if "$tenure" $command >/dev/full 2>/dev/null; then
     echo "tenure $command on a full disk: status 0"
+    n_failed=$((n_failed + 1))
+  fi
+done
+for command in 'explain E103' 'opt -'; do
+  said=$(printf 'program @p\nfunc @f(%%x: f32[4]) {\n}\n' | "$tenure" $command 2>&1 >/dev/full || true)
+  if [[ $said != *'No space left on device'* ]]; then
+    echo "tenure $command on a full disk says '$said'"
     n_failed=$((n_failed + 1))
   fi
 done
@@ -57,7 +69,7 @@ program=$'program @p\nfunc @f(%x: f32[4]) {\n  %c = copy %x\n  %y = relu %c\n  o
 check 0 $'// rule fold_copy of @f\n  %c = copy %x : f32[4]  // <stdin>:3\n->\n  %x\n' opt - --passes=check_scopes,simplify --dump-after=rule:fold_copy
 check 0 '%c = copy %x' opt - --passes=check_scopes,simplify --rules=-fold_copy
 program=$'program @p\nfunc @f(%x: f32[4]) {\n  %y = rleu %x\n}\n'
-check 1 "<stdin>:3:8: error[E001]: expected an operation, found 'rleu'" opt -
+check 1 "<stdin>:3:8: error[E001]: expected an operation, found 'rleu'; did you mean 'relu'?" opt -
 program=''
 check 1 "expected 'program @name' first" opt -
 exit $((n_failed != 0))

@@ -346,8 +346,11 @@ static void merged(void) {
   CHECK_HAS(tn_error_text(m), ": 'dec.w' is missing; 'w' is no parameter of this program");
   parts[0].prefix = "", parts[1].prefix = "b.";
   CHECK(tn_save_merged(parts, 2, "clash", false) == TN_ERR_ARGUMENT);
-  CHECK(!strcmp(tn_error_text(m), "clash: the name 'b.w' is given twice: by 'b.w' of store 1 with prefix '' and by 'w' "
-                                  "of store 2 with prefix 'b.'"));
+  CHECK_HAS(tn_error_text(m), "clash: the name 'b.w' is given twice: by 'b.w' of store 1 with prefix '' and by 'w' "
+                              "of store 2 with prefix 'b.'; they were made at ");
+  const char *places = strstr(tn_error_text(m), "they were made at ");
+  CHECK_HAS(places, "test_variables.c:");
+  CHECK_HAS(strstr(places, " and "), "test_variables.c:");
   CHECK(access("clash", F_OK) != 0);
   parts[1].model = m;
   CHECK(tn_load_merged(parts, 2, file, false) == TN_ERR_ARGUMENT);

@@ -254,7 +254,7 @@ static int diff(RtArena *mem, void *ctx) {
   compare_params(&d);
   compare_fns(&d);
   if (!d.differs) return 0;
-  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 1 : EXIT_USAGE;
+  return tool_put(&out) ? 1 : EXIT_USAGE;
 }
 
 int tool_diff(int n, char **args) {

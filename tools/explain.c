@@ -3,6 +3,7 @@
 //   @train_step: %41 is f32[batch,9], made by linear at vowels.c:21 in scope 'forward'.
 //   It was moved to the function's own scope at vowels.c:22, which ends at vowels.c:35.
 //   ..
+#include "runtime/near.h"
 #include "tools/tool.h"
 
 #include <string.h>
@@ -297,21 +298,34 @@ static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
   return found;
 }
 
+// Names without their mark, % or @.
+static RtNear near_value(const ToolPlan *t, const char *value) {
+  RtNear near = {.wanted = value + (*value == '%' || *value == '@')};
+  for (uint32_t k = 0; *value == '@' && k < t->p->n_params; k++)
+    rt_near_offer(&near, ir_text(t->p, t->p->params[k].path));
+  for (uint32_t k = 0; *value != '@' && k < t->p->n_fns; k++)
+    for (uint32_t v = 1; v < t->p->fns[k]->n_ins; v++) rt_near_offer(&near, ir_text(t->p, t->p->fns[k]->ins[v].name));
+  return near;
+}
+
 static int explain(RtArena *mem, void *ctx) {
   const Options *o = ctx;
   ToolPlan t;
   if (!tool_plan_read(&t, mem, o->file)) return EXIT_ERRORS;
   if (o->function && !ir_fn_find(t.p, o->function)) {
-    fprintf(stderr, "tenure: %s has no function @%s\n", t.path, o->function);
+    RtNear near = {.wanted = o->function};
+    for (uint32_t k = 0; k < t.n_fns; k++) rt_near_offer(&near, tool_fn_name(&t.fns[k]));
+    fprintf(stderr, "tenure: %s has no function @%s%s\n", t.path, o->function, rt_near_text(&near));
     return EXIT_ERRORS;
   }
   RtText out = {.mem = mem};
   if (!explain_all(&t, o, &out)) {
-    fprintf(stderr, "tenure: %s has no value %s%s%s\n", t.path, o->value, o->function ? " in @" : "",
-            o->function ? o->function : "");
+    RtNear near = near_value(&t, o->value);
+    fprintf(stderr, "tenure: %s has no value %s%s%s%s\n", t.path, o->value, o->function ? " in @" : "",
+            o->function ? o->function : "", rt_near_text(&near));
     return EXIT_ERRORS;
   }
-  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_explain(int n, char **args) {

@@ -4,6 +4,7 @@
 //
 // Exit status: 0; 1 when the input has errors (reported on stderr as file:line:column), or when two plans differ; 2
 // when the command line has.
+#include "runtime/near.h"
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static const char usage[] =
     "    --facts            prints what passes found: kernels, buffers, offsets\n"
     "    --verify           prints nothing: checks only\n"
     "  opt --rules        lists the rewrite rules\n"
-    "  explain ID         what a diagnostic such as E103 means\n"
+    "  explain ID         what a diagnostic such as E103 means, a wrong and a right program, the usual remedy\n"
     "  explain FILE.tir %value [--function NAME] [--planned]\n"
     "                     who made a value, what keeps it alive, where it lies, what it costs; @path names a "
     "parameter\n"
@@ -37,9 +38,26 @@ static const char usage[] =
     "  passes             lists the passes\n"
     "  --help, --version\n";
 
+// "; did you mean --facts?": a command or an option
+static const char *near_word(const char *word, RtNear *near) {
+  static const char *const words[] = {"opt",        "explain",   "diff",         "report",   "ops",     "passes",
+                                      "--passes",   "--rules",   "--dump-after", "--locs",   "--facts", "--verify",
+                                      "--function", "--planned", "--help",       "--version"};
+  *near = (RtNear){.wanted = word};
+  for (size_t k = 0; k < sizeof words / sizeof *words; k++) rt_near_offer(near, words[k]);
+  return rt_near_text(near);
+}
+
 int tool_usage_error(const char *what, const char *which) {
-  fprintf(stderr, "tenure: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
+  RtNear near;
+  fprintf(stderr, "tenure: %s%s%s%s\n%s", what, which ? " " : "", which ? which : "", near_word(which, &near), usage);
   return EXIT_USAGE;
+}
+
+bool tool_put(const RtText *text) {
+  bool ok = fwrite(text->text, 1, text->len, stdout) == text->len && !fflush(stdout);
+  if (!ok) perror("tenure: standard output");
+  return ok;
 }
 
 // ---- opt
@@ -106,7 +124,7 @@ static int opt_in(RtArena *mem, void *ctx) {
   if (o->verify_only) return 0;
   RtText out = {.mem = mem};
   ir_print(p, &out, o->flags);
-  return fwrite(out.text, 1, out.len, stdout) == out.len && !fflush(stdout) ? 0 : EXIT_ERRORS;
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
 }
 
 static const char *value_of(const char *arg, const char *option) {
@@ -120,16 +138,25 @@ static bool is_pass(const char *name, size_t n) {
   return false;
 }
 
-// Names of rules are looked up with the program at hand.
-static bool is_pass_list(const char *list, bool has_rules) {
-  if (!strcmp(list, "all")) return true;
+// The first word that is no pass; NULL: there is none. Names of rules are looked up with the program at hand.
+static const char *find_unknown_pass(const char *list, bool has_rules) {
+  if (!strcmp(list, "all")) return NULL;
   while (*list) {
     size_t n = strcspn(list, ",");
     bool is_rule = has_rules && n > 5 && !strncmp(list, "rule:", 5);
-    if (!is_rule && !is_pass(list, n)) return false;
+    if (!is_rule && !is_pass(list, n)) return list;
     list += n + (list[n] == ',');
   }
-  return true;
+  return NULL;
+}
+
+static int refuse_pass(const char *at) {
+  char word[64], text[96 + RT_NEAR_SIZE];
+  snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+  RtNear near = {.wanted = word};
+  for (uint32_t k = 0; k < ir_n_passes; k++) rt_near_offer(&near, ir_passes[k].name);
+  snprintf(text, sizeof text, "`tenure passes` lists the passes; not one: %s%s", word, rt_near_text(&near));
+  return tool_usage_error(text, NULL);
 }
 
 static int read_opt_options(int n, char **args, OptOptions *o) {
@@ -144,8 +171,8 @@ static int read_opt_options(int n, char **args, OptOptions *o) {
     else if (arg[0] == '-' && arg[1]) return tool_usage_error("unknown option", arg);
     else if (o->file) return tool_usage_error("more than one file:", arg);
     else o->file = arg;
-    if (v && !is_pass_list(v, v == o->dump_after))
-      return tool_usage_error("`tenure passes` lists the passes; not one:", v);
+    const char *unknown = v ? find_unknown_pass(v, v == o->dump_after) : NULL;
+    if (unknown) return refuse_pass(unknown);
   }
   return o->file ? 0 : tool_usage_error("opt needs a file", NULL);
 }
@@ -181,6 +208,8 @@ static const DiagRow diag_rows[] = {
 #include "ir/diag.def"
 };
 
+#include "explain_pages.h"
+
 static int run_explain(int n, char **args) {
   if (n != 1) return tool_explain(n, args);
   const char *digits = args[0] + (*args[0] && strchr("EWNewn", *args[0]) != NULL);
@@ -189,7 +218,7 @@ static int run_explain(int n, char **args) {
   for (size_t k = 0; end != digits && !*end && k < sizeof diag_rows / sizeof *diag_rows; k++) {
     const DiagRow *row = &diag_rows[k];
     if (row->id != id) continue;
-    printf("%c%03u %s: %s\n", row->letter, row->id, row->name, row->text);
+    printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
     return 0;
   }
   if (strpbrk(args[0], "./")) return tool_usage_error("explain needs a value of", args[0]);

@@ -2,6 +2,7 @@
 //
 // The program is sealed by it, failed or not: passes rewrite functions in place.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,24 @@ static bool make_code(tn_program *p, const Target *target, const char *dir, FeCo
   return good;
 }
 
+// What takes most: the largest arena, and the largest value in it.
+static void report_no_instance(tn_program *p, tn_site at) {
+  const Fn *most = p->ir->fns[0];
+  uint32_t largest = 0;
+  char arena[RT_BYTES_SIZE], params[RT_BYTES_SIZE], bytes[RT_BYTES_SIZE];
+  for (uint32_t k = 1; k < p->ir->n_fns; k++)
+    if (p->ir->fns[k]->stats.peak_bytes > most->stats.peak_bytes) most = p->ir->fns[k];
+  for (uint32_t b = 1; b < most->n_bufs; b++)
+    if (most->bufs[b].seg == SEG_ARENA && (!largest || most->bufs[b].bytes > most->bufs[largest].bytes)) largest = b;
+  fe_error(p, E_NOMEM, at, "there is no memory or thread for an instance: parameters take %s, the arena of '%s' %s",
+           rt_bytes_text(params, p->ir->param_bytes), ir_text(p->ir, most->name),
+           rt_bytes_text(arena, most->stats.peak_bytes));
+  if (!largest) return;
+  const Buf *b = &most->bufs[largest];
+  fe_note(p, most->ins[b->head.i].loc, "the largest value, %s, takes %s", ir_size_text(most, b->head),
+          rt_bytes_text(bytes, b->bytes));
+}
+
 static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   double start = fe_now_ms();
   FeCode *c = p->code;
@@ -186,7 +205,7 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
   tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed) : NULL;
-  if (!m) fe_error(p, E_NOMEM, o->at, "there is no memory or thread for an instance");
+  if (!m) report_no_instance(p, o->at);
   return m;
 }
 
@@ -195,6 +214,7 @@ tn_model *tn_compile(tn_program *p, tn_compile_options o) {
   FE_GUARD(p, NULL);
   if (!check_ready(p, o.at)) return NULL;
   fe_unused_hooks(p);
+  fe_check_environment(p, fe_loc(p, o.at));
   double built = fe_now_ms();
   fe_params_flush(p);
   keep_origins(p);

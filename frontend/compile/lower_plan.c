@@ -150,6 +150,8 @@ static RtParam param_of(Tables *t, const Param *q) {
   for (uint32_t k = 0; k < q->n_aliases; k++) aliases[k] = keep(t, q->aliases[k]);
   for (uint32_t k = 0; k < out.rank; k++) out.dims[k] = ir_list_at(t->ir, q->shape, k);
   out.aliases = aliases;
+  const char *file = ir_loc_file(t->ir, q->loc);
+  if (file) out.file = rt_strdup(t->mem, file), out.line = ir_loc_line(t->ir, q->loc);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Models: instances over shared code, run and read through the runtime.
 #include "frontend/fe.h"
 #include "runtime/exec/thread_team.h"
+#include "runtime/near.h"
 #include <string.h>
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed) {
@@ -58,10 +59,20 @@ static uint32_t find_function(const tn_model *m, const char *name) {
   return k == plan->init ? RT_NO_FUNCTION : k;
 }
 
+static tn_status refuse_function(const tn_model *m, const char *name) {
+  const RtPlan *plan = &m->code->plan;
+  RtNear near = {.wanted = name};
+  for (uint32_t k = 0; k < plan->n_functions; k++)
+    if (k != plan->init) rt_near_offer(&near, plan->functions[k].name);
+  rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "there is no function '%.200s'%s", name ? name : "",
+          rt_near_text(&near));
+  return TN_ERR_ARGUMENT;
+}
+
 tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   if (!m || !out) return TN_ERR_ARGUMENT;
   uint32_t k = find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
   *out = m->code->stats[k];
   return TN_OK;
 }
@@ -94,7 +105,7 @@ static tn_status run(tn_model *m, const char *function, const tn_array *in, size
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse(m, "there is no function '%.200s'", function ? function : "");
+  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan.functions[k].name;
   return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));

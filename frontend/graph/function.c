@@ -112,16 +112,20 @@ void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
   if (!fe_fn_open(f, at) || is_init(f, "asked for outputs", at)) return;
+  if (!fe_outside_scan(f, "tn_output", "tn_scan_output hands out a value of each step", at)) return;
   if (!fe_all_named(f, &t, 1, at) || !fe_join(&t, 1, &g, at)) return;
   if (g != f) {
     fe_error(f->p, E_FOREIGN, at, "output '%s' of function '%s' is a value of function '%s'", name ? name : "", f->name,
              g->name);
+    if (g->p == f->p) fe_note_value(t, "the value");
+    fe_hint(f->p, "a value belongs to the function that it was built in: build it in '%s' too", f->name);
     return;
   }
   if (!fe_name(f->p, "an output", name, false, at)) return;
   if (!fe_unique(f->p, f->outputs, f->n_outputs, "output", name, at)) return;
   if (fe_ins(t)->dtype == DT_LAYOUT) {
     fe_error(f->p, E_DTYPE, at, "output '%s' is a packed layout, which has no meaning outside", name);
+    fe_note_value(t, "the value");
     return;
   }
   Attr attrs[] = {ir_a_str(KEY_name, ir_str(f->p->ir, name)), ir_a_int(KEY_index, f->n_outputs)};
@@ -137,12 +141,6 @@ static void report_empty(tn_function *f, uint32_t k, tn_site at) {
   fe_hint(f->p, "pass what a call returned");
 }
 
-static void report_foreign(tn_function *f, tn_function *other, tn_site at) {
-  if (f->p != other->p) fe_error(f->p, E_FOREIGN, at, "values of two programs are mixed");
-  else
-    fe_error(f->p, E_FOREIGN, at, "a value of function '%s' is mixed with one of function '%s'", other->name, f->name);
-}
-
 // Marks, writes and outputs are instructions that no handle names.
 static bool is_value(const tn_function *f, tn_tensor t) {
   if (t.fn != f || !fe_ok(t)) return false;
@@ -150,16 +148,18 @@ static bool is_value(const tn_function *f, tn_tensor t) {
   return (ir_ops[op].n_res || op == OP_result) && op != OP_output;
 }
 
-bool fe_join_any(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+bool fe_join_any_for(const char *call, const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
   *f = NULL;
   for (uint32_t k = 0; k < n && !*f; k++) *f = a[k].fn;
   if (!*f) return false;
   for (uint32_t k = 0; k < n; k++)
     if (a[k].fn && !a[k].v) return false;
   if (!fe_fn_open(*f, at)) return false;
+  tn_tensor mine = a[0];
   for (uint32_t k = 0; k < n; k++) {
+    if (a[k].fn == *f) mine = a[k];
     if (is_value(*f, a[k])) continue;
-    if (a[k].fn && a[k].fn != *f) report_foreign(*f, a[k].fn, at);
+    if (a[k].fn && a[k].fn != *f) fe_report_foreign(*f, mine, a[k], call, at);
     else report_empty(*f, k, at);
     return false;
   }
@@ -174,8 +174,8 @@ bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at) {
   return false;
 }
 
-bool fe_join(const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
-  if (!fe_join_any(a, n, f, at)) return false;
+bool fe_join_for(const char *call, const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
+  if (!fe_join_any_for(call, a, n, f, at)) return false;
   bool good = true;
   for (uint32_t k = 0; k < n; k++) good &= fe_alive(a[k], at);
   return good;
@@ -197,9 +197,11 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   tn_tensor some[MAX_OPERANDS];
   uint32_t n_given = n;
   const tn_tensor *given = given_of(op, a, &n_given, some);
-  if (!fe_join(given, n_given, &f, at)) return fe_poison(f);
+  EmitFault fault;
+  if (!fe_join_for(ir_ops[op].name, given, n_given, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_rows_fit(op, given, n_given, attrs, n_attrs, at)) return fe_poison(f);
+  if (f->n_scans && !fe_scan_allows(f, op, given, n_given, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = a[k].fn ? fe_val(a[k]) : (Val){0};
   Attr own[16];
@@ -208,7 +210,8 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
     own[n_attrs++] = ir_a_int(KEY_no_grad, 1);
     attrs = own;
   }
-  tn_tensor y = {f, ir_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at)).i};
+  tn_tensor y = {f, ir_try_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at), &fault).i};
+  if (fault.id) fe_report_fault(op, given, n_given, &fault, at);
   fe_follow_rows(op, given, n_given, attrs, n_attrs, y);
   return y;
 }

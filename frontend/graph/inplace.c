@@ -43,10 +43,11 @@ bool fe_is_untracked(const tn_function *f, Op op) {
 // ---- the same storage, or the same content
 static tn_tensor emit_plain(Op op, tn_tensor t, const char *what, tn_site at) {
   tn_function *f;
-  if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_join_for(what, &t, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), what);
   if (fe_ins(t)->dtype != DT_LAYOUT) return fe_made(fe_emit1(op, t, at), at);
   fe_error(f->p, E_DTYPE, at, "%s takes f32 or i64, not a packed layout", what);
+  fe_note_value(t, "the value");
   return fe_poison(f);
 }
 
@@ -89,6 +90,7 @@ void tn_set_requires_grad(tn_tensor t, bool on, tn_site at) {
   Op op = fe_ins(t)->op;
   if (fe_ins(t)->dtype != DT_F32) {
     fe_error(f->p, E_DTYPE, at, "only f32 values have gradients");
+    fe_note_value(t, "the value");
   } else if (op == OP_input) {
     *flag_of_input(f, fe_val(t)) = on;
   } else if (op == OP_param) {
@@ -149,9 +151,11 @@ static bool may_write(tn_tensor t, const char *what, tn_site at) {
   Val root = ir_written_storage(t.fn->ir, fe_val(t));
   if (fe_ins(t)->dtype == DT_LAYOUT) {
     fe_error(t.fn->p, E_DTYPE, at, "%s cannot write a packed layout", what);
+    fe_note_value(t, "what it writes to");
     return false;
   }
   if (!check_leaf(t, root, what, at) || !check_broadcast(t, what, at)) return false;
+  if (t.fn->scan && !fe_scan_may_write(t, root, at)) return false;
   warn_input(t, root, what, at);
   return true;
 }
@@ -195,8 +199,8 @@ static bool same_type(tn_tensor t, tn_tensor made, const char *what, tn_site at)
 tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
                       tn_site at) {
   tn_function *f;
-  if (!fe_join(a, n, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_join_for(what, a, n, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), what);
   if (!may_write(a[0], what, at)) return fe_poison(f);
   tn_tensor made = fe_emit(op, a, n, attrs, n_attrs, at);
   if (!fe_ok(made) || !same_type(a[0], made, what, at)) return fe_poison(f);
@@ -217,6 +221,7 @@ static tn_tensor copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site
   if (!may_write(dst, what, at)) return fe_poison(dst.fn);
   if (fe_ins(src)->dtype == DT_LAYOUT) {
     fe_error(dst.fn->p, E_DTYPE, at, "%s cannot read a packed layout", what);
+    fe_note_value(src, "the source");
     return fe_poison(dst.fn);
   }
   if (fe_rank(src) == fe_rank(dst) && !fe_same_rows(what + strlen("tn_"), dst, src, at)) return fe_poison(dst.fn);
@@ -246,6 +251,8 @@ tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, 
   if (fe_rank(src) != fe_rank(t) || !ir_dim_is_const(f->p->ir, fe_axis_dim(src, k))) {
     fe_error(f->p, E_SHAPE, at, "tn_slice_assign_ takes a source with %u axes and a constant size along axis %d",
              fe_rank(t), axis);
+    fe_note_value(t, "the target");
+    fe_note_value(src, "the source");
     return fe_poison(f);
   }
   if (!may_write(t, "tn_slice_assign_", at)) return fe_poison(f);

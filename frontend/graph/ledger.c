@@ -230,7 +230,9 @@ static void report_closed(tn_function *f, const FeLogicalValue *e, tn_site at) {
              fe_label(f, e), s->name);
   fe_note_made(f, e);
   fe_note(f->p, e->ended, "scope '%s' closed here", s->name);
-  fe_hint(f->p, "tn_move_to_outer before tn_scope_end keeps it");
+  fe_hint(f->p, s->is_scan
+                    ? "tn_scan_output takes the value of each step out of a scan, tn_scan_final the last of a carry"
+                    : "tn_move_to_outer before tn_scope_end keeps it");
 }
 
 static void report_disposed(tn_function *f, const FeLogicalValue *e, tn_site at) {

@@ -100,6 +100,7 @@ tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o
   Loss l = {.logits = logits, .labels = labels, .o = o, .at = o.at};
   if (fe_rank(logits) < 1) {
     fe_error(f->p, E_SHAPE, o.at, "logits need an axis of classes, their last one");
+    fe_note_value(logits, "logits");
     return fe_poison(f);
   }
   if (!fe_same_rows("cross_entropy", logits, labels, o.at)) return fe_poison(f);

@@ -5,15 +5,15 @@
 
 tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
 
-static tn_tensor with_number(Op op, tn_tensor a, double number, tn_site at) {
+static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number, tn_site at) {
   tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   return fe_made(fe_emit2(op, a, fe_const(f, number, at), at), at);
 }
 
-tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, a, number, at); }
-tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, a, number, at); }
+tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, __func__, a, number, at); }
+tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, __func__, a, number, at); }
 
 // The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {
@@ -203,8 +203,8 @@ tn_tensor fe_sum(tn_tensor a, tn_site at) { return reduce_axes(OP_sum, a, NULL, 
 
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_join_for("tn_mean", &a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), "tn_mean");
   bool set[MAX_RANK];
   if (!axis_set(a, axes, n, set, at)) return fe_poison(f);
   Dim count = ir_dim(f->p->ir, 1);
@@ -245,6 +245,9 @@ tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(O
 tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_log_softmax, a, axis, at), at); }
 
 tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
   if (!fe_same_rows("mse", a, b, at)) return fe_poison(a.fn);
   return tn_mean(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), at);
 }

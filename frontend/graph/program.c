@@ -53,6 +53,13 @@ void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) {
   va_end(ap);
 }
 
+void fe_say(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(p, severity, id, at, fmt, ap);
+  va_end(ap);
+}
+
 void fe_note(tn_program *p, Loc at, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -151,7 +158,8 @@ bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, 
     if (strcmp(list[k].name, name)) continue;
     fe_error(p, E_DUPLICATE_PATH, at, "%s '%s' exists already", what, name);
     fe_note(p, list[k].loc, "the first '%s' was made here", name);
-    fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
+    bool is_shared = !strcmp(what, "parameter") || !strcmp(what, "buffer") || !strcmp(what, "module");
+    if (is_shared) fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
     return false;
   }
   return true;
@@ -209,6 +217,14 @@ bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
   return false;
 }
 
+static void report_large(tn_program *p, Shape s, tn_site at) {
+  RtText sizes = {.mem = p->mem};
+  char bytes[RT_BYTES_SIZE];
+  ir_shape_bounds_text(p->ir, s, &sizes);
+  fe_error(p, E_ARGUMENT, at, "a value of %s takes %s, and can have more than 2^40 elements", sizes.text,
+           rt_bytes_text(bytes, ir_type_bytes(p->ir, DT_F32, s)));
+}
+
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
   Dim dims[MAX_RANK];
   if (s.rank > MAX_RANK) {
@@ -219,6 +235,6 @@ bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
     if (!fe_dim(p, s.dims[k], &dims[k], at)) return false;
   *out = ir_shape(p->ir, dims, s.rank);
   if (ir_shape_bound(p->ir, *out) <= MAX_ELEMENTS) return true;
-  fe_error(p, E_ARGUMENT, at, "a value of this shape can have more than 2^40 elements");
+  report_large(p, *out, at);
   return false;
 }

@@ -38,7 +38,109 @@ static bool join(const tn_scan *s, const tn_tensor *a, uint32_t n, tn_site at) {
   if (f == s->f) return true;
   fe_error(s->f->p, E_FOREIGN, at, "a value of function '%s' is given to scan '%s' of function '%s'", f->name, s->name,
            s->f->name);
+  if (f->p == s->f->p) fe_note_value(a[0], "the value");
+  fe_note(s->f->p, s->begin, "the scan began here");
   return false;
+}
+
+bool fe_outside_scan(tn_function *f, const char *what, const char *hint, tn_site at) {
+  const tn_scan *s = f->scan;
+  if (!s) return true;
+  fe_error(f->p, E_STATE, at, "%s stands inside scan '%s'", what, s->name);
+  fe_note(f->p, s->begin, "the scan began here");
+  fe_hint(f->p, "%s", hint);
+  return false;
+}
+
+// ---- what stands in a body
+// Of values that do not change from step to step, the body is given what they were before: they are outside.
+static bool changes(const tn_function *f, uint32_t i) {
+  const Fn *ir = f->ir;
+  const Ins *ins = &ir->ins[i];
+  if (ins->op == OP_scan_output || ins->op == OP_scan_final) return false;
+  if (ins->op == OP_scan_input || ins->op == OP_scan_carry || ir_attr(ir, (Val){i}, KEY_id)) return true;
+  for (uint32_t k = 0; k < ins->n_args; k++)
+    if (f->body_of[ir_arg(ir, (Val){i}, k).i] == f->n_scans) return true;
+  return false;
+}
+
+static void follow_body(tn_function *f) {
+  while (f->n_body_of < f->ir->n_ins) {
+    uint32_t i = f->n_body_of;
+    *RT_PUSH(f->p->mem, f->body_of, f->n_body_of, f->cap_body_of) = 0;
+    if (f->scan && i >= f->scan->first && changes(f, i)) f->body_of[i] = f->n_scans;
+  }
+}
+
+static bool refuse_pair(tn_function *f, uint16_t id, const char *text, Loc there, const char *note, tn_site at) {
+  fe_error(f->p, id, at, "%s", text);
+  fe_note(f->p, there, "%s", note);
+  return false;
+}
+
+static bool may_read(tn_function *f, Op op, tn_tensor t, tn_site at) {
+  const Ins *made = fe_ins(t);
+  bool in_body = f->body_of[t.v] != 0, early = made->op == OP_scan_output || made->op == OP_scan_final;
+  if (in_body && (!f->scan || f->body_of[t.v] != f->n_scans))
+    return refuse_pair(f, E_USE_AFTER_SCOPE, "a value of a scan's body is used outside of it", made->loc,
+                       "it was made here; tn_scan_output and tn_scan_final take values out", at);
+  if (!f->scan) return true;
+  if (early && t.v >= f->scan->first)
+    return refuse_pair(f, E_STATE, "an output of a scan is used inside of it", made->loc,
+                       "it is whole when the scan has ended", at);
+  if (in_body && (op == OP_scan_input || (op == OP_scan_carry)))
+    return refuse_pair(f, E_ARGUMENT, "what a scan takes in is a value of its own body", made->loc, "it was made here",
+                       at);
+  if (in_body && (ir_ops[op].cls == CLASS_LAYOUT || ir_ops[op].cls == CLASS_PACK))
+    return refuse_pair(f, E_STATE, "sequences are packed or padded inside a scan", f->scan->begin,
+                       "the scan began here", at);
+  return true;
+}
+
+// A later step would see what an earlier one wrote.
+static const Ins *find_access(const tn_function *f, Op op, Val root) {
+  for (uint32_t i = f->scan->first; i < f->ir->n_ins; i++)
+    if (f->ir->ins[i].op == op && ir_written_storage(f->ir, ir_arg(f->ir, (Val){i}, 0)).i == root.i)
+      return &f->ir->ins[i];
+  return NULL;
+}
+
+static bool refuse_taken(tn_function *f, Loc taken, tn_site at) {
+  fe_error(f->p, E_WRITE_LEAF, at, "what a scan takes in is written inside of it");
+  fe_note(f->p, taken, "the scan takes it in here");
+  fe_hint(f->p, "tn_clone(..) of it is the scan's own");
+  return false;
+}
+
+bool fe_scan_allows(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_site at) {
+  follow_body(f);
+  for (uint32_t k = 0; k < n; k++)
+    if (!may_read(f, op, a[k], at)) return false;
+  const Ins *write = NULL;
+  if (op == OP_scan_input || op == OP_scan_carry)
+    write = find_access(f, OP_write, ir_written_storage(f->ir, fe_val(a[0])));
+  return !write || refuse_taken(f, fe_loc(f->p, at),
+                                (tn_site){ir_loc_file(f->p->ir, write->loc), (int)ir_loc_line(f->p->ir, write->loc)});
+}
+
+bool fe_scan_may_write(tn_tensor t, Val root, tn_site at) {
+  tn_function *f = t.fn;
+  const Ins *to = &f->ir->ins[root.i], *taken = find_access(f, OP_scan_input, root);
+  bool is_weight = to->op == OP_param && f->p->ir->params[ir_attr_int(f->ir, root, KEY_param, 0)].trainable;
+  if (taken) return refuse_taken(f, taken->loc, at);
+  if (root.i >= f->scan->first && to->op != OP_param) return true;
+  if (is_weight) {
+    fe_error(f->p, E_WRITE_LEAF, at, "trainable parameter '%s' is written inside a scan",
+             ir_text(f->p->ir, f->p->ir->params[ir_attr_int(f->ir, root, KEY_param, 0)].path));
+    fe_note(f->p, f->scan->begin, "the scan began here");
+    fe_hint(f->p, "tn_scan_carry takes what changes from step to step; write the parameter when the scan has ended");
+  } else if (to->dtype != DT_F32) {
+    fe_error(f->p, E_WRITE_LEAF, at,
+             "whole numbers from outside are written inside a scan, which carries f32 from step to step");
+    fe_note(f->p, f->scan->begin, "the scan began here");
+    fe_hint(f->p, "tn_scan_output gives what each step makes; write it when the scan has ended");
+  }
+  return !is_weight && to->dtype == DT_F32;
 }
 
 // Marks of the scan carry its number.
@@ -55,6 +157,7 @@ static bool open_packed(tn_scan *s, tn_site at) {
   if (!fe_join_packed(&s->over, 1, &g, at)) return false;
   if (g != s->f) {
     fe_error(s->f->p, E_FOREIGN, at, "the sequences belong to function '%s', the scan to '%s'", g->name, s->f->name);
+    if (g->p == s->f->p) fe_note_value(s->over.data, "their data");
     return false;
   }
   Shape layout = fe_shape_of(s->over.layout);
@@ -100,6 +203,7 @@ tn_scan *tn_scan_begin(tn_function *f, tn_scan_options o) {
   mark(s, OP_scan_begin, &layout, is_packed(s), a, o.reverse ? 4 : 3, o.at);
   s->first = f->ir->n_ins;
   s->scope = tn_scope_begin(f, s->name, o.at);
+  s->scope->is_scan = true;
   f->scan = s;
   return s;
 }
@@ -212,6 +316,7 @@ tn_tensor tn_scan_input(tn_scan *s, tn_tensor xs, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   if (fe_ins(xs)->dtype == DT_LAYOUT || fe_rank(xs) == 0) {
     fe_error(f->p, E_SHAPE, at, "an input of a scan has an axis of steps");
+    fe_note_value(xs, "the value");
     return fe_poison(f);
   }
   tn_tensor x = is_packed(s) ? xs : steps_first(s, xs, at);
@@ -285,7 +390,7 @@ void tn_scan_next(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
   FE_GUARD(s->f->p, );
   int64_t k = fe_ok(h) ? carry_of(s, h, at) : -1;
   if (k < 0) return;
-  bool good = join(s, &next, 1, at) && check_next(s, k, next, at);
+  bool good = join(s, &next, 1, at) && check_next(s, k, next, at) && fe_scan_allows(s->f, OP_scan_next, &next, 1, at);
   if (!s->carries[k].next.i) s->carries[k].next = fe_loc(s->f->p, at);
   if (!good) return;
   Attr a[2] = {number_of(s), ir_a_int(KEY_index, k)};

@@ -50,9 +50,12 @@ static bool check_initial(tn_tensor t, tn_site at) {
     fe_error(f->p, E_FOREIGN, at, "a parameter is made of a value of function '%s'", f->name);
     fe_note(f->p, fe_ins(t)->loc, "the value was made here");
     fe_hint(f->p, "build its initial value in the function that tn_init_function gives");
-  } else if (fe_ins(t)->dtype != DT_F32) fe_error(f->p, E_DTYPE, at, "a parameter holds f32");
+    return false;
+  }
+  if (fe_ins(t)->dtype != DT_F32) fe_error(f->p, E_DTYPE, at, "a parameter holds f32");
   else if (ir_shape_is_const(f->p->ir, fe_shape_of(t))) return true;
   else fe_error(f->p, E_SHAPE, at, "a parameter must have constant sizes");
+  fe_note_value(t, "its initial value");
   return false;
 }
 

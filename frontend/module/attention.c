@@ -56,6 +56,9 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
   if (rank < 2 || rank > 4 || fe_rank(k) != rank || fe_rank(v) != rank || (rank < 4 && o.heads_inside)) {
     fe_error(f->p, E_SHAPE, o.at, "attention takes q, k and v of one rank, %s; these have %u, %u and %u",
              o.heads_inside ? "4" : "2 to 4", rank, fe_rank(k), fe_rank(v));
+    fe_note_value(q, "q");
+    fe_note_value(k, "k");
+    fe_note_value(v, "v");
     return fe_poison(f);
   }
   tn_tensor in[3] = {with_heads(q, o.at), with_heads(k, o.at), with_heads(v, o.at)};
@@ -154,11 +157,16 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   return fe_call(m->first, y, c->at);
 }
 
+static void report_rank(const tn_module *m, tn_tensor x, tn_site at) {
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
+           (long long)m->config.out, fe_rank(x));
+  fe_note_value(x, "the value");
+}
+
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x.fn, at};
   if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
-  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
-           (long long)m->config.out, fe_rank(x));
+  report_rank(m, x, at);
   return fe_poison(x.fn);
 }
 
@@ -166,14 +174,12 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   tn_module *m = c->m;
   tn_program *p = c->f->p;
   if (m && m->poisoned) return false;
-  if (!m) fe_error(p, E_ARGUMENT, c->at, "no module is called");
-  else if (m->p != p) fe_error(p, E_FOREIGN, c->at, "a module of another program is called");
-  else if (m->kind != MOD_ATTENTION) fe_error(p, E_ARGUMENT, c->at, "module '%s' is no attention", m->path);
+  if (!fe_own_module(p, m, "called", c->at)) return false;
+  if (m->kind != MOD_ATTENTION) fe_error(p, E_ARGUMENT, c->at, "module '%s' is no attention", m->path);
   else {
     for (uint32_t k = 0; k < n; k++) {
       if (fe_rank(x[k]) == 3) continue;
-      fe_error(p, E_SHAPE, c->at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
-               (long long)m->config.out, fe_rank(x[k]));
+      report_rank(m, x[k], c->at);
       return false;
     }
     return true;
@@ -189,5 +195,6 @@ tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v,
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
   if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);
+  FE_INSIDE(m);
   return fe_made(attend(&c, q, k, v, &o), o.at);
 }

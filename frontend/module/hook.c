@@ -122,16 +122,31 @@ bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_t
   return false;
 }
 
+FeHookRun fe_hook_begins(tn_hook *h) {
+  tn_program *p = h->module->p;
+  FeHookRun run = {h, p->guard, p->inside};
+  h->fired = true;
+  h->module->running = h;
+  run.guard->runs_hook = true;
+  p->inside = NULL;
+  return run;
+}
+
+void fe_hook_ended(const FeHookRun *run) {
+  run->hook->module->running = NULL;
+  run->guard->runs_hook = false;
+  run->hook->module->p->inside = run->inside;
+}
+
 // What goes on in place of the hooked value. The hook may have done anything: ended this value, its function, ..
 static tn_tensor run_hook(tn_hook *h, tn_tensor in, tn_tensor out, tn_site at) {
   tn_tensor x = h->pre ? in : out;
   tn_function *f = x.fn;
   uint8_t dtype = fe_ins(x)->dtype;
   Shape shape = fe_shape_of(x);
-  h->fired = true;
-  h->module->running = h;
+  FeHookRun run = fe_hook_begins(h);
   tn_tensor r = h->pre ? h->pre(h->module, in, h->ctx) : h->post(h->module, in, out, h->ctx);
-  h->module->running = NULL;
+  fe_hook_ended(&run);
   if (!r.fn) r = x;
   return fe_hook_fits(h, f, dtype, shape, r, at) ? r : fe_poison(f);
 }
@@ -178,16 +193,13 @@ tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at) {
   return m->n_hooks ? call_hooked(m, x, at) : fe_forward(m, x, at);
 }
 
-bool fe_callable(tn_function *f, const tn_module *m, tn_site at) {
-  if (m && m->p == f->p) return true;
-  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is called" : "no module is called");
-  return false;
-}
+bool fe_callable(tn_function *f, const tn_module *m, tn_site at) { return fe_own_module(f->p, m, "called", at); }
 
 static tn_tensor run_module(tn_module *m, tn_tensor x, bool with_hooks, tn_site at) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  const char *call = with_hooks ? "tn_call" : "tn_forward";
+  if (!fe_join_for(call, &x, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   if (!fe_callable(f, m, at)) return fe_poison(f);
   uint32_t first = f->ir->n_ins;
   if (!with_hooks && !m->forwarded.i) m->forwarded = fe_loc(f->p, at);

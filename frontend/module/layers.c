@@ -1,5 +1,6 @@
 // Modules without state over time: linear, embedding, dropout, activations, and sequences of modules.
 #include "frontend/fe.h"
+#include "runtime/near.h"
 #include <string.h>
 
 static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
@@ -59,8 +60,11 @@ tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn
   bool known =
       m->config.op != OP_none && is_unary[m->config.op] && m->config.op != OP_dropout && m->config.op != OP_leaky_relu;
   if (m->poisoned || known) return m;
-  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu",
-           op ? op : "");
+  RtNear near = {.wanted = op};
+  for (uint32_t k = OP_none + 1; k < N_OPS; k++)
+    if (is_unary[k]) rt_near_offer(&near, ir_ops[k].name);
+  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu%s",
+           op ? op : "", rt_near_text(&near));
   m->poisoned = true;
   return m;
 }
@@ -97,6 +101,7 @@ static const char *works_on(const tn_module *m) {
 
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor w, b = fe_poison(x.fn);
+  FE_INSIDE(m);
   if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
   switch (m->kind) {
   case MOD_LINEAR:

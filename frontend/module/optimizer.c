@@ -17,6 +17,7 @@ typedef struct {
   tn_function *f;
   tn_module *m;
   tn_site at;
+  bool require_gradients;
   double lr, weight_decay, momentum;  // of groups that do not say otherwise
   const Attr *attrs;
   uint32_t n_attrs;
@@ -55,12 +56,8 @@ static Rates rates_of(Group *g, uint32_t group) {
 }
 
 static bool check_group(const Group *g) {
-  tn_program *p = g->f->p;
-  if (!fe_fn_open(g->f, g->at) || (g->m && g->m->poisoned)) return false;
-  if (g->m && g->m->p == p) return true;
-  fe_error(p, g->m ? E_FOREIGN : E_ARGUMENT, g->at,
-           g->m ? "a module of another program is trained" : "no module is trained");
-  return false;
+  return fe_fn_open(g->f, g->at) && !(g->m && g->m->poisoned) && fe_own_module(g->f->p, g->m, "trained", g->at) &&
+         fe_outside_scan(g->f, "an optimizer", "parameters are updated when the scan has ended", g->at);
 }
 
 static bool check_option(const Group *g, const char *name, double x, bool good, const char *expected) {
@@ -105,7 +102,7 @@ static bool update_one(Group *g, uint32_t index, Update *update) {
 
 static void update_all(Group *g, Update *update) {
   uint32_t n, *index = fe_with_gradient(g->f, g->m, &n);
-  fe_check_gradients(g->f, g->m, n, g->at);
+  if (fe_check_gradients(g->f, g->m, n, g->at)) fe_all_trained(g->f, g->m, g->require_gradients, g->at);
   for (uint32_t k = 0; k < n && update_one(g, index[k], update); k++) continue;
   if (!g->m->trained.i) g->m->trained = fe_loc(g->f->p, g->at);
 }
@@ -128,7 +125,7 @@ static double or_default(double x, double absent) { return x == 0 ? absent : x; 
 static void adam(tn_function *f, tn_module *m, tn_adamw_options o, bool decoupled) {
   if (!f) return;
   FE_GUARD(f->p, );
-  Group g = {.f = f, .m = m, .at = o.at};
+  Group g = {.f = f, .m = m, .at = o.at, .require_gradients = o.require_gradients};
   o.lr = or_default(o.lr, 1e-3), o.eps = or_default(o.eps, 1e-8);
   o.beta1 = or_default(o.beta1, 0.9), o.beta2 = or_default(o.beta2, 0.999);
   const Attr attrs[] = {ir_a_num(KEY_beta1, o.beta1), ir_a_num(KEY_beta2, o.beta2), ir_a_num(KEY_eps, o.eps),
@@ -165,7 +162,7 @@ static void update_sgd(Group *g, const Rates *r, const FeParam *q, tn_tensor w, 
 void tn_sgd(tn_function *f, tn_module *m, tn_sgd_options o) {
   if (!f) return;
   FE_GUARD(f->p, );
-  Group g = {.f = f, .m = m, .at = o.at};
+  Group g = {.f = f, .m = m, .at = o.at, .require_gradients = o.require_gradients};
   o.lr = or_default(o.lr, 1e-3);
   const Attr attrs[] = {ir_a_num(KEY_dampening, o.dampening), ir_a_int(KEY_nesterov, 1)};
   g.lr = o.lr, g.weight_decay = o.weight_decay, g.momentum = o.momentum;

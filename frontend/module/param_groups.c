@@ -82,15 +82,22 @@ static bool put_in_group(tn_program *p, FeParam *q, uint32_t number, tn_site at)
   return true;
 }
 
+// Everywhere else an empty pattern means everything; here that would leave the default group empty.
+static bool check_pattern(const tn_module *m, uint32_t group, const char *pattern, tn_site at) {
+  if (pattern && *pattern) return true;
+  fe_error(m->p, E_ARGUMENT, at, "the pattern of group %u is empty: it does not say which parameters below module '%s'",
+           group, m->path);
+  fe_hint(m->p, "\"**\" takes all of them, \"**/bias\" those named bias");
+  return false;
+}
+
 void tn_group(tn_module *m, uint32_t group, const char *pattern, tn_group_options o) {
   if (!m || m->poisoned) return;
   FE_GUARD(m->p, );
   tn_variable *v;
-  if (!fe_open(m->p, o.at) || !open_group(m->p, group, o)) return;
+  if (!fe_open(m->p, o.at) || !check_pattern(m, group, pattern, o.at) || !open_group(m->p, group, o)) return;
   uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
-  if (n == 0)
-    fe_error(m->p, E_ARGUMENT, o.at, "no parameter below module '%s' matches '%.100s'", m->path,
-             pattern ? pattern : "");
+  fe_matched(m, pattern, "parameter", n, o.at);
   for (uint32_t k = 0; k < n; k++)  // one call is one mistake
     if (!put_in_group(m->p, fe_entry(v[k].module, v[k].name)->param, group, o.at)) return;
 }

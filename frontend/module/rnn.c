@@ -161,6 +161,7 @@ static bool check_state(const RnnCall *c, bool cell) {
   else
     fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [%u, batch, %lld]", what, c->m->path, n,
              (long long)size_of(c, cell));
+  fe_note_value(t, what);
   return false;
 }
 
@@ -186,9 +187,8 @@ bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x) {
 bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site at) {
   if (m && m->poisoned) return false;
   if (m && m->p == f->p && (m->kind == MOD_RNN || (cell_fits && m->kind == MOD_RNN_CELL))) return true;
-  if (!m) fe_error(f->p, E_ARGUMENT, at, "no module is called");
-  else if (m->p != f->p) fe_error(f->p, E_FOREIGN, at, "a module of another program is called");
-  else if (m->kind == MOD_RNN_CELL) {
+  if (!fe_own_module(f->p, m, "called", at)) return false;
+  if (m->kind == MOD_RNN_CELL) {
     fe_error(f->p, E_ARGUMENT, at, "module '%s' makes one step, not a sequence", m->path);
     fe_hint(f->p, "tn_rnn_step runs a cell");
   } else fe_error(f->p, E_ARGUMENT, at, "module '%s' is no recurrent module", m->path);
@@ -245,7 +245,8 @@ static tn_rnn_output run_packed(tn_module *m, const tn_rnn_input *x, tn_site at)
   tn_function *f = x->seq.data.fn;
   RnnCall c = {.m = m, .f = f, .layout = x->seq.layout, .initial = x->initial, .at = at};
   if (fe_ins(c.layout)->dtype != DT_LAYOUT || fe_rank(x->seq.data) != 2) {
-    fe_error(f->p, E_SHAPE, at, "a recurrent module takes packed data [rows, feature]");
+    fe_error(f->p, E_SHAPE, at, "module '%s' takes packed data [rows, feature]", m->path);
+    fe_note_value(x->seq.data, "the data");
     return poisoned(f);
   }
   c.batch = fe_axis_dim(c.layout, 0);
@@ -272,6 +273,7 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   if (fe_ins(x->dense)->dtype != DT_F32 || fe_rank(x->dense) != 3) {
     fe_error(f->p, E_SHAPE, at, "module '%s' takes dense data f32 %s or [time, feature]", m->path,
              m->config.batch_first ? "[batch, time, feature]" : "[time, batch, feature]");
+    fe_note_value(x->dense, "the data");
     return poisoned(f);
   }
   RnnCall c = {.m = m, .f = f, .initial = x->initial, .at = at};
@@ -311,6 +313,7 @@ static bool check_one_state(const RnnCall *c, bool cell) {
   if (!first) snprintf(stack, sizeof stack, "%u, ", n);
   fe_error(c->f->p, E_SHAPE, c->at, "%s of module '%s' must be f32 [%s%lld], as its input has no batch",
            cell ? "c0" : "h0", c->m->path, stack, (long long)size_of(c, cell));
+  fe_note_value(t, cell ? "c0" : "h0");
   return false;
 }
 
@@ -342,6 +345,7 @@ static tn_rnn_output run_one(tn_module *m, const tn_rnn_input *x, tn_site at) {
 // ---- calls
 static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at) {
   tn_function *f = packed ? x->seq.data.fn : x->dense.fn;
+  FE_INSIDE(m);
   m->called = fe_loc(m->p, at);
   if (m->n_hooks && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;

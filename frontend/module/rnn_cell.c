@@ -105,6 +105,7 @@ static bool check_step(const RnnCall *c, tn_tensor x) {
   if (fe_ins(x)->dtype == DT_F32 && (fe_rank(x) == 2 || fe_rank(x) == 1)) return true;
   fe_error(m->p, E_SHAPE, c->at, "a step of module '%s' takes f32 [batch, %lld] or [%lld]", m->path,
            (long long)m->config.in, (long long)m->config.in);
+  fe_note_value(x, "the value");
   return false;
 }
 
@@ -121,6 +122,7 @@ tn_rnn_step_output tn_rnn_step(tn_module *m, tn_tensor x, tn_rnn_call_options o)
   if (!fe_join(&x, 1, &f, o.at)) return poisoned(f);
   FE_GUARD(f->p, poisoned(f));
   if (!fe_rnn_check_module(m, f, true, o.at)) return poisoned(f);
+  FE_INSIDE(m);
   RnnCall c = {.m = m, .f = f, .initial = {o.h0, o.c0}, .at = o.at};
   if (!check_step(&c, x)) return poisoned(f);
   bool is_one = fe_rank(x) == 1;

@@ -76,10 +76,9 @@ bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at) {
     if (h->removed || !h->rnn_pre) continue;
     Values old = values_in(in);
     note_types(&old);
-    h->fired = true;
-    m->running = h;
+    FeHookRun run = fe_hook_begins(h);
     *in = h->rnn_pre(m, *in, h->ctx);
-    m->running = NULL;
+    fe_hook_ended(&run);
     Values now = values_in(in);
     if (!fits(h, &old, &now, true, at)) return false;
   }
@@ -102,10 +101,9 @@ bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out,
     if (h->removed || !h->rnn_post) continue;
     Values old = values_out(out);
     note_types(&old);
-    h->fired = true;
-    m->running = h;
+    FeHookRun run = fe_hook_begins(h);
     *out = h->rnn_post(m, *in, *out, h->ctx);
-    m->running = NULL;
+    fe_hook_ended(&run);
     Values now = values_out(out);
     if (!fits(h, &old, &now, false, at)) return false;
   }

@@ -13,10 +13,14 @@ static bool *reached_from(tn_tensor loss) {
 }
 
 static bool check_loss(tn_tensor loss, tn_site at) {
+  static const char *const after = "a gradient is taken when the scan has ended, of what tn_scan_final or "
+                                   "tn_scan_output gave";
+  if (!fe_outside_scan(loss.fn, "the gradient of a loss", after, at)) return false;
   if (fe_ins(loss)->dtype == DT_F32 && fe_rank(loss) == 0) return true;
-  fe_error(loss.fn->p, fe_rank(loss) ? E_SHAPE : E_DTYPE, at, "a loss is one f32 number, found a value with %u axes",
-           fe_rank(loss));
-  fe_hint(loss.fn->p, "tn_mean(x) or tn_sum(x) makes one number of it");
+  fe_error(loss.fn->p, fe_rank(loss) ? E_SHAPE : E_DTYPE, at, "a loss is one f32 number, found %s", fe_type_text(loss));
+  fe_note_value(loss, "the loss");
+  if (fe_ins(loss)->dtype == DT_F32) fe_hint(loss.fn->p, "tn_mean(x) or tn_sum(x) makes one number of it");
+  else fe_hint(loss.fn->p, "no gradient flows through whole numbers: take it of what they were made of");
   return false;
 }
 
@@ -47,6 +51,7 @@ void tn_backward(tn_tensor loss, tn_site at) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
   f->backward = fe_loc(f->p, at);
+  *RT_PUSH(f->p->mem, f->losses, f->n_losses, f->cap_losses) = fe_val(loss);
   if (n) return;
   fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
   fe_note(f->p, fe_ins(loss)->loc, "the loss was made here");
@@ -68,9 +73,7 @@ tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
 
 static bool check_module(tn_function *f, const tn_module *m, tn_site at) {
   if (!fe_fn_open(f, at) || (m && m->poisoned)) return false;
-  if (m && m->p == f->p) return true;
-  fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is named" : "no module is named");
-  return false;
+  return fe_own_module(f->p, m, "named", at);
 }
 
 static void note_backward(tn_function *f, const char *what) {
@@ -88,6 +91,16 @@ bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site 
 }
 
 static void report_no_gradient(tn_function *f, const FeParam *q, tn_site at) {
+  bool is_frozen = q->frozen || (q->index < f->n_uses && f->uses[q->index].frozen);
+  if (q->kind != PARAM_WEIGHT || is_frozen) {
+    const char *what = q->kind == PARAM_WEIGHT ? "parameter" : "buffer";
+    fe_error(f->p, E_NO_GRAD_PATH, at, "%s '%s' has no gradient: it is %s", what, q->path,
+             q->kind == PARAM_WEIGHT ? "frozen" : "not trainable");
+    fe_note(f->p, q->loc, "'%s' was made here", q->path);
+    fe_hint(f->p, q->kind == PARAM_WEIGHT ? "tn_freeze(module, false) before its first use in the function trains it"
+                                          : "tn_parameter makes a trainable one");
+    return;
+  }
   if (f->lost_gradients) return;
   fe_error(f->p, E_NO_GRAD_PATH, at, "parameter '%s' has no gradient in function '%s'", q->path, f->name);
   fe_note(f->p, q->loc, "'%s' was made here", q->path);
@@ -101,10 +114,24 @@ tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, tn_site 
   if (!check_module(f, m, at)) return fe_poison(f);
   const FeEntry *e = name ? fe_entry(m, name) : NULL;
   uint32_t index = e ? e->param->index : FE_NO_PARAM;
-  if (!e) fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
+  if (!e)
+    fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'%s", m->path, name ? name : "",
+             fe_near_entry(m, name));
   else if (index < f->n_uses && f->uses[index].grad.fn) return f->uses[index].grad;
   else report_no_gradient(f, e->param, at);
   return fe_poison(f);
+}
+
+// Gradients that an optimizer used already are clipped for nobody.
+static void warn_late_clip(tn_function *f, const uint32_t *index, uint32_t n, const char *call, tn_site at) {
+  uint32_t k = 0;
+  while (k < n && !f->uses[index[k]].updated.i) k++;
+  if (k == n) return;
+  fe_say(f->p, RT_WARNING, E_CLIP_AFTER_UPDATE, fe_loc(f->p, at),
+         "%s clips the gradient of '%s' after an optimizer used it: the update is not clipped", call,
+         fe_param_of(f->p, index[k])->path);
+  fe_note(f->p, f->uses[index[k]].updated, "the optimizer was built here");
+  fe_hint(f->p, "clip between tn_backward and the optimizer");
 }
 
 static tn_tensor scale_all(tn_function *f, const uint32_t *index, uint32_t n, double max_norm, tn_site at) {
@@ -128,6 +155,7 @@ tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_si
     return fe_poison(f);
   }
   uint32_t n, *index = fe_with_gradient(f, m, &n);
+  warn_late_clip(f, index, n, __func__, at);
   return fe_check_gradients(f, m, n, at) ? fe_made(scale_all(f, index, n, max_norm, at), at) : fe_poison(f);
 }
 
@@ -141,6 +169,7 @@ void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) 
   }
   uint32_t n, *index = fe_with_gradient(f, m, &n);
   if (!fe_check_gradients(f, m, n, at)) return;
+  warn_late_clip(f, index, n, __func__, at);
   tn_tensor most = fe_const(f, limit, at), least = fe_const(f, -limit, at);
   for (uint32_t k = 0; k < n; k++) {
     tn_tensor g = fe_emit2(OP_max, fe_emit2(OP_min, f->uses[index[k]].grad, most, at), least, at);

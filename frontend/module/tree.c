@@ -5,6 +5,7 @@
 //   %p = param @rnn.weight_ih_l0
 //   %q = assign %p, %v
 #include "frontend/fe.h"
+#include "runtime/near.h"
 #include <string.h>
 
 // ---- modules
@@ -18,6 +19,12 @@ tn_module *tn_child(tn_module *m, const char *name) { return m && name ? find_ch
 
 const char *fe_path(tn_program *p, const char *path, const char *name) {
   return *path ? rt_printf(p->mem, "%s.%s", path, name) : rt_strdup(p->mem, name);
+}
+
+const char *fe_near_entry(const tn_module *m, const char *name) {
+  RtNear near = {.wanted = name};
+  for (uint32_t k = 0; k < m->n_entries; k++) rt_near_offer(&near, m->entries[k].name);
+  return rt_strdup(m->p->mem, rt_near_text(&near));
 }
 
 FeEntry *fe_entry(const tn_module *m, const char *name) {
@@ -230,7 +237,8 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
 static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at) {
   const FeEntry *e = name ? fe_entry(from, name) : NULL;
   if (!e)
-    fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share", from->path, name ? name : "");
+    fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share%s", from->path, name ? name : "",
+             fe_near_entry(from, name));
   return e;
 }
 
@@ -282,6 +290,7 @@ tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site
   }
   const FeEntry *e = name ? fe_entry(m, name) : NULL;
   if (e) return fe_use(f, e->param, at);
-  fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'", m->path, name ? name : "");
+  fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'%s", m->path, name ? name : "",
+           fe_near_entry(m, name));
   return fe_poison(f);
 }

@@ -7,6 +7,7 @@
 // Order is PyTorch's: a module's own entries as they were declared, then its children depth-first; an entry that has
 // several paths stands at the first that matches.
 #include "frontend/fe.h"
+#include "runtime/near.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>
 
@@ -138,9 +139,14 @@ uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_vari
   return list(m, &o, *out, n);
 }
 
-static bool check_some(const tn_module *m, const char *pattern, const char *what, uint32_t n, tn_site at) {
+bool fe_matched(const tn_module *m, const char *pattern, const char *what, uint32_t n, tn_site at) {
   if (n) return true;
-  fe_error(m->p, E_ARGUMENT, at, "no %s below module '%s' matches '%.100s'", what, m->path, pattern ? pattern : "");
+  tn_variable *v;
+  RtNear near = {.wanted = pattern};
+  uint32_t n_all = fe_variables((tn_module *)m, NULL, TN_PARAMETERS, &v);
+  for (uint32_t k = 0; k < n_all; k++) rt_near_offer(&near, v[k].path);
+  fe_error(m->p, E_ARGUMENT, at, "no %s below module '%s' matches '%.100s'%s", what, m->path, pattern ? pattern : "",
+           rt_near_text(&near));
   return false;
 }
 
@@ -151,7 +157,7 @@ void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at) 
   tn_variable *v;
   if (!fe_open(m->p, at)) return;
   uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
-  if (!check_some(m, pattern, "parameter", n, at)) return;
+  if (!fe_matched(m, pattern, "parameter", n, at)) return;
   for (uint32_t k = 0; k < n; k++) fe_entry(v[k].module, v[k].name)->param->frozen = frozen;
 }
 
@@ -176,7 +182,7 @@ static tn_tensor penalty(tn_function *f, tn_module *m, const char *pattern, Op o
     return total;
   }
   uint32_t n = fe_variables(m, pattern, TN_TRAINABLE, &v);
-  if (!check_some(m, pattern, "trainable parameter", n, at)) return total;
+  if (!fe_matched(m, pattern, "trainable parameter", n, at)) return total;
   for (uint32_t k = 0; k < n; k++) {
     tn_tensor sum = sum_of(op, fe_use(f, fe_entry(v[k].module, v[k].name)->param, at), at);
     total = k ? fe_emit2(OP_add, total, sum, at) : sum;

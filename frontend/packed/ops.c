@@ -128,6 +128,8 @@ tn_packed tn_packed_concat(tn_packed a, tn_packed b, tn_site at) {
   if (!fe_same_layout(a, b, "packed_concat", at)) return fe_poisoned_packed(f);
   if (fe_rank(a.data) < 2) {
     fe_error(f->p, E_SHAPE, at, "features are joined along the last axis, and these rows have none");
+    fe_note_value(a.data, "the first");
+    fe_note_value(b.data, "the second");
     return fe_poisoned_packed(f);
   }
   tn_tensor data = fe_concat((const tn_tensor[]){a.data, b.data}, 2, fe_rank(a.data) - 1, at);

@@ -3,6 +3,7 @@
 //   %L = packed_layout %lengths {time=time, rows=rows} : layout[batch,time,rows]
 //   %d = pack_padded %x, %L : f32[rows,12]
 #include "frontend/fe.h"
+#include "runtime/near.h"
 
 enum { MOST_NUMBERS = 4096 };  // that tn_constant_i64 takes
 
@@ -24,6 +25,7 @@ static void note_padded(tn_tensor x, const char *hint) {
 bool fe_check_padded(tn_tensor x, tn_site at) {
   if (fe_ins(x)->dtype != DT_LAYOUT && fe_rank(x) >= 2) return true;
   fe_error(x.fn->p, E_SHAPE, at, "packing takes a value with batch and time axes, found %u axes", fe_rank(x));
+  fe_note_value(x, "the value");
   return false;
 }
 
@@ -135,6 +137,7 @@ tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   if (!fe_check_padded(x, o.at)) return fe_poisoned_packed(f);
   if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
     fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, o.at, "lengths are an i64 value with one axis");
+    fe_note_value(lengths, "the value");
     return fe_poisoned_packed(f);
   }
   if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), &o)) return fe_poisoned_packed(f);
@@ -233,14 +236,19 @@ tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
 }
 
 // ---- pointwise on the data
+static bool is_pointwise_on(Op op, uint32_t n_operands) {
+  return ir_ops[op].cls == CLASS_POINT && ir_ops[op].n_max == n_operands && ir_ops[op].n_min == n_operands &&
+         op != OP_output && op != OP_assign && op != OP_cast && op != OP_dropout && op != OP_leaky_relu;
+}
+
 static Op find_op(tn_function *f, const char *name, uint32_t n_operands, tn_site at) {
+  RtNear near = {.wanted = name};
   Op op = name ? ir_op_find(name) : OP_none;
-  bool fits = op != OP_none && ir_ops[op].cls == CLASS_POINT && ir_ops[op].n_max == n_operands &&
-              ir_ops[op].n_min == n_operands && op != OP_output && op != OP_assign && op != OP_cast &&
-              op != OP_dropout && op != OP_leaky_relu;
-  if (fits) return op;
-  fe_error(f->p, E_ARGUMENT, at, "'%.40s' is no pointwise operation on %u value%s", name ? name : "", n_operands,
-           n_operands == 1 ? "" : "s");
+  if (op != OP_none && is_pointwise_on(op, n_operands)) return op;
+  for (uint32_t k = OP_none + 1; k < N_OPS; k++)
+    if (is_pointwise_on((Op)k, n_operands)) rt_near_offer(&near, ir_ops[k].name);
+  fe_error(f->p, E_ARGUMENT, at, "'%.40s' is no pointwise operation on %u value%s%s", name ? name : "", n_operands,
+           n_operands == 1 ? "" : "s", rt_near_text(&near));
   return OP_none;
 }
 
@@ -271,5 +279,7 @@ tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at) {
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
   if (fits) return fe_with_data(s, fe_same(data, at), at);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
+  fe_note_value(data, "the data");
+  fe_note_value(s.layout, "the layout");
   return fe_poisoned_packed(f);
 }

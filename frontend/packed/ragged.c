@@ -62,6 +62,7 @@ static bool check_unpad(tn_tensor x, tn_tensor lengths, bool batch_first, tn_sit
   tn_program *p = x.fn->p;
   if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
     fe_error(p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+    fe_note_value(lengths, "the value");
     return false;
   }
   Dim batch = fe_axis_dim(x, batch_first ? 0 : 1);

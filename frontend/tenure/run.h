@@ -84,9 +84,15 @@ typedef struct {
   tn_dtype dtype;
   uint32_t rank;
   int64_t dims[8];
-} tn_array;  // row-major, contiguous, the caller's memory
+  const char *name;  // of the input or output that it is for; NULL: by its place in the list
+} tn_array;          // row-major, contiguous, the caller's memory
 TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, uint32_t rank);
-// Inputs and outputs by position. All are checked before anything is written: dtype, rank, sizes against bounds and
+// Inputs and outputs by position, in the order of the calls of tn_input and tn_output, or by name:
+//
+//   tn_run(m, "step", TN_IN(TN_NAMED("label", tn_i64(labels, 4)), TN_NAMED("x", tn_f32(xs, 4, 8))), TN_OUT(..))
+//
+// Names are needed where tn_input calls are arguments of one call: in which order they run is not defined by C. A list
+// is named as a whole or not at all; a name that is unknown, given twice or missing is TN_ERR_ARGUMENT. All are checked before anything is written: dtype, rank, sizes against bounds and
 // each other, lengths, labels and indices against their ranges. What the run computes of them, an index made by
 // tn_argmax for one, is checked in it: after TN_ERR_VALUE outputs may hold anything, while parameters, optimizer state
 // and the random stream are as before, except for a change on which that very index depended.
@@ -176,11 +182,17 @@ TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FIL
 #else
 #define TN_ARRAY(ptr, type, ...) tn_array_literal(ptr, type, __VA_ARGS__)
 template <class... T> tn_array tn_array_literal(const void *data, tn_dtype type, T... dims) {
-  return tn_array{const_cast<void *>(data), type, static_cast<uint32_t>(sizeof...(T)), {static_cast<int64_t>(dims)...}};
+  return tn_array{
+      const_cast<void *>(data), type, static_cast<uint32_t>(sizeof...(T)), {static_cast<int64_t>(dims)...}, nullptr};
 }
 #endif
 #define tn_f32(ptr, ...) TN_ARRAY(ptr, TN_F32, __VA_ARGS__)
 #define tn_i64(ptr, ...) TN_ARRAY(ptr, TN_I64, __VA_ARGS__)
+static inline tn_array tn_named(const char *name, tn_array a) {
+  a.name = name;
+  return a;
+}
+#define TN_NAMED(name, array) tn_named(name, array)
 #define tn_f32_scalar(ptr) tn_array_of(ptr, TN_F32, NULL, 0)
 #define TN_IN(...) TN_LIST_OF(tn_array, __VA_ARGS__)
 #define TN_OUT(...) TN_LIST_OF(tn_array, __VA_ARGS__)

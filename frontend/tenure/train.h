@@ -22,13 +22,17 @@ TN_API tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, t
 TN_API tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at);
 // Limits every element of the gradients below m to [-limit, limit]
 TN_API void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at);
+// Parameters below m that no gradient reaches, frozen ones apart, stay as they are: a note in tn_report lists them, and
+// names what cuts them off. require_gradients: it is an error, E122.
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
+  bool require_gradients;
   tn_site at;
 } tn_adamw_options;  // zeros: PyTorch's 1e-3, 0.9, 0.999, 1e-8; weight_decay 0 means none
 typedef struct {
   double lr, momentum, dampening, weight_decay;
   bool nesterov;
+  bool require_gradients;
   tn_site at;
 } tn_sgd_options;  // lr 0: 1e-3
 // Decoupled weight decay

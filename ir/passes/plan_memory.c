@@ -9,6 +9,7 @@
 // Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
 // the plan is the same everywhere.
 #include "ir/ir.h"
+#include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,11 +200,11 @@ static int64_t place_guarded(const Fn *f, Block *blocks, uint32_t n) {
 
 static bool report_huge(Fn *f, const Buf *b) {
   Loc at = f->ins[b->head.i].loc;
-  RtText name = {.mem = f->prog->mem};
-  ir_print_name(f, b->head, &name);
+  char size[RT_BYTES_SIZE], limit[RT_BYTES_SIZE];
   rt_diag(&f->prog->diags, RT_ERROR, E_NOMEM, ir_loc_file(f->prog, at), ir_loc_line(f->prog, at),
-          "%s may need %lld bytes by the bounds of its dims; the limit for a buffer is %lld", name.text,
-          (long long)b->bytes, (long long)MAX_BYTES);
+          "%s takes %s; the limit for a buffer is %s", ir_size_text(f, b->head), rt_bytes_text(size, b->bytes),
+          rt_bytes_text(limit, MAX_BYTES));
+  rt_diag(&f->prog->diags, RT_HINT, 0, NULL, 0, "memory is laid out by the bounds of dims: lower ones need less");
   return false;
 }
 

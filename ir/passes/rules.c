@@ -1,5 +1,6 @@
 // The table of rewrite rules: applying them, naming them, switching them off, telling where they applied.
 #include "ir/passes/rules.h"
+#include "runtime/near.h"
 #include <string.h>
 
 enum { MAX_ROOTS = 4 };
@@ -105,7 +106,9 @@ static uint64_t find_rule(Prog *p, const char *name, size_t n) {
   if (n == 3 && !memcmp(name, "all", n)) return all;
   for (uint32_t k = 0; k < N_RULES; k++)
     if (strlen(rules[k].name) == n && !memcmp(rules[k].name, name, n)) return UINT64_C(1) << k;
-  rt_diag(&p->diags, RT_ERROR, E_ARGUMENT, NULL, 0, "there is no rule '%.*s'", (int)n, name);
+  RtNear near = {.wanted = rt_strndup(p->mem, name, n)};
+  for (uint32_t k = 0; k < N_RULES; k++) rt_near_offer(&near, rules[k].name);
+  rt_diag(&p->diags, RT_ERROR, E_ARGUMENT, NULL, 0, "there is no rule '%.*s'%s", (int)n, name, rt_near_text(&near));
   rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "`tenure opt --rules` lists the rules");
   return 0;
 }

@@ -21,19 +21,29 @@ uint16_t ir_infer_fault(const Infer *c, uint16_t id, const char *text) {
   return id;
 }
 
+const char *ir_operand_text(const Fn *f, Val v, uint32_t k) {
+  const OpInfo *row = &ir_ops[ir_ins(f, v)->op];
+  uint32_t slot = ir_operand_slot(f, v, k);
+  bool named = slot < row->n_operands && !(row->operands[slot].flags & REPEATED);
+  return named ? ir_arg_name[row->operands[slot].name] : rt_printf(f->prog->mem, "operand %u", k);
+}
+
+static const char *name_of(const Infer *c, uint32_t k) { return ir_operand_text(c->f, c->v, k); }
+
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
   if (dtype_of(c, k) == t) return 0;
-  const OpInfo *row = &ir_ops[ir_ins(c->f, c->v)->op];
-  uint32_t slot = ir_operand_slot(c->f, c->v, k);
-  if (row->is_pointwise || slot >= row->n_operands) rt_text_add(c->why, "operand %u", k);
-  else rt_text_add(c->why, "%s", ir_arg_name[row->operands[slot].name]);
-  rt_text_add(c->why, " must be %s", ir_dtype_name[t]);
+  const char *name = name_of(c, k);
+  rt_text_add(c->why, "%s must be %s", name, ir_dtype_name[t]);
+  if (t != DT_LAYOUT && dtype_of(c, k) != DT_LAYOUT)
+    rt_text_add(c->fits, "tn_cast(%s, %s) makes it %s", name, t == DT_F32 ? "TN_F32" : "TN_I64", ir_dtype_name[t]);
   return ir_infer_fault(c, E_DTYPE, "");
 }
+
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
   uint32_t r = rank_of(c, k);
   if (r >= least && r <= most) return 0;
-  rt_text_add(c->why, "operand %u must have rank %u", k, least);
+  rt_text_add(c->why, "%s must have rank %u", name_of(c, k), least);
+  rt_text_add(c->fits, "tn_reshape gives it other axes; it has %u", r);
   if (most != least) rt_text_add(c->why, most >= MAX_RANK ? " or more" : " to %u", most);
   return ir_infer_fault(c, E_SHAPE, "");
 }
@@ -58,8 +68,11 @@ uint16_t ir_rule_broadcast(const Infer *c) {
   const Attr *given = ir_attr(c->f, c->v, KEY_shape);
   if (n_args(c) == 0 && given) s = given->u.list;
   if (ir_rank(c->p, s) > MAX_RANK) return bad_shape(c, "the rank is above 8");
-  for (uint32_t k = 0; k < n_args(c); k++)
-    if (!broadcast(c, s, shape_of(c, k), &s)) return bad_shape(c, "shapes do not broadcast");
+  for (uint32_t k = 0; k < n_args(c); k++) {
+    if (broadcast(c, s, shape_of(c, k), &s)) continue;
+    rt_text_add(c->fits, "counted from the last axis, sizes are equal or 1");
+    return bad_shape(c, "shapes do not broadcast");
+  }
   set(c, 0, DT_F32, s);
   return 0;
 }
@@ -102,6 +115,14 @@ uint16_t ir_rule_cast(const Infer *c) {
   return 0;
 }
 
+// "x of shape [batch,12] would fit", and for another one ", or .."
+static void would_fit(const Infer *c, const char *name, Shape s) {
+  bool first = !c->fits->len;
+  rt_text_add(c->fits, "%s%s of shape ", first ? "" : ", or ", name);
+  ir_shape_text(c->p, s, c->fits);
+  rt_text_add(c->fits, "%s", first ? " would fit" : "");
+}
+
 static uint16_t axis_of(const Infer *c, uint32_t *axis) {
   int64_t a = ir_attr_int(c->f, c->v, KEY_axis, -1);
   if (a < 0 || a >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
@@ -136,6 +157,12 @@ uint16_t ir_rule_same(const Infer *c) {
   return 0;
 }
 
+static void tell_counts(const Infer *c, Shape from, Shape to) {
+  if (!ir_shape_is_const(c->p, from) || !ir_shape_is_const(c->p, to)) return;
+  rt_text_add(c->fits, ": %lld elements are to become %lld", (long long)ir_shape_bound(c->p, from),
+              (long long)ir_shape_bound(c->p, to));
+}
+
 uint16_t ir_rule_shape(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_shape);
   if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
@@ -144,9 +171,12 @@ uint16_t ir_rule_shape(const Infer *c) {
   bool fits = ir_ins(c->f, c->v)->op == OP_reshape ? ir_shape_numel(c->p, from).i == ir_shape_numel(c->p, to).i
                                                    : broadcast(c, from, to, &joint) && joint.i == to.i;
   if (!fits) {
-    rt_text_add(c->why, "%s",
-                ir_ins(c->f, c->v)->op == OP_reshape ? "another number of elements than " : "does not broadcast to ");
+    bool is_reshape = ir_ins(c->f, c->v)->op == OP_reshape;
+    rt_text_add(c->why, "%s", is_reshape ? "another number of elements than " : "does not broadcast to ");
     ir_shape_text(c->p, to, c->why);
+    rt_text_add(c->fits,
+                is_reshape ? "the product of the sizes stays" : "an axis grows from 1 alone, or is new in front");
+    if (is_reshape) tell_counts(c, from, to);
     return bad_shape(c, "");
   }
   set(c, 0, dtype_of(c, 0), to);
@@ -206,7 +236,10 @@ uint16_t ir_rule_pad_axis(const Infer *c) {
 
 uint16_t ir_rule_write(const Infer *c) {
   if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
-  if (shape_of(c, 0).i != shape_of(c, 1).i) return bad_shape(c, "the new content has another shape");
+  if (shape_of(c, 0).i != shape_of(c, 1).i) {
+    would_fit(c, "content", shape_of(c, 0));
+    return bad_shape(c, "the new content has another shape");
+  }
   return 0;
 }
 
@@ -243,9 +276,13 @@ uint16_t ir_rule_concat(const Infer *c) {
   Dim total = dim_of(c, 0, axis);
   for (uint32_t k = 1; k < n_args(c); k++) {
     if (dtype_of(c, k) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "all operands must have one dtype");
-    if (rank_of(c, k) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
-    for (uint32_t j = 0; j < rank_of(c, 0); j++)
-      if (j != axis && dim_of(c, k, j).i != dim_of(c, 0, j).i) return bad_shape(c, "sizes differ on another axis");
+    bool same = rank_of(c, k) == rank_of(c, 0);
+    if (!same) rt_text_add(c->fits, "all have the axes of the first, and differ in size along axis %u alone", axis);
+    if (!same) return bad_shape(c, "ranks differ");
+    if (ir_infer_with_dim(c, shape_of(c, k), axis, dim_of(c, 0, axis)).i != shape_of(c, 0).i) {
+      would_fit(c, name_of(c, k), ir_infer_with_dim(c, shape_of(c, 0), axis, dim_of(c, k, axis)));
+      return bad_shape(c, "sizes differ on another axis");
+    }
     total = ir_dim_add(c->p, total, dim_of(c, k, axis));
   }
   set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, total));
@@ -281,6 +318,9 @@ static Shape without_last(const Infer *c, Shape s) {
 
 uint16_t ir_rule_argmax(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Dim last = dim_of(c, 0, rank_of(c, 0) - 1);
+  if (ir_dim_is_const(c->p, last) && ir_dim_bound(c->p, last) == 0)
+    return bad_shape(c, "the last axis is empty: there is no largest element");
   set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
   return 0;
 }
@@ -289,6 +329,7 @@ uint16_t ir_rule_argmax(const Infer *c) {
 static uint16_t check_labels(const Infer *c, Shape *rows) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   *rows = without_last(c, shape_of(c, 0));
+  if (shape_of(c, 1).i != rows->i) would_fit(c, "labels", *rows);
   if (shape_of(c, 1).i != rows->i)
     return bad_shape(c, "labels must have the shape of the logits without the last axis");
   int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
@@ -319,8 +360,10 @@ uint16_t ir_rule_norm(const Infer *c) {
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
   for (uint32_t k = 1; k < n_args(c); k++)
-    if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i)
+    if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i) {
+      would_fit(c, "x", ir_infer_with_dim(c, s, rank_of(c, 0) - 1, dim_of(c, k, 0)));
       return bad_shape(c, "weight and bias must have the size of the last axis");
+    }
   if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return ir_infer_fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
   set(c, 0, DT_F32, s);
   for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
@@ -348,12 +391,19 @@ uint16_t ir_rule_matmul(const Infer *c) {
   uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
   Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
   Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);
-  if (k.i != k2.i) return bad_shape(c, "inner sizes differ");
+  if (k.i != k2.i) {
+    would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 1), tb ? rb - 1 : rb - 2, k));
+    would_fit(c, "a", ir_infer_with_dim(c, shape_of(c, 0), ta ? ra - 2 : ra - 1, k2));
+    return bad_shape(c, "inner sizes differ");
+  }
   Shape batch;
   Dim d[MAX_RANK + 2];
   Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 0)), ra * sizeof(Dim)), ra - 2);
   Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 1)), rb * sizeof(Dim)), rb - 2);
-  if (!broadcast(c, ba, bb, &batch)) return bad_shape(c, "batch sizes do not broadcast");
+  if (!broadcast(c, ba, bb, &batch)) {
+    rt_text_add(c->fits, "before the last two axes, sizes are equal or 1");
+    return bad_shape(c, "batch sizes do not broadcast");
+  }
   uint32_t r = ir_rank(c->p, batch);
   for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
   d[r] = m, d[r + 1] = n;
@@ -365,8 +415,10 @@ uint16_t ir_rule_linear(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));
   uint32_t r = rank_of(c, 0);
-  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i)
+  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i) {
+    would_fit(c, "x", ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 1)));
     return bad_shape(c, "the last size of x differs from the weight's second");
+  }
   if (ir_has_operand(c->f, c->v, ARG_bias)) {
     TRY(ir_infer_rank(c, 2, 1, 1));
     if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
@@ -483,12 +535,17 @@ static uint16_t check_dtypes(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
-  Infer c = {f, f->prog, v, why};
+uint16_t ir_infer_why(Fn *f, Val v, RtText *why, RtText *fits) {
+  Infer c = {f, f->prog, v, why, fits};
   TRY(check_operands(&c));
   TRY(ir_infer_attrs(&c));
   TRY(check_dtypes(&c));
   return rules[ir_ins(f, v)->op](&c);
+}
+
+uint16_t ir_infer_id(Fn *f, Val v, RtText *why) {
+  RtText fits = {.mem = f->prog->mem};
+  return ir_infer_why(f, v, why, &fits);
 }
 
 bool ir_infer(Fn *f, Val v, RtText *why) { return ir_infer_id(f, v, why) == 0; }

@@ -8,7 +8,7 @@ typedef struct {
   Fn *f;
   Prog *p;
   Val v;
-  RtText *why;
+  RtText *why, *fits;  // fits: what would, for the caller's hint
 } Infer;
 
 static inline Shape shape_of(const Infer *c, uint32_t k) { return ir_ins(c->f, ir_arg(c->f, c->v, k))->shape; }

@@ -148,9 +148,11 @@ static bool read_names(Parser *ps, Line *l) {
 static bool read_op(Parser *ps, Line *l) {
   l->op_tok = ps->tok;
   if (ps->tok.kind == TOK_WORD && ps->tok.n < 64) l->op = ir_op_find(rt_strndup(ps->p->mem, ps->tok.text, ps->tok.n));
-  if (l->op == OP_none || l->op == OP_result) return ir_rd_expected(ps, "an operation");
-  ir_rd_next(ps);
-  return true;
+  if (l->op != OP_none && l->op != OP_result) return ir_rd_next(ps), true;
+  RtNear near = ir_rd_near(ps, &ps->tok);
+  for (uint32_t k = OP_none + 1; ps->tok.kind == TOK_WORD && k < N_OPS; k++)
+    if (k != OP_result) rt_near_offer(&near, ir_ops[k].name);
+  return ir_rd_expected_near(ps, "an operation", &near);
 }
 
 static uint32_t find_operand(const Parser *ps, Op op) {
@@ -159,13 +161,19 @@ static uint32_t find_operand(const Parser *ps, Op op) {
   return UINT32_MAX;
 }
 
+static bool refuse_operand(Parser *ps, Op op, const Token *t) {
+  RtNear near = ir_rd_near(ps, t);
+  for (uint32_t k = 0; k < ir_ops[op].n_operands; k++) rt_near_offer(&near, ir_arg_name[ir_ops[op].operands[k].name]);
+  return FAULT(ps, t, "%s has no operand %s%s", ir_ops[op].name, ir_rd_shown(ps, t), rt_near_text(&near));
+}
+
 // `%x`, or `h0=%x` where optional operands before it are absent: in the order of the row, from the first gap on all.
 static bool read_operand(Parser *ps, const Line *l) {
   Token t = ps->tok;
   if (t.kind == TOK_VALUE && ps->n_absent) return ir_rd_expected(ps, "the name of an operand, as in h0=%h,");
   if (t.kind != TOK_WORD) return ir_read_operand(ps);
   uint32_t k = find_operand(ps, l->op);
-  if (k == UINT32_MAX) return FAULT(ps, &t, "%s has no operand %s", ir_ops[l->op].name, ir_rd_shown(ps, &t));
+  if (k == UINT32_MAX) return refuse_operand(ps, l->op, &t);
   if (k < ps->n_args) return FAULT(ps, &t, "operand %s stands there already, or behind its place", ir_rd_shown(ps, &t));
   while (ps->n_args < k) {
     const OperandInfo *skipped = &ir_ops[l->op].operands[ps->n_args];

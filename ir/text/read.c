@@ -63,11 +63,42 @@ const char *ir_rd_shown(const Parser *ps, const Token *t) {
   return rt_printf(ps->diags->mem, "'%.*s%s'", (int)n, text, n < t->n_at ? ".." : "");
 }
 
-bool ir_rd_expected(Parser *ps, const char *what) {
+bool ir_rd_expected(Parser *ps, const char *what) { return ir_rd_expected_near(ps, what, &(RtNear){0}); }
+
+bool ir_rd_expected_near(Parser *ps, const char *what, RtNear *near) {
   const Token *t = &ps->tok;
   if (ps->n_faults >= MAX_ERRORS) return false;
   const char *why = t->kind == TOK_BAD ? rt_printf(ps->diags->mem, " (%s)", t->why) : "";
-  return ir_rd_fault(ps, t, rt_printf(ps->diags->mem, "expected %s, found %s%s", what, ir_rd_shown(ps, t), why));
+  return ir_rd_fault(
+      ps, t, rt_printf(ps->diags->mem, "expected %s, found %s%s%s", what, ir_rd_shown(ps, t), why, rt_near_text(near)));
+}
+
+RtNear ir_rd_near(const Parser *ps, const Token *t) {
+  bool fits = t->n < 64 && ps->n_faults < MAX_ERRORS;  // no suggestion is shown for more
+  return (RtNear){.wanted = fits ? rt_strndup(ps->diags->mem, t->text, t->n) : NULL};
+}
+
+// Names that a report may suggest
+static const char *near_dim(const Parser *ps, const Token *t, RtNear *near) {
+  *near = ir_rd_near(ps, t);
+  for (uint32_t k = 0; near->wanted && k < ps->p->n_syms; k++)
+    rt_near_offer(near, ir_text(ps->p, ir_dim_info(ps->p, ps->p->syms[k])->name));
+  return rt_near_text(near);
+}
+
+static const char *near_param(const Parser *ps, const Token *t, RtNear *near) {
+  *near = ir_rd_near(ps, t);
+  for (uint32_t k = 0; near->wanted && k < ps->p->n_params; k++)
+    rt_near_offer(near, ir_text(ps->p, ps->p->params[k].path));
+  return rt_near_text(near);
+}
+
+static const char *near_value(const Parser *ps, const Token *t, RtNear *near) {
+  *near = ir_rd_near(ps, t);
+  for (uint32_t k = 0; near->wanted && k < ps->cap_labels; k++)
+    if (ps->labels[k].text && ps->labels[k].n < 64)
+      rt_near_offer(near, rt_strndup(ps->diags->mem, ps->labels[k].text, ps->labels[k].n));
+  return rt_near_text(near);
 }
 
 // ---- tokens
@@ -214,7 +245,10 @@ static bool read_factor(Parser *ps, DimCount *n, Dim *out) {
   }
   if (t.kind != TOK_WORD) return ir_rd_expected(ps, "a size or a dim");
   *out = ir_rd_known(ps, ir_strn(ps->p, t.text, t.n))->dim;
-  if (!out->i) return FAULT(ps, &t, "expected a size or a dim, found %s, which no dim line names", ir_rd_shown(ps, &t));
+  RtNear near;
+  if (!out->i)
+    return FAULT(ps, &t, "expected a size or a dim, found %s, which no dim line names%s", ir_rd_shown(ps, &t),
+                 near_dim(ps, &t, &near));
   ir_rd_next(ps);
   return true;
 }
@@ -316,7 +350,9 @@ bool ir_read_operand(Parser *ps) {
   if (t.kind != TOK_VALUE) return ir_rd_expected(ps, "a %value");
   const Label *l = ps->cap_labels ? label_slot(ps->labels, ps->cap_labels, t.text, t.n) : NULL;
   bool known = l && l->text;
-  if (!known && !ps->lost_inputs) return FAULT(ps, &t, "%s is not defined", ir_rd_shown(ps, &t));
+  RtNear near;
+  if (!known && !ps->lost_inputs)
+    return FAULT(ps, &t, "%s is not defined%s", ir_rd_shown(ps, &t), near_value(ps, &t, &near));
   if (ps->n_args == MAX_ARGS) return FAULT(ps, &t, "expected at most %d operands", MAX_ARGS);
   Val v = known ? l->value : (Val){0};
   ps->poisoned = ps->poisoned || ir_none(v);
@@ -338,7 +374,9 @@ bool ir_read_param_index(Parser *ps, int64_t *out) {
   Str path;
   if (!ir_read_path(ps, &path)) return false;
   uint32_t k = ir_rd_known(ps, path)->param;
-  if (k == 0) return FAULT(ps, &t, "%s names no param, buffer or state", ir_rd_shown(ps, &t));
+  RtNear near;
+  if (k == 0)
+    return FAULT(ps, &t, "%s names no param, buffer or state%s", ir_rd_shown(ps, &t), near_param(ps, &t, &near));
   *out = k - 1;
   return true;
 }
@@ -371,12 +409,18 @@ static bool read_attr_value(Parser *ps, Attr *a) {
   return ir_read_int(ps, "a whole number", INT64_MIN, INT64_MAX, &a->u.i);
 }
 
+static bool refuse_attr(Parser *ps, const Token *t) {
+  RtNear near = ir_rd_near(ps, t);
+  for (uint32_t k = 0; t->kind == TOK_WORD && k < N_KEYS; k++) rt_near_offer(&near, ir_key_name[k]);
+  return ir_rd_expected_near(ps, "the name of an attribute", &near);
+}
+
 static bool read_attr(Parser *ps) {
   Token t = ps->tok;
   Attr a = {.key = N_KEYS};
   for (uint32_t k = 0; k < N_KEYS; k++)
     if (token_is(&t, ir_key_name[k])) a.key = (uint8_t)k;
-  if (a.key == N_KEYS) return ir_rd_expected(ps, "the name of an attribute");
+  if (a.key == N_KEYS) return refuse_attr(ps, &t);
   for (uint32_t k = 0; k < ps->n_attrs; k++)
     if (ps->attrs[k].key == a.key) return FAULT(ps, &t, "attribute %s stands twice", ir_rd_shown(ps, &t));
   ir_rd_next(ps);

@@ -6,6 +6,7 @@
 
 #include "ir/ir.h"
 #include "ir/text/lex.h"
+#include "runtime/near.h"
 
 enum {
   MAX_ERRORS = 20,
@@ -59,8 +60,10 @@ typedef struct {
 bool ir_rd_fault_at(Parser *ps, uint16_t id, const char *at, uint32_t line, const char *what);
 bool ir_rd_fault(Parser *ps, const Token *t, const char *what);  // E1 at a token
 #define FAULT(ps, t, ...) ir_rd_fault((ps), (t), rt_printf((ps)->diags->mem, __VA_ARGS__))
-bool ir_rd_expected(Parser *ps, const char *what);          // E1 at the current token: expected .., found ..
-const char *ir_rd_shown(const Parser *ps, const Token *t);  // 'text' of a token, cut and made printable
+bool ir_rd_expected(Parser *ps, const char *what);                     // E1 at the current token: expected .., found ..
+bool ir_rd_expected_near(Parser *ps, const char *what, RtNear *near);  // the same; ..; did you mean ..?
+RtNear ir_rd_near(const Parser *ps, const Token *t);                   // to be offered names
+const char *ir_rd_shown(const Parser *ps, const Token *t);             // 'text' of a token, cut and made printable
 
 // ---- tokens
 void ir_rd_next(Parser *ps);

@@ -1,4 +1,5 @@
 #include "runtime/data/array_files.h"
+#include "runtime/near.h"
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
@@ -242,7 +243,10 @@ static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, cha
   for (uint32_t k = 0; k < s->n; k++) {
     RtColumn c = columns ? columns[k] : (RtColumn){.name = st->by_name[k]->name};
     const RtStTensor *t = rt_st_find(st, c.name);
-    if (!t) return rt_fail(error, error_size, "%s: there is no array '%s'", s->shared.name, c.name);
+    RtNear near = {.wanted = c.name};
+    for (uint32_t i = 0; !t && i < st->n_tensors; i++) rt_near_offer(&near, st->by_name[i]->name);
+    if (!t)
+      return rt_fail(error, error_size, "%s: there is no array '%s'%s", s->shared.name, c.name, rt_near_text(&near));
     rt_source_part(&s->arrays[k].source, &s->shared, 0, s->shared.size);
     s->arrays[k].at = t->offset;
     if (!set_array(s, k, &c, st_number[t->dtype], t->rank, t->dims, error, error_size)) return false;

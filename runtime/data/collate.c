@@ -1,4 +1,5 @@
 #include "runtime/data/collate.h"
+#include "runtime/near.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,6 +44,12 @@ static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
   return n;
 }
 
+static bool refuse_name(char names[][RT_ARRAY_NAME], uint32_t n, const char *wanted, char *error, size_t error_size) {
+  RtNear near = {.wanted = wanted};
+  for (uint32_t k = 0; k < n; k++) rt_near_offer(&near, names[k]);
+  return rt_fail(error, error_size, "a batch has no array '%.80s'%s", wanted ? wanted : "", rt_near_text(&near));
+}
+
 static bool pick(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size) {
   char all[RT_MAX_BATCH_ARRAYS][RT_ARRAY_NAME];
   uint32_t n = name_arrays(f, all);
@@ -55,7 +62,7 @@ static bool pick(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, c
   for (uint32_t i = 0; i < f->n_arrays; i++) {
     uint32_t k = inputs ? 0 : i;
     while (inputs && k < n && (!inputs[i] || strcmp(all[k], inputs[i]))) k++;
-    if (k == n) return rt_fail(error, error_size, "a batch has no array '%.80s'", inputs && inputs[i] ? inputs[i] : "");
+    if (k == n) return refuse_name(all, n, inputs[i], error, error_size);
     f->picks[i] = k;
     memcpy(f->names[i], all[k], RT_ARRAY_NAME);
   }

@@ -1,5 +1,6 @@
 #include "runtime/data/csv.h"
 #include "runtime/format.h"
+#include "runtime/near.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -286,7 +287,11 @@ static bool find_column(const Csv *c, uint32_t f, uint32_t k, uint32_t *out, cha
                      c->source.name, c->header, *out + 1, i + 1, name);
     *out = i;
   }
-  return n || rt_fail(error, error_size, "%s:%" PRIu64 ": there is no column '%.60s'", c->source.name, c->header, name);
+  if (n) return true;
+  RtNear near = {.wanted = name};
+  for (uint32_t i = 0; i < c->n_columns; i++) rt_near_offer(&near, c->names[i]);
+  return rt_fail(error, error_size, "%s:%" PRIu64 ": there is no column '%.60s'%s", c->source.name, c->header, name,
+                 rt_near_text(&near));
 }
 
 // Targets sorted by column: counted, then put in place.

@@ -1,11 +1,13 @@
 // Instances: memory, runs, parameters. Validation of arguments is in runtime/exec/input_check.c.
 #include "runtime/exec/instance.h"
 
+#include "runtime/exec/array_names.h"
 #include "runtime/exec/blas.h"
 #include "runtime/exec/input_check.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/shape_cache.h"
 #include "runtime/exec/thread_team.h"
+#include "runtime/near.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,6 +23,7 @@ struct RtInstance {
   int64_t *slots;       // values of named dims in this run: compiled code sets some
   bool *is_known;       // by slot: an input of this function names it
   void **in, **out;     // pointer tables for the frame
+  RtArray *by_port;     // lists that were given by name, in order: room for all inputs and outputs
   TnFrame frame;        // its fields that are common to all runs are set once
   TnKernelStatus status;
   uint64_t **n_runs;  // by function and variant, the function itself last; one block
@@ -71,9 +74,11 @@ static bool allocate(RtInstance *i) {
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
   i->in = rt_malloc(sizeof *i->in * n_in);
   i->out = rt_malloc(sizeof *i->out * n_out);
+  i->by_port = rt_malloc(sizeof *i->by_port * ((size_t)n_in + n_out));
   i->n_runs = new_counters(p);
   bool packed = rt_packed_weights_new(&i->packed, p);
-  return packed && i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->n_runs;
+  return packed && i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->by_port &&
+         i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -104,6 +109,7 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->is_known);
   rt_free(i->in);
   rt_free(i->out);
+  rt_free(i->by_port);
   rt_free(i->n_runs);
   rt_free(i);
 }
@@ -191,6 +197,21 @@ static bool any_of_params(const RtInstance *i, const RtArray *a, size_t n) {
   return any;
 }
 
+// *in and *out in the order of the signature.
+static bool order_named(RtInstance *i, const RtFunction *f, const RtArray **in, size_t *n_in, const RtArray **out,
+                        size_t *n_out) {
+  RtArray *inputs = i->by_port, *outputs = i->by_port + f->n_inputs;
+  if (rt_any_named(*in, *n_in)) {
+    if (!rt_order_by_name(f, false, *in, *n_in, inputs, i->error, sizeof i->error)) return false;
+    *in = inputs, *n_in = f->n_inputs;
+  }
+  if (rt_any_named(*out, *n_out)) {
+    if (!rt_order_by_name(f, true, *out, *n_out, outputs, i->error, sizeof i->error)) return false;
+    *out = outputs, *n_out = f->n_outputs;
+  }
+  return true;
+}
+
 RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
                          size_t n_out) {
   if (function >= i->plan->n_functions) {
@@ -199,6 +220,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
     return RT_ERR_ARGUMENT;
   }
   RtShapeCache *s = &i->sizes[function];
+  if (!order_named(i, s->function, &in, &n_in, &out, &n_out)) return RT_ERR_ARGUMENT;
   bool hold =
       rt_shape_cache_hold(s, in, n_in, out, n_out) && !any_of_params(i, in, n_in) && !any_of_params(i, out, n_out);
   if (!hold || s->function->n_checks) {
@@ -234,11 +256,21 @@ RtArray rt_instance_param(RtInstance *i, uint32_t k) {
 
 void rt_instance_end_write(RtInstance *i, uint32_t k) { rt_packed_weights_open(&i->packed, k, false); }
 
+static void report_path(RtInstance *i, const char *path) {
+  RtNear near = {.wanted = path};
+  for (uint32_t k = 0; k < i->plan->n_params; k++) {
+    const RtParam *p = &i->plan->params[k];
+    rt_near_offer(&near, p->path);
+    for (uint32_t a = 0; a < p->n_aliases; a++) rt_near_offer(&near, p->aliases[a]);
+  }
+  rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'%s", path, rt_near_text(&near));
+}
+
 // The f32 parameter at `path` when it has n elements: its number; UINT32_MAX: the error says why not.
 static uint32_t find_f32(RtInstance *i, const char *path, size_t n) {
   uint32_t k = rt_plan_param(i->plan, path);
   if (k == UINT32_MAX) {
-    rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'", path);
+    report_path(i, path);
     return k;
   }
   const RtParam *p = &i->plan->params[k];

@@ -26,7 +26,8 @@ typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is rea
   RtDType dtype;
   uint32_t rank;
   int64_t dims[RT_MAX_RANK];
-} RtArray;  // row-major, contiguous, the caller's memory
+  const char *name;  // of the input or output that it is for; NULL: by its place in the list
+} RtArray;           // row-major, contiguous, the caller's memory
 
 typedef struct RtInstance RtInstance;
 

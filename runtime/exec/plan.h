@@ -100,6 +100,8 @@ typedef struct {
   uint32_t rank;
   int64_t dims[RT_MAX_RANK];
   int64_t offset, bytes;  // in the parameter block
+  const char *file;       // where it was made; NULL: unknown
+  uint32_t line;
 } RtParam;
 
 // A prepacked copy of a parameter (runtime/exec/packed_weights.h).

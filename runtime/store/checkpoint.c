@@ -1,5 +1,6 @@
 // Saving, loading and copying stores; see checkpoint.h. A file is safetensors under the parameters' paths.
 #include "runtime/store/checkpoint.h"
+#include "runtime/near.h"
 #include "runtime/store/file.h"
 
 #include <errno.h>
@@ -117,7 +118,14 @@ static void add_part(const Job *j, const Part *part, RtSt *st) {
 typedef struct {
   const char *name, *path;
   const Part *part;
+  const RtParam *param;
 } Name;
+
+static const char *places_text(const Job *j, const RtParam *a, const RtParam *b) {
+  if (!a->file || !b->file) return "";
+  return rt_printf(j->mem, "; they were made at %.300s:%" PRIu32 " and %.300s:%" PRIu32, a->file, a->line, b->file,
+                   b->line);
+}
 
 static int by_name(const void *a, const void *b) {
   const Name *x = a, *y = b;
@@ -132,9 +140,9 @@ static bool check_names(Job *j) {
     for (uint32_t k = 0; k < part->plan->n_params; k++) {
       const RtParam *p = &part->plan->params[k];
       if (!is_wanted(j, p)) continue;
-      *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->path), p->path, part};
+      *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->path), p->path, part, p};
       for (uint32_t a = 0; a < p->n_aliases; a++)
-        *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->aliases[a]), p->aliases[a], part};
+        *RT_PUSH(j->mem, names, n, cap) = (Name){named(j, part, p->aliases[a]), p->aliases[a], part, p};
     }
   if (n) qsort(names, n, sizeof *names, by_name);
   for (uint32_t k = 1; k < n; k++) {
@@ -142,9 +150,9 @@ static bool check_names(Job *j) {
     if (!strcmp(x->name, y->name))
       return rt_fail(error_of(j), RT_ERROR_SIZE,
                      "%.500s: the name '%.200s' is given twice: by '%.200s' of store %td with prefix '%.100s' and by "
-                     "'%.200s' of store %td with prefix '%.100s'",
+                     "'%.200s' of store %td with prefix '%.100s'%s",
                      j->path, x->name, x->path, x->part - j->parts + 1, x->part->prefix, y->path,
-                     y->part - j->parts + 1, y->part->prefix);
+                     y->part - j->parts + 1, y->part->prefix, places_text(j, x->param, y->param));
   }
   return true;
 }
@@ -198,13 +206,13 @@ RtStatus rt_instance_save(RtInstance *i, const char *path, bool with_state) {
 
 typedef struct {
   RtText text;
-  uint32_t n, n_unsaid;  // problems; those for which the buffer had no room
+  uint32_t n, n_unsaid;  // problems; those that are counted only
 } Problems;
 
-enum { ROOM_FOR_PROBLEMS = RT_ERROR_SIZE - 640 };
+enum { ROOM_FOR_PROBLEMS = RT_ERROR_SIZE - 640, MOST_PROBLEMS = 5 };
 
 static void add_problem(Problems *p, const char *sentence) {
-  bool fits = p->text.len + strlen(sentence) + 2 < ROOM_FOR_PROBLEMS;
+  bool fits = p->n < MOST_PROBLEMS && p->text.len + strlen(sentence) + 2 < ROOM_FOR_PROBLEMS;
   if (fits) rt_text_add(&p->text, "%s%s", p->n ? "; " : "", sentence);
   else p->n_unsaid++;
   p->n++;
@@ -287,12 +295,22 @@ static bool is_claimed(const Job *j, const Part *part, const char *name) {
   return (k != UINT32_MAX && is_wanted(j, &part->plan->params[k])) || (is_state && !j->with_state);
 }
 
+static void offer_paths(const Job *j, RtNear *near) {
+  for (size_t k = 0; k < j->n_parts; k++)
+    for (uint32_t i = 0; i < j->parts[k].plan->n_params; i++)
+      if (is_wanted(j, &j->parts[k].plan->params[i]))
+        rt_near_offer(near, named(j, &j->parts[k], j->parts[k].plan->params[i].path));
+}
+
 static void check_extra(Job *j, const RtStTensor *t, Problems *problems) {
   if (!strncmp(t->name, extra_prefix, strlen(extra_prefix))) return;
   for (size_t k = 0; k < j->n_parts; k++)
     if (is_claimed(j, &j->parts[k], t->name)) return;
   list(j->load.report, t->name, EXTRA);
-  if (!j->load.partial) add_problem(problems, rt_printf(j->mem, "'%s' is no parameter of this program", t->name));
+  if (j->load.partial) return;
+  RtNear near = {.wanted = t->name};
+  if (problems->n < MOST_PROBLEMS) offer_paths(j, &near);
+  add_problem(problems, rt_printf(j->mem, "'%s' is no parameter of this program%s", t->name, rt_near_text(&near)));
 }
 
 static uint64_t take_number(Job *j, const char *text, const char *key, Problems *problems) {

@@ -46,6 +46,11 @@ bool gen_call_list(FILE *out);                                   // calls.c: poi
 bool gen_sites(FILE *out, char *const *headers, int n_headers);  // sites.c: tenure_site.h
 bool gen_ops_page(FILE *out);                                    // pages.c: docs/ops.md
 bool gen_region(FILE *out, const char *name);                    // pages.c: a generated part of another page
+bool gen_explain_pages(FILE *out, const char *source_dir);       // diags.c: explain_pages.h
+bool gen_diag_programs(FILE *out, const char *source_dir);       // diags.c: diagnostic_programs.h
+// diags.c: docs/diagnostics/E103.md, and the page with its first line written again
+void gen_diag_path(char *path, size_t size, const char *source_dir, const DiagRow *d);
+bool gen_put_diag_page(FILE *out, const DiagRow *d, const char *old);
 // pages.c: the pages of a source tree; `check`: nothing is written, stale ones are named and fail
 bool gen_pages(const char *source_dir, bool check);
 

@@ -4,6 +4,8 @@
 //   generate calls OUT                   pointwise_calls.h: their definitions
 //   generate call-list OUT               pointwise_list.h: a macro call for each of them, for tests
 //   generate sites OUT HEADER..          tenure_site.h: call-site macros for all prototypes of these headers
+//   generate explain-pages OUT SOURCE_DIR     explain_pages.h: docs/diagnostics/*.md for `tenure explain`
+//   generate diag-programs OUT SOURCE_DIR     diagnostic_programs.h: the programs in them, for tests
 //   generate pages SOURCE_DIR            docs/ops.md, docs/diagnostics.md, and parts of other pages between
 //                                        `<!-- generated: NAME -->` and `<!-- end -->`
 //   generate check-pages SOURCE_DIR      writes nothing; names those that are stale
@@ -37,6 +39,8 @@ static bool write_one(FILE *out, const char *what, char **arg, int n) {
   if (!strcmp(what, "calls-header")) return gen_calls_header(out);
   if (!strcmp(what, "calls")) return gen_calls(out);
   if (!strcmp(what, "call-list")) return gen_call_list(out);
+  if (!strcmp(what, "explain-pages")) return n == 1 && gen_explain_pages(out, arg[0]);
+  if (!strcmp(what, "diag-programs")) return n == 1 && gen_diag_programs(out, arg[0]);
   return gen_sites(out, arg, n);
 }
 
@@ -50,7 +54,7 @@ static int write_file(const char *what, const char *path, char **arg, int n) {
 }
 
 static bool is_file(const char *what) {
-  static const char *const files[] = {"calls-header", "calls", "call-list", "sites"};
+  static const char *const files[] = {"calls-header", "calls", "call-list", "explain-pages", "diag-programs", "sites"};
   for (size_t k = 0; k < sizeof files / sizeof *files; k++)
     if (!strcmp(what, files[k])) return true;
   return false;
@@ -61,6 +65,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "pages")) return gen_pages(argv[2], false) ? 0 : 1;
   if (argc == 3 && !strcmp(argv[1], "check-pages")) return gen_pages(argv[2], true) ? 0 : 1;
   fprintf(stderr,
-          "usage: generate calls-header|calls|call-list|sites OUT [HEADER..], generate pages|check-pages SOURCE_DIR\n");
+          "usage: generate calls-header|calls|call-list|sites OUT [HEADER..], generate explain-pages|diag-programs OUT "
+          "SOURCE_DIR, generate pages|check-pages SOURCE_DIR\n");
   return 2;
 }

@@ -109,15 +109,16 @@ bool gen_ops_page(FILE *out) {
 // ---- docs/diagnostics.md
 static void put_diag(FILE *out, const DiagRow *d) {
   char letter = d->severity[0];  // of ERROR, WARNING, NOTE
-  fprintf(out, "| %c%03d | ", letter, d->number);
+  fprintf(out, "| [%c%03d](diagnostics/%c%03d.md) | ", letter, d->number, letter, d->number);
   put_cell(out, d->doc);
   fprintf(out, " |\n");
 }
 
 static bool put_diags_page(FILE *out) {
-  fprintf(out, "# Diagnostics\n\nWritten by tools/gen from `ir/diag.def`. E: an error, W: a warning, N: a note. "
-               "`tenure explain E103` says the same.\n\n"
-               "| number | meaning |\n| --- | --- |\n");
+  fprintf(out,
+          "# Diagnostics\n\nWritten by tools/gen from `ir/diag.def`. E: an error, W: a warning, N: a note. Each has a "
+          "page: what it means,\na wrong and a right program, the usual remedy. `tenure explain E103` prints it.\n\n"
+          "| number | meaning |\n| --- | --- |\n");
   for (const DiagRow *d = gen_diags; d->name; d++) put_diag(out, d);
   return !ferror(out);
 }
@@ -199,19 +200,36 @@ static bool write_page(const char *path, const char *text) {
   return good;
 }
 
-static bool update(const Page *page, const char *source_dir, bool check) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s", source_dir, page->path);
-  char *old = !page->put || check ? gen_read(path) : NULL, *text = render(page, path, old);
+// Both texts are freed. `name`: what it is called in reports
+static bool settle(const char *path, const char *name, char *old, char *text, bool check) {
   bool same = text && old && !strcmp(old, text), good = text && (check ? same : same || write_page(path, text));
-  if (text && check && !same) fprintf(stderr, "%s is stale: build the target `pages`\n", page->path);
+  if (text && check && !same) fprintf(stderr, "%s is stale: build the target `pages`\n", name);
   free(old);
   free(text);
   return good;
 }
 
+static bool update(const Page *page, const char *source_dir, bool check) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", source_dir, page->path);
+  char *old = !page->put || check ? gen_read(path) : NULL, *text = render(page, path, old);
+  return settle(path, page->path, old, text, check);
+}
+
+// Of a page that is written by hand, the first line is the row's.
+static bool update_diag(const DiagRow *d, const char *source_dir, bool check) {
+  char path[4096], *text = NULL;
+  size_t n = 0;
+  gen_diag_path(path, sizeof path, source_dir, d);
+  char *old = gen_read(path);
+  FILE *out = old ? open_memstream(&text, &n) : NULL;
+  if (out) gen_put_diag_page(out, d, old), fclose(out);
+  return settle(path, path + strlen(source_dir) + 1, old, text, check);
+}
+
 bool gen_pages(const char *source_dir, bool check) {
   bool good = true;
   for (size_t k = 0; k < sizeof pages / sizeof *pages; k++) good &= update(&pages[k], source_dir, check);
+  for (const DiagRow *d = gen_diags; d->name; d++) good &= update_diag(d, source_dir, check);
   return good;
 }
