@@ -105,12 +105,16 @@ static bool step_vowels(void *w) {
   return run(v, "train_step", k, NULL);
 }
 
+// The smallest batch takes the least time, which is what is reported.
 static double filled(void *w) {
   const Vowels *v = w;
-  double rows = 0;
-  for (size_t k = 0; k < N_BATCHES; k++)
-    for (size_t i = 0; i < BATCH; i++) rows += (double)v->batches[k].lengths[i];
-  return rows / (N_BATCHES * BATCH * MAX_TIME);
+  int64_t least = INT64_MAX;
+  for (size_t k = 0; k < N_BATCHES; k++) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < BATCH; i++) rows += v->batches[k].lengths[i];
+    if (rows < least) least = rows;
+  }
+  return (double)least / (BATCH * MAX_TIME);
 }
 
 static tn_model *model(void *w) { return ((Vowels *)w)->model; }

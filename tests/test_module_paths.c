@@ -2,24 +2,24 @@
 // in its plan, forward and backward, and in the text form; they share their kernels all the same.
 //
 //   test_module_paths                      the checks
-//   test_module_paths --run WORKERS        some steps: for test_profile.sh
+//   test_module_paths --run WORKERS WIDE   some steps: for test_profile.sh
 //   test_module_paths --text               the program as text: for `tenure explain` and `tenure report`
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "tests/check.h"
 #include <stdlib.h>
 
-enum { LAYERS = 12, WIDE = 8, BATCH = 4, STEPS = 20 };
+enum { LAYERS = 12, WIDE = 8, MOST_WIDE = 64, BATCH = 4, STEPS = 20 };
 
-static tn_program *build(void) {
+static tn_program *build(int64_t wide) {
   tn_program *p = tn_program_create("paths");
   tn_module *h = tn_module_new(tn_root(p), "h");
   tn_function *f = tn_function_begin(p, "step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, WIDE));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH * wide, wide));
   for (int k = 0; k < LAYERS; k++) {
     char name[8];
     snprintf(name, sizeof name, "%d", k);
-    tn_module *fc = tn_linear(tn_module_new(h, name), "fc", WIDE, WIDE);
+    tn_module *fc = tn_linear(tn_module_new(h, name), "fc", wide, wide);
     x = tn_tanh(tn_call(fc, x));
   }
   tn_tensor loss = tn_mean(tn_square(x));
@@ -39,24 +39,25 @@ static char *dump(const tn_program *p, tn_dump_kind kind) {
   return text;
 }
 
-static bool step(tn_model *m) {
-  float x[BATCH * WIDE] = {1}, loss = 0;
-  return tn_run(m, "step", TN_IN(tn_f32(x, BATCH, WIDE)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK;
+static bool step(tn_model *m, int64_t wide) {
+  static const float x[BATCH * MOST_WIDE * MOST_WIDE];
+  float loss = 0;
+  return tn_run(m, "step", TN_IN(tn_f32(x, BATCH * wide, wide)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK;
 }
 
 // ---- what other programs read
-static int run(uint32_t workers) {
-  tn_program *p = build();
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
+static int run(uint32_t workers, int64_t wide) {
+  tn_program *p = build(wide);
+  tn_model *m = tn_compile(p, .n_workers = workers);
   bool ok = m;
-  for (int k = 0; ok && k < STEPS; k++) ok = step(m);
+  for (int k = 0; ok && k < STEPS; k++) ok = step(m, wide);
   tn_model_free(m);
   tn_program_free(p);
   return !ok;
 }
 
 static int print_text(void) {
-  tn_program *p = build();
+  tn_program *p = build(WIDE);
   tn_status s = tn_dump(p, stdout, TN_DUMP_IR);
   tn_program_free(p);
   return s != TN_OK;
@@ -78,7 +79,7 @@ static uint32_t count(const char *text, const char *part) {
 }
 
 static void check_program(void) {
-  tn_program *p = build();
+  tn_program *p = build(WIDE);
   char *built = dump(p, TN_DUMP_IR);
   check_all_named(built, "the program as built");
   tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
@@ -90,9 +91,9 @@ static void check_program(void) {
   CHECK(info.n_distinct_kernels + LAYERS < info.n_kernels);
   tn_plan counts;
   CHECK(m && tn_plan_of(m, "step", &counts) == TN_OK);
-  double products = 2.0 * BATCH * WIDE * WIDE * (3 * LAYERS - 1);  // the first layer's input wants no gradient
+  double products = 2.0 * BATCH * WIDE * WIDE * WIDE * (3 * LAYERS - 1);  // the first layer's input wants no gradient
   CHECK(m && counts.flops > products && counts.flops < 2 * products);
-  int64_t params = 4 * LAYERS * (WIDE * WIDE + WIDE), outside = 4 * (BATCH * WIDE + 1);
+  int64_t params = 4 * LAYERS * (WIDE * WIDE + WIDE), outside = 4 * (BATCH * WIDE * WIDE + 1);
   CHECK(m && counts.least_bytes >= 2 * params + outside && counts.least_bytes < 2 * params + outside + 64);
   tn_model_free(m);
   tn_program_free(p);
@@ -127,7 +128,7 @@ static void check_text(void) {
 }
 
 static void check_round_trip(void) {
-  tn_program *p = build();
+  tn_program *p = build(WIDE);
   char *text = dump(p, TN_DUMP_IR);
   RtArena *mem = rt_arena_new();
   RtDiags d = {.mem = mem};
@@ -141,7 +142,7 @@ static void check_round_trip(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 3 && !strcmp(argv[1], "--run")) return run((uint32_t)atoi(argv[2]));
+  if (argc == 4 && !strcmp(argv[1], "--run")) return run((uint32_t)atoi(argv[2]), atoi(argv[3]));
   if (argc == 2 && !strcmp(argv[1], "--text")) return print_text();
   check_program();
   check_text();

@@ -38,9 +38,9 @@ sums() {
     END { end(); exit bad || !all }'
 }
 sums "$dir/table" test_model || fail "the sums of the table"
-for workers in 1 2; do
-  TN_PROFILE=1 "$TENURE_BUILD/bin/test_module_paths" --run $workers >"$dir/tiny" 2>&1 || fail "a tiny model, $workers workers"
-  sums "$dir/tiny" "$workers workers" || fail "the sums of a tiny model, $workers workers"
+for what in "1 8" "2 8" "2 64"; do # workers, width; the tiny one has work for one worker
+  TN_PROFILE=1 "$TENURE_BUILD/bin/test_module_paths" --run $what >"$dir/tiny" 2>&1 || fail "a small model, $what"
+  sums "$dir/tiny" "$what" || fail "the sums of a small model, $what"
   grep -q '^init ' "$dir/tiny" || fail "initialisation is not shown"
   for layer in {0..11}; do
     grep -Eq "^step .* test_module_paths.c:[0-9]+ in h\.$layer\.fc\$" "$dir/tiny" || fail "layer $layer is not named"
