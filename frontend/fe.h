@@ -379,6 +379,7 @@ void fe_note_value(tn_tensor t, const char *what);  // "x is input 'x', f32[4,3]
 void fe_report_fault(Op op, const tn_tensor *a, uint32_t n, const EmitFault *fault, tn_site at);
 // call: the function that found out
 void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const char *call, tn_site at);
+void fe_note_module(tn_program *p, const tn_module *m);                               // of another program
 bool fe_own_module(tn_program *p, const tn_module *m, const char *what, tn_site at);  // false: reported
 
 // ---- graph/function.c

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { LONGEST = 63, MOST_EDITS = 3 };
 
@@ -31,6 +30,13 @@ static uint32_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
   return above[n_b];
 }
 
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+static bool is_same_but_case(const char *a, const char *b) {
+  while (*a && lower(*a) == lower(*b)) a++, b++;
+  return !*a && !*b;
+}
+
 // "weight" is the end of "fc.weight"
 static bool is_end_of_path(const char *end, size_t n, const char *path, size_t n_path) {
   return n && n_path > n + 1 && path[n_path - n - 1] == '.' && !memcmp(path + n_path - n, end, n);
@@ -41,7 +47,7 @@ void rt_near_offer(RtNear *n, const char *name) {
   uint32_t most = least((uint32_t)(n_wanted + 1) / 3, MOST_EDITS), d = UINT32_MAX;
   if (!n_wanted || !n_name || !strcmp(n->wanted, name)) return;
   size_t gap = n_wanted < n_name ? n_name - n_wanted : n_wanted - n_name;
-  if (!strcasecmp(n->wanted, name)) d = 0;
+  if (is_same_but_case(n->wanted, name)) d = 0;
   else if (gap <= most && n_wanted <= LONGEST && n_name <= LONGEST) d = distance(n->wanted, n_wanted, name, n_name);
   if (d > most) d = is_end_of_path(n->wanted, n_wanted, name, n_name) ? MOST_EDITS + 1 : UINT32_MAX;
   if (d == UINT32_MAX || (n->name && n->distance <= d)) return;

@@ -22,6 +22,7 @@ expect_stale() { # PAGE SED: after this edit of the page
 }
 expect_stale ops.md 's/`relu`/`rleu`/'
 expect_stale diagnostics.md '/E103/d'
+expect_stale diagnostics/E103.md '1s/scope/room/'
 expect_stale ir.md '/^| `slope` /d'
 expect_stale how-to-add-a-pass.md 's/^| `fuse` .*/| |/'
 

@@ -94,11 +94,15 @@ void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const ch
   fe_hint(p, "functions share parameters alone: what one makes, another takes as an input");
 }
 
+void fe_note_module(tn_program *p, const tn_module *m) {
+  if (m->poisoned) return;
+  note_in(p, m->p, m->loc,
+          rt_printf(p->mem, "module '%s' of program '%s' was made here", m->path, ir_text(m->p->ir, m->p->ir->name)));
+}
+
 bool fe_own_module(tn_program *p, const tn_module *m, const char *what, tn_site at) {
   if (m && m->p == p) return true;
   fe_error(p, m ? E_FOREIGN : E_ARGUMENT, at, m ? "a module of another program is %s" : "no module is %s", what);
-  if (m && !m->poisoned)
-    note_in(p, m->p, m->loc,
-            rt_printf(p->mem, "module '%s' of program '%s' was made here", m->path, ir_text(m->p->ir, m->p->ir->name)));
+  if (m) fe_note_module(p, m);
   return false;
 }

@@ -251,6 +251,7 @@ void tn_scan_end(tn_scan *s, tn_site at) {
   for (uint32_t k = 0; k < s->n_carries; k++) last_of(s, k, at);
   Attr a = number_of(s);
   mark(s, OP_scan_end, NULL, 0, &a, 1, at);
+  follow_body(s->f);
   s->ended = true;
   s->end = fe_loc(s->f->p, at);
   s->f->scan = NULL;
@@ -382,6 +383,7 @@ static bool check_next(const tn_scan *s, int64_t k, tn_tensor v, tn_site at) {
   ir_shape_text(ir, carry->shape, &text);
   fe_error(s->f->p, E_SHAPE, at, "%s", text.text);
   fe_note(s->f->p, s->carries[k].made, "the carry was made here");
+  fe_note_value(v, "the next value");
   return false;
 }
 

@@ -48,6 +48,8 @@ static bool check_like(tn_tensor x, const Norm *n, tn_tensor w, const char *what
   ir_shape_text(x.fn->p->ir, fe_shape_of(x), &t);
   fe_error(x.fn->p, E_SHAPE, at, "%s over the last %u axes needs a %s of their sizes: it has %s", n->name, n->n_axes,
            what, t.text);
+  fe_note_value(x, "the value");
+  fe_note_value(w, what);
   return false;
 }
 

@@ -249,6 +249,7 @@ void tn_share(tn_module *m, const char *name, tn_module *from, const char *from_
   if (!from || from->p != m->p) {
     fe_error(m->p, from ? E_FOREIGN : E_ARGUMENT, at, "a parameter is shared from a module of %s program",
              from ? "another" : "no");
+    if (from) fe_note_module(m->p, from);
     return;
   }
   if (m == m->p->root && !strcmp(name, "format")) {
@@ -286,6 +287,7 @@ tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site
   if (!m || m->p != f->p) {
     fe_error(f->p, m ? E_FOREIGN : E_ARGUMENT, at, "a parameter of %s is used",
              m ? "another program's module" : "no module");
+    if (m) fe_note_module(f->p, m);
     return fe_poison(f);
   }
   const FeEntry *e = name ? fe_entry(m, name) : NULL;

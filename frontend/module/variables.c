@@ -179,6 +179,7 @@ static tn_tensor penalty(tn_function *f, tn_module *m, const char *pattern, Op o
   if (!fe_fn_open(f, at)) return total;
   if (m->p != f->p) {
     fe_error(f->p, E_FOREIGN, at, "the parameters of another program's module are summed");
+    fe_note_module(f->p, m);
     return total;
   }
   uint32_t n = fe_variables(m, pattern, TN_TRAINABLE, &v);

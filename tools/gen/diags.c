@@ -1,7 +1,7 @@
 // The pages docs/diagnostics/E103.md, one for each row of ir/diag.def: as text for `tenure explain`, and their programs, a wrong and
 // a right one, as functions for tests/test_diagnostic_pages.c.
 //
-//   ```c                          static void wrong_103(tn_program *p, tn_module *net, tn_function *f, tn_tensor x) {
+//   ```c                          static void wrong(tn_program *p, tn_module *net, tn_function *f, tn_tensor x) {
 //   tn_scope_end(s);              tn_scope_end(s);
 //   ```                           }
 #define _GNU_SOURCE
