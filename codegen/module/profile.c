@@ -134,20 +134,6 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
   cg_endif(c, &first);
 }
 
-static void name_kernel(const KernelCall *call, RtText *out) {
-  const Fn *f = call->f;
-  enum { N_NAMED = 4 };
-  uint32_t last = call->k->first, n = 0;
-  for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
-    if (f->ins[i].op == OP_result) continue;
-    if (n < N_NAMED) rt_text_add(out, "%s%s", n ? "," : "", ir_ops[f->ins[i].op].name);
-    n++, last = i;
-  }
-  if (n > N_NAMED) rt_text_add(out, ",+%u", n - N_NAMED);
-  rt_text_add(out, " ");
-  ir_shape_text(f->prog, f->ins[last].shape, out);
-}
-
 // The instruction that decides what kind of kernel it is.
 static Loc loc_of(const KernelCall *call) {
   const Fn *f = call->f;
@@ -167,15 +153,18 @@ static void place_kernel(const KernelCall *call, RtText *out) {
   for (; *name; name++) rt_text_add(out, "%c", *name < ' ' ? '?' : *name);
 }
 
-void cg_profile_text(const ModulePlan *plan, RtText *out) {
-  for (uint32_t k = 0; k < plan->n_entries; k++)
-    for (uint32_t i = 0; i < plan->entries[k].n_calls; i++) {
-      rt_text_add(out, "%s\t", ir_text(plan->p, plan->entries[k].f->name));
-      name_kernel(&plan->entries[k].calls[i], out);
-      rt_text_add(out, "\t");
-      place_kernel(&plan->entries[k].calls[i], out);
-      rt_text_add(out, "\n");
-    }
+static void name_kernel(const KernelCall *call, RtText *out) {
+  const Fn *f = call->f;
+  enum { N_NAMED = 4 };
+  uint32_t last = call->k->first, n = 0;
+  for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
+    if (f->ins[i].op == OP_result) continue;
+    if (n < N_NAMED) rt_text_add(out, "%s%s", n ? "," : "", ir_ops[f->ins[i].op].name);
+    n++, last = i;
+  }
+  if (n > N_NAMED) rt_text_add(out, ",+%u", n - N_NAMED);
+  rt_text_add(out, " ");
+  ir_shape_text(f->prog, f->ins[last].shape, out);
 }
 
 // The counters, in the module of the entries.
@@ -189,6 +178,17 @@ void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   LLVMValueRef field[] = {cg_i64(c, n_rows(plan)), global, cells_of(c, plan)};
   LLVMValueRef value = LLVMConstStructInContext(c->ctx, field, 3, false);
   LLVMSetInitializer(LLVMAddGlobal(c->mod, LLVMTypeOf(value), table_name), value);
+}
+
+void cg_profile_text(const ModulePlan *plan, RtText *out) {
+  for (uint32_t k = 0; k < plan->n_entries; k++)
+    for (uint32_t i = 0; i < plan->entries[k].n_calls; i++) {
+      rt_text_add(out, "%s\t", ir_text(plan->p, plan->entries[k].f->name));
+      name_kernel(&plan->entries[k].calls[i], out);
+      rt_text_add(out, "\t");
+      place_kernel(&plan->entries[k].calls[i], out);
+      rt_text_add(out, "\n");
+    }
 }
 
 // ---- print
