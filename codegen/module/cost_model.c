@@ -107,7 +107,7 @@ static double flops_of(const Fn *f, Val v) {
     return (double)ir_dim_fit(f->prog, steps_of(f, v)) * cg_flops(s.body);
   }
   if (costs[cls].work != work_none) return 2 * costs[cls].work(f, v);
-  bool computes = cls == CLASS_POINT || (ir_classes[cls].flags & ROUNDS),
+  bool computes = cls != CLASS_INDEX && (ir_classes[cls].flags & (BY_ELEMENT | ROUNDS)),
        copies = ir_ins(f, v)->op == OP_output || ir_ins(f, v)->op == OP_copy;
   return computes && !copies && ir_ins(f, v)->dtype == DT_F32 ? most_elements(f, v) : 0;
 }
