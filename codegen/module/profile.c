@@ -65,11 +65,11 @@ static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef a
   cg_store(c, LLVMBuildAdd(c->b, cg_load(c, c->i64, at), amount, ""), at);
 }
 
-static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+// A coarse clock may see no time at all pass: that none was kept yet is for the number of calls to say.
+static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount, LLVMValueRef is_first) {
   LLVMValueRef at = cg_at(c, c->i64, cells, index), old = cg_load(c, c->i64, at);
   LLVMValueRef less = LLVMBuildICmp(c->b, LLVMIntULT, amount, old, "");
-  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntEQ, old, cg_i64(c, 0), "");
-  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, none, ""), amount, old, ""), at);
+  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, is_first, ""), amount, old, ""), at);
 }
 
 static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
@@ -120,9 +120,12 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
   LLVMValueRef worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "");
   LLVMValueRef cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
   LLVMValueRef ran = LLVMBuildSub(c->b, end, start, "");
-  add_to(c, cells, cg_add(c, cell, cg_i64(c, CALLS)), cg_i64(c, 1));
+  LLVMValueRef n_calls = cg_add(c, cell, cg_i64(c, CALLS)),
+               calls = cg_load(c, c->i64, cg_at(c, c->i64, cells, n_calls));
+  LLVMValueRef is_first = LLVMBuildICmp(c->b, LLVMIntEQ, calls, cg_i64(c, 0), "");
+  add_to(c, cells, n_calls, cg_i64(c, 1));
   add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
-  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
+  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran, is_first);
   add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), LLVMBuildSub(c->b, start, before, ""));
   if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
   If first;
@@ -268,13 +271,14 @@ static void print_row(const Row *r, double rate, double all) {
   const uint64_t *total = r->cells + TOTALS;
   double calls = (double)r->cells[CALLS], min = (double)r->busiest[RUN_MIN] / rate;
   double mean = (double)r->busiest[RUN] / rate / (double)r->busiest[CALLS];
+  double per_second = mean > 0 ? 1e-3 / (calls * mean) : 0;
   int n_function = (int)strcspn(r->line, "\t");
   const char *kernel = r->line + n_function + 1, *where = strchr(kernel, '\t') + 1;
   char share[16] = "-  ";
-  if (!r->is_init) rt_format(share, sizeof share, "%.1f %%", 100 * (double)r->busiest[RUN] / all);
+  if (!r->is_init && all > 0) rt_format(share, sizeof share, "%.1f %%", 100 * (double)r->busiest[RUN] / all);
   rt_fformat(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %7s %8.1f %7.2f %7.2f %6.1f  %.*s\n", n_function, r->line,
-             (int)(where - kernel - 1), kernel, calls, min, mean, share, (double)total[FLOPS] / calls / mean * 1e-3,
-             (double)total[BYTES] / calls / mean * 1e-3, (double)r->cells[WAIT] / calls / rate, idle(r),
+             (int)(where - kernel - 1), kernel, calls, min, mean, share, (double)total[FLOPS] * per_second,
+             (double)total[BYTES] * per_second, (double)r->cells[WAIT] / calls / rate, idle(r),
              (int)strcspn(where, "\n"), where);
 }
 
