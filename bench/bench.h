@@ -29,8 +29,10 @@ typedef struct {
   tn_model *(*model)(void *w);
   void (*close)(void *w);
   bool updates;         // its bytes are an optimizer's: compared with the bandwidth of updates
-  double flops, bytes;  // of one call: what it cannot do without; 0: not stated
+  double flops, bytes;  // of one call: what it cannot do without; both 0: what the compiler counts of `function`
   void (*limits)(const char *variant, double *flops, double *bytes);  // by case, instead
+  const char *function;                                               // that a step runs; at its bounds
+  double (*filled)(void *w);              // part of its rows that data fill in the fastest step; NULL: all
   const char *large;                      // which cases are compared with the FMA peak, in words
   bool (*is_large)(const char *variant);  // is it one of them? NULL: none is
   bool has_openblas;                      // OpenBLAS can be its peer

@@ -120,12 +120,21 @@ static bool start_peer(Peer *p, const Options *o, const Workload *w, const char 
                                         (char *)weights, (char *)w->name, (char *)peer, NULL});
 }
 
+static void find_limits(const Workload *w, void *state, Case *c) {
+  tn_plan plan;
+  c->flops = w->flops, c->bytes = w->bytes;
+  if (w->limits) w->limits(c->variant, &c->flops, &c->bytes);
+  if (c->flops > 0 || c->bytes > 0 || !w->function || tn_plan_of(w->model(state), w->function, &plan) != TN_OK) return;
+  c->counted = true;
+  c->flops = plan.flops * (w->filled ? w->filled(state) : 1), c->bytes = (double)plan.least_bytes;
+}
+
 static bool measure(const Options *o, const Workload *w, void *state, Peer *peers, const char *variant, Summary *sum) {
   static Case c;  // large
-  c = (Case){.w = w, .variant = variant, .flops = w->flops, .bytes = w->bytes};
+  c = (Case){.w = w, .variant = variant};
+  find_limits(w, state, &c);
   c.r.compiled = tn_compile_info_of(w->model(state));
   c.r.n_workers = tn_n_workers(w->model(state));
-  if (w->limits) w->limits(variant, &c.flops, &c.bytes);
   if (!bench_measure(o, state, peers, &c)) return false;
   bench_show(o, &c);
   bench_sum(o, &c, sum);

@@ -35,6 +35,7 @@ typedef struct {
   const Workload *w;
   const char *variant;
   double flops, bytes;  // of one call
+  bool counted;         // by the compiler
   Outcome r;
 } Case;
 
@@ -42,6 +43,15 @@ double bench_median(const double *v, int n);
 
 // Times c->w in turn with n_vs peers. NULL in c->r.theirs[k].n: there is none. False: a sentence was printed.
 bool bench_measure(const Options *o, void *state, Peer *peers, Case *c);
+
+// ---- limit.c: what the machine's two rates allow
+typedef struct {
+  double by_flops, by_bytes;  // ms, at least; 0: no such limit
+  bool in_cache;              // its bytes stay in a cache: memory does not limit it
+  double share;               // of what the limit that holds allows, reached; 0: no limit is known
+  const char *holds;          // "arithmetic", "memory", ""
+} Limit;
+Limit bench_limit(const Case *c);
 
 // ---- show.c
 typedef struct {

@@ -107,6 +107,7 @@ const Workload bench_tiny = {
     .what = "MLP 16-32-4 with tanh, batch 1, forward",
     .peer = "bench/peers/%s_mlp.py",
     .calls = TINY_CALLS,
+    .function = "predict",
     .open = open_tiny,
     .check = check_tiny,
     .step = step_tiny,

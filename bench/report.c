@@ -43,11 +43,12 @@ static void add_case(Report *r, const char *json) {
   ReportCase c = {.peak_gflops = field(json, "peak_gflops"), .bandwidth = field(json, "bandwidth_gbs")};
   text_field(json, "workload", c.workload);
   text_field(json, "case", c.variant);
+  text_field(json, "limit", c.limit);
   const char *ours = strstr(json, "\"tenure\""), *peer = strstr(json, "{\"name\"");
   c.min_ms = ours ? field(ours, "min_ms") : NAN;
   c.peer_ms = c.ratio = c.ratio_median = NAN;
   c.compile_ms = field(json, "compile_ms"), c.rss = field(json, "peak_rss_mb");
-  c.flops = field(json, "flops"), c.bytes = field(json, "bytes"), c.n_workers = (int)field(json, "workers");
+  c.reached = field(json, "reached"), c.n_workers = (int)field(json, "workers");
   r->gflops = fmax(r->gflops, c.peak_gflops), r->gbs = fmax(r->gbs, c.bandwidth);
   r->least_gflops = fmin(r->least_gflops, c.peak_gflops), r->least_gbs = fmin(r->least_gbs, c.bandwidth);
   do {

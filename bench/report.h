@@ -10,8 +10,10 @@ enum { MAX_CASES = 1024, MAX_KERNELS = 24, MAX_PASS = 16, NAME = 96 };
 typedef struct {
   char workload[NAME], variant[NAME], peer[NAME];
   double min_ms, peer_ms, ratio, ratio_median;
-  double flops, bytes, peak_gflops, bandwidth;  // of one call; of the machine in that run
-  double compile_ms, rss;                       // compiled anew; MB
+  char limit[NAME];               // "arithmetic", "memory"
+  double reached;                 // of what it allows
+  double peak_gflops, bandwidth;  // of the machine in that run
+  double compile_ms, rss;         // compiled anew; MB
   int n_workers;
 } ReportCase;
 

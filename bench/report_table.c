@@ -52,13 +52,10 @@ static void put_time(FILE *out, double ms) {
   else fprintf(out, " %.3g ms |", ms);
 }
 
-// What bounds a call, and how near it came: the larger of its shares of the machine's two rates.
+// What bounds a call, and how near it came.
 static void put_reached(FILE *out, const ReportCase *c) {
-  double by_flops = c->peak_gflops > 0 ? c->flops / c->peak_gflops * 1e-6 / c->min_ms : 0;
-  double by_bytes = c->bandwidth > 0 ? c->bytes / c->bandwidth * 1e-6 / c->min_ms : 0;
-  if (by_flops > 0 || by_bytes > 0)
-    fprintf(out, " %.0f %% of the %s |", 100 * fmax(by_flops, by_bytes),
-            by_flops > by_bytes ? "FMA peak" : "bandwidth");
+  if (c->reached > 0)
+    fprintf(out, " %.3g %% of the %s |", 100 * c->reached, strcmp(c->limit, "memory") ? "FMA peak" : "bandwidth");
   else fputs(" |", out);
 }
 

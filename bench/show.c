@@ -19,18 +19,39 @@ static void print_times(const char *name, const Times *t) {
          bench_median(t->medians, t->n) * unit, small ? "us" : "ms", t->n, t->steps);
 }
 
+// 1234567 flops: "1.23 MFLOP"
+static void print_amount(double n, const char *unit) {
+  const char *prefix = n < 1e3 ? "" : n < 1e6 ? "k" : n < 1e9 ? "M" : "G";
+  printf("%.3g %s%s", n < 1e3 ? n : n < 1e6 ? n * 1e-3 : n < 1e9 ? n * 1e-6 : n * 1e-9, prefix, unit);
+}
+
+static void print_time(double ms) {
+  if (ms < 1e-3) printf("%.3g ns", ms * 1e6);
+  else if (ms < 0.1) printf("%.3g us", ms * 1e3);
+  else printf("%.3f ms", ms);
+}
+
 static void print_limits(const Case *c) {
   const Outcome *r = &c->r;
-  double ms = r->ours.min, by_flops = r->gflops > 0 ? c->flops / r->gflops * 1e-6 : 0,
-         by_bytes = c->bytes / r->gbs * 1e-6;
+  Limit l = bench_limit(c);
+  double ms = r->ours.min;
   printf("machine       %.0f GFLOP/s, %.1f GB/s%s (%u threads, this run)\n", r->gflops, r->gbs,
          c->w->updates ? " of updates: 4 streams read, 3 of them written" : "", r->n_workers);
-  if (c->flops > 0)
-    printf("arithmetic    %.2f GFLOP: %.3f ms at peak, reached %.0f GFLOP/s, %.0f %%\n", c->flops * 1e-9, by_flops,
-           c->flops / ms * 1e-6, 100 * by_flops / ms);
-  if (c->bytes > 0)
-    printf("memory        %.1f MB: %.3f ms at that bandwidth, reached %.1f GB/s, %.0f %%\n", c->bytes * 1e-6, by_bytes,
-           c->bytes / ms * 1e-6, 100 * by_bytes / ms);
+  if (l.by_flops > 0) {
+    printf("arithmetic    "), print_amount(c->flops, "FLOP"), printf(": "), print_time(l.by_flops);
+    printf(" at peak, reached %.3g GFLOP/s, %.3g %%\n", c->flops / ms * 1e-6, 100 * l.by_flops / ms);
+  }
+  if (c->bytes > 0) {
+    printf("memory        "), print_amount(c->bytes, "B");
+    if (l.in_cache) printf(", which stay in the cache\n");
+    else {
+      printf(": "), print_time(l.by_bytes);
+      printf(" at that bandwidth, reached %.1f GB/s, %.3g %%\n", c->bytes / ms * 1e-6, 100 * l.by_bytes / ms);
+    }
+  }
+  if (l.share > 0)
+    printf("limit         %s, %s: %.3g %% of what it allows is reached\n", l.holds,
+           c->counted ? "as the compiler counts the step" : "by the workload's own figures", 100 * l.share);
 }
 
 static void print_text(const Options *o, const Case *c) {
@@ -50,10 +71,12 @@ static void print_text(const Options *o, const Case *c) {
 
 static void print_json(const Options *o, const Case *c) {
   const Outcome *r = &c->r;
+  Limit l = bench_limit(c);
   printf("{\"workload\": \"%s\", \"case\": \"%s\", \"workers\": %u, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.2f, "
-         "\"flops\": %.0f, \"bytes\": %.0f, \"compile_ms\": %.2f, \"from_cache\": %s, \"peak_rss_mb\": %.1f, ",
-         c->w->name, c->variant, r->n_workers, r->gflops, r->gbs, c->flops, c->bytes, compile_ms(&r->compiled),
-         r->compiled.from_cache ? "true" : "false", r->rss);
+         "\"flops\": %.0f, \"bytes\": %.0f, \"limit\": \"%s\", \"reached\": %.4f, \"compile_ms\": %.2f, "
+         "\"from_cache\": %s, \"peak_rss_mb\": %.1f, ",
+         c->w->name, c->variant, r->n_workers, r->gflops, r->gbs, c->flops, c->bytes, l.holds, l.share,
+         compile_ms(&r->compiled), r->compiled.from_cache ? "true" : "false", r->rss);
   printf("\"loss\": %.9g, \"tenure\": {\"min_ms\": %.6f, \"median_ms\": %.6f}, \"peers\": [", r->loss, r->ours.min,
          bench_median(r->ours.medians, r->ours.n));
   for (int k = 0; k < o->n_vs; k++)

@@ -220,5 +220,8 @@ char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbo
 // Workers of a run that are worth waking (module/cost_model.c). 1: worker 0 does it alone, the code has no barriers, and others
 // return at once.
 uint32_t cg_max_workers(const Fn *f);
+// Of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for each element that
+// another op computes.
+double cg_flops(const Fn *f);
 
 #endif

@@ -579,6 +579,7 @@ void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables wh
 
 // ---- compile/bytes_moved.c
 void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a placed function
+int64_t fe_least_bytes(const Fn *f);                                // tn_plan.least_bytes
 
 // ---- module/adopt_param.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values

@@ -17,7 +17,7 @@ typedef struct {
   uint32_t first, n;  // in Interner.shape_dims
 } ShapeEntry;
 typedef struct {
-  Str file;
+  Str file, module;
   uint32_t line;
 } LocEntry;
 
@@ -88,13 +88,15 @@ const char *ir_text(const Prog *p, Str s) { return p->in->str[s.i].text; }
 static uint64_t hash_loc(const Interner *in, uint32_t i) { return rt_hash(&in->loc[i], sizeof in->loc[i], 2); }
 static bool same_loc(const Interner *in, uint32_t i, const void *key) {
   const LocEntry *k = key;
-  return in->loc[i].file.i == k->file.i && in->loc[i].line == k->line;
+  return in->loc[i].file.i == k->file.i && in->loc[i].module.i == k->module.i && in->loc[i].line == k->line;
 }
 
-Loc ir_loc(Prog *p, const char *file, uint32_t line) {
+Loc ir_loc(Prog *p, const char *file, uint32_t line) { return ir_loc_in(p, file, line, NULL); }
+
+Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module) {
   if (!file) return (Loc){0};
   Interner *in = p->in;
-  LocEntry key = {ir_str(p, file), line};
+  LocEntry key = {ir_str(p, file), ir_str(p, module), line};
   uint32_t *slot = slot_for(p, &in->locs, rt_hash(&key, sizeof key, 2), same_loc, hash_loc, &key);
   if (*slot) return (Loc){*slot - 1};
   *RT_PUSH(p->mem, in->loc, in->n_loc, in->cap_loc) = key;
@@ -105,6 +107,13 @@ Loc ir_loc(Prog *p, const char *file, uint32_t line) {
 
 const char *ir_loc_file(const Prog *p, Loc l) { return l.i ? ir_text(p, p->in->loc[l.i].file) : NULL; }
 uint32_t ir_loc_line(const Prog *p, Loc l) { return p->in->loc[l.i].line; }
+const char *ir_loc_module(const Prog *p, Loc l) { return ir_text(p, p->in->loc[l.i].module); }
+
+void ir_loc_text(const Prog *p, Loc l, RtText *out) {
+  if (!l.i) return;
+  rt_text_add(out, "%s:%u", ir_loc_file(p, l), ir_loc_line(p, l));
+  if (*ir_loc_module(p, l)) rt_text_add(out, " in %s", ir_loc_module(p, l));
+}
 
 // ---- dims
 static bool same_dim(const Interner *in, uint32_t i, const void *key) {
@@ -411,7 +420,7 @@ Prog *ir_prog_new(RtArena *mem, const char *name) {
   p->in = rt_alloc(mem, sizeof *p->in);
   Interner *in = p->in;
   ir_strn(p, "", 0);  // index 0 of each table is "none"
-  *RT_PUSH(mem, in->loc, in->n_loc, in->cap_loc) = (LocEntry){{0}, 0};
+  *RT_PUSH(mem, in->loc, in->n_loc, in->cap_loc) = (LocEntry){0};
   *RT_PUSH(mem, in->shape, in->n_shape, in->cap_shape) = (ShapeEntry){0, 0};
   *RT_PUSH(mem, in->dim, in->n_dim, in->cap_dim) = (DimInfo){.kind = DIM_CONST, .value = 0, .slot = -1};
   p->name = ir_str(p, name);

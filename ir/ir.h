@@ -34,7 +34,7 @@ typedef struct {
 } Str;  // interned; 0 is ""
 typedef struct {
   uint32_t i;
-} Loc;  // interned file:line; 0: unknown
+} Loc;  // interned file:line, and the path of the module whose forward the user called there; 0: unknown
 
 enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
@@ -343,8 +343,11 @@ Str ir_strn(Prog *p, const char *s, size_t n);
 const char *ir_text(const Prog *p, Str s);
 uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n random streams that nobody has; 0: so many are not left
 Loc ir_loc(Prog *p, const char *file, uint32_t line);
-const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
+Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module);  // module NULL or "": in none
+const char *ir_loc_file(const Prog *p, Loc l);                                // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);
+const char *ir_loc_module(const Prog *p, Loc l);      // "": in none
+void ir_loc_text(const Prog *p, Loc l, RtText *out);  // "gpt2.c:34 in h.3.attn"; nothing where it is unknown
 Dim ir_dim(Prog *p, int64_t value);
 // A new slot; the same name again with the same bound: the same dim; else none
 Dim ir_dim_sym(Prog *p, const char *name, int64_t bound);

@@ -23,12 +23,21 @@ grep -q 'no workload nosuch' "$dir/out" || fail "message for an unknown workload
 "$bench" --report "$dir/no/folder/page.html" --steps 5 --rounds 1 tiny >"$dir/out" 2>&1 && fail "a page that cannot be written passes"
 grep -q 'cannot be written' "$dir/out" || fail "message for a page that cannot be written"
 
+# what the machine allows: by a workload's own figures, or as the compiler counts it
+"$bench" tiny --steps 5 --rounds 1 >"$dir/out" 2>&1 || fail "status of tiny"
+grep -Eq '^arithmetic +[0-9.]+ kFLOP: .* at peak, reached ' "$dir/out" || fail "arithmetic of tiny"
+grep -Eq '^limit +arithmetic, as the compiler counts the step: ' "$dir/out" || fail "the limit of tiny"
+for workload in tiny vowels softmax; do
+  "$bench" $workload --steps 1 --rounds 1 --json --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of $workload"
+  grep -Eq '"limit": "(arithmetic|memory)", "reached": [0-9.]*[1-9]' "$dir/out" || fail "$workload has no limit"
+done
+
 # the table in a Markdown page: what stands around it stays, an older table goes
 table() { "$bench" --report "$dir/page.md" --steps 5 --rounds 1 --root "$TENURE_SOURCE" "$@" tiny >"$dir/out" 2>&1; }
 printf '%s\n' before '<!-- bench table: written by tools/bench --report -->' old '<!-- end of bench table -->' after >"$dir/page.md"
 table --commit abc123 || fail "status of a table"
 grep -q '^Commit abc123, [0-9]* threads. Probe, .* GFLOP/s .* GB/s.$' "$dir/page.md" || fail "commit and probe above the table"
-grep -q '^| `tiny` | [0-9.]* us | | | | |.* ms | [0-9]* MB |$' "$dir/page.md" || fail "a row of the table"
+grep -Eq '^\| `tiny` \| [0-9.]+ us \| \| \| \| \| [0-9.e+-]+ % of the (FMA peak|bandwidth) \|.* ms \| [0-9]+ MB \|$' "$dir/page.md" || fail "a row of the table"
 [[ $(head -n 1 "$dir/page.md") == before && $(tail -n 1 "$dir/page.md") == after ]] || fail "what stands around the table"
 grep -q '^old$' "$dir/page.md" && fail "the old table is still there"
 table || fail "status of a second table"

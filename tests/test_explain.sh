@@ -104,7 +104,7 @@ check 0 "@f: %3 is f32[4], made by mul at r.c:2.
 It stays in a register inside kernel 0: it is never stored." explain reg.tir %3
 check 0 "@f: %2 is f32[], made by const at r.c:1.
 It is a number in the code: no memory." explain reg.tir 2
-check 0 "It lies in the caller's memory, input 0, 384 bytes
+check 0 "It lies in the caller's memory, input 0, 384 B
 The caller owns it: an input." explain a.tir %x --function=step
 check 0 "@step: %w is f32[4,4], made by param at m.c:3: the parameter @w.
 The program owns it: a parameter or state entry lives as long as the model.
@@ -132,8 +132,30 @@ func @f(%x: f32[4,4], %v: f32[1,4]) {
 TIR
 out=$("$tenure" opt "$dir/copy.tir" --passes=all --facts)
 copy=$(grep -oE '%[0-9a-z]+ = copy' <<<"$out" | head -n 1 | cut -d ' ' -f 1)
-check 0 "It is a copy of %h, forced by matmul m.c:3, which wants the content from before a write: 64 bytes are moved." \
+check 0 "It is a copy of %h, forced by matmul m.c:3, which wants the content from before a write: 64 B are moved." \
   explain copy.tir "${copy:-%none}" --planned
+
+# ---- equal layers are told apart by the paths of their modules
+"$TENURE_BUILD/bin/test_module_paths" --text >"$dir/layers.tir" || n_failed=$((n_failed + 1))
+for layer in 0 5 11; do
+  value=$(grep -E "= (linear|matmul) .* in h\.$layer\.fc$" "$dir/layers.tir" | grep -oE '%[0-9a-z_]+' | head -n 1)
+  check 0 " in h.$layer.fc" explain layers.tir "${value:-%none}" --function step
+done
+check 0 "" report layers.tir -o layers.html
+for layer in {0..11}; do
+  grep -q " in h\.$layer\.fc" "$dir/layers.html" || { echo "the page lacks h.$layer.fc" && n_failed=$((n_failed + 1)); }
+done
+# A value of some size, said in a unit that fits, exact where the pointer rests
+cat >"$dir/size.tir" <<'TIR'
+program @s
+func @f(%x: f32[700,700]) {
+  %h = matmul %x, %x
+  %y = softmax %h
+  output %y {name="y", index=0}
+}
+TIR
+check 0 "1.9 MiB" explain size.tir %h
+check 0 'title="1,960,000 B">1.9 MiB<' report size.tir -o -
 
 # ---- diff
 sed 's/%a = relu/%a = tanh/; s/f32\[4,4\] trainable/f32[4,4]/' "$dir/a.tir" >"$dir/op.tir"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# TN_PROFILE prints a table of kernels, TN_TRACE writes their times as a JSON trace; without them neither happens.
+# TN_PROFILE prints a table of kernels, TN_TRACE writes their times as a JSON trace; without them neither happens. The table adds
+# up, whatever number of workers ran, and tells equal layers apart.
 set -u
 program=$TENURE_BUILD/bin/test_model
 dir=$(mktemp -d)
@@ -17,6 +18,34 @@ grep -q 'GFLOP/s' "$dir/plain" && fail "a table that nobody asked for"
 TN_PROFILE=1 "$program" >"$dir/table" 2>&1 || fail "the program with TN_PROFILE"
 grep -Eq '^function +kernel +calls +min us' "$dir/table" || fail "the head of the table"
 grep -Eq '^[a-z_]+ +[a-z_,]+[^ ]* \[.*\] +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ %' "$dir/table" || fail "rows of the table"
+
+# Two words of a kernel's name, calls, least and mean time, share: shares sum to 100 %, in descending order; no least time above
+# its mean; initialisation stands below without a share.
+sums() {
+  sed -n '/^function /,$p' "$1" | awk -v what="$2" '
+    $1 == "function" { end(); next }
+    NF < 12 { next }
+    $5 > $6 { print what ": least above mean: " $0; bad = 1 }
+    $1 == "init" { if ($7 != "-") { print what ": a share of initialisation: " $0; bad = 1 } else n_init++; next }
+    $8 == "%" {
+      if (n_init || n && $7 > last) { print what ": out of order: " $0; bad = 1 }
+      sum += last = $7; n++
+    }
+    function end() {
+      if (n && (sum < 100 - 0.06 * n || sum > 100 + 0.06 * n)) { print what ": shares sum to " sum; bad = 1 }
+      all += n; sum = n = n_init = 0
+    }
+    END { end(); exit bad || !all }'
+}
+sums "$dir/table" test_model || fail "the sums of the table"
+for what in "1 8" "2 8" "2 64"; do # workers, width; the tiny one has work for one worker
+  TN_PROFILE=1 "$TENURE_BUILD/bin/test_module_paths" --run $what >"$dir/tiny" 2>&1 || fail "a small model, $what"
+  sums "$dir/tiny" "$what" || fail "the sums of a small model, $what"
+  grep -q '^init ' "$dir/tiny" || fail "initialisation is not shown"
+  for layer in {0..11}; do
+    grep -Eq "^step .* test_module_paths.c:[0-9]+ in h\.$layer\.fc\$" "$dir/tiny" || fail "layer $layer is not named"
+  done
+done
 
 TN_TRACE=$dir/trace.json "$program" >"$dir/traced" 2>&1 || fail "the program with TN_TRACE"
 grep -q 'GFLOP/s' "$dir/traced" && fail "a table beside the trace"

@@ -86,7 +86,7 @@ cat >"$dir/probe.js" <<'JS'
   els[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));
   say("pinned", document.body.dataset.pinned === byBuf.get(+els[0].dataset.b)[1]);
   document.querySelector("[data-close]").click();
-  const table = document.querySelector(`#fn${shown} .tables .card`), number = (r) => +r.cells[r.cells.length - 3].textContent.replace(/[^\d]/g, "");
+  const table = document.querySelector(`#fn${shown} .tables .card`), number = (r) => +r.cells[r.cells.length - 3].title.replace(/[^\d]/g, "");
   const rows = [...table.querySelectorAll("tbody tr")], total = rows.pop();
   const sum = rows.reduce((s, r) => s + (/slot/.test(r.textContent) ? 0 : number(r)), 0);
   say("peak_sum", sum === number(total) && sum === fn.arena);

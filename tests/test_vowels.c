@@ -1,6 +1,7 @@
 // The training step of examples/vowels.c: no copy, an arena at its lower bound whose every byte at the peak belongs to
 // a value with a source line, and runs that allocate nothing.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 #include "tests/check.h"
 
 int example_main(int argc, char **argv);
@@ -75,9 +76,9 @@ static void check_summary(const tn_program *p) {
   CHECK(tn_dump_function(p, "train_step", out, TN_DUMP_SUMMARY) == TN_OK);
   fclose(out);
   const PlanStats *s = &function(p, "train_step")->stats;
-  char want[200];
-  snprintf(want, sizeof want, "@train_step: arena %lld B, lower bound %lld B, gap 0.0 %%\n", (long long)s->peak_bytes,
-           (long long)s->lower_bound);
+  char want[200], arena[RT_BYTES_SIZE], bound[RT_BYTES_SIZE];
+  snprintf(want, sizeof want, "@train_step: arena %s, lower bound %s, gap 0.0 %%\n",
+           rt_bytes_text(arena, s->peak_bytes), rt_bytes_text(bound, s->lower_bound));
   CHECK_HAS(text, want);
   CHECK_HAS(text, " 0 copies (0 B)");
   free(text);

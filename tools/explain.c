@@ -104,7 +104,7 @@ static void tell_copy(const Story *s) {
   rt_text_add(s->out, "It is a copy of %s", s->f->name[old.i]);
   if (reader)
     rt_text_add(s->out, ", forced by %s, which wants the content from before a write", ir_text(s->p, reader->u.s));
-  if (from && to && from != to) rt_text_add(s->out, ": %lld bytes are moved.\n", (long long)f->bufs[to].bytes);
+  if (from && to && from != to) rt_text_add(s->out, ": %s are moved.\n", tool_bytes(s->mem, f->bufs[to].bytes));
   else rt_text_add(s->out, ", and moves no memory of its own.\n");
 }
 
@@ -121,11 +121,11 @@ static void tell_register(const Story *s) {
 static void tell_place(const Story *s, const Buf *b) {
   bool table = b->seg == SEG_IN || b->seg == SEG_OUT;
   if (table)
-    rt_text_add(s->out, "It lies in the caller's memory, %s %lld, %lld bytes", b->seg == SEG_IN ? "input" : "output",
-                (long long)b->offset, (long long)b->bytes);
+    rt_text_add(s->out, "It lies in the caller's memory, %s %lld, %s", b->seg == SEG_IN ? "input" : "output",
+                (long long)b->offset, tool_bytes(s->mem, b->bytes));
   else
-    rt_text_add(s->out, "It lies in %s+%lld, %lld bytes", tool_seg_name[b->seg], (long long)b->offset,
-                (long long)b->bytes);
+    rt_text_add(s->out, "It lies in %s+%lld, %s", tool_seg_name[b->seg], (long long)b->offset,
+                tool_bytes(s->mem, b->bytes));
   if (b->last < 0) rt_text_add(s->out, ", and no kernel touches it.\n");
   else rt_text_add(s->out, ", kernels [%d,%d] of %u.\n", b->first, b->last, s->f->f->n_kernels);
 }
@@ -138,11 +138,11 @@ static void tell_share(const Story *s, uint32_t buf) {
   bool live = b->first <= (int32_t)peak.kernel && b->last >= (int32_t)peak.kernel;
   double share = 100.0 * (double)b->bytes / (double)f->stats.peak_bytes;
   if (live)
-    rt_text_add(s->out, "It is live at the peak, kernel %u: %.2f %% of the arena's %lld bytes.\n", peak.kernel, share,
-                (long long)f->stats.peak_bytes);
+    rt_text_add(s->out, "It is live at the peak, kernel %u: %.2f %% of the arena's %s.\n", peak.kernel, share,
+                tool_bytes(s->mem, f->stats.peak_bytes));
   else
-    rt_text_add(s->out, "It isn't live at the arena's peak, kernel %u of %lld bytes; its size is %.2f %% of it.\n",
-                peak.kernel, (long long)f->stats.peak_bytes, share);
+    rt_text_add(s->out, "It isn't live at the arena's peak, kernel %u of %s; its size is %.2f %% of it.\n", peak.kernel,
+                tool_bytes(s->mem, f->stats.peak_bytes), share);
 }
 
 static void tell_slot(const Story *s, uint32_t buf) {

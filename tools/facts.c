@@ -1,4 +1,5 @@
 // Questions about a planned function: kinds of buffers, who reads last, what is live at the peak, what kernels move.
+#include "runtime/format.h"
 #include "tools/tool.h"
 
 #include <stdlib.h>
@@ -14,8 +15,9 @@ const char *tool_fn_name(const ToolFn *f) { return ir_text(f->f->prog, f->f->nam
 const char *tool_op_name(const ToolFn *f, Val v) { return ir_ops[f->f->ins[ir_head(f->f, v).i].op].name; }
 
 const char *tool_loc(const Prog *p, RtArena *mem, Loc l) {
-  const char *file = ir_loc_file(p, l);
-  return file ? rt_printf(mem, "%s:%u", file, ir_loc_line(p, l)) : "an unknown line";
+  RtText t = {.mem = mem};
+  ir_loc_text(p, l, &t);
+  return t.text ? t.text : "an unknown line";
 }
 
 const char *tool_scope(const ToolFn *f, RtArena *mem, uint32_t scope) {
@@ -242,6 +244,21 @@ static int by_line(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+// Their modules, each once.
+static void put_modules(const ToolFn *t, const Kernel *k, RtText *out) {
+  const Fn *f = t->f;
+  const char **seen = rt_alloc(out->mem, k->n * sizeof *seen);
+  uint32_t n = 0;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    const char *module = ir_loc_module(f->prog, f->ins[i].loc);
+    bool is_new = *module != 0;
+    for (uint32_t s = 0; s < n && is_new; s++) is_new = strcmp(seen[s], module) != 0;
+    if (!is_new) continue;
+    rt_text_add(out, "%s%s", n ? ", " : " in ", module);
+    seen[n++] = module;
+  }
+}
+
 // Lines by file, in the order of the files' first use.
 const char *tool_kernel_lines(const ToolFn *t, RtArena *mem, uint32_t kernel) {
   const Fn *f = t->f;
@@ -265,12 +282,16 @@ const char *tool_kernel_lines(const ToolFn *t, RtArena *mem, uint32_t kernel) {
     if (new_file) rt_text_add(&out, "%s%s:%u", i ? "; " : "", file[key[i] >> 32], (uint32_t)key[i]);
     else rt_text_add(&out, ", %u", (uint32_t)key[i]);
   }
+  put_modules(t, k, &out);
   return out.text ? out.text : "";
 }
 
 // ---- numbers
+// 4962304 -> 4.7 MiB
+const char *tool_bytes(RtArena *mem, int64_t n) { return rt_bytes_text(rt_alloc(mem, RT_BYTES_SIZE), n); }
+
 // 4962304 -> 4,962,304 B
-const char *tool_bytes(RtArena *mem, int64_t n) {
+const char *tool_exact_bytes(RtArena *mem, int64_t n) {
   char digits[32];
   RtText t = {.mem = mem};
   int len = snprintf(digits, sizeof digits, "%lld", (long long)n);

@@ -5,7 +5,12 @@
   const plan = JSON.parse(document.getElementById("plan").textContent);
   const tip = document.getElementById("tip"), input = document.getElementById("q"), hits = document.getElementById("hits");
   const [BUF, NAME, KIND, OP, LINE, BYTES, FIRST, LAST, SEG, OFFSET, OWNER, TYPE, FILE, KEEPS, SLOT, WHAT] = Array(16).keys();
-  const bytes = (n) => n.toString().replace(/\B(?=(\d{3})+$)/g, ",") + " B";
+  const exact = (n) => n.toString().replace(/\B(?=(\d{3})+$)/g, ",") + " B";
+  const bytes = (n) => {
+    let u = 0;
+    for (; n >= 1024 && u < 4; u++) n /= 1024;
+    return `${Number.isInteger(n) ? n : n.toFixed(1)} ${["B", "KiB", "MiB", "GiB", "TiB"][u]}`;
+  };
   let shown = 0, pinned = [], marked = [], hovered = null;
 
   // ---- one function at a time; its elements are indexed when it is first shown
@@ -65,7 +70,7 @@
     row("source", b[LINE]);
     row("type", b[TYPE]);
     row("in the file", b[FILE]);
-    row("bytes", bytes(b[BYTES]) + share(b));
+    row("bytes", exact(b[BYTES]) + share(b));
     row("place", place(b));
     row("kernels", life(b));
     row("owner", b[OWNER]);

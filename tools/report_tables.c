@@ -19,6 +19,12 @@ static void number_cell(RtText *out, const char *label, const char *text) {
   put(out, "</td>");
 }
 
+// What fits, and every byte of it where the pointer rests.
+static void bytes_cell(RtText *out, const char *label, int64_t n) {
+  rt_text_add(out, "<td class=\"n\" data-l=\"%s\" title=\"%s\">%s</td>", label, tool_exact_bytes(out->mem, n),
+              tool_bytes(out->mem, n));
+}
+
 static void head(RtText *out, const char *const *names) {
   put(out, "<div class=\"tablewrap\"><table><thead><tr>");
   for (; *names; names++)
@@ -46,7 +52,7 @@ static void put_peak_row(const ToolFn *f, const PeakRow *row, RtText *out) {
   cell(out, "source", tool_loc(f->f->prog, mem, f->f->ins[b->head.i].loc));
   if (row->same_slot)
     number_cell(out, "bytes", rt_printf(mem, "in the slot of %s", tool_buf_name(f, mem, row->same_slot)));
-  else number_cell(out, "bytes", tool_bytes(mem, row->bytes));
+  else bytes_cell(out, "bytes", row->bytes);
   number_cell(out, "share", share(f, mem, row->bytes));
   number_cell(out, "kernels", rt_printf(mem, "[%d,%d]", b->first, b->last));
   put(out, "</tr>\n");
@@ -54,7 +60,7 @@ static void put_peak_row(const ToolFn *f, const PeakRow *row, RtText *out) {
 
 static void put_sum_row(const ToolFn *f, const char *what, int64_t bytes, bool total, RtText *out) {
   rt_text_add(out, "<tr class=\"%s\"><td colspan=\"4\">%s</td>", total ? "sum total" : "sum", what);
-  number_cell(out, "bytes", tool_bytes(out->mem, bytes));
+  bytes_cell(out, "bytes", bytes);
   number_cell(out, "share", share(f, out->mem, bytes));
   put(out, "<td></td></tr>\n");
 }
@@ -117,7 +123,8 @@ static void put_value_row(const ToolFn *f, const char *name, uint32_t now, const
   cell(out, "ends", ends);
   number_cell(out, "kernels", physical_text(f, out->mem, now, gone));
   cell(out, "storage", storage_text(f, out->mem, now));
-  number_cell(out, "bytes", buf ? tool_bytes(out->mem, f->f->bufs[buf].bytes) : "");
+  if (buf) bytes_cell(out, "bytes", f->f->bufs[buf].bytes);
+  else number_cell(out, "bytes", "");
   put(out, "</tr>\n");
 }
 
@@ -215,9 +222,9 @@ static void put_kernels(const ToolFn *f, RtText *out) {
     cell(out, "class", ir_class_name(g->kernels[k].cls));
     cell(out, "operations", tool_kernel_ops(f, mem, k));
     cell(out, "source", tool_kernel_lines(f, mem, k));
-    number_cell(out, "reads", tool_bytes(mem, t.read));
-    number_cell(out, "writes", tool_bytes(mem, t.written));
-    number_cell(out, "live", tool_bytes(mem, peak.live[k]));
+    bytes_cell(out, "reads", t.read);
+    bytes_cell(out, "writes", t.written);
+    bytes_cell(out, "live", peak.live[k]);
     put(out, "</tr>\n");
   }
   put(out, "</tbody></table></div></div>\n");

@@ -58,7 +58,7 @@ extern const char *const tool_buf_kind[N_BUF_KINDS];  // "activation", ..
 extern const char *const tool_seg_name[N_SEGMENTS];
 const char *tool_fn_name(const ToolFn *f);
 const char *tool_op_name(const ToolFn *f, Val v);                       // of the instruction that makes v
-const char *tool_loc(const Prog *p, RtArena *mem, Loc l);               // file:line; "an unknown line"
+const char *tool_loc(const Prog *p, RtArena *mem, Loc l);               // file:line in module; "an unknown line"
 const char *tool_scope(const ToolFn *f, RtArena *mem, uint32_t scope);  // scope 'forward'; the function; no scope
 Loc tool_scope_end(const ToolFn *f, uint32_t scope);
 BufKind tool_kind(const ToolFn *f, uint32_t buf);
@@ -94,9 +94,10 @@ typedef struct {
 } Traffic;
 Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
 const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
-const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1
+const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1 in h.0.mlp
 
-const char *tool_bytes(RtArena *mem, int64_t n);        // 4,962,304 B
+const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
+const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
 const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
 
 // ---- the commands: exit statuses

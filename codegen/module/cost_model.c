@@ -53,10 +53,13 @@ static double work_attention(const Fn *f, Val v) {
   return pairs * (double)a.size * (ir_ins(f, v)->op == OP_sdpa ? 2 : 5);
 }
 
-static double work_scan(const Fn *f, Val v) {  // ns
+static Dim steps_of(const Fn *f, Val v) {
   Scan s = ir_scan_at(f, v);
-  Dim steps = s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
-  return (double)ir_dim_fit(f->prog, steps) * ns_of_all(s.body);
+  return s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
+}
+
+static double work_scan(const Fn *f, Val v) {  // ns
+  return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ns_of_all(ir_scan_at(f, v).body);
 }
 
 // ---- time
@@ -70,15 +73,19 @@ static const CostRow costs[N_CLASSES] = {
 #include "ir/kernels.def"
 };
 
-static double ns_of(const Fn *f, Val v) {
-  const CostRow *row = &costs[ir_ops[ir_ins(f, v)->op].cls];
-  if (row->elements == 0) return 0;
+// Elements of the largest operand or result.
+static double most_elements(const Fn *f, Val v) {
   double most = bound_of(f, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     double n = bound_of(f, ir_arg(f, v, k));
     if (n > most) most = n;
   }
-  return most / row->elements + row->work(f, v) / row->rate;
+  return most;
+}
+
+static double ns_of(const Fn *f, Val v) {
+  const CostRow *row = &costs[ir_ops[ir_ins(f, v)->op].cls];
+  return row->elements == 0 ? 0 : most_elements(f, v) / row->elements + row->work(f, v) / row->rate;
 }
 
 static double ns_of_all(const Fn *f) {
@@ -92,6 +99,28 @@ static double ns_of_all(const Fn *f) {
   return ns;
 }
 
+// ---- arithmetic that a run cannot do without
+static double flops_of(const Fn *f, Val v) {
+  OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
+  if (cls == CLASS_SCAN) {
+    Scan s = ir_scan_at(f, v);
+    return (double)ir_dim_fit(f->prog, steps_of(f, v)) * cg_flops(s.body);
+  }
+  if (costs[cls].work != work_none) return 2 * costs[cls].work(f, v);
+  bool computes = cls != CLASS_INDEX && (ir_classes[cls].flags & (BY_ELEMENT | ROUNDS)),
+       copies = ir_ins(f, v)->op == OP_output || ir_ins(f, v)->op == OP_copy;
+  return computes && !copies && ir_ins(f, v)->dtype == DT_F32 ? most_elements(f, v) : 0;
+}
+
+double cg_flops(const Fn *f) {
+  double sum = 0;
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++)
+      if (f->ins[i].op != OP_result && !ir_is_output_alias(f, (Val){i})) sum += flops_of(f, (Val){i});
+  return sum;
+}
+
+// ---- workers
 // From bounds of dims only: the same on every machine. A guarded arena always uses the team.
 uint32_t cg_max_workers(const Fn *f) {
   double n = ns_of_all(f) / WORKER_NS;

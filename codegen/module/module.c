@@ -141,7 +141,10 @@ static void put_key(const ModulePlan *plan, RtText *out) {
   rt_text_add(out, "tenure object %d, LLVM %u.%u.%u\n", FORMAT, major, minor, patch);
   cg_target_key(plan->t, out);
   const char *gemm = getenv("TN_GEMM");  // overrides the choice of GEMM strategies
-  if (plan->profile) rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
+  if (plan->profile) {
+    rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
+    cg_profile_text(plan, out);
+  }
   rt_text_add(out, "%s\n%s\nprogram %s\n", gemm ? gemm : "", pass_list, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);

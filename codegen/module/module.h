@@ -86,13 +86,14 @@ LLVMValueRef cg_profile_now(Cg *c);
 void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
                     LLVMValueRef start);
 void cg_profile_emit(Cg *c, const ModulePlan *plan);
+void cg_profile_text(const ModulePlan *plan, RtText *out);  // "function\tkernel\twhere it comes from\n" by call
 void cg_profile_print(CgJit *j);
 const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call);  // "linear,relu f32[8,64]"
 
 // trace.c: TN_TRACE
 bool cg_trace_wanted(void);
 void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end);
-void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text: "function\tkernel\n" by row
+void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text: of cg_profile_text
 
 // object_cache.c: the cache never fails; an unusable file or directory is a miss, and `why` says what is wrong with it
 bool cg_cache_read(const char *dir, const RtText *key, CgObject *out, char *why, size_t why_size);

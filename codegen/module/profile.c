@@ -1,13 +1,16 @@
 // TN_PROFILE=1: entries count, per kernel, the cycles spent in it and in the barrier before it; a table is printed to
 // stderr when the program is unloaded. Without the variable no such code is emitted.
 //
-//   function    kernel                       calls  min us  mean us  share  GFLOP/s  GB/s  wait us  idle %
-//   train_step  rnn_seq f32[rows,64]            62    81.0     84.1   31 %     92.0   2.1      3.0     4.2
+//   function    kernel               calls  min us  mean us  share  GFLOP/s  GB/s  wait us  idle %  where
+//   train_step  rnn_seq [rows,64]       62    81.0     84.1   31 %     92.0   2.1      3.0     4.2  vowels.c:20 in rnn
 //
-// min and mean: of the slowest worker. wait: worker 0's minimum before the kernel. idle: how much less than the slowest
-// the mean worker runs. Share and rates are from minimum times, which are least disturbed by other processes; where sizes
-// vary from call to call only the mean is meaningful. Bytes count each stored operand and result once, so they say
-// little where a kernel reads a part of a table; flops are those of products only.
+// Rows stand by time, initialisation last and without a share. All times of a row are those of one worker, the busiest:
+// the one that ran the kernel longest in all. A worker may take part in some calls only, since small sizes wake fewer, so
+// each counts its own calls; worker 0 takes part in all, and counts those of the table. share: of the busiest workers'
+// times in all kernels. Rates are by the mean call. wait: worker 0's mean before the kernel. idle: how much less than the
+// busiest the mean worker ran, of those that took part. Bytes count each stored operand and result once, so they say
+// little where a kernel reads a part of a table; flops are those of products only. where: the line and the module of the
+// instruction that the kernel is for; others may be fused with it.
 #include "codegen/module/module.h"
 #include "runtime/format.h"
 
@@ -17,13 +20,13 @@
 #include <time.h>
 
 enum { WORKERS = 64, CELL = 8, TOTALS = WORKERS * CELL, ROW = TOTALS + CELL };  // in 64-bit words
-enum { RUN, RUN_MIN, WAIT_MIN };                                                // in a worker's slot
-enum { CALLS, FLOPS, BYTES };                                                   // in the totals, by worker 0
+enum { CALLS, RUN, RUN_MIN, WAIT };                                             // in a worker's slot
+enum { FLOPS, BYTES };                                                          // in the totals, by worker 0
 static const char table_name[] = "tenure_profile", cells_name[] = "tenure_profile_cells";
 
 typedef struct {
   uint64_t n_rows;
-  const char *text;  // "function\tkernel\n" per row
+  const char *text;  // of cg_profile_text
   const uint64_t *cells;
 } Table;
 
@@ -62,11 +65,11 @@ static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef a
   cg_store(c, LLVMBuildAdd(c->b, cg_load(c, c->i64, at), amount, ""), at);
 }
 
-static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+// A coarse clock may see no time at all pass: that none was kept yet is for the number of calls to say.
+static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount, LLVMValueRef is_first) {
   LLVMValueRef at = cg_at(c, c->i64, cells, index), old = cg_load(c, c->i64, at);
   LLVMValueRef less = LLVMBuildICmp(c->b, LLVMIntULT, amount, old, "");
-  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntEQ, old, cg_i64(c, 0), "");
-  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, none, ""), amount, old, ""), at);
+  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, is_first, ""), amount, old, ""), at);
 }
 
 static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
@@ -117,18 +120,40 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
   LLVMValueRef worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "");
   LLVMValueRef cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
   LLVMValueRef ran = LLVMBuildSub(c->b, end, start, "");
+  LLVMValueRef n_calls = cg_add(c, cell, cg_i64(c, CALLS)),
+               calls = cg_load(c, c->i64, cg_at(c, c->i64, cells, n_calls));
+  LLVMValueRef is_first = LLVMBuildICmp(c->b, LLVMIntEQ, calls, cg_i64(c, 0), "");
+  add_to(c, cells, n_calls, cg_i64(c, 1));
   add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
-  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
-  keep_least(c, cells, cg_add(c, cell, cg_i64(c, WAIT_MIN)), LLVMBuildSub(c->b, start, before, ""));
+  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran, is_first);
+  add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), LLVMBuildSub(c->b, start, before, ""));
   if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
   c->f = k->f, c->n_dims = 0;  // dims are loaded from the frame
   LLVMValueRef totals = cg_add(c, row, cg_i64(c, TOTALS));
-  add_to(c, cells, cg_add(c, totals, cg_i64(c, CALLS)), cg_i64(c, 1));
   add_to(c, cells, cg_add(c, totals, cg_i64(c, FLOPS)), flops_of(c, k));
   add_to(c, cells, cg_add(c, totals, cg_i64(c, BYTES)), bytes_of(c, k));
   cg_endif(c, &first);
+}
+
+// The instruction that decides what kind of kernel it is.
+static Loc loc_of(const KernelCall *call) {
+  const Fn *f = call->f;
+  for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++)
+    if (ir_ops[f->ins[i].op].cls == call->k->cls && f->ins[i].loc.i) return f->ins[i].loc;
+  return f->ins[call->k->first].loc;
+}
+
+// Without the folders of the file; a character that would end a field of the table is none of a name's.
+static void place_kernel(const KernelCall *call, RtText *out) {
+  RtText text = {.mem = out->mem};
+  ir_loc_text(call->f->prog, loc_of(call), &text);
+  if (!text.text) return;
+  const char *colon = strchr(text.text, ':'), *name = text.text;
+  for (const char *c = text.text; c < colon; c++)
+    if (*c == '/') name = c + 1;
+  for (; *name; name++) rt_text_add(out, "%c", *name < ' ' ? '?' : *name);
 }
 
 static void name_kernel(const KernelCall *call, RtText *out) {
@@ -154,12 +179,7 @@ const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call) {
 // The counters, in the module of the entries.
 void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   RtText text = {plan->mem, NULL, 0, 0};
-  for (uint32_t k = 0; k < plan->n_entries; k++)
-    for (uint32_t i = 0; i < plan->entries[k].n_calls; i++) {
-      rt_text_add(&text, "%s\t", ir_text(plan->p, plan->entries[k].f->name));
-      name_kernel(&plan->entries[k].calls[i], &text);
-      rt_text_add(&text, "\n");
-    }
+  cg_profile_text(plan, &text);
   LLVMValueRef string = LLVMConstStringInContext2(c->ctx, text.text ? text.text : "", text.len, false);
   LLVMValueRef global = LLVMAddGlobal(c->mod, LLVMTypeOf(string), "tenure_profile_text");
   LLVMSetInitializer(global, string);
@@ -167,6 +187,17 @@ void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   LLVMValueRef field[] = {cg_i64(c, n_rows(plan)), global, cells_of(c, plan)};
   LLVMValueRef value = LLVMConstStructInContext(c->ctx, field, 3, false);
   LLVMSetInitializer(LLVMAddGlobal(c->mod, LLVMTypeOf(value), table_name), value);
+}
+
+void cg_profile_text(const ModulePlan *plan, RtText *out) {
+  for (uint32_t k = 0; k < plan->n_entries; k++)
+    for (uint32_t i = 0; i < plan->entries[k].n_calls; i++) {
+      rt_text_add(out, "%s\t", ir_text(plan->p, plan->entries[k].f->name));
+      name_kernel(&plan->entries[k].calls[i], out);
+      rt_text_add(out, "\t");
+      place_kernel(&plan->entries[k].calls[i], out);
+      rt_text_add(out, "\n");
+    }
 }
 
 // ---- print
@@ -197,49 +228,77 @@ static double cycles_per_us(void) {
   return rate > 0 ? rate : 1;
 }
 
-static double slowest(const uint64_t *row, uint32_t what) {
-  uint64_t most = 0;
-  for (uint32_t w = 0; w < WORKERS; w++)
-    if (row[w * CELL + what] > most) most = row[w * CELL + what];
-  return (double)most;
+// A call of a kernel, as it is printed
+typedef struct {
+  const char *line;  // its row of the text
+  const uint64_t *cells;
+  const uint64_t *busiest;  // the slot of the worker that ran longest
+  bool is_init;
+} Row;
+
+static const uint64_t *busiest_of(const uint64_t *cells) {
+  const uint64_t *most = cells;
+  for (uint32_t w = 1; w < WORKERS; w++)
+    if (cells[w * CELL + RUN] > most[RUN]) most = cells + (size_t)w * CELL;
+  return most;
 }
 
-// Percent by which the mean worker ran less than the slowest.
-static double idle(const uint64_t *row, uint32_t n_workers) {
-  double sum = 0, most = slowest(row, RUN_MIN);
-  for (uint32_t w = 0; w < n_workers; w++) sum += (double)row[w * CELL + RUN_MIN];
-  return most > 0 ? 100 * (1 - sum / (n_workers * most)) : 0;
+// Percent by which the mean worker ran less than the busiest, of those that took part.
+static double idle(const Row *r) {
+  double sum = 0, n = 0;
+  for (uint32_t w = 0; w < WORKERS; w++) {
+    sum += (double)r->cells[w * CELL + RUN];
+    n += r->cells[w * CELL + CALLS] > 0;
+  }
+  return r->busiest[RUN] ? 100 * (1 - sum / (n * (double)r->busiest[RUN])) : 0;
 }
 
-static uint32_t workers_of(const Table *t) {
-  uint32_t n = 1;
-  for (uint64_t k = 0; k < t->n_rows; k++)
-    for (uint32_t w = n; w < WORKERS; w++)
-      if (t->cells[k * ROW + w * CELL + RUN]) n = w + 1;
+static bool is_init(const char *line) { return strcspn(line, "\t") == 4 && !strncmp(line, "init", 4); }
+
+// Calls that were made, in the order of the text
+static uint32_t collect(const Table *t, Row *out) {
+  uint32_t n = 0;
+  const char *line = t->text;
+  for (uint64_t k = 0; k < t->n_rows; k++, line = strchr(line, '\n') + 1) {
+    const uint64_t *cells = t->cells + k * ROW;
+    if (cells[CALLS]) out[n++] = (Row){line, cells, busiest_of(cells), is_init(line)};
+  }
   return n;
 }
 
-static double least_time(const uint64_t *row) { return slowest(row, RUN_MIN) + (double)row[WAIT_MIN]; }
+static int by_time(const void *a, const void *b) {
+  const Row *x = a, *y = b;
+  if (x->is_init != y->is_init) return x->is_init - y->is_init;
+  if (x->busiest[RUN] != y->busiest[RUN]) return x->busiest[RUN] < y->busiest[RUN] ? 1 : -1;
+  return x->line < y->line ? -1 : 1;
+}
 
-static void print_row(const char *line, const uint64_t *row, double rate, double all, uint32_t n_workers) {
-  const uint64_t *total = row + TOTALS;
-  double calls = (double)total[CALLS], us = slowest(row, RUN_MIN) / rate, mean = slowest(row, RUN) / rate / calls;
-  const char *tab = strchr(line, '\t'), *end = strchr(line, '\n');
-  rt_fformat(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %5.1f %% %8.1f %7.2f %7.2f %6.1f\n", (int)(tab - line), line,
-             (int)(end - tab - 1), tab + 1, calls, us, mean, 100 * least_time(row) * calls / all,
-             (double)total[FLOPS] / calls / us * 1e-3, (double)total[BYTES] / calls / us * 1e-3,
-             (double)row[WAIT_MIN] / rate, idle(row, n_workers));
+static void print_row(const Row *r, double rate, double all) {
+  const uint64_t *total = r->cells + TOTALS;
+  double calls = (double)r->cells[CALLS], min = (double)r->busiest[RUN_MIN] / rate;
+  double mean = (double)r->busiest[RUN] / rate / (double)r->busiest[CALLS];
+  double per_second = mean > 0 ? 1e-3 / (calls * mean) : 0;
+  int n_function = (int)strcspn(r->line, "\t");
+  const char *kernel = r->line + n_function + 1, *where = strchr(kernel, '\t') + 1;
+  char share[16] = "-  ";
+  if (!r->is_init && all > 0) rt_format(share, sizeof share, "%.1f %%", 100 * (double)r->busiest[RUN] / all);
+  rt_fformat(stderr, "%-11.*s %-48.*s %6.0f %9.2f %9.2f %7s %8.1f %7.2f %7.2f %6.1f  %.*s\n", n_function, r->line,
+             (int)(where - kernel - 1), kernel, calls, min, mean, share, (double)total[FLOPS] * per_second,
+             (double)total[BYTES] * per_second, (double)r->cells[WAIT] / calls / rate, idle(r),
+             (int)strcspn(where, "\n"), where);
 }
 
 static void print_table(const Table *t, double rate) {
+  Row *rows = malloc((t->n_rows + 1) * sizeof *rows);
+  if (!rows) return;
+  uint32_t n = collect(t, rows);
   double all = 0;
-  for (uint64_t k = 0; k < t->n_rows; k++)
-    all += least_time(t->cells + k * ROW) * (double)t->cells[k * ROW + TOTALS + CALLS];
-  fprintf(stderr, "%-11s %-48s %6s %9s %9s %7s %8s %7s %7s %6s\n", "function", "kernel", "calls", "min us", "mean us",
-          "share", "GFLOP/s", "GB/s", "wait us", "idle %");
-  const char *line = t->text;
-  for (uint64_t k = 0; k < t->n_rows; k++, line = strchr(line, '\n') + 1)
-    if (t->cells[k * ROW + TOTALS + CALLS]) print_row(line, t->cells + k * ROW, rate, all, workers_of(t));
+  for (uint32_t k = 0; k < n; k++) all += rows[k].is_init ? 0 : (double)rows[k].busiest[RUN];
+  qsort(rows, n, sizeof *rows, by_time);
+  fprintf(stderr, "%-11s %-48s %6s %9s %9s %7s %8s %7s %7s %6s  %s\n", "function", "kernel", "calls", "min us",
+          "mean us", "share", "GFLOP/s", "GB/s", "wait us", "idle %", "where");
+  for (uint32_t k = 0; k < n; k++) print_row(&rows[k], rate, all);
+  free(rows);
 }
 
 void cg_profile_print(CgJit *j) {

@@ -55,7 +55,7 @@ void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before,
 // ---- file
 typedef struct {
   FILE *out;
-  const char *text;  // "function\tkernel\n" per row
+  const char *text;  // of cg_profile_text
   uint64_t origin;
   double rate;  // cycles per microsecond
 } Trace;
@@ -66,7 +66,7 @@ static const char *line_at(const char *text, uint64_t row) {
 }
 
 static void put_event(const Trace *t, const uint64_t *e, uint32_t worker) {
-  const char *line = line_at(t->text, e[EVENT_ROW]), *tab = strchr(line, '\t'), *end = strchr(line, '\n');
+  const char *line = line_at(t->text, e[EVENT_ROW]), *tab = strchr(line, '\t'), *end = strchr(tab + 1, '\t');
   double before = (double)(e[EVENT_BEFORE] - t->origin) / t->rate,
          start = (double)(e[EVENT_START] - t->origin) / t->rate;
   double stop = (double)(e[EVENT_END] - t->origin) / t->rate;

@@ -82,6 +82,43 @@ void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out) {
   }
 }
 
+// ---- what no plan can save
+static bool is_outside(const Fn *f, uint32_t buf) {
+  Segment seg = (Segment)f->bufs[buf].seg;
+  return seg == SEG_IN || seg == SEG_PARAM || seg == SEG_CONST;
+}
+
+// A slice or a lookup wants as much as it yields.
+static int64_t wanted_bytes(const Fn *f, Val v, uint32_t k) {
+  Op op = f->ins[v.i].op;
+  bool is_part = op == OP_slice || (op == OP_embedding && k == 0);
+  return bytes_of(f, is_part ? v : ir_arg(f, v, k));
+}
+
+static void add_wanted(const Fn *f, Val v, int64_t *read) {
+  for (uint32_t k = 0; f->ins[v.i].op != OP_result && k < f->ins[v.i].n_args; k++) {
+    uint32_t buf = f->buf_of[ir_view_base(f, ir_arg(f, v, k)).i];
+    if (buf && is_outside(f, buf) && !(ir_operand_flags(f, v, k) & SHAPE_ONLY)) read[buf] += wanted_bytes(f, v, k);
+  }
+}
+
+int64_t fe_least_bytes(const Fn *f) {
+  int64_t sum = 0, *read = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *read),
+          *written = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *written);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    Val head = ir_head(f, v);
+    if (f->kernel_of[head.i] == UINT32_MAX) continue;
+    add_wanted(f, v, read);
+    uint32_t buf = f->buf_of[v.i];
+    if (buf && (f->bufs[buf].seg == SEG_OUT || f->bufs[buf].seg == SEG_PARAM)) written[buf] += stored_bytes(f, head, v);
+  }
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
+    int64_t whole = f->bufs[b].bytes;
+    sum += (read[b] < whole ? read[b] : whole) + (written[b] < whole ? written[b] : whole);
+  }
+  return sum;
+}
+
 // ---- the public counters
 static const FeBytesMoved *traffic_of(const tn_model *m, const char *function) {
   if (!m || !function) return NULL;

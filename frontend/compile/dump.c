@@ -1,5 +1,6 @@
 // Seeing: the program as text, its planned functions with lifetimes, and a summary of memory.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +16,21 @@ static int by_bytes(const void *a, const void *b) {
   return x->head.i < y->head.i ? -1 : x->head.i > y->head.i;
 }
 
+static void add_place(const Fn *f, Val v, RtText *out) {
+  if (f->ins[v.i].loc.i) rt_text_add(out, "  // ");
+  ir_loc_text(f->prog, f->ins[v.i].loc, out);
+  rt_text_put(out, "\n", 1);
+}
+
+static const char *bytes(RtText *out, int64_t n) { return rt_bytes_text(rt_alloc(out->mem, RT_BYTES_SIZE), n); }
+
 static void add_buffer(const Fn *f, const Buf *b, RtText *out) {
-  rt_text_add(out, "  %12lld B  arena+%-10lld kernels [%d,%d]  ", (long long)b->bytes, (long long)b->offset, b->first,
+  rt_text_add(out, "  %12s  arena+%-10lld kernels [%d,%d]  ", bytes(out, b->bytes), (long long)b->offset, b->first,
               b->last);
   if (b->scratch) rt_text_add(out, "scratch of ");
   ir_print_name(f, b->head, out);
   rt_text_add(out, " = %s", ir_ops[f->ins[ir_head(f, b->head).i].op].name);
-  const char *file = ir_loc_file(f->prog, f->ins[b->head.i].loc);
-  if (file) rt_text_add(out, "  // %s:%u", file, ir_loc_line(f->prog, f->ins[b->head.i].loc));
-  rt_text_put(out, "\n", 1);
+  add_place(f, b->head, out);
 }
 
 static void add_largest(const Fn *f, RtText *out) {
@@ -47,46 +54,31 @@ static void add_packed(const Fn *f, RtText *out) {
     ir_print_name(f, (Val){i}, out);
     rt_text_add(out, ": %s%lld rows of %lld padded", f->ins[i].n_args ? "up to " : "",
                 (long long)ir_dim_bound(p, ir_dim_at(p, s, 2)), (long long)padded);
-    const char *file = ir_loc_file(p, f->ins[i].loc);
-    if (file) rt_text_add(out, "  // %s:%u", file, ir_loc_line(p, f->ins[i].loc));
-    rt_text_put(out, "\n", 1);
+    add_place(f, (Val){i}, out);
   }
 }
 
 // What a scan runs in every step: its arena is part of the function's, as scratch memory of the scan.
 static void add_body(const Fn *b, RtText *out) {
-  rt_text_add(out, "  body @%s: arena %lld B, lower bound %lld B, %u kernels a step, %u results in place, %u copies\n",
-              ir_text(b->prog, b->name), (long long)b->stats.peak_bytes, (long long)b->stats.lower_bound,
+  rt_text_add(out, "  body @%s: arena %s, lower bound %s, %u kernels a step, %u results in place, %u copies\n",
+              ir_text(b->prog, b->name), bytes(out, b->stats.peak_bytes), bytes(out, b->stats.lower_bound),
               b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
 }
 
 static void add_summary(const Fn *f, RtText *out) {
   const PlanStats *s = &f->stats;
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
-  rt_text_add(out, "@%s: arena %lld B, lower bound %lld B, gap %.1f %%\n", ir_text(f->prog, f->name),
-              (long long)s->peak_bytes, (long long)s->lower_bound, gap);
-  rt_text_add(out,
-              "  %u kernels, %u results in place, %u copies (%lld B); parameters and state %lld B, constants %lld B",
-              s->n_kernels, s->n_inplace, s->n_copies, (long long)s->copy_bytes, (long long)f->prog->param_bytes,
-              (long long)f->prog->const_bytes);
-  if (f->prog->packed_bytes) rt_text_add(out, ", packed weights %lld B", (long long)f->prog->packed_bytes);
+  rt_text_add(out, "@%s: arena %s, lower bound %s, gap %.1f %%\n", ir_text(f->prog, f->name), bytes(out, s->peak_bytes),
+              bytes(out, s->lower_bound), gap);
+  rt_text_add(out, "  %u kernels, %u results in place, %u copies (%s); parameters and state %s, constants %s",
+              s->n_kernels, s->n_inplace, s->n_copies, bytes(out, s->copy_bytes), bytes(out, f->prog->param_bytes),
+              bytes(out, f->prog->const_bytes));
+  if (f->prog->packed_bytes) rt_text_add(out, ", packed weights %s", bytes(out, f->prog->packed_bytes));
   rt_text_add(out, "\n");
   add_packed(f, out);
   add_largest(f, out);
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_scan) add_body(ir_scan_at(f, (Val){i}).body, out);
-}
-
-// What its scans run in every step: the arena of a body is part of the function's, as scratch memory of the scan.
-static void add_bodies(const Fn *f, RtText *out) {
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (f->ins[i].op != OP_scan) continue;
-    const Fn *b = ir_scan_at(f, (Val){i}).body;
-    rt_text_add(out,
-                "  body @%s: arena %lld B, lower bound %lld B, %u kernels a step, %u results in place, %u copies\n",
-                ir_text(b->prog, b->name), (long long)b->stats.peak_bytes, (long long)b->stats.lower_bound,
-                b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
-  }
 }
 
 static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind, RtArena *mem) {
@@ -99,7 +91,7 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
     if (p->built && k >= p->n_built && kind == TN_DUMP_IR)
       rt_text_add(&t, "%s", p->built_fn[p->variants[k - p->n_built].of]);
     else if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
-    else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t), add_bodies(f, &t);
+    else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t);
     else if (p->built) rt_text_add(&t, "%s", p->built_fn[k]);
     else ir_print_fn(f, &t, PRINT_LOCS);
   }

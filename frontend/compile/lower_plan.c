@@ -161,7 +161,9 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .lower_bound = s->lower_bound,
                    .param_bytes = ir->param_bytes,
                    .const_bytes = ir->const_bytes,
-                   .packed_bytes = ir->packed_bytes};
+                   .packed_bytes = ir->packed_bytes,
+                   .flops = cg_flops(f),
+                   .least_bytes = fe_least_bytes(f)};
 }
 
 static void keep_variants(tn_program *p, FeCode *c) {

@@ -38,7 +38,9 @@ void fe_unguard(FeGuard *g) {
 void fe_out_of_memory(FeGuard *g) { g->p->oom = true; }
 
 // ---- reports
-Loc fe_loc(tn_program *p, tn_site at) { return ir_loc(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0); }
+Loc fe_loc(tn_program *p, tn_site at) {
+  return ir_loc_in(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0, p->inside ? p->inside->path : NULL);
+}
 
 static void report(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, va_list ap) {
   char text[1024];

@@ -62,6 +62,11 @@ typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
   int64_t copy_bytes, peak_bytes, lower_bound;
   int64_t param_bytes, const_bytes, packed_bytes;  // of the program: all functions share them
+  // What no run of full bounds can do without: flops, two for each multiply-add of products, recurrences and attention
+  // and one for each element that another operation computes; bytes of inputs, outputs, parameters and state, each read
+  // or written once
+  double flops;
+  int64_t least_bytes;
 } tn_plan;
 TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
 // The plans of a function, smallest first; the last is the one by full bounds, which tn_plan_of gives.

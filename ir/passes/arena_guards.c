@@ -10,8 +10,10 @@ static const char *describe(const Fn *f, Val v, RtArena *mem) {
   RtText t = {.mem = mem};
   ir_print_name(f, v, &t);
   Loc at = ir_ins(f, v)->loc;
-  const char *file = ir_loc_file(p, at);
-  if (file) rt_text_add(&t, " (%s:%u)", file, ir_loc_line(p, at));
+  if (!at.i) return t.text;
+  rt_text_add(&t, " (");
+  ir_loc_text(p, at, &t);
+  rt_text_add(&t, ")");
   return t.text;
 }
 

@@ -78,23 +78,36 @@ static const char *read_line_no(const char *s, const char *end, uint32_t *n) {
   return s == first ? NULL : s;
 }
 
-// Reads file:digits at s as location k of the note; NULL when it has another form.
-static const char *read_loc(LocNote *note, uint32_t k, const char *s, const char *end) {
-  const char *file = s, *file_end;
-  note->quoted[k] = s < end && *s == '"';
-  if (note->quoted[k]) {
-    file++;
-    file_end = closing_quote(s, end);
-    if (!file_end) return NULL;
-    s = file_end + 1;
+// Reads a file name or a module path, which stands in quotes where it must; NULL when there is none.
+static const char *read_note_text(NoteText *t, const char *s, const char *end) {
+  const char *first = s, *last;
+  t->quoted = s < end && *s == '"';
+  if (t->quoted) {
+    first++;
+    last = closing_quote(s, end);
+    if (!last) return NULL;
+    s = last + 1;
   } else {
     while (s < end && is_file_char(*s)) s++;
-    file_end = s;
+    last = s;
   }
-  if (file == file_end || s == end || *s != ':') return NULL;
-  note->file[k] = file;
-  note->n_file[k] = (uint32_t)(file_end - file);
-  return read_line_no(s + 1, end, &note->line_no[k]);
+  t->text = first;
+  t->n = (uint32_t)(last - first);
+  return t->n ? s : NULL;
+}
+
+static bool at_in(const char *s, const char *end) {
+  return end - s > 2 && s[0] == 'i' && s[1] == 'n' && is_blank(s[2]);
+}
+
+// Reads `file:digits` or `file:digits in module` at s as location k of the note; NULL when it has another form.
+static const char *read_loc(LocNote *note, uint32_t k, const char *s, const char *end) {
+  s = read_note_text(&note->file[k], s, end);
+  if (!s || s == end || *s != ':') return NULL;
+  s = read_line_no(s + 1, end, &note->line_no[k]);
+  const char *in = s ? skip_blank(s, end) : NULL;
+  if (!s || in == s || !at_in(in, end)) return s;
+  return read_note_text(&note->module[k], skip_blank(in + 2, end), end);
 }
 
 static LocNote read_note(const char *s, const char *end) {

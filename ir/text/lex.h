@@ -34,11 +34,16 @@ typedef struct {
   const char *why;  // of TOK_BAD
 } Token;
 
-// The file:line comments of one source line: the first, and the second where the form is `// a:1 .. b:2`.
+// Text of a comment, quotes excluded.
 typedef struct {
-  const char *file[2];
-  uint32_t n_file[2];
-  bool quoted[2];
+  const char *text;
+  uint32_t n;
+  bool quoted;
+} NoteText;
+
+// The locations in the comment of one source line: the first, and the second where the form is `// a:1 .. b:2`.
+typedef struct {
+  NoteText file[2], module[2];  // module: of `// a:1 in h.3`; n == 0: none
   uint32_t line_no[2];
   uint32_t n;
 } LocNote;

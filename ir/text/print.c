@@ -77,9 +77,13 @@ static void put_loc(const Prog *p, RtText *out, Loc loc) {
   }
   ir_lex_is_file(file, strlen(file)) ? put(out, file) : put_quoted(out, file);
   rt_text_add(out, ":%u", ir_loc_line(p, loc));
+  const char *module = ir_loc_module(p, loc);
+  if (!*module) return;
+  put(out, " in ");
+  ir_lex_is_file(module, strlen(module)) ? put(out, module) : put_quoted(out, module);
 }
 
-// ` // file:line` and the end of the line.
+// ` // file:line in module` and the end of the line.
 static void end_line(const Prog *p, RtText *out, uint32_t flags, Loc loc) {
   if (flags & PRINT_LOCS) {
     put(out, "  // ");

@@ -140,16 +140,21 @@ bool ir_rd_skip_line(Parser *ps) {
   return brace;
 }
 
+static bool note_text(const NoteText *t, RtText *out) {
+  if (t->quoted) return ir_lex_unquote(t->text, t->n, out);
+  if (t->n) rt_text_put(out, t->text, t->n);
+  return true;
+}
+
 // The location of a line that ends here: its comment's k-th, else its place in this text. The current token ends the
 // line.
 Loc ir_rd_line_loc(Parser *ps, uint32_t k) {
   const LocNote *note = &ps->lx.note;
   if (k >= note->n) return note->n ? (Loc){0} : ir_loc(ps->p, ps->file, ps->tok.line);
-  if (note->line_no[k] == 0 && note->n_file[k] == 1 && note->file[k][0] == '?') return (Loc){0};  // ?:0
-  RtText name = {.mem = ps->p->mem};
-  bool whole = !note->quoted[k] || ir_lex_unquote(note->file[k], note->n_file[k], &name);
-  if (!note->quoted[k]) rt_text_put(&name, note->file[k], note->n_file[k]);
-  return whole ? ir_loc(ps->p, name.text, note->line_no[k]) : (Loc){0};
+  if (note->line_no[k] == 0 && note->file[k].n == 1 && note->file[k].text[0] == '?') return (Loc){0};  // ?:0
+  RtText file = {.mem = ps->p->mem}, module = {.mem = ps->p->mem};
+  bool whole = note_text(&note->file[k], &file) && note_text(&note->module[k], &module);
+  return whole ? ir_loc_in(ps->p, file.text, note->line_no[k], module.text) : (Loc){0};
 }
 
 // Every statement ends its line; true when it does.
