@@ -13,11 +13,13 @@ SCENARIO(D13) {
   const int64_t bad[3] = {-1, 0, 2};
   for (int k = 0; k < 3; k++) (tn_pad_packed_to)(s, 0, true, bad[k], at(11 + k));
   tn_function_end(f);
-#define REFUSED(line, n)                                                \
-  "user.c:" #line ": error[E117]: unpack_padded: a total length of " #n \
-  " is below the longest sequence, which may have 3 "                   \
-  "steps\n"                                                             \
-  "user.c:10: note: the sequences were packed here\n"                   \
+#define REFUSED(line, n)                                                   \
+  "user.c:" #line ": error[E117]: tn_pad_packed_to: a total length of " #n \
+  " is below the longest sequence, which may have 3 "                      \
+  "steps\n"                                                                \
+  "user.c:10: note: x is f32[4], made here\n"                              \
+  "user.c:10: note: layout is layout[2,3,4], made here\n"                  \
+  "user.c:10: note: the sequences were packed here\n"                      \
   "hint: tn_pad_packed pads to the bound of the time axis\n"
   CHECK_REPORT(p, REFUSED(11, -1) REFUSED(12, 0) REFUSED(13, 2));
   tn_program_free(p);

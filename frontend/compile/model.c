@@ -1,6 +1,8 @@
 // Models: instances over shared code, run and read through the runtime.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 #include "runtime/near.h"
+#include <stdarg.h>
 #include <string.h>
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
@@ -30,8 +32,12 @@ tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_ne
 tn_compile_info tn_compile_info_of(const tn_model *m) { return m ? m->code->info : (tn_compile_info){0}; }
 
 // ---- errors
-static tn_status refuse(const tn_model *m, const char *fmt, const char *what) {
-  snprintf(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, fmt, what);
+static tn_status refuse(const tn_model *m, const char *fmt, ...) RT_PRINTF(2, 3);
+static tn_status refuse(const tn_model *m, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  rt_vformat(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, fmt, args);
+  va_end(args);
   return TN_ERR_ARGUMENT;
 }
 
@@ -67,20 +73,24 @@ static uint32_t find_function(const tn_model *m, const char *name) {
   return k == plan->init ? RT_NO_FUNCTION : k;
 }
 
-static tn_status refuse_function(const tn_model *m, const char *name) {
+static RtNear near_function(const tn_model *m, const char *name) {
   const RtPlan *plan = &m->code->plan;
   RtNear near = {.wanted = name};
   for (uint32_t k = 0; k < plan->n_functions; k++)
     if (k != plan->init) rt_near_offer(&near, plan->functions[k].name);
-  rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "there is no function '%.200s'%s", name ? name : "",
-          rt_near_text(&near));
-  return TN_ERR_ARGUMENT;
+  return near;
 }
+
+#define NO_FUNCTION "there is no function '%.200s'%s"
 
 tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
   if (!m || !out) return TN_ERR_ARGUMENT;
   uint32_t k = find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
+  if (k == RT_NO_FUNCTION) {
+    RtNear near = near_function(m, function);
+    fe_say(&m->lock, NO_FUNCTION, function ? function : "", rt_near_text(&near));
+    return TN_ERR_ARGUMENT;
+  }
   fe_say_nothing(&m->lock);
   *out = m->code->stats[k];
   return TN_OK;
@@ -114,7 +124,10 @@ tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : find_function(m, function);
-  if (k == RT_NO_FUNCTION) return refuse_function(m, function);
+  if (k == RT_NO_FUNCTION) {
+    RtNear near = near_function(m, function);
+    return refuse(m, NO_FUNCTION, function ? function : "", rt_near_text(&near));
+  }
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan.functions[k].name;
   fe_lock_names(&m->lock, k);

@@ -204,23 +204,28 @@ uint32_t tn_packed_n_members(tn_packed s) {
   return e ? e->n_members : 0;
 }
 
-static tn_tensor pad_packed(tn_packed s, double value, bool batch_first, const Attr *size, tn_site at) {
+static tn_tensor pad_packed(const char *call, tn_packed s, double value, bool batch_first, const Attr *size,
+                            tn_site at) {
+  tn_function *f;
+  const tn_tensor given[] = {s.data, s.layout};
+  if (!fe_join_for(call, given, 2, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   Attr attrs[3] = {ir_a_num(KEY_value, value)};
   uint32_t n = 1;
   if (!batch_first) attrs[n++] = ir_a_int(KEY_time_major, 1);
   if (size) attrs[n++] = *size;
-  return fe_made(fe_emit(OP_unpack_padded, (const tn_tensor[]){s.data, s.layout}, 2, attrs, n, at), at);
+  return fe_made(fe_emit(OP_unpack_padded, given, 2, attrs, n, at), at);
 }
 
 tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at) {
-  return pad_packed(s, value, batch_first, NULL, at);
+  return pad_packed(__func__, s, value, batch_first, NULL, at);
 }
 
 tn_tensor tn_pad_packed_to(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at) {
   Attr size = ir_a_int(KEY_size, total_length);
   tn_program *p = fe_ok(s.layout) ? s.layout.fn->p : NULL;
   uint32_t errors = p ? p->ir->diags.n_errors : 0;
-  tn_tensor t = pad_packed(s, value, batch_first, &size, at);
+  tn_tensor t = pad_packed(__func__, s, value, batch_first, &size, at);
   if (p && p->ir->diags.n_errors != errors) {
     fe_note(p, fe_ins(s.layout)->loc, "the sequences were packed here");
     fe_hint(p, "tn_pad_packed pads to the bound of the time axis");

@@ -40,17 +40,22 @@ const char *ir_operand_text(const Fn *f, Val v, uint32_t k) {
 
 static const char *name_of(const Infer *c, uint32_t k) { return ir_operand_text(c->f, c->v, k); }
 
+static void hint_cast(const Infer *c, uint32_t k, uint32_t accepts) {
+  if (accepts != F32 && accepts != I64) return;
+  const char *to = accepts == F32 ? "F32" : "I64";
+  rt_text_add(c->fits, "tn_cast(%s, TN_%s) makes it %s", name_of(c, k), to,
+              ir_dtype_name[accepts == F32 ? DT_F32 : DT_I64]);
+}
+
 static uint16_t wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts) {
   rt_text_add(c->why, "%s must be ", name_of(c, k));
   tell_dtypes(c, accepts);
+  if (dtype_of(c, k) != DT_LAYOUT) hint_cast(c, k, accepts);
   return ir_infer_fault(c, E_DTYPE, "");
 }
 
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t) {
-  if (dtype_of(c, k) == t) return 0;
-  if (t != DT_LAYOUT && dtype_of(c, k) != DT_LAYOUT)
-    rt_text_add(c->fits, "tn_cast(%s, %s) makes it %s", name_of(c, k), t == DT_F32 ? "TN_F32" : "TN_I64", ir_dtype_name[t]);
-  return wants_dtypes(c, k, 1u << t);
+  return dtype_of(c, k) == t ? 0 : wants_dtypes(c, k, 1u << t);
 }
 
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most) {
