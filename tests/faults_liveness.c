@@ -13,7 +13,7 @@ static bool may_take(const Fn *f, uint32_t i) {
   uint32_t to = f->buf_of[i];
   OpClass c = class_at(f, ir_head(f, (Val){i}).i);
   return f->kernel_of[i] != UINT32_MAX && in_arena(f, to) && f->bufs[to].head.i == i && !writes(f, i) &&
-         !f->bufs[to].reuses && (c == CLASS_POINTWISE || c == CLASS_ROW || c == CLASS_RNN);
+         !f->bufs[to].reuses && (c == CLASS_POINTWISE || c == CLASS_ROW || c == CLASS_RNN || c == CLASS_SCATTER);
 }
 
 // And everything but how operand `from` is read allows it.

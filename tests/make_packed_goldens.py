@@ -144,4 +144,16 @@ for what, lengths in (("", [2, 4, 2, 4]), (" with empty ones", [0, 3, 2]), (" of
         case(("constant " if constant else "") + "pack" + what + " into rows and back", head + "%k = pack_padded %x, %L\n%y = unpack_padded %k, %L {value=-2}", ins,
              {"y": torch.where(torch.arange(4)[None] < ints(*lengths)[:, None], ins["x"], torch.tensor(-2.0))}, dims=dims, shapes=shapes)
 
+# ---- what is pointwise of rows that are packed: in the kernel that packs them
+for what, lengths, width, major in (("", [2, 4, 1, 3], 17, ""), (" of whole vectors", [3, 0, 5], 32, ""), (" time-major", [1, 5, 5, 2, 3], 19, " {time_major}"),
+                                    (" of one row", [1], 16, ""), (" of many", [1 + (7 * k) % 5 for k in range(27)], 23, "")):
+    x, w = rnd(len(lengths), max(lengths), width), rnd(width)
+    dims = packed_dims(lengths, x.shape[1])
+    body = LAYOUT + f"%k = pack_padded %x, %L{major}\n%h = mul %k, %w\n%g = tanh %h\n%y = add %g, %k\n%q = square %y\n%s = seq_sum %k, %L"
+    rows = data_of(x, lengths)
+    y = torch.tanh(rows * w) + rows
+    case("pointwise of packed rows" + what, body, {"x": x.transpose(0, 1).contiguous() if major else x, "len": ints(*lengths), "w": w},
+         {"y": y, "q": y ** 2, "s": per_sequence(x, lengths, lambda v: v.sum(0), 0.0)}, dims=dims,
+         shapes={"x": f"[time,batch,{width}]" if major else f"[batch,time,{width}]", "len": "[batch]"})
+
 m.main(sys.stdout, "tests/make_packed_goldens.py", "packed_cases")

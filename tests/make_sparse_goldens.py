@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/goldens_sparse.h: updates of a table by rows of gradient with an index each, as torch.optim.AdamW makes them
-of the dense gradient.
+of the dense gradient; gradients of tables that are looked up in and multiplied by.
 
     python3 tests/make_sparse_goldens.py > tests/goldens_sparse.h          (PyTorch 2.13, NumPy)
 """
@@ -9,7 +9,7 @@ import sys
 import torch
 
 import make_goldens as m
-from make_goldens import case, ints, rnd
+from make_goldens import case, gradient, ints, rnd
 
 m.cases.clear()
 m.array_prefix[0] = "r"
@@ -45,6 +45,27 @@ for name, size, width, indices in (
     update(name, size, width, indices, adamw, "{" + betas + ", decoupled}", 0.01, 0.1)
     update(name + " without decay", size, width, indices, adam, "{" + betas + "}", 0.01, 0)
 update("with a factor", 7, 19, [ints(1, 4, 1, 0, 1), ints(6, 6)], adamw, "{" + betas + ", decoupled}", 0.01, 0.1, 0.375)
+
+
+# ---- tied tables: the rows of the look-up's gradient go into that of the product
+look = torch.nn.functional.embedding
+
+
+def tied(name, body, words, width, index, fn):
+    gradient("tied " + name, body, {"w": rnd(words, width), "i": index}, fn, ["w"])
+
+
+for name, words, width, index in (("table", 7, 5, ints(1, 4, 1, 0, 1, 6)), ("wide table", 5, 67, ints(1, 4, 1, 0)),
+                                  ("table of pairs", 33, 16, ints(32, 4, 32, 0, 1, 5).reshape(3, 2)),
+                                  ("table of one row", 1, 3, ints(0, 0, 0))):
+    tied(name, "%x = embedding %w, %i\n%h = tanh %x\n%y = linear %h, %w", words, width, index,
+         lambda w, i: torch.tanh(look(i, w)) @ w.T)
+tied("table with two look-ups", "%x = embedding %w, %i\n%h = tanh %x\n%z = embedding %w, %i\n%g = mul %h, %z\n%y = linear %g, %w",
+     9, 18, ints(8, 1, 1, 3), lambda w, i: (torch.tanh(look(i, w)) * look(i, w)) @ w.T)
+tied("table with two products", "%x = embedding %w, %i\n%h = tanh %x\n%z = linear %h, %w\n%s = sigmoid %z\n%g = matmul %s, %w\n%y = linear %g, %w",
+     9, 18, ints(8, 1, 1, 3), lambda w, i: torch.sigmoid(torch.tanh(look(i, w)) @ w.T) @ w @ w.T)
+tied("table behind its product", "%x = embedding %w, %i\n%z = linear %x, %w\n%t = embedding %w, %i\n%y = matmul %z, %t {ta}" ,
+     6, 4, ints(5, 1, 1, 3), lambda w, i: (look(i, w) @ w.T).T @ look(i, w))
 
 if __name__ == "__main__":
     m.main(sys.stdout, "tests/make_sparse_goldens.py", "sparse_cases")

@@ -101,7 +101,11 @@ void add_lookup_gradient(Gen *g) {
   d.d[d.n++] = table.d[1];
   if (!gen_is_small(g, gen_shape(g, &d))) return;
   Val rows = gen_leaf(g, gen_shape(g, &d));
-  gen_keep_tame(g, gen_emit(g, OP_embedding_grad, (Val[]){w, index, rows}, 3, NULL, 0), 20);
+  Val in[4] = {w, index, rows}, other = gen_op2(g, OP_mul, w, w);
+  uint32_t kind = gen_below(g, 3);  // alone, added to the other, or by an add that pass sparse_updates takes away
+  if (kind == 1) in[3] = other;
+  Val sum = gen_emit(g, OP_embedding_grad, in, kind == 1 ? 4 : 3, NULL, 0);
+  gen_keep_tame(g, kind == 2 ? gen_op2(g, OP_add, other, sum) : sum, 20);
 }
 
 static void add_scatter(Gen *g, const Layout *l) {

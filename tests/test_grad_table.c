@@ -76,6 +76,7 @@ static const Case cases[] = {
     ROW("linear", "%a: f32[2,2,3], %b: f32[4,3], %c: f32[4]", "%v = linear %a, %b, %c"),
     ROW("embedding", "%a: f32[3,2], %i: i64[2,2]", "%v = embedding %a, %i"),
     ROW("embedding_grad", "%a: f32[3,2], %i: i64[2,2], %b: f32[2,2,2]", "%v = embedding_grad %a, %i, %b"),
+    ROW("embedding_grad", "%a: f32[3,2], %i: i64[4], %b: f32[4,2], %c: f32[3,2]", "%v = embedding_grad %a, %i, %b, %c"),
     ROW("packed_layout", "%i: i64[3]", "%v = packed_layout %i {time=2, rows=rows, empty}", .header = "dim rows <= 6\n"),
     ROW("pack_padded", "%a: f32[3,3,2]", LAYOUT "%v = pack_padded %a, %L"),
     ROW("unpack_padded", "%a: f32[7,2]", LAYOUT "%v = unpack_padded %a, %L {value=1.5, time_major}"),

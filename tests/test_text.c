@@ -90,6 +90,7 @@ static const char *const op_lines[] = {
     "%li = linear %x, %w2",
     "%em = embedding %x, %n",
     "%eg = embedding_grad %x, %n, %em",
+    "%eh = embedding_grad %x, %n, %em, %eg",
     "%L = packed_layout %n {time=T, rows=R}",
     "%L2 = packed_layout {time=T, rows=9, lengths=[5,3,1]}",
     "%L3 = packed_layout {time=T, rows=8, lengths=[5,3,0], empty}",

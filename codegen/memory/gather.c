@@ -1,4 +1,4 @@
-// Rows of a table by index (embedding), and the gradient of that: rows summed by index.
+// Rows of a table by index (embedding), and the gradient of that: rows summed by index, from zeros or from an addend.
 //
 // The order of each sum is the order of occurrence, whatever the number of workers: in the gradient every worker walks
 // all indices and owns a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
@@ -63,6 +63,22 @@ bool cg_emit_gather(Cg *c) {
 // workers.
 enum { COLUMN_GRAIN = 16, WIDE = 64 };
 
+// What the sums of a row start from. The addend may lie in the result's own place.
+static void start_rows(Cg *c, Val v, LLVMValueRef width, const Loop *r, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef to = row_at(c, cg_ptr(c, v), r->i, width);
+  Val addend = ir_operand(c->f, v, ARG_addend);
+  if (ir_none(addend)) each_column(c, ROW_ZERO, to, NULL, lo, hi);
+  else each_column(c, ROW_COPY, to, row_at(c, cg_ptr(c, addend), r->i, width), lo, hi);
+}
+
+// The last of this worker's rows that have to be started: none where they lie there already.
+static LLVMValueRef rows_to_start(Cg *c, Val v, LLVMValueRef row_lo, LLVMValueRef row_hi) {
+  Val addend = ir_operand(c->f, v, ARG_addend);
+  if (ir_none(addend)) return row_hi;
+  LLVMValueRef in_place = LLVMBuildICmp(c->b, LLVMIntEQ, cg_ptr(c, addend), cg_ptr(c, v), "");
+  return LLVMBuildSelect(c->b, in_place, row_lo, row_hi, "");
+}
+
 bool cg_emit_scatter(Cg *c) {
   Val v = {c->k->first}, index = ir_arg(c->f, v, 1);
   const Prog *p = c->f->prog;
@@ -74,8 +90,8 @@ bool cg_emit_scatter(Cg *c) {
   if (ir_dim_bound(p, wide) >= WIDE) cg_share(c, width, COLUMN_GRAIN, &lo, &hi);
   else cg_share(c, rows, 1, &row_lo, &row_hi);
   Loop r, n;
-  cg_loop_begin(c, &r, row_lo, row_hi, one, NULL, 0);
-  each_column(c, ROW_ZERO, row_at(c, to, r.i, width), NULL, lo, hi);
+  cg_loop_begin(c, &r, row_lo, rows_to_start(c, v, row_lo, row_hi), one, NULL, 0);
+  start_rows(c, v, width, &r, lo, hi);
   cg_loop_end(c, &r, NULL);
   LLVMValueRef mine = cg_sub(c, row_hi, row_lo);
   cg_loop_begin(c, &n, zero, cg_numel(c, ir_ins(c->f, index)->shape), one, NULL, 0);

@@ -4,6 +4,7 @@
 // table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
 #include "codegen/packed/layout.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 
 #include <stddef.h>
 
@@ -223,14 +224,14 @@ LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef 
   return cg_at(c, c->i32, base, cg_mul(c, row, words));
 }
 
-// Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets.
-static void pack_rows(Cg *c, Val v) {
+// Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets. What is
+// pointwise of a row is computed as the row is moved: strip.
+static void pack_rows(Cg *c, Val v, RowStrip *strip) {
   const Prog *p = c->f->prog;
   Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
   CgLayout t = cg_layout_of(c, layout);
   bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = cg_row_words(c, x, 2), from = cg_ptr(c, x), to = cg_ptr(c, v), zero = cg_i64(c, 0),
-               one = cg_i64(c, 1);
+  LLVMValueRef words = cg_row_words(c, x, 2), from = cg_ptr(c, x), zero = cg_i64(c, 0), one = cg_i64(c, 1);
   LLVMValueRef inner = cg_dim(c, ir_dim_at(p, ir_ins(c->f, x)->shape, 1));
   LLVMValueRef sorted = cg_layout_sorted(c, &t), lo, hi;
   cg_share(c, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
@@ -243,8 +244,9 @@ static void pack_rows(Cg *c, Val v) {
   LLVMValueRef user = cg_layout_get(c, sorted, row.i);
   LLVMValueRef source =
       time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
-  LLVMValueRef out = cg_row_at(c, to, cg_add(c, first, row.i), words);
-  cg_move_words(c, out, cg_row_at(c, from, source, words), NULL, words);
+  LLVMValueRef at = cg_add(c, first, row.i), in = cg_row_at(c, from, source, words);
+  if (strip) cg_epilogue_row(strip, at, in, zero, words);
+  else cg_move_words(c, cg_row_at(c, cg_ptr(c, v), at, words), in, NULL, words);
   cg_loop_end(c, &row, NULL);
   cg_loop_end(c, &step, NULL);
 }
@@ -286,7 +288,9 @@ static void pad_rows(Cg *c, Val v) {
 
 bool cg_emit_pack_padded(Cg *c) {
   Val v = {c->k->first};
-  if (ir_ins(c->f, v)->op == OP_pack_padded) pack_rows(c, v);
+  RowStrip *strip = c->k->n > 1 ? cg_epilogue_new(c, (Val){0}) : NULL;
+  if (c->k->n > 1 && !strip) return false;
+  if (ir_ins(c->f, v)->op == OP_pack_padded) pack_rows(c, v, strip);
   else pad_rows(c, v);
   return true;
 }

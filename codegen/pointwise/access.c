@@ -15,7 +15,8 @@ static OpClass class_of(const Pointwise *p, Val v) { return (OpClass)ir_ops[op_o
 static bool is_code(const Pointwise *p, Val v) {
   OpClass cls = class_of(p, v);
   if (ir_is_output_alias(fn_of(p), v)) return false;
-  return cls == CLASS_POINTWISE || cls == CLASS_INDEX || (p->by_rows && (cls == CLASS_GEMM || cls == CLASS_GATHER));
+  bool by_rows = cls == CLASS_GEMM || cls == CLASS_GATHER || cls == CLASS_PACK_PADDED;
+  return cls == CLASS_POINTWISE || cls == CLASS_INDEX || (p->by_rows && by_rows);
 }
 static Val value_at(const Pointwise *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 

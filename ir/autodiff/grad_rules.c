@@ -237,6 +237,8 @@ void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
 // Row i of the table that this adds up is read by all rows of g whose index is i.
 void ir_grad_rule_embedding_grad(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 2), op2(g, OP_embedding, adj, arg(g, v, 1)));
+  Val addend = ir_operand(g->f, v, ARG_addend);
+  if (g->dep[addend.i]) ir_grad_give(g, addend, adj);
 }
 
 static uint32_t time_flags(Grad *g, Val v, Attr *attr) {

@@ -1,6 +1,8 @@
 // Matrix products, gather and scatter.
 #include "ir/interp/interp.h"
 
+#include <string.h>
+
 // C[m,n] = A B, where A(i,k) lies at a[i * ai + k * ak] and B(k,j) at b[k * bk + j * bj].
 typedef struct {
   int64_t m, n, k, ai, ak, bk, bj;
@@ -75,8 +77,10 @@ bool eval_embedding(Run *r, Val v) {
 
 bool eval_embedding_grad(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), index = run_arg(r, v, 1), g = run_arg(r, v, 2);
+  Tensor addend = run_operand(r, v, ARG_addend);
   Sizes to = run_sizes(r, v);
   int64_t n = run_cols(&to), row;
+  if (addend.v && out.n) memcpy(out.v, addend.v, (size_t)out.n * sizeof *out.v);
   for (int64_t i = 0; i < index.n; i++) {
     if (!index_at(r, v, i, &row)) return false;
     for (int64_t j = 0; j < n; j++) out.v[row * n + j] += g.v[i * n + j];

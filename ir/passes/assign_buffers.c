@@ -3,7 +3,8 @@
 // A value is stored when another kernel uses it, when a kernel that is not pointwise defines it and anything uses it, or
 // when it is returned to the caller. Views and next versions (WRITES) alias their operand's buffer. In-place reuse: a
 // pointwise or row result reuses the slot of an operand whose live range ends in its kernel and that is read
-// elementwise; so do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates).
+// elementwise; so do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates),
+// and a table to which rows are added (what they are added to).
 // n_inplace counts these, and writes into operand 0's buffer (assign, slice_assign, index_assign).
 #include "ir/attention.h"
 #include <string.h>
@@ -189,6 +190,7 @@ static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i)
     return false;  // prologue: other workers may still read it when results are stored
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
+  if (class_at(f, v) == CLASS_SCATTER) return ir_operand_at(f, v, ARG_addend) == k;
   bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
   if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;
   return same_type(f, a, v) && class_at(f, v) == CLASS_POINTWISE;

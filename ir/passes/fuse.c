@@ -11,7 +11,8 @@
 //
 // Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions; the update of the
 // parameter whose gradient it computes (fuse_update.c); and as its prologue the producers of an operand that has no
-// other use (fuse_prologue.c). Recurrent kernel: consecutive, independent recurrences. So is a kernel of updates.
+// other use (fuse_prologue.c). Recurrent kernel: consecutive, independent recurrences. So is a kernel of updates. Rows
+// that are packed take the pointwise instructions that follow them as a product does.
 //
 // Row kernel: row ops over one row space, and pointwise instructions on elements or row scalars of these rows; values of
 // the kernel are read row-locally. A pointwise kernel turns into one when a row op reads its values:
@@ -105,6 +106,25 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
   Val anchor = ir_anchor(f, k);
   if (ins->shape.i != ir_ins(f, anchor)->shape.i || has_update(f, k)) return false;
   if (ir_joins_update(f, k, kernel, v)) return true;
+  if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
+  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
+  return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
+}
+
+// ---- packed rows
+enum { LEAST_PACKED_WIDTH = 16 };  // elements of a row: fewer would leave most lanes of its vectors empty
+
+bool ir_takes_packed_readers(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  return ins->op == OP_pack_padded && ins->dtype == DT_F32 && ir_rank(f->prog, ins->shape) == 2 &&
+         ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, 1)) >= LEAST_PACKED_WIDTH;
+}
+
+// Elementwise uses of the rows, and of what is in their kernel already: done as each row is moved.
+static bool joins_pack(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  Val rows = {k->first};
+  Ins *ins = ir_ins(f, v);
+  if (!ir_takes_packed_readers(f, rows) || ins->shape.i != ir_ins(f, rows)->shape.i) return false;
   if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
   return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
@@ -267,8 +287,8 @@ bool ir_pass_fuse(Fn *f) {
       continue;
     }
     if (fused_into[i]) k = NULL;  // the first producer starts a kernel
-    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_rnn(f, k, last, v) ||
-              joins_updates(f, k, last, v))) {
+    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_pack(f, k, last, v) ||
+              joins_rnn(f, k, last, v) || joins_updates(f, k, last, v))) {
       add_to(f, last, i);
       continue;
     }

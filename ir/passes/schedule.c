@@ -4,6 +4,7 @@
 // level(v) = max over operands of level(operand) + 1, or + 0 where v fuses into its operand's kernel.
 // Epilogue: a pointwise instruction that reads a product elementwise gets the product's level and follows it; the
 // product is its anchor. So does the optimizer update of the parameter whose gradient the product is (fuse_update.c).
+// Packed rows are an anchor too.
 // Prologue: producers of an operand that only the product reads precede it at its level (fuse_prologue.c).
 // Row ops fuse into the kernel of the rows that they read, at its level (row_fusion.c).
 // Generators (no operands: full, uniform, ..) sink to their first use. Within a level, pointwise instructions of one
@@ -81,7 +82,7 @@ static void find_row_readers(Schedule *s) {
 static uint32_t anchor_of(const Schedule *s, Val v) {
   const Fn *f = s->f;
   if (s->fused_into[v.i]) return s->fused_into[v.i];
-  if (ir_is_product(f, v)) return v.i;
+  if (ir_is_product(f, v) || ir_takes_packed_readers(f, v)) return v.i;
   if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIMIZER) return ir_anchor_of_update(s, v);
   if (!is_pointwise(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(s, v)) return 0;
   uint32_t anchor = 0;

@@ -1,5 +1,5 @@
-// Pass sparse_updates: the update of a table takes the rows of gradient of its look-up, by index, instead of a
-// gradient of the table's size that is mostly zeros.
+// Pass sparse_updates: the rows of gradient of a look-up go, by index, where they are wanted, instead of into a gradient
+// of the table's size that is mostly zeros. The update of a table takes them:
 //
 //   %g = embedding_grad %w, %index, %rows : f32[5000,256]
 //   %w1, %m1, %s1 = adamw %w, %m, %s, %g, %step, %lr, %wd
@@ -8,14 +8,25 @@
 //
 // The meaning is the same to the last bit: rows of equal index add up in order, rows that were not looked up are updated
 // with a gradient of zero, and what the gradient is multiplied by, if anything, comes last in both. A gradient that
-// anything else reads (a norm, an output, a sum with another gradient), or with very wide rows, stays.
+// anything else reads (a norm, an output), or with very wide rows, stays.
+//
+// And so does the other gradient of a table that has several uses, as one tied to the output layer has: it is the table
+// to which the rows are added, in place where nothing else reads it, so that memory holds one table.
+//
+//   %h = matmul %dy, %x {ta} : f32[5000,256]
+//   %g = embedding_grad %w, %index, %rows : f32[5000,256]
+//   %s = add %h, %g
+//   ->
+//   %s = embedding_grad %w, %index, %rows, %h
+//
+// The terms of each sum are the same, added up in another order: h + r1 + r2 where it was h + (r1 + r2).
 #include "ir/passes/rules.h"
 
 enum { MOST_WIDTH = 16 * 1024 };  // a row's sum lies on the stack
 
 static bool takes_rows(const Rules *r, Val g) {
   const Fn *f = r->f;
-  if (ir_ins(f, g)->op != OP_embedding_grad || r->uses[g.i] != 1) return false;
+  if (ir_ins(f, g)->op != OP_embedding_grad || r->uses[g.i] != 1 || ir_has_operand(f, g, ARG_addend)) return false;
   return ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, g)->shape, 1)) <= MOST_WIDTH;
 }
 
@@ -31,6 +42,26 @@ Val rule_sparse_adamw(Rules *r, Val v) {
   }
   ir_set_op(f, v, OP_adamw_sparse);
   ir_set_args(f, v, in, n);
+  return v;
+}
+
+// Are the rows of look-up gradient g, an operand of the sum at v, added to `to`? What is made later than they are, as a
+// product whose kernel adds the table to its own tiles, takes the table instead.
+static bool adds_rows(const Rules *r, Val v, Val g, Val to) {
+  const Fn *f = r->f;
+  bool lookup = ir_ins(f, g)->op == OP_embedding_grad && !ir_has_operand(f, g, ARG_addend) && r->uses[g.i] == 1;
+  return lookup && to.i < g.i && ir_class_has(ir_ins(f, to)->op, MAKES_KERNEL) &&
+         ir_ins(f, to)->shape.i == ir_ins(f, v)->shape.i && ir_ins(f, g)->shape.i == ir_ins(f, v)->shape.i;
+}
+
+Val rule_lookup_into_sum(Rules *r, Val v) {
+  Fn *f = r->f;
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1);
+  Val g = adds_rows(r, v, a, b) ? a : b, to = g.i == a.i ? b : a;
+  if (!adds_rows(r, v, g, to)) return (Val){0};
+  Val in[4] = {ir_arg(f, g, 0), ir_arg(f, g, 1), ir_arg(f, g, 2), to};
+  ir_set_op(f, v, OP_embedding_grad);
+  ir_set_args(f, v, in, 4);
   return v;
 }
 

@@ -4,7 +4,7 @@
 //   %b = exp %a : f32[n,64]        k0    reads %a elementwise: %b may alias %a
 //   %c = permute %a {perm=[1,0]}   k0    reads element (j, i) when (i, j) is written: now it may not
 //
-//   1. A kernel is of one class; only pointwise, row, product, recurrent and update kernels have several instructions.
+//   1. A kernel is of one class; only pointwise, row, product, packing, recurrent and update kernels have several instructions.
 //   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local.
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
 //      only one that reads it, and has read it before. Any other read would come too late.
@@ -135,6 +135,11 @@ static bool check_of_class(const Look *l, uint32_t i) {
       return broken_member(l, i, "it is not pointwise");
     return class_at(l, i) == CLASS_OPTIMIZER || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
            broken_member(l, i, "it has another shape");
+  case CLASS_PACK_PADDED:
+    if (i == l->k->first) return true;
+    if (op_at(l, l->k->first) != OP_pack_padded || class_at(l, i) != CLASS_POINTWISE)
+      return broken_member(l, i, "it holds packed rows and what is pointwise of them");
+    return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_RNN:
   case CLASS_OPTIMIZER: return class_at(l, i) == (OpClass)l->k->cls || broken_member(l, i, "it is of another class");
   default: return i == l->k->first || broken_member(l, i, "it holds one instruction only");
@@ -148,7 +153,8 @@ static bool reads_direct(const Look *l, uint32_t i, Val a) {
 
 static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   switch ((OpClass)l->k->cls) {
-  case CLASS_POINTWISE: return reads_direct(l, i, a);
+  case CLASS_POINTWISE:
+  case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
@@ -212,9 +218,13 @@ static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   case CLASS_GEMM:
     return i > l->lead && by > l->lead && class_at(l, i) == CLASS_POINTWISE && class_at(l, by) == CLASS_POINTWISE &&
            same_type(l, a, (Val){i});
+  case CLASS_PACK_PADDED:
+    return i > l->k->first && by > l->k->first && class_at(l, i) == CLASS_POINTWISE && same_type(l, a, w) &&
+           same_type(l, a, (Val){i});
   case CLASS_ROW: return reads_row_element(l, i, k, a, w);
   case CLASS_RNN: return reads_own_units(l, i, k, w);
   case CLASS_OPTIMIZER: return reads_by_update(l, i, k, w);
+  case CLASS_SCATTER: return k == 3 && same_type(l, a, w);
   default: return false;
   }
 }

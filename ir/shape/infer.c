@@ -485,6 +485,8 @@ uint16_t ir_rule_embedding(const Infer *c) {
 
 uint16_t ir_rule_embedding_grad(const Infer *c) {
   TRY(check_table_rows(c, 1, 2));
+  if (ir_has_operand(c->f, c->v, ARG_addend) && shape_of(c, 3).i != shape_of(c, 0).i)
+    return bad_shape(c, "the addend must have the table's shape");
   set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
 }
