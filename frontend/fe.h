@@ -522,7 +522,7 @@ FeEntry *fe_entry(const tn_module *m, const char *name);
 // The module that holds what a path below m names, as tn_named_parameters gives it; *path: its last name. m itself, and
 // *path as it was, when a module on the way is missing.
 tn_module *fe_holder(tn_module *m, const char **path);
-FeEntry *fe_entry_at(tn_module *m, const char *path);  // by such a path; NULL: none
+FeEntry *fe_entry_at(tn_module *m, const char *path);             // by such a path; NULL: none
 const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you mean 'weight'?", or ""
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f

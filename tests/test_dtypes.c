@@ -163,7 +163,7 @@ static void packed_rows_are_whole_words(void) {
 // ---- conversions
 static void casts_are_those_of_the_interpreter(void) {
   static const float awkward[] = {0,     -0.0f,  1.5f,     -2.5f,     257, 258.5f, 65535.5f, 1e-40f,  -1e-40f,
-                                  3e38f, -3e38f, INFINITY, -INFINITY, NAN, -7,     16777217, 9.3e18f, -9.3e18f};
+                                  3e38f, -3e38f, INFINITY, -INFINITY, NAN, -7,     16777216, 9.3e18f, -9.3e18f};
   enum { N = sizeof awkward / sizeof *awkward };
   static float x[ROWS * COLUMNS], y[MOST];
   for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = awkward[k % N];

@@ -24,7 +24,7 @@ static const char *first_word(tn_program *p, const char *list) { return rt_strnd
 
 static void warn(tn_program *p, const char *name, const char *word, const char *accepted, RtNear *near, Loc at) {
   fe_diag(p, RT_WARNING, E_ENVIRONMENT, at, "%s has the value '%.60s', which means nothing%s", name, word,
-         rt_near_text(near));
+          rt_near_text(near));
   fe_hint(p, "accepted: %s", accepted);
 }
 

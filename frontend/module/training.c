@@ -128,8 +128,8 @@ static void warn_late_clip(tn_function *f, const uint32_t *index, uint32_t n, co
   while (k < n && !f->uses[index[k]].updated.i) k++;
   if (k == n) return;
   fe_diag(f->p, RT_WARNING, E_CLIP_AFTER_UPDATE, fe_loc(f->p, at),
-         "%s clips the gradient of '%s' after an optimizer used it: the update is not clipped", call,
-         fe_param_of(f->p, index[k])->path);
+          "%s clips the gradient of '%s' after an optimizer used it: the update is not clipped", call,
+          fe_param_of(f->p, index[k])->path);
   fe_note(f->p, f->uses[index[k]].updated, "the optimizer was built here");
   fe_hint(f->p, "clip between tn_backward and the optimizer");
 }

@@ -97,8 +97,8 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
   if (!s.n_untrained) return true;
   find_what_enters(&s);
   fe_diag(f->p, required ? RT_ERROR : RT_NOTE, required ? E_NO_GRAD_PATH : E_NOT_TRAINED, fe_loc(f->p, at),
-         "%u of %u parameters below module '%s' are not trained here: %s", s.n_untrained, s.n_covered, m->path,
-         list_text(&s));
+          "%u of %u parameters below module '%s' are not trained here: %s", s.n_untrained, s.n_covered, m->path,
+          list_text(&s));
   for (uint32_t k = 0; k < s.n_untrained && k < MOST_NAMED; k++) note_cut(&s, s.untrained[k]);
   fe_hint(f->p, "tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error");
   return !required;

@@ -26,7 +26,7 @@ typedef struct {
 #define TN_BUCKET_LIST(...) \
   (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
 typedef struct {
-  uint32_t n_workers;        // 0: one per available CPU, at most 64
+  uint32_t n_workers;  // 0: one per available CPU, at most 64
   // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
   // folder or file that others could have written is not used (W011, once in a process; docs/security.md).
   const char *cache_dir;
