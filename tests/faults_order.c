@@ -52,12 +52,19 @@ bool fault_fuse_shapes(Fn *f, uint32_t site) {
   return false;
 }
 
+// Packed rows of f32, and pointwise instructions of their shape: a kernel that there is, too.
+static bool is_pack_with_reader(const Fn *f, uint32_t k) {
+  const Ins *rows = &f->ins[f->kernels[k].first];
+  return rows->op == OP_pack_padded && rows->dtype == DT_F32 && ir_rank(f->prog, rows->shape) == 2 &&
+         f->kernels[k + 1].cls == CLASS_POINTWISE && have_one_shape(f, k);
+}
+
 bool fault_fuse_classes(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     uint8_t cls = f->kernels[k].cls;
     bool groups =
         cls == CLASS_POINTWISE || cls == CLASS_ROW || cls == CLASS_GEMM || cls == CLASS_RNN || cls == CLASS_OPTIMIZER;
-    if (!are_neighbours(f, k) || groups || !at(&site)) continue;
+    if (!are_neighbours(f, k) || groups || is_pack_with_reader(f, k) || !at(&site)) continue;
     merge(f, k);
     return true;
   }

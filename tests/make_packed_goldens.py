@@ -145,8 +145,8 @@ for what, lengths in (("", [2, 4, 2, 4]), (" with empty ones", [0, 3, 2]), (" of
              {"y": torch.where(torch.arange(4)[None] < ints(*lengths)[:, None], ins["x"], torch.tensor(-2.0))}, dims=dims, shapes=shapes)
 
 # ---- what is pointwise of rows that are packed: in the kernel that packs them
-for what, lengths, width, major in (("", [2, 4, 1, 3], 17, ""), (" of whole vectors", [3, 0, 5], 32, ""), (" time-major", [1, 5, 5, 2, 3], 19, " {time_major}"),
-                                    (" of one row", [1], 16, ""), (" of many", [1 + (7 * k) % 5 for k in range(27)], 23, "")):
+for what, lengths, width, major in (("", [2, 4, 1, 3], 29, ""), (" of whole vectors", [3, 0, 5], 32, ""), (" time-major", [1, 5, 5, 2, 3], 13, " {time_major}"),
+                                    (" of one row", [1], 16, ""), (" of many", [1 + (7 * k) % 5 for k in range(27)], 15, "")):
     x, w = rnd(len(lengths), max(lengths), width), rnd(width)
     dims = packed_dims(lengths, x.shape[1])
     body = LAYOUT + f"%k = pack_padded %x, %L{major}\n%h = mul %k, %w\n%g = tanh %h\n%y = add %g, %k\n%q = square %y\n%s = seq_sum %k, %L"

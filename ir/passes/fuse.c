@@ -112,12 +112,19 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
 }
 
 // ---- packed rows
-enum { LEAST_PACKED_WIDTH = 16 };  // elements of a row: fewer would leave most lanes of its vectors empty
+// A row is done in vectors of its own, where a pointwise kernel goes over all rows at once: of the lanes of its vectors at
+// most a fifth may be empty.
+enum { PACKED_LANES = 16, MOST_EMPTY = 5 };
+
+static bool fills_vectors(int64_t width) {
+  int64_t lanes = (width + PACKED_LANES - 1) / PACKED_LANES * PACKED_LANES;
+  return (lanes - width) * MOST_EMPTY <= lanes;
+}
 
 bool ir_takes_packed_readers(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   return ins->op == OP_pack_padded && ins->dtype == DT_F32 && ir_rank(f->prog, ins->shape) == 2 &&
-         ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, 1)) >= LEAST_PACKED_WIDTH;
+         fills_vectors(ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, 1)));
 }
 
 // Elementwise uses of the rows, and of what is in their kernel already: done as each row is moved.
