@@ -44,7 +44,7 @@ static void find_dependent(Grad *g, const Val *root, uint32_t n, uint32_t least)
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_grad_flows(f, v, k)) reach(g, ir_arg(f, v, k), least);
   }
-  qsort(g->reached, g->n_reached, sizeof *g->reached, by_index);
+  if (g->n_reached) qsort(g->reached, g->n_reached, sizeof *g->reached, by_index);
   for (uint32_t at = 0; at < g->n_reached; at++) {
     Val v = g->reached[at];
     for (uint32_t k = 0; k < f->ins[v.i].n_args && !g->dep[v.i]; k++)

@@ -207,8 +207,10 @@ static uint32_t available_cpus(cpu_set_t *set) {
 
 static bool has_word(const char *list, const char *word) {
   size_t n = strlen(word);
-  for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+  for (const char *at = list; at; at++) {
     if (!strncmp(at, word, n) && (at[n] == 0 || at[n] == ',')) return true;
+    if (!(at = strchr(at, ','))) break;
+  }
   return false;
 }
 
