@@ -232,7 +232,11 @@ void tn_loader_free(tn_loader *l) {
 size_t tn_loader_count(const tn_loader *l) { return l ? rt_loader_count(l->rt) : 0; }
 size_t tn_loader_bytes(const tn_loader *l) { return l ? (size_t)rt_loader_bytes(l->rt) : 0; }
 tn_stats tn_loader_stats(const tn_loader *l) {
-  RtLoaderCounts c = l ? rt_loader_counts(l->rt) : (RtLoaderCounts){0};
+  if (!l) return (tn_stats){0};
+  FeCallLock *lock = &((tn_loader *)l)->lock;
+  bool is_locked = fe_lock_wait(lock, CALL_tn_loader_stats);
+  RtLoaderCounts c = rt_loader_counts(l->rt);
+  fe_unlock_wait(lock, is_locked);
   return (tn_stats){.live = c.given - c.ended, .created_in = c.given, .disposed_in = c.ended};
 }
 
