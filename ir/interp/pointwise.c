@@ -16,7 +16,8 @@ static double eval_random(const At *at, Op op) {
   const InterpEnv *env = at->r->env;
   uint32_t id = (uint32_t)(ir_attr_int(at->r->f, at->v, KEY_id, 0) + env->step);
   if (op == OP_rand) return (double)ir_philox_uniform(env->seed, env->counter, id, at->element);
-  return ir_philox_normal(env->seed, env->counter, id, at->element);
+  double y = ir_philox_normal(env->seed, env->counter, id, at->element);
+  return env->noise > 0 ? run_rounded(at->r, y, 1 + fabs(y)) : y;  // a few roundings of what is near 1
 }
 
 static double eval_op(const At *at, Op op, const double *x);
