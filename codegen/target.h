@@ -20,7 +20,7 @@ typedef struct {
   // Numbers: pages of docs/experiments that found the value
   uint32_t gemm_mr, gemm_nv;  // microkernel: MR rows x vectors of accumulators; NR is gemm_nv vl columns
   uint32_t dot_accumulators;  // of a tile of dot products
-  int64_t gemm_mc_bytes;      // of an MC block: its rows of A stay in L2
+  int64_t gemm_mc_bytes;      // of an MC block: its rows of A stay in L2 (054)
   int64_t gemm_kc;            // KC where workers pack B: a panel's block stays in L2, rows of A pass by (023)
   int64_t gemm_kc_packed_a;   // KC where A is packed: the MC block stays in L2 (025, 046)
   int64_t gemm_kc_in_place;   // KC where nothing is packed and k is long: a panel's block stays in L2 (023)

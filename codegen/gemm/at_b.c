@@ -10,7 +10,7 @@
 // Sums of a panel wait on the stack, KC block by KC block, and are transposed into C by squares of vl x vl.
 #include "codegen/gemm/gemm.h"
 
-enum { MOST_COLUMNS = 128, KC = 256 };  // of B; of a panel of A, so that what all its tiles read stays in L1
+enum { MOST_COLUMNS = 128, KC = 256 };  // of B; of a panel of A, so that what all its tiles read stays in L1 (054)
 
 static int64_t panel_width(const Target *t) { return (int64_t)t->gemm_nv * t->vl; }
 

@@ -9,7 +9,7 @@
 enum {
   UNITS_WANTED = 24,   // macro tiles, so that shares are even (027);
   PRIVATE_UNITS = 16,  // where each further MC block packs B again (023);
-  FEW_UNITS = 8,       // and for few rows
+  FEW_UNITS = 8,       // and for few rows (054)
   FEW_ROWS = 256,
   STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
   PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
