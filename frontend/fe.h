@@ -646,7 +646,9 @@ void fe_end_call(FeCallLock *l);
 void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
 // For calls that wait; false: the calling thread has it already, and goes on
 bool fe_lock_wait(FeCallLock *l, FeCall call);
-void fe_unlock_wait(FeCallLock *l, bool is_locked);
+void fe_end_wait(FeCallLock **l);
+// The rest of the block has the lock of calls that wait
+#define FE_WAIT(l, call) __attribute__((cleanup(fe_end_wait))) FeCallLock *waited = fe_lock_wait(l, call) ? (l) : NULL
 void fe_end_model_call(tn_model **m);
 // Opens a public call on m, which ends with the function; gives `failed` when there is no m or it is refused
 #define FE_MODEL_CALL(m, call, failed)                                            \

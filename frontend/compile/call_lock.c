@@ -117,8 +117,8 @@ bool fe_lock_wait(FeCallLock *l, FeCall call) {
   return true;
 }
 
-void fe_unlock_wait(FeCallLock *l, bool is_locked) {
-  if (is_locked) fe_unlock(l);
+void fe_end_wait(FeCallLock **l) {
+  if (*l) fe_unlock(*l);
 }
 
 void fe_end_model_call(tn_model **m) {

@@ -100,18 +100,15 @@ void fe_keep_error(const FeCallLock *l) {
 const char *fe_error_text(FeCallLock *l, FeCall call) {
   const Said *kept = find(l);
   if (kept) return kept->error;
-  bool is_locked = fe_lock_wait(l, call);
+  FE_WAIT(l, call);
   Said *s = l->error[0] ? said_of(l) : NULL;
   if (s) copy(s->error, sizeof s->error, l->error);
-  const char *text = s ? s->error : l->error;
-  fe_unlock_wait(l, is_locked);
-  return text;
+  return s ? s->error : l->error;
 }
 
 const char *fe_warning_text(FeCallLock *l, FeCall call) {
-  bool is_locked = fe_lock_wait(l, call);
+  FE_WAIT(l, call);
   Said *s = l->warning[0] ? said_of(l) : NULL;
   if (s) copy(s->warning, sizeof s->warning, l->warning);
-  fe_unlock_wait(l, is_locked);
   return s ? s->warning : "";
 }

@@ -163,9 +163,8 @@ tn_array tn_param_at(tn_model *m, uint32_t k) {
 
 void tn_param_end_write(tn_model *m, uint32_t k) {
   if (k >= tn_param_count(m)) return;
-  bool is_locked = fe_lock_wait(&m->lock, CALL_tn_param_end_write);
+  FE_WAIT(&m->lock, CALL_tn_param_end_write);
   rt_instance_end_write(m->inst, k);
-  fe_unlock_wait(&m->lock, is_locked);
 }
 
 uint64_t tn_n_weight_packs(const tn_model *m) { return m ? rt_instance_n_weight_packs(m->inst) : 0; }

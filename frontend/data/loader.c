@@ -233,10 +233,8 @@ size_t tn_loader_count(const tn_loader *l) { return l ? rt_loader_count(l->rt) :
 size_t tn_loader_bytes(const tn_loader *l) { return l ? (size_t)rt_loader_bytes(l->rt) : 0; }
 tn_stats tn_loader_stats(const tn_loader *l) {
   if (!l) return (tn_stats){0};
-  FeCallLock *lock = &((tn_loader *)l)->lock;
-  bool is_locked = fe_lock_wait(lock, CALL_tn_loader_stats);
+  FE_WAIT(&((tn_loader *)l)->lock, CALL_tn_loader_stats);
   RtLoaderCounts c = rt_loader_counts(l->rt);
-  fe_unlock_wait(lock, is_locked);
   return (tn_stats){.live = c.given - c.ended, .created_in = c.given, .disposed_in = c.ended};
 }
 
@@ -267,10 +265,8 @@ tn_status tn_loader_next(tn_loader *l, tn_batch *out) {
 
 tn_loader_state tn_loader_get_state(const tn_loader *l) {
   if (!l) return (tn_loader_state){0};
-  FeCallLock *lock = &((tn_loader *)l)->lock;
-  bool is_locked = fe_lock_wait(lock, CALL_tn_loader_get_state);
+  FE_WAIT(&((tn_loader *)l)->lock, CALL_tn_loader_get_state);
   RtLoaderState s = rt_loader_get_state(l->rt);
-  fe_unlock_wait(lock, is_locked);
   return (tn_loader_state){s.seed, s.epoch, s.position, s.identity};
 }
 
