@@ -336,6 +336,7 @@ struct tn_program {
   FeGuard *guard;
   const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
   bool sealed, reported_sealed, oom, compiled;
+  bool is_text;  // read from text: nothing can be added
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
@@ -633,7 +634,8 @@ bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the varian
 const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
 // ---- compile/compile.c
-void fe_code_release(FeCode *c);  // NULL: nothing
+bool fe_seal(tn_program *p, tn_site at);  // no building from now on; false: the program has errors
+void fe_code_release(FeCode *c);          // NULL: nothing
 
 // ---- compile/call_lock.c
 void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);

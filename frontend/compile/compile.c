@@ -35,11 +35,6 @@ void tn_program_free(tn_program *p) {
 // ---- before
 static bool check_ready(tn_program *p, tn_site at) {
   if (p->oom || p->ir->diags.n_errors) return false;
-  if (p->sealed) {
-    fe_error(p, E_STATE, at, "the program was compiled already");
-    fe_hint(p, "tn_instance(model, seed) makes a second set of parameters over the same code");
-    return false;
-  }
   for (tn_function *f = p->first; f; f = f->next) {
     if (f->ended) continue;
     fe_error(p, E_STATE, at, "function '%s' was not ended", f->name);
@@ -70,6 +65,20 @@ static void keep_text(tn_program *p) {
   for (uint32_t k = 0; k < p->ir->n_fns; k++) p->built_fn[k] = text_of(p, p->ir->fns[k]);
   p->built = text_of(p, NULL);
   p->n_built = p->ir->n_fns;
+}
+
+// No building from now on: what was built is kept as text, before passes rewrite it. False: the program has errors.
+bool fe_seal(tn_program *p, tn_site at) {
+  if (p->sealed) return !p->oom && !p->ir->diags.n_errors;
+  if (!check_ready(p, at)) return false;
+  fe_unused_hooks(p);
+  fe_params_flush(p);
+  keep_origins(p);
+  fe_merge_counters(p);
+  keep_text(p);
+  p->sealed = true;
+  p->sealed_at = fe_loc(p, at);
+  return true;
 }
 
 // ---- passes
@@ -242,19 +251,19 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   return m;
 }
 
+static bool is_compiled(tn_program *p, tn_site at) {
+  if (!p->code) return false;
+  fe_error(p, E_STATE, at, "the program was compiled already");
+  fe_hint(p, "tn_instance(model, seed) makes a second set of parameters over the same code");
+  return true;
+}
+
 tn_model *tn_compile(tn_program *p, tn_compile_options o) {
   if (!p) return NULL;
   FE_GUARD(p, NULL);
-  if (!check_ready(p, o.at)) return NULL;
-  fe_unused_hooks(p);
+  if (is_compiled(p, o.at) || !fe_seal(p, o.at)) return NULL;
   fe_check_environment(p, fe_loc(p, o.at));
   double built = fe_now_ms();
-  fe_params_flush(p);
-  keep_origins(p);
-  fe_merge_counters(p);
-  keep_text(p);
-  p->sealed = true;
-  p->sealed_at = fe_loc(p, o.at);
   p->code = code_new();
   if (!p->code) {
     p->oom = true;

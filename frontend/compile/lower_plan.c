@@ -200,6 +200,7 @@ void fe_plan(tn_program *p, FeCode *c) {
   for (uint32_t k = 0; k < ir->n_params; k++) params[k] = param_of(&t, &ir->params[k]);
   for (uint32_t k = 0; k < ir->n_packed_weights; k++)
     packs[k] = (RtPackedWeight){ir->packed_weights[k].param, ir->packed_weights[k].offset, ir->packed_weights[k].bytes};
+  c->plan.init = RT_NO_FUNCTION;
   for (uint32_t k = 0; k < p->n_built; k++) {
     fns[k] = function_of(&t, ir->fns[k]);
     fill_variants(&t, p, k, &fns[k]);

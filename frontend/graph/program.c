@@ -144,12 +144,42 @@ tn_program *tn_program_create(const char *name) {
   return p;
 }
 
+static Fn *find_init(const Prog *ir) {
+  for (uint32_t k = 0; k < ir->n_fns; k++) {
+    Fn *f = ir->fns[k];
+    if (!strcmp(ir_text(ir, f->name), "init") && !f->n_inputs && !f->n_outputs) return f;
+  }
+  return NULL;
+}
+
+// Functions that the verifier refuses are not kept.
+static void read_text(tn_program *p, const char *text, size_t n, const char *file) {
+  RtDiags diags = {.mem = p->mem};
+  Prog *ir = ir_parse(p->mem, text, n, file, &diags);
+  bool good = ir != NULL;
+  for (uint32_t k = 0; good && k < ir->n_fns; k++) good = ir_verify(ir->fns[k], &diags);
+  if (good) p->ir = ir, p->init = find_init(ir);
+  p->ir->diags = diags;
+}
+
+tn_program *tn_program_parse(const char *text, size_t n, const char *file) {
+  tn_program *p = tn_program_create("text");
+  if (!p) return NULL;
+  FE_GUARD(p, p);
+  p->is_text = true;
+  if (text) read_text(p, text, n, file ? file : "<text>");
+  else fe_error_at(p, E_ARGUMENT, (Loc){0}, "there is no text to read a program from");
+  return p;
+}
+
 tn_module *tn_root(tn_program *p) { return p ? p->root : NULL; }
 
 bool fe_open(tn_program *p, tn_site at) {
   if (p->oom) return false;
-  if (!p->sealed) return true;
-  if (!p->reported_sealed) fe_error(p, E_STATE, at, "the program was compiled: nothing can be added to it");
+  if (!p->sealed && !p->is_text) return true;
+  if (!p->reported_sealed)
+    fe_error(p, E_STATE, at, "the program was %s: nothing can be added to it",
+             p->is_text ? "read from text" : "compiled");
   p->reported_sealed = true;
   return false;
 }

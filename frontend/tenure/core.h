@@ -74,7 +74,11 @@ TN_API tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank);
 
 // ---- programs
 TN_API tn_program *tn_program_create(const char *name);  // NULL when out of memory
-TN_API void tn_program_free(tn_program *p);              // NULL: nothing; models made from it stay valid
+// A program from .tir text (docs/ir.md), as tn_dump writes it of a compiled program: nothing is added to it, it is compiled as one that was
+// built. Its function "init" without inputs and outputs gives parameters their first values; where there is none they
+// are 0. `file` is what reports call the text; NULL: "<text>". NULL when out of memory; errors: tn_report.
+TN_API tn_program *tn_program_parse(const char *text, size_t n, const char *file);
+TN_API void tn_program_free(tn_program *p);  // NULL: nothing; models made from it stay valid
 // Prints all diagnostics; TN_OK when there is no error, TN_ERR_MEMORY when memory ran out, else TN_ERR_BUILD
 TN_API tn_status tn_report(const tn_program *p, FILE *out);
 TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as a JSON array
