@@ -148,6 +148,10 @@ static inline int64_t cg_ceil_div(int64_t n, int64_t unit) { return (n + unit - 
 static inline int64_t cg_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// What an x86 target wants of a CPU (runtime/bundle/bundle.h); of another target nothing that a program can ask for.
+struct TnBundleCpu;
+void cg_target_cpu(const Target *t, struct TnBundleCpu *out);
+
 // ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
 typedef bool EmitFn(Cg *c);
 EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINTWISE, INDEX

@@ -4,6 +4,7 @@
 // registers (xgetbv). CPU names lie in virtual machines. The baseline name of a row is LLVM's name for a feature level;
 // the features are listed beside it all the same, so that a row says everything that its code may use.
 #include "codegen/cg.h"
+#include "runtime/bundle/bundle.h"
 #include "runtime/near.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ const Target *cg_target_find(const char *name) {
   return NULL;
 }
 
-#if defined(__x86_64__)
+// ---- features of x86 CPUs
 typedef struct {
   const char *name;  // LLVM's
   uint32_t leaf, reg, bit;
@@ -73,6 +74,32 @@ static const Feature features[] = {
 };
 enum { N_FEATURES = sizeof features / sizeof *features };
 
+static const Feature *find_feature(const char *name, size_t n) {
+  for (size_t k = 0; k < N_FEATURES; k++)
+    if (strlen(features[k].name) == n && !memcmp(features[k].name, name, n)) return &features[k];
+  return NULL;
+}
+
+static void add_wanted(TnBundleCpu *w, const Feature *f) {
+  uint32_t bit = UINT32_C(1) << f->bit;
+  if (f->leaf == 1) w->leaf1_ecx |= bit;
+  else if (f->leaf == 7) w->leaf7_ebx |= bit;
+  else w->ext1_ecx |= bit;
+  w->xcr0 |= f->xcr0;
+}
+
+void cg_target_cpu(const Target *t, TnBundleCpu *out) {
+  *out = (TnBundleCpu){0};
+  if (!t->triple || strncmp(t->triple, "x86_64", 6)) return;
+  for (const char *s = t->features; *s;) {
+    size_t n = strcspn(s, ",");
+    const Feature *f = find_feature(s + 1, n - 1);
+    if (f) add_wanted(out, f);
+    s += s[n] ? n + 1 : n;
+  }
+}
+
+#if defined(__x86_64__)
 // XCR0 says which registers the system saves; readable only when it set OSXSAVE.
 static uint64_t saved_state(void) {
   uint32_t a, b, c, d;
@@ -86,12 +113,6 @@ static bool has_feature(const Feature *f) {
   uint32_t r[4];
   if (!__get_cpuid_count(f->leaf, 0, &r[0], &r[1], &r[2], &r[3])) return false;
   return (r[f->reg] >> f->bit & 1) && (saved_state() & f->xcr0) == f->xcr0;
-}
-
-static const Feature *find_feature(const char *name, size_t n) {
-  for (size_t k = 0; k < N_FEATURES; k++)
-    if (strlen(features[k].name) == n && !memcmp(features[k].name, name, n)) return &features[k];
-  return NULL;
 }
 
 // Does this machine have every feature of the row? The first one that it lacks goes to `lack`.

@@ -105,6 +105,15 @@ static void fill_packed_check(Tables *t, const Prog *p, const InputCheck *c, RtC
   out->lengths = lengths;
 }
 
+// Runs of functions that only read leave the random stream where it is.
+static bool advances(const Fn *f) {
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    if (ir_attr(f, v, KEY_id) || ir_writes_param(f, v)) return true;
+    if (ir_ins(f, v)->op == OP_scan && advances(ir_scan_at(f, v).body)) return true;
+  }
+  return false;
+}
+
 static RtFunction function_of(Tables *t, const Fn *f) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
@@ -128,6 +137,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
     if (c->is_packed) fill_packed_check(t, f->prog, c, &checks[k]);
   }
   out.checks = checks;
+  out.advances = advances(f);
   fill_ports(t, f, &out);
   fill_packs(t, f, &out);
   fill_uses(t, f, &out);
