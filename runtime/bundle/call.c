@@ -207,7 +207,7 @@ static void prepare(Run *r, const void *in, const void *out, TnBundleBarrier *ba
 
 static int finish(const Run *r) {
   if (r->call->status.code) return (int)(r->first + tn_status_of_kernel(r->f, r->n_dims));
-  if (r->f->advances) r->state->counter++;
+  if (!r->f->only_reads) r->state->counter++;
   return TN_BUNDLE_OK;
 }
 

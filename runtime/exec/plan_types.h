@@ -109,7 +109,7 @@ typedef struct {
   uint32_t n_packed_weights, n_writes_weights;
   const RtParamUse *uses;
   uint32_t n_uses;
-  bool advances;  // writes parameters or draws random numbers: the next run has other ones
+  bool only_reads;  // writes no parameter and draws no random numbers: the random stream stays where it is
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
