@@ -1,4 +1,5 @@
 #include "codegen/bundle/facts.h"
+#include "codegen/x86_features.h"
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
