@@ -181,10 +181,11 @@ LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
 typedef struct {
   LLVMValueRef seg[N_SEGMENTS];  // base addresses; IN, OUT: tables of caller pointers
   LLVMValueRef dims;
-  LLVMValueRef n_workers;  // i32
+  LLVMValueRef worker, n_workers;  // i32
 } Bases;
 
-static void load_bases(Cg *c, bool single_threaded, Bases *b) {
+static void load_bases(Cg *c, const ModulePlan *plan, bool single_threaded, Bases *b) {
+  b->worker = plan->one_worker ? cg_i32(c, 0) : LLVMGetParam(c->fn, 1);
   b->n_workers = single_threaded ? cg_i32(c, 1) : LLVMGetParam(c->fn, 2);
   for (uint32_t s = 0; s < N_SEGMENTS; s++) {
     size_t own = offsetof(TnFrame, seg) + s * sizeof(void *);
@@ -214,7 +215,7 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLV
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
   LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
-  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), LLVMGetParam(c->fn, 1), base->n_workers, rows, n},
+  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n},
             5);
 }
 
@@ -226,7 +227,8 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
   }
   uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
   LLVMValueRef *arg = rt_alloc(c->mem, most * sizeof *arg);
-  for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
+  arg[n++] = LLVMGetParam(c->fn, 0);
+  arg[n++] = base->worker;
   arg[n++] = base->n_workers;
   for (uint32_t k = 0; k < call->n_kernel_args; k++)
     arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->kernel_args[k].v.i]);
@@ -306,8 +308,8 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;
-  if (e->single_threaded) return_unless_first(c);
-  load_bases(c, e->single_threaded, &base);
+  if (e->single_threaded && !plan->one_worker) return_unless_first(c);
+  load_bases(c, plan, e->single_threaded, &base);
   bool guarded_arena = plan->p->guarded_arena;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     if (e->calls[i].checks_status) return_if_rejected(c, e->single_threaded);

@@ -84,7 +84,11 @@ static void set_target(CgModule *m, const Target *t, LLVMCodeGenOptLevel level, 
 }
 
 bool cg_open_module(CgModule *m, const Target *t, const CgPipeline *how) {
-  *m = (CgModule){.how = how, .ctx = LLVMContextCreate()};
+  return cg_open_module_in(m, LLVMContextCreate(), t, how);
+}
+
+bool cg_open_module_in(CgModule *m, LLVMContextRef ctx, const Target *t, const CgPipeline *how) {
+  *m = (CgModule){.how = how, .ctx = ctx};
   LLVMContextSetDiagnosticHandler(m->ctx, on_diagnostic, m);
   m->mod = LLVMModuleCreateWithNameInContext("tenure", m->ctx);
   char *host = t->triple ? NULL : LLVMGetDefaultTargetTriple();
@@ -219,11 +223,14 @@ static void run_passes(CgModule *m) {
   }
 }
 
+bool cg_optimise_module(CgModule *m) {
+  if (verify(m)) run_passes(m);
+  return !m->error[0];
+}
+
 bool cg_finish_module(CgModule *m) {
   char *error = NULL;
-  if (!verify(m)) return false;
-  run_passes(m);
-  if (m->error[0]) return false;
+  if (!cg_optimise_module(m)) return false;
   if (LLVMTargetMachineEmitToMemoryBuffer(m->tm, m->mod, LLVMObjectFile, &error, &m->object)) {
     keep_error(m, error);
     LLVMDisposeMessage(error);

@@ -25,9 +25,11 @@ typedef struct {
 // Once, before the first module.
 void cg_init_llvm(void);
 bool cg_open_module(CgModule *m, const Target *t, const CgPipeline *how);
+bool cg_open_module_in(CgModule *m, LLVMContextRef ctx, const Target *t, const CgPipeline *how);
 // Kernels k of the plan with part_of[k] == number, or all where part_of is NULL; entries are in module 0.
 bool cg_build_module(const ModulePlan *plan, CgModule *m, const uint8_t *part_of, uint32_t number);
-bool cg_finish_module(CgModule *m);            // LLVM's passes and the object
+bool cg_optimise_module(CgModule *m);          // LLVM's passes
+bool cg_finish_module(CgModule *m);            // the same, and the object
 CgObject cg_module_object(const CgModule *m);  // bytes of the module
 
 #endif

@@ -108,7 +108,7 @@ static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f) {
 static bool plan_entry(ModulePlan *plan, EntryFn *e, const Fn *f) {
   *e = (EntryFn){.f = f, .symbol = cg_symbol(plan->mem, plan->p, f)};
   if (!plan_calls(plan, e, f)) return false;
-  e->single_threaded = cg_max_workers(f) == 1;
+  e->single_threaded = plan->one_worker || cg_max_workers(f) == 1;
   cg_place_barriers(plan, e);
   return true;
 }

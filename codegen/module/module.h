@@ -37,6 +37,7 @@ typedef struct EntryFn {
 typedef struct {
   Prog *p;
   const Target *t;
+  bool one_worker;        // entries run on one thread
   const CgPipeline *how;  // of an object that is the whole program's
   RtArena *mem;
   const char *symbol;  // prefix of every symbol: the program's name
