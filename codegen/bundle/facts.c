@@ -3,6 +3,7 @@
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -55,8 +56,9 @@ static void say_fixed(Facts *f) {
       [TN_BUNDLE_NO_FILE] = "the bytes are not a safetensors file",
       [TN_BUNDLE_SHORT_FILE] = "the safetensors file ends before what its header names",
       [TN_BUNDLE_BAD_RANDOM] = "the seed or the run counter in the file's metadata is not a number",
-      [TN_BUNDLE_SMALL_BUFFER] = "the buffer has fewer bytes than the file takes",
-      [TN_BUNDLE_PART_STATE] = "the file holds some of the optimizer's entries, but not all"};
+      [TN_BUNDLE_SMALL_BUFFER] = "the buffer is NULL or has fewer bytes than the file takes",
+      [TN_BUNDLE_PART_STATE] = "the file holds some of the optimizer's entries, but not all",
+      [TN_BUNDLE_FILE_OVERLAP] = "the file's bytes overlap the state"};
   for (int k = 0; k < TN_BUNDLE_N_FIXED; k++) say(f, text[k], TN_ALIGN);  // NOLINT: all formats are above
 }
 
@@ -100,7 +102,8 @@ static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunct
 
 static void say_tensor(Facts *f, const RtParam *p) {
   say(f, "the file has no tensor '%s'", p->path);
-  say(f, "the file's tensor '%s' has another shape or dtype", p->path);
+  say(f, "the file's tensor '%s' has another shape or dtype%s", p->path,
+      p->n_aliases ? ", or other values under another of its names" : "");
 }
 
 static void fill_sentences(Facts *f) {
@@ -220,13 +223,30 @@ static void fill_tensors(Facts *f) {
 // ---- the file that NAME_save writes: its header is a constant but for the digits of two numbers
 static const char digits[] = "00000000000000000000";  // 20: any uint64_t
 
-static uint32_t *order_of(Facts *f, const RtStTensor *list, const RtStTensor **sorted) {
+static int by_width(const void *a, const void *b) {
+  const RtParam *x = *(const RtParam *const *)a, *y = *(const RtParam *const *)b;
+  int wx = (int)rt_dtype_bytes(x->dtype), wy = (int)rt_dtype_bytes(y->dtype);
+  return wx != wy ? wy - wx : strcmp(x->path, y->path);
+}
+
+// As the format's own writer has them (rt_st_write): wide elements first, then by name.
+static uint32_t *order_of(Facts *f) {
   const RtPlan *p = f->plan;
-  uint32_t *order = rt_alloc(f->mem, (p->n_params + 1) * sizeof *order), n = 0;
-  for (int width = 8; width; width -= 4)  // wide elements first, as the format's own writer has them
-    for (uint32_t k = 0; k < p->n_params; k++)
-      if (rt_dtype_bytes(p->params[k].dtype) == (size_t)width) sorted[n] = &list[k], order[n++] = k;
+  const RtParam **sorted = rt_alloc(f->mem, (p->n_params + 1) * sizeof *sorted);
+  uint32_t *order = rt_alloc(f->mem, (p->n_params + 1) * sizeof *order);
+  for (uint32_t k = 0; k < p->n_params; k++) sorted[k] = &p->params[k];
+  if (p->n_params) qsort(sorted, p->n_params, sizeof *sorted, by_width);
+  for (uint32_t k = 0; k < p->n_params; k++) order[k] = (uint32_t)(sorted[k] - p->params);
   return order;
+}
+
+static RtStTensor file_tensor(const RtParam *q) {
+  RtStTensor t = {.name = q->path,
+                  .dtype = q->dtype == RT_F32 ? RT_ST_F32 : RT_ST_I64,
+                  .rank = q->rank,
+                  .size = (uint64_t)q->bytes};
+  memcpy(t.dims, q->dims, sizeof q->dims);
+  return t;
 }
 
 static bool fill_file(Facts *f) {
@@ -234,22 +254,23 @@ static bool fill_file(Facts *f) {
   RtStTensor *list = rt_alloc(f->mem, (p->n_params + 1) * sizeof *list);
   const RtStTensor **sorted = rt_alloc(f->mem, (p->n_params + 1) * sizeof *sorted);
   RtStMeta *meta = rt_alloc(f->mem, (f->out->n_aliases + 3) * sizeof *meta);
+  uint32_t n_saved = 0, n = 0;
+  f->out->file_order = order_of(f);
   for (uint32_t k = 0; k < p->n_params; k++) {
-    const RtParam *q = &p->params[k];
-    list[k] = (RtStTensor){.name = q->path,
-                           .dtype = q->dtype == RT_F32 ? RT_ST_F32 : RT_ST_I64,
-                           .rank = q->rank,
-                           .size = (uint64_t)q->bytes};
-    memcpy(list[k].dims, q->dims, sizeof q->dims);
+    const RtParam *q = &p->params[f->out->file_order[k]];
+    if (q->kind == RT_TRANSIENT) continue;
+    list[n_saved] = file_tensor(q);
+    sorted[n_saved] = &list[n_saved];
+    n_saved++;
   }
-  uint32_t n = 0;
-  for (; n < f->out->n_aliases; n++) meta[n] = (RtStMeta){f->out->aliases[n], p->params[f->out->alias_of[n]].path};
+  for (uint32_t a = 0; a < f->out->n_aliases; a++)
+    if (p->params[f->out->alias_of[a]].kind != RT_TRANSIENT)
+      meta[n++] = (RtStMeta){f->out->aliases[a], p->params[f->out->alias_of[a]].path};
   meta[n++] = (RtStMeta){"tenure.plan", rt_printf(f->mem, "%016" PRIx64, f->in->hash)};
   meta[n++] = (RtStMeta){"tenure.runs", digits};
   meta[n++] = (RtStMeta){"tenure.seed", digits};
-  f->out->file_order = order_of(f, list, sorted);
   RtText header = {.mem = f->mem};
-  f->out->file_bytes = (size_t)rt_st_header(&header, sorted, p->n_params, meta, n);
+  f->out->file_bytes = (size_t)rt_st_header(&header, sorted, n_saved, meta, n);
   f->out->file_header = (const unsigned char *)header.text;
   f->out->file_header_bytes = header.len;
   const char *runs = "\"tenure.runs\":\"", *seed = "\"tenure.seed\":\"";

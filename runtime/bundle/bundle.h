@@ -37,7 +37,7 @@ typedef struct {
   uint32_t n_aliases;
   const unsigned char *file_header;  // of a saved file: length and JSON; digits of seed and run counter are put in
   size_t file_header_bytes, file_bytes, seed_at, runs_at;
-  const uint32_t *file_order;    // tensors as they stand in a saved file
+  const uint32_t *file_order;    // all tensors, as they stand in a saved file; it lacks those that are RT_TRANSIENT
   const unsigned char *weights;  // initial parameter block; NULL: drawn by @init
 } TnBundle;
 
@@ -56,7 +56,8 @@ typedef enum {
   TN_BUNDLE_SHORT_FILE,  // ends before what its header names
   TN_BUNDLE_BAD_RANDOM,  // the metadata's seed or run counter is no number
   TN_BUNDLE_SMALL_BUFFER,
-  TN_BUNDLE_PART_STATE,  // some optimizer entries but not all
+  TN_BUNDLE_PART_STATE,    // some optimizer entries but not all
+  TN_BUNDLE_FILE_OVERLAP,  // with the state
   TN_BUNDLE_N_FIXED
 } TnBundleStatus;
 
@@ -121,10 +122,14 @@ const char *tn_bundle_error(const TnBundle *b, int status);
 int tn_bundle_cpu(const TnBundle *b);
 
 // ---- runtime/bundle/load.c, save.c: safetensors in memory
+// Any bytes are safe; a file that does not fit changes nothing. Every weight and buffer must be there under its path or
+// an alias; the optimizer's entries all, and then seed and run counter are taken too, or none; others are passed over.
 int tn_bundle_load(const TnBundle *b, void *state, const void *bytes, size_t n);
+// bytes NULL and n 0: only *needed is wanted, which may be NULL otherwise.
 int tn_bundle_save(const TnBundle *b, const void *state, void *bytes, size_t n, size_t *needed);
 
 // ---- for those files: the state of this bundle, or the status that says why it is not
 int tn_bundle_check_state(const TnBundle *b, const void *state);
+bool tn_bundle_overlaps_state(const TnBundle *b, const void *state, const void *bytes, size_t n);
 
 #endif

@@ -17,6 +17,10 @@ int tn_bundle_check_state(const TnBundle *b, const void *state) {
   return is_ours ? TN_BUNDLE_OK : TN_BUNDLE_NO_STATE;
 }
 
+bool tn_bundle_overlaps_state(const TnBundle *b, const void *state, const void *bytes, size_t n) {
+  return overlaps(bytes, n, state, b->about->state_bytes);
+}
+
 static int check_arena(const TnBundle *b, const void *state, const void *arena, size_t bytes, size_t wanted) {
   if (!wanted) return TN_BUNDLE_OK;
   if (!arena || !is_aligned(arena, TN_ALIGN)) return TN_BUNDLE_BAD_ARENA;
