@@ -1,4 +1,5 @@
 #include "codegen/bundle/facts.h"
+#include "codegen/x86_features.h"
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
@@ -18,6 +19,15 @@ typedef struct {
 
 uint32_t cg_bundle_function(const RtPlan *p, uint32_t k) {
   return p->init != RT_NO_FUNCTION && k >= p->init ? k + 1 : k;
+}
+
+size_t cg_bundle_init_arena(const TnBundle *b) {
+  int64_t most = 0;
+  for (uint32_t t = 0; t < b->about->n_targets && !b->weights; t++) {
+    const RtPlan *p = b->about->plans[t];
+    if (p->init != RT_NO_FUNCTION && p->functions[p->init].arena_bytes > most) most = p->functions[p->init].arena_bytes;
+  }
+  return (size_t)most;
 }
 
 // ---- sentences

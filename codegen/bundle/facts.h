@@ -23,6 +23,7 @@ char *cg_c_name(RtArena *mem, const char *name);
 char *cg_c_upper_name(RtArena *mem, const char *name);
 // "[batch, 2 * time, 12]"
 char *cg_shape_text(RtArena *mem, const RtPlan *p, const RtPort *port);
+size_t cg_bundle_init_arena(const TnBundle *b);  // bytes that NAME_init wants
 // The function of the plan that is function k of `about`: all but init.
 uint32_t cg_bundle_function(const RtPlan *p, uint32_t k);
 
