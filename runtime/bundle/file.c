@@ -145,14 +145,14 @@ static bool take_sizes(Reader *r, int64_t *out, uint32_t max, uint32_t *n) {
 
 // ---- entries
 static TnFileDType dtype_of(TnText name) {
-  static const char names[][5] = {[TN_FILE_F32] = "F32",
-                                  [TN_FILE_F64] = "F64",
-                                  [TN_FILE_F16] = "F16",
-                                  [TN_FILE_BF16] = "BF16",
-                                  [TN_FILE_I64] = "I64"};
-  for (int k = TN_FILE_F32; k <= TN_FILE_I64; k++)
+  static const char names[][5] = {[TN_ENTRY_F32] = "F32",
+                                  [TN_ENTRY_F64] = "F64",
+                                  [TN_ENTRY_F16] = "F16",
+                                  [TN_ENTRY_BF16] = "BF16",
+                                  [TN_ENTRY_I64] = "I64"};
+  for (int k = TN_ENTRY_F32; k <= TN_ENTRY_I64; k++)
     if (tn_text_same(name, tn_text_of(names[k]))) return (TnFileDType)k;
-  return TN_FILE_NO_FLOAT;
+  return TN_ENTRY_NO_FLOAT;
 }
 
 enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4, HAS_ALL = 7 };
@@ -205,7 +205,7 @@ static bool take_metadata(Reader *r) {
 }
 
 static bool take_entry(Reader *r, const TnFile *f, TnFileEntry *e, bool *is_short) {
-  *e = (TnFileEntry){.dtype = TN_FILE_NO_FLOAT};
+  *e = (TnFileEntry){.dtype = TN_ENTRY_NO_FLOAT};
   if (!take_string(r, &e->name) || !take(r, ':')) return false;
   e->is_metadata = tn_text_same(e->name, tn_text_of("__metadata__"));
   return e->is_metadata ? take_metadata(r) : take_tensor(r, f, e, is_short);
@@ -324,9 +324,9 @@ static uint32_t from_double(uint32_t lo, uint32_t hi) {
 
 uint32_t tn_file_f32_bits(const TnFileEntry *e, size_t k) {
   switch (e->dtype) {
-  case TN_FILE_F64: return from_double(read32(e->data + 8 * k), read32(e->data + 8 * k + 4));
-  case TN_FILE_F16: return from_half(read16(e->data + 2 * k));
-  case TN_FILE_BF16: return read16(e->data + 2 * k) << 16;
+  case TN_ENTRY_F64: return from_double(read32(e->data + 8 * k), read32(e->data + 8 * k + 4));
+  case TN_ENTRY_F16: return from_half(read16(e->data + 2 * k));
+  case TN_ENTRY_BF16: return read16(e->data + 2 * k) << 16;
   default: return read32(e->data + 4 * k);
   }
 }

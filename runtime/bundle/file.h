@@ -20,10 +20,10 @@ typedef struct {
   size_t n_data;
 } TnFile;
 
-typedef enum { TN_FILE_NO_FLOAT, TN_FILE_F32, TN_FILE_F64, TN_FILE_F16, TN_FILE_BF16, TN_FILE_I64 } TnFileDType;
+typedef enum { TN_ENTRY_NO_FLOAT, TN_ENTRY_F32, TN_ENTRY_F64, TN_ENTRY_F16, TN_ENTRY_BF16, TN_ENTRY_I64 } TnFileDType;
 typedef struct {
   TnText name;
-  TnFileDType dtype;  // TN_FILE_NO_FLOAT: one that no tensor of a bundle can be
+  TnFileDType dtype;  // TN_ENTRY_NO_FLOAT: one that no tensor of a bundle can be
   uint32_t rank;      // may be above RT_MAX_RANK
   int64_t sizes[RT_MAX_RANK];
   const unsigned char *data;

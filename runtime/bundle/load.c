@@ -40,12 +40,12 @@ static Find find_tensor(Load *l, uint32_t k, TnFileEntry *out) {
 
 // ---- looking
 static uint32_t log2_width(TnFileDType t) {
-  return t == TN_FILE_F64 || t == TN_FILE_I64 ? 3 : t == TN_FILE_F32 ? 2 : 1;
+  return t == TN_ENTRY_F64 || t == TN_ENTRY_I64 ? 3 : t == TN_ENTRY_F32 ? 2 : 1;
 }
 
 static bool fits(const TnBundleTensor *t, const TnFileEntry *e) {
-  bool is_float = e->dtype != TN_FILE_I64 && e->dtype != TN_FILE_NO_FLOAT;
-  if (t->dtype == RT_I64 ? e->dtype != TN_FILE_I64 : !is_float) return false;
+  bool is_float = e->dtype != TN_ENTRY_I64 && e->dtype != TN_ENTRY_NO_FLOAT;
+  if (t->dtype == RT_I64 ? e->dtype != TN_ENTRY_I64 : !is_float) return false;
   bool same = t->rank == e->rank;
   for (uint32_t d = 0; same && d < t->rank; d++) same = t->sizes[d] == e->sizes[d];
   return same && e->bytes == t->bytes >> (t->dtype == RT_I64 ? 3 : 2) << log2_width(e->dtype);
