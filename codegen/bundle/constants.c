@@ -53,7 +53,8 @@ LLVMValueRef cg_constant_string(CgConstants *k, const char *s) {
 static LLVMValueRef structure(CgConstants *k, LLVMValueRef *field, uint32_t n) {
   return LLVMConstStructInContext(k->ctx, field, n, false);
 }
-#define STRUCT(...) structure(k, (LLVMValueRef[]){__VA_ARGS__}, sizeof((LLVMValueRef[]){__VA_ARGS__}) / sizeof(LLVMValueRef))
+#define STRUCT(...) \
+  structure(k, (LLVMValueRef[]){__VA_ARGS__}, sizeof((LLVMValueRef[]){__VA_ARGS__}) / sizeof(LLVMValueRef))
 
 // The address of a table of n rows, which are all of one type; none: null.
 static LLVMValueRef table(CgConstants *k, LLVMValueRef *row, uint32_t n, const char *name) {
@@ -159,10 +160,10 @@ static LLVMValueRef function_of(const PlanWriter *w, uint32_t i) {
   CgConstants *k = w->k;
   const RtFunction *f = &w->p->functions[i];
   return STRUCT(cg_constant_string(k, f->name), w->find(w->ctx, i, f->n_variants), ports_of(k, f->inputs, f->n_inputs),
-                ports_of(k, f->outputs, f->n_outputs), u32(k, f->n_inputs), u32(k, f->n_outputs),
-                checks_of(k, w->p, f), u32(k, f->n_checks), i64(k, f->arena_bytes), null(k), u32(k, f->max_workers),
-                variants_of(w, i), u32(k, f->n_variants), null(k), null(k), u32(k, 0), u32(k, 0), uses_of(k, f),
-                u32(k, f->n_uses), u8(k, f->only_reads));
+                ports_of(k, f->outputs, f->n_outputs), u32(k, f->n_inputs), u32(k, f->n_outputs), checks_of(k, w->p, f),
+                u32(k, f->n_checks), i64(k, f->arena_bytes), null(k), u32(k, f->max_workers), variants_of(w, i),
+                u32(k, f->n_variants), null(k), null(k), u32(k, 0), u32(k, 0), uses_of(k, f), u32(k, f->n_uses),
+                u8(k, f->only_reads));
 }
 
 static LLVMValueRef functions_of(const PlanWriter *w) {
@@ -185,10 +186,9 @@ static LLVMValueRef params_of(CgConstants *k, const RtPlan *p) {
 
 LLVMValueRef cg_constant_plan(CgConstants *k, const RtPlan *p, LLVMValueRef consts, CgEntryFinder *find, void *ctx) {
   PlanWriter w = {k, p, find, ctx};
-  LLVMValueRef plan =
-      STRUCT(slots_of(k, p), dims_of(k, p), functions_of(&w), params_of(k, p), u32(k, p->n_slots), u32(k, p->n_dims),
-             u32(k, p->n_functions), u32(k, p->n_params), u32(k, p->init), i64(k, p->param_bytes), consts, null(k),
-             u32(k, 0), i64(k, 0), null(k));
+  LLVMValueRef plan = STRUCT(slots_of(k, p), dims_of(k, p), functions_of(&w), params_of(k, p), u32(k, p->n_slots),
+                             u32(k, p->n_dims), u32(k, p->n_functions), u32(k, p->n_params), u32(k, p->init),
+                             i64(k, p->param_bytes), consts, null(k), u32(k, 0), i64(k, 0), null(k));
   return cg_constant_global(k, plan, "plan");
 }
 
@@ -232,8 +232,8 @@ static LLVMValueRef bounds_of(CgConstants *k, const TnBundleAbout *a) {
 LLVMValueRef cg_constant_about(CgConstants *k, const TnBundleAbout *a, const CgBundleCode *code) {
   return STRUCT(u32(k, a->version), u32(k, a->abi), i64(k, (int64_t)a->plan), cg_constant_string(k, a->name),
                 cg_constant_string(k, a->compiler), size(k, a->state_bytes), size(k, a->arena_bytes), u32(k, a->align),
-                u32(k, a->n_dims), u32(k, a->n_functions), u32(k, a->n_tensors), u32(k, a->n_targets),
-                bounds_of(k, a), listed_functions(k, a, code->calls), tensors_of(k, a),
+                u32(k, a->n_dims), u32(k, a->n_functions), u32(k, a->n_tensors), u32(k, a->n_targets), bounds_of(k, a),
+                listed_functions(k, a, code->calls), tensors_of(k, a),
                 string_table(k, a->targets, a->n_targets, "targets"), code->cpu, code->init, code->load, code->save,
                 code->error, code->plans);
 }

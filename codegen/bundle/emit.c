@@ -11,9 +11,9 @@
 #include <llvm-c/Linker.h>
 
 // Kernels are called from one place with constant numbers of workers: what that leaves unused goes.
-static const CgPipeline bundle_pipeline = {
-    "globaldce,ipsccp,function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg),constmerge,globaldce",
-    LLVMCodeGenLevelDefault};
+static const CgPipeline bundle_pipeline = {"globaldce,ipsccp,function(early-cse,instcombine<no-verify-fixpoint>,loop-"
+                                           "mssa(licm),simplifycfg),constmerge,globaldce",
+                                           LLVMCodeGenLevelDefault};
 
 typedef struct {
   RtArena *mem;
@@ -185,7 +185,8 @@ static void emit_calls(Emission *e, LLVMValueRef bundle, CgBundleCode *code) {
 
 static LLVMValueRef emit_simple(Emission *e, const char *name, const char *support, LLVMTypeRef result,
                                 const LLVMTypeRef *type, uint32_t n, LLVMValueRef bundle) {
-  Stub s = {.symbol = public_symbol(e, name), .support = support, .result = result, .first = {bundle}, .n_first = 1, .n = n};
+  Stub s = {
+      .symbol = public_symbol(e, name), .support = support, .result = result, .first = {bundle}, .n_first = 1, .n = n};
   memcpy(s.type, type, n * sizeof *type);
   return emit_stub(e, &s);
 }
@@ -299,7 +300,8 @@ static void keep_runtime_calls(const Emission *e) {
     if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)) && n < 3) kept[n++] = fn;
   }
   if (!n) return;
-  LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n), used = LLVMAddGlobal(e->mod, LLVMTypeOf(list), "llvm.compiler.used");
+  LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n),
+               used = LLVMAddGlobal(e->mod, LLVMTypeOf(list), "llvm.compiler.used");
   LLVMSetInitializer(used, list);
   LLVMSetLinkage(used, LLVMAppendingLinkage);
   LLVMSetSection(used, "llvm.metadata");
@@ -388,7 +390,8 @@ bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgIn
   e.plans = rt_alloc(mem, n * sizeof *e.plans);
   e.modules = rt_alloc(mem, n * sizeof *e.modules);
   for (uint32_t t = 0; t < n; t++) {
-    e.plans[t] = (ModulePlan){.p = b->progs[t], .t = b->targets[t], .one_worker = !b->has_workers, .mem = mem, .why = why};
+    e.plans[t] =
+        (ModulePlan){.p = b->progs[t], .t = b->targets[t], .one_worker = !b->has_workers, .mem = mem, .why = why};
     if (!cg_make_plan(&e.plans[t])) return false;
     for (uint32_t k = 0; k < e.plans[t].n_entries; k++) info->n_kernels += e.plans[t].entries[k].n_calls;
     info->n_distinct += e.plans[t].n_codes;

@@ -9,7 +9,7 @@ typedef enum { CG_OBJECT_FILE, CG_ASSEMBLY, CG_LLVM_TEXT, CG_BITCODE, CG_N_FORMS
 
 typedef struct {
   const TnBundle *facts;
-  Prog *const *progs;  // by target: placed; functions in the order of the plan's, then their variants
+  Prog *const *progs;   // by target: placed; functions in the order of the plan's, then their variants
   const char *section;  // for constants and embedded weights; NULL: .rodata
   bool has_workers;     // one more entry per function, for the caller's threads
   bool small;           // code for size

@@ -144,9 +144,28 @@ const char *cg_new_name(CgNames *names, const char *name) {
 
 // What the header declares for a function, and for all of them. Macros are of capitals, as functions may be.
 static const char *const of_function[] = {"", "_in", "_out", "_worker"};
-static const char *const of_header[] = {"cpu",   "init",  "load",     "save",   "error", "about", "info",        "state",
-                                        "dim",   "array", "function", "tensor", "ABI",   "PLAN",  "STATE_BYTES", "ARENA_BYTES",
-                                        "ALIGN", "FILE_BYTES", "INIT_ARENA_BYTES", "ALIGNED", "H", "CHECK_SIZE"};
+static const char *const of_header[] = {"cpu",
+                                        "init",
+                                        "load",
+                                        "save",
+                                        "error",
+                                        "about",
+                                        "info",
+                                        "state",
+                                        "dim",
+                                        "array",
+                                        "function",
+                                        "tensor",
+                                        "ABI",
+                                        "PLAN",
+                                        "STATE_BYTES",
+                                        "ARENA_BYTES",
+                                        "ALIGN",
+                                        "FILE_BYTES",
+                                        "INIT_ARENA_BYTES",
+                                        "ALIGNED",
+                                        "H",
+                                        "CHECK_SIZE"};
 
 static bool is_free_symbol(const CgNames *names, const char *stem) {
   size_t n = strlen(stem);

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#define ROW(arch)                                                                                         \
+#define ROW(arch)                                                                                             \
   __asm__(".section .rodata\n  .balign 16\nsupport_" #arch ":\n  .incbin \"" SUPPORT_CODE "/" #arch ".bc\"\n" \
-          "support_" #arch "_end:\n  .previous\n");                                                        \
-  extern const char support_##arch[] __attribute__((visibility("hidden")));                               \
+          "support_" #arch "_end:\n  .previous\n");                                                           \
+  extern const char support_##arch[] __attribute__((visibility("hidden")));                                   \
   extern const char support_##arch##_end[] __attribute__((visibility("hidden")));
 #include "architectures.def"
 #undef ROW

@@ -215,8 +215,7 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLV
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
   LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
-  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n},
-            5);
+  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
 }
 
 // Dims are reloaded at each call: a layout may have set them since.

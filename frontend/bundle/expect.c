@@ -6,7 +6,8 @@
 
 // ---- sizes
 static int64_t *dim_values(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given) {
-  int64_t *slots = rt_alloc(mem, (p->n_slots + 1) * sizeof *slots), *dims = rt_alloc(mem, (p->n_dims + 1) * sizeof *dims);
+  int64_t *slots = rt_alloc(mem, (p->n_slots + 1) * sizeof *slots),
+          *dims = rt_alloc(mem, (p->n_dims + 1) * sizeof *dims);
   uint32_t n = 0;
   for (uint32_t s = 0; s < p->n_slots; s++) slots[s] = -1;
   for (uint32_t k = 0; k < f->n_inputs; k++)
@@ -26,7 +27,8 @@ static int64_t elements(const int64_t *dims, const RtPort *port) {
   return n;
 }
 
-int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims, const RtPort *port) {
+int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims,
+                           const RtPort *port) {
   return elements(dim_values(mem, p, f, dims), port);
 }
 
@@ -120,7 +122,8 @@ static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void
 
 static void run(Expect *e, uint32_t listed, const int64_t *dims) {
   const RtFunction *f = fe_bundle_function(e->t, listed);
-  void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in), **out = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *out);
+  void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in),
+       **out = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *out);
   FeBundleSum *sums = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *sums);
   draw(e, f, dims, in);
   for (uint32_t k = 0; k < f->n_outputs; k++) out[k] = array_of(e, f, dims, &f->outputs[k]);
@@ -143,7 +146,7 @@ static const int64_t *sizes(const Expect *e, const TnBundleFunction *f, bool is_
   return dims;
 }
 
-FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, uint32_t target, FeBundleCall *call, void *ctx,
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
                                   const void *params) {
   Expect e = {.mem = mem, .t = t, .call = call, .ctx = ctx};
   const TnBundleAbout *about = t->b->about;
@@ -158,5 +161,5 @@ FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, uint32_t 
     const char *data = (const char *)params + (q->offset - sizeof(TnBundleState));
     tensors[k] = sum_of(data, q->dtype, (int64_t)(q->bytes / rt_dtype_bytes(q->dtype)));
   }
-  return (FeBundleExpected){target, e.runs, e.n, tensors};
+  return (FeBundleExpected){e.runs, e.n, tensors};
 }

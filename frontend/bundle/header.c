@@ -62,14 +62,16 @@ static void put_top(const Header *h) {
   const TnBundleAbout *a = h->about;
   ADD(h, "// %s: a neural network, compiled to %s.o by %s for", name, name, a->compiler);
   for (uint32_t k = 0; k < a->n_targets; k++) ADD(h, "%s %s", k ? "," : "", a->targets[k]);
-  ADD(h, ". Written by the compiler.\n//\n"
-         "// Link the object and call it: it needs no library, allocates nothing and has no variables of its own. All\n"
-         "// memory is yours:\n"
-         "//\n"
-         "//   state   parameters%s: lives on between calls, is saved and loaded\n"
-         "//   arena   scratch of one call: what it holds may be lost between calls\n//\n",
+  ADD(h,
+      ". Written by the compiler.\n//\n"
+      "// Link the object and call it: it needs no library, allocates nothing and has no variables of its own. All\n"
+      "// memory is yours:\n"
+      "//\n"
+      "//   state   parameters%s: lives on between calls, is saved and loaded\n"
+      "//   arena   scratch of one call: what it holds may be lost between calls\n//\n",
       h->t->b->about->n_functions ? ", buffers and what optimizers keep" : "");
-  ADD(h, "//   static %s_state state;\n//   static %s_ALIGNED unsigned char arena[%s_ARENA_BYTES];\n", name, macro, macro);
+  ADD(h, "//   static %s_state state;\n//   static %s_ALIGNED unsigned char arena[%s_ARENA_BYTES];\n", name, macro,
+      macro);
   if (has_init_arena(h)) {
     ADD(h, "//   static %s_ALIGNED unsigned char scratch[%s_INIT_ARENA_BYTES];\n", macro, macro);
     ADD(h, "//   int status = %s_init(&state, scratch, sizeof scratch, 1);\n", name);
@@ -78,10 +80,11 @@ static void put_top(const Header *h) {
   }
   if (a->n_functions) put_example_call(h, first_function(h));
   ADD(h, "//   if (status) puts(%s_error(status));\n//\n", name);
-  ADD(h, "// First %s_init, or %s_init and then %s_load; then any calls in any order. Calls on one state or with one\n"
-         "// arena come one at a time; two states are two independent networks.\n//\n"
-         "// Calls give 0 or a status, which %s_error puts into words. Everything is checked before anything is written:\n"
-         "// a call that is refused changes neither state nor outputs.\n",
+  ADD(h,
+      "// First %s_init, or %s_init and then %s_load; then any calls in any order. Calls on one state or with one\n"
+      "// arena come one at a time; two states are two independent networks.\n//\n"
+      "// Calls give 0 or a status, which %s_error puts into words. Everything is checked before anything is written:\n"
+      "// a call that is refused changes neither state nor outputs.\n",
       name, name, name, name);
 }
 
@@ -104,16 +107,15 @@ static void put_macros(const Header *h) {
   const TnBundleAbout *a = h->about;
   const char *macro = h->n.macro;
   ADD(h, "#define %s_ABI %" PRIu32 "  // of %s_info; changes with its structs\n", macro, a->abi, h->n.name);
-  ADD(h, "#define %s_PLAN 0x%016" PRIx64 "u  // of program, options and targets; in every state and saved file\n\n", macro,
-      a->plan);
+  ADD(h, "#define %s_PLAN 0x%016" PRIx64 "u  // of program, options and targets; in every state and saved file\n\n",
+      macro, a->plan);
   if (a->n_dims) ADD(h, "// Largest sizes\n");
   for (uint32_t k = 0; k < a->n_dims; k++) ADD(h, "#define %s %" PRId64 "\n", h->n.dim_max[k], a->dims[k].max);
   if (a->n_dims) ADD(h, "\n");
   put_aligned(h);
   ADD(h, "// Bytes\n#define %s_STATE_BYTES %zu\n", macro, a->state_bytes);
   ADD(h, "#define %s_ARENA_BYTES %zu  // enough for every function\n", macro, a->arena_bytes);
-  if (has_init_arena(h))
-    ADD(h, "#define %s_INIT_ARENA_BYTES %zu\n", macro, cg_bundle_init_arena(h->t->b));
+  if (has_init_arena(h)) ADD(h, "#define %s_INIT_ARENA_BYTES %zu\n", macro, cg_bundle_init_arena(h->t->b));
   for (uint32_t k = 0; k < a->n_functions; k++)
     ADD(h, "#define %s %zu\n", h->n.functions[k].arena, a->functions[k].arena_bytes);
   ADD(h, "#define %s_FILE_BYTES %zu  // of what %s_save writes\n\n", macro, h->t->b->file_bytes, h->n.name);
@@ -158,13 +160,14 @@ static void put_tensors(const Header *h) {
 
 static void put_state(const Header *h) {
   const char *name = h->n.name, *macro = h->n.macro;
-  ADD(h, "// Made by %s_init and %s_load, changed by functions that train. Parameters may be read and written between\n"
-         "// calls.\n"
-         "typedef struct %s_state {\n"
-         "  %s_ALIGNED uint64_t plan;  // %s_PLAN, once it is initialised\n"
-         "  uint64_t seed, counter;  // of the random numbers: the same two draw the same\n"
-         "  uint32_t target;         // whose code runs\n"
-         "  uint32_t reserved[9];\n",
+  ADD(h,
+      "// Made by %s_init and %s_load, changed by functions that train. Parameters may be read and written between\n"
+      "// calls.\n"
+      "typedef struct %s_state {\n"
+      "  %s_ALIGNED uint64_t plan;  // %s_PLAN, once it is initialised\n"
+      "  uint64_t seed, counter;  // of the random numbers: the same two draw the same\n"
+      "  uint32_t target;         // whose code runs\n"
+      "  uint32_t reserved[9];\n",
       name, name, name, macro, macro);
   put_tensors(h);
   ADD(h, "} %s_state;\n", name);
@@ -240,7 +243,8 @@ static void put_function(const Header *h, uint32_t k) {
   ADD(h, "%s);\n", signature(h, k, ""));
   if (h->t->has_workers)
     ADD(h,
-        "%s, int32_t worker, int32_t n_workers,\n    void (*barrier)(void *ctx, int32_t which, int32_t count), void *ctx);\n",
+        "%s, int32_t worker, int32_t n_workers,\n    void (*barrier)(void *ctx, int32_t which, int32_t count), void "
+        "*ctx);\n",
         signature(h, k, "_worker"));
   ADD(h, "\n");
 }
@@ -248,28 +252,40 @@ static void put_function(const Header *h, uint32_t k) {
 static void put_workers(const Header *h) {
   if (!h->t->has_workers) return;
   ADD(h,
-      "// The _worker functions do one call with n_workers threads of yours, 1 .. %d: each calls with the same arguments and\n"
-      "// its own number, 0 .. n_workers - 1, and gets the same status. barrier(ctx, which, count) comes back when `count`\n"
+      "// The _worker functions do one call with n_workers threads of yours, 1 .. %d: each calls with the same "
+      "arguments and\n"
+      "// its own number, 0 .. n_workers - 1, and gets the same status. barrier(ctx, which, count) comes back when "
+      "`count`\n"
       "// threads called it with that `which`, 0 .. %d. The bits do not depend on the number of threads.\n\n",
       TN_N_BARRIERS, TN_N_BARRIERS - 1);
 }
 
 static void put_common(const Header *h) {
   const char *name = h->n.name;
-  ADD(h, "// Which target's code this CPU runs, by its place in %s_about.targets; -1: it lacks instructions of all of them.\n"
-         "int %s_cpu(void);\n",
+  ADD(h,
+      "// Which target's code this CPU runs, by its place in %s_about.targets; -1: it lacks instructions of all of "
+      "them.\n"
+      "int %s_cpu(void);\n",
       name, name);
-  if (h->t->b->weights) ADD(h, "// The parameters that were compiled in; the seed is that of the random numbers of calls.\n");
-  else ADD(h, "// Draws initial parameters: the same for the same seed. Never fails on memory that fits and is aligned, on a CPU\n"
-              "// that %s_cpu accepts.\n", name);
+  if (h->t->b->weights)
+    ADD(h, "// The parameters that were compiled in; the seed is that of the random numbers of calls.\n");
+  else
+    ADD(h,
+        "// Draws initial parameters: the same for the same seed. Never fails on memory that fits and is aligned, on a "
+        "CPU\n"
+        "// that %s_cpu accepts.\n",
+        name);
   if (has_init_arena(h))
     ADD(h, "int %s_init(%s_state *state, void *arena, size_t arena_bytes, uint64_t seed);\n", name, name);
   else ADD(h, "int %s_init(%s_state *state, uint64_t seed);\n", name, name);
   ADD(h,
-      "// A safetensors file that lies in memory, into a state that is initialised. Every weight and buffer must be in it,\n"
-      "// F32, F64, F16 or BF16; the optimizer's entries all, and then seed and counter are taken too, or none of them.\n"
+      "// A safetensors file that lies in memory, into a state that is initialised. Every weight and buffer must be in "
+      "it,\n"
+      "// F32, F64, F16 or BF16; the optimizer's entries all, and then seed and counter are taken too, or none of "
+      "them.\n"
       "int %1$s_load(%1$s_state *state, const void *bytes, size_t n);\n"
-      "// All of it as a file of %2$s_FILE_BYTES bytes, which *needed gets too; NULL: not wanted. bytes NULL and n 0: only that.\n"
+      "// All of it as a file of %2$s_FILE_BYTES bytes, which *needed gets too; NULL: not wanted. bytes NULL and n 0: "
+      "only that.\n"
       "int %1$s_save(const %1$s_state *state, void *bytes, size_t n, size_t *needed);\n"
       "// A sentence about any status; never NULL.\n"
       "const char *%1$s_error(int status);\n\n",
@@ -279,7 +295,8 @@ static void put_common(const Header *h) {
 // ---- the same facts as data: runtime/bundle/about.h, field for field
 static void put_info(const Header *h) {
   ADD(h,
-      "// ---- the same facts as data, for dlopen and bindings. dtype: 1 f32, 2 i64; kind: 0 weight, 1 buffer, 2 optimizer,\n"
+      "// ---- the same facts as data, for dlopen and bindings. dtype: 1 f32, 2 i64; kind: 0 weight, 1 buffer, 2 "
+      "optimizer,\n"
       "// 3 buffer that is not saved\n"
       "typedef struct %1$s_dim {\n  const char *name;\n  int64_t max;\n} %1$s_dim;\n"
       "typedef struct %1$s_array {\n  const char *name;\n  const char *shape;\n  uint32_t dtype, rank;\n} %1$s_array;\n"

@@ -35,7 +35,8 @@ FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t) {
     n.functions[k].arena = cg_new_name(&macros, rt_printf(mem, "%s_%s_ARENA_BYTES", n.macro, upper));
   }
   for (uint32_t d = 0; d < about->n_dims; d++)
-    n.dim_max[d] = cg_new_name(&macros, rt_printf(mem, "%s_%s_MAX", n.macro, cg_c_upper_name(mem, about->dims[d].name)));
+    n.dim_max[d] =
+        cg_new_name(&macros, rt_printf(mem, "%s_%s_MAX", n.macro, cg_c_upper_name(mem, about->dims[d].name)));
   for (uint32_t a = 0; a < t->b->n_aliases; a++)
     n.aliases[a] = cg_new_name(&macros, rt_printf(mem, "%s_ALIAS_%s", n.macro, cg_c_name(mem, t->b->aliases[a])));
   return n;
@@ -45,8 +46,7 @@ static void put_range(const RtPlan *p, const RtCheck *c, RtText *out) {
   const RtDim *hi = &p->dims[c->hi];
   rt_text_add(out, "%s%s %" PRId64 " .. ", out->len ? "; " : "", c->what, c->lo);
   if (hi->kind == RT_DIM_CONST) rt_text_add(out, "%" PRId64, hi->value - !c->is_inclusive);
-  else if (hi->kind == RT_DIM_SLOT)
-    rt_text_add(out, "%s%s", p->slots[hi->value].name, c->is_inclusive ? "" : " - 1");
+  else if (hi->kind == RT_DIM_SLOT) rt_text_add(out, "%s%s", p->slots[hi->value].name, c->is_inclusive ? "" : " - 1");
   else rt_text_add(out, "what dims allow");
   if (c->is_sorted) rt_text_add(out, ", non-increasing");
   if (c->has_other) rt_text_add(out, ", or %" PRId64 ", which is ignored", c->other);

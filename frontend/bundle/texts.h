@@ -14,13 +14,12 @@ typedef struct {
 
 // One call of the selftest. Inputs are drawn from the call's number on.
 typedef struct {
-  uint32_t function;   // of about
+  uint32_t function;    // of about
   const int64_t *dims;  // as its in struct has them
   const FeBundleSum *outputs;
 } FeBundleRun;
 
 typedef struct {
-  uint32_t target;  // whose bits these are
   const FeBundleRun *runs;
   uint32_t n_runs;
   const FeBundleSum *tensors;  // of the state after all runs
@@ -28,8 +27,8 @@ typedef struct {
 
 typedef struct {
   const TnBundle *b;
-  const RtPlan *plan;  // of the first target
-  bool has_workers;    // NAME_f_worker are there
+  const RtPlan *plan;                // of the first target
+  bool has_workers;                  // NAME_f_worker are there
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;
 
@@ -42,7 +41,7 @@ enum { FE_SELFTEST_SEED = 7 };
 // Runs function `listed` of about on these arrays; 0: it ran. Of one model, initialised with FE_SELFTEST_SEED.
 typedef int FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
 // params: the parameter block that the calls change. Calls that give a status are left out.
-FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, uint32_t target, FeBundleCall *call, void *ctx,
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
                                   const void *params);
 
 // One range that elements of an i64 input are drawn from; of each `group` those in [first, first + size), group 0: all
@@ -57,15 +56,15 @@ uint32_t fe_bundle_ranges(RtArena *mem, const RtPlan *p, const RtFunction *f, co
 
 // ---- names.c: identifiers of the header, which the selftest and the JSON use too
 typedef struct {
-  const char *name;       // NAME_name; of its struct of inputs with _in behind it, and so on
-  const char *arena;      // its macro
+  const char *name;                        // NAME_name; of its struct of inputs with _in behind it, and so on
+  const char *arena;                       // its macro
   const char **dims, **inputs, **outputs;  // fields
 } FeFunctionNames;
 typedef struct {
   const char *name, *macro;  // with which symbols and macros begin
   FeFunctionNames *functions;
-  const char **dim_max;   // macros, by dim
-  const char **aliases;   // macros, by alias
+  const char **dim_max;  // macros, by dim
+  const char **aliases;  // macros, by alias
 } FeBundleNames;
 FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t);
 const RtFunction *fe_bundle_function(const FeBundleText *t, uint32_t listed);
