@@ -163,3 +163,24 @@ FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleC
   }
   return (FeBundleExpected){e.runs, e.n, tensors};
 }
+
+// ---- on an instance
+static RtArray *arrays(RtArena *mem, const RtPort *ports, uint32_t n, void *const *data, const int64_t *dims) {
+  RtArray *list = rt_alloc(mem, (n + 1) * sizeof *list);
+  for (uint32_t k = 0; k < n; k++) {
+    list[k] = (RtArray){.data = data[k], .dtype = (RtDType)ports[k].dtype, .rank = ports[k].rank};
+    for (uint32_t d = 0; d < ports[k].rank; d++) list[k].dims[d] = dims[ports[k].dims[d]];
+  }
+  return list;
+}
+
+int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
+  const FeBundleInstance *c = ctx;
+  const RtPlan *p = rt_instance_plan(c->inst);
+  uint32_t function = cg_bundle_function(p, listed);
+  const RtFunction *f = &p->functions[function];
+  const int64_t *dims = dim_values(c->mem, p, f, given);
+  RtArray *ins = arrays(c->mem, f->inputs, f->n_inputs, in, dims);
+  RtArray *outs = arrays(c->mem, f->outputs, f->n_outputs, out, dims);
+  return rt_instance_run(c->inst, function, ins, f->n_inputs, outs, f->n_outputs);
+}

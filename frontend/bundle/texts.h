@@ -4,7 +4,7 @@
 #define TN_FE_BUNDLE_TEXTS_H
 
 #include "codegen/bundle/facts.h"
-#include "runtime/exec/plan.h"
+#include "runtime/exec/instance.h"
 
 // What a result is known by: bits by a checksum, values by weighted sums.
 typedef struct {
@@ -43,6 +43,13 @@ typedef int FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *
 // params: the parameter block that the calls change. Calls that give a status are left out.
 FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
                                   const void *params);
+
+// Such a call on an instance of the plan's code
+typedef struct {
+  RtArena *mem;
+  RtInstance *inst;
+} FeBundleInstance;
+int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
 
 // One range that elements of an i64 input are drawn from; of each `group` those in [first, first + size), group 0: all
 typedef struct {
