@@ -161,7 +161,8 @@ static LLVMValueRef emit_call(Emission *e, LLVMValueRef bundle, uint32_t listed,
   CgConstants *k = &e->k;
   const TnBundleFunction *f = &e->about->functions[listed];
   uint32_t fn = cg_bundle_function(e->about->plans[0], listed);
-  const char *name = rt_printf(e->mem, "%s%s%s", f->name, has_worker ? "_worker" : "", is_generic ? ".call" : "");
+  const char *stem = cg_bundle_symbol(e->mem, e->about, listed);
+  const char *name = rt_printf(e->mem, "%s%s%s", stem, has_worker ? "_worker" : "", is_generic ? ".call" : "");
   Stub s = {.symbol = public_symbol(e, name),
             .support = has_worker ? "tn_bundle_call_worker" : "tn_bundle_call",
             .result = k->i32,

@@ -181,21 +181,13 @@ static void fill_functions(Facts *f) {
 }
 
 // ---- parameters
-// A field's name; one that others have already gets a number behind it.
-static const char *field_of(Facts *f, const TnBundleTensor *list, uint32_t n, const char *path) {
-  const char *name = cg_c_name(f->mem, path), *field = name;
-  for (uint32_t k = 0, again = 2; k < n; k++) {
-    if (strcmp(list[k].field, field)) continue;
-    field = rt_printf(f->mem, "%s_%u", name, again++);
-    k = UINT32_MAX;  // from the start
-  }
-  return field;
-}
-
 static void fill_tensors(Facts *f) {
   const RtPlan *p = f->plan;
   TnBundleTensor *list = rt_alloc(f->mem, (p->n_params + 1) * sizeof *list);
   uint32_t n_aliases = 0;
+  static const char *const head[] = {"plan", "seed", "counter", "target", "reserved"};  // of the struct (TnBundleState)
+  CgNames fields = {.mem = f->mem};
+  for (size_t k = 0; k < sizeof head / sizeof *head; k++) cg_new_name(&fields, head[k]);
   for (uint32_t k = 0; k < p->n_params; k++) {
     const RtParam *q = &p->params[k];
     list[k] = (TnBundleTensor){.path = q->path,
@@ -204,7 +196,7 @@ static void fill_tensors(Facts *f) {
                                .rank = q->rank,
                                .offset = sizeof(TnBundleState) + (size_t)q->offset,
                                .bytes = (size_t)q->bytes,
-                               .field = field_of(f, list, k, q->path)};
+                               .field = cg_new_name(&fields, cg_c_name(f->mem, q->path))};
     memcpy(list[k].sizes, q->dims, sizeof q->dims);
     n_aliases += q->n_aliases;
   }

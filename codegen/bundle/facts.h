@@ -21,6 +21,15 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
 // A name as an identifier of C and C++: "fc.weight" is fc_weight, a keyword gets a _ behind it.
 char *cg_c_name(RtArena *mem, const char *name);
 char *cg_c_upper_name(RtArena *mem, const char *name);
+// The name of function k behind "NAME_": as it is, unless NAME_init or another symbol of the header has that name.
+char *cg_bundle_symbol(RtArena *mem, const TnBundleAbout *about, uint32_t k);
+// `name`, or with a number behind it: one that is not in the list, to which it is added.
+typedef struct {
+  RtArena *mem;
+  const char **list;
+  uint32_t n, cap;
+} CgNames;
+const char *cg_new_name(CgNames *names, const char *name);
 // "[batch, 2 * time, 12]"
 char *cg_shape_text(RtArena *mem, const RtPlan *p, const RtPort *port);
 size_t cg_bundle_init_arena(const TnBundle *b);  // bytes that NAME_init wants

@@ -130,6 +130,67 @@ char *cg_c_upper_name(RtArena *mem, const char *name) {
   return s;
 }
 
+static bool is_taken(const CgNames *names, const char *name) {
+  for (uint32_t k = 0; k < names->n; k++)
+    if (!strcmp(names->list[k], name)) return true;
+  return false;
+}
+
+const char *cg_new_name(CgNames *names, const char *name) {
+  const char *free_name = name;
+  for (uint32_t k = 2; is_taken(names, free_name); k++) free_name = rt_printf(names->mem, "%s_%u", name, k);
+  return *RT_PUSH(names->mem, names->list, names->n, names->cap) = free_name;
+}
+
+// What the header declares for a function, and for all of them. Macros are of capitals, as functions may be.
+static const char *const of_function[] = {"", "_in", "_out", "_worker"};
+static const char *const of_header[] = {"cpu",
+                                        "init",
+                                        "load",
+                                        "save",
+                                        "error",
+                                        "about",
+                                        "info",
+                                        "state",
+                                        "dim",
+                                        "array",
+                                        "function",
+                                        "tensor",
+                                        "ABI",
+                                        "PLAN",
+                                        "STATE_BYTES",
+                                        "ARENA_BYTES",
+                                        "ALIGN",
+                                        "FILE_BYTES",
+                                        "INIT_ARENA_BYTES",
+                                        "ALIGNED",
+                                        "H",
+                                        "CHECK_SIZE"};
+
+static bool is_free_symbol(const CgNames *names, const char *stem) {
+  size_t n = strlen(stem);
+  if (n > 4 && !strcmp(stem + n - 4, "_MAX")) return false;
+  if (n > 12 && !strcmp(stem + n - 12, "_ARENA_BYTES")) return false;
+  for (size_t k = 0; k < sizeof of_function / sizeof *of_function; k++)
+    if (is_taken(names, rt_printf(names->mem, "%s%s", stem, of_function[k]))) return false;
+  return strncmp(stem, "ALIAS_", 6) != 0;
+}
+
+static const char *new_symbol(CgNames *names, const char *function) {
+  const char *name = cg_c_name(names->mem, function), *stem = name;
+  for (uint32_t k = 2; !is_free_symbol(names, stem); k++) stem = rt_printf(names->mem, "%s_%u", name, k);
+  for (size_t k = 0; k < sizeof of_function / sizeof *of_function; k++)
+    cg_new_name(names, rt_printf(names->mem, "%s%s", stem, of_function[k]));
+  return stem;
+}
+
+char *cg_bundle_symbol(RtArena *mem, const TnBundleAbout *about, uint32_t k) {
+  CgNames names = {.mem = mem};
+  for (size_t i = 0; i < sizeof of_header / sizeof *of_header; i++) cg_new_name(&names, of_header[i]);
+  for (uint32_t i = 0; i < k; i++) new_symbol(&names, about->functions[i].name);
+  return (char *)(uintptr_t)new_symbol(&names, about->functions[k].name);
+}
+
 static void put_dim(const RtPlan *p, uint32_t row, bool is_factor, RtText *out) {
   const RtDim *d = &p->dims[row];
   switch ((RtDimKind)d->kind) {
