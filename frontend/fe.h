@@ -336,7 +336,8 @@ struct tn_program {
   FeGuard *guard;
   const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
   bool sealed, reported_sealed, oom, compiled;
-  bool is_text;  // read from text: nothing can be added
+  bool oom_is_shown;  // on stderr
+  bool is_text;       // read from text: nothing can be added
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
@@ -364,6 +365,7 @@ void fe_out_of_memory(FeGuard *g);
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
 double fe_now_ms(void);
+void fe_show(tn_program *p, RtSeverity least);  // on stderr, what is at least so severe and was not shown there yet
 // Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
 static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);

@@ -258,9 +258,8 @@ static bool is_compiled(tn_program *p, tn_site at) {
   return true;
 }
 
-tn_model *tn_compile(tn_program *p, tn_compile_options o) {
-  if (!p) return NULL;
-  FE_GUARD(p, NULL);
+static tn_model *compile_guarded(tn_program *p, tn_compile_options o) {
+  FE_GUARD_AS(p, NULL, "tn_compile");
   if (is_compiled(p, o.at) || !fe_seal(p, o.at)) return NULL;
   fe_check_environment(p, fe_loc(p, o.at));
   double built = fe_now_ms();
@@ -274,5 +273,20 @@ tn_model *tn_compile(tn_program *p, tn_compile_options o) {
   p->ir->copy_saved = o.copy_saved;
   tn_model *m = compile(p, &o);
   rt_arena_on_oom(p->code->mem, NULL);
+  return m;
+}
+
+static void show_no_program(tn_site at) {
+  fprintf(stderr,
+          "%s:%d: error[E%03d]: tn_compile: there is no program (tn_program_create gives NULL without memory)\n",
+          at.file ? at.file : "?", at.line, E_ARGUMENT);
+}
+
+// A model that is NULL has said why, whoever asks: like a C compiler, tn_compile shows errors and warnings by itself.
+tn_model *tn_compile(tn_program *p, tn_compile_options o) {
+  tn_model *m = p ? compile_guarded(p, o) : NULL;
+  if (o.quiet) return m;
+  if (p) fe_show(p, RT_WARNING);
+  else show_no_program(o.at);
   return m;
 }

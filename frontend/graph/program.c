@@ -91,10 +91,21 @@ static tn_status status_of(const tn_program *p) {
   return is_memory ? TN_ERR_MEMORY : tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
 }
 
+void fe_show(tn_program *p, RtSeverity least) {
+  rt_diags_show(&p->ir->diags, least, stderr);
+  if (!p->oom_is_shown) p->oom_is_shown = print_out_of_memory(p, stderr, false);
+}
+
+static void print(const tn_program *p, FILE *out) {
+  rt_diags_print(&p->ir->diags, out);
+  print_out_of_memory(p, out, false);
+}
+
+// Const but for what stderr has: a program that is declared const is never made.
 tn_status tn_report(const tn_program *p, FILE *out) {
   if (!p) return TN_ERR_ARGUMENT;
-  if (out) rt_diags_print(&p->ir->diags, out);
-  if (out) print_out_of_memory(p, out, false);
+  if (out == stderr) fe_show((tn_program *)(uintptr_t)p, RT_NOTE);
+  else if (out) print(p, out);
   return status_of(p);
 }
 

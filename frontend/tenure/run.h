@@ -44,9 +44,12 @@ typedef struct {
   bool no_init;
   double time_limit;    // seconds that making machine code may take; 0: any
   size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
+  bool quiet;           // print nothing: tn_report has it
   tn_site at;
 } tn_compile_options;
-TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
+// NULL on error. Errors and warnings of the program, those of the calls that built it too, are printed on stderr, unless
+// .quiet or where tn_report printed them there before.
+TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);
 TN_API void tn_model_free(tn_model *m);
 // A second set of parameters and state over the same code. Freed in any order.
 TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory
