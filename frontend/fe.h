@@ -365,7 +365,6 @@ void fe_out_of_memory(FeGuard *g);
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
-double fe_now_ms(void);
 void fe_show(tn_program *p, RtSeverity least);  // on stderr, what is at least so severe and was not shown there yet
 // Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
 static inline bool fe_is_finite(double x) { return isfinite((float)x); }

@@ -1,6 +1,7 @@
 // A forked child with a pipe for its answer, a page for what it is doing and a file for what it says on stderr.
 #include "codegen/module/child.h"
 
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #if defined(__has_feature)  // clang
@@ -210,17 +210,11 @@ static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx
   return false;
 }
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // The wait for a message and for the end of the child. A program that reaps children itself, or ignores SIGCHLD, takes
 // the status of the end away, which then stays unknown.
 typedef struct {
   const Child *child;
-  double until;  // seconds of the monotonic clock
+  double until;  // of rt_now_s
   bool is_late, has_ended;
   int status;  // of waitpid; 0: unknown
 } Wait;
@@ -241,7 +235,7 @@ static bool receive(Wait *w, void *to, size_t n) {
     if (got > 0) at += got, n -= (size_t)got;
     else if (is_ready ? got == 0 || errno != EINTR : w->has_ended) return false;
     else if (!is_ready) look_for_end(w, WNOHANG);
-    w->is_late = n && now_s() > w->until;
+    w->is_late = n && rt_now_s() > w->until;
     if (w->is_late) return false;
   }
   return true;
@@ -296,7 +290,7 @@ ChildAnswer cg_run_child(const CgLimits *limits, void (*work)(void *ctx), void *
   Reason reason = {0};
   ChildAnswer a = {.failure = CG_NO_MEMORY};
   if (start_child(&c, limits, work, ctx, &reason)) {
-    Wait w = {.child = &c, .until = limits->seconds > 0 ? now_s() + limits->seconds : HUGE_VAL};
+    Wait w = {.child = &c, .until = limits->seconds > 0 ? rt_now_s() + limits->seconds : HUGE_VAL};
     a = take_answer(&w, limits, &reason);
     close_child(&c);
   }

@@ -10,13 +10,13 @@
 #include "codegen/module/module.h"
 #include "codegen/module/child.h"
 #include "codegen/module/link.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -26,12 +26,6 @@ enum { MAX_PARTS = 4, FORMAT = 4 };  // FORMAT: version of the interface between
 // The emitters produce vector code; what remains is constant folding, CSE and LICM. "default<O1>" costs more than all
 // the rest of code generation.
 static const char pass_list[] = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 // ---- names
 // A dot is kept: only variants for smaller bounds have one (step.time16), so no function has the same symbol.
@@ -460,7 +454,7 @@ static bool compile(ModulePlan *plan, const CgLimits *limits, CgObject *out, CgI
 }
 
 bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why) {
-  double start = now_ms();
+  double start = rt_now_ms();
   CgInfo unused;
   const CgOptions defaults = {0};
   if (!o) o = &defaults;
@@ -483,6 +477,6 @@ bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgI
   bool ok = info->from_cache || compile(&plan, &o->limits, out, info);
   if (ok && !info->from_cache) cg_cache_write(o->cache_dir, &key, out);
   if (ok) info->failure = CG_NO_FAILURE;
-  info->codegen_ms = now_ms() - start;
+  info->codegen_ms = rt_now_ms() - start;
   return ok;
 }

@@ -2,6 +2,7 @@
 //
 // The program is sealed by it, failed or not: passes rewrite functions in place.
 #include "frontend/fe.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
@@ -199,9 +200,9 @@ static bool make_code(tn_program *p, const Target *target, const tn_compile_opti
   c->info.from_cache = info.from_cache;
   c->info.n_kernels = info.n_kernels;
   c->info.n_distinct_kernels = info.n_distinct;
-  double start = fe_now_ms();
+  double start = rt_now_ms();
   good = good && (c->jit = cg_jit_load(&c->object, &info.failure, &why)) && find_entries(p, c, &why);
-  c->info.load_ms = fe_now_ms() - start;
+  c->info.load_ms = rt_now_ms() - start;
   rt_free(c->object.bytes);
   c->object = (CgObject){0};
   if (!good) report_failure(p, o, info.failure, &why);
@@ -227,7 +228,7 @@ static void report_no_instance(tn_program *p, tn_site at) {
 }
 
 static tn_model *compile(tn_program *p, const tn_compile_options *o) {
-  double start = fe_now_ms();
+  double start = rt_now_ms();
   FeCode *c = p->code;
   Target *target = rt_alloc(p->mem, sizeof *target);
   RtText why = {.mem = p->mem};
@@ -239,14 +240,14 @@ static tn_model *compile(tn_program *p, const tn_compile_options *o) {
   p->ir->packs_weights = !o->no_packed_weights;
   if (!run_passes(p, target, o)) return NULL;
   cg_place_packed_weights(p->ir, target);
-  c->info.passes_ms = fe_now_ms() - start;
+  c->info.passes_ms = rt_now_ms() - start;
   fe_plan(p, c);
   if (!make_code(p, target, o, c)) return NULL;
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
-  double begin = fe_now_ms();
+  double begin = rt_now_ms();
   tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed, !o->no_init) : NULL;
-  c->info.init_ms = fe_now_ms() - begin;
+  c->info.init_ms = rt_now_ms() - begin;
   if (!m) report_no_instance(p, o->at);
   return m;
 }
@@ -262,7 +263,7 @@ static tn_model *compile_guarded(tn_program *p, tn_compile_options o) {
   FE_GUARD_AS(p, NULL, "tn_compile");
   if (is_compiled(p, o.at) || !fe_seal(p, o.at)) return NULL;
   fe_check_environment(p, fe_loc(p, o.at));
-  double built = fe_now_ms();
+  double built = rt_now_ms();
   p->code = code_new();
   if (!p->code) {
     p->oom = true;
