@@ -168,17 +168,20 @@ static void add_reason(Reason *r, const char *fmt, ...) {
   r->n = n < 0 ? r->n : r->n + (size_t)n < sizeof r->text ? r->n + (size_t)n : sizeof r->text - 1;
 }
 
-static bool open_child(Child *c, int ends[2], Reason *why) {
+static CgFailure failure_of(int error) { return error == ENOMEM ? CG_NO_MEMORY : CG_NO_PROCESS; }
+
+static CgFailure open_child(Child *c, int ends[2], Reason *why) {
   *c = (Child){.answer = -1, .said = -1};
   c->board = mmap(NULL, sizeof *c->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (c->board == MAP_FAILED) c->board = NULL;
   if (!c->board || pipe2(ends, O_CLOEXEC)) {
-    add_reason(why, "there is no memory or file for a compiler process: %s", strerror(errno));
+    int error = errno;
+    add_reason(why, "there is no memory or file for a compiler process: %s", strerror(error));
     if (c->board) munmap(c->board, sizeof *c->board);
-    return false;
+    return failure_of(error);
   }
   c->said = memfd_create("tenure", MFD_CLOEXEC);
-  return true;
+  return CG_NO_FAILURE;
 }
 
 static void close_child(Child *c) {
@@ -188,9 +191,10 @@ static void close_child(Child *c) {
 }
 
 // No handler of the program runs in the child, not even between fork and set_signals.
-static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx), void *ctx, Reason *why) {
+static CgFailure start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx), void *ctx, Reason *why) {
   int ends[2];
-  if (!open_child(c, ends, why)) return false;
+  CgFailure failure = open_child(c, ends, why);
+  if (failure) return failure;
   sigset_t all, before;
   sigfillset(&all);
   pid_t parent = getpid();
@@ -204,10 +208,10 @@ static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close(ends[1]);
   c->answer = ends[0];
-  if (c->pid > 0) return true;
+  if (c->pid > 0) return CG_NO_FAILURE;
   close_child(c);
   add_reason(why, "a compiler process cannot be started: %s", strerror(error));
-  return false;
+  return failure_of(error);
 }
 
 // The wait for a message and for the end of the child. A program that reaps children itself, or ignores SIGCHLD, takes
@@ -288,8 +292,8 @@ static ChildAnswer take_answer(Wait *w, const CgLimits *limits, Reason *why) {
 ChildAnswer cg_run_child(const CgLimits *limits, void (*work)(void *ctx), void *ctx, RtText *why) {
   Child c;
   Reason reason = {0};
-  ChildAnswer a = {.failure = CG_NO_MEMORY};
-  if (start_child(&c, limits, work, ctx, &reason)) {
+  ChildAnswer a = {.failure = start_child(&c, limits, work, ctx, &reason)};
+  if (!a.failure) {
     Wait w = {.child = &c, .until = limits->seconds > 0 ? rt_now_s() + limits->seconds : HUGE_VAL};
     a = take_answer(&w, limits, &reason);
     close_child(&c);

@@ -174,6 +174,7 @@ static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
 static int diag_of(CgFailure f) {
   switch (f) {
   case CG_NO_MEMORY: return E_NOMEM;
+  case CG_NO_PROCESS: return E_NO_PROCESS;
   case CG_CRASHED:
   case CG_TOO_LONG: return E_COMPILER;
   case CG_NO_FAILURE:
@@ -186,6 +187,9 @@ static void report_failure(tn_program *p, const tn_compile_options *o, CgFailure
   fe_error(p, diag_of(f), o->at, "%s", why->text ? why->text : "code could not be generated");
   if (f == CG_NO_MEMORY && o->memory_limit)
     fe_hint(p, "its option memory_limit is %zu bytes; 0 sets no limit", o->memory_limit);
+  if (f == CG_NO_PROCESS)
+    fe_hint(p, "a user or container may have so many processes and files (ulimit -u, ulimit -n, pids.max); what the "
+               "object cache holds needs none");
   if (f == CG_TOO_LONG) fe_hint(p, "its option time_limit may be longer; 0 sets no limit");
   if (f == CG_CRASHED) fe_hint(p, "the program itself goes on; TN_DUMP=fuse shows what is in each kernel");
 }
