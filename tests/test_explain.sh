@@ -222,8 +222,8 @@ if grep -qE '(src|href)="?(https?:)?//|@import|url\(' "$dir/a.html"; then
   echo "the page asks for something outside" && n_failed=$((n_failed + 1))
 fi
 check 1 "No such file" report a.tir -o none/page.html
-check 2 "report needs a file" report a.tir
-check 2 "report needs a file" report
+check 2 "report needs -o" report a.tir
+check 2 "report needs FILE.tir" report
 echo 'program @p' >"$dir/empty.tir"
 check 0 "The program has no function." report empty.tir -o -
 echo 'nonsense' >"$dir/bad.tir"
