@@ -96,6 +96,10 @@ Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
 const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
 const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1 in h.0.mlp
 
+// ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
+void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);
+void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);  // the member "peak" of an object
+
 const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
 const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
 const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
