@@ -242,6 +242,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
     return false;
   }
   p->packs_weights = true;
+  p->keeps_remarks = true;
   cg_plan_for(p, target);
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
