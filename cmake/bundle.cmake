@@ -1,6 +1,6 @@
 # Support code of bundles as LLVM bitcode, for each architecture that has objects: freestanding C, built by the clang of the
 # LLVM that reads it, and embedded in the library. runtime/bundle/bundle.h says what it is.
-set(tenure_bundle_sources runtime/bundle/call.c runtime/bundle/cpu.c runtime/bundle/load.c runtime/bundle/save.c
+set(tenure_bundle_sources runtime/bundle/call.c runtime/bundle/cpu.c runtime/bundle/file.c runtime/bundle/load.c runtime/bundle/save.c
     runtime/bundle/memory.c runtime/exec/value_check.c)
 set(tenure_bundle_targets
     x86_64 "x86_64-unknown-linux-gnu"
@@ -17,7 +17,7 @@ find_program(TENURE_LLVM_LINK NAMES llvm-link-${LLVM_VERSION_MAJOR} llvm-link HI
 set(bundle_dir ${TENURE_GENERATED}/bundle)
 file(MAKE_DIRECTORY ${bundle_dir})
 set(bundle_flags -std=c17 -Os -ffreestanding -fno-builtin -fPIC -fno-stack-protector -fno-asynchronous-unwind-tables
-    -fno-unwind-tables -fvisibility=hidden -Wall -Wextra -DTN_BUNDLE_SUPPORT -I${CMAKE_SOURCE_DIR} -emit-llvm -c)
+    -fno-unwind-tables -fno-vectorize -fno-slp-vectorize -fvisibility=hidden -Wall -Wextra -DTN_BUNDLE_SUPPORT -I${CMAKE_SOURCE_DIR} -emit-llvm -c)
 list(TRANSFORM tenure_bundle_sources PREPEND ${CMAKE_SOURCE_DIR}/)
 set(bundle_rows "")
 set(bundle_files "")

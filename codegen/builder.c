@@ -297,13 +297,21 @@ void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count) {
                  "");
 }
 
+static bool is_new_helper(Cg *c, const char *symbol) {
+  size_t size = strlen(symbol);
+  if (rt_names_find(c->helpers, symbol, size) != RT_NO_NAME) return false;
+  rt_names_add(c->helpers, rt_strdup(c->helpers->mem, symbol), size);
+  return true;
+}
+
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx) {
-  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  const char *symbol = rt_printf(c->mem, "%s.helper.%s", c->program, name);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, symbol), outer = c->fn;
   if (fn) return fn;
-  fn = LLVMAddFunction(c->mod, name, type);
-  LLVMSetLinkage(fn, LLVMInternalLinkage);
-  LLVMValueRef outer = c->fn;
+  fn = LLVMAddFunction(c->mod, symbol, type);
+  LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  if (!is_new_helper(c, symbol)) return fn;
   LLVMBasicBlockRef back = here(c);
   c->fn = fn;
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, fn, "entry"));

@@ -12,6 +12,7 @@
 
 #include "codegen/target.h"
 #include "ir/ir.h"
+#include "runtime/names.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
@@ -25,7 +26,9 @@ typedef struct {
   LLVMModuleRef mod;
   LLVMBuilderRef b;
   const Target *t;
-  RtArena *mem;
+  RtArena *mem;         // of the module
+  const char *program;  // with which its symbols begin
+  RtNames *helpers;     // functions of the program that some module has: cg_helper
   LLVMTypeRef i1, i8, i32, i64, f32, f64, ptr, vf, vi32, vi64, vmask;  // v*: <vl x ..>
   // the kernel at hand
   const Fn *f;
@@ -114,8 +117,9 @@ void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
 void cg_wait_for_team(Cg *c);  // all workers of the kernel, if there are several
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value);
-// A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the
-// helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
+// A helper function of the program, for the caller to call; made on first use by `make`, which finds the builder in the
+// helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards. What `make` emits
+// depends on the name alone: the module that needs it first has it, and others declare it.
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx);
 

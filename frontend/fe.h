@@ -635,7 +635,13 @@ const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
 // ---- compile/compile.c
 bool fe_seal(tn_program *p, tn_site at);  // no building from now on; false: the program has errors
-void fe_code_release(FeCode *c);          // NULL: nothing
+// The following stand inside FE_GUARD. The program has code from here, and its memory is guarded; false: reported.
+bool fe_begin_code(tn_program *p, tn_site at);
+void fe_end_code(tn_program *p);
+// Passes, packed copies and p->code->plan, entries apart. The target is the program's from now on.
+bool fe_place(tn_program *p, Target *target, const tn_compile_options *o);
+tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o);  // target NULL: this machine's
+void fe_code_release(FeCode *c);                                                       // NULL: nothing
 
 // ---- compile/call_lock.c
 void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);

@@ -36,6 +36,7 @@
 #ifndef TENURE_H
 #define TENURE_H
 
+#include "tenure/bundle.h"  // a program as an object and a header
 #include "tenure/core.h"    // handles, shapes, programs, functions
 #include "tenure/data.h"    // data sets
 #include "tenure/loader.h"  // batches, progress

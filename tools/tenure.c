@@ -264,6 +264,7 @@ static int run(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (!strcmp(command, "opt")) return run_opt(argc - 2, argv + 2);
   if (!strcmp(command, "explain")) return run_explain(argc - 2, argv + 2);
+  if (!strcmp(command, "bundle")) return tool_bundle(argc - 2, argv + 2);
   if (!strcmp(command, "diff")) return tool_diff(argc - 2, argv + 2);
   if (!strcmp(command, "report")) return tool_report(argc - 2, argv + 2);
   if (!strcmp(command, "--help") || !strcmp(command, "-h") || !strcmp(command, "help")) return print_usage();

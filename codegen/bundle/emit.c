@@ -61,8 +61,10 @@ static void set_function(const Emission *e, LLVMValueRef fn, const Target *t) {
 static bool build_target(Emission *e, uint32_t target) {
   ModulePlan *plan = &e->plans[target];
   CgModule *m = &e->modules[target];
-  if (!cg_open_module_in(m, e->ctx, plan->t, &bundle_pipeline)) return fail(e, m->error);
-  if (!cg_build_module(plan, m, NULL, 0)) return false;
+  LLVMTargetMachineRef machine = cg_make_machine(plan->t, &bundle_pipeline, m->error);
+  if (!machine) return fail(e, m->error);
+  cg_open_module(m, e->ctx, machine, &bundle_pipeline);
+  if (!cg_build_module(plan, m)) return false;
   for (LLVMValueRef fn = LLVMGetFirstFunction(m->mod); fn; fn = LLVMGetNextFunction(fn))
     if (!LLVMIsDeclaration(fn)) set_function(e, fn, plan->t);
   for (uint32_t k = 0; k < plan->n_entries; k++) {
@@ -368,6 +370,7 @@ static void emit_in_child(void *ctx) {
   if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
   rt_arena_on_oom(e->mem, &here);
   cg_init_llvm();
+  LLVMInitializeAllAsmParsers();  // of the support code's instructions
   if (emit(e, file)) answer(e->mem, file);
   cg_child_fail(CG_NO_CODE, e->why->text);
 }

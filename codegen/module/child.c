@@ -43,7 +43,7 @@ typedef struct {
 
 // Shared by parent and child
 typedef struct {
-  char doing[DOING];
+  char doing[CG_CHILD_LANES][DOING];  // of each thread; "": nothing
 } Board;
 
 // In the parent: the child. In the child: its own ends.
@@ -57,12 +57,21 @@ typedef struct {
 static Child self;  // of this process, when it is a child; board NULL: it is none
 
 // ---- in the child
+static _Thread_local uint32_t lane;
+static atomic_uint n_lanes = 1;
+
+void cg_child_lane(void) { lane = atomic_fetch_add(&n_lanes, 1); }
+
 void cg_child_doing(const char *fmt, ...) {
-  if (!self.board) return;
+  if (!self.board || lane >= CG_CHILD_LANES) return;
   va_list args;
   va_start(args, fmt);
-  rt_vformat(self.board->doing, sizeof self.board->doing, fmt, args);
+  rt_vformat(self.board->doing[lane], DOING, fmt, args);
   va_end(args);
+}
+
+void cg_child_done(void) {
+  if (self.board && lane < CG_CHILD_LANES) self.board->doing[lane][0] = 0;
 }
 
 static void send_bytes(const void *bytes, size_t n) {
@@ -155,7 +164,7 @@ _Noreturn static void be_child(const CgLimits *limits, pid_t parent, void (*work
 // ---- in the parent
 // Text in place: nothing here takes memory of an arena, which may jump away while files are open.
 typedef struct {
-  char text[SAID + DOING + 256];
+  char text[SAID + CG_CHILD_LANES * DOING + 256];
   size_t n;
 } Reason;
 
@@ -259,18 +268,27 @@ static void words_of(const Child *c, char said[SAID]) {
   said[n > 0 ? n : 0] = 0;
 }
 
+static void add_doing(Board *b, Reason *why) {
+  const char *before = " while ";
+  for (uint32_t k = 0; k < CG_CHILD_LANES; k++) {
+    b->doing[k][DOING - 1] = 0;
+    if (!b->doing[k][0]) continue;
+    add_reason(why, "%s%s", before, b->doing[k]);
+    before = "; ";
+  }
+}
+
 static CgFailure explain_end(const Wait *w, Reason *why) {
-  char said[SAID], *doing = w->child->board->doing;
+  char said[SAID];
   words_of(w->child, said);
   int number = WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
   bool is_memory = strstr(said, "bad_alloc") || strstr(said, "out of memory");
-  doing[DOING - 1] = 0;
   said[strcspn(said, "\n")] = 0;
   if (is_memory) add_reason(why, "the compiler ran out of memory");
   else if (number == SIGKILL) add_reason(why, "the compiler was killed, as the system does when memory is short");
   else if (number) add_reason(why, "the compiler crashed (signal %d, %s)", number, strsignal(number));
   else add_reason(why, "the compiler ended without an answer (status %d)", WEXITSTATUS(w->status));
-  if (*doing) add_reason(why, " while %s", doing);
+  add_doing(w->child->board, why);
   if (*said && !is_memory) add_reason(why, ": %s", said);
   return is_memory || number == SIGKILL ? CG_NO_MEMORY : CG_CRASHED;
 }

@@ -1,6 +1,7 @@
-// One LLVM module: open it for a target, build kernels and entries in it, run LLVM's passes, emit an object.
+// LLVM in this process; one module: open it for a target, run LLVM's passes, emit an object.
 #include "codegen/module/llvm_module.h"
 #include "codegen/module/child.h"
+#include "codegen/module/emit.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -68,138 +69,39 @@ static LLVMTargetMachineRef machine_of(LLVMTargetRef target, const char *triple,
   return tm;
 }
 
-static void set_target(CgModule *m, const Target *t, LLVMCodeGenOptLevel level, const char *triple) {
-  char *error = NULL;
+LLVMTargetMachineRef cg_make_machine(const Target *t, const CgPipeline *how, char error[CG_ERROR_SIZE]) {
+  char *host = t->triple ? NULL : LLVMGetDefaultTargetTriple(), *text = NULL;
+  const char *triple = t->triple ? t->triple : host;
   LLVMTargetRef target;
-  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
-    keep_error(m, error);
-    LLVMDisposeMessage(error);
-    return;
-  }
-  m->tm = machine_of(target, triple, t, level);
+  bool good = !LLVMGetTargetFromTriple(triple, &target, &text);
+  if (!good) snprintf(error, CG_ERROR_SIZE, "%s", text);
+  if (!good) LLVMDisposeMessage(text);
+  LLVMTargetMachineRef tm = good ? machine_of(target, triple, t, how->level) : NULL;
+  if (host) LLVMDisposeMessage(host);
+  return tm;
+}
+
+void cg_open_module(CgModule *m, LLVMContextRef ctx, LLVMTargetMachineRef tm, const CgPipeline *how) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  char *triple = LLVMGetTargetMachineTriple(tm);
+  *m = (CgModule){.how = how, .ctx = ctx ? ctx : LLVMContextCreate(), .tm = tm};
+  LLVMContextSetDiagnosticHandler(m->ctx, on_diagnostic, m);
+  m->mod = LLVMModuleCreateWithNameInContext("tenure", m->ctx);
   LLVMSetTarget(m->mod, triple);
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->tm);
   LLVMSetModuleDataLayout(m->mod, layout);
+  LLVMDisposeMessage(triple);
   LLVMDisposeTargetData(layout);
 }
 
-bool cg_open_module(CgModule *m, const Target *t, const CgPipeline *how) {
-  return cg_open_module_in(m, LLVMContextCreate(), t, how);
+void cg_close_module(CgModule *m) {
+  LLVMDisposeModule(m->mod);
+  LLVMContextDispose(m->ctx);
 }
 
-bool cg_open_module_in(CgModule *m, LLVMContextRef ctx, const Target *t, const CgPipeline *how) {
-  *m = (CgModule){.how = how, .ctx = ctx};
-  LLVMContextSetDiagnosticHandler(m->ctx, on_diagnostic, m);
-  m->mod = LLVMModuleCreateWithNameInContext("tenure", m->ctx);
-  char *host = t->triple ? NULL : LLVMGetDefaultTargetTriple();
-  set_target(m, t, how->level, t->triple ? t->triple : host);
-  if (host) LLVMDisposeMessage(host);
-  return !m->error[0];
-}
-
-static void set_types(Cg *c) {
-  uint32_t vl = c->t->vl;
-  c->i1 = LLVMInt1TypeInContext(c->ctx);
-  c->i8 = LLVMInt8TypeInContext(c->ctx);
-  c->i32 = LLVMInt32TypeInContext(c->ctx);
-  c->i64 = LLVMInt64TypeInContext(c->ctx);
-  c->f32 = LLVMFloatTypeInContext(c->ctx);
-  c->f64 = LLVMDoubleTypeInContext(c->ctx);
-  c->ptr = LLVMPointerTypeInContext(c->ctx, 0);
-  c->vf = LLVMVectorType(c->f32, vl);
-  c->vi32 = LLVMVectorType(c->i32, vl);
-  c->vi64 = LLVMVectorType(c->i64, vl);
-  c->vmask = LLVMVectorType(c->i1, vl);
-}
-
-// ---- one kernel
-static void set_parameters(Cg *c, const KernelCall *call) {
-  uint32_t n = 3;
-  c->frame = LLVMGetParam(c->fn, 0);
-  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
-  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
-  c->kernel_args = call->kernel_args, c->n_kernel_args = call->n_kernel_args;
-  c->dims = call->dims, c->n_dims = call->n_dims;
-  c->ids = call->ids, c->n_ids = call->n_ids;
-  c->kernel_arg_ptr = rt_alloc(c->mem, (c->n_kernel_args + 1) * sizeof *c->kernel_arg_ptr);
-  c->dim_val = rt_alloc(c->mem, (c->n_dims + 1) * sizeof *c->dim_val);
-  c->id_val = rt_alloc(c->mem, (c->n_ids + 1) * sizeof *c->id_val);
-  for (uint32_t k = 0; k < c->n_kernel_args; k++) c->kernel_arg_ptr[k] = LLVMGetParam(c->fn, n++);
-  c->scratch = call->k->scratch ? LLVMGetParam(c->fn, n++) : NULL;
-  c->weight = call->weight ? LLVMGetParam(c->fn, n++) : NULL;
-  for (uint32_t k = 0; k < c->n_dims; k++) c->dim_val[k] = LLVMGetParam(c->fn, n++);
-  for (uint32_t k = 0; k < c->n_ids; k++) c->id_val[k] = LLVMGetParam(c->fn, n++);
-}
-
-static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
-  c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, plan->codes[code]));
-  LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
-  LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
-}
-
-static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
-  const KernelCall *call = plan->codes[code];
-  if (call->n_fills) {
-    begin_kernel(c, plan, code);
-    cg_emit_fill(c, plan);
-    LLVMBuildRetVoid(c->b);
-    return true;
-  }
-  EmitFn *emit = cg_kernel_emitter((OpClass)call->k->cls);
-  if (!emit && !call->body) {
-    rt_text_add(c->why, "no code for kernels of class %s", ir_class_name((OpClass)call->k->cls));
-    return false;
-  }
-  c->f = call->f;
-  c->k = call->k;
-  begin_kernel(c, plan, code);
-  set_parameters(c, call);
-  size_t said = c->why->len;
-  bool good = call->body ? cg_emit_scan(c, plan, call) : emit(c);
-  if (!good || c->why->len != said) {
-    if (c->why->len == said) rt_text_add(c->why, "a kernel of class %s failed", ir_class_name((OpClass)call->k->cls));
-    return false;
-  }
-  if (!LLVMGetBasicBlockTerminator(LLVMGetInsertBlock(c->b))) LLVMBuildRetVoid(c->b);
-  return true;
-}
-
-static void add_attribute(Cg *c, LLVMValueRef fn, const char *key, const char *value) {
-  LLVMAttributeRef a = LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
-}
-
-// Without these LLVM splits 512-bit vectors in two.
-static void set_attributes(Cg *c) {
-  const char *bits = c->t->vl == 16 ? "512" : c->t->vl == 8 ? "256" : "128";
-  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-  for (LLVMValueRef fn = LLVMGetFirstFunction(c->mod); fn; fn = LLVMGetNextFunction(fn)) {
-    if (LLVMIsDeclaration(fn)) continue;
-    add_attribute(c, fn, "prefer-vector-width", bits);
-    add_attribute(c, fn, "min-legal-vector-width", bits);
-    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
-  }
-}
-
-// All entries are in the first module.
-static void emit_entries(Cg *c, const ModulePlan *plan) {
-  for (uint32_t k = 0; k < plan->n_entries; k++) cg_emit_entry(c, plan, &plan->entries[k]);
-  if (plan->p->n_packed_weights) cg_emit_packed_weights(c, plan);
-  if (plan->profile) cg_profile_emit(c, plan);
-}
-
-bool cg_build_module(const ModulePlan *plan, CgModule *m, const uint8_t *part_of, uint32_t number) {
-  Cg c = {.ctx = m->ctx, .mod = m->mod, .t = plan->t, .mem = plan->mem, .why = plan->why};
-  set_types(&c);
-  c.b = LLVMCreateBuilderInContext(c.ctx);
-  for (uint32_t k = 0; k < plan->n_codes; k++) {
-    if (part_of && part_of[k] != number) continue;
-    cg_child_doing("building kernel %s", cg_kernel_name(plan, plan->codes[k]));
-    if (!emit_kernel(&c, plan, k)) return false;
-  }
-  if (number == 0) emit_entries(&c, plan);
-  set_attributes(&c);
-  return true;
+bool cg_build_module(const ModulePlan *plan, CgModule *m) {
+  ModulePart all = {.n = plan->n_codes, .has_entries = true};
+  RtNames helpers = {.mem = plan->mem};
+  return cg_emit_module(plan, &all, &helpers, plan->mem, m->mod);
 }
 
 // ---- passes and code

@@ -1,25 +1,20 @@
-// Compilation of a program: plan (kernels described, equal ones deduplicated, barriers inserted), LLVM modules, objects,
-// the image.
+// Compilation of a program: plan (kernels described, equal ones deduplicated, barriers inserted), objects, the image.
 //
 // LLVM works in a child process only (child.h): where memory runs out or something is wrong it ends the process that it
-// is in. So nothing there is given back either: the child ends as soon as it has answered.
-//
-// Building LLVM IR interns dims and allocates in the program's arena, so it is sequential. LLVM's passes and code
-// emission, ten times as long, run in parallel: one thread and one LLVM context per module. The partition of kernels
-// into modules depends on the program alone: the same program gives the same bytes on every machine.
+// is in. What stays until the end, as threads and target machines, is not given back there: the child ends as soon as it
+// has answered.
 #include "codegen/module/module.h"
 #include "codegen/module/child.h"
-#include "codegen/module/link.h"
+#include "codegen/module/emit.h"
 #include "codegen/module/llvm_module.h"
 #include "runtime/format.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_PARTS = 4, FORMAT = 4 };  // FORMAT: version of the interface between an object and its caller
+enum { FORMAT = 4 };  // version of the interface between an object and its caller
 
 static double now_ms(void) {
   struct timespec t;
@@ -150,112 +145,10 @@ static void put_key(const ModulePlan *plan, RtText *out) {
   }
 }
 
-// ---- modules side by side
-typedef struct {
-  CgModule m;
-  pthread_t thread;
-  bool has_thread;
-} ModuleShard;
-
-static void *finish_part(void *arg) {
-  cg_finish_module(&((ModuleShard *)arg)->m);
-  return NULL;
-}
-
-static void finish_all(ModuleShard *part, uint32_t n) {
-  for (uint32_t k = 1; k < n; k++)
-    part[k].has_thread = cg_child_may_have_threads() && !pthread_create(&part[k].thread, NULL, finish_part, &part[k]);
-  finish_part(&part[0]);
-  for (uint32_t k = 1; k < n; k++) {
-    if (part[k].has_thread) pthread_join(part[k].thread, NULL);
-    else finish_part(&part[k]);
-  }
-}
-
-// ---- kernels to modules: LPT scheduling
-
-typedef struct {
-  uint32_t cost, code;
-} CompileCost;
-
-static int by_cost(const void *a, const void *b) {
-  const CompileCost *x = a, *y = b;
-  if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
-  return x->code < y->code ? -1 : 1;
-}
-
-// The most expensive kernel left goes to the module with the least load.
-static uint32_t partition_kernels(const ModulePlan *plan, uint8_t *part_of) {
-  enum { PART_COST = 8 };
-  uint64_t total = 0, load[MAX_PARTS] = {0};
-  CompileCost *costs = rt_alloc(plan->mem, (plan->n_codes + 1) * sizeof *costs);
-  for (uint32_t k = 0; k < plan->n_codes; k++) {
-    costs[k] = (CompileCost){cg_kernel_compile_cost(plan->codes[k]->k), k};
-    total += costs[k].cost;
-  }
-  uint32_t n = total / PART_COST < 1 ? 1 : total / PART_COST < MAX_PARTS ? (uint32_t)(total / PART_COST) : MAX_PARTS;
-  qsort(costs, plan->n_codes, sizeof *costs, by_cost);
-  for (uint32_t k = 0; k < plan->n_codes; k++) {
-    uint32_t to = 0;
-    for (uint32_t part = 1; part < n; part++)
-      if (load[part] < load[to]) to = part;
-    part_of[costs[k].code] = (uint8_t)to;
-    load[to] += costs[k].cost;
-  }
-  return n;
-}
-
-static bool link_parts(const ModulePlan *plan, const ModuleShard *part, uint32_t n, CgObject *out) {
-  CgObject file[MAX_PARTS];
-  for (uint32_t k = 0; k < n; k++) {
-    if (part[k].m.error[0]) return rt_text_add(plan->why, "LLVM: %s", part[k].m.error), false;
-    file[k] = cg_module_object(&part[k].m);
-  }
-  return cg_link(plan->mem, file, n, out, plan->why);
-}
-
-static bool build_parts(const ModulePlan *plan, ModuleShard *part, const uint8_t *part_of, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++) {
-    if (!cg_open_module(&part[k].m, plan->t, &cg_quick_pipeline))
-      return rt_text_add(plan->why, "LLVM: %s", part[k].m.error), false;
-    if (!cg_build_module(plan, &part[k].m, part_of, k)) return false;
-  }
-  return true;
-}
-
-static const char *costliest_kernel(const ModulePlan *plan) {
-  const KernelCall *most = plan->n_codes ? plan->codes[0] : NULL;
-  for (uint32_t k = 0; k < plan->n_codes; k++)
-    if (cg_kernel_compile_cost(plan->codes[k]->k) > cg_kernel_compile_cost(most->k)) most = plan->codes[k];
-  return most ? cg_kernel_name(plan, most) : "none";
-}
-
-static bool generate_image(const ModulePlan *plan, CgObject *out) {
-  ModuleShard part[MAX_PARTS] = {0};
-  uint8_t *part_of = rt_alloc(plan->mem, plan->n_codes + 1);
-  uint32_t n = partition_kernels(plan, part_of);
-  if (!build_parts(plan, part, part_of, n)) return false;
-  cg_child_doing("LLVM compiled kernels: %u, of which the largest is %s", plan->n_codes, costliest_kernel(plan));
-  finish_all(part, n);
-  cg_child_doing("linking");
-  return link_parts(plan, part, n, out);
-}
-
-// All in one module, whose object is the program's.
-static bool generate_object(const ModulePlan *plan, CgObject *out) {
-  CgModule *m = rt_alloc(plan->mem, sizeof *m);
-  bool is_open = cg_open_module(m, plan->t, plan->how);
-  if (is_open && !cg_build_module(plan, m, NULL, 0)) return false;
-  cg_child_doing("LLVM compiled kernels: %u, of which the largest is %s", plan->n_codes, costliest_kernel(plan));
-  if (!is_open || !cg_finish_module(m)) return rt_text_add(plan->why, "LLVM: %s", m->error), false;
-  *out = cg_module_object(m);
-  return true;
-}
-
 // ---- the compiler's process
 typedef struct {
   const ModulePlan *plan;
-  bool (*generate)(const ModulePlan *plan, CgObject *out);
+  bool (*generate)(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out);
 } Compilation;
 
 static void compile_in_child(void *ctx) {
@@ -265,7 +158,7 @@ static void compile_in_child(void *ctx) {
   if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
   rt_arena_on_oom(c->plan->mem, &here);
   cg_init_llvm();
-  if (c->generate(c->plan, &out)) cg_child_answer(&out);
+  if (c->generate(c->plan, &here, &out)) cg_child_answer(&out);
   cg_child_fail(CG_NO_CODE, c->plan->why->text);
 }
 
@@ -302,7 +195,7 @@ bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgI
   RtText key = {plan.mem, NULL, 0, 0};
   put_key(&plan, &key);
   info->from_cache = cg_cache_read(o->cache_dir, &key, out, info->no_cache, sizeof info->no_cache);
-  bool ok = info->from_cache || compile((Compilation){&plan, generate_image}, &o->limits, out, info);
+  bool ok = info->from_cache || compile((Compilation){&plan, cg_make_image}, &o->limits, out, info);
   if (ok && !info->from_cache) cg_cache_write(o->cache_dir, &key, out);
   if (ok) info->failure = CG_NO_FAILURE;
   info->codegen_ms = now_ms() - start;
@@ -315,7 +208,7 @@ bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject
   if (!info) info = &unused;
   *out = (CgObject){0};
   ModulePlan plan = {.p = p, .t = t, .how = how ? how : &cg_quick_pipeline, .mem = p->mem, .why = why};
-  bool ok = begin(&plan, info) && compile((Compilation){&plan, generate_object}, &(CgLimits){0}, out, info);
+  bool ok = begin(&plan, info) && compile((Compilation){&plan, cg_make_object}, &(CgLimits){0}, out, info);
   info->codegen_ms = now_ms() - start;
   return ok;
 }

@@ -226,22 +226,21 @@ static void report_no_instance(tn_program *p, tn_site at) {
           rt_bytes_text(bytes, b->bytes));
 }
 
-static tn_model *compile(tn_program *p, const tn_compile_options *o) {
+bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
   double start = fe_now_ms();
-  FeCode *c = p->code;
-  Target *target = rt_alloc(p->mem, sizeof *target);
-  RtText why = {.mem = p->mem};
-  if (!cg_target_pick(target, getenv("TN_TARGET"), &why)) {
-    fe_error(p, E_CODEGEN, o->at, "%s", why.text);
-    return NULL;
-  }
   target->fast_math = o->fast_math;
+  p->ir->copy_saved = o->copy_saved;
   p->ir->packs_weights = !o->no_packed_weights;
-  if (!run_passes(p, target, o)) return NULL;
+  if (!run_passes(p, target, o)) return false;
   cg_place_packed_weights(p->ir, target);
-  c->info.passes_ms = fe_now_ms() - start;
-  fe_plan(p, c);
-  if (!make_code(p, target, o, c)) return NULL;
+  p->code->info.passes_ms = fe_now_ms() - start;
+  fe_plan(p, p->code);
+  return true;
+}
+
+static tn_model *compile(tn_program *p, Target *target, const tn_compile_options *o) {
+  FeCode *c = p->code;
+  if (!fe_place(p, target, o) || !make_code(p, target, o, c)) return NULL;
   p->compiled = true;
   c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
   double begin = fe_now_ms();
@@ -258,21 +257,36 @@ static bool is_compiled(tn_program *p, tn_site at) {
   return true;
 }
 
+bool fe_begin_code(tn_program *p, tn_site at) {
+  if (is_compiled(p, at) || !fe_seal(p, at)) return false;
+  fe_check_environment(p, fe_loc(p, at));
+  double built = fe_now_ms();
+  if (!(p->code = code_new())) return p->oom = true, false;
+  rt_arena_on_oom(p->code->mem, &p->guard->jmp);
+  p->code->info.build_ms = built - p->created_ms;
+  return true;
+}
+
+void fe_end_code(tn_program *p) { rt_arena_on_oom(p->code->mem, NULL); }
+
+static Target *pick_target(tn_program *p, const tn_compile_options *o) {
+  Target *target = rt_alloc(p->mem, sizeof *target);
+  RtText why = {.mem = p->mem};
+  if (cg_target_pick(target, getenv("TN_TARGET"), &why)) return target;
+  fe_error(p, E_CODEGEN, o->at, "%s", why.text);
+  return NULL;
+}
+
+tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o) {
+  if (!fe_begin_code(p, o->at)) return NULL;
+  if (!target) target = pick_target(p, o);
+  tn_model *m = target ? compile(p, target, o) : NULL;
+  fe_end_code(p);
+  return m;
+}
+
 tn_model *tn_compile(tn_program *p, tn_compile_options o) {
   if (!p) return NULL;
   FE_GUARD(p, NULL);
-  if (is_compiled(p, o.at) || !fe_seal(p, o.at)) return NULL;
-  fe_check_environment(p, fe_loc(p, o.at));
-  double built = fe_now_ms();
-  p->code = code_new();
-  if (!p->code) {
-    p->oom = true;
-    return NULL;
-  }
-  rt_arena_on_oom(p->code->mem, &here.jmp);
-  p->code->info.build_ms = built - p->created_ms;
-  p->ir->copy_saved = o.copy_saved;
-  tn_model *m = compile(p, &o);
-  rt_arena_on_oom(p->code->mem, NULL);
-  return m;
+  return fe_compile_for(p, NULL, &o);
 }

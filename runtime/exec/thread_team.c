@@ -205,6 +205,11 @@ static uint32_t available_cpus(cpu_set_t *set) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
+uint32_t rt_n_cpus(void) {
+  cpu_set_t set;
+  return available_cpus(&set);
+}
+
 static bool has_word(const char *list, const char *word) {
   size_t n = strlen(word);
   for (const char *at = list; at; at++) {
