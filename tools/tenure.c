@@ -36,13 +36,14 @@ static const char usage[] =
     "                     one self-contained page: arena map over time, peak, ledger, kernels\n"
     "  ops                lists the operations\n"
     "  passes             lists the passes\n"
+    "  targets            lists the CPUs that programs can be compiled for\n"
     "  --help, --version\n";
 
 // "; did you mean --facts?": a command or an option
 static const char *near_word(const char *word, RtNear *near) {
-  static const char *const words[] = {"opt",        "explain",   "diff",         "report",   "ops",     "passes",
-                                      "--passes",   "--rules",   "--dump-after", "--locs",   "--facts", "--verify",
-                                      "--function", "--planned", "--help",       "--version"};
+  static const char *const words[] = {"opt",      "explain",    "diff",      "report",       "ops",      "passes",
+                                      "targets",  "--passes",   "--rules",   "--dump-after", "--locs",   "--facts",
+                                      "--verify", "--function", "--planned", "--help",       "--version"};
   *near = (RtNear){.wanted = word};
   for (size_t k = 0; k < sizeof words / sizeof *words; k++) rt_near_offer(near, words[k]);
   return rt_near_text(near);
@@ -270,6 +271,7 @@ static int run(int argc, char **argv) {
   if (!strcmp(command, "--version")) return print_version();
   if (!strcmp(command, "ops") && argc == 2) return run_ops();
   if (!strcmp(command, "passes") && argc == 2) return run_passes_list();
+  if (!strcmp(command, "targets") && argc == 2) return tool_targets();
   return tool_usage_error(*command ? "no such command:" : "a command is missing", *command ? command : NULL);
 }
 
