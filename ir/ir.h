@@ -533,6 +533,9 @@ bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is 
 typedef struct {
   uint32_t least;  // values before this one need not be told
   bool *has;       // by value
+  // With writes in place, by storage: its content at this point of the walk is wanted; what a step of a scan writes there
+  // is wanted by the step after it
+  bool *want, *round;
   Val *list;
   uint32_t n, cap, cap_has;
 } GradReach;
