@@ -681,8 +681,8 @@ typedef struct {
   int64_t step;  // of the scan whose body runs: its random streams are {id} + step
   RtArena *mem;
   // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
-  // much of their terms, and results are kept in single precision's range. How far results move says how exact they can
-  // be.
+  // much of their terms, and results are kept in single precision's range. What single precision holds exactly, as a
+  // product of masks, is not rounded, and 0 stays 0. How far results move says how exact they can be.
   double noise;
   uint64_t noise_state;
   bool
