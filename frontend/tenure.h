@@ -20,7 +20,7 @@
 // a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report). Handles
 // are small values; they carry their function, so that operations take no context. Functions that return tn_status
 // never print and never abort; tn_error_text says what was wrong in a sentence. Nor does tn_compile abort,
-// whatever becomes of the compiler (tenure/run.h). All handles end with their program.
+// whatever becomes of the compiler (tenure/compile.h). All handles end with their program.
 //
 // Threads. Programs, models, instances and loaders are independent: each may be used by a thread of its own, also while
 // others compile. A program, with all handles that it gave out, belongs to one thread at a time. Of a model or instance,
@@ -36,16 +36,17 @@
 #ifndef TENURE_H
 #define TENURE_H
 
-#include "tenure/core.h"    // handles, shapes, programs, functions
-#include "tenure/data.h"    // data sets
-#include "tenure/loader.h"  // batches, progress
-#include "tenure/module.h"  // parameters, layers, attention, hooks
-#include "tenure/ops.h"     // operations, losses, writes in place
-#include "tenure/packed.h"  // sequences of different lengths
-#include "tenure/rnn.h"     // recurrent calls, scans
-#include "tenure/run.h"     // compiling, running, files
-#include "tenure/scope.h"   // who owns a value, where it ends
-#include "tenure/train.h"   // gradients, optimizers
+#include "tenure/compile.h"  // compiling, dumps
+#include "tenure/core.h"     // handles, shapes, programs, functions
+#include "tenure/data.h"     // data sets
+#include "tenure/loader.h"   // batches, progress
+#include "tenure/module.h"   // parameters, layers, attention, hooks
+#include "tenure/ops.h"      // operations, losses, writes in place
+#include "tenure/packed.h"   // sequences of different lengths
+#include "tenure/rnn.h"      // recurrent calls, scans
+#include "tenure/run.h"      // running, files
+#include "tenure/scope.h"    // who owns a value, where it ends
+#include "tenure/train.h"    // gradients, optimizers
 
 #include "tenure_site.h"  // the calls' own names as macros that fill in the call site
 

@@ -1,0 +1,64 @@
+// Tenure, compiling: from a program to a model; what was decided, as text.
+#ifndef TN_COMPILE_H
+#define TN_COMPILE_H
+
+#include "core.h"
+#include "run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- compiling. Zeros are defaults.
+//
+// Machine code is made in a child process, a fork of this one: when memory runs out there, LLVM crashes or a limit is
+// reached, tn_compile returns NULL, the program says why (E006, E010) and this process goes on. What the object cache
+// holds needs no child. The child ends with the thread that compiles; it runs no handlers of the program, keeps none of
+// its files open and leaves Ctrl-C to it. A program that waits for children of its own sees one more end.
+//
+// Buckets: every function is planned for smaller bounds of named dims too, and a run takes the smallest plan that its
+// sizes fit. Results have the same bits; a short batch works in less memory.
+//
+//   tn_compile(p, .buckets = TN_BUCKET_LIST({T, 16}, {T, 64}));    // T is bounded by 256
+typedef struct {
+  tn_dim dim;  // named, and an axis of an input
+  int64_t bound;
+} tn_bucket;
+#define TN_BUCKET_LIST(...) \
+  (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
+typedef struct {
+  uint32_t n_workers;  // 0: one per available CPU, at most 64
+  // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
+  // folder or file that others could have written is not used (W011, once in a process; docs/security.md).
+  const char *cache_dir;
+  uint64_t seed;             // of the random stream
+  bool fast_math;            // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
+  bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
+  const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function
+  size_t n_buckets;
+  // Products with 4 to 256 rows, by the bound, read a weight fastest from a packed copy of it, which takes as much
+  // memory again as the weight (tn_plan.packed_bytes). It is made before the first run that reads it and before the
+  // first one after each change. Functions that update the weight themselves read no copy.
+  bool no_packed_weights;
+  // Nothing is drawn: parameters that begin with random numbers are 0 until tn_load, tn_set or tn_initialize gives them
+  // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
+  bool no_init;
+  double time_limit;    // seconds that making machine code may take; 0: any
+  size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
+  tn_site at;
+} tn_compile_options;
+TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
+
+// ---- seeing
+typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
+// IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY:
+// arena, peak, bound, and the rows of packed sequences against those of padded ones, of every plan. A plan for smaller
+// bounds is the function "step.time16".
+TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
+TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
