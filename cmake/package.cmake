@@ -11,6 +11,9 @@ set(CPACK_COMPONENTS_ALL libtenure-runtime0 libtenure-runtime-dev libtenure0 lib
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION TRUE)
@@ -27,10 +30,6 @@ function(package name section depends synopsis text)
   if(NOT section STREQUAL libdevel)
     set(CPACK_DEBIAN_${id}_PACKAGE_SHLIBDEPS ON PARENT_SCOPE)
   endif()
-  if(section STREQUAL libs)
-    set(CPACK_DEBIAN_${id}_PACKAGE_GENERATE_SHLIBS ON PARENT_SCOPE)
-    set(CPACK_DEBIAN_${id}_PACKAGE_GENERATE_SHLIBS_POLICY ">=" PARENT_SCOPE)
-  endif()
   set(multiarch same)
   if(name STREQUAL tenure)
     set(multiarch foreign)
@@ -42,17 +41,17 @@ function(package name section depends synopsis text)
   install(FILES ${CMAKE_BINARY_DIR}/changelog.Debian.gz DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${name} EXCLUDE_FROM_ALL)
 endfunction()
 
-set(about "Tenure compiles neural networks, training steps included, to native CPU code.")
+set(about "Tenure compiles neural networks, training steps included, to native CPU\ncode.")
 package(libtenure-runtime0 libs "" "runs compiled neural networks (shared library)"
-        "${about} This package runs models that were compiled before, reads data sets and feeds batches, without compiler and LLVM.")
+        "${about} This package runs models that were compiled before, reads data sets\nand feeds batches, without compiler and LLVM.")
 package(libtenure-runtime-dev libdevel "libtenure-runtime0 ${version}" "runs compiled neural networks (development files)"
-        "${about} This package has what programs need that run models compiled before: headers, the static library, files for pkg-config and CMake.")
+        "${about} This package has what programs need that run models compiled before:\nheaders, the static library, files for pkg-config and CMake.")
 package(libtenure0 libs "libtenure-runtime0 ${version}" "compiler of neural networks (shared library)"
         "${about} This package has the compiler as a library.")
 package(libtenure-dev libdevel "libtenure0 ${version}, libtenure-runtime-dev ${version}" "compiler of neural networks (development files)"
-        "${about} This package has what programs need that build and compile models: headers, the static library, files for pkg-config and CMake.")
+        "${about} This package has what programs need that build and compile models:\nheaders, the static library, files for pkg-config and CMake.")
 package(tenure devel "" "compiler of neural networks (command)"
-        "${about} This package has the command: it checks, explains and compares programs as text.")
+        "${about} This package has the command: it checks, explains and compares\nprograms as text.")
 set(CPACK_DEBIAN_LIBTENURE-RUNTIME-DEV_PACKAGE_SUGGESTS zlib1g-dev)  # for the static libraries
 set(CPACK_DEBIAN_LIBTENURE-DEV_PACKAGE_SUGGESTS "llvm-19-dev, libopenblas-serial-dev")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR})
