@@ -3,8 +3,8 @@
 // thread is a process here, with the operands in memory that all share. The parent is thread 0.
 #define _GNU_SOURCE
 #include "bench/bench.h"
+#include "codegen/gemm/sgemm.h"
 #include "runtime/clock.h"
-#include "runtime/exec/blas.h"
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static void multiply(Shared *s, int thread, int n_threads) {
   float *y = y_of(s) + (by_rows ? lo * s->n : lo);
   const float *bias = bias_of(s) + (by_rows ? 0 : lo);
   for (int64_t i = 0; s->gelu && i < m; i++) memcpy(y + i * s->n, bias, sizeof(float) * (size_t)n);
-  rt_sgemm(0, 1, m, n, s->k, x, s->k, w, s->k, s->gelu, y, s->n);
+  cg_sgemm(0, 1, m, n, s->k, x, s->k, w, s->k, s->gelu, y, s->n);
   for (int64_t i = 0; s->gelu && i < m; i++) gelu_row(y + i * s->n, n);
 }
 

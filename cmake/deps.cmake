@@ -1,4 +1,4 @@
-# LLVM 19 (shared library, C API only), OpenBLAS (runtime/exec/blas.c only), zlib (runtime/data/zip.c only), threads.
+# LLVM 19 (shared library, C API only), OpenBLAS (codegen/gemm/sgemm.c only), zlib (runtime/data/zip.c only), threads.
 # Debian 12: llvm-19-dev, libopenblas-serial-dev, zlib1g-dev.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

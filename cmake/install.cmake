@@ -1,19 +1,59 @@
-# Header, libraries, command, tenure.pc and a CMake package; tests/test_install.sh builds an outside project from them.
+# What is installed, by component; a component is a Debian package (cmake/package.cmake), and `cmake --install` takes all.
+#   libtenure-runtime0     libtenure_runtime.so.0: models from bundles, data sets, loaders
+#   libtenure-runtime-dev  its headers, static library, tenure-runtime.pc and CMake package
+#   libtenure0             libtenure.so.0: the compiler
+#   libtenure-dev          the same of it
+#   tenure                 the command
+# tests/test_install.sh builds outside projects from it.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tenure)
+set(include_dir ${CMAKE_INSTALL_INCLUDEDIR})
+set(runtime_headers base data loader run runtime)  # of frontend/tenure/; all that they declare is in libtenure_runtime
+list(TRANSFORM runtime_headers REPLACE "(.+)" "frontend/tenure/\\1.h")
+file(GLOB compiler_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} frontend/tenure/*.h)
+list(REMOVE_ITEM compiler_headers ${runtime_headers})
+install(FILES ${runtime_headers} DESTINATION ${include_dir}/tenure COMPONENT libtenure-runtime-dev)
+install(FILES ${compiler_headers} DESTINATION ${include_dir}/tenure COMPONENT libtenure-dev)
 install(FILES frontend/tenure.h frontend/tenure.hpp ${TENURE_GENERATED}/include/tenure_ops.h
-        ${TENURE_GENERATED}/include/tenure_site.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY frontend/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
-install(TARGETS tenure EXPORT tenureTargets)
-install(TARGETS tenure_static tenure_llvm tenure_blas tenure_zlib EXPORT tenureStaticTargets)
-install(TARGETS tenure_tool)
+        ${TENURE_GENERATED}/include/tenure_site.h DESTINATION ${include_dir} COMPONENT libtenure-dev)
+
+# ---- libraries, as CMake targets
+set_target_properties(tenure_runtime PROPERTIES EXPORT_NAME runtime)
+set_target_properties(tenure_runtime_static PROPERTIES EXPORT_NAME runtime_static)
 set_target_properties(tenure_static PROPERTIES EXPORT_NAME static)
-install(EXPORT tenureTargets NAMESPACE tenure:: DESTINATION ${package_dir})
-install(EXPORT tenureStaticTargets NAMESPACE tenure:: DESTINATION ${package_dir})
+install(TARGETS tenure_runtime EXPORT tenureRuntimeTargets
+        LIBRARY COMPONENT libtenure-runtime0 NAMELINK_COMPONENT libtenure-runtime-dev)
+install(TARGETS tenure EXPORT tenureTargets LIBRARY COMPONENT libtenure0 NAMELINK_COMPONENT libtenure-dev)
+install(TARGETS tenure_runtime_static tenure_zlib EXPORT tenureRuntimeStaticTargets ARCHIVE COMPONENT libtenure-runtime-dev)
+install(TARGETS tenure_static tenure_llvm tenure_blas EXPORT tenureStaticTargets ARCHIVE COMPONENT libtenure-dev)
+foreach(set Runtime:libtenure-runtime-dev RuntimeStatic:libtenure-runtime-dev :libtenure-dev Static:libtenure-dev)
+  string(REGEX MATCH "([A-Za-z]*):(.+)" set ${set})
+  install(EXPORT tenure${CMAKE_MATCH_1}Targets NAMESPACE tenure:: DESTINATION ${package_dir} COMPONENT ${CMAKE_MATCH_2})
+endforeach()
 configure_package_config_file(cmake/tenureConfig.cmake.in tenureConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(tenureConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-# The .pc file finds its prefix from where it lies: an installed folder may be moved.
+install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake
+        DESTINATION ${package_dir} COMPONENT libtenure-runtime-dev)
+
+# ---- pkg-config: a .pc file finds its prefix from where it lies, so that an installed folder may be moved.
 file(RELATIVE_PATH up /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
-configure_file(cmake/tenure.pc.in tenure.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake DESTINATION ${package_dir})
-install(FILES ${CMAKE_BINARY_DIR}/tenure.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(pc tenure:libtenure-dev tenure-runtime:libtenure-runtime-dev)
+  string(REGEX MATCH "(.+):(.+)" pc ${pc})
+  set(component ${CMAKE_MATCH_2})
+  set(pc ${CMAKE_MATCH_1}.pc)
+  configure_file(cmake/${pc}.in ${pc} @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${pc} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
+endforeach()
+
+# ---- the command. Its manual and completions are written by the build, where a target makes them: generated/man/*.1,
+# generated/completions/{bash/tenure,zsh/_tenure,fish/tenure.fish}.
+install(TARGETS tenure_tool COMPONENT tenure)
+function(install_generated folder to)
+  install(DIRECTORY ${TENURE_GENERATED}/${folder}/ DESTINATION ${to} COMPONENT tenure OPTIONAL)
+endfunction()
+install_generated(man ${CMAKE_INSTALL_MANDIR}/man1)
+install_generated(completions/bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install_generated(completions/zsh ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install_generated(completions/fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+include(cmake/package.cmake)

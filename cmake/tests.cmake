@@ -68,6 +68,7 @@ foreach(script ${test_scripts})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
+set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS packages)
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})

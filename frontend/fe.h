@@ -7,12 +7,10 @@
 #define TN_FE_H
 
 #include "codegen/cg.h"
+#include "frontend/run/run.h"
 #include "frontend/tenure.h"
 #include "ir/ir.h"
-#include "runtime/exec/instance.h"
 #include "runtime/names.h"
-#include <math.h>
-#include <stdatomic.h>
 
 #define FE_NO_PARAM UINT32_MAX
 
@@ -66,18 +64,13 @@ typedef enum {
   MOD_RMS_NORM
 } FeModuleKind;
 
-// Hyper-parameters that can be set between runs, by group of an optimizer.
-typedef enum { HYPER_LR, HYPER_WEIGHT_DECAY, HYPER_MOMENTUM, N_HYPERS } FeHyperKind;
+// A hyper-parameter that can be set between runs, by group of an optimizer.
 typedef struct {
   tn_module *module;  // that the optimizer trains
   FeParam *param;
   uint32_t group;
-  uint8_t kind;
+  uint8_t kind;  // RtHyperKind
 } FeHyper;
-typedef struct {
-  uint32_t param, group;
-  uint8_t kind;
-} FeRunHyper;  // the same, of compiled code
 typedef struct {
   uint32_t number;
   tn_group_options o;
@@ -242,18 +235,6 @@ struct tn_function {
   uint32_t n_wants_grad, cap_wants_grad, n_reported_input, cap_reported_input;
 };
 
-// What a run of a function stores and copies.
-typedef struct {
-  const char *file, *name;  // name "": none
-  int line;
-  int64_t bytes;
-} FeStored;
-typedef struct {
-  tn_plan_copy *copies;
-  FeStored *stored, *loaded;  // what instructions store; what kernels read, each value once for each of them
-  uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
-} FeBytesMoved;
-
 // A plan of a function for smaller bounds.
 typedef struct {
   Fn *ir;
@@ -261,62 +242,17 @@ typedef struct {
   DimFit *fits;
   uint32_t n_fits;
 } FeVariant;
-typedef struct {
-  const char *bounds;
-  uint32_t of;
-  tn_plan plan;
-} FeRunVariant;  // the same, of compiled code
 
-// What compilation leaves: shared by the program and all models made from it, freed with the last of them.
+// Code that tn_compile made.
 typedef struct {
-  atomic_uint n_refs;
+  FeCode code;      // first
   RtArena *mem;     // of everything below
   CgObject object;  // until it is loaded
   CgJit *jit;
   void *consts;  // const_bytes, a block
   int64_t const_bytes;
   RtPlan plan;
-  tn_plan *stats;             // by function of the plan
-  FeBytesMoved *bytes_moved;  // the same
-  FeRunHyper *hypers;
-  uint32_t n_hypers;
-  FeRunVariant *variants;
-  uint32_t n_variants;
-  tn_compile_info info;
-  uint32_t n_workers;
-} FeCode;
-
-// One call at a time (compile/call_lock.c).
-typedef enum {
-  CALL_NONE,
-#define MODEL_CALL(name, class) CALL_##name,
-#define LOADER_CALL(name, class) CALL_##name,
-#include "frontend/compile/calls.def"
-} FeCall;
-typedef struct {
-  _Atomic uint64_t word;         // whose call is under way; 0: nobody's
-  _Atomic(const char *) thread;  // whose it is, or was last
-  uint64_t id;                   // no other lock of the process ever has it
-  const RtPlan *plan;            // names what runs; NULL: a loader
-  char *error;                   // what the last call with a status said. Like the next, of who has the lock
-  const char *warning;
-} FeCallLock;
-
-struct tn_model {
-  FeCode *code;
-  RtInstance *inst;
-  RtArena *lists;         // of the last load's report; NULL: none
-  const char *last_name;  // of the function that ran last; NULL: none did
-  uint32_t last;
-  FeCallLock lock;  // of all of the above that changes
-};
-
-// The user's collation is kept beside the loader: it is called with the address of this copy.
-struct tn_loader {
-  struct RtLoader *rt;
-  tn_collate collate;
-  FeCallLock lock;  // of rt, but for stops
-};
+} FeJitCode;
 
 struct tn_program {
   RtArena *mem;
@@ -351,7 +287,7 @@ struct tn_program {
   uint32_t n_variants, cap_variants, n_built;
   const char *built;      // the whole program as text, kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
-  FeCode *code;           // NULL before tn_compile
+  FeJitCode *code;        // NULL before tn_compile
 };
 
 // ---- graph/program.c
@@ -371,8 +307,6 @@ void fe_out_of_memory(FeGuard *g);
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
 void fe_show(tn_program *p, RtSeverity least);  // on stderr, what is at least so severe and was not shown there yet
-// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
-static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
@@ -555,12 +489,11 @@ uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_vari
 bool fe_matched(const tn_module *m, const char *pattern, const char *what, uint32_t n, tn_site at);
 
 // ---- module/param_groups.c
-extern const char *const fe_hyper_name[N_HYPERS];
 const tn_group_options *fe_group_options(tn_program *p, uint32_t number);
 // False when an optimizer of m or of a module above was built already, which would never train it: reported, m poisoned
 bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
 // The entry of a hyper-parameter, made with this value; NULL: reported
-FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at);
+FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, tn_site at);
 
 // ---- module/counters.c
 // How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
@@ -640,11 +573,10 @@ bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are r
 bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
 
 // ---- compile/lower_plan.c
-void fe_plan(tn_program *p, FeCode *c);  // fills the plan from the placed program, entries apart
+void fe_plan(tn_program *p, FeJitCode *c);  // fills the plan from the placed program, entries apart
 
 // ---- compile/buckets.c
 bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the variants; false: reported
-const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem);
 
 // ---- compile/compile.c
 bool fe_seal(tn_program *p, tn_site at);  // no building from now on; false: the program has errors
@@ -654,42 +586,5 @@ void fe_end_code(tn_program *p);
 // Passes, packed copies and p->code->plan, entries apart. The target is the program's from now on.
 bool fe_place(tn_program *p, Target *target, const tn_compile_options *o);
 tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o);  // target NULL: this machine's
-void fe_code_release(FeCode *c);                                                       // NULL: nothing
-
-// ---- compile/call_lock.c
-void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);
-// False: another call is under way, and the calling thread's error of `speaker`, mostly l itself, says which.
-bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker);
-void fe_unlock(FeCallLock *l);
-// The same with a sentence: it is empty at first, and what it is at the end is the calling thread's too.
-bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker);
-void fe_end_call(FeCallLock *l);
-void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
-// For calls that wait; false: the calling thread has it already, and goes on
-bool fe_lock_wait(FeCallLock *l, FeCall call);
-void fe_end_wait(FeCallLock **l);
-// The rest of the block has the lock of calls that wait
-#define FE_WAIT(l, call) __attribute__((cleanup(fe_end_wait))) FeCallLock *waited = fe_lock_wait(l, call) ? (l) : NULL
-void fe_end_model_call(tn_model **m);
-// Opens a public call on m, which ends with the function; gives `failed` when there is no m or it is refused
-#define FE_MODEL_CALL(m, call, failed)                                            \
-  __attribute__((cleanup(fe_end_model_call))) tn_model *locked = (tn_model *)(m); \
-  if (!locked || !fe_begin_call(&locked->lock, CALL_##call, &locked->lock)) {     \
-    locked = NULL;                                                                \
-    return failed;                                                                \
-  }
-
-// ---- compile/error_text.c
-void fe_say(const FeCallLock *l, const char *fmt, ...) RT_PRINTF(2, 3);  // as the calling thread's error alone
-void fe_say_nothing(const FeCallLock *l);
-void fe_keep_error(const FeCallLock *l);  // as the calling thread's
-// For the calling thread; `call` asks. Valid until its next call on a model or loader.
-const char *fe_error_text(FeCallLock *l, FeCall call);
-const char *fe_warning_text(FeCallLock *l, FeCall call);
-
-// ---- compile/model.c
-tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws);  // initialised; NULL: out of memory
-// tn_run by who has the lock
-tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out);
 
 #endif

@@ -38,10 +38,11 @@
 #define TENURE_H
 
 #include "tenure/bundle.h"   // a program as an object and a header
-#include "tenure/compile.h"  // models, plans, dumps
+#include "tenure/compile.h"  // compiling, dumps
 #include "tenure/core.h"     // handles, shapes, programs, functions
 #include "tenure/data.h"     // data sets
 #include "tenure/loader.h"   // batches, progress
+#include "tenure/model.h"    // models, plans
 #include "tenure/module.h"   // parameters, layers, attention, hooks
 #include "tenure/ops.h"      // operations, losses, writes in place
 #include "tenure/packed.h"   // sequences of different lengths

@@ -20,13 +20,15 @@ typedef enum { TN_SEGMENTS(ROW) N_SEGMENTS } Segment;
 #undef ROW
 #define TN_ALIGN 64  // bytes; every buffer of a plan starts on a multiple
 
+// C[m,n] = op(A) op(B) + beta * C, row-major, one thread; trans flags are 0/1.
+typedef void (*TnSgemm)(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
 struct TnFrame;
 typedef struct {
   // Waits until `count` workers (ids that share barrier `which`) have arrived.
   void (*barrier)(struct TnFrame *f, int32_t which, int32_t count);
-  // C[m,n] = alpha * op(A) op(B) + beta * C, row-major, one thread; trans flags are 0/1.
-  void (*sgemm)(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
-                int64_t ldb, float beta, float *c, int64_t ldc);
+  TnSgemm sgemm;  // RtPlan.sgemm
   // Between kernels of a program compiled with TN_CHECK=arena, by one worker (runtime/exec/arena_guards.h); others never call it.
   void (*guarded_arena)(struct TnFrame *f, int32_t done, int32_t next);
 } TnServices;

@@ -6,6 +6,8 @@
 #ifndef TN_RUNTIME_BASE_H
 #define TN_RUNTIME_BASE_H
 
+#include "runtime/api.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,14 +23,14 @@
 
 // ---- build arena
 typedef struct RtArena RtArena;
-RtArena *rt_arena_new(void);  // NULL when out of memory
-void rt_arena_free(RtArena *a);
-jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler);  // NULL: abort; gives the handler before
-void *rt_alloc(RtArena *a, size_t bytes);                // zeroed, 16-byte aligned, never NULL
-void *rt_grow(RtArena *a, void *old, size_t old_bytes, size_t new_bytes);
-char *rt_strdup(RtArena *a, const char *s);
-char *rt_strndup(RtArena *a, const char *s, size_t n);
-char *rt_printf(RtArena *a, const char *fmt, ...) RT_PRINTF(2, 3);
+RT_API RtArena *rt_arena_new(void);  // NULL when out of memory
+RT_API void rt_arena_free(RtArena *a);
+RT_API jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler);  // NULL: abort; gives the handler before
+RT_API void *rt_alloc(RtArena *a, size_t bytes);                // zeroed, 16-byte aligned, never NULL
+RT_API void *rt_grow(RtArena *a, void *old, size_t old_bytes, size_t new_bytes);
+RT_API char *rt_strdup(RtArena *a, const char *s);
+RT_API char *rt_strndup(RtArena *a, const char *s, size_t n);
+RT_API char *rt_printf(RtArena *a, const char *fmt, ...) RT_PRINTF(2, 3);
 size_t rt_arena_bytes(const RtArena *a);
 
 // Appends one element to a {pointer, count, capacity} triple that lives in an arena; yields the new element's address.
@@ -45,10 +47,10 @@ typedef struct {
   char *text;  // always 0-terminated once something was added
   size_t len, cap;
 } RtText;
-void rt_text_add(RtText *t, const char *fmt, ...) RT_PRINTF(2, 3);
-void rt_text_put(RtText *t, const char *bytes, size_t n);
+RT_API void rt_text_add(RtText *t, const char *fmt, ...) RT_PRINTF(2, 3);
+RT_API void rt_text_put(RtText *t, const char *bytes, size_t n);
 
-size_t rt_utf8_length(const void *s, size_t n);  // bytes of the valid UTF-8 sequence at s, at most n; 0: none
+RT_API size_t rt_utf8_length(const void *s, size_t n);  // bytes of the valid UTF-8 sequence at s, at most n; 0: none
 
 // ---- diagnostics: collected; whoever made the list prints it
 typedef enum { RT_NOTE, RT_HINT, RT_WARNING, RT_ERROR } RtSeverity;
@@ -67,27 +69,28 @@ typedef struct RtDiags {
   uint32_t n, cap;
   uint32_t n_errors, n_warnings;
 } RtDiags;
-void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *file, uint32_t line, const char *fmt, ...)
+RT_API void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *file, uint32_t line, const char *fmt, ...)
     RT_PRINTF(6, 7);
 // file:line: error[E103]: text. What came again with other numbers alone, as a mistake in a loop does, is printed once:
 // error[E103] (x 100)
-void rt_diags_print(const RtDiags *d, FILE *out);
-void rt_diags_print_json(const RtDiags *d, FILE *out);  // one array, likewise
+RT_API void rt_diags_print(const RtDiags *d, FILE *out);
+RT_API void rt_diags_print_json(const RtDiags *d, FILE *out);  // one array, likewise
 // Prints reports of at least this severity, with their notes and hints, that it did not print before.
-void rt_diags_show(RtDiags *d, RtSeverity least, FILE *out);
+RT_API void rt_diags_show(RtDiags *d, RtSeverity least, FILE *out);
 void rt_diags_clear(RtDiags *d);
 
 // ---- one sentence in the caller's buffer, for calls that report one mistake
-bool rt_fail(char *error, size_t error_size, const char *fmt, ...) RT_PRINTF(3, 4);  // always false; error may be NULL
+RT_API bool rt_fail(char *error, size_t error_size, const char *fmt, ...)
+    RT_PRINTF(3, 4);  // always false; error may be NULL
 
 // ---- hashing
-uint64_t rt_hash(const void *bytes, size_t n, uint64_t seed);
+RT_API uint64_t rt_hash(const void *bytes, size_t n, uint64_t seed);
 
 // ---- counting allocator hook: number of heap allocations made through rt_malloc since the start
-void *rt_malloc(size_t bytes);  // NULL when out of memory; counted
+RT_API void *rt_malloc(size_t bytes);  // NULL when out of memory; counted
 void *rt_realloc(void *p, size_t bytes);
 void *rt_malloc_aligned(size_t align, size_t bytes);  // align: a power of two >= 16; released by rt_free
-void rt_free(void *p);
+RT_API void rt_free(void *p);
 bool rt_malloc_refused(void);  // counts one allocation that is made otherwise; true: a test wants it to fail
 uint64_t rt_malloc_count(void);
 void rt_malloc_fail_at(uint64_t n);  // tests: the n-th allocation from now on fails, once; 0: none

@@ -11,22 +11,22 @@
 #include "runtime/base.h"
 
 // snprintf, vsnprintf and fprintf in the C locale; errno stays as they leave it
-int rt_format(char *to, size_t size, const char *fmt, ...) RT_PRINTF(3, 4);
-int rt_vformat(char *to, size_t size, const char *fmt, va_list args);
-int rt_fformat(FILE *out, const char *fmt, ...) RT_PRINTF(2, 3);
+RT_API int rt_format(char *to, size_t size, const char *fmt, ...) RT_PRINTF(3, 4);
+RT_API int rt_vformat(char *to, size_t size, const char *fmt, va_list args);
+RT_API int rt_fformat(FILE *out, const char *fmt, ...) RT_PRINTF(2, 3);
 
 // The n characters at s, all of them, as a decimal number: [+-] digits [. digits] [e [+-] digits] with a digit before
 // or behind the point; no space, no hexadecimal digits, no "inf" or "nan". Rounded to nearest even; what is too large
 // is infinite. False: no such number, or one of more than RT_LONGEST_NUMBER characters.
 enum { RT_LONGEST_NUMBER = 200 };
 bool rt_read_f32(const char *s, size_t n, float *out);
-bool rt_read_f64(const char *s, size_t n, double *out);
+RT_API bool rt_read_f64(const char *s, size_t n, double *out);
 // [+-] digits; false: no such number, or one outside i64
 bool rt_read_i64(const char *s, size_t n, int64_t *out);
 
 // "1.5 MiB", in up to RT_BYTES_SIZE characters of `to`; gives `to`
 enum { RT_BYTES_SIZE = 24 };
-const char *rt_bytes_text(char to[RT_BYTES_SIZE], int64_t bytes);
+RT_API const char *rt_bytes_text(char to[RT_BYTES_SIZE], int64_t bytes);
 
 static inline bool rt_is_digit(char c) { return c >= '0' && c <= '9'; }
 // Of ASCII

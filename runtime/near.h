@@ -6,6 +6,8 @@
 #ifndef TN_RUNTIME_NEAR_H
 #define TN_RUNTIME_NEAR_H
 
+#include "runtime/api.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@ typedef struct {
 } RtNear;
 
 // Letters left out, added, replaced or swapped, up to a third of the name; upper case for lower; the end of a path.
-void rt_near_offer(RtNear *n, const char *name);
-const char *rt_near_text(RtNear *n);  // "; did you mean 'step'?", or ""; lives in *n
+RT_API void rt_near_offer(RtNear *n, const char *name);
+RT_API const char *rt_near_text(RtNear *n);  // "; did you mean 'step'?", or ""; lives in *n
 
 #endif

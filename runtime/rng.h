@@ -3,10 +3,12 @@
 #ifndef TN_RUNTIME_RNG_H
 #define TN_RUNTIME_RNG_H
 
+#include "runtime/api.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-void rt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+RT_API void rt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 void rt_shuffle(size_t *order, size_t n, uint64_t seed);  // writes 0 .. n-1 in an order fixed by the seed
 
 #endif

@@ -2,7 +2,7 @@
 // worker. A kernel that strays must be named with its neighbour; what is read and was not written must be poison, which
 // no result survives.
 #include "codegen/cg.h"
-#include "runtime/exec/blas.h"
+#include "codegen/gemm/sgemm.h"
 #include "tests/faults.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ typedef struct {
 } Guarded;
 
 static Target target;
-static const TnServices services = {.sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
+static const TnServices services = {.sgemm = cg_sgemm, .guarded_arena = rt_guarded_arena_step};
 
 // ---- the edits
 static bool shrink(Fn *f, uint32_t site, bool scratch) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every public call that is given a model or a loader has its row in frontend/compile/calls.def, which says what it does
+# Every public call that is given a model or a loader has its row in frontend/run/calls.def, which says what it does
 # while another call is under way, and tenure.h names those that wait. Ends by leaving a row out, to see that it is missed.
 set -euo pipefail
 cd "${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"
@@ -15,12 +15,12 @@ missing() {
   rows 'REFUSED|WAITS|FREE' "$1" >"$scratch/rows"
   LC_ALL=C comm -3 "$scratch/calls" "$scratch/rows"
 }
-found=$(missing frontend/compile/calls.def)
+found=$(missing frontend/run/calls.def)
 [[ -z "$found" ]] || { echo "without a row, or without a call: $found" && exit 1; }
-grep -vE 'CALL\(tn_save,' frontend/compile/calls.def >"$scratch/calls.def"
+grep -vE 'CALL\(tn_save,' frontend/run/calls.def >"$scratch/calls.def"
 [[ "$(missing "$scratch/calls.def")" == tn_save ]] || { echo "a row that is left out is not missed" && exit 1; }
 
 threads=$(sed -n '/^\/\/ Threads\./,/^#ifndef/p' frontend/tenure.h)
-for call in $(rows WAITS frontend/compile/calls.def); do
+for call in $(rows WAITS frontend/run/calls.def); do
   grep -qw "$call" <<<"$threads" || { echo "tenure.h does not say that $call waits" && exit 1; }
 done

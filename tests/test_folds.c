@@ -9,7 +9,7 @@
 //
 //   test_folds [SEED [ROUNDS]]     the random part, from another seed or longer
 #include "codegen/cg.h"
-#include "runtime/exec/blas.h"
+#include "codegen/gemm/sgemm.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 #include "tests/check.h"
@@ -79,7 +79,7 @@ static const Tensor *interpret(const Case *c, const char *passes, bool single) {
 }
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = cg_sgemm};
 typedef struct {
   TnEntry entry;
   TnFrame *frame;

@@ -6,7 +6,7 @@
 
 #include "codegen/cg.h"
 #include "codegen/gemm/gemm.h"
-#include "runtime/exec/blas.h"
+#include "codegen/gemm/sgemm.h"
 #include "runtime/exec/thread_team.h"
 
 #include <math.h>
@@ -116,7 +116,7 @@ typedef struct {
 } Run;
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = cg_sgemm};
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static bool compile(Run *r) {

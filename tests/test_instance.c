@@ -1,5 +1,6 @@
 // Instances over a plan written by hand, whose entry points are C functions: runs and their checks, parameters,
 // checkpoints. What compiled code does is tested elsewhere.
+#include "codegen/gemm/sgemm.h"
 #include "runtime/exec/instance.h"
 #include "runtime/store/safetensors.h"
 #include "tests/check.h"
@@ -95,7 +96,8 @@ static const RtPlan plan = {.slots = slots,
                             .n_functions = 3,
                             .n_params = 4,
                             .param_bytes = PARAM_BYTES,
-                            .consts = pool};
+                            .consts = pool,
+                            .sgemm = cg_sgemm};
 enum { INIT, STEP, ARENA };
 
 // ---- runs

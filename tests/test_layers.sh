@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The chain frontend -> codegen -> ir -> runtime holds: no upward include, llvm-c only in codegen, cblas.h only in
-# runtime/exec/blas.c, random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
-# libtenure.so exports tn_ symbols only. Inside each folder the rooms (sub-folders, and the files beside them) have an order:
+# codegen/gemm/sgemm.c; frontend/run and frontend/data stand on runtime alone, and so does libtenure_runtime, which is made of
+# them: it knows no LLVM, no BLAS and nothing of libtenure. Random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
+# both libraries export tn_ symbols only, but for those of runtime/api.h. Inside each folder the rooms (sub-folders, and the files beside them) have an order:
 # a room includes and calls itself and the rooms before it, and no files call one another in a circle of more than ten.
 # Ends by breaking each rule in a copy, to see that it is caught.
 set -euo pipefail
@@ -11,10 +12,10 @@ folders=(runtime ir codegen frontend) # bottom first
 
 # Rooms, bottom first; a+b: files beside the rooms that need each other.
 declare -A rooms=(
-  [runtime]="abi clock base+format names near progress rng exec bundle store data"
+  [runtime]="abi api clock base+format names near progress rng exec bundle store data"
   [ir]="ir ops attention intern expr fn remarks scan packed_dims storage shape build text verify rewrite interp autodiff passes"
-  [codegen]="cg+target host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module bundle"
-  [frontend]="tenure fe graph packed module compile bundle data"
+  [codegen]="cg+target x86_features+host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module bundle"
+  [frontend]="tenure run data fe graph packed module compile bundle"
 )
 largest_circle=10
 
@@ -33,7 +34,8 @@ check_tree() (
   includes "${folders[@]}" | grep -E '[<"]llvm(-c)?/' | grep -v '^codegen/' | sed 's/^/LLVM outside codegen: /' || true
   grep -nE '\b(next_id|ir_new_streams)\b' -r "${folders[@]}" --include='*.c' --include='*.h' --include='*.def' |
     grep -vE '^(ir/(ir\.h|intern\.c|text/parse\.c)|frontend/graph/scan\.c):' | sed 's/^/random streams not taken by fe_stream: /' || true
-  includes "${folders[@]}" | grep 'cblas' | grep -v '^runtime/exec/blas\.c:' | sed 's/^/BLAS outside runtime\/exec\/blas.c: /' || true
+  includes "${folders[@]}" | grep 'cblas' | grep -v '^codegen/gemm/sgemm\.c:' | sed 's/^/BLAS outside codegen\/gemm\/sgemm.c: /' || true
+  includes frontend/run frontend/data | grep -E '"' | grep -vE '"(frontend/(tenure|run)|runtime)/' | sed 's/^/more than the runtime: /' || true
 )
 
 # check_room_includes ROOT: a header of a later room. Tables (.def) are lists that anyone may expand.
@@ -47,11 +49,12 @@ check_room_includes() (
 # check_calls ROOT BUILD: a function or object of a later room of the same folder, by the symbols of the object files whose
 # sources are in ROOT; files in a circle that is too large.
 check_calls() (
+  cd "$2/CMakeFiles"
   for folder in "${folders[@]}"; do
-    cd "$2/CMakeFiles/tn_$folder.dir"
     while read -r object; do
-      [[ -f $1/${object%.o} ]] && echo "$object"
-    done < <(find "$folder" -name '*.o' | sort) | xargs nm -P -A | awk -v most="$largest_circle" "$room_order"'
+      source=${object#*/}
+      [[ -f $1/${source%.o} ]] && echo "$object"
+    done < <(find tn_*.dir -path "tn_*.dir/$folder/*.o" | sort) | xargs nm -P -A | sed 's|^tn_[a-z]*\.dir/||' | awk -v most="$largest_circle" "$room_order"'
       { file = substr($1, 1, length($1) - 3) }
       $3 ~ /^[TDRBVWC]$/ { made_in[$2] = file }
       $3 == "U" { user[++n] = file; used[n] = $2 }
@@ -91,18 +94,30 @@ done
 room_order+='}
 '
 
+# check_runtime LIBRARY..: what libtenure_runtime must not know.
+check_runtime() {
+  for library; do
+    nm -P "$library" 2>/dev/null | awk '$2 == "U" { print $1 }' | grep -E '^(LLVM|cblas_|openblas_|ir_|cg_)' | sed "s|^|${library##*/} wants |" || true
+  done
+}
+
 # check_exports LIBRARY: prints every exported name that is neither ours nor the linker's own.
 check_exports() {
-  nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
-    grep -vE '^(tn_|_edata$|_end$|__bss_start$|_init$|_fini$|__((start|stop)_)?(asan|ubsan|odr_asan)_)' | sed 's/^/exported without tn_: /' || true
+  nm -D --defined-only "$1" | awk '{ print $NF }' | grep -v '@@TENURE_PRIVATE$' | sed 's/@.*//' |
+    grep -vE '^(tn_|TENURE_[A-Z0-9]+$|_edata$|_end$|__bss_start$|_init$|_fini$|__((start|stop)_)?(asan|ubsan|odr_asan)_)' | sed 's/^/exported without tn_: /' || true
 }
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 offences=$(check_tree "$source_dir" && check_room_includes "$source_dir" && check_calls "$source_dir" "$build_dir")
-[[ -f $build_dir/libtenure.so ]] || offences+=$'\nno '"$build_dir/libtenure.so"
+for library in libtenure.so libtenure_runtime.so libtenure_runtime.a; do
+  [[ -f $build_dir/$library ]] || offences+=$'\nno '"$build_dir/$library"
+done
+offences+=$(check_runtime "$build_dir"/libtenure_runtime.{a,so})
+offences+=$(readelf -d "$build_dir/libtenure_runtime.so" | grep -E 'NEEDED.*(LLVM|blas|libtenure\.)' || true)
 [[ -n "$(nm -D --defined-only "$build_dir/libtenure.so" | grep ' tn_' || true)" ]] || offences+=$'\nnothing is exported'
 offences+=$(check_exports "$build_dir/libtenure.so")
+offences+=$(check_exports "$build_dir/libtenure_runtime.so")
 if [[ -n "$offences" ]]; then
   echo "$offences"
   exit 1
@@ -122,6 +137,8 @@ expect_offence ir/new.c '#include "../frontend/tenure.h"'
 expect_offence codegen/new.c '#include "frontend/tenure.h"'
 expect_offence frontend/new.c '#include <llvm-c/Core.h>'
 expect_offence runtime/new.c '#include <cblas.h>'
+expect_offence frontend/run/new.c '#include "ir/ir.h"'
+expect_offence frontend/data/new.c '#include "frontend/fe.h"'
 expect_offence frontend/new.c '#include "tests/check.h"'
 expect_offence frontend/new.c 'uint32_t take(Prog *p) { return p->next_id++; }'
 expect_offence frontend/new.c 'uint32_t take(Prog *p) { return ir_new_streams(p, 1); }'
@@ -139,11 +156,12 @@ expect_call() {
   rm -rf "$scratch/tree" "$scratch/build"
   mkdir -p "$scratch/tree" "$scratch/build/CMakeFiles"
   cp -r "${folders[@]/#/$source_dir/}" "$scratch/tree"
-  for folder in "${folders[@]}"; do cp -rs "$build_dir/CMakeFiles/tn_$folder.dir" "$scratch/build/CMakeFiles"; done
+  for folder in run "${folders[@]}"; do cp -rs "$build_dir/CMakeFiles/tn_$folder.dir" "$scratch/build/CMakeFiles"; done
   shift
   while (($#)); do
     file=$1 folder=${1%%/*}
     echo "$2" >"$scratch/tree/$file"
+    mkdir -p "$scratch/build/CMakeFiles/tn_$folder.dir/${file%/*}"
     "${TENURE_CC:-cc}" -c -fPIC -o "$scratch/build/CMakeFiles/tn_$folder.dir/$file.o" "$scratch/tree/$file"
     shift 2
   done
@@ -151,8 +169,11 @@ expect_call() {
 }
 expect_call 'later room: codegen/math/new.c' codegen/math/new.c 'void cg_emit_gemm(void); void cg_new(void); void cg_new(void) { cg_emit_gemm(); }'
 expect_call 'later room: ir/shape/new.c' ir/shape/new.c 'void ir_pass_fuse(void); void ir_new(void); void ir_new(void) { ir_pass_fuse(); }'
-expect_call 'later room: frontend/graph/new.c' frontend/graph/new.c 'void fe_code_release(void); void fe_new(void); void fe_new(void) { fe_code_release(); }'
+expect_call 'later room: frontend/graph/new.c' frontend/graph/new.c 'void fe_plan(void); void fe_new(void); void fe_new(void) { fe_plan(); }'
+expect_call 'later room: frontend/run/new.c' frontend/run/new.c 'void fe_error_at(void); void fe_new(void); void fe_new(void) { fe_error_at(); }'
 expect_call 'later room: runtime/store/new.c' runtime/store/new.c 'void rt_dataset_csv(void); void rt_new(void); void rt_new(void) { rt_dataset_csv(); }'
+"${TENURE_CC:-cc}" -c -fPIC -o "$scratch/x.o" -x c - <<<'void ir_print(void); void rt_x(void); void rt_x(void) { ir_print(); }'
+[[ "$(check_runtime "$scratch/x.o")" == *ir_print* ]] || { echo "a call of the IR from the runtime library was not caught" && exit 1; }
 circle=()
 for k in {0..10}; do circle+=("codegen/math/new$k.c" "void cg_$k(void); void cg_$(((k + 1) % 11))(void); void cg_$k(void) { cg_$(((k + 1) % 11))(); }"); done
 expect_call 'circle of 11 files: codegen/math/new' "${circle[@]}"

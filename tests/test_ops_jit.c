@@ -4,7 +4,7 @@
 #include "tests/op_tables.h"
 
 #include "codegen/cg.h"
-#include "runtime/exec/blas.h"
+#include "codegen/gemm/sgemm.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 
@@ -17,7 +17,7 @@ static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = rt_sgemm};
+static const TnServices services = {.barrier = wait_at_barrier, .sgemm = cg_sgemm};
 
 // ---- blocks with a guard behind them
 typedef struct {

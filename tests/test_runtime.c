@@ -1,10 +1,10 @@
 // The runtime's parts, each alone: memory, diagnostics, files, team, BLAS, random numbers, progress, .ts, safetensors.
 // Instances and checkpoints stand in tests/test_instance.c.
+#include "codegen/gemm/sgemm.h"
 #include "runtime/abi.h"
 #include "runtime/base.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/ts_series.h"
-#include "runtime/exec/blas.h"
 #include "runtime/exec/plan.h"
 #include "runtime/names.h"
 #include "runtime/progress.h"
@@ -239,7 +239,7 @@ static double check_sgemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float
   int64_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
   for (uint32_t i = 0; i < 4000; i++)
     a[i] = value(i), b[i] = value(i + 9999), c[i] = before[i] = beta == 0 ? NAN : value(i + 77);
-  rt_sgemm(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
+  cg_sgemm(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
   double worst = 0;
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
@@ -258,9 +258,9 @@ static void *multiply_often(void *arg) {
   bool *ok = arg;
   float a[35], b[35], c[25], first[25];
   for (uint32_t i = 0; i < 35; i++) a[i] = value(i), b[i] = value(i + 50);
-  rt_sgemm(0, 0, 5, 5, 7, a, 7, b, 5, 0, first, 5);
+  cg_sgemm(0, 0, 5, 5, 7, a, 7, b, 5, 0, first, 5);
   for (int i = 0; i < 2000; i++) {
-    rt_sgemm(0, 0, 5, 5, 7, a, 7, b, 5, 0, c, 5);
+    cg_sgemm(0, 0, 5, 5, 7, a, 7, b, 5, 0, c, 5);
     *ok &= !memcmp(c, first, sizeof c);
   }
   return NULL;

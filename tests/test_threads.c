@@ -1,4 +1,4 @@
-// One call at a time on a model, and on a loader: every row of frontend/compile/calls.def beside a call that is under
+// One call at a time on a model, and on a loader: every row of frontend/run/calls.def beside a call that is under
 // way, first a held one, then real ones of other threads (for the thread sanitizer). A refused call has no effect, and
 // its sentence names both calls. What a thread's calls had to say is that thread's own.
 #include "frontend/fe.h"
@@ -119,7 +119,7 @@ typedef struct {
 static const Row rows[] = {
 #define MODEL_CALL(name, class) {#name, call_##name, class, false, CALL_##name == CALL_tn_model_free},
 #define LOADER_CALL(name, class) {#name, call_##name, class, true, CALL_##name == CALL_tn_loader_free},
-#include "frontend/compile/calls.def"
+#include "frontend/run/calls.def"
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
@@ -221,7 +221,7 @@ static void call_beside(const World *w, const Row *r) {
 }
 
 static uint64_t sum_of_params(const tn_model *m) {
-  return rt_hash(rt_instance_block(m->inst), (size_t)m->code->plan.param_bytes, rt_instance_counter(m->inst));
+  return rt_hash(rt_instance_block(m->inst), (size_t)m->code->plan->param_bytes, rt_instance_counter(m->inst));
 }
 
 static void test_beside_a_held_call(char *store) {

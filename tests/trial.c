@@ -2,8 +2,8 @@
 #include "tests/trial.h"
 #include "tests/rng.h"
 
+#include "codegen/gemm/sgemm.h"
 #include "ir/attention.h"
-#include "runtime/exec/blas.h"
 #include "runtime/exec/plan.h"
 
 #include <math.h>
@@ -138,7 +138,7 @@ Shape trial_output(const Fn *f, uint32_t k, DType *type) {
 // ---- compiled code
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 static const TnServices services = {
-    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
+    .barrier = wait_at_barrier, .sgemm = cg_sgemm, .guarded_arena = rt_guarded_arena_step};
 static TrialBlock new_block(RtArena *mem, int64_t bytes) {
   unsigned char *raw = rt_alloc(mem, (size_t)bytes + GUARD + TN_ALIGN);
   TrialBlock b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), (size_t)bytes};

@@ -120,11 +120,3 @@ bool fe_buckets(tn_program *p, const tn_compile_options *o) {
   }
   return good;
 }
-
-const char *fe_bounds_text(tn_program *p, const FeVariant *v, RtArena *mem) {
-  RtText t = {.mem = mem};
-  for (uint32_t k = 0; k < v->n_fits; k++)
-    rt_text_add(&t, "%s%s <= %lld", k ? ", " : "", ir_text(p->ir, ir_dim_info(p->ir, v->fits[k].dim)->name),
-                (long long)v->fits[k].fit);
-  return t.text ? t.text : "";
-}

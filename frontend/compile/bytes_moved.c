@@ -1,6 +1,6 @@
 // What a run of a function moves: the copies that writes in place forced, the bytes that every instruction stores, and
 // those that every kernel reads.
-// Kept with the plan, when the IR is placed; read through the public counters.
+// Kept with the plan, when the IR is placed; read through the public counters (frontend/run/plan_facts.c).
 #include "frontend/fe.h"
 #include <stdlib.h>
 #include <string.h>
@@ -117,42 +117,4 @@ int64_t fe_least_bytes(const Fn *f) {
     sum += (read[b] < whole ? read[b] : whole) + (written[b] < whole ? written[b] : whole);
   }
   return sum;
-}
-
-// ---- the public counters
-static const FeBytesMoved *traffic_of(const tn_model *m, const char *function) {
-  if (!m || !function) return NULL;
-  uint32_t k = rt_plan_function(&m->code->plan, function);
-  return k == RT_NO_FUNCTION || k == m->code->plan.init ? NULL : &m->code->bytes_moved[k];
-}
-
-uint32_t tn_plan_copies(const tn_model *m, const char *function, tn_plan_copy *out, uint32_t max) {
-  const FeBytesMoved *t = traffic_of(m, function);
-  for (uint32_t k = 0; t && out && k < t->n_copies && k < max; k++) out[k] = t->copies[k];
-  return t ? t->n_copies : 0;
-}
-
-// "train.c:12" is line 12 of any path that ends in module/training.c
-static bool is_at(const FeStored *s, const char *what) {
-  const char *colon = strrchr(what, ':');
-  size_t n = (size_t)(colon - what), have = s->file ? strlen(s->file) : 0;
-  if (have < n || atoi(colon + 1) != s->line || strncmp(s->file + have - n, what, n)) return false;
-  return have == n || s->file[have - n - 1] == '/';
-}
-
-static int64_t total(const FeStored *list, uint32_t n, const char *what) {
-  int64_t sum = 0;
-  for (uint32_t k = 0; k < n; k++)
-    if (!what || (strchr(what, ':') ? is_at(&list[k], what) : !strcmp(list[k].name, what))) sum += list[k].bytes;
-  return sum;
-}
-
-int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what) {
-  const FeBytesMoved *t = traffic_of(m, function);
-  return t ? total(t->stored, t->n_stored, what) : -1;
-}
-
-int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what) {
-  const FeBytesMoved *t = traffic_of(m, function);
-  return t ? total(t->loaded, t->n_loaded, what) : -1;
 }

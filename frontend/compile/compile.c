@@ -8,18 +8,8 @@
 #include <string.h>
 
 // ---- shared code
-static FeCode *code_new(void) {
-  RtArena *mem = rt_arena_new();
-  FeCode *c = mem ? rt_malloc(sizeof *c) : NULL;
-  if (!c) rt_arena_free(mem);
-  if (!c) return NULL;
-  *c = (FeCode){.mem = mem};
-  atomic_init(&c->n_refs, 1);
-  return c;
-}
-
-void fe_code_release(FeCode *c) {
-  if (!c || atomic_fetch_sub(&c->n_refs, 1) != 1) return;
+static void free_code(FeCode *code) {
+  FeJitCode *c = (FeJitCode *)code;
   cg_jit_free(c->jit);
   rt_free(c->object.bytes);
   rt_block_free(c->consts, c->const_bytes);
@@ -27,9 +17,20 @@ void fe_code_release(FeCode *c) {
   rt_free(c);
 }
 
+static FeJitCode *code_new(void) {
+  RtArena *mem = rt_arena_new();
+  FeJitCode *c = mem ? rt_malloc(sizeof *c) : NULL;
+  if (!c) rt_arena_free(mem);
+  if (!c) return NULL;
+  *c = (FeJitCode){.code = {.free = free_code}, .mem = mem};
+  c->code.plan = &c->plan;
+  atomic_init(&c->code.n_refs, 1);
+  return c;
+}
+
 void tn_program_free(tn_program *p) {
   if (!p) return;
-  fe_code_release(p->code);
+  if (p->code) fe_code_release(&p->code->code);
   rt_arena_free(p->mem);
 }
 
@@ -137,7 +138,7 @@ static void warn_of_cache(tn_program *p, const char *why, tn_site at) {
   fe_hint(p, "take a folder that only you can write (chmod go-w, TN_CACHE, cache_dir); an empty TN_CACHE is no cache");
 }
 
-static bool fill_consts(tn_program *p, FeCode *c) {
+static bool fill_consts(tn_program *p, FeJitCode *c) {
   if (!p->ir->const_bytes) return true;
   c->const_bytes = p->ir->const_bytes;
   c->consts = rt_block_new(c->const_bytes);
@@ -147,18 +148,18 @@ static bool fill_consts(tn_program *p, FeCode *c) {
   return true;
 }
 
-static bool find_symbol(FeCode *c, const char *symbol, const TnEntry *out, RtText *why) {
+static bool find_symbol(FeJitCode *c, const char *symbol, const TnEntry *out, RtText *why) {
   void *entry = cg_jit_find(c->jit, symbol);
   if (!entry) return rt_text_add(why, "the loaded code has no function %s", symbol), false;
   memcpy((void *)(uintptr_t)out, &entry, sizeof entry);
   return true;
 }
 
-static bool find_entry(tn_program *p, FeCode *c, const Fn *f, const TnEntry *out, RtText *why) {
+static bool find_entry(tn_program *p, FeJitCode *c, const Fn *f, const TnEntry *out, RtText *why) {
   return find_symbol(c, cg_symbol(p->mem, p->ir, f), out, why);
 }
 
-static bool find_entries(tn_program *p, FeCode *c, RtText *why) {
+static bool find_entries(tn_program *p, FeJitCode *c, RtText *why) {
   uint32_t v = 0;
   if (p->ir->n_packed_weights && !find_symbol(c, cg_packed_weights_symbol(p->mem, p->ir), &c->plan.pack, why))
     return false;
@@ -194,19 +195,19 @@ static void report_failure(tn_program *p, const tn_compile_options *o, CgFailure
   if (f == CG_CRASHED) fe_hint(p, "the program itself goes on; TN_DUMP=fuse shows what is in each kernel");
 }
 
-static bool make_code(tn_program *p, const Target *target, const tn_compile_options *o, FeCode *c) {
+static bool make_code(tn_program *p, const Target *target, const tn_compile_options *o, FeJitCode *c) {
   RtText why = {.mem = p->mem};
   CgInfo info = {0};
   CgOptions options = {cache_dir(p, o), {o->time_limit, o->memory_limit}};
   bool good = cg_compile(p->ir, target, &options, &c->object, &info, &why);
   warn_of_cache(p, info.no_cache, o->at);
-  c->info.codegen_ms = info.codegen_ms;
-  c->info.from_cache = info.from_cache;
-  c->info.n_kernels = info.n_kernels;
-  c->info.n_distinct_kernels = info.n_distinct;
+  c->code.info.codegen_ms = info.codegen_ms;
+  c->code.info.from_cache = info.from_cache;
+  c->code.info.n_kernels = info.n_kernels;
+  c->code.info.n_distinct_kernels = info.n_distinct;
   double start = rt_now_ms();
   good = good && (c->jit = cg_jit_load(&c->object, &info.failure, &why)) && find_entries(p, c, &why);
-  c->info.load_ms = rt_now_ms() - start;
+  c->code.info.load_ms = rt_now_ms() - start;
   rt_free(c->object.bytes);
   c->object = (CgObject){0};
   if (!good) report_failure(p, o, info.failure, &why);
@@ -238,19 +239,19 @@ bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
   p->ir->packs_weights = !o->no_packed_weights;
   if (!run_passes(p, target, o)) return false;
   cg_place_packed_weights(p->ir, target);
-  p->code->info.passes_ms = rt_now_ms() - start;
+  p->code->code.info.passes_ms = rt_now_ms() - start;
   fe_plan(p, p->code);
   return true;
 }
 
 static tn_model *compile(tn_program *p, Target *target, const tn_compile_options *o) {
-  FeCode *c = p->code;
+  FeJitCode *c = p->code;
   if (!fe_place(p, target, o) || !make_code(p, target, o, c)) return NULL;
   p->compiled = true;
-  c->n_workers = o->n_workers > 64 ? 64 : o->n_workers;
+  c->code.n_workers = o->n_workers > 64 ? 64 : o->n_workers;
   double begin = rt_now_ms();
-  tn_model *m = fill_consts(p, c) ? fe_model_new(c, o->seed, !o->no_init) : NULL;
-  c->info.init_ms = rt_now_ms() - begin;
+  tn_model *m = fill_consts(p, c) ? fe_model_new(&c->code, o->seed, !o->no_init) : NULL;
+  c->code.info.init_ms = rt_now_ms() - begin;
   if (!m) report_no_instance(p, o->at);
   return m;
 }
@@ -268,7 +269,7 @@ bool fe_begin_code(tn_program *p, tn_site at) {
   double built = rt_now_ms();
   if (!(p->code = code_new())) return p->oom = true, false;
   rt_arena_on_oom(p->code->mem, &p->guard->jmp);
-  p->code->info.build_ms = built - p->created_ms;
+  p->code->code.info.build_ms = built - p->created_ms;
   return true;
 }
 

@@ -1,4 +1,5 @@
 // From the placed program to the plan that instances run by: plain tables in the memory of the shared code, no IR.
+#include "codegen/gemm/sgemm.h"
 #include "frontend/fe.h"
 
 typedef struct {
@@ -175,33 +176,32 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .least_bytes = fe_least_bytes(f)};
 }
 
-static void keep_variants(tn_program *p, FeCode *c) {
-  c->variants = rt_alloc(c->mem, (p->n_variants + 1) * sizeof *c->variants);
-  c->n_variants = c->info.n_variants = p->n_variants;
-  for (uint32_t k = 0; k < p->n_variants; k++) {
-    const FeVariant *v = &p->variants[k];
-    c->variants[k] = (FeRunVariant){fe_bounds_text(p, v, c->mem), v->of, stats_of(p->ir, v->ir)};
-  }
+static void keep_variants(tn_program *p, FeJitCode *c) {
+  tn_plan *stats = rt_alloc(c->mem, (p->n_variants + 1) * sizeof *stats);
+  for (uint32_t k = 0; k < p->n_variants; k++) stats[k] = stats_of(p->ir, p->variants[k].ir);
+  c->code.variant_stats = stats;
+  c->code.info.n_variants = p->n_variants;
+  c->code.bounds = fe_bounds(&c->plan, c->mem);
 }
 
-static void keep_hypers(const tn_program *p, FeCode *c) {
-  c->hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *c->hypers);
-  c->n_hypers = p->n_hypers;
+static void keep_hypers(const tn_program *p, FeJitCode *c) {
+  RtHyper *hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *hypers);
   for (uint32_t k = 0; k < p->n_hypers; k++) {
     const FeHyper *h = &p->hypers[k];
-    c->hypers[k] = (FeRunHyper){h->param->index, h->group, h->kind};
+    hypers[k] = (RtHyper){h->param->index, h->group, h->kind};
   }
+  c->plan.hypers = hypers, c->plan.n_hypers = p->n_hypers;
 }
 
-void fe_plan(tn_program *p, FeCode *c) {
+void fe_plan(tn_program *p, FeJitCode *c) {
   Prog *ir = p->ir;
   Tables t = {.ir = ir, .mem = c->mem};
   RtFunction *fns = rt_alloc(c->mem, p->n_built * sizeof *fns);
   RtParam *params = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *params);
   RtSlot *slots = rt_alloc(c->mem, (ir->n_syms + 1) * sizeof *slots);
   RtPackedWeight *packs = rt_alloc(c->mem, (ir->n_packed_weights + 1) * sizeof *packs);
-  c->stats = rt_alloc(c->mem, p->n_built * sizeof *c->stats);
-  c->bytes_moved = rt_alloc(c->mem, p->n_built * sizeof *c->bytes_moved);
+  tn_plan *stats = rt_alloc(c->mem, p->n_built * sizeof *stats);
+  FeBytesMoved *moved = rt_alloc(c->mem, p->n_built * sizeof *moved);
   for (uint32_t k = 0; k < ir->n_syms; k++) {
     const DimInfo *d = ir_dim_info(ir, ir->syms[k]);
     slots[k] = (RtSlot){keep(&t, d->name), d->value};
@@ -213,8 +213,8 @@ void fe_plan(tn_program *p, FeCode *c) {
   for (uint32_t k = 0; k < p->n_built; k++) {
     fns[k] = function_of(&t, ir->fns[k]);
     fill_variants(&t, p, k, &fns[k]);
-    c->stats[k] = stats_of(ir, ir->fns[k]);
-    fe_bytes_moved(ir->fns[k], c->mem, &c->bytes_moved[k]);
+    stats[k] = stats_of(ir, ir->fns[k]);
+    fe_bytes_moved(ir->fns[k], c->mem, &moved[k]);
     if (ir->fns[k] == p->init) c->plan.init = k;
   }
   c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
@@ -224,6 +224,8 @@ void fe_plan(tn_program *p, FeCode *c) {
   c->plan.param_bytes = ir->param_bytes;
   c->plan.packed_weights = packs, c->plan.n_packed_weights = ir->n_packed_weights;
   c->plan.packed_bytes = ir->packed_bytes;
+  c->plan.sgemm = cg_sgemm;
+  c->code.stats = stats, c->code.bytes_moved = moved;
   keep_hypers(p, c);
   keep_variants(p, c);
 }

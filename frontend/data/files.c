@@ -1,5 +1,5 @@
 // Data sets of files: the runtime's readers, under public names.
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 #include "runtime/data/array_files.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/text.h"

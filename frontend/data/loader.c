@@ -1,6 +1,6 @@
 // Data sets, loaders and batches: the runtime's own, under public names.
 #include "runtime/data/loader.h"
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 #include "runtime/store/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>
@@ -319,9 +319,9 @@ tn_status tn_run_batch(tn_model *m, const char *function, tn_batch b, const tn_a
             "a copy");
     return TN_ERR_ARGUMENT;
   }
-  uint32_t k = function ? rt_plan_function(&m->code->plan, function) : RT_NO_FUNCTION;
+  uint32_t k = function ? rt_plan_function(m->code->plan, function) : RT_NO_FUNCTION;
   size_t n = o.n_arrays;
-  if (k != RT_NO_FUNCTION && m->code->plan.functions[k].n_inputs < n) n = m->code->plan.functions[k].n_inputs;
+  if (k != RT_NO_FUNCTION && m->code->plan->functions[k].n_inputs < n) n = m->code->plan->functions[k].n_inputs;
   return fe_run(m, function, arrays_of(o.arrays), n, out, n_out);
 }
 

@@ -1,5 +1,5 @@
 // Data sets and progress for programs: the runtime's own, under public names.
-#include "frontend/tenure.h"
+#include "frontend/tenure/loader.h"
 #include "runtime/data/ts_series.h"
 #include "runtime/progress.h"
 #include "runtime/rng.h"

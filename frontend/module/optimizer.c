@@ -30,7 +30,7 @@ static void set_version(const Group *g, const FeParam *q, tn_tensor v) {
   if (fe_ok(v)) fe_write((tn_tensor){g->f, fe_use_of(g->f, q->index)->now.i}, v, true, g->at);
 }
 
-static bool open_rate(const Group *g, Rates *r, FeHyperKind kind, double value, tn_tensor *out) {
+static bool open_rate(const Group *g, Rates *r, RtHyperKind kind, double value, tn_tensor *out) {
   FeParam *q = fe_hyper(g->m, r->group, kind, value, g->at);
   r->failed = !q;
   if (q) *out = fe_use(g->f, q, g->at);
@@ -42,8 +42,8 @@ static Rates open_rates(const Group *g, uint32_t group) {
   double lr = o->lr > 0 ? o->lr : g->lr, momentum = o->momentum > 0 ? o->momentum : g->momentum;
   double decay = o->no_weight_decay ? 0 : o->weight_decay > 0 ? o->weight_decay : g->weight_decay;
   Rates r = {.group = group, .has_momentum = momentum > 0};
-  bool good = open_rate(g, &r, HYPER_LR, lr, &r.lr) && open_rate(g, &r, HYPER_WEIGHT_DECAY, decay, &r.weight_decay);
-  if (good && r.has_momentum) open_rate(g, &r, HYPER_MOMENTUM, momentum, &r.momentum);
+  bool good = open_rate(g, &r, RT_LR, lr, &r.lr) && open_rate(g, &r, RT_WEIGHT_DECAY, decay, &r.weight_decay);
+  if (good && r.has_momentum) open_rate(g, &r, RT_MOMENTUM, momentum, &r.momentum);
   return r;
 }
 

@@ -10,7 +10,6 @@
 #include "runtime/store/checkpoint.h"
 
 static const tn_group_options none;
-const char *const fe_hyper_name[N_HYPERS] = {"lr", "weight_decay", "momentum"};
 
 // ---- building
 static FeGroup *find_group(tn_program *p, uint32_t number) {
@@ -116,15 +115,15 @@ bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at) {
 }
 
 // The entry that holds a hyper-parameter of an optimizer's group; NULL: it was given another value before.
-FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, tn_site at) {
+FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, tn_site at) {
   tn_program *p = m->p;
   const char *dot = *m->path ? "." : "", *number = group ? rt_printf(p->mem, ".%u", group) : "";
-  const char *path = rt_printf(p->mem, "optimizer.%s%s%s%s", fe_hyper_name[kind], dot, m->path, number);
+  const char *path = rt_printf(p->mem, "optimizer.%s%s%s%s", rt_hyper_name(kind), dot, m->path, number);
   for (uint32_t k = 0; k < p->n_hypers; k++) {
     const FeHyper *h = &p->hypers[k];
     if (h->module != m || h->group != group || h->kind != kind) continue;
     if (h->param->init.a == value) return h->param;
-    fe_error(p, E_ARGUMENT, at, "%s of group %u of module '%s' is %g already, not %g", fe_hyper_name[kind], group,
+    fe_error(p, E_ARGUMENT, at, "%s of group %u of module '%s' is %g already, not %g", rt_hyper_name(kind), group,
              m->path, h->param->init.a, value);
     fe_note(p, h->param->loc, "it was given here");
     return NULL;
@@ -132,7 +131,7 @@ FeParam *fe_hyper(tn_module *m, uint32_t group, FeHyperKind kind, double value, 
   uint32_t n = p->n_params;
   FeParam *q = fe_state(p, path, (Shape){0}, value, at);
   if (n == p->n_params) {  // module "7" and group 7 of its parent
-    fe_error(p, E_DUPLICATE_PATH, at, "two optimizers keep their %s at '%s'", fe_hyper_name[kind], path);
+    fe_error(p, E_DUPLICATE_PATH, at, "two optimizers keep their %s at '%s'", rt_hyper_name(kind), path);
     fe_note(p, q->loc, "the first was built here");
     return NULL;
   }

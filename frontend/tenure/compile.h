@@ -1,8 +1,9 @@
-// Tenure, compiling: from a program to models, and what was planned for them.
+// Tenure, compiling: from a program to a model; what was decided, as text.
 #ifndef TN_COMPILE_H
 #define TN_COMPILE_H
 
 #include "core.h"
+#include "model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,56 +51,6 @@ typedef struct {
 // NULL on error. Errors and warnings of the program, those of the calls that built it too, are printed on stderr, unless
 // .quiet or where tn_report printed them there before.
 TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);
-TN_API void tn_model_free(tn_model *m);
-// A second set of parameters and state over the same code. Freed in any order.
-TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory
-typedef struct {
-  double build_ms, passes_ms, codegen_ms, load_ms;
-  double init_ms;  // initial values of the first instance
-  bool from_cache;
-  uint32_t n_kernels, n_distinct_kernels;
-  uint32_t n_variants;  // plans for smaller bounds, of all functions
-} tn_compile_info;
-TN_API tn_compile_info tn_compile_info_of(const tn_model *m);
-
-// ---- plans
-typedef struct {
-  uint32_t n_kernels, n_inplace, n_copies;
-  int64_t copy_bytes, peak_bytes, lower_bound;
-  int64_t param_bytes, const_bytes, packed_bytes;  // of the program: all functions share them
-  // What no run of full bounds can do without: flops, two for each multiply-add of products, recurrences and attention
-  // and one for each element that another operation computes; bytes of inputs, outputs, parameters and state, each read
-  // or written once
-  double flops;
-  int64_t least_bytes;
-} tn_plan;
-TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
-// The plans of a function, smallest first; the last is the one by full bounds, which tn_plan_of gives.
-typedef struct {
-  const char *bounds;  // "batch <= 8, time <= 16"; "" for full bounds
-  tn_plan plan;
-  uint64_t n_runs;  // that took it, of this model or instance
-} tn_variant;
-// Writes up to `max`; gives their number, 0 for no such function.
-TN_API uint32_t tn_plan_variants(const tn_model *m, const char *function, tn_variant *out, uint32_t max);
-// One copy that writes in place made necessary
-typedef struct {
-  const char *file;  // of the write; NULL: unknown
-  int line;
-  const char *reader;       // the operation that still wants the old content, "the caller's input" or "the parameter"
-  const char *reader_file;  // where it stands; NULL: unknown
-  int reader_line;
-  int64_t bytes;  // by the bounds of dims
-} tn_plan_copy;
-// Writes up to `max`; gives their number, 0 for no such function.
-TN_API uint32_t tn_plan_copies(const tn_model *m, const char *function, tn_plan_copy *out, uint32_t max);
-// Bytes that one run stores, by the bounds of dims: in all (`what` NULL), by the operations of a source line
-// ("train.c:12", matched from the end of the path), or by those that make the value of a name ("loss"). A partial write
-// counts the part. -1: no such function.
-TN_API int64_t tn_plan_bytes_written(const tn_model *m, const char *function, const char *what);
-// Bytes that the kernels of one run read, by the bounds of dims: every value that a kernel reads from memory counts
-// once for that kernel, as a whole. `what` names values by who made them, as above; NULL: all. -1: no such function.
-TN_API int64_t tn_plan_bytes_read(const tn_model *m, const char *function, const char *what);
 
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;

@@ -12,41 +12,18 @@
 #ifndef TN_CORE_H
 #define TN_CORE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#ifdef __cplusplus
-#include <initializer_list>
-extern "C" {
-#endif
+#include "base.h"
 
-#if defined(__GNUC__)
-#define TN_API __attribute__((visibility("default")))
-#else
-#define TN_API
+#ifdef __cplusplus
+extern "C" {
 #endif
 
 typedef struct tn_program tn_program;
 typedef struct tn_function tn_function;
 typedef struct tn_scope tn_scope;
 typedef struct tn_module tn_module;
-typedef struct tn_model tn_model;
 typedef struct tn_hook tn_hook;
 typedef struct tn_scan tn_scan;
-
-typedef enum { TN_F32 = 1, TN_I64 = 2 } tn_dtype;
-
-typedef enum {
-  TN_OK,
-  TN_ERR_BUILD,     // the program has errors: tn_report
-  TN_ERR_ARGUMENT,  // a call's argument: unknown function, missing input, wrong dtype, shape or size
-  TN_ERR_VALUE,     // a value in an input: length, label or index out of range
-  TN_ERR_FILE,      // a file that cannot be read or written, or does not hold what it should
-  TN_ERR_MEMORY,    // out of memory
-  TN_ERR_CODEGEN    // code could not be generated or loaded
-} tn_status;
-TN_API const char *tn_status_text(tn_status s);
 
 typedef struct {
   const char *file;
@@ -106,7 +83,6 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 #define TN_SITE ((tn_site){__FILE__, __LINE__})
 #define TN_NONE ((tn_tensor){NULL, 0})  // no tensor
 #define TN_SCALAR ((tn_shape){.rank = 0})
-#define TN_LIST_OF(type, ...) (const type[]){__VA_ARGS__}, sizeof((const type[]){__VA_ARGS__}) / sizeof(type)
 #define TN_SHAPE(...)                                                                                             \
   ((tn_shape){{TN_NINTH(__VA_ARGS__, TN_DIMS_8, TN_DIMS_7, TN_DIMS_6, TN_DIMS_5, TN_DIMS_4, TN_DIMS_3, TN_DIMS_2, \
                         TN_DIM, 0)(__VA_ARGS__)},                                                                 \
@@ -124,9 +100,7 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 #define TN_SITE (tn_site{__FILE__, __LINE__})
 #define TN_NONE (tn_tensor{nullptr, 0})
 #define TN_SCALAR (tn_shape{{}, 0})
-#define TN_LIST_OF(type, ...) std::initializer_list<type>{__VA_ARGS__}.begin(), sizeof(tn_counted(__VA_ARGS__))
 #define TN_SHAPE(...) tn_shape_literal(__VA_ARGS__)
-template <class... T> char (&tn_counted(const T &...))[sizeof...(T)];  // has no body: only its size is asked
 inline tn_dim tn_dim_literal(tn_dim d) { return d; }
 template <class T> tn_dim tn_dim_literal(T n) { return tn_dim_const(static_cast<int64_t>(n)); }
 template <class... T> tn_shape tn_shape_literal(T... d) {

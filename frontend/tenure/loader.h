@@ -17,7 +17,6 @@
 #define TN_LOADER_H
 
 #include "data.h"
-#include "scope.h"
 
 #ifdef __cplusplus
 extern "C" {

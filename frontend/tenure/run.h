@@ -2,7 +2,7 @@
 #ifndef TN_RUN_H
 #define TN_RUN_H
 
-#include "core.h"
+#include "base.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -41,13 +41,7 @@ TN_API tn_tensor tn_scoped_end(tn_function *f, tn_tensor t, tn_site at);
 #define TN_SCOPED(f, expr) ((tn_scoped_begin)(f, TN_SITE), (tn_scoped_end)(f, expr, TN_SITE))
 
 // ---- the ledger: logical values, counted while building. One call is one value, however it is compiled.
-// A packed sequence is one packed value and its members' tensors. Counters only grow, until a reset.
-typedef struct {
-  int64_t live;                               // (created_in - disposed_in) + (created_outside - disposed_outside)
-  int64_t created_outside, disposed_outside;  // of a scope
-  int64_t created_in, disposed_in;
-  int64_t attached, detached;
-} tn_stats;
+// A packed sequence is one packed value and its members' tensors. Counters (tn_stats, base.h) only grow, until a reset.
 TN_API tn_stats tn_stats_tensors(const tn_function *f);
 TN_API tn_stats tn_stats_packed(const tn_function *f);
 TN_API tn_stats tn_stats_total(const tn_function *f);  // the sum of both

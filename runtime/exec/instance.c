@@ -2,7 +2,6 @@
 #include "runtime/exec/instance.h"
 
 #include "runtime/exec/array_names.h"
-#include "runtime/exec/blas.h"
 #include "runtime/exec/input_check.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/shape_cache.h"
@@ -25,6 +24,7 @@ struct RtInstance {
   bool *is_known;       // by slot: an input of this function names it
   void **in, **out;     // pointer tables for the frame
   RtArray *by_port;     // lists that were given by name, in order: room for all inputs and outputs
+  TnServices services;  // what compiled code may call
   TnFrame frame;        // its fields that are common to all runs are set once
   TnKernelStatus status;
   atomic_uint_fast64_t **n_runs;  // by function and variant, the function itself last; one block; read at any time
@@ -35,9 +35,6 @@ struct RtInstance {
 };
 
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-
-static const TnServices services = {
-    .barrier = wait_at_barrier, .sgemm = rt_sgemm, .guarded_arena = rt_guarded_arena_step};
 
 // ---- creation
 
@@ -91,8 +88,9 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
     rt_instance_free(i);
     return NULL;
   }
-  i->frame =
-      (TnFrame){.in = i->in, .out = i->out, .dims = i->slots, .svc = &services, .status = &i->status, .team = i->team};
+  i->services = (TnServices){.barrier = wait_at_barrier, .sgemm = plan->sgemm, .guarded_arena = rt_guarded_arena_step};
+  i->frame = (TnFrame){
+      .in = i->in, .out = i->out, .dims = i->slots, .svc = &i->services, .status = &i->status, .team = i->team};
   i->frame.seg[SEG_ARENA] = i->arena;
   i->frame.seg[SEG_PARAM] = i->params;
   i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;

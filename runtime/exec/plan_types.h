@@ -132,6 +132,17 @@ typedef struct {
   int64_t offset, bytes;  // in SEG_PACKED
 } RtPackedWeight;
 
+// A hyper-parameter of a group of an optimizer: a state entry of one number that may be set between runs.
+typedef enum { RT_LR, RT_WEIGHT_DECAY, RT_MOMENTUM, RT_N_HYPERS } RtHyperKind;
+typedef struct {
+  uint32_t param, group;
+  uint8_t kind;  // RtHyperKind
+} RtHyper;
+static inline const char *rt_hyper_name(uint32_t kind) {
+  static const char *const names[RT_N_HYPERS] = {"lr", "weight_decay", "momentum"};
+  return kind < RT_N_HYPERS ? names[kind] : "";
+}
+
 enum { RT_NO_FUNCTION = UINT32_MAX };
 typedef struct {
   const RtSlot *slots;
@@ -146,6 +157,9 @@ typedef struct {
   uint32_t n_packed_weights;
   int64_t packed_bytes;
   TnEntry pack;  // repacks the copies that TnFrame.stale marks; NULL: no copies
+  const RtHyper *hypers;
+  uint32_t n_hypers;
+  TnSgemm sgemm;  // of a BLAS library, brought by who made the plan; NULL: no kernel calls one
 } RtPlan;
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef TN_RUNTIME_STORE_CHECKPOINT_H
 #define TN_RUNTIME_STORE_CHECKPOINT_H
 
+#include "runtime/api.h"
 #include "runtime/exec/instance.h"
 #include "runtime/store/safetensors.h"
 
@@ -57,6 +58,6 @@ RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_stat
 // ---- runtime/store/glob.c: paths are names joined by '.'; patterns may write '/' instead
 // `*` stands for any characters of one name, `**` for any number of names. A pattern also matches all below what it
 // names: "enc" matches "enc.w" and "enc.sub.w", never "enc2.w". NULL and "" match everything.
-bool rt_path_matches(const char *pattern, const char *path);
+RT_API bool rt_path_matches(const char *pattern, const char *path);
 
 #endif

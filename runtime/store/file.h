@@ -12,7 +12,7 @@ typedef struct {
 // `error` says what the system reported: "model.bin: No such file or directory".
 bool rt_file_read(const char *path, RtFile *out, char *error, size_t error_size);  // on the heap, bytes[size] == 0
 bool rt_file_take(int fd, size_t size, RtFile *out);  // the same of an open file; false: errno
-void rt_file_close(RtFile *f);
+RT_API void rt_file_close(RtFile *f);
 
 typedef struct {
   const void *bytes;
@@ -21,10 +21,10 @@ typedef struct {
 // Writes the pieces one after the other to a temporary file beside `path`, flushes it and renames it to `path`. On
 // failure the temporary file is gone and `path` is as it was. A symbolic link stays one: its target is replaced.
 // The new file has the mode of the one it replaces. Temporary files of `path` whose writer was killed are removed.
-bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
+RT_API bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
 // The same for a name in an open folder, of mode 0600: what stands there is replaced, a symbolic link too.
-bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
-                      size_t error_size);
+RT_API bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
+                             size_t error_size);
 
 // ---- runtime/store/stale_temp.c: temporary files of writers
 bool rt_file_claim(int fd);  // locks a temporary file until it is closed; false: it was removed meanwhile

@@ -11,11 +11,12 @@
 #ifndef TN_RUNTIME_STORE_PRIVATE_FOLDER_H
 #define TN_RUNTIME_STORE_PRIVATE_FOLDER_H
 
+#include "runtime/api.h"
 #include "runtime/store/file.h"
 
 // A descriptor of the folder; missing ones are made with mode 0700. -1: `why` names what is not as above.
-int rt_private_folder(const char *path, char *why, size_t why_size);
+RT_API int rt_private_folder(const char *path, char *why, size_t why_size);
 // The whole file. False: there is none (`why` is empty), it cannot be read, or is not as above; links are not followed.
-bool rt_private_read(int folder, const char *name, RtFile *out, char *why, size_t why_size);
+RT_API bool rt_private_read(int folder, const char *name, RtFile *out, char *why, size_t why_size);
 
 #endif

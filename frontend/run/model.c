@@ -1,18 +1,22 @@
 // Models: instances over shared code, run and read through the runtime.
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 #include "runtime/format.h"
 #include "runtime/near.h"
 #include <stdarg.h>
 #include <string.h>
+
+void fe_code_release(FeCode *c) {
+  if (c && atomic_fetch_sub(&c->n_refs, 1) == 1) c->free(c);
+}
 
 tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
   tn_model *m = rt_malloc(sizeof *m);
   if (!m) return NULL;
   *m = (tn_model){.code = c};
   atomic_fetch_add(&c->n_refs, 1);
-  m->inst = rt_instance_new(&c->plan, c->n_workers, seed);
+  m->inst = rt_instance_new(c->plan, c->n_workers, seed);
   RtStatus (*initialize)(RtInstance *, uint64_t) = draws ? rt_instance_initialize : rt_instance_initialize_undrawn;
-  if (m->inst) fe_lock_init(&m->lock, &c->plan, rt_instance_error_buffer(m->inst), rt_instance_warning(m->inst));
+  if (m->inst) fe_lock_init(&m->lock, c->plan, rt_instance_error_buffer(m->inst), rt_instance_warning(m->inst));
   if (m->inst && initialize(m->inst, seed) == RT_OK) return m;
   tn_model_free(m);
   return NULL;
@@ -28,8 +32,6 @@ void tn_model_free(tn_model *m) {
 }
 
 tn_model *tn_instance(const tn_model *m, uint64_t seed) { return m ? fe_model_new(m->code, seed, true) : NULL; }
-
-tn_compile_info tn_compile_info_of(const tn_model *m) { return m ? m->code->info : (tn_compile_info){0}; }
 
 // ---- errors
 static tn_status refuse(const tn_model *m, const char *fmt, ...) RT_PRINTF(2, 3);
@@ -67,47 +69,18 @@ _Static_assert((int)RT_ERR_CODEGEN == (int)TN_ERR_CODEGEN && (int)RT_ERR_VALUE =
                "one list of statuses");
 
 // ---- runs
-static uint32_t find_function(const tn_model *m, const char *name) {
-  const RtPlan *plan = &m->code->plan;
+uint32_t fe_find_function(const tn_model *m, const char *name) {
+  const RtPlan *plan = m->code->plan;
   uint32_t k = name ? rt_plan_function(plan, name) : RT_NO_FUNCTION;
   return k == plan->init ? RT_NO_FUNCTION : k;
 }
 
-static RtNear near_function(const tn_model *m, const char *name) {
-  const RtPlan *plan = &m->code->plan;
+void fe_say_no_function(char *error, size_t error_size, const tn_model *m, const char *name) {
+  const RtPlan *plan = m->code->plan;
   RtNear near = {.wanted = name};
   for (uint32_t k = 0; k < plan->n_functions; k++)
     if (k != plan->init) rt_near_offer(&near, plan->functions[k].name);
-  return near;
-}
-
-#define NO_FUNCTION "there is no function '%.200s'%s"
-
-tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out) {
-  if (!m || !out) return TN_ERR_ARGUMENT;
-  uint32_t k = find_function(m, function);
-  if (k == RT_NO_FUNCTION) {
-    RtNear near = near_function(m, function);
-    fe_say(&m->lock, NO_FUNCTION, function ? function : "", rt_near_text(&near));
-    return TN_ERR_ARGUMENT;
-  }
-  fe_say_nothing(&m->lock);
-  *out = m->code->stats[k];
-  return TN_OK;
-}
-
-uint32_t tn_plan_variants(const tn_model *m, const char *function, tn_variant *out, uint32_t max) {
-  uint32_t k = m ? find_function(m, function) : RT_NO_FUNCTION, n = 0;
-  if (k == RT_NO_FUNCTION) return 0;
-  const FeCode *c = m->code;
-  for (uint32_t v = 0; v < c->n_variants; v++) {
-    if (c->variants[v].of != k) continue;
-    if (out && n < max)
-      out[n] = (tn_variant){c->variants[v].bounds, c->variants[v].plan, rt_instance_runs(m->inst, k, n)};
-    n++;
-  }
-  if (out && n < max) out[n] = (tn_variant){"", c->stats[k], rt_instance_runs(m->inst, k, n)};
-  return n + 1;
+  rt_fail(error, error_size, "there is no function '%.200s'%s", name ? name : "", rt_near_text(&near));
 }
 
 // Without dims, each is -1, which no input accepts; of a rank above 8 none is read.
@@ -123,13 +96,13 @@ tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n
                  size_t n_out) {
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
-  uint32_t k = same ? m->last : find_function(m, function);
+  uint32_t k = same ? m->last : fe_find_function(m, function);
   if (k == RT_NO_FUNCTION) {
-    RtNear near = near_function(m, function);
-    return refuse(m, NO_FUNCTION, function ? function : "", rt_near_text(&near));
+    fe_say_no_function(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, m, function);
+    return TN_ERR_ARGUMENT;
   }
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
-  m->last = k, m->last_name = m->code->plan.functions[k].name;
+  m->last = k, m->last_name = m->code->plan->functions[k].name;
   fe_lock_names(&m->lock, k);
   return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
 }
@@ -148,10 +121,10 @@ tn_status tn_initialize(tn_model *m, uint64_t seed) {
 uint32_t tn_n_workers(const tn_model *m) { return m ? rt_instance_workers(m->inst) : 0; }
 
 // ---- parameters
-uint32_t tn_param_count(const tn_model *m) { return m ? m->code->plan.n_params : 0; }
+uint32_t tn_param_count(const tn_model *m) { return m ? m->code->plan->n_params : 0; }
 
 const char *tn_param_path(const tn_model *m, uint32_t k) {
-  return k < tn_param_count(m) ? m->code->plan.params[k].path : NULL;
+  return k < tn_param_count(m) ? m->code->plan->params[k].path : NULL;
 }
 
 tn_array tn_param_at(tn_model *m, uint32_t k) {

@@ -1,7 +1,7 @@
 // Stores of parameters outside the program: partial loading, narrower files, several instances in one file, copies
 // from one instance to another.
 #include "runtime/store/checkpoint.h"
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 
 static tn_status refuse(const tn_model *m, const char *what) {
   rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "%s", what);

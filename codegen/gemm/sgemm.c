@@ -1,6 +1,6 @@
 // The BLAS backend; no other file calls BLAS. OpenBLAS is set to one thread: its pool and our team would oversubscribe
 // the CPUs. Its builds without threads share an unlocked work buffer among callers: there, calls are serialised.
-#include "runtime/exec/blas.h"
+#include "codegen/gemm/sgemm.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -37,7 +37,7 @@ static void multiply_plainly(int32_t ta, int32_t tb, int64_t m, int64_t n, int64
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-void rt_sgemm(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
+void cg_sgemm(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
               int64_t ldb, float beta, float *c, int64_t ldc) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, use_one_thread);

@@ -1,4 +1,4 @@
-// One call at a time on a model or a loader, as frontend/compile/calls.def says for each.
+// One call at a time on a model or a loader, as frontend/run/calls.def says for each.
 //
 //   FE_MODEL_CALL(m, tn_save, TN_ERR_ARGUMENT);     // m is the caller's until this function returns
 //
@@ -7,7 +7,7 @@
 //   process (32 bits) | call (8) | function of tn_run, plus 1 (24)       0: nobody
 //
 // The process is in it since the child of a fork has none of the parent's threads: what they held is free there.
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 #include "runtime/exec/thread_team.h"
 #include <sched.h>
 #include <time.h>
@@ -18,7 +18,7 @@ static const char *const call_name[] = {
     "",
 #define MODEL_CALL(name, class) #name,
 #define LOADER_CALL(name, class) #name,
-#include "frontend/compile/calls.def"
+#include "frontend/run/calls.def"
 };
 
 typedef enum { FREE, REFUSED, WAITS } Class;
@@ -26,7 +26,7 @@ static const Class call_class[] = {
     FREE,
 #define MODEL_CALL(name, class) class,
 #define LOADER_CALL(name, class) class,
-#include "frontend/compile/calls.def"
+#include "frontend/run/calls.def"
 };
 
 static _Thread_local char of_this_thread;  // its address tells threads apart

@@ -1,6 +1,6 @@
 // What calls on models and loaders say, by thread: a sentence is the calling thread's own copy, so that it can be read
 // while other threads make calls. A thread keeps one for each of the last few models and loaders that it used.
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
 #include "runtime/format.h"
 #include <pthread.h>
 #include <string.h>

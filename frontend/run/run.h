@@ -1,0 +1,117 @@
+// What the files of this folder and frontend/data share: the objects behind tn_model and tn_loader, and how a call on one
+// begins. They make up libtenure_runtime with runtime/, and know nothing of programs, IR or LLVM.
+#ifndef TN_FE_RUN_H
+#define TN_FE_RUN_H
+
+#include "frontend/tenure/loader.h"
+#include "frontend/tenure/model.h"
+#include "frontend/tenure/params.h"
+#include "frontend/tenure/run.h"
+#include "runtime/exec/instance.h"
+#include <math.h>
+#include <stdatomic.h>
+
+// What a run of a function stores and copies.
+typedef struct {
+  const char *file, *name;  // name "": none
+  int line;
+  int64_t bytes;
+} FeStored;
+typedef struct {
+  tn_plan_copy *copies;
+  FeStored *stored, *loaded;  // what instructions store; what kernels read, each value once for each of them
+  uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
+} FeBytesMoved;
+
+// Code and what is known of it: shared by all models made from it, freed with the last of them. Who compiled it has
+// more, behind this (FeJitCode); of a bundle all but the plan is empty.
+typedef struct FeCode {
+  atomic_uint n_refs;
+  void (*free)(struct FeCode *c);
+  const RtPlan *plan;
+  const tn_plan *stats;             // by function of the plan; NULL: not known
+  const tn_plan *variant_stats;     // by variant, numbered through all functions; NULL: not known
+  const char *const *bounds;        // the same: "batch <= 8"
+  const FeBytesMoved *bytes_moved;  // by function of the plan; NULL: not known
+  tn_compile_info info;
+  uint32_t n_workers;
+} FeCode;
+
+// One call at a time (call_lock.c).
+typedef enum {
+  CALL_NONE,
+#define MODEL_CALL(name, class) CALL_##name,
+#define LOADER_CALL(name, class) CALL_##name,
+#include "frontend/run/calls.def"
+} FeCall;
+typedef struct {
+  _Atomic uint64_t word;         // whose call is under way; 0: nobody's
+  _Atomic(const char *) thread;  // whose it is, or was last
+  uint64_t id;                   // no other lock of the process ever has it
+  const RtPlan *plan;            // names what runs; NULL: a loader
+  char *error;                   // what the last call with a status said. Like the next, of who has the lock
+  const char *warning;
+} FeCallLock;
+
+struct tn_model {
+  FeCode *code;
+  RtInstance *inst;
+  RtArena *lists;         // of the last load's report; NULL: none
+  const char *last_name;  // of the function that ran last; NULL: none did
+  uint32_t last;
+  FeCallLock lock;  // of all of the above that changes
+};
+
+// The user's collation is kept beside the loader: it is called with the address of this copy.
+struct tn_loader {
+  struct RtLoader *rt;
+  tn_collate collate;
+  FeCallLock lock;  // of rt, but for stops
+};
+
+// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
+static inline bool fe_is_finite(double x) { return isfinite((float)x); }
+
+// ---- call_lock.c
+void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);
+// False: another call is under way, and the calling thread's error of `speaker`, mostly l itself, says which.
+bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker);
+void fe_unlock(FeCallLock *l);
+// The same with a sentence: it is empty at first, and what it is at the end is the calling thread's too.
+bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker);
+void fe_end_call(FeCallLock *l);
+void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
+// For calls that wait; false: the calling thread has it already, and goes on
+bool fe_lock_wait(FeCallLock *l, FeCall call);
+void fe_end_wait(FeCallLock **l);
+// The rest of the block has the lock of calls that wait
+#define FE_WAIT(l, call) __attribute__((cleanup(fe_end_wait))) FeCallLock *waited = fe_lock_wait(l, call) ? (l) : NULL
+void fe_end_model_call(tn_model **m);
+// Opens a public call on m, which ends with the function; gives `failed` when there is no m or it is refused
+#define FE_MODEL_CALL(m, call, failed)                                            \
+  __attribute__((cleanup(fe_end_model_call))) tn_model *locked = (tn_model *)(m); \
+  if (!locked || !fe_begin_call(&locked->lock, CALL_##call, &locked->lock)) {     \
+    locked = NULL;                                                                \
+    return failed;                                                                \
+  }
+
+// ---- error_text.c
+void fe_say(const FeCallLock *l, const char *fmt, ...) RT_PRINTF(2, 3);  // as the calling thread's error alone
+void fe_say_nothing(const FeCallLock *l);
+void fe_keep_error(const FeCallLock *l);  // as the calling thread's
+// For the calling thread; `call` asks. Valid until its next call on a model or loader.
+const char *fe_error_text(FeCallLock *l, FeCall call);
+const char *fe_warning_text(FeCallLock *l, FeCall call);
+
+// ---- model.c
+RT_API tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws);  // initialised; NULL: out of memory
+RT_API void fe_code_release(FeCode *c);                               // NULL: nothing
+// tn_run by who has the lock
+tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out);
+uint32_t fe_find_function(const tn_model *m, const char *name);  // RT_NO_FUNCTION: none that users may call
+void fe_say_no_function(char *error, size_t error_size, const tn_model *m, const char *name);
+
+// ---- plan_facts.c: FeCode.bounds, in `mem`
+RT_API const char *const *fe_bounds(const RtPlan *p, RtArena *mem);
+
+#endif

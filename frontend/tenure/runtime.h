@@ -1,0 +1,14 @@
+// Tenure, the run-time part: models from bundles, data sets, loaders, files of parameters. All that libtenure_runtime
+// has; it is linked with neither the compiler nor LLVM (docs/install.md).
+//
+//   cc app.c net.o $(pkg-config --cflags --libs tenure-runtime)
+#ifndef TN_RUNTIME_H
+#define TN_RUNTIME_H
+
+#include "data.h"    // data sets
+#include "loader.h"  // batches, progress
+#include "model.h"   // opening, instances, plans
+#include "params.h"  // parameters and files
+#include "run.h"     // running
+
+#endif
