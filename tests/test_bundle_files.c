@@ -162,7 +162,7 @@ static RtStMeta *meta(Parsed *p, const char *key) {
 static int load(const void *bytes, size_t n) {
   void *state = case_state(&bundle, 1), *before = case_state(&bundle, 1);
   unsigned char *exact = malloc(n ? n : 1);  // so that a sanitizer sees a read past the end
-  memcpy(exact, bytes, n);
+  if (n) memcpy(exact, bytes, n);
   int status = tn_bundle_load(&bundle, state, exact, n);
   CHECK(!memcmp(state, before, bundle.about->state_bytes) == (status != TN_BUNDLE_OK));
   free(exact), free(state), free(before);

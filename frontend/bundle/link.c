@@ -30,8 +30,9 @@ void fe_archive(const char *name, const CgObject *object, const TnBundle *b, boo
   uint32_t n = 0;
   for (size_t k = 0; k < sizeof fixed / sizeof *fixed; k++) put_symbol(&names, &n, name, fixed[k], "");
   for (uint32_t f = 0; f < b->about->n_functions; f++) {
-    put_symbol(&names, &n, name, b->about->functions[f].name, "");
-    if (has_workers) put_symbol(&names, &n, name, b->about->functions[f].name, "_worker");
+    const char *function = cg_bundle_symbol(out->mem, b->about, f);
+    put_symbol(&names, &n, name, function, "");
+    if (has_workers) put_symbol(&names, &n, name, function, "_worker");
   }
   enum { MAGIC = 8, HEADER = 60 };
   size_t index_bytes = 4 + 4 * (size_t)n + names.len;
