@@ -131,6 +131,7 @@ static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, plan->codes[code]));
   LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  cg_begin_blocks(c);
 }
 
 static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
@@ -194,6 +195,7 @@ bool cg_build_module(const ModulePlan *plan, CgModule *m, const uint8_t *part_of
     if (!emit_kernel(&c, plan, k)) return false;
   }
   if (number == 0) emit_entries(&c, plan);
+  cg_end_blocks(&c);
   set_attributes(&c);
   return true;
 }
