@@ -46,7 +46,10 @@ typedef struct {
   uint32_t n_ids;
   LLVMValueRef *id_val;
   LLVMValueRef keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
-  RtText *why;                 // set on failure
+  // private blocks (blocks.c)
+  int64_t stack_used, static_used, static_most;  // bytes; static_most: of the module's largest kernel
+  LLVMValueRef statics;                          // NULL: none yet
+  RtText *why;                                   // set on failure
 } Cg;
 
 // ---- codegen/builder.c: small builders. All sizes and indices are i64.
@@ -87,6 +90,12 @@ LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
 LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address
 LLVMValueRef cg_frame_ptr(Cg *c, size_t field);  // the pointer in it
 LLVMValueRef cg_service(Cg *c, size_t service);  // a function
+// ---- codegen/blocks.c: private memory of a worker, while its kernel runs; in the entry block, aligned to TN_ALIGN
+LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, i32, i64 or pointers
+LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
+                            int64_t n);  // on the stack always: of functions that kernels share
+void cg_begin_blocks(Cg *c);             // of a kernel
+void cg_end_blocks(Cg *c);               // of a module
 // ---- codegen/dtype.c: elements of a number dtype in memory
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element

@@ -16,8 +16,9 @@ typedef struct {
   bool
       fixed_place;  // code is linked where it runs, as on machines without an operating system: not position-independent
   bool without_blas;  // nobody gives code a matrix product (TnServices.sgemm): of objects, in no row
-  // ---- the stack of a kernel: all its blocks together; what does not fit is computed in smaller blocks
-  int64_t stack_bytes;
+  // ---- the stack of a run (codegen/blocks.c)
+  int64_t stack_bytes;  // bound of entry and kernel together; where blocks cannot be static, wide rows may exceed it
+  bool static_blocks;   // what does not fit is static memory of the program: one worker, one run at a time
   // ---- vectors
   uint32_t vl;         // f32 lanes
   bool has_fma;        // a b + d in one instruction, rounded once

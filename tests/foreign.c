@@ -10,22 +10,25 @@
 
 extern char **environ;
 
-// By the beginning of a triple: how the driver is compiled, and what runs it. A machine without a system gets that of Linux
-// from qemu.
+// By the beginning of a triple: how the driver is compiled, and what runs it.
 typedef struct {
   const char *family;
   const char *clang[5];
-  const char *qemu[4];  // none: this machine
+  const char *qemu[13];  // none: this machine
+  const char *link[3];
 } Family;
 static const Family families[] = {
-    {"x86_64", {"--target=x86_64-linux-gnu", "-mno-red-zone"}, {0}},
-    {"aarch64", {"--target=aarch64-linux-gnu"}, {"qemu-aarch64", "-cpu", "max"}},
+    {"x86_64", {"--target=x86_64-linux-gnu", "-mno-red-zone"}, {0}, {0}},
+    {"aarch64", {"--target=aarch64-linux-gnu"}, {"qemu-aarch64", "-cpu", "max"}, {0}},
     {"riscv64",
      {"--target=riscv64-linux-gnu", "-march=rv64gc", "-mabi=lp64d"},
-     {"qemu-riscv64", "-cpu", "rv64,v=true,vext_spec=v1.0,vlen=128"}},
+     {"qemu-riscv64", "-cpu", "rv64,v=true,vext_spec=v1.0,vlen=128"},
+     {0}},
     {"thumbv8.1m",
      {"--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55", "-mfloat-abi=hard"},
-     {"qemu-arm", "-cpu", "cortex-m55"}},
+     {"qemu-system-arm", "-M", "mps3-an547", "-display", "none", "-serial", "none", "-monitor", "none",
+      "-semihosting-config", "enable=on,target=native", "-kernel"},
+     {"-T", "tests/foreign_m55.ld"}},
 };
 
 struct Foreign {
@@ -136,7 +139,7 @@ static bool link_for(Foreign *m, const char *symbol, RtText *why) {
   char *entry = rt_printf(why->mem, "--defsym=tenure_entry=%s", symbol);
   const char *const arg[] = {"ld.lld-19", "-static", "--gc-sections", "-o", m->program,
                              m->driver,   m->object, entry,           NULL};
-  if (command(words(why->mem, arg, NULL), NULL, NULL))
+  if (command(words(why->mem, arg, m->family->link), NULL, NULL))
     return rt_text_add(why, "ld.lld-19 does not link %s", symbol), false;
   snprintf(m->symbol, sizeof m->symbol, "%s", symbol);
   return true;

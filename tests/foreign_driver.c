@@ -30,14 +30,29 @@ static long system_call(long number, long a, long b, long c) {
   return a0;
 }
 #elif defined(__arm__)
-enum { CALL_READ = 3, CALL_WRITE = 4, CALL_EXIT = 1 };
-static long system_call(long number, long a, long b, long c) {
-  register long r0 __asm__("r0") = a, r1 __asm__("r1") = b, r2 __asm__("r2") = c, r3 __asm__("r3") = number;
-  __asm__ volatile("mov r12, r7\n mov r7, r3\n svc 0\n mov r7, r12"
-                   : "+r"(r0)
-                   : "r"(r1), "r"(r2), "r"(r3)
-                   : "r12", "memory");
+// No system: the debugger's calls, as qemu answers them.
+enum { CALL_OPEN = 0x01, CALL_WRITE = 0x05, CALL_READ = 0x06, CALL_EXIT = 0x20 };
+static int ask_host(int number, void *arg) {
+  register int r0 __asm__("r0") = number;
+  register void *r1 __asm__("r1") = arg;
+  __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
   return r0;
+}
+
+static int file_of(int number) {
+  static int file[2];  // 0: not open yet
+  int write = number == CALL_WRITE,
+      arg[] = {(int)(write ? "/dev/stdout" : "/dev/stdin"), write ? 5 : 1, write ? 11 : 10};
+  if (!file[write]) file[write] = ask_host(CALL_OPEN, arg);
+  return file[write];
+}
+
+// Bytes that were not moved are what the host answers.
+static long system_call(long number, long a, long b, long c) {
+  int exit[] = {0x20026, (int)a}, move[] = {0, (int)b, (int)c};
+  if (number == CALL_EXIT) return ask_host(CALL_EXIT, exit);
+  move[0] = file_of((int)number);
+  return c - ask_host((int)number, move);
 }
 #endif
 
@@ -126,7 +141,7 @@ float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint64_t)n) : _
 #endif
 
 // ---- blocks with guards behind them
-enum { POOL = 64 << 20, N_BLOCKS = 512 };
+enum { POOL = 24 << 20, N_BLOCKS = 512 };
 static _Alignas(TN_ALIGN) unsigned char pool[POOL];
 static int64_t pool_used;
 static struct {
@@ -211,7 +226,10 @@ __asm__(".globl _start\n_start: and $-16, %rsp\n call run\n");
 #elif defined(__riscv)
 __asm__(".globl _start\n_start: andi sp, sp, -16\n call run\n");
 #elif defined(__arm__)
-__asm__(".globl _start\n.thumb_func\n.type _start, %function\n_start: bl run\n");
+// The vector table; the unit for floating point is switched on first.
+__asm__(".section .vectors,\"a\"\n.word 0x7f000000\n.word _start\n.text\n"
+        ".globl _start\n.thumb_func\n.type _start, %function\n_start: ldr r0, =0xE000ED88\n ldr r1, [r0]\n"
+        "orr r1, r1, #0xf00000\n str r1, [r0]\n dsb\n isb\n bl run\n.pool\n");
 #else
 __asm__(".globl _start\n_start: bl run\n");
 #endif

@@ -67,11 +67,7 @@ V cg_attention_length(AttnCode *s, V b) {
   return LLVMBuildSelect(c->b, negative, cg_i64(c, 0), cg_min(c, n, s->tk), "");
 }
 
-V cg_attention_stack(AttnCode *s, int64_t elements) {
-  V p = LLVMBuildArrayAlloca(s->c->b, s->c->f32, cg_i64(s->c, elements), "");
-  LLVMSetAlignment(p, 64);
-  return p;
-}
+V cg_attention_stack(AttnCode *s, int64_t elements) { return cg_block(s->c, s->c->f32, elements); }
 
 // ---- packing
 void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {

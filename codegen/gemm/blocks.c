@@ -39,8 +39,4 @@ LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValu
   return off;
 }
 
-LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) {
-  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->f32, (uint64_t)elements), "");
-  LLVMSetAlignment(p, TN_ALIGN);
-  return p;
-}
+LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) { return cg_block(c, c->f32, elements); }

@@ -267,7 +267,7 @@ static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMVal
 }
 
 static LLVMValueRef odd_rows(Cg *c, uint32_t mr, LLVMValueRef a_row) {
-  LLVMValueRef table = LLVMBuildAlloca(c->b, LLVMArrayType2(c->i64, mr / 2 + 1), "odd_rows");
+  LLVMValueRef table = cg_stack_block(c, c->i64, mr / 2 + 1);
   for (uint32_t i = 0; 2 * i + 1 < mr; i++)
     cg_store(c, cg_mul(c, a_row, cg_i64(c, 4 * (2 * (int64_t)i + 1))), cg_at(c, c->i64, table, cg_i64(c, i)));
   return table;

@@ -119,8 +119,7 @@ void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v) {
   l.index = cg_stored(c, index) ? cg_ptr(c, index) : LLVMConstNull(c->ptr);
   l.rows = cg_stored(c, rows_of_g) ? cg_ptr(c, rows_of_g) : LLVMConstNull(c->ptr);
   cg_share(c, rows, 1, &l.lo, &l.hi);
-  V sum = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, (width + vl - 1) / vl * vl), "");
-  LLVMSetAlignment(sum, 64);
+  V sum = cg_block(c, c->f32, cg_round_up(width, vl));
   clear(&l);
   thread(&l);
   Loop r;

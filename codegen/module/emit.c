@@ -44,6 +44,7 @@ static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   c->fn = LLVMAddFunction(c->mod, cg_kernel_symbol(plan, code), cg_kernel_type(c, plan->codes[code]));
   LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
+  cg_begin_blocks(c);
 }
 
 static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
@@ -110,6 +111,7 @@ static void emit_entries(Cg *c, const ModulePlan *plan) {
 static bool emit(Cg *c, const ModulePlan *plan, const ModulePart *part) {
   if (!emit_kernels(c, plan, part)) return false;
   if (part->has_entries) emit_entries(c, plan);
+  cg_end_blocks(c);
   set_attributes(c);
   return true;
 }

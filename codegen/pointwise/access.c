@@ -250,12 +250,6 @@ static bool has_few(const Pointwise *p) {
   return p->seg.n <= FEW_SEGMENTS && p->seg.n * (p->to - p->from) <= FEW_INSTRUCTIONS;
 }
 
-static V new_table(Pointwise *p, LLVMTypeRef t, uint32_t n) {
-  V table = LLVMBuildArrayAlloca(p->c->b, t, cg_i64(p->c, n), "table");
-  LLVMSetAlignment(table, 8);
-  return table;
-}
-
 static void place_segments(Pointwise *p) {
   Cg *c = p->c;
   Segments *s = &p->seg;
@@ -267,12 +261,12 @@ static void place_segments(Pointwise *p) {
     s->end[k] = end;
   }
   if (has_few(p)) return;
-  s->end_table = new_table(p, c->i64, s->n + 1);
+  s->end_table = cg_block(c, c->i64, s->n + 1);
   cg_store(c, cg_i64(c, 0), s->end_table);
   for (uint32_t k = 0; k < s->n; k++) cg_store(c, s->end[k], cg_at(c, c->i64, s->end_table, cg_i64(c, k + 1)));
   for (uint32_t a = 0; a < p->n_acc; a++) {
     if (!p->acc[a].part) continue;
-    V table = p->acc[a].part_table = new_table(p, c->ptr, s->n);
+    V table = p->acc[a].part_table = cg_block(c, c->ptr, s->n);
     for (uint32_t k = 0; k < s->n; k++)
       cg_store(c, cg_ptr(c, p->acc[a].part[k]), cg_at(c, c->ptr, table, cg_i64(c, k)));
   }

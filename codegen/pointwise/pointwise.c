@@ -135,9 +135,7 @@ static bool plan_tiles(Pointwise *p) {
   if (axis_bound(p, p->n_loop - 1) < vl / 2 || axis_bound(p, p->n_loop - 2) < vl / 2) return false;
   for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
     if (!is_transposed(p, &p->acc[k])) continue;
-    V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, vl * vl), "tile");
-    LLVMSetAlignment(buffer, 64);
-    p->acc[k].tile = buffer;
+    p->acc[k].tile = cg_block(c, c->f32, vl * vl);
     n++;
   }
   return n > 0;

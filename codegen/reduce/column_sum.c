@@ -47,9 +47,7 @@ void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
     Val v = {i};
     if (ir_ins(c->f, v)->op == OP_result) continue;
     if (ir_column_sum(c->f, v, &own)) {
-      V strip = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, s->bound), "strip");
-      LLVMSetAlignment(strip, 64);
-      s->sum[s->n].v = v, s->sum[s->n].strip = strip;
+      s->sum[s->n].v = v, s->sum[s->n].strip = cg_block(c, c->f32, s->bound);
       s->sum[s->n++].partials = cg_at(c, c->f32, c->scratch, cg_i64(c, at / 4));
     }
     if (ir_ops[ir_ins(c->f, v)->op].cls == CLASS_REDUCE)

@@ -490,9 +490,7 @@ static bool is_row_per_lane(Row *r, Dim width) {
 static V make_buffer(Row *r) {
   Cg *c = r->c;
   int64_t vl = c->t->vl, n = r->row_per_lane ? r->bound : r->bound / vl + 1;
-  V buffer = LLVMBuildArrayAlloca(c->b, c->f32, cg_i64(c, n * vl), "row_buffer");
-  LLVMSetAlignment(buffer, 64);
-  return buffer;
+  return cg_block(c, c->f32, n * vl);
 }
 
 // Allocas in the entry block.

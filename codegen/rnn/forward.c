@@ -259,9 +259,7 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   StepRows *p = ctx, in = *p;
   for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
   LLVMValueRef zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
-  LLVMValueRef size = cg_mul(c, sweep, cg_i64(c, (int64_t)p->s->r->n_gates * c->t->vl));
-  LLVMValueRef acc = LLVMBuildArrayAlloca(c->b, c->f32, size, "acc");
-  LLVMSetAlignment(acc, TN_ALIGN);
+  LLVMValueRef acc = cg_stack_block(c, c->f32, (int64_t)sweep_rows(p->s) * p->s->r->n_gates * c->t->vl);
   Loop l;
   cg_loop_begin(c, &l, zero, in.arg[R_ROWS], sweep, NULL, 0);
   LLVMValueRef n = cg_min(c, sweep, cg_sub(c, in.arg[R_ROWS], l.i));
