@@ -9,7 +9,8 @@
 // a concat of short runs or with other segments (fuse_concat.c); a non-elementwise read of a buffer that the kernel
 // overwrites, and a write to a buffer that it reads non-elementwise.
 //
-// Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions; the update of the
+// Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions, together with what
+// is pointwise of inputs and read there alone (epilogue_sources.c); the update of the
 // parameter whose gradient it computes (fuse_update.c); and as its prologue the producers of an operand that has no
 // other use (fuse_prologue.c). Recurrent kernel: consecutive, independent recurrences. So is a kernel of updates. Rows
 // that are packed take the pointwise instructions that follow them as a product does.
@@ -95,11 +96,32 @@ static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   return reads_are_legal(f, k, kernel, v) && writes_are_legal(f, k, v) && ir_concat_fits(f, k, v);
 }
 
+static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first, uint32_t n) {
+  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+    uint32_t a = ir_arg(f, (Val){i}, k).i;
+    if (a >= first && a < first + n && of[a - first]) return true;
+  }
+  return false;
+}
+
+// A source of the epilogue: an instruction that needs both v and the kernel follows, with nothing between but what is
+// pointwise of the same shape.
+static bool is_source(const Fn *f, uint32_t kernel, Val v) {
+  bool from_v[MAX_GROUP] = {true}, from_kernel[MAX_GROUP] = {false};
+  for (uint32_t i = v.i + 1, n = 1; i < f->n_ins && n < MAX_GROUP; i++, n++) {
+    if (ir_ops[f->ins[i].op].cls != CLASS_POINTWISE || f->ins[i].shape.i != ir_ins(f, v)->shape.i) return false;
+    from_v[n] = reads_value(f, i, from_v, v.i, n);
+    from_kernel[n] = depends_on_kernel(f, (Val){i}, kernel) || reads_value(f, i, from_kernel, v.i, n);
+    if (from_v[n] && from_kernel[n]) return true;
+  }
+  return false;
+}
+
 static bool has_update(const Fn *f, const Kernel *k) {
   return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIMIZER;
 }
 
-// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already.
+// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
   if (k->cls != CLASS_GEMM) return false;
@@ -108,7 +130,7 @@ static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) 
   if (ir_joins_update(f, k, kernel, v)) return true;
   if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
   if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
-  return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
+  return (depends_on_kernel(f, v, kernel) || is_source(f, kernel, v)) && reads_are_legal(f, k, kernel, v);
 }
 
 // ---- packed rows
@@ -165,14 +187,6 @@ static bool is_in_kernel(const Fn *f, const Kernel *k, RowSpace rows, uint32_t k
     n += ir_row_space(f, (Val){i}, &own);
   }
   return n < MAX_ROW_OPS;
-}
-
-static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first, uint32_t n) {
-  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
-    uint32_t a = ir_arg(f, (Val){i}, k).i;
-    if (a >= first && a < first + n && of[a - first]) return true;
-  }
-  return false;
 }
 
 // A later row-local instruction reads both v (or what is computed from it) and the kernel: they fuse with it as one.
