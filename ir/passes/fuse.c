@@ -9,7 +9,8 @@
 // a concat of short runs or with other segments (fuse_concat.c); a non-elementwise read of a buffer that the kernel
 // overwrites, and a write to a buffer that it reads non-elementwise.
 //
-// Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions; the update of the
+// Product: takes the pointwise instructions that follow it as its epilogue, under the same conditions, together with what
+// is pointwise of inputs and read there alone (epilogue_sources.c); the update of the
 // parameter whose gradient it computes (fuse_update.c); and as its prologue the producers of an operand that has no
 // other use (fuse_prologue.c). Recurrent kernel: consecutive, independent recurrences. So is a kernel of updates. Rows
 // that are packed take the pointwise instructions that follow them as a product does.
@@ -113,11 +114,32 @@ static const char *point_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val 
   return bar;
 }
 
+static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first, uint32_t n) {
+  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+    uint32_t a = ir_arg(f, (Val){i}, k).i;
+    if (a >= first && a < first + n && of[a - first]) return true;
+  }
+  return false;
+}
+
+// A source of the epilogue: an instruction that needs both v and the kernel follows, with nothing between but what is
+// pointwise of the same shape.
+static bool is_source(const Fn *f, uint32_t kernel, Val v) {
+  bool from_v[MAX_GROUP] = {true}, from_kernel[MAX_GROUP] = {false};
+  for (uint32_t i = v.i + 1, n = 1; i < f->n_ins && n < MAX_GROUP; i++, n++) {
+    if (ir_ops[f->ins[i].op].cls != CLASS_POINTWISE || f->ins[i].shape.i != ir_ins(f, v)->shape.i) return false;
+    from_v[n] = reads_value(f, i, from_v, v.i, n);
+    from_kernel[n] = depends_on_kernel(f, (Val){i}, kernel) || reads_value(f, i, from_kernel, v.i, n);
+    if (from_v[n] && from_kernel[n]) return true;
+  }
+  return false;
+}
+
 static bool has_update(const Fn *f, const Kernel *k) {
   return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIMIZER;
 }
 
-// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already.
+// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 // What an epilogue takes, whatever it reads.
 static const char *epilogue_bar(const Fn *f, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
@@ -134,7 +156,7 @@ static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
   if (ir_joins_update(f, k, kernel, v)) return NULL;
   if (!bar) bar = group_bar(f, k, kernel, ins->n_args);
   if (bar) return bar;
-  return depends_on_kernel(f, v, kernel) ? read_bar(f, k, kernel, v) : nothing_shared;
+  return depends_on_kernel(f, v, kernel) || is_source(f, kernel, v) ? read_bar(f, k, kernel, v) : nothing_shared;
 }
 
 // ---- packed rows
@@ -194,14 +216,6 @@ static bool is_in_kernel(const Fn *f, const Kernel *k, RowSpace rows, uint32_t k
     n += ir_row_space(f, (Val){i}, &own);
   }
   return n < MAX_ROW_OPS;
-}
-
-static bool reads_value(const Fn *f, uint32_t i, const bool *of, uint32_t first, uint32_t n) {
-  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
-    uint32_t a = ir_arg(f, (Val){i}, k).i;
-    if (a >= first && a < first + n && of[a - first]) return true;
-  }
-  return false;
 }
 
 // A later row-local instruction reads both v (or what is computed from it) and the kernel: they fuse with it as one.

@@ -86,14 +86,20 @@ static bool can_postpone(const Postpone *s, uint32_t p) {
   return true;
 }
 
-static void postpone(Postpone *s, uint32_t i) {
-  bool slice = s->follows[i] && s->limit[i] != UINT32_MAX && s->limit[i] > s->l->level[i];
-  if (!slice && !can_postpone(s, i)) return;
-  s->to[i] = s->limit[i];
+// The slices that instruction i reads are wanted right before it.
+static void lead_slices(Postpone *s, uint32_t i) {
   for (uint32_t k = 0; k < s->f->ins[i].n_args; k++) {
     uint32_t base = ir_view_base(s->f, ir_arg(s->f, (Val){i}, k)).i;
     s->follows[base] |= s->is_slice[base];
   }
+}
+
+static void postpone(Postpone *s, uint32_t i) {
+  if (ir_is_source(s->l, (Val){i})) lead_slices(s, i);
+  bool slice = s->follows[i] && s->limit[i] != UINT32_MAX && s->limit[i] > s->l->level[i];
+  if (!slice && !can_postpone(s, i)) return;
+  s->to[i] = s->limit[i];
+  lead_slices(s, i);
 }
 
 static void limit_operands(Postpone *s, uint32_t i) {

@@ -5,6 +5,8 @@
 // Epilogue: a pointwise instruction that reads a product elementwise gets the product's level and follows it; the
 // product is its anchor. So does the optimizer update of the parameter whose gradient the product is (fuse_update.c).
 // Packed rows are an anchor too.
+// What is pointwise of inputs, parameters and constants and read in one epilogue alone is computed there
+// (epilogue_sources.c).
 // Prologue: producers of an operand that only the product reads precede it at its level (fuse_prologue.c).
 // Row ops fuse into the kernel of the rows that they read, at its level (row_fusion.c).
 // Generators (no operands: full, uniform, ..) sink to their first use. Within a level, pointwise instructions of one
@@ -17,7 +19,7 @@
 #include <string.h>
 
 typedef struct {
-  uint32_t level, group, is_view, index;
+  uint32_t level, group, is_view, is_behind, index;  // is_behind: in a product's epilogue, sources among it
 } Place;
 
 bool ir_makes_kernel(const Fn *f, Val v) { return ir_class_has(ir_ins(f, v)->op, MAKES_KERNEL); }
@@ -47,7 +49,7 @@ bool ir_fuses_with(const Schedule *s, Val v, uint32_t k) {
 }
 
 // Is a available to the kernel of product `anchor`: at a lower level, or in the kernel of an earlier product of its level?
-static bool before_anchor(const Schedule *s, Val a, uint32_t anchor) {
+bool ir_is_before_anchor(const Schedule *s, Val a, uint32_t anchor) {
   uint32_t base = ir_view_base(s->f, a).i;
   if (s->level[a.i] != s->level[anchor]) return s->level[a.i] < s->level[anchor];
   return s->anchor[base] && s->anchor[base] < anchor;
@@ -88,17 +90,18 @@ static uint32_t anchor_of(const Schedule *s, Val v) {
   uint32_t anchor = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
+    if (s->may_be_source[a.i]) continue;
     uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? s->anchor[a.i] : 0;
-    if (of && (!anchor || before_anchor(s, (Val){anchor}, of))) anchor = of;
+    if (of && (!anchor || ir_is_before_anchor(s, (Val){anchor}, of))) anchor = of;
   }
   for (uint32_t k = 0; anchor && k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     bool inside = s->anchor[a.i] == anchor && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i;
-    if (!inside && !before_anchor(s, a, anchor)) return 0;
+    if (!s->may_be_source[a.i] && !inside && !ir_is_before_anchor(s, a, anchor)) return 0;
   }
   Val from[IR_MAX_MAKERS];
   for (uint32_t k = ir_sizes_from(f, s->makers, v, from); anchor && k-- > 0;)
-    if (!before_anchor(s, from[k], anchor)) return 0;
+    if (!ir_is_before_anchor(s, from[k], anchor)) return 0;
   return anchor;
 }
 
@@ -119,6 +122,8 @@ static uint32_t level_of(Schedule *s, Val v) {
   Fn *f = s->f;
   Ins *ins = ir_ins(f, v);
   bool kernel = ir_makes_kernel(f, v);
+  s->anchor[v.i] = 0;
+  if (s->may_be_source[v.i]) return 0;  // until the first reader has its level: ir_raise_source
   s->anchor[v.i] = anchor_of(s, v);
   bool behind = s->anchor[v.i] && s->anchor[v.i] != v.i && !s->fused_into[v.i];
   if (behind) return s->level[s->anchor[v.i]];
@@ -143,7 +148,7 @@ static uint32_t level_of(Schedule *s, Val v) {
   return least > top ? least : top;
 }
 
-static void note_reads(Schedule *s, Val v) {
+void ir_note_reads(Schedule *s, Val v) {
   Fn *f = s->f;
   if (!ir_makes_kernel(f, v)) return;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
@@ -159,11 +164,11 @@ static void note_reads(Schedule *s, Val v) {
 static void raise_operand(Schedule *s, uint32_t product, Val v) {
   if (s->fused_into[v.i] != product) return;
   s->level[v.i] = s->level[product];
-  note_reads(s, v);
+  ir_note_reads(s, v);
   for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) raise_operand(s, product, ir_arg(s->f, v, k));
 }
 
-void ir_find_levels(Schedule *s) {
+static void find_levels(Schedule *s) {
   Fn *f = s->f;
   memset(s->after, 0, f->n_ins * sizeof *s->after);
   memset(s->by_rows, 0, f->n_ins);
@@ -175,8 +180,21 @@ void ir_find_levels(Schedule *s) {
     }
     s->level[i] = level_of(s, v);
     note_rows(s, v);
-    note_reads(s, v);
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) raise_operand(s, i, ir_arg(f, v, k));
+    ir_note_reads(s, v);
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+      raise_operand(s, i, ir_arg(f, v, k));
+      if (s->anchor[i]) ir_raise_source(s, s->anchor[i], ir_arg(f, v, k));
+    }
+  }
+}
+
+// Until every value that was taken for a source is one.
+void ir_find_levels(Schedule *s) {
+  enum { MAX_ROUNDS = 8 };
+  find_levels(s);
+  for (uint32_t round = 0; !ir_check_sources(s); round++) {
+    if (round == MAX_ROUNDS) ir_drop_sources(s);
+    find_levels(s);
   }
 }
 
@@ -210,6 +228,7 @@ static int by_key(const void *a, const void *b) {
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
   if (x->is_view != y->is_view) return x->is_view < y->is_view ? -1 : 1;
+  if (x->is_behind != y->is_behind) return x->is_behind < y->is_behind ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -291,6 +310,7 @@ static Schedule make_schedule(Fn *f) {
   UseLists uses = ir_use_lists(f);
   s.first = uses.first, s.readers = uses.user;
   find_row_readers(&s);
+  ir_find_sources(&s);
   return s;
 }
 
@@ -317,9 +337,10 @@ static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table
   const Fn *f = s->f;
   if (is_view_of_product(s, v)) {
     uint32_t base = ir_view_base(f, v).i;
-    return (Place){keys[base].level, base, true, v.i};
+    return (Place){keys[base].level, base, true, false, v.i};
   }
-  Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false, v.i};
+  bool is_behind = s->anchor[v.i] && s->anchor[v.i] != v.i && !s->fused_into[v.i];
+  Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false, is_behind, v.i};
   if (s->anchor[v.i]) key.group = s->anchor[v.i];
   else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
   return key;

@@ -13,6 +13,7 @@ typedef struct {
   const uint32_t *fused_into;  // by value: the product into whose prologue it fuses; 0: none
   RowSpace *rows;              // by value: the row space of its kernel, where `by_rows`
   bool *by_rows;               // by value
+  bool *may_be_source;         // by value: pointwise of what is there before any product; not found to be no source
   bool *has_update;            // by product: an update may fuse into its kernel, which is then the last of its level
   // By base value: 1 + 2 * the highest level that reads its buffer so far, fused readers included; one more where the
   // reader is a kernel with a fused update. A write must not come before.
@@ -30,8 +31,15 @@ bool ir_fuses_by_rows(const Schedule *s, Val v, uint32_t k);  // v fuses into th
 bool ir_fuses_with(const Schedule *s, Val v, uint32_t k);     // v can fuse into the kernel that defines operand k
 bool ir_is_for_rows(const Schedule *s, Val v);                // v fuses into its row readers, not into a product
 void ir_find_levels(Schedule *s);                             // from min_level
-void ir_find_updates(Schedule *s);                            // ir/passes/fuse_update.c
-uint32_t ir_anchor_of_update(const Schedule *s, Val v);       // the product into whose kernel an update fuses; 0: none
-void ir_sink(Schedule *s);                                    // ir/passes/sink.c: sets min_level
-void ir_postpone(Schedule *s);                                // ir/passes/postpone.c: likewise
+bool ir_is_source(const Schedule *s, Val v);                  // ir/passes/epilogue_sources.c
+void ir_find_sources(Schedule *s);
+bool ir_check_sources(Schedule *s);  // false: some were none, levels are to be found again
+void ir_drop_sources(Schedule *s);
+void ir_raise_source(Schedule *s, uint32_t anchor, Val v);
+bool ir_is_before_anchor(const Schedule *s, Val a, uint32_t anchor);
+void ir_note_reads(Schedule *s, Val v);
+void ir_find_updates(Schedule *s);                       // ir/passes/fuse_update.c
+uint32_t ir_anchor_of_update(const Schedule *s, Val v);  // the product into whose kernel an update fuses; 0: none
+void ir_sink(Schedule *s);                               // ir/passes/sink.c: sets min_level
+void ir_postpone(Schedule *s);                           // ir/passes/postpone.c: likewise
 #endif

@@ -1,0 +1,99 @@
+// Part of pass schedule: what is pointwise of inputs, parameters and constants, and read by one product's epilogue alone, is
+// computed there.
+//
+//   %g = sigmoid %x : f32[n,64]        level 1, stored until layer 9    ->   level 9, a source in the kernel of %p
+//   %p = linear %h, %w : f32[n,64]     level 9
+//   %y = mul %p, %g : f32[n,64]        level 9, the epilogue of %p
+//
+// It takes no longer: each element is computed once as before, and neither stored nor loaded. n layers of that kind need no
+// more memory than one. Of slices of inputs, which are copies, the one that is read lies there already; pass schedule
+// brings it close (postpone.c).
+//
+// Which epilogue reads a value is known when its readers have their levels, so sources are assumed, and levels are found
+// again without those that were none.
+#include "ir/passes/schedule.h"
+#include <string.h>
+
+enum { MAX_SOURCES = 6 };  // of a product
+
+static OpClass class_of(const Fn *f, uint32_t i) { return (OpClass)ir_ops[f->ins[i].op].cls; }
+
+static bool is_own_value(const Fn *f, uint32_t i) {
+  const Ins *ins = &f->ins[i];
+  return class_of(f, i) == CLASS_POINTWISE && !(ir_ops[ins->op].flags & (EFFECT | WRITES)) && ins->n_res == 1 &&
+         ins->dtype == DT_F32;
+}
+
+// Needs nothing that a kernel of this function makes, but for copies of what is there. ready: of the operands.
+static bool is_ready(const Schedule *s, const bool *written, const bool *ready, uint32_t i) {
+  const Fn *f = s->f;
+  if (ir_is_stored_leaf(f, (Val){i})) return !written[i];
+  if (ir_is_immediate(f, (Val){i})) return true;
+  OpClass cls = class_of(f, i);
+  if (cls != CLASS_VIEW && cls != CLASS_INDEX && !is_own_value(f, i)) return false;
+  for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
+    uint32_t a = ir_arg(f, (Val){i}, k).i;
+    if (!ready[a] || (cls != CLASS_POINTWISE && s->may_be_source[ir_view_base(f, (Val){a}).i])) return false;
+  }
+  return true;
+}
+
+void ir_find_sources(Schedule *s) {
+  const Fn *f = s->f;
+  RtArena *mem = f->prog->mem;
+  bool *written = rt_alloc(mem, f->n_ins), *ready = rt_alloc(mem, f->n_ins);
+  s->may_be_source = rt_alloc(mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; (ir_ops[f->ins[i].op].flags & WRITES) && k < ir_ops[f->ins[i].op].n_res; k++)
+      written[ir_storage_root(f, ir_arg(f, (Val){i}, k)).i] = true;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->ins[i].op == OP_result) continue;
+    ready[i] = is_ready(s, written, ready, i);
+    s->may_be_source[i] = ready[i] && is_own_value(f, i) && !s->fused_into[i] && s->first[i] != s->first[i + 1];
+  }
+}
+
+bool ir_is_source(const Schedule *s, Val v) { return s->may_be_source[v.i] && s->anchor[v.i]; }
+
+// The epilogue of `anchor` reads v.
+void ir_raise_source(Schedule *s, uint32_t anchor, Val v) {
+  if (!s->may_be_source[v.i] || s->anchor[v.i] || !ir_is_product(s->f, (Val){anchor})) return;
+  s->anchor[v.i] = anchor;
+  s->level[v.i] = s->level[anchor];
+  ir_note_reads(s, v);
+  for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) ir_raise_source(s, anchor, ir_arg(s->f, v, k));
+}
+
+// Every reader is behind the product, element by element; what v reads is there before the product, or a source too.
+static bool is_sound(const Schedule *s, Val v) {
+  const Fn *f = s->f;
+  uint32_t anchor = s->anchor[v.i];
+  Shape shape = ir_ins(f, v)->shape;
+  if (!anchor || shape.i != f->ins[anchor].shape.i) return false;
+  for (uint32_t k = s->first[v.i]; k < s->first[v.i + 1]; k++) {
+    uint32_t r = s->readers[k];
+    if (r == anchor || s->anchor[r] != anchor || s->fused_into[r] || class_of(f, r) != CLASS_POINTWISE) return false;
+    if (f->ins[r].shape.i != shape.i) return false;
+  }
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (s->may_be_source[a.i] ? s->anchor[a.i] != anchor : !ir_is_before_anchor(s, a, anchor)) return false;
+  }
+  return true;
+}
+
+// From the last value to the first: one whose reader was found to be no source is none either. Close to the product are
+// those that stay where there are too many.
+bool ir_check_sources(Schedule *s) {
+  const Fn *f = s->f;
+  uint32_t *n_sources = rt_alloc(f->prog->mem, f->n_ins * sizeof *n_sources);  // by product
+  bool good = true;
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    if (!s->may_be_source[i] || (is_sound(s, (Val){i}) && n_sources[s->anchor[i]]++ < MAX_SOURCES)) continue;
+    s->may_be_source[i] = good = false;
+    s->anchor[i] = 0;
+  }
+  return good;
+}
+
+void ir_drop_sources(Schedule *s) { memset(s->may_be_source, 0, s->f->n_ins); }
