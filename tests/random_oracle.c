@@ -1,6 +1,7 @@
 // Every value knows the value whose storage it shows and, for each of its elements, which element of that it is. A
 // view's table is found by running the view's op on the table of its operand. A write sets elements of the storage;
-// then all that show it are read anew.
+// then all that show it are read anew. The body of a scan stands in line: it is done anew in each step, but for inputs and
+// parameters, which are the same storage in all of them.
 #include "tests/random_oracle.h"
 
 #include "ir/interp/interp.h"
@@ -11,12 +12,15 @@ typedef struct {
   Run r;
   Val *root;      // by value
   Tensor *where;  // by value: element of the root
+  // By scan_carry: what it is in this step, NULL before the first; and what scan_next says that it is in the next
+  Tensor *carry, *next;
 } Oracle;
 
 bool oracle_fits(const Fn *f) {
   bool writes = false;
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (f->ins[i].op == OP_grad_of || f->ins[i].op == OP_scan_begin) return false;
+    if (f->ins[i].op == OP_grad_of) return false;
+    if (f->ins[i].op == OP_scan_begin && !ir_attr(f, (Val){i}, KEY_time)) return false;
     writes |= f->ins[i].op == OP_write;
   }
   return writes;
@@ -76,9 +80,99 @@ static void store_params(Oracle *o, Val v) {
   }
 }
 
+// ---- scans
+static Tensor copy_of(Oracle *o, Tensor t) {
+  Tensor c = {rt_alloc(o->r.env->mem, (size_t)t.n * sizeof(double)), t.n};
+  if (t.n) memcpy(c.v, t.v, (size_t)t.n * sizeof(double));
+  return c;
+}
+
+static bool same_attr(const Fn *f, Val a, Val b, Key key) {
+  return ir_attr_int(f, a, key, -1) == ir_attr_int(f, b, key, -1);
+}
+
+// The scan_carry that v, a scan_next or scan_final, is about.
+static Val carry_of(const Fn *f, Val v) {
+  Val c = v;
+  while (c.i && !(ir_ins(f, c)->op == OP_scan_carry && same_attr(f, c, v, KEY_scan) && same_attr(f, c, v, KEY_index)))
+    c.i--;
+  return c;
+}
+
+static Val end_of(const Fn *f, Val begin) {
+  Val v = begin;
+  while (ir_ins(f, v)->op != OP_scan_end || !same_attr(f, v, begin, KEY_scan)) v.i++;
+  return v;
+}
+
+static bool is_leaf(Op op) { return op == OP_input || op == OP_param; }
+
+static void put(Tensor to, int64_t at, Tensor from) {
+  if (from.n) memcpy(to.v + at, from.v, (size_t)from.n * sizeof(double));
+}
+
+// A mark of a scan: `t` steps were done, `at` is the one on the axis.
+static bool scan_mark(Oracle *o, Val v, int64_t t, int64_t at) {
+  const Fn *f = o->r.f;
+  Op op = (Op)ir_ins(f, v)->op;
+  Tensor x = ir_ins(f, v)->n_args ? run_arg(&o->r, v, 0) : (Tensor){0};
+  if (op == OP_scan_next) o->next[carry_of(f, v).i] = copy_of(o, x);
+  if (op != OP_scan_input && op != OP_scan_carry && op != OP_scan_output) return true;
+  Tensor y = op == OP_scan_output && t ? o->r.val[v.i] : run_result(&o->r, v, 0);
+  if (op == OP_scan_input) put(y, 0, (Tensor){x.v + at * y.n, y.n});
+  if (op == OP_scan_carry && !t) o->carry[v.i] = copy_of(o, x);
+  if (op == OP_scan_carry) put(y, 0, o->carry[v.i]);
+  if (op == OP_scan_output) put(y, at * x.n, x);
+  return place(o, v);
+}
+
+static bool step(Oracle *o, Val v);
+
+static bool body_step(Oracle *o, Val begin, Val end, int64_t t, int64_t at) {
+  const Fn *f = o->r.f;
+  o->r.env->step = at;
+  for (Val v = {begin.i + 1}; v.i < end.i; v.i++) {
+    Op op = (Op)ir_ins(f, v)->op;
+    if (!is_leaf(op) && !(ir_ops[op].cls == CLASS_SCAN ? scan_mark(o, v, t, at) : step(o, v))) return false;
+  }
+  for (Val v = {begin.i + 1}; v.i < end.i; v.i++)
+    if (o->next[v.i].v) o->carry[v.i] = o->next[v.i];
+  return true;
+}
+
+// What stands whether or not there is a step: leaves, empty outputs, carries as they begin.
+static bool before_steps(Oracle *o, Val begin, Val end) {
+  const Fn *f = o->r.f;
+  for (Val v = {begin.i + 1}; v.i < end.i; v.i++) {
+    Op op = (Op)ir_ins(f, v)->op;
+    if (is_leaf(op) && !step(o, v)) return false;
+    if (op == OP_scan_carry) o->carry[v.i] = copy_of(o, run_arg(&o->r, v, 0));
+    if (op == OP_scan_output) run_result(&o->r, v, 0);
+    if (op == OP_scan_output && !place(o, v)) return false;
+  }
+  return true;
+}
+
+static bool run_scan(Oracle *o, Val begin, Val end) {
+  const Fn *f = o->r.f;
+  int64_t n = ir_dim_eval(f->prog, ir_attr(f, begin, KEY_time)->u.dim, o->r.env->slots);
+  bool reverse = ir_attr_int(f, begin, KEY_reverse, 0);
+  bool ok = before_steps(o, begin, end);
+  for (int64_t t = 0; ok && t < n; t++) ok = body_step(o, begin, end, t, reverse ? n - 1 - t : t);
+  o->r.env->step = 0;
+  return ok;
+}
+
+static bool final_value(Oracle *o, Val v) {
+  put(run_result(&o->r, v, 0), 0, o->carry[carry_of(o->r.f, v).i]);
+  return place(o, v);
+}
+
+// ---- the function
 static bool step(Oracle *o, Val v) {
   const Fn *f = o->r.f;
   const Ins *ins = ir_ins(f, v);
+  if (ins->op == OP_scan_final) return final_value(o, v);
   if (ins->op == OP_write) return write_value(o, v), true;
   if (ins->op == OP_result) return true;
   if (!run_op(&o->r, v)) return false;
@@ -93,8 +187,13 @@ bool oracle_run(const Fn *f, InterpEnv *env, RtText *why) {
   Oracle o = {.r = {f, env, rt_alloc(env->mem, f->n_ins * sizeof(Tensor)), why}};
   o.root = rt_alloc(env->mem, f->n_ins * sizeof *o.root);
   o.where = rt_alloc(env->mem, f->n_ins * sizeof *o.where);
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (!step(&o, (Val){i})) return false;
+  o.carry = rt_alloc(env->mem, f->n_ins * sizeof *o.carry);
+  o.next = rt_alloc(env->mem, f->n_ins * sizeof *o.next);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = {i}, end = f->ins[i].op == OP_scan_begin ? end_of(f, v) : v;
+    if (!(end.i != i ? run_scan(&o, v, end) : step(&o, v))) return false;
+    i = end.i;
+  }
   return true;
 }
 

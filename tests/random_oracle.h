@@ -4,8 +4,8 @@
 
 #include "ir/ir.h"
 
-bool oracle_fits(
-    const Fn *f);  // it has writes, and neither gradients nor scans, which pass outline_scans makes runnable
+// It has writes, and neither gradients nor scans over packed sequences, which pass outline_scans makes runnable.
+bool oracle_fits(const Fn *f);
 bool oracle_run(const Fn *f, InterpEnv *env, RtText *why);
 
 // The loss when `target` is `step` * dir away from what it is, all else as in `base` (its values, made with step 0):

@@ -85,6 +85,47 @@ static void test_captures(bool is_matmul) {
   tn_model_free(m), tn_program_free(p);
 }
 
+// ---- a table that each step looks up twice, with ids that come in and ids that it finds, and multiplies by
+static void add_lookups(tn_program *p, tn_module *net, const char *name, bool is_scan) {
+  tn_module *table = tn_module_at_path(net, "e");
+  tn_function *f = tn_function_begin(p, name);
+  tn_tensor ids = tn_input(f, "ids", TN_I64, TN_SHAPE(STEPS, ROWS));
+  tn_tensor h = tn_input(f, "h0", TN_F32, TN_SHAPE(ROWS, COLS)), w = tn_param_value(f, net, "e.weight");
+  tn_scan *s = is_scan ? tn_scan_begin(f, .steps = tn_dim_const(STEPS)) : NULL;
+  tn_tensor carry = is_scan ? tn_scan_carry(s, h) : h, each = is_scan ? tn_scan_input(s, ids) : ids;
+  for (int t = 0; t < (is_scan ? 1 : STEPS); t++) {
+    tn_tensor now = is_scan ? each : tn_reshape(tn_slice(ids, 0, t, 1), TN_SHAPE(ROWS));
+    tn_tensor a = tn_mul(tn_call(table, now), tn_sin(carry));
+    tn_tensor scores = tn_matmul(a, tn_transpose(w, 0, 1));
+    tn_tensor next = tn_tanh(tn_add(tn_add(a, tn_call(table, tn_argmax(scores))), tn_matmul(scores, w)));
+    if (is_scan) tn_scan_next(s, carry, next);
+    else carry = next;
+  }
+  if (is_scan) tn_scan_end(s);
+  tn_tensor loss = tn_sum(tn_square(is_scan ? tn_scan_final(s, carry) : carry));
+  tn_output(f, "loss", loss), tn_output(f, "dw", tn_grad(loss, w));
+  tn_function_end(f);
+}
+
+static void test_lookups(void) {
+  enum { ENTRIES = 9 };
+  static const int64_t ids[STEPS * ROWS] = {1, 1, 8, 3, 1, 0};
+  float w[ENTRIES * COLS], h0[ROWS * COLS], dw[2][ENTRIES * COLS], loss[2];
+  tn_program *p = tn_program_create("lookups");
+  tn_module *net = tn_root(p);
+  tn_embedding(net, "e", ENTRIES, COLS);
+  add_lookups(p, net, "scan", true), add_lookups(p, net, "unrolled", false);
+  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
+  fill(w, ENTRIES * COLS, 0.0625f), fill(h0, ROWS * COLS, 0.125f);
+  CHECK(m && tn_set(m, "e.weight", w, ENTRIES * COLS) == TN_OK);
+  for (int k = 0; m && k < 2; k++)
+    CHECK(!tn_run(m, k ? "unrolled" : "scan", TN_IN(tn_i64(ids, STEPS, ROWS), tn_f32(h0, ROWS, COLS)),
+                  TN_OUT(tn_f32_scalar(&loss[k]), tn_f32(dw[k], ENTRIES, COLS))));
+  CHECK(m && fabsf(loss[0] - loss[1]) <= 1e-5f * loss[1]);
+  for (uint32_t k = 0; m && k < ENTRIES * COLS; k++) CHECK(fabsf(dw[0][k] - dw[1][k]) <= 1e-4f * (1 + fabsf(dw[1][k])));
+  tn_model_free(m), tn_program_free(p);
+}
+
 // ---- carry k at step t is (k + 1) 2^t, its output the same before the step; the gradient of all of it
 static void test_carries(void) {
   tn_tensor h[MANY], y[MANY], total = {0};
@@ -138,6 +179,7 @@ static void test_text(void) {
 
 int main(void) {
   test_captures(false), test_captures(true);
+  test_lookups();
   test_carries();
   test_text();
   return check_report();

@@ -381,7 +381,32 @@ static double compile_ms(int64_t steps, uint32_t *n_kernels) {
   return best;
 }
 
+// ---- over a batch without sequences there is no step, however long they would be
+static void check_no_sequences(void) {
+  static const char text[] = "program @p\ndim batch <= 2, time <= 3, live <= 2\n"
+                             "func @f(%x: f32[batch,time], %h0: f32[4]) {\n"
+                             "  %l = dense_layout {dim=batch, time=time}\n"
+                             "  %r = pack_padded %x, %l\n"
+                             "  scan_begin %l {scan=0, live=live}\n"
+                             "  %s = scan_input %r {scan=0, live=live}\n"
+                             "  %h = scan_carry %h0 {scan=0, index=0}\n"
+                             "  %n = sin %h\n"
+                             "  scan_next %n {scan=0, index=0}\n"
+                             "  scan_end {scan=0}\n"
+                             "  %last = scan_final %h0 {scan=0, index=0}\n"
+                             "  output %last {name=\"last\", index=0}\n}\n";
+  tn_program *p = tn_program_parse(text, sizeof text - 1, "none.tir");
+  tn_model *m = compiled(p);
+  float x[6] = {0}, h[4] = {0.5f, 1, 1.5f, 2}, last[4];
+  for (int64_t batch = 0; batch <= 2; batch++) {
+    if (!run(m, TN_IN(tn_f32(x, batch, 3), tn_f32(h, 4)), TN_OUT(tn_f32(last, 4)))) continue;
+    for (int k = 0; k < 4; k++) CHECK(fabsf(last[k] - (batch ? sinf(sinf(sinf(h[k]))) : h[k])) < 1e-6f);
+  }
+  end(p, m);
+}
+
 int main(void) {
+  check_no_sequences();
   check_sums(false);
   check_sums(true);
   check_mixed();

@@ -49,7 +49,7 @@ static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
 
 static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   const KernelCall *call = plan->codes[code];
-  if (call->n_fills) {
+  if (call->n_initial) {
     begin_kernel(c, plan, code);
     cg_emit_fill(c, plan);
     LLVMBuildRetVoid(c->b);

@@ -144,7 +144,7 @@ void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
     const KernelCall *c = &e->calls[i];
     rt_text_add(out, "%s%sk%u", c->checks_status ? "look " : "", c->barrier ? "barrier " : "", c->code);
     cg_fill_text(plan, c, out);
-    for (uint32_t k = 0; k < c->n_kernel_args && !c->n_fills; k++) {
+    for (uint32_t k = 0; k < c->n_kernel_args && !c->n_initial; k++) {
       const Buf *b = &c->f->bufs[c->f->buf_of[c->kernel_args[k].v.i]];
       rt_text_add(out, " %u+%lld", b->seg, (long long)b->offset);
     }
@@ -167,7 +167,7 @@ const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code) {
 
 // ---- code
 LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
-  if (call->n_fills) return cg_fill_type(c);
+  if (call->n_initial) return cg_fill_type(c);
   uint32_t n = 0, n_ptr = call->n_kernel_args + (call->k->scratch != 0) + (call->weight != 0),
            most = 3 + n_ptr + call->n_dims + call->n_ids;
   LLVMTypeRef *type = rt_alloc(c->mem, most * sizeof *type);
@@ -214,14 +214,14 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLV
 
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
-  LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
+  LLVMValueRef rows = cg_fill_rows(c, plan, call->first_initial), n = cg_i64(c, n_rows);
   call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
 }
 
 // Dims are reloaded at each call: a layout may have set them since.
 static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, const Bases *base) {
-  if (call->n_fills) {
-    call_fill(c, plan, call, call->n_fills, base);
+  if (call->n_initial) {
+    call_fill(c, plan, call, call->n_initial, base);
     return;
   }
   uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
@@ -246,8 +246,8 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
 // How many fills from call i on are one call: none of them waits, and nobody looks between them.
 static uint32_t n_joined_fills(const ModulePlan *plan, const EntryFn *e, uint32_t i) {
   uint32_t n = 1;
-  if (plan->profile || plan->p->guarded_arena || !e->calls[i].n_fills) return n;
-  while (i + n < e->n_calls && e->calls[i + n].n_fills && !e->calls[i + n].barrier && !e->calls[i + n].checks_status)
+  if (plan->profile || plan->p->guarded_arena || !e->calls[i].n_initial) return n;
+  while (i + n < e->n_calls && e->calls[i + n].n_initial && !e->calls[i + n].barrier && !e->calls[i + n].checks_status)
     n++;
   return n;
 }
@@ -317,7 +317,7 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
     else if (e->calls[i].barrier) wait_for_team(c);
     LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
     uint32_t n = n_joined_fills(plan, e, i), n_rows = 0;
-    for (uint32_t k = i; k < i + n; k++) n_rows += e->calls[k].n_fills;
+    for (uint32_t k = i; k < i + n; k++) n_rows += e->calls[k].n_initial;
     if (n > 1) call_fill(c, plan, &e->calls[i], n_rows, &base);
     else call_kernel(c, plan, &e->calls[i], &base);
     if (plan->profile) cg_profile_add(c, plan, e, i, before, start);

@@ -68,20 +68,20 @@ static FillRow row_of(const Fn *f, Val v) {
 
 void cg_describe_fill(ModulePlan *plan, KernelCall *c) {
   static const char key[] = "fill\n";
-  c->first_fill = plan->n_fills;
+  c->first_initial = plan->n_initial_values;
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     if (!is_stored(c->f, (Val){i})) continue;
-    *RT_PUSH(plan->mem, plan->fills, plan->n_fills, plan->cap_fills) = row_of(c->f, (Val){i});
+    *RT_PUSH(plan->mem, plan->initial_values, plan->n_initial_values, plan->cap_initial_values) =
+        row_of(c->f, (Val){i});
     *RT_PUSH(plan->mem, c->kernel_args, c->n_kernel_args, c->cap_kernel_args) = (KernelArg){.v = {i}, .writes = true};
   }
-  c->n_fills = plan->n_fills - c->first_fill;
+  c->n_initial = plan->n_initial_values - c->first_initial;
   c->key = key, c->key_len = sizeof key - 1;
-  c->hash = rt_hash(key, c->key_len, 0);
 }
 
 void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out) {
-  for (uint32_t k = c->first_fill; k < c->first_fill + c->n_fills; k++) {
-    const FillRow *r = &plan->fills[k];
+  for (uint32_t k = c->first_initial; k < c->first_initial + c->n_initial; k++) {
+    const FillRow *r = &plan->initial_values[k];
     rt_text_add(out, " %d+%lld*%lld %s %a %a %d", r->seg, (long long)r->offset, (long long)r->count, ir_ops[r->op].name,
                 (double)r->a, (double)r->b, r->id);
   }
@@ -100,13 +100,13 @@ static LLVMValueRef constant_row(Cg *c, const FillRow *r) {
 }
 
 static LLVMValueRef table_of(Cg *c, const ModulePlan *plan) {
-  LLVMTypeRef type = LLVMArrayType2(row_type(c), plan->n_fills);
-  LLVMValueRef table = LLVMGetNamedGlobal(c->mod, "fills");
+  LLVMTypeRef type = LLVMArrayType2(row_type(c), plan->n_initial_values);
+  LLVMValueRef table = LLVMGetNamedGlobal(c->mod, "initial_values");
   if (table) return table;
-  LLVMValueRef *rows = rt_alloc(c->mem, (plan->n_fills + 1) * sizeof *rows);
-  for (uint32_t k = 0; k < plan->n_fills; k++) rows[k] = constant_row(c, &plan->fills[k]);
-  table = LLVMAddGlobal(c->mod, type, "fills");
-  LLVMSetInitializer(table, LLVMConstArray2(row_type(c), rows, plan->n_fills));
+  LLVMValueRef *rows = rt_alloc(c->mem, (plan->n_initial_values + 1) * sizeof *rows);
+  for (uint32_t k = 0; k < plan->n_initial_values; k++) rows[k] = constant_row(c, &plan->initial_values[k]);
+  table = LLVMAddGlobal(c->mod, type, "initial_values");
+  LLVMSetInitializer(table, LLVMConstArray2(row_type(c), rows, plan->n_initial_values));
   LLVMSetGlobalConstant(table, true);
   LLVMSetLinkage(table, LLVMInternalLinkage);
   return table;
@@ -173,8 +173,8 @@ static void fill_one_normal(Cg *c, const Fill *s) {
 }
 
 static bool has_one_normal(const ModulePlan *plan) {
-  for (uint32_t k = 0; k < plan->n_fills; k++)
-    if (plan->fills[k].op == OP_randn) return true;
+  for (uint32_t k = 0; k < plan->n_initial_values; k++)
+    if (plan->initial_values[k].op == OP_randn) return true;
   return false;
 }
 

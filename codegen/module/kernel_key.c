@@ -211,6 +211,5 @@ bool cg_describe(ModulePlan *plan, KernelCall *c) {
   if (c->body) cg_scan_text(plan, c, &text);
   c->key = text.text;
   c->key_len = text.len;
-  c->hash = rt_hash(text.text, text.len, 0);
   return true;
 }

@@ -38,34 +38,10 @@ char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f) {
 }
 
 // ---- plan
-static bool same_key(const KernelCall *a, const KernelCall *b) {
-  return a->hash == b->hash && a->key_len == b->key_len && !memcmp(a->key, b->key, a->key_len);
-}
-
-// The place of a key in plan->table, open addressing: 1 + its code, or 0 where it belongs.
-static uint32_t *place_of(ModulePlan *plan, const KernelCall *c) {
-  uint32_t at = (uint32_t)c->hash & (plan->cap_table - 1);
-  for (; plan->table[at] && !same_key(plan->codes[plan->table[at] - 1], c); at = (at + 1) & (plan->cap_table - 1))
-    plan->p->n_visits++;
-  return &plan->table[at];
-}
-
-// At most half full.
-static void grow_table(ModulePlan *plan) {
-  if (2 * plan->n_codes < plan->cap_table) return;
-  plan->cap_table = plan->cap_table ? 2 * plan->cap_table : 64;
-  plan->table = rt_alloc(plan->mem, plan->cap_table * sizeof *plan->table);
-  for (uint32_t k = 0; k < plan->n_codes; k++) *place_of(plan, plan->codes[k]) = k + 1;
-}
-
 static uint32_t code_of(ModulePlan *plan, const KernelCall *c) {
-  grow_table(plan);
-  uint32_t *place = place_of(plan, c);
-  if (!*place) {
-    *RT_PUSH(plan->mem, plan->codes, plan->n_codes, plan->cap_codes) = c;
-    *place = plan->n_codes;
-  }
-  return *place - 1;
+  uint32_t code = rt_names_add(&plan->keys, c->key, c->key_len);
+  if (code == plan->n_codes) *RT_PUSH(plan->mem, plan->codes, plan->n_codes, plan->cap_codes) = c;
+  return code;
 }
 
 static bool plan_calls(ModulePlan *plan, EntryFn *e, const Fn *f);
@@ -104,6 +80,7 @@ static bool plan_entry(ModulePlan *plan, EntryFn *e, const Fn *f) {
 
 bool cg_make_plan(ModulePlan *plan) {
   Prog *p = plan->p;
+  plan->keys = (RtNames){.mem = plan->mem};
   plan->symbol = cg_program_symbol(plan->mem, p);
   plan->entries = rt_alloc(plan->mem, (p->n_fns + 1) * sizeof *plan->entries);
   for (uint32_t k = 0; k < p->n_fns; k++) {

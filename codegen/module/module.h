@@ -3,6 +3,7 @@
 #define TN_CODEGEN_MODULE_MODULE_H
 
 #include "codegen/cg.h"
+#include "runtime/names.h"
 
 // A call of a kernel in a function, with its arguments.
 typedef struct {
@@ -16,13 +17,12 @@ typedef struct {
   uint32_t n_ids, cap_ids;
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;
-  uint64_t hash;
-  uint32_t code;                 // index of its distinct kernel: ModulePlan.codes
-  uint32_t weight;               // 1 + the row of Prog.packed_weights that it reads; 0: none
-  bool barrier;                  // preceded by a barrier
-  bool checks_status;            // preceded by a test whether an earlier kernel reported an index out of range
-  struct EntryFn *body;          // of a scan: the kernels of one step; else NULL
-  uint32_t first_fill, n_fills;  // rows of ModulePlan.fills, where it only fills memory: fill.c
+  uint32_t code;                      // index of its distinct kernel: ModulePlan.codes
+  uint32_t weight;                    // 1 + the row of Prog.packed_weights that it reads; 0: none
+  bool barrier;                       // preceded by a barrier
+  bool checks_status;                 // preceded by a test whether an earlier kernel reported an index out of range
+  struct EntryFn *body;               // of a scan: the kernels of one step; else NULL
+  uint32_t first_initial, n_initial;  // rows of ModulePlan.initial_values, where it only fills memory: fill.c
 } KernelCall;
 
 typedef struct FillRow FillRow;
@@ -45,9 +45,9 @@ typedef struct {
   uint32_t n_entries;
   const KernelCall **codes;  // distinct kernels: the first call of each
   uint32_t n_codes, cap_codes;
-  uint32_t *table, cap_table;  // codes by key: module.c
-  FillRow *fills;              // initial values, in the order of the calls
-  uint32_t n_fills, cap_fills;
+  RtNames keys;             // of the codes
+  FillRow *initial_values;  // initial values, in the order of the calls
+  uint32_t n_initial_values, cap_initial_values;
   bool profile;  // entries time their kernels: profile.c
   bool trace;    // and record each call: trace.c
   RtText *why;

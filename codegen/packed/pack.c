@@ -163,8 +163,8 @@ static void dense_table(Cg *c, Val v) {
   put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
-  LLVMValueRef used = LLVMBuildSelect(c->b, is_less(c, zero, seqs), time, zero, "");
-  put_head(c, &t, used, cg_mul(c, seqs, time), seqs, one);
+  LLVMValueRef steps = LLVMBuildSelect(c->b, is_less(c, zero, seqs), time, zero, "");  // of no sequences there is none
+  put_head(c, &t, steps, cg_mul(c, seqs, time), seqs, one);
 }
 
 // Worker 0 alone: O(batch + time) steps over a table that fits in a cache.

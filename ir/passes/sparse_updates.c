@@ -19,6 +19,13 @@
 //   ->
 //   %s = embedding_grad %w, %index, %rows, %h
 //
+// So is what the steps of a scan sum up, which its body takes in and hands on:
+//
+//   %s = embedding_grad %w, %j, %y, (embedding_grad %w, %index, %rows)        first of a chain: it takes %h
+//   %t = add %h, %s
+//   ->
+//   %t = embedding_grad %w, %j, %y, (embedding_grad %w, %index, %rows, %h)
+//
 // The terms of each sum are the same, added up in another order: h + r1 + r2 where it was h + (r1 + r2).
 #include "ir/passes/rules.h"
 
@@ -45,12 +52,29 @@ Val rule_sparse_adamw(Rules *r, Val v) {
   return v;
 }
 
+static bool is_lookup(const Rules *r, Val g) { return ir_ins(r->f, g)->op == OP_embedding_grad && r->uses[g.i] == 1; }
+
+// Of look-up gradients that each add their rows to the one before.
+static Val first_of_chain(const Rules *r, Val g) {
+  while (is_lookup(r, g) && ir_has_operand(r->f, g, ARG_addend) && is_lookup(r, ir_operand(r->f, g, ARG_addend)))
+    g = ir_operand(r->f, g, ARG_addend);
+  return g;
+}
+
+static void set_lookup(Fn *f, Val v, Val like, Val addend) {
+  Val in[4] = {ir_arg(f, like, 0), ir_arg(f, like, 1), ir_arg(f, like, 2), addend};
+  ir_set_op(f, v, OP_embedding_grad);
+  ir_set_args(f, v, in, 4);
+}
+
 // Are the rows of look-up gradient g, an operand of the sum at v, added to `to`? What is made later than they are, as a
-// product whose kernel adds the table to its own tiles, takes the table instead.
+// product whose kernel adds the table to its own tiles, takes the table instead. In the body of a scan `to` may be what
+// the steps before summed up, an input.
 static bool adds_rows(const Rules *r, Val v, Val g, Val to) {
   const Fn *f = r->f;
-  bool lookup = ir_ins(f, g)->op == OP_embedding_grad && !ir_has_operand(f, g, ARG_addend) && r->uses[g.i] == 1;
-  return lookup && to.i < g.i && ir_class_has(ir_ins(f, to)->op, MAKES_KERNEL) &&
+  Val first = first_of_chain(r, g);
+  bool is_table = ir_class_has(ir_ins(f, to)->op, MAKES_KERNEL) || ir_ins(f, to)->op == OP_input;
+  return is_lookup(r, first) && !ir_has_operand(f, first, ARG_addend) && is_table && to.i < first.i &&
          ir_ins(f, to)->shape.i == ir_ins(f, v)->shape.i && ir_ins(f, g)->shape.i == ir_ins(f, v)->shape.i;
 }
 
@@ -59,9 +83,9 @@ Val rule_lookup_into_sum(Rules *r, Val v) {
   Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1);
   Val g = adds_rows(r, v, a, b) ? a : b, to = g.i == a.i ? b : a;
   if (!adds_rows(r, v, g, to)) return (Val){0};
-  Val in[4] = {ir_arg(f, g, 0), ir_arg(f, g, 1), ir_arg(f, g, 2), to};
-  ir_set_op(f, v, OP_embedding_grad);
-  ir_set_args(f, v, in, 4);
+  Val first = first_of_chain(r, g), of_g = first.i == g.i ? to : ir_operand(f, g, ARG_addend);
+  if (first.i != g.i) set_lookup(f, first, first, to);
+  set_lookup(f, v, g, of_g);
   return v;
 }
 
