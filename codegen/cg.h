@@ -80,6 +80,10 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+// ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
+LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address
+LLVMValueRef cg_frame_ptr(Cg *c, size_t field);  // the pointer in it
+LLVMValueRef cg_service(Cg *c, size_t service);  // a function
 // ---- codegen/dtype.c: elements of a number dtype in memory
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
@@ -205,6 +209,21 @@ typedef struct {
 // Emits all functions of a planned program, in a process of its own. Symbols: "<program>_<function>" as TnEntry.
 // o NULL: no cache, no limits.
 bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why);
+// What LLVM does with a module.
+typedef struct {
+  const char *passes;  // in the words of `opt -passes`
+  LLVMCodeGenOptLevel level;
+} CgPipeline;
+extern const CgPipeline cg_quick_pipeline;  // of programs that run in the process that compiles them
+// The same functions as one relocatable object (ELF, or what the triple's system has). Symbols: those of cg_compile.
+// how NULL: cg_quick_pipeline. out: from rt_malloc.
+bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject *out, CgInfo *info, RtText *why);
+// ---- codegen/module/custom_target.c
+// The target of an object: a row's name, or words such as "triple=thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096", after
+// the name of a row or none. Asks LLVM in a process. false: why.
+bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why);
+void cg_targets_text(RtText *out);  // all rows, and which this machine can run
+// ---- codegen/module/packed_weights.c
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
 void cg_place_packed_weights(Prog *p, const Target *t);
 void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights

@@ -13,7 +13,7 @@ folders=(runtime ir codegen frontend) # bottom first
 declare -A rooms=(
   [runtime]="abi base+format names near progress rng exec store data"
   [ir]="ir ops attention intern expr fn remarks scan packed_dims storage shape build text verify rewrite interp autodiff passes"
-  [codegen]="cg+target builder transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module"
+  [codegen]="cg+target host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module"
   [frontend]="tenure fe graph packed module compile data"
 )
 largest_circle=10

@@ -184,17 +184,13 @@ typedef struct {
   LLVMValueRef n_workers;  // i32
 } Bases;
 
-static LLVMValueRef field(Cg *c, size_t off) {
-  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
-}
-
 static void load_bases(Cg *c, bool single_threaded, Bases *b) {
   b->n_workers = single_threaded ? cg_i32(c, 1) : LLVMGetParam(c->fn, 2);
   for (uint32_t s = 0; s < N_SEGMENTS; s++) {
     size_t own = offsetof(TnFrame, seg) + s * sizeof(void *);
-    b->seg[s] = field(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
+    b->seg[s] = cg_frame_ptr(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
   }
-  b->dims = field(c, offsetof(TnFrame, dims));
+  b->dims = cg_frame_ptr(c, offsetof(TnFrame, dims));
 }
 
 static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
@@ -271,9 +267,7 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
   if (done) wait_for_team(c);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
-  LLVMValueRef svc = field(c, offsetof(TnFrame, svc));
-  LLVMValueRef fn =
-      LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, svc, cg_i64(c, offsetof(TnServices, guarded_arena))), "");
+  LLVMValueRef fn = cg_service(c, offsetof(TnServices, guarded_arena));
   LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
   cg_endif(c, &first);
   if (next) wait_for_team(c);
@@ -283,7 +277,7 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
   if (!single_threaded) wait_for_team(c);
-  LLVMValueRef code = cg_load(c, c->i32, field(c, offsetof(TnFrame, status)));
+  LLVMValueRef code = cg_load(c, c->i32, cg_frame_ptr(c, offsetof(TnFrame, status)));
   if (!single_threaded) wait_for_team(c);
   cg_if(c, &rejected, LLVMBuildICmp(c->b, LLVMIntNE, code, cg_i32(c, TN_KERR_NONE), ""));
   LLVMBuildRetVoid(c->b);

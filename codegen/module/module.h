@@ -37,6 +37,7 @@ typedef struct EntryFn {
 typedef struct {
   Prog *p;
   const Target *t;
+  const CgPipeline *how;  // of an object that is the whole program's
   RtArena *mem;
   const char *symbol;  // prefix of every symbol: the program's name
   EntryFn *entries;
@@ -50,6 +51,9 @@ typedef struct {
   bool trace;    // and record each call: trace.c
   RtText *why;
 } ModulePlan;
+
+// module.c: the calls of all functions of p and what they share. Packed weights have their places.
+bool cg_make_plan(ModulePlan *plan);
 
 // kernel_key.c
 bool cg_describe(ModulePlan *plan, KernelCall *call);  // arguments, dims, ids, key; false: why
