@@ -10,10 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-typedef struct {
-  const char *file, *out;
-} Options;
-
 // ---- escapes: bytes that are no UTF-8 become U+FFFD, control characters a space
 static const char *escape_html(unsigned char c) {
   switch (c) {
@@ -166,16 +162,18 @@ static bool write_file(const char *path, const RtText *text) {
 }
 
 static int report(RtArena *mem, void *ctx) {
-  const Options *o = ctx;
+  const CliArgs *a = ctx;
   ToolPlan t;
-  if (!tool_plan_read(&t, mem, o->file)) return EXIT_ERRORS;
-  RtText page = {.mem = mem};
-  put_page(&t, &page);
-  return write_file(o->out, &page) ? 0 : EXIT_ERRORS;
+  if (!tool_plan_read(&t, mem, a->operand[0])) return EXIT_ERRORS;
+  RtText out = {.mem = mem};
+  if (cli_has(a, "--json")) tool_report_json(&t, &out);
+  else if (cli_has(a, "--text")) tool_report_text(&t, &out);
+  else put_page(&t, &out);
+  return write_file(cli_has(a, "-o") ? cli_value(a, "-o") : "-", &out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_report(const CliArgs *a) {
-  Options o = {.file = a->operand[0], .out = cli_value(a, "-o")};
-  if (!o.out) return cli_usage_error(a, "report needs -o PAGE.html (- is standard output)");
-  return tool_with_arena(report, &o);
+  if (!cli_has(a, "-o") && !cli_has(a, "--text") && !cli_has(a, "--json"))
+    return cli_usage_error(a, "report needs -o PAGE.html (- is standard output), --text or --json");
+  return tool_with_arena(report, (void *)(uintptr_t)a);
 }

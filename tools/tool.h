@@ -114,6 +114,8 @@ bool tool_put(const RtText *text);  // tools/plan.c: on standard output; false: 
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 
 // ---- report parts
+void tool_report_text(const ToolPlan *t, RtText *out);  // tools/report_text.c
+void tool_report_json(const ToolPlan *t, RtText *out);
 void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out);
 void tool_html(RtText *out, const char *s);  // escaped for text and quoted attributes
 void tool_json(RtText *out, const char *s);  // a quoted string that is safe inside <script>

@@ -29,5 +29,7 @@ bool cg_open_module(CgModule *m, const Target *t, const CgPipeline *how);
 bool cg_build_module(const ModulePlan *plan, CgModule *m, const uint8_t *part_of, uint32_t number);
 bool cg_finish_module(CgModule *m);            // LLVM's passes and the object
 CgObject cg_module_object(const CgModule *m);  // bytes of the module
+// Instead of finishing it: what LLVM's passes leave, as its text or as assembly. False: m->error
+bool cg_module_text(CgModule *m, bool as_assembly, CgObject *out);
 
 #endif
