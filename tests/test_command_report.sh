@@ -47,4 +47,15 @@ check 2 '--kernel wants a whole number' kernels step.tir --kernel x
 check 2 '--llvm and --asm show one kernel' kernels step.tir --asm
 check 2 "unknown option --lvm; did you mean '--llvm'?" kernels step.tir --lvm
 out=$("$tenure" kernels - <step.tir) && [[ $out == *'gemm'* ]] || fail "standard input: $out"
+
+# ---- explain and diff as JSON
+check_json 0 'd[0]["name"] == "%a" and d[0]["kernel"] == 0 and d[0]["buffer"]["segment"] == "arena" and "relu" in d[0]["text"]' \
+  explain step.tir %a --json
+check_json 0 'd[0]["removed_by"] and d[0]["in_plan"] is None' explain step.tir %g --json
+check_json 0 'd[0]["op"] == "param"' explain step.tir @w --json
+check_json 0 'd["id"] == "E103" and d["name"] == "USE_AFTER_SCOPE"' explain E103 --json
+check_json 0 'd == []' diff step.tir step.tir --json
+sed 's/batch <= 8/batch <= 16/' step.tir >more.tir
+check_json 1 '{"in": "@step", "kind": "figure", "text": "arena 7168 -> 10240 B (+3072)"} in d and {x["kind"] for x in d} >= {"changed"}' \
+  diff step.tir more.tir --json
 exit $((n_failed != 0))

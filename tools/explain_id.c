@@ -1,8 +1,13 @@
 // tenure explain E103: the row of a diagnostic and its page.
+#include "runtime/format.h"
+#include "runtime/near.h"
+#include "tools/json.h"
 #include "tools/tool.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct {
   unsigned id;
@@ -20,17 +25,54 @@ static const DiagRow diag_rows[] = {
 
 #include "explain_pages.h"
 
-int tool_explain_id(const CliArgs *a, const char *word) {
-  const char *digits = word + (*word && strchr("EWNewn", *word) != NULL);
+enum { N_DIAGS = sizeof diag_rows / sizeof *diag_rows };
+
+// By number, with a letter or without, or by name, in any case; N_DIAGS: none
+static size_t find_diag(const char *which) {
   char *end;
+  const char *digits = which + (*which && strchr("EWNewn", *which) != NULL);
   unsigned long id = strtoul(digits, &end, 10);
-  for (size_t k = 0; end != digits && !*end && k < sizeof diag_rows / sizeof *diag_rows; k++) {
-    const DiagRow *row = &diag_rows[k];
-    if (row->id != id) continue;
-    printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
-    return 0;
+  bool is_number = end != digits && !*end;
+  for (size_t k = 0; k < N_DIAGS; k++)
+    if (is_number ? diag_rows[k].id == id : !strcasecmp(diag_rows[k].name, which)) return k;
+  return N_DIAGS;
+}
+
+static int no_diag(const char *which) {
+  static char ids[N_DIAGS][sizeof "E001"];
+  char wanted[40];
+  RtNear near = {.wanted = wanted};
+  size_t n = 0, from = rt_is_digit(*which);  // ids without their letter, where it has none
+  for (; n + 1 < sizeof wanted && which[n]; n++) wanted[n] = (char)toupper((unsigned char)which[n]);
+  wanted[n] = 0;
+  for (size_t k = 0; k < N_DIAGS && !which[n]; k++) {
+    snprintf(ids[k], sizeof ids[k], "%c%03u", diag_rows[k].letter, diag_rows[k].id % 1000);
+    rt_near_offer(&near, ids[k] + from), rt_near_offer(&near, diag_rows[k].name);
   }
-  if (strpbrk(word, "./")) return cli_usage_error(a, "explain needs a value of %s", word);
-  fprintf(stderr, "tenure: there is no diagnostic %s\n", word);
+  fprintf(stderr, "tenure: there is no diagnostic %s%s\n", which, rt_near_text(&near));
   return EXIT_ERRORS;
+}
+
+static int print_json(RtArena *mem, void *ctx) {
+  const size_t *k = ctx;
+  const DiagRow *row = &diag_rows[*k];
+  RtText out = {.mem = mem};
+  json_open(&out, NULL, '{');
+  json_text(&out, "id", rt_printf(mem, "%c%03u", row->letter, row->id));
+  json_text(&out, "name", row->name);
+  json_text(&out, "text", row->text);
+  json_text(&out, "page", diag_pages[*k]);
+  json_close(&out, '}');
+  rt_text_add(&out, "\n");
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
+}
+
+int tool_explain_id(const CliArgs *a, const char *word) {
+  size_t k = find_diag(word);
+  if (k == N_DIAGS && strpbrk(word, "./")) return cli_usage_error(a, "explain needs a value of %s", word);
+  if (k == N_DIAGS) return no_diag(word);
+  if (cli_has(a, "--json")) return tool_with_arena(print_json, &k);
+  const DiagRow *row = &diag_rows[k];
+  printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
+  return 0;
 }
