@@ -86,6 +86,7 @@ static void put_fn(const ToolFn *f, uint32_t index, bool shown, RtText *out) {
   put(out,
       "</div><aside class=\"card pin\" aria-live=\"polite\"><p class=\"muted\">Hover a rectangle to see its value; "
       "click it to keep it here.</p></aside></div>\n");
+  tool_passes_card(f, index, out);
   tool_tables(f, index, &peak, out);
   put(out, "</section>\n");
 }
@@ -147,6 +148,7 @@ static void put_page(const ToolPlan *t, RtText *out) {
   if (!t->n_fns) put(out, "<p>The program has no function.</p>\n");
   put(out, "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
   put_data(t, out);
+  tool_passes_data(t, out);
   put(out, "<script>\n");
   rt_text_put(out, (const char *)report_js, sizeof report_js);
   put(out, "</script>\n</body>\n</html>\n");
@@ -164,7 +166,8 @@ static bool write_file(const char *path, const RtText *text) {
 static int report(RtArena *mem, void *ctx) {
   const CliArgs *a = ctx;
   ToolPlan t;
-  if (!tool_plan_read(&t, mem, a->operand[0])) return EXIT_ERRORS;
+  bool is_page = !cli_has(a, "--json") && !cli_has(a, "--text");
+  if (!(is_page ? tool_plan_read_texts : tool_plan_read)(&t, mem, a->operand[0])) return EXIT_ERRORS;
   RtText out = {.mem = mem};
   if (cli_has(a, "--json")) tool_report_json(&t, &out);
   else if (cli_has(a, "--text")) tool_report_text(&t, &out);
