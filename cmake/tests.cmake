@@ -33,6 +33,10 @@ foreach(name test_misuse test_pointwise test_diagnostic_pages)
 endforeach()
 add_dependencies(test_diagnostic_pages tenure_diag_pages)
 
+# The search of `tenure bisect` and `reduce`, with damage to find
+target_sources(test_self_check PRIVATE ${CMAKE_SOURCE_DIR}/tools/self_check.c ${CMAKE_SOURCE_DIR}/tools/arrays.c
+    ${CMAKE_SOURCE_DIR}/tools/bisect_find.c ${CMAKE_SOURCE_DIR}/tools/reduce_edits.c)
+
 file(GLOB random_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/random_*.c)
 list(REMOVE_ITEM random_sources ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 set(trial_sources ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)

@@ -92,6 +92,18 @@ cat >"$dir/probe.js" <<'JS'
   say("peak_sum", sum === number(total) && sum === fn.arena);
   const loud = document.scrollingElement;
   say("overflow", loud.scrollWidth > innerWidth);
+  const slider = document.querySelector(`#fn${shown} input[data-passes]`), text = () => document.querySelector(`#fn${shown} .passes`).textContent;
+  const step = (name) => {
+    const steps = JSON.parse(document.getElementById("passes").textContent)[shown];
+    slider.value = steps.findIndex((s) => s[0] === name);
+    slider.dispatchEvent(new Event("input"));
+    return document.querySelectorAll(`#fn${shown} .passes ins`).length;
+  };
+  if (slider) {
+    say("as_written", step("as written") === 0 && /as written: \d+ lines/.test(text()) && text().includes("grad_of"));
+    say("after_grad", step("grad") > 3 && /after pass grad: \d+ new lines, \d+ gone/.test(text()) && !text().includes("grad_of"));
+    say("after_verify", step("verify_plan") === 0 && text().includes("after pass verify_plan: nothing changed"));
+  } else say("too_large", text().includes("too large to be listed"));
   const at = performance.now();
   const input = document.getElementById("q");
   location.hash = "#q=" + fn.bufs[fn.bufs.length - 2][1].slice(1);
@@ -144,7 +156,10 @@ for name in small large; do
       expect "$line"
     done
     awk -F= '$1 == "hits" { h = $2 } $1 == "marked" { m = $2 } END { exit !(h > 0 && h == m) }' "$dir/findings" || fail "$what: the search marks nothing"
-    if [[ $name == large ]]; then
+    if [[ $name == small ]]; then
+      for line in as_written=true after_grad=true after_verify=true; do expect "$line"; done
+    else
+      expect too_large=true
       awk -F= '$1 == "buffers" && $2 >= 5000 { ok = 1 } END { exit !ok }' "$dir/findings" || fail "the large plan has too few buffers"
       # The best of three: other programs use this machine too.
       for _ in 1 2; do (($(sed -n 's/^ready_ms=//p' "$dir/findings") < 5000)) || probe $name $size; done

@@ -6,6 +6,7 @@
 //     + %z relu m.c:9: 128 B at arena+128, kernels [3,4]
 //
 // Functions, parameters and inputs are matched by name; buffers by name, else by operation and source line, in order.
+#include "tools/json.h"
 #include "tools/tool.h"
 
 #include <string.h>
@@ -28,14 +29,27 @@ typedef struct {
   RtText *out;
   const ToolPlan *a, *b;
   const char *function;  // whose heading is still to be printed
-  bool differs;
+  const char *where;     // the last heading
+  bool differs, as_json;
 } Diff;
 
+// - and +: on one side alone; ~: on both, changed; a figure has no sign.
+static void json_line(Diff *d, const char *text) {
+  bool has_sign = strchr("+-~", *text) && text[1] == ' ';
+  json_open(d->out, NULL, '{');
+  json_text(d->out, "in", d->where);
+  json_text(d->out, "kind", !has_sign ? "figure" : *text == '+' ? "added" : *text == '-' ? "removed" : "changed");
+  json_text(d->out, "text", has_sign ? text + 2 : text);
+  json_close(d->out, '}');
+}
+
 static void line(Diff *d, const char *text) {
-  if (d->function) rt_text_add(d->out, "%s\n", d->function);
+  if (d->function) d->where = d->function;
+  if (d->function && !d->as_json) rt_text_add(d->out, "%s\n", d->function);
   d->function = NULL;
   d->differs = true;
-  rt_text_add(d->out, "  %s\n", text);
+  if (d->as_json) json_line(d, text);
+  else rt_text_add(d->out, "  %s\n", text);
 }
 
 // ---- matching
@@ -245,16 +259,19 @@ static void compare_params(Diff *d) {
 }
 
 static int diff(RtArena *mem, void *ctx) {
-  const char **args = ctx;
+  const CliArgs *args = ctx;
   ToolPlan a, b;
-  if (!tool_plan_read(&a, mem, args[0]) || !tool_plan_read(&b, mem, args[1])) return EXIT_USAGE;
+  if (!tool_plan_read(&a, mem, args->operand[0]) || !tool_plan_read(&b, mem, args->operand[1])) return EXIT_USAGE;
   RtText out = {.mem = mem};
-  rt_text_add(&out, "--- %s\n+++ %s\n", a.path, b.path);
-  Diff d = {.mem = mem, .out = &out, .a = &a, .b = &b};
+  Diff d = {.mem = mem, .out = &out, .a = &a, .b = &b, .as_json = cli_has(args, "--json")};
+  if (d.as_json) json_open(&out, NULL, '[');
+  else rt_text_add(&out, "--- %s\n+++ %s\n", a.path, b.path);
   compare_params(&d);
   compare_fns(&d);
-  if (!d.differs) return 0;
-  return tool_put(&out) ? 1 : EXIT_USAGE;
+  if (d.as_json) json_close(&out, ']'), rt_text_add(&out, "\n");
+  bool prints = d.differs || d.as_json;
+  if (prints && !tool_put(&out)) return EXIT_USAGE;
+  return d.differs ? EXIT_ERRORS : 0;
 }
 
-int tool_diff(const CliArgs *a) { return tool_with_arena(diff, a->operand); }
+int tool_diff(const CliArgs *a) { return tool_with_arena(diff, (void *)(uintptr_t)a); }

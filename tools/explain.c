@@ -4,6 +4,7 @@
 //   It was moved to the function's own scope at vowels.c:22, which ends at vowels.c:35.
 //   ..
 #include "runtime/near.h"
+#include "tools/json.h"
 #include "tools/tool.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@
 typedef struct {
   const char *file, *value, *function;
   bool planned;  // the value is named as in the plan
+  bool as_json;
 } Options;
 
 typedef struct {
@@ -264,22 +266,60 @@ static void explain_gone(const ToolPlan *t, const ToolFn *f, uint32_t from, RtTe
   tool_explain_value(t, f, (Val){v->served_by}, 0, out);
 }
 
+// The facts that sentences are made of, and the sentences.
+static void json_value(const ToolPlan *t, const ToolFn *f, uint32_t v, uint32_t from, const char *text, RtText *out) {
+  RtArena *mem = out->mem;
+  json_open(out, NULL, '{');
+  json_text(out, "function", tool_fn_name(f));
+  json_text(out, "name", from ? f->file[from].name : f->name[v]);
+  json_text(out, "in_plan", v ? f->name[v] : NULL);
+  if (v) {
+    const Ins *ins = &f->f->ins[v];
+    uint32_t buf = f->f->buf_of[v];
+    json_text(out, "type", type_text(t->p, mem, ins->dtype, ins->shape));
+    json_text(out, "op", tool_op_name(f, (Val){v}));
+    json_text(out, "source", tool_loc(t->p, mem, ins->loc));
+    if (f->f->kernel_of[v] != UINT32_MAX) json_int(out, "kernel", f->f->kernel_of[v]);
+    if (buf) {
+      const Buf *b = &f->f->bufs[buf];
+      json_open(out, "buffer", '{');
+      json_text(out, "segment", tool_seg_name[b->seg]);
+      json_int(out, "offset", b->offset);
+      json_int(out, "bytes", b->bytes);
+      json_int(out, "first_kernel", b->first);
+      json_int(out, "last_kernel", b->last);
+      json_text(out, "kind", b->seg == SEG_ARENA ? tool_buf_kind[tool_kind(f, buf)] : tool_seg_name[b->seg]);
+      json_close(out, '}');
+    }
+  } else {
+    json_text(out, "removed_by", f->file[from].gone_in ? f->file[from].gone_in : "simplify");
+  }
+  json_text(out, "text", text);
+  json_close(out, '}');
+}
+
+// Sentences on their own text where JSON is wanted.
+static void put_value(const ToolPlan *t, const ToolFn *f, const Options *o, uint32_t v, uint32_t from, RtText *out) {
+  RtText own = {.mem = out->mem}, *text = o->as_json ? &own : out;
+  if (!o->as_json && out->len) rt_text_add(out, "\n");
+  if (v) tool_explain_value(t, f, (Val){v}, from, text);
+  else explain_gone(t, f, from, text);
+  if (o->as_json) json_value(t, f, v, from, own.text, out);
+}
+
 static bool explain_in(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
   uint32_t from = o->planned ? 0 : tool_find_file(f, o->value);
   uint32_t v = from ? f->file[from].now : tool_find_planned(f, o->value);
   if (!from && !v) return false;
-  if (out->len) rt_text_add(out, "\n");
-  if (v) tool_explain_value(t, f, (Val){v}, from ? from : f->from[v], out);
-  else explain_gone(t, f, from, out);
+  put_value(t, f, o, v, from || !v ? from : f->from[v], out);
   return true;
 }
 
 // A parameter by its path: its first value in each function.
-static bool explain_param(const ToolPlan *t, const ToolFn *f, uint32_t param, RtText *out) {
+static bool explain_param(const ToolPlan *t, const ToolFn *f, const Options *o, uint32_t param, RtText *out) {
   for (uint32_t i = 1; i < f->f->n_ins; i++) {
     if (f->f->ins[i].op != OP_param || ir_attr_int(f->f, (Val){i}, KEY_param, -1) != param) continue;
-    if (out->len) rt_text_add(out, "\n");
-    tool_explain_value(t, f, (Val){i}, 0, out);
+    put_value(t, f, o, i, 0, out);
     return true;
   }
   return false;
@@ -291,7 +331,7 @@ static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
   for (uint32_t k = 0; k < t->n_fns; k++) {
     const ToolFn *f = &t->fns[k];
     if (o->function && strcmp(tool_fn_name(f), o->function)) continue;
-    found |= param != UINT32_MAX ? explain_param(t, f, param, out) : explain_in(t, f, o, out);
+    found |= param != UINT32_MAX ? explain_param(t, f, o, param, out) : explain_in(t, f, o, out);
   }
   return found;
 }
@@ -317,7 +357,10 @@ static int explain(RtArena *mem, void *ctx) {
     return EXIT_ERRORS;
   }
   RtText out = {.mem = mem};
-  if (!explain_all(&t, o, &out)) {
+  if (o->as_json) json_open(&out, NULL, '[');
+  bool found = explain_all(&t, o, &out);
+  if (o->as_json) json_close(&out, ']'), rt_text_add(&out, "\n");
+  if (!found) {
     RtNear near = near_value(&t, o->value);
     fprintf(stderr, "tenure: %s has no value %s%s%s%s\n", t.path, o->value, o->function ? " in @" : "",
             o->function ? o->function : "", rt_near_text(&near));
@@ -333,7 +376,8 @@ int tool_explain(const CliArgs *a) {
   Options o = {.file = a->operand[0],
                .value = a->operand[1],
                .function = cli_value(a, "--function"),
-               .planned = cli_has(a, "--planned")};
+               .planned = cli_has(a, "--planned"),
+               .as_json = cli_has(a, "--json")};
   if (o.function && *o.function == '@') o.function++;
   return tool_with_arena(explain, &o);
 }

@@ -1,6 +1,7 @@
 // tenure explain E103: the row of a diagnostic and its page.
 #include "runtime/format.h"
 #include "runtime/near.h"
+#include "tools/json.h"
 #include "tools/tool.h"
 
 #include <ctype.h>
@@ -52,10 +53,25 @@ static int no_diag(const char *which) {
   return EXIT_ERRORS;
 }
 
+static int print_json(RtArena *mem, void *ctx) {
+  const size_t *k = ctx;
+  const DiagRow *row = &diag_rows[*k];
+  RtText out = {.mem = mem};
+  json_open(&out, NULL, '{');
+  json_text(&out, "id", rt_printf(mem, "%c%03u", row->letter, row->id));
+  json_text(&out, "name", row->name);
+  json_text(&out, "text", row->text);
+  json_text(&out, "page", diag_pages[*k]);
+  json_close(&out, '}');
+  rt_text_add(&out, "\n");
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
+}
+
 int tool_explain_id(const CliArgs *a, const char *word) {
   size_t k = find_diag(word);
   if (k == N_DIAGS && strpbrk(word, "./")) return cli_usage_error(a, "explain needs a value of %s", word);
   if (k == N_DIAGS) return no_diag(word);
+  if (cli_has(a, "--json")) return tool_with_arena(print_json, &k);
   const DiagRow *row = &diag_rows[k];
   printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
   return 0;

@@ -19,7 +19,7 @@ typedef struct {
   uint32_t *by_tag;  // by Str: value of the file; 0: none
   uint32_t n_by_tag;
   Str grad_tag, early_tag;  // what pass grad made; what passes before it made
-  bool is_after_grad;
+  bool is_after_grad, keeps_texts;
   Ins *ins;  // of the file
   Val *args;
 } Follow;
@@ -159,9 +159,21 @@ static void mark_needed(const Follow *w, const Fn *f) {
   }
 }
 
+// More instructions than that are no text that anybody reads: `tenure opt --dump-after` prints it.
+enum { MOST_LISTED = 2000 };
+
+static void keep_text(const Follow *w, const Fn *f) {
+  ToolFn *t = w->tool;
+  if (!w->keeps_texts || f->n_ins > MOST_LISTED) return;
+  RtText text = {.mem = w->mem};
+  ir_print_fn(f, &text, PRINT_LOCS | PRINT_FACTS);
+  *RT_PUSH(w->mem, t->text, t->n_texts, t->cap_texts) = text.text;
+}
+
 static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
   Follow *w = ctx;
   ToolFn *t = w->tool;
+  keep_text(w, f);
   for (uint32_t i = 1; i < t->n_file; i++) t->file[i].now = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     uint32_t v = file_value(w, f->ins[i].name);
@@ -225,12 +237,18 @@ static void find_facts(Follow *w, Fn *f) {
   t->name = print_names(f, w->mem);
 }
 
-static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem) {
-  Follow w = {.tool = t, .mem = mem, .grad_tag = ir_str(f->prog, "=grad"), .early_tag = ir_str(f->prog, "=early")};
+static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem, bool keeps_texts) {
+  Follow w = {.tool = t,
+              .mem = mem,
+              .keeps_texts = keeps_texts,
+              .grad_tag = ir_str(f->prog, "=grad"),
+              .early_tag = ir_str(f->prog, "=early")};
   read_values(&w, f);
   tag_values(&w, f);
+  keep_text(&w, f);
   if (!ir_run_passes(f, NULL, after_pass, &w)) return false;
   find_facts(&w, f);
+  if (t->n_texts != 1 + ir_n_passes) t->n_texts = 0;  // it grew too large on its way
   return true;
 }
 
@@ -247,15 +265,16 @@ static bool plan(ToolPlan *t, RtArena *mem) {
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
   bool ok = true;
-  for (uint32_t k = 0; k < p->n_fns; k++) ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem);
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem, t->keeps_texts);
   if (!ok || !ir_plan_program_memory(p)) return false;
   cg_place_packed_weights(p, target);
   return true;
 }
 
-bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {
+static bool plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path, bool keeps_texts) {
   RtDiags diags = {.mem = mem};
-  *t = (ToolPlan){.path = path};
+  *t = (ToolPlan){.path = path, .keeps_texts = keeps_texts};
   t->p = ir_parse(mem, text, n, t->path, &diags);
   bool ok = t->p && plan(t, mem);
   rt_diags_print(&diags, stderr);
@@ -263,15 +282,22 @@ bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const
   return ok;
 }
 
-bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) {
+bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {
+  return plan_text(t, mem, text, n, path, false);
+}
+
+static bool read_and_plan(ToolPlan *t, RtArena *mem, const char *path, bool keeps_texts) {
   size_t n;
   char *text = tool_read_file(mem, path, &n);
   if (!text) {
     fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
     return false;
   }
-  return tool_plan_text(t, mem, text, n, strcmp(path, "-") ? path : "<stdin>");
+  return plan_text(t, mem, text, n, strcmp(path, "-") ? path : "<stdin>", keeps_texts);
 }
+
+bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) { return read_and_plan(t, mem, path, false); }
+bool tool_plan_read_texts(ToolPlan *t, RtArena *mem, const char *path) { return read_and_plan(t, mem, path, true); }
 
 bool tool_put(const RtText *text) {
   bool ok = fwrite(text->text, 1, text->len, stdout) == text->len && !fflush(stdout);

@@ -10,10 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-typedef struct {
-  const char *file, *out;
-} Options;
-
 // ---- escapes: bytes that are no UTF-8 become U+FFFD, control characters a space
 static const char *escape_html(unsigned char c) {
   switch (c) {
@@ -90,6 +86,7 @@ static void put_fn(const ToolFn *f, uint32_t index, bool shown, RtText *out) {
   put(out,
       "</div><aside class=\"card pin\" aria-live=\"polite\"><p class=\"muted\">Hover a rectangle to see its value; "
       "click it to keep it here.</p></aside></div>\n");
+  tool_passes_card(f, index, out);
   tool_tables(f, index, &peak, out);
   put(out, "</section>\n");
 }
@@ -151,6 +148,7 @@ static void put_page(const ToolPlan *t, RtText *out) {
   if (!t->n_fns) put(out, "<p>The program has no function.</p>\n");
   put(out, "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
   put_data(t, out);
+  tool_passes_data(t, out);
   put(out, "<script>\n");
   rt_text_put(out, (const char *)report_js, sizeof report_js);
   put(out, "</script>\n</body>\n</html>\n");
@@ -166,16 +164,19 @@ static bool write_file(const char *path, const RtText *text) {
 }
 
 static int report(RtArena *mem, void *ctx) {
-  const Options *o = ctx;
+  const CliArgs *a = ctx;
   ToolPlan t;
-  if (!tool_plan_read(&t, mem, o->file)) return EXIT_ERRORS;
-  RtText page = {.mem = mem};
-  put_page(&t, &page);
-  return write_file(o->out, &page) ? 0 : EXIT_ERRORS;
+  bool is_page = !cli_has(a, "--json") && !cli_has(a, "--text");
+  if (!(is_page ? tool_plan_read_texts : tool_plan_read)(&t, mem, a->operand[0])) return EXIT_ERRORS;
+  RtText out = {.mem = mem};
+  if (cli_has(a, "--json")) tool_report_json(&t, &out);
+  else if (cli_has(a, "--text")) tool_report_text(&t, &out);
+  else put_page(&t, &out);
+  return write_file(cli_has(a, "-o") ? cli_value(a, "-o") : "-", &out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_report(const CliArgs *a) {
-  Options o = {.file = a->operand[0], .out = cli_value(a, "-o")};
-  if (!o.out) return cli_usage_error(a, "report needs -o PAGE.html (- is standard output)");
-  return tool_with_arena(report, &o);
+  if (!cli_has(a, "-o") && !cli_has(a, "--text") && !cli_has(a, "--json"))
+    return cli_usage_error(a, "report needs -o PAGE.html (- is standard output), --text or --json");
+  return tool_with_arena(report, (void *)(uintptr_t)a);
 }

@@ -180,6 +180,43 @@
     wait = setTimeout(() => search(input.value), 60);
   });
 
+  // ---- passes: lines that the text before has not, but for numbers of values and facts, are marked
+  let passes = null;
+  const shape = (line) => line.replace(/%\d+/g, "%").replace(/\s+\/\/.*$/, "");
+  function textAfter(steps, k) {
+    while (k > 0 && steps[k][1] === null) k--;
+    return steps[k][1].split("\n");
+  }
+  function showPass(slider) {
+    passes = passes || JSON.parse(document.getElementById("passes").textContent);
+    const steps = passes[+slider.dataset.passes], k = +slider.value, card = slider.closest(".passes");
+    const left = new Map(), lines = textAfter(steps, k), pre = card.querySelector("pre");
+    const before = k ? textAfter(steps, k - 1) : lines;
+    for (const line of before) left.set(shape(line), (left.get(shape(line)) || 0) + 1);
+    let fresh = 0;
+    pre.textContent = "";
+    for (const line of lines) {
+      const n = left.get(shape(line)) || 0, mark = n === 0 && line !== "";
+      if (n) left.set(shape(line), n - 1);
+      add(pre, mark ? "ins" : "span", line + "\n");
+      fresh += mark;
+    }
+    let gone = 0;
+    for (const [line, n] of left) if (line !== "") gone += n;
+    const what = k === 0 ? `${lines.length} lines` : fresh || gone ? `${fresh} new lines, ${gone} gone` : "nothing changed";
+    card.querySelector("output").textContent = `${k ? "after pass " : ""}${steps[k][0]}: ${what}`;
+    pre.querySelector("ins")?.scrollIntoView({ block: "nearest" });
+  }
+  document.querySelectorAll("input[data-passes]").forEach((slider) => {
+    slider.addEventListener("input", () => showPass(slider));
+  });
+  const seen = new IntersectionObserver((entries) => entries.forEach((e) => {
+    if (!e.isIntersecting) return;
+    seen.unobserve(e.target);
+    showPass(e.target);
+  }));
+  document.querySelectorAll("input[data-passes]").forEach((slider) => seen.observe(slider));
+
   // ---- zoom
   function zoomBy(factor) {
     const f = here(), wide = f.el.querySelector(".wide"), box = f.el.querySelector(".scroll");

@@ -30,10 +30,12 @@ typedef struct {
   const Fn *f;
   FileVal *file;  // by value of the file
   uint32_t n_file;
-  const char **name;    // by value of the plan
-  uint32_t *from;       // by value: the value of the file; 0: made by a pass
-  bool *is_backward;    // by value: made by pass grad
-  bool *is_gradient;    // by value: a gradient, or computed from one
+  const char **name;  // by value of the plan
+  uint32_t *from;     // by value: the value of the file; 0: made by a pass
+  bool *is_backward;  // by value: made by pass grad
+  bool *is_gradient;  // by value: a gradient, or computed from one
+  const char **text;  // as written, then after each pass; n_texts 0: not kept, or the function is too large
+  uint32_t n_texts, cap_texts;
   uint32_t *reader_at;  // by value: readers[reader_at[v] .. reader_at[v + 1]) read it; views are readers too
   Val *readers;
 } ToolFn;
@@ -43,11 +45,13 @@ typedef struct {
   const char *path;
   ToolFn *fns;  // by function of the program
   uint32_t n_fns;
+  bool keeps_texts;
 } ToolPlan;
 
 // ---- tools/plan.c
-char *tool_read_file(RtArena *mem, const char *path, size_t *n);   // NULL: errno says why; - is standard input
-bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);  // false: stderr says why
+char *tool_read_file(RtArena *mem, const char *path, size_t *n);         // NULL: errno says why; - is standard input
+bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);        // false: stderr says why
+bool tool_plan_read_texts(ToolPlan *t, RtArena *mem, const char *path);  // and the text of functions after each pass
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path);
 uint32_t tool_find_file(const ToolFn *f, const char *name);  // with or without its %; 0: none
 uint32_t tool_find_planned(const ToolFn *f, const char *name);
@@ -114,12 +118,16 @@ bool tool_put(const RtText *text);  // tools/plan.c: on standard output; false: 
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 
 // ---- report parts
+void tool_report_text(const ToolPlan *t, RtText *out);  // tools/report_text.c
+void tool_report_json(const ToolPlan *t, RtText *out);
 void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out);
 void tool_html(RtText *out, const char *s);  // escaped for text and quoted attributes
 void tool_json(RtText *out, const char *s);  // a quoted string that is safe inside <script>
 void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);     // tools/report_map.c
 void tool_segments(const ToolFn *f, uint32_t index, RtText *out);                  // tools/report_map.c
 void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);  // tools/report_tables.c
+void tool_passes_card(const ToolFn *f, uint32_t index, RtText *out);               // tools/report_passes.c
+void tool_passes_data(const ToolPlan *t, RtText *out);                             // tools/report_passes.c
 void tool_data(const ToolFn *f, const Peak *peak, RtText *out);                    // tools/report_data.c
 
 #endif

@@ -1,4 +1,5 @@
 // Cost model: a rough run time of kernels, enough to decide how many workers are worth waking.
+#include "codegen/module/kernel_text.h"
 #include "codegen/module/module.h"
 #include "ir/attention.h"
 
@@ -112,11 +113,16 @@ static double flops_of(const Fn *f, Val v) {
   return computes && !copies && ir_ins(f, v)->dtype == DT_F32 ? most_elements(f, v) : 0;
 }
 
+double cg_kernel_flops(const Fn *f, const Kernel *k) {
+  double sum = 0;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (f->ins[i].op != OP_result && !ir_is_output_alias(f, (Val){i})) sum += flops_of(f, (Val){i});
+  return sum;
+}
+
 double cg_flops(const Fn *f) {
   double sum = 0;
-  for (uint32_t k = 0; k < f->n_kernels; k++)
-    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++)
-      if (f->ins[i].op != OP_result && !ir_is_output_alias(f, (Val){i})) sum += flops_of(f, (Val){i});
+  for (uint32_t k = 0; k < f->n_kernels; k++) sum += cg_kernel_flops(f, &f->kernels[k]);
   return sum;
 }
 

@@ -143,3 +143,24 @@ bool cg_finish_module(CgModule *m) {
 CgObject cg_module_object(const CgModule *m) {
   return (CgObject){(void *)(uintptr_t)LLVMGetBufferStart(m->object), LLVMGetBufferSize(m->object)};
 }
+
+static bool emit_assembly(CgModule *m, CgObject *out) {
+  char *error = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->tm, m->mod, LLVMAssemblyFile, &error, &m->object)) {
+    keep_error(m, error);
+    LLVMDisposeMessage(error);
+    return false;
+  }
+  *out = cg_module_object(m);
+  return !m->error[0];
+}
+
+bool cg_module_text(CgModule *m, bool as_assembly, CgObject *out) {
+  if (!verify(m)) return false;
+  run_passes(m);
+  if (m->error[0]) return false;
+  if (as_assembly) return emit_assembly(m, out);
+  char *text = LLVMPrintModuleToString(m->mod);
+  *out = (CgObject){text, strlen(text)};
+  return true;
+}

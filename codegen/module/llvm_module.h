@@ -33,5 +33,7 @@ bool cg_build_module(const ModulePlan *plan, CgModule *m);
 bool cg_optimise_module(CgModule *m);          // LLVM's passes
 bool cg_finish_module(CgModule *m);            // the same, and the object
 CgObject cg_module_object(const CgModule *m);  // bytes of the module
+// Instead of finishing it: what LLVM's passes leave, as its text or as assembly. False: m->error
+bool cg_module_text(CgModule *m, bool as_assembly, CgObject *out);
 
 #endif

@@ -180,10 +180,11 @@ static const char *pack_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v
   Val rows = {k->first};
   Ins *ins = ir_ins(f, v);
   if (ir_ins(f, rows)->op != OP_pack_padded) return other_kind;
+  const char *bar = epilogue_bar(f, v);
+  if (bar) return bar;
   if (!ir_takes_packed_readers(f, rows)) return "rows of this width leave too much of their vectors empty";
   if (ins->shape.i != ir_ins(f, rows)->shape.i) return "its shape is not that of the packed rows";
-  const char *bar = epilogue_bar(f, v);
-  if (!bar) bar = group_bar(f, k, kernel, ins->n_args);
+  bar = group_bar(f, k, kernel, ins->n_args);
   if (bar) return bar;
   return depends_on_kernel(f, v, kernel) ? read_bar(f, k, kernel, v) : nothing_shared;
 }
@@ -262,7 +263,8 @@ static const char *row_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v)
 static const char *rnn_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
   if (k->cls != CLASS_RNN) return other_kind;
-  if (ins->op != anchor->op || ins->shape.i != anchor->shape.i) return "it is no recurrence of the kernel's size";
+  if (ins->op != anchor->op) return other_kind;
+  if (ins->shape.i != anchor->shape.i) return "its size is not that of the kernel's recurrence";
   const Attr *a = ir_attr(f, v, KEY_cell), *b = ir_attr(f, (Val){k->first}, KEY_cell);
   if (a->u.s.i != b->u.s.i) return "its cell is another one";
   if (k->n >= (uint32_t)MAX_RNN_GROUP * anchor->n_res) return "the kernel has as many recurrences as one may have";

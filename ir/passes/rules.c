@@ -112,7 +112,7 @@ static uint64_t find_rule(Prog *p, const char *name, size_t n) {
   RtNear near = {.wanted = rt_strndup(p->mem, name, n)};
   for (uint32_t k = 0; k < N_RULES; k++) rt_near_offer(&near, rules[k].name);
   rt_diag(&p->diags, RT_ERROR, E_ARGUMENT, NULL, 0, "there is no rule '%.*s'%s", (int)n, name, rt_near_text(&near));
-  rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "`tenure opt --rules` lists the rules");
+  rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "`tenure rules` lists the rules");
   return 0;
 }
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# tenure report --text and --json, tenure kernels: a plan on a terminal, and what a kernel became.
+source tests/command.sh
+
+# ---- report
+check 0 '@step: arena 7 KiB, lower bound 7 KiB (gap 0.0 %)' report step.tir --text
+check 0 '+ 8 kernels, ^ the peak' report step.tir --text
+check 0 'gradient           matmul backward of m.c:6' report step.tir --text
+check 0 'operations and lines' report step.tir --text
+"$tenure" report step.tir --text >report.txt
+awk 'length > 80 { print "too wide: " $0; bad = 1 } END { exit bad }' report.txt || fail "the report is wider than 80 columns"
+[[ $(grep -c '^ *[^|]* |.*|$' report.txt) == 16 ]] || fail "the map has not 16 rows"
+[[ $(sed -n 's/^ *0 +\(-*\)^.*/\1/p' report.txt) == ----- ]] || fail "the peak is not marked at kernel 5"
+# the upper half of the arena holds the gradient at the peak, in column 6 of the map
+[[ $(grep '|$' report.txt | head -1 | sed 's/^[^|]*|//' | cut -c6) == g ]] || fail "the map shows no gradient at the peak"
+check 0 '' report step.tir --text -o to.txt
+cmp -s report.txt to.txt || fail "the report in a file is another one"
+check_json 0 'd["parameters"] == 4096 and d["functions"][0]["arena"] == 7168 and len(d["functions"][0]["kernels"]) == 8' report step.tir --json
+check_json 0 'sum(v["bytes"] for v in d["functions"][0]["peak"]["values"]) + d["functions"][0]["peak"]["padding_and_holes"] == 7168' report step.tir --json
+check 0 '<!doctype html>' report step.tir -o -
+check 2 'report needs -o PAGE.html' report step.tir
+check 2 "unknown option --txt; did you mean '--text'?" report step.tir --txt
+check 1 "did you mean 'relu'?" report bad.tir --text
+printf 'program @empty\nfunc @f(%%x: f32[4]) {\n  output %%x {name="x", index=0}\n}\n' >empty.tir
+check 0 '@f: arena 0 B' report empty.tir --text
+
+# ---- kernels
+check 0 'gemm' kernels step.tir
+check 0 'matmul, relu, gt  f32[batch,32]  m.c:4, 5' kernels step.tir
+check 0 '16.9 Kflop' kernels step.tir
+check_json 0 'len(d[0]["kernels"]) == 8 and d[0]["kernels"][0]["flops"] == 2 * 8 * 32 * 32 + 2 * 8 * 32' kernels step.tir --json
+check 0 'm.c:4' kernels step.tir --kernel 0
+check 0 '%h = matmul %x, %w : f32[batch,32]' kernels step.tir --kernel 0
+check 0 'define hidden void @' kernels step.tir --kernel 0 --llvm
+check 0 '.globl' kernels step.tir --kernel 0 --asm
+check_json 0 '"define" in d["llvm"] and ".text" in d["asm"] and "matmul" in d["ir"] and d["kernel"] == 0' \
+  kernels step.tir --kernel 0 --llvm --asm --json
+# source lines are shown where the file is here
+sed 's/m\.c/here.c/' step.tir >here.tir
+printf 'line 1\n\n\n  int the_fourth_line;\n' >here.c
+check 0 'here.c:4: int the_fourth_line;' kernels here.tir --kernel 0
+check 0 '@step' kernels step.tir --function step
+check 1 '@step has 8 kernels, numbered from 0: there is no 8' kernels step.tir --kernel 8
+check 1 "no function @stepp; did you mean 'step'?" kernels step.tir --function stepp
+check 1 "did you mean 'relu'?" kernels bad.tir
+check 2 '--kernel wants a whole number' kernels step.tir --kernel x
+check 2 '--llvm and --asm show one kernel' kernels step.tir --asm
+check 2 "unknown option --lvm; did you mean '--llvm'?" kernels step.tir --lvm
+out=$("$tenure" kernels - <step.tir) && [[ $out == *'gemm'* ]] || fail "standard input: $out"
+
+# ---- explain and diff as JSON
+check_json 0 'd[0]["name"] == "%a" and d[0]["kernel"] == 0 and d[0]["buffer"]["segment"] == "arena" and "relu" in d[0]["text"]' \
+  explain step.tir %a --json
+check_json 0 'd[0]["removed_by"] and d[0]["in_plan"] is None' explain step.tir %g --json
+check_json 0 'd[0]["op"] == "param"' explain step.tir @w --json
+check_json 0 'd["id"] == "E103" and d["name"] == "USE_AFTER_SCOPE"' explain E103 --json
+check_json 0 'd == []' diff step.tir step.tir --json
+sed 's/batch <= 8/batch <= 16/' step.tir >more.tir
+check_json 1 '{"in": "@step", "kind": "figure", "text": "arena 7168 -> 10240 B (+3072)"} in d and {x["kind"] for x in d} >= {"changed"}' \
+  diff step.tir more.tir --json
+exit $((n_failed != 0))
