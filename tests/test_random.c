@@ -3,7 +3,7 @@
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
 // must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--print] [--file X.tir ..]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--print] [--file X.tir ..]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
 // like any other. TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with
@@ -77,6 +77,7 @@ typedef struct {
 } Shared;
 static Shared *shared;
 static bool is_hostile;  // TN_CHECK=arena
+static bool no_code;     // --no-code: all but what is compiled, of many more functions in the same time
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 
@@ -400,6 +401,17 @@ static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   return true;
 }
 
+// With one worker, with more, and planned for smaller bounds
+static bool test_code(const TrialCode *c, Bars *b, const Fn *plain, const Fn *f, const Fn *variant, const TrialData *d,
+                      RtArena *mem) {
+  TrialResults one, more;
+  if (!run_compiled(c, f, d, 1, mem, &one) || !agree(b, plain, d, &one, 1, COMPILED)) return false;
+  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
+  if (!run_compiled(c, f, d, n_workers, mem, &more) || !same_bits(f, &one, &more, WORKERS, n_workers)) return false;
+  return !variant ||
+         (run_compiled(c, variant, d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers));
+}
+
 // optimised: f but for folded constants, which are rounded to single precision one by one as doubles are not
 // (test_folds compares folds bit by bit).
 static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c, const Fn *f, const Fn *optimised,
@@ -418,12 +430,7 @@ static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c
   ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) ||
               fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
-  TrialResults one, more;
-  ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one, 1, COMPILED);
-  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one, &more, WORKERS, n_workers);
-  if (ok && variant)
-    ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers);
+  ok = ok && (no_code || test_code(c, &b, plain, f, variant, &d, mem));
   if (ok) count_open(&b);
   rt_arena_free(mem);
   return ok;
@@ -483,17 +490,17 @@ static bool test_compiled(RtArena *mem, const char *text) {
       !run_all_passes(unfolded, NULL, keep))
     return false;
   RtText why = {.mem = mem};
-  TrialCode c;
+  TrialCode c = {0};
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  if (!trial_compile(p, &target, mem, &c, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  if (!no_code && !trial_compile(p, &target, mem, &c, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
     ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], unfolded->fns[k], variants[k]);
     shared->n.functions += ok;
   }
-  trial_free(&c);
+  if (!no_code) trial_free(&c);
   return ok;
 }
 
@@ -866,6 +873,7 @@ int main(int argc, char **argv) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
   is_hostile = getenv("TN_CHECK") && !strcmp(getenv("TN_CHECK"), "arena");
+  no_code = flag(argc, argv, "--no-code");
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
