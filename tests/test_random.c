@@ -308,12 +308,14 @@ static bool loss_at(const Fn *f, const TrialData *d, Nudge *n, double step, RtAr
   return oracle_loss(f, &env, n, loss, &why) || fail(INTERPRETER, "nudged: %s", why.text ? why.text : "");
 }
 
-// Central differences of two widths; a kink within reach says nothing.
+// Central differences of two widths; a kink or a jump within reach says nothing. Where a gradient is nudged it may be one
+// by its own rule alone: |x| |x| is smooth at 0, and its second gradient there is that of |x|.
 static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, RtArena *mem) {
   const double h = 1e-5;
   double l[5], at[] = {0, h, -h, h / 2, -h / 2}, found = 0, size = 0;
   for (int k = 0; k < 5; k++)
     if (!loss_at(f, d, n, at[k], mem, &l[k])) return false;
+  if (n->jumped) return true;
   for (int64_t k = 0; k < grad.n; k++) found += grad.v[k] * n->dir[k], size += fabs(grad.v[k]);
   double wide = (l[1] - l[2]) / (2 * h), near = (l[3] - l[4]) / h, kink = fabs(l[1] - 2 * l[0] + l[2]) / h;
   double slack = 1e-4 * (fabs(near) + fabs(found)) + 1e-6 * size + 1e-8 * (1 + fabs(l[0]));
