@@ -301,7 +301,7 @@ static bool check_carries(Verifier *vf) {
 }
 
 // ---- stacks along the time axis of a packed scan: nothing is written behind the layout's last step
-static Val stacked_over(const Fn *f, Val v) {
+static Val stacked_by_scan(const Fn *f, Val v) {
   Val head = ir_head(f, v);
   if (f->ins[head.i].op != OP_scan || !ir_attr(f, head, KEY_live)) return (Val){0};
   Scan s = ir_scan_at(f, head);
@@ -309,6 +309,27 @@ static Val stacked_over(const Fn *f, Val v) {
   if (k >= s.n_stacks) return (Val){0};
   Shape inner = s.body->ins[ir_scan_outputs(&s)[s.n_carries + k].i].shape;
   return ir_scan_has_rows(&s, inner) ? (Val){0} : ir_arg(f, head, 0);
+}
+
+// What is pointwise of such stacks, as a sum of their gradients, is one.
+static Val stacked_by_operand(const Fn *f, Val v, const Val *over) {
+  const Ins *ins = &f->ins[v.i];
+  for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (over[a.i].i && f->ins[a.i].shape.i == ins->shape.i) return over[a.i];
+  }
+  return (Val){0};
+}
+
+// By value: the layout behind whose last step it holds nothing; none: it is whole.
+static Val *find_stacks(const Verifier *vf) {
+  const Fn *f = vf->f;
+  Val *over = rt_alloc(vf->diags->mem, f->n_ins * sizeof *over);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    over[v.i] = stacked_by_scan(f, v);
+    if (ir_none(over[v.i])) over[v.i] = stacked_by_operand(f, v, over);
+  }
+  return over;
 }
 
 static bool is_slice_over(const Fn *f, uint32_t i, uint32_t operand, Val layout) {
@@ -319,10 +340,12 @@ static bool is_slice_over(const Fn *f, uint32_t i, uint32_t operand, Val layout)
 
 static bool check_stacks(Verifier *vf) {
   const Fn *f = vf->f;
+  const Val *over = find_stacks(vf);
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++) {
-      Val a = ir_arg(f, (Val){i}, k), layout = stacked_over(f, a);
-      if (ir_none(layout) || is_slice_over(f, i, k, layout)) continue;
+      Val a = ir_arg(f, (Val){i}, k), layout = over[a.i];
+      bool passes_on = ir_ops[f->ins[i].op].is_pointwise && over[i].i == layout.i;
+      if (ir_none(layout) || passes_on || is_slice_over(f, i, k, layout)) continue;
       return BROKEN(vf, i, "reads %s, which has nothing behind the last step of %s: only scans over that may",
                     name_of(vf, a), name_of(vf, layout));
     }

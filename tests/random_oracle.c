@@ -205,6 +205,17 @@ static void hold(Run *r, const Nudge *n, Val v) {
   r->val[v.i] = t;
 }
 
+static bool jumps(Op op) {
+  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne || op == OP_floor ||
+         op == OP_argmax;
+}
+
+static void note_jumps(const Run *r, Nudge *n, Val v) {
+  if (n->step == 0 || !jumps((Op)ir_ins(r->f, v)->op)) return;
+  Tensor now = r->val[v.i], old = n->base[v.i];
+  for (int64_t k = 0; k < now.n; k++) n->jumped |= now.v[k] != old.v[k];
+}
+
 static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
   const Ins *ins = ir_ins(r->f, v);
   if (ins->op == OP_result) return true;
@@ -213,6 +224,7 @@ static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
     return true;
   }
   if (!run_op(r, v)) return false;
+  note_jumps(r, n, v);
   bool cuts = ins->op == OP_stop_grad || ir_ops[ins->op].cls == CLASS_OPTIMIZER;
   for (uint32_t k = 0; cuts && n->step != 0 && k < ins->n_res; k++) hold(r, n, (Val){v.i + k});
   return true;

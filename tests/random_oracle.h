@@ -16,6 +16,7 @@ typedef struct {
   double step;
   const Tensor *grads;
   Tensor *base;  // by value; NULL: this run makes it
+  bool jumped;   // a comparison, or another op that jumps, gave something else than in `base`: no slope says anything
 } Nudge;
 bool oracle_loss(const Fn *f, InterpEnv *env, Nudge *n, double *loss, RtText *why);
 

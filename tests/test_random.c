@@ -3,13 +3,13 @@
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
 // must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--print] [--on TARGET]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--print] [--on TARGET]
 //               [--file X.tir ..]
 //
-// A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
-// like any other. TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with
-// its seed; --file runs such texts again. --on compiles for another machine, which tests/foreign.h
-// runs.
+// A count is a number of functions; F of them share a program, and each runs with N_DRAWS draws of sizes and numbers,
+// since code is dear and data are cheap. Everything runs in a child process: a crash is a failure like any other.
+// TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with its seed; --file
+// runs such texts again. --on compiles for another machine, which tests/foreign.h runs.
 //
 // Where bars are so wide that any number is within them the values are passed over: their share is printed, and more
 // than MAX_OPEN percent of them fail, as an oracle that no longer looks would.
@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60, MAX_OPEN = 5 /* percent */, LEAST_FUNCTIONS = 100 };
+enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60, N_DRAWS = 3, MAX_OPEN = 5 /* percent */, LEAST_FUNCTIONS = 100 };
 
 typedef enum {
   FINE,
@@ -68,10 +68,10 @@ typedef struct {
   uint64_t seed;
   uint32_t function;  // at hand; UINT32_MAX: none in particular
   struct {
-    uint64_t functions, programs, skipped, slopes, nested /* slopes of gradients */;
+    uint64_t functions, programs, runs /* functions times draws */, skipped, slopes, nested /* slopes of gradients */;
     uint64_t loose;         // bars that were widened
     uint64_t values, open;  // of outputs; passed over, since any number is within their bars
-    uint64_t blind;         // functions of which most values are open
+    uint64_t blind;         // runs of which most values are open
   } n;
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
@@ -79,6 +79,7 @@ typedef struct {
 } Shared;
 static Shared *shared;
 static bool is_hostile;  // TN_CHECK=arena
+static bool no_code;     // --no-code: all but what is compiled, of many more functions in the same time
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 static const char *machine;  // --on; NULL: this one
@@ -204,7 +205,7 @@ static void count_open(const Bars *b) {
     for (int64_t i = 0; i < b->exact.t[k].n; i++) open += is_open(b->exact.t[k].v[i], b->dev[k][i]);
   }
   shared->n.values += values, shared->n.open += open;
-  shared->n.blind += 2 * open > values;
+  shared->n.runs++, shared->n.blind += 2 * open > values;
 }
 
 // ---- compiled code
@@ -311,12 +312,14 @@ static bool loss_at(const Fn *f, const TrialData *d, Nudge *n, double step, RtAr
   return oracle_loss(f, &env, n, loss, &why) || fail(INTERPRETER, "nudged: %s", why.text ? why.text : "");
 }
 
-// Central differences of two widths; a kink within reach says nothing.
+// Central differences of two widths; a kink or a jump within reach says nothing. Where a gradient is nudged it may be one
+// by its own rule alone: |x| |x| is smooth at 0, and its second gradient there is that of |x|.
 static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, RtArena *mem) {
   const double h = 1e-5;
   double l[5], at[] = {0, h, -h, h / 2, -h / 2}, found = 0, size = 0;
   for (int k = 0; k < 5; k++)
     if (!loss_at(f, d, n, at[k], mem, &l[k])) return false;
+  if (n->jumped) return true;
   for (int64_t k = 0; k < grad.n; k++) found += grad.v[k] * n->dir[k], size += fabs(grad.v[k]);
   double wide = (l[1] - l[2]) / (2 * h), near = (l[3] - l[4]) / h, kink = fabs(l[1] - 2 * l[0] + l[2]) / h;
   double slack = 1e-4 * (fabs(near) + fabs(found)) + 1e-6 * size + 1e-8 * (1 + fabs(l[0]));
@@ -404,34 +407,51 @@ static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   return true;
 }
 
-// optimised: f but for folded constants, which are rounded to single precision one by one as doubles are not
-// (test_folds compares folds bit by bit).
-static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c, const Fn *f, const Fn *optimised,
-                          const Fn *variant) {
+// With one worker, with more, and planned for smaller bounds
+static bool test_code(const TrialCode *c, Bars *b, const Fn *plain, const Fn *f, const Fn *variant, const TrialData *d,
+                      RtArena *mem) {
+  TrialResults one, more;
+  if (!run_compiled(c, f, d, 1, mem, &one) || !agree(b, plain, d, &one, 1, COMPILED)) return false;
+  if (foreign) return true;
+  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
+  if (!run_compiled(c, f, d, n_workers, mem, &more) || !same_bits(f, &one, &more, WORKERS, n_workers)) return false;
+  return !variant ||
+         (run_compiled(c, variant, d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers));
+}
+
+typedef struct {
+  const Fn *written, *plain, *f;
+  const Fn *optimised;  // f but for folded constants, which are rounded to single precision one by one as doubles are
+                        // not (test_folds compares folds bit by bit)
+  const Fn *variant;    // for the sizes of draw 0; NULL: these are its bounds
+  const TrialCode *code;
+} Function;
+
+static bool test_draw(const Function *t, uint32_t draw) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
-  TrialData d = trial_data(written, mem);
+  TrialData d = trial_data(t->written, draw, mem);
   Bars b = {0};
   TrialResults r;
-  bool ok = make_bars(&b, plain, &d, mem);
-  if (ok && oracle_fits(written))
-    ok = (interpret(written, &d, 0, 0, mem, &r, &why) ||
+  bool ok = make_bars(&b, t->plain, &d, mem);
+  if (ok && oracle_fits(t->written))
+    ok = (interpret(t->written, &d, 0, 0, mem, &r, &why) ||
           fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
-         agree(&b, plain, &d, &r, 1e-2, WRITTEN);
-  ok = ok && check_gradients(written, &d, mem);
-  ok = ok && (interpret(optimised, &d, 0, 0, mem, &r, &why) ||
+         agree(&b, t->plain, &d, &r, 1e-2, WRITTEN);
+  ok = ok && check_gradients(t->written, &d, mem);
+  ok = ok && (interpret(t->optimised, &d, 0, 0, mem, &r, &why) ||
               fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
-  ok = ok && agree(&b, plain, &d, &r, 1e-2, OPTIMISED);
-  TrialResults one, more;
-  ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one, 1, COMPILED);
-  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  ok = ok && (foreign || run_compiled(c, f, &d, n_workers, mem, &more)) &&
-       (foreign || same_bits(f, &one, &more, WORKERS, n_workers));
-  if (ok && variant)
-    ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers);
+  ok = ok && agree(&b, t->plain, &d, &r, 1e-2, OPTIMISED);
+  ok = ok && (no_code || test_code(t->code, &b, t->plain, t->f, draw ? NULL : t->variant, &d, mem));
   if (ok) count_open(&b);
   rt_arena_free(mem);
   return ok;
+}
+
+static bool test_function(const Function *t) {
+  for (uint32_t draw = 0; draw < N_DRAWS; draw++)
+    if (!test_draw(t, draw)) return false;
+  return true;
 }
 
 // Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of a concat along
@@ -483,23 +503,29 @@ static bool test_compiled(RtArena *mem, const char *text) {
   uint32_t n = p->n_fns;
   Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
   bool *keep = rt_alloc(mem, 2 * n + 1);
-  for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], trial_data(written->fns[k], mem).slots, mem);
+  for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], trial_data(written->fns[k], 0, mem).slots, mem);
   if (!run_all_passes(plain, up_to_grad(mem), keep) || !run_all_passes(p, NULL, keep) ||
       !run_all_passes(unfolded, NULL, keep))
     return false;
   RtText why = {.mem = mem};
-  TrialCode c;
+  TrialCode c = {0};
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  bool is_compiled = foreign ? trial_compile_for(foreign, p, mem, &c, &why) : trial_compile(p, &target, mem, &c, &why);
+  bool is_compiled =
+      no_code || (foreign ? trial_compile_for(foreign, p, mem, &c, &why) : trial_compile(p, &target, mem, &c, &why));
   if (!is_compiled) return fail(CODEGEN, "%s", why.text ? why.text : "");
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
-    ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], unfolded->fns[k], variants[k]);
+    ok = test_function(&(Function){.written = written->fns[k],
+                                   .plain = plain->fns[k],
+                                   .f = p->fns[k],
+                                   .optimised = unfolded->fns[k],
+                                   .variant = variants[k],
+                                   .code = &c});
     shared->n.functions += ok;
   }
-  trial_free(&c);
+  if (!no_code) trial_free(&c);
   return ok;
 }
 
@@ -864,17 +890,16 @@ static double percent(uint64_t part, uint64_t whole) { return whole ? 100 * (dou
 
 static bool sees_enough(void) {
   if (shared->n.functions < LEAST_FUNCTIONS) return true;
-  return percent(shared->n.open, shared->n.values) <= MAX_OPEN &&
-         percent(shared->n.blind, shared->n.functions) <= MAX_OPEN;
+  return percent(shared->n.open, shared->n.values) <= MAX_OPEN && percent(shared->n.blind, shared->n.runs) <= MAX_OPEN;
 }
 
 static void print_counts(uint32_t n_failed, double seconds) {
-  printf("%llu functions in %llu programs, %llu values; passed over %llu of them (%.2f %%), and most of %llu functions "
+  printf("%llu functions in %llu programs, %llu values; passed over %llu of them (%.2f %%), and most in %llu runs "
          "(%.2f %%)\n",
          (unsigned long long)shared->n.functions, (unsigned long long)shared->n.programs,
          (unsigned long long)shared->n.values, (unsigned long long)shared->n.open,
          percent(shared->n.open, shared->n.values), (unsigned long long)shared->n.blind,
-         percent(shared->n.blind, shared->n.functions));
+         percent(shared->n.blind, shared->n.runs));
   printf("%llu refused for old versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, "
          "%.1f a second\n",
          (unsigned long long)shared->n.skipped, (unsigned long long)shared->n.loose,
@@ -891,6 +916,7 @@ int main(int argc, char **argv) {
     int status = strcmp(argv[k], "--on") ? 0 : open_machine(argv[k + 1]);
     if (status) return status;
   }
+  no_code = flag(argc, argv, "--no-code");
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;

@@ -13,14 +13,14 @@
 enum { GUARD = 128 /* bytes behind each block */, FILL = 0xA5 };
 
 // ---- the data of a run: by names, so that it stays when a program shrinks
-static Rng rng_for(const char *what, const char *name) {
-  return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77))};
+static Rng rng_for(const char *what, const char *name, uint32_t draw) {
+  return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77 + draw))};
 }
 
-static int64_t run_size(const Prog *p, const Fn *f, Dim d) {
+static int64_t run_size(const Prog *p, const Fn *f, Dim d, uint32_t draw) {
   const DimInfo *in = ir_dim_info(p, d);
   const char *name = ir_text(p, in->name);
-  Rng r = rng_for(ir_text(p, f->name), name);
+  Rng r = rng_for(ir_text(p, f->name), name, draw);
   int64_t least = !strncmp(name, "time", 4);
   switch (rng_below(&r, 10)) {
   case 0: return least;
@@ -100,24 +100,49 @@ static void fill_floats(const char *name, Rng *r, Tensor t) {
 
 static Tensor new_tensor(RtArena *mem, int64_t n) { return (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n}; }
 
-TrialData trial_data(const Fn *f, RtArena *mem) {
+static Val lengths_of(const Fn *f, uint32_t layout) {
+  bool given = f->ins[layout].op == OP_packed_layout && f->ins[layout].n_args;
+  Val v = given ? ir_arg(f, (Val){layout}, 0) : (Val){0};
+  return f->ins[v.i].op == OP_input ? v : (Val){0};
+}
+
+static void fill_input(const Fn *f, Val v, uint32_t draw, TrialData *d, RtArena *mem) {
+  const Ins *ins = ir_ins(f, v);
+  Tensor *t = &d->in[ir_attr_int(f, v, KEY_index, 0)];
+  if (t->v) return;
+  const char *name = ir_text(f->prog, ins->name);
+  Rng r = rng_for("input", name, draw);
+  *t = new_tensor(mem, ir_shape_eval(f->prog, ins->shape, d->slots));
+  if (ins->dtype == DT_I64) fill_ints(f, v, d->slots, &r, *t);
+  else fill_floats(name, &r, *t);
+}
+
+// Lengths say how many rows there are, which bounds what else is filled.
+static void fill_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem) {
+  const Prog *p = f->prog;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val v = lengths_of(f, i);
+    if (ir_none(v)) continue;
+    fill_input(f, v, draw, d, mem);
+    const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, f->ins[i].shape, 2));
+    if (rows->kind != DIM_SYM) continue;
+    Tensor t = d->in[ir_attr_int(f, v, KEY_index, 0)];
+    d->slots[rows->slot] = 0;
+    for (int64_t k = 0; k < t.n; k++) d->slots[rows->slot] += (int64_t)t.v[k];
+  }
+}
+
+TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
   const Prog *p = f->prog;
   TrialData d = {rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)), rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
                  rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
-  for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k]);
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const Ins *ins = &f->ins[i];
-    if (ins->op != OP_input) continue;
-    const char *name = ir_text(p, ins->name);
-    Rng r = rng_for("input", name);
-    Tensor t = new_tensor(mem, ir_shape_eval(p, ins->shape, d.slots));
-    if (ins->dtype == DT_I64) fill_ints(f, (Val){i}, d.slots, &r, t);
-    else fill_floats(name, &r, t);
-    d.in[ir_attr_int(f, (Val){i}, KEY_index, 0)] = t;
-  }
+  for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k], draw);
+  fill_lengths(f, draw, &d, mem);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_input) fill_input(f, (Val){i}, draw, &d, mem);
   for (uint32_t k = 0; k < p->n_params; k++) {
     const char *path = ir_text(p, p->params[k].path);
-    Rng r = rng_for("param", path);
+    Rng r = rng_for("param", path, draw);
     d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
     fill_floats(path, &r, d.params[k]);
   }

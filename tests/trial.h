@@ -1,7 +1,7 @@
 // Functions of a program run as they are: data made from names, compiled code without an instance, memory with guards
 // behind every block.
 //
-//   TrialData d = trial_data(f, mem);                 // f as its author wrote it
+//   TrialData d = trial_data(f, 0, mem);              // f as its author wrote it
 //   if (trial_compile(p, &target, mem, &code, &why))  // all functions of p have gone through the passes
 //     end = trial_run(&code, f, &d, team, mem, &results, &why);
 //   trial_free(&code);
@@ -15,12 +15,12 @@
 enum { TRIAL_SEED = 11, TRIAL_COUNTER = 3 };
 
 // By names, so that it stays when a program shrinks: what is called "pos.." is > 0, dims called "time.." are at least 1.
-// Indices, labels and lengths lie in the range that their readers want.
+// Indices, labels and lengths lie in the range that their readers want. Every draw is of other sizes and numbers.
 typedef struct {
   int64_t *slots;
   Tensor *in, *params;
 } TrialData;
-TrialData trial_data(const Fn *f, RtArena *mem);
+TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem);
 
 // Outputs, then parameters.
 typedef struct {

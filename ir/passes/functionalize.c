@@ -110,6 +110,10 @@ static void report(Functionalize *s, uint16_t id, Loc at, const char *text, Val 
 
 // ---- what a scan carries
 static bool is_param_op(const Functionalize *s, Val root) { return old_ins(s, root)->op == OP_param; }
+// It is there before the function begins, wherever its name stands.
+static bool is_leaf(const Functionalize *s, Val root) {
+  return is_param_op(s, root) || old_ins(s, root)->op == OP_input;
+}
 
 static Carried *carried_of(const Functionalize *s, Val root) {
   for (uint32_t k = 0; k < s->scan.n; k++)
@@ -302,7 +306,7 @@ static bool add_carried(Functionalize *s, Val write) {
   OpenScan *o = &s->scan;
   Val root = s->root[old_arg(s, write, 0).i];
   Loc at = old_ins(s, write)->loc;
-  if ((root.i > o->begin.i && !is_param_op(s, root)) || carried_of(s, root)) return true;
+  if ((root.i > o->begin.i && !is_leaf(s, root)) || carried_of(s, root)) return true;
   *RT_PUSH(s->p->mem, o->carried, o->n, o->cap) = (Carried){.root = root, .at = at};
   return check_carried(s, root, at);
 }
@@ -337,13 +341,13 @@ static void begin_carry(Functionalize *s, uint32_t k) {
   c->made = ++s->made[c->root.i];
 }
 
-// Those that are there when the scan begins; a parameter that the body uses first is carried from there on.
+// Those that are there when the scan begins; a leaf that the body names first is carried from there on.
 static void begin_carries(Functionalize *s) {
   for (uint32_t k = 0; k < s->scan.n; k++)
     if (s->scan.carried[k].root.i < s->scan.begin.i) begin_carry(s, k);
 }
 
-static void begin_carry_of_param(Functionalize *s, Val v) {
+static void begin_carry_of_leaf(Functionalize *s, Val v) {
   Carried *c = carried_of(s, v);
   if (c && ir_none(c->before)) begin_carry(s, (uint32_t)(c - s->scan.carried));
 }
@@ -407,7 +411,7 @@ static void step_scan(Functionalize *s, Val v) {
     open_scan(s, v);
     if (s->scan.begin.i == v.i) begin_carries(s);
   } else if (v.i == s->scan.end.i) close_scan(s);
-  else if (is_param_op(s, v)) begin_carry_of_param(s, v);
+  else if (is_leaf(s, v)) begin_carry_of_leaf(s, v);
 }
 
 static void step(Functionalize *s, Val v) {
