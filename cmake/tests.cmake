@@ -40,6 +40,8 @@ target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/r
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
+target_sources(test_bundle_random PRIVATE ${random_sources} ${trial_sources})
+
 target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial_sources}
     ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
