@@ -288,7 +288,8 @@ static bool run_both(Call *c, int n) {
   for (size_t i = 0; i < k->about->arena_bytes; i++)
     k->arena[i] = (unsigned char)(i * 37);  // its content means nothing
   tn_status status = tn_run(k->model, c->listed->name, c->in, c->row->n_inputs, c->out, c->row->n_outputs);
-  int answer = k->has_workers && n
+  bool is_plain = c->row->n_inputs && c->row->n_outputs;  // entries without one of them have another signature
+  int answer = k->has_workers && is_plain && n
                    ? call_in_threads(c)
                    : c->listed->call(k->state, k->arena, k->about->arena_bytes, c->in_struct, c->out_struct);
   if (!CHECK(!status == !answer)) printf("  run: %s; bundle: %s\n", tn_error_text(k->model), k->about->error(answer));
