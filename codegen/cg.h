@@ -190,10 +190,11 @@ typedef struct CgObject {  // the code of one program: an image (module/link.h)
 } CgObject;
 typedef enum {
   CG_NO_FAILURE,
-  CG_NO_CODE,    // the program has something that cannot be compiled or loaded
-  CG_NO_MEMORY,  // memory ran out: here, in the compiler process, or above its limit
-  CG_CRASHED,    // the compiler process
-  CG_TOO_LONG    // it was ended at its limit of time
+  CG_NO_CODE,     // the program has something that cannot be compiled or loaded
+  CG_NO_MEMORY,   // memory ran out: here, in the compiler process, or above its limit
+  CG_NO_PROCESS,  // the system starts none for the compiler
+  CG_CRASHED,     // the compiler process
+  CG_TOO_LONG     // it was ended at its limit of time
 } CgFailure;
 typedef struct {
   double seconds;  // that the compiler process may take; 0: any

@@ -22,7 +22,6 @@ int main(void) {
   tn_output(f, "y", tn_call(fc, x));
   tn_function_end(f);
   tn_model *m = tn_compile(p);
-  if (!m) tn_report(p, stderr);
   float xs[2 * 8] = {1}, ys[2 * 3];
   tn_status s = m ? tn_run(m, "predict", TN_IN(tn_f32(xs, 2, 8)), TN_OUT(tn_f32(ys, 2, 3))) : TN_ERR_BUILD;
   printf("%s\n", tn_status_text(s));

@@ -15,6 +15,7 @@
 
 #include "codegen/cg.h"
 #include "ir/rewrite.h"
+#include "runtime/clock.h"
 #include "runtime/exec/thread_team.h"
 
 #include <math.h>
@@ -22,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60 };
@@ -780,16 +780,10 @@ static void report(uint64_t seed, uint32_t n_functions, const char *text) {
 }
 
 // ---- the loop
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // Tests programs of rising seeds until one fails or time is up.
 static void run_child(uint64_t last, uint32_t n_functions, double end) {
   start_child();
-  for (; shared->seed < last && now() < end; shared->seed++) {
+  for (; shared->seed < last && rt_now_s() < end; shared->seed++) {
     RtArena *mem = rt_arena_new();
     shared->function = UINT32_MAX;
     alarm(120);
@@ -860,12 +854,12 @@ int main(int argc, char **argv) {
     rt_arena_free(mem);
     return 0;
   }
-  double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
+  double start = rt_now_s(), minutes = (double)option(argc, argv, "--minutes", 0);
   uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 200),
            first = option(argc, argv, "--seed", 1);
   uint64_t last = first + (count + n_functions - 1) / n_functions;
   double end = start + (minutes > 0 ? minutes * 60 : 1e9);
-  for (shared->seed = first; shared->seed < last && now() < end; shared->seed++) {
+  for (shared->seed = first; shared->seed < last && rt_now_s() < end; shared->seed++) {
     shared->verdict = FINE;
     fflush(NULL);
     pid_t child = fork();
@@ -877,7 +871,7 @@ int main(int argc, char **argv) {
     shared->seed = seed;
     if (!flag(argc, argv, "--go-on")) break;
   }
-  double seconds = now() - start;
+  double seconds = rt_now_s() - start;
   printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old "
          "versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, %.1f a second\n",
          (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs,

@@ -65,7 +65,6 @@ static int bundle_in(RtArena *mem, void *ctx) {
   }
   tn_program *p = tn_program_parse(text, n, strcmp(a->file, "-") ? a->file : "<stdin>");
   tn_status status = p ? (tn_bundle)(p, a->out, a->o) : TN_ERR_MEMORY;
-  if (status && p) tn_report(p, stderr);
   tn_program_free(p);
   return status ? EXIT_ERRORS : 0;
 }

@@ -7,20 +7,14 @@
 #include "codegen/module/child.h"
 #include "codegen/module/emit.h"
 #include "codegen/module/llvm_module.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { FORMAT = 4 };  // version of the interface between an object and its caller
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 // ---- names
 // A dot is kept: only variants for smaller bounds have one (step.time16), so no function has the same symbol.
@@ -179,7 +173,7 @@ static bool begin(ModulePlan *plan, CgInfo *info) {
 }
 
 bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why) {
-  double start = now_ms();
+  double start = rt_now_ms();
   CgInfo unused;
   const CgOptions defaults = {0};
   if (!o) o = &defaults;
@@ -198,17 +192,17 @@ bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgI
   bool ok = info->from_cache || compile((Compilation){&plan, cg_make_image}, &o->limits, out, info);
   if (ok && !info->from_cache) cg_cache_write(o->cache_dir, &key, out);
   if (ok) info->failure = CG_NO_FAILURE;
-  info->codegen_ms = now_ms() - start;
+  info->codegen_ms = rt_now_ms() - start;
   return ok;
 }
 
 bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject *out, CgInfo *info, RtText *why) {
-  double start = now_ms();
+  double start = rt_now_ms();
   CgInfo unused;
   if (!info) info = &unused;
   *out = (CgObject){0};
   ModulePlan plan = {.p = p, .t = t, .how = how ? how : &cg_quick_pipeline, .mem = p->mem, .why = why};
   bool ok = begin(&plan, info) && compile((Compilation){&plan, cg_make_object}, &(CgLimits){0}, out, info);
-  info->codegen_ms = now_ms() - start;
+  info->codegen_ms = rt_now_ms() - start;
   return ok;
 }

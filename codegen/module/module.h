@@ -88,6 +88,7 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan);
 // profile.c: TN_PROFILE
 bool cg_profile_wanted(void);
 LLVMValueRef cg_profile_now(Cg *c);
+LLVMValueRef cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, LLVMValueRef at, LLVMValueRef amount);
 void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
                     LLVMValueRef start);
 void cg_profile_emit(Cg *c, const ModulePlan *plan);

@@ -306,5 +306,6 @@ tn_status tn_bundle(tn_program *p, const char *path, tn_bundle_options o) {
   bool good = make_guarded(b);
   give_back(b);
   rt_free(b);
+  if (!o.quiet) fe_show(p, RT_WARNING);
   return good ? TN_OK : p->oom ? TN_ERR_MEMORY : TN_ERR_BUILD;
 }

@@ -33,6 +33,7 @@ typedef struct {
   bool fast_math;       // as in tn_compile_options, like the next
   const tn_bucket *buckets;
   size_t n_buckets;
+  bool quiet;  // shows nothing on stderr; errors and warnings are in tn_report either way
   tn_site at;
 } tn_bundle_options;
 TN_API tn_status tn_bundle(tn_program *p, const char *path, tn_bundle_options o);  // errors: tn_report

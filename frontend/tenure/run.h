@@ -11,7 +11,7 @@ extern "C" {
 // ---- compiling. Zeros are defaults.
 //
 // Machine code is made in a child process, a fork of this one: when memory runs out there, LLVM crashes or a limit is
-// reached, tn_compile returns NULL, the program says why (E006, E010) and this process goes on. What the object cache
+// reached, tn_compile returns NULL, the program says why (E006, E010, E012) and this process goes on. What the object cache
 // holds needs no child. The child ends with the thread that compiles; it runs no handlers of the program, keeps none of
 // its files open and leaves Ctrl-C to it. A program that waits for children of its own sees one more end.
 //
@@ -44,9 +44,12 @@ typedef struct {
   bool no_init;
   double time_limit;    // seconds that making machine code may take; 0: any
   size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
+  bool quiet;           // print nothing: tn_report has it
   tn_site at;
 } tn_compile_options;
-TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
+// NULL on error. Errors and warnings of the program, those of the calls that built it too, are printed on stderr, unless
+// .quiet or where tn_report printed them there before.
+TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);
 TN_API void tn_model_free(tn_model *m);
 // A second set of parameters and state over the same code. Freed in any order.
 TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory
@@ -140,7 +143,8 @@ TN_API uint64_t tn_n_weight_packs(const tn_model *m);     // packed copies of we
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too. A file that
-// is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs.
+// is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs, and
+// refuses a file that is written meanwhile.
 TN_API tn_status tn_save(tn_model *m, const char *path, bool with_state);
 TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
 
