@@ -12,7 +12,7 @@ folders=(runtime ir codegen frontend) # bottom first
 # Rooms, bottom first; a+b: files beside the rooms that need each other.
 declare -A rooms=(
   [runtime]="abi clock base+format names near progress rng exec store data"
-  [ir]="ir ops attention intern expr fn scan packed_dims storage shape build text verify rewrite interp autodiff passes"
+  [ir]="ir ops attention intern expr fn remarks scan packed_dims storage shape build text verify rewrite interp autodiff passes"
   [codegen]="cg+target host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module"
   [frontend]="tenure fe graph packed module compile data"
 )
