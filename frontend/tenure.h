@@ -20,7 +20,7 @@
 // a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report, which tn_compile prints
 // on stderr (.quiet: only tn_report has it). Handles are small values; they carry their function, so that operations take
 // no context. Functions that return tn_status never abort and, tn_report apart, never print; tn_error_text says what was
-// wrong in a sentence. Nor does tn_compile abort, whatever becomes of the compiler (tenure/run.h). All handles end with
+// wrong in a sentence. Nor does tn_compile abort, whatever becomes of the compiler (tenure/compile.h). All handles end with
 // their program.
 //
 // Threads. Programs, models, instances and loaders are independent: each may be used by a thread of its own, also while
@@ -37,17 +37,19 @@
 #ifndef TENURE_H
 #define TENURE_H
 
-#include "tenure/bundle.h"  // a program as an object and a header
-#include "tenure/core.h"    // handles, shapes, programs, functions
-#include "tenure/data.h"    // data sets
-#include "tenure/loader.h"  // batches, progress
-#include "tenure/module.h"  // parameters, layers, attention, hooks
-#include "tenure/ops.h"     // operations, losses, writes in place
-#include "tenure/packed.h"  // sequences of different lengths
-#include "tenure/rnn.h"     // recurrent calls, scans
-#include "tenure/run.h"     // compiling, running, files
-#include "tenure/scope.h"   // who owns a value, where it ends
-#include "tenure/train.h"   // gradients, optimizers
+#include "tenure/bundle.h"   // a program as an object and a header
+#include "tenure/compile.h"  // models, plans, dumps
+#include "tenure/core.h"     // handles, shapes, programs, functions
+#include "tenure/data.h"     // data sets
+#include "tenure/loader.h"   // batches, progress
+#include "tenure/module.h"   // parameters, layers, attention, hooks
+#include "tenure/ops.h"      // operations, losses, writes in place
+#include "tenure/packed.h"   // sequences of different lengths
+#include "tenure/params.h"   // parameters of a model, files
+#include "tenure/rnn.h"      // recurrent calls, scans
+#include "tenure/run.h"      // running
+#include "tenure/scope.h"    // who owns a value, where it ends
+#include "tenure/train.h"    // gradients, optimizers
 
 #include "tenure_site.h"  // the calls' own names as macros that fill in the call site
 

@@ -11,10 +11,10 @@ folders=(runtime ir codegen frontend) # bottom first
 
 # Rooms, bottom first; a+b: files beside the rooms that need each other.
 declare -A rooms=(
-  [runtime]="abi clock base+format names near progress rng exec store data"
+  [runtime]="abi clock base+format names near progress rng exec bundle store data"
   [ir]="ir ops attention intern expr fn remarks scan packed_dims storage shape build text verify rewrite interp autodiff passes"
-  [codegen]="cg+target host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module"
-  [frontend]="tenure fe graph packed module compile data"
+  [codegen]="cg+target host builder+frame transpose math dtype pointwise memory packed reduce gemm attention rnn kernels module bundle"
+  [frontend]="tenure fe graph packed module compile bundle data"
 )
 largest_circle=10
 

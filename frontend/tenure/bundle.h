@@ -2,7 +2,7 @@
 #ifndef TN_BUNDLE_H
 #define TN_BUNDLE_H
 
-#include "run.h"
+#include "compile.h"
 
 #ifdef __cplusplus
 extern "C" {
