@@ -6,7 +6,8 @@ install(FILES frontend/tenure.h frontend/tenure.hpp ${TENURE_GENERATED}/include/
 install(DIRECTORY frontend/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 install(TARGETS tenure EXPORT tenureTargets)
 install(TARGETS tenure_static tenure_llvm tenure_blas tenure_zlib EXPORT tenureStaticTargets)
-install(TARGETS tenure_tool)
+install(TARGETS tenure_tool EXPORT tenureTargets)
+set_target_properties(tenure_tool PROPERTIES EXPORT_NAME command)
 set_target_properties(tenure_static PROPERTIES EXPORT_NAME static)
 install(EXPORT tenureTargets NAMESPACE tenure:: DESTINATION ${package_dir})
 install(EXPORT tenureStaticTargets NAMESPACE tenure:: DESTINATION ${package_dir})
@@ -15,5 +16,6 @@ write_basic_package_version_file(tenureConfigVersion.cmake COMPATIBILITY SameMin
 # The .pc file finds its prefix from where it lies: an installed folder may be moved.
 file(RELATIVE_PATH up /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 configure_file(cmake/tenure.pc.in tenure.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake
+        cmake/tenureBundle.cmake DESTINATION ${package_dir})
 install(FILES ${CMAKE_BINARY_DIR}/tenure.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

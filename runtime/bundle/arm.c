@@ -69,14 +69,15 @@ static uint64_t bits_of(double x) {
   return v.u;
 }
 
-uint64_t __aeabi_d2ulz(double x);
-int64_t __aeabi_d2lz(double x);
-uint64_t __aeabi_f2ulz(float x);
-int64_t __aeabi_f2lz(float x);
-double __aeabi_ul2d(uint64_t n);
-double __aeabi_l2d(int64_t n);
-float __aeabi_ul2f(uint64_t n);
-float __aeabi_l2f(int64_t n);
+#define BASE __attribute__((pcs("aapcs")))  // numbers come and go in integer registers, whatever other functions do
+BASE uint64_t __aeabi_d2ulz(double x);
+BASE int64_t __aeabi_d2lz(double x);
+BASE uint64_t __aeabi_f2ulz(float x);
+BASE int64_t __aeabi_f2lz(float x);
+BASE double __aeabi_ul2d(uint64_t n);
+BASE double __aeabi_l2d(int64_t n);
+BASE float __aeabi_ul2f(uint64_t n);
+BASE float __aeabi_l2f(int64_t n);
 
 uint64_t __aeabi_d2ulz(double x) {
   uint64_t bits = bits_of(x), significand = (bits & (~0ull >> 12)) | 1ull << 52;
