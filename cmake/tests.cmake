@@ -61,6 +61,11 @@ endforeach()
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
 tenure_test(test_random_corpus test_random --file ${once_different})
+# The same training by a model of this process, for tests/test_bundle_examples.sh.
+add_executable(bundle_vowels ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
+target_compile_definitions(bundle_vowels PRIVATE _GNU_SOURCE=)
+target_link_libraries(bundle_vowels PRIVATE tenure_static tenure_flags)
+
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

@@ -67,6 +67,7 @@ int main(void) {
     for (unsigned n = 1; n <= MOST; n++) pthread_barrier_init(&barriers[which][n], NULL, n);
   if (train(&by_one, 1) || train(&by_three, 3)) return 1;
   int same = !memcmp(&by_one.state, &by_three.state, sizeof by_one.state);
-  printf("loss %.4f by one thread, %.4f by three: %s\n", by_one.loss, by_three.loss, same ? "the same bits" : "other bits");
+  printf("loss %.4f by one thread, %.4f by three: %s\n", by_one.loss, by_three.loss,
+         same ? "the same bits" : "other bits");
   return !same;
 }

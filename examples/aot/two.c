@@ -9,7 +9,8 @@
 
 static vowels_state vowels;
 static spiral_state first, second;
-static VOWELS_ALIGNED unsigned char arena[VOWELS_ARENA_BYTES > SPIRAL_ARENA_BYTES ? VOWELS_ARENA_BYTES : SPIRAL_ARENA_BYTES];
+static VOWELS_ALIGNED unsigned char
+    arena[VOWELS_ARENA_BYTES > SPIRAL_ARENA_BYTES ? VOWELS_ARENA_BYTES : SPIRAL_ARENA_BYTES];
 
 static int train_spiral(spiral_state *s, float *loss) {
   static const float x[4 * 2] = {0.5f, 0, -0.2f, 0.4f, -0.3f, -0.4f, 0.9f, 0.1f};

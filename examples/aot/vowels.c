@@ -47,8 +47,9 @@ static float pass(const sequence *s, int n, int trains) {
     for (int k = 0; k < batch; k++) memcpy(x + k * time * FEATURES, s[order[first + k]].x, (size_t)time * FEATURES * 4);
     vowels_train_step_in in = {.batch = batch, .time = time, .x = x, .lengths = lengths, .label = label};
     vowels_evaluate_in in_test = {.batch = batch, .time = time, .x = x, .lengths = lengths, .label = label};
-    int status = trains ? vowels_train_step(&state, arena, sizeof arena, &in, &(vowels_train_step_out){&loss, &correct})
-                        : vowels_evaluate(&state, arena, sizeof arena, &in_test, &(vowels_evaluate_out){&loss, &correct});
+    int status = trains
+                     ? vowels_train_step(&state, arena, sizeof arena, &in, &(vowels_train_step_out){&loss, &correct})
+                     : vowels_evaluate(&state, arena, sizeof arena, &in_test, &(vowels_evaluate_out){&loss, &correct});
     if (status) fprintf(stderr, "%s\n", vowels_error(status)), exit(1);
     total += correct;
   }

@@ -40,7 +40,8 @@ int learn(void) {
   for (uint32_t pass = 0, at = 0; pass < PASSES && !status; pass++) {
     n_right = 0;
     for (uint32_t k = 0; k < N && !status; k++, at = (at + STRIDE) % N) status = listen(&sequences[at], &n_right);
-    say("pass "), say_number(pass + 1), say(": "), say_number(n_right), say(" of "), say_number(N), say(" told right\n");
+    say("pass "), say_number(pass + 1), say(": "), say_number(n_right), say(" of "), say_number(N),
+        say(" told right\n");
   }
   if (status) say(speaker_error(status)), say("\n");
   return status || n_right < N * 8 / 10;

@@ -4,7 +4,7 @@
 
 enum { STACK = 16 << 10, GUARD = 4 << 10, PAINT = 0xa7 };
 
-int learn(void);            // 0: it learnt
+int learn(void);             // 0: it learnt
 void say(const char *text);  // of the machine
 
 void paint_stack(volatile unsigned char *low, const volatile unsigned char *high);
