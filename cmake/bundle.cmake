@@ -1,7 +1,7 @@
 # Support code of bundles as LLVM bitcode, for each architecture that has objects: freestanding C, built by the clang of the
 # LLVM that reads it, and embedded in the library. runtime/bundle/bundle.h says what it is.
 set(tenure_bundle_sources runtime/bundle/call.c runtime/bundle/cpu.c runtime/bundle/file.c runtime/bundle/load.c runtime/bundle/save.c
-    runtime/bundle/memory.c runtime/exec/value_check.c)
+    runtime/bundle/memory.c runtime/bundle/arm.c runtime/exec/value_check.c)
 set(tenure_bundle_targets
     x86_64 "x86_64-unknown-linux-gnu"
     i686 "i686-unknown-linux-gnu"

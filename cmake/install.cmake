@@ -8,7 +8,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tenure)
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR})
-set(runtime_headers base data loader run runtime)  # of frontend/tenure/; all that they declare is in libtenure_runtime
+set(runtime_headers base data loader model params run runtime)  # of frontend/tenure/; all that they declare is in libtenure_runtime
 list(TRANSFORM runtime_headers REPLACE "(.+)" "frontend/tenure/\\1.h")
 file(GLOB compiler_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} frontend/tenure/*.h)
 list(REMOVE_ITEM compiler_headers ${runtime_headers})
@@ -47,7 +47,10 @@ endforeach()
 
 # ---- the command. Its manual and completions are written by the build, where a target makes them: generated/man/*.1,
 # generated/completions/{bash/tenure,zsh/_tenure,fish/tenure.fish}.
-install(TARGETS tenure_tool COMPONENT tenure)
+install(TARGETS tenure_tool EXPORT tenureCommandTargets COMPONENT tenure)
+set_target_properties(tenure_tool PROPERTIES EXPORT_NAME command)
+install(EXPORT tenureCommandTargets NAMESPACE tenure:: DESTINATION ${package_dir} COMPONENT tenure)
+install(FILES cmake/tenureBundle.cmake DESTINATION ${package_dir} COMPONENT tenure)  # tenure_bundle() of outside projects
 function(install_generated folder to)
   install(DIRECTORY ${TENURE_GENERATED}/${folder}/ DESTINATION ${to} COMPONENT tenure OPTIONAL)
 endfunction()

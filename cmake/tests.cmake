@@ -44,6 +44,8 @@ target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/r
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
+target_sources(test_bundle_random PRIVATE ${random_sources} ${trial_sources})
+
 target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial_sources}
     ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
@@ -63,6 +65,11 @@ endforeach()
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
 tenure_test(test_random_corpus test_random --file ${once_different})
+# The same training by a model of this process, for tests/test_bundle_examples.sh.
+add_executable(bundle_vowels ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
+target_compile_definitions(bundle_vowels PRIVATE _GNU_SOURCE=)
+target_link_libraries(bundle_vowels PRIVATE tenure_static tenure_flags)
+
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

@@ -54,7 +54,7 @@ static void set_function(const Emission *e, LLVMValueRef fn, const Target *t) {
     set_attribute(ctx, fn, "target-cpu", t->cpu);
     set_attribute(ctx, fn, "target-features", t->features);
   }
-  if (e->b->small) set_flag(ctx, fn, "minsize"), set_flag(ctx, fn, "optsize");
+  if (e->b->small) set_flag(ctx, fn, "optsize");  // not minsize, by which wide shifts become calls of a library
   LLVMSetLinkage(fn, LLVMInternalLinkage);
 }
 
@@ -281,7 +281,9 @@ static bool is_public(const Emission *e, const char *name) {
 }
 
 static bool is_runtime_call(const char *name) {
-  return !strcmp(name, "memcpy") || !strcmp(name, "memset") || !strcmp(name, "memmove");
+  bool is_of_arm =
+      !strncmp(name, "__aeabi_", 8) || !strncmp(name, "tn_bundle_divide", 16);  // the latter: from assembly
+  return is_of_arm || !strcmp(name, "memcpy") || !strcmp(name, "memset") || !strcmp(name, "memmove");
 }
 
 static void set_visibility(const Emission *e, LLVMValueRef g) {
@@ -295,11 +297,12 @@ static void set_visibility(const Emission *e, LLVMValueRef g) {
 
 // Code generation calls these by name after the passes that drop what nobody calls.
 static void keep_runtime_calls(const Emission *e) {
-  LLVMValueRef kept[3];
+  enum { MOST = 32 };
+  LLVMValueRef kept[MOST];
   uint32_t n = 0;
   for (LLVMValueRef fn = LLVMGetFirstFunction(e->mod); fn; fn = LLVMGetNextFunction(fn)) {
     size_t length;
-    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)) && n < 3) kept[n++] = fn;
+    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)) && n < MOST) kept[n++] = fn;
   }
   if (!n) return;
   LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n),

@@ -148,16 +148,37 @@ static tn_program *read_again(Bundle *b) {
   return q;
 }
 
+// A dim of the user's program as that of the same name of q.
+static bool same_dim(Bundle *b, tn_program *q, tn_dim dim, tn_dim *out) {
+  Dim d;
+  *out = dim;
+  if (!fe_dim(b->p, dim, &d, b->o->at)) return false;
+  if (ir_dim_info(b->p->ir, d)->kind != DIM_SYM) return true;  // fe_buckets reports it
+  const char *name = ir_text(b->p->ir, ir_dim_info(b->p->ir, d)->name);
+  Dim found = ir_dim_find(q->ir, name);
+  if (!found.i) return refuse(b, "a bucket is for the dim '%s', which no function has", name);
+  *out = fe_dim_handle(q, found);
+  return true;
+}
+
+static bool take_buckets(Bundle *b, tn_program *q, tn_compile_options *o) {
+  if (!b->o->buckets || !b->o->n_buckets) return o->n_buckets = b->o->n_buckets, true;  // fe_buckets reports it
+  tn_bucket *list = rt_alloc(q->mem, b->o->n_buckets * sizeof *list);
+  for (size_t k = 0; k < b->o->n_buckets; k++) {
+    list[k].bound = b->o->buckets[k].bound;
+    if (!same_dim(b, q, b->o->buckets[k].dim, &list[k].dim)) return false;
+  }
+  o->buckets = list;
+  o->n_buckets = b->o->n_buckets;
+  return true;
+}
+
 static bool place(Bundle *b, uint32_t t) {
-  const tn_compile_options o = {.no_packed_weights = true,
-                                .fast_math = b->o->fast_math,
-                                .buckets = b->o->buckets,
-                                .n_buckets = b->o->n_buckets,
-                                .at = b->o->at};
+  tn_compile_options o = {.no_packed_weights = true, .fast_math = b->o->fast_math, .at = b->o->at};
   tn_program *q = b->placed[t] = read_again(b);
   if (!q) return false;
   FE_GUARD(q, false);
-  if (b->p->ir->diags.n_errors || !fe_begin_code(q, o.at)) return false;
+  if (b->p->ir->diags.n_errors || !take_buckets(b, q, &o) || !fe_begin_code(q, o.at)) return false;
   bool good = fe_place(q, b->target[t], &o);
   fe_end_code(q);
   return good;

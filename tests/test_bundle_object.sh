@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# The object of a bundle as linkers and loaders see it: no undefined symbols, no variables, position-independent, every shown
+# symbol begins with the bundle's name; its header keeps wrong calls from compiling, and the rest gives a status.
+set -euo pipefail
+build=${TENURE_BUILD:?run by ctest} source=${TENURE_SOURCE:?run by ctest} cc=${TENURE_CC:-cc}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+tenure=$build/bin/tenure
+strict=(-Wall -Wextra -Wpedantic -Werror)
+fail() { echo "failed: $*" && exit 1; }
+has() { command -v "$1" >/dev/null || { echo "skipped, no $1: $2" && return 1; }; }
+
+cd "$scratch"
+"$build/examples/vowels" --data "$source/data/japanese_vowels" --epochs 1 --seeds 1 --out . >log
+"$build/examples/aot_models" .
+
+# ---- every target, every form
+check_object() {  # OBJECT NAME
+  [[ -z $(nm -u "$1") ]] || fail "$1 has undefined symbols: $(nm -u "$1")"
+  # .data.rel.ro: tables with addresses, which loaders make read-only
+  readelf -SW "$1" | awk '$2 ~ /^\.(data|bss)$/ || $3 ~ /^\.(data|bss)$/ {size = $2 ~ /^\./ ? $6 : $7; if (size !~ /^0+$/) exit 1}' ||
+    fail "$1 has variables"
+  readelf -sW "$1" | awk -v name="$2_" '$5 != "LOCAL" && NR > 3 && $8 != "" && index($8, name) != 1 {print; bad = 1} END {exit bad}' ||
+    fail "$1 shows symbols without its name"
+}
+for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m; do
+  for options in "" "--size --functions=predict" "--embed-weights --workers"; do
+    # shellcheck disable=SC2086
+    "$tenure" bundle vowels.tir -o each --target=$target $options
+    check_object each.o each
+  done
+done
+
+# ---- links
+"$tenure" bundle vowels.tir -o vowels --emit=o,a,so,s,ll,bc --target=x86-64-v2,x86-64-v3
+"$tenure" bundle spiral.tir -o spiral
+for form in o a so s ll bc h json safetensors; do [[ -s vowels.$form ]] || fail "no vowels.$form"; done
+check_object vowels.o vowels
+"$cc" -shared -nostdlib -Wl,-z,defs -Wl,-z,text vowels.o spiral.o -o both.so
+"$cc" -O2 -I. vowels_selftest.c vowels.o -o selftest && ./selftest
+"$cc" -O2 -static-pie -fPIE -I. vowels_selftest.c vowels.o -o selftest 2>log && ./selftest
+mkdir lib && cp vowels.a lib/libvowels.a
+"$cc" -O2 -I. vowels_selftest.c -Llib -lvowels -o selftest && ./selftest
+cp vowels.so lib/libvowels.so && rm lib/libvowels.a
+"$cc" -O2 -I. vowels_selftest.c -Llib -lvowels -Wl,-rpath,"$PWD/lib" -o selftest && ./selftest
+"$tenure" bundle vowels.tir -o each --embed-weights --section=.flash && readelf -SW each.o | grep -q ' \.flash ' || fail "no .flash"
+
+# ---- the CPU decides
+if has qemu-x86_64 "which target a CPU takes"; then
+  cat >which.c <<'END'
+#include "vowels.h"
+#include <stdio.h>
+int main(void) {
+  puts(vowels_cpu() < 0 ? "none" : vowels_about.targets[vowels_cpu()]);
+  return 0;
+}
+END
+  "$cc" -static -I. which.c vowels.o -o which
+  for pair in Nehalem:x86-64-v2 Haswell:x86-64-v3 Conroe:none; do
+    taken=$(qemu-x86_64 -cpu ${pair%:*} ./which 2>log) || true
+    [[ $taken == "${pair#*:}" ]] || fail "${pair%:*} takes '$taken'"
+  done
+  "$cc" -static -O2 -I. vowels_selftest.c vowels.o -o selftest
+  for cpu in Nehalem Haswell; do qemu-x86_64 -cpu $cpu ./selftest 2>log; done
+fi
+
+# ---- the header
+printf '#include "vowels.h"\n#include "spiral.h"\nint main(void) { return 0; }\n' >only.c
+cp only.c only.cpp
+for standard in c99 c11; do "$cc" -std=$standard "${strict[@]}" -I. -fsyntax-only only.c; done
+has g++ C++ && g++ -std=c++17 "${strict[@]}" -I. -fsyntax-only only.cpp
+refuses() {  # code of main
+  printf '#include "vowels.h"\nstatic vowels_state state;\nstatic VOWELS_ALIGNED char arena[VOWELS_ARENA_BYTES];\nint main(void) { %s }\n' "$1" >wrong.c
+  if "$cc" -std=c11 -Werror -I. -fsyntax-only wrong.c 2>/dev/null; then fail "compiles: $1"; fi
+}
+refuses 'vowels_predict_in in = {.batch = 1, .tiem = 1}; return (int)in.batch;'
+refuses 'vowels_predict_in in = {.label = 0}; return (int)in.batch;'
+refuses 'return (int)state.rnn_weight_hh_l9[0][0];'
+refuses 'const vowels_state s = state; return vowels_train_step(&s, arena, sizeof arena, 0, 0);'
+refuses 'vowels_predict_in in = {0}; vowels_evaluate_out out = {0}; return vowels_predict(&state, arena, sizeof arena, &in, &out);'
+grep -q 'float optimizer' vowels.h || fail "no optimizer in the state"
+
+# ---- predict alone
+"$tenure" bundle vowels.tir -o p --functions=predict
+grep -q 'float optimizer\|p_train_step\|p_evaluate' p.h && fail "predict has a part of training"
+grep -q 'p_load(p_state' p.h || fail "no p_load"
+"$cc" -O2 -I. p_selftest.c p.o -o selftest && ./selftest
+
+# ---- wrong calls
+"$cc" -std=c11 -g -O1 "${strict[@]}" -I. "$source/tests/bundle_misuse.c" vowels.o spiral.o -lpthread -o misuse
+./misuse spiral.safetensors vowels.safetensors
+"$cc" -std=c11 -g -O1 -fsanitize=address,undefined -I. "$source/tests/bundle_misuse.c" vowels.o spiral.o -lpthread -o checked
+./checked spiral.safetensors vowels.safetensors
+if has valgrind "memory"; then
+  valgrind -q --error-exitcode=9 --leak-check=full ./misuse spiral.safetensors vowels.safetensors
+fi
+
+# ---- nothing is allocated: calls between two marks come to no malloc
+cat >counted.c <<'END'
+#include "vowels.h"
+#include <stdio.h>
+#include <stdlib.h>
+extern void *__libc_malloc(size_t n);
+static int n_calls;
+void *malloc(size_t n) { return n_calls++, __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { (void)n, (void)m; return abort(), NULL; }
+void *realloc(void *p, size_t n) { (void)p, (void)n; return abort(), NULL; }
+static vowels_state state;
+static VOWELS_ALIGNED unsigned char arena[VOWELS_ARENA_BYTES], file[VOWELS_FILE_BYTES];
+int main(void) {
+  static const float x[24];
+  static const int64_t length[1] = {2}, label[1] = {1};
+  float loss, correct;
+  int before = n_calls, status = vowels_init(&state, 1);
+  for (int k = 0; k < 3 && !status; k++)
+    status = vowels_train_step(&state, arena, sizeof arena, &(vowels_train_step_in){1, 2, x, length, label},
+                               &(vowels_train_step_out){&loss, &correct});
+  if (!status) status = vowels_save(&state, file, sizeof file, NULL);
+  if (!status) status = vowels_load(&state, file, sizeof file);
+  return status || n_calls != before;
+}
+END
+"$cc" -std=gnu11 -I. counted.c vowels.o -o counted && ./counted || fail "a call allocates"
+echo "objects are as they should be"
