@@ -4,11 +4,11 @@
 // CPU time is that of all threads and of processes that the compiler starts; the first compilation of a process, which
 // loads LLVM's pages, is not in it. The FMA rate of one thread stands beside, so that figures of two machines compare.
 #include "bench/bench.h"
+#include "runtime/clock.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BATCH = 64, WIDTH = 64 };
@@ -58,18 +58,12 @@ static double cpu_ms(void) {
   return sum;
 }
 
-static double wall_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static bool compile_once(const Shape *s, Cost *cost) {
-  double cpu = cpu_ms(), wall = wall_ms();
+  double cpu = cpu_ms(), wall = rt_now_ms();
   tn_program *p = program(s);
   tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
-  if (!m) return tn_report(p, stderr), false;
-  *cost = (Cost){cpu_ms() - cpu, wall_ms() - wall, tn_compile_info_of(m)};
+  if (!m) return false;
+  *cost = (Cost){cpu_ms() - cpu, rt_now_ms() - wall, tn_compile_info_of(m)};
   tn_model_free(m);
   tn_program_free(p);
   return true;

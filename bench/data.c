@@ -26,10 +26,7 @@ double bench_checksum(const float *v, size_t n) {
 
 tn_model *bench_compile(tn_program *p, Opening *o) {
   tn_model *m = tn_compile(p, .n_workers = o->n_workers, .cache_dir = o->cache_dir);
-  if (!m) {
-    snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
-    tn_report(p, stderr);
-  }
+  if (!m) snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
   tn_program_free(p);
   if (!m || !o->weights || tn_save(m, o->weights, false) == TN_OK) return m;
   snprintf(o->why, o->why_size, "%s", tn_error_text(m));

@@ -1,11 +1,11 @@
 // Bursts. Those of ours and of the peers alternate, so that all meet the same moods of the machine. The minimum is over
 // all steps; the median is that of the bursts' medians. A burst that the machine's other programs stretch ends early.
 #include "bench/measure.h"
+#include "runtime/clock.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 enum { BURST_MS = 300, MAX_BURST_MS = 1500, CASE_BURST_MS = 100, N_LEAST = 5 };
 
@@ -19,12 +19,6 @@ double bench_median(const double *v, int n) {
   memcpy(sorted, v, sizeof(double) * (size_t)n);
   qsort(sorted, (size_t)n, sizeof *sorted, order);
   return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
 static void add_burst(Times *t, double min, double med) {
@@ -42,12 +36,12 @@ static bool our_burst(const Workload *w, void *state, long n, double *min, doubl
   double *ms = malloc(sizeof *ms * (size_t)n), calls = w->calls ? w->calls : 1;
   if (!ms) return false;
   bool ok = true;
-  double end = now_ms() + MAX_BURST_MS;
+  double end = rt_now_ms() + MAX_BURST_MS;
   long done = 0;
-  for (; ok && done < n && (done < N_LEAST || now_ms() < end); done++) {
-    double start = now_ms();
+  for (; ok && done < n && (done < N_LEAST || rt_now_ms() < end); done++) {
+    double start = rt_now_ms();
     ok = w->step(state);
-    ms[done] = (now_ms() - start) / calls;
+    ms[done] = (rt_now_ms() - start) / calls;
   }
   n = done;
   qsort(ms, (size_t)n, sizeof *ms, order);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "codegen/gemm/sgemm.h"
+#include "runtime/clock.h"
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 64, SPINS = 20000, MAX_FLOATS = 1 << 26 };
@@ -140,12 +140,6 @@ static bool set_case(Shared *s, const char *text) {
   return true;
 }
 
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static int order(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -155,9 +149,9 @@ static bool burst(Team *t, long n) {
   double *ms = malloc(sizeof *ms * (size_t)n);
   if (!ms) return false;
   for (long i = 0; i < n; i++) {
-    double begin = now_ms();
+    double begin = rt_now_ms();
     run(t);
-    ms[i] = now_ms() - begin;
+    ms[i] = rt_now_ms() - begin;
   }
   qsort(ms, (size_t)n, sizeof *ms, order);
   printf("%.6f %.6f\n", ms[0], ms[n / 2]);

@@ -1,11 +1,11 @@
 // How fast this machine is right now: virtual CPUs drift, a figure without this beside it says little.
 #include "bench/bench.h"
 
+#include "runtime/clock.h"
 #include "runtime/exec/plan.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -50,24 +50,18 @@ static void *run_chains(void *unused) { return unused; }
 static double flops_of_chains(void) { return 0; }
 #endif
 
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Seconds for `work` on n threads together; arg + k * size is thread k's.
 static double time_together(uint32_t n, void *(*work)(void *), char *arg, size_t size) {
   pthread_t thread[64];
   bool made[64] = {0};
-  double start = seconds();
+  double start = rt_now_s();
   for (uint32_t k = 1; k < n && k < 64; k++) made[k] = !pthread_create(&thread[k], NULL, work, arg + k * size);
   work(arg);
   for (uint32_t k = 1; k < n && k < 64; k++) {
     if (made[k]) pthread_join(thread[k], NULL);
     else work(arg + k * size);
   }
-  return seconds() - start;
+  return rt_now_s() - start;
 }
 
 double bench_peak_gflops(uint32_t n_threads) {

@@ -35,16 +35,27 @@ add_dependencies(test_diagnostic_pages tenure_diag_pages)
 
 file(GLOB random_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/random_*.c)
 list(REMOVE_ITEM random_sources ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
-target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/random_oracle.c ${CMAKE_SOURCE_DIR}/tests/trial.c)
+set(trial_sources ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)
+target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/random_oracle.c ${trial_sources})
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
-target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${CMAKE_SOURCE_DIR}/tests/trial.c
+target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial_sources}
     ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c ${CMAKE_SOURCE_DIR}/tests/faults_memory.c
     ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
     ${random_sources})
+
+# Programs for other machines, run by qemu: skipped where its tools are missing (status 77).
+add_executable(foreign_ops ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)
+target_compile_definitions(foreign_ops PRIVATE _GNU_SOURCE=)
+target_link_libraries(foreign_ops PRIVATE tenure_static tenure_flags)
+foreach(target x86-64-v2 aarch64 riscv64)
+  tenure_test(test_foreign_ops_${target} foreign_ops ${target})
+  tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 60)
+  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
+endforeach()
 
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
@@ -66,7 +77,7 @@ foreach(source ${fuzz_sources})
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
   tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
 endforeach()
-target_sources(fuzz_run PRIVATE ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+target_sources(fuzz_run PRIVATE ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 target_compile_definitions(fuzz_run PRIVATE COMPILED_OF=1)
 
 foreach(source ${example_sources})

@@ -105,9 +105,7 @@ LLVMValueRef cg_dim(Cg *c, Dim d) {
   default: break;
   }
   // A named dim that was not passed: read it from the frame, which is right but repeats the load.
-  LLVMValueRef at = cg_at(c, c->i8, c->frame, cg_i64(c, offsetof(TnFrame, dims)));
-  LLVMValueRef table = LLVMBuildLoad2(c->b, c->ptr, at, "dims");
-  return cg_load(c, c->i64, cg_at(c, c->i64, table, cg_i64(c, in->slot)));
+  return cg_load(c, c->i64, cg_at(c, c->i64, cg_frame_ptr(c, offsetof(TnFrame, dims)), cg_i64(c, in->slot)));
 }
 
 LLVMValueRef cg_numel(Cg *c, Shape s) {
@@ -151,12 +149,12 @@ LLVMValueRef cg_id(Cg *c, Val v) {
 }
 
 // ---- memory
-static unsigned align_of(LLVMTypeRef t) {
+static unsigned align_of(const Cg *c, LLVMTypeRef t) {
   switch (LLVMGetTypeKind(t)) {
-  case LLVMVectorTypeKind: return align_of(LLVMGetElementType(t));
+  case LLVMVectorTypeKind: return align_of(c, LLVMGetElementType(t));
   case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(t) / 8 ? LLVMGetIntTypeWidth(t) / 8 : 1;
-  case LLVMDoubleTypeKind:
-  case LLVMPointerTypeKind: return 8;
+  case LLVMDoubleTypeKind: return 8;
+  case LLVMPointerTypeKind: return c->t->pointer_bits / 8;
   case LLVMHalfTypeKind:
   case LLVMBFloatTypeKind: return 2;
   default: return 4;
@@ -171,12 +169,12 @@ LLVMValueRef cg_at(Cg *c, LLVMTypeRef elem, LLVMValueRef base, LLVMValueRef inde
 
 LLVMValueRef cg_load(Cg *c, LLVMTypeRef t, LLVMValueRef p) {
   LLVMValueRef v = LLVMBuildLoad2(c->b, t, p, "");
-  LLVMSetAlignment(v, align_of(t));
+  LLVMSetAlignment(v, align_of(c, t));
   return v;
 }
 
 void cg_store(Cg *c, LLVMValueRef v, LLVMValueRef p) {
-  LLVMSetAlignment(LLVMBuildStore(c->b, v, p), align_of(LLVMTypeOf(v)));
+  LLVMSetAlignment(LLVMBuildStore(c->b, v, p), align_of(c, LLVMTypeOf(v)));
 }
 
 LLVMValueRef cg_mask(Cg *c, LLVMValueRef n) {
@@ -189,13 +187,13 @@ LLVMValueRef cg_mask(Cg *c, LLVMValueRef n) {
 
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef over[] = {t, c->ptr};
-  LLVMValueRef arg[] = {p, cg_i32(c, (int32_t)align_of(t)), mask, LLVMConstNull(t)};
+  LLVMValueRef arg[] = {p, cg_i32(c, (int32_t)align_of(c, t)), mask, LLVMConstNull(t)};
   return cg_call_intrinsic(c, "llvm.masked.load", over, 2, arg, 4);
 }
 
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef t = LLVMTypeOf(v), over[] = {t, c->ptr};
-  LLVMValueRef arg[] = {v, p, cg_i32(c, (int32_t)align_of(t)), mask};
+  LLVMValueRef arg[] = {v, p, cg_i32(c, (int32_t)align_of(c, t)), mask};
   cg_call_intrinsic(c, "llvm.masked.store", over, 2, arg, 4);
 }
 
@@ -293,24 +291,27 @@ void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueR
   *hi = cg_min(c, cg_mul(c, last, g), n);
 }
 
-static LLVMValueRef frame_ptr(Cg *c, LLVMValueRef frame, size_t off) {
-  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, frame, cg_i64(c, (int64_t)off)), "");
-}
-
 void cg_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count) {
   LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->i32}, 3, false);
-  LLVMValueRef svc = frame_ptr(c, c->frame, offsetof(TnFrame, svc));
-  LLVMValueRef fn = frame_ptr(c, svc, offsetof(TnServices, barrier));
-  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){c->frame, which, count}, 3, "");
+  LLVMBuildCall2(c->b, t, cg_service(c, offsetof(TnServices, barrier)), (LLVMValueRef[]){c->frame, which, count}, 3,
+                 "");
+}
+
+static bool is_new_helper(Cg *c, const char *symbol) {
+  size_t size = strlen(symbol);
+  if (rt_names_find(c->helpers, symbol, size) != RT_NO_NAME) return false;
+  rt_names_add(c->helpers, rt_strdup(c->helpers->mem, symbol), size);
+  return true;
 }
 
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx) {
-  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  const char *symbol = rt_printf(c->mem, "%s.helper.%s", c->program, name);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, symbol), outer = c->fn;
   if (fn) return fn;
-  fn = LLVMAddFunction(c->mod, name, type);
-  LLVMSetLinkage(fn, LLVMInternalLinkage);
-  LLVMValueRef outer = c->fn;
+  fn = LLVMAddFunction(c->mod, symbol, type);
+  LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  if (!is_new_helper(c, symbol)) return fn;
   LLVMBasicBlockRef back = here(c);
   c->fn = fn;
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, fn, "entry"));
@@ -339,7 +340,7 @@ void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value
   LLVMTypeRef t =
       LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i64, c->i64, c->i32}, 4, false);
   LLVMValueRef fn = cg_helper(c, "report", t, make_report, NULL);
-  LLVMValueRef status = frame_ptr(c, c->frame, offsetof(TnFrame, status));
+  LLVMValueRef status = cg_frame_ptr(c, offsetof(TnFrame, status));
   LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){status, index, value, cg_i32(c, (int32_t)code)}, 4, "");
 }
 

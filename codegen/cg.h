@@ -12,6 +12,7 @@
 
 #include "codegen/target.h"
 #include "ir/ir.h"
+#include "runtime/names.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
@@ -25,7 +26,9 @@ typedef struct {
   LLVMModuleRef mod;
   LLVMBuilderRef b;
   const Target *t;
-  RtArena *mem;
+  RtArena *mem;         // of the module
+  const char *program;  // with which its symbols begin
+  RtNames *helpers;     // functions of the program that some module has: cg_helper
   LLVMTypeRef i1, i8, i32, i64, f32, f64, ptr, vf, vi32, vi64, vmask;  // v*: <vl x ..>
   // the kernel at hand
   const Fn *f;
@@ -80,6 +83,10 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+// ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
+LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address
+LLVMValueRef cg_frame_ptr(Cg *c, size_t field);  // the pointer in it
+LLVMValueRef cg_service(Cg *c, size_t service);  // a function
 // ---- codegen/dtype.c: elements of a number dtype in memory
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
@@ -110,8 +117,9 @@ void cg_team_barrier(Cg *c, LLVMValueRef which, LLVMValueRef count);
 void cg_wait_for_team(Cg *c);  // all workers of the kernel, if there are several
 // Reports a bad index once through frame->status (index: flat i64, value: i64).
 void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value);
-// A helper function of the module, for the caller to call; made on first use by `make`, which finds the builder in the
-// helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards.
+// A helper function of the program, for the caller to call; made on first use by `make`, which finds the builder in the
+// helper's entry block and c->fn set to it, and which builds the return. Both are restored afterwards. What `make` emits
+// depends on the name alone: the module that needs it first has it, and others declare it.
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx);
 
@@ -182,10 +190,11 @@ typedef struct CgObject {  // the code of one program: an image (module/link.h)
 } CgObject;
 typedef enum {
   CG_NO_FAILURE,
-  CG_NO_CODE,    // the program has something that cannot be compiled or loaded
-  CG_NO_MEMORY,  // memory ran out: here, in the compiler process, or above its limit
-  CG_CRASHED,    // the compiler process
-  CG_TOO_LONG    // it was ended at its limit of time
+  CG_NO_CODE,     // the program has something that cannot be compiled or loaded
+  CG_NO_MEMORY,   // memory ran out: here, in the compiler process, or above its limit
+  CG_NO_PROCESS,  // the system starts none for the compiler
+  CG_CRASHED,     // the compiler process
+  CG_TOO_LONG     // it was ended at its limit of time
 } CgFailure;
 typedef struct {
   double seconds;  // that the compiler process may take; 0: any
@@ -205,6 +214,15 @@ typedef struct {
 // Emits all functions of a planned program, in a process of its own. Symbols: "<program>_<function>" as TnEntry.
 // o NULL: no cache, no limits.
 bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why);
+// What LLVM does with a module.
+typedef struct {
+  const char *passes;  // in the words of `opt -passes`
+  LLVMCodeGenOptLevel level;
+} CgPipeline;
+extern const CgPipeline cg_quick_pipeline;  // of programs that run in the process that compiles them
+// The same functions as one relocatable object (ELF, or what the triple's system has). Symbols: those of cg_compile.
+// how NULL: cg_quick_pipeline. out: from rt_malloc.
+bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject *out, CgInfo *info, RtText *why);
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
 void cg_place_packed_weights(Prog *p, const Target *t);
 void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights

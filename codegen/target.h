@@ -6,10 +6,18 @@
 #include "ir/ir.h"
 
 typedef struct {
-  const char *name;      // "avx512", "avx2", "neon", "generic"
-  const char *triple;    // NULL: the host's
-  const char *cpu;       // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
-  const char *features;  // the explicit list
+  const char *name, *alias;  // "x86-64-v3", "avx2"
+  const char *triple;        // NULL: the host's
+  const char *cpu;           // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
+  const char *features;      // the explicit list
+  const char *abi;           // LLVM's name of a calling convention; NULL: the triple's
+  uint32_t pointer_bits;
+  bool has_image;  // programs run in the process that compiles them: link.c knows its relocations
+  bool
+      fixed_place;  // code is linked where it runs, as on machines without an operating system: not position-independent
+  bool without_blas;  // nobody gives code a matrix product (TnServices.sgemm): of objects, in no row
+  // ---- the stack of a kernel: all its blocks together; what does not fit is computed in smaller blocks
+  int64_t stack_bytes;
   // ---- vectors
   uint32_t vl;         // f32 lanes
   bool has_fma;        // a b + d in one instruction, rounded once
@@ -34,10 +42,17 @@ typedef struct {
   bool fast_math;  // primitives of at most 16 ulp where there are shorter ones (math/fast_math.c); an option, in no row
 } Target;
 
-bool cg_target_host(Target *t, RtArena *mem);  // $TN_TARGET or the best row; by cpuid and xgetbv, never by CPU name
-const Target *cg_target_find(const char *name);
+// ---- codegen/target.c: the table
+const Target *cg_targets(uint32_t *n);                  // in order of preference
+const Target *cg_target_find(const char *name);         // by name or alias; NULL: none
+void cg_target_unknown(const char *name, RtText *why);  // "there is no target 'x': ..; did you mean 'y'?"
+void cg_target_key(const Target *t, RtText *out);       // all of the row, as text: part of an object's key
+
+// ---- codegen/host.c: what this machine can run, by cpuid and xgetbv, never by CPU name
+enum { TARGET_LACK = 64 };
+bool cg_target_runs_here(const Target *t, char lack[TARGET_LACK]);  // lack: the first feature that it lacks
+bool cg_target_host(Target *t, RtArena *mem);                       // $TN_TARGET or the best row
 // The named row if this machine can run it; NULL or "": the best one that it can. false: `why` says what it lacks.
 bool cg_target_pick(Target *t, const char *name, RtText *why);
-void cg_target_key(const Target *t, RtText *out);  // all of the row, as text: part of an object's key
 
 #endif

@@ -59,7 +59,7 @@ static tn_model *build(void) {
   tn_output(f, "h", s.hidden);
   tn_function_end(f);
   tn_model *m = tn_compile(p);
-  if (!m) tn_report(p, stderr), exit(1);
+  if (!m) exit(1);
   tn_program_free(p);
   return m;
 }

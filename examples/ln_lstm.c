@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
   build_function(p, "train_step", true);
   build_function(p, "evaluate", false);
   tn_model *m = tn_compile(p);
-  if (!m) return tn_report(p, stderr) != TN_OK;
+  if (!m) return 1;
   size_t n = tn_series_count(train);
   tn_progress *bar = tn_progress_begin(stdout, "train", n * (size_t)epochs);
   double first_loss = 0, accuracy = 0;

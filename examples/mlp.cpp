@@ -65,7 +65,7 @@ int main() {
   build(p, net, "train", true);
   build(p, net, "test", false);
   tenure::model m(tn_compile(p, tenure::with<tn_compile_options>([](auto &o) { o.seed = 7; })));
-  if (!m) return tn_report(p, stderr), 1;
+  if (!m) return 1;
   Points points = spiral();
   float result[2] = {};
   tn_status s = TN_OK;

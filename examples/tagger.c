@@ -80,7 +80,7 @@ static tn_model *build(void) {
   tn_linear(tn_root(p), "head", 2 * HIDDEN, N_TAGS);
   build_function(p, "train_step", true), build_function(p, "evaluate", false);
   tn_model *m = tn_compile(p);
-  if (!m) tn_report(p, stderr), exit(1);
+  if (!m) exit(1);
   return tn_program_free(p), m;
 }
 

@@ -123,7 +123,7 @@ int main(int argc, char **argv) {
   build_function(p, "evaluate", true, false);
   build_function(p, "predict", false, false);
   tn_model *m = tn_compile(p);
-  if (!m) return tn_report(p, stderr) != TN_OK;
+  if (!m) return 1;
   tn_compile_info c = tn_compile_info_of(m);
   printf("compiled 3 functions, %u kernels (%u distinct): passes %.0f ms, code %.0f ms%s, loading %.0f ms\n",
          c.n_kernels, c.n_distinct_kernels, c.passes_ms, c.codegen_ms, c.from_cache ? " (from cache)" : "", c.load_ms);

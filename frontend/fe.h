@@ -155,6 +155,7 @@ typedef struct {
   bool left, used,
       is_output;          // since it lost its scope: by moving out of the outermost; was an operand; went to the caller
   Loc made, ended, lost;  // lost: where it lost its scope, by detaching or moving out
+  const char *call;       // the public call that made it; NULL: none, or one op's own
 } FeLogicalValue;
 
 // Both kinds of logical values; `live` is found when asked.
@@ -272,7 +273,8 @@ struct tn_program {
   FeGuard *guard;
   const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
   bool sealed, reported_sealed, oom, compiled;
-  bool is_text;  // read from text: nothing can be added
+  bool oom_is_shown;  // on stderr
+  bool is_text;       // read from text: nothing can be added
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
@@ -299,7 +301,7 @@ void fe_out_of_memory(FeGuard *g);
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
-double fe_now_ms(void);
+void fe_show(tn_program *p, RtSeverity least);  // on stderr, what is at least so severe and was not shown there yet
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
@@ -333,6 +335,8 @@ static inline void fe_leave(const FeInside *i) { i->p->inside = i->around; }
 // ---- graph/report.c
 // "tn_call of module 'fc'": the user's call that op is made for, and where it is made
 const char *fe_call_text(tn_program *p, Op op);
+// The user's: the outermost on the stack, else `function` where it is one; NULL: neither
+const char *fe_public_call(const tn_program *p, const char *function);
 const char *fe_type_text(tn_tensor t);              // "f32[4,3]"
 void fe_note_value(tn_tensor t, const char *what);  // "x is input 'x', f32[4,3], made here"; nothing of constants
 void fe_report_fault(Op op, const tn_tensor *a, uint32_t n, const EmitFault *fault, tn_site at);
@@ -373,8 +377,12 @@ static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.f
 
 // ---- graph/ledger.c: who owns which logical value, and the counters. Every public call that gives the user a new value ends
 // in fe_made: that call is one value in the ledger, the instructions inside it are none.
-tn_tensor fe_made(tn_tensor t, tn_site at);  // t itself; counts nothing when t was counted already
-tn_packed fe_made_packed(tn_packed s, bool sorted, tn_site at);
+// t itself; counts nothing when t was counted already. `call`: what reports say it is the result of, where it is public and
+// no guard on the stack names another
+#define fe_made(...) fe_made_by(__func__, __VA_ARGS__)
+tn_tensor fe_made_by(const char *call, tn_tensor t, tn_site at);
+#define fe_made_packed(...) fe_made_packed_by(__func__, __VA_ARGS__)
+tn_packed fe_made_packed_by(const char *call, tn_packed s, bool sorted, tn_site at);
 // Of a value; made without counting when it has none: parameters, inputs and gradients are followed, not counted
 FeLogicalValue *fe_entity(tn_tensor t);                 // valid until the next one is made
 FeLogicalValue *fe_known(const tn_function *f, Val v);  // NULL: none
@@ -397,7 +405,7 @@ static inline uint32_t fe_entity_index(const tn_function *f, const FeLogicalValu
   return (uint32_t)(e - f->entities);
 }
 void fe_note_made(tn_function *f, const FeLogicalValue *e);
-const char *fe_label(tn_function *f, const FeLogicalValue *e);  // "%5 (tn_relu)"
+const char *fe_label(tn_function *f, const FeLogicalValue *e);  // "the result of tn_relu (f32[4,3])"
 
 // ---- graph/scope.c
 // Gives t to the function's own scope: gradients and states outlive inner scopes
@@ -567,5 +575,11 @@ bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the varian
 
 // ---- compile/compile.c
 bool fe_seal(tn_program *p, tn_site at);  // no building from now on; false: the program has errors
+// The following stand inside FE_GUARD. The program has code from here, and its memory is guarded; false: reported.
+bool fe_begin_code(tn_program *p, tn_site at);
+void fe_end_code(tn_program *p);
+// Passes, packed copies and p->code->plan, entries apart. The target is the program's from now on.
+bool fe_place(tn_program *p, Target *target, const tn_compile_options *o);
+tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o);  // target NULL: this machine's
 
 #endif

@@ -8,7 +8,7 @@
 //   tn_output(f, "y", tn_call(fc, x));
 //   tn_function_end(f);
 //   tn_model *m = tn_compile(p);
-//   if (!m) { tn_report(p, stderr); return 1; }
+//   if (!m) return 1;                                 // it has said why, on stderr
 //   tn_run(m, "predict", TN_IN(tn_f32(xs, 5, 8)), TN_OUT(tn_f32(ys, 5, 3)));
 //   tn_model_free(m);
 //   tn_program_free(p);
@@ -17,10 +17,11 @@
 // says how; the headers by subject follow below in the order of a program.
 //
 // Building checks everything and runs nothing. A mistake is collected with the caller's file and line, the call returns
-// a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report (tn_report). Handles
-// are small values; they carry their function, so that operations take no context. Functions that return tn_status
-// never print and never abort; tn_error_text says what was wrong in a sentence. Nor does tn_compile abort,
-// whatever becomes of the compiler (tenure/compile.h). All handles end with their program.
+// a poisoned handle, and calls on poisoned handles add no further error: one mistake, one report, which tn_compile prints
+// on stderr (.quiet: only tn_report has it). Handles are small values; they carry their function, so that operations take
+// no context. Functions that return tn_status never abort and, tn_report apart, never print; tn_error_text says what was
+// wrong in a sentence. Nor does tn_compile abort, whatever becomes of the compiler (tenure/compile.h). All handles end with
+// their program.
 //
 // Threads. Programs, models, instances and loaders are independent: each may be used by a thread of its own, also while
 // others compile. A program, with all handles that it gave out, belongs to one thread at a time. Of a model or instance,
@@ -36,6 +37,7 @@
 #ifndef TENURE_H
 #define TENURE_H
 
+#include "tenure/bundle.h"   // a program as an object and a header
 #include "tenure/compile.h"  // compiling, dumps
 #include "tenure/core.h"     // handles, shapes, programs, functions
 #include "tenure/data.h"     // data sets

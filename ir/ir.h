@@ -500,7 +500,10 @@ void ir_print_ins(const Fn *f, Val v, RtText *out, uint32_t flags);  // one line
 void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
-void ir_print_name(const Fn *f, Val v, RtText *out);  // %x or %12
+void ir_type_text(const Prog *p, uint8_t dtype, Shape s, RtText *out);  // "f32[4,3]"
+void ir_print_name(const Fn *f, Val v, RtText *out);                    // %x or %12
+// ir/keep_functions.c: leaves the functions of a comma-separated list and init, and the parameters that the listed ones use
+void ir_keep_functions(Prog *p, const char *list, const Fn *init);
 // NULL: see diags; caret lines in the text
 Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2

@@ -1,5 +1,6 @@
 // What compiled code sees: one frame per run, filled by the host before the workers enter.
-// Layouts here are read by generated machine code: codegen/builder.c and others take the same offsets through offsetof.
+// Layouts here are read by generated machine code, on the target as a C compiler there lays them out: codegen/frame.c has the
+// fields of TnFrame.
 #ifndef TN_RUNTIME_ABI_H
 #define TN_RUNTIME_ABI_H
 

@@ -223,7 +223,17 @@ void rt_diags_clear(RtDiags *d) { d->n = d->n_errors = d->n_warnings = 0; }
 
 // A mistake in a loop is one report: groups (an error with its notes and hints) that differ in numbers alone are printed
 // once, with how often they came.
+typedef struct {
+  RtSeverity least;
+  bool only_new;
+} Choice;
+static const Choice everything = {RT_NOTE, false};
+
 static bool begins_group(const RtDiag *g) { return g->id || g->severity >= RT_WARNING; }
+
+static bool begins_chosen(const RtDiag *g, Choice c) {
+  return begins_group(g) && g->severity >= c.least && !(c.only_new && g->is_shown);
+}
 
 static uint64_t hash_but_numbers(const char *text, uint64_t h) {
   for (const char *s = text ? text : ""; *s; s++) {
@@ -250,7 +260,7 @@ typedef struct {
 } Seen;
 
 // By diagnostic: how often the group that it begins came; 0 for repetitions. NULL: no memory, all are printed.
-static uint32_t *count_groups(const RtDiags *d) {
+static uint32_t *count_groups(const RtDiags *d, Choice c) {
   uint32_t cap = 8;
   while (cap < 2 * d->n) cap *= 2;
   uint32_t *times = rt_malloc(d->n * sizeof *times);
@@ -258,7 +268,7 @@ static uint32_t *count_groups(const RtDiags *d) {
   if (seen) memset(seen, 0, cap * sizeof *seen);
   for (uint32_t i = 0; seen && i < d->n; i++) {
     times[i] = 1;
-    if (!begins_group(&d->list[i])) continue;
+    if (!begins_chosen(&d->list[i], c)) continue;
     uint64_t h = hash_group(d, i);
     uint32_t at = (uint32_t)h & (cap - 1);
     while (seen[at].hash && seen[at].hash != h) at = (at + 1) & (cap - 1);
@@ -270,12 +280,12 @@ static uint32_t *count_groups(const RtDiags *d) {
   return seen ? times : NULL;
 }
 
-static void each_once(const RtDiags *d, void (*print)(const RtDiag *g, uint32_t times, bool first, FILE *out),
+static void each_once(const RtDiags *d, Choice c, void (*print)(const RtDiag *, uint32_t times, bool first, FILE *),
                       FILE *out) {
-  uint32_t *times = count_groups(d);
-  bool shown = true, first = true;
+  uint32_t *times = count_groups(d, c);
+  bool shown = !c.only_new, first = true;
   for (uint32_t i = 0; i < d->n; i++) {
-    if (begins_group(&d->list[i])) shown = !times || times[i];
+    if (begins_group(&d->list[i])) shown = begins_chosen(&d->list[i], c) && (!times || times[i]);
     if (shown) print(&d->list[i], times ? times[i] : 1, first, out), first = false;
   }
   rt_free(times);
@@ -301,7 +311,16 @@ static void print_line(const RtDiag *g, uint32_t times, bool first, FILE *out) {
   fprintf(out, ": %s\n", g->text);
 }
 
-void rt_diags_print(const RtDiags *d, FILE *out) { each_once(d, print_line, out); }
+void rt_diags_print(const RtDiags *d, FILE *out) { each_once(d, everything, print_line, out); }
+
+void rt_diags_show(RtDiags *d, RtSeverity least, FILE *out) {
+  const Choice c = {least, true};
+  if (!d->n) return;
+  flockfile(out);  // lines of one report stay together where threads compile
+  each_once(d, c, print_line, out);
+  funlockfile(out);
+  for (uint32_t i = 0; i < d->n; i++) d->list[i].is_shown |= begins_chosen(&d->list[i], c);
+}
 
 static void print_json_string(const char *text, FILE *out) {
   fputc('"', out);
@@ -334,7 +353,7 @@ static void print_json(const RtDiag *g, uint32_t times, bool first, FILE *out) {
 
 void rt_diags_print_json(const RtDiags *d, FILE *out) {
   fputs("[", out);
-  each_once(d, print_json, out);
+  each_once(d, everything, print_json, out);
   fputs(d->n ? "\n]\n" : "]\n", out);
 }
 

@@ -52,7 +52,7 @@ RT_API void rt_text_put(RtText *t, const char *bytes, size_t n);
 
 size_t rt_utf8_length(const void *s, size_t n);  // bytes of the valid UTF-8 sequence at s, at most n; 0: none
 
-// ---- diagnostics: collected, never printed by the library itself
+// ---- diagnostics: collected; whoever made the list prints it
 typedef enum { RT_NOTE, RT_HINT, RT_WARNING, RT_ERROR } RtSeverity;
 typedef struct {
   RtSeverity severity;
@@ -61,6 +61,7 @@ typedef struct {
   uint32_t column;   // 0: none
   const char *file;  // NULL: none
   const char *text;
+  bool is_shown;  // by rt_diags_show; of what begins a report
 } RtDiag;
 typedef struct RtDiags {
   RtArena *mem;
@@ -74,6 +75,8 @@ RT_API void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *fi
 // error[E103] (x 100)
 RT_API void rt_diags_print(const RtDiags *d, FILE *out);
 RT_API void rt_diags_print_json(const RtDiags *d, FILE *out);  // one array, likewise
+// Prints reports of at least this severity, with their notes and hints, that it did not print before.
+RT_API void rt_diags_show(RtDiags *d, RtSeverity least, FILE *out);
 void rt_diags_clear(RtDiags *d);
 
 // ---- one sentence in the caller's buffer, for calls that report one mistake

@@ -1,10 +1,10 @@
 #include "runtime/progress.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_LINE = 512, MAX_BAR = 30, MIN_BAR = 8, PLAIN_LINES = 10 };
@@ -21,12 +21,6 @@ struct RtProgress {
   size_t next;         // plain lines: show when done reaches this
   char text[256];      // the user's
 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool is_drawable(FILE *out) {
   const char *term = getenv("TERM");
@@ -70,7 +64,7 @@ static double fraction_of(const RtProgress *p) { return p->done >= p->total ? 1 
 // "52%  21/40  18.3/s  ETA 00:01  loss 0.12"
 static void add_numbers(const RtProgress *p, char *line, size_t *n) {
   size_t since = p->done > p->before ? p->done - p->before : 0;
-  double seconds = now() - p->start, rate = seconds > 0 ? (double)since / seconds : 0;
+  double seconds = rt_now_s() - p->start, rate = seconds > 0 ? (double)since / seconds : 0;
   if (p->total) add(line, n, "%3d%%  %zu/%zu", (int)(100 * fraction_of(p)), p->done, p->total);
   else add(line, n, "%zu", p->done);
   add(line, n, rate < 10 ? "  %.2f/s" : rate < 1000 ? "  %.1f/s" : "  %.0f/s", rate);
@@ -119,7 +113,7 @@ static void print_plain(RtProgress *p) {
 static void show(RtProgress *p) {
   if (p->is_terminal) draw(p);
   else print_plain(p);
-  p->last = now();
+  p->last = rt_now_s();
   p->is_drawn = true;
 }
 
@@ -134,7 +128,7 @@ static size_t next_plain(const RtProgress *p) {
 RtProgress *rt_progress_begin(FILE *out, const char *what, size_t total) {
   RtProgress *p = rt_malloc(sizeof *p);
   if (!p) return NULL;
-  *p = (RtProgress){.out = out, .total = total, .is_terminal = is_drawable(out), .start = now()};
+  *p = (RtProgress){.out = out, .total = total, .is_terminal = is_drawable(out), .start = rt_now_s()};
   snprintf(p->what, sizeof p->what, "%s", what ? what : "");
   p->next = total ? next_plain(p) : 1;
   return p;
@@ -154,7 +148,7 @@ void rt_progress_vstep(RtProgress *p, size_t done, const char *fmt, va_list args
     if ((unsigned char)*s < 0x20) *s = ' ';
   p->done = done;
   p->is_drawn = false;
-  bool is_due = p->is_terminal ? !p->is_line_open || now() - p->last >= redraw_seconds : done >= p->next;
+  bool is_due = p->is_terminal ? !p->is_line_open || rt_now_s() - p->last >= redraw_seconds : done >= p->next;
   if (!is_due) return;
   show(p);
   p->next = next_plain(p);

@@ -26,7 +26,7 @@ SCENARIO(I01) {
   tn_tensor y = (tn_relu)(x, at(10));
   (tn_scope_end)(s, at(11));
   (tn_output)(f, "y", y, at(12));
-  refused("user.c:12: error[E103]: %3 (relu) is used after its scope closed\n"
+  refused("user.c:12: error[E103]: the result of tn_relu (f32[2,3]) is used after its scope closed\n"
           "user.c:10: note: it was made here, in scope 's'\n"
           "user.c:11: note: scope 's' closed here\n"
           "hint: tn_move_to_outer before tn_scope_end keeps it\n");
@@ -39,7 +39,7 @@ SCENARIO(I02) {
   (tn_parameter_adopt)(tn_root(p), "w", t, at(11));
   (tn_exp)(t, at(12));
   tn_exp(t);
-  refused("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
+  refused("user.c:12: error[E102]: the result of tn_full (f32[3]) is used after a parameter took it over\n"
           "user.c:10: note: it was made here\n"
           "user.c:11: note: parameter 'w' took it over here\n"
           "hint: tn_as_parameter gives the handle to go on with\n");
@@ -51,7 +51,7 @@ SCENARIO(I03) {
   tn_tensor x = input(10);
   (tn_dispose)(x, at(11));
   tn_output(f, "y", (tn_relu)(x, at(12)));
-  refused("user.c:12: error[E101]: %x (input) is used after it was disposed\n"
+  refused("user.c:12: error[E101]: input 'x' (f32[2,3]) is used after it was disposed\n"
           "user.c:10: note: it was made here\n"
           "user.c:11: note: it was disposed here\n"
           "hint: dispose it after its last use: doing so earlier saves no memory\n");
@@ -117,12 +117,11 @@ SCENARIO(I12) {
   }
   tn_function_end(f);
   const char *text = report_of(p);
-  CHECK_HAS(
-      text,
-      "user.c:11: warning[W108] (x 3): %3 (relu) is detached from its scope and never disposed: it holds 24 bytes "
-      "in each run of 'run'\n"
-      "user.c:10: note: it was made here, in scope 'step'\n"
-      "hint: tn_dispose after its last use, or leave it to its scope\n");
+  CHECK_HAS(text, "user.c:11: warning[W108] (x 3): the result of tn_relu (f32[2,3]) is detached from its scope and "
+                  "never disposed: it holds 24 bytes "
+                  "in each run of 'run'\n"
+                  "user.c:10: note: it was made here, in scope 'step'\n"
+                  "hint: tn_dispose after its last use, or leave it to its scope\n");
   int n = 0;
   for (const char *at_text = text; (at_text = strstr(at_text, "W108")); at_text++) n++;
   CHECK(n == 1 && tn_n_errors(p) == 0);
@@ -152,7 +151,8 @@ SCENARIO(I_member) {
   tn_packed s = (tn_pack_constant)(input(1), ((int64_t[]){3, 2}), 2, (tn_pack_options){.at = at(10)});
   (tn_dispose)(s.data, at(11));
   CHECK(tn_relu(s.data).v);
-  refused("user.c:11: error[E102]: %3 (pack_padded) is a member of a packed sequence: it is not disposed alone\n"
+  refused("user.c:11: error[E102]: the result of tn_pack_constant (f32[5]) is a member of a packed sequence: it is not "
+          "disposed alone\n"
           "user.c:10: note: the packed sequence was made here\n"
           "hint: tn_packed_move_to_outer and the like work on the whole\n");
 }

@@ -294,7 +294,7 @@ static void captured_and_used(void) {
 static void captured_and_used_late(void) {
   (tn_scope_end)(capturing(), at(13));
   tn_output(f, "sum", (tn_sum)(seen, at(14)));
-  CHECK_REPORT(p, "user.c:14: error[E103]: %5 (linear) is used after its scope closed\n"
+  CHECK_REPORT(p, "user.c:14: error[E103]: the result of tn_forward (f32[2,3]) is used after its scope closed\n"
                   "user.c:12: note: it was made here, in scope 's'\n"
                   "user.c:13: note: scope 's' closed here\n"
                   "hint: tn_move_to_outer before tn_scope_end keeps it\n");
@@ -436,7 +436,7 @@ SCENARIO(H_mistakes) {
   fc = layer();
   (tn_hook_post)(fc, dispose_out, NULL, (tn_hook_options){.at = at(20)});
   tn_relu((tn_call)(fc, input(2, 4, 11), at(30)));
-  CHECK_REPORT(p, "user.c:30: error[E101]: %4 (linear) is used after it was disposed\n"
+  CHECK_REPORT(p, "user.c:30: error[E101]: the result of tn_call (f32[2,3]) is used after it was disposed\n"
                   "user.c:30: note: it was made here\n"
                   "user.c:52: note: it was disposed here\n"
                   "hint: dispose it after its last use: doing so earlier saves no memory\n");

@@ -214,7 +214,7 @@ SCENARIO(M_scan) {
        "user.c:10: error[E004]: this value has another number of steps than scan 's'\n"
        "user.c:9: note: the value was made here\n"
        "user.c:2: note: the scan began here\n"
-       "user.c:12: error[E103]: %5 (relu) is used after its scope closed\n"
+       "user.c:12: error[E103]: the result of tn_relu (f32[8]) is used after its scope closed\n"
        "user.c:4: note: it was made here, in scope 's'\n"
        "user.c:11: note: scope 's' closed here\n"
        "hint: tn_scan_output takes the value of each step out of a scan, tn_scan_final the last of a carry\n");

@@ -44,7 +44,7 @@ SCENARIO(B01) {
   tn_dispose(t);
   TENSORS(init, 0, 0, 1, 0, 0, 0, 1);
   (tn_relu)(t, at(12));
-  CHECK_REPORT(p, "user.c:12: error[E102]: %2 (full) is used after a parameter took it over\n"
+  CHECK_REPORT(p, "user.c:12: error[E102]: the result of tn_full (f32[]) is used after a parameter took it over\n"
                   "user.c:10: note: it was made here, in scope 's'\n"
                   "user.c:11: note: a parameter took it over here\n"
                   "hint: tn_as_parameter gives the handle to go on with\n");

@@ -59,7 +59,7 @@ SCENARIO(A04) {
   tn_dispose(t);
   tn_scope_end(s);
   TENSORS(f, 0, 0, 1, 1, 0, 0, 0);
-  CHECK_REPORT(p, "user.c:102: error[E101]: %2 (full) is disposed twice\n"
+  CHECK_REPORT(p, "user.c:102: error[E101]: the result of tn_full (f32[]) is disposed twice\n"
                   "user.c:100: note: it was made here, in scope 's'\n"
                   "user.c:101: note: it was disposed here first\n"
                   "hint: one of the two is enough\n");
@@ -100,7 +100,7 @@ SCENARIO(A09) {
   (tn_scope_detach)(s, t, at(111));
   TENSORS(f, 1, 0, 0, 0, 0, 0, 1);
   tn_scope_end(s);
-  CHECK_REPORT(p, "user.c:111: error[E123]: scope 's' does not own %1 (full): no scope does\n"
+  CHECK_REPORT(p, "user.c:111: error[E123]: scope 's' does not own the result of tn_full (f32[]): no scope does\n"
                   "user.c:14: note: it was made here\n"
                   "hint: the calls that name no scope find the owner themselves\n");
   end();
@@ -165,15 +165,16 @@ SCENARIO(A17) {
   tn_scope_end(s);
   TENSORS(f, 0, 0, 4, 2, 0, 2, 2);
   tn_function_end(f);
-  CHECK_REPORT(
-      p, "user.c:120: warning[W108]: %3 (full) is detached from its scope and never disposed: it holds 4 bytes in "
-         "each run of 'run'\n"
-         "user.c:14: note: it was made here, in scope 's'\n"
-         "hint: tn_dispose after its last use, or leave it to its scope\n"
-         "user.c:121: warning[W108]: %5 (full) is moved out of all scopes, never used and never disposed: it holds 4 "
-         "bytes in each run of 'run'\n"
-         "user.c:14: note: it was made here, in scope 's'\n"
-         "hint: tn_dispose after its last use, or leave it to its scope\n");
+  CHECK_REPORT(p, "user.c:120: warning[W108]: the result of tn_full (f32[]) is detached from its scope and never "
+                  "disposed: it holds 4 bytes in "
+                  "each run of 'run'\n"
+                  "user.c:14: note: it was made here, in scope 's'\n"
+                  "hint: tn_dispose after its last use, or leave it to its scope\n"
+                  "user.c:121: warning[W108]: the result of tn_full (f32[]) is moved out of all scopes, never used and "
+                  "never disposed: it holds 4 "
+                  "bytes in each run of 'run'\n"
+                  "user.c:14: note: it was made here, in scope 's'\n"
+                  "hint: tn_dispose after its last use, or leave it to its scope\n");
   tn_program_free(p);
 }
 
@@ -297,7 +298,7 @@ SCENARIO(A26) {
   tn_scope *s = tn_scope_begin(f, "s");
   tn_tensor t = new (), u = new ();
   (tn_move_to_scope_of)(t, u, at(130));
-  CHECK_REPORT(p, "user.c:130: note[E105]: %2 (full) is owned by scope 's' already\n"
+  CHECK_REPORT(p, "user.c:130: note[E105]: the result of tn_full (f32[]) is owned by scope 's' already\n"
                   "user.c:14: note: it was made here, in scope 's'\n"
                   "hint: the move does nothing: leave it out\n");
   tn_scope_end(s);
@@ -319,7 +320,7 @@ SCENARIO(A27) {
   tn_scope_end(s);
   CHECK(tn_is_alive(d));
   TENSORS(f, 1, 0, 1, 1, 0, 0, 1);
-  CHECK_REPORT(p, "user.c:140: error[E107]: %1 (full) is kept, but scope 's' does not own it\n"
+  CHECK_REPORT(p, "user.c:140: error[E107]: the result of tn_full (f32[]) is kept, but scope 's' does not own it\n"
                   "user.c:14: note: it was made here\n"
                   "hint: leave it out of the list: the scope does not dispose what it does not own\n");
   end();
@@ -338,8 +339,8 @@ SCENARIO(A29) {
   tn_scope_end(o);
   TENSORS(f, 0, 0, 1, 1, 0, 0, 0);
   CHECK(tn_n_errors(p) == 2);
-  CHECK_HAS(report_of(p), ":150: error[E123]: scope 'i' does not own %2 (full): scope 'o' does");
-  CHECK_HAS(report_of(p), ":151: error[E123]: scope 'i' does not own %2 (full): scope 'o' does");
+  CHECK_HAS(report_of(p), ":150: error[E123]: scope 'i' does not own the result of tn_full (f32[]): scope 'o' does");
+  CHECK_HAS(report_of(p), ":151: error[E123]: scope 'i' does not own the result of tn_full (f32[]): scope 'o' does");
   end();
 }
 
@@ -370,7 +371,8 @@ SCENARIO(A32) {
   CHECK(!tn_is_alive(t));
   tn_relu((tn_relu)(t, at(171)));
   tn_scope_end(s);
-  CHECK_REPORT(p, "user.c:171: error[E101]: %2 (full) is used after scope 'i', which it was given to, disposed it\n"
+  CHECK_REPORT(p, "user.c:171: error[E101]: the result of tn_full (f32[]) is used after scope 'i', which it was given "
+                  "to, disposed it\n"
                   "user.c:14: note: it was made here, in scope 's'\n"
                   "user.c:170: note: scope 'i' closed here\n"
                   "hint: tn_move_to_outer before tn_scope_end keeps it\n");

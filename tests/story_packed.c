@@ -106,10 +106,11 @@ static void mistakes(void) {
   (tn_move_to_outer)(a.data, at(11));
   (tn_scope_end)(s, at(12));
   (tn_pad_packed)(a, 0, true, at(13));
-  CHECK_REPORT(p, "user.c:11: error[E102]: %5 (pack_padded) is a member of a packed sequence: it is not moved alone\n"
+  CHECK_REPORT(p, "user.c:11: error[E102]: the result of tn_pack_constant (f32[6]) is a member of a packed sequence: "
+                  "it is not moved alone\n"
                   "user.c:10: note: the packed sequence was made here\n"
                   "hint: tn_packed_move_to_outer and the like work on the whole\n"
-                  "user.c:13: error[E103]: %5 (pack_padded) is used after its scope closed\n"
+                  "user.c:13: error[E103]: the result of tn_pack_constant (f32[6]) is used after its scope closed\n"
                   "user.c:10: note: it was made here, in scope 's'\n"
                   "user.c:12: note: scope 's' closed here\n"
                   "hint: tn_move_to_outer before tn_scope_end keeps it\n");

@@ -83,7 +83,7 @@ static void mistakes(void) {
   (tn_exp)(w, at(23));               // the handle that was taken over
   (tn_register)(m, "w", q, at(24));  // a scope would end it under the module
   tn_scope_end(s);
-  CHECK_REPORT(p, "user.c:23: error[E102]: %2 (normal) is used after a parameter took it over\n"
+  CHECK_REPORT(p, "user.c:23: error[E102]: the result of tn_normal (f32[4]) is used after a parameter took it over\n"
                   "user.c:21: note: it was made here, in scope 'draw'\n"
                   "user.c:22: note: a parameter took it over here\n"
                   "hint: tn_as_parameter gives the handle to go on with\n"

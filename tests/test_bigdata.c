@@ -7,6 +7,7 @@
 // loader: their times are printed side by side, for the reader to judge. Sanitizers need more address space: then there
 // is no limit.
 #include "frontend/tenure.h"
+#include "runtime/clock.h"
 #include "tests/check.h"
 
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FEATURES = 1024, BATCH = 256, CLASSES = 10, N_KEPT = 32, BURST = 16, MAX_STEPS = 1 << 20 };
@@ -32,12 +32,6 @@ enum { IS_LIMITED = 1 };
 #endif
 
 static char path[64], why[512];
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 static int64_t status_kib(const char *key) {
   char line[256];
@@ -127,11 +121,11 @@ typedef struct {
 static bool step_of_loader(Job *j) {
   tn_batch b;
   float loss = 0;
-  double start = now_ms();
+  double start = rt_now_ms();
   if (!CHECK(!tn_loader_next(j->l, &b))) printf("%s\n", tn_loader_error(j->l)), exit(1);
   if (!b.number) return false;
   CHECK(!tn_run_batch(j->m, "step", b, TN_OUT(tn_f32_scalar(&loss))) && isfinite(loss));
-  j->by_loader[j->n_loader++] = now_ms() - start;
+  j->by_loader[j->n_loader++] = rt_now_ms() - start;
   tn_array y = tn_batch_array(b, "y");
   for (int64_t k = 0; k < y.dims[0]; k++) j->sum += ((int64_t *)y.data)[k];
   j->rows += y.dims[0];
@@ -142,10 +136,10 @@ static void step_of_memory(Job *j) {
   int64_t y[BATCH];
   float loss = 0;
   for (int64_t k = 0; k < BATCH; k++) y[k] = k % CLASSES;
-  double start = now_ms();
+  double start = rt_now_ms();
   float *x = j->kept + j->n_memory % N_KEPT * (BATCH * FEATURES);
   CHECK(!tn_run(j->m, "step", TN_IN(tn_f32(x, BATCH, FEATURES), tn_i64(y, BATCH)), TN_OUT(tn_f32_scalar(&loss))));
-  j->by_memory[j->n_memory++] = now_ms() - start;
+  j->by_memory[j->n_memory++] = rt_now_ms() - start;
 }
 
 static int by_size(const void *a, const void *b) {

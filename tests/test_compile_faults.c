@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,6 +209,35 @@ static void test_ignored_children(void) {
   signal(SIGCHLD, SIG_DFL);
 }
 
+// ---- no process for the compiler: as many as the user may have
+static void report_without_process(char *text, size_t size) {
+  tn_program *p = build();
+  CHECK(!tn_compile(p, .cache_dir = "", .n_workers = 1));
+  FILE *out = fmemopen(text, size, "w");
+  CHECK(out && tn_report(p, out) == TN_ERR_BUILD);
+  if (out) fclose(out);
+  tn_program_free(p);
+}
+
+static void test_no_process(void) {
+  enum { STRANGER = 65534 };  // limits of processes are none for root
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) {
+    char text[4096] = "";
+    bool is_limited = (getuid() || !setuid(STRANGER)) && !setrlimit(RLIMIT_NPROC, &(struct rlimit){0, 0});
+    if (!is_limited) puts("no limit of processes can be set: not tested");
+    if (!is_limited) exit(0);
+    int files = count_files();
+    report_without_process(text, sizeof text);
+    CHECK_HAS(text, "error[E012]: a compiler process cannot be started: Resource temporarily unavailable");
+    CHECK_HAS(text, "hint: a user or container may have so many processes");
+    CHECK(count_files() == files && leaves_no_child());
+    exit(check_n_failed != 0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 // ---- Ctrl-C, which the terminal sends to the whole group
 static volatile sig_atomic_t n_interrupts;
 static void on_interrupt(int sig) { n_interrupts += sig == SIGINT; }
@@ -263,6 +293,7 @@ int main(void) {
 #endif
   test_crash();
   test_ignored_children();
+  test_no_process();
   test_interrupted();
   test_threads();
   return check_report();

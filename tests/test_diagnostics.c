@@ -112,7 +112,7 @@ SCENARIO(E101) {
   tn_tensor t = scalar(10);
   (tn_dispose)(t, at(11));
   go_on((tn_exp)(t, at(12)));
-  SAYS("user.c:12: error[E101]: %1 (full) is used after it was disposed\n"
+  SAYS("user.c:12: error[E101]: the result of tn_full (f32[]) is used after it was disposed\n"
        "user.c:10: note: it was made here\n"
        "user.c:11: note: it was disposed here\n"
        "hint: dispose it after its last use: doing so earlier saves no memory\n");
@@ -123,7 +123,7 @@ SCENARIO(E102) {
   tn_tensor t = (tn_full)(tn_init_function(p), 1, TN_SHAPE(3), at(10));
   (tn_parameter_adopt)(tn_root(p), "w", t, at(11));
   tn_relu((tn_exp)(t, at(12)));
-  SAYS("user.c:12: error[E102]: %1 (full) is used after a parameter took it over\n"
+  SAYS("user.c:12: error[E102]: the result of tn_full (f32[3]) is used after a parameter took it over\n"
        "user.c:10: note: it was made here\n"
        "user.c:11: note: parameter 'w' took it over here\n"
        "hint: tn_as_parameter gives the handle to go on with\n");
@@ -136,7 +136,7 @@ SCENARIO(E103) {
   tn_tensor t = scalar(10);
   (tn_scope_end)(s, at(11));
   go_on((tn_exp)(t, at(12)));  // training goes on without its loss, too
-  SAYS("user.c:12: error[E103]: %3 (full) is used after its scope closed\n"
+  SAYS("user.c:12: error[E103]: the result of tn_full (f32[]) is used after its scope closed\n"
        "user.c:10: note: it was made here, in scope 's'\n"
        "user.c:11: note: scope 's' closed here\n"
        "hint: tn_move_to_outer before tn_scope_end keeps it\n");
@@ -157,7 +157,7 @@ SCENARIO(E105) {
   tn_scope *s = (tn_scope_begin)(f, "s", at(10));
   (tn_move_to)(scalar(11), s, at(12));
   tn_scope_end(s);
-  SAYS("user.c:12: note[E105]: %2 (full) is owned by scope 's' already\n"
+  SAYS("user.c:12: note[E105]: the result of tn_full (f32[]) is owned by scope 's' already\n"
        "user.c:11: note: it was made here, in scope 's'\n"
        "hint: the move does nothing: leave it out\n");
 }
@@ -180,7 +180,7 @@ SCENARIO(E107) {
   (tn_scope_dispose_but)(s, (tn_tensor[]){own, t, own, t}, 4, at(13));
   CHECK(tn_is_alive(own) && tn_is_alive(t) && tn_scope_count(s) == 1);
   tn_scope_end(s);
-  SAYS("user.c:13: error[E107]: %1 (full) is kept, but scope 's' does not own it\n"
+  SAYS("user.c:13: error[E107]: the result of tn_full (f32[]) is kept, but scope 's' does not own it\n"
        "user.c:10: note: it was made here\n"
        "hint: leave it out of the list: the scope does not dispose what it does not own\n");
 }
@@ -190,7 +190,8 @@ SCENARIO(W108) {
   tn_scope *s = (tn_scope_begin)(f, "s", at(10));
   (tn_detach_from_scope)((tn_relu)(input(11), at(12)), at(13));
   tn_scope_end(s);
-  SAYS("user.c:13: warning[W108]: %3 (relu) is detached from its scope and never disposed: it holds 24 bytes in each "
+  SAYS("user.c:13: warning[W108]: the result of tn_relu (f32[2,3]) is detached from its scope and never disposed: it "
+       "holds 24 bytes in each "
        "run of 'run'\n"
        "user.c:12: note: it was made here, in scope 's'\n"
        "hint: tn_dispose after its last use, or leave it to its scope\n");
@@ -403,7 +404,7 @@ SCENARIO(E123) {
   (tn_scope_detach)(i, t, at(13));
   tn_scope_end(i);
   tn_scope_end(o);
-  SAYS("user.c:13: error[E123]: scope 'i' does not own %2 (full): scope 'o' does\n"
+  SAYS("user.c:13: error[E123]: scope 'i' does not own the result of tn_full (f32[]): scope 'o' does\n"
        "user.c:11: note: it was made here, in scope 'o'\n"
        "hint: the calls that name no scope find the owner themselves\n");
 }

@@ -3,10 +3,12 @@
 //
 //   test_module_paths                      the checks
 //   test_module_paths --run WORKERS WIDE   some steps: for test_profile.sh
+//   test_module_paths --two N              N steps of each of two instances at once, with one worker: likewise
 //   test_module_paths --text               the program as text: for `tenure explain` and `tenure report`
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "tests/check.h"
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { LAYERS = 12, WIDE = 8, MOST_WIDE = 64, BATCH = 4, STEPS = 20 };
@@ -52,6 +54,31 @@ static int run(uint32_t workers, int64_t wide) {
   bool ok = m;
   for (int k = 0; ok && k < STEPS; k++) ok = step(m, wide);
   tn_model_free(m);
+  tn_program_free(p);
+  return !ok;
+}
+
+typedef struct {
+  tn_model *m;
+  int n_steps;
+} Steps;
+
+static void *run_steps(void *arg) {
+  const Steps *s = arg;
+  bool ok = s->m;
+  for (int k = 0; ok && k < s->n_steps; k++) ok = step(s->m, WIDE);
+  return ok ? arg : NULL;
+}
+
+static int run_two(int n_steps) {
+  tn_program *p = build(WIDE);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  Steps one = {m, n_steps}, two = {m ? tn_instance(m, 0) : NULL, n_steps};
+  pthread_t thread;
+  void *good = NULL;
+  bool ok = !pthread_create(&thread, NULL, run_steps, &one);
+  ok = run_steps(&two) && ok && !pthread_join(thread, &good) && good;
+  tn_model_free(two.m), tn_model_free(m);
   tn_program_free(p);
   return !ok;
 }
@@ -143,6 +170,7 @@ static void check_round_trip(void) {
 
 int main(int argc, char **argv) {
   if (argc == 4 && !strcmp(argv[1], "--run")) return run((uint32_t)atoi(argv[2]), atoi(argv[3]));
+  if (argc == 3 && !strcmp(argv[1], "--two")) return run_two(atoi(argv[2]));
   if (argc == 2 && !strcmp(argv[1], "--text")) return print_text();
   check_program();
   check_text();

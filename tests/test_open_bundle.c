@@ -55,7 +55,7 @@ static void describe(Bundle *b, const tn_model *of) {
 
 static tn_model *open(const Bundle *b) {
   char why[256] = "";
-  tn_model *m = tn_model_open_bundle(&b->about, &(tn_bundle_options){.n_workers = 2, .seed = 5}, why, sizeof why);
+  tn_model *m = tn_model_open_bundle(&b->about, &(tn_open_options){.n_workers = 2, .seed = 5}, why, sizeof why);
   if (!CHECK(m)) puts(why), exit(1);
   return m;
 }
@@ -171,7 +171,7 @@ static void test_no_memory(const Bundle *b) {
   for (uint64_t n = 1; n < 100 && !opened; n++) {
     char why[256] = "";
     rt_malloc_fail_at(n);
-    tn_model *m = tn_model_open_bundle(&b->about, &(tn_bundle_options){.n_workers = 1}, why, sizeof why);
+    tn_model *m = tn_model_open_bundle(&b->about, &(tn_open_options){.n_workers = 1}, why, sizeof why);
     rt_malloc_fail_at(0);
     opened = m;
     if (!m) CHECK_HAS(why, "there is no memory or thread for an instance of bundle 'net'");

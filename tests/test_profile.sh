@@ -47,14 +47,23 @@ for what in "1 8" "2 8" "2 64"; do # workers, width; the tiny one has work for o
   done
 done
 
+# Two instances at once lose no count: every row has the calls of both.
+TN_PROFILE=1 "$TENURE_BUILD/bin/test_module_paths" --two 20000 >"$dir/two" 2>&1 || fail "two instances"
+wrong=$(grep '^step ' "$dir/two" | sed 's/^[^]]*\] *//' | awk '$1 != 40000' | wc -l)
+(($(grep -c '^step ' "$dir/two") > 12 && wrong == 0)) || fail "calls of two instances: $wrong rows have others"
+TN_TRACE=$dir/two.json "$TENURE_BUILD/bin/test_module_paths" --two 20 >/dev/null 2>&1 || fail "a trace of two instances"
+for pid in 1 2; do
+  (($(grep -c "\"ph\": \"X\", \"pid\": $pid, " "$dir/two.json") > 20 * 12)) || fail "instance $pid in the trace"
+done
+
 TN_TRACE=$dir/trace.json "$program" >"$dir/traced" 2>&1 || fail "the program with TN_TRACE"
 grep -q 'GFLOP/s' "$dir/traced" && fail "a table beside the trace"
 head -n 1 "$dir/trace.json" | grep -q '^{"displayTimeUnit": "ns", "traceEvents": \[$' || fail "the head of the trace"
 tail -n 1 "$dir/trace.json" | grep -q '^\]}$' || fail "the end of the trace"
 events=$(grep -c '"ph": "X"' "$dir/trace.json")
 ((events > 3)) || fail "$events events"
-lines=$(($(wc -l <"$dir/trace.json") - 3))
-good=$(grep -Ec '^\{"name": "[^"]+", "cat": "[^"]+", "ph": "X", "pid": 1, "tid": [0-9]+, "ts": [0-9.]+, "dur": [0-9.]+\},$' "$dir/trace.json")
+lines=$(($(grep -vc '"ph": "M"' "$dir/trace.json") - 2))
+good=$(grep -Ec '^\{"name": "[^"]+", "cat": "[^"]+", "ph": "X", "pid": [0-9]+, "tid": [0-9]+, "ts": [0-9.]+, "dur": [0-9.]+\},$' "$dir/trace.json")
 ((good == lines)) || fail "$good of $lines lines are events"
 
 TN_TRACE=$dir/no/such/folder/trace.json "$program" >/dev/null 2>&1 || fail "a trace that cannot be written stops the program"

@@ -4,16 +4,18 @@
 // must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
+//               [--on TARGET]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
 // like any other. TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with
-// its seed; --file runs such a text again.
+// its seed; --file runs such a text again. --on compiles for another machine, which tests/foreign.h runs.
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
 #include "tests/trial.h"
 
 #include "codegen/cg.h"
 #include "ir/rewrite.h"
+#include "runtime/clock.h"
 #include "runtime/exec/thread_team.h"
 
 #include <math.h>
@@ -21,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60 };
@@ -72,6 +73,8 @@ static Shared *shared;
 static bool is_hostile;  // TN_CHECK=arena
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
+static const char *machine;  // --on; NULL: this one
+static Foreign *foreign;     // of the process that tests; NULL: this machine
 
 static bool fail(Verdict v, const char *fmt, ...) RT_PRINTF(2, 3);
 static bool fail(Verdict v, const char *fmt, ...) {
@@ -401,7 +404,8 @@ static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c
   TrialResults one, more;
   ok = ok && run_compiled(c, f, &d, 1, mem, &one) && agree(&b, plain, &d, &one, 1, COMPILED);
   uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  ok = ok && run_compiled(c, f, &d, n_workers, mem, &more) && same_bits(f, &one, &more, WORKERS, n_workers);
+  ok = ok && (foreign || run_compiled(c, f, &d, n_workers, mem, &more)) &&
+       (foreign || same_bits(f, &one, &more, WORKERS, n_workers));
   if (ok && variant)
     ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers);
   for (uint32_t k = 0; ok && k < r.n_out; k++)
@@ -471,7 +475,8 @@ static bool test_compiled(RtArena *mem, const char *text) {
   TrialCode c;
   shared->function = UINT32_MAX;
   if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  if (!trial_compile(p, &target, mem, &c, &why)) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  bool is_compiled = foreign ? trial_compile_for(foreign, p, mem, &c, &why) : trial_compile(p, &target, mem, &c, &why);
+  if (!is_compiled) return fail(CODEGEN, "%s", why.text ? why.text : "");
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
@@ -499,7 +504,11 @@ static bool test_text(const char *text) {
 // ---- child processes
 static void start_child(void) {
   RtArena *mem = rt_arena_new();
-  if (!cg_target_host(&target, mem)) exit(2);
+  RtText why = {.mem = mem};
+  if (machine) {
+    target = *cg_target_find(machine), target.without_blas = true;
+    if (!(foreign = foreign_open(&target, &why))) exit(2);
+  } else if (!cg_target_host(&target, mem)) exit(2);
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
 }
 
@@ -527,6 +536,7 @@ static Verdict verdict_on(const char *text, bool quiet) {
     alarm(60);
     start_child();
     test_text(text);
+    foreign_close(foreign);
     _exit(0);
   }
   return wait_for(child);
@@ -770,25 +780,20 @@ static void report(uint64_t seed, uint32_t n_functions, const char *text) {
 }
 
 // ---- the loop
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // Tests programs of rising seeds until one fails or time is up.
 static void run_child(uint64_t last, uint32_t n_functions, double end) {
   start_child();
-  for (; shared->seed < last && now() < end; shared->seed++) {
+  for (; shared->seed < last && rt_now_s() < end; shared->seed++) {
     RtArena *mem = rt_arena_new();
     shared->function = UINT32_MAX;
     alarm(120);
     const char *text = print(mem, random_program(mem, shared->seed, n_functions));
     bool ok = test_text(text);
     rt_arena_free(mem);
-    if (!ok) _exit(1);
+    if (!ok) break;
   }
-  _exit(0);
+  foreign_close(foreign);
+  _exit(shared->verdict != FINE);
 }
 
 static int run_file(const char *path) {
@@ -817,10 +822,29 @@ static bool flag(int argc, char **argv, const char *name) {
   return false;
 }
 
+// Is there what runs the programs of another machine?
+static int open_machine(const char *name) {
+  RtArena *mem = rt_arena_new();
+  RtText why = {.mem = mem};
+  const Target *row = cg_target_find(name);
+  Foreign *m = row ? foreign_open(row, &why) : NULL;
+  if (!row) cg_target_unknown(name, &why);
+  if (!m) printf("%s%s\n", row ? "skipped: " : "", why.text);
+  int status = m ? 0 : row ? FOREIGN_SKIPPED : 2;
+  machine = name;
+  foreign_close(m);
+  rt_arena_free(mem);
+  return status;
+}
+
 int main(int argc, char **argv) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
   is_hostile = getenv("TN_CHECK") && !strcmp(getenv("TN_CHECK"), "arena");
+  for (int k = 1; k + 1 < argc; k++) {
+    int status = strcmp(argv[k], "--on") ? 0 : open_machine(argv[k + 1]);
+    if (status) return status;
+  }
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_file(argv[k + 1]);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
@@ -830,12 +854,12 @@ int main(int argc, char **argv) {
     rt_arena_free(mem);
     return 0;
   }
-  double start = now(), minutes = (double)option(argc, argv, "--minutes", 0);
+  double start = rt_now_s(), minutes = (double)option(argc, argv, "--minutes", 0);
   uint64_t count = option(argc, argv, "--count", minutes > 0 ? UINT64_MAX / 2 : 200),
            first = option(argc, argv, "--seed", 1);
   uint64_t last = first + (count + n_functions - 1) / n_functions;
   double end = start + (minutes > 0 ? minutes * 60 : 1e9);
-  for (shared->seed = first; shared->seed < last && now() < end; shared->seed++) {
+  for (shared->seed = first; shared->seed < last && rt_now_s() < end; shared->seed++) {
     shared->verdict = FINE;
     fflush(NULL);
     pid_t child = fork();
@@ -847,7 +871,7 @@ int main(int argc, char **argv) {
     shared->seed = seed;
     if (!flag(argc, argv, "--go-on")) break;
   }
-  double seconds = now() - start;
+  double seconds = rt_now_s() - start;
   printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old "
          "versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, %.1f a second\n",
          (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs,

@@ -38,7 +38,12 @@ check 2 'more than one file' opt - -
 check 1 'No such file' opt does-not-exist.tir
 check 0 'USE_AFTER_SCOPE' explain E103
 check 0 'SYNTAX' explain 1
+check 0 'USE_AFTER_SCOPE' explain e103
+check 0 'E103 USE_AFTER_SCOPE' explain use_after_scope
 check 1 'no diagnostic E999' explain E999
+check 1 "no diagnostic e13; did you mean 'E103'?" explain e13
+check 1 "no diagnostic 13; did you mean '103'?" explain 13
+check 1 "no diagnostic use_after_scop; did you mean 'USE_AFTER_SCOPE'?" explain use_after_scop
 check 2 'explain needs' explain
 check 2 'explain needs a value of p.tir' explain p.tir
 check 0 'leaky_relu' ops

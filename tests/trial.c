@@ -170,10 +170,17 @@ static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
 bool trial_compile(Prog *p, const Target *target, RtArena *mem, TrialCode *out, RtText *why) {
   CgObject object = {0};
   if (!cg_compile(p, target, NULL, &object, NULL, why)) return false;
-  *out = (TrialCode){p, cg_jit_load(&object, NULL, why), new_block(mem, p->const_bytes)};
+  *out = (TrialCode){.p = p, .jit = cg_jit_load(&object, NULL, why), .consts = new_block(mem, p->const_bytes)};
   rt_free(object.bytes);
   if (out->jit && p->const_bytes) ir_fill_const(p, out->consts.at);
   return out->jit != NULL;
+}
+
+bool trial_compile_for(Foreign *m, Prog *p, RtArena *mem, TrialCode *out, RtText *why) {
+  if (!foreign_load(m, p, why)) return false;
+  *out = (TrialCode){.p = p, .foreign = m, .consts = new_block(mem, p->const_bytes)};
+  if (p->const_bytes) ir_fill_const(p, out->consts.at);
+  return true;
 }
 
 void trial_free(TrialCode *c) { cg_jit_free(c->jit); }
@@ -256,19 +263,47 @@ static void collect(const Fn *f, const Memory *m, RtArena *mem, TrialResults *r)
   }
 }
 
-TrialEnd trial_run(const TrialCode *c, const Fn *f, const TrialData *d, RtTeam *team, RtArena *mem, TrialResults *out,
-                   RtText *why) {
-  Memory m = new_memory(f, d, mem);
+static int64_t *sizes_of(const TrialBlock *b, uint32_t n, RtArena *mem) {
+  int64_t *bytes = rt_alloc(mem, (n + 1) * sizeof *bytes);
+  for (uint32_t k = 0; k < n; k++) bytes[k] = (int64_t)b[k].bytes;
+  return bytes;
+}
+
+static TrialEnd run_there(const TrialCode *c, const Fn *f, Memory *m, RtArena *mem, RtText *why) {
+  ForeignRun r = {.arena_bytes = f->stats.peak_bytes,
+                  .param_bytes = c->p->param_bytes,
+                  .const_bytes = c->p->const_bytes,
+                  .params = m->params.at,
+                  .consts = c->consts.at,
+                  .in = m->in_at,
+                  .out = m->out_at,
+                  .in_bytes = sizes_of(m->in, f->n_inputs, mem),
+                  .out_bytes = sizes_of(m->out, f->n_outputs, mem),
+                  .n_in = f->n_inputs,
+                  .n_out = f->n_outputs,
+                  .n_dims = c->p->n_syms,
+                  .dims = m->slots,
+                  .seed = TRIAL_SEED,
+                  .counter = TRIAL_COUNTER};
+  if (!foreign_run(c->foreign, cg_symbol(mem, c->p, f), &r, why)) return TRIAL_REPORTED;
+  if (!r.tail.guards_hold) rt_text_add(why, "a block is written behind its end");
+  if (why->text) return TRIAL_OVERRUN;
+  if (r.tail.code)
+    rt_text_add(why, "a kernel reports index %lld, value %lld", (long long)r.tail.index, (long long)r.tail.value);
+  return why->text ? TRIAL_REPORTED : TRIAL_FINE;
+}
+
+static TrialEnd run_here(const TrialCode *c, const Fn *f, Memory *m, RtTeam *team, RtArena *mem, RtText *why) {
   TnKernelStatus status = {0};
-  TnFrame frame = {.in = m.in_at,
-                   .out = m.out_at,
-                   .dims = m.slots,
+  TnFrame frame = {.in = m->in_at,
+                   .out = m->out_at,
+                   .dims = m->slots,
                    .seed = TRIAL_SEED,
                    .counter = TRIAL_COUNTER,
                    .svc = &services,
                    .status = &status,
                    .team = team};
-  frame.seg[SEG_ARENA] = m.arena.at, frame.seg[SEG_PARAM] = m.params.at, frame.seg[SEG_CONST] = c->consts.at;
+  frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   Work w = {.frame = &frame};
@@ -279,11 +314,17 @@ TrialEnd trial_run(const TrialCode *c, const Fn *f, const TrialData *d, RtTeam *
   bool sound = rt_guarded_arena_report(&guarded_arena, damage, sizeof damage);
   if (!sound) rt_text_add(why, "%s", damage);
   if (!sound) return TRIAL_GUARDS;
-  if (!all_guards_hold(f, c, &m)) rt_text_add(why, "a block is written behind its end");
+  if (!all_guards_hold(f, c, m)) rt_text_add(why, "a block is written behind its end");
   if (why->text) return TRIAL_OVERRUN;
   if (status.code)
     rt_text_add(why, "a kernel reports index %lld, value %lld", (long long)status.index, (long long)status.value);
-  if (why->text) return TRIAL_REPORTED;
-  collect(f, &m, mem, out);
-  return TRIAL_FINE;
+  return why->text ? TRIAL_REPORTED : TRIAL_FINE;
+}
+
+TrialEnd trial_run(const TrialCode *c, const Fn *f, const TrialData *d, RtTeam *team, RtArena *mem, TrialResults *out,
+                   RtText *why) {
+  Memory m = new_memory(f, d, mem);
+  TrialEnd end = c->foreign ? run_there(c, f, &m, mem, why) : run_here(c, f, &m, team, mem, why);
+  if (end == TRIAL_FINE) collect(f, &m, mem, out);
+  return end;
 }

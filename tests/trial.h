@@ -10,6 +10,7 @@
 
 #include "codegen/cg.h"
 #include "runtime/exec/thread_team.h"
+#include "tests/foreign.h"
 
 enum { TRIAL_SEED = 11, TRIAL_COUNTER = 3 };
 
@@ -35,10 +36,12 @@ typedef struct {
 
 typedef struct {
   Prog *p;
-  CgJit *jit;
+  CgJit *jit;        // NULL: another machine runs it
+  Foreign *foreign;  // that machine, or NULL
   TrialBlock consts;
 } TrialCode;
 bool trial_compile(Prog *p, const Target *t, RtArena *mem, TrialCode *out, RtText *why);
+bool trial_compile_for(Foreign *m, Prog *p, RtArena *mem, TrialCode *out, RtText *why);  // one program at a time
 void trial_free(TrialCode *c);
 
 typedef enum {

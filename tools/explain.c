@@ -25,9 +25,7 @@ typedef struct {
 
 static const char *type_text(const Prog *p, RtArena *mem, uint8_t dtype, Shape shape) {
   RtText t = {.mem = mem};
-  rt_text_add(&t, "%s", ir_dtype_name[dtype]);
-  if (ir_rank(p, shape)) ir_shape_text(p, shape, &t);
-  else rt_text_add(&t, "[]");
+  ir_type_text(p, dtype, shape, &t);
   return t.text;
 }
 

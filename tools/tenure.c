@@ -4,12 +4,15 @@
 //
 // Exit status: 0; 1 when the input has errors (reported on stderr as file:line:column), or when two plans differ; 2
 // when the command line has.
+#include "runtime/format.h"
 #include "runtime/near.h"
 #include "tools/tool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #ifndef TN_VERSION
 #define TN_VERSION "unknown"
@@ -26,7 +29,8 @@ static const char usage[] =
     "    --facts            prints what passes found: kernels, buffers, offsets\n"
     "    --verify           prints nothing: checks only\n"
     "  opt --rules        lists the rewrite rules\n"
-    "  explain ID         what a diagnostic such as E103 means, a wrong and a right program, the usual remedy\n"
+    "  explain ID         what a diagnostic such as E103 or use_after_scope means, a wrong and a right program, the "
+    "usual remedy\n"
     "  explain FILE.tir %value [--function NAME] [--planned]\n"
     "                     who made a value, what keeps it alive, where it lies, what it costs; @path names a "
     "parameter\n"
@@ -210,20 +214,42 @@ static const DiagRow diag_rows[] = {
 
 #include "explain_pages.h"
 
+enum { N_DIAGS = sizeof diag_rows / sizeof *diag_rows };
+
+// By number, with a letter or without, or by name, in any case; N_DIAGS: none
+static size_t find_diag(const char *which) {
+  char *end;
+  const char *digits = which + (*which && strchr("EWNewn", *which) != NULL);
+  unsigned long id = strtoul(digits, &end, 10);
+  bool is_number = end != digits && !*end;
+  for (size_t k = 0; k < N_DIAGS; k++)
+    if (is_number ? diag_rows[k].id == id : !strcasecmp(diag_rows[k].name, which)) return k;
+  return N_DIAGS;
+}
+
+static int no_diag(const char *which) {
+  static char ids[N_DIAGS][sizeof "E001"];
+  char wanted[40];
+  RtNear near = {.wanted = wanted};
+  size_t n = 0, from = rt_is_digit(*which);  // ids without their letter, where it has none
+  for (; n + 1 < sizeof wanted && which[n]; n++) wanted[n] = (char)toupper((unsigned char)which[n]);
+  wanted[n] = 0;
+  for (size_t k = 0; k < N_DIAGS && !which[n]; k++) {
+    snprintf(ids[k], sizeof ids[k], "%c%03u", diag_rows[k].letter, diag_rows[k].id % 1000);
+    rt_near_offer(&near, ids[k] + from), rt_near_offer(&near, diag_rows[k].name);
+  }
+  fprintf(stderr, "tenure: there is no diagnostic %s%s\n", which, rt_near_text(&near));
+  return EXIT_ERRORS;
+}
+
 static int run_explain(int n, char **args) {
   if (n != 1) return tool_explain(n, args);
-  const char *digits = args[0] + (*args[0] && strchr("EWNewn", *args[0]) != NULL);
-  char *end;
-  unsigned long id = strtoul(digits, &end, 10);
-  for (size_t k = 0; end != digits && !*end && k < sizeof diag_rows / sizeof *diag_rows; k++) {
-    const DiagRow *row = &diag_rows[k];
-    if (row->id != id) continue;
-    printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
-    return 0;
-  }
-  if (strpbrk(args[0], "./")) return tool_usage_error("explain needs a value of", args[0]);
-  fprintf(stderr, "tenure: there is no diagnostic %s\n", args[0]);
-  return EXIT_ERRORS;
+  size_t k = find_diag(args[0]);
+  if (k == N_DIAGS && strpbrk(args[0], "./")) return tool_usage_error("explain needs a value of", args[0]);
+  if (k == N_DIAGS) return no_diag(args[0]);
+  const DiagRow *row = &diag_rows[k];
+  printf("%c%03u %s: %s\n%s", row->letter, row->id, row->name, row->text, diag_pages[k]);
+  return 0;
 }
 
 // `x weight bias?`; any number of them: `x..`
@@ -264,6 +290,7 @@ static int run(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (!strcmp(command, "opt")) return run_opt(argc - 2, argv + 2);
   if (!strcmp(command, "explain")) return run_explain(argc - 2, argv + 2);
+  if (!strcmp(command, "bundle")) return tool_bundle(argc - 2, argv + 2);
   if (!strcmp(command, "diff")) return tool_diff(argc - 2, argv + 2);
   if (!strcmp(command, "report")) return tool_report(argc - 2, argv + 2);
   if (!strcmp(command, "--help") || !strcmp(command, "-h") || !strcmp(command, "help")) return print_usage();

@@ -103,6 +103,7 @@ const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
 // ---- the commands: exit statuses
 int tool_explain(int n, char **args);                       // tools/explain.c
 int tool_diff(int n, char **args);                          // tools/diff.c
+int tool_bundle(int n, char **args);                        // tools/bundle.c
 int tool_report(int n, char **args);                        // tools/report.c
 int tool_usage_error(const char *what, const char *which);  // tools/tenure.c
 bool tool_put(const RtText *text);                          // tools/tenure.c: on standard output; false: said why

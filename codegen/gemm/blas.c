@@ -12,6 +12,7 @@ enum {
 
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {
   const char *by = getenv("TN_GEMM");
+  if (t->without_blas) return GEMM_OWN;
   if (by && !strcmp(by, "own")) return GEMM_OWN;
   if (by && !strcmp(by, "blas")) return GEMM_BLAS;
   return t->prefers_blas && (double)m * (double)n * (double)k >= BLAS_FMAS ? GEMM_BLAS : GEMM_OWN;
@@ -28,10 +29,6 @@ void cg_gemm_blas_plan(const Fn *f, GemmPlan *p, const Target *t) {
 }
 
 void cg_gemm_blas_stack(Gemm *g) { (void)g; }
-
-static LLVMValueRef load_ptr(Cg *c, LLVMValueRef base, size_t off) {
-  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, base, cg_i64(c, (int64_t)off)), "");
-}
 
 // C starts as the bias or as zeros.
 static void prefill(Gemm *g, LLVMValueRef first, LLVMValueRef rows) {
@@ -51,7 +48,7 @@ static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef 
   LLVMTypeRef i = c->i32, w = c->i64, p = c->ptr;
   LLVMTypeRef types[] = {i, i, w, w, w, p, w, p, w, c->f32, p, w};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 12, false);
-  LLVMValueRef fn = load_ptr(c, load_ptr(c, c->frame, offsetof(TnFrame, svc)), offsetof(TnServices, sgemm));
+  LLVMValueRef fn = cg_service(c, offsetof(TnServices, sgemm));
   LLVMValueRef lda = g->p->ta ? g->m : g->k, ldb = g->p->tb ? g->k : g->n;
   LLVMValueRef arg[] = {
       cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};

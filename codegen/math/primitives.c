@@ -277,7 +277,7 @@ static V frame_u64(Cg *c, size_t off) {
   LLVMBasicBlockRef back = LLVMGetInsertBlock(c->b), entry = LLVMGetEntryBasicBlock(c->fn);
   V first = LLVMGetFirstInstruction(entry);
   if (first) LLVMPositionBuilderBefore(c->b, first);
-  V v = cg_load(c, c->i64, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)));
+  V v = cg_load(c, c->i64, cg_frame_at(c, off));
   LLVMPositionBuilderAtEnd(c->b, back);
   return v;
 }

@@ -1,6 +1,7 @@
 // A forked child with a pipe for its answer, a page for what it is doing and a file for what it says on stderr.
 #include "codegen/module/child.h"
 
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #if defined(__has_feature)  // clang
@@ -43,7 +43,7 @@ typedef struct {
 
 // Shared by parent and child
 typedef struct {
-  char doing[DOING];
+  char doing[CG_CHILD_LANES][DOING];  // of each thread; "": nothing
 } Board;
 
 // In the parent: the child. In the child: its own ends.
@@ -57,12 +57,21 @@ typedef struct {
 static Child self;  // of this process, when it is a child; board NULL: it is none
 
 // ---- in the child
+static _Thread_local uint32_t lane;
+static atomic_uint n_lanes = 1;
+
+void cg_child_lane(void) { lane = atomic_fetch_add(&n_lanes, 1); }
+
 void cg_child_doing(const char *fmt, ...) {
-  if (!self.board) return;
+  if (!self.board || lane >= CG_CHILD_LANES) return;
   va_list args;
   va_start(args, fmt);
-  rt_vformat(self.board->doing, sizeof self.board->doing, fmt, args);
+  rt_vformat(self.board->doing[lane], DOING, fmt, args);
   va_end(args);
+}
+
+void cg_child_done(void) {
+  if (self.board && lane < CG_CHILD_LANES) self.board->doing[lane][0] = 0;
 }
 
 static void send_bytes(const void *bytes, size_t n) {
@@ -155,7 +164,7 @@ _Noreturn static void be_child(const CgLimits *limits, pid_t parent, void (*work
 // ---- in the parent
 // Text in place: nothing here takes memory of an arena, which may jump away while files are open.
 typedef struct {
-  char text[SAID + DOING + 256];
+  char text[SAID + CG_CHILD_LANES * DOING + 256];
   size_t n;
 } Reason;
 
@@ -168,17 +177,20 @@ static void add_reason(Reason *r, const char *fmt, ...) {
   r->n = n < 0 ? r->n : r->n + (size_t)n < sizeof r->text ? r->n + (size_t)n : sizeof r->text - 1;
 }
 
-static bool open_child(Child *c, int ends[2], Reason *why) {
+static CgFailure failure_of(int error) { return error == ENOMEM ? CG_NO_MEMORY : CG_NO_PROCESS; }
+
+static CgFailure open_child(Child *c, int ends[2], Reason *why) {
   *c = (Child){.answer = -1, .said = -1};
   c->board = mmap(NULL, sizeof *c->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (c->board == MAP_FAILED) c->board = NULL;
   if (!c->board || pipe2(ends, O_CLOEXEC)) {
-    add_reason(why, "there is no memory or file for a compiler process: %s", strerror(errno));
+    int error = errno;
+    add_reason(why, "there is no memory or file for a compiler process: %s", strerror(error));
     if (c->board) munmap(c->board, sizeof *c->board);
-    return false;
+    return failure_of(error);
   }
   c->said = memfd_create("tenure", MFD_CLOEXEC);
-  return true;
+  return CG_NO_FAILURE;
 }
 
 static void close_child(Child *c) {
@@ -188,9 +200,10 @@ static void close_child(Child *c) {
 }
 
 // No handler of the program runs in the child, not even between fork and set_signals.
-static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx), void *ctx, Reason *why) {
+static CgFailure start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx), void *ctx, Reason *why) {
   int ends[2];
-  if (!open_child(c, ends, why)) return false;
+  CgFailure failure = open_child(c, ends, why);
+  if (failure) return failure;
   sigset_t all, before;
   sigfillset(&all);
   pid_t parent = getpid();
@@ -204,23 +217,17 @@ static bool start_child(Child *c, const CgLimits *limits, void (*work)(void *ctx
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close(ends[1]);
   c->answer = ends[0];
-  if (c->pid > 0) return true;
+  if (c->pid > 0) return CG_NO_FAILURE;
   close_child(c);
   add_reason(why, "a compiler process cannot be started: %s", strerror(error));
-  return false;
-}
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  return failure_of(error);
 }
 
 // The wait for a message and for the end of the child. A program that reaps children itself, or ignores SIGCHLD, takes
 // the status of the end away, which then stays unknown.
 typedef struct {
   const Child *child;
-  double until;  // seconds of the monotonic clock
+  double until;  // of rt_now_s
   bool is_late, has_ended;
   int status;  // of waitpid; 0: unknown
 } Wait;
@@ -241,7 +248,7 @@ static bool receive(Wait *w, void *to, size_t n) {
     if (got > 0) at += got, n -= (size_t)got;
     else if (is_ready ? got == 0 || errno != EINTR : w->has_ended) return false;
     else if (!is_ready) look_for_end(w, WNOHANG);
-    w->is_late = n && now_s() > w->until;
+    w->is_late = n && rt_now_s() > w->until;
     if (w->is_late) return false;
   }
   return true;
@@ -259,18 +266,27 @@ static void words_of(const Child *c, char said[SAID]) {
   said[n > 0 ? n : 0] = 0;
 }
 
+static void add_doing(Board *b, Reason *why) {
+  const char *before = " while ";
+  for (uint32_t k = 0; k < CG_CHILD_LANES; k++) {
+    b->doing[k][DOING - 1] = 0;
+    if (!b->doing[k][0]) continue;
+    add_reason(why, "%s%s", before, b->doing[k]);
+    before = "; ";
+  }
+}
+
 static CgFailure explain_end(const Wait *w, Reason *why) {
-  char said[SAID], *doing = w->child->board->doing;
+  char said[SAID];
   words_of(w->child, said);
   int number = WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
   bool is_memory = strstr(said, "bad_alloc") || strstr(said, "out of memory");
-  doing[DOING - 1] = 0;
   said[strcspn(said, "\n")] = 0;
   if (is_memory) add_reason(why, "the compiler ran out of memory");
   else if (number == SIGKILL) add_reason(why, "the compiler was killed, as the system does when memory is short");
   else if (number) add_reason(why, "the compiler crashed (signal %d, %s)", number, strsignal(number));
   else add_reason(why, "the compiler ended without an answer (status %d)", WEXITSTATUS(w->status));
-  if (*doing) add_reason(why, " while %s", doing);
+  add_doing(w->child->board, why);
   if (*said && !is_memory) add_reason(why, ": %s", said);
   return is_memory || number == SIGKILL ? CG_NO_MEMORY : CG_CRASHED;
 }
@@ -294,9 +310,9 @@ static ChildAnswer take_answer(Wait *w, const CgLimits *limits, Reason *why) {
 ChildAnswer cg_run_child(const CgLimits *limits, void (*work)(void *ctx), void *ctx, RtText *why) {
   Child c;
   Reason reason = {0};
-  ChildAnswer a = {.failure = CG_NO_MEMORY};
-  if (start_child(&c, limits, work, ctx, &reason)) {
-    Wait w = {.child = &c, .until = limits->seconds > 0 ? now_s() + limits->seconds : HUGE_VAL};
+  ChildAnswer a = {.failure = start_child(&c, limits, work, ctx, &reason)};
+  if (!a.failure) {
+    Wait w = {.child = &c, .until = limits->seconds > 0 ? rt_now_s() + limits->seconds : HUGE_VAL};
     a = take_answer(&w, limits, &reason);
     close_child(&c);
   }

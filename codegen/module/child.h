@@ -12,8 +12,11 @@ typedef struct {
   void *data;  // from rt_malloc, size bytes; of a failure: NULL
 } ChildAnswer;
 
-// In the child: what it is doing, for the report of a crash. Of the last call; nothing in another process.
+enum { CG_CHILD_LANES = 8 };  // threads of a child
+// In the child: what this thread is doing, for the report of a crash: of the last call. Nothing in another process.
 void cg_child_doing(const char *fmt, ...) RT_PRINTF(1, 2);
+void cg_child_done(void);  // it does nothing now
+void cg_child_lane(void);  // the first call of a further thread
 bool cg_child_may_have_threads(void);
 // In the child: ends it with this answer. text: why it failed.
 _Noreturn void cg_child_answer(const CgObject *data);

@@ -181,20 +181,17 @@ LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
 typedef struct {
   LLVMValueRef seg[N_SEGMENTS];  // base addresses; IN, OUT: tables of caller pointers
   LLVMValueRef dims;
-  LLVMValueRef n_workers;  // i32
+  LLVMValueRef worker, n_workers;  // i32
 } Bases;
 
-static LLVMValueRef field(Cg *c, size_t off) {
-  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
-}
-
-static void load_bases(Cg *c, bool single_threaded, Bases *b) {
+static void load_bases(Cg *c, const ModulePlan *plan, bool single_threaded, Bases *b) {
+  b->worker = plan->one_worker ? cg_i32(c, 0) : LLVMGetParam(c->fn, 1);
   b->n_workers = single_threaded ? cg_i32(c, 1) : LLVMGetParam(c->fn, 2);
   for (uint32_t s = 0; s < N_SEGMENTS; s++) {
     size_t own = offsetof(TnFrame, seg) + s * sizeof(void *);
-    b->seg[s] = field(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
+    b->seg[s] = cg_frame_ptr(c, s == SEG_IN ? offsetof(TnFrame, in) : s == SEG_OUT ? offsetof(TnFrame, out) : own);
   }
-  b->dims = field(c, offsetof(TnFrame, dims));
+  b->dims = cg_frame_ptr(c, offsetof(TnFrame, dims));
 }
 
 static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
@@ -218,8 +215,7 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLV
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
   LLVMValueRef rows = cg_fill_rows(c, plan, call->first_fill), n = cg_i64(c, n_rows);
-  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), LLVMGetParam(c->fn, 1), base->n_workers, rows, n},
-            5);
+  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
 }
 
 // Dims are reloaded at each call: a layout may have set them since.
@@ -230,7 +226,8 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
   }
   uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
   LLVMValueRef *arg = rt_alloc(c->mem, most * sizeof *arg);
-  for (; n < 2; n++) arg[n] = LLVMGetParam(c->fn, n);
+  arg[n++] = LLVMGetParam(c->fn, 0);
+  arg[n++] = base->worker;
   arg[n++] = base->n_workers;
   for (uint32_t k = 0; k < call->n_kernel_args; k++)
     arg[n++] = buf_ptr(c, base, call->f, call->f->buf_of[call->kernel_args[k].v.i]);
@@ -271,9 +268,7 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
   if (done) wait_for_team(c);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
-  LLVMValueRef svc = field(c, offsetof(TnFrame, svc));
-  LLVMValueRef fn =
-      LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, svc, cg_i64(c, offsetof(TnServices, guarded_arena))), "");
+  LLVMValueRef fn = cg_service(c, offsetof(TnServices, guarded_arena));
   LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
   cg_endif(c, &first);
   if (next) wait_for_team(c);
@@ -283,7 +278,7 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
   if (!single_threaded) wait_for_team(c);
-  LLVMValueRef code = cg_load(c, c->i32, field(c, offsetof(TnFrame, status)));
+  LLVMValueRef code = cg_load(c, c->i32, cg_frame_ptr(c, offsetof(TnFrame, status)));
   if (!single_threaded) wait_for_team(c);
   cg_if(c, &rejected, LLVMBuildICmp(c->b, LLVMIntNE, code, cg_i32(c, TN_KERR_NONE), ""));
   LLVMBuildRetVoid(c->b);
@@ -312,8 +307,8 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;
-  if (e->single_threaded) return_unless_first(c);
-  load_bases(c, e->single_threaded, &base);
+  if (e->single_threaded && !plan->one_worker) return_unless_first(c);
+  load_bases(c, plan, e->single_threaded, &base);
   bool guarded_arena = plan->p->guarded_arena;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     if (e->calls[i].checks_status) return_if_rejected(c, e->single_threaded);

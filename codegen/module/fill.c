@@ -19,6 +19,7 @@ struct FillRow {
   int32_t id;             // random stream
   int32_t op;             // OP_full, OP_uniform, OP_normal; OP_randn: a normal of one element
   int32_t seg;            // Segment
+  int32_t unused;         // no padding, which would not be the same on all targets
 };
 
 // ---- which kernels
@@ -88,14 +89,14 @@ void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out) {
 
 // ---- the table
 static LLVMTypeRef row_type(Cg *c) {
-  LLVMTypeRef field[] = {c->i64, c->i64, c->f32, c->f32, c->i32, c->i32, c->i32};
-  return LLVMStructTypeInContext(c->ctx, field, 7, false);
+  LLVMTypeRef field[] = {c->i64, c->i64, c->f32, c->f32, c->i32, c->i32, c->i32, c->i32};
+  return LLVMStructTypeInContext(c->ctx, field, 8, false);
 }
 
 static LLVMValueRef constant_row(Cg *c, const FillRow *r) {
   LLVMValueRef field[] = {cg_i64(c, r->offset), cg_i64(c, r->count), cg_f32(c, (double)r->a), cg_f32(c, (double)r->b),
-                          cg_i32(c, r->id),     cg_i32(c, r->op),    cg_i32(c, r->seg)};
-  return LLVMConstStructInContext(c->ctx, field, 7, false);
+                          cg_i32(c, r->id),     cg_i32(c, r->op),    cg_i32(c, r->seg),       cg_i32(c, 0)};
+  return LLVMConstStructInContext(c->ctx, field, 8, false);
 }
 
 static LLVMValueRef table_of(Cg *c, const ModulePlan *plan) {
@@ -193,7 +194,7 @@ static void fill_drawn(Cg *c, const Fill *s, bool with_one) {
 
 // Parameters are not drawn for those who load them (TnFrame.no_draws); what else is drawn may be read.
 static LLVMValueRef is_drawn(Cg *c, LLVMValueRef row) {
-  LLVMValueRef no_draws = field(c, c->frame, c->i32, offsetof(TnFrame, no_draws));
+  LLVMValueRef no_draws = cg_load(c, c->i32, cg_frame_at(c, offsetof(TnFrame, no_draws)));
   LLVMValueRef draws = LLVMBuildICmp(c->b, LLVMIntEQ, no_draws, cg_i32(c, 0), "draws");
   LLVMValueRef seg = field(c, row, c->i32, offsetof(FillRow, seg));
   return LLVMBuildOr(c->b, draws, LLVMBuildICmp(c->b, LLVMIntNE, seg, cg_i32(c, SEG_PARAM), ""), "");
@@ -201,7 +202,7 @@ static LLVMValueRef is_drawn(Cg *c, LLVMValueRef row) {
 
 static LLVMValueRef address_of(Cg *c, LLVMValueRef row) {
   LLVMValueRef seg = LLVMBuildSExt(c->b, field(c, row, c->i32, offsetof(FillRow, seg)), c->i64, "");
-  LLVMValueRef segs = cg_at(c, c->i8, c->frame, cg_i64(c, offsetof(TnFrame, seg)));
+  LLVMValueRef segs = cg_frame_at(c, offsetof(TnFrame, seg));
   LLVMValueRef base = LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, segs, seg), "");
   return cg_at(c, c->i8, base, field(c, row, c->i64, offsetof(FillRow, offset)));
 }

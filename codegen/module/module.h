@@ -37,6 +37,8 @@ typedef struct EntryFn {
 typedef struct {
   Prog *p;
   const Target *t;
+  bool one_worker;        // entries run on one thread
+  const CgPipeline *how;  // of an object that is the whole program's
   RtArena *mem;
   const char *symbol;  // prefix of every symbol: the program's name
   EntryFn *entries;
@@ -50,6 +52,9 @@ typedef struct {
   bool trace;    // and record each call: trace.c
   RtText *why;
 } ModulePlan;
+
+// module.c: the calls of all functions of p and what they share. Packed weights have their places.
+bool cg_make_plan(ModulePlan *plan);
 
 // kernel_key.c
 bool cg_describe(ModulePlan *plan, KernelCall *call);  // arguments, dims, ids, key; false: why
@@ -83,6 +88,7 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan);
 // profile.c: TN_PROFILE
 bool cg_profile_wanted(void);
 LLVMValueRef cg_profile_now(Cg *c);
+LLVMValueRef cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, LLVMValueRef at, LLVMValueRef amount);
 void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
                     LLVMValueRef start);
 void cg_profile_emit(Cg *c, const ModulePlan *plan);

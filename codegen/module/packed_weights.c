@@ -93,18 +93,14 @@ static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static LLVMValueRef frame_pointer(Cg *c, size_t off) {
-  return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->i8, c->frame, cg_i64(c, (int64_t)off)), "");
-}
-
 static void call_pack(Cg *c, const ModulePlan *plan, const WeightPack *w, LLVMValueRef *worker) {
   GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
   char name[48];
   snprintf(name, sizeof name, "pack%s.%lld", w->transposed ? ".transposed" : "", (long long)w->width);
-  LLVMValueRef params = frame_pointer(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
-  LLVMValueRef packed = frame_pointer(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
+  LLVMValueRef params = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
+  LLVMValueRef packed = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
   LLVMValueRef arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
                          cg_at(c, c->i8, packed, cg_i64(c, w->offset)),
                          cg_i64(c, w->n),
@@ -121,7 +117,7 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan) {
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   LLVMValueRef worker[2];
   for (uint32_t k = 0; k < 2; k++) worker[k] = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, k + 1), c->i64, "");
-  LLVMValueRef stale = frame_pointer(c, offsetof(TnFrame, stale));
+  LLVMValueRef stale = cg_frame_ptr(c, offsetof(TnFrame, stale));
   for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
     If s;
     LLVMValueRef byte = LLVMBuildLoad2(c->b, c->i8, cg_at(c, c->i8, stale, cg_i64(c, k)), "");

@@ -12,15 +12,15 @@
 // little where a kernel reads a part of a table; flops are those of products only. where: the line and the module of the
 // instruction that the kernel is for; others may be fused with it.
 #include "codegen/module/module.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WORKERS = 64, CELL = 8, TOTALS = WORKERS * CELL, ROW = TOTALS + CELL };  // in 64-bit words
-enum { CALLS, RUN, RUN_MIN, WAIT };                                             // in a worker's slot
+enum { CALLS, RUN, RUN_MIN, WAIT };                                             // in a worker's slot; RUN_MIN: below
 enum { FLOPS, BYTES };                                                          // in the totals, by worker 0
 static const char table_name[] = "tenure_profile", cells_name[] = "tenure_profile_cells";
 
@@ -60,17 +60,20 @@ static LLVMValueRef cells_of(Cg *c, const ModulePlan *plan) {
 
 LLVMValueRef cg_profile_now(Cg *c) { return cg_call_intrinsic(c, "llvm.readcyclecounter", NULL, 0, NULL, 0); }
 
-static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
-  LLVMValueRef at = cg_at(c, c->i64, cells, index);
-  cg_store(c, LLVMBuildAdd(c->b, cg_load(c, c->i64, at), amount, ""), at);
+// Instances that run at once count in the same slots: each has a worker 0. Gives what was there.
+LLVMValueRef cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, LLVMValueRef at, LLVMValueRef amount) {
+  return LLVMBuildAtomicRMW(c->b, op, at, amount, LLVMAtomicOrderingMonotonic, false);
 }
 
-// A coarse clock may see no time at all pass: that none was kept yet is for the number of calls to say.
-static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount, LLVMValueRef is_first) {
-  LLVMValueRef at = cg_at(c, c->i64, cells, index), old = cg_load(c, c->i64, at);
-  LLVMValueRef less = LLVMBuildICmp(c->b, LLVMIntULT, amount, old, "");
-  cg_store(c, LLVMBuildSelect(c->b, LLVMBuildOr(c->b, less, is_first, ""), amount, old, ""), at);
+static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+  cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, cg_at(c, c->i64, cells, index), amount);
 }
+
+// Kept as the greatest complement: 0 at the start, which no time is below.
+static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+  cg_profile_atomic(c, LLVMAtomicRMWBinOpUMax, cg_at(c, c->i64, cells, index), LLVMBuildNot(c->b, amount, ""));
+}
+static uint64_t least_run(const uint64_t *slot) { return ~slot[RUN_MIN]; }
 
 static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
   LLVMValueRef sum = cg_i64(c, 0);
@@ -120,12 +123,9 @@ void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t ca
   LLVMValueRef worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "");
   LLVMValueRef cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
   LLVMValueRef ran = LLVMBuildSub(c->b, end, start, "");
-  LLVMValueRef n_calls = cg_add(c, cell, cg_i64(c, CALLS)),
-               calls = cg_load(c, c->i64, cg_at(c, c->i64, cells, n_calls));
-  LLVMValueRef is_first = LLVMBuildICmp(c->b, LLVMIntEQ, calls, cg_i64(c, 0), "");
-  add_to(c, cells, n_calls, cg_i64(c, 1));
+  add_to(c, cells, cg_add(c, cell, cg_i64(c, CALLS)), cg_i64(c, 1));
   add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
-  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran, is_first);
+  keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
   add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), LLVMBuildSub(c->b, start, before, ""));
   if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
   If first;
@@ -213,18 +213,12 @@ static uint64_t cycles(void) {
 #endif
 }
 
-static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
 static double cycles_per_us(void) {
-  enum { WAIT_US = 5000 };
-  double start = now_us(), now = start;
+  enum { WAIT_NS = 5 * 1000 * 1000 };
+  int64_t start = rt_now_ns(), now = start;
   uint64_t from = cycles();
-  while (now < start + WAIT_US) now = now_us();
-  double rate = (double)(cycles() - from) / (now - start);
+  while (now < start + WAIT_NS) now = rt_now_ns();
+  double rate = 1e3 * (double)(cycles() - from) / (double)(now - start);
   return rate > 0 ? rate : 1;
 }
 
@@ -275,7 +269,7 @@ static int by_time(const void *a, const void *b) {
 
 static void print_row(const Row *r, double rate, double all) {
   const uint64_t *total = r->cells + TOTALS;
-  double calls = (double)r->cells[CALLS], min = (double)r->busiest[RUN_MIN] / rate;
+  double calls = (double)r->cells[CALLS], min = (double)least_run(r->busiest) / rate;
   double mean = (double)r->busiest[RUN] / rate / (double)r->busiest[CALLS];
   double per_second = mean > 0 ? 1e-3 / (calls * mean) : 0;
   int n_function = (int)strcspn(r->line, "\t");

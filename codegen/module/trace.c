@@ -14,10 +14,10 @@
 enum {
   WORKERS = 64,
   EVENTS = 8192,
-  FIELDS = 4,
+  FIELDS = 5,
   LANE = (EVENTS + 1) * FIELDS
-};  // in 64-bit words; event 0 is the count
-enum { EVENT_ROW, EVENT_BEFORE, EVENT_START, EVENT_END };
+};  // in 64-bit words; event 0 is the count, of those that found no room too
+enum { EVENT_ROW, EVENT_BEFORE, EVENT_START, EVENT_END, EVENT_FRAME };  // frame: of which instance
 static const char lanes_name[] = "tenure_trace";
 
 // NULL: none, and none in a process with more rights than the user who named it.
@@ -42,22 +42,27 @@ static LLVMValueRef lanes_of(Cg *c) {
 
 // Kernel call number `row` of the program: arrival at its barrier `before`, begin `start`, `end`.
 void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end) {
-  LLVMValueRef lane = cg_at(c, c->i64, lanes_of(c), cg_mul(c, worker, cg_i64(c, LANE))), n = cg_load(c, c->i64, lane);
+  LLVMValueRef lane = cg_at(c, c->i64, lanes_of(c), cg_mul(c, worker, cg_i64(c, LANE)));
+  LLVMValueRef frame = LLVMBuildPtrToInt(c->b, LLVMGetParam(c->fn, 0), c->i64, "");
+  LLVMValueRef n =
+      cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, lane, cg_i64(c, 1));  // other instances have such a worker too
   If room;
   cg_if(c, &room, LLVMBuildICmp(c->b, LLVMIntULT, n, cg_i64(c, EVENTS), ""));
-  LLVMValueRef next = cg_add(c, n, cg_i64(c, 1)), at = cg_at(c, c->i64, lane, cg_mul(c, next, cg_i64(c, FIELDS)));
-  const LLVMValueRef field[FIELDS] = {cg_i64(c, row), before, start, end};
+  LLVMValueRef at = cg_at(c, c->i64, lane, cg_mul(c, cg_add(c, n, cg_i64(c, 1)), cg_i64(c, FIELDS)));
+  const LLVMValueRef field[FIELDS] = {cg_i64(c, row), before, start, end, frame};
   for (uint32_t k = 0; k < FIELDS; k++) cg_store(c, field[k], cg_at(c, c->i64, at, cg_i64(c, k)));
-  cg_store(c, next, lane);
   cg_endif(c, &room);
 }
 
 // ---- file
+enum { INSTANCES = 256 };  // further ones are shown as the last
 typedef struct {
   FILE *out;
   const char *text;  // of cg_profile_text
   uint64_t origin;
-  double rate;  // cycles per microsecond
+  double rate;                // cycles per microsecond
+  uint64_t frame[INSTANCES];  // of instances in the order of their first events: the trace's processes
+  uint32_t n_frames;
 } Trace;
 
 static const char *line_at(const char *text, uint64_t row) {
@@ -65,27 +70,40 @@ static const char *line_at(const char *text, uint64_t row) {
   return text;
 }
 
-static void put_event(const Trace *t, const uint64_t *e, uint32_t worker) {
+static uint32_t process_of(Trace *t, uint64_t frame) {
+  for (uint32_t k = 0; k < t->n_frames; k++)
+    if (t->frame[k] == frame) return k + 1;
+  if (t->n_frames < INSTANCES) t->frame[t->n_frames++] = frame;
+  return t->n_frames;
+}
+
+static void put_event(Trace *t, const uint64_t *e, uint32_t worker) {
+  uint32_t process = process_of(t, e[EVENT_FRAME]);
   const char *line = line_at(t->text, e[EVENT_ROW]), *tab = strchr(line, '\t'), *end = strchr(tab + 1, '\t');
   double before = (double)(e[EVENT_BEFORE] - t->origin) / t->rate,
          start = (double)(e[EVENT_START] - t->origin) / t->rate;
   double stop = (double)(e[EVENT_END] - t->origin) / t->rate;
   if (start - before > 0.05)
-    rt_fformat(t->out,
-               "{\"name\": \"wait\", \"cat\": \"wait\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, \"ts\": %.3f, \"dur\": "
-               "%.3f},\n",
-               worker, before, start - before);
-  rt_fformat(
-      t->out,
-      "{\"name\": \"%.*s\", \"cat\": \"%.*s\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f},\n",
-      (int)(end - tab - 1), tab + 1, (int)(tab - line), line, worker, start, stop - start);
+    rt_fformat(
+        t->out,
+        "{\"name\": \"wait\", \"cat\": \"wait\", \"ph\": \"X\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": "
+        "%.3f},\n",
+        process, worker, before, start - before);
+  rt_fformat(t->out,
+             "{\"name\": \"%.*s\", \"cat\": \"%.*s\", \"ph\": \"X\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": "
+             "%.3f},\n",
+             (int)(end - tab - 1), tab + 1, (int)(tab - line), line, process, worker, start, stop - start);
 }
+
+static uint64_t n_events(const uint64_t *lane) { return lane[0] < EVENTS ? lane[0] : EVENTS; }
 
 static uint64_t first_time(const uint64_t *lanes) {
   uint64_t first = UINT64_MAX;
-  for (uint32_t w = 0; w < WORKERS; w++)
-    if (lanes[(size_t)w * LANE] && lanes[(size_t)w * LANE + FIELDS + EVENT_BEFORE] < first)
-      first = lanes[(size_t)w * LANE + FIELDS + EVENT_BEFORE];
+  for (uint32_t w = 0; w < WORKERS; w++) {
+    const uint64_t *lane = lanes + (size_t)w * LANE;
+    for (uint64_t k = 1; k <= n_events(lane); k++)  // of several instances they are not in order
+      if (lane[k * FIELDS + EVENT_BEFORE] < first) first = lane[k * FIELDS + EVENT_BEFORE];
+  }
   return first;
 }
 
@@ -105,12 +123,15 @@ void cg_trace_write(CgJit *j, const char *text, double cycles_per_us) {
   const uint64_t *lanes = path ? cg_jit_find(j, lanes_name) : NULL;
   FILE *out = lanes ? open_trace(path) : NULL;
   if (!out) return;
-  Trace t = {out, text, first_time(lanes), cycles_per_us};
+  Trace t = {.out = out, .text = text, .origin = first_time(lanes), .rate = cycles_per_us};
   fprintf(out, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
   for (uint32_t w = 0; w < WORKERS; w++) {
     const uint64_t *lane = lanes + (size_t)w * LANE;
-    for (uint64_t k = 1; k <= lane[0]; k++) put_event(&t, lane + k * FIELDS, w);
+    for (uint64_t k = 1; k <= n_events(lane); k++) put_event(&t, lane + k * FIELDS, w);
   }
-  fprintf(out, "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"tenure\"}}\n]}\n");
+  for (uint32_t k = 1; k <= t.n_frames || k == 1; k++)
+    fprintf(out, "%s{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %u, \"args\": {\"name\": \"instance %u\"}}",
+            k > 1 ? ",\n" : "", k, k);
+  fprintf(out, "\n]}\n");
   if (fclose(out)) remove(path);
 }

@@ -130,8 +130,7 @@ static LLVMValueRef place_steps(Cg *c, const CgLayout *t) {
 }
 
 static void set_run_dim(Cg *c, Dim d, LLVMValueRef v) {
-  LLVMValueRef field = cg_at(c, c->i8, c->frame, cg_i64(c, offsetof(TnFrame, dims)));
-  LLVMValueRef table = LLVMBuildLoad2(c->b, c->ptr, field, "dims");
+  LLVMValueRef table = cg_frame_ptr(c, offsetof(TnFrame, dims));
   cg_store(c, v, cg_at(c, c->i64, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot)));
 }
 

@@ -2,6 +2,7 @@
 //
 // The program is sealed by it, failed or not: passes rewrite functions in place.
 #include "frontend/fe.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,7 @@ static bool find_entries(tn_program *p, FeJitCode *c, RtText *why) {
 static int diag_of(CgFailure f) {
   switch (f) {
   case CG_NO_MEMORY: return E_NOMEM;
+  case CG_NO_PROCESS: return E_NO_PROCESS;
   case CG_CRASHED:
   case CG_TOO_LONG: return E_COMPILER;
   case CG_NO_FAILURE:
@@ -186,6 +188,9 @@ static void report_failure(tn_program *p, const tn_compile_options *o, CgFailure
   fe_error(p, diag_of(f), o->at, "%s", why->text ? why->text : "code could not be generated");
   if (f == CG_NO_MEMORY && o->memory_limit)
     fe_hint(p, "its option memory_limit is %zu bytes; 0 sets no limit", o->memory_limit);
+  if (f == CG_NO_PROCESS)
+    fe_hint(p, "a user or container may have so many processes and files (ulimit -u, ulimit -n, pids.max); what the "
+               "object cache holds needs none");
   if (f == CG_TOO_LONG) fe_hint(p, "its option time_limit may be longer; 0 sets no limit");
   if (f == CG_CRASHED) fe_hint(p, "the program itself goes on; TN_DUMP=fuse shows what is in each kernel");
 }
@@ -200,9 +205,9 @@ static bool make_code(tn_program *p, const Target *target, const tn_compile_opti
   c->code.info.from_cache = info.from_cache;
   c->code.info.n_kernels = info.n_kernels;
   c->code.info.n_distinct_kernels = info.n_distinct;
-  double start = fe_now_ms();
+  double start = rt_now_ms();
   good = good && (c->jit = cg_jit_load(&c->object, &info.failure, &why)) && find_entries(p, c, &why);
-  c->code.info.load_ms = fe_now_ms() - start;
+  c->code.info.load_ms = rt_now_ms() - start;
   rt_free(c->object.bytes);
   c->object = (CgObject){0};
   if (!good) report_failure(p, o, info.failure, &why);
@@ -227,27 +232,26 @@ static void report_no_instance(tn_program *p, tn_site at) {
           rt_bytes_text(bytes, b->bytes));
 }
 
-static tn_model *compile(tn_program *p, const tn_compile_options *o) {
-  double start = fe_now_ms();
-  FeJitCode *c = p->code;
-  Target *target = rt_alloc(p->mem, sizeof *target);
-  RtText why = {.mem = p->mem};
-  if (!cg_target_pick(target, getenv("TN_TARGET"), &why)) {
-    fe_error(p, E_CODEGEN, o->at, "%s", why.text);
-    return NULL;
-  }
+bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
+  double start = rt_now_ms();
   target->fast_math = o->fast_math;
+  p->ir->copy_saved = o->copy_saved;
   p->ir->packs_weights = !o->no_packed_weights;
-  if (!run_passes(p, target, o)) return NULL;
+  if (!run_passes(p, target, o)) return false;
   cg_place_packed_weights(p->ir, target);
-  c->code.info.passes_ms = fe_now_ms() - start;
-  fe_plan(p, c);
-  if (!make_code(p, target, o, c)) return NULL;
+  p->code->code.info.passes_ms = rt_now_ms() - start;
+  fe_plan(p, p->code);
+  return true;
+}
+
+static tn_model *compile(tn_program *p, Target *target, const tn_compile_options *o) {
+  FeJitCode *c = p->code;
+  if (!fe_place(p, target, o) || !make_code(p, target, o, c)) return NULL;
   p->compiled = true;
   c->code.n_workers = o->n_workers > 64 ? 64 : o->n_workers;
-  double begin = fe_now_ms();
+  double begin = rt_now_ms();
   tn_model *m = fill_consts(p, c) ? fe_model_new(&c->code, o->seed, !o->no_init) : NULL;
-  c->code.info.init_ms = fe_now_ms() - begin;
+  c->code.info.init_ms = rt_now_ms() - begin;
   if (!m) report_no_instance(p, o->at);
   return m;
 }
@@ -259,21 +263,50 @@ static bool is_compiled(tn_program *p, tn_site at) {
   return true;
 }
 
-tn_model *tn_compile(tn_program *p, tn_compile_options o) {
-  if (!p) return NULL;
-  FE_GUARD(p, NULL);
-  if (is_compiled(p, o.at) || !fe_seal(p, o.at)) return NULL;
-  fe_check_environment(p, fe_loc(p, o.at));
-  double built = fe_now_ms();
-  p->code = code_new();
-  if (!p->code) {
-    p->oom = true;
-    return NULL;
-  }
-  rt_arena_on_oom(p->code->mem, &here.jmp);
+bool fe_begin_code(tn_program *p, tn_site at) {
+  if (is_compiled(p, at) || !fe_seal(p, at)) return false;
+  fe_check_environment(p, fe_loc(p, at));
+  double built = rt_now_ms();
+  if (!(p->code = code_new())) return p->oom = true, false;
+  rt_arena_on_oom(p->code->mem, &p->guard->jmp);
   p->code->code.info.build_ms = built - p->created_ms;
-  p->ir->copy_saved = o.copy_saved;
-  tn_model *m = compile(p, &o);
-  rt_arena_on_oom(p->code->mem, NULL);
+  return true;
+}
+
+void fe_end_code(tn_program *p) { rt_arena_on_oom(p->code->mem, NULL); }
+
+static Target *pick_target(tn_program *p, const tn_compile_options *o) {
+  Target *target = rt_alloc(p->mem, sizeof *target);
+  RtText why = {.mem = p->mem};
+  if (cg_target_pick(target, getenv("TN_TARGET"), &why)) return target;
+  fe_error(p, E_CODEGEN, o->at, "%s", why.text);
+  return NULL;
+}
+
+tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o) {
+  if (!fe_begin_code(p, o->at)) return NULL;
+  if (!target) target = pick_target(p, o);
+  tn_model *m = target ? compile(p, target, o) : NULL;
+  fe_end_code(p);
+  return m;
+}
+
+static tn_model *compile_guarded(tn_program *p, const tn_compile_options *o) {
+  FE_GUARD_AS(p, NULL, "tn_compile");
+  return fe_compile_for(p, NULL, o);
+}
+
+static void show_no_program(tn_site at) {
+  fprintf(stderr,
+          "%s:%d: error[E%03d]: tn_compile: there is no program (tn_program_create gives NULL without memory)\n",
+          at.file ? at.file : "?", at.line, E_ARGUMENT);
+}
+
+// A model that is NULL has said why, whoever asks: like a C compiler, tn_compile shows errors and warnings by itself.
+tn_model *tn_compile(tn_program *p, tn_compile_options o) {
+  tn_model *m = p ? compile_guarded(p, &o) : NULL;
+  if (o.quiet) return m;
+  if (p) fe_show(p, RT_WARNING);
+  else show_no_program(o.at);
   return m;
 }

@@ -106,6 +106,14 @@ static void fill_packed_check(Tables *t, const Prog *p, const InputCheck *c, RtC
   out->lengths = lengths;
 }
 
+static bool only_reads(const Fn *f) {
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    if (ir_attr(f, v, KEY_id) || ir_writes_param(f, v)) return false;
+    if (ir_ins(f, v)->op == OP_scan && !only_reads(ir_scan_at(f, v).body)) return false;
+  }
+  return true;
+}
+
 static RtFunction function_of(Tables *t, const Fn *f) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
@@ -129,6 +137,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
     if (c->is_packed) fill_packed_check(t, f->prog, c, &checks[k]);
   }
   out.checks = checks;
+  out.only_reads = only_reads(f);
   fill_ports(t, f, &out);
   fill_packs(t, f, &out);
   fill_uses(t, f, &out);

@@ -105,6 +105,7 @@ void fe_rename_entity(tn_function *f, uint32_t k, Val v, Loc at) {
   uint32_t old = new_entity(f, f->entities[k].v, false, NO_SCOPE, f->entities[k].made);
   FeLogicalValue *e = &f->entities[k];
   f->entities[old].created_in = e->created_in;
+  f->entities[old].call = e->call;
   f->entities[old].state = FE_ADOPTED;
   f->entities[old].ended = at;
   e->is_param = true;
@@ -127,20 +128,22 @@ FeLogicalValue *fe_entity(tn_tensor t) {
   return &t.fn->entities[k];
 }
 
-tn_tensor fe_made(tn_tensor t, tn_site at) {
+tn_tensor fe_made_by(const char *call, tn_tensor t, tn_site at) {
   if (!fe_ok(t)) return t;
   FE_GUARD(t.fn->p, fe_poison(t.fn));
   if (fe_known(t.fn, fe_val(t))) return t;
   uint32_t k = new_entity(t.fn, fe_val(t), true, newest(t.fn), fe_loc(t.fn->p, at));
+  t.fn->entities[k].call = fe_public_call(t.fn->p, call);
   count_entity(t.fn, &t.fn->entities[k], t.fn->entities[k].owner, MADE);
   return t;
 }
 
-tn_packed fe_made_packed(tn_packed s, bool sorted, tn_site at) {
+tn_packed fe_made_packed_by(const char *call, tn_packed s, bool sorted, tn_site at) {
   tn_function *f = s.data.fn;
   if (!fe_ok(s.data) || fe_known(f, fe_val(s.data))) return s;
   FE_GUARD(f->p, s);
   uint32_t k = new_entity(f, fe_val(s.data), true, newest(f), fe_loc(f->p, at)), owner = f->entities[k].owner;
+  f->entities[k].call = fe_public_call(f->p, call);
   f->entities[k].n_members = sorted ? 2 : 4;
   f->entities[k].layout = s.layout.v;
   count(f, owner, MADE, false, f->entities[k].n_members);
@@ -196,15 +199,23 @@ void fe_mark_output(tn_tensor t) {
 }
 
 // ---- reports
+static const char *param_path(const tn_function *f, const FeLogicalValue *e) {
+  if (e->is_param && e->param) return e->param->path;
+  if (e->op != OP_param) return NULL;
+  const Prog *p = f->p->ir;
+  return ir_text(p, p->params[ir_attr_int(f->ir, e->v, KEY_param, 0)].path);
+}
+
 const char *fe_label(tn_function *f, const FeLogicalValue *e) {
   RtText t = {.mem = f->p->mem};
-  if (e->is_param && e->param) return rt_printf(f->p->mem, "parameter '%s'", e->param->path);
-  if (e->op == OP_param) {
-    uint32_t index = (uint32_t)ir_attr_int(f->ir, e->v, KEY_param, 0);
-    return rt_printf(f->p->mem, "parameter '%s'", ir_text(f->p->ir, f->p->ir->params[index].path));
-  }
-  ir_print_name(f->ir, e->v, &t);
-  rt_text_add(&t, " (%s)", ir_ops[e->op].name);
+  const char *path = param_path(f, e);
+  if (path) return rt_printf(t.mem, "parameter '%s'", path);
+  if (e->op == OP_input) rt_text_add(&t, "input '%s' (", ir_text(f->p->ir, f->ir->ins[e->v.i].name));
+  else if (e->op == OP_grad_of) rt_text_add(&t, "the gradient (");
+  else if (e->call) rt_text_add(&t, "the result of %s (", e->call);
+  else rt_text_add(&t, "the result of tn_%s (", ir_ops[e->op].name);
+  ir_type_text(f->p->ir, e->dtype, e->shape, &t);
+  rt_text_add(&t, ")");
   return t.text;
 }
 

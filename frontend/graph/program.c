@@ -1,10 +1,10 @@
 // Programs, their named dims, names and reports; the guard against memory running out.
 #include "frontend/fe.h"
+#include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 // A tn_dim is one number, so that tn_dim_const needs no program:
 //   bit 63 set    a constant in the other bits
@@ -16,12 +16,6 @@
 enum { DIM_INDEX_BITS = 32, SIZE_BITS = 30 };
 static const int64_t MAX_SIZE = INT64_C(1) << SIZE_BITS;
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 40;
-
-double fe_now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 // ---- memory
 void fe_guard(FeGuard *g) {
@@ -91,10 +85,21 @@ static tn_status status_of(const tn_program *p) {
   return is_memory ? TN_ERR_MEMORY : tn_n_errors(p) ? TN_ERR_BUILD : TN_OK;
 }
 
+void fe_show(tn_program *p, RtSeverity least) {
+  rt_diags_show(&p->ir->diags, least, stderr);
+  if (!p->oom_is_shown) p->oom_is_shown = print_out_of_memory(p, stderr, false);
+}
+
+static void print(const tn_program *p, FILE *out) {
+  rt_diags_print(&p->ir->diags, out);
+  print_out_of_memory(p, out, false);
+}
+
+// Const but for what stderr has: a program that is declared const is never made.
 tn_status tn_report(const tn_program *p, FILE *out) {
   if (!p) return TN_ERR_ARGUMENT;
-  if (out) rt_diags_print(&p->ir->diags, out);
-  if (out) print_out_of_memory(p, out, false);
+  if (out == stderr) fe_show((tn_program *)(uintptr_t)p, RT_NOTE);
+  else if (out) print(p, out);
   return status_of(p);
 }
 
@@ -126,7 +131,7 @@ static tn_program *create_in(RtArena *mem, const char *name) {
   bool good = name && is_name(name, false);
   p->mem = mem;
   p->serial = atomic_fetch_add(&next_serial, 1) & INT32_MAX;
-  p->created_ms = fe_now_ms();
+  p->created_ms = rt_now_ms();
   p->ir = ir_prog_new(mem, good ? name : "unnamed");
   p->init = ir_fn_new(p->ir, "init", (Loc){0});
   p->root = rt_alloc(mem, sizeof *p->root);

@@ -19,6 +19,11 @@ static const char *outermost_call(const tn_program *p) {
   return name;
 }
 
+const char *fe_public_call(const tn_program *p, const char *function) {
+  const char *name = outermost_call(p);
+  return name ? name : is_public(function) ? function : NULL;
+}
+
 const char *fe_call_text(tn_program *p, Op op) {
   const char *name = outermost_call(p);
   if (!name) name = rt_printf(p->mem, "tn_%s", ir_ops[op].name);
@@ -27,8 +32,7 @@ const char *fe_call_text(tn_program *p, Op op) {
 
 // "tn_add: ", or "" where only the name of a helper is known
 static const char *call_prefix(tn_program *p, const char *call) {
-  const char *name = outermost_call(p);
-  if (!name && is_public(call)) name = call;
+  const char *name = fe_public_call(p, call);
   if (!name && ir_op_find(call)) name = rt_printf(p->mem, "tn_%s", call);
   return name ? rt_printf(p->mem, "%s: ", name) : "";
 }

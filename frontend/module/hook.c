@@ -86,8 +86,7 @@ void tn_hook_remove(tn_hook *h, tn_site at) {
 // ---- running
 static const char *type_text(tn_program *p, uint8_t dtype, Shape s) {
   RtText t = {.mem = p->mem};
-  rt_text_add(&t, "%s", ir_dtype_name[dtype]);
-  ir_shape_text(p->ir, s, &t);
+  ir_type_text(p->ir, dtype, s, &t);
   return t.text;
 }
 

@@ -67,8 +67,8 @@ static FeCode *code_of(const RtPlan *plan, uint32_t n_workers) {
   return NULL;
 }
 
-tn_model *tn_model_open_bundle(const void *about, const tn_bundle_options *given, char *error, size_t error_size) {
-  const tn_bundle_options o = given ? *given : (tn_bundle_options){0};
+tn_model *tn_model_open_bundle(const void *about, const tn_open_options *given, char *error, size_t error_size) {
+  const tn_open_options o = given ? *given : (tn_open_options){0};
   const RtPlan *plan = plan_of(about, error, error_size);
   if (!plan) return NULL;
   FeCode *c = code_of(plan, o.n_workers < MOST_WORKERS ? o.n_workers : MOST_WORKERS);

@@ -12,7 +12,7 @@ extern "C" {
 // ---- compiling. Zeros are defaults.
 //
 // Machine code is made in a child process, a fork of this one: when memory runs out there, LLVM crashes or a limit is
-// reached, tn_compile returns NULL, the program says why (E006, E010) and this process goes on. What the object cache
+// reached, tn_compile returns NULL, the program says why (E006, E010, E012) and this process goes on. What the object cache
 // holds needs no child. The child ends with the thread that compiles; it runs no handlers of the program, keeps none of
 // its files open and leaves Ctrl-C to it. A program that waits for children of its own sees one more end.
 //
@@ -45,9 +45,12 @@ typedef struct {
   bool no_init;
   double time_limit;    // seconds that making machine code may take; 0: any
   size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
+  bool quiet;           // print nothing: tn_report has it
   tn_site at;
 } tn_compile_options;
-TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);  // NULL on error: tn_report
+// NULL on error. Errors and warnings of the program, those of the calls that built it too, are printed on stderr, unless
+// .quiet or where tn_report printed them there before.
+TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);
 
 // ---- seeing
 typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;

@@ -56,7 +56,8 @@ TN_API tn_program *tn_program_create(const char *name);  // NULL when out of mem
 // are 0. `file` is what reports call the text; NULL: "<text>". NULL when out of memory; errors: tn_report.
 TN_API tn_program *tn_program_parse(const char *text, size_t n, const char *file);
 TN_API void tn_program_free(tn_program *p);  // NULL: nothing; models made from it stay valid
-// Prints all diagnostics; TN_OK when there is no error, TN_ERR_MEMORY when memory ran out, else TN_ERR_BUILD
+// Prints all diagnostics, notes that belong to no error too; on stderr those alone that are not there yet, from tn_compile
+// or another tn_report. TN_OK when there is no error, TN_ERR_MEMORY when memory ran out, else TN_ERR_BUILD
 TN_API tn_status tn_report(const tn_program *p, FILE *out);
 TN_API tn_status tn_report_json(const tn_program *p, FILE *out);  // the same as a JSON array
 TN_API uint32_t tn_n_errors(const tn_program *p);

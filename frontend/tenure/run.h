@@ -21,8 +21,8 @@ typedef struct {
   uint32_t n_workers;  // 0: one per available CPU, at most 64
   uint64_t seed;       // of initial values and of the random stream
   bool no_init;        // as tn_compile_options
-} tn_bundle_options;   // NULL: zeros
-TN_API tn_model *tn_model_open_bundle(const void *about, const tn_bundle_options *o, char *error, size_t error_size);
+} tn_open_options;     // NULL: zeros
+TN_API tn_model *tn_model_open_bundle(const void *about, const tn_open_options *o, char *error, size_t error_size);
 TN_API void tn_model_free(tn_model *m);
 // A second set of parameters and state over the same code. Freed in any order.
 TN_API tn_model *tn_instance(const tn_model *m, uint64_t seed);  // initialised; NULL when out of memory
@@ -117,7 +117,8 @@ TN_API uint64_t tn_n_weight_packs(const tn_model *m);     // packed copies of we
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too. A file that
-// is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs.
+// is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs, and
+// refuses a file that is written meanwhile.
 TN_API tn_status tn_save(tn_model *m, const char *path, bool with_state);
 TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
 

@@ -92,14 +92,13 @@ static void end_line(const Prog *p, RtText *out, uint32_t flags, Loc loc) {
   put(out, "\n");
 }
 
-static void put_type(const Prog *p, RtText *out, uint8_t dtype, Shape s) {
+void ir_type_text(const Prog *p, uint8_t dtype, Shape s, RtText *out) {
   put(out, ir_dtype_name[dtype]);
-  if (ir_rank(p, s) == 0) put(out, "[]");
-  else ir_shape_text(p, s, out);
+  ir_shape_text(p, s, out);
 }
 
 void ir_print_type(const Fn *f, Val v, RtText *out) {
-  put_type(f->prog, out, ir_ins(f, v)->dtype, ir_ins(f, v)->shape);
+  ir_type_text(f->prog, ir_ins(f, v)->dtype, ir_ins(f, v)->shape, out);
 }
 
 static bool can_name(const Fn *f, uint32_t i) {
@@ -526,7 +525,7 @@ static void print_param(const Prog *p, RtText *out, uint32_t flags, const Param 
   put(out, " ");
   put_path(out, ir_text(p, q->path));
   put(out, " : ");
-  put_type(p, out, q->dtype, q->shape);
+  ir_type_text(p, q->dtype, q->shape, out);
   if (q->trainable) put(out, " trainable");
   end_line(p, out, flags, q->loc);
 }

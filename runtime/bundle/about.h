@@ -1,9 +1,9 @@
 // What NAME_about of a bundle holds: the facts of its header as data, for dlopen, bindings and tn_model_open_bundle.
-// NAME.h declares the same structs under the bundle's own name; version counts changes.
+// NAME.h declares the same structs under the bundle's own name (frontend/bundle/header.c); version counts changes.
 #ifndef TN_RUNTIME_BUNDLE_ABOUT_H
 #define TN_RUNTIME_BUNDLE_ABOUT_H
 
-#include "runtime/exec/plan.h"
+#include "runtime/exec/plan_types.h"
 
 enum { TN_BUNDLE_VERSION = 1 };  // of these structs
 enum { TN_BUNDLE_ABI = 1 };      // of the entries behind RtPlan, TnFrame included

@@ -1,5 +1,6 @@
 // Validation of the arguments of a run: counts, dtypes, ranks, pointers, sizes, then values.
 #include "runtime/exec/input_check.h"
+#include "runtime/exec/value_check.h"
 #include "runtime/format.h"
 
 #include <inttypes.h>
@@ -171,57 +172,34 @@ static RtStatus check_params(const RtRunCheck *c) {
 
 // ---- values
 
-static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, int64_t index, int64_t value, int64_t last) {
+static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, const RtBadValue *bad) {
   const char *name = c->function->inputs[k->input].name;
-  if (last < k->lo)
+  if (bad->last < k->lo)
     return refuse(c, RT_ERR_VALUE, "input '%s': no %s is allowed in this run, found %" PRId64 " at [%" PRId64 "]", name,
-                  k->what, value, index);
+                  k->what, bad->value, bad->index);
   char other[64] = "";
   if (k->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", k->other);
   return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64 "%s",
-                name, k->what, value, index, k->lo, last, other);
+                name, k->what, bad->value, bad->index, k->lo, bad->last, other);
 }
 
-// Elements [at, end) of the input
-static RtStatus check_run_of(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
-  const int64_t *v = c->in[k->input].data;
-  for (int64_t i = at; i < end; i++) {
-    if (k->has_other && v[i] == k->other) continue;
-    if (v[i] < k->lo || v[i] > last) return refuse_value(c, k, i, v[i], last);
-    if (k->is_sorted && i > at && v[i] > v[i - 1])
-      return refuse(c, RT_ERR_VALUE,
-                    "input '%s': %s %" PRId64 " at [%" PRId64 "] is above %" PRId64
-                    " before it, and sorting is enforced",
-                    c->function->inputs[k->input].name, k->what, v[i], i, v[i - 1]);
-  }
-  return RT_OK;
-}
-
-// The same, or of each group in it the part that is read
-static RtStatus check_span(const RtRunCheck *c, const RtCheck *k, int64_t at, int64_t end, int64_t last) {
-  RtStatus status = RT_OK;
-  if (!k->group) return check_run_of(c, k, at, end, last);
-  for (; at < end && !status; at += k->group) status = check_run_of(c, k, at + k->first, at + k->first + k->size, last);
-  return status;
-}
-
-static RtStatus check_steps(const RtRunCheck *c, const RtCheck *k, int64_t last) {
-  const int64_t *lengths = k->lengths ? k->lengths : c->in[k->of_input].data;
-  int64_t batch = c->dims[k->batch], time = c->dims[k->time], row = k->row;
-  RtStatus status = RT_OK;
-  for (int64_t b = 0; b < batch && !status; b++) {
-    int64_t n = lengths[b] < time ? lengths[b] : time;
-    if (!k->time_major) status = check_span(c, k, b * time * row, (b * time + (n > 0 ? n : 0)) * row, last);
-    for (int64_t t = 0; k->time_major && t < n && !status; t++)
-      status = check_span(c, k, (t * batch + b) * row, (t * batch + b + 1) * row, last);
-  }
-  return status;
+static RtStatus refuse_order(const RtRunCheck *c, const RtCheck *k, const RtBadValue *bad) {
+  return refuse(c, RT_ERR_VALUE,
+                "input '%s': %s %" PRId64 " at [%" PRId64 "] is above %" PRId64 " before it, and sorting is enforced",
+                c->function->inputs[k->input].name, k->what, bad->value, bad->index, bad->before);
 }
 
 static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
-  int64_t n = bytes_of(&c->in[k->input]) / 8, last = c->dims[k->hi] - !k->is_inclusive;
-  if (n == 0) return RT_OK;
-  return k->is_packed ? check_steps(c, k, last) : check_span(c, k, 0, n, last);
+  const RtArray *a = &c->in[k->input];
+  const int64_t *lengths = k->lengths || !k->is_packed ? k->lengths : c->in[k->of_input].data;
+  RtValueCheck check = {.check = k, .data = a->data, .n = bytes_of(a) / 8, .lengths = lengths, .dims = c->dims};
+  RtBadValue bad;
+  switch (rt_find_bad_value(&check, &bad)) {
+  case RT_VALUE_RANGE: return refuse_value(c, k, &bad);
+  case RT_VALUE_ORDER: return refuse_order(c, k, &bad);
+  case RT_VALUE_GOOD: break;
+  }
+  return RT_OK;
 }
 
 RtStatus rt_check_arrays(RtRunCheck *c) {

@@ -174,7 +174,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   uint32_t most = by ? by->max_workers : f->max_workers;
   rt_team_enter(i->team, entry, &i->frame, most);
   if (i->status.code) return report_kernel(i, f, &i->status);
-  i->counter++;
+  i->counter += !f->only_reads;
   if (guarded_arena.plan && !rt_guarded_arena_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   return RT_OK;
 }

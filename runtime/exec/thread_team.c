@@ -14,6 +14,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/base.h"
+#include "runtime/clock.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -23,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -89,12 +89,6 @@ static void relax(void) {
 #endif
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 // ---- gates
 // Returns once the word differs from `seen`; true: it slept.
 static bool gate_wait(Gate *g, uint32_t seen, uint32_t spins) {
@@ -125,9 +119,9 @@ static void wait_for_others(RtTeam *t, Gate *g, uint32_t seen, uint32_t spins) {
     relax();
   }
   bool is_caller = pthread_equal(pthread_self(), t->caller);
-  int64_t start = is_caller ? now_ns() : 0;
+  int64_t start = is_caller ? rt_now_ns() : 0;
   bool slept = gate_wait(g, seen, 0);
-  if (slept && is_caller) t->strength.slept_ns += now_ns() - start + (t->may_spin ? SPIN_NS : 0);
+  if (slept && is_caller) t->strength.slept_ns += rt_now_ns() - start + (t->may_spin ? SPIN_NS : 0);
 }
 
 void rt_team_barrier(RtTeam *t, int32_t which, int32_t count) {
@@ -153,7 +147,7 @@ static uint32_t choose_strength(RtTeam *t, uint32_t most, int64_t now) {
 // After a run of n workers. If the caller slept for over half of it, half of the workers would have been as fast.
 static void note_run(RtTeam *t, uint32_t n, int64_t start) {
   Strength *s = &t->strength;
-  int64_t now = s->slept_ns || s->now < n ? now_ns() : 0, took = now - start;
+  int64_t now = s->slept_ns || s->now < n ? rt_now_ns() : 0, took = now - start;
   bool waited = s->slept_ns > took / 2 && s->slept_ns > 0;
   if (!waited) {
     if (n > s->now) s->now = n, s->hold_ns = 0;
@@ -203,6 +197,11 @@ static uint32_t available_cpus(cpu_set_t *set) {
   if (sched_getaffinity(0, sizeof *set, set) == 0) return (uint32_t)CPU_COUNT(set);
   long n = sysconf(_SC_NPROCESSORS_ONLN);
   return n > 0 ? (uint32_t)n : 1;
+}
+
+uint32_t rt_n_cpus(void) {
+  cpu_set_t set;
+  return available_cpus(&set);
 }
 
 static bool has_word(const char *list, const char *word) {
@@ -259,7 +258,7 @@ static void revive(RtTeam *t) {
 
 // ---- runs
 void rt_team_run(RtTeam *t, RtWork work, void *ctx, uint32_t most) {
-  int64_t start = t->n_threads && most != 1 ? now_ns() : 0;
+  int64_t start = t->n_threads && most != 1 ? rt_now_ns() : 0;
   if (!has_threads(t)) revive(t);
   uint32_t n = choose_strength(t, most, start);
   if (n == 1) {

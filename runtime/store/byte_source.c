@@ -19,6 +19,7 @@ bool rt_source_open(RtSource *s, const char *path, char *error, size_t error_siz
   s->is_owner = s->fd >= 0;
   if (s->is_owner && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode)) {
     s->size = (uint64_t)st.st_size;
+    s->written_s = st.st_mtim.tv_sec, s->written_ns = (uint32_t)st.st_mtim.tv_nsec;
     return true;
   }
   int reason = errno;
@@ -41,6 +42,15 @@ void rt_source_part(RtSource *s, const RtSource *of, uint64_t at, uint64_t size)
 void rt_source_close(RtSource *s) {
   if (s->is_owner) close(s->fd);
   *s = (RtSource){.fd = -1};
+}
+
+bool rt_source_is_unchanged(const RtSource *s, char *error, size_t error_size) {
+  struct stat st;
+  if (!s->is_owner) return true;
+  if (fstat(s->fd, &st)) return rt_fail(error, error_size, "%s: %s", s->name, strerror(errno));
+  bool same = (uint64_t)st.st_size == s->size && st.st_mtim.tv_sec == s->written_s &&
+              (uint32_t)st.st_mtim.tv_nsec == s->written_ns;
+  return same || rt_fail(error, error_size, "%s: the file was written while it was read: nothing is taken", s->name);
 }
 
 static bool fail_short(const RtSource *s, uint64_t at, size_t n, char *error, size_t error_size) {

@@ -14,13 +14,17 @@ typedef struct {
   const unsigned char *bytes;  // in memory
   uint64_t base, size;         // positions count from base
   bool is_owner;               // of fd
-  char name[RT_SOURCE_NAME];   // for sentences
+  int64_t written_s;           // when it was written last, as it was opened
+  uint32_t written_ns;
+  char name[RT_SOURCE_NAME];  // for sentences
 } RtSource;
 
 bool rt_source_open(RtSource *s, const char *path, char *error, size_t error_size);
 void rt_source_memory(RtSource *s, const char *name, const void *bytes, size_t n);  // the caller's bytes
 void rt_source_part(RtSource *s, const RtSource *of, uint64_t at, uint64_t size);   // `of` stays open as long
 void rt_source_close(RtSource *s);                                                  // of zeros: nothing
+// Has nobody written the file since it was opened, as far as its size and its time show? Of other sources: true.
+bool rt_source_is_unchanged(const RtSource *s, char *error, size_t error_size);
 // All n bytes from `at`. By several threads at once.
 bool rt_source_read(const RtSource *s, uint64_t at, void *to, size_t n, char *error, size_t error_size);
 

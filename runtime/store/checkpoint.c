@@ -452,7 +452,8 @@ static void want(const Job *j, RtSt *st, const RtStTensor *t, Wanted *w) {
   w->bytes += own->size;
 }
 
-// Reads all that is taken before anything is changed: a file that is cut short meanwhile leaves everything as it was.
+// Reads all that is taken before anything is changed: a file that is cut short or written meanwhile leaves everything as
+// it was.
 static RtStatus stage(Job *j, RtSt *st) {
   Wanted w = {0};
   for (Part *part = j->parts; part < j->parts + j->n_parts; part++)
@@ -470,7 +471,7 @@ static RtStatus stage(Job *j, RtSt *st) {
       return RT_ERR_FILE;
     w.list[k]->data = to;
   }
-  return RT_OK;
+  return rt_source_is_unchanged(&j->file, error_of(j), RT_ERROR_SIZE) ? RT_OK : RT_ERR_FILE;
 }
 
 static RtStatus take(Job *j, RtSt *st) {

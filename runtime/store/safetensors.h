@@ -65,6 +65,9 @@ void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *o
 // Names that a file can carry: UTF-8, none twice, no tensor "__metadata__", no key "format" beside the writer's own.
 bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
                        uint32_t n_meta, char *error, size_t error_size);
+// Length and JSON of a file with these tensors in this order, of which data is not read; gives the bytes of the file.
+uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                      uint32_t n_meta);
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
 // Scratch memory comes from `mem`. Names were checked. The file is replaced whole or not at all.
 bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,

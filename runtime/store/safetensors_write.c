@@ -119,6 +119,20 @@ static int by_width(const void *a, const void *b) {
   return wx != wy ? wy - wx : strcmp(x->name, y->name);
 }
 
+uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                      uint32_t n_meta) {
+  size_t at = out->len;
+  uint64_t offset = 0;
+  rt_text_put(out, "\0\0\0\0\0\0\0\0{", 9);
+  put_metadata(out, meta, n_meta);
+  for (uint32_t i = 0; i < n_tensors; offset += tensors[i++]->size) put_tensor(out, tensors[i], offset);
+  rt_text_put(out, "}", 1);
+  while ((out->len - at) % 8) rt_text_put(out, " ", 1);
+  uint64_t length = out->len - at - 8;
+  for (int i = 0; i < 8; i++) out->text[at + (size_t)i] = (char)(length >> (8 * i));
+  return out->len - at + offset;
+}
+
 bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
                  uint32_t n_meta, char *error, size_t error_size) {
   const RtStTensor **order = rt_alloc(mem, sizeof *order * (n_tensors + 1));
@@ -126,21 +140,9 @@ bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint
   if (n_tensors) qsort(order, n_tensors, sizeof *order, by_width);
 
   RtText header = {.mem = mem};
-  rt_text_put(&header, "{", 1);
-  put_metadata(&header, meta, n_meta);
-  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 2));
-  uint64_t offset = 0;
-  for (uint32_t i = 0; i < n_tensors; i++) {
-    put_tensor(&header, order[i], offset);
-    pieces[i + 2] = (RtPiece){order[i]->data, order[i]->size};
-    offset += order[i]->size;
-  }
-  rt_text_put(&header, "}", 1);
-  while (header.len % 8) rt_text_put(&header, " ", 1);
-
-  unsigned char length[8];
-  for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.len >> (8 * i));
-  pieces[0] = (RtPiece){length, sizeof length};
-  pieces[1] = (RtPiece){header.text, header.len};
-  return rt_file_write(path, pieces, n_tensors + 2, error, error_size);
+  rt_st_header(&header, order, n_tensors, meta, n_meta);
+  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 1));
+  pieces[0] = (RtPiece){header.text, header.len};
+  for (uint32_t i = 0; i < n_tensors; i++) pieces[i + 1] = (RtPiece){order[i]->data, order[i]->size};
+  return rt_file_write(path, pieces, n_tensors + 1, error, error_size);
 }

@@ -1,0 +1,42 @@
+# Support code of bundles as LLVM bitcode, for each architecture that has objects: freestanding C, built by the clang of the
+# LLVM that reads it, and embedded in the library. runtime/bundle/bundle.h says what it is.
+set(tenure_bundle_sources runtime/bundle/call.c runtime/bundle/cpu.c runtime/bundle/file.c runtime/bundle/load.c runtime/bundle/save.c
+    runtime/bundle/memory.c runtime/exec/value_check.c)
+set(tenure_bundle_targets
+    x86_64 "x86_64-unknown-linux-gnu"
+    i686 "i686-unknown-linux-gnu"
+    aarch64 "aarch64-unknown-linux-gnu"
+    armv7 "armv7-unknown-linux-gnueabihf"
+    thumbv8_1m "thumbv8.1m.main-none-eabihf -mcpu=cortex-m55"
+    riscv64 "riscv64-unknown-linux-gnu -march=rv64gc -mabi=lp64d"
+    powerpc64le "powerpc64le-unknown-linux-gnu"
+    loongarch64 "loongarch64-unknown-linux-gnu")
+
+find_program(TENURE_CLANG NAMES clang-${LLVM_VERSION_MAJOR} HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
+find_program(TENURE_LLVM_LINK NAMES llvm-link-${LLVM_VERSION_MAJOR} llvm-link HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
+set(bundle_dir ${TENURE_GENERATED}/bundle)
+file(MAKE_DIRECTORY ${bundle_dir})
+set(bundle_flags -std=c17 -Os -ffreestanding -fno-builtin -fPIC -fno-stack-protector -fno-asynchronous-unwind-tables
+    -fno-unwind-tables -fno-vectorize -fno-slp-vectorize -fvisibility=hidden -Wall -Wextra -DTN_BUNDLE_SUPPORT -I${CMAKE_SOURCE_DIR} -emit-llvm -c)
+list(TRANSFORM tenure_bundle_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+set(bundle_rows "")
+set(bundle_files "")
+while(tenure_bundle_targets)
+  list(POP_FRONT tenure_bundle_targets arch triple)
+  separate_arguments(triple)
+  set(parts "")
+  foreach(source ${tenure_bundle_sources})
+    get_filename_component(stem ${source} NAME_WE)
+    set(part ${bundle_dir}/${arch}_${stem}.bc)
+    add_custom_command(OUTPUT ${part} DEPFILE ${part}.d DEPENDS ${source} VERBATIM
+                       COMMAND ${TENURE_CLANG} -target ${triple} ${bundle_flags} -MD -MF ${part}.d -MT ${part} ${source} -o ${part})
+    list(APPEND parts ${part})
+  endforeach()
+  add_custom_command(OUTPUT ${bundle_dir}/${arch}.bc DEPENDS ${parts} VERBATIM
+                     COMMAND ${TENURE_LLVM_LINK} ${parts} -o ${bundle_dir}/${arch}.bc)
+  list(APPEND bundle_files ${bundle_dir}/${arch}.bc)
+  string(APPEND bundle_rows "ROW(${arch})\n")
+endwhile()
+file(CONFIGURE OUTPUT ${bundle_dir}/architectures.def CONTENT "${bundle_rows}" @ONLY)
+set_source_files_properties(codegen/bundle/support_code.c PROPERTIES OBJECT_DEPENDS "${bundle_files}"
+                            COMPILE_DEFINITIONS "SUPPORT_CODE=\"${bundle_dir}\"" COMPILE_OPTIONS "-I${bundle_dir}")

@@ -1,0 +1,409 @@
+#include "codegen/bundle/emit.h"
+#include "codegen/bundle/constants.h"
+#include "codegen/bundle/support_code.h"
+#include "codegen/module/child.h"
+#include "codegen/module/llvm_module.h"
+
+#include <string.h>
+
+#include <llvm-c/BitReader.h>
+#include <llvm-c/BitWriter.h>
+#include <llvm-c/Linker.h>
+
+// Kernels are called from one place with constant numbers of workers: what that leaves unused goes.
+static const CgPipeline bundle_pipeline = {"globaldce,ipsccp,function(early-cse,instcombine<no-verify-fixpoint>,loop-"
+                                           "mssa(licm),simplifycfg),constmerge,globaldce",
+                                           LLVMCodeGenLevelDefault};
+
+typedef struct {
+  RtArena *mem;
+  const CgBundle *b;
+  const TnBundleAbout *about;
+  ModulePlan *plans;  // by target
+  CgModule *modules;  // by target; the first becomes the object
+  LLVMModuleRef mod;
+  LLVMContextRef ctx;
+  LLVMBuilderRef builder;
+  CgConstants k;
+  RtText *why;
+} Emission;
+
+static bool fail(const Emission *e, const char *what) { return rt_text_add(e->why, "LLVM: %s", what), false; }
+
+// ---- kernels and entries of one target
+static const char *entry_symbol(const Emission *e, uint32_t target, uint32_t entry) {
+  return rt_printf(e->mem, "%s.t%u.e%u", e->about->name, target, entry);
+}
+
+static void set_attribute(LLVMContextRef ctx, LLVMValueRef fn, const char *key, const char *value) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
+}
+
+static unsigned flag_kind(const char *name) { return LLVMGetEnumAttributeKindForName(name, strlen(name)); }
+
+static void set_flag(LLVMContextRef ctx, LLVMValueRef fn, const char *name) {
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(ctx, flag_kind(name), 0));
+}
+
+// Entries, which the quick pipeline leaves as they are, are optimised here like all others.
+static void set_function(const Emission *e, LLVMValueRef fn, const Target *t) {
+  LLVMContextRef ctx = LLVMGetModuleContext(LLVMGetGlobalParent(fn));
+  LLVMRemoveEnumAttributeAtIndex(fn, LLVMAttributeFunctionIndex, flag_kind("optnone"));
+  if (e->about->n_targets > 1) {
+    set_attribute(ctx, fn, "target-cpu", t->cpu);
+    set_attribute(ctx, fn, "target-features", t->features);
+  }
+  if (e->b->small) set_flag(ctx, fn, "minsize"), set_flag(ctx, fn, "optsize");
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+}
+
+static bool build_target(Emission *e, uint32_t target) {
+  ModulePlan *plan = &e->plans[target];
+  CgModule *m = &e->modules[target];
+  LLVMTargetMachineRef machine = cg_make_machine(plan->t, &bundle_pipeline, m->error);
+  if (!machine) return fail(e, m->error);
+  cg_open_module(m, e->ctx, machine, &bundle_pipeline);
+  if (!cg_build_module(plan, m)) return false;
+  for (LLVMValueRef fn = LLVMGetFirstFunction(m->mod); fn; fn = LLVMGetNextFunction(fn))
+    if (!LLVMIsDeclaration(fn)) set_function(e, fn, plan->t);
+  for (uint32_t k = 0; k < plan->n_entries; k++) {
+    LLVMValueRef fn = LLVMGetNamedFunction(m->mod, plan->entries[k].symbol);
+    const char *symbol = entry_symbol(e, target, k);
+    LLVMSetValueName2(fn, symbol, strlen(symbol));
+    LLVMSetLinkage(fn, LLVMExternalLinkage);
+  }
+  return true;
+}
+
+static bool link_module(const Emission *e, LLVMModuleRef other) {
+  return !LLVMLinkModules2(e->mod, other) || fail(e, "modules could not be linked");
+}
+
+static bool link_support(Emission *e) {
+  const void *bytes;
+  size_t n;
+  LLVMModuleRef support = NULL;
+  const char *triple = LLVMGetTarget(e->mod);
+  if (!cg_support_code(triple, &bytes, &n, e->why)) return false;
+  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bytes, n, "support", false);
+  if (LLVMParseBitcodeInContext2(e->ctx, buffer, &support)) return fail(e, "the support code could not be read");
+  LLVMSetTarget(support, triple);
+  LLVMSetModuleDataLayout(support, LLVMGetModuleDataLayout(e->mod));
+  return link_module(e, support);
+}
+
+// ---- the functions of the header
+typedef struct {
+  const char *symbol, *support;  // the function, and that of the support code which it calls
+  LLVMTypeRef result;
+  LLVMTypeRef type[16];
+  LLVMValueRef first[4];  // what the call has before the parameters
+  uint32_t n, n_first;
+  uint32_t no_in, no_out;  // positions of the call's arguments that are no parameters, and NULL; 0: none
+} Stub;
+
+static bool is_narrow(const Emission *e, LLVMTypeRef t) { return t == e->k.i32; }
+
+// As C's calling conventions want narrow integers: sign-extended.
+static void extend(const Emission *e, LLVMValueRef fn, LLVMTypeRef result, const LLVMTypeRef *type, uint32_t n,
+                   void (*add)(LLVMValueRef, LLVMAttributeIndex, LLVMAttributeRef)) {
+  LLVMAttributeRef a = LLVMCreateEnumAttribute(e->ctx, flag_kind("signext"), 0);
+  if (is_narrow(e, result)) add(fn, LLVMAttributeReturnIndex, a);
+  for (uint32_t k = 0; k < n; k++)
+    if (is_narrow(e, type[k])) add(fn, k + 1, a);
+}
+
+static LLVMValueRef declare(const Emission *e, const Stub *s, const LLVMTypeRef *type, uint32_t n) {
+  LLVMTypeRef fn_type = LLVMFunctionType(s->result, (LLVMTypeRef *)(uintptr_t)type, n, false);
+  LLVMValueRef fn = LLVMAddFunction(e->mod, s->symbol, fn_type);
+  LLVMValueRef support = LLVMGetNamedFunction(e->mod, s->support);
+  static const char *const copied[] = {"target-cpu", "target-features"};  // it runs before anybody asked for the CPU
+  for (size_t k = 0; k < 2; k++) {
+    LLVMAttributeRef a =
+        LLVMGetStringAttributeAtIndex(support, LLVMAttributeFunctionIndex, copied[k], (unsigned)strlen(copied[k]));
+    if (a) LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
+  }
+  set_flag(e->ctx, fn, "nounwind");
+  extend(e, fn, s->result, type, n, LLVMAddAttributeAtIndex);
+  return fn;
+}
+
+// symbol(parameters) { return support(first.., parameters..); }
+static LLVMValueRef emit_stub(Emission *e, const Stub *s) {
+  LLVMTypeRef own[16], all[20];
+  LLVMValueRef arg[20];
+  uint32_t n_own = 0, n = 0;
+  for (uint32_t k = 0; k < s->n; k++)
+    if (s->n_first + k != s->no_in && s->n_first + k != s->no_out) own[n_own++] = s->type[k];
+  LLVMValueRef fn = declare(e, s, own, n_own), callee = LLVMGetNamedFunction(e->mod, s->support);
+  LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->ctx, fn, "entry"));
+  for (; n < s->n_first; n++) arg[n] = s->first[n], all[n] = LLVMTypeOf(arg[n]);
+  for (uint32_t k = 0, own_at = 0; k < s->n; k++, n++) {
+    bool is_left_out = n == s->no_in || n == s->no_out;
+    all[n] = s->type[k];
+    arg[n] = is_left_out ? LLVMConstNull(s->type[k]) : LLVMGetParam(fn, own_at++);
+  }
+  LLVMTypeRef type = LLVMFunctionType(s->result, all, n, false);
+  LLVMValueRef call = LLVMBuildCall2(e->builder, type, callee, arg, n, "");
+  extend(e, call, s->result, all, n, LLVMAddCallSiteAttribute);
+  LLVMSetTailCall(call, true);
+  LLVMBuildRet(e->builder, call);
+  return fn;
+}
+
+static const char *public_symbol(const Emission *e, const char *name) {
+  return rt_printf(e->mem, "%s_%s", e->about->name, name);
+}
+
+// NAME_f(state, arena, bytes[, in][, out][, worker, n_workers, barrier, ctx])
+static LLVMValueRef emit_call(Emission *e, LLVMValueRef bundle, uint32_t listed, bool has_worker, bool is_generic) {
+  CgConstants *k = &e->k;
+  const TnBundleFunction *f = &e->about->functions[listed];
+  uint32_t fn = cg_bundle_function(e->about->plans[0], listed);
+  const char *stem = cg_bundle_symbol(e->mem, e->about, listed);
+  const char *name = rt_printf(e->mem, "%s%s%s", stem, has_worker ? "_worker" : "", is_generic ? ".call" : "");
+  Stub s = {.symbol = public_symbol(e, name),
+            .support = has_worker ? "tn_bundle_call_worker" : "tn_bundle_call",
+            .result = k->i32,
+            .first = {bundle, LLVMConstInt(k->i32, fn, false), LLVMConstInt(k->i32, listed, false)},
+            .n_first = 3,
+            .type = {k->ptr, k->ptr, k->size, k->ptr, k->ptr, k->i32, k->i32, k->ptr, k->ptr},
+            .n = has_worker ? 9 : 5};
+  if (!is_generic && !f->n_inputs) s.no_in = 6;
+  if (!is_generic && !f->n_outputs) s.no_out = 7;
+  return emit_stub(e, &s);
+}
+
+static void emit_calls(Emission *e, LLVMValueRef bundle, CgBundleCode *code) {
+  code->calls = rt_alloc(e->mem, (e->about->n_functions + 1) * sizeof *code->calls);
+  for (uint32_t f = 0; f < e->about->n_functions; f++) {
+    const TnBundleFunction *row = &e->about->functions[f];
+    LLVMValueRef call = emit_call(e, bundle, f, false, false);
+    code->calls[f] = row->n_inputs && row->n_outputs ? call : emit_call(e, bundle, f, false, true);
+    if (e->b->has_workers) emit_call(e, bundle, f, true, false);
+  }
+}
+
+static LLVMValueRef emit_simple(Emission *e, const char *name, const char *support, LLVMTypeRef result,
+                                const LLVMTypeRef *type, uint32_t n, LLVMValueRef bundle) {
+  Stub s = {
+      .symbol = public_symbol(e, name), .support = support, .result = result, .first = {bundle}, .n_first = 1, .n = n};
+  memcpy(s.type, type, n * sizeof *type);
+  return emit_stub(e, &s);
+}
+
+// NAME_init(state, seed); with an arena where the initial values want one.
+static LLVMValueRef emit_init(Emission *e, LLVMValueRef bundle) {
+  CgConstants *k = &e->k;
+  bool wants_arena = cg_bundle_init_arena(e->b->facts) > 0;
+  Stub s = {.symbol = public_symbol(e, "init"),
+            .support = "tn_bundle_init",
+            .result = k->i32,
+            .first = {bundle},
+            .n_first = 1,
+            .type = {k->ptr, k->ptr, k->size, k->i64},
+            .n = 4};
+  if (wants_arena) return emit_stub(e, &s);
+  Stub typed = s;
+  typed.no_in = 2, typed.no_out = 3;
+  emit_stub(e, &typed);
+  s.symbol = public_symbol(e, "init.call");
+  return emit_stub(e, &s);
+}
+
+static void emit_others(Emission *e, LLVMValueRef bundle, CgBundleCode *code) {
+  CgConstants *k = &e->k;
+  code->init = emit_init(e, bundle);
+  code->cpu = emit_simple(e, "cpu", "tn_bundle_cpu", k->i32, NULL, 0, bundle);
+  code->error = emit_simple(e, "error", "tn_bundle_error", k->ptr, &k->i32, 1, bundle);
+  code->load = emit_simple(e, "load", "tn_bundle_load", k->i32, (LLVMTypeRef[]){k->ptr, k->ptr, k->size}, 3, bundle);
+  code->save =
+      emit_simple(e, "save", "tn_bundle_save", k->i32, (LLVMTypeRef[]){k->ptr, k->ptr, k->size, k->ptr}, 4, bundle);
+}
+
+// ---- tables
+typedef struct {
+  Emission *e;
+  uint32_t target;
+} EntryPlace;
+
+static LLVMValueRef find_entry(void *ctx, uint32_t function, uint32_t variant) {
+  const EntryPlace *at = ctx;
+  const RtPlan *p = at->e->about->plans[at->target];
+  uint32_t entry = function;
+  if (variant < p->functions[function].n_variants) {
+    entry = p->n_functions + variant;
+    for (uint32_t f = 0; f < function; f++) entry += p->functions[f].n_variants;
+  }
+  return LLVMGetNamedFunction(at->e->mod, entry_symbol(at->e, at->target, entry));
+}
+
+// Constants and weights lie in the section that the caller names.
+static LLVMValueRef large_constant(Emission *e, const void *bytes, size_t n) {
+  LLVMValueRef g = cg_constant_bytes(&e->k, bytes, n, TN_ALIGN);
+  if (e->b->section && !LLVMIsNull(g)) LLVMSetSection(g, e->b->section);
+  return g;
+}
+
+static LLVMValueRef plan_table(Emission *e) {
+  LLVMValueRef *row = rt_alloc(e->mem, (e->about->n_targets + 1) * sizeof *row);
+  for (uint32_t t = 0; t < e->about->n_targets; t++) {
+    Prog *p = e->b->progs[t];
+    void *bytes = rt_alloc(e->mem, (size_t)p->const_bytes + 1);
+    if (p->const_bytes) ir_fill_const(p, bytes);
+    LLVMValueRef consts = large_constant(e, bytes, (size_t)p->const_bytes);
+    row[t] = cg_constant_plan(&e->k, e->about->plans[t], consts, find_entry, &(EntryPlace){e, t});
+  }
+  return cg_constant_global(&e->k, LLVMConstArray2(e->k.ptr, row, e->about->n_targets), "plans");
+}
+
+// about points to the functions, these to the bundle, that to about: the two exist before they are filled.
+static void emit_tables(Emission *e) {
+  CgBundleCode code = {.plans = plan_table(e)};
+  const TnBundle *facts = e->b->facts;
+  LLVMValueRef hole = LLVMAddGlobal(e->mod, e->k.i8, "about.hole");
+  LLVMValueRef weights = large_constant(e, facts->weights, (size_t)e->about->plans[0]->param_bytes);
+  LLVMValueRef bundle = cg_constant_bundle(&e->k, facts, hole, weights);
+  emit_calls(e, bundle, &code);
+  emit_others(e, bundle, &code);
+  const char *symbol = public_symbol(e, "about");
+  LLVMValueRef about = cg_constant_global(&e->k, cg_constant_about(&e->k, e->about, &code), symbol);
+  LLVMSetLinkage(about, LLVMExternalLinkage);
+  LLVMReplaceAllUsesWith(hole, about);
+  LLVMDeleteGlobal(hole);
+}
+
+// ---- what others see
+static bool is_public(const Emission *e, const char *name) {
+  size_t n = strlen(e->about->name);
+  return !strncmp(name, e->about->name, n) && name[n] == '_' && !strchr(name, '.');
+}
+
+static bool is_runtime_call(const char *name) {
+  return !strcmp(name, "memcpy") || !strcmp(name, "memset") || !strcmp(name, "memmove");
+}
+
+static void set_visibility(const Emission *e, LLVMValueRef g) {
+  size_t n;
+  if (LLVMIsDeclaration(g)) return;
+  const char *name = LLVMGetValueName2(g, &n);
+  bool shown = is_public(e, name);
+  LLVMSetVisibility(g, LLVMDefaultVisibility);
+  if (!shown) LLVMSetLinkage(g, LLVMInternalLinkage);
+}
+
+// Code generation calls these by name after the passes that drop what nobody calls.
+static void keep_runtime_calls(const Emission *e) {
+  LLVMValueRef kept[3];
+  uint32_t n = 0;
+  for (LLVMValueRef fn = LLVMGetFirstFunction(e->mod); fn; fn = LLVMGetNextFunction(fn)) {
+    size_t length;
+    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)) && n < 3) kept[n++] = fn;
+  }
+  if (!n) return;
+  LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n),
+               used = LLVMAddGlobal(e->mod, LLVMTypeOf(list), "llvm.compiler.used");
+  LLVMSetInitializer(used, list);
+  LLVMSetLinkage(used, LLVMAppendingLinkage);
+  LLVMSetSection(used, "llvm.metadata");
+}
+
+static void set_all_visibilities(const Emission *e) {
+  for (LLVMValueRef g = LLVMGetFirstFunction(e->mod); g; g = LLVMGetNextFunction(g)) set_visibility(e, g);
+  for (LLVMValueRef g = LLVMGetFirstGlobal(e->mod); g; g = LLVMGetNextGlobal(g)) set_visibility(e, g);
+  keep_runtime_calls(e);
+}
+
+// ---- files
+static bool emit_code(Emission *e, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out) {
+  char *error = NULL;
+  LLVMModuleRef copy = LLVMCloneModule(e->mod);  // making code changes a module
+  if (!LLVMTargetMachineEmitToMemoryBuffer(e->modules[0].tm, copy, type, &error, out)) return true;
+  return fail(e, error ? error : "no code was made");
+}
+
+static bool make_files(Emission *e, CgObject file[CG_N_FORMS]) {
+  LLVMMemoryBufferRef buffer[CG_N_FORMS] = {0};
+  const bool *wants = e->b->wants;
+  if (wants[CG_OBJECT_FILE] && !emit_code(e, LLVMObjectFile, &buffer[CG_OBJECT_FILE])) return false;
+  if (wants[CG_ASSEMBLY] && !emit_code(e, LLVMAssemblyFile, &buffer[CG_ASSEMBLY])) return false;
+  if (wants[CG_BITCODE]) buffer[CG_BITCODE] = LLVMWriteBitcodeToMemoryBuffer(e->mod);
+  for (int f = 0; f < CG_N_FORMS; f++)
+    if (buffer[f]) file[f] = (CgObject){(void *)(uintptr_t)LLVMGetBufferStart(buffer[f]), LLVMGetBufferSize(buffer[f])};
+  if (wants[CG_LLVM_TEXT]) {
+    char *text = LLVMPrintModuleToString(e->mod);
+    file[CG_LLVM_TEXT] = (CgObject){text, strlen(text)};
+  }
+  return true;
+}
+
+// ---- all, in the compiler's process
+static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
+  e->ctx = LLVMContextCreate();
+  e->builder = LLVMCreateBuilderInContext(e->ctx);
+  for (uint32_t t = 0; t < e->about->n_targets; t++)
+    if (!build_target(e, t)) return false;
+  e->mod = e->modules[0].mod;
+  for (uint32_t t = 1; t < e->about->n_targets; t++)
+    if (!link_module(e, e->modules[t].mod)) return false;
+  if (!link_support(e)) return false;
+  cg_constants_open(&e->k, e->mod, e->mem);
+  emit_tables(e);
+  set_all_visibilities(e);
+  cg_child_doing("LLVM compiled the bundle");
+  return cg_optimise_module(&e->modules[0]) ? make_files(e, file) : fail(e, e->modules[0].error);
+}
+
+// One answer: sizes of all forms, then their bytes.
+_Noreturn static void answer(RtArena *mem, const CgObject file[CG_N_FORMS]) {
+  RtText all = {.mem = mem};
+  for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, (const char *)&file[f].size, sizeof file[f].size);
+  for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, file[f].bytes, file[f].size);
+  cg_child_answer(&(CgObject){all.text, all.len});
+}
+
+static void emit_in_child(void *ctx) {
+  Emission *e = ctx;
+  CgObject file[CG_N_FORMS] = {0};
+  jmp_buf here;
+  if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
+  rt_arena_on_oom(e->mem, &here);
+  cg_init_llvm();
+  LLVMInitializeAllAsmParsers();  // of the support code's instructions
+  if (emit(e, file)) answer(e->mem, file);
+  cg_child_fail(CG_NO_CODE, e->why->text);
+}
+
+static bool take_files(const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
+  const unsigned char *at = (const unsigned char *)a->data + CG_N_FORMS * sizeof(size_t);
+  for (int f = 0; f < CG_N_FORMS; f++) {
+    memcpy(&files[f].size, (const unsigned char *)a->data + (size_t)f * sizeof(size_t), sizeof(size_t));
+    if (!files[f].size) continue;
+    if (!(files[f].bytes = rt_malloc(files[f].size))) return false;
+    memcpy(files[f].bytes, at, files[f].size);
+    at += files[f].size;
+  }
+  return true;
+}
+
+bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgInfo *info, RtText *why) {
+  Emission e = {.mem = mem, .b = b, .about = b->facts->about, .why = why};
+  uint32_t n = e.about->n_targets;
+  e.plans = rt_alloc(mem, n * sizeof *e.plans);
+  e.modules = rt_alloc(mem, n * sizeof *e.modules);
+  for (uint32_t t = 0; t < n; t++) {
+    e.plans[t] =
+        (ModulePlan){.p = b->progs[t], .t = b->targets[t], .one_worker = !b->has_workers, .mem = mem, .why = why};
+    if (!cg_make_plan(&e.plans[t])) return false;
+    for (uint32_t k = 0; k < e.plans[t].n_entries; k++) info->n_kernels += e.plans[t].entries[k].n_calls;
+    info->n_distinct += e.plans[t].n_codes;
+  }
+  ChildAnswer a = cg_run_child(&(CgLimits){0}, emit_in_child, &e, why);
+  info->failure = a.failure;
+  if (a.failure) return false;
+  bool good = take_files(&a, files);
+  if (!good) info->failure = CG_NO_MEMORY, rt_text_add(why, "out of memory");
+  rt_free(a.data);
+  return good;
+}

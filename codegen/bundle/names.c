@@ -1,0 +1,223 @@
+// Names of the program as identifiers of C and C++.
+#include "codegen/bundle/facts.h"
+#include "runtime/format.h"
+
+#include <string.h>
+
+static const char *const keywords[] = {"alignas",
+                                       "alignof",
+                                       "and",
+                                       "and_eq",
+                                       "asm",
+                                       "auto",
+                                       "bitand",
+                                       "bitor",
+                                       "bool",
+                                       "break",
+                                       "case",
+                                       "catch",
+                                       "char",
+                                       "char8_t",
+                                       "char16_t",
+                                       "char32_t",
+                                       "class",
+                                       "compl",
+                                       "concept",
+                                       "const",
+                                       "consteval",
+                                       "constexpr",
+                                       "constinit",
+                                       "const_cast",
+                                       "continue",
+                                       "co_await",
+                                       "co_return",
+                                       "co_yield",
+                                       "decltype",
+                                       "default",
+                                       "delete",
+                                       "do",
+                                       "double",
+                                       "dynamic_cast",
+                                       "else",
+                                       "enum",
+                                       "explicit",
+                                       "export",
+                                       "extern",
+                                       "false",
+                                       "float",
+                                       "for",
+                                       "friend",
+                                       "goto",
+                                       "if",
+                                       "inline",
+                                       "int",
+                                       "long",
+                                       "mutable",
+                                       "namespace",
+                                       "new",
+                                       "noexcept",
+                                       "not",
+                                       "not_eq",
+                                       "nullptr",
+                                       "operator",
+                                       "or",
+                                       "or_eq",
+                                       "private",
+                                       "protected",
+                                       "public",
+                                       "register",
+                                       "reinterpret_cast",
+                                       "requires",
+                                       "restrict",
+                                       "return",
+                                       "short",
+                                       "signed",
+                                       "sizeof",
+                                       "static",
+                                       "static_assert",
+                                       "static_cast",
+                                       "struct",
+                                       "switch",
+                                       "template",
+                                       "this",
+                                       "thread_local",
+                                       "throw",
+                                       "true",
+                                       "try",
+                                       "typedef",
+                                       "typeid",
+                                       "typename",
+                                       "typeof",
+                                       "union",
+                                       "unsigned",
+                                       "using",
+                                       "virtual",
+                                       "void",
+                                       "volatile",
+                                       "wchar_t",
+                                       "while",
+                                       "xor",
+                                       "xor_eq",
+                                       "NULL",
+                                       "int32_t",
+                                       "int64_t",
+                                       "uint8_t",
+                                       "uint32_t",
+                                       "uint64_t",
+                                       "size_t",
+                                       "errno",
+                                       "linux",
+                                       "unix"};
+
+static bool is_keyword(const char *s) {
+  for (size_t k = 0; k < sizeof keywords / sizeof *keywords; k++)
+    if (!strcmp(s, keywords[k])) return true;
+  return false;
+}
+
+char *cg_c_name(RtArena *mem, const char *name) {
+  RtText t = {.mem = mem};
+  if (rt_is_digit(*name)) rt_text_add(&t, "_");
+  for (; *name; name++) rt_text_add(&t, "%c", rt_is_alnum(*name) ? *name : '_');
+  if (!t.text || is_keyword(t.text)) rt_text_add(&t, "_");
+  return t.text;
+}
+
+char *cg_c_upper_name(RtArena *mem, const char *name) {
+  char *s = cg_c_name(mem, name);
+  for (char *c = s; *c; c++)
+    if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
+  return s;
+}
+
+static bool is_taken(const CgNames *names, const char *name) {
+  for (uint32_t k = 0; k < names->n; k++)
+    if (!strcmp(names->list[k], name)) return true;
+  return false;
+}
+
+const char *cg_new_name(CgNames *names, const char *name) {
+  const char *free_name = name;
+  for (uint32_t k = 2; is_taken(names, free_name); k++) free_name = rt_printf(names->mem, "%s_%u", name, k);
+  return *RT_PUSH(names->mem, names->list, names->n, names->cap) = free_name;
+}
+
+// What the header declares for a function, and for all of them. Macros are of capitals, as functions may be.
+static const char *const of_function[] = {"", "_in", "_out", "_worker"};
+static const char *const of_header[] = {"cpu",
+                                        "init",
+                                        "load",
+                                        "save",
+                                        "error",
+                                        "about",
+                                        "info",
+                                        "state",
+                                        "dim",
+                                        "array",
+                                        "function",
+                                        "tensor",
+                                        "ABI",
+                                        "PLAN",
+                                        "STATE_BYTES",
+                                        "ARENA_BYTES",
+                                        "ALIGN",
+                                        "FILE_BYTES",
+                                        "INIT_ARENA_BYTES",
+                                        "ALIGNED",
+                                        "H",
+                                        "CHECK_SIZE"};
+
+static bool is_free_symbol(const CgNames *names, const char *stem) {
+  size_t n = strlen(stem);
+  if (n > 4 && !strcmp(stem + n - 4, "_MAX")) return false;
+  if (n > 12 && !strcmp(stem + n - 12, "_ARENA_BYTES")) return false;
+  for (size_t k = 0; k < sizeof of_function / sizeof *of_function; k++)
+    if (is_taken(names, rt_printf(names->mem, "%s%s", stem, of_function[k]))) return false;
+  return strncmp(stem, "ALIAS_", 6) != 0;
+}
+
+static const char *new_symbol(CgNames *names, const char *function) {
+  const char *name = cg_c_name(names->mem, function), *stem = name;
+  for (uint32_t k = 2; !is_free_symbol(names, stem); k++) stem = rt_printf(names->mem, "%s_%u", name, k);
+  for (size_t k = 0; k < sizeof of_function / sizeof *of_function; k++)
+    cg_new_name(names, rt_printf(names->mem, "%s%s", stem, of_function[k]));
+  return stem;
+}
+
+char *cg_bundle_symbol(RtArena *mem, const TnBundleAbout *about, uint32_t k) {
+  CgNames names = {.mem = mem};
+  for (size_t i = 0; i < sizeof of_header / sizeof *of_header; i++) cg_new_name(&names, of_header[i]);
+  for (uint32_t i = 0; i < k; i++) new_symbol(&names, about->functions[i].name);
+  return (char *)(uintptr_t)new_symbol(&names, about->functions[k].name);
+}
+
+static void put_dim(const RtPlan *p, uint32_t row, bool is_factor, RtText *out) {
+  const RtDim *d = &p->dims[row];
+  switch ((RtDimKind)d->kind) {
+  case RT_DIM_CONST: rt_text_add(out, "%lld", (long long)d->value); return;
+  case RT_DIM_SLOT: rt_text_add(out, "%s", p->slots[d->value].name); return;
+  case RT_DIM_MUL:
+    put_dim(p, d->a, true, out);
+    rt_text_add(out, " * ");
+    put_dim(p, d->b, true, out);
+    return;
+  case RT_DIM_ADD:
+    rt_text_add(out, is_factor ? "(" : "");
+    put_dim(p, d->a, false, out);
+    rt_text_add(out, " + ");
+    put_dim(p, d->b, false, out);
+    rt_text_add(out, is_factor ? ")" : "");
+    return;
+  }
+}
+
+char *cg_shape_text(RtArena *mem, const RtPlan *p, const RtPort *port) {
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "[");
+  for (uint32_t d = 0; d < port->rank; d++) {
+    rt_text_add(&t, d ? ", " : "");
+    put_dim(p, port->dims[d], false, &t);
+  }
+  rt_text_add(&t, "]");
+  return t.text;
+}

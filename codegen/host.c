@@ -1,0 +1,90 @@
+// What this machine can run, and the row that its programs are compiled for.
+//
+// A host is recognised by features alone, each one checked twice: the CPU has it (cpuid) and the system saves its
+// registers (xgetbv). CPU names lie in virtual machines.
+#include "codegen/x86_features.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#if defined(__x86_64__)
+// XCR0 says which registers the system saves; readable only when it set OSXSAVE.
+static uint64_t saved_state(void) {
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;
+  uint32_t lo, hi;
+  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return (uint64_t)hi << 32 | lo;
+}
+
+static bool has_feature(const CgX86Feature *f) {
+  uint32_t r[4];
+  if (!__get_cpuid_count(f->leaf, 0, &r[0], &r[1], &r[2], &r[3])) return false;
+  return (r[f->is_ecx ? 2 : 1] >> f->bit & 1) && (saved_state() & f->xcr0) == f->xcr0;
+}
+
+static bool has_all(const char *list, char lack[TARGET_LACK]) {
+  for (const char *s = list; *s;) {
+    size_t n = strcspn(s, ",");
+    const CgX86Feature *f = cg_x86_feature(s + 1, n - 1);
+    if (!f || !has_feature(f)) return snprintf(lack, TARGET_LACK, "%.*s", (int)(n - 1), s + 1), false;
+    s += s[n] ? n + 1 : n;
+  }
+  return true;
+}
+#define FAMILY "x86_64"
+#else
+static bool has_all(const char *list, char lack[TARGET_LACK]) { return (void)list, (void)lack, true; }
+#if defined(__aarch64__)
+#define FAMILY "aarch64"
+#else
+#define FAMILY "none"
+#endif
+#endif
+
+static const char *family_name(const char *triple) {
+  static const char *const families[][2] = {{"x86_64", "an x86-64 CPU"},
+                                            {"aarch64", "an AArch64 CPU"},
+                                            {"riscv64", "a RISC-V CPU of 64 bits"},
+                                            {"thumb", "an Arm Cortex-M CPU"}};
+  for (size_t k = 0; k < sizeof families / sizeof *families; k++)
+    if (!strncmp(triple, families[k][0], strlen(families[k][0]))) return families[k][1];
+  return "another CPU family";
+}
+
+bool cg_target_runs_here(const Target *t, char lack[TARGET_LACK]) {
+  if (!t->triple) return true;
+  snprintf(lack, TARGET_LACK, "%s", family_name(t->triple));
+  return !strncmp(t->triple, FAMILY, strlen(FAMILY)) && has_all(t->features, lack);
+}
+
+static bool pick_best(Target *t, RtText *why) {
+  char lack[TARGET_LACK] = "";
+  uint32_t n;
+  const Target *row = cg_targets(&n);
+  for (uint32_t k = 0; k < n; k++)
+    if (row[k].has_image && cg_target_runs_here(&row[k], lack)) return *t = row[k], true;
+  rt_text_add(why, "this CPU cannot run any target: it lacks %s", lack);
+  return false;
+}
+
+bool cg_target_pick(Target *t, const char *name, RtText *why) {
+  char lack[TARGET_LACK];
+  if (!name || !*name) return pick_best(t, why);
+  const Target *row = cg_target_find(name);
+  if (!row) return cg_target_unknown(name, why), false;
+  if (!cg_target_runs_here(row, lack))
+    return rt_text_add(why, "target '%s' needs %s, which this machine lacks", name, lack), false;
+  if (!row->has_image) return rt_text_add(why, "target '%s' is for programs compiled ahead of time", name), false;
+  *t = *row;
+  return true;
+}
+
+bool cg_target_host(Target *t, RtArena *mem) {
+  RtText why = {mem, NULL, 0, 0};
+  return cg_target_pick(t, getenv("TN_TARGET"), &why);
+}

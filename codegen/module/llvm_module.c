@@ -1,0 +1,145 @@
+// LLVM in this process; one module: open it for a target, run LLVM's passes, emit an object.
+#include "codegen/module/llvm_module.h"
+#include "codegen/module/child.h"
+#include "codegen/module/emit.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+// The emitters produce vector code; what remains is constant folding, CSE and LICM. "default<O1>" costs more than all
+// the rest of code generation.
+const CgPipeline cg_quick_pipeline = {"function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))",
+                                      LLVMCodeGenLevelDefault};
+
+// ---- LLVM in this process
+static void on_fatal_error(const char *reason) {
+  char text[512];
+  snprintf(text, sizeof text, "LLVM: %s", reason);
+  cg_child_fail(CG_NO_CODE, text);
+}
+
+static void on_no_memory(void) { cg_child_fail(CG_NO_MEMORY, "the compiler ran out of memory"); }
+
+// By its symbol in the C++ library, since LLVM's C interface has no word for it. What LLVM takes by malloc it checks
+// itself, and says so on stderr before it aborts.
+static void install_new_handler(void) {
+  void (*(*set_new_handler)(void (*)(void)))(void) = NULL;
+  void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+  memcpy(&set_new_handler, &found, sizeof set_new_handler);
+  if (set_new_handler) set_new_handler(on_no_memory);
+}
+
+void cg_init_llvm(void) {
+  install_new_handler();
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+  LLVMInitializeAllTargetInfos();
+  LLVMInitializeAllTargets();
+  LLVMInitializeAllTargetMCs();
+  LLVMInitializeAllAsmPrinters();
+}
+
+// ---- errors
+static void keep_error(CgModule *m, const char *text) {
+  if (!m->error[0]) snprintf(m->error, sizeof m->error, "%s", text ? text : "unknown LLVM error");
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+  char *text = LLVMGetDiagInfoDescription(info);
+  keep_error(ctx, text);
+  LLVMDisposeMessage(text);
+}
+
+// ---- the target
+static LLVMTargetMachineRef machine_of(LLVMTargetRef target, const char *triple, const Target *t,
+                                       LLVMCodeGenOptLevel level) {
+  LLVMTargetMachineOptionsRef o = LLVMCreateTargetMachineOptions();
+  LLVMTargetMachineOptionsSetCPU(o, t->cpu);
+  LLVMTargetMachineOptionsSetFeatures(o, t->features);
+  if (t->abi) LLVMTargetMachineOptionsSetABI(o, t->abi);
+  LLVMTargetMachineOptionsSetCodeGenOptLevel(o, level);
+  LLVMTargetMachineOptionsSetRelocMode(o, t->fixed_place ? LLVMRelocStatic : LLVMRelocPIC);
+  LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelDefault);
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachineWithOptions(target, triple, o);
+  LLVMDisposeTargetMachineOptions(o);
+  return tm;
+}
+
+LLVMTargetMachineRef cg_make_machine(const Target *t, const CgPipeline *how, char error[CG_ERROR_SIZE]) {
+  char *host = t->triple ? NULL : LLVMGetDefaultTargetTriple(), *text = NULL;
+  const char *triple = t->triple ? t->triple : host;
+  LLVMTargetRef target;
+  bool good = !LLVMGetTargetFromTriple(triple, &target, &text);
+  if (!good) snprintf(error, CG_ERROR_SIZE, "%s", text);
+  if (!good) LLVMDisposeMessage(text);
+  LLVMTargetMachineRef tm = good ? machine_of(target, triple, t, how->level) : NULL;
+  if (host) LLVMDisposeMessage(host);
+  return tm;
+}
+
+void cg_open_module(CgModule *m, LLVMContextRef ctx, LLVMTargetMachineRef tm, const CgPipeline *how) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  char *triple = LLVMGetTargetMachineTriple(tm);
+  *m = (CgModule){.how = how, .ctx = ctx ? ctx : LLVMContextCreate(), .tm = tm};
+  LLVMContextSetDiagnosticHandler(m->ctx, on_diagnostic, m);
+  m->mod = LLVMModuleCreateWithNameInContext("tenure", m->ctx);
+  LLVMSetTarget(m->mod, triple);
+  LLVMSetModuleDataLayout(m->mod, layout);
+  LLVMDisposeMessage(triple);
+  LLVMDisposeTargetData(layout);
+}
+
+void cg_close_module(CgModule *m) {
+  LLVMDisposeModule(m->mod);
+  LLVMContextDispose(m->ctx);
+}
+
+bool cg_build_module(const ModulePlan *plan, CgModule *m) {
+  ModulePart all = {.n = plan->n_codes, .has_entries = true};
+  RtNames helpers = {.mem = plan->mem};
+  return cg_emit_module(plan, &all, &helpers, plan->mem, m->mod);
+}
+
+// ---- passes and code
+static bool verify(CgModule *m) {
+#ifndef NDEBUG
+  char *text = NULL;
+  if (LLVMVerifyModule(m->mod, LLVMReturnStatusAction, &text)) keep_error(m, text);
+  LLVMDisposeMessage(text);
+#endif
+  return !m->error[0];
+}
+
+static void run_passes(CgModule *m) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef e = LLVMRunPasses(m->mod, m->how->passes, m->tm, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (e) {
+    char *text = LLVMGetErrorMessage(e);
+    keep_error(m, text);
+    LLVMDisposeErrorMessage(text);
+  }
+}
+
+bool cg_optimise_module(CgModule *m) {
+  if (verify(m)) run_passes(m);
+  return !m->error[0];
+}
+
+bool cg_finish_module(CgModule *m) {
+  char *error = NULL;
+  if (!cg_optimise_module(m)) return false;
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->tm, m->mod, LLVMObjectFile, &error, &m->object)) {
+    keep_error(m, error);
+    LLVMDisposeMessage(error);
+  }
+  return !m->error[0];
+}
+
+CgObject cg_module_object(const CgModule *m) {
+  return (CgObject){(void *)(uintptr_t)LLVMGetBufferStart(m->object), LLVMGetBufferSize(m->object)};
+}

@@ -1,0 +1,305 @@
+// tn_bundle: the program is placed once for each target, from its text, so that passes of one do not see those of another;
+// codegen/bundle makes the object, and texts.h what stands beside it.
+#include "codegen/bundle/emit.h"
+#include "frontend/bundle/link.h"
+#include "frontend/fe.h"
+#include "runtime/store/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TARGETS = 8 };
+
+typedef struct {
+  tn_program *p;  // whose errors say what went wrong
+  const tn_bundle_options *o;
+  const char *path, *name;
+  Target *target[MAX_TARGETS];
+  tn_program *placed[MAX_TARGETS];
+  uint32_t n_targets;
+  tn_program *here;  // compiled for this machine
+  tn_model *model;
+  bool same_target;  // the model's is the bundle's: same bits
+  TnBundle facts;
+  CgObject file[CG_N_FORMS];
+  bool wants_archive, wants_shared;
+} Bundle;
+
+static bool refuse(Bundle *b, const char *what, const char *which) {
+  fe_error(b->p, E_ARGUMENT, b->o->at, what, which);  // NOLINT: `what` has one %s
+  return false;
+}
+
+// ---- options
+// The next word of a comma-separated list, NULL at its end.
+static const char *next_word(RtArena *mem, const char **list) {
+  size_t n = strcspn(*list, ",");
+  if (!**list) return NULL;
+  const char *word = rt_strndup(mem, *list, n);
+  *list += n + ((*list)[n] == ',');
+  return word;
+}
+
+static bool is_identifier(const char *s) {
+  bool good = *s && !(*s >= '0' && *s <= '9');
+  for (; *s; s++) good &= (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_';
+  return good;
+}
+
+static bool read_name(Bundle *b) {
+  const char *slash = b->path ? strrchr(b->path, '/') : NULL;
+  if (!b->path || !*b->path) return refuse(b, "a bundle wants a path for its files%s", "");
+  b->name = b->o->name ? b->o->name : slash ? slash + 1 : b->path;
+  if (is_identifier(b->name) && !strcmp(cg_c_name(b->p->mem, b->name), b->name)) return true;
+  return refuse(b, "'%s' cannot be a bundle's name: it is an identifier of C, with which all its symbols begin",
+                b->name);
+}
+
+static bool read_emit(Bundle *b, bool wants[CG_N_FORMS]) {
+  const char *list = b->o->emit ? b->o->emit : "o";
+  for (const char *word; (word = next_word(b->p->mem, &list));) {
+    bool is_archive = !strcmp(word, "a"), is_shared = !strcmp(word, "so");
+    b->wants_archive |= is_archive, b->wants_shared |= is_shared;
+    if (!strcmp(word, "o") || is_archive || is_shared) wants[CG_OBJECT_FILE] = true;
+    else if (!strcmp(word, "s")) wants[CG_ASSEMBLY] = true;
+    else if (!strcmp(word, "ll")) wants[CG_LLVM_TEXT] = true;
+    else if (!strcmp(word, "bc")) wants[CG_BITCODE] = true;
+    else return refuse(b, "a bundle cannot be emitted as '%s': o, a, so, s, ll, bc", word);
+  }
+  return true;
+}
+
+static bool add_target(Bundle *b, const Target *row) {
+  if (b->n_targets == MAX_TARGETS) return refuse(b, "a bundle has at most %s targets", "8");
+  if (b->n_targets && strcmp(row->triple, b->target[0]->triple))
+    return refuse(b, "target '%s' is of another family than those before it", row->name);
+  Target *t = rt_alloc(b->p->mem, sizeof *t);
+  *t = *row;
+  t->without_blas = true;
+  b->target[b->n_targets++] = t;
+  return true;
+}
+
+// Of several the best comes first: NAME_init takes the first that the CPU has.
+static int by_rank(const void *a, const void *b) {
+  const Target *x = *(const Target *const *)a, *y = *(const Target *const *)b;
+  return x->vl != y->vl ? (x->vl < y->vl) - (x->vl > y->vl) : 0;
+}
+
+static bool read_targets(Bundle *b) {
+  RtText why = {.mem = b->p->mem};
+  Target host;
+  if (!b->o->targets) {
+    if (!cg_target_pick(&host, getenv("TN_TARGET"), &why)) return refuse(b, "%s", why.text);
+    return add_target(b, &host);
+  }
+  const char *list = b->o->targets;
+  for (const char *word; (word = next_word(b->p->mem, &list));) {
+    const Target *row = cg_target_find(word);
+    if (!row) return cg_target_unknown(word, &why), refuse(b, "%s", why.text);
+    if (!add_target(b, row)) return false;
+  }
+  if (!b->n_targets) return refuse(b, "the list of targets is empty%s", "");
+  qsort(b->target, b->n_targets, sizeof *b->target, by_rank);
+  return true;
+}
+
+static bool has_function(const Prog *ir, const char *name, const Fn *init) {
+  for (uint32_t k = 0; k < ir->n_fns; k++)
+    if (ir->fns[k] != init && !strcmp(ir_text(ir, ir->fns[k]->name), name)) return true;
+  return false;
+}
+
+static bool check_functions(Bundle *b, const tn_program *q) {
+  const char *list = b->o->functions;
+  for (const char *word; list && (word = next_word(b->p->mem, &list));)
+    if (!has_function(q->ir, word, q->init)) return refuse(b, "the program has no function '%s'", word);
+  return true;
+}
+
+// ---- programs from the text
+static void take_reports(Bundle *b, const tn_program *q) {
+  const RtDiags *from = &q->ir->diags;
+  for (uint32_t k = 0; k < from->n; k++) {
+    const RtDiag *d = &from->list[k];
+    const char *file = d->file ? rt_strdup(b->p->mem, d->file) : NULL;
+    rt_diag(&b->p->ir->diags, d->severity, d->id, file, d->line, "%s", d->text);
+  }
+}
+
+// Text does not say which state entries are rates that may be set between runs: they are found again by their paths.
+static void take_hypers(const Bundle *b, tn_program *q) {
+  for (uint32_t k = 0; k < b->p->n_hypers; k++) {
+    const FeHyper *h = &b->p->hypers[k];
+    for (uint32_t i = 0; i < q->ir->n_params; i++) {
+      if (strcmp(ir_text(q->ir, q->ir->params[i].path), h->param->path) != 0) continue;
+      FeParam *param = rt_alloc(q->mem, sizeof *param);
+      *param = (FeParam){.path = h->param->path, .index = i};
+      *RT_PUSH(q->mem, q->hypers, q->n_hypers, q->cap_hypers) = (FeHyper){NULL, param, h->group, h->kind};
+    }
+  }
+}
+
+static tn_program *read_again(Bundle *b) {
+  tn_program *q = tn_program_parse(b->p->built, strlen(b->p->built), b->path);
+  if (!q) return b->p->oom = true, NULL;
+  if (!check_functions(b, q)) return q;
+  if (b->o->functions) ir_keep_functions(q->ir, b->o->functions, q->init);
+  FE_GUARD(q, q);
+  take_hypers(b, q);
+  return q;
+}
+
+static bool place(Bundle *b, uint32_t t) {
+  const tn_compile_options o = {.no_packed_weights = true,
+                                .fast_math = b->o->fast_math,
+                                .buckets = b->o->buckets,
+                                .n_buckets = b->o->n_buckets,
+                                .at = b->o->at};
+  tn_program *q = b->placed[t] = read_again(b);
+  if (!q) return false;
+  FE_GUARD(q, false);
+  if (b->p->ir->diags.n_errors || !fe_begin_code(q, o.at)) return false;
+  bool good = fe_place(q, b->target[t], &o);
+  fe_end_code(q);
+  return good;
+}
+
+static bool place_all(Bundle *b) {
+  for (uint32_t t = 0; t < b->n_targets; t++) {
+    bool good = place(b, t);
+    if (!good && b->placed[t]) take_reports(b, b->placed[t]);
+    if (!good) return false;
+  }
+  return true;
+}
+
+// The same program on this machine: initial values, and the numbers that the selftest expects.
+static bool compile_here(Bundle *b) {
+  const tn_compile_options o = {
+      .n_workers = 1, .no_packed_weights = true, .fast_math = b->o->fast_math, .seed = b->o->seed, .at = b->o->at};
+  char lack[TARGET_LACK];
+  Target *best = NULL;
+  for (uint32_t t = 0; t < b->n_targets && !best; t++)
+    if (b->target[t]->has_image && cg_target_runs_here(b->target[t], lack)) best = b->target[t];
+  b->same_target = best != NULL;
+  if (!(b->here = read_again(b))) return false;
+  FE_GUARD(b->here, false);
+  Target *copy = best ? rt_alloc(b->here->mem, sizeof *copy) : NULL;
+  if (best) *copy = *best;
+  b->model = fe_compile_for(b->here, copy, &o);
+  if (!b->model) take_reports(b, b->here);
+  return b->model != NULL;
+}
+
+static bool load_weights(Bundle *b) {
+  if (!b->o->weights || tn_load(b->model, b->o->weights, false) == TN_OK) return true;
+  fe_error(b->p, E_ARGUMENT, b->o->at, "%s", tn_error_text(b->model));
+  return false;
+}
+
+// ---- the object
+static uint64_t plan_hash(const Bundle *b) {
+  RtText key = {.mem = b->p->mem};
+  for (uint32_t t = 0; t < b->n_targets; t++) cg_target_key(b->target[t], &key);
+  rt_text_add(&key, "%s\n%s\n%d%d%d\n", b->name, b->o->functions ? b->o->functions : "", b->o->has_workers, b->o->small,
+              b->o->fast_math);
+  rt_text_put(&key, b->p->built, strlen(b->p->built));
+  uint64_t hash = rt_hash(key.text, key.len, TN_BUNDLE_ABI);
+  return hash ? hash : 1;
+}
+
+static bool make_facts(Bundle *b, const RtPlan **plans) {
+  RtText why = {.mem = b->p->mem};
+  for (uint32_t t = 0; t < b->n_targets; t++) plans[t] = &b->placed[t]->code->plan;
+  CgBundleFacts in = {.name = b->name,
+                      .hash = plan_hash(b),
+                      .plans = plans,
+                      .targets = (const Target *const *)b->target,
+                      .n_targets = b->n_targets,
+                      .weights = b->o->embed_weights ? rt_instance_block(b->model->inst) : NULL};
+  if (cg_bundle_facts(b->p->mem, &in, &b->facts, &why)) return true;
+  fe_error(b->p, E_CODEGEN, b->o->at, "%s", why.text);
+  return false;
+}
+
+static bool make_object(Bundle *b) {
+  RtText why = {.mem = b->p->mem};
+  CgInfo info = {0};
+  Prog *progs[MAX_TARGETS];
+  for (uint32_t t = 0; t < b->n_targets; t++) progs[t] = b->placed[t]->ir;
+  CgBundle in = {.facts = &b->facts,
+                 .progs = progs,
+                 .targets = (const Target *const *)b->target,
+                 .section = b->o->section,
+                 .has_workers = b->o->has_workers,
+                 .small = b->o->small};
+  if (!read_emit(b, in.wants)) return false;
+  if (cg_bundle(b->p->mem, &in, b->file, &info, &why)) return true;
+  fe_error(b->p, E_CODEGEN, b->o->at, "%s", why.text ? why.text : "no object was made");
+  return false;
+}
+
+// ---- files
+static bool write_file(Bundle *b, const char *ending, const void *bytes, size_t n) {
+  char why[512] = "";
+  const char *path = rt_printf(b->p->mem, "%s%s", b->path, ending);
+  if (rt_file_write(path, &(RtPiece){bytes, n}, 1, why, sizeof why)) return true;
+  return refuse(b, "%s", why);
+}
+
+static bool write_forms(Bundle *b) {
+  static const char *const ending[CG_N_FORMS] = {".o", ".s", ".ll", ".bc"};
+  RtText why = {.mem = b->p->mem};
+  bool good = true;
+  for (int f = 0; f < CG_N_FORMS && good; f++)
+    if (b->file[f].bytes) good = write_file(b, ending[f], b->file[f].bytes, b->file[f].size);
+  const CgObject *object = &b->file[CG_OBJECT_FILE];
+  RtText archive = {.mem = b->p->mem};
+  if (good && b->wants_archive) {
+    fe_archive(b->name, object, &b->facts, b->o->has_workers, &archive);
+    good = write_file(b, ".a", archive.text, archive.len);
+  }
+  if (good && b->wants_shared && !fe_link_shared(b->p->mem, b->path, b->target[0]->triple, &why))
+    good = refuse(b, "%s", why.text);
+  return good;
+}
+
+static bool write_weights(Bundle *b) {
+  const char *path = rt_printf(b->p->mem, "%s.safetensors", b->path);
+  if (tn_save(b->model, path, true) == TN_OK) return true;
+  return refuse(b, "%s", tn_error_text(b->model));
+}
+
+// ---- all
+static bool make(Bundle *b) {
+  const RtPlan **plans = rt_alloc(b->p->mem, MAX_TARGETS * sizeof *plans);
+  bool wants[CG_N_FORMS] = {0};
+  if (!read_name(b) || !read_emit(b, wants) || !read_targets(b) || !fe_seal(b->p, b->o->at)) return false;
+  if (!place_all(b) || !compile_here(b) || !load_weights(b) || !make_facts(b, plans) || !make_object(b)) return false;
+  return write_weights(b) && write_forms(b);
+}
+
+static void give_back(Bundle *b) {
+  for (uint32_t t = 0; t < b->n_targets; t++) tn_program_free(b->placed[t]);
+  for (int f = 0; f < CG_N_FORMS; f++) rt_free(b->file[f].bytes);
+  tn_model_free(b->model);
+  tn_program_free(b->here);
+}
+
+static bool make_guarded(Bundle *b) {
+  FE_GUARD(b->p, false);
+  return make(b);
+}
+
+tn_status tn_bundle(tn_program *p, const char *path, tn_bundle_options o) {
+  if (!p) return TN_ERR_ARGUMENT;
+  Bundle *b = rt_malloc(sizeof *b);
+  if (!b) return p->oom = true, TN_ERR_MEMORY;
+  *b = (Bundle){.p = p, .o = &o, .path = path};
+  bool good = make_guarded(b);
+  give_back(b);
+  rt_free(b);
+  if (!o.quiet) fe_show(p, RT_WARNING);
+  return good ? TN_OK : p->oom ? TN_ERR_MEMORY : TN_ERR_BUILD;
+}

@@ -1,0 +1,186 @@
+// The numbers of the selftest: its inputs are drawn here as the emitted program draws them (selftest.c has the same
+// generator as text), and what the functions make of them is summed up as there.
+#include "frontend/bundle/texts.h"
+
+#include <string.h>
+
+// ---- sizes
+static int64_t *dim_values(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given) {
+  int64_t *slots = rt_alloc(mem, (p->n_slots + 1) * sizeof *slots),
+          *dims = rt_alloc(mem, (p->n_dims + 1) * sizeof *dims);
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < p->n_slots; s++) slots[s] = -1;
+  for (uint32_t k = 0; k < f->n_inputs; k++)
+    for (uint32_t d = 0; d < f->inputs[k].rank; d++) {
+      const RtDim *row = &p->dims[f->inputs[k].dims[d]];
+      if (row->kind == RT_DIM_SLOT && slots[row->value] < 0) slots[row->value] = given[n++];
+    }
+  for (uint32_t s = 0; s < p->n_slots; s++)
+    if (slots[s] < 0) slots[s] = p->slots[s].bound;
+  rt_plan_dims(p, slots, dims);  // below the bounds, which fit
+  return dims;
+}
+
+static int64_t elements(const int64_t *dims, const RtPort *port) {
+  int64_t n = 1;
+  for (uint32_t d = 0; d < port->rank; d++) n *= dims[port->dims[d]];
+  return n;
+}
+
+int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims,
+                           const RtPort *port) {
+  return elements(dim_values(mem, p, f, dims), port);
+}
+
+uint32_t fe_bundle_ranges(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given, uint32_t input,
+                          const FeBundleRange **out) {
+  const int64_t *dims = dim_values(mem, p, f, given);
+  FeBundleRange *list = rt_alloc(mem, (f->n_checks + 1) * sizeof *list);
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < f->n_checks; k++) {
+    const RtCheck *c = &f->checks[k];
+    if (c->input != input) continue;
+    list[n++] = (FeBundleRange){c->lo, dims[c->hi] - !c->is_inclusive, c->group, c->first, c->size, c->is_sorted};
+  }
+  *out = list;
+  return n;
+}
+
+// ---- drawing
+static uint32_t next(uint64_t *state) {  // splitmix64
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (uint32_t)(z >> 32);
+}
+
+static void draw_f32(uint64_t *state, float *to, int64_t n) {
+  for (int64_t k = 0; k < n; k++) to[k] = (float)(next(state) >> 8) * 0x1p-23f - 1;
+}
+
+static void draw_i64(uint64_t *state, int64_t *to, int64_t n, const FeBundleRange *r, uint32_t n_ranges) {
+  for (int64_t k = 0; k < n; k++) {
+    int64_t lo = 0, last = 7;
+    for (uint32_t i = 0; i < n_ranges; i++) {
+      int64_t at = r[i].group ? k % r[i].group - r[i].first : k;
+      if (r[i].group && (at < 0 || at >= r[i].size)) continue;
+      lo = r[i].lo, last = r[i].last;
+      if (r[i].is_sorted && at > 0 && to[k - 1] < last) last = to[k - 1];
+    }
+    to[k] = lo > last ? lo : lo + (int64_t)(next(state) % (uint64_t)(last - lo + 1));
+  }
+}
+
+// ---- sums
+static void add_value(FeBundleSum *s, int64_t at, double v) {
+  s->sum += v * (double)(1 + at % 7);
+  s->norm += (v < 0 ? -v : v) * (double)(1 + at % 7);
+}
+
+static void add_word(FeBundleSum *s, uint32_t word) { s->checksum = (s->checksum ^ word) * UINT64_C(0x100000001b3); }
+
+static FeBundleSum sum_of(const void *data, uint32_t dtype, int64_t n) {
+  FeBundleSum s = {.checksum = UINT64_C(0xcbf29ce484222325)};
+  for (int64_t k = 0; k < n; k++) {
+    uint32_t words[2] = {0, 0};
+    size_t width = rt_dtype_bytes(dtype);
+    memcpy(words, (const char *)data + (size_t)k * width, width);
+    for (size_t i = 0; i < width / 4; i++) add_word(&s, words[i]);
+    float f;
+    memcpy(&f, words, sizeof f);
+    add_value(&s, k, dtype == RT_F32 ? (double)f : (double)(int64_t)((uint64_t)words[1] << 32 | words[0]));
+  }
+  return s;
+}
+
+// ---- runs
+typedef struct {
+  RtArena *mem;
+  const FeBundleText *t;
+  FeBundleCall *call;
+  void *ctx;
+  FeBundleRun *runs;
+  uint32_t n, cap;
+} Expect;
+
+static void *array_of(const Expect *e, const RtFunction *f, const int64_t *dims, const RtPort *port) {
+  int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, port);
+  return rt_alloc(e->mem, (size_t)n * rt_dtype_bytes(port->dtype) + 8);
+}
+
+static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void **in) {
+  uint64_t state = e->n;
+  for (uint32_t k = 0; k < f->n_inputs; k++) {
+    const FeBundleRange *ranges;
+    uint32_t n_ranges = fe_bundle_ranges(e->mem, e->t->plan, f, dims, k, &ranges);
+    int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->inputs[k]);
+    in[k] = array_of(e, f, dims, &f->inputs[k]);
+    if (f->inputs[k].dtype == RT_F32) draw_f32(&state, in[k], n);
+    else draw_i64(&state, in[k], n, ranges, n_ranges);
+  }
+}
+
+static void run(Expect *e, uint32_t listed, const int64_t *dims) {
+  const RtFunction *f = fe_bundle_function(e->t, listed);
+  void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in),
+       **out = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *out);
+  FeBundleSum *sums = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *sums);
+  draw(e, f, dims, in);
+  for (uint32_t k = 0; k < f->n_outputs; k++) out[k] = array_of(e, f, dims, &f->outputs[k]);
+  if (e->call(e->ctx, listed, dims, in, out)) return;
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->outputs[k]);
+    sums[k] = sum_of(out[k], f->outputs[k].dtype, n);
+  }
+  *RT_PUSH(e->mem, e->runs, e->n, e->cap) = (FeBundleRun){listed, dims, sums};
+}
+
+// Of the bounds, or of a third of them
+static const int64_t *sizes(const Expect *e, const TnBundleFunction *f, bool is_full) {
+  int64_t *dims = rt_alloc(e->mem, (f->n_dims + 1) * sizeof *dims);
+  for (uint32_t d = 0; d < f->n_dims; d++)
+    for (uint32_t s = 0; s < e->t->b->about->n_dims; s++) {
+      const TnBundleDim *dim = &e->t->b->about->dims[s];
+      if (!strcmp(dim->name, f->dims[d])) dims[d] = is_full || dim->max < 6 ? dim->max : dim->max / 3;
+    }
+  return dims;
+}
+
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
+                                  const void *params) {
+  Expect e = {.mem = mem, .t = t, .call = call, .ctx = ctx};
+  const TnBundleAbout *about = t->b->about;
+  for (uint32_t k = 0; k < about->n_functions; k++) {
+    bool only_reads = fe_bundle_function(t, k)->only_reads;
+    int n_runs = only_reads ? 2 : 3;
+    for (int i = 0; i < n_runs; i++) run(&e, k, sizes(&e, &about->functions[k], i == 1));
+  }
+  FeBundleSum *tensors = rt_alloc(mem, (about->n_tensors + 1) * sizeof *tensors);
+  for (uint32_t k = 0; k < about->n_tensors; k++) {
+    const TnBundleTensor *q = &about->tensors[k];
+    const char *data = (const char *)params + (q->offset - sizeof(TnBundleState));
+    tensors[k] = sum_of(data, q->dtype, (int64_t)(q->bytes / rt_dtype_bytes(q->dtype)));
+  }
+  return (FeBundleExpected){e.runs, e.n, tensors};
+}
+
+// ---- on an instance
+static RtArray *arrays(RtArena *mem, const RtPort *ports, uint32_t n, void *const *data, const int64_t *dims) {
+  RtArray *list = rt_alloc(mem, (n + 1) * sizeof *list);
+  for (uint32_t k = 0; k < n; k++) {
+    list[k] = (RtArray){.data = data[k], .dtype = (RtDType)ports[k].dtype, .rank = ports[k].rank};
+    for (uint32_t d = 0; d < ports[k].rank; d++) list[k].dims[d] = dims[ports[k].dims[d]];
+  }
+  return list;
+}
+
+int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
+  const FeBundleInstance *c = ctx;
+  const RtPlan *p = rt_instance_plan(c->inst);
+  uint32_t function = cg_bundle_function(p, listed);
+  const RtFunction *f = &p->functions[function];
+  const int64_t *dims = dim_values(c->mem, p, f, given);
+  RtArray *ins = arrays(c->mem, f->inputs, f->n_inputs, in, dims);
+  RtArray *outs = arrays(c->mem, f->outputs, f->n_outputs, out, dims);
+  return rt_instance_run(c->inst, function, ins, f->n_inputs, outs, f->n_outputs);
+}

@@ -1,0 +1,292 @@
+// NAME_selftest.c: draws inputs, calls every function and compares with what the compiler's machine got (expect.c).
+#include "frontend/bundle/texts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct {
+  const FeBundleText *t;
+  const TnBundleAbout *about;
+  FeBundleNames n;
+  RtText *out;
+} Selftest;
+
+#define ADD(s, ...) rt_text_add((s)->out, __VA_ARGS__)
+
+// %1$s is NAME, %2$s its macros' beginning. The generator and the sums are those of expect.c.
+static const char top[] =
+    "// Calls every function of %1$s on inputs that it draws, and compares with what the compiler's machine got:\n"
+    "//\n"
+    "//   cc %1$s_selftest.c %1$s.o -o %1$s_selftest && ./%1$s_selftest\n"
+    "//\n"
+    "// Status 0: all is as there, bit by bit on the same target, within a tolerance on others. Written by the "
+    "compiler.\n"
+    "#include \"%1$s.h\"\n"
+    "\n"
+    "#include <stdio.h>\n"
+    "#include <string.h>\n"
+    "\n"
+    "#define MAX_OF(a, b) ((a) > (b) ? (a) : (b))\n";
+
+static const char generator[] = "// ---- inputs\n"
+                                "static uint64_t random_state;\n"
+                                "static uint32_t next(void) {  // splitmix64\n"
+                                "  uint64_t z = random_state += 0x9e3779b97f4a7c15u;\n"
+                                "  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;\n"
+                                "  z = (z ^ z >> 27) * 0x94d049bb133111ebu;\n"
+                                "  return (uint32_t)(z >> 32);\n"
+                                "}\n"
+                                "\n";
+
+static const char draws_of_f32[] = "static void draw_f32(float *to, int64_t n) {\n"
+                                   "  for (int64_t k = 0; k < n; k++) to[k] = (float)(next() >> 8) / 8388608.0f - 1;\n"
+                                   "}\n"
+                                   "\n";
+
+static const char draws_of_i64[] =
+    "// What elements may be; of each `group` it is about those in [first, first + size), group 0: about all\n"
+    "typedef struct {\n"
+    "  int64_t lo, last, group, first, size;\n"
+    "  int is_sorted;\n"
+    "} range;\n"
+    "static void draw_i64(int64_t *to, int64_t n, const range *r, int n_ranges) {\n"
+    "  for (int64_t k = 0; k < n; k++) {\n"
+    "    int64_t lo = 0, last = 7;\n"
+    "    for (int i = 0; i < n_ranges; i++) {\n"
+    "      int64_t at = r[i].group ? k % r[i].group - r[i].first : k;\n"
+    "      if (r[i].group && (at < 0 || at >= r[i].size)) continue;\n"
+    "      lo = r[i].lo, last = r[i].last;\n"
+    "      if (r[i].is_sorted && at > 0 && to[k - 1] < last) last = to[k - 1];\n"
+    "    }\n"
+    "    to[k] = lo > last ? lo : lo + (int64_t)(next() % (uint64_t)(last - lo + 1));\n"
+    "  }\n"
+    "}\n"
+    "\n";
+
+static const char called[] = "// ---- results: bits by a checksum, values by weighted sums\n"
+                             "static int n_failed, n_other_bits;\n"
+                             "static int called(const char *what, int status) {\n"
+                             "  if (!status) return 1;\n"
+                             "  n_failed++;\n"
+                             "  printf(\"%%s: %%s\\n\", what, %1$s_error(status));\n"
+                             "  return 0;\n"
+                             "}\n"
+                             "\n";
+
+static const char sums[] =
+    "typedef struct {\n"
+    "  uint64_t checksum;\n"
+    "  double sum, norm;\n"
+    "} result;\n"
+    "static void add_value(result *s, int64_t at, double v) {\n"
+    "  s->sum += v * (double)(1 + at % 7);\n"
+    "  s->norm += (v < 0 ? -v : v) * (double)(1 + at % 7);\n"
+    "}\n"
+    "static void add_word(result *s, uint32_t word) { s->checksum = (s->checksum ^ word) * 0x100000001b3u; }\n"
+    "\n"
+    "static void compare(const char *what, const result *got, const result *wanted) {\n"
+    "  double apart = got->sum - wanted->sum;\n"
+    "  if (got->checksum == wanted->checksum) return;\n"
+    "  n_other_bits++;\n"
+    "  if ((apart < 0 ? -apart : apart) <= 1e-3 * wanted->norm + 1e-4) return;\n"
+    "  n_failed++;\n"
+    "  printf(\"%s: a sum of %.9g, and %.9g is expected\\n\", what, got->sum, wanted->sum);\n"
+    "}\n"
+    "\n";
+
+static const char of_f32[] = "static void expect_f32(const char *what, const void *data, int64_t n, uint64_t checksum, "
+                             "double sum, double norm) {\n"
+                             "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
+                             "  for (int64_t k = 0; k < n; k++) {\n"
+                             "    uint32_t word;\n"
+                             "    float v;\n"
+                             "    memcpy(&word, (const char *)data + 4 * k, 4);\n"
+                             "    memcpy(&v, &word, 4);\n"
+                             "    add_word(&got, word);\n"
+                             "    add_value(&got, k, v);\n"
+                             "  }\n"
+                             "  compare(what, &got, &wanted);\n"
+                             "}\n"
+                             "\n";
+
+static const char of_i64[] = "static void expect_i64(const char *what, const void *data, int64_t n, uint64_t checksum, "
+                             "double sum, double norm) {\n"
+                             "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
+                             "  for (int64_t k = 0; k < n; k++) {\n"
+                             "    int64_t v;\n"
+                             "    memcpy(&v, (const char *)data + 8 * k, 8);\n"
+                             "    add_word(&got, (uint32_t)v);\n"
+                             "    add_word(&got, (uint32_t)((uint64_t)v >> 32));\n"
+                             "    add_value(&got, k, (double)v);\n"
+                             "  }\n"
+                             "  compare(what, &got, &wanted);\n"
+                             "}\n"
+                             "\n";
+
+static const char bottom[] =
+    "  if (n_failed) printf(\"%1$s selftest: %%d failed\\n\", n_failed);\n"
+    "  else if (n_other_bits) printf(\"%1$s selftest: passed, %%d results with other bits\\n\", n_other_bits);\n"
+    "  else printf(\"%1$s selftest: passed\\n\");\n"
+    "  return n_failed != 0;\n"
+    "}\n";
+
+// ---- memory
+static bool is_run(const Selftest *s, uint32_t function) {
+  for (uint32_t r = 0; r < s->t->expected->n_runs; r++)
+    if (s->t->expected->runs[r].function == function) return true;
+  return false;
+}
+
+static int64_t most_elements(const Selftest *s, uint32_t function, const RtPort *port) {
+  int64_t most = 1;
+  for (uint32_t r = 0; r < s->t->expected->n_runs; r++) {
+    const FeBundleRun *run = &s->t->expected->runs[r];
+    if (run->function != function) continue;
+    int64_t n = fe_bundle_elements(s->out->mem, s->t->plan, fe_bundle_function(s->t, function), run->dims, port);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static void put_array(const Selftest *s, uint32_t k, const RtPort *port, const char *field, const char *kind) {
+  ADD(s, "static %s %s%" PRIu32 "_%s[%" PRId64 "];\n", port->dtype == RT_F32 ? "float" : "int64_t", kind, k, field,
+      most_elements(s, k, port));
+}
+
+static void put_memory(const Selftest *s) {
+  bool has_arena = cg_bundle_init_arena(s->t->b) > 0;
+  ADD(s, "static %s_state state;\n", s->n.name);
+  if (has_arena)
+    ADD(s, "static %1$s_ALIGNED unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, %1$s_INIT_ARENA_BYTES)];\n", s->n.macro);
+  else ADD(s, "static %1$s_ALIGNED unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, 1)];\n", s->n.macro);
+  for (uint32_t k = 0; k < s->about->n_functions; k++) {
+    const RtFunction *f = fe_bundle_function(s->t, k);
+    if (!is_run(s, k)) continue;
+    for (uint32_t i = 0; i < f->n_inputs; i++) put_array(s, k, &f->inputs[i], s->n.functions[k].inputs[i], "in");
+    for (uint32_t i = 0; i < f->n_outputs; i++) put_array(s, k, &f->outputs[i], s->n.functions[k].outputs[i], "out");
+  }
+}
+
+// ---- calls
+static void put_i64_draw(const Selftest *s, const FeBundleRun *run, uint32_t input, const char *array, int64_t n) {
+  const RtFunction *f = fe_bundle_function(s->t, run->function);
+  const FeBundleRange *r;
+  uint32_t n_ranges = fe_bundle_ranges(s->out->mem, s->t->plan, f, run->dims, input, &r);
+  if (!n_ranges) {
+    ADD(s, "  draw_i64(%s, %" PRId64 ", NULL, 0);\n", array, n);
+    return;
+  }
+  ADD(s, "  static const range range_%" PRIu32 "[] = {", input);
+  for (uint32_t k = 0; k < n_ranges; k++)
+    ADD(s, "%s{%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %d}", k ? ", " : "", r[k].lo, r[k].last,
+        r[k].group, r[k].first, r[k].size, r[k].is_sorted);
+  ADD(s, "};\n  draw_i64(%s, %" PRId64 ", range_%" PRIu32 ", %" PRIu32 ");\n", array, n, input, n_ranges);
+}
+
+static void put_inputs(const Selftest *s, const FeBundleRun *run) {
+  const RtFunction *f = fe_bundle_function(s->t, run->function);
+  const FeFunctionNames *n = &s->n.functions[run->function];
+  for (uint32_t k = 0; k < f->n_inputs; k++) {
+    int64_t count = fe_bundle_elements(s->out->mem, s->t->plan, f, run->dims, &f->inputs[k]);
+    const char *array = rt_printf(s->out->mem, "in%" PRIu32 "_%s", run->function, n->inputs[k]);
+    if (f->inputs[k].dtype == RT_F32) ADD(s, "  draw_f32(%s, %" PRId64 ");\n", array, count);
+    else put_i64_draw(s, run, k, array, count);
+  }
+}
+
+static void put_structs(const Selftest *s, const FeBundleRun *run) {
+  const TnBundleFunction *f = &s->about->functions[run->function];
+  const FeFunctionNames *n = &s->n.functions[run->function];
+  if (f->n_inputs) ADD(s, "  %s_%s_in in;\n", s->n.name, n->name);
+  if (f->n_outputs) ADD(s, "  %s_%s_out out;\n", s->n.name, n->name);
+  for (uint32_t d = 0; d < f->n_dims && f->n_inputs; d++) ADD(s, "  in.%s = %" PRId64 ";\n", n->dims[d], run->dims[d]);
+  for (uint32_t i = 0; i < f->n_inputs; i++)
+    ADD(s, "  in.%s = in%" PRIu32 "_%s;\n", n->inputs[i], run->function, n->inputs[i]);
+  for (uint32_t i = 0; i < f->n_outputs; i++)
+    ADD(s, "  out.%s = out%" PRIu32 "_%s;\n", n->outputs[i], run->function, n->outputs[i]);
+  for (uint32_t i = 0; i < f->n_outputs; i++)
+    ADD(s, "  memset(out%1$" PRIu32 "_%2$s, 0, sizeof out%1$" PRIu32 "_%2$s);\n", run->function, n->outputs[i]);
+}
+
+static void put_expect(const Selftest *s, uint32_t dtype, const char *what, const char *data, int64_t n,
+                       const FeBundleSum *sum) {
+  ADD(s, "  expect_%s(\"%s\", %s, %" PRId64 ", 0x%016" PRIx64 "u, %.17g, %.17g);\n", rt_dtype_name(dtype), what, data,
+      n, sum->checksum, sum->sum, sum->norm);
+}
+
+static void put_run(const Selftest *s, uint32_t r) {
+  const FeBundleRun *run = &s->t->expected->runs[r];
+  const TnBundleFunction *f = &s->about->functions[run->function];
+  const RtFunction *fn = fe_bundle_function(s->t, run->function);
+  const FeFunctionNames *n = &s->n.functions[run->function];
+  ADD(s, "\nstatic void run_%" PRIu32 "(void) {\n", r);
+  put_structs(s, run);
+  if (f->n_inputs) ADD(s, "  random_state = %" PRIu32 ";\n", r);
+  put_inputs(s, run);
+  ADD(s, "  if (!called(\"%s\", %s_%s(&state, arena, sizeof arena%s%s))) return;\n", n->name, s->n.name, n->name,
+      f->n_inputs ? ", &in" : "", f->n_outputs ? ", &out" : "");
+  for (uint32_t k = 0; k < f->n_outputs; k++) {
+    int64_t count = fe_bundle_elements(s->out->mem, s->t->plan, fn, run->dims, &fn->outputs[k]);
+    put_expect(s, fn->outputs[k].dtype,
+               rt_printf(s->out->mem, "call %" PRIu32 ", %s: %s", r + 1, n->name, n->outputs[k]),
+               rt_printf(s->out->mem, "out%" PRIu32 "_%s", run->function, n->outputs[k]), count, &run->outputs[k]);
+  }
+  ADD(s, "}\n");
+}
+
+static void put_state(const Selftest *s) {
+  ADD(s, "\nstatic void expect_state(void) {\n");
+  for (uint32_t k = 0; k < s->about->n_tensors; k++) {
+    const TnBundleTensor *t = &s->about->tensors[k];
+    if (!t->bytes) continue;
+    put_expect(s, t->dtype, rt_printf(s->out->mem, "state.%s", t->field), rt_printf(s->out->mem, "&state.%s", t->field),
+               (int64_t)(t->bytes / rt_dtype_bytes(t->dtype)), &s->t->expected->tensors[k]);
+  }
+  ADD(s, "}\n");
+}
+
+static void put_main(const Selftest *s) {
+  bool has_arena = cg_bundle_init_arena(s->t->b) > 0;
+  ADD(s, "\nint main(void) {\n  if (%s_cpu() < 0 || !called(\"init\", %s_init(&state, %s%d))) {\n", s->n.name,
+      s->n.name, has_arena ? "arena, sizeof arena, " : "", FE_SELFTEST_SEED);
+  ADD(s, "    printf(\"%1$s selftest: this CPU cannot run it\\n\");\n    return 1;\n  }\n", s->n.name);
+  for (uint32_t r = 0; r < s->t->expected->n_runs; r++) ADD(s, "  run_%" PRIu32 "();\n", r);
+  ADD(s, "  expect_state();\n");
+  ADD(s, bottom, s->n.name);  // NOLINT: formats are above
+}
+
+// What nothing calls is not there: static functions without use are warnings.
+typedef struct {
+  bool f32, i64, draws_f32, draws_i64;
+} Uses;
+
+static Uses uses_of(const Selftest *s) {
+  Uses u = {0};
+  for (uint32_t k = 0; k < s->about->n_tensors; k++)
+    if (s->about->tensors[k].bytes) *(s->about->tensors[k].dtype == RT_F32 ? &u.f32 : &u.i64) = true;
+  for (uint32_t r = 0; r < s->t->expected->n_runs; r++) {
+    const TnBundleFunction *f = &s->about->functions[s->t->expected->runs[r].function];
+    for (uint32_t k = 0; k < f->n_inputs; k++) *(f->inputs[k].dtype == RT_F32 ? &u.draws_f32 : &u.draws_i64) = true;
+    for (uint32_t k = 0; k < f->n_outputs; k++) *(f->outputs[k].dtype == RT_F32 ? &u.f32 : &u.i64) = true;
+  }
+  return u;
+}
+
+void fe_bundle_selftest(const FeBundleText *t, RtText *out) {
+  Selftest s = {t, t->b->about, fe_bundle_names(out->mem, t), out};
+  Uses u = uses_of(&s);
+  ADD(&s, top, s.n.name);  // NOLINT: formats are above
+  put_memory(&s);
+  ADD(&s, "\n");
+  if (u.draws_f32 || u.draws_i64) ADD(&s, "%s", generator);
+  if (u.draws_f32) ADD(&s, "%s", draws_of_f32);
+  if (u.draws_i64) ADD(&s, "%s", draws_of_i64);
+  ADD(&s, called, s.n.name);  // NOLINT
+  if (u.f32 || u.i64) ADD(&s, "%s", sums);
+  if (u.f32) ADD(&s, "%s", of_f32);
+  if (u.i64) ADD(&s, "%s", of_i64);
+  ADD(&s, "// ---- calls");
+  for (uint32_t r = 0; r < t->expected->n_runs; r++) put_run(&s, r);
+  put_state(&s);
+  put_main(&s);
+}

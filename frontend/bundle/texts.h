@@ -1,0 +1,81 @@
+// The texts beside a bundle's object: NAME.h, NAME.json and NAME_selftest.c, written from the tables that the object
+// holds as constants. Pure functions: they read the tables and add to a text.
+#ifndef TN_FE_BUNDLE_TEXTS_H
+#define TN_FE_BUNDLE_TEXTS_H
+
+#include "codegen/bundle/facts.h"
+#include "runtime/exec/instance.h"
+
+// What a result is known by: bits by a checksum, values by weighted sums.
+typedef struct {
+  uint64_t checksum;
+  double sum, norm;
+} FeBundleSum;
+
+// One call of the selftest. Inputs are drawn from the call's number on.
+typedef struct {
+  uint32_t function;    // of about
+  const int64_t *dims;  // as its in struct has them
+  const FeBundleSum *outputs;
+} FeBundleRun;
+
+typedef struct {
+  const FeBundleRun *runs;
+  uint32_t n_runs;
+  const FeBundleSum *tensors;  // of the state after all runs
+} FeBundleExpected;
+
+typedef struct {
+  const TnBundle *b;
+  const RtPlan *plan;                // of the first target
+  bool has_workers;                  // NAME_f_worker are there
+  const FeBundleExpected *expected;  // for fe_bundle_selftest alone
+} FeBundleText;
+
+void fe_bundle_header(const FeBundleText *t, RtText *out);
+void fe_bundle_json(const FeBundleText *t, RtText *out);
+void fe_bundle_selftest(const FeBundleText *t, RtText *out);
+
+// ---- expect.c: what the selftest's calls give on this machine
+enum { FE_SELFTEST_SEED = 7 };
+// Runs function `listed` of about on these arrays; 0: it ran. Of one model, initialised with FE_SELFTEST_SEED.
+typedef int FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
+// params: the parameter block that the calls change. Calls that give a status are left out.
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
+                                  const void *params);
+
+// Such a call on an instance of the plan's code
+typedef struct {
+  RtArena *mem;
+  RtInstance *inst;
+} FeBundleInstance;
+int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
+
+// One range that elements of an i64 input are drawn from; of each `group` those in [first, first + size), group 0: all
+typedef struct {
+  int64_t lo, last, group, first, size;
+  bool is_sorted;
+} FeBundleRange;
+// What stands in the arrays of a run with these dims (as its in struct has them).
+int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims, const RtPort *port);
+uint32_t fe_bundle_ranges(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims, uint32_t input,
+                          const FeBundleRange **out);
+
+// ---- names.c: identifiers of the header, which the selftest and the JSON use too
+typedef struct {
+  const char *name;                        // NAME_name; of its struct of inputs with _in behind it, and so on
+  const char *arena;                       // its macro
+  const char **dims, **inputs, **outputs;  // fields
+} FeFunctionNames;
+typedef struct {
+  const char *name, *macro;  // with which symbols and macros begin
+  FeFunctionNames *functions;
+  const char **dim_max;  // macros, by dim
+  const char **aliases;  // macros, by alias
+} FeBundleNames;
+FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t);
+const RtFunction *fe_bundle_function(const FeBundleText *t, uint32_t listed);
+// "each 0 .. batch - 1, non-increasing; or -100, which is ignored"; "" for an input without checks
+const char *fe_bundle_range_text(RtArena *mem, const RtPlan *p, const RtFunction *f, uint32_t input);
+
+#endif

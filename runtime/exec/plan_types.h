@@ -1,0 +1,165 @@
+// The runtime image of a compiled program: sizes, entry points, tables. Plain data, owned by its creator, texts and tables
+// included, and alive until its last instance is freed.
+//
+// Needs no C library: the support code of bundles (runtime/bundle) is built on it for every target.
+#ifndef TN_RUNTIME_EXEC_PLAN_TYPES_H
+#define TN_RUNTIME_EXEC_PLAN_TYPES_H
+
+#include "runtime/abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct RtGuardedArena;
+
+enum { RT_MAX_RANK = 8 };
+// Dtypes of arrays, as tn_dtype numbers them: ROW(id, name, bytes).
+#define RT_DTYPES(ROW) ROW(RT_F32, "f32", 4) ROW(RT_I64, "i64", 8)
+#define ROW(id, name, bytes) id,
+typedef enum { RT_NO_DTYPE, RT_DTYPES(ROW) RT_N_DTYPES } RtDType;
+#undef ROW
+static inline const char *rt_dtype_name(uint32_t t) {
+#define ROW(id, name, bytes) [id] = name,
+  static const char *const names[RT_N_DTYPES] = {[RT_NO_DTYPE] = "no known dtype", RT_DTYPES(ROW)};
+#undef ROW
+  return names[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
+static inline size_t rt_dtype_bytes(uint32_t t) {
+#define ROW(id, name, bytes) [id] = bytes,
+  static const uint8_t sizes[RT_N_DTYPES] = {[RT_NO_DTYPE] = 1, RT_DTYPES(ROW)};
+#undef ROW
+  return sizes[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
+
+// A named dim: its run-time value is TnFrame.dims at its index.
+typedef struct {
+  const char *name;
+  int64_t bound;
+} RtSlot;
+
+// A size expression: a row of a table in topological order.
+typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD } RtDimKind;
+typedef struct {
+  uint8_t kind;
+  int64_t value;  // CONST: the size; SLOT: index of the slot
+  uint32_t a, b;  // MUL, ADD: rows of this table
+} RtDim;
+
+typedef struct {
+  const char *name;
+  uint32_t dtype;  // RtDType
+  uint32_t rank;
+  uint32_t dims[RT_MAX_RANK];  // rows of RtPlan.dims
+} RtPort;
+
+// Range of every element of an i64 input: [lo, hi), or [lo, hi] when inclusive; hi by this run's dims.
+typedef struct {
+  uint32_t input;
+  int64_t lo;
+  uint32_t hi;  // row of RtPlan.dims
+  bool is_inclusive;
+  bool is_sorted;    // must be non-increasing, too
+  const char *what;  // "label", "index", "length"
+  bool has_other;    // `other` is valid, too: the ignored label
+  int64_t other;
+  // Of each `group` of elements only [first, first + size) are checked; group 0: all
+  int64_t group, first, size;
+  // Padded sequences [batch, time, row], or time first: only steps below the lengths are checked
+  bool is_packed, time_major;
+  const int64_t *lengths;  // NULL: those of input of_input
+  uint32_t of_input;
+  uint32_t batch, time;  // rows of RtPlan.dims
+  int64_t row;           // elements of one step
+} RtCheck;
+
+// A variant of a function, planned for smaller bounds: run if every named size fits. Same parameters and inputs.
+typedef struct {
+  uint32_t slot;
+  int64_t bound;
+} RtFit;
+typedef struct {
+  const RtFit *fits;
+  uint32_t n_fits;
+  TnEntry entry;
+  int64_t arena_bytes;
+  const struct RtGuardedArena *guarded_arena;
+  uint32_t max_workers;
+} RtVariant;
+
+// A parameter, buffer or state entry that a function reads or writes.
+typedef struct {
+  uint32_t param;  // row of RtPlan.params
+  bool is_written;
+} RtParamUse;
+
+typedef struct {
+  const char *name;
+  TnEntry entry;
+  const RtPort *inputs, *outputs;
+  uint32_t n_inputs, n_outputs;
+  const RtCheck *checks;
+  uint32_t n_checks;
+  int64_t arena_bytes;
+  const struct RtGuardedArena *guarded_arena;  // NULL: no guards
+  uint32_t max_workers;                        // waking more costs more than it gains; 0: no limit
+  const RtVariant *variants;                   // the first that fits is used
+  uint32_t n_variants;
+  const uint32_t *packed_weights,
+      *writes_weights;  // rows of RtPlan.packed_weights that its products read; whose parameter it writes
+  uint32_t n_packed_weights, n_writes_weights;
+  const RtParamUse *uses;
+  uint32_t n_uses;
+  bool only_reads;  // writes no parameter and draws no random numbers: the random stream stays where it is
+} RtFunction;
+
+typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
+typedef struct {
+  const char *path;            // canonical
+  const char *const *aliases;  // further paths to the same parameter
+  uint32_t n_aliases;
+  uint8_t kind;    // RtParamKind
+  uint32_t dtype;  // RtDType
+  uint32_t rank;
+  int64_t dims[RT_MAX_RANK];
+  int64_t offset, bytes;  // in the parameter block
+  const char *file;       // where it was made; NULL: unknown
+  uint32_t line;
+} RtParam;
+
+// A prepacked copy of a parameter (runtime/exec/packed_weights.h).
+typedef struct {
+  uint32_t param;         // row of RtPlan.params
+  int64_t offset, bytes;  // in SEG_PACKED
+} RtPackedWeight;
+
+// A hyper-parameter of a group of an optimizer: a state entry of one number that may be set between runs.
+typedef enum { RT_LR, RT_WEIGHT_DECAY, RT_MOMENTUM, RT_N_HYPERS } RtHyperKind;
+typedef struct {
+  uint32_t param, group;
+  uint8_t kind;  // RtHyperKind
+} RtHyper;
+static inline const char *rt_hyper_name(uint32_t kind) {
+  static const char *const names[RT_N_HYPERS] = {"lr", "weight_decay", "momentum"};
+  return kind < RT_N_HYPERS ? names[kind] : "";
+}
+
+enum { RT_NO_FUNCTION = UINT32_MAX };
+typedef struct {
+  const RtSlot *slots;
+  const RtDim *dims;
+  const RtFunction *functions;
+  const RtParam *params;
+  uint32_t n_slots, n_dims, n_functions, n_params;
+  uint32_t init;  // function that initialises parameters and state; RT_NO_FUNCTION: all zero
+  int64_t param_bytes;
+  const void *consts;  // constant pool, TN_ALIGN-aligned; NULL: none
+  const RtPackedWeight *packed_weights;
+  uint32_t n_packed_weights;
+  int64_t packed_bytes;
+  TnEntry pack;  // repacks the copies that TnFrame.stale marks; NULL: no copies
+  const RtHyper *hypers;
+  uint32_t n_hypers;
+  TnSgemm sgemm;  // of a BLAS library, brought by who made the plan; NULL: no kernel calls one
+} RtPlan;
+
+#endif
