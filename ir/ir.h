@@ -243,6 +243,8 @@ typedef struct Fn {
   Buf *bufs;  // bufs[0] is none
   uint32_t n_bufs, cap_bufs;
   const bool *writes_param;  // by parameter; made with the buffers
+  struct Remark *remarks;    // what passes refused, and why; none where the program keeps none (ir/remarks.c)
+  uint32_t n_remarks, cap_remarks;
   InputCheck *checks;
   uint32_t n_checks, cap_checks;
   PlanStats stats;
@@ -331,6 +333,9 @@ typedef struct Prog {
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
   uint64_t rules_off, rules_traced;  // by row of ir/passes/rules.def: not to be applied; each application is told
   void (*trace_rule)(const char *text);
+  uint64_t n_rule_applications;  // of all rules so far
+  uint64_t rule_limit;           // so many of them, and no more: finds the one that does something wrong; 0: any number
+  bool keeps_remarks;
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
   const void *scratch_ctx;
@@ -556,6 +561,22 @@ extern const uint32_t ir_n_passes;
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
 bool ir_run_body_passes(Fn *body);  // those that plan the body of a scan
 
+// ---- ir/remarks.c: what a pass refused and the reason that it decided by. Values are those of the planned function: of
+// passes from fuse on.
+typedef enum {
+  REMARK_FUSE,     // v opens a kernel of its own instead of joining that of `with`, the value before it
+  REMARK_IN_PLACE  // the result v does not take over the slot of the operand `with`
+} RemarkKind;
+typedef struct Remark {
+  RemarkKind kind;
+  Val v, with;
+  const char *why;
+} Remark;
+// Nothing where the program keeps no remarks: `why` is a sentence that lasts as long as the program, made only where it
+// does (ir_remarks_are_kept).
+void ir_remark(Fn *f, RemarkKind kind, Val v, Val with, const char *why);
+static inline bool ir_remarks_are_kept(const Fn *f) { return f->prog->keeps_remarks; }
+
 // ---- ir/passes/facts.c
 uint32_t ir_find_facts(Fn *f, uint32_t wanted);  // those of `wanted` (HAS_*) that hold; f->facts remembers them
 uint32_t ir_check_facts(Fn *f, uint32_t given);  // those of what a pass gave that do hold; f->facts takes them
@@ -564,7 +585,10 @@ const char *ir_fact_doc(Fact fact);
 // ---- ir/passes/rules.c: rewrite rules by name
 uint32_t ir_n_rules(void);
 const char *ir_rule_name(uint32_t k);
-void ir_list_rules(RtText *out);  // a line for each: its pass, name, before -> after, what it does
+typedef struct {
+  const char *name, *pass, *before, *after, *doc;
+} RuleRow;
+RuleRow ir_rewrite_rule(uint32_t k);
 // "a,b": these rules only; "-a,-b": all but these; NULL: all. False: the list names no rule, or mixes the two; adds a
 // diagnostic.
 bool ir_select_rules(Prog *p, const char *list);

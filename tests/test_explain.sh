@@ -117,7 +117,7 @@ check 1 "a.tir has no value @nothing" explain a.tir @nothing
 check 1 "a.tir has no function @nothing" explain a.tir %a --function nothing
 check 1 "b.tir: No such file" explain b.tir %a
 check 2 "unknown option --nothing" explain a.tir %a --nothing
-check 2 "more than one value: %b" explain a.tir %a %b
+check 2 "%b is too many" explain a.tir %a %b
 check 0 "USE_AFTER_SCOPE" explain E103
 
 # ---- a copy names the reader that forces it
@@ -192,7 +192,7 @@ check 1 "@predict
 check 1 "@predict
   + the whole function" diff less.tir a.tir
 check 2 "none.tir: No such file" diff a.tir none.tir
-check 2 "diff needs two files" diff a.tir
+check 2 "diff needs A.tir B.tir" diff a.tir
 
 # ---- report: the same bytes twice; foreign names are escaped; what cannot be written is said
 check 0 "" report a.tir -o a.html
@@ -222,8 +222,8 @@ if grep -qE '(src|href)="?(https?:)?//|@import|url\(' "$dir/a.html"; then
   echo "the page asks for something outside" && n_failed=$((n_failed + 1))
 fi
 check 1 "No such file" report a.tir -o none/page.html
-check 2 "report needs a file" report a.tir
-check 2 "report needs a file" report
+check 2 "report needs -o" report a.tir
+check 2 "report needs FILE.tir" report
 echo 'program @p' >"$dir/empty.tir"
 check 0 "The program has no function." report empty.tir -o -
 echo 'nonsense' >"$dir/bad.tir"

@@ -34,7 +34,8 @@ check 1 'names rules to apply and rules to leave out' opt - --rules=-fold_copy,f
 check 1 'pass assign_buffers of @f comes before a pass that gives what it needs: every instruction' opt - --passes=check_scopes,assign_buffers
 check 2 'not one: rule:fold_copy' opt - --passes=rule:fold_copy
 check 2 'opt needs a file' opt
-check 2 'more than one file' opt - -
+check 2 '`tenure opt --help` says more' opt
+check 2 'is too many' opt - -
 check 1 'No such file' opt does-not-exist.tir
 check 0 'USE_AFTER_SCOPE' explain E103
 check 0 'SYNTAX' explain 1
@@ -49,6 +50,43 @@ check 2 'explain needs a value of p.tir' explain p.tir
 check 0 'leaky_relu' ops
 check 0 'verify_plan' passes
 check 0 'usage: tenure' --help
+check 0 'fold_permute (simplify)' rules
+for command in $("$tenure" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  [[ $command == tenure ]] && continue
+  check 0 "usage: tenure $command" "$command" --help
+  check 0 'examples' help "$command"
+  check 0 'exit status' "$command" --help
+  check 2 "unknown option --hepl; did you mean '--help'?" "$command" --hepl
+done
+check 2 '--passes needs a value: LIST' opt - --passes
+check 2 '--facts takes no value' opt - --facts=1
+check 0 '%y = relu %x' opt - --passes check_scopes
+check 2 'ops takes no operand: x' ops x
+check 2 "no completion for 'bahs'; did you mean 'bash'?" completion bahs
+check 0 '.SH EXIT STATUS' man
+for list in ops passes rules; do
+  "$tenure" $list --json | python3 -m json.tool >/dev/null || { echo "$list --json is no JSON" && n_failed=$((n_failed + 1)); }
+done
+"$tenure" completion bash >completion.bash
+words() { # what bash offers for the last word of a command line
+  bash -c 'source ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tenure tenure "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+    echo "${COMPREPLY[*]}"' _ "$@"
+}
+offers() { # offers TEXT WORDS..: the words are offered
+  local text=$1 found
+  shift
+  found=$(words "$@")
+  [[ $found == "$text" ]] || { echo "completion of '$*' offers '$found', not '$text'" && n_failed=$((n_failed + 1)); }
+}
+offers 'explain' tenure ex
+offers '--dump-after' tenure opt --du
+offers 'check_scopes' tenure opt --passes check
+offers 'zsh' tenure completion z
+printf %s "$program" >completion.tir
+offers 'f' tenure explain completion.tir %y --function ''
+! command -v zsh >/dev/null || zsh -n <("$tenure" completion zsh) || n_failed=$((n_failed + 1))
+! command -v fish >/dev/null || fish -n <("$tenure" completion fish) || n_failed=$((n_failed + 1))
+! command -v mandoc >/dev/null || "$tenure" man | mandoc -T lint -W error || n_failed=$((n_failed + 1))
 check 0 'tenure ' --version
 check 2 'no such command: dance' dance
 check 2 'a command is missing'

@@ -1,4 +1,5 @@
-// tenure bundle: a program of .tir text as an object and a header.
+// tenure bundle: a program of .tir text as an object and a header. tenure targets: what it can be compiled for.
+#include "codegen/cg.h"
 #include "frontend/tenure.h"
 #include "tools/tool.h"
 
@@ -6,71 +7,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  const char *file, *out;
-  tn_bundle_options o;
-} BundleArgs;
-
-static const char *value_of(const char *arg, const char *option) {
-  size_t n = strlen(option);
-  return !strncmp(arg, option, n) && arg[n] == '=' ? arg + n + 1 : NULL;
-}
-
-static bool read_number(const char *text, uint64_t *out) {
-  char *end;
-  errno = 0;
-  *out = strtoull(text, &end, 0);
-  return *text && !*end && !errno && *text != '-';
-}
-
-static bool read_value(BundleArgs *a, const char *arg, bool *known) {
-  const char *v;
-  *known = true;
-  if ((v = value_of(arg, "--target"))) a->o.targets = v;
-  else if ((v = value_of(arg, "--functions"))) a->o.functions = v;
-  else if ((v = value_of(arg, "--emit"))) a->o.emit = v;
-  else if ((v = value_of(arg, "--section"))) a->o.section = v;
-  else if ((v = value_of(arg, "--weights"))) a->o.weights = v;
-  else if ((v = value_of(arg, "--name"))) a->o.name = v;
-  else if ((v = value_of(arg, "--seed"))) return read_number(v, &a->o.seed);
-  else if (!strcmp(arg, "--embed-weights")) a->o.embed_weights = true;
-  else if (!strcmp(arg, "--workers")) a->o.has_workers = true;
-  else if (!strcmp(arg, "--size")) a->o.small = true;
-  else if (!strcmp(arg, "--fast-math")) a->o.fast_math = true;
-  else *known = false;
-  return true;
-}
-
-static int read_args(int n, char **args, BundleArgs *a) {
-  for (int k = 0; k < n; k++) {
-    bool known;
-    if (!strcmp(args[k], "-o") && k + 1 < n) a->out = args[++k];
-    else if (!read_value(a, args[k], &known)) return tool_usage_error("not a number:", args[k]);
-    else if (known) continue;
-    else if (args[k][0] == '-' && args[k][1]) return tool_usage_error("unknown option", args[k]);
-    else if (a->file) return tool_usage_error("more than one file:", args[k]);
-    else a->file = args[k];
-  }
-  if (!a->file) return tool_usage_error("bundle needs a file", NULL);
-  return a->out ? 0 : tool_usage_error("bundle needs -o DIR/NAME", NULL);
-}
-
 static int bundle_in(RtArena *mem, void *ctx) {
-  BundleArgs *a = ctx;
+  const CliArgs *a = ctx;
+  const char *file = a->operand[0];
+  int64_t seed;
   size_t n;
-  char *text = tool_read_file(mem, a->file, &n);
+  if (!cli_has(a, "-o")) return cli_usage_error(a, "where do the files go? -o DIR/NAME");
+  if (!cli_number(a, "--seed", 0, 0, &seed)) return EXIT_USAGE;
+  char *text = tool_read_file(mem, file, &n);
   if (!text) {
-    fprintf(stderr, "tenure: %s: %s\n", a->file, strerror(errno));
+    fprintf(stderr, "tenure: %s: %s\n", file, strerror(errno));
     return EXIT_ERRORS;
   }
-  tn_program *p = tn_program_parse(text, n, strcmp(a->file, "-") ? a->file : "<stdin>");
-  tn_status status = p ? (tn_bundle)(p, a->out, a->o) : TN_ERR_MEMORY;
+  const tn_bundle_options o = {.name = cli_value(a, "--name"),
+                               .targets = cli_value(a, "--target"),
+                               .functions = cli_value(a, "--functions"),
+                               .emit = cli_value(a, "--emit"),
+                               .section = cli_value(a, "--section"),
+                               .weights = cli_value(a, "--weights"),
+                               .seed = (uint64_t)seed,
+                               .embed_weights = cli_has(a, "--embed-weights"),
+                               .has_workers = cli_has(a, "--workers"),
+                               .small = cli_has(a, "--size"),
+                               .fast_math = cli_has(a, "--fast-math")};
+  tn_program *p = tn_program_parse(text, n, strcmp(file, "-") ? file : "<stdin>");
+  tn_status status = p ? (tn_bundle)(p, cli_value(a, "-o"), o) : TN_ERR_MEMORY;
   tn_program_free(p);
   return status ? EXIT_ERRORS : 0;
 }
 
-int tool_bundle(int n, char **args) {
-  BundleArgs a = {0};
-  int status = read_args(n, args, &a);
-  return status ? status : tool_with_arena(bundle_in, &a);
+int tool_bundle(const CliArgs *a) { return tool_with_arena(bundle_in, (void *)(uintptr_t)a); }
+
+// ---- targets
+static void put_json(const Target *t, bool here, RtText *out) {
+  rt_text_add(out, "{\"name\": \"%s\", \"alias\": \"%s\", \"triple\": \"%s\", \"cpu\": \"%s\", \"features\": \"%s\", ",
+              t->name, t->alias ? t->alias : "", t->triple ? t->triple : "host", t->cpu, t->features);
+  rt_text_add(out, "\"lanes\": %u, \"pointer_bits\": %u, \"runs_here\": %s}", t->vl, t->pointer_bits,
+              here ? "true" : "false");
 }
+
+static int targets_in(RtArena *mem, void *ctx) {
+  const CliArgs *a = ctx;
+  RtText out = {.mem = mem};
+  uint32_t n;
+  const Target *t = cg_targets(&n);
+  bool json = cli_has(a, "--json");
+  rt_text_add(&out, json ? "[" : "%-12s %-11s %-30s %5s %7s  %s\n", "name", "alias", "triple", "lanes", "pointer",
+              "here");
+  for (uint32_t k = 0; k < n; k++) {
+    char lack[TARGET_LACK] = "";
+    bool here = cg_target_runs_here(&t[k], lack);
+    if (json) rt_text_add(&out, k ? ",\n " : ""), put_json(&t[k], here, &out);
+    else
+      rt_text_add(&out, "%-12s %-11s %-30s %5u %7u  %s%s\n", t[k].name, t[k].alias ? t[k].alias : "",
+                  t[k].triple ? t[k].triple : "host", t[k].vl, t[k].pointer_bits, here ? "yes" : "no: needs ",
+                  here ? "" : lack);
+  }
+  if (json) rt_text_add(&out, "]\n");
+  return tool_put(&out) ? 0 : EXIT_ERRORS;
+}
+
+int tool_targets(const CliArgs *a) { return tool_with_arena(targets_in, (void *)(uintptr_t)a); }

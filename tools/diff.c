@@ -245,7 +245,7 @@ static void compare_params(Diff *d) {
 }
 
 static int diff(RtArena *mem, void *ctx) {
-  char **args = ctx;
+  const char **args = ctx;
   ToolPlan a, b;
   if (!tool_plan_read(&a, mem, args[0]) || !tool_plan_read(&b, mem, args[1])) return EXIT_USAGE;
   RtText out = {.mem = mem};
@@ -257,9 +257,4 @@ static int diff(RtArena *mem, void *ctx) {
   return tool_put(&out) ? 1 : EXIT_USAGE;
 }
 
-int tool_diff(int n, char **args) {
-  for (int k = 0; k < n; k++)
-    if (args[k][0] == '-' && args[k][1]) return tool_usage_error("unknown option", args[k]);
-  if (n != 2) return tool_usage_error("diff needs two files", NULL);
-  return tool_with_arena(diff, args);
-}
+int tool_diff(const CliArgs *a) { return tool_with_arena(diff, a->operand); }

@@ -326,18 +326,14 @@ static int explain(RtArena *mem, void *ctx) {
   return tool_put(&out) ? 0 : EXIT_ERRORS;
 }
 
-int tool_explain(int n, char **args) {
-  Options o = {0};
-  for (int k = 0; k < n; k++) {
-    if (!strncmp(args[k], "--function=", 11)) o.function = args[k] + 11;
-    else if (!strcmp(args[k], "--function") && k + 1 < n) o.function = args[++k];
-    else if (!strcmp(args[k], "--planned")) o.planned = true;
-    else if (args[k][0] == '-' && args[k][1]) return tool_usage_error("unknown option", args[k]);
-    else if (!o.file) o.file = args[k];
-    else if (!o.value) o.value = args[k];
-    else return tool_usage_error("more than one value:", args[k]);
-  }
-  if (!o.value) return tool_usage_error("explain needs an id, such as E103, or a file and a value, such as %x", NULL);
+int tool_explain(const CliArgs *a) {
+  if (a->n_operands == 1) return tool_explain_id(a, a->operand[0]);
+  if (!a->n_operands)
+    return cli_usage_error(a, "explain needs an id, such as E103, or a file and a value, such as %%x");
+  Options o = {.file = a->operand[0],
+               .value = a->operand[1],
+               .function = cli_value(a, "--function"),
+               .planned = cli_has(a, "--planned")};
   if (o.function && *o.function == '@') o.function++;
   return tool_with_arena(explain, &o);
 }

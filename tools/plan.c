@@ -242,6 +242,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
     return false;
   }
   p->packs_weights = true;
+  p->keeps_remarks = true;
   cg_plan_for(p, target);
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
@@ -252,6 +253,16 @@ static bool plan(ToolPlan *t, RtArena *mem) {
   return true;
 }
 
+bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {
+  RtDiags diags = {.mem = mem};
+  *t = (ToolPlan){.path = path};
+  t->p = ir_parse(mem, text, n, t->path, &diags);
+  bool ok = t->p && plan(t, mem);
+  rt_diags_print(&diags, stderr);
+  if (t->p && t->p->diags.n_errors) rt_diags_print(&t->p->diags, stderr);
+  return ok;
+}
+
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) {
   size_t n;
   char *text = tool_read_file(mem, path, &n);
@@ -259,12 +270,12 @@ bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) {
     fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
     return false;
   }
-  RtDiags diags = {.mem = mem};
-  *t = (ToolPlan){.path = strcmp(path, "-") ? path : "<stdin>"};
-  t->p = ir_parse(mem, text, n, t->path, &diags);
-  bool ok = t->p && plan(t, mem);
-  rt_diags_print(&diags, stderr);
-  if (t->p && t->p->diags.n_errors) rt_diags_print(&t->p->diags, stderr);
+  return tool_plan_text(t, mem, text, n, strcmp(path, "-") ? path : "<stdin>");
+}
+
+bool tool_put(const RtText *text) {
+  bool ok = fwrite(text->text, 1, text->len, stdout) == text->len && !fflush(stdout);
+  if (!ok) perror("tenure: standard output");
   return ok;
 }
 

@@ -174,14 +174,8 @@ static int report(RtArena *mem, void *ctx) {
   return write_file(o->out, &page) ? 0 : EXIT_ERRORS;
 }
 
-int tool_report(int n, char **args) {
-  Options o = {0};
-  for (int k = 0; k < n; k++) {
-    if (!strcmp(args[k], "-o") && k + 1 < n) o.out = args[++k];
-    else if (args[k][0] == '-' && args[k][1]) return tool_usage_error("unknown option", args[k]);
-    else if (o.file) return tool_usage_error("more than one file:", args[k]);
-    else o.file = args[k];
-  }
-  if (!o.file || !o.out) return tool_usage_error("report needs a file and -o page.html (- is standard output)", NULL);
+int tool_report(const CliArgs *a) {
+  Options o = {.file = a->operand[0], .out = cli_value(a, "-o")};
+  if (!o.out) return cli_usage_error(a, "report needs -o PAGE.html (- is standard output)");
   return tool_with_arena(report, &o);
 }

@@ -7,8 +7,7 @@
 #define TN_TOOL_H
 
 #include "ir/ir.h"
-
-enum { EXIT_ERRORS = 1, EXIT_USAGE = 2 };
+#include "tools/cli.h"
 
 // ---- a value of the file, before any pass
 typedef struct {
@@ -49,7 +48,8 @@ typedef struct {
 // ---- tools/plan.c
 char *tool_read_file(RtArena *mem, const char *path, size_t *n);   // NULL: errno says why; - is standard input
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);  // false: stderr says why
-uint32_t tool_find_file(const ToolFn *f, const char *name);        // with or without its %; 0: none
+bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path);
+uint32_t tool_find_file(const ToolFn *f, const char *name);  // with or without its %; 0: none
 uint32_t tool_find_planned(const ToolFn *f, const char *name);
 
 // ---- tools/facts.c: questions about one value, buffer or kernel
@@ -96,17 +96,20 @@ Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
 const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
 const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1 in h.0.mlp
 
+// ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
+void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);
+void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);  // the member "peak" of an object
+
 const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
 const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
 const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
 
-// ---- the commands: exit statuses
-int tool_explain(int n, char **args);                       // tools/explain.c
-int tool_diff(int n, char **args);                          // tools/diff.c
-int tool_bundle(int n, char **args);                        // tools/bundle.c
-int tool_report(int n, char **args);                        // tools/report.c
-int tool_usage_error(const char *what, const char *which);  // tools/tenure.c
-bool tool_put(const RtText *text);                          // tools/tenure.c: on standard output; false: said why
+// ---- what commands share
+int tool_explain_id(const CliArgs *a, const char *word);                   // tools/explain_id.c
+bool tool_are_passes(const CliArgs *a, const char *list, bool has_rules);  // tools/opt.c; false: said which is none
+Fn *tool_function(const Prog *p, const char *path, const char *name);      // tools/run.c; NULL: said why
+const char *tool_passes_to_grad(RtArena *mem);                             // tools/run.c: what makes f interpretable
+bool tool_put(const RtText *text);  // tools/plan.c: on standard output; false: said why
 // Runs `work` with an arena that is freed after it; out of memory ends it with a message.
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 

@@ -2,6 +2,7 @@
 // codegen/bundle makes the object, and texts.h what stands beside it.
 #include "codegen/bundle/emit.h"
 #include "frontend/bundle/link.h"
+#include "frontend/bundle/texts.h"
 #include "frontend/fe.h"
 #include "runtime/store/file.h"
 
@@ -265,6 +266,31 @@ static bool write_forms(Bundle *b) {
   return good;
 }
 
+// What the selftest's calls give on this machine, from the state that NAME_init leaves.
+static bool expect(Bundle *b, const FeBundleText *in, FeBundleExpected *out) {
+  tn_model *m = tn_instance(b->model, FE_SELFTEST_SEED);
+  if (!m) return b->p->oom = true, false;
+  if (b->o->embed_weights) tn_copy_params(m, b->model, true);
+  rt_instance_set_random(m->inst, FE_SELFTEST_SEED, 1);
+  FeBundleInstance call = {b->p->mem, m->inst};
+  *out = fe_bundle_expect(b->p->mem, in, fe_bundle_call_instance, &call, rt_instance_block(m->inst));
+  tn_model_free(m);
+  return true;
+}
+
+static bool write_texts(Bundle *b) {
+  RtText header = {.mem = b->p->mem}, json = header, selftest = header;
+  FeBundleExpected expected;
+  FeBundleText in = {.b = &b->facts, .plan = &b->placed[0]->code->plan, .has_workers = b->o->has_workers};
+  fe_bundle_header(&in, &header);
+  fe_bundle_json(&in, &json);
+  if (!expect(b, &in, &expected)) return false;
+  in.expected = &expected;
+  fe_bundle_selftest(&in, &selftest);
+  return write_file(b, ".h", header.text, header.len) && write_file(b, ".json", json.text, json.len) &&
+         write_file(b, "_selftest.c", selftest.text, selftest.len);
+}
+
 static bool write_weights(Bundle *b) {
   const char *path = rt_printf(b->p->mem, "%s.safetensors", b->path);
   if (tn_save(b->model, path, true) == TN_OK) return true;
@@ -277,7 +303,7 @@ static bool make(Bundle *b) {
   bool wants[CG_N_FORMS] = {0};
   if (!read_name(b) || !read_emit(b, wants) || !read_targets(b) || !fe_seal(b->p, b->o->at)) return false;
   if (!place_all(b) || !compile_here(b) || !load_weights(b) || !make_facts(b, plans) || !make_object(b)) return false;
-  return write_weights(b) && write_forms(b);
+  return write_weights(b) && write_forms(b) && write_texts(b);
 }
 
 static void give_back(Bundle *b) {

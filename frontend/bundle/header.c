@@ -103,15 +103,30 @@ static void put_aligned(const Header *h) {
       h->n.macro, h->about->align);
 }
 
+static bool is_given(const Header *h, const char *dim) {  // by a caller: others are found in the run
+  for (uint32_t k = 0; k < h->about->n_functions; k++)
+    for (uint32_t d = 0; d < h->about->functions[k].n_dims; d++)
+      if (!strcmp(h->about->functions[k].dims[d], dim)) return true;
+  return false;
+}
+
+static void put_sizes(const Header *h) {
+  bool is_first = true;
+  for (uint32_t k = 0; k < h->about->n_dims; k++) {
+    if (!is_given(h, h->about->dims[k].name)) continue;
+    ADD(h, "%s#define %s %" PRId64 "\n", is_first ? "// Largest sizes\n" : "", h->n.dim_max[k], h->about->dims[k].max);
+    is_first = false;
+  }
+  ADD(h, is_first ? "" : "\n");
+}
+
 static void put_macros(const Header *h) {
   const TnBundleAbout *a = h->about;
   const char *macro = h->n.macro;
   ADD(h, "#define %s_ABI %" PRIu32 "  // of %s_info; changes with its structs\n", macro, a->abi, h->n.name);
   ADD(h, "#define %s_PLAN 0x%016" PRIx64 "u  // of program, options and targets; in every state and saved file\n\n",
       macro, a->plan);
-  if (a->n_dims) ADD(h, "// Largest sizes\n");
-  for (uint32_t k = 0; k < a->n_dims; k++) ADD(h, "#define %s %" PRId64 "\n", h->n.dim_max[k], a->dims[k].max);
-  if (a->n_dims) ADD(h, "\n");
+  put_sizes(h);
   put_aligned(h);
   ADD(h, "// Bytes\n#define %s_STATE_BYTES %zu\n", macro, a->state_bytes);
   ADD(h, "#define %s_ARENA_BYTES %zu  // enough for every function\n", macro, a->arena_bytes);
@@ -137,25 +152,26 @@ static void put_tensor(const Header *h, const TnBundleTensor *t) {
   ADD(h, t->bytes ? "  %s %s" : "  // %s %s", t->dtype == RT_F32 ? "float" : "int64_t", t->field);
   for (uint32_t d = 0; d < t->rank; d++) ADD(h, "[%" PRId64 "]", t->sizes[d]);
   ADD(h, t->bytes ? ";  // %s: %s" : ": empty %s: %s", kinds[t->kind], plain(h, t->path));
-  if (p->file) ADD(h, ", %s:%" PRIu32, plain(h, p->file), p->line);
+  if (p->file && t->kind != RT_STATE) ADD(h, ", %s:%" PRIu32, plain(h, p->file), p->line);
   ADD(h, "\n");
 }
 
-static void put_reserved(const Header *h, uint32_t *n, size_t bytes) {
-  if (bytes) ADD(h, "  unsigned char reserved_%" PRIu32 "[%zu];\n", ++*n, bytes);
+static void put_reserved(const Header *h, CgNames *fields, size_t bytes) {
+  if (bytes) ADD(h, "  unsigned char %s[%zu];\n", cg_new_name(fields, "padding"), bytes);
 }
 
 static void put_tensors(const Header *h) {
-  uint32_t n = h->about->n_tensors, n_reserved = 0;
+  uint32_t n = h->about->n_tensors;
+  CgNames fields = {.mem = h->out->mem};
   const TnBundleTensor **list = rt_alloc(h->out->mem, (n + 1) * sizeof *list);
   size_t at = sizeof(TnBundleState);
-  for (uint32_t k = 0; k < n; k++) list[k] = &h->about->tensors[k];
+  for (uint32_t k = 0; k < n; k++) cg_new_name(&fields, h->about->tensors[k].field), list[k] = &h->about->tensors[k];
   if (n) qsort(list, n, sizeof *list, by_offset);
   for (uint32_t k = 0; k < n; k++) {
-    if (list[k]->bytes) put_reserved(h, &n_reserved, list[k]->offset - at), at = list[k]->offset + list[k]->bytes;
+    if (list[k]->bytes) put_reserved(h, &fields, list[k]->offset - at), at = list[k]->offset + list[k]->bytes;
     put_tensor(h, list[k]);
   }
-  put_reserved(h, &n_reserved, h->about->state_bytes - at);
+  put_reserved(h, &fields, h->about->state_bytes - at);
 }
 
 static void put_state(const Header *h) {
@@ -229,8 +245,9 @@ static const char *signature(const Header *h, uint32_t k, const char *suffix) {
   RtText t = {.mem = h->out->mem};
   rt_text_add(&t, "int %s_%s%s(%s%s_state *state, void *arena, size_t arena_bytes", name, fn, suffix,
               only_reads ? "const " : "", name);
-  if (f->n_inputs) rt_text_add(&t, ", const %s_%s_in *in", name, fn);
-  if (f->n_outputs) rt_text_add(&t, ", const %s_%s_out *out", name, fn);
+  rt_text_add(&t, f->n_inputs || f->n_outputs ? ",\n    " : "");
+  if (f->n_inputs) rt_text_add(&t, "const %s_%s_in *in%s", name, fn, f->n_outputs ? ", " : "");
+  if (f->n_outputs) rt_text_add(&t, "const %s_%s_out *out", name, fn);
   return t.text;
 }
 
@@ -243,7 +260,7 @@ static void put_function(const Header *h, uint32_t k) {
   ADD(h, "%s);\n", signature(h, k, ""));
   if (h->t->has_workers)
     ADD(h,
-        "%s, int32_t worker, int32_t n_workers,\n    void (*barrier)(void *ctx, int32_t which, int32_t count), void "
+        "%s,\n    int32_t worker, int32_t n_workers, void (*barrier)(void *ctx, int32_t which, int32_t count), void "
         "*ctx);\n",
         signature(h, k, "_worker"));
   ADD(h, "\n");

@@ -207,12 +207,51 @@ static bool all_reads_elementwise(const Fn *f, const Kernel *k, uint32_t buf, Va
   return true;
 }
 
-static bool can_reuse(Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
-  Fn *f = l->f;
+// What stands against `to`, made in the kernel, taking over the slot of `from`; NULL: nothing does.
+static const char *reuse_bar(const Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
+  const Fn *f = l->f;
   const Buf *a = &f->bufs[from], *b = &f->bufs[to];
-  return a->seg == SEG_ARENA && !a->scratch && !l->reused_by[from] && a->last == (int32_t)kernel &&
-         a->first < (int32_t)kernel && a->bytes == b->bytes &&
-         all_reads_elementwise(f, &f->kernels[kernel], from, b->head);
+  if (a->seg != SEG_ARENA || a->scratch) return "it lies outside the arena: the caller's, a parameter or a constant";
+  if (l->reused_by[from]) return "its slot is taken over by another result";
+  if (a->last != (int32_t)kernel) return "a later kernel still reads it";
+  if (a->first >= (int32_t)kernel) return "it is made in the same kernel";
+  if (a->bytes != b->bytes) return "they differ in size";
+  return all_reads_elementwise(f, &f->kernels[kernel], from, b->head)
+             ? NULL
+             : "the kernel writes it, or reads it otherwise than element by element";
+}
+
+static const char *class_bar(const Fn *f, Val v) {
+  return ir_class_has(op_at(f, ir_head(f, v)), IN_PLACE) ? NULL
+                                                         : "an operation of its class reads operands while it writes";
+}
+
+// For each operand of the kernel, which found no result to take its slot over: why not `to`.
+static void remark_reuse(Liveness *l, uint32_t kernel, Val v) {
+  Fn *f = l->f;
+  const Kernel *k = &f->kernels[kernel];
+  uint32_t to = f->buf_of[v.i];
+  for (uint32_t j = k->first; j <= v.i; j++)
+    for (uint32_t a = 0; op_at(f, (Val){j}) != OP_result && a < f->ins[j].n_args; a++) {
+      Val operand = ir_arg(f, (Val){j}, a);
+      uint32_t from = f->buf_of[operand.i];
+      const char *bar = !from || from == to ? NULL : class_bar(f, v);
+      if (from && from != to && !bar) bar = reuse_bar(l, kernel, from, to);
+      if (bar) ir_remark(f, REMARK_IN_PLACE, v, operand, bar);
+    }
+}
+
+static void find_slot(Liveness *l, uint32_t kernel, Val v) {
+  Fn *f = l->f;
+  uint32_t to = f->buf_of[v.i];
+  for (uint32_t j = f->kernels[kernel].first; j <= v.i && !f->bufs[to].reuses; j++)
+    for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {
+      uint32_t from = f->buf_of[ir_arg(f, (Val){j}, a).i];
+      if (!from || reuse_bar(l, kernel, from, to)) continue;
+      f->bufs[to].reuses = from;
+      l->reused_by[from] = to;
+      f->stats.n_inplace++;
+    }
 }
 
 static void reuse_in_place(Liveness *l) {
@@ -222,16 +261,8 @@ static void reuse_in_place(Liveness *l) {
     Val v = {i};
     if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
       continue;
-    if (!ir_class_has(op_at(f, ir_head(f, v)), IN_PLACE)) continue;
-    const Kernel *k = &f->kernels[kernel];
-    for (uint32_t j = k->first; j <= i && !f->bufs[to].reuses; j++)
-      for (uint32_t a = 0; a < f->ins[j].n_args && !f->bufs[to].reuses; a++) {
-        uint32_t from = f->buf_of[ir_arg(f, (Val){j}, a).i];
-        if (!from || !can_reuse(l, kernel, from, to)) continue;
-        f->bufs[to].reuses = from;
-        l->reused_by[from] = to;
-        f->stats.n_inplace++;
-      }
+    if (!class_bar(f, v)) find_slot(l, kernel, v);
+    if (!f->bufs[to].reuses && ir_remarks_are_kept(f)) remark_reuse(l, kernel, v);
   }
 }
 

@@ -45,30 +45,40 @@ static bool depends_on_kernel(const Fn *f, Val v, uint32_t kernel) {
   return false;
 }
 
+// ---- bars: what stands against an instruction joining a kernel. NULL: nothing does. A program that keeps remarks keeps
+// the sentence (tenure why).
+static const char other_kind[] = "";  // such a kernel takes no such instruction, whatever it reads
+static const char too_many[] = "the kernel has as many instructions as one may have";
+static const char too_many_inputs[] = "together they would read more arrays than a kernel may";
+static const char nothing_shared[] = "it reads nothing that the kernel makes";
+
 // Every operand of v is read elementwise, or neither defined nor overwritten in the kernel.
-static bool reads_are_legal(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+static const char *read_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   for (uint32_t j = 0; j < f->ins[v.i].n_args; j++) {
     Val a = ir_arg(f, v, j), base = ir_view_base(f, a);
     bool elementwise = reads_elementwise(f, v.i, a);
-    if (f->kernel_of[base.i] == kernel && !elementwise) return false;
+    if (f->kernel_of[base.i] == kernel && !elementwise)
+      return "it reads a value of the kernel otherwise than element by element: through a view, broadcast or by an "
+             "index";
     if (elementwise || ir_is_immediate(f, base)) continue;
     for (uint32_t i = k->first; i < k->first + k->n; i++)  // the kernel overwrites this buffer
       if ((ir_ops[f->ins[i].op].flags & WRITES) && ir_storage_root(f, (Val){i}).i == ir_storage_root(f, base).i)
-        return false;
+        return "it reads, otherwise than element by element, a buffer that the kernel overwrites";
   }
-  return true;
+  return NULL;
 }
 
 // If v overwrites a buffer, every read of it in the kernel is elementwise.
-static bool writes_are_legal(const Fn *f, const Kernel *k, Val v) {
-  if (!(ir_ops[f->ins[v.i].op].flags & WRITES)) return true;
+static const char *write_bar(const Fn *f, const Kernel *k, Val v) {
+  if (!(ir_ops[f->ins[v.i].op].flags & WRITES)) return NULL;
   Val root = ir_storage_root(f, v);
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
       Val a = ir_arg(f, (Val){i}, j);
-      if (ir_storage_root(f, a).i == root.i && !reads_elementwise(f, i, a)) return false;
+      if (ir_storage_root(f, a).i == root.i && !reads_elementwise(f, i, a))
+        return "it overwrites a buffer that the kernel reads otherwise than element by element";
     }
-  return true;
+  return NULL;
 }
 
 static uint32_t inputs_of(const Fn *f, const Kernel *k, uint32_t kernel) {
@@ -87,12 +97,20 @@ static uint32_t streams_of(const Fn *f, Val v) {
   return ir_ins(f, v)->n_args ? ir_ins(f, v)->n_args : OF_READER;
 }
 
-static bool joins_point(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+static const char *group_bar(const Fn *f, const Kernel *k, uint32_t kernel, uint32_t n_streams) {
+  if (k->n >= MAX_GROUP) return too_many;
+  return inputs_of(f, k, kernel) + n_streams > MAX_GROUP_INPUTS ? too_many_inputs : NULL;
+}
+
+static const char *point_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
-  if (k->cls != CLASS_POINTWISE || kernel_class(f, v.i) != CLASS_POINTWISE || ins->shape.i != anchor->shape.i)
-    return false;
-  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + streams_of(f, v) > MAX_GROUP_INPUTS) return false;
-  return reads_are_legal(f, k, kernel, v) && writes_are_legal(f, k, v) && ir_concat_fits(f, k, v);
+  if (k->cls != CLASS_POINTWISE || kernel_class(f, v.i) != CLASS_POINTWISE) return other_kind;
+  if (ins->shape.i != anchor->shape.i) return "its shape is not that of the kernel";
+  const char *bar = group_bar(f, k, kernel, streams_of(f, v));
+  if (!bar) bar = read_bar(f, k, kernel, v);
+  if (!bar) bar = write_bar(f, k, v);
+  if (!bar && !ir_concat_fits(f, k, v)) bar = "a concat in it is cut in other places, or its runs are short";
+  return bar;
 }
 
 static bool has_update(const Fn *f, const Kernel *k) {
@@ -100,15 +118,23 @@ static bool has_update(const Fn *f, const Kernel *k) {
 }
 
 // The epilogue of a product: elementwise uses of it, and of what is in its epilogue already.
-static bool joins_product(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+// What an epilogue takes, whatever it reads.
+static const char *epilogue_bar(const Fn *f, Val v) {
+  const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
+  if (op->cls != CLASS_POINTWISE) return "what follows in such a kernel is pointwise";
+  return op->flags & WRITES ? "what follows in such a kernel writes nothing in place" : NULL;
+}
+
+static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
-  if (k->cls != CLASS_GEMM) return false;
-  Val anchor = ir_anchor(f, k);
-  if (ins->shape.i != ir_ins(f, anchor)->shape.i || has_update(f, k)) return false;
-  if (ir_joins_update(f, k, kernel, v)) return true;
-  if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
-  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
-  return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
+  if (k->cls != CLASS_GEMM) return other_kind;
+  const char *bar = epilogue_bar(f, v);
+  if (ins->shape.i != ir_ins(f, ir_anchor(f, k))->shape.i) return bar ? bar : "its shape is not that of the product";
+  if (has_update(f, k)) return "the kernel of the product ends with the update of a parameter";
+  if (ir_joins_update(f, k, kernel, v)) return NULL;
+  if (!bar) bar = group_bar(f, k, kernel, ins->n_args);
+  if (bar) return bar;
+  return depends_on_kernel(f, v, kernel) ? read_bar(f, k, kernel, v) : nothing_shared;
 }
 
 // ---- packed rows
@@ -128,13 +154,16 @@ bool ir_takes_packed_readers(const Fn *f, Val v) {
 }
 
 // Elementwise uses of the rows, and of what is in their kernel already: done as each row is moved.
-static bool joins_pack(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+static const char *pack_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Val rows = {k->first};
   Ins *ins = ir_ins(f, v);
-  if (!ir_takes_packed_readers(f, rows) || ins->shape.i != ir_ins(f, rows)->shape.i) return false;
-  if (ir_ops[ins->op].cls != CLASS_POINTWISE || (ir_ops[ins->op].flags & WRITES)) return false;
-  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + ins->n_args > MAX_GROUP_INPUTS) return false;
-  return depends_on_kernel(f, v, kernel) && reads_are_legal(f, k, kernel, v);
+  if (ir_ins(f, rows)->op != OP_pack_padded) return other_kind;
+  if (!ir_takes_packed_readers(f, rows)) return "rows of this width leave too much of their vectors empty";
+  if (ins->shape.i != ir_ins(f, rows)->shape.i) return "its shape is not that of the packed rows";
+  const char *bar = epilogue_bar(f, v);
+  if (!bar) bar = group_bar(f, k, kernel, ins->n_args);
+  if (bar) return bar;
+  return depends_on_kernel(f, v, kernel) ? read_bar(f, k, kernel, v) : nothing_shared;
 }
 
 // ---- row kernels
@@ -202,20 +231,28 @@ static bool shares_traffic(const Fn *f, const Kernel *k, uint32_t kernel, Val v,
   return joined_by_later_read(f, kernel, v, rows);
 }
 
-static bool joins_row(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+static const char *row_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   RowSpace rows;
-  if (!(ir_classes[k->cls].flags & BECOMES_ROWS)) return false;
-  if (!rows_with(f, k, v, &rows) || !ir_row_fits(f->prog, rows)) return false;
-  if (k->n >= MAX_GROUP || inputs_of(f, k, kernel) + f->ins[v.i].n_args > MAX_GROUP_INPUTS) return false;
-  return is_row_member(f, kernel, v, rows) && is_in_kernel(f, k, rows, kernel) && shares_traffic(f, k, kernel, v, rows);
+  if (!(ir_classes[k->cls].flags & BECOMES_ROWS) || !rows_with(f, k, v, &rows)) return other_kind;
+  if (!ir_row_fits(f->prog, rows)) return "rows of this size gain nothing from a kernel of several operations";
+  const char *bar = group_bar(f, k, kernel, f->ins[v.i].n_args);
+  if (bar) return bar;
+  if (!is_row_member(f, kernel, v, rows))
+    return "it makes or reads something else than elements and scalars of the kernel's rows";
+  if (!is_in_kernel(f, k, rows, kernel))
+    return "the kernel has operations that do not go by these rows, or as many row operations as one may have";
+  return shares_traffic(f, k, kernel, v, rows) ? NULL
+                                               : "it reads nothing that the kernel reads or makes: no traffic is saved";
 }
 
-static bool joins_rnn(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+static const char *rnn_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
-  if (k->cls != CLASS_RNN || ins->op != anchor->op || ins->shape.i != anchor->shape.i) return false;
+  if (k->cls != CLASS_RNN) return other_kind;
+  if (ins->op != anchor->op || ins->shape.i != anchor->shape.i) return "it is no recurrence of the kernel's size";
   const Attr *a = ir_attr(f, v, KEY_cell), *b = ir_attr(f, (Val){k->first}, KEY_cell);
-  if (a->u.s.i != b->u.s.i || k->n >= (uint32_t)MAX_RNN_GROUP * anchor->n_res) return false;
-  return !depends_on_kernel(f, v, kernel);
+  if (a->u.s.i != b->u.s.i) return "its cell is another one";
+  if (k->n >= (uint32_t)MAX_RNN_GROUP * anchor->n_res) return "the kernel has as many recurrences as one may have";
+  return depends_on_kernel(f, v, kernel) ? "it reads what the kernel's recurrence makes" : NULL;
 }
 
 // ---- updates
@@ -230,15 +267,34 @@ static bool updates_are_independent(const Fn *f, Val a, Val b) {
 }
 
 // Multi-tensor updates, which share their scalars (learning rate, ..). A sparse update has a partition of its own.
-static bool joins_updates(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (k->cls != CLASS_OPTIMIZER || kernel_class(f, v.i) != CLASS_OPTIMIZER) return false;
-  if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse) return false;
+static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  if (k->cls != CLASS_OPTIMIZER || kernel_class(f, v.i) != CLASS_OPTIMIZER) return other_kind;
+  if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse)
+    return "a sparse update is a kernel of its own";
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (f->ins[i].op == OP_result) continue;
-    if (++n >= MAX_UPDATES || !updates_are_independent(f, (Val){i}, v)) return false;
+    if (++n >= MAX_UPDATES) return too_many;
+    if (!updates_are_independent(f, (Val){i}, v)) return "one of the updates writes what the other reads or writes";
   }
-  return !depends_on_kernel(f, v, kernel);
+  return depends_on_kernel(f, v, kernel) ? "it reads what an update of the kernel makes" : NULL;
+}
+
+typedef const char *BarOf(const Fn *f, const Kernel *k, uint32_t kernel, Val v);
+static BarOf *const bars[] = {point_bar, product_bar, pack_bar, rnn_bar, updates_bar};
+
+// NULL: v joins the kernel, and *becomes_rows says how.
+static const char *bar_of(const Fn *f, const Kernel *k, uint32_t kernel, Val v, bool *becomes_rows) {
+  const char *first = NULL;
+  *becomes_rows = false;
+  for (size_t b = 0; b < sizeof bars / sizeof *bars; b++) {
+    const char *bar = bars[b](f, k, kernel, v);
+    if (!bar) return NULL;
+    if (!first && bar != other_kind) first = bar;
+  }
+  const char *row = row_bar(f, k, kernel, v);
+  *becomes_rows = !row;
+  return first && row ? first : row;
 }
 
 static bool makes_code(const Fn *f, uint32_t i) {
@@ -271,43 +327,65 @@ static void add_to(Fn *f, uint32_t kernel, uint32_t i) {
   f->kernels[kernel].n = i + f->ins[i].n_res - f->kernels[kernel].first;
 }
 
+// ---- remarks
+static void remark(Fn *f, Val v, uint32_t kernel, const char *why) {
+  const Kernel *k = &f->kernels[kernel];
+  if (!ir_remarks_are_kept(f)) return;
+  if (why == other_kind)
+    why = rt_printf(f->prog->mem, "a kernel of class %s takes no %s", ir_class_name(k->cls),
+                    ir_ops[ir_ins(f, v)->op].name);
+  ir_remark(f, REMARK_FUSE, v, (Val){k->first}, why);
+}
+
+static void remark_gap(Fn *f, Val v, uint32_t kernel, Val between) {
+  if (!ir_remarks_are_kept(f)) return;
+  RtText why = {.mem = f->prog->mem};
+  ir_print_name(f, between, &why);
+  rt_text_add(&why, " = %s stands between them: it makes no code, and ends the kernel",
+              ir_ops[ir_ins(f, between)->op].name);
+  remark(f, v, kernel, why.text);
+}
+
+static void new_kernel(Fn *f, uint32_t *cap, uint32_t i, OpClass cls) {
+  *RT_PUSH(f->prog->mem, f->kernels, f->n_kernels, *cap) = (Kernel){.first = i, .cls = (uint8_t)cls};
+  add_to(f, f->n_kernels - 1, i);
+}
+
 bool ir_pass_fuse(Fn *f) {
   RtArena *mem = f->prog->mem;
   f->kernel_of = rt_alloc(mem, f->n_ins * sizeof *f->kernel_of);
   memset(f->kernel_of, 0xff, f->n_ins * sizeof *f->kernel_of);
   f->kernels = NULL;
-  f->n_kernels = 0;
+  f->n_kernels = f->n_remarks = 0;
   uint32_t cap = 0;
   const uint32_t *fused_into = fused_producers(f);
-  bool open = false;  // may the last kernel be extended by this instruction?
+  Val gap = {0};  // what keeps the last kernel from being extended, if anything does
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_result) continue;
     if (!makes_code(f, i)) {
-      open = false;
+      gap = (Val){i};
       continue;
     }
     uint32_t last = f->n_kernels - 1;
-    Kernel *k = open ? &f->kernels[last] : NULL;
+    const Kernel *k = f->n_kernels && ir_none(gap) ? &f->kernels[last] : NULL;
     Val v = {i};
     if (k && joins_prologue(k, fused_into, i)) {
       add_to(f, last, i);
       continue;
     }
-    if (fused_into[i]) k = NULL;  // the first producer starts a kernel
-    if (k && (joins_point(f, k, last, v) || joins_product(f, k, last, v) || joins_pack(f, k, last, v) ||
-              joins_rnn(f, k, last, v) || joins_updates(f, k, last, v))) {
+    bool becomes_rows = false;
+    const char *bar = !k              ? NULL
+                      : fused_into[i] ? "it is the first of what is made in the prologue of a product"
+                                      : bar_of(f, k, last, v, &becomes_rows);
+    if (k && !bar) {
       add_to(f, last, i);
+      if (becomes_rows) f->kernels[last].cls = CLASS_ROW;
       continue;
     }
-    if (k && joins_row(f, k, last, v)) {
-      add_to(f, last, i);
-      f->kernels[last].cls = CLASS_ROW;
-      continue;
-    }
-    *RT_PUSH(mem, f->kernels, f->n_kernels, cap) =
-        (Kernel){.first = i, .cls = fused_into[i] ? CLASS_GEMM : kernel_class(f, i)};
-    add_to(f, f->n_kernels - 1, i);
-    open = true;
+    if (k) remark(f, v, last, bar);
+    else if (f->n_kernels) remark_gap(f, v, last, gap);
+    new_kernel(f, &cap, i, fused_into[i] ? CLASS_GEMM : kernel_class(f, i));
+    gap = (Val){0};
   }
   return true;
 }

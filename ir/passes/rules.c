@@ -60,7 +60,10 @@ Rules ir_rules_of(Fn *f, Pass pass) {
   return r;
 }
 
+static bool may_apply(const Prog *p) { return !p->rule_limit || p->n_rule_applications < p->rule_limit; }
+
 static Val apply(Rules *r, Rule k, Val v) {
+  if (!may_apply(r->p)) return (Val){0};
   if (!(r->p->rules_traced >> k & 1)) return rules[k].run(r, v);
   const char *before = text_of(r->f, v);
   uint32_t first = r->f->n_ins;
@@ -74,6 +77,7 @@ Val ir_apply_rules(Rules *r, Val v) {
     if (!(r->of_op[ir_ins(r->f, v)->op] >> k & 1)) continue;
     Val now = apply(r, (Rule)k, v);
     r->n_applied += !ir_none(now);
+    r->p->n_rule_applications += !ir_none(now);
     if (!ir_none(now) && now.i != v.i) return now;
   }
   return v;
@@ -94,10 +98,9 @@ uint32_t ir_n_rules(void) { return N_RULES; }
 
 const char *ir_rule_name(uint32_t k) { return rules[k].name; }
 
-void ir_list_rules(RtText *out) {
-  for (uint32_t k = 0; k < N_RULES; k++)
-    rt_text_add(out, "%s (%s): %s\n    %s -> %s\n", rules[k].name, ir_passes[rules[k].pass].name, rules[k].doc,
-                rules[k].before, rules[k].after);
+RuleRow ir_rewrite_rule(uint32_t k) {
+  const RuleInfo *r = &rules[k];
+  return (RuleRow){r->name, ir_passes[r->pass].name, r->before, r->after, r->doc};
 }
 
 // The rule of this name as a bit; all for `all`, 0 and a diagnostic where there is none.

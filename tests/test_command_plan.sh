@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# tenure budget and fit: limits of plans, recorded ones too; the largest bound that fits.
+source tests/command.sh
+cat >copy.tir <<'TIR'
+program @c
+func @f(%x: f32[64]) {                                      // c.c:1
+  %a = relu %x                                              // c.c:2
+  %v = full {shape=[8], value=1}                            // c.c:3
+  %b = slice_assign %a, %v {axis=0, start=0}                // c.c:4
+  %s = add %a, %b                                           // c.c:5
+  output %s {name="s", index=0}
+}
+TIR
+
+# ---- budget
+check 0 '@step peak: 7168 of at most 8000' budget step.tir --peak 8KB --copies 0 --kernels 40
+check 1 '@step peak: 7168 of at most 1024: 6144 too many' budget step.tir --peak 1KiB
+check 1 'relu m.c:5' budget step.tir --peak 1KiB
+check 1 '@step kernels: 8 of at most 3: 5 too many' budget step.tir --kernels=3
+check 1 'copy of %a at c.c:4: add c.c:5 wants the old content, 256 B' budget copy.tir --copies 0
+check_json 1 'd[0]["function"] == "step" and d[0]["peak"]["exceeded"] and d[0]["at_peak"]["peak"]["values"][0]["bytes"] == 4096' \
+  budget step.tir --peak 1KiB --json
+check_json 0 'not d[0]["kernels"]["exceeded"] and "most" not in d[0]["peak"]' budget step.tir --kernels 8 --json
+check 1 'step.tir.budget: No such file' budget step.tir
+check 0 '' budget step.tir --write
+[[ $(<step.tir.budget) == '@step peak 7168 copies 0 kernels 8' ]] || fail "the record is '$(<step.tir.budget)'"
+check 0 '@step kernels: 8 of at most 8' budget step.tir
+echo '@step peak 7167 copies 0 kernels 8' >step.tir.budget
+check 1 '1 too many' budget step.tir
+echo '@other peak 1 copies 0 kernels 8' >step.tir.budget
+check 1 'step.tir.budget:1: the program has no function @other' budget step.tir
+echo '@step peak' >step.tir.budget
+check 1 'step.tir.budget:1: expected' budget step.tir
+check 2 "--peak wants bytes such as 4096, 64KiB or 4MB, not 'many'" budget step.tir --peak many
+check 2 "unknown option --copys; did you mean '--copies'?" budget step.tir --copys 0
+check 1 "no function @stpe; did you mean 'step'?" budget step.tir --function stpe --peak 1KB
+check 1 "did you mean 'relu'?" budget bad.tir --peak 1KB
+check 2 '--write needs a file' budget - --write
+out=$("$tenure" budget - --kernels 8 <step.tir) && [[ $out == *'of at most 8'* ]] || fail "standard input: $out"
+
+# ---- fit: what is said to fit does, and one more does not
+check 0 $'\nbatch <= 2566 fits in 1,000,000 B\n' fit step.tir --memory 1MB --dim batch
+check 0 '972.3 KiB at kernel 2 of 8' fit step.tir --memory 1MB --dim batch
+sum_with() { # bytes that step.tir takes with this bound of batch
+  sed "s/batch <= 8/batch <= $1/" step.tir >bound.tir
+  "$tenure" fit bound.tir --memory 1GB --dim batch --json >/dev/null || return 1
+  sed "s/batch <= 8/batch <= $1/" step.tir >bound.tir
+  echo $(($("$tenure" opt bound.tir --passes=all --facts | sed -n 's/.*arena \([0-9]*\).*/\1/p' | head -1) + 4096))
+}
+(($(sum_with 2566) <= 1000000 && $(sum_with 2567) > 1000000)) || fail "2566 is not the largest bound: $(sum_with 2566), $(sum_with 2567)"
+check_json 0 'd["largest"] == 2566 and all(s["fits"] == (s["total"] <= 1000000) for s in d["sizes"]) and d["peak"]["values"]' \
+  fit step.tir --memory 1MB --dim batch --json
+check 1 'not even batch <= 1 fits in 1,000 B' fit step.tir --memory 1KB --dim batch
+check_json 1 'd["largest"] == 0' fit step.tir --memory 1KB --dim batch --json
+check 1 "has no dim 'bach'; did you mean 'batch'?" fit step.tir --memory 1MB --dim bach
+check 1 "no function @stepp; did you mean 'step'?" fit step.tir --memory 1MB --dim batch --function stepp
+check 2 'fit needs --dim' fit step.tir --memory 1MB
+check 2 'fit needs --memory' fit step.tir --dim batch
+check 2 '--memory wants bytes' fit step.tir --dim batch --memory 1XB
+check 1 "did you mean 'relu'?" fit bad.tir --memory 1MB --dim n
+
+# rows of a layout follow its sequences and steps
+cat >packed.tir <<'TIR'
+program @packed
+dim batch <= 4, time <= 6, rows <= 24
+func @f(%x: f32[batch,time,16], %n: i64[batch]) {  // p.c:1
+  %L = packed_layout %n {time=time, rows=rows}     // p.c:2
+  %r = pack_padded %x, %L                          // p.c:3
+  %e = exp %r                                      // p.c:4
+  %s = sum %e {axes=[0]}                           // p.c:5
+  output %s {name="s", index=0}
+}
+TIR
+check_json 0 '(lambda s: s[8]["arena"] >= 256 * 6 * 64)({x["bound"]: x for x in d["sizes"]} | {8: {x["bound"]: x for x in d["sizes"]}[256]})' \
+  fit packed.tir --memory 10MB --dim batch --json
+check 1 "the rows dim 'rows' follows from sequences and steps" fit packed.tir --memory 1MB --dim rows
+exit $((n_failed != 0))

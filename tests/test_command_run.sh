@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# tenure run: inputs from files and made up, outputs to files, parameters, times, the interpreter beside compiled code.
+source tests/command.sh
+cat >double.tir <<'TIR'
+program @p
+dim n <= 8
+param @w : f32[3] trainable
+func @twice(%x: f32[n,3], %k: i64[n]) {
+  %y = add %x, %x
+  %w = param @w
+  %z = add %y, %w
+  %next = add %w, %w
+  %new = assign %w, %next
+  output %z {index=0, name="z"}
+}
+TIR
+# f32[2,3] of 0..5, and the same in Fortran order; i64[2]
+npy() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': $2, 'shape': ($3), }"; }
+floats() { for x in "$@"; do printf '%b' "$(python3 -c "import struct; print(''.join('\\\\x%02x' % b for b in struct.pack('<f', $x)))")"; done; }
+{ npy '<f4' False '2, 3' && floats 0 1 2 3 4 5; } >x.npy
+{ npy '<f4' True '2, 3' && floats 0 3 1 4 2 5; } >fortran.npy
+{ npy '<i8' False '2,' && printf '\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0'; } >k.npy
+{ npy '<f4' False '9, 3' && head -c 108 /dev/zero; } >long.npy
+
+check 0 $'z: f32[2,3]  min 0  mean 5  max 10\n  0 2 4 6 8 10\n' run double.tir twice --in x=x.npy --in k=k.npy
+check 0 '0 2 4 6 8 10' run double.tir twice --in x=fortran.npy --in k=k.npy
+check 0 '0 2 4 6 8 10' run double.tir @twice --in x=x.npy --in k=zeros --interpreter
+check 0 'interpreter: 3 runs, min' run double.tir twice --in x=x.npy --in k=k.npy --interpreter --times 3
+check 0 'compiled code: 3 runs, min' run double.tir twice --in=x=x.npy --in=k=random --times=3 --workers=1
+check 0 'f32[5,3]' run double.tir twice --in '*=random' --dim n=5 --out z=z.npy
+[[ $(head -c 6 z.npy | tail -c 5) == NUMPY && $(stat -c %s z.npy) == 188 ]] || fail "z.npy is no array of 15 f32"
+check 0 'f32[5,3]' run double.tir twice --in x=z.npy --in k=zeros
+out=$("$tenure" run - twice --in '*=zeros' --dim n=1 <double.tir) && [[ $out == *'f32[1,3]'* ]] || fail "standard input: $out"
+
+# parameters: drawn, saved, loaded; a run that changes them is seen by the next
+check 0 '' run double.tir twice --in '*=zeros' --params random --seed 3 --save p.safetensors
+for by in '' --interpreter; do
+  check 0 '' run double.tir twice --in '*=zeros' --params p.safetensors --times 2 --save q.safetensors --out z=q.npy $by
+  check 0 '' run double.tir twice --in '*=zeros' --params q.safetensors --out z=r.npy $by
+  mv r.npy "r${by:---jit}.npy"
+done
+cmp -s r--jit.npy r--interpreter.npy || fail "interpreter and compiled code change parameters differently"
+cmp -s q.npy r--jit.npy && fail "a second run with the saved parameters gives what the last one gave"
+
+check_json 0 'd["outputs"][0]["shape"] == [2, 3] and d["outputs"][0]["first"][1] == 2 and d["times"] == 2 and d["min_ms"] <= d["median_ms"]' \
+  run double.tir twice --in x=x.npy --in k=k.npy --times 2 --json
+check_json 0 'd["inputs"][1]["dtype"] == "i64" and d["outputs"][0]["name"] == "loss"' run step.tir step --in '*=random' --json
+check 0 'm.c:4' run step.tir step --in '*=random' --profile
+
+check 1 'wants --in for x: f32[n,3] k: i64[n]' run double.tir twice
+check 1 'wants --in for k: i64[n]' run double.tir twice --in x=random
+check 1 "no function @twise; did you mean 'twice'?" run double.tir twise
+check 1 "has no input 'X'; did you mean 'x'?" run double.tir twice --in X=zeros
+check 1 "has no output 'zz'" run double.tir twice --in '*=zeros' --out zz=a.npy
+check 1 "has no dim 'N'; did you mean 'n'?" run double.tir twice --in '*=zeros' --dim N=2
+check 1 "there is no file randm; did you mean 'random'?" run double.tir twice --in x=randm --in k=zeros
+check 1 'nothing.npy' run double.tir twice --in x=nothing.npy --in k=zeros
+check 1 'input x gives n the size 9, which must lie in [1, 8]' run double.tir twice --in x=long.npy --in k=zeros
+check 1 'input k gives n the size 2, which is 3 already' run double.tir twice --in x=random --in k=k.npy --dim n=3
+check 1 'input x has 1 axes, it wants f32[n,3]' run double.tir twice --in x=k.npy --in k=zeros
+check 1 "did you mean 'relu'?" run bad.tir f
+check 1 'No such file' run none.tir f
+check 1 'none.safetensors' run double.tir twice --in '*=zeros' --params none.safetensors
+check 2 '--times wants a whole number of at least 1' run double.tir twice --times 0
+check 2 '--in wants NAME=FILE.npy' run double.tir twice --in x
+check 2 'run needs FILE.tir FUNCTION' run double.tir
+exit $((n_failed != 0))

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# tenure why: the reasons by which fusion, reuse in place and copies were decided.
+source tests/command.sh
+cat >copy.tir <<'TIR'
+program @p
+func @f(%x: f32[4,4], %v: f32[1,4]) {
+  %h = matmul %x, %x                         // m.c:1
+  %n = slice_assign %h, %v {axis=0, start=0} // m.c:2
+  %s = matmul %h, %n                         // m.c:3
+  output %s {name="s", index=0}              // m.c:4
+}
+TIR
+cat >points.tir <<'TIR'
+program @p
+func @f(%x: f32[8,64], %y: f32[4,128]) {
+  %a = relu %x                        // p.c:1
+  %t = reshape %a {shape=[4,128]}     // p.c:2
+  %b = add %t, %y                     // p.c:3
+  %c = exp %b                         // p.c:4
+  output %a {name="a", index=0}
+  output %c {name="c", index=1}
+}
+TIR
+check 0 '%h = matmul m.c:4 and %a = relu m.c:5 are one kernel, 0.' why step.tir %h %a
+check 0 'In place: %h is not stored' why step.tir %h %a
+check 0 'kernel 1 begins with %z = matmul m.c:6: what follows in such a kernel is pointwise' why step.tir %a %z
+check 0 '%z does not take over the slot of %a: an operation of its class reads operands while it writes' why step.tir %a %z
+check 0 '%z does not take over the slot of %a' why step.tir %z %a
+check 0 '%x is a leaf or a view' why step.tir %x %z
+check 0 'Fusion joins neighbours of the schedule' why step.tir %loss %new
+check 0 'm.c:9: what follows in such a kernel is pointwise' why step.tir %z %loss
+check 0 'it makes no code, and ends the kernel' why points.tir %a %c
+check 0 '%h is copied at m.c:2: matmul m.c:3 wants the content from before a write.' why copy.tir %h %s
+check 0 '2 KiB  not fused    @step %loss = cross_entropy_rows m.c:9' why step.tir --missed
+check 0 $'a later kernel still reads it\n' why step.tir --missed
+check 0 'matmul m.c:3 wants the content from before a write' why copy.tir --missed
+check_json 0 'd[0]["bytes"] >= d[-1]["bytes"] and {m["kind"] for m in d} == {"not fused", "not in place"}' why step.tir --missed --json
+check_json 0 'not d[0]["one_kernel"] and d[0]["boundaries"][0]["value"]["source"] == "m.c:6"' why step.tir %a %z --json
+check_json 0 'd[0]["one_kernel"] and d[0]["boundaries"] == [] and len(d[0]["copies"]) == 0' why step.tir %h %a --json
+check_json 0 'd[0]["copies"] == ["matmul m.c:3"]' why copy.tir %h %s --json
+out=$("$tenure" why - --missed <step.tir) && [[ $out == *'not fused'* ]] || fail "standard input: $out"
+check 1 'has no value %lss; did you mean' why step.tir %lss %a
+check 1 "no function @stepp; did you mean 'step'?" why step.tir %h %a --function stepp
+check 1 "did you mean 'relu'?" why bad.tir %x %y
+check 2 'why needs a file and two values, or --missed' why step.tir %h
+check 2 'why --missed needs a file alone' why step.tir %h %a --missed
+check 2 "unknown option --mised; did you mean '--missed'?" why step.tir --mised
+exit $((n_failed != 0))

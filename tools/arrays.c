@@ -1,0 +1,116 @@
+#include "tools/arrays.h"
+
+#include "runtime/data/npy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t array_elements(const tn_array *a) {
+  int64_t n = 1;
+  for (uint32_t k = 0; k < a->rank; k++) n *= a->dims[k];
+  return n;
+}
+
+double array_at(const tn_array *a, int64_t k) {
+  return a->dtype == TN_I64 ? (double)((const int64_t *)a->data)[k] : ((const float *)a->data)[k];
+}
+
+void array_set(tn_array *a, int64_t k, double x) {
+  if (a->dtype == TN_I64) ((int64_t *)a->data)[k] = ir_to_i64(x);
+  else ((float *)a->data)[k] = (float)x;
+}
+
+// ---- .npy
+// Elements in Fortran order become rows.
+static void to_rows(RtArena *mem, tn_array *a) {
+  int64_t n = array_elements(a), at[RT_MAX_RANK] = {0};
+  tn_array from = *a;
+  a->data = rt_alloc(mem, (size_t)n * rt_dtype_bytes(a->dtype));
+  for (int64_t k = 0; k < n; k++) {
+    int64_t row = 0;
+    for (uint32_t d = 0; d < a->rank; d++) row = row * a->dims[d] + at[d];
+    array_set(a, row, array_at(&from, k));
+    for (uint32_t d = 0; d < a->rank && ++at[d] == a->dims[d]; d++) at[d] = 0;
+  }
+}
+
+static bool read_numbers(RtArena *mem, const RtSource *s, const RtNpy *npy, RtDType as, tn_array *out, char *error,
+                         size_t size) {
+  size_t bad, n = npy->n_elements;
+  unsigned char *bytes = rt_alloc(mem, n * npy->number.bytes + 1);
+  *out = (tn_array){.dtype = (tn_dtype)as, .rank = npy->rank, .data = rt_alloc(mem, n * rt_dtype_bytes(as) + 1)};
+  memcpy(out->dims, npy->dims, sizeof out->dims);
+  if (!rt_source_read(s, npy->data_at, bytes, n * npy->number.bytes, error, size)) return false;
+  if (!rt_number_read(npy->number, bytes, n, as, out->data, &bad))
+    return rt_fail(error, size, "element %zu does not fit %s", bad, rt_dtype_name(as));
+  if (npy->fortran) to_rows(mem, out);
+  return true;
+}
+
+bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out) {
+  char error[512] = "";
+  RtSource s = {0};
+  RtNpy npy;
+  RtDType as = dtype == DT_I64 ? RT_I64 : RT_F32;
+  bool ok = rt_source_open(&s, path, error, sizeof error) && rt_npy_parse(&s, &npy, error, sizeof error) &&
+            read_numbers(mem, &s, &npy, as, out, error, sizeof error);
+  rt_source_close(&s);
+  if (!ok) fprintf(stderr, "tenure: %s\n", strstr(error, path) ? error : rt_printf(mem, "%s: %s", path, error));
+  return ok;
+}
+
+// Version 1: magic, the length of the header, the header, spaces up to a multiple of 64.
+static void npy_header(const tn_array *a, char *out, size_t size, size_t *length) {
+  enum { PREFIX = 10, ALIGNMENT = 64 };
+  int n = snprintf(out + PREFIX, size - PREFIX, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+                   a->dtype == TN_I64 ? "<i8" : "<f4");
+  for (uint32_t k = 0; k < a->rank; k++)
+    n += snprintf(out + PREFIX + n, size - PREFIX - (size_t)n, "%lld,%s", (long long)a->dims[k],
+                  k + 1 < a->rank ? " " : "");
+  n += snprintf(out + PREFIX + n, size - PREFIX - (size_t)n, "), }");
+  while ((PREFIX + n + 1) % ALIGNMENT) out[PREFIX + n++] = ' ';
+  out[PREFIX + n++] = '\n';
+  memcpy(out, "\x93NUMPY\x01\x00", 8);
+  out[8] = (char)(n & 0xff), out[9] = (char)(n >> 8);
+  *length = (size_t)(PREFIX + n);
+}
+
+bool array_write_npy(const char *path, const tn_array *a) {
+  char header[512];
+  size_t n, bytes = (size_t)array_elements(a) * rt_dtype_bytes(a->dtype);
+  npy_header(a, header, sizeof header, &n);
+  FILE *out = strcmp(path, "-") ? fopen(path, "wb") : stdout;
+  bool ok = out && fwrite(header, 1, n, out) == n && fwrite(a->data, 1, bytes, out) == bytes;
+  if (out) ok = (out == stdout ? !fflush(out) : !fclose(out)) && ok;
+  if (!ok) fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
+  return ok;
+}
+
+// ---- random numbers
+static int descending(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x > y ? -1 : x < y;
+}
+
+static void fill_ints(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
+                      uint32_t stream) {
+  enum { UNCHECKED = 10 };
+  int64_t n = array_elements(a), lo = check ? check->lo : 0, hi = UNCHECKED;
+  if (check) hi = ir_dim_eval(p, check->hi, slots) + check->incl;
+  int64_t *to = a->data;
+  for (int64_t k = 0; k < n; k++) {
+    double u = ir_philox_uniform(seed, 0, stream, (uint64_t)k);
+    to[k] = hi > lo ? lo + (int64_t)(u * (double)(hi - lo)) : lo;
+    if (to[k] >= hi && hi > lo) to[k] = hi - 1;
+  }
+  if (check && check->sorted) qsort(to, (size_t)n, sizeof *to, descending);
+}
+
+void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
+                       uint32_t stream) {
+  int64_t n = array_elements(a);
+  if (a->dtype == TN_I64) fill_ints(a, p, check, slots, seed, stream);
+  else
+    for (int64_t k = 0; k < n; k++) ((float *)a->data)[k] = (float)ir_philox_normal(seed, 0, stream, (uint64_t)k);
+}

@@ -1,0 +1,257 @@
+// tenure fit FILE.tir --memory=64MB --dim=batch: the largest bound of a dim whose plan fits, found by planning.
+//
+// Each try is the program with another bound, planned as tn_compile plans it; what memory it takes is the largest arena
+// of its functions and what the program keeps beside: parameters and state, constants, packed weights. Powers of two
+// are planned first, since packed weights come and go with the bound; then the gap above the largest that fits is
+// halved. Rows of packed layouts and of scans' steps follow the bound.
+#include "runtime/near.h"
+#include "tools/json.h"
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { AT_PEAK = 12, MISSES = 3 /* powers in a row that do not fit end the search */, MOST_POWERS = 24 };
+
+typedef struct {
+  int64_t bound, arena, params, consts, packed;
+  const char *peak;  // the function with the largest arena
+} Size;
+
+typedef struct {
+  const CliArgs *args;
+  const char *path, *dim, *function;
+  int64_t memory;
+  RtArena *mem;
+  const Prog *p;     // as written
+  const char *text;  // printed, with locations
+  Size *sizes;       // planned so far, by rising bound
+  uint32_t n_sizes, cap_sizes;
+} Fit;
+
+// ---- the program with another bound
+static int64_t eval(const Prog *p, Dim d, const int64_t *bounds) { return ir_dim_eval(p, d, bounds); }
+
+// Rows of layouts: sequences times steps. Rows of a scan's step: sequences.
+static void follow(const Prog *p, const Fn *f, int64_t *bounds) {
+  const Val *maker = ir_rows_makers(f);
+  for (uint32_t slot = 0; maker && slot < p->n_syms; slot++) {
+    if (ir_none(maker[slot])) continue;
+    Shape s = ir_ins(f, maker[slot])->shape;
+    bounds[slot] = eval(p, ir_dim_at(p, s, 0), bounds) * eval(p, ir_dim_at(p, s, 1), bounds);
+  }
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Attr *live = f->ins[i].op == OP_scan_begin || f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_live) : NULL;
+    const DimInfo *d = live && f->ins[i].n_args ? ir_dim_info(p, live->u.dim) : NULL;
+    if (d && d->kind == DIM_SYM)
+      bounds[d->slot] = eval(p, ir_dim_at(p, ir_ins(f, ir_arg(f, (Val){i}, 0))->shape, 0), bounds);
+  }
+}
+
+static const char *with_bound(const Fit *t, RtArena *mem, int64_t bound) {
+  const Prog *p = t->p;
+  int64_t *bounds = rt_alloc(mem, (p->n_syms + 1) * sizeof *bounds);
+  for (uint32_t k = 0; k < p->n_syms; k++) bounds[k] = ir_dim_bound(p, p->syms[k]);
+  bounds[ir_dim_info(p, ir_dim_find(p, t->dim))->slot] = bound;
+  for (uint32_t k = 0; k < p->n_fns; k++) follow(p, p->fns[k], bounds);
+  const char *line = strstr(t->text, "\ndim ") + 1, *behind = strchr(line, '\n');
+  RtText out = {.mem = mem};
+  rt_text_put(&out, t->text, (size_t)(line - t->text));
+  for (uint32_t k = 0; k < p->n_syms; k++)
+    rt_text_add(&out, "%s%s <= %lld", k ? ", " : "dim ", ir_text(p, ir_dim_info(p, p->syms[k])->name),
+                (long long)bounds[k]);
+  rt_text_add(&out, "%s", behind);
+  return out.text;
+}
+
+static const ToolFn *largest(const Fit *t, const ToolPlan *plan) {
+  const ToolFn *best = NULL;
+  for (uint32_t k = 0; k < plan->n_fns; k++) {
+    const ToolFn *f = &plan->fns[k];
+    if (t->function && strcmp(tool_fn_name(f), t->function)) continue;
+    if (!best || f->f->stats.peak_bytes > best->f->stats.peak_bytes) best = f;
+  }
+  return best;
+}
+
+static bool plan_at(const Fit *t, RtArena *mem, int64_t bound, ToolPlan *plan) {
+  const char *text = with_bound(t, mem, bound);
+  if (tool_plan_text(plan, mem, text, strlen(text), t->path)) return true;
+  fprintf(stderr, "tenure: no plan with %s <= %lld\n", t->dim, (long long)bound);
+  return false;
+}
+
+typedef struct {
+  Fit *fit;
+  int64_t bound;
+  Size size;
+} Try;
+
+static int measure(RtArena *mem, void *ctx) {
+  Try *try = ctx;
+  ToolPlan plan;
+  if (!plan_at(try->fit, mem, try->bound, &plan)) return EXIT_ERRORS;
+  const ToolFn *f = largest(try->fit, &plan);
+  try->size = (Size){.bound = try->bound,
+                     .arena = f ? f->f->stats.peak_bytes : 0,
+                     .params = plan.p->param_bytes,
+                     .consts = plan.p->const_bytes,
+                     .packed = plan.p->packed_bytes,
+                     .peak = f ? rt_strdup(try->fit->mem, tool_fn_name(f)) : ""};
+  return 0;
+}
+
+static int64_t total(const Size *s) { return s->arena + s->params + s->consts + s->packed; }
+
+// Plans in an arena of its own and keeps the figures, in order. NULL: said why.
+static Size *size_at(Fit *t, int64_t bound) {
+  Try try = {.fit = t, .bound = bound};
+  if (tool_with_arena(measure, &try)) return NULL;
+  uint32_t at = t->n_sizes;
+  RT_PUSH(t->mem, t->sizes, t->n_sizes, t->cap_sizes);
+  for (; at && t->sizes[at - 1].bound > bound; at--) t->sizes[at] = t->sizes[at - 1];
+  t->sizes[at] = try.size;
+  return &t->sizes[at];
+}
+
+// ---- searching
+// The largest bound that fits and is known to: 0: none. *misses: the smallest power above it that does not.
+static bool try_powers(Fit *t, int64_t *fits, int64_t *misses) {
+  uint32_t missed = 0;
+  *fits = 0, *misses = 1;
+  for (uint32_t k = 0; k < MOST_POWERS && missed < MISSES; k++) {
+    const Size *s = size_at(t, INT64_C(1) << k);
+    if (!s) return false;
+    bool good = total(s) <= t->memory;
+    missed = good ? 0 : missed + 1;
+    if (good) *fits = s->bound, *misses = 2 * s->bound;
+  }
+  return true;
+}
+
+static bool halve(Fit *t, int64_t *fits, int64_t misses) {
+  while (*fits && misses - *fits > 1) {
+    int64_t middle = *fits + (misses - *fits) / 2;
+    const Size *s = size_at(t, middle);
+    if (!s) return false;
+    if (total(s) <= t->memory) *fits = middle;
+    else misses = middle;
+  }
+  return true;
+}
+
+// ---- printing
+static bool is_power(int64_t n) { return (n & (n - 1)) == 0; }
+
+static void put_table(const Fit *t, int64_t fits, RtText *out) {
+  RtArena *mem = out->mem;
+  rt_text_add(out, "%10s %12s %12s %12s %14s %12s\n", t->dim, "arena", "parameters", "constants", "packed weights",
+              "sum");
+  for (uint32_t k = 0; k < t->n_sizes; k++) {
+    const Size *s = &t->sizes[k];
+    if (!is_power(s->bound) && s->bound != fits && s->bound != fits + 1) continue;
+    rt_text_add(out, "%10lld %12s %12s %12s %14s %12s%s\n", (long long)s->bound, tool_bytes(mem, s->arena),
+                tool_bytes(mem, s->params), tool_bytes(mem, s->consts), tool_bytes(mem, s->packed),
+                tool_bytes(mem, total(s)), total(s) <= t->memory ? s->bound == fits ? "  <- fits" : "" : "  too large");
+  }
+}
+
+static void json_sizes(const Fit *t, RtText *out) {
+  json_open(out, "sizes", '[');
+  for (uint32_t k = 0; k < t->n_sizes; k++) {
+    const Size *s = &t->sizes[k];
+    json_open(out, NULL, '{');
+    json_int(out, "bound", s->bound);
+    json_int(out, "arena", s->arena);
+    json_int(out, "parameters", s->params);
+    json_int(out, "constants", s->consts);
+    json_int(out, "packed_weights", s->packed);
+    json_int(out, "total", total(s));
+    json_text(out, "function", s->peak);
+    json_bool(out, "fits", total(s) <= t->memory);
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+}
+
+static int print(const Fit *t, int64_t fits) {
+  RtText out = {.mem = t->mem};
+  ToolPlan plan;
+  bool as_json = cli_has(t->args, "--json");
+  int64_t shown = fits ? fits : 1;
+  if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;
+  const ToolFn *f = largest(t, &plan);
+  if (as_json) {
+    json_open(&out, NULL, '{');
+    json_text(&out, "dim", t->dim);
+    json_int(&out, "memory", t->memory);
+    json_int(&out, "largest", fits);
+    json_sizes(t, &out);
+    if (f) tool_json_peak(f, AT_PEAK, &out);
+    json_close(&out, '}');
+    rt_text_add(&out, "\n");
+  } else {
+    put_table(t, fits, &out);
+    if (fits)
+      rt_text_add(&out, "\n%s <= %lld fits in %s\n\n", t->dim, (long long)fits, tool_exact_bytes(t->mem, t->memory));
+    else rt_text_add(&out, "\nnot even %s <= 1 fits in %s\n\n", t->dim, tool_exact_bytes(t->mem, t->memory));
+    if (f) tool_put_peak(f, AT_PEAK, &out);
+  }
+  return tool_put(&out) && fits ? 0 : EXIT_ERRORS;
+}
+
+// ---- the command
+static bool is_set_by_layout(const Prog *p, int32_t slot) {
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    const Val *maker = ir_rows_makers(p->fns[k]);
+    if (maker && !ir_none(maker[slot])) return true;
+  }
+  return false;
+}
+
+static bool find_dim(const Fit *t) {
+  RtNear near = {.wanted = t->dim};
+  Dim d = ir_dim_find(t->p, t->dim);
+  for (uint32_t k = 0; k < t->p->n_syms; k++)
+    rt_near_offer(&near, ir_text(t->p, ir_dim_info(t->p, t->p->syms[k])->name));
+  if (!d.i) fprintf(stderr, "tenure: %s has no dim '%s'%s\n", t->path, t->dim, rt_near_text(&near));
+  else if (is_set_by_layout(t->p, ir_dim_info(t->p, d)->slot))
+    fprintf(stderr, "tenure: the rows dim '%s' follows from sequences and steps of its layout: search one of these\n",
+            t->dim);
+  else return true;
+  return false;
+}
+
+static bool read_program(Fit *t) {
+  size_t n;
+  RtDiags diags = {.mem = t->mem};
+  char *text = tool_read_file(t->mem, t->path, &n);
+  if (!text) return fprintf(stderr, "tenure: %s: %s\n", t->path, strerror(errno)), false;
+  if (!strcmp(t->path, "-")) t->path = "<stdin>";
+  Prog *p = ir_parse(t->mem, text, n, t->path, &diags);
+  bool ok = p != NULL;
+  for (uint32_t k = 0; ok && k < p->n_fns; k++) ok = ir_verify(p->fns[k], &diags);
+  rt_diags_print(&diags, stderr);
+  if (!ok) return false;
+  RtText printed = {.mem = t->mem};
+  ir_print(p, &printed, PRINT_LOCS);
+  t->p = p, t->text = printed.text;
+  return (!t->function || tool_function(p, t->path, t->function)) && find_dim(t);
+}
+
+static int fit(RtArena *mem, void *ctx) {
+  Fit *t = ctx;
+  int64_t fits, misses;
+  t->mem = mem;
+  if (!read_program(t) || !try_powers(t, &fits, &misses) || !halve(t, &fits, misses)) return EXIT_ERRORS;
+  return print(t, fits);
+}
+
+int tool_fit(const CliArgs *a) {
+  Fit t = {.args = a, .path = a->operand[0], .dim = cli_value(a, "--dim"), .function = cli_value(a, "--function")};
+  if (!t.dim) return cli_usage_error(a, "fit needs --dim=NAME");
+  if (!cli_has(a, "--memory")) return cli_usage_error(a, "fit needs --memory=BYTES");
+  if (!cli_bytes(a, "--memory", 0, &t.memory)) return EXIT_USAGE;
+  if (t.function && *t.function == '@') t.function++;
+  return tool_with_arena(fit, &t);
+}

@@ -1,0 +1,52 @@
+// What is live at the peak of a function's arena, largest first: for the terminal and as JSON.
+#include "tools/json.h"
+#include "tools/tool.h"
+
+#include <string.h>
+
+static const char *source_of(const ToolFn *f, RtArena *mem, uint32_t buf) {
+  Val head = f->f->bufs[buf].head;
+  const char *at = tool_loc(f->f->prog, mem, f->f->ins[head.i].loc);
+  return f->is_backward[head.i] ? rt_printf(mem, "backward of %s", at) : at;
+}
+
+void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out) {
+  RtArena *mem = out->mem;
+  Peak peak = tool_peak(f, mem);
+  if (!f->f->stats.peak_bytes) return;
+  rt_text_add(out, "@%s: %s at kernel %u of %u: %s at %s\n", tool_fn_name(f), tool_bytes(mem, f->f->stats.peak_bytes),
+              peak.kernel, f->f->n_kernels, tool_kernel_ops(f, mem, peak.kernel),
+              tool_kernel_lines(f, mem, peak.kernel));
+  for (uint32_t k = 0; k < peak.n_rows && k < most; k++) {
+    const PeakRow *row = &peak.rows[k];
+    if (!row->bytes) break;
+    rt_text_add(out, "  %12s  %-16s %-18s %s %s\n", tool_bytes(mem, row->bytes), tool_buf_name(f, mem, row->buf),
+                tool_buf_kind[tool_kind(f, row->buf)], tool_op_name(f, f->f->bufs[row->buf].head),
+                source_of(f, mem, row->buf));
+  }
+  if (peak.n_rows > most) rt_text_add(out, "  and %u more\n", peak.n_rows - most);
+  if (peak.padding + peak.holes)
+    rt_text_add(out, "  %12s  padding, and unused by the placement here\n", tool_bytes(mem, peak.padding + peak.holes));
+}
+
+void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out) {
+  RtArena *mem = out->mem;
+  Peak peak = tool_peak(f, mem);
+  json_open(out, "peak", '{');
+  json_int(out, "bytes", f->f->stats.peak_bytes);
+  json_int(out, "kernel", peak.kernel);
+  json_open(out, "values", '[');
+  for (uint32_t k = 0; k < peak.n_rows && k < most && peak.rows[k].bytes; k++) {
+    const PeakRow *row = &peak.rows[k];
+    json_open(out, NULL, '{');
+    json_text(out, "name", tool_buf_name(f, mem, row->buf));
+    json_int(out, "bytes", row->bytes);
+    json_text(out, "kind", tool_buf_kind[tool_kind(f, row->buf)]);
+    json_text(out, "op", tool_op_name(f, f->f->bufs[row->buf].head));
+    json_text(out, "source", source_of(f, mem, row->buf));
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+  json_int(out, "padding_and_holes", peak.padding + peak.holes);
+  json_close(out, '}');
+}
