@@ -45,15 +45,5 @@ foreach(pc tenure:libtenure-dev tenure-runtime:libtenure-runtime-dev)
   install(FILES ${CMAKE_BINARY_DIR}/${pc} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
 endforeach()
 
-# ---- the command. Its manual and completions are written by the build, where a target makes them: generated/man/*.1,
-# generated/completions/{bash/tenure,zsh/_tenure,fish/tenure.fish}.
-install(TARGETS tenure_tool COMPONENT tenure)
-function(install_generated folder to)
-  install(DIRECTORY ${TENURE_GENERATED}/${folder}/ DESTINATION ${to} COMPONENT tenure OPTIONAL)
-endfunction()
-install_generated(man ${CMAKE_INSTALL_MANDIR}/man1)
-install_generated(completions/bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install_generated(completions/zsh ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
-install_generated(completions/fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-
+install(TARGETS tenure_tool COMPONENT tenure)  # its manual and completions: cmake/command.cmake
 include(cmake/package.cmake)
