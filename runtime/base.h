@@ -50,7 +50,7 @@ typedef struct {
 RT_API void rt_text_add(RtText *t, const char *fmt, ...) RT_PRINTF(2, 3);
 RT_API void rt_text_put(RtText *t, const char *bytes, size_t n);
 
-size_t rt_utf8_length(const void *s, size_t n);  // bytes of the valid UTF-8 sequence at s, at most n; 0: none
+RT_API size_t rt_utf8_length(const void *s, size_t n);  // bytes of the valid UTF-8 sequence at s, at most n; 0: none
 
 // ---- diagnostics: collected; whoever made the list prints it
 typedef enum { RT_NOTE, RT_HINT, RT_WARNING, RT_ERROR } RtSeverity;

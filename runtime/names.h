@@ -21,9 +21,9 @@ typedef struct {
 } RtNames;
 #define RT_NO_NAME UINT32_MAX
 
-uint32_t rt_names_find(const RtNames *t, const char *text, size_t size);  // RT_NO_NAME: none
+RT_API uint32_t rt_names_find(const RtNames *t, const char *text, size_t size);  // RT_NO_NAME: none
 // A new number, t->n before; or the one that the name has already. The text is not copied.
-uint32_t rt_names_add(RtNames *t, const char *text, size_t size);
+RT_API uint32_t rt_names_add(RtNames *t, const char *text, size_t size);
 void rt_names_reserve(RtNames *t, uint32_t n);  // room for n in all; adding makes room too
 uint64_t rt_names_probes(void);                 // slots looked at since the start, in all tables: the work done
 

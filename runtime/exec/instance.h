@@ -36,7 +36,7 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
 void rt_instance_free(RtInstance *i);                // NULL: nothing
 const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);
-const RtPlan *rt_instance_plan(const RtInstance *i);
+RT_API const RtPlan *rt_instance_plan(const RtInstance *i);
 uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
 uint64_t rt_instance_seed(const RtInstance *i);
 // Runs of a variant of a function; variant == n_variants: of the function itself. Out of range: 0
@@ -45,8 +45,8 @@ void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with 
 
 // A named dim takes its value from the first input axis of that name; all others must agree. A dim of no input axis is
 // computed by the compiled code: here it counts as its bound, and an output with it must have at least that size.
-RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
-                         size_t n_out);
+RT_API RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
+                                size_t n_out);
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
 // Parameters that begin with random numbers are 0.
 RtStatus rt_instance_initialize_undrawn(RtInstance *i, uint64_t seed);
@@ -73,10 +73,10 @@ RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 const char *rt_instance_warning(const RtInstance *i);
 
 // ---- for runtime/store/checkpoint.c
-const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
+RT_API const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
 // To write a parameter now, all of it or a part; the pointer is not kept.
 unsigned char *rt_instance_change(RtInstance *i, uint32_t k);
-void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
+RT_API void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter);
 enum { RT_ERROR_SIZE = 4096, RT_WARNING_SIZE = 512 };
 char *rt_instance_error_buffer(RtInstance *i);  // RT_ERROR_SIZE bytes
 char *rt_instance_warning_buffer(RtInstance *i);

@@ -9,7 +9,7 @@
 uint32_t rt_plan_function(const RtPlan *p, const char *name);  // RT_NO_FUNCTION: none
 uint32_t rt_plan_param(const RtPlan *p, const char *path);     // by path or alias; UINT32_MAX: none
 // out[k] = value of row k; false: a size does not fit 62 bits.
-bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
+RT_API bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 
 // Zeroed memory aligned to TN_ALIGN. Large blocks are fresh pages, huge if the system has them, and not touched here: they
 // are committed on first use, local to the NUMA node of the worker that touches them first.

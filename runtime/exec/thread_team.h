@@ -18,6 +18,7 @@
 #define TN_RUNTIME_EXEC_THREAD_TEAM_H
 
 #include "runtime/abi.h"
+#include "runtime/api.h"
 
 #include <stdint.h>
 
@@ -25,7 +26,7 @@ enum { RT_MAX_WORKERS = 64 };
 typedef struct RtTeam RtTeam;
 typedef void (*RtWork)(void *ctx, int32_t worker, int32_t n_workers);
 
-uint32_t rt_n_cpus(void);  // that this process may use
+RT_API uint32_t rt_n_cpus(void);  // that this process may use
 // 0: one per CPU this process may use; at most RT_MAX_WORKERS. NULL: no memory or threads
 RtTeam *rt_team_new(uint32_t n_workers);
 void rt_team_free(RtTeam *t);  // NULL: nothing

@@ -21,7 +21,7 @@ typedef struct {
 // Writes the pieces one after the other to a temporary file beside `path`, flushes it and renames it to `path`. On
 // failure the temporary file is gone and `path` is as it was. A symbolic link stays one: its target is replaced.
 // The new file has the mode of the one it replaces. Temporary files of `path` whose writer was killed are removed.
-bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
+RT_API bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size);
 // The same for a name in an open folder, of mode 0600: what stands there is replaced, a symbolic link too.
 RT_API bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
                              size_t error_size);

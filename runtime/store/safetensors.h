@@ -6,6 +6,7 @@
 #ifndef TN_RUNTIME_STORE_SAFETENSORS_H
 #define TN_RUNTIME_STORE_SAFETENSORS_H
 
+#include "runtime/api.h"
 #include "runtime/names.h"
 #include "runtime/store/byte_source.h"
 
@@ -66,8 +67,8 @@ void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *o
 bool rt_st_check_names(RtArena *mem, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
                        uint32_t n_meta, char *error, size_t error_size);
 // Length and JSON of a file with these tensors in this order, of which data is not read; gives the bytes of the file.
-uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint32_t n_tensors, const RtStMeta *meta,
-                      uint32_t n_meta);
+RT_API uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                             uint32_t n_meta);
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
 // Scratch memory comes from `mem`. Names were checked. The file is replaced whole or not at all.
 bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
