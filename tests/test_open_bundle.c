@@ -201,7 +201,7 @@ static void *emit(const char *folder) {
 }
 
 static void test_emitted(void) {
-  static const char *const files[] = {"net.so", "net.h", "net.safetensors", "net_selftest.c", "net.json"};
+  static const char *const files[] = {"net.so", "net.o", "net.h", "net.safetensors", "net_selftest.c", "net.json"};
   char folder[] = "open_bundle_XXXXXX", why[256] = "";
   void *library = CHECK(mkdtemp(folder)) ? emit(folder) : NULL;
   tn_program *p = build();

@@ -151,15 +151,34 @@ static tn_program *read_again(Bundle *b) {
   return q;
 }
 
+// The dim of that name in q, or the size that it is.
+static tn_dim dim_in(tn_program *q, const tn_program *p, Dim d) {
+  const DimInfo *in = ir_dim_info(p->ir, d);
+  if (in->kind != DIM_SYM) return tn_dim_const(in->value);
+  for (uint32_t k = 0; k < q->ir->n_syms; k++) {
+    const DimInfo *other = ir_dim_info(q->ir, q->ir->syms[k]);
+    if (!strcmp(ir_text(q->ir, other->name), ir_text(p->ir, in->name))) return fe_dim_handle(q, q->ir->syms[k]);
+  }
+  return tn_dim_const(in->value);
+}
+
+static const tn_bucket *buckets_in(const Bundle *b, tn_program *q) {
+  tn_bucket *list = rt_alloc(q->mem, (b->o->n_buckets + 1) * sizeof *list);
+  for (size_t k = 0; b->o->buckets && k < b->o->n_buckets; k++) {
+    Dim d;
+    if (!fe_dim(b->p, b->o->buckets[k].dim, &d, b->o->at)) return NULL;
+    list[k] = (tn_bucket){dim_in(q, b->p, d), b->o->buckets[k].bound};
+  }
+  return b->o->buckets ? list : NULL;
+}
+
 static bool place(Bundle *b, uint32_t t) {
-  const tn_compile_options o = {.no_packed_weights = true,
-                                .fast_math = b->o->fast_math,
-                                .buckets = b->o->buckets,
-                                .n_buckets = b->o->n_buckets,
-                                .at = b->o->at};
+  tn_compile_options o = {
+      .no_packed_weights = true, .fast_math = b->o->fast_math, .n_buckets = b->o->n_buckets, .at = b->o->at};
   tn_program *q = b->placed[t] = read_again(b);
   if (!q) return false;
   FE_GUARD(q, false);
+  o.buckets = buckets_in(b, q);
   if (b->p->ir->diags.n_errors || !fe_begin_code(q, o.at)) return false;
   bool good = fe_place(q, b->target[t], &o);
   fe_end_code(q);
