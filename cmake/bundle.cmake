@@ -7,8 +7,10 @@ set(tenure_bundle_targets
     i686 "i686-unknown-linux-gnu"
     aarch64 "aarch64-unknown-linux-gnu"
     armv7 "armv7-unknown-linux-gnueabihf"
+    thumbv7em "thumbv7em-none-eabihf -mcpu=cortex-m7"
     thumbv8_1m "thumbv8.1m.main-none-eabihf -mcpu=cortex-m55"
     riscv64 "riscv64-unknown-linux-gnu -march=rv64gc -mabi=lp64d"
+    riscv32 "riscv32-unknown-elf -march=rv32imafdc -mabi=ilp32d"
     powerpc64le "powerpc64le-unknown-linux-gnu"
     loongarch64 "loongarch64-unknown-linux-gnu")
 

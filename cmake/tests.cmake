@@ -57,6 +57,8 @@ foreach(target x86-64-v2 aarch64 riscv64)
   set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
 endforeach()
 
+file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
+tenure_test(test_random_corpus test_random --file ${once_different})
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

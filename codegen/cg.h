@@ -223,6 +223,12 @@ extern const CgPipeline cg_quick_pipeline;  // of programs that run in the proce
 // The same functions as one relocatable object (ELF, or what the triple's system has). Symbols: those of cg_compile.
 // how NULL: cg_quick_pipeline. out: from rt_malloc.
 bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject *out, CgInfo *info, RtText *why);
+// ---- codegen/module/custom_target.c
+// The target of an object: a row's name, or words such as "triple=thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096", after
+// the name of a row or none. Asks LLVM in a process. false: why.
+bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why);
+void cg_targets_text(RtText *out);  // all rows, and which this machine can run
+// ---- codegen/module/packed_weights.c
 // Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
 void cg_place_packed_weights(Prog *p, const Target *t);
 void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights

@@ -58,6 +58,13 @@ static const Target targets[] = {
 #endif
 };
 // clang-format on
+// clang-format off
+static const Target plain[] = {
+    {"plain", NULL, NULL, "", "", .vl = 4, .gemm_mr = 4, .gemm_nv = 2, .dot_accumulators = 4, .rnn_mr = 2, MEASURED_ON_AVX512},
+    {"plain", NULL, NULL, "", "", .vl = 4, .gemm_mr = 4, .gemm_nv = 1, .dot_accumulators = 4, .rnn_mr = 2, SMALL_MEMORY},
+};
+// clang-format on
+
 enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 const Target *cg_targets(uint32_t *n) {
@@ -70,6 +77,8 @@ const Target *cg_target_find(const char *name) {
     if (!strcmp(targets[k].name, name) || (targets[k].alias && !strcmp(targets[k].alias, name))) return &targets[k];
   return NULL;
 }
+
+const Target *cg_target_plain(bool small) { return &plain[small]; }
 
 void cg_target_unknown(const char *name, RtText *why) {
   RtNear near = {.wanted = name};

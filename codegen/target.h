@@ -43,8 +43,10 @@ typedef struct {
 } Target;
 
 // ---- codegen/target.c: the table
-const Target *cg_targets(uint32_t *n);                  // in order of preference
-const Target *cg_target_find(const char *name);         // by name or alias; NULL: none
+const Target *cg_targets(uint32_t *n);           // in order of preference
+const Target *cg_target_find(const char *name);  // by name or alias; NULL: none
+// What words without a row begin with: no vectors are known to be there. small: of a machine without an operating system.
+const Target *cg_target_plain(bool small);
 void cg_target_unknown(const char *name, RtText *why);  // "there is no target 'x': ..; did you mean 'y'?"
 void cg_target_key(const Target *t, RtText *out);       // all of the row, as text: part of an object's key
 

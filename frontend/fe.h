@@ -10,6 +10,7 @@
 #include "frontend/run/run.h"
 #include "frontend/tenure.h"
 #include "ir/ir.h"
+#include "runtime/names.h"
 
 #define FE_NO_PARAM UINT32_MAX
 
@@ -182,6 +183,11 @@ typedef struct {
   const char *name;
   Loc loc;
 } FeName;
+typedef struct {
+  RtNames index;
+  FeName *list;  // by number of the index
+  uint32_t cap;
+} FeNames;
 
 // The lengths of a list of sequences, made of the sizes of their first axes.
 typedef struct {
@@ -211,8 +217,7 @@ struct tn_function {
   FeListSizes *list_sizes;
   uint32_t n_list_sizes, cap_list_sizes;
   FeCounts counts;
-  FeName *inputs, *outputs;
-  uint32_t n_inputs, cap_inputs, n_outputs, cap_outputs;
+  FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
   Loc backward;  // the last tn_backward
@@ -312,8 +317,8 @@ void fe_hint(tn_program *p, const char *fmt, ...) RT_PRINTF(2, 3);
 bool fe_open(tn_program *p, tn_site at);
 // A name: letters, digits and underscores; one that is not for a module starts with no digit. False: reported.
 bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, tn_site at);
-// False when the name is in the list already: reported with both places.
-bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, const char *name, tn_site at);
+// taken: who has the name already, NULL: nobody. False: reported with both places.
+bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char *name, tn_site at);
 // The dim behind a handle; false: reported, or reported when it was made.
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
 tn_dim fe_dim_handle(tn_program *p, Dim d);

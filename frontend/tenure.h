@@ -42,11 +42,13 @@
 #include "tenure/core.h"     // handles, shapes, programs, functions
 #include "tenure/data.h"     // data sets
 #include "tenure/loader.h"   // batches, progress
+#include "tenure/model.h"    // models, plans
 #include "tenure/module.h"   // parameters, layers, attention, hooks
 #include "tenure/ops.h"      // operations, losses, writes in place
 #include "tenure/packed.h"   // sequences of different lengths
+#include "tenure/params.h"   // parameters of a model, files
 #include "tenure/rnn.h"      // recurrent calls, scans
-#include "tenure/run.h"      // running, files
+#include "tenure/run.h"      // running
 #include "tenure/scope.h"    // who owns a value, where it ends
 #include "tenure/train.h"    // gradients, optimizers
 

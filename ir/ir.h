@@ -533,6 +533,9 @@ bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is 
 typedef struct {
   uint32_t least;  // values before this one need not be told
   bool *has;       // by value
+  // With writes in place, by storage: its content at this point of the walk is wanted; what a step of a scan writes there
+  // is wanted by the step after it
+  bool *want, *round;
   Val *list;
   uint32_t n, cap, cap_has;
 } GradReach;
@@ -629,12 +632,15 @@ typedef struct {
   Dim live;   // packed: the rows of a step, as the body names them; else none
   Dim steps;  // dense: the number of steps; else none
 } Scan;
-Scan ir_scan_at(const Fn *f, Val v);                     // v: an instruction `scan` that the verifier knows
-Val *ir_scan_inputs(const Scan *s);                      // the body's `input` records by position; absent ones are 0
-Val *ir_scan_outputs(const Scan *s);                     // the body's `output` records by position
-bool ir_scan_has_rows(const Scan *s, Shape inner);       // packed, and begins with the rows of the step
-bool ir_scan_is_row(const Scan *s, uint32_t carry);      // packed: a row for each sequence; else one value for all
-Val ir_scan_carry_input(const Scan *s, uint32_t carry);  // none: 0
+Scan ir_scan_at(const Fn *f, Val v);                // v: an instruction `scan` that the verifier knows
+Val *ir_scan_inputs(const Scan *s);                 // the body's `input` records by position; absent ones are 0
+Val *ir_scan_outputs(const Scan *s);                // the body's `output` records by position
+bool ir_scan_has_rows(const Scan *s, Shape inner);  // packed, and begins with the rows of the step
+// What has that shape in each step can be stacked over all of them: of a packed scan ({live}; none: it is dense) no axis
+// but the first is as long as the step has rows, since outside of the scan there is no such size.
+bool ir_scan_stacks(const Prog *p, Shape inner, Dim live);
+bool ir_scan_is_row(const Scan *s, uint32_t carry);          // packed: a row for each sequence; else one value for all
+Val ir_scan_carry_input(const Scan *s, uint32_t carry);      // none: 0
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
 // ---- ir/autodiff/grad_scan.c
@@ -708,8 +714,8 @@ typedef struct {
   int64_t step;  // of the scan whose body runs: its random streams are {id} + step
   RtArena *mem;
   // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
-  // much of their terms, and results are kept in single precision's range. How far results move says how exact they can
-  // be.
+  // much of their terms, and results are kept in single precision's range. What single precision holds exactly, as a
+  // product of masks, is not rounded, and 0 stays 0. How far results move says how exact they can be.
   double noise;
   uint64_t noise_state;
   bool

@@ -18,6 +18,14 @@ bool ir_shape_names(const Prog *p, Shape s, Dim sym) {
   return false;
 }
 
+bool ir_scan_stacks(const Prog *p, Shape s, Dim live) {
+  uint32_t r = ir_rank(p, s);
+  bool row = live.i && r > 0 && ir_dim_at(p, s, 0).i == live.i;
+  for (uint32_t k = row; k < r && live.i; k++)
+    if (dim_names(p, ir_dim_at(p, s, k), ir_dim_info(p, live)->slot)) return false;
+  return row || r < MAX_RANK;
+}
+
 bool ir_layout_is_const(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op == OP_dense_layout) return ir_shape_is_const(f->prog, ins->shape);

@@ -222,6 +222,7 @@ static void report_without_process(char *text, size_t size) {
 static void test_no_process(void) {
   enum { STRANGER = 65534 };  // limits of processes are none for root
   int status = -1;
+  fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
     char text[4096] = "";

@@ -1,6 +1,7 @@
 // What compiling costs grows as the program does: steps of the compiler's searches, and memory, for n and for 2n. Work
 // is counted, not timed, so that the test says the same on every machine.
 #include "frontend/fe.h"
+#include "runtime/names.h"
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -36,6 +37,15 @@ static void outputs(tn_program *p, uint32_t n) {
   tn_function_end(f);
 }
 
+static void inputs(tn_program *p, uint32_t n) {
+  tn_function *f = tn_function_begin(p, "run");
+  char name[32];
+  tn_tensor sum = tn_input(f, "x", TN_F32, TN_SHAPE(4));
+  for (uint32_t k = 0; k < n; k++) sum = tn_add(sum, tn_input(f, name_of(name, "x", k), TN_F32, TN_SHAPE(4)));
+  tn_output(f, "y", sum);
+  tn_function_end(f);
+}
+
 static void writes(tn_program *p, uint32_t n) {
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 4)), y = tn_zeros(f, TN_SHAPE(64, 4));
@@ -57,28 +67,32 @@ static void parameters(tn_program *p, uint32_t n) {
 }
 
 // Losses that have nothing to do with each other, and losses that each follow from the one before.
-static void losses(tn_program *p, uint32_t n, bool chained) {
+static void losses(tn_program *p, uint32_t n, bool chained, bool written) {
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4)), h = x, sum = x;
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4)), h = x, sum = x, kept = tn_zeros(f, TN_SHAPE(n, 4));
   for (uint32_t k = 0; k < n; k++) {
+    if (written) tn_copy_(tn_slice(kept, 0, k, 1), tn_reshape(x, TN_SHAPE(1, 4)));
     tn_tensor a = tn_tanh(tn_mul(h, x)), loss = tn_sum(tn_mul(a, a));
     sum = tn_add(sum, tn_grad(loss, a));
     if (chained) h = a;
   }
   tn_output(f, "y", sum);
+  if (written) tn_output(f, "kept", kept);
   tn_function_end(f);
 }
 
-static void separate_losses(tn_program *p, uint32_t n) { losses(p, n, false); }
-static void chained_losses(tn_program *p, uint32_t n) { losses(p, n, true); }
+static void separate_losses(tn_program *p, uint32_t n) { losses(p, n, false, false); }
+static void chained_losses(tn_program *p, uint32_t n) { losses(p, n, true, false); }
+static void losses_and_writes(tn_program *p, uint32_t n) { losses(p, n, false, true); }
 
 // ---- work
 static Work compile(void (*build)(tn_program *p, uint32_t n), uint32_t n) {
+  uint64_t before = rt_names_probes();
   tn_program *p = tn_program_create("growth");
   build(p, n);
   tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = no_cache);
   if (!CHECK(m != NULL)) tn_report(p, stdout);
-  Work w = {p->ir->n_visits, rt_arena_bytes(p->mem)};
+  Work w = {p->ir->n_visits + rt_names_probes() - before, rt_arena_bytes(p->mem)};
   tn_model_free(m);
   tn_program_free(p);
   return w;
@@ -134,10 +148,12 @@ static int64_t loop_peak(uint32_t n) {
 int main(void) {
   check_growth("layers", layers, 150);
   check_growth("outputs", outputs, 500);
+  check_growth("inputs", inputs, 500);
   check_growth("writes", writes, 150);
   check_growth("parameters", parameters, 200);
   check_growth("separate losses", separate_losses, 200);
   check_growth("chained losses", chained_losses, 200);
+  check_growth("losses, writes", losses_and_writes, 200);
   CHECK(n_distinct(6) == 2 && n_distinct(24) == 2);
   int64_t few = loop_peak(10), many = loop_peak(40);
   printf("arena of a loop of 10 steps: %lld bytes, of 40: %lld\n", (long long)few, (long long)many);

@@ -3,12 +3,16 @@
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
 // must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--file X.tir] [--print]
-//               [--on TARGET]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--print] [--on TARGET]
+//               [--file X.tir ..]
 //
 // A count is a number of functions; F of them share a program. Everything runs in a child process: a crash is a failure
 // like any other. TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with
-// its seed; --file runs such a text again. --on compiles for another machine, which tests/foreign.h runs.
+// its seed; --file runs such texts again. --on compiles for another machine, which tests/foreign.h
+// runs.
+//
+// Where bars are so wide that any number is within them the values are passed over: their share is printed, and more
+// than MAX_OPEN percent of them fail, as an oracle that no longer looks would.
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
 #include "tests/trial.h"
@@ -25,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60 };
+enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60, MAX_OPEN = 5 /* percent */, LEAST_FUNCTIONS = 100 };
 
 typedef enum {
   FINE,
@@ -63,8 +67,12 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
 typedef struct {
   uint64_t seed;
   uint32_t function;  // at hand; UINT32_MAX: none in particular
-  uint64_t n_functions, n_programs, n_skipped, n_loose, n_values, n_slopes, n_nested /* slopes of gradients */,
-      n_open;  // open: values that the bars say nothing about
+  struct {
+    uint64_t functions, programs, skipped, slopes, nested /* slopes of gradients */;
+    uint64_t loose;         // bars that were widened
+    uint64_t values, open;  // of outputs; passed over, since any number is within their bars
+    uint64_t blind;         // functions of which most values are open
+  } n;
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
   char message[2048];
@@ -176,7 +184,7 @@ static bool agree(Bars *b, const Fn *f, const TrialData *d, const TrialResults *
     if (r->t[k].n != b->exact.t[k].n) return fail(v, "result %u has another size", k);
   if (!find_difference(b, r, strict, &at, &element)) return true;
   if (b->n_runs == N_BARS && !add_bars(b, f, d, N_MORE_BARS)) return false;
-  shared->n_loose++;
+  shared->n.loose++;
   if (!find_difference(b, r, strict, &at, &element)) return true;
   const Prog *p = f->prog;
   const char *what = at < r->n_out ? "output" : "parameter";
@@ -184,6 +192,19 @@ static bool agree(Bars *b, const Fn *f, const TrialData *d, const TrialResults *
               at < r->n_out ? at : at - r->n_out, at < r->n_out ? "" : " ",
               at < r->n_out ? "" : ir_text(p, p->params[at - r->n_out].path), (long long)element,
               b->exact.t[at].v[element], b->dev[at][element], r->t[at].v[element]);
+}
+
+// A number is held to its bars where these are narrow; what is no number by meaning, everywhere.
+static bool is_open(double x, double dev) { return isinf(dev) || (isfinite(x) && !(dev <= 1e-2 * (fabs(x) + 1e-3))); }
+
+static void count_open(const Bars *b) {
+  uint64_t values = 0, open = 0;
+  for (uint32_t k = 0; k < b->exact.n_out; k++) {
+    values += (uint64_t)b->exact.t[k].n;
+    for (int64_t i = 0; i < b->exact.t[k].n; i++) open += is_open(b->exact.t[k].v[i], b->dev[k][i]);
+  }
+  shared->n.values += values, shared->n.open += open;
+  shared->n.blind += 2 * open > values;
 }
 
 // ---- compiled code
@@ -300,7 +321,7 @@ static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, R
   double wide = (l[1] - l[2]) / (2 * h), near = (l[3] - l[4]) / h, kink = fabs(l[1] - 2 * l[0] + l[2]) / h;
   double slack = 1e-4 * (fabs(near) + fabs(found)) + 1e-6 * size + 1e-8 * (1 + fabs(l[0]));
   if (!isfinite(wide + near + found) || !(fabs(wide - near) <= slack) || kink > 10 * slack) return true;
-  shared->n_slopes++;
+  shared->n.slopes++;
   if (fabs(near - found) <= slack) return true;
   return fail(GRADIENT, "@%s: instruction %u, by %u: the loss rises by %.9g, the gradient says %.9g",
               ir_text(f->prog, f->name), n->loss.i, n->target.i, near, found);
@@ -342,9 +363,9 @@ static bool nested_slope_fits(const Fn *f, const Fn *expanded, const TrialData *
   if (has_cuts(f)) return true;
   n.loss = with_origin(expanded, n.loss), n.target = with_origin(expanded, n.target);
   if (ir_none(n.loss) || ir_none(n.target) || n.target.i > n.loss.i) return true;
-  uint64_t before = shared->n_slopes;
+  uint64_t before = shared->n.slopes;
   bool ok = slope_fits(expanded, d, &n, grad, mem);
-  shared->n_nested += shared->n_slopes - before;
+  shared->n.nested += shared->n.slopes - before;
   return ok;
 }
 
@@ -408,12 +429,7 @@ static bool test_function(const Fn *written, const Fn *plain, const TrialCode *c
        (foreign || same_bits(f, &one, &more, WORKERS, n_workers));
   if (ok && variant)
     ok = run_compiled(c, variant, &d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers);
-  for (uint32_t k = 0; ok && k < r.n_out; k++)
-    for (int64_t i = 0; i < r.t[k].n; i++) {
-      double x = b.exact.t[k].v[i];
-      shared->n_values++;
-      shared->n_open += !isfinite(x) || !(b.dev[k][i] <= 1e-2 * (fabs(x) + 1e-3));
-    }
+  if (ok) count_open(&b);
   rt_arena_free(mem);
   return ok;
 }
@@ -441,7 +457,7 @@ static bool run_all_passes(Prog *p, const char *list, bool *keep) {
     shared->function = k;
     keep[k] = ir_run_passes(p->fns[k], list, NULL, NULL);
     if (keep[k]) continue;
-    shared->n_skipped++;
+    shared->n.skipped++;
     if (may_refuse(&p->diags, from, writes)) continue;
     fail(REJECTED, "@%s: E%u %s", ir_text(p, p->fns[k]->name), p->diags.list[from].id, p->diags.list[from].text);
     shared->id = p->diags.list[from].id;
@@ -481,7 +497,7 @@ static bool test_compiled(RtArena *mem, const char *text) {
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
     ok = test_function(written->fns[k], plain->fns[k], &c, p->fns[k], unfolded->fns[k], variants[k]);
-    shared->n_functions += ok;
+    shared->n.functions += ok;
   }
   trial_free(&c);
   return ok;
@@ -496,7 +512,7 @@ static bool test_text(const char *text) {
   ok = ok && run_all_passes(p, NULL, keep);
   const char *rest = ok ? only(mem, text, keep) : NULL;
   ok = ok && rest && test_compiled(mem, rest);
-  shared->n_programs += ok;
+  shared->n.programs += ok;
   rt_arena_free(mem);
   return ok;
 }
@@ -837,6 +853,36 @@ static int open_machine(const char *name) {
   return status;
 }
 
+// All that follow the option
+static int run_files(int argc, char **argv, int at) {
+  int status = 0;
+  for (int k = at; k < argc; k++) status |= run_file(argv[k]);
+  return status;
+}
+
+static double percent(uint64_t part, uint64_t whole) { return whole ? 100 * (double)part / (double)whole : 0; }
+
+static bool sees_enough(void) {
+  if (shared->n.functions < LEAST_FUNCTIONS) return true;
+  return percent(shared->n.open, shared->n.values) <= MAX_OPEN &&
+         percent(shared->n.blind, shared->n.functions) <= MAX_OPEN;
+}
+
+static void print_counts(uint32_t n_failed, double seconds) {
+  printf("%llu functions in %llu programs, %llu values; passed over %llu of them (%.2f %%), and most of %llu functions "
+         "(%.2f %%)\n",
+         (unsigned long long)shared->n.functions, (unsigned long long)shared->n.programs,
+         (unsigned long long)shared->n.values, (unsigned long long)shared->n.open,
+         percent(shared->n.open, shared->n.values), (unsigned long long)shared->n.blind,
+         percent(shared->n.blind, shared->n.functions));
+  printf("%llu refused for old versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, "
+         "%.1f a second\n",
+         (unsigned long long)shared->n.skipped, (unsigned long long)shared->n.loose,
+         (unsigned long long)shared->n.slopes, (unsigned long long)shared->n.nested, n_failed, seconds,
+         (double)shared->n.functions / seconds);
+  if (!sees_enough()) printf("more than %d %% are passed over: the bars are too wide to see anything\n", MAX_OPEN);
+}
+
 int main(int argc, char **argv) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
@@ -846,7 +892,7 @@ int main(int argc, char **argv) {
     if (status) return status;
   }
   for (int k = 1; k + 1 < argc; k++)
-    if (!strcmp(argv[k], "--file")) return run_file(argv[k + 1]);
+    if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
   if (flag(argc, argv, "--print")) {
     RtArena *mem = rt_arena_new();
@@ -866,19 +912,13 @@ int main(int argc, char **argv) {
     if (child == 0) run_child(last, n_functions, end);
     if (wait_for(child) == FINE) break;
     n_failed++;
-    uint64_t seed = shared->seed;
-    report(seed, n_functions, NULL);
-    shared->seed = seed;
+    Shared before = *shared;  // what shrinking runs is not counted
+    report(before.seed, n_functions, NULL);
+    *shared = before;
     if (!flag(argc, argv, "--go-on")) break;
   }
-  double seconds = rt_now_s() - start;
-  printf("%llu functions in %llu programs, %llu values (%llu of them with no close bars); %llu refused for old "
-         "versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, %.1f a second\n",
-         (unsigned long long)shared->n_functions, (unsigned long long)shared->n_programs,
-         (unsigned long long)shared->n_values, (unsigned long long)shared->n_open,
-         (unsigned long long)shared->n_skipped, (unsigned long long)shared->n_loose,
-         (unsigned long long)shared->n_slopes, (unsigned long long)shared->n_nested, n_failed, seconds,
-         (double)shared->n_functions / seconds);
+  print_counts(n_failed, rt_now_s() - start);
+  bool is_fine = n_failed == 0 && sees_enough();
   munmap(shared, sizeof *shared);
-  return n_failed != 0;
+  return !is_fine;
 }

@@ -77,14 +77,16 @@ static void say_output(Facts *f, const char *function, const RtPort *p) {
 
 static void say_check(Facts *f, const RtFunction *fn, const RtCheck *c) {
   const char *input = fn->inputs[c->input].name;
+  const char *article = *c->what == 'i' ? "an" : "a";  // index; label, length
   const RtDim *hi = &f->plan->dims[c->hi];
   char other[64] = "", last[64] = "its limit, which dims set";
   if (c->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", c->other);
   if (hi->kind == RT_DIM_CONST) snprintf(last, sizeof last, "%" PRId64, hi->value - !c->is_inclusive);
   if (hi->kind == RT_DIM_SLOT)
     snprintf(last, sizeof last, "%.40s%s", f->plan->slots[hi->value].name, c->is_inclusive ? "" : " - 1");
-  say(f, "%s: input '%s': a %s is not in %" PRId64 " .. %s%s", fn->name, input, c->what, c->lo, last, other);
-  say(f, "%s: input '%s': a %s is above the one before it, and sorting is enforced", fn->name, input, c->what);
+  say(f, "%s: input '%s': %s %s is not in %" PRId64 " .. %s%s", fn->name, input, article, c->what, c->lo, last, other);
+  say(f, "%s: input '%s': %s %s is above the one before it, and sorting is enforced", fn->name, input, article,
+      c->what);
 }
 
 static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunction *fn) {

@@ -18,7 +18,7 @@ typedef struct {
 // false: why. In memory of `mem`; about's functions that are calls (call, init, ..) are NULL.
 bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtText *why);
 
-// A name as an identifier of C and C++: "fc.weight" is fc_weight, a keyword gets a _ behind it.
+// A name as an identifier of C and C++: "emb.weight" is emb_weight, a keyword gets a _ behind it.
 char *cg_c_name(RtArena *mem, const char *name);
 char *cg_c_upper_name(RtArena *mem, const char *name);
 // The name of function k behind "NAME_": as it is, unless NAME_init or another symbol of the header has that name.

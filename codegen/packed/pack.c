@@ -150,7 +150,8 @@ static void put_ramp(Cg *c, LLVMValueRef part, LLVMValueRef n, LLVMValueRef star
   cg_loop_end(c, &l, NULL);
 }
 
-// `seqs` sequences of `time` steps each, in the user's order.
+// `seqs` sequences of `time` steps each, in the user's order. A step has rows: without sequences there is none, as in
+// the table made from lengths.
 static void dense_table(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape s = ir_ins(c->f, v)->shape;
@@ -162,7 +163,8 @@ static void dense_table(Cg *c, Val v) {
   put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
-  put_head(c, &t, time, cg_mul(c, seqs, time), seqs, one);
+  LLVMValueRef used = LLVMBuildSelect(c->b, is_less(c, zero, seqs), time, zero, "");
+  put_head(c, &t, used, cg_mul(c, seqs, time), seqs, one);
 }
 
 // Worker 0 alone: O(batch + time) steps over a table that fits in a cache.

@@ -41,6 +41,18 @@ static const char *next_word(RtArena *mem, const char **list) {
   return word;
 }
 
+// A target and the words behind it: "aarch64,cpu=cortex-a76,features=+dotprod,+rcpc".
+static const char *next_target(RtArena *mem, const char **list) {
+  const char *target = next_word(mem, list);
+  while (target && **list) {
+    const char *rest = *list, *word = next_word(mem, &rest);
+    if (!strchr(word, '=') && *word != '+' && *word != '-') break;
+    target = rt_printf(mem, "%s,%s", target, word);
+    *list = rest;
+  }
+  return target;
+}
+
 static bool is_identifier(const char *s) {
   bool good = *s && !(*s >= '0' && *s <= '9');
   for (; *s; s++) good &= (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_';
@@ -95,10 +107,10 @@ static bool read_targets(Bundle *b) {
     return add_target(b, &host);
   }
   const char *list = b->o->targets;
-  for (const char *word; (word = next_word(b->p->mem, &list));) {
-    const Target *row = cg_target_find(word);
-    if (!row) return cg_target_unknown(word, &why), refuse(b, "%s", why.text);
-    if (!add_target(b, row)) return false;
+  for (const char *words; (words = next_target(b->p->mem, &list));) {
+    Target t;
+    if (!cg_target_named(&t, b->p->mem, words, &why)) return refuse(b, "%s", why.text);
+    if (!add_target(b, &t)) return false;
   }
   if (!b->n_targets) return refuse(b, "the list of targets is empty%s", "");
   qsort(b->target, b->n_targets, sizeof *b->target, by_rank);

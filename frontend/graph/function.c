@@ -16,9 +16,9 @@ static bool check_function_name(tn_program *p, const char *name, tn_site at) {
     fe_error(p, E_ARGUMENT, at, "'init' is the name of the function that initialises parameters");
     return false;
   }
-  for (tn_function *g = p->first; g; g = g->next)
-    if (!fe_unique(p, &(FeName){g->name, g->loc}, 1, "function", name, at)) return false;
-  return true;
+  const tn_function *g = p->first;
+  while (g && strcmp(g->name, name)) g = g->next;
+  return fe_unique(p, g ? &(FeName){g->name, g->loc} : NULL, "function", name, at);
 }
 
 tn_function *tn_function_begin(tn_program *p, const char *name, tn_site at) {
@@ -34,6 +34,21 @@ tn_function *tn_function_begin(tn_program *p, const char *name, tn_site at) {
   else p->first = f;
   p->last = f;
   return f;
+}
+
+// ---- inputs and outputs
+static const FeName *find_name(const FeNames *l, const char *name) {
+  uint32_t k = rt_names_find(&l->index, name, strlen(name));
+  return k == RT_NO_NAME ? NULL : &l->list[k];
+}
+
+static FeName *add_name(tn_function *f, FeNames *l, const char *name, tn_site at) {
+  uint32_t n = l->index.n;
+  FeName *added = RT_PUSH(f->p->mem, l->list, n, l->cap);
+  *added = (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
+  l->index.mem = f->p->mem;
+  rt_names_add(&l->index, added->name, strlen(name));
+  return added;
 }
 
 // The function that makes initial values has no caller.
@@ -95,16 +110,15 @@ tn_tensor tn_input(tn_function *f, const char *name, tn_dtype t, tn_shape s, tn_
   Shape shape;
   if (!fe_fn_open(f, at) || is_init(f, "given inputs", at)) return fe_poison(f);
   if (!fe_name(f->p, "an input", name, false, at)) return fe_poison(f);
-  if (!fe_unique(f->p, f->inputs, f->n_inputs, "input", name, at) || !fe_shape(f->p, s, &shape, at))
+  if (!fe_unique(f->p, find_name(&f->inputs, name), "input", name, at) || !fe_shape(f->p, s, &shape, at))
     return fe_poison(f);
   if (!check_input_dims(f, name, shape, at)) return fe_poison(f);
   if (!fe_dtype(t)) {
     fe_error(f->p, E_DTYPE, at, "input '%s' has no known dtype", name);
     return fe_poison(f);
   }
-  FeName entry = {rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
-  *RT_PUSH(f->p->mem, f->inputs, f->n_inputs, f->cap_inputs) = entry;
-  return (tn_tensor){f, ir_input(f->ir, name, fe_dtype(t), shape, entry.loc).i};
+  Loc loc = add_name(f, &f->inputs, name, at)->loc;
+  return (tn_tensor){f, ir_input(f->ir, name, fe_dtype(t), shape, loc).i};
 }
 
 void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at) {
@@ -122,15 +136,14 @@ void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at) {
     return;
   }
   if (!fe_name(f->p, "an output", name, false, at)) return;
-  if (!fe_unique(f->p, f->outputs, f->n_outputs, "output", name, at)) return;
+  if (!fe_unique(f->p, find_name(&f->outputs, name), "output", name, at)) return;
   if (fe_ins(t)->dtype == DT_LAYOUT) {
     fe_error(f->p, E_DTYPE, at, "output '%s' is a packed layout, which has no meaning outside", name);
     fe_note_value(t, "the value");
     return;
   }
-  Attr attrs[] = {ir_a_str(KEY_name, ir_str(f->p->ir, name)), ir_a_int(KEY_index, f->n_outputs)};
-  *RT_PUSH(f->p->mem, f->outputs, f->n_outputs, f->cap_outputs) =
-      (FeName){rt_strdup(f->p->mem, name), fe_loc(f->p, at)};
+  Attr attrs[] = {ir_a_str(KEY_name, ir_str(f->p->ir, name)), ir_a_int(KEY_index, f->outputs.index.n)};
+  add_name(f, &f->outputs, name, at);
   fe_emit(OP_output, &t, 1, attrs, 2, at);
   fe_mark_output(t);
 }

@@ -196,16 +196,13 @@ bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, 
   return false;
 }
 
-bool fe_unique(tn_program *p, const FeName *list, uint32_t n, const char *what, const char *name, tn_site at) {
-  for (uint32_t k = 0; k < n; k++) {
-    if (strcmp(list[k].name, name)) continue;
-    fe_error(p, E_DUPLICATE_PATH, at, "%s '%s' exists already", what, name);
-    fe_note(p, list[k].loc, "the first '%s' was made here", name);
-    bool is_shared = !strcmp(what, "parameter") || !strcmp(what, "buffer") || !strcmp(what, "module");
-    if (is_shared) fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
-    return false;
-  }
-  return true;
+bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char *name, tn_site at) {
+  if (!taken) return true;
+  fe_error(p, E_DUPLICATE_PATH, at, "%s '%s' exists already", what, name);
+  fe_note(p, taken->loc, "the first '%s' was made here", name);
+  bool is_shared = !strcmp(what, "parameter") || !strcmp(what, "buffer") || !strcmp(what, "module");
+  if (is_shared) fe_hint(p, "another name is free; tn_share and tn_share_module give one thing two");
+  return false;
 }
 
 // ---- dims and shapes

@@ -72,8 +72,8 @@ static bool is_free_root(tn_program *p, const char *name, tn_site at) {
 bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at) {
   const tn_module *c = find_child(m, name);
   const FeEntry *e = fe_entry(m, name);
-  if (c && !fe_unique(m->p, &(FeName){c->name, c->loc}, 1, what, name, at)) return false;
-  if (e && !fe_unique(m->p, &(FeName){e->name, e->loc}, 1, what, name, at)) return false;
+  if (c && !fe_unique(m->p, &(FeName){c->name, c->loc}, what, name, at)) return false;
+  if (e && !fe_unique(m->p, &(FeName){e->name, e->loc}, what, name, at)) return false;
   return m != m->p->root || is_free_root(m->p, name, at);
 }
 

@@ -7,19 +7,19 @@
 
 enum { MOST = 8, WARNING_SIZE = RT_WARNING_SIZE };
 
-typedef struct Said {
-  struct Said *next;  // the one that was used before it
-  uint64_t id;        // of the FeCallLock
+typedef struct ThreadError {
+  struct ThreadError *next;  // the one that was used before it
+  uint64_t id;               // of the FeCallLock
   char error[RT_ERROR_SIZE], warning[WARNING_SIZE];
-} Said;
+} ThreadError;
 
-static _Thread_local Said *newest;
+static _Thread_local ThreadError *newest;
 static pthread_key_t ends_with_thread;
 static pthread_once_t has_key = PTHREAD_ONCE_INIT;
 
 static void free_all(void *list) {
   newest = NULL;
-  for (Said *s = list, *next; s; s = next) {
+  for (ThreadError *s = list, *next; s; s = next) {
     next = s->next;
     rt_free(s);
   }
@@ -28,9 +28,9 @@ static void free_all(void *list) {
 static void make_key(void) { pthread_key_create(&ends_with_thread, free_all); }
 
 // Taken out of the list; NULL: there is none.
-static Said *take(uint64_t id) {
-  for (Said **at = &newest; *at; at = &(*at)->next) {
-    Said *s = *at;
+static ThreadError *take(uint64_t id) {
+  for (ThreadError **at = &newest; *at; at = &(*at)->next) {
+    ThreadError *s = *at;
     if (s->id != id) continue;
     *at = s->next;
     return s;
@@ -38,15 +38,15 @@ static Said *take(uint64_t id) {
   return NULL;
 }
 
-static Said *take_oldest(void) {
+static ThreadError *take_oldest(void) {
   uint32_t n = 0;
-  const Said *last = NULL;
-  for (const Said *s = newest; s; s = s->next) last = s, n++;
+  const ThreadError *last = NULL;
+  for (const ThreadError *s = newest; s; s = s->next) last = s, n++;
   return n < MOST ? NULL : take(last->id);
 }
 
-static Said *fresh(uint64_t id) {
-  Said *s = take_oldest();
+static ThreadError *fresh(uint64_t id) {
+  ThreadError *s = take_oldest();
   if (!s && !(s = rt_malloc(sizeof *s))) return NULL;
   s->id = id;
   s->error[0] = s->warning[0] = 0;
@@ -54,8 +54,8 @@ static Said *fresh(uint64_t id) {
 }
 
 // Of this thread, found or made; NULL: out of memory.
-static Said *said_of(const FeCallLock *l) {
-  Said *s = take(l->id);
+static ThreadError *said_of(const FeCallLock *l) {
+  ThreadError *s = take(l->id);
   if (!s && !(s = fresh(l->id))) return NULL;
   s->next = newest;
   newest = s;
@@ -64,8 +64,8 @@ static Said *said_of(const FeCallLock *l) {
   return s;
 }
 
-static const Said *find(const FeCallLock *l) {
-  const Said *s = newest;
+static const ThreadError *find(const FeCallLock *l) {
+  const ThreadError *s = newest;
   while (s && s->id != l->id) s = s->next;
   return s;
 }
@@ -79,7 +79,7 @@ static void copy(char *to, size_t size, const char *from) {
 
 // ---- by calls
 void fe_say(const FeCallLock *l, const char *fmt, ...) {
-  Said *s = said_of(l);
+  ThreadError *s = said_of(l);
   va_list args;
   va_start(args, fmt);
   if (s) rt_vformat(s->error, sizeof s->error, fmt, args);
@@ -92,23 +92,23 @@ void fe_say_nothing(const FeCallLock *l) {
 
 // Makes the thread's entry in any case: its calls that fail later allocate nothing.
 void fe_keep_error(const FeCallLock *l) {
-  Said *s = newest && newest->id == l->id ? newest : said_of(l);
+  ThreadError *s = newest && newest->id == l->id ? newest : said_of(l);
   if (s) copy(s->error, sizeof s->error, l->error);
 }
 
 // ---- by those who ask
 const char *fe_error_text(FeCallLock *l, FeCall call) {
-  const Said *kept = find(l);
+  const ThreadError *kept = find(l);
   if (kept) return kept->error;
   FE_WAIT(l, call);
-  Said *s = l->error[0] ? said_of(l) : NULL;
+  ThreadError *s = l->error[0] ? said_of(l) : NULL;
   if (s) copy(s->error, sizeof s->error, l->error);
   return s ? s->error : l->error;
 }
 
 const char *fe_warning_text(FeCallLock *l, FeCall call) {
   FE_WAIT(l, call);
-  Said *s = l->warning[0] ? said_of(l) : NULL;
+  ThreadError *s = l->warning[0] ? said_of(l) : NULL;
   if (s) copy(s->warning, sizeof s->warning, l->warning);
   return s ? s->warning : "";
 }

@@ -4,6 +4,8 @@
 #define TN_FE_RUN_H
 
 #include "frontend/tenure/loader.h"
+#include "frontend/tenure/model.h"
+#include "frontend/tenure/params.h"
 #include "frontend/tenure/run.h"
 #include "runtime/exec/instance.h"
 #include <math.h>

@@ -3,7 +3,7 @@
 #define TN_COMPILE_H
 
 #include "core.h"
-#include "run.h"
+#include "model.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,6 +7,8 @@
 
 #include "data.h"    // data sets
 #include "loader.h"  // batches, progress
-#include "run.h"     // models: opening, running, files
+#include "model.h"   // models of bundles
+#include "params.h"  // their parameters, files
+#include "run.h"     // running
 
 #endif

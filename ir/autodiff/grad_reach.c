@@ -15,8 +15,8 @@ bool ir_is_cut(const Fn *f, Val v) {
 typedef struct {
   const Fn *f;
   GradReach *found;
-  bool *want;   // by storage: its content at this point is wanted
-  bool *round;  // by storage: what a step of a scan writes there is wanted by the step after it
+  bool *want, *round;  // found's
+  uint32_t n_scans;    // that the walk is in
 } Reach;
 
 static void note(GradReach *r, const Fn *f, Val v) {
@@ -87,21 +87,38 @@ static Val go_round(Reach *r, Val begin) {
 
 // Forgets what was reached, and has room for all values.
 static void clear(GradReach *r, const Fn *f) {
-  for (uint32_t k = 0; k < r->n; k++) r->has[r->list[k].i] = false;
+  for (uint32_t k = 0; k < r->n; k++) {
+    uint32_t v = r->list[k].i;
+    r->has[v] = r->want[v] = r->round[v] = false;
+  }
   r->n = 0;
   if (f->n_ins <= r->cap_has) return;
   r->cap_has = 2 * f->n_ins;
   r->has = rt_alloc(f->prog->mem, r->cap_has);
+  r->want = rt_alloc(f->prog->mem, r->cap_has), r->round = rt_alloc(f->prog->mem, r->cap_has);
 }
 
+// The end of a scan, or its beginning: where the walk goes on.
+static Val pass_scan(Reach *r, Val mark) {
+  const Fn *f = r->f;
+  Val end = mark;
+  if (f->ins[mark.i].op == OP_scan_begin) {
+    end = go_round(r, mark);
+    if (end.i == mark.i) r->n_scans -= r->n_scans > 0;
+  } else r->n_scans++;
+  if (f->ins[end.i].op == OP_scan_end) look_into_scan(r, end);
+  return end;
+}
+
+// Writes are undone from the end of the function on, down to the first value that is to be told. A step of a scan may be
+// read by the one before it in the text: scans are walked through to their beginning.
 static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
-  Reach r = {f, found, rt_alloc(f->prog->mem, f->n_ins), rt_alloc(f->prog->mem, f->n_ins)};
+  Reach r = {f, found, found->want, found->round, 0};
   look(&r, loss);
-  for (Val v = {f->n_ins - 1}; v.i; v.i--) {
+  for (Val v = {f->n_ins - 1}; v.i && (v.i >= found->least || r.n_scans); v.i--, f->prog->n_visits++) {
     Op op = f->ins[v.i].op;
     if (op == OP_write) undo_write(&r, v);
-    if (op == OP_scan_begin) v = go_round(&r, v);
-    if (f->ins[v.i].op == OP_scan_end) look_into_scan(&r, v);
+    if (op == OP_scan_begin || op == OP_scan_end) v = pass_scan(&r, v);
     if (!r.want[v.i] || ir_is_alias(op)) continue;
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));

@@ -174,7 +174,8 @@ static bool attr_axes_has_first(const Fn *f, Val v) {
 static bool can_stack(const Back *g, Val v) {
   Shape s = shape_of(g, v);
   uint32_t r = ir_rank(g->p, s);
-  return g->s.live.i ? r > 0 && ir_dim_at(g->p, s, 0).i == g->s.live.i : r < MAX_RANK;
+  bool row = !g->s.live.i || (r > 0 && ir_dim_at(g->p, s, 0).i == g->s.live.i);
+  return row && ir_scan_stacks(g->p, s, g->s.live);
 }
 
 static bool is_product_of_rows(const Back *g, Val v) {
@@ -335,7 +336,7 @@ static void read_kept(Back *g) {
 static void keep_carries(Back *g) {
   for (uint32_t k = 0; k < g->n_carry; k++) {
     Val h = g->carry[k];
-    if (can_stack(g, h) || ir_rank(g->p, shape_of(g, h)) < MAX_RANK) want_stack(g, h);
+    if (ir_scan_stacks(g->p, shape_of(g, h), g->s.live)) want_stack(g, h);
   }
 }
 

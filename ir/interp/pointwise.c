@@ -48,12 +48,15 @@ static bool may_be_equal(const At *at, Op op, const double *x) {
          run_rounded(at->r, 0, 1) > 0;
 }
 
+// Where a result of noisy operands is a number of single precision there is nothing to round: what is 0 or 1 by meaning,
+// as a product of masks, stays so, and decides what it decided without noise.
 static double eval_primitive(const At *at, Op op, const double *x) {
   uint32_t n = ir_ops[op].n_min;
   if (may_be_equal(at, op, x)) return op == OP_eq;
   double y = ir_primitive(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
   y = run_single(at->r, y);
-  return at->r->env->noise > 0 && !ir_is_exact(op) ? run_rounded(at->r, y, fabs(y)) : y;
+  bool is_exact = ir_is_exact(op) || (ir_is_rounded_once(op) && y == (double)(float)y);
+  return at->r->env->noise > 0 && !is_exact ? run_rounded(at->r, y, fabs(y)) : y;
 }
 
 static double eval_op(const At *at, Op op, const double *x) {

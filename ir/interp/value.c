@@ -2,6 +2,7 @@
 #include "ir/interp/interp.h"
 #include "runtime/format.h"
 
+#include <math.h>
 #include <string.h>
 
 bool run_fail(Run *r, Val v, const char *fmt, ...) {
@@ -73,6 +74,7 @@ static double random_sign(InterpEnv *e) {  // [-1, 1)
 
 double run_rounded(Run *r, double x, double scale) {
   const double tiny = 1.2e-38;  // below it numbers may be flushed to zero
-  double y = x + r->env->noise * random_sign(r->env) * scale + tiny * random_sign(r->env);
-  return (double)(float)y;
+  double y = x + r->env->noise * random_sign(r->env) * scale;
+  bool is_flushed = y != 0 && fabs(y) < tiny && random_sign(r->env) > 0;
+  return is_flushed ? 0 : (double)(float)y;
 }

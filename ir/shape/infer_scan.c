@@ -43,6 +43,8 @@ static uint16_t infer_stack(const Infer *c, Dim live) {
   if (live.i ? !rows : !time) return fault(c, E_ARGUMENT, live.i ? "needs {rows}" : "needs {time}");
   if (rows && (!live.i || !begins_with(c->p, s, live)))
     return fault(c, E_SHAPE, "an output of a packed scan has the rows of the step as first axis");
+  if (!ir_scan_stacks(c->p, s, live))
+    return fault(c, E_SHAPE, "an output has the rows of the step as first axis alone");
   return set_type(c, 0, dtype_of(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));
 }
 

@@ -209,10 +209,15 @@ static void prepare(Run *r, const void *in, const void *out, TnBundleBarrier *ba
   set_frame(r, &r->call->frame);
 }
 
+// What the kernels found.
+static int verdict_of(const Run *r) {
+  return r->call->status.code ? (int)(r->first + tn_status_of_kernel(r->f, r->n_dims)) : TN_BUNDLE_OK;
+}
+
 static int finish(const Run *r) {
-  if (r->call->status.code) return (int)(r->first + tn_status_of_kernel(r->f, r->n_dims));
-  if (!r->f->only_reads) r->state->counter++;
-  return TN_BUNDLE_OK;
+  int status = verdict_of(r);
+  if (!status && !r->f->only_reads) r->state->counter++;
+  return status;
 }
 
 static int open_run(Run *r, uint32_t function, uint32_t listed, void *arena, size_t arena_bytes) {
@@ -239,7 +244,7 @@ int tn_bundle_call(const TnBundle *b, uint32_t function, uint32_t listed, void *
   return finish(&r);
 }
 
-// What worker 0 finds is the verdict of all: the others look when the first barrier is behind them.
+// Worker 0 checks for all: the others read its verdict when the first barrier is behind them.
 int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed, void *state, void *arena,
                           size_t arena_bytes, const void *in, const void *out, int32_t worker, int32_t n_workers,
                           TnBundleBarrier *barrier, void *ctx) {
@@ -250,14 +255,16 @@ int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed,
   int status = open_run(&r, function, listed, arena, arena_bytes);
   if (status) return status;
   if (worker == 0) prepare(&r, in, out, barrier, ctx);
+  else r.n_dims = b->about->functions[listed].n_dims;
   barrier(ctx, 0, n_workers);
   status = r.call->verdict;
-  if (status) return status;
-  r.call->entry(&r.call->frame, worker, n_workers);
-  barrier(ctx, 0, n_workers);
-  if (worker == 0) r.call->verdict = finish(&r);
-  barrier(ctx, 0, n_workers);
-  return r.call->verdict;
+  if (!status) {
+    r.call->entry(&r.call->frame, worker, n_workers);
+    barrier(ctx, 0, n_workers);
+    status = worker == 0 ? finish(&r) : verdict_of(&r);
+  }
+  barrier(ctx, 0, n_workers);  // all have read the verdict: the next call may write its own
+  return status;
 }
 
 // ---- initial values

@@ -1,0 +1,239 @@
+// Targets for objects: a row of the table, or one made from a row by words.
+//
+//   aarch64                                          the row
+//   aarch64,cpu=cortex-a76,features=+dotprod,+rcpc   the row, for another CPU
+//   triple=riscv64-unknown-linux-gnu,cpu=sifive-x280,lanes=8
+//   triple=thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096
+//
+// What LLVM knows is asked of LLVM: whether there is such a CPU, how large pointers are, whether a b + d and floor are
+// instructions or calls of a library that code cannot have.
+#include "codegen/module/child.h"
+#include "codegen/module/llvm_module.h"
+#include "runtime/near.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <llvm-c/Object.h>
+
+// ---- LLVM's answers, in the compiler's process
+typedef struct {
+  uint32_t pointer_bits;
+  bool has_fma, has_rounding;
+} Answer;
+
+// void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector.
+static void add_probe(const CgModule *m, const Target *t, const char *intrinsic, uint32_t n_args) {
+  LLVMTypeRef f32 = LLVMFloatTypeInContext(m->ctx), type[] = {f32, LLVMVectorType(f32, t->vl)};
+  LLVMTypeRef ptr = LLVMPointerTypeInContext(m->ctx, 0);
+  LLVMTypeRef fn_type = LLVMFunctionType(LLVMVoidTypeInContext(m->ctx), &ptr, 1, false);
+  LLVMValueRef fn = LLVMAddFunction(m->mod, "probe", fn_type), at = LLVMGetParam(fn, 0);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
+  LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->ctx, fn, "entry"));
+  unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic));
+  for (uint32_t k = 0; k < 2; k++) {
+    LLVMValueRef x = LLVMBuildLoad2(b, type[k], at, ""), arg[] = {x, x, x};
+    LLVMValueRef op = LLVMGetIntrinsicDeclaration(m->mod, id, &type[k], 1);
+    LLVMBuildStore(b, LLVMBuildCall2(b, LLVMIntrinsicGetType(m->ctx, id, &type[k], 1), op, arg, n_args, ""), at);
+  }
+  LLVMBuildRetVoid(b);
+}
+
+static bool has_symbol(const CgModule *m, const char *symbol) {
+  char *error = NULL;
+  LLVMBinaryRef file = LLVMCreateBinary(m->object, m->ctx, &error);
+  bool found = !file;
+  LLVMSymbolIteratorRef s = file ? LLVMObjectFileCopySymbolIterator(file) : NULL;
+  for (; file && !LLVMObjectFileIsSymbolIteratorAtEnd(file, s); LLVMMoveToNextSymbol(s)) {
+    const char *name = LLVMGetSymbolName(s);
+    found |= !strcmp(name + (*name == '_'), symbol);  // some systems put a dash before every name
+  }
+  return found;
+}
+
+static void open_module(CgModule *m, const Target *t) {
+  char error[CG_ERROR_SIZE];
+  LLVMTargetMachineRef machine = cg_make_machine(t, &cg_quick_pipeline, error);
+  if (!machine) cg_child_fail(CG_NO_CODE, error);
+  cg_open_module(m, NULL, machine, &cg_quick_pipeline);
+}
+
+// Is the intrinsic an instruction, and no function of a library?
+static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_args, const char *function) {
+  CgModule m;
+  open_module(&m, t);
+  add_probe(&m, t, intrinsic, n_args);
+  if (!cg_finish_module(&m)) cg_child_fail(CG_NO_CODE, m.error);
+  return !has_symbol(&m, function);
+}
+
+// LLVM says on stderr that it does not know a CPU or a feature, and goes on without.
+static void fail_of_words(int said) {
+  char text[512] = "";
+  ssize_t n = pread(said, text, sizeof text - 1, 0);
+  if (n <= 0) return;
+  text[strcspn(text, "\n")] = 0;
+  cg_child_fail(CG_NO_CODE, text);
+}
+
+static void ask(void *ctx) {
+  const Target *t = ctx;
+  int said = memfd_create("tenure", MFD_CLOEXEC);
+  if (said >= 0) dup2(said, STDERR_FILENO);
+  CgModule m;
+  cg_init_llvm();
+  open_module(&m, t);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.tm);
+  if (LLVMByteOrder(layout) != LLVMLittleEndian) cg_child_fail(CG_NO_CODE, "its memory is big-endian");
+  Answer a = {.pointer_bits = 8 * LLVMPointerSize(layout),
+              .has_fma = is_instruction(t, "llvm.fma", 3, "fmaf"),
+              .has_rounding = is_instruction(t, "llvm.floor", 1, "floorf")};
+  if (said >= 0) fail_of_words(said);
+  cg_child_answer(&(CgObject){&a, sizeof a});
+}
+
+static bool ask_llvm(Target *t, bool is_new, RtText *why) {
+  ChildAnswer answer = cg_run_child(&(CgLimits){.seconds = 60}, ask, t, why);
+  Answer a;
+  bool good = answer.failure == CG_NO_FAILURE && answer.size == sizeof a;
+  if (good) {
+    memcpy(&a, answer.data, sizeof a);
+    t->pointer_bits = a.pointer_bits;
+    t->has_fma = a.has_fma && (t->has_fma || is_new);
+    t->has_rounding = a.has_rounding && (t->has_rounding || is_new);
+  }
+  rt_free(answer.data);
+  return good;
+}
+
+// ---- the words
+typedef struct {
+  const Target *row;  // named at the beginning; NULL: none
+  const char *triple, *cpu, *features, *abi;
+  int64_t lanes, stack;  // 0: not said
+} Spec;
+
+typedef enum { WORD_TRIPLE, WORD_CPU, WORD_FEATURES, WORD_ABI, WORD_LANES, WORD_STACK, N_WORDS } Word;
+static const char *const words[N_WORDS] = {"triple", "cpu", "features", "abi", "lanes", "stack"};
+
+static bool unknown_word(const char *word, RtText *why) {
+  RtNear near = {.wanted = word};
+  for (uint32_t k = 0; k < N_WORDS; k++) rt_near_offer(&near, words[k]);
+  rt_text_add(why, "a target has no '%s': triple, cpu, features, abi, lanes, stack%s", word, rt_near_text(&near));
+  return false;
+}
+
+static bool read_number(const char *word, const char *text, int64_t *n, RtText *why) {
+  char *end;
+  *n = strtoll(text, &end, 10);
+  return (*text && !*end && *n > 0) || (rt_text_add(why, "%s=%s is no number above 0", word, text), false);
+}
+
+static bool read_word(Spec *s, const char *word, const char *value, RtText *why) {
+  uint32_t k = 0;
+  while (k < N_WORDS && strcmp(words[k], word)) k++;
+  switch ((Word)k) {
+  case WORD_TRIPLE: s->triple = value; return true;
+  case WORD_CPU: s->cpu = value; return true;
+  case WORD_FEATURES: s->features = value; return true;
+  case WORD_ABI: s->abi = value; return true;
+  case WORD_LANES: return read_number(word, value, &s->lanes, why);
+  case WORD_STACK: return read_number(word, value, &s->stack, why);
+  case N_WORDS: break;
+  }
+  return unknown_word(word, why);
+}
+
+// The end of an item: features have commas of their own, before + and -.
+static char *item_end(char *at) {
+  at += strcspn(at, ",");
+  while (*at && (at[1] == '+' || at[1] == '-')) at += 1 + strcspn(at + 1, ",");
+  return at;
+}
+
+static bool read_spec(Spec *s, RtArena *mem, const char *text, RtText *why) {
+  char *at = rt_strdup(mem, text);
+  for (bool is_first = true; *at; is_first = false) {
+    char *end = item_end(at), *equals = strchr(at, '=');
+    bool is_last = !*end;
+    *end = 0;
+    if (equals && equals < end) {
+      *equals = 0;
+      if (!read_word(s, at, equals + 1, why)) return false;
+    } else if (!is_first || !(s->row = cg_target_find(at))) return cg_target_unknown(at, why), false;
+    at = is_last ? end : end + 1;
+  }
+  return true;
+}
+
+// ---- the row
+// The plainest row of the triple's architecture: the last one, since rows stand by preference.
+static const Target *row_like(const char *triple) {
+  uint32_t n;
+  const Target *rows = cg_targets(&n), *like = NULL;
+  size_t length = strcspn(triple, "-");
+  for (uint32_t k = 0; k < n; k++)
+    if (rows[k].triple && !strncmp(rows[k].triple, triple, length) && rows[k].triple[length] == '-') like = &rows[k];
+  return like;
+}
+
+static const char *both(RtArena *mem, const char *a, const char *b) {
+  return *a && *b ? rt_printf(mem, "%s,%s", a, b) : *a ? a : b;
+}
+
+// In LLVM's four words: arm-none-eabi has no vendor, and would not be an EABI's.
+static const char *full_triple(RtArena *mem, const char *triple) {
+  char *text = LLVMNormalizeTargetTriple(triple);
+  const char *copy = rt_strdup(mem, text);
+  LLVMDisposeMessage(text);
+  return copy;
+}
+
+static bool set_lanes(Target *t, int64_t lanes, RtText *why) {
+  if (lanes != 4 && lanes != 8 && lanes != 16)
+    return rt_text_add(why, "lanes=%lld: 4, 8 or 16", (long long)lanes), false;
+  if ((uint32_t)lanes != t->vl) t->has_avx512 = t->cheap_shuffle = false;  // instructions of 16 lanes
+  t->vl = (uint32_t)lanes;
+  return true;
+}
+
+static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
+  if (s->triple) t->triple = full_triple(mem, s->triple);
+  if (!t->triple) return rt_text_add(why, "row '%s' is this machine's: triple= is missing", t->name), false;
+  if (s->triple) t->fixed_place = strstr(t->triple, "-none-") != NULL;
+  if (s->cpu) t->cpu = s->cpu;
+  if (s->features) t->features = both(mem, t->features, s->features);
+  if (s->abi) t->abi = s->abi;
+  if (s->stack) t->stack_bytes = s->stack;
+  return !s->lanes || set_lanes(t, s->lanes, why);
+}
+
+bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why) {
+  Spec s = {0};
+  if (!read_spec(&s, mem, text, why)) return false;
+  if (!s.row && !s.triple) return rt_text_add(why, "a target is a row, or has a triple="), false;
+  const Target *like = s.row ? s.row : row_like(full_triple(mem, s.triple));
+  bool is_new = !like, is_row = s.row && s.row == cg_target_find(text);
+  *t = like ? *like : *cg_target_plain(strstr(full_triple(mem, s.triple), "-none-") != NULL);
+  t->without_blas = true;
+  if (is_row) return true;
+  t->name = rt_strdup(mem, text), t->alias = NULL, t->has_image = false;
+  return apply(t, &s, mem, why) && ask_llvm(t, is_new, why);
+}
+
+// ---- the list
+void cg_targets_text(RtText *out) {
+  uint32_t n;
+  const Target *t = cg_targets(&n);
+  char lack[TARGET_LACK];
+  for (const Target *end = t + n; t < end; t++) {
+    bool here = t->has_image && cg_target_runs_here(t, lack);
+    rt_text_add(out, "%-11s %-10s %2u lanes, %u-bit pointers%s\n", t->name, t->alias ? t->alias : "", t->vl,
+                t->pointer_bits, here ? ", runs here" : "");
+    rt_text_add(out, "    triple %s, cpu %s%s%s\n", t->triple ? t->triple : "of this machine", t->cpu,
+                *t->features ? ", features " : "", t->features);
+  }
+}
