@@ -45,18 +45,9 @@ foreach(pc tenure:libtenure-dev tenure-runtime:libtenure-runtime-dev)
   install(FILES ${CMAKE_BINARY_DIR}/${pc} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
 endforeach()
 
-# ---- the command. Its manual and completions are written by the build, where a target makes them: generated/man/*.1,
-# generated/completions/{bash/tenure,zsh/_tenure,fish/tenure.fish}.
+# ---- the command; its manual and completions: cmake/command.cmake
 install(TARGETS tenure_tool EXPORT tenureCommandTargets COMPONENT tenure)
 set_target_properties(tenure_tool PROPERTIES EXPORT_NAME command)
 install(EXPORT tenureCommandTargets NAMESPACE tenure:: DESTINATION ${package_dir} COMPONENT tenure)
 install(FILES cmake/tenureBundle.cmake DESTINATION ${package_dir} COMPONENT tenure)  # tenure_bundle() of outside projects
-function(install_generated folder to)
-  install(DIRECTORY ${TENURE_GENERATED}/${folder}/ DESTINATION ${to} COMPONENT tenure OPTIONAL)
-endfunction()
-install_generated(man ${CMAKE_INSTALL_MANDIR}/man1)
-install_generated(completions/bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install_generated(completions/zsh ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
-install_generated(completions/fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-
 include(cmake/package.cmake)

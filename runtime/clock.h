@@ -3,6 +3,7 @@
 #define TN_RUNTIME_CLOCK_H
 
 #include "runtime/api.h"
+
 #include <stdint.h>
 
 RT_API int64_t rt_now_ns(void);

@@ -1,9 +1,10 @@
 // Models opened from a bundle do what compiled ones do, with the same bits: training, evaluation by smaller plans, loaders,
-// rates, files, instances. And what is refused. The bundle is written by hand over the plan of a compiled model: what a real
-// object holds is tested with its emitter.
+// rates, files, instances. And what is refused. One bundle is written by hand over the plan of a compiled model, the other is a
+// shared library that tn_bundle made.
 #include "frontend/fe.h"
 #include "runtime/bundle/about.h"
 #include "tests/check.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,9 +30,11 @@ static tn_program *build(void) {
   return p;
 }
 
+// Without what no bundle has, so that all bits are the same.
 static tn_model *compile(tn_program *p) {
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
-  tn_model *m = tn_compile(p, .n_workers = 2, .seed = 5, .buckets = TN_BUCKET_LIST({B, 2}));
+  setenv("TN_GEMM", "own", 1);
+  tn_model *m = tn_compile(p, .n_workers = 2, .seed = 5, .no_packed_weights = true, .buckets = TN_BUCKET_LIST({B, 2}));
   if (!CHECK(m)) tn_report(p, stdout), exit(1);
   return m;
 }
@@ -180,6 +183,40 @@ static void test_no_memory(const Bundle *b) {
   CHECK(opened);
 }
 
+static const char *in_folder(const char *folder, const char *name) {
+  static char path[64];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
+}
+
+static void *emit(const char *folder) {
+  tn_program *p = build();
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH);
+  if (!CHECK(!tn_bundle(p, in_folder(folder, "net"), .emit = "so", .seed = 5, .buckets = TN_BUCKET_LIST({B, 2}))))
+    tn_report(p, stdout);
+  tn_program_free(p);
+  void *library = dlopen(in_folder(folder, "net.so"), RTLD_NOW);
+  if (!CHECK(library)) puts(dlerror());
+  return library;
+}
+
+static void test_emitted(void) {
+  static const char *const files[] = {"net.so", "net.o", "net.h", "net.safetensors", "net_selftest.c", "net.json"};
+  char folder[] = "open_bundle_XXXXXX", why[256] = "";
+  void *library = CHECK(mkdtemp(folder)) ? emit(folder) : NULL;
+  tn_program *p = build();
+  tn_model *m = compile(p);
+  tn_model *b = library ? tn_model_open_bundle(dlsym(library, "net_about"),
+                                               &(tn_open_options){.n_workers = 2, .seed = 5}, why, sizeof why)
+                        : NULL;
+  if (!CHECK(b)) puts(why);
+  if (b) test_training(m, b), test_plans(m, b), test_loader(b), test_files(m, b);
+  tn_model_free(b), tn_model_free(m), tn_program_free(p);
+  if (library) dlclose(library);
+  for (size_t k = 0; k < sizeof files / sizeof *files; k++) CHECK(!unlink(in_folder(folder, files[k])));
+  CHECK(!rmdir(folder));
+}
+
 int main(void) {
   Bundle bundle;
   tn_program *p = build();
@@ -192,6 +229,7 @@ int main(void) {
   test_files(m, b);
   test_refusals(&bundle);
   test_no_memory(&bundle);
+  test_emitted();
   tn_model_free(b);
   tn_model_free(m);
   tn_program_free(p);

@@ -49,6 +49,9 @@ check_package() {
 }
 offences=$(for name in "${names[@]}"; do check_package "$name"; done)
 [[ -z "$offences" ]] || fail "$offences"
+for text in man/man1/tenure.1 bash-completion/completions/tenure zsh/vendor-completions/_tenure fish/vendor_completions.d/tenure.fish; do
+  [[ -s unpacked/tenure/usr/share/$text ]] || fail "the package of the command has no $text"
+done
 synopses=$(for name in "${names[@]}"; do field "$name" Description | head -n 1; done | sort | uniq -d)
 [[ -z "$synopses" ]] || fail "two packages are described as '$synopses'"
 ! field libtenure-runtime0 Depends | grep -iE 'llvm|blas' || fail "libtenure-runtime0 wants a compiler"

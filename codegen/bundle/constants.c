@@ -184,11 +184,19 @@ static LLVMValueRef params_of(CgConstants *k, const RtPlan *p) {
   return table(k, row, p->n_params, "params");
 }
 
+static LLVMValueRef hypers_of(CgConstants *k, const RtPlan *p) {
+  LLVMValueRef *row = rows(k, p->n_hypers);
+  for (uint32_t i = 0; i < p->n_hypers; i++)
+    row[i] = STRUCT(u32(k, p->hypers[i].param), u32(k, p->hypers[i].group), u8(k, p->hypers[i].kind));
+  return table(k, row, p->n_hypers, "hypers");
+}
+
 LLVMValueRef cg_constant_plan(CgConstants *k, const RtPlan *p, LLVMValueRef consts, CgEntryFinder *find, void *ctx) {
   PlanWriter w = {k, p, find, ctx};
-  LLVMValueRef plan = STRUCT(slots_of(k, p), dims_of(k, p), functions_of(&w), params_of(k, p), u32(k, p->n_slots),
-                             u32(k, p->n_dims), u32(k, p->n_functions), u32(k, p->n_params), u32(k, p->init),
-                             i64(k, p->param_bytes), consts, null(k), u32(k, 0), i64(k, 0), null(k));
+  LLVMValueRef plan =
+      STRUCT(slots_of(k, p), dims_of(k, p), functions_of(&w), params_of(k, p), u32(k, p->n_slots), u32(k, p->n_dims),
+             u32(k, p->n_functions), u32(k, p->n_params), u32(k, p->init), i64(k, p->param_bytes), consts, null(k),
+             u32(k, 0), i64(k, 0), null(k), hypers_of(k, p), u32(k, p->n_hypers), null(k));
   return cg_constant_global(k, plan, "plan");
 }
 

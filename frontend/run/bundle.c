@@ -4,6 +4,25 @@
 
 enum { MOST_WORKERS = 64 };
 
+// Objects that were emitted before have these layouts.
+#define LAYOUT(type, bytes)                                      \
+  _Static_assert(sizeof(void *) != 8 || sizeof(type) == (bytes), \
+                 "bundles in the world have another layout: count up TN_BUNDLE_ABI, then write the new size here")
+LAYOUT(TnBundleAbout, 152);
+LAYOUT(RtPlan, 128);
+LAYOUT(RtFunction, 136);
+LAYOUT(RtVariant, 48);
+LAYOUT(RtParam, 128);
+LAYOUT(RtPort, 48);
+LAYOUT(RtCheck, 112);
+LAYOUT(RtDim, 24);
+LAYOUT(RtSlot, 16);
+LAYOUT(RtFit, 16);
+LAYOUT(RtHyper, 12);
+LAYOUT(TnFrame, 136);
+LAYOUT(TnServices, 24);
+LAYOUT(TnKernelStatus, 24);
+
 typedef struct {
   FeCode code;  // first
   RtArena *mem;

@@ -7,8 +7,8 @@
 
 #include "data.h"    // data sets
 #include "loader.h"  // batches, progress
-#include "model.h"   // opening, instances, plans
-#include "params.h"  // parameters and files
+#include "model.h"   // models of bundles
+#include "params.h"  // their parameters, files
 #include "run.h"     // running
 
 #endif

@@ -18,7 +18,7 @@ static tn_status train(tn_model *m, tn_loader *l) {
 int main(int argc, char **argv) {
   char why[256] = "";
   const char *file = argc > 1 ? argv[1] : "runtime.safetensors";
-  tn_model *m = tn_model_open_bundle(&net_about, &(tn_bundle_options){.n_workers = 2, .seed = 42}, why, sizeof why);
+  tn_model *m = tn_model_open_bundle(&net_about, &(tn_open_options){.n_workers = 2, .seed = 42}, why, sizeof why);
   if (!m) return fail("opening", why);
   float x[8] = {1, 2, -1, 0.5f, 1, -2, 1.5f, 1}, target[8], y[2], w = 0;
   for (int k = 0; k < 8; k++) target[k] = 3 * x[k];
