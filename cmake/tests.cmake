@@ -51,8 +51,6 @@ target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c $
 add_executable(foreign_ops ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)
 target_compile_definitions(foreign_ops PRIVATE _GNU_SOURCE=)
 target_link_libraries(foreign_ops PRIVATE tenure_static tenure_flags)
-tenure_test(test_foreign_ops_thumbv8.1m foreign_ops thumbv8.1m)
-set_tests_properties(test_foreign_ops_thumbv8.1m PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
 foreach(target x86-64-v2 aarch64 riscv64)
   tenure_test(test_foreign_ops_${target} foreign_ops ${target})
   tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 60)
