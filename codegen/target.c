@@ -48,7 +48,7 @@ static const Target targets[] = {
      .vl = 4, .has_fma = true, .has_rounding = true,
      .gemm_mr = 8, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 6, MEASURED_ON_AVX512},
     {"thumbv8.1m", "cortex-m55", "thumbv8.1m.main-unknown-none-eabihf", "cortex-m55", "+mve.fp,+fp64", .pointer_bits = 32,
-     .fixed_place = true,
+     .fixed_place = true, .loses_nan = true,
      .vl = 4, .has_fma = true, .has_rounding = true,
      .gemm_mr = 4, .gemm_nv = 1, .dot_accumulators = 4, .rnn_mr = 2, SMALL_MEMORY},
 #if !defined(__x86_64__)

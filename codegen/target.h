@@ -23,6 +23,7 @@ typedef struct {
   uint32_t vl;         // f32 lanes
   bool has_fma;        // a b + d in one instruction, rounded once
   bool has_rounding;   // floor in one instruction
+  bool loses_nan;      // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
   bool has_avx512;     // what AVX-512 has and LLVM has no operation for (math/avx512.c)
   bool cheap_shuffle;  // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
   // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B.

@@ -3,7 +3,7 @@
 //
 //   Foreign *m = foreign_open(&target, &why);              // NULL: what is missing
 //   if (foreign_load(m, p, &why))                           // p planned and placed for the target
-//     foreign_run(m, "name_f", &run, &why);
+//     foreign_run(m, cg_symbol(mem, p, f), &run, &why);
 //   foreign_close(m);
 #ifndef TN_TESTS_FOREIGN_H
 #define TN_TESTS_FOREIGN_H

@@ -117,27 +117,29 @@ static uint64_t bits_of(double x) {
   } v = {x};
   return v.u;
 }
-uint64_t __aeabi_d2ulz(double x) {
+// Helpers of the runtime ABI take numbers in general registers, whatever the calls of a program do.
+#define BASE_CALL __attribute__((pcs("aapcs")))
+BASE_CALL uint64_t __aeabi_d2ulz(double x) {
   uint64_t bits = bits_of(x), significand = (bits & (~0ull >> 12)) | 1ull << 52;
   int exponent = (int)(bits >> 52 & 0x7ff) - 1075;
   if (exponent < -63 || bits >> 63) return 0;
   return exponent < 0 ? significand >> -exponent : significand << (exponent & 63);
 }
-int64_t __aeabi_d2lz(double x) {
+BASE_CALL int64_t __aeabi_d2lz(double x) {
   int64_t n = (int64_t)__aeabi_d2ulz(x < 0 ? -x : x);
   return x < 0 ? -n : n;
 }
-int64_t __aeabi_f2lz(float x) { return __aeabi_d2lz((double)x); }
-uint64_t __aeabi_f2ulz(float x) { return __aeabi_d2ulz((double)x); }
-double __aeabi_l2d(int64_t n) { return (double)(int32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
-double __aeabi_ul2d(uint64_t n) { return (double)(uint32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
+BASE_CALL int64_t __aeabi_f2lz(float x) { return __aeabi_d2lz((double)x); }
+BASE_CALL uint64_t __aeabi_f2ulz(float x) { return __aeabi_d2ulz((double)x); }
+BASE_CALL double __aeabi_l2d(int64_t n) { return (double)(int32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
+BASE_CALL double __aeabi_ul2d(uint64_t n) { return (double)(uint32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
 // Rounded once: what a double cannot hold leaves a mark behind the bits that a float looks at.
-float __aeabi_ul2f(uint64_t n) {
+BASE_CALL float __aeabi_ul2f(uint64_t n) {
   uint64_t rest = n & 0x7ff;
   if (n >> 53) n = (n & ~0x7ffull) | (rest ? 0x400 : 0);
   return (float)__aeabi_ul2d(n);
 }
-float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint64_t)n) : __aeabi_ul2f((uint64_t)n); }
+BASE_CALL float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint64_t)n) : __aeabi_ul2f((uint64_t)n); }
 #endif
 
 // ---- blocks with guards behind them

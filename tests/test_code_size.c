@@ -3,6 +3,8 @@
 #include "frontend/fe.h"
 #include "tests/check.h"
 
+#include <elf.h>
+
 enum { BATCH = 64, WIDTH = 64, FEW = 2, MANY = 8 };
 
 typedef struct {
@@ -59,10 +61,60 @@ static void check_layers(const char *target, bool trains, double most) {
   CHECK(each <= most);
 }
 
+// ---- kernels by class on a machine with little memory
+typedef struct {
+  const char *name, *tir;
+  uint32_t most;  // bytes of code, entry included
+} Kernels;
+// clang-format off
+static const Kernels kernels[] = {
+    {"pointwise", "%x: f32[5,37]) {\n%y = gelu %x\noutput %y {name=\"y\", index=0}\n", 2900},
+    {"reduce", "%x: f32[5,37]) {\n%y = sum %x {axes=[1]}\noutput %y {name=\"y\", index=0}\n", 600},
+    {"softmax", "%x: f32[5,37]) {\n%y = softmax %x\noutput %y {name=\"y\", index=0}\n", 2000},
+    {"layer norm", "%x: f32[5,37], %w: f32[37], %b: f32[37]) {\n%y, %m, %r = layer_norm %x, %w, %b {eps=1e-05}\noutput %y {name=\"y\", index=0}\n", 1200},
+    {"product", "%x: f32[17,33], %w: f32[29,33], %b: f32[29]) {\n%y = linear %x, %w, %b\noutput %y {name=\"y\", index=0}\n", 3300},
+    {"attention", "%q: f32[2,2,5,3], %k: f32[2,2,7,3], %v: f32[2,2,7,3]) {\n%y, %lse = sdpa %q, %k, %v\noutput %y {name=\"y\", index=0}\n", 4200},
+    {"lstm", "%x: f32[5,7,6], %len: i64[5], %wi: f32[52,6], %wh: f32[52,13], %b: f32[52]) {\n"
+             "%L = packed_layout %len {time=7, rows=rows}\n%d = pack_padded %x, %L\n%g = linear %d, %wi, %b\n"
+             "%o, %o1, %o2, %o3, %o4, %o5 = rnn_seq %g, %L, %wh {cell=\"lstm\"}\noutput %o1 {name=\"h\", index=0}\n", 9000},
+    {"gather", "%w: f32[11,6], %i: i64[5]) {\n%y = embedding %w, %i\noutput %y {name=\"y\", index=0}\n", 600},
+    {"dropout", "%x: f32[5,37]) {\n%y = dropout %x {p=0.25, id=4}\noutput %y {name=\"y\", index=0}\n", 1700},
+};
+// clang-format on
+
+// Of an ELF file of 32 bits: bytes of its executable sections.
+static size_t code_bytes(const CgObject *o) {
+  const Elf32_Ehdr *head = o->bytes;
+  const Elf32_Shdr *section = (const void *)((const char *)o->bytes + head->e_shoff);
+  size_t n = 0;
+  for (uint32_t k = 0; k < head->e_shnum; k++) n += section[k].sh_flags & SHF_EXECINSTR ? section[k].sh_size : 0;
+  return n;
+}
+
+static void check_kernels(const Target *t, const Kernels *k) {
+  RtArena *mem = rt_arena_new();
+  RtDiags diags = {.mem = mem};
+  RtText why = {.mem = mem};
+  CgObject o = {0};
+  char *text = rt_printf(mem, "program @p\ndim rows <= 35\nfunc @f(%s}\n", k->tir);
+  Prog *p = ir_parse(mem, text, strlen(text), k->name, &diags);
+  if (CHECK(p)) cg_plan_for(p, t);
+  bool good = p && ir_run_passes(p->fns[0], NULL, NULL, NULL) && ir_plan_program_memory(p) &&
+              cg_compile_object(p, t, NULL, &o, NULL, &why);
+  if (!CHECK(good)) printf("  %s: %s\n", k->name, why.text ? why.text : "");
+  size_t n = good ? code_bytes(&o) : 0;
+  printf("%s, %-10s %6zu bytes of code (at most %u)\n", t->name, k->name, n, k->most);
+  CHECK(n > 0 && n <= k->most);
+  rt_free(o.bytes);
+  rt_arena_free(mem);
+}
+
 int main(void) {
   if (!CHECK(cg_target_find("avx2") && cg_target_find("avx512"))) return check_report();
   check_layers("avx2", false, 3500);
   check_layers("avx2", true, 2100);
   check_layers("avx512", true, 2500);
+  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+    check_kernels(cg_target_find("thumbv8.1m"), &kernels[k]);
   return check_report();
 }
