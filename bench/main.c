@@ -1,6 +1,7 @@
 // tenure_bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N] [--workers N]
 //              [--json] [--root DIR]
-// tenure_bench WORKLOAD --compile [--rounds N]   cold compile times alone, with the CPU time that they took
+// tenure_bench WORKLOAD --compile [--rounds N] [--vs PEER ..]   cold compile times alone, with the CPU time that they took;
+//              of a peer what its first call takes longer than its second, in a process whose caches are off
 // tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
 // tenure_bench lengths [--rounds N]              packed sequences against a dense batch: bench/lengths.c
 // tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page, or as the table in PAGE.md:
@@ -10,7 +11,7 @@
 // two updates. How they are timed: bench/measure.c.
 //
 // A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, `MIN MEDIAN` (ms for
-// a call) to a line with a number of steps, and, where the workload has several cases, `ok` to `case TEXT`.
+// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/measure.h"
 #include <errno.h>
@@ -22,9 +23,9 @@
 #include <unistd.h>
 
 static const Workload *const workloads[] = {
-    &bench_vowels,     &bench_lstm256, &bench_lstm64,       &bench_gru256,  &bench_bilstm256,
-    &bench_mlp,        &bench_tiny,    &bench_chain,        &bench_softmax, &bench_gemm,
-    &bench_gemm_plain, &bench_adamw,   &bench_transformer4, &bench_concat,  &bench_cast,
+    &bench_vowels,       &bench_lstm256,       &bench_lstm64,  &bench_gru256, &bench_bilstm256,  &bench_mlp,
+    &bench_tiny,         &bench_chain,         &bench_softmax, &bench_gemm,   &bench_gemm_plain, &bench_adamw,
+    &bench_transformer4, &bench_transformer12, &bench_concat,  &bench_cast,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};
@@ -185,6 +186,21 @@ static double cpu_ms_of(int who) {
 // Of this process and of the compilers that it started
 static double cpu_ms(void) { return cpu_ms_of(RUSAGE_SELF) + cpu_ms_of(RUSAGE_CHILDREN); }
 
+static int time_peer_compilation(const Options *o, const Workload *w, const char *weights, const char *name) {
+  Peer p = {0};
+  char line[256];
+  double first[2], second[2];  // ms: elapsed, of CPU time
+  if (!start_peer(&p, o, w, name, weights)) return complain("cannot start ", name);
+  if (!bench_peer_ask(&p, "compile", line, sizeof line) ||
+      sscanf(line, "%lf %lf %lf %lf", &first[0], &first[1], &second[0], &second[1]) != 4)
+    return bench_peer_complain(&p, w->name, name), 1;
+  bench_peer_stop(&p);
+  printf("%s %s compile %.1f ms: first call %.1f, second %.1f; CPU time %.1f ms\n", w->name, name, first[0] - second[0],
+         first[0], second[0], first[1] - second[1]);
+  fflush(stdout);
+  return 0;
+}
+
 // The first compilation of the process is not counted: it loads LLVM's pages.
 static int time_compilation(const Options *o, const Workload *w, const char *weights) {
   const char *variant = o->variant ? o->variant : w->cases ? w->cases[0] : "";
@@ -202,6 +218,11 @@ static int time_compilation(const Options *o, const Workload *w, const char *wei
   }
   printf("%s compile-min %.1f ms: passes %.1f, code %.1f, load %.1f; initialisation %.1f ms; CPU time of all %.1f ms\n",
          w->name, least[0], least[1], least[2], least[3], least[4], least[5]);
+  fflush(stdout);
+  setenv("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1", 1);
+  setenv("JAX_ENABLE_COMPILATION_CACHE", "false", 1);
+  for (int k = 0; k < o->n_vs; k++)
+    if (time_peer_compilation(o, w, weights, o->vs[k])) return 1;
   return 0;
 }
 

@@ -1,9 +1,10 @@
-// transformer4: one training step of a GPT-like model: 4 layers, 256 wide, 4 heads, 128 steps, batch 8, vocabulary
-// 5,000, output weights tied to the embedding, cross entropy at every step, AdamW.
+// transformer4, transformer12: one training step of a GPT-like model: 4 or 12 layers, 256 wide, 4 heads, 128 steps, batch
+// 8, vocabulary 5,000, output weights tied to the embedding, cross entropy at every step, AdamW. Peers take the number of
+// layers from the weights.
 #include "bench/bench.h"
 #include <stdlib.h>
 
-enum { LAYERS = 4, WIDE = 256, HEADS = 4, TIME = 128, BATCH = 8, WORDS = 5000, TOKENS = BATCH * TIME };
+enum { MOST_LAYERS = 12, WIDE = 256, HEADS = 4, TIME = 128, BATCH = 8, WORDS = 5000, TOKENS = BATCH * TIME };
 
 typedef struct {
   tn_model *model;
@@ -39,11 +40,12 @@ static tn_module *make_words(tn_program *p, const char *name, int64_t n) {
   return m;
 }
 
-static tn_program *build(void) {
-  static const char *const names[LAYERS] = {"b0", "b1", "b2", "b3"};
-  tn_program *p = tn_program_create("transformer4");
+static tn_program *build(int layers) {
+  static const char *const names[MOST_LAYERS] = {"b0", "b1", "b2", "b3", "b4",  "b5",
+                                                 "b6", "b7", "b8", "b9", "b10", "b11"};
+  tn_program *p = tn_program_create("transformer");
   tn_module *net = tn_root(p), *words = make_words(p, "te", WORDS), *places = make_words(p, "pe", TIME);
-  for (int k = 0; k < LAYERS; k++) make_block(net, names[k]);
+  for (int k = 0; k < layers; k++) make_block(net, names[k]);
   tn_layer_norm(net, "lf", TN_SHAPE(WIDE));
   tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
   tn_share(head, "weight", words, "weight");
@@ -51,7 +53,7 @@ static tn_program *build(void) {
   tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(BATCH, TIME));
   tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(BATCH, TIME));
   tn_tensor h = tn_add(tn_call(words, x), tn_param_value(f, places, "weight"));
-  for (int k = 0; k < LAYERS; k++) h = block(tn_child(net, names[k]), h);
+  for (int k = 0; k < layers; k++) h = block(tn_child(net, names[k]), h);
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(tn_child(net, "lf"), h)), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
@@ -60,16 +62,19 @@ static tn_program *build(void) {
   return p;
 }
 
-static void *open(Opening *o) {
+static void *open_layers(Opening *o, int layers) {
   Gpt *g = calloc(1, sizeof *g);
   if (!g) return NULL;
   bench_integers(g->x, TOKENS, WORDS, 1);
   bench_integers(g->y, TOKENS, WORDS, 2);
-  g->model = bench_compile(build(), o);
+  g->model = bench_compile(build(layers), o);
   if (g->model) return g;
   free(g);
   return NULL;
 }
+
+static void *open4(Opening *o) { return open_layers(o, 4); }
+static void *open12(Opening *o) { return open_layers(o, 12); }
 
 static bool step(void *w) {
   Gpt *g = w;
@@ -91,17 +96,22 @@ static void close_gpt(void *w) {
   free(w);
 }
 
-#define WEIGHTS (12.0 * WIDE * WIDE * LAYERS + (double)WORDS * WIDE)
-#define SCORES (2.0 * WIDE * TIME * TOKENS * LAYERS / 2)  // multiplications of one product; causal: half of them
-const Workload bench_transformer4 = {
-    .name = "transformer4",
-    .what = "GPT-like: 4 layers, 256 wide, 4 heads, T 128, batch 8, vocabulary 5,000: forward, backward, AdamW",
-    .peer = "bench/peers/%s_transformer.py",
-    .tolerance = 1e-4,
-    .open = open,
-    .check = check,
-    .step = step,
-    .model = model,
-    .close = close_gpt,
-    .flops = 6.0 * TOKENS * WEIGHTS + 3 * 2 * SCORES,  // of the products: 2 forward, 4 backward for attention
-};
+#define WEIGHTS(layers) (12.0 * WIDE * WIDE * (layers) + (double)WORDS * WIDE)
+#define SCORES(layers) \
+  (2.0 * WIDE * TIME * TOKENS * (layers) / 2)  // multiplications of one product; causal: half of them
+#define FLOPS(layers) (6.0 * TOKENS * WEIGHTS(layers) + 3 * 2 * SCORES(layers))  // 2 products forward, 4 backward
+#define TRANSFORMER(layers)                                                                             \
+  {                                                                                                     \
+      .name = "transformer" #layers,                                                                    \
+      .what = "GPT-like: " #layers                                                                      \
+              " layers, 256 wide, 4 heads, T 128, batch 8, vocabulary 5,000: forward, backward, AdamW", \
+      .peer = "bench/peers/%s_transformer.py",                                                          \
+      .tolerance = 1e-4,                                                                                \
+      .open = open##layers,                                                                             \
+      .check = check,                                                                                   \
+      .step = step,                                                                                     \
+      .model = model,                                                                                   \
+      .close = close_gpt,                                                                               \
+      .flops = FLOPS(layers),                                                                           \
+  }
+const Workload bench_transformer4 = TRANSFORMER(4), bench_transformer12 = TRANSFORMER(12);

@@ -1,10 +1,10 @@
-"""transformer4 in JAX: see bench/transformer.c."""
+"""transformer4, transformer12 in JAX: see bench/transformer.c."""
 import sys
 
 from jax_peer import cross_entropy, jax, jnp, load, third_loss, trainer
-from peer import integers, serve
+from peer import integers, layers_of, serve
 
-LAYERS, WIDE, HEADS, TIME, BATCH, WORDS = 4, 256, 4, 128, 8, 5000
+WIDE, HEADS, TIME, BATCH, WORDS = 256, 4, 128, 8, 5000
 
 
 def norm(p, name, x):
@@ -31,7 +31,7 @@ def main():
 
     def loss_of(p):
         h = p["te.weight"][x] + p["pe.weight"]
-        for k in range(LAYERS):
+        for k in range(layers_of(p)):
             h = block(p, f"b{k}", h)
         return cross_entropy((norm(p, "lf", h) @ p["te.weight"].T).reshape(-1, WORDS), y)
 

@@ -47,6 +47,18 @@ def read_weights(path):
     }
 
 
+def one_call(step):
+    """ms, and ms of CPU time, of processes that it started and waited for too."""
+    start, before = time.perf_counter(), sum(os.times()[:4])
+    step()
+    return f"{1e3 * (time.perf_counter() - start):.3f} {1e3 * (sum(os.times()[:4]) - before):.3f}"
+
+
+def layers_of(weights):
+    """How many blocks b0, b1, .. have weights."""
+    return len({name.split(".")[0] for name in weights if name[0] == "b" and name[1].isdigit()})
+
+
 def serve(check, step, calls=1, case=None):
     """check() -> float; step() is timed, divided by calls; case(text) sets the shape."""
     for line in sys.stdin:
@@ -56,6 +68,8 @@ def serve(check, step, calls=1, case=None):
         elif word[0] == "case":
             case(*word[1:])
             print("ok", flush=True)
+        elif word[0] == "compile":
+            print(one_call(step), one_call(step), flush=True)
         else:
             ms, end = [], time.perf_counter() + MOST_SECONDS
             for _ in range(int(word[0])):

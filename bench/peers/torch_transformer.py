@@ -1,14 +1,14 @@
-"""transformer4 in PyTorch: see bench/transformer.c."""
+"""transformer4, transformer12 in PyTorch: see bench/transformer.c."""
 import sys
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from peer import integers, read_weights, serve
+from peer import integers, layers_of, read_weights, serve
 from torch_peer import maybe_compiled, third_loss, trainer
 
-LAYERS, WIDE, HEADS, TIME, BATCH, WORDS = 4, 256, 4, 128, 8, 5000
+WIDE, HEADS, TIME, BATCH, WORDS = 256, 4, 128, 8, 5000
 
 
 class Block(nn.Module):
@@ -27,24 +27,25 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self, layers):
         super().__init__()
+        self.layers = layers
         self.te, self.pe = nn.Embedding(WORDS, WIDE), nn.Embedding(TIME, WIDE)
-        for k in range(LAYERS):
+        for k in range(layers):
             self.add_module(f"b{k}", Block())
         self.lf = nn.LayerNorm(WIDE)
 
     def forward(self, i):
         x = self.te(i) + self.pe.weight
-        for k in range(LAYERS):
+        for k in range(self.layers):
             x = getattr(self, f"b{k}")(x)
         return F.linear(self.lf(x), self.te.weight)
 
 
 def main():
     _, weights, _, peer = sys.argv[1:]
-    net = Gpt()
     names = {name: torch.from_numpy(v) for name, v in read_weights(weights).items()}
+    net = Gpt(layers_of(names))
     names.pop("head.weight", None)  # the tie
     net.load_state_dict(names)
     x = torch.from_numpy(integers(BATCH * TIME, WORDS, 1)).reshape(BATCH, TIME)
