@@ -290,16 +290,23 @@ static void add_output(Outline *s, Loop *l, Val inner, const char *name, Loc loc
 // Expensive to recompute: saved for the backward.
 static bool is_expensive(const Outline *s, uint32_t i) { return ir_class_has(old_ins(s, i)->op, EXPENSIVE); }
 
-static bool can_stack(const Outline *s, uint32_t i) {
-  return old_ins(s, i)->dtype == DT_F32 && ir_rank(s->p, old_ins(s, i)->shape) < MAX_RANK;
+// The rows of a step have no size outside: where they are another axis than the first, nothing can be stacked.
+static bool can_stack(const Outline *s, const Loop *l, uint32_t i) {
+  Shape shape = old_ins(s, i)->shape;
+  uint32_t rank = ir_rank(s->p, shape);
+  for (uint32_t k = 0; k < rank && l->live.i; k++) {
+    Dim d = ir_dim_at(s->p, shape, k);
+    if ((k || d.i != l->live.i) && ir_shape_names(s->p, ir_shape(s->p, &d, 1), l->live)) return false;
+  }
+  return old_ins(s, i)->dtype == DT_F32 && rank < MAX_RANK;
 }
 
 static void find_saves(Outline *s, Loop *l) {
   uint32_t room = MAX_RESULTS - l->n_carries - l->n_outputs;
   for (uint32_t k = 0; k < l->n_carries && room; k++)
-    if (can_stack(s, l->carries[k].i)) *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = l->carries[k], room--;
+    if (can_stack(s, l, l->carries[k].i)) *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = l->carries[k], room--;
   for (uint32_t i = l->begin + 1; i < l->end && room; i++)
-    if (s->inside[i] && old_ins(s, i)->n_res == 1 && is_expensive(s, i) && can_stack(s, i))
+    if (s->inside[i] && old_ins(s, i)->n_res == 1 && is_expensive(s, i) && can_stack(s, l, i))
       *RT_PUSH(s->mem, l->saves, l->n_saves, l->cap_saves) = (Val){i}, room--;
 }
 
