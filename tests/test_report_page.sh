@@ -104,6 +104,18 @@ cat >"$dir/probe.js" <<'JS'
     say("after_grad", step("grad") > 3 && /after pass grad: \d+ new lines, \d+ gone/.test(text()) && !text().includes("grad_of"));
     say("after_verify", step("verify_plan") === 0 && text().includes("after pass verify_plan: nothing changed"));
   } else say("too_large", text().includes("too large to be listed"));
+  const select = document.querySelector(`#fn${shown} select[data-code]`);
+  if (select) {
+    const columns = () => [...document.querySelectorAll(`#fn${shown} .columns pre`)].map((e) => e.textContent);
+    const first = columns();
+    say("code", first[0].includes("m.c:4") && /matmul/.test(first[1]) && first[2].includes(".text"));
+    const line = document.querySelector(`#fn${shown} .columns span[data-line="0"]`);
+    line.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    say("linked", document.querySelectorAll(`#fn${shown} .columns span.same`).length >= 2);
+    select.value = "1";
+    select.dispatchEvent(new Event("input"));
+    say("other_code", columns()[1] !== first[1]);
+  }
   const at = performance.now();
   const input = document.getElementById("q");
   location.hash = "#q=" + fn.bufs[fn.bufs.length - 2][1].slice(1);
@@ -148,7 +160,9 @@ below() { # NAME LIMIT
 }
 
 for name in small large; do
-  "$tenure" report "$dir/$name.tir" -o "$dir/$name.html" || fail "no page of $name"
+  with_code=()
+  [[ $name == small ]] && with_code=(--code)
+  "$tenure" report "$dir/$name.tir" -o "$dir/$name.html" "${with_code[@]}" || fail "no page of $name"
   for size in 1280,800 390,844; do
     what="$name at $size"
     probe $name $size
@@ -157,7 +171,7 @@ for name in small large; do
     done
     awk -F= '$1 == "hits" { h = $2 } $1 == "marked" { m = $2 } END { exit !(h > 0 && h == m) }' "$dir/findings" || fail "$what: the search marks nothing"
     if [[ $name == small ]]; then
-      for line in as_written=true after_grad=true after_verify=true; do expect "$line"; done
+      for line in as_written=true after_grad=true after_verify=true code=true linked=true other_code=true; do expect "$line"; done
     else
       expect too_large=true
       awk -F= '$1 == "buffers" && $2 >= 5000 { ok = 1 } END { exit !ok }' "$dir/findings" || fail "the large plan has too few buffers"

@@ -73,7 +73,7 @@ static void json_list(const ToolFn *f, RtText *out) {
 
 // ---- one kernel
 // The line of a source file, if there is such a file here; NULL: not.
-static const char *source_line(RtArena *mem, const char *file, uint32_t line) {
+const char *tool_source_line(RtArena *mem, const char *file, uint32_t line) {
   size_t n;
   char *text = file && strcmp(file, "-") ? tool_read_file(mem, file, &n) : NULL;
   for (; text && line > 1; line--) text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL;
@@ -95,26 +95,26 @@ static void put_sources(const ToolFn *f, uint32_t kernel, RtText *out) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     Loc at = f->f->ins[i].loc;
     if (f->f->ins[i].op == OP_result || !is_new_line(f->f, k, i)) continue;
-    const char *line = source_line(out->mem, ir_loc_file(p, at), ir_loc_line(p, at));
+    const char *line = tool_source_line(out->mem, ir_loc_file(p, at), ir_loc_line(p, at));
     rt_text_add(out, "%s%s%s\n", tool_loc(p, out->mem, at), line ? ": " : "", line ? line : "");
     for (uint32_t j = i; j < k->first + k->n; j++)
       if (f->f->ins[j].loc.i == at.i && f->f->ins[j].op != OP_result) ir_print_ins(f->f, (Val){j}, out, PRINT_FACTS);
   }
 }
 
-static const char *code_of(const Kernels *w, const ToolFn *f, RtArena *mem, CgTextKind kind) {
+const char *tool_kernel_code(const ToolPlan *t, const ToolFn *f, RtArena *mem, uint32_t kernel, bool as_assembly) {
   Target target;
   RtText out = {.mem = mem}, why = {.mem = mem};
-  if (cg_target_host(&target, mem) && cg_kernel_text(w->plan.p, &target, f->f, (uint32_t)w->kernel, kind, &out, &why))
-    return out.text;
+  CgTextKind kind = as_assembly ? CG_TEXT_ASSEMBLY : CG_TEXT_LLVM;
+  if (cg_target_host(&target, mem) && cg_kernel_text(t->p, &target, f->f, kernel, kind, &out, &why)) return out.text;
   fprintf(stderr, "tenure: %s\n", why.text ? why.text : "no code can be generated for this CPU");
   return NULL;
 }
 
 static bool put_one(const Kernels *w, const ToolFn *f, RtText *out) {
   bool wants_llvm = cli_has(w->args, "--llvm"), wants_assembly = cli_has(w->args, "--asm");
-  const char *llvm = wants_llvm ? code_of(w, f, out->mem, CG_TEXT_LLVM) : NULL;
-  const char *assembly = wants_assembly ? code_of(w, f, out->mem, CG_TEXT_ASSEMBLY) : NULL;
+  const char *llvm = wants_llvm ? tool_kernel_code(&w->plan, f, out->mem, (uint32_t)w->kernel, false) : NULL;
+  const char *assembly = wants_assembly ? tool_kernel_code(&w->plan, f, out->mem, (uint32_t)w->kernel, true) : NULL;
   if ((wants_llvm && !llvm) || (wants_assembly && !assembly)) return false;
   if (cli_has(w->args, "--json")) {
     RtText ir = {.mem = out->mem};

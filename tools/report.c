@@ -74,7 +74,7 @@ static void put_figures(const ToolFn *f, const Peak *peak, RtText *out) {
   put(out, "</dl>");
 }
 
-static void put_fn(const ToolFn *f, uint32_t index, bool shown, RtText *out) {
+static void put_fn(const ToolFn *f, uint32_t index, bool shown, bool has_code, RtText *out) {
   Peak peak = tool_peak(f, out->mem);
   rt_text_add(out, "<section class=\"fn\" id=\"fn%u\"%s>\n<h2>@", index, shown ? "" : " hidden");
   tool_html(out, tool_fn_name(f));
@@ -87,6 +87,7 @@ static void put_fn(const ToolFn *f, uint32_t index, bool shown, RtText *out) {
       "</div><aside class=\"card pin\" aria-live=\"polite\"><p class=\"muted\">Hover a rectangle to see its value; "
       "click it to keep it here.</p></aside></div>\n");
   tool_passes_card(f, index, out);
+  if (has_code) tool_code_card(f, index, out);
   tool_tables(f, index, &peak, out);
   put(out, "</section>\n");
 }
@@ -139,19 +140,21 @@ static void put_head(const ToolPlan *t, RtText *out) {
            "placeholder=\"value, op, file:line, scope\"><output id=\"hits\"></output></label></div>\n");
 }
 
-static void put_page(const ToolPlan *t, RtText *out) {
+static bool put_page(const ToolPlan *t, bool has_code, RtText *out) {
   uint32_t shown = first_shown(t);
   put_head(t, out);
   put_tabs(t, shown, out);
   put(out, "</header>\n<main>\n");
-  for (uint32_t k = 0; k < t->n_fns; k++) put_fn(&t->fns[k], k, k == shown, out);
+  for (uint32_t k = 0; k < t->n_fns; k++) put_fn(&t->fns[k], k, k == shown, has_code, out);
   if (!t->n_fns) put(out, "<p>The program has no function.</p>\n");
   put(out, "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
   put_data(t, out);
   tool_passes_data(t, out);
+  if (has_code && !tool_code_data(t, out)) return false;
   put(out, "<script>\n");
   rt_text_put(out, (const char *)report_js, sizeof report_js);
   put(out, "</script>\n</body>\n</html>\n");
+  return true;
 }
 
 static bool write_file(const char *path, const RtText *text) {
@@ -171,7 +174,7 @@ static int report(RtArena *mem, void *ctx) {
   RtText out = {.mem = mem};
   if (cli_has(a, "--json")) tool_report_json(&t, &out);
   else if (cli_has(a, "--text")) tool_report_text(&t, &out);
-  else put_page(&t, &out);
+  else if (!put_page(&t, cli_has(a, "--code"), &out)) return EXIT_ERRORS;
   return write_file(cli_has(a, "-o") ? cli_value(a, "-o") : "-", &out) ? 0 : EXIT_ERRORS;
 }
 

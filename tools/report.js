@@ -217,6 +217,31 @@
   }));
   document.querySelectorAll("input[data-passes]").forEach((slider) => seen.observe(slider));
 
+  // ---- code: the lines of a kernel, what they made, its assembly; a line and what it made have one hue
+  const codeText = document.getElementById("code");
+  let code = null;
+  function showCode(select) {
+    code = code || JSON.parse(codeText.textContent);
+    const kernel = code[+select.dataset.code][+select.value], [lines, ir, assembly] = select.closest(".code").querySelectorAll("pre");
+    const tint = (e, line) => {
+      e.dataset.line = line;
+      e.style.setProperty("--hue", (line * 137) % 360);
+    };
+    lines.textContent = ir.textContent = "";
+    kernel.lines.forEach((text, k) => tint(add(lines, "span", text + "\n"), k));
+    kernel.ir.forEach(([line, text]) => tint(add(ir, "span", text), line));
+    assembly.textContent = kernel.asm || "no code: computed in place, or by another kernel";
+  }
+  document.querySelectorAll("select[data-code]").forEach((select) => {
+    const card = select.closest(".code");
+    showCode(select);
+    select.addEventListener("input", () => showCode(select));
+    card.addEventListener("pointerover", (e) => {
+      const line = e.target.dataset.line;
+      card.querySelectorAll("span[data-line]").forEach((s) => s.classList.toggle("same", line !== undefined && s.dataset.line === line));
+    });
+  });
+
   // ---- zoom
   function zoomBy(factor) {
     const f = here(), wide = f.el.querySelector(".wide"), box = f.el.querySelector(".scroll");

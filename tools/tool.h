@@ -117,6 +117,12 @@ bool tool_put(const RtText *text);  // tools/plan.c: on standard output; false: 
 // Runs `work` with an arena that is freed after it; out of memory ends it with a message.
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 
+// ---- tools/kernels.c
+// The line of a source file, without what it is indented by; NULL: there is no such file here
+const char *tool_source_line(RtArena *mem, const char *file, uint32_t line);
+// Of a kernel: LLVM IR or assembly; "": it has no code; NULL: said why
+const char *tool_kernel_code(const ToolPlan *t, const ToolFn *f, RtArena *mem, uint32_t kernel, bool as_assembly);
+
 // ---- report parts
 void tool_report_text(const ToolPlan *t, RtText *out);  // tools/report_text.c
 void tool_report_json(const ToolPlan *t, RtText *out);
@@ -128,6 +134,8 @@ void tool_segments(const ToolFn *f, uint32_t index, RtText *out);               
 void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);  // tools/report_tables.c
 void tool_passes_card(const ToolFn *f, uint32_t index, RtText *out);               // tools/report_passes.c
 void tool_passes_data(const ToolPlan *t, RtText *out);                             // tools/report_passes.c
+void tool_code_card(const ToolFn *f, uint32_t index, RtText *out);                 // tools/report_code.c
+bool tool_code_data(const ToolPlan *t, RtText *out);                               // false: said why
 void tool_data(const ToolFn *f, const Peak *peak, RtText *out);                    // tools/report_data.c
 
 #endif
