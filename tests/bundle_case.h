@@ -60,7 +60,7 @@ static inline TnBundle case_bundle(RtArena *mem, const tn_model *m, const char *
   const RtPlan **plans = rt_alloc(mem, sizeof *plans);
   RtText why = {.mem = mem};
   CHECK(cg_target_host(host, mem));
-  *targets = host, *plans = &m->code->plan;
+  *targets = host, *plans = m->code->plan;
   CHECK(cg_bundle_facts(
       mem, &(CgBundleFacts){.name = name, .hash = 0x5c1e09f2a7d4, .plans = plans, .targets = targets, .n_targets = 1},
       &b, &why));
@@ -89,7 +89,7 @@ static inline void *case_state(const TnBundle *b, uint64_t seed) {
 static inline bool case_same(const TnBundle *b, const void *state, const tn_model *m) {
   for (uint32_t k = 0; k < b->about->n_tensors; k++) {
     const TnBundleTensor *t = &b->about->tensors[k];
-    const RtParam *p = &m->code->plan.params[k];
+    const RtParam *p = &m->code->plan->params[k];
     if (memcmp((const char *)state + t->offset, rt_instance_block(m->inst) + p->offset, t->bytes)) return false;
   }
   const TnBundleState *s = state;

@@ -86,7 +86,7 @@ static void without_state(void) {
     const TnBundleTensor *t = &bundle.about->tensors[k];
     bool is_kept = t->kind == RT_STATE || t->kind == RT_TRANSIENT;
     const void *wanted = is_kept ? (const char *)before + t->offset
-                                 : (const char *)rt_instance_block(m->inst) + model->code->plan.params[k].offset;
+                                 : (const char *)rt_instance_block(m->inst) + model->code->plan->params[k].offset;
     CHECK(!memcmp((const char *)state + t->offset, wanted, t->bytes));
   }
   free(f.bytes), free(state), free(before), tn_model_free(m);

@@ -317,7 +317,7 @@ static bool run_function(Case *k, uint32_t listed) {
   for (uint32_t f = 0; f < c.plan->n_functions; f++)
     if (!strcmp(c.plan->functions[f].name, c.listed->name)) c.row = &c.plan->functions[f];
   if (!CHECK(c.f && c.row)) return false;
-  TrialData d = trial_data(c.f, k->mem);
+  TrialData d = trial_data(c.f, 0, k->mem);
   bind_slots(&c, &d);
   bind_inputs(&c, &d);
   bind_outputs(&c);

@@ -54,7 +54,7 @@ static Case open_case(tn_program *p, const char *name) {
 static void write_texts(Case *c, bool has_workers) {
   tn_model *m = tn_instance(c->m, FE_SELFTEST_SEED);
   RtText header = {.mem = mem}, json = {.mem = mem}, selftest = {.mem = mem};
-  c->t = (FeBundleText){.b = &c->b, .plan = &c->m->code->plan, .has_workers = has_workers, .expected = &c->expected};
+  c->t = (FeBundleText){.b = &c->b, .plan = c->m->code->plan, .has_workers = has_workers, .expected = &c->expected};
   c->expected = fe_bundle_expect(mem, &c->t, fe_bundle_call_instance, &(FeBundleInstance){mem, m->inst},
                                  rt_instance_block(m->inst));
   fe_bundle_header(&c->t, &header);
