@@ -9,6 +9,7 @@
 typedef struct {
   const char *root;     // of the source tree, for data
   const char *weights;  // where the initial weights are to be saved
+  const char *tir;      // where the program's text is to be saved; NULL: nowhere
   const char *variant;  // one of the workload's cases, else ""
   uint32_t n_workers;
   const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
@@ -76,6 +77,8 @@ typedef struct {
 } BenchReport;
 int bench_report(const BenchReport *o);
 
+int bench_aot(const char *const *files, int n,
+              const char *folder);                   // bundles of .tir files: sizes, speed beside models
 int bench_compile_layers(long most);                 // programs of 1, 10, .. `most` layers
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 

@@ -24,10 +24,19 @@ double bench_checksum(const float *v, size_t n) {
   return sum;
 }
 
+static bool save_text(const tn_program *p, const char *path) {
+  FILE *out = fopen(path, "w");
+  if (!out) return false;
+  bool good = tn_dump(p, out, TN_DUMP_IR) == TN_OK;
+  return fclose(out) == 0 && good;
+}
+
 tn_model *bench_compile(tn_program *p, Opening *o) {
   tn_model *m = tn_compile(p, .n_workers = o->n_workers, .cache_dir = o->cache_dir);
   if (!m) snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
+  bool is_saved = !m || !o->tir || save_text(p, o->tir);
   tn_program_free(p);
+  if (!is_saved) return snprintf(o->why, o->why_size, "%s cannot be written", o->tir), tn_model_free(m), NULL;
   if (!m || !o->weights || tn_save(m, o->weights, false) == TN_OK) return m;
   snprintf(o->why, o->why_size, "%s", tn_error_text(m));
   tn_model_free(m);

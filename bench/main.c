@@ -37,6 +37,7 @@ static int usage(FILE *out) {
         "             [--workers N] [--json | --compile]\n"
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench compile [--layers N]\n"
+        "       bench aot [WORKLOAD | FILE.tir ..]\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
         out);
   for (int k = 0; k < N_WORKLOADS; k++) fprintf(out, " %s", workloads[k]->name);
@@ -301,6 +302,39 @@ static int report(int argc, char **argv) {
   return bench_report(&r);
 }
 
+// ---- ahead of time: texts of workloads lie in a folder beside the weights
+static const char *text_of(const char *name, const char *folder) {
+  static char path[32][128];
+  static int n;
+  char why[512] = "";
+  if (strchr(name, '.')) return name;
+  const Workload *w = find_workload(name);
+  if (!w || n == 32) return NULL;
+  snprintf(path[n], sizeof path[n], "%s/%s.tir", folder, name);
+  void *state = w->open(&(Opening){.root = ".",
+                                   .tir = path[n],
+                                   .n_workers = 1,
+                                   .variant = w->cases ? w->cases[0] : "",
+                                   .why = why,
+                                   .why_size = sizeof why});
+  if (!state) return complain(name, why), NULL;
+  w->close(state);
+  return path[n++];
+}
+
+static int bench_aot_of(int n, char **names) {
+  static char folder[] = "/tmp/tenure_aot_XXXXXX";
+  const char *files[32];
+  if (n > 32 || !mkdtemp(folder)) return complain("too many names, or no folder ", folder);
+  for (int k = 0; k < n; k++)
+    if (!(files[k] = text_of(names[k], folder))) return 2;
+  int status = bench_aot(files, n, folder);
+  for (int k = 0; k < n; k++)
+    if (files[k] != names[k]) unlink(files[k]);
+  rmdir(folder);
+  return status;
+}
+
 // ---- the file of the weights, which nothing leaves behind
 static char weights[] = "/tmp/tenure_bench_XXXXXX";
 
@@ -324,6 +358,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[k], "--help")) return usage(stdout);
     if (!strcmp(argv[k], "--report")) return report(argc, argv);
   }
+  if (argc > 1 && !strcmp(argv[1], "aot")) return bench_aot_of(argc - 2, argv + 2);
   if (argc == 4 && !strcmp(argv[1], "--as-openblas"))
     return bench_openblas(argv[2], (uint32_t)strtol(argv[3], NULL, 10));
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);

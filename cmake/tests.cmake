@@ -78,6 +78,7 @@ foreach(script ${test_scripts})
   tenure_test(${name} bash ${script})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
+set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800)  # qemu
 set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
 set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS packages)
 
