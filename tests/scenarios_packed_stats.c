@@ -73,7 +73,7 @@ SCENARIO(C04) {
   TOTAL(f, 0, 0, 7, 7, 0, 4, 0);
   CHECK(tn_n_errors(p) == 1);
   CHECK_HAS(report_of(p), "user.c:12: error[E101]");
-  CHECK_HAS(report_of(p), "(seq_from_list) is disposed twice\nuser.c:10: note: it was made here, in scope 's'\n"
+  CHECK_HAS(report_of(p), "is disposed twice\nuser.c:10: note: it was made here, in scope 's'\n"
                           "user.c:11: note: it was disposed here first\n");
   end();
 }

@@ -1,5 +1,6 @@
 #include "codegen/bundle/facts.h"
 #include "codegen/x86_features.h"
+#include "runtime/format.h"
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
@@ -36,7 +37,7 @@ static void say(Facts *f, const char *fmt, ...) {
   char text[512];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  rt_vformat(text, sizeof text, fmt, args);
   va_end(args);
   *RT_PUSH(f->mem, f->sentence_at, f->out->n_sentences, f->cap_sentences) = (uint32_t)f->sentences.len;
   rt_text_put(&f->sentences, text, strlen(text) + 1);
