@@ -8,6 +8,10 @@
 // Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one
 // written): in the last two the write itself goes to the copy. A write that also reads its target in another order
 // reads a copy of it. A constant tensor is rematerialised instead of being copied.
+//
+// What a run may refuse comes before every change of a parameter (pass schedule), and a write after all reads of the old
+// content. Where it takes a write to find out, and one of these reads is such a change or follows it, the write goes to a
+// copy, too: no order would do.
 #include "ir/rewrite.h"
 
 typedef struct {
@@ -18,6 +22,9 @@ typedef struct {
   Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
   Val *view;       // by old view: the same view of the copy (new numbering); 0: none
   Val *first;      // by old result of a write: the first version of its storage (new numbering)
+  uint32_t
+      *late;  // by old value: the first that reads its bytes and changes a parameter, or depends on a change; 0: none
+  bool *is_early;  // by old value: something that may be refused, and depends on no change, depends on it
 } CopyInsertion;
 
 static const Ins *old_ins(const CopyInsertion *s, Val v) { return ir_rewrite_old(&s->e, v); }
@@ -39,6 +46,31 @@ static void find_last_reads(CopyInsertion *s) {
     if (s->e.old[i].op == OP_result || is_view(s, (Val){i})) continue;
     for (uint32_t k = 0; k < s->e.old[i].n_args; k++)
       if (is_read(s->e.old[i].op, k)) s->last[base_of(s, old_arg(s, (Val){i}, k)).i] = i;
+  }
+}
+
+static void note_late_reads(CopyInsertion *s, Val v) {
+  for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) {
+    uint32_t *late = &s->late[ir_view_base(s->f, ir_arg(s->f, v, k)).i];
+    if (!*late && is_read((Op)ir_ins(s->f, v)->op, k)) *late = v.i;
+  }
+}
+
+// Before anything is rewritten
+static void find_early_and_late(CopyInsertion *s) {
+  const Fn *f = s->f;
+  bool *changed = rt_alloc(s->p->mem, f->n_ins);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) changed[v.i] |= changed[ir_arg(f, v, k).i];
+    if (ir_ins(f, v)->op == OP_result) changed[v.i] = changed[ir_head(f, v).i];
+    if (ir_ins(f, v)->op == OP_result || ir_ops[ir_ins(f, v)->op].cls == CLASS_VIEW) continue;
+    s->is_early[v.i] = !changed[v.i] && ir_may_fault(f, v);
+    changed[v.i] |= ir_writes_param(f, v);
+    if (changed[v.i]) note_late_reads(s, v);
+  }
+  for (Val v = {f->n_ins - 1}; v.i > 0; v.i--) {
+    s->is_early[ir_head(f, v).i] |= s->is_early[v.i];
+    for (uint32_t k = 0; s->is_early[v.i] && k < ir_ins(f, v)->n_args; k++) s->is_early[ir_arg(f, v, k).i] = true;
   }
 }
 
@@ -93,6 +125,11 @@ static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   if (owned) {
     const char *who = from == OP_input ? "the caller's input" : "the parameter";
     return s->first[result.i] = copy_of(s, now, who, s->f->ins[root.i].loc, loc);
+  }
+  uint32_t late = s->late[base.i];
+  if (late && late < v.i && s->is_early[v.i] && from != OP_param) {
+    const Ins *r = &s->e.old[late];
+    return s->first[result.i] = copy_of(s, now, ir_ops[r->op].name, r->loc, loc);
   }
   s->first[result.i] = root;
   uint32_t reader = s->last[base.i];
@@ -153,6 +190,8 @@ bool ir_pass_insert_copies(Fn *f) {
   if (!any) return true;
   CopyInsertion s = {.f = f, .p = f->prog};
   uint32_t scope = f->cur_scope;
+  s.late = rt_alloc(f->prog->mem, f->n_ins * sizeof *s.late), s.is_early = rt_alloc(f->prog->mem, f->n_ins);
+  find_early_and_late(&s);
   ir_rewrite_begin(&s.e, f);
   s.last = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.last);
   s.moved = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.moved);
