@@ -59,8 +59,9 @@ target_compile_definitions(foreign_ops PRIVATE _GNU_SOURCE=)
 target_link_libraries(foreign_ops PRIVATE tenure_static tenure_flags)
 foreach(target x86-64-v2 aarch64 riscv64)
   tenure_test(test_foreign_ops_${target} foreign_ops ${target})
-  tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 60)
-  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
+  tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 40)
+  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES
+                       SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 endforeach()
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
@@ -78,9 +79,10 @@ foreach(script ${test_scripts})
   tenure_test(${name} bash ${script})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
-set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800)  # qemu
+# The label `once`: objects and packages, which neither sanitizers nor a guarded arena change; tools/check runs them in release.
+set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800 LABELS once)  # qemu
 set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
-set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS packages)
+set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS "packages;once")
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})

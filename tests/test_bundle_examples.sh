@@ -71,12 +71,12 @@ learner() {  # FOLDER TARGET FILES.. -- FLAGS..
 if has clang-19 learner && has ld.lld-19 learner && has qemu-aarch64 "learner of aarch64"; then
   learner bare aarch64 start_aarch64.c -- --target=aarch64-linux-gnu
   qemu-aarch64 bare/learner | tee said
-  grep -q 'stack: .* of 16384 bytes$' said || fail "the learner's stack"
+  grep -q 'stack: .* of 16384 bytes' said || fail "the learner's stack"
 fi
 if has clang-19 learner && has ld.lld-19 learner && has qemu-system-arm "learner of Cortex-M55"; then
   learner m55 thumbv8.1m start_cortex_m55.c -- --target=thumbv8.1m.main-none-eabihf -mcpu=cortex-m55 -mfloat-abi=hard \
     -T "$embedded/mps3.ld"
   timeout 500 qemu-system-arm -M mps3-an547 -nographic -semihosting -kernel m55/learner | tee said
-  grep -q 'stack: .* of 16384 bytes$' said || fail "the learner's stack"
+  grep -q 'stack: .* of 16384 bytes' said || fail "the learner's stack"
 fi
 echo "all examples run"
