@@ -342,10 +342,10 @@ int main(void) {
   refused();
   init_refused();
   other_checks();
-  tn_model_free(model), tn_program_free(program);
+  tn_program *first = program;
   program = case_program();
   workers();
-  tn_program_free(program), rt_arena_free(mem);
+  tn_model_free(model), tn_program_free(first), tn_program_free(program), rt_arena_free(mem);
   free(arena);
   return check_report();
 }

@@ -189,7 +189,7 @@ static LLVMValueRef emit_simple(Emission *e, const char *name, const char *suppo
                                 const LLVMTypeRef *type, uint32_t n, LLVMValueRef bundle) {
   Stub s = {
       .symbol = public_symbol(e, name), .support = support, .result = result, .first = {bundle}, .n_first = 1, .n = n};
-  memcpy(s.type, type, n * sizeof *type);
+  if (n) memcpy(s.type, type, n * sizeof *type);
   return emit_stub(e, &s);
 }
 

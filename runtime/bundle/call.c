@@ -156,7 +156,7 @@ static int check_arguments(Run *r, const void *in, const void *out) {
   int status = bind_dims(r, in);
   if (status) return status;
   evaluate_dims(r);
-  void *const *inputs = (void *const *)((const int64_t *)in + r->n_dims), *const *outputs = out;
+  void *const *inputs = in ? (void *const *)((const int64_t *)in + r->n_dims) : NULL, *const *outputs = out;
   for (uint32_t k = 0; k < r->f->n_inputs; k++) r->in[k] = inputs[k];
   for (uint32_t k = 0; k < r->f->n_outputs; k++) r->out[k] = outputs[k];
   for (uint32_t k = 0; k < r->f->n_inputs && !status; k++) status = check_input(r, k);
