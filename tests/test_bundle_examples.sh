@@ -76,7 +76,7 @@ fi
 if has clang-19 learner && has ld.lld-19 learner && has qemu-system-arm "learner of Cortex-M55"; then
   learner m55 thumbv8.1m start_cortex_m55.c -- --target=thumbv8.1m.main-none-eabihf -mcpu=cortex-m55 -mfloat-abi=hard \
     -T "$embedded/mps3.ld"
-  timeout 500 qemu-system-arm -M mps3-an547 -nographic -semihosting -kernel m55/learner | tee said
+  timeout 500 qemu-system-arm -M mps3-an547 -nographic -semihosting -kernel m55/learner 2>&1 | tee said  # semihosting writes to stderr
   grep -q 'stack: .* of 16384 bytes' said || fail "the learner's stack"
 fi
 echo "all examples run"
