@@ -278,8 +278,9 @@ struct tn_program {
   FeGuard *guard;
   const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
   bool sealed, reported_sealed, oom, compiled;
-  bool oom_is_shown;  // on stderr
-  bool is_text;       // read from text: nothing can be added
+  bool oom_is_shown;   // on stderr
+  bool is_text;        // read from text: nothing can be added
+  bool is_for_object;  // of tn_bundle: nobody is there who checks a guarded arena
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;

@@ -192,6 +192,7 @@ static bool place(Bundle *b, uint32_t t) {
   tn_compile_options o = {.no_packed_weights = true, .fast_math = b->o->fast_math, .at = b->o->at};
   tn_program *q = b->placed[t] = read_again(b);
   if (!q) return false;
+  q->is_for_object = true;
   FE_GUARD(q, false);
   if (b->p->ir->diags.n_errors || !take_buckets(b, q, &o) || !fe_begin_code(q, o.at)) return false;
   bool good = fe_place(q, b->target[t], &o);
