@@ -114,3 +114,10 @@ void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, cons
   else
     for (int64_t k = 0; k < n; k++) ((float *)a->data)[k] = (float)ir_philox_normal(seed, 0, stream, (uint64_t)k);
 }
+
+Tensor array_tensor(RtArena *mem, const tn_array *a) {
+  Tensor t = {.n = array_elements(a)};
+  t.v = rt_alloc(mem, (size_t)t.n * sizeof *t.v + 8);
+  for (int64_t k = 0; k < t.n; k++) t.v[k] = array_at(a, k);
+  return t;
+}

@@ -3,6 +3,7 @@
 #define TN_TOOLS_ARRAYS_H
 
 #include "frontend/tenure.h"
+#include "ir/interp/interp.h"
 #include "ir/ir.h"
 
 // An input or output of a function as its author wrote it.
@@ -17,7 +18,8 @@ bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out
 bool array_write_npy(const char *path, const tn_array *a);                          // false: said why
 int64_t array_elements(const tn_array *a);
 double array_at(const tn_array *a, int64_t k);
-void array_set(tn_array *a, int64_t k, double x);  // i64: cut towards zero
+void array_set(tn_array *a, int64_t k, double x);      // i64: cut towards zero
+Tensor array_tensor(RtArena *mem, const tn_array *a);  // for the interpreter
 
 // Normal numbers; integers in the range that `check` (NULL: there is none, [0, 10)) wants by the sizes of dims.
 void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,

@@ -4,18 +4,12 @@
 // changes them between the runs too, and --save writes them.
 #include "tools/run.h"
 
+#include "runtime/clock.h"
 #include "runtime/near.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 // ---- the program as written
 Fn *tool_function(const Prog *p, const char *path, const char *name) {
@@ -75,9 +69,9 @@ static tn_model *compile(ToolRun *r) {
   tn_program *p = tn_program_parse(r->text, r->n_text, r->path);
   if (!p) return fputs("tenure: out of memory\n", stderr), NULL;
   if (cli_has(r->args, "--profile")) setenv("TN_PROFILE", "1", 1);
-  double start = now_ms();
+  double start = rt_now_ms();
   tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = r->n_workers, .seed = r->seed});
-  r->compile_ms = now_ms() - start;
+  r->compile_ms = rt_now_ms() - start;
   tn_report(p, stderr);
   tn_program_free(p);
   return m;
@@ -94,22 +88,15 @@ static bool run_compiled(ToolRun *r, tn_model *m) {
   for (uint32_t k = 0; k < r->f->n_inputs; k++) in[k] = r->in[k].array;
   for (uint32_t k = 0; k < r->f->n_outputs; k++) out[k] = r->out[k].array;
   for (uint32_t k = 0; k < r->n_times; k++) {
-    double start = now_ms();
+    double start = rt_now_ms();
     tn_status s = tn_run(m, ir_text(r->p, r->f->name), in, r->f->n_inputs, out, r->f->n_outputs);
-    r->ms[k] = now_ms() - start;
+    r->ms[k] = rt_now_ms() - start;
     if (model_failed(m, s)) return false;
   }
   return true;
 }
 
 // ---- interpreted
-static Tensor tensor_of(RtArena *mem, const tn_array *a) {
-  Tensor t = {.n = array_elements(a)};
-  t.v = rt_alloc(mem, (size_t)t.n * sizeof *t.v + 8);
-  for (int64_t k = 0; k < t.n; k++) t.v[k] = array_at(a, k);
-  return t;
-}
-
 static void take_back(tn_array *a, Tensor t) {
   for (int64_t k = 0; k < t.n && k < array_elements(a); k++) array_set(a, k, t.v[k]);
 }
@@ -133,10 +120,10 @@ static bool interpret_once(ToolRun *r, const Fn *f, tn_model *m, uint64_t counte
                    .mem = mem};
   Tensor *in = rt_alloc(mem, (f->n_inputs + 1) * sizeof *in);
   for (uint32_t k = 0; k < r->p->n_syms; k++) env.slots[k] = r->slots[k];
-  for (uint32_t k = 0; k < f->n_inputs; k++) in[k] = tensor_of(mem, &r->in[k].array);
+  for (uint32_t k = 0; k < f->n_inputs; k++) in[k] = array_tensor(mem, &r->in[k].array);
   for (uint32_t k = 0; k < n; k++) {
     tn_array a = tn_param_at(m, k);
-    env.params[k] = tensor_of(mem, &a);
+    env.params[k] = array_tensor(mem, &a);
   }
   env.in = in;
   bool ok = ir_interpret(f, &env, &why);
@@ -156,9 +143,9 @@ static bool run_interpreted(ToolRun *r, tn_model *m) {
   Fn *f = ir_fn_find(p, ir_text(r->p, r->f->name));
   if (!ir_run_passes(f, tool_passes_to_grad(r->mem), NULL, NULL)) return rt_diags_print(&p->diags, stderr), false;
   for (uint32_t k = 0; k < r->n_times; k++) {
-    double start = now_ms();
+    double start = rt_now_ms();
     if (!interpret_once(r, f, m, 1 + k)) return false;  // run 0 is initialisation
-    r->ms[k] = now_ms() - start;
+    r->ms[k] = rt_now_ms() - start;
   }
   return true;
 }

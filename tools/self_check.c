@@ -83,13 +83,6 @@ static const InputCheck *check_of(const Fn *f, uint32_t input) {
   return NULL;
 }
 
-static Tensor tensor_of(RtArena *mem, const tn_array *a) {
-  Tensor t = {.n = array_elements(a)};
-  t.v = rt_alloc(mem, (size_t)t.n * sizeof *t.v + 8);
-  for (int64_t k = 0; k < t.n; k++) t.v[k] = array_at(a, k);
-  return t;
-}
-
 static void make_input(Check *k, const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   uint32_t at = (uint32_t)ir_attr_int(f, v, KEY_index, 0);
@@ -99,7 +92,7 @@ static void make_input(Check *k, const Fn *f, Val v) {
     a->dims[d] = ir_dim_eval(f->prog, ir_dim_at(f->prog, ins->shape, d), k->data.slots);
   a->data = rt_alloc(k->mem, (size_t)array_elements(a) * 8 + 8);
   array_fill_random(a, f->prog, check_of(f, at), k->data.slots, k->c->seed, at);
-  k->data.in_values[at] = tensor_of(k->mem, a);
+  k->data.in_values[at] = array_tensor(k->mem, a);
 }
 
 // Weights of both signs; state and buffers, such as second moments, are not negative; counters and rates are 1.
@@ -345,10 +338,10 @@ static bool run_code(Check *k, tn_model *m) {
     return fail(k, CHECK_CODE_FAILS, "%s", tn_error_text(m));
   Results r = {rt_alloc(k->mem, (f->n_outputs + p->n_params + 1) * sizeof(Tensor)), f->n_outputs,
                f->n_outputs + p->n_params};
-  for (uint32_t i = 0; i < r.n_out; i++) r.t[i] = tensor_of(k->mem, &out[i]);
+  for (uint32_t i = 0; i < r.n_out; i++) r.t[i] = array_tensor(k->mem, &out[i]);
   for (uint32_t q = 0; q < p->n_params; q++) {
     tn_array a = tn_param_at(m, q);
-    r.t[r.n_out + q] = tensor_of(k->mem, &a);
+    r.t[r.n_out + q] = array_tensor(k->mem, &a);
   }
   return agree(k, &r, 1, CHECK_CODE_DIFFERS);
 }
