@@ -2,7 +2,7 @@
 # what a test writes never lands in the tree.
 #   tests/test_NAME.c   a program; status 0 passes
 #   tests/test_NAME.sh  a bash script; gets TENURE_SOURCE, TENURE_BUILD, TENURE_CC
-#   tests/op_cases/SUBJECT.def   a table of cases: test_op_cases_SUBJECT
+#   tests/op_cases/SUBJECT.def   a table of cases: test_op_cases_*
 #   tests/fuzz_NAME.c   linked with tests/corpus_main.c: every file of tests/corpus/NAME once
 #   examples/NAME.c     run with the arguments in its line `// ctest: ...` (none: not run)
 set(scratch ${CMAKE_BINARY_DIR}/scratch)
