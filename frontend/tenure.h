@@ -39,6 +39,7 @@
 
 #include "tenure/bundle.h"   // a program as an object and a header
 #include "tenure/compile.h"  // compiling, dumps
+#include "tenure/conv.h"     // convolutions
 #include "tenure/core.h"     // handles, shapes, programs, functions
 #include "tenure/data.h"     // data sets
 #include "tenure/loader.h"   // batches, progress

@@ -33,6 +33,7 @@ typedef enum {
   B_SHARED,   // all of it by the team, into scratch: [panel][k][NR]
   B_PRIVATE,  // a KC x NR block by the worker that uses it, on its stack
   B_PREPACKED,
+  B_BY_STRATEGY,  // by the team into scratch, as the strategy wants it: b_elements
 } PackB;
 // The operand that the instructions before the product compute in its kernel, and who does.
 typedef enum {
@@ -51,6 +52,8 @@ typedef enum {
 
 typedef struct GemmStrategy GemmStrategy;
 typedef struct {
+  Val product;
+  bool is_conv;  // a is no matrix: codegen/conv
   Val a, b, bias, out;
   bool ta, tb;  // stored [K, M]; stored [N, K]
   DimList m;    // product of these
@@ -77,6 +80,7 @@ typedef struct {
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
   int64_t acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
   int64_t a_tile;       // A_PACKED: elements of one k
+  int64_t b_elements;   // B_BY_STRATEGY
   int64_t units;        // pieces of work for the team, with all of k
 } GemmPlan;
 

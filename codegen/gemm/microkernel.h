@@ -2,7 +2,9 @@
 //
 //   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
 //
-// The first k of A may come from rows of another operand, `pre`, as if they stood before those of A.
+// The first k of A may come from rows of another operand, `pre`, as if they stood before those of A. A and B may be
+// stretched: k then stands for so many elements of each of several stretches, whose sums follow one another, as those of
+// the rows of an image's window do.
 //
 // A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
 // sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
@@ -27,6 +29,7 @@ typedef struct {
   bool has_bias;
   int64_t bias_vec;
   int64_t pre_k, pre_row;  // so many k stand in `pre`, in rows that are pre_row apart; B's rows for them come first
+  bool stretched;
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;      // B and C are masked too (x and bias always are)
@@ -42,8 +45,9 @@ typedef struct {
   LLVMValueRef prefetch, prefetch_row,
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;
-  LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
-  LLVMValueRef odd_rows;                // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
+  LLVMValueRef a_row, a_k, b_k, c_row;           // read where the specification says TILE_DYN
+  LLVMValueRef stretches, a_stretch, b_stretch;  // read where it is stretched: how many; elements from one to the next
+  LLVMValueRef odd_rows;                         // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);

@@ -1,6 +1,7 @@
 // What is known of a product before any code is emitted (gemm.h): operands and sizes, modifiers, and the first
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
 #include "codegen/gemm/gemm.h"
+#include "ir/conv.h"
 
 // Numbers: pages of docs/experiments that found the value.
 enum {
@@ -58,10 +59,23 @@ static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
   p->m.dim[p->m.n++] = ir_dim_at(f->prog, out, r - 2);
 }
 
+// Rows are the pixels of all images.
+static void read_conv(const Fn *f, Val v, GemmPlan *p) {
+  Conv c;
+  ir_conv(f, v, &c);
+  Shape out = ir_ins(f, v)->shape;
+  uint32_t r = ir_rank(f->prog, out);
+  for (uint32_t i = 0; i + 1 < r; i++) p->m.dim[p->m.n++] = ir_dim_at(f->prog, out, i);
+  p->is_conv = true;
+  p->n = ir_dim_at(f->prog, out, r - 1);
+  p->k = ir_dim(f->prog, ir_conv_taps(&c) * (ir_ins(f, v)->op == OP_conv ? c.c : c.o) / c.groups);
+}
+
 static GemmPlan read_product(const Fn *f, Val v) {
-  GemmPlan p = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1)};
+  GemmPlan p = {.product = v, .a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
-  else read_matmul(f, v, &p);
+  else if (ir_ins(f, v)->op == OP_matmul) read_matmul(f, v, &p);
+  else read_conv(f, v, &p);
   if (ir_dim_is_one(f->prog, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
   p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = bound_of(f, &p.batch);
@@ -157,6 +171,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
 
 // ---- scratch: it belongs to what is packed, stored or summed, whatever the strategy
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
+  if (p->pack_b == B_BY_STRATEGY) return cg_round_up(p->b_elements, TN_ALIGN / 4);
   if (p->prologue == PROLOGUE_B && p->pack_b == B_IN_PLACE) return cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4);
   if (p->pack_b != B_SHARED) return 0;
   int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;

@@ -2,6 +2,7 @@
 #include "codegen/module/kernel_text.h"
 #include "codegen/module/module.h"
 #include "ir/attention.h"
+#include "ir/conv.h"
 
 // ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
 // with the row of its class in ir/kernels.def.
@@ -34,7 +35,15 @@ static double work_none(const Fn *f, Val v) {
   return 0;
 }
 
+static double work_conv(const Fn *f, Val v) {
+  Conv c;
+  ir_conv(f, v, &c);
+  double pixels = bound_of(f, c.y) / (double)cg_larger(1, c.o);
+  return pixels * (double)ir_conv_taps(&c) * (double)(c.c * c.o / c.groups);
+}
+
 static double work_gemm(const Fn *f, Val v) {
+  if (ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_transpose) return work_conv(f, v);
   bool ta = ir_ins(f, v)->op == OP_matmul && ir_attr(f, v, KEY_ta);
   return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1);
 }

@@ -229,6 +229,37 @@ void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   if (g->dep[bias.i]) ir_grad_give(g, bias, sum_axes(g, d, (int64_t[]){0}, 1));
 }
 
+// ---- convolutions: each of the three ops has the other two as gradients
+static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) {
+  static const Key keys[] = {KEY_stride, KEY_pad, KEY_dilation, KEY_groups};
+  Attr attr[5];
+  uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, v)) - 2, from = op == OP_conv_weight_grad ? 2 : 1;
+  for (uint32_t k = 0; k < 4; k++)
+    if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < rank && op != OP_conv; k++) d[k] = ir_dim_at(g->p, shape_of(g, sized), from + k);
+  if (op != OP_conv) attr[n++] = ir_a_list(KEY_shape, ir_shape(g->p, d, rank));
+  return ir_emit(g->f, op, (Val[]){a, b}, 2, attr, n, g->loc);
+}
+
+void ir_grad_rule_conv(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), w = arg(g, v, 1);
+  if (g->dep[x.i]) ir_grad_give(g, x, conv_like(g, v, OP_conv_transpose, adj, w, x));
+  if (g->dep[w.i]) ir_grad_give(g, w, conv_like(g, v, OP_conv_weight_grad, x, adj, w));
+}
+
+void ir_grad_rule_conv_transpose(Grad *g, Val v, Val adj) {
+  Val y = arg(g, v, 0), w = arg(g, v, 1);
+  if (g->dep[y.i]) ir_grad_give(g, y, conv_like(g, v, OP_conv, adj, w, y));
+  if (g->dep[w.i]) ir_grad_give(g, w, conv_like(g, v, OP_conv_weight_grad, adj, y, w));
+}
+
+void ir_grad_rule_conv_weight_grad(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), y = arg(g, v, 1);
+  if (g->dep[x.i]) ir_grad_give(g, x, conv_like(g, v, OP_conv_transpose, y, adj, x));
+  if (g->dep[y.i]) ir_grad_give(g, y, conv_like(g, v, OP_conv, x, adj, y));
+}
+
 void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
   Val w = arg(g, v, 0);
   ir_grad_give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));

@@ -6,6 +6,7 @@
 // With env.single f32 is rounded: pointwise ops then give the bits of compiled code wherever these are rounded once
 // (ir_is_rounded_once), so that what a pass makes of a program can be held against the program itself.
 #include "ir/interp/interp.h"
+#include "ir/conv.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,10 +102,23 @@ static double largest(Tensor t) {
   return most;
 }
 
+static bool is_conv(Op op) { return op == OP_conv || op == OP_conv_transpose || op == OP_conv_weight_grad; }
+
+// Products that an element of the result sums.
+static double conv_terms(const Run *r, Val v) {
+  Conv c;
+  ir_conv(r->f, v, &c);
+  double pixels = (double)ir_dim_eval(r->f->prog, c.n, r->env->slots) * (double)(c.out[0] * c.out[1] * c.out[2]);
+  if (ir_ins(r->f, v)->op == OP_conv_weight_grad) return pixels;
+  return (double)ir_conv_taps(&c) * (double)(ir_ins(r->f, v)->op == OP_conv ? c.c : c.o) / (double)c.groups;
+}
+
 static double size_of_terms(const Run *r, Val v) {
   double most = 0;
   const Ins *in = ir_ins(r->f, v);
-  if (ir_ops[in->op].cls == CLASS_GEMM) {
+  if (is_conv((Op)in->op)) {
+    most = largest(run_arg(r, v, 0)) * largest(run_arg(r, v, 1)) * (1 + conv_terms(r, v) / 8);
+  } else if (ir_ops[in->op].cls == CLASS_GEMM) {
     Sizes a = run_arg_sizes(r, v, 0), b = run_arg_sizes(r, v, 1);
     int64_t terms = a.dim[a.rank - 1] > b.dim[b.rank - 1] ? a.dim[a.rank - 1] : b.dim[b.rank - 1];
     most = largest(run_arg(r, v, 0)) * largest(run_arg(r, v, 1)) * (1 + (double)terms / 8);

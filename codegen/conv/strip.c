@@ -1,0 +1,67 @@
+// A part of one image with its padding, copied to the worker's stack (windows.h).
+#include "codegen/conv/windows.h"
+
+// n elements, of which nothing behind the last is touched
+static void each_vector(Cg *c, LLVMValueRef n, LLVMValueRef from, LLVMValueRef to) {
+  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), zero = cg_splat(c, cg_f32(c, 0));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
+  cg_store(c, from ? cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)) : zero, cg_at(c, c->f32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  int64_t constant;
+  if (cg_const_value(n, &constant) && constant % c->t->vl == 0) return;
+  LLVMValueRef mask = cg_mask(c, cg_sub(c, n, whole));
+  LLVMValueRef x = from ? cg_load_masked(c, c->vf, cg_at(c, c->f32, from, whole), mask) : zero;
+  cg_store_masked(c, x, cg_at(c, c->f32, to, whole), mask);
+}
+
+void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) { each_vector(c, n, NULL, at); }
+
+static LLVMValueRef clamp(Cg *c, LLVMValueRef x, int64_t most) {
+  return cg_min(c, cg_max(c, x, cg_i64(c, 0)), cg_i64(c, most));
+}
+
+// Columns [lo, hi) of the strip's row at `to` are those of the source's row at `from`, whose column `column` is the first.
+static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef column, LLVMValueRef to) {
+  LLVMValueRef n = cg_i64(c, s->channels), all = cg_i64(c, s->columns);
+  LLVMValueRef lo = clamp(c, cg_sub(c, cg_i64(c, 0), column), s->columns);
+  LLVMValueRef hi = cg_max(c, lo, clamp(c, cg_sub(c, cg_i64(c, s->size[2]), column), s->columns));
+  cg_conv_clear(c, to, cg_mul(c, lo, n));
+  cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
+  LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
+  if (s->pixel == s->channels) {
+    LLVMValueRef at = cg_mul(c, lo, n);
+    each_vector(c, cg_mul(c, cg_sub(c, hi, lo), n), cg_at(c, c->f32, first, at), cg_at(c, c->f32, to, at));
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  each_vector(c, n, cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, s->pixel))),
+              cg_at(c, c->f32, to, cg_mul(c, l.i, n)));
+  cg_loop_end(c, &l, NULL);
+}
+
+static LLVMValueRef is_inside(Cg *c, LLVMValueRef at, int64_t size) {
+  return LLVMBuildICmp(c->b, LLVMIntULT, at, cg_i64(c, size), "");
+}
+
+void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValueRef at[CONV_AXES],
+                        LLVMValueRef strip) {
+  Loop plane, row;
+  int64_t width = s->columns * s->channels;
+  cg_loop_begin(c, &plane, cg_i64(c, 0), cg_i64(c, s->planes), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, s->rows), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef to = cg_add(c, cg_mul(c, plane.i, cg_i64(c, s->rows)), row.i);
+  to = cg_at(c, c->f32, strip, cg_mul(c, to, cg_i64(c, width)));
+  LLVMValueRef z = cg_add(c, at[0], plane.i), y = cg_add(c, at[1], row.i);
+  If inside;
+  cg_if(c, &inside, LLVMBuildAnd(c->b, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]), ""));
+  LLVMValueRef from = cg_add(c, cg_mul(c, z, cg_i64(c, s->size[1])), y);
+  from = cg_at(c, c->f32, image, cg_mul(c, from, cg_i64(c, s->size[2] * s->pixel)));
+  fill_row(c, s, from, at[2], to);
+  cg_else(c, &inside);
+  cg_conv_clear(c, to, cg_i64(c, width));
+  cg_endif(c, &inside);
+  cg_loop_end(c, &row, NULL);
+  cg_loop_end(c, &plane, NULL);
+}

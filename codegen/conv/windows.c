@@ -1,0 +1,57 @@
+// Phases and taps of convolutions (windows.h).
+#include "codegen/conv/windows.h"
+
+void cg_conv_shape(const Fn *f, Val v, ConvShape *s) {
+  ir_conv(f, v, &s->c);
+  const Conv *c = &s->c;
+  s->transposed = ir_ins(f, v)->op == OP_conv_transpose;
+  s->src_channels = (s->transposed ? c->o : c->c) / c->groups;
+  s->dst_channels = (s->transposed ? c->c : c->o) / c->groups;
+  s->n_windows = 1, s->rows = ir_conv_taps(c) * s->src_channels;
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    s->src[k] = s->transposed ? c->out[k] : c->in[k];
+    s->dst[k] = s->transposed ? c->in[k] : c->out[k];
+    if (s->transposed) s->n_windows *= (uint32_t)c->stride[k];
+  }
+}
+
+static Phase forward(const Conv *c, uint32_t k) {
+  return (Phase){.step = 1,
+                 .count = c->out[k],
+                 .src_step = c->stride[k],
+                 .n_taps = c->kernel[k],
+                 .tap_step = 1,
+                 .offset = -c->before[k],
+                 .gap = c->dilation[k]};
+}
+
+// Element r + j * stride of x meets tap t of the window at p where p * stride = r + j * stride + before - t * dilation.
+static Phase transposed(const Conv *c, uint32_t k, int64_t r) {
+  Phase p = {.first = r, .step = c->stride[k], .src_step = 1, .gap = 1, .tap_step = -1};
+  p.count = r < c->in[k] ? cg_ceil_div(c->in[k] - r, c->stride[k]) : 0;
+  int64_t last = -1;
+  for (int64_t t = c->kernel[k] - 1; t >= 0; t--) {  // in the order of their offsets
+    int64_t at = r + c->before[k] - t * c->dilation[k];
+    if (at % c->stride[k]) continue;
+    int64_t offset = at / c->stride[k];
+    if (p.n_taps == 0) p.tap = t, p.offset = offset;
+    if (p.n_taps == 1) p.tap_step = t - last, p.gap = offset - p.offset;
+    last = t, p.n_taps++;
+  }
+  return p;
+}
+
+void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {
+  *w = (Windows){.taps = 1};
+  for (uint32_t n = 0; n <= nth; n++) {
+    if (n) w->k0 += w->taps * s->src_channels;
+    uint32_t rest = n;
+    w->taps = 1;
+    for (uint32_t k = CONV_AXES; k-- > 0;) {
+      uint32_t phases = s->transposed ? (uint32_t)s->c.stride[k] : 1;
+      w->axis[k] = s->transposed ? transposed(&s->c, k, rest % phases) : forward(&s->c, k);
+      w->taps *= w->axis[k].n_taps;
+      rest /= phases;
+    }
+  }
+}

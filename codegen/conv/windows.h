@@ -1,0 +1,59 @@
+// Convolutions as windows over a source (ir/conv.h). Along each axis, element first + j * step of the result reads, for
+// each tap, element j * src_step + offset of the source, where that lies inside. A convolution has one phase per axis;
+// a transposed one has as many as its stride, whose taps are those that meet it.
+#ifndef TN_CODEGEN_CONV_WINDOWS_H
+#define TN_CODEGEN_CONV_WINDOWS_H
+
+#include "codegen/gemm/gemm.h"
+#include "ir/conv.h"
+
+typedef struct {
+  int64_t first, step, count;  // elements of the result
+  int64_t src_step;
+  int64_t n_taps, tap, tap_step;  // taps of the weight, in the order of their offsets: tap + i * tap_step
+  int64_t offset, gap;            // of those: offset + i * gap
+} Phase;
+
+// One phase of each axis.
+typedef struct {
+  Phase axis[CONV_AXES];
+  int64_t k0;  // its first row of packed weights, of `rows` in a panel
+  int64_t taps;
+} Windows;
+
+typedef struct {
+  Conv c;
+  bool transposed;
+  int64_t src_channels, dst_channels;  // of a group
+  int64_t src[CONV_AXES], dst[CONV_AXES];
+  uint32_t n_windows;  // the product of the numbers of phases
+  int64_t rows;        // of a panel: taps x src_channels
+} ConvShape;
+
+void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
+void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
+static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
+// Elements of the source that `count` elements of the result read.
+static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
+  return (count - 1) * p->src_step + cg_conv_reach(p);
+}
+
+// ---- strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
+typedef struct {
+  int64_t planes, rows, columns, channels;
+  int64_t size[CONV_AXES], pixel;  // of the source; elements from one pixel to the next
+} StripShape;
+static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
+// image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative.
+void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValueRef at[CONV_AXES], LLVMValueRef strip);
+void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
+
+// ---- weights.c
+// Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
+void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
+                          LLVMValueRef to);
+
+// ---- weight_grad.c
+int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
+
+#endif

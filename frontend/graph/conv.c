@@ -1,0 +1,151 @@
+// Convolutions: PyTorch's calls with channels first, on ops whose channels come last (ir/conv.h). The permutations between
+// are the compiler's to remove.
+#include "ir/conv.h"
+#include "frontend/fe.h"
+
+typedef struct {
+  tn_function *f;
+  uint32_t spatial;
+  int64_t stride[CONV_AXES], padding[2 * CONV_AXES], dilation[CONV_AXES], extra[CONV_AXES];  // padding as {pad} has it
+  int64_t groups;
+  tn_site at;
+} ConvCall;
+
+// ---- options
+static void fill_axes(int64_t *out, uint32_t n, int64_t all, const int64_t *each) {
+  bool has_each = each[0] || each[1] || each[2];
+  for (uint32_t k = 0; k < n; k++) out[k] = has_each ? each[k] : all;
+}
+
+static bool check_option(const ConvCall *c, const char *name, const int64_t *v, int64_t least) {
+  const int64_t most = 1 << 20;
+  for (uint32_t k = 0; k < c->spatial; k++) {
+    if (v[k] >= least && v[k] <= most) continue;
+    fe_error(c->f->p, E_ARGUMENT, c->at, "%s must be in [%lld, %lld], not %lld", name, (long long)least,
+             (long long)most, (long long)v[k]);
+    return false;
+  }
+  return true;
+}
+
+static bool pad_same(ConvCall *c, tn_tensor weight) {
+  for (uint32_t k = 0; k < c->spatial; k++) {
+    int64_t total = c->dilation[k] * (ir_dim_bound(c->f->p->ir, fe_axis_dim(weight, 2 + k)) - 1);
+    if (c->stride[k] != 1) {
+      fe_error(c->f->p, E_ARGUMENT, c->at, "padding `same` is possible with stride 1 only, not %lld",
+               (long long)c->stride[k]);
+      return false;
+    }
+    c->padding[k] = total / 2, c->padding[c->spatial + k] = total - total / 2;
+  }
+  return true;
+}
+
+static bool read_options(ConvCall *c, tn_conv_options o, tn_tensor weight) {
+  int64_t one[CONV_AXES] = {o.groups ? o.groups : 1, 1, 1};
+  fill_axes(c->stride, c->spatial, o.stride ? o.stride : 1, o.strides);
+  fill_axes(c->dilation, c->spatial, o.dilation ? o.dilation : 1, o.dilations);
+  fill_axes(c->padding, c->spatial, o.padding, o.paddings);
+  fill_axes(c->padding + c->spatial, c->spatial, o.padding, o.paddings);
+  fill_axes(c->extra, c->spatial, o.output_padding, o.output_paddings);
+  c->groups = one[0];
+  return check_option(c, "the stride", c->stride, 1) && check_option(c, "the dilation", c->dilation, 1) &&
+         check_option(c, "the padding", c->padding, 0) && check_option(c, "the output padding", c->extra, 0) &&
+         check_option(c, "the number of groups", one, 1) && (!o.same || pad_same(c, weight));
+}
+
+// ---- shapes
+static bool check_ranks(const ConvCall *c, tn_tensor x, tn_tensor weight, tn_tensor bias) {
+  uint32_t want = c->spatial + 2;
+  const char *what = fe_rank(x) != want ? "x" : fe_rank(weight) != want ? "the weight" : NULL;
+  if (what) {
+    fe_error(c->f->p, E_SHAPE, c->at, "%s of a convolution over %u spatial axes must have %u axes, not %u", what,
+             c->spatial, want, fe_rank(what[0] == 'x' ? x : weight));
+    return false;
+  }
+  if (bias.fn && fe_rank(bias) != 1) {
+    fe_error(c->f->p, E_SHAPE, c->at, "the bias of a convolution must have 1 axis, not %u", fe_rank(bias));
+    return false;
+  }
+  return true;
+}
+
+static tn_tensor permuted(const ConvCall *c, tn_tensor x, bool channels_last) {
+  int64_t order[MAX_RANK] = {0};
+  uint32_t last = c->spatial + 1;
+  for (uint32_t k = 1; k <= last; k++) order[k] = channels_last ? (k == last ? 1 : k + 1) : (k == 1 ? last : k - 1);
+  if (!fe_ok(x)) return x;
+  return fe_emit(OP_permute, &x, 1, (const Attr[]){ir_a_list(KEY_perm, ir_shape_ints(c->f->p->ir, order, last + 1))}, 1,
+                 c->at);
+}
+
+static uint32_t attributes(const ConvCall *c, Attr *attr) {
+  Prog *p = c->f->p->ir;
+  attr[0] = ir_a_list(KEY_stride, ir_shape_ints(p, c->stride, c->spatial));
+  attr[1] = ir_a_list(KEY_pad, ir_shape_ints(p, c->padding, 2 * c->spatial));
+  attr[2] = ir_a_list(KEY_dilation, ir_shape_ints(p, c->dilation, c->spatial));
+  attr[3] = ir_a_int(KEY_groups, c->groups);
+  return 4;
+}
+
+// A window of one element that moves by one: a product of pixels with a matrix.
+static bool is_pointwise(const ConvCall *c, tn_tensor weight) {
+  if (c->groups != 1) return false;
+  for (uint32_t k = 0; k < c->spatial; k++) {
+    bool one = ir_dim_is_one(c->f->p->ir, fe_axis_dim(weight, 2 + k));
+    if (!one || c->stride[k] != 1 || c->padding[k] || c->padding[c->spatial + k]) return false;
+  }
+  return true;
+}
+
+static tn_tensor forward(const ConvCall *c, tn_tensor x, tn_tensor weight) {
+  Attr attr[4];
+  uint32_t n = attributes(c, attr);
+  if (!is_pointwise(c, weight)) return fe_emit(OP_conv, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
+  Dim d[2] = {fe_axis_dim(weight, 0), fe_axis_dim(weight, 1)};
+  return fe_emit2(OP_linear, x, fe_reshape(weight, d, 2, c->at), c->at);
+}
+
+static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
+  Prog *p = c->f->p->ir;
+  Attr attr[5];
+  uint32_t n = attributes(c, attr);
+  int64_t size[CONV_AXES] = {0};
+  for (uint32_t k = 0; k < c->spatial && fe_ok(x); k++) {
+    int64_t in = ir_dim_bound(p, fe_axis_dim(x, 1 + k)), kernel = ir_dim_bound(p, fe_axis_dim(weight, 2 + k));
+    size[k] = (in - 1) * c->stride[k] - 2 * c->padding[k] + c->dilation[k] * (kernel - 1) + c->extra[k] + 1;
+    if (size[k] < 0 || (c->extra[k] && c->extra[k] >= c->stride[k])) {
+      fe_error(c->f->p, E_ARGUMENT, c->at,
+               "a transposed convolution of %lld elements along spatial axis %u would give %lld, "
+               "with an output padding of %lld that must be below the stride",
+               (long long)in, k, (long long)size[k], (long long)c->extra[k]);
+      return fe_poison(c->f);
+    }
+  }
+  attr[n++] = ir_a_list(KEY_shape, ir_shape_ints(p, size, c->spatial));
+  return fe_emit(OP_conv_transpose, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
+}
+
+static tn_tensor convolve(const char *call, uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight,
+                          tn_tensor bias, tn_conv_options o) {
+  ConvCall c = {.spatial = spatial, .at = o.at};
+  tn_tensor of[3] = {x, weight, bias};
+  if (!fe_join_for(call, of, bias.fn ? 3 : 2, &c.f, o.at)) return fe_poison(c.f);
+  FE_GUARD_AS(c.f->p, fe_poison(c.f), call);
+  if (!check_ranks(&c, x, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
+  tn_tensor last = permuted(&c, x, true);
+  tn_tensor y = is_transposed ? transposed(&c, last, weight) : forward(&c, last, weight);
+  if (bias.fn && fe_ok(y)) y = fe_emit2(OP_add, y, bias, c.at);
+  return fe_made_by(call, permuted(&c, y, false), c.at);
+}
+
+#define CONV(name, spatial, is_transposed)                                           \
+  tn_tensor name(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o) { \
+    return convolve(__func__, spatial, is_transposed, x, weight, bias, o);           \
+  }
+CONV(tn_conv1d, 1, false)
+CONV(tn_conv2d, 2, false)
+CONV(tn_conv3d, 3, false)
+CONV(tn_conv_transpose1d, 1, true)
+CONV(tn_conv_transpose2d, 2, true)
+CONV(tn_conv_transpose3d, 3, true)

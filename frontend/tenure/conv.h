@@ -1,0 +1,44 @@
+// Tenure, convolutions. Names, shapes and meanings are PyTorch's: x f32 [N, C, spatial..], weights f32.
+#ifndef TN_CONV_H
+#define TN_CONV_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// One number for all spatial axes, or a number for each: where an array has a number that is not 0, it counts instead.
+//
+//   y = tn_conv2d(x, w, b, .padding = 1);                           // 3x3 that keeps the size
+//   y = tn_conv2d(x, w, TN_NONE, .strides = {2, 1}, .groups = 4);
+typedef struct {
+  int64_t stride;    // 1 when 0
+  int64_t padding;   // zeros on both sides of each axis
+  int64_t dilation;  // 1 when 0
+  int64_t groups;    // 1 when 0
+  int64_t strides[3], paddings[3], dilations[3];
+  bool same;               // padding such that the size stays; of stride 1. One more zero behind where they are odd
+  int64_t output_padding;  // of transposed convolutions: so many more elements behind each axis
+  int64_t output_paddings[3];
+  tn_site at;
+} tn_conv_options;
+
+// x [N, C, spatial..], weight [O, C / groups, kernel..], bias [O] or TN_NONE -> [N, O, positions..], where along each axis
+// positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Channels and spatial axes have constant
+// sizes, N any. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that
+// are no such numbers E003.
+TN_API tn_tensor tn_conv1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+TN_API tn_tensor tn_conv2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+TN_API tn_tensor tn_conv3d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+// The gradient of such a convolution's x, as a layer: x [N, C, spatial..], weight [C, O / groups, kernel..] -> [N, O, ..],
+// along each axis (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1 long.
+TN_API tn_tensor tn_conv_transpose1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+TN_API tn_tensor tn_conv_transpose2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+TN_API tn_tensor tn_conv_transpose3d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

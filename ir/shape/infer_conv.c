@@ -1,0 +1,167 @@
+// Shape rules of convolutions (see conv.h), and what the others read from such an instruction.
+#include "ir/conv.h"
+#include "ir/shape/infer.h"
+
+// ---- reading
+static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) {
+  const Attr *a = ir_attr(f, v, key);
+  return a ? ir_list_at(f->prog, a->u.list, k) : otherwise;
+}
+
+static Dim dim_at(const Fn *f, Val v, uint32_t axis) { return ir_dim_at(f->prog, ir_ins(f, v)->shape, axis); }
+static int64_t size_at(const Fn *f, Val v, uint32_t axis) { return ir_dim_bound(f->prog, dim_at(f, v, axis)); }
+
+static void read_operands(const Fn *f, Val v, Conv *c) {
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1);
+  switch ((Op)ir_ins(f, v)->op) {
+  case OP_conv: c->x = a, c->weight = b, c->y = v; break;
+  case OP_conv_transpose: c->y = a, c->weight = b, c->x = v; break;
+  default: c->x = a, c->y = b, c->weight = v; break;
+  }
+}
+
+int64_t ir_conv_positions(int64_t in, int64_t before, int64_t behind, int64_t kernel, int64_t stride,
+                          int64_t dilation) {
+  int64_t room = in + before + behind - dilation * (kernel - 1) - 1;
+  return room < 0 ? -1 : room / stride + 1;
+}
+
+void ir_conv(const Fn *f, Val v, Conv *c) {
+  *c = (Conv){.rank = ir_rank(f->prog, ir_ins(f, v)->shape) - 2, .groups = ir_attr_int(f, v, KEY_groups, 1)};
+  read_operands(f, v, c);
+  uint32_t first = CONV_AXES - c->rank;
+  c->n = dim_at(f, c->x, 0);
+  c->c = size_at(f, c->x, c->rank + 1), c->o = size_at(f, c->y, c->rank + 1);
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    c->in[k] = c->out[k] = c->kernel[k] = c->stride[k] = c->dilation[k] = 1;
+    if (k < first) continue;
+    uint32_t axis = k - first;
+    c->in[k] = size_at(f, c->x, 1 + axis), c->out[k] = size_at(f, c->y, 1 + axis);
+    c->kernel[k] = size_at(f, c->weight, 2 + axis);
+    c->stride[k] = item(f, v, KEY_stride, axis, 1), c->dilation[k] = item(f, v, KEY_dilation, axis, 1);
+    c->before[k] = item(f, v, KEY_pad, axis, 0), c->behind[k] = item(f, v, KEY_pad, axis + c->rank, 0);
+  }
+}
+
+// ---- attributes
+static uint16_t check_list(const Infer *c, Key key, uint32_t n, int64_t least) {
+  const Attr *a = ir_attr(c->f, c->v, key);
+  if (!a) return 0;
+  if (ir_rank(c->p, a->u.list) != n) {
+    rt_text_add(c->why, "{%s} must have %u numbers", ir_key_name[key], n);
+    return ir_infer_fault(c, E_ARGUMENT, "");
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    Dim d = ir_dim_at(c->p, a->u.list, k);
+    if (ir_dim_is_const(c->p, d) && ir_dim_bound(c->p, d) >= least) continue;
+    rt_text_add(c->why, "{%s} must have constants from %lld on", ir_key_name[key], (long long)least);
+    return ir_infer_fault(c, E_ARGUMENT, "");
+  }
+  return 0;
+}
+
+static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
+  TRY(check_list(c, KEY_stride, spatial, 1));
+  TRY(check_list(c, KEY_dilation, spatial, 1));
+  TRY(check_list(c, KEY_pad, 2 * spatial, 0));
+  if (ir_attr_int(c->f, c->v, KEY_groups, 1) < 1) return ir_infer_fault(c, E_ARGUMENT, "{groups} must be 1 or more");
+  return 0;
+}
+
+// Spatial axes and channels are constants; of images there may be any number.
+static uint16_t check_constant(const Infer *c, uint32_t k, uint32_t from) {
+  for (uint32_t axis = from; axis < rank_of(c, k); axis++)
+    if (!ir_dim_is_const(c->p, dim_of(c, k, axis)))
+      return bad_shape(c, "channels and spatial axes must have constant sizes");
+  return 0;
+}
+
+static uint16_t check_operands(const Infer *c, bool has_weight) {
+  TRY(ir_infer_rank(c, 0, 3, 2 + CONV_AXES));
+  TRY(ir_infer_rank(c, 1, rank_of(c, 0), rank_of(c, 0)));
+  TRY(check_constant(c, 0, 1));
+  TRY(check_constant(c, 1, has_weight ? 0 : 1));
+  return check_attributes(c, rank_of(c, 0) - 2);
+}
+
+static int64_t const_of(const Infer *c, uint32_t k, uint32_t axis) { return ir_dim_bound(c->p, dim_of(c, k, axis)); }
+
+static int64_t positions(const Infer *c, uint32_t axis, uint32_t spatial, int64_t in, int64_t kernel) {
+  return ir_conv_positions(in, item(c->f, c->v, KEY_pad, axis, 0), item(c->f, c->v, KEY_pad, axis + spatial, 0), kernel,
+                           item(c->f, c->v, KEY_stride, axis, 1), item(c->f, c->v, KEY_dilation, axis, 1));
+}
+
+static uint16_t too_long(const Infer *c, uint32_t axis) {
+  rt_text_add(c->why, "the window is longer than padded spatial axis %u", axis);
+  return bad_shape(c, "");
+}
+
+// ---- the rules
+uint16_t ir_rule_conv(const Infer *c) {
+  TRY(check_operands(c, true));
+  uint32_t spatial = rank_of(c, 0) - 2;
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, spatial + 1);
+  if (const_of(c, 1, 1) * groups != channels) {
+    rt_text_add(c->why, "%lld channels of x are not %lld groups of the weight's %lld", (long long)channels,
+                (long long)groups, (long long)const_of(c, 1, 1));
+    return bad_shape(c, "");
+  }
+  if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
+  Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  for (uint32_t k = 0; k < spatial; k++) {
+    int64_t n = positions(c, k, spatial, const_of(c, 0, k + 1), const_of(c, 1, k + 2));
+    if (n < 0 || const_of(c, 1, k + 2) < 1) return too_long(c, k);
+    d[k + 1] = ir_dim(c->p, n);
+  }
+  d[spatial + 1] = dim_of(c, 1, 0);
+  set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
+  return 0;
+}
+
+// A list of the attribute {shape}
+static uint16_t check_shape(const Infer *c, uint32_t spatial, int64_t least) {
+  if (!ir_attr(c->f, c->v, KEY_shape)) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
+  return check_list(c, KEY_shape, spatial, least);
+}
+
+uint16_t ir_rule_conv_transpose(const Infer *c) {
+  TRY(check_operands(c, true));
+  uint32_t spatial = rank_of(c, 0) - 2;
+  TRY(check_shape(c, spatial, 0));
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
+  if (const_of(c, 1, 0) != const_of(c, 0, spatial + 1))
+    return bad_shape(c, "y has other channels than the weight's first size");
+  if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
+  Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  for (uint32_t k = 0; k < spatial; k++) {
+    int64_t in = item(c->f, c->v, KEY_shape, k, 0), n = positions(c, k, spatial, in, const_of(c, 1, k + 2));
+    if (n != const_of(c, 0, k + 1) || const_of(c, 1, k + 2) < 1) {
+      rt_text_add(c->why, "a convolution of %lld elements along spatial axis %u gives %lld, not %lld", (long long)in, k,
+                  (long long)n, (long long)const_of(c, 0, k + 1));
+      return bad_shape(c, "");
+    }
+    d[k + 1] = ir_dim(c->p, in);
+  }
+  d[spatial + 1] = ir_dim(c->p, const_of(c, 1, 1) * groups);
+  set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
+  return 0;
+}
+
+uint16_t ir_rule_conv_weight_grad(const Infer *c) {
+  TRY(check_operands(c, false));
+  uint32_t spatial = rank_of(c, 0) - 2;
+  TRY(check_shape(c, spatial, 1));
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, spatial + 1);
+  if (dim_of(c, 0, 0).i != dim_of(c, 1, 0).i) return bad_shape(c, "x and g have different numbers of images");
+  if (channels % groups || const_of(c, 1, spatial + 1) % groups)
+    return bad_shape(c, "{groups} does not divide the channels");
+  Dim d[MAX_RANK] = {dim_of(c, 1, spatial + 1), ir_dim(c->p, channels / groups)};
+  for (uint32_t k = 0; k < spatial; k++) {
+    int64_t kernel = item(c->f, c->v, KEY_shape, k, 1);
+    if (positions(c, k, spatial, const_of(c, 0, k + 1), kernel) != const_of(c, 1, k + 1))
+      return bad_shape(c, "g has other spatial sizes than the convolution gives");
+    d[k + 2] = ir_dim(c->p, kernel);
+  }
+  set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
+  return 0;
+}
