@@ -13,8 +13,9 @@ static bool check_channels(tn_module *m, int64_t channels, int64_t groups, doubl
   if (m->poisoned) return false;
   m->poisoned = true;
   if (channels < 1 || channels > most || groups < 1 || channels % groups)
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' has %lld channels in %lld groups: a multiple of them in [1, 2^30]",
-             m->path, (long long)channels, (long long)groups);
+    fe_error(m->p, E_ARGUMENT, at,
+             "module '%s' has %lld channels in %lld groups: a multiple of the groups in [1, 2^30]", m->path,
+             (long long)channels, (long long)groups);
   else if (!(momentum >= 0 && momentum <= 1))
     fe_error(m->p, E_ARGUMENT, at, "module '%s' takes a momentum in [0, 1], not %g", m->path, momentum);
   else m->poisoned = !fe_check_eps(m->p, m->path, m->config.eps, at);
@@ -160,8 +161,7 @@ static void update(const Call *c, const char *name, tn_tensor now, tn_tensor sha
 }
 
 // mean, variance: [C]
-static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance) {
-  tn_tensor share = next_share(c);
+static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance, tn_tensor share) {
   update(c, "running_mean", mean, share);
   update(c, "running_var", unbiased_variance, share);
 }
@@ -176,7 +176,7 @@ static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor mean = mean_over(&c, x, true);
   tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean));
   tn_tensor variance = mean_over(&c, op1(&c, OP_square, apart), true);
-  if (is_training && m->config.has_running) track(&c, mean, unbiased(&c, variance, true));
+  if (is_training && m->config.has_running) track(&c, mean, unbiased(&c, variance, true), next_share(&c));
   return normalize(&c, apart, variance);
 }
 
@@ -186,6 +186,7 @@ tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, 
 }
 
 // ---- instance norm
+// As PyTorch's, it counts no batches.
 static void track_instances(const Call *c) {
   tn_tensor mean = mean_over(c, c->x, false);  // [N, C]
   Dim d[MAX_RANK] = {fe_axis_dim(mean, 0), fe_axis_dim(mean, 1)};
@@ -194,7 +195,7 @@ static void track_instances(const Call *c) {
   tn_tensor variance = unbiased(c, mean_over(c, op1(c, OP_square, apart), false), false);
   const int batch = 0;
   mean = fe_mean(mean, &batch, 1, false, c->at);
-  track(c, mean, fe_mean(variance, &batch, 1, false, c->at));
+  track(c, mean, fe_mean(variance, &batch, 1, false, c->at), number(c, c->m->config.momentum));
 }
 
 static tn_tensor instance_norm_of(const Call *c) {
@@ -217,7 +218,7 @@ static tn_tensor instance_norm(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o) {
-  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, o.cumulative, instance_norm, o.at};
+  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, false, instance_norm, o.at};
   return make(parent, name, channels, 1, &plan);
 }
 

@@ -119,7 +119,8 @@ void tn_freeze(tn_module *m, bool frozen) {
 // ---- the table
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc) {
   FeParam *q = rt_alloc(p->mem, sizeof *q);
-  *q = (FeParam){.path = path, .kind = kind, .dtype = DT_F32, .shape = s, .init = init, .loc = loc, .index = FE_NO_PARAM};
+  *q = (FeParam){
+      .path = path, .kind = kind, .dtype = DT_F32, .shape = s, .init = init, .loc = loc, .index = FE_NO_PARAM};
   *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = q;
   return q;
 }

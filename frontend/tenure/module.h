@@ -148,9 +148,8 @@ TN_API tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t cha
 typedef struct {
   double eps;          // 0: 1e-5
   bool affine;         // "weight" [C] and "bias" [C]
-  bool running_stats;  // as batch norm has them: means over the samples of a batch
+  bool running_stats;  // as batch norm has them: means over the samples of a batch, which are not counted
   double momentum;     // 0: 0.1
-  bool cumulative;
   tn_site at;
 } tn_instance_norm_options;
 TN_API tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o);
