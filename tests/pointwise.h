@@ -26,7 +26,8 @@ static inline uint32_t pointwise_attrs(Op op, int64_t stream, Attr out[MAX_POINT
   uint32_t n = 0;
   for (uint32_t key = 0; key < N_KEYS && n < MAX_POINTWISE_ATTRS; key++) {
     if (!pointwise_requires(op, (Key)key)) continue;
-    out[n++] = ir_key_kind[key] == KIND_NUM ? ir_a_num((Key)key, pointwise_number((Key)key)) : ir_a_int((Key)key, stream);
+    out[n++] =
+        ir_key_kind[key] == KIND_NUM ? ir_a_num((Key)key, pointwise_number((Key)key)) : ir_a_int((Key)key, stream);
   }
   return n;
 }

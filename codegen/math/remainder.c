@@ -22,8 +22,8 @@ static void make_long(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V a = cg_widen(c, LLVMGetParam(fn, 0)), b = cg_widen(c, LLVMGetParam(fn, 1));
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, STEPS), cg_i64(c, 1), (V[]){a, LLVMConstReal(c->f64, ldexp(1, BITS * (STEPS - 1)))},
-                2);
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, STEPS), cg_i64(c, 1),
+                (V[]){a, LLVMConstReal(c->f64, ldexp(1, BITS * (STEPS - 1)))}, 2);
   V of_b = mul(c, b, spread(c, LLVMTypeOf(b), l.carry[1]));
   V next[] = {reduce(c, l.carry[0], of_b), mul(c, l.carry[1], k(c, l.carry[1], ldexp(1, -BITS)))};
   cg_loop_end(c, &l, next);

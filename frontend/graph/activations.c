@@ -11,7 +11,8 @@ static tn_tensor slopes_of(tn_tensor a, tn_tensor weight, tn_site at) {
   bool fits = fe_rank(weight) == 1 && rank > 0 && fe_axis_dim(weight, 0).i == fe_axis_dim(a, channel).i;
   if (is_one) return fe_reshape(weight, NULL, 0, at);
   if (!fits) {
-    fe_error(f->p, E_SHAPE, at, "prelu takes one weight, or one for each channel: a vector as long as axis %u", channel);
+    fe_error(f->p, E_SHAPE, at, "prelu takes one weight, or one for each channel: a vector as long as axis %u",
+             channel);
     fe_note_value(a, "the operand");
     fe_note_value(weight, "the weight");
     return fe_poison(f);

@@ -13,8 +13,10 @@ static double pick_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 // The root y of erf y = x: Giles' approximation (of 10^-6), and two steps of Halley's method. The error of y is told
 // from the tail, so that it is exact near 1.
 static double erf_inverse(double x) {
-  static const double middle[] = {1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08};
-  static const double tail[] = {2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257};
+  static const double middle[] = {1.50140941,      0.246640727,    -0.00417768164, -0.00125372503, 0.00021858087,
+                                  -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08};
+  static const double tail[] = {2.83297682,     1.00167406,    0.00943887047,  -0.0076224613,  0.00573950773,
+                                -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257};
   double u = fabs(x), w = -log((1 - u) * (1 + u)), t = w < 5 ? w - 2.5 : sqrt(w) - 3, y = 0;
   const double *coef = w < 5 ? middle : tail;
   if (!(u < 1)) return u == 1 ? copysign(INFINITY, x) : NAN;
