@@ -31,19 +31,19 @@ static bool round_trips(const Prog *p, RtArena *mem) {
 
 // ---- every op
 
-static const char header[] =
-    "program @ops\n"
-    "dim B <= 4, T <= 5, R <= 20\n"
-    "param @w : f32[4,3] trainable\n"
-    "body @b(%x: f32[T,3], %h: f32[4,3]) {\n"
-    "  output %h {index=0}\n"
-    "  output %x {index=1}\n"
-    "}\n"
-    "func @f(%x: f32[4,3], %v: f32[3], %s: f32[], %i: i64[4], %n: i64[B], %seq: f32[B,T,3]) {\n";
+static const char header[] = "program @ops\n"
+                             "dim B <= 4, T <= 5, R <= 20\n"
+                             "param @w : f32[4,3] trainable\n"
+                             "body @b(%x: f32[T,3], %h: f32[4,3]) {\n"
+                             "  output %h {index=0}\n"
+                             "  output %x {index=1}\n"
+                             "}\n"
+                             "func @f(%x: f32[4,3], %v: f32[3], %s: f32[], %i: i64[4], %n: i64[B], %seq: f32[B,T,3],"
+                             " %im: f32[2,3,4,2], %ke: f32[3,2,3,2]) {\n";
 
 // After a line for each pointwise row.
 static const char *const op_lines[] = {
-    "%in = input {index=6} : f32[2]",
+    "%in = input {index=8} : f32[2]",
     "%w = param @w",
     "%c = const {value=2}",
     "%d = dim_size {dim=B}",
@@ -88,6 +88,9 @@ static const char *const op_lines[] = {
     "%rg = rms_norm_grad %x, %rr, %rn",
     "%mm = matmul %x, %x {tb}",
     "%li = linear %x, %w2",
+    "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1}",
+    "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1, shape=[3,4]}",
+    "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], shape=[3,2]}",
     "%em = embedding %x, %n",
     "%eg = embedding_grad %x, %n, %em",
     "%eh = embedding_grad %x, %n, %em, %eg",
@@ -114,6 +117,12 @@ static const char *const op_lines[] = {
     "%at, %al = sdpa %qh, %qh, %qh {scale=0.5, causal, heads_inside}",
     "%h1, %hn1, %cn1, %hp1, %cp1, %ga1 = rnn_seq %xg, %L, %whh, h0=%hn, c0=%cn {cell=\"lstm\"}",
     "%aq, %ak, %av = sdpa_grad %qh, %qh, %qh, out=%at, lse=%al, g=%at {scale=0.5, causal, heads_inside}",
+    "%i0 = cast %s {dtype=i64}",
+    "%one = full {value=1, shape=[1,1,1,1]}",
+    "%at1, %al1 = sdpa %qh, %qh, %qh, offset=%i0 {causal}",
+    "%at2, %al2 = sdpa %qh, %qh, %qh, attn_bias=%one {causal, offset=-3, window=5, heads_inside}",
+    "%ab = sdpa_bias_grad %qh, %qh, %qh, attn_bias=%one, out=%at2, lse=%al2, g=%at2 {causal, offset=-3, window=5, "
+    "heads_inside}",
     "%gn = global_norm %x, %v, %s",
     "%p1, %m1, %v1 = adamw %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08, decoupled}",
     "%p4, %m4, %v4 = adamw_sparse %x, %x, %x, %i, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08}",

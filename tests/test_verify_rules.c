@@ -34,6 +34,10 @@ static const Sample samples[] = {
      "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
      "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
      "%z, %zr = rms_norm %x, %c {eps=1e-5}\n%zg = rms_norm_grad %x, %zr, %g, %c\n"},
+    {"", "%im: f32[2,15,16,6], %ke: f32[8,3,3,2]",
+     "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2}\n"
+     "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[15,16]}\n"
+     "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[3,2]}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},
@@ -65,9 +69,12 @@ static const Sample samples[] = {
      "scan_begin %L {scan=0, live=live}\n%i = scan_input %x {scan=0, live=live}\n"
      "%c = scan_carry %h {scan=0, index=0, live=live}\n%n = relu %c\nscan_next %n {scan=0, index=0}\n"
      "%o = scan_output %i {scan=0, rows=3, live=live}\nscan_end {scan=0}\n%f = scan_final %h {scan=0, index=0}\n"},
-    {"", "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %qi: f32[2,5,3,4], %kv: f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
-     "%o, %lse = sdpa %q, %k, %k, %n {causal, scale=0.5, p=0.1, id=3}\n"
-     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %o, %lse, %o {causal, scale=0.5, p=0.1, id=3}\n"
+    {"",
+     "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %b: f32[2,3,5,6], %f: i64[], %qi: f32[2,5,3,4], %kv: "
+     "f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
+     "%o, %lse = sdpa %q, %k, %k, %n, %b, %f {causal, window=4, scale=0.5, p=0.1, id=3}\n"
+     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
+     "%g3 = sdpa_bias_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
      "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"},
     {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
      "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",

@@ -128,6 +128,34 @@ typedef struct {
 // 0
 TN_API tn_module *tn_layer_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
 TN_API tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
+// Norms of channels, x f32 [N, C, ..] -> its shape: PyTorch's BatchNorm1d, InstanceNorm1d and GroupNorm. A packed batch
+// is N rows of C channels (tn_packed_call). Another number of channels is E004, as is a batch norm in training, or an
+// instance norm, of a constant single value for each channel.
+//
+// Batch norm: over N and all axes behind C. In training by the batch's mean and (biased) variance, which also go into
+// the buffers running_mean [C] and running_var [C] (unbiased); in functions marked by tn_eval by those. Any other
+// function that calls it updates them, as PyTorch's do in training mode; num_batches_tracked, i64 [], counts.
+typedef struct {
+  double eps;             // 0: 1e-5
+  double momentum;        // share of the newest batch in the running statistics; 0: 0.1
+  bool cumulative;        // they are means over all batches so far, whatever the momentum: PyTorch's momentum=None
+  bool no_affine;         // no "weight" [C], which begins as 1, and no "bias" [C], 0
+  bool no_running_stats;  // none are kept: evaluation goes by the batch too
+  tn_site at;
+} tn_batch_norm_options;
+TN_API tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o);
+// Instance norm: over the axes behind C, for each sample; x [C, L] is one sample.
+typedef struct {
+  double eps;          // 0: 1e-5
+  bool affine;         // "weight" [C] and "bias" [C]
+  bool running_stats;  // as batch norm has them: means over the samples of a batch, which are not counted
+  double momentum;     // 0: 0.1
+  tn_site at;
+} tn_instance_norm_options;
+TN_API tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o);
+// Group norm: over C / groups channels and all axes behind, for each sample; `groups` divides `channels`
+TN_API tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t groups, int64_t channels,
+                                tn_norm_options o);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at);
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
@@ -142,15 +170,23 @@ TN_API void tn_eval(tn_function *f, bool eval);
 //   x = tn_add(x, tn_call(a, x));                       // self-attention of [B,T,256]
 //   y = tn_attention_call(a, q, memory, TN_NONE);  // queries of one sequence, keys and values of another
 typedef struct {
-  bool causal;        // query i sees keys 0 to i, counted from the first of each
+  bool causal;        // query i sees keys 0 to i + offset, counted from the first of each
   double scale;       // 0: 1 / sqrt(D)
   double dropout;     // of the probabilities, in [0, 1); none in functions marked by tn_eval
   tn_tensor lengths;  // i64 [B], each in [0, T of the keys]: keys from there on are padding; TN_NONE: there is none
   bool heads_inside;  // q, k, v and the result are [B,T,H,D] instead
+  // f32, added to the scaled scores: [B,H,Tq,Tk] or what broadcasts to it, as NumPy has it ([Tq,Tk], ALiBi's [H,1,Tk]);
+  // -inf hides a key. Its gradient is summed over what it is broadcast to. Without an axis of heads: [B,Tq,Tk]
+  tn_tensor bias;
+  tn_tensor offset;      // of causal order and window: i64 [], any number, where it comes at run time; else
+  int64_t const_offset;  // this one, between -2^30 and 2^30
+  int64_t window;  // query i sees the last so many keys up to key i + offset; without causal order those less than
+                   // so many keys away from it, on both sides; 0: all
   tn_site at;
 } tn_attention_options;
-// q [B,H,Tq,D], k and v [B,H,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
-// are constants, D at most 8192. A query that sees no key gives zeros.
+// q [B,H,Tq,D], k and v [B,G,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
+// are constants, D at most 8192. H is a multiple of G: H / G heads one after the other share the keys and values of one
+// (grouped queries; G = 1: multi-query), which are not repeated in memory. A query that sees no key gives zeros.
 TN_API tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 // qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
 TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);

@@ -1,0 +1,97 @@
+// Steps of random programs: convolutions and their gradients, directly.
+#include "tests/random_gen.h"
+
+#include "ir/conv.h"
+
+static bool is_image(Gen *g, Val v) {
+  Dims d = gen_dims(g, v);
+  bool fits = gen_is_f32(g, v) && d.n >= 3 && d.n <= 2 + CONV_AXES;
+  for (uint32_t k = 1; k < d.n && fits; k++) {
+    int64_t n = ir_dim_bound(g->p, d.d[k]);
+    fits = ir_dim_is_const(g->p, d.d[k]) && n > 0 && n <= 12;
+  }
+  return fits;
+}
+
+static Val image_of(Gen *g) {
+  Val x = gen_pick_where(g, is_image);
+  if (!ir_none(x)) return x;
+  Dims d = {.n = 3 + gen_below(g, CONV_AXES)};
+  d.d[0] = gen_chance(g, 50) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, 3));
+  for (uint32_t k = 1; k < d.n; k++) d.d[k] = ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
+  Shape s = gen_shape(g, &d);
+  return gen_is_small(g, s) ? gen_leaf(g, s) : (Val){0};
+}
+
+typedef struct {
+  uint32_t spatial;
+  int64_t stride[CONV_AXES], pad[2 * CONV_AXES], dilation[CONV_AXES], kernel[CONV_AXES], out[CONV_AXES], groups;
+} Window;
+
+static bool window_of(Gen *g, Val x, Window *w) {
+  Dims d = gen_dims(g, x);
+  int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]);
+  *w = (Window){.spatial = d.n - 2, .groups = 1};
+  if (gen_chance(g, 30))
+    while (channels % ++w->groups) continue;
+  for (uint32_t k = 0; k < w->spatial; k++) {
+    w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, 3), w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
+    w->kernel[k] = 1 + gen_below(g, 3);
+    w->pad[k] = gen_below(g, 3), w->pad[k + w->spatial] = gen_chance(g, 80) ? w->pad[k] : gen_below(g, 3);
+    w->out[k] = ir_conv_positions(ir_dim_bound(g->p, d.d[k + 1]), w->pad[k], w->pad[k + w->spatial], w->kernel[k],
+                                  w->stride[k], w->dilation[k]);
+    if (w->out[k] < 1) return false;
+  }
+  return true;
+}
+
+static uint32_t attributes(Gen *g, const Window *w, Attr *attr) {
+  attr[0] = ir_a_list(KEY_stride, ir_shape_ints(g->p, w->stride, w->spatial));
+  attr[1] = ir_a_list(KEY_pad, ir_shape_ints(g->p, w->pad, 2 * w->spatial));
+  attr[2] = ir_a_list(KEY_dilation, ir_shape_ints(g->p, w->dilation, w->spatial));
+  attr[3] = ir_a_int(KEY_groups, w->groups);
+  return 4;
+}
+
+// x with other spatial sizes and channels
+static Shape shaped(Gen *g, Val x, const int64_t *spatial, int64_t channels) {
+  Dims d = gen_dims(g, x);
+  for (uint32_t k = 1; k + 1 < d.n; k++) d.d[k] = ir_dim(g->p, spatial[k - 1]);
+  d.d[d.n - 1] = ir_dim(g->p, channels);
+  return gen_shape(g, &d);
+}
+
+static Shape weight_shape(Gen *g, const Window *w, int64_t out, int64_t channels) {
+  int64_t d[2 + CONV_AXES] = {out, channels / w->groups};
+  for (uint32_t k = 0; k < w->spatial; k++) d[2 + k] = w->kernel[k];
+  return ir_shape_ints(g->p, d, 2 + w->spatial);
+}
+
+void add_conv(Gen *g) {
+  Window w;
+  Attr attr[5];
+  Val x = image_of(g);
+  if (ir_none(x) || !window_of(g, x, &w)) return;
+  Dims d = gen_dims(g, x);
+  int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]), out = w.groups * (1 + gen_below(g, 20));
+  Shape y = shaped(g, x, w.out, out);
+  if (!gen_is_small(g, y)) return;
+  uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);
+  Val of[2] = {x, (Val){0}};
+  if (kind == 0) {
+    of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
+    gen_keep_tame(g, gen_emit(g, OP_conv, of, 2, attr, n), 20 * gen_mag(g, x));
+    return;
+  }
+  attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, w.kernel, w.spatial));
+  if (kind == 1) {
+    of[1] = gen_leaf(g, y);
+    gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, x));
+    return;
+  }
+  int64_t in[CONV_AXES];
+  for (uint32_t k = 0; k < w.spatial; k++) in[k] = ir_dim_bound(g->p, d.d[k + 1]);
+  of[0] = gen_leaf(g, y), of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
+  attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, in, w.spatial));
+  gen_keep_tame(g, gen_emit(g, OP_conv_transpose, of, 2, attr, n + 1), 40);
+}
