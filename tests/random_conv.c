@@ -32,8 +32,7 @@ static bool window_of(Gen *g, Val x, Window *w) {
   Dims d = gen_dims(g, x);
   int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]);
   *w = (Window){.spatial = d.n - 2, .groups = 1};
-  if (gen_chance(g, 30))
-    while (channels % ++w->groups) continue;
+  if (gen_chance(g, 30)) w->groups = channels % 2 ? channels : 2;
   for (uint32_t k = 0; k < w->spatial; k++) {
     w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, 3), w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
     w->kernel[k] = 1 + gen_below(g, 3);
