@@ -56,4 +56,6 @@
     {" %o1 ", 0, AXIS(0) | AXIS(1) | AXIS(3) | AXIS(4), "batch, time, heads and size stand in no other operand", false},
     {" concat layer_norm layer_norm_grad rms_norm rms_norm_grad linear embedding_grad global_norm seq_scatter ",
      ALL_ARGS, DROPPED, "the last operand is optional", false},
-    {" adamw adamw_sparse sgd sgd_momentum ", ALL_ARGS, DROPPED, "the factor of the gradient is optional", false},
+    {" adamw adamw_sparse amsgrad nadam radam adamax adagrad adadelta rmsprop rmsprop_momentum rmsprop_centered "
+     "rmsprop_centered_momentum lion sgd sgd_momentum ",
+     ALL_ARGS, DROPPED, "the factor of the gradient and whether there is an update are optional", false},
