@@ -104,10 +104,10 @@ static Op any_update(Gen *g) {
   return list[gen_below(g, n)];
 }
 
-// What roots are taken of is not negative.
+// What roots are taken of is not negative, nor is a variance, the mean square less the square of the mean.
 static Val state_of(Gen *g, ArgName name, Shape s) {
   bool is_signed = name == ARG_exp_avg || name == ARG_momentum_buffer;
-  Val v = gen_param(g, is_signed ? "m" : "pos", s);
+  Val v = gen_param(g, is_signed ? "m" : name == ARG_grad_avg ? "little" : "pos", s);
   gen_forget(g, v);
   return v;
 }
