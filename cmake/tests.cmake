@@ -2,6 +2,7 @@
 # what a test writes never lands in the tree.
 #   tests/test_NAME.c   a program; status 0 passes
 #   tests/test_NAME.sh  a bash script; gets TENURE_SOURCE, TENURE_BUILD, TENURE_CC
+#   tests/op_cases/SUBJECT.def   a table of cases: test_op_cases_*
 #   tests/fuzz_NAME.c   linked with tests/corpus_main.c: every file of tests/corpus/NAME once
 #   examples/NAME.c     run with the arguments in its line `// ctest: ...` (none: not run)
 set(scratch ${CMAKE_BINARY_DIR}/scratch)
@@ -25,6 +26,20 @@ foreach(source ${test_sources})
   add_executable(${name} ${source})
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
+  tenure_test(${name} ${name})
+endforeach()
+
+# tests/op_cases/SUBJECT.def: public calls against PyTorch
+file(GLOB case_tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/op_cases/*.def)
+add_custom_target(op_cases)
+foreach(table ${case_tables})
+  get_filename_component(subject ${table} NAME_WE)
+  set(name test_op_cases_${subject})
+  set(literals tests/op_cases/${subject}.literals)
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/op_cases/op_cases.c)
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE= CASES="tests/op_cases/${subject}.def" LITERALS="${literals}")
+  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
+  add_dependencies(op_cases ${name})
   tenure_test(${name} ${name})
 endforeach()
 

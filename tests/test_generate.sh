@@ -10,8 +10,9 @@ fail() { echo "$*" && exit 1; }
 
 # ---- pages
 "$gen" check-pages "$source_dir"
-mkdir "$scratch/tree"
+mkdir -p "$scratch/tree/tests"
 cp -r "$source_dir/docs" "$scratch/tree/docs"
+cp -r "$source_dir/tests/op_cases" "$scratch/tree/tests/op_cases"
 expect_stale() { # PAGE SED: after this edit of the page
   cp "$source_dir/docs/$1" "$scratch/tree/docs/$1"
   sed -i "$2" "$scratch/tree/docs/$1"
@@ -21,6 +22,7 @@ expect_stale() { # PAGE SED: after this edit of the page
   cmp "$source_dir/docs/$1" "$scratch/tree/docs/$1" || fail "$1 is not written again"
 }
 expect_stale ops.md 's/`relu`/`rleu`/'
+expect_stale ops.md '/^| `tn_softmax` /d'
 expect_stale diagnostics.md '/E103/d'
 expect_stale diagnostics/E103.md '1s/scope/room/'
 expect_stale ir.md '/^| `slope` /d'

@@ -88,7 +88,7 @@ static void put_other_ops(FILE *out) {
   }
 }
 
-bool gen_ops_page(FILE *out) {
+static bool put_ops_page(FILE *out, const char *source_dir) {
   fprintf(out, "# Operations\n\n"
                "Written by tools/gen from `ir/ops.def` and `ir/op_attrs.def`, which say what the words of a row mean. "
                "Operands in brackets and\n"
@@ -103,7 +103,11 @@ bool gen_ops_page(FILE *out) {
   fprintf(out, "\n## Other ops\n\nGradient: the rule in `ir/autodiff`; `zero`: none by meaning, `missing`: E125, "
                "`expanded`: pass grad does not meet it.\n\n");
   put_other_ops(out);
-  return !ferror(out);
+  fprintf(out, "\n## Calls against PyTorch\n\n"
+               "What `tests/op_cases` compares with PyTorch's numbers: value, and where the call has them, gradients. "
+               "Pointwise ops have points of\ntheir own, `tests/pointwise_literals.def`. Awkward: NaN, infinities, -0, "
+               "denormal and the largest numbers.\n\n");
+  return gen_put_cases(out, source_dir) && !ferror(out);
 }
 
 // ---- docs/diagnostics.md
@@ -114,7 +118,8 @@ static void put_diag(FILE *out, const DiagRow *d) {
   fprintf(out, " |\n");
 }
 
-static bool put_diags_page(FILE *out) {
+static bool put_diags_page(FILE *out, const char *source_dir) {
+  (void)source_dir;  // its rows are compiled in
   fprintf(out,
           "# Diagnostics\n\nWritten by tools/gen from `ir/diag.def`. E: an error, W: a warning, N: a note. Each has a "
           "page: what it means,\na wrong and a right program, the usual remedy. `tenure explain E103` prints it.\n\n"
@@ -174,19 +179,19 @@ static bool put_with_regions(FILE *out, const char *path, const char *text) {
 // ---- files
 typedef struct {
   const char *path;
-  bool (*put)(FILE *out);  // NULL: a page with regions
+  bool (*put)(FILE *out, const char *source_dir);  // NULL: a page with regions
 } Page;
 
-static const Page pages[] = {{"docs/ops.md", gen_ops_page},
+static const Page pages[] = {{"docs/ops.md", put_ops_page},
                              {"docs/diagnostics.md", put_diags_page},
                              {"docs/ir.md", NULL},
                              {"docs/how-to-add-a-pass.md", NULL}};
 
-static char *render(const Page *page, const char *path, const char *old) {
+static char *render(const Page *page, const char *source_dir, const char *path, const char *old) {
   char *text = NULL;
   size_t n = 0;
   FILE *out = open_memstream(&text, &n);
-  bool good = out && (page->put ? page->put(out) : old && put_with_regions(out, path, old));
+  bool good = out && (page->put ? page->put(out, source_dir) : old && put_with_regions(out, path, old));
   if (out) good = fclose(out) == 0 && good;
   if (!good) free(text);
   return good ? text : NULL;
@@ -212,7 +217,7 @@ static bool settle(const char *path, const char *name, char *old, char *text, bo
 static bool update(const Page *page, const char *source_dir, bool check) {
   char path[4096];
   snprintf(path, sizeof path, "%s/%s", source_dir, page->path);
-  char *old = !page->put || check ? gen_read(path) : NULL, *text = render(page, path, old);
+  char *old = !page->put || check ? gen_read(path) : NULL, *text = render(page, source_dir, path, old);
   return settle(path, page->path, old, text, check);
 }
 

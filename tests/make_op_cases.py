@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Writes tests/op_cases/SUBJECT.literals: what PyTorch gives for the cases of SUBJECT.def. tests/op_cases/README.md.
+
+    python3 tests/make_op_cases.py [SUBJECT ..]          (PyTorch 2.13)
+"""
+import math
+import pathlib
+import re
+import sys
+
+import torch
+import torch.nn.functional as F  # used by cases
+
+FOLDER = pathlib.Path(__file__).parent / "op_cases"
+FLT_MAX, FLT_MIN = 3.4028234663852886e38, 1.1754943508222875e-38
+AWKWARD = [0.0, -0.0, 1, -1, math.nan, math.inf, -math.inf, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-40, 0.5, -0.5, 1.5, -2.5, 1e10, -3, 100, -100]
+DTYPES = {torch.float32: "TN_F32", torch.float64: "TN_F32", torch.int64: "TN_I64", torch.bool: "TN_F32"}
+
+
+# ---- inputs: op_cases.c and case_numbers.h make the same
+def bits(k, seed):
+    mask = 0xFFFFFFFF
+    h = (k * 2654435761 + (seed + 1) * 0x9E3779B9) & mask
+    h = ((h ^ (h >> 15)) * 0x85EBCA6B) & mask
+    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & mask
+    return (h ^ (h >> 16)) >> 16
+
+
+def tensor(dims, dtype, element, seed):
+    n = math.prod(dims)
+    return torch.tensor([element(k, bits(k, seed)) for k in range(n)], dtype=dtype).reshape(dims)
+
+
+KINDS = {
+    "NORMAL": lambda s, *d: tensor(d, torch.float32, lambda k, u: (u - 32768) / 16384, s),
+    "POSITIVE": lambda s, *d: tensor(d, torch.float32, lambda k, u: 0.25 + u / 32768, s),
+    "UNIT": lambda s, *d: tensor(d, torch.float32, lambda k, u: (u + 0.5) / 65536, s),
+    "TIES": lambda s, *d: tensor(d, torch.float32, lambda k, u: u % 7 - 3, s),
+    "AWKWARD": lambda s, *d: tensor(d, torch.float32, lambda k, u: AWKWARD[(k + 5 * s) % 19], s),
+    "INTS": lambda s, lo, hi, *d: tensor(d, torch.int64, lambda k, u: lo + u % (hi - lo), s),
+    "SCALAR": lambda s, x: torch.tensor(x, dtype=torch.float32),
+    "INT_SCALAR": lambda s, n: torch.tensor(n, dtype=torch.int64),
+}
+
+
+def inputs(text):
+    made = []
+    for word in split(text):
+        kind, arguments = re.fullmatch(r"(\w+)\((.*)\)", word, re.S).groups()
+        made.append(KINDS[kind](len(made), *[eval(x) for x in split(arguments)]))
+    return made
+
+
+# ---- reading a .def
+def split(text):
+    """The parts between commas that are in no parentheses and no string."""
+    parts, depth, quoted, start = [], 0, False, 0
+    for k, c in enumerate(text):
+        if c == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += (c in "({[") - (c in ")}]")
+            if c == "," and depth == 0:
+                parts.append(text[start:k].strip())
+                start = k + 1
+    last = text[start:].strip()
+    return parts + ([last] if last else [])
+
+
+def calls(text, words):
+    """Each use of one of these macros: its name and arguments."""
+    text = re.sub(r"^\s*//.*$", "", text, flags=re.M)
+    for m in re.finditer(rf"\b({words})\(", text):
+        depth, k, quoted = 1, m.end(), False
+        while depth:
+            quoted ^= text[k] == '"'
+            if not quoted:
+                depth += (text[k] == "(") - (text[k] == ")")
+            k += 1
+        yield m[1], split(text[m.end():k - 1])
+
+
+def unquoted(text):
+    return "".join(re.findall(r'"([^"]*)"', text))
+
+
+def cases(text):
+    for word, (op, torch_text, call, *rest) in calls(text, "OP_CASE|OP_VALUES"):
+        yield word == "OP_CASE", op, unquoted(torch_text), re.sub(r"\s+", " ", ", ".join(rest))
+
+
+# ---- evaluating
+def number(x):
+    if isinstance(x, bool):
+        return str(int(x))
+    if isinstance(x, float):
+        text = "NAN" if x != x else "INFINITY" if x == math.inf else "-INFINITY" if x == -math.inf else f"{x:.9g}"
+        return text
+    return str(x)
+
+
+def numbers(t):
+    return "V(" + (", ".join(number(x) for x in t.reshape(-1).tolist()) or "0") + ")"
+
+
+def literal(with_grad, expression, inputs_text):
+    ins = inputs(inputs_text)
+    if "AWKWARD" not in inputs_text:
+        ins = [x.double() if x.is_floating_point() else x for x in ins]
+    if with_grad:
+        ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
+    y = eval(expression, {"torch": torch, "F": F, "math": math, **dict(zip("abcd", ins))})
+    grads = ["NULL"] * len(ins)
+    if with_grad:
+        w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)
+        wanted = [x for x in ins if x.requires_grad]
+        found = iter(torch.autograd.grad((y * w).sum(), wanted, allow_unused=True))
+        for k, x in enumerate(ins):
+            g = next(found) if x.requires_grad else None
+            grads[k] = "NULL" if g is None else numbers(g.float())
+    y = y.detach()
+    dims = ", ".join(map(str, y.shape)) or "0"
+    value = numbers(y.float() if y.is_floating_point() else y)
+    return f'{{"{expression} | {inputs_text}", {DTYPES[y.dtype]}, {y.dim()}, {{{dims}}},\n {value},\n {{{", ".join(grads)}}}}},'
+
+
+def main():
+    for path in [FOLDER / f"{s}.def" for s in sys.argv[1:]] or sorted(FOLDER.glob("*.def")):
+        seen = {}
+        for with_grad, op, expression, inputs_text in cases(path.read_text()):
+            key = f"{expression} | {inputs_text}"
+            if with_grad or key not in seen:
+                try:
+                    seen[key] = literal(with_grad, expression, inputs_text)
+                except Exception as e:
+                    sys.exit(f"{path.name}: {op}: {key}: {e}")
+        head = f"// Made by tests/make_op_cases.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n// clang-format off\n"
+        path.with_suffix(".literals").write_text(head + "\n".join(seen.values()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+// Public calls against PyTorch: the cases of one tests/op_cases/SUBJECT.def (CASES), with the numbers that
+// tests/make_op_cases.py wrote beside it (LITERALS). README.md in this folder says what a case is.
+#include "frontend/tenure.h"
+#include "tests/case_numbers.h"
+#include "tests/check.h"
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { MAX_INPUTS = 4 };
+typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, SCALAR_ } InputKind;
+typedef struct {
+  InputKind kind;
+  tn_dtype dtype;
+  double lo, hi;  // of INTS; lo is the number of a scalar
+  uint32_t rank;
+  int64_t dims[TN_MAX_RANK];
+} CaseInput;
+typedef struct {
+  const char *op, *key;
+  int line;
+  bool has_grad;
+  tn_tensor (*call)(tn_function *f, tn_tensor a, tn_tensor b, tn_tensor c, tn_tensor d);
+  uint32_t n_inputs;
+  CaseInput inputs[MAX_INPUTS];
+} Case;
+typedef struct {
+  const char *key;
+  tn_dtype dtype;
+  uint32_t rank;
+  int64_t dims[TN_MAX_RANK];
+  const double *value;
+  const double *grad[MAX_INPUTS];  // NULL: none
+} Literal;
+
+#define DIMS_OF(...) \
+  sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ }
+#define NORMAL(...) {NORMAL_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define POSITIVE(...) {POSITIVE_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define UNIT(...) {UNIT_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define TIES(...) {TIES_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define AWKWARD(...) {AWKWARD_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define INTS(lo, hi, ...) {INTS_, TN_I64, lo, hi, DIMS_OF(__VA_ARGS__)}
+#define SCALAR(x) {SCALAR_, TN_F32, x, 0, 0, {0}}
+#define INT_SCALAR(n) {SCALAR_, TN_I64, n, 0, 0, {0}}
+
+#define PASTE_(a, b) a##b
+#define CALL_OF(line) PASTE_(call_, line)
+#define UNUSED __attribute__((unused))
+
+#define OP_CASE(op, torch, call, ...)                                                                \
+  static tn_tensor CALL_OF(__LINE__)(UNUSED tn_function * f, UNUSED tn_tensor a, UNUSED tn_tensor b, \
+                                     UNUSED tn_tensor c, UNUSED tn_tensor d) {                       \
+    return call;                                                                                     \
+  }
+#define OP_VALUES OP_CASE
+#include CASES
+#undef OP_CASE
+#undef OP_VALUES
+
+#define ROW(op, key, with_grad, ...)                             \
+  {op,                                                           \
+   key,                                                          \
+   __LINE__,                                                     \
+   with_grad,                                                    \
+   CALL_OF(__LINE__),                                            \
+   sizeof((const CaseInput[]){__VA_ARGS__}) / sizeof(CaseInput), \
+   {__VA_ARGS__}},
+#define OP_CASE(op, torch, call, ...) ROW(#op, torch " | " #__VA_ARGS__, true, __VA_ARGS__)
+#define OP_VALUES(op, torch, call, ...) ROW(#op, torch " | " #__VA_ARGS__, false, __VA_ARGS__)
+static const Case cases[] = {
+#include CASES
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+#define V(...) \
+  (const double[]) { __VA_ARGS__ }
+static const Literal literals[] = {
+#include LITERALS
+};
+
+// ---- inputs: tests/make_op_cases.py makes the same, of the same bits
+static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
+  static const double awkward[] = {
+      0,    -0.0, 1,    -1,   NAN, INFINITY, -INFINITY, (double)FLT_MAX, -(double)FLT_MAX, (double)FLT_MIN, 1e-40, 0.5,
+      -0.5, 1.5,  -2.5, 1e10, -3,  100,      -100};
+  uint32_t u = case_bits(k, seed);
+  switch (in->kind) {
+  case NORMAL_: return case_normal(k, seed);
+  case POSITIVE_: return 0.25 + (double)u / 32768;
+  case UNIT_: return ((double)u + 0.5) / 65536;
+  case TIES_: return (double)(u % 7) - 3;
+  case AWKWARD_: return awkward[(k + 5 * seed) % 19];
+  case INTS_: return in->lo + (double)(u % (uint32_t)(in->hi - in->lo));
+  default: return in->lo;
+  }
+}
+
+static size_t count_of(uint32_t rank, const int64_t *dims) {
+  size_t n = 1;
+  for (uint32_t d = 0; d < rank; d++) n *= (size_t)dims[d];
+  return n;
+}
+
+static void store(tn_dtype t, void *data, size_t k, double x) {
+  if (t == TN_I64) ((int64_t *)data)[k] = (int64_t)x;
+  else ((float *)data)[k] = (float)x;
+}
+
+static double load(tn_dtype t, const void *data, size_t k) {
+  return t == TN_I64 ? (double)((const int64_t *)data)[k] : (double)((const float *)data)[k];
+}
+
+static tn_array array_of(tn_dtype t, uint32_t rank, const int64_t *dims) {
+  return tn_array_of(calloc(count_of(rank, dims) + 1, 8), t, dims, rank);
+}
+
+// ---- a function for each case
+static tn_shape shape_of(uint32_t rank, const int64_t *dims) {
+  tn_dim d[TN_MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) d[k] = tn_dim_const(dims[k]);
+  return tn_shape_of(d, rank);
+}
+
+static tn_tensor weighted_sum(tn_function *f, tn_tensor y, const Literal *lit) {
+  float w[4096];
+  size_t n = count_of(lit->rank, lit->dims);
+  for (size_t k = 0; k < n; k++) w[k] = 1 + 0.25f * (float)(k % 5);
+  return tn_sum(tn_mul(y, tn_constant(f, w, shape_of(lit->rank, lit->dims))));
+}
+
+static const Literal *literal_of(const Case *c) {
+  for (size_t k = 0; k < sizeof literals / sizeof *literals; k++)
+    if (!strcmp(literals[k].key, c->key)) return &literals[k];
+  return NULL;
+}
+
+static void build(tn_program *p, const Case *c, const Literal *lit, const char *name) {
+  static const char *const names[MAX_INPUTS] = {"a", "b", "c", "d"};
+  tn_function *f = tn_function_begin(p, name);
+  tn_tensor in[MAX_INPUTS] = {{0}};
+  for (uint32_t k = 0; k < c->n_inputs; k++) {
+    const CaseInput *i = &c->inputs[k];
+    in[k] = tn_input(f, names[k], i->dtype, shape_of(i->rank, i->dims));
+    if (c->has_grad && lit->grad[k]) tn_set_requires_grad(in[k], true);
+  }
+  tn_tensor y = c->call(f, in[0], in[1], in[2], in[3]);
+  tn_output(f, "y", y);
+  for (uint32_t k = 0; k < c->n_inputs && c->has_grad; k++)
+    if (lit->grad[k])
+      tn_output(f, (const char *[]){"da", "db", "dc", "dd"}[k], tn_grad(weighted_sum(f, y, lit), in[k]));
+  tn_function_end(f);
+}
+
+// ---- comparing
+static bool near(double got, double want) {
+  if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
+  return fabs(got - want) <= 1e-5 * fmax(1, fabs(want));
+}
+
+static void compare(const Case *c, const char *what, const tn_array *got, const double *want) {
+  size_t n = count_of(got->rank, got->dims);
+  for (size_t k = 0; k < n; k++) {
+    double x = load(got->dtype, got->data, k);
+    if (CHECK(got->dtype == TN_I64 ? x == want[k] : near(x, want[k]))) continue;
+    printf("  %s:%d: %s (%s): %s[%zu] is %.9g, PyTorch's %.9g\n", CASES, c->line, c->op, c->key, what, k, x, want[k]);
+    return;
+  }
+}
+
+static void run(tn_model *m, const Case *c, const Literal *lit, const char *name) {
+  static const char *const gradients[MAX_INPUTS] = {"da", "db", "dc", "dd"};
+  tn_array in[MAX_INPUTS], out[1 + MAX_INPUTS];
+  uint32_t n_out = 1;
+  const char *names[1 + MAX_INPUTS] = {"y"};
+  const double *want[1 + MAX_INPUTS] = {lit->value};
+  out[0] = array_of(lit->dtype, lit->rank, lit->dims);
+  for (uint32_t k = 0; k < c->n_inputs; k++) {
+    const CaseInput *i = &c->inputs[k];
+    in[k] = array_of(i->dtype, i->rank, i->dims);
+    for (size_t e = 0; e < count_of(i->rank, i->dims); e++) store(i->dtype, in[k].data, e, element(i, (uint32_t)e, k));
+    if (!c->has_grad || !lit->grad[k]) continue;
+    want[n_out] = lit->grad[k];
+    names[n_out] = gradients[k];
+    out[n_out++] = array_of(TN_F32, i->rank, i->dims);
+  }
+  if (!CHECK(tn_run(m, name, in, c->n_inputs, out, n_out) == TN_OK))
+    printf("  %s:%d: %s: %s\n", CASES, c->line, c->op, tn_error_text(m));
+  else
+    for (uint32_t k = 0; k < n_out; k++) compare(c, names[k], &out[k], want[k]);
+  for (uint32_t k = 0; k < c->n_inputs; k++) free(in[k].data);
+  for (uint32_t k = 0; k < n_out; k++) free(out[k].data);
+}
+
+int main(void) {
+  tn_program *p = tn_program_create("op_cases");
+  char name[16];
+  for (int k = 0; k < N_CASES; k++) {
+    const Literal *lit = literal_of(&cases[k]);
+    snprintf(name, sizeof name, "case_%d", k);
+    if (CHECK(lit)) build(p, &cases[k], lit, name);
+    else printf("  %s:%d: no literal: tests/make_op_cases.py makes them\n", CASES, cases[k].line);
+  }
+  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
+  for (int k = 0; k < N_CASES && CHECK(m); k++) {
+    const Literal *lit = literal_of(&cases[k]);
+    snprintf(name, sizeof name, "case_%d", k);
+    if (lit) run(m, &cases[k], lit, name);
+  }
+  if (m) tn_model_free(m);
+  tn_program_free(p);
+  return check_report();
+}
