@@ -151,7 +151,8 @@ LLVMValueRef cg_ptr(Cg *c, Val v) {
 }
 
 int32_t cg_id_value(const Fn *f, Val v) {
-  return ir_attr(f, v, KEY_id) ? (int32_t)ir_attr_int(f, v, KEY_id, 0) : (int32_t)ir_loc_line(f->prog, ir_ins(f, v)->loc);
+  return ir_attr(f, v, KEY_id) ? (int32_t)ir_attr_int(f, v, KEY_id, 0)
+                               : (int32_t)ir_loc_line(f->prog, ir_ins(f, v)->loc);
 }
 
 LLVMValueRef cg_id(Cg *c, Val v) {

@@ -372,7 +372,8 @@ bool ir_dim_is_one(const Prog *p, Dim d);  // the constant 1
 bool ir_dim_exists(const Prog *p, Dim d);
 int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value, at least 0; the value of a constant
 int64_t ir_dim_most(const Prog *p, Dim d);   // the same as ir_dim_bound, but below 0 where the dim always is
-int64_t ir_dim_least(const Prog *p, Dim d);  // smallest value that bounds of its parts allow: below 0 of some differences
+int64_t ir_dim_least(const Prog *p,
+                     Dim d);  // smallest value that bounds of its parts allow: below 0 of some differences
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
 Shape ir_shape(Prog *p, const Dim *dims, uint32_t n);
 Shape ir_shape_ints(Prog *p, const int64_t *v, uint32_t n);

@@ -48,7 +48,8 @@ Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_g
 
 // ---- before pass functionalize: a handle names storage
 bool ir_is_alias(Op op) {
-  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_slice_at || op == OP_permute || op == OP_expand;
+  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_slice_at || op == OP_permute ||
+         op == OP_expand;
 }
 
 Val ir_written_storage(const Fn *f, Val v) {

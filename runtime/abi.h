@@ -43,7 +43,13 @@ typedef struct {
   int64_t index;  // flat element index; of a slice the line that made it
   int64_t value;  // the offending value
 } TnKernelStatus;
-typedef enum { TN_KERR_NONE, TN_KERR_INDEX_RANGE, TN_KERR_LENGTH_RANGE, TN_KERR_NOT_SORTED, TN_KERR_SLICE_RANGE } TnKernelError;
+typedef enum {
+  TN_KERR_NONE,
+  TN_KERR_INDEX_RANGE,
+  TN_KERR_LENGTH_RANGE,
+  TN_KERR_NOT_SORTED,
+  TN_KERR_SLICE_RANGE
+} TnKernelError;
 
 typedef struct TnFrame {
   unsigned char *seg[N_SEGMENTS];  // SEG_IN and SEG_OUT entries are NULL: see in / out

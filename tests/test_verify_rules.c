@@ -28,7 +28,8 @@ static const Sample samples[] = {
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
      "%sx = slice_at %x, %k {axis=0, from=0, count=2, step=2}\n%sf = slice_at %x, %k {axis=0, count=3, reverse}\n"
      "%sy = slice_assign_at %x, %p, %k {axis=0, from=1, step=2}\n"
-     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p {axis=0, start=2, into_param}\n"
+     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p "
+     "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"

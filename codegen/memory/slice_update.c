@@ -86,7 +86,8 @@ static bool slice_assign(Cg *c, Val v) {
 // Element k of the part along the axis lies at first + k step of the buffer. A run of elements behind the axis is copied
 // at once; with none behind it elements are copied one by one.
 typedef struct {
-  LLVMValueRef inner, size, count, first;  // elements behind the axis; along it: of the buffer, of the part, where it begins
+  LLVMValueRef inner, size, count,
+      first;  // elements behind the axis; along it: of the buffer, of the part, where it begins
   int64_t step;
 } Places;
 

@@ -47,8 +47,7 @@ void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
       if (k->dims[d].i == s.live.i) rt_text_add(out, " live");
       else rt_text_add(out, " d%u", cg_number_dim(plan, c, k->dims[d]));
     }
-    for (uint32_t d = 0; d < k->n_ids; d++)
-      rt_text_add(out, " id %d", cg_id_value(k->f, k->ids[d]));
+    for (uint32_t d = 0; d < k->n_ids; d++) rt_text_add(out, " id %d", cg_id_value(k->f, k->ids[d]));
     rt_text_add(out, "\n");
   }
 }

@@ -74,7 +74,8 @@ static void map_slice_at(Pointwise *p, Access *a, Val v) {
   ir_slice_at(c->f, v, &s);
   V in_range, first = cg_slice_start(c, v, &in_range);
   if (in_range) p->in_range = both(c, p->in_range, in_range);
-  a->offset[s.axis] = s.reverse ? cg_sub(c, cg_dim(c, ir_dim_sub(c->f->prog, s.size, ir_dim(c->f->prog, 1))), first) : first;
+  a->offset[s.axis] =
+      s.reverse ? cg_sub(c, cg_dim(c, ir_dim_sub(c->f->prog, s.size, ir_dim(c->f->prog, 1))), first) : first;
   a->factor[s.axis] = s.reverse ? -s.step : s.step == 1 ? 0 : s.step;
 }
 
@@ -167,7 +168,7 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a == 0) continue;  // written only
+    if (op_of(p, v) == OP_assign && a == 0) continue;    // written only
     if (op_of(p, v) == OP_slice_at && a == 1) continue;  // read once, by cg_slice_start
     if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;

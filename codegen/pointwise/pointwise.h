@@ -58,7 +58,7 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
-  LLVMValueRef in_range;  // i1: every start of a slice that the run computes is; NULL: there is none
+  LLVMValueRef in_range;               // i1: every start of a slice that the run computes is; NULL: there is none
   int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
   LLVMValueRef *val;                   // by instruction: value of the current vector
   // loop axes

@@ -276,7 +276,7 @@ tn_tensor tn_slice_assign_at_(tn_tensor t, int axis, tn_tensor start, tn_tensor 
   if (!may_write(t, "tn_slice_assign_at_", at)) return fe_poison(f);
   tn_tensor part = fe_slice_at(t, k, start, fe_axis_dim(src, k), at);
   if (!fe_ok(part)) return fe_poison(f);
-  return fe_ok(copy_in(part, src, "tn_slice_assign_at_", at)) ? t : fe_poison(f);
+  return fe_ok(fe_copy_in(part, src, "tn_slice_assign_at_", at)) ? t : fe_poison(f);
 }
 
 tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {

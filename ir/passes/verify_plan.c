@@ -90,9 +90,7 @@ static DimRange range_of(const Prog *p, Dim d, bool of_any) {
   return (DimRange){lower(lower(x, y), lower(z, w)), higher(higher(x, y), higher(z, w))};
 }
 
-static int64_t size_bound(const Prog *p, Dim d, bool of_any) {
-  return higher(range_of(p, d, of_any).hi, 0);
-}
+static int64_t size_bound(const Prog *p, Dim d, bool of_any) { return higher(range_of(p, d, of_any).hi, 0); }
 
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
   _Static_assert(N_DTYPES == 4, "a new dtype needs its width here");

@@ -52,8 +52,8 @@ typedef struct {
   const char *at, *end;
   uint32_t line;
   const char *operand_end;  // of the last word, whole number or ): a - that stands there takes away
-  LocNote note;     // of the line whose TOK_LINE or TOK_END came last
-  LocNote pending;  // of the line being read
+  LocNote note;             // of the line whose TOK_LINE or TOK_END came last
+  LocNote pending;          // of the line being read
 } Lexer;
 
 void ir_lex_open(Lexer *lx, const char *text, size_t n);
