@@ -42,7 +42,7 @@
     {" seq_broadcast seq_scatter ", 1, OTHER_TIME | OTHER_ROWS, "operands have its batch alone", false},
     {" rnn_seq ", 1, OTHER_TIME, "operands have its batch and rows alone", false},
     {" rnn_seq ", 4, DROPPED, "the first state is optional", false},
-    {" sdpa ", 3, DROPPED, "lengths are optional", false},
+    {" sdpa ", 5, DROPPED, "the offset is optional", false},
     {" rnn_seq_grad ", 3, OTHER_TIME, "operands have its batch and rows alone", false},
     {" %e0 ", 3, OTHER_BATCH, "no operand has the batch where gradients of states are absent", false},
     {" %y ", 0, OTHER_TIME, "no operand of this scan has the time axis", false},
@@ -51,8 +51,7 @@
     {" scan_output ", 0, RANK_UP_BEHIND | AXIS(1), "any features", false},
     {" scan_next scan_final ", 0, IS_LAYOUT | OTHER_DTYPE | SHAPES,
      "compared with the carry where the whole function is known: in pass outline_scans, and by the verifier", false},
-    {" %o ", 0, AXIS(2), "the number of queries", false}, {" %o2 ", 0, AXIS(1), "the number of queries", false},
-    {" %o2 ", 1, AXIS(1), "the number of keys", false},
+    {" %o2 ", 0, AXIS(1), "the number of queries", false}, {" %o2 ", 1, AXIS(1), "the number of keys", false},
     {" %o1 ", 0, AXIS(0) | AXIS(1) | AXIS(3) | AXIS(4), "batch, time, heads and size stand in no other operand", false},
     {" concat slice_at slice_assign_at layer_norm layer_norm_grad rms_norm rms_norm_grad linear embedding_grad "
      "global_norm seq_scatter ",
