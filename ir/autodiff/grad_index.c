@@ -28,8 +28,8 @@ void ir_grad_rule_cumsum(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), along(g, OP_cumsum, v, &adj, 1, !is_reverse(g, v), NULL));
 }
 
-// dy_i / dx_k is the product of the others: that of x before k, times s_k = g_k + x_(k+1) s_(k+1). Nothing is divided, so
-// that zeros need no case of their own. Of an exclusive product g is that of the next element.
+// The derivative of y_i by x_k is the product of the others: that of x before k, times s_k = g_k + x_(k+1) s_(k+1). Nothing
+// is divided, so that zeros need no case of their own. Of an exclusive product g is that of the next element.
 void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), before = v;
   bool reverse = is_reverse(g, v), exclusive = ir_attr(g->f, v, KEY_exclusive) != NULL;
