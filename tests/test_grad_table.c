@@ -401,7 +401,7 @@ static bool has_case(const char *op) {
 
 // Marks and leaves: nothing flows in, or pass grad does not meet them.
 static bool is_outside(Op op) {
-  static const Op gone[] = {OP_result,     OP_output,      OP_grad_of,   OP_scan_input,
+  static const Op gone[] = {OP_result,     OP_output,      OP_grad_of,   OP_grad_replace, OP_scan_input,
                             OP_scan_carry, OP_scan_output, OP_scan_final};
   for (uint32_t k = 0; k < sizeof gone / sizeof *gone; k++)
     if (gone[k] == op) return true;
