@@ -41,9 +41,10 @@
 #include "tenure/compile.h"  // compiling, dumps
 #include "tenure/core.h"     // handles, shapes, programs, functions
 #include "tenure/data.h"     // data sets
+#include "tenure/hook.h"     // modules of one's own, hooks
 #include "tenure/loader.h"   // batches, progress
 #include "tenure/model.h"    // models, plans
-#include "tenure/module.h"   // parameters, layers, attention, hooks
+#include "tenure/module.h"   // parameters, layers, attention
 #include "tenure/ops.h"      // operations, losses, writes in place
 #include "tenure/packed.h"   // sequences of different lengths
 #include "tenure/params.h"   // parameters of a model, files

@@ -24,11 +24,11 @@ extern "C" {
 // gives one value; tn_share_module shares `self` too.
 typedef tn_values (*tn_forward_function)(tn_module *m, tn_values in, void *self);
 typedef struct {
-  const char *name;             // of the kind, in reports and summaries
+  const char *name;  // of the kind, in reports and summaries
   tn_forward_function forward;
-  uint32_t n_in, n_out;         // 0: 1; at most TN_MAX_VALUES
+  uint32_t n_in, n_out;                // 0: 1; at most TN_MAX_VALUES
   const char *const *in, *const *out;  // names of inputs and outputs; NULL: "input" and "output", or "input0", ..
-  uint32_t n_optional;          // the last inputs, which may be TN_NONE
+  uint32_t n_optional;                 // the last inputs, which may be TN_NONE
 } tn_module_class;
 // The class is copied, the names are; `self` must live until tn_compile
 TN_API tn_module *tn_module_define(tn_module *parent, const char *name, const tn_module_class *c, void *self,
@@ -40,10 +40,10 @@ TN_API tn_values tn_forward_n(tn_module *m, tn_values in, tn_site at);
 TN_API tn_tensor *tn_value_named(tn_values *v, const char *name);
 // fn for every module below m, children before their parent, m last
 TN_API void tn_module_apply(tn_module *m, void (*fn)(tn_module *m, void *ctx), void *ctx);
-TN_API const char *tn_module_path(const tn_module *m);    // "" for the root; as long as the program
-TN_API const char *tn_module_kind(const tn_module *m);    // "Linear", .., or the name of its class
-TN_API void *tn_module_self(const tn_module *m);          // as given to tn_module_define; NULL: of another kind
-TN_API bool tn_is_eval(const tn_function *f);             // is it marked by tn_eval?
+TN_API const char *tn_module_path(const tn_module *m);  // "" for the root; as long as the program
+TN_API const char *tn_module_kind(const tn_module *m);  // "Linear", .., or the name of its class
+TN_API void *tn_module_self(const tn_module *m);        // as given to tn_module_define; NULL: of another kind
+TN_API bool tn_is_eval(const tn_function *f);           // is it marked by tn_eval?
 
 // ---- hooks of modules: functions that tn_call runs while the graph is built
 //

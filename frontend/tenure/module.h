@@ -1,4 +1,4 @@
-// Tenure, modules: parameters, variables by path, layers, attention, hooks.
+// Tenure, modules: parameters, variables by path, layers, attention.
 #ifndef TN_MODULE_H
 #define TN_MODULE_H
 
