@@ -27,6 +27,7 @@ typedef struct FeGuard {
 typedef struct FeParam {
   const char *path;
   ParamKind kind;
+  DType dtype;
   Shape shape;
   tn_init init;
   Loc loc;
@@ -62,7 +63,8 @@ typedef enum {
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
-  MOD_OWN
+  MOD_BUILT_IN,  // its forward is config.forward
+  MOD_OWN        // of the user
 } FeModuleKind;
 
 // A hyper-parameter that can be set between runs, by group of an optimizer.
@@ -113,9 +115,14 @@ typedef struct {
   bool has_bias, is_reshapable;
   Op op;        // ACTIVATION
   double rate;  // DROPOUT, ATTENTION, RNN between layers
-  double eps;   // LAYER_NORM, RMS_NORM, over the last n_axes
+  double eps;   // norms; LAYER_NORM, RMS_NORM over the last n_axes
   uint32_t n_axes;
   int64_t in, out;
+  tn_tensor (*forward)(tn_module *m, tn_tensor x, tn_site at);  // BUILT_IN
+  // norms of channels: of which, in how many groups, running statistics
+  int64_t n_groups;
+  bool has_running, is_cumulative;
+  double momentum;
   // RNN
   const char *cell;
   uint32_t n_gates, n_layers, n_directions;
@@ -486,8 +493,10 @@ tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_s
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 
 // ---- module/tree.c
-FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);
+FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);  // f32
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
+// Of rank 0 or 1
+FeParam *fe_module_buffer(tn_module *m, const char *name, DType t, const int64_t *size, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
 // The module that holds what a path below m names, as tn_named_parameters gives it; *path: its last name. m itself, and
 // *path as it was, when a module on the way is missing.
@@ -529,6 +538,8 @@ tn_tensor fe_write(tn_tensor t, tn_tensor content, bool no_grad, tn_site at);
 // The result of an op written to its operand 0; `what` is the public call
 tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, const char *what,
                       tn_site at);
+// What tn_copy_ does; `what`: the public call
+tn_tensor fe_copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site at);
 void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
 bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
 
@@ -571,7 +582,12 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
-tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);     // module/norm.c: of a layer or RMS norm
+
+// ---- module/norm.c
+tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);  // of a layer or RMS norm
+// Over the last n_axes, without weight and bias
+tn_tensor fe_normalize(tn_module *m, tn_tensor x, uint32_t n_axes, tn_site at);
+bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // false: reported
 
 // ---- module/attention.c
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it

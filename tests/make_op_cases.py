@@ -17,7 +17,7 @@ AWKWARD = [0.0, -0.0, 1, -1, math.nan, math.inf, -math.inf, FLT_MAX, -FLT_MAX, F
 DTYPES = {torch.float32: "TN_F32", torch.float64: "TN_F32", torch.int64: "TN_I64", torch.bool: "TN_F32"}
 
 
-# ---- inputs: op_cases.c makes the same
+# ---- inputs: op_cases.c and case_numbers.h make the same
 def bits(k, seed):
     mask = 0xFFFFFFFF
     h = (k * 2654435761 + (seed + 1) * 0x9E3779B9) & mask
@@ -67,18 +67,26 @@ def split(text):
     return parts + ([last] if last else [])
 
 
-def cases(text):
+def calls(text, words):
+    """Each use of one of these macros: its name and arguments."""
     text = re.sub(r"^\s*//.*$", "", text, flags=re.M)
-    for m in re.finditer(r"\b(OP_CASE|OP_VALUES)\(", text):
+    for m in re.finditer(rf"\b({words})\(", text):
         depth, k, quoted = 1, m.end(), False
         while depth:
             quoted ^= text[k] == '"'
             if not quoted:
                 depth += (text[k] == "(") - (text[k] == ")")
             k += 1
-        op, torch_text, call, *rest = split(text[m.end():k - 1])
-        expression = "".join(re.findall(r'"([^"]*)"', torch_text))
-        yield m[1] == "OP_CASE", op, expression, re.sub(r"\s+", " ", ", ".join(rest))
+        yield m[1], split(text[m.end():k - 1])
+
+
+def unquoted(text):
+    return "".join(re.findall(r'"([^"]*)"', text))
+
+
+def cases(text):
+    for word, (op, torch_text, call, *rest) in calls(text, "OP_CASE|OP_VALUES"):
+        yield word == "OP_CASE", op, unquoted(torch_text), re.sub(r"\s+", " ", ", ".join(rest))
 
 
 # ---- evaluating
@@ -116,14 +124,19 @@ def literal(with_grad, expression, inputs_text):
     return f'{{"{expression} | {inputs_text}", {DTYPES[y.dtype]}, {y.dim()}, {{{dims}}},\n {value},\n {{{", ".join(grads)}}}}},'
 
 
-for path in [FOLDER / f"{s}.def" for s in sys.argv[1:]] or sorted(FOLDER.glob("*.def")):
-    seen = {}
-    for with_grad, op, expression, inputs_text in cases(path.read_text()):
-        key = f"{expression} | {inputs_text}"
-        if with_grad or key not in seen:
-            try:
-                seen[key] = literal(with_grad, expression, inputs_text)
-            except Exception as e:
-                sys.exit(f"{path.name}: {op}: {key}: {e}")
-    head = f"// Made by tests/make_op_cases.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n// clang-format off\n"
-    path.with_suffix(".literals").write_text(head + "\n".join(seen.values()) + "\n")
+def main():
+    for path in [FOLDER / f"{s}.def" for s in sys.argv[1:]] or sorted(FOLDER.glob("*.def")):
+        seen = {}
+        for with_grad, op, expression, inputs_text in cases(path.read_text()):
+            key = f"{expression} | {inputs_text}"
+            if with_grad or key not in seen:
+                try:
+                    seen[key] = literal(with_grad, expression, inputs_text)
+                except Exception as e:
+                    sys.exit(f"{path.name}: {op}: {key}: {e}")
+        head = f"// Made by tests/make_op_cases.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n// clang-format off\n"
+        path.with_suffix(".literals").write_text(head + "\n".join(seen.values()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

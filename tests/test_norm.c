@@ -1,4 +1,4 @@
-// Layer norm and RMS norm through the public API: modules with PyTorch's names and first values, several axes,
+// Norms through the public API: modules with PyTorch's names and first values, several axes,
 // mistakes.
 #include "frontend/tenure.h"
 #include "tests/check.h"
@@ -81,6 +81,56 @@ static void check_operation(void) {
   tn_program_free(p);
 }
 
+// The rows of a packed batch are what a batch norm is over: padding counts nothing.
+static void check_packed(void) {
+  tn_program *p = tn_program_create("packed");
+  tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 3), *group = tn_group_norm(net, "group", 1, 3);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim B = tn_dim_bounded(p, "batch", 4), T = tn_dim_bounded(p, "time", 4);
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, 3)), lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_packed s = tn_pack_padded(in, lengths);
+  tn_output(f, "batch", tn_pad_packed(tn_packed_call(batch, s), 0, true));
+  tn_output(f, "group", tn_pad_packed(tn_packed_call(group, s), 0, true));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  float y[2][2][2][3], mean[3], column[3];
+  const int64_t steps[2] = {1, 2};
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 2, 2, 3), tn_i64(steps, 2)),
+               TN_OUT(tn_f32(y[0], 2, 2, 3), tn_f32(y[1], 2, 2, 3))) == TN_OK);
+  CHECK(tn_get(m, "batch.running_mean", mean, 3) == TN_OK);
+  for (int k = 0; k < 3; k++) {
+    column[0] = x[0][0][k], column[1] = x[1][0][k], column[2] = x[1][1][k];
+    CHECK(fabsf(y[0][0][0][k] - plain(column, 3, 0, 1e-5, false)) < 1e-5f);
+    CHECK(fabsf(y[0][1][0][k] - plain(column, 3, 1, 1e-5, false)) < 1e-5f);
+    CHECK(fabsf(y[0][1][1][k] - plain(column, 3, 2, 1e-5, false)) < 1e-5f);
+    CHECK(fabsf(mean[k] - 0.1f * (column[0] + column[1] + column[2]) / 3) < 1e-6f);
+    CHECK(fabsf(y[1][1][0][k] - plain(x[1][0], 3, k, 1e-5, false)) < 1e-5f && y[1][0][1][k] == 0);
+  }
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+static void check_channel_mistakes(void) {
+  tn_program *p = tn_program_create("wrong");
+  tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 3);
+  CHECK(tn_group_norm(net, "a", 2, 3) != NULL);
+  CHECK(tn_batch_norm(net, "b", 0) != NULL);
+  CHECK(tn_batch_norm(net, "c", 3, .momentum = 2) != NULL);
+  CHECK(tn_batch_norm(net, "d", 3, .eps = -1) != NULL);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(4, 2)), one = tn_input(f, "one", TN_F32, TN_SHAPE(1, 3));
+  CHECK(tn_call(batch, in).v == 0);
+  CHECK(tn_call(batch, one).v == 0);
+  CHECK(tn_call(tn_instance_norm(net, "e", 3), tn_reshape(one, TN_SHAPE(1, 3, 1))).v == 0);
+  tn_eval(f, true);
+  tn_output(f, "y", tn_call(batch, one));
+  tn_function_end(f);
+  CHECK(tn_compile(p) == NULL);
+  CHECK(tn_n_errors(p) == 7);
+  tn_program_free(p);
+}
+
 static void check_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
   tn_dim B = tn_dim_bounded(p, "batch", 4);
@@ -102,6 +152,8 @@ static void check_mistakes(void) {
 int main(void) {
   check_modules();
   check_operation();
+  check_packed();
+  check_channel_mistakes();
   check_mistakes();
   return check_report();
 }

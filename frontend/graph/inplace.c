@@ -217,7 +217,7 @@ static tn_tensor fit(tn_tensor t, tn_tensor src, tn_site at) {
   return x.v == src.v && fe_ok(x) ? fe_emit1(OP_clone, x, at) : x;
 }
 
-static tn_tensor copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site at) {
+tn_tensor fe_copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site at) {
   if (!may_write(dst, what, at)) return fe_poison(dst.fn);
   if (fe_ins(src)->dtype == DT_LAYOUT) {
     fe_error(dst.fn->p, E_DTYPE, at, "%s cannot read a packed layout", what);
@@ -232,14 +232,14 @@ tn_tensor tn_copy_(tn_tensor dst, tn_tensor src, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){dst, src}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return copy_in(dst, src, "tn_copy_", at);
+  return fe_copy_in(dst, src, "tn_copy_", at);
 }
 
 tn_tensor tn_fill_(tn_tensor t, double v, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return copy_in(t, fe_const(f, v, at), "tn_fill_", at);
+  return fe_copy_in(t, fe_const(f, v, at), "tn_fill_", at);
 }
 
 tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at) {
@@ -258,7 +258,7 @@ tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, 
   if (!may_write(t, "tn_slice_assign_", at)) return fe_poison(f);
   tn_tensor part = fe_slice(t, k, start, ir_dim_info(f->p->ir, fe_axis_dim(src, k))->value, at);
   if (!fe_ok(part)) return fe_poison(f);
-  return fe_ok(copy_in(part, src, "tn_slice_assign_", at)) ? t : fe_poison(f);
+  return fe_ok(fe_copy_in(part, src, "tn_slice_assign_", at)) ? t : fe_poison(f);
 }
 
 tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {

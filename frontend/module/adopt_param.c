@@ -31,7 +31,7 @@ tn_tensor fe_initial_handle(tn_function *init, FeParam *q) {
 // ---- what may stand where
 bool fe_has_params(FeModuleKind kind) {
   return kind == MOD_LINEAR || kind == MOD_RNN || kind == MOD_RNN_CELL || kind == MOD_EMBEDDING ||
-         kind == MOD_LAYER_NORM || kind == MOD_RMS_NORM || kind == MOD_ATTENTION;
+         kind == MOD_LAYER_NORM || kind == MOD_RMS_NORM || kind == MOD_ATTENTION || kind == MOD_BUILT_IN;
 }
 
 bool fe_adopts_params(tn_module *m, const char *name, tn_site at) {

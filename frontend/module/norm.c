@@ -29,9 +29,9 @@ static bool check_axes(tn_tensor x, const Norm *n, tn_site at) {
   return false;
 }
 
-static bool check_eps(tn_program *p, const Norm *n, tn_site at) {
-  if (n->eps >= 0 && fe_is_finite(n->eps)) return true;
-  fe_error(p, E_ARGUMENT, at, "%s takes a finite eps of 0 or more, not %g", n->name, n->eps);
+bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at) {
+  if (eps >= 0 && fe_is_finite(eps)) return true;
+  fe_error(p, E_ARGUMENT, at, "%s takes a finite eps of 0 or more, not %g", name, eps);
   return false;
 }
 
@@ -61,7 +61,7 @@ static tn_tensor emit_norm(tn_tensor x, const Norm *n, tn_tensor w, tn_tensor b,
   if (b.fn) in[n_in++] = b;
   if (!fe_join(in, n_in, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!check_axes(x, n, at) || !check_eps(f->p, n, at)) return fe_poison(f);
+  if (!check_axes(x, n, at) || !fe_check_eps(f->p, n->name, n->eps, at)) return fe_poison(f);
   if (!check_like(x, n, w, "weight", at) || !check_like(x, n, b, "bias", at)) return fe_poison(f);
   tn_tensor args[3] = {flatten(x, n->n_axes, at)};
   uint32_t n_args = 1;
@@ -108,7 +108,7 @@ static tn_module *make(tn_module *parent, const char *name, FeModuleKind kind, t
   if (m->poisoned || !normalized_sizes(m, s, size, o->at)) return m;
   m->config.eps = o->eps != 0 ? o->eps : eps;
   m->config.n_axes = s.rank;
-  m->poisoned = !check_eps(m->p, &(Norm){.name = m->path, .eps = m->config.eps}, o->at);
+  m->poisoned = !fe_check_eps(m->p, m->path, m->config.eps, o->at);
   if (m->poisoned || o->no_weight) return m;
   fe_module_param(m, "weight", size, s.rank, (tn_init){TN_INIT_CONSTANT, 1, 0}, o->at);
   if (kind == MOD_LAYER_NORM && !o->no_bias)
@@ -133,4 +133,8 @@ tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at) {
   bool layer = m->kind == MOD_LAYER_NORM;
   Norm n = {layer ? OP_layer_norm : OP_rms_norm, m->path, m->config.n_axes, m->config.eps};
   return emit_norm(x, &n, use_or_none(m, "weight", x.fn, at), use_or_none(m, "bias", x.fn, at), at);
+}
+
+tn_tensor fe_normalize(tn_module *m, tn_tensor x, uint32_t n_axes, tn_site at) {
+  return emit_norm(x, &(Norm){OP_layer_norm, m->path, n_axes, m->config.eps}, none, none, at);
 }

@@ -119,7 +119,8 @@ void tn_freeze(tn_module *m, bool frozen) {
 // ---- the table
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc) {
   FeParam *q = rt_alloc(p->mem, sizeof *q);
-  *q = (FeParam){.path = path, .kind = kind, .shape = s, .init = init, .loc = loc, .index = FE_NO_PARAM};
+  *q = (FeParam){
+      .path = path, .kind = kind, .dtype = DT_F32, .shape = s, .init = init, .loc = loc, .index = FE_NO_PARAM};
   *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = q;
   return q;
 }
@@ -130,7 +131,7 @@ FeParam *fe_param_of(const tn_program *p, uint32_t index) {
   return NULL;
 }
 
-static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
+static Val initial_f32(tn_program *p, const FeParam *q, tn_site at) {
   double a = q->init.a, b = q->init.b;
   Attr shape = ir_a_list(KEY_shape, q->shape), id = {0};
   switch (q->init.kind) {
@@ -148,6 +149,12 @@ static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
   }
 }
 
+static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
+  Val v = initial_f32(p, q, at);
+  Attr type = ir_a_int(KEY_dtype, q->dtype);
+  return q->dtype == DT_F32 ? v : ir_emit(p->init, OP_cast, &v, 1, &type, 1, q->loc);
+}
+
 Val fe_initial(tn_program *p, FeParam *q) {
   if (!ir_none(q->value)) return q->value;
   tn_site at = {ir_loc_file(p->ir, q->loc), (int)ir_loc_line(p->ir, q->loc)};
@@ -157,7 +164,7 @@ Val fe_initial(tn_program *p, FeParam *q) {
 }
 
 static void enter(tn_program *p, FeParam *q) {
-  q->index = ir_param_add(p->ir, q->path, q->kind, DT_F32, q->shape, q->kind == PARAM_WEIGHT, q->loc);
+  q->index = ir_param_add(p->ir, q->path, q->kind, q->dtype, q->shape, q->kind == PARAM_WEIGHT, q->loc);
   Param *row = &p->ir->params[q->index];
   for (uint32_t k = 0; k < q->n_aliases; k++)
     *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, q->aliases[k]);
@@ -190,6 +197,12 @@ static FeParam *add_to_module(tn_module *m, const char *name, ParamKind kind, Sh
 
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at) {
   return add_to_module(m, name, PARAM_WEIGHT, ir_shape_ints(m->p->ir, dims, n), init, at);
+}
+
+FeParam *fe_module_buffer(tn_module *m, const char *name, DType t, const int64_t *size, tn_init init, tn_site at) {
+  FeParam *q = add_to_module(m, name, PARAM_BUFFER, ir_shape_ints(m->p->ir, size, size ? 1 : 0), init, at);
+  if (q) q->dtype = t;
+  return q;
 }
 
 // Infinity may be meant, as where a maximum begins; a number that f32 does not hold is a mistake.

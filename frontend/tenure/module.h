@@ -128,6 +128,34 @@ typedef struct {
 // 0
 TN_API tn_module *tn_layer_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
 TN_API tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape normalized, tn_norm_options o);
+// Norms of channels, x f32 [N, C, ..] -> its shape: PyTorch's BatchNorm1d, InstanceNorm1d and GroupNorm. A packed batch
+// is N rows of C channels (tn_packed_call). Another number of channels is E004, as is a batch norm in training, or an
+// instance norm, of a constant single value for each channel.
+//
+// Batch norm: over N and all axes behind C. In training by the batch's mean and (biased) variance, which also go into
+// the buffers running_mean [C] and running_var [C] (unbiased); in functions marked by tn_eval by those. Any other
+// function that calls it updates them, as PyTorch's do in training mode; num_batches_tracked, i64 [], counts.
+typedef struct {
+  double eps;             // 0: 1e-5
+  double momentum;        // share of the newest batch in the running statistics; 0: 0.1
+  bool cumulative;        // they are means over all batches so far, whatever the momentum: PyTorch's momentum=None
+  bool no_affine;         // no "weight" [C], which begins as 1, and no "bias" [C], 0
+  bool no_running_stats;  // none are kept: evaluation goes by the batch too
+  tn_site at;
+} tn_batch_norm_options;
+TN_API tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o);
+// Instance norm: over the axes behind C, for each sample; x [C, L] is one sample.
+typedef struct {
+  double eps;          // 0: 1e-5
+  bool affine;         // "weight" [C] and "bias" [C]
+  bool running_stats;  // as batch norm has them: means over the samples of a batch, which are not counted
+  double momentum;     // 0: 0.1
+  tn_site at;
+} tn_instance_norm_options;
+TN_API tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o);
+// Group norm: over C / groups channels and all axes behind, for each sample; `groups` divides `channels`
+TN_API tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t groups, int64_t channels,
+                                tn_norm_options o);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at);
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks

@@ -1,6 +1,7 @@
 // Public calls against PyTorch: the cases of one tests/op_cases/SUBJECT.def (CASES), with the numbers that
 // tests/make_op_cases.py wrote beside it (LITERALS). README.md in this folder says what a case is.
 #include "frontend/tenure.h"
+#include "tests/case_numbers.h"
 #include "tests/check.h"
 #include <float.h>
 #include <math.h>
@@ -79,21 +80,14 @@ static const Literal literals[] = {
 #include LITERALS
 };
 
-// ---- inputs: tests/make_op_cases.py makes the same
-static uint32_t bits_of(uint32_t k, uint32_t seed) {
-  uint32_t h = k * 2654435761u + (seed + 1) * 0x9E3779B9u;
-  h = (h ^ (h >> 15)) * 0x85EBCA6Bu;
-  h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-  return (h ^ (h >> 16)) >> 16;
-}
-
+// ---- inputs: tests/make_op_cases.py makes the same, of the same bits
 static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
   static const double awkward[] = {
       0,    -0.0, 1,    -1,   NAN, INFINITY, -INFINITY, (double)FLT_MAX, -(double)FLT_MAX, (double)FLT_MIN, 1e-40, 0.5,
       -0.5, 1.5,  -2.5, 1e10, -3,  100,      -100};
-  uint32_t u = bits_of(k, seed);
+  uint32_t u = case_bits(k, seed);
   switch (in->kind) {
-  case NORMAL_: return ((double)u - 32768) / 16384;
+  case NORMAL_: return case_normal(k, seed);
   case POSITIVE_: return 0.25 + (double)u / 32768;
   case UNIT_: return ((double)u + 0.5) / 65536;
   case TIES_: return (double)(u % 7) - 3;

@@ -1,0 +1,245 @@
+// Norms of channels: batch norm, instance norm, group norm. x is [N, C, ..]; the rows of a packed batch are [rows, C].
+//
+//   training:    y = (x - mean) / sqrt(variance + eps) weight + bias, over the batch
+//                running_mean = (1 - momentum) running_mean + momentum mean, likewise the unbiased variance
+//   evaluation:  the same with the running statistics
+//
+// What is over one sample is a layer norm after a reshape, which is free. Statistics over the batch are two reductions.
+#include "frontend/fe.h"
+
+// ---- making
+static bool check_channels(tn_module *m, int64_t channels, int64_t groups, double momentum, tn_site at) {
+  const int64_t most = INT64_C(1) << 30;
+  if (m->poisoned) return false;
+  m->poisoned = true;
+  if (channels < 1 || channels > most || groups < 1 || channels % groups)
+    fe_error(m->p, E_ARGUMENT, at,
+             "module '%s' has %lld channels in %lld groups: a multiple of the groups in [1, 2^30]", m->path,
+             (long long)channels, (long long)groups);
+  else if (!(momentum >= 0 && momentum <= 1))
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' takes a momentum in [0, 1], not %g", m->path, momentum);
+  else m->poisoned = !fe_check_eps(m->p, m->path, m->config.eps, at);
+  return !m->poisoned;
+}
+
+typedef struct {
+  double eps, momentum;  // 0: the default
+  bool has_weight, has_bias, has_running, is_cumulative;
+  tn_tensor (*forward)(tn_module *m, tn_tensor x, tn_site at);
+  tn_site at;
+} Plan;
+
+static void add_entries(tn_module *m, int64_t channels, const Plan *plan) {
+  const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, ones = {TN_INIT_CONSTANT, 1, 0};
+  if (plan->has_weight) fe_module_param(m, "weight", &channels, 1, ones, plan->at);
+  if (plan->has_bias) fe_module_param(m, "bias", &channels, 1, zeros, plan->at);
+  if (!plan->has_running) return;
+  fe_module_buffer(m, "running_mean", DT_F32, &channels, zeros, plan->at);
+  fe_module_buffer(m, "running_var", DT_F32, &channels, ones, plan->at);
+  fe_module_buffer(m, "num_batches_tracked", DT_I64, NULL, zeros, plan->at);
+}
+
+static tn_module *make(tn_module *parent, const char *name, int64_t channels, int64_t groups, const Plan *plan) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_BUILT_IN, plan->at);
+  m->config.forward = plan->forward;
+  m->config.in = channels, m->config.n_groups = groups;
+  m->config.eps = plan->eps != 0 ? plan->eps : 1e-5;
+  m->config.momentum = plan->momentum != 0 ? plan->momentum : 0.1;
+  m->config.has_running = plan->has_running, m->config.is_cumulative = plan->is_cumulative;
+  if (check_channels(m, channels, groups, m->config.momentum, plan->at)) add_entries(m, channels, plan);
+  return m;
+}
+
+// ---- what the calls share
+typedef struct {
+  tn_module *m;
+  tn_tensor x;  // [N, C, ..]
+  uint32_t rank;
+  tn_site at;
+} Call;
+
+static tn_tensor op1(const Call *c, Op op, tn_tensor a) { return fe_emit1(op, a, c->at); }
+static tn_tensor op2(const Call *c, Op op, tn_tensor a, tn_tensor b) { return fe_emit2(op, a, b, c->at); }
+static tn_tensor number(const Call *c, double v) { return fe_const(c->x.fn, v, c->at); }
+
+static tn_tensor value_of(const Call *c, const char *name) {
+  const FeEntry *e = fe_entry(c->m, name);
+  return e ? fe_use(c->x.fn, e->param, c->at) : (tn_tensor){0};
+}
+
+static bool check_value(const Call *c, uint32_t least_rank) {
+  const tn_module *m = c->m;
+  if (c->rank >= least_rank && ir_list_at(m->p->ir, fe_shape_of(c->x), 1) == m->config.in) return true;
+  fe_error(m->p, E_SHAPE, c->at, "module '%s' takes [N,%lld%s], not %s", m->path, (long long)m->config.in,
+           least_rank > 2 ? ",L" : ",..", fe_type_text(c->x));
+  fe_note_value(c->x, "the value");
+  return false;
+}
+
+// [C] beside [N, C, ..]
+static tn_tensor beside(const Call *c, tn_tensor v) {
+  Prog *p = c->m->p->ir;
+  if (c->rank == 2 || !fe_ok(v)) return v;
+  Dim d[MAX_RANK] = {fe_axis_dim(v, 0)};
+  for (uint32_t k = 1; k < c->rank - 1; k++) d[k] = ir_dim(p, 1);
+  return fe_reshape(v, d, c->rank - 1, c->at);
+}
+
+static tn_tensor scale_and_shift(const Call *c, tn_tensor y) {
+  tn_tensor weight = value_of(c, "weight"), bias = value_of(c, "bias");
+  if (weight.fn) y = op2(c, OP_mul, y, beside(c, weight));
+  return bias.fn ? op2(c, OP_add, y, beside(c, bias)) : y;
+}
+
+static tn_tensor normalize(const Call *c, tn_tensor x_minus_mean, tn_tensor variance) {
+  tn_tensor scale = op1(c, OP_rsqrt, op2(c, OP_add, variance, number(c, c->m->config.eps)));
+  return scale_and_shift(c, op2(c, OP_mul, x_minus_mean, beside(c, scale)));
+}
+
+static tn_tensor by_running_statistics(const Call *c) {
+  tn_tensor mean = value_of(c, "running_mean"), variance = value_of(c, "running_var");
+  return normalize(c, op2(c, OP_sub, c->x, beside(c, mean)), variance);
+}
+
+// ---- running statistics
+// Mean over axis 0, where it has one, and over axes 2 and behind.
+static tn_tensor mean_over(const Call *c, tn_tensor v, bool with_batch) {
+  int axes[MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t k = with_batch ? 0 : 2; k < c->rank; k += k ? 1 : 2) axes[n++] = (int)k;
+  return n ? fe_mean(v, axes, n, false, c->at) : v;
+}
+
+// So many values have one mean.
+static Dim count_over(const Call *c, bool with_batch) {
+  Prog *p = c->m->p->ir;
+  Dim n = with_batch ? fe_axis_dim(c->x, 0) : ir_dim(p, 1);
+  for (uint32_t k = 2; k < c->rank; k++) n = ir_dim_mul(p, n, fe_axis_dim(c->x, k));
+  return n;
+}
+
+// A single value has no variance to divide by n - 1.
+static bool check_count(const Call *c, bool with_batch) {
+  Prog *p = c->m->p->ir;
+  Dim n = count_over(c, with_batch);
+  if (!ir_dim_is_const(p, n) || ir_dim_info(p, n)->value > 1) return true;
+  fe_error(c->m->p, E_SHAPE, c->at, "module '%s' normalizes over one value for each channel: training needs two",
+           c->m->path);
+  fe_note_value(c->x, "the value");
+  return false;
+}
+
+// n / (n - 1); 1 for a batch that has a single value at run time, whose variance is 0 either way.
+static tn_tensor unbiased(const Call *c, tn_tensor variance, bool with_batch) {
+  tn_tensor n = fe_size(c->x.fn, count_over(c, with_batch), c->at);
+  tn_tensor rest = op2(c, OP_max, op2(c, OP_sub, n, number(c, 1)), number(c, 1));
+  return op2(c, OP_mul, variance, op2(c, OP_div, n, rest));
+}
+
+static void write(const Call *c, tn_tensor buffer, tn_tensor content) {
+  fe_copy_in(buffer, op1(c, OP_stop_grad, content), "tn_call", c->at);
+}
+
+static tn_tensor cast(const Call *c, tn_tensor v, DType t) {
+  return fe_emit(OP_cast, &v, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, c->at);
+}
+
+// The share of the new statistics; counts the batch.
+static tn_tensor next_share(const Call *c) {
+  tn_tensor counter = value_of(c, "num_batches_tracked");
+  tn_tensor n = op2(c, OP_add, cast(c, counter, DT_F32), number(c, 1));
+  write(c, counter, n);
+  return c->m->config.is_cumulative ? op2(c, OP_div, number(c, 1), n) : number(c, c->m->config.momentum);
+}
+
+static void update(const Call *c, const char *name, tn_tensor now, tn_tensor share) {
+  tn_tensor old = value_of(c, name);
+  tn_tensor kept = op2(c, OP_mul, old, op2(c, OP_sub, number(c, 1), share));
+  write(c, old, op2(c, OP_add, kept, op2(c, OP_mul, now, share)));
+}
+
+// mean, variance: [C]
+static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance, tn_tensor share) {
+  update(c, "running_mean", mean, share);
+  update(c, "running_var", unbiased_variance, share);
+}
+
+// ---- batch norm
+static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
+  Call c = {m, x, fe_rank(x), at};
+  bool is_training = !x.fn->eval;
+  if (!check_value(&c, 2)) return fe_poison(x.fn);
+  if (!is_training && m->config.has_running) return by_running_statistics(&c);
+  if (is_training && !check_count(&c, true)) return fe_poison(x.fn);
+  tn_tensor mean = mean_over(&c, x, true);
+  tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean));
+  tn_tensor variance = mean_over(&c, op1(&c, OP_square, apart), true);
+  if (is_training && m->config.has_running) track(&c, mean, unbiased(&c, variance, true), next_share(&c));
+  return normalize(&c, apart, variance);
+}
+
+tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o) {
+  Plan plan = {o.eps, o.momentum, !o.no_affine, !o.no_affine, !o.no_running_stats, o.cumulative, batch_norm, o.at};
+  return make(parent, name, channels, 1, &plan);
+}
+
+// ---- instance norm
+// As PyTorch's, it counts no batches.
+static void track_instances(const Call *c) {
+  tn_tensor mean = mean_over(c, c->x, false);  // [N, C]
+  Dim d[MAX_RANK] = {fe_axis_dim(mean, 0), fe_axis_dim(mean, 1)};
+  for (uint32_t k = 2; k < c->rank; k++) d[k] = ir_dim(c->m->p->ir, 1);
+  tn_tensor apart = op2(c, OP_sub, c->x, fe_reshape(mean, d, c->rank, c->at));
+  tn_tensor variance = unbiased(c, mean_over(c, op1(c, OP_square, apart), false), false);
+  const int batch = 0;
+  mean = fe_mean(mean, &batch, 1, false, c->at);
+  track(c, mean, fe_mean(variance, &batch, 1, false, c->at), number(c, c->m->config.momentum));
+}
+
+static tn_tensor instance_norm_of(const Call *c) {
+  bool is_training = !c->x.fn->eval, has_running = c->m->config.has_running;
+  if (!is_training && has_running) return by_running_statistics(c);
+  if (is_training && !check_count(c, false)) return fe_poison(c->x.fn);
+  if (is_training && has_running) track_instances(c);
+  return scale_and_shift(c, fe_normalize(c->m, c->x, c->rank - 2, c->at));
+}
+
+// [C, L] is one sample.
+static tn_tensor instance_norm(tn_module *m, tn_tensor x, tn_site at) {
+  Call c = {m, x, fe_rank(x), at};
+  if (c.rank != 2) return check_value(&c, 3) ? instance_norm_of(&c) : fe_poison(x.fn);
+  Dim d[] = {ir_dim(m->p->ir, 1), fe_axis_dim(x, 0), fe_axis_dim(x, 1)};
+  c.x = fe_reshape(x, d, c.rank = 3, at);
+  if (!fe_ok(c.x) || !check_value(&c, 3)) return fe_poison(x.fn);
+  tn_tensor y = instance_norm_of(&c);
+  return fe_ok(y) ? fe_reshape(y, d + 1, 2, at) : y;
+}
+
+tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o) {
+  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, false, instance_norm, o.at};
+  return make(parent, name, channels, 1, &plan);
+}
+
+// ---- group norm
+static tn_tensor group_norm(tn_module *m, tn_tensor x, tn_site at) {
+  Call c = {m, x, fe_rank(x), at};
+  if (!check_value(&c, 2)) return fe_poison(x.fn);
+  Prog *p = m->p->ir;
+  Dim d[MAX_RANK], size = ir_dim(p, m->config.in / m->config.n_groups);
+  for (uint32_t k = 0; k < c.rank; k++) d[k] = fe_axis_dim(x, k);
+  for (uint32_t k = 2; k < c.rank; k++) size = ir_dim_mul(p, size, d[k]);
+  tn_tensor groups = fe_reshape(x, (Dim[]){d[0], ir_dim(p, m->config.n_groups), size}, 3, at);
+  tn_tensor y = fe_normalize(m, groups, 1, at);
+  return fe_ok(y) ? scale_and_shift(&c, fe_reshape(y, d, c.rank, at)) : y;
+}
+
+tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t groups, int64_t channels, tn_norm_options o) {
+  Plan plan = {.eps = o.eps,
+               .has_weight = !o.no_weight,
+               .has_bias = !o.no_weight && !o.no_bias,
+               .forward = group_norm,
+               .at = o.at};
+  return make(parent, name, channels, groups, &plan);
+}
