@@ -109,6 +109,14 @@ typedef struct {
 } FeHooks;
 typedef struct FeGradTap FeGradTap;  // module/grad_hook.c
 
+// Statistics of a value: FE_PROBE_STATS numbers in the order of tn_probe_value, then the bins
+typedef struct {
+  const char *name;
+  Loc loc;
+  Val stats;
+  tn_probe_options o;
+} FeProbed;
+
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
 // module (names, hooks, where it was called) stands in tn_module.
 typedef struct {
@@ -246,6 +254,8 @@ struct tn_function {
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
+  FeProbed *probes;
+  uint32_t n_probes, cap_probes;
   FeGradTap **taps;  // where hooks see gradients
   uint32_t n_taps, cap_taps;
   Loc backward;  // the last tn_backward
@@ -649,6 +659,10 @@ typedef struct {
 } FeHooked;
 FeHooked fe_run_grad_hooks(tn_tensor loss, tn_tensor of, tn_site at);
 bool fe_is_tracked(tn_tensor t);  // graph/inplace.c: does it require a gradient?
+
+// ---- module/probe.c: for each function with probes one more, which hands out what they found
+void fe_probe_twins(tn_program *p);
+void fe_plan_probes(tn_program *p, FeJitCode *c);
 
 // ---- compile/lower_plan.c
 void fe_plan(tn_program *p, FeJitCode *c);  // fills the plan from the placed program, entries apart

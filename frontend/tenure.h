@@ -48,6 +48,7 @@
 #include "tenure/ops.h"      // operations, losses, writes in place
 #include "tenure/packed.h"   // sequences of different lengths
 #include "tenure/params.h"   // parameters of a model, files
+#include "tenure/probe.h"    // statistics of values inside of a model
 #include "tenure/rnn.h"      // recurrent calls, scans
 #include "tenure/run.h"      // running
 #include "tenure/scope.h"    // who owns a value, where it ends
