@@ -99,8 +99,9 @@ static bool check_probe(tn_tensor t, const char *name, const tn_probe_options *o
   }
   bool has_range = o->lo < o->hi && fe_is_finite(o->lo) && fe_is_finite(o->hi);
   if (o->bins > TN_PROBE_MAX_BINS || (o->bins && !has_range)) {
-    fe_error(p, E_ARGUMENT, o->at, "probe '%s' has %u bins in [%g, %g]: at most %d, from a lower number to a higher one",
-             name, o->bins, o->lo, o->hi, TN_PROBE_MAX_BINS);
+    fe_error(p, E_ARGUMENT, o->at,
+             "probe '%s' has %u bins in [%g, %g]: at most %d, from a lower number to a higher one", name, o->bins,
+             o->lo, o->hi, TN_PROBE_MAX_BINS);
     return false;
   }
   const FeProbed *taken = probe_named(t.fn, name);

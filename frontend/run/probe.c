@@ -110,7 +110,7 @@ static void put_json(const tn_probe_value *v, FILE *out) {
   const struct {
     const char *key;
     double x;
-  } fields[] = {{"count", v->count}, {"mean", v->mean}, {"std", v->std},     {"min", v->min},     {"max", v->max},
+  } fields[] = {{"count", v->count}, {"mean", v->mean},   {"std", v->std},   {"min", v->min},  {"max", v->max},
                 {"norm", v->norm},   {"zero", v->n_zero}, {"nan", v->n_nan}, {"inf", v->n_inf}};
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
     fprintf(out, ", \"%s\"", fields[k].key);
@@ -192,8 +192,8 @@ bool fe_run_probed(tn_model *m, uint32_t function, const RtArray *in, size_t n_i
     const FeProbe *b = &m->code->probes[k];
     if (b->function != function) continue;
     twin = b->twin;
-    p->out[n++] = (RtArray){.data = x, .dtype = RT_F32, .rank = 1, .dims = {(int64_t)numbers_of(b)},
-                            .name = by_name ? b->output : NULL};
+    p->out[n++] = (RtArray){
+        .data = x, .dtype = RT_F32, .rank = 1, .dims = {(int64_t)numbers_of(b)}, .name = by_name ? b->output : NULL};
     x += numbers_of(b);
   }
   *status = rt_instance_run(m->inst, twin, in, n_in, p->out, n);

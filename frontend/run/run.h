@@ -26,8 +26,18 @@ typedef struct {
 
 // What a function's twin hands out behind the outputs of the function: count of finite, NaN, infinite and zero elements,
 // mean, sum of squares of the distances from it, sum of squares, least, greatest; then n_bins counts.
-enum { FE_PROBE_FINITE, FE_PROBE_NAN, FE_PROBE_INF, FE_PROBE_ZERO, FE_PROBE_MEAN, FE_PROBE_SPREAD, FE_PROBE_SQUARES,
-       FE_PROBE_MIN, FE_PROBE_MAX, FE_PROBE_STATS };
+enum {
+  FE_PROBE_FINITE,
+  FE_PROBE_NAN,
+  FE_PROBE_INF,
+  FE_PROBE_ZERO,
+  FE_PROBE_MEAN,
+  FE_PROBE_SPREAD,
+  FE_PROBE_SQUARES,
+  FE_PROBE_MIN,
+  FE_PROBE_MAX,
+  FE_PROBE_STATS
+};
 typedef struct {
   const char *name, *output;  // as tn_run knows it
   const char *file;           // NULL: unknown
@@ -75,7 +85,7 @@ struct tn_model {
   const char *last_name;  // of the function that ran last; NULL: none did
   uint32_t last;
   FeProbing *probing;  // NULL: no probe was ever on
-  FeCallLock lock;  // of all of the above that changes
+  FeCallLock lock;     // of all of the above that changes
 };
 
 // The user's collation is kept beside the loader: it is called with the address of this copy.
