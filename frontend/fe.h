@@ -110,6 +110,13 @@ typedef struct {
 typedef struct FeGradTap FeGradTap;  // module/grad_hook.c
 
 // Statistics of a value: FE_PROBE_STATS numbers in the order of tn_probe_value, then the bins
+// One call of a module, for tn_summary: what it built lies in [first, end)
+typedef struct {
+  tn_module *m;
+  tn_values out;
+  uint32_t depth, first, end;
+} FeModuleCall;
+
 typedef struct {
   const char *name;
   Loc loc;
@@ -254,6 +261,8 @@ struct tn_function {
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
+  FeModuleCall *calls;  // in the order in which they began
+  uint32_t n_calls, cap_calls, call_depth;
   FeProbed *probes;
   uint32_t n_probes, cap_probes;
   FeGradTap **taps;  // where hooks see gradients
@@ -636,6 +645,10 @@ bool fe_hook_replaces(const tn_hook *h, const char *what, tn_function *f, tn_val
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
 bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
 tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
+
+// ---- module/summary.c: around a call, for tn_summary
+uint32_t fe_call_begins(tn_function *f, tn_module *m);
+void fe_call_ended(tn_function *f, uint32_t call, const tn_values *out);
 
 // ---- module/own.c
 tn_values fe_forward_n(tn_module *m, tn_values in, tn_site at);  // n == 0: failed

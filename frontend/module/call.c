@@ -57,7 +57,9 @@ static tn_values call_hooked(tn_module *m, tn_values in, tn_site at) {
   FeTapCall *taps = fe_tap_inputs(m, &hooks, in.v, in.n, at);
   tn_function *f = function_of(&in);
   uint32_t first = f->ir->n_ins;
+  uint32_t record = fe_call_begins(f, m);
   out = fe_forward_n(m, in, at);
+  fe_call_ended(f, record, &out);
   if (!out.n) return failed;
   for (uint32_t k = 0; k < out.n; k++) out.v[k] = fe_count_new(out.v[k], first, at);
   out.names = fe_value_names(m, false);
@@ -68,14 +70,19 @@ static tn_values call_hooked(tn_module *m, tn_values in, tn_site at) {
 
 static tn_values call(tn_module *m, tn_values in, tn_site at) {
   m->called = fe_loc(m->p, at);
-  return fe_has_hooks(m) ? call_hooked(m, in, at) : fe_forward_n(m, in, at);
+  if (fe_has_hooks(m)) return call_hooked(m, in, at);
+  tn_function *f = function_of(&in);
+  uint32_t record = fe_call_begins(f, m);
+  tn_values out = fe_forward_n(m, in, at);
+  fe_call_ended(f, record, &out);
+  return out;
 }
 
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at) {
   if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
   m->called = fe_loc(m->p, at);
-  if (!fe_has_hooks(m) || !fe_takes_tensors(m)) return fe_forward(m, x, at);
-  tn_values y = call_hooked(m, (tn_values){.v = {x}, .n = 1}, at);
+  if (!fe_takes_tensors(m)) return fe_forward(m, x, at);
+  tn_values y = call(m, (tn_values){.v = {x}, .n = 1}, at);
   return y.n == 1 ? y.v[0] : fe_poison(x.fn);
 }
 

@@ -350,7 +350,9 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
   if (fe_has_hooks(m) && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;
   bool is_one = !packed && fe_rank(x->dense) == 2;
+  uint32_t record = fe_call_begins(f, m);
   tn_rnn_output r = packed ? run_packed(m, x, at) : is_one ? run_one(m, x, at) : run_dense(m, x, at);
+  fe_call_ended(f, record, &(tn_values){.v = {packed ? r.out.data : r.dense}, .n = 1});
   if (!fe_ok(r.hidden)) return poisoned(f);
   if (packed) r.out = fe_made_packed(r.out, sorted, at);
   else fe_made(r.dense, at);

@@ -4,6 +4,8 @@
 
 #include "module.h"
 
+#include <stdio.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -40,6 +42,10 @@ TN_API tn_values tn_forward_n(tn_module *m, tn_values in, tn_site at);
 TN_API tn_tensor *tn_value_named(tn_values *v, const char *name);
 // fn for every module below m, children before their parent, m last
 TN_API void tn_module_apply(tn_module *m, void (*fn)(tn_module *m, void *ctx), void *ctx);
+// A table of m and the modules below it as f called them so far, in that order: output, parameters, multiply-adds of
+// products, recurrences and attention, bytes of the outputs, all by the bounds of dims; then totals, parameters of several paths
+// counted once. Before tn_compile; TN_ERR_ARGUMENT after it, or where f and m are of two programs
+TN_API tn_status tn_summary(const tn_function *f, const tn_module *m, FILE *out);
 TN_API const char *tn_module_path(const tn_module *m);  // "" for the root; as long as the program
 TN_API const char *tn_module_kind(const tn_module *m);  // "Linear", .., or the name of its class
 TN_API void *tn_module_self(const tn_module *m);        // as given to tn_module_define; NULL: of another kind
