@@ -14,10 +14,7 @@
      "moves elements of any dtype", false},
     {" expand ", 0, RANK_DOWN, "broadcasts", false},
     {" permute ", 0, SIZES, "the order alone says which axes there are", false},
-<<<<<<< HEAD
     {" slice slice_at sum argmax softmax log_softmax ", 0, SHAPES, "the axis is there still", false},
-=======
-    {" slice sum argmax softmax log_softmax ", 0, SHAPES, "the axis is there still", false},
     {" cumsum cumprod logcumsumexp cummax cummin shift ", 0, SHAPES, "the axis is there still", false},
     {" cumsum cumprod cummax cummin shift ", 0, OTHER_DTYPE, "of i64 too", false},
     {" gather index_select ", 0, OTHER_DTYPE, "moves elements of any dtype", false},
@@ -26,7 +23,6 @@
     {" index_select ", 0, SHAPES, "the axis is there still", false},
     {" index_select ", 1, AXIS(0), "any number of slices", false},
     {" index_copy index_add ", 0, AXIS(1), "the axis may be longer", false},
->>>>>>> next
     {" amax ", 0, RANK_UP | RANK_UP_BEHIND | SIZES, "the axes are there still", false},
     {" pad_axis ", 0, RANK_UP_BEHIND | AXIS(0), "the padded axis has its size still", false},
     {" concat ", ALL_ARGS, AXIS(0), "what is joined", false},
