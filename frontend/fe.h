@@ -121,6 +121,7 @@ typedef struct {
   const char *name;
   Loc loc;
   Val stats;
+  uint32_t first, end;  // what it built, which nothing else reads
   tn_probe_options o;
 } FeProbed;
 

@@ -1,11 +1,12 @@
 // Probes: statistics of values, computed by a twin of the function that hands them out.
 //
 //   tn_probe(h, "hidden")             %s = concat ..          statistics of h; nothing in the function reads them
-//   tn_compile                        @step                   as built: pass simplify drops %s and all that only it wants
+//   tn_compile                        @step                   without %s and all that was built for it
 //                                     @step.probes            a copy: output %s {name="probe.hidden"}
 //
 // Statistics are sums and maxima of pointwise values, which fuse as any others do.
 #include "frontend/fe.h"
+#include "ir/rewrite.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -114,10 +115,11 @@ void tn_probe(tn_tensor t, const char *name, tn_probe_options o) {
   if (!fe_join(&t, 1, &f, o.at)) return;
   FE_GUARD(f->p, );
   if (!check_probe(t, name, &o)) return;
+  uint32_t first = f->ir->n_ins;
   tn_tensor stats = stats_of(t, &o);
   if (!fe_ok(stats)) return;
   *RT_PUSH(f->p->mem, f->probes, f->n_probes, f->cap_probes) =
-      (FeProbed){rt_strdup(f->p->mem, name), fe_loc(f->p, o.at), fe_val(stats), o};
+      (FeProbed){rt_strdup(f->p->mem, name), fe_loc(f->p, o.at), fe_val(stats), first, f->ir->n_ins, o};
 }
 
 // ---- of modules
@@ -164,6 +166,18 @@ tn_hook *tn_probe_modules(tn_module *m, const char *pattern, tn_probe_options o)
 }
 
 // ---- compiling
+static void take_out(tn_function *f) {
+  Rewrite e;
+  uint32_t probe = 0;
+  ir_rewrite_begin(&e, f->ir);
+  for (uint32_t i = 1; i < e.n_old; i++) {
+    while (probe < f->n_probes && i >= f->probes[probe].end) probe++;
+    bool is_ours = probe < f->n_probes && i >= f->probes[probe].first;
+    if (e.old[i].op != OP_result && !is_ours) ir_rewrite_copy(&e, (Val){i});
+  }
+  ir_rewrite_end(&e);
+}
+
 void fe_probe_twins(tn_program *p) {
   uint32_t n = p->n_built, more = 0;
   for (tn_function *f = p->first; f; f = f->next) more += f->n_probes > 0;
@@ -180,6 +194,7 @@ void fe_probe_twins(tn_program *p) {
                    ir_a_int(KEY_index, twin->n_outputs)};
       ir_emit(twin, OP_output, &b->stats, 1, a, 2, b->loc);
     }
+    take_out(f);
     RtText text = {.mem = p->mem};
     ir_print_fn(twin, &text, PRINT_LOCS);
     texts[p->n_built++] = text.text;
