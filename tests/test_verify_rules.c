@@ -17,16 +17,20 @@ typedef struct {
 static const Sample samples[] = {
     {"", "%x: f32[4,3], %v: f32[3], %c: f32[4,1]", NULL},  // a line for each pointwise row
     {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
-     "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%k = cast %x {dtype=i64}\n%sg "
+     "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%gr = grad_replace %s, %x, "
+     "%g\n%k = cast %x {dtype=i64}\n%sg "
      "= stop_grad %x\n"
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
-    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2]",
+    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, size=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
-     "%w = param @w\n%w1 = slice_assign %w, %p {axis=0, start=2, into_param}\n"
+     "%sx = slice_at %x, %k {axis=0, from=0, count=2, step=2}\n%sf = slice_at %x, %k {axis=0, count=3, reverse}\n"
+     "%sy = slice_assign_at %x, %p, %k {axis=0, from=1, step=2}\n"
+     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p "
+     "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"
@@ -38,6 +42,16 @@ static const Sample samples[] = {
      "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2}\n"
      "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[15,16]}\n"
      "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[3,2]}\n"},
+    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3]",
+     "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
+     "reverse}\n"
+     "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
+     "shifted}\n"
+     "%c6 = shift %x {axis=1, reverse}\n%g0 = gather %x, %i {axis=1}\n%g1 = index_select %x, %k {axis=1}\n"
+     "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s2 = scatter_amax %x, %i, %s "
+     "{axis=1}\n"
+     "%s3 = scatter_amin %x, %i, %s {axis=1}\n%s4 = index_copy %x, %k, %t {axis=1}\n%s5 = index_add %x, %k, %t "
+     "{axis=1}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},
@@ -83,6 +97,23 @@ static const Sample samples[] = {
      "%w2, %m2, %s2 = adamw_sparse %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
      "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
      "nesterov}\n"},
+    {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\nstate @n : f32[6,3]\n",
+     "%g: f32[6,3], %k: f32[]",
+     "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"
+     "%a0, %b00, %b01, %b02 = amsgrad %w, %m, %s, %n, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "decoupled}\n"
+     "%a1, %b10, %b11 = nadam %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "momentum_decay=0.01, decoupled}\n"
+     "%a2, %b20, %b21 = radam %a1, %b10, %b11, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}\n"
+     "%a3, %b30, %b31 = adamax %a2, %b20, %b21, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06}\n"
+     "%a4, %b40 = adagrad %a3, %b30, %g, %k, %k, %k, %k, %k {lr_decay=0.5, eps=1e-06}\n"
+     "%a5, %b50, %b51 = adadelta %a4, %b40, %b31, %g, %k, %k, %k, %k {rho=0.75, eps=1e-06}\n"
+     "%a6, %b60 = rmsprop %a5, %b50, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a7, %b70, %b71 = rmsprop_momentum %a6, %b60, %b51, %g, %k, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a8, %b80, %b81 = rmsprop_centered %a7, %b70, %b71, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b02, %g, %k, %k, %k, %k, %k {alpha=0.75, "
+     "eps=1e-06}\n"
+     "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 

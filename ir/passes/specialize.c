@@ -21,6 +21,7 @@ static Dim map_dim(const Map *m, Dim d) {
   case DIM_CONST: return d;
   case DIM_SYM: return m->within[in.slot].i ? m->within[in.slot] : d;
   case DIM_MUL: return ir_dim_mul(m->p, map_dim(m, in.a), map_dim(m, in.b));
+  case DIM_DIV: return ir_dim_div(m->p, map_dim(m, in.a), map_dim(m, in.b));
   default: return ir_dim_add(m->p, map_dim(m, in.a), map_dim(m, in.b));
   }
 }
@@ -63,7 +64,7 @@ static void *copy_of(RtArena *mem, const void *from, size_t bytes) {
   return bytes ? memcpy(to, from, bytes) : to;
 }
 
-static Fn *copy_fn(const Fn *f, const char *name) {
+Fn *ir_fn_copy(const Fn *f, const char *name) {
   RtArena *mem = f->prog->mem;
   Fn *g = ir_fn_new(f->prog, name, f->loc);
   Str own = g->name;
@@ -95,7 +96,7 @@ Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n) {
   }
   map_rows(&m, f);
   map_live(&m, f);
-  Fn *g = copy_fn(f, name.text);
+  Fn *g = ir_fn_copy(f, name.text);
   for (uint32_t v = 1; v < g->n_ins; v++) g->ins[v].shape = map_shape(&m, g->ins[v].shape);
   for (uint32_t k = 0; k < g->n_attrs; k++) map_attr(&m, &g->attrs[k]);
   return g;
