@@ -40,6 +40,8 @@ static const Case cases[] = {
     ROW("sum", "%a: f32[2,3,2]", "%v = sum %a {axes=[1]}"),
     ROW("sum", "%a: f32[2,3,2]", "%v = sum %a {axes=[0,2], keepdim}"),
     ROW("amax", "%a: f32[2,3,2]", "%v = amax %a {axes=[1,2]}"),
+    ROW("prod", "%a: f32[2,3,2]", "%v = prod %a {axes=[1,2]}"),
+    ROW("prod", "%a: f32[2,3]", "%v = prod %a {axes=[0], keepdim}"),
     ROW("argmax", "%a: f32[2,3]", "%v = argmax %a"),
     ROW("softmax", "%a: f32[3,4]", "%v = softmax %a"),
     ROW("softmax", "%a: f32[2,4,3]", "%v = softmax %a {axis=1}"),

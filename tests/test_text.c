@@ -75,6 +75,7 @@ static const char *const op_lines[] = {
     "%ia = index_assign %w, %i, %x {into_param}",
     "%su = sum %x {axes=[0], keepdim}",
     "%am = amax %x {axes=[0,1]}",
+    "%pr = prod %x {axes=[0,1]}",
     "%ar = argmax %x",
     "%so = softmax %x",
     "%sog = softmax_grad %so, %x",

@@ -15,7 +15,7 @@
     {" expand ", 0, RANK_DOWN, "broadcasts", false},
     {" permute ", 0, SIZES, "the order alone says which axes there are", false},
     {" slice sum argmax softmax log_softmax ", 0, SHAPES, "the axis is there still", false},
-    {" amax ", 0, RANK_UP | RANK_UP_BEHIND | SIZES, "the axes are there still", false},
+    {" amax prod ", 0, RANK_UP | RANK_UP_BEHIND | SIZES, "the axes are there still", false},
     {" pad_axis ", 0, RANK_UP_BEHIND | AXIS(0), "the padded axis has its size still", false},
     {" concat ", ALL_ARGS, AXIS(0), "what is joined", false},
     {" slice_assign index_assign ", 0, AXIS(0), "the part fits a longer axis", false},
