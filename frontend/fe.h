@@ -468,7 +468,6 @@ tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_sit
 tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
-tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);

@@ -23,7 +23,7 @@ static tn_tensor without_axis(tn_tensor a, uint32_t k, tn_site at) {
   return fe_reshape(a, dims, n, at);
 }
 
-tn_tensor fe_matmul(tn_tensor a, tn_tensor b, tn_site at) {
+static tn_tensor any_ranks(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_ok(a) || !fe_ok(b)) return fe_poison(a.fn);
   bool is_row = fe_rank(a) == 1, is_column = fe_rank(b) == 1;
   if (is_row && fe_rank(b)) a = with_unit_axis(a, 0, at);
@@ -57,14 +57,14 @@ static tn_tensor product(const char *call, tn_tensor a, uint32_t rank_a, tn_tens
   if (!fe_join_for(call, (const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   if (!check_ranks(a, rank_a, b, rank_b, at) || (rank_a == 3 && !check_batch(a, b, at))) return fe_poison(f);
-  return fe_matmul(a, b, at);
+  return any_ranks(a, b, at);
 }
 
 tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(fe_matmul(a, b, at), at);
+  return fe_made(any_ranks(a, b, at), at);
 }
 
 tn_tensor tn_mm(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(product(__func__, a, 2, b, 2, at), at); }

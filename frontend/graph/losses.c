@@ -73,7 +73,7 @@ tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_reduce_options o) {
   return reduced(&m, op1(&m, OP_square, sub(&m, a, b)), o.reduction);
 }
 
-tn_tensor tn_l1(tn_tensor a, tn_tensor b, tn_reduce_options o) {
+tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o) {
   LOSS(m, o.at, a, b);
   return reduced(&m, op1(&m, OP_abs, sub(&m, a, b)), o.reduction);
 }
