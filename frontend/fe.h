@@ -471,6 +471,7 @@ bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *wha
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
+tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 
 // ---- module/tree.c

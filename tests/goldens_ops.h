@@ -11294,6 +11294,25 @@ static const double v1943[] = {
     0.1561223180477716, 0.16303799592107618, 0.07392865391525741, 0.04915194216951589};
 static const double v1944[] = {
     0.34569664281305085, 0.3282034395269407, 0.15566559760917242, 0.09923022835042346};
+static const double v1945[] = {
+    1.5f, -2, 0.25f, 3};
+static const double v1946[] = {
+    -2.25f};
+static const double v1947[] = {
+    1.9213972f};
+static const double v1948[] = {
+    -4.323143720626831};
+static const double v1949[] = {
+    -2.8820958f, 2.1615718603134155, -17.292574882507324, -1.4410479f};
+static const double v1950[] = {
+    1.5f, -2, 0.25f, 3, 2, 0.0f, -1, 0.5f, 0.0f, 4, 0.0f, 2};
+static const double v1951[] = {
+    -1.7345853f, 1.7674193f, 0.9458312f};
+static const double v1952[] = {
+    3.902816891670227};
+static const double v1953[] = {
+    2.601878f, -1.9514084458351135, 15.611267566680908, 1.300939f, -0.0f, -1.7674193f, 0.0f, -0.0f, 0.0f, 0.0f, 0.0f,
+    0.0f};
 
 static const OpCase op_cases[] = {
     {.name = "copy",
@@ -19003,4 +19022,46 @@ static const OpCase op_cases[] = {
      .dims = (int64_t[]){2, 4, -1}, .n_dims = 3,
      .grad_of = (uint32_t[]){0, 1, 2}, .n_grads = 3,
      .differences = true},
+    {.name = "prod",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[1,4]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  output %y {name=\"y\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v1945, 4}},
+     .out = (CaseArray[]){{v1946, 1}},
+     .n_in = 1, .n_out = 1, .n_params = 0},
+    {.name = "prod gradient",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[1,4], %weight: f32[1]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  %weighted = mul %y, %weight\n"
+        "  %loss = sum %weighted {axes=[0]}\n"
+        "  %d_x = grad_of %loss, %x\n"
+        "  output %loss {name=\"loss\", index=0}\n"
+        "  output %d_x {name=\"d_x\", index=1}\n"
+        "}\n",
+     .in = (CaseArray[]){{v1945, 4}, {v1947, 1}},
+     .out = (CaseArray[]){{v1948, 1}, {v1949, 4}},
+     .n_in = 2, .n_out = 2, .n_params = 0,
+     .grad_of = (uint32_t[]){0}, .n_grads = 1,
+     .differences = true},
+    {.name = "prod with zeros gradient",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[3,4], %weight: f32[3]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  %weighted = mul %y, %weight\n"
+        "  %loss = sum %weighted {axes=[0]}\n"
+        "  %d_x = grad_of %loss, %x\n"
+        "  output %loss {name=\"loss\", index=0}\n"
+        "  output %d_x {name=\"d_x\", index=1}\n"
+        "}\n",
+     .in = (CaseArray[]){{v1950, 12}, {v1951, 3}},
+     .out = (CaseArray[]){{v1952, 1}, {v1953, 12}},
+     .n_in = 2, .n_out = 2, .n_params = 0,
+     .grad_of = (uint32_t[]){0}, .n_grads = 1,
+     .differences = false},
 };

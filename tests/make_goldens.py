@@ -741,6 +741,11 @@ for cell in ("lstm", "tanh", "relu"):
     recurrent(cell, [4, 2, 6, 1], 6, 5, 9, init=False, use=("hn",), what=" with its input, hidden 9", own_input=True)
 recurrent("lstm", [2, 4], 4, 1, 2, init=False, bias=False, what=" with its input, without bias and state", own_input=True)
 
+# ---- products, behind all others: they draw no random numbers from those
+whole = torch.tensor([[1.5, -2.0, 0.25, 3.0], [2.0, 0.0, -1.0, 0.5], [0.0, 4.0, 0.0, 2.0]])
+both("prod", "%y = prod %x {axes=[1]}", {"x": whole[:1]}, lambda x: x.prod(1), ["x"])
+gradient("prod with zeros", "%y = prod %x {axes=[1]}", {"x": whole}, lambda x: x.prod(1), ["x"], fd=False)
+
 
 def table(values, render, empty="NULL", kind="CaseArray"):
     return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty

@@ -63,9 +63,10 @@ static void operations(tn_tensor t) {
   tn_log_softmax(t, -1), tn_layer_norm_of(t, 1, one, t, 1e-5), tn_rms_norm_of(t, 1, t, 1e-5);
   tn_mm(t, one), tn_bmm(one, t), tn_mv(t, t), tn_dot(one, t), tn_outer(t, one), tn_addmm(t, one, one, 1, 1);
   tn_einsum("i,i", TN_TENSORS(t, one)), tn_einsum("ij", TN_TENSORS(one, t)), tn_einsum(NULL, TN_TENSORS(one));
-  tn_l1_loss(t, one), tn_huber(one, t, 1), tn_smooth_l1(t, t, 1), tn_bce(t, one), tn_bce_with_logits(one, one, .weight = t);
+  tn_l1_loss(t, one), tn_huber(one, t, 1), tn_smooth_l1(t, t, 1), tn_bce(t, one),
+      tn_bce_with_logits(one, one, .weight = t);
   tn_kl_div(t, one, false), tn_poisson_nll(t, one, true), tn_gaussian_nll(one, one, t), tn_hinge_embedding(one, t, 1);
-  tn_soft_margin(t, one), tn_margin_ranking(one, t, one, 0), tn_pairwise_distance(one, t, 2, 0),
+  tn_nll(t, one), tn_soft_margin(t, one), tn_margin_ranking(one, t, one, 0), tn_pairwise_distance(one, t, 2, 0),
       tn_triplet_margin(one, one, t);
   tn_cosine_similarity(t, one, 0, 1e-8), tn_cosine_embedding(one, t, one, 0);
   tn_cross_entropy(t, one), tn_mse(one, t), tn_clone(t), tn_detach(t), tn_copy_(one, t), tn_copy_(t, one);

@@ -22,11 +22,14 @@ static const Sample samples[] = {
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
-    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2]",
+    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, size=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
-     "%w = param @w\n%w1 = slice_assign %w, %p {axis=0, start=2, into_param}\n"
+     "%sx = slice_at %x, %k {axis=0, from=0, count=2, step=2}\n%sf = slice_at %x, %k {axis=0, count=3, reverse}\n"
+     "%sy = slice_assign_at %x, %p, %k {axis=0, from=1, step=2}\n"
+     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p "
+     "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%pr = prod %x {axes=[0,2]}\n%ar = argmax %x\n%so = "
@@ -35,6 +38,16 @@ static const Sample samples[] = {
      "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
      "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
      "%z, %zr = rms_norm %x, %c {eps=1e-5}\n%zg = rms_norm_grad %x, %zr, %g, %c\n"},
+    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3]",
+     "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
+     "reverse}\n"
+     "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
+     "shifted}\n"
+     "%c6 = shift %x {axis=1, reverse}\n%g0 = gather %x, %i {axis=1}\n%g1 = index_select %x, %k {axis=1}\n"
+     "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s2 = scatter_amax %x, %i, %s "
+     "{axis=1}\n"
+     "%s3 = scatter_amin %x, %i, %s {axis=1}\n%s4 = index_copy %x, %k, %t {axis=1}\n%s5 = index_add %x, %k, %t "
+     "{axis=1}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},

@@ -5,6 +5,7 @@
 #include "frontend/fe.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   tn_function *f;
@@ -60,7 +61,7 @@ static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
   Maker m = {.at = (site)};                                                                      \
   if (!fe_join(operands, sizeof operands / sizeof *operands, &m.f, m.at)) return fe_poison(m.f); \
   FE_GUARD(m.f->p, fe_poison(m.f));                                                              \
-  if (!fe_same_rows(__func__, operands[0], operands[1], m.at)) return fe_poison(m.f)
+  if (!fe_same_rows(__func__ + strlen("tn_"), operands[0], operands[1], m.at)) return fe_poison(m.f)
 
 static bool refuse(const Maker *m, bool bad, const char *what, double x) {
   if (bad) fe_error(m->f->p, E_ARGUMENT, m->at, "%s, not %g", what, x);

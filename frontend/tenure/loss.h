@@ -26,14 +26,16 @@ typedef struct {
   tn_site at;
 } tn_loss_options;
 TN_API tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o);
+// The same of logarithms of probabilities: -log_p[label]. Smoothing is E003.
+TN_API tn_tensor tn_nll(tn_tensor log_p, tn_tensor labels, tn_loss_options o);
 
 // ---- distances of numbers: tn_mse(a, b), tn_l1_loss(a, b, .reduction = TN_REDUCE_SUM)
 typedef struct {
   tn_reduction reduction;
   tn_site at;
 } tn_reduce_options;
-TN_API tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_reduce_options o);  // (a - b)^2
-TN_API tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o);   // |a - b|
+TN_API tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_reduce_options o);      // (a - b)^2
+TN_API tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o);  // |a - b|
 // d^2 / 2 of d = |a - b| up to delta > 0 (else E003), from there on delta (d - delta / 2); PyTorch's default is 1
 TN_API tn_tensor tn_huber(tn_tensor a, tn_tensor b, double delta, tn_reduce_options o);
 // The same divided by beta >= 0 (else E003); 0: l1
