@@ -92,16 +92,26 @@ struct tn_hook {
   bool removed, fired;
 };
 
+typedef tn_tensor FeForward(tn_module *m, tn_tensor x, tn_site at);
+
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
 // module (names, hooks, where it was called) stands in tn_module.
 typedef struct {
   bool has_bias, is_reshapable;
-  Op op;        // ACTIVATION
+  Op op;  // ACTIVATION, with its numbers
+  Attr attrs[4];
+  uint32_t n_attrs;
   double rate;  // DROPOUT, ATTENTION, RNN between layers
   double eps;   // norms; LAYER_NORM, RMS_NORM over the last n_axes
   uint32_t n_axes;
-  int64_t in, out;
-  tn_tensor (*forward)(tn_module *m, tn_tensor x, tn_site at);  // BUILT_IN
+  int64_t in, in_b, out;
+  FeForward *forward;   // BUILT_IN
+  int axis, last_axis;  // that it works along, or joins
+  bool is_list;         // PLAIN, with children by number
+  // EMBEDDING
+  bool has_padding;
+  int64_t padding;
+  double max_norm;  // 0: none
   // norms of channels: of which, in how many groups, running statistics
   int64_t n_groups;
   bool has_running, is_cumulative;
@@ -467,6 +477,7 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
 tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
+tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
@@ -559,6 +570,8 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
 // ---- module/layers.c
 // NULL: no parent; else maybe poisoned
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);
+tn_module *fe_built_in(tn_module *parent, const char *name, FeForward *forward, tn_site at);
+bool fe_check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at);  // in [1, 2^30]; false: reported, m poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
 
@@ -567,6 +580,9 @@ tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);  // of a layer or RMS 
 // Over the last n_axes, without weight and bias
 tn_tensor fe_normalize(tn_module *m, tn_tensor x, uint32_t n_axes, tn_site at);
 bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // false: reported
+
+// ---- module/embedding.c
+tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at);
 
 // ---- module/attention.c
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it

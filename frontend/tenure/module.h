@@ -115,10 +115,38 @@ TN_API tn_module *tn_lstm_cell(tn_module *parent, const char *name, int64_t in, 
 TN_API tn_module *tn_gru_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o);
 TN_API tn_module *tn_rnn_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
                               tn_rnn_cell_options o);
-TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at);
+// y = a^T weight b + bias of a [.., in_a] and b [.., in_b] -> [.., out]: weight [out, in_a, in_b], bias [out]; other
+// shapes are E004
+TN_API tn_module *tn_bilinear(tn_module *parent, const char *name, int64_t in_a, int64_t in_b, int64_t out,
+                              tn_linear_options o);
+TN_API tn_tensor tn_bilinear_call(tn_module *m, tn_tensor a, tn_tensor b, tn_site at);
+// weight [count, size]; index i64 [..] -> [.., size]
+typedef struct {
+  bool has_padding;     // row padding_idx begins as zeros and has no gradient
+  int64_t padding_idx;  // negative: from the end; not read without has_padding
+  // Rows that are asked for and whose 2-norm is larger are shortened to it, in the table itself, as PyTorch's are: by
+  // every call, in evaluation too, and without a gradient. 0: none
+  double max_norm;
+  tn_site at;
+} tn_embedding_options;
+TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size,
+                               tn_embedding_options o);
 TN_API tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
-// "relu", "tanh", any unary row
-TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_site at);
+TN_API tn_module *tn_identity(tn_module *parent, const char *name, tn_site at);
+// Joins the axes first_axis to last_axis: 1 and -1 are PyTorch's Flatten()
+TN_API tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at);
+// "relu", "tanh", any unary row, and the numbers of its call in their order: tn_activation(net, "1", "leaky_relu", .numbers = {0.1})
+typedef struct {
+  double numbers[4];
+  tn_site at;
+} tn_activation_options;
+TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_activation_options o);
+TN_API tn_module *tn_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
+TN_API tn_module *tn_log_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
+// The first half of the axis times the sigmoid of the second
+TN_API tn_module *tn_glu_module(tn_module *parent, const char *name, int axis, tn_site at);
+// x where it is positive, else "weight" x: one weight (count 1), or one for each channel of x [N, count, ..]
+TN_API tn_module *tn_prelu(tn_module *parent, const char *name, int64_t count, tn_site at);
 typedef struct {
   bool no_weight, no_bias;  // no_weight: no bias either
   double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
@@ -158,6 +186,11 @@ TN_API tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t gro
                                 tn_norm_options o);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at);
+// Children are made with it as parent, and called by whoever asks for them. A child of a list or a sequence that is
+// given no name (NULL) has its number, "0", "1", ..
+TN_API tn_module *tn_module_list(tn_module *parent, const char *name, tn_site at);
+TN_API uint32_t tn_n_children(const tn_module *m);
+TN_API tn_module *tn_child_at(const tn_module *m, int k);            // -1: the last; NULL: none
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
 TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
 // Dropout does nothing in functions marked so: what is built after this call
