@@ -108,6 +108,7 @@ typedef struct {
   FeForward *forward;   // BUILT_IN
   int axis, last_axis;  // that it works along, or joins
   bool is_list;         // PLAIN, with children by number
+  bool norm_first;      // of a transformer's layer
   // EMBEDDING
   bool has_padding;
   int64_t padding;
@@ -136,6 +137,7 @@ struct tn_module {
   FeEntry *entries;
   uint32_t n_entries, cap_entries;
   FeModuleConfig config;
+  const void *arguments;  // of the call that runs, beside its one input: as the module's forward reads them; NULL: none
   // hooks of both kinds in the order in which they fire
   tn_hook **hooks, *running;
   uint32_t n_hooks, cap_hooks;
@@ -586,6 +588,7 @@ tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at);
 
 // ---- module/attention.c
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
+tn_tensor fe_attention(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
 // ---- module/hook.c
 tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them

@@ -39,6 +39,9 @@ static tn_module *sequential(tn_module *net) {
   return m;
 }
 
+// Lengths, which are 1 at least.
+static tn_tensor one_more(tn_tensor n) { return tn_cast(tn_add_scalar(tn_cast(n, TN_F32), 1), TN_I64); }
+
 #define INTS(limit, ...)                                               \
   {                                                                    \
     limit, sizeof((const int64_t[]){__VA_ARGS__}) / 8, { __VA_ARGS__ } \

@@ -187,7 +187,7 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   return false;
 }
 
-tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+tn_tensor fe_attention(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
   if (!k.fn) k = q;
   if (!v.fn) v = k;
@@ -196,5 +196,9 @@ tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v,
   Call c = {m, f, o.at};
   if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
-  return fe_made(attend(&c, q, k, v, &o), o.at);
+  return attend(&c, q, k, v, &o);
+}
+
+tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+  return fe_made(fe_attention(m, q, k, v, o), o.at);
 }

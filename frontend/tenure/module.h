@@ -228,6 +228,40 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
+// ---- transformers: PyTorch's layers with batch_first, and its names: self_attn, multihead_attn, linear1, linear2, norm1,
+// norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size].
+//
+//   tn_module *enc = tn_transformer_encoder(net, "encoder", 64, 4, 2, .feedforward = 256, .norm_first = true);
+//   tn_tensor memory = tn_encoder_call(enc, x, .lengths = n);         // tn_call(enc, x): no mask
+//   tn_tensor y = tn_decoder_call(dec, target, memory, .self = {.causal = true}, .cross = {.lengths = n});
+//
+// Every part runs with its hooks; an attention that is given options without its own.
+typedef struct {
+  int64_t feedforward;     // size between linear1 and linear2; 0: 2048
+  double dropout;          // of attention, behind the activation and behind each block; 0: none, where PyTorch's is 0.1
+  const char *activation;  // a unary operation; NULL: "relu"
+  double eps;              // of the norms; 0: 1e-5
+  bool norm_first;         // x + f(norm(x)) instead of norm(x + f(x))
+  bool no_bias;            // none in attention, linear layers and norms
+  bool final_norm;         // of a stack: "norm" behind the last layer
+  tn_site at;
+} tn_transformer_options;
+TN_API tn_module *tn_transformer_encoder_layer(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                               tn_transformer_options o);
+TN_API tn_module *tn_transformer_decoder_layer(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                               tn_transformer_options o);
+TN_API tn_module *tn_transformer_encoder(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                         int64_t n_layers, tn_transformer_options o);
+TN_API tn_module *tn_transformer_decoder(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                         int64_t n_layers, tn_transformer_options o);
+// Of a layer or a stack: the options are those of self-attention
+TN_API tn_tensor tn_encoder_call(tn_module *m, tn_tensor x, tn_attention_options o);
+typedef struct {
+  tn_attention_options self, cross;  // of x to x; of x to memory
+  tn_site at;
+} tn_decoder_options;
+TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decoder_options o);
+
 // ---- hooks of modules: functions that tn_call runs while the graph is built
 //
 //   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
