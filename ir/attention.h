@@ -1,11 +1,16 @@
-// What pass, interpreter and code generator read from an `sdpa` or `sdpa_grad` instruction.
+// What pass, interpreter and code generator read from an `sdpa`, `sdpa_grad` or `sdpa_bias_grad` instruction.
 //
-//   sdpa %q, %k, %v            q [B,H,Tq,D], k and v [B,H,Tk,D]; {heads_inside}: [B,T,H,D]
-//   sdpa %q, %kv               q [B,Tq,H,D], kv [B,Tk,2,H,D] as operand k
+//   sdpa %q, %k, %v            q [B,H,Tq,D], k and v [B,G,Tk,D]; {heads_inside}: [B,T,H,D]
+//   sdpa %q, %kv               q [B,Tq,H,D], kv [B,Tk,2,G,D] as operand k
 //   sdpa %qkv                  [B,T,3,H,D] as operand q, as one projection computes it
 //   sdpa %qkv, lengths=%n      i64 [B]: keys from a sequence's length on are masked
+//   sdpa .., attn_bias=%b      f32, added to the scores: [B,H,Tq,Tk], any of them 1
+//   sdpa .., offset=%o         i64 []: query i stands at key i + offset; {offset=4} where it is constant, else 0
 //
-// Nothing of size Tq x Tk is ever a value: forward stores ln sum e^score of each row, [B,H,Tq], and backward recomputes
+// H is a multiple of G: head h reads keys and values of head h / (H / G). {causal}: a query sees the keys up to where it
+// stands; {window=w}: only the last w of those, without {causal} those less than w away from it on either side.
+//
+// Nothing of size Tq x Tk is ever made: forward stores ln sum e^score of each row, [B,H,Tq], and backward recomputes
 // the scores.
 #ifndef TN_IR_ATTENTION_H
 #define TN_IR_ATTENTION_H
@@ -19,6 +24,7 @@ typedef enum { ATTN_Q, ATTN_K, ATTN_V, N_ATTN_ROLES } AttnRole;
 // of constants and dims: time and the batch's stride may be known at run time only.
 typedef struct {
   uint32_t operand;      // which tensor operand holds it
+  int64_t heads;         // that it holds
   int64_t offset, head;  // head: 0 where a head is a whole [T,D] block, whose stride is T * row
   int64_t row;
 } AttnPlace;
@@ -27,11 +33,18 @@ typedef struct {
   uint32_t n_in;  // tensor operands: 1, 2 or 3
   bool causal, inside;
   Val lengths;  // none: all keys count
+  Val bias;
+  bool bias_has[4];        // axes of the bias that it is not broadcast over: batch, heads, queries, keys
+  Val offset_value;        // none: the constant
+  int64_t offset, window;  // window: 0: none
   double scale, p;
   Dim batch, tq, tk;
-  int64_t heads, size;
+  int64_t heads, group, size;          // group: heads that share keys and values
   AttnPlace place[N_ATTN_ROLES], out;  // out: of the result, of its gradient too
 } Attention;
+
+// Does it depend on where a query stands what it sees?
+static inline bool ir_attention_is_local(const Attention *a) { return a->causal || a->window; }
 
 // Reads the instruction at v, whose operands fit (ir_infer has run).
 void ir_attention(const Fn *f, Val v, Attention *a);

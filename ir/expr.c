@@ -9,9 +9,10 @@
 #include "ir/ir.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 
-enum { MAX_TREE = 64, MAX_POOL = 4096, NO_NODE = 0 };
+enum { MAX_TREE = 64, MAX_POOL = 8192, NO_NODE = 0 };
 
 typedef struct {
   uint32_t i;  // in `tree`; NO_NODE: nothing (PRIM, NOGRAD)

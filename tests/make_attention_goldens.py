@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import make_goldens as m
-from make_goldens import RUN, SEED, both, case, gradient, ints, rnd, stream
+from make_goldens import INF, RUN, SEED, both, case, gradient, ints, rnd, stream
 
 m.cases.clear()
 m.array_prefix[0] = "a"
@@ -71,6 +71,71 @@ case("sdpa nothing seen", "%y, %lse = sdpa %x, lengths=%n", {"x": x, "n": n},
 ins = {"q": rnd(2, 2, 3, 2), "k": rnd(2, 2, 4, 2), "v": rnd(2, 2, 4, 2), "n": ints(4, 3)}
 both("sdpa lengths apart", "%y, %lse = sdpa %q, %k, %v, %n", ins,
      lambda q, k, v, n: attend(q, k, v, length=n), ["q", "k", "v"])
+
+# ---- bias, groups of heads, offset, window
+def seen(tq, tk, causal, offset, window, length=None):
+    at, key = torch.arange(tq)[:, None] + offset, torch.arange(tk)[None, :]
+    mask = torch.ones(tq, tk, dtype=torch.bool)
+    if causal:
+        mask = mask & (key <= at)
+    if window:
+        mask = mask & (key > at - window) & (key < at + window)
+    return mask if length is None else mask & (key < length[:, None, None, None])
+
+
+def attend_all(q, k, v, bias=None, causal=False, offset=0, window=0, scale=None, length=None):
+    """Composed, since rows that see nothing are zeros here and PyTorch's gradients of them are not numbers."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.mT * (scale if scale is not None else q.shape[-1] ** -0.5)
+    if bias is not None:
+        s = s + bias
+    mask = seen(q.shape[2], k.shape[2], causal, int(offset), window, length) & (s > -INF)
+    top = torch.where(mask, s, torch.full_like(s, -1e9)).amax(-1, keepdim=True).detach()
+    e = torch.where(mask, torch.exp(torch.where(mask, s, top) - top), torch.zeros_like(s))
+    total = e.sum(-1, keepdim=True)
+    return e / torch.where(total == 0, torch.ones_like(total), total) @ v
+
+
+def options(name, q, k, operands="", attrs="", extra=None, wrt=(), **how):
+    """q: b, h, tq, d; k: heads, tk. extra: more operands."""
+    (b, h, tq, d), (g, tk) = q, k
+    ins = {"q": rnd(b, h, tq, d), "k": rnd(b, g, tk, d), "v": rnd(b, g, tk, d), **(extra or {})}
+    both("sdpa " + name, f"%y, %lse = sdpa %q, %k, %v{operands}{attrs}", ins,
+         lambda q, k, v, **more: attend_all(q, k, v, **more, **how), ["q", "k", "v", *wrt])
+
+
+for what, shape in (("", (2, 3, 5, 7)), (" over batch", (1, 3, 5, 7)), (" over batch and heads", (1, 1, 5, 7)), (" over heads", (2, 1, 5, 7)),
+                    (" of keys", (2, 1, 1, 7)), (" of queries", (1, 3, 5, 1)), (" of all", (1, 1, 1, 1))):
+    options("bias" + what, (2, 3, 5, 3), (3, 7), ", attn_bias=%bias", extra={"bias": rnd(*shape)}, wrt=["bias"])
+options("bias, causal, many heads", (2, 5, 9, 2), (5, 9), ", attn_bias=%bias", " {causal, scale=0.5}", extra={"bias": rnd(1, 5, 9, 9)},
+        wrt=["bias"], causal=True, scale=0.5)
+hidden = rnd(1, 2, 4, 6)
+hidden[:, :, :, 2:4] = -INF
+hidden[:, 1, 2] = -INF
+options("bias that hides keys", (1, 2, 4, 3), (2, 6), ", attn_bias=%bias", extra={"bias": hidden})
+options("groups of heads", (2, 6, 5, 3), (2, 7))
+options("one head of keys", (2, 4, 5, 3), (1, 7), attrs=" {causal}", causal=True)
+options("groups of many heads", (4, 4, 3, 2), (2, 3), attrs=" {causal}", causal=True)
+options("groups and a bias", (2, 4, 5, 3), (2, 7), ", attn_bias=%bias", extra={"bias": rnd(1, 4, 5, 7)}, wrt=["bias"])
+for offset in (3, -100):
+    options(f"offset {offset}", (1, 2, 5, 3), (2, 9), ", offset=%offset", " {causal}", extra={"offset": torch.tensor(offset)}, causal=True)
+for offset in (-2, 100):
+    options(f"constant offset {offset}", (1, 2, 5, 3), (2, 9), attrs=f" {{causal, offset={offset}}}", causal=True, offset=offset)
+for window in (1, 3):
+    options(f"window {window}", (1, 2, 9, 3), (2, 11), attrs=f" {{causal, window={window}}}", causal=True, window=window)
+for window in (3, 50):
+    options(f"window {window} to both sides", (2, 4, 9, 3), (4, 7), attrs=f" {{window={window}}}", window=window)
+options("window, offset and a bias", (2, 4, 5, 2), (2, 12), ", attn_bias=%bias, offset=%offset", " {causal, window=4}",
+        extra={"bias": rnd(1, 1, 5, 12), "offset": torch.tensor(5)}, wrt=["bias"], causal=True, window=4)
+ins = {"q": rnd(2, 5, 4, 3), "k": rnd(2, 4, 2, 3), "v": rnd(2, 4, 2, 3)}
+both("sdpa groups inside", "%y, %lse = sdpa %q, %k, %v {heads_inside}", ins,
+     lambda q, k, v: attend_all(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2), ["q", "k", "v"])
+both("sdpa groups, packed keys and values", "%y, %lse = sdpa %q, %kv", {"q": rnd(2, 3, 6, 5), "kv": rnd(2, 6, 2, 2, 5)},
+     lambda q, kv: attend_all(q.transpose(1, 2), kv[:, :, 0].transpose(1, 2), kv[:, :, 1].transpose(1, 2)).transpose(1, 2),
+     ["q", "kv"])
+ins = {"q": rnd(3, 2, 4, 2), "k": rnd(3, 2, 6, 2), "v": rnd(3, 2, 6, 2), "n": ints(6, 3, 1), "bias": rnd(3, 1, 4, 6)}
+both("sdpa lengths, offset and a bias", "%y, %lse = sdpa %q, %k, %v, lengths=%n, attn_bias=%bias {causal, offset=1}", ins,
+     lambda q, k, v, n, bias: attend_all(q, k, v, bias, True, 1, length=n), ["q", "k", "v", "bias"])
 
 # named dims
 dims = [("batch", 4, 2), ("time", 9, 5), ("steps", 40, 7)]

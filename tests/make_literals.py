@@ -15,16 +15,16 @@ ROW = re.compile(r'LITERAL\((\w+), "([^"]*)", A\(([^)]*)\), .*\)$')
 
 
 def number(x):
-    text = repr(float(x))
-    return {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}.get(text, text.removesuffix(".0") if "e" not in text else text)
+    text = repr(float(torch.as_tensor(x).detach()))
+    return {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}.get(text, text if "e" in text or text == "-0.0" else text.removesuffix(".0"))
 
 
 def filled(op, expression, points):
     names = dict(zip("abc", (torch.tensor(float(x), dtype=torch.float64, requires_grad=True) for x in points)))
-    y = eval(expression, {"torch": torch, "F": F, "attr": 0.125, **names})
-    y = torch.as_tensor(y, dtype=torch.float64)
+    y = eval(expression, {"torch": torch, "F": F, "attr": 0.125, "lo": -0.5, "hi": 0.75, **names})
+    y = torch.as_tensor(y).double()
     grads = [None] * len(names)
-    if y.requires_grad:
+    if y.requires_grad and op != "floor_divide":  # which PyTorch refuses to differentiate
         grads = torch.autograd.grad(y, list(names.values()), allow_unused=True)
     texts = [number(0.0 if g is None else g) for g in grads]
     return f'LITERAL({op}, "{expression}", A({", ".join(number(x) for x in points)}), {number(y)}, G({", ".join(texts)}))'

@@ -8,8 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#define POINTWISE_ATTR 0.125  // every number
 enum { MAX_POINTWISE_ATTRS = 4 };
+
+// What a number is given for. tests/make_literals.py has the same.
+static inline double pointwise_number(Key key) { return key == KEY_lo ? -0.5 : key == KEY_hi ? 0.75 : 0.125; }
+#define POINTWISE_ATTR(key) pointwise_number(KEY_##key)
 
 static inline bool pointwise_requires(Op op, Key key) {
 #define TAKES(o, k, presence, range) \
@@ -23,7 +26,8 @@ static inline uint32_t pointwise_attrs(Op op, int64_t stream, Attr out[MAX_POINT
   uint32_t n = 0;
   for (uint32_t key = 0; key < N_KEYS && n < MAX_POINTWISE_ATTRS; key++) {
     if (!pointwise_requires(op, (Key)key)) continue;
-    out[n++] = ir_key_kind[key] == KIND_NUM ? ir_a_num((Key)key, POINTWISE_ATTR) : ir_a_int((Key)key, stream);
+    out[n++] =
+        ir_key_kind[key] == KIND_NUM ? ir_a_num((Key)key, pointwise_number((Key)key)) : ir_a_int((Key)key, stream);
   }
   return n;
 }
@@ -38,7 +42,7 @@ static inline void pointwise_line(Op op, const char *const operands[3], int64_t 
   for (uint32_t k = 0; k < n; k++) {
     bool is_number = ir_key_kind[attr[k].key] == KIND_NUM;
     rt_text_add(out, "%s%s=%.17g", k ? ", " : "", ir_key_name[attr[k].key],
-                is_number ? POINTWISE_ATTR : (double)stream);
+                is_number ? pointwise_number((Key)attr[k].key) : (double)stream);
   }
   if (!n_args) rt_text_add(out, "%sshape=[2]", n ? ", " : "");
   rt_text_add(out, n || !n_args ? "}\n" : "\n");
@@ -58,7 +62,7 @@ static inline double pointwise_expr(Expr e, const double x[3], double y) {
     case EX_ARG: stack[top++] = x[node->arg]; break;
     case EX_Y: stack[top++] = y; break;
     case EX_NUM: stack[top++] = node->num; break;
-    case EX_ATTR: stack[top++] = POINTWISE_ATTR; break;
+    case EX_ATTR: stack[top++] = pointwise_number((Key)node->arg); break;
     case EX_G: stack[top++] = 1; break;
     case EX_SAME: return NAN;  // random rows only
     case EX_OP: {

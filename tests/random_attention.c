@@ -2,16 +2,17 @@
 #include "tests/random_gen.h"
 
 typedef struct {
-  Dim batch, heads, tq, tk, size;
+  Dim batch, heads, kv_heads, tq, tk, size;
   uint32_t n;  // tensor operands
   bool inside;
 } Form;
 
 static Shape shape_of(Gen *g, const Form *s, uint32_t operand) {
   Dim t = operand ? s->tk : s->tq, parts = ir_dim(g->p, s->n == 1 ? 3 : 2);
-  Dims d = {{s->batch, s->heads, t, s->size}, 4};
-  if (s->inside) d = (Dims){{s->batch, t, s->heads, s->size}, 4};
-  if (s->n == 1 || (s->n == 2 && operand)) d = (Dims){{s->batch, t, parts, s->heads, s->size}, 5};
+  Dim heads = operand ? s->kv_heads : s->heads;
+  Dims d = {{s->batch, heads, t, s->size}, 4};
+  if (s->inside) d = (Dims){{s->batch, t, heads, s->size}, 4};
+  if (s->n == 1 || (s->n == 2 && operand)) d = (Dims){{s->batch, t, parts, heads, s->size}, 5};
   return gen_shape(g, &d);
 }
 
@@ -30,6 +31,8 @@ static Form random_form(Gen *g) {
               .size = ir_dim(g->p, sizes[gen_below(g, 8)]),
               .n = 1 + gen_below(g, 3),
               .inside = gen_chance(g, 40)};
+    s.kv_heads = s.heads;
+    if (s.n > 1 && gen_chance(g, 30)) s.heads = ir_dim(g->p, ir_dim_bound(g->p, s.kv_heads) * (1 + gen_below(g, 3)));
     s.tk = s.n == 1 || gen_chance(g, 50) ? s.tq : steps(g);
     if (gen_is_small(g, shape_of(g, &s, 0)) && gen_is_small(g, shape_of(g, &s, 1))) return s;
   }
@@ -38,7 +41,7 @@ static Form random_form(Gen *g) {
 // What was there already has its form; so have the others then.
 static bool find_form(Gen *g, Val q, Form *s) {
   Dims d = gen_dims(g, q);
-  *s = (Form){.batch = d.d[0], .heads = d.d[1], .tq = d.d[2], .tk = d.d[2], .size = d.d[3], .n = 3};
+  *s = (Form){.batch = d.d[0], .heads = d.d[1], .kv_heads = d.d[1], .tq = d.d[2], .tk = d.d[2], .size = d.d[3], .n = 3};
   bool sized = ir_dim_is_const(g->p, s->heads) && ir_dim_is_const(g->p, s->size);
   return sized && ir_dim_bound(g->p, s->size) > 0;
 }
@@ -51,8 +54,17 @@ static Val tensor(Gen *g, Shape s) {
   return x;
 }
 
-// q, k, v and lengths.
-static void operands(Gen *g, Val in[4], Form *s) {
+// Any axis may be broadcast.
+static Val bias(Gen *g, const Form *s) {
+  Dims d = {{s->batch, s->heads, s->tq, s->tk}, 4};
+  for (uint32_t axis = 0; axis < 4; axis++)
+    if (gen_chance(g, 40)) d.d[axis] = ir_dim(g->p, 1);
+  Shape shape = gen_shape(g, &d);
+  return gen_is_small(g, shape) ? tensor(g, shape) : (Val){0};
+}
+
+// q, k, v, lengths, bias.
+static void operands(Gen *g, Val in[5], Form *s) {
   Val q = gen_pick_where(g, has_four_axes);
   bool given = !ir_none(q) && find_form(g, q, s) && gen_chance(g, 50);
   if (!given) *s = random_form(g);
@@ -60,11 +72,17 @@ static void operands(Gen *g, Val in[4], Form *s) {
   for (uint32_t k = 1; k < s->n; k++) in[k] = tensor(g, shape_of(g, s, k));
   Shape lengths = ir_shape(g->p, &s->batch, 1);
   if (gen_chance(g, 30) && gen_may_be_input(g, lengths)) in[3] = gen_input(g, "keys", DT_I64, lengths);
+  if (gen_chance(g, 30)) in[4] = bias(g, s);
 }
 
-static uint32_t attributes(Gen *g, const Form *s, Attr a[5]) {
+// offset: the operand
+static uint32_t attributes(Gen *g, const Form *s, Attr a[7], Val *offset) {
   uint32_t n = 0;
+  Shape scalar = ir_shape(g->p, NULL, 0);
   if (gen_chance(g, 40)) a[n++] = ir_a_int(KEY_causal, 1);
+  if (gen_chance(g, 25)) a[n++] = ir_a_int(KEY_window, 1 + gen_below(g, 9));
+  if (n && gen_chance(g, 30)) a[n++] = ir_a_int(KEY_offset, (int64_t)gen_below(g, 30) - 15);
+  else if (n && gen_chance(g, 30) && gen_may_be_input(g, scalar)) *offset = gen_input(g, "at", DT_I64, scalar);
   if (s->n == 3 && s->inside) a[n++] = ir_a_int(KEY_heads_inside, 1);
   if (gen_chance(g, 30)) a[n++] = ir_a_num(KEY_scale, 0.75);
   if (!gen_chance(g, 25)) return n;
@@ -73,17 +91,18 @@ static uint32_t attributes(Gen *g, const Form *s, Attr a[5]) {
 }
 
 void add_attention(Gen *g) {
-  Val in[7] = {{0}};
+  Val in[9] = {{0}};
   Form s;
-  Attr a[5];
+  Attr a[7];
   operands(g, in, &s);
-  uint32_t n = attributes(g, &s, a);
-  Val y = gen_emit(g, OP_sdpa, in, 4, a, n);
+  uint32_t n = attributes(g, &s, a, &in[5]);
+  Val y = gen_emit(g, OP_sdpa, in, 6, a, n);
   if (ir_none(y)) return;
   gen_keep(g, y, 3);
   if (gen_chance(g, 10)) gen_keep(g, ir_result(y, 1), 30);
   if (!gen_chance(g, 25)) return;
-  in[4] = y, in[5] = ir_result(y, 1), in[6] = gen_leaf(g, gen_shape_at(g, y));
-  Val d = gen_emit(g, OP_sdpa_grad, in, 7, a, n);
+  in[6] = y, in[7] = ir_result(y, 1), in[8] = gen_leaf(g, gen_shape_at(g, y));
+  if (!ir_none(in[4])) gen_keep_tame(g, gen_emit(g, OP_sdpa_bias_grad, in, 9, a, n), 50);
+  Val d = gen_emit(g, OP_sdpa_grad, in, 9, a, n);
   for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) gen_keep_tame(g, ir_result(d, k), 50);
 }

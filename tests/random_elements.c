@@ -44,11 +44,9 @@ static double reach(Gen *g, Op op, const Val *v, const Range *r) {
 
 // The widest range in which the row is finite and not large.
 static const Range *range_of(Gen *g, Op op, const Val *v, double *mag) {
-  static const Range ranges[] = {{{50, 50, 50}, {0}},
-                                 {{4, 4, 4}, {0}},
-                                 {{50, 50, 50}, {0, 0.5, 0}},
-                                 {{50, 50, 50}, {0.2, 0.5, 0}},
-                                 {{4, 1, 4}, {0.3, 0, 0}}};
+  static const Range ranges[] = {{{50, 50, 50}, {0}},           {{4, 4, 4}, {0}},         {{50, 50, 50}, {0, 0.5, 0}},
+                                 {{50, 50, 50}, {0.2, 0.5, 0}}, {{4, 1, 4}, {0.3, 0, 0}}, {{0.7, 0.7, 0.7}, {0}},
+                                 {{4, 4, 4}, {1.2, 1.2, 1.2}}};
   enum { N = sizeof ranges / sizeof *ranges };
   for (uint32_t k = 0; k < N; k++) {
     *mag = reach(g, op, v, &ranges[k]);

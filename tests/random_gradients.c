@@ -25,7 +25,7 @@ static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_
 static bool meets_no_rule(const Gen *g, const bool *reach) {
   for (uint32_t i = 1; i < g->f->n_ins; i++) {
     Op op = (Op)ir_ins(g->f, ir_head(g->f, (Val){i}))->op;
-    if (reach[i] && (op == OP_rnn_seq_grad || op == OP_sdpa_grad)) return true;
+    if (reach[i] && (op == OP_rnn_seq_grad || op == OP_sdpa_grad || op == OP_sdpa_bias_grad)) return true;
   }
   return false;
 }

@@ -6,6 +6,7 @@
 
 #include "ir/interp/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -205,15 +206,41 @@ static void hold(Run *r, const Nudge *n, Val v) {
   r->val[v.i] = t;
 }
 
-static bool jumps(Op op) {
-  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne || op == OP_floor ||
-         op == OP_argmax;
+// By how much a result of the op moves when it jumps, at least; 0: any move is a jump; negative: it has none.
+static double jump_of(Op op) {
+  switch (op) {
+  case OP_gt:
+  case OP_ge:
+  case OP_lt:
+  case OP_le:
+  case OP_eq:
+  case OP_ne:
+  case OP_floor:
+  case OP_argmax:
+  case OP_round:
+  case OP_ceil:
+  case OP_trunc:
+  case OP_sign:
+  case OP_floor_divide:
+  case OP_isnan:
+  case OP_isinf:
+  case OP_isfinite: return 0;
+  case OP_fmod:
+  case OP_remainder:
+  case OP_frac:
+  case OP_copysign:
+  case OP_atan2:
+  case OP_hardshrink:
+  case OP_threshold: return 1e-3;
+  default: return -1;
+  }
 }
 
 static void note_jumps(const Run *r, Nudge *n, Val v) {
-  if (n->step == 0 || !jumps((Op)ir_ins(r->f, v)->op)) return;
+  double least = jump_of((Op)ir_ins(r->f, v)->op);
+  if (n->step == 0 || least < 0) return;
   Tensor now = r->val[v.i], old = n->base[v.i];
-  for (int64_t k = 0; k < now.n; k++) n->jumped |= now.v[k] != old.v[k];
+  for (int64_t k = 0; k < now.n; k++) n->jumped |= fabs(now.v[k] - old.v[k]) > least;
 }
 
 static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {

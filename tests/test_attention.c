@@ -21,7 +21,7 @@ static float *noises(size_t n, uint32_t seed) {
 
 // |a - b| <= tolerance of the largest magnitude in b
 static bool near(const char *what, const float *a, const float *b, size_t n, double tolerance) {
-  double most = 1e-3;
+  double most = 1e-2;
   for (size_t i = 0; i < n; i++) most = fmax(most, fabs(b[i]));
   for (size_t i = 0; i < n; i++) {
     if (fabs((double)a[i] - b[i]) <= tolerance * most) continue;
@@ -42,92 +42,150 @@ typedef struct {
   int64_t b, h, tq, tk, d;
   bool causal, inside, has_len;
   const char *note;
+  int64_t shared;    // heads that share keys and values; 0: 1
+  const char *bias;  // axes that it has of "bhqk"; NULL: no bias
+  int64_t offset, window;
+  bool is_run_time;  // the offset
 } Case;
 
 static const Case cases[] = {
-    {1, 1, 1, 1, 1, false, false, false, "one"},
-    {2, 3, 1, 333, 64, false, false, true, "decoding"},
-    {1, 2, 300, 300, 16, true, false, false, "several chunks, few heads"},
-    {2, 4, 65, 129, 80, false, true, false, "tails of queries, keys and size"},
-    {2, 4, 128, 128, 64, true, true, false, "whole tiles"},
-    {1, 9, 63, 63, 33, true, true, true, "causal and lengths"},
-    {1, 3, 40, 257, 130, true, false, false, "causal across, wide heads"},
-    {3, 2, 100, 31, 5, true, true, true, "more queries than keys"},
-    {2, 1, 33, 70, 300, false, false, false, "head wider than a block"},
+    {1, 1, 1, 1, 1, false, false, false, .note = "one"},
+    {2, 3, 1, 333, 64, false, false, true, .note = "decoding"},
+    {1, 2, 300, 300, 16, true, false, false, .note = "several chunks, few heads"},
+    {2, 4, 65, 129, 80, false, true, false, .note = "tails of queries, keys and size"},
+    {2, 4, 128, 128, 64, true, true, false, .note = "whole tiles"},
+    {1, 9, 63, 63, 33, true, true, true, .note = "causal and lengths"},
+    {1, 3, 40, 257, 130, true, false, false, .note = "causal across, wide heads"},
+    {3, 2, 100, 31, 5, true, true, true, .note = "more queries than keys"},
+    {2, 1, 33, 70, 300, false, false, false, .note = "head wider than a block"},
+    {1, 2, 300, 300, 16, true, false, false, .note = "bias, several chunks", .bias = "hqk"},
+    {2, 5, 65, 129, 20, false, false, true, .note = "bias of all axes", .bias = "bhqk"},
+    {2, 5, 290, 33, 8, false, true, false, .note = "bias over batch and heads", .bias = "qk"},
+    {3, 2, 70, 150, 8, true, false, false, .note = "bias of keys", .bias = "bk"},
+    {1, 8, 60, 260, 24, true, false, false, .note = "shared keys, few heads", .shared = 4},
+    {4, 6, 33, 140, 24, true, true, true, .note = "shared keys, many heads", .shared = 3},
+    {2, 4, 40, 200, 16, true, false, false, .note = "multi-query, a bias, an offset", .shared = 4, .bias = "hk",
+     .offset = 155},
+    {2, 5, 70, 300, 16, true, false, true, .note = "offset", .offset = 217, .is_run_time = true},
+    {1, 2, 270, 300, 16, true, false, false, .note = "offset, few heads", .offset = 21, .is_run_time = true},
+    {1, 2, 100, 300, 16, true, false, false, .note = "negative offset", .offset = -37, .is_run_time = true},
+    {1, 1, 600, 600, 16, true, false, false, .note = "window, few heads", .window = 130},
+    {2, 8, 270, 270, 8, true, true, true, .note = "window, many heads", .window = 33},
+    {2, 4, 270, 150, 8, false, false, false, .note = "window to both sides", .window = 40},
+    {2, 4, 40, 300, 8, true, false, false, .note = "all of them", .shared = 2, .bias = "qk", .offset = 201,
+     .window = 101, .is_run_time = true},
 };
-enum { N_CASES = sizeof cases / sizeof *cases, N_OUT = 8 };
+enum { N_CASES = sizeof cases / sizeof *cases, N_IN = 4, N_OUT = 2 * (N_IN + 1) };
 
-// scores [B,H,Tq,Tk] + mask, softmax, times v; everything with heads outside.
-static tn_tensor composed(tn_tensor q, tn_tensor k, tn_tensor v, tn_tensor mask, double scale) {
-  tn_tensor s = tn_mul(tn_matmul(q, tn_transpose(k, 2, 3)), tn_scalar(q.fn, scale));
-  return tn_matmul(tn_softmax(tn_add(s, mask), -1), v);
+static int64_t shared_by(const Case *c) { return c->shared ? c->shared : 1; }
+
+// [B,G,T,D] -> [B,H,T,D]
+static tn_tensor repeated(const Case *c, tn_tensor x) {
+  tn_dim B = tn_dim_const(c->b), G = tn_dim_const(c->h / shared_by(c)), N = tn_dim_const(shared_by(c)),
+         K = tn_dim_const(c->tk), D = tn_dim_const(c->d);
+  x = tn_expand(tn_reshape(x, TN_SHAPE(B, G, 1, K, D)), TN_SHAPE(B, G, N, K, D));
+  return tn_reshape(x, TN_SHAPE(B, tn_dim_const(c->h), K, D));
 }
 
-static void add_outputs(tn_function *f, const char *name, tn_tensor y, tn_tensor weight, const tn_tensor in[3]) {
+// scores [B,H,Tq,Tk] + mask + bias, softmax, times v; everything with heads outside.
+static tn_tensor composed(const Case *c, const tn_tensor x[N_IN], tn_tensor mask) {
+  tn_tensor k = repeated(c, x[1]), v = repeated(c, x[2]);
+  tn_tensor s = tn_mul(tn_matmul(x[0], tn_transpose(k, 2, 3)), tn_scalar(x[0].fn, 1 / sqrt((double)c->d)));
+  if (c->bias) s = tn_add(s, x[3]);
+  // a row that sees nothing is zeros
+  tn_tensor sees = tn_gt(mask, tn_scalar(mask.fn, -1));
+  return tn_matmul(tn_mul(tn_softmax(tn_add(s, mask), -1), sees), v);
+}
+
+static int64_t bias_axis(const Case *c, int axis) {
+  const int64_t full[4] = {c->b, c->h, c->tq, c->tk};
+  return c->bias && strchr(c->bias, "bhqk"[axis]) ? full[axis] : 1;
+}
+
+// Elements of q, k, v, bias.
+static size_t count_of(const Case *c, int k) {
+  int64_t bias = bias_axis(c, 0) * bias_axis(c, 1) * bias_axis(c, 2) * bias_axis(c, 3);
+  int64_t heads = k ? c->h / shared_by(c) : c->h;
+  return (size_t)(k == 3 ? bias : c->b * heads * (k ? c->tk : c->tq) * c->d);
+}
+
+static tn_array array_of(const Case *c, int k, float *v) {
+  int64_t heads = k ? c->h / shared_by(c) : c->h, steps = k ? c->tk : c->tq;
+  if (k == 3) return tn_f32(v, bias_axis(c, 0), bias_axis(c, 1), bias_axis(c, 2), bias_axis(c, 3));
+  return c->inside ? tn_f32(v, c->b, steps, heads, c->d) : tn_f32(v, c->b, heads, steps, c->d);
+}
+
+static tn_tensor input_of(const Case *c, tn_function *f, int k) {
+  static const char *const names[N_IN] = {"q", "k", "v", "bias"};
+  tn_array like = array_of(c, k, NULL);
+  tn_dim d[4];
+  for (int axis = 0; axis < 4; axis++) d[axis] = tn_dim_const(like.dims[axis]);
+  return tn_input(f, names[k], TN_F32, TN_SHAPE(d[0], d[1], d[2], d[3]));
+}
+
+static void add_outputs(tn_function *f, const char *name, tn_tensor y, tn_tensor weight, const tn_tensor in[N_IN],
+                        bool has_bias) {
   char text[32];
   tn_tensor loss = tn_sum(tn_mul(y, weight));
   snprintf(text, sizeof text, "%s", name);
   tn_output(f, text, y);
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < N_IN; k++) {
     snprintf(text, sizeof text, "%s_d%d", name, k);
-    tn_output(f, text, tn_grad(loss, in[k]));
+    tn_output(f, text, k < 3 || has_bias ? tn_grad(loss, in[k]) : tn_mul_scalar(in[k], 0));
   }
 }
 
 static tn_program *both_ways(const Case *c) {
   tn_program *p = tn_program_create("attention");
   tn_function *f = tn_function_begin(p, "f");
-  tn_dim B = tn_dim_const(c->b), H = tn_dim_const(c->h), Q = tn_dim_const(c->tq), K = tn_dim_const(c->tk),
-         D = tn_dim_const(c->d);
-  tn_tensor in[3], out[3];
-  const char *const names[] = {"q", "k", "v"};
-  for (int k = 0; k < 3; k++) {
-    tn_dim T = k ? K : Q;
-    in[k] = c->inside ? tn_input(f, names[k], TN_F32, TN_SHAPE(B, T, H, D))
-                      : tn_input(f, names[k], TN_F32, TN_SHAPE(B, H, T, D));
-    out[k] = c->inside ? tn_transpose(in[k], 1, 2) : in[k];
+  tn_tensor in[N_IN], out[N_IN];
+  for (int k = 0; k < N_IN; k++) {
+    in[k] = input_of(c, f, k);
+    out[k] = c->inside && k < 3 ? tn_transpose(in[k], 1, 2) : in[k];
   }
-  tn_tensor mask = tn_input(f, "mask", TN_F32, TN_SHAPE(B, 1, Q, K));
-  tn_tensor weight =
-      c->inside ? tn_input(f, "w", TN_F32, TN_SHAPE(B, Q, H, D)) : tn_input(f, "w", TN_F32, TN_SHAPE(B, H, Q, D));
-  tn_tensor length = tn_input(f, "n", TN_I64, TN_SHAPE(B));
-  tn_attention_options o = {.causal = c->causal, .heads_inside = c->inside};
+  tn_tensor mask =
+      tn_input(f, "mask", TN_F32, TN_SHAPE(tn_dim_const(c->b), 1, tn_dim_const(c->tq), tn_dim_const(c->tk)));
+  tn_tensor weight = tn_mul_scalar(tn_sin(tn_mul_scalar(in[0], 5)), 0.7);
+  tn_tensor length = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(c->b))),
+            offset = tn_input(f, "o", TN_I64, TN_SCALAR);
+  tn_attention_options o = {.causal = c->causal, .heads_inside = c->inside, .window = c->window};
   if (c->has_len) o.lengths = length;
-  else tn_output(f, "unused", length);
-  add_outputs(f, "y", (tn_scaled_dot_product_attention)(in[0], in[1], in[2], o), weight, in);
-  tn_tensor z = composed(out[0], out[1], out[2], mask, 1 / sqrt((double)c->d));
-  add_outputs(f, "z", c->inside ? tn_transpose(z, 1, 2) : z, weight, in);
+  if (c->bias) o.bias = in[3];
+  if (c->is_run_time) o.offset = offset;
+  else o.const_offset = c->offset;
+  weight = tn_detach(weight);
+  add_outputs(f, "y", (tn_scaled_dot_product_attention)(in[0], in[1], in[2], o), weight, in, c->bias);
+  tn_tensor z = composed(c, out, mask);
+  add_outputs(f, "z", c->inside ? tn_transpose(z, 1, 2) : z, weight, in, c->bias);
   tn_function_end(f);
   return p;
 }
 
 static int64_t length_of(const Case *c, int64_t b) { return c->has_len ? 1 + (b + 1) * (c->tk - 1) / c->b : c->tk; }
 
+static bool is_seen(const Case *c, int64_t b, int64_t t, int64_t k) {
+  int64_t at = t + c->offset;
+  if (k >= length_of(c, b) || (c->causal && k > at)) return false;
+  return !c->window || (k > at - c->window && k < at + c->window);
+}
+
 static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
   tn_program *p = both_ways(c);
   tn_model *m = compiled(p, n_workers);
-  int64_t nq = c->b * c->h * c->tq * c->d, nk = c->b * c->h * c->tk * c->d, pairs = c->b * c->tq * c->tk;
-  float *in[5] = {noises((size_t)nq, 1), noises((size_t)nk, 2), noises((size_t)nk, 3), noises((size_t)pairs, 4),
-                  noises((size_t)nq, 5)};
-  int64_t n[3], unused[3];
+  int64_t pairs = c->b * c->tq * c->tk, n[4], offset = c->offset;
+  float *in[N_IN], *mask = noises((size_t)pairs, 4);
+  for (int k = 0; k < N_IN; k++) in[k] = noises(count_of(c, k), (uint32_t)k + 1);
   for (int64_t b = 0; b < c->b; b++) n[b] = length_of(c, b);
-  for (int64_t i = 0; i < pairs; i++) {
-    int64_t k = i % c->tk, t = i / c->tk % c->tq, b = i / c->tk / c->tq;
-    in[3][i] = (c->causal && k > t) || k >= n[b] ? -1e30f : 0;
-  }
-  bool ins = c->inside;
-  int64_t q1 = ins ? c->tq : c->h, q2 = ins ? c->h : c->tq, k1 = ins ? c->tk : c->h, k2 = ins ? c->h : c->tk;
-  tn_array out[N_OUT + 1];
-  uint32_t first = 0;
-  if (!c->has_len) out[first++] = tn_i64(unused, c->b);
-  for (int k = 0; k < N_OUT; k++)
-    out[first + (uint32_t)k] =
-        k % 4 < 2 ? tn_f32(result[k], c->b, q1, q2, c->d) : tn_f32(result[k], c->b, k1, k2, c->d);
-  const tn_array args[] = {tn_f32(in[0], c->b, q1, q2, c->d), tn_f32(in[1], c->b, k1, k2, c->d),
-                           tn_f32(in[2], c->b, k1, k2, c->d), tn_f32(in[3], c->b, 1, c->tq, c->tk),
-                           tn_f32(in[4], c->b, q1, q2, c->d), tn_i64(n, c->b)};
-  if (m && !CHECK(tn_run(m, "f", args, 6, out, first + N_OUT) == TN_OK)) printf("%s\n", tn_error_text(m));
-  for (int k = 0; k < 5; k++) free(in[k]);
+  for (int64_t i = 0; i < pairs; i++)
+    mask[i] = is_seen(c, i / c->tk / c->tq, i / c->tk % c->tq, i % c->tk) ? 0 : -1e30f;
+  tn_array out[N_OUT], args[7];
+  for (int k = 0; k < N_OUT; k++) out[k] = array_of(c, k % 5 ? k % 5 - 1 : 0, result[k]);
+  for (int k = 0; k < N_IN; k++) args[k] = array_of(c, k, in[k]);
+  args[4] = tn_f32(mask, c->b, 1, c->tq, c->tk), args[5] = tn_i64(n, c->b),
+  args[6] = (tn_array){.data = &offset, .dtype = TN_I64};
+  if (m && !CHECK(tn_run(m, "f", args, 7, out, N_OUT) == TN_OK)) printf("%s\n", tn_error_text(m));
+  for (int k = 0; k < N_IN; k++) free(in[k]);
+  free(mask);
   tn_model_free(m);
   tn_program_free(p);
 }
@@ -135,15 +193,14 @@ static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
 static void test_shapes(void) {
   for (int i = 0; i < N_CASES; i++) {
     const Case *c = &cases[i];
-    size_t nq = (size_t)(c->b * c->h * c->tq * c->d), nk = (size_t)(c->b * c->h * c->tk * c->d);
     float *result[3][N_OUT];
     for (uint32_t w = 0; w < 3; w++) {
-      for (int k = 0; k < N_OUT; k++) result[w][k] = malloc((k % 4 < 2 ? nq : nk) * sizeof(float));
+      for (int k = 0; k < N_OUT; k++) result[w][k] = calloc(count_of(c, k % 5 ? k % 5 - 1 : 0), sizeof(float));
       run_case(c, w + 1, result[w]);
     }
-    for (int k = 0; k < 4; k++) {
-      size_t n = k < 2 ? nq : nk;
-      if (!CHECK(near(c->note, result[0][k], result[0][4 + k], n, 2e-5))) printf("%s: output %d\n", c->note, k);
+    for (int k = 0; k < N_OUT / 2; k++) {
+      size_t n = count_of(c, k ? k - 1 : 0);
+      if (!CHECK(near(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5))) printf("%s: output %d\n", c->note, k);
       CHECK(!memcmp(result[0][k], result[1][k], n * sizeof(float)));
       CHECK(!memcmp(result[0][k], result[2][k], n * sizeof(float)));
     }
@@ -310,6 +367,28 @@ static tn_tensor huge_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   q = tn_input(f, "huge", TN_F32, TN_SHAPE(1, 1, 2, 8193));
   return tn_scaled_dot_product_attention(q, q, q);
 }
+static tn_tensor odd_bias(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)k;
+  return tn_scaled_dot_product_attention(q, q, q, .bias = tn_full(f, 1, TN_SHAPE(5, 4)));
+}
+static tn_tensor no_order(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)f, (void)k;
+  return tn_scaled_dot_product_attention(q, q, q, .const_offset = 2);
+}
+static tn_tensor two_offsets(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)k;
+  tn_tensor o = tn_input(f, "o", TN_I64, TN_SCALAR);
+  return tn_scaled_dot_product_attention(q, q, q, .causal = true, .offset = o, .const_offset = 2);
+}
+static tn_tensor offset_of_two(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)k;
+  tn_tensor o = tn_input(f, "o", TN_I64, TN_SHAPE(2));
+  return tn_scaled_dot_product_attention(q, q, q, .causal = true, .offset = o);
+}
+static tn_tensor negative_window(tn_function *f, tn_tensor q, tn_tensor k) {
+  (void)f, (void)k;
+  return tn_scaled_dot_product_attention(q, q, q, .window = -1);
+}
 static tn_module *odd;
 static tn_tensor odd_heads(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)f, (void)k;
@@ -336,7 +415,12 @@ static void check_refused(Build *build, const char *expected) {
 }
 
 static void test_refusals(void) {
-  check_refused(other_heads, "batch, heads and head size must agree");
+  check_refused(other_heads, "the heads of q must be a multiple of those of k and v");
+  check_refused(odd_bias, "the bias is [B,H,Tq,Tk], any of which may be 1");
+  check_refused(no_order, "an offset is of causal order or of a window");
+  check_refused(two_offsets, "one offset, a constant or a value");
+  check_refused(offset_of_two, "the offset is a scalar");
+  check_refused(negative_window, "the window of attention is -1");
   check_refused(all_dropped, "dropout in [0, 1), not 1");
   check_refused(other_ranks, "these have 4, 3 and 4");
   check_refused(huge_heads, "a head has at most 8192 elements");

@@ -137,6 +137,13 @@ static const Case cases[] = {
         .missing_twice = "sdpa_grad"),
     ROW("sdpa", "%a: f32[1,2,3,2], %b: f32[1,2,4,2], %c: f32[1,2,4,2]", "%v, %lse = sdpa %a, %b, %c",
         .missing_once = "sdpa"),
+    ROW("sdpa", "%a: f32[2,2,3,2], %b: f32[2,1,4,2], %c: f32[1,2,3,4], %o: i64[]",
+        "%v, %lse = sdpa %a, %b, %b, attn_bias=%c, offset=%o {causal, window=3}", .results = 1,
+        .missing_twice = "sdpa_bias_grad"),
+    ROW("sdpa", "%a: f32[1,2,3,1,2], %b: f32[1,1,2,1]", "%v, %lse = sdpa %a, attn_bias=%b {window=2}", .results = 1,
+        .missing_twice = "sdpa_bias_grad"),
+    ROW("sdpa_bias_grad", "%a: f32[1,2,3,2], %b: f32[1,1,3,3], %y: f32[1,2,3,2], %l: f32[1,2,3], %g: f32[1,2,3,2]",
+        "%v = sdpa_bias_grad %a, %a, %a, attn_bias=%b, out=%y, lse=%l, g=%g", .missing_once = "sdpa_bias_grad"),
     ROW("sdpa_grad",
         "%a: f32[1,2,3,2], %b: f32[1,2,3,2], %c: f32[1,2,3,2], %y: f32[1,2,3,2], %l: f32[1,2,3], %g: f32[1,2,3,2]",
         "%v, %k, %q = sdpa_grad %a, %b, %c, out=%y, lse=%l, g=%g", .missing_once = "sdpa_grad"),
@@ -368,12 +375,31 @@ static void check_case(const Case *c) {
 }
 
 // ---- pointwise rows, each by the table alone
+// Makes of %a, which is in (0.3, 1.3), what lies in the domain of a row.
+static const char *into_domain(Op op, const char **name) {
+  static const struct {
+    double scale, add;
+    const char *text;
+  } ways[] = {{1, 0, ""},
+              {0.7, 0, "%s = const {value=0.7}\n%d = mul %a, %s\n"},
+              {1, 1, "%s = const {value=1}\n%d = add %a, %s\n"}};
+  for (uint32_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+    *name = k ? "%d" : "%a";
+    double low = 0.3 * ways[k].scale + ways[k].add, high = 1.3 * ways[k].scale + ways[k].add;
+    if (isfinite(pointwise_value(op, (double[]){low, 1, 1})) && isfinite(pointwise_value(op, (double[]){high, 1, 1})))
+      return ways[k].text;
+  }
+  return "";
+}
+
 static void check_pointwise(Op op) {
   static const char *const params[] = {"", "%a: f32[2,3]", "%a: f32[2,3], %b: f32[3]",
                                        "%a: f32[2,3], %b: f32[3], %c: f32[2,1]"};
   if (ir_ops[op].n_max == 0) return;  // nothing to differentiate
   RtText line = {.mem = rt_arena_new()};
-  pointwise_line(op, (const char *const[]){"%a", "%b", "%c"}, 3, &line);
+  const char *a = "%a", *before = ir_ops[op].flags & RANDOM ? "" : into_domain(op, &a);
+  rt_text_add(&line, "%s", before);
+  pointwise_line(op, (const char *const[]){a, "%b", "%c"}, 3, &line);
   check_case(&(Case){.op = ir_ops[op].name, .params = params[ir_ops[op].n_max], .lines = line.text});
   rt_arena_free(line.mem);
 }

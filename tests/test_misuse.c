@@ -49,9 +49,12 @@ static void operations(tn_tensor t) {
   tn_tensor one = tn_ones(f, TN_SHAPE(2));
 #define CALL1(n, ...) tn_##n(t __VA_ARGS__), tn_##n##_(t __VA_ARGS__);
 #define CALL2(n) tn_##n(t, one), tn_##n(one, t), tn_##n(t, t), tn_##n##_(t, one), tn_##n##_(one, t);
-#define CALL3(n) tn_##n(t, one, one), tn_##n(one, t, one), tn_##n(one, one, t), tn_##n(t, t, t);
+#define CALL3(n, ...)                                                                                       \
+  tn_##n(t, one, one __VA_ARGS__), tn_##n(one, t, one __VA_ARGS__), tn_##n(one, one, t __VA_ARGS__), \
+      tn_##n(t, t, t __VA_ARGS__);
 #include "pointwise_list.h"
   tn_matmul(t, one), tn_matmul(one, t), tn_matmul(t, t);
+  tn_prelu(t, one), tn_prelu(one, t), tn_rrelu(t, 0, 1), tn_glu(t, 0), tn_geglu(t, 0), tn_reglu(t, 0), tn_swiglu(t, 0);
   tn_dropout(t, 0.5), tn_cast(t, TN_I64), tn_stop_grad(t);
   tn_reshape(t, TN_SCALAR), tn_expand(t, TN_SHAPE(2)), tn_permute(t, TN_INTS(0)), tn_transpose(t, 0, 1);
   tn_slice(t, 0, 0, 1), tn_concat(0, TN_TENSORS(one, t)), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t),

@@ -114,6 +114,12 @@ static const char *const op_lines[] = {
     "%at, %al = sdpa %qh, %qh, %qh {scale=0.5, causal, heads_inside}",
     "%h1, %hn1, %cn1, %hp1, %cp1, %ga1 = rnn_seq %xg, %L, %whh, h0=%hn, c0=%cn {cell=\"lstm\"}",
     "%aq, %ak, %av = sdpa_grad %qh, %qh, %qh, out=%at, lse=%al, g=%at {scale=0.5, causal, heads_inside}",
+    "%i0 = cast %s {dtype=i64}",
+    "%one = full {value=1, shape=[1,1,1,1]}",
+    "%at1, %al1 = sdpa %qh, %qh, %qh, offset=%i0 {causal}",
+    "%at2, %al2 = sdpa %qh, %qh, %qh, attn_bias=%one {causal, offset=-3, window=5, heads_inside}",
+    "%ab = sdpa_bias_grad %qh, %qh, %qh, attn_bias=%one, out=%at2, lse=%al2, g=%at2 {causal, offset=-3, window=5, "
+    "heads_inside}",
     "%gn = global_norm %x, %v, %s",
     "%p1, %m1, %v1 = adamw %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08, decoupled}",
     "%p4, %m4, %v4 = adamw_sparse %x, %x, %x, %i, %x, %s, %s, %s {beta1=0.9, beta2=0.999, eps=1e-08}",

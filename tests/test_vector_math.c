@@ -18,32 +18,25 @@ static double gelu(double x) { return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double inverse_root(double x) { return 1 / sqrt(x); }
 
+#define WORDS(W)                                                                                                      \
+  W(exp, exp)                                                                                                         \
+  W(log, log) W(tanh, tanh) W(sigmoid, sigmoid) W(erf, erf) W(gelu, gelu) W(silu, silu) W(softplus, softplus)         \
+      W(sin, sin) W(cos, cos) W(rsqrt, inverse_root) W(tan, tan) W(asin, asin) W(acos, acos) W(atan, atan)            \
+          W(sinh, sinh) W(cosh, cosh) W(asinh, asinh) W(acosh, acosh) W(atanh, atanh) W(log1p, log1p) W(expm1, expm1) \
+              W(log2, log2) W(log10, log10) W(exp2, exp2) W(erfc, erfc) W(round, nearbyint) W(ceil, ceil)             \
+                  W(trunc, trunc)
+
 typedef struct {
   const char *name;
   double (*exact)(double);
+  tn_tensor (*call)(tn_tensor x);
 } Word;
-static const Word words[] = {
-    {"exp", exp}, {"log", log},   {"tanh", tanh},          {"sigmoid", sigmoid},
-    {"erf", erf}, {"gelu", gelu}, {"silu", silu},          {"softplus", softplus},
-    {"sin", sin}, {"cos", cos},   {"rsqrt", inverse_root},
-};
+#define CALL(name, exact) \
+  static tn_tensor call_##name(tn_tensor x) { return tn_##name(x); }
+WORDS(CALL)
+#define ROW(name, exact) {#name, exact, call_##name},
+static const Word words[] = {WORDS(ROW)};
 enum { N_WORDS = sizeof words / sizeof *words };
-
-static tn_tensor call(int k, tn_tensor x) {
-  switch (k) {
-  case 0: return tn_exp(x);
-  case 1: return tn_log(x);
-  case 2: return tn_tanh(x);
-  case 3: return tn_sigmoid(x);
-  case 4: return tn_erf(x);
-  case 5: return tn_gelu(x);
-  case 6: return tn_silu(x);
-  case 7: return tn_softplus(x);
-  case 8: return tn_sin(x);
-  case 9: return tn_cos(x);
-  default: return tn_rsqrt(x);
-  }
-}
 
 static double distance(float y, double r) {
   if (isnan(r) || isnan(y)) return isnan(r) && isnan(y) ? 0 : INFINITY;
@@ -60,7 +53,7 @@ static tn_model *compile(const char *cache_dir, bool fast) {
   tn_program *p = tn_program_create("words");
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N));
-  for (int k = 0; k < N_WORDS; k++) tn_output(f, words[k].name, call(k, x));
+  for (int k = 0; k < N_WORDS; k++) tn_output(f, words[k].name, words[k].call(x));
   tn_function_end(f);
   tn_model *m = tn_compile(p, .cache_dir = cache_dir, .fast_math = fast);
   if (!m) tn_report(p, stdout);

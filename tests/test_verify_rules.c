@@ -65,9 +65,12 @@ static const Sample samples[] = {
      "scan_begin %L {scan=0, live=live}\n%i = scan_input %x {scan=0, live=live}\n"
      "%c = scan_carry %h {scan=0, index=0, live=live}\n%n = relu %c\nscan_next %n {scan=0, index=0}\n"
      "%o = scan_output %i {scan=0, rows=3, live=live}\nscan_end {scan=0}\n%f = scan_final %h {scan=0, index=0}\n"},
-    {"", "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %qi: f32[2,5,3,4], %kv: f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
-     "%o, %lse = sdpa %q, %k, %k, %n {causal, scale=0.5, p=0.1, id=3}\n"
-     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %o, %lse, %o {causal, scale=0.5, p=0.1, id=3}\n"
+    {"",
+     "%q: f32[2,3,5,4], %k: f32[2,3,6,4], %n: i64[2], %b: f32[2,3,5,6], %f: i64[], %qi: f32[2,5,3,4], %kv: "
+     "f32[2,6,2,3,4], %qkv: f32[2,5,3,7,4]",
+     "%o, %lse = sdpa %q, %k, %k, %n, %b, %f {causal, window=4, scale=0.5, p=0.1, id=3}\n"
+     "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
+     "%g3 = sdpa_bias_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
      "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"},
     {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
      "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",

@@ -52,6 +52,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       switch (ins->op) {
       case OP_sdpa:
       case OP_sdpa_grad:
+      case OP_sdpa_bias_grad:
         ir_attention(f, (Val){i}, &attention);
         w->lengths = true;
         w->hi = smaller(w->hi, ir_dim_eval(p, attention.tk, slots));

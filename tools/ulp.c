@@ -30,6 +30,8 @@ static double exact_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * er
 static double exact_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
+static double exact_erfinv(double x) { return ir_primitive(OP_erfinv, x, 0, 0); }
+
 typedef struct {
   const char *name, *code;
   double (*exact)(double);
@@ -37,13 +39,23 @@ typedef struct {
   double limit, fast_math;
 } Word;
 static const Word words[] = {
-    {"exp", "exp %x", exp, NULL, 2, 16},          {"log", "log %x", log, NULL, 2, 16},
-    {"tanh", "tanh %x", tanh, NULL, 2, 16},       {"sigmoid", "sigmoid %x", exact_sigmoid, NULL, 2, 16},
-    {"erf", "erf %x", erf, NULL, 2, 16},          {"gelu", "gelu %x", exact_gelu, NULL, 2, 16},
-    {"silu", "silu %x", exact_silu, NULL, 2, 16}, {"softplus", "softplus %x", exact_softplus, NULL, 2, 16},
-    {"sin", "sin %x", sin, NULL, 2, 16},          {"cos", "cos %x", cos, NULL, 2, 16},
-    {"pow", "pow %x, %z", NULL, pow, 2, 16},      {"rsqrt", "rsqrt %x", exact_rsqrt, NULL, 2, 16},
-    {"sqrt", "sqrt %x", sqrt, NULL, 0.5, 0.5},    {"floor", "floor %x", floor, NULL, 0, 0},
+    {"exp", "exp %x", exp, NULL, 2, 16},           {"log", "log %x", log, NULL, 2, 16},
+    {"tanh", "tanh %x", tanh, NULL, 2, 16},        {"sigmoid", "sigmoid %x", exact_sigmoid, NULL, 2, 16},
+    {"erf", "erf %x", erf, NULL, 2, 16},           {"gelu", "gelu %x", exact_gelu, NULL, 2, 16},
+    {"silu", "silu %x", exact_silu, NULL, 2, 16},  {"softplus", "softplus %x", exact_softplus, NULL, 2, 16},
+    {"sin", "sin %x", sin, NULL, 2, 16},           {"cos", "cos %x", cos, NULL, 2, 16},
+    {"pow", "pow %x, %z", NULL, pow, 2, 16},       {"rsqrt", "rsqrt %x", exact_rsqrt, NULL, 2, 16},
+    {"sqrt", "sqrt %x", sqrt, NULL, 0.5, 0.5},     {"floor", "floor %x", floor, NULL, 0, 0},
+    {"tan", "tan %x", tan, NULL, 2, 16},           {"asin", "asin %x", asin, NULL, 2, 16},
+    {"acos", "acos %x", acos, NULL, 2, 16},        {"atan", "atan %x", atan, NULL, 2, 16},
+    {"sinh", "sinh %x", sinh, NULL, 2, 16},        {"cosh", "cosh %x", cosh, NULL, 2, 16},
+    {"asinh", "asinh %x", asinh, NULL, 2, 16},     {"acosh", "acosh %x", acosh, NULL, 2, 16},
+    {"atanh", "atanh %x", atanh, NULL, 2, 16},     {"log1p", "log1p %x", log1p, NULL, 2, 16},
+    {"expm1", "expm1 %x", expm1, NULL, 2, 16},     {"log2", "log2 %x", log2, NULL, 2, 16},
+    {"log10", "log10 %x", log10, NULL, 2, 16},     {"exp2", "exp2 %x", exp2, NULL, 2, 16},
+    {"erfc", "erfc %x", erfc, NULL, 2, 16},        {"erfinv", "erfinv %x", exact_erfinv, NULL, 2, 16},
+    {"atan2", "atan2 %x, %z", NULL, atan2, 2, 16}, {"hypot", "hypot %x, %z", NULL, hypot, 2, 16},
+    {"fmod", "fmod %x, %z", NULL, fmod, 0, 0},     {"round", "round %x", nearbyint, NULL, 0, 0},
 };
 
 // ---- one primitive compiled for one target

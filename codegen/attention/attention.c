@@ -22,6 +22,14 @@ static uint32_t power_below(int64_t n) {
   return p;
 }
 
+// One that lies so far out that all keys or none are seen is brought near, so that sums with it do not overflow.
+static V offset_of(AttnCode *s) {
+  Cg *c = s->c;
+  if (ir_none(s->a.offset_value)) return cg_i64(c, s->a.offset);
+  V far = cg_i64(c, s->a.window), at = cg_load(c, c->i64, cg_ptr(c, s->a.offset_value));
+  return cg_max(c, cg_sub(c, cg_i64(c, 0), cg_add(c, s->tq, far)), cg_min(c, at, cg_add(c, s->tk, far)));
+}
+
 bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s) {
   const Prog *p = c->f->prog;
   *s = (AttnCode){.c = c, .v = {c->k->first}};
@@ -38,6 +46,7 @@ bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s) {
   s->keys = cg_larger(s->width, cg_smaller(fit, cg_smaller(4 * s->width, cg_round_up(tk, s->width))));
   s->tq = cg_dim(c, s->a.tq), s->tk = cg_dim(c, s->a.tk), s->batch = cg_dim(c, s->a.batch);
   s->heads = cg_i64(c, s->a.heads);
+  s->offset = offset_of(s);
   s->id = s->a.p > 0 ? cg_id(c, s->v) : NULL;
   return true;
 }
@@ -51,13 +60,15 @@ AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b
   Cg *c = s->c;
   V block = cg_mul(c, steps, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
   V off = cg_add(c, cg_mul(c, b, block), cg_mul(c, h, cg_i64(c, p->head)));
-  if (!p->head) off = cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), block);
+  if (!p->head) off = cg_mul(c, cg_add(c, cg_mul(c, b, cg_i64(c, p->heads)), h), block);
   return (AttnRows){cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset))), p->row};
 }
 
 V cg_attention_row(AttnCode *s, AttnRows x, V t) {
   return cg_at(s->c, s->c->f32, x.at, cg_mul(s->c, t, cg_i64(s->c, x.row)));
 }
+
+V cg_attention_kv_head(AttnCode *s, V h) { return cg_div(s->c, h, cg_i64(s->c, s->a.group)); }
 
 V cg_attention_length(AttnCode *s, V b) {
   Cg *c = s->c;
@@ -203,7 +214,7 @@ V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
 
 bool cg_emit_attention(Cg *c) {
   AttnCode s;
-  bool backward = ir_ins(c->f, (Val){c->k->first})->op == OP_sdpa_grad;
+  bool backward = ir_ins(c->f, (Val){c->k->first})->op != OP_sdpa;
   if (!cg_attention_open(c, backward ? 4096 : 8192, &s)) return true;  // no elements
   if (backward) cg_attention_backward(&s);
   else cg_attention_forward(&s);

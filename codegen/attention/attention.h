@@ -19,7 +19,8 @@ typedef struct {
   int64_t size_up;          // head size rounded up to whole vectors
   int64_t size_pad;         // to whole tiles
   LLVMValueRef tq, tk, batch, heads;
-  LLVMValueRef id;  // of the random stream; NULL: no dropout
+  LLVMValueRef offset;  // i64: query t stands at key t + offset
+  LLVMValueRef id;      // of the random stream; NULL: no dropout
 } AttnCode;
 
 bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s);  // block_elements: of one packed block of keys
@@ -32,9 +33,38 @@ typedef struct {
 AttnRows cg_attention_rows(AttnCode *s, LLVMValueRef base, const AttnPlace *p, LLVMValueRef steps, LLVMValueRef b,
                            LLVMValueRef h);
 LLVMValueRef cg_attention_row(AttnCode *s, AttnRows x, LLVMValueRef t);
+// The head of keys and values that head h of the queries reads.
+LLVMValueRef cg_attention_kv_head(AttnCode *s, LLVMValueRef h);
 // Keys of sequence b that are not padding.
 LLVMValueRef cg_attention_length(AttnCode *s, LLVMValueRef b);
 LLVMValueRef cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
+
+// ---- codegen/attention/visible.c: which keys the queries see by where they stand. Nothing is emitted where neither
+// causal order nor a window is asked for.
+LLVMValueRef cg_attention_key_begin(AttnCode *s, LLVMValueRef t, LLVMValueRef lo);  // that query t sees, not below lo
+LLVMValueRef cg_attention_key_end(AttnCode *s, LLVMValueRef t, LLVMValueRef hi);    // not above hi
+// Queries from lo on that see key k or a later one, rounded to whole blocks of ATTN_BLOCK; up to hi that see key k or an
+// earlier one.
+LLVMValueRef cg_attention_query_begin(AttnCode *s, LLVMValueRef k, LLVMValueRef lo);
+LLVMValueRef cg_attention_query_end(AttnCode *s, LLVMValueRef k, LLVMValueRef hi);
+bool cg_attention_is_bounded(const AttnCode *s);       // some query may see less than all keys
+bool cg_attention_is_plain_causal(const AttnCode *s);  // at most by causal order that begins at key 0
+// Columns of a row of scores that are seen: [from, to), relative to the block's first key. from NULL: 0.
+typedef struct {
+  LLVMValueRef from, to;
+} AttnSeen;
+AttnSeen cg_attention_seen(AttnCode *s, LLVMValueRef t, LLVMValueRef k0, LLVMValueRef n);
+LLVMValueRef cg_attention_seen_mask(AttnCode *s, AttnSeen x, LLVMValueRef j);  // of the vector at column j
+
+// ---- codegen/attention/bias.c
+// Row t of the bias of a head, from key k0 on. Without a bias: at is NULL.
+typedef struct {
+  LLVMValueRef at;  // of the vector at column j, or of the only element where `one` is set
+  bool one;
+} AttnBias;
+AttnBias cg_attention_bias(AttnCode *s, LLVMValueRef base, LLVMValueRef b, LLVMValueRef h, LLVMValueRef t,
+                           LLVMValueRef k0);
+LLVMValueRef cg_attention_bias_vector(AttnCode *s, AttnBias x, LLVMValueRef j, LLVMValueRef mask);
 
 // to[d][key] = rows[key][d]: [size_up][keys], zero beyond n keys and beyond the head size. n rounded up to whole tiles.
 void cg_attention_transpose(AttnCode *s, LLVMValueRef from, int64_t row, LLVMValueRef n, LLVMValueRef to);
@@ -63,6 +93,6 @@ bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr);  // all blocks of 
 void cg_attention_scale_row(AttnCode *s, LLVMValueRef x, LLVMValueRef scale);
 
 void cg_attention_forward(AttnCode *s);
-void cg_attention_backward(AttnCode *s);
+void cg_attention_backward(AttnCode *s);  // gradients of queries, keys, values; or that of the bias
 
 #endif

@@ -3,9 +3,13 @@
 //   P = e^(S - lse)    dV = P^T G    dP = G V^T    dS = P (dP - delta) scale    dQ = dS K    dK = dS^T Q
 //
 // where delta is the dot product of a row of the result with its gradient. Sums run over blocks in order: dQ over keys,
-// dK and dV over queries. With many heads a unit is a head and makes all three; with few, units are blocks of keys,
-// for dK and dV, and chunks of queries, for dQ, which make P and dS twice.
+// dK and dV over queries, and over the heads that share keys. With many heads a unit is a head of keys and makes all
+// three; with few, units are blocks of keys, for dK and dV, and chunks of queries, for dQ, which make P and dS twice.
+// The gradient of a bias is dS / scale, in a kernel of its own, whose units are the elements that it is not broadcast
+// to: each walks over all heads that share them.
 #include "codegen/attention/attention.h"
+
+#include <math.h>
 
 typedef LLVMValueRef V;
 
@@ -16,19 +20,20 @@ typedef struct {
   V keys_t, values_t;  // on the stack: [size_up][keys]
   V p, ds;             // on the stack: [ATTN_BLOCK][keys]
   V delta;             // scratch, [B,H,Tq]
-  bool makes_q, makes_kv;
+  bool makes_q, makes_kv, makes_bias;
+  V bias, d_bias;
   V b, h;
   AttnRows in[N_ATTN_ROLES], d[N_ATTN_ROLES], out, g;
   V lse, delta_row;  // of this head
 } Backward;
 
 static bool has_many_heads(const Fn *f, const Attention *a) {
-  return ir_dim_bound(f->prog, a->batch) * a->heads >= MANY_HEADS;
+  return ir_dim_bound(f->prog, a->batch) * (a->heads / a->group) >= MANY_HEADS;
 }
 
 int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t) {
   (void)t;
-  if (ir_ins(f, v)->op != OP_sdpa_grad) return 0;
+  if (ir_ins(f, v)->op == OP_sdpa) return 0;
   Attention a;
   ir_attention(f, v, &a);
   return ir_dim_bound(f->prog, a.batch) * a.heads * ir_dim_bound(f->prog, a.tq) * (int64_t)sizeof(float);
@@ -43,11 +48,12 @@ static void open_head(Backward *w, V head) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   w->b = cg_div(c, head, s->heads), w->h = cg_sub(c, head, cg_mul(c, w->b, s->heads));
+  V kv = cg_attention_kv_head(s, w->h);
   for (AttnRole r = 0; r < N_ATTN_ROLES; r++) {
     const AttnPlace *p = &s->a.place[r];
-    V steps = r == ATTN_Q ? s->tq : s->tk;
-    w->in[r] = cg_attention_rows(s, storage(c, ir_arg(c->f, s->v, p->operand)), p, steps, w->b, w->h);
-    w->d[r] = cg_attention_rows(s, storage(c, result_of(s, r)), p, steps, w->b, w->h);
+    V steps = r == ATTN_Q ? s->tq : s->tk, h = r == ATTN_Q ? w->h : kv;
+    w->in[r] = cg_attention_rows(s, storage(c, ir_arg(c->f, s->v, p->operand)), p, steps, w->b, h);
+    if (!w->makes_bias) w->d[r] = cg_attention_rows(s, storage(c, result_of(s, r)), p, steps, w->b, h);
   }
   w->out = cg_attention_rows(s, storage(c, operand(s, ARG_out)), &s->a.out, s->tq, w->b, w->h);
   w->g = cg_attention_rows(s, storage(c, operand(s, ARG_g)), &s->a.out, s->tq, w->b, w->h);
@@ -88,7 +94,7 @@ static void each_step(Backward *w, V lo, V hi, void (*act)(Backward *w, V t)) {
 
 // ---- blocks
 static bool is_made(const Backward *w, AttnRole r) {
-  return (r == ATTN_Q ? w->makes_q : w->makes_kv) && cg_stored(w->s->c, result_of(w->s, r));
+  return !w->makes_bias && (r == ATTN_Q ? w->makes_q : w->makes_kv) && cg_stored(w->s->c, result_of(w->s, r));
 }
 
 static void clear(Backward *w, AttnRole r, V t) {
@@ -100,28 +106,67 @@ static void clear_key(Backward *w, V t) {
   clear(w, ATTN_V, t);
 }
 
-// Scores and dP of a row become P, as dropout leaves it, and dS. n columns, the first `seen` of them seen.
+// e^(score - lse) of a vector of scores, zero where it is not seen.
+static V probability(Backward *w, V score, V lse, AttnBias bias, V j, V mask) {
+  AttnCode *s = w->s;
+  Cg *c = s->c;
+  V zero = cg_splat(c, cg_f32(c, 0)), less = LLVMBuildFNeg(c->b, lse, "");
+  if (bias.at) less = LLVMBuildFSub(c->b, cg_attention_bias_vector(s, bias, j, mask), lse, "");
+  V x = cg_fma(c, score, cg_splat(c, cg_f32(c, s->a.scale)), less);
+  return LLVMBuildSelect(c->b, mask, cg_primitive(c, OP_exp, &x), zero, "");
+}
+
+// ln sum e^score of query t. Where a bias of -inf hides every key it is -inf, and any other number makes all e^x zero.
+static V row_lse(Backward *w, V t) {
+  Cg *c = w->s->c;
+  V lse = cg_load(c, c->f32, cg_at(c, c->f32, w->lse, t));
+  if (!w->bias) return lse;
+  V none = LLVMBuildFCmp(c->b, LLVMRealOEQ, lse, cg_f32(c, -INFINITY), "");
+  return LLVMBuildSelect(c->b, none, cg_f32(c, 0), lse, "");
+}
+
+// Adds a vector of the gradient to the bias's; gives what is left to add to its only element.
+static V add_bias(Backward *w, AttnBias to, V ds, V sum, V j, V mask) {
+  Cg *c = w->s->c;
+  if (to.one) return LLVMBuildFAdd(c->b, sum, ds, "");
+  V at = cg_at(c, c->f32, to.at, j);
+  cg_store_masked(c, LLVMBuildFAdd(c->b, cg_load_masked(c, c->vf, at, mask), ds, ""), at, mask);
+  return sum;
+}
+
+// Scores and dP of query t become P, as dropout leaves it, and dS; or dS / scale is added to the bias's gradient. n
+// columns, the first `seen` of them seen.
 static void gradient_row(Backward *w, V i, V t, V k0, V n, V seen) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   V at = cg_mul(c, i, cg_i64(c, s->keys)), p_row = cg_at(c, c->f32, w->p, at), ds_row = cg_at(c, c->f32, w->ds, at);
-  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale));
-  V minus = cg_splat(c, LLVMBuildFNeg(c->b, cg_load(c, c->f32, cg_at(c, c->f32, w->lse, t)), ""));
+  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale)), lse = cg_splat(c, row_lse(w, t));
   V delta = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, w->delta_row, t)));
   V element = s->id ? cg_add(c, cg_attention_element(s, w->b, w->h, t), k0) : NULL;
+  AttnBias bias = cg_attention_bias(s, w->bias, w->b, w->h, t, k0), d_bias = {0};
+  if (w->makes_bias) d_bias = cg_attention_bias(s, w->d_bias, w->b, w->h, t, k0);
+  AttnSeen sees = cg_attention_seen(s, t, k0, seen);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), NULL, 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &zero, d_bias.one);
   V p_at = cg_at(c, c->f32, p_row, l.i), ds_at = cg_at(c, c->f32, ds_row, l.i);
-  V mask = cg_mask(c, cg_sub(c, seen, l.i)), x = cg_fma(c, cg_load(c, c->vf, p_at), scale, minus);
-  V p = LLVMBuildSelect(c->b, mask, cg_primitive(c, OP_exp, &x), zero, ""), dp = cg_load(c, c->vf, ds_at), kept = p;
+  V mask = cg_attention_seen_mask(s, sees, l.i);
+  V p = probability(w, cg_load(c, c->vf, p_at), lse, bias, l.i, mask), dp = cg_load(c, c->vf, ds_at), kept = p;
   if (s->id) {
     V keep = cg_attention_dropout_scale(s, element, l.i);
     kept = times(c, p, keep), dp = times(c, dp, keep);
   }
-  cg_store(c, kept, p_at);
-  V ds = times(c, times(c, p, scale), LLVMBuildFSub(c->b, dp, delta, ""));
-  cg_store(c, LLVMBuildSelect(c->b, mask, ds, zero, ""), ds_at);
-  cg_loop_end(c, &l, NULL);
+  V dx = LLVMBuildFSub(c->b, dp, delta, "");
+  if (!w->makes_bias) {
+    cg_store(c, kept, p_at);
+    cg_store(c, LLVMBuildSelect(c->b, mask, times(c, times(c, p, scale), dx), zero, ""), ds_at);
+    cg_loop_end(c, &l, NULL);
+    return;
+  }
+  V ds = LLVMBuildSelect(c->b, mask, times(c, p, dx), zero, "");
+  V sum = add_bias(w, d_bias, ds, d_bias.one ? l.carry[0] : NULL, l.i, mask);
+  cg_loop_end(c, &l, &sum);
+  if (!d_bias.one) return;
+  cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, l.out[0]), ""), d_bias.at);
 }
 
 // rows (queries) times a packed, transposed block of keys or values
@@ -140,7 +185,8 @@ static void add_keys(Backward *w, AttnRole role, V block, AttnRows rows, V q0, V
   AttnProduct p = {
       .a = block, .b = cg_attention_row(s, rows, q0), .c = cg_attention_row(s, w->d[role], k0), .a_row = 1};
   p.a_k = s->keys, p.b_k = rows.row, p.c_row = w->d[role].row, p.m = n, p.k = m, p.mr = s->mr_k;
-  p.exact = cg_attention_whole(s, s->a.tk, s->mr_k) && (!s->a.causal || cg_attention_whole(s, s->a.tq, s->mr_k));
+  p.exact = cg_attention_whole(s, s->a.tk, s->mr_k) && cg_attention_is_plain_causal(s) &&
+            (!s->a.causal || cg_attention_whole(s, s->a.tq, s->mr_k));
   cg_attention_accumulate(s, &p, false);
 }
 
@@ -159,14 +205,13 @@ static void add_queries(Backward *w, V q0, V m, V k0, V n) {
 static void block(Backward *w, V q0, V m, V k0, V n, V seen) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  if (s->a.causal) n = cg_min(c, n, cg_sub(c, cg_add(c, q0, m), k0));
+  V last = cg_sub(c, cg_add(c, q0, m), cg_i64(c, 1));
+  if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
   scores(w, w->in[ATTN_Q], w->keys_t, w->p, q0, m, n);
   scores(w, w->g, w->values_t, w->ds, q0, m, n);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), m, cg_i64(c, 1), NULL, 0);
-  V t = cg_add(c, q0, l.i), sees = seen;
-  if (s->a.causal) sees = cg_min(c, seen, cg_sub(c, cg_add(c, t, cg_i64(c, 1)), k0));
-  gradient_row(w, l.i, t, k0, n, sees);
+  gradient_row(w, l.i, cg_add(c, q0, l.i), k0, n, seen);
   cg_loop_end(c, &l, NULL);
   add_keys(w, ATTN_V, w->p, w->g, q0, m, k0, n);
   add_keys(w, ATTN_K, w->ds, w->in[ATTN_Q], q0, m, k0, n);
@@ -177,43 +222,71 @@ static void block(Backward *w, V q0, V m, V k0, V n, V seen) {
 static void walk(Backward *w, V q_lo, V q_hi, V k_lo, V k_hi) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V length = cg_attention_length(s, w->b), end = cg_min(c, k_hi, length), size = cg_i64(c, ATTN_BLOCK);
-  if (s->a.causal) end = cg_min(c, end, q_hi);
+  V size = cg_i64(c, ATTN_BLOCK), one = cg_i64(c, 1), begin = cg_attention_key_begin(s, q_lo, k_lo);
+  V end = cg_attention_key_end(s, cg_sub(c, q_hi, one), cg_min(c, k_hi, cg_attention_length(s, w->b)));
   Loop key, query;
-  cg_loop_begin(c, &key, k_lo, end, cg_i64(c, s->keys), NULL, 0);
-  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, s->tk, key.i)), seen = cg_sub(c, end, key.i), first = q_lo;
+  cg_loop_begin(c, &key, begin, end, cg_i64(c, s->keys), NULL, 0);
+  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, k_hi, key.i)), seen = cg_sub(c, end, key.i);
   cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_K], key.i), w->in[ATTN_K].row, n, w->keys_t);
   cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_V], key.i), w->in[ATTN_V].row, n, w->values_t);
-  if (s->a.causal) {
-    V at = cg_mul(c, cg_div(c, key.i, size), size);
-    first = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, at, q_lo, ""), at, q_lo, "");
-  }
-  cg_loop_begin(c, &query, first, q_hi, size, NULL, 0);
-  block(w, query.i, cg_min(c, size, cg_sub(c, q_hi, query.i)), key.i, n, seen);
+  V first = cg_attention_query_begin(s, key.i, q_lo);
+  V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), q_hi);
+  cg_loop_begin(c, &query, first, until, size, NULL, 0);
+  block(w, query.i, cg_min(c, size, cg_sub(c, until, query.i)), key.i, n, seen);
   cg_loop_end(c, &query, NULL);
   cg_loop_end(c, &key, NULL);
 }
 
 // ---- units, round robin
-static V unit_begin(Backward *w, Loop *l, V per_head) {
-  AttnCode *s = w->s;
-  Cg *c = s->c;
-  cg_loop_begin(c, l, c->worker, cg_mul(c, cg_mul(c, s->batch, s->heads), per_head), c->n_workers, NULL, 0);
-  V head = cg_div(c, l->i, per_head);
-  open_head(w, head);
-  return cg_sub(c, l->i, cg_mul(c, head, per_head));
+// `heads` of each sequence, so many units for each; gives the flat number of the unit's head and the unit's in it.
+static V unit_begin(Backward *w, Loop *l, int64_t n_heads, V per_head, V *head) {
+  Cg *c = w->s->c;
+  V n = cg_mul(c, cg_mul(c, w->s->batch, cg_i64(c, n_heads)), per_head);
+  cg_loop_begin(c, l, c->worker, n, c->n_workers, NULL, 0);
+  *head = cg_div(c, l->i, per_head);
+  return cg_sub(c, l->i, cg_mul(c, *head, per_head));
 }
+
+typedef struct {
+  V q_lo, q_hi, k_lo, k_hi;
+} Range;
+
+static void walk_range(Backward *w, const Range *r) { walk(w, r->q_lo, r->q_hi, r->k_lo, r->k_hi); }
+
+static void whole_queries(Backward *w, const Range *r) {
+  each_step(w, r->q_lo, r->q_hi, make_delta);
+  each_step(w, r->q_lo, r->q_hi, clear_query);
+  walk_range(w, r);
+}
+
+// For each head that reads the keys of head `kv`, whose gradient the first of them opens.
+static void each_sharing(Backward *w, V kv, const Range *r, void (*act)(Backward *w, const Range *r)) {
+  Cg *c = w->s->c;
+  int64_t group = w->s->a.group;
+  V first = cg_mul(c, kv, cg_i64(c, group));
+  open_head(w, first);
+  each_step(w, r->k_lo, r->k_hi, clear_key);
+  if (group == 1) {
+    act(w, r);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, first, cg_add(c, first, cg_i64(c, group)), cg_i64(c, 1), NULL, 0);
+  open_head(w, l.i);
+  act(w, r);
+  cg_loop_end(c, &l, NULL);
+}
+
+static int64_t kv_heads(const Backward *w) { return w->s->a.heads / w->s->a.group; }
 
 static void heads(Backward *w) {
   Cg *c = w->s->c;
-  V zero = cg_i64(c, 0), tq = w->s->tq, tk = w->s->tk;
+  Range all = {cg_i64(c, 0), w->s->tq, cg_i64(c, 0), w->s->tk};
   Loop l;
+  V kv;
   w->makes_q = w->makes_kv = true;
-  unit_begin(w, &l, cg_i64(c, 1));
-  each_step(w, zero, tq, make_delta);
-  each_step(w, zero, tq, clear_query);
-  each_step(w, zero, tk, clear_key);
-  walk(w, zero, tq, zero, tk);
+  unit_begin(w, &l, kv_heads(w), cg_i64(c, 1), &kv);
+  each_sharing(w, kv, &all, whole_queries);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -225,9 +298,11 @@ static void range_of(Cg *c, V part, int64_t size, V steps, V *lo, V *hi) {
 
 static void queries(Backward *w, bool delta) {
   Cg *c = w->s->c;
-  V lo, hi, zero = cg_i64(c, 0);
+  V lo, hi, head, zero = cg_i64(c, 0);
   Loop l;
-  range_of(c, unit_begin(w, &l, cg_ceil_div_value(c, w->s->tq, ATTN_CHUNK)), ATTN_CHUNK, w->s->tq, &lo, &hi);
+  V part = unit_begin(w, &l, w->s->a.heads, cg_ceil_div_value(c, w->s->tq, ATTN_CHUNK), &head);
+  open_head(w, head);
+  range_of(c, part, ATTN_CHUNK, w->s->tq, &lo, &hi);
   w->makes_q = !delta, w->makes_kv = false;
   each_step(w, lo, hi, delta ? make_delta : clear_query);
   if (!delta) walk(w, lo, hi, zero, w->s->tk);
@@ -237,12 +312,54 @@ static void queries(Backward *w, bool delta) {
 static void keys(Backward *w) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V lo, hi, zero = cg_i64(c, 0);
+  Range r = {.q_lo = cg_i64(c, 0), .q_hi = s->tq};
   Loop l;
-  range_of(c, unit_begin(w, &l, cg_ceil_div_value(c, s->tk, s->keys)), s->keys, s->tk, &lo, &hi);
+  V kv;
+  range_of(c, unit_begin(w, &l, kv_heads(w), cg_ceil_div_value(c, s->tk, s->keys), &kv), s->keys, s->tk, &r.k_lo,
+           &r.k_hi);
   w->makes_q = false, w->makes_kv = true;
-  each_step(w, lo, hi, clear_key);
-  walk(w, zero, s->tq, lo, hi);
+  each_sharing(w, kv, &r, walk_range);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- the bias
+static void clear_bias(Backward *w, V b, V h, V lo, V hi) {
+  AttnCode *s = w->s;
+  Cg *c = s->c;
+  V zero = cg_splat(c, cg_f32(c, 0)), columns = s->a.bias_has[3] ? s->tk : cg_i64(c, 1);
+  Loop row, column;
+  cg_loop_begin(c, &row, lo, s->a.bias_has[2] ? hi : cg_add(c, lo, cg_i64(c, 1)), cg_i64(c, 1), NULL, 0);
+  AttnBias to = cg_attention_bias(s, w->d_bias, b, h, row.i, cg_i64(c, 0));
+  cg_loop_begin(c, &column, cg_i64(c, 0), columns, cg_i64(c, c->t->vl), NULL, 0);
+  cg_store_masked(c, zero, cg_at(c, c->f32, to.at, column.i), cg_mask(c, cg_sub(c, columns, column.i)));
+  cg_loop_end(c, &column, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+// Of an axis with `n` elements: the unit's own one, or all of them where the bias is broadcast.
+static void shared_begin(Cg *c, Loop *l, bool has_axis, V own, V n) {
+  V lo = has_axis ? own : cg_i64(c, 0), hi = has_axis ? cg_add(c, own, cg_i64(c, 1)) : n;
+  cg_loop_begin(c, l, lo, hi, cg_i64(c, 1), NULL, 0);
+}
+
+static void bias_units(Backward *w) {
+  AttnCode *s = w->s;
+  Cg *c = s->c;
+  const bool *has = s->a.bias_has;
+  V one = cg_i64(c, 1), zero = cg_i64(c, 0), batches = has[0] ? s->batch : one, n_heads = has[1] ? s->heads : one;
+  V chunks = has[2] ? cg_ceil_div_value(c, s->tq, ATTN_CHUNK) : one, lo = zero, hi = s->tq;
+  Loop l, batch, head;
+  cg_loop_begin(c, &l, c->worker, cg_mul(c, cg_mul(c, batches, n_heads), chunks), c->n_workers, NULL, 0);
+  V flat = cg_div(c, l.i, chunks), b = cg_div(c, flat, n_heads), h = cg_sub(c, flat, cg_mul(c, b, n_heads));
+  if (has[2]) range_of(c, cg_sub(c, l.i, cg_mul(c, flat, chunks)), ATTN_CHUNK, s->tq, &lo, &hi);
+  clear_bias(w, b, h, lo, hi);
+  shared_begin(c, &batch, has[0], b, s->batch);
+  shared_begin(c, &head, has[1], h, s->heads);
+  open_head(w, cg_add(c, cg_mul(c, batch.i, s->heads), head.i));
+  each_step(w, lo, hi, make_delta);
+  walk(w, lo, hi, zero, s->tk);
+  cg_loop_end(c, &head, NULL);
+  cg_loop_end(c, &batch, NULL);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -251,6 +368,13 @@ void cg_attention_backward(AttnCode *s) {
   Backward w = {.s = s, .delta = c->scratch ? c->scratch : LLVMConstNull(c->ptr)};
   w.keys_t = cg_attention_stack(s, s->size_up * s->keys), w.values_t = cg_attention_stack(s, s->size_up * s->keys);
   w.p = cg_attention_stack(s, ATTN_BLOCK * s->keys), w.ds = cg_attention_stack(s, ATTN_BLOCK * s->keys);
+  w.bias = ir_none(s->a.bias) ? NULL : storage(c, s->a.bias);
+  w.makes_bias = ir_ins(c->f, s->v)->op == OP_sdpa_bias_grad;
+  if (w.makes_bias) {
+    w.d_bias = storage(c, s->v);
+    bias_units(&w);
+    return;
+  }
   if (has_many_heads(c->f, &s->a)) {
     heads(&w);
     return;

@@ -16,6 +16,7 @@ typedef struct {
   V top, sum;                // by query of the chunk
   V b, h;
   AttnRows q, k, v, out;
+  V bias;
   bool stores_out;  // else only the rows' sums are wanted
   V lse;            // of this head; NULL: not stored
 } Forward;
@@ -23,14 +24,17 @@ typedef struct {
 static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
 static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
 
-// The vectors of a row of scores, up to column n.
-static V row_top(Forward *f, V row, V n, V seen) {
-  Cg *c = f->s->c;
+// The largest of a row of scores, up to column n. With a bias the row becomes scaled and biased scores.
+static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
   V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &least, 1);
-  V x = times(c, cg_load(c, c->vf, cg_at(c, c->f32, row, l.i)), scale);
-  x = LLVMBuildSelect(c->b, cg_mask(c, cg_sub(c, seen, l.i)), x, least, "");
+  V at = cg_at(c, c->f32, row, l.i), x = cg_load(c, c->vf, at), mask = cg_attention_seen_mask(s, seen, l.i);
+  x = bias.at ? cg_fma(c, x, scale, cg_attention_bias_vector(s, bias, l.i, mask)) : times(c, x, scale);
+  if (bias.at) cg_store(c, x, at);
+  x = LLVMBuildSelect(c->b, mask, x, least, "");
   x = larger(c, x, l.carry[0]);
   cg_loop_end(c, &l, &x);
   return cg_reduce_max(c, l.out[0]);
@@ -38,28 +42,29 @@ static V row_top(Forward *f, V row, V n, V seen) {
 
 // Scores become e^(score - top), without those that are not seen; gives their sum. element: the row's in the random
 // stream.
-static V row_exp(Forward *f, V row, V n, V seen, V top, V element) {
+static V row_exp(Forward *f, V row, V n, AttnSeen seen, V top, V element) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale));
+  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, f->bias ? 1 : s->a.scale));
   V minus = cg_splat(c, LLVMBuildFNeg(c->b, top, ""));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &zero, 1);
   V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
-  V e = LLVMBuildSelect(c->b, cg_mask(c, cg_sub(c, seen, l.i)), cg_primitive(c, OP_exp, &x), zero, "");
+  V e = LLVMBuildSelect(c->b, cg_attention_seen_mask(s, seen, l.i), cg_primitive(c, OP_exp, &x), zero, "");
   V sum = LLVMBuildFAdd(c->b, l.carry[0], e, "");
   cg_store(c, s->id ? times(c, e, cg_attention_dropout_scale(s, element, l.i)) : e, at);
   cg_loop_end(c, &l, &sum);
   return cg_reduce_add(c, l.out[0]);
 }
 
-// One query t (the chunk's i-th) against the keys k0 .. k0 + n, of which it sees the first `seen`.
-static void update_row(Forward *f, V row, V i, V t, V k0, V n, V seen) {
+// One query t (the chunk's i-th) against the keys k0 .. k0 + n.
+static void update_row(Forward *f, V row, V i, V t, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V top_at = cg_at(c, c->f32, f->top, i), sum_at = cg_at(c, c->f32, f->sum, i);
   V before = cg_load(c, c->f32, top_at), none = cg_f32(c, -INFINITY);
-  V top = larger(c, row_top(f, row, n, seen), before);
+  AttnSeen seen = cg_attention_seen(s, t, k0, n);
+  V top = larger(c, row_top(f, row, n, seen, cg_attention_bias(s, f->bias, f->b, f->h, t, k0)), before);
   // A query that has seen no key: everything below is zero, not e^(inf - inf).
   V base = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOEQ, top, none, ""), cg_f32(c, 0), top, "");
   V element = s->id ? cg_add(c, cg_attention_element(s, f->b, f->h, t), k0) : NULL;
@@ -80,8 +85,8 @@ static void update_row(Forward *f, V row, V i, V t, V k0, V n, V seen) {
 static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V end = cg_add(c, q0, m);
-  if (s->a.causal) n = cg_min(c, n, cg_sub(c, end, k0));
+  V last = cg_sub(c, cg_add(c, q0, m), cg_i64(c, 1));
+  if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
   AttnProduct scores = {
       .a = cg_attention_row(s, f->q, q0), .b = f->keys_t, .c = f->scores, .a_row = f->q.row, .a_k = 1};
   scores.b_k = scores.c_row = s->keys, scores.m = m, scores.k = cg_i64(c, s->a.size), scores.mr = s->mr_q;
@@ -89,9 +94,8 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   cg_attention_scores(s, &scores, n);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), m, cg_i64(c, 1), NULL, 0);
-  V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys))), seen = n;
-  if (s->a.causal) seen = cg_min(c, n, cg_sub(c, cg_add(c, t, cg_i64(c, 1)), k0));
-  update_row(f, row, cg_sub(c, t, chunk), t, k0, n, seen);
+  V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys)));
+  update_row(f, row, cg_sub(c, t, chunk), t, k0, n);
   cg_loop_end(c, &l, NULL);
   if (!f->stores_out) return;
   AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
@@ -128,19 +132,18 @@ static void each_row(Forward *f, V q0, V q1, void (*row)(Forward *f, V i, V t)) 
 static void unit(Forward *f, V q0, V q1) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V zero = cg_i64(c, 0), length = cg_attention_length(s, f->b), end = s->a.causal ? cg_min(c, length, q1) : length;
+  V last = cg_sub(c, q1, cg_i64(c, 1)), begin = cg_attention_key_begin(s, q0, cg_i64(c, 0));
+  V end = cg_attention_key_end(s, last, cg_attention_length(s, f->b));
   Loop key, query;
   each_row(f, q0, q1, begin_row);
-  cg_loop_begin(c, &key, zero, end, cg_i64(c, s->keys), NULL, 0);
-  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i)), first = q0;
+  cg_loop_begin(c, &key, begin, end, cg_i64(c, s->keys), NULL, 0);
+  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
   cg_attention_transpose(s, cg_attention_row(s, f->k, key.i), f->k.row, n, f->keys_t);
   cg_attention_copy(s, cg_attention_row(s, f->v, key.i), f->v.row, n, f->values);
-  if (s->a.causal) {  // the block of queries that holds query k0 is the first to see key k0
-    V at = cg_mul(c, cg_div(c, key.i, cg_i64(c, ATTN_BLOCK)), cg_i64(c, ATTN_BLOCK));
-    first = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, at, q0, ""), at, q0, "");
-  }
-  cg_loop_begin(c, &query, first, q1, cg_i64(c, ATTN_BLOCK), NULL, 0);
-  V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, q1, query.i));
+  V first = cg_attention_query_begin(s, key.i, q0);
+  V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), cg_i64(c, 1)), q1);
+  cg_loop_begin(c, &query, first, until, cg_i64(c, ATTN_BLOCK), NULL, 0);
+  V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, until, query.i));
   block(f, q0, query.i, m, key.i, n);
   cg_loop_end(c, &query, NULL);
   cg_loop_end(c, &key, NULL);
@@ -156,8 +159,10 @@ static void open_head(Forward *f, V b, V h) {
   for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = storage(c, ir_arg(c->f, s->v, s->a.place[r].operand));
   f->b = b, f->h = h;
   f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], s->tq, b, h);
-  f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], s->tk, b, h);
-  f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], s->tk, b, h);
+  V kv = cg_attention_kv_head(s, h);
+  f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], s->tk, b, kv);
+  f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], s->tk, b, kv);
+  f->bias = ir_none(s->a.bias) ? NULL : storage(c, s->a.bias);
   f->out = cg_attention_rows(s, storage(c, s->v), &s->a.out, s->tq, b, h);
   Val lse = ir_result(s->v, 1);
   f->lse = NULL;

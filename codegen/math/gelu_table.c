@@ -118,7 +118,7 @@ static V gelu_16(Cg *c, V a) {
   for (int j = n_coefs - 1; j-- > 0;) y = cg_fma(c, y, d, cg_look_up(c, row[j], index));
   V top = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN stays
   y = cg_fma(c, neg(c, u), y, top);
-  return cg_slow_path(c, "gelu_tail", cmp(c, LLVMRealOLT, a, k(c, a, lo)), a, y, make_tail, &lo);
+  return cg_slow_path(c, "gelu_tail", cmp(c, LLVMRealOLT, a, k(c, a, lo)), a, y, y, make_tail, &lo);
 }
 
 V cg_gelu(Cg *c, V a) {

@@ -71,9 +71,25 @@ V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <=
 
 V cg_log1p(Cg *c, V t);  // ln(1 + t), t in [0, 1]
 V cg_floor(Cg *c, V x);
+// x = n pi/2 + r for |x| <= 10^6, |r| <= pi/4: r in doubles, n as i32.
+V cg_reduce_trig(Cg *c, V x, V *n);
 
 // ---- via_double.c: primitives that work in doubles
+static inline V cg_widen(Cg *c, V x) { return LLVMBuildFPExt(c->b, x, lanes_like(LLVMTypeOf(x), c->f64), ""); }
+static inline V cg_narrow(Cg *c, V x, V like) { return LLVMBuildFPTrunc(c->b, x, LLVMTypeOf(like), ""); }
+// Of doubles that are no denormals. Logarithms are off by about 2^-37 of the result (fast: 2^-30); 0, negative numbers,
+// infinity and NaN give C's results.
+V cg_log2_double(Cg *c, V d);
+V cg_log_double(Cg *c, V d);
+V cg_log1p_double(Cg *c, V d);
+V cg_exp2_double(Cg *c, V t);  // |t| <= 300, or NaN; off by 2e-10
+V cg_exp_double(Cg *c, V x);   // |x| <= 700, or NaN; off by 2e-9
 V cg_pow(Cg *c, V a, V b);
+V cg_log_scaled(Cg *c, V a, double scale);  // log2 a times `scale`
+V cg_exp2(Cg *c, V a);
+V cg_hypot(Cg *c, V a, V b);
+V cg_erfc(Cg *c, V a);
+V cg_erfinv(Cg *c, V a);
 V cg_gelu_via_double(Cg *c, V a);
 V cg_silu_via_double(Cg *c, V a);
 V cg_softplus_via_double(Cg *c, V a);
@@ -85,11 +101,33 @@ V cg_gelu(Cg *c, V a);
 V cg_fast_primitive(Cg *c, Op op, V x);
 
 // ---- slow_path.c: a way that few arguments need
-// y where no lane is set; else what the function of that name makes of (x, y), which are vectors there. `make` builds
-// it as in cg_helper; it chooses between lanes itself. A vector pays a test and a branch for it.
-V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V fn, void *ctx), void *ctx);
+// `otherwise` where no lane is set; else what the function of that name makes of (x, y), which are vectors there. `make`
+// builds it as in cg_helper; it chooses between lanes itself. A vector pays a test and a branch for it.
+V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, V otherwise, void (*make)(Cg *c, V fn, void *ctx),
+               void *ctx);
 
-// ---- trig_large.c: sine (quadrant 0) and cosine (1) of arguments of any size; y is the result for |x| <= near
-V cg_trig_large(Cg *c, V x, V y, double near, uint32_t quadrant);
+// ---- trig_large.c: sine (0), cosine (1) and tangent (2) of arguments of any size; y is the result for |x| <= near
+enum { TRIG_SIN, TRIG_COS, TRIG_TAN };
+V cg_trig_large(Cg *c, V x, V y, double near, uint32_t what);
+
+// ---- trig_inverse.c, and the tangent
+V cg_tan_quadrant(Cg *c, V r, V quadrant);  // tan(r + quadrant pi/2) for |r| <= pi/4, r doubles; quadrant i32
+V cg_tan(Cg *c, V x);
+V cg_atan(Cg *c, V x);
+V cg_atan2(Cg *c, V y, V x);
+V cg_asin(Cg *c, V x);
+V cg_acos(Cg *c, V x);
+
+// ---- hyperbolic.c
+V cg_expm1(Cg *c, V x);
+V cg_ln1p(Cg *c, V x);
+V cg_sinh(Cg *c, V x);
+V cg_cosh(Cg *c, V x);
+V cg_asinh(Cg *c, V x);
+V cg_acosh(Cg *c, V x);
+V cg_atanh(Cg *c, V x);
+
+// ---- remainder.c
+V cg_fmod(Cg *c, V a, V b);
 
 #endif

@@ -170,17 +170,20 @@ V cg_sin_quadrant(Cg *c, V r, V quadrant) {
   return cast(c, LLVMBuildXor(c->b, cast(c, pick(c, odd, co, s), c->i32), flip, ""), c->f32);
 }
 
-// Reduces in doubles: pi/2 in 33 + 53 bits, exact products while the quotient has at most 20 bits.
-static V sin_cos(Cg *c, V x, uint64_t quadrant) {
+// pi/2 in 33 + 53 bits: exact products while the quotient has at most 20 bits.
+V cg_reduce_trig(Cg *c, V x, V *n) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52
-  LLVMTypeRef dt = lanes_like(LLVMTypeOf(x), c->f64), it = lanes_like(LLVMTypeOf(x), c->i32);
-  V d = LLVMBuildFPExt(c->b, x, dt, "");
-  V t = add(c, mul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic)), n = sub(c, t, k(c, d, magic));
-  V r = sub(c, d, mul(c, n, k(c, d, 0x1.921fb544p+0)));
-  r = sub(c, r, mul(c, n, k(c, d, 0x1.0b4611a626331p-34)));
-  r = LLVMBuildFPTrunc(c->b, at_least(c, at_most(c, r, 0.7854), -0.7854), LLVMTypeOf(x), "");
-  V q = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
-  V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, quadrant), ""));
+  LLVMTypeRef it = lanes_like(LLVMTypeOf(x), c->i32);
+  V d = cg_widen(c, x), t = add(c, mul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic));
+  V whole = sub(c, t, k(c, d, magic)), r = sub(c, d, mul(c, whole, k(c, d, 0x1.921fb544p+0)));
+  *n = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
+  return sub(c, r, mul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
+}
+
+static V sin_cos(Cg *c, V x, uint64_t quadrant) {
+  V n, r = cg_reduce_trig(c, x, &n);
+  r = cg_narrow(c, at_least(c, at_most(c, r, 0.7854), -0.7854), x);
+  V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, n, bits(c, LLVMTypeOf(n), quadrant), ""));
   y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
   return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
@@ -193,6 +196,15 @@ V cg_floor(Cg *c, V x) {
   V small = cmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = pick(c, small, x, k(c, x, 0));
   V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
   V less = sub(c, cut, k(c, x, 1)), y = pick(c, cmp(c, LLVMRealOGT, cut, x), less, cut);
+  return pick(c, small, with_sign(c, y, x), x);
+}
+
+// To the nearest integer, of two the even one.
+static V round_of(Cg *c, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.roundeven", &t, 1, &x, 1);
+  V size = fabs_of(c, x), magic = k(c, x, 0x1p23), small = cmp(c, LLVMRealOLT, size, magic);
+  V y = sub(c, add(c, size, magic), magic);
   return pick(c, small, with_sign(c, y, x), x);
 }
 
@@ -238,6 +250,27 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
   case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
   case OP_select: return pick(c, cmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
+  case OP_round: return round_of(c, a);
+  case OP_copysign: return with_sign(c, a, arg[1]);
+  case OP_fmod: return cg_fmod(c, a, arg[1]);
+  case OP_hypot: return cg_hypot(c, a, arg[1]);
+  case OP_atan2: return cg_atan2(c, a, arg[1]);
+  case OP_tan: return cg_tan(c, a);
+  case OP_asin: return cg_asin(c, a);
+  case OP_acos: return cg_acos(c, a);
+  case OP_atan: return cg_atan(c, a);
+  case OP_sinh: return cg_sinh(c, a);
+  case OP_cosh: return cg_cosh(c, a);
+  case OP_asinh: return cg_asinh(c, a);
+  case OP_acosh: return cg_acosh(c, a);
+  case OP_atanh: return cg_atanh(c, a);
+  case OP_log1p: return cg_ln1p(c, a);
+  case OP_expm1: return cg_expm1(c, a);
+  case OP_log2: return cg_log_scaled(c, a, 1);
+  case OP_log10: return cg_log_scaled(c, a, 0.30102999566398120);
+  case OP_exp2: return cg_exp2(c, a);
+  case OP_erfc: return cg_erfc(c, a);
+  case OP_erfinv: return cg_erfinv(c, a);
   default: break;
   }
   if (c->why) rt_text_add(c->why, "%s has no code as a primitive; ", ir_ops[op].name);
@@ -258,6 +291,25 @@ uint32_t cg_primitive_cost(Op op) {
     case OP_erf:
     case OP_sin:
     case OP_cos: return 15;
+    case OP_tan:
+    case OP_asin:
+    case OP_acos:
+    case OP_atan:
+    case OP_sinh:
+    case OP_cosh:
+    case OP_asinh:
+    case OP_acosh:
+    case OP_atanh:
+    case OP_log1p:
+    case OP_expm1:
+    case OP_log2:
+    case OP_log10:
+    case OP_exp2:
+    case OP_erfc:
+    case OP_hypot:
+    case OP_fmod: return 30;
+    case OP_atan2:
+    case OP_erfinv:
     case OP_pow:
     case OP_rand:
     case OP_randn: return 60;

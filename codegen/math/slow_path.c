@@ -17,7 +17,8 @@ static void mark_unlikely(Cg *c, V branch) {
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->ctx, "prof", 4), weights);
 }
 
-V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V fn, void *ctx), void *ctx) {
+V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, V otherwise, void (*make)(Cg *c, V fn, void *ctx),
+               void *ctx) {
   bool is_scalar = !is_vector(LLVMTypeOf(x));
   V none = LLVMConstInt(c->i32, 0, false), some = any(c, lanes);
   LLVMTypeRef t = is_scalar ? LLVMVectorType(c->f32, 1) : LLVMTypeOf(x);
@@ -34,6 +35,6 @@ V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, void (*make)(Cg *c, V
   LLVMBasicBlockRef after = LLVMGetInsertBlock(c->b);
   cg_endif(c, &s);
   V phi = LLVMBuildPhi(c->b, LLVMTypeOf(y), "");
-  LLVMAddIncoming(phi, (V[]){y, z}, (LLVMBasicBlockRef[]){before, after}, 2);
+  LLVMAddIncoming(phi, (V[]){otherwise, z}, (LLVMBasicBlockRef[]){before, after}, 2);
   return phi;
 }

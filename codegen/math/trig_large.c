@@ -1,4 +1,4 @@
-// Sine and cosine of large arguments. The quotient by pi/2 of a float far from 0 has more bits than doubles keep: it is
+// Sine, cosine and tangent of large arguments. The quotient by pi/2 of a float far from 0 has more bits than doubles keep: it is
 // taken from the product of the significand with those 96 bits of 2/pi that decide it.
 //
 //   x = m 2^e, m < 2^24      x 2/pi mod 4 = m V 2^-94 mod 4,  V = 96 bits of 2/pi from the weight 2^(1 - e) down
@@ -13,13 +13,13 @@ enum { FRACTION = 200, WINDOW = 96 };  // bits of 2/pi that are stored, that are
 
 typedef struct {
   double near;
-  uint32_t quadrant;
+  uint32_t what;
 } Large;
 
 static V wide(Cg *c, V v, uint32_t bits_) { return LLVMBuildZExt(c->b, v, LLVMIntTypeInContext(c->ctx, bits_), ""); }
 
-// The sine of one float x = +-m 2^e with -100 <= e.
-static V large_lane(Cg *c, V x, uint32_t quadrant) {
+// Of one float x = +-m 2^e with -100 <= e.
+static V large_lane(Cg *c, V x, uint32_t what) {
   static const uint64_t two_over_pi[] = {0x6295993c439041feu, 0x2757d1f534ddc0dbu, 0xf9836e4e441529fcu, 0xa2u};
   LLVMTypeRef i128 = LLVMIntTypeInContext(c->ctx, 128), i256 = LLVMIntTypeInContext(c->ctx, 256);
   V b = cast(c, x, c->i32), exponent = LLVMBuildLShr(c->b, b, cg_i32(c, 23), "");
@@ -35,11 +35,13 @@ static V large_lane(Cg *c, V x, uint32_t quadrant) {
   V rest = LLVMBuildSub(c->b, turns, LLVMBuildShl(c->b, quarters, LLVMConstInt(i128, 126, false), ""), "");
   rest = LLVMBuildTrunc(c->b, LLVMBuildAShr(c->b, rest, LLVMConstInt(i128, 62, false), ""), c->i64, "");
   V r = LLVMBuildSIToFP(c->b, rest, c->f64, "");
-  r = LLVMBuildFPTrunc(c->b, mul(c, r, k(c, r, 0x1p-64 * 1.5707963267948966)), c->f32, "");
+  r = mul(c, r, k(c, r, 0x1p-64 * 1.5707963267948966));
   V q = LLVMBuildTrunc(c->b, quarters, c->i32, ""), is_negative = LLVMBuildICmp(c->b, LLVMIntSLT, b, cg_i32(c, 0), "");
   q = LLVMBuildSelect(c->b, is_negative, LLVMBuildNeg(c->b, q, ""), q, "");
   r = LLVMBuildSelect(c->b, is_negative, neg(c, r), r, "");
-  return cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, cg_i32(c, (int32_t)quadrant), ""));
+  if (what == TRIG_TAN) return cg_tan_quadrant(c, r, q);
+  r = LLVMBuildFPTrunc(c->b, r, c->f32, "");
+  return cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, cg_i32(c, (int32_t)what), ""));
 }
 
 static V is_large(Cg *c, V x, double near) {
@@ -47,7 +49,7 @@ static V is_large(Cg *c, V x, double near) {
   return LLVMBuildAnd(c->b, cmp(c, LLVMRealOGT, size, k(c, x, near)), finite, "");
 }
 
-// <n x f32> far(<n x f32> x, <n x f32> y): y, but sines where x is far.
+// <n x f32> far(<n x f32> x, <n x f32> y): y, but what is asked for where x is far.
 static void make_large(Cg *c, V fn, void *ctx) {
   const Large *f = ctx;
   V x = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1);
@@ -55,13 +57,13 @@ static void make_large(Cg *c, V fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), &y, 1);
   V lane = LLVMBuildExtractElement(c->b, x, l.i, ""), old = LLVMBuildExtractElement(c->b, l.carry[0], l.i, "");
-  V z = pick(c, is_large(c, lane, f->near), large_lane(c, lane, f->quadrant), old);
+  V z = pick(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
   y = LLVMBuildInsertElement(c->b, l.carry[0], z, l.i, "");
   cg_loop_end(c, &l, &y);
   LLVMBuildRet(c->b, l.out[0]);
 }
 
-V cg_trig_large(Cg *c, V x, V y, double near, uint32_t quadrant) {
-  const char *name = rt_printf(c->mem, "far_sine.%u.%g", quadrant, near);
-  return cg_slow_path(c, name, is_large(c, x, near), x, y, make_large, &(Large){near, quadrant});
+V cg_trig_large(Cg *c, V x, V y, double near, uint32_t what) {
+  const char *name = rt_printf(c->mem, "far_sine.%u.%g", what, near);
+  return cg_slow_path(c, name, is_large(c, x, near), x, y, y, make_large, &(Large){near, what});
 }

@@ -3,14 +3,12 @@
 //   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
 //   gelu      where there is no table in registers (gelu_table.c)
 //   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
+//   erfc, erfinv, log2, log10, exp2, hypot    everywhere
 //
 // What the polynomials here miss is below 0.15 units of a float.
 #include "codegen/math/math.h"
 
 #include <math.h>
-
-static V widen(Cg *c, V x) { return LLVMBuildFPExt(c->b, x, lanes_like(LLVMTypeOf(x), c->f64), ""); }
-static V round_to(Cg *c, V x, V like) { return LLVMBuildFPTrunc(c->b, x, LLVMTypeOf(like), ""); }
 
 static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n + 1.5 * 2^52
   V b = cast(c, shifted, c->i64);
@@ -20,11 +18,9 @@ static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n 
 }
 
 // ---- powers
-// log2 of a positive float, to about 2^-37 (fast: 2^-30); 0 and infinity give theirs.
-static V log2_double(Cg *c, V a) {
-  LLVMTypeRef dt = lanes_like(LLVMTypeOf(a), c->f64);
-  V d = LLVMBuildFPExt(c->b, a, dt, ""), b = cast(c, d, c->i64);  // no denormals: every float is a normal double
-  LLVMTypeRef it = LLVMTypeOf(b);
+V cg_log2_double(Cg *c, V d) {
+  V b = cast(c, d, c->i64);
+  LLVMTypeRef dt = LLVMTypeOf(d), it = LLVMTypeOf(b);
   const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
   V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
   V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
@@ -37,11 +33,11 @@ static V log2_double(Cg *c, V a) {
                                0.34072995546190632);
   y = add(c, e, mul(c, s, y));
   y = pick(c, cmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
-  y = pick(c, cmp(c, LLVMRealUNO, d, d), d, y);
+  y = pick(c, cmp(c, LLVMRealOGE, d, k(c, d, 0)), y, k(c, d, NAN));
   return pick(c, cmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
 }
 
-static V exp2_double(Cg *c, V t) {  // |t| <= 300, or NaN
+V cg_exp2_double(Cg *c, V t) {
   const double magic = 6755399441055744.0, l = 0.69314718055994531;
   V u = add(c, t, k(c, t, magic)), r = mul(c, sub(c, t, sub(c, u, k(c, t, magic))), k(c, t, l));
   V y = c->t->fast_math
@@ -89,9 +85,9 @@ V cg_pow(Cg *c, V a, V b) {
   double number;
   V known = is_number(b, &number) ? by_products(c, a, number) : NULL;
   if (known) return known;
-  V size = fabs_of(c, a), l = log2_double(c, size), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
+  V size = fabs_of(c, a), l = cg_log2_double(c, cg_widen(c, size)), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
   V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
-  V y = LLVMBuildFPTrunc(c->b, exp2_double(c, t), LLVMTypeOf(a), "");
+  V y = LLVMBuildFPTrunc(c->b, cg_exp2_double(c, t), LLVMTypeOf(a), "");
   V half = mul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
 
   V is_int = cmp(c, LLVMRealOEQ, cg_floor(c, b), b), is_odd = cmp(c, LLVMRealONE, cg_floor(c, half), half);
@@ -108,8 +104,7 @@ V cg_pow(Cg *c, V a, V b) {
 }
 
 // ---- exponentials
-// e^x to 2e-9 of it, for |x| <= 700; NaN stays.
-static V exp_double(Cg *c, V x) {
+V cg_exp_double(Cg *c, V x) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52
   V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), n = sub(c, t, k(c, x, magic));
   V r = cg_fma(c, n, k(c, x, -0.69314718055994531), x);
@@ -118,25 +113,84 @@ static V exp_double(Cg *c, V x) {
   return mul(c, y, two_to(c, t));
 }
 
-// max(a, 0) - u P(u), u = |a|: P, the tail of the normal distribution, is e^(-u^2/2) and a quotient, off by 6e-9 of it.
-V cg_gelu_via_double(Cg *c, V a) {
-  V u = widen(c, at_most(c, fabs_of(c, a), 15)), z = mul(c, mul(c, u, u), k(c, u, -0.5)), e = exp_double(c, z);
+// The tail of the normal distribution beyond u >= 0 (Q of `top` and `bottom`), given e^(-u^2/2), off by 6e-9 of it.
+static V normal_tail(Cg *c, V u, V e) {
   V top =
       POLY(c, u, 0.5000000031284346, 0.4392866845604986, 0.1839706989935726, 0.04088139727556868, 0.004153193476973245);
   V bottom =
       POLY(c, u, 1, 1.676458373798188, 1.20555660996689, 0.4714125791331618, 0.1024805790195196, 0.01041040062860353);
-  V tail = divide(c, mul(c, mul(c, u, e), top), bottom);
+  return divide(c, mul(c, e, top), bottom);
+}
+
+// max(a, 0) - u P(u), u = |a|, P the tail.
+V cg_gelu_via_double(Cg *c, V a) {
+  V u = cg_widen(c, at_most(c, fabs_of(c, a), 15)), z = mul(c, mul(c, u, u), k(c, u, -0.5));
+  V tail = mul(c, u, normal_tail(c, u, cg_exp_double(c, z)));
   V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
-  return round_to(c, sub(c, widen(c, above), tail), a);
+  return cg_narrow(c, sub(c, cg_widen(c, above), tail), a);
+}
+
+// erfc |a| = 2 P(sqrt 2 |a|), and 2 less that for negative a.
+V cg_erfc(Cg *c, V a) {
+  V x = cg_widen(c, at_most(c, fabs_of(c, a), 10.6)), e = cg_exp_double(c, neg(c, mul(c, x, x)));
+  V two = k(c, x, 2), tail = mul(c, normal_tail(c, mul(c, x, k(c, x, 1.4142135623730951)), e), two);
+  return cg_narrow(c, pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), sub(c, two, tail), tail), a);
 }
 
 V cg_silu_via_double(Cg *c, V a) {
-  V x = widen(c, at_least(c, a, -200)), t = exp_double(c, neg(c, at_most(c, x, 200)));
-  return round_to(c, divide(c, x, add(c, t, k(c, t, 1))), a);
+  V x = cg_widen(c, at_least(c, a, -200)), t = cg_exp_double(c, neg(c, at_most(c, x, 200)));
+  return cg_narrow(c, divide(c, x, add(c, t, k(c, t, 1))), a);
 }
 
 V cg_softplus_via_double(Cg *c, V a) {
-  V x = widen(c, a), size = fabs_of(c, x), t = exp_double(c, neg(c, at_most(c, size, 200)));
+  V x = cg_widen(c, a), size = fabs_of(c, x), t = cg_exp_double(c, neg(c, at_most(c, size, 200)));
   V y = cg_log1p(c, t);
-  return round_to(c, add(c, y, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0))), a);
+  return cg_narrow(c, add(c, y, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0))), a);
+}
+
+// ---- logarithms and powers of constant bases
+V cg_log_double(Cg *c, V d) { return mul(c, cg_log2_double(c, d), k(c, d, 0.69314718055994531)); }
+
+// 1 + u rounds where u is small: there, a series.
+V cg_log1p_double(Cg *c, V u) {
+  V series = mul(c, u, POLY(c, u, 1, -0.5, 0.33333333333333333, -0.25)), y = cg_log_double(c, add(c, u, k(c, u, 1)));
+  return pick(c, cmp(c, LLVMRealOLT, fabs_of(c, u), k(c, u, 0x1p-10)), series, y);
+}
+
+// log2 a times `scale`
+V cg_log_scaled(Cg *c, V a, double scale) {
+  V y = cg_log2_double(c, cg_widen(c, a));
+  return cg_narrow(c, scale == 1 ? y : mul(c, y, k(c, y, scale)), a);
+}
+
+V cg_exp2(Cg *c, V a) { return cg_narrow(c, cg_exp2_double(c, cg_widen(c, at_least(c, at_most(c, a, 200), -200))), a); }
+
+// As in C: infinite where one operand is, even if the other is NaN.
+V cg_hypot(Cg *c, V a, V b) {
+  V x = cg_widen(c, a), z = cg_widen(c, b), square = mul(c, x, x), inf = k(c, a, INFINITY);
+  square = cg_fma(c, z, z, square);
+  LLVMTypeRef t = LLVMTypeOf(square);
+  V y = cg_narrow(c, cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &square, 1), a);
+  y = pick(c, cmp(c, LLVMRealOEQ, fabs_of(c, a), inf), inf, y);
+  return pick(c, cmp(c, LLVMRealOEQ, fabs_of(c, b), inf), inf, y);
+}
+
+// x times a polynomial in w = -ln(1 - x^2), from w = 5 on in sqrt w: no float but +-1 has a w above 17.
+V cg_erfinv(Cg *c, V a) {
+  V x = cg_widen(c, a), one = k(c, x, 1), below = sub(c, one, x), w = mul(c, below, add(c, one, x));
+  w = neg(c, cg_log_double(c, w));
+  V t = sub(c, w, k(c, w, 2.5));
+  V middle = POLY(c, t, 1.5014093511463842, 0.2466402767403145, -0.0041773182378038193, -0.0012527079277645629,
+                  0.00021825147499564526, -4.9960297852061797e-06, -3.4176944223983369e-06, 4.7870168131956354e-07,
+                  1.3874280738139898e-08, -1.0863841706634822e-08, 8.0621081633176478e-10, 1.2359544671870271e-10,
+                  -1.9768142768011553e-11);
+  LLVMTypeRef dt = LLVMTypeOf(w);
+  V s = sub(c, cg_call_intrinsic(c, "llvm.sqrt", &dt, 1, &w, 1), k(c, w, 3.2));
+  V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
+                0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
+                -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);
+  V y = cg_narrow(c, mul(c, x, pick(c, cmp(c, LLVMRealOLT, w, k(c, w, 5)), middle, tail)), a);
+  V size = fabs_of(c, a), unit = k(c, a, 1);
+  y = pick(c, cmp(c, LLVMRealOEQ, size, unit), with_sign(c, k(c, a, INFINITY), a), y);
+  return pick(c, cmp(c, LLVMRealOGT, size, unit), k(c, a, NAN), y);
 }

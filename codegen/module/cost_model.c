@@ -49,9 +49,11 @@ static double work_rnn(const Fn *f, Val v) {
 static double work_attention(const Fn *f, Val v) {
   Attention a;
   ir_attention(f, v, &a);
+  double keys = (double)ir_dim_bound(f->prog, a.tk), seen = (double)a.window * (a.causal ? 1 : 2);
   double pairs = (double)ir_dim_bound(f->prog, a.batch) * (double)a.heads * (double)ir_dim_bound(f->prog, a.tq) *
-                 (double)ir_dim_bound(f->prog, a.tk);
-  return pairs * (double)a.size * (ir_ins(f, v)->op == OP_sdpa ? 2 : 5);
+                 (a.window && seen < keys ? seen : keys);
+  Op op = ir_ins(f, v)->op;
+  return pairs * (double)a.size * (op == OP_sdpa_grad ? 5 : 2);
 }
 
 static Dim steps_of(const Fn *f, Val v) {

@@ -6,28 +6,60 @@
 
 // ---- the call
 static bool check_options(tn_function *f, const tn_attention_options *o) {
-  if (o->dropout >= 0 && (float)o->dropout < 1 && fe_is_finite(o->scale)) return true;
-  if (fe_is_finite(o->scale))
+  const int64_t most = INT64_C(1) << 30;
+  if (!(o->dropout >= 0 && (float)o->dropout < 1))
     fe_error(f->p, E_ARGUMENT, o->at, "attention takes a dropout in [0, 1), not %g", o->dropout);
-  else fe_error(f->p, E_ARGUMENT, o->at, "the scale of attention is %g", o->scale);
+  else if (!fe_is_finite(o->scale)) fe_error(f->p, E_ARGUMENT, o->at, "the scale of attention is %g", o->scale);
+  else if (o->window < 0 || o->window > most)
+    fe_error(f->p, E_ARGUMENT, o->at, "the window of attention is %lld", (long long)o->window);
+  else if (o->const_offset < -most || o->const_offset > most)
+    fe_error(f->p, E_ARGUMENT, o->at, "the offset of attention is %lld", (long long)o->const_offset);
+  else if (o->offset.fn && o->const_offset)
+    fe_error(f->p, E_ARGUMENT, o->at, "attention takes one offset, a constant or a value");
+  else if ((o->offset.fn || o->const_offset) && !o->causal && !o->window)
+    fe_error(f->p, E_ARGUMENT, o->at, "an offset is of causal order or of a window: this attention has none");
+  else return true;
   return false;
 }
 
-// a: n tensor operands as the op takes them.
-static tn_tensor emit(tn_tensor *a, uint32_t n, const tn_attention_options *o, tn_site at) {
-  tn_tensor in[4] = {[3] = o->lengths};
-  Attr attr[5];
+// All values of a call are of one function.
+static bool join(const tn_tensor *x, uint32_t n, const tn_attention_options *o, tn_function **f) {
+  tn_tensor all[6];
+  for (uint32_t k = 0; k < n; k++) all[k] = x[k];
+  const tn_tensor more[] = {o->lengths, o->bias, o->offset};
+  for (uint32_t k = 0; k < 3; k++)
+    if (more[k].fn) all[n++] = more[k];
+  return fe_join(all, n, f, o->at);
+}
+
+// The bias with four axes. rank: of the queries
+static tn_tensor with_axes(tn_tensor bias, uint32_t rank, tn_site at) {
+  Dim d[4];
+  uint32_t n = fe_rank(bias), front = n < 4 ? 4 - n : 0;
+  for (uint32_t k = 0; k < 4; k++) d[k] = k < front ? ir_dim(bias.fn->p->ir, 1) : fe_axis_dim(bias, k - front);
+  if (rank == 3 && n == 3) d[0] = d[1], d[1] = ir_dim(bias.fn->p->ir, 1);  // of sequences, not of heads
+  return front ? fe_reshape(bias, d, 4, at) : bias;
+}
+
+// a: n tensor operands as the op takes them. rank: of the caller's
+static tn_tensor emit(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at) {
+  tn_tensor in[6] = {[3] = o->lengths, [5] = o->offset};
+  Attr attr[7];
   uint32_t n_attrs = 0;
   tn_function *f = a[0].fn;
   for (uint32_t k = 0; k < n; k++) in[k] = a[k];
+  if (o->bias.fn) in[4] = with_axes(o->bias, rank, at);
+  if (o->bias.fn && !fe_ok(in[4])) return fe_poison(f);
   if (o->causal) attr[n_attrs++] = ir_a_int(KEY_causal, 1);
   if (o->scale != 0) attr[n_attrs++] = ir_a_num(KEY_scale, o->scale);
+  if (o->const_offset) attr[n_attrs++] = ir_a_int(KEY_offset, o->const_offset);
+  if (o->window) attr[n_attrs++] = ir_a_int(KEY_window, o->window);
   if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
   if (o->dropout > 0 && !f->eval) {
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
     attr[n_attrs++] = ir_a_int(KEY_id, fe_stream(f, at));
   }
-  return fe_emit(OP_sdpa, in, 4, attr, n_attrs, at);
+  return fe_emit(OP_sdpa, in, 6, attr, n_attrs, at);
 }
 
 // [T,D] and [B,T,D] are heads of their own.
@@ -49,7 +81,7 @@ static const tn_attention_options plain = {0};
 
 tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){q, k, v, o.lengths}, o.lengths.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
+  if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t rank = fe_rank(q);
   if (!check_options(f, &o)) return fe_poison(f);
@@ -62,14 +94,14 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
     return fe_poison(f);
   }
   tn_tensor in[3] = {with_heads(q, o.at), with_heads(k, o.at), with_heads(v, o.at)};
-  return fe_made(without_heads(emit(in, 3, &o, o.at), rank, o.at), o.at);
+  return fe_made(without_heads(emit(in, 3, rank, &o, o.at), rank, o.at), o.at);
 }
 
 tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){qkv, o.lengths}, o.lengths.fn ? 2 : 1, &f, o.at)) return fe_poison(f);
+  if (!join(&qkv, 1, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return check_options(f, &o) ? fe_made(emit(&qkv, 1, &o, o.at), o.at) : fe_poison(f);
+  return check_options(f, &o) ? fe_made(emit(&qkv, 1, 4, &o, o.at), o.at) : fe_poison(f);
 }
 
 // ---- the module
@@ -151,7 +183,7 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   if (how.dropout == 0) how.dropout = m->config.rate;
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
-  tn_tensor y = emit(in, n, &how, c->at);
+  tn_tensor y = emit(in, n, 4, &how, c->at);
   if (!fe_ok(y)) return y;
   y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->config.out)}, 3, c->at);
   return fe_call(m->first, y, c->at);
@@ -191,7 +223,7 @@ tn_tensor fe_attention(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_a
   tn_function *f;
   if (!k.fn) k = q;
   if (!v.fn) v = k;
-  if (!fe_join((const tn_tensor[]){q, k, v, o.lengths}, o.lengths.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
+  if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
   if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);

@@ -203,15 +203,23 @@ TN_API void tn_eval(tn_function *f, bool eval);
 //   x = tn_add(x, tn_call(a, x));                       // self-attention of [B,T,256]
 //   y = tn_attention_call(a, q, memory, TN_NONE);  // queries of one sequence, keys and values of another
 typedef struct {
-  bool causal;        // query i sees keys 0 to i, counted from the first of each
+  bool causal;        // query i sees keys 0 to i + offset, counted from the first of each
   double scale;       // 0: 1 / sqrt(D)
   double dropout;     // of the probabilities, in [0, 1); none in functions marked by tn_eval
   tn_tensor lengths;  // i64 [B], each in [0, T of the keys]: keys from there on are padding; TN_NONE: there is none
   bool heads_inside;  // q, k, v and the result are [B,T,H,D] instead
+  // f32, added to the scaled scores: [B,H,Tq,Tk] or what broadcasts to it, as NumPy has it ([Tq,Tk], ALiBi's [H,1,Tk]);
+  // -inf hides a key. Its gradient is summed over what it is broadcast to. Without an axis of heads: [B,Tq,Tk]
+  tn_tensor bias;
+  tn_tensor offset;      // of causal order and window: i64 [], any number, where it comes at run time; else
+  int64_t const_offset;  // this one, between -2^30 and 2^30
+  int64_t window;  // query i sees the last so many keys up to key i + offset; without causal order those less than
+                   // so many keys away from it, on both sides; 0: all
   tn_site at;
 } tn_attention_options;
-// q [B,H,Tq,D], k and v [B,H,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
-// are constants, D at most 8192. A query that sees no key gives zeros.
+// q [B,H,Tq,D], k and v [B,G,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
+// are constants, D at most 8192. H is a multiple of G: H / G heads one after the other share the keys and values of one
+// (grouped queries; G = 1: multi-query), which are not repeated in memory. A query that sees no key gives zeros.
 TN_API tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 // qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
 TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);

@@ -31,6 +31,17 @@ TN_API tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at);
 TN_API tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at);
 // Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
 TN_API tn_tensor tn_dropout(tn_tensor a, double p, tn_site at);
+// a where a > 0, else a times the weight: one [] or [1], or one for each channel [C], axis 1 of a (axis 0 of a vector).
+// Another shape is E004.
+TN_API tn_tensor tn_prelu(tn_tensor a, tn_tensor weight, tn_site at);
+// The same with a slope drawn from [lo, hi) for each element; in evaluation (lo + hi) / 2
+TN_API tn_tensor tn_rrelu(tn_tensor a, double lo, double hi, tn_site at);
+// The first half of an axis times the sigmoid (gelu, relu) of the second; swiglu: silu of the first half times the second.
+// The axis has an even constant size, else E004.
+TN_API tn_tensor tn_glu(tn_tensor a, int axis, tn_site at);
+TN_API tn_tensor tn_geglu(tn_tensor a, int axis, tn_site at);
+TN_API tn_tensor tn_reglu(tn_tensor a, int axis, tn_site at);
+TN_API tn_tensor tn_swiglu(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at);
 TN_API tn_tensor tn_stop_grad(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at);  // same number of elements

@@ -9,6 +9,7 @@ typedef struct {
   Val v;
   Attention a;
   int64_t batch, tq, tk;
+  int64_t offset;
   uint32_t id;
 } Head;
 
@@ -18,6 +19,8 @@ static bool open_heads(Run *r, Val v, Head *h) {
   const Prog *p = r->f->prog;
   h->batch = ir_dim_eval(p, h->a.batch, r->env->slots);
   h->tq = ir_dim_eval(p, h->a.tq, r->env->slots), h->tk = ir_dim_eval(p, h->a.tk, r->env->slots);
+  double offset = ir_none(h->a.offset_value) ? (double)h->a.offset : run_operand(r, v, ARG_offset).v[0];
+  h->offset = (int64_t)fmax(-(double)h->tq - h->a.window, fmin((double)h->tk + h->a.window, offset));
   for (int64_t b = 0; !ir_none(h->a.lengths) && b < h->batch; b++) {
     double n = run_operand(r, v, ARG_lengths).v[b];
     if (n < 0 || n > (double)h->tk)
@@ -27,20 +30,36 @@ static bool open_heads(Run *r, Val v, Head *h) {
 }
 
 // The D elements of step t of a place in t_steps steps.
-static double *row_of(const Head *h, Tensor x, const AttnPlace *p, int64_t steps, int64_t b, int64_t head, int64_t t) {
-  int64_t one = p->head ? p->head : steps * p->row, batch = p->head ? steps * p->row : h->a.heads * one;
+static double *row_of(Tensor x, const AttnPlace *p, int64_t steps, int64_t b, int64_t head, int64_t t) {
+  int64_t one = p->head ? p->head : steps * p->row, batch = p->head ? steps * p->row : p->heads * one;
   return x.v + p->offset + b * batch + head * one + t * p->row;
 }
 
 static double *part(const Head *h, AttnRole role, int64_t b, int64_t head, int64_t t) {
   const AttnPlace *p = &h->a.place[role];
-  return row_of(h, run_arg(h->r, h->v, p->operand), p, role == ATTN_Q ? h->tq : h->tk, b, head, t);
+  bool is_query = role == ATTN_Q;
+  return row_of(run_arg(h->r, h->v, p->operand), p, is_query ? h->tq : h->tk, b, is_query ? head : head / h->a.group,
+                t);
 }
 
-// Keys that query t of sequence b sees: the first n.
-static int64_t n_seen(const Head *h, int64_t b, int64_t t) {
-  int64_t n = ir_none(h->a.lengths) ? h->tk : (int64_t)run_operand(h->r, h->v, ARG_lengths).v[b];
-  return h->a.causal && t + 1 < n ? t + 1 : n;
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Keys that query t of sequence b sees: [*lo, *hi).
+static void seen(const Head *h, int64_t b, int64_t t, int64_t *lo, int64_t *hi) {
+  int64_t at = t + h->offset;  // where it stands
+  *lo = 0, *hi = ir_none(h->a.lengths) ? h->tk : (int64_t)run_operand(h->r, h->v, ARG_lengths).v[b];
+  if (h->a.window && at - h->a.window + 1 > 0) *lo = at - h->a.window + 1;
+  if (h->a.causal) *hi = smaller(*hi, at + 1);
+  else if (h->a.window) *hi = smaller(*hi, at + h->a.window);
+}
+
+// Element of the bias for a pair.
+static int64_t bias_at(const Head *h, int64_t b, int64_t head, int64_t t, int64_t k) {
+  const int64_t at[4] = {b, head, t, k}, size[4] = {h->batch, h->a.heads, h->tq, h->tk};
+  int64_t i = 0;
+  for (int axis = 0; axis < 4; axis++)
+    if (h->a.bias_has[axis]) i = i * size[axis] + at[axis];
+  return i;
 }
 
 static double dot(const double *a, const double *b, int64_t n) {
@@ -50,7 +69,8 @@ static double dot(const double *a, const double *b, int64_t n) {
 }
 
 static double score(const Head *h, int64_t b, int64_t head, int64_t t, int64_t k) {
-  return h->a.scale * dot(part(h, ATTN_Q, b, head, t), part(h, ATTN_K, b, head, k), h->a.size);
+  double s = h->a.scale * dot(part(h, ATTN_Q, b, head, t), part(h, ATTN_K, b, head, k), h->a.size);
+  return ir_none(h->a.bias) ? s : s + run_operand(h->r, h->v, ARG_attn_bias).v[bias_at(h, b, head, t, k)];
 }
 
 // What dropout leaves of a probability: 0 or 1 / (1 - p).
@@ -61,18 +81,20 @@ static double kept(const Head *h, int64_t b, int64_t head, int64_t t, int64_t k)
   return ir_philox_uniform(e->seed, e->counter, h->id, element) >= h->a.p ? 1 / (1 - h->a.p) : 0;
 }
 
-// A row that sees no key is zeros.
+// A row that sees no key, or only keys whose bias is -inf, is zeros.
 static double forward_row(const Head *h, double *out, int64_t b, int64_t head, int64_t t) {
-  int64_t n = n_seen(h, b, t);
+  int64_t lo, hi;
   double top = -INFINITY, sum = 0;
-  for (int64_t k = 0; k < n; k++) top = fmax(top, score(h, b, head, t, k));
-  for (int64_t k = 0; k < n; k++) {
+  seen(h, b, t, &lo, &hi);
+  for (int64_t k = lo; k < hi; k++) top = fmax(top, score(h, b, head, t, k));
+  if (top == -INFINITY) return top;
+  for (int64_t k = lo; k < hi; k++) {
     double e = exp(score(h, b, head, t, k) - top), *v = part(h, ATTN_V, b, head, k);
     sum += e;
     for (int64_t d = 0; d < h->a.size; d++) out[d] += e * kept(h, b, head, t, k) * v[d];
   }
-  for (int64_t d = 0; n > 0 && d < h->a.size; d++) out[d] /= sum;
-  return n > 0 ? top + log(sum) : -INFINITY;
+  for (int64_t d = 0; d < h->a.size; d++) out[d] /= sum;
+  return top + log(sum);
 }
 
 bool eval_sdpa(Run *r, Val v) {
@@ -82,7 +104,7 @@ bool eval_sdpa(Run *r, Val v) {
   for (int64_t b = 0; b < h.batch; b++)
     for (int64_t k = 0; k < h.a.heads; k++)
       for (int64_t t = 0; t < h.tq; t++)
-        lse.v[(b * h.a.heads + k) * h.tq + t] = forward_row(&h, row_of(&h, out, &h.a.out, h.tq, b, k, t), b, k, t);
+        lse.v[(b * h.a.heads + k) * h.tq + t] = forward_row(&h, row_of(out, &h.a.out, h.tq, b, k, t), b, k, t);
   return true;
 }
 
@@ -93,34 +115,57 @@ typedef struct {
 
 static double *grad_part(const Head *h, const Back *x, AttnRole role, int64_t b, int64_t head, int64_t t) {
   const AttnPlace *p = &h->a.place[role];
-  return row_of(h, x->d[p->operand], p, role == ATTN_Q ? h->tq : h->tk, b, head, t);
+  bool is_query = role == ATTN_Q;
+  return row_of(x->d[p->operand], p, is_query ? h->tq : h->tk, b, is_query ? head : head / h->a.group, t);
+}
+
+// Probability of a pair, and the gradient of its score.
+typedef struct {
+  double p, kept, ds;
+} Pair;
+
+static Pair pair(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t, int64_t k) {
+  const double *g = row_of(x->g, &h->a.out, h->tq, b, head, t);
+  double delta = dot(g, row_of(x->out, &h->a.out, h->tq, b, head, t), h->a.size);
+  double lse = x->lse.v[(b * h->a.heads + head) * h->tq + t];
+  Pair y = {.p = lse == -INFINITY ? 0 : exp(score(h, b, head, t, k) - lse), .kept = kept(h, b, head, t, k)};
+  y.ds = y.p * (y.kept * dot(g, part(h, ATTN_V, b, head, k), h->a.size) - delta);
+  return y;
 }
 
 static void backward_row(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t) {
-  int64_t n = n_seen(h, b, t), size = h->a.size;
-  const double *g = row_of(h, x->g, &h->a.out, h->tq, b, head, t), *q = part(h, ATTN_Q, b, head, t);
-  double delta = dot(g, row_of(h, x->out, &h->a.out, h->tq, b, head, t), size),
-         *dq = grad_part(h, x, ATTN_Q, b, head, t);
-  for (int64_t k = 0; k < n; k++) {
-    double p = exp(score(h, b, head, t, k) - x->lse.v[(b * h->a.heads + head) * h->tq + t]);
-    double keep = kept(h, b, head, t, k), *key = part(h, ATTN_K, b, head, k);
-    double ds = h->a.scale * p * (keep * dot(g, part(h, ATTN_V, b, head, k), size) - delta);
-    double *dk = grad_part(h, x, ATTN_K, b, head, k), *dv = grad_part(h, x, ATTN_V, b, head, k);
-    for (int64_t d = 0; d < size; d++) {
+  int64_t lo, hi;
+  const double *g = row_of(x->g, &h->a.out, h->tq, b, head, t), *q = part(h, ATTN_Q, b, head, t);
+  double *dq = grad_part(h, x, ATTN_Q, b, head, t);
+  seen(h, b, t, &lo, &hi);
+  for (int64_t k = lo; k < hi; k++) {
+    Pair y = pair(h, x, b, head, t, k);
+    const double *key = part(h, ATTN_K, b, head, k);
+    double *dk = grad_part(h, x, ATTN_K, b, head, k), *dv = grad_part(h, x, ATTN_V, b, head, k), ds = h->a.scale * y.ds;
+    for (int64_t d = 0; d < h->a.size; d++) {
       dq[d] += ds * key[d];
       dk[d] += ds * q[d];
-      dv[d] += p * keep * g[d];
+      dv[d] += y.p * y.kept * g[d];
     }
   }
 }
 
-bool eval_sdpa_grad(Run *r, Val v) {
+static void bias_row(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t) {
+  int64_t lo, hi;
+  seen(h, b, t, &lo, &hi);
+  for (int64_t k = lo; k < hi; k++) x->d[0].v[bias_at(h, b, head, t, k)] += pair(h, x, b, head, t, k).ds;
+}
+
+static bool backward(Run *r, Val v, void (*row)(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t)) {
   Head h;
   if (!open_heads(r, v, &h)) return false;
   Back x = {.out = run_operand(r, v, ARG_out), .lse = run_operand(r, v, ARG_lse), .g = run_operand(r, v, ARG_g)};
-  for (uint32_t k = 0; k < 3; k++) x.d[k] = run_result(r, v, k);
+  for (uint32_t k = 0; k < ir_ops[ir_ins(r->f, v)->op].n_res; k++) x.d[k] = run_result(r, v, k);
   for (int64_t b = 0; b < h.batch; b++)
     for (int64_t k = 0; k < h.a.heads; k++)
-      for (int64_t t = 0; t < h.tq; t++) backward_row(&h, &x, b, k, t);
+      for (int64_t t = 0; t < h.tq; t++) row(&h, &x, b, k, t);
   return true;
 }
+
+bool eval_sdpa_grad(Run *r, Val v) { return backward(r, v, backward_row); }
+bool eval_sdpa_bias_grad(Run *r, Val v) { return backward(r, v, bias_row); }

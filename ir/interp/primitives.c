@@ -10,6 +10,25 @@
 static double pick_max(double a, double b) { return isnan(a) || a > b ? a : b; }  // a NaN in b loses no comparison to b
 static double pick_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 
+// The root y of erf y = x: Giles' approximation (of 10^-6), and two steps of Halley's method. The error of y is told
+// from the tail, so that it is exact near 1.
+static double erf_inverse(double x) {
+  static const double middle[] = {1.50140941,      0.246640727,    -0.00417768164, -0.00125372503, 0.00021858087,
+                                  -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08};
+  static const double tail[] = {2.83297682,     1.00167406,    0.00943887047,  -0.0076224613,  0.00573950773,
+                                -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257};
+  double u = fabs(x), w = -log((1 - u) * (1 + u)), t = w < 5 ? w - 2.5 : sqrt(w) - 3, y = 0;
+  const double *coef = w < 5 ? middle : tail;
+  if (!(u < 1)) return u == 1 ? copysign(INFINITY, x) : NAN;
+  for (int k = 8; k >= 0; k--) y = y * t + coef[k];
+  y *= u;
+  for (int k = 0; k < 2; k++) {
+    double off = u < 0.5 ? erf(y) - u : (1 - u) - erfc(y), step = off / (1.1283791670955126 * exp(-y * y));
+    y -= step / (1 + y * step);
+  }
+  return copysign(y, x);
+}
+
 double ir_primitive(Op op, double a, double b, double c) {
   switch (op) {
   case OP_neg: return -a;
@@ -37,6 +56,27 @@ double ir_primitive(Op op, double a, double b, double c) {
   case OP_eq: return a == b;
   case OP_ne: return a != b;
   case OP_select: return a != 0 ? b : c;
+  case OP_round: return nearbyint(a);  // half to even
+  case OP_copysign: return copysign(a, b);
+  case OP_fmod: return fmod(a, b);
+  case OP_hypot: return hypot(a, b);
+  case OP_atan2: return atan2(a, b);
+  case OP_tan: return tan(a);
+  case OP_asin: return asin(a);
+  case OP_acos: return acos(a);
+  case OP_atan: return atan(a);
+  case OP_sinh: return sinh(a);
+  case OP_cosh: return cosh(a);
+  case OP_asinh: return asinh(a);
+  case OP_acosh: return acosh(a);
+  case OP_atanh: return atanh(a);
+  case OP_log1p: return log1p(a);
+  case OP_expm1: return expm1(a);
+  case OP_log2: return log2(a);
+  case OP_log10: return log10(a);
+  case OP_exp2: return exp2(a);
+  case OP_erfc: return erfc(a);
+  case OP_erfinv: return erf_inverse(a);
   default: return NAN;  // no primitive by hand
   }
 }
@@ -65,7 +105,10 @@ bool ir_is_exact(Op op) {
   case OP_le:
   case OP_eq:
   case OP_ne:
-  case OP_select: return true;
+  case OP_select:
+  case OP_round:
+  case OP_copysign:
+  case OP_fmod: return true;
   default: return false;
   }
 }

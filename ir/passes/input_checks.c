@@ -114,6 +114,7 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
     return true;
   case OP_sdpa:
   case OP_sdpa_grad:
+  case OP_sdpa_bias_grad:
     ir_attention(f, v, &a);
     if (ir_none(a.lengths)) return false;
     *source = a.lengths;
@@ -140,7 +141,8 @@ void ir_find_input_checks(Fn *f) {
 // A gradient passes over what is out of range: the forward reports it, or the host where the forward is dead.
 static bool passes_over(const Fn *f, Val v) {
   Op op = (Op)f->ins[v.i].op;
-  return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad;
+  return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad ||
+         op == OP_sdpa_bias_grad;
 }
 
 // Lengths of a layout that has them already are in the range of its time axis.

@@ -16,9 +16,18 @@ static int64_t size_at(const Fn *f, Val v, uint32_t k, uint32_t axis) {
 static uint32_t n_tensors(const Fn *f, Val v) { return 1u + ir_has_operand(f, v, ARG_k) + ir_has_operand(f, v, ARG_v); }
 
 // Parts of a packed operand [B,T,n,H,D] stand side by side in a row.
-static AttnPlace packed(const Attention *a, uint32_t operand, int64_t part, int64_t n) {
-  int64_t width = a->heads * a->size;
-  return (AttnPlace){operand, part * width, a->size, n * width};
+static AttnPlace packed(const Attention *a, uint32_t operand, int64_t heads, int64_t part, int64_t n) {
+  int64_t width = heads * a->size;
+  return (AttnPlace){operand, heads, part * width, a->size, n * width};
+}
+
+static void read_bias(const Fn *f, Val v, Attention *a) {
+  a->bias = ir_operand(f, v, ARG_attn_bias);
+  if (ir_none(a->bias)) return;
+  for (uint32_t axis = 0; axis < 4; axis++) {
+    Dim d = ir_dim_at(f->prog, ir_ins(f, a->bias)->shape, axis);
+    a->bias_has[axis] = !ir_dim_is_const(f->prog, d) || ir_dim_bound(f->prog, d) != 1;
+  }
 }
 
 void ir_attention(const Fn *f, Val v, Attention *a) {
@@ -28,22 +37,32 @@ void ir_attention(const Fn *f, Val v, Attention *a) {
   uint32_t rank = ir_rank(f->prog, shape_at(f, v, 0)), time = a->inside ? 1 : 2, last = a->n_in - 1;
   a->batch = dim_at(f, v, 0, 0);
   a->heads = size_at(f, v, 0, a->inside ? rank - 2 : 1), a->size = size_at(f, v, 0, rank - 1);
+  int64_t kv_heads = a->n_in == 1 ? a->heads : size_at(f, v, last, a->n_in == 2 ? 3 : a->inside ? 2 : 1);
+  a->group = kv_heads ? a->heads / kv_heads : 1;
   a->tq = dim_at(f, v, 0, time), a->tk = dim_at(f, v, last, time);
   a->scale = ir_attr_num(f, v, KEY_scale, a->size ? 1 / sqrt((double)a->size) : 1);
   a->p = ir_attr_num(f, v, KEY_p, 0);
-  a->out = a->inside ? packed(a, 0, 0, 1) : (AttnPlace){0, 0, 0, a->size};
+  a->offset_value = ir_operand(f, v, ARG_offset), a->offset = ir_attr_int(f, v, KEY_offset, 0);
+  a->window = ir_attr_int(f, v, KEY_window, 0);
+  read_bias(f, v, a);
+  a->out = a->inside ? packed(a, 0, a->heads, 0, 1) : (AttnPlace){0, a->heads, 0, 0, a->size};
   for (uint32_t r = 0; r < N_ATTN_ROLES; r++) {
-    if (a->n_in == 1) a->place[r] = packed(a, 0, r, 3);
-    else if (a->n_in == 2) a->place[r] = r == ATTN_Q ? packed(a, 0, 0, 1) : packed(a, 1, r - 1, 2);
-    else a->place[r] = a->out, a->place[r].operand = r;
+    int64_t n = r == ATTN_Q ? a->heads : kv_heads;
+    if (a->n_in == 1) a->place[r] = packed(a, 0, n, r, 3);
+    else if (a->n_in == 2) a->place[r] = r == ATTN_Q ? a->out : packed(a, 1, n, r - 1, 2);
+    else a->place[r] = a->inside ? packed(a, r, n, 0, 1) : (AttnPlace){r, n, 0, 0, a->size};
   }
 }
 
 // ---- the rule
 static uint16_t fault(const Infer *r, uint16_t id, const char *text) {
   rt_text_add(r->why, "%s", text);
-  for (uint32_t k = 0; k < ir_ins(r->f, r->v)->n_args && k < 7; k++) {
-    rt_text_add(r->why, k ? ", %s" : "; operands are %s", ir_dtype_name[ir_ins(r->f, ir_arg(r->f, r->v, k))->dtype]);
+  bool first = true;
+  for (uint32_t k = 0; k < ir_ins(r->f, r->v)->n_args; k++) {
+    if (ir_none(ir_arg(r->f, r->v, k))) continue;
+    rt_text_add(r->why, first ? "; operands are %s" : ", %s",
+                ir_dtype_name[ir_ins(r->f, ir_arg(r->f, r->v, k))->dtype]);
+    first = false;
     ir_shape_text(r->f->prog, shape_at(r->f, r->v, k), r->why);
   }
   return id;
@@ -73,26 +92,60 @@ static uint16_t check_operands(const Infer *r, uint32_t n) {
   return 0;
 }
 
+// Heads of operand k share those of the queries evenly.
+static bool divides_heads(const Infer *r, uint32_t k, uint32_t axis, int64_t heads) {
+  int64_t n = size_at(r->f, r->v, k, axis);
+  return is_const(r, k, axis) && (n == heads || (n > 0 && heads % n == 0));
+}
+
 static uint16_t check_sizes(const Infer *r, uint32_t n) {
   bool inside = n < 3 || ir_attr(r->f, r->v, KEY_heads_inside);
-  uint32_t rank = n == 1 ? 5 : 4, heads = inside ? rank - 2 : 1, last = rank - 1;
+  uint32_t rank = n == 1 ? 5 : 4, heads = inside ? rank - 2 : 1, last = rank - 1, time = inside ? 1 : 2;
   if (!is_const(r, 0, heads) || !is_const(r, 0, last))
     return fault(r, E_SHAPE, "the number of heads and their size must be constants");
   if (size_at(r->f, r->v, 0, last) > MOST_SIZE) return fault(r, E_SHAPE, "a head has at most 8192 elements");
   for (uint32_t k = 1; k < n; k++) {
     uint32_t end = n == 2 ? 4 : 3;
-    if (!same_dim(r, k, 0, 0, 0) || !same_dim(r, k, inside ? end - 1 : 1, 0, heads) || !same_dim(r, k, end, 0, last))
-      return fault(r, E_SHAPE, "batch, heads and head size must agree");
+    if (!same_dim(r, k, 0, 0, 0) || !same_dim(r, k, end, 0, last))
+      return fault(r, E_SHAPE, "batch and head size must agree");
+    if (!divides_heads(r, k, inside ? end - 1 : 1, size_at(r->f, r->v, 0, heads)))
+      return fault(r, E_SHAPE, "the heads of q must be a multiple of those of k and v");
   }
-  uint32_t time = inside ? 1 : 2;
-  if (n == 3 && !same_dim(r, 1, time, 2, time)) return fault(r, E_SHAPE, "k and v have another number of steps");
-  uint32_t lengths = ir_operand_at(r->f, r->v, ARG_lengths);
-  bool has_lengths = lengths != UINT32_MAX;
-  if (has_lengths && (ir_rank(r->f->prog, shape_at(r->f, r->v, lengths)) != 1 || !same_dim(r, lengths, 0, 0, 0)))
+  if (n < 3) return 0;
+  if (!same_dim(r, 1, inside ? 2 : 1, 2, inside ? 2 : 1))
+    return fault(r, E_SHAPE, "k and v have another number of heads");
+  return same_dim(r, 1, time, 2, time) ? 0 : fault(r, E_SHAPE, "k and v have another number of steps");
+}
+
+static uint32_t rank_at(const Infer *r, uint32_t k) { return ir_rank(r->f->prog, shape_at(r->f, r->v, k)); }
+
+static uint16_t check_bias(const Infer *r, const Attention *a) {
+  uint32_t k = ir_operand_at(r->f, r->v, ARG_attn_bias);
+  if (k == UINT32_MAX) {
+    if (ir_ins(r->f, r->v)->op != OP_sdpa_bias_grad) return 0;
+    return fault(r, E_SHAPE, "there is no bias to have a gradient");
+  }
+  const Dim full[4] = {a->batch, ir_dim(r->p, a->heads), a->tq, a->tk};
+  bool fits = true;
+  for (uint32_t axis = 0; fits && axis < 4; axis++)
+    fits = is_size(r, k, axis, 1) || dim_at(r->f, r->v, k, axis).i == full[axis].i;
+  return fits ? 0 : fault(r, E_SHAPE, "the bias is [B,H,Tq,Tk], any of which may be 1");
+}
+
+static uint16_t check_options(const Infer *r, const Attention *a) {
+  const int64_t most = INT64_C(1) << 30;
+  uint32_t lengths = ir_operand_at(r->f, r->v, ARG_lengths), offset = ir_operand_at(r->f, r->v, ARG_offset);
+  if (lengths != UINT32_MAX && (rank_at(r, lengths) != 1 || !same_dim(r, lengths, 0, 0, 0)))
     return fault(r, E_SHAPE, "lengths are [B]");
-  double p = ir_attr_num(r->f, r->v, KEY_p, 0);
-  if (!(p >= 0 && p < 1)) return fault(r, E_ARGUMENT, "{p} must lie in [0, 1)");
-  return 0;
+  bool has_offset = offset != UINT32_MAX, is_const_offset = ir_attr(r->f, r->v, KEY_offset);
+  if (has_offset && rank_at(r, offset) != 0) return fault(r, E_SHAPE, "the offset is a scalar");
+  if (has_offset && is_const_offset) return fault(r, E_ARGUMENT, "{offset} stands beside an operand offset");
+  if ((has_offset || is_const_offset) && !ir_attention_is_local(a))
+    return fault(r, E_ARGUMENT, "an offset is of {causal} or {window}, of which it has none");
+  if (a->offset < -most || a->offset > most) return fault(r, E_ARGUMENT, "{offset} must lie in [-2^30, 2^30]");
+  if (ir_attr(r->f, r->v, KEY_window) && (a->window < 1 || a->window > most))
+    return fault(r, E_ARGUMENT, "{window} must lie in [1, 2^30]");
+  return a->p >= 0 && a->p < 1 ? 0 : fault(r, E_ARGUMENT, "{p} must lie in [0, 1)");
 }
 
 static Shape out_shape(Prog *p, const Attention *a) {
@@ -109,7 +162,13 @@ uint16_t ir_rule_sdpa(const Infer *r) {
   if (!id) id = check_sizes(r, n);
   if (id) return id;
   Attention a;
+  uint32_t bias = ir_operand_at(f, v, ARG_attn_bias);
+  if (bias != UINT32_MAX && ir_rank(p, shape_at(f, v, bias)) != 4)
+    return fault(r, E_SHAPE, "the bias is [B,H,Tq,Tk], any of which may be 1");
   ir_attention(f, v, &a);
+  id = check_bias(r, &a);
+  if (!id) id = check_options(r, &a);
+  if (id) return id;
   Shape out = out_shape(p, &a), lse = ir_shape(p, (Dim[]){a.batch, ir_dim(p, a.heads), a.tq}, 3);
   if (ir_ins(f, v)->op == OP_sdpa) {
     set(r, 0, DT_F32, out);
@@ -118,6 +177,10 @@ uint16_t ir_rule_sdpa(const Infer *r) {
   }
   if (shape_named(r, ARG_out).i != out.i || shape_named(r, ARG_lse).i != lse.i || shape_named(r, ARG_g).i != out.i)
     return fault(r, E_SHAPE, "the result, its row sums or its gradient have another shape");
+  if (ir_ins(f, v)->op == OP_sdpa_bias_grad) {
+    set(r, 0, DT_F32, shape_at(f, v, bias));
+    return 0;
+  }
   for (uint32_t k = 0; k < 3; k++) set(r, k, DT_F32, k < n ? shape_at(f, v, k) : ir_shape_ints(p, (int64_t[]){0}, 1));
   return 0;
 }

@@ -116,7 +116,7 @@ bool gen_calls(FILE *out) {
   return true;
 }
 
-// CALL1(neg) CALL2(add) CALL3(select), CALL1(leaky_relu, , POINTWISE_ATTR): one for each attribute.
+// CALL1(neg) CALL2(add) CALL3(select), CALL1(leaky_relu, , POINTWISE_ATTR(slope)): one for each attribute.
 bool gen_call_list(FILE *out) {
   fprintf(out, "// The calls of tenure_ops.h, by number of operands; those of one or two have a form in place. Written "
                "by tools/gen.\n");
@@ -124,7 +124,7 @@ bool gen_call_list(FILE *out) {
     if (!gen_has_call(op)) continue;
     fprintf(out, "CALL%d(%s", op->n_operands, op->name);
     if (n_attrs(op)) fprintf(out, ", ");
-    for (EACH_ATTR(t, op)) fprintf(out, ", POINTWISE_ATTR");
+    for (EACH_ATTR(t, op)) fprintf(out, ", POINTWISE_ATTR(%s)", t->key);
     fprintf(out, ")\n");
   }
   return true;
