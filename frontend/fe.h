@@ -107,6 +107,7 @@ typedef struct {
   int64_t in, in_b, out;
   FeForward *forward;   // BUILT_IN
   int axis, last_axis;  // that it works along, or joins
+  double bounds[2];     // of drawn slopes
   bool is_list;         // PLAIN, with children by number
   bool norm_first;      // of a transformer's layer
   // EMBEDDING
@@ -483,6 +484,12 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
+
+// ---- graph/activations.c
+tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at);
+tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at);
+// One half of the axis times an activation of the other: of the second half, but where it is silu
+tn_tensor fe_gated(tn_tensor a, int axis, Op op, tn_site at);
 
 // ---- module/tree.c
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);  // f32

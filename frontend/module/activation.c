@@ -1,6 +1,8 @@
-// Activations as modules, where a sequential list needs them: any unary operation by name, softmax, GLU, PReLU.
+// Activations as modules, where a sequential list needs them: any unary operation by name, softmax, gates, slopes
+// that are learnt or drawn.
 #include "frontend/fe.h"
 #include "runtime/near.h"
+#include <string.h>
 
 #define UNARY(n, ...) [OP_##n] = true,
 static const bool is_unary[N_OPS] = {
@@ -70,21 +72,7 @@ static tn_tensor log_softmax(tn_module *m, tn_tensor x, tn_site at) {
   return fe_along(OP_log_softmax, x, m->config.axis, at);
 }
 
-static tn_tensor glu(tn_module *m, tn_tensor x, tn_site at) {
-  uint32_t axis;
-  if (!fe_axis(x, m->config.axis, &axis, at)) return fe_poison(x.fn);
-  Prog *p = m->p->ir;
-  Dim size = fe_axis_dim(x, axis);
-  if (!ir_dim_is_const(p, size) || ir_dim_info(p, size)->value % 2) {
-    fe_error(m->p, E_SHAPE, at, "module '%s' halves axis %d, which needs a constant even size: found %s", m->path,
-             m->config.axis, fe_type_text(x));
-    fe_note_value(x, "the value");
-    return fe_poison(x.fn);
-  }
-  int64_t half = ir_dim_info(p, size)->value / 2;
-  tn_tensor value = fe_slice(x, axis, 0, half, at), gate = fe_slice(x, axis, half, half, at);
-  return fe_emit2(OP_mul, value, fe_emit1(OP_sigmoid, gate, at), at);
-}
+static tn_tensor gate(tn_module *m, tn_tensor x, tn_site at) { return fe_gated(x, m->config.axis, m->config.op, at); }
 
 tn_module *tn_softmax_module(tn_module *parent, const char *name, int axis, tn_site at) {
   return make_along(parent, name, softmax, axis, at);
@@ -94,40 +82,42 @@ tn_module *tn_log_softmax_module(tn_module *parent, const char *name, int axis, 
   return make_along(parent, name, log_softmax, axis, at);
 }
 
-tn_module *tn_glu_module(tn_module *parent, const char *name, int axis, tn_site at) {
-  return make_along(parent, name, glu, axis, at);
+tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind, int axis, tn_site at) {
+  static const struct {
+    const char *name;
+    Op op;
+  } kinds[] = {{"glu", OP_sigmoid}, {"swiglu", OP_silu}, {"geglu", OP_gelu}, {"reglu", OP_relu}};
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = make_along(parent, name, gate, axis, at);
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+    if (kind && !strcmp(kind, kinds[k].name)) m->config.op = kinds[k].op;
+  if (m->poisoned || m->config.op != OP_none) return m;
+  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no gate: glu, swiglu, geglu and reglu are", kind ? kind : "");
+  m->poisoned = true;
+  return m;
 }
 
-// ---- PReLU
-// The weights as they lie beside x: one for all, or one for each channel of axis 1.
-static tn_tensor slopes(tn_module *m, tn_tensor x, tn_site at) {
-  tn_tensor w = fe_use(x.fn, fe_entry(m, "weight")->param, at);
-  uint32_t rank = fe_rank(x);
-  if (m->config.in == 1 || rank <= 2) return w;
-  Dim d[MAX_RANK] = {fe_axis_dim(w, 0)};
-  for (uint32_t k = 1; k < rank - 1; k++) d[k] = ir_dim(m->p->ir, 1);
-  return fe_reshape(w, d, rank - 1, at);
-}
-
+// ---- slopes
 static tn_tensor prelu(tn_module *m, tn_tensor x, tn_site at) {
-  bool fits = m->config.in == 1 || (fe_rank(x) >= 2 && ir_list_at(m->p->ir, fe_shape_of(x), 1) == m->config.in);
-  if (!fits) {
-    fe_error(m->p, E_SHAPE, at, "module '%s' takes [N,%lld,..], not %s", m->path, (long long)m->config.in,
-             fe_type_text(x));
-    fe_note_value(x, "the value");
-    return fe_poison(x.fn);
-  }
-  tn_tensor is_positive = fe_emit2(OP_gt, x, fe_const(x.fn, 0, at), at);
-  tn_tensor scaled = fe_emit2(OP_mul, x, slopes(m, x, at), at);
-  return fe_emit(OP_select, (const tn_tensor[]){is_positive, x, scaled}, 3, NULL, 0, at);
+  return fe_prelu(x, fe_use(x.fn, fe_entry(m, "weight")->param, at), at);
 }
 
-tn_module *tn_prelu(tn_module *parent, const char *name, int64_t count, tn_site at) {
+tn_module *tn_prelu_module(tn_module *parent, const char *name, int64_t count, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_built_in(parent, name, prelu, at);
   if (!fe_check_sizes(m, count, 1, at)) return m;
-  m->config.in = count;
   fe_module_param(m, "weight", &count, 1, (tn_init){TN_INIT_CONSTANT, 0.25, 0}, at);
+  return m;
+}
+
+static tn_tensor rrelu(tn_module *m, tn_tensor x, tn_site at) {
+  return fe_rrelu(x, m->config.bounds[0], m->config.bounds[1], at);
+}
+
+tn_module *tn_rrelu_module(tn_module *parent, const char *name, double lo, double hi, tn_site at) {
+  tn_module *m = fe_built_in(parent, name, rrelu, at);
+  if (m) m->config.bounds[0] = lo, m->config.bounds[1] = hi;
   return m;
 }

@@ -195,13 +195,6 @@ static void report_rank(const tn_module *m, tn_tensor x, tn_site at) {
   fe_note_value(x, "the value");
 }
 
-tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
-  Call c = {m, x.fn, at};
-  if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
-  report_rank(m, x, at);
-  return fe_poison(x.fn);
-}
-
 static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   tn_module *m = c->m;
   tn_program *p = c->f->p;
@@ -229,6 +222,13 @@ tn_tensor fe_attention(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_a
   if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
   return attend(&c, q, k, v, &o);
+}
+
+// A transformer's layer hands on what its own call was given.
+tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
+  tn_attention_options o = m->arguments ? *(const tn_attention_options *)m->arguments : plain;
+  o.at = at;
+  return fe_attention(m, x, x, x, o);
 }
 
 tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {

@@ -5,9 +5,8 @@
 //   decoder: between them x = norm2(x + multihead_attn(x, memory)), and the last norm is norm3
 //
 // A layer is a module of modules: every part runs as tn_call runs it, hooks included. What masks or hides goes to the
-// layers as the arguments of the call.
+// layers, and from them to self-attention, as the arguments of the call.
 #include "frontend/fe.h"
-#include <string.h>
 
 typedef struct {
   tn_attention_options self, cross;
@@ -100,24 +99,24 @@ tn_module *tn_transformer_decoder(tn_module *parent, const char *name, int64_t s
 // ---- running
 typedef struct {
   tn_module *m;
-  const Arguments *a;
+  const Arguments *a;  // NULL: none
   tn_site at;
 } Call;
 
 static tn_tensor part(const Call *c, const char *name, tn_tensor x) { return fe_call(tn_child(c->m, name), x, c->at); }
 
-static bool is_plain(const tn_attention_options *o) {
-  tn_attention_options rest = *o, none = {0};
-  rest.at = none.at;
-  return !memcmp(&rest, &none, sizeof rest);
+static tn_tensor run_with(tn_module *m, tn_tensor x, const void *arguments, tn_site at) {
+  const void *around_it = m->arguments;
+  m->arguments = arguments;
+  x = fe_call(m, x, at);
+  m->arguments = around_it;
+  return x;
 }
 
-static tn_tensor attend(const Call *c, const char *name, tn_tensor x, bool is_cross) {
-  tn_attention_options o = is_cross ? c->a->cross : c->a->self;
-  tn_tensor kv = is_cross ? c->a->memory : x;
-  if (!is_cross && is_plain(&o)) return part(c, name, x);
+static tn_tensor attend_memory(const Call *c, tn_tensor x) {
+  tn_attention_options o = c->a->cross;
   o.at = c->at;
-  return fe_ok(x) ? fe_attention(tn_child(c->m, name), x, kv, kv, o) : x;
+  return fe_ok(x) ? fe_attention(tn_child(c->m, "multihead_attn"), x, c->a->memory, c->a->memory, o) : x;
 }
 
 static tn_tensor feed_forward(const Call *c, tn_tensor x) {
@@ -129,8 +128,8 @@ typedef enum { SELF, CROSS, FEED_FORWARD } Block;
 
 static tn_tensor run_block(const Call *c, Block block, tn_tensor x) {
   switch (block) {
-  case SELF: return attend(c, "self_attn", x, false);
-  case CROSS: return attend(c, "multihead_attn", x, true);
+  case SELF: return run_with(tn_child(c->m, "self_attn"), x, c->a ? &c->a->self : NULL, c->at);
+  case CROSS: return attend_memory(c, x);
   default: return feed_forward(c, x);
   }
 }
@@ -143,10 +142,8 @@ static tn_tensor around(const Call *c, Block block, const char *norm, const char
   return first ? x : part(c, norm, x);
 }
 
-static const Arguments plain = {0};
-
 static tn_tensor encoder_layer(tn_module *m, tn_tensor x, tn_site at) {
-  Call c = {m, m->arguments ? m->arguments : &plain, at};
+  Call c = {m, m->arguments, at};
   x = around(&c, SELF, "norm1", "dropout1", x);
   return around(&c, FEED_FORWARD, "norm2", "dropout2", x);
 }
@@ -163,14 +160,6 @@ static tn_tensor decoder_layer(tn_module *m, tn_tensor x, tn_site at) {
   x = around(&c, SELF, "norm1", "dropout1", x);
   x = around(&c, CROSS, "norm2", "dropout2", x);
   return around(&c, FEED_FORWARD, "norm3", "dropout3", x);
-}
-
-static tn_tensor run_with(tn_module *m, tn_tensor x, const Arguments *a, tn_site at) {
-  const void *around_it = m->arguments;
-  m->arguments = a;
-  x = fe_call(m, x, at);
-  m->arguments = around_it;
-  return x;
 }
 
 static tn_tensor run_layers(tn_module *m, tn_tensor x, const Arguments *a, tn_site at) {

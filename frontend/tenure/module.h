@@ -143,10 +143,11 @@ typedef struct {
 TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_activation_options o);
 TN_API tn_module *tn_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
 TN_API tn_module *tn_log_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
-// The first half of the axis times the sigmoid of the second
-TN_API tn_module *tn_glu_module(tn_module *parent, const char *name, int axis, tn_site at);
-// x where it is positive, else "weight" x: one weight (count 1), or one for each channel of x [N, count, ..]
-TN_API tn_module *tn_prelu(tn_module *parent, const char *name, int64_t count, tn_site at);
+// "glu", "swiglu", "geglu" or "reglu": tn_glu and its kin along an axis
+TN_API tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind, int axis, tn_site at);
+// tn_prelu with the parameter "weight" [count], which begins as 0.25: one slope, or one for each channel
+TN_API tn_module *tn_prelu_module(tn_module *parent, const char *name, int64_t count, tn_site at);
+TN_API tn_module *tn_rrelu_module(tn_module *parent, const char *name, double lo, double hi, tn_site at);  // tn_rrelu
 typedef struct {
   bool no_weight, no_bias;  // no_weight: no bias either
   double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
@@ -243,7 +244,7 @@ TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_te
 //   tn_tensor memory = tn_encoder_call(enc, x, .lengths = n);         // tn_call(enc, x): no mask
 //   tn_tensor y = tn_decoder_call(dec, target, memory, .self = {.causal = true}, .cross = {.lengths = n});
 //
-// Every part runs with its hooks; an attention that is given options without its own.
+// Every part runs with its hooks, but for multihead_attn, which has two inputs.
 typedef struct {
   int64_t feedforward;     // size between linear1 and linear2; 0: 2048
   double dropout;          // of attention, behind the activation and behind each block; 0: none, where PyTorch's is 0.1
