@@ -22,6 +22,8 @@ typedef struct {
 
 #define LAYOUT "%L = packed_layout {time=3, lengths=[2,3,2], rows=7}\n"
 #define ROW(name, in, text, ...) {.op = name, .params = in, .lines = text, __VA_ARGS__}
+#define UPDATED "%a: f32[3], %b: f32[3], %c: f32[3], %d: f32[3], %g: f32[3], %r: f32[]"
+#define SQUARES "%s = const {value=2}\n%p = square %a\n%m = square %b\n%q = square %c\n%n = square %d\n"
 static const Case cases[] = {
     ROW("clone", "%a: f32[2,3]", "%v = clone %a"),
     ROW("cast", "%a: f32[2,3]", "%v = cast %a {dtype=f32}"),
@@ -32,6 +34,10 @@ static const Case cases[] = {
     ROW("expand", "%a: f32[2,1,3]", "%v = expand %a {shape=[2,2,4,3]}"),
     ROW("permute", "%a: f32[2,3,4]", "%v = permute %a {perm=[2,0,1]}"),
     ROW("slice", "%a: f32[2,5]", "%v = slice %a {axis=1, start=1, size=3}"),
+    ROW("slice_at", "%a: f32[2,7]", "%v = slice_at %a {axis=1, from=1, count=3, step=2}"),
+    ROW("slice_at", "%a: f32[3,4]", "%v = slice_at %a {axis=0, count=3, reverse}"),
+    ROW("slice_assign_at", "%a: f32[7,2], %b: f32[3,2]",
+        "%k = square %a\n%v = slice_assign_at %k, %b {axis=0, step=3, reverse}"),
     ROW("pad_axis", "%a: f32[2,3]", "%v = pad_axis %a {axis=1, start=1, size=6}"),
     ROW("concat", "%a: f32[2,3], %b: f32[2,1]", "%v = concat %a, %b, %a {axis=1}"),
     ROW("concat", "%a: f32[n,3], %b: f32[n,3]", "%v = concat %a, %b {axis=0}", .missing_once = "concat"),
@@ -180,6 +186,19 @@ static const Case cases[] = {
     ROW("sgd_momentum", "%a: f32[3], %b: f32[3], %g: f32[3], %r: f32[]",
         "%s = const {value=2}\n%p = square %a\n%m = square %b\n%v, %x = sgd_momentum %p, %m, %g, %s, %r, %r, %r",
         .is_cut = true),
+    ROW("amsgrad", UPDATED, SQUARES "%v, %x, %y, %z = amsgrad %p, %m, %q, %n, %g, %s, %r, %r", .is_cut = true),
+    ROW("nadam", UPDATED, SQUARES "%v, %x, %y = nadam %p, %m, %q, %g, %s, %r, %r, %r", .is_cut = true),
+    ROW("radam", UPDATED, SQUARES "%v, %x, %y = radam %p, %m, %q, %g, %s, %r, %r", .is_cut = true),
+    ROW("adamax", UPDATED, SQUARES "%v, %x, %y = adamax %p, %m, %q, %g, %s, %r, %r", .is_cut = true),
+    ROW("adagrad", UPDATED, SQUARES "%v, %x = adagrad %p, %m, %g, %s, %r, %r", .is_cut = true),
+    ROW("adadelta", UPDATED, SQUARES "%v, %x, %y = adadelta %p, %m, %q, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop", UPDATED, SQUARES "%v, %x = rmsprop %p, %m, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop_momentum", UPDATED, SQUARES "%v, %x, %y = rmsprop_momentum %p, %m, %q, %g, %r, %r, %r",
+        .is_cut = true),
+    ROW("rmsprop_centered", UPDATED, SQUARES "%v, %x, %y = rmsprop_centered %p, %m, %q, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop_centered_momentum", UPDATED,
+        SQUARES "%v, %x, %y, %z = rmsprop_centered_momentum %p, %m, %q, %n, %g, %r, %r, %r", .is_cut = true),
+    ROW("lion", UPDATED, SQUARES "%v, %x = lion %p, %m, %g, %r, %r", .is_cut = true),
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

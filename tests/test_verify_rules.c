@@ -22,11 +22,14 @@ static const Sample samples[] = {
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
-    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2]",
+    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, size=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
-     "%w = param @w\n%w1 = slice_assign %w, %p {axis=0, start=2, into_param}\n"
+     "%sx = slice_at %x, %k {axis=0, from=0, count=2, step=2}\n%sf = slice_at %x, %k {axis=0, count=3, reverse}\n"
+     "%sy = slice_assign_at %x, %p, %k {axis=0, from=1, step=2}\n"
+     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p "
+     "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"
@@ -89,6 +92,23 @@ static const Sample samples[] = {
      "%w2, %m2, %s2 = adamw_sparse %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
      "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
      "nesterov}\n"},
+    {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\nstate @n : f32[6,3]\n",
+     "%g: f32[6,3], %k: f32[]",
+     "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"
+     "%a0, %b00, %b01, %b02 = amsgrad %w, %m, %s, %n, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "decoupled}\n"
+     "%a1, %b10, %b11 = nadam %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "momentum_decay=0.01, decoupled}\n"
+     "%a2, %b20, %b21 = radam %a1, %b10, %b11, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}\n"
+     "%a3, %b30, %b31 = adamax %a2, %b20, %b21, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06}\n"
+     "%a4, %b40 = adagrad %a3, %b30, %g, %k, %k, %k, %k, %k {lr_decay=0.5, eps=1e-06}\n"
+     "%a5, %b50, %b51 = adadelta %a4, %b40, %b31, %g, %k, %k, %k, %k {rho=0.75, eps=1e-06}\n"
+     "%a6, %b60 = rmsprop %a5, %b50, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a7, %b70, %b71 = rmsprop_momentum %a6, %b60, %b51, %g, %k, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a8, %b80, %b81 = rmsprop_centered %a7, %b70, %b71, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b02, %g, %k, %k, %k, %k, %k {alpha=0.75, "
+     "eps=1e-06}\n"
+     "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 
