@@ -60,8 +60,9 @@ tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn
 }
 
 // ---- along an axis
-static tn_module *make_along(tn_module *parent, const char *name, FeForward *forward, int axis, tn_site at) {
-  tn_module *m = fe_built_in(parent, name, forward, at);
+static tn_module *make_along(tn_module *parent, const char *name, const char *kind, FeForward *forward, int axis,
+                             tn_site at) {
+  tn_module *m = fe_built_in(parent, name, kind, forward, at);
   if (m) m->config.axis = axis;
   return m;
 }
@@ -75,11 +76,11 @@ static tn_tensor log_softmax(tn_module *m, tn_tensor x, tn_site at) {
 static tn_tensor gate(tn_module *m, tn_tensor x, tn_site at) { return fe_gated(x, m->config.axis, m->config.op, at); }
 
 tn_module *tn_softmax_module(tn_module *parent, const char *name, int axis, tn_site at) {
-  return make_along(parent, name, softmax, axis, at);
+  return make_along(parent, name, "Softmax", softmax, axis, at);
 }
 
 tn_module *tn_log_softmax_module(tn_module *parent, const char *name, int axis, tn_site at) {
-  return make_along(parent, name, log_softmax, axis, at);
+  return make_along(parent, name, "LogSoftmax", log_softmax, axis, at);
 }
 
 tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind, int axis, tn_site at) {
@@ -89,7 +90,7 @@ tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind,
   } kinds[] = {{"glu", OP_sigmoid}, {"swiglu", OP_silu}, {"geglu", OP_gelu}, {"reglu", OP_relu}};
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = make_along(parent, name, gate, axis, at);
+  tn_module *m = make_along(parent, name, "Gate", gate, axis, at);
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     if (kind && !strcmp(kind, kinds[k].name)) m->config.op = kinds[k].op;
   if (m->poisoned || m->config.op != OP_none) return m;
@@ -106,7 +107,7 @@ static tn_tensor prelu(tn_module *m, tn_tensor x, tn_site at) {
 tn_module *tn_prelu_module(tn_module *parent, const char *name, int64_t count, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_built_in(parent, name, prelu, at);
+  tn_module *m = fe_built_in(parent, name, "PReLU", prelu, at);
   if (!fe_check_sizes(m, count, 1, at)) return m;
   fe_module_param(m, "weight", &count, 1, (tn_init){TN_INIT_CONSTANT, 0.25, 0}, at);
   return m;
@@ -117,7 +118,7 @@ static tn_tensor rrelu(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_rrelu_module(tn_module *parent, const char *name, double lo, double hi, tn_site at) {
-  tn_module *m = fe_built_in(parent, name, rrelu, at);
+  tn_module *m = fe_built_in(parent, name, "RReLU", rrelu, at);
   if (m) m->config.bounds[0] = lo, m->config.bounds[1] = hi;
   return m;
 }

@@ -70,18 +70,18 @@ tn_module *tn_child_at(const tn_module *m, int k) {
 }
 
 // ---- built-in ones of one input
-tn_module *fe_built_in(tn_module *parent, const char *name, FeForward *forward, tn_site at) {
+tn_module *fe_built_in(tn_module *parent, const char *name, const char *kind, FeForward *forward, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_BUILT_IN, at);
-  m->config.forward = forward;
+  m->config.forward = forward, m->config.built_in = kind;
   return m;
 }
 
 static tn_tensor identity(tn_module *m, tn_tensor x, tn_site at) { return (void)m, fe_same(x, at); }
 
 tn_module *tn_identity(tn_module *parent, const char *name, tn_site at) {
-  return fe_built_in(parent, name, identity, at);
+  return fe_built_in(parent, name, "Identity", identity, at);
 }
 
 static tn_tensor flatten(tn_module *m, tn_tensor x, tn_site at) {
@@ -102,7 +102,7 @@ static tn_tensor flatten(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at) {
-  tn_module *m = fe_built_in(parent, name, flatten, at);
+  tn_module *m = fe_built_in(parent, name, "Flatten", flatten, at);
   if (m) m->config.axis = first_axis, m->config.last_axis = last_axis;
   return m;
 }
@@ -118,7 +118,7 @@ tn_module *tn_bilinear(tn_module *parent, const char *name, int64_t in_a, int64_
                        tn_linear_options o) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_built_in(parent, name, takes_two, o.at);
+  tn_module *m = fe_built_in(parent, name, "Bilinear", takes_two, o.at);
   if (!fe_check_sizes(m, in_a, in_b, o.at) || !fe_check_sizes(m, in_a * in_b, out, o.at)) return m;
   double k = 1 / sqrt((double)in_a);
   tn_init init = {TN_INIT_UNIFORM, -k, k};
@@ -183,7 +183,7 @@ static tn_tensor call_children(tn_module *m, tn_tensor x, tn_site at) {
   for (tn_module *c = m->first; c; c = c->next) {
     uint32_t first = x.fn ? x.fn->ir->n_ins : 0;
     x = fe_call(c, x, at);
-    if (c->next && c->next->n_hooks) x = fe_count_new(x, first, at);
+    if (c->next && fe_has_hooks(c->next)) x = fe_count_new(x, first, at);
   }
   return m->first ? x : fe_same(x, at);
 }
@@ -206,6 +206,12 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_ACTIVATION: return fe_emit(m->config.op, &x, 1, m->config.attrs, m->config.n_attrs, at);
   case MOD_ATTENTION: return fe_attend(m, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
+  case MOD_OWN: {
+    tn_values y = fe_forward_n(m, (tn_values){.v = {x}, .n = 1}, at);
+    if (y.n == 1) return y.v[0];
+    if (y.n) fe_error(m->p, E_ARGUMENT, at, "module '%s' gives %u values: tn_call_n takes them", m->path, y.n);
+    return fe_poison(x.fn);
+  }
   case MOD_LAYER_NORM:
   case MOD_RMS_NORM: return fe_norm(m, x, at);
   case MOD_BUILT_IN: return m->config.forward(m, x, at);

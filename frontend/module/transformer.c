@@ -33,7 +33,8 @@ static void add_attention(tn_module *m, const char *name, int64_t size, int64_t 
 // Parts in the order of PyTorch's.
 static tn_module *make_layer(tn_module *parent, const char *name, int64_t size, int64_t heads, bool is_decoder,
                              tn_transformer_options o) {
-  tn_module *m = fe_built_in(parent, name, is_decoder ? decoder_layer : encoder_layer, o.at);
+  tn_module *m = fe_built_in(parent, name, is_decoder ? "TransformerDecoderLayer" : "TransformerEncoderLayer",
+                             is_decoder ? decoder_layer : encoder_layer, o.at);
   if (!m || m->poisoned) return m;
   int64_t wide = o.feedforward ? o.feedforward : 2048;
   tn_linear_options how = {.no_bias = o.no_bias, .at = o.at};
@@ -56,7 +57,8 @@ static tn_module *make_layer(tn_module *parent, const char *name, int64_t size, 
 
 static tn_module *make_stack(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_layers,
                              bool is_decoder, tn_transformer_options o) {
-  tn_module *m = fe_built_in(parent, name, is_decoder ? decoder : encoder, o.at);
+  tn_module *m = fe_built_in(parent, name, is_decoder ? "TransformerDecoder" : "TransformerEncoder",
+                             is_decoder ? decoder : encoder, o.at);
   if (!m || m->poisoned) return m;
   m->poisoned = n_layers < 1 || n_layers > 4096;
   if (m->poisoned) {
