@@ -237,6 +237,19 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
+// Positional encodings: x f32 [.., T, size] + the first T of `most` rows; T may be a size of the run, and E004 is one that
+// may be larger. Sinusoidal: row k has sin(k w), cos(k w) side by side for w = base^(-2 i / size), i from 0 on, and is a
+// buffer "pe" that is not saved; size is even. Learned: "weight" [most, size], which begins as an embedding's.
+typedef struct {
+  double base;     // of the frequencies; 0: 10000
+  double dropout;  // of the sum
+  tn_site at;
+} tn_position_options;
+TN_API tn_module *tn_sinusoidal_positions(tn_module *parent, const char *name, int64_t most, int64_t size,
+                                          tn_position_options o);
+TN_API tn_module *tn_learned_positions(tn_module *parent, const char *name, int64_t most, int64_t size,
+                                       tn_position_options o);
+
 // ---- transformers: PyTorch's layers with batch_first, and its names: self_attn, multihead_attn, linear1, linear2, norm1,
 // norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size].
 //
