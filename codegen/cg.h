@@ -171,6 +171,7 @@ EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINTWISE, IN
 EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, of short constant runs;
 bool cg_is_run_copy(const Cg *c);        // it is one
 EmitFn cg_emit_reduce;                   // reduce/reduce.c
+EmitFn cg_emit_cumulative;               // order/cumulative.c
 EmitFn cg_emit_row;                      // reduce/row.c
 EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c
@@ -180,6 +181,8 @@ EmitFn cg_emit_rnn;                      // rnn/rnn.c
 EmitFn cg_emit_attention;                // attention/attention.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
+EmitFn cg_emit_axis_gather;              // order/gather.c
+EmitFn cg_emit_axis_scatter;             // order/scatter.c
 EmitFn cg_emit_slice_update;             // memory/slice_update.c
 EmitFn cg_emit_global_norm;              // memory/optimizer.c
 EmitFn cg_emit_optimizer;                // memory/optimizer.c

@@ -6,6 +6,7 @@
 
 #include "tests/goldens_attention.h"
 #include "tests/goldens_ops.h"
+#include "tests/goldens_order.h"
 #include "tests/goldens_packed.h"
 #include "tests/goldens_sparse.h"
 
@@ -15,6 +16,7 @@ static const struct {
 } op_tables[] = {
     {op_cases, sizeof op_cases / sizeof *op_cases},
     {attention_cases, sizeof attention_cases / sizeof *attention_cases},
+    {order_cases, sizeof order_cases / sizeof *order_cases},
     {packed_cases, sizeof packed_cases / sizeof *packed_cases},
     {sparse_cases, sizeof sparse_cases / sizeof *sparse_cases},
 };

@@ -63,6 +63,18 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_embedding_grad:
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
+      case OP_gather:
+      case OP_index_select:
+      case OP_scatter:
+      case OP_scatter_add:
+      case OP_scatter_amax:
+      case OP_scatter_amin:
+      case OP_index_copy:
+      case OP_index_add: {
+        Dim size = ir_dim_at(p, s, (uint32_t)ir_attr_int(f, (Val){i}, KEY_axis, 0));
+        if (k == 1) w->hi = smaller(w->hi, ir_dim_eval(p, size, slots));
+        break;
+      }
       case OP_packed_layout:
         w->lengths = true;
         w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);

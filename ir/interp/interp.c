@@ -116,10 +116,17 @@ static double size_of_terms(const Run *r, Val v) {
   return most;
 }
 
+// Of a class that sums, but exact by itself.
+static bool moves_only(Op op) {
+  return op == OP_cummax || op == OP_cummin || op == OP_shift || op == OP_scatter || op == OP_index_copy ||
+         op == OP_scatter_amax || op == OP_scatter_amin;
+}
+
 static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
   bool sums = in->op == OP_seq_sum || in->op == OP_seq_softmax || in->op == OP_seq_softmax_grad;
-  bool exact = in->op == OP_amax || in->op == OP_argmax || (ir_ops[in->op].cls == CLASS_SEQUENCE && !sums);
+  bool exact =
+      in->op == OP_amax || in->op == OP_argmax || moves_only(in->op) || (ir_ops[in->op].cls == CLASS_SEQUENCE && !sums);
   exact |= !ir_class_has(in->op, ROUNDS);
   double scale = exact ? 0 : size_of_terms(r, v);
   for (uint32_t k = 0; k < in->n_res && !exact; k++) {

@@ -190,6 +190,7 @@ static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i)
     return false;  // prologue: other workers may still read it when results are stored
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
+  if (class_at(f, v) == CLASS_AXIS_SCATTER) return k == 0;
   if (class_at(f, v) == CLASS_SCATTER) return ir_operand_at(f, v, ARG_addend) == k;
   bool by_rows = f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_row_space(f, v, &rows);
   if (by_rows) return ir_row_element(f, v, k) && f->ins[a.i].shape.i == rows.shape.i && f->ins[a.i].dtype == DT_F32;

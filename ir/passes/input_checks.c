@@ -103,6 +103,17 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
     return true;
+  case OP_gather:
+  case OP_index_select:
+  case OP_scatter:
+  case OP_scatter_add:
+  case OP_scatter_amax:
+  case OP_scatter_amin:
+  case OP_index_copy:
+  case OP_index_add:
+    *source = ir_operand(f, v, ARG_index);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)), .what = "index"};
+    return true;
   case OP_packed_layout:
     *source = ir_operand(f, v, ARG_lengths);
     if (ir_none(*source)) return false;

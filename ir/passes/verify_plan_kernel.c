@@ -230,6 +230,7 @@ static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   case CLASS_ROW: return reads_row_element(l, i, k, a, w);
   case CLASS_RNN: return reads_own_units(l, i, k, w);
   case CLASS_OPTIMIZER: return reads_by_update(l, i, k, w);
+  case CLASS_AXIS_SCATTER: return k == 0 && same_type(l, a, w);
   case CLASS_SCATTER: return k == 3 && same_type(l, a, w);
   default: return false;
   }

@@ -186,6 +186,17 @@ uint16_t ir_rule_row(const Infer *c) {
   return ir_rule_same(c);
 }
 
+// Scans along {axis}: operands of one type, which is the result's; a second result has indices.
+uint16_t ir_rule_along(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(axis_of(c, &axis));
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
+  if (ir_ops[ir_ins(c->f, c->v)->op].n_res > 1) set(c, 1, DT_I64, shape_of(c, 0));
+  return ir_rule_same(c);
+}
+
 static void tell_counts(const Infer *c, Shape from, Shape to) {
   if (!ir_shape_is_const(c->p, from) || !ir_shape_is_const(c->p, to)) return;
   rt_text_add(c->fits, ": %lld elements are to become %lld", (long long)ir_shape_bound(c->p, from),
@@ -489,6 +500,65 @@ uint16_t ir_rule_embedding_grad(const Infer *c) {
     return bad_shape(c, "the addend must have the table's shape");
   set(c, 0, DT_F32, shape_of(c, 0));
   return 0;
+}
+
+// ---- along {axis}
+// Does the index lie in operand 0, but for its axis?
+static uint16_t check_inside(const Infer *c, uint32_t axis) {
+  if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "the index has another rank");
+  for (uint32_t k = 0; k < rank_of(c, 0); k++) {
+    Dim own = dim_of(c, 1, k), of = dim_of(c, 0, k);
+    bool fits = own.i == of.i || (ir_dim_is_const(c->p, own) && ir_dim_is_const(c->p, of) &&
+                                  ir_dim_bound(c->p, own) <= ir_dim_bound(c->p, of));
+    if (k == axis || fits) continue;
+    rt_text_add(c->why, "the index is larger than what it goes to along axis %u", k);
+    return bad_shape(c, "");
+  }
+  return 0;
+}
+
+uint16_t ir_rule_gather(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(axis_of(c, &axis));
+  TRY(check_inside(c, axis));
+  set(c, 0, dtype_of(c, 0), shape_of(c, 1));
+  return 0;
+}
+
+uint16_t ir_rule_index_select(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 1, 1));
+  TRY(axis_of(c, &axis));
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, dim_of(c, 1, 0)));
+  return 0;
+}
+
+// The source has that shape, or is one number.
+static uint16_t check_scattered(const Infer *c, Shape want) {
+  if (dtype_of(c, 2) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "target and source must have one dtype");
+  if (shape_of(c, 2).i == want.i || rank_of(c, 2) == 0) return 0;
+  would_fit(c, "source", want);
+  return bad_shape(c, "the source has another shape than what is written");
+}
+
+uint16_t ir_rule_scatter(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(axis_of(c, &axis));
+  TRY(check_inside(c, axis));
+  TRY(check_scattered(c, shape_of(c, 1)));
+  return ir_rule_same(c);
+}
+
+uint16_t ir_rule_index_scatter(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 1, 1));
+  TRY(axis_of(c, &axis));
+  TRY(check_scattered(c, ir_infer_with_dim(c, shape_of(c, 0), axis, dim_of(c, 1, 0))));
+  return ir_rule_same(c);
 }
 
 uint16_t ir_rule_scalar(const Infer *c) {

@@ -1,0 +1,51 @@
+// A tensor seen along one axis.
+#include "codegen/order/axis.h"
+
+typedef LLVMValueRef V;
+
+V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to) {
+  V n = cg_i64(c, 1);
+  for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  return n;
+}
+
+CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis) {
+  return (CgAxis){cg_axis_product(c, s, 0, axis), cg_dim(c, ir_dim_at(c->f->prog, s, axis)),
+                  cg_axis_product(c, s, axis + 1, ir_rank(c->f->prog, s))};
+}
+
+bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to) {
+  for (uint32_t k = from; k < to; k++)
+    if (ir_dim_at(p, a, k).i != ir_dim_at(p, b, k).i) return false;
+  return true;
+}
+
+V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V flat) {
+  const Prog *p = c->f->prog;
+  if (cg_same_axes(p, part, whole, from, to)) return flat;
+  V sum = cg_i64(c, 0), stride = cg_i64(c, 1);
+  for (uint32_t k = to; k-- > from;) {
+    V own = cg_dim(c, ir_dim_at(p, part, k)), rest = k == from ? cg_i64(c, 0) : cg_div(c, flat, own);
+    V at = k == from ? flat : cg_sub(c, flat, cg_mul(c, rest, own));
+    sum = cg_add(c, sum, cg_mul(c, at, stride));
+    stride = cg_mul(c, stride, cg_dim(c, ir_dim_at(p, whole, k)));
+    flat = rest;
+  }
+  return sum;
+}
+
+V cg_ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }
+
+void cg_copy_run(Cg *c, DType t, V to, V from, V n) {
+  LLVMTypeRef elem = cg_elem_type(c, t), vec = cg_vector_type(c, t, c->t->vl);
+  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl);
+  int64_t rest;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
+  cg_store(c, cg_load(c, vec, cg_at(c, elem, from, l.i)), cg_at(c, elem, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  if (cg_const_value(cg_sub(c, n, whole), &rest) && rest == 0) return;
+  cg_loop_begin(c, &l, whole, n, cg_i64(c, 1), NULL, 0);
+  cg_store(c, cg_load(c, elem, cg_at(c, elem, from, l.i)), cg_at(c, elem, to, l.i));
+  cg_loop_end(c, &l, NULL);
+}

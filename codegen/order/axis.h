@@ -1,0 +1,21 @@
+// A tensor seen along one axis: [outer][n][inner].
+#ifndef TN_CODEGEN_ORDER_AXIS_H
+#define TN_CODEGEN_ORDER_AXIS_H
+
+#include "codegen/cg.h"
+
+typedef struct {
+  LLVMValueRef outer, n, inner;
+} CgAxis;
+
+CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis);
+// Offset in a tensor of shape `whole` of the element that has flat index `flat` within the axes [from, to) of `part`, whose
+// sizes are at most those of the whole.
+LLVMValueRef cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, LLVMValueRef flat);
+bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to);
+LLVMValueRef cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
+LLVMValueRef cg_ptr_or_null(Cg *c, Val v);  // NULL: nobody reads it
+// to[0, n) = from[0, n), elements of that type
+void cg_copy_run(Cg *c, DType t, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n);
+
+#endif

@@ -1,0 +1,293 @@
+// Scans along an axis: running sums, products and extremes, linear recurrences, shifts.
+//
+// Seen as [outer][n][inner], n the axis. Lanes (outer, inner) are independent: each belongs to one worker, and its elements
+// are taken in order, so that nothing depends on how many workers there are.
+//
+//   inner 1    a row at a time; sums and products of f32 a vector at a time, whose prefixes are made in the register
+//   else       UNROLL vectors of neighbouring lanes walk the axis together
+//
+// Sums, products and recurrences of f32 are kept in doubles and rounded once for each element.
+#include "codegen/order/axis.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+enum { UNROLL = 4 };
+
+typedef struct {
+  Cg *c;
+  Val v;
+  Op op;
+  DType type;
+  bool reverse, exclusive, shifted;
+  uint32_t lanes;      // of what is walked together: 1 or the target's
+  V n, inner, outer;   // sizes
+  V x, b, out, index;  // b: of the second operand; out, index: NULL where nobody reads the result
+} Cumulative;
+
+// ---- types with as many lanes as are walked
+static LLVMTypeRef wide(const Cumulative *s, LLVMTypeRef t) { return s->lanes == 1 ? t : LLVMVectorType(t, s->lanes); }
+static LLVMTypeRef elem(const Cumulative *s) { return cg_elem_type(s->c, s->type); }
+static V splat(const Cumulative *s, V x) { return s->lanes == 1 ? x : cg_splat_n(s->c, x, s->lanes); }
+static bool is_f32(const Cumulative *s) { return s->type == DT_F32; }
+static LLVMTypeRef sum_type(const Cumulative *s) { return is_f32(s) ? s->c->f64 : s->c->i64; }
+static V number(const Cumulative *s, LLVMTypeRef t, double x) {
+  V one = LLVMGetTypeKind(t) == LLVMIntegerTypeKind ? LLVMConstInt(t, (unsigned long long)(int64_t)x, true)
+                                                    : LLVMConstReal(t, x);
+  return splat(s, one);
+}
+
+static V widen(const Cumulative *s, V x) { return is_f32(s) ? LLVMBuildFPExt(s->c->b, x, wide(s, s->c->f64), "") : x; }
+static V narrow(const Cumulative *s, V x) {
+  return is_f32(s) ? LLVMBuildFPTrunc(s->c->b, x, wide(s, s->c->f32), "") : x;
+}
+static V add(const Cumulative *s, V a, V b) {
+  return is_f32(s) ? LLVMBuildFAdd(s->c->b, a, b, "") : LLVMBuildAdd(s->c->b, a, b, "");
+}
+static V mul(const Cumulative *s, V a, V b) {
+  return is_f32(s) ? LLVMBuildFMul(s->c->b, a, b, "") : LLVMBuildMul(s->c->b, a, b, "");
+}
+static V choose(const Cumulative *s, V cond, V a, V b) { return LLVMBuildSelect(s->c->b, cond, a, b, ""); }
+static V compare(const Cumulative *s, LLVMRealPredicate how, V a, V b) { return LLVMBuildFCmp(s->c->b, how, a, b, ""); }
+
+// ---- one step
+typedef struct {
+  V at;    // flat element of the first lane
+  V mask;  // lanes that exist; NULL: all
+  V j;     // number of the step
+} Step;
+
+static V load(const Cumulative *s, V base, const Step *p) {
+  V at = cg_at(s->c, elem(s), base, p->at);
+  LLVMTypeRef t = wide(s, elem(s));
+  return p->mask ? cg_load_masked(s->c, t, at, p->mask) : cg_load(s->c, t, at);
+}
+
+static void store(const Cumulative *s, LLVMTypeRef type, V x, V base, const Step *p) {
+  if (!base) return;
+  V at = cg_at(s->c, type, base, p->at);
+  if (p->mask) cg_store_masked(s->c, x, at, p->mask);
+  else cg_store(s->c, x, at);
+}
+
+enum { MOST_CARRIES = 2 };
+
+static uint32_t n_carries(Op op) { return op == OP_cumsum || op == OP_cumprod || op == OP_shift ? 1 : 2; }
+
+static void start(const Cumulative *s, V *carry) {
+  LLVMTypeRef sum = sum_type(s), f32 = s->c->f32;
+  bool least = s->op == OP_cummin;
+  switch (s->op) {
+  case OP_cumprod: carry[0] = number(s, sum, 1); return;
+  case OP_logcumsumexp: carry[0] = number(s, f32, -INFINITY), carry[1] = number(s, f32, 0); return;
+  case OP_cummax:
+  case OP_cummin:
+    carry[0] = is_f32(s) ? number(s, f32, least ? INFINITY : -INFINITY)
+                         : splat(s, cg_i64(s->c, least ? INT64_MAX : INT64_MIN));
+    carry[1] = number(s, s->c->i64, 0);
+    return;
+  case OP_shift: carry[0] = number(s, elem(s), 0); return;
+  default: carry[0] = number(s, sum, 0), carry[1] = number(s, f32, 0);
+  }
+}
+
+static void step_cumsum(const Cumulative *s, const Step *p, V *carry) {
+  carry[0] = add(s, carry[0], widen(s, load(s, s->x, p)));
+  store(s, elem(s), narrow(s, carry[0]), s->out, p);
+}
+
+static void step_cumprod(const Cumulative *s, const Step *p, V *carry) {
+  V next = mul(s, carry[0], widen(s, load(s, s->x, p)));
+  store(s, elem(s), narrow(s, s->exclusive ? carry[0] : next), s->out, p);
+  carry[0] = next;
+}
+
+// carry: the largest so far, and the sum of e^(x - largest). Infinities count as 1 against themselves.
+static void step_logcumsumexp(const Cumulative *s, const Step *p, V *carry) {
+  Cg *c = s->c;
+  V x = load(s, s->x, p), top = carry[0], up = compare(s, LLVMRealOGT, x, top);
+  V d = LLVMBuildFSub(c->b, x, top, ""), less = choose(s, up, LLVMBuildFNeg(c->b, d, ""), d);
+  V one = number(s, c->f32, 1), e = cg_primitive(c, OP_exp, &less);
+  e = choose(s, compare(s, LLVMRealOEQ, x, top), one, e);
+  V scale = choose(s, up, e, one), more = choose(s, up, one, e);
+  carry[1] = LLVMBuildFAdd(c->b, LLVMBuildFMul(c->b, carry[1], scale, ""), more, "");
+  carry[0] = choose(s, up, x, top);
+  store(s, c->f32, LLVMBuildFAdd(c->b, carry[0], cg_primitive(c, OP_log, &carry[1]), ""), s->out, p);
+}
+
+static V takes_over(const Cumulative *s, V x, V best) {
+  Cg *c = s->c;
+  bool least = s->op == OP_cummin;
+  if (!is_f32(s)) return LLVMBuildICmp(c->b, least ? LLVMIntSLE : LLVMIntSGE, x, best, "");
+  V beats = LLVMBuildAnd(c->b, compare(s, least ? LLVMRealOLE : LLVMRealOGE, x, best),
+                         compare(s, LLVMRealORD, best, best), "");
+  return LLVMBuildOr(c->b, beats, compare(s, LLVMRealUNO, x, x), "");
+}
+
+static void step_best(const Cumulative *s, const Step *p, V *carry) {
+  Cg *c = s->c;
+  V x = load(s, s->x, p), take = takes_over(s, x, carry[0]);
+  carry[0] = choose(s, take, x, carry[0]);
+  carry[1] = choose(s, take, splat(s, p->j), carry[1]);
+  store(s, elem(s), carry[0], s->out, p);
+  store(s, c->i64, carry[1], s->index, p);
+}
+
+// carry: y and a of the step before. In the first step nothing is multiplied: 0 times a might be NaN.
+static void step_linear(const Cumulative *s, const Step *p, V *carry) {
+  Cg *c = s->c;
+  V a = load(s, s->x, p), first = LLVMBuildICmp(c->b, LLVMIntEQ, p->j, cg_i64(c, 0), "");
+  V factor = s->shifted ? carry[1] : choose(s, first, number(s, c->f32, 0), a);
+  carry[0] = add(s, mul(s, widen(s, factor), carry[0]), widen(s, load(s, s->b, p)));
+  carry[1] = a;
+  store(s, elem(s), narrow(s, carry[0]), s->out, p);
+}
+
+static void step_shift(const Cumulative *s, const Step *p, V *carry) {
+  V x = load(s, s->x, p);
+  store(s, elem(s), carry[0], s->out, p);
+  carry[0] = x;
+}
+
+typedef void StepFn(const Cumulative *s, const Step *p, V *carry);
+static StepFn *step_of(Op op) {
+  switch (op) {
+  case OP_cumsum: return step_cumsum;
+  case OP_cumprod: return step_cumprod;
+  case OP_logcumsumexp: return step_logcumsumexp;
+  case OP_linear_scan: return step_linear;
+  case OP_shift: return step_shift;
+  default: return step_best;
+  }
+}
+
+// ---- walks
+static V position(const Cumulative *s, V j) {
+  return s->reverse ? cg_sub(s->c, cg_sub(s->c, s->n, cg_i64(s->c, 1)), j) : j;
+}
+
+// The steps [from, n) of `n_vectors` neighbouring groups of lanes, the first of which begins at element `first`.
+static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n_vectors, V *carry) {
+  Cg *c = s->c;
+  uint32_t each = n_carries(s->op);
+  V next[UNROLL * MOST_CARRIES];
+  Loop l;
+  cg_loop_begin(c, &l, from, s->n, cg_i64(c, 1), carry, n_vectors * each);
+  V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner));
+  for (uint32_t k = 0; k < n_vectors; k++) {
+    V own[MOST_CARRIES];
+    for (uint32_t i = 0; i < each; i++) own[i] = l.carry[k * each + i];
+    step_of(s->op)(s, &(Step){cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i}, own);
+    for (uint32_t i = 0; i < each; i++) next[k * each + i] = own[i];
+  }
+  cg_loop_end(c, &l, next);
+}
+
+// ---- rows of f32 sums and products
+static V shuffled(const Cumulative *s, V a, V b, const int32_t *from, uint32_t n) {
+  V lane[64];
+  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(s->c, from[k]);
+  return LLVMBuildShuffleVector(s->c->b, a, b, LLVMConstVector(lane, n), "");
+}
+
+static V reversed(const Cumulative *s, V x, uint32_t n) {
+  int32_t from[64];
+  for (uint32_t k = 0; k < n; k++) from[k] = (int32_t)(n - 1 - k);
+  return shuffled(s, x, x, from, n);
+}
+
+static V combine(const Cumulative *s, V a, V b) { return s->op == OP_cumsum ? add(s, a, b) : mul(s, a, b); }
+
+// x_0, x_0 + x_1, ..: in log2 n steps.
+static V prefixes(const Cumulative *s, V x, uint32_t n) {
+  V neutral = cg_splat_n(s->c, LLVMConstReal(s->c->f64, s->op == OP_cumprod), n);
+  for (uint32_t by = 1; by < n; by *= 2) {
+    int32_t from[64];
+    for (uint32_t k = 0; k < n; k++) from[k] = k < by ? (int32_t)(n + k) : (int32_t)(k - by);
+    x = combine(s, x, shuffled(s, x, neutral, from, n));
+  }
+  return x;
+}
+
+// All of the row but the last n % vl elements in the order of the scan; returns how many that are, and the carry.
+static V row_of_vectors(const Cumulative *s, V first, V *carry) {
+  Cg *c = s->c;
+  uint32_t vl = c->t->vl;
+  V whole = cg_mul(c, cg_div(c, s->n, cg_i64(c, vl)), cg_i64(c, vl));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 1);
+  V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, vl)), l.i) : l.i;
+  V place = cg_add(c, first, at), x = cg_load(c, c->vf, cg_at(c, c->f32, s->x, place));
+  if (s->reverse) x = reversed(s, x, vl);
+  x = prefixes(s, LLVMBuildFPExt(c->b, x, LLVMVectorType(c->f64, vl), ""), vl);
+  V last = LLVMBuildExtractElement(c->b, x, cg_i32(c, (int32_t)vl - 1), "");
+  V y = LLVMBuildFPTrunc(c->b, combine(s, x, cg_splat_n(c, l.carry[0], vl)), c->vf, "");
+  cg_store(c, s->reverse ? reversed(s, y, vl) : y, cg_at(c, c->f32, s->out, place));
+  V next = combine(s, l.carry[0], last);
+  cg_loop_end(c, &l, &next);
+  *carry = l.out[0];
+  return whole;
+}
+
+static void each_row(Cumulative *s) {
+  Cg *c = s->c;
+  bool by_vectors = is_f32(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
+  V lo, hi, mask = NULL;
+  cg_share(c, s->outer, 1, &lo, &hi);
+  Loop row;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
+  start(s, carry);
+  if (by_vectors) from = row_of_vectors(s, first, carry);
+  walk(s, from, first, &mask, 1, carry);
+  cg_loop_end(c, &row, NULL);
+}
+
+// ---- neighbouring lanes together
+static void each_block(Cumulative *s, uint32_t n_vectors) {
+  Cg *c = s->c;
+  V block = cg_i64(c, (int64_t)n_vectors * s->lanes), per = cg_ceil_div_value(c, s->inner, n_vectors * s->lanes), lo,
+    hi;
+  cg_share(c, cg_mul(c, s->outer, per), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V outer = cg_div(c, l.i, per), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, outer, per)), block);
+  V first = cg_add(c, cg_mul(c, outer, cg_mul(c, s->n, s->inner)), at), mask[UNROLL], carry[UNROLL * MOST_CARRIES];
+  uint32_t each = n_carries(s->op);
+  V left = cg_sub(c, s->inner, at), none[UNROLL] = {NULL};
+  for (uint32_t k = 0; k < n_vectors; k++) {
+    V own[MOST_CARRIES];
+    start(s, own);
+    for (uint32_t i = 0; i < each; i++) carry[k * each + i] = own[i];
+  }
+  If whole;
+  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, left, block, ""));
+  walk(s, cg_i64(c, 0), first, none, n_vectors, carry);
+  cg_else(c, &whole);
+  for (uint32_t k = 0; k < n_vectors; k++)
+    mask[k] = cg_mask(c, cg_max(c, cg_sub(c, left, cg_i64(c, (int64_t)k * s->lanes)), cg_i64(c, 0)));
+  walk(s, cg_i64(c, 0), first, mask, n_vectors, carry);
+  cg_endif(c, &whole);
+  cg_loop_end(c, &l, NULL);
+}
+
+bool cg_emit_cumulative(Cg *c) {
+  Val v = {c->k->first}, x = ir_arg(c->f, v, 0);
+  Shape shape = ir_ins(c->f, x)->shape;
+  Cumulative s = {.c = c, .v = v, .op = (Op)ir_ins(c->f, v)->op, .type = (DType)ir_ins(c->f, x)->dtype, .lanes = 1};
+  s.reverse = ir_attr(c->f, v, KEY_reverse), s.exclusive = ir_attr(c->f, v, KEY_exclusive);
+  s.shifted = ir_attr(c->f, v, KEY_shifted);
+  CgAxis a = cg_axis_of(c, shape, (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0));
+  s.n = a.n, s.inner = a.inner, s.outer = a.outer;
+  s.x = cg_ptr(c, x), s.out = cg_ptr_or_null(c, v);
+  if (ir_ins(c->f, v)->n_args > 1) s.b = cg_ptr(c, ir_arg(c->f, v, 1));
+  if (ir_ins(c->f, v)->n_res > 1) s.index = cg_ptr_or_null(c, ir_result(v, 1));
+  int64_t inner = 0;
+  bool is_known = cg_const_value(s.inner, &inner);
+  if (is_known && inner == 1) return each_row(&s), true;
+  s.lanes = c->t->vl;
+  bool is_narrow = is_known && inner <= 2 * (int64_t)s.lanes;
+  each_block(&s, is_narrow ? 1 : UNROLL);
+  return true;
+}

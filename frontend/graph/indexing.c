@@ -1,0 +1,137 @@
+// Elements by index and by mask.
+#include "frontend/fe.h"
+
+// op(a, the others) along the axis.
+static tn_tensor along(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  uint32_t k;
+  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
+  return fe_made(fe_emit(op, a, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at), at);
+}
+
+tn_tensor tn_gather(tn_tensor a, int axis, tn_tensor index, tn_site at) {
+  return along(__func__, OP_gather, (const tn_tensor[]){a, index}, 2, axis, at);
+}
+tn_tensor tn_scatter(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
+  return along(__func__, OP_scatter, (const tn_tensor[]){a, index, src}, 3, axis, at);
+}
+tn_tensor tn_scatter_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
+  return along(__func__, OP_scatter_add, (const tn_tensor[]){a, index, src}, 3, axis, at);
+}
+tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
+  return along(__func__, OP_index_copy, (const tn_tensor[]){a, index, src}, 3, axis, at);
+}
+
+// A number of a's dtype.
+static tn_tensor like(tn_tensor a, double value, tn_site at) {
+  tn_tensor x = fe_const(a.fn, value, at);
+  DType t = (DType)fe_ins(a)->dtype;
+  return t == DT_F32 ? x : fe_emit(OP_cast, &x, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, at);
+}
+
+static tn_tensor put_number(const char *call, Op op, tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, (const tn_tensor[]){a, index}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return along(call, op, (const tn_tensor[]){a, index, like(a, value, at)}, 3, axis, at);
+}
+
+tn_tensor tn_scatter_value(tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
+  return put_number(__func__, OP_scatter, a, axis, index, value, at);
+}
+tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
+  return put_number(__func__, OP_index_copy, a, axis, index, value, at);
+}
+
+// ---- whole slices: along the first axis they are rows of a table, whose look-up fuses and has sparse updates
+static bool is_table(tn_tensor a, uint32_t axis, tn_tensor index) {
+  return axis == 0 && fe_ins(a)->dtype == DT_F32 && fe_rank(index) == 1 && fe_rank(a) == 2;
+}
+
+tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at) {
+  tn_function *f;
+  uint32_t k;
+  if (!fe_join((const tn_tensor[]){a, index}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  if (is_table(a, k, index)) return fe_made(fe_emit2(OP_embedding, a, index, at), at);
+  return along(__func__, OP_index_select, (const tn_tensor[]){a, index}, 2, axis, at);
+}
+
+tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, double alpha, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, index, src}, 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor scaled = alpha == 1 ? src : fe_emit2(OP_mul, src, fe_const(f, alpha, at), at);
+  if (!fe_ok(scaled)) return scaled;
+  return along(__func__, OP_index_add, (const tn_tensor[]){a, index, scaled}, 3, axis, at);
+}
+
+// ---- reductions by index
+static tn_tensor scatter_add(tn_tensor a, uint32_t axis, tn_tensor index, tn_tensor src, tn_site at) {
+  return fe_emit(OP_scatter_add, (const tn_tensor[]){a, index, src}, 3, (const Attr[]){ir_a_int(KEY_axis, axis)}, 1,
+                 at);
+}
+
+// The sum by how many there are: a itself, and a one for each index.
+static tn_tensor scatter_mean(tn_tensor a, uint32_t axis, tn_tensor index, tn_tensor src, tn_site at) {
+  Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, fe_shape_of(a))};
+  tn_tensor sum = scatter_add(a, axis, index, src, at);
+  if (!fe_ok(sum)) return sum;
+  tn_tensor count =
+      scatter_add(fe_leaf(a.fn, OP_full, ones, 2, fe_shape_of(a), at), axis, index, fe_const(a.fn, 1, at), at);
+  return fe_emit2(OP_div, sum, count, at);
+}
+
+tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_scatter_kind how, tn_site at) {
+  static const Op ops[] = {OP_scatter_add, OP_scatter_add, OP_scatter_amax, OP_scatter_amin};
+  const tn_tensor in[] = {a, index, src};
+  tn_function *f;
+  uint32_t k;
+  if (!fe_join(in, 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if ((uint32_t)how > TN_SCATTER_AMIN) {
+    fe_error(f->p, E_ARGUMENT, at, "%d is no tn_scatter_kind", (int)how);
+    return fe_poison(f);
+  }
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  if (how != TN_SCATTER_MEAN) return along(__func__, ops[how], in, 3, axis, at);
+  return fe_made(scatter_mean(a, k, index, src, at), at);
+}
+
+// ---- broadcast against each other but along the axis
+static bool common_size(Prog *p, Dim a, Dim b, Dim *out) {
+  *out = ir_dim_is_const(p, a) && ir_dim_bound(p, a) == 1 ? b : a;
+  return out->i == b.i || (ir_dim_is_const(p, b) && ir_dim_bound(p, b) == 1);
+}
+
+static tn_tensor expanded(tn_tensor t, const Dim *dims, uint32_t axis, tn_site at) {
+  Dim own[MAX_RANK];
+  uint32_t rank = fe_rank(t);
+  for (uint32_t k = 0; k < rank; k++) own[k] = k == axis ? fe_axis_dim(t, k) : dims[k];
+  Shape s = ir_shape(t.fn->p->ir, own, rank);
+  if (s.i == fe_shape_of(t).i) return t;
+  return fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
+}
+
+tn_tensor tn_take_along_dim(tn_tensor a, tn_tensor index, int axis, tn_site at) {
+  tn_function *f;
+  uint32_t k;
+  if (!fe_join((const tn_tensor[]){a, index}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  Dim dims[MAX_RANK];
+  bool fits = fe_rank(a) == fe_rank(index);
+  for (uint32_t i = 0; fits && i < fe_rank(a); i++)
+    fits = common_size(f->p->ir, fe_axis_dim(a, i), fe_axis_dim(index, i), &dims[i]) || i == k;
+  if (!fits) {
+    fe_error(f->p, E_SHAPE, at, "tn_take_along_dim: value and index do not broadcast but along axis %d", axis);
+    fe_note_value(a, "the value");
+    fe_note_value(index, "the index");
+    return fe_poison(f);
+  }
+  tn_tensor in[] = {expanded(a, dims, k, at), expanded(index, dims, k, at)};
+  return along(__func__, OP_gather, in, 2, axis, at);
+}

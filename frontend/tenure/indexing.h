@@ -1,0 +1,40 @@
+// Tenure, elements by index and by mask.
+//
+// Indices are i64. One out of range, negative ones included, is an error: before the run where the indices are an input, else of
+// the run, which changes no parameter then. Axes may be negative; one out of range is E003, another shape E004.
+#ifndef TN_INDEXING_H
+#define TN_INDEXING_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- an index for each element: it has a's rank, and at most its sizes but along the axis
+// y[.., k, ..] = a[.., index[.., k, ..], ..], in the shape of the index
+TN_API tn_tensor tn_gather(tn_tensor a, int axis, tn_tensor index, tn_site at);
+// The same with a and the index broadcast against each other but along the axis
+TN_API tn_tensor tn_take_along_dim(tn_tensor a, tn_tensor index, int axis, tn_site at);
+// a with elements replaced by those of src, of the index's shape and a's dtype; the last of equal indices wins
+TN_API tn_tensor tn_scatter(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
+TN_API tn_tensor tn_scatter_value(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
+// a with src added by index, in order: the same bits for any number of workers
+TN_API tn_tensor tn_scatter_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
+typedef enum { TN_SCATTER_SUM, TN_SCATTER_MEAN, TN_SCATTER_AMAX, TN_SCATTER_AMIN } tn_scatter_kind;
+// a and what src has by index, reduced; a counts as one of the elements
+TN_API tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_scatter_kind how,
+                                   tn_site at);
+
+// ---- an index [n] for whole slices along the axis
+TN_API tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at);
+// src has a's shape but n along the axis; alpha multiplies it
+TN_API tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, double alpha, tn_site at);
+TN_API tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
+TN_API tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,108 @@
+// Gradient rules of scans along an axis, of gather and scatter along an axis, and of what is ordered.
+#include "ir/autodiff/grad.h"
+
+static Val zeros(Grad *g, Shape s) {
+  Attr a[2] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, s)};
+  return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
+}
+
+// ---- scans: {axis} of v, {reverse} where `reverse`, and one flag more where `flag` is no KEY_none
+static Val along(Grad *g, Op op, Val v, const Val *in, uint32_t n_in, bool reverse, const Key *flag) {
+  Attr attr[3] = {ir_a_int(KEY_axis, ir_attr_int(g->f, v, KEY_axis, 0))};
+  uint32_t n = 1;
+  if (reverse) attr[n++] = ir_a_int(KEY_reverse, 1);
+  if (flag) attr[n++] = ir_a_int(*flag, 1);
+  return ir_emit(g->f, op, in, n_in, attr, n, g->loc);
+}
+
+static bool is_reverse(Grad *g, Val v) { return ir_attr(g->f, v, KEY_reverse) != NULL; }
+
+static Val shift(Grad *g, Val v, Val x, bool reverse) { return along(g, OP_shift, v, &x, 1, reverse, NULL); }
+
+static Val linear_scan(Grad *g, Val v, Val a, Val b, bool reverse, bool shifted) {
+  Key key = KEY_shifted;
+  return along(g, OP_linear_scan, v, (Val[]){a, b}, 2, reverse, shifted ? &key : NULL);
+}
+
+void ir_grad_rule_cumsum(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), along(g, OP_cumsum, v, &adj, 1, !is_reverse(g, v), NULL));
+}
+
+// The derivative of y_i by x_k is the product of the others: that of x before k, times s_k = g_k + x_(k+1) s_(k+1). Nothing
+// is divided, so that zeros need no case of their own. Of an exclusive product g is that of the next element.
+void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), before = v;
+  bool reverse = is_reverse(g, v), exclusive = ir_attr(g->f, v, KEY_exclusive) != NULL;
+  Key key = KEY_exclusive;
+  if (exclusive) adj = shift(g, v, adj, !reverse);
+  else before = along(g, OP_cumprod, v, &x, 1, reverse, &key);
+  ir_grad_give(g, x, mul(g, before, linear_scan(g, v, x, adj, !reverse, true)));
+}
+
+// h_k = sum over i >= k of g_i e^(y_k - y_i), whose factors are at most 1; x gets e^(x_k - y_k) of it.
+void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  bool back = !is_reverse(g, v);
+  Val factor = ir_op1(g->f, OP_exp, op2(g, OP_sub, v, shift(g, v, v, back)), g->loc);
+  Val own = ir_op1(g->f, OP_exp, op2(g, OP_sub, x, v), g->loc);
+  ir_grad_give(g, x, mul(g, own, linear_scan(g, v, factor, adj, back, false)));
+}
+
+// b: d_k = g_k + a_(k+1) d_(k+1)     a: d_k y_(k-1); shifted, where y_k meets a_k: d_(k+1) y_k
+void ir_grad_rule_linear_scan(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  bool reverse = is_reverse(g, v), shifted = ir_attr(g->f, v, KEY_shifted) != NULL;
+  Val d = linear_scan(g, v, a, adj, !reverse, !shifted);
+  if (g->dep[b.i]) ir_grad_give(g, b, d);
+  if (!g->dep[a.i]) return;
+  ir_grad_give(g, a, shifted ? mul(g, shift(g, v, d, !reverse), v) : mul(g, d, shift(g, v, v, reverse)));
+}
+
+void ir_grad_rule_shift(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), shift(g, v, adj, !is_reverse(g, v))); }
+
+// ---- gather and scatter
+static Val take(Grad *g, Op op, Val v, Val x, Val index) { return along(g, op, v, (Val[]){x, index}, 2, false, NULL); }
+static Val put(Grad *g, Op op, Val v, Val target, Val index, Val source) {
+  return along(g, op, v, (Val[]){target, index, source}, 3, false, NULL);
+}
+
+// Each element goes to the first of equal ones that it came from.
+static void give_by_index(Grad *g, Val v, Val index, Val adj) {
+  Val x = arg(g, v, 0);
+  if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter_add, v, zeros(g, shape_of(g, x)), index, adj));
+}
+
+void ir_grad_rule_cumulative_best(Grad *g, Val v, Val adj) { give_by_index(g, v, ir_result(v, 1), adj); }
+void ir_grad_rule_gather(Grad *g, Val v, Val adj) { give_by_index(g, v, arg(g, v, 1), adj); }
+
+void ir_grad_rule_index_select(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  ir_grad_give(g, x, put(g, OP_index_add, v, zeros(g, shape_of(g, x)), arg(g, v, 1), adj));
+}
+
+// What was overwritten gets none; of equal indices each gets that of the one that stayed, as in PyTorch.
+static void replaced(Grad *g, Val v, Val adj, Op put_op, Op take_op) {
+  Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
+  if (g->dep[target.i]) ir_grad_give(g, target, put(g, put_op, v, adj, index, number(g, 0)));
+  if (g->dep[source.i]) ir_grad_give(g, source, take(g, take_op, v, adj, index));
+}
+
+static void added(Grad *g, Val v, Val adj, Op take_op) {
+  Val source = arg(g, v, 2);
+  ir_grad_give(g, arg(g, v, 0), adj);
+  if (g->dep[source.i]) ir_grad_give(g, source, take(g, take_op, v, adj, arg(g, v, 1)));
+}
+
+void ir_grad_rule_scatter(Grad *g, Val v, Val adj) { replaced(g, v, adj, OP_scatter, OP_gather); }
+void ir_grad_rule_index_copy(Grad *g, Val v, Val adj) { replaced(g, v, adj, OP_index_copy, OP_index_select); }
+void ir_grad_rule_scatter_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_gather); }
+void ir_grad_rule_index_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_index_select); }
+
+// Shared equally among all that attain the extreme.
+void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
+  Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
+  Val is_target = op2(g, OP_eq, target, v), is_source = op2(g, OP_eq, source, take(g, OP_gather, v, v, index));
+  Val share = op2(g, OP_div, adj, put(g, OP_scatter_add, v, is_target, index, is_source));
+  if (g->dep[target.i]) ir_grad_give(g, target, mul(g, is_target, share));
+  if (g->dep[source.i]) ir_grad_give(g, source, mul(g, is_source, take(g, OP_gather, v, share, index)));
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Writes tests/goldens_order.h: scans, order, gather and scatter along an axis, as cases of make_goldens.py.
+
+    python3 tests/make_order_goldens.py > tests/goldens_order.h          (PyTorch 2.13, NumPy)
+"""
+import sys
+
+import torch
+
+import make_goldens as m
+from make_goldens import INF, NAN, both, case, gradient, ints, rnd, t
+
+m.cases.clear()
+m.array_prefix[0] = "o"
+
+# ---- scans
+shapes = ((1, (19,), 0), (3, (5, 7), 1), (2, (5, 7), 0), (4, (2, 9, 3), 1), (5, (3, 4, 37), 1), (6, (2, 0), 1), (7, (3, 40), 1),
+          (8, (1, 1), 1))
+
+
+def flipped(fn, x, axis):
+    return torch.flip(fn(torch.flip(x, (axis,)), axis), (axis,))
+
+
+def exclusive(x, axis):
+    one = torch.ones_like(x.narrow(axis, 0, 1)) if x.shape[axis] else x
+    return torch.cumprod(torch.cat([one, x], axis), axis).narrow(axis, 0, x.shape[axis])
+
+
+def shifted(x, axis):
+    return torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), x], axis).narrow(axis, 0, x.shape[axis]) if x.shape[axis] else x * 1
+
+
+def linear(a, b, axis, by=0):
+    a, b = a.movedim(axis, 0), b.movedim(axis, 0)
+    y, h = [], None
+    for k in range(a.shape[0]):
+        h = b[k] + 0 * a[k] if h is None else a[k - by] * h + b[k]
+        y.append(h)
+    return torch.stack(y).movedim(0, axis) if y else (a + b).movedim(0, axis)
+
+
+for _, shape, axis in shapes:
+    at = f"{{axis={axis}}}"
+    back = f"{{axis={axis}, reverse}}"
+    size = " of " + "x".join(map(str, shape)) + f" along {axis}"
+    x = {"x": rnd(*shape)}
+    for op, fn in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod), ("logcumsumexp", torch.logcumsumexp)):
+        both(op + size, f"%y = {op} %x {at}", x, lambda x, fn=fn: fn(x, axis), ["x"])
+        both(op + size + " reverse", f"%y = {op} %x {back}", x, lambda x, fn=fn: flipped(fn, x, axis), ["x"])
+    both("cumprod exclusive" + size, f"%y = cumprod %x {{axis={axis}, exclusive}}", x, lambda x: exclusive(x, axis), ["x"])
+    both("shift" + size, f"%y = shift %x {at}", x, lambda x: shifted(x, axis), ["x"])
+    both("shift" + size + " reverse", f"%y = shift %x {back}", x, lambda x: flipped(shifted, x, axis), ["x"])
+    ab = {"a": rnd(*shape, lo=-1, hi=1), "b": rnd(*shape)}
+    both("linear_scan" + size, f"%y = linear_scan %a, %b {at}", ab, lambda a, b: linear(a, b, axis), ["a", "b"])
+    both("linear_scan shifted" + size, f"%y = linear_scan %a, %b {{axis={axis}, shifted}}", ab,
+         lambda a, b: linear(a, b, axis, 1), ["a", "b"])
+    if 0 in shape:
+        continue
+    for op, fn in (("cummax", torch.cummax), ("cummin", torch.cummin)):
+        y, i = fn(x["x"], axis)
+        case(op + size, f"%y, %i = {op} %x {at}", x, {"y": y, "i": i})
+        gradient(op + size, f"%y, %i = {op} %x {at}", x, lambda x, fn=fn: fn(x, axis).values, ["x"])
+zeros = t(2, 0, 3, 0.5, 0, -1, 0)
+both("cumprod with zeros", "%y = cumprod %x {axis=0}", {"x": zeros}, lambda x: torch.cumprod(x, 0), ["x"], fd=True)
+both("cumprod with one zero", "%y = cumprod %x {axis=1}", {"x": t([2, 3, 0.5], [2, 0, 4])}, lambda x: torch.cumprod(x, 1), ["x"])
+edge = t(-INF, 1, 2, 2, -0.0, INF, 3, INF, NAN, 1, NAN, 5)
+for op, fn in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod), ("logcumsumexp", torch.logcumsumexp)):
+    case(op + " at the edges", f"%y = {op} %x {{axis=0}}", {"x": edge}, {"y": fn(edge, 0)})
+for op, fn in (("cummax", torch.cummax), ("cummin", torch.cummin)):
+    for what, x in (("edges", edge), ("ties", t(1, 1, 2, 2, 1, 2, 0, 0))):
+        y, i = fn(x, 0)
+        case(f"{op} at the {what}", f"%y, %i = {op} %x {{axis=0}}", {"x": x}, {"y": y, "i": i})
+whole = ints([3, -1, 4], [1, 5, -9])
+for op, fn in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod)):
+    case(op + " of i64", f"%y = {op} %x {{axis=1}}", {"x": whole}, {"y": fn(whole, 1)})
+y, i = torch.cummax(whole, 0)
+case("cummax of i64", "%y, %i = cummax %x {axis=0}", {"x": whole}, {"y": y, "i": i})
+both("cumsum of a run-time size", "%y = cumsum %x {axis=1}", {"x": rnd(3, 11)}, lambda x: torch.cumsum(x, 1), ["x"],
+     dims=[("n", 20, 11)], shapes={"x": "[3,n]"}, y_shape="[3,n]")
+
+
+# ---- gather and scatter
+def index(n, *shape):
+    return torch.randint(0, n, shape)
+
+
+for xs, axis, at in (((7,), 0, (11,)), ((5, 7), 1, (5, 9)), ((5, 7), 0, (3, 7)), ((4, 6, 5), 1, (4, 2, 5)), ((4, 6, 5), 1, (2, 9, 3)),
+                     ((9, 70), 0, (4, 70)), ((12, 33), 1, (12, 1)), ((3, 4), 1, (3, 0)), ((1,), 0, (4,)), ((12, 8, 3), 2, (7, 8, 5))):
+    size = " of " + "x".join(map(str, xs)) + " by " + "x".join(map(str, at)) + f" along {axis}"
+    i = index(xs[axis], *at)
+    both("gather" + size, f"%y = gather %x, %i {{axis={axis}}}", {"x": rnd(*xs), "i": i}, lambda x, i: torch.gather(x, axis, i), ["x"])
+    ins = {"x": rnd(*xs), "i": i, "s": rnd(*at)}
+    both("scatter_add" + size, f"%y = scatter_add %x, %i, %s {{axis={axis}}}", ins,
+         lambda x, i, s: torch.scatter_add(x, axis, i, s), ["x", "s"])
+    for op, how in (("scatter_amax", "amax"), ("scatter_amin", "amin")):
+        both(op + size, f"%y = {op} %x, %i, %s {{axis={axis}}}", ins,
+             lambda x, i, s, how=how: torch.scatter_reduce(x, axis, i, s, how), ["x", "s"])
+    # distinct along the axis: what stays of equal indices is open in PyTorch
+    n = min(at[axis], xs[axis])
+    apart = torch.rand(at).argsort(axis).narrow(axis, 0, n) % max(xs[axis], 1) if at[axis] <= xs[axis] else None
+    if apart is not None and n:
+        apart = torch.rand([xs[axis] if k == axis else d for k, d in enumerate(at)]).argsort(axis).narrow(axis, 0, n).contiguous()
+        own = {"x": rnd(*xs), "i": apart, "s": rnd(*apart.shape)}
+        both("scatter" + size, f"%y = scatter %x, %i, %s {{axis={axis}}}", own, lambda x, i, s: torch.scatter(x, axis, i, s), ["x", "s"])
+        both("scatter of a number" + size, f"%y = scatter %x, %i, %s {{axis={axis}}}", {**own, "s": rnd()},
+             lambda x, i, s: torch.scatter(x, axis, i, s.expand(i.shape)), ["x", "s"])
+for xs, axis, n in (((7,), 0, 4), ((5, 7), 1, 9), ((5, 7), 0, 3), ((4, 6, 5), 1, 8), ((3, 5, 70), 1, 4), ((9, 3), 0, 0), ((11, 2, 3), 2, 5)):
+    size = " of " + "x".join(map(str, xs)) + f" by {n} along {axis}"
+    part = [n if k == axis else d for k, d in enumerate(xs)]
+    i = index(xs[axis], n)
+    both("index_select" + size, f"%y = index_select %x, %i {{axis={axis}}}", {"x": rnd(*xs), "i": i},
+         lambda x, i: torch.index_select(x, axis, i), ["x"])
+    both("index_add" + size, f"%y = index_add %x, %i, %s {{axis={axis}}}", {"x": rnd(*xs), "i": i, "s": rnd(*part)},
+         lambda x, i, s: torch.index_add(x, axis, i, s), ["x", "s"])
+    n = min(n, xs[axis])
+    part[axis] = n
+    ins = {"x": rnd(*xs), "i": torch.randperm(xs[axis])[:n], "s": rnd(*part)}
+    both("index_copy" + size, f"%y = index_copy %x, %i, %s {{axis={axis}}}", ins, lambda x, i, s: torch.index_copy(x, axis, i, s), ["x", "s"])
+    both("index_copy of a number" + size, f"%y = index_copy %x, %i, %s {{axis={axis}}}", {**ins, "s": rnd()},
+         lambda x, i, s: torch.index_copy(x, axis, i, s.expand(part)), ["x", "s"])
+last = {"x": rnd(3, 2), "i": ints([0, 2], [0, 2], [2, 2]), "s": t([1, 2], [3, 4], [5, 6])}
+case("scatter: the last of equal indices", "%y = scatter %x, %i, %s {axis=0}", last,
+     {"y": torch.stack([torch.stack([t(3.0)[0], last["x"][0, 1]]), last["x"][1], t(5, 6)])})
+case("scatter_amax with NaN", "%y = scatter_amax %x, %i, %s {axis=0}", {"x": t(1, NAN, 3), "i": ints(0, 1, 2), "s": t(NAN, 2, 4)},
+     {"y": t(NAN, NAN, 4)})
+case("gather of i64", "%y = gather %x, %i {axis=1}", {"x": whole, "i": ints([2, 0], [1, 1])}, {"y": torch.gather(whole, 1, ints([2, 0], [1, 1]))})
+case("scatter_add of i64", "%y = scatter_add %x, %i, %x {axis=1}", {"x": whole, "i": ints([2, 0, 0], [1, 1, 1])},
+     {"y": torch.scatter_add(whole, 1, ints([2, 0, 0], [1, 1, 1]), whole)})
+both("gather of a run-time size", "%y = gather %x, %i {axis=0}", {"x": rnd(6, 3), "i": index(6, 5, 3)},
+     lambda x, i: torch.gather(x, 0, i), ["x"], dims=[("n", 9, 6), ("k", 8, 5)], shapes={"x": "[n,3]", "i": "[k,3]"}, y_shape="[k,3]")
+
+if __name__ == "__main__":
+    m.main(sys.stdout, "tests/make_order_goldens.py", "order_cases")

@@ -1,0 +1,81 @@
+// Steps of the random generator: scans along an axis, gather and scatter.
+#include "tests/random_gen.h"
+
+#include <math.h>
+
+static Attr some_axis(Gen *g, Val v) { return ir_a_int(KEY_axis, gen_below(g, ir_rank(g->p, gen_shape_at(g, v)))); }
+
+static int64_t size_along(const Gen *g, Val v, int64_t axis) {
+  return ir_dim_bound(g->p, ir_dim_at(g->p, gen_shape_at(g, v), (uint32_t)axis));
+}
+
+static Val bounded_by_one(Gen *g, Val v) { return gen_op1(g, OP_tanh, v); }
+
+void add_cumulative(Gen *g) {
+  static const Op ops[] = {OP_cumsum, OP_cumprod, OP_logcumsumexp, OP_cummax, OP_cummin, OP_linear_scan, OP_shift};
+  Val v = gen_pick_where(g, gen_any_row), in[2];
+  if (ir_none(v)) return;
+  Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
+  Attr attr[3] = {some_axis(g, v), ir_a_int(KEY_reverse, 1)};
+  double n = (double)size_along(g, v, attr[0].u.i), mag = gen_mag(g, v);
+  bool best = op == OP_cummax || op == OP_cummin;
+  uint32_t n_attrs = !best && gen_chance(g, 40) ? 2 : 1;
+  in[0] = op == OP_cumprod || op == OP_linear_scan ? bounded_by_one(g, v) : v;
+  in[1] = v;
+  if (op == OP_cumprod && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_exclusive, 1);
+  if (op == OP_linear_scan && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_shifted, 1);
+  if (op == OP_cumsum || op == OP_linear_scan) mag *= n + 1;
+  if (op == OP_cumprod) mag = 1;
+  if (op == OP_logcumsumexp) mag += log(n + 1) + 1;
+  Val y = gen_emit(g, op, in, op == OP_linear_scan ? 2 : 1, attr, n_attrs);
+  if (ir_none(y)) return;
+  gen_keep_tame(g, y, mag);
+  if (!best || !ir_dim_is_const(g->p, ir_dim_at(g->p, gen_shape_at(g, v), (uint32_t)attr[0].u.i))) return;
+  if (!ir_none(gen_keep(g, ir_result(y, 1), n))) g->pool[g->n - 1].below = (int64_t)n;
+}
+
+// A value with rows, and an axis of it whose size is known.
+static Val with_known_axis(Gen *g, Attr *axis) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return v;
+  *axis = some_axis(g, v);
+  Dim d = ir_dim_at(g->p, gen_shape_at(g, v), (uint32_t)axis->u.i);
+  return ir_dim_is_const(g->p, d) && ir_dim_bound(g->p, d) > 0 ? v : (Val){0};
+}
+
+// Of v's shape but along the axis; none: no input may be made of it.
+static Val index_for(Gen *g, Val v, int64_t axis, bool by_slice, Dims *part) {
+  *part = gen_dims(g, v);
+  part->d[axis] = ir_dim(g->p, gen_size(g));
+  Dims slice = {{part->d[axis]}, 1};
+  Shape s = gen_shape(g, by_slice ? &slice : part);
+  if (!gen_is_small(g, gen_shape(g, part)) || !gen_may_be_input(g, s)) return (Val){0};
+  return gen_input(g, "index", DT_I64, s);
+}
+
+void add_axis_gather(Gen *g) {
+  Attr axis;
+  Dims part;
+  Val v = with_known_axis(g, &axis);
+  if (ir_none(v)) return;
+  bool by_slice = gen_chance(g, 50);
+  Val index = index_for(g, v, axis.u.i, by_slice, &part);
+  if (ir_none(index)) return;
+  gen_keep(g, gen_emit(g, by_slice ? OP_index_select : OP_gather, (Val[]){v, index}, 2, &axis, 1), gen_mag(g, v));
+}
+
+void add_axis_scatter(Gen *g) {
+  static const Op ops[] = {OP_scatter, OP_scatter_add, OP_scatter_amax, OP_scatter_amin, OP_index_copy, OP_index_add};
+  Attr axis;
+  Dims part;
+  Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
+  Val v = with_known_axis(g, &axis);
+  if (ir_none(v)) return;
+  Val index = index_for(g, v, axis.u.i, op == OP_index_copy || op == OP_index_add, &part);
+  if (ir_none(index)) return;
+  Val source = gen_chance(g, 20) ? gen_number(g, 0.75) : gen_leaf(g, gen_shape(g, &part));
+  bool adds = op == OP_scatter_add || op == OP_index_add;
+  double n = (double)ir_dim_bound(g->p, part.d[axis.u.i]);
+  Val target = gen_chance(g, 40) ? gen_op2(g, OP_mul, v, gen_number(g, 0.5)) : v;  // one whose place may be taken
+  gen_keep_tame(g, gen_emit(g, op, (Val[]){target, index, source}, 3, &axis, 1), gen_mag(g, v) + (adds ? 2 * n : 2));
+}
