@@ -63,6 +63,7 @@ typedef enum {
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
+  MOD_KV_CACHE,
   MOD_BUILT_IN  // its forward is config.forward
 } FeModuleKind;
 

@@ -1,5 +1,5 @@
 // Tables of byte pair encoding, read from the files that come with a model.
-#include "bpe.h"
+#include "examples/gpt2/bpe.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

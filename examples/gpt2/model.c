@@ -1,4 +1,5 @@
-#include "model.h"
+#include "examples/gpt2/model.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +56,9 @@ static tn_tensor conv(tn_function *f, tn_module *m, tn_tensor x) {
   return tn_add(tn_matmul(x, tn_param_value(f, m, "weight")), tn_param_value(f, m, "bias"));
 }
 
-static void make_table(tn_module *net, const char *name, int64_t n, int64_t width) {
+static void make_table(tn_program *p, tn_module *net, const char *name, int64_t n, int64_t width) {
   tn_module *m = tn_embedding(net, name, n, width);
-  tn_function *init = tn_init_function(tn_program_of(net));
+  tn_function *init = tn_init_function(p);
   tn_parameter_adopt(m, "weight", tn_mul_scalar(tn_randn(init, TN_SHAPE(n, width)), 0.02));
 }
 
@@ -86,8 +87,8 @@ static tn_module *layer(tn_module *net, int64_t k) {
 
 void gpt2_make(tn_program *p, const Gpt2 *g) {
   tn_module *net = g->no_prefix ? tn_root(p) : tn_module_new(tn_root(p), "transformer");
-  make_table(net, "wte", g->words, g->width);
-  make_table(net, "wpe", g->places, g->width);
+  make_table(p, net, "wte", g->words, g->width);
+  make_table(p, net, "wpe", g->places, g->width);
   tn_module *list = tn_module_new(net, "h");
   for (int64_t k = 0; k < g->layers; k++) {
     char name[24];
@@ -151,8 +152,8 @@ static tn_tensor head(const Graph *x, tn_tensor h) {
   return tn_call(tn_child(tn_root(x->p), "lm_head"), tn_call(tn_child(net, "ln_f"), h));
 }
 
-tn_tensor gpt2_logits(tn_function *f, const Gpt2 *g, tn_tensor ids) {
-  const Graph x = {f, tn_program_of_function(f), g, false};
+tn_tensor gpt2_logits(tn_program *p, tn_function *f, const Gpt2 *g, tn_tensor ids) {
+  const Graph x = {f, p, g, false};
   return head(&x, stream(&x, ids));
 }
 
@@ -162,7 +163,7 @@ static void add_step(tn_program *p, const Gpt2 *g, const char *name, tn_dim T) {
   tn_eval(f, true);
   const Graph x = {f, p, g, true};
   tn_tensor h = stream(&x, tn_input(f, "ids", TN_I64, TN_SHAPE(1, T)));
-  tn_tensor last = tn_cast(tn_add_scalar(tn_size_of(f, T), -1), TN_I64);
+  tn_tensor last = tn_cast(tn_add_scalar(tn_cast(tn_dim_number(f, T), TN_F32), -1), TN_I64);
   tn_output(f, "logits", tn_reshape(head(&x, tn_slice_at(h, 1, last, tn_dim_const(1))), TN_SHAPE(g->words)));
   tn_function_end(f);
 }

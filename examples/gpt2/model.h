@@ -16,7 +16,7 @@ typedef struct {
 bool gpt2_size_of(const char *path, Gpt2 *g, char *why, size_t why_size);
 void gpt2_make(tn_program *p, const Gpt2 *g);
 // ids i64 [B,T] -> logits f32 [B,T,words]
-tn_tensor gpt2_logits(tn_function *f, const Gpt2 *g, tn_tensor ids);
+tn_tensor gpt2_logits(tn_program *p, tn_function *f, const Gpt2 *g, tn_tensor ids);
 // Adds "prefill" (ids [1,n], n <= places), "decode" (ids [1,1]), which go on behind the tokens that the cache holds and
 // put out the logits of the last one, [words]; and "reset", which empties the cache.
 void gpt2_add_generation(tn_program *p, const Gpt2 *g);

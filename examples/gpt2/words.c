@@ -3,14 +3,14 @@
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
 // A byte that is no UTF-8 stands for itself, as a sign that is neither of them.
-#include "bpe.h"
+#include "examples/gpt2/bpe.h"
 #include <stdbool.h>
 #include <string.h>
 
 typedef struct {
   uint32_t first, last;
 } Range;
-#include "unicode.h"
+#include "examples/gpt2/unicode.h"
 
 typedef enum { OTHER, LETTER, NUMBER, SPACE } Kind;
 

@@ -203,6 +203,25 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
+// ---- caches of keys and values, for decoding step by step: kept between runs, in no file
+//
+//   tn_module *cache = tn_kv_cache(block, "cache", 1, 12, 1024, 64);
+//   tn_kv past = tn_kv_cache_append(cache, k, v);                      // k and v [1,12,n,64] of the n new steps
+//   y = tn_scaled_dot_product_attention(q, past.k, past.v, .causal = true, .offset = past.offset);
+//
+// Functions of one program share it: one that reads a prompt, with a run-time n, and one that goes on with n = 1.
+typedef struct {
+  tn_tensor k, v;    // [B,H,T,D], the new steps in their places; what stands behind them is not defined
+  tn_tensor offset;  // i64 []: steps that were held before, where the first new one stands
+} tn_kv;
+// Holds `steps` steps of `batch` sequences; no size above 2^24
+TN_API tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64_t heads, int64_t steps,
+                              int64_t size, tn_site at);
+// k and v [B,H,n,D] f32 (E004). A run in which they do not fit any more fails, says so, and leaves the cache as it was.
+TN_API tn_kv tn_kv_cache_append(tn_module *cache, tn_tensor k, tn_tensor v, tn_site at);
+TN_API tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at);  // i64 []: steps held by now
+TN_API void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at);          // holds none from here on
+
 // ---- hooks of modules: functions that tn_call runs while the graph is built
 //
 //   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
