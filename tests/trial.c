@@ -4,6 +4,7 @@
 
 #include "codegen/gemm/sgemm.h"
 #include "ir/attention.h"
+#include "ir/slice_at.h"
 #include "runtime/exec/plan.h"
 
 #include <math.h>
@@ -43,6 +44,7 @@ typedef struct {
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
   const Prog *p = f->prog;
   Attention attention;
+  SliceAt slice;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Ins *ins = &f->ins[i];
     for (uint32_t k = 0; k < ins->n_args; k++) {
@@ -75,6 +77,15 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
         if (k == 1) w->hi = smaller(w->hi, ir_dim_eval(p, size, slots));
         break;
       }
+      case OP_slice_at:
+      case OP_slice_assign_at:
+        if (ir_operand(f, (Val){i}, ARG_at).i != v.i) {
+          find_wants(f, (Val){i}, slots, w);
+          break;
+        }
+        ir_slice_at(f, (Val){i}, &slice);
+        w->hi = smaller(w->hi, ir_dim_eval(p, slice.last_start, slots) + 1);
+        break;
       case OP_packed_layout:
         w->lengths = true;
         w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);
