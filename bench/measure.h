@@ -27,7 +27,7 @@ typedef struct {
   double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
   tn_compile_info compiled;
   double peer_rss[MAX_PEERS];  // MB; 0: the peer does not say
-  double rss;  // peak of ours so far, MB, before the probes take memory
+  double rss;                  // peak of ours so far, MB, before the probes take memory
   uint32_t n_workers;
 } Outcome;
 

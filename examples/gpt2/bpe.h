@@ -20,7 +20,7 @@ void bpe_free(Bpe *b);
 size_t bpe_count(const Bpe *b);
 // At most n tokens for n bytes; gives how many
 size_t bpe_encode(const Bpe *b, const char *text, size_t n, int64_t *ids);
-const char *bpe_bytes(const Bpe *b, int64_t id, size_t *n);  // of a token; none for one that the file lacks
+const char *bpe_bytes(const Bpe *b, int64_t id, size_t *n);   // of a token; none for one that the file lacks
 int64_t bpe_find(const Bpe *b, const char *bytes, size_t n);  // -1: no such token
 size_t bpe_word(const char *text, size_t n);                  // bytes of the first word of a text
 #endif

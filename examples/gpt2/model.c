@@ -1,5 +1,6 @@
 #include "examples/gpt2/model.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 // ---- the size of a file's model
 // Dims of the tensor of that name in the header of a safetensors file; false: there is none.
 static bool find_shape(const char *header, const char *name, int64_t dims[2]) {
-  const char *at = strstr(header, name), *shape = at ? strstr(at, "\"shape\":[") : NULL, *end = at ? strchr(at, '}') : NULL;
+  const char *at = strstr(header, name), *shape = at ? strstr(at, "\"shape\":[") : NULL,
+             *end = at ? strchr(at, '}') : NULL;
   return shape && end && shape < end && sscanf(shape, "\"shape\":[%" SCNd64 ",%" SCNd64, &dims[0], &dims[1]) == 2;
 }
 
@@ -117,8 +119,7 @@ static tn_tensor attend(const Graph *x, tn_module *b, tn_tensor h) {
   if (!x->has_cache) y = tn_attention_packed(qkv, .causal = true, .dropout = g->dropout);
   else {
     tn_tensor part[3];
-    for (int k = 0; k < 3; k++)
-      part[k] = tn_transpose(tn_reshape(tn_slice(qkv, 2, k, 1), TN_SHAPE(B, T, H, D)), 1, 2);
+    for (int k = 0; k < 3; k++) part[k] = tn_transpose(tn_reshape(tn_slice(qkv, 2, k, 1), TN_SHAPE(B, T, H, D)), 1, 2);
     tn_kv past = tn_kv_cache_append(tn_child(b, "cache"), part[1], part[2]);
     y = tn_scaled_dot_product_attention(part[0], past.k, past.v, .causal = true, .offset = past.offset);
     y = tn_transpose(y, 1, 2);
