@@ -107,7 +107,7 @@ static void write_text(tn_model *m) {
   int64_t *ids = malloc((strlen(o.prompt) + 1) * sizeof *ids),
           n = (int64_t)bpe_encode(bpe, o.prompt, strlen(o.prompt), ids);
   float *logits = malloc((size_t)o.size.words * sizeof *logits);
-  if (n < 1 || n > o.size.places) fail("the o.prompt", "has no tokens, or more than places");
+  if (n < 1 || n > o.size.places) fail("the prompt", "has no tokens, or more than places");
   tn_status status = tn_run(m, "reset", NULL, 0, NULL, 0);
   if (!status) status = tn_run(m, "prefill", TN_IN(tn_i64(ids, 1, n)), TN_OUT(tn_f32(logits, o.size.words)));
   for (int64_t k = 0; k < n; k++) put(ids[k]);

@@ -65,6 +65,15 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_embedding_grad:
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
+      case OP_slice_at:
+      case OP_slice_assign_at:
+        if (ir_operand(f, (Val){i}, ARG_at).i != v.i) {
+          find_wants(f, (Val){i}, slots, w);
+          break;
+        }
+        ir_slice_at(f, (Val){i}, &slice);
+        w->hi = smaller(w->hi, ir_dim_eval(p, slice.last_start, slots) + 1);
+        break;
       case OP_gather:
       case OP_index_select:
       case OP_scatter:
@@ -77,15 +86,6 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
         if (k == 1) w->hi = smaller(w->hi, ir_dim_eval(p, size, slots));
         break;
       }
-      case OP_slice_at:
-      case OP_slice_assign_at:
-        if (ir_operand(f, (Val){i}, ARG_at).i != v.i) {
-          find_wants(f, (Val){i}, slots, w);
-          break;
-        }
-        ir_slice_at(f, (Val){i}, &slice);
-        w->hi = smaller(w->hi, ir_dim_eval(p, slice.last_start, slots) + 1);
-        break;
       case OP_packed_layout:
         w->lengths = true;
         w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);

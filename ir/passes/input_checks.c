@@ -116,6 +116,13 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
     return true;
+  case OP_slice_at:
+  case OP_slice_assign_at:
+    ir_slice_at(f, v, &slice);
+    *source = slice.at;
+    if (ir_none(*source)) return false;
+    *c = (InputCheck){.hi = slice.last_start, .incl = true, .what = start_text(f, v)};
+    return true;
   case OP_gather:
   case OP_index_select:
   case OP_scatter:
@@ -126,13 +133,6 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_index_add:
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)), .what = "index"};
-    return true;
-  case OP_slice_at:
-  case OP_slice_assign_at:
-    ir_slice_at(f, v, &slice);
-    *source = slice.at;
-    if (ir_none(*source)) return false;
-    *c = (InputCheck){.hi = slice.last_start, .incl = true, .what = start_text(f, v)};
     return true;
   case OP_packed_layout:
     *source = ir_operand(f, v, ARG_lengths);
