@@ -90,7 +90,7 @@ static void train(tn_model *m) {
     tn_progress_resume(bar, done);
     if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));
     if (b.number && tn_run_batch(m, "train_step", b, TN_OUT(tn_f32_scalar(&loss)))) fail("training", tn_error_text(m));
-    tn_progress_step(bar, done, "loss %.3f", loss);
+    tn_progress_step(bar, done + 1, "loss %.3f", loss);
   }
   tn_progress_end(bar), keep(m, false);
   if (done < total) printf("stopped after %zu of %zu batches; --resume goes on\n", done, total);

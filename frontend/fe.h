@@ -571,6 +571,9 @@ tn_tensor fe_normalize(tn_module *m, tn_tensor x, uint32_t n_axes, tn_site at);
 bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // false: reported
 
 // ---- module/attention.c
+// sdpa of n tensor operands, as the op takes them; rank: of the caller's
+bool fe_check_attention(tn_function *f, const tn_attention_options *o);  // false: reported
+tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at);
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 
 // ---- module/hook.c

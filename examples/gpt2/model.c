@@ -119,10 +119,8 @@ static tn_tensor attend(const Graph *x, tn_module *b, tn_tensor h) {
   if (!x->has_cache) y = tn_attention_packed(qkv, .causal = true, .dropout = g->dropout);
   else {
     tn_tensor part[3];
-    for (int k = 0; k < 3; k++) part[k] = tn_transpose(tn_reshape(tn_slice(qkv, 2, k, 1), TN_SHAPE(B, T, H, D)), 1, 2);
-    tn_kv past = tn_kv_cache_append(tn_child(b, "cache"), part[1], part[2]);
-    y = tn_scaled_dot_product_attention(part[0], past.k, past.v, .causal = true, .offset = past.offset);
-    y = tn_transpose(y, 1, 2);
+    for (int k = 0; k < 3; k++) part[k] = tn_reshape(tn_slice(qkv, 2, k, 1), TN_SHAPE(B, T, H, D));
+    y = tn_kv_cache_attend(tn_child(b, "cache"), part[0], part[1], part[2]);
   }
   y = conv(x->f, tn_child(attn, "c_proj"), tn_reshape(y, TN_SHAPE(B, T, g->width)));
   return tn_dropout(y, g->dropout);

@@ -1,6 +1,6 @@
-// A cache of keys and values: buffers [B,H,T,D] that the program keeps between runs, and how many steps they hold. An
-// append writes its steps behind those and gives both buffers whole: attention sees what is held by causal order with the
-// offset of the append, so nothing is sliced or copied.
+// A cache of keys and values: a buffer [B,T,2,H,D] that the program keeps between runs, and how many steps it holds. New
+// steps are written behind those, and attention reads the buffer whole: causal order with an offset hides what is not held
+// yet, so nothing is sliced or copied.
 #include "frontend/fe.h"
 
 enum { MOST_STEPS = 1 << 24 };  // a number of steps is exact in f32
@@ -19,8 +19,7 @@ tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64
     return m;
   }
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
-  tn_transient_buffer(m, "keys", TN_SHAPE(batch, heads, steps, size), zeros, at);
-  tn_transient_buffer(m, "values", TN_SHAPE(batch, heads, steps, size), zeros, at);
+  tn_transient_buffer(m, "steps", TN_SHAPE(batch, steps, 2, heads, size), zeros, at);
   tn_transient_buffer(m, "position", TN_SCALAR, zeros, at);
   return m;
 }
@@ -48,31 +47,50 @@ tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at) {
   return fe_made(as_i64(entry(f, cache, "position", at), at), at);
 }
 
-static bool check_append(tn_module *m, tn_tensor k, tn_tensor v, tn_site at) {
-  const Dim *held = ir_dims(m->p->ir, fe_entry(m, "keys")->param->shape);
-  bool fits = fe_shape_of(k).i == fe_shape_of(v).i && fe_rank(k) == 4;
-  for (uint32_t axis = 0; fits && axis < 4; axis++) fits = axis == 2 || fe_axis_dim(k, axis).i == held[axis].i;
+// q [B,n,H,D], k and v [B,n,G,D]
+static bool check_steps(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_site at) {
+  const Dim *held = ir_dims(m->p->ir, fe_entry(m, "steps")->param->shape);  // [B,T,2,G,D]
+  bool fits = fe_shape_of(k).i == fe_shape_of(v).i && fe_rank(k) == 4 && fe_rank(q) == 4;
+  fits = fits && fe_axis_dim(k, 0).i == held[0].i && fe_axis_dim(k, 2).i == held[3].i;
+  fits = fits && fe_axis_dim(k, 3).i == held[4].i && fe_axis_dim(q, 1).i == fe_axis_dim(k, 1).i;
   if (fits) return true;
-  fe_error(m->p, E_SHAPE, at, "cache '%s' takes keys and values [%lld,%lld,n,%lld] of one n", m->path,
-           (long long)ir_dim_bound(m->p->ir, held[0]), (long long)ir_dim_bound(m->p->ir, held[1]),
-           (long long)ir_dim_bound(m->p->ir, held[3]));
+  fe_error(m->p, E_SHAPE, at, "cache '%s' takes queries [%lld,n,H,%lld], keys and values [%lld,n,%lld,%lld] of one n",
+           m->path, (long long)ir_dim_bound(m->p->ir, held[0]), (long long)ir_dim_bound(m->p->ir, held[4]),
+           (long long)ir_dim_bound(m->p->ir, held[0]), (long long)ir_dim_bound(m->p->ir, held[3]),
+           (long long)ir_dim_bound(m->p->ir, held[4]));
+  fe_note_value(q, "the queries");
   fe_note_value(k, "the keys");
   fe_note_value(v, "the values");
   return false;
 }
 
-tn_kv tn_kv_cache_append(tn_module *cache, tn_tensor k, tn_tensor v, tn_site at) {
+// k and v side by side, [B,n,2,G,D]: one write takes both, so that it is refused before anything changed.
+static tn_tensor side_by_side(tn_tensor k, tn_tensor v, tn_site at) {
+  tn_tensor both[2] = {k, v};
+  for (int i = 0; i < 2; i++) {
+    const Dim d[] = {fe_axis_dim(k, 0), fe_axis_dim(k, 1), ir_dim(k.fn->p->ir, 1), fe_axis_dim(k, 2),
+                     fe_axis_dim(k, 3)};
+    both[i] = fe_reshape(both[i], d, 5, at);
+  }
+  return fe_concat(both, 2, 2, at);
+}
+
+tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){k, v}, 2, &f, at)) return (tn_kv){fe_poison(f), fe_poison(f), fe_poison(f)};
-  const tn_kv none = {fe_poison(f), fe_poison(f), fe_poison(f)};
-  FE_GUARD(f->p, none);
-  if (!check_cache(f->p, cache, at) || !check_append(cache, k, v, at)) return none;
-  tn_tensor position = entry(f, cache, "position", at), start = as_i64(position, at);
-  tn_kv all = {entry(f, cache, "keys", at), entry(f, cache, "values", at), start};
-  tn_slice_assign_at_(all.k, 2, start, k, at);
-  tn_slice_assign_at_(all.v, 2, start, v, at);
-  tn_copy_(position, fe_emit2(OP_add, position, fe_size(f, fe_axis_dim(k, 2), at), at), at);
-  return (tn_kv){fe_made(all.k, at), fe_made(all.v, at), fe_made(all.offset, at)};
+  if (!fe_join((const tn_tensor[]){q, k, v, o.bias}, o.bias.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_cache(f->p, cache, o.at) || !check_steps(cache, q, k, v, o.at)) return fe_poison(f);
+  if (o.offset.fn || o.const_offset) {
+    fe_error(f->p, E_ARGUMENT, o.at, "the offset is the cache's: that of attention beside it says nothing");
+    return fe_poison(f);
+  }
+  o.causal = true;
+  if (!fe_check_attention(f, &o)) return fe_poison(f);
+  tn_tensor position = entry(f, cache, "position", o.at), all = entry(f, cache, "steps", o.at);
+  o.offset = as_i64(position, o.at);
+  tn_slice_assign_at_(all, 1, o.offset, side_by_side(k, v, o.at), o.at);
+  tn_copy_(position, fe_emit2(OP_add, position, fe_size(f, fe_axis_dim(k, 1), o.at), o.at), o.at);
+  return fe_made(fe_attention((tn_tensor[]){q, all}, 2, 4, &o, o.at), o.at);
 }
 
 void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at) {

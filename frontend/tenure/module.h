@@ -206,19 +206,16 @@ TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_te
 // ---- caches of keys and values, for decoding step by step: kept between runs, in no file
 //
 //   tn_module *cache = tn_kv_cache(block, "cache", 1, 12, 1024, 64);
-//   tn_kv past = tn_kv_cache_append(cache, k, v);                      // k and v [1,12,n,64] of the n new steps
-//   y = tn_scaled_dot_product_attention(q, past.k, past.v, .causal = true, .offset = past.offset);
+//   y = tn_kv_cache_attend(cache, q, k, v);            // q, k and v [1,n,12,64] of the n new steps
 //
 // Functions of one program share it: one that reads a prompt, with a run-time n, and one that goes on with n = 1.
-typedef struct {
-  tn_tensor k, v;    // [B,H,T,D], the new steps in their places; what stands behind them is not defined
-  tn_tensor offset;  // i64 []: steps that were held before, where the first new one stands
-} tn_kv;
-// Holds `steps` steps of `batch` sequences; no size above 2^24
+// Holds `steps` steps of `batch` sequences with so many heads of keys; no size above 2^24
 TN_API tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64_t heads, int64_t steps,
                               int64_t size, tn_site at);
-// k and v [B,H,n,D] f32 (E004). A run in which they do not fit any more fails, says so, and leaves the cache as it was.
-TN_API tn_kv tn_kv_cache_append(tn_module *cache, tn_tensor k, tn_tensor v, tn_site at);
+// Writes the n new steps behind those held, and lets their queries see all up to their own place, as the options say
+// (window, bias, scale; heads_inside is not read, an offset is E003). q [B,n,H,D], k and v [B,n,G,D] f32, H a multiple of
+// G (E004) -> [B,n,H,D]. A run in which they do not fit any more fails, says so, and leaves the cache as it was.
+TN_API tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 TN_API tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at);  // i64 []: steps held by now
 TN_API void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at);          // holds none from here on
 
