@@ -24,16 +24,19 @@ static bool check_loss(tn_tensor loss, tn_site at) {
   return false;
 }
 
-static tn_tensor grad_of(tn_tensor loss, tn_tensor of, tn_site at) {
-  return fe_keep(fe_emit2(OP_grad_of, loss, of, at), at);
+// As a hook on it left it
+static tn_tensor gradient_by(const FeHooked *hooked, tn_tensor of, tn_site at) {
+  for (uint32_t k = 0; k < hooked->n_leaves; k++)
+    if (hooked->leaves[k].of.v == of.v) return hooked->leaves[k].grad;
+  return fe_emit2(OP_grad_of, hooked->loss, of, at);
 }
 
 // Adds to the gradient of parameter k what the loss sends to it.
-static bool add_gradient(tn_tensor loss, uint32_t k, const bool *reached, tn_site at) {
-  tn_function *f = loss.fn;
+static bool add_gradient(const FeHooked *hooked, uint32_t k, const bool *reached, tn_site at) {
+  tn_function *f = hooked->loss.fn;
   Val w = f->uses[k].now;
   if (ir_none(w) || f->uses[k].frozen || !reached[w.i]) return false;
-  tn_tensor g = grad_of(loss, (tn_tensor){f, w.i}, at), old = f->uses[k].grad;
+  tn_tensor g = fe_keep(gradient_by(hooked, (tn_tensor){f, w.i}, at), at), old = f->uses[k].grad;
   f->uses[k].grad = fe_ok(old) ? fe_keep(fe_emit2(OP_add, old, g, at), at) : g;
   return true;
 }
@@ -47,9 +50,14 @@ void tn_backward(tn_tensor loss, tn_site at) {
     f->lost_gradients = true;
     return;
   }
+  FeHooked hooked = fe_run_grad_hooks(loss, TN_NONE, at);
+  if (!fe_ok(hooked.loss)) {
+    f->lost_gradients = true;
+    return;
+  }
   const bool *reached = reached_from(loss, 0);
   uint32_t n = 0;
-  for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
+  for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(&hooked, k, reached, at);
   f->backward = fe_loc(f->p, at);
   *RT_PUSH(f->p->mem, f->losses, f->n_losses, f->cap_losses) = fe_val(loss);
   if (n) return;
@@ -64,7 +72,10 @@ tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
   if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_loss(loss, at)) return fe_poison(f);
-  if (reached_from(loss, of.v)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
+  if (reached_from(loss, of.v)[of.v]) {
+    FeHooked hooked = fe_run_grad_hooks(loss, of, at);
+    return fe_ok(hooked.loss) ? fe_made(gradient_by(&hooked, of, at), at) : fe_poison(f);
+  }
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
   fe_hint(f->p, "tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons");
@@ -146,35 +157,76 @@ static tn_tensor scale_all(tn_function *f, const uint32_t *index, uint32_t n, do
   return norm;
 }
 
-tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at) {
-  if (!f) return fe_poison(NULL);
-  FE_GUARD(f->p, fe_poison(f));
+// The gradients below m, or only those of one group of parameters there.
+static uint32_t *clipped(tn_function *f, const tn_module *m, const uint32_t *group, uint32_t *n) {
+  uint32_t n_all, *index = fe_with_gradient(f, m, &n_all);
+  *n = 0;
+  for (uint32_t k = 0; k < n_all; k++)
+    if (!group || fe_param_of(f->p, index[k])->group == *group) index[(*n)++] = index[k];
+  return index;
+}
+
+static bool any_to_clip(tn_function *f, const tn_module *m, const uint32_t *group, uint32_t n, tn_site at) {
+  uint32_t n_all;
+  fe_with_gradient(f, m, &n_all);
+  if (n || !n_all) return fe_check_gradients(f, m, n, at);
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter of group %u below module '%s' has a gradient", *group, m->path);
+  return false;
+}
+
+static tn_tensor clip_norm(tn_function *f, tn_module *m, const uint32_t *group, double max_norm, const char *call,
+                           tn_site at) {
   if (!check_module(f, m, at)) return fe_poison(f);
   if (!(max_norm > 0)) {
     fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to a norm above 0, not %g", max_norm);
     return fe_poison(f);
   }
-  uint32_t n, *index = fe_with_gradient(f, m, &n);
-  warn_late_clip(f, index, n, __func__, at);
-  return fe_check_gradients(f, m, n, at) ? fe_made(scale_all(f, index, n, max_norm, at), at) : fe_poison(f);
+  uint32_t n, *index = clipped(f, m, group, &n);
+  warn_late_clip(f, index, n, call, at);
+  return any_to_clip(f, m, group, n, at) ? scale_all(f, index, n, max_norm, at) : fe_poison(f);
 }
 
-void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) {
-  if (!f) return;
-  FE_GUARD(f->p, );
+tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor norm = clip_norm(f, m, NULL, max_norm, __func__, at);
+  return fe_ok(norm) ? fe_made(norm, at) : norm;
+}
+
+tn_tensor tn_clip_group_norm(tn_function *f, tn_module *m, uint32_t group, double max_norm, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor norm = clip_norm(f, m, &group, max_norm, __func__, at);
+  return fe_ok(norm) ? fe_made(norm, at) : norm;
+}
+
+static void clip_value(tn_function *f, tn_module *m, const uint32_t *group, double limit, const char *call,
+                       tn_site at) {
   if (!check_module(f, m, at)) return;
   if (!(limit > 0)) {
     fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to values above 0, not %g", limit);
     return;
   }
-  uint32_t n, *index = fe_with_gradient(f, m, &n);
-  if (!fe_check_gradients(f, m, n, at)) return;
-  warn_late_clip(f, index, n, __func__, at);
+  uint32_t n, *index = clipped(f, m, group, &n);
+  if (!any_to_clip(f, m, group, n, at)) return;
+  warn_late_clip(f, index, n, call, at);
   tn_tensor most = fe_const(f, limit, at), least = fe_const(f, -limit, at);
   for (uint32_t k = 0; k < n; k++) {
     tn_tensor g = fe_emit2(OP_max, fe_emit2(OP_min, f->uses[index[k]].grad, most, at), least, at);
     f->uses[index[k]].grad = fe_keep(g, at);
   }
+}
+
+void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  clip_value(f, m, NULL, limit, __func__, at);
+}
+
+void tn_clip_group_value(tn_function *f, tn_module *m, uint32_t group, double limit, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  clip_value(f, m, &group, limit, __func__, at);
 }
 
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {
