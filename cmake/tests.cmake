@@ -28,6 +28,9 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
   tenure_test(${name} ${name})
 endforeach()
+foreach(part model bpe words sample)
+  target_sources(test_gpt2 PRIVATE ${CMAKE_SOURCE_DIR}/examples/gpt2/${part}.c)
+endforeach()
 
 # tests/op_cases/SUBJECT.def: public calls against PyTorch
 file(GLOB case_tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/op_cases/*.def)

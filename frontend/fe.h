@@ -63,6 +63,7 @@ typedef enum {
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
+  MOD_KV_CACHE,
   MOD_BUILT_IN,  // its forward is config.forward
   MOD_OWN        // of the user
 } FeModuleKind;
@@ -666,6 +667,9 @@ bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // 
 tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at);
 
 // ---- module/attention.c
+// sdpa of n tensor operands, as the op takes them; rank: of the caller's
+bool fe_check_attention(tn_function *f, const tn_attention_options *o);  // false: reported
+tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at);
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 tn_tensor fe_attention(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 

@@ -178,6 +178,7 @@ bool tn_is_eval(const tn_function *f) { return f && f->eval; }
 
 const char *tn_module_kind(const tn_module *m) {
   static const char *const names[] = {[MOD_PLAIN] = "Module",
+                                      [MOD_KV_CACHE] = "KVCache",
                                       [MOD_LINEAR] = "Linear",
                                       [MOD_RNN] = "RNN",
                                       [MOD_RNN_CELL] = "RNNCell",

@@ -284,6 +284,22 @@ typedef struct {
 } tn_decoder_options;
 TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decoder_options o);
 
+// ---- caches of keys and values, for decoding step by step: kept between runs, in no file
+//
+//   tn_module *cache = tn_kv_cache(block, "cache", 1, 12, 1024, 64);
+//   y = tn_kv_cache_attend(cache, q, k, v);            // q, k and v [1,n,12,64] of the n new steps
+//
+// Functions of one program share it: one that reads a prompt, with a run-time n, and one that goes on with n = 1.
+// Holds `steps` steps of `batch` sequences with so many heads of keys; no size above 2^24
+TN_API tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64_t heads, int64_t steps,
+                              int64_t size, tn_site at);
+// Writes the n new steps behind those held, and lets their queries see all up to their own place, as the options say
+// (window, bias, scale; heads_inside is not read, an offset is E003). q [B,n,H,D], k and v [B,n,G,D] f32, H a multiple of
+// G (E004) -> [B,n,H,D]. A run in which they do not fit any more fails, says so, and leaves the cache as it was.
+TN_API tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+TN_API tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at);  // i64 []: steps held by now
+TN_API void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at);          // holds none from here on
+
 #ifdef __cplusplus
 }
 #endif
