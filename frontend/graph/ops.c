@@ -200,7 +200,7 @@ tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
 }
 
 // ---- rows: the IR works on the last axis
-static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
+tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -210,5 +210,7 @@ static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 
-tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
-tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_log_softmax, a, axis, at), at); }
+tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(fe_along(OP_softmax, a, axis, at), at); }
+tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) {
+  return fe_made(fe_along(OP_log_softmax, a, axis, at), at);
+}
