@@ -79,3 +79,40 @@ void add_axis_scatter(Gen *g) {
   Val target = gen_chance(g, 40) ? gen_op2(g, OP_mul, v, gen_number(g, 0.5)) : v;  // one whose place may be taken
   gen_keep_tame(g, gen_emit(g, op, (Val[]){target, index, source}, 3, &axis, 1), gen_mag(g, v) + (adds ? 2 * n : 2));
 }
+
+void add_order(Gen *g) {
+  static const Op ops[] = {OP_sort, OP_topk, OP_kth_value, OP_median};
+  Attr axis;
+  Val v = with_known_axis(g, &axis);
+  if (ir_none(v)) return;
+  Op op = ops[gen_below(g, 4)];
+  int64_t n = size_along(g, v, axis.u.i);
+  Attr attr[3] = {axis};
+  uint32_t n_attrs = 1;
+  if (op == OP_topk || op == OP_kth_value) attr[n_attrs++] = ir_a_int(KEY_size, 1 + gen_below(g, (uint32_t)n));
+  if (op == OP_sort || op == OP_topk) {
+    attr[n_attrs] = ir_a_int(KEY_descending, 1);
+    n_attrs += gen_chance(g, 50);
+  }
+  Val y = gen_emit(g, op, &v, 1, attr, n_attrs);
+  if (!ir_none(y)) gen_keep(g, y, gen_mag(g, v));
+}
+
+void add_search(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row), row = gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){gen_size(g)}, 1));
+  Attr axis = ir_a_int(KEY_axis, 0), right = ir_a_int(KEY_right, 1), as_f32 = ir_a_int(KEY_dtype, DT_F32);
+  if (ir_none(v)) return;
+  Val sorted = gen_emit(g, OP_sort, &row, 1, &axis, 1);
+  if (ir_none(sorted)) return;
+  Val place = gen_emit(g, OP_searchsorted, (Val[]){sorted, v}, 2, &right, gen_chance(g, 50));
+  gen_keep(g, gen_emit(g, OP_cast, &place, 1, &as_f32, 1), 10);
+}
+
+void add_nonzero(Gen *g) {
+  Val v = gen_pick(g);
+  Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, v)) + 1);
+  if (!gen_is_small(g, gen_shape_at(g, v))) return;
+  Val set = gen_op2(g, OP_gt, v, gen_number(g, 0.1));
+  Val y = gen_emit(g, OP_nonzero, &set, 1, &size, 1);
+  if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
+}

@@ -34,7 +34,7 @@ static const Sample samples[] = {
      "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
      "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
      "%z, %zr = rms_norm %x, %c {eps=1e-5}\n%zg = rms_norm_grad %x, %zr, %g, %c\n"},
-    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3]",
+    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7]",
      "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
      "reverse}\n"
      "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
@@ -43,7 +43,10 @@ static const Sample samples[] = {
      "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s2 = scatter_amax %x, %i, %s "
      "{axis=1}\n"
      "%s3 = scatter_amin %x, %i, %s {axis=1}\n%s4 = index_copy %x, %k, %t {axis=1}\n%s5 = index_add %x, %k, %t "
-     "{axis=1}\n"},
+     "{axis=1}\n"
+     "%o0, %p0 = sort %x {axis=1, descending}\n%o1, %p1 = topk %x {axis=1, size=2, descending}\n"
+     "%o3, %p3 = kth_value %x {axis=1, size=2}\n%o4, %p4 = median %x {axis=1}\n"
+     "%o5 = searchsorted %x, %t5 {right}\n%o6, %p6, %q6 = nonzero %x {size=60}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},

@@ -106,3 +106,9 @@ void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   if (g->dep[target.i]) ir_grad_give(g, target, mul(g, is_target, share));
   if (g->dep[source.i]) ir_grad_give(g, source, mul(g, is_source, take(g, OP_gather, v, share, index)));
 }
+
+// Every element of the result comes from another one.
+void ir_grad_rule_by_index(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter, v, zeros(g, shape_of(g, x)), ir_result(v, 1), adj));
+}
