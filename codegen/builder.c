@@ -89,17 +89,25 @@ LLVMValueRef cg_ceil_div_value(Cg *c, LLVMValueRef n, int64_t unit) {
 }
 
 // ---- sizes and storage
+// Of a positive divisor: a run with another one is refused before.
+static LLVMValueRef floor_div(Cg *c, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef zero = cg_i64(c, 0), rest = LLVMBuildSRem(c->b, a, b, "");
+  LLVMValueRef below = LLVMBuildZExt(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, rest, zero, ""), c->i64, "");
+  return cg_sub(c, LLVMBuildSDiv(c->b, a, b, ""), below);
+}
+
 LLVMValueRef cg_dim(Cg *c, Dim d) {
   for (uint32_t k = 0; k < c->n_dims; k++)
     if (c->dims[k].i == d.i) return c->dim_val[k];
   const DimInfo *in = ir_dim_info(c->f->prog, d);
   Dim a = in->a, b = in->b;
   switch (in->kind) {
-
   case DIM_MUL:
-  case DIM_ADD: {
+  case DIM_ADD:
+  case DIM_DIV: {
+    DimKind kind = (DimKind)in->kind;
     LLVMValueRef x = cg_dim(c, a), y = cg_dim(c, b);
-    return in->kind == DIM_MUL ? cg_mul(c, x, y) : cg_add(c, x, y);
+    return kind == DIM_MUL ? cg_mul(c, x, y) : kind == DIM_ADD ? cg_add(c, x, y) : floor_div(c, x, y);
   }
   case DIM_CONST: return cg_i64(c, in->value);
   default: break;
@@ -142,10 +150,15 @@ LLVMValueRef cg_ptr(Cg *c, Val v) {
   return LLVMGetPoison(c->ptr);
 }
 
+int32_t cg_id_value(const Fn *f, Val v) {
+  return ir_attr(f, v, KEY_id) ? (int32_t)ir_attr_int(f, v, KEY_id, 0)
+                               : (int32_t)ir_loc_line(f->prog, ir_ins(f, v)->loc);
+}
+
 LLVMValueRef cg_id(Cg *c, Val v) {
   for (uint32_t k = 0; k < c->n_ids; k++)
     if (c->ids[k].i == v.i) return c->id_val[k];
-  return cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_id, 0));
+  return cg_i32(c, cg_id_value(c->f, v));
 }
 
 // ---- memory

@@ -42,7 +42,7 @@ typedef struct {
   Dim *dims;             // symbolic dims passed as arguments
   uint32_t n_dims;
   LLVMValueRef *dim_val;
-  Val *ids;  // values whose {id} is passed as an argument
+  Val *ids;  // values whose {id} is passed as an argument, and slices whose line is
   uint32_t n_ids;
   LLVMValueRef *id_val;
   LLVMValueRef keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
@@ -61,9 +61,10 @@ LLVMValueRef cg_splat_n(Cg *c, LLVMValueRef scalar, uint32_t n);
 LLVMValueRef cg_lane_numbers(Cg *c);  // vi64: 0 .. vl-1
 LLVMValueRef cg_dim(Cg *c, Dim d);    // i64: a constant, an argument, or products and sums of them
 LLVMValueRef cg_numel(Cg *c, Shape s);
-LLVMValueRef cg_ptr(Cg *c, Val v);  // storage of a stored value (views resolve to their buffer)
-bool cg_stored(Cg *c, Val v);       // has a port
-LLVMValueRef cg_id(Cg *c, Val v);   // i32
+LLVMValueRef cg_ptr(Cg *c, Val v);        // storage of a stored value (views resolve to their buffer)
+bool cg_stored(Cg *c, Val v);             // has a port
+LLVMValueRef cg_id(Cg *c, Val v);         // i32
+int32_t cg_id_value(const Fn *f, Val v);  // what the caller of the kernel passes as that: {id}, or the line of a slice
 LLVMValueRef cg_add(Cg *c, LLVMValueRef a, LLVMValueRef b);  // i64 arithmetic that folds constants
 LLVMValueRef cg_sub(Cg *c, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cg_mul(Cg *c, LLVMValueRef a, LLVMValueRef b);
@@ -96,6 +97,9 @@ LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
                             int64_t n);  // on the stack always: of functions that kernels share
 void cg_begin_blocks(Cg *c);             // of a kernel
 void cg_end_blocks(Cg *c);               // of a module
+// ---- codegen/pointwise/slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
+// whether all elements of the slice exist; what it reports. Else NULL.
+LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);
 // ---- codegen/dtype.c: elements of a number dtype in memory
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element

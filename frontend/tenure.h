@@ -37,22 +37,22 @@
 #ifndef TENURE_H
 #define TENURE_H
 
-#include "tenure/bundle.h"   // a program as an object and a header
-#include "tenure/compile.h"  // compiling, dumps
-#include "tenure/core.h"     // handles, shapes, programs, functions
-#include "tenure/data.h"     // data sets
+#include "tenure/bundle.h"    // a program as an object and a header
+#include "tenure/compile.h"   // compiling, dumps
+#include "tenure/core.h"      // handles, shapes, programs, functions
+#include "tenure/data.h"      // data sets
 #include "tenure/indexing.h"  // elements by index and mask
-#include "tenure/loader.h"   // batches, progress
-#include "tenure/model.h"    // models, plans
-#include "tenure/module.h"   // parameters, layers, attention, hooks
-#include "tenure/ops.h"      // operations, losses, writes in place
-#include "tenure/order.h"    // scans, order, search along an axis
-#include "tenure/packed.h"   // sequences of different lengths
-#include "tenure/params.h"   // parameters of a model, files
-#include "tenure/rnn.h"      // recurrent calls, scans
-#include "tenure/run.h"      // running
-#include "tenure/scope.h"    // who owns a value, where it ends
-#include "tenure/train.h"    // gradients, optimizers
+#include "tenure/loader.h"    // batches, progress
+#include "tenure/model.h"     // models, plans
+#include "tenure/module.h"    // parameters, layers, attention, hooks
+#include "tenure/ops.h"       // operations, losses, writes in place
+#include "tenure/order.h"     // scans, order, search along an axis
+#include "tenure/packed.h"    // sequences of different lengths
+#include "tenure/params.h"    // parameters of a model, files
+#include "tenure/rnn.h"       // recurrent calls, scans
+#include "tenure/run.h"       // running
+#include "tenure/scope.h"     // who owns a value, where it ends
+#include "tenure/train.h"     // gradients, optimizers
 
 #include "tenure_site.h"  // the calls' own names as macros that fill in the call site
 

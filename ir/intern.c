@@ -176,11 +176,18 @@ bool ir_dim_is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && p->in
 static const int64_t HUGE_SIZE = INT64_C(1) << 56;
 static int64_t mul_sat(int64_t a, int64_t b) {
   int64_t r;
-  return __builtin_mul_overflow(a, b, &r) || r > HUGE_SIZE ? HUGE_SIZE : r;
+  if (__builtin_mul_overflow(a, b, &r)) r = (a < 0) == (b < 0) ? HUGE_SIZE : -HUGE_SIZE;
+  return r > HUGE_SIZE ? HUGE_SIZE : r < -HUGE_SIZE ? -HUGE_SIZE : r;
 }
 static int64_t add_sat(int64_t a, int64_t b) {
   int64_t r;
-  return __builtin_add_overflow(a, b, &r) || r > HUGE_SIZE ? HUGE_SIZE : r;
+  if (__builtin_add_overflow(a, b, &r)) r = a > 0 ? HUGE_SIZE : -HUGE_SIZE;
+  return r > HUGE_SIZE ? HUGE_SIZE : r < -HUGE_SIZE ? -HUGE_SIZE : r;
+}
+// Rounded down; what a size of 0 divides is 0: a run refuses it before.
+static int64_t floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 // Sums and products have one form, so that equal ones are equal dims and text reads back as the same dim: flat, nested
@@ -262,33 +269,94 @@ static void add_terms(Prog *p, DimParts *parts, Dim d) {
   }
 }
 
+static Dim sum_of(Prog *p, const DimParts *parts) {
+  Dim d = {0};
+  bool any = false;
+  for (uint32_t k = 0; k < parts->n; k++) {
+    if (parts->v[k].factor == 0) continue;
+    Dim term = ir_dim_mul(p, parts->v[k].rest, ir_dim(p, parts->v[k].factor));
+    d = any ? intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = term, .slot = -1}) : term;
+    any = true;
+  }
+  if (!any) return ir_dim(p, parts->constant);
+  if (parts->constant == 0) return d;
+  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = ir_dim(p, parts->constant), .slot = -1});
+}
+
 Dim ir_dim_add(Prog *p, Dim a, Dim b) {
   DimParts parts = {0};
   add_terms(p, &parts, a);
   add_terms(p, &parts, b);
-  Dim d = {0};
-  for (uint32_t k = 0; k < parts.n; k++) {
-    Dim term = ir_dim_mul(p, parts.v[k].rest, ir_dim(p, parts.v[k].factor));
-    d = k == 0 ? term : intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = term, .slot = -1});
+  return sum_of(p, &parts);
+}
+
+Dim ir_dim_sub(Prog *p, Dim a, Dim b) { return ir_dim_add(p, a, ir_dim_mul(p, b, ir_dim(p, -1))); }
+
+// Multiples of a constant divisor leave the quotient: (a*4+b+3)/2 is a*2+(b+3)/2, (a*2+1)/2 is a.
+static Dim div_by_constant(Prog *p, Dim a, int64_t by) {
+  DimParts all = {0}, whole = {0}, rest = {0};
+  add_terms(p, &all, a);
+  for (uint32_t k = 0; k < all.n; k++) {
+    DimPart t = all.v[k];
+    bool divides = t.factor % by == 0;
+    add_term(p, divides ? &whole : &rest, t.rest, divides ? t.factor / by : t.factor);
   }
-  if (parts.n == 0) return ir_dim(p, parts.constant);
-  if (parts.constant == 0) return d;
-  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = ir_dim(p, parts.constant), .slot = -1});
+  whole.constant = floor_div(all.constant, by);
+  rest.constant = all.constant - whole.constant * by;
+  Dim left = sum_of(p, &rest);
+  if (ir_dim_is_const(p, left)) return sum_of(p, &whole);
+  left = intern_dim(p, (DimInfo){.kind = DIM_DIV, .a = left, .b = ir_dim(p, by), .slot = -1});
+  return ir_dim_add(p, sum_of(p, &whole), left);
 }
 
-int64_t ir_dim_bound(const Prog *p, Dim d) {
-  const DimInfo *i = ir_dim_info(p, d);
-  if (i->kind == DIM_MUL) return mul_sat(ir_dim_bound(p, i->a), ir_dim_bound(p, i->b));
-  if (i->kind == DIM_ADD) return add_sat(ir_dim_bound(p, i->a), ir_dim_bound(p, i->b));
-  return i->value;
+Dim ir_dim_div(Prog *p, Dim a, Dim b) {
+  int64_t by = ir_dim_is_const(p, b) ? ir_dim_info(p, b)->value : 0;
+  if (ir_dim_is_const(p, b) && by <= 0) return (Dim){0};
+  if (by) return div_by_constant(p, a, by);
+  if (ir_dim_is_const(p, a) && ir_dim_info(p, a)->value == 0) return a;
+  return intern_dim(p, (DimInfo){.kind = DIM_DIV, .a = a, .b = b, .slot = -1});
 }
 
-int64_t ir_dim_fit(const Prog *p, Dim d) {
-  const DimInfo *i = ir_dim_info(p, d);
-  if (i->kind == DIM_MUL) return mul_sat(ir_dim_fit(p, i->a), ir_dim_fit(p, i->b));
-  if (i->kind == DIM_ADD) return add_sat(ir_dim_fit(p, i->a), ir_dim_fit(p, i->b));
-  return i->kind == DIM_SYM ? i->fit : i->value;
+Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b) {
+  return ir_dim_div(p, ir_dim_add(p, a, ir_dim_sub(p, b, ir_dim(p, 1))), b);
 }
+
+// ---- what values a dim can have, by the bounds of its parts, or by what fits in this plan
+typedef struct {
+  int64_t least, most;
+} DimRange;
+
+static DimRange corners(DimRange x, DimRange y, int64_t (*of)(int64_t, int64_t)) {
+  int64_t v[] = {of(x.least, y.least), of(x.least, y.most), of(x.most, y.least), of(x.most, y.most)};
+  DimRange r = {v[0], v[0]};
+  for (int k = 1; k < 4; k++) {
+    if (v[k] < r.least) r.least = v[k];
+    if (v[k] > r.most) r.most = v[k];
+  }
+  return r;
+}
+
+static DimRange range_of(const Prog *p, Dim d, bool fit) {
+  const DimInfo *i = ir_dim_info(p, d);
+  if (i->kind == DIM_CONST) return (DimRange){i->value, i->value};
+  if (i->kind == DIM_SYM) return (DimRange){0, fit ? i->fit : i->value};
+  DimRange x = range_of(p, i->a, fit), y = range_of(p, i->b, fit);
+  if (i->kind == DIM_MUL) return corners(x, y, mul_sat);
+  if (i->kind == DIM_ADD) return (DimRange){add_sat(x.least, y.least), add_sat(x.most, y.most)};
+  if (y.least < 1) y.least = 1;  // a run refuses to divide by what is not positive
+  if (y.most < 1) y.most = 1;
+  return corners(x, y, floor_div);
+}
+
+static int64_t most_of(const Prog *p, Dim d, bool fit) {
+  int64_t most = range_of(p, d, fit).most;
+  return most < 0 && !ir_dim_is_const(p, d) ? 0 : most;
+}
+
+int64_t ir_dim_bound(const Prog *p, Dim d) { return most_of(p, d, false); }
+int64_t ir_dim_fit(const Prog *p, Dim d) { return most_of(p, d, true); }
+int64_t ir_dim_most(const Prog *p, Dim d) { return range_of(p, d, false).most; }
+int64_t ir_dim_least(const Prog *p, Dim d) { return range_of(p, d, false).least; }
 
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots) {
   const DimInfo *i = ir_dim_info(p, d);
@@ -296,26 +364,82 @@ int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots) {
   case DIM_CONST: return i->value;
   case DIM_SYM: return slots[i->slot];
   case DIM_MUL: return mul_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
+  case DIM_DIV: return floor_div(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
   default: return add_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
   }
 }
 
+// The factor of a term: of n*-2 it is -2, of n 1. *rest: the term without it.
+static int64_t factor_of(const Prog *p, Dim term, Dim *rest) {
+  const DimInfo *i = ir_dim_info(p, term);
+  *rest = term;
+  if (i->kind == DIM_CONST) return i->value;
+  if (i->kind != DIM_MUL || !ir_dim_is_const(p, i->b)) return 1;
+  *rest = i->a;
+  return ir_dim_info(p, i->b)->value;
+}
+
+static void dim_text(const Prog *p, Dim d, RtText *out, bool in_product);
+
+// A term of a sum with its sign; the first one has none where it is positive, and 0 before it where it is not.
+static void term_text(const Prog *p, Dim d, RtText *out, bool is_first) {
+  Dim rest;
+  int64_t factor = factor_of(p, d, &rest);
+  if (!is_first && factor >= 0) rt_text_put(out, "+", 1);
+  if (factor >= 0) {
+    dim_text(p, d, out, true);
+    return;
+  }
+  rt_text_add(out, is_first ? "0-" : "-");
+  if (ir_dim_is_const(p, d)) {
+    rt_text_add(out, "%lld", -(long long)factor);
+    return;
+  }
+  dim_text(p, rest, out, true);
+  if (factor != -1) rt_text_add(out, "*%lld", -(long long)factor);
+}
+
+static void sum_text(const Prog *p, Dim d, RtText *out) {
+  const DimInfo *i = ir_dim_info(p, d);
+  if (i->kind != DIM_ADD) {
+    term_text(p, d, out, true);
+    return;
+  }
+  sum_text(p, i->a, out);
+  term_text(p, i->b, out, false);
+}
+
+// The right operand of a product or a quotient, in parentheses where it is of that kind or a quotient.
+static void operand_text(const Prog *p, Dim d, RtText *out, DimKind kind) {
+  DimKind own = (DimKind)ir_dim_info(p, d)->kind;
+  bool parens = own == kind || own == DIM_DIV;
+  if (parens) rt_text_put(out, "(", 1);
+  dim_text(p, d, out, !parens);
+  if (parens) rt_text_put(out, ")", 1);
+}
+
 static void dim_text(const Prog *p, Dim d, RtText *out, bool in_product) {
   const DimInfo *i = ir_dim_info(p, d);
+  Dim rest;
+  bool is_sum = i->kind == DIM_ADD || factor_of(p, d, &rest) < 0;
+  if (is_sum) {
+    if (in_product) rt_text_put(out, "(", 1);
+    sum_text(p, d, out);
+    if (in_product) rt_text_put(out, ")", 1);
+    return;
+  }
   switch (i->kind) {
   case DIM_CONST: rt_text_add(out, "%lld", (long long)i->value); break;
   case DIM_SYM: rt_text_add(out, "%s", ir_text(p, i->name)); break;
   case DIM_MUL:
     dim_text(p, i->a, out, true);
     rt_text_put(out, "*", 1);
-    dim_text(p, i->b, out, true);
+    operand_text(p, i->b, out, DIM_DIV);
     break;
-  default:
-    if (in_product) rt_text_put(out, "(", 1);
-    dim_text(p, i->a, out, false);
-    rt_text_put(out, "+", 1);
-    dim_text(p, i->b, out, false);
-    if (in_product) rt_text_put(out, ")", 1);
+  default:  // a/b/c is (a/b)/c, and a/(b*c) needs its parentheses
+    dim_text(p, i->a, out, true);
+    rt_text_put(out, "/", 1);
+    operand_text(p, i->b, out, DIM_MUL);
   }
 }
 void ir_dim_text(const Prog *p, Dim d, RtText *out) { dim_text(p, d, out, false); }

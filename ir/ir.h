@@ -296,13 +296,14 @@ typedef struct {
 // As many f32 elements as so many bytes hold.
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 
-typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD } DimKind;
+// Of what parts a size is made: DIM_MUL and those behind it have two. A difference is a sum with a negative factor.
+typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD, DIM_DIV /* rounded down */ } DimKind;
 typedef struct {
   uint8_t kind;
   Str name;       // SYM
   int64_t value;  // CONST: the value; SYM: the bound
   int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/specialize.c)
-  Dim a, b;       // MUL, ADD
+  Dim a, b;       // MUL, ADD, DIV
   int32_t slot;   // SYM: index in TnFrame.dims; -1
 } DimInfo;
 
@@ -361,11 +362,18 @@ Dim ir_dim_find(const Prog *p, const char *name);
 Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
+Dim ir_dim_sub(Prog *p, Dim a, Dim b);
+Dim ir_dim_div(Prog *p, Dim a, Dim b);       // rounded down, toward minus infinity; by a constant 0: none
+Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);  // rounded up; b is positive
+static inline bool ir_dim_has_parts(const DimInfo *d) { return d->kind >= DIM_MUL; }
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);
 bool ir_dim_is_one(const Prog *p, Dim d);  // the constant 1
 bool ir_dim_exists(const Prog *p, Dim d);
-int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value; the value of a constant
+int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value, at least 0; the value of a constant
+int64_t ir_dim_most(const Prog *p, Dim d);   // the same as ir_dim_bound, but below 0 where the dim always is
+int64_t ir_dim_least(const Prog *p,
+                     Dim d);  // smallest value that bounds of its parts allow: below 0 of some differences
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
 Shape ir_shape(Prog *p, const Dim *dims, uint32_t n);
 Shape ir_shape_ints(Prog *p, const int64_t *v, uint32_t n);

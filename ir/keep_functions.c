@@ -32,7 +32,7 @@ static uint32_t param_of(const Rewrite *e, uint32_t i) {
   if (ins->op == OP_param) return param_at(e, i);
   if (!ins->n_args) return UINT32_MAX;
   Val to = ir_rewrite_old_arg(e, (Val){i}, 0);
-  bool writes = ins->op == OP_assign || ins->op == OP_slice_assign;
+  bool writes = ins->op == OP_assign || ins->op == OP_slice_assign || ins->op == OP_slice_assign_at;
   return writes && ir_rewrite_old(e, to)->op == OP_param ? param_at(e, to.i) : UINT32_MAX;
 }
 

@@ -47,7 +47,7 @@ const Val *ir_rows_makers(const Fn *f) {
 
 static uint32_t makers_of_dim(const Fn *f, const Val *maker, Dim d, Val v, Val *out, uint32_t n) {
   const DimInfo *in = ir_dim_info(f->prog, d);
-  if (in->kind == DIM_MUL || in->kind == DIM_ADD) {
+  if (ir_dim_has_parts(in)) {
     Dim b = in->b;
     n = makers_of_dim(f, maker, in->a, v, out, n);
     return makers_of_dim(f, maker, b, v, out, n);

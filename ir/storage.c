@@ -48,7 +48,8 @@ Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_g
 
 // ---- before pass functionalize: a handle names storage
 bool ir_is_alias(Op op) {
-  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_permute || op == OP_expand;
+  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_slice_at || op == OP_permute ||
+         op == OP_expand;
 }
 
 Val ir_written_storage(const Fn *f, Val v) {
@@ -58,6 +59,6 @@ Val ir_written_storage(const Fn *f, Val v) {
 
 bool ir_is_whole(const Fn *f, Val v) {
   for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
-    if (f->ins[v.i].op == OP_slice) return false;
+    if (f->ins[v.i].op == OP_slice || f->ins[v.i].op == OP_slice_at) return false;
   return true;
 }

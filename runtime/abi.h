@@ -40,10 +40,16 @@ enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub
 typedef struct {
   int32_t code;   // 0: none; see TnKernelError
   int32_t input;  // unused by kernels, -1
-  int64_t index;  // flat element index
+  int64_t index;  // flat element index; of a slice the line that made it
   int64_t value;  // the offending value
 } TnKernelStatus;
-typedef enum { TN_KERR_NONE, TN_KERR_INDEX_RANGE, TN_KERR_LENGTH_RANGE, TN_KERR_NOT_SORTED } TnKernelError;
+typedef enum {
+  TN_KERR_NONE,
+  TN_KERR_INDEX_RANGE,
+  TN_KERR_LENGTH_RANGE,
+  TN_KERR_NOT_SORTED,
+  TN_KERR_SLICE_RANGE
+} TnKernelError;
 
 typedef struct TnFrame {
   unsigned char *seg[N_SEGMENTS];  // SEG_IN and SEG_OUT entries are NULL: see in / out

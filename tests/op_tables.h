@@ -8,6 +8,7 @@
 #include "tests/goldens_ops.h"
 #include "tests/goldens_order.h"
 #include "tests/goldens_packed.h"
+#include "tests/goldens_shape.h"
 #include "tests/goldens_sparse.h"
 
 static const struct {
@@ -18,6 +19,7 @@ static const struct {
     {attention_cases, sizeof attention_cases / sizeof *attention_cases},
     {order_cases, sizeof order_cases / sizeof *order_cases},
     {packed_cases, sizeof packed_cases / sizeof *packed_cases},
+    {shape_cases, sizeof shape_cases / sizeof *shape_cases},
     {sparse_cases, sizeof sparse_cases / sizeof *sparse_cases},
 };
 enum { N_OP_TABLES = sizeof op_tables / sizeof *op_tables };

@@ -199,6 +199,43 @@ void add_slice_or_pad(Gen *g) {
   gen_keep(g, gen_emit(g, pad ? OP_pad_axis : OP_slice, &v, 1, a, 3), gen_mag(g, v));
 }
 
+// A start that the run gives, for a slice that leaves `room` elements behind it; none: too many inputs.
+Val gen_start(Gen *g, int64_t room) {
+  if (room < 1 || g->f->n_inputs >= MAX_INPUTS || gen_chance(g, 40)) return (Val){0};
+  return gen_input(g, "start", DT_I64, (Shape){0});
+}
+
+// Which elements of an axis of n a strided slice takes: its attributes but {count}.
+uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count, int64_t *room) {
+  int64_t step = 1 + gen_below(g, 3), from = gen_below(g, (uint32_t)n + 1), most = (n - from + step - 1) / step;
+  *count = gen_chance(g, 30) ? most : gen_below(g, (uint32_t)most + 1);
+  *room = n - from - (*count ? (*count - 1) * step + 1 : 0);
+  uint32_t k = 0;
+  a[k++] = ir_a_int(KEY_axis, axis);
+  if (from) a[k++] = ir_a_dim(KEY_from, ir_dim(g->p, from));
+  if (step > 1) a[k++] = ir_a_int(KEY_step, step);
+  if (gen_chance(g, 50)) a[k++] = ir_a_int(KEY_reverse, 1);
+  return k;
+}
+
+void add_slice_at(Gen *g) {
+  Val v = gen_pick_any(g);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  uint32_t axis = d.n ? gen_below(g, d.n) : 0;
+  Attr a[5];
+  if (d.n && gen_chance(g, 30)) {  // all of it, backward, whatever size it has
+    Attr flip[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_count, d.d[axis]), ir_a_int(KEY_reverse, 1)};
+    gen_keep(g, gen_emit(g, OP_slice_at, &v, 1, flip, 3), gen_mag(g, v));
+    return;
+  }
+  if (!d.n || !ir_dim_is_const(g->p, d.d[axis])) return;
+  int64_t count, room;
+  uint32_t n = gen_slice_at(g, axis, ir_dim_bound(g->p, d.d[axis]), a, &count, &room);
+  a[n++] = ir_a_dim(KEY_count, ir_dim(g->p, count));
+  gen_keep(g, gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, a, n), gen_mag(g, v));
+}
+
 void add_concat(Gen *g) {
   Val part[4] = {gen_pick_any(g)};
   if (ir_none(part[0])) return;

@@ -70,6 +70,20 @@ void add_slice_assign(Gen *g) {
   gen_keep(g, gen_emit(g, OP_slice_assign, (Val[]){v, gen_leaf(g, gen_shape(g, &d))}, 2, a, 2), gen_mag(g, v) + 2);
 }
 
+void add_slice_assign_at(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v);
+  uint32_t axis = gen_below(g, d.n);
+  if (!ir_dim_is_const(g->p, d.d[axis])) return;
+  Attr a[4];
+  int64_t count, room;
+  uint32_t n = gen_slice_at(g, axis, ir_dim_bound(g->p, d.d[axis]), a, &count, &room);
+  d.d[axis] = ir_dim(g->p, count);
+  Val part = gen_leaf(g, gen_shape(g, &d)), at = gen_start(g, room);
+  gen_keep(g, gen_emit(g, OP_slice_assign_at, (Val[]){v, part, at}, 3, a, n), gen_mag(g, v) + 2);
+}
+
 void add_index_assign(Gen *g) {
   Val v = gen_pick_where(g, gen_any_row);
   if (ir_none(v)) return;

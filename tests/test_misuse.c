@@ -49,7 +49,7 @@ static void operations(tn_tensor t) {
   tn_tensor one = tn_ones(f, TN_SHAPE(2));
 #define CALL1(n, ...) tn_##n(t __VA_ARGS__), tn_##n##_(t __VA_ARGS__);
 #define CALL2(n) tn_##n(t, one), tn_##n(one, t), tn_##n(t, t), tn_##n##_(t, one), tn_##n##_(one, t);
-#define CALL3(n, ...)                                                                                       \
+#define CALL3(n, ...)                                                                                \
   tn_##n(t, one, one __VA_ARGS__), tn_##n(one, t, one __VA_ARGS__), tn_##n(one, one, t __VA_ARGS__), \
       tn_##n(t, t, t __VA_ARGS__);
 #include "pointwise_list.h"

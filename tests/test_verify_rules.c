@@ -22,11 +22,14 @@ static const Sample samples[] = {
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
-    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2]",
+    {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, size=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
-     "%w = param @w\n%w1 = slice_assign %w, %p {axis=0, start=2, into_param}\n"
+     "%sx = slice_at %x, %k {axis=0, from=0, count=2, step=2}\n%sf = slice_at %x, %k {axis=0, count=3, reverse}\n"
+     "%sy = slice_assign_at %x, %p, %k {axis=0, from=1, step=2}\n"
+     "%w = param @w\n%w0 = slice_assign_at %w, %p, %k {axis=0, reverse, into_param}\n%w1 = slice_assign %w0, %p "
+     "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
      "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"

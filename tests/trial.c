@@ -4,6 +4,7 @@
 
 #include "codegen/gemm/sgemm.h"
 #include "ir/attention.h"
+#include "ir/slice_at.h"
 #include "runtime/exec/plan.h"
 
 #include <math.h>
@@ -43,6 +44,7 @@ typedef struct {
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
   const Prog *p = f->prog;
   Attention attention;
+  SliceAt slice;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Ins *ins = &f->ins[i];
     for (uint32_t k = 0; k < ins->n_args; k++) {
@@ -63,6 +65,15 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_embedding_grad:
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
+      case OP_slice_at:
+      case OP_slice_assign_at:
+        if (ir_operand(f, (Val){i}, ARG_at).i != v.i) {
+          find_wants(f, (Val){i}, slots, w);
+          break;
+        }
+        ir_slice_at(f, (Val){i}, &slice);
+        w->hi = smaller(w->hi, ir_dim_eval(p, slice.last_start, slots) + 1);
+        break;
       case OP_gather:
       case OP_index_select:
       case OP_scatter:

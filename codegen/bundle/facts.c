@@ -100,7 +100,7 @@ static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunct
   for (uint32_t k = 0; k < fn->n_inputs; k++) say_input(f, fn->name, &fn->inputs[k]);
   for (uint32_t k = 0; k < fn->n_outputs; k++) say_output(f, fn->name, &fn->outputs[k]);
   for (uint32_t k = 0; k < fn->n_checks; k++) say_check(f, fn, &fn->checks[k]);
-  say(f, "%s: an index or a length that the call computes is out of range", fn->name);
+  say(f, "%s: an index, a length or the start of a slice that the call computes is out of range", fn->name);
 }
 
 static void say_tensor(Facts *f, const RtParam *p) {

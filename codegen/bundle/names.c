@@ -208,6 +208,11 @@ static void put_dim(const RtPlan *p, uint32_t row, bool is_factor, RtText *out) 
     put_dim(p, d->b, false, out);
     rt_text_add(out, is_factor ? ")" : "");
     return;
+  case RT_DIM_DIV:
+    put_dim(p, d->a, true, out);
+    rt_text_add(out, " / ");
+    put_dim(p, d->b, true, out);
+    return;
   }
 }
 

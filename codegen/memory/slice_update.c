@@ -1,9 +1,10 @@
-// Partial writes: slice_assign and index_assign. The result lies in operand 0's buffer, so that only the part is
+// Partial writes: slice_assign, slice_assign_at and index_assign. The result lies in operand 0's buffer, so that only the part is
 // written; nothing else of the buffer is read or touched.
 //
-// Elements of one buffer go to distinct places of another (slice_assign), or each place has one worker (index_assign):
+// Elements of one buffer go to distinct places of another (of slices), or each place has one worker (index_assign):
 // the result does not depend on how many workers there are.
 #include "codegen/cg.h"
+#include "ir/slice_at.h"
 
 enum {
   SMALL = 4096,       // parts with fewer elements are written by worker 0
@@ -56,16 +57,14 @@ static LLVMValueRef product(Cg *c, Val v, uint32_t from, uint32_t to) {
   return n;
 }
 
-// The part is [outer][run] without gaps; its runs lie `stride` elements apart in the buffer, from start * inner on.
-static bool slice_assign(Cg *c, Val v) {
-  Val part = ir_arg(c->f, v, 1);
-  if (bound_of(c, part) == 0) return true;
-  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
+// The part is [outer][run] without gaps; its runs lie `stride` elements apart in the buffer, from first * inner on.
+static void put_block(Cg *c, Val v, uint32_t axis, LLVMValueRef first) {
+  Val part = ir_operand(c->f, v, ARG_source);
+  uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
   Kind k = kind_of(c, v);
   LLVMValueRef outer = product(c, v, 0, axis), inner = product(c, v, axis + 1, rank),
                run = product(c, part, axis, rank);
-  LLVMValueRef stride = product(c, v, axis, rank),
-               skip = cg_mul(c, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)), inner);
+  LLVMValueRef stride = product(c, v, axis, rank), skip = cg_mul(c, first, inner);
   LLVMValueRef to = cg_ptr(c, v), from = cg_ptr(c, part), chunk = cg_i64(c, CHUNK), lo, hi;
   LLVMValueRef n_chunks = cg_div(c, cg_add(c, run, cg_i64(c, CHUNK - 1)), chunk);
   share_part(c, part, cg_mul(c, outer, n_chunks), 1, &lo, &hi);
@@ -75,6 +74,67 @@ static bool slice_assign(Cg *c, Val v) {
   LLVMValueRef out = cg_add(c, cg_add(c, cg_mul(c, row, stride), skip), at), in = cg_add(c, cg_mul(c, row, run), at);
   copy_run(c, k, cg_at(c, k.elem, to, out), cg_at(c, k.elem, from, in), cg_min(c, cg_sub(c, run, at), chunk));
   cg_loop_end(c, &l, NULL);
+}
+
+static bool slice_assign(Cg *c, Val v) {
+  if (bound_of(c, ir_arg(c->f, v, 1)) == 0) return true;
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
+  put_block(c, v, axis, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)));
+  return true;
+}
+
+// Element k of the part along the axis lies at first + k step of the buffer. A run of elements behind the axis is copied
+// at once; with none behind it elements are copied one by one.
+typedef struct {
+  LLVMValueRef inner, size, count,
+      first;  // elements behind the axis; along it: of the buffer, of the part, where it begins
+  int64_t step;
+} Places;
+
+static Places places_of(Cg *c, Val v, LLVMValueRef first) {
+  SliceAt s;
+  ir_slice_at(c->f, v, &s);
+  uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
+  LLVMValueRef size = cg_dim(c, s.size), last = cg_sub(c, size, cg_i64(c, 1));
+  return (Places){.inner = product(c, v, s.axis + 1, rank),
+                  .size = size,
+                  .count = cg_dim(c, s.count),
+                  .first = s.reverse ? cg_sub(c, last, first) : first,
+                  .step = s.reverse ? -s.step : s.step};
+}
+
+// Rows [lo, hi) of the part, `inner` elements each.
+static void put_rows(Cg *c, Val v, const Places *at, LLVMValueRef lo, LLVMValueRef hi) {
+  Kind k = kind_of(c, v);
+  LLVMValueRef to = cg_ptr(c, v), from = cg_ptr(c, ir_operand(c->f, v, ARG_source));
+  int64_t width;
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef outer = cg_div(c, l.i, at->count), k_th = cg_sub(c, l.i, cg_mul(c, outer, at->count));
+  LLVMValueRef row = cg_add(c, at->first, cg_mul(c, k_th, cg_i64(c, at->step)));
+  row = cg_add(c, cg_mul(c, outer, at->size), row);
+  LLVMValueRef out = cg_at(c, k.elem, to, cg_mul(c, row, at->inner)),
+               in = cg_at(c, k.elem, from, cg_mul(c, l.i, at->inner));
+  if (cg_const_value(at->inner, &width) && width == 1) cg_store(c, cg_load(c, k.elem, in), out);
+  else copy_run(c, k, out, in, at->inner);
+  cg_loop_end(c, &l, NULL);
+}
+
+static bool slice_assign_at(Cg *c, Val v) {
+  SliceAt s;
+  ir_slice_at(c->f, v, &s);
+  Val part = ir_operand(c->f, v, ARG_source);
+  if (bound_of(c, part) == 0) return true;
+  LLVMValueRef in_range, first = cg_slice_start(c, v, &in_range), lo, hi;
+  If good;
+  if (in_range) cg_if(c, &good, in_range);
+  if (s.step == 1 && !s.reverse) put_block(c, v, s.axis, first);
+  else {
+    Places at = places_of(c, v, first);
+    share_part(c, part, product(c, part, 0, s.axis + 1), 1, &lo, &hi);
+    put_rows(c, v, &at, lo, hi);
+  }
+  if (in_range) cg_endif(c, &good);
   return true;
 }
 
@@ -133,5 +193,9 @@ static bool index_assign(Cg *c, Val v) {
 
 bool cg_emit_slice_update(Cg *c) {
   Val v = {c->k->first};
-  return ir_ins(c->f, v)->op == OP_slice_assign ? slice_assign(c, v) : index_assign(c, v);
+  switch (ir_ins(c->f, v)->op) {
+  case OP_slice_assign: return slice_assign(c, v);
+  case OP_slice_assign_at: return slice_assign_at(c, v);
+  default: return index_assign(c, v);
+  }
 }

@@ -60,7 +60,7 @@ static void put_dim(ModulePlan *plan, KernelCall *c, Dim d, RtText *out) {
   case DIM_SYM: rt_text_add(out, "d%u<=%lld", cg_number_dim(plan, c, d), (long long)in->value); return;
   default: break;
   }
-  char sign = in->kind == DIM_MUL ? '*' : '+';
+  char sign = in->kind == DIM_MUL ? '*' : in->kind == DIM_ADD ? '+' : '/';
   rt_text_add(out, "(");
   put_dim(plan, c, a, out);
   rt_text_add(out, "%c", sign);
@@ -131,6 +131,9 @@ static void put_attrs(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
     if (!is_outside_key(c, (Key)a->key)) put_attr(plan, c, a, out);
     if (a->key == KEY_id) *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = v;
   }
+  if (!ir_has_operand(c->f, v, ARG_at) || !ir_may_fault(c->f, v)) return;
+  rt_text_add(out, " checked");  // its line is what a report names it by
+  *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = v;
 }
 
 // Operands that an emitter never reads: empty, or shape only.

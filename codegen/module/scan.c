@@ -47,8 +47,7 @@ void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
       if (k->dims[d].i == s.live.i) rt_text_add(out, " live");
       else rt_text_add(out, " d%u", cg_number_dim(plan, c, k->dims[d]));
     }
-    for (uint32_t d = 0; d < k->n_ids; d++)
-      rt_text_add(out, " id %lld", (long long)ir_attr_int(k->f, k->ids[d], KEY_id, 0));
+    for (uint32_t d = 0; d < k->n_ids; d++) rt_text_add(out, " id %d", cg_id_value(k->f, k->ids[d]));
     rt_text_add(out, "\n");
   }
 }
@@ -190,8 +189,10 @@ static void call_kernel(ScanLoop *l, const KernelCall *call) {
   for (uint32_t k = 0; k < call->n_dims; k++)
     arg[n++] = call->dims[k].i == l->s.live.i ? l->live : cg_dim(c, call->dims[k]);
   V step = LLVMBuildTrunc(c->b, l->t, c->i32, "");
-  for (uint32_t k = 0; k < call->n_ids; k++)
-    arg[n++] = LLVMBuildAdd(c->b, cg_i32(c, (int32_t)ir_attr_int(call->f, call->ids[k], KEY_id, 0)), step, "");
+  for (uint32_t k = 0; k < call->n_ids; k++) {
+    V id = cg_i32(c, cg_id_value(call->f, call->ids[k]));
+    arg[n++] = ir_attr(call->f, call->ids[k], KEY_id) ? LLVMBuildAdd(c->b, id, step, "") : id;
+  }
   const char *name = cg_kernel_symbol(l->plan, call->code);
   V fn = LLVMGetNamedFunction(c->mod, name);
   if (!fn) {

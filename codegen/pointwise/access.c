@@ -3,8 +3,11 @@
 // All loads of a vector come before its stores, so that a result may alias an operand. Lanes are independent: an element
 // does not depend on vl, on the tail or on the split among workers.
 #include "codegen/pointwise/pointwise.h"
+#include "ir/slice_at.h"
 
 typedef LLVMValueRef V;
+
+enum { MAX_LANES = 64 };
 
 static const Fn *fn_of(const Pointwise *p) { return p->c->f; }
 static bool in_group(const Pointwise *p, Val v) {
@@ -44,6 +47,8 @@ static bool fail(Pointwise *p, Val v, const char *what) {
   return false;
 }
 
+static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
+
 // ---- accesses
 static Dim operand_dim(const Pointwise *p, const Access *a, int axis) {
   return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
@@ -63,6 +68,17 @@ static void map_axes(Pointwise *p, Access *a, Val v) {
   for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = perm ? (int)ir_list_at(fn_of(p)->prog, perm->u.list, j) : (int)j;
 }
 
+static void map_slice_at(Pointwise *p, Access *a, Val v) {
+  Cg *c = p->c;
+  SliceAt s;
+  ir_slice_at(c->f, v, &s);
+  V in_range, first = cg_slice_start(c, v, &in_range);
+  if (in_range) p->in_range = both(c, p->in_range, in_range);
+  a->offset[s.axis] =
+      s.reverse ? cg_sub(c, cg_dim(c, ir_dim_sub(c->f->prog, s.size, ir_dim(c->f->prog, 1))), first) : first;
+  a->factor[s.axis] = s.reverse ? -s.step : s.step == 1 ? 0 : s.step;
+}
+
 static void map_index(Pointwise *p, Access *a, Val v) {
   Cg *c = p->c;
   Op op = op_of(p, v);
@@ -72,6 +88,10 @@ static void map_index(Pointwise *p, Access *a, Val v) {
   }
   map_axes(p, a, v);
   if (op == OP_permute) return;
+  if (op == OP_slice_at) {
+    map_slice_at(p, a, v);
+    return;
+  }
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
   V start = cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
   if (op == OP_slice) {
@@ -148,7 +168,8 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a == 0) continue;  // written only
+    if (op_of(p, v) == OP_assign && a == 0) continue;    // written only
+    if (op_of(p, v) == OP_slice_at && a == 1) continue;  // read once, by cg_slice_start
     if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
     if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
@@ -190,12 +211,12 @@ bool cg_pointwise_collect(Pointwise *p) {
 
 // ---- merging axes
 static bool plain_axis(const Pointwise *p, const Access *a, uint32_t j) {
-  return !a->offset[j] && !a->lo[j] && !(a->part && p->seg.axis == j);
+  return !a->offset[j] && !a->factor[j] && !a->lo[j] && !(a->part && p->seg.axis == j);
 }
 
 // Is the access contiguous over iteration axes j and i (the next one with a stride), so that they can be merged?
 static bool steps_as_one(const Pointwise *p, const Access *a, uint32_t j, uint32_t i) {
-  if (!plain_axis(p, a, i)) return false;
+  if (!plain_axis(p, a, i) || a->factor[j]) return false;
   if (a->axis[j] < 0 && a->axis[i] < 0) return true;
   if (a->axis[j] < 0 || a->axis[i] <= a->axis[j]) return false;
   for (int x = a->axis[j] + 1; x < a->axis[i]; x++)
@@ -234,6 +255,7 @@ static void place_access(Pointwise *p, Access *a, const uint32_t *first_of) {
   for (uint32_t g = 0; g < p->n_loop; g++) {
     uint32_t j = first_of[g], last = p->last_of[g];
     a->stride[g] = a->axis[last] < 0 ? cg_i64(c, 0) : row_stride(p, a, a->axis[last]);
+    if (a->factor[last]) a->stride[g] = cg_mul(c, a->stride[g], cg_i64(c, a->factor[last]));
     if (!a->lo[j]) continue;
     V scale = cg_i64(c, 1);
     for (uint32_t i = j + 1; i <= last; i++) scale = cg_mul(c, scale, cg_dim(c, p->dim[i]));
@@ -330,8 +352,6 @@ void cg_pointwise_merge(Pointwise *p) {
 // ---- one vector
 static LLVMTypeRef vector_type(const Pointwise *p, DType t) { return cg_vector_type(p->c, t, p->lanes); }
 static V spread(Pointwise *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
-
-static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
 
 // Row of a table; an index out of range is reported, and the row is empty.
 static void enter_table(Pointwise *p, Access *a) {
@@ -443,8 +463,18 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
   return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
 }
 
+// Lane k has element i + k of a row that runs backward.
+static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
+  Cg *c = p->c;
+  V lane[MAX_LANES], first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
+  for (uint32_t k = 0; k < p->lanes; k++) lane[k] = cg_i32(c, p->lanes - 1 - k);
+  V x = cg_load(c, vector_type(p, t), LLVMBuildGEP2(c->b, cg_elem_type(c, t), a->row, &first, 1, ""));
+  return LLVMBuildShuffleVector(c->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(lane, p->lanes), "");
+}
+
 static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
+  if (!mask && p->lanes > 1 && cg_is_int(a->stride[p->n_loop - 1], -1)) return load_backward(p, a, t, i);
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // No inbounds: the address of lanes that are masked off may be out of range.
   V at = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &i, 1, "");
@@ -509,7 +539,8 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
   V arg[POINTWISE_OPERANDS];
-  for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) arg[a] = operand(p, k, a, i, mask);
+  uint32_t n = op == OP_slice_at ? 1 : ir_ins(c->f, v)->n_args;
+  for (uint32_t a = 0; a < n; a++) arg[a] = operand(p, k, a, i, mask);
   if (op == OP_cast)
     return cg_convert(c, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
   if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];

@@ -251,7 +251,10 @@ bool cg_emit_pointwise(Cg *c) {
   bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
+  If good;
+  if (p.in_range) cg_if(c, &good, p.in_range);
   if (plan_tiles(&p)) emit_tiles(&p);
   else emit_shares(&p);
+  if (p.in_range) cg_endif(c, &good);
   return true;
 }

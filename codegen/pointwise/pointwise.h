@@ -2,7 +2,8 @@
 // of products (prologue_epilogue.c).
 //
 // An Access is a memory operand as seen by the iteration space: an operand axis for each iteration axis (none:
-// broadcast), an offset on it (slice), and a range outside which the operand has no element (pad_axis). The operands of
+// broadcast), an offset on it (slice), a factor (steps and reversals), and a range outside which the operand has no
+// element (pad_axis). The operands of
 // a concat share one access: the iteration is split into segments along the concat's axis, one per operand; all concats
 // of a group have the same segments (ir_concat_fits). Adjacent iteration axes are merged where every access is
 // contiguous over both. The last merged axis is the vector axis.
@@ -19,6 +20,7 @@ typedef struct {
   // before merging, by iteration axis
   int axis[MAX_RANK];                       // operand axis; -1: broadcast
   LLVMValueRef offset[MAX_RANK];            // added to the index; NULL: 0
+  int64_t factor[MAX_RANK];                 // of the index; 0: 1
   LLVMValueRef lo[MAX_RANK], hi[MAX_RANK];  // valid range of the index; NULL: all
   // after merging, by loop axis
   LLVMValueRef stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
@@ -56,6 +58,7 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
+  LLVMValueRef in_range;               // i1: every start of a slice that the run computes is; NULL: there is none
   int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
   LLVMValueRef *val;                   // by instruction: value of the current vector
   // loop axes

@@ -17,8 +17,8 @@ static uint32_t row_of(Tables *t, Dim d) {
   DimInfo info = *ir_dim_info(t->ir, d);
   RtDim row = {.kind = RT_DIM_CONST, .value = info.value};
   if (info.kind == DIM_SYM) row = (RtDim){.kind = RT_DIM_SLOT, .value = info.slot};
-  if (info.kind == DIM_MUL || info.kind == DIM_ADD) {
-    row.kind = info.kind == DIM_MUL ? RT_DIM_MUL : RT_DIM_ADD;
+  if (ir_dim_has_parts(&info)) {
+    row.kind = info.kind == DIM_MUL ? RT_DIM_MUL : info.kind == DIM_ADD ? RT_DIM_ADD : RT_DIM_DIV;
     row.a = row_of(t, info.a);
     row.b = row_of(t, info.b);
   }

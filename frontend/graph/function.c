@@ -87,7 +87,7 @@ void tn_eval(tn_function *f, bool eval) {
 
 static bool is_found_in_run(const tn_program *p, Dim d) {
   const DimInfo *info = ir_dim_info(p->ir, d);
-  if (info->kind == DIM_MUL || info->kind == DIM_ADD) return is_found_in_run(p, info->a) || is_found_in_run(p, info->b);
+  if (ir_dim_has_parts(info)) return is_found_in_run(p, info->a) || is_found_in_run(p, info->b);
   for (uint32_t k = 0; k < p->n_rows; k++)
     if (p->rows[k].i == d.i) return true;
   return false;

@@ -261,6 +261,24 @@ tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, 
   return fe_ok(fe_copy_in(part, src, "tn_slice_assign_", at)) ? t : fe_poison(f);
 }
 
+tn_tensor tn_slice_assign_at_(tn_tensor t, int axis, tn_tensor start, tn_tensor src, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){t, start, src}, 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(t, axis, &k, at)) return fe_poison(f);
+  if (fe_rank(src) != fe_rank(t)) {
+    fe_error(f->p, E_SHAPE, at, "tn_slice_assign_at_ takes a source with %u axes", fe_rank(t));
+    fe_note_value(t, "the target");
+    fe_note_value(src, "the source");
+    return fe_poison(f);
+  }
+  if (!may_write(t, "tn_slice_assign_at_", at)) return fe_poison(f);
+  tn_tensor part = fe_slice_at(t, k, start, fe_axis_dim(src, k), at);
+  if (!fe_ok(part)) return fe_poison(f);
+  return fe_ok(fe_copy_in(part, src, "tn_slice_assign_at_", at)) ? t : fe_poison(f);
+}
+
 tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at) {
   return fe_in_place(OP_index_assign, (const tn_tensor[]){t, index, src}, 3, NULL, 0, "tn_index_put_", at);
 }

@@ -140,6 +140,24 @@ tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site a
   return fe_axis(a, axis, &k, at) ? fe_made(fe_slice(a, k, start, size, at), at) : fe_poison(f);
 }
 
+// The start stays what it is now, whatever is written to it later.
+tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at) {
+  Attr attrs[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_count, count)};
+  tn_tensor now = fe_emit1(OP_clone, start, at);
+  if (!fe_ok(now)) return now;
+  return fe_emit(OP_slice_at, (const tn_tensor[]){a, now}, 2, attrs, 2, at);
+}
+
+tn_tensor tn_slice_at(tn_tensor a, int axis, tn_tensor start, tn_dim count, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, start}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  Dim n;
+  if (!fe_axis(a, axis, &k, at) || !fe_dim(f->p, count, &n, at)) return fe_poison(f);
+  return fe_made(fe_slice_at(a, k, start, n, at), at);
+}
+
 // More operands than one instruction takes are joined in groups.
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at) {
   Attr attr = ir_a_int(KEY_axis, axis);

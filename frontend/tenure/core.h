@@ -101,6 +101,7 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 #define TN_NONE (tn_tensor{nullptr, 0})
 #define TN_SCALAR (tn_shape{{}, 0})
 #define TN_SHAPE(...) tn_shape_literal(__VA_ARGS__)
+#define TN_DIM(d) tn_dim_literal(d)
 inline tn_dim tn_dim_literal(tn_dim d) { return d; }
 template <class T> tn_dim tn_dim_literal(T n) { return tn_dim_const(static_cast<int64_t>(n)); }
 template <class... T> tn_shape tn_shape_literal(T... d) {

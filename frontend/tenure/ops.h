@@ -50,6 +50,10 @@ TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);
 TN_API tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at);
 TN_API tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at);
 TN_API tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at);
+// `count` elements along an axis from `start` on, an i64 scalar of the run, e.g. an input: cache[:, pos : pos + n] is
+// tn_slice_at(cache, 1, pos, n). A view, as tn_slice. A start for which not all elements exist is an error of the run, with
+// the line of this call: of an input before anything is computed, else before any parameter changes.
+TN_API tn_tensor tn_slice_at(tn_tensor a, int axis, tn_tensor start, tn_dim count, tn_site at);
 TN_API tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at);  // tn_concat(1, TN_TENSORS(a, b))
 // Over all axes, one, or several: tn_sum_axes(x, true, TN_INTS(0, 2)); over none given: all
 TN_API tn_tensor tn_sum(tn_tensor a, tn_site at);
@@ -111,6 +115,8 @@ TN_API tn_tensor tn_copy_(tn_tensor dst, tn_tensor src, tn_site at);
 TN_API tn_tensor tn_fill_(tn_tensor t, double v, tn_site at);
 // t[.., start : start + n, ..] = src along `axis`, where n is src's size there; other axes of src broadcast
 TN_API tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at);
+// t[.., start : start + n, ..] = src where the run knows `start`, an i64 scalar, as in tn_slice_at
+TN_API tn_tensor tn_slice_assign_at_(tn_tensor t, int axis, tn_tensor start, tn_tensor src, tn_site at);
 // Row index[k] of t [V, ..] = row k of src [n, ..], for index i64 [n]; the last of equal indices wins
 TN_API tn_tensor tn_index_put_(tn_tensor t, tn_tensor index, tn_tensor src, tn_site at);
 // What is made in between carries no gradient; trainable parameters may be written. Regions nest.

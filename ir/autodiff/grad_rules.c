@@ -2,6 +2,8 @@
 // carry theirs as expressions. A rule emits ops that have rules themselves, so that gradients can be taken of
 // gradients; the exceptions are `missing` in the table.
 #include "ir/autodiff/grad.h"
+#include "ir/slice_at.h"
+
 #include <string.h>
 
 // ---- which operands a gradient flows to
@@ -159,6 +161,46 @@ void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
   if (g->dep[b.i]) ir_grad_give(g, b, along(g, OP_slice, adj, axis, start, size_along(g, b, axis)));
   if (g->dep[a.i])
     ir_grad_give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
+}
+
+// The attributes of slice_at and slice_assign_at that say which elements they mean.
+static uint32_t slice_attrs(Grad *g, Val v, Attr out[5]) {
+  static const Key keys[] = {KEY_axis, KEY_from, KEY_step, KEY_reverse};
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+    const Attr *a = ir_attr(g->f, v, keys[k]);
+    if (a) out[n++] = *a;
+  }
+  return n;
+}
+
+static Val slice_at(Grad *g, Val like, Val x, Val at, Dim count) {
+  Attr attr[5];
+  uint32_t n = slice_attrs(g, like, attr);
+  attr[n++] = ir_a_dim(KEY_count, count);
+  return ir_emit(g->f, OP_slice_at, (Val[]){x, at}, 2, attr, n, g->loc);
+}
+
+static Val slice_assign_at(Grad *g, Val like, Val target, Val source, Val at) {
+  Attr attr[5];
+  uint32_t n = slice_attrs(g, like, attr);
+  return ir_emit(g->f, OP_slice_assign_at, (Val[]){target, source, at}, 3, attr, n, g->loc);
+}
+
+void ir_grad_rule_slice_at(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), at = ir_operand(g->f, v, ARG_at);
+  if (!g->dep[a.i]) return;
+  bool is_flip = ir_is_flip(g->f, v);
+  ir_grad_give(g, a,
+               is_flip ? slice_at(g, v, adj, at, ir_attr(g->f, v, KEY_count)->u.dim)
+                       : slice_assign_at(g, v, zeros(g, shape_of(g, a)), adj, at));
+}
+
+void ir_grad_rule_slice_assign_at(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1), at = ir_operand(g->f, v, ARG_at);
+  Dim count = ir_dim_at(g->p, shape_of(g, b), (uint32_t)ir_attr_int(g->f, v, KEY_axis, 0));
+  if (g->dep[b.i]) ir_grad_give(g, b, slice_at(g, v, adj, at, count));
+  if (g->dep[a.i]) ir_grad_give(g, a, slice_assign_at(g, v, adj, zeros(g, shape_of(g, b)), at));
 }
 
 // All axes but the first as one.

@@ -34,6 +34,12 @@ int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat);
 void run_strides(const Sizes *s, int64_t *stride);                        // row-major
 void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of `from`, read as if it had shape `to`
 
+// Where the elements of slice_at and slice_assign_at lie in the whole; false: out of range.
+typedef struct {
+  int64_t base, stride[MAX_RANK];
+} RunSliceAt;
+bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *out);
+
 double run_converted(DType t, double x);  // x as an element of that dtype, which is a number, holds it
 
 // X as single precision might have it; scale: of the terms behind it

@@ -1,6 +1,8 @@
 // Ops that move elements: each reads or writes its operand under other strides.
 #include "ir/interp/interp.h"
 
+#include "ir/slice_at.h"
+
 #include <string.h>
 
 // out[i] = a[base + the offset of i under stride]
@@ -48,6 +50,28 @@ bool eval_slice(Run *r, Val v) {
                     (long long)from.dim[axis]);
   run_strides(&from, stride);
   return read_strided(r, v, start * stride[axis], stride);
+}
+
+bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *out) {
+  SliceAt s;
+  ir_slice_at(r->f, v, &s);
+  const int64_t *slots = r->env->slots;
+  int64_t from = ir_dim_eval(r->f->prog, s.from, slots), last = ir_dim_eval(r->f->prog, s.last_start, slots);
+  int64_t at = ir_none(s.at) ? 0 : (int64_t)run_operand(r, v, ARG_at).v[0], n = whole->dim[s.axis];
+  if (at < 0 || at > last || from < 0)
+    return run_fail(r, v, "%lld elements in steps of %lld from %lld on of %lld", (long long)count, (long long)s.step,
+                    (long long)(from + at), (long long)n);
+  run_strides(whole, out->stride);
+  out->base = (s.reverse ? n - 1 - from - at : from + at) * out->stride[s.axis];
+  out->stride[s.axis] *= s.reverse ? -s.step : s.step;
+  return true;
+}
+
+bool eval_slice_at(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  RunSliceAt s;
+  return run_slice_at(r, v, &from, to.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s) &&
+         read_strided(r, v, s.base, s.stride);
 }
 
 bool eval_pad_axis(Run *r, Val v) {

@@ -22,6 +22,15 @@ bool eval_slice_assign(Run *r, Val v) {
   return true;
 }
 
+bool eval_slice_assign_at(Run *r, Val v) {
+  Tensor out = copy_operand(r, v), part = run_arg(r, v, 1);
+  Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
+  RunSliceAt s;
+  if (!run_slice_at(r, v, &to, from.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s)) return false;
+  for (int64_t i = 0; i < part.n; i++) out.v[s.base + run_offset(&from, s.stride, i)] = part.v[i];
+  return true;
+}
+
 bool eval_index_assign(Run *r, Val v) {
   Tensor out = copy_operand(r, v), index = run_arg(r, v, 1), part = run_arg(r, v, 2);
   int64_t n_rows = run_sizes(r, v).dim[0], width = n_rows ? out.n / n_rows : 0;

@@ -165,9 +165,21 @@ static Val into_storage(Functionalize *s, Val root, Val x) {
 }
 
 // ---- writes
+// The attributes of the slice_at v for the write into it.
+static uint32_t slice_at_attrs(const Functionalize *s, Val v, Attr *out) {
+  static const Key keys[] = {KEY_from, KEY_step, KEY_reverse};
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+    const Attr *a = old_attr(s, v, keys[k]);
+    if (a) out[n++] = *a;
+  }
+  return n;
+}
+
 // x written into the slice v. Slices of slices along one axis, and of permutations, go straight into what they are
 // slices of.
 static Val put_slice(Functionalize *s, Val v, Val *x, Loc loc) {
+  bool plain = old_ins(s, v)->op == OP_slice;
   int64_t axis = old_int(s, v, KEY_axis), start = old_int(s, v, KEY_start);
   Val parent = old_arg(s, v, 0), root = s->root[v.i];
   for (;; parent = old_arg(s, parent, 0)) {
@@ -175,16 +187,19 @@ static Val put_slice(Functionalize *s, Val v, Val *x, Loc loc) {
     if (op == OP_permute) {
       *x = unpermute(s, parent, *x, loc);
       axis = ir_list_at(s->p, old_attr(s, parent, KEY_perm)->u.list, (uint32_t)axis);
-    } else if (op == OP_slice && old_int(s, parent, KEY_axis) == axis) {
+    } else if (op == OP_slice && plain && old_int(s, parent, KEY_axis) == axis) {
       start += old_int(s, parent, KEY_start);
     } else if (op != OP_stop_grad) {
       break;
     }
   }
-  Val whole = read(s, parent);
+  Val whole = read(s, parent), at = {0};
+  if (!plain && old_ins(s, v)->n_args > 1) at = read(s, old_arg(s, v, 1));
   bool into = is_param(s, root) && ir_view_base(s->f, whole).i == ir_view_base(s->f, s->now[root.i]).i;
-  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_into_param, 1)};
-  *x = ir_emit(s->f, OP_slice_assign, (Val[]){whole, *x}, 2, attr, into ? 3 : 2, loc);
+  Attr attr[6] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  uint32_t n = plain ? 2 : 1 + slice_at_attrs(s, v, attr + 1);
+  if (into) attr[n++] = ir_a_int(KEY_into_param, 1);
+  *x = ir_emit(s->f, plain ? OP_slice_assign : OP_slice_assign_at, (Val[]){whole, *x, at}, plain ? 2 : 3, attr, n, loc);
   return parent;
 }
 
@@ -196,7 +211,8 @@ static Val through_aliases(Functionalize *s, Val v, Val x, Loc loc) {
     switch (old_ins(s, v)->op) {
     case OP_reshape: x = emit1(s, OP_reshape, x, ir_a_list(KEY_shape, shape), loc); break;
     case OP_permute: x = unpermute(s, v, x, loc); break;
-    case OP_slice: parent = put_slice(s, v, &x, loc); break;
+    case OP_slice:
+    case OP_slice_at: parent = put_slice(s, v, &x, loc); break;
     case OP_expand:
       if (shape.i == old_ins(s, v)->shape.i) break;
       report(s, E_SHAPE, loc, "a write through a broadcast view: one element would take several values", v);

@@ -6,6 +6,7 @@
 //   %y = embedding %w, (reshape %c)
 #include "ir/attention.h"
 #include "ir/ir.h"
+#include "ir/slice_at.h"
 #include <string.h>
 
 static int64_t constant_behind(const Fn *f, Val v, uint32_t axis) {  // product of sizes from axis on; 0: not constant
@@ -83,10 +84,22 @@ static void add_check(Fn *f, Val source, InputCheck c) {
   *RT_PUSH(f->prog->mem, f->checks, f->n_checks, f->cap_checks) = c;
 }
 
+// "start of a slice (gpt.c:12)"
+static const char *start_text(const Fn *f, Val v) {
+  RtText text = {.mem = f->prog->mem};
+  rt_text_add(&text, "start of a slice");
+  if (!ir_loc_file(f->prog, f->ins[v.i].loc)) return text.text;
+  rt_text_add(&text, " (");
+  ir_loc_text(f->prog, f->ins[v.i].loc, &text);
+  rt_text_add(&text, ")");
+  return text.text;
+}
+
 // The operand of v whose numbers must be in a range, and the range; false: none.
 static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
   Attention a;
+  SliceAt slice;
   switch (f->ins[v.i].op) {
   case OP_cross_entropy_rows:
   case OP_cross_entropy_rows_grad:
@@ -102,6 +115,13 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_index_assign:
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
+    return true;
+  case OP_slice_at:
+  case OP_slice_assign_at:
+    ir_slice_at(f, v, &slice);
+    *source = slice.at;
+    if (ir_none(*source)) return false;
+    *c = (InputCheck){.hi = slice.last_start, .incl = true, .what = start_text(f, v)};
     return true;
   case OP_gather:
   case OP_index_select:

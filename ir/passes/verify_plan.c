@@ -58,28 +58,47 @@ bool ir_plan_overlap(const Fn *f, uint32_t a, uint32_t b) {
 }
 
 // ---- sizes
-static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b, &a) ? INT64_MAX : a; }
-
-static int64_t plus(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
-
-// The bound of a dim: of this plan, or (of_any) over all plans of the function.
-static int64_t largest(const Prog *p, Dim d, bool of_any) {
-  const DimInfo *in = ir_dim_info(p, d);
-  switch ((DimKind)in->kind) {
-  case DIM_CONST: return in->value;
-  case DIM_SYM: return of_any ? in->value : in->fit;
-  case DIM_MUL: return times(largest(p, in->a, of_any), largest(p, in->b, of_any));
-  default: return plus(largest(p, in->a, of_any), largest(p, in->b, of_any));
-  }
+static int64_t times(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : r;
 }
+
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_add_overflow(a, b, &r) ? (a > 0 ? INT64_MAX : INT64_MIN) : r;
+}
+
+static int64_t lower(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t higher(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t quotient(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // of b > 0, rounded down
+
+// What a dim can be: in this plan, or (of_any) in all plans of the function. Named sizes are 0 or more, divisors 1 or more.
+typedef struct {
+  int64_t lo, hi;
+} DimRange;
+
+static DimRange range_of(const Prog *p, Dim d, bool of_any) {
+  const DimInfo *in = ir_dim_info(p, d);
+  if (in->kind == DIM_CONST) return (DimRange){in->value, in->value};
+  if (in->kind == DIM_SYM) return (DimRange){0, of_any ? in->value : in->fit};
+  DimRange a = range_of(p, in->a, of_any), b = range_of(p, in->b, of_any);
+  if (in->kind == DIM_ADD) return (DimRange){plus(a.lo, b.lo), plus(a.hi, b.hi)};
+  bool divides = in->kind == DIM_DIV;
+  int64_t (*of)(int64_t, int64_t) = divides ? quotient : times;
+  if (divides) b = (DimRange){higher(b.lo, 1), higher(b.hi, 1)};
+  int64_t x = of(a.lo, b.lo), y = of(a.lo, b.hi), z = of(a.hi, b.lo), w = of(a.hi, b.hi);
+  return (DimRange){lower(lower(x, y), lower(z, w)), higher(higher(x, y), higher(z, w))};
+}
+
+static int64_t size_bound(const Prog *p, Dim d, bool of_any) { return higher(range_of(p, d, of_any).hi, 0); }
 
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
   _Static_assert(N_DTYPES == 4, "a new dtype needs its width here");
   static const uint8_t width[N_DTYPES] = {[DT_F32] = 4, [DT_I64] = 8};
   int64_t n = width[dtype];
   if (dtype == DT_LAYOUT)  // its tables have fixed positions, by the full bounds
-    return 4 * TN_LAYOUT_WORDS(largest(p, ir_dim_at(p, s, 1), true), largest(p, ir_dim_at(p, s, 0), true));
-  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = times(n, largest(p, ir_dim_at(p, s, k), false));
+    return 4 * TN_LAYOUT_WORDS(size_bound(p, ir_dim_at(p, s, 1), true), size_bound(p, ir_dim_at(p, s, 0), true));
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) n = times(n, size_bound(p, ir_dim_at(p, s, k), false));
   return n;
 }
 

@@ -2,6 +2,8 @@
 // instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
 // sentence in `why`.
 #include "ir/shape/infer.h"
+#include "ir/slice_at.h"
+
 #include <string.h>
 
 // "operands are f32[2,3] and f32[4]"
@@ -259,6 +261,51 @@ uint16_t ir_rule_slice(const Infer *c) {
     return bad_shape(c, "");
   }
   set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
+  return 0;
+}
+
+// What slice_at and slice_assign_at share: `count` elements along the axis of operand 0 lie in it, whatever `at` is.
+static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
+  SliceAt s;
+  if (ir_has_operand(c->f, c->v, ARG_at) && ir_rank(c->p, shape_named(c, ARG_at)) != 0)
+    return bad_shape(c, "at, the start of a slice, is a scalar");
+  int64_t step = ir_attr_int(c->f, c->v, KEY_step, 1);
+  if (step < 1 || step > 1 << 30) return ir_infer_fault(c, E_ARGUMENT, "{step} must lie in [1, 2^30]");
+  const Attr *from = ir_attr(c->f, c->v, KEY_from);
+  if (!ir_dim_exists(c->p, count) || (from && !ir_dim_exists(c->p, from->u.dim)))
+    return ir_infer_fault(c, E_ARGUMENT, "{from} and {count} are sizes");
+  if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
+  ir_slice_at(c->f, c->v, &s);
+  int64_t most = ir_dim_most(c->p, s.last_start);
+  if (ir_dim_most(c->p, s.from) >= 0 && most >= 0) return 0;
+  rt_text_add(c->why, "elements from index ");
+  ir_dim_text(c->p, s.from, c->why);
+  rt_text_add(c->why, " on, ");
+  ir_dim_text(c->p, count, c->why);
+  rt_text_add(c->why, " of them in steps of %lld, do not lie in axis %u", (long long)s.step, axis);
+  return bad_shape(c, "");
+}
+
+uint16_t ir_rule_slice_at(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  const Attr *count = ir_attr(c->f, c->v, KEY_count);
+  if (!count) return ir_infer_fault(c, E_ARGUMENT, "needs {count}");
+  TRY(check_slice_at(c, axis, count->u.dim));
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, count->u.dim));
+  return 0;
+}
+
+uint16_t ir_rule_slice_assign_at(const Infer *c) {
+  uint32_t axis;
+  TRY(axis_of(c, &axis));
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
+  Dim part = dim_of(c, 1, axis);
+  if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
+    return bad_shape(c, "sizes differ on another axis");
+  TRY(check_slice_at(c, axis, part));
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 

@@ -227,11 +227,11 @@ static Token lex_punct(Lexer *lx, Token t) {
   t.kind = TOK_PUNCT;
   t.punct = *s;
   if (starts(s, lx->end, "<=")) return finish(lx, t, s + 2);
-  if (*s && strchr("(){}[]:,=*+", *s)) return finish(lx, t, s + 1);
+  if (*s && strchr("(){}[]:,=*+-/", *s)) return finish(lx, t, s + 1);
   return bad(lx, t, s + 1, "a character that has no meaning here");
 }
 
-Token ir_lex_next(Lexer *lx) {
+static Token next_token(Lexer *lx) {
   skip_to_token(lx);
   Token t = {.at = lx->at, .text = lx->at, .line = lx->line};
   if (lx->at == lx->end || *lx->at == '\n') {
@@ -246,9 +246,15 @@ Token ir_lex_next(Lexer *lx) {
     return finish(lx, t, lx->at + 1);
   }
   if (is_letter(c)) return lex_text(lx, t, TOK_WORD, lx->at, run_of(lx->at, lx->end, is_word_char));
-  if (is_digit(c) || c == '-') return lex_number(lx, t);
+  if (is_digit(c) || (c == '-' && lx->operand_end != lx->at)) return lex_number(lx, t);
   if (c == '%') return lex_value(lx, t);
   if (c == '@') return lex_path(lx, t);
   if (c == '"') return lex_quoted(lx, t, TOK_STRING, lx->at);
   return lex_punct(lx, t);
+}
+
+Token ir_lex_next(Lexer *lx) {
+  Token t = next_token(lx);
+  if (t.kind == TOK_WORD || t.kind == TOK_INT || (t.kind == TOK_PUNCT && t.punct == ')')) lx->operand_end = lx->at;
+  return t;
 }

@@ -19,7 +19,7 @@ typedef enum {
   TOK_STRING,  // "text"; likewise
   TOK_INT,     // -?[0-9]+
   TOK_NUM,     // any other number, inf and nan with a sign included
-  TOK_PUNCT,   // one of ( ) { } [ ] : , = * + or <=
+  TOK_PUNCT,   // one of ( ) { } [ ] : , = * + / or <=, and - right behind a word, a whole number or a )
   TOK_BAD      // anything else: `why` says what
 } TokKind;
 
@@ -51,8 +51,9 @@ typedef struct {
 typedef struct {
   const char *at, *end;
   uint32_t line;
-  LocNote note;     // of the line whose TOK_LINE or TOK_END came last
-  LocNote pending;  // of the line being read
+  const char *operand_end;  // of the last word, whole number or ): a - that stands there takes away
+  LocNote note;             // of the line whose TOK_LINE or TOK_END came last
+  LocNote pending;          // of the line being read
 } Lexer;
 
 void ir_lex_open(Lexer *lx, const char *text, size_t n);

@@ -260,22 +260,26 @@ static bool read_factor(Parser *ps, DimCount *n, Dim *out) {
 
 static bool read_product(Parser *ps, DimCount *n, Dim *out) {
   if (!read_factor(ps, n, out)) return false;
-  while (ir_rd_accept(ps, '*')) {
+  for (;;) {
+    bool divides = ir_rd_accept(ps, '/');
+    if (!divides && !ir_rd_accept(ps, '*')) return true;
+    Token t = ps->tok;
     Dim b;
     if (!read_factor(ps, n, &b)) return false;
-    *out = ir_dim_mul(ps->p, *out, b);
+    *out = divides ? ir_dim_div(ps->p, *out, b) : ir_dim_mul(ps->p, *out, b);
+    if (!out->i) return ir_rd_fault(ps, &t, "expected a divisor above 0");
   }
-  return true;
 }
 
 static bool read_sum(Parser *ps, DimCount *n, Dim *out) {
   if (!read_product(ps, n, out)) return false;
-  while (ir_rd_accept(ps, '+')) {
+  for (;;) {
+    bool takes_away = ir_rd_accept(ps, '-');
+    if (!takes_away && !ir_rd_accept(ps, '+')) return true;
     Dim b;
     if (!read_product(ps, n, &b)) return false;
-    *out = ir_dim_add(ps->p, *out, b);
+    *out = takes_away ? ir_dim_sub(ps->p, *out, b) : ir_dim_add(ps->p, *out, b);
   }
-  return true;
 }
 
 static bool read_dim(Parser *ps, Dim *out) { return read_sum(ps, &(DimCount){0}, out); }

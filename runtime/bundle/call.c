@@ -86,6 +86,7 @@ static void evaluate_dims(Run *r) {
     case RT_DIM_SLOT: r->dims[k] = r->slots[d->value]; break;
     case RT_DIM_MUL: r->dims[k] = r->dims[d->a] * r->dims[d->b]; break;
     case RT_DIM_ADD: r->dims[k] = r->dims[d->a] + r->dims[d->b]; break;
+    case RT_DIM_DIV: r->dims[k] = rt_floor_div(r->dims[d->a], r->dims[d->b]); break;
     }
   }
 }

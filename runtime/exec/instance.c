@@ -146,6 +146,13 @@ void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
 // ---- runs
 
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  if (s->code == TN_KERR_SLICE_RANGE) {
+    rt_fail(i->error, sizeof i->error,
+            "%s: the slice of line %" PRId64 " starts at %" PRId64
+            ", computed in the run: not all of its elements exist",
+            f->name, s->index, s->value);
+    return RT_ERR_VALUE;
+  }
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
           what[s->code], s->value, s->index,

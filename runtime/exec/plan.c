@@ -25,6 +25,8 @@ uint32_t rt_plan_param(const RtPlan *p, const char *path) {
   return UINT32_MAX;
 }
 
+static const int64_t LIMIT = INT64_C(1) << 62;
+
 bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
   for (uint32_t i = 0; i < p->n_dims; i++) {
     const RtDim *d = &p->dims[i];
@@ -34,8 +36,9 @@ bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
     case RT_DIM_SLOT: out[i] = slots[d->value]; break;
     case RT_DIM_MUL: overflow = __builtin_mul_overflow(out[d->a], out[d->b], &out[i]); break;
     case RT_DIM_ADD: overflow = __builtin_add_overflow(out[d->a], out[d->b], &out[i]); break;
+    case RT_DIM_DIV: out[i] = rt_floor_div(out[d->a], out[d->b]); break;
     }
-    if (overflow || out[i] >> 62) return false;
+    if (overflow || out[i] >= LIMIT || out[i] <= -LIMIT) return false;
   }
   return true;
 }

@@ -37,12 +37,18 @@ typedef struct {
   int64_t bound;
 } RtSlot;
 
+// a / b rounded down; by 0 it is 0: RtSizeCheck refuses such a run
+static inline int64_t rt_floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
 // A size expression: a row of a table in topological order.
-typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD } RtDimKind;
+typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD, RT_DIM_DIV /* rounded down */ } RtDimKind;
 typedef struct {
   uint8_t kind;
   int64_t value;  // CONST: the size; SLOT: index of the slot
-  uint32_t a, b;  // MUL, ADD: rows of this table
+  uint32_t a, b;  // MUL, ADD, DIV: rows of this table
 } RtDim;
 
 typedef struct {

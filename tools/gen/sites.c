@@ -116,7 +116,29 @@ static bool takes_options(const Prototype *p) {
 }
 
 // ---- writing
+static bool is_dim(const char *parameter) { return !strncmp(parameter, "tn_dim ", strlen("tn_dim ")); }
+
+static bool takes_dims(const Prototype *p) {
+  for (int k = 0; k < p->n_parameters; k++)
+    if (is_dim(p->parameter[k])) return true;
+  return false;
+}
+
+// An integer stands for a dim.
+static void put_dims_macro(FILE *out, const Prototype *p) {
+  fprintf(out, "#define %s(", p->name);
+  for (int k = 0; k + 1 < p->n_parameters; k++) fprintf(out, "%s%s", k ? ", " : "", parameter_name(p->parameter[k]));
+  fprintf(out, ") %s(", p->name);
+  for (int k = 0; k + 1 < p->n_parameters; k++)
+    fprintf(out, is_dim(p->parameter[k]) ? "TN_DIM(%s), " : "%s, ", parameter_name(p->parameter[k]));
+  fprintf(out, "TN_SITE)\n");
+}
+
 static void put_site_macro(FILE *out, const Prototype *p) {
+  if (takes_dims(p)) {
+    put_dims_macro(out, p);
+    return;
+  }
   if (p->n_parameters == 1) fprintf(out, "#define %s() %s(TN_SITE)\n", p->name, p->name);
   else fprintf(out, "#define %s(...) %s(__VA_ARGS__, TN_SITE)\n", p->name, p->name);
 }

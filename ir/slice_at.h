@@ -1,0 +1,22 @@
+// What slice_at and slice_assign_at say: which elements along an axis they read or write.
+//
+//   element k of the part is element  from + at + k step  of the whole, or  n - 1 - (from + at + k step)  with {reverse}
+#ifndef TN_IR_SLICE_AT_H
+#define TN_IR_SLICE_AT_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  uint32_t axis;
+  Dim from, size, count;  // size: of the whole along the axis
+  int64_t step;
+  bool reverse;
+  Val at;          // none: 0
+  Dim last_start;  // the largest `at` for which all elements lie in the whole
+} SliceAt;
+
+void ir_slice_at(const Fn *f, Val v, SliceAt *out);
+// All of the whole, each element once: its gradient is the same slice.
+bool ir_is_flip(const Fn *f, Val v);
+
+#endif

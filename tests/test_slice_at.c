@@ -1,0 +1,104 @@
+// Slices and partial writes whose start the run knows: a cache that lasts over runs, starts out of range, sizes that the
+// run knows, views of views.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <string.h>
+
+static tn_model *compile(tn_program *p, uint32_t n_workers) {
+  tn_model *m = tn_compile(p, .n_workers = n_workers);
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+// cache[:, pos : pos + n] = x, of n rows; gives the first 3 from pos on, and the sum.
+static tn_model *make_cache(uint32_t n_workers) {
+  tn_program *p = tn_program_create("cache");
+  tn_dim n = tn_dim_bounded(p, "n", 4);
+  tn_tensor at, x, c;
+  tn_buffer(tn_root(p), "cache", TN_SHAPE(2, 10, 3), (tn_init){TN_INIT_ZEROS});
+  tn_function *f = tn_function_begin(p, "step");
+  at = tn_input(f, "pos", TN_I64, TN_SCALAR), x = tn_input(f, "x", TN_F32, TN_SHAPE(2, n, 3));
+  c = tn_param_value(f, tn_root(p), "cache");
+  tn_slice_assign_at_(c, 1, at, x);
+  tn_output(f, "three", tn_slice_at(c, 1, at, 3));
+  tn_output(f, "sum", tn_sum(c));
+  tn_function_end(f);
+  return compile(p, n_workers);
+}
+
+static void check_cache(uint32_t n_workers) {
+  tn_model *m = make_cache(n_workers);
+  if (!m) return;
+  float x[2 * 4 * 3], three[18], sum, want = 0;
+  for (int k = 0; k < 24; k++) x[k] = (float)k + 1;
+  for (int64_t pos = 0, n = 4; pos + n <= 10; pos += n, n = n > 1 ? n - 1 : 1) {
+    CHECK(tn_run(m, "step", TN_IN(((tn_array){.data = &pos, .dtype = TN_I64}), tn_f32(x, 2, n, 3)),
+                 TN_OUT(tn_f32(three, 2, 3, 3), tn_f32_scalar(&sum))) == (pos <= 7 ? TN_OK : TN_ERR_VALUE));
+    for (int k = 0; k < 2 * n * 3 && pos <= 7; k++) want += x[k];
+    CHECK(sum == want);
+    if (pos <= 7) CHECK(three[0] == x[0] && three[9] == x[n * 3]);
+  }
+  for (int64_t pos = -1; pos <= 9; pos += 10) {
+    CHECK(tn_run(m, "step", TN_IN(((tn_array){.data = &pos, .dtype = TN_I64}), tn_f32(x, 2, 2, 3)),
+                 TN_OUT(tn_f32(three, 2, 3, 3), tn_f32_scalar(&sum))) == TN_ERR_VALUE);
+    CHECK(strstr(tn_error_text(m), "start of a slice (tests/test_slice_at.c:") != NULL);
+    CHECK(strstr(tn_error_text(m), pos < 0 ? "-1 at [0] is not in 0.." : "9 at [0] is not in 0..") != NULL);
+  }
+  tn_model_free(m);
+}
+
+// A start that the run computes is checked there, before a parameter changes.
+static void check_computed(uint32_t n_workers) {
+  tn_program *p = tn_program_create("computed");
+  tn_buffer(tn_root(p), "kept", TN_SHAPE(3), (tn_init){TN_INIT_ZEROS});
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(7, 5)),
+            which = tn_argmax(tn_reshape(tn_slice(x, 1, 0, 1), TN_SHAPE(7)));
+  int line = __LINE__ + 1;
+  tn_tensor part = tn_slice_at(x, 0, which, 3);
+  tn_copy_(tn_param_value(f, tn_root(p), "kept"), tn_sum_axis(part, 1, false));
+  tn_output(f, "y", tn_relu(part));
+  tn_function_end(f);
+  tn_model *m = compile(p, n_workers);
+  if (!m) return;
+  float values[35], y[15];
+  char text[64];
+  snprintf(text, sizeof text, "the slice of line %d starts at 5", line);
+  for (int at = 0; at < 7; at++) {
+    for (int k = 0; k < 35; k++) values[k] = k == at * 5 ? 100 : (float)k;
+    tn_status status = tn_run(m, "step", TN_IN(tn_f32(values, 7, 5)), TN_OUT(tn_f32(y, 3, 5)));
+    CHECK(status == (at <= 4 ? TN_OK : TN_ERR_VALUE));
+    if (at <= 4) CHECK(!memcmp(y, values + 5 * at, sizeof y));
+    if (at == 5) CHECK(strstr(tn_error_text(m), text) != NULL);
+  }
+  tn_model_free(m);
+}
+
+// The start of a view stays what it was when the view was made.
+static void check_start_stays(void) {
+  tn_program *p = tn_program_create("stays");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_clone(tn_input(f, "x", TN_F32, TN_SHAPE(6))), at = tn_clone(tn_input(f, "at", TN_I64, TN_SCALAR));
+  tn_tensor view = tn_slice_at(x, 0, at, 2);
+  tn_copy_(at, tn_constant_i64(f, (int64_t[]){0}, TN_SCALAR));
+  tn_fill_(view, 9);
+  tn_output(f, "x", x);
+  tn_output(f, "again", tn_slice_at(x, 0, at, 1));
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  if (!m) return;
+  float in[6] = {1, 2, 3, 4, 5, 6}, out[6], again;
+  int64_t start = 3;
+  CHECK(tn_run(m, "step", TN_IN(tn_f32(in, 6), ((tn_array){.data = &start, .dtype = TN_I64})),
+               TN_OUT(tn_f32(out, 6), tn_f32(&again, 1))) == TN_OK);
+  CHECK(out[2] == 3 && out[3] == 9 && out[4] == 9 && out[5] == 6 && again == 1);
+  tn_model_free(m);
+}
+
+int main(void) {
+  for (uint32_t w = 1; w <= 3; w += 2) check_cache(w), check_computed(w);
+  check_start_stays();
+  return check_report();
+}
