@@ -304,7 +304,7 @@ static uint32_t bad_values(Prog *p, Op op, Key key, Attr *out) {
   case KIND_INT: break;
   }
   out[0] = ir_a_int(key, key == KEY_scope ? -2 : key == KEY_ignore ? INT64_MIN : -1);
-  out[1] = ir_a_int(key, key == KEY_size && op != OP_slice ? 0 : INT64_MAX);
+  out[1] = ir_a_int(key, key == KEY_size && op != OP_slice && op != OP_topk ? 0 : INT64_MAX);
   return 2 - (range == RANGE_COUNT);
 }
 
