@@ -264,5 +264,6 @@ uint32_t cg_max_workers(const Fn *f);
 // Of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for each element that
 // another op computes.
 double cg_flops(const Fn *f);
+double cg_multiply_adds(const Fn *f, Val v);  // of products, recurrences and attention, by bounds of dims
 
 #endif

@@ -63,7 +63,8 @@ typedef enum {
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
-  MOD_BUILT_IN  // its forward is config.forward
+  MOD_BUILT_IN,  // its forward is config.forward
+  MOD_OWN        // of the user
 } FeModuleKind;
 
 // A hyper-parameter that can be set between runs, by group of an optimizer.
@@ -82,15 +83,47 @@ typedef struct {
 typedef struct FeCounter FeCounter;  // module/counters.c
 
 struct tn_hook {
-  tn_module *module;
-  tn_pre_hook pre;  // one of the four
+  tn_program *p;
+  tn_module *module;    // NULL: of one value's gradient
+  const char *pattern;  // of a tree: the modules below `module` that match; NULL: of `module` alone
+  tn_pre_hook pre;      // one of these
   tn_post_hook post;
+  tn_values_pre_hook values_pre;
+  tn_values_post_hook values_post;
   tn_rnn_pre_hook rnn_pre;
   tn_rnn_post_hook rnn_post;
+  tn_grad_hook on_grad;
+  tn_backward_pre_hook backward_pre;
+  tn_backward_hook backward;
   void *ctx;
+  tn_module *on;  // that it ran for last
   Loc loc;
   bool removed, fired;
+  bool is_tapped;  // of a backward hook: a call came by
+  Loc untracked;   // likewise: one whose outputs require no gradient
 };
+
+typedef struct {
+  tn_hook **list;
+  uint32_t n, cap;
+} FeHooks;
+typedef struct FeGradTap FeGradTap;  // module/grad_hook.c
+
+// Statistics of a value: FE_PROBE_STATS numbers in the order of tn_probe_value, then the bins
+// One call of a module, for tn_summary: what it built lies in [first, end)
+typedef struct {
+  tn_module *m;
+  tn_values out;
+  uint32_t depth, first, end;
+} FeModuleCall;
+
+typedef struct {
+  const char *name;
+  Loc loc;
+  Val stats;
+  uint32_t first, end;  // what it built, which nothing else reads
+  tn_probe_options o;
+} FeProbed;
 
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
 // module (names, hooks, where it was called) stands in tn_module.
@@ -114,6 +147,9 @@ typedef struct {
   // ATTENTION
   uint32_t n_heads;
   bool is_causal;
+  // OWN
+  const tn_module_class *class;
+  void *self;
 } FeModuleConfig;
 
 struct tn_module {
@@ -126,9 +162,8 @@ struct tn_module {
   FeEntry *entries;
   uint32_t n_entries, cap_entries;
   FeModuleConfig config;
-  // hooks of both kinds in the order in which they fire
-  tn_hook **hooks, *running;
-  uint32_t n_hooks, cap_hooks;
+  FeHooks hooks;  // its own ones, of all kinds, in the order in which they fire
+  tn_hook *running;
   Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
   bool reported_unused;
 };
@@ -227,6 +262,12 @@ struct tn_function {
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
+  FeModuleCall *calls;  // in the order in which they began
+  uint32_t n_calls, cap_calls, call_depth;
+  FeProbed *probes;
+  uint32_t n_probes, cap_probes;
+  FeGradTap **taps;  // where hooks see gradients
+  uint32_t n_taps, cap_taps;
   Loc backward;  // the last tn_backward
   Val *losses;   // of all of them
   uint32_t n_losses, cap_losses;
@@ -277,10 +318,10 @@ struct tn_program {
   uint32_t n_hypers, cap_hypers;
   FeCounter **counters;
   uint32_t n_counters, cap_counters;
-  tn_hook **hooks;  // of all modules, removed ones too
-  uint32_t n_hooks, cap_hooks;
-  uint32_t stamp;  // of the newest walk over entries
-  Dim *rows;       // dims that a run finds itself: the rows of packed layouts
+  FeHooks hooks;       // of all modules and values, removed ones too
+  FeHooks tree_hooks;  // in the order in which they fire
+  uint32_t stamp;      // of the newest walk over entries
+  Dim *rows;           // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
   const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
@@ -572,23 +613,71 @@ bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // 
 // ---- module/attention.c
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 
-// ---- module/hook.c
-tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
-bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
-tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
-void fe_unused_hooks(tn_program *p);                               // W119
+// ---- module/hook.c: registering hooks, and those that a call runs
 tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);
+tn_hook *fe_hook_new(tn_program *p, tn_hook h, tn_site at);  // of no module; NULL: the program was compiled, reported
+FeHooks fe_hooks_of(const tn_module *m);                     // as they stand now: those of trees, then its own
+static inline bool fe_has_hooks(const tn_module *m) { return m->hooks.n || m->p->tree_hooks.n; }
+bool fe_takes_tensors(const tn_module *m);  // is it called by tn_call?
+void fe_unused_hooks(tn_program *p);        // W119
 // Around the user's function
 typedef struct {
   tn_hook *hook;
+  tn_program *p;
+  tn_module *module;
   FeGuard *guard;
   const tn_module *inside;
 } FeHookRun;
-FeHookRun fe_hook_begins(tn_hook *h);
+FeHookRun fe_hook_begins(tn_hook *h, tn_module *m);  // m NULL: of a value
 void fe_hook_ended(const FeHookRun *run);
 bool fe_hook_may_run(const tn_module *m, tn_site at);  // false: m's hooks are running; reported
-// May r stand for x, of this dtype and shape when the hook was called? false: reported
-bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
+// May r stand for `what` ("its input"), of this dtype and shape when the hook was called? false: reported
+bool fe_hook_fits(const tn_hook *h, const char *what, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at);
+// Takes what a hook returned in place of v[0 .. n); `what` ("input"). names: NULL: none. false: reported
+typedef struct {
+  uint8_t dtype[TN_MAX_VALUES];
+  Shape shape[TN_MAX_VALUES];
+} FeTypes;
+FeTypes fe_types_of(const tn_values *v);
+bool fe_hook_replaces(const tn_hook *h, const char *what, tn_function *f, tn_values *v, const FeTypes *types,
+                      const tn_values *by, tn_site at);
+
+// ---- module/call.c: modules run, with hooks or without
+tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at);          // with them
+bool fe_callable(tn_function *f, const tn_module *m, tn_site at);  // of f's program; false: reported
+tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made for a value made since `first`
+
+// ---- module/summary.c: around a call, for tn_summary
+uint32_t fe_call_begins(tn_function *f, tn_module *m);
+void fe_call_ended(tn_function *f, uint32_t call, const tn_values *out);
+
+// ---- module/own.c
+tn_values fe_forward_n(tn_module *m, tn_values in, tn_site at);  // n == 0: failed
+bool fe_order_inputs(tn_module *m, tn_values *in, tn_site at);   // as m takes them; false: reported
+uint32_t fe_n_in(const tn_module *m);
+uint32_t fe_n_out(const tn_module *m);
+const char *const *fe_value_names(tn_module *m, bool of_inputs);
+
+// ---- module/grad_hook.c
+// A call of m by hooks on gradients: its inputs, and later its outputs, as values whose gradients they see. NULL: none.
+typedef struct FeTapCall FeTapCall;
+FeTapCall *fe_tap_inputs(tn_module *m, const FeHooks *hooks, tn_tensor *v, uint32_t n, tn_site at);
+void fe_tap_outputs(FeTapCall *c, tn_tensor *v, uint32_t n, tn_site at);
+// Runs the hooks on the way back from the loss, to `of` where it is given. Gives the loss whose gradients know what they
+// replaced, poisoned where one failed: reported
+typedef struct {
+  tn_tensor loss;
+  struct FeLeafGrad {
+    tn_tensor of, grad;
+  } *leaves;  // parameters and inputs whose gradients hooks saw
+  uint32_t n_leaves, cap_leaves;
+} FeHooked;
+FeHooked fe_run_grad_hooks(tn_tensor loss, tn_tensor of, tn_site at);
+bool fe_is_tracked(tn_tensor t);  // graph/inplace.c: does it require a gradient?
+
+// ---- module/probe.c: for each function with probes one more, which hands out what they found
+void fe_probe_twins(tn_program *p);
+void fe_plan_probes(tn_program *p, FeJitCode *c);
 
 // ---- compile/lower_plan.c
 void fe_plan(tn_program *p, FeJitCode *c);  // fills the plan from the placed program, entries apart

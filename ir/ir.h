@@ -706,6 +706,7 @@ typedef struct {
 } DimFit;
 // The function NAME.time16.. in the same program. Dims of the function that are not named keep their bounds; rows of
 // layouts take the bound that follows. Both are compiled to one set of kernels.
+Fn *ir_fn_copy(const Fn *f, const char *name);  // before passes
 Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n);
 
 // ---- ir/interp/interp.c: the oracle, in doubles, or pointwise ops in single precision

@@ -13,6 +13,10 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
 #define OPT(n, flags) {ARG_##n, (flags) | OPTIONAL},
 #define LIST(n, least, most, flags) {ARG_##n, (flags) | REPEATED},
 #define OP(n, operands, ...) static const OperandInfo operands_##n[] = {operands{0, 0}};
+// As optimizers.def has it for OP, whose operands would fall apart here at the commas of ARG
+#define UPDATE(n, states, numbers, ...)                                                                         \
+  static const OperandInfo operands_##n[] = {ARG(param, F32) states ARG(grad, F32) numbers OPT(grad_scale, F32) \
+                                                 OPT(when, F32){0, 0}};
 #include "ir/ops.def"
 static const OperandInfo pointwise_operands[] = {{ARG_a, F32}, {ARG_b, F32}, {ARG_c, F32}};
 

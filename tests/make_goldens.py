@@ -742,6 +742,78 @@ for cell in ("lstm", "tanh", "relu"):
 recurrent("lstm", [2, 4], 4, 1, 2, init=False, bias=False, what=" with its input, without bias and state", own_input=True)
 
 
+# ---- the other optimizers, in a list of their own: numbers of the op by option of PyTorch's, its tensors of state
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, which PyTorch has not."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.sub_(group["lr"] * torch.sign(b1 * m + (1 - b1) * p.grad))
+                m.mul_(b2).add_((1 - b2) * p.grad)
+
+
+def update(op, make, attrs, states, numbers="step lr weight_decay", steps=7, state_of={}):
+    """`steps` chained updates by fresh gradients; parameters and states afterwards."""
+    p = torch.nn.Parameter(rnd(3, 5))
+    start = {"p": p.detach().clone(), **{s: torch.full((3, 5), state_of.get(s, 0.0)) for s in states}}
+    grads = [rnd(3, 5) for _ in range(steps)]
+    o = make([p])
+    products = []
+    for g in grads:
+        p.grad = g.clone()
+        o.step()
+        products.append(float(o.state[p].get("mu_product", 0)))
+    after = {"p": p.detach(), **{s: o.state[p][s] for s in states}}
+    hyper = {n: o.param_groups[0][n] for n in numbers.split() if n not in ("step", "mu_product")}
+    body = [f"%{s}0 = param @{s}" for s in after]
+    body += [f"%{n} = const {{value={v}}}" for n, v in hyper.items()]
+    for k in range(steps):
+        old, new = (", ".join(f"%{s}{i}" for s in after) for i in (k, k + 1))
+        body += [f"%step{k} = const {{value={k + 1}}}", f"%mu_product{k} = const {{value={products[k]!r}}}"]
+        of_step = [f"%{n}{k}" if n in ("step", "mu_product") else f"%{n}" for n in numbers.split()]
+        body += [f"{new} = {op} {old}, %g{k}, " + ", ".join(of_step) + (f" {{{attrs}}}" if attrs else "")]
+    case(f"{op} {attrs}".strip(), "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
+         params=[(s, start[s], a) for s, a in after.items()])
+
+
+optim, few = torch.optim, (0.9, 0.95)
+update("amsgrad", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1, amsgrad=True),
+       "beta1=0.9, beta2=0.95, eps=1e-06, decoupled", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
+update("amsgrad", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1, amsgrad=True), "", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
+nadam = "step lr weight_decay mu_product"
+update("nadam", lambda p: optim.NAdam(p, weight_decay=0.1), "", ["exp_avg", "exp_avg_sq"], nadam)
+update("nadam", lambda p: optim.NAdam(p, lr=0.02, betas=few, weight_decay=0.1, momentum_decay=0.5, decoupled_weight_decay=True),
+       "beta1=0.9, beta2=0.95, momentum_decay=0.5, decoupled", ["exp_avg", "exp_avg_sq"], nadam)
+update("radam", lambda p: optim.RAdam(p, lr=0.02, weight_decay=0.1), "", ["exp_avg", "exp_avg_sq"], steps=9)
+update("radam", lambda p: optim.RAdam(p, lr=0.02, betas=few, eps=1e-3, weight_decay=0.1, decoupled_weight_decay=True),
+       "beta1=0.9, beta2=0.95, eps=0.001, decoupled", ["exp_avg", "exp_avg_sq"], steps=9)
+update("adamax", lambda p: optim.Adamax(p, weight_decay=0.1), "", ["exp_avg", "exp_inf"])
+update("adamax", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2), "beta1=0.9, beta2=0.95, eps=0.01", ["exp_avg", "exp_inf"])
+update("adagrad", lambda p: optim.Adagrad(p, weight_decay=0.1), "", ["sum"])
+update("adagrad", lambda p: optim.Adagrad(p, lr=0.05, lr_decay=0.1, initial_accumulator_value=0.5, eps=1e-3),
+       "lr_decay=0.1, eps=0.001", ["sum"], state_of={"sum": 0.5})
+plain = "lr weight_decay"
+update("adadelta", lambda p: optim.Adadelta(p, weight_decay=0.1), "", ["square_avg", "acc_delta"], plain)
+update("adadelta", lambda p: optim.Adadelta(p, lr=0.5, rho=0.7, eps=1e-3), "rho=0.7, eps=0.001", ["square_avg", "acc_delta"], plain)
+for centered in (False, True):
+    states = ["square_avg"] + ["grad_avg"] * centered
+    op = "rmsprop" + "_centered" * centered
+    update(op, lambda p: optim.RMSprop(p, centered=centered, weight_decay=0.1), "", states, plain)
+    update(op, lambda p: optim.RMSprop(p, lr=0.03, alpha=0.8, eps=1e-3, centered=centered), "alpha=0.8, eps=0.001", states, plain)
+    update(op + "_momentum", lambda p: optim.RMSprop(p, lr=0.02, alpha=0.9, momentum=0.8, centered=centered, weight_decay=0.1), "alpha=0.9",
+           states + ["momentum_buffer"], plain + " momentum")
+update("lion", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], plain)
+update("lion", lambda p: Lion(p, lr=0.01, betas=(0.6, 0.8)), "beta1=0.6, beta2=0.8", ["exp_avg"], plain)
+
+
 def table(values, render, empty="NULL", kind="CaseArray"):
     return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty
 

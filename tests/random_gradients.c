@@ -30,6 +30,16 @@ static bool meets_no_rule(const Gen *g, const bool *reach) {
   return false;
 }
 
+// The loss with a gradient replaced on the way, by one that is as large: differences hold.
+static Val hooked(Gen *g, Val loss, const bool *reach, const Val *target, uint32_t n) {
+  Val x = n ? target[gen_below(g, n)] : (Val){0};
+  if (ir_none(x) || !gen_is_f32(g, x) || !reach[x.i] || x.i == loss.i || !gen_chance(g, 30)) return loss;
+  if (ir_ins(g->f, ir_head(g->f, x))->n_res > 1) return loss;
+  Val d = gen_op2(g, OP_grad_of, loss, x);
+  gen_keep(g, d, 50);
+  return gen_emit(g, OP_grad_replace, (Val[]){loss, x, gen_op2(g, OP_mul, d, gen_number(g, 1))}, 3, NULL, 0);
+}
+
 static void gradients_of(Gen *g, Val v) {
   Val loss = ir_none(v) ? v : scalar_of(g, v);
   if (ir_none(loss)) return;
@@ -39,10 +49,11 @@ static void gradients_of(Gen *g, Val v) {
   uint32_t n = g->n, made = 0;
   Val target[MAX_POOL];
   for (uint32_t k = 0; k < n; k++) target[k] = g->pool[k].v;
+  Val of = hooked(g, loss, reach.has, target, n);
   for (uint32_t k = 0; k < n && made < 5; k++) {
     if (!gen_is_f32(g, target[k]) || !reach.has[target[k].i] || target[k].i == loss.i || !gen_chance(g, 50)) continue;
     if (ir_ins(g->f, ir_head(g->f, target[k]))->n_res > 1) continue;  // the loss may depend on another result
-    gen_keep(g, gen_op2(g, OP_grad_of, loss, target[k]), 50);
+    gen_keep(g, gen_op2(g, OP_grad_of, of, target[k]), 50);
     made++;
   }
 }

@@ -1,4 +1,5 @@
 // Steps of the random generator: writes in place and updates of parameters.
+#include "ir/optimizers.h"
 #include "tests/random_gen.h"
 
 #include <string.h>
@@ -106,36 +107,77 @@ static Val gradient_for(Gen *g, Val w) {
   return gen_leaf(g, gen_shape_at(g, w));
 }
 
-void add_optimizer(Gen *g) {
-  Val w = gen_pick_where(g, gen_is_param);
-  if (ir_none(w)) w = gen_param(g, "w", ir_shape_ints(g->p, (int64_t[]){gen_size(g), gen_size(g)}, 2));
-  Shape s = gen_shape_at(g, w);
-  Val d = gradient_for(g, w), rate = gen_chance(g, 50) ? gen_number(g, 0.125) : gen_leaf(g, (Shape){0});
-  if (d.i == w.i) return;
-  Attr a[5];
+// ---- updates: a row of ir/optimizers.def, with states and numbers by the names of its operands
+static bool is_update(Op op) { return ir_ops[op].cls == CLASS_OPTIMIZER && ir_op_operand(op, ARG_grad) != UINT32_MAX; }
+
+static Op any_update(Gen *g) {
   uint32_t n = 0;
-  Val decay = gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, gen_chance(g, 50) ? 0.125 : 0);
-  switch (gen_below(g, 3)) {
-  case 0: {
-    Val m = gen_param(g, "m", s), q = gen_param(g, "pos", s);
-    gen_forget(g, m), gen_forget(g, q);
-    a[n++] = ir_a_num(KEY_beta1, 0.9), a[n++] = ir_a_num(KEY_beta2, 0.99), a[n++] = ir_a_num(KEY_eps, 1e-3);
-    if (gen_chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
-    gen_written(g, w,
-                gen_emit(g, OP_adamw, (Val[]){w, m, q, d, gen_number(g, 1 + gen_below(g, 5)), rate, decay}, 7, a, n));
-    break;
+  Op list[N_OPS];
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++)
+    if (is_update((Op)op)) list[n++] = (Op)op;
+  return list[gen_below(g, n)];
+}
+
+// What roots are taken of is not negative, nor is a variance, the mean square less the square of the mean.
+static Val state_of(Gen *g, ArgName name, Shape s) {
+  bool is_signed = name == ARG_exp_avg || name == ARG_momentum_buffer;
+  Val v = gen_param(g, is_signed ? "m" : name == ARG_grad_avg ? "little" : "pos", s);
+  gen_forget(g, v);
+  return v;
+}
+
+static Val number_of(Gen *g, ArgName name) {
+  switch (name) {
+  case ARG_step: return gen_number(g, 1 + gen_below(g, 12));
+  case ARG_mu_product: return gen_number(g, 0.375);
+  case ARG_momentum: return gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, 0.75);
+  case ARG_weight_decay:
+    return gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, gen_chance(g, 50) ? 0.125 : 0);
+  case ARG_when: return gen_number(g, gen_below(g, 2));
+  default: return gen_chance(g, 50) ? gen_number(g, 0.125) : gen_leaf(g, (Shape){0});
   }
-  case 1: gen_written(g, w, gen_emit(g, OP_sgd, (Val[]){w, d, rate, decay}, 4, a, n)); break;
-  default: {
-    Val m = gen_param(g, "m", s);
-    gen_forget(g, m);
-    Val momentum = gen_chance(g, 30) ? gen_leaf(g, (Shape){0}) : gen_number(g, 0.75);
-    if (gen_chance(g, 30)) a[n++] = ir_a_num(KEY_dampening, 0.25);
-    else if (gen_chance(g, 50)) a[n++] = ir_a_int(KEY_nesterov, 1);
-    Val step = gen_number(g, 1 + gen_below(g, 3));
-    gen_written(g, w, gen_emit(g, OP_sgd_momentum, (Val[]){w, m, d, step, rate, decay, momentum}, 7, a, n));
+}
+
+static bool takes(Op op, Key key) {
+  const IrUpdate *row = ir_update_of(op);
+  for (uint32_t k = 0; k < row->n_keys; k++)
+    if (row->keys[k] == key) return true;
+  return false;
+}
+
+static uint32_t update_attributes(Gen *g, Op op, Attr *a) {
+  static const struct {
+    Key key;
+    double value;
+  } numbers[] = {{KEY_beta1, 0.9}, {KEY_beta2, 0.95},   {KEY_eps, 1e-3},           {KEY_alpha, 0.75},
+                 {KEY_rho, 0.75},  {KEY_lr_decay, 0.5}, {KEY_momentum_decay, 0.25}};
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+    if (takes(op, numbers[k].key)) a[n++] = ir_a_num(numbers[k].key, numbers[k].value);
+  bool is_nesterov = takes(op, KEY_nesterov) && gen_chance(g, 50);
+  if (is_nesterov) a[n++] = ir_a_int(KEY_nesterov, 1);
+  else if (takes(op, KEY_dampening) && gen_chance(g, 50)) a[n++] = ir_a_num(KEY_dampening, 0.25);
+  if (takes(op, KEY_decoupled) && gen_chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
+  return n;
+}
+
+void add_optimizer(Gen *g) {
+  Val w = gen_pick_where(g, gen_is_param), in[MAX_OPERANDS];
+  if (ir_none(w)) w = gen_param(g, "w", ir_shape_ints(g->p, (int64_t[]){gen_size(g), gen_size(g)}, 2));
+  Val d = gradient_for(g, w);
+  if (d.i == w.i) return;
+  Op op = any_update(g);
+  uint32_t n = 0, n_kept = ir_ops[op].n_res;
+  Shape s = gen_shape_at(g, w);
+  bool has_when = gen_chance(g, 30);
+  for (uint32_t k = 0; k < ir_ops[op].n_operands; k++) {
+    ArgName name = (ArgName)ir_ops[op].operands[k].name;
+    if (name == ARG_grad_scale || (name == ARG_when && !has_when)) in[n++] = (Val){0};
+    else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? d : number_of(g, name);
   }
-  }
+  while (n && ir_none(in[n - 1])) n--;
+  Attr a[8];
+  gen_written(g, w, gen_emit(g, op, in, n, a, update_attributes(g, op, a)));
 }
 
 // As pass sparse_updates makes it of an update whose gradient is that of look-ups.

@@ -22,6 +22,8 @@ typedef struct {
 
 #define LAYOUT "%L = packed_layout {time=3, lengths=[2,3,2], rows=7}\n"
 #define ROW(name, in, text, ...) {.op = name, .params = in, .lines = text, __VA_ARGS__}
+#define UPDATED "%a: f32[3], %b: f32[3], %c: f32[3], %d: f32[3], %g: f32[3], %r: f32[]"
+#define SQUARES "%s = const {value=2}\n%p = square %a\n%m = square %b\n%q = square %c\n%n = square %d\n"
 static const Case cases[] = {
     ROW("clone", "%a: f32[2,3]", "%v = clone %a"),
     ROW("cast", "%a: f32[2,3]", "%v = cast %a {dtype=f32}"),
@@ -191,6 +193,19 @@ static const Case cases[] = {
     ROW("sgd_momentum", "%a: f32[3], %b: f32[3], %g: f32[3], %r: f32[]",
         "%s = const {value=2}\n%p = square %a\n%m = square %b\n%v, %x = sgd_momentum %p, %m, %g, %s, %r, %r, %r",
         .is_cut = true),
+    ROW("amsgrad", UPDATED, SQUARES "%v, %x, %y, %z = amsgrad %p, %m, %q, %n, %g, %s, %r, %r", .is_cut = true),
+    ROW("nadam", UPDATED, SQUARES "%v, %x, %y = nadam %p, %m, %q, %g, %s, %r, %r, %r", .is_cut = true),
+    ROW("radam", UPDATED, SQUARES "%v, %x, %y = radam %p, %m, %q, %g, %s, %r, %r", .is_cut = true),
+    ROW("adamax", UPDATED, SQUARES "%v, %x, %y = adamax %p, %m, %q, %g, %s, %r, %r", .is_cut = true),
+    ROW("adagrad", UPDATED, SQUARES "%v, %x = adagrad %p, %m, %g, %s, %r, %r", .is_cut = true),
+    ROW("adadelta", UPDATED, SQUARES "%v, %x, %y = adadelta %p, %m, %q, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop", UPDATED, SQUARES "%v, %x = rmsprop %p, %m, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop_momentum", UPDATED, SQUARES "%v, %x, %y = rmsprop_momentum %p, %m, %q, %g, %r, %r, %r",
+        .is_cut = true),
+    ROW("rmsprop_centered", UPDATED, SQUARES "%v, %x, %y = rmsprop_centered %p, %m, %q, %g, %r, %r", .is_cut = true),
+    ROW("rmsprop_centered_momentum", UPDATED,
+        SQUARES "%v, %x, %y, %z = rmsprop_centered_momentum %p, %m, %q, %n, %g, %r, %r, %r", .is_cut = true),
+    ROW("lion", UPDATED, SQUARES "%v, %x = lion %p, %m, %g, %r, %r", .is_cut = true),
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -458,8 +473,8 @@ static bool has_case(const char *op) {
 
 // Marks and leaves: nothing flows in, or pass grad does not meet them.
 static bool is_outside(Op op) {
-  static const Op gone[] = {OP_result,     OP_output,      OP_grad_of,   OP_scan_input,
-                            OP_scan_carry, OP_scan_output, OP_scan_final};
+  static const Op gone[] = {OP_result,     OP_output,     OP_grad_of,     OP_grad_replace,
+                            OP_scan_input, OP_scan_carry, OP_scan_output, OP_scan_final};
   for (uint32_t k = 0; k < sizeof gone / sizeof *gone; k++)
     if (gone[k] == op) return true;
   return ir_ops[op].n_max == 0 || ir_ops[op].n_res == 0;

@@ -91,7 +91,8 @@ static void test_coverage(void) {
   static const Op elsewhere[] = {OP_scan_begin,     OP_scan_input,   OP_scan_carry, OP_scan_next,      OP_scan_output,
                                  OP_scan_final,     OP_scan_end,     OP_scan,       OP_input,          OP_result,
                                  OP_scope_begin,    OP_scope_end,    OP_move,       OP_attach,         OP_dispose,
-                                 OP_embedding_grad, OP_rnn_seq_grad, OP_sdpa_grad,  OP_sdpa_bias_grad, OP_overwritten};
+                                 OP_embedding_grad, OP_rnn_seq_grad, OP_sdpa_grad,  OP_sdpa_bias_grad, OP_overwritten,
+                                 OP_grad_replace};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = has_literal((Op)op);
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;

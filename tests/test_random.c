@@ -278,6 +278,12 @@ static Prog *parse(RtArena *mem, const char *text) {
   return p;
 }
 
+// Whose value moves with its operands: what replaces gradients moves nothing.
+static Val plain_loss(const Fn *f, Val loss) {
+  while (f->ins[loss.i].op == OP_grad_replace) loss = ir_arg(f, loss, 0);
+  return loss;
+}
+
 static bool is_mark(const Ins *ins) {
   return ir_ops[ins->op].cls == CLASS_MARK && ins->op != OP_grad_of && ins->op != OP_write;
 }
@@ -344,7 +350,8 @@ static bool has_gradient_above(const Fn *f, Val v) {
   need[v.i] = true;
   for (uint32_t i = v.i; i > 0 && !found; i--) {
     found = need[i] && f->ins[i].op == OP_grad_of;
-    for (uint32_t k = 0; need[i] && k < f->ins[i].n_args; k++) need[ir_arg(f, (Val){i}, k).i] = true;
+    uint32_t n = f->ins[i].op == OP_grad_replace ? 1 : f->ins[i].n_args;
+    for (uint32_t k = 0; need[i] && k < n; k++) need[ir_arg(f, (Val){i}, k).i] = true;
   }
   free(need);
   return found;
@@ -400,7 +407,7 @@ static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_grad_of) continue;
     Tensor grad = grads[at++];
-    Nudge nudge = {.loss = ir_arg(f, (Val){i}, 0), .target = ir_arg(f, (Val){i}, 1), .grads = grads};
+    Nudge nudge = {.loss = plain_loss(f, ir_arg(f, (Val){i}, 0)), .target = ir_arg(f, (Val){i}, 1), .grads = grads};
     bool nested = scans || has_gradient_above(f, nudge.loss);
     if (tried[nested]++ >= MAX_SLOPES) continue;
     double *dir = rt_alloc(mem, (size_t)(grad.n + 1) * sizeof *dir);

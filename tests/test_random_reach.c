@@ -37,6 +37,7 @@ static const Reason not_left[] = {
     {OP_scan_final, "pass outline_scans makes a function of the body"},
     {OP_scan_end, "pass outline_scans makes a function of the body"},
     {OP_grad_of, "pass grad replaces it"},
+    {OP_grad_replace, "pass grad replaces it"},
     {OP_stop_grad, "pass simplify drops views without effect"},
 };
 

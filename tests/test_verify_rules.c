@@ -17,7 +17,8 @@ typedef struct {
 static const Sample samples[] = {
     {"", "%x: f32[4,3], %v: f32[3], %c: f32[4,1]", NULL},  // a line for each pointwise row
     {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
-     "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%k = cast %x {dtype=i64}\n%sg "
+     "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%w = param @w\n%g = grad_of %s, %x\n%gr = grad_replace %s, %x, "
+     "%g\n%k = cast %x {dtype=i64}\n%sg "
      "= stop_grad %x\n"
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
@@ -95,6 +96,23 @@ static const Sample samples[] = {
      "%w2, %m2, %s2 = adamw_sparse %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
      "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
      "nesterov}\n"},
+    {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\nstate @n : f32[6,3]\n",
+     "%g: f32[6,3], %k: f32[]",
+     "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"
+     "%a0, %b00, %b01, %b02 = amsgrad %w, %m, %s, %n, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "decoupled}\n"
+     "%a1, %b10, %b11 = nadam %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "momentum_decay=0.01, decoupled}\n"
+     "%a2, %b20, %b21 = radam %a1, %b10, %b11, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}\n"
+     "%a3, %b30, %b31 = adamax %a2, %b20, %b21, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06}\n"
+     "%a4, %b40 = adagrad %a3, %b30, %g, %k, %k, %k, %k, %k {lr_decay=0.5, eps=1e-06}\n"
+     "%a5, %b50, %b51 = adadelta %a4, %b40, %b31, %g, %k, %k, %k, %k {rho=0.75, eps=1e-06}\n"
+     "%a6, %b60 = rmsprop %a5, %b50, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a7, %b70, %b71 = rmsprop_momentum %a6, %b60, %b51, %g, %k, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a8, %b80, %b81 = rmsprop_centered %a7, %b70, %b71, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
+     "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b02, %g, %k, %k, %k, %k, %k {alpha=0.75, "
+     "eps=1e-06}\n"
+     "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 

@@ -118,6 +118,7 @@ static void fill_floats(const char *name, Rng *r, Tensor t) {
   bool coarse = rng_below(r, 3) == 0;  // ties and zeros
   for (int64_t k = 0; k < t.n; k++) {
     double x = coarse ? (double)rng_below(r, 7) * 0.5 - 1.5 : rng_unit(r) * 4 - 2;
+    if (!strncmp(name, "little", 6)) x *= 0.1;
     t.v[k] = (float)(strncmp(name, "pos", 3) ? x : fabs(x) + 0.1);
   }
 }

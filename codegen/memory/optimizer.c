@@ -1,9 +1,8 @@
-// Optimizer updates and the global gradient norm.
+// Optimizer updates, made of the rows of ir/optimizers.def, and the global gradient norm.
 //
-// Formulas and their order are PyTorch's (single-tensor, not capturable): scalars in doubles, tensors in floats. All
-// updates of a kernel share one helper function per rule and set of attributes, called once for each tensor: a step
-// over a hundred tensors is a hundred calls, not a hundred loops. Elements are independent, so how they are split is
-// free.
+// Scalars are computed in doubles, tensors in floats, as PyTorch does. All updates of a kernel share one helper function
+// per row and set of attributes, called once for each tensor: a step over a hundred tensors is a hundred calls, not a
+// hundred loops. Elements are independent, so how they are split is free.
 #include "codegen/memory/optimizer.h"
 
 #include <string.h>
@@ -35,174 +34,200 @@ static void make_power(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRet(c->b, l.out[0]);
 }
 
-static LLVMValueRef power(Cg *c, double base, LLVMValueRef n) {
+static LLVMValueRef power(Cg *c, LLVMValueRef base, LLVMValueRef n) {
   LLVMTypeRef type = LLVMFunctionType(c->f64, (LLVMTypeRef[]){c->f64, c->i64}, 2, false);
   LLVMValueRef fn = cg_helper(c, "power", type, make_power, NULL);
-  return LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){k64(c, base), n}, 2, "");
+  return LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){base, n}, 2, "");
 }
 
-// ---- what the helpers see
-// Tensors of each rule, in operand order; the last one is the gradient. Then the scalars that an update is called with.
-static uint32_t n_tensors(Op op) { return op == OP_adamw ? 4 : op == OP_sgd_momentum ? 3 : 2; }
-static uint32_t n_scalars(const UpdateRule *r) {
-  return (r->op == OP_adamw ? 3 : r->op == OP_sgd_momentum ? 4 : 2) + r->scales_gradient;
-}
+// ---- statements of a row
+// What an expression is made of: a constant, known now in doubles, or a value that is computed.
+typedef struct {
+  LLVMValueRef v;  // NULL: a constant
+  double num;
+} Operand;
 
-static UpdateRule rule_of(Cg *c, Val v) {
-  double decay;
-  bool is_const = ir_is_const(c->f, ir_operand(c->f, v, ARG_weight_decay), &decay);
-  Op op = (Op)ir_ins(c->f, v)->op;
-  return (UpdateRule){.op = op == OP_adamw_sparse ? OP_adamw : op,
-                      .beta1 = ir_attr_num(c->f, v, KEY_beta1, 0.9),
-                      .beta2 = ir_attr_num(c->f, v, KEY_beta2, 0.999),
-                      .eps = ir_attr_num(c->f, v, KEY_eps, 1e-8),
-                      .dampening = ir_attr_num(c->f, v, KEY_dampening, 0),
-                      .decays = !is_const || decay != 0,
-                      .decoupled = ir_attr(c->f, v, KEY_decoupled) != NULL,
-                      .nesterov = ir_attr(c->f, v, KEY_nesterov) != NULL,
-                      .scales_gradient = ir_has_operand(c->f, v, ARG_grad_scale)};
-}
+typedef struct {
+  Cg *c;
+  const UpdateRule *r;
+  bool is_scalar;  // in doubles, one lane; else in floats, a vector
+  LLVMValueRef reg[IR_N_REGISTERS];
+} Statements;
 
-static LLVMValueRef splat(Cg *c, double v) { return cg_splat(c, cg_f32(c, v)); }
+static uint32_t n_tensors(const UpdateRule *r) { return r->row->n_tensors; }
+static uint32_t n_scalars(const UpdateRule *r) { return r->row->n_inputs + r->scales_gradient; }
 static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
 static LLVMValueRef sub(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(c->b, a, b, ""); }
 static LLVMValueRef add(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(c->b, a, b, ""); }
 
-// torch.lerp: the form that is exact at the nearer end.
-static LLVMValueRef lerp(Cg *c, LLVMValueRef from, LLVMValueRef to, double weight) {
-  LLVMValueRef d = sub(c, to, from);
-  if (weight < 0.5) return cg_fma(c, splat(c, weight), d, from);
-  return cg_fma(c, splat(c, -(1 - weight)), d, to);
+static LLVMValueRef number(const Statements *u, double x) {
+  return u->is_scalar ? k64(u->c, x) : cg_splat(u->c, cg_f32(u->c, x));
+}
+static LLVMValueRef computed(const Statements *u, Operand x) { return x.v ? x.v : number(u, x.num); }
+
+static Operand attribute(const UpdateRule *r, const ExNode *n) {
+  uint32_t k = 0;
+  while (r->row->keys[k] != n->arg) k++;
+  if (n->kind == UP_FLAG) return (Operand){NULL, r->has_key[k]};
+  return (Operand){NULL, r->has_key[k] ? r->key[k] : n->num};
 }
 
-// As PyTorch a decay of 0 adds nothing: 0 times a parameter that is infinite would be NaN.
-static LLVMValueRef with_decay(Cg *c, const UpdateRule *r, LLVMValueRef g, LLVMValueRef param, LLVMValueRef decay) {
-  if (!r->decays) return g;
-  LLVMValueRef some = LLVMBuildFCmp(c->b, LLVMRealUNE, decay, splat(c, 0), "");
-  return LLVMBuildSelect(c->b, some, cg_fma(c, decay, param, g), g, "");
+// torch.lerp: the form that is exact at the nearer end. The weight is a constant.
+static Operand lerp(const Statements *u, const Operand *x) {
+  Cg *c = u->c;
+  LLVMValueRef from = computed(u, x[0]), to = computed(u, x[1]), d = sub(c, to, from);
+  double weight = x[2].num;
+  if (weight < 0.5) return (Operand){cg_fma(c, number(u, weight), d, from), 0};
+  return (Operand){cg_fma(c, number(u, -(1 - weight)), d, to), 0};
 }
 
-// x: param, exp_avg, exp_avg_sq, grad; s: decay, or 1 - lr decay when decoupled; -lr / (1 - beta1^step);
-// 1 / sqrt(1 - beta2^step).
-static void adamw(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
-  LLVMValueRef g = r->decoupled ? x[3] : with_decay(c, r, x[3], x[0], s[0]);
-  if (r->decays && r->decoupled) x[0] = mul(c, x[0], s[0]);
-  x[1] = lerp(c, x[1], g, 1 - r->beta1);
-  LLVMValueRef kept = mul(c, x[2], splat(c, r->beta2)), scaled = mul(c, g, splat(c, 1 - r->beta2));
-  x[2] = cg_fma(c, scaled, g, kept);
-  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->vf, 1, &x[2], 1);
-  LLVMValueRef denom = cg_fma(c, root, s[2], splat(c, r->eps));
-  x[0] = add(c, x[0], LLVMBuildFDiv(c->b, mul(c, s[1], x[1]), denom, ""));
+// The number of steps that `power` takes: n cut toward zero, in [0, 2^24]; 0 for NaN.
+static LLVMValueRef whole_steps(Cg *c, LLVMValueRef n) {
+  LLVMValueRef some = LLVMBuildFCmp(c->b, LLVMRealOGT, n, k64(c, 0), "");
+  LLVMValueRef most = LLVMBuildFCmp(c->b, LLVMRealOLT, n, k64(c, 0x1p24), "");
+  n = LLVMBuildSelect(c->b, some, LLVMBuildSelect(c->b, most, n, k64(c, 0x1p24), ""), k64(c, 0), "");
+  return LLVMBuildFPToSI(c->b, n, c->i64, "step");
 }
 
-// x: param, (momentum buffer,) grad; s: -lr, decay, (momentum, the part of the gradient that the buffer takes).
-static void sgd(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
-  LLVMValueRef g = with_decay(c, r, x[n_tensors(r->op) - 1], x[0], s[1]);
-  if (r->op == OP_sgd_momentum) {
-    x[1] = cg_fma(c, s[3], g, mul(c, x[1], s[2]));
-    g = r->nesterov ? cg_fma(c, s[2], x[1], g) : x[1];
+static Operand apply(const Statements *u, Op op, const Operand *x) {
+  uint32_t n = ir_ops[op].n_min, n_const = 0;
+  if (op == OP_select && !x[0].v) return x[0].num != 0 ? x[1] : x[2];
+  for (uint32_t k = 0; k < n; k++) n_const += !x[k].v;
+  if (n_const == n) return (Operand){NULL, ir_primitive(op, x[0].num, x[1].num, x[2].num)};
+  LLVMValueRef arg[3];
+  for (uint32_t k = 0; k < n; k++) arg[k] = computed(u, x[k]);
+  return (Operand){cg_primitive(u->c, op, arg), 0};
+}
+
+static Operand eval_node(const Statements *u, const ExNode *n, const Operand *x) {
+  Cg *c = u->c;
+  switch (n->kind) {
+  case EX_NUM: return (Operand){NULL, n->num};
+  case EX_OP: return apply(u, (Op)n->op, x);
+  case UP_REGISTER: return (Operand){u->reg[n->arg], 0};
+  case UP_FMA: return (Operand){cg_fma(c, computed(u, x[0]), computed(u, x[1]), computed(u, x[2])), 0};
+  case UP_LERP: return lerp(u, x);
+  case UP_POWER: return (Operand){power(c, computed(u, x[0]), whole_steps(c, computed(u, x[1]))), 0};
+  default: return attribute(u->r, n);
   }
-  x[0] = cg_fma(c, s[0], g, x[0]);
 }
 
+static void run_lets(Statements *u, const IrLet *lets, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    Operand stack[32] = {0};
+    uint32_t top = 0;
+    for (uint32_t i = 0; i < lets[k].value.n; i++) {
+      const ExNode *node = &lets[k].value.nodes[i];
+      top -= ir_operands_taken(node->kind, node->op);
+      stack[top] = eval_node(u, node, &stack[top]);
+      top++;
+    }
+    u->reg[lets[k].reg] = computed(u, stack[0]);
+  }
+}
+
+// ---- the helpers
+static UpdateRule rule_of(Cg *c, Val v) {
+  Op op = (Op)ir_ins(c->f, v)->op;
+  UpdateRule r = {.row = ir_update_of(op), .op = op == OP_adamw_sparse ? OP_adamw : op};
+  for (uint32_t k = 0; k < r.row->n_keys; k++) {
+    const Attr *a = ir_attr(c->f, v, (Key)r.row->keys[k]);
+    r.has_key[k] = a != NULL;
+    if (a && ir_key_kind[a->key] == KIND_NUM) r.key[k] = a->u.f;
+  }
+  r.scales_gradient = ir_has_operand(c->f, v, ARG_grad_scale);
+  return r;
+}
+
+// x: tensors in operand order, the last one is the gradient; s: what the row reads beside them.
 static void update(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
-  uint32_t gradient = n_tensors(r->op) - 1;
+  uint32_t gradient = n_tensors(r) - 1;
+  const OperandInfo *operand = ir_ops[r->op].operands;
+  Statements u = {.c = c, .r = r};
   if (r->scales_gradient) x[gradient] = mul(c, x[gradient], s[n_scalars(r) - 1]);
-  if (r->op == OP_adamw) adamw(c, r, x, s);
-  else sgd(c, r, x, s);
+  for (uint32_t k = 0; k <= gradient; k++) u.reg[operand[k].name] = x[k];
+  for (uint32_t k = 0; k < r->row->n_inputs; k++) u.reg[r->row->inputs[k]] = s[k];
+  run_lets(&u, r->row->elements, r->row->n_elements);
+  for (uint32_t k = 0; k < gradient; k++) x[k] = u.reg[operand[k].name];
 }
 
-static bool is_zero(const UpdateRule *r, uint32_t k) { return r->zero_gradient && k + 1 == n_tensors(r->op); }
+static bool is_zero(const UpdateRule *r, uint32_t k) { return r->zero_gradient && k + 1 == n_tensors(r); }
 
 // void update(ptr x0.., f32 s0.., i64 lo, i64 hi): elements [lo, hi) of every tensor.
 static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
   const UpdateRule *r = ctx;
-  uint32_t n = n_tensors(r->op), n_s = n_scalars(r);
-  LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS];
+  uint32_t n = n_tensors(r), n_s = n_scalars(r);
+  LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS], zero = LLVMConstNull(c->vf);
   for (uint32_t k = 0; k < n_s; k++) s[k] = cg_splat(c, LLVMGetParam(fn, n + k));
   LLVMValueRef lo = LLVMGetParam(fn, n + n_s), hi = LLVMGetParam(fn, n + n_s + 1), vl = cg_i64(c, c->t->vl);
   LLVMValueRef whole = cg_mul(c, cg_div(c, cg_sub(c, hi, lo), vl), vl), last = cg_add(c, lo, whole);
   Loop l;
   cg_loop_begin(c, &l, lo, last, vl, NULL, 0);
   for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), l.i);
-  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? splat(c, 0) : cg_load(c, c->vf, at[k]);
+  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? zero : cg_load(c, c->vf, at[k]);
   update(c, r, x, s);
   for (uint32_t k = 0; k + 1 < n; k++) cg_store(c, x[k], at[k]);
   cg_loop_end(c, &l, NULL);
   LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, last));
   for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), last);
-  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? splat(c, 0) : cg_load_masked(c, c->vf, at[k], mask);
+  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? zero : cg_load_masked(c, c->vf, at[k], mask);
   update(c, r, x, s);
   for (uint32_t k = 0; k + 1 < n; k++) cg_store_masked(c, x[k], at[k], mask);
   LLVMBuildRetVoid(c->b);
 }
 
 // ---- calls
-static LLVMValueRef value_of(Cg *c, const UpdateScalars *m, ArgName name) {
-  return scalar_arg(c, ir_operand(c->f, m->v, name));
+// Numbers that a run reads are operands of their names; the row's scalars follow from them.
+static void compute_scalars(Cg *c, UpdateScalars *m) {
+  const IrUpdate *row = m->rule.row;
+  const OpInfo *op = &ir_ops[ir_ins(c->f, m->v)->op];
+  Statements u = {.c = c, .r = &m->rule, .is_scalar = true};
+  for (uint32_t k = row->n_tensors - 1; k < op->n_operands; k++) {
+    ArgName name = (ArgName)op->operands[k].name;
+    Val x = ir_operand(c->f, m->v, name);
+    bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_index;
+    if (!is_tensor && !ir_none(x)) u.reg[name] = f64_of(c, scalar_arg(c, x));
+  }
+  run_lets(&u, row->scalars, row->n_scalars);
+  for (uint32_t k = 0; k < row->n_inputs; k++) m->s[k] = f32_of(c, u.reg[row->inputs[k]]);
+  if (m->rule.scales_gradient) m->s[row->n_inputs] = f32_of(c, u.reg[ARG_grad_scale]);
+  if (u.reg[ARG_when]) m->when = LLVMBuildFCmp(c->b, LLVMRealUNE, u.reg[ARG_when], k64(c, 0), "when");
 }
-
-static void adamw_scalars(Cg *c, UpdateScalars *m) {
-  const UpdateRule *r = &m->rule;
-  LLVMValueRef lr = f64_of(c, value_of(c, m, ARG_lr)), decay = value_of(c, m, ARG_weight_decay), one = k64(c, 1);
-  LLVMValueRef step = LLVMBuildFPToSI(c->b, value_of(c, m, ARG_step), c->i64, "step");
-  m->s[0] = r->decoupled ? f32_of(c, sub(c, one, mul(c, lr, f64_of(c, decay)))) : decay;
-  LLVMValueRef correct1 = sub(c, one, power(c, r->beta1, step));
-  LLVMValueRef size = LLVMBuildFDiv(c->b, lr, correct1, "");
-  m->s[1] = f32_of(c, LLVMBuildFNeg(c->b, size, ""));
-  LLVMValueRef correct2 = sub(c, one, power(c, r->beta2, step));
-  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &correct2, 1);
-  m->s[2] = f32_of(c, LLVMBuildFDiv(c->b, one, root, ""));
-}
-
-// PyTorch's first step starts the buffer with the whole gradient.
-static LLVMValueRef undamped_part(Cg *c, const UpdateScalars *m) {
-  if (m->rule.dampening == 0) return cg_f32(c, 1);
-  LLVMValueRef first = LLVMBuildFCmp(c->b, LLVMRealOEQ, value_of(c, m, ARG_step), cg_f32(c, 1), "");
-  return LLVMBuildSelect(c->b, first, cg_f32(c, 1), cg_f32(c, 1 - m->rule.dampening), "");
-}
-
-static void sgd_scalars(Cg *c, UpdateScalars *m) {
-  m->s[0] = LLVMBuildFNeg(c->b, value_of(c, m, ARG_lr), "");
-  m->s[1] = value_of(c, m, ARG_weight_decay);
-  if (m->rule.op != OP_sgd_momentum) return;
-  m->s[2] = value_of(c, m, ARG_momentum);
-  m->s[3] = undamped_part(c, m);
-}
-
-static bool same_number(double a, double b) { return !memcmp(&a, &b, sizeof a); }
 
 static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
-  return a->op == b->op && same_number(a->beta1, b->beta1) && same_number(a->beta2, b->beta2) &&
-         same_number(a->eps, b->eps) && same_number(a->dampening, b->dampening) && a->decays == b->decays &&
-         a->decoupled == b->decoupled && a->nesterov == b->nesterov && a->scales_gradient == b->scales_gradient;
+  if (a->row != b->row || a->scales_gradient != b->scales_gradient) return false;
+  return !memcmp(a->key, b->key, sizeof a->key) && !memcmp(a->has_key, b->has_key, sizeof a->has_key);
 }
 
-static bool same_scalars(const Fn *f, Val a, Val b) {
-  static const ArgName scalars[] = {ARG_step, ARG_lr, ARG_weight_decay, ARG_momentum, ARG_grad_scale};
-  for (uint32_t k = 0; k < sizeof scalars / sizeof *scalars; k++)
-    if (ir_operand(f, a, scalars[k]).i != ir_operand(f, b, scalars[k]).i) return false;
+static bool same_scalars(const Fn *f, const UpdateRule *r, Val a, Val b) {
+  const OpInfo *op = &ir_ops[r->op];
+  for (uint32_t k = r->row->n_tensors; k < op->n_operands; k++) {
+    ArgName name = (ArgName)op->operands[k].name;
+    if (ir_operand(f, a, name).i != ir_operand(f, b, name).i) return false;
+  }
   return true;
 }
 
 // Scalars of the update at v, computed once for a run of updates that share them.
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
   UpdateScalars next = {.rule = rule_of(c, v), .v = v};
-  if (same_rule(&m->rule, &next.rule) && same_scalars(c->f, m->v, v)) return;
+  if (m->rule.row && same_rule(&m->rule, &next.rule) && same_scalars(c->f, &m->rule, m->v, v)) return;
   *m = next;
-  if (m->rule.op == OP_adamw) adamw_scalars(c, m);
-  else sgd_scalars(c, m);
-  if (m->rule.scales_gradient) m->s[n_scalars(&m->rule) - 1] = value_of(c, m, ARG_grad_scale);
+  compute_scalars(c, m);
 }
 
 // A helper is found again by its name, which states the rule.
 static const char *rule_name(Cg *c, const UpdateRule *r) {
-  return rt_printf(c->mem, "%s.%a.%a.%a.%a.%d%d%d%d%d", ir_ops[r->op].name, r->beta1, r->beta2, r->eps, r->dampening,
-                   r->decays, r->decoupled, r->nesterov, r->scales_gradient, r->zero_gradient);
+  RtText t = {.mem = c->mem};
+  rt_text_add(&t, "%s", ir_ops[r->op].name);
+  for (uint32_t k = 0; k < r->row->n_keys; k++)
+    if (r->has_key[k]) rt_text_add(&t, ".%s.%a", ir_key_name[r->row->keys[k]], r->key[k]);
+  rt_text_add(&t, ".%d%d", r->scales_gradient, r->zero_gradient);
+  return t.text;
 }
 
-void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
-  uint32_t n = n_tensors(m->rule.op), n_s = n_scalars(&m->rule), k = 0;
+static void call_helper(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
+  uint32_t n = n_tensors(&m->rule), n_s = n_scalars(&m->rule), k = 0;
   LLVMTypeRef type[MAX_TENSORS + MAX_SCALARS + 2];
   LLVMValueRef arg[MAX_TENSORS + MAX_SCALARS + 2];
   for (; k < n; k++) type[k] = c->ptr, arg[k] = x[k];
@@ -213,14 +238,25 @@ void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, L
   LLVMBuildCall2(c->b, t, fn, arg, k + 2, "");
 }
 
+void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
+  if (!m->when) {
+    call_helper(c, m, x, lo, hi);
+    return;
+  }
+  If on;
+  cg_if(c, &on, m->when);
+  call_helper(c, m, x, lo, hi);
+  cg_endif(c, &on);
+}
+
 static void call_update(Cg *c, UpdateScalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
   LLVMValueRef x[MAX_TENSORS];
-  for (uint32_t k = 0; k < n_tensors(m->rule.op); k++) x[k] = cg_ptr(c, ir_arg(c->f, v, k));
+  for (uint32_t k = 0; k < n_tensors(&m->rule); k++) x[k] = cg_ptr(c, ir_arg(c->f, v, k));
   cg_update_call(c, m, x, lo, hi);
 }
 
 static bool gradient_is_stored(Cg *c, Val v) {
-  Val g = ir_arg(c->f, v, n_tensors((Op)ir_ins(c->f, v)->op) - 1);
+  Val g = ir_operand(c->f, v, ARG_grad);
   if (cg_stored(c, g)) return true;
   rt_text_add(c->why, "the gradient %%%u of an update is not stored", g.i);
   return false;

@@ -3,21 +3,24 @@
 #define TN_CODEGEN_MEMORY_OPTIMIZER_H
 
 #include "codegen/cg.h"
+#include "ir/optimizers.h"
 
-enum { MAX_TENSORS = 4, MAX_SCALARS = 5 };
+enum { MAX_TENSORS = 5, MAX_SCALARS = IR_UPDATE_INPUTS + 1 };
 
 typedef struct {
+  const IrUpdate *row;
   Op op;
-  double beta1, beta2, eps, dampening;
-  bool decays, decoupled, nesterov;  // decays: the weight decay is not a constant 0
-  bool scales_gradient;              // the gradient is multiplied by the last scalar
-  bool zero_gradient;                // none is read: it is zero
+  double key[IR_UPDATE_KEYS];  // numbers of the attributes that the row reads; of flags 0 or 1
+  bool has_key[IR_UPDATE_KEYS];
+  bool scales_gradient;  // the gradient is multiplied by the last scalar
+  bool zero_gradient;    // none is read: it is zero
 } UpdateRule;
 
 typedef struct {
   UpdateRule rule;
   Val v;  // the update that they are of
   LLVMValueRef s[MAX_SCALARS];
+  LLVMValueRef when;  // i1: there is something to do; NULL: always
 } UpdateScalars;
 
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v);

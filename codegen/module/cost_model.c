@@ -115,6 +115,13 @@ static double flops_of(const Fn *f, Val v) {
   return computes && !copies && ir_ins(f, v)->dtype == DT_F32 ? most_elements(f, v) : 0;
 }
 
+double cg_multiply_adds(const Fn *f, Val v) {
+  if (ir_ins(f, v)->op == OP_result) return 0;
+  OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
+  if (cls == CLASS_SCAN) return f->ins[v.i].op == OP_scan ? flops_of(f, v) / 2 : 0;
+  return costs[cls].work == work_none ? 0 : costs[cls].work(f, v);
+}
+
 double cg_kernel_flops(const Fn *f, const Kernel *k) {
   double sum = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++)

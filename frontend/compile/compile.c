@@ -286,6 +286,7 @@ static Target *pick_target(tn_program *p, const tn_compile_options *o) {
 tn_model *fe_compile_for(tn_program *p, Target *target, const tn_compile_options *o) {
   if (!fe_begin_code(p, o->at)) return NULL;
   if (!target) target = pick_target(p, o);
+  fe_probe_twins(p);
   tn_model *m = target ? compile(p, target, o) : NULL;
   fe_end_code(p);
   return m;

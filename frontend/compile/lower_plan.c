@@ -228,4 +228,5 @@ void fe_plan(tn_program *p, FeJitCode *c) {
   c->code.stats = stats, c->code.bytes_moved = moved;
   keep_hypers(p, c);
   keep_variants(p, c);
+  fe_plan_probes(p, c);
 }

@@ -67,7 +67,7 @@ static bool is_tracked_leaf(const tn_function *f, Val v) {
   return f->p->ir->params[index].trainable && index < f->n_uses && !f->uses[index].frozen;
 }
 
-static bool is_tracked(tn_tensor t) {
+bool fe_is_tracked(tn_tensor t) {
   tn_function *f = t.fn;
   if (fe_ins(t)->dtype != DT_F32) return false;
   f->reach.least = 0;
@@ -80,7 +80,7 @@ static bool is_tracked(tn_tensor t) {
 bool tn_requires_grad(tn_tensor t) {
   if (!fe_ok(t) || !t.fn->ir || t.fn->p->sealed || t.fn->p->oom) return false;
   FE_GUARD(t.fn->p, false);
-  return is_tracked(t);
+  return fe_is_tracked(t);
 }
 
 void tn_set_requires_grad(tn_tensor t, bool on, tn_site at) {
@@ -176,7 +176,7 @@ static tn_tensor write_checked(tn_tensor t, tn_tensor content, const char *what,
   Val root = ir_written_storage(f->ir, fe_val(t));
   bool weight = f->ir->ins[root.i].op == OP_param && f->p->ir->params[ir_attr_int(f->ir, root, KEY_param, 0)].trainable;
   bool frozen = weight && !f->n_no_grad && !ir_is_cut(f->ir, fe_val(t));
-  if (frozen && is_tracked(content)) {
+  if (frozen && fe_is_tracked(content)) {
     fe_error(f->p, E_WRITE_LEAF, at, "%s would make a frozen parameter depend on trainable ones", what);
     fe_note(f->p, f->ir->ins[root.i].loc, "the parameter is used here");
     fe_hint(f->p, "tn_detach(..) the new content, or write it between tn_no_grad_begin and tn_no_grad_end");

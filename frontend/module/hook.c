@@ -1,4 +1,4 @@
-// Hooks of modules, and the two ways to run a module: tn_call with them, tn_forward without.
+// Hooks: registering and removing them, which of them a call runs, and what they may put in place of a value.
 //
 //   tn_hook_post(fc, negate, NULL, NULL);
 //   y = tn_call(fc, x);         %3 = linear %x, %w, %b
@@ -6,8 +6,9 @@
 //   z = tn_forward(fc, x);      %5 = linear %x, %w, %b
 //
 // A hook runs while the graph is built and leaves nothing but what it built: a program whose hooks were removed before
-// the calls is the program without them.
+// the calls is the program without them. call.c runs those of calls, grad_hook.c those on gradients.
 #include "frontend/fe.h"
+#include "runtime/store/checkpoint.h"
 #include <string.h>
 
 // ---- registering
@@ -19,11 +20,12 @@ static bool refuse(const tn_module *m, const char *why, const char *hint, tn_sit
 }
 
 static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
-  bool of_rnn = h->rnn_pre || h->rnn_post;
-  if (!h->pre && !h->post && !of_rnn) {
+  bool of_rnn = h->rnn_pre || h->rnn_post, of_tensors = h->pre || h->post;
+  if (!of_rnn && !of_tensors && !h->values_pre && !h->values_post && !h->backward_pre && !h->backward) {
     fe_error(m->p, E_ARGUMENT, at, "a hook of module '%s' is no function", m->path);
     return false;
   }
+  if (h->pattern) return true;
   switch (m->kind) {
   case MOD_PLAIN:
     return refuse(m, "hooks: it holds parameters only and is never called",
@@ -33,35 +35,53 @@ static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
   case MOD_RNN:
     return of_rnn || refuse(m, "such hooks: it works on sequences and states",
                             "tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules", at);
+  case MOD_OWN:
+    if (of_tensors && (fe_n_in(m) > 1 || fe_n_out(m) > 1))
+      return refuse(m, "such hooks: it takes or gives several values",
+                    "tn_hook_values_pre and tn_hook_values_post watch it", at);
+    // fall through
   default:
     return !of_rnn || refuse(m, "hooks of recurrent modules", "tn_hook_pre and tn_hook_post watch other modules", at);
   }
 }
 
 // Hooks are part of the graph, so that neither comes into it nor leaves it once it is code.
-static bool check_unsealed(const tn_module *m, const tn_hook *h, tn_site at) {
-  if (!m->p->sealed || m->p->oom) return !m->p->oom;
-  fe_error(m->p, E_STATE, at, "a hook of module '%s' is %s after the program was compiled", m->path,
-           h ? "removed" : "registered");
-  if (h) fe_note(m->p, h->loc, "it was registered here");
-  fe_note(m->p, m->p->sealed_at, "the program was compiled here");
-  fe_hint(m->p, h ? "remove a hook before the calls that shall run without it"
-                  : "register a hook before the calls that it watches");
+static bool check_unsealed(tn_program *p, const tn_module *m, const tn_hook *h, tn_site at) {
+  if (!p->sealed || p->oom) return !p->oom;
+  const char *of = m ? rt_printf(p->mem, "of module '%s'", m->path) : "on a gradient";
+  fe_error(p, E_STATE, at, "a hook %s is %s after the program was compiled", of, h ? "removed" : "registered");
+  if (h) fe_note(p, h->loc, "it was registered here");
+  fe_note(p, p->sealed_at, "the program was compiled here");
+  fe_hint(p, h ? "remove a hook before the calls that shall run without it"
+               : "register a hook before the calls that it watches");
   return false;
+}
+
+static void insert(tn_program *p, FeHooks *l, tn_hook *h, bool first) {
+  *RT_PUSH(p->mem, l->list, l->n, l->cap) = h;
+  if (!first) return;
+  memmove(l->list + 1, l->list, (l->n - 1) * sizeof *l->list);
+  l->list[0] = h;
+}
+
+tn_hook *fe_hook_new(tn_program *p, tn_hook new, tn_site at) {
+  if (!check_unsealed(p, new.module, NULL, at)) return NULL;
+  tn_hook *h = rt_alloc(p->mem, sizeof *h);
+  *h = new;
+  h->p = p, h->loc = fe_loc(p, at);
+  insert(p, &p->hooks, h, false);
+  return h;
 }
 
 tn_hook *fe_hook_add(tn_module *m, tn_hook new, tn_hook_options o) {
   if (!m) return NULL;
-  FE_GUARD(m->p, NULL);
-  if (m->poisoned || !check_unsealed(m, NULL, o.at) || !check_hookable(m, &new, o.at)) return NULL;
-  tn_hook *h = rt_alloc(m->p->mem, sizeof *h);
-  *h = new;
-  h->module = m, h->loc = fe_loc(m->p, o.at);
-  *RT_PUSH(m->p->mem, m->p->hooks, m->p->n_hooks, m->p->cap_hooks) = h;
-  *RT_PUSH(m->p->mem, m->hooks, m->n_hooks, m->cap_hooks) = h;
-  if (!o.prepend) return h;
-  memmove(m->hooks + 1, m->hooks, (m->n_hooks - 1) * sizeof *m->hooks);
-  return m->hooks[0] = h;
+  tn_program *p = m->p;
+  FE_GUARD(p, NULL);
+  new.module = m, new.pattern = o.pattern ? rt_strdup(p->mem, o.pattern) : NULL;
+  if (m->poisoned || !check_unsealed(p, m, NULL, o.at) || !check_hookable(m, &new, o.at)) return NULL;
+  tn_hook *h = fe_hook_new(p, new, o.at);
+  if (h) insert(p, h->pattern ? &p->tree_hooks : &m->hooks, h, o.prepend);
+  return h;
 }
 
 tn_hook *tn_hook_pre(tn_module *m, tn_pre_hook fn, void *ctx, tn_hook_options o) {
@@ -72,95 +92,81 @@ tn_hook *tn_hook_post(tn_module *m, tn_post_hook fn, void *ctx, tn_hook_options 
   return fe_hook_add(m, (tn_hook){.post = fn, .ctx = ctx}, o);
 }
 
+tn_hook *tn_hook_values_pre(tn_module *m, tn_values_pre_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.values_pre = fn, .ctx = ctx}, o);
+}
+
+tn_hook *tn_hook_values_post(tn_module *m, tn_values_post_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.values_post = fn, .ctx = ctx}, o);
+}
+
+tn_hook *tn_hook_backward_pre(tn_module *m, tn_backward_pre_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.backward_pre = fn, .ctx = ctx}, o);
+}
+
+tn_hook *tn_hook_backward(tn_module *m, tn_backward_hook fn, void *ctx, tn_hook_options o) {
+  return fe_hook_add(m, (tn_hook){.backward = fn, .ctx = ctx}, o);
+}
+
+static void take_out(FeHooks *l, const tn_hook *h) {
+  uint32_t k = 0;
+  while (k < l->n && l->list[k] != h) k++;
+  if (k == l->n) return;
+  for (l->n--; k < l->n; k++) l->list[k] = l->list[k + 1];
+}
+
 void tn_hook_remove(tn_hook *h, tn_site at) {
   if (!h || h->removed) return;
-  tn_module *m = h->module;
-  FE_GUARD(m->p, );
-  if (!check_unsealed(m, h, at)) return;
+  FE_GUARD(h->p, );
+  if (!check_unsealed(h->p, h->module, h, at)) return;
   h->removed = true;
-  uint32_t k = 0;
-  while (m->hooks[k] != h) k++;
-  for (m->n_hooks--; k < m->n_hooks; k++) m->hooks[k] = m->hooks[k + 1];
+  if (h->module) take_out(h->pattern ? &h->p->tree_hooks : &h->module->hooks, h);  // those of values look at `removed`
 }
 
-// ---- running
-static const char *type_text(tn_program *p, uint8_t dtype, Shape s) {
-  RtText t = {.mem = p->mem};
-  ir_type_text(p->ir, dtype, s, &t);
-  return t.text;
+// ---- which hooks a call of m runs
+bool fe_takes_tensors(const tn_module *m) {
+  return m->kind != MOD_PLAIN && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
 }
 
-static void report_type(const tn_hook *h, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
-  tn_program *p = r.fn->p;
-  fe_error(p, E_HOOK_TYPE, at, "a hook of module '%s' replaces its %s, %s, by a value of %s", h->module->path,
-           h->pre || h->rnn_pre ? "input" : "output", type_text(p, dtype, s),
-           type_text(p, fe_ins(r)->dtype, fe_shape_of(r)));
-  fe_note(p, h->loc, "the hook was registered here");
-  fe_note(p, fe_ins(r)->loc, "the replacement was made here");
-  fe_hint(p, "a hook keeps shape and dtype: change them before the call, or after it");
+static bool is_of(const tn_hook *h, const tn_module *m) {
+  bool of_rnn = h->rnn_pre || h->rnn_post;
+  if (of_rnn != (m->kind == MOD_RNN) && !h->backward && !h->backward_pre) return false;
+  if ((h->pre || h->post) && (fe_n_in(m) > 1 || fe_n_out(m) > 1)) return false;
+  const tn_module *up = m;
+  while (up && up != h->module) up = up->parent;
+  if (!up) return false;
+  if (m == h->module) return !strcmp(h->pattern, "**");
+  const char *path = m->path + strlen(h->module->path);
+  return rt_path_matches(h->pattern, *path == '.' ? path + 1 : path);
 }
 
-static void report_foreign(const tn_hook *h, const tn_function *f, const tn_function *other, tn_site at) {
-  if (f->p == other->p)
-    fe_error(f->p, E_FOREIGN, at, "a hook of module '%s' gives a value of function '%s' to function '%s'",
-             h->module->path, other->name, f->name);
-  else fe_error(f->p, E_FOREIGN, at, "a hook of module '%s' gives a value of another program", h->module->path);
-  fe_note(f->p, h->loc, "the hook was registered here");
-  fe_hint(f->p, "a hook builds on the values that it is given");
+// As they stand before the first of them runs: what a hook registers fires from the next call on, what it removes fires
+// no more.
+FeHooks fe_hooks_of(const tn_module *m) {
+  tn_program *p = m->p;
+  FeHooks found = {0};
+  for (uint32_t k = 0; k < p->tree_hooks.n; k++)
+    if (is_of(p->tree_hooks.list[k], m)) insert(p, &found, p->tree_hooks.list[k], false);
+  for (uint32_t k = 0; k < m->hooks.n; k++) insert(p, &found, m->hooks.list[k], false);
+  return found;
 }
 
-bool fe_hook_fits(const tn_hook *h, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
-  tn_function *g = f;
-  if (r.fn != f) {
-    if (r.fn) report_foreign(h, f, r.fn, at);
-    return false;
-  }
-  if (!fe_join(&r, 1, &g, at)) return false;
-  if (fe_ins(r)->dtype == dtype && fe_shape_of(r).i == s.i) return true;
-  report_type(h, dtype, s, r, at);
-  return false;
-}
-
-FeHookRun fe_hook_begins(tn_hook *h) {
-  tn_program *p = h->module->p;
-  FeHookRun run = {h, p->guard, p->inside};
+// ---- running one, and what it returns
+FeHookRun fe_hook_begins(tn_hook *h, tn_module *m) {
+  tn_program *p = h->p;
+  FeHookRun run = {.hook = h, .p = p, .module = m, .guard = p->guard, .inside = p->inside};
   h->fired = true;
-  h->module->running = h;
+  h->on = m;
+  if (m) m->running = h;
   run.guard->runs_hook = true;
   p->inside = NULL;
   return run;
 }
 
 void fe_hook_ended(const FeHookRun *run) {
-  run->hook->module->running = NULL;
+  if (run->module) run->module->running = NULL;
   run->guard->runs_hook = false;
-  run->hook->module->p->inside = run->inside;
-}
-
-// What goes on in place of the hooked value. The hook may have done anything: ended this value, its function, ..
-static tn_tensor run_hook(tn_hook *h, tn_tensor in, tn_tensor out, tn_site at) {
-  tn_tensor x = h->pre ? in : out;
-  tn_function *f = x.fn;
-  uint8_t dtype = fe_ins(x)->dtype;
-  Shape shape = fe_shape_of(x);
-  FeHookRun run = fe_hook_begins(h);
-  tn_tensor r = h->pre ? h->pre(h->module, in, h->ctx) : h->post(h->module, in, out, h->ctx);
-  fe_hook_ended(&run);
-  if (!r.fn) r = x;
-  return fe_hook_fits(h, f, dtype, shape, r, at) ? r : fe_poison(f);
-}
-
-// One kind of hooks, as they stood before the first of them ran: what a hook registers fires from the next call on,
-// what it removes fires no more.
-static tn_tensor run_hooks(tn_module *m, bool pre, tn_tensor in, tn_tensor out, tn_site at) {
-  uint32_t n = m->n_hooks;
-  tn_hook **list = rt_alloc(m->p->mem, (n + 1) * sizeof *list);
-  for (uint32_t k = 0; k < n; k++) list[k] = m->hooks[k];
-  for (uint32_t k = 0; k < n && fe_ok(pre ? in : out); k++) {
-    if (list[k]->removed || !list[k]->pre == pre) continue;
-    *(pre ? &in : &out) = run_hook(list[k], in, out, at);
-  }
-  return pre ? in : out;
+  run->p->inside = run->inside;
 }
 
 bool fe_hook_may_run(const tn_module *m, tn_site at) {
@@ -171,44 +177,115 @@ bool fe_hook_may_run(const tn_module *m, tn_site at) {
   return false;
 }
 
-// A hook may give back a value that this call did not make: nothing is counted twice, and no leaf at all.
-tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at) {
-  if (!fe_ok(t) || t.v < first || fe_ins(t)->op == OP_param) return t;
-  return fe_made(t, at);
+static const char *type_text(tn_program *p, uint8_t dtype, Shape s) {
+  RtText t = {.mem = p->mem};
+  ir_type_text(p->ir, dtype, s, &t);
+  return t.text;
 }
 
-static tn_tensor call_hooked(tn_module *m, tn_tensor x, tn_site at) {
-  if (!fe_hook_may_run(m, at)) return fe_poison(x.fn);
-  x = run_hooks(m, true, x, fe_poison(x.fn), at);
-  if (!fe_ok(x)) return x;
-  uint32_t first = x.fn->ir->n_ins;
-  tn_tensor y = fe_count_new(fe_forward(m, x, at), first, at);
-  return run_hooks(m, false, x, y, at);
+static const char *hook_text(const tn_hook *h) {
+  return h->on ? rt_printf(h->p->mem, "a hook of module '%s'", h->on->path) : "a hook on a gradient";
 }
 
-tn_tensor fe_call(tn_module *m, tn_tensor x, tn_site at) {
-  if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
-  m->called = fe_loc(m->p, at);
-  return m->n_hooks ? call_hooked(m, x, at) : fe_forward(m, x, at);
+static void report_type(const tn_hook *h, const char *what, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
+  tn_program *p = r.fn->p;
+  fe_error(p, E_HOOK_TYPE, at, "%s replaces %s, %s, by a value of %s", hook_text(h), what, type_text(p, dtype, s),
+           type_text(p, fe_ins(r)->dtype, fe_shape_of(r)));
+  fe_note(p, h->loc, "the hook was registered here");
+  fe_note(p, fe_ins(r)->loc, "the replacement was made here");
+  fe_hint(p, h->on_grad || h->backward || h->backward_pre
+                 ? "a gradient has the shape of its value"
+                 : "a hook keeps shape and dtype: change them before the call, or after it");
 }
 
-bool fe_callable(tn_function *f, const tn_module *m, tn_site at) { return fe_own_module(f->p, m, "called", at); }
-
-static tn_tensor run_module(tn_module *m, tn_tensor x, bool with_hooks, tn_site at) {
-  tn_function *f;
-  const char *call = with_hooks ? "tn_call" : "tn_forward";
-  if (!fe_join_for(call, &x, 1, &f, at)) return fe_poison(f);
-  FE_GUARD_AS(f->p, fe_poison(f), call);
-  if (!fe_callable(f, m, at)) return fe_poison(f);
-  uint32_t first = f->ir->n_ins;
-  if (!with_hooks && !m->forwarded.i) m->forwarded = fe_loc(f->p, at);
-  return fe_count_new(with_hooks ? fe_call(m, x, at) : fe_forward(m, x, at), first, at);
+static void report_foreign(const tn_hook *h, const tn_function *f, const tn_function *other, tn_site at) {
+  if (f->p == other->p)
+    fe_error(f->p, E_FOREIGN, at, "%s gives a value of function '%s' to function '%s'", hook_text(h), other->name,
+             f->name);
+  else fe_error(f->p, E_FOREIGN, at, "%s gives a value of another program", hook_text(h));
+  fe_note(f->p, h->loc, "the hook was registered here");
+  fe_hint(f->p, "a hook builds on the values that it is given");
 }
 
-tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, true, at); }
-tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, false, at); }
+bool fe_hook_fits(const tn_hook *h, const char *what, tn_function *f, uint8_t dtype, Shape s, tn_tensor r, tn_site at) {
+  tn_function *g = f;
+  if (r.fn != f) {
+    if (r.fn) report_foreign(h, f, r.fn, at);
+    return false;
+  }
+  if (!fe_join(&r, 1, &g, at)) return false;
+  if (fe_ins(r)->dtype == dtype && fe_shape_of(r).i == s.i) return true;
+  report_type(h, what, dtype, s, r, at);
+  return false;
+}
+
+FeTypes fe_types_of(const tn_values *v) {
+  FeTypes t;
+  for (uint32_t k = 0; k < v->n; k++)
+    if (fe_ok(v->v[k])) t.dtype[k] = (uint8_t)fe_ins(v->v[k])->dtype, t.shape[k] = fe_shape_of(v->v[k]);
+  return t;
+}
+
+static bool report_count(const tn_hook *h, const char *what, uint32_t have, uint32_t want, tn_site at) {
+  fe_error(h->p, E_HOOK_TYPE, at, "%s returns %u values for its %u %s%s", hook_text(h), have, want, what,
+           want == 1 ? "" : "s");
+  fe_note(h->p, h->loc, "the hook was registered here");
+  fe_hint(h->p, "a hook returns what it was given, with values replaced, or TN_KEEP");
+  return false;
+}
+
+static bool report_presence(const tn_hook *h, const char *what, bool was_given, tn_site at) {
+  fe_error(h->p, E_HOOK_TYPE, at, "%s %s", hook_text(h),
+           was_given ? rt_printf(h->p->mem, "returns no value for its %s", what)
+                     : rt_printf(h->p->mem, "returns a value for its %s, where there is none", what));
+  fe_note(h->p, h->loc, "the hook was registered here");
+  fe_hint(h->p, "a hook returns TN_NONE where it was given none, and there alone");
+  return false;
+}
+
+bool fe_hook_replaces(const tn_hook *h, const char *what, tn_function *f, tn_values *v, const FeTypes *types,
+                      const tn_values *by, tn_site at) {
+  if (by->n == UINT32_MAX) return true;
+  if (by->n != v->n) return report_count(h, what, by->n, v->n, at);
+  for (uint32_t k = 0; k < v->n; k++) {
+    tn_tensor now = by->v[k];
+    const char *name = v->n > 1 ? rt_printf(h->p->mem, "%s '%s'", what, v->names[k]) : what;
+    if (!now.fn != !v->v[k].fn) return report_presence(h, name, v->v[k].fn, at);
+    if (!now.fn) continue;
+    const char *its = rt_printf(h->p->mem, "its %s", name);
+    if (!fe_hook_fits(h, its, f, types->dtype[k], types->shape[k], now, at)) return false;
+    v->v[k] = now;
+  }
+  return true;
+}
 
 // ---- hooks that never fired
+static void warn(tn_program *p, const tn_hook *h, const char *fmt, const char *name) {
+  rt_diag(&p->ir->diags, RT_WARNING, E_HOOK_UNUSED, ir_loc_file(p->ir, h->loc), ir_loc_line(p->ir, h->loc), fmt, name);
+}
+
+static void warn_unused_of_value(tn_program *p, const tn_hook *h) {
+  warn(p, h, "a hook on a gradient never fires: %s", "no loss sends the value a gradient");
+  fe_hint(p, "tn_backward and tn_grad run hooks, those that are registered before them");
+}
+
+static void warn_unused_of_tree(tn_program *p, const tn_hook *h) {
+  warn(p, h, "a hook of the modules '%s' never fires: none of them is called, or none by a call that runs it",
+       h->pattern);
+  fe_hint(p, "the pattern is one of paths below the module that the hook was given to");
+}
+
+static void warn_unused_backward(tn_program *p, const tn_hook *h) {
+  warn(p, h, "a backward hook of module '%s' never fires: no gradient goes through the module", h->module->path);
+  if (h->untracked.i) {
+    fe_note(p, h->untracked, "the output of this call requires no gradient");
+    fe_hint(p, "tn_set_requires_grad(x, true) makes an input require one, and all that is made of it");
+    return;
+  }
+  fe_note(p, h->module->called, "it was called here");
+  fe_hint(p, "tn_backward and tn_grad run hooks of the calls that the loss depends on");
+}
+
 static void warn_unused(tn_program *p, const tn_hook *h) {
   const tn_module *m = h->module;
   const char *why = m->called.i      ? "was called only before it was registered"
@@ -224,20 +301,15 @@ static void warn_unused(tn_program *p, const tn_hook *h) {
 }
 
 void fe_unused_hooks(tn_program *p) {
-  for (uint32_t k = 0; k < p->n_hooks; k++) {
-    tn_hook *h = p->hooks[k];
-    if (h->removed || h->fired || h->module->reported_unused) continue;
-    h->module->reported_unused = true;
-    warn_unused(p, h);
+  for (uint32_t k = 0; k < p->hooks.n; k++) {
+    tn_hook *h = p->hooks.list[k];
+    bool of_gradient = h->backward || h->backward_pre;
+    if (h->removed || h->fired || (h->module && !h->pattern && h->module->reported_unused)) continue;
+    if (!h->module) warn_unused_of_value(p, h);
+    else if (h->pattern) warn_unused_of_tree(p, h);
+    else {
+      h->module->reported_unused = true;
+      (of_gradient && h->is_tapped ? warn_unused_backward : warn_unused)(p, h);
+    }
   }
-}
-
-// On the rows of a packed sequence.
-tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at) {
-  tn_function *f;
-  if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
-  FE_GUARD(f->p, fe_poisoned_packed(f));
-  tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
-  if (!fe_ok(data)) return fe_poisoned_packed(f);
-  return tn_packed_with_data(s, data, at);
 }

@@ -90,7 +90,7 @@ static tn_tensor call_children(tn_module *m, tn_tensor x, tn_site at) {
   for (tn_module *c = m->first; c; c = c->next) {
     uint32_t first = x.fn ? x.fn->ir->n_ins : 0;
     x = fe_call(c, x, at);
-    if (c->next && c->next->n_hooks) x = fe_count_new(x, first, at);
+    if (c->next && fe_has_hooks(c->next)) x = fe_count_new(x, first, at);
   }
   return m->first ? x : fe_same(x, at);
 }
@@ -113,6 +113,12 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_ACTIVATION: return fe_emit1(m->config.op, x, at);
   case MOD_ATTENTION: return fe_attend(m, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
+  case MOD_OWN: {
+    tn_values y = fe_forward_n(m, (tn_values){.v = {x}, .n = 1}, at);
+    if (y.n == 1) return y.v[0];
+    if (y.n) fe_error(m->p, E_ARGUMENT, at, "module '%s' gives %u values: tn_call_n takes them", m->path, y.n);
+    return fe_poison(x.fn);
+  }
   case MOD_LAYER_NORM:
   case MOD_RMS_NORM: return fe_norm(m, x, at);
   case MOD_BUILT_IN: return m->config.forward(m, x, at);

@@ -347,16 +347,18 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
   tn_function *f = packed ? x->seq.data.fn : x->dense.fn;
   FE_INSIDE(m);
   m->called = fe_loc(m->p, at);
-  if (m->n_hooks && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
+  if (fe_has_hooks(m) && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;
   bool is_one = !packed && fe_rank(x->dense) == 2;
+  uint32_t record = fe_call_begins(f, m);
   tn_rnn_output r = packed ? run_packed(m, x, at) : is_one ? run_one(m, x, at) : run_dense(m, x, at);
+  fe_call_ended(f, record, &(tn_values){.v = {packed ? r.out.data : r.dense}, .n = 1});
   if (!fe_ok(r.hidden)) return poisoned(f);
   if (packed) r.out = fe_made_packed(r.out, sorted, at);
   else fe_made(r.dense, at);
   fe_made(r.hidden, at);
   fe_made(r.cell, at);
-  return m->n_hooks && !fe_rnn_post_hooks(m, x, &r, at) ? poisoned(f) : r;
+  return fe_has_hooks(m) && !fe_rnn_post_hooks(m, x, &r, at) ? poisoned(f) : r;
 }
 
 tn_rnn_output tn_rnn_call(tn_module *m, tn_packed x, tn_rnn_call_options o) {

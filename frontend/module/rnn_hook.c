@@ -48,35 +48,28 @@ static bool fits(const tn_hook *h, const Values *old, const Values *now, bool ma
     if (!old->v[k].fn && !added) continue;
     if (k == 0 && now->v[0].v != old->v[0].v) added = true;
     if (added || !now->v[k].fn) {
-      fe_error(f->p, E_HOOK_TYPE, at, "a hook of module '%s' %s", h->module->path,
+      fe_error(f->p, E_HOOK_TYPE, at, "a hook of module '%s' %s", h->on->path,
                k == 0 ? "changes the layout of a packed sequence" : "adds or takes away a value");
       fe_note(f->p, h->loc, "the hook was registered here");
       fe_hint(f->p, "a hook returns what it was given, or that with values replaced");
       return false;
     }
-    if (now->v[k].v != old->v[k].v && !fe_hook_fits(h, f, old->dtype[k], old->shape[k], now->v[k], at)) return false;
+    if (now->v[k].v != old->v[k].v &&
+        !fe_hook_fits(h, h->rnn_pre ? "its input" : "its output", f, old->dtype[k], old->shape[k], now->v[k], at))
+      return false;
   }
   return true;
 }
 
-// The hooks as they stood before the first of them ran.
-static tn_hook **hooks_of(const tn_module *m, uint32_t *n) {
-  tn_hook **list = rt_alloc(m->p->mem, (m->n_hooks + 1) * sizeof *list);
-  *n = m->n_hooks;
-  for (uint32_t k = 0; k < *n; k++) list[k] = m->hooks[k];
-  return list;
-}
-
 bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at) {
-  uint32_t n;
   if (!fe_hook_may_run(m, at)) return false;
-  tn_hook **list = hooks_of(m, &n);
-  for (uint32_t k = 0; k < n; k++) {
-    tn_hook *h = list[k];
+  FeHooks hooks = fe_hooks_of(m);
+  for (uint32_t k = 0; k < hooks.n; k++) {
+    tn_hook *h = hooks.list[k];
     if (h->removed || !h->rnn_pre) continue;
     Values old = values_in(in);
     note_types(&old);
-    FeHookRun run = fe_hook_begins(h);
+    FeHookRun run = fe_hook_begins(h, m);
     *in = h->rnn_pre(m, *in, h->ctx);
     fe_hook_ended(&run);
     Values now = values_in(in);
@@ -93,15 +86,14 @@ static void follow_hidden(const tn_module *m, tn_rnn_output *r, tn_site at) {
 }
 
 bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out, tn_site at) {
-  uint32_t n;
-  tn_hook **list = hooks_of(m, &n);
+  FeHooks hooks = fe_hooks_of(m);
   tn_rnn_output given = *out;
-  for (uint32_t k = 0; k < n; k++) {
-    tn_hook *h = list[k];
+  for (uint32_t k = 0; k < hooks.n; k++) {
+    tn_hook *h = hooks.list[k];
     if (h->removed || !h->rnn_post) continue;
     Values old = values_out(out);
     note_types(&old);
-    FeHookRun run = fe_hook_begins(h);
+    FeHookRun run = fe_hook_begins(h, m);
     *out = h->rnn_post(m, *in, *out, h->ctx);
     fe_hook_ended(&run);
     Values now = values_out(out);

@@ -24,16 +24,19 @@ static bool check_loss(tn_tensor loss, tn_site at) {
   return false;
 }
 
-static tn_tensor grad_of(tn_tensor loss, tn_tensor of, tn_site at) {
-  return fe_keep(fe_emit2(OP_grad_of, loss, of, at), at);
+// As a hook on it left it
+static tn_tensor gradient_by(const FeHooked *hooked, tn_tensor of, tn_site at) {
+  for (uint32_t k = 0; k < hooked->n_leaves; k++)
+    if (hooked->leaves[k].of.v == of.v) return hooked->leaves[k].grad;
+  return fe_emit2(OP_grad_of, hooked->loss, of, at);
 }
 
 // Adds to the gradient of parameter k what the loss sends to it.
-static bool add_gradient(tn_tensor loss, uint32_t k, const bool *reached, tn_site at) {
-  tn_function *f = loss.fn;
+static bool add_gradient(const FeHooked *hooked, uint32_t k, const bool *reached, tn_site at) {
+  tn_function *f = hooked->loss.fn;
   Val w = f->uses[k].now;
   if (ir_none(w) || f->uses[k].frozen || !reached[w.i]) return false;
-  tn_tensor g = grad_of(loss, (tn_tensor){f, w.i}, at), old = f->uses[k].grad;
+  tn_tensor g = fe_keep(gradient_by(hooked, (tn_tensor){f, w.i}, at), at), old = f->uses[k].grad;
   f->uses[k].grad = fe_ok(old) ? fe_keep(fe_emit2(OP_add, old, g, at), at) : g;
   return true;
 }
@@ -47,9 +50,14 @@ void tn_backward(tn_tensor loss, tn_site at) {
     f->lost_gradients = true;
     return;
   }
+  FeHooked hooked = fe_run_grad_hooks(loss, TN_NONE, at);
+  if (!fe_ok(hooked.loss)) {
+    f->lost_gradients = true;
+    return;
+  }
   const bool *reached = reached_from(loss, 0);
   uint32_t n = 0;
-  for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(loss, k, reached, at);
+  for (uint32_t k = 0; k < f->n_uses; k++) n += add_gradient(&hooked, k, reached, at);
   f->backward = fe_loc(f->p, at);
   *RT_PUSH(f->p->mem, f->losses, f->n_losses, f->cap_losses) = fe_val(loss);
   if (n) return;
@@ -64,7 +72,10 @@ tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
   if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_loss(loss, at)) return fe_poison(f);
-  if (reached_from(loss, of.v)[of.v]) return fe_made(fe_emit2(OP_grad_of, loss, of, at), at);
+  if (reached_from(loss, of.v)[of.v]) {
+    FeHooked hooked = fe_run_grad_hooks(loss, of, at);
+    return fe_ok(hooked.loss) ? fe_made(gradient_by(&hooked, of, at), at) : fe_poison(f);
+  }
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
   fe_hint(f->p, "tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons");

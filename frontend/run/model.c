@@ -27,6 +27,7 @@ void tn_model_free(tn_model *m) {
   fe_lock_wait(&m->lock, CALL_tn_model_free);
   rt_instance_free(m->inst);
   rt_arena_free(m->lists);
+  fe_probing_free(m->probing);
   fe_code_release(m->code);
   rt_free(m);
 }
@@ -104,6 +105,8 @@ tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n
   if ((n_in && !in) || (n_out && !out)) return refuse(m, "%s: a list of arrays is missing", function);
   m->last = k, m->last_name = m->code->plan->functions[k].name;
   fe_lock_names(&m->lock, k);
+  RtStatus status;
+  if (m->probing && fe_run_probed(m, k, arrays_of(in), n_in, arrays_of(out), n_out, &status)) return status_of(status);
   return status_of(rt_instance_run(m->inst, k, arrays_of(in), n_in, arrays_of(out), n_out));
 }
 

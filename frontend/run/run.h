@@ -6,6 +6,7 @@
 #include "frontend/tenure/loader.h"
 #include "frontend/tenure/model.h"
 #include "frontend/tenure/params.h"
+#include "frontend/tenure/probe.h"
 #include "frontend/tenure/run.h"
 #include "runtime/exec/instance.h"
 #include <math.h>
@@ -23,6 +24,28 @@ typedef struct {
   uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
 } FeBytesMoved;
 
+// What a function's twin hands out behind the outputs of the function: count of finite, NaN, infinite and zero elements,
+// mean, sum of squares of the distances from it, sum of squares, least, greatest; then n_bins counts.
+enum {
+  FE_PROBE_FINITE,
+  FE_PROBE_NAN,
+  FE_PROBE_INF,
+  FE_PROBE_ZERO,
+  FE_PROBE_MEAN,
+  FE_PROBE_SPREAD,
+  FE_PROBE_SQUARES,
+  FE_PROBE_MIN,
+  FE_PROBE_MAX,
+  FE_PROBE_STATS
+};
+typedef struct {
+  const char *name, *output;  // as tn_run knows it
+  const char *file;           // NULL: unknown
+  uint32_t line, function, twin, n_bins;
+  double lo, hi;
+} FeProbe;
+typedef struct FeProbing FeProbing;  // run/probe.c
+
 // Code and what is known of it: shared by all models made from it, freed with the last of them. Who compiled it has
 // more, behind this (FeJitCode); of a bundle all but the plan is empty.
 typedef struct FeCode {
@@ -33,6 +56,8 @@ typedef struct FeCode {
   const tn_plan *variant_stats;     // by variant, numbered through all functions; NULL: not known
   const char *const *bounds;        // the same: "batch <= 8"
   const FeBytesMoved *bytes_moved;  // by function of the plan; NULL: not known
+  const FeProbe *probes;            // by function, in order
+  uint32_t n_probes;
   tn_compile_info info;
   uint32_t n_workers;
 } FeCode;
@@ -59,7 +84,8 @@ struct tn_model {
   RtArena *lists;         // of the last load's report; NULL: none
   const char *last_name;  // of the function that ran last; NULL: none did
   uint32_t last;
-  FeCallLock lock;  // of all of the above that changes
+  FeProbing *probing;  // NULL: no probe was ever on
+  FeCallLock lock;     // of all of the above that changes
 };
 
 // The user's collation is kept beside the loader: it is called with the address of this copy.
@@ -110,6 +136,12 @@ RT_API void fe_code_release(FeCode *c);                               // NULL: n
 tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out);
 uint32_t fe_find_function(const tn_model *m, const char *name);  // RT_NO_FUNCTION: none that users may call
 void fe_say_no_function(char *error, size_t error_size, const tn_model *m, const char *name);
+
+// ---- probe.c
+// A run of function k that probes watch; false: none of them is on, and nothing was done
+bool fe_run_probed(tn_model *m, uint32_t k, const RtArray *in, size_t n_in, const RtArray *out, size_t n_out,
+                   RtStatus *status);
+void fe_probing_free(FeProbing *p);  // NULL: nothing
 
 // ---- plan_facts.c: FeCode.bounds, in `mem`
 RT_API const char *const *fe_bounds(const RtPlan *p, RtArena *mem);

@@ -33,6 +33,13 @@ typedef struct {
   tn_function *fn;
   uint32_t v;
 } tn_tensor;  // v == 0: poisoned
+// Several values: what a module of several inputs takes, what hooks of it see. names: by value, NULL: none.
+enum { TN_MAX_VALUES = 16 };
+typedef struct {
+  tn_tensor v[TN_MAX_VALUES];
+  uint32_t n;
+  const char *const *names;
+} tn_values;
 typedef struct {
   uint64_t d;
 } tn_dim;
@@ -82,6 +89,8 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 #ifndef __cplusplus
 #define TN_SITE ((tn_site){__FILE__, __LINE__})
 #define TN_NONE ((tn_tensor){NULL, 0})  // no tensor
+#define TN_VALUES(...) ((tn_values){.v = {__VA_ARGS__}, .n = sizeof((tn_tensor[]){__VA_ARGS__}) / sizeof(tn_tensor)})
+#define TN_KEEP ((tn_values){.n = UINT32_MAX})  // of a hook: nothing is replaced
 #define TN_SCALAR ((tn_shape){.rank = 0})
 #define TN_SHAPE(...)                                                                                             \
   ((tn_shape){{TN_NINTH(__VA_ARGS__, TN_DIMS_8, TN_DIMS_7, TN_DIMS_6, TN_DIMS_5, TN_DIMS_4, TN_DIMS_3, TN_DIMS_2, \
@@ -99,6 +108,12 @@ TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
 #else
 #define TN_SITE (tn_site{__FILE__, __LINE__})
 #define TN_NONE (tn_tensor{nullptr, 0})
+#define TN_VALUES(...) tn_values_literal(__VA_ARGS__)
+#define TN_KEEP (tn_values{{}, UINT32_MAX, nullptr})
+template <class... T> tn_values tn_values_literal(T... t) {
+  static_assert(sizeof...(T) <= TN_MAX_VALUES, "at most TN_MAX_VALUES values");
+  return tn_values{{t...}, static_cast<uint32_t>(sizeof...(T)), nullptr};
+}
 #define TN_SCALAR (tn_shape{{}, 0})
 #define TN_SHAPE(...) tn_shape_literal(__VA_ARGS__)
 #define TN_DIM(d) tn_dim_literal(d)

@@ -1,4 +1,4 @@
-// Tenure, modules: parameters, variables by path, layers, attention, hooks.
+// Tenure, modules: parameters, variables by path, layers, attention.
 #ifndef TN_MODULE_H
 #define TN_MODULE_H
 
@@ -202,30 +202,6 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
-
-// ---- hooks of modules: functions that tn_call runs while the graph is built
-//
-//   static tn_tensor negate(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) { return tn_neg(out); }
-//   tn_hook *h = tn_hook_post(fc, negate, NULL);
-//   y = tn_call(fc, x);     // -fc(x), and gradients know
-//   tn_hook_remove(h);       // for the calls that follow; a second time does nothing
-//
-// A hook returns what replaces the hooked value, of the same shape and dtype (E118), or TN_NONE to keep it; the next
-// hook sees the replacement. Order: as registered, prepended ones in front. What a hook sees or makes belongs to the
-// newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
-// never fires, because the module runs through tn_forward only, is W119; registering or removing one after
-// tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
-// have hooks of their own (tn_rnn_hook_pre); cells and modules that only hold parameters have none.
-typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
-typedef tn_tensor (*tn_post_hook)(tn_module *m, tn_tensor in, tn_tensor out, void *ctx);
-typedef struct {
-  bool prepend;  // else behind those that are there
-  tn_site at;
-} tn_hook_options;
-// The handle is the program's; NULL on error
-TN_API tn_hook *tn_hook_pre(tn_module *m, tn_pre_hook fn, void *ctx, tn_hook_options o);
-TN_API tn_hook *tn_hook_post(tn_module *m, tn_post_hook fn, void *ctx, tn_hook_options o);
-TN_API void tn_hook_remove(tn_hook *h, tn_site at);
 
 #ifdef __cplusplus
 }

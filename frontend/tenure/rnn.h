@@ -2,6 +2,7 @@
 #ifndef TN_RNN_H
 #define TN_RNN_H
 
+#include "hook.h"
 #include "module.h"
 #include "packed.h"
 

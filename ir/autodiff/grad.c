@@ -12,7 +12,6 @@
 // Gradients of gradients: a grad_of is expanded where it stands, so that a later loss which reads it goes back through
 // its backward as through any other instructions.
 #include "ir/autodiff/grad.h"
-#include "ir/rewrite.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +35,7 @@ static int by_index(const void *a, const void *b) {
 
 // What gradients of the roots flow to, from the first target (`least`) on, in order; marks what depends on a target.
 // Nothing else is looked at: a function with many losses is not walked through for each.
-static void find_dependent(Grad *g, const Val *root, uint32_t n, uint32_t least) {
+void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least) {
   const Fn *f = g->f;
   for (uint32_t k = 0; k < n; k++) reach(g, root[k], least);
   for (uint32_t at = 0; at < g->n_reached; at++, g->p->n_visits++) {
@@ -52,22 +51,23 @@ static void find_dependent(Grad *g, const Val *root, uint32_t n, uint32_t least)
   }
 }
 
-static void walk_back(Grad *g) {
+void ir_grad_step(Grad *g, Val v) {
   Fn *f = g->f;
-  for (uint32_t at = g->n_reached; at-- > 0;) {
-    Val v = g->reached[at];
-    Ins ins = f->ins[v.i];  // a copy: the array grows
-    if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) continue;
-    g->loc = ins.loc;
-    f->cur_scope = ins.scope;
-    ir_grad_through(g, v, g->adj[v.i]);
-    while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
-  }
+  Ins ins = f->ins[v.i];  // a copy: the array grows
+  if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) return;
+  g->loc = ins.loc;
+  f->cur_scope = ins.scope;
+  ir_grad_through(g, v, g->adj[v.i]);
+  while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
+}
+
+static void walk_back(Grad *g) {
+  for (uint32_t at = g->n_reached; at-- > 0;) ir_grad_step(g, g->reached[at]);
 }
 
 // Everything up to `loss` is in place; targets, the first of which is `least`, are marked in g->dep.
 static void backward(Grad *g, uint32_t least) {
-  find_dependent(g, &g->loss, 1, least);
+  ir_grad_find(g, &g->loss, 1, least);
   if (!g->dep[g->loss.i]) return;
   g->loc = ir_ins(g->f, g->loss)->loc;
   g->adj[g->loss.i] = ir_const(g->f, 1, g->loc);
@@ -82,24 +82,16 @@ Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const boo
   g.dep = rt_alloc(f->prog->mem, size * sizeof *g.dep);
   g.is_reached = rt_alloc(f->prog->mem, size * sizeof *g.is_reached);
   memcpy(g.dep, want, size * sizeof *g.dep);
-  find_dependent(&g, of, n, 1);
+  ir_grad_find(&g, of, n, 1);
   for (uint32_t k = 0; k < n; k++) ir_grad_give(&g, of[k], seed[k]);
   while (g.first + g.n_of < f->n_ins) *RT_PUSH(g.p->mem, g.of, g.n_of, g.cap_of) = (Val){0};
   walk_back(&g);
   return g.adj;
 }
 
-// The backward of one loss.
-typedef struct {
-  uint32_t first, end;  // its instructions
-  const Val *of;        // by instruction, from `first` on: the forward instruction whose gradient it is part of
-  Val loss;
-  bool failed;
-} Done;
-
 // ---- writes in place that destroyed what the backward reads (E112), from the records that pass functionalize left
 // The forward instruction whose gradient instruction i is part of; none: i is no part of a backward.
-static Val forward_of(const Done *done, uint32_t n, uint32_t i) {
+static Val forward_of(const GradDone *done, uint32_t n, uint32_t i) {
   uint32_t lo = 0, hi = n;  // in the order of their instructions
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -150,7 +142,7 @@ static Val content_of(const Fn *f, Val mark) {
 
 static bool is_read(const Fn *f, Val v, uint32_t k) { return !(ir_operand_flags(f, v, k) & (SHAPE_ONLY | REPLACED)); }
 
-static void check_overwritten(Fn *f, const Done *done, uint32_t n) {
+static void check_overwritten(Fn *f, const GradDone *done, uint32_t n) {
   Val *write_of = NULL;  // by storage: its `overwritten` record
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_overwritten) {
@@ -215,7 +207,8 @@ static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
 static bool is_nested(const Fn *f) {
   bool *after = rt_alloc(f->prog->mem, f->n_ins);
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) after[i] |= after[ir_arg(f, (Val){i}, k).i];
+    uint32_t n = f->ins[i].op == OP_grad_replace ? 1 : f->ins[i].n_args;  // what replaces is no part of the loss
+    for (uint32_t k = 0; k < n; k++) after[i] |= after[ir_arg(f, (Val){i}, k).i];
     if (f->ins[i].op != OP_grad_of) continue;
     if (after[ir_arg(f, (Val){i}, 0).i]) return true;
     after[i] = true;
@@ -238,26 +231,15 @@ static Val zeros_like(Fn *f, Val x, Loc loc) {
   return ir_emit(f, OP_full, NULL, 0, a, 2, loc);
 }
 
-typedef struct {
-  Rewrite e;
-  Fn *f;
-  bool is_nested;
-  Done *done;
-  uint32_t n_done, cap_done;
-  uint32_t *done_of;            // by old loss: 1 + its row of `done`; 0: none so far
-  uint32_t *first_of, *others;  // by old loss: its first grad_of; by old grad_of: the next of the same loss; 0: none
-  Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there
-  Grad work;                    // tables by value, all zero between two losses
-  uint32_t n_tables;            // values that they have room for
-} Gradients;
-
 // The lists of grad_of by loss, in order.
 static void list_targets(Gradients *s) {
   RtArena *mem = s->f->prog->mem;
   uint32_t n = s->e.n_old;
   s->done_of = rt_alloc(mem, n * sizeof *s->done_of), s->value = rt_alloc(mem, n * sizeof *s->value);
   s->first_of = rt_alloc(mem, n * sizeof *s->first_of), s->others = rt_alloc(mem, n * sizeof *s->others);
+  s->replaced_by = rt_alloc(mem, n * sizeof *s->replaced_by), s->walk_of = rt_alloc(mem, n * sizeof(GradWalk *));
   for (uint32_t i = n - 1; i > 0; i--) {
+    if (s->e.old[i].op == OP_grad_replace) s->replaced_by[ir_rewrite_old_arg(&s->e, (Val){i}, 0).i] = i;
     if (s->e.old[i].op != OP_grad_of) continue;
     uint32_t loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0).i;
     s->others[i] = s->first_of[loss];
@@ -274,7 +256,7 @@ static void reserve_tables(Gradients *s, uint32_t n) {
 }
 
 // What the gradient of grad_of i is taken with respect to; none: it comes behind the loss.
-static Val target_of(const Gradients *s, uint32_t i, Val loss) {
+Val ir_grad_target(const Gradients *s, uint32_t i, Val loss) {
   Val x = ir_rewrite_arg(&s->e, (Val){i}, 1);
   return x.i <= loss.i ? x : (Val){0};
 }
@@ -294,34 +276,42 @@ static void take_gradients(Gradients *s, Val old_loss) {
   g.f = f, g.p = f->prog, g.loss = s->e.map[old_loss.i], g.first = f->n_ins, g.is_nested = s->is_nested;
   uint32_t least = g.loss.i, errors = f->prog->diags.n_errors, first = f->n_ins;
   for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
-    Val x = target_of(s, i, g.loss);
+    Val x = ir_grad_target(s, i, g.loss);
     if (ir_none(x)) continue;
     g.dep[x.i] = true;
     if (x.i < least) least = x.i;
   }
   backward(&g, least);
   for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
-    Val x = target_of(s, i, g.loss);
+    Val x = ir_grad_target(s, i, g.loss);
     s->value[i] = g.adj[x.i];
     g.dep[x.i] = false;
   }
   clear_tables(&g);
   s->work.reached = g.reached, s->work.cap_reached = g.cap_reached;
   *RT_PUSH(f->prog->mem, s->done, s->n_done, s->cap_done) =
-      (Done){first, f->n_ins, g.of, g.loss, f->prog->diags.n_errors != errors};
+      (GradDone){first, f->n_ins, g.of, g.loss, f->prog->diags.n_errors != errors};
   s->done_of[old_loss.i] = s->n_done;
+}
+
+static Val plain_gradient(Gradients *s, uint32_t i, Val *loss, bool *failed) {
+  Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0);
+  if (!s->done_of[old_loss.i]) take_gradients(s, old_loss);
+  const GradDone *d = &s->done[s->done_of[old_loss.i] - 1];
+  *loss = d->loss, *failed = d->failed;
+  return s->value[i];
 }
 
 // What takes the place of grad_of i.
 static Val gradient_of(Gradients *s, uint32_t i) {
-  Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0), old_x = ir_rewrite_old_arg(&s->e, (Val){i}, 1);
+  Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0), old_x = ir_rewrite_old_arg(&s->e, (Val){i}, 1), loss;
   Val x = s->e.map[old_x.i];
-  if (!s->done_of[old_loss.i]) take_gradients(s, old_loss);
-  const Done *d = &s->done[s->done_of[old_loss.i] - 1];
-  if (!ir_none(s->value[i])) return s->value[i];
-  bool zero = s->is_nested && !d->failed && is_constant_for(&s->e, old_loss, old_x);
+  bool failed;
+  Val found = (ir_grad_is_hooked(s, old_loss) ? ir_grad_hooked : plain_gradient)(s, i, &loss, &failed);
+  if (!ir_none(found)) return found;
+  bool zero = s->is_nested && !failed && is_constant_for(&s->e, old_loss, old_x);
   if (zero) return zeros_like(s->f, x, s->e.old[i].loc);
-  if (!d->failed) report_unreached(&s->e, (Val){i}, d->loss, x);
+  if (!failed) report_unreached(&s->e, (Val){i}, loss, x);
   return x;
 }
 
@@ -333,6 +323,7 @@ bool ir_pass_grad(Fn *f) {
   for (uint32_t i = 1; i < s.e.n_old; i++) {
     if (s.e.old[i].op == OP_result) continue;
     if (s.e.old[i].op == OP_grad_of) s.e.map[i] = gradient_of(&s, i);
+    else if (s.e.old[i].op == OP_grad_replace) s.e.map[i] = ir_rewrite_arg(&s.e, (Val){i}, 0);
     else ir_rewrite_copy(&s.e, (Val){i});
   }
   f->cur_scope = scope;

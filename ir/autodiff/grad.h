@@ -3,6 +3,7 @@
 #ifndef TN_IR_AUTODIFF_GRAD_H
 #define TN_IR_AUTODIFF_GRAD_H
 #include "ir/ir.h"
+#include "ir/rewrite.h"
 
 typedef struct {
   Fn *f;
@@ -20,6 +21,44 @@ typedef struct {
   Val *of;  // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
   uint32_t n_of, cap_of;
 } Grad;
+
+// The backward of one loss, or a stretch of it.
+typedef struct {
+  uint32_t first, end;  // its instructions
+  const Val *of;        // by instruction, from `first` on: the forward instruction whose gradient it is part of
+  Val loss;
+  bool failed;
+} GradDone;
+
+typedef struct GradWalk GradWalk;
+
+// The pass at work on one function.
+typedef struct {
+  Rewrite e;
+  Fn *f;
+  bool is_nested;
+  GradDone *done;
+  uint32_t n_done, cap_done;
+  uint32_t *done_of;            // by old loss: 1 + its row of `done`; 0: none so far
+  uint32_t *first_of, *others;  // by old loss: its first grad_of; by old grad_of: the next of the same loss; 0: none
+  uint32_t *replaced_by;        // by old loss or grad_replace: the first grad_replace that goes on from it; 0: none
+  GradWalk **walk_of;           // by old grad_replace, or loss: the walk that ends with it
+  Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there
+  Grad work;                    // tables by value, all zero between two losses
+  uint32_t n_tables;            // values that they have room for
+} Gradients;
+
+// ---- grad.c
+// What gradients of the roots flow to, from the first target (`least`) on; targets are marked in g->dep.
+void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least);
+void ir_grad_step(Grad *g, Val v);                             // hands on the gradient of v, where there is one
+Val ir_grad_target(const Gradients *s, uint32_t i, Val loss);  // of grad_of or grad_replace i; none: behind the loss
+
+// ---- grad_replace.c: losses whose gradients are replaced on the way
+static inline bool ir_grad_is_hooked(const Gradients *s, Val old_loss) {
+  return s->replaced_by[old_loss.i] || s->e.old[old_loss.i].op == OP_grad_replace;
+}
+Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed);  // of grad_of i; none: no path leads there
 
 // Adds d to the gradient with respect to v.
 void ir_grad_give(Grad *g, Val v, Val d);

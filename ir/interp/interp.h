@@ -55,6 +55,7 @@ static inline double run_single(const Run *r, double x) { return r->env->single 
 #define eval_dispose eval_nothing
 #define eval_overwritten eval_grad_of
 #define eval_clone eval_stop_grad
+#define eval_grad_replace eval_stop_grad
 #define eval_seq_max eval_seq_best
 #define eval_seq_min eval_seq_best
 #define eval_seq_from_list eval_seq_list

@@ -1,6 +1,7 @@
 // Gradient norm and optimizers, as PyTorch's torch.optim states them. The interpreter's loop stores what these return
 // into the parameters that the operands are versions of.
 #include "ir/interp/interp.h"
+#include "ir/optimizers.h"
 
 #include <math.h>
 
@@ -14,44 +15,87 @@ bool eval_global_norm(Run *r, Val v) {
   return true;
 }
 
-static double number(const Run *r, Val v, ArgName name) { return run_operand(r, v, name).v[0]; }
-static double option(const Run *r, Val v, Key k, double absent) { return ir_attr_num(r->f, v, k, absent); }
+// ---- the rows of optimizers.def
+typedef struct {
+  Run *r;
+  Val v;
+  double reg[IR_N_REGISTERS];
+} Update;
 
-// The gradient g of an update, times the factor that it may have.
-static Tensor scaled(Run *r, Val v, Tensor g) {
-  if (!ir_has_operand(r->f, v, ARG_grad_scale)) return g;
-  Tensor out = {rt_alloc(r->env->mem, (size_t)g.n * sizeof(double)), g.n};
-  for (int64_t i = 0; i < g.n; i++) out.v[i] = g.v[i] * number(r, v, ARG_grad_scale);
-  return out;
+// base^n for the whole number in [0, 2^24] that n is, cut toward zero; 0 for NaN.
+static double power(double base, double n) { return pow(base, n > 0 ? floor(fmin(n, 0x1p24)) : 0); }
+
+static double eval_node(const Update *u, const ExNode *n, const double *x) {
+  switch (n->kind) {
+  case EX_NUM: return n->num;
+  case EX_OP: return ir_primitive((Op)n->op, x[0], x[1], x[2]);
+  case UP_REGISTER: return u->reg[n->arg];
+  case UP_OPTION: return ir_attr_num(u->r->f, u->v, (Key)n->arg, n->num);
+  case UP_FLAG: return ir_attr(u->r->f, u->v, (Key)n->arg) != NULL;
+  case UP_FMA: return x[0] * x[1] + x[2];
+  case UP_LERP: return x[0] + x[2] * (x[1] - x[0]);
+  case UP_POWER: return power(x[0], x[1]);
+  default: return 0;
+  }
 }
 
-// As PyTorch a decay of 0 adds nothing, not even 0 times infinity.
-static double with_decay(double g, double param, double decay) { return decay != 0 ? g + decay * param : g; }
+static void run_lets(Update *u, const IrLet *lets, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    double stack[32] = {0};
+    uint32_t top = 0;
+    for (uint32_t i = 0; i < lets[k].value.n; i++) {
+      const ExNode *node = &lets[k].value.nodes[i];
+      top -= ir_operands_taken(node->kind, node->op);
+      stack[top] = eval_node(u, node, &stack[top]);
+      top++;
+    }
+    u->reg[lets[k].reg] = stack[0];
+  }
+}
 
-static bool adamw(Run *r, Val v, Tensor g) {
-  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), s = run_arg(r, v, 2);
-  Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1), new_s = run_result(r, v, 2);
-  double step = number(r, v, ARG_step), lr = number(r, v, ARG_lr), decay = number(r, v, ARG_weight_decay);
-  double b1 = option(r, v, KEY_beta1, 0.9), b2 = option(r, v, KEY_beta2, 0.999), eps = option(r, v, KEY_eps, 1e-8);
-  bool decoupled = ir_attr(r->f, v, KEY_decoupled);
-  double scale1 = 1 - pow(b1, step), scale2 = sqrt(1 - pow(b2, step));
-  for (int64_t i = 0; i < p.n; i++) {
-    double x = decoupled ? p.v[i] * (1 - lr * decay) : p.v[i];
-    double d = decoupled ? g.v[i] : with_decay(g.v[i], p.v[i], decay);
-    new_m.v[i] = b1 * m.v[i] + (1 - b1) * d;
-    new_s.v[i] = b2 * s.v[i] + (1 - b2) * d * d;
-    new_p.v[i] = x - lr / scale1 * new_m.v[i] / (sqrt(new_s.v[i]) / scale2 + eps);
+static bool is_off(const Run *r, Val v) {
+  return ir_has_operand(r->f, v, ARG_when) && run_operand(r, v, ARG_when).v[0] == 0;
+}
+
+// By the gradient g of param, whatever operands it was made of.
+static bool update(Run *r, Val v, Tensor g) {
+  Op op = (Op)ir_ins(r->f, v)->op;
+  const IrUpdate *row = ir_update_of(op);
+  uint32_t n_kept = row->n_tensors - 1;
+  const OperandInfo *operand = ir_ops[op].operands;
+  Update u = {.r = r, .v = v};
+  for (uint32_t k = n_kept; k < ir_ops[op].n_operands; k++) {
+    Tensor x = run_operand(r, v, (ArgName)operand[k].name);
+    if (x.n == 1 && x.v) u.reg[operand[k].name] = x.v[0];
+  }
+  double factor = ir_has_operand(r->f, v, ARG_grad_scale) ? u.reg[ARG_grad_scale] : 1;
+  run_lets(&u, row->scalars, row->n_scalars);
+  for (int64_t i = 0; i < g.n; i++) {
+    for (uint32_t k = 0; k < n_kept; k++) u.reg[operand[k].name] = run_arg(r, v, k).v[i];
+    u.reg[ARG_grad] = g.v[i] * factor;
+    if (!is_off(r, v)) run_lets(&u, row->elements, row->n_elements);
+    for (uint32_t k = 0; k < n_kept; k++) r->val[v.i + k].v[i] = u.reg[operand[k].name];
   }
   return true;
 }
 
-bool eval_adamw(Run *r, Val v) { return adamw(r, v, scaled(r, v, run_operand(r, v, ARG_grad))); }
+static void make_results(Run *r, Val v) {
+  for (uint32_t k = 0; k < ir_ops[ir_ins(r->f, v)->op].n_res; k++) run_result(r, v, k);
+}
+
+#define UPDATE(n, ...)                                \
+  bool eval_##n(Run *r, Val v) {                      \
+    make_results(r, v);                               \
+    return update(r, v, run_operand(r, v, ARG_grad)); \
+  }
+#include "ir/optimizers.def"
 
 bool eval_adamw_sparse(Run *r, Val v) {
   Tensor table = run_arg(r, v, 0), index = run_operand(r, v, ARG_index), rows = run_operand(r, v, ARG_g);
   Sizes size = run_arg_sizes(r, v, 0);
   int64_t width = size.dim[1];
   Tensor g = {rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), table.n};
+  make_results(r, v);
   for (int64_t i = 0; i < index.n; i++) {
     double row = index.v[i];
     if (row < 0 || row >= (double)size.dim[0])
@@ -59,27 +103,5 @@ bool eval_adamw_sparse(Run *r, Val v) {
                       (long long)size.dim[0]);
     for (int64_t k = 0; k < width; k++) g.v[(int64_t)row * width + k] += rows.v[i * width + k];
   }
-  return adamw(r, v, scaled(r, v, g));
-}
-
-bool eval_sgd(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), g = scaled(r, v, run_operand(r, v, ARG_grad)), new_p = run_result(r, v, 0);
-  double lr = number(r, v, ARG_lr), decay = number(r, v, ARG_weight_decay);
-  for (int64_t i = 0; i < p.n; i++) new_p.v[i] = p.v[i] - lr * with_decay(g.v[i], p.v[i], decay);
-  return true;
-}
-
-bool eval_sgd_momentum(Run *r, Val v) {
-  Tensor p = run_arg(r, v, 0), m = run_arg(r, v, 1), g = scaled(r, v, run_operand(r, v, ARG_grad));
-  Tensor new_p = run_result(r, v, 0), new_m = run_result(r, v, 1);
-  double step = number(r, v, ARG_step), lr = number(r, v, ARG_lr);
-  double decay = number(r, v, ARG_weight_decay), momentum = number(r, v, ARG_momentum);
-  double part = step == 1 ? 1 : 1 - option(r, v, KEY_dampening, 0);
-  bool nesterov = ir_attr(r->f, v, KEY_nesterov);
-  for (int64_t i = 0; i < p.n; i++) {
-    double d = with_decay(g.v[i], p.v[i], decay);
-    new_m.v[i] = momentum * m.v[i] + part * d;
-    new_p.v[i] = p.v[i] - lr * (nesterov ? d + momentum * new_m.v[i] : new_m.v[i]);
-  }
-  return true;
+  return update(r, v, g);
 }

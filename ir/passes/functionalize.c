@@ -271,6 +271,7 @@ static void write_value(Functionalize *s, Val mark) {
 
 // ---- gradients of a parameter that was written: of all its versions
 static bool reaches(Functionalize *s, Val loss, Val x) {
+  while (ir_ins(s->f, loss)->op == OP_grad_replace) loss = ir_arg(s->f, loss, 0);
   if (x.i > loss.i) return false;
   if (s->reach_of.i != loss.i) {
     ir_grad_reach(s->f, loss, &s->reach);

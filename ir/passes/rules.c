@@ -15,6 +15,9 @@ typedef struct {
 
 static bool is_pointwise(Op op) { return ir_ops[op].is_pointwise; }
 static bool rows_take_axis(Op op) { return ir_ops[op].flags & ROW_AXIS; }
+static bool takes_gradient(Op op) {
+  return ir_ops[op].cls == CLASS_OPTIMIZER && ir_op_operand(op, ARG_grad) != UINT32_MAX;
+}
 
 #define ROOTS(...) .root = {__VA_ARGS__}
 #define WHERE(predicate) .is_root = predicate

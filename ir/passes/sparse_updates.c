@@ -39,7 +39,7 @@ static bool takes_rows(const Rules *r, Val g) {
 
 Val rule_sparse_adamw(Rules *r, Val v) {
   Fn *f = r->f;
-  Val g = ir_gradient_of(f, v), in[9];
+  Val g = ir_gradient_of(f, v), in[MAX_OPERANDS];
   if (!takes_rows(r, g)) return (Val){0};
   uint32_t n = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {

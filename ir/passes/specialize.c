@@ -64,7 +64,7 @@ static void *copy_of(RtArena *mem, const void *from, size_t bytes) {
   return bytes ? memcpy(to, from, bytes) : to;
 }
 
-static Fn *copy_fn(const Fn *f, const char *name) {
+Fn *ir_fn_copy(const Fn *f, const char *name) {
   RtArena *mem = f->prog->mem;
   Fn *g = ir_fn_new(f->prog, name, f->loc);
   Str own = g->name;
@@ -96,7 +96,7 @@ Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n) {
   }
   map_rows(&m, f);
   map_live(&m, f);
-  Fn *g = copy_fn(f, name.text);
+  Fn *g = ir_fn_copy(f, name.text);
   for (uint32_t v = 1; v < g->n_ins; v++) g->ins[v].shape = map_shape(&m, g->ins[v].shape);
   for (uint32_t k = 0; k < g->n_attrs; k++) map_attr(&m, &g->attrs[k]);
   return g;

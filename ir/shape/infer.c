@@ -129,6 +129,12 @@ uint16_t ir_rule_like1(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_grad_replace(const Infer *c) {
+  if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
+  if (shape_of(c, 1).i != shape_of(c, 2).i) return bad_shape(c, "a gradient has the shape of its value");
+  return ir_rule_same(c);
+}
+
 uint16_t ir_rule_cast(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
   if (t < 0 || t >= N_DTYPES || !(NUMBER >> t & 1)) {

@@ -1,0 +1,487 @@
+// Hooks on gradients, of modules of several values, of trees. They run where tn_backward or tn_grad is called.
+#include "runtime/base.h"
+#include "tests/ledger.h"
+#include <math.h>
+
+static tn_program *p;
+static tn_function *f;
+
+static void start(void) {
+  p = tn_program_create("h");
+  f = tn_function_begin(p, "run");
+}
+
+static tn_tensor tracked(const char *name, int64_t rows, int64_t cols, int line) {
+  tn_tensor x = (tn_input)(f, name, TN_F32, TN_SHAPE(rows, cols), at(line));
+  tn_set_requires_grad(x, true);
+  return x;
+}
+
+static tn_model *compile(void) {
+  (tn_function_end)(f, at(90));
+  tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = 1, .seed = 3, .at = at(91)});
+  if (!m) tn_report(p, stdout);
+  return m;
+}
+
+static void end(tn_model *m) {
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- hooks that write down that they ran
+typedef struct {
+  int n, list[32];
+} Log;
+typedef struct {
+  Log *log;
+  int id;
+} Entry;
+
+static void note(void *ctx) {
+  const Entry *e = ctx;
+  e->log->list[e->log->n++ % 32] = e->id;
+}
+
+static tn_tensor note_pre(tn_module *m, tn_tensor in, void *ctx) {
+  (void)m, (void)in;
+  note(ctx);
+  return TN_NONE;
+}
+
+static tn_tensor note_post(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
+  (void)m, (void)in, (void)out;
+  note(ctx);
+  return TN_NONE;
+}
+
+static tn_values note_backward(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m, (void)in, (void)out;
+  note(ctx);
+  return TN_KEEP;
+}
+
+static tn_values note_backward_pre(tn_module *m, tn_values out, void *ctx) {
+  (void)m, (void)out;
+  note(ctx);
+  return TN_KEEP;
+}
+
+static tn_tensor note_grad(tn_tensor g, void *ctx) {
+  (void)g;
+  note(ctx);
+  return TN_NONE;
+}
+
+static bool logged(const Log *log, int n, const int *want) {
+  bool good = log->n == n && !memcmp(log->list, want, (size_t)n * sizeof *want);
+  for (int k = 0; k < log->n && k < 32 && !good; k++) printf("%s%d", k ? " " : "  have: ", log->list[k]);
+  if (!good) printf("\n");
+  return good;
+}
+#define LOGGED(log, ...) \
+  CHECK(logged(log, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__}))
+
+static tn_module *nested(void) {
+  tn_module *net = tn_sequential(tn_root(p), "net"), *inner = tn_sequential(net, "inner");
+  tn_linear(inner, "a", 4, 4);
+  tn_activation(inner, "act", "tanh");
+  tn_linear(net, "b", 4, 2);
+  return net;
+}
+
+// Ids 0, 1, 2, 3 (front), 4 (front)
+static void in_order(bool pre) {
+  Log log = {0};
+  Entry e[5] = {{&log, 0}, {&log, 1}, {&log, 2}, {&log, 3}, {&log, 4}};
+  start();
+  tn_module *net = nested();
+  for (int k = 0; k < 5; k++) {
+    if (pre) tn_hook_backward_pre(net, note_backward_pre, &e[k], .prepend = k > 2);
+    else tn_hook_backward(net, note_backward, &e[k], .prepend = k > 2);
+  }
+  tn_tensor y = tn_call(net, tracked("x", 2, 4, 11));
+  CHECK(log.n == 0);
+  tn_backward(tn_sum(y));
+  LOGGED(&log, 4, 3, 0, 1, 2);
+  tn_sgd(f, net);
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+SCENARIO(H06) {
+  in_order(false);
+  in_order(true);
+}
+
+SCENARIO(H08) {
+  Log log = {0};
+  Entry e[4] = {{&log, 0}, {&log, 1}, {&log, 2}, {&log, 3}};
+  start();
+  tn_module *net = nested();
+  tn_hook_pre(net, note_pre, &e[0]);
+  tn_hook_post(net, note_post, &e[1]);
+  tn_hook_backward_pre(net, note_backward_pre, &e[2]);
+  tn_hook_backward(net, note_backward, &e[3]);
+  tn_tensor x = tracked("x", 2, 4, 11), y = tn_call(net, x);
+  LOGGED(&log, 0, 1);
+  tn_backward(tn_sum(y));
+  LOGGED(&log, 0, 1, 2, 3);
+  tn_backward(tn_sum(tn_call(net, x)));
+  LOGGED(&log, 0, 1, 2, 3, 0, 1, 2, 3);
+  tn_sgd(f, net);
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+// ---- replacing
+static tn_values times_zero(tn_module *m, tn_values out, void *ctx) {
+  (void)m, (void)ctx;
+  out.v[0] = tn_mul_scalar(out.v[0], 0);
+  return out;
+}
+
+SCENARIO(H09) {
+  start();
+  tn_module *fc = tn_linear(tn_root(p), "fc", 2, 2);
+  tn_hook_backward_pre(fc, times_zero, NULL);
+  tn_tensor a = tracked("a", 1, 2, 11), y = tn_call(fc, a);
+  tn_output(f, "g", tn_grad(tn_sum(y), a));
+  tn_model *m = compile();
+  float in[2] = {1, 1}, g[2] = {7, 7};
+  if (CHECK(m)) CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 2)), TN_OUT(tn_f32(g, 1, 2))) == TN_OK);
+  CHECK(g[0] == 0 && g[1] == 0);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+// ---- named inputs: y = x + bias
+static tn_values add_bias(tn_module *m, tn_values in, void *self) {
+  (void)m, (void)self;
+  tn_tensor *x = tn_value_named(&in, "x"), *bias = tn_value_named(&in, "bias");
+  return TN_VALUES(tn_add(*x, *bias));
+}
+
+static tn_values double_bias(tn_module *m, tn_values in, void *ctx) {
+  (void)m, (void)ctx;
+  tn_tensor *bias = tn_value_named(&in, "bias");
+  CHECK(bias && !tn_value_named(&in, "nobody"));
+  *bias = tn_mul_scalar(*bias, 2);
+  return in;
+}
+
+static tn_values post_bias(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m, (void)ctx;
+  out.v[0] = tn_add(out.v[0], *tn_value_named(&in, "bias"));  // as the pre-hook left it
+  return out;
+}
+
+static const char *const add_inputs[] = {"x", "bias"};
+static tn_module *adder(void) {
+  return (tn_module_define)(tn_root(p), "add",
+                            &(tn_module_class){.name = "AddBias", .forward = add_bias, .n_in = 2, .in = add_inputs},
+                            NULL, at(10));
+}
+
+SCENARIO(H10) {
+  for (int with = 0; with < 3; with++) {
+    start();
+    tn_module *add = adder();
+    if (with < 2) tn_hook_values_pre(add, double_bias, NULL);
+    if (with == 1) tn_hook_values_post(add, post_bias, NULL);
+    if (with == 2)
+      tn_hook_values_post(add, post_bias, NULL), tn_hook_values_post(add, post_bias, NULL, .prepend = true);
+    tn_tensor x = tracked("x", 10, 10, 11), bias = tracked("bias", 10, 10, 12);
+    static const char *const swapped[] = {"bias", "x"};
+    tn_values in = {.v = {bias, x}, .n = 2, .names = swapped}, out = tn_call_n(add, in);
+    CHECK(out.n == 1 && tn_value_named(&out, "output") == &out.v[0]);
+    tn_output(f, "y", out.v[0]);
+    tn_model *m = compile();
+    float one[100], y[100];
+    for (int k = 0; k < 100; k++) one[k] = 1;
+    if (CHECK(m))
+      CHECK(tn_run(m, "run", TN_IN(tn_f32(one, 10, 10), tn_f32(one, 10, 10)), TN_OUT(tn_f32(y, 10, 10))) == TN_OK);
+    for (int k = 0; k < 100; k++) CHECK(y[k] == (with == 0 ? 3 : with == 1 ? 5 : 4));
+    CHECK_REPORT(p, "");
+    end(m);
+  }
+}
+
+// ---- counts: Sigmoid, as many gradients as the hook's context says
+static tn_values some(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m, (void)out;
+  tn_values r = {.v = {in.v[0], in.v[0]}, .n = *(uint32_t *)ctx};
+  return r;
+}
+
+SCENARIO(H20) {
+  static const char *const want[] = {
+      "user.c:30: error[E118]: a hook of module 'act' returns 0 values for its 1 gradient of the input\n"
+      "user.c:20: note: the hook was registered here\n"
+      "hint: a hook returns what it was given, with values replaced, or TN_KEEP\n",
+      "user.c:30: error[E118]: a hook of module 'act' returns 2 values for its 1 gradient of the input\n"
+      "user.c:20: note: the hook was registered here\n"
+      "hint: a hook returns what it was given, with values replaced, or TN_KEEP\n"};
+  for (uint32_t k = 0; k < 2; k++) {
+    uint32_t n = 2 * k;
+    start();
+    tn_module *act = tn_activation(tn_root(p), "act", "sigmoid");
+    (tn_hook_backward)(act, some, &n, (tn_hook_options){.at = at(20)});
+    tn_tensor x = tracked("x", 5, 5, 11);
+    (tn_grad)(tn_sum(tn_call(act, x)), x, at(30));
+    CHECK_REPORT(p, want[k]);
+    tn_program_free(p);
+  }
+}
+
+// ---- global hooks: of all modules, before those of one
+SCENARIO(H22) {
+  Log log = {0};
+  Entry e[8];
+  for (int k = 0; k < 8; k++) e[k] = (Entry){&log, k};
+  start();
+  tn_module *act = tn_activation(tn_root(p), "act", "sigmoid");
+  tn_hook_pre(act, note_pre, &e[1]);
+  tn_hook_post(act, note_post, &e[3]);
+  tn_hook_backward_pre(act, note_backward_pre, &e[5]);
+  tn_hook_backward(act, note_backward, &e[7]);
+  tn_module *root = tn_root(p);
+  tn_hook_pre(root, note_pre, &e[0], .pattern = "**");
+  tn_hook_post(root, note_post, &e[2], .pattern = "**");
+  tn_hook_backward_pre(root, note_backward_pre, &e[4], .pattern = "**");
+  tn_hook_backward(root, note_backward, &e[6], .pattern = "**");
+  tn_tensor x = tracked("x", 5, 5, 11), y = tn_call(act, x);
+  LOGGED(&log, 0, 1, 2, 3);
+  tn_output(f, "g", tn_grad(tn_sum(y), x));
+  LOGGED(&log, 0, 1, 2, 3, 4, 5, 6, 7);
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+typedef struct {
+  int forward, backward;
+} Counter;
+
+static tn_tensor count_forward(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
+  (void)m, (void)in, (void)out;
+  ((Counter *)ctx)->forward++;
+  return TN_NONE;
+}
+
+static tn_values count_backward(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m;
+  CHECK(in.n == 1 && out.n == 1 && in.v[0].fn && out.v[0].fn);
+  ((Counter *)ctx)->backward++;
+  return TN_KEEP;
+}
+
+SCENARIO(H23) {
+  Counter c = {0};
+  start();
+  tn_module *root = tn_root(p), *act[3];
+  for (int k = 0; k < 3; k++) act[k] = tn_activation(root, (const char *[]){"a", "b", "c"}[k], "sigmoid");
+  tn_hook *fwd = tn_hook_post(root, count_forward, &c, .pattern = "**");
+  tn_tensor x = tracked("x", 5, 5, 11), loss[6];
+  for (int k = 0; k < 3; k++) loss[k] = tn_sum(tn_call(act[k], x));
+  CHECK(c.forward == 3 && c.backward == 0);
+  tn_hook *bwd = tn_hook_backward(root, count_backward, &c, .pattern = "**");
+  for (int k = 0; k < 3; k++) loss[3 + k] = tn_sum(tn_call(act[k], x));
+  CHECK(c.forward == 6 && c.backward == 0);
+  static const char *const name[] = {"g0", "g1", "g2", "g3", "g4", "g5"};
+  for (int k = 0; k < 6; k++) tn_output(f, name[k], tn_grad(loss[k], x));
+  CHECK(c.forward == 6 && c.backward == 3);
+  tn_output(f, "again", tn_grad(loss[3], x));
+  CHECK(c.forward == 6 && c.backward == 4);
+  tn_hook_remove(fwd), tn_hook_remove(bwd);
+  tn_grad(loss[4], x);
+  CHECK(c.backward == 4);  // removed before the gradient was made
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+// ---- trees: below "enc", by name
+SCENARIO(H_tree) {
+  Log log = {0};
+  Entry e[4] = {{&log, 0}, {&log, 1}, {&log, 2}, {&log, 3}};
+  start();
+  tn_module *root = tn_root(p);
+  tn_hook_pre(root, note_pre, &e[0], .pattern = "net/inner");
+  tn_hook_pre(root, note_pre, &e[1], .pattern = "**/b");
+  tn_module *net = nested();  // made later
+  tn_hook_pre(net, note_pre, &e[2], .pattern = "**", .prepend = true);
+  (tn_hook_pre)(root, note_pre, &e[3], (tn_hook_options){.pattern = "net/none", .at = at(20)});
+  tn_output(f, "y", tn_call(net, tracked("x", 2, 4, 11)));
+  LOGGED(&log, 2, 2, 0, 2, 0, 2, 0, 2, 1);
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "user.c:20: warning[W119]: a hook of the modules 'net/none' never fires: none of them is called, or "
+                  "none by a call that runs it\n"
+                  "hint: the pattern is one of paths below the module that the hook was given to\n");
+  end(m);
+}
+
+// ---- of one value: in order, each seeing what the one before left; of a parameter; with tn_backward and tn_grad
+static tn_tensor times(tn_tensor g, void *ctx) { return tn_mul_scalar(g, *(double *)ctx); }
+static tn_tensor plus(tn_tensor g, void *ctx) { return tn_add_scalar(g, *(double *)ctx); }
+
+SCENARIO(H_value) {
+  double two = 2, three = 3, ten = 10;
+  Log log = {0};
+  Entry one = {&log, 1};
+  start();
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2, 2), (tn_init){TN_INIT_CONSTANT, 5, 0});
+  tn_tensor x = tracked("x", 2, 2, 11), w = tn_param_value(f, tn_root(p), "w");
+  tn_tensor h = tn_mul(x, w), y = tn_square(h), loss = tn_sum(y);
+  tn_output(f, "plain", tn_grad(loss, x));  // before the hooks: 2 h w
+  tn_on_grad(h, plus, &three);
+  tn_on_grad(h, times, &two, .prepend = true);
+  tn_on_grad(w, plus, &ten);
+  tn_hook *gone = tn_on_grad(y, times, &ten);
+  tn_hook_remove(gone);
+  tn_on_grad(x, note_grad, &one);
+  tn_backward(loss);                                      // dh = 2 (2 h) + 3
+  tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w"));  // dh x + 10
+  LOGGED(&log, 1);
+  tn_output(f, "dh", tn_grad(loss, h));
+  tn_output(f, "dx", tn_grad(loss, x));  // dh w
+  LOGGED(&log, 1, 1);
+  tn_output(f, "dy", tn_grad(loss, y));
+  tn_model *m = compile();
+  CHECK_REPORT(p, "");
+  float in[4] = {1, -2, 0.5f, 3}, plain[4], dw[4], dh[4], dx[4], dy[4];
+  if (CHECK(m) && CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 2, 2)),
+                               TN_OUT(tn_f32(plain, 2, 2), tn_f32(dw, 2, 2), tn_f32(dh, 2, 2), tn_f32(dx, 2, 2),
+                                      tn_f32(dy, 2, 2))) == TN_OK))
+    for (int k = 0; k < 4; k++) {
+      float hk = 5 * in[k], d = 2 * (2 * hk) + 3;
+      CHECK(plain[k] == 2 * hk * 5 && dh[k] == d && dx[k] == d * 5 && dw[k] == d * in[k] + 10 && dy[k] == 1);
+    }
+  end(m);
+}
+
+// Gradients of gradients know what a hook did: g = 2 . 3 x^2, and dg/dx = 12 x
+SCENARIO(H_second) {
+  double two = 2;
+  start();
+  tn_tensor x = tracked("x", 2, 2, 11), y = tn_mul(tn_square(x), x);
+  tn_on_grad(y, times, &two);
+  tn_tensor g = tn_grad(tn_sum(y), x);
+  tn_output(f, "g", g);
+  tn_output(f, "gg", tn_grad(tn_sum(g), x));
+  tn_model *m = compile();
+  float in[4] = {1, -2, 0.5f, 3}, first[4], second[4];
+  if (CHECK(m) &&
+      CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 2, 2)), TN_OUT(tn_f32(first, 2, 2), tn_f32(second, 2, 2))) == TN_OK))
+    for (int k = 0; k < 4; k++)
+      CHECK(fabsf(first[k] - 6 * in[k] * in[k]) < 1e-4f && fabsf(second[k] - 12 * in[k]) < 1e-4f);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+// ---- inputs that require no gradient; a module whose output requires none
+static tn_values none_in(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m;
+  CHECK(in.n == 1 && !in.v[0].fn && out.v[0].fn);
+  note(ctx);
+  return TN_KEEP;
+}
+
+SCENARIO(H_none) {
+  Log log = {0};
+  Entry one = {&log, 1}, two = {&log, 2};
+  start();
+  tn_module *fc = (tn_linear)(tn_root(p), "fc", 4, 2, (tn_linear_options){.at = at(9)}),
+            *act = (tn_activation)(tn_root(p), "act", "relu", at(10));
+  tn_hook_backward_pre(fc, note_backward_pre, &one);
+  tn_hook_backward(fc, none_in, &two);
+  (tn_hook_backward)(act, note_backward, &one, (tn_hook_options){.at = at(20)});
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(3, 4), at(11));
+  tn_backward(tn_sum(tn_call(fc, (tn_call)(act, x, at(30)))));
+  LOGGED(&log, 1, 2);
+  tn_sgd(f, fc);
+  tn_model *m = compile();
+  CHECK(m != NULL);
+  CHECK_REPORT(p, "user.c:20: warning[W119]: a backward hook of module 'act' never fires: no gradient goes through the "
+                  "module\n"
+                  "user.c:30: note: the output of this call requires no gradient\n"
+                  "hint: tn_set_requires_grad(x, true) makes an input require one, and all that is made of it\n");
+  end(m);
+}
+
+static tn_values made_up(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m, (void)ctx;
+  in.v[0] = (tn_mul_scalar)(out.v[0], 2, at(50));
+  return in;
+}
+
+static tn_tensor to_scalar(tn_tensor g, void *ctx) {
+  (void)ctx;
+  return (tn_sum)(g, at(51));
+}
+
+SCENARIO(H_grad_mistakes) {
+  start();
+  tn_module *fc = tn_linear(tn_root(p), "fc", 4, 4);
+  (tn_hook_backward)(fc, made_up, NULL, (tn_hook_options){.at = at(20)});
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(3, 4), at(11));
+  (tn_backward)(tn_sum(tn_call(fc, x)), at(30));
+  CHECK_REPORT(p, "user.c:30: error[E118]: a hook of module 'fc' returns a value for its gradient of the input, where "
+                  "there is none\n"
+                  "user.c:20: note: the hook was registered here\n"
+                  "hint: a hook returns TN_NONE where it was given none, and there alone\n");
+  tn_program_free(p);
+
+  start();
+  x = tracked("x", 3, 4, 11);
+  tn_tensor h = tn_relu(x);
+  (tn_on_grad)(h, to_scalar, NULL, (tn_hook_options){.at = at(20)});
+  (tn_grad)(tn_sum(h), x, at(30));
+  CHECK_REPORT(p, "user.c:30: error[E118]: a hook on a gradient replaces its gradient, f32[3,4], by a value of f32[]\n"
+                  "user.c:20: note: the hook was registered here\n"
+                  "user.c:51: note: the replacement was made here\n"
+                  "hint: a gradient has the shape of its value\n");
+  tn_program_free(p);
+
+  start();
+  x = tracked("x", 3, 4, 11);
+  (tn_on_grad)(tn_relu(x), times, NULL, (tn_hook_options){.at = at(20)});
+  tn_output(f, "y", x);
+  tn_model *m = compile();
+  CHECK_REPORT(p, "user.c:20: warning[W119]: a hook on a gradient never fires: no loss sends the value a gradient\n"
+                  "hint: tn_backward and tn_grad run hooks, those that are registered before them\n");
+  CHECK(!(tn_on_grad)(x, times, NULL, (tn_hook_options){.at = at(92)}));
+  CHECK_HAS(report_of(p), "user.c:92: error[E009]: a hook on a gradient is registered after the program was compiled");
+  end(m);
+}
+
+// Hooks that replace nothing leave the program as it is, to the byte.
+SCENARIO(H_grad_observed) {
+  char *text[2];
+  for (int with = 0; with < 2; with++) {
+    Log log = {0};
+    Entry one = {&log, 1};
+    start();
+    tn_module *net = nested();
+    if (with) tn_hook_backward(net, note_backward, &one, .pattern = "**");
+    tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(2, 4), at(11));
+    (tn_backward)((tn_sum)((tn_call)(net, x, at(12)), at(13)), at(14));
+    (tn_sgd)(f, net, (tn_sgd_options){.lr = 0.1, .at = at(15)});
+    tn_model *m = compile();
+    size_t size;
+    FILE *out = open_memstream(&text[with], &size);
+    tn_dump(p, out, TN_DUMP_LIFETIMES);
+    fclose(out);
+    CHECK(m && log.n == (with ? 5 : 0));
+    end(m);
+  }
+  CHECK(!strcmp(text[0], text[1]));
+  free(text[0]), free(text[1]);
+}

@@ -1,0 +1,209 @@
+// Probes: statistics against numbers counted here, gradients, modules by pattern, switches between runs, lines of files; and
+// that a function with probes that are off is the function without them.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/report.h"
+#include <math.h>
+#include <stdlib.h>
+
+static tn_site at(int line) { return (tn_site){"user.c", line}; }
+
+enum { ROWS = 5, COLS = 7, N = ROWS * COLS, BINS = 4 };
+
+typedef struct {
+  int n;
+  tn_probe_value last[8];
+  float bins[8][BINS];
+} Seen;
+
+static void see(const tn_probe_value *v, void *ctx) {
+  Seen *s = ctx;
+  if (!CHECK(s->n < 8)) return;
+  s->last[s->n] = *v;
+  if (v->n_bins == BINS) memcpy(s->bins[s->n], v->bins, sizeof s->bins[0]);
+  s->n++;
+}
+
+static bool near(double have, double want) {
+  bool ok = fabs(have - want) <= 1e-5 * (1 + fabs(want)) || (isnan(have) && isnan(want));
+  if (!ok) printf("  have %.9g, want %.9g\n", have, want);
+  return ok;
+}
+
+static void check_value(const tn_probe_value *v, const float *x, int n) {
+  double finite = 0, sum = 0, squares = 0, spread = 0, min = NAN, max = NAN, zero = 0, nan = 0, inf = 0;
+  for (int k = 0; k < n; k++) {
+    nan += isnan(x[k]), inf += isinf(x[k]) != 0, zero += x[k] == 0;
+    if (!isfinite(x[k])) continue;
+    finite++, sum += x[k], squares += (double)x[k] * x[k];
+    min = fmin(min, x[k]), max = fmax(max, x[k]);
+  }
+  for (int k = 0; k < n; k++)
+    if (isfinite(x[k])) spread += (x[k] - sum / finite) * (x[k] - sum / finite);
+  CHECK(v->count == n && v->n_nan == nan && v->n_inf == inf && v->n_zero == zero);
+  CHECK(near(v->mean, sum / finite) && near(v->std, finite ? sqrt(spread / finite) : NAN));
+  CHECK(near(v->min, min) && near(v->max, max) && near(v->norm, finite ? sqrt(squares) : NAN));
+}
+
+static void check_bins(const float *bins, const float *x, int n) {
+  float want[BINS] = {0};
+  for (int k = 0; k < n; k++)
+    for (int b = 0; b < BINS; b++) want[b] += x[k] >= (float)b - 2 && x[k] < (float)b - 1;
+  for (int b = 0; b < BINS; b++) CHECK(bins[b] == want[b]);
+}
+
+static void test_statistics(void) {
+  tn_program *p = tn_program_create("p");
+  tn_dim rows = tn_dim_bounded(p, "rows", 16);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(rows, COLS));
+  tn_probe(x, "in", .bins = BINS, .lo = -2, .hi = 2);
+  tn_scope *s = tn_scope_begin(f, "s");
+  tn_tensor y = tn_relu(x);
+  tn_probe(y, "layer.relu");
+  tn_tensor z = tn_move_to_outer(tn_mul_scalar(y, 2));
+  tn_scope_end(s);
+  tn_output(f, "z", z);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  if (!CHECK(m)) exit(1);
+  float in[N], out[N], relu[N], nothing[COLS];
+  for (int k = 0; k < N; k++) in[k] = (float)((k * 37) % 23) / 5 - 2.1f, relu[k] = in[k] > 0 ? in[k] : 0;
+  in[3] = NAN, in[9] = INFINITY, in[11] = -INFINITY;
+  relu[9] = INFINITY, relu[11] = 0;
+  Seen seen = {0};
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, ROWS, COLS)), TN_OUT(tn_f32(out, ROWS, COLS))) == TN_OK);
+  for (int k = 0; k < N; k++) relu[k] = out[k] / 2;
+  CHECK(tn_model_probe_sink(m, see, &seen) == TN_OK && tn_model_probe(m, "**", true) == TN_OK && seen.n == 0);
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, ROWS, COLS)), TN_OUT(tn_f32(out, ROWS, COLS))) == TN_OK);
+  if (CHECK(seen.n == 2)) {
+    CHECK(!strcmp(seen.last[0].name, "in") && !strcmp(seen.last[1].name, "layer.relu") && seen.last[1].run == 1);
+    check_value(&seen.last[0], in, N);
+    check_bins(seen.bins[0], in, N);
+    check_value(&seen.last[1], relu, N);
+  }
+  for (int k = 0; k < N; k++) CHECK(out[k] == 2 * relu[k] || (isnan(out[k]) && isnan(relu[k])));
+  seen.n = 0;
+  CHECK(tn_model_probe(m, "in", false) == TN_OK);  // one of two; by name, in any order
+  for (int k = 0; k < COLS; k++) nothing[k] = NAN;
+  CHECK(tn_run(m, "run", TN_IN(TN_NAMED("x", tn_f32(nothing, 1, COLS))), TN_OUT(TN_NAMED("z", tn_f32(out, 1, COLS)))) ==
+        TN_OK);
+  if (CHECK(seen.n == 1)) CHECK(seen.last[0].run == 2 && seen.last[0].count == COLS);
+  CHECK(tn_model_probe(m, "layer", false) == TN_OK);
+  seen.n = 0;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, ROWS, COLS)), TN_OUT(tn_f32(out, ROWS, COLS))) == TN_OK && seen.n == 0);
+  CHECK(tn_model_probe(m, "nobody", true) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "no probe has a name that matches 'nobody'");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- layers and gradients of a training step, as lines
+static tn_program *training(bool with_probes) {
+  tn_program *p = tn_program_create("t");
+  tn_module *net = tn_sequential(tn_root(p), "net");
+  (tn_linear)(net, "a", 4, 8, (tn_linear_options){.at = at(1)});
+  (tn_activation)(net, "act", "relu", at(2));
+  (tn_linear)(net, "b", 8, 1, (tn_linear_options){.at = at(3)});
+  if (with_probes) tn_probe_modules(tn_root(p), "**", .gradients = true);
+  tn_function *f = (tn_function_begin)(p, "step", at(4));
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(6, 4), at(5));
+  tn_tensor loss = (tn_mean)((tn_square)((tn_call)(net, x, at(6)), at(7)), at(8));
+  (tn_backward)(loss, at(9));
+  (tn_sgd)(f, net, (tn_sgd_options){.lr = 0.1, .at = at(10)});
+  (tn_output)(f, "loss", loss, at(11));
+  (tn_function_end)(f, at(12));
+  return p;
+}
+
+static void test_lines(tn_probe_format format, const char *first, uint32_t n_lines) {
+  tn_program *p = training(true);
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
+  if (!CHECK(m)) exit(1);
+  char *text;
+  size_t size;
+  float x[24], loss;
+  for (int k = 0; k < 24; k++) x[k] = (float)(k % 5) - 2;
+  FILE *out = open_memstream(&text, &size);
+  CHECK(tn_model_probe_file(m, out, format) == TN_OK && tn_model_probe(m, NULL, true) == TN_OK);
+  for (int k = 0; k < 2; k++) CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 6, 4)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK);
+  CHECK(tn_model_probe_file(m, NULL, format) == TN_OK);
+  fclose(out);
+  uint32_t n = 0;
+  for (const char *c = text; *c; c++) n += *c == '\n';
+  CHECK(n == n_lines && !strncmp(text, first, strlen(first)));
+  CHECK_HAS(text, "net.act");
+  CHECK_HAS(text, "net.b.grad");
+  free(text);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// ---- off: the function is the one without probes
+static char *plan_text(bool with_probes, float *w, double *flops, uint32_t *n_kernels) {
+  tn_program *p = training(with_probes);
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
+  if (!CHECK(m)) exit(1);
+  char *text;
+  size_t size;
+  float x[24], loss;
+  tn_plan plan;
+  for (int k = 0; k < 24; k++) x[k] = (float)(k % 5) - 2;
+  CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 6, 4)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK);
+  CHECK(tn_get(m, "net.a.weight", w, 32) == TN_OK && tn_plan_of(m, "step", &plan) == TN_OK);
+  *flops = plan.flops, *n_kernels = plan.n_kernels;
+  FILE *out = open_memstream(&text, &size);
+  tn_dump_function(p, "step", out, TN_DUMP_LIFETIMES);
+  fclose(out);
+  tn_model_free(m);
+  tn_program_free(p);
+  return text;
+}
+
+static void test_off(void) {
+  float w[2][32];
+  double flops[2];
+  uint32_t n_kernels[2];
+  char *text[2];
+  for (int with = 0; with < 2; with++) text[with] = plan_text(with, w[with], &flops[with], &n_kernels[with]);
+  CHECK(!strcmp(text[0], text[1]) && !memcmp(w[0], w[1], sizeof w[0]));
+  CHECK(flops[0] == flops[1] && n_kernels[0] == n_kernels[1]);
+  free(text[0]), free(text[1]);
+}
+
+static void test_mistakes(void) {
+  tn_program *p = tn_program_create("p");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(3), at(1)), n = (tn_input)(f, "n", TN_I64, TN_SHAPE(3), at(2));
+  (tn_probe)(x, "a", (tn_probe_options){.at = at(3)});
+  (tn_probe)(x, "a", (tn_probe_options){.at = at(4)});
+  (tn_probe)(x, "a b", (tn_probe_options){.at = at(5)});
+  (tn_probe)(n, "n", (tn_probe_options){.at = at(6)});
+  (tn_probe)(x, "h", (tn_probe_options){.bins = 3, .at = at(7)});
+  const char *text = report_of(p);
+  CHECK_HAS(text, "user.c:4: error[E110]: probe 'a' exists already");
+  CHECK_HAS(text, "user.c:5: error[E003]: a probe is named 'a b'");
+  CHECK_HAS(text, "user.c:6: error[E005]: a probe takes f32 values");
+  CHECK_HAS(text, "user.c:7: error[E003]: probe 'h' has 3 bins in [0, 0]");
+  tn_program_free(p);
+
+  p = tn_program_create("none");
+  f = tn_function_begin(p, "run");
+  tn_output(f, "y", tn_input(f, "x", TN_F32, TN_SHAPE(3)));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  CHECK(m && tn_model_probe(m, "**", true) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "the program has no probes");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+int main(void) {
+  test_statistics();
+  test_lines(TN_PROBE_CSV, "run,function,probe,count,mean,std,min,max,norm,zero,nan,inf,histogram\n1,step,net.a,48,",
+             17);
+  test_lines(TN_PROBE_JSON, "{\"run\": 1, \"function\": \"step\", \"probe\": \"net.a\", \"count\": 48, ", 16);
+  test_off();
+  test_mistakes();
+  return check_report();
+}
