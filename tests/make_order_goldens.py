@@ -179,5 +179,30 @@ case("nonzero", "%y, %v, %n = nonzero %x {size=6}", {"x": t([0, 1, -0.0], [NAN, 
      {"y": ints(1, 3, 5, 0, 0, 0), "v": t(1, 1, 1, 0, 0, 0), "n": ints(3)[0]})
 case("nonzero of i64", "%y, %v, %n = nonzero %x {size=2}", {"x": ints(0, 5, 1, 0)}, {"y": ints(1, 2), "v": t(1, 1), "n": ints(2)[0]})
 
+# ---- bags
+import torch.nn.functional as F
+
+
+def bag(name, attrs, rows, width, index, offsets=None, mode="sum", factor=False, padding=None):
+    ins = {"w": rnd(rows, width), "i": index}
+    given = "%w, %i"
+    if offsets is not None:
+        ins["o"], given = offsets, given + ", %o"
+    if factor:
+        ins["f"], given = rnd(*index.shape), given + ", factor=%f"
+    fn = lambda w, i, o=None, f=None: F.embedding_bag(i, w, o, mode=mode, per_sample_weights=f, padding_idx=padding)
+    both("embedding_bag " + name, f"%y, %n, %r = embedding_bag {given}{attrs}", ins, fn, ["w", "f"] if factor else ["w"])
+
+
+bag("of pairs", "", 5, 3, index(5, 4, 2))
+bag("by offsets", "", 7, 19, index(7, 11), ints(0, 3, 3, 8))
+bag("with factors", "", 7, 67, index(7, 3, 4), factor=True)
+bag("with factors and padding", " {padding=2}", 4, 9, index(4, 9), ints(0, 4, 5), factor=True, padding=2)
+bag("with padding", " {padding=0}", 3, 8, index(3, 5, 6), padding=0)
+bag("maxima", " {max}", 9, 21, index(9, 5, 3), mode="max")
+bag("maxima by offsets", " {max, padding=1}", 6, 5, index(6, 12), ints(0, 0, 5), mode="max", padding=1)
+counted = ints([0, 1, 1], [2, 0, 1], [1, 1, 1])
+case("embedding_bag counts", "%y, %n, %r = embedding_bag %w, %i {padding=1}", {"w": rnd(3, 2), "i": counted}, {"n": t(1, 2, 0)})
+
 if __name__ == "__main__":
     m.main(sys.stdout, "tests/make_order_goldens.py", "order_cases")

@@ -116,3 +116,27 @@ void add_nonzero(Gen *g) {
   Val y = gen_emit(g, OP_nonzero, &set, 1, &size, 1);
   if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
 }
+
+static Val bag_gradient(Gen *g, Val table, Val index, Val factor, Dims bags) {
+  Val rows = gen_leaf(g, gen_shape(g, &bags));
+  if (!ir_none(factor) || gen_chance(g, 50))
+    return gen_emit(g, OP_embedding_bag_grad, (Val[]){table, index, rows, {0}, factor}, 5, NULL, 0);
+  return gen_emit(g, OP_embedding_bag_factor, (Val[]){table, index, rows}, 3, NULL, 0);
+}
+
+void add_bag(Gen *g) {
+  Val w = gen_pick_where(g, gen_any_table);
+  if (ir_none(w)) w = gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){1 + gen_below(g, 20), gen_size(g)}, 2));
+  if (!gen_any_table(g, w)) return;
+  Dims d = gen_dims(g, w), own = {{ir_dim(g->p, gen_size(g)), ir_dim(g->p, gen_below(g, 6))}, 2},
+       bags = {{own.d[0], d.d[1]}, 2};
+  Shape s = gen_shape(g, &own);
+  if (!gen_may_be_input(g, s) || !gen_is_small(g, gen_shape(g, &bags))) return;
+  Attr attr[2] = {ir_a_int(KEY_padding, 0), ir_a_int(KEY_max, 1)};
+  bool max = gen_chance(g, 40), pads = gen_chance(g, 40);
+  Val index = gen_input(g, "index", DT_I64, s), factor = max || gen_chance(g, 50) ? (Val){0} : gen_leaf(g, s);
+  double n = (double)ir_dim_bound(g->p, own.d[1]) + 1;
+  if (gen_chance(g, 30)) gen_keep_tame(g, bag_gradient(g, w, index, factor, bags), 30);
+  Val y = gen_emit(g, OP_embedding_bag, (Val[]){w, index, {0}, factor}, 4, attr + !pads, pads + max);
+  if (!ir_none(y)) gen_keep_tame(g, y, gen_mag(g, w) * n * 2);
+}

@@ -181,3 +181,41 @@ tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site 
   tn_tensor values = fe_emit(OP_select, shown, 3, NULL, 0, at);
   return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
 }
+
+// ---- bags
+// Sums by how many rows count; an empty bag keeps its 0.
+static tn_tensor bag_mean(tn_tensor bags, tn_site at) {
+  tn_function *f = bags.fn;
+  tn_tensor count = fe_emit2(OP_max, (tn_tensor){f, bags.v + 1}, fe_const(f, 1, at), at);
+  if (!fe_ok(count)) return count;
+  const Dim column[] = {fe_axis_dim(bags, 0), ir_dim(f->p->ir, 1)};
+  return fe_emit2(OP_div, bags, fe_reshape(count, column, 2, at), at);
+}
+
+static bool check_bag(tn_function *f, const tn_bag_options *o, tn_site at) {
+  if ((uint32_t)o->mode > TN_BAG_MAX) fe_error(f->p, E_ARGUMENT, at, "%d is no tn_bag_mode", (int)o->mode);
+  else if (o->per_sample_weights.fn && o->mode != TN_BAG_SUM)
+    fe_error(f->p, E_ARGUMENT, at, "per_sample_weights are of sums alone");
+  else if (o->has_padding && o->padding_idx < 0)
+    fe_error(f->p, E_ARGUMENT, at, "padding_idx %lld is negative", (long long)o->padding_idx);
+  else return true;
+  return false;
+}
+
+tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o) {
+  tn_function *f;
+  tn_tensor given[4] = {table, index};
+  uint32_t n = 2, n_attrs = 0;
+  if (o.offsets.fn) given[n++] = o.offsets;
+  if (o.per_sample_weights.fn) given[n++] = o.per_sample_weights;
+  if (!fe_join(given, n, &f, o.at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_bag(f, &o, o.at)) return fe_poison(f);
+  Attr attr[2];
+  if (o.mode == TN_BAG_MAX) attr[n_attrs++] = ir_a_int(KEY_max, 1);
+  if (o.has_padding) attr[n_attrs++] = ir_a_int(KEY_padding, o.padding_idx);
+  const tn_tensor in[] = {table, index, o.offsets, o.per_sample_weights};
+  tn_tensor bags = fe_emit(OP_embedding_bag, in, 4, attr, n_attrs, o.at);
+  if (!fe_ok(bags)) return bags;
+  return fe_made(o.mode == TN_BAG_MEAN ? bag_mean(bags, o.at) : bags, o.at);
+}

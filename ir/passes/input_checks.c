@@ -113,6 +113,9 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_embedding_grad:
   case OP_adamw_sparse:
   case OP_index_assign:
+  case OP_embedding_bag:
+  case OP_embedding_bag_grad:
+  case OP_embedding_bag_factor:
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
     return true;
@@ -173,7 +176,7 @@ void ir_find_input_checks(Fn *f) {
 static bool passes_over(const Fn *f, Val v) {
   Op op = (Op)f->ins[v.i].op;
   return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad ||
-         op == OP_sdpa_bias_grad;
+         op == OP_sdpa_bias_grad || op == OP_embedding_bag_grad || op == OP_embedding_bag_factor;
 }
 
 // Lengths of a layout that has them already are in the range of its time axis.
@@ -213,6 +216,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
   if (f->ins[v.i].op == OP_nonzero) return true;
+  if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
   if (are_own_indices(f, v, index)) return false;

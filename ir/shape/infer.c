@@ -660,6 +660,42 @@ uint16_t ir_rule_index_scatter(const Infer *c) {
   return ir_rule_same(c);
 }
 
+// ---- bags
+// How many there are.
+static uint16_t check_bags(const Infer *c, Dim *n) {
+  uint32_t index = ir_operand_at(c->f, c->v, ARG_index);
+  bool has_offsets = ir_has_operand(c->f, c->v, ARG_offsets);
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  TRY(ir_infer_rank(c, index, has_offsets ? 1 : 2, has_offsets ? 1 : 2));
+  if (has_offsets) TRY(ir_infer_rank(c, ir_operand_at(c->f, c->v, ARG_offsets), 1, 1));
+  if (ir_has_operand(c->f, c->v, ARG_factor) && shape_named(c, ARG_factor).i != shape_of(c, index).i)
+    return bad_shape(c, "the factors must have the shape of the index");
+  *n = has_offsets ? dim_named(c, ARG_offsets, 0) : dim_of(c, index, 0);
+  return 0;
+}
+
+uint16_t ir_rule_bag(const Infer *c) {
+  Dim n, none = ir_dim(c->p, 0);
+  TRY(check_bags(c, &n));
+  bool max = ir_attr(c->f, c->v, KEY_max) != NULL;
+  if (max && ir_has_operand(c->f, c->v, ARG_factor)) return ir_infer_fault(c, E_ARGUMENT, "a maximum takes no factors");
+  Shape s = ir_shape(c->p, (Dim[]){n, dim_of(c, 0, 1)}, 2);
+  set(c, 0, DT_F32, s);
+  set(c, 1, DT_F32, ir_shape(c->p, &n, 1));
+  set(c, 2, DT_I64, max ? s : ir_shape(c->p, &none, 1));
+  return 0;
+}
+
+uint16_t ir_rule_bag_grad(const Infer *c) {
+  Dim n;
+  TRY(check_bags(c, &n));
+  Shape want = ir_shape(c->p, (Dim[]){n, dim_of(c, 0, 1)}, 2);
+  if (shape_named(c, ARG_g).i != want.i) return bad_shape(c, "the gradient must have a row for each bag");
+  bool of_table = ir_ins(c->f, c->v)->op == OP_embedding_bag_grad;
+  set(c, 0, DT_F32, of_table ? shape_of(c, 0) : shape_of(c, 1));
+  return 0;
+}
+
 uint16_t ir_rule_scalar(const Infer *c) {
   set(c, 0, DT_F32, (Shape){0});
   return 0;
