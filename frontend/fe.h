@@ -80,6 +80,14 @@ typedef struct {
   Loc loc;
 } FeGroup;
 
+// A module whose gradients are averaged over runs.
+typedef struct {
+  const tn_module *module;
+  FeParam *count;
+  uint32_t n;
+  Loc loc;
+} FeAccumulation;
+
 typedef struct FeCounter FeCounter;  // module/counters.c
 
 struct tn_hook {
@@ -172,7 +180,9 @@ struct tn_module {
 typedef struct {
   Val first, now;  // its value at the start and after the last update here; 0: not used yet
   tn_tensor grad;  // fn NULL: none
+  tn_tensor when;  // 0 in a run that only accumulates it; fn NULL: updated in every run
   Loc updated;     // by an optimizer; 0: not
+  Loc averaged;    // by tn_ema or tn_swa
   bool frozen;     // when it was first used here
 } FeUse;
 
@@ -262,6 +272,7 @@ struct tn_function {
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
+  tn_tensor when;  // of the last tn_accumulate: is this the run that updates? fn NULL: each is
   FeModuleCall *calls;  // in the order in which they began
   uint32_t n_calls, cap_calls, call_depth;
   FeProbed *probes;
@@ -316,6 +327,10 @@ struct tn_program {
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;
   uint32_t n_hypers, cap_hypers;
+  FeAccumulation *accumulations;
+  uint32_t n_accumulations, cap_accumulations;
+  tn_schedule **schedules;
+  uint32_t n_schedules, cap_schedules;
   FeCounter **counters;
   uint32_t n_counters, cap_counters;
   FeHooks hooks;       // of all modules and values, removed ones too
@@ -527,6 +542,8 @@ const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you 
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
+FeParam *fe_state_like(tn_program *p, const char *path, FeParam *of, tn_site at);      // begins with the values of `of`
+bool fe_has_state(const tn_program *p, const char *path);
 const char *fe_path(tn_program *p, const char *path, const char *name);
 bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at);  // false: taken, reported
 void fe_add_alias(tn_module *m, const char *name, FeParam *q);
@@ -551,6 +568,9 @@ FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, 
 // How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
 // update; else it counts for other functions
 tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
+// NAdam's product of the mu of all steps, this one, `step`, included
+tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, double momentum_decay, tn_tensor step,
+                             tn_site at);
 void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
 
 // ---- graph/inplace.c
@@ -588,6 +608,10 @@ tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
 void fe_param_end(tn_program *p, FeParam *q, Loc at);  // none of its names is left; counted, an end of its own
 bool fe_has_params(FeModuleKind kind);
 bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: reported
+
+// ---- module/schedule.c
+// The rate that schedule s (NULL: none) makes of lr for a group of the optimizer of m
+tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, tn_tensor lr, tn_site at);
 
 // ---- module/training.c
 // Indices of parameters below m that have one

@@ -11,12 +11,21 @@
 // step.
 #include "frontend/fe.h"
 #include "ir/rewrite.h"
+
+#include <math.h>
 #include <string.h>
+
+// Where and when it is stepped: in runs of fn, all of them or those of the value `when`.
+typedef struct {
+  const tn_function *fn;
+  uint32_t when;
+} Stepping;
 
 struct FeCounter {
   FeParam *param;
-  tn_function **fns;  // that step it, each once
-  uint32_t n_fns, cap_fns;
+  Stepping *steps;  // by function, each once
+  uint32_t n_steps, cap_steps;
+  double beta1, momentum_decay;  // of a product of mu; 0: it counts
   bool is_read;
   FeCounter *one;  // that stands for it in the compiled program; NULL: none is needed
 };
@@ -30,28 +39,49 @@ static FeCounter *counter_of(tn_program *p, FeParam *q) {
   return *RT_PUSH(p->mem, p->counters, p->n_counters, p->cap_counters) = c;
 }
 
-tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at) {
+static FeCounter *stepped(tn_function *f, const FeParam *of, const char *key, double init, tn_site at) {
   tn_program *p = f->p;
-  FeParam *q = fe_state(p, rt_printf(p->mem, "optimizer.%s.%s", key, of->path), (Shape){0}, 0, at);
-  FeCounter *c = counter_of(p, q);
-  *RT_PUSH(p->mem, c->fns, c->n_fns, c->cap_fns) = f;
-  c->is_read |= is_read;
-  tn_tensor old = fe_use(f, q, at);
-  tn_tensor now = fe_keep(fe_emit2(OP_assign, old, fe_emit2(OP_add, old, fe_const(f, 1, at), at), at), at);
+  FeCounter *c = counter_of(p, fe_state(p, rt_printf(p->mem, "optimizer.%s.%s", key, of->path), (Shape){0}, init, at));
+  *RT_PUSH(p->mem, c->steps, c->n_steps, c->cap_steps) = (Stepping){f, f->uses[of->index].when.v};
+  return c;
+}
+
+static tn_tensor set(tn_tensor old, tn_tensor now, tn_site at) {
+  now = fe_keep(fe_emit2(OP_assign, old, now, at), at);
   if (fe_ok(now)) fe_write(old, now, true, at);
   return now;
 }
 
+tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at) {
+  FeCounter *c = stepped(f, of, key, 0, at);
+  c->is_read |= is_read;
+  tn_tensor old = fe_use(f, c->param, at), when = f->uses[of->index].when;
+  return set(old, fe_emit2(OP_add, old, when.fn ? when : fe_const(f, 1, at), at), at);
+}
+
+// mu = beta1 (1 - 0.96^(step momentum_decay) / 2)
+tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, double momentum_decay, tn_tensor step,
+                             tn_site at) {
+  FeCounter *c = stepped(f, of, "mu_product", 1, at);
+  c->is_read = true, c->beta1 = beta1, c->momentum_decay = momentum_decay;
+  tn_tensor old = fe_use(f, c->param, at), when = f->uses[of->index].when;
+  tn_tensor power = fe_emit1(OP_exp, fe_emit2(OP_mul, step, fe_const(f, momentum_decay * log(0.96), at), at), at);
+  tn_tensor half = fe_emit2(OP_mul, power, fe_const(f, -beta1 / 2, at), at);
+  tn_tensor now = fe_emit2(OP_mul, old, fe_emit2(OP_add, half, fe_const(f, beta1, at), at), at);
+  if (when.fn) now = fe_emit(OP_select, (const tn_tensor[]){when, now, old}, 3, NULL, 0, at);
+  return set(old, now, at);
+}
+
 // ---- which are one
-static bool steps(const FeCounter *c, const tn_function *f) {
-  for (uint32_t k = 0; k < c->n_fns; k++)
-    if (c->fns[k] == f) return true;
+static bool steps(const FeCounter *c, Stepping s) {
+  for (uint32_t k = 0; k < c->n_steps; k++)
+    if (c->steps[k].fn == s.fn && c->steps[k].when == s.when) return true;
   return false;
 }
 
 static bool always_equal(const FeCounter *a, const FeCounter *b) {
-  bool equal = a->n_fns == b->n_fns;
-  for (uint32_t k = 0; k < a->n_fns && equal; k++) equal = steps(b, a->fns[k]);
+  bool equal = a->n_steps == b->n_steps && a->beta1 == b->beta1 && a->momentum_decay == b->momentum_decay;
+  for (uint32_t k = 0; k < a->n_steps && equal; k++) equal = steps(b, a->steps[k]);
   return equal;
 }
 

@@ -43,7 +43,10 @@ static bool check_options(tn_program *p, const tn_group_options *o) {
 
 static bool same_options(const tn_group_options *a, const tn_group_options *b) {
   return a->lr == b->lr && a->weight_decay == b->weight_decay && a->momentum == b->momentum &&
-         a->no_weight_decay == b->no_weight_decay;
+         a->no_weight_decay == b->no_weight_decay && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->eps == b->eps &&
+         a->dampening == b->dampening && a->alpha == b->alpha && a->rho == b->rho && a->lr_decay == b->lr_decay &&
+         a->momentum_decay == b->momentum_decay && a->initial_accumulator_value == b->initial_accumulator_value &&
+         a->schedule == b->schedule;
 }
 
 // Options are given once; a later call without any adds parameters.

@@ -157,35 +157,76 @@ static tn_tensor scale_all(tn_function *f, const uint32_t *index, uint32_t n, do
   return norm;
 }
 
-tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at) {
-  if (!f) return fe_poison(NULL);
-  FE_GUARD(f->p, fe_poison(f));
+// The gradients below m, or only those of one group of parameters there.
+static uint32_t *clipped(tn_function *f, const tn_module *m, const uint32_t *group, uint32_t *n) {
+  uint32_t n_all, *index = fe_with_gradient(f, m, &n_all);
+  *n = 0;
+  for (uint32_t k = 0; k < n_all; k++)
+    if (!group || fe_param_of(f->p, index[k])->group == *group) index[(*n)++] = index[k];
+  return index;
+}
+
+static bool any_to_clip(tn_function *f, const tn_module *m, const uint32_t *group, uint32_t n, tn_site at) {
+  uint32_t n_all;
+  fe_with_gradient(f, m, &n_all);
+  if (n || !n_all) return fe_check_gradients(f, m, n, at);
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter of group %u below module '%s' has a gradient", *group, m->path);
+  return false;
+}
+
+static tn_tensor clip_norm(tn_function *f, tn_module *m, const uint32_t *group, double max_norm, const char *call,
+                           tn_site at) {
   if (!check_module(f, m, at)) return fe_poison(f);
   if (!(max_norm > 0)) {
     fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to a norm above 0, not %g", max_norm);
     return fe_poison(f);
   }
-  uint32_t n, *index = fe_with_gradient(f, m, &n);
-  warn_late_clip(f, index, n, __func__, at);
-  return fe_check_gradients(f, m, n, at) ? fe_made(scale_all(f, index, n, max_norm, at), at) : fe_poison(f);
+  uint32_t n, *index = clipped(f, m, group, &n);
+  warn_late_clip(f, index, n, call, at);
+  return any_to_clip(f, m, group, n, at) ? scale_all(f, index, n, max_norm, at) : fe_poison(f);
 }
 
-void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) {
-  if (!f) return;
-  FE_GUARD(f->p, );
+tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor norm = clip_norm(f, m, NULL, max_norm, __func__, at);
+  return fe_ok(norm) ? fe_made(norm, at) : norm;
+}
+
+tn_tensor tn_clip_group_norm(tn_function *f, tn_module *m, uint32_t group, double max_norm, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  tn_tensor norm = clip_norm(f, m, &group, max_norm, __func__, at);
+  return fe_ok(norm) ? fe_made(norm, at) : norm;
+}
+
+static void clip_value(tn_function *f, tn_module *m, const uint32_t *group, double limit, const char *call,
+                       tn_site at) {
   if (!check_module(f, m, at)) return;
   if (!(limit > 0)) {
     fe_error(f->p, E_ARGUMENT, at, "gradients are clipped to values above 0, not %g", limit);
     return;
   }
-  uint32_t n, *index = fe_with_gradient(f, m, &n);
-  if (!fe_check_gradients(f, m, n, at)) return;
-  warn_late_clip(f, index, n, __func__, at);
+  uint32_t n, *index = clipped(f, m, group, &n);
+  if (!any_to_clip(f, m, group, n, at)) return;
+  warn_late_clip(f, index, n, call, at);
   tn_tensor most = fe_const(f, limit, at), least = fe_const(f, -limit, at);
   for (uint32_t k = 0; k < n; k++) {
     tn_tensor g = fe_emit2(OP_max, fe_emit2(OP_min, f->uses[index[k]].grad, most, at), least, at);
     f->uses[index[k]].grad = fe_keep(g, at);
   }
+}
+
+void tn_clip_grad_value(tn_function *f, tn_module *m, double limit, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  clip_value(f, m, NULL, limit, __func__, at);
+}
+
+void tn_clip_group_value(tn_function *f, tn_module *m, uint32_t group, double limit, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  clip_value(f, m, &group, limit, __func__, at);
 }
 
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {

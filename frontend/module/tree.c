@@ -187,6 +187,20 @@ FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site
   return q;
 }
 
+bool fe_has_state(const tn_program *p, const char *path) {
+  for (uint32_t k = 0; k < p->n_params; k++)
+    if (p->params[k]->kind == PARAM_STATE && !strcmp(p->params[k]->path, path)) return true;
+  return false;
+}
+
+FeParam *fe_state_like(tn_program *p, const char *path, FeParam *of, tn_site at) {
+  if (fe_has_state(p, path)) return fe_state(p, path, of->shape, 0, at);
+  FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, of->shape, of->init, fe_loc(p, at));
+  q->value = fe_initial(p, of);
+  enter(p, q);
+  return q;
+}
+
 static FeParam *add_to_module(tn_module *m, const char *name, ParamKind kind, Shape s, tn_init init, tn_site at) {
   if (!fe_may_add(m, name, kind, at) || !fe_adopts_params(m, name, at)) return NULL;
   FeParam *q = fe_param_add(m->p, fe_path(m->p, m->path, name), kind, s, init, fe_loc(m->p, at));
