@@ -385,6 +385,8 @@ bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, 
 bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char *name, tn_site at);
 // The dim behind a handle; false: reported, or reported when it was made.
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
+// The sizes of s, one of which may be -1: what is left of `whole`. false: reported
+bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at);
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
@@ -428,6 +430,7 @@ bool fe_join_any_for(const char *call, const tn_tensor *a, uint32_t n, tn_functi
 bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at);
 // a: by position in the row, an empty handle where an optional operand is absent.
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at);  // without operands
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Shape s, tn_site at);  // f32
@@ -525,6 +528,8 @@ tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
+tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 

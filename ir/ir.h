@@ -363,8 +363,9 @@ Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 Dim ir_dim_sub(Prog *p, Dim a, Dim b);
-Dim ir_dim_div(Prog *p, Dim a, Dim b);       // rounded down, toward minus infinity; by a constant 0: none
-Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);  // rounded up; b is positive
+Dim ir_dim_div(Prog *p, Dim a, Dim b);        // rounded down, toward minus infinity; by a constant 0: none
+Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);   // rounded up; b is positive
+Dim ir_dim_exact_div(Prog *p, Dim a, Dim b);  // where b is a factor of a; else none
 static inline bool ir_dim_has_parts(const DimInfo *d) { return d->kind >= DIM_MUL; }
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);

@@ -67,7 +67,18 @@ static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
   return fe_emit(op, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at);
 }
 
-tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_reshape, a, s, at), at); }
+tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Dim dims[MAX_RANK];
+  Shape shape;
+  bool ok = fe_inferred_dims(f->p, s, ir_shape_numel(f->p->ir, fe_shape_of(a)), dims, at);
+  for (uint32_t k = 0; ok && k < s.rank; k++) s.dims[k] = fe_dim_handle(f->p, dims[k]);
+  if (!ok || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
+  return fe_made(fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at), at);
+}
+
 tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
 
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {

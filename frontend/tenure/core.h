@@ -51,7 +51,7 @@ typedef struct {
 
 // A dim is a constant or a name with an upper bound; the bound sizes the arena, a run passes the actual size.
 TN_API tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at);
-TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30)
+TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30); -1: what is left, of one axis of a reshape
 static inline tn_dim tn_dim_itself(tn_dim d) { return d; }
 // A shape whose dims are not written in the source; more than TN_MAX_RANK of them are an error where it is used
 TN_API tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank);
