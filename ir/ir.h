@@ -329,6 +329,7 @@ typedef struct Prog {
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
   uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
+  bool watches_nan;    // what kernels store is looked through for NaN; with guarded_arena
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own

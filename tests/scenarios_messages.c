@@ -270,7 +270,7 @@ SCENARIO(M_no_gradient) {
 // ---- names
 SCENARIO(M_near_names) {
   start();
-  (tn_activation)(net, "a", "rleu", at(2));
+  (tn_activation)(net, "a", "rleu", (tn_activation_options){.at = at(2)});
   (tn_input)(f, "x", TN_F32, TN_SHAPE(4), at(3));
   SAYS("user.c:2: error[E003]: 'rleu' is no activation: give the name of a unary operation, such as relu; did you mean "
        "'relu'?\n"

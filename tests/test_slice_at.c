@@ -140,7 +140,30 @@ static void check_parts(void) {
   tn_model_free(m);
 }
 
+static void check_dims(void) {
+  tn_program *p = tn_program_create("dims");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_dim n = tn_dim_bounded(p, "n", 6), half = tn_dim_ceil_div(p, n, 2), more = tn_dim_add(p, tn_dim_mul(p, n, 2), 1);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, 3));
+  tn_output(f, "half", tn_add(tn_zeros(f, TN_SHAPE(half, 3)), tn_slice_step(x, 0, TN_END, TN_END, 2)));
+  tn_output(f, "ones", tn_sum(tn_ones(f, TN_SHAPE(more, tn_dim_sub(p, more, tn_dim_mul(p, n, 2))))));
+  tn_output(f, "down", tn_sum(tn_ones(f, TN_SHAPE(tn_dim_div(p, n, 4)))));
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  if (!m) return;
+  for (int64_t rows = 0; rows <= 6; rows++) {
+    float in[18], half_of[9], ones, down;
+    for (int k = 0; k < 18; k++) in[k] = (float)k;
+    CHECK(tn_run(m, "step", TN_IN(tn_f32(in, rows, 3)),
+                 TN_OUT(tn_f32(half_of, (rows + 1) / 2, 3), tn_f32_scalar(&ones), tn_f32_scalar(&down))) == TN_OK);
+    for (int64_t k = 0; k < (rows + 1) / 2 * 3; k++) CHECK(half_of[k] == in[k / 3 * 6 + k % 3]);
+    CHECK(ones == (float)(2 * rows + 1) && down == (float)(rows / 4));
+  }
+  tn_model_free(m);
+}
+
 int main(void) {
+  check_dims();
   check_parts();
   for (uint32_t w = 1; w <= 3; w += 2) check_cache(w), check_computed(w);
   check_start_stays();

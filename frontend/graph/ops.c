@@ -259,7 +259,7 @@ REDUCTION(amax, reduce_axes(OP_amax, a, NULL, 0, false, at), reduce_axes(OP_amax
 tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_argmax, a, at), at); }
 
 // ---- rows: the IR works on the last axis
-static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
+tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -269,8 +269,10 @@ static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 
-tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
-tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_log_softmax, a, axis, at), at); }
+tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(fe_along(OP_softmax, a, axis, at), at); }
+tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) {
+  return fe_made(fe_along(OP_log_softmax, a, axis, at), at);
+}
 
 tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at) {
   tn_function *f;

@@ -313,3 +313,35 @@ bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at
   }
   return k == MAX_RANK || infer_dim(p, whole, out, s.rank, k, at);
 }
+
+// ---- sizes computed from sizes
+typedef Dim DimOp(Prog *p, Dim a, Dim b);
+
+static tn_dim combine(tn_program *p, tn_dim a, tn_dim b, DimOp *op, bool divides, tn_site at) {
+  const tn_dim failed = {DIM_REPORTED};
+  if (!p) return (tn_dim){0};
+  FE_GUARD(p, failed);
+  Dim x, y;
+  if (!fe_open(p, at) || !fe_dim(p, a, &x, at) || !fe_dim(p, b, &y, at)) return failed;
+  if (divides && (!ir_dim_is_const(p->ir, y) || ir_dim_bound(p->ir, y) < 1)) {
+    fe_error(p, E_ARGUMENT, at, "sizes are divided by a constant above 0");
+    return failed;
+  }
+  Dim d = op(p->ir, x, y);
+  RtText text = {.mem = p->mem};
+  ir_dim_text(p->ir, d, &text);
+  if (ir_dim_least(p->ir, d) < 0)
+    fe_error(p, E_ARGUMENT, at, "the size %s can be below 0 by the bounds of its parts", text.text);
+  else if (ir_dim_bound(p->ir, d) >= MAX_SIZE)
+    fe_error(p, E_ARGUMENT, at, "the size %s can be above 2^%d", text.text, SIZE_BITS);
+  else return fe_dim_handle(p, d);
+  return failed;
+}
+
+tn_dim tn_dim_add(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_add, false, at); }
+tn_dim tn_dim_mul(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_mul, false, at); }
+tn_dim tn_dim_sub(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_sub, false, at); }
+tn_dim tn_dim_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_div, true, at); }
+tn_dim tn_dim_ceil_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) {
+  return combine(p, a, b, ir_dim_ceil_div, true, at);
+}

@@ -12,6 +12,7 @@ extern "C" {
 
 // ---- making values: constants [n], or drawn anew in each run
 TN_API tn_tensor tn_scalar(tn_function *f, double v, tn_site at);
+TN_API tn_tensor tn_dim_number(tn_function *f, tn_dim d, tn_site at);  // i64 []: its size in the run, below 2^24
 TN_API tn_tensor tn_full(tn_function *f, double v, tn_shape s, tn_site at);
 TN_API tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at);

@@ -283,6 +283,10 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
   ir_slice_at(c->f, c->v, &s);
   int64_t most = ir_dim_most(c->p, s.last_start);
+  // With no start to check in the run, all elements exist whatever sizes the run has
+  Dim left = ir_dim_sub(c->p, s.size, s.from), all = ir_dim_ceil_div(c->p, left, ir_dim(c->p, s.step));
+  bool exists = ir_dim_least(c->p, s.last_start) >= 0 || (count.i == all.i && ir_dim_least(c->p, left) >= 0);
+  if (ir_dim_least(c->p, count) < 0 || (ir_none(s.at) && !exists)) most = -1;
   if (ir_dim_most(c->p, s.from) >= 0 && most >= 0) return 0;
   rt_text_add(c->why, "elements from index ");
   ir_dim_text(c->p, s.from, c->why);
