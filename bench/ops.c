@@ -81,10 +81,8 @@ static tn_tensor build_bag(tn_function *f, OneOp *o) {
   tn_tensor table = input(f, o, "x", array(numbers(rows * width, 1), TN_F32, rows, width));
   tn_tensor index = input(f, o, "i", array(indices(bags * length, rows), TN_I64, bags, length));
   o->out[0] = array(calloc((size_t)(bags * width), sizeof(float)), TN_F32, bags, width);
-  tn_bag_options how = {.mode = !strcmp(o->op, "bag_max")    ? TN_BAG_MAX
-                                : !strcmp(o->op, "bag_mean") ? TN_BAG_MEAN
-                                                             : TN_BAG_SUM};
-  return tn_embedding_bag(table, index, how);
+  tn_bag_mode mode = !strcmp(o->op, "bag_max") ? TN_BAG_MAX : !strcmp(o->op, "bag_mean") ? TN_BAG_MEAN : TN_BAG_SUM;
+  return tn_embedding_bag(table, index, .mode = mode);
 }
 
 // The indices are handed out too: PyTorch makes them in any case.
