@@ -186,6 +186,8 @@ EmitFn cg_emit_rnn;                      // rnn/rnn.c
 EmitFn cg_emit_attention;                // attention/attention.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
+EmitFn cg_emit_order;                    // order/search.c: ORDER
+EmitFn cg_emit_bag;                      // order/bag.c
 EmitFn cg_emit_axis_gather;              // order/gather.c
 EmitFn cg_emit_axis_scatter;             // order/scatter.c
 EmitFn cg_emit_slice_update;             // memory/slice_update.c
