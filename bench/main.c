@@ -11,7 +11,7 @@
 // two updates. How they are timed: bench/measure.c.
 //
 // A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, `MIN MEDIAN` (ms for
-// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`.
+// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`, and to the line `memory` the MB that it had resident at most.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/measure.h"
 #include <errno.h>
@@ -23,9 +23,10 @@
 #include <unistd.h>
 
 static const Workload *const workloads[] = {
-    &bench_vowels,       &bench_lstm256,       &bench_lstm64,  &bench_gru256, &bench_bilstm256,  &bench_mlp,
-    &bench_tiny,         &bench_chain,         &bench_softmax, &bench_gemm,   &bench_gemm_plain, &bench_adamw,
-    &bench_transformer4, &bench_transformer12, &bench_concat,  &bench_cast,
+    &bench_vowels,     &bench_lstm256, &bench_lstm64,       &bench_gru256,        &bench_bilstm256,
+    &bench_mlp,        &bench_tiny,    &bench_chain,        &bench_softmax,       &bench_gemm,
+    &bench_gemm_plain, &bench_adamw,   &bench_transformer4, &bench_transformer12, &bench_concat,
+    &bench_cast,       &bench_gpt2,    &bench_gpt2_decode,  &bench_ops,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};

@@ -64,6 +64,7 @@ static void print_text(const Options *o, const Case *c) {
   print_times("tenure", &r->ours);
   for (int k = 0; k < o->n_vs; k++) {
     print_times(o->vs[k], &r->theirs[k]);
+    if (r->peer_rss[k] > 0) printf("memory        %s had %.0f MB resident at most\n", o->vs[k], r->peer_rss[k]);
     printf("check         tenure %.8g, %s %.8g\n", r->loss, o->vs[k], r->peer_loss[k]);
   }
   if (!o->n_vs) printf("no peer: --vs torch --python PATH compares with a Python that has PyTorch\n");

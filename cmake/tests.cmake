@@ -28,6 +28,9 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
   tenure_test(${name} ${name})
 endforeach()
+foreach(part model bpe words sample)
+  target_sources(test_gpt2 PRIVATE ${CMAKE_SOURCE_DIR}/examples/gpt2/${part}.c)
+endforeach()
 
 # tests/op_cases/SUBJECT.def: public calls against PyTorch
 file(GLOB case_tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/op_cases/*.def)
@@ -67,6 +70,11 @@ target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial
 target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c ${CMAKE_SOURCE_DIR}/tests/faults_memory.c
     ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
     ${random_sources})
+
+add_executable(json_query ${CMAKE_SOURCE_DIR}/tests/json_query.c)  # for tests/command.sh
+target_compile_definitions(json_query PRIVATE _GNU_SOURCE=)
+target_include_directories(json_query PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(json_query PRIVATE tenure_flags)
 
 # Programs for other machines, run by qemu: skipped where its tools are missing (status 77).
 add_executable(foreign_ops ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)

@@ -87,6 +87,7 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v);  // by a primitive of two operands
 // ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
 LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address
 LLVMValueRef cg_frame_ptr(Cg *c, size_t field);  // the pointer in it
@@ -186,6 +187,8 @@ EmitFn cg_emit_attention;                // attention/attention.c
 EmitFn cg_emit_conv_weight;              // conv/weight_grad.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
+EmitFn cg_emit_order;                    // order/search.c: ORDER
+EmitFn cg_emit_bag;                      // order/bag.c
 EmitFn cg_emit_axis_gather;              // order/gather.c
 EmitFn cg_emit_axis_scatter;             // order/scatter.c
 EmitFn cg_emit_slice_update;             // memory/slice_update.c

@@ -2,6 +2,7 @@
 #include "codegen/conv/windows.h"
 #include "codegen/gemm/gemm.h"
 #include "codegen/memory/optimizer.h"
+#include "codegen/order/order.h"
 #include "codegen/reduce/reduce.h"
 #include "codegen/rnn/rnn.h"
 

@@ -63,6 +63,7 @@ typedef enum {
   MOD_SEQUENTIAL,
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
+  MOD_KV_CACHE,
   MOD_BUILT_IN,  // its forward is config.forward
   MOD_OWN        // of the user
 } FeModuleKind;
@@ -133,16 +134,29 @@ typedef struct {
   tn_probe_options o;
 } FeProbed;
 
+typedef tn_tensor FeForward(tn_module *m, tn_tensor x, tn_site at);
+
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
 // module (names, hooks, where it was called) stands in tn_module.
 typedef struct {
   bool has_bias, is_reshapable;
-  Op op;        // ACTIVATION
+  Op op;  // ACTIVATION, with its numbers
+  Attr attrs[4];
+  uint32_t n_attrs;
   double rate;  // DROPOUT, ATTENTION, RNN between layers
   double eps;   // norms; LAYER_NORM, RMS_NORM over the last n_axes
   uint32_t n_axes;
-  int64_t in, out;
-  tn_tensor (*forward)(tn_module *m, tn_tensor x, tn_site at);  // BUILT_IN
+  int64_t in, in_b, out;
+  FeForward *forward;    // BUILT_IN
+  const char *built_in;  // what tn_summary calls it
+  int axis, last_axis;   // that it works along, or joins
+  double bounds[2];      // of drawn slopes
+  bool is_list;          // PLAIN, with children by number
+  bool norm_first;       // of a transformer's layer
+  // EMBEDDING
+  bool has_padding;
+  int64_t padding;
+  double max_norm;  // 0: none
   // norms of channels: of which, in how many groups, running statistics
   int64_t n_groups;
   bool has_running, is_cumulative;
@@ -170,7 +184,8 @@ struct tn_module {
   FeEntry *entries;
   uint32_t n_entries, cap_entries;
   FeModuleConfig config;
-  FeHooks hooks;  // its own ones, of all kinds, in the order in which they fire
+  const void *arguments;  // of the call that runs, beside its one input: as the module's forward reads them; NULL: none
+  FeHooks hooks;          // its own ones, of all kinds, in the order in which they fire
   tn_hook *running;
   Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
   bool reported_unused;
@@ -385,6 +400,8 @@ bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, 
 bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char *name, tn_site at);
 // The dim behind a handle; false: reported, or reported when it was made.
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
+// The sizes of s, one of which may be -1: what is left of `whole`. false: reported
+bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at);
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
@@ -428,6 +445,7 @@ bool fe_join_any_for(const char *call, const tn_tensor *a, uint32_t n, tn_functi
 bool fe_all_named(tn_function *f, const tn_tensor *a, uint32_t n, tn_site at);
 // a: by position in the row, an empty handle where an optional operand is absent.
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at);  // without operands
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Shape s, tn_site at);  // f32
@@ -523,10 +541,21 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
 tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
+bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
+tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
+tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
+tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
+
+// ---- graph/activations.c
+tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at);
+tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at);
+// One half of the axis times an activation of the other: of the second half, but where it is silu
+tn_tensor fe_gated(tn_tensor a, int axis, Op op, tn_site at);
 
 // ---- module/tree.c
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);  // f32
@@ -625,6 +654,8 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
 // ---- module/layers.c
 // NULL: no parent; else maybe poisoned
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);
+tn_module *fe_built_in(tn_module *parent, const char *name, const char *kind, FeForward *forward, tn_site at);
+bool fe_check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at);  // in [1, 2^30]; false: reported, m poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
 
@@ -634,8 +665,15 @@ tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);  // of a layer or RMS 
 tn_tensor fe_normalize(tn_module *m, tn_tensor x, uint32_t n_axes, tn_site at);
 bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // false: reported
 
+// ---- module/embedding.c
+tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at);
+
 // ---- module/attention.c
+// sdpa of n tensor operands, as the op takes them; rank: of the caller's
+bool fe_check_attention(tn_function *f, const tn_attention_options *o);  // false: reported
+tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at);
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
+tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
 // ---- module/hook.c: registering hooks, and those that a call runs
 tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);

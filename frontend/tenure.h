@@ -55,6 +55,7 @@
 #include "tenure/rnn.h"       // recurrent calls, scans
 #include "tenure/run.h"       // running
 #include "tenure/scope.h"     // who owns a value, where it ends
+#include "tenure/shape.h"     // taking apart, putting together, repeating
 #include "tenure/train.h"     // gradients, optimizers
 
 #include "tenure_site.h"  // the calls' own names as macros that fill in the call site

@@ -321,6 +321,28 @@ Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b) {
   return ir_dim_div(p, ir_dim_add(p, a, ir_dim_sub(p, b, ir_dim(p, 1))), b);
 }
 
+static bool take_factor(DimParts *parts, Dim rest) {
+  for (uint32_t k = 0; k < parts->n; k++) {
+    if (parts->v[k].rest.i != rest.i) continue;
+    for (uint32_t j = k + 1; j < parts->n; j++) parts->v[j - 1] = parts->v[j];
+    parts->n--;
+    return true;
+  }
+  return false;
+}
+
+Dim ir_dim_exact_div(Prog *p, Dim a, Dim b) {
+  DimParts of = {.constant = 1}, by = {.constant = 1};
+  add_factors(p, &of, a);
+  add_factors(p, &by, b);
+  if (by.constant == 0 || of.constant % by.constant) return (Dim){0};
+  for (uint32_t k = 0; k < by.n; k++)
+    if (!take_factor(&of, by.v[k].rest)) return (Dim){0};
+  Dim d = ir_dim(p, of.constant / by.constant);
+  for (uint32_t k = 0; k < of.n; k++) d = ir_dim_mul(p, d, of.v[k].rest);
+  return d;
+}
+
 // ---- what values a dim can have, by the bounds of its parts, or by what fits in this plan
 typedef struct {
   int64_t least, most;

@@ -329,6 +329,7 @@ typedef struct Prog {
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
   uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
+  bool watches_nan;    // what kernels store is looked through for NaN; with guarded_arena
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
@@ -363,8 +364,9 @@ Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 Dim ir_dim_sub(Prog *p, Dim a, Dim b);
-Dim ir_dim_div(Prog *p, Dim a, Dim b);       // rounded down, toward minus infinity; by a constant 0: none
-Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);  // rounded up; b is positive
+Dim ir_dim_div(Prog *p, Dim a, Dim b);        // rounded down, toward minus infinity; by a constant 0: none
+Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);   // rounded up; b is positive
+Dim ir_dim_exact_div(Prog *p, Dim a, Dim b);  // where b is a factor of a; else none
 static inline bool ir_dim_has_parts(const DimInfo *d) { return d->kind >= DIM_MUL; }
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);

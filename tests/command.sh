@@ -19,14 +19,14 @@ check() {
   echo "$out"
 }
 
-# check_json STATUS EXPRESSION ARGS..: its standard output is JSON, of which the Python expression over `d` is true
+# check_json STATUS STATEMENTS ARGS..: its standard output is JSON, of which they hold (tests/json_query.c says how they look)
 check_json() {
   local want=$1 expression=$2 status
   shift 2
   "$tenure" "$@" >out.json 2>err.txt </dev/null
   status=$?
   [[ $status == "$want" ]] || { fail "tenure $*: status $status (expected $want)" && cat err.txt; }
-  python3 -c 'import json, sys; d = json.load(open("out.json")); sys.exit(not eval(sys.argv[1]))' "$expression" && return 0
+  "$TENURE_BUILD/bin/json_query" out.json "$expression" && return 0
   fail "tenure $*: not true of its JSON: $expression"
   head -c 2000 out.json
 }

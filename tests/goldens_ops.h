@@ -12014,6 +12014,25 @@ static const double v2165[] = {
     0.10343240342483519, 0.18517530879821775, 0.05043028049594163, 0.2951561667007445, -0.07705890251083375,
     -0.09004923835144035, 0.9018907556457518, 0.015874394715118395, -0.4788048123092651, -0.19256404652709957,
     0.2099617353408813, 0.36260657954101555, -0.014095756488037153, 0.18141617737274174, 0.4790237884719848};
+static const double v2166[] = {
+    1.5f, -2, 0.25f, 3};
+static const double v2167[] = {
+    -2.25f};
+static const double v2168[] = {
+    1.9213972f};
+static const double v2169[] = {
+    -4.323143720626831};
+static const double v2170[] = {
+    -2.8820958f, 2.1615718603134155, -17.292574882507324, -1.4410479f};
+static const double v2171[] = {
+    1.5f, -2, 0.25f, 3, 2, 0.0f, -1, 0.5f, 0.0f, 4, 0.0f, 2};
+static const double v2172[] = {
+    -1.7345853f, 1.7674193f, 0.9458312f};
+static const double v2173[] = {
+    3.902816891670227};
+static const double v2174[] = {
+    2.601878f, -1.9514084458351135, 15.611267566680908, 1.300939f, -0.0f, -1.7674193f, 0.0f, -0.0f, 0.0f, 0.0f, 0.0f,
+    0.0f};
 
 static const OpCase op_cases[] = {
     {.name = "copy",
@@ -20533,4 +20552,46 @@ static const OpCase op_cases[] = {
      .param = (CaseArray[]){{v2164, 15}, {v1021, 15}},
      .after = (CaseArray[]){{v2163, 15}, {v2165, 15}},
      .n_in = 7, .n_out = 1, .n_params = 2},
+    {.name = "prod",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[1,4]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  output %y {name=\"y\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2166, 4}},
+     .out = (CaseArray[]){{v2167, 1}},
+     .n_in = 1, .n_out = 1, .n_params = 0},
+    {.name = "prod gradient",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[1,4], %weight: f32[1]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  %weighted = mul %y, %weight\n"
+        "  %loss = sum %weighted {axes=[0]}\n"
+        "  %d_x = grad_of %loss, %x\n"
+        "  output %loss {name=\"loss\", index=0}\n"
+        "  output %d_x {name=\"d_x\", index=1}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2166, 4}, {v2168, 1}},
+     .out = (CaseArray[]){{v2169, 1}, {v2170, 4}},
+     .n_in = 2, .n_out = 2, .n_params = 0,
+     .grad_of = (uint32_t[]){0}, .n_grads = 1,
+     .differences = true},
+    {.name = "prod with zeros gradient",
+     .tir =
+        "program @case\n"
+        "func @f(%x: f32[3,4], %weight: f32[3]) {\n"
+        "  %y = prod %x {axes=[1]}\n"
+        "  %weighted = mul %y, %weight\n"
+        "  %loss = sum %weighted {axes=[0]}\n"
+        "  %d_x = grad_of %loss, %x\n"
+        "  output %loss {name=\"loss\", index=0}\n"
+        "  output %d_x {name=\"d_x\", index=1}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2171, 12}, {v2172, 3}},
+     .out = (CaseArray[]){{v2173, 1}, {v2174, 12}},
+     .n_in = 2, .n_out = 2, .n_params = 0,
+     .grad_of = (uint32_t[]){0}, .n_grads = 1,
+     .differences = false},
 };

@@ -741,7 +741,6 @@ for cell in ("lstm", "tanh", "relu"):
     recurrent(cell, [4, 2, 6, 1], 6, 5, 9, init=False, use=("hn",), what=" with its input, hidden 9", own_input=True)
 recurrent("lstm", [2, 4], 4, 1, 2, init=False, bias=False, what=" with its input, without bias and state", own_input=True)
 
-
 # ---- the other optimizers, in a list of their own: numbers of the op by option of PyTorch's, its tensors of state
 class Lion(torch.optim.Optimizer):
     """Chen et al. 2023, which PyTorch has not."""
@@ -812,6 +811,11 @@ for centered in (False, True):
            states + ["momentum_buffer"], plain + " momentum")
 update("lion", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], plain)
 update("lion", lambda p: Lion(p, lr=0.01, betas=(0.6, 0.8)), "beta1=0.6, beta2=0.8", ["exp_avg"], plain)
+
+# ---- products, behind all others: they draw no random numbers from those
+whole = torch.tensor([[1.5, -2.0, 0.25, 3.0], [2.0, 0.0, -1.0, 0.5], [0.0, 4.0, 0.0, 2.0]])
+both("prod", "%y = prod %x {axes=[1]}", {"x": whole[:1]}, lambda x: x.prod(1), ["x"])
+gradient("prod with zeros", "%y = prod %x {axes=[1]}", {"x": whole}, lambda x: x.prod(1), ["x"], fd=False)
 
 
 def table(values, render, empty="NULL", kind="CaseArray"):

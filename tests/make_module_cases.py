@@ -18,6 +18,25 @@ PHASES = ["train", "train", "eval"]
 DRAWS = 200
 
 
+class Sinusoidal(nn.Module):
+    def __init__(self, most, size):
+        super().__init__()
+        angle = torch.arange(most)[:, None].double() * 10000.0 ** (-torch.arange(0, size, 2).double() / size)
+        self.register_buffer("pe", torch.stack([angle.sin(), angle.cos()], 2).reshape(most, size), persistent=False)
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[-2]]
+
+
+class Learned(nn.Module):
+    def __init__(self, most, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(most, size))
+
+    def forward(self, x):
+        return x + self.weight[: x.shape[-2]]
+
+
 def made(inputs_text, phase):
     """The inputs of a phase; the evaluation has those of the first batch."""
     ins = []
@@ -68,7 +87,7 @@ def literal(constructor, call, inputs_text):
     parts = []
     for y, grads in results(m, call, inputs_text):
         parts += [numbers(x.detach().float()) for x in [y, *grads]]
-    parts += [numbers(b.float() if b.is_floating_point() else b) for b in m.buffers()]
+    parts += [numbers(b.float() if b.is_floating_point() else b) for name, b in m.named_buffers() if name in m.state_dict()]
     names = ",".join(m.state_dict())
     shape = ", ".join(map(str, y.shape))
     n = len(list(m.parameters()))

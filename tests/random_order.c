@@ -79,3 +79,64 @@ void add_axis_scatter(Gen *g) {
   Val target = gen_chance(g, 40) ? gen_op2(g, OP_mul, v, gen_number(g, 0.5)) : v;  // one whose place may be taken
   gen_keep_tame(g, gen_emit(g, op, (Val[]){target, index, source}, 3, &axis, 1), gen_mag(g, v) + (adds ? 2 * n : 2));
 }
+
+void add_order(Gen *g) {
+  static const Op ops[] = {OP_sort, OP_topk, OP_kth_value, OP_median};
+  Attr axis;
+  Val v = with_known_axis(g, &axis);
+  if (ir_none(v)) return;
+  Op op = ops[gen_below(g, 4)];
+  int64_t n = size_along(g, v, axis.u.i);
+  Attr attr[3] = {axis};
+  uint32_t n_attrs = 1;
+  if (op == OP_topk || op == OP_kth_value) attr[n_attrs++] = ir_a_int(KEY_size, 1 + gen_below(g, (uint32_t)n));
+  if (op == OP_sort || op == OP_topk) {
+    attr[n_attrs] = ir_a_int(KEY_descending, 1);
+    n_attrs += gen_chance(g, 50);
+  }
+  Val y = gen_emit(g, op, &v, 1, attr, n_attrs);
+  if (!ir_none(y)) gen_keep(g, y, gen_mag(g, v));
+}
+
+void add_search(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row), row = gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){gen_size(g)}, 1));
+  Attr axis = ir_a_int(KEY_axis, 0), right = ir_a_int(KEY_right, 1), as_f32 = ir_a_int(KEY_dtype, DT_F32);
+  if (ir_none(v)) return;
+  Val sorted = gen_emit(g, OP_sort, &row, 1, &axis, 1);
+  if (ir_none(sorted)) return;
+  Val place = gen_emit(g, OP_searchsorted, (Val[]){sorted, v}, 2, &right, gen_chance(g, 50));
+  gen_keep(g, gen_emit(g, OP_cast, &place, 1, &as_f32, 1), 10);
+}
+
+void add_nonzero(Gen *g) {
+  Val v = gen_pick(g);
+  Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, v)) + 1);
+  if (!gen_is_small(g, gen_shape_at(g, v))) return;
+  Val set = gen_op2(g, OP_gt, v, gen_number(g, 0.1));
+  Val y = gen_emit(g, OP_nonzero, &set, 1, &size, 1);
+  if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
+}
+
+static Val bag_gradient(Gen *g, Val table, Val index, Val factor, Dims bags) {
+  Val rows = gen_leaf(g, gen_shape(g, &bags));
+  if (!ir_none(factor) || gen_chance(g, 50))
+    return gen_emit(g, OP_embedding_bag_grad, (Val[]){table, index, rows, {0}, factor}, 5, NULL, 0);
+  return gen_emit(g, OP_embedding_bag_factor, (Val[]){table, index, rows}, 3, NULL, 0);
+}
+
+void add_bag(Gen *g) {
+  Val w = gen_pick_where(g, gen_any_table);
+  if (ir_none(w)) w = gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){1 + gen_below(g, 20), gen_size(g)}, 2));
+  if (!gen_any_table(g, w)) return;
+  Dims d = gen_dims(g, w), own = {{ir_dim(g->p, gen_size(g)), ir_dim(g->p, gen_below(g, 6))}, 2},
+       bags = {{own.d[0], d.d[1]}, 2};
+  Shape s = gen_shape(g, &own);
+  if (!gen_may_be_input(g, s) || !gen_is_small(g, gen_shape(g, &bags))) return;
+  Attr attr[2] = {ir_a_int(KEY_padding, 0), ir_a_int(KEY_max, 1)};
+  bool max = gen_chance(g, 40), pads = gen_chance(g, 40);
+  Val index = gen_input(g, "index", DT_I64, s), factor = max || gen_chance(g, 50) ? (Val){0} : gen_leaf(g, s);
+  double n = (double)ir_dim_bound(g->p, own.d[1]) + 1;
+  if (gen_chance(g, 30)) gen_keep_tame(g, bag_gradient(g, w, index, factor, bags), 30);
+  Val y = gen_emit(g, OP_embedding_bag, (Val[]){w, index, {0}, factor}, 4, attr + !pads, pads + max);
+  if (!ir_none(y)) gen_keep_tame(g, y, gen_mag(g, w) * n * 2);
+}

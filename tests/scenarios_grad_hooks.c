@@ -399,7 +399,7 @@ SCENARIO(H_none) {
   Entry one = {&log, 1}, two = {&log, 2};
   start();
   tn_module *fc = (tn_linear)(tn_root(p), "fc", 4, 2, (tn_linear_options){.at = at(9)}),
-            *act = (tn_activation)(tn_root(p), "act", "relu", at(10));
+            *act = (tn_activation)(tn_root(p), "act", "relu", (tn_activation_options){.at = at(10)});
   tn_hook_backward_pre(fc, note_backward_pre, &one);
   tn_hook_backward(fc, none_in, &two);
   (tn_hook_backward)(act, note_backward, &one, (tn_hook_options){.at = at(20)});

@@ -64,7 +64,7 @@ SCENARIO(M_labels) {
 
 SCENARIO(M_composed) {
   start();
-  (tn_mse)(x, (tn_ones)(f, TN_SHAPE(4, 7), at(2)), at(3));
+  (tn_mse)(x, (tn_ones)(f, TN_SHAPE(4, 7), at(2)), (tn_reduce_options){.at = at(3)});
   (tn_mean)((tn_argmax)(x, at(4)), at(5));
   (tn_reshape)(x, TN_SHAPE(5, 5), at(6));
   (tn_argmax)((tn_zeros)(f, TN_SHAPE(3, 0), at(7)), at(8));
@@ -270,7 +270,7 @@ SCENARIO(M_no_gradient) {
 // ---- names
 SCENARIO(M_near_names) {
   start();
-  (tn_activation)(net, "a", "rleu", at(2));
+  (tn_activation)(net, "a", "rleu", (tn_activation_options){.at = at(2)});
   (tn_input)(f, "x", TN_F32, TN_SHAPE(4), at(3));
   SAYS("user.c:2: error[E003]: 'rleu' is no activation: give the name of a unary operation, such as relu; did you mean "
        "'relu'?\n"

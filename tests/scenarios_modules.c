@@ -178,7 +178,7 @@ SCENARIO(B_again) {
 SCENARIO(B10) {
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
   start();
-  tn_module *relu = (tn_activation)(tn_root(p), "relu", "relu", at(10));
+  tn_module *relu = (tn_activation)(tn_root(p), "relu", "relu", (tn_activation_options){.at = at(10)});
   (tn_parameter)(relu, "w", TN_SHAPE(3), zeros, at(11));
   (tn_buffer)(relu, "b", TN_SHAPE(3), zeros, at(12));
   (tn_linear)(relu, "fc", 3, 3, (tn_linear_options){.at = at(13)});

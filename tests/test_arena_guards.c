@@ -12,7 +12,8 @@ static const RtZone zones[] = {
     {.lo = 256, .hi = 320, .guard_lo = 192, .guard_hi = 384, .first = 1, .last = 2, .what = "%b (m.c:2)"},
     {.lo = 64, .hi = 128, .guard_lo = 0, .guard_hi = 192, .first = 2, .last = 2, .what = "%c"}};
 static const char *const kernels[] = {"point %a", "gemm %b", "row %c"};
-static const RtGuardedArena plan = {zones, 3, 3, kernels, sizeof arena};
+static const RtGuardedArena plan = {
+    .zones = zones, .n_zones = 3, .n_kernels = 3, .kernels = kernels, .arena_bytes = sizeof arena};
 
 static RtGuardedRun play(int32_t kernel, uint32_t word) {
   RtGuardedRun run = {.plan = &plan};

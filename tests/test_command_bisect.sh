@@ -4,10 +4,10 @@ source tests/command.sh
 check 0 'the same results after each pass: 1 functions' bisect step.tir
 check 0 'the same results' bisect step.tir --seed 7 --function @step
 check 0 'the same results' bisect step.tir --passes=check_scopes,functionalize,outline_scans,grad,simplify
-check_json 0 'd["same"] and d["pass"] is None' bisect step.tir --json
+check_json 0 '.same and .pass = null' bisect step.tir --json
 # A pass that comes before what it needs fails
 check 1 '@step: a pass fails: assign_buffers' bisect step.tir --passes=check_scopes,assign_buffers
-check_json 1 'not d["same"] and d["pass"] == "assign_buffers" and d["verdict"] == "a pass fails"' \
+check_json 1 'not .same and .pass = "assign_buffers" and .verdict = "a pass fails"' \
   bisect step.tir --passes=check_scopes,assign_buffers --json
 out=$("$tenure" bisect - <step.tir) && [[ $out == *'the same results'* ]] || fail "standard input: $out"
 check 1 "no function @stepp; did you mean 'step'?" bisect step.tir --function stepp

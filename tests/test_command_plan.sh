@@ -18,9 +18,9 @@ check 1 '@step peak: 7168 of at most 1024: 6144 too many' budget step.tir --peak
 check 1 'relu m.c:5' budget step.tir --peak 1KiB
 check 1 '@step kernels: 8 of at most 3: 5 too many' budget step.tir --kernels=3
 check 1 'copy of %a at c.c:4: add c.c:5 wants the old content, 256 B' budget copy.tir --copies 0
-check_json 1 'd[0]["function"] == "step" and d[0]["peak"]["exceeded"] and d[0]["at_peak"]["peak"]["values"][0]["bytes"] == 4096' \
+check_json 1 '.0.function = "step" and .0.peak.exceeded and .0.at_peak.peak.values.0.bytes = 4096' \
   budget step.tir --peak 1KiB --json
-check_json 0 'not d[0]["kernels"]["exceeded"] and "most" not in d[0]["peak"]' budget step.tir --kernels 8 --json
+check_json 0 'not .0.kernels.exceeded and no .0.peak.most' budget step.tir --kernels 8 --json
 check 1 'step.tir.budget: No such file' budget step.tir
 check 0 '' budget step.tir --write
 [[ $(<step.tir.budget) == '@step peak 7168 copies 0 kernels 8' ]] || fail "the record is '$(<step.tir.budget)'"
@@ -48,10 +48,10 @@ sum_with() { # bytes that step.tir takes with this bound of batch
   echo $(($("$tenure" opt bound.tir --passes=all --facts | sed -n 's/.*arena \([0-9]*\).*/\1/p' | head -1) + 4096))
 }
 (($(sum_with 2566) <= 1000000 && $(sum_with 2567) > 1000000)) || fail "2566 is not the largest bound: $(sum_with 2566), $(sum_with 2567)"
-check_json 0 'd["largest"] == 2566 and all(s["fits"] == (s["total"] <= 1000000) for s in d["sizes"]) and d["peak"]["values"]' \
+check_json 0 '.largest = 2566 and .sizes.[fits=true].total <= 1000000 and .sizes.[fits=false].total > 1000000 and .peak.values' \
   fit step.tir --memory 1MB --dim batch --json
 check 1 'not even batch <= 1 fits in 1,000 B' fit step.tir --memory 1KB --dim batch
-check_json 1 'd["largest"] == 0' fit step.tir --memory 1KB --dim batch --json
+check_json 1 '.largest = 0' fit step.tir --memory 1KB --dim batch --json
 check 1 "has no dim 'bach'; did you mean 'batch'?" fit step.tir --memory 1MB --dim bach
 check 1 "no function @stepp; did you mean 'step'?" fit step.tir --memory 1MB --dim batch --function stepp
 check 2 'fit needs --dim' fit step.tir --memory 1MB
@@ -71,7 +71,7 @@ func @f(%x: f32[batch,time,16], %n: i64[batch]) {  // p.c:1
   output %s {name="s", index=0}
 }
 TIR
-check_json 0 '(lambda s: s[8]["arena"] >= 256 * 6 * 64)({x["bound"]: x for x in d["sizes"]} | {8: {x["bound"]: x for x in d["sizes"]}[256]})' \
+check_json 0 '.sizes.[bound=256].arena >= 98304' \
   fit packed.tir --memory 10MB --dim batch --json
 check 1 "the rows dim 'rows' follows from sequences and steps" fit packed.tir --memory 1MB --dim rows
 exit $((n_failed != 0))

@@ -16,7 +16,10 @@ func @twice(%x: f32[n,3], %k: i64[n]) {
 TIR
 # f32[2,3] of 0..5, and the same in Fortran order; i64[2]
 npy() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': $2, 'shape': ($3), }"; }
-floats() { for x in "$@"; do printf '%b' "$(python3 -c "import struct; print(''.join('\\\\x%02x' % b for b in struct.pack('<f', $x)))")"; done; }
+floats() { # little-endian f32 of 0 to 5
+  local bits=('\0\0\0\0' '\0\0\x80\x3f' '\0\0\0\x40' '\0\0\x40\x40' '\0\0\x80\x40' '\0\0\xa0\x40')
+  for x in "$@"; do printf '%b' "${bits[$x]}"; done
+}
 { npy '<f4' False '2, 3' && floats 0 1 2 3 4 5; } >x.npy
 { npy '<f4' True '2, 3' && floats 0 3 1 4 2 5; } >fortran.npy
 { npy '<i8' False '2,' && printf '\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0'; } >k.npy
@@ -42,9 +45,9 @@ done
 cmp -s r--jit.npy r--interpreter.npy || fail "interpreter and compiled code change parameters differently"
 cmp -s q.npy r--jit.npy && fail "a second run with the saved parameters gives what the last one gave"
 
-check_json 0 'd["outputs"][0]["shape"] == [2, 3] and d["outputs"][0]["first"][1] == 2 and d["times"] == 2 and d["min_ms"] <= d["median_ms"]' \
+check_json 0 '.outputs.0.shape = [2, 3] and .outputs.0.first.1 = 2 and .times = 2 and .min_ms <= .median_ms' \
   run double.tir twice --in x=x.npy --in k=k.npy --times 2 --json
-check_json 0 'd["inputs"][1]["dtype"] == "i64" and d["outputs"][0]["name"] == "loss"' run step.tir step --in '*=random' --json
+check_json 0 '.inputs.1.dtype = "i64" and .outputs.0.name = "loss"' run step.tir step --in '*=random' --json
 check 0 'm.c:4' run step.tir step --in '*=random' --profile
 
 check 1 'wants --in for x: f32[n,3] k: i64[n]' run double.tir twice

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed leaves the same file, byte
-# for byte, as one that was not; Ctrl-C saves; wrong arguments are told.
+# seq2seq learns its dates. charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed
+# leaves the same file, byte for byte, as one that was not; Ctrl-C saves; wrong arguments are told.
 set -u
 bin=$TENURE_BUILD/examples
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
@@ -65,6 +65,11 @@ epochs=$((${done:-0} / 12 + 1))
 run --epochs $epochs --checkpoint "$dir/parts" --resume
 run --epochs $epochs --checkpoint "$dir/whole2"
 cmp "$dir/whole2" "$dir/parts" || fail "charlm: training resumed after Ctrl-C (batch $done) differs"
+
+"$bin/seq2seq" > "$dir/out" || fail "seq2seq"
+right=$(sed -n 's/^seq2seq: \([0-9.]*\) of .* dates are right/\1/p' "$dir/out")
+below "$(awk -v r="${right:-0}" 'BEGIN { print 1 - r }')" 0.05 || fail "seq2seq: $right of the dates are right, expected 0.95"
+refused 2 "seq2seq [--steps N]" "$bin/seq2seq" --steps -1
 
 "$bin/tagger" --steps 150 --checkpoint "$dir/whole" > "$dir/out" || fail "tagger"
 right=$(sed -n 's/^tagger: \([0-9.]*\) of .* labels are right/\1/p' "$dir/out")

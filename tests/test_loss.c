@@ -183,7 +183,9 @@ static tn_tensor by_select(tn_packed a, tn_packed b) {
 static tn_tensor by_concat(tn_packed a, tn_packed b) {
   return (tn_concat)(1, (const tn_tensor[]){tn_tanh(a.data), tn_tanh(b.data)}, 2, at(5));
 }
-static tn_tensor by_mse(tn_packed a, tn_packed b) { return (tn_mse)(tn_tanh(a.data), b.data, at(5)); }
+static tn_tensor by_mse(tn_packed a, tn_packed b) {
+  return (tn_mse)(tn_tanh(a.data), b.data, (tn_reduce_options){.at = at(5)});
+}
 static tn_tensor by_loss(tn_packed a, tn_packed b) {
   return (tn_cross_entropy)(tn_tanh(a.data), tn_argmax(b.data), (tn_loss_options){.at = at(5)});
 }

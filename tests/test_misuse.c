@@ -57,9 +57,18 @@ static void operations(tn_tensor t) {
   tn_prelu(t, one), tn_prelu(one, t), tn_rrelu(t, 0, 1), tn_glu(t, 0), tn_geglu(t, 0), tn_reglu(t, 0), tn_swiglu(t, 0);
   tn_dropout(t, 0.5), tn_cast(t, TN_I64), tn_stop_grad(t);
   tn_reshape(t, TN_SCALAR), tn_expand(t, TN_SHAPE(2)), tn_permute(t, TN_INTS(0)), tn_transpose(t, 0, 1);
-  tn_slice(t, 0, 0, 1), tn_concat(0, TN_TENSORS(one, t)), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t),
-      tn_softmax(t, 0);
+  tn_slice(t, 0, 0, 1), tn_concat(0, TN_TENSORS(one, t)), tn_sum(t), tn_mean(t), tn_amax(t), tn_argmax(t), tn_argmin(t),
+      tn_prod(t), tn_amin(t), tn_var(t, 1), tn_std(t, 1), tn_norm(t, 2), tn_logsumexp(t), tn_any(t), tn_all(t),
+      tn_count_nonzero(t), tn_softmax(t, 0);
   tn_log_softmax(t, -1), tn_layer_norm_of(t, 1, one, t, 1e-5), tn_rms_norm_of(t, 1, t, 1e-5);
+  tn_mm(t, one), tn_bmm(one, t), tn_mv(t, t), tn_dot(one, t), tn_outer(t, one), tn_addmm(t, one, one, 1, 1);
+  tn_einsum("i,i", TN_TENSORS(t, one)), tn_einsum("ij", TN_TENSORS(one, t)), tn_einsum(NULL, TN_TENSORS(one));
+  tn_l1_loss(t, one), tn_huber(one, t, 1), tn_smooth_l1(t, t, 1), tn_bce(t, one),
+      tn_bce_with_logits(one, one, .weight = t);
+  tn_kl_div(t, one, false), tn_poisson_nll(t, one, true), tn_gaussian_nll(one, one, t), tn_hinge_embedding(one, t, 1);
+  tn_nll(t, one), tn_soft_margin(t, one), tn_margin_ranking(one, t, one, 0), tn_pairwise_distance(one, t, 2, 0),
+      tn_triplet_margin(one, one, t);
+  tn_cosine_similarity(t, one, 0, 1e-8), tn_cosine_embedding(one, t, one, 0);
   tn_cross_entropy(t, one), tn_mse(one, t), tn_clone(t), tn_detach(t), tn_copy_(one, t), tn_copy_(t, one);
   tn_fill_(t, 1), tn_slice_assign_(t, 0, 0, one), tn_index_put_(one, t, one), tn_set_requires_grad(t, true);
   tn_scaled_dot_product_attention(t, one, t), tn_attention_packed(t), tn_attention_call(linear, t, t, t);

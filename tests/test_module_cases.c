@@ -31,6 +31,17 @@ typedef struct {
   const double *const *parts;  // for each phase y, gradients of f32 inputs, of parameters; then the buffers
 } Literal;
 
+// The children of lists and sequences need no names.
+static tn_module *sequential(tn_module *net) {
+  tn_module *m = tn_sequential(net, "m");
+  tn_linear(m, NULL, 4, 6), tn_batch_norm(m, NULL, 6), tn_activation(m, NULL, "tanh"), tn_linear(m, NULL, 6, 2);
+  CHECK(tn_n_children(m) == 4 && tn_child_at(m, -1) == tn_child(m, "3") && !tn_child_at(m, 4));
+  return m;
+}
+
+// Lengths, which are 1 at least.
+static tn_tensor one_more(tn_tensor n) { return tn_cast(tn_add_scalar(tn_cast(n, TN_F32), 1), TN_I64); }
+
 #define INTS(limit, ...)                                               \
   {                                                                    \
     limit, sizeof((const int64_t[]){__VA_ARGS__}) / 8, { __VA_ARGS__ } \

@@ -88,11 +88,32 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
   // has run; scans: tests/test_scan.c; convolutions: tests/op_cases/conv.def
-  static const Op elsewhere[] = {OP_scan_begin,     OP_scan_input,   OP_scan_carry, OP_scan_next,      OP_scan_output,
-                                 OP_scan_final,     OP_scan_end,     OP_scan,       OP_input,          OP_result,
-                                 OP_scope_begin,    OP_scope_end,    OP_move,       OP_attach,         OP_dispose,
-                                 OP_embedding_grad, OP_rnn_seq_grad, OP_sdpa_grad,  OP_sdpa_bias_grad, OP_overwritten,
-                                 OP_grad_replace, OP_conv, OP_conv_transpose, OP_conv_weight_grad};
+  static const Op elsewhere[] = {OP_scan_begin,
+                                 OP_scan_input,
+                                 OP_scan_carry,
+                                 OP_scan_next,
+                                 OP_scan_output,
+                                 OP_scan_final,
+                                 OP_scan_end,
+                                 OP_scan,
+                                 OP_input,
+                                 OP_result,
+                                 OP_scope_begin,
+                                 OP_scope_end,
+                                 OP_move,
+                                 OP_attach,
+                                 OP_dispose,
+                                 OP_embedding_bag_grad,
+                                 OP_embedding_bag_factor,
+                                 OP_embedding_grad,
+                                 OP_rnn_seq_grad,
+                                 OP_sdpa_grad,
+                                 OP_sdpa_bias_grad,
+                                 OP_overwritten,
+                                 OP_grad_replace,
+                                 OP_conv,
+                                 OP_conv_transpose,
+                                 OP_conv_weight_grad};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = has_literal((Op)op);
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;

@@ -103,7 +103,7 @@ static tn_program *training(bool with_probes) {
   tn_program *p = tn_program_create("t");
   tn_module *net = tn_sequential(tn_root(p), "net");
   (tn_linear)(net, "a", 4, 8, (tn_linear_options){.at = at(1)});
-  (tn_activation)(net, "act", "relu", at(2));
+  (tn_activation)(net, "act", "relu", (tn_activation_options){.at = at(2)});
   (tn_linear)(net, "b", 8, 1, (tn_linear_options){.at = at(3)});
   if (with_probes) tn_probe_modules(tn_root(p), "**", .gradients = true);
   tn_function *f = (tn_function_begin)(p, "step", at(4));

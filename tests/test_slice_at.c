@@ -97,7 +97,74 @@ static void check_start_stays(void) {
   tn_model_free(m);
 }
 
+// Parts, grids, and sizes that the run knows.
+static void check_parts(void) {
+  tn_program *p = tn_program_create("parts");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_dim n = tn_dim_bounded(p, "n", 6);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, 7)), out[8], grid[2];
+  CHECK(tn_split(x, 3, 1, out, 8) == 3);
+  tn_output(f, "split", tn_add(tn_sum_axis(out[0], 1, false), tn_sum_axis(out[2], 1, false)));
+  CHECK(tn_chunk(x, 2, 1, out, 8) == 2);
+  tn_output(f, "chunk", tn_sum_axis(out[1], 1, false));
+  CHECK(tn_unbind(x, 1, out, 8) == 7);
+  tn_output(f, "unbind", out[6]);
+  CHECK(tn_split_sizes(x, (int64_t[]){2, 0, 5}, 3, 1, out) == 3);
+  tn_output(f, "sizes", tn_sum_axis(out[2], 1, false));
+  tn_output(f, "flip", tn_flip(x, TN_INTS(0, 1)));
+  tn_output(f, "even", tn_slice_step(tn_slice_step(x, 0, TN_END, TN_END, -2), 1, 0, 1, 1));
+  tn_output(f, "wide", tn_reshape(tn_pad(x, (int64_t[]){0, 0, 1, 1}, 4, TN_PAD_CONSTANT, 9), TN_SHAPE(-1, 7)));
+  tn_meshgrid(TN_TENSORS(tn_arange(f, 0, 1, 2, TN_F32), tn_arange(f, 0, 1, 3, TN_F32)), true, grid);
+  tn_output(f, "grid", tn_add(tn_mul_scalar(grid[0], 10), grid[1]));
+  tn_function_end(f);
+  tn_model *m = compile(p, 2);
+  if (!m) return;
+  for (int64_t rows = 0; rows <= 5; rows++) {
+    float in[35], split[5], chunk[5], unbind[5], sizes[5], flip[35], even[3], wide[49], g[6];
+    for (int k = 0; k < 35; k++) in[k] = (float)k;
+    CHECK(tn_run(m, "step", TN_IN(tn_f32(in, rows, 7)),
+                 TN_OUT(tn_f32(split, rows), tn_f32(chunk, rows), tn_f32(unbind, rows), tn_f32(sizes, rows),
+                        tn_f32(flip, rows, 7), tn_f32(even, (rows + 1) / 2, 1), tn_f32(wide, rows + 2, 7),
+                        tn_f32(g, 3, 2))) == TN_OK);
+    for (int64_t r = 0; r < rows; r++) {
+      const float *row = in + 7 * r;
+      CHECK(split[r] == row[0] + row[1] + row[2] + row[6] && chunk[r] == row[4] + row[5] + row[6] &&
+            unbind[r] == row[6]);
+      CHECK(sizes[r] == row[2] + row[3] + row[4] + row[5] + row[6] && wide[7 * r + 8] == row[1]);
+      for (int k = 0; k < 7; k++) CHECK(flip[7 * r + k] == in[7 * (rows - r) - 1 - k]);
+    }
+    for (int64_t k = 0; k < (rows + 1) / 2; k++) CHECK(even[k] == in[7 * (rows - 1 - 2 * k)]);
+    for (int k = 0; k < 6; k++) CHECK(g[k] == (float)(k % 2 * 10 + k / 2));
+    CHECK(wide[0] == 9 && wide[7 * rows + 13] == 9);
+  }
+  tn_model_free(m);
+}
+
+static void check_dims(void) {
+  tn_program *p = tn_program_create("dims");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_dim n = tn_dim_bounded(p, "n", 6), half = tn_dim_ceil_div(p, n, 2), more = tn_dim_add(p, tn_dim_mul(p, n, 2), 1);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, 3));
+  tn_output(f, "half", tn_add(tn_zeros(f, TN_SHAPE(half, 3)), tn_slice_step(x, 0, TN_END, TN_END, 2)));
+  tn_output(f, "ones", tn_sum(tn_ones(f, TN_SHAPE(more, tn_dim_sub(p, more, tn_dim_mul(p, n, 2))))));
+  tn_output(f, "down", tn_sum(tn_ones(f, TN_SHAPE(tn_dim_div(p, n, 4)))));
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  if (!m) return;
+  for (int64_t rows = 0; rows <= 6; rows++) {
+    float in[18], half_of[9], ones, down;
+    for (int k = 0; k < 18; k++) in[k] = (float)k;
+    CHECK(tn_run(m, "step", TN_IN(tn_f32(in, rows, 3)),
+                 TN_OUT(tn_f32(half_of, (rows + 1) / 2, 3), tn_f32_scalar(&ones), tn_f32_scalar(&down))) == TN_OK);
+    for (int64_t k = 0; k < (rows + 1) / 2 * 3; k++) CHECK(half_of[k] == in[k / 3 * 6 + k % 3]);
+    CHECK(ones == (float)(2 * rows + 1) && down == (float)(rows / 4));
+  }
+  tn_model_free(m);
+}
+
 int main(void) {
+  check_dims();
+  check_parts();
   for (uint32_t w = 1; w <= 3; w += 2) check_cache(w), check_computed(w);
   check_start_stays();
   return check_report();

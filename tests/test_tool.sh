@@ -65,7 +65,7 @@ check 2 'ops takes no operand: x' ops x
 check 2 "no completion for 'bahs'; did you mean 'bash'?" completion bahs
 check 0 '.SH EXIT STATUS' man
 for list in ops passes rules; do
-  "$tenure" $list --json | python3 -m json.tool >/dev/null || { echo "$list --json is no JSON" && n_failed=$((n_failed + 1)); }
+  "$tenure" $list --json | "$TENURE_BUILD/bin/json_query" - || { echo "$list --json is no JSON" && n_failed=$((n_failed + 1)); }
 done
 "$tenure" completion bash >completion.bash
 words() { # what bash offers for the last word of a command line

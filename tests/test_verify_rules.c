@@ -33,7 +33,8 @@ static const Sample samples[] = {
      "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
-     "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%ar = argmax %x\n%so = softmax %x {axis=1}\n"
+     "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%pr = prod %x {axes=[0,2]}\n%ar = argmax %x\n%so = "
+     "softmax %x {axis=1}\n"
      "%sg = softmax_grad %so, %g {axis=1}\n%ls = log_softmax %x\n%lg = log_softmax_grad %ls, %g\n"
      "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"
      "%y, %mean, %rstd = layer_norm %x, %c, %c {eps=1e-5}\n%yg = layer_norm_grad %x, %mean, %rstd, %g, %c\n"
@@ -42,7 +43,7 @@ static const Sample samples[] = {
      "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2}\n"
      "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[15,16]}\n"
      "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[3,2]}\n"},
-    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3]",
+    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7]",
      "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
      "reverse}\n"
      "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
@@ -51,7 +52,14 @@ static const Sample samples[] = {
      "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s2 = scatter_amax %x, %i, %s "
      "{axis=1}\n"
      "%s3 = scatter_amin %x, %i, %s {axis=1}\n%s4 = index_copy %x, %k, %t {axis=1}\n%s5 = index_add %x, %k, %t "
-     "{axis=1}\n"},
+     "{axis=1}\n"
+     "%o0, %p0 = sort %x {axis=1, descending}\n%o1, %p1 = topk %x {axis=1, size=2, descending}\n"
+     "%o3, %p3 = kth_value %x {axis=1, size=2}\n%o4, %p4 = median %x {axis=1}\n"
+     "%o5 = searchsorted %x, %t5 {right}\n%o6, %p6, %q6 = nonzero %x {size=60}\n"},
+    {"", "%w: f32[7,6], %i: i64[5], %o: i64[3], %f: f32[5], %g: f32[3,6], %k: i64[4,2], %h: f32[4,2]",
+     "%b0, %n0, %r0 = embedding_bag %w, %i, %o, %f {padding=1}\n%b1, %n1, %r1 = embedding_bag %w, %k {max}\n"
+     "%b2 = embedding_bag_grad %w, %i, %g, %o, %f {padding=1}\n%b3 = embedding_bag_factor %w, %i, %g, %o "
+     "{padding=1}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},
@@ -323,7 +331,7 @@ static uint32_t bad_values(Prog *p, Op op, Key key, Attr *out) {
   case KIND_INT: break;
   }
   out[0] = ir_a_int(key, key == KEY_scope ? -2 : key == KEY_ignore ? INT64_MIN : -1);
-  out[1] = ir_a_int(key, key == KEY_size && op != OP_slice ? 0 : INT64_MAX);
+  out[1] = ir_a_int(key, key == KEY_size && op != OP_slice && op != OP_topk ? 0 : INT64_MAX);
   return 2 - (range == RANGE_COUNT);
 }
 

@@ -62,6 +62,9 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_cross_entropy_rows_grad:
       case OP_cross_entropy_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
       case OP_adamw_sparse:
+      case OP_embedding_bag:
+      case OP_embedding_bag_grad:
+      case OP_embedding_bag_factor:
       case OP_embedding_grad:
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;

@@ -1,6 +1,7 @@
 """What the peers share: weights, numbers and the protocol of bench/main.c. Arguments: ROOT WEIGHTS WORKLOAD PEER."""
 import json
 import os
+import resource
 import statistics
 import struct
 import sys
@@ -68,6 +69,8 @@ def serve(check, step, calls=1, case=None):
         elif word[0] == "case":
             case(*word[1:])
             print("ok", flush=True)
+        elif word[0] == "memory":
+            print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f}", flush=True)
         elif word[0] == "compile":
             print(one_call(step), one_call(step), flush=True)
         else:

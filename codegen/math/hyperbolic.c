@@ -1,4 +1,4 @@
-// Hyperbolic functions and their inverses, e^x - 1 and ln(1 + x), in doubles and rounded once: below 0.55 units of a float.
+// Hyperbolic functions and their inverses, e^x - 1 and ln(1 + x), in doubles and rounded once: below 0.6 units of a float.
 // Where exponentials or logarithms would cancel, series.
 #include "codegen/math/math.h"
 

@@ -16,10 +16,12 @@ LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v) {
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "sum");
 }
 
-LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) {
+LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
     LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
-    v = cg_primitive(c, OP_max, (LLVMValueRef[]){lo, hi});
+    v = cg_primitive(c, join, (LLVMValueRef[]){lo, hi});
   }
-  return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "max");
+  return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), ir_ops[join].name);
 }
+
+LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) { return cg_reduce_lanes(c, OP_max, v); }

@@ -1,4 +1,4 @@
-// Reductions: sum, amax and argmax.
+// Reductions: sum, product, amax and argmax.
 //
 // Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
 // the loop:
@@ -109,8 +109,10 @@ typedef struct {
   V from;
 } Reduce;
 
-static V identity(Reduce *r) { return cg_f32(r->c, r->op == OP_sum ? 0 : -INFINITY); }
-static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, r->op == OP_sum ? OP_add : OP_max, (V[]){a, b}); }
+static double identity_of(Op op) { return op == OP_sum ? 0 : op == OP_prod ? 1 : -INFINITY; }
+static V identity(Reduce *r) { return cg_f32(r->c, identity_of(r->op)); }
+static Op joining(Op op) { return op == OP_sum ? OP_add : op == OP_prod ? OP_mul : OP_max; }
+static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, joining(r->op), (V[]){a, b}); }
 
 static V f32_at(Reduce *r, V base, V index) { return cg_at(r->c, r->c->f32, base, index); }
 
@@ -202,7 +204,7 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
 
 static V finish(Reduce *r, V *acc) {
   V lo = join(r, acc[0], acc[1]), hi = join(r, acc[2], acc[3]), all = join(r, lo, hi);
-  return r->op == OP_sum ? cg_reduce_add(r->c, all) : cg_reduce_max(r->c, all);
+  return cg_reduce_lanes(r->c, joining(r->op), all);
 }
 
 // Result o, over all its runs.
@@ -369,7 +371,7 @@ static void call_block(Reduce *r, const Strip *s, V n) {
   }
   LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
-  LLVMValueRef fn = cg_helper(c, r->op == OP_sum ? "sum_block" : "max_block", type, make_block, &r->op);
+  LLVMValueRef fn = cg_helper(c, rt_printf(c->mem, "%s_block", ir_ops[r->op].name), type, make_block, &r->op);
   LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n}, 6, "");
 }
 
@@ -510,7 +512,8 @@ static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, const Targe
   Group last = p->group[p->n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
-  if (!row || ir_ins(f, v)->op == OP_argmax || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
+  Op op = (Op)ir_ins(f, v)->op;
+  if (!row || op == OP_argmax || op == OP_prod || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
     return false;
   return last.bound < NARROW * (int64_t)t->vl && p->results >= t->vl && !p->n_chunks;
 }
@@ -521,7 +524,7 @@ bool cg_emit_reduce(Cg *c) {
   ReducePlan p = plan_reduce(c->f, v);
   if (p.results == 0) return true;
   if (p.terms == 0) {
-    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, op == OP_sum ? 0 : -INFINITY));
+    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, identity_of(op)));
     return true;
   }
   if (op == OP_argmax && !p.runs) return fill(c, v, cg_i64(c, 0)), true;  // rows of one element

@@ -106,7 +106,8 @@ static bool run_passes(tn_program *p, const Target *target, const tn_compile_opt
   bool good = fe_buckets(p, o);
   char *list = getenv("TN_DUMP");
   good &= ir_select_rules(p->ir, getenv("TN_RULES")) && ir_trace_rules(p->ir, list, print_rule);
-  p->ir->guarded_arena = !p->is_for_object && in_list(getenv("TN_CHECK"), "arena");
+  p->ir->watches_nan = !p->is_for_object && in_list(getenv("TN_CHECK"), "nan");
+  p->ir->guarded_arena = p->ir->watches_nan || (!p->is_for_object && in_list(getenv("TN_CHECK"), "arena"));
   cg_plan_for(p->ir, target);
   for (uint32_t k = 0; k < p->n_built; k++) good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
   good = good && p->ir->diags.n_errors == 0;

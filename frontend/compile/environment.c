@@ -12,7 +12,7 @@ typedef struct {
 } Variable;
 static const Variable variables[] = {{"TN_GEMM", "own,blas,auto", false},
                                      {"TN_TEAM", "pin,fixed", true},
-                                     {"TN_CHECK", "arena", true},
+                                     {"TN_CHECK", "arena,nan", true},
                                      {"TN_PROFILE", "0,1", false}};
 
 static const char *next(const char *list) {

@@ -21,16 +21,18 @@ static tn_tensor slopes_of(tn_tensor a, tn_tensor weight, tn_site at) {
   return fe_reshape(weight, dims, rank - channel, at);
 }
 
-tn_tensor tn_prelu(tn_tensor a, tn_tensor weight, tn_site at) {
+tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){a, weight}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   tn_tensor slopes = slopes_of(a, weight, at);
-  return fe_ok(slopes) ? fe_made(fe_emit2(OP_prelu, a, slopes, at), at) : slopes;
+  return fe_ok(slopes) ? fe_emit2(OP_prelu, a, slopes, at) : slopes;
 }
 
+tn_tensor tn_prelu(tn_tensor a, tn_tensor weight, tn_site at) { return fe_made(fe_prelu(a, weight, at), at); }
+
 // In evaluation the mean of the bounds is the slope.
-tn_tensor tn_rrelu(tn_tensor a, double lo, double hi, tn_site at) {
+tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -39,12 +41,14 @@ tn_tensor tn_rrelu(tn_tensor a, double lo, double hi, tn_site at) {
     return fe_poison(f);
   }
   Attr mean = ir_a_num(KEY_slope, (lo + hi) / 2);
-  if (f->eval) return fe_made(fe_emit(OP_leaky_relu, &a, 1, &mean, 1, at), at);
+  if (f->eval) return fe_emit(OP_leaky_relu, &a, 1, &mean, 1, at);
   Attr attrs[] = {ir_a_num(KEY_lo, lo), ir_a_num(KEY_hi, hi), ir_a_list(KEY_shape, fe_shape_of(a)),
                   ir_a_int(KEY_id, fe_stream(f, at))};
   tn_tensor slopes = {f, ir_emit(f->ir, OP_uniform, NULL, 0, attrs, 4, fe_loc(f->p, at)).i};
-  return fe_made(fe_emit2(OP_prelu, a, slopes, at), at);
+  return fe_emit2(OP_prelu, a, slopes, at);
 }
+
+tn_tensor tn_rrelu(tn_tensor a, double lo, double hi, tn_site at) { return fe_made(fe_rrelu(a, lo, hi, at), at); }
 
 // ---- gates: one half of the axis times an activation of the other
 static bool halves(tn_tensor a, int axis, tn_tensor half[2], tn_site at) {
@@ -61,17 +65,18 @@ static bool halves(tn_tensor a, int axis, tn_tensor half[2], tn_site at) {
   return true;
 }
 
-static tn_tensor gated(tn_tensor a, int axis, Op op, bool first_is_gate, tn_site at) {
+tn_tensor fe_gated(tn_tensor a, int axis, Op op, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   tn_tensor half[2];
+  bool first_is_gate = op == OP_silu;
   if (!halves(a, axis, half, at)) return fe_poison(f);
   tn_tensor gate = fe_emit1(op, half[first_is_gate ? 0 : 1], at);
-  return fe_made(fe_emit2(OP_mul, half[first_is_gate ? 1 : 0], gate, at), at);
+  return fe_emit2(OP_mul, half[first_is_gate ? 1 : 0], gate, at);
 }
 
-tn_tensor tn_glu(tn_tensor a, int axis, tn_site at) { return gated(a, axis, OP_sigmoid, false, at); }
-tn_tensor tn_swiglu(tn_tensor a, int axis, tn_site at) { return gated(a, axis, OP_silu, true, at); }
-tn_tensor tn_geglu(tn_tensor a, int axis, tn_site at) { return gated(a, axis, OP_gelu, false, at); }
-tn_tensor tn_reglu(tn_tensor a, int axis, tn_site at) { return gated(a, axis, OP_relu, false, at); }
+tn_tensor tn_glu(tn_tensor a, int axis, tn_site at) { return fe_made(fe_gated(a, axis, OP_sigmoid, at), at); }
+tn_tensor tn_swiglu(tn_tensor a, int axis, tn_site at) { return fe_made(fe_gated(a, axis, OP_silu, at), at); }
+tn_tensor tn_geglu(tn_tensor a, int axis, tn_site at) { return fe_made(fe_gated(a, axis, OP_gelu, at), at); }
+tn_tensor tn_reglu(tn_tensor a, int axis, tn_site at) { return fe_made(fe_gated(a, axis, OP_relu, at), at); }

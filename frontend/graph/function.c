@@ -229,6 +229,10 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   return y;
 }
 
+tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  return (tn_tensor){f, ir_emit(f->ir, op, NULL, 0, attrs, n_attrs, fe_loc(f->p, at)).i};
+}
+
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at) { return fe_emit(op, &a, 1, NULL, 0, at); }
 
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at) {
@@ -252,6 +256,15 @@ tn_tensor tn_scalar(tn_function *f, double v, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   return fe_fn_open(f, at) ? fe_made(fe_const(f, v, at), at) : fe_poison(f);
+}
+
+tn_tensor tn_dim_number(tn_function *f, tn_dim d, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  Shape s;
+  if (!fe_fn_open(f, at) || !fe_shape(f->p, TN_SHAPE(d), &s, at)) return fe_poison(f);
+  tn_tensor n = fe_size(f, ir_dim_at(f->p->ir, s, 0), at);
+  return fe_made(fe_emit(OP_cast, &n, 1, (const Attr[]){ir_a_int(KEY_dtype, DT_I64)}, 1, at), at);
 }
 
 // Handles do not outlive the building: passes renumber values.

@@ -135,3 +135,87 @@ tn_tensor tn_take_along_dim(tn_tensor a, tn_tensor index, int axis, tn_site at) 
   tn_tensor in[] = {expanded(a, dims, k, at), expanded(index, dims, k, at)};
   return along(__func__, OP_gather, in, 2, axis, at);
 }
+
+// ---- masks
+tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at) {
+  const tn_tensor in[] = {condition, a, b};
+  tn_function *f;
+  if (!fe_join(in, 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
+}
+
+tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, mask}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  const tn_tensor in[] = {mask, fe_const(f, value, at), a};
+  return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
+}
+
+static tn_tensor as_row(tn_tensor t, tn_site at) {
+  Dim n = ir_shape_numel(t.fn->p->ir, fe_shape_of(t));
+  return fe_reshape(t, &n, 1, at);
+}
+
+static tn_tensor broadcast_to(tn_tensor t, Shape s, tn_site at) {
+  if (fe_shape_of(t).i == s.i) return t;
+  return fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
+}
+
+// The places of what is set, the elements there, and 0 behind the last one.
+tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site at) {
+  tn_function *f;
+  const tn_tensor in[] = {a, mask};
+  if (!fe_join(in, 2, &f, at)) return (tn_selected){fe_poison(f), fe_poison(f)};
+  tn_selected none = {fe_poison(f), fe_poison(f)};
+  FE_GUARD(f->p, none);
+  Attr size = ir_a_int(KEY_size, most), axis = ir_a_int(KEY_axis, 0);
+  tn_tensor set = broadcast_to(mask, fe_shape_of(a), at);
+  if (!fe_ok(set)) return none;
+  tn_tensor places = fe_emit(OP_nonzero, &set, 1, &size, 1, at);
+  if (!fe_ok(places)) return none;
+  const tn_tensor row[] = {as_row(a, at), places};
+  tn_tensor taken = fe_emit(OP_gather, row, 2, &axis, 1, at), valid = {f, places.v + 1};
+  const tn_tensor shown[] = {valid, taken, fe_const(f, 0, at)};
+  tn_tensor values = fe_emit(OP_select, shown, 3, NULL, 0, at);
+  return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
+}
+
+// ---- bags
+// Sums by how many rows count; an empty bag keeps its 0.
+static tn_tensor bag_mean(tn_tensor bags, tn_site at) {
+  tn_function *f = bags.fn;
+  tn_tensor count = fe_emit2(OP_max, (tn_tensor){f, bags.v + 1}, fe_const(f, 1, at), at);
+  if (!fe_ok(count)) return count;
+  const Dim column[] = {fe_axis_dim(bags, 0), ir_dim(f->p->ir, 1)};
+  return fe_emit2(OP_div, bags, fe_reshape(count, column, 2, at), at);
+}
+
+static bool check_bag(tn_function *f, const tn_bag_options *o, tn_site at) {
+  if ((uint32_t)o->mode > TN_BAG_MAX) fe_error(f->p, E_ARGUMENT, at, "%d is no tn_bag_mode", (int)o->mode);
+  else if (o->per_sample_weights.fn && o->mode != TN_BAG_SUM)
+    fe_error(f->p, E_ARGUMENT, at, "per_sample_weights are of sums alone");
+  else if (o->has_padding && o->padding_idx < 0)
+    fe_error(f->p, E_ARGUMENT, at, "padding_idx %lld is negative", (long long)o->padding_idx);
+  else return true;
+  return false;
+}
+
+tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o) {
+  tn_function *f;
+  tn_tensor given[4] = {table, index};
+  uint32_t n = 2, n_attrs = 0;
+  if (o.offsets.fn) given[n++] = o.offsets;
+  if (o.per_sample_weights.fn) given[n++] = o.per_sample_weights;
+  if (!fe_join(given, n, &f, o.at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!check_bag(f, &o, o.at)) return fe_poison(f);
+  Attr attr[2];
+  if (o.mode == TN_BAG_MAX) attr[n_attrs++] = ir_a_int(KEY_max, 1);
+  if (o.has_padding) attr[n_attrs++] = ir_a_int(KEY_padding, o.padding_idx);
+  const tn_tensor in[] = {table, index, o.offsets, o.per_sample_weights};
+  tn_tensor bags = fe_emit(OP_embedding_bag, in, 4, attr, n_attrs, o.at);
+  if (!fe_ok(bags)) return bags;
+  return fe_made(o.mode == TN_BAG_MEAN ? bag_mean(bags, o.at) : bags, o.at);
+}

@@ -1,10 +1,12 @@
-// Cross-entropy with classes that weigh, labels that are ignored, and smoothing; PyTorch's formulas. By row:
+// Cross-entropy, and its half behind the logarithm, with classes that weigh, labels that are ignored, and smoothing; PyTorch's formulas. By row:
 //
 //   %nll, %lse = cross_entropy_rows %logits, %labels {ignore=-100}        0 where the label is ignored
 //   %m = ne(label, -100)      %w = weight[label] m              how much the row counts; without weights %m
 //   %row = (1 - s) w nll + s / C m (lse sum(weight) - sum(weight logits))
 //   %loss = sum(row) / sum(w)
 #include "frontend/fe.h"
+
+#include <string.h>
 
 typedef struct {
   tn_tensor logits, labels, weight;  // weight fn NULL: none
@@ -54,10 +56,14 @@ static tn_tensor mask_of(const Loss *l) {
   return fe_emit2(OP_ne, cast(l, l->labels, DT_F32), number(l, (double)l->o.ignore_index), l->at);
 }
 
-// Weight[label] by row; ignored labels look at class 0 and count nothing.
+// Ignored labels look at class 0.
+static tn_tensor index_of(const Loss *l, tn_tensor mask) {
+  return mask.fn ? cast(l, mul(l, cast(l, l->labels, DT_F32), mask), DT_I64) : l->labels;
+}
+
+// Weight[label] by row; ignored labels count nothing.
 static tn_tensor weights_of(const Loss *l, tn_tensor mask) {
-  tn_tensor index = l->labels;
-  if (mask.fn) index = cast(l, mul(l, cast(l, index, DT_F32), mask), DT_I64);
+  tn_tensor index = index_of(l, mask);
   tn_tensor table = fe_reshape(l->weight, (const Dim[]){classes(l), ir_dim(l->logits.fn->p->ir, 1)}, 2, l->at);
   tn_tensor w = sum_last(l, fe_emit2(OP_embedding, table, index, l->at));  // [.., 1] -> [..]
   return mask.fn ? mul(l, w, mask) : w;
@@ -93,19 +99,53 @@ static tn_tensor reduced(const Loss *l, tn_tensor rows) {
   return l->o.reduction == TN_REDUCE_SUM ? total : fe_emit2(OP_div, total, fe_sum(l->counts, l->at), l->at);
 }
 
-tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o) {
+// -log_p[label] by row
+static tn_tensor nll_rows(Loss *l) {
+  tn_tensor mask = mask_of(l), index = index_of(l, mask);
+  Dim dims[MAX_RANK];
+  uint32_t rank = fe_rank(l->logits);
+  for (uint32_t k = 0; k + 1 < rank; k++) dims[k] = fe_axis_dim(l->logits, k);
+  dims[rank - 1] = ir_dim(l->logits.fn->p->ir, 1);
+  if (!fe_ok(index)) return index;
+  Attr axis = ir_a_int(KEY_axis, rank - 1);
+  index = fe_reshape(index, dims, rank, l->at);
+  tn_tensor rows = fe_emit(OP_gather, (const tn_tensor[]){l->logits, index}, 2, &axis, 1, l->at);
+  if (!fe_ok(rows)) return rows;
+  rows = fe_emit1(OP_neg, fe_reshape(rows, dims, rank - 1, l->at), l->at);
+  l->counts = l->weight.fn ? weights_of(l, mask) : mask;
+  if (mask.fn) rows = fe_emit(OP_select, (const tn_tensor[]){mask, rows, number(l, 0)}, 3, NULL, 0, l->at);
+  return l->weight.fn ? mul(l, rows, l->counts) : rows;
+}
+
+// A loss of logits or logarithms of probabilities, with a label for each row.
+static tn_tensor by_label(const char *call, tn_tensor logits, tn_tensor labels, const tn_loss_options *o,
+                          tn_tensor (*rows)(Loss *l)) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){logits, labels, o.weight}, o.weight.fn ? 3 : 2, &f, o.at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  Loss l = {.logits = logits, .labels = labels, .o = o, .at = o.at};
+  if (!fe_join_for(call, (const tn_tensor[]){logits, labels, o->weight}, o->weight.fn ? 3 : 2, &f, o->at))
+    return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  Loss l = {.logits = logits, .labels = labels, .o = *o, .at = o->at};
   if (fe_rank(logits) < 1) {
-    fe_error(f->p, E_SHAPE, o.at, "logits need an axis of classes, their last one");
+    fe_error(f->p, E_SHAPE, o->at, "logits need an axis of classes, their last one");
     fe_note_value(logits, "logits");
     return fe_poison(f);
   }
-  if (!fe_same_rows("cross_entropy", logits, labels, o.at)) return fe_poison(f);
-  if (o.weight.fn) l.weight = o.weight;
+  if (!fe_same_rows(call + strlen("tn_"), logits, labels, o->at)) return fe_poison(f);
+  if (o->weight.fn) l.weight = o->weight;
   if (!check_options(&l)) return fe_poison(f);
-  if (l.weight.fn) l.weight = fe_emit1(OP_stop_grad, l.weight, o.at);
-  return fe_made(reduced(&l, loss_rows(&l)), o.at);
+  if (l.weight.fn) l.weight = fe_emit1(OP_stop_grad, l.weight, o->at);
+  return reduced(&l, rows(&l));
+}
+
+tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o) {
+  return fe_made(by_label(__func__, logits, labels, &o, loss_rows), o.at);
+}
+
+// Rows [..] whose labels have another shape are gather's to refuse; smoothing belongs to cross-entropy.
+tn_tensor tn_nll(tn_tensor log_p, tn_tensor labels, tn_loss_options o) {
+  if (o.label_smoothing != 0 && fe_ok(log_p)) {
+    fe_error(log_p.fn->p, E_ARGUMENT, o.at, "nll smoothes no labels: label_smoothing is an option of cross_entropy");
+    return fe_poison(log_p.fn);
+  }
+  return fe_made(by_label(__func__, log_p, labels, &o, nll_rows), o.at);
 }

@@ -3,8 +3,6 @@
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
 
-tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at) { return fe_made(fe_emit2(OP_matmul, a, b, at), at); }
-
 static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
@@ -67,7 +65,18 @@ static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
   return fe_emit(op, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at);
 }
 
-tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_reshape, a, s, at), at); }
+tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Dim dims[MAX_RANK];
+  Shape shape;
+  bool ok = fe_inferred_dims(f->p, s, ir_shape_numel(f->p->ir, fe_shape_of(a)), dims, at);
+  for (uint32_t k = 0; ok && k < s.rank; k++) s.dims[k] = fe_dim_handle(f->p, dims[k]);
+  if (!ok || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
+  return fe_made(fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at), at);
+}
+
 tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
 
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
@@ -75,12 +84,12 @@ tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   return fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(a.fn->p->ir, dims, n))}, 1, at);
 }
 
-static tn_tensor emit_ints(Op op, Key key, tn_tensor a, const int64_t *v, uint32_t n, bool keepdim, tn_site at) {
-  Attr attrs[2] = {ir_a_list(key, ir_shape_ints(a.fn->p->ir, v, n)), ir_a_int(KEY_keepdim, 1)};
-  return fe_emit(op, &a, 1, attrs, keepdim ? 2 : 1, at);
+static tn_tensor permuted(tn_tensor a, const int64_t *order, tn_site at) {
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(a.fn->p->ir, order, fe_rank(a)));
+  return fe_emit(OP_permute, &a, 1, &perm, 1, at);
 }
 
-static bool check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at) {
+bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at) {
   if (list || !n) return true;
   fe_error(f->p, E_ARGUMENT, at, "the %u %s are missing", n, what);
   return false;
@@ -96,7 +105,7 @@ tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "a permutation of %u axes is given for a value with %u", n, fe_rank(a));
     return fe_poison(f);
   }
-  if (!check_list(f, perm, n, "axes of a permutation", at)) return fe_poison(f);
+  if (!fe_check_list(f, perm, n, "axes of a permutation", at)) return fe_poison(f);
   for (uint32_t k = 0; k < n; k++) {
     if (!fe_axis(a, perm[k], &axis, at)) return fe_poison(f);
     order[k] = axis;
@@ -106,7 +115,7 @@ tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "a permutation names an axis twice");
     return fe_poison(f);
   }
-  return fe_made(emit_ints(OP_permute, KEY_perm, a, order, n, false, at), at);
+  return fe_made(permuted(a, order, at), at);
 }
 
 static tn_tensor swap_axes(tn_tensor a, uint32_t i, uint32_t j, tn_site at) {
@@ -114,7 +123,14 @@ static tn_tensor swap_axes(tn_tensor a, uint32_t i, uint32_t j, tn_site at) {
   int64_t order[MAX_RANK];
   uint32_t rank = fe_rank(a);
   for (uint32_t k = 0; k < rank; k++) order[k] = k == i ? j : k == j ? i : k;
-  return emit_ints(OP_permute, KEY_perm, a, order, rank, false, at);
+  return permuted(a, order, at);
+}
+
+tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at) {
+  int64_t order[MAX_RANK];
+  if (!fe_ok(a)) return a;
+  for (uint32_t k = 0; k < fe_rank(a); k++) order[k] = perm[k];
+  return permuted(a, order, at);
 }
 
 tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
@@ -183,72 +199,8 @@ tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
   return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at), at);
 }
 
-// ---- reductions
-// The axes as a sorted set; none given means all of them.
-static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
-  uint32_t axis;
-  for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
-  if (!check_list(a.fn, axes, n, "axes", at)) return false;
-  for (uint32_t k = 0; k < n; k++) {
-    if (!fe_axis(a, axes[k], &axis, at)) return false;
-    if (set[axis]) {
-      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is named twice", axes[k]);
-      return false;
-    }
-    set[axis] = true;
-  }
-  return true;
-}
-
-static tn_tensor reduce(Op op, tn_tensor a, const bool set[MAX_RANK], bool keepdim, tn_site at) {
-  int64_t list[MAX_RANK];
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < MAX_RANK; k++)
-    if (set[k]) list[n++] = k;
-  return n ? emit_ints(op, KEY_axes, a, list, n, keepdim, at) : fe_same(a, at);
-}
-
-static tn_tensor reduce_axes(Op op, tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  bool set[MAX_RANK];
-  return axis_set(a, axes, n, set, at) ? reduce(op, a, set, keepdim, at) : fe_poison(f);
-}
-
-tn_tensor fe_sum(tn_tensor a, tn_site at) { return reduce_axes(OP_sum, a, NULL, 0, false, at); }
-
-tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
-  tn_function *f;
-  if (!fe_join_for("tn_mean", &a, 1, &f, at)) return fe_poison(f);
-  FE_GUARD_AS(f->p, fe_poison(f), "tn_mean");
-  bool set[MAX_RANK];
-  if (!axis_set(a, axes, n, set, at)) return fe_poison(f);
-  Dim count = ir_dim(f->p->ir, 1);
-  for (uint32_t k = 0; k < fe_rank(a); k++)
-    if (set[k]) count = ir_dim_mul(f->p->ir, count, fe_axis_dim(a, k));
-  tn_tensor total = reduce(OP_sum, a, set, keepdim, at);
-  return fe_ok(total) ? fe_emit2(OP_div, total, fe_size(f, count, at), at) : total;
-}
-
-// All axes; one; some of them.
-#define REDUCTION(name, total, some)                                                               \
-  tn_tensor tn_##name(tn_tensor a, tn_site at) { return fe_made(total, at); }                      \
-  tn_tensor tn_##name##_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {                    \
-    return tn_##name##_axes(a, keepdim, &axis, 1, at);                                             \
-  }                                                                                                \
-  tn_tensor tn_##name##_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at) { \
-    return fe_made(some, at);                                                                      \
-  }
-REDUCTION(sum, fe_sum(a, at), reduce_axes(OP_sum, a, axes, n, keepdim, at))
-REDUCTION(mean, fe_mean(a, NULL, 0, false, at), fe_mean(a, axes, n, keepdim, at))
-REDUCTION(amax, reduce_axes(OP_amax, a, NULL, 0, false, at), reduce_axes(OP_amax, a, axes, n, keepdim, at))
-#undef REDUCTION
-
-tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_argmax, a, at), at); }
-
 // ---- rows: the IR works on the last axis
-static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
+tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
@@ -258,13 +210,7 @@ static tn_tensor along(Op op, tn_tensor a, int axis, tn_site at) {
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 
-tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_softmax, a, axis, at), at); }
-tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(along(OP_log_softmax, a, axis, at), at); }
-
-tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at) {
-  tn_function *f;
-  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  if (!fe_same_rows("mse", a, b, at)) return fe_poison(a.fn);
-  return tn_mean(fe_emit1(OP_square, fe_emit2(OP_sub, a, b, at), at), at);
+tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(fe_along(OP_softmax, a, axis, at), at); }
+tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at) {
+  return fe_made(fe_along(OP_log_softmax, a, axis, at), at);
 }

@@ -40,3 +40,117 @@ static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const 
 
 tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at) { return ordered(__func__, OP_cummax, a, axis, NULL, 0, at); }
 tn_ordered tn_cummin(tn_tensor a, int axis, tn_site at) { return ordered(__func__, OP_cummin, a, axis, NULL, 0, at); }
+
+// ---- order
+static tn_ordered sorted(const char *call, tn_tensor a, int axis, bool descending, tn_site at) {
+  Attr down = ir_a_int(KEY_descending, 1);
+  return ordered(call, OP_sort, a, axis, &down, descending, at);
+}
+
+tn_ordered tn_sort(tn_tensor a, int axis, bool descending, tn_site at) {
+  return sorted(__func__, a, axis, descending, at);
+}
+
+tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  Attr attr[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_descending, 1)};
+  tn_tensor both = fe_emit(OP_sort, &a, 1, attr, descending ? 2 : 1, at);
+  return fe_ok(both) ? fe_made((tn_tensor){f, both.v + 1}, at) : both;
+}
+
+tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_site at) {
+  Attr more[] = {ir_a_int(KEY_size, k), ir_a_int(KEY_descending, 1)};
+  return ordered(__func__, OP_topk, a, axis, more, largest ? 2 : 1, at);
+}
+
+// t without its axis of size 1
+static tn_tensor without_axis(tn_tensor t, uint32_t axis, tn_site at) {
+  Dim d[MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < fe_rank(t); k++)
+    if (k != axis) d[n++] = fe_axis_dim(t, k);
+  return fe_reshape(t, d, n, at);
+}
+
+static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool keepdim, const Attr *size, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
+  FE_GUARD_AS(f->p, poisoned(f), call);
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return poisoned(f);
+  Attr attr[2] = {ir_a_int(KEY_axis, k)};
+  if (size) attr[1] = *size;
+  tn_tensor t = fe_emit(op, &a, 1, attr, size ? 2 : 1, at);
+  if (!fe_ok(t) || keepdim) return made_both(t, at);
+  tn_tensor index = without_axis((tn_tensor){f, t.v + 1}, k, at);
+  return (tn_ordered){fe_made(without_axis(t, k, at), at), fe_made(index, at)};
+}
+
+tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at) {
+  Attr size = ir_a_int(KEY_size, k);
+  return picked(__func__, OP_kth_value, a, axis, keepdim, &size, at);
+}
+
+tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
+  return picked(__func__, OP_median, a, axis, keepdim, NULL, at);
+}
+
+static tn_tensor flattened(tn_tensor a, tn_site at) {
+  Dim n = ir_shape_numel(a.fn->p->ir, fe_shape_of(a));
+  return fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at);
+}
+
+tn_tensor tn_median(tn_tensor a, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Attr axis = ir_a_int(KEY_axis, 0);
+  tn_tensor row = flattened(a, at);
+  if (!fe_ok(row)) return row;
+  tn_tensor t = fe_emit(OP_median, &row, 1, &axis, 1, at);
+  return fe_ok(t) ? fe_made(without_axis(t, 0, at), at) : t;
+}
+
+// 1 for each element of a sorted row that differs from the one before it, and for the first.
+static tn_tensor marks_of_new(tn_tensor row, tn_site at) {
+  Attr axis = ir_a_int(KEY_axis, 0), ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, fe_shape_of(row))};
+  tn_tensor one = fe_leaf(row.fn, OP_full, ones, 2, fe_shape_of(row), at);
+  tn_tensor has_other = fe_emit(OP_shift, &one, 1, &axis, 1, at), other = fe_emit(OP_shift, &row, 1, &axis, 1, at);
+  return fe_emit(OP_select, (const tn_tensor[]){has_other, fe_emit2(OP_ne, row, other, at), one}, 3, NULL, 0, at);
+}
+
+tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Attr axis = ir_a_int(KEY_axis, 0), axes = ir_a_list(KEY_axes, ir_shape_ints(f->p->ir, (int64_t[]){0}, 1));
+  Attr as_i64 = ir_a_int(KEY_dtype, DT_I64);
+  tn_tensor flat = flattened(a, at);
+  if (!fe_ok(flat)) return flat;
+  tn_tensor row = fe_emit(OP_sort, &flat, 1, &axis, 1, at);
+  if (!fe_ok(row)) return row;
+  tn_tensor marks = marks_of_new(row, at), count = fe_ok(marks) ? fe_emit(OP_sum, &marks, 1, &axes, 1, at) : marks;
+  return fe_ok(count) ? fe_made(fe_emit(OP_cast, &count, 1, &as_i64, 1, at), at) : count;
+}
+
+// ---- search
+static tn_tensor search(const char *call, tn_tensor row, tn_tensor values, bool right, tn_site at) {
+  tn_function *f;
+  Attr flag = ir_a_int(KEY_right, 1);
+  const tn_tensor in[] = {row, values};
+  if (!fe_join_for(call, in, 2, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return fe_made(fe_emit(OP_searchsorted, in, 2, &flag, right, at), at);
+}
+
+tn_tensor tn_searchsorted(tn_tensor row, tn_tensor values, bool right, tn_site at) {
+  return search(__func__, row, values, right, at);
+}
+
+tn_tensor tn_bucketize(tn_tensor values, tn_tensor boundaries, bool right, tn_site at) {
+  return search(__func__, boundaries, values, right, at);
+}

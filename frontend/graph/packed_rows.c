@@ -14,7 +14,7 @@ void fe_set_rows(tn_tensor t, uint32_t layout) {
 }
 
 static bool keeps_first_axis(Op op, const tn_tensor *a, const Attr *attrs, uint32_t n_attrs) {
-  Key key = op == OP_permute ? KEY_perm : op == OP_sum || op == OP_amax ? KEY_axes : KEY_axis;
+  Key key = op == OP_permute ? KEY_perm : op == OP_sum || op == OP_amax || op == OP_prod ? KEY_axes : KEY_axis;
   for (uint32_t k = 0; k < n_attrs; k++) {
     if (attrs[k].key == KEY_ta) return false;
     if (attrs[k].key != key) continue;

@@ -9,10 +9,12 @@
 // A tn_dim is one number, so that tn_dim_const needs no program:
 //   bit 63 set    a constant in the other bits
 //   bit 63 clear  [31 bits: serial of the program][32 bits: index of the dim in it]
-// Two values are taken: one for a dim whose making was reported as an error, one for a size that is out of range.
+// Three values are taken: one for a dim whose making was reported as an error, one for a size that is out of range, one for
+// -1, which a reshape finds.
 #define DIM_IS_SIZE (UINT64_C(1) << 63)
 #define DIM_REPORTED (UINT64_MAX - 1)
 #define DIM_BAD_SIZE UINT64_MAX
+#define DIM_INFERRED (UINT64_MAX - 2)
 enum { DIM_INDEX_BITS = 32, SIZE_BITS = 30 };
 static const int64_t MAX_SIZE = INT64_C(1) << SIZE_BITS;
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 40;
@@ -206,7 +208,10 @@ bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char 
 }
 
 // ---- dims and shapes
-tn_dim tn_dim_const(int64_t n) { return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint64_t)n}; }
+tn_dim tn_dim_const(int64_t n) {
+  if (n == -1) return (tn_dim){DIM_INFERRED};
+  return (tn_dim){n < 0 || n >= MAX_SIZE ? DIM_BAD_SIZE : DIM_IS_SIZE | (uint64_t)n};
+}
 
 _Static_assert((int)TN_MAX_RANK == (int)MAX_RANK, "a shape of the header holds what one of the IR does");
 tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank) {
@@ -239,7 +244,7 @@ tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at
 
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
   if (d.d == DIM_REPORTED) return false;
-  if (d.d == DIM_BAD_SIZE || d.d == 0) {
+  if (d.d == DIM_BAD_SIZE || d.d == DIM_INFERRED || d.d == 0) {
     fe_error(p, E_ARGUMENT, at, d.d ? "a size must lie in [0, 2^%d)" : "an empty tn_dim stands for no size", SIZE_BITS);
     return false;
   }
@@ -277,4 +282,66 @@ bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
   if (ir_shape_bound(p->ir, *out) <= MAX_ELEMENTS) return true;
   report_large(p, *out, at);
   return false;
+}
+
+// What is left of `whole` for the size at k: by the others.
+static bool infer_dim(tn_program *p, Dim whole, Dim *dims, uint32_t n, uint32_t k, tn_site at) {
+  Dim rest = ir_dim(p->ir, 1);
+  for (uint32_t j = 0; j < n; j++)
+    if (j != k) rest = ir_dim_mul(p->ir, rest, dims[j]);
+  dims[k] = ir_dim_exact_div(p->ir, whole, rest);
+  if (dims[k].i) return true;
+  RtText a = {.mem = p->mem}, b = {.mem = p->mem};
+  ir_dim_text(p->ir, whole, &a), ir_dim_text(p->ir, rest, &b);
+  fe_error(p, E_SHAPE, at, "the size -1 cannot be found: %s elements are not a multiple of %s", a.text, b.text);
+  return false;
+}
+
+bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at) {
+  uint32_t k = MAX_RANK;
+  if (s.rank > MAX_RANK) {
+    fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
+    return false;
+  }
+  for (uint32_t j = 0; j < s.rank; j++) {
+    if (s.dims[j].d == DIM_INFERRED && k < MAX_RANK) {
+      fe_error(p, E_ARGUMENT, at, "a shape has at most one size of -1");
+      return false;
+    }
+    if (s.dims[j].d == DIM_INFERRED) k = j;
+    else if (!fe_dim(p, s.dims[j], &out[j], at)) return false;
+  }
+  return k == MAX_RANK || infer_dim(p, whole, out, s.rank, k, at);
+}
+
+// ---- sizes computed from sizes
+typedef Dim DimOp(Prog *p, Dim a, Dim b);
+
+static tn_dim combine(tn_program *p, tn_dim a, tn_dim b, DimOp *op, bool divides, tn_site at) {
+  const tn_dim failed = {DIM_REPORTED};
+  if (!p) return (tn_dim){0};
+  FE_GUARD(p, failed);
+  Dim x, y;
+  if (!fe_open(p, at) || !fe_dim(p, a, &x, at) || !fe_dim(p, b, &y, at)) return failed;
+  if (divides && (!ir_dim_is_const(p->ir, y) || ir_dim_bound(p->ir, y) < 1)) {
+    fe_error(p, E_ARGUMENT, at, "sizes are divided by a constant above 0");
+    return failed;
+  }
+  Dim d = op(p->ir, x, y);
+  RtText text = {.mem = p->mem};
+  ir_dim_text(p->ir, d, &text);
+  if (ir_dim_least(p->ir, d) < 0)
+    fe_error(p, E_ARGUMENT, at, "the size %s can be below 0 by the bounds of its parts", text.text);
+  else if (ir_dim_bound(p->ir, d) >= MAX_SIZE)
+    fe_error(p, E_ARGUMENT, at, "the size %s can be above 2^%d", text.text, SIZE_BITS);
+  else return fe_dim_handle(p, d);
+  return failed;
+}
+
+tn_dim tn_dim_add(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_add, false, at); }
+tn_dim tn_dim_mul(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_mul, false, at); }
+tn_dim tn_dim_sub(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_sub, false, at); }
+tn_dim tn_dim_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_div, true, at); }
+tn_dim tn_dim_ceil_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) {
+  return combine(p, a, b, ir_dim_ceil_div, true, at);
 }

@@ -5,7 +5,7 @@
 #include "frontend/fe.h"
 
 // ---- the call
-static bool check_options(tn_function *f, const tn_attention_options *o) {
+bool fe_check_attention(tn_function *f, const tn_attention_options *o) {
   const int64_t most = INT64_C(1) << 30;
   if (!(o->dropout >= 0 && (float)o->dropout < 1))
     fe_error(f->p, E_ARGUMENT, o->at, "attention takes a dropout in [0, 1), not %g", o->dropout);
@@ -42,7 +42,7 @@ static tn_tensor with_axes(tn_tensor bias, uint32_t rank, tn_site at) {
 }
 
 // a: n tensor operands as the op takes them. rank: of the caller's
-static tn_tensor emit(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at) {
+tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at) {
   tn_tensor in[6] = {[3] = o->lengths, [5] = o->offset};
   Attr attr[7];
   uint32_t n_attrs = 0;
@@ -84,7 +84,7 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
   if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t rank = fe_rank(q);
-  if (!check_options(f, &o)) return fe_poison(f);
+  if (!fe_check_attention(f, &o)) return fe_poison(f);
   if (rank < 2 || rank > 4 || fe_rank(k) != rank || fe_rank(v) != rank || (rank < 4 && o.heads_inside)) {
     fe_error(f->p, E_SHAPE, o.at, "attention takes q, k and v of one rank, %s; these have %u, %u and %u",
              o.heads_inside ? "4" : "2 to 4", rank, fe_rank(k), fe_rank(v));
@@ -94,14 +94,14 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
     return fe_poison(f);
   }
   tn_tensor in[3] = {with_heads(q, o.at), with_heads(k, o.at), with_heads(v, o.at)};
-  return fe_made(without_heads(emit(in, 3, rank, &o, o.at), rank, o.at), o.at);
+  return fe_made(without_heads(fe_attention(in, 3, rank, &o, o.at), rank, o.at), o.at);
 }
 
 tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o) {
   tn_function *f;
   if (!join(&qkv, 1, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return check_options(f, &o) ? fe_made(emit(&qkv, 1, 4, &o, o.at), o.at) : fe_poison(f);
+  return fe_check_attention(f, &o) ? fe_made(fe_attention(&qkv, 1, 4, &o, o.at), o.at) : fe_poison(f);
 }
 
 // ---- the module
@@ -183,7 +183,7 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   if (how.dropout == 0) how.dropout = m->config.rate;
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
-  tn_tensor y = emit(in, n, 4, &how, c->at);
+  tn_tensor y = fe_attention(in, n, 4, &how, c->at);
   if (!fe_ok(y)) return y;
   y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->config.out)}, 3, c->at);
   return fe_call(m->first, y, c->at);
@@ -193,13 +193,6 @@ static void report_rank(const tn_module *m, tn_tensor x, tn_site at) {
   fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
            (long long)m->config.out, fe_rank(x));
   fe_note_value(x, "the value");
-}
-
-tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
-  Call c = {m, x.fn, at};
-  if (fe_rank(x) == 3) return attend(&c, x, x, x, &plain);
-  report_rank(m, x, at);
-  return fe_poison(x.fn);
 }
 
 static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
@@ -219,14 +212,25 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   return false;
 }
 
-tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
   if (!k.fn) k = q;
   if (!v.fn) v = k;
   if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
-  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !check_options(f, &o)) return fe_poison(f);
+  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
-  return fe_made(attend(&c, q, k, v, &o), o.at);
+  return attend(&c, q, k, v, &o);
+}
+
+// A transformer's layer hands on what its own call was given.
+tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at) {
+  tn_attention_options o = m->arguments ? *(const tn_attention_options *)m->arguments : plain;
+  o.at = at;
+  return fe_attention_of(m, x, x, x, o);
+}
+
+tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+  return fe_made(fe_attention_of(m, q, k, v, o), o.at);
 }

@@ -25,7 +25,8 @@ static bool check_channels(tn_module *m, int64_t channels, int64_t groups, doubl
 typedef struct {
   double eps, momentum;  // 0: the default
   bool has_weight, has_bias, has_running, is_cumulative;
-  tn_tensor (*forward)(tn_module *m, tn_tensor x, tn_site at);
+  FeForward *forward;
+  const char *kind;
   tn_site at;
 } Plan;
 
@@ -43,7 +44,7 @@ static tn_module *make(tn_module *parent, const char *name, int64_t channels, in
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_BUILT_IN, plan->at);
-  m->config.forward = plan->forward;
+  m->config.forward = plan->forward, m->config.built_in = plan->kind;
   m->config.in = channels, m->config.n_groups = groups;
   m->config.eps = plan->eps != 0 ? plan->eps : 1e-5;
   m->config.momentum = plan->momentum != 0 ? plan->momentum : 0.1;
@@ -181,7 +182,8 @@ static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o) {
-  Plan plan = {o.eps, o.momentum, !o.no_affine, !o.no_affine, !o.no_running_stats, o.cumulative, batch_norm, o.at};
+  Plan plan = {o.eps,        o.momentum, !o.no_affine, !o.no_affine, !o.no_running_stats,
+               o.cumulative, batch_norm, "BatchNorm",  o.at};
   return make(parent, name, channels, 1, &plan);
 }
 
@@ -218,7 +220,7 @@ static tn_tensor instance_norm(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o) {
-  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, false, instance_norm, o.at};
+  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, false, instance_norm, "InstanceNorm", o.at};
   return make(parent, name, channels, 1, &plan);
 }
 
@@ -240,6 +242,7 @@ tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t groups, in
                .has_weight = !o.no_weight,
                .has_bias = !o.no_weight && !o.no_bias,
                .forward = group_norm,
+               .kind = "GroupNorm",
                .at = o.at};
   return make(parent, name, channels, groups, &plan);
 }

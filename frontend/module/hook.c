@@ -28,6 +28,7 @@ static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
   if (h->pattern) return true;
   switch (m->kind) {
   case MOD_PLAIN:
+  case MOD_KV_CACHE:
     return refuse(m, "hooks: it holds parameters only and is never called",
                   "hook its children, or make it by tn_sequential", at);
   case MOD_RNN_CELL:
@@ -125,7 +126,7 @@ void tn_hook_remove(tn_hook *h, tn_site at) {
 
 // ---- which hooks a call of m runs
 bool fe_takes_tensors(const tn_module *m) {
-  return m->kind != MOD_PLAIN && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
+  return m->kind != MOD_PLAIN && m->kind != MOD_KV_CACHE && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
 }
 
 static bool is_of(const tn_hook *h, const tn_module *m) {

@@ -1,9 +1,8 @@
-// Modules without state over time: linear, embedding, dropout, activations, and sequences of modules.
+// The plainest modules: linear, bilinear, dropout, identity, flatten; lists and sequences of modules.
 #include "frontend/fe.h"
-#include "runtime/near.h"
 #include <string.h>
 
-static bool check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
+bool fe_check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {
   const int64_t most = INT64_C(1) << 30;
   if (m->poisoned) return false;
   m->poisoned = a < 1 || b < 1 || a > most || b > most;
@@ -17,21 +16,12 @@ tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t ou
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_LINEAR, o.at);
-  if (!check_sizes(m, in, out, o.at)) return m;
+  if (!fe_check_sizes(m, in, out, o.at)) return m;
   double k = 1 / sqrt((double)in);
   tn_init init = {TN_INIT_UNIFORM, -k, k};
   m->config.has_bias = !o.no_bias;
   fe_module_param(m, "weight", (const int64_t[]){out, in}, 2, init, o.at);
   if (m->config.has_bias) fe_module_param(m, "bias", &out, 1, init, o.at);
-  return m;
-}
-
-tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at) {
-  if (!parent) return NULL;
-  FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_EMBEDDING, at);
-  if (!check_sizes(m, count, size, at)) return m;
-  fe_module_param(m, "weight", (const int64_t[]){count, size}, 2, (tn_init){TN_INIT_NORMAL, 0, 1}, at);
   return m;
 }
 
@@ -46,43 +36,146 @@ tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_s
   return m;
 }
 
-#define UNARY(n, ...) [OP_##n] = true,
-static const bool is_unary[N_OPS] = {
-#include "ir/ops.def"
-};
-
-tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_site at) {
-  if (!parent) return NULL;
-  FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_ACTIVATION, at);
-  m->config.op = op ? ir_op_find(op) : OP_none;
-  // These rows need an attribute that a name alone cannot give.
-  bool known =
-      m->config.op != OP_none && is_unary[m->config.op] && m->config.op != OP_dropout && m->config.op != OP_leaky_relu;
-  if (m->poisoned || known) return m;
-  RtNear near = {.wanted = op};
-  for (uint32_t k = OP_none + 1; k < N_OPS; k++)
-    if (is_unary[k]) rt_near_offer(&near, ir_ops[k].name);
-  fe_error(m->p, E_ARGUMENT, at, "'%.40s' is no activation: give the name of a unary operation, such as relu%s",
-           op ? op : "", rt_near_text(&near));
-  m->poisoned = true;
-  return m;
+static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
+  const FeEntry *e = fe_entry(m, name);
+  return e ? fe_use(f, e->param, at) : fe_poison(f);
 }
 
+// ---- modules of modules
 tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at) {
   if (!parent) return NULL;
   FE_GUARD(parent->p, NULL);
   return fe_module(parent, name, MOD_SEQUENTIAL, at);
 }
 
+tn_module *tn_module_list(tn_module *parent, const char *name, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_PLAIN, at);
+  m->config.is_list = true;
+  return m;
+}
+
+uint32_t tn_n_children(const tn_module *m) {
+  uint32_t n = 0;
+  for (const tn_module *c = m ? m->first : NULL; c; c = c->next) n++;
+  return n;
+}
+
+tn_module *tn_child_at(const tn_module *m, int k) {
+  if (k < 0) k += (int)tn_n_children(m);
+  tn_module *c = m && k >= 0 ? m->first : NULL;
+  while (c && k--) c = c->next;
+  return c;
+}
+
+// ---- built-in ones of one input
+tn_module *fe_built_in(tn_module *parent, const char *name, const char *kind, FeForward *forward, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_module(parent, name, MOD_BUILT_IN, at);
+  m->config.forward = forward, m->config.built_in = kind;
+  return m;
+}
+
+static tn_tensor identity(tn_module *m, tn_tensor x, tn_site at) { return (void)m, fe_same(x, at); }
+
+tn_module *tn_identity(tn_module *parent, const char *name, tn_site at) {
+  return fe_built_in(parent, name, "Identity", identity, at);
+}
+
+static tn_tensor flatten(tn_module *m, tn_tensor x, tn_site at) {
+  Prog *p = m->p->ir;
+  uint32_t first, last, n = 0;
+  Dim d[MAX_RANK], all = ir_dim(p, 1);
+  if (!fe_axis(x, m->config.axis, &first, at) || !fe_axis(x, m->config.last_axis, &last, at)) return fe_poison(x.fn);
+  if (first > last) {
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' joins the axes %d to %d of a value with %u", m->path, m->config.axis,
+             m->config.last_axis, fe_rank(x));
+    return fe_poison(x.fn);
+  }
+  for (uint32_t k = first; k <= last; k++) all = ir_dim_mul(p, all, fe_axis_dim(x, k));
+  for (uint32_t k = 0; k < first; k++) d[n++] = fe_axis_dim(x, k);
+  d[n++] = all;
+  for (uint32_t k = last + 1; k < fe_rank(x); k++) d[n++] = fe_axis_dim(x, k);
+  return fe_reshape(x, d, n, at);
+}
+
+tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at) {
+  tn_module *m = fe_built_in(parent, name, "Flatten", flatten, at);
+  if (m) m->config.axis = first_axis, m->config.last_axis = last_axis;
+  return m;
+}
+
+// ---- bilinear
+static tn_tensor takes_two(tn_module *m, tn_tensor x, tn_site at) {
+  fe_error(m->p, E_ARGUMENT, at, "module '%s' works on two values", m->path);
+  fe_hint(m->p, "tn_bilinear_call(m, a, b)");
+  return fe_poison(x.fn);
+}
+
+tn_module *tn_bilinear(tn_module *parent, const char *name, int64_t in_a, int64_t in_b, int64_t out,
+                       tn_linear_options o) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  tn_module *m = fe_built_in(parent, name, "Bilinear", takes_two, o.at);
+  if (!fe_check_sizes(m, in_a, in_b, o.at) || !fe_check_sizes(m, in_a * in_b, out, o.at)) return m;
+  double k = 1 / sqrt((double)in_a);
+  tn_init init = {TN_INIT_UNIFORM, -k, k};
+  m->config.has_bias = !o.no_bias, m->config.in = in_a, m->config.in_b = in_b, m->config.out = out;
+  fe_module_param(m, "weight", (const int64_t[]){out, in_a, in_b}, 3, init, o.at);
+  if (m->config.has_bias) fe_module_param(m, "bias", &out, 1, init, o.at);
+  return m;
+}
+
+static bool check_pair(const tn_module *m, tn_tensor a, tn_tensor b, tn_site at) {
+  Prog *p = m->p->ir;
+  uint32_t rank = fe_rank(a);
+  bool good = rank >= 1 && rank < MAX_RANK && rank == fe_rank(b);
+  for (uint32_t k = 0; good && k + 1 < rank; k++) good = fe_axis_dim(a, k).i == fe_axis_dim(b, k).i;
+  if (good && ir_list_at(p, fe_shape_of(a), rank - 1) == m->config.in &&
+      ir_list_at(p, fe_shape_of(b), rank - 1) == m->config.in_b)
+    return true;
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [..,%lld] and [..,%lld] of equal leading axes, not %s and %s", m->path,
+           (long long)m->config.in, (long long)m->config.in_b, fe_type_text(a), fe_type_text(b));
+  fe_note_value(a, "the first");
+  fe_note_value(b, "the second");
+  return false;
+}
+
+// The products of all pairs, [.., in_a in_b], through a linear layer.
+static tn_tensor bilinear(tn_module *m, tn_tensor a, tn_tensor b, tn_site at) {
+  Prog *p = m->p->ir;
+  Dim d[MAX_RANK + 1], one = ir_dim(p, 1), pairs = ir_dim(p, m->config.in * m->config.in_b);
+  uint32_t rank = fe_rank(a);
+  for (uint32_t k = 0; k < rank; k++) d[k] = fe_axis_dim(a, k);
+  d[rank] = one;
+  tn_tensor column = fe_reshape(a, d, rank + 1, at);
+  d[rank - 1] = one, d[rank] = ir_dim(p, m->config.in_b);
+  tn_tensor products = fe_emit2(OP_mul, column, fe_reshape(b, d, rank + 1, at), at);
+  d[rank - 1] = pairs;
+  tn_tensor w = param(m, "weight", a.fn, at), bias = fe_poison(a.fn);
+  if (m->config.has_bias) bias = param(m, "bias", a.fn, at);
+  w = fe_reshape(w, (Dim[]){ir_dim(p, m->config.out), pairs}, 2, at);
+  return fe_linear(fe_reshape(products, d, rank, at), w, bias, m->config.has_bias, at);
+}
+
+tn_tensor tn_bilinear_call(tn_module *m, tn_tensor a, tn_tensor b, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if ((m && m->poisoned) || !fe_own_module(f->p, m, "called", at)) return fe_poison(f);
+  if (m->config.forward != takes_two) {
+    fe_error(f->p, E_ARGUMENT, at, "module '%s' is no bilinear one", m->path);
+    return fe_poison(f);
+  }
+  FE_INSIDE(m);
+  return check_pair(m, a, b, at) ? fe_made(bilinear(m, a, b, at), at) : fe_poison(f);
+}
+
 // ---- calls
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at) {
   return fe_emit(OP_linear, (const tn_tensor[]){x, w, b}, has_bias ? 3 : 2, NULL, 0, at);
-}
-
-static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
-  const FeEntry *e = fe_entry(m, name);
-  return e ? fe_use(f, e->param, at) : fe_poison(f);
 }
 
 // What a child gives to a hooked one is a value that the user sees, so that it counts as made.
@@ -108,9 +201,9 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
     w = param(m, "weight", x.fn, at);
     if (m->config.has_bias) b = param(m, "bias", x.fn, at);
     return fe_linear(x, w, b, m->config.has_bias, at);
-  case MOD_EMBEDDING: return fe_emit2(OP_embedding, param(m, "weight", x.fn, at), x, at);
+  case MOD_EMBEDDING: return fe_embed(m, x, at);
   case MOD_DROPOUT: return fe_dropout(x, m->config.rate, at);
-  case MOD_ACTIVATION: return fe_emit1(m->config.op, x, at);
+  case MOD_ACTIVATION: return fe_emit(m->config.op, &x, 1, m->config.attrs, m->config.n_attrs, at);
   case MOD_ATTENTION: return fe_attend(m, x, at);
   case MOD_SEQUENTIAL: return call_children(m, x, at);
   case MOD_OWN: {
@@ -124,6 +217,7 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_BUILT_IN: return m->config.forward(m, x, at);
   case MOD_RNN:
   case MOD_RNN_CELL: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on %s", m->path, works_on(m)); break;
+  case MOD_KV_CACHE:
   case MOD_PLAIN:
     fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
     break;

@@ -178,6 +178,7 @@ bool tn_is_eval(const tn_function *f) { return f && f->eval; }
 
 const char *tn_module_kind(const tn_module *m) {
   static const char *const names[] = {[MOD_PLAIN] = "Module",
+                                      [MOD_KV_CACHE] = "KVCache",
                                       [MOD_LINEAR] = "Linear",
                                       [MOD_RNN] = "RNN",
                                       [MOD_RNN_CELL] = "RNNCell",
@@ -190,6 +191,7 @@ const char *tn_module_kind(const tn_module *m) {
                                       [MOD_RMS_NORM] = "RMSNorm"};
   if (!m) return "";
   if (m->kind == MOD_OWN) return m->config.class ? m->config.class->name : "Module";
+  if (m->kind == MOD_BUILT_IN && m->config.built_in) return m->config.built_in;
   if (m->kind == MOD_ACTIVATION && m->config.op) return ir_ops[m->config.op].name;
   bool is_rnn = (m->kind == MOD_RNN || m->kind == MOD_RNN_CELL) && m->config.cell;
   return is_rnn ? m->config.cell : m->kind < sizeof names / sizeof *names && names[m->kind] ? names[m->kind] : "Module";

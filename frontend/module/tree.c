@@ -80,6 +80,8 @@ bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at) 
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at) {
   if (!parent) return NULL;
   tn_program *p = parent->p;
+  bool is_numbered = parent->kind == MOD_SEQUENTIAL || parent->config.is_list;
+  if (!name && is_numbered) name = rt_printf(p->mem, "%u", tn_n_children(parent));
   tn_module *m = rt_alloc(p->mem, sizeof *m);
   *m = (tn_module){.p = p, .parent = parent, .kind = kind, .loc = fe_loc(p, at)};
   m->poisoned = parent->poisoned || !fe_open(p, at) || !fe_name(p, "a module", name, true, at) ||

@@ -147,5 +147,5 @@ tn_tensor tn_packed_mse(tn_packed a, tn_packed b, tn_site at) {
   tn_function *f;
   if (!fe_join_packed((const tn_packed[]){a, b}, 2, &f, at)) return fe_poison(f);
   if (!fe_same_layout(a, b, "packed_mse", at)) return fe_poison(f);
-  return tn_mse(a.data, b.data, at);
+  return tn_mse(a.data, b.data, (tn_reduce_options){.at = at});
 }

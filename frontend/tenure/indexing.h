@@ -33,6 +33,32 @@ TN_API tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor 
 TN_API tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
 TN_API tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
 
+// ---- masks: f32, where what is not 0 is set
+TN_API tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at);  // a where set, else b; broadcast
+TN_API tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at);  // f32; broadcast
+// The elements of a (f32) where the mask, which broadcasts to a's shape, is set, in row-major order. How many there are is known
+// in the run alone: values has `most` places [most], of which the first `count` (i64 []) are taken and the others are 0. More
+// of them are an error of the run. most >= 1 (else E003)
+typedef struct {
+  tn_tensor values, count;
+} tn_selected;
+TN_API tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site at);
+
+// ---- bags: sums, means or maxima of rows of a table [V, E] -> [B, E]. Of index [B, L] each row is a bag; with offsets [B]
+// index is [n], and bag k goes from offsets[k] to the next one, the last to n. An empty bag gives 0.
+//
+//   y = tn_embedding_bag(table, words, .mode = TN_BAG_MEAN, .has_padding = true, .padding_idx = 0);
+typedef enum { TN_BAG_SUM, TN_BAG_MEAN, TN_BAG_MAX } tn_bag_mode;
+typedef struct {
+  tn_bag_mode mode;
+  tn_tensor offsets;             // i64 [B], increasing from 0; empty: index is [B, L]
+  tn_tensor per_sample_weights;  // f32 of the index's shape, for sums alone (else E003); empty: 1 each
+  bool has_padding;              // rows padding_idx count nothing and get no gradient
+  int64_t padding_idx;
+  tn_site at;
+} tn_bag_options;
+TN_API tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o);
+
 #ifdef __cplusplus
 }
 #endif

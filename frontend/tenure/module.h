@@ -115,10 +115,39 @@ TN_API tn_module *tn_lstm_cell(tn_module *parent, const char *name, int64_t in, 
 TN_API tn_module *tn_gru_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, tn_rnn_cell_options o);
 TN_API tn_module *tn_rnn_cell(tn_module *parent, const char *name, int64_t in, int64_t hidden, bool relu,
                               tn_rnn_cell_options o);
-TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size, tn_site at);
+// y = a^T weight b + bias of a [.., in_a] and b [.., in_b] -> [.., out]: weight [out, in_a, in_b], bias [out]; other
+// shapes are E004
+TN_API tn_module *tn_bilinear(tn_module *parent, const char *name, int64_t in_a, int64_t in_b, int64_t out,
+                              tn_linear_options o);
+TN_API tn_tensor tn_bilinear_call(tn_module *m, tn_tensor a, tn_tensor b, tn_site at);
+// weight [count, size]; index i64 [..] -> [.., size]
+typedef struct {
+  bool has_padding;     // row padding_idx begins as zeros and has no gradient
+  int64_t padding_idx;  // negative: from the end; not read without has_padding
+  // Rows that are asked for and whose 2-norm is larger are shortened to it, in the table itself, as PyTorch's are: by
+  // every call, in evaluation too, and without a gradient. 0: none
+  double max_norm;
+  tn_site at;
+} tn_embedding_options;
+TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size,
+                               tn_embedding_options o);
 TN_API tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
-// "relu", "tanh", any unary row
-TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_site at);
+TN_API tn_module *tn_identity(tn_module *parent, const char *name, tn_site at);
+// Joins the axes first_axis to last_axis: 1 and -1 are PyTorch's Flatten()
+TN_API tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at);
+// "relu", "tanh", any unary row, and the numbers of its call in their order: tn_activation(net, "1", "leaky_relu", .numbers = {0.1})
+typedef struct {
+  double numbers[4];
+  tn_site at;
+} tn_activation_options;
+TN_API tn_module *tn_activation(tn_module *parent, const char *name, const char *op, tn_activation_options o);
+TN_API tn_module *tn_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
+TN_API tn_module *tn_log_softmax_module(tn_module *parent, const char *name, int axis, tn_site at);
+// "glu", "swiglu", "geglu" or "reglu": tn_glu and its kin along an axis
+TN_API tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind, int axis, tn_site at);
+// tn_prelu with the parameter "weight" [count], which begins as 0.25: one slope, or one for each channel
+TN_API tn_module *tn_prelu_module(tn_module *parent, const char *name, int64_t count, tn_site at);
+TN_API tn_module *tn_rrelu_module(tn_module *parent, const char *name, double lo, double hi, tn_site at);  // tn_rrelu
 typedef struct {
   bool no_weight, no_bias;  // no_weight: no bias either
   double eps;               // 0: 1e-5 for layer norm, 2^-23 for RMS norm
@@ -158,6 +187,11 @@ TN_API tn_module *tn_group_norm(tn_module *parent, const char *name, int64_t gro
                                 tn_norm_options o);
 // Children are made with it as parent and called in order
 TN_API tn_module *tn_sequential(tn_module *parent, const char *name, tn_site at);
+// Children are made with it as parent, and called by whoever asks for them. A child of a list or a sequence that is
+// given no name (NULL) has its number, "0", "1", ..
+TN_API tn_module *tn_module_list(tn_module *parent, const char *name, tn_site at);
+TN_API uint32_t tn_n_children(const tn_module *m);
+TN_API tn_module *tn_child_at(const tn_module *m, int k);            // -1: the last; NULL: none
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
 TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
 // Dropout does nothing in functions marked so: what is built after this call
@@ -202,6 +236,69 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+
+// Positional encodings: x f32 [.., T, size] + the first T of `most` rows; T may be a size of the run, and E004 is one that
+// may be larger. Sinusoidal: row k has sin(k w), cos(k w) side by side for w = base^(-2 i / size), i from 0 on, and is a
+// buffer "pe" that is not saved; size is even. Learned: "weight" [most, size], which begins as an embedding's.
+typedef struct {
+  double base;     // of the frequencies; 0: 10000
+  double dropout;  // of the sum
+  tn_site at;
+} tn_position_options;
+TN_API tn_module *tn_sinusoidal_positions(tn_module *parent, const char *name, int64_t most, int64_t size,
+                                          tn_position_options o);
+TN_API tn_module *tn_learned_positions(tn_module *parent, const char *name, int64_t most, int64_t size,
+                                       tn_position_options o);
+
+// ---- transformers: PyTorch's layers with batch_first, and its names: self_attn, multihead_attn, linear1, linear2, norm1,
+// norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size].
+//
+//   tn_module *enc = tn_transformer_encoder(net, "encoder", 64, 4, 2, .feedforward = 256, .norm_first = true);
+//   tn_tensor memory = tn_encoder_call(enc, x, .lengths = n);         // tn_call(enc, x): no mask
+//   tn_tensor y = tn_decoder_call(dec, target, memory, .self = {.causal = true}, .cross = {.lengths = n});
+//
+// Every part runs with its hooks, but for multihead_attn, which has two inputs.
+typedef struct {
+  int64_t feedforward;     // size between linear1 and linear2; 0: 2048
+  double dropout;          // of attention, behind the activation and behind each block; 0: none, where PyTorch's is 0.1
+  const char *activation;  // a unary operation; NULL: "relu"
+  double eps;              // of the norms; 0: 1e-5
+  bool norm_first;         // x + f(norm(x)) instead of norm(x + f(x))
+  bool no_bias;            // none in attention, linear layers and norms
+  bool final_norm;         // of a stack: "norm" behind the last layer
+  tn_site at;
+} tn_transformer_options;
+TN_API tn_module *tn_transformer_encoder_layer(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                               tn_transformer_options o);
+TN_API tn_module *tn_transformer_decoder_layer(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                               tn_transformer_options o);
+TN_API tn_module *tn_transformer_encoder(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                         int64_t n_layers, tn_transformer_options o);
+TN_API tn_module *tn_transformer_decoder(tn_module *parent, const char *name, int64_t size, int64_t heads,
+                                         int64_t n_layers, tn_transformer_options o);
+// Of a layer or a stack: the options are those of self-attention
+TN_API tn_tensor tn_encoder_call(tn_module *m, tn_tensor x, tn_attention_options o);
+typedef struct {
+  tn_attention_options self, cross;  // of x to x; of x to memory
+  tn_site at;
+} tn_decoder_options;
+TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decoder_options o);
+
+// ---- caches of keys and values, for decoding step by step: kept between runs, in no file
+//
+//   tn_module *cache = tn_kv_cache(block, "cache", 1, 12, 1024, 64);
+//   y = tn_kv_cache_attend(cache, q, k, v);            // q, k and v [1,n,12,64] of the n new steps
+//
+// Functions of one program share it: one that reads a prompt, with a run-time n, and one that goes on with n = 1.
+// Holds `steps` steps of `batch` sequences with so many heads of keys; no size above 2^24
+TN_API tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64_t heads, int64_t steps,
+                              int64_t size, tn_site at);
+// Writes the n new steps behind those held, and lets their queries see all up to their own place, as the options say
+// (window, bias, scale; heads_inside is not read, an offset is E003). q [B,n,H,D], k and v [B,n,G,D] f32, H a multiple of
+// G (E004) -> [B,n,H,D]. A run in which they do not fit any more fails, says so, and leaves the cache as it was.
+TN_API tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+TN_API tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at);  // i64 []: steps held by now
+TN_API void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at);          // holds none from here on
 
 #ifdef __cplusplus
 }

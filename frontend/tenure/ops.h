@@ -1,8 +1,12 @@
-// Tenure, operations: making values, computing with them, losses, writes in place.
+// Tenure, operations: making values, computing with them, writes in place. Reductions, linear algebra and losses have
+// headers of their own.
 #ifndef TN_OPS_H
 #define TN_OPS_H
 
 #include "core.h"
+#include "linalg.h"
+#include "loss.h"
+#include "reduce.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,6 +16,7 @@ extern "C" {
 
 // ---- making values: constants [n], or drawn anew in each run
 TN_API tn_tensor tn_scalar(tn_function *f, double v, tn_site at);
+TN_API tn_tensor tn_dim_number(tn_function *f, tn_dim d, tn_site at);  // i64 []: its size in the run, below 2^24
 TN_API tn_tensor tn_full(tn_function *f, double v, tn_shape s, tn_site at);
 TN_API tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at);
@@ -24,8 +29,6 @@ TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, t
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
 // Each pointwise row of ir/ops.def is one call, tn_relu(x), tn_add(a, b), .., declared in tenure_ops.h.
-// [.., M, K] x [.., K, N]
-TN_API tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at);
 // tn_add and tn_mul with a number
 TN_API tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at);
 TN_API tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at);
@@ -44,7 +47,7 @@ TN_API tn_tensor tn_reglu(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_swiglu(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at);
 TN_API tn_tensor tn_stop_grad(tn_tensor a, tn_site at);
-TN_API tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at);  // same number of elements
+TN_API tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at);  // same number of elements; one size may be -1
 TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);
 // tn_permute(x, TN_INTS(0, 2, 1))
 TN_API tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at);
@@ -55,17 +58,6 @@ TN_API tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn
 // the line of this call: of an input before anything is computed, else before any parameter changes.
 TN_API tn_tensor tn_slice_at(tn_tensor a, int axis, tn_tensor start, tn_dim count, tn_site at);
 TN_API tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at);  // tn_concat(1, TN_TENSORS(a, b))
-// Over all axes, one, or several: tn_sum_axes(x, true, TN_INTS(0, 2)); over none given: all
-TN_API tn_tensor tn_sum(tn_tensor a, tn_site at);
-TN_API tn_tensor tn_sum_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
-TN_API tn_tensor tn_sum_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-TN_API tn_tensor tn_mean(tn_tensor a, tn_site at);
-TN_API tn_tensor tn_mean_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
-TN_API tn_tensor tn_mean_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-TN_API tn_tensor tn_amax(tn_tensor a, tn_site at);
-TN_API tn_tensor tn_amax_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
-TN_API tn_tensor tn_amax_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-TN_API tn_tensor tn_argmax(tn_tensor a, tn_site at);  // last axis, i64
 TN_API tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at);
 // Over the last n_axes axes of x (f32): (x - mean) / sqrt(variance + eps) weight + bias, the variance without Bessel's
@@ -74,22 +66,6 @@ TN_API tn_tensor tn_log_softmax(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_layer_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, tn_tensor bias, double eps,
                                   tn_site at);
 TN_API tn_tensor tn_rms_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, double eps, tn_site at);
-// Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
-// By PyTorch's rules for the options. MEAN divides by the weights of the labels that count: NaN when there
-// are none. NONE gives a loss for each row, [..]. A label that is neither in [0, C) nor the ignored one is an error.
-//
-//   loss = tn_cross_entropy(logits, y, .has_ignore = true, .ignore_index = -100);
-typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE } tn_reduction;
-typedef struct {
-  tn_reduction reduction;
-  bool has_ignore;         // rows whose label is ignore_index, between -2^24 and 2^24, count nothing
-  int64_t ignore_index;    // not read without has_ignore: unlike in PyTorch, -100 is no default
-  tn_tensor weight;        // of the classes, f32 [C] (else E004), without a gradient; empty: 1 each
-  double label_smoothing;  // share of the target that is spread over all classes, in [0, 1] (else E003)
-  tn_site at;
-} tn_loss_options;
-TN_API tn_tensor tn_cross_entropy(tn_tensor logits, tn_tensor labels, tn_loss_options o);
-TN_API tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_site at);  // mean of (a - b)^2
 
 // ---- writes in place. A handle names storage: a write changes what it shows from then on, and with it every view of
 // the storage (tn_reshape, tn_permute, tn_transpose, tn_slice, tn_detach). All return t itself. Nothing is copied

@@ -26,6 +26,26 @@ TN_API tn_ordered tn_cummin(tn_tensor a, int axis, tn_site at);
 // y_k = a_k y_(k-1) + b_k along the axis, from 0: a and b are f32 of one shape (else E004)
 TN_API tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at);
 
+// ---- order, of f32 or i64
+// Always stable; NaN is last, in descending order first
+TN_API tn_ordered tn_sort(tn_tensor a, int axis, bool descending, tn_site at);
+TN_API tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at);  // its indices
+// The k largest (smallest) elements along an axis of constant size, in order; of equal ones the first. E004 where k exceeds
+// the size, or the size comes at run time
+TN_API tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_site at);
+// The k-th smallest, k from 1; the axis goes, or has size 1 with keepdim
+TN_API tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at);
+// The lower of the middle elements, without a mean; NaN where there is one
+TN_API tn_tensor tn_median(tn_tensor a, tn_site at);  // of all elements
+TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+// How many different numbers an f32 has, i64 []; each NaN counts. Exact up to 2^24 of them
+TN_API tn_tensor tn_unique_count(tn_tensor a, tn_site at);
+
+// ---- search: i64 places in a sorted row at which values may be put, the first ones, or with `right` the last. sorted is
+// [n] or [.., n], values [..] or [.., m], both of one dtype, f32 or i64
+TN_API tn_tensor tn_searchsorted(tn_tensor sorted, tn_tensor values, bool right, tn_site at);
+TN_API tn_tensor tn_bucketize(tn_tensor values, tn_tensor boundaries, bool right, tn_site at);  // boundaries [n]
+
 #ifdef __cplusplus
 }
 #endif

@@ -106,3 +106,53 @@ void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   if (g->dep[target.i]) ir_grad_give(g, target, mul(g, is_target, share));
   if (g->dep[source.i]) ir_grad_give(g, source, mul(g, is_source, take(g, OP_gather, v, share, index)));
 }
+
+// Every element of the result comes from another one.
+void ir_grad_rule_by_index(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter, v, zeros(g, shape_of(g, x)), ir_result(v, 1), adj));
+}
+
+// ---- bags
+static Val bag_op(Grad *g, Op op, Val v, Val weight, Val rows, Val factor) {
+  const Attr *padding = ir_attr(g->f, v, KEY_padding);
+  Val index = ir_operand(g->f, v, ARG_index), offsets = ir_operand(g->f, v, ARG_offsets);
+  Val bags[] = {weight, index, offsets, factor}, grads[] = {weight, index, rows, offsets, factor};
+  bool is_bag = op == OP_embedding_bag;
+  uint32_t n = is_bag ? 4 : op == OP_embedding_bag_grad ? 5 : 4;
+  return ir_emit(g->f, op, is_bag ? bags : grads, n, padding, padding != NULL, g->loc);
+}
+
+// Of a maximum each element goes to the row that has it; an empty bag has none.
+static void give_maximum(Grad *g, Val v, Val adj) {
+  Val w = arg(g, v, 0), any = op2(g, OP_gt, ir_result(v, 1), number(g, 0));
+  Shape s = shape_of(g, adj);
+  Shape column = ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), ir_dim(g->p, 1)}, 2);
+  Attr axis = ir_a_int(KEY_axis, 0);
+  Val in[] = {zeros(g, shape_of(g, w)), ir_result(v, 2), mul(g, adj, reshape(g, any, column))};
+  ir_grad_give(g, w, ir_emit(g->f, OP_scatter_add, in, 3, &axis, 1, g->loc));
+}
+
+void ir_grad_rule_bag(Grad *g, Val v, Val adj) {
+  Val w = arg(g, v, 0), factor = ir_operand(g->f, v, ARG_factor);
+  if (ir_none(adj)) return;  // how many rows count depends on no number
+  if (ir_attr(g->f, v, KEY_max)) {
+    give_maximum(g, v, adj);
+    return;
+  }
+  if (g->dep[w.i]) ir_grad_give(g, w, bag_op(g, OP_embedding_bag_grad, v, w, adj, factor));
+  if (g->dep[factor.i]) ir_grad_give(g, factor, bag_op(g, OP_embedding_bag_factor, v, w, adj, (Val){0}));
+}
+
+// The gradient of the table is linear in g and in the factors.
+void ir_grad_rule_bag_grad(Grad *g, Val v, Val adj) {
+  Val rows = ir_operand(g->f, v, ARG_g), factor = ir_operand(g->f, v, ARG_factor);
+  if (g->dep[rows.i]) ir_grad_give(g, rows, bag_op(g, OP_embedding_bag, v, adj, (Val){0}, factor));
+  if (g->dep[factor.i]) ir_grad_give(g, factor, bag_op(g, OP_embedding_bag_factor, v, adj, rows, (Val){0}));
+}
+
+void ir_grad_rule_bag_factor(Grad *g, Val v, Val adj) {
+  Val w = arg(g, v, 0), rows = ir_operand(g->f, v, ARG_g);
+  if (g->dep[w.i]) ir_grad_give(g, w, bag_op(g, OP_embedding_bag_grad, v, w, rows, adj));
+  if (g->dep[rows.i]) ir_grad_give(g, rows, bag_op(g, OP_embedding_bag, v, w, (Val){0}, adj));
+}

@@ -244,6 +244,20 @@ void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
 }
 
+// The product of the other elements: of none that is 0, y / x; of one 0, there alone, the product without it; of more, 0.
+void ir_grad_rule_prod(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), zero = ir_const(g->f, 0, g->loc), one = ir_const(g->f, 1, g->loc);
+  Shape kept = kept_shape(g, v);
+  const Attr *axes = ir_attr(g->f, v, KEY_axes);
+  Val is_zero = op2(g, OP_eq, a, zero), x = ir_op3(g->f, OP_select, is_zero, one, a, g->loc);
+  Val n = reshape(g, ir_emit(g->f, OP_sum, &is_zero, 1, axes, 1, g->loc), kept);
+  Val y = reshape(g, ir_emit(g->f, OP_prod, &x, 1, axes, 1, g->loc), kept);
+  Val at_zero = op2(g, OP_mul, is_zero, op2(g, OP_eq, n, one));  // and the only one
+  Val others = ir_op3(g->f, OP_select, op2(g, OP_eq, n, zero), op2(g, OP_div, y, x),
+                      ir_op3(g->f, OP_select, at_zero, y, zero, g->loc), g->loc);
+  ir_grad_give(g, a, op2(g, OP_mul, others, reshape(g, adj, kept)));
+}
+
 // All axes but the last as one.
 static Val as_rows(Grad *g, Val a) {
   Shape s = shape_of(g, a);

@@ -30,6 +30,7 @@ static bool reduce(Run *r, Val v, double start, Op fold) {
 }
 
 bool eval_sum(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
+bool eval_prod(Run *r, Val v) { return reduce(r, v, 1, OP_mul); }
 bool eval_amax(Run *r, Val v) { return reduce(r, v, -INFINITY, OP_max); }
 
 // ---- rows: x is one row of n elements

@@ -44,6 +44,21 @@ static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
   h->zones = zone;
 }
 
+// What kernels store as f32, in their order
+static void watch(const Fn *f, RtArena *mem, RtGuardedArena *h) {
+  RtWatched *list = rt_alloc(mem, (f->n_ins + 1) * sizeof *list);
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
+      const Buf *b = &f->bufs[f->buf_of[i]];
+      if (!f->buf_of[i] || f->ins[i].dtype != DT_F32 || b->seg == SEG_IN || b->seg == SEG_CONST) continue;
+      bool is_const = ir_shape_is_const(f->prog, f->ins[i].shape);
+      if (b->seg == SEG_OUT && !is_const) continue;
+      int64_t bytes = 4 * ir_shape_bound(f->prog, f->ins[i].shape);
+      list[h->n_watched++] = (RtWatched){b->seg, b->offset, bytes, (int32_t)k, describe(f, (Val){i}, mem)};
+    }
+  h->watched = list;
+}
+
 const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem) {
   if (!f->prog->guarded_arena) return NULL;
   RtGuardedArena *h = rt_alloc(mem, sizeof *h);
@@ -53,5 +68,6 @@ const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem) {
                           describe(f, ir_anchor(f, &f->kernels[k]), mem));
   *h = (RtGuardedArena){.kernels = kernel, .n_kernels = f->n_kernels, .arena_bytes = f->stats.peak_bytes};
   make_zones(f, mem, h);
+  if (f->prog->watches_nan) watch(f, mem, h);
   return h;
 }

@@ -113,6 +113,9 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_embedding_grad:
   case OP_adamw_sparse:
   case OP_index_assign:
+  case OP_embedding_bag:
+  case OP_embedding_bag_grad:
+  case OP_embedding_bag_factor:
     *source = ir_operand(f, v, ARG_index);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
     return true;
@@ -173,7 +176,7 @@ void ir_find_input_checks(Fn *f) {
 static bool passes_over(const Fn *f, Val v) {
   Op op = (Op)f->ins[v.i].op;
   return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad ||
-         op == OP_sdpa_bias_grad;
+         op == OP_sdpa_bias_grad || op == OP_embedding_bag_grad || op == OP_embedding_bag_factor;
 }
 
 // Lengths of a layout that has them already are in the range of its time axis.
@@ -196,10 +199,26 @@ static bool body_may_fault(const Fn *f, Val v) {
   return false;
 }
 
+// Indices that an op along the same axis found are in range.
+static bool are_own_indices(const Fn *f, Val v, Val index) {
+  OpClass cls = (OpClass)ir_ops[f->ins[v.i].op].cls;
+  index = ir_view_base(f, index);
+  if ((cls != CLASS_AXIS_GATHER && cls != CLASS_AXIS_SCATTER) || f->ins[index.i].op != OP_result) return false;
+  Val head = ir_head(f, index);
+  OpClass made_by = (OpClass)ir_ops[f->ins[head.i].op].cls;
+  if (made_by != CLASS_CUMULATIVE && !(made_by == CLASS_ORDER && ir_attr(f, head, KEY_axis))) return false;
+  Shape own = f->ins[ir_arg(f, v, 0).i].shape, of = f->ins[ir_arg(f, head, 0).i].shape;
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0), from = (uint32_t)ir_attr_int(f, head, KEY_axis, 0);
+  return ir_dim_at(f->prog, own, axis).i == ir_dim_at(f->prog, of, from).i;
+}
+
 bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
+  if (f->ins[v.i].op == OP_nonzero) return true;
+  if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
+  if (are_own_indices(f, v, index)) return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
 }

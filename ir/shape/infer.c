@@ -283,6 +283,10 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
   ir_slice_at(c->f, c->v, &s);
   int64_t most = ir_dim_most(c->p, s.last_start);
+  // With no start to check in the run, all elements exist whatever sizes the run has
+  Dim left = ir_dim_sub(c->p, s.size, s.from), all = ir_dim_ceil_div(c->p, left, ir_dim(c->p, s.step));
+  bool exists = ir_dim_least(c->p, s.last_start) >= 0 || (count.i == all.i && ir_dim_least(c->p, left) >= 0);
+  if (ir_dim_least(c->p, count) < 0 || (ir_none(s.at) && !exists)) most = -1;
   if (ir_dim_most(c->p, s.from) >= 0 && most >= 0) return 0;
   rt_text_add(c->why, "elements from index ");
   ir_dim_text(c->p, s.from, c->why);
@@ -555,6 +559,52 @@ uint16_t ir_rule_embedding_grad(const Infer *c) {
   return 0;
 }
 
+// Values and indices: all of the axis, {size} elements of it, or one.
+uint16_t ir_rule_sort(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(axis_of(c, &axis));
+  Op op = (Op)ir_ins(c->f, c->v)->op;
+  Dim n = dim_of(c, 0, axis);
+  int64_t size = ir_attr_int(c->f, c->v, KEY_size, 1), least = op == OP_topk ? 0 : 1;
+  bool counts = op == OP_topk || op == OP_kth_value;
+  if (counts && !ir_dim_is_const(c->p, n))
+    return bad_shape(c, "takes so many elements only of an axis of constant size");
+  if (counts && (size < least || size > ir_dim_bound(c->p, n))) {
+    rt_text_add(c->why, "{size} %lld does not lie in the axis", (long long)size);
+    return bad_shape(c, "");
+  }
+  if (op == OP_median && ir_dim_is_const(c->p, n) && ir_dim_bound(c->p, n) == 0)
+    return bad_shape(c, "the axis is empty: it has no median");
+  if (ir_dim_bound(c->p, n) > INT32_MAX) return bad_shape(c, "the axis is too long");
+  Dim to = op == OP_sort ? n : ir_dim(c->p, op == OP_topk ? size : 1);
+  Shape s = ir_infer_with_dim(c, shape_of(c, 0), axis, to);
+  set(c, 0, dtype_of(c, 0), s);
+  set(c, 1, DT_I64, s);
+  return 0;
+}
+
+uint16_t ir_rule_searchsorted(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  uint32_t r = rank_of(c, 0);
+  bool fits = r == 1 || r == rank_of(c, 1);
+  for (uint32_t k = 0; fits && k + 1 < r; k++) fits = dim_of(c, 0, k).i == dim_of(c, 1, k).i;
+  if (!fits) return bad_shape(c, "there must be one sorted row, or one for each row of x");
+  set(c, 0, DT_I64, shape_of(c, 1));
+  return 0;
+}
+
+uint16_t ir_rule_nonzero(const Infer *c) {
+  int64_t size = ir_attr_int(c->f, c->v, KEY_size, 0);
+  if (size < 1 || size > INT32_MAX) return ir_infer_fault(c, E_ARGUMENT, "{size} must be 1 or more");
+  Shape s = ir_shape_ints(c->p, &size, 1);
+  set(c, 0, DT_I64, s);
+  set(c, 1, DT_F32, s);
+  set(c, 2, DT_I64, (Shape){0});
+  return 0;
+}
+
 // ---- along {axis}
 // Does the index lie in operand 0, but for its axis?
 static uint16_t check_inside(const Infer *c, uint32_t axis) {
@@ -612,6 +662,42 @@ uint16_t ir_rule_index_scatter(const Infer *c) {
   TRY(axis_of(c, &axis));
   TRY(check_scattered(c, ir_infer_with_dim(c, shape_of(c, 0), axis, dim_of(c, 1, 0))));
   return ir_rule_same(c);
+}
+
+// ---- bags
+// How many there are.
+static uint16_t check_bags(const Infer *c, Dim *n) {
+  uint32_t index = ir_operand_at(c->f, c->v, ARG_index);
+  bool has_offsets = ir_has_operand(c->f, c->v, ARG_offsets);
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  TRY(ir_infer_rank(c, index, has_offsets ? 1 : 2, has_offsets ? 1 : 2));
+  if (has_offsets) TRY(ir_infer_rank(c, ir_operand_at(c->f, c->v, ARG_offsets), 1, 1));
+  if (ir_has_operand(c->f, c->v, ARG_factor) && shape_named(c, ARG_factor).i != shape_of(c, index).i)
+    return bad_shape(c, "the factors must have the shape of the index");
+  *n = has_offsets ? dim_named(c, ARG_offsets, 0) : dim_of(c, index, 0);
+  return 0;
+}
+
+uint16_t ir_rule_bag(const Infer *c) {
+  Dim n, none = ir_dim(c->p, 0);
+  TRY(check_bags(c, &n));
+  bool max = ir_attr(c->f, c->v, KEY_max) != NULL;
+  if (max && ir_has_operand(c->f, c->v, ARG_factor)) return ir_infer_fault(c, E_ARGUMENT, "a maximum takes no factors");
+  Shape s = ir_shape(c->p, (Dim[]){n, dim_of(c, 0, 1)}, 2);
+  set(c, 0, DT_F32, s);
+  set(c, 1, DT_F32, ir_shape(c->p, &n, 1));
+  set(c, 2, DT_I64, max ? s : ir_shape(c->p, &none, 1));
+  return 0;
+}
+
+uint16_t ir_rule_bag_grad(const Infer *c) {
+  Dim n;
+  TRY(check_bags(c, &n));
+  Shape want = ir_shape(c->p, (Dim[]){n, dim_of(c, 0, 1)}, 2);
+  if (shape_named(c, ARG_g).i != want.i) return bad_shape(c, "the gradient must have a row for each bag");
+  bool of_table = ir_ins(c->f, c->v)->op == OP_embedding_bag_grad;
+  set(c, 0, DT_F32, of_table ? shape_of(c, 0) : shape_of(c, 1));
+  return 0;
 }
 
 uint16_t ir_rule_scalar(const Infer *c) {

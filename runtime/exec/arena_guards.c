@@ -16,13 +16,39 @@ static void look_at_guards(RtGuardedRun *r, const unsigned char *arena, int32_t 
     if (z->first > done || z->last < done) continue;
     int64_t at;
     if (holds(arena, z->guard_lo, z->lo, &at) && holds(arena, z->hi, z->guard_hi, &at)) continue;
-    *r = (RtGuardedRun){r->plan, true, done, k, at};
+    r->is_damaged = true, r->kernel = done, r->zone = k, r->at = at;
   }
 }
 
+// ---- NaN
+static bool is_nan(uint32_t word) { return (word & 0x7fffffff) > 0x7f800000 && word != RT_POISON && word != RT_GUARD; }
+
+static const unsigned char *watched_bytes(const TnFrame *f, const RtWatched *w) {
+  if (w->segment == SEG_OUT) return f->out[w->offset];
+  return (const unsigned char *)f->seg[w->segment] + w->offset;
+}
+
+static void look_for_nan(RtGuardedRun *r, const TnFrame *f, int32_t done) {
+  for (uint32_t k = 0; k < r->plan->n_watched && !r->nan; k++) {
+    const RtWatched *w = &r->plan->watched[k];
+    if (w->kernel != done) continue;
+    const uint32_t *word = (const uint32_t *)(const void *)watched_bytes(f, w);
+    for (int64_t i = 0; i < w->bytes / 4 && !r->nan; i++)
+      if (is_nan(word[i])) r->nan = w, r->element = i;
+  }
+}
+
+bool rt_nan_report(const RtGuardedRun *r, char *error, size_t error_size) {
+  if (!r->nan) return true;
+  return rt_fail(error, error_size, "the first NaN of the run is in %s, element %lld: kernel %d, %s, stored it",
+                 r->nan->what, (long long)r->element, (int)r->nan->kernel, r->plan->kernels[r->nan->kernel]);
+}
+
+// ---- a step
 void rt_guarded_arena_step(TnFrame *f, int32_t done, int32_t next) {
   RtGuardedRun *r = f->guarded_arena;
   unsigned char *arena = f->seg[SEG_ARENA];
+  if (done >= 0) look_for_nan(r, f, done);
   if (done < 0) fill(arena, 0, r->plan->arena_bytes, RT_POISON);
   else look_at_guards(r, arena, done);
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {

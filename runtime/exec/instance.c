@@ -183,6 +183,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   if (i->status.code) return report_kernel(i, f, &i->status);
   i->counter += !f->only_reads;
   if (guarded_arena.plan && !rt_guarded_arena_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
+  if (guarded_arena.plan && !rt_nan_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_VALUE;
   return RT_OK;
 }
 

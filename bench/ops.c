@@ -1,0 +1,161 @@
+// ops: one op along one axis. A case is OP SIZES AXIS: `sort 1024 64 1`; of topk the number comes first, `topk5`. Indices are
+// drawn with repetition; index_add, scatter_add add to zeros. embedding_bag ROWS WIDTH BAGS LENGTH has a table and bags.
+#include "bench/bench.h"
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+static const char *const cases[] = {
+    "sort 4096 16 1", "sort 1024 64 1", "sort 1024 128 1", "sort 1024 256 1", "sort 512 1000 1", "sort 64 10000 1",
+    "sort 1 100000 1", "sort 1 1000000 1", "sort 1000 1000 0",
+    "topk5 1024 64 1", "topk5 1024 256 1", "topk5 512 1000 1", "topk50 512 1000 1", "topk50 64 10000 1", "topk5 1 100000 1",
+    "topk50 1 1000000 1", "topk400 64 1000 1",
+    "cumsum 4096 16 1", "cumsum 1024 256 1", "cumsum 512 1000 1", "cumsum 1 100000 1", "cumsum 1 1000000 1", "cumsum 1000 1000 0",
+    "cumsum 64 100 0",
+    "gather 4096 16 1", "gather 1024 256 1", "gather 64 10000 1", "gather 1 1000000 1", "gather 1000 1000 0",
+    "scatter_add 4096 16 1", "scatter_add 1024 256 1", "scatter_add 64 10000 1", "scatter_add 1 1000000 1",
+    "scatter_add 1000 1000 0",
+    "index_select 10000 64 0", "index_add 10000 64 0",
+    "bag_sum 100000 64 1024 32", "bag_mean 100000 64 1024 32", "bag_max 100000 64 1024 32", "bag_sum 1000 128 256 8",
+    "bag_sum 1000 16 4096 4", NULL};
+// clang-format on
+
+typedef struct {
+  tn_model *model;
+  char op[32];
+  int64_t k, dim[4];  // k: of topk
+  uint32_t n_dims;
+  tn_array in[3], out[2];  // out[1]: indices of what is ordered
+  uint32_t n_in, n_out;
+} OneOp;
+
+static tn_model *model(void *w) { return ((OneOp *)w)->model; }
+
+static void close_op(void *w) {
+  OneOp *o = w;
+  tn_model_free(o->model);
+  for (uint32_t k = 0; k < 3; k++) free(o->in[k].data);
+  for (uint32_t k = 0; k < 2; k++) free(o->out[k].data);
+  free(o);
+}
+
+static bool parse_case(OneOp *o, const char *variant) {
+  long dim[4];
+  int n = sscanf(variant, "%31s %ld %ld %ld %ld", o->op, &dim[0], &dim[1], &dim[2], &dim[3]);
+  if (n < 4) return false;
+  o->n_dims = (uint32_t)n - 1;
+  for (uint32_t k = 0; k < o->n_dims; k++) o->dim[k] = dim[k];
+  if (!strncmp(o->op, "topk", 4)) o->k = strtol(o->op + 4, NULL, 10), o->op[4] = 0;
+  return true;
+}
+
+static bool is_bag(const OneOp *o) { return !strncmp(o->op, "bag_", 4); }
+static bool adds(const OneOp *o) { return !strcmp(o->op, "scatter_add") || !strcmp(o->op, "index_add"); }
+static bool by_slice(const OneOp *o) { return !strncmp(o->op, "index_", 6); }
+
+static float *numbers(int64_t n, uint32_t seed) {
+  float *x = malloc(sizeof *x * (size_t)n);
+  if (x) bench_floats(x, (size_t)n, -2, 2, seed);
+  return x;
+}
+
+static int64_t *indices(int64_t n, int64_t bound) {
+  int64_t *x = malloc(sizeof *x * (size_t)n);
+  if (x) bench_integers(x, (size_t)n, bound, 7);
+  return x;
+}
+
+static tn_array array(void *data, tn_dtype t, int64_t a, int64_t b) {
+  return tn_array_of(data, t, (const int64_t[]){a, b}, 2);
+}
+
+static tn_tensor input(tn_function *f, OneOp *o, const char *name, tn_array a) {
+  tn_dim dim[2];
+  for (uint32_t k = 0; k < a.rank; k++) dim[k] = tn_dim_const(a.dims[k]);
+  o->in[o->n_in++] = a;
+  return tn_input(f, name, a.dtype, tn_shape_of(dim, a.rank));
+}
+
+static tn_tensor build_bag(tn_function *f, OneOp *o) {
+  int64_t rows = o->dim[0], width = o->dim[1], bags = o->dim[2], length = o->dim[3];
+  tn_tensor table = input(f, o, "x", array(numbers(rows * width, 1), TN_F32, rows, width));
+  tn_tensor index = input(f, o, "i", array(indices(bags * length, rows), TN_I64, bags, length));
+  o->out[0] = array(calloc((size_t)(bags * width), sizeof(float)), TN_F32, bags, width);
+  tn_bag_mode mode = !strcmp(o->op, "bag_max") ? TN_BAG_MAX : !strcmp(o->op, "bag_mean") ? TN_BAG_MEAN : TN_BAG_SUM;
+  return tn_embedding_bag(table, index, .mode = mode);
+}
+
+// The indices are handed out too: PyTorch makes them in any case.
+static tn_tensor with_indices(tn_function *f, OneOp *o, tn_ordered both) {
+  int64_t a = o->out[0].dims[0], b = o->out[0].dims[1];
+  o->out[1] = array(calloc((size_t)(a * b), sizeof(int64_t)), TN_I64, a, b);
+  o->n_out = 2;
+  tn_output(f, "indices", both.indices);
+  return both.values;
+}
+
+static tn_tensor build_axis(tn_function *f, OneOp *o) {
+  int64_t a = o->dim[0], b = o->dim[1], n = o->dim[2] ? b : a;
+  int axis = (int)o->dim[2];
+  tn_tensor x = input(f, o, "x", array(numbers(a * b, 1), TN_F32, a, b));
+  o->out[0] = array(calloc((size_t)(a * (o->k ? o->k : b)), sizeof(float)), TN_F32, a, o->k ? o->k : b);
+  if (!strcmp(o->op, "sort")) return with_indices(f, o, tn_sort(x, axis, false));
+  if (!strcmp(o->op, "topk")) return with_indices(f, o, tn_topk(x, o->k, axis, true));
+  if (!strcmp(o->op, "cumsum")) return tn_cumsum(x, axis);
+  tn_array at = by_slice(o) ? tn_array_of(indices(n, n), TN_I64, &n, 1) : array(indices(a * b, n), TN_I64, a, b);
+  tn_tensor index = input(f, o, "i", at);
+  if (!strcmp(o->op, "gather")) return tn_gather(x, axis, index);
+  if (!strcmp(o->op, "index_select")) return tn_index_select(x, axis, index);
+  tn_tensor zeros = tn_zeros(f, TN_SHAPE(a, b));
+  return by_slice(o) ? tn_index_add(zeros, axis, index, x, 1) : tn_scatter_add(zeros, axis, index, x);
+}
+
+static void *open_op(Opening *how) {
+  OneOp *o = calloc(1, sizeof *o);
+  how->weights = NULL;
+  if (!o || !parse_case(o, how->variant)) return free(o), NULL;
+  tn_program *p = tn_program_create("ops");
+  tn_function *f = tn_function_begin(p, "run");
+  o->n_out = 1;
+  tn_tensor y = is_bag(o) ? build_bag(f, o) : build_axis(f, o);
+  tn_output(f, "y", y);
+  tn_function_end(f);
+  o->model = bench_compile(p, how);
+  bool ok = o->model && o->out[0].data && (o->n_out == 1 || o->out[1].data);
+  for (uint32_t k = 0; k < o->n_in; k++) ok &= o->in[k].data != NULL;
+  if (ok) return o;
+  close_op(o);
+  return NULL;
+}
+
+static bool step(void *w) {
+  OneOp *o = w;
+  const tn_array swapped[] = {o->out[1], o->out[0]};  // outputs stand in the order of their calls
+  return tn_run(o->model, "run", o->in, o->n_in, o->n_out == 2 ? swapped : o->out, o->n_out) == TN_OK;
+}
+
+static bool check(void *w, double *loss) {
+  OneOp *o = w;
+  bool ok = step(w);
+  *loss = bench_checksum(o->out[0].data, (size_t)(o->out[0].dims[0] * o->out[0].dims[1]));
+  return ok;
+}
+
+static void limits(const char *variant, double *flops, double *bytes) {
+  OneOp o = {0};
+  *flops = 0;
+  if (!parse_case(&o, variant)) return;
+  if (is_bag(&o)) *bytes = 4.0 * (double)(o.dim[2] * o.dim[1] * (o.dim[3] + 1)) + 8.0 * (double)(o.dim[2] * o.dim[3]);
+  else *bytes = 8.0 * (double)(o.dim[0] * o.dim[1]) * (adds(&o) || !strcmp(o.op, "gather") ? 2 : 1);
+}
+
+const Workload bench_ops = {.name = "ops",
+                            .what = "scans, order, gather and scatter, bags: OP SIZES AXIS",
+                            .peer = "bench/peers/%s_ops.py",
+                            .cases = cases,
+                            .open = open_op,
+                            .check = check,
+                            .step = step,
+                            .model = model,
+                            .close = close_op,
+                            .limits = limits};

@@ -1,0 +1,276 @@
+// Bags of rows of a table (embedding_bag): their sums or largest elements, and the gradients of these.
+//
+// A bag is rows index[start .. end) of the table [V, E]: of index [B, L] its row, else what lies between two offsets. In a
+// first walk over a bag its indices are checked and counted, so that the second, over blocks of columns, only adds.
+// Sums are in the order of the indices. In the gradient of the table every worker walks all bags and owns a range of
+// columns (wide rows) or of the table's rows (narrow ones).
+#include "codegen/order/axis.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+enum { UNROLL = 8, COLUMN_GRAIN = 16, WIDE = 64 };
+
+typedef struct {
+  Cg *c;
+  V rows, width;                    // of the table
+  V n_bags, n_index, length;        // length: of each bag; NULL: by offsets
+  V table, index, offsets, factor;  // offsets, factor: NULL without them
+  bool has_padding;
+  int64_t padding;
+} Bag;
+
+typedef struct {
+  V start, end;
+} Range;
+
+static V ptr_of(Cg *c, Val v, ArgName name) {
+  Val a = ir_operand(c->f, v, name);
+  return ir_none(a) ? NULL : cg_ptr(c, a);
+}
+
+static Bag bag_of(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape table = ir_ins(c->f, ir_operand(c->f, v, ARG_weight))->shape;
+  Val index = ir_operand(c->f, v, ARG_index), offsets = ir_operand(c->f, v, ARG_offsets);
+  Shape own = ir_ins(c->f, index)->shape;
+  const Attr *padding = ir_attr(c->f, v, KEY_padding);
+  bool is_shown = !(ir_operand_flags(c->f, v, 0) & SHAPE_ONLY);
+  Bag b = {.c = c, .rows = cg_dim(c, ir_dim_at(p, table, 0)), .width = cg_dim(c, ir_dim_at(p, table, 1))};
+  b.n_index = cg_numel(c, own), b.index = cg_ptr(c, index);
+  b.table = is_shown ? ptr_of(c, v, ARG_weight) : NULL;
+  b.offsets = ptr_of(c, v, ARG_offsets), b.factor = ptr_of(c, v, ARG_factor);
+  b.length = b.offsets ? NULL : cg_dim(c, ir_dim_at(p, own, 1));
+  b.n_bags = b.offsets ? cg_numel(c, ir_ins(c->f, offsets)->shape) : cg_dim(c, ir_dim_at(p, own, 0));
+  b.has_padding = padding != NULL, b.padding = padding ? padding->u.i : 0;
+  return b;
+}
+
+static V load_i64(Cg *c, V base, V at) { return cg_load(c, c->i64, cg_at(c, c->i64, base, at)); }
+static V index_at(const Bag *b, V j) { return load_i64(b->c, b->index, j); }
+static V row_at(const Bag *b, V base, V row) { return cg_at(b->c, b->c->f32, base, cg_mul(b->c, row, b->width)); }
+
+// Offsets that do not lie in order in [0, n] are reported where `reports`: the bag is empty then.
+static Range range_of(const Bag *b, V k, bool reports) {
+  Cg *c = b->c;
+  V one = cg_i64(c, 1), zero = cg_i64(c, 0);
+  if (b->length) return (Range){cg_mul(c, k, b->length), cg_mul(c, cg_add(c, k, one), b->length)};
+  V last = cg_sub(c, b->n_bags, one), is_last = LLVMBuildICmp(c->b, LLVMIntEQ, k, last, "");
+  V start = load_i64(c, b->offsets, k), next = load_i64(c, b->offsets, cg_min(c, cg_add(c, k, one), last));
+  V end = LLVMBuildSelect(c->b, is_last, b->n_index, next, "");
+  V bad = LLVMBuildOr(c->b, LLVMBuildICmp(c->b, LLVMIntUGT, start, b->n_index, ""),
+                      LLVMBuildOr(c->b, LLVMBuildICmp(c->b, LLVMIntUGT, end, b->n_index, ""),
+                                  LLVMBuildICmp(c->b, LLVMIntSGT, start, end, ""), ""),
+                      "");
+  If wrong;
+  if (reports) {
+    cg_if(c, &wrong, bad);
+    cg_report(c, TN_KERR_INDEX_RANGE, k, start);
+    cg_endif(c, &wrong);
+  }
+  return (Range){LLVMBuildSelect(c->b, bad, zero, start, ""), LLVMBuildSelect(c->b, bad, zero, end, "")};
+}
+
+static V is_inside(const Bag *b, V index) { return LLVMBuildICmp(b->c->b, LLVMIntULT, index, b->rows, ""); }
+static V is_padding(const Bag *b, V index) {
+  return LLVMBuildICmp(b->c->b, LLVMIntEQ, index, cg_i64(b->c, b->padding), "");
+}
+
+// Counts what is no padding. A bag with an index out of range, which is reported, becomes empty.
+static V check_bag(const Bag *b, Range *r) {
+  Cg *c = b->c;
+  V start[] = {cg_i64(c, 0), r->end};
+  Loop l;
+  If wrong;
+  cg_loop_begin(c, &l, r->start, r->end, cg_i64(c, 1), start, 2);
+  V index = index_at(b, l.i), fine = is_inside(b, index), one = cg_i64(c, 1);
+  cg_if(c, &wrong, LLVMBuildNot(c->b, fine, ""));
+  cg_report(c, TN_KERR_INDEX_RANGE, l.i, index);
+  cg_endif(c, &wrong);
+  V own = b->has_padding ? LLVMBuildSelect(c->b, is_padding(b, index), cg_i64(c, 0), one, "") : one;
+  V next[] = {cg_add(c, l.carry[0], own), LLVMBuildSelect(c->b, fine, l.carry[1], r->start, "")};
+  cg_loop_end(c, &l, next);
+  r->end = l.out[1];
+  return l.out[0];
+}
+
+// ---- sums and largest elements
+static V vector_at(const Bag *b, V row, V column, uint32_t lanes) {
+  Cg *c = b->c;
+  return cg_load(c, cg_vector_type(c, DT_F32, lanes), cg_at(c, c->f32, row, column));
+}
+
+static V splat(Cg *c, V x, uint32_t lanes) { return lanes == 1 ? x : cg_splat_n(c, x, lanes); }
+
+// Columns [column, column + n lanes) of the sum of a bag.
+static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, uint32_t n) {
+  Cg *c = b->c;
+  V sum[UNROLL];
+  Loop l;
+  for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(cg_vector_type(c, DT_F32, lanes));
+  cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), sum, n);
+  V index = index_at(b, l.i), row = row_at(b, b->table, index);
+  V factor = b->factor ? splat(c, cg_load(c, c->f32, cg_at(c, c->f32, b->factor, l.i)), lanes) : NULL;
+  for (uint32_t k = 0; k < n; k++) {
+    V x = vector_at(b, row, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)), lanes);
+    V more = factor ? LLVMBuildFMul(c->b, x, factor, "") : x;
+    more = LLVMBuildFAdd(c->b, l.carry[k], more, "");
+    sum[k] = b->has_padding ? LLVMBuildSelect(c->b, is_padding(b, index), l.carry[k], more, "") : more;
+  }
+  cg_loop_end(c, &l, sum);
+  for (uint32_t k = 0; k < n; k++)
+    cg_store(c, l.out[k], cg_at(c, c->f32, to, cg_add(c, column, cg_i64(c, (int64_t)k * lanes))));
+}
+
+// The largest, and the row of the table that has it: the first. Of an empty bag 0 and row 0.
+static void best_columns(const Bag *b, Range r, V to, V rows, V column, uint32_t lanes) {
+  Cg *c = b->c;
+  LLVMTypeRef i64s = cg_vector_type(c, DT_I64, lanes);
+  V none = LLVMConstAllOnes(i64s), start[] = {LLVMConstNull(cg_vector_type(c, DT_F32, lanes)), none};
+  Loop l;
+  cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), start, 2);
+  V index = index_at(b, l.i), x = vector_at(b, row_at(b, b->table, index), column, lanes);
+  V takes = LLVMBuildOr(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, x, l.carry[0], ""),
+                        LLVMBuildICmp(c->b, LLVMIntEQ, l.carry[1], none, ""), "");
+  V next[] = {LLVMBuildSelect(c->b, takes, x, l.carry[0], ""),
+              LLVMBuildSelect(c->b, takes, splat(c, index, lanes), l.carry[1], "")};
+  for (uint32_t k = 0; b->has_padding && k < 2; k++)
+    next[k] = LLVMBuildSelect(c->b, is_padding(b, index), l.carry[k], next[k], "");
+  cg_loop_end(c, &l, next);
+  V is_empty = LLVMBuildICmp(c->b, LLVMIntEQ, l.out[1], none, "");
+  if (to) cg_store(c, l.out[0], cg_at(c, c->f32, to, column));
+  if (rows)
+    cg_store(c, LLVMBuildSelect(c->b, is_empty, LLVMConstNull(i64s), l.out[1], ""), cg_at(c, c->i64, rows, column));
+}
+
+// All columns, in blocks of `lanes` n, from `lo` on; returns where the next block would begin.
+static V each_block(const Bag *b, Range r, V to, V rows, V lo, uint32_t lanes, uint32_t n, bool best) {
+  Cg *c = b->c;
+  V unit = cg_i64(c, (int64_t)lanes * n),
+    end = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, b->width, lo), unit), unit));
+  Loop l;
+  cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
+  if (best) best_columns(b, r, to, rows, l.i, lanes);
+  else sum_columns(b, r, to, l.i, lanes, n);
+  cg_loop_end(c, &l, NULL);
+  return end;
+}
+
+static bool emit_bags(Cg *c, Val v) {
+  Bag b = bag_of(c, v);
+  bool best = ir_attr(c->f, v, KEY_max) != NULL;
+  V y = cg_ptr_or_null(c, v), count = cg_ptr_or_null(c, ir_result(v, 1));
+  V rows = best ? cg_ptr_or_null(c, ir_result(v, 2)) : NULL, lo, hi;
+  cg_share(c, b.n_bags, 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  Range r = range_of(&b, l.i, true);
+  V n = check_bag(&b, &r), at = cg_mul(c, l.i, b.width);
+  if (count) cg_store(c, LLVMBuildSIToFP(c->b, n, c->f32, ""), cg_at(c, c->f32, count, l.i));
+  V to = y ? cg_at(c, c->f32, y, at) : NULL, to_rows = rows ? cg_at(c, c->i64, rows, at) : NULL, done = cg_i64(c, 0);
+  if (y || rows) {
+    if (!best) done = each_block(&b, r, to, NULL, done, c->t->vl, UNROLL, false);
+    done = each_block(&b, r, to, to_rows, done, c->t->vl, 1, best);
+    each_block(&b, r, to, to_rows, done, 1, 1, best);
+  }
+  cg_loop_end(c, &l, NULL);
+  return true;
+}
+
+// ---- gradients
+// to[lo, hi) += from[lo, hi) factor
+static void add_columns(const Bag *b, V to, V from, V factor, V lo, V hi) {
+  Cg *c = b->c;
+  for (uint32_t pass = 0; pass < 2; pass++) {
+    uint32_t lanes = pass ? 1 : c->t->vl;
+    V unit = cg_i64(c, lanes), end = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), unit), unit));
+    Loop l;
+    cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
+    V x = vector_at(b, from, l.i, lanes), at = cg_at(c, c->f32, to, l.i), old = vector_at(b, to, l.i, lanes);
+    if (factor) x = LLVMBuildFMul(c->b, x, splat(c, factor, lanes), "");
+    cg_store(c, LLVMBuildFAdd(c->b, old, x, ""), at);
+    cg_loop_end(c, &l, NULL);
+    lo = end;
+  }
+}
+
+static void clear_columns(Cg *c, V to, V lo, V hi) {
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Rows of g, one for each bag, added to the rows of the table that the bag has. What is out of range was reported.
+static bool emit_table_gradient(Cg *c, Val v) {
+  Bag b = bag_of(c, v);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), row_lo = zero, row_hi = b.rows, lo = zero, hi = b.width, to = cg_ptr(c, v);
+  V g = ptr_of(c, v, ARG_g);
+  if (ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 1)) >= WIDE)
+    cg_share(c, b.width, COLUMN_GRAIN, &lo, &hi);
+  else cg_share(c, b.rows, 1, &row_lo, &row_hi);
+  Loop l, j;
+  If mine;
+  cg_loop_begin(c, &l, row_lo, row_hi, one, NULL, 0);
+  clear_columns(c, row_at(&b, to, l.i), lo, hi);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, zero, b.n_bags, one, NULL, 0);
+  Range r = range_of(&b, l.i, false);
+  cg_loop_begin(c, &j, r.start, r.end, one, NULL, 0);
+  V index = index_at(&b, j.i);
+  V own = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, row_lo, ""), cg_sub(c, row_hi, row_lo), "");
+  if (b.has_padding) own = LLVMBuildAnd(c->b, own, LLVMBuildNot(c->b, is_padding(&b, index), ""), "");
+  cg_if(c, &mine, own);
+  V factor = b.factor ? cg_load(c, c->f32, cg_at(c, c->f32, b.factor, j.i)) : NULL;
+  add_columns(&b, row_at(&b, to, index), row_at(&b, g, l.i), factor, lo, hi);
+  cg_endif(c, &mine);
+  cg_loop_end(c, &j, NULL);
+  cg_loop_end(c, &l, NULL);
+  return true;
+}
+
+static V dot(const Bag *b, V x, V y) {
+  Cg *c = b->c;
+  V unit = cg_i64(c, c->t->vl), end = cg_mul(c, cg_div(c, b->width, unit), unit), sum = LLVMConstNull(c->vf);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), end, unit, &sum, 1);
+  V next = cg_fma(c, vector_at(b, x, l.i, c->t->vl), vector_at(b, y, l.i, c->t->vl), l.carry[0]);
+  cg_loop_end(c, &l, &next);
+  sum = cg_reduce_add(c, l.out[0]);
+  cg_loop_begin(c, &l, end, b->width, cg_i64(c, 1), &sum, 1);
+  next = cg_fma(c, vector_at(b, x, l.i, 1), vector_at(b, y, l.i, 1), l.carry[0]);
+  cg_loop_end(c, &l, &next);
+  return l.out[0];
+}
+
+// For each index the product of its row with the bag's row of g. An index that no bag has gives 0.
+static bool emit_factor_gradient(Cg *c, Val v) {
+  Bag b = bag_of(c, v);
+  V to = cg_ptr(c, v), g = ptr_of(c, v, ARG_g), one = cg_i64(c, 1), zero = cg_i64(c, 0);
+  Loop l, j;
+  If first, in;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
+  clear_columns(c, to, zero, b.n_index);
+  cg_loop_begin(c, &l, zero, b.n_bags, one, NULL, 0);
+  Range r = range_of(&b, l.i, false);
+  cg_loop_begin(c, &j, r.start, r.end, one, NULL, 0);
+  V index = index_at(&b, j.i), counts = is_inside(&b, index);
+  if (b.has_padding) counts = LLVMBuildAnd(c->b, counts, LLVMBuildNot(c->b, is_padding(&b, index), ""), "");
+  cg_if(c, &in, counts);
+  cg_store(c, dot(&b, row_at(&b, b.table, index), row_at(&b, g, l.i)), cg_at(c, c->f32, to, j.i));
+  cg_endif(c, &in);
+  cg_loop_end(c, &j, NULL);
+  cg_loop_end(c, &l, NULL);
+  cg_endif(c, &first);
+  return true;
+}
+
+bool cg_emit_bag(Cg *c) {
+  Val v = {c->k->first};
+  switch (ir_ins(c->f, v)->op) {
+  case OP_embedding_bag: return emit_bags(c, v);
+  case OP_embedding_bag_grad: return emit_table_gradient(c, v);
+  default: return emit_factor_gradient(c, v);
+  }
+}

@@ -1,0 +1,240 @@
+// Losses that are made element by element, or of distances between rows, and reduced: PyTorch's formulas, defaults and
+// gradients. Cross-entropy: loss.c.
+//
+//   tn_huber(a, b, 1)      %d = abs(a - b)      %l = select(%d <= 1, %d %d / 2, %d - 1/2)      mean %l
+#include "frontend/fe.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  tn_function *f;
+  tn_site at;
+} Maker;
+
+// ---- parts of the formulas
+static tn_tensor number(const Maker *m, double x) { return fe_const(m->f, x, m->at); }
+static tn_tensor op1(const Maker *m, Op op, tn_tensor a) { return fe_emit1(op, a, m->at); }
+static tn_tensor op2(const Maker *m, Op op, tn_tensor a, tn_tensor b) { return fe_emit2(op, a, b, m->at); }
+static tn_tensor add(const Maker *m, tn_tensor a, tn_tensor b) { return op2(m, OP_add, a, b); }
+static tn_tensor sub(const Maker *m, tn_tensor a, tn_tensor b) { return op2(m, OP_sub, a, b); }
+static tn_tensor mul(const Maker *m, tn_tensor a, tn_tensor b) { return op2(m, OP_mul, a, b); }
+static tn_tensor div_by(const Maker *m, tn_tensor a, tn_tensor b) { return op2(m, OP_div, a, b); }
+static tn_tensor at_least(const Maker *m, tn_tensor a, double lo) { return op2(m, OP_clamp_min, a, number(m, lo)); }
+static tn_tensor scaled(const Maker *m, tn_tensor a, double by) { return mul(m, a, number(m, by)); }
+static tn_tensor plus(const Maker *m, tn_tensor a, double x) { return add(m, a, number(m, x)); }
+static tn_tensor pick(const Maker *m, tn_tensor cond, tn_tensor a, tn_tensor b) {
+  return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, m->at);
+}
+
+static tn_tensor sum_last(const Maker *m, tn_tensor a, bool keepdim) {
+  if (!fe_ok(a)) return a;
+  int64_t last = fe_rank(a) - 1;
+  Attr attrs[] = {ir_a_list(KEY_axes, ir_shape_ints(m->f->p->ir, &last, 1)), ir_a_int(KEY_keepdim, 1)};
+  return fe_emit(OP_sum, &a, 1, attrs, keepdim ? 2 : 1, m->at);
+}
+
+// op(a) where a > 0, else a, and no gradient there.
+static tn_tensor where_positive(const Maker *m, Op op, tn_tensor a) {
+  tn_tensor is_positive = op2(m, OP_gt, a, number(m, 0));
+  return pick(m, is_positive, op1(m, op, pick(m, is_positive, a, number(m, 1))), a);
+}
+
+// ---- the calls
+static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
+  if (!fe_ok(loss)) return loss;
+  switch (how) {
+  case TN_REDUCE_NONE: return fe_made(loss, m->at);
+  case TN_REDUCE_SUM: return fe_made(fe_sum(loss, m->at), m->at);
+  case TN_REDUCE_MEAN: return fe_made(fe_mean(loss, NULL, 0, false, m->at), m->at);
+  case TN_REDUCE_BATCHMEAN: break;
+  }
+  if (how == TN_REDUCE_BATCHMEAN && fe_rank(loss) > 0)
+    return fe_made(div_by(m, fe_sum(loss, m->at), fe_size(m->f, fe_axis_dim(loss, 0), m->at)), m->at);
+  fe_error(m->f->p, E_ARGUMENT, m->at, "%d is no reduction of this loss", (int)how);
+  return fe_poison(m->f);
+}
+
+// Opens a public call on n operands; `open` is false where it was refused.
+#define LOSS(m, site, ...)                                                                       \
+  const tn_tensor operands[] = {__VA_ARGS__};                                                    \
+  Maker m = {.at = (site)};                                                                      \
+  if (!fe_join(operands, sizeof operands / sizeof *operands, &m.f, m.at)) return fe_poison(m.f); \
+  FE_GUARD(m.f->p, fe_poison(m.f));                                                              \
+  if (!fe_same_rows(__func__ + strlen("tn_"), operands[0], operands[1], m.at)) return fe_poison(m.f)
+
+static bool refuse(const Maker *m, bool bad, const char *what, double x) {
+  if (bad) fe_error(m->f->p, E_ARGUMENT, m->at, "%s, not %g", what, x);
+  return bad;
+}
+
+// ---- distances of numbers
+tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_reduce_options o) {
+  LOSS(m, o.at, a, b);
+  return reduced(&m, op1(&m, OP_square, sub(&m, a, b)), o.reduction);
+}
+
+tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o) {
+  LOSS(m, o.at, a, b);
+  return reduced(&m, op1(&m, OP_abs, sub(&m, a, b)), o.reduction);
+}
+
+tn_tensor tn_huber(tn_tensor a, tn_tensor b, double delta, tn_reduce_options o) {
+  LOSS(m, o.at, a, b);
+  if (refuse(&m, !(delta > 0), "huber takes a delta above 0", delta)) return fe_poison(m.f);
+  tn_tensor d = op1(&m, OP_abs, sub(&m, a, b)), near = scaled(&m, op1(&m, OP_square, d), 0.5);
+  tn_tensor far = scaled(&m, plus(&m, d, -0.5 * delta), delta);
+  return reduced(&m, pick(&m, op2(&m, OP_le, d, number(&m, delta)), near, far), o.reduction);
+}
+
+tn_tensor tn_smooth_l1(tn_tensor a, tn_tensor b, double beta, tn_reduce_options o) {
+  LOSS(m, o.at, a, b);
+  if (refuse(&m, !(beta >= 0), "smooth_l1 takes a beta of 0 or more", beta)) return fe_poison(m.f);
+  tn_tensor d = op1(&m, OP_abs, sub(&m, a, b));
+  if (beta == 0) return reduced(&m, d, o.reduction);
+  tn_tensor near = scaled(&m, op1(&m, OP_square, d), 0.5 / beta), far = plus(&m, d, -0.5 * beta);
+  return reduced(&m, pick(&m, op2(&m, OP_lt, d, number(&m, beta)), near, far), o.reduction);
+}
+
+// ---- of two classes, and of distributions
+tn_tensor tn_bce(tn_tensor p, tn_tensor target, tn_bce_options o) {
+  LOSS(m, o.at, p, target, o.weight.fn ? o.weight : p, o.pos_weight.fn ? o.pos_weight : p);
+  if (o.pos_weight.fn) {
+    fe_error(m.f->p, E_ARGUMENT, m.at, "bce takes no pos_weight: that is an option of bce_with_logits");
+    return fe_poison(m.f);
+  }
+  tn_tensor loss = op2(&m, OP_bce, p, target);
+  return reduced(&m, o.weight.fn ? mul(&m, loss, o.weight) : loss, o.reduction);
+}
+
+tn_tensor tn_bce_with_logits(tn_tensor x, tn_tensor target, tn_bce_options o) {
+  LOSS(m, o.at, x, target, o.weight.fn ? o.weight : x, o.pos_weight.fn ? o.pos_weight : x);
+  tn_tensor loss = op2(&m, OP_bce_with_logits, x, target);
+  if (o.pos_weight.fn) {  // (1 - t) x + (1 + (pos_weight - 1) t) softplus(-x)
+    tn_tensor share = plus(&m, mul(&m, plus(&m, o.pos_weight, -1), target), 1);
+    tn_tensor tail = mul(&m, share, op1(&m, OP_softplus, op1(&m, OP_neg, x)));
+    loss = add(&m, mul(&m, sub(&m, number(&m, 1), target), x), tail);
+  }
+  return reduced(&m, o.weight.fn ? mul(&m, loss, o.weight) : loss, o.reduction);
+}
+
+tn_tensor tn_kl_div(tn_tensor log_p, tn_tensor target, bool log_target, tn_reduce_options o) {
+  LOSS(m, o.at, log_p, target);
+  if (log_target) return reduced(&m, mul(&m, op1(&m, OP_exp, target), sub(&m, target, log_p)), o.reduction);
+  tn_tensor is_positive = op2(&m, OP_gt, target, number(&m, 0));
+  tn_tensor safe = pick(&m, is_positive, target, number(&m, 1)), entropy = mul(&m, safe, op1(&m, OP_log, safe));
+  entropy = pick(&m, is_positive, entropy, scaled(&m, target, 0));  // NaN stays
+  return reduced(&m, sub(&m, entropy, mul(&m, target, log_p)), o.reduction);
+}
+
+// ---- of rates, and of means with a variance
+tn_tensor tn_poisson_nll(tn_tensor x, tn_tensor target, bool log_input, tn_nll_options o) {
+  LOSS(m, o.at, x, target);
+  double eps = o.eps > 0 ? o.eps : 1e-8;
+  tn_tensor loss = log_input ? sub(&m, op1(&m, OP_exp, x), mul(&m, target, x))
+                             : sub(&m, x, mul(&m, target, op1(&m, OP_log, plus(&m, x, eps))));
+  if (o.full) {  // Stirling's formula for ln target!, above 1
+    tn_tensor is_large = op2(&m, OP_gt, target, number(&m, 1)), t = pick(&m, is_large, target, number(&m, 1));
+    tn_tensor term = sub(&m, mul(&m, t, op1(&m, OP_log, t)), t);
+    term = add(&m, term, scaled(&m, op1(&m, OP_log, scaled(&m, t, 6.283185307179586)), 0.5));
+    loss = add(&m, loss, pick(&m, is_large, term, number(&m, 0)));
+  }
+  return reduced(&m, loss, o.reduction);
+}
+
+tn_tensor tn_gaussian_nll(tn_tensor x, tn_tensor target, tn_tensor var, tn_nll_options o) {
+  LOSS(m, o.at, x, target, var);
+  double eps = o.eps > 0 ? o.eps : 1e-6;
+  // A variance below eps counts as eps, and has its gradient all the same.
+  tn_tensor fixed = op1(&m, OP_stop_grad, op2(&m, OP_max, sub(&m, number(&m, eps), var), number(&m, 0)));
+  tn_tensor safe = add(&m, var, fixed);
+  tn_tensor loss = add(&m, op1(&m, OP_log, safe), div_by(&m, op1(&m, OP_square, sub(&m, x, target)), safe));
+  loss = scaled(&m, loss, 0.5);
+  return reduced(&m, o.full ? plus(&m, loss, 0.91893853320467274) : loss, o.reduction);
+}
+
+// ---- margins: y is 1 or -1
+tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_options o) {
+  LOSS(m, o.at, x, y);
+  tn_tensor beyond = at_least(&m, sub(&m, number(&m, margin), x), 0), zero = number(&m, 0);
+  tn_tensor apart = pick(&m, op2(&m, OP_ne, y, number(&m, 1)), beyond, zero);
+  return reduced(&m, add(&m, apart, pick(&m, op2(&m, OP_ne, y, number(&m, -1)), x, zero)), o.reduction);
+}
+
+tn_tensor tn_soft_margin(tn_tensor x, tn_tensor y, tn_reduce_options o) {
+  LOSS(m, o.at, x, y);
+  return reduced(&m, op1(&m, OP_softplus, op1(&m, OP_neg, mul(&m, y, x))), o.reduction);
+}
+
+tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o) {
+  LOSS(m, o.at, a, b, y);
+  tn_tensor order = mul(&m, op1(&m, OP_neg, y), sub(&m, a, b));
+  return reduced(&m, at_least(&m, plus(&m, order, margin), 0), o.reduction);
+}
+
+// ---- distances of rows, along the last axis
+static tn_tensor norm(const Maker *m, tn_tensor a, double p) {
+  tn_tensor size = op1(m, OP_abs, a), exponent = number(m, p);
+  if (p == 2) return where_positive(m, OP_sqrt, sum_last(m, op1(m, OP_square, a), false));
+  if (p == 1) return sum_last(m, size, false);
+  tn_tensor total = sum_last(m, op2(m, OP_pow, size, exponent), false),
+            is_positive = op2(m, OP_gt, total, number(m, 0));
+  tn_tensor safe = pick(m, is_positive, total, number(m, 1));
+  return pick(m, is_positive, op2(m, OP_pow, safe, number(m, 1 / p)), total);
+}
+
+static tn_tensor distance(const Maker *m, tn_tensor a, tn_tensor b, double p, double eps) {
+  return norm(m, plus(m, sub(m, a, b), eps), p);
+}
+
+static bool has_rows(const Maker *m, tn_tensor a) {
+  if (fe_rank(a) > 0) return true;
+  fe_error(m->f->p, E_SHAPE, m->at, "the operands need an axis along which distances are taken, their last one");
+  fe_note_value(a, "the operand");
+  return false;
+}
+
+tn_tensor tn_pairwise_distance(tn_tensor a, tn_tensor b, double p, double eps, tn_site at) {
+  LOSS(m, at, a, b);
+  if (!has_rows(&m, a) || refuse(&m, !(p > 0 && isfinite(p)), "pairwise_distance takes a p above 0", p))
+    return fe_poison(m.f);
+  return fe_made(distance(&m, a, b, p, eps), at);
+}
+
+tn_tensor tn_triplet_margin(tn_tensor anchor, tn_tensor positive, tn_tensor negative, tn_triplet_options o) {
+  LOSS(m, o.at, anchor, positive, negative);
+  double p = o.p > 0 ? o.p : 2, eps = o.eps > 0 ? o.eps : 1e-6, margin = o.has_margin ? o.margin : 1;
+  if (!has_rows(&m, anchor) || refuse(&m, !isfinite(p), "triplet_margin takes a finite p", p)) return fe_poison(m.f);
+  tn_tensor near = distance(&m, anchor, positive, p, eps), far = distance(&m, anchor, negative, p, eps);
+  if (o.swap) far = op2(&m, OP_min, far, distance(&m, positive, negative, p, eps));
+  return reduced(&m, at_least(&m, plus(&m, sub(&m, near, far), margin), 0), o.reduction);
+}
+
+// a b / (max(|a|, eps) max(|b|, eps))
+tn_tensor tn_cosine_similarity(tn_tensor a, tn_tensor b, int axis, double eps, tn_site at) {
+  LOSS(m, at, a, b);
+  tn_tensor product = mul(&m, a, b);
+  uint32_t k;
+  if (!fe_ok(product) || !fe_axis(product, axis, &k, at)) return fe_poison(m.f);
+  tn_tensor part[] = {product, a, b};
+  Attr shape = ir_a_list(KEY_shape, fe_shape_of(product));
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(m.f->p->ir, (const int64_t[]){k}, 1));
+  for (int j = 0; j < 3; j++) {
+    if (j > 0) part[j] = op1(&m, OP_square, fe_emit(OP_expand, &part[j], 1, &shape, 1, at));
+    part[j] = fe_emit(OP_sum, &part[j], 1, &axes, 1, at);
+  }
+  tn_tensor length[2];
+  for (int j = 0; j < 2; j++) length[j] = at_least(&m, where_positive(&m, OP_sqrt, part[j + 1]), eps);
+  return fe_made(div_by(&m, part[0], mul(&m, length[0], length[1])), at);
+}
+
+tn_tensor tn_cosine_embedding(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o) {
+  LOSS(m, o.at, a, b, y);
+  if (!has_rows(&m, a)) return fe_poison(m.f);
+  tn_tensor dot = sum_last(&m, mul(&m, a, b), false), aa = sum_last(&m, op1(&m, OP_square, a), false);
+  tn_tensor bb = sum_last(&m, op1(&m, OP_square, b), false), zero = number(&m, 0);
+  tn_tensor size = op1(&m, OP_sqrt, mul(&m, plus(&m, aa, 1e-12), plus(&m, bb, 1e-12))), cosine = div_by(&m, dot, size);
+  tn_tensor alike = pick(&m, op2(&m, OP_eq, y, number(&m, 1)), sub(&m, number(&m, 1), cosine), zero);
+  tn_tensor apart = at_least(&m, plus(&m, cosine, -margin), 0);
+  return reduced(&m, add(&m, alike, pick(&m, op2(&m, OP_eq, y, number(&m, -1)), apart, zero)), o.reduction);
+}

@@ -1,0 +1,243 @@
+// Reductions over all axes, one, or several: what is not one op is composed of few, which fuse into the passes over the
+// operand that sums and softmax take.
+//
+//   %v = var %x                 %n = max(size - correction, 0)
+//                               %m = sum(%x) / size      %d = %x - %m      %v = sum(%d * %d) / %n
+#include "frontend/fe.h"
+
+#include <math.h>
+
+// What is reduced: by axis, and whether reduced axes stay with size 1.
+typedef struct {
+  tn_tensor a;
+  bool set[MAX_RANK], keepdim;
+  tn_site at;
+} Reduction;
+
+// ---- the axes
+// As a sorted set; none given means all of them.
+static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
+  uint32_t axis;
+  for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
+  if (!fe_check_list(a.fn, axes, n, "axes", at)) return false;
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(a, axes[k], &axis, at)) return false;
+    if (set[axis]) {
+      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is named twice", axes[k]);
+      return false;
+    }
+    set[axis] = true;
+  }
+  return true;
+}
+
+static tn_tensor reduce_of(const Reduction *r, Op op, tn_tensor a, bool keepdim) {
+  int64_t list[MAX_RANK];
+  uint32_t n = 0;
+  if (!fe_ok(a)) return a;
+  for (uint32_t k = 0; k < MAX_RANK; k++)
+    if (r->set[k]) list[n++] = k;
+  if (!n) return fe_same(a, r->at);
+  Attr attrs[2] = {ir_a_list(KEY_axes, ir_shape_ints(a.fn->p->ir, list, n)), ir_a_int(KEY_keepdim, 1)};
+  return fe_emit(op, &a, 1, attrs, keepdim ? 2 : 1, r->at);
+}
+
+// With the axes that stay in the operand's rank, for what follows element by element.
+static tn_tensor kept(const Reduction *r, Op op, tn_tensor a) { return reduce_of(r, op, a, true); }
+static tn_tensor reduced(const Reduction *r, Op op, tn_tensor a) { return reduce_of(r, op, a, r->keepdim); }
+
+static Dim count_of(const Reduction *r) {
+  Dim count = ir_dim(r->a.fn->p->ir, 1);
+  for (uint32_t k = 0; k < fe_rank(r->a); k++)
+    if (r->set[k]) count = ir_dim_mul(r->a.fn->p->ir, count, fe_axis_dim(r->a, k));
+  return count;
+}
+
+// ---- parts of the compositions
+static tn_tensor number(const Reduction *r, double x) { return fe_const(r->a.fn, x, r->at); }
+static tn_tensor op1(const Reduction *r, Op op, tn_tensor a) { return fe_emit1(op, a, r->at); }
+static tn_tensor op2(const Reduction *r, Op op, tn_tensor a, tn_tensor b) { return fe_emit2(op, a, b, r->at); }
+static tn_tensor pick(const Reduction *r, tn_tensor cond, tn_tensor a, tn_tensor b) {
+  return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, r->at);
+}
+
+// op(a) where a > 0, else a: the gradient where it is not is 0, not that of op times 0.
+static tn_tensor where_positive(const Reduction *r, tn_tensor a,
+                                tn_tensor (*op)(const Reduction *r, tn_tensor a, double x), double x) {
+  tn_tensor is_positive = op2(r, OP_gt, a, number(r, 0));
+  return pick(r, is_positive, op(r, pick(r, is_positive, a, number(r, 1)), x), a);
+}
+
+static tn_tensor root(const Reduction *r, tn_tensor a, double x) {
+  (void)x;
+  return op1(r, OP_sqrt, a);
+}
+
+static tn_tensor power(const Reduction *r, tn_tensor a, double x) { return op2(r, OP_pow, a, number(r, x)); }
+
+// ---- reductions
+typedef tn_tensor Reducer(const Reduction *r, double x);
+
+static tn_tensor sum(const Reduction *r, double x) {
+  (void)x;
+  return reduced(r, OP_sum, r->a);
+}
+
+static tn_tensor amax(const Reduction *r, double x) {
+  (void)x;
+  return reduced(r, OP_amax, r->a);
+}
+
+static tn_tensor prod(const Reduction *r, double x) {
+  (void)x;
+  return reduced(r, OP_prod, r->a);
+}
+
+static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
+  return op1(r, OP_neg, reduced(r, OP_amax, op1(r, OP_neg, a)));
+}
+
+static tn_tensor amin(const Reduction *r, double x) {
+  (void)x;
+  return amin_of(r, r->a);
+}
+
+static tn_tensor mean(const Reduction *r, double x) {
+  (void)x;
+  tn_tensor total = reduced(r, OP_sum, r->a);
+  return fe_ok(total) ? op2(r, OP_div, total, fe_size(r->a.fn, count_of(r), r->at)) : total;
+}
+
+// Of the distances from the mean, which is taken first: nothing cancels.
+static tn_tensor var(const Reduction *r, double correction) {
+  tn_tensor size = fe_size(r->a.fn, count_of(r), r->at), m = op2(r, OP_div, kept(r, OP_sum, r->a), size);
+  tn_tensor total = reduced(r, OP_sum, op1(r, OP_square, op2(r, OP_sub, r->a, m)));
+  if (correction == 0) return op2(r, OP_div, total, size);
+  tn_tensor n = op2(r, OP_max, op2(r, OP_sub, size, number(r, correction)), number(r, 0));
+  return op2(r, OP_div, total, n);
+}
+
+static tn_tensor std(const Reduction *r, double correction) { return where_positive(r, var(r, correction), root, 0); }
+
+// ln sum e^x by the maximum, which carries no gradient; where that is infinite nothing is taken off. The gradient of
+// a row of -infinity is 0.
+static tn_tensor logsumexp(const Reduction *r, double x) {
+  (void)x;
+  tn_tensor top = op1(r, OP_stop_grad, kept(r, OP_amax, r->a)), zero = number(r, 0);
+  top = pick(r, op1(r, OP_isfinite, top), top, zero);
+  tn_tensor total = kept(r, OP_sum, op1(r, OP_exp, op2(r, OP_sub, r->a, top)));
+  tn_tensor is_none = op2(r, OP_eq, total, zero), safe = pick(r, is_none, number(r, 1), total);
+  tn_tensor y = pick(r, is_none, number(r, -INFINITY), op2(r, OP_add, op1(r, OP_log, safe), top));
+  return r->keepdim ? y : reduced(r, OP_sum, y);  // over axes of size 1
+}
+
+static tn_tensor norm(const Reduction *r, double p) {
+  tn_tensor zero = number(r, 0);
+  if (p == 2) return where_positive(r, reduced(r, OP_sum, op1(r, OP_square, r->a)), root, 0);
+  if (p == 0) return reduced(r, OP_sum, op2(r, OP_ne, r->a, zero));
+  tn_tensor size = op1(r, OP_abs, r->a);
+  if (p == 1) return reduced(r, OP_sum, size);
+  if (isinf(p)) return p > 0 ? reduced(r, OP_amax, size) : amin_of(r, size);
+  if (p < 0) return power(r, reduced(r, OP_sum, power(r, size, p)), 1 / p);
+  return where_positive(r, reduced(r, OP_sum, where_positive(r, size, power, p)), power, 1 / p);
+}
+
+static tn_tensor count_nonzero(const Reduction *r, double x) {
+  (void)x;
+  tn_tensor n = reduced(r, OP_sum, op2(r, OP_ne, r->a, number(r, 0)));
+  Attr to = ir_a_int(KEY_dtype, DT_I64);
+  return fe_ok(n) ? fe_emit(OP_cast, &n, 1, &to, 1, r->at) : n;
+}
+
+static tn_tensor any(const Reduction *r, double x) {
+  (void)x;
+  return op2(r, OP_gt, reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0))), number(r, 0));  // over none: -inf > 0
+}
+
+static tn_tensor all(const Reduction *r, double x) {
+  (void)x;
+  return op2(r, OP_eq, reduced(r, OP_sum, op2(r, OP_eq, r->a, number(r, 0))), number(r, 0));
+}
+
+// ---- the calls
+static tn_tensor apply(const char *call, Reducer *reducer, double x, tn_tensor a, bool keepdim, const int *axes,
+                       uint32_t n, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  Reduction r = {.a = a, .keepdim = keepdim, .at = at};
+  return axis_set(a, axes, n, r.set, at) ? reducer(&r, x) : fe_poison(f);
+}
+
+tn_tensor fe_sum(tn_tensor a, tn_site at) { return apply("tn_sum", sum, 0, a, false, NULL, 0, at); }
+tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  return apply("tn_mean", mean, 0, a, keepdim, axes, n, at);
+}
+
+// All axes; one; some of them.
+#define REDUCTION(name)                                                                            \
+  tn_tensor tn_##name(tn_tensor a, tn_site at) {                                                   \
+    return fe_made(apply("tn_" #name, name, 0, a, false, NULL, 0, at), at);                        \
+  }                                                                                                \
+  tn_tensor tn_##name##_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {                    \
+    return fe_made(apply("tn_" #name "_axis", name, 0, a, keepdim, &axis, 1, at), at);             \
+  }                                                                                                \
+  tn_tensor tn_##name##_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at) { \
+    return fe_made(apply("tn_" #name "_axes", name, 0, a, keepdim, axes, n, at), at);              \
+  }
+// The same of those that take a number.
+#define REDUCTION_BY(name, x)                                                                                \
+  tn_tensor tn_##name(tn_tensor a, double x, tn_site at) {                                                   \
+    return fe_made(apply("tn_" #name, name, x, a, false, NULL, 0, at), at);                                  \
+  }                                                                                                          \
+  tn_tensor tn_##name##_axis(tn_tensor a, double x, int axis, bool keepdim, tn_site at) {                    \
+    return fe_made(apply("tn_" #name "_axis", name, x, a, keepdim, &axis, 1, at), at);                       \
+  }                                                                                                          \
+  tn_tensor tn_##name##_axes(tn_tensor a, double x, bool keepdim, const int *axes, uint32_t n, tn_site at) { \
+    return fe_made(apply("tn_" #name "_axes", name, x, a, keepdim, axes, n, at), at);                        \
+  }
+REDUCTION(sum)
+REDUCTION(mean)
+REDUCTION(prod)
+REDUCTION(amax)
+REDUCTION(amin)
+REDUCTION(logsumexp)
+REDUCTION(count_nonzero)
+REDUCTION(any)
+REDUCTION(all)
+REDUCTION_BY(var, correction)
+REDUCTION_BY(std, correction)
+REDUCTION_BY(norm, p)
+
+// ---- where the largest stands
+// The axis behind all others, which keep their order.
+static tn_tensor to_last(tn_tensor a, uint32_t axis, tn_site at) {
+  uint32_t perm[MAX_RANK], n = 0;
+  if (!fe_ok(a) || axis + 1 == fe_rank(a)) return a;
+  for (uint32_t k = 0; k < fe_rank(a); k++)
+    if (k != axis) perm[n++] = k;
+  perm[n] = axis;
+  return fe_permute(a, perm, at);
+}
+
+static tn_tensor arg_best(const char *call, tn_tensor a, int axis, bool keepdim, bool least, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  tn_tensor x = least ? fe_emit1(OP_neg, a, at) : a, y = fe_emit1(OP_argmax, to_last(x, k, at), at);
+  if (!keepdim || !fe_ok(y)) return y;
+  Dim dims[MAX_RANK];
+  for (uint32_t j = 0; j < fe_rank(a); j++) dims[j] = j == k ? ir_dim(f->p->ir, 1) : fe_axis_dim(a, j);
+  return fe_reshape(y, dims, fe_rank(a), at);
+}
+
+tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(arg_best(__func__, a, -1, false, false, at), at); }
+tn_tensor tn_argmin(tn_tensor a, tn_site at) { return fe_made(arg_best(__func__, a, -1, false, true, at), at); }
+tn_tensor tn_argmax_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
+  return fe_made(arg_best(__func__, a, axis, keepdim, false, at), at);
+}
+tn_tensor tn_argmin_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
+  return fe_made(arg_best(__func__, a, axis, keepdim, true, at), at);
+}

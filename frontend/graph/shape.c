@@ -1,0 +1,505 @@
+// Views and rearrangements that are composed of slices, reshapes, permutations, broadcasts and concats.
+//
+// A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
+#include "frontend/fe.h"
+
+#define OPEN(x, n)                                 \
+  tn_function *f;                                  \
+  if (!fe_join(x, n, &f, at)) return fe_poison(f); \
+  FE_GUARD(f->p, fe_poison(f))
+
+static tn_tensor refuse(tn_tensor x, int id, tn_site at, const char *text) {
+  fe_error(x.fn->p, id, at, "%s", text);
+  fe_note_value(x, "the value");
+  return fe_poison(x.fn);
+}
+
+static Prog *ir_of(tn_tensor x) { return x.fn->p->ir; }
+
+// The size of an axis; -1: the run knows it.
+static int64_t const_size(tn_tensor x, uint32_t axis) {
+  Dim d = fe_axis_dim(x, axis);
+  return ir_dim_is_const(ir_of(x), d) ? ir_dim_bound(ir_of(x), d) : -1;
+}
+
+static uint32_t dims_of(tn_tensor x, Dim *out) {
+  uint32_t rank = fe_rank(x);
+  for (uint32_t k = 0; k < rank; k++) out[k] = fe_axis_dim(x, k);
+  return rank;
+}
+
+static tn_tensor expand(tn_tensor x, const Dim *d, uint32_t n, tn_site at) {
+  if (!fe_ok(x)) return x;
+  return fe_emit(OP_expand, &x, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(ir_of(x), d, n))}, 1, at);
+}
+
+// Along an axis `count` elements from `from` on, `step` apart; counted from the end with `reverse`.
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Attr a[5] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count), ir_a_int(KEY_step, step),
+               ir_a_int(KEY_reverse, 1)};
+  return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
+}
+
+// The part [from, from + count) of constants, or of sizes of the run.
+static tn_tensor part(tn_tensor x, uint32_t axis, int64_t from, int64_t count, tn_site at) {
+  if (!fe_ok(x) || const_size(x, axis) >= 0) return fe_ok(x) ? fe_slice(x, axis, from, count, at) : x;
+  return fe_strided(x, axis, ir_dim(ir_of(x), from), ir_dim(ir_of(x), count), 1, false, at);
+}
+
+// ---- slices
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+// Python's start and stop for n elements.
+static void limits_of(int64_t n, int64_t step, int64_t *start, int64_t *stop) {
+  int64_t lo = step < 0 ? -1 : 0, hi = step < 0 ? n - 1 : n;
+  *start = *start == TN_END ? (step < 0 ? hi : lo) : clamp(*start < 0 ? *start + n : *start, lo, hi);
+  *stop = *stop == TN_END ? (step < 0 ? lo : hi) : clamp(*stop < 0 ? *stop + n : *stop, lo, hi);
+}
+
+static tn_tensor step_of_constant(tn_tensor x, uint32_t axis, int64_t start, int64_t stop, int64_t step, tn_site at) {
+  int64_t n = const_size(x, axis), by = step < 0 ? -step : step, span;
+  limits_of(n, step, &start, &stop);
+  span = step < 0 ? start - stop : stop - start;
+  int64_t count = span > 0 ? (span + by - 1) / by : 0, from = count == 0 ? 0 : step < 0 ? n - 1 - start : start;
+  if (step == 1) return fe_slice(x, axis, from, count, at);
+  return fe_strided(x, axis, ir_dim(ir_of(x), from), ir_dim(ir_of(x), count), by, step < 0, at);
+}
+
+// Where start and stop lie, seen from the end that the step leaves: sizes, exact where the axis is long enough.
+static tn_tensor step_of_bounded(tn_tensor x, uint32_t axis, int64_t start, int64_t stop, int64_t step, tn_site at) {
+  Prog *p = ir_of(x);
+  Dim n = fe_axis_dim(x, axis), zero = ir_dim(p, 0), from = zero, to = n;
+  int64_t by = step < 0 ? -step : step;
+  bool back = step < 0;
+  // position v from the front is v (n + v of a negative one); backward, position v lies n - 1 - v from the end
+  if (start != TN_END) {
+    Dim at_front = start < 0 ? ir_dim_add(p, n, ir_dim(p, start)) : ir_dim(p, start);
+    from = back ? ir_dim_sub(p, ir_dim_sub(p, n, ir_dim(p, 1)), at_front) : at_front;
+  }
+  if (stop != TN_END) {
+    Dim at_front = stop < 0 ? ir_dim_add(p, n, ir_dim(p, stop)) : ir_dim(p, stop);
+    to = back ? ir_dim_sub(p, ir_dim_sub(p, n, ir_dim(p, 1)), at_front) : at_front;
+  }
+  Dim count = ir_dim_ceil_div(p, ir_dim_sub(p, to, from), ir_dim(p, by));
+  return fe_strided(x, axis, from, count, by, back, at);
+}
+
+tn_tensor tn_slice_step(tn_tensor x, int axis, int64_t start, int64_t stop, int64_t step, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k;
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  if (step == 0 || step > 1 << 30 || step < -(1 << 30))
+    return refuse(x, E_ARGUMENT, at, "the step of a slice lies in [-2^30, 2^30] and is not 0");
+  bool constant = const_size(x, k) >= 0;
+  return fe_made((constant ? step_of_constant : step_of_bounded)(x, k, start, stop, step, at), at);
+}
+
+tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k;
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  int64_t n = const_size(x, k);
+  return fe_made(part(x, k, start < 0 && n >= 0 ? start + n : start, size, at), at);
+}
+
+static tn_tensor without_axis(tn_tensor x, uint32_t axis, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Dim d[MAX_RANK];
+  uint32_t n = dims_of(x, d), m = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (k != axis) d[m++] = d[k];
+  return fe_reshape(x, d, m, at);
+}
+
+static tn_tensor with_axis(tn_tensor x, uint32_t axis, Dim size, tn_site at) {
+  if (!fe_ok(x)) return x;
+  if (fe_rank(x) == MAX_RANK) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  Dim d[MAX_RANK];
+  uint32_t n = dims_of(x, d);
+  for (uint32_t k = n; k > axis; k--) d[k] = d[k - 1];
+  d[axis] = size;
+  return fe_reshape(x, d, n + 1, at);
+}
+
+static tn_tensor at_index(tn_tensor x, uint32_t axis, int64_t index, tn_site at) {
+  int64_t n = const_size(x, axis);
+  if (n < 0 && index < 0) {
+    Dim one = ir_dim(ir_of(x), 1);
+    return without_axis(fe_strided(x, axis, ir_dim(ir_of(x), -index - 1), one, 1, true, at), axis, at);
+  }
+  return without_axis(part(x, axis, index < 0 ? index + n : index, 1, at), axis, at);
+}
+
+tn_tensor tn_select_index(tn_tensor x, int axis, int64_t index, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k;
+  return fe_axis(x, axis, &k, at) ? fe_made(at_index(x, k, index, at), at) : fe_poison(f);
+}
+
+static tn_tensor backward(tn_tensor x, uint32_t axis, tn_site at) {
+  return fe_ok(x) ? fe_strided(x, axis, ir_dim(ir_of(x), 0), fe_axis_dim(x, axis), 1, true, at) : x;
+}
+
+tn_tensor tn_flip(tn_tensor x, const int *axes, uint32_t n, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k, seen = 0;
+  tn_tensor y = x;
+  for (uint32_t j = 0; j < n && axes; j++) {
+    if (!fe_axis(x, axes[j], &k, at)) return fe_poison(f);
+    if (seen >> k & 1) return refuse(x, E_ARGUMENT, at, "tn_flip names an axis twice");
+    seen |= 1u << k;
+    y = backward(y, k, at);
+  }
+  return fe_made(seen ? y : fe_same(x, at), at);
+}
+
+// ---- axes
+tn_tensor tn_flatten(tn_tensor x, int first, int last, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t a = 0, b = 0, m = 0;
+  Dim d[MAX_RANK + 1], all = ir_dim(f->p->ir, 1);
+  uint32_t n = dims_of(x, d);
+  if (n && (!fe_axis(x, first, &a, at) || !fe_axis(x, last, &b, at))) return fe_poison(f);
+  if (a > b) return refuse(x, E_ARGUMENT, at, "tn_flatten takes the first axis, then the last");
+  for (uint32_t k = a; k <= b && k < n; k++) all = ir_dim_mul(f->p->ir, all, d[k]);
+  for (uint32_t k = 0; k < n; k++)
+    if (k <= a || k > b) d[m++] = k == a ? all : d[k];
+  if (!n) d[m++] = all;
+  return fe_made(fe_reshape(x, d, m, at), at);
+}
+
+tn_tensor tn_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k, m = 0;
+  Dim own[MAX_RANK], d[2 * MAX_RANK], parts[MAX_RANK];
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  Dim whole = fe_axis_dim(x, k);
+  if (!fe_inferred_dims(f->p, s, whole, parts, at)) return fe_poison(f);
+  uint32_t n = dims_of(x, own);
+  if (n + s.rank > MAX_RANK + 1) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  for (uint32_t j = 0; j < n; j++) {
+    if (j != k) d[m++] = own[j];
+    for (uint32_t i = 0; j == k && i < s.rank; i++) d[m++] = parts[i];
+  }
+  return fe_made(fe_reshape(x, d, m, at), at);
+}
+
+tn_tensor tn_squeeze(tn_tensor x, int axis, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k;
+  Dim d[MAX_RANK];
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  if (const_size(x, k) == 1) return fe_made(without_axis(x, k, at), at);
+  uint32_t n = dims_of(x, d);
+  return fe_made(fe_reshape(x, d, n, at), at);
+}
+
+tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at) {
+  OPEN(&x, 1);
+  int rank = (int)fe_rank(x), k = axis < 0 ? axis + rank + 1 : axis;
+  if (k < 0 || k > rank) return refuse(x, E_ARGUMENT, at, "tn_unsqueeze takes the place of the new axis");
+  return fe_made(with_axis(x, (uint32_t)k, ir_dim(f->p->ir, 1), at), at);
+}
+
+static tn_tensor move_axis(tn_tensor x, uint32_t from, uint32_t to, tn_site at) {
+  if (!fe_ok(x)) return x;
+  int64_t perm[MAX_RANK];
+  uint32_t n = fe_rank(x);
+  for (uint32_t k = 0, next = 0; k < n; k++) {
+    if (next == from) next++;
+    perm[k] = k == to ? from : next++;
+  }
+  return fe_emit(OP_permute, &x, 1, (const Attr[]){ir_a_list(KEY_perm, ir_shape_ints(ir_of(x), perm, n))}, 1, at);
+}
+
+tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t a, b;
+  bool ok = fe_axis(x, from, &a, at) && fe_axis(x, to, &b, at);
+  return ok ? fe_made(move_axis(x, a, b, at), at) : fe_poison(f);
+}
+
+tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at) { return tn_transpose(x, a, b, at); }
+tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at) { return tn_expand(x, s, at); }
+
+// ---- parts
+static uint32_t refuse_parts(tn_tensor x, tn_site at, const char *text) {
+  refuse(x, E_ARGUMENT, at, text);
+  return 0;
+}
+
+#define OPEN_PARTS(k)                      \
+  tn_function *f;                          \
+  uint32_t k;                              \
+  if (!fe_join(&x, 1, &f, at)) return 0;   \
+  FE_GUARD(f->p, 0);                       \
+  if (!fe_axis(x, axis, &k, at)) return 0; \
+  if (const_size(x, k) < 0) return refuse_parts(x, at, "an axis whose size the run knows has no fixed number of parts")
+
+static uint32_t split(const char *call, tn_tensor x, uint32_t axis, int64_t size, tn_tensor *out, uint32_t max,
+                      tn_site at) {
+  int64_t n = const_size(x, axis), parts = size > 0 ? (n + size - 1) / size : 0;
+  if (size < 1) return refuse_parts(x, at, "parts have 1 element or more");
+  if (n == 0) parts = 1;  // an empty one
+  if (parts > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  for (int64_t k = 0; k < parts; k++) {
+    int64_t left = n - k * size;
+    out[k] = fe_made_by(call, fe_slice(x, axis, k * size, left < size ? left : size, at), at);
+  }
+  return (uint32_t)parts;
+}
+
+uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max, tn_site at) {
+  OPEN_PARTS(k);
+  return split("tn_split", x, k, size, out, max, at);
+}
+
+uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at) {
+  OPEN_PARTS(k);
+  if (!chunks) return refuse_parts(x, at, "tn_chunk makes 1 part or more");
+  int64_t size = (const_size(x, k) + chunks - 1) / chunks;
+  return split("tn_chunk", x, k, size ? size : 1, out, max, at);
+}
+
+uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at) {
+  OPEN_PARTS(k);
+  int64_t total = 0;
+  for (uint32_t j = 0; j < n && sizes; j++) {
+    if (sizes[j] < 0) return refuse_parts(x, at, "parts have 0 elements or more");
+    total += sizes[j];
+  }
+  if (!sizes || !out || total != const_size(x, k))
+    return refuse_parts(x, at, "the sizes of the parts add up to that of the axis");
+  for (uint32_t j = 0, from = 0; j < n; from += (uint32_t)sizes[j++])
+    out[j] = fe_made(fe_slice(x, k, from, sizes[j], at), at);
+  return n;
+}
+
+uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site at) {
+  OPEN_PARTS(k);
+  int64_t n = const_size(x, k);
+  if (n > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  for (int64_t j = 0; j < n; j++) out[j] = fe_made(at_index(x, k, j, at), at);
+  return (uint32_t)n;
+}
+
+// ---- joining
+tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at) {
+  tn_function *f = NULL;
+  if (!x || !n || !fe_join(x, n, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  int rank = (int)fe_rank(x[0]), k = axis < 0 ? axis + rank + 1 : axis;
+  if (k < 0 || k > rank) return refuse(x[0], E_ARGUMENT, at, "tn_stack takes the place of the new axis");
+  tn_tensor *part = rt_alloc(f->p->mem, n * sizeof *part);
+  for (uint32_t j = 0; j < n; j++) {
+    if (fe_shape_of(x[j]).i != fe_shape_of(x[0]).i) {
+      fe_note_value(x[0], "the first");
+      return refuse(x[j], E_SHAPE, at, "what is stacked has one shape");
+    }
+    part[j] = with_axis(x[j], (uint32_t)k, ir_dim(f->p->ir, 1), at);
+    if (!fe_ok(part[j])) return part[j];
+  }
+  return fe_made(n == 1 ? part[0] : fe_concat(part, n, (uint32_t)k, at), at);
+}
+
+static tn_tensor join(tn_tensor *part, uint32_t n, uint32_t axis, tn_site at) {
+  for (uint32_t k = 0; k < n; k++)
+    if (!fe_ok(part[k])) return part[k];
+  return fe_concat(part, n, axis, at);
+}
+
+static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
+  if (!fe_ok(x)) return x;
+  int64_t n = const_size(x, axis);
+  if (n < 0) return refuse(x, E_SHAPE, at, "tn_roll moves elements along axes of constant size");
+  int64_t by = n ? (shift % n + n) % n : 0;
+  if (by == 0) return x;
+  return join((tn_tensor[]){fe_slice(x, axis, n - by, by, at), fe_slice(x, axis, 0, n - by, at)}, 2, axis, at);
+}
+
+tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at) {
+  OPEN(&x, 1);
+  Dim own[MAX_RANK], all = ir_shape_numel(f->p->ir, fe_shape_of(x));
+  if (!shifts || (n && !axes)) return refuse(x, E_ARGUMENT, at, "tn_roll takes a shift for each axis");
+  tn_tensor y = n ? x : fe_reshape(x, &all, 1, at);
+  uint32_t k = 0, rank = dims_of(x, own);
+  for (uint32_t j = 0; j < n; j++) {
+    if (!fe_axis(x, axes[j], &k, at)) return fe_poison(f);
+    y = roll(y, k, shifts[j], at);
+  }
+  if (!n) y = roll(y, 0, shifts[0], at), y = fe_reshape(y, own, rank, at);
+  return fe_made(n && y.v == x.v ? fe_same(x, at) : y, at);
+}
+
+// ---- padding
+static tn_tensor filled(tn_tensor like, uint32_t axis, int64_t size, double value, tn_site at) {
+  Dim d[MAX_RANK];
+  uint32_t n = dims_of(like, d);
+  d[axis] = ir_dim(ir_of(like), size);
+  Attr a[] = {ir_a_num(KEY_value, value), ir_a_list(KEY_shape, ir_shape(ir_of(like), d, n))};
+  tn_tensor t = fe_emit_in(like.fn, OP_full, a, 2, at);
+  DType type = fe_ins(like)->dtype;
+  return type == DT_F32 ? t : fe_emit(OP_cast, &t, 1, (const Attr[]){ir_a_int(KEY_dtype, type)}, 1, at);
+}
+
+static tn_tensor pad_constant(tn_tensor x, uint32_t axis, int64_t before, int64_t behind, double value, tn_site at) {
+  int64_t n = const_size(x, axis);
+  if (n >= 0 && value == 0) {
+    Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, before), ir_a_int(KEY_size, before + n + behind)};
+    return fe_emit(OP_pad_axis, &x, 1, a, 3, at);
+  }
+  tn_tensor part[3];
+  uint32_t m = 0;
+  if (before) part[m++] = filled(x, axis, before, value, at);
+  part[m++] = x;
+  if (behind) part[m++] = filled(x, axis, behind, value, at);
+  return join(part, m, axis, at);
+}
+
+static tn_tensor repeat_edge(tn_tensor x, uint32_t axis, int64_t index, int64_t count, tn_site at) {
+  tn_tensor edge = fe_slice(x, axis, index, 1, at);
+  Dim d[MAX_RANK];
+  if (!fe_ok(edge)) return edge;
+  uint32_t n = dims_of(x, d);
+  d[axis] = ir_dim(ir_of(x), count);
+  return expand(edge, d, n, at);
+}
+
+// `count` elements before (at_front) or behind x, as the mode makes them.
+static tn_tensor border(tn_tensor x, uint32_t axis, int64_t count, bool at_front, tn_pad_mode mode, tn_site at) {
+  int64_t n = const_size(x, axis);
+  if (mode == TN_PAD_REPLICATE) return repeat_edge(x, axis, at_front ? 0 : n - 1, count, at);
+  if (mode == TN_PAD_CIRCULAR) return fe_slice(x, axis, at_front ? n - count : 0, count, at);
+  return backward(fe_slice(x, axis, at_front ? 1 : n - 1 - count, count, at), axis, at);
+}
+
+static tn_tensor pad_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_pad_mode mode, double value, tn_site at) {
+  int64_t cut[2] = {pads[0] < 0 ? -pads[0] : 0, pads[1] < 0 ? -pads[1] : 0}, n = const_size(x, axis);
+  int64_t add[2] = {pads[0] > 0 ? pads[0] : 0, pads[1] > 0 ? pads[1] : 0};
+  if (n < 0 && (mode != TN_PAD_CONSTANT || cut[0] || cut[1]))
+    return refuse(x, E_SHAPE, at, "an axis whose size the run knows is padded with a number, and not cut");
+  if (cut[0] || cut[1]) x = fe_slice(x, axis, cut[0], n - cut[0] - cut[1], at), n -= cut[0] + cut[1];
+  if (!fe_ok(x) || (!add[0] && !add[1])) return x;
+  if (mode == TN_PAD_CONSTANT) return pad_constant(x, axis, add[0], add[1], value, at);
+  int64_t most = mode == TN_PAD_REFLECT ? n - 1 : mode == TN_PAD_CIRCULAR ? n : n ? INT32_MAX : 0;
+  if (add[0] > most || add[1] > most)
+    return refuse(
+        x, E_SHAPE, at,
+        "there are too few elements to pad with: reflect adds fewer than there are, circular at most as many");
+  tn_tensor part[3];
+  uint32_t m = 0;
+  if (add[0]) part[m++] = border(x, axis, add[0], true, mode, at);
+  part[m++] = x;
+  if (add[1]) part[m++] = border(x, axis, add[1], false, mode, at);
+  return join(part, m, axis, at);
+}
+
+tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t rank = fe_rank(x);
+  if ((n && !pads) || n % 2 || n / 2 > rank)
+    return refuse(x, E_ARGUMENT, at, "tn_pad takes two numbers for each of the last axes");
+  for (uint32_t k = 0; k < n; k++)
+    if (pads[k] > INT32_MAX || pads[k] < -INT32_MAX)
+      return refuse(x, E_ARGUMENT, at, "a padding lies between -2^31 and 2^31");
+  tn_tensor y = x;
+  for (uint32_t k = 0; k < n / 2 && fe_ok(y); k++) y = pad_axis(y, rank - 1 - k, pads + 2 * k, mode, value, at);
+  return fe_made(fe_ok(y) && y.v == x.v ? fe_same(x, at) : y, at);
+}
+
+// ---- repeating
+// An axis of `size` in front of axis k is made of copies, and joined with it; behind it with `inside`.
+static tn_tensor repeat_axis(tn_tensor x, uint32_t k, int64_t count, bool inside, tn_site at) {
+  if (!fe_ok(x) || count == 1) return x;
+  Prog *p = ir_of(x);
+  Dim d[MAX_RANK + 1], n = ir_dim(p, count);
+  uint32_t rank = dims_of(x, d);
+  tn_tensor y = with_axis(x, inside ? k + 1 : k, ir_dim(p, 1), at);
+  if (!fe_ok(y)) return y;
+  Dim wide[MAX_RANK];
+  uint32_t more = dims_of(y, wide);
+  wide[inside ? k + 1 : k] = n;
+  y = expand(y, wide, more, at);
+  d[k] = ir_dim_mul(p, d[k], n);
+  return fe_ok(y) ? fe_reshape(y, d, rank, at) : y;
+}
+
+static bool good_count(int64_t n) { return n >= 0 && n <= INT32_MAX; }
+
+tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t k;
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  if (!good_count(count)) return refuse(x, E_ARGUMENT, at, "elements are repeated 0 times or more");
+  return fe_made(count == 1 ? fe_same(x, at) : repeat_axis(x, k, count, true, at), at);
+}
+
+static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
+  if (n > MAX_RANK) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  for (uint32_t k = 0; k < n; k++)
+    if (!counts || !good_count(counts[k])) return refuse(x, E_ARGUMENT, at, "axes are repeated 0 times or more");
+  tn_tensor y = x;
+  while (fe_ok(y) && fe_rank(y) < n) y = with_axis(y, 0, ir_dim(ir_of(x), 1), at);
+  uint32_t rank = fe_ok(y) ? fe_rank(y) : 0;
+  for (uint32_t k = 0; k < n && fe_ok(y); k++) y = repeat_axis(y, rank - n + k, counts[k], false, at);
+  return fe_ok(y) && y.v == x.v ? fe_same(x, at) : y;
+}
+
+tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
+  OPEN(&x, 1);
+  if (n < fe_rank(x))
+    return refuse(x, E_ARGUMENT, at, "tn_repeat takes a count for each axis, and for new ones in front");
+  return fe_made(repeat(x, counts, n, at), at);
+}
+
+tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
+  OPEN(&x, 1);
+  return fe_made(repeat(x, counts, n, at), at);
+}
+
+tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at) {
+  enum { MOST_PARTS = 1 << 16 };
+  OPEN(&x, 1);
+  uint32_t k;
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  int64_t n = const_size(x, k);
+  if (n < 0) return refuse(x, E_SHAPE, at, "tn_unfold takes windows along an axis of constant size");
+  if (size < 1 || size > n || size > MOST_PARTS || step < 1 || step > 1 << 30)
+    return refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
+  Prog *p = ir_of(x);
+  Dim count = ir_dim(p, (n - size) / step + 1);
+  tn_tensor *part = rt_alloc(f->p->mem, (size_t)size * sizeof *part);
+  for (int64_t j = 0; j < size; j++) {
+    part[j] = fe_strided(x, k, ir_dim(p, j), count, step, false, at);
+    part[j] = with_axis(part[j], fe_rank(x), ir_dim(p, 1), at);
+  }
+  return fe_made(join(part, (uint32_t)size, fe_rank(x), at), at);
+}
+
+// ---- diagonals
+// Rows and columns as one axis, of which the diagonal is every (columns + 1)-th element.
+tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at) {
+  uint32_t rank = fe_rank(x);
+  int64_t m = const_size(x, b), n = const_size(x, a);
+  if (a == b || m < 0 || n < 0) return refuse(x, E_SHAPE, at, "a diagonal runs along two axes of constant size");
+  tn_tensor y = move_axis(x, a, rank - 1, at);
+  y = move_axis(y, b > a ? b - 1 : b, rank - 1, at);
+  if (!fe_ok(y)) return y;
+  int64_t rows = offset < 0 ? n + offset : n, columns = offset > 0 ? m - offset : m,
+          count = rows < columns ? rows : columns;
+  if (count < 0) count = 0;
+  Dim d[MAX_RANK];
+  dims_of(y, d);
+  d[rank - 2] = ir_dim(ir_of(x), n * m);
+  y = fe_reshape(y, d, rank - 1, at);
+  int64_t from = count == 0 ? 0 : offset < 0 ? -(int64_t)offset * m : offset;
+  return fe_strided(y, rank - 2, ir_dim(ir_of(x), from), ir_dim(ir_of(x), count), m + 1, false, at);
+}
+
+tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t a, b;
+  if (!fe_axis(x, axis_a, &a, at) || !fe_axis(x, axis_b, &b, at)) return fe_poison(f);
+  return fe_made(fe_diagonal(x, offset, a, b, at), at);
+}

@@ -1,0 +1,89 @@
+// Tenure, shapes: taking apart, putting together, moving and repeating elements; values made of a shape alone.
+// Names, arguments and order are PyTorch's. Axes may be negative. Sizes that only the run knows (tn_dim_bounded) work like
+// constant ones unless a line says otherwise.
+#ifndef TN_SHAPE_H
+#define TN_SHAPE_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- views: nothing is copied by themselves, and a write through one is a write to what it shows (as of tn_slice)
+// x[start:stop:step] along an axis, by Python's rules: negative starts and stops count from the end, what is out of range
+// is cut, a negative step runs backward. TN_END as start or stop is none given: tn_slice_step(x, 0, TN_END, TN_END, -1)
+// turns an axis around. A step of 0 is E003. Of an axis that the run sizes, what is taken must exist by its bound alone
+// (else E004): x[::2], x[::-1], x[:3:1] of an axis of at least 3.
+#define TN_END INT64_MAX
+TN_API tn_tensor tn_slice_step(tn_tensor x, int axis, int64_t start, int64_t stop, int64_t step, tn_site at);
+TN_API tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size,
+                           tn_site at);  // tn_slice, start from the end if < 0
+TN_API tn_tensor tn_select_index(tn_tensor x, int axis, int64_t index, tn_site at);  // without the axis
+TN_API tn_tensor tn_flip(tn_tensor x, const int *axes, uint32_t n, tn_site at);      // tn_flip(x, TN_INTS(0, 1))
+TN_API tn_tensor tn_flatten(tn_tensor x, int first, int last, tn_site at);           // axes first to last become one
+TN_API tn_tensor tn_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);        // one becomes s; a size may be -1
+TN_API tn_tensor tn_squeeze(tn_tensor x, int axis,
+                            tn_site at);  // without an axis of size 1; of another size x as it is
+TN_API tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at);  // a new axis of size 1, which is number `axis` then
+TN_API tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at);
+TN_API tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at);
+TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
+// The elements (k, k + offset) of two axes, which become the last one. The size of axis_b is constant (else E004).
+TN_API tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at);
+
+// ---- parts: views written to out[0], out[1], ..; more than `max` of them are E003. They give the number of parts.
+TN_API uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max,
+                         tn_site at);  // the last may be shorter
+TN_API uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at);
+TN_API uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at);
+TN_API uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site at);  // without the axis
+
+// ---- values of their own
+TN_API tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at);  // along a new axis
+// Elements move by shifts[k] along axes[k], and enter again at the other end; n axes. With none, n_axes 0, one shift moves
+// the elements in row-major order. Axes of constant size (else E004).
+TN_API tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at);
+// How many elements are added before and behind the last axis, then the one before it, ..: PyTorch's order. A negative
+// number takes elements away. `value` is for TN_PAD_CONSTANT. REFLECT leaves the edge out, and adds fewer elements than there
+// are; CIRCULAR adds at most as many; REPLICATE repeats the edge. Other modes than CONSTANT want axes of constant size.
+//   tn_pad(x, (int64_t[]){1, 2}, 2, TN_PAD_REFLECT, 0)
+typedef enum { TN_PAD_CONSTANT, TN_PAD_REFLECT, TN_PAD_REPLICATE, TN_PAD_CIRCULAR } tn_pad_mode;
+TN_API tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
+// counts[k] copies along axis k; tn_repeat: of at least as many counts as axes, those in front are new axes; tn_tile: fewer
+// counts are those of the last axes
+TN_API tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
+TN_API tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
+TN_API tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at);  // each element `count` times
+// Windows of `size` elements, `step` apart, along an axis of constant size; the window is a new last axis. A copy.
+TN_API tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at);
+// x [.., n, m] (f32) with zeros above, below, the k-th diagonal; k > 0 lies above the main one
+TN_API tn_tensor tn_tril(tn_tensor x, int k, tn_site at);
+TN_API tn_tensor tn_triu(tn_tensor x, int k, tn_site at);
+TN_API tn_tensor tn_diag(tn_tensor x, int k, tn_site at);  // [n]: the matrix with that diagonal; [n, m]: its diagonal
+TN_API tn_tensor tn_diag_embed(tn_tensor x, int k,
+                               tn_site at);  // x [.., n] (f32) on the k-th diagonal of [.., n+|k|, n+|k|]
+// i64 [..] -> i64 [.., classes]: 1 at the index. An index out of range has no 1.
+TN_API tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at);
+
+// ---- values made of a shape
+TN_API tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype t,
+                           tn_site at);  // n elements; i64: |number| <= 2^24
+TN_API tn_tensor tn_linspace(tn_function *f, double start, double end, int64_t n,
+                             tn_site at);  // f32, both ends included
+TN_API tn_tensor tn_logspace(tn_function *f, double start, double end, int64_t n, double base,
+                             tn_site at);                                 // base^linspace
+TN_API tn_tensor tn_eye(tn_function *f, tn_dim n, tn_dim m, tn_site at);  // f32
+TN_API tn_tensor tn_full_like(tn_tensor x, double v, tn_site at);         // of x's shape and dtype
+TN_API tn_tensor tn_zeros_like(tn_tensor x, tn_site at);
+TN_API tn_tensor tn_ones_like(tn_tensor x, tn_site at);
+TN_API tn_tensor tn_rand_like(tn_tensor x, tn_site at);
+// n vectors -> n values of shape [size of the first, size of the second, ..], written to out; xy: the first two sizes
+// change places, as in NumPy
+TN_API void tn_meshgrid(const tn_tensor *x, uint32_t n, bool xy, tn_tensor *out, tn_site at);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
