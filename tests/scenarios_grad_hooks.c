@@ -285,7 +285,7 @@ SCENARIO(H23) {
   Counter c = {0};
   start();
   tn_module *root = tn_root(p), *act[3];
-  for (int k = 0; k < 3; k++) act[k] = tn_activation(root, (const char *[]){"a", "b", "c"}[k], "sigmoid");
+  for (int k = 0; k < 3; k++) act[k] = tn_activation(root, ((const char *[]){"a", "b", "c"})[k], "sigmoid");
   tn_hook *fwd = tn_hook_post(root, count_forward, &c, .pattern = "**");
   tn_tensor x = tracked("x", 5, 5, 11), loss[6];
   for (int k = 0; k < 3; k++) loss[k] = tn_sum(tn_call(act[k], x));
