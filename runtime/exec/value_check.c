@@ -6,10 +6,19 @@ typedef struct {
   RtBadValue *bad;
 } Search;
 
+// Without a branch for each number: what most runs find.
+static bool are_in_range(const int64_t *v, int64_t n, int64_t lo, int64_t last) {
+  uint64_t width = (uint64_t)last - (uint64_t)lo;
+  bool bad = last < lo && n > 0;
+  for (int64_t i = 0; i < n; i++) bad |= (uint64_t)v[i] - (uint64_t)lo > width;
+  return !bad;
+}
+
 // Elements [at, end)
 static RtValueFault search_run(const Search *s, int64_t at, int64_t end) {
   const RtCheck *k = s->c->check;
   const int64_t *v = s->c->data;
+  if (!k->is_sorted && are_in_range(v + at, end - at, k->lo, s->last)) return RT_VALUE_GOOD;
   for (int64_t i = at; i < end; i++) {
     if (k->has_other && v[i] == k->other) continue;
     *s->bad = (RtBadValue){i, v[i], s->last, i > at ? v[i - 1] : 0};
