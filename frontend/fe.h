@@ -287,7 +287,7 @@ struct tn_function {
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index
   uint32_t n_uses, cap_uses;
-  tn_tensor when;  // of the last tn_accumulate: is this the run that updates? fn NULL: each is
+  tn_tensor when;       // of the last tn_accumulate: is this the run that updates? fn NULL: each is
   FeModuleCall *calls;  // in the order in which they began
   uint32_t n_calls, cap_calls, call_depth;
   FeProbed *probes;
