@@ -184,7 +184,7 @@ EmitFn cg_emit_pack_padded;              // packed/pack.c
 EmitFn cg_emit_sequence;                 // packed/reduce_time.c
 EmitFn cg_emit_rnn;                      // rnn/rnn.c
 EmitFn cg_emit_attention;                // attention/attention.c
-EmitFn cg_emit_conv_weight;              // conv/weight_grad.c
+EmitFn cg_emit_conv_weight;              // gemm/conv_weight_grad.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
 EmitFn cg_emit_order;                    // order/search.c: ORDER

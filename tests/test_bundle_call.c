@@ -227,7 +227,8 @@ static void other_checks(void) {
   CHECK(sum == 7);
   in.x = index;
   status = tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows});
-  CHECK_HAS(tn_bundle_error(&b, status), "lookup: an index or a length that the call computes is out of range");
+  CHECK_HAS(tn_bundle_error(&b, status),
+            "lookup: an index, a length or the start of a slice that the call computes is out of range");
   CHECK((uint32_t)status + 1 == b.tensor_status && !memcmp(state, before, b.about->state_bytes));
   index[2] = 1;
   CHECK(tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows}) == TN_BUNDLE_OK);

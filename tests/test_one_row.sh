@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One row is one row: `mish` is added to a copy of the tree, as one row of ir/ops.def and one literal, and is then a public
+# One row is one row: `witch` is added to a copy of the tree, as one row of ir/ops.def and one literal, and is then a public
 # call with a form in place, a line of the reference page, and an op in every test that walks the rows. Without the
 # literal the tests fail.
 set -euo pipefail
@@ -11,10 +11,10 @@ tree=$scratch/tree
 mkdir "$tree"
 tar -C "$source_dir" -c --exclude=./build --exclude=./.git --exclude=./shared . | tar -C "$tree" -x
 
-sed -i '/^UNARY(silu,/i UNARY(mish, mul(a, tanh(softplus(a))),\
-      mul(g, add(tanh(softplus(a)), mul(mul(a, sigmoid(a)), sub(K(1), square(tanh(softplus(a))))))), PURE, "y = a tanh(ln(1 + e^a))")' \
+sed -i '/^UNARY(silu,/i UNARY(witch, div(a, add(K(1), square(a))),\
+      mul(g, div(sub(K(1), square(a)), square(add(K(1), square(a))))), PURE, "y = a / (1 + a^2)")' \
   "$tree/ir/ops.def"
-grep -q '^UNARY(mish' "$tree/ir/ops.def" || fail "the row is not in the copy"
+grep -q '^UNARY(witch' "$tree/ir/ops.def" || fail "the row is not in the copy"
 
 tests=(test_pointwise test_ops test_grad_table test_text test_verify_rules test_misuse test_random)
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' "$build/CMakeCache.txt")
@@ -24,13 +24,13 @@ rebuild() { cmake --build "$scratch/build" -j2 --target "$@" >"$scratch/log" 2>&
 run() { ctest --test-dir "$scratch/build" --output-on-failure -R "^($(IFS='|' && echo "$*"))\$" >"$scratch/ran" 2>&1; }
 
 rebuild tenure_gen "${tests[@]}"
-grep -q 'tn_mish_(tn_tensor a, tn_site at);' "$scratch/build/generated/include/tenure_ops.h" || fail "there is no call"
+grep -q 'tn_witch_(tn_tensor a, tn_site at);' "$scratch/build/generated/include/tenure_ops.h" || fail "there is no call"
 ! run test_pointwise || fail "a row without a literal passes"
-grep -q 'pointwise_literals.def has no line for mish' "$scratch/ran" || { cat "$scratch/ran" && fail "the missing literal is not named"; }
+grep -q 'pointwise_literals.def has no line for witch' "$scratch/ran" || { cat "$scratch/ran" && fail "the missing literal is not named"; }
 
-sed -i '/^LITERAL(silu,/i LITERAL(mish, "F.mish(a)", A(0.75), 0.6100183352182934, G(0.985758355716688))' "$tree/tests/pointwise_literals.def"
+sed -i '/^LITERAL(silu,/i LITERAL(witch, "a / (1 + a * a)", A(0.75), 0.48, G(0.1792))' "$tree/tests/pointwise_literals.def"
 ! "$scratch/build/bin/tenure_gen" check-pages "$tree" 2>/dev/null || fail "a page without the row passes"
 rebuild pages test_pointwise
 "$scratch/build/bin/tenure_gen" check-pages "$tree"
-grep -q '^| `mish` | a | .*`tn_mish` `tn_mish_`' "$tree/docs/ops.md" || fail "the page has no line for the row"
+grep -q '^| `witch` | a | .*`tn_witch` `tn_witch_`' "$tree/docs/ops.md" || fail "the page has no line for the row"
 run "${tests[@]}" || { cat "$scratch/ran" && exit 1; }

@@ -148,6 +148,7 @@ static tn_model *compile(void) {
   tn_module *fc = tn_linear(tn_root(p), "fc", WIDE, WIDE);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(1, WIDE)), out = tn_call(fc, in);
+  tn_probe(out, "out");
   tn_backward(tn_mean(out));
   tn_sgd(f, tn_root(p), .lr = 0.25, .momentum = 0.5, .weight_decay = 0.125);
   tn_output(f, "y", out);

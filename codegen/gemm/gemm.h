@@ -53,7 +53,7 @@ typedef enum {
 typedef struct GemmStrategy GemmStrategy;
 typedef struct {
   Val product;
-  bool is_conv;  // a is no matrix: codegen/conv
+  bool is_conv;  // a is no matrix: codegen/gemm/conv.c
   Val a, b, bias, out;
   bool ta, tb;  // stored [K, M]; stored [N, K]
   DimList m;    // product of these

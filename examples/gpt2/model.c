@@ -51,7 +51,7 @@ static void normal(tn_module *m, const char *name, tn_shape s, double std) {
 static void make_conv(tn_module *parent, const char *name, int64_t in, int64_t out, double std) {
   tn_module *m = tn_module_new(parent, name);
   normal(m, "weight", TN_SHAPE(in, out), std);
-  tn_parameter(m, "bias", TN_SHAPE(out), (tn_init){TN_INIT_ZEROS});
+  tn_parameter(m, "bias", TN_SHAPE(out), (tn_init){.kind = TN_INIT_ZEROS});
 }
 
 static tn_tensor conv(tn_function *f, tn_module *m, tn_tensor x) {

@@ -1,6 +1,5 @@
-// GPT-2 of any size, with the names and shapes of the usual state_dict: transformer.wte.weight, transformer.wpe.weight,
-// transformer.h.0.ln_1.weight, .. attn.c_attn.weight [width, 3 width] (stored as Conv1D has it, inputs first), ..,
-// transformer.ln_f.weight; lm_head.weight is wte.weight.
+// GPT-2 of any size, with the names and shapes of the usual state_dict, all below `transformer`: wte.weight, wpe.weight, of layer 0 among others
+// h.0.ln_1.weight and h.0.attn.c_attn.weight [width, 3 width] (stored as Conv1D has it, inputs first), ln_f.weight; lm_head.weight is wte.weight.
 #ifndef GPT2_MODEL_H
 #define GPT2_MODEL_H
 

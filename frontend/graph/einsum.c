@@ -8,8 +8,8 @@
 //
 // Labels are numbers: letters 0..51 in PyTorch's order (A..Z a..z), axes of `...` 52.. counted from the right. Sets of labels are bits.
 #include "frontend/fe.h"
+#include "runtime/format.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { ELLIPSIS = 52, MAX_LABELS = ELLIPSIS + MAX_RANK, MAX_TERMS = 16, EXHAUSTIVE = 6 };
@@ -68,8 +68,8 @@ static bool read_part(Einsum *e, const char **s, Part *p) {
     if (!strncmp(*s, "...", 3)) {
       if (p->has_ellipsis) return refuse(e, "a part has '...' twice");
       p->has_ellipsis = true, p->label[p->n++] = 0xff, *s += 2;
-    } else if (isalpha((unsigned char)**s)) {
-      p->label[p->n++] = (uint8_t)(isupper((unsigned char)**s) ? **s - 'A' : **s - 'a' + 26);
+    } else if (rt_is_alnum(**s) && !rt_is_digit(**s)) {
+      p->label[p->n++] = (uint8_t)(**s <= 'Z' ? **s - 'A' : **s - 'a' + 26);
     } else return refuse(e, rt_printf(e->f->p->mem, "'%c' is no letter", **s));
   }
   return true;

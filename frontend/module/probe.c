@@ -7,7 +7,7 @@
 // Statistics are sums and maxima of pointwise values, which fuse as any others do.
 #include "frontend/fe.h"
 #include "ir/rewrite.h"
-#include <ctype.h>
+#include "runtime/format.h"
 #include <string.h>
 
 // ---- statistics of one value
@@ -76,7 +76,7 @@ static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
 // ---- building
 static bool is_name(const char *s) {
   for (; s && *s; s++)
-    if (!isalnum((unsigned char)*s) && *s != '_' && *s != '.') return false;
+    if (!rt_is_alnum(*s) && *s != '_' && *s != '.') return false;
   return s && s[-1] != '.';
 }
 

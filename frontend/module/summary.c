@@ -60,7 +60,7 @@ static int64_t bytes_of(const tn_function *f, const FeModuleCall *c) {
 
 static const char *count_text(RtArena *mem, double n) {
   char digits[32];
-  snprintf(digits, sizeof digits, "%.0f", n);
+  rt_format(digits, sizeof digits, "%.0f", n);
   size_t len = strlen(digits);
   RtText t = {.mem = mem};
   for (size_t k = 0; k < len; k++) rt_text_add(&t, "%s%c", k && (len - k) % 3 == 0 ? "," : "", digits[k]);

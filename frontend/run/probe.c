@@ -1,6 +1,7 @@
 // Probes of a model: which are on, and where what they see goes. A run that some probe watches is one of the function's twin
 // (frontend/module/probe.c), which hands out their numbers behind the function's own outputs.
 #include "frontend/run/run.h"
+#include "runtime/format.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>
 
@@ -100,33 +101,33 @@ tn_status tn_model_probe_file(tn_model *m, FILE *out, tn_probe_format format) {
 // ---- lines
 // JSON has no NaN.
 static void put_number(FILE *out, const char *before, double x, bool is_json) {
-  if (!is_json || isfinite(x)) fprintf(out, "%s%.9g", before, x);
-  else fprintf(out, "%snull", before);
+  if (!is_json || isfinite(x)) rt_fformat(out, "%s%.9g", before, x);
+  else rt_fformat(out, "%snull", before);
 }
 
 static void put_json(const tn_probe_value *v, FILE *out) {
-  fprintf(out, "{\"run\": %llu, \"function\": \"%s\", \"probe\": \"%s\"", (unsigned long long)v->run, v->function,
-          v->name);
+  rt_fformat(out, "{\"run\": %llu, \"function\": \"%s\", \"probe\": \"%s\"", (unsigned long long)v->run, v->function,
+             v->name);
   const struct {
     const char *key;
     double x;
   } fields[] = {{"count", v->count}, {"mean", v->mean},   {"std", v->std},   {"min", v->min},  {"max", v->max},
                 {"norm", v->norm},   {"zero", v->n_zero}, {"nan", v->n_nan}, {"inf", v->n_inf}};
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
-    fprintf(out, ", \"%s\"", fields[k].key);
+    rt_fformat(out, ", \"%s\"", fields[k].key);
     put_number(out, ": ", fields[k].x, true);
   }
-  if (v->n_bins) fprintf(out, ", \"lo\": %.9g, \"hi\": %.9g, \"histogram\": ", v->lo, v->hi);
-  for (uint32_t k = 0; k < v->n_bins; k++) fprintf(out, "%s%.0f", k ? ", " : "[", (double)v->bins[k]);
-  fprintf(out, v->n_bins ? "]}\n" : "}\n");
+  if (v->n_bins) rt_fformat(out, ", \"lo\": %.9g, \"hi\": %.9g, \"histogram\": ", v->lo, v->hi);
+  for (uint32_t k = 0; k < v->n_bins; k++) rt_fformat(out, "%s%.0f", k ? ", " : "[", (double)v->bins[k]);
+  rt_fformat(out, v->n_bins ? "]}\n" : "}\n");
 }
 
 static void put_csv(const tn_probe_value *v, FILE *out) {
-  fprintf(out, "%llu,%s,%s", (unsigned long long)v->run, v->function, v->name);
+  rt_fformat(out, "%llu,%s,%s", (unsigned long long)v->run, v->function, v->name);
   const double fields[] = {v->count, v->mean, v->std, v->min, v->max, v->norm, v->n_zero, v->n_nan, v->n_inf};
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) put_number(out, ",", fields[k], false);
-  for (uint32_t k = 0; k < v->n_bins; k++) fprintf(out, "%s%.0f", k ? ";" : ",", (double)v->bins[k]);
-  fprintf(out, v->n_bins ? "\n" : ",\n");
+  for (uint32_t k = 0; k < v->n_bins; k++) rt_fformat(out, "%s%.0f", k ? ";" : ",", (double)v->bins[k]);
+  rt_fformat(out, v->n_bins ? "\n" : ",\n");
 }
 
 static void put_line(FeProbing *p, const tn_probe_value *v) {

@@ -5,10 +5,11 @@
 #ifndef TN_RUNTIME_H
 #define TN_RUNTIME_H
 
-#include "data.h"    // data sets
-#include "loader.h"  // batches, progress
-#include "model.h"   // models of bundles
-#include "params.h"  // their parameters, files
-#include "run.h"     // running
+#include "data.h"         // data sets
+#include "loader.h"       // batches, progress
+#include "model.h"        // models of bundles
+#include "model_probe.h"  // their probes
+#include "params.h"       // their parameters, files
+#include "run.h"          // running
 
 #endif

@@ -1,5 +1,5 @@
-// Weights [O, C / groups, taps] in panels, as the microkernel reads them (windows.h).
-#include "codegen/conv/windows.h"
+// Weights [O, C / groups, taps] in panels, as the microkernel reads them (conv_windows.h).
+#include "codegen/gemm/conv_windows.h"
 
 typedef struct {
   Cg *c;

@@ -1,13 +1,13 @@
 // Class conv_weight: the gradient of a convolution's weight, sums over all pixels of products of x and g.
 //
 // A unit of work is a slice of the images, one group, one plane and row of the window, and some channels of g. Of each
-// image it copies bands of the rows of x that this row of the window meets into a padded strip (strip.c); there
+// image it copies bands of the rows of x that this row of the window meets into a padded strip (conv_strip.c); there
 //
 //   sums[w, c][o] += sum over pixels of strip[pixel * stride + w * dilation, c] * g[pixel, o]
 //
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the band's rows.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order.
-#include "codegen/conv/windows.h"
+#include "codegen/gemm/conv_windows.h"
 
 enum {
   MOST_SLICES = 8,

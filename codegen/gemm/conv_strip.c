@@ -1,5 +1,5 @@
-// A part of one image with its padding, copied to the worker's stack (windows.h).
-#include "codegen/conv/windows.h"
+// A part of one image with its padding, copied to the worker's stack (conv_windows.h).
+#include "codegen/gemm/conv_windows.h"
 
 // n elements, of which nothing behind the last is touched
 static void each_vector(Cg *c, LLVMValueRef n, LLVMValueRef from, LLVMValueRef to) {

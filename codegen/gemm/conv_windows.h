@@ -1,8 +1,8 @@
 // Convolutions as windows over a source (ir/conv.h). Along each axis, element first + j * step of the result reads, for
 // each tap, element j * src_step + offset of the source, where that lies inside. A convolution has one phase per axis;
 // a transposed one has as many as its stride, whose taps are those that meet it.
-#ifndef TN_CODEGEN_CONV_WINDOWS_H
-#define TN_CODEGEN_CONV_WINDOWS_H
+#ifndef TN_CODEGEN_GEMM_CONV_WINDOWS_H
+#define TN_CODEGEN_GEMM_CONV_WINDOWS_H
 
 #include "codegen/gemm/gemm.h"
 #include "ir/conv.h"
@@ -38,7 +38,7 @@ static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
   return (count - 1) * p->src_step + cg_conv_reach(p);
 }
 
-// ---- strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
+// ---- conv_strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
 typedef struct {
   int64_t planes, rows, columns, channels;
   int64_t size[CONV_AXES], pixel;  // of the source; elements from one pixel to the next
@@ -48,12 +48,12 @@ static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes 
 void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValueRef at[CONV_AXES], LLVMValueRef strip);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
-// ---- weights.c
+// ---- conv_weights.c
 // Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
                           LLVMValueRef to);
 
-// ---- weight_grad.c
+// ---- conv_weight_grad.c
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -7,7 +7,7 @@
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
 // A large source is cut into blocks of channels, a long row into blocks of columns, so that the strip stays in L2.
-#include "codegen/conv/windows.h"
+#include "codegen/gemm/conv_windows.h"
 
 enum { MOST_ROWS = 16, STRIP_BYTES = 64 << 10, L2_PART = 4, FEW_COLUMNS = 16 };
 
