@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
   tn_model *m = build();
   tn_progress *bar = tn_progress_begin(stdout, "train", (size_t)steps);
   for (long k = 0; k < steps; k++) {
-    float loss;
+    float loss = 0;
     make_pairs(&p, &random);
     tn_array before = tn_i64(p.before, BATCH, OUT), y = tn_i64(p.y, BATCH, OUT);
     run(m, "train_step", TN_IN(tn_i64(p.x, BATCH, TIME), tn_i64(p.length, BATCH), before, y),
