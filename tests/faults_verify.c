@@ -150,8 +150,8 @@ bool fault_grad_unsummed(Fn *f, uint32_t site) {
 
 bool fault_grad_scale_vector(Fn *f, uint32_t site) {
   uint32_t u = update_at(f, &site);
-  return u && f->ins[u].n_args == ir_ops[op_at(f, u)].n_max && ir_rank(f->prog, shape_at(f, arg(f, u, 0))) &&
-         set_arg(f, u, f->ins[u].n_args - 1u, arg(f, u, 0));
+  bool is_last = u && ir_has_operand(f, (Val){u}, ARG_grad_scale) && !ir_has_operand(f, (Val){u}, ARG_when);
+  return is_last && ir_rank(f->prog, shape_at(f, arg(f, u, 0))) && set_arg(f, u, f->ins[u].n_args - 1u, arg(f, u, 0));
 }
 
 bool fault_sparse_update_swapped(Fn *f, uint32_t site) {
@@ -282,7 +282,7 @@ bool fault_outline_scans_body_lost(Fn *f, uint32_t site) {
 
 bool fault_outline_scans_capture_lost(Fn *f, uint32_t site) {
   uint32_t i = scan_at(f, &site);
-  if (!i || !f->ins[i].n_args) return false;
+  if (!i || f->ins[i].n_args < 2) return false;  // a layout alone is no capture
   f->ins[i].n_args--;
   return true;
 }
