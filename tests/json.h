@@ -18,7 +18,9 @@ typedef struct JsonValue {
   const char *key;   // of a member
   size_t n;
   struct JsonValue *first, *next;  // elements or members
+  struct JsonValue *made_before;
 } JsonValue;
+static JsonValue *json_made;  // all values, which live as long as the program
 
 typedef struct {
   const char *at;
@@ -40,7 +42,7 @@ static inline bool json_take(JsonReader *r, const char *word) {
 static inline JsonValue *json_new(JsonKind kind) {
   JsonValue *v = calloc(1, sizeof *v);
   if (!v) abort();
-  v->kind = kind;
+  v->kind = kind, v->made_before = json_made, json_made = v;
   return v;
 }
 
@@ -60,7 +62,10 @@ static inline int json_code(JsonReader *r, char *out) {
 static inline JsonValue *json_string(JsonReader *r) {
   static const char plain[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
   JsonValue *v = json_new(JSON_STRING);
-  char *out = malloc(strlen(r->at) + 1);
+  const char *end = r->at;
+  while (*end && *end != '"') end += 1 + (end[0] == '\\' && end[1]);
+  char *out = malloc((size_t)(end - r->at) + 1);
+  if (!out) abort();
   for (v->text = out; *r->at != '"';) {
     if ((unsigned char)*r->at < ' ') return NULL;  // the end of the text too
     if (*r->at != '\\') {
