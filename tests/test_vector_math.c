@@ -18,6 +18,7 @@ static double gelu(double x) { return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double inverse_root(double x) { return 1 / sqrt(x); }
 
+// clang-format off
 #define WORDS(W)                                                                                                    \
   W(exp, exp)                                                                                                       \
   W(log, log)                                                                                                       \
@@ -33,6 +34,7 @@ static double inverse_root(double x) { return 1 / sqrt(x); }
   W(tan, tan) W(asin, asin) W(acos, acos) W(atan, atan) W(sinh, sinh) W(cosh, cosh) W(asinh, asinh) W(acosh, acosh) \
       W(atanh, atanh) W(log1p, log1p) W(expm1, expm1) W(log2, log2) W(log10, log10) W(exp2, exp2) W(erfc, erfc)     \
           W(round, nearbyint) W(ceil, ceil) W(trunc, trunc)
+// clang-format on
 
 typedef struct {
   const char *name;

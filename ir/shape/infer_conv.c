@@ -2,6 +2,8 @@
 #include "ir/conv.h"
 #include "ir/shape/infer.h"
 
+enum { MOST = 1 << 30 };  // of any number in an attribute
+
 // ---- reading
 static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) {
   const Attr *a = ir_attr(f, v, key);
@@ -53,7 +55,7 @@ static uint16_t check_list(const Infer *c, Key key, uint32_t n, int64_t least) {
   }
   for (uint32_t k = 0; k < n; k++) {
     Dim d = ir_dim_at(c->p, a->u.list, k);
-    if (ir_dim_is_const(c->p, d) && ir_dim_bound(c->p, d) >= least) continue;
+    if (ir_dim_is_const(c->p, d) && ir_dim_bound(c->p, d) >= least && ir_dim_bound(c->p, d) <= MOST) continue;
     rt_text_add(c->why, "{%s} must have constants from %lld on", ir_key_name[key], (long long)least);
     return ir_infer_fault(c, E_ARGUMENT, "");
   }
@@ -64,7 +66,8 @@ static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
   TRY(check_list(c, KEY_stride, spatial, 1));
   TRY(check_list(c, KEY_dilation, spatial, 1));
   TRY(check_list(c, KEY_pad, 2 * spatial, 0));
-  if (ir_attr_int(c->f, c->v, KEY_groups, 1) < 1) return ir_infer_fault(c, E_ARGUMENT, "{groups} must be 1 or more");
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
+  if (groups < 1 || groups > MOST) return ir_infer_fault(c, E_ARGUMENT, "{groups} must be in [1, 2^30]");
   return 0;
 }
 
