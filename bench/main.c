@@ -26,7 +26,7 @@ static const Workload *const workloads[] = {
     &bench_vowels,     &bench_lstm256, &bench_lstm64,       &bench_gru256,        &bench_bilstm256,
     &bench_mlp,        &bench_tiny,    &bench_chain,        &bench_softmax,       &bench_gemm,
     &bench_gemm_plain, &bench_adamw,   &bench_transformer4, &bench_transformer12, &bench_concat,
-    &bench_cast,       &bench_gpt2,    &bench_gpt2_decode,  &bench_ops,
+    &bench_cast,       &bench_gpt2,    &bench_gpt2_decode,  &bench_ops,           &bench_conv,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};
@@ -39,6 +39,7 @@ static int usage(FILE *out) {
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench compile [--layers N]\n"
         "       bench aot [WORKLOAD | FILE.tir ..]\n"
+        "       bench aot --write FOLDER WORKLOAD ..\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
         out);
   for (int k = 0; k < N_WORKLOADS; k++) fprintf(out, " %s", workloads[k]->name);
@@ -323,7 +324,16 @@ static const char *text_of(const char *name, const char *folder) {
   return path[n++];
 }
 
+// FOLDER WORKLOAD ..: their texts, for `tenure bundle`.
+static int write_texts(int n, char **names) {
+  if (n < 2) return usage(stderr);
+  for (int k = 1; k < n; k++)
+    if (!text_of(names[k], names[0])) return 2;
+  return 0;
+}
+
 static int bench_aot_of(int n, char **names) {
+  if (n && !strcmp(names[0], "--write")) return write_texts(n - 1, names + 1);
   static char folder[] = "/tmp/tenure_aot_XXXXXX";
   const char *files[32];
   if (n > 32 || !mkdtemp(folder)) return complain("too many names, or no folder ", folder);

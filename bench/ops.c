@@ -1,5 +1,6 @@
 // ops: one op along one axis. A case is OP SIZES AXIS: `sort 1024 64 1`; of topk the number comes first, `topk5`. Indices are
 // drawn with repetition; index_add, scatter_add add to zeros. embedding_bag ROWS WIDTH BAGS LENGTH has a table and bags.
+// einsum HEADS TIME WIDTH is the scores of attention, "ihd,jhd->hij", of operands as a projection leaves them.
 #include "bench/bench.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static const char *const cases[] = {
     "scatter_add 1000 1000 0",
     "index_select 10000 64 0", "index_add 10000 64 0",
     "bag_sum 100000 64 1024 32", "bag_mean 100000 64 1024 32", "bag_max 100000 64 1024 32", "bag_sum 1000 128 256 8",
-    "bag_sum 1000 16 4096 4", NULL};
+    "bag_sum 1000 16 4096 4",
+    "einsum 8 128 64", NULL};
 // clang-format on
 
 typedef struct {
@@ -50,6 +52,7 @@ static bool parse_case(OneOp *o, const char *variant) {
 }
 
 static bool is_bag(const OneOp *o) { return !strncmp(o->op, "bag_", 4); }
+static bool is_einsum(const OneOp *o) { return !strcmp(o->op, "einsum"); }
 static bool adds(const OneOp *o) { return !strcmp(o->op, "scatter_add") || !strcmp(o->op, "index_add"); }
 static bool by_slice(const OneOp *o) { return !strncmp(o->op, "index_", 6); }
 
@@ -85,6 +88,19 @@ static tn_tensor build_bag(tn_function *f, OneOp *o) {
   return tn_embedding_bag(table, index, .mode = mode);
 }
 
+static tn_tensor projected(tn_function *f, OneOp *o, const char *name) {
+  int64_t heads = o->dim[0], time = o->dim[1], width = o->dim[2];
+  tn_tensor x = input(f, o, name, array(numbers(time * heads * width, 1), TN_F32, time, heads * width));
+  return tn_reshape(x, TN_SHAPE(time, heads, width));
+}
+
+static tn_tensor build_einsum(tn_function *f, OneOp *o) {
+  int64_t heads = o->dim[0], time = o->dim[1];
+  tn_tensor q = projected(f, o, "q"), k = projected(f, o, "k");
+  o->out[0] = array(calloc((size_t)(heads * time * time), sizeof(float)), TN_F32, heads * time, time);
+  return tn_reshape(tn_einsum("ihd,jhd->hij", TN_TENSORS(q, k)), TN_SHAPE(heads * time, time));
+}
+
 // The indices are handed out too: PyTorch makes them in any case.
 static tn_tensor with_indices(tn_function *f, OneOp *o, tn_ordered both) {
   int64_t a = o->out[0].dims[0], b = o->out[0].dims[1];
@@ -117,7 +133,7 @@ static void *open_op(Opening *how) {
   tn_program *p = tn_program_create("ops");
   tn_function *f = tn_function_begin(p, "run");
   o->n_out = 1;
-  tn_tensor y = is_bag(o) ? build_bag(f, o) : build_axis(f, o);
+  tn_tensor y = is_bag(o) ? build_bag(f, o) : is_einsum(o) ? build_einsum(f, o) : build_axis(f, o);
   tn_output(f, "y", y);
   tn_function_end(f);
   o->model = bench_compile(p, how);
@@ -146,11 +162,14 @@ static void limits(const char *variant, double *flops, double *bytes) {
   *flops = 0;
   if (!parse_case(&o, variant)) return;
   if (is_bag(&o)) *bytes = 4.0 * (double)(o.dim[2] * o.dim[1] * (o.dim[3] + 1)) + 8.0 * (double)(o.dim[2] * o.dim[3]);
-  else *bytes = 8.0 * (double)(o.dim[0] * o.dim[1]) * (adds(&o) || !strcmp(o.op, "gather") ? 2 : 1);
+  else if (is_einsum(&o)) {
+    double rows = (double)(o.dim[0] * o.dim[1]), width = (double)o.dim[2], time = (double)o.dim[1];
+    *flops = 2 * rows * time * width, *bytes = 4 * rows * (2 * width + time);
+  } else *bytes = 8.0 * (double)(o.dim[0] * o.dim[1]) * (adds(&o) || !strcmp(o.op, "gather") ? 2 : 1);
 }
 
 const Workload bench_ops = {.name = "ops",
-                            .what = "scans, order, gather and scatter, bags: OP SIZES AXIS",
+                            .what = "scans, order, gather and scatter, bags, einsum: OP SIZES AXIS",
                             .peer = "bench/peers/%s_ops.py",
                             .cases = cases,
                             .open = open_op,

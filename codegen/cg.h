@@ -105,6 +105,7 @@ LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
 LLVMValueRef cg_convert(Cg *c, DType from, DType to, LLVMValueRef x);
+void cg_copy_run(Cg *c, DType t, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n);  // n neighbours, by whole vectors
 // A counted loop with carried values:
 //   Loop l; cg_loop_begin(c, &l, lo, hi, step, init, n);  .. l.i, l.carry[k] ..  cg_loop_end(c, &l, next);  l.out[k] ..
 // Runs while i < hi; never enters when lo >= hi (out = init).

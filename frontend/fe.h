@@ -129,11 +129,12 @@ typedef struct {
 typedef struct {
   const char *name;
   Loc loc;
-  Val stats;
+  Val stats;            // these three as they were built: a compiled function knows them by origin
   uint32_t first, end;  // what it built, which nothing else reads
   tn_probe_options o;
 } FeProbed;
 
+typedef struct FeConv FeConv;  // module/conv.c
 typedef tn_tensor FeForward(tn_module *m, tn_tensor x, tn_site at);
 
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
@@ -153,6 +154,7 @@ typedef struct {
   double bounds[2];      // of drawn slopes
   bool is_list;          // PLAIN, with children by number
   bool norm_first;       // of a transformer's layer
+  const FeConv *conv;    // of a convolution; NULL: it is none
   // EMBEDDING
   bool has_padding;
   int64_t padding;
@@ -456,7 +458,12 @@ static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
 static inline bool fe_ok(tn_tensor t) { return t.fn && t.fn->ir && t.v && t.v < t.fn->ir->n_ins; }
 static inline Val fe_val(tn_tensor t) { return (Val){t.v}; }
 // The dtype of an array, as the IR names it; none: the caller's number names no dtype.
-static inline DType fe_dtype(tn_dtype t) { return t == TN_F32 ? DT_F32 : t == TN_I64 ? DT_I64 : DT_NONE; }
+_Static_assert((int)DT_F32 == TN_F32 && (int)DT_I64 == TN_I64 && (int)DT_I32 == TN_I32 && (int)DT_U8 == TN_U8 &&
+                   (int)DT_BOOL == TN_BOOL && (int)DT_F16 == TN_F16 && (int)DT_BF16 == TN_BF16,
+               "arrays number dtypes as the IR does");
+static inline DType fe_dtype(tn_dtype t) {
+  return (uint32_t)t < N_DTYPES && (NUMBER >> (uint32_t)t & 1) ? (DType)t : DT_NONE;
+}
 static inline const Ins *fe_ins(tn_tensor t) { return &t.fn->ir->ins[t.v]; }
 static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }
@@ -537,9 +544,13 @@ bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 
 // ---- graph/ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
+tn_tensor fe_cast(tn_tensor a, DType t, tn_site at);  // a itself where it has that dtype
+// A public call of an op over n operands with {axis}, of the first one
+tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at);
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
-tn_tensor fe_sum(tn_tensor a, tn_site at);  // of all elements
+tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);  // n 0: of all, as in fe_mean
+tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at);                 // of order p, without the axis
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
@@ -547,6 +558,9 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
+tn_tensor fe_positions(tn_function *f, Dim n, tn_site at);  // f32 [n]: 0, 1, 2, ..
+// As tn_pad; x itself where nothing is added
+tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
@@ -658,6 +672,10 @@ tn_module *fe_built_in(tn_module *parent, const char *name, const char *kind, Fe
 bool fe_check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at);  // in [1, 2^30]; false: reported, m poisoned
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at);
 tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the module's own hooks
+
+// ---- graph/conv.c: over `spatial` axes; bias {0}: none
+tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
+                      tn_conv_options o);
 
 // ---- module/norm.c
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);  // of a layer or RMS norm

@@ -43,6 +43,7 @@
 #include "tenure/core.h"      // handles, shapes, programs, functions
 #include "tenure/data.h"      // data sets
 #include "tenure/hook.h"      // modules of one's own, hooks
+#include "tenure/image.h"     // pooling, resizing
 #include "tenure/indexing.h"  // elements by index and mask
 #include "tenure/loader.h"    // batches, progress
 #include "tenure/model.h"     // models, plans

@@ -38,6 +38,7 @@ typedef struct {
 
 enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
+typedef enum { DTYPE_OPAQUE, DTYPE_FLOAT, DTYPE_INT, DTYPE_BOOL } DTypeKind;
 #define DTYPE(id, ...) DT_##id,
 typedef enum {
   DT_NONE,
@@ -81,7 +82,7 @@ typedef enum {
   N_ARG_NAMES
 } ArgName;
 // Flags of an operand: the dtypes that it takes, bits by DType, and behind them how it is read.
-enum { DTYPE_BITS = 8 };
+enum { DTYPE_BITS = 12 };
 _Static_assert((int)N_DTYPES <= DTYPE_BITS, "a dtype's bit would be that of another flag");
 #define DTYPE(id, ...) id = 1 << DT_##id,
 enum {
@@ -95,12 +96,12 @@ enum {
   ROW_SCALAR = OPTIONAL << 6
 };
 // Every number; numbers that are whole 32-bit words, as rows of packed sequences are moved; everything.
-#define DTYPE(id, name, bytes, is_number, doc) | (is_number ? 1 << DT_##id : 0)
+#define DTYPE(id, name, bytes, kind, doc) | (DTYPE_##kind != DTYPE_OPAQUE ? 1 << DT_##id : 0)
 enum {
   NUMBER = 0
 #include "ir/dtypes.def"
 };
-#define DTYPE(id, name, bytes, is_number, doc) | (is_number && bytes % 4 == 0 ? 1 << DT_##id : 0)
+#define DTYPE(id, name, bytes, kind, doc) | (DTYPE_##kind != DTYPE_OPAQUE && bytes % 4 == 0 ? 1 << DT_##id : 0)
 enum {
   WORDS = 0
 #include "ir/dtypes.def"
@@ -422,6 +423,9 @@ static inline Val ir_arg(const Fn *f, Val v, uint32_t k) { return f->args[f->ins
 // Val 0.
 // args: by position in the row, none where an optional one is absent.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
+// Numbers of the program, as many as the constant shape s has, of f32 or i64 (ir/table.c).
+Val ir_table(Fn *f, DType t, Shape s, const void *elements, Loc loc);
+void ir_fill_table(const Fn *f, Val v, void *elements);  // the numbers of an OP_table
 // The same for callers that report a fault in their own words: nothing is reported, fault->id is 0 when there is none.
 typedef struct {
   uint16_t id;
@@ -450,13 +454,13 @@ static inline Attr ir_a_dim(Key k, Dim v) { return (Attr){(uint8_t)k, {.dim = v}
 
 Val ir_operand(const Fn *f, Val v, ArgName name);           // none: absent, or its op has none of that name
 uint32_t ir_operand_at(const Fn *f, Val v, ArgName name);   // its position among the operands; UINT32_MAX: not there
-uint16_t ir_operand_flags(const Fn *f, Val v, uint32_t k);  // of the row's operand that stands at position k
+uint32_t ir_operand_flags(const Fn *f, Val v, uint32_t k);  // of the row's operand that stands at position k
 uint32_t ir_operand_slot(const Fn *f, Val v, uint32_t k);   // its position in the row
 static inline bool ir_has_operand(const Fn *f, Val v, ArgName name) { return !ir_none(ir_operand(f, v, name)); }
 // ---- ir/ops.c: the table
 typedef struct {
   uint8_t name;  // ArgName
-  uint16_t flags;
+  uint32_t flags;
 } OperandInfo;
 typedef struct {
   const char *name, *doc;
@@ -476,6 +480,7 @@ extern const char *const ir_key_name[N_KEYS];
 extern const uint8_t ir_key_kind[N_KEYS];
 extern const char *const ir_dtype_name[N_DTYPES];
 extern const uint8_t ir_dtype_bytes[N_DTYPES];
+extern const uint8_t ir_dtype_kind[N_DTYPES];  // DTypeKind
 typedef struct {
   const char *name, *doc;
   uint8_t kernel;  // OpClass of the kernel that an instruction of the class opens
@@ -517,6 +522,7 @@ void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
 void ir_type_text(const Prog *p, uint8_t dtype, Shape s, RtText *out);  // "f32[4,3]"
 void ir_print_name(const Fn *f, Val v, RtText *out);                    // %x or %12
+const char *ir_value_text(const Fn *f, Val v);                          // "%12 (add)"
 // ir/keep_functions.c: leaves the functions of a comma-separated list and init, and the parameters that the listed ones use
 void ir_keep_functions(Prog *p, const char *list, const Fn *init);
 // NULL: see diags; caret lines in the text
@@ -612,7 +618,7 @@ bool ir_trace_rules(Prog *p, const char *list, void (*trace)(const char *text));
 bool ir_plan_program_memory(Prog *p);
 bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
-bool ir_is_stored_leaf(const Fn *f, Val v);              // input or param: has a buffer without a kernel
+bool ir_is_stored_leaf(const Fn *f, Val v);              // input, param or table: has a buffer without a kernel
 void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
 bool ir_may_fault(const Fn *f, Val v);     // a run may find that v has a number out of range, which the host cannot see
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs

@@ -72,6 +72,11 @@ const uint8_t ir_dtype_bytes[N_DTYPES] = {
 #include "ir/dtypes.def"
 };
 
+#define DTYPE(id, name, bytes, kind, doc) [DT_##id] = DTYPE_##kind,
+const uint8_t ir_dtype_kind[N_DTYPES] = {
+#include "ir/dtypes.def"
+};
+
 Op ir_op_find(const char *name) {
   for (uint32_t op = OP_none + 1; op < N_OPS; op++)
     if (!strcmp(ir_ops[op].name, name)) return (Op)op;
@@ -93,7 +98,7 @@ uint32_t ir_operand_slot(const Fn *f, Val v, uint32_t k) {
     if (!(absent >> slot & 1) && k-- == 0) return slot;
 }
 
-uint16_t ir_operand_flags(const Fn *f, Val v, uint32_t k) {
+uint32_t ir_operand_flags(const Fn *f, Val v, uint32_t k) {
   const OpInfo *row = &ir_ops[ir_ins(f, v)->op];
   uint32_t slot = ir_operand_slot(f, v, k);
   if (row->n_operands == 0) return 0;

@@ -33,7 +33,10 @@ void ir_changed(Fn *f, Val from) {
   if (f->roots->n > from.i) f->roots->n = from.i;
 }
 
-bool ir_is_stored_leaf(const Fn *f, Val v) { return f->ins[v.i].op == OP_input || f->ins[v.i].op == OP_param; }
+bool ir_is_stored_leaf(const Fn *f, Val v) {
+  Op op = (Op)f->ins[v.i].op;
+  return op == OP_input || op == OP_param || op == OP_table;
+}
 
 bool ir_writes_param(const Fn *f, Val v) {
   const OpInfo *op = &ir_ops[f->ins[v.i].op];

@@ -2,6 +2,7 @@
 Needs NumPy. Values are written out in the test."""
 import io
 import os
+import struct
 import warnings
 import zipfile
 
@@ -77,3 +78,83 @@ put("text", "utf8", "gr\u00fc\u00dfe \u2192 \u4e16\u754c \U0001f600!".encode())
 put("text", "cut", "\u4e16\u754c".encode()[:-1])
 put("text", "empty", b"")
 put("text", "marked", b"\xef\xbb\xbfnot UTF-8, or is it")
+
+
+# ---- IDX: 0 0 type rank, sizes, numbers, all big-endian
+def idx(array, code=None, sizes=None):
+    codes = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}
+    array = np.asarray(array)
+    kind = codes[array.dtype.str[1:]] if code is None else code
+    head = bytes([0, 0, kind, array.ndim]) + b"".join(struct.pack(">I", n) for n in sizes or array.shape)
+    return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+for code in ["u1", "i1", "i2", "i4", "f4", "f8"]:
+    put("idx", code, idx((grid - (0 if code == "u1" else 5)).astype(code)))
+put("idx", "images", idx(np.arange(24).astype("u1").reshape(2, 3, 4)))
+put("idx", "labels", idx(np.array([7, 3]).astype("u1")))
+put("idx", "truncated", idx(grid.astype("u1"))[:-1])
+put("idx", "longer", idx(grid.astype("u1")) + b"\0")
+put("idx", "huge", idx(np.zeros((1, 1, 1), "u1"), sizes=[0xFFFFFFFF] * 3))
+put("idx", "type", idx(grid.astype("u1"), code=10))
+put("idx", "rank", b"\0\0\x08\x09" + bytes(36))
+put("idx", "cut_sizes", b"\0\0\x08\x03\0\0\0\x01")
+put("idx", "compressed", b"\x1f\x8b\x08\0\0\0")
+put("idx", "other", b"PNG?")
+put("idx", "empty", b"")
+
+# ---- CIFAR: the first byte chooses the kind for fuzz_cifar.c (0: CIFAR-10, 1: CIFAR-100)
+pixels = bytes(k * 7 % 256 for k in range(3072))
+put("cifar", "ten", b"\0" + b"\x09" + pixels + b"\x00" + pixels[::-1])
+put("cifar", "hundred", b"\x01" + b"\x13\x63" + pixels)
+put("cifar", "label", b"\0" + b"\x0a" + pixels)
+put("cifar", "coarse", b"\x01" + b"\x14\x63" + pixels)
+put("cifar", "truncated", b"\0" + b"\x09" + pixels[:-1])
+put("cifar", "empty", b"\0")
+
+
+# ---- WAV
+def chunk(name, data):
+    return name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+
+
+def riff(*parts):
+    body = b"WAVE" + b"".join(parts)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def fmt(code, bits, channels, rate=8000, frame=None, more=b""):
+    size = frame or channels * bits // 8
+    return chunk(b"fmt ", struct.pack("<HHIIHH", code, channels, rate, rate * size, size, bits) + more)
+
+
+frames = np.array([[0, 1], [-1, 64], [127, -128]])  # of 8 bits; wider ones are shifted to the left
+
+
+def pcm(bits):
+    if bits == 8:
+        return (frames + 128).astype("u1").tobytes()
+    wide = (frames.astype("i8") << (bits - 8)).astype("<i4").tobytes()
+    return b"".join(wide[k : k + bits // 8] for k in range(0, len(wide), 4))
+
+
+for bits in [8, 16, 24, 32]:
+    put("wav", f"pcm{bits}", riff(fmt(1, bits, 2), chunk(b"data", pcm(bits))))
+for bits in [32, 64]:
+    put("wav", f"float{bits}", riff(fmt(3, bits, 2), chunk(b"data", (frames / 128).astype(f"<f{bits // 8}").tobytes())))
+guid = struct.pack("<HHIH", 22, 16, 3, 1) + bytes.fromhex("000000001000800000aa00389b71")
+put("wav", "extensible", riff(fmt(0xFFFE, 16, 2, more=guid), chunk(b"LIST", b"odd"), chunk(b"data", pcm(16))))
+put("wav", "mono", riff(fmt(1, 16, 1), chunk(b"data", struct.pack("<hhhhh", 0, 16384, -32768, 32767, 1))))
+put("wav", "rate", riff(fmt(1, 16, 1, rate=16000), chunk(b"data", bytes(4))))
+put("wav", "silent", riff(fmt(1, 16, 1), chunk(b"data", b"")))
+put("wav", "law", riff(fmt(7, 8, 1), chunk(b"data", bytes(4))))
+put("wav", "short_fmt", riff(chunk(b"fmt ", bytes(14)), chunk(b"data", bytes(4))))
+put("wav", "channels", riff(fmt(1, 16, 0, frame=2), chunk(b"data", bytes(4))))
+put("wav", "frame", riff(fmt(1, 16, 2, frame=3), chunk(b"data", bytes(4))))
+put("wav", "odd", riff(fmt(1, 16, 2), chunk(b"data", bytes(5))))
+put("wav", "no_fmt", riff(chunk(b"data", bytes(4))))
+put("wav", "no_data", riff(fmt(1, 16, 1)))
+put("wav", "pipe", riff(fmt(1, 16, 1), b"data\xff\xff\xff\xff" + bytes(8)))
+put("wav", "truncated", riff(fmt(1, 16, 2), chunk(b"data", pcm(16)))[:-1])
+put("wav", "cut_head", riff(fmt(1, 16, 1), b"dat"))
+put("wav", "other", b"RIFX" + bytes(20))

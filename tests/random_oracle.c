@@ -236,11 +236,44 @@ static double jump_of(Op op) {
   }
 }
 
+// A result that jumps, an index that another element takes, as of equal ones in an order, or of the k-th of them.
 static void note_jumps(const Run *r, Nudge *n, Val v) {
-  double least = jump_of((Op)ir_ins(r->f, v)->op);
-  if (n->step == 0 || least < 0) return;
-  Tensor now = r->val[v.i], old = n->base[v.i];
-  for (int64_t k = 0; k < now.n; k++) n->jumped |= fabs(now.v[k] - old.v[k]) > least;
+  const Ins *ins = ir_ins(r->f, v);
+  double least = jump_of((Op)ins->op);
+  for (uint32_t k = 0; n->step != 0 && k < ins->n_res; k++) {
+    if (ir_ins(r->f, ir_result(v, k))->dtype == DT_I64) least = 0;
+    Tensor now = r->val[v.i + k], old = n->base[v.i + k];
+    for (int64_t i = 0; least >= 0 && i < now.n; i++) n->jumped |= fabs(now.v[i] - old.v[i]) > least;
+  }
+}
+
+static bool chooses(Op op) {
+  return op == OP_amax || op == OP_max || op == OP_min || op == OP_clamp_tensor || op == OP_scatter_amax ||
+         op == OP_scatter_amin || op == OP_embedding_bag;
+}
+
+// Kinks where one of several equal numbers is chosen: of a loss that several of them cancel in, they are not seen.
+static bool has_kink(const Run *r, const Nudge *n, Val v) {
+  Tensor up = n->up[v.i], at = n->base[v.i], down = r->val[v.i];
+  for (int64_t k = 0; k < at.n; k++) {
+    double rise = up.v[k] - at.v[k], fall = at.v[k] - down.v[k];
+    if (fabs(rise - fall) > 1e-2 * (fabs(rise) + fabs(fall)) + 1e-12 * (1 + fabs(at.v[k]))) return true;
+  }
+  return false;
+}
+
+static void note_kinks(const Run *r, Nudge *n) {
+  for (uint32_t i = 1; i <= n->loss.i; i++)
+    if (chooses((Op)r->f->ins[i].op) && r->val[i].v) n->jumped |= has_kink(r, n, (Val){i});
+}
+
+// What is lost where a double holds no more digits says nothing either.
+static void nudge(Nudge *n, Tensor t) {
+  for (int64_t k = 0; k < t.n; k++) {
+    double by = n->step * n->dir[k], was = t.v[k];
+    t.v[k] += by;
+    n->jumped |= isfinite(was) && fabs(t.v[k] - was - by) > 1e-4 * fabs(by);
+  }
 }
 
 static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
@@ -262,10 +295,11 @@ bool oracle_loss(const Fn *f, InterpEnv *env, Nudge *n, double *loss, RtText *wh
   uint32_t n_grads = 0;
   for (uint32_t i = 1; i <= n->loss.i; i++) {
     if (!nudged_step(&r, n, (Val){i}, &n_grads)) return false;
-    if (i + 1 <= f->n_ins && n->target.i == i)
-      for (int64_t k = 0; k < r.val[i].n; k++) r.val[i].v[k] += n->step * n->dir[k];
+    if (n->target.i == i) nudge(n, r.val[i]);
   }
   *loss = r.val[n->loss.i].v[0];
   if (n->step == 0) n->base = r.val;
+  else if (!n->up) n->up = r.val;
+  else if (n->step < 0 && !n->is_down) n->is_down = true, note_kinks(&r, n);
   return true;
 }

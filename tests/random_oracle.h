@@ -16,6 +16,8 @@ typedef struct {
   double step;
   const Tensor *grads;
   Tensor *base;  // by value; NULL: this run makes it
+  Tensor *up;    // by value, of the first step, which is up; the second is as far down
+  bool is_down;  // the second is made
   bool jumped;   // a comparison, or another op that jumps, gave something else than in `base`: no slope says anything
 } Nudge;
 bool oracle_loss(const Fn *f, InterpEnv *env, Nudge *n, double *loss, RtText *why);

@@ -1,5 +1,6 @@
 // Hooks on gradients, of modules of several values, of trees. They run where tn_backward or tn_grad is called.
 #include "runtime/base.h"
+#include "tests/hook_log.h"
 #include "tests/ledger.h"
 #include <math.h>
 
@@ -30,31 +31,6 @@ static void end(tn_model *m) {
 }
 
 // ---- hooks that write down that they ran
-typedef struct {
-  int n, list[32];
-} Log;
-typedef struct {
-  Log *log;
-  int id;
-} Entry;
-
-static void note(void *ctx) {
-  const Entry *e = ctx;
-  e->log->list[e->log->n++ % 32] = e->id;
-}
-
-static tn_tensor note_pre(tn_module *m, tn_tensor in, void *ctx) {
-  (void)m, (void)in;
-  note(ctx);
-  return TN_NONE;
-}
-
-static tn_tensor note_post(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
-  (void)m, (void)in, (void)out;
-  note(ctx);
-  return TN_NONE;
-}
-
 static tn_values note_backward(tn_module *m, tn_values in, tn_values out, void *ctx) {
   (void)m, (void)in, (void)out;
   note(ctx);
@@ -72,15 +48,6 @@ static tn_tensor note_grad(tn_tensor g, void *ctx) {
   note(ctx);
   return TN_NONE;
 }
-
-static bool logged(const Log *log, int n, const int *want) {
-  bool good = log->n == n && !memcmp(log->list, want, (size_t)n * sizeof *want);
-  for (int k = 0; k < log->n && k < 32 && !good; k++) printf("%s%d", k ? " " : "  have: ", log->list[k]);
-  if (!good) printf("\n");
-  return good;
-}
-#define LOGGED(log, ...) \
-  CHECK(logged(log, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__}))
 
 static tn_module *nested(void) {
   tn_module *net = tn_sequential(tn_root(p), "net"), *inner = tn_sequential(net, "inner");

@@ -1,5 +1,6 @@
 // Hooks of modules. They run while the graph is built: what is counted here are their calls.
 #include "runtime/base.h"
+#include "tests/hook_log.h"
 #include "tests/ledger.h"
 #include <math.h>
 
@@ -16,41 +17,6 @@ static void start(void) {
 static tn_tensor input(int64_t rows, int64_t cols, int line) {
   return (tn_input)(f, "x", TN_F32, TN_SHAPE(rows, cols), at(line));
 }
-
-// ---- hooks that write down that they ran
-typedef struct {
-  int n, list[32];
-} Log;
-typedef struct {
-  Log *log;
-  int id;
-} Entry;
-
-static void note(void *ctx) {
-  const Entry *e = ctx;
-  e->log->list[e->log->n++ % 32] = e->id;
-}
-
-static tn_tensor note_pre(tn_module *m, tn_tensor in, void *ctx) {
-  (void)m, (void)in;
-  note(ctx);
-  return TN_NONE;
-}
-
-static tn_tensor note_post(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
-  (void)m, (void)in, (void)out;
-  note(ctx);
-  return TN_NONE;
-}
-
-static bool logged(const Log *log, int n, const int *want) {
-  bool good = log->n == n && !memcmp(log->list, want, (size_t)n * sizeof *want);
-  for (int k = 0; k < log->n && k < 32 && !good; k++) printf("%s%d", k ? " " : "  have: ", log->list[k]);
-  if (!good) printf("\n");
-  return good;
-}
-#define LOGGED(log, ...) \
-  CHECK(logged(log, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__}))
 
 // ---- hooks that replace
 static tn_tensor relu_pre(tn_module *m, tn_tensor in, void *ctx) {

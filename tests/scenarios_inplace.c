@@ -374,7 +374,7 @@ SCENARIO(F20) {
   CHECK(tn_compile(p) == NULL);
   CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
                           "@:%d: note: it was made here\n"
-                          "@:%d: note: the gradient of this mul reads it\n"
+                          "@:%d: note: the gradient of %%4 (mul) reads it\n"
                           "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
                           written, saved - 1, saved));
   tn_program_free(p);
@@ -385,7 +385,7 @@ SCENARIO(F20) {
       p,
       text_of("@:%d: warning[W112]: %%3 is overwritten in place here, but a backward needs its old value; it is kept\n"
               "@:%d: note: it was made here\n"
-              "@:%d: note: the gradient of this mul reads it\n",
+              "@:%d: note: the gradient of %%4 (mul) reads it\n",
               written, saved - 1, saved));
   float a[3], g[3];
   CHECK(runs(m, TN_NO_IN, TN_OUT(tn_f32(a, 3), tn_f32(g, 3))));
@@ -453,7 +453,7 @@ SCENARIO(F23) {
   CHECK(tn_compile(p) == NULL);
   CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
                           "@:%d: note: it was made here\n"
-                          "@:%d: note: the gradient of this square reads it\n"
+                          "@:%d: note: the gradient of %%4 (square) reads it\n"
                           "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
                           written, saved - 1, saved));
   tn_program_free(p);

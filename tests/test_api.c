@@ -105,7 +105,7 @@ static void dims(void) {
   tn_input(f, "d", TN_F32, TN_SHAPE((tn_dim){0}));
   tn_input(f, "e", TN_F32, tn_shape_of((tn_dim[]){n, n, n, n, n, n, n, n, n}, 9));
   tn_input(f, "f", TN_F32, TN_SHAPE(1 << 29, 1 << 29));
-  tn_input(f, "g", (tn_dtype)7, TN_SHAPE(n));
+  tn_input(f, "g", (tn_dtype)99, TN_SHAPE(n));
   tn_tensor x = tn_input(f, "h", TN_F32, TN_SHAPE(n, 3));
   CHECK(tn_rank(x) == 2 && tn_dim_of(x, 0).d == n.d && tn_dim_of(x, -1).d == tn_dim_const(3).d &&
         tn_dim_of(x, 2).d == 0);

@@ -131,7 +131,100 @@ static void check_dropout(double p_drop, float kept) {
   tn_model_free(m);
 }
 
+// More numbers than instructions hold: read by two functions, written in place, in a scan, as indices and in the text.
+enum { MANY = 9001 };
+static float many_f32(int k) { return k == 5 ? -0.0f : (float)((k * 37) % 1001) / 7; }
+static int64_t many_i64(int k) { return k == 1 ? INT64_C(1) << 40 : MANY - 1 - k; }
+
+static void given_table(tn_program *p, const char *name, const float *v, const int64_t *order) {
+  tn_function *f = tn_function_begin(p, name);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(MANY));
+  tn_tensor c = tn_constant(f, v, TN_SHAPE(MANY)), i = tn_constant_i64(f, order, TN_SHAPE(MANY));
+  tn_tensor written = tn_clone(c);
+  tn_add_(written, x);
+  tn_output(f, "itself", c);
+  tn_output(f, "rows", tn_sum_axis(tn_mul(tn_reshape(c, TN_SHAPE(1, MANY)), x), 1, false));
+  tn_output(f, "written", written);
+  tn_output(f, "grad", tn_grad(tn_sum(tn_mul(c, x)), x));
+  tn_output(f, "whole", i);
+  tn_function_end(f);
+}
+
+static void check_many(void) {
+  static float v[MANY], x[MANY], itself[MANY], written[MANY], grad[MANY];
+  static int64_t order[MANY], whole[MANY];
+  for (int k = 0; k < MANY; k++) v[k] = many_f32(k), x[k] = (float)(k % 3), order[k] = many_i64(k);
+  tn_program *p = tn_program_create("many");
+  given_table(p, "one", v, order);
+  given_table(p, "other", v, order);
+  tn_model *m = tn_compile(p, .n_workers = 2);
+  if (!CHECK(m != NULL)) {
+    tn_report(p, stdout);
+    return;
+  }
+  // both tables once, and not once for each function
+  tn_plan plan;
+  CHECK(tn_plan_of(m, "one", &plan) == TN_OK);
+  int64_t bytes = plan.const_bytes;
+  if (!CHECK(bytes >= MANY * 12 && bytes < MANY * 12 + 256)) printf("  %lld bytes\n", (long long)bytes);
+  tn_program_free(p);
+  for (int k = 0; k < 2; k++) {
+    float rows;
+    CHECK(tn_run(m, k ? "other" : "one", TN_IN(tn_f32(x, MANY)),
+                 TN_OUT(tn_f32(itself, MANY), tn_f32(&rows, 1), tn_f32(written, MANY), tn_f32(grad, MANY),
+                        tn_i64(whole, MANY))) == TN_OK);
+    same(itself, v, MANY);
+    same(grad, v, MANY);
+    double sum = 0;
+    for (int i = 0; i < MANY; i++) {
+      sum += (double)v[i] * (double)x[i];
+      if (!CHECK(written[i] == v[i] + x[i] && whole[i] == order[i])) break;
+    }
+    CHECK(fabs((double)rows - sum) <= 1e-5 * sum);
+  }
+  tn_model_free(m);
+}
+
+// The same digits as f32 and as i64 are other bytes; a table of no elements lies beside others.
+static void check_same_digits(void) {
+  enum { N = 128 };
+  float v[2 * N], x[2 * N];
+  int64_t whole[N], got[N];
+  for (int k = 0; k < N; k++) {
+    uint32_t half[2] = {0x3f800000u + (uint32_t)k, 0x40000000u};
+    memcpy(&v[2 * k], half, sizeof half);
+    whole[k] = (int64_t)((uint64_t)half[0] << 32 | half[1]);
+  }
+  tn_program *p = tn_program_create("digits");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output(f, "empty", tn_constant(f, NULL, TN_SHAPE(0, 3)));
+  tn_output(f, "x", tn_constant(f, v, TN_SHAPE(N, 2)));
+  tn_output(f, "whole", tn_constant_i64(f, whole, TN_SHAPE(N)));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  tn_array out[] = {tn_f32(x, 0, 3), tn_f32(x, N, 2), tn_i64(got, N)};
+  CHECK(tn_run(m, "run", NULL, 0, out, 3) == TN_OK);
+  CHECK(!memcmp(x, v, sizeof v) && !memcmp(got, whole, sizeof whole));
+  tn_model_free(m);
+}
+
+static void check_many_misused(void) {
+  static const float v[3];
+  tn_program *p = tn_program_create("misused");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_constant(f, v, TN_SHAPE(tn_dim_bounded(p, "batch", 4)));
+  tn_constant(f, NULL, TN_SHAPE(1 << 20));
+  tn_constant_i64(f, NULL, TN_SHAPE((1 << 26) + 1));
+  tn_function_end(f);
+  CHECK(tn_n_errors(p) == 3);
+  tn_program_free(p);
+}
+
 int main(void) {
+  check_many();
+  check_same_digits();
+  check_many_misused();
   check_given();
   check_dropout(1, 0);
   check_dropout(0, 1);

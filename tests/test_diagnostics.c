@@ -242,7 +242,7 @@ SCENARIO(E112) {
   CHECK(!tn_compile(p));
   said("user.c:15: error[E112]: %2 is overwritten in place here, but a backward needs its old value\n"
        "user.c:12: note: it was made here\n"
-       "user.c:14: note: the gradient of this mul reads it\n"
+       "user.c:14: note: the gradient of %4 (mul) reads it\n"
        "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
        __LINE__);
   tn_program_free(p);

@@ -1,5 +1,5 @@
-// Every number dtype of ir/dtypes.def in every kernel that stores or moves elements: values that all of them hold come
-// back as f32 with the bits that they have where f32 is stored instead. Numbers that a dtype does not hold become what
+// Every number dtype of ir/dtypes.def in every kernel that stores or moves elements: values that it holds come back as
+// f32 with the bits that they have where f32 is stored instead. Numbers that a dtype does not hold become what
 // the interpreter says. A kernel that cannot move a dtype refuses it in words.
 #include "codegen/cg.h"
 #include "frontend/fe.h"
@@ -17,7 +17,7 @@ typedef struct {
   tn_program *p;
   tn_function *f;
   tn_dim n;
-  DType t;
+  DType t, as;  // values that t holds, stored as this
   int64_t size[MAX_OUTPUTS][3];
   uint32_t rank[MAX_OUTPUTS], n_out;
 } Case;
@@ -27,7 +27,7 @@ static tn_tensor as(tn_tensor x, DType t) {
   return fe_made(fe_emit(OP_cast, &x, 1, &to, 1, TN_SITE), TN_SITE);
 }
 
-static tn_tensor stored(const Case *c, tn_tensor x) { return as(x, c->t); }
+static tn_tensor stored(const Case *c, tn_tensor x) { return as(as(x, c->t), c->as); }
 
 // Hands out x, of the case's dtype, as f32.
 static void put(Case *c, tn_tensor x, uint32_t rank, int64_t a, int64_t b, int64_t d) {
@@ -85,8 +85,8 @@ static tn_tensor pack_and_pad(const Case *c, tn_tensor x) {
 }
 
 // ---- running
-static Case begin(DType t, bool is_constant) {
-  Case c = {.p = tn_program_create("dtypes"), .t = t};
+static Case begin(DType t, DType as, bool is_constant) {
+  Case c = {.p = tn_program_create("dtypes"), .t = t, .as = as};
   c.n = is_constant ? tn_dim_const(ROWS) : tn_dim_bounded(c.p, "n", ROWS + 5);
   c.f = tn_function_begin(c.p, "run");
   return c;
@@ -112,8 +112,8 @@ static int64_t run(Case *c, const float *x, float *y) {
   return n;
 }
 
-static int64_t run_moves(DType t, const float *x, float *y) {
-  Case c = begin(t, false);
+static int64_t run_moves(DType t, DType as, const float *x, float *y) {
+  Case c = begin(t, as, false);
   tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS));
   move_elements(&c, in);
   move_many(&c, in);
@@ -124,8 +124,8 @@ static int64_t run_moves(DType t, const float *x, float *y) {
   return n;
 }
 
-static int64_t run_packed(DType t, const float *x, float *y) {
-  Case c = begin(t, true);
+static int64_t run_packed(DType t, DType as, const float *x, float *y) {
+  Case c = begin(t, as, true);
   tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS));
   put(&c, pack_and_pad(&c, in), 2, ROWS, COLUMNS, 0);
   int64_t n = run(&c, x, y);
@@ -138,10 +138,10 @@ static bool is_number(DType t) { return NUMBER >> t & 1; }
 static void elements_are_moved_as_they_are(void) {
   static float x[ROWS * COLUMNS], want[MOST], got[MOST];
   for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = (float)(k % 5) - 2;  // sums of products stay below 2^8
-  int64_t n = run_moves(DT_F32, x, want);
   for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
     if (!is_number(t) || t == DT_F32) continue;
-    if (!CHECK(n && run_moves(t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got)))
+    int64_t n = run_moves(t, DT_F32, x, want);
+    if (!CHECK(n && run_moves(t, t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got)))
       printf("  stored as %s\n", ir_dtype_name[t]);
   }
 }
@@ -149,38 +149,142 @@ static void elements_are_moved_as_they_are(void) {
 static void packed_rows_are_whole_words(void) {
   static float x[ROWS * COLUMNS], want[MOST], got[MOST];
   for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = (float)(k % 9) - 4;
-  int64_t n = run_packed(DT_F32, x, want);
   for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
-    if (WORDS >> t & 1) CHECK(run_packed(t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got));
+    int64_t n = WORDS >> t & 1 ? run_packed(t, DT_F32, x, want) : 0;
+    if (n) CHECK(run_packed(t, t, x, got) == n && !memcmp(got, want, (size_t)n * sizeof *got));
     if (!is_number(t) || WORDS >> t & 1) continue;
-    Case c = begin(t, true);
+    Case c = begin(t, t, true);
     pack_and_pad(&c, tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS)));
-    CHECK_HAS(report_of(c.p), "x must be f32 or i64");
+    CHECK_HAS(report_of(c.p), "x must be f32 or i64 or i32");
     tn_program_free(c.p);
   }
 }
 
 // ---- conversions
-static void casts_are_those_of_the_interpreter(void) {
-  static const float awkward[] = {0,     -0.0f,  1.5f,     -2.5f,     257, 258.5f, 65535.5f, 1e-40f,  -1e-40f,
-                                  3e38f, -3e38f, INFINITY, -INFINITY, NAN, -7,     16777216, 9.3e18f, -9.3e18f};
-  enum { N = sizeof awkward / sizeof *awkward };
+static const float awkward[] = {
+    0,      -0.0f,    1.5f,      -2.5f,      257,        258.5f,      65535.5f,    1e-40f,   -1e-40f, 3e38f,
+    -3e38f, INFINITY, -INFINITY, NAN,        -7,         16777216,    9.3e18f,     -9.3e18f, 65519,   65520,
+    6e-8f,  2.9e-8f,  6.1e-5f,   1.0009766f, 1.0019531f, 1.00390625f, 1.01171875f, 3e9f,     -129};
+enum { N_AWKWARD = sizeof awkward / sizeof *awkward };
+
+static void fill_awkward(float *x) {
+  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = awkward[k % N_AWKWARD];
+}
+
+static int64_t n_different(DType from, DType to, const float *x, const float *y, int64_t n) {
+  int64_t bad = 0;
+  for (int64_t k = 0; k < n; k++) {
+    float want = (float)run_cast(from, to, run_converted(from, (double)x[k]));
+    if (want == y[k] || (isnan(want) && isnan(y[k]))) continue;
+    if (!bad++)
+      printf("  %.9g as %s as %s is %.9g, not %.9g\n", (double)x[k], ir_dtype_name[from], ir_dtype_name[to],
+             (double)y[k], (double)want);
+  }
+  return bad;
+}
+
+static void cast_pair(DType from, DType to) {
   static float x[ROWS * COLUMNS], y[MOST];
-  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = awkward[k % N];
+  fill_awkward(x);
+  Case c = begin(to, to, false);
+  put(&c, stored(&c, as(tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS)), from)), 2, ROWS, COLUMNS, 0);
+  int64_t n = run(&c, x, y);
+  CHECK(n == ROWS * COLUMNS && n_different(from, to, x, y, n) == 0);
+  tn_program_free(c.p);
+}
+
+static void casts_are_those_of_the_interpreter(void) {
+  for (DType from = DT_NONE + 1; from < N_DTYPES; from++)
+    for (DType to = DT_NONE + 1; to < N_DTYPES; to++)
+      if (is_number(from) && is_number(to)) cast_pair(from, to);
+}
+
+// ---- arrays of the caller
+// What an array of t gives as f32, and as it was handed in.
+static void feed(DType t, void *elements, float *as_f32, void *back) {
+  Case c = begin(t, t, true);
+  tn_tensor x = tn_input(c.f, "x", (tn_dtype)t, TN_SHAPE(c.n, COLUMNS));
+  tn_output(c.f, "y", tn_cast(x, TN_F32));
+  tn_output(c.f, "same", x);
+  tn_function_end(c.f);
+  tn_model *m = tn_compile(c.p, .n_workers = 2);
+  tn_array in = tn_array_of(elements, (tn_dtype)t, (int64_t[]){ROWS, COLUMNS}, 2), same = in, y = in, wrong = in;
+  same.data = back, y.data = as_f32, y.dtype = TN_F32;
+  wrong.dtype = t == DT_U8 ? TN_BOOL : TN_U8;
+  if (CHECK(m && tn_run(m, "run", &in, 1, TN_OUT(y, same)) == TN_OK)) {
+    CHECK(tn_run(m, "run", &wrong, 1, TN_OUT(y, same)) == TN_ERR_ARGUMENT);
+    CHECK_HAS(tn_error_text(m), ir_dtype_name[t]);
+  }
+  tn_model_free(m);
+  tn_program_free(c.p);
+}
+
+// x as an array of t, by a run.
+static void fetch(DType t, const float *x, void *out) {
+  Case c = begin(t, t, true);
+  tn_output(c.f, "y", tn_cast(tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS)), (tn_dtype)t));
+  tn_function_end(c.f);
+  tn_model *m = tn_compile(c.p, .n_workers = 2);
+  CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, ROWS, COLUMNS)),
+                    TN_OUT(tn_array_of(out, (tn_dtype)t, (int64_t[]){ROWS, COLUMNS}, 2))) == TN_OK);
+  tn_model_free(m);
+  tn_program_free(c.p);
+}
+
+static void arrays_have_every_dtype(void) {
+  static float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
+  static int64_t there[ROWS * COLUMNS], back[ROWS * COLUMNS];
+  fill_awkward(x);
   for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
     if (!is_number(t)) continue;
-    Case c = begin(t, false);
-    put(&c, stored(&c, tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS))), 2, ROWS, COLUMNS, 0);
-    int64_t n = run(&c, x, y), bad = 0;
+    fetch(t, x, there);
+    feed(t, there, y, back);
+    CHECK(n_different(t, DT_F32, x, y, ROWS * COLUMNS) == 0);
+    CHECK(!memcmp(there, back, (size_t)ROWS * COLUMNS * ir_dtype_bytes[t]));
+  }
+}
+
+// ---- gradients
+// Of sum(w (x as t)) + sum(x): w rounded to t, and 1; integers and bools have none.
+static void gradients_go_through_floats(void) {
+  static float w[ROWS * COLUMNS], x[ROWS * COLUMNS], dx[ROWS * COLUMNS];
+  for (int k = 0; k < ROWS * COLUMNS; k++) w[k] = 1 + (float)k / 7, x[k] = (float)k / 3;
+  for (DType t = DT_NONE + 1; t < N_DTYPES; t++) {
+    if (!is_number(t)) continue;
+    Case c = begin(t, t, true);
+    tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS)), by = tn_constant(c.f, w, TN_SHAPE(c.n, COLUMNS));
+    tn_set_requires_grad(in, true);
+    tn_tensor turned = tn_permute(stored(&c, in), (int[]){1, 0}, 2);
+    tn_tensor back = as(tn_permute(turned, (int[]){1, 0}, 2), DT_F32);
+    put(&c, tn_grad(tn_add(tn_sum(tn_mul(by, back)), tn_sum(in)), in), 2, ROWS, COLUMNS, 0);
+    int64_t n = run(&c, x, dx), bad = 0;
     for (int64_t k = 0; k < n; k++) {
-      float want = (float)run_converted(t, (double)x[k]);
-      if (want == y[k] || (isnan(want) && isnan(y[k]))) continue;
-      if (!bad++)
-        printf("  %.9g as %s is %.9g, not %.9g\n", (double)x[k], ir_dtype_name[t], (double)y[k], (double)want);
+      double flows = ir_dtype_kind[t] == DTYPE_FLOAT ? run_converted(t, (double)w[k]) : 0;
+      bad += dx[k] != (float)(flows + 1);
     }
-    CHECK(n == ROWS * COLUMNS && bad == 0);
+    if (!CHECK(n == ROWS * COLUMNS && bad == 0)) printf("  stored as %s\n", ir_dtype_name[t]);
     tn_program_free(c.p);
   }
+}
+
+// h += x as t in each of 4 steps, from x on: of sum(h as t at each step) 4 + 4 + 3 + 2 + 1, where t is a float.
+static void gradients_go_through_scans(DType t) {
+  static float x[ROWS * COLUMNS], dx[ROWS * COLUMNS];
+  for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = (float)k / 3;
+  Case c = begin(t, t, true);
+  tn_tensor in = tn_input(c.f, "x", TN_F32, TN_SHAPE(c.n, COLUMNS));
+  tn_set_requires_grad(in, true);
+  tn_tensor xs = stored(&c, tn_expand(tn_reshape(in, TN_SHAPE(1, c.n, COLUMNS)), TN_SHAPE(STEPS, c.n, COLUMNS)));
+  tn_scan *s = tn_scan_begin(c.f, .steps = tn_dim_const(STEPS));
+  tn_tensor at = as(tn_scan_input(s, xs), DT_F32), h = tn_scan_carry(s, in), next = tn_add(h, at);
+  tn_scan_next(s, h, next);
+  tn_tensor ys = tn_scan_output(s, stored(&c, next));
+  tn_scan_end(s);
+  put(&c, tn_grad(tn_sum(as(ys, DT_F32)), in), 2, ROWS, COLUMNS, 0);
+  int64_t n = run(&c, x, dx), bad = 0;
+  for (int64_t k = 0; k < n; k++) bad += dx[k] != 14;
+  if (!CHECK(n == ROWS * COLUMNS && bad == 0)) printf("  stored as %s: %g\n", ir_dtype_name[t], (double)dx[0]);
+  tn_program_free(c.p);
 }
 
 // The bits of dtypes and those of other flags are apart, and the sizes of all tables agree.
@@ -204,5 +308,10 @@ int main(void) {
   casts_are_those_of_the_interpreter();
   elements_are_moved_as_they_are();
   packed_rows_are_whole_words();
+  arrays_have_every_dtype();
+  gradients_go_through_floats();
+  gradients_go_through_scans(DT_F32);
+  gradients_go_through_scans(DT_F16);
+  gradients_go_through_scans(DT_BF16);
   return check_report();
 }

@@ -1,8 +1,10 @@
 // What a run refuses before it writes anything: lengths, labels and indices that are out of range, with the input, the
 // index and the value; also where they reach their use through packing or a slice. Padding may hold anything.
 #include "frontend/tenure.h"
+#include "runtime/exec/range_check.h"
 #include "tests/check.h"
 #include "tests/report.h"
+#include <stdlib.h>
 
 #define D(n) tn_dim_const(n)
 enum { B = 3, T = 4, WORDS = 5, CLASSES = 3 };
@@ -243,7 +245,67 @@ static void gradients_alone(void) {
   tn_model_free(m);
 }
 
+// ---- many numbers: the quick answer of every length, and the first bad one of what the workers share
+static bool is_good(int64_t x, const RtRange *r) {
+  return (x >= r->lo && x <= r->last) || (r->has_other && x == r->other);
+}
+
+static void ranges(void) {
+  enum { MOST = 37 };
+  static const RtRange range[] = {{.lo = 0, .last = 9},
+                                  {.lo = 1, .last = 9, .has_other = true, .other = -100},
+                                  {.lo = 0, .last = 9, .has_other = true, .other = INT64_MIN},
+                                  {.lo = 3, .last = 3},
+                                  {.lo = 0, .last = -1},
+                                  {.lo = 0, .last = INT64_MAX},
+                                  {.lo = 5, .last = INT64_MAX}};
+  static const int64_t trial[] = {
+      0, 1, 3, 5, 9, 10, -1, -9, -100, -101, INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MIN + 9};
+  for (size_t k = 0; k < sizeof range / sizeof *range; k++) {
+    int64_t v[MOST];
+    for (int i = 0; i < MOST; i++) v[i] = range[k].lo;
+    bool has_good = is_good(v[0], &range[k]);
+    for (int n = 0; n < MOST; n++)
+      for (int at = 0; at < n; at++)
+        for (size_t t = 0; t < sizeof trial / sizeof *trial; t++) {
+          v[at] = trial[t];
+          CHECK(rt_are_in_range(v, n, &range[k]) == (is_good(trial[t], &range[k]) && (has_good || n == 1)));
+          v[at] = range[k].lo;
+        }
+    CHECK(rt_are_in_range(v, 0, &range[k]));
+  }
+}
+
+static void shared(void) {
+  enum { N = 100003, ROWS = 7 };
+  tn_program *p = tn_program_create("many");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS)), at = tn_input(f, "at", TN_I64, TN_SHAPE(N));
+  tn_output(f, "y", tn_gather(x, 0, at));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 3, .cache_dir = "");
+  if (!CHECK(m)) exit(1);
+  tn_program_free(p);
+  float numbers[ROWS] = {0, 1, 2, 3, 4, 5, 6}, *y = malloc(N * sizeof *y);
+  int64_t *index = malloc(N * sizeof *index);
+  for (int64_t k = 0; k < N; k++) index[k] = k * 5 % ROWS, y[k] = -1;
+  index[N - 1] = ROWS, index[70000] = -3;
+  says(m, tn_run(m, "run", TN_IN(tn_f32(numbers, ROWS), tn_i64(index, N)), TN_OUT(tn_f32(y, N))),
+       "run: input 'at': index -3 at [70000] is not in 0..6", __LINE__);
+  CHECK(y[0] == -1 && y[N - 1] == -1);
+  index[70000] = 2;
+  says(m, tn_run(m, "run", TN_IN(tn_f32(numbers, ROWS), tn_i64(index, N)), TN_OUT(tn_f32(y, N))),
+       "run: input 'at': index 7 at [100002] is not in 0..6", __LINE__);
+  index[N - 1] = 6;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(numbers, ROWS), tn_i64(index, N)), TN_OUT(tn_f32(y, N))) == TN_OK);
+  CHECK(y[70000] == 2 && y[N - 1] == 6);
+  free(index), free(y);
+  tn_model_free(m);
+}
+
 int main(void) {
+  ranges();
+  shared();
   lengths();
   gradients_alone();
   for (int form = 0; form < N_FORMS; form++) packed((Form)form);

@@ -105,9 +105,9 @@ static tn_shape shape_of(const Trial *t, const CaseInput *in) {
 static const char *const input_names[MAX_INPUTS] = {"a", "b", "c", "d"};
 
 static void put_gradients(const Trial *t, tn_function *f, tn_tensor y, const tn_tensor *in) {
-  tn_tensor w =
-      tn_input(f, "w", TN_F32,
-               tn_shape_of((tn_dim[]){tn_dim_of(y, 0), tn_dim_of(y, 1), tn_dim_of(y, 2), tn_dim_of(y, 3)}, tn_rank(y)));
+  tn_dim d[TN_MAX_RANK];
+  for (uint32_t k = 0; k < tn_rank(y); k++) d[k] = tn_dim_of(y, (int)k);
+  tn_tensor w = tn_input(f, "w", TN_F32, tn_shape_of(d, tn_rank(y)));
   tn_tensor loss = tn_sum(tn_mul(y, w));
   char name[16];
   for (uint32_t k = 0; k < t->c->n_inputs; k++) {
@@ -201,7 +201,8 @@ static Io io_of(const Trial *t, uint32_t phase) {
     if (!t->c->inputs[k].limit) io.out[io.n_out++] = empty_like(io.in[k]);
   }
   const Literal *lit = t->lit;
-  CaseInput like_y = {0, lit->rank, {lit->dims[0], lit->dims[1], lit->dims[2], lit->dims[3]}};
+  CaseInput like_y = {.rank = lit->rank};
+  memcpy(like_y.dims, lit->dims, sizeof like_y.dims);
   tn_array *w = &io.in[io.n_in++];
   *w = array_of(&like_y, 0);
   for (size_t k = 0; k < count_of(w->rank, w->dims); k++) ((float *)w->data)[k] = 1 + 0.25f * (float)(k % 5);

@@ -87,7 +87,7 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
-  // has run; scans: tests/test_scan.c; convolutions: tests/op_cases/conv.def
+  // has run; scans: tests/test_scan.c; convolutions: tests/op_cases/conv.def; tables: tests/test_constants.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
                                  OP_scan_carry,
@@ -111,6 +111,7 @@ static void test_coverage(void) {
                                  OP_sdpa_bias_grad,
                                  OP_overwritten,
                                  OP_grad_replace,
+                                 OP_table,
                                  OP_conv,
                                  OP_conv_transpose,
                                  OP_conv_weight_grad};
@@ -189,8 +190,8 @@ static void test_operands(void) {
 }
 
 static void test_expressions(void) {
-  Expr e = ir_forward(OP_softplus);  // a 0 max 1 a abs neg exp add log add
-  static const uint16_t ops[] = {0, 0, OP_max, 0, 0, OP_abs, OP_neg, OP_exp, OP_add, OP_log, OP_add};
+  Expr e = ir_forward(OP_softplus);  // a 0 max a abs neg exp log1p add
+  static const uint16_t ops[] = {0, 0, OP_max, 0, OP_abs, OP_neg, OP_exp, OP_log1p, OP_add};
   CHECK(e.n == sizeof ops / sizeof *ops);
   for (uint32_t i = 0; i < e.n && i < sizeof ops / sizeof *ops; i++) CHECK(e.nodes[i].op == ops[i]);
   CHECK(ir_forward(OP_exp).nodes == NULL && ir_gradient(OP_gt, 0).nodes == NULL &&

@@ -171,6 +171,54 @@ static void test_off(void) {
   free(text[0]), free(text[1]);
 }
 
+// ---- beside an update: counters that are merged, or that nobody reads, move what stands behind them
+static tn_program *updated(bool with_adamw, bool with_probes) {
+  tn_program *p = tn_program_create("u");
+  tn_module *net = tn_sequential(tn_root(p), "net");
+  tn_linear(net, "a", 4, 8);
+  tn_linear(net, "b", 8, 1);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(6, 4)), y = tn_call(net, x), loss = tn_mean(tn_square(y));
+  if (with_probes) tn_probe(x, "before");
+  tn_backward(loss);
+  if (with_adamw) tn_adamw(f, net, .lr = 0.01, .weight_decay = 0.1);
+  else tn_sgd(f, net, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.1);
+  if (with_probes) tn_probe(y, "after", .bins = BINS, .lo = -2, .hi = 2);
+  tn_output(f, "loss", loss);
+  if (with_probes) tn_probe(tn_mul_scalar(x, 2), "last");
+  tn_function_end(f);
+  return p;
+}
+
+// The program, whose names the probes say.
+static tn_program *run_updated(bool with_adamw, bool with_probes, float *x, float w[32], Seen *seen) {
+  tn_program *p = updated(with_adamw, with_probes);
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
+  if (!CHECK(m)) exit(1);
+  float loss;
+  tn_model_probe_sink(m, see, seen);
+  if (with_probes) CHECK(tn_model_probe(m, "**", true) == TN_OK);
+  for (int k = 0; k < 2; k++, seen->n %= 6)
+    CHECK(tn_run(m, "step", TN_IN(tn_f32(x, 6, 4)), TN_OUT(tn_f32_scalar(&loss))) == TN_OK);
+  CHECK(tn_get(m, "net.a.weight", w, 32) == TN_OK);
+  tn_model_free(m);
+  return p;
+}
+
+static void test_beside_update(bool with_adamw) {
+  float x[24], twice[24], w[2][32];
+  Seen seen = {0};
+  for (int k = 0; k < 24; k++) x[k] = (float)(k % 5) - 2, twice[k] = 2 * x[k];
+  tn_program *p[2];
+  for (int with = 0; with < 2; with++) p[with] = run_updated(with_adamw, with, x, w[with], &seen);
+  CHECK(!memcmp(w[0], w[1], sizeof w[0]));
+  if (!CHECK(seen.n == 0 && !strcmp(seen.last[5].name, "last"))) exit(1);
+  check_value(&seen.last[3], x, 24);
+  CHECK(!strcmp(seen.last[4].name, "after") && seen.last[4].count == 6 && seen.last[4].n_bins == BINS);
+  check_value(&seen.last[5], twice, 24);
+  tn_program_free(p[0]), tn_program_free(p[1]);
+}
+
 static void test_mistakes(void) {
   tn_program *p = tn_program_create("p");
   tn_function *f = tn_function_begin(p, "run");
@@ -204,6 +252,7 @@ int main(void) {
              17);
   test_lines(TN_PROBE_JSON, "{\"run\": 1, \"function\": \"step\", \"probe\": \"net.a\", \"count\": 48, ", 16);
   test_off();
+  test_beside_update(false), test_beside_update(true);
   test_mistakes();
   return check_report();
 }

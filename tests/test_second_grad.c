@@ -296,8 +296,8 @@ static void test_refused(enum Layer layer) {
   CHECK(!tn_compile(p, .cache_dir = ""));
   char *text = report_of(p);
   char line[64];
-  snprintf(line, sizeof line, "error[E125]: %s has no gradient rule",
-           layer == RECURRENT ? "rnn_seq_grad" : "sdpa_grad");
+  snprintf(line, sizeof line, " (%s) has no gradient rule", layer == RECURRENT ? "rnn_seq_grad" : "sdpa_grad");
+  CHECK_HAS(text, "error[E125]: %");
   CHECK_HAS(text, line);
   CHECK_HAS(text, "test_second_grad.c:");
   CHECK_HAS(text, "the path: ");

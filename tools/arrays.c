@@ -1,6 +1,8 @@
 #include "tools/arrays.h"
 
+#include "ir/interp/interp.h"
 #include "runtime/data/npy.h"
+#include "runtime/half.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,12 +15,28 @@ int64_t array_elements(const tn_array *a) {
 }
 
 double array_at(const tn_array *a, int64_t k) {
-  return a->dtype == TN_I64 ? (double)((const int64_t *)a->data)[k] : ((const float *)a->data)[k];
+  switch (a->dtype) {
+  case TN_I64: return (double)((const int64_t *)a->data)[k];
+  case TN_I32: return ((const int32_t *)a->data)[k];
+  case TN_U8: return ((const uint8_t *)a->data)[k];
+  case TN_BOOL: return ((const uint8_t *)a->data)[k] != 0;
+  case TN_F16: return (double)rt_f32_of_f16(((const uint16_t *)a->data)[k]);
+  case TN_BF16: return (double)rt_f32_of_bf16(((const uint16_t *)a->data)[k]);
+  default: return (double)((const float *)a->data)[k];
+  }
 }
 
 void array_set(tn_array *a, int64_t k, double x) {
-  if (a->dtype == TN_I64) ((int64_t *)a->data)[k] = ir_to_i64(x);
-  else ((float *)a->data)[k] = (float)x;
+  double y = run_converted((DType)a->dtype, x);
+  switch (a->dtype) {
+  case TN_I64: ((int64_t *)a->data)[k] = ir_to_i64(x); break;
+  case TN_I32: ((int32_t *)a->data)[k] = (int32_t)y; break;
+  case TN_U8:
+  case TN_BOOL: ((uint8_t *)a->data)[k] = (uint8_t)y; break;
+  case TN_F16: ((uint16_t *)a->data)[k] = rt_f16_of_f32((float)x); break;
+  case TN_BF16: ((uint16_t *)a->data)[k] = rt_bf16_of_f32((float)x); break;
+  default: ((float *)a->data)[k] = (float)x;
+  }
 }
 
 // ---- .npy
@@ -52,7 +70,7 @@ bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out
   char error[512] = "";
   RtSource s = {0};
   RtNpy npy;
-  RtDType as = dtype == DT_I64 ? RT_I64 : RT_F32;
+  RtDType as = (RtDType)dtype;
   bool ok = rt_source_open(&s, path, error, sizeof error) && rt_npy_parse(&s, &npy, error, sizeof error) &&
             read_numbers(mem, &s, &npy, as, out, error, sizeof error);
   rt_source_close(&s);
@@ -60,11 +78,15 @@ bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out
   return ok;
 }
 
+// NumPy has no bfloat16: its bits are written.
+static const char *const npy_descr[] = {[TN_F32] = "<f4",  [TN_I64] = "<i8", [TN_I32] = "<i4", [TN_U8] = "|u1",
+                                        [TN_BOOL] = "|b1", [TN_F16] = "<f2", [TN_BF16] = "<u2"};
+
 // Version 1: magic, the length of the header, the header, spaces up to a multiple of 64.
 static void npy_header(const tn_array *a, char *out, size_t size, size_t *length) {
   enum { PREFIX = 10, ALIGNMENT = 64 };
-  int n = snprintf(out + PREFIX, size - PREFIX, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                   a->dtype == TN_I64 ? "<i8" : "<f4");
+  int n =
+      snprintf(out + PREFIX, size - PREFIX, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_descr[a->dtype]);
   for (uint32_t k = 0; k < a->rank; k++)
     n += snprintf(out + PREFIX + n, size - PREFIX - (size_t)n, "%lld,%s", (long long)a->dims[k],
                   k + 1 < a->rank ? " " : "");
@@ -96,23 +118,22 @@ static int descending(const void *a, const void *b) {
 static void fill_ints(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
                       uint32_t stream) {
   enum { UNCHECKED = 10 };
-  int64_t n = array_elements(a), lo = check ? check->lo : 0, hi = UNCHECKED;
+  int64_t n = array_elements(a), lo = check ? check->lo : 0, hi = a->dtype == TN_BOOL ? 2 : UNCHECKED;
   if (check) hi = ir_dim_eval(p, check->hi, slots) + check->incl;
-  int64_t *to = a->data;
   for (int64_t k = 0; k < n; k++) {
     double u = ir_philox_uniform(seed, 0, stream, (uint64_t)k);
-    to[k] = hi > lo ? lo + (int64_t)(u * (double)(hi - lo)) : lo;
-    if (to[k] >= hi && hi > lo) to[k] = hi - 1;
+    int64_t x = hi > lo ? lo + (int64_t)(u * (double)(hi - lo)) : lo;
+    array_set(a, k, (double)(x >= hi && hi > lo ? hi - 1 : x));
   }
-  if (check && check->sorted) qsort(to, (size_t)n, sizeof *to, descending);
+  if (check && check->sorted) qsort(a->data, (size_t)n, sizeof(int64_t), descending);  // lengths: i64
 }
 
 void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
                        uint32_t stream) {
   int64_t n = array_elements(a);
-  if (a->dtype == TN_I64) fill_ints(a, p, check, slots, seed, stream);
+  if (ir_dtype_kind[a->dtype] != DTYPE_FLOAT) fill_ints(a, p, check, slots, seed, stream);
   else
-    for (int64_t k = 0; k < n; k++) ((float *)a->data)[k] = (float)ir_philox_normal(seed, 0, stream, (uint64_t)k);
+    for (int64_t k = 0; k < n; k++) array_set(a, k, (double)(float)ir_philox_normal(seed, 0, stream, (uint64_t)k));
 }
 
 Tensor array_tensor(RtArena *mem, const tn_array *a) {

@@ -5,7 +5,7 @@
 // `x weight bias?`; any number of them: `x..`
 static void put_operands(RtText *out, const OpInfo *row) {
   for (uint32_t k = 0; k < row->n_operands; k++) {
-    uint16_t flags = row->operands[k].flags;
+    uint32_t flags = row->operands[k].flags;
     rt_text_add(out, "%s%s ", ir_arg_name[row->operands[k].name],
                 flags & OPTIONAL   ? "?"
                 : flags & REPEATED ? ".."

@@ -57,7 +57,7 @@ static bool read_program(ToolRun *r) {
 static void make_outputs(ToolRun *r) {
   for (uint32_t k = 0; k < r->f->n_outputs; k++) {
     Port *out = &r->out[k];
-    out->array = (tn_array){.dtype = out->dtype == DT_I64 ? TN_I64 : TN_F32, .rank = ir_rank(r->p, out->shape)};
+    out->array = (tn_array){.dtype = (tn_dtype)out->dtype, .rank = ir_rank(r->p, out->shape)};
     for (uint32_t d = 0; d < out->array.rank; d++)
       out->array.dims[d] = ir_dim_eval(r->p, ir_dim_at(r->p, out->shape, d), r->slots);
     out->array.data = rt_alloc(r->mem, (size_t)array_elements(&out->array) * 8 + 8);

@@ -138,7 +138,7 @@ static const InputCheck *check_of(const ToolRun *r, uint32_t input) {
 
 static void make_up(ToolRun *r, uint32_t k, bool is_random) {
   Port *in = &r->in[k];
-  in->array = (tn_array){.dtype = in->dtype == DT_I64 ? TN_I64 : TN_F32, .rank = ir_rank(r->p, in->shape)};
+  in->array = (tn_array){.dtype = (tn_dtype)in->dtype, .rank = ir_rank(r->p, in->shape)};
   for (uint32_t d = 0; d < in->array.rank; d++)
     in->array.dims[d] = ir_dim_eval(r->p, ir_dim_at(r->p, in->shape, d), r->slots);
   const InputCheck *check = check_of(r, k);

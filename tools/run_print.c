@@ -1,4 +1,5 @@
 // What a run says: its outputs in short, its times.
+#include "runtime/exec/plan_types.h"
 #include "tools/json.h"
 #include "tools/run.h"
 
@@ -27,7 +28,7 @@ static Summary summarize(const tn_array *a) {
 }
 
 static void put_size(RtText *out, const tn_array *a) {
-  rt_text_add(out, "%s[", a->dtype == TN_I64 ? "i64" : "f32");
+  rt_text_add(out, "%s[", rt_dtype_name(a->dtype));
   for (uint32_t k = 0; k < a->rank; k++) rt_text_add(out, "%s%lld", k ? "," : "", (long long)a->dims[k]);
   rt_text_add(out, "]");
 }
@@ -72,7 +73,7 @@ static void json_array(RtText *out, const Port *port, bool has_values) {
   const tn_array *a = &port->array;
   json_open(out, NULL, '{');
   json_text(out, "name", port->name);
-  json_text(out, "dtype", a->dtype == TN_I64 ? "i64" : "f32");
+  json_text(out, "dtype", rt_dtype_name(a->dtype));
   json_open(out, "shape", '[');
   for (uint32_t k = 0; k < a->rank; k++) json_int(out, NULL, a->dims[k]);
   json_close(out, ']');

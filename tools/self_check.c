@@ -87,7 +87,7 @@ static void make_input(Check *k, const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   uint32_t at = (uint32_t)ir_attr_int(f, v, KEY_index, 0);
   tn_array *a = &k->data.in[at];
-  *a = (tn_array){.dtype = ins->dtype == DT_I64 ? TN_I64 : TN_F32, .rank = ir_rank(f->prog, ins->shape)};
+  *a = (tn_array){.dtype = (tn_dtype)ins->dtype, .rank = ir_rank(f->prog, ins->shape)};
   for (uint32_t d = 0; d < a->rank; d++)
     a->dims[d] = ir_dim_eval(f->prog, ir_dim_at(f->prog, ins->shape, d), k->data.slots);
   a->data = rt_alloc(k->mem, (size_t)array_elements(a) * 8 + 8);
@@ -325,7 +325,7 @@ static bool run_code(Check *k, tn_model *m) {
     if (f->ins[i].op != OP_output) continue;
     const Ins *from = ir_ins(f, ir_arg(f, (Val){i}, 0));
     tn_array *a = &out[ir_attr_int(f, (Val){i}, KEY_index, 0)];
-    *a = (tn_array){.dtype = from->dtype == DT_I64 ? TN_I64 : TN_F32, .rank = ir_rank(p, from->shape)};
+    *a = (tn_array){.dtype = (tn_dtype)from->dtype, .rank = ir_rank(p, from->shape)};
     for (uint32_t d = 0; d < a->rank; d++) a->dims[d] = ir_dim_eval(p, ir_dim_at(p, from->shape, d), k->data.slots);
     a->data = rt_alloc(k->mem, (size_t)array_elements(a) * 8 + 8);
   }

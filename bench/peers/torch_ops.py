@@ -21,6 +21,11 @@ def bag(mode, rows, width, bags, length):
     return lambda: embedding_bag(index, table, mode=mode)
 
 
+def einsum(heads, time, width):
+    q, k = numbers(time, heads, width), numbers(time, heads, width)
+    return lambda: torch.einsum("ihd,jhd->hij", q, k).contiguous()
+
+
 def along(op, a, b, axis):
     x, n = numbers(a, b), (a, b)[axis]
     if op == "sort":
@@ -41,7 +46,12 @@ def main():
 
     def case(op, *sizes):
         sizes = [int(s) for s in sizes]
-        compute = bag(op[4:], *sizes) if op.startswith("bag_") else along(op, *sizes)
+        if op.startswith("bag_"):
+            compute = bag(op[4:], *sizes)
+        elif op == "einsum":
+            compute = einsum(*sizes)
+        else:
+            compute = along(op, *sizes)
         state["compute"] = maybe_compiled(compute, sys.argv[4])
 
     with torch.inference_mode():

@@ -7,60 +7,9 @@
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
 // A large source is cut into blocks of channels, a long row into blocks of columns, so that the strip stays in L2.
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/gemm/conv_bands.h"
 
-enum { MOST_ROWS = 16, STRIP_BYTES = 64 << 10, L2_PART = 4, FEW_COLUMNS = 16 };
-
-// What is decided for one phase, by constants alone.
-typedef struct {
-  Windows w;
-  int64_t band, columns;  // of the result in a unit
-  StripShape strip;
-  int64_t units;  // of an image and a group
-} Bands;
-
-static int64_t strip_bytes(const Windows *w, int64_t band, int64_t columns, int64_t channels) {
-  return 4 * channels * cg_conv_span(&w->axis[0], 1) * cg_conv_span(&w->axis[1], band) *
-         cg_conv_span(&w->axis[2], columns);
-}
-
-static int64_t strip_limit(const Target *t) { return cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART); }
-
-// Equal blocks of channels, so few that a strip of few pixels fits.
-static int64_t block_of(const ConvShape *s, const Target *t) {
-  for (int64_t blocks = 1; blocks < s->src_channels; blocks++) {
-    if (s->src_channels % blocks) continue;
-    bool fits = true;
-    for (uint32_t k = 0; k < s->n_windows; k++) {
-      Windows w;
-      cg_conv_windows(s, k, &w);
-      int64_t columns = cg_smaller(FEW_COLUMNS, w.axis[2].count);
-      fits &= strip_bytes(&w, 1, cg_larger(1, columns), s->src_channels / blocks) <= strip_limit(t);
-    }
-    if (fits) return s->src_channels / blocks;
-  }
-  return 1;
-}
-
-static Bands bands_of(const ConvShape *s, uint32_t nth, int64_t block, const Target *t) {
-  Bands b = {.band = 1};
-  cg_conv_windows(s, nth, &b.w);
-  const Phase *p = b.w.axis;
-  int64_t limit = strip_limit(t), parts = 1;
-  b.columns = cg_larger(1, p[2].count);
-  while (b.columns > FEW_COLUMNS && strip_bytes(&b.w, 1, b.columns, block) > limit)
-    b.columns = cg_ceil_div(p[2].count, ++parts);
-  while (b.band < p[1].count && strip_bytes(&b.w, b.band + 1, b.columns, block) <= limit) b.band++;
-  if (p[1].count) b.band = cg_ceil_div(p[1].count, cg_ceil_div(p[1].count, b.band));  // about equal
-  b.strip = (StripShape){.planes = cg_conv_span(&p[0], 1),
-                         .rows = cg_conv_span(&p[1], b.band),
-                         .columns = cg_conv_span(&p[2], b.columns),
-                         .channels = block,
-                         .size = {s->src[0], s->src[1], s->src[2]},
-                         .pixel = s->src_channels * s->c.groups};
-  b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * cg_ceil_div(p[2].count, b.columns);
-  return b;
-}
+enum { MOST_ROWS = 16, FEW_COLUMNS = 16 };
 
 // ---- the plan
 bool cg_gemm_conv_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -74,12 +23,14 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = (uint32_t)cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(s.dst_channels, t->vl)));
   p->width = (int64_t)p->nv * t->vl;
   p->mr = (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv);
-  p->kc = block_of(&s, t);
+  p->kc = cg_conv_block(&s, 1, FEW_COLUMNS, t);
   p->pack_b = B_BY_STRATEGY;
   p->b_elements = s.c.groups * cg_ceil_div(s.dst_channels, p->width) * s.rows * p->width;
   p->strip_rows = 0;
+  Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
-    Bands b = bands_of(&s, k, p->kc, t);
+    cg_conv_windows(&s, k, &w);
+    Bands b = cg_conv_bands(&s, &w, p->kc, FEW_COLUMNS, t);
     p->strip_rows = cg_larger(p->strip_rows, b.band * b.columns);
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
     p->units += b.units;
@@ -94,44 +45,6 @@ void cg_gemm_conv_stack(Gemm *g) {
 
 // ---- a unit
 typedef struct {
-  Gemm *g;
-  const ConvShape *s;
-  const Bands *b;
-  LLVMValueRef image, group;
-  LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
-  LLVMValueRef rows, columns;       // that there are
-} Unit;
-
-static LLVMValueRef rem(Cg *c, LLVMValueRef n, int64_t d) {
-  return cg_sub(c, n, cg_mul(c, cg_div(c, n, cg_i64(c, d)), cg_i64(c, d)));
-}
-
-static void fill(const Unit *u, LLVMValueRef block) {
-  Cg *c = u->g->c;
-  const ConvShape *s = u->s;
-  const Phase *p = u->b->w.axis;
-  LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column};
-  for (uint32_t k = 0; k < CONV_AXES; k++)
-    begin[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
-  int64_t image = s->src[0] * s->src[1] * s->src[2] * s->src_channels * s->c.groups;
-  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, cg_i64(c, image)), cg_mul(c, u->group, cg_i64(c, s->src_channels)));
-  at = cg_add(c, at, cg_mul(c, block, cg_i64(c, u->g->p->kc)));
-  cg_conv_fill_strip(c, &u->b->strip, cg_at(c, c->f32, u->g->a, at), begin, u->g->a_block);
-}
-
-// Number of the result's pixel at row i, column j of the band.
-static LLVMValueRef pixel_of(const Unit *u, LLVMValueRef i, LLVMValueRef j) {
-  Cg *c = u->g->c;
-  const Phase *p = u->b->w.axis;
-  LLVMValueRef at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
-  for (uint32_t k = 0; k < CONV_AXES; k++) {
-    at[k] = cg_add(c, cg_mul(c, at[k], cg_i64(c, p[k].step)), cg_i64(c, p[k].first));
-    pixel = cg_add(c, cg_mul(c, pixel, cg_i64(c, u->s->dst[k])), at[k]);
-  }
-  return pixel;
-}
-
-typedef struct {
   LLVMValueRef n0, columns;  // of the group's channels
   LLVMValueRef weights;
   uint32_t nv;
@@ -144,7 +57,7 @@ typedef struct {
   int64_t outer;       // calls of the microkernel, for the axes before
 } Stretches;
 
-static Stretches stretches_of(const Unit *u) {
+static Stretches stretches_of(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   int64_t channels = s->channels, width = u->g->p->width, row = s->columns * channels;
@@ -156,15 +69,17 @@ static Stretches stretches_of(const Unit *u) {
 }
 
 // Where the windows' row number `nth` of `outer` begins in the strip.
-static int64_t outer_offset(const Unit *u, const Stretches *x, int64_t nth) {
+static int64_t outer_offset(const ConvUnit *u, const Stretches *x, int64_t nth) {
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   int64_t row = s->columns * s->channels, inner = x->outer == p[0].n_taps ? 1 : p[1].n_taps;
   bool by_planes = inner == 1;
+  if (!inner) return 0;  // no tap reaches this phase: its sums are 0
   return nth / inner * p[0].gap * s->rows * row + (by_planes ? 0 : nth % inner * p[1].gap * row);
 }
 
-static void row_of_pixels(const Unit *u, const Panel *n, LLVMValueRef i, LLVMValueRef to, int64_t c_row, bool adds) {
+static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLVMValueRef to, int64_t c_row,
+                          bool adds) {
   Gemm *g = u->g;
   Cg *c = g->c;
   const Phase *p = u->b->w.axis;
@@ -202,27 +117,12 @@ static void row_of_pixels(const Unit *u, const Panel *n, LLVMValueRef i, LLVMVal
   }
 }
 
-static LLVMValueRef channel_of(const Unit *u, const Panel *n) {
+static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
   Cg *c = u->g->c;
   return cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->dst_channels)), n->n0);
 }
 
-// Pixels of the result that follow one another are rows of the epilogue.
-static void epilogue(const Unit *u, const Panel *n, LLVMValueRef i, LLVMValueRef sums) {
-  Gemm *g = u->g;
-  Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), one = cg_i64(c, 1), zero = cg_i64(c, 0), n0 = channel_of(u, n);
-  if (u->b->w.axis[2].step == 1) {
-    cg_gemm_epilogue(g, pixel_of(u, i, zero), u->columns, n0, n->columns, sums, width);
-    return;
-  }
-  Loop l;
-  cg_loop_begin(c, &l, zero, u->columns, one, NULL, 0);
-  cg_gemm_epilogue(g, pixel_of(u, i, l.i), one, n0, n->columns, cg_at(c, c->f32, sums, cg_mul(c, l.i, width)), width);
-  cg_loop_end(c, &l, NULL);
-}
-
-static void each_row(const Unit *u, const Panel *n, bool adds, bool ends) {
+static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
   int64_t channels = u->s->dst_channels * u->s->c.groups, width = g->p->width;
@@ -231,17 +131,22 @@ static void each_row(const Unit *u, const Panel *n, bool adds, bool ends) {
   if (g->epilogue) {
     LLVMValueRef sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width)));
     row_of_pixels(u, n, l.i, sums, width, adds);
-    if (ends) epilogue(u, n, l.i, sums);
+    if (ends) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, sums);
   } else {
-    LLVMValueRef at = cg_mul(c, pixel_of(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
+    LLVMValueRef at = cg_mul(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
     row_of_pixels(u, n, l.i, cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), u->b->w.axis[2].step * channels,
                   adds);
   }
   cg_loop_end(c, &l, NULL);
 }
 
+static void fill(const ConvUnit *u, LLVMValueRef block) {
+  Gemm *g = u->g;
+  cg_conv_fill(u, g->a, cg_mul(g->c, block, cg_i64(g->c, g->p->kc)), g->a_block);
+}
+
 // With several blocks of channels every panel copies them again, and later ones add to the sums of the first.
-static void panel(const Unit *u, Panel *n) {
+static void panel(const ConvUnit *u, Panel *n) {
   Gemm *g = u->g;
   Cg *c = g->c;
   int64_t blocks = u->s->src_channels / g->p->kc, rows = u->b->w.taps * g->p->kc;
@@ -263,7 +168,7 @@ static void panel(const Unit *u, Panel *n) {
   each_row(u, n, true, true);
 }
 
-static void each_panel(const Unit *u) {
+static void each_panel(const ConvUnit *u) {
   Gemm *g = u->g;
   Cg *c = g->c;
   int64_t width = g->p->width, all = u->s->dst_channels, whole = all / width, left = all % width;
@@ -287,37 +192,16 @@ static void each_panel(const Unit *u) {
                     .masked = left % c->t->vl});
 }
 
-// Units of a phase: images, groups, planes, bands, blocks of columns.
-static void each_unit(Gemm *g, const ConvShape *s, const Bands *b) {
-  Cg *c = g->c;
-  const Phase *p = b->w.axis;
-  int64_t columns = cg_ceil_div(p[2].count, b->columns), bands = cg_ceil_div(p[1].count, b->band);
-  if (b->units == 0) return;
-  LLVMValueRef lo, hi, count = cg_mul(c, cg_dim(c, s->c.n), cg_i64(c, s->c.groups * b->units));
-  cg_share(c, count, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef rest = cg_div(c, l.i, cg_i64(c, columns));
-  Unit u = {.g = g, .s = s, .b = b, .column = cg_mul(c, rem(c, l.i, columns), cg_i64(c, b->columns))};
-  u.row = cg_mul(c, rem(c, rest, bands), cg_i64(c, b->band)), rest = cg_div(c, rest, cg_i64(c, bands));
-  u.plane = rem(c, rest, p[0].count), rest = cg_div(c, rest, cg_i64(c, p[0].count));
-  u.group = rem(c, rest, s->c.groups), u.image = cg_div(c, rest, cg_i64(c, s->c.groups));
-  u.rows = cg_min(c, cg_i64(c, b->band), cg_sub(c, cg_i64(c, p[1].count), u.row));
-  u.columns = cg_min(c, cg_i64(c, b->columns), cg_sub(c, cg_i64(c, p[2].count), u.column));
-  if (columns == 1) u.columns = cg_i64(c, b->columns);
-  if (p[1].count % b->band == 0) u.rows = cg_i64(c, b->band);
-  each_panel(&u);
-  cg_loop_end(c, &l, NULL);
-}
-
 void cg_gemm_conv_emit(Gemm *g) {
   Cg *c = g->c;
   ConvShape s;
   cg_conv_shape(c->f, g->p->product, &s);
   cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b);
   cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
-    Bands b = bands_of(&s, k, g->p->kc, c->t);
-    each_unit(g, &s, &b);
+    cg_conv_windows(&s, k, &w);
+    Bands b = cg_conv_bands(&s, &w, g->p->kc, FEW_COLUMNS, c->t);
+    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b}, each_panel);
   }
 }

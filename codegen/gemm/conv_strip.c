@@ -1,21 +1,18 @@
 // A part of one image with its padding, copied to the worker's stack (conv_windows.h).
 #include "codegen/gemm/conv_windows.h"
 
-// n elements, of which nothing behind the last is touched
-static void each_vector(Cg *c, LLVMValueRef n, LLVMValueRef from, LLVMValueRef to) {
+// Zeros, by whole vectors; nothing behind the last is touched.
+void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
   LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), zero = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef rest = cg_sub(c, n, whole);
+  int64_t left;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  cg_store(c, from ? cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)) : zero, cg_at(c, c->f32, to, l.i));
+  cg_store(c, zero, cg_at(c, c->f32, at, l.i));
   cg_loop_end(c, &l, NULL);
-  int64_t constant;
-  if (cg_const_value(n, &constant) && constant % c->t->vl == 0) return;
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, n, whole));
-  LLVMValueRef x = from ? cg_load_masked(c, c->vf, cg_at(c, c->f32, from, whole), mask) : zero;
-  cg_store_masked(c, x, cg_at(c, c->f32, to, whole), mask);
+  if (cg_const_value(rest, &left) && left == 0) return;
+  cg_store_masked(c, zero, cg_at(c, c->f32, at, whole), cg_mask(c, rest));
 }
-
-void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) { each_vector(c, n, NULL, at); }
 
 static LLVMValueRef clamp(Cg *c, LLVMValueRef x, int64_t most) {
   return cg_min(c, cg_max(c, x, cg_i64(c, 0)), cg_i64(c, most));
@@ -31,13 +28,13 @@ static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef
   LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
   if (s->pixel == s->channels) {
     LLVMValueRef at = cg_mul(c, lo, n);
-    each_vector(c, cg_mul(c, cg_sub(c, hi, lo), n), cg_at(c, c->f32, first, at), cg_at(c, c->f32, to, at));
+    cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), cg_mul(c, cg_sub(c, hi, lo), n));
     return;
   }
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  each_vector(c, n, cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, s->pixel))),
-              cg_at(c, c->f32, to, cg_mul(c, l.i, n)));
+  LLVMValueRef pixel = cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, s->pixel)));
+  cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, cg_mul(c, l.i, n)), pixel, n);
   cg_loop_end(c, &l, NULL);
 }
 

@@ -7,7 +7,7 @@
 //
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the band's rows.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order.
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/gemm/depthwise.h"
 
 enum {
   MOST_SLICES = 8,
@@ -69,6 +69,7 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 }
 
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  if (cg_depthwise_weight_fits(f, v)) return cg_depthwise_weight_scratch_bytes(f, v, t);
   Plan p = plan_of(f, v, t);
   return cg_round_up(4 * p.slices * p.c.groups * p.sums, TN_ALIGN);
 }
@@ -84,10 +85,6 @@ typedef struct {
   LLVMValueRef image, plane;  // at hand
   LLVMValueRef row, column, rows, columns;
 } Unit;
-
-static LLVMValueRef rem(Cg *c, LLVMValueRef n, int64_t d) {
-  return cg_sub(c, n, cg_mul(c, cg_div(c, n, cg_i64(c, d)), cg_i64(c, d)));
-}
 
 static void fill(const Unit *u, LLVMValueRef block) {
   Cg *c = u->c;
@@ -219,10 +216,11 @@ static void each_unit(Unit *u, LLVMValueRef scratch) {
   cg_share(c, cg_i64(c, units), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef chunk = rem(c, l.i, p->chunks), rest = cg_div(c, l.i, cg_i64(c, p->chunks)), row = rem(c, rest, rows);
-  u->z = cg_div(c, row, cg_i64(c, v->kernel[1])), u->y = rem(c, row, v->kernel[1]);
+  LLVMValueRef chunk = cg_gemm_rem(c, l.i, cg_i64(c, p->chunks)), rest = cg_div(c, l.i, cg_i64(c, p->chunks)),
+               row = cg_gemm_rem(c, rest, cg_i64(c, rows));
+  u->z = cg_div(c, row, cg_i64(c, v->kernel[1])), u->y = cg_gemm_rem(c, row, cg_i64(c, v->kernel[1]));
   rest = cg_div(c, rest, cg_i64(c, rows));
-  u->group = rem(c, rest, v->groups);
+  u->group = cg_gemm_rem(c, rest, cg_i64(c, v->groups));
   LLVMValueRef slice = cg_div(c, rest, cg_i64(c, v->groups));
   u->first = cg_div(c, cg_mul(c, chunk, cg_i64(c, p->panels)), cg_i64(c, p->chunks));
   u->last = cg_div(c, cg_mul(c, cg_add(c, chunk, cg_i64(c, 1)), cg_i64(c, p->panels)), cg_i64(c, p->chunks));
@@ -240,9 +238,10 @@ static void each_unit(Unit *u, LLVMValueRef scratch) {
 static LLVMValueRef place_of(Cg *c, const Plan *p, LLVMValueRef group, LLVMValueRef window_row, LLVMValueRef row) {
   const Conv *v = &p->c;
   int64_t taps = ir_conv_taps(v), per_block = v->kernel[2] * p->block;
-  LLVMValueRef block = cg_div(c, row, cg_i64(c, per_block)), in_block = rem(c, row, per_block);
+  LLVMValueRef block = cg_div(c, row, cg_i64(c, per_block)), in_block = cg_gemm_rem(c, row, cg_i64(c, per_block));
   LLVMValueRef w = cg_div(c, in_block, cg_i64(c, p->block));
-  LLVMValueRef channel = cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), rem(c, in_block, p->block));
+  LLVMValueRef channel =
+      cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), cg_gemm_rem(c, in_block, cg_i64(c, p->block)));
   LLVMValueRef at = cg_mul(c, group, cg_i64(c, p->o_group * p->c_group * taps));
   at = cg_add(c, at, cg_mul(c, channel, cg_i64(c, taps)));
   return cg_add(c, at, cg_add(c, cg_mul(c, window_row, cg_i64(c, v->kernel[2])), w));
@@ -270,7 +269,9 @@ static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef 
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   add_slices(c, p, scratch, l.i, row);
   LLVMValueRef window_row = cg_div(c, l.i, cg_i64(c, in_row)), group = cg_div(c, window_row, cg_i64(c, window_rows));
-  LLVMValueRef to = cg_at(c, c->f32, out, place_of(c, p, group, rem(c, window_row, window_rows), rem(c, l.i, in_row)));
+  LLVMValueRef to = cg_at(c, c->f32, out,
+                          place_of(c, p, group, cg_gemm_rem(c, window_row, cg_i64(c, window_rows)),
+                                   cg_gemm_rem(c, l.i, cg_i64(c, in_row))));
   cg_loop_begin(c, &o, cg_i64(c, 0), cg_i64(c, p->o_group), cg_i64(c, 1), NULL, 0);
   cg_store(c, cg_load(c, c->f32, cg_at(c, c->f32, row, o.i)), cg_at(c, c->f32, to, cg_mul(c, o.i, stride)));
   cg_loop_end(c, &o, NULL);
@@ -280,11 +281,16 @@ static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef 
 bool cg_emit_conv_weight(Cg *c) {
   Val v = {c->k->first};
   Plan p = plan_of(c->f, v, c->t);
+  LLVMValueRef null = LLVMConstNull(c->ptr);
   if (p.sums == 0) return true;
-  Unit u = {.c = c, .p = &p, .strip = cg_block(c, c->f32, cg_strip_elements(&p.strip))};
-  LLVMValueRef row = cg_block(c, c->f32, p.o_pad), null = LLVMConstNull(c->ptr);
-  u.x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
-  u.g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
+  LLVMValueRef x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
+  LLVMValueRef g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
+  if (cg_depthwise_weight_fits(c->f, v)) {
+    cg_depthwise_weight_emit(c, x, g);
+    return true;
+  }
+  Unit u = {.c = c, .p = &p, .x = x, .g = g, .strip = cg_block(c, c->f32, cg_strip_elements(&p.strip))};
+  LLVMValueRef row = cg_block(c, c->f32, p.o_pad);
   each_unit(&u, c->scratch);
   cg_wait_for_team(c);
   store_sums(c, &p, c->scratch, row, cg_ptr(c, v));

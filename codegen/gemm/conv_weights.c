@@ -10,17 +10,14 @@ typedef struct {
       dst_stride;  // elements of the weight from one channel of the source, and of the result, to the next
 } Packing;
 
-static LLVMValueRef rem(Cg *c, LLVMValueRef n, int64_t d) {
-  return cg_sub(c, n, cg_mul(c, cg_div(c, n, cg_i64(c, d)), cg_i64(c, d)));
-}
-
 // Number of the weight's tap that is the windows' tap i.
 static LLVMValueRef tap_of(const Packing *p, LLVMValueRef i) {
   Cg *c = p->c;
   LLVMValueRef tap = cg_i64(c, 0), scale = cg_i64(c, 1);
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     const Phase *x = &p->w->axis[k];
-    LLVMValueRef at = cg_add(c, cg_i64(c, x->tap), cg_mul(c, rem(c, i, x->n_taps), cg_i64(c, x->tap_step)));
+    LLVMValueRef at =
+        cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_gemm_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
     scale = cg_mul(c, scale, cg_i64(c, p->s->c.kernel[k]));
     i = cg_div(c, i, cg_i64(c, x->n_taps));
@@ -50,9 +47,12 @@ static void pack_windows(const Packing *p, LLVMValueRef weights, LLVMValueRef to
   cg_share(c, cg_i64(c, p->s->c.groups * p->panels * rows), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = rem(c, l.i, rows), panel = cg_div(c, l.i, cg_i64(c, rows)), nth = rem(c, panel, p->panels);
-  LLVMValueRef block = cg_div(c, row, cg_i64(c, p->w->taps * p->block)), in_block = rem(c, row, p->w->taps * p->block);
-  LLVMValueRef channel = cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), rem(c, in_block, p->block));
+  LLVMValueRef row = cg_gemm_rem(c, l.i, cg_i64(c, rows)), panel = cg_div(c, l.i, cg_i64(c, rows)),
+               nth = cg_gemm_rem(c, panel, cg_i64(c, p->panels));
+  LLVMValueRef block = cg_div(c, row, cg_i64(c, p->w->taps * p->block)),
+               in_block = cg_gemm_rem(c, row, cg_i64(c, p->w->taps * p->block));
+  LLVMValueRef channel =
+      cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), cg_gemm_rem(c, in_block, cg_i64(c, p->block)));
   LLVMValueRef tap = tap_of(p, cg_div(c, in_block, cg_i64(c, p->block)));
   LLVMValueRef group = cg_div(c, panel, cg_i64(c, p->panels));
   LLVMValueRef from = cg_mul(c, group, cg_i64(c, p->s->src_channels * p->s->dst_channels * taps));
@@ -66,8 +66,8 @@ static void pack_windows(const Packing *p, LLVMValueRef weights, LLVMValueRef to
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
                           LLVMValueRef to) {
   int64_t taps = ir_conv_taps(&s->c);
+  Windows w;
   for (uint32_t k = 0; k < s->n_windows; k++) {
-    Windows w;
     cg_conv_windows(s, k, &w);
     Packing p = {.c = c, .s = s, .w = &w, .width = width, .block = block};
     p.panels = cg_ceil_div(s->dst_channels, width);

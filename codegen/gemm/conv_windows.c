@@ -42,16 +42,13 @@ static Phase transposed(const Conv *c, uint32_t k, int64_t r) {
 }
 
 void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {
-  *w = (Windows){.taps = 1};
-  for (uint32_t n = 0; n <= nth; n++) {
-    if (n) w->k0 += w->taps * s->src_channels;
-    uint32_t rest = n;
-    w->taps = 1;
-    for (uint32_t k = CONV_AXES; k-- > 0;) {
-      uint32_t phases = s->transposed ? (uint32_t)s->c.stride[k] : 1;
-      w->axis[k] = s->transposed ? transposed(&s->c, k, rest % phases) : forward(&s->c, k);
-      w->taps *= w->axis[k].n_taps;
-      rest /= phases;
-    }
+  Windows next = {.taps = 1, .k0 = nth ? w->k0 + w->taps * s->src_channels : 0};
+  uint32_t rest = nth;
+  for (uint32_t k = CONV_AXES; k-- > 0;) {
+    uint32_t phases = s->transposed ? (uint32_t)s->c.stride[k] : 1;
+    next.axis[k] = s->transposed ? transposed(&s->c, k, rest % phases) : forward(&s->c, k);
+    next.taps *= next.axis[k].n_taps;
+    rest /= phases;
   }
+  *w = next;
 }

@@ -31,6 +31,7 @@ typedef struct {
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
+// The windows of phase number `nth`, which follow those of the one before it, in w.
 void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
 // Elements of the source that `count` elements of the result read.

@@ -398,25 +398,29 @@ static V as_count(Cg *c, V x) {
   return LLVMBuildSIToFP(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), lanes_like(t, c->f32), "");
 }
 
+// A whole number that is not negative, times a power of two: the same bits as a product. LLVM makes one VCVT of an MVE
+// conversion and a product with such a constant, and takes its count of bits from a register where the program has that
+// number in one already.
+static V scaled(Cg *c, V whole, double by) {
+  return c->t->has_fma ? cg_fma(c, whole, k(c, whole, by), k(c, whole, 0)) : mul(c, whole, k(c, whole, by));
+}
+
 // Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
 V cg_normal_of(Cg *c, V x[4]) {
   V u1 = as_count(c, x[0]), u2 = as_count(c, x[1]);
-  u1 = mul(c, add(c, u1, k(c, u1, 1)), k(c, u1, 0x1p-24));
-  u2 = mul(c, u2, k(c, u2, 0x1p-24));
+  u1 = scaled(c, add(c, u1, k(c, u1, 1)), 0x1p-24);
+  u2 = scaled(c, u2, 0x1p-24);
   // The nearest quarter turn is taken off exactly: cos(2 pi u2) = sin(2 pi (u2 - q/4) + (q + 1) pi/2).
   LLVMTypeRef it = lanes_like(LLVMTypeOf(u2), c->i32);
   V q = LLVMBuildFPToSI(c->b, add(c, mul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
   V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
-  V r = mul(c, sub(c, u2, mul(c, whole, k(c, u2, 0.25))), k(c, u2, 6.283185307179586));
+  V r = mul(c, sub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
   V turn = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
   V far = mul(c, log_of(c, u1), k(c, u1, -2));
   return mul(c, cg_primitive(c, OP_sqrt, &far), turn);
 }
 
-V cg_uniform_of(Cg *c, V x[4]) {
-  V u = as_count(c, x[0]);
-  return mul(c, u, k(c, u, 0x1p-24));
-}
+V cg_uniform_of(Cg *c, V x[4]) { return scaled(c, as_count(c, x[0]), 0x1p-24); }
 
 static V random_primitive(Cg *c, Op op, V element, V id) {
   V x[4];

@@ -14,26 +14,13 @@ enum {
 };
 
 typedef struct {
-  LLVMTypeRef elem, vec;
+  DType type;
+  LLVMTypeRef elem;
 } Kind;
 
 static Kind kind_of(Cg *c, Val v) {
   DType t = (DType)ir_ins(c->f, v)->dtype;
-  return (Kind){cg_elem_type(c, t), cg_vector_type(c, t, c->t->vl)};
-}
-
-static bool is_zero(LLVMValueRef v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetZExtValue(v) == 0; }
-
-// to[0, n) = from[0, n)
-static void copy_run(Cg *c, Kind k, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n) {
-  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  cg_store(c, cg_load(c, k.vec, cg_at(c, k.elem, from, l.i)), cg_at(c, k.elem, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  if (is_zero(rest)) return;
-  LLVMValueRef mask = cg_mask(c, rest);
-  cg_store_masked(c, cg_load_masked(c, k.vec, cg_at(c, k.elem, from, whole), mask), cg_at(c, k.elem, to, whole), mask);
+  return (Kind){t, cg_elem_type(c, t)};
 }
 
 static LLVMValueRef first_worker(Cg *c) { return LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""); }
@@ -72,7 +59,7 @@ static void put_block(Cg *c, Val v, uint32_t axis, LLVMValueRef first) {
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef row = cg_div(c, l.i, n_chunks), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, row, n_chunks)), chunk);
   LLVMValueRef out = cg_add(c, cg_add(c, cg_mul(c, row, stride), skip), at), in = cg_add(c, cg_mul(c, row, run), at);
-  copy_run(c, k, cg_at(c, k.elem, to, out), cg_at(c, k.elem, from, in), cg_min(c, cg_sub(c, run, at), chunk));
+  cg_copy_run(c, k.type, cg_at(c, k.elem, to, out), cg_at(c, k.elem, from, in), cg_min(c, cg_sub(c, run, at), chunk));
   cg_loop_end(c, &l, NULL);
 }
 
@@ -116,7 +103,7 @@ static void put_rows(Cg *c, Val v, const Places *at, LLVMValueRef lo, LLVMValueR
   LLVMValueRef out = cg_at(c, k.elem, to, cg_mul(c, row, at->inner)),
                in = cg_at(c, k.elem, from, cg_mul(c, l.i, at->inner));
   if (cg_const_value(at->inner, &width) && width == 1) cg_store(c, cg_load(c, k.elem, in), out);
-  else copy_run(c, k, out, in, at->inner);
+  else cg_copy_run(c, k.type, out, in, at->inner);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -185,7 +172,7 @@ static bool index_assign(Cg *c, Val v) {
   cg_if(c, &in, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, row_lo, ""), mine, ""));
   LLVMValueRef to = cg_at(c, k.elem, cg_ptr(c, v), cg_add(c, cg_mul(c, i, width), lo));
   LLVMValueRef from = cg_at(c, k.elem, cg_ptr(c, part), cg_add(c, cg_mul(c, l.i, width), lo));
-  copy_run(c, k, to, from, n_columns);
+  cg_copy_run(c, k.type, to, from, n_columns);
   cg_endif(c, &in);
   cg_loop_end(c, &l, NULL);
   return true;

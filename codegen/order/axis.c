@@ -35,17 +35,3 @@ V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V f
 }
 
 V cg_ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }
-
-void cg_copy_run(Cg *c, DType t, V to, V from, V n) {
-  LLVMTypeRef elem = cg_elem_type(c, t), vec = cg_vector_type(c, t, c->t->vl);
-  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl);
-  int64_t rest;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  cg_store(c, cg_load(c, vec, cg_at(c, elem, from, l.i)), cg_at(c, elem, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  if (cg_const_value(cg_sub(c, n, whole), &rest) && rest == 0) return;
-  cg_loop_begin(c, &l, whole, n, cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_load(c, elem, cg_at(c, elem, from, l.i)), cg_at(c, elem, to, l.i));
-  cg_loop_end(c, &l, NULL);
-}

@@ -15,7 +15,5 @@ LLVMValueRef cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint3
 bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to);
 LLVMValueRef cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
 LLVMValueRef cg_ptr_or_null(Cg *c, Val v);  // NULL: nobody reads it
-// to[0, n) = from[0, n), elements of that type
-void cg_copy_run(Cg *c, DType t, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n);
 
 #endif

@@ -87,24 +87,20 @@ static void cross_entropy_rows(RowGraph *g, Val v) {
   if (g->n_lse < sizeof g->lse / sizeof *g->lse) g->lse[g->n_lse++] = (RowLse){lse, a, top, e, sum};
 }
 
-// softmax of the logits from the saved log-sum-exp; 0 where that is infinite.
-static Node probability(RowGraph *g, Node a, Node lse, Node ok) {
+// softmax of the logits from the saved log-sum-exp
+static Node probability(RowGraph *g, Node a, Node lse) {
   for (uint32_t k = 0; k < g->n_lse; k++)
-    if (g->lse[k].lse == lse && g->lse[k].logits == a) {
-      Node inverse = div_by(g, number(g, 1), g->lse[k].sum), zero = number(g, 0);
-      Node e = select_of(g, ok, g->lse[k].exps, zero), scale = select_of(g, ok, inverse, zero);
-      return mul(g, e, scale);
-    }
-  Node far = number(g, INFINITY), from = select_of(g, ok, lse, far);
-  return exp_of(g, sub(g, a, from));
+    if (g->lse[k].lse == lse && g->lse[k].logits == a)
+      return mul(g, g->lse[k].exps, div_by(g, number(g, 1), g->lse[k].sum));
+  return exp_of(g, sub(g, a, lse));
 }
 
-// Rows without a valid label have a gradient of zeros.
+// Rows without a valid label have a gradient of zeros, whatever their logits are.
 static void cross_entropy_rows_grad(RowGraph *g, Val v) {
   Node a = arg(g, v, 0), label = label_of(g, v, false), ok = valid(g, label), zero = number(g, 0);
-  Node p = probability(g, a, cg_row_scalar(g, v, 2), ok), at = one_hot(g, label);
-  Node scale = select_of(g, ok, cg_row_scalar(g, v, 3), zero);
-  set(g, v, 0, mul(g, sub(g, p, at), scale));
+  Node p = probability(g, a, cg_row_scalar(g, v, 2)), at = one_hot(g, label);
+  Node y = mul(g, sub(g, p, at), cg_row_scalar(g, v, 3));
+  set(g, v, 0, select_of(g, ok, y, zero));
 }
 
 // ---- norms

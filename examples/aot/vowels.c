@@ -35,11 +35,16 @@ static void shuffle(int n) {
   }
 }
 
-// One pass over n sequences in their order: how many were told right.
-static float pass(const sequence *s, int n, int trains) {
+typedef struct {
+  float correct, loss;  // of a sequence, on average
+} means;
+
+// One pass over n sequences in their order.
+static means pass(const sequence *s, int n, int trains) {
   static float x[VOWELS_BATCH_MAX * VOWELS_TIME_MAX * FEATURES];
   int64_t lengths[VOWELS_BATCH_MAX], label[VOWELS_BATCH_MAX];
-  float loss, correct, total = 0;
+  float loss, correct;
+  means sum = {0};
   for (int first = 0; first < n; first += VOWELS_BATCH_MAX) {
     int64_t batch = n - first < VOWELS_BATCH_MAX ? n - first : VOWELS_BATCH_MAX, time = 0;
     for (int k = 0; k < batch; k++) lengths[k] = s[order[first + k]].length, label[k] = s[order[first + k]].label;
@@ -51,9 +56,9 @@ static float pass(const sequence *s, int n, int trains) {
                      ? vowels_train_step(&state, arena, sizeof arena, &in, &(vowels_train_step_out){&loss, &correct})
                      : vowels_evaluate(&state, arena, sizeof arena, &in_test, &(vowels_evaluate_out){&loss, &correct});
     if (status) fprintf(stderr, "%s\n", vowels_error(status)), exit(1);
-    total += correct;
+    sum.correct += correct, sum.loss += loss * (float)batch;
   }
-  return total;
+  return (means){sum.correct / (float)n, sum.loss / (float)n};
 }
 
 int main(int argc, char **argv) {
@@ -64,7 +69,8 @@ int main(int argc, char **argv) {
   for (int k = 0; k < MOST; k++) order[k] = k;
   for (int epoch = 0; epoch < atoi(argv[3]); epoch++) shuffle(n_train), pass(train, n_train, 1);
   for (int k = 0; k < MOST; k++) order[k] = k;
-  printf("test accuracy %.4f\n", pass(test, n_test, 0) / (float)n_test);
+  means m = pass(test, n_test, 0);
+  printf("test accuracy %.4f\ntest loss %.5f\n", m.correct, m.loss);
   if (argc < 5) return 0;
   static unsigned char file[VOWELS_FILE_BYTES];
   FILE *out = fopen(argv[4], "wb");

@@ -29,7 +29,9 @@ static uint32_t row_of(Tables *t, Dim d) {
 
 static const char *keep(Tables *t, Str s) { return rt_strdup(t->mem, ir_text(t->ir, s)); }
 // Of an array; one of another dtype has none, and a run refuses it.
-static uint32_t dtype_of(uint8_t t) { return t == DT_I64 ? RT_I64 : t == DT_F32 ? RT_F32 : RT_NO_DTYPE; }
+_Static_assert((int)RT_N_DTYPES == (int)DT_LAYOUT && (int)RT_F32 == (int)DT_F32 && (int)RT_BF16 == (int)DT_BF16,
+               "arrays number dtypes as the IR does");
+static uint32_t dtype_of(uint8_t t) { return NUMBER >> t & 1 ? t : RT_NO_DTYPE; }
 
 static RtPort port_of(Tables *t, const Fn *f, Val v, Str name) {
   const Ins *ins = ir_ins(f, v);

@@ -1,8 +1,10 @@
 // Data sets of files: the runtime's readers, under public names.
 #include "frontend/run/run.h"
 #include "runtime/data/array_files.h"
+#include "runtime/data/cifar.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/text.h"
+#include "runtime/data/wav.h"
 
 static tn_dataset *made(RtDataset *d) { return (tn_dataset *)d; }
 
@@ -16,18 +18,28 @@ static bool take_columns(RtColumn *to, const tn_column *from, uint32_t n, char *
   if (n > RT_MAX_FIELDS || (from && !n))
     return rt_fail(error, error_size, "%u arrays are named, 1 to %d are possible", n, RT_MAX_FIELDS);
   for (uint32_t k = 0; from && k < n; k++) {
-    if (!from[k].name || (from[k].dtype != 0 && from[k].dtype != TN_F32 && from[k].dtype != TN_I64))
+    if (!from[k].name || (uint32_t)from[k].dtype >= RT_N_DTYPES)
       return rt_fail(error, error_size, "array %u has %s", k, from[k].name ? "an unknown dtype" : "no name");
     to[k] = (RtColumn){from[k].name, from[k].field, (RtDType)from[k].dtype};
   }
   return true;
 }
 
-tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size_t error_size) {
+typedef RtDataset *(*OpenColumns)(const RtColumn *columns, uint32_t n, char *error, size_t error_size);
+
+static tn_dataset *open_columns(OpenColumns open, const tn_column *files, uint32_t n, char *error, size_t error_size) {
   RtColumn list[RT_MAX_FIELDS];
   if (!files) return refuse(error, error_size, "no files are given");
   if (!take_columns(list, files, n, error, error_size)) return NULL;
-  return made(rt_dataset_npy(list, n, error, error_size));
+  return made(open(list, n, error, error_size));
+}
+
+tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size_t error_size) {
+  return open_columns(rt_dataset_npy, files, n, error, error_size);
+}
+
+tn_dataset *tn_dataset_idx(const tn_column *files, uint32_t n, char *error, size_t error_size) {
+  return open_columns(rt_dataset_idx, files, n, error, error_size);
 }
 
 tn_dataset *tn_dataset_npz_with(const char *path, const tn_npz_options *given, char *error, size_t error_size) {
@@ -48,6 +60,33 @@ tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, u
   if (!path) return refuse(error, error_size, "no path is given");
   if (!take_columns(list, columns, n, error, error_size)) return NULL;
   return made(rt_dataset_safetensors(path, columns ? list : NULL, n, error, error_size));
+}
+
+// ---- images and sound
+_Static_assert((int)TN_CIFAR10 == (int)RT_CIFAR10 && (int)TN_CIFAR100 == (int)RT_CIFAR100, "one list of kinds");
+
+tn_dataset *tn_dataset_cifar(const char *path, tn_cifar kind, char *error, size_t error_size) {
+  RtSource source;
+  if (!path) return refuse(error, error_size, "no path is given");
+  if (kind != TN_CIFAR10 && kind != TN_CIFAR100)
+    return refuse(error, error_size, "the kind is TN_CIFAR10 or TN_CIFAR100");
+  if (!rt_source_open(&source, path, error, error_size)) return NULL;
+  RtDataset *d = rt_dataset_cifar(&source, (RtCifar)kind, error, error_size);
+  if (!d) rt_source_close(&source);
+  return made(d);
+}
+
+_Static_assert(sizeof(tn_wav_file) == sizeof(RtWavFile) && offsetof(tn_wav_file, label) == offsetof(RtWavFile, label),
+               "one layout");
+
+tn_dataset *tn_dataset_wav(const tn_wav_file *files, size_t n, const tn_wav_options *given, char *error,
+                           size_t error_size) {
+  const tn_wav_options o = given ? *given : (tn_wav_options){0};
+  if (!files && n) return refuse(error, error_size, "no files are given");
+  for (size_t k = 0; k < n; k++)
+    if (!files[k].path) return refuse(error, error_size, "a file has no path");
+  RtWavOptions r = {.rate = o.rate, .channels = o.channels, .max_frames = o.max_frames};
+  return made(rt_dataset_wav((const RtWavFile *)files, n, &r, error, error_size));
 }
 
 // ---- tables

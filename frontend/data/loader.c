@@ -1,6 +1,7 @@
 // Data sets, loaders and batches: the runtime's own, under public names.
 #include "runtime/data/loader.h"
 #include "frontend/run/run.h"
+#include "runtime/data/images.h"
 #include "runtime/store/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ void tn_dataset_free(tn_dataset *d) { rt_dataset_release(set_of(d)); }
 
 // ---- items: the public one is made of the runtime's around each call of the user's
 static tn_item shown_item(const RtItem *from) {
-  tn_item to = {.error = from->error, .error_size = from->error_size, .loader = from->halt};
+  tn_item to = {.error = from->error, .error_size = from->error_size, .epoch = from->epoch, .loader = from->halt};
   memcpy(to.data, from->data, sizeof to.data);
   memcpy(to.length, from->length, sizeof to.length);
   return to;
@@ -171,6 +172,23 @@ tn_dataset *tn_dataset_map(tn_dataset *d, const tn_field *fields, uint32_t n_fie
   RtDataset *m = rt_dataset_map(set_of(d), list, n_fields, user_map, u, rt_free, error, error_size);
   if (!m) rt_free(u);
   return made(m);
+}
+
+tn_dataset *tn_dataset_images(tn_dataset *d, const tn_image_options *given, char *error, size_t error_size) {
+  const tn_image_options o = given ? *given : (tn_image_options){0};
+  if (!d) return refuse(error, error_size, "no data set is given");
+  RtImageOptions r = {.field = o.field ? o.field : "image",
+                      .resize = {o.resize[0], o.resize[1]},
+                      .padding = o.padding,
+                      .crop = {o.crop[0], o.crop[1]},
+                      .random_crop = o.random_crop,
+                      .random_flip = o.random_flip,
+                      .scale = o.scale,
+                      .mean = o.mean,
+                      .std = o.std,
+                      .n_channels = o.n_channels,
+                      .seed = o.seed};
+  return made(rt_dataset_images(set_of(d), &r, error, error_size));
 }
 
 // ---- loaders

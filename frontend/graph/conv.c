@@ -126,17 +126,23 @@ static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
   return fe_emit(OP_conv_transpose, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
 }
 
-static tn_tensor convolve(const char *call, uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight,
-                          tn_tensor bias, tn_conv_options o) {
-  ConvCall c = {.spatial = spatial, .at = o.at};
-  tn_tensor of[3] = {x, weight, bias};
-  if (!fe_join_for(call, of, bias.fn ? 3 : 2, &c.f, o.at)) return fe_poison(c.f);
-  FE_GUARD_AS(c.f->p, fe_poison(c.f), call);
+tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
+                      tn_conv_options o) {
+  ConvCall c = {.f = x.fn, .spatial = spatial, .at = o.at};
   if (!check_ranks(&c, x, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
   tn_tensor last = permuted(&c, x, true);
   tn_tensor y = is_transposed ? transposed(&c, last, weight) : forward(&c, last, weight);
   if (bias.fn && fe_ok(y)) y = fe_emit2(OP_add, y, bias, c.at);
-  return fe_made_by(call, permuted(&c, y, false), c.at);
+  return permuted(&c, y, false);
+}
+
+static tn_tensor convolve(const char *call, uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight,
+                          tn_tensor bias, tn_conv_options o) {
+  tn_function *f;
+  tn_tensor of[3] = {x, weight, bias};
+  if (!fe_join_for(call, of, bias.fn ? 3 : 2, &f, o.at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return fe_made_by(call, fe_convolve(spatial, is_transposed, x, weight, bias, o), o.at);
 }
 
 #define CONV(name, spatial, is_transposed)                                           \

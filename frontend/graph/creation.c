@@ -1,11 +1,16 @@
 // Values that a program makes itself: filled, drawn, or given as numbers.
 //
 //   tn_constant(f, (float[]){1, 2, 3}, TN_SHAPE(tn_dim_const(3)))   ->   %v = concat of three constants : f32[3]
+//   tn_constant(f, cosines, TN_SHAPE(tn_dim_const(1024)))           ->   %v = table {..} : f32[1024], ir/table.c
 #include "frontend/fe.h"
 
 #include <string.h>
 
-enum { MOST_NUMBERS = 4096 };
+enum {
+  MOST_SINGLE = 64,  // so many are instructions, which fold; more are a table (ir/table.c)
+  MOST_NUMBERS = 1 << 26,
+  MOST_WHOLE = 1 << 24,  // in size: up to here an f32 is exact
+};
 
 static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_site at) {
   if (!f) return fe_poison(NULL);
@@ -35,13 +40,14 @@ tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at) {
 
 static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn_site at) {
   Dim one = ir_dim(f->p->ir, 1);
-  tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
   bool equal = true;  // in bits: 0 is not -0
   for (uint32_t k = 1; k < n; k++) equal &= !memcmp(&v[k], &v[0], sizeof *v);
   if (equal) {
     Attr attrs[] = {ir_a_num(KEY_value, n ? (double)v[0] : 0), ir_a_list(KEY_shape, s)};
     return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
   }
+  if (n > MOST_SINGLE) return (tn_tensor){f, ir_table(f->ir, DT_F32, s, v, fe_loc(f->p, at)).i};
+  tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
   for (uint32_t k = 0; k < n; k++) parts[k] = fe_reshape(fe_const(f, (double)v[k], at), &one, 1, at);
   tn_tensor t = fe_concat(parts, n, 0, at);
   Attr shape = ir_a_list(KEY_shape, s);
@@ -56,7 +62,7 @@ static bool check_numbers(tn_function *f, const void *v, tn_shape s, Shape *shap
   if (!v && count) fe_error(f->p, E_ARGUMENT, at, "no numbers are given");
   else
     fe_error(f->p, E_ARGUMENT, at, "numbers of a program have a constant shape of at most %d elements", MOST_NUMBERS);
-  fe_hint(f->p, "larger or variable ones are inputs (tn_input) or parameters (tn_set)");
+  fe_hint(f->p, "larger or variable ones are inputs (tn_input) or buffers of a module (tn_buffer, tn_set)");
   return false;
 }
 
@@ -68,20 +74,22 @@ tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at) {
   return check_numbers(f, v, s, &shape, &n, at) ? fe_made(numbers(f, v, n, shape, at), at) : fe_poison(f);
 }
 
-// Constants are f32 until they are cast.
+static bool are_exact(const int64_t *v, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    if (v[k] > MOST_WHOLE || v[k] < -MOST_WHOLE) return false;
+  return true;
+}
+
+// Few are f32 that are cast, which folds.
 tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   Shape shape;
   uint32_t n;
   if (!check_numbers(f, v, s, &shape, &n, at)) return fe_poison(f);
+  if (n > MOST_SINGLE || !are_exact(v, n))
+    return fe_made((tn_tensor){f, ir_table(f->ir, DT_I64, shape, v, fe_loc(f->p, at)).i}, at);
   float *exact = rt_alloc(f->p->mem, (n + 1) * sizeof *exact);
-  for (uint32_t k = 0; k < n; k++) {
-    exact[k] = (float)v[k];
-    if (v[k] <= 1 << 24 && v[k] >= -(1 << 24)) continue;
-    fe_error(f->p, E_ARGUMENT, at, "number %u is %lld: at most 2^24 in size", k, (long long)v[k]);
-    return fe_poison(f);
-  }
-  tn_tensor t = numbers(f, exact, n, shape, at);
-  return fe_made(fe_emit(OP_cast, &t, 1, (const Attr[]){ir_a_int(KEY_dtype, DT_I64)}, 1, at), at);
+  for (uint32_t k = 0; k < n; k++) exact[k] = (float)v[k];
+  return fe_made(fe_cast(numbers(f, exact, n, shape, at), DT_I64, at), at);
 }

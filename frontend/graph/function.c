@@ -263,8 +263,7 @@ tn_tensor tn_dim_number(tn_function *f, tn_dim d, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   Shape s;
   if (!fe_fn_open(f, at) || !fe_shape(f->p, TN_SHAPE(d), &s, at)) return fe_poison(f);
-  tn_tensor n = fe_size(f, ir_dim_at(f->p->ir, s, 0), at);
-  return fe_made(fe_emit(OP_cast, &n, 1, (const Attr[]){ir_a_int(KEY_dtype, DT_I64)}, 1, at), at);
+  return fe_made(fe_cast(fe_size(f, ir_dim_at(f->p->ir, s, 0), at), DT_I64, at), at);
 }
 
 // Handles do not outlive the building: passes renumber values.

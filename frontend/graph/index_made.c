@@ -20,17 +20,12 @@ static tn_tensor full(tn_function *f, double v, Shape s, tn_site at) {
   return fe_emit_in(f, OP_full, (const Attr[]){ir_a_num(KEY_value, v), ir_a_list(KEY_shape, s)}, 2, at);
 }
 
-static tn_tensor cast(tn_tensor x, DType t, tn_site at) {
-  if (!fe_ok(x) || fe_ins(x)->dtype == t) return x;
-  return fe_emit(OP_cast, &x, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, at);
-}
-
 static tn_tensor cumsum(tn_tensor x, tn_site at) {
   return fe_ok(x) ? fe_emit(OP_cumsum, &x, 1, (const Attr[]){ir_a_int(KEY_axis, 0)}, 1, at) : x;
 }
 
 // f32 [n]: 0, 1, 2, ..
-static tn_tensor positions(tn_function *f, Dim n, tn_site at) {
+tn_tensor fe_positions(tn_function *f, Dim n, tn_site at) {
   tn_tensor count = cumsum(full(f, 1, ir_shape(f->p->ir, &n, 1), at), at);
   return fe_ok(count) ? fe_emit2(OP_sub, count, fe_const(f, 1, at), at) : count;
 }
@@ -42,7 +37,7 @@ static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) {
 // f32 [n, m]: `op` of the column and the row + k of each element.
 static tn_tensor mask(tn_function *f, Op op, Dim n, Dim m, int k, tn_site at) {
   Dim column[] = {n, ir_dim(f->p->ir, 1)};
-  tn_tensor rows = positions(f, n, at), columns = positions(f, m, at);
+  tn_tensor rows = fe_positions(f, n, at), columns = fe_positions(f, m, at);
   if (k) rows = op2(OP_add, rows, fe_const(f, k, at), at);
   return op2(op, columns, fe_ok(rows) ? fe_reshape(rows, column, 2, at) : rows, at);
 }
@@ -110,9 +105,9 @@ tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
     return refuse(f, E_ARGUMENT, at, "tn_one_hot makes up to 2^24 classes of a value with at most 7 axes");
   for (uint32_t j = 0; j < rank; j++) d[j] = fe_axis_dim(x, j);
   d[rank] = ir_dim(f->p->ir, 1);
-  tn_tensor y = fe_reshape(cast(x, DT_F32, at), d, rank + 1, at);
-  y = op2(OP_eq, y, positions(f, ir_dim(f->p->ir, classes), at), at);
-  return fe_made(cast(y, DT_I64, at), at);
+  tn_tensor y = fe_reshape(fe_cast(x, DT_F32, at), d, rank + 1, at);
+  y = op2(OP_eq, y, fe_positions(f, ir_dim(f->p->ir, classes), at), at);
+  return fe_made(fe_cast(y, DT_I64, at), at);
 }
 
 // ---- ranges
@@ -128,14 +123,14 @@ static tn_tensor whole_range(tn_function *f, double start, double step, Dim n, t
   Prog *p = f->p->ir;
   Dim one = ir_dim(p, 1), rest = ir_dim_sub(p, n, one);
   if (!ir_dim_is_const(p, n)) {
-    tn_tensor k = cumsum(cast(full(f, step, ir_shape(p, &n, 1), at), DT_I64, at), at);
+    tn_tensor k = cumsum(fe_cast(full(f, step, ir_shape(p, &n, 1), at), DT_I64, at), at);
     if (start == step || !fe_ok(k)) return k;
     return refuse(f, E_ARGUMENT, at,
                   "a range of whole numbers whose length the run knows starts at its step: cast one of f32");
   }
-  if (ir_dim_bound(p, n) == 0) return cast(full(f, 0, ir_shape(p, &n, 1), at), DT_I64, at);
+  if (ir_dim_bound(p, n) == 0) return fe_cast(full(f, 0, ir_shape(p, &n, 1), at), DT_I64, at);
   tn_tensor first = full(f, start, ir_shape(p, &one, 1), at), steps = full(f, step, ir_shape(p, &rest, 1), at);
-  return cumsum(cast(fe_concat((const tn_tensor[]){first, steps}, 2, 0, at), DT_I64, at), at);
+  return cumsum(fe_cast(fe_concat((const tn_tensor[]){first, steps}, 2, 0, at), DT_I64, at), at);
 }
 
 tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype t, tn_site at) {
@@ -149,10 +144,10 @@ tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtyp
     bool by_sum = ir_dim_is_const(f->p->ir, size) || start == step;
     if (by_sum) return fe_made(whole_range(f, start, step, size, at), at);
   } else if (t != TN_F32) return refuse(f, E_DTYPE, at, "a range is of f32 or i64");
-  tn_tensor y = positions(f, size, at);
+  tn_tensor y = fe_positions(f, size, at);
   if (step != 1) y = op2(OP_mul, y, fe_const(f, step, at), at);
   if (start != 0) y = op2(OP_add, y, fe_const(f, start, at), at);
-  return fe_made(t == TN_I64 ? cast(y, DT_I64, at) : y, at);
+  return fe_made(t == TN_I64 ? fe_cast(y, DT_I64, at) : y, at);
 }
 
 // From each end to the middle, so that both ends are exact: PyTorch's way.
@@ -160,7 +155,7 @@ static tn_tensor linspace(tn_function *f, double start, double end, int64_t n, t
   Dim size = ir_dim(f->p->ir, n);
   if (n < 2) return full(f, start, ir_shape(f->p->ir, &size, 1), at);
   double step = (end - start) / (double)(n - 1);
-  tn_tensor k = positions(f, size, at);
+  tn_tensor k = fe_positions(f, size, at);
   tn_tensor up = op2(OP_add, op2(OP_mul, k, fe_const(f, step, at), at), fe_const(f, start, at), at);
   tn_tensor left = op2(OP_sub, fe_const(f, (double)(n - 1), at), k, at);
   tn_tensor down = op2(OP_sub, fe_const(f, end, at), op2(OP_mul, left, fe_const(f, step, at), at), at);
@@ -191,7 +186,7 @@ tn_tensor tn_eye(tn_function *f, tn_dim n, tn_dim m, tn_site at) {
 // ---- like another value
 tn_tensor tn_full_like(tn_tensor x, double v, tn_site at) {
   OPEN(&x, 1);
-  return fe_made(cast(full(f, v, fe_shape_of(x), at), (DType)fe_ins(x)->dtype, at), at);
+  return fe_made(fe_cast(full(f, v, fe_shape_of(x), at), (DType)fe_ins(x)->dtype, at), at);
 }
 
 tn_tensor tn_zeros_like(tn_tensor x, tn_site at) { return tn_full_like(x, 0, at); }

@@ -1,41 +1,29 @@
 // Elements by index and by mask.
 #include "frontend/fe.h"
 
-// op(a, the others) along the axis.
-static tn_tensor along(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at) {
-  tn_function *f;
-  if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
-  FE_GUARD_AS(f->p, fe_poison(f), call);
-  uint32_t k;
-  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  return fe_made(fe_emit(op, a, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at), at);
-}
-
 tn_tensor tn_gather(tn_tensor a, int axis, tn_tensor index, tn_site at) {
-  return along(__func__, OP_gather, (const tn_tensor[]){a, index}, 2, axis, at);
+  return fe_over_axis(__func__, OP_gather, (const tn_tensor[]){a, index}, 2, axis, at);
 }
 tn_tensor tn_scatter(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
-  return along(__func__, OP_scatter, (const tn_tensor[]){a, index, src}, 3, axis, at);
+  return fe_over_axis(__func__, OP_scatter, (const tn_tensor[]){a, index, src}, 3, axis, at);
 }
 tn_tensor tn_scatter_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
-  return along(__func__, OP_scatter_add, (const tn_tensor[]){a, index, src}, 3, axis, at);
+  return fe_over_axis(__func__, OP_scatter_add, (const tn_tensor[]){a, index, src}, 3, axis, at);
 }
 tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at) {
-  return along(__func__, OP_index_copy, (const tn_tensor[]){a, index, src}, 3, axis, at);
+  return fe_over_axis(__func__, OP_index_copy, (const tn_tensor[]){a, index, src}, 3, axis, at);
 }
 
 // A number of a's dtype.
 static tn_tensor like(tn_tensor a, double value, tn_site at) {
-  tn_tensor x = fe_const(a.fn, value, at);
-  DType t = (DType)fe_ins(a)->dtype;
-  return t == DT_F32 ? x : fe_emit(OP_cast, &x, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, at);
+  return fe_cast(fe_const(a.fn, value, at), (DType)fe_ins(a)->dtype, at);
 }
 
 static tn_tensor put_number(const char *call, Op op, tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, (const tn_tensor[]){a, index}, 2, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
-  return along(call, op, (const tn_tensor[]){a, index, like(a, value, at)}, 3, axis, at);
+  return fe_over_axis(call, op, (const tn_tensor[]){a, index, like(a, value, at)}, 3, axis, at);
 }
 
 tn_tensor tn_scatter_value(tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
@@ -57,7 +45,7 @@ tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
   if (is_table(a, k, index)) return fe_made(fe_emit2(OP_embedding, a, index, at), at);
-  return along(__func__, OP_index_select, (const tn_tensor[]){a, index}, 2, axis, at);
+  return fe_over_axis(__func__, OP_index_select, (const tn_tensor[]){a, index}, 2, axis, at);
 }
 
 tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, double alpha, tn_site at) {
@@ -66,7 +54,7 @@ tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, do
   FE_GUARD(f->p, fe_poison(f));
   tn_tensor scaled = alpha == 1 ? src : fe_emit2(OP_mul, src, fe_const(f, alpha, at), at);
   if (!fe_ok(scaled)) return scaled;
-  return along(__func__, OP_index_add, (const tn_tensor[]){a, index, scaled}, 3, axis, at);
+  return fe_over_axis(__func__, OP_index_add, (const tn_tensor[]){a, index, scaled}, 3, axis, at);
 }
 
 // ---- reductions by index
@@ -97,7 +85,7 @@ tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor sr
     return fe_poison(f);
   }
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  if (how != TN_SCATTER_MEAN) return along(__func__, ops[how], in, 3, axis, at);
+  if (how != TN_SCATTER_MEAN) return fe_over_axis(__func__, ops[how], in, 3, axis, at);
   return fe_made(scatter_mean(a, k, index, src, at), at);
 }
 
@@ -133,7 +121,7 @@ tn_tensor tn_take_along_dim(tn_tensor a, tn_tensor index, int axis, tn_site at) 
     return fe_poison(f);
   }
   tn_tensor in[] = {expanded(a, dims, k, at), expanded(index, dims, k, at)};
-  return along(__func__, OP_gather, in, 2, axis, at);
+  return fe_over_axis(__func__, OP_gather, in, 2, axis, at);
 }
 
 // ---- masks

@@ -209,9 +209,7 @@ tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, 
 
 // Content for t: cast and broadcast as t wants it. What is t's type already is cloned, so that both stay separate.
 static tn_tensor fit(tn_tensor t, tn_tensor src, tn_site at) {
-  tn_tensor x = src;
-  if (fe_ins(x)->dtype != fe_ins(t)->dtype)
-    x = fe_emit(OP_cast, &x, 1, (const Attr[]){ir_a_int(KEY_dtype, fe_ins(t)->dtype)}, 1, at);
+  tn_tensor x = fe_cast(src, (DType)fe_ins(t)->dtype, at);
   if (fe_ok(x) && fe_shape_of(x).i != fe_shape_of(t).i)
     x = fe_emit(OP_expand, &x, 1, (const Attr[]){ir_a_list(KEY_shape, fe_shape_of(t))}, 1, at);
   return x.v == src.v && fe_ok(x) ? fe_emit1(OP_clone, x, at) : x;

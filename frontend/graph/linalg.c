@@ -76,7 +76,8 @@ tn_tensor tn_dot(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_ranks(a, 1, b, 1, at)) return fe_poison(f);
-  if (fe_axis_dim(a, 0).i == fe_axis_dim(b, 0).i) return fe_made(fe_sum(fe_emit2(OP_mul, a, b, at), at), at);
+  if (fe_axis_dim(a, 0).i == fe_axis_dim(b, 0).i)
+    return fe_made(fe_sum(fe_emit2(OP_mul, a, b, at), NULL, 0, false, at), at);
   fe_error(f->p, E_SHAPE, at, "vectors have different sizes, %s and %s", fe_type_text(a), fe_type_text(b));
   return fe_poison(f);
 }

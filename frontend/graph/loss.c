@@ -19,16 +19,7 @@ static tn_tensor number(const Loss *l, double x) { return fe_const(l->logits.fn,
 static tn_tensor mul(const Loss *l, tn_tensor a, tn_tensor b) { return fe_emit2(OP_mul, a, b, l->at); }
 static Dim classes(const Loss *l) { return fe_axis_dim(l->logits, fe_rank(l->logits) - 1); }
 
-static tn_tensor cast(const Loss *l, tn_tensor a, DType t) {
-  Attr to = ir_a_int(KEY_dtype, t);
-  return fe_emit(OP_cast, &a, 1, &to, 1, l->at);
-}
-
-static tn_tensor sum_last(const Loss *l, tn_tensor a) {
-  int64_t last = fe_ok(a) ? fe_rank(a) - 1 : 0;
-  if (!fe_ok(a)) return a;
-  return fe_emit(OP_sum, &a, 1, (const Attr[]){ir_a_list(KEY_axes, ir_shape_ints(a.fn->p->ir, &last, 1))}, 1, l->at);
-}
+static tn_tensor sum_last(const Loss *l, tn_tensor a) { return fe_sum(a, (const int[]){-1}, 1, false, l->at); }
 
 static bool check_options(const Loss *l) {
   tn_program *p = l->logits.fn->p;
@@ -53,12 +44,12 @@ static bool check_options(const Loss *l) {
 // 1 for a row that counts, 0 for one that is ignored; fn NULL: all count
 static tn_tensor mask_of(const Loss *l) {
   if (!l->o.has_ignore) return TN_NONE;
-  return fe_emit2(OP_ne, cast(l, l->labels, DT_F32), number(l, (double)l->o.ignore_index), l->at);
+  return fe_emit2(OP_ne, fe_cast(l->labels, DT_F32, l->at), number(l, (double)l->o.ignore_index), l->at);
 }
 
 // Ignored labels look at class 0.
 static tn_tensor index_of(const Loss *l, tn_tensor mask) {
-  return mask.fn ? cast(l, mul(l, cast(l, l->labels, DT_F32), mask), DT_I64) : l->labels;
+  return mask.fn ? fe_cast(mul(l, fe_cast(l->labels, DT_F32, l->at), mask), DT_I64, l->at) : l->labels;
 }
 
 // Weight[label] by row; ignored labels count nothing.
@@ -95,8 +86,9 @@ static tn_tensor loss_rows(Loss *l) {
 static tn_tensor reduced(const Loss *l, tn_tensor rows) {
   if (!fe_ok(rows) || l->o.reduction == TN_REDUCE_NONE) return rows;
   if (l->o.reduction == TN_REDUCE_MEAN && !l->counts.fn) return fe_mean(rows, NULL, 0, false, l->at);
-  tn_tensor total = fe_sum(rows, l->at);
-  return l->o.reduction == TN_REDUCE_SUM ? total : fe_emit2(OP_div, total, fe_sum(l->counts, l->at), l->at);
+  tn_tensor total = fe_sum(rows, NULL, 0, false, l->at);
+  return l->o.reduction == TN_REDUCE_SUM ? total
+                                         : fe_emit2(OP_div, total, fe_sum(l->counts, NULL, 0, false, l->at), l->at);
 }
 
 // -log_p[label] by row

@@ -27,30 +27,19 @@ static tn_tensor pick(const Maker *m, tn_tensor cond, tn_tensor a, tn_tensor b) 
   return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, m->at);
 }
 
-static tn_tensor sum_last(const Maker *m, tn_tensor a, bool keepdim) {
-  if (!fe_ok(a)) return a;
-  int64_t last = fe_rank(a) - 1;
-  Attr attrs[] = {ir_a_list(KEY_axes, ir_shape_ints(m->f->p->ir, &last, 1)), ir_a_int(KEY_keepdim, 1)};
-  return fe_emit(OP_sum, &a, 1, attrs, keepdim ? 2 : 1, m->at);
-}
-
-// op(a) where a > 0, else a, and no gradient there.
-static tn_tensor where_positive(const Maker *m, Op op, tn_tensor a) {
-  tn_tensor is_positive = op2(m, OP_gt, a, number(m, 0));
-  return pick(m, is_positive, op1(m, op, pick(m, is_positive, a, number(m, 1))), a);
-}
+static tn_tensor sum_last(const Maker *m, tn_tensor a) { return fe_sum(a, (const int[]){-1}, 1, false, m->at); }
 
 // ---- the calls
 static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
   if (!fe_ok(loss)) return loss;
   switch (how) {
   case TN_REDUCE_NONE: return fe_made(loss, m->at);
-  case TN_REDUCE_SUM: return fe_made(fe_sum(loss, m->at), m->at);
+  case TN_REDUCE_SUM: return fe_made(fe_sum(loss, NULL, 0, false, m->at), m->at);
   case TN_REDUCE_MEAN: return fe_made(fe_mean(loss, NULL, 0, false, m->at), m->at);
   case TN_REDUCE_BATCHMEAN: break;
   }
   if (how == TN_REDUCE_BATCHMEAN && fe_rank(loss) > 0)
-    return fe_made(div_by(m, fe_sum(loss, m->at), fe_size(m->f, fe_axis_dim(loss, 0), m->at)), m->at);
+    return fe_made(div_by(m, fe_sum(loss, NULL, 0, false, m->at), fe_size(m->f, fe_axis_dim(loss, 0), m->at)), m->at);
   fe_error(m->f->p, E_ARGUMENT, m->at, "%d is no reduction of this loss", (int)how);
   return fe_poison(m->f);
 }
@@ -173,18 +162,8 @@ tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin
 }
 
 // ---- distances of rows, along the last axis
-static tn_tensor norm(const Maker *m, tn_tensor a, double p) {
-  tn_tensor size = op1(m, OP_abs, a), exponent = number(m, p);
-  if (p == 2) return where_positive(m, OP_sqrt, sum_last(m, op1(m, OP_square, a), false));
-  if (p == 1) return sum_last(m, size, false);
-  tn_tensor total = sum_last(m, op2(m, OP_pow, size, exponent), false),
-            is_positive = op2(m, OP_gt, total, number(m, 0));
-  tn_tensor safe = pick(m, is_positive, total, number(m, 1));
-  return pick(m, is_positive, op2(m, OP_pow, safe, number(m, 1 / p)), total);
-}
-
 static tn_tensor distance(const Maker *m, tn_tensor a, tn_tensor b, double p, double eps) {
-  return norm(m, plus(m, sub(m, a, b), eps), p);
+  return fe_vector_norm(plus(m, sub(m, a, b), eps), p, -1, m->at);
 }
 
 static bool has_rows(const Maker *m, tn_tensor a) {
@@ -216,23 +195,21 @@ tn_tensor tn_cosine_similarity(tn_tensor a, tn_tensor b, int axis, double eps, t
   tn_tensor product = mul(&m, a, b);
   uint32_t k;
   if (!fe_ok(product) || !fe_axis(product, axis, &k, at)) return fe_poison(m.f);
-  tn_tensor part[] = {product, a, b};
   Attr shape = ir_a_list(KEY_shape, fe_shape_of(product));
-  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(m.f->p->ir, (const int64_t[]){k}, 1));
-  for (int j = 0; j < 3; j++) {
-    if (j > 0) part[j] = op1(&m, OP_square, fe_emit(OP_expand, &part[j], 1, &shape, 1, at));
-    part[j] = fe_emit(OP_sum, &part[j], 1, &axes, 1, at);
+  tn_tensor length[2] = {a, b};
+  for (int j = 0; j < 2; j++) {
+    tn_tensor whole = fe_emit(OP_expand, &length[j], 1, &shape, 1, at);
+    length[j] = at_least(&m, fe_vector_norm(whole, 2, axis, at), eps);
   }
-  tn_tensor length[2];
-  for (int j = 0; j < 2; j++) length[j] = at_least(&m, where_positive(&m, OP_sqrt, part[j + 1]), eps);
-  return fe_made(div_by(&m, part[0], mul(&m, length[0], length[1])), at);
+  tn_tensor dot = fe_sum(product, &axis, 1, false, at);
+  return fe_made(div_by(&m, dot, mul(&m, length[0], length[1])), at);
 }
 
 tn_tensor tn_cosine_embedding(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o) {
   LOSS(m, o.at, a, b, y);
   if (!has_rows(&m, a)) return fe_poison(m.f);
-  tn_tensor dot = sum_last(&m, mul(&m, a, b), false), aa = sum_last(&m, op1(&m, OP_square, a), false);
-  tn_tensor bb = sum_last(&m, op1(&m, OP_square, b), false), zero = number(&m, 0);
+  tn_tensor dot = sum_last(&m, mul(&m, a, b)), aa = sum_last(&m, op1(&m, OP_square, a));
+  tn_tensor bb = sum_last(&m, op1(&m, OP_square, b)), zero = number(&m, 0);
   tn_tensor size = op1(&m, OP_sqrt, mul(&m, plus(&m, aa, 1e-12), plus(&m, bb, 1e-12))), cosine = div_by(&m, dot, size);
   tn_tensor alike = pick(&m, op2(&m, OP_eq, y, number(&m, 1)), sub(&m, number(&m, 1), cosine), zero);
   tn_tensor apart = at_least(&m, plus(&m, cosine, -margin), 0);

@@ -19,6 +19,11 @@ tn_tensor fe_same(tn_tensor a, tn_site at) {
   return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_stop_grad, a, at);
 }
 
+tn_tensor fe_cast(tn_tensor a, DType t, tn_site at) {
+  if (!fe_ok(a) || fe_ins(a)->dtype == t) return a;
+  return fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, at);
+}
+
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
@@ -38,7 +43,7 @@ tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_dtype(t)) {
-    fe_error(f->p, E_DTYPE, at, "a cast needs TN_F32 or TN_I64");
+    fe_error(f->p, E_DTYPE, at, "a cast needs a dtype: TN_F32, TN_I64, ..");
     return fe_poison(f);
   }
   return fe_made(fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, fe_dtype(t))}, 1, at), at);
@@ -197,6 +202,15 @@ tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
   uint32_t k;
   if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
   return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at), at);
+}
+
+tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  uint32_t k;
+  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
+  return fe_made(fe_emit(op, a, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at), at);
 }
 
 // ---- rows: the IR works on the last axis

@@ -3,22 +3,13 @@
 
 static tn_ordered poisoned(tn_function *f) { return (tn_ordered){fe_poison(f), fe_poison(f)}; }
 
-static tn_tensor scan(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at) {
-  tn_function *f;
-  if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
-  FE_GUARD_AS(f->p, fe_poison(f), call);
-  uint32_t k;
-  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  return fe_made(fe_emit(op, a, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at), at);
-}
-
-tn_tensor tn_cumsum(tn_tensor a, int axis, tn_site at) { return scan(__func__, OP_cumsum, &a, 1, axis, at); }
-tn_tensor tn_cumprod(tn_tensor a, int axis, tn_site at) { return scan(__func__, OP_cumprod, &a, 1, axis, at); }
+tn_tensor tn_cumsum(tn_tensor a, int axis, tn_site at) { return fe_over_axis(__func__, OP_cumsum, &a, 1, axis, at); }
+tn_tensor tn_cumprod(tn_tensor a, int axis, tn_site at) { return fe_over_axis(__func__, OP_cumprod, &a, 1, axis, at); }
 tn_tensor tn_logcumsumexp(tn_tensor a, int axis, tn_site at) {
-  return scan(__func__, OP_logcumsumexp, &a, 1, axis, at);
+  return fe_over_axis(__func__, OP_logcumsumexp, &a, 1, axis, at);
 }
 tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at) {
-  return scan(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
+  return fe_over_axis(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
 }
 
 // Values, which are result 0, and their indices, result 1.
@@ -128,13 +119,12 @@ tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Attr axis = ir_a_int(KEY_axis, 0), axes = ir_a_list(KEY_axes, ir_shape_ints(f->p->ir, (int64_t[]){0}, 1));
-  Attr as_i64 = ir_a_int(KEY_dtype, DT_I64);
   tn_tensor flat = flattened(a, at);
   if (!fe_ok(flat)) return flat;
   tn_tensor row = fe_emit(OP_sort, &flat, 1, &axis, 1, at);
   if (!fe_ok(row)) return row;
   tn_tensor marks = marks_of_new(row, at), count = fe_ok(marks) ? fe_emit(OP_sum, &marks, 1, &axes, 1, at) : marks;
-  return fe_ok(count) ? fe_made(fe_emit(OP_cast, &count, 1, &as_i64, 1, at), at) : count;
+  return fe_made(fe_cast(count, DT_I64, at), at);
 }
 
 // ---- search

@@ -144,9 +144,7 @@ static tn_tensor norm(const Reduction *r, double p) {
 
 static tn_tensor count_nonzero(const Reduction *r, double x) {
   (void)x;
-  tn_tensor n = reduced(r, OP_sum, op2(r, OP_ne, r->a, number(r, 0)));
-  Attr to = ir_a_int(KEY_dtype, DT_I64);
-  return fe_ok(n) ? fe_emit(OP_cast, &n, 1, &to, 1, r->at) : n;
+  return fe_cast(reduced(r, OP_sum, op2(r, OP_ne, r->a, number(r, 0))), DT_I64, r->at);
 }
 
 static tn_tensor any(const Reduction *r, double x) {
@@ -169,7 +167,12 @@ static tn_tensor apply(const char *call, Reducer *reducer, double x, tn_tensor a
   return axis_set(a, axes, n, r.set, at) ? reducer(&r, x) : fe_poison(f);
 }
 
-tn_tensor fe_sum(tn_tensor a, tn_site at) { return apply("tn_sum", sum, 0, a, false, NULL, 0, at); }
+tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
+  return apply("tn_sum", sum, 0, a, keepdim, axes, n, at);
+}
+tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at) {
+  return apply("tn_norm", norm, p, a, false, &axis, 1, at);
+}
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   return apply("tn_mean", mean, 0, a, keepdim, axes, n, at);
 }

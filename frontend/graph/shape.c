@@ -338,9 +338,7 @@ static tn_tensor filled(tn_tensor like, uint32_t axis, int64_t size, double valu
   uint32_t n = dims_of(like, d);
   d[axis] = ir_dim(ir_of(like), size);
   Attr a[] = {ir_a_num(KEY_value, value), ir_a_list(KEY_shape, ir_shape(ir_of(like), d, n))};
-  tn_tensor t = fe_emit_in(like.fn, OP_full, a, 2, at);
-  DType type = fe_ins(like)->dtype;
-  return type == DT_F32 ? t : fe_emit(OP_cast, &t, 1, (const Attr[]){ir_a_int(KEY_dtype, type)}, 1, at);
+  return fe_cast(fe_emit_in(like.fn, OP_full, a, 2, at), (DType)fe_ins(like)->dtype, at);
 }
 
 static tn_tensor pad_constant(tn_tensor x, uint32_t axis, int64_t before, int64_t behind, double value, tn_site at) {
@@ -395,8 +393,7 @@ static tn_tensor pad_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_pa
   return join(part, m, axis, at);
 }
 
-tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
-  OPEN(&x, 1);
+tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
   uint32_t rank = fe_rank(x);
   if ((n && !pads) || n % 2 || n / 2 > rank)
     return refuse(x, E_ARGUMENT, at, "tn_pad takes two numbers for each of the last axes");
@@ -405,6 +402,12 @@ tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode,
       return refuse(x, E_ARGUMENT, at, "a padding lies between -2^31 and 2^31");
   tn_tensor y = x;
   for (uint32_t k = 0; k < n / 2 && fe_ok(y); k++) y = pad_axis(y, rank - 1 - k, pads + 2 * k, mode, value, at);
+  return y;
+}
+
+tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
+  OPEN(&x, 1);
+  tn_tensor y = fe_pad(x, pads, n, mode, value, at);
   return fe_made(fe_ok(y) && y.v == x.v ? fe_same(x, at) : y, at);
 }
 

@@ -179,7 +179,7 @@ static void add(tn_module *m, const char *name, ParamKind kind, tn_tensor p, tn_
 // No parameter of that name from now on; that there was none is fine.
 static void drop(tn_module *m, const char *name, tn_site at) {
   FeEntry *e = fe_entry(m, name);
-  bool has_bias = m->kind == MOD_LINEAR || m->kind == MOD_LAYER_NORM;
+  bool has_bias = m->kind == MOD_LINEAR || m->kind == MOD_LAYER_NORM || m->config.conv;
   bool optional = m->kind == MOD_PLAIN || (has_bias && !strcmp(name, "bias"));
   if (!e || !check_unused(m, e, at)) return;
   if (!optional) {

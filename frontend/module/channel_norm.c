@@ -143,14 +143,10 @@ static void write(const Call *c, tn_tensor buffer, tn_tensor content) {
   fe_copy_in(buffer, op1(c, OP_stop_grad, content), "tn_call", c->at);
 }
 
-static tn_tensor cast(const Call *c, tn_tensor v, DType t) {
-  return fe_emit(OP_cast, &v, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, c->at);
-}
-
 // The share of the new statistics; counts the batch.
 static tn_tensor next_share(const Call *c) {
   tn_tensor counter = value_of(c, "num_batches_tracked");
-  tn_tensor n = op2(c, OP_add, cast(c, counter, DT_F32), number(c, 1));
+  tn_tensor n = op2(c, OP_add, fe_cast(counter, DT_F32, c->at), number(c, 1));
   write(c, counter, n);
   return c->m->config.is_cumulative ? op2(c, OP_div, number(c, 1), n) : number(c, c->m->config.momentum);
 }

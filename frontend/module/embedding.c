@@ -72,10 +72,9 @@ static tn_tensor without_padding(tn_module *m, tn_tensor rows, tn_tensor index, 
   tn_function *f = rows.fn;
   Dim d[MAX_RANK];
   uint32_t rank = fe_rank(index);
-  Attr to_f32 = ir_a_int(KEY_dtype, DT_F32);
   for (uint32_t k = 0; k < rank; k++) d[k] = fe_axis_dim(index, k);
   d[rank] = ir_dim(f->p->ir, 1);
-  tn_tensor at_row = fe_reshape(fe_emit(OP_cast, &index, 1, &to_f32, 1, at), d, rank + 1, at);
+  tn_tensor at_row = fe_reshape(fe_cast(index, DT_F32, at), d, rank + 1, at);
   tn_tensor is_padding = fe_emit2(OP_eq, at_row, fe_const(f, (double)m->config.padding, at), at);
   return fe_emit(OP_select, (const tn_tensor[]){is_padding, fe_emit1(OP_stop_grad, rows, at), rows}, 3, NULL, 0, at);
 }

@@ -36,15 +36,11 @@ static tn_tensor entry(tn_function *f, const tn_module *m, const char *name, tn_
   return fe_use(f, fe_entry(m, name)->param, at);
 }
 
-static tn_tensor as_i64(tn_tensor x, tn_site at) {
-  return fe_emit(OP_cast, &x, 1, (const Attr[]){ir_a_int(KEY_dtype, DT_I64)}, 1, at);
-}
-
 tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at) {
   if (!f) return fe_poison(NULL);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_cache(f->p, cache, at)) return fe_poison(f);
-  return fe_made(as_i64(entry(f, cache, "position", at), at), at);
+  return fe_made(fe_cast(entry(f, cache, "position", at), DT_I64, at), at);
 }
 
 // q [B,n,H,D], k and v [B,n,G,D]
@@ -87,7 +83,7 @@ tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tens
   o.causal = true;
   if (!fe_check_attention(f, &o)) return fe_poison(f);
   tn_tensor position = entry(f, cache, "position", o.at), all = entry(f, cache, "steps", o.at);
-  o.offset = as_i64(position, o.at);
+  o.offset = fe_cast(position, DT_I64, o.at);
   tn_slice_assign_at_(all, 1, o.offset, side_by_side(k, v, o.at), o.at);
   tn_copy_(position, fe_emit2(OP_add, position, fe_size(f, fe_axis_dim(k, 1), o.at), o.at), o.at);
   return fe_made(fe_attention((tn_tensor[]){q, all}, 2, 4, &o, o.at), o.at);

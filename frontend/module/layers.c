@@ -56,19 +56,6 @@ tn_module *tn_module_list(tn_module *parent, const char *name, tn_site at) {
   return m;
 }
 
-uint32_t tn_n_children(const tn_module *m) {
-  uint32_t n = 0;
-  for (const tn_module *c = m ? m->first : NULL; c; c = c->next) n++;
-  return n;
-}
-
-tn_module *tn_child_at(const tn_module *m, int k) {
-  if (k < 0) k += (int)tn_n_children(m);
-  tn_module *c = m && k >= 0 ? m->first : NULL;
-  while (c && k--) c = c->next;
-  return c;
-}
-
 // ---- built-in ones of one input
 tn_module *fe_built_in(tn_module *parent, const char *name, const char *kind, FeForward *forward, tn_site at) {
   if (!parent) return NULL;

@@ -16,20 +16,17 @@ typedef struct {
   tn_site at;
 } Stats;
 
-static tn_tensor as_number(tn_tensor t, tn_site at) {
-  Attr to = ir_a_int(KEY_dtype, DT_F32);
-  return !fe_ok(t) || fe_ins(t)->dtype == DT_F32 ? t : fe_emit(OP_cast, &t, 1, &to, 1, at);
-}
-
 static tn_tensor number(const Stats *s, double v) { return fe_const(s->x.fn, v, s->at); }
-static tn_tensor count(const Stats *s, tn_tensor mask) { return fe_sum(as_number(mask, s->at), s->at); }
+static tn_tensor count(const Stats *s, tn_tensor mask) {
+  return fe_sum(fe_cast(mask, DT_F32, s->at), NULL, 0, false, s->at);
+}
 
 static tn_tensor where_finite(const Stats *s, tn_tensor v, double other) {
   return fe_emit(OP_select, (const tn_tensor[]){s->finite, v, number(s, other)}, 3, NULL, 0, s->at);
 }
 
 static tn_tensor squares(const Stats *s, tn_tensor v) {
-  return fe_sum(where_finite(s, fe_emit2(OP_mul, v, v, s->at), 0), s->at);
+  return fe_sum(where_finite(s, fe_emit2(OP_mul, v, v, s->at), 0), NULL, 0, false, s->at);
 }
 
 static tn_tensor greatest(const Stats *s, tn_tensor v) {
@@ -44,7 +41,7 @@ static tn_tensor greatest(const Stats *s, tn_tensor v) {
 // Elements from the k-th edge on, of which there are n + 1
 static tn_tensor from_edge(const Stats *s, const tn_probe_options *o, uint32_t k) {
   tn_tensor edge = number(s, o->lo + (o->hi - o->lo) * k / o->bins);
-  return count(s, fe_emit2(OP_mul, s->finite, as_number(fe_emit2(OP_ge, s->x, edge, s->at), s->at), s->at));
+  return count(s, fe_emit2(OP_mul, s->finite, fe_cast(fe_emit2(OP_ge, s->x, edge, s->at), DT_F32, s->at), s->at));
 }
 
 static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
@@ -52,12 +49,12 @@ static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
   tn_site at = o->at;
   Stats s = {.x = fe_emit1(OP_stop_grad, x, at), .at = at};
   tn_tensor v[FE_PROBE_STATS + TN_PROBE_MAX_BINS];
-  s.finite = as_number(fe_emit1(OP_isfinite, s.x, at), at);
+  s.finite = fe_cast(fe_emit1(OP_isfinite, s.x, at), DT_F32, at);
   v[FE_PROBE_FINITE] = count(&s, s.finite);
   v[FE_PROBE_NAN] = count(&s, fe_emit1(OP_isnan, s.x, at));
   v[FE_PROBE_INF] = count(&s, fe_emit1(OP_isinf, s.x, at));
   v[FE_PROBE_ZERO] = count(&s, fe_emit2(OP_eq, s.x, number(&s, 0), at));
-  v[FE_PROBE_MEAN] = fe_emit2(OP_div, fe_sum(where_finite(&s, s.x, 0), at), v[FE_PROBE_FINITE], at);
+  v[FE_PROBE_MEAN] = fe_emit2(OP_div, fe_sum(where_finite(&s, s.x, 0), NULL, 0, false, at), v[FE_PROBE_FINITE], at);
   v[FE_PROBE_SPREAD] = squares(&s, fe_emit2(OP_sub, s.x, v[FE_PROBE_MEAN], at));
   v[FE_PROBE_SQUARES] = squares(&s, s.x);
   v[FE_PROBE_MIN] = fe_emit1(OP_neg, greatest(&s, fe_emit1(OP_neg, s.x, at)), at);
@@ -165,17 +162,37 @@ tn_hook *tn_probe_modules(tn_module *m, const char *pattern, tn_probe_options o)
   return (tn_hook_values_post)(m, probe_outputs, b, (tn_hook_options){.pattern = pattern ? pattern : "**", .at = o.at});
 }
 
-// ---- compiling
+// ---- compiling: values are told by their origins, since merged counters (counters.c) may have moved them,
+// and stand in their order
 static void take_out(tn_function *f) {
   Rewrite e;
   uint32_t probe = 0;
   ir_rewrite_begin(&e, f->ir);
   for (uint32_t i = 1; i < e.n_old; i++) {
-    while (probe < f->n_probes && i >= f->probes[probe].end) probe++;
-    bool is_ours = probe < f->n_probes && i >= f->probes[probe].first;
+    uint32_t origin = e.old[i].origin;
+    while (probe < f->n_probes && origin >= f->probes[probe].end) probe++;
+    bool is_ours = probe < f->n_probes && origin >= f->probes[probe].first;
     if (e.old[i].op != OP_result && !is_ours) ir_rewrite_copy(&e, (Val){i});
   }
   ir_rewrite_end(&e);
+}
+
+// By origin, of which no pass has made two values yet.
+static Val *values_of_origins(tn_program *p, const Fn *f, uint32_t n_origins) {
+  Val *now = rt_alloc(p->mem, n_origins * sizeof *now);
+  for (uint32_t v = 1; v < f->n_ins; v++)
+    if (f->ins[v].origin < n_origins) now[f->ins[v].origin] = (Val){v};
+  return now;
+}
+
+static void hand_out(tn_program *p, const tn_function *f, Fn *twin) {
+  const Val *now = values_of_origins(p, twin, f->probes[f->n_probes - 1].end);
+  for (uint32_t k = 0; k < f->n_probes; k++) {
+    const FeProbed *b = &f->probes[k];
+    Attr a[2] = {ir_a_str(KEY_name, ir_str(p->ir, rt_printf(p->mem, "probe.%s", b->name))),
+                 ir_a_int(KEY_index, twin->n_outputs)};
+    ir_emit(twin, OP_output, &now[b->stats.i], 1, a, 2, b->loc);
+  }
 }
 
 void fe_probe_twins(tn_program *p) {
@@ -188,12 +205,7 @@ void fe_probe_twins(tn_program *p) {
     if (!f->n_probes) continue;
     Fn *twin = ir_fn_copy(f->ir, rt_printf(p->mem, "%s.probes", f->name));
     twin->cur_scope = 0;
-    for (uint32_t k = 0; k < f->n_probes; k++) {
-      const FeProbed *b = &f->probes[k];
-      Attr a[2] = {ir_a_str(KEY_name, ir_str(p->ir, rt_printf(p->mem, "probe.%s", b->name))),
-                   ir_a_int(KEY_index, twin->n_outputs)};
-      ir_emit(twin, OP_output, &b->stats, 1, a, 2, b->loc);
-    }
+    hand_out(p, f, twin);
     take_out(f);
     RtText text = {.mem = p->mem};
     ir_print_fn(twin, &text, PRINT_LOCS);

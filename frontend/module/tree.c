@@ -17,6 +17,19 @@ static tn_module *find_child(const tn_module *m, const char *name) {
 
 tn_module *tn_child(tn_module *m, const char *name) { return m && name ? find_child(m, name) : NULL; }
 
+uint32_t tn_n_children(const tn_module *m) {
+  uint32_t n = 0;
+  for (const tn_module *c = m ? m->first : NULL; c; c = c->next) n++;
+  return n;
+}
+
+tn_module *tn_child_at(const tn_module *m, int k) {
+  if (k < 0) k += (int)tn_n_children(m);
+  tn_module *c = m && k >= 0 ? m->first : NULL;
+  while (c && k--) c = c->next;
+  return c;
+}
+
 const char *fe_path(tn_program *p, const char *path, const char *name) {
   return *path ? rt_printf(p->mem, "%s.%s", path, name) : rt_strdup(p->mem, name);
 }

@@ -98,9 +98,18 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
   return true;
 }
 
+static bool numbers_of_table(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t most) {
+  int64_t size = ir_shape_bound(f->prog, f->ins[v.i].shape);
+  if (f->ins[v.i].dtype != DT_I64 || size > most - *n) return false;
+  ir_fill_table(f, v, out + *n);
+  *n += (uint32_t)size;
+  return true;
+}
+
 // The numbers of a value that tn_constant_i64 gave, appended to out; false: it is another value, or was written since.
 static bool numbers_of(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t most) {
   const Ins *ins = &f->ins[v.i];
+  if (ins->op == OP_table) return numbers_of_table(f, v, out, n, most);
   bool is_full = ins->op == OP_full, good = ins->op == OP_const || is_full;
   if (ins->op == OP_cast || ins->op == OP_reshape) return numbers_of(f, ir_arg(f, v, 0), out, n, most);
   for (uint32_t k = 0; ins->op == OP_concat && k < ins->n_args; k++)

@@ -19,7 +19,16 @@ extern "C" {
 
 typedef struct tn_model tn_model;
 
-typedef enum { TN_F32 = 1, TN_I64 = 2 } tn_dtype;
+// Dtypes of elements: docs/dtypes.md has what is computed with them.
+typedef enum {
+  TN_F32 = 1,
+  TN_I64 = 2,
+  TN_I32 = 3,
+  TN_U8 = 4,
+  TN_BOOL = 5,  // a byte, 0 or 1
+  TN_F16 = 6,   // IEEE half precision: uint16_t
+  TN_BF16 = 7   // the upper half of a float: uint16_t
+} tn_dtype;
 
 typedef enum {
   TN_OK,

@@ -3,6 +3,7 @@
 #define TN_CONV_H
 
 #include "core.h"
+#include "shape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,7 +27,7 @@ typedef struct {
 
 // x [N, C, spatial..], weight [O, C / groups, kernel..], bias [O] or TN_NONE -> [N, O, positions..], where along each axis
 // positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Channels and spatial axes have constant
-// sizes, N any. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that
+// sizes, N any. The product of the strides is at most 4096. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that
 // are no such numbers E003.
 TN_API tn_tensor tn_conv1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
@@ -36,6 +37,36 @@ TN_API tn_tensor tn_conv3d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_con
 TN_API tn_tensor tn_conv_transpose1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv_transpose2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv_transpose3d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+
+// Modules of them, PyTorch's nn.Conv1d to nn.ConvTranspose3d: x f32 [N, in, spatial..] -> [N, out, positions..], parameters
+// "weight" and "bias" of the shapes above, which begin as PyTorch's do: uniform values below 1 / sqrt of the elements of one
+// filter. Numbers that do not fit are E003, values of other channels E004.
+//
+//   tn_module *c = tn_conv2d_module(net, "c", 3, 16, 3, .padding = 1, .padding_mode = TN_PAD_REFLECT);
+//   y = tn_call(c, x);
+typedef struct {
+  int64_t stride, padding, dilation, groups;  // this and what follows as in tn_conv_options
+  int64_t strides[3], paddings[3], dilations[3];
+  bool same;
+  int64_t output_padding, output_paddings[3];  // of transposed ones
+  int64_t kernels[3];                          // of each axis, in place of `kernel` for all
+  // What `padding` and `same` add: zeros (TN_PAD_CONSTANT), or as tn_pad has it. Of transposed ones zeros only
+  tn_pad_mode padding_mode;
+  bool no_bias;
+  tn_site at;
+} tn_conv_module_options;
+TN_API tn_module *tn_conv1d_module(tn_module *parent, const char *name, int64_t in, int64_t out, int64_t kernel,
+                                   tn_conv_module_options o);
+TN_API tn_module *tn_conv2d_module(tn_module *parent, const char *name, int64_t in, int64_t out, int64_t kernel,
+                                   tn_conv_module_options o);
+TN_API tn_module *tn_conv3d_module(tn_module *parent, const char *name, int64_t in, int64_t out, int64_t kernel,
+                                   tn_conv_module_options o);
+TN_API tn_module *tn_conv_transpose1d_module(tn_module *parent, const char *name, int64_t in, int64_t out,
+                                             int64_t kernel, tn_conv_module_options o);
+TN_API tn_module *tn_conv_transpose2d_module(tn_module *parent, const char *name, int64_t in, int64_t out,
+                                             int64_t kernel, tn_conv_module_options o);
+TN_API tn_module *tn_conv_transpose3d_module(tn_module *parent, const char *name, int64_t in, int64_t out,
+                                             int64_t kernel, tn_conv_module_options o);
 
 #ifdef __cplusplus
 }

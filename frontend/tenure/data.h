@@ -53,6 +53,7 @@ typedef struct {
   int64_t length[TN_MAX_FIELDS];  // of variable fields: how long the first axis is, in [0, bound]; set by the data set
   char *error;                    // one sentence why it failed
   size_t error_size;
+  uint64_t epoch;      // for which it is read: what is random may depend on it and the item's number
   const void *loader;  // private
 } tn_item;
 // The loader is being stopped: a get that waits for something should give up (return false, in any state).
@@ -95,18 +96,48 @@ typedef bool (*tn_map)(void *ctx, size_t k, const tn_item *from, tn_item *to);
 TN_API tn_dataset *tn_dataset_map(tn_dataset *d, const tn_field *fields, uint32_t n_fields, tn_map fn, void *ctx,
                                   char *error, size_t error_size);
 
+// Images, field by field of one size: f32 [height, width] or [channels, height, width] becomes [channels, height, width].
+// In this order: resized (bilinear, between centres of pixels), padded with zeros, cropped, flipped, normalised to
+// (x scale - mean) / std. Other fields stay. The threads of the loader do it; what is random depends on seed, epoch and
+// the item's number in d alone. A size that does not fit, a field that holds no images: NULL and a sentence.
+//
+//   tn_image_options o = {.padding = 4, .crop = {32, 32}, .random_crop = true, .random_flip = true, .scale = 1.0 / 255,
+//                         .mean = (float[]){0.491f, 0.482f, 0.447f}, .std = (float[]){0.247f, 0.243f, 0.262f},
+//                         .n_channels = 3};
+//   tn_dataset *train = tn_dataset_images(cifar, &o, why, sizeof why);   // image [3, 32, 32]
+typedef struct {
+  const char *field;        // NULL: "image"
+  int64_t resize[2];        // height, width; 0: as they are
+  int64_t padding;          // zeros on each side
+  int64_t crop[2];          // height, width; 0: as they are
+  bool random_crop;         // from anywhere; else from the middle
+  bool random_flip;         // left to right, every other time
+  double scale;             // 0: 1
+  const float *mean, *std;  // [n_channels]; NULL: 0 and 1
+  uint32_t n_channels;      // of mean and std; 1: the same for all
+  uint64_t seed;
+} tn_image_options;
+TN_API tn_dataset *tn_dataset_images(tn_dataset *d, const tn_image_options *o, char *error, size_t error_size);
+
 // ---- data files. Items are read from the file where a batch needs them, with pread: a set may be larger than memory
 // or address space, and a file that is cut short meanwhile gives an error of the loader, not a signal. What cannot be
 // read row by row, deflated members of .npz and arrays in Fortran order, is brought to memory when the set is opened.
 // Rows in which no array has a number, as in shape [5, 0], are refused: nothing in the file bears out their number.
 // What files from others can and cannot do: docs/security.md.
 typedef struct {
-  const char *name;   // of the array in its file; .npy: the file
-  const char *field;  // NULL: the same; .npy: the file's name without folder and ending
-  tn_dtype dtype;     // 0: f32 for floats, i64 for integers and bools; i64 arrays may be read as f32
+  const char *name;   // of the array in its file; .npy, IDX: the file
+  const char *field;  // NULL: the same; .npy, IDX: the file's name without folder and ending
+  tn_dtype dtype;     // 0: f32 for floats, i64 for integers and bools; whole numbers may be read as any that holds them
 } tn_column;
 // Arrays of one first dim (E111), item k being row k of each. f2 f4 f8, i1 to i8, u1 to u8, bool; either byte order.
 TN_API tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size_t error_size);
+// The same of IDX files, in which MNIST and its kin come (unpacked: no .gz), of u8, i8, i16, i32, f32 and f64. Bytes with
+// dtype TN_F32 are 0 to 255.
+//
+//   tn_column files[] = {{.name = "train-images-idx3-ubyte", .field = "image", .dtype = TN_F32},   // [28, 28]
+//                        {.name = "train-labels-idx1-ubyte", .field = "label"}};                   // []
+//   tn_dataset *d = tn_dataset_idx(files, 2, why, sizeof why);
+TN_API tn_dataset *tn_dataset_idx(const tn_column *files, uint32_t n, char *error, size_t error_size);
 // Columns NULL and n 0: all arrays of the file, .npz in its order, safetensors by name (bf16 too).
 TN_API tn_dataset *tn_dataset_npz(const char *path, const tn_column *columns, uint32_t n, char *error,
                                   size_t error_size);
@@ -118,6 +149,25 @@ typedef struct {
 TN_API tn_dataset *tn_dataset_npz_with(const char *path, const tn_npz_options *o, char *error, size_t error_size);
 TN_API tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *columns, uint32_t n, char *error,
                                           size_t error_size);
+
+// A binary file of CIFAR (`.bin`; several are one by tn_dataset_concat): fields image f32 [3, 32, 32], 0 to 255,
+// label i64 [], and of CIFAR-100, where label is the fine one, coarse i64 []. Labels are checked when it is opened.
+typedef enum { TN_CIFAR10 = 10, TN_CIFAR100 = 100 } tn_cifar;
+TN_API tn_dataset *tn_dataset_cifar(const char *path, tn_cifar kind, char *error, size_t error_size);
+
+// WAV files, an item each: fields wave f32 [<= longest, channels] and label i64 []. PCM of 8, 16, 24 and 32 bits is divided
+// by 2^(bits - 1) and lies in [-1, 1]; floats of 32 and 64 bits stay as they are. All have one rate and one number of
+// channels: nothing is resampled or mixed. Headers are read when it is opened, frames where a batch needs them.
+typedef struct {
+  const char *path;
+  int64_t label;
+} tn_wav_file;
+typedef struct {
+  uint32_t rate, channels;  // Hz, numbers of a frame; 0: those of the first file. Others are errors
+  uint64_t max_frames;      // the bound of a wave; 0: the longest file's. Longer ones are errors
+} tn_wav_options;           // NULL: as the files are
+TN_API tn_dataset *tn_dataset_wav(const tn_wav_file *files, size_t n, const tn_wav_options *o, char *error,
+                                  size_t error_size);
 
 // CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. Numbers are decimal,
 // with a point in any locale: no hexadecimal ones, no "inf" or "nan". 8 bytes of memory for each line.

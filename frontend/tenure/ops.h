@@ -22,10 +22,10 @@ TN_API tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_rand(tn_function *f, tn_shape s, tn_site at);   // uniform in [0, 1)
 TN_API tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at);  // normal, mean 0, standard deviation 1
-// The numbers become part of the program: at most 4096, in row-major order, copied. Larger ones are inputs or
-// parameters.
+// The numbers become part of the program, in row-major order, copied: at most 2^26 of them, of constant shape, else E003.
+// Equal ones are stored once, read only, in a bundle among its constants.
 TN_API tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at);
-TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at);  // at most 2^24 in size
+TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at);
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
 // Each pointwise row of ir/ops.def is one call, tn_relu(x), tn_add(a, b), .., declared in tenure_ops.h.

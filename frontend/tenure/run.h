@@ -59,6 +59,11 @@ template <class... T> tn_array tn_array_literal(const void *data, tn_dtype type,
 #endif
 #define tn_f32(ptr, ...) TN_ARRAY(ptr, TN_F32, __VA_ARGS__)
 #define tn_i64(ptr, ...) TN_ARRAY(ptr, TN_I64, __VA_ARGS__)
+#define tn_i32(ptr, ...) TN_ARRAY(ptr, TN_I32, __VA_ARGS__)
+#define tn_u8(ptr, ...) TN_ARRAY(ptr, TN_U8, __VA_ARGS__)
+#define tn_bool(ptr, ...) TN_ARRAY(ptr, TN_BOOL, __VA_ARGS__)
+#define tn_f16(ptr, ...) TN_ARRAY(ptr, TN_F16, __VA_ARGS__)
+#define tn_bf16(ptr, ...) TN_ARRAY(ptr, TN_BF16, __VA_ARGS__)
 static inline tn_array tn_named(const char *name, tn_array a) {
   a.name = name;
   return a;

@@ -128,8 +128,8 @@ static void report_destroyed(Fn *f, Val old, Loc write, Val reader) {
           "%s is overwritten in place here, but a backward needs its old value%s", name.text,
           p->copy_saved ? "; it is kept" : "");
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "it was made here");
-  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of this %s reads it",
-          ir_ops[f->ins[reader.i].op].name);
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of %s reads it",
+          ir_value_text(f, reader));
   if (!p->copy_saved)
     rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
 }
@@ -183,6 +183,14 @@ static void drop_records(Fn *f) {
 }
 
 // ---- the pass
+// "%g (grad_of)", by the number that it had when it was built
+static const char *text_of_old(const Rewrite *e, Val old) {
+  const Prog *p = e->f->prog;
+  const Ins *ins = ir_rewrite_old(e, old);
+  const char *name = ir_text(p, ins->name), *op = ir_ops[ins->op].name;
+  return *name ? rt_printf(p->mem, "%%%s (%s)", name, op) : rt_printf(p->mem, "%%%u (%s)", old.i, op);
+}
+
 static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
   Fn *f = e->f;
   Prog *p = f->prog;
@@ -195,9 +203,9 @@ static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
   ir_print_name(f, x, &name);
   bool cut = reach[x.i];
   rt_diag(&p->diags, RT_ERROR, cut ? E_GRAD_OF_DETACHED : E_NO_GRAD_PATH, ir_loc_file(p, at), ir_loc_line(p, at),
-          cut ? "the gradient of %s is asked for, but every path from the loss to it is cut"
-              : "%s cannot be reached from the loss",
-          name.text);
+          cut ? "the gradient of %s is asked for by %s, but every path from the loss to it is cut"
+              : "%s cannot be reached from the loss of %s",
+          name.text, text_of_old(e, old));
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name.text);
   rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "%s",
           cut ? "stop_grad, detach, integers and comparisons cut gradients" : "the loss must be computed from it");

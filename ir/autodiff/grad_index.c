@@ -80,11 +80,62 @@ void ir_grad_rule_index_select(Grad *g, Val v, Val adj) {
   ir_grad_give(g, x, put(g, OP_index_add, v, zeros(g, shape_of(g, x)), arg(g, v, 1), adj));
 }
 
-// What was overwritten gets none; of equal indices each gets that of the one that stayed, as in PyTorch.
-static void replaced(Grad *g, Val v, Val adj, Op put_op, Op take_op) {
+// 1, 2, .. along the axis of an index, by which its elements are told apart.
+static Val numbers_of(Grad *g, Val index, int64_t axis) {
+  Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, index))}, along = ir_a_int(KEY_axis, axis);
+  Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
+  return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
+}
+
+// 1 where an element of the source is the one that stayed, 0 where a later one of an equal index took its place: found by
+// putting their numbers in the source's place and reading them again.
+static Val stayed(Grad *g, Shape target, Val index, int64_t axis, Op put_op, Op take_op) {
+  Attr at = ir_a_int(KEY_axis, axis);
+  Val numbers = numbers_of(g, index, axis);
+  Val all = ir_emit(g->f, put_op, (Val[]){zeros(g, target), index, numbers}, 3, &at, 1, g->loc);
+  return op2(g, OP_eq, ir_emit(g->f, take_op, (Val[]){all, index}, 2, &at, 1, g->loc), numbers);
+}
+
+// The same of an index [n] of slices along an axis of v, as [n, 1, ..].
+static Val slices_stayed(Grad *g, Val v, int64_t axis) {
+  Val index = arg(g, v, 1);
+  Shape target = shape_of(g, arg(g, v, 0));
+  Shape row = ir_shape(g->p, (Dim[]){ir_dim_at(g->p, target, (uint32_t)axis)}, 1);
+  Dim d[MAX_RANK];
+  uint32_t rank = ir_rank(g->p, target);
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim(g->p, 1);
+  d[axis] = ir_dim_at(g->p, shape_of(g, index), 0);
+  return reshape(g, stayed(g, row, index, 0, OP_index_copy, OP_index_select), ir_shape(g->p, d, rank));
+}
+
+static Val where(Grad *g, Val is_in, Val x) { return ir_op3(g->f, OP_select, is_in, x, number(g, 0), g->loc); }
+
+// What was overwritten gets none: elements of the target, and of the source all but the last of equal indices.
+void ir_grad_rule_scatter(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
-  if (g->dep[target.i]) ir_grad_give(g, target, put(g, put_op, v, adj, index, number(g, 0)));
-  if (g->dep[source.i]) ir_grad_give(g, source, take(g, take_op, v, adj, index));
+  if (g->dep[target.i]) ir_grad_give(g, target, put(g, OP_scatter, v, adj, index, number(g, 0)));
+  if (!g->dep[source.i]) return;
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
+  Val is_in = stayed(g, shape_of(g, target), index, axis, OP_scatter, OP_gather);
+  ir_grad_give(g, source, where(g, is_in, take(g, OP_gather, v, adj, index)));
+}
+
+void ir_grad_rule_index_copy(Grad *g, Val v, Val adj) {
+  Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
+  if (g->dep[target.i]) ir_grad_give(g, target, put(g, OP_index_copy, v, adj, index, number(g, 0)));
+  if (!g->dep[source.i]) return;
+  Val is_in = slices_stayed(g, v, ir_attr_int(g->f, v, KEY_axis, 0));
+  ir_grad_give(g, source, where(g, is_in, take(g, OP_index_select, v, adj, index)));
+}
+
+void ir_grad_rule_index_assign(Grad *g, Val v, Val adj) {
+  Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
+  if (g->dep[target.i])
+    ir_grad_give(g, target, ir_op3(g->f, OP_index_assign, adj, index, zeros(g, shape_of(g, source)), g->loc));
+  if (!g->dep[source.i]) return;
+  Attr rows = ir_a_int(KEY_axis, 0);
+  Val taken = ir_emit(g->f, OP_index_select, (Val[]){adj, index}, 2, &rows, 1, g->loc);
+  ir_grad_give(g, source, where(g, slices_stayed(g, v, 0), taken));
 }
 
 static void added(Grad *g, Val v, Val adj, Op take_op) {
@@ -93,8 +144,6 @@ static void added(Grad *g, Val v, Val adj, Op take_op) {
   if (g->dep[source.i]) ir_grad_give(g, source, take(g, take_op, v, adj, arg(g, v, 1)));
 }
 
-void ir_grad_rule_scatter(Grad *g, Val v, Val adj) { replaced(g, v, adj, OP_scatter, OP_gather); }
-void ir_grad_rule_index_copy(Grad *g, Val v, Val adj) { replaced(g, v, adj, OP_index_copy, OP_index_select); }
 void ir_grad_rule_scatter_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_gather); }
 void ir_grad_rule_index_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_index_select); }
 

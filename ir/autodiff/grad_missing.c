@@ -38,8 +38,7 @@ static Val towards_target(const Grad *g, Val v) {
 
 static void add_step(const Grad *g, RtText *text, Val v) {
   if (text->text) rt_text_add(text, ", ");
-  ir_print_name(g->f, v, text);
-  rt_text_add(text, " (%s)", ir_ops[ir_ins(g->f, v)->op].name);
+  rt_text_add(text, "%s", ir_value_text(g->f, v));
 }
 
 // Appends list[from], list[from + step], .. ; the middle of a long one is left out.
@@ -75,7 +74,7 @@ void ir_grad_missing(Grad *g, Val v, const char *what) {
   Loc at = ir_ins(g->f, v)->loc;
   g->failed = true;
   rt_diag(&g->p->diags, RT_ERROR, E_NO_GRAD_RULE, ir_loc_file(g->p, at), ir_loc_line(g->p, at),
-          "%s %s, but the gradient of %s with respect to %s flows through it", ir_ops[ir_ins(g->f, v)->op].name, what,
+          "%s %s, but the gradient of %s with respect to %s flows through it", ir_value_text(g->f, v), what,
           from_name.text, to_name.text);
   note_made(g, from, from_name.text);
   note_made(g, to, to_name.text);

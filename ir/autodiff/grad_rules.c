@@ -7,13 +7,15 @@
 #include <string.h>
 
 // ---- which operands a gradient flows to
+static bool is_float(const Fn *f, Val v) { return ir_dtype_kind[ir_ins(f, v)->dtype] == DTYPE_FLOAT; }
+
 GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
   const Ins *ins = ir_ins(f, v);
   if (ir_attr(f, v, KEY_no_grad)) return GRAD_ZERO;
   if (ir_ops[ins->op].is_pointwise) return ir_gradient(ins->op, k).n > 0 ? GRAD_RULE : GRAD_ZERO;
   uint32_t operand = ir_operand_flags(f, v, k);
-  bool is_integer = ins->op != OP_result && ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32;
-  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && ins->dtype != DT_F32)) return GRAD_ZERO;
+  bool is_integer = ins->op != OP_result && !is_float(f, ir_arg(f, v, k));
+  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && !is_float(f, v))) return GRAD_ZERO;
   return ir_grad_kind((Op)ins->op);
 }
 
@@ -91,8 +93,14 @@ void ir_grad_rule_expanded(Grad *g, Val v, Val adj) {
 }
 void ir_grad_rule_same(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
 void ir_grad_rule_assign(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 1), adj); }
+// Gradients are f32, also of what is stored as f16 or bf16: there the cast rounds them to that dtype.
+static Val rounded_to(Grad *g, Val adj, DType t) {
+  if (t == DT_F32) return adj;
+  return with_attr(g, OP_cast, with_attr(g, OP_cast, adj, ir_a_int(KEY_dtype, t)), ir_a_int(KEY_dtype, DT_F32));
+}
 void ir_grad_rule_cast(Grad *g, Val v, Val adj) {
-  if (ir_grad_flows(g->f, v, 0)) ir_grad_give(g, arg(g, v, 0), adj);
+  DType to = (DType)ir_ins(g->f, v)->dtype;
+  if (ir_grad_flows(g->f, v, 0)) ir_grad_give(g, arg(g, v, 0), rounded_to(g, adj, to));
 }
 void ir_grad_rule_reshape(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), reshape(g, adj, shape_of(g, arg(g, v, 0))));
@@ -201,21 +209,6 @@ void ir_grad_rule_slice_assign_at(Grad *g, Val v, Val adj) {
   Dim count = ir_dim_at(g->p, shape_of(g, b), (uint32_t)ir_attr_int(g->f, v, KEY_axis, 0));
   if (g->dep[b.i]) ir_grad_give(g, b, slice_at(g, v, adj, at, count));
   if (g->dep[a.i]) ir_grad_give(g, a, slice_assign_at(g, v, adj, zeros(g, shape_of(g, b)), at));
-}
-
-// All axes but the first as one.
-static Val as_table(Grad *g, Val a) {
-  Shape s = shape_of(g, a);
-  Dim wide = ir_dim(g->p, 1);
-  for (uint32_t k = 1; k < ir_rank(g->p, s); k++) wide = ir_dim_mul(g->p, wide, ir_dim_at(g->p, s, k));
-  return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), wide}, 2));
-}
-
-// Rows that a later equal index overwrote get the gradient of the one that stayed, as PyTorch's index_put does.
-void ir_grad_rule_index_assign(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), at = arg(g, v, 1), b = arg(g, v, 2);
-  if (g->dep[b.i]) ir_grad_give(g, b, reshape(g, op2(g, OP_embedding, as_table(g, adj), at), shape_of(g, b)));
-  if (g->dep[a.i]) ir_grad_give(g, a, ir_op3(g->f, OP_index_assign, adj, at, zeros(g, shape_of(g, b)), g->loc));
 }
 
 // The shape of a reduction's operand with the reduced axes of size 1.

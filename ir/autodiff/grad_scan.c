@@ -145,7 +145,7 @@ static uint32_t add_seeds(Back *g, const Val *adj, Val *of, Val *seed) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < g->s.n_stacks; k++) {
     Val y = ir_arg(fb, g->outputs[g->s.n_carries + k], 0);
-    if (ir_none(adj[k]) || fb->ins[y.i].dtype != DT_F32) continue;
+    if (ir_none(adj[k]) || ir_dtype_kind[fb->ins[y.i].dtype] != DTYPE_FLOAT) continue;
     seed[n] = add_slice(g, (Val){0}, fb->ins[y.i].shape, DT_F32, adj[k]);
     of[n++] = g->map[y.i];
   }

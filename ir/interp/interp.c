@@ -36,6 +36,16 @@ bool eval_const(Run *r, Val v) {
   return true;
 }
 
+bool eval_table(Run *r, Val v) {
+  Tensor t = run_result(r, v, 0);
+  bool f32 = ir_ins(r->f, v)->dtype == DT_F32;
+  int64_t *whole = rt_alloc(r->env->mem, (size_t)(t.n + 1) * sizeof *whole);
+  float *single = (float *)(void *)whole;
+  ir_fill_table(r->f, v, whole);
+  for (int64_t i = 0; i < t.n; i++) t.v[i] = f32 ? (double)single[i] : (double)whole[i];
+  return true;
+}
+
 bool eval_dim_size(Run *r, Val v) {
   const Attr *dim = ir_attr(r->f, v, KEY_dim);
   if (!dim) return run_fail(r, v, "no {dim}");

@@ -40,7 +40,9 @@ typedef struct {
 } RunSliceAt;
 bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *out);
 
-double run_converted(DType t, double x);  // x as an element of that dtype, which is a number, holds it
+double run_cast(DType from, DType to, double x);  // x of dtype `from` as an element of `to`
+double run_wrapped(DType t, int64_t x);           // x modulo 2^bits, as an element of that whole-number dtype
+double run_converted(DType t, double x);          // x as an element of that dtype, which is a number, holds it
 
 // X as single precision might have it; scale: of the terms behind it
 double run_rounded(Run *r, double x, double scale);

@@ -87,7 +87,8 @@ bool eval_pointwise(Run *r, Val v) {
 
 bool eval_cast(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = run_converted((DType)ir_ins(r->f, v)->dtype, a.v[i]);
+  DType from = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype, to = (DType)ir_ins(r->f, v)->dtype;
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = run_cast(from, to, a.v[i]);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Values at run time, as every op of the interpreter reads and makes them: sizes, strides, results, rounding.
 #include "ir/interp/interp.h"
 #include "runtime/format.h"
+#include "runtime/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,11 +59,26 @@ void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride) {
 typedef double Convert(double x);
 static double to_f32(double x) { return x; }  // kept in doubles: interp.c
 static double to_i64(double x) { return (double)ir_to_i64(x); }
+static double to_i32(double x) { return isnan(x) ? 0 : trunc(fmin(fmax(x, INT32_MIN), INT32_MAX)); }
+static double to_u8(double x) { return isnan(x) ? 0 : trunc(fmin(fmax(x, 0), UINT8_MAX)); }
+static double to_bool(double x) { return x != 0; }
+static double to_f16(double x) { return (double)rt_f32_of_f16(rt_f16_of_f32((float)x)); }
+static double to_bf16(double x) { return (double)rt_f32_of_bf16(rt_bf16_of_f32((float)x)); }
 
-_Static_assert(N_DTYPES == 4, "a new dtype needs a row here");
-static Convert *const converts[N_DTYPES] = {[DT_F32] = to_f32, [DT_I64] = to_i64};
+_Static_assert(N_DTYPES == 9, "a new dtype needs a row here");
+static Convert *const converts[N_DTYPES] = {[DT_F32] = to_f32,   [DT_I64] = to_i64, [DT_I32] = to_i32,  [DT_U8] = to_u8,
+                                            [DT_BOOL] = to_bool, [DT_F16] = to_f16, [DT_BF16] = to_bf16};
 
 double run_converted(DType t, double x) { return converts[t](x); }
+
+double run_wrapped(DType t, int64_t x) {
+  return (double)(t == DT_I32 ? (int64_t)(int32_t)(uint32_t)(uint64_t)x : t == DT_U8 ? (int64_t)(uint8_t)x : x);
+}
+
+double run_cast(DType from, DType to, double x) {
+  bool is_whole = ir_dtype_kind[from] != DTYPE_FLOAT && ir_dtype_kind[to] == DTYPE_INT;
+  return is_whole ? run_wrapped(to, ir_to_i64(x)) : run_converted(to, x);
+}
 
 // ---- error bars
 static double random_sign(InterpEnv *e) {  // [-1, 1)

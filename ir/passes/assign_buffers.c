@@ -60,6 +60,7 @@ static Segment segment_of(const Fn *f, Val v) {
   case OP_input: return SEG_IN;
   case OP_param: return SEG_PARAM;
   case OP_output: return SEG_OUT;
+  case OP_table: return SEG_CONST;
   default: return ir_layout_is_const(f, v) ? SEG_CONST : SEG_ARENA;
   }
 }
@@ -311,7 +312,8 @@ static bool check_writes(Liveness *l) {
     if (reader < h.i + ir_ops[op_at(f, h)].n_res) continue;
     Loc use = f->ins[reader].loc;
     rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
-            "%s is overwritten here, but its old value is read later by %s", name.text, ir_ops[f->ins[reader].op].name);
+            "%s is overwritten here, but its old value is read later by %s", name.text,
+            ir_value_text(f, (Val){reader}));
     rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
     rt_diag(&l->p->diags, RT_HINT, 0, NULL, 0, "write it after its last reader, or write to a clone of it");
     return false;

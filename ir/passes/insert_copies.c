@@ -121,9 +121,9 @@ static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   Val result = {v.i + k};
   Loc loc = old_ins(s, v)->loc;
   Op from = s->f->ins[root.i].op;
-  bool owned = from == OP_input || (from == OP_param && !into_param(s, v));
+  bool owned = from == OP_input || from == OP_table || (from == OP_param && !into_param(s, v));
   if (owned) {
-    const char *who = from == OP_input ? "the caller's input" : "the parameter";
+    const char *who = from == OP_input ? "the caller's input" : from == OP_table ? "the constant" : "the parameter";
     return s->first[result.i] = copy_of(s, now, who, s->f->ins[root.i].loc, loc);
   }
   uint32_t late = s->late[base.i];

@@ -229,17 +229,47 @@ static void place_params(Prog *p) {
   p->param_bytes = at;
 }
 
+typedef struct {
+  Str bits;
+  uint8_t dtype;
+  int64_t offset;
+} TablePlace;
+
+// Equal tables, of several functions too, lie at one place; UINT32_MAX: buf is none, or is the first.
+static uint32_t find_table(const Fn *f, const Buf *buf, const TablePlace *tables, uint32_t n) {
+  const Attr *bits = ir_ins(f, buf->head)->op == OP_table ? ir_attr(f, buf->head, KEY_bits) : NULL;
+  for (uint32_t k = 0; bits && k < n; k++)
+    if (tables[k].bits.i == bits->u.s.i && tables[k].dtype == ir_ins(f, buf->head)->dtype) return k;
+  return UINT32_MAX;
+}
+
+static void place_constants(Prog *p) {
+  TablePlace *tables = NULL;
+  uint32_t n = 0, cap = 0;
+  p->const_bytes = 0;
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    for (uint32_t b = 1; b < p->fns[k]->n_bufs; b++) {
+      const Fn *f = p->fns[k];
+      Buf *buf = &f->bufs[b];
+      if (buf->seg != SEG_CONST) continue;
+      uint32_t same = find_table(f, buf, tables, n);
+      buf->offset = same == UINT32_MAX ? p->const_bytes : tables[same].offset;
+      if (same != UINT32_MAX) continue;
+      p->const_bytes += align_up(buf->bytes);
+      if (ir_ins(f, buf->head)->op == OP_table)
+        *RT_PUSH(p->mem, tables, n, cap) =
+            (TablePlace){ir_attr(f, buf->head, KEY_bits)->u.s, ir_ins(f, buf->head)->dtype, buf->offset};
+    }
+}
+
 bool ir_plan_program_memory(Prog *p) {
   place_params(p);
-  p->const_bytes = 0;
+  place_constants(p);
   for (uint32_t k = 0; k < p->n_fns; k++) {
     Fn *f = p->fns[k];
     for (uint32_t b = 1; b < f->n_bufs; b++) {
       Buf *buf = &f->bufs[b];
       if (buf->seg == SEG_PARAM) buf->offset = p->params[ir_attr_int(f, buf->head, KEY_param, 0)].offset;
-      if (buf->seg != SEG_CONST) continue;
-      buf->offset = p->const_bytes;
-      p->const_bytes += align_up(buf->bytes);
     }
   }
   if (p->param_bytes <= MAX_BYTES) return ir_check_segments(p);
@@ -282,11 +312,16 @@ static void fill_layout(const Fn *f, Val v, int32_t *w) {
   w[TN_LAYOUT_SEQS] = n;
 }
 
+static void fill_constant(const Fn *f, Val v, unsigned char *at) {
+  if (ir_ins(f, v)->op == OP_table) ir_fill_table(f, v, at);
+  else fill_layout(f, v, (int32_t *)(void *)at);
+}
+
 void ir_fill_const(const Prog *p, unsigned char *pool) {
   memset(pool, 0, (size_t)p->const_bytes);
   for (uint32_t k = 0; k < p->n_fns; k++)
     for (uint32_t b = 1; b < p->fns[k]->n_bufs; b++) {
       const Buf *buf = &p->fns[k]->bufs[b];
-      if (buf->seg == SEG_CONST) fill_layout(p->fns[k], buf->head, (int32_t *)(void *)(pool + buf->offset));
+      if (buf->seg == SEG_CONST) fill_constant(p->fns[k], buf->head, pool + buf->offset);
     }
 }

@@ -93,8 +93,9 @@ static DimRange range_of(const Prog *p, Dim d, bool of_any) {
 static int64_t size_bound(const Prog *p, Dim d, bool of_any) { return higher(range_of(p, d, of_any).hi, 0); }
 
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
-  _Static_assert(N_DTYPES == 4, "a new dtype needs its width here");
-  static const uint8_t width[N_DTYPES] = {[DT_F32] = 4, [DT_I64] = 8};
+  _Static_assert(N_DTYPES == 9, "a new dtype needs its width here");
+  static const uint8_t width[N_DTYPES] = {
+      [DT_F32] = 4, [DT_I64] = 8, [DT_I32] = 4, [DT_U8] = 1, [DT_BOOL] = 1, [DT_F16] = 2, [DT_BF16] = 2};
   int64_t n = width[dtype];
   if (dtype == DT_LAYOUT)  // its tables have fixed positions, by the full bounds
     return 4 * TN_LAYOUT_WORDS(size_bound(p, ir_dim_at(p, s, 1), true), size_bound(p, ir_dim_at(p, s, 0), true));
@@ -151,7 +152,8 @@ static bool check_segment(Fn *f, Val v) {
   if (op == OP_param &&
       (b->seg != SEG_PARAM || ir_attr_int(f, b->head, KEY_param, -1) != ir_attr_int(f, v, KEY_param, -2)))
     return ir_plan_broken(f, v, "does not lie where its parameter lies");
-  if (b->seg == SEG_CONST && op != OP_packed_layout && op != OP_dense_layout)
+  if (b->seg == SEG_CONST && op != OP_packed_layout && op != OP_dense_layout && class_at(f, v) != CLASS_VIEW &&
+      op != OP_table)
     return ir_plan_broken(f, v, "lies among the constants and is none");
   if (f->is_body && (b->seg == SEG_PARAM || b->seg == SEG_CONST))
     return ir_plan_broken(f, v, "lies outside of what the body of a scan is given");
@@ -448,6 +450,8 @@ static bool broken_segment(Prog *p, const char *what, const char *name) {
 typedef struct {
   int64_t lo, hi;
   const char *name;
+  Str bits;  // of a table: equal ones lie at one place
+  uint8_t dtype;
 } Span;
 
 static int by_start(const void *a, const void *b) {
@@ -455,12 +459,17 @@ static int by_start(const void *a, const void *b) {
   return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
+static bool is_same_table(const Span *a, const Span *b) {
+  return a->bits.i && a->bits.i == b->bits.i && a->dtype == b->dtype && a->lo == b->lo;
+}
+
 static bool check_disjoint(Prog *p, Span *span, uint32_t n, int64_t size) {
   if (n) qsort(span, n, sizeof *span, by_start);
   for (uint32_t k = 0; k < n; k++) {
     if (span[k].lo % TN_ALIGN) return broken_segment(p, "not aligned is", span[k].name);
     if (span[k].lo < 0 || span[k].hi > size) return broken_segment(p, "outside of its segment lies", span[k].name);
-    if (k && span[k].lo < span[k - 1].hi) return broken_segment(p, "on another one lies", span[k].name);
+    bool same = k && is_same_table(&span[k], &span[k - 1]);
+    if (k && !same && span[k].lo < span[k - 1].hi) return broken_segment(p, "on another one lies", span[k].name);
   }
   return true;
 }
@@ -469,10 +478,12 @@ static bool check_params(Prog *p) {
   Span *span = rt_alloc(p->mem, (p->n_params + 1) * sizeof *span);
   for (uint32_t k = 0; k < p->n_params; k++) {
     const Param *q = &p->params[k];
-    span[k] = (Span){q->offset, q->offset + bytes_of(p, q->dtype, q->shape), ir_text(p, q->path)};
+    span[k] = (Span){q->offset, q->offset + bytes_of(p, q->dtype, q->shape), ir_text(p, q->path), {0}, q->dtype};
   }
   return check_disjoint(p, span, p->n_params, p->param_bytes);
 }
+
+static Str table_bits(const Fn *f, Val v) { return op_at(f, v) == OP_table ? ir_attr(f, v, KEY_bits)->u.s : (Str){0}; }
 
 bool ir_check_segments(Prog *p) {
   Span *span = NULL;
@@ -487,8 +498,9 @@ bool ir_check_segments(Prog *p) {
         if (buf->offset != q->offset || buf->bytes != bytes_of(p, q->dtype, q->shape))
           return broken_segment(p, "a function looks elsewhere for", ir_text(p, q->path));
       }
-      if (buf->seg == SEG_CONST)
-        *RT_PUSH(p->mem, span, n, cap) = (Span){buf->offset, buf->offset + buf->bytes, ir_text(p, f->name)};
+      if (buf->seg == SEG_CONST && buf->bytes)
+        *RT_PUSH(p->mem, span, n, cap) = (Span){buf->offset, buf->offset + buf->bytes, ir_text(p, f->name),
+                                                table_bits(f, buf->head), f->ins[buf->head.i].dtype};
     }
   return check_disjoint(p, span, n, p->const_bytes);
 }

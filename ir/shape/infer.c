@@ -123,6 +123,24 @@ uint16_t ir_rule_leaf(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_table(const Infer *c) {
+  int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, -1);
+  Shape s = ir_attr(c->f, c->v, KEY_shape)->u.list;
+  if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (!ir_shape_is_const(c->p, s)) return bad_shape(c, "the sizes of a table are constants");
+  const char *bits = ir_text(c->p, ir_attr(c->f, c->v, KEY_bits)->u.s);
+  size_t digits = strlen(bits), want = (size_t)ir_shape_bound(c->p, s) * 2 * (size_t)ir_dtype_bytes[t];
+  if (digits != want) {
+    rt_text_add(c->why, "{bits} has %llu digits, and the shape needs %llu", (unsigned long long)digits,
+                (unsigned long long)want);
+    return ir_infer_fault(c, E_ARGUMENT, "");
+  }
+  if (strspn(bits, "0123456789abcdef") != digits)
+    return ir_infer_fault(c, E_ARGUMENT, "{bits} are digits from 0 to 9 and from a to f");
+  set(c, 0, (DType)t, s);
+  return 0;
+}
+
 uint16_t ir_rule_like1(const Infer *c) {
   if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
   set(c, 0, dtype_of(c, 1), shape_of(c, 1));
@@ -472,7 +490,7 @@ uint16_t ir_rule_norm_grad(const Infer *c) {
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
   for (uint32_t k = 1; k < n_args(c); k++) {
-    uint16_t flags = ir_operand_flags(c->f, c->v, k);
+    uint32_t flags = ir_operand_flags(c->f, c->v, k);
     Shape want = flags & ROW_SCALAR ? without_last(c, s) : flags & ELEMENT ? s : ir_shape(c->p, &width, 1);
     if (shape_of(c, k).i != want.i)
       return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");

@@ -309,13 +309,21 @@ static bool read_list(Parser *ps, uint32_t most, bool (*read)(Parser *ps, Dim *o
   return true;
 }
 
+// "a type: f32, i64 or layout", with all that there are
+static const char *dtypes_text(const Parser *ps) {
+  RtText t = {.mem = ps->p->mem};
+  for (uint32_t k = DT_NONE + 1; k < N_DTYPES; k++)
+    rt_text_add(&t, "%s%s", k == DT_NONE + 1 ? "a type: " : k + 1 == N_DTYPES ? " or " : ", ", ir_dtype_name[k]);
+  return t.text;
+}
+
 static bool read_dtype(Parser *ps, DType *out) {
   for (uint32_t t = DT_NONE + 1; t < N_DTYPES; t++) {
     if (!ir_rd_accept_word(ps, ir_dtype_name[t])) continue;
     *out = (DType)t;
     return true;
   }
-  return ir_rd_expected(ps, "a type: f32, i64 or layout");
+  return ir_rd_expected(ps, dtypes_text(ps));
 }
 
 bool ir_read_type(Parser *ps, DType *t, Shape *s) {

@@ -1,4 +1,5 @@
 #include "runtime/data/array_files.h"
+#include "runtime/data/idx.h"
 #include "runtime/near.h"
 #include "runtime/store/safetensors.h"
 
@@ -34,8 +35,8 @@ static bool convert(const Array *a, uint64_t at, size_t n, void *to, char *error
     if (!rt_source_read(&a->source, at + k * a->number.bytes, bytes, m * a->number.bytes, error, error_size))
       return false;
     if (!rt_number_read(a->number, bytes, m, a->as, (unsigned char *)to + k * rt_dtype_bytes(a->as), &bad))
-      return rt_fail(error, error_size, "%s: the number at byte %" PRIu64 " does not fit i64", a->source.name,
-                     at + (k + bad) * a->number.bytes);
+      return rt_fail(error, error_size, "%s: the number at byte %" PRIu64 " does not fit %s", a->source.name,
+                     at + (k + bad) * a->number.bytes, rt_dtype_name(a->as));
   }
   return true;
 }
@@ -106,8 +107,9 @@ static bool set_array(Stored *s, uint32_t k, const RtColumn *c, RtNumber number,
   RtField *f = &s->fields[k];
   a->number = number;
   a->as = c->dtype ? c->dtype : rt_number_natural(number);
-  if (a->as == RT_I64 && rt_number_natural(number) == RT_F32)
-    return rt_fail(error, error_size, "array '%s' holds floats, which are not read as i64", c->name);
+  if (a->as != RT_F32 && a->as != RT_F16 && a->as != RT_BF16 && rt_number_natural(number) == RT_F32)
+    return rt_fail(error, error_size, "array '%s' holds floats, which are not read as %s", c->name,
+                   rt_dtype_name(a->as));
   if (rank == 0)
     return rt_fail(error, error_size, "array '%s' is a single number: its first axis would count the items", c->name);
   *f = (RtField){.dtype = a->as, .rank = rank - 1};
@@ -175,15 +177,34 @@ static void name_after_file(RtField *f, const char *path) {
   rt_field_name(f, stem);
 }
 
-RtDataset *rt_dataset_npy(const RtColumn *columns, uint32_t n, char *error, size_t error_size) {
+typedef bool (*OpenArray)(Stored *s, uint32_t k, const RtColumn *c, char *error, size_t error_size);
+
+static RtDataset *open_files(OpenArray open, const RtColumn *columns, uint32_t n, char *error, size_t error_size) {
   Stored *s = new_stored(n, error, error_size);
   bool ok = s != NULL;
   for (uint32_t k = 0; ok && k < n; k++) {
     ok = rt_source_open(&s->arrays[k].source, columns[k].name, error, error_size) &&
-         open_npy(s, k, &columns[k], error, error_size);
+         open(s, k, &columns[k], error, error_size);
     if (!columns[k].field) name_after_file(&s->fields[k], columns[k].name);
   }
   return s ? finish(s, ok, error, error_size) : NULL;
+}
+
+RtDataset *rt_dataset_npy(const RtColumn *columns, uint32_t n, char *error, size_t error_size) {
+  return open_files(open_npy, columns, n, error, error_size);
+}
+
+// ---- IDX
+static bool open_idx(Stored *s, uint32_t k, const RtColumn *c, char *error, size_t error_size) {
+  Array *a = &s->arrays[k];
+  RtNpy idx;
+  if (!rt_idx_parse(&a->source, &idx, error, error_size)) return false;
+  a->at = idx.data_at;
+  return set_array(s, k, c, idx.number, idx.rank, idx.dims, error, error_size);
+}
+
+RtDataset *rt_dataset_idx(const RtColumn *columns, uint32_t n, char *error, size_t error_size) {
+  return open_files(open_idx, columns, n, error, error_size);
 }
 
 // ---- .npz

@@ -85,7 +85,7 @@ static int64_t *lengths_of(const RtBatchForm *f, const RtBatchSlot *s, uint32_t 
 }
 
 RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt) {
-  RtItem item = {.error = s->error, .error_size = sizeof s->error, .halt = halt};
+  RtItem item = {.error = s->error, .error_size = sizeof s->error, .epoch = s->epoch, .halt = halt};
   for (uint32_t k = 0; k < f->data->n_fields; k++)
     item.data[k] = s->mem + f->data_at[k] + i * (size_t)rt_field_bytes(&f->data->fields[k]);
   return item;

@@ -43,6 +43,7 @@ typedef struct {
 enum { RT_SLOT_ERROR = 1024 };
 typedef struct {
   unsigned char *mem;
+  uint64_t epoch;
   size_t n;  // items
   RtArray arrays[RT_MAX_BATCH_ARRAYS];
   bool failed;

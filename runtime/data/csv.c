@@ -270,6 +270,9 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
     if (!f->columns || !f->n_columns || (f->is_scalar && f->n_columns != 1))
       return rt_fail(error, error_size, "field '%.60s' names %" PRIu32 " columns%s", f->name ? f->name : "",
                      f->columns ? f->n_columns : 0, f->is_scalar ? ", a scalar has one" : "");
+    if (f->dtype && f->dtype != RT_F32 && f->dtype != RT_I64)
+      return rt_fail(error, error_size, "field '%.60s' is %s: a CSV file is read as f32 or i64", f->name ? f->name : "",
+                     rt_dtype_name(f->dtype));
     c->fields[k] = *f;
     c->fields[k].name = rt_strdup(c->mem, f->name ? f->name : "");
     c->fields[k].columns = copy_texts(c, f->columns, f->n_columns);

@@ -33,8 +33,8 @@ static bool check_size(const RtField *f, char *error, size_t error_size) {
 
 static bool check_field(const RtField *f, uint32_t max_rank, char *error, size_t error_size) {
   if (!f->name[0]) return rt_fail(error, error_size, "a field has no name");
-  if (f->dtype != RT_F32 && f->dtype != RT_I64)
-    return rt_fail(error, error_size, "field '%s' has a dtype that is neither f32 nor i64", f->name);
+  if (f->dtype == RT_NO_DTYPE || f->dtype >= RT_N_DTYPES)
+    return rt_fail(error, error_size, "field '%s' has an unknown dtype", f->name);
   if (f->rank > max_rank)
     return rt_fail(error, error_size, "field '%s' has rank %" PRIu32 ", at most %" PRIu32 " is possible", f->name,
                    f->rank, max_rank);

@@ -33,6 +33,7 @@ typedef struct {
   int64_t length[RT_MAX_FIELDS];  // of variable fields
   char *error;
   size_t error_size;
+  uint64_t epoch;      // for which it is read
   const RtHalt *halt;  // give up; NULL: never
 } RtItem;
 

@@ -165,7 +165,7 @@ static bool get_mapped(void *ctx, size_t k, RtItem *to) {
   const Map *m = ctx;
   unsigned char *scratch = rt_malloc(m->scratch_bytes);
   if (!scratch) return rt_fail(to->error, to->error_size, "out of memory");
-  RtItem from = {.error = to->error, .error_size = to->error_size, .halt = to->halt};
+  RtItem from = {.error = to->error, .error_size = to->error_size, .epoch = to->epoch, .halt = to->halt};
   place_scratch(m, scratch, &from);
   bool ok = rt_dataset_get(m->from, k, &from) && m->fn(m->ctx, k, &from, to);
   rt_free(scratch);

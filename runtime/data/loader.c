@@ -76,6 +76,7 @@ static bool build_by_index(RtLoader *l, RtBatchSlot *s, size_t batch) {
   size_t n_items = rt_sampler_items(&l->sampler, l->data->count), first = batch * l->sampler.batch_size, bad = 0;
   size_t *index = rt_slot_index(&l->form, s);
   char item[48];
+  s->epoch = l->epoch;
   s->n = n_items - first < l->sampler.batch_size ? n_items - first : l->sampler.batch_size;
   for (size_t i = 0; i < s->n; i++)
     index[i] = l->work ? l->work[first + i] : l->sampler.custom ? l->sampler.custom[first + i] : first + i;
@@ -89,6 +90,7 @@ static bool build_by_index(RtLoader *l, RtBatchSlot *s, size_t batch) {
 // An item to place i of the batch. One that fails counts too: which items a batch has does not depend on what became of
 // those before.
 static int next_item(RtLoader *l, RtBatchSlot *s, size_t i, char error[RT_SLOT_ERROR]) {
+  s->epoch = l->epoch;
   RtItem item = rt_slot_item(&l->form, s, i, &l->halt);
   item.error = error;
   error[0] = 0;

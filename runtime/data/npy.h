@@ -15,7 +15,8 @@ typedef struct {
   uint8_t bytes;  // 1, 2, 4 or 8
   bool big_endian;
 } RtNumber;
-// n numbers as f32 or i64; false: one does not fit (as i64: u64 above 2^63 - 1, a float), *bad is its place
+// n numbers as elements of a dtype, floats rounded to nearest; false: one does not fit (a float as a whole number, 300 as
+// u8, 2 as bool), *bad is its place
 bool rt_number_read(RtNumber t, const unsigned char *from, size_t n, RtDType as, void *out, size_t *bad);
 bool rt_number_is_plain(RtNumber t, RtDType as);  // stored as it is wanted: bytes may be copied
 RtDType rt_number_natural(RtNumber t);            // f32 for floats, i64 for the others

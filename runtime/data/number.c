@@ -1,5 +1,6 @@
-// Numbers of data files as f32 or i64; see npy.h.
+// Numbers of data files as numbers of an array; see npy.h.
 #include "runtime/data/npy.h"
+#include "runtime/half.h"
 #include "runtime/store/safetensors.h"
 
 #include <string.h>
@@ -29,9 +30,27 @@ static uint64_t integer_of(RtNumber t, const unsigned char *p) {
   return t.kind == 'b' ? v != 0 : v;
 }
 
+// Bools are looked at: what is not 0 becomes 1.
 bool rt_number_is_plain(RtNumber t, RtDType as) {
+  static const char kind[RT_N_DTYPES] = {
+      [RT_F32] = 'f', [RT_I64] = 'i', [RT_I32] = 'i', [RT_U8] = 'u', [RT_F16] = 'f', [RT_BF16] = 'h'};
   const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-  return t.big_endian != little && (as == RT_F32 ? t.kind == 'f' && t.bytes == 4 : t.kind == 'i' && t.bytes == 8);
+  return t.big_endian != little && kind[as] == t.kind && rt_dtype_bytes(as) == t.bytes;
+}
+
+static void put_float(float v, RtDType as, void *out, size_t k) {
+  if (as == RT_F16) ((uint16_t *)out)[k] = rt_f16_of_f32(v);
+  else if (as == RT_BF16) ((uint16_t *)out)[k] = rt_bf16_of_f32(v);
+  else ((float *)out)[k] = v;
+}
+
+static bool is_float(RtDType as) { return as == RT_F32 || as == RT_F16 || as == RT_BF16; }
+
+// false: it does not fit
+static bool put_whole(int64_t v, RtDType as, void *out, size_t k) {
+  if (as == RT_I64) return ((int64_t *)out)[k] = v, true;
+  if (as == RT_I32) return ((int32_t *)out)[k] = (int32_t)v, v >= INT32_MIN && v <= INT32_MAX;
+  return ((uint8_t *)out)[k] = (uint8_t)v, v >= 0 && v <= (as == RT_BOOL ? 1 : UINT8_MAX);
 }
 
 static bool read_integers(RtNumber t, const unsigned char *from, size_t n, RtDType as, void *out, size_t *bad) {
@@ -39,9 +58,8 @@ static bool read_integers(RtNumber t, const unsigned char *from, size_t n, RtDTy
     uint64_t v = integer_of(t, from + k * t.bytes);
     bool is_large = t.kind == 'u' && v > INT64_MAX;
     *bad = k;
-    if (as == RT_F32) ((float *)out)[k] = is_large ? (float)v : (float)(int64_t)v;
-    else if (is_large) return false;
-    else ((int64_t *)out)[k] = (int64_t)v;
+    if (is_float(as)) put_float(is_large ? (float)v : (float)(int64_t)v, as, out, k);
+    else if (is_large || !put_whole((int64_t)v, as, out, k)) return false;
   }
   return true;
 }
@@ -54,7 +72,7 @@ bool rt_number_read(RtNumber t, const unsigned char *from, size_t n, RtDType as,
     return true;
   }
   if (rt_number_natural(t) == RT_I64) return read_integers(t, from, n, as, out, bad);
-  if (as == RT_I64) return false;
-  for (size_t k = 0; k < n; k++) ((float *)out)[k] = float_of(t, from + k * t.bytes);
+  if (!is_float(as)) return false;
+  for (size_t k = 0; k < n; k++) put_float(float_of(t, from + k * t.bytes), as, out, k);
   return true;
 }

@@ -1,9 +1,11 @@
 // Validation of the arguments of a run: counts, dtypes, ranks, pointers, sizes, then values.
 #include "runtime/exec/input_check.h"
+#include "runtime/exec/range_check.h"
 #include "runtime/exec/value_check.h"
 #include "runtime/format.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 typedef struct {
@@ -189,11 +191,40 @@ static RtStatus refuse_order(const RtRunCheck *c, const RtCheck *k, const RtBadV
                 c->function->inputs[k->input].name, k->what, bad->value, bad->index, bad->before);
 }
 
+// Below this many values it takes longer to call the team.
+enum { MIN_SHARED = 1 << 15 };
+
+typedef struct {
+  RtRange range;
+  const int64_t *data;
+  int64_t n;
+  atomic_bool any_bad;
+} SharedCheck;
+
+static void check_share(void *ctx, int32_t worker, int32_t n_workers) {
+  SharedCheck *s = ctx;
+  int64_t share = s->n / n_workers, at = worker * share, n = worker + 1 < n_workers ? share : s->n - at;
+  if (!rt_are_in_range(s->data + at, n, &s->range)) atomic_store_explicit(&s->any_bad, true, memory_order_relaxed);
+}
+
+// The quick answer, where the whole array has one range; false: it remains to be found out.
+static bool are_good(const RtRunCheck *c, const RtValueCheck *check) {
+  const RtCheck *k = check->check;
+  if (k->is_sorted || k->group || k->is_packed) return false;
+  if (!check->n) return true;  // an empty array may have no address
+  SharedCheck s = {
+      .range = {k->lo, c->dims[k->hi] - !k->is_inclusive, k->has_other, k->other}, .data = check->data, .n = check->n};
+  if (s.n < MIN_SHARED) check_share(&s, 0, 1);
+  else rt_team_run(c->team, check_share, &s, c->function->max_workers);
+  return !atomic_load_explicit(&s.any_bad, memory_order_relaxed);
+}
+
 static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
   const RtArray *a = &c->in[k->input];
   const int64_t *lengths = k->lengths || !k->is_packed ? k->lengths : c->in[k->of_input].data;
   RtValueCheck check = {.check = k, .data = a->data, .n = bytes_of(a) / 8, .lengths = lengths, .dims = c->dims};
   RtBadValue bad;
+  if (are_good(c, &check)) return RT_OK;
   switch (rt_find_bad_value(&check, &bad)) {
   case RT_VALUE_RANGE: return refuse_value(c, k, &bad);
   case RT_VALUE_ORDER: return refuse_order(c, k, &bad);

@@ -3,6 +3,7 @@
 #define TN_RUNTIME_EXEC_INPUT_CHECK_H
 
 #include "runtime/exec/instance.h"
+#include "runtime/exec/thread_team.h"
 
 typedef struct {
   const RtPlan *plan;
@@ -13,6 +14,7 @@ typedef struct {
   int64_t *slots;  // filled: this run's value of every named dim; the bound where no input names it
   int64_t *dims;   // filled: value of every row of the plan's dim table
   bool *is_known;  // filled: by slot
+  RtTeam *team;    // shares long checks of values
   char *error;
   size_t error_size;
 } RtRunCheck;

@@ -190,7 +190,7 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
 // Full validation, for calls that the shape cache does not cover.
 static RtStatus check(RtInstance *i, RtShapeCache *s, bool sizes_hold, RtRunCheck *c) {
   c->plan = i->plan, c->function = s->function, c->params = i->params;
-  c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known;
+  c->slots = s->slots, c->dims = s->dims, c->is_known = i->is_known, c->team = i->team;
   c->error = i->error, c->error_size = sizeof i->error;
   if (!sizes_hold) {
     s->is_set = false;

@@ -14,7 +14,14 @@ struct RtGuardedArena;
 
 enum { RT_MAX_RANK = 8 };
 // Dtypes of arrays, as tn_dtype numbers them: ROW(id, name, bytes).
-#define RT_DTYPES(ROW) ROW(RT_F32, "f32", 4) ROW(RT_I64, "i64", 8)
+#define RT_DTYPES(ROW)    \
+  ROW(RT_F32, "f32", 4)   \
+  ROW(RT_I64, "i64", 8)   \
+  ROW(RT_I32, "i32", 4)   \
+  ROW(RT_U8, "u8", 1)     \
+  ROW(RT_BOOL, "bool", 1) \
+  ROW(RT_F16, "f16", 2)   \
+  ROW(RT_BF16, "bf16", 2)
 #define ROW(id, name, bytes) id,
 typedef enum { RT_NO_DTYPE, RT_DTYPES(ROW) RT_N_DTYPES } RtDType;
 #undef ROW

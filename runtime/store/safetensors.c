@@ -1,5 +1,6 @@
 // Reading safetensors: a JSON reader for exactly the shape that the header has, then the checks on offsets.
 #include "runtime/store/safetensors.h"
+#include "runtime/half.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -403,33 +404,14 @@ const char *rt_st_meta(const RtSt *st, const char *key) {
 
 // ---- values
 
-static float half_to_float(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1f, fraction = h & 0x3ff, bits;
-  if (exponent == 31) bits = sign | 0x7f800000 | fraction << 13;
-  else if (exponent) bits = sign | (exponent + 112) << 23 | fraction << 13;
-  else {
-    float small = (float)fraction * 0x1p-24f;  // zero and subnormal halves are exact in f32
-    memcpy(&bits, &small, 4);
-    bits |= sign;
-  }
-  float f;
-  memcpy(&f, &bits, 4);
-  return f;
-}
-
 static float load_f32(const unsigned char *p, RtStDType dtype) {
   uint16_t h;
-  uint32_t w;
   float f;
   double d;
   switch (dtype) {
   case RT_ST_F64: memcpy(&d, p, 8); return (float)d;
-  case RT_ST_F16: memcpy(&h, p, 2); return half_to_float(h);
-  case RT_ST_BF16:
-    memcpy(&h, p, 2);
-    w = (uint32_t)h << 16;
-    memcpy(&f, &w, 4);
-    return f;
+  case RT_ST_F16: memcpy(&h, p, 2); return rt_f32_of_f16(h);
+  case RT_ST_BF16: memcpy(&h, p, 2); return rt_f32_of_bf16(h);
   default: memcpy(&f, p, 4); return f;
   }
 }

@@ -1,4 +1,5 @@
 // Writing safetensors; see safetensors.h.
+#include "runtime/half.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors.h"
 
@@ -7,22 +8,6 @@
 #include <string.h>
 
 // ---- numbers
-static uint16_t to_bf16(uint32_t bits) {
-  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);  // NaN stays one
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static uint16_t to_f16(uint32_t bits) {
-  const uint32_t overflow = 0x47800000, smallest_normal = 0x38800000, smallest = 0x33000000;  // 2^16, 2^-14, 2^-25
-  uint32_t sign = bits >> 16 & 0x8000, a = bits & 0x7fffffff;
-  if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-  if (a >= overflow) return (uint16_t)(sign | 0x7c00);
-  if (a >= smallest_normal) return (uint16_t)(sign + ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
-  if (a <= smallest) return (uint16_t)sign;
-  uint32_t shift = 126 - (a >> 23), m = (a & 0x7fffff) | 0x800000;  // the result is m >> shift, in units of 2^-24
-  return (uint16_t)(sign | ((m + (UINT32_C(1) << (shift - 1)) - 1 + (m >> shift & 1)) >> shift));
-}
-
 static void put_bytes(unsigned char *out, uint64_t bits, size_t n) {
   for (size_t k = 0; k < n; k++) out[k] = (unsigned char)(bits >> (8 * k));
 }
@@ -35,8 +20,8 @@ static void put_number(RtStDType dtype, float v, unsigned char *out) {
   memcpy(&wide_bits, &wide, sizeof wide_bits);
   switch (dtype) {
   case RT_ST_F64: put_bytes(out, wide_bits, 8); break;
-  case RT_ST_F16: put_bytes(out, to_f16(bits), 2); break;
-  case RT_ST_BF16: put_bytes(out, to_bf16(bits), 2); break;
+  case RT_ST_F16: put_bytes(out, rt_f16_of_f32(v), 2); break;
+  case RT_ST_BF16: put_bytes(out, rt_bf16_of_f32(v), 2); break;
   default: put_bytes(out, bits, 4); break;
   }
 }

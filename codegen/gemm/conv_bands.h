@@ -1,0 +1,42 @@
+// Units of work of convolutions: a band of rows and some columns of one plane of one image and one group, whose source is
+// copied into a padded strip on the worker's stack. Sizes are decided by constants alone.
+#ifndef TN_CODEGEN_GEMM_CONV_BANDS_H
+#define TN_CODEGEN_GEMM_CONV_BANDS_H
+
+#include "codegen/gemm/conv_windows.h"
+
+// Of one phase.
+typedef struct {
+  Windows w;
+  int64_t band, columns;  // of the result in a unit
+  StripShape strip;
+  int64_t units;  // of an image and a group
+} Bands;
+
+// Channels of a block: equal ones, so few that a strip of `few` columns fits; whole multiples of `unit` where there are such.
+int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, const Target *t);
+// Rows and columns of which is made a strip of `block` channels; at least `few` columns.
+Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t);
+
+typedef struct {
+  Cg *c;
+  Gemm *g;  // NULL: of no product
+  const ConvShape *s;
+  const Bands *b;
+  LLVMValueRef image, group;
+  LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
+  LLVMValueRef rows, columns;       // that there are
+} ConvUnit;
+
+// Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
+ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
+// All of them, shared by the team.
+void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
+// Copies what the unit reads of the strip's channels from `channel` of the group on.
+void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
+// Number of the result's pixel at row i, column j of the band.
+LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j);
+// The epilogue over the sums of the band's row i, columns [n0, n0 + n) of the product; pixels lie the plan's width apart.
+void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef sums);
+
+#endif

@@ -1,0 +1,68 @@
+// Tenure, images: pooling, resizing, windows. Names and meanings are PyTorch's: x f32 [N, C, spatial..], whose spatial axes
+// have constant sizes, N any.
+#ifndef TN_IMAGE_H
+#define TN_IMAGE_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- pooling: [N, C, spatial..] -> [N, C, positions..], where along each axis positions =
+// (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Another rank or a window longer than the padded axis is E004,
+// options that are no such numbers E003. A kernel has at most 256 elements along an axis.
+//
+//   y = tn_max_pool2d(x, 2);                                        // halves both sizes
+//   y = tn_avg_pool2d(x, 3, .stride = 2, .padding = 1, .exclude_padding = true);
+typedef struct {
+  int64_t stride;    // the kernel's size when 0
+  int64_t padding;   // on both sides, at most half of the kernel: -inf for maxima, else 0
+  int64_t dilation;  // 1 when 0; of maxima
+  // A number for each axis: where an array has a number that is not 0, it counts instead of the one for all
+  int64_t kernels[3], strides[3], paddings[3], dilations[3];
+  bool ceil;             // a last window that is cut off at the end counts, unless it begins in the padding behind
+  bool exclude_padding;  // of averages: PyTorch's count_include_pad=False
+  int64_t divisor;       // of averages, in place of the number of elements; 0: none
+  tn_site at;
+} tn_pool_options;
+// The gradient goes to the first of equal maxima, NaN wins.
+TN_API tn_tensor tn_max_pool1d(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_max_pool2d(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_max_pool3d(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_avg_pool1d(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_avg_pool2d(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_avg_pool3d(tn_tensor x, int64_t kernel, tn_pool_options o);
+// The p-norm of each window, p > 0: (sum x^p)^(1/p), without padding
+TN_API tn_tensor tn_lp_pool1d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_lp_pool2d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
+TN_API tn_tensor tn_lp_pool3d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
+// To a given size: position k is of the elements [floor(k size / positions), ceil((k + 1) size / positions)). At most 256
+// positions along an axis; more elements than 256 in one only where `positions` divides the size.
+TN_API tn_tensor tn_adaptive_avg_pool1d(tn_tensor x, int64_t width, tn_site at);
+TN_API tn_tensor tn_adaptive_avg_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
+TN_API tn_tensor tn_adaptive_avg_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);
+TN_API tn_tensor tn_adaptive_max_pool1d(tn_tensor x, int64_t width, tn_site at);
+TN_API tn_tensor tn_adaptive_max_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
+TN_API tn_tensor tn_adaptive_max_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);
+
+// ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3. NEAREST repeats elements; LINEAR goes in a
+// straight line along each axis, bilinear of two. `align_corners`: the outermost elements keep their places.
+//
+//   y = tn_interpolate(x, (int64_t[]){64, 48}, TN_LINEAR, .align_corners = true);
+typedef enum { TN_NEAREST, TN_LINEAR } tn_interpolation;
+typedef struct {
+  bool align_corners;  // of LINEAR
+  tn_site at;
+} tn_interpolate_options;
+TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
+
+// ---- channels and places
+TN_API tn_tensor tn_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);    // [N, C r r, H, W] -> [N, C, H r, W r]
+TN_API tn_tensor tn_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);  // [N, C, H r, W r] -> [N, C r r, H, W]
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

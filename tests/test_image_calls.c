@@ -1,0 +1,60 @@
+// Pooling, resizing and shuffling of pixels: options and values that do not fit are refused, with a sentence that says what
+// was found.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/report.h"
+
+#include <string.h>
+
+typedef struct {
+  tn_tensor x, channels, wide, whole;  // [2,3,6,7], [2,8,3,3], [n,3,m,7], i64
+} Values;
+
+static Values values_of(tn_program *p, tn_function *f) {
+  tn_dim n = tn_dim_bounded(p, "n", 4), m = tn_dim_bounded(p, "m", 9);
+  return (Values){tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 6, 7)), tn_input(f, "channels", TN_F32, TN_SHAPE(2, 8, 3, 3)),
+                  tn_input(f, "wide", TN_F32, TN_SHAPE(n, 3, m, 7)),
+                  tn_input(f, "whole", TN_I64, TN_SHAPE(2, 3, 6, 7))};
+}
+
+#define REFUSED(text, call)                                                         \
+  do {                                                                              \
+    tn_program *p = tn_program_create("images");                                    \
+    tn_function *f = tn_function_begin(p, "run");                                   \
+    Values v = values_of(p, f);                                                     \
+    (void)v;                                                                        \
+    CHECK((call).v == 0);                                                           \
+    if (!CHECK(strstr(report_of(p), text) != NULL)) printf("  %s\n", report_of(p)); \
+    tn_program_free(p);                                                             \
+  } while (0)
+
+static void check_pooling(void) {
+  REFUSED("pooling over 1 spatial axes takes f32", tn_max_pool1d(v.x, 2));
+  REFUSED("not i64[2,3,6,7]", tn_max_pool2d(v.whole, 2));
+  REFUSED("constant sizes", tn_avg_pool2d(v.wide, 2));
+  REFUSED("between 1 and 256 elements", tn_max_pool2d(v.x, 0));
+  REFUSED("a window of 8 elements is longer than spatial axis 0 of 6", tn_max_pool2d(v.x, 8));
+  REFUSED("half of the kernel", tn_max_pool2d(v.x, 3, .padding = 2));
+  REFUSED("stride and dilation", tn_max_pool2d(v.x, 3, .stride = -1));
+  REFUSED("only maxima are pooled with a dilation", tn_avg_pool2d(v.x, 3, .dilation = 2));
+  REFUSED("are of averages", tn_max_pool2d(v.x, 3, .divisor = 2));
+  REFUSED("an order above 0", tn_lp_pool2d(v.x, 0, 2));
+  REFUSED("an order above 0", tn_lp_pool2d(v.x, 2, 2, .padding = 1));
+  REFUSED("pooling to a size", tn_adaptive_avg_pool2d(v.x, 0, 1));
+  REFUSED("pooling to a size", tn_adaptive_max_pool2d(v.x, 3, 1000));
+}
+
+static void check_images(void) {
+  REFUSED("a size in [1, 2^20]", tn_interpolate(v.x, ((int64_t[]){0, 3}), TN_NEAREST));
+  REFUSED("a size in [1, 2^20]", tn_interpolate(v.x, NULL, TN_LINEAR));
+  REFUSED("1 to 3 spatial axes of constant sizes", tn_interpolate(v.wide, ((int64_t[]){4, 3}), TN_NEAREST));
+  REFUSED("pixels are shuffled", tn_pixel_shuffle(v.x, 2));
+  REFUSED("pixels are shuffled", tn_pixel_shuffle(v.channels, 0));
+  REFUSED("pixels are shuffled", tn_pixel_unshuffle(v.channels, 2));
+}
+
+int main(void) {
+  check_pooling();
+  check_images();
+  return check_report();
+}
