@@ -107,7 +107,7 @@ static int64_t run(Case *c, const float *x, float *y) {
   }
   if (n > MOST) abort();
   tn_array in = tn_array_of((void *)(uintptr_t)x, TN_F32, (int64_t[]){ROWS, COLUMNS}, 2);
-  CHECK(tn_run(m, "run", &in, 1, out, c->n_out) == TN_OK);
+  if (!CHECK(tn_run(m, "run", &in, 1, out, c->n_out) == TN_OK)) printf("%s\n", tn_error_text(m));
   tn_model_free(m);
   return n;
 }

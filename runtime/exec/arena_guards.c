@@ -1,12 +1,17 @@
 #include "runtime/exec/arena_guards.h"
 
+// Byte `at` of an arena full of this word, whose ends may lie inside a word
+static unsigned char byte_of(uint32_t word, int64_t at) { return ((const unsigned char *)&word)[at % 4]; }
+
 static void fill(unsigned char *arena, int64_t lo, int64_t hi, uint32_t word) {
-  for (int64_t at = lo; at + 4 <= hi; at += 4) *(uint32_t *)(void *)(arena + at) = word;
+  for (; lo < hi && lo % 4; lo++) arena[lo] = byte_of(word, lo);
+  for (; lo + 4 <= hi; lo += 4) *(uint32_t *)(void *)(arena + lo) = word;
+  for (; lo < hi; lo++) arena[lo] = byte_of(word, lo);
 }
 
 static bool holds(const unsigned char *arena, int64_t lo, int64_t hi, int64_t *at) {
-  for (*at = lo; *at + 4 <= hi; *at += 4)
-    if (*(const uint32_t *)(const void *)(arena + *at) != RT_GUARD) return false;
+  for (*at = lo; *at < hi; *at += 1)
+    if (arena[*at] != byte_of(RT_GUARD, *at)) return false;
   return true;
 }
 
