@@ -31,6 +31,7 @@ endforeach()
 foreach(part model bpe words sample)
   target_sources(test_gpt2 PRIVATE ${CMAKE_SOURCE_DIR}/examples/gpt2/${part}.c)
 endforeach()
+target_sources(test_resnet PRIVATE ${CMAKE_SOURCE_DIR}/examples/resnet/model.c)
 
 # tests/op_cases/SUBJECT.def: public calls against PyTorch
 file(GLOB case_tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/op_cases/*.def)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# seq2seq learns its dates. charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed
+# seq2seq learns its dates. resnet: what it saves, it loads. charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed
 # leaves the same file, byte for byte, as one that was not; Ctrl-C saves; wrong arguments are told.
 set -u
 bin=$TENURE_BUILD/examples
@@ -85,6 +85,17 @@ steps=$((${done:-0} + 7))
 "$bin/tagger" --steps $steps --checkpoint "$dir/parts" --resume > "$dir/out" || fail "tagger, resumed after Ctrl-C"
 "$bin/tagger" --steps $steps --checkpoint "$dir/whole" > "$dir/out" || fail "tagger, $steps steps"
 cmp "$dir/whole" "$dir/parts" || fail "tagger: training resumed after Ctrl-C (step $done) differs"
+
+# The weights that resnet saves name as many images right when they are loaded; those of another depth are told apart
+"$bin/resnet" --side 8 --epochs 1 --out "$dir/resnet" > "$dir/out" || fail "resnet"
+"$bin/resnet" --side 8 --epochs 0 --weights "$dir/resnet" > "$dir/again" || fail "resnet, loaded"
+grep -q '^.*/resnet: 128 entries loaded$' "$dir/again" || fail "resnet: $(head -1 "$dir/again"), expected 128 entries"
+cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: the loaded network predicts something else"
+"$bin/resnet" --side 8 --epochs 0 --depth 56 --weights "$dir/resnet" | grep -q '^layer3.8.bn2.weight: missing$' ||
+  fail "resnet: a file of depth 20 has no layer3.8"
+refused 2 "resnet [--depth" "$bin/resnet" --depth 21
+refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
+refused 1 "resnet: $dir/short: " "$bin/resnet" --weights "$dir/short" --epochs 0
 
 echo "charlm: $bits bits a character; tagger: Ctrl-C after step $done, tagger: $right right; $n_failed failed"
 [ $n_failed = 0 ]

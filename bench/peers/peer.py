@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 LEAST_STEPS, MOST_SECONDS = 3, 3.0  # of a burst
+DTYPES = {"F32": np.float32, "I64": np.int64}  # of safetensors
 THREADS = int(os.environ.get("TENURE_PEER_THREADS", "2"))
 
 
@@ -43,7 +44,7 @@ def read_weights(path):
     header.pop("__metadata__", None)
     body = raw[8 + n :]
     return {
-        name: np.frombuffer(body[slice(*row["data_offsets"])], dtype=np.float32).reshape(row["shape"]).copy()
+        name: np.frombuffer(body[slice(*row["data_offsets"])], dtype=DTYPES[row["dtype"]]).reshape(row["shape"]).copy()
         for name, row in header.items()
     }
 

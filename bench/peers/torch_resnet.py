@@ -1,0 +1,92 @@
+"""resnet20, resnet50 in PyTorch, channels_last: see bench/resnet.c. The networks have torchvision's names."""
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from peer import checksum, floats, integers, serve
+from torch_peer import load, maybe_compiled, third_loss, trainer
+
+# depth: first convolution small, blocks with a neck, blocks of each layer; as examples/resnet/model.c
+TABLE = {20: (True, False, 16, (3, 3, 3)), 18: (False, False, 64, (2, 2, 2, 2)), 50: (False, True, 64, (3, 4, 6, 3))}
+
+
+def conv(inputs, outputs, kernel, stride=1):
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, width, stride, has_neck):
+        super().__init__()
+        outputs = 4 * width if has_neck else width
+        self.conv1, self.bn1 = (conv(inputs, width, 1) if has_neck else conv(inputs, width, 3, stride)), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = conv(width, width, 3, stride if has_neck else 1), nn.BatchNorm2d(width)
+        if has_neck:
+            self.conv3, self.bn3 = conv(width, outputs, 1), nn.BatchNorm2d(outputs)
+        self.has_neck, self.downsample = has_neck, None
+        if stride > 1 or inputs != outputs:
+            self.downsample = nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.has_neck:
+            y = self.bn3(self.conv3(F.relu(y)))
+        return F.relu(y + (self.downsample(x) if self.downsample else x))
+
+
+class Resnet(nn.Module):
+    def __init__(self, depth, classes):
+        super().__init__()
+        self.is_small, has_neck, width, blocks = TABLE[depth]
+        self.conv1, self.bn1 = conv(3, width, 3 if self.is_small else 7, 1 if self.is_small else 2), nn.BatchNorm2d(width)
+        inputs, self.layers = width, []
+        for k, n in enumerate(blocks):
+            layer = []
+            for i in range(n):
+                layer.append(Block(inputs, width, 2 if k and not i else 1, has_neck))
+                inputs = 4 * width if has_neck else width
+            self.add_module(f"layer{k + 1}", nn.Sequential(*layer))
+            self.layers.append(f"layer{k + 1}")
+            width *= 2
+        self.fc = nn.Linear(inputs, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        if not self.is_small:
+            x = F.max_pool2d(x, 3, 2, 1)
+        for name in self.layers:
+            x = getattr(self, name)(x)
+        return self.fc(x.mean((2, 3)))
+
+
+def images(n, side):
+    x = torch.from_numpy(floats(n * 3 * side * side, -1, 1, 1)).reshape(n, 3, side, side)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def training(net, peer):
+    x, y = images(64, 32), torch.from_numpy(integers(64, 10, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, foreach=True)
+    forward = maybe_compiled(net, peer)
+    step = trainer(optimizer, lambda: F.cross_entropy(forward(x), y))
+    serve(third_loss(step), step)
+
+
+def forward(net, peer):
+    x, net = images(4, 224), net.eval()
+    run = maybe_compiled(net, peer)
+    with torch.inference_mode():
+        serve(lambda: checksum(run(x).numpy()), lambda: run(x))
+
+
+def main():
+    _, weights, workload, peer = sys.argv[1:]
+    net = Resnet(20, 10) if workload == "resnet20" else Resnet(50, 1000)
+    load(net, weights)
+    net = net.to(memory_format=torch.channels_last)
+    (training if workload == "resnet20" else forward)(net, peer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+// The model of examples/resnet: a training step of ResNet-20 against PyTorch, loss, gradients and running statistics; and
+// the names and shapes of state_dicts.
+#include "examples/resnet/model.h"
+#include "tests/check.h"
+#include "tests/goldens_resnet.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+static double number(uint32_t k, uint32_t seed) {  // in [0, 1); as tests/make_resnet_goldens.py
+  uint32_t h = k * 2654435761u + seed * 40503u;
+  h ^= h >> 15, h *= 2246822519u, h ^= h >> 13;
+  return (h >> 8) * 0x1p-24;
+}
+
+// ---- a step
+static tn_model *compiled_step(void) {
+  tn_program *p = tn_program_create("resnet");
+  const Resnet *r = resnet_of_depth(20);
+  resnet_make(p, r, CLASSES);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, 3, SIDE, SIDE)), y = tn_input(f, "y", TN_I64, TN_SHAPE(BATCH));
+  tn_tensor loss = tn_cross_entropy(resnet_logits(p, r, x), y);
+  tn_output(f, "loss", loss);
+  tn_backward(loss);
+  for (int k = 0; k < N_PARAMETERS; k++) {
+    char name[16];
+    snprintf(name, sizeof name, "g%d", k);
+    tn_output(f, name, tn_param_grad(f, tn_root(p), resnet_gradients[k].path));
+  }
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 2);
+  if (!CHECK(m)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+static size_t numel(tn_array a) {
+  size_t n = 1;
+  for (uint32_t axis = 0; axis < a.rank; axis++) n *= (size_t)a.dims[axis];
+  return n;
+}
+
+static uint32_t find(tn_model *m, const char *path) {
+  for (uint32_t i = 0; i < tn_param_count(m); i++)
+    if (!strcmp(tn_param_path(m, i), path)) return i;
+  CHECK(!path);
+  return 0;
+}
+
+static size_t set_weight(tn_model *m, uint32_t k, tn_array *out) {
+  const char *path = resnet_gradients[k].path;
+  bool is_norm = strstr(path, "bn") || strstr(path, "downsample.1");
+  uint32_t i = find(m, path);
+  tn_array a = tn_param_at(m, i);
+  double center = is_norm && !strcmp(strrchr(path, '.'), ".weight");
+  for (size_t j = 0; j < numel(a); j++) ((float *)a.data)[j] = (float)((number((uint32_t)j, k) - 0.5) * 0.125 + center);
+  tn_param_end_write(m, i);
+  *out = a, out->data = calloc(numel(a), sizeof(float));
+  return numel(a);
+}
+
+static double product(const float *v, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += v[i] * number((uint32_t)i, 1000);
+  return sum;
+}
+
+static void check_gradient(int k, const float *g, size_t n) {
+  double sum = 0, most = 0, norm = resnet_gradients[k].norm;
+  for (size_t i = 0; i < n; i++) sum += (double)g[i] * g[i], most = fmax(most, fabs(g[i]));
+  bool ok = CHECK(fabs(sqrt(sum) - norm) <= 1e-4 * norm);
+  ok &= CHECK(fabs(product(g, n) - resnet_gradients[k].product) <= 1e-4 * norm);
+  for (size_t i = 0; i < N_SHOWN; i++)
+    ok &= CHECK(fabs(g[7919003 * i % n] - resnet_gradients[k].shown[i]) <= 1e-4 * most);
+  if (!ok) printf("%s: norm %.9g, expected %.9g\n", resnet_gradients[k].path, sqrt(sum), norm);
+}
+
+static void check_buffer(tn_model *m, int k) {
+  tn_array a = tn_param_at(m, find(m, resnet_buffers[k].path));
+  double found = product(a.data, numel(a)), expected = resnet_buffers[k].product;
+  if (!CHECK(fabs(found - expected) <= 1e-4 * fmax(1, fabs(expected))))
+    printf("%s: %.9g, expected %.9g\n", resnet_buffers[k].path, found, expected);
+}
+
+static void test_step(void) {
+  tn_model *m = compiled_step();
+  static float x[BATCH * 3 * SIDE * SIDE];
+  int64_t y[BATCH];
+  for (uint32_t k = 0; k < BATCH * 3 * SIDE * SIDE; k++) x[k] = (float)(4 * number(k, 98) - 2);
+  for (uint32_t k = 0; k < BATCH; k++) y[k] = (int64_t)(CLASSES * number(k, 99));
+  float loss = 0;
+  tn_array out[N_PARAMETERS + 1] = {tn_f32_scalar(&loss)};
+  size_t n[N_PARAMETERS] = {0};
+  for (uint32_t k = 0; m && k < N_PARAMETERS; k++) n[k] = set_weight(m, k, &out[k + 1]);
+  const tn_array in[] = {tn_f32(x, BATCH, 3, SIDE, SIDE), tn_i64(y, BATCH)};
+  if (m && !CHECK(tn_run(m, "step", in, 2, out, N_PARAMETERS + 1) == TN_OK)) printf("%s\n", tn_error_text(m));
+  CHECK(fabs(loss - resnet_loss) <= 1e-4 * resnet_loss);
+  for (int k = 0; m && k < N_PARAMETERS; k++) check_gradient(k, out[k + 1].data, n[k]), free(out[k + 1].data);
+  for (int k = 0; m && k < N_BUFFERS; k++) check_buffer(m, k);
+  tn_model_free(m);
+}
+
+// ---- names and shapes
+enum { MOST_ENTRIES = 400, LINE = 128 };
+static char lines[MOST_ENTRIES][LINE];
+
+static int compare(const void *a, const void *b) { return strcmp(a, b); }
+
+static long long write_line(const tn_variable *v, char *line) {
+  int at = snprintf(line, LINE, "%s", v->path);
+  long long n = 1;
+  for (uint32_t axis = 0; axis < v->rank; axis++) {
+    at += snprintf(line + at, LINE - (size_t)at, " %" PRId64, v->dims[axis]);
+    n *= v->dims[axis];
+  }
+  snprintf(line + at, LINE - (size_t)at, "\n");
+  return n;
+}
+
+static void test_state(int k) {
+  static tn_variable v[MOST_ENTRIES];
+  tn_program *p = tn_program_create("resnet");
+  resnet_make(p, resnet_of_depth(resnet_states[k].depth), resnet_states[k].classes);
+  uint32_t n = tn_variables(tn_root(p), NULL, v, MOST_ENTRIES);
+  long long n_elements = 0;
+  uint64_t hash = UINT64_C(14695981039346656037);
+  if (CHECK(n == resnet_states[k].n_entries)) {
+    for (uint32_t i = 0; i < n; i++) n_elements += write_line(&v[i], lines[i]);
+    qsort(lines, n, LINE, compare);
+    for (uint32_t i = 0; i < n; i++)
+      for (const char *c = lines[i]; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+  }
+  CHECK(n_elements == resnet_states[k].n_elements);
+  if (!CHECK(hash == resnet_states[k].hash)) printf("names or shapes of depth %d differ\n", resnet_states[k].depth);
+  tn_program_free(p);
+}
+
+int main(void) {
+  CHECK(!resnet_of_depth(21));
+  for (int k = 0; k < (int)(sizeof resnet_states / sizeof *resnet_states); k++) test_state(k);
+  test_step();
+  return check_report();
+}
