@@ -6,10 +6,16 @@
 //
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
-// A large source is cut into blocks of channels, a long row into blocks of columns, so that the strip stays in L2.
+// Stretches that lie in the padding above or below the source are left out. A large source is cut into blocks of channels,
+// a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
 #include "codegen/gemm/conv_bands.h"
 
-enum { MOST_ROWS = 16, FEW_COLUMNS = 16 };
+enum {
+  MOST_ROWS = 16,
+  FEW_COLUMNS = 16,
+  FEW_PIXELS = 48,  // of a unit: with fewer, weights that are larger than L2 are read faster than they come
+  UNITS_WANTED = 16
+};
 
 // ---- the plan
 bool cg_gemm_conv_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -23,7 +29,8 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = (uint32_t)cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(s.dst_channels, t->vl)));
   p->width = (int64_t)p->nv * t->vl;
   p->mr = (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv);
-  p->kc = cg_conv_block(&s, 1, FEW_COLUMNS, t);
+  bool exceeds_l2 = s.rows * s.dst_channels > ir_f32_in(t->facts.l2_bytes);
+  p->kc = cg_conv_block(&s, 1, FEW_COLUMNS, exceeds_l2 ? FEW_PIXELS : 1, t);
   p->pack_b = B_BY_STRATEGY;
   p->b_elements = s.c.groups * cg_ceil_div(s.dst_channels, p->width) * s.rows * p->width;
   p->strip_rows = 0;
@@ -39,7 +46,10 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
 
 void cg_gemm_conv_stack(Gemm *g) {
   const GemmPlan *p = g->p;
+  ConvShape s;
+  cg_conv_shape(g->c->f, p->product, &s);
   g->a_block = cg_gemm_on_stack(g->c, p->mc);
+  g->b_block = cg_gemm_on_stack(g->c, cg_conv_packing_elements(&s, g->c->t));
   if (p->epilogue) g->strip = cg_gemm_on_stack(g->c, p->strip_rows * p->width);
 }
 
@@ -55,6 +65,7 @@ typedef struct {
 typedef struct {
   int64_t k, n, a, b;  // elements of each; how many; from one to the next
   int64_t outer;       // calls of the microkernel, for the axes before
+  bool by_rows;
 } Stretches;
 
 static Stretches stretches_of(const ConvUnit *u) {
@@ -63,9 +74,25 @@ static Stretches stretches_of(const ConvUnit *u) {
   int64_t channels = s->channels, width = u->g->p->width, row = s->columns * channels;
   bool near = p[2].n_taps <= 1 || p[2].gap == 1;
   if (near)
-    return (Stretches){p[2].n_taps * channels, p[1].n_taps, p[1].gap * row, p[2].n_taps * channels * width,
-                       p[0].n_taps};
-  return (Stretches){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps};
+    return (Stretches){p[2].n_taps * channels,         p[1].n_taps, p[1].gap * row,
+                       p[2].n_taps * channels * width, p[0].n_taps, true};
+  return (Stretches){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
+}
+
+// Those of the band's row i that lie inside the source.
+static void stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i, LLVMValueRef *first,
+                             LLVMValueRef *n) {
+  Cg *c = u->c;
+  const Phase *p = &u->b->w.axis[1];
+  int64_t last_row = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
+  LLVMValueRef zero = cg_i64(c, 0), all = cg_i64(c, x->n);
+  *first = zero, *n = all;
+  if (!x->by_rows || (p->offset >= 0 && last_row <= u->s->src[1])) return;
+  LLVMValueRef row = cg_add(c, cg_mul(c, cg_add(c, u->row, i), cg_i64(c, p->src_step)), cg_i64(c, p->offset));
+  LLVMValueRef above = cg_max(c, zero, cg_sub(c, zero, row));
+  LLVMValueRef inside = cg_max(c, zero, cg_sub(c, cg_i64(c, u->s->src[1]), row));
+  *first = cg_min(c, all, cg_ceil_div_value(c, above, p->gap));
+  *n = cg_max(c, zero, cg_sub(c, cg_min(c, all, cg_ceil_div_value(c, inside, p->gap)), *first));
 }
 
 // Where the windows' row number `nth` of `outer` begins in the strip.
@@ -87,6 +114,8 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
   Stretches x = stretches_of(u);
   int64_t a_row = p[2].src_step * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
+  LLVMValueRef first, inside;
+  stretches_inside(u, &x, i, &first, &inside);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
     TileSpec spec = {.mr = mr,
                      .nv = n->nv,
@@ -103,12 +132,14 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .mask_c = true};
     int64_t k = x.outer ? x.k : 0;
     LLVMValueRef row = cg_mul(c, i, cg_i64(c, p[1].src_step * s->columns * s->channels));
+    row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));
+    LLVMValueRef b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
     TileArgs args = {.a = cg_at(c, c->f32, g->a_block, cg_add(c, row, cg_i64(c, outer_offset(u, &x, nth)))),
-                     .b = cg_at(c, c->f32, n->weights, cg_i64(c, nth * x.n * x.k * g->p->width)),
+                     .b = cg_at(c, c->f32, n->weights, b),
                      .c = to,
                      .k = cg_i64(c, k),
                      .n = n->columns,
-                     .stretches = cg_i64(c, k ? x.n : 0),
+                     .stretches = k ? inside : cg_i64(c, 0),
                      .a_stretch = cg_i64(c, x.a),
                      .b_stretch = cg_i64(c, x.b)};
     int64_t left = p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
@@ -177,31 +208,43 @@ static void each_panel(const ConvUnit *u) {
   LLVMValueRef weights = cg_at(c, c->f32, g->packed_b, cg_mul(c, u->group, cg_i64(c, panels * u->s->rows * width)));
   weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
+  LLVMValueRef first = cg_div(c, cg_mul(c, u->part, cg_i64(c, panels)), cg_i64(c, u->parts));
+  LLVMValueRef end = cg_div(c, cg_mul(c, cg_add(c, u->part, cg_i64(c, 1)), cg_i64(c, panels)), cg_i64(c, u->parts));
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, first, cg_min(c, end, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
   panel(u, &(Panel){.n0 = cg_mul(c, l.i, cg_i64(c, width)),
                     .columns = cg_i64(c, width),
                     .weights = cg_at(c, c->f32, weights, cg_mul(c, l.i, per_panel)),
                     .nv = g->p->nv});
   cg_loop_end(c, &l, NULL);
   if (!left) return;
+  If last;
+  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, end, cg_i64(c, panels), ""));
   panel(u, &(Panel){.n0 = cg_i64(c, whole * width),
                     .columns = cg_i64(c, left),
                     .weights = cg_at(c, c->f32, weights, cg_mul(c, cg_i64(c, whole), per_panel)),
                     .nv = (uint32_t)cg_ceil_div(left, c->t->vl),
                     .masked = left % c->t->vl});
+  cg_endif(c, &last);
+}
+
+// Parts of a unit of these bands: several where all images have few units.
+static int64_t parts_of(Gemm *g, const ConvShape *s, const Bands *b) {
+  int64_t panels = cg_ceil_div(s->dst_channels, g->p->width);
+  int64_t units = cg_larger(1, ir_dim_bound(g->c->f->prog, s->c.n) * s->c.groups * b->units);
+  return cg_larger(1, cg_smaller(panels, cg_ceil_div(UNITS_WANTED, units)));
 }
 
 void cg_gemm_conv_emit(Gemm *g) {
   Cg *c = g->c;
   ConvShape s;
   cg_conv_shape(c->f, g->p->product, &s);
-  cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b);
+  cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b, g->b_block);
   cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
     Bands b = cg_conv_bands(&s, &w, g->p->kc, FEW_COLUMNS, c->t);
-    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b}, each_panel);
+    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b, .parts = parts_of(g, &s, &b)}, each_panel);
   }
 }

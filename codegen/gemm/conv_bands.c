@@ -11,21 +11,22 @@ static int64_t strip_bytes(const Windows *w, int64_t band, int64_t columns, int6
 
 static int64_t strip_limit(const Target *t) { return cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART); }
 
-static bool block_fits(const ConvShape *s, int64_t block, int64_t few, const Target *t) {
+static bool block_fits(const ConvShape *s, int64_t block, int64_t few, int64_t pixels, const Target *t) {
   Windows w;
   for (uint32_t k = 0; k < s->n_windows; k++) {
     cg_conv_windows(s, k, &w);
-    int64_t columns = cg_smaller(few, w.axis[2].count);
-    if (strip_bytes(&w, 1, cg_larger(1, columns), block) > strip_limit(t)) return false;
+    int64_t columns = cg_larger(1, cg_smaller(few, w.axis[2].count));
+    int64_t rows = cg_larger(1, cg_smaller(cg_ceil_div(pixels, columns), w.axis[1].count));
+    if (strip_bytes(&w, rows, columns, block) > strip_limit(t)) return false;
   }
   return true;
 }
 
-int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, const Target *t) {
+int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, int64_t pixels, const Target *t) {
   int64_t all = s->src_channels, largest = 0;
   for (int64_t blocks = 1; blocks < all; blocks++) {
     int64_t block = all / blocks;
-    if (all % blocks || (largest && block % unit) || !block_fits(s, block, few, t)) continue;
+    if (all % blocks || (largest && block % unit) || !block_fits(s, block, few, pixels, t)) continue;
     if (blocks == 1 || block % unit == 0) return block;
     largest = block;
   }
@@ -112,10 +113,12 @@ void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
   LLVMValueRef lo, hi, count = cg_mul(c, cg_dim(c, of->s->c.n), cg_i64(c, of->s->c.groups * of->b->units));
-  cg_share(c, count, 1, &lo, &hi);
+  bool whole = of->parts <= 1;
+  cg_share(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  ConvUnit u = cg_conv_unit(of, l.i);
+  ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_gemm_rem(c, l.i, count));
+  u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
   emit(&u);
   cg_loop_end(c, &l, NULL);
 }

@@ -13,8 +13,9 @@ typedef struct {
   int64_t units;  // of an image and a group
 } Bands;
 
-// Channels of a block: equal ones, so few that a strip of `few` columns fits; whole multiples of `unit` where there are such.
-int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, const Target *t);
+// Channels of a block: equal ones, so few that a strip for `few` columns of so many rows that they are `pixels` fits;
+// whole multiples of `unit` where there are such.
+int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, int64_t pixels, const Target *t);
 // Rows and columns of which is made a strip of `block` channels; at least `few` columns.
 Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t);
 
@@ -23,6 +24,8 @@ typedef struct {
   Gemm *g;  // NULL: of no product
   const ConvShape *s;
   const Bands *b;
+  int64_t parts;  // into which the work for a unit falls, all of whose elements are its own; 0: one
+  LLVMValueRef part;
   LLVMValueRef image, group;
   LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
   LLVMValueRef rows, columns;       // that there are
@@ -30,7 +33,7 @@ typedef struct {
 
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
-// All of them, shared by the team.
+// All of them, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);

@@ -1,21 +1,37 @@
 // Weights [O, C / groups, taps] in panels, as the microkernel reads them (conv_windows.h).
+//
+// They are read as they lie, some channels of the source at once, and transposed by squares of vl x vl:
+//
+//   [vl channels of the result][channels of the source, taps]  ->  a run, [channels of the source, taps][vl]
+//
+// whose rows go to their places in a panel. Of a transposed convolution a run is all taps of one channel.
 #include "codegen/gemm/conv_windows.h"
+
+enum { RUN_ELEMENTS = 8192 };
 
 typedef struct {
   Cg *c;
   const ConvShape *s;
-  const Windows *w;
-  int64_t width, block, panels;  // of a group
-  int64_t src_stride,
-      dst_stride;  // elements of the weight from one channel of the source, and of the result, to the next
+  int64_t width, block, taps;
+  int64_t channels;  // of the source in a run
+  LLVMValueRef weights, to, run;
 } Packing;
 
+static int64_t channels_of_run(const ConvShape *s, const Target *t) {
+  int64_t most = cg_smaller(t->vl, s->src_channels), fit = RUN_ELEMENTS / (cg_larger(1, ir_conv_taps(&s->c)) * t->vl);
+  return s->transposed ? 1 : cg_larger(1, cg_smaller(most, fit));
+}
+
+int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t) {
+  return cg_round_up(channels_of_run(s, t) * ir_conv_taps(&s->c), t->vl) * t->vl;
+}
+
 // Number of the weight's tap that is the windows' tap i.
-static LLVMValueRef tap_of(const Packing *p, LLVMValueRef i) {
+static LLVMValueRef tap_of(const Packing *p, const Windows *w, LLVMValueRef i) {
   Cg *c = p->c;
   LLVMValueRef tap = cg_i64(c, 0), scale = cg_i64(c, 1);
   for (uint32_t k = CONV_AXES; k-- > 0;) {
-    const Phase *x = &p->w->axis[k];
+    const Phase *x = &w->axis[k];
     LLVMValueRef at =
         cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_gemm_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
@@ -25,54 +41,96 @@ static LLVMValueRef tap_of(const Packing *p, LLVMValueRef i) {
   return tap;
 }
 
-// One row of a panel: the weights of one tap and one source channel for `width` channels of the result, from n0 on.
-static void pack_row(const Packing *p, LLVMValueRef from, LLVMValueRef n0, LLVMValueRef to) {
+// Some channels of the result in a group's panel, and of the source.
+typedef struct {
+  LLVMValueRef group, n0, n;
+  LLVMValueRef first, channels;
+  LLVMValueRef to;  // the panel's first row, at n0
+} Run;
+
+static void transpose(const Packing *p, const Run *r) {
   Cg *c = p->c;
-  LLVMValueRef stride = cg_i64(c, p->dst_stride);
-  LLVMValueRef some = cg_min(c, cg_i64(c, p->width), cg_sub(c, cg_i64(c, p->s->dst_channels), n0));
-  from = cg_at(c, c->f32, from, cg_mul(c, n0, stride));
+  const ConvShape *s = p->s;
+  LLVMValueRef taps = cg_i64(c, p->taps), src = cg_i64(c, s->src_channels), dst = cg_i64(c, s->dst_channels);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), n = cg_mul(c, r->channels, taps), from, stride;
+  if (s->transposed) {
+    from = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, r->group, src), r->first), dst), r->n0), stride = taps;
+  } else {
+    from = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, r->group, dst), r->n0), src), r->first);
+    stride = cg_mul(c, src, taps);
+  }
+  from = cg_at(c, c->f32, p->weights, cg_mul(c, from, taps));
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), some, cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_load(c, c->f32, cg_at(c, c->f32, from, cg_mul(c, l.i, stride))), cg_at(c, c->f32, to, l.i));
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, vl, NULL, 0);
+  cg_transpose_block(c, cg_at(c, c->f32, from, l.i), stride, r->n, cg_min(c, vl, cg_sub(c, n, l.i)),
+                     cg_at(c, c->f32, p->run, cg_mul(c, l.i, vl)), vl);
   cg_loop_end(c, &l, NULL);
-  cg_conv_clear(c, cg_at(c, c->f32, to, some), cg_sub(c, cg_i64(c, p->width), some));
 }
 
-// Units are rows of panels: [group][panel][block of channels][tap][channel].
-static void pack_windows(const Packing *p, LLVMValueRef weights, LLVMValueRef to) {
+// Rows of the run's channel number `nth`: of a panel they are [block of channels][tap][channel].
+static void place(const Packing *p, const Run *r, LLVMValueRef nth) {
   Cg *c = p->c;
-  int64_t rows = p->w->taps * p->s->src_channels, taps = ir_conv_taps(&p->s->c);
-  LLVMValueRef lo, hi;
-  if (rows == 0) return;
-  cg_share(c, cg_i64(c, p->s->c.groups * p->panels * rows), 1, &lo, &hi);
+  LLVMValueRef channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
+  LLVMValueRef from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_gemm_rem(c, channel, block);
+  Windows w;
+  for (uint32_t k = 0; k < p->s->n_windows; k++) {
+    cg_conv_windows(p->s, k, &w);
+    if (w.taps == 0) continue;
+    LLVMValueRef row = cg_mul(c, cg_div(c, channel, block), cg_i64(c, w.taps * p->block));
+    row = cg_add(c, cg_add(c, row, in_block), cg_i64(c, w.k0));
+    Loop l;
+    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, w.taps), cg_i64(c, 1), NULL, 0);
+    LLVMValueRef at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
+    LLVMValueRef v = cg_load(c, c->vf, cg_at(c, c->f32, p->run, at));
+    cg_store(c, v, cg_at(c, c->f32, r->to, cg_mul(c, to, cg_i64(c, p->width))));
+    cg_loop_end(c, &l, NULL);
+  }
+}
+
+static void some_channels(const Packing *p, const Run *r) {
+  Cg *c = p->c;
+  transpose(p, r);
   Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_gemm_rem(c, l.i, cg_i64(c, rows)), panel = cg_div(c, l.i, cg_i64(c, rows)),
-               nth = cg_gemm_rem(c, panel, cg_i64(c, p->panels));
-  LLVMValueRef block = cg_div(c, row, cg_i64(c, p->w->taps * p->block)),
-               in_block = cg_gemm_rem(c, row, cg_i64(c, p->w->taps * p->block));
-  LLVMValueRef channel =
-      cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), cg_gemm_rem(c, in_block, cg_i64(c, p->block)));
-  LLVMValueRef tap = tap_of(p, cg_div(c, in_block, cg_i64(c, p->block)));
-  LLVMValueRef group = cg_div(c, panel, cg_i64(c, p->panels));
-  LLVMValueRef from = cg_mul(c, group, cg_i64(c, p->s->src_channels * p->s->dst_channels * taps));
-  from = cg_add(c, cg_add(c, from, tap), cg_mul(c, channel, cg_i64(c, p->src_stride)));
-  LLVMValueRef dst = cg_add(c, cg_mul(c, panel, cg_i64(c, p->s->rows)), cg_add(c, row, cg_i64(c, p->w->k0)));
-  pack_row(p, cg_at(c, c->f32, weights, from), cg_mul(c, nth, cg_i64(c, p->width)),
-           cg_at(c, c->f32, to, cg_mul(c, dst, cg_i64(c, p->width))));
+  cg_loop_begin(c, &l, cg_i64(c, 0), r->channels, cg_i64(c, 1), NULL, 0);
+  place(p, r, l.i);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Vectors of which no channel is there are left as they are: nothing reads them.
+static void each_vector(const Packing *p, LLVMValueRef panel_of_group, Run *r) {
+  Cg *c = p->c;
+  int64_t panels = cg_ceil_div(p->s->dst_channels, p->width);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
+  LLVMValueRef begin = cg_mul(c, cg_gemm_rem(c, panel_of_group, cg_i64(c, panels)), width);
+  LLVMValueRef left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
+  LLVMValueRef panel = cg_at(c, c->f32, p->to, cg_mul(c, panel_of_group, cg_i64(c, p->s->rows * p->width)));
+  r->group = cg_div(c, panel_of_group, cg_i64(c, panels));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_min(c, width, left), vl, NULL, 0);
+  r->n0 = cg_add(c, begin, l.i), r->n = cg_min(c, vl, cg_sub(c, left, l.i)), r->to = cg_at(c, c->f32, panel, l.i);
+  some_channels(p, r);
   cg_loop_end(c, &l, NULL);
 }
 
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to) {
-  int64_t taps = ir_conv_taps(&s->c);
-  Windows w;
-  for (uint32_t k = 0; k < s->n_windows; k++) {
-    cg_conv_windows(s, k, &w);
-    Packing p = {.c = c, .s = s, .w = &w, .width = width, .block = block};
-    p.panels = cg_ceil_div(s->dst_channels, width);
-    p.src_stride = s->transposed ? s->dst_channels * taps : taps;
-    p.dst_stride = s->transposed ? taps : s->src_channels * taps;
-    pack_windows(&p, weights, to);
-  }
+                          LLVMValueRef to, LLVMValueRef run) {
+  Packing p = {.c = c,
+               .s = s,
+               .width = width,
+               .block = block,
+               .taps = ir_conv_taps(&s->c),
+               .channels = channels_of_run(s, c->t),
+               .weights = weights,
+               .to = to,
+               .run = run};
+  if (s->rows == 0) return;
+  int64_t runs = cg_ceil_div(s->src_channels, p.channels), panels = cg_ceil_div(s->dst_channels, width);
+  LLVMValueRef lo, hi;
+  cg_share(c, cg_i64(c, s->c.groups * panels * runs), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  Run r = {.first = cg_mul(c, cg_gemm_rem(c, l.i, cg_i64(c, runs)), cg_i64(c, p.channels))};
+  r.channels = cg_min(c, cg_i64(c, p.channels), cg_sub(c, cg_i64(c, s->src_channels), r.first));
+  each_vector(&p, cg_div(c, l.i, cg_i64(c, runs)), &r);
+  cg_loop_end(c, &l, NULL);
 }

@@ -51,8 +51,10 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
 // ---- conv_weights.c
 // Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
+// run: private memory of so many elements.
+int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t);
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to);
+                          LLVMValueRef to, LLVMValueRef run);
 
 // ---- conv_weight_grad.c
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -24,7 +24,7 @@ bool cg_gemm_depthwise_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
   ConvShape s;
   cg_depthwise_shape(f, p->product, &s);
-  p->kc = cg_conv_block(&s, t->vl, DEPTHWISE_COLUMNS, t);
+  p->kc = cg_conv_block(&s, t->vl, DEPTHWISE_COLUMNS, 1, t);
   p->mr = PIXELS, p->nv = 1, p->width = cg_round_up(p->kc, t->vl);
   p->pack_b = B_BY_STRATEGY;
   p->b_elements = s.rows + t->vl;  // the last vector may read further

@@ -20,7 +20,7 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   cg_depthwise_shape(f, v, &p.s);
   cg_conv_windows(&p.s, 0, &w);
   p.taps = ir_conv_taps(&p.s.c);
-  p.block = cg_conv_block(&p.s, t->vl, DEPTHWISE_COLUMNS, t), p.blocks = p.s.src_channels / p.block;
+  p.block = cg_conv_block(&p.s, t->vl, DEPTHWISE_COLUMNS, 1, t), p.blocks = p.s.src_channels / p.block;
   p.padded = cg_round_up(p.block, t->vl);
   p.b = cg_conv_bands(&p.s, &w, p.block, DEPTHWISE_COLUMNS, t);
   int64_t units = ir_dim_bound(f->prog, p.s.c.n) * p.b.units;
