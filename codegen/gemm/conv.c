@@ -126,7 +126,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .c_row = c_row,
                      .c_vec = c->t->vl,
                      .more = adds || nth > 0,
-                     .stretched = true,
+                     .stretched = 1,
                      .mask_from = n->masked ? n->nv - 1 : n->nv,
                      .mask_step = c->t->vl,
                      .mask_c = true};
@@ -139,9 +139,9 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .c = to,
                      .k = cg_i64(c, k),
                      .n = n->columns,
-                     .stretches = k ? inside : cg_i64(c, 0),
-                     .a_stretch = cg_i64(c, x.a),
-                     .b_stretch = cg_i64(c, x.b)};
+                     .stretches = {k ? inside : cg_i64(c, 0)},
+                     .a_stretch = {cg_i64(c, x.a)},
+                     .b_stretch = {cg_i64(c, x.b)}};
     int64_t left = p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
     TileRows rows = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
     cg_tile_rows(c, &spec, &args, &rows);

@@ -14,26 +14,29 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
   cg_store_masked(c, zero, cg_at(c, c->f32, at, whole), cg_mask(c, rest));
 }
 
-static LLVMValueRef clamp(Cg *c, LLVMValueRef x, int64_t most) {
-  return cg_min(c, cg_max(c, x, cg_i64(c, 0)), cg_i64(c, most));
+// The first place along axis k of the strip, which begins at `from`, that is at `to` or behind; at most `most`.
+static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRef from, int64_t to, int64_t most) {
+  LLVMValueRef away = cg_max(c, cg_sub(c, cg_i64(c, to), from), cg_i64(c, 0));
+  return cg_min(c, cg_ceil_div_value(c, away, cg_larger(1, s->step[k])), cg_i64(c, most));
 }
 
 // Columns [lo, hi) of the strip's row at `to` are those of the source's row at `from`, whose column `column` is the first.
 static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef column, LLVMValueRef to) {
   LLVMValueRef n = cg_i64(c, s->channels), all = cg_i64(c, s->columns);
-  LLVMValueRef lo = clamp(c, cg_sub(c, cg_i64(c, 0), column), s->columns);
-  LLVMValueRef hi = cg_max(c, lo, clamp(c, cg_sub(c, cg_i64(c, s->size[2]), column), s->columns));
+  LLVMValueRef lo = first_at(c, s, 2, column, 0, s->columns);
+  LLVMValueRef hi = first_at(c, s, 2, column, s->size[2], s->columns);
   cg_conv_clear(c, to, cg_mul(c, lo, n));
   cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
   LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
-  if (s->pixel == s->channels) {
+  int64_t step = s->pixel * cg_larger(1, s->step[2]);
+  if (step == s->channels) {
     LLVMValueRef at = cg_mul(c, lo, n);
     cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), cg_mul(c, cg_sub(c, hi, lo), n));
     return;
   }
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef pixel = cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, s->pixel)));
+  LLVMValueRef pixel = cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, step)));
   cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, cg_mul(c, l.i, n)), pixel, n);
   cg_loop_end(c, &l, NULL);
 }
@@ -50,7 +53,8 @@ void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValu
   cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, s->rows), cg_i64(c, 1), NULL, 0);
   LLVMValueRef to = cg_add(c, cg_mul(c, plane.i, cg_i64(c, s->rows)), row.i);
   to = cg_at(c, c->f32, strip, cg_mul(c, to, cg_i64(c, width)));
-  LLVMValueRef z = cg_add(c, at[0], plane.i), y = cg_add(c, at[1], row.i);
+  LLVMValueRef z = cg_add(c, at[0], cg_mul(c, plane.i, cg_i64(c, cg_larger(1, s->step[0]))));
+  LLVMValueRef y = cg_add(c, at[1], cg_mul(c, row.i, cg_i64(c, cg_larger(1, s->step[1]))));
   If inside;
   cg_if(c, &inside, LLVMBuildAnd(c->b, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]), ""));
   LLVMValueRef from = cg_add(c, cg_mul(c, z, cg_i64(c, s->size[1])), y);

@@ -1,55 +1,110 @@
 // Class conv_weight: the gradient of a convolution's weight, sums over all pixels of products of x and g.
 //
-// A unit of work is a slice of the images, one group, one plane and row of the window, and some channels of g. Of each
-// image it copies bands of the rows of x that this row of the window meets into a padded strip (conv_strip.c); there
+// A unit of work is a slice of the images, one group, one plane of the window, a block of x's channels and some of g's.
+// Of each image it copies bands of x into a padded strip (conv_strip.c), of small images several; there, for each row of
+// the window,
 //
 //   sums[w, c][o] += sum over pixels of strip[pixel * stride + w * dilation, c] * g[pixel, o]
 //
-// is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the band's rows.
+// is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
+// that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order.
 #include "codegen/gemm/depthwise.h"
 
 enum {
-  MOST_SLICES = 8,
+  MOST_SLICES = 16,
   SLICE_BYTES = 4 << 20,  // of all slices' sums
   UNITS_WANTED = 16,
-  MOST_ROWS = 16,
-  STRIP_BYTES = 32 << 10,
-  FEW_COLUMNS = 16
+  STRIP_BYTES = 64 << 10,
+  L2_PART = 4,
+  FEW_COLUMNS = 16,
+  G_BYTES = 32 << 10,  // of a panel of g that a strip meets: it stays in L1
+  FEW_ROWS = 12        // of tiles
 };
+
+// g's pixels that a strip serves.
+typedef struct {
+  int64_t images, band, columns;
+} Cut;
 
 typedef struct {
   Conv c;
   int64_t c_group, o_group;
   int64_t slices, chunks;  // chunks: of the panels of a group
   int64_t panels, nv, width, o_pad;
-  int64_t block;          // of c_group
-  int64_t band, columns;  // of g's pixels in a strip
-  int64_t sums;           // of a slice and group
-  StripShape strip;
+  int64_t wanted;  // pixels of g in a strip
+  int64_t block;   // of c_group
+  Cut cut;
+  bool once;         // one strip for each unit
+  int64_t row_sums;  // of a group, for a row of the window
+  int64_t sums;      // of a slice and group
+  StripShape strip;  // of one image
 } Plan;
 
-static int64_t strip_of(const Plan *p, int64_t band, int64_t columns, int64_t block) {
-  const Conv *c = &p->c;
-  return ((band - 1) * c->stride[1] + 1) * ((columns - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1) *
-         block;
+// ---- the plan
+// Where the window has one tap, the strip has only what it meets.
+static int64_t step_of(const Conv *c, uint32_t k) { return c->kernel[k] == 1 ? 1 : c->stride[k]; }
+static int64_t span_of(const Conv *c, uint32_t k, int64_t n) {
+  return (n - 1) * step_of(c, k) + (c->kernel[k] - 1) * c->dilation[k] + 1;
 }
 
-static void choose_strip(Plan *p) {
+static int64_t strip_of(const Conv *c, Cut cut, int64_t block) {
+  return cut.images * span_of(c, 1, cut.band) * span_of(c, 2, cut.columns) * block;
+}
+
+static int64_t pixels_of(Cut cut) { return cut.images * cut.band * cut.columns; }
+
+// About as many pixels as are wanted, in strips of at most so many elements: columns, then rows, then images.
+static Cut cut_of(const Plan *p, int64_t block, int64_t images, int64_t most) {
   const Conv *c = &p->c;
-  int64_t most = ir_f32_in(STRIP_BYTES), few = cg_larger(1, cg_smaller(FEW_COLUMNS, c->out[2])), parts = 1;
+  int64_t few = cg_larger(1, cg_smaller(FEW_COLUMNS, c->out[2])), parts = 1;
+  Cut cut = {1, 1, cg_larger(1, c->out[2])};
+  while (cut.columns > few && (cut.columns > 2 * p->wanted || strip_of(c, cut, block) > most))
+    cut.columns = cg_ceil_div(c->out[2], ++parts);
+  for (Cut next = cut; next.band < c->out[1] && pixels_of(cut) < p->wanted; cut = next)
+    if (next.band++, strip_of(c, next, block) > most) break;
+  if (c->out[1]) cut.band = cg_ceil_div(c->out[1], cg_ceil_div(c->out[1], cut.band));  // about equal
+  if (cut.columns < c->out[2] || cut.band < c->out[1] || c->out[0] != 1) return cut;
+  for (Cut next = cut; next.images < images && pixels_of(cut) < p->wanted; cut = next)
+    if (next.images++, strip_of(c, next, block) > most) break;
+  return cut;
+}
+
+// The largest block of channels that has enough pixels; else that with the most of them.
+static void choose_block(Plan *p, int64_t images, const Target *t) {
+  const Conv *c = &p->c;
+  int64_t most = ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART));
   p->block = cg_larger(1, p->c_group);
-  for (int64_t n = 2; n <= p->c_group && strip_of(p, 1, few, p->block) > most; n++)
-    if (p->c_group % n == 0) p->block = p->c_group / n;
-  p->columns = cg_larger(1, c->out[2]), p->band = 1;
-  while (p->columns > few && strip_of(p, 1, p->columns, p->block) > most) p->columns = cg_ceil_div(c->out[2], ++parts);
-  while (p->band < c->out[1] && strip_of(p, p->band + 1, p->columns, p->block) <= most) p->band++;
-  p->strip = (StripShape){.planes = 1,
-                          .rows = (p->band - 1) * c->stride[1] + 1,
-                          .columns = (p->columns - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1,
-                          .channels = p->block,
-                          .size = {c->in[0], c->in[1], c->in[2]},
-                          .pixel = c->c};
+  p->cut = cut_of(p, p->block, images, most);
+  for (int64_t n = 2; n <= p->c_group; n++) {
+    bool fits = strip_of(c, p->cut, p->block) <= most;
+    int64_t block = p->c_group / n;
+    if (fits && (pixels_of(p->cut) >= p->wanted || c->kernel[2] * block < FEW_ROWS)) break;
+    if (p->c_group % n) continue;
+    Cut cut = cut_of(p, block, images, most);
+    if (!fits || pixels_of(cut) > pixels_of(p->cut)) p->block = block, p->cut = cut;
+  }
+}
+
+static StripShape shape_of(const Plan *p) {
+  const Conv *c = &p->c;
+  StripShape s = {.planes = 1,
+                  .rows = span_of(c, 1, p->cut.band),
+                  .columns = span_of(c, 2, p->cut.columns),
+                  .channels = p->block,
+                  .size = {c->in[0], c->in[1], c->in[2]},
+                  .pixel = c->c,
+                  .step = {1, 1, 1}};
+  for (uint32_t k = 1; k < CONV_AXES; k++)
+    if (c->kernel[k] == 1) s.step[k] = c->stride[k];
+  return s;
+}
+
+static bool is_once(const Fn *f, const Plan *p) {
+  const Conv *c = &p->c;
+  bool whole = p->cut.band == c->out[1] && p->cut.columns == c->out[2] && c->out[0] == 1;
+  int64_t images = ir_dim_bound(f->prog, c->n);
+  return whole && ir_dim_is_const(f->prog, c->n) && images && cg_ceil_div(images, p->slices) <= p->cut.images;
 }
 
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
@@ -59,12 +114,16 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   p.c_group = c->c / c->groups, p.o_group = c->o / c->groups;
   p.nv = cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(p.o_group, t->vl))), p.width = p.nv * t->vl;
   p.panels = cg_ceil_div(p.o_group, p.width), p.o_pad = cg_round_up(p.o_group, t->vl);
-  p.sums = ir_conv_taps(c) * p.c_group * p.o_pad;
-  int64_t fit = SLICE_BYTES / 4 / cg_larger(1, p.sums * c->groups), images = ir_dim_bound(f->prog, c->n);
-  p.slices = cg_larger(1, cg_smaller(cg_smaller(MOST_SLICES, images), fit));
-  int64_t units = p.slices * c->groups * c->kernel[0] * c->kernel[1];
+  p.row_sums = c->kernel[2] * p.c_group * p.o_pad, p.sums = c->kernel[0] * c->kernel[1] * p.row_sums;
+  int64_t images = ir_dim_bound(f->prog, c->n), fit = ir_f32_in(SLICE_BYTES) / cg_larger(1, p.sums * c->groups);
+  p.wanted = ir_f32_in(G_BYTES) / p.width / (ir_conv_taps(c) == 1 ? 2 : 1);
+  choose_block(&p, images, t);
+  p.strip = shape_of(&p);
+  int64_t units = cg_larger(1, c->groups * c->kernel[0] * (p.c_group / p.block));
+  p.slices = cg_smaller(cg_smaller(MOST_SLICES, cg_ceil_div(UNITS_WANTED, units)), cg_smaller(fit, images));
+  p.slices = cg_larger(1, p.slices), units *= p.slices;
   p.chunks = cg_larger(1, cg_smaller(p.panels, cg_ceil_div(UNITS_WANTED, units)));
-  choose_strip(&p);
+  p.once = is_once(f, &p);
   return p;
 }
 
@@ -79,59 +138,82 @@ typedef struct {
   Cg *c;
   const Plan *p;
   LLVMValueRef x, g, strip;
-  LLVMValueRef group, z, y;   // z, y: plane and row of the window
-  LLVMValueRef first, last;   // panels
-  LLVMValueRef sums;          // of this slice, group, plane and row of the window
-  LLVMValueRef image, plane;  // at hand
-  LLVMValueRef row, column, rows, columns;
+  LLVMValueRef group, block, z;  // z: plane of the window
+  LLVMValueRef first, last;      // panels
+  LLVMValueRef sums;             // of this slice, group, block and plane of the window, for its first row
+  LLVMValueRef image, plane;     // at hand
+  LLVMValueRef row, column, images, rows, columns;
 } Unit;
 
-static void fill(const Unit *u, LLVMValueRef block) {
+static void fill(const Unit *u) {
   Cg *c = u->c;
   const Conv *v = &u->p->c;
-  LLVMValueRef tap[CONV_AXES] = {u->z, u->y, cg_i64(c, 0)}, at[CONV_AXES] = {u->plane, u->row, u->column};
-  for (uint32_t k = 0; k < CONV_AXES; k++) {
-    at[k] = cg_add(c, cg_mul(c, at[k], cg_i64(c, v->stride[k])), cg_mul(c, tap[k], cg_i64(c, v->dilation[k])));
-    at[k] = cg_sub(c, at[k], cg_i64(c, v->before[k]));
-  }
-  LLVMValueRef from = cg_mul(c, u->image, cg_i64(c, v->in[0] * v->in[1] * v->in[2] * v->c));
-  from = cg_add(c, from,
-                cg_add(c, cg_mul(c, u->group, cg_i64(c, u->p->c_group)), cg_mul(c, block, cg_i64(c, u->p->block))));
-  cg_conv_fill_strip(c, &u->p->strip, cg_at(c, c->f32, u->x, from), at, u->strip);
+  LLVMValueRef at[CONV_AXES] = {u->plane, u->row, u->column};
+  for (uint32_t k = 0; k < CONV_AXES; k++)
+    at[k] = cg_sub(c, cg_mul(c, at[k], cg_i64(c, v->stride[k])), cg_i64(c, v->before[k]));
+  at[0] = cg_add(c, at[0], cg_mul(c, u->z, cg_i64(c, v->dilation[0])));
+  LLVMValueRef channel =
+      cg_add(c, cg_mul(c, u->group, cg_i64(c, u->p->c_group)), cg_mul(c, u->block, cg_i64(c, u->p->block)));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->images, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_mul(c, cg_add(c, u->image, l.i), cg_i64(c, v->in[0] * v->in[1] * v->in[2] * v->c));
+  LLVMValueRef to = cg_at(c, c->f32, u->strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->p->strip))));
+  cg_conv_fill_strip(c, &u->p->strip, cg_at(c, c->f32, u->x, cg_add(c, from, channel)), at, to);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Row y of the window: rows of the band, from `first` on, for which it lies inside x.
+typedef struct {
+  LLVMValueRef y, first, n;
+} WindowRow;
+
+static WindowRow window_row(const Unit *u, LLVMValueRef y) {
+  Cg *c = u->c;
+  const Conv *v = &u->p->c;
+  LLVMValueRef zero = cg_i64(c, 0), above = cg_sub(c, cg_i64(c, v->before[1]), cg_mul(c, y, cg_i64(c, v->dilation[1])));
+  LLVMValueRef lo = cg_ceil_div_value(c, cg_max(c, zero, above), v->stride[1]);
+  LLVMValueRef below = cg_max(c, zero, cg_add(c, above, cg_i64(c, v->in[1])));
+  LLVMValueRef hi = cg_min(c, cg_ceil_div_value(c, below, v->stride[1]), cg_add(c, u->row, u->rows));
+  LLVMValueRef begin = cg_max(c, lo, u->row);
+  return (WindowRow){y, cg_sub(c, begin, u->row), cg_max(c, zero, cg_sub(c, hi, begin))};
 }
 
 // `rows` neighbours of the strip from `a` on, with a panel of g, into sums.
-static void tiles(const Unit *u, int64_t rows, int64_t a, LLVMValueRef g, LLVMValueRef sums, uint32_t nv,
-                  int64_t left) {
+static void tiles(const Unit *u, const WindowRow *w, int64_t rows, int64_t a, LLVMValueRef g, LLVMValueRef sums,
+                  int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  int64_t vl = c->t->vl, most = cg_smaller(MOST_ROWS, c->t->gemm_mr * c->t->gemm_nv / nv);
-  TileSpec spec = {.mr = cg_tile_height(rows, (uint32_t)most),
+  const Conv *v = &p->c;
+  int64_t vl = c->t->vl, strip_row = p->strip.columns * p->block, g_row = v->out[2] * v->o;
+  uint32_t nv = (uint32_t)cg_ceil_div(columns, vl);
+  TileSpec spec = {.mr = cg_tile_height(rows, c->t->gemm_mr * c->t->gemm_nv / nv),
                    .nv = nv,
                    .a_row = 1,
-                   .a_k = p->c.stride[2] * p->block,
-                   .b_k = p->c.o,
+                   .a_k = step_of(v, 2) * p->block,
+                   .b_k = v->o,
                    .b_vec = vl,
                    .c_row = p->o_pad,
                    .c_vec = vl,
-                   .more = true,
-                   .stretched = true,
-                   .mask_from = left % vl ? nv - 1 : nv,
+                   .more = !p->once,
+                   .stretched = p->cut.images > 1 ? 2 : 1,
+                   .mask_from = columns % vl ? nv - 1 : nv,
                    .mask_step = vl,
                    .mask_b = true};
-  TileArgs args = {.a = cg_at(c, c->f32, u->strip, cg_i64(c, a)),
-                   .b = g,
+  LLVMValueRef row =
+      cg_add(c, cg_mul(c, w->first, cg_i64(c, step_of(v, 1))), cg_mul(c, w->y, cg_i64(c, v->dilation[1])));
+  TileArgs args = {.a = cg_at(c, c->f32, u->strip, cg_add(c, cg_i64(c, a), cg_mul(c, row, cg_i64(c, strip_row)))),
+                   .b = cg_at(c, c->f32, g, cg_mul(c, w->first, cg_i64(c, g_row))),
                    .c = sums,
                    .k = u->columns,
-                   .n = cg_i64(c, left),
-                   .stretches = u->rows,
-                   .a_stretch = cg_i64(c, p->c.stride[1] * p->strip.columns * p->block),
-                   .b_stretch = cg_i64(c, p->c.out[2] * p->c.o)};
+                   .n = cg_i64(c, columns),
+                   .stretches = {w->n, u->images},
+                   .a_stretch = {cg_i64(c, step_of(v, 1) * strip_row), cg_i64(c, cg_strip_elements(&p->strip))},
+                   .b_stretch = {cg_i64(c, g_row), cg_i64(c, v->out[1] * g_row)}};
   TileRows r = {.rows = cg_i64(c, rows), .left = rows % spec.mr, .a_block = cg_i64(c, spec.mr)};
   cg_tile_rows(c, &spec, &args, &r);
 }
 
-static void panel(const Unit *u, LLVMValueRef block, LLVMValueRef n0, int64_t columns) {
+static void panel(const Unit *u, LLVMValueRef n0, int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const Conv *v = &p->c;
@@ -142,42 +224,43 @@ static void panel(const Unit *u, LLVMValueRef block, LLVMValueRef n0, int64_t co
   LLVMValueRef g = cg_at(c, c->f32, u->g, cg_add(c, at, n0));
   int64_t rows = v->kernel[2] * p->block, taps = 1;
   if (v->dilation[2] > 1) rows = p->block, taps = v->kernel[2];  // the window's columns are no neighbours
-  LLVMValueRef first = cg_mul(c, block, cg_i64(c, v->kernel[2] * p->block * p->o_pad));
+  Loop y;
+  cg_loop_begin(c, &y, cg_i64(c, 0), cg_i64(c, v->kernel[1]), cg_i64(c, 1), NULL, 0);
+  WindowRow w = window_row(u, y.i);
+  LLVMValueRef of_row = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0);
   for (int64_t k = 0; k < taps; k++) {
-    LLVMValueRef sums = cg_add(c, cg_add(c, first, cg_i64(c, k * rows * p->o_pad)), n0);
-    tiles(u, rows, k * v->dilation[2] * p->block, g, cg_at(c, c->f32, u->sums, sums),
-          (uint32_t)cg_ceil_div(columns, c->t->vl), columns);
+    LLVMValueRef sums = cg_at(c, c->f32, u->sums, cg_add(c, of_row, cg_i64(c, k * rows * p->o_pad)));
+    tiles(u, &w, rows, k * v->dilation[2] * p->block, g, sums, columns);
   }
+  cg_loop_end(c, &y, NULL);
 }
 
-static void each_panel(const Unit *u, LLVMValueRef block) {
+static void each_panel(const Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
   int64_t whole = p->o_group / p->width, left = p->o_group % p->width;
   Loop l;
   cg_loop_begin(c, &l, u->first, cg_min(c, u->last, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
-  panel(u, block, cg_mul(c, l.i, cg_i64(c, p->width)), p->width);
+  panel(u, cg_mul(c, l.i, cg_i64(c, p->width)), p->width);
   cg_loop_end(c, &l, NULL);
   if (!left) return;
   If some;
   cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntEQ, u->last, cg_i64(c, p->panels), ""));
-  panel(u, block, cg_i64(c, whole * p->width), left);
+  panel(u, cg_i64(c, whole * p->width), left);
   cg_endif(c, &some);
 }
 
 static void each_strip(Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  Loop row, column, block;
-  cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, p->c.out[1]), cg_i64(c, p->band), NULL, 0);
-  cg_loop_begin(c, &column, cg_i64(c, 0), cg_i64(c, p->c.out[2]), cg_i64(c, p->columns), NULL, 0);
+  Loop row, column;
+  cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, p->c.out[1]), cg_i64(c, p->cut.band), NULL, 0);
+  cg_loop_begin(c, &column, cg_i64(c, 0), cg_i64(c, p->c.out[2]), cg_i64(c, p->cut.columns), NULL, 0);
   u->row = row.i, u->column = column.i;
-  u->rows = cg_min(c, cg_i64(c, p->band), cg_sub(c, cg_i64(c, p->c.out[1]), row.i));
-  u->columns = cg_min(c, cg_i64(c, p->columns), cg_sub(c, cg_i64(c, p->c.out[2]), column.i));
-  cg_loop_begin(c, &block, cg_i64(c, 0), cg_i64(c, p->c_group / p->block), cg_i64(c, 1), NULL, 0);
-  fill(u, block.i);
-  each_panel(u, block.i);
-  cg_loop_end(c, &block, NULL);
+  u->rows = cg_min(c, cg_i64(c, p->cut.band), cg_sub(c, cg_i64(c, p->c.out[1]), row.i));
+  u->columns = cg_min(c, cg_i64(c, p->cut.columns), cg_sub(c, cg_i64(c, p->c.out[2]), column.i));
+  fill(u);
+  each_panel(u);
   cg_loop_end(c, &column, NULL);
   cg_loop_end(c, &row, NULL);
 }
@@ -185,10 +268,11 @@ static void each_strip(Unit *u) {
 // Images [lo, hi)
 static void each_image(Unit *u, LLVMValueRef lo, LLVMValueRef hi) {
   Cg *c = u->c;
+  LLVMValueRef at_once = cg_i64(c, u->p->cut.images);
   Loop image, plane;
-  cg_loop_begin(c, &image, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &image, lo, hi, at_once, NULL, 0);
   cg_loop_begin(c, &plane, cg_i64(c, 0), cg_i64(c, u->p->c.out[0]), cg_i64(c, 1), NULL, 0);
-  u->image = image.i, u->plane = plane.i;
+  u->image = image.i, u->plane = plane.i, u->images = cg_min(c, at_once, cg_sub(c, hi, image.i));
   each_strip(u);
   cg_loop_end(c, &plane, NULL);
   cg_loop_end(c, &image, NULL);
@@ -200,81 +284,116 @@ static void clear_sums(const Unit *u) {
   const Plan *p = u->p;
   LLVMValueRef lo = cg_mul(c, u->first, cg_i64(c, p->width));
   LLVMValueRef hi = cg_min(c, cg_mul(c, u->last, cg_i64(c, p->width)), cg_i64(c, p->o_pad));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->c.kernel[2] * p->c_group), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, cg_mul(c, l.i, cg_i64(c, p->o_pad)), lo);
-  cg_conv_clear(c, cg_at(c, c->f32, u->sums, at), cg_sub(c, hi, lo));
+  Loop y, l;
+  cg_loop_begin(c, &y, cg_i64(c, 0), cg_i64(c, p->c.kernel[1]), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->c.kernel[2] * p->block), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), cg_mul(c, l.i, cg_i64(c, p->o_pad)));
+  cg_conv_clear(c, cg_at(c, c->f32, u->sums, cg_add(c, at, lo)), cg_sub(c, hi, lo));
   cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &y, NULL);
+}
+
+// The quotient of *number and n, which leaves the rest in *number.
+static LLVMValueRef split(Cg *c, LLVMValueRef *number, int64_t n) {
+  LLVMValueRef whole = cg_div(c, *number, cg_i64(c, n));
+  *number = cg_gemm_rem(c, *number, cg_i64(c, n));
+  return whole;
 }
 
 static void each_unit(Unit *u, LLVMValueRef scratch) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const Conv *v = &p->c;
-  int64_t rows = v->kernel[0] * v->kernel[1], units = p->slices * v->groups * rows * p->chunks;
+  int64_t blocks = p->c_group / p->block, units = p->slices * v->groups * v->kernel[0] * blocks * p->chunks;
   LLVMValueRef lo, hi, n = cg_dim(c, v->n), slices = cg_i64(c, p->slices);
   cg_share(c, cg_i64(c, units), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef chunk = cg_gemm_rem(c, l.i, cg_i64(c, p->chunks)), rest = cg_div(c, l.i, cg_i64(c, p->chunks)),
-               row = cg_gemm_rem(c, rest, cg_i64(c, rows));
-  u->z = cg_div(c, row, cg_i64(c, v->kernel[1])), u->y = cg_gemm_rem(c, row, cg_i64(c, v->kernel[1]));
-  rest = cg_div(c, rest, cg_i64(c, rows));
-  u->group = cg_gemm_rem(c, rest, cg_i64(c, v->groups));
-  LLVMValueRef slice = cg_div(c, rest, cg_i64(c, v->groups));
+  LLVMValueRef chunk = l.i, rest = split(c, &chunk, p->chunks);
+  u->block = rest, rest = split(c, &u->block, blocks);
+  u->z = rest, rest = split(c, &u->z, v->kernel[0]);
+  LLVMValueRef at = cg_mul(c, rest, cg_i64(c, p->sums));
+  u->group = rest;
+  LLVMValueRef slice = split(c, &u->group, v->groups);
   u->first = cg_div(c, cg_mul(c, chunk, cg_i64(c, p->panels)), cg_i64(c, p->chunks));
   u->last = cg_div(c, cg_mul(c, cg_add(c, chunk, cg_i64(c, 1)), cg_i64(c, p->panels)), cg_i64(c, p->chunks));
-  LLVMValueRef at =
-      cg_add(c, cg_mul(c, rest, cg_i64(c, p->sums)), cg_mul(c, row, cg_i64(c, v->kernel[2] * p->c_group * p->o_pad)));
+  at = cg_add(c, at, cg_mul(c, u->z, cg_i64(c, v->kernel[1] * p->row_sums)));
+  at = cg_add(c, at, cg_mul(c, u->block, cg_i64(c, v->kernel[2] * p->block * p->o_pad)));
   u->sums = cg_at(c, c->f32, scratch, at);
-  clear_sums(u);
+  if (!p->once) clear_sums(u);
   each_image(u, cg_div(c, cg_mul(c, slice, n), slices),
              cg_div(c, cg_mul(c, cg_add(c, slice, cg_i64(c, 1)), n), slices));
   cg_loop_end(c, &l, NULL);
 }
 
-// ---- the sums of all slices, in PyTorch's order of axes
-// Row `row` of sums, [block][w][channel], in the window's row: where its elements go for the group's first channel of g.
-static LLVMValueRef place_of(Cg *c, const Plan *p, LLVMValueRef group, LLVMValueRef window_row, LLVMValueRef row) {
-  const Conv *v = &p->c;
-  int64_t taps = ir_conv_taps(v), per_block = v->kernel[2] * p->block;
-  LLVMValueRef block = cg_div(c, row, cg_i64(c, per_block)), in_block = cg_gemm_rem(c, row, cg_i64(c, per_block));
-  LLVMValueRef w = cg_div(c, in_block, cg_i64(c, p->block));
-  LLVMValueRef channel =
-      cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), cg_gemm_rem(c, in_block, cg_i64(c, p->block)));
-  LLVMValueRef at = cg_mul(c, group, cg_i64(c, p->o_group * p->c_group * taps));
-  at = cg_add(c, at, cg_mul(c, channel, cg_i64(c, taps)));
-  return cg_add(c, at, cg_add(c, cg_mul(c, window_row, cg_i64(c, v->kernel[2])), w));
+// ---- the sums of all slices, in PyTorch's order of axes, by squares of vl x vl
+typedef struct {
+  Cg *c;
+  const Plan *p;
+  LLVMValueRef scratch, out;
+  LLVMValueRef square, turned;   // [element of the weight][channel of g], and [channel][element]
+  LLVMValueRef group, first, o;  // the first element of the weight, [channel of x][tap], and the first channel of g
+  LLVMValueRef elements, channels;
+} Square;
+
+// Number of the row of sums, [plane and row of the window][block][w][channel], of an element of the weight.
+static LLVMValueRef row_of(const Square *s, LLVMValueRef element) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
+  int64_t in_row = p->c.kernel[2];
+  LLVMValueRef tap = element, channel = split(c, &tap, ir_conv_taps(&p->c)), w = tap, row = split(c, &w, in_row);
+  LLVMValueRef in_block = channel, block = split(c, &in_block, p->block);
+  LLVMValueRef at = cg_add(c, cg_mul(c, row, cg_i64(c, p->c_group / p->block)), block);
+  at = cg_add(c, cg_mul(c, at, cg_i64(c, in_row)), w);
+  return cg_add(c, cg_mul(c, at, cg_i64(c, p->block)), in_block);
 }
 
-// Row number `nth` of a slice's groups, summed over the slices into `row`.
-static void add_slices(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef nth, LLVMValueRef row) {
+static void add_slices(const Square *s) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
   int64_t slice = p->c.groups * p->sums;
-  LLVMValueRef from = cg_at(c, c->f32, scratch, cg_mul(c, nth, cg_i64(c, p->o_pad)));
+  LLVMValueRef of_group = cg_at(c, c->f32, s->scratch, cg_add(c, cg_mul(c, s->group, cg_i64(c, p->sums)), s->o));
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->o_pad), cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef at = cg_at(c, c->f32, from, l.i), sum = cg_load(c, c->vf, at);
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->elements, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = row_of(s, cg_add(c, s->first, l.i));
+  LLVMValueRef at = cg_at(c, c->f32, of_group, cg_mul(c, row, cg_i64(c, p->o_pad))), sum = cg_load(c, c->vf, at);
   for (int64_t k = 1; k < p->slices; k++)
     sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
-  cg_store(c, sum, cg_at(c, c->f32, row, l.i));
+  cg_store(c, sum, cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl))));
   cg_loop_end(c, &l, NULL);
 }
 
-static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef row, LLVMValueRef out) {
-  const Conv *v = &p->c;
-  int64_t in_row = v->kernel[2] * p->c_group, window_rows = v->kernel[0] * v->kernel[1];
-  LLVMValueRef lo, hi, stride = cg_i64(c, p->c_group * ir_conv_taps(v));
-  cg_share(c, cg_i64(c, v->groups * window_rows * in_row), 1, &lo, &hi);
-  Loop l, o;
+static void store_square(const Square *s) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
+  int64_t in_channel = p->c_group * ir_conv_taps(&p->c);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), stride = cg_i64(c, in_channel), mask = cg_mask(c, s->elements);
+  LLVMValueRef to = cg_add(c, cg_mul(c, s->group, cg_i64(c, p->o_group)), s->o);
+  to = cg_at(c, c->f32, s->out, cg_add(c, cg_mul(c, to, stride), s->first));
+  cg_transpose_block(c, s->square, vl, s->elements, s->channels, s->turned, vl);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->channels, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_load(c, c->vf, cg_at(c, c->f32, s->turned, cg_mul(c, l.i, vl)));
+  cg_store_masked(c, row, cg_at(c, c->f32, to, cg_mul(c, l.i, stride)), mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void store_sums(Square *s) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
+  int64_t vl = c->t->vl, elements = p->c_group * ir_conv_taps(&p->c);
+  int64_t across = cg_ceil_div(elements, vl), down = p->o_pad / vl;
+  LLVMValueRef lo, hi, width = cg_i64(c, vl);
+  cg_share(c, cg_i64(c, p->c.groups * down * across), 1, &lo, &hi);
+  Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  add_slices(c, p, scratch, l.i, row);
-  LLVMValueRef window_row = cg_div(c, l.i, cg_i64(c, in_row)), group = cg_div(c, window_row, cg_i64(c, window_rows));
-  LLVMValueRef to = cg_at(c, c->f32, out,
-                          place_of(c, p, group, cg_gemm_rem(c, window_row, cg_i64(c, window_rows)),
-                                   cg_gemm_rem(c, l.i, cg_i64(c, in_row))));
-  cg_loop_begin(c, &o, cg_i64(c, 0), cg_i64(c, p->o_group), cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_load(c, c->f32, cg_at(c, c->f32, row, o.i)), cg_at(c, c->f32, to, cg_mul(c, o.i, stride)));
-  cg_loop_end(c, &o, NULL);
+  LLVMValueRef nth = l.i, o = split(c, &nth, across);
+  s->group = split(c, &o, down);
+  s->first = cg_mul(c, nth, width), s->o = cg_mul(c, o, width);
+  s->elements = cg_min(c, width, cg_sub(c, cg_i64(c, elements), s->first));
+  s->channels = cg_min(c, width, cg_sub(c, cg_i64(c, p->o_group), s->o));
+  add_slices(s);
+  store_square(s);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -289,10 +408,14 @@ bool cg_emit_conv_weight(Cg *c) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }
-  Unit u = {.c = c, .p = &p, .x = x, .g = g, .strip = cg_block(c, c->f32, cg_strip_elements(&p.strip))};
-  LLVMValueRef row = cg_block(c, c->f32, p.o_pad);
+  Square s = {.c = c, .p = &p, .scratch = c->scratch};
+  int64_t square = (int64_t)c->t->vl * c->t->vl;
+  Unit u = {.c = c, .p = &p, .x = x, .g = g};
+  u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));
+  s.square = cg_block(c, c->f32, square), s.turned = cg_block(c, c->f32, square);
   each_unit(&u, c->scratch);
   cg_wait_for_team(c);
-  store_sums(c, &p, c->scratch, row, cg_ptr(c, v));
+  s.out = cg_ptr(c, v);
+  store_sums(&s);
   return true;
 }

@@ -43,6 +43,7 @@ static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
 typedef struct {
   int64_t planes, rows, columns, channels;
   int64_t size[CONV_AXES], pixel;  // of the source; elements from one pixel to the next
+  int64_t step[CONV_AXES];         // of the source, from one of the strip to the next; 0: 1
 } StripShape;
 static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
 // image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative.

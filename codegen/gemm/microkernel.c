@@ -15,19 +15,23 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 
 // ---- the microkernel
 // Parameters: a b c x bias prefetch pre odd_rows, k n prefetch_row, then what is known at run time of a_row a_k b_k c_row
-// stretches a_stretch b_stretch.
+// and, level by level, stretches a_stretch b_stretch.
 enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
-enum { N_STRIDES = 7, MAX_PARAMS = P_STRIDES + N_STRIDES + 3 };  // the strides, and what rows of tiles take besides
+enum {
+  N_STRIDES = 4 + 3 * STRETCH_LEVELS,
+  MAX_PARAMS = P_STRIDES + N_STRIDES + 3
+};  // the strides, and what rows of tiles take besides
 
 static void tile_strides(const TileSpec *s, int64_t out[N_STRIDES]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
-  for (uint32_t i = 4; i < N_STRIDES; i++) out[i] = s->stretched ? TILE_DYN : 0;
+  for (uint32_t i = 4; i < N_STRIDES; i++) out[i] = (i - 4) / 3 < s->stretched ? TILE_DYN : 0;
 }
 
 typedef struct {
   const TileSpec *s;
   LLVMValueRef arg[P_STRIDES];
-  LLVMValueRef a_row, a_k, b_k, c_row, stretches, a_stretch, b_stretch;
+  LLVMValueRef a_row, a_k, b_k, c_row;
+  LLVMValueRef stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
   LLVMValueRef odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
   LLVMValueRef mask[MAX_NV];            // NULL: whole vector
 } TileBody;
@@ -44,8 +48,10 @@ static uint32_t read_strides(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValu
 
 static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
   for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
-  read_strides(c, fn, t->s,
-               (LLVMValueRef *[]){&t->a_row, &t->a_k, &t->b_k, &t->c_row, &t->stretches, &t->a_stretch, &t->b_stretch});
+  LLVMValueRef *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row};
+  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
+    strides[4 + 3 * i] = &t->stretches[i], strides[5 + 3 * i] = &t->a_stretch[i], strides[6 + 3 * i] = &t->b_stretch[i];
+  read_strides(c, fn, t->s, strides);
   for (uint32_t j = 0; j < t->s->nv; j++) {
     LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
     t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
@@ -142,15 +148,19 @@ static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
   k_turns(c, t, of, begin, 1, acc);
 }
 
-// One stretch after the other, with the accumulators in registers.
-static void stretches(Cg *c, const TileBody *t, LLVMValueRef b, LLVMValueRef *acc) {
-  uint32_t n = t->s->mr * t->s->nv;
+// One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
+static void stretches(Cg *c, const TileBody *t, uint32_t levels, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv, level = levels - 1;
+  if (levels == 0) {
+    k_loop(c, t, &(PanelRange){a, t->a_row, b, t->arg[P_K]}, acc);
+    return;
+  }
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), t->stretches, cg_i64(c, 1), acc, n);
+  cg_loop_begin(c, &l, cg_i64(c, 0), t->stretches[level], cg_i64(c, 1), acc, n);
   memcpy(acc, l.carry, n * sizeof *acc);
-  LLVMValueRef a = cg_at(c, c->f32, t->arg[P_A], cg_mul(c, l.i, t->a_stretch));
-  b = cg_at(c, c->f32, b, cg_mul(c, l.i, t->b_stretch));
-  k_loop(c, t, &(PanelRange){a, t->a_row, b, t->arg[P_K]}, acc);
+  a = cg_at(c, c->f32, a, cg_mul(c, l.i, t->a_stretch[level]));
+  b = cg_at(c, c->f32, b, cg_mul(c, l.i, t->b_stretch[level]));
+  stretches(c, t, level, a, b, acc);
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * sizeof *acc);
 }
@@ -167,8 +177,7 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
     k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, acc);
     b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
   }
-  if (s->stretched) stretches(c, &t, b, acc);
-  else k_loop(c, &t, &(PanelRange){t.arg[P_A], t.a_row, b, t.arg[P_K]}, acc);
+  stretches(c, &t, s->stretched, t.arg[P_A], b, acc);
   for (uint32_t m = 0; m < s->mr; m++) {
     LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
     for (uint32_t j = 0; j < s->nv; j++) {
@@ -187,7 +196,10 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
            s->mask_c, s->prefetch_lines, s->prefetch_rows, (long long)s->pre_k, (long long)s->pre_row,
-           cg_tile_chains(s), s->stretched ? ".t" : "");
+           cg_tile_chains(s),
+           s->stretched == 2 ? ".tt"
+           : s->stretched    ? ".t"
+                             : "");
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {
@@ -203,7 +215,9 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVM
                                    a->k,
                                    a->n ? a->n : zero,
                                    s->prefetch_lines ? a->prefetch_row : zero};
-  LLVMValueRef run_time[N_STRIDES] = {a->a_row, a->a_k, a->b_k, a->c_row, a->stretches, a->a_stretch, a->b_stretch};
+  LLVMValueRef run_time[N_STRIDES] = {a->a_row, a->a_k, a->b_k, a->c_row};
+  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
+    run_time[4 + 3 * i] = a->stretches[i], run_time[5 + 3 * i] = a->a_stretch[i], run_time[6 + 3 * i] = a->b_stretch[i];
   int64_t stride[N_STRIDES];
   uint32_t n = P_STRIDES;
   memcpy(arg, fixed, sizeof fixed);
@@ -279,8 +293,10 @@ static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMVal
   if (s->has_bias) a.bias = p[P_BIAS];
   if (s->prefetch_lines) a.prefetch = p[P_PREFETCH];
   if (s->pre_k) a.pre = p[P_PRE];
-  uint32_t next = read_strides(
-      c, fn, s, (LLVMValueRef *[]){&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.stretches, &a.a_stretch, &a.b_stretch});
+  LLVMValueRef *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row};
+  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
+    strides[4 + 3 * i] = &a.stretches[i], strides[5 + 3 * i] = &a.a_stretch[i], strides[6 + 3 * i] = &a.b_stretch[i];
+  uint32_t next = read_strides(c, fn, s, strides);
   for (uint32_t i = 0; i < 3; i++) rest[i] = LLVMGetParam(fn, next + i);
   return a;
 }

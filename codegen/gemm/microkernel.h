@@ -4,7 +4,7 @@
 //
 // The first k of A may come from rows of another operand, `pre`, as if they stood before those of A. A and B may be
 // stretched: k then stands for so many elements of each of several stretches, whose sums follow one another, as those of
-// the rows of an image's window do.
+// the rows of an image's window do, and so on for several such sets of stretches.
 //
 // A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
 // sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
@@ -17,6 +17,7 @@
 
 enum { TILE_DYN = -1 };             // a stride that is passed at run time
 enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
+enum { STRETCH_LEVELS = 2 };
 
 typedef struct {
   uint32_t mr, nv;
@@ -29,7 +30,7 @@ typedef struct {
   bool has_bias;
   int64_t bias_vec;
   int64_t pre_k, pre_row;  // so many k stand in `pre`, in rows that are pre_row apart; B's rows for them come first
-  bool stretched;
+  uint32_t stretched;      // levels of stretches, the first inside the second
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;      // B and C are masked too (x and bias always are)
@@ -45,9 +46,10 @@ typedef struct {
   LLVMValueRef prefetch, prefetch_row,
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;
-  LLVMValueRef a_row, a_k, b_k, c_row;           // read where the specification says TILE_DYN
-  LLVMValueRef stretches, a_stretch, b_stretch;  // read where it is stretched: how many; elements from one to the next
-  LLVMValueRef odd_rows;                         // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
+  LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
+  // Of each level: how many stretches; elements from one to the next
+  LLVMValueRef stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
+  LLVMValueRef odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
