@@ -178,6 +178,7 @@ EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, 
 bool cg_is_run_copy(const Cg *c);        // it is one
 EmitFn cg_emit_reduce;                   // reduce/reduce.c
 EmitFn cg_emit_cumulative;               // order/cumulative.c
+EmitFn cg_emit_pool;                     // reduce/pool.c
 EmitFn cg_emit_row;                      // reduce/row.c
 EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c

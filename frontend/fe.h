@@ -565,6 +565,11 @@ tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site a
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 
+// ---- graph/pool.c: of one image or several; x is the function's, the calls have joined it
+tn_tensor fe_pool(uint32_t n_spatial, bool is_max, tn_tensor x, int64_t kernel, tn_pool_options o);
+tn_tensor fe_norm_pool(uint32_t n_spatial, tn_tensor x, double power, int64_t kernel, tn_pool_options o);
+tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at);
+
 // ---- graph/activations.c
 tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at);
 tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at);

@@ -31,8 +31,11 @@ static Values values_of(tn_program *p, tn_function *f) {
 static void check_pooling(void) {
   REFUSED("pooling over 1 spatial axes takes f32", tn_max_pool1d(v.x, 2));
   REFUSED("not i64[2,3,6,7]", tn_max_pool2d(v.whole, 2));
-  REFUSED("constant sizes", tn_avg_pool2d(v.wide, 2));
-  REFUSED("between 1 and 256 elements", tn_max_pool2d(v.x, 0));
+  REFUSED("a window of 3 elements may be longer than spatial axis 0, whose size only the run knows",
+          tn_avg_pool2d(v.wide, 3, .stride = 1));
+  REFUSED("a last window that is cut off, of 3 elements, needs a constant size of spatial axis 0",
+          tn_max_pool2d(v.wide, 3, .stride = 3, .padding = 1, .ceil = true));
+  REFUSED("between 1 and 32768 elements", tn_max_pool2d(v.x, 0));
   REFUSED("a window of 8 elements is longer than spatial axis 0 of 6", tn_max_pool2d(v.x, 8));
   REFUSED("half of the kernel", tn_max_pool2d(v.x, 3, .padding = 2));
   REFUSED("stride and dilation", tn_max_pool2d(v.x, 3, .stride = -1));
@@ -41,7 +44,10 @@ static void check_pooling(void) {
   REFUSED("an order above 0", tn_lp_pool2d(v.x, 0, 2));
   REFUSED("an order above 0", tn_lp_pool2d(v.x, 2, 2, .padding = 1));
   REFUSED("pooling to a size", tn_adaptive_avg_pool2d(v.x, 0, 1));
-  REFUSED("pooling to a size", tn_adaptive_max_pool2d(v.x, 3, 1000));
+  REFUSED("pooling to a size", tn_adaptive_max_pool2d(v.x, 3, 1 << 23));
+  REFUSED("by indices, i64 of the same shape", tn_max_unpool2d(tn_max_pool2d(v.x, 2), v.whole, 2));
+  REFUSED("sizes lie between 1 and 2^24", tn_max_unpool2d(v.x, v.whole, 2, .sizes = {-1, 3}));
+  REFUSED("at most half of them as padding", tn_max_unpool2d(v.x, v.whole, 2, .padding = 2));
 }
 
 static void check_images(void) {

@@ -1,80 +1,93 @@
-// Pooling, composed of strided slices: along one axis after the other, element j of every window is one slice, and what is
-// pointwise of slices is one kernel. Channels come last, as in convolutions (graph/conv.c), so that vectors are of channels.
-//
-//   max pool 2x2 of [N, H, W, C]:   max (x[.., 0::2, :]) (x[.., 1::2, :]),   and the same along H
-//
-// The last axis comes first: of equal maxima the first in the order of memory has the gradient, as in PyTorch.
-#include "frontend/fe.h"
+// Pooling: PyTorch's calls with channels first, on ops whose channels come last (ir/pool.h). An average is a sum of windows
+// over their number of elements: a number where all windows have as many, else a value of [positions.., 1].
+#include "frontend/graph/spatial.h"
 
 #include <math.h>
 
-enum { AXES = 3, MOST_KERNEL = 256 };
+enum { MOST_KERNEL = 1 << 15, MOST_POSITIONS = 1 << 24 };
 
 typedef struct {
   tn_function *f;
-  uint32_t spatial;
-  bool is_max, ceil;
-  int64_t in[AXES], out[AXES], kernel[AXES], stride[AXES], padding[AXES], dilation[AXES];
+  uint32_t n_spatial;
+  bool is_max, ceil, shares;  // shares: positions share each axis out, and kernel, stride, .. mean nothing
+  Dim in[SPATIAL_AXES], out[SPATIAL_AXES];
+  int64_t kernel[SPATIAL_AXES], stride[SPATIAL_AXES], padding[SPATIAL_AXES], dilation[SPATIAL_AXES];
   tn_site at;
-} Pool;
+} PoolCall;
 
-static tn_tensor op2(const Pool *p, Op op, tn_tensor a, tn_tensor b) {
-  return fe_ok(a) && fe_ok(b) ? fe_emit2(op, a, b, p->at) : fe_poison(p->f);
-}
-static tn_tensor number(const Pool *p, double v) { return fe_const(p->f, v, p->at); }
-static Dim dim(const Pool *p, int64_t n) { return ir_dim(p->f->p->ir, n); }
-
-// ---- what is asked for
-static void fill(int64_t *out, uint32_t n, int64_t all, const int64_t *each, const int64_t *otherwise) {
-  bool has_each = each[0] || each[1] || each[2];
-  for (uint32_t k = 0; k < n; k++) {
-    out[k] = has_each ? each[k] : all;
-    if (!out[k] && otherwise) out[k] = otherwise[k];
-  }
-}
-
-static bool refuse(const Pool *p, const char *text) {
+static bool refuse(const PoolCall *p, const char *text) {
   fe_error(p->f->p, E_ARGUMENT, p->at, "%s", text);
   return false;
 }
 
-static bool read_sizes(Pool *p, tn_tensor x) {
-  bool good = fe_rank(x) == p->spatial + 2 && fe_ins(x)->dtype == DT_F32;
-  for (uint32_t k = 1; good && k < p->spatial + 2; k++) good = ir_dim_is_const(p->f->p->ir, fe_axis_dim(x, k));
-  for (uint32_t k = 0; good && k < p->spatial; k++) p->in[k] = ir_dim_bound(p->f->p->ir, fe_axis_dim(x, k + 2));
+static Prog *ir_of(const PoolCall *p) { return p->f->p->ir; }
+static Dim dim(const PoolCall *p, int64_t n) { return ir_dim(ir_of(p), n); }
+static Dim plus(const PoolCall *p, Dim a, int64_t n) { return ir_dim_add(ir_of(p), a, dim(p, n)); }
+static int64_t const_in(const PoolCall *p, uint32_t k) {
+  return ir_dim_is_const(ir_of(p), p->in[k]) ? ir_dim_bound(ir_of(p), p->in[k]) : -1;
+}
+
+// ---- what is asked for
+static bool read_sizes(PoolCall *p, tn_tensor x) {
+  bool good = fe_rank(x) == p->n_spatial + 2 && fe_ins(x)->dtype == DT_F32;
+  for (uint32_t k = 0; good && k < p->n_spatial; k++) {
+    p->in[k] = fe_axis_dim(x, k + 2);
+    good = const_in(p, k) != 0;
+  }
   if (good) return true;
-  fe_error(
-      p->f->p, E_SHAPE, p->at,
-      "pooling over %u spatial axes takes f32 with images, channels and those, all but the first of constant sizes, "
-      "not %s",
-      p->spatial, fe_type_text(x));
+  fe_error(p->f->p, E_SHAPE, p->at,
+           "pooling over %u spatial axes takes f32 with images, channels and those, of at least one element, not %s",
+           p->n_spatial, fe_type_text(x));
   fe_note_value(x, "the value");
   return false;
 }
 
-static bool find_positions(Pool *p, uint32_t k) {
-  int64_t reach = p->dilation[k] * (p->kernel[k] - 1) + 1, room = p->in[k] + 2 * p->padding[k] - reach;
+static bool find_constant_positions(PoolCall *p, uint32_t k, int64_t reach) {
+  int64_t in = const_in(p, k), room = in + 2 * p->padding[k] - reach;
   if (room < 0) {
     fe_error(p->f->p, E_SHAPE, p->at,
              "a window of %lld elements is longer than spatial axis %u of %lld, with its padding", (long long)reach, k,
-             (long long)p->in[k]);
+             (long long)in);
     return false;
   }
-  p->out[k] = (room + (p->ceil ? p->stride[k] - 1 : 0)) / p->stride[k] + 1;
-  if (p->ceil && (p->out[k] - 1) * p->stride[k] >= p->in[k] + p->padding[k]) p->out[k]--;
+  int64_t n = (room + (p->ceil ? p->stride[k] - 1 : 0)) / p->stride[k] + 1;
+  if (p->ceil && (n - 1) * p->stride[k] >= in + p->padding[k]) n--;
+  p->out[k] = dim(p, n);
   return true;
 }
 
-static bool read_options(Pool *p, int64_t kernel, const tn_pool_options *o) {
-  const int64_t one[AXES] = {1, 1, 1}, most = 1 << 20;
-  fill(p->kernel, p->spatial, kernel, o->kernels, NULL);
-  fill(p->stride, p->spatial, o->stride, o->strides, p->kernel);
-  fill(p->padding, p->spatial, o->padding, o->paddings, NULL);
-  fill(p->dilation, p->spatial, o->dilation, o->dilations, one);
+// (room + stride) / stride, rounded down or up. Rounded up, a last window may begin behind the padding: not where the stride
+// and the padding are as long as the window at most.
+static bool find_bounded_positions(PoolCall *p, uint32_t k, int64_t reach) {
+  int64_t stride = p->stride[k], up = p->ceil ? stride - 1 : 0;
+  p->out[k] = ir_dim_div(ir_of(p), plus(p, p->in[k], 2 * p->padding[k] - reach + stride + up), dim(p, stride));
+  bool is_short = ir_dim_least(ir_of(p), p->out[k]) < 0;
+  if (!is_short && (!p->ceil || stride + p->padding[k] <= reach)) return true;
+  fe_error(p->f->p, E_SHAPE, p->at,
+           is_short
+               ? "a window of %lld elements may be longer than spatial axis %u, whose size only the run knows: pad it, "
+                 "or take larger strides"
+               : "a last window that is cut off, of %lld elements, needs a constant size of spatial axis %u, or a "
+                 "stride and padding that are no longer together",
+           (long long)reach, k);
+  return false;
+}
+
+static bool find_positions(PoolCall *p, uint32_t k) {
+  int64_t reach = p->dilation[k] * (p->kernel[k] - 1) + 1;
+  return (const_in(p, k) >= 0 ? find_constant_positions : find_bounded_positions)(p, k, reach);
+}
+
+static bool read_options(PoolCall *p, int64_t kernel, const tn_pool_options *o) {
+  const int64_t one[SPATIAL_AXES] = {1, 1, 1}, most = 1 << 20;
+  fe_fill_axes(p->kernel, p->n_spatial, kernel, o->kernels, NULL);
+  fe_fill_axes(p->stride, p->n_spatial, o->stride, o->strides, p->kernel);
+  fe_fill_axes(p->padding, p->n_spatial, o->padding, o->paddings, NULL);
+  fe_fill_axes(p->dilation, p->n_spatial, o->dilation, o->dilations, one);
   p->ceil = o->ceil;
-  for (uint32_t k = 0; k < p->spatial; k++) {
+  for (uint32_t k = 0; k < p->n_spatial; k++) {
     if (p->kernel[k] < 1 || p->kernel[k] > MOST_KERNEL)
-      return refuse(p, "a window of pooling has between 1 and 256 elements along each axis");
+      return refuse(p, "a window of pooling has between 1 and 32768 elements along each axis");
     if (p->stride[k] < 1 || p->stride[k] > most || p->dilation[k] < 1 || p->dilation[k] > most)
       return refuse(p, "stride and dilation of pooling lie between 1 and 2^20");
     if (!p->is_max && p->dilation[k] != 1) return refuse(p, "only maxima are pooled with a dilation");
@@ -87,105 +100,103 @@ static bool read_options(Pool *p, int64_t kernel, const tn_pool_options *o) {
   return true;
 }
 
-// ---- channels last
-static tn_tensor permuted(const Pool *p, tn_tensor x, bool channels_last) {
-  uint32_t order[MAX_RANK] = {0}, last = p->spatial + 1;
-  for (uint32_t k = 1; k <= last; k++) order[k] = channels_last ? (k == last ? 1 : k + 1) : (k == 1 ? last : k - 1);
-  return fe_ok(x) ? fe_permute(x, order, p->at) : x;
-}
-
-static tn_tensor padded(const Pool *p, tn_tensor x) {
-  int64_t pads[2 * (AXES + 1)] = {0};
-  for (uint32_t k = 0; k < p->spatial; k++) {
-    int64_t end = (p->out[k] - 1) * p->stride[k] + p->dilation[k] * (p->kernel[k] - 1) + 1;
-    int64_t missing = end - p->padding[k] - p->in[k], *of_axis = pads + (size_t)2 * (p->spatial - k);
-    of_axis[0] = p->padding[k];
-    of_axis[1] = missing > 0 ? missing : 0;
+// ---- the op: of x with its channels last
+static tn_tensor pooled(const PoolCall *p, tn_tensor x, double divisor) {
+  if (!fe_ok(x)) return x;
+  Prog *prog = ir_of(p);
+  Attr attr[6] = {ir_a_list(KEY_shape, ir_shape(prog, p->out, p->n_spatial))};
+  uint32_t n = 1;
+  if (divisor != 1) attr[n++] = ir_a_num(KEY_divisor, divisor);
+  if (!p->shares) {
+    attr[n++] = ir_a_list(KEY_kernel, ir_shape_ints(prog, p->kernel, p->n_spatial));
+    attr[n++] = ir_a_list(KEY_stride, ir_shape_ints(prog, p->stride, p->n_spatial));
+    attr[n++] = ir_a_list(KEY_pad, ir_shape_ints(prog, p->padding, p->n_spatial));
+    if (p->is_max) attr[n++] = ir_a_list(KEY_dilation, ir_shape_ints(prog, p->dilation, p->n_spatial));
   }
-  return fe_pad(x, pads, 2 * (p->spatial + 1), TN_PAD_CONSTANT, p->is_max ? -INFINITY : 0, p->at);
+  return fe_emit(p->is_max ? OP_max_pool : OP_sum_pool, &x, 1, attr, n, p->at);
 }
 
-// ---- windows along one axis
-static tn_tensor combined(const Pool *p, tn_tensor a, tn_tensor b) { return op2(p, p->is_max ? OP_max : OP_add, a, b); }
+// ---- numbers of elements
+static tn_tensor size_of(const PoolCall *p, Dim d) { return fe_size(p->f, d, p->at); }
 
-static tn_tensor whole_axis(const Pool *p, tn_tensor x, uint32_t k) {
-  int axis = (int)k + 1;
-  return fe_sum(x, &axis, 1, true, p->at);
+// Of each window along axis k, [positions]: elements of the padding too, or without them; behind the padding there is none.
+static tn_tensor windows_along(const PoolCall *p, uint32_t k, bool exclude_padding) {
+  double before = exclude_padding ? 0 : (double)p->padding[k];
+  tn_tensor first = fe_with_number(OP_mul, fe_positions(p->f, p->out[k], p->at), (double)p->stride[k], p->at);
+  first = fe_with_number(OP_sub, first, (double)p->padding[k], p->at);
+  tn_tensor end = fe_with_number(OP_add, size_of(p, p->in[k]), before, p->at);
+  tn_tensor last = fe_binary(OP_min, fe_with_number(OP_add, first, (double)p->kernel[k], p->at), end, p->at);
+  return fe_binary(OP_sub, last, fe_with_number(OP_max, first, -before, p->at), p->at);
 }
 
-static tn_tensor windows(const Pool *p, tn_tensor x, uint32_t k) {
-  if (!fe_ok(x) || (p->kernel[k] == 1 && p->stride[k] == 1)) return x;
-  bool is_whole = p->out[k] == 1 && ir_dim_bound(p->f->p->ir, fe_axis_dim(x, k + 1)) == p->kernel[k];
-  if (is_whole && !p->is_max) return whole_axis(p, x, k);
-  tn_tensor y = {0};
-  for (int64_t j = 0; j < p->kernel[k]; j++) {
-    Dim from = dim(p, j * p->dilation[k]);
-    tn_tensor part = fe_strided(x, k + 1, from, dim(p, p->out[k]), p->stride[k], false, p->at);
-    y = j ? combined(p, y, part) : part;
-  }
-  return y;
+// Of what position j has where positions share the axis out: ceil((j + 1) in / out) - floor(j in / out)
+static tn_tensor shares_along(const PoolCall *p, uint32_t k) {
+  tn_tensor j = fe_positions(p->f, p->out[k], p->at), in = size_of(p, p->in[k]), out = size_of(p, p->out[k]);
+  tn_tensor first = fe_binary(OP_div, fe_binary(OP_mul, j, in, p->at), out, p->at);
+  tn_tensor end = fe_binary(OP_mul, fe_with_number(OP_add, j, 1, p->at), in, p->at);
+  end = fe_binary(OP_div, end, out, p->at);
+  if (!fe_ok(end) || !fe_ok(first)) return fe_poison(p->f);
+  return fe_binary(OP_sub, fe_emit1(OP_ceil, end, p->at), fe_emit1(OP_floor, first, p->at), p->at);
 }
 
-static tn_tensor all_windows(const Pool *p, tn_tensor x) {
-  for (uint32_t k = p->spatial; k-- > 0;) x = windows(p, x, k);
-  return x;
+static tn_tensor elements_along(const PoolCall *p, uint32_t k, bool exclude_padding) {
+  tn_tensor n = p->shares ? shares_along(p, k) : windows_along(p, k, exclude_padding);
+  Dim d[SPATIAL_AXES + 1] = {p->out[k], dim(p, 1), dim(p, 1), dim(p, 1)};
+  return fe_ok(n) ? fe_reshape(n, d, p->n_spatial - k + 1, p->at) : n;
 }
 
-// ---- averages
-// Elements of each window along axis k, [positions, 1, ..]: those of the padding too, or without them; behind the padding
-// there is none.
-static tn_tensor counts(const Pool *p, uint32_t k, bool exclude_padding) {
-  int64_t before = exclude_padding ? 0 : p->padding[k], end = p->in[k] + before;
-  tn_tensor at = fe_positions(p->f, dim(p, p->out[k]), p->at);
-  tn_tensor first =
-      op2(p, OP_sub, op2(p, OP_mul, at, number(p, (double)p->stride[k])), number(p, (double)p->padding[k]));
-  tn_tensor last = op2(p, OP_min, op2(p, OP_add, first, number(p, (double)p->kernel[k])), number(p, (double)end));
-  tn_tensor n = op2(p, OP_sub, last, op2(p, OP_max, first, number(p, -(double)before)));
-  Dim d[AXES + 1] = {dim(p, p->out[k]), dim(p, 1), dim(p, 1), dim(p, 1)};
-  return fe_ok(n) ? fe_reshape(n, d, p->spatial - k + 1, p->at) : n;
+// Have all windows along axis k `kernel` elements?
+static bool is_even(const PoolCall *p, uint32_t k, bool exclude_padding) {
+  if (p->shares || (exclude_padding && p->padding[k])) return false;
+  if (const_in(p, k) < 0) return !p->ceil;
+  int64_t end = (ir_dim_bound(ir_of(p), p->out[k]) - 1) * p->stride[k] + p->kernel[k];
+  return end <= const_in(p, k) + 2 * p->padding[k];
 }
 
-static bool is_even(const Pool *p, uint32_t k, bool exclude_padding) {
-  int64_t end = (p->out[k] - 1) * p->stride[k] + p->kernel[k];
-  return end <= p->in[k] + p->padding[k] + (exclude_padding ? 0 : p->padding[k]) &&
-         (!exclude_padding || !p->padding[k]);
-}
-
-static tn_tensor divided(const Pool *p, tn_tensor sum, bool exclude_padding, int64_t divisor) {
+static tn_tensor averaged(const PoolCall *p, tn_tensor x, bool exclude_padding, int64_t divisor) {
   double n = 1;
   tn_tensor several = {0};
-  for (uint32_t k = 0; k < p->spatial && !divisor; k++) {
+  for (uint32_t k = 0; k < p->n_spatial && !divisor; k++) {
     if (is_even(p, k, exclude_padding)) {
       n *= (double)p->kernel[k];
       continue;
     }
-    tn_tensor c = counts(p, k, exclude_padding);
-    several = several.fn ? op2(p, OP_mul, several, c) : c;
+    tn_tensor c = elements_along(p, k, exclude_padding);
+    several = several.fn ? fe_binary(OP_mul, several, c, p->at) : c;
   }
-  if (divisor) n = (double)divisor;
-  if (several.fn) sum = op2(p, OP_div, sum, n == 1 ? several : op2(p, OP_mul, several, number(p, n)));
-  else if (n != 1) sum = op2(p, OP_div, sum, number(p, n));
-  return sum;
+  tn_tensor y = pooled(p, x, divisor ? (double)divisor : n);
+  return several.fn ? fe_binary(OP_div, y, several, p->at) : y;
 }
 
-static tn_tensor pooled(Pool *p, tn_tensor x, const tn_pool_options *o) {
-  tn_tensor y = all_windows(p, padded(p, permuted(p, x, true)));
-  if (!p->is_max) y = divided(p, y, o->exclude_padding, o->divisor);
-  return permuted(p, y, false);
+// ---- windows of a given size
+static bool open_windows(PoolCall *p, tn_tensor *x, int64_t kernel, const tn_pool_options *o) {
+  *x = fe_batch_of(*x, p->n_spatial, p->at);
+  return fe_ok(*x) && read_sizes(p, *x) && read_options(p, kernel, o);
 }
 
-static tn_tensor pool(const char *call, uint32_t spatial, bool is_max, tn_tensor x, int64_t kernel, tn_pool_options o) {
-  Pool p = {.spatial = spatial, .is_max = is_max, .at = o.at};
-  if (!fe_join_for(call, &x, 1, &p.f, o.at)) return fe_poison(p.f);
-  FE_GUARD_AS(p.f->p, fe_poison(p.f), call);
-  if (!read_sizes(&p, x) || !read_options(&p, kernel, &o)) return fe_poison(p.f);
-  tn_tensor y = pooled(&p, x, &o);
-  return fe_made_by(call, fe_ok(y) && y.v == x.v ? fe_same(x, o.at) : y, o.at);
+static tn_tensor average_or_maximum(const PoolCall *p, tn_tensor x, const tn_pool_options *o) {
+  tn_tensor last = fe_channels_last(x, p->at);
+  return fe_channels_first(p->is_max ? pooled(p, last, 1) : averaged(p, last, o->exclude_padding, o->divisor), p->at);
 }
 
-#define POOL(name, spatial, is_max)                                \
+tn_tensor fe_pool(uint32_t n_spatial, bool is_max, tn_tensor x, int64_t kernel, tn_pool_options o) {
+  PoolCall p = {.f = x.fn, .n_spatial = n_spatial, .is_max = is_max, .at = o.at};
+  tn_tensor batch = x;
+  if (!open_windows(&p, &batch, kernel, &o)) return fe_poison(p.f);
+  return fe_like_batch_of(average_or_maximum(&p, batch, &o), x, n_spatial, o.at);
+}
+
+static tn_tensor pool(const char *call, uint32_t n_spatial, bool is_max, tn_tensor x, int64_t kernel,
+                      tn_pool_options o) {
+  tn_function *f;
+  if (!fe_join_for(call, &x, 1, &f, o.at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return fe_made_by(call, fe_pool(n_spatial, is_max, x, kernel, o), o.at);
+}
+
+#define POOL(name, n_spatial, is_max)                              \
   tn_tensor name(tn_tensor x, int64_t kernel, tn_pool_options o) { \
-    return pool(__func__, spatial, is_max, x, kernel, o);          \
+    return pool(__func__, n_spatial, is_max, x, kernel, o);        \
   }
 POOL(tn_max_pool1d, 1, true)
 POOL(tn_max_pool2d, 2, true)
@@ -194,85 +205,115 @@ POOL(tn_avg_pool1d, 1, false)
 POOL(tn_avg_pool2d, 2, false)
 POOL(tn_avg_pool3d, 3, false)
 
+// ---- maxima and their places
+static tn_ordered with_places(const PoolCall *p, tn_tensor x, tn_tensor last) {
+  tn_tensor y = pooled(p, last, 1);
+  if (!fe_ok(y)) return (tn_ordered){y, y};
+  tn_tensor places = fe_cast((tn_tensor){y.fn, y.v + 1}, DT_I64, p->at);
+  return (tn_ordered){fe_like_batch_of(fe_channels_first(y, p->at), x, p->n_spatial, p->at),
+                      fe_like_batch_of(fe_channels_first(places, p->at), x, p->n_spatial, p->at)};
+}
+
+static tn_ordered made_both(const char *call, tn_ordered o, tn_site at) {
+  return (tn_ordered){fe_made_by(call, o.values, at), fe_made_by(call, o.indices, at)};
+}
+
+static tn_ordered pool_with_indices(const char *call, uint32_t n_spatial, tn_tensor x, int64_t kernel,
+                                    tn_pool_options o) {
+  PoolCall p = {.n_spatial = n_spatial, .is_max = true, .at = o.at};
+  tn_ordered none = {fe_poison(x.fn), fe_poison(x.fn)};
+  if (!fe_join_for(call, &x, 1, &p.f, o.at)) return none;
+  FE_GUARD_AS(p.f->p, none, call);
+  tn_tensor batch = x;
+  if (!open_windows(&p, &batch, kernel, &o)) return none;
+  return made_both(call, with_places(&p, x, fe_channels_last(batch, o.at)), o.at);
+}
+
+#define POOL_WITH_INDICES(name, n_spatial)                          \
+  tn_ordered name(tn_tensor x, int64_t kernel, tn_pool_options o) { \
+    return pool_with_indices(__func__, n_spatial, x, kernel, o);    \
+  }
+POOL_WITH_INDICES(tn_max_pool1d_with_indices, 1)
+POOL_WITH_INDICES(tn_max_pool2d_with_indices, 2)
+POOL_WITH_INDICES(tn_max_pool3d_with_indices, 3)
+
 // ---- norms: (mean x^p, times the kernel's elements)^(1/p), so that windows that are cut count as PyTorch's do
-static tn_tensor norms(const char *call, uint32_t spatial, tn_tensor x, double power, int64_t kernel,
-                       tn_pool_options o) {
-  Pool p = {.spatial = spatial, .at = o.at};
-  if (!fe_join_for(call, &x, 1, &p.f, o.at)) return fe_poison(p.f);
-  FE_GUARD_AS(p.f->p, fe_poison(p.f), call);
-  if (!read_sizes(&p, x) || !read_options(&p, kernel, &o)) return fe_poison(p.f);
+tn_tensor fe_norm_pool(uint32_t n_spatial, tn_tensor x, double power, int64_t kernel, tn_pool_options o) {
+  PoolCall p = {.f = x.fn, .n_spatial = n_spatial, .at = o.at};
+  tn_tensor batch = x;
+  if (!open_windows(&p, &batch, kernel, &o)) return fe_poison(p.f);
   bool is_padded = o.padding || o.paddings[0] || o.paddings[1] || o.paddings[2];
   if (!(power > 0) || is_padded || o.divisor || o.exclude_padding)
     return refuse(&p, "norms of windows take an order above 0, and no padding or divisor"), fe_poison(p.f);
   double n = 1;
-  for (uint32_t k = 0; k < spatial; k++) n *= (double)p.kernel[k];
-  tn_tensor y = pooled(&p, op2(&p, OP_pow, x, number(&p, power)), &o);
-  y = op2(&p, OP_mul, y, number(&p, n));
-  return fe_made_by(call, op2(&p, OP_pow, y, number(&p, 1 / power)), o.at);
+  for (uint32_t k = 0; k < n_spatial; k++) n *= (double)p.kernel[k];
+  tn_tensor y = average_or_maximum(&p, fe_with_number(OP_pow, batch, power, o.at), &o);
+  y = fe_with_number(OP_pow, fe_with_number(OP_mul, y, n, o.at), 1 / power, o.at);
+  return fe_like_batch_of(y, x, n_spatial, o.at);
 }
 
-#define NORM(name, spatial)                                                      \
+static tn_tensor norms(const char *call, uint32_t n_spatial, tn_tensor x, double power, int64_t kernel,
+                       tn_pool_options o) {
+  tn_function *f;
+  if (!fe_join_for(call, &x, 1, &f, o.at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return fe_made_by(call, fe_norm_pool(n_spatial, x, power, kernel, o), o.at);
+}
+
+#define NORM(name, n_spatial)                                                    \
   tn_tensor name(tn_tensor x, double power, int64_t kernel, tn_pool_options o) { \
-    return norms(__func__, spatial, x, power, kernel, o);                        \
+    return norms(__func__, n_spatial, x, power, kernel, o);                      \
   }
 NORM(tn_lp_pool1d, 1)
 NORM(tn_lp_pool2d, 2)
 NORM(tn_lp_pool3d, 3)
 
 // ---- to a given size
-static tn_tensor one_window(const Pool *p, tn_tensor x, uint32_t k, int64_t position) {
-  int64_t from = position * p->in[k] / p->out[k], end = ((position + 1) * p->in[k] + p->out[k] - 1) / p->out[k];
-  tn_tensor y = {0};
-  if (!p->is_max) {
-    int axis = (int)k + 1;
-    return fe_mean(fe_slice(x, k + 1, from, end - from, p->at), &axis, 1, true, p->at);
-  }
-  for (int64_t j = from; j < end; j++) {
-    tn_tensor part = fe_slice(x, k + 1, j, 1, p->at);
-    y = y.fn ? combined(p, y, part) : part;
-  }
-  return y;
-}
-
-static tn_tensor uneven(const Pool *p, tn_tensor x, uint32_t k) {
-  tn_tensor part[MOST_KERNEL];
-  for (int64_t j = 0; j < p->out[k]; j++) {
-    part[j] = one_window(p, x, k, j);
-    if (!fe_ok(part[j])) return part[j];
-  }
-  return fe_concat(part, (uint32_t)p->out[k], k + 1, p->at);
-}
-
-static tn_tensor to_size(Pool *p, tn_tensor x) {
-  tn_tensor y = permuted(p, x, true);
-  for (uint32_t k = p->spatial; k-- > 0 && fe_ok(y);) {
-    p->kernel[k] = p->stride[k] = p->in[k] / p->out[k], p->dilation[k] = 1;
-    bool divides = p->in[k] % p->out[k] == 0;
-    y = divides ? windows(p, y, k) : uneven(p, y, k);
-    if (divides && !p->is_max && p->kernel[k] != 1) y = op2(p, OP_div, y, number(p, (double)p->kernel[k]));
-  }
-  return permuted(p, y, false);
-}
-
-static bool check_positions(const Pool *p) {
-  for (uint32_t k = 0; k < p->spatial; k++) {
-    bool is_long = p->in[k] / (p->out[k] > 0 ? p->out[k] : 1) > MOST_KERNEL && (p->is_max || p->out[k] != 1);
-    if (p->out[k] < 1 || p->out[k] > MOST_KERNEL || p->in[k] < 1 || is_long)
-      return refuse(
-          p,
-          "pooling to a size takes axes of 1 element or more to between 1 and 256 positions, of 256 elements at most");
+static bool check_positions(PoolCall *p, const int64_t *out) {
+  for (uint32_t k = 0; k < p->n_spatial; k++) {
+    int64_t in = ir_dim_bound(ir_of(p), p->in[k]);
+    if (out[k] < 1 || in > MOST_POSITIONS || out[k] > MOST_POSITIONS / in)
+      return refuse(p, "pooling to a size takes 1 position or more along each axis, at most 2^24 by its elements");
+    p->out[k] = dim(p, out[k]);
   }
   return true;
 }
 
-static tn_tensor adaptive(const char *call, bool is_max, tn_tensor x, const int64_t *out, uint32_t spatial,
+// Where each size divides its axis, positions are windows that touch.
+static void find_windows(PoolCall *p, const int64_t *out) {
+  for (uint32_t k = 0; k < p->n_spatial; k++) {
+    p->shares |= const_in(p, k) < 0 || const_in(p, k) % out[k];
+    p->kernel[k] = p->stride[k] = const_in(p, k) / out[k], p->dilation[k] = 1;
+  }
+}
+
+static bool is_one_position(const PoolCall *p) {
+  bool one = true;
+  for (uint32_t k = 0; k < p->n_spatial; k++) one &= ir_dim_is_one(ir_of(p), p->out[k]);
+  return one;
+}
+
+static tn_tensor to_size(const PoolCall *p, tn_tensor x) {
+  static const int axes[SPATIAL_AXES] = {1, 2, 3};
+  if (is_one_position(p) && !p->is_max)
+    return fe_channels_first(fe_mean(fe_channels_last(x, p->at), axes, p->n_spatial, true, p->at), p->at);
+  return average_or_maximum(p, x, &(tn_pool_options){0});
+}
+
+tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at) {
+  PoolCall p = {.f = x.fn, .n_spatial = n_spatial, .is_max = is_max, .at = at};
+  tn_tensor batch = fe_batch_of(x, n_spatial, at);
+  if (!fe_ok(batch) || !read_sizes(&p, batch) || !check_positions(&p, out)) return fe_poison(p.f);
+  find_windows(&p, out);
+  return fe_like_batch_of(to_size(&p, batch), x, n_spatial, at);
+}
+
+static tn_tensor adaptive(const char *call, bool is_max, tn_tensor x, const int64_t *out, uint32_t n_spatial,
                           tn_site at) {
-  Pool p = {.spatial = spatial, .is_max = is_max, .at = at};
-  if (!fe_join_for(call, &x, 1, &p.f, at)) return fe_poison(p.f);
-  FE_GUARD_AS(p.f->p, fe_poison(p.f), call);
-  for (uint32_t k = 0; k < spatial; k++) p.out[k] = out[k];
-  if (!read_sizes(&p, x) || !check_positions(&p)) return fe_poison(p.f);
-  return fe_made_by(call, to_size(&p, x), at);
+  tn_function *f;
+  if (!fe_join_for(call, &x, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  return fe_made_by(call, fe_adaptive_pool(n_spatial, is_max, x, out, at), at);
 }
 
 #define ADAPTIVE(kind, is_max)                                                                                   \
@@ -287,3 +328,65 @@ static tn_tensor adaptive(const char *call, bool is_max, tn_tensor x, const int6
   }
 ADAPTIVE(avg, false)
 ADAPTIVE(max, true)
+
+// ---- back from places: the axes of a plane as one, where each value goes to its place among zeros
+static bool unpooled_sizes(PoolCall *p, int64_t kernel, const tn_unpool_options *o) {
+  fe_fill_axes(p->kernel, p->n_spatial, kernel, o->kernels, NULL);
+  fe_fill_axes(p->stride, p->n_spatial, o->stride, o->strides, p->kernel);
+  fe_fill_axes(p->padding, p->n_spatial, o->padding, o->paddings, NULL);
+  bool is_given = o->sizes[0] || o->sizes[1] || o->sizes[2];
+  for (uint32_t k = 0; k < p->n_spatial; k++) {
+    int64_t kern = p->kernel[k], stride = p->stride[k], pad = p->padding[k], most = 1 << 20;
+    if (kern < 1 || kern > MOST_KERNEL || stride < 1 || stride > most || pad < 0 || pad > kern / 2)
+      return refuse(
+          p, "maxima go back to windows of 1 to 32768 elements with a stride, and at most half of them as padding");
+    p->out[k] = plus(p, ir_dim_mul(ir_of(p), p->in[k], dim(p, stride)), kern - stride - 2 * pad);
+    if (is_given && (o->sizes[k] < 1 || o->sizes[k] > 1 << 24)) return refuse(p, "sizes lie between 1 and 2^24");
+    if (is_given) p->out[k] = dim(p, o->sizes[k]);
+    if (ir_dim_least(ir_of(p), p->out[k]) < 0) return refuse(p, "such windows leave an axis of less than 0 elements");
+  }
+  return true;
+}
+
+// [N, C, spatial..] as [N, C, places]
+static tn_tensor as_plane(tn_tensor x, tn_site at) {
+  Prog *prog = x.fn->p->ir;
+  Dim places = ir_dim(prog, 1);
+  for (uint32_t k = 2; k < fe_rank(x); k++) places = ir_dim_mul(prog, places, fe_axis_dim(x, k));
+  return fe_reshape(x, (Dim[]){fe_axis_dim(x, 0), fe_axis_dim(x, 1), places}, 3, at);
+}
+
+static tn_tensor put_back(const PoolCall *p, tn_tensor x, tn_tensor indices) {
+  Prog *prog = ir_of(p);
+  Dim d[2 + SPATIAL_AXES] = {fe_axis_dim(x, 0), fe_axis_dim(x, 1)}, places = dim(p, 1);
+  for (uint32_t k = 0; k < p->n_spatial; k++) d[2 + k] = p->out[k], places = ir_dim_mul(prog, places, p->out[k]);
+  Shape plane = ir_shape(prog, (Dim[]){d[0], d[1], places}, 3);
+  Attr zero[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, plane)}, axis = ir_a_int(KEY_axis, 2);
+  tn_tensor of[3] = {fe_emit_in(p->f, OP_full, zero, 2, p->at), as_plane(indices, p->at), as_plane(x, p->at)};
+  for (uint32_t k = 0; k < 3; k++)
+    if (!fe_ok(of[k])) return fe_poison(p->f);
+  of[0] = fe_emit(OP_scatter, (tn_tensor[]){of[0], of[1], of[2]}, 3, &axis, 1, p->at);
+  return fe_ok(of[0]) ? fe_reshape(of[0], d, 2 + p->n_spatial, p->at) : of[0];
+}
+
+static tn_tensor unpool(const char *call, uint32_t n_spatial, tn_tensor x, tn_tensor indices, int64_t kernel,
+                        tn_unpool_options o) {
+  PoolCall p = {.n_spatial = n_spatial, .at = o.at};
+  tn_tensor both[2] = {x, indices};
+  if (!fe_join_for(call, both, 2, &p.f, o.at)) return fe_poison(p.f);
+  FE_GUARD_AS(p.f->p, fe_poison(p.f), call);
+  for (uint32_t k = 0; k < 2; k++) both[k] = fe_batch_of(both[k], n_spatial, o.at);
+  if (!fe_ok(both[0]) || !fe_ok(both[1]) || !read_sizes(&p, both[0])) return fe_poison(p.f);
+  if (fe_ins(indices)->dtype != DT_I64 || fe_shape_of(indices).i != fe_shape_of(x).i)
+    return fe_refuse(indices, E_SHAPE, o.at, "maxima go back by indices, i64 of the same shape");
+  if (!unpooled_sizes(&p, kernel, &o)) return fe_poison(p.f);
+  return fe_made_by(call, fe_like_batch_of(put_back(&p, both[0], both[1]), x, n_spatial, o.at), o.at);
+}
+
+#define UNPOOL(name, n_spatial)                                                         \
+  tn_tensor name(tn_tensor x, tn_tensor indices, int64_t kernel, tn_unpool_options o) { \
+    return unpool(__func__, n_spatial, x, indices, kernel, o);                          \
+  }
+UNPOOL(tn_max_unpool1d, 1)
+UNPOOL(tn_max_unpool2d, 2)
+UNPOOL(tn_max_unpool3d, 3)

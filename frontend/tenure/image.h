@@ -1,17 +1,19 @@
-// Tenure, images: pooling, resizing, windows. Names and meanings are PyTorch's: x f32 [N, C, spatial..], whose spatial axes
-// have constant sizes, N any.
+// Tenure, images: pooling, resizing, windows. Names and meanings are PyTorch's: x f32 [N, C, spatial..], or one image
+// [C, spatial..], whose result has no N either.
 #ifndef TN_IMAGE_H
 #define TN_IMAGE_H
 
 #include "core.h"
+#include "order.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // ---- pooling: [N, C, spatial..] -> [N, C, positions..], where along each axis positions =
-// (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Another rank or a window longer than the padded axis is E004,
-// options that are no such numbers E003. A kernel has at most 256 elements along an axis.
+// (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. Sizes may be those of the run, where no size down to
+// 0 makes the positions less than 0. Another rank or a window longer than the padded axis is E004, options that are no such
+// numbers E003. A kernel has at most 2^15 elements along an axis, a spatial plane 2^31.
 //
 //   y = tn_max_pool2d(x, 2);                                        // halves both sizes
 //   y = tn_avg_pool2d(x, 3, .stride = 2, .padding = 1, .exclude_padding = true);
@@ -26,7 +28,7 @@ typedef struct {
   int64_t divisor;       // of averages, in place of the number of elements; 0: none
   tn_site at;
 } tn_pool_options;
-// The gradient goes to the first of equal maxima, NaN wins.
+// The gradient goes to the first of equal maxima. NaN wins, the last one.
 TN_API tn_tensor tn_max_pool1d(tn_tensor x, int64_t kernel, tn_pool_options o);
 TN_API tn_tensor tn_max_pool2d(tn_tensor x, int64_t kernel, tn_pool_options o);
 TN_API tn_tensor tn_max_pool3d(tn_tensor x, int64_t kernel, tn_pool_options o);
@@ -37,8 +39,23 @@ TN_API tn_tensor tn_avg_pool3d(tn_tensor x, int64_t kernel, tn_pool_options o);
 TN_API tn_tensor tn_lp_pool1d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
 TN_API tn_tensor tn_lp_pool2d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
 TN_API tn_tensor tn_lp_pool3d(tn_tensor x, double p, int64_t kernel, tn_pool_options o);
-// To a given size: position k is of the elements [floor(k size / positions), ceil((k + 1) size / positions)). At most 256
-// positions along an axis; more elements than 256 in one only where `positions` divides the size.
+// The maxima, and the i64 index of each among the spatial elements of its image and channel, in row-major order
+TN_API tn_ordered tn_max_pool1d_with_indices(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_ordered tn_max_pool2d_with_indices(tn_tensor x, int64_t kernel, tn_pool_options o);
+TN_API tn_ordered tn_max_pool3d_with_indices(tn_tensor x, int64_t kernel, tn_pool_options o);
+// Back from them: each value of x at its index, zeros elsewhere; of equal indices the last value stays. Sizes are (size - 1)
+// stride - 2 padding + kernel, or those given. Indices that the result does not have are refused by the run.
+typedef struct {
+  int64_t stride, padding;  // as in tn_pool_options
+  int64_t kernels[3], strides[3], paddings[3];
+  int64_t sizes[3];  // of the result's spatial axes; all 0: from the windows
+  tn_site at;
+} tn_unpool_options;
+TN_API tn_tensor tn_max_unpool1d(tn_tensor x, tn_tensor indices, int64_t kernel, tn_unpool_options o);
+TN_API tn_tensor tn_max_unpool2d(tn_tensor x, tn_tensor indices, int64_t kernel, tn_unpool_options o);
+TN_API tn_tensor tn_max_unpool3d(tn_tensor x, tn_tensor indices, int64_t kernel, tn_unpool_options o);
+// To a given size: position k is of the elements [floor(k size / positions), ceil((k + 1) size / positions)), where
+// (size x positions) is at most 2^24 along an axis.
 TN_API tn_tensor tn_adaptive_avg_pool1d(tn_tensor x, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_avg_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_avg_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);

@@ -143,7 +143,7 @@ static double size_of_terms(const Run *r, Val v) {
 // Of a class that sums, but exact by itself.
 static bool moves_only(Op op) {
   return op == OP_cummax || op == OP_cummin || op == OP_shift || op == OP_scatter || op == OP_index_copy ||
-         op == OP_scatter_amax || op == OP_scatter_amin;
+         op == OP_scatter_amax || op == OP_scatter_amin || op == OP_max_pool;
 }
 
 static void disturb(Run *r, Val v) {

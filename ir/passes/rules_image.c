@@ -15,10 +15,10 @@ static bool moves_channels(const Rules *r, const Attr *perm) {
   return true;
 }
 
-// Is v made of the result of a convolution, element by element? A convolution of one element is a product.
+// Is v made of the result of a convolution or a pool, element by element? A convolution of one element is a product.
 static bool is_image(const Rules *r, Val v, uint32_t depth) {
   const Ins *ins = ir_ins(r->f, v);
-  if (ins->op == OP_conv || ins->op == OP_conv_transpose) return true;
+  if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (depth == MAX_DEPTH || ir_rank(r->p, ins->shape) < 3) return false;
   if (ins->op == OP_linear) return is_image(r, ir_arg(r->f, v, 0), depth + 1) || ir_perm_of(r->f, ir_arg(r->f, v, 0));
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {

@@ -1,0 +1,269 @@
+// Pools (ir/pool.h) and their gradients: for each pixel of the result a box of pixels of the source, vectors along channels.
+//
+//   forward     a window: the elements of x that the position has
+//   gradients   the positions whose windows have the element of x; of maxima those count whose place is this element
+//
+// A row of pixels, those of the last spatial axis, belongs to one worker. Elements of a box are taken in the order of memory.
+#include "ir/pool.h"
+#include "codegen/cg.h"
+
+#include <math.h>
+
+typedef LLVMValueRef V;
+
+enum {
+  UNROLL = 4,
+  MOST_TAPS = 16,
+  MOST_STATE = 2
+};  // vectors walked together; taps that are straight code; of a vector
+
+typedef struct {
+  V lo, hi;
+  int64_t step;
+} Range;
+
+typedef struct {
+  Cg *c;
+  Pool p;
+  Op op;
+  V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
+  V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
+  double divisor;
+  // of the current pixel
+  Range box[POOL_AXES];
+  V image, pixel, place;  // the source's first element of the image, the result's pixel, and its place in the image
+} PoolWalk;
+
+// ---- boxes
+static V positive(Cg *c, V x) { return cg_max(c, x, cg_i64(c, 0)); }
+static V plus(Cg *c, V x, int64_t n) { return cg_add(c, x, cg_i64(c, n)); }
+static V times(Cg *c, V x, int64_t n) { return cg_mul(c, x, cg_i64(c, n)); }
+
+static Range window(const PoolWalk *w, uint32_t k, V j) {
+  Cg *c = w->c;
+  int64_t d = w->p.dilation[k];
+  V begin = plus(c, times(c, j, w->p.stride[k]), -w->p.pad[k]), before = positive(c, LLVMBuildNSWNeg(c->b, begin, ""));
+  V lo = w->p.pad[k] ? cg_add(c, begin, times(c, cg_ceil_div_value(c, before, d), d)) : begin;
+  return (Range){lo, cg_min(c, plus(c, begin, (w->p.kernel[k] - 1) * d + 1), w->from[k]), d};
+}
+
+static Range positions(const PoolWalk *w, uint32_t k, V i) {
+  Cg *c = w->c;
+  int64_t stride = w->p.stride[k], reach = (w->p.kernel[k] - 1) * w->p.dilation[k];
+  V at = plus(c, i, w->p.pad[k]), last = cg_div(c, at, cg_i64(c, stride));
+  V lo = cg_ceil_div_value(c, positive(c, plus(c, at, -reach)), stride);
+  return (Range){lo, cg_min(c, plus(c, last, 1), w->from[k]), 1};
+}
+
+// Of windows that share the source out, and of elements among them: the relation is symmetric.
+static Range share(const PoolWalk *w, uint32_t k, V j) {
+  Cg *c = w->c;
+  V begin = cg_mul(c, j, w->from[k]), end = cg_add(c, begin, cg_add(c, w->from[k], plus(c, w->to[k], -1)));
+  return (Range){cg_div(c, begin, w->to[k]), cg_div(c, end, w->to[k]), 1};
+}
+
+static Range box_along(const PoolWalk *w, uint32_t k, V j) {
+  return w->p.shares ? share(w, k, j) : w->p.is_grad ? positions(w, k, j) : window(w, k, j);
+}
+
+// ---- a block of neighbouring channels
+typedef struct {
+  V at;        // its first channel
+  uint32_t n;  // vectors
+  V mask;      // of the only vector; NULL: whole ones
+} Channels;
+
+static uint32_t n_state(const PoolWalk *w) { return w->out_place ? 2 : 1; }
+
+static V load(const PoolWalk *w, LLVMTypeRef elem, LLVMTypeRef type, V base, V at, V mask) {
+  V p = cg_at(w->c, elem, base, at);
+  return mask ? cg_load_masked(w->c, type, p, mask) : cg_load(w->c, type, p);
+}
+
+static V place_of(const PoolWalk *w, V a, V b, V e) {
+  Cg *c = w->c;
+  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, a, w->from[1]), b), w->from[2]), e);
+}
+
+static V as_i32(Cg *c, V x) { return cg_splat(c, LLVMBuildTrunc(c->b, x, c->i32, "")); }
+
+static void begin(const PoolWalk *w, uint32_t n, V *state) {
+  Cg *c = w->c;
+  bool is_max = w->op == OP_max_pool;
+  V first = w->out_place ? as_i32(c, place_of(w, w->box[0].lo, w->box[1].lo, w->box[2].lo)) : NULL;
+  for (uint32_t k = 0; k < n; k++) {
+    state[k * n_state(w)] = cg_splat(c, cg_f32(c, is_max ? -INFINITY : 0));
+    if (first) state[k * n_state(w) + 1] = first;
+  }
+}
+
+// Vector x of the source, at `place`, joins the state of its channels.
+static void join(const PoolWalk *w, V x, V place, V src_place, V *state) {
+  Cg *c = w->c;
+  if (w->op == OP_max_pool) {
+    V more = LLVMBuildFCmp(c->b, LLVMRealOGT, x, state[0], ""), is_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
+    V take = LLVMBuildOr(c->b, more, is_nan, "");
+    state[0] = LLVMBuildSelect(c->b, take, x, state[0], "");
+    if (w->out_place) state[1] = LLVMBuildSelect(c->b, take, as_i32(c, place), state[1], "");
+    return;
+  }
+  V sum = LLVMBuildFAdd(c->b, state[0], x, "");
+  if (src_place)
+    sum = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, src_place, w->place, ""), sum, state[0], "");
+  state[0] = sum;
+}
+
+static void visit(const PoolWalk *w, const Channels *of, V a, V b, V e, V *state) {
+  Cg *c = w->c;
+  V place = place_of(w, a, b, e), at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
+  for (uint32_t k = 0; k < of->n; k++) {
+    V own = plus(c, at, (int64_t)k * c->t->vl), src_place = NULL;
+    if (w->src_place) src_place = load(w, c->i32, c->vi32, w->src_place, own, of->mask);
+    join(w, load(w, c->f32, c->vf, w->src, own, of->mask), place, src_place, state + k * n_state(w));
+  }
+}
+
+static void store(const PoolWalk *w, const Channels *of, V x, LLVMTypeRef elem, V base, V at) {
+  if (!base) return;
+  V p = cg_at(w->c, elem, base, at);
+  if (of->mask) cg_store_masked(w->c, x, p, of->mask);
+  else cg_store(w->c, x, p);
+}
+
+static void finish(const PoolWalk *w, const Channels *of, const V *state) {
+  Cg *c = w->c;
+  V at = cg_add(c, cg_mul(c, w->pixel, w->channels), of->at);
+  for (uint32_t k = 0; k < of->n; k++) {
+    V own = plus(c, at, (int64_t)k * c->t->vl), y = state[k * n_state(w)];
+    if (w->divisor != 1) y = LLVMBuildFDiv(c->b, y, cg_splat(c, cg_f32(c, w->divisor)), "");
+    store(w, of, y, c->f32, w->out, own);
+    if (w->out_place) store(w, of, state[k * n_state(w) + 1], c->i32, w->out_place, own);
+  }
+}
+
+// ---- boxes of any size, and windows that are whole
+static void walk_loops(const PoolWalk *w, const Channels *of, V *index, uint32_t axis, V *state) {
+  Cg *c = w->c;
+  if (axis == POOL_AXES) {
+    visit(w, of, index[0], index[1], index[2], state);
+    return;
+  }
+  if (axis < POOL_AXES - w->p.rank) {
+    index[axis] = cg_i64(c, 0);
+    walk_loops(w, of, index, axis + 1, state);
+    return;
+  }
+  const Range *r = &w->box[axis];
+  uint32_t n = of->n * n_state(w);
+  Loop l;
+  cg_loop_begin(c, &l, r->lo, r->hi, cg_i64(c, r->step), state, n);
+  for (uint32_t k = 0; k < n; k++) state[k] = l.carry[k];
+  index[axis] = l.i;
+  walk_loops(w, of, index, axis + 1, state);
+  cg_loop_end(c, &l, state);
+  for (uint32_t k = 0; k < n; k++) state[k] = l.out[k];
+}
+
+static int64_t taps(const PoolWalk *w) { return w->p.kernel[0] * w->p.kernel[1] * w->p.kernel[2]; }
+
+static void walk_taps(const PoolWalk *w, const Channels *of, V *state) {
+  Cg *c = w->c;
+  const Pool *p = &w->p;
+  for (int64_t t = 0; t < taps(w); t++) {
+    int64_t tap[POOL_AXES] = {t / (p->kernel[1] * p->kernel[2]), t / p->kernel[2] % p->kernel[1], t % p->kernel[2]};
+    V at[POOL_AXES];
+    for (uint32_t k = 0; k < POOL_AXES; k++) at[k] = plus(c, w->box[k].lo, tap[k] * p->dilation[k]);
+    visit(w, of, at[0], at[1], at[2], state);
+  }
+}
+
+static void channels(const PoolWalk *w, const Channels *of, bool is_whole) {
+  V state[UNROLL * MOST_STATE], index[POOL_AXES];
+  begin(w, of->n, state);
+  if (is_whole) walk_taps(w, of, state);
+  else walk_loops(w, of, index, 0, state);
+  finish(w, of, state);
+}
+
+static void all_channels(const PoolWalk *w, bool is_whole) {
+  Cg *c = w->c;
+  int64_t vl = c->t->vl, n = 0;
+  bool is_known = cg_const_value(w->channels, &n);
+  V blocks = cg_mul(c, cg_div(c, w->channels, cg_i64(c, UNROLL * vl)), cg_i64(c, UNROLL * vl));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), blocks, cg_i64(c, UNROLL * vl), NULL, 0);
+  channels(w, &(Channels){l.i, UNROLL, NULL}, is_whole);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, blocks, w->channels, cg_i64(c, vl), NULL, 0);
+  bool has_part = !is_known || n % vl;
+  channels(w, &(Channels){l.i, 1, has_part ? cg_mask(c, cg_sub(c, w->channels, l.i)) : NULL}, is_whole);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- pixels
+static V is_whole(const PoolWalk *w) {
+  Cg *c = w->c;
+  V all = LLVMConstInt(c->i1, 1, false);
+  for (uint32_t k = POOL_AXES - w->p.rank; k < POOL_AXES; k++) {
+    V size = cg_sub(c, w->box[k].hi, w->box[k].lo), want = cg_i64(c, (w->p.kernel[k] - 1) * w->p.dilation[k] + 1);
+    all = LLVMBuildAnd(c->b, all, LLVMBuildICmp(c->b, LLVMIntEQ, size, want, ""), "");
+  }
+  return all;
+}
+
+static void pixel(const PoolWalk *w) {
+  Cg *c = w->c;
+  If s;
+  if (w->p.is_grad || w->p.shares || taps(w) > MOST_TAPS) {
+    all_channels(w, false);
+    return;
+  }
+  cg_if(c, &s, is_whole(w));
+  all_channels(w, true);
+  cg_else(c, &s);
+  all_channels(w, false);
+  cg_endif(c, &s);
+}
+
+static void each_pixel(PoolWalk *w) {
+  Cg *c = w->c;
+  V lo, hi;
+  cg_share(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1, &lo, &hi);
+  Loop row, column;
+  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
+  V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
+  V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
+  V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
+  w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
+  w->box[0] = box_along(w, 0, a), w->box[1] = box_along(w, 1, b);
+  cg_loop_begin(c, &column, cg_i64(c, 0), w->to[2], cg_i64(c, 1), NULL, 0);
+  w->box[2] = box_along(w, 2, column.i);
+  w->pixel = cg_add(c, cg_mul(c, row.i, w->to[2]), column.i);
+  if (w->src_place) {
+    V line = cg_add(c, cg_mul(c, a, w->to[1]), b);
+    w->place = as_i32(c, cg_add(c, cg_mul(c, line, w->to[2]), column.i));
+  }
+  pixel(w);
+  cg_loop_end(c, &column, NULL);
+  cg_loop_end(c, &row, NULL);
+}
+
+static V stored_ptr(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }  // NULL: nobody reads it
+
+bool cg_emit_pool(Cg *c) {
+  Val v = {c->k->first};
+  PoolWalk w = {.c = c, .op = (Op)ir_ins(c->f, v)->op, .divisor = 1};
+  ir_pool(c->f, v, &w.p);
+  for (uint32_t k = 0; k < POOL_AXES; k++) {
+    V in = cg_dim(c, w.p.in[k]), out = cg_dim(c, w.p.out[k]);
+    w.from[k] = w.p.is_grad ? out : in, w.to[k] = w.p.is_grad ? in : out;
+  }
+  const Attr *divisor = ir_attr(c->f, v, KEY_divisor);
+  if (divisor) w.divisor = divisor->u.f;
+  w.channels = cg_dim(c, w.p.channels);
+  w.src = cg_ptr(c, ir_arg(c->f, v, 0)), w.out = stored_ptr(c, v);
+  if (w.op == OP_max_pool_grad) w.src_place = cg_ptr(c, ir_arg(c->f, v, 1));
+  if (w.op == OP_max_pool) w.out_place = stored_ptr(c, ir_result(v, 1));
+  each_pixel(&w);
+  return true;
+}

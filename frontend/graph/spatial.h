@@ -1,0 +1,28 @@
+// What convolutions, pools and what resizes images share: a number for each spatial axis, where channels stand, one image
+// without a batch.
+#ifndef TN_FRONTEND_GRAPH_SPATIAL_H
+#define TN_FRONTEND_GRAPH_SPATIAL_H
+
+#include "frontend/fe.h"
+
+enum { SPATIAL_AXES = 3 };
+
+// out[k]: each[k] where one of `each` is given, else `all`; 0 becomes otherwise[k] (NULL: stays).
+void fe_fill_axes(int64_t *out, uint32_t n, int64_t all, const int64_t *each, const int64_t *otherwise);
+
+// [N, C, spatial..] -> [N, spatial.., C], and back; poison stays poison
+tn_tensor fe_channels_last(tn_tensor x, tn_site at);
+tn_tensor fe_channels_first(tn_tensor x, tn_site at);
+
+// [C, spatial..] as a batch of one, anything else as it is; and its result as one image again where `x` was one
+tn_tensor fe_batch_of(tn_tensor x, uint32_t n_spatial, tn_site at);
+tn_tensor fe_like_batch_of(tn_tensor y, tn_tensor x, uint32_t n_spatial, tn_site at);
+
+// a op b; poison where one of them is
+tn_tensor fe_binary(Op op, tn_tensor a, tn_tensor b, tn_site at);
+tn_tensor fe_with_number(Op op, tn_tensor a, double b, tn_site at);
+
+// Reports `text` about x: poison.
+tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);
+
+#endif

@@ -1,0 +1,48 @@
+// Gradient rules of pools (ir/pool.h): sums are linear, maxima pass on by the places that they came from.
+#include "ir/autodiff/grad.h"
+
+// The op with the windows of v; `sized`: whose spatial sizes its result has.
+static Val pool_like(Grad *g, Val v, Op op, const Val *in, uint32_t n_in, Val sized) {
+  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad, KEY_dilation, KEY_divisor};
+  Attr attr[6];
+  Dim d[MAX_RANK];
+  uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, sized)) - 2;
+  for (uint32_t k = 0; k < 5; k++)
+    if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(g->p, shape_of(g, sized), k + 1);
+  attr[n++] = ir_a_list(KEY_shape, ir_shape(g->p, d, rank));
+  return ir_emit(g->f, op, in, n_in, attr, n, g->loc);
+}
+
+void ir_grad_rule_max_pool(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), in[2] = {adj, ir_result(v, 1)};
+  if (!ir_none(adj)) ir_grad_give(g, x, pool_like(g, v, OP_max_pool_grad, in, 2, x));
+}
+
+// [N, spatial.., C] as [N, places, C]
+static Val as_places(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  uint32_t rank = ir_rank(g->p, s);
+  Dim places = ir_dim(g->p, 1);
+  for (uint32_t k = 1; k + 1 < rank; k++) places = ir_dim_mul(g->p, places, ir_dim_at(g->p, s, k));
+  return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), places, ir_dim_at(g->p, s, rank - 1)}, 3));
+}
+
+// Every g went to one place, and has the gradient from there.
+void ir_grad_rule_max_pool_grad(Grad *g, Val v, Val adj) {
+  Val y = arg(g, v, 0), index = arg(g, v, 1);
+  Attr i64 = ir_a_int(KEY_dtype, DT_I64), axis = ir_a_int(KEY_axis, 1);
+  index = as_places(g, ir_emit(g->f, OP_cast, &index, 1, &i64, 1, g->loc));
+  Val taken = ir_emit(g->f, OP_gather, (Val[]){as_places(g, adj), index}, 2, &axis, 1, g->loc);
+  ir_grad_give(g, y, reshape(g, taken, shape_of(g, y)));
+}
+
+void ir_grad_rule_sum_pool(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  ir_grad_give(g, x, pool_like(g, v, OP_sum_pool_grad, &adj, 1, x));
+}
+
+void ir_grad_rule_sum_pool_grad(Grad *g, Val v, Val adj) {
+  Val y = arg(g, v, 0);
+  ir_grad_give(g, y, pool_like(g, v, OP_sum_pool, &adj, 1, y));
+}

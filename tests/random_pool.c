@@ -1,0 +1,78 @@
+// Steps of random programs: pools and their gradients, directly.
+#include "tests/random_gen.h"
+
+#include "ir/pool.h"
+
+static bool is_image(Gen *g, Val v) {
+  Dims d = gen_dims(g, v);
+  bool fits = gen_is_f32(g, v) && d.n >= 3 && d.n <= 2 + POOL_AXES;
+  for (uint32_t k = 1; k + 1 < d.n && fits; k++)  // a window of no element has no largest one
+    fits = ir_dim_bound(g->p, d.d[k]) <= 12 && ir_dim_least(g->p, d.d[k]) > 0;
+  return fits;
+}
+
+static Val image_of(Gen *g) {
+  Val x = gen_pick_where(g, is_image);
+  if (!ir_none(x)) return x;
+  Dims d = {.n = 3 + gen_below(g, POOL_AXES)};
+  for (uint32_t k = 0; k < d.n; k++)
+    d.d[k] = gen_chance(g, 20) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
+  if (gen_chance(g, 30)) d.d[d.n - 1] = ir_dim(g->p, 1 + gen_below(g, 40));
+  Shape s = gen_shape(g, &d);
+  if (!gen_is_small(g, s)) return (Val){0};
+  x = gen_leaf(g, s);
+  return is_image(g, x) ? x : (Val){0};
+}
+
+// Windows over x; *y: the sizes of the result.
+static uint32_t attributes(Gen *g, Val x, bool is_max, Attr *attr, Dims *y) {
+  Dims d = gen_dims(g, x);
+  uint32_t spatial = d.n - 2, n = 1;
+  int64_t kernel[POOL_AXES], stride[POOL_AXES], pad[POOL_AXES], dilation[POOL_AXES];
+  bool shares = gen_chance(g, 25);  // or where a window may be longer than its axis
+  *y = d;
+  for (uint32_t k = 0; k < spatial; k++) {
+    kernel[k] = 1 + gen_below(g, 4), stride[k] = 1 + gen_below(g, 3),
+    pad[k] = gen_below(g, (uint32_t)kernel[k] / 2 + 1);
+    dilation[k] = is_max && gen_chance(g, 20) ? 2 : 1;
+    y->d[k + 1] = ir_dim(g->p, 1 + gen_below(g, 5));
+    Dim room = ir_dim_add(g->p, d.d[k + 1], ir_dim(g->p, 2 * pad[k] - dilation[k] * (kernel[k] - 1) - 1 + stride[k]));
+    Dim whole = ir_dim_div(g->p, room, ir_dim(g->p, stride[k]));
+    shares |= ir_dim_least(g->p, whole) < 1;
+    if (!shares) y->d[k + 1] = whole;
+  }
+  if (!is_max && gen_chance(g, 50)) attr[n++] = ir_a_num(KEY_divisor, 1 + gen_below(g, 9));
+  attr[0] = ir_a_list(KEY_shape, ir_shape(g->p, y->d + 1, spatial));
+  if (shares) return n;
+  attr[n++] = ir_a_list(KEY_kernel, ir_shape_ints(g->p, kernel, spatial));
+  attr[n++] = ir_a_list(KEY_stride, ir_shape_ints(g->p, stride, spatial));
+  attr[n++] = ir_a_list(KEY_pad, ir_shape_ints(g->p, pad, spatial));
+  if (is_max) attr[n++] = ir_a_list(KEY_dilation, ir_shape_ints(g->p, dilation, spatial));
+  return n;
+}
+
+void add_pool(Gen *g) {
+  Attr attr[6];
+  Dims y, d;
+  bool is_max = gen_chance(g, 50), backward = gen_chance(g, 50);
+  Val x = image_of(g);
+  if (ir_none(x)) return;
+  uint32_t n = attributes(g, x, is_max, attr, &y);
+  Shape shape = gen_shape(g, &y);
+  if (!gen_is_small(g, shape)) return;
+  d = gen_dims(g, x);
+  Attr back = ir_a_list(KEY_shape, ir_shape(g->p, d.d + 1, d.n - 2));
+  double mag = gen_mag(g, x);
+  if (!is_max) {
+    Val of = backward ? gen_leaf(g, shape) : x;
+    if (backward) attr[0] = back;
+    gen_keep_tame(g, gen_emit(g, backward ? OP_sum_pool_grad : OP_sum_pool, &of, 1, attr, n),
+                  64 * (backward ? 1 : mag));
+    return;
+  }
+  Val largest = gen_emit(g, OP_max_pool, &x, 1, attr, n), places = ir_result(largest, 1);
+  gen_keep_tame(g, largest, mag);
+  if (!backward) return;
+  attr[0] = back;
+  gen_keep_tame(g, gen_emit(g, OP_max_pool_grad, (Val[]){gen_leaf(g, shape), places}, 2, attr, n), 64);
+}
