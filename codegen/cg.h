@@ -47,9 +47,8 @@ typedef struct {
   LLVMValueRef *id_val;
   LLVMValueRef keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
   // private blocks (blocks.c)
-  int64_t stack_used, static_used, static_most;  // bytes; static_most: of the module's largest kernel
-  LLVMValueRef statics;                          // NULL: none yet
-  RtText *why;                                   // set on failure
+  int64_t stack_used, frame_used;  // bytes
+  RtText *why;                     // set on failure
 } Cg;
 
 // ---- codegen/builder.c: small builders. All sizes and indices are i64.
@@ -97,7 +96,6 @@ LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, i32, i6
 LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
                             int64_t n);  // on the stack always: of functions that kernels share
 void cg_begin_blocks(Cg *c);             // of a kernel
-void cg_end_blocks(Cg *c);               // of a module
 // ---- codegen/pointwise/slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
 // whether all elements of the slice exist; what it reports. Else NULL.
 LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);

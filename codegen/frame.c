@@ -26,10 +26,11 @@ static const Field fields[] = {
     FIELD(guarded_arena, POINTERS),
     FIELD(stale, POINTERS),
     FIELD(no_draws, WORDS_32),
+    FIELD(blocks, POINTERS),
 };
 #undef FIELD
 enum { N_FIELDS = sizeof fields / sizeof *fields };
-_Static_assert(sizeof(TnFrame) == (N_SEGMENTS + 8) * sizeof(void *) + 2 * sizeof(uint64_t) + sizeof(uint64_t),
+_Static_assert(sizeof(TnFrame) == (N_SEGMENTS + 9) * sizeof(void *) + 2 * sizeof(uint64_t) + sizeof(uint64_t),
                "a field of TnFrame has no row");
 
 static LLVMTypeRef frame_type(Cg *c) {

@@ -23,7 +23,7 @@
 // Of a microcontroller: blocks by the stack, which is most of what its memory has room for; fusion as everywhere, so that
 // kernels are the same.
 #define SMALL_MEMORY                                                                                                \
-  .stack_bytes = 8 << 10, .static_blocks = true, .gemm_mc_bytes = 4 << 10, .gemm_kc = 256, .gemm_kc_packed_a = 128, \
+  .stack_bytes = 8 << 10, .bounded_stack = true, .gemm_mc_bytes = 4 << 10, .gemm_kc = 256, .gemm_kc_packed_a = 128, \
   .gemm_kc_in_place = 256, .gemm_acc_bytes = 4 << 10, .rnn_kc_bytes = 4 << 10, .facts = IR_TARGET_FACTS
 
 // clang-format off
@@ -95,7 +95,7 @@ void cg_target_unknown(const char *name, RtText *why) {
 void cg_target_key(const Target *t, RtText *out) {
   rt_text_add(out, "%s %s %s %s %s\npointer %u%s%s%s vl %u fma %d rounding %d avx512 %d shuffle %d\n", t->name,
               t->triple ? t->triple : "host", t->cpu, t->features, t->abi ? t->abi : "", t->pointer_bits,
-              t->fixed_place ? " fixed" : "", t->static_blocks ? " static" : "", t->without_blas ? " no blas" : "",
+              t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
               t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
   const int64_t size[] = {t->gemm_mr,      t->gemm_nv,          t->dot_accumulators, t->gemm_mc_bytes,

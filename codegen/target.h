@@ -18,7 +18,7 @@ typedef struct {
   bool without_blas;  // nobody gives code a matrix product (TnServices.sgemm): of objects, in no row
   // ---- the stack of a run (codegen/blocks.c)
   int64_t stack_bytes;  // bound of entry and kernel together; where blocks cannot be static, wide rows may exceed it
-  bool static_blocks;   // what does not fit is static memory of the program: one worker, one run at a time
+  bool bounded_stack;   // kernels take what does not fit from TnFrame.blocks, and one worker runs them
   // ---- vectors
   uint32_t vl;         // f32 lanes
   bool has_fma;        // a b + d in one instruction, rounded once

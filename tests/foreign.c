@@ -36,6 +36,7 @@ struct Foreign {
   const Family *family;
   char folder[64], driver[80], object[80], program[80], in[80], out[80];
   char symbol[128];  // that the program at hand is linked for; "": none
+  char blocks[160];  // the program's number of bytes in TnFrame.blocks
 };
 
 // ---- commands
@@ -131,14 +132,15 @@ bool foreign_load(Foreign *m, Prog *p, RtText *why) {
   bool good = write_file(m->object, object.bytes, object.size);
   rt_free(object.bytes);
   m->symbol[0] = 0;
+  snprintf(m->blocks, sizeof m->blocks, "--defsym=tenure_block_bytes=%s.block_bytes", cg_program_symbol(why->mem, p));
   return good || (rt_text_add(why, "%s cannot be written", m->object), false);
 }
 
 static bool link_for(Foreign *m, const char *symbol, RtText *why) {
   if (!strcmp(m->symbol, symbol)) return true;
   char *entry = rt_printf(why->mem, "--defsym=tenure_entry=%s", symbol);
-  const char *const arg[] = {"ld.lld-19", "-static", "--gc-sections", "-o", m->program,
-                             m->driver,   m->object, entry,           NULL};
+  const char *const arg[] = {"ld.lld-19", "-static", "--gc-sections", "-o",      m->program,
+                             m->driver,   m->object, entry,           m->blocks, NULL};
   if (command(words(why->mem, arg, m->family->link), NULL, NULL))
     return rt_text_add(why, "ld.lld-19 does not link %s", symbol), false;
   snprintf(m->symbol, sizeof m->symbol, "%s", symbol);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 void tenure_entry(TnFrame *f, int32_t worker, int32_t n_workers);  // the function, by --defsym
+extern const int64_t tenure_block_bytes;                           // of its program, likewise
 
 // ---- the system: read 0, write 1, exit
 #if defined(__x86_64__)
@@ -194,6 +195,7 @@ static void read_run(void **in, void **out) {
   frame.seg[SEG_CONST] = new_block(head.const_bytes);
   get(frame.seg[SEG_CONST], head.const_bytes);
   frame.seg[SEG_ARENA] = new_block(head.arena_bytes);
+  frame.blocks = new_block(tenure_block_bytes);
   for (int64_t k = 0; k < head.n_in; k++) {
     in[k] = new_block(head.in_bytes[k]);
     get(in[k], head.in_bytes[k]);

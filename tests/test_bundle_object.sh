@@ -23,7 +23,7 @@ check_object() {  # OBJECT NAME
   readelf -sW "$1" | awk -v name="$2_" '$5 != "LOCAL" && NR > 3 && $8 != "" && index($8, name) != 1 {print; bad = 1} END {exit bad}' ||
     fail "$1 shows symbols without its name"
 }
-for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m; do
+for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,stack=4096; do
   for options in "" "--size --functions=predict" "--embed-weights --workers"; do
     # shellcheck disable=SC2086
     "$tenure" bundle vowels.tir -o each --target=$target $options
@@ -31,9 +31,17 @@ for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m; do
   done
 done
 
+# ---- a bounded stack: what does not fit lies in the arena
+"$tenure" bundle vowels.tir -o small --target=x86-64-v2,stack=4096 --workers
+check_object small.o small
+bytes() { sed -n "s/^#define $1_TRAIN_STEP_ARENA_BYTES \([0-9]*\).*/\1/p" "$2"; }
+"$tenure" bundle vowels.tir -o large --target=x86-64-v2 --workers
+(($(bytes SMALL small.h) > $(bytes LARGE large.h))) || fail "no blocks in the arena: $(bytes SMALL small.h)"
+"$cc" -O2 -I. small_selftest.c small.o -lpthread -o selftest && ./selftest
+
 # ---- links
 "$tenure" bundle vowels.tir -o vowels --emit=o,a,so,s,ll,bc --target=x86-64-v2,x86-64-v3
-"$tenure" bundle spiral.tir -o spiral
+"$tenure" bundle spiral.tir -o spiral --target=x86-64-v2,x86-64-v3  # what valgrind knows
 for form in o a so s ll bc h json safetensors; do [[ -s vowels.$form ]] || fail "no vowels.$form"; done
 check_object vowels.o vowels
 "$cc" -shared -nostdlib -Wl,-z,defs -Wl,-z,text vowels.o spiral.o -o both.so

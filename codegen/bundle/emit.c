@@ -24,6 +24,7 @@ typedef struct {
   LLVMModuleRef mod;
   LLVMContextRef ctx;
   LLVMBuilderRef builder;
+  int64_t *block_bytes;  // by target and function of the plan
   CgConstants k;
   RtText *why;
 } Emission;
@@ -74,6 +75,24 @@ static bool build_target(Emission *e, uint32_t target) {
     LLVMSetLinkage(fn, LLVMExternalLinkage);
   }
   return true;
+}
+
+static uint32_t entry_of(const RtPlan *p, uint32_t function, uint32_t variant) {
+  if (variant >= p->functions[function].n_variants) return function;
+  uint32_t entry = p->n_functions + variant;
+  for (uint32_t f = 0; f < function; f++) entry += p->functions[f].n_variants;
+  return entry;
+}
+
+static void note_blocks(const Emission *e) {
+  int64_t *out = e->block_bytes;
+  for (uint32_t t = 0; t < e->about->n_targets; t++) {
+    const RtPlan *p = e->about->plans[t];
+    for (uint32_t f = 0; f < p->n_functions; f++, out++)
+      for (uint32_t v = 0; v <= p->functions[f].n_variants; v++)
+        *out = cg_larger(*out, cg_block_bytes(&e->plans[t], &e->plans[t].entries[entry_of(p, f, v)]));
+  }
+  cg_bundle_set_arenas(e->b->facts, e->block_bytes);
 }
 
 static bool link_module(const Emission *e, LLVMModuleRef other) {
@@ -230,12 +249,7 @@ typedef struct {
 
 static LLVMValueRef find_entry(void *ctx, uint32_t function, uint32_t variant) {
   const EntryPlace *at = ctx;
-  const RtPlan *p = at->e->about->plans[at->target];
-  uint32_t entry = function;
-  if (variant < p->functions[function].n_variants) {
-    entry = p->n_functions + variant;
-    for (uint32_t f = 0; f < function; f++) entry += p->functions[f].n_variants;
-  }
+  uint32_t entry = entry_of(at->e->about->plans[at->target], function, variant);
   return LLVMGetNamedFunction(at->e->mod, entry_symbol(at->e, at->target, entry));
 }
 
@@ -347,6 +361,7 @@ static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
   e->builder = LLVMCreateBuilderInContext(e->ctx);
   for (uint32_t t = 0; t < e->about->n_targets; t++)
     if (!build_target(e, t)) return false;
+  note_blocks(e);
   e->mod = e->modules[0].mod;
   for (uint32_t t = 1; t < e->about->n_targets; t++)
     if (!link_module(e, e->modules[t].mod)) return false;
@@ -358,9 +373,14 @@ static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
   return cg_optimise_module(&e->modules[0]) ? make_files(e, file) : fail(e, e->modules[0].error);
 }
 
-// One answer: sizes of all forms, then their bytes.
-_Noreturn static void answer(RtArena *mem, const CgObject file[CG_N_FORMS]) {
-  RtText all = {.mem = mem};
+static size_t block_table_size(const Emission *e) {
+  return (size_t)e->about->n_targets * e->about->plans[0]->n_functions * sizeof *e->block_bytes;
+}
+
+// One answer: the blocks of functions, sizes of all forms, then their bytes.
+_Noreturn static void answer(const Emission *e, const CgObject file[CG_N_FORMS]) {
+  RtText all = {.mem = e->mem};
+  rt_text_put(&all, (const char *)e->block_bytes, block_table_size(e));
   for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, (const char *)&file[f].size, sizeof file[f].size);
   for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, file[f].bytes, file[f].size);
   cg_child_answer(&(CgObject){all.text, all.len});
@@ -374,14 +394,17 @@ static void emit_in_child(void *ctx) {
   rt_arena_on_oom(e->mem, &here);
   cg_init_llvm();
   LLVMInitializeAllAsmParsers();  // of the support code's instructions
-  if (emit(e, file)) answer(e->mem, file);
+  if (emit(e, file)) answer(e, file);
   cg_child_fail(CG_NO_CODE, e->why->text);
 }
 
-static bool take_files(const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
-  const unsigned char *at = (const unsigned char *)a->data + CG_N_FORMS * sizeof(size_t);
+static bool take_answer(const Emission *e, const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
+  const unsigned char *sizes = (const unsigned char *)a->data + block_table_size(e);
+  const unsigned char *at = sizes + CG_N_FORMS * sizeof(size_t);
+  memcpy(e->block_bytes, a->data, block_table_size(e));
+  cg_bundle_set_arenas(e->b->facts, e->block_bytes);
   for (int f = 0; f < CG_N_FORMS; f++) {
-    memcpy(&files[f].size, (const unsigned char *)a->data + (size_t)f * sizeof(size_t), sizeof(size_t));
+    memcpy(&files[f].size, sizes + (size_t)f * sizeof(size_t), sizeof(size_t));
     if (!files[f].size) continue;
     if (!(files[f].bytes = rt_malloc(files[f].size))) return false;
     memcpy(files[f].bytes, at, files[f].size);
@@ -395,6 +418,7 @@ bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgIn
   uint32_t n = e.about->n_targets;
   e.plans = rt_alloc(mem, n * sizeof *e.plans);
   e.modules = rt_alloc(mem, n * sizeof *e.modules);
+  e.block_bytes = rt_alloc(mem, block_table_size(&e));
   for (uint32_t t = 0; t < n; t++) {
     e.plans[t] =
         (ModulePlan){.p = b->progs[t], .t = b->targets[t], .one_worker = !b->has_workers, .mem = mem, .why = why};
@@ -405,7 +429,7 @@ bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgIn
   ChildAnswer a = cg_run_child(&(CgLimits){0}, emit_in_child, &e, why);
   info->failure = a.failure;
   if (a.failure) return false;
-  bool good = take_files(&a, files);
+  bool good = take_answer(&e, &a, files);
   if (!good) info->failure = CG_NO_MEMORY, rt_text_add(why, "out of memory");
   rt_free(a.data);
   return good;

@@ -17,7 +17,7 @@ typedef struct {
   bool wants[CG_N_FORMS];
 } CgBundle;
 
-// In a process of its own. files: bytes from rt_malloc, of the forms that are wanted.
+// In a process of its own. Sets the arenas of b's facts. files: bytes from rt_malloc, of the forms that are wanted.
 bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgInfo *info, RtText *why);
 
 #endif

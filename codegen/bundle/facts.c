@@ -23,12 +23,12 @@ uint32_t cg_bundle_function(const RtPlan *p, uint32_t k) {
 }
 
 size_t cg_bundle_init_arena(const TnBundle *b) {
-  int64_t most = 0;
+  size_t most = 0;
   for (uint32_t t = 0; t < b->about->n_targets && !b->weights; t++) {
-    const RtPlan *p = b->about->plans[t];
-    if (p->init != RT_NO_FUNCTION && p->functions[p->init].arena_bytes > most) most = p->functions[p->init].arena_bytes;
+    size_t bytes = tn_bundle_init_bytes(b->about->plans[t]);
+    if (bytes > most) most = bytes;
   }
-  return (size_t)most;
+  return most;
 }
 
 // ---- sentences
@@ -149,21 +149,6 @@ static const char **dims_of(Facts *f, const RtFunction *fn, uint32_t *n) {
   return dims;
 }
 
-// By the target that wants most: the plan's arena, variants included, and the call behind it.
-static size_t arena_bytes(const Facts *f, uint32_t fn) {
-  size_t most = 0;
-  for (uint32_t t = 0; t < f->in->n_targets; t++) {
-    const RtPlan *p = f->in->plans[t];
-    const RtFunction *r = &p->functions[fn];
-    int64_t arena = r->arena_bytes;
-    for (uint32_t v = 0; v < r->n_variants; v++)
-      if (r->variants[v].arena_bytes > arena) arena = r->variants[v].arena_bytes;
-    size_t bytes = (size_t)cg_round_up(arena, TN_ALIGN) + tn_bundle_call_bytes(p, r);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
 static void fill_functions(Facts *f) {
   const RtPlan *p = f->plan;
   TnBundleFunction *list = rt_alloc(f->mem, (p->n_functions + 1) * sizeof *list);
@@ -173,13 +158,11 @@ static void fill_functions(Facts *f) {
     uint32_t fn = cg_bundle_function(p, k);
     const RtFunction *r = &p->functions[fn];
     list[k] = (TnBundleFunction){.name = r->name,
-                                 .arena_bytes = arena_bytes(f, fn),
                                  .inputs = arrays_of(f, r->inputs, r->n_inputs),
                                  .outputs = arrays_of(f, r->outputs, r->n_outputs),
                                  .n_inputs = r->n_inputs,
                                  .n_outputs = r->n_outputs};
     list[k].dims = dims_of(f, r, &list[k].n_dims);
-    if (list[k].arena_bytes > f->about->arena_bytes) f->about->arena_bytes = list[k].arena_bytes;
   }
 }
 
@@ -274,6 +257,42 @@ static bool fill_file(Facts *f) {
   return true;
 }
 
+// ---- arenas
+// By the target that wants most: the plan's arena, variants included, the blocks and the call behind it.
+static size_t arena_bytes(const TnBundleAbout *about, uint32_t fn) {
+  size_t most = 0;
+  for (uint32_t t = 0; t < about->n_targets; t++) {
+    const RtPlan *p = about->plans[t];
+    const RtFunction *f = &p->functions[fn];
+    int64_t arena = f->arena_bytes;
+    for (uint32_t v = 0; v < f->n_variants; v++) arena = cg_larger(arena, f->variants[v].arena_bytes);
+    size_t bytes = (size_t)(cg_round_up(arena, TN_ALIGN) + f->block_bytes) + tn_bundle_call_bytes(p, f);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+// The tables are of whoever makes the bundle: what others read of them is constant.
+static void set_blocks(const RtFunction *given, int64_t bytes) {
+  RtFunction *f = (RtFunction *)(uintptr_t)given;
+  f->block_bytes = bytes;
+  if (bytes) f->max_workers = 1;
+  for (uint32_t v = 0; bytes && v < f->n_variants; v++) ((RtVariant *)(uintptr_t)&f->variants[v])->max_workers = 1;
+}
+
+void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes) {
+  TnBundleAbout *about = (TnBundleAbout *)(uintptr_t)b->about;
+  for (uint32_t t = 0; t < about->n_targets; t++)
+    for (uint32_t f = 0; f < about->plans[t]->n_functions; f++)
+      set_blocks(&about->plans[t]->functions[f], block_bytes ? *block_bytes++ : 0);
+  about->arena_bytes = 0;
+  for (uint32_t k = 0; k < about->n_functions; k++) {
+    TnBundleFunction *f = (TnBundleFunction *)(uintptr_t)&about->functions[k];
+    f->arena_bytes = arena_bytes(about, cg_bundle_function(about->plans[0], k));
+    if (f->arena_bytes > about->arena_bytes) about->arena_bytes = f->arena_bytes;
+  }
+}
+
 // ---- all
 static bool same_params(const RtPlan *a, const RtPlan *b) {
   bool same = a->n_params == b->n_params && a->param_bytes == b->param_bytes && a->n_functions == b->n_functions;
@@ -316,6 +335,7 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
   about->dims = dims, about->n_dims = f.plan->n_slots;
   fill_targets(&f);
   fill_functions(&f);
+  cg_bundle_set_arenas(out, NULL);
   fill_tensors(&f);
   fill_sentences(&f);
   return fill_file(&f);

@@ -18,6 +18,10 @@ typedef struct {
 // false: why. In memory of `mem`; about's functions that are calls (call, init, ..) are NULL.
 bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtText *why);
 
+// What functions take of TnFrame.blocks, by target and function of the plan, and with it the bytes of all arenas: known
+// when the kernels are emitted. NULL: nothing.
+void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes);
+
 // A name as an identifier of C and C++: "emb.weight" is emb_weight, a keyword gets a _ behind it.
 char *cg_c_name(RtArena *mem, const char *name);
 char *cg_c_upper_name(RtArena *mem, const char *name);

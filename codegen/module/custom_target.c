@@ -207,7 +207,7 @@ static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (s->cpu) t->cpu = s->cpu;
   if (s->features) t->features = both(mem, t->features, s->features);
   if (s->abi) t->abi = s->abi;
-  if (s->stack) t->stack_bytes = s->stack, t->static_blocks = true;
+  if (s->stack) t->stack_bytes = s->stack, t->bounded_stack = true;
   return !s->lanes || set_lanes(t, s->lanes, why);
 }
 

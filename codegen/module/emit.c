@@ -97,6 +97,7 @@ static bool emit_kernels(Cg *c, const ModulePlan *plan, const ModulePart *part) 
   for (uint32_t k = part->first; k < part->first + part->n; k++) {
     cg_child_doing("building kernel %s", cg_kernel_name(plan, plan->codes[k]));
     if (!emit_kernel(c, plan, k)) return false;
+    plan->block_bytes[k] = c->frame_used;
   }
   return true;
 }
@@ -111,7 +112,6 @@ static void emit_entries(Cg *c, const ModulePlan *plan) {
 static bool emit(Cg *c, const ModulePlan *plan, const ModulePart *part) {
   if (!emit_kernels(c, plan, part)) return false;
   if (part->has_entries) emit_entries(c, plan);
-  cg_end_blocks(c);
   set_attributes(c);
   return true;
 }

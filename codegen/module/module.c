@@ -78,6 +78,16 @@ static bool plan_entry(ModulePlan *plan, EntryFn *e, const Fn *f) {
   return true;
 }
 
+int64_t cg_block_bytes(const ModulePlan *plan, const EntryFn *e) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < e->n_calls; k++) {
+    const KernelCall *c = &e->calls[k];
+    most = cg_larger(most, plan->block_bytes[c->code]);
+    if (c->body) most = cg_larger(most, cg_block_bytes(plan, c->body));
+  }
+  return most;
+}
+
 bool cg_make_plan(ModulePlan *plan) {
   Prog *p = plan->p;
   plan->keys = (RtNames){.mem = plan->mem};
@@ -91,6 +101,7 @@ bool cg_make_plan(ModulePlan *plan) {
     }
     if (!plan_entry(plan, &plan->entries[plan->n_entries++], f)) return false;
   }
+  plan->block_bytes = rt_alloc(plan->mem, (plan->n_codes + 1) * sizeof *plan->block_bytes);
   return true;
 }
 
@@ -156,8 +167,10 @@ bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgI
   if (!o) o = &defaults;
   if (!info) info = &unused;
   *out = (CgObject){0};
+  Target here = *t;
+  here.bounded_stack = false;  // kernels run on this machine's stacks
   ModulePlan plan = {.p = p,
-                     .t = t,
+                     .t = &here,
                      .mem = p->mem,
                      .profile = cg_profile_wanted() || cg_trace_wanted(),
                      .trace = cg_trace_wanted(),

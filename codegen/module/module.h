@@ -45,6 +45,7 @@ typedef struct {
   uint32_t n_entries;
   const KernelCall **codes;  // distinct kernels: the first call of each
   uint32_t n_codes, cap_codes;
+  int64_t *block_bytes;     // by code, once it is emitted: what it takes from TnFrame.blocks
   RtNames keys;             // of the codes
   FillRow *initial_values;  // initial values, in the order of the calls
   uint32_t n_initial_values, cap_initial_values;
@@ -55,6 +56,7 @@ typedef struct {
 
 // module.c: the calls of all functions of p and what they share. Packed weights have their places.
 bool cg_make_plan(ModulePlan *plan);
+int64_t cg_block_bytes(const ModulePlan *plan, const EntryFn *e);  // of its kernels, once they are emitted
 
 // kernel_key.c
 bool cg_describe(ModulePlan *plan, KernelCall *call);  // arguments, dims, ids, key; false: why

@@ -160,6 +160,16 @@ bool cg_make_image(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out) {
   return run(&p) && link(&p, out);
 }
 
+// A number of the object: NAME.block_bytes, what TnFrame.blocks must have for any of its functions.
+static void say_block_bytes(const ModulePlan *plan, const CgModule *m) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < plan->n_codes; k++) most = cg_larger(most, plan->block_bytes[k]);
+  LLVMTypeRef i64 = LLVMInt64TypeInContext(m->ctx);
+  LLVMValueRef number = LLVMAddGlobal(m->mod, i64, rt_printf(plan->mem, "%s.block_bytes", plan->symbol));
+  LLVMSetInitializer(number, LLVMConstInt(i64, (uint64_t)most, true));
+  LLVMSetGlobalConstant(number, true);
+}
+
 // All in one module, whose object is the program's.
 bool cg_make_object(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out) {
   CgModule *m = rt_alloc(plan->mem, sizeof *m);
@@ -169,6 +179,7 @@ bool cg_make_object(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out) {
   if (!machine) return rt_text_add(plan->why, "LLVM: %s", m->error), false;
   cg_open_module(m, NULL, machine, plan->how);
   if (!cg_build_module(plan, m)) return false;
+  say_block_bytes(plan, m);
   cg_child_doing("LLVM compiled kernels: %u, of which the largest is %s", plan->n_codes, costliest_kernel(plan, &all));
   if (!cg_finish_module(m)) return rt_text_add(plan->why, "LLVM: %s", m->error), false;
   *out = cg_module_object(m);

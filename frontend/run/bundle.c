@@ -10,7 +10,7 @@ enum { MOST_WORKERS = 64 };
                  "bundles in the world have another layout: count up TN_BUNDLE_ABI, then write the new size here")
 LAYOUT(TnBundleAbout, 152);
 LAYOUT(RtPlan, 128);
-LAYOUT(RtFunction, 136);
+LAYOUT(RtFunction, 144);
 LAYOUT(RtVariant, 48);
 LAYOUT(RtParam, 128);
 LAYOUT(RtPort, 48);
@@ -19,7 +19,7 @@ LAYOUT(RtDim, 24);
 LAYOUT(RtSlot, 16);
 LAYOUT(RtFit, 16);
 LAYOUT(RtHyper, 12);
-LAYOUT(TnFrame, 136);
+LAYOUT(TnFrame, 144);
 LAYOUT(TnServices, 24);
 LAYOUT(TnKernelStatus, 24);
 

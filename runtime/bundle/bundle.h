@@ -100,6 +100,15 @@ static inline size_t tn_bundle_call_bytes(const RtPlan *p, const RtFunction *f) 
   size_t n = TN_BUNDLE_CALL_BYTES + 8 * ((size_t)p->n_slots + p->n_dims + f->n_inputs + f->n_outputs);
   return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
 }
+// What NAME_init takes: the function's arena, its blocks behind it.
+static inline size_t tn_bundle_blocks_at(const RtFunction *f) {
+  return ((size_t)f->arena_bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+}
+static inline size_t tn_bundle_init_bytes(const RtPlan *p) {
+  if (p->init == RT_NO_FUNCTION) return 0;
+  const RtFunction *f = &p->functions[p->init];
+  return f->block_bytes ? tn_bundle_blocks_at(f) + (size_t)f->block_bytes : (size_t)f->arena_bytes;
+}
 
 typedef struct {
   uint32_t function;  // of the plan

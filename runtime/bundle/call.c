@@ -43,7 +43,7 @@ typedef struct {
   void **in, **out;
 } Run;
 
-// Where the parts of a call lie, behind the plan's arena.
+// Where the parts of a call lie, behind the plan's arena and the function's blocks.
 static void lay_out(Run *r, unsigned char *arena, const RtFunction *f) {
   unsigned char *at = arena + r->arena_bytes - tn_bundle_call_bytes(r->plan, f);
   r->call = (TnBundleCall *)(void *)at;
@@ -194,7 +194,8 @@ static void set_frame(const Run *r, TnFrame *f) {
                  .counter = r->state->counter,
                  .svc = &services,
                  .status = &r->call->status,
-                 .team = r->call};
+                 .team = r->call,
+                 .blocks = (unsigned char *)r->call - r->f->block_bytes};
   f->seg[SEG_ARENA] = (unsigned char *)(uintptr_t)r->arena;
   f->seg[SEG_PARAM] = (unsigned char *)(r->state + 1);
   f->seg[SEG_CONST] = (unsigned char *)(uintptr_t)r->plan->consts;
@@ -245,7 +246,8 @@ int tn_bundle_call(const TnBundle *b, uint32_t function, uint32_t listed, void *
   return finish(&r);
 }
 
-// Worker 0 checks for all: the others read its verdict when the first barrier is behind them.
+// Worker 0 checks for all: the others read its verdict when the first barrier is behind them. It runs what takes blocks by
+// itself.
 int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed, void *state, void *arena,
                           size_t arena_bytes, const void *in, const void *out, int32_t worker, int32_t n_workers,
                           TnBundleBarrier *barrier, void *ctx) {
@@ -260,7 +262,8 @@ int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed,
   barrier(ctx, 0, n_workers);
   status = r.call->verdict;
   if (!status) {
-    r.call->entry(&r.call->frame, worker, n_workers);
+    if (r.f->block_bytes == 0) r.call->entry(&r.call->frame, worker, n_workers);
+    else if (worker == 0) r.call->entry(&r.call->frame, 0, 1);
     barrier(ctx, 0, n_workers);
     status = worker == 0 ? finish(&r) : verdict_of(&r);
   }
@@ -273,13 +276,15 @@ static void copy(unsigned char *to, const unsigned char *from, size_t n) {
   for (size_t k = 0; k < n; k++) to[k] = from ? from[k] : 0;
 }
 
-static void run_init(const RtPlan *plan, TnBundleState *s, void *arena) {
+static void run_init(const RtPlan *plan, TnBundleState *s, unsigned char *arena) {
   TnKernelStatus status = {.input = -1};
+  const RtFunction *f = &plan->functions[plan->init];
   TnFrame frame = {.seed = s->seed, .svc = &services, .status = &status};
+  if (f->block_bytes) frame.blocks = arena + tn_bundle_blocks_at(f);
   frame.seg[SEG_ARENA] = arena;
   frame.seg[SEG_PARAM] = (unsigned char *)(s + 1);
   frame.seg[SEG_CONST] = (unsigned char *)(uintptr_t)plan->consts;
-  plan->functions[plan->init].entry(&frame, 0, 1);
+  f->entry(&frame, 0, 1);
 }
 
 int tn_bundle_init(const TnBundle *b, void *state, void *arena, size_t arena_bytes, uint64_t seed) {
@@ -288,7 +293,7 @@ int tn_bundle_init(const TnBundle *b, void *state, void *arena, size_t arena_byt
   int target = tn_bundle_cpu(b);
   if (target < 0) return TN_BUNDLE_NO_CPU;
   const RtPlan *plan = b->about->plans[target];
-  size_t wanted = plan->init == RT_NO_FUNCTION || b->weights ? 0 : (size_t)plan->functions[plan->init].arena_bytes;
+  size_t wanted = b->weights ? 0 : tn_bundle_init_bytes(plan);
   int status = check_arena(b, state, arena, arena_bytes, wanted);
   if (status) return status;
   *s = (TnBundleState){.plan = b->about->plan, .seed = seed, .counter = 1, .target = (uint32_t)target};

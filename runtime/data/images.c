@@ -135,16 +135,13 @@ static bool find_field(const RtDataset *d, const char *name, uint32_t *out, char
   uint32_t k = 0;
   while (k < d->n_fields && strcmp(d->fields[k].name, name)) k++;
   if (k == d->n_fields) return rt_fail(error, error_size, "the data set has no field '%.80s'", name);
-  const RtField *f = &d->fields[ *out = k];
+  const RtField *f = &d->fields[k];
+  *out = k;
   if (f->dtype == RT_F32 && !f->is_variable && (f->rank == 2 || f->rank == 3)) return true;
   return rt_fail(error, error_size,
                  "field '%s' is %s with %" PRIu32 " axes: images are f32 [height, width] or [channels, height, width] "
                  "of one size",
-                 name,
-                 f->is_variable       ? "of variable size"
-                 : f->dtype == RT_F32 ? "f32"
-                                      : "i64",
-                 f->rank);
+                 name, f->is_variable ? "of variable size" : rt_dtype_name(f->dtype), f->rank);
 }
 
 static Images *new_images(const RtDataset *d, uint32_t field, const RtImageOptions *o, char *error, size_t error_size) {

@@ -57,6 +57,13 @@ static int64_t largest_arena(const RtFunction *f) {
   return most;
 }
 
+static int64_t largest_blocks(const RtPlan *p) {
+  int64_t most = 0;
+  for (uint32_t f = 0; f < p->n_functions; f++)
+    if (p->functions[f].block_bytes > most) most = p->functions[f].block_bytes;
+  return most;
+}
+
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
   uint32_t n_in = 0, n_out = 0;
@@ -66,6 +73,7 @@ static bool allocate(RtInstance *i) {
     int64_t bytes = largest_arena(&p->functions[f]);
     if (bytes > i->arena_bytes) i->arena_bytes = bytes;
   }
+  i->arena_bytes = (i->arena_bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + largest_blocks(p);
   i->params = rt_block_new(p->param_bytes);
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
@@ -92,6 +100,7 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
   i->frame = (TnFrame){
       .in = i->in, .out = i->out, .dims = i->slots, .svc = &i->services, .status = &i->status, .team = i->team};
   i->frame.seg[SEG_ARENA] = i->arena;
+  i->frame.blocks = i->arena + i->arena_bytes - largest_blocks(plan);
   i->frame.seg[SEG_PARAM] = i->params;
   i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;
   i->frame.seg[SEG_PACKED] = i->packed.block;

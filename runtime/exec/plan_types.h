@@ -122,7 +122,8 @@ typedef struct {
   uint32_t n_packed_weights, n_writes_weights;
   const RtParamUse *uses;
   uint32_t n_uses;
-  bool only_reads;  // writes no parameter and draws no random numbers: the random stream stays where it is
+  bool only_reads;      // writes no parameter and draws no random numbers: the random stream stays where it is
+  int64_t block_bytes;  // of TnFrame.blocks that it and its variants want; above 0 one worker runs them
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind
