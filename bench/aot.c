@@ -10,11 +10,10 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { N_ROUNDS = 40, HUGE_PAGE = 2 << 20, LARGE = 4 << 20 };
+enum { N_ROUNDS = 40 };
 
 typedef struct {
   RtArena *mem;
@@ -106,14 +105,6 @@ typedef struct {
   tn_array *in, *out;
 } Pair;
 
-// On huge pages where it is large, as a model has its memory.
-static void *block(size_t n) {
-  size_t unit = n >= LARGE ? HUGE_PAGE : TN_ALIGN, all = (n / unit + 2) * unit;
-  void *p = aligned_alloc(unit, all);
-  if (p && unit == HUGE_PAGE) madvise(p, all, MADV_HUGEPAGE);
-  return p ? memset(p, 0, n) : (abort(), p);
-}
-
 static int64_t bound_of(const RtPlan *p, uint32_t row) {
   const RtDim *d = &p->dims[row];
   if (d->kind == RT_DIM_CONST) return d->value;
@@ -126,7 +117,7 @@ static tn_array full_array(const RtPlan *p, const RtPort *port, size_t *n) {
   tn_array a = {.dtype = (tn_dtype)port->dtype, .rank = port->rank};
   *n = 1;
   for (uint32_t d = 0; d < port->rank; d++) *n *= (size_t)(a.dims[d] = bound_of(p, port->dims[d]));
-  a.data = block(*n * rt_dtype_bytes(port->dtype));
+  a.data = bench_block(*n * rt_dtype_bytes(port->dtype));
   return a;
 }
 
@@ -206,9 +197,9 @@ static bool time_function(const Aot *a, const TnBundleAbout *about, tn_model *m,
             .plan = plan,
             .f = &plan->functions[cg_bundle_function(plan, listed)],
             .listed = &about->functions[listed],
-            .state = block(about->state_bytes),
+            .state = bench_block(about->state_bytes),
             .arena_bytes = about->arena_bytes};
-  c.arena = block(about->arena_bytes);
+  c.arena = bench_block(about->arena_bytes);
   bind(a, about, &c);
   bool good = about->init(c.state, c.arena, c.arena_bytes, 0) == 0 && time_pair(a, &c);
   for (uint32_t k = 0; k < c.f->n_inputs; k++) free(c.in[k].data);

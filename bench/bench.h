@@ -49,6 +49,8 @@ double bench_bandwidth(uint32_t n_threads);         // GB/s of y = a y + x on me
 double bench_update_bandwidth(uint32_t n_threads);  // of an update: four streams read, three written
 
 // ---- bench/data.c: numbers that every language can make: see bench/peers/peer.py
+// n bytes of zeros, on huge pages where they are large, as a model and NumPy have their memory; `free` frees them.
+void *bench_block(size_t n);
 double bench_number(uint64_t k, uint32_t seed);                                // in [0, 1), k < 2^31
 void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);  // in [lo, hi)
 void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);     // in [0, bound)

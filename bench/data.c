@@ -1,6 +1,18 @@
 // Data that peers can make too, and what all workloads share.
 #include "bench/bench.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20, LINE = 64 };
+
+void *bench_block(size_t n) {
+  size_t unit = n >= LARGE ? HUGE_PAGE : LINE, all = (n / unit + 2) * unit;
+  void *p = aligned_alloc(unit, all);
+  if (p && unit == HUGE_PAGE) madvise(p, all, MADV_HUGEPAGE);
+  return p ? memset(p, 0, n) : (abort(), p);
+}
 
 double bench_number(uint64_t k, uint32_t seed) {
   uint32_t h = (uint32_t)k * 2654435761u + seed * 40503u;

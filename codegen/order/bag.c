@@ -10,7 +10,7 @@
 
 typedef LLVMValueRef V;
 
-enum { UNROLL = 8, COLUMN_GRAIN = 16, WIDE = 64 };
+enum { UNROLL = 8, COLUMN_GRAIN = 16, WIDE = 64, AHEAD = 8, LINE = 64 };
 
 typedef struct {
   Cg *c;
@@ -103,6 +103,15 @@ static V vector_at(const Bag *b, V row, V column, uint32_t lanes) {
 
 static V splat(Cg *c, V x, uint32_t lanes) { return lanes == 1 ? x : cg_splat_n(c, x, lanes); }
 
+// Columns of the row that index j + AHEAD names, whichever bag has it.
+static void prefetch_row(const Bag *b, V j, V column, uint32_t n_columns) {
+  Cg *c = b->c;
+  V last = cg_sub(c, b->n_index, cg_i64(c, 1)), index = index_at(b, cg_min(c, cg_add(c, j, cg_i64(c, AHEAD)), last));
+  V row = row_at(b, b->table, LLVMBuildSelect(c->b, is_inside(b, index), index, cg_i64(c, 0), ""));
+  for (uint32_t k = 0; k < n_columns; k += LINE / 4)
+    cg_prefetch_l1(c, cg_at(c, c->f32, row, cg_add(c, column, cg_i64(c, k))));
+}
+
 // Columns [column, column + n lanes) of the sum of a bag.
 static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, uint32_t n) {
   Cg *c = b->c;
@@ -111,6 +120,7 @@ static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, u
   for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(cg_vector_type(c, DT_F32, lanes));
   cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), sum, n);
   V index = index_at(b, l.i), row = row_at(b, b->table, index);
+  prefetch_row(b, l.i, column, n * lanes);
   V factor = b->factor ? splat(c, cg_load(c, c->f32, cg_at(c, c->f32, b->factor, l.i)), lanes) : NULL;
   for (uint32_t k = 0; k < n; k++) {
     V x = vector_at(b, row, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)), lanes);
@@ -131,6 +141,7 @@ static void best_columns(const Bag *b, Range r, V to, V rows, V column, uint32_t
   Loop l;
   cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), start, 2);
   V index = index_at(b, l.i), x = vector_at(b, row_at(b, b->table, index), column, lanes);
+  prefetch_row(b, l.i, column, lanes);
   V takes = LLVMBuildOr(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, x, l.carry[0], ""),
                         LLVMBuildICmp(c->b, LLVMIntEQ, l.carry[1], none, ""), "");
   V next[] = {LLVMBuildSelect(c->b, takes, x, l.carry[0], ""),
@@ -170,8 +181,8 @@ static bool emit_bags(Cg *c, Val v) {
   if (count) cg_store(c, LLVMBuildSIToFP(c->b, n, c->f32, ""), cg_at(c, c->f32, count, l.i));
   V to = y ? cg_at(c, c->f32, y, at) : NULL, to_rows = rows ? cg_at(c, c->i64, rows, at) : NULL, done = cg_i64(c, 0);
   if (y || rows) {
-    if (!best) done = each_block(&b, r, to, NULL, done, c->t->vl, UNROLL, false);
-    done = each_block(&b, r, to, to_rows, done, c->t->vl, 1, best);
+    for (uint32_t wide = best ? 1 : UNROLL; wide; wide /= 2)
+      done = each_block(&b, r, to, to_rows, done, c->t->vl, wide, best);
     each_block(&b, r, to, to_rows, done, 1, 1, best);
   }
   cg_loop_end(c, &l, NULL);

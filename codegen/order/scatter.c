@@ -8,11 +8,14 @@
 //   INNER    some of the columns, where there are few slices
 //   PLACES   some places along the axis, where there is little else: every worker walks all indices
 // No atomics, and no barrier: a worker copies what it owns of operand 0 first.
+//
+// Indices that lie side by side are taken in groups, with one branch for the check of all. In a group a place that
+// another worker owns is replaced by a spare one, for the same arithmetic: which worker owns it cannot be predicted.
 #include "codegen/order/axis.h"
 
 typedef LLVMValueRef V;
 
-enum { MANY_SLICES = 8, WIDE = 64, COLUMN_GRAIN = 16 };
+enum { MANY_SLICES = 8, WIDE = 64, COLUMN_GRAIN = 16, GROUP = 8, AHEAD = 8, LINE = 64 };
 typedef enum { OUTER, INNER, PLACES } Split;
 
 typedef struct {
@@ -26,9 +29,15 @@ typedef struct {
   V m, part_inner, part_outer;  // of the source
   V target, index, source, y;
   V outer_lo, outer_hi, inner_lo, inner_hi, place_lo, place_hi;  // what this worker owns
+  V spare;  // GROUP lines that nobody reads; NULL: this worker owns all places
 } Scatter;
 
 static LLVMTypeRef elem(const Scatter *s) { return cg_elem_type(s->c, s->type); }
+
+static bool is_const(V v, int64_t want) {
+  int64_t x;
+  return cg_const_value(v, &x) && x == want;
+}
 
 // ---- what a worker owns
 static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
@@ -51,14 +60,20 @@ static void divide(Scatter *s) {
   if (by == PLACES) cg_share(c, s->to.n, COLUMN_GRAIN, &s->place_lo, &s->place_hi);
 }
 
+// Zeros, so that no sum of them is slow as those of denormal numbers are.
+static void make_spare(Scatter *s) {
+  Cg *c = s->c;
+  Loop l;
+  if (is_const(s->place_lo, 0)) return;
+  s->spare = cg_block(c, c->i64, GROUP * LINE / 8);
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, GROUP), cg_i64(c, 1), NULL, 0);
+  cg_store(c, cg_i64(c, 0), cg_at(c, c->i8, s->spare, cg_mul(c, l.i, cg_i64(c, LINE))));
+  cg_loop_end(c, &l, NULL);
+}
+
 static V place_of(const Scatter *s, V o, V place, V i) {
   Cg *c = s->c;
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, o, s->to.n), place), s->to.inner), i);
-}
-
-static bool is_const(V v, int64_t want) {
-  int64_t x;
-  return cg_const_value(v, &x) && x == want;
 }
 
 // The places of slice o that this worker owns, from operand 0: at once where it owns all columns.
@@ -106,12 +121,13 @@ static V combined(const Scatter *s, V old, V x) {
   }
 }
 
-static void put(const Scatter *s, V x, V place) {
+static void put_at(const Scatter *s, V x, V at) {
   Cg *c = s->c;
-  V at = cg_at(c, elem(s), s->y, place);
   bool replaces = s->op == OP_scatter || s->op == OP_index_copy;
   cg_store(c, replaces ? x : combined(s, cg_load(c, elem(s), at), x), at);
 }
+
+static void put(const Scatter *s, V x, V place) { put_at(s, x, cg_at(s->c, elem(s), s->y, place)); }
 
 static V source_at(const Scatter *s, V at) {
   return cg_load(s->c, elem(s), s->is_number ? s->source : cg_at(s->c, elem(s), s->source, at));
@@ -131,52 +147,131 @@ static void begin_own(const Scatter *s, If *own, V index, V at) {
 }
 
 // ---- slices: columns [inner_lo, inner_hi) of slice k of the source
+// The columns of the place of a slice that comes later.
+static void prefetch_slice(const Scatter *s, V o, V k) {
+  Cg *c = s->c;
+  V last = cg_sub(c, s->m, cg_i64(c, 1)), index = index_at(s, cg_min(c, cg_add(c, k, cg_i64(c, AHEAD)), last));
+  V inside = LLVMBuildICmp(c->b, LLVMIntULT, index, s->to.n, "");
+  V to = place_of(s, o, LLVMBuildSelect(c->b, inside, index, cg_i64(c, 0), ""), cg_i64(c, 0));
+  V step = cg_i64(c, LINE / 4), end = cg_min(c, s->inner_hi, cg_add(c, s->inner_lo, cg_i64(c, 4 * LINE / 4)));
+  Loop l;
+  cg_loop_begin(c, &l, s->inner_lo, end, step, NULL, 0);
+  cg_prefetch_l1(c, cg_at(c, elem(s), s->y, cg_add(c, to, l.i)));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Columns from lo on, by `lanes` at a time; returns where the rest begins.
+static V put_columns(const Scatter *s, V to, V from, V lo, uint32_t lanes) {
+  Cg *c = s->c;
+  LLVMTypeRef vec = cg_vector_type(c, s->type, lanes);
+  V unit = cg_i64(c, lanes), n = cg_sub(c, s->inner_hi, lo), end = cg_add(c, lo, cg_mul(c, cg_div(c, n, unit), unit));
+  Loop l;
+  cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
+  V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i)), x = cg_at(c, elem(s), s->source, cg_add(c, from, l.i));
+  cg_store(c, combined(s, cg_load(c, vec, at), cg_load(c, vec, x)), at);
+  cg_loop_end(c, &l, NULL);
+  return end;
+}
+
 static void put_slice(const Scatter *s, V o, V k) {
   Cg *c = s->c;
-  uint32_t lanes = s->is_number || c->t->loses_nan ? 1 : c->t->vl;
-  LLVMTypeRef vec = cg_vector_type(c, s->type, lanes);
-  V index = index_at(s, k), from = cg_mul(c, cg_add(c, cg_mul(c, o, s->m), k), s->part_inner);
+  bool by_vectors = !s->is_number && !c->t->loses_nan;
+  V index = index_at(s, k), from = cg_mul(c, cg_add(c, cg_mul(c, o, s->m), k), s->part_inner), done = s->inner_lo;
   If own;
   Loop l;
+  prefetch_slice(s, o, k);
   begin_own(s, &own, index, k);
-  V to = place_of(s, o, index, cg_i64(c, 0)), unit = cg_i64(c, lanes), n = cg_sub(c, s->inner_hi, s->inner_lo);
-  V tail = cg_add(c, s->inner_lo, cg_mul(c, cg_div(c, n, unit), unit));
-  cg_loop_begin(c, &l, s->inner_lo, lanes > 1 ? tail : s->inner_lo, unit, NULL, 0);
-  V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i));
-  V x = lanes > 1 ? cg_load(c, vec, cg_at(c, elem(s), s->source, cg_add(c, from, l.i))) : source_at(s, from);
-  cg_store(c, combined(s, cg_load(c, vec, at), x), at);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, lanes > 1 ? tail : s->inner_lo, s->inner_hi, cg_i64(c, 1), NULL, 0);
+  V to = place_of(s, o, index, cg_i64(c, 0));
+  if (by_vectors) done = put_columns(s, to, from, done, c->t->vl);
+  cg_loop_begin(c, &l, done, s->inner_hi, cg_i64(c, 1), NULL, 0);
   put(s, source_at(s, cg_add(c, from, l.i)), cg_add(c, to, l.i));
   cg_loop_end(c, &l, NULL);
   cg_endif(c, &own);
 }
 
-// ---- the columns of this worker in place k of the source, which may have fewer than the result
-static void put_elements(const Scatter *s, V o_part, V o, V k) {
+// ---- elements that lie side by side in source and index: [at, at + n) go to base + index inner, and where they are
+// columns, each to the next one
+static void put_one(const Scatter *s, V at, V base) {
   Cg *c = s->c;
-  V row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner);
-  uint32_t rank = ir_rank(c->f->prog, s->whole);
-  bool same = cg_same_axes(c->f->prog, s->part, s->whole, s->axis + 1, rank);
-  Loop l;
-  If mine, own;
-  cg_loop_begin(c, &l, same ? s->inner_lo : cg_i64(c, 0), same ? s->inner_hi : s->part_inner, cg_i64(c, 1), NULL, 0);
-  V i = cg_part_offset(c, s->part, s->whole, s->axis + 1, rank, l.i), at = cg_add(c, row, l.i);
-  if (!same)
-    cg_if(c, &mine,
-          LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, s->inner_lo, ""), cg_sub(c, s->inner_hi, s->inner_lo),
-                        ""));
   V index = index_at(s, at);
+  If own;
   begin_own(s, &own, index, at);
-  put(s, source_at(s, at), place_of(s, o, index, i));
+  put(s, source_at(s, at), cg_add(c, base, cg_mul(c, index, s->to.inner)));
   cg_endif(c, &own);
-  if (!same) cg_endif(c, &mine);
+}
+
+static V are_inside(const Scatter *s, V at) {
+  Cg *c = s->c;
+  V index = cg_load(c, cg_vector_type(c, DT_I64, GROUP), cg_at(c, c->i64, s->index, at));
+  V good = LLVMBuildICmp(c->b, LLVMIntULT, index, cg_splat_n(c, s->to.n, GROUP), "");
+  good = LLVMBuildBitCast(c->b, good, LLVMIntTypeInContext(c->ctx, GROUP), "");
+  return LLVMBuildICmp(c->b, LLVMIntEQ, good, LLVMConstAllOnes(LLVMTypeOf(good)), "");
+}
+
+static void put_group(const Scatter *s, V at, V base, bool are_columns) {
+  Cg *c = s->c;
+  If all;
+  cg_if(c, &all, are_inside(s, at));
+  for (uint32_t k = 0; k < GROUP; k++) {
+    V unit = cg_i64(c, k), from = cg_add(c, at, unit), index = index_at(s, from);
+    V to = cg_add(c, are_columns ? cg_add(c, base, unit) : base, cg_mul(c, index, s->to.inner));
+    V place = cg_at(c, elem(s), s->y, to), n = cg_sub(c, s->place_hi, s->place_lo);
+    if (s->spare) {
+      V own = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, s->place_lo, ""), n, "");
+      place = LLVMBuildSelect(c->b, own, place, cg_at(c, c->i8, s->spare, cg_i64(c, k * LINE)), "");
+    }
+    put_at(s, source_at(s, from), place);
+  }
+  cg_else(c, &all);
+  for (uint32_t k = 0; k < GROUP; k++) {
+    V unit = cg_i64(c, k);
+    put_one(s, cg_add(c, at, unit), are_columns ? cg_add(c, base, unit) : base);
+  }
+  cg_endif(c, &all);
+}
+
+// Elements [lo, hi) of the run of source and index that begins at `from`.
+static void put_run(const Scatter *s, V from, V base, V lo, V hi, bool are_columns) {
+  Cg *c = s->c;
+  V unit = cg_i64(c, GROUP), tail = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), unit), unit));
+  Loop l;
+  cg_loop_begin(c, &l, lo, tail, unit, NULL, 0);
+  put_group(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base, are_columns);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, tail, hi, cg_i64(c, 1), NULL, 0);
+  put_one(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- the columns of this worker in place k of the source
+static void put_columns_of(const Scatter *s, V o_part, V o, V k) {
+  Cg *c = s->c;
+  V zero = cg_i64(c, 0), row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner);
+  put_run(s, row, place_of(s, o, zero, zero), s->inner_lo, s->inner_hi, true);
+}
+
+// The same where the source has fewer columns than the result.
+static void put_part(const Scatter *s, V o_part, V o, V k) {
+  Cg *c = s->c;
+  V row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner), zero = cg_i64(c, 0);
+  Loop l;
+  If mine;
+  cg_loop_begin(c, &l, zero, s->part_inner, cg_i64(c, 1), NULL, 0);
+  V i = cg_part_offset(c, s->part, s->whole, s->axis + 1, ir_rank(c->f->prog, s->whole), l.i);
+  V is_mine =
+      LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, s->inner_lo, ""), cg_sub(c, s->inner_hi, s->inner_lo), "");
+  cg_if(c, &mine, is_mine);
+  put_one(s, cg_add(c, row, l.i), place_of(s, o, zero, i));
+  cg_endif(c, &mine);
   cg_loop_end(c, &l, NULL);
 }
 
 static void put_all(const Scatter *s) {
   Cg *c = s->c;
-  bool same = cg_same_axes(c->f->prog, s->part, s->whole, 0, s->axis);
+  const Prog *p = c->f->prog;
+  bool same = cg_same_axes(p, s->part, s->whole, 0, s->axis);
+  bool same_columns = cg_same_axes(p, s->part, s->whole, s->axis + 1, ir_rank(p, s->whole));
+  bool is_last = !s->by_slice && same_columns && is_const(s->to.inner, 1);
   V zero = cg_i64(c, 0), one = cg_i64(c, 1);
   Loop o, k;
   If mine;
@@ -186,10 +281,15 @@ static void put_all(const Scatter *s) {
     cg_if(c, &mine,
           LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, to, s->outer_lo, ""), cg_sub(c, s->outer_hi, s->outer_lo),
                         ""));
-  cg_loop_begin(c, &k, zero, s->m, one, NULL, 0);
-  if (s->by_slice) put_slice(s, o.i, k.i);
-  else put_elements(s, o.i, to, k.i);
-  cg_loop_end(c, &k, NULL);
+  if (is_last) {
+    put_run(s, cg_mul(c, o.i, s->m), place_of(s, to, zero, zero), zero, s->m, false);
+  } else {
+    cg_loop_begin(c, &k, zero, s->m, one, NULL, 0);
+    if (s->by_slice) put_slice(s, o.i, k.i);
+    else if (same_columns) put_columns_of(s, o.i, to, k.i);
+    else put_part(s, o.i, to, k.i);
+    cg_loop_end(c, &k, NULL);
+  }
   if (!same) cg_endif(c, &mine);
   cg_loop_end(c, &o, NULL);
 }
@@ -209,6 +309,7 @@ bool cg_emit_axis_scatter(Cg *c) {
   s.target = cg_ptr(c, ir_arg(c->f, v, 0)), s.index = cg_ptr(c, index), s.source = cg_ptr(c, source),
   s.y = cg_ptr(c, v);
   divide(&s);
+  make_spare(&s);
   start(&s);
   put_all(&s);
   return true;

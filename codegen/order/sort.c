@@ -2,6 +2,7 @@
 //
 // The way depends on bounds alone:
 //   RANK       short rows: how many keys are before each one, counted a vector of keys at a time
+//   PICK       few of a short row: the first of all records, which stand in registers, and again without it
 //   THRESHOLD  few of many: the best so far stand sorted, and a vector of keys is passed over unless one beats the last
 //   SELECT     the counts of the highest digit say in which of its values the last wanted element lies; what has a
 //              higher one is passed over, the rest is sorted
@@ -11,7 +12,9 @@
 typedef LLVMValueRef V;
 
 enum {
-  SHORT = 128,  // RANK up to here
+  SHORT = 128,     // RANK and PICK up to here
+  PICK_SHARE = 4,  // PICK: at most one of PICK_SHARE
+  RECORDS = 8,     // of 64 bits in a vector of PICK
   FEW = 64,
   FEW_SHARE = 64,  // THRESHOLD: at most FEW elements, and one of FEW_SHARE
   LONG = 16384,    // digits of 12 bits in SELECT from here, else of 8
@@ -19,7 +22,7 @@ enum {
 };
 static const int64_t slot_memory = 64 << 20;  // bytes of all blocks together, unless one takes more
 
-typedef enum { RANK, THRESHOLD, SELECT, RADIX } Way;
+typedef enum { RANK, PICK, THRESHOLD, SELECT, RADIX } Way;
 
 typedef struct {
   Cg *c;
@@ -46,7 +49,8 @@ static int64_t n_bound(const Fn *f, Val v) {
 
 static Way way_of(const Fn *f, Val v) {
   int64_t n = n_bound(f, v), m = axis_bound(f, v);
-  if (n <= SHORT) return RANK;
+  bool is_short_key = ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
+  if (n <= SHORT) return ir_ins(f, v)->op == OP_topk && is_short_key && m * PICK_SHARE <= n ? PICK : RANK;
   if (ir_ins(f, v)->op == OP_topk && m <= FEW && m * FEW_SHARE <= n) return THRESHOLD;
   return ir_ins(f, v)->op == OP_sort ? RADIX : SELECT;
 }
@@ -124,19 +128,40 @@ static V median_place(const Sort *s) {
   return LLVMBuildSelect(c->b, any, cg_sub(c, s->from.n, n_nan), middle, "");
 }
 
-// ---- RANK
-// Keys with the highest bit flipped, so that they compare as signed numbers; behind the row the largest.
-static void fill_keys(const Sort *s, V buffer, int64_t padded) {
+// ---- keys of a short row
+// By whole vectors where the row has no gaps; returns how many keys that were.
+static V fill_vectors(const Sort *s, V buffer, V flip) {
   Cg *c = s->c;
-  V sign = LLVMConstInt(s->keys.key, 1ull << (s->keys.bits - 1), false), zero = cg_i64(c, 0);
-  V largest = LLVMConstInt(s->keys.key, (1ull << (s->keys.bits - 1)) - 1, false);
+  int64_t inner = 0;
+  if (!cg_const_value(s->from.inner, &inner) || inner != 1) return cg_i64(c, 0);
+  V unit = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, s->from.n, unit), unit);
+  LLVMTypeRef vec = cg_vector_type(c, s->keys.type, c->t->vl);
   Loop l;
-  cg_loop_begin(c, &l, zero, s->from.n, cg_i64(c, 1), NULL, 0);
-  cg_store(c, LLVMBuildXor(c->b, cg_key(&s->keys, x_at(s, l.i)), sign, ""), cg_at(c, s->keys.key, buffer, l.i));
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, unit, NULL, 0);
+  V key = cg_key(&s->keys, cg_load(c, vec, cg_at(c, elem(s), s->x, cg_add(c, s->first, l.i))));
+  cg_store(c, LLVMBuildXor(c->b, key, cg_splat(c, flip), ""), cg_at(c, s->keys.key, buffer, l.i));
+  cg_loop_end(c, &l, NULL);
+  return whole;
+}
+
+// Keys, their bits of `flip` flipped; behind the row `behind`.
+static void fill_keys(const Sort *s, V buffer, int64_t padded, V flip, V behind) {
+  Cg *c = s->c;
+  V whole = fill_vectors(s, buffer, flip);
+  Loop l;
+  cg_loop_begin(c, &l, whole, s->from.n, cg_i64(c, 1), NULL, 0);
+  cg_store(c, LLVMBuildXor(c->b, cg_key(&s->keys, x_at(s, l.i)), flip, ""), cg_at(c, s->keys.key, buffer, l.i));
   cg_loop_end(c, &l, NULL);
   cg_loop_begin(c, &l, s->from.n, cg_i64(c, padded), cg_i64(c, 1), NULL, 0);
-  cg_store(c, largest, cg_at(c, s->keys.key, buffer, l.i));
+  cg_store(c, behind, cg_at(c, s->keys.key, buffer, l.i));
   cg_loop_end(c, &l, NULL);
+}
+
+// ---- RANK
+// With the highest bit flipped, so that keys compare as signed numbers; behind the row stands the largest.
+static void fill_signed_keys(const Sort *s, V buffer, int64_t padded) {
+  V sign = LLVMConstInt(s->keys.key, 1ull << (s->keys.bits - 1), false);
+  fill_keys(s, buffer, padded, sign, LLVMConstInt(s->keys.key, (1ull << (s->keys.bits - 1)) - 1, false));
 }
 
 static V counted(Cg *c, V sum, V is_before) {
@@ -191,7 +216,7 @@ static void by_rank(const Sort *s, V buffer, V ranks) {
   int64_t padded = cg_round_up(s->bound, c->t->vl);
   Loop l;
   If wanted;
-  fill_keys(s, buffer, padded);
+  fill_signed_keys(s, buffer, padded);
   find_ranks(s, buffer, ranks, padded);
   cg_loop_begin(c, &l, cg_i64(c, 0), s->from.n, cg_i64(c, 1), NULL, 0);
   V rank = cg_load(c, s->keys.key, cg_at(c, s->keys.key, ranks, l.i));
@@ -226,6 +251,50 @@ static void give_records(const Sort *s, V sorted, V from) {
   cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), NULL, 0);
   give(s, l.i, cg_record_place(&s->keys, load_record(s, sorted, cg_add(c, from, l.i))));
   cg_loop_end(c, &l, NULL);
+}
+
+// ---- PICK
+// The records of the row; returns how many vectors.
+static uint32_t load_records(const Sort *s, V keys, V *record) {
+  Cg *c = s->c;
+  uint32_t n = (uint32_t)cg_ceil_div(s->bound, RECORDS);
+  for (uint32_t k = 0; k < n; k++) {
+    V own = cg_load(c, LLVMVectorType(c->i32, RECORDS), cg_at(c, c->i32, keys, cg_i64(c, (int64_t)k * RECORDS)));
+    V place[RECORDS];
+    for (uint32_t i = 0; i < RECORDS; i++) place[i] = cg_i64(c, (int64_t)k * RECORDS + i);
+    V high = LLVMBuildZExt(c->b, own, LLVMVectorType(c->i64, RECORDS), "");
+    high = LLVMBuildShl(c->b, high, cg_splat_n(c, cg_i64(c, 32), RECORDS), "");
+    record[k] = LLVMBuildOr(c->b, high, LLVMConstVector(place, RECORDS), "");
+  }
+  return n;
+}
+
+static V first_of(Cg *c, const V *record, uint32_t n) {
+  V part[SHORT / RECORDS];
+  for (uint32_t k = 0; k < n; k++) part[k] = record[k];
+  for (uint32_t half; n > 1; n = half) {
+    half = (n + 1) / 2;
+    for (uint32_t k = 0; k + half < n; k++) {
+      V less = LLVMBuildICmp(c->b, LLVMIntULT, part[k + half], part[k], "");
+      part[k] = LLVMBuildSelect(c->b, less, part[k + half], part[k], "");
+    }
+  }
+  LLVMTypeRef over[] = {LLVMTypeOf(part[0])};
+  return cg_call_intrinsic(c, "llvm.vector.reduce.umin", over, 1, part, 1);
+}
+
+static void by_picking(const Sort *s, V buffer) {
+  Cg *c = s->c;
+  V record[SHORT / RECORDS], none = LLVMConstAllOnes(LLVMVectorType(c->i64, RECORDS));
+  fill_keys(s, buffer, cg_round_up(s->bound, RECORDS), cg_i32(c, 0), cg_i32(c, -1));
+  uint32_t n = load_records(s, buffer, record);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), record, n);
+  V first = first_of(c, l.carry, n), all = cg_splat_n(c, first, RECORDS);
+  give(s, l.i, cg_record_place(&s->keys, first));
+  for (uint32_t k = 0; k < n; k++)
+    record[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, l.carry[k], all, ""), none, l.carry[k], "");
+  cg_loop_end(c, &l, record);
 }
 
 // ---- RADIX
@@ -368,6 +437,7 @@ static void sort_row(Sort *s, Way way, V buffer, V ranks) {
   else s->skip = cg_i64(c, s->op == OP_kth_value ? ir_attr_int(c->f, (Val){c->k->first}, KEY_size, 1) - 1 : 0);
   switch (way) {
   case RANK: by_rank(s, buffer, ranks); break;
+  case PICK: by_picking(s, buffer); break;
   case THRESHOLD: by_threshold(s, buffer); break;
   case SELECT: by_selection(s); break;
   case RADIX: by_radix(s); break;
@@ -386,10 +456,8 @@ bool cg_emit_sort(Cg *c, Val v) {
   s.x = cg_ptr(c, x), s.values = cg_ptr_or_null(c, v), s.index = cg_ptr_or_null(c, ir_result(v, 1));
   V buffer = NULL, ranks = NULL, n_workers = c->n_workers, lo, hi;
   LLVMTypeRef block = s.keys.bits == 32 ? c->i32 : c->i64;
-  if (way == RANK) {
-    int64_t padded = cg_round_up(s.bound, c->t->vl);
-    buffer = cg_block(c, block, padded), ranks = cg_block(c, block, padded);
-  }
+  if (way == RANK || way == PICK) buffer = cg_block(c, block, cg_round_up(s.bound, cg_larger(c->t->vl, RECORDS)));
+  if (way == RANK) ranks = cg_block(c, block, cg_round_up(s.bound, c->t->vl));
   if (way == THRESHOLD) buffer = cg_block(c, c->i64, axis_bound(c->f, v) * s.keys.bits / 32);
   if (way >= SELECT) {
     find_blocks(&s, v);
