@@ -144,6 +144,10 @@ static Dim intern_dim(Prog *p, DimInfo key) {
 
 Dim ir_dim(Prog *p, int64_t value) { return intern_dim(p, (DimInfo){.kind = DIM_CONST, .value = value, .slot = -1}); }
 
+void ir_dim_computed_at(Prog *p, Dim d, Loc loc) {
+  if (!p->in->dim[d.i].loc.i) p->in->dim[d.i].loc = loc;
+}
+
 Dim ir_dim_find(const Prog *p, const char *name) {
   for (uint32_t k = 0; k < p->n_syms; k++)
     if (strcmp(ir_text(p, p->in->dim[p->syms[k].i].name), name) == 0) return p->syms[k];
@@ -192,7 +196,8 @@ static int64_t floor_div(int64_t a, int64_t b) {
 
 // Sums and products have one form, so that equal ones are equal dims and text reads back as the same dim: flat, nested
 // to the left, parts in an order that depends only on what they are (never on when they were made), the constant last,
-// and each part of a sum once, with its factor: b*2+a+b+1 is a+b*3+1.
+// and each part of a sum once, with its factor: b*2+a+b+1 is a+b*3+1. What divides all parts of a sum is a factor in
+// front of it, and is positive: a*4-(a-b)*2-6 is (a+b-3)*2.
 typedef struct {
   Dim rest;
   int64_t factor;
@@ -234,18 +239,6 @@ static void add_factors(Prog *p, DimParts *parts, Dim d) {
   }
 }
 
-Dim ir_dim_mul(Prog *p, Dim a, Dim b) {
-  DimParts parts = {.constant = 1};
-  add_factors(p, &parts, a);
-  add_factors(p, &parts, b);
-  if (parts.constant == 0 || parts.n == 0) return ir_dim(p, parts.constant);
-  Dim d = parts.v[0].rest;
-  for (uint32_t k = 1; k < parts.n; k++)
-    d = intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = parts.v[k].rest, .slot = -1});
-  if (parts.constant == 1) return d;
-  return intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = ir_dim(p, parts.constant), .slot = -1});
-}
-
 static void add_term(Prog *p, DimParts *parts, Dim rest, int64_t factor) {
   for (uint32_t k = 0; k < parts->n; k++) {
     if (parts->v[k].rest.i != rest.i) continue;
@@ -255,38 +248,72 @@ static void add_term(Prog *p, DimParts *parts, Dim rest, int64_t factor) {
   add_part(p, parts, rest, factor);
 }
 
-static void add_terms(Prog *p, DimParts *parts, Dim d) {
+static void add_terms(Prog *p, DimParts *parts, Dim d, int64_t factor) {
   DimInfo i = *ir_dim_info(p, d);
   if (i.kind == DIM_CONST) {
-    parts->constant = add_sat(parts->constant, i.value);
+    parts->constant = add_sat(parts->constant, mul_sat(factor, i.value));
   } else if (i.kind == DIM_ADD) {
-    add_terms(p, parts, i.a);
-    add_terms(p, parts, i.b);
+    add_terms(p, parts, i.a, factor);
+    add_terms(p, parts, i.b, factor);
   } else if (i.kind == DIM_MUL && ir_dim_is_const(p, i.b)) {
-    add_term(p, parts, i.a, ir_dim_info(p, i.b)->value);
+    add_terms(p, parts, i.a, mul_sat(factor, ir_dim_info(p, i.b)->value));
   } else {
-    add_term(p, parts, d, 1);
+    add_term(p, parts, d, factor);
   }
+}
+
+static int64_t common_factor(const DimParts *parts) {
+  int64_t g = parts->constant < 0 ? -parts->constant : parts->constant;
+  for (uint32_t k = 0; k < parts->n; k++) {
+    int64_t x = parts->v[k].factor < 0 ? -parts->v[k].factor : parts->v[k].factor;
+    while (x) {
+      int64_t rest = g % x;
+      g = x, x = rest;
+    }
+  }
+  return g;
+}
+
+static Dim product_of(Prog *p, Dim d, int64_t factor) {
+  return factor == 1 ? d : intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = ir_dim(p, factor), .slot = -1});
 }
 
 static Dim sum_of(Prog *p, const DimParts *parts) {
   Dim d = {0};
-  bool any = false;
+  uint32_t n = parts->constant != 0;
+  for (uint32_t k = 0; k < parts->n; k++) n += parts->v[k].factor != 0;
+  int64_t g = n > 1 ? common_factor(parts) : 1;
   for (uint32_t k = 0; k < parts->n; k++) {
     if (parts->v[k].factor == 0) continue;
-    Dim term = ir_dim_mul(p, parts->v[k].rest, ir_dim(p, parts->v[k].factor));
-    d = any ? intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = term, .slot = -1}) : term;
-    any = true;
+    Dim term = ir_dim_mul(p, parts->v[k].rest, ir_dim(p, parts->v[k].factor / g));
+    d = d.i ? intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = term, .slot = -1}) : term;
   }
-  if (!any) return ir_dim(p, parts->constant);
-  if (parts->constant == 0) return d;
-  return intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = ir_dim(p, parts->constant), .slot = -1});
+  if (!d.i) return ir_dim(p, parts->constant);
+  if (parts->constant)
+    d = intern_dim(p, (DimInfo){.kind = DIM_ADD, .a = d, .b = ir_dim(p, parts->constant / g), .slot = -1});
+  return product_of(p, d, g);
+}
+
+Dim ir_dim_mul(Prog *p, Dim a, Dim b) {
+  DimParts parts = {.constant = 1};
+  add_factors(p, &parts, a);
+  add_factors(p, &parts, b);
+  if (parts.constant == 0 || parts.n == 0) return ir_dim(p, parts.constant);
+  if (parts.n == 1 && ir_dim_info(p, parts.v[0].rest)->kind == DIM_ADD) {
+    DimParts sum = {0};
+    add_terms(p, &sum, parts.v[0].rest, parts.constant);
+    return sum_of(p, &sum);
+  }
+  Dim d = parts.v[0].rest;
+  for (uint32_t k = 1; k < parts.n; k++)
+    d = intern_dim(p, (DimInfo){.kind = DIM_MUL, .a = d, .b = parts.v[k].rest, .slot = -1});
+  return product_of(p, d, parts.constant);
 }
 
 Dim ir_dim_add(Prog *p, Dim a, Dim b) {
   DimParts parts = {0};
-  add_terms(p, &parts, a);
-  add_terms(p, &parts, b);
+  add_terms(p, &parts, a, 1);
+  add_terms(p, &parts, b, 1);
   return sum_of(p, &parts);
 }
 
@@ -295,7 +322,7 @@ Dim ir_dim_sub(Prog *p, Dim a, Dim b) { return ir_dim_add(p, a, ir_dim_mul(p, b,
 // Multiples of a constant divisor leave the quotient: (a*4+b+3)/2 is a*2+(b+3)/2, (a*2+1)/2 is a.
 static Dim div_by_constant(Prog *p, Dim a, int64_t by) {
   DimParts all = {0}, whole = {0}, rest = {0};
-  add_terms(p, &all, a);
+  add_terms(p, &all, a, 1);
   for (uint32_t k = 0; k < all.n; k++) {
     DimPart t = all.v[k];
     bool divides = t.factor % by == 0;

@@ -210,6 +210,12 @@ typedef struct {
   int64_t row;
 } InputCheck;
 
+// A size of the run that the host checks: it must not be below 0.
+typedef struct {
+  Dim dim;
+  const char *what;  // "the size time-3 (gpt.c:12)"
+} SizeCheck;
+
 // The first n values of `ins` and the roots of their storage, as ir_storage_root found them.
 typedef struct {
   const Ins *ins;
@@ -248,6 +254,8 @@ typedef struct Fn {
   uint32_t n_remarks, cap_remarks;
   InputCheck *checks;
   uint32_t n_checks, cap_checks;
+  SizeCheck *size_checks;
+  uint32_t n_size_checks, cap_size_checks;
   PlanStats stats;
 } Fn;
 
@@ -306,6 +314,7 @@ typedef struct {
   int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/specialize.c)
   Dim a, b;       // MUL, ADD, DIV
   int32_t slot;   // SYM: index in TnFrame.dims; -1
+  Loc loc;        // where the user computed it first; 0: unknown
 } DimInfo;
 
 typedef struct Prog {
@@ -368,6 +377,7 @@ Dim ir_dim_sub(Prog *p, Dim a, Dim b);
 Dim ir_dim_div(Prog *p, Dim a, Dim b);        // rounded down, toward minus infinity; by a constant 0: none
 Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);   // rounded up; b is positive
 Dim ir_dim_exact_div(Prog *p, Dim a, Dim b);  // where b is a factor of a; else none
+void ir_dim_computed_at(Prog *p, Dim d, Loc loc);
 static inline bool ir_dim_has_parts(const DimInfo *d) { return d->kind >= DIM_MUL; }
 const DimInfo *ir_dim_info(const Prog *p, Dim d);
 bool ir_dim_is_const(const Prog *p, Dim d);
@@ -620,6 +630,9 @@ bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input, param or table: has a buffer without a kernel
 void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
+// Adds to f->size_checks; false: a size that only the run finds can be below 0
+bool ir_find_size_checks(Fn *f);
+const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);  // the first that these sizes make so; NULL: none
 bool ir_may_fault(const Fn *f, Val v);     // a run may find that v has a number out of range, which the host cannot see
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_view_base(const Fn *f, Val v);      // follows views to the value whose buffer they share
@@ -701,6 +714,7 @@ bool ir_row_fits(const Prog *p, RowSpace rows);  // such rows are worth a kernel
 
 // ---- ir/packed_dims.c: packed layouts set the sizes of rows dims
 enum { IR_MAX_MAKERS = 256 * 8 };                      // as many names as a shape has
+bool ir_dim_found_by_run(const Fn *f, Dim d);          // by a packed layout, or a step of a scan over one
 bool ir_shape_names(const Prog *p, Shape s, Dim sym);  // a size of s is `sym`, or is made of it
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
 const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none

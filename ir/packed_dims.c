@@ -18,6 +18,17 @@ bool ir_shape_names(const Prog *p, Shape s, Dim sym) {
   return false;
 }
 
+bool ir_dim_found_by_run(const Fn *f, Dim d) {
+  Prog *p = f->prog;
+  Shape s = ir_shape(p, &d, 1);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Attr *live = ir_attr(f, (Val){i}, KEY_live);
+    if (live && ir_shape_names(p, s, live->u.dim)) return true;
+    if (f->ins[i].op == OP_packed_layout && ir_shape_names(p, s, ir_dim_at(p, f->ins[i].shape, 2))) return true;
+  }
+  return false;
+}
+
 bool ir_scan_stacks(const Prog *p, Shape s, Dim live) {
   uint32_t r = ir_rank(p, s);
   bool row = live.i && r > 0 && ir_dim_at(p, s, 0).i == live.i;

@@ -21,6 +21,11 @@ void ir_slice_at(const Fn *f, Val v, SliceAt *out) {
   out->last_start = ir_dim_sub(p, ir_dim_sub(p, out->size, out->from), span_of(p, out->count, out->step));
 }
 
+bool ir_slice_is_rest(Prog *p, const SliceAt *s) {
+  Dim left = ir_dim_sub(p, s->size, s->from);
+  return s->count.i == ir_dim_ceil_div(p, left, ir_dim(p, s->step)).i && ir_dim_least(p, left) >= 0;
+}
+
 bool ir_is_flip(const Fn *f, Val v) {
   SliceAt s;
   ir_slice_at(f, v, &s);

@@ -16,6 +16,8 @@ typedef struct {
 } SliceAt;
 
 void ir_slice_at(const Fn *f, Val v, SliceAt *out);
+// What is left of the axis behind `from`, by steps: nothing beyond it, whatever sizes the run has.
+bool ir_slice_is_rest(Prog *p, const SliceAt *s);
 // All of the whole, each element once: its gradient is the same slice.
 bool ir_is_flip(const Fn *f, Val v);
 

@@ -171,6 +171,7 @@ static void test_program(Prog *written, Prog *p, bool compiled) {
   TrialData *data = rt_alloc(p->mem, (p->n_fns + 1) * sizeof *data);
   for (uint32_t k = 0; k < p->n_fns; k++) {
     data[k] = trial_data(ir_fn_find(written, ir_text(p, p->fns[k]->name)), 0, p->mem);
+    if (!data[k].runs) return;
     interpret(p->fns[k], &data[k], p->mem);
   }
   if (compiled && p->n_fns && is_quick_to_compile(p)) compile_and_run(p, data, target());

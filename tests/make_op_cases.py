@@ -38,6 +38,7 @@ KINDS = {
     "TIES": lambda s, *d: tensor(d, torch.float32, lambda k, u: u % 7 - 3, s),
     "AWKWARD": lambda s, *d: tensor(d, torch.float32, lambda k, u: AWKWARD[(k + 5 * s) % 19], s),
     "INTS": lambda s, lo, hi, *d: tensor(d, torch.int64, lambda k, u: lo + u % (hi - lo), s),
+    "RUN_SIZED": lambda s, *d: KINDS["NORMAL"](s, *d),
     "SCALAR": lambda s, x: torch.tensor(x, dtype=torch.float32),
     "INT_SCALAR": lambda s, n: torch.tensor(n, dtype=torch.int64),
 }

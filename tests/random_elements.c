@@ -218,6 +218,22 @@ uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count,
   return k;
 }
 
+// Of an axis that the run sizes: x[a:-b], x[-a:], x[a:b], x[a::step], from either end.
+static void slice_by_run(Gen *g, Val v, uint32_t axis, Dim n) {
+  int64_t most = ir_dim_bound(g->p, n), a = gen_below(g, most < 4 ? (uint32_t)most : 4);
+  int64_t b = gen_below(g, most - a < 3 ? (uint32_t)(most - a) : 3), step = 1 + gen_below(g, 3), room = 0;
+  Dim from = ir_dim(g->p, a), left = ir_dim_sub(g->p, n, from), count = ir_dim_ceil_div(g->p, left, ir_dim(g->p, step));
+  switch (gen_below(g, 4)) {
+  case 0: count = ir_dim_sub(g->p, left, ir_dim(g->p, b)), step = 1, room = b; break;
+  case 1: from = ir_dim_sub(g->p, left, ir_dim(g->p, 1)), count = ir_dim(g->p, a + 1), step = 1; break;
+  case 2: count = ir_dim(g->p, b + 1), step = 1; break;
+  default: break;
+  }
+  Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count),
+                 ir_a_int(KEY_step, step), ir_a_int(KEY_reverse, 1)};
+  gen_keep(g, gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, attr, 4 + gen_chance(g, 30)), gen_mag(g, v));
+}
+
 void add_slice_at(Gen *g) {
   Val v = gen_pick_any(g);
   if (ir_none(v)) return;
@@ -229,7 +245,11 @@ void add_slice_at(Gen *g) {
     gen_keep(g, gen_emit(g, OP_slice_at, &v, 1, flip, 3), gen_mag(g, v));
     return;
   }
-  if (!d.n || !ir_dim_is_const(g->p, d.d[axis])) return;
+  if (!d.n) return;
+  if (!ir_dim_is_const(g->p, d.d[axis])) {
+    if (!ir_dim_found_by_run(g->f, d.d[axis]) && ir_dim_bound(g->p, d.d[axis]) > 1) slice_by_run(g, v, axis, d.d[axis]);
+    return;
+  }
   int64_t count, room;
   uint32_t n = gen_slice_at(g, axis, ir_dim_bound(g->p, d.d[axis]), a, &count, &room);
   a[n++] = ir_a_dim(KEY_count, ir_dim(g->p, count));

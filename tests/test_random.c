@@ -43,6 +43,7 @@ typedef enum {
   COMPILED,
   WORKERS,
   VARIANT,
+  SIZES,
   OVERRUN,
   GUARDS,
   CRASH,
@@ -59,6 +60,7 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
                                                      "compiled code differs",
                                                      "the number of workers matters",
                                                      "a plan for smaller bounds differs",
+                                                     "the host sees other sizes that are below 0",
                                                      "memory behind a block is overwritten",
                                                      "a guard of the arena is damaged",
                                                      "crash",
@@ -72,8 +74,9 @@ typedef struct {
     uint64_t functions, programs, runs /* functions times draws */, skipped, slopes, nested /* slopes of gradients */;
     uint64_t loose;  // bars that were widened
     uint64_t values, sharp,
-        open;        // of outputs; held to 1e-4 of themselves; passed over: any number is within their bars
-    uint64_t blind;  // runs of which most values are open
+        open;          // of outputs; held to 1e-4 of themselves; passed over: any number is within their bars
+    uint64_t blind;    // runs of which most values are open
+    uint64_t refused;  // draws of sizes that make another size negative
   } n;
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
@@ -442,13 +445,23 @@ typedef struct {
   const TrialCode *code;
 } Function;
 
+// The host refuses the sizes that make another one negative, and no others.
+static bool agree_on_sizes(const Function *t, const TrialData *d) {
+  if (!d->runs) return fail(SIZES, "@%s: no run has sizes for it", ir_text(t->f->prog, t->f->name));
+  const SizeCheck *refused = ir_negative_size(t->f, d->drawn);
+  shared->n.refused += refused != NULL;
+  if (d->fits == !refused) return true;
+  return fail(SIZES, "@%s: %s", ir_text(t->f->prog, t->f->name),
+              refused ? refused->what : "a size below 0 is not refused");
+}
+
 static bool test_draw(const Function *t, uint32_t draw) {
   RtArena *mem = rt_arena_new();
   RtText why = {.mem = mem};
   TrialData d = trial_data(t->written, draw, mem);
   Bars b = {0};
   TrialResults r;
-  bool ok = make_bars(&b, t->plain, &d, mem);
+  bool ok = agree_on_sizes(t, &d) && make_bars(&b, t->plain, &d, mem);
   if (ok && oracle_fits(t->written))
     ok = (interpret(t->written, &d, 0, 0, mem, &r, &why) ||
           fail(INTERPRETER, "as written: %s", why.text ? why.text : "")) &&
@@ -469,8 +482,8 @@ static bool test_function(const Function *t) {
   return true;
 }
 
-// Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of a concat along
-// an axis of run-time size, or of the backward of a recurrence.
+// Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of the backward of
+// a recurrence.
 static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
   for (uint32_t k = from; k < d->n; k++) {
     const RtDiag *m = &d->list[k];
@@ -915,6 +928,7 @@ static void print_counts(uint32_t n_failed, double seconds) {
       (unsigned long long)shared->n.functions, (unsigned long long)shared->n.programs,
       (unsigned long long)shared->n.values, percent(shared->n.sharp, shared->n.values),
       percent(shared->n.open, shared->n.values), percent(shared->n.blind, shared->n.runs));
+  printf("%llu draws of sizes refused\n", (unsigned long long)shared->n.refused);
   printf("%llu refused for old versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, "
          "%.1f a second\n",
          (unsigned long long)shared->n.skipped, (unsigned long long)shared->n.loose,

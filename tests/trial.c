@@ -33,6 +33,46 @@ static int64_t run_size(const Prog *p, const Fn *f, Dim d, uint32_t draw) {
   }
 }
 
+// ---- sizes that no size of the function is below 0 for
+static bool is_negative(const Prog *p, Dim d, const int64_t *slots, bool *grow) {
+  if (ir_dim_eval(p, d, slots) >= 0) return false;
+  for (uint32_t k = 0; k < p->n_syms; k++)
+    if (ir_shape_names(p, ir_shape((Prog *)(uintptr_t)p, &d, 1), p->syms[k])) grow[k] = true;
+  return true;
+}
+
+static bool has_negative_size(const Fn *f, Val v, const int64_t *slots, bool *grow) {
+  const Prog *p = f->prog;
+  SliceAt s;
+  bool any = false;
+  for (uint32_t k = 0; k < ir_rank(p, f->ins[v.i].shape); k++)
+    any |= is_negative(p, ir_dim_at(p, f->ins[v.i].shape, k), slots, grow);
+  if (f->ins[v.i].op != OP_slice_at && f->ins[v.i].op != OP_slice_assign_at) return any;
+  ir_slice_at(f, v, &s);
+  any |= is_negative(p, s.from, slots, grow) | is_negative(p, s.count, slots, grow);
+  bool leaves = is_negative(p, s.last_start, slots, grow);
+  return any || (leaves && ir_none(s.at));  // with a start the run looks at that
+}
+
+static bool any_negative_size(const Fn *f, const int64_t *slots, bool *grow) {
+  bool any = false;
+  for (uint32_t i = 1; i < f->n_ins; i++) any |= has_negative_size(f, (Val){i}, slots, grow);
+  return any;
+}
+
+// What is too small becomes its bound.
+static void grow_sizes(const Fn *f, TrialData *d, RtArena *mem) {
+  const Prog *p = f->prog;
+  bool *grow = rt_alloc(mem, p->n_syms + 1);
+  size_t bytes = p->n_syms * sizeof *d->slots;
+  d->drawn = rt_alloc(mem, bytes + 1);
+  if (bytes) memcpy(d->drawn, d->slots, bytes);
+  d->fits = !any_negative_size(f, d->slots, grow);
+  for (uint32_t k = 0; k < p->n_syms; k++)
+    if (grow[k]) d->slots[k] = ir_dim_bound(p, p->syms[k]);
+  d->runs = !any_negative_size(f, d->slots, grow);
+}
+
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // What the readers of an i64 value want: an index below `hi`, or lengths.
@@ -162,9 +202,12 @@ static void fill_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem)
 
 TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
   const Prog *p = f->prog;
-  TrialData d = {rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)), rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
-                 rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
+  TrialData d = {.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)),
+                 .in = rt_alloc(mem, (f->n_inputs + 1) * sizeof(Tensor)),
+                 .params = rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor))};
   for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k], draw);
+  grow_sizes(f, &d, mem);
+  if (!d.runs) return d;
   fill_lengths(f, draw, &d, mem);
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_input) fill_input(f, (Val){i}, draw, &d, mem);

@@ -19,6 +19,9 @@ enum { TRIAL_SEED = 11, TRIAL_COUNTER = 3 };
 typedef struct {
   int64_t *slots;
   Tensor *in, *params;
+  int64_t *drawn;  // sizes before those that make another one negative became larger
+  bool fits;       // they make none
+  bool runs;       // slots make none; else nothing is filled
 } TrialData;
 TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem);
 

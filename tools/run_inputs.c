@@ -158,6 +158,8 @@ bool run_read_inputs(ToolRun *r) {
     if (!take_sizes(r, in)) return false;
   }
   take_bounds(r);
+  const SizeCheck *negative = ir_negative_size(r->planned, r->slots);
+  if (negative) return fprintf(stderr, "tenure: %s is below 0\n", negative->what), false;
   for (uint32_t k = 0; k < r->f->n_inputs; k++)
     if (is_made_up(source[k])) make_up(r, k, *source[k] == 'r');
   return true;

@@ -124,7 +124,8 @@ static void run_init(Check *k, Prog *p) {
   for (uint32_t q = 0; q < p->n_params; q++) k->data.params[q] = r.t[r.n_out + q];
 }
 
-static void make_data(Check *k, Fn *f) {
+// false: the bounds are no sizes of a run.
+static bool make_data(Check *k, Fn *f) {
   const Prog *p = f->prog;
   k->data = (Data){.f = f,
                    .in = rt_alloc(k->mem, (f->n_inputs + 1) * sizeof *k->data.in),
@@ -133,10 +134,13 @@ static void make_data(Check *k, Fn *f) {
                    .slots = rt_alloc(k->mem, (p->n_syms + 1) * sizeof(int64_t))};
   for (uint32_t s = 0; s < p->n_syms; s++) k->data.slots[s] = ir_dim_bound(p, p->syms[s]);
   ir_find_input_checks(f);
+  const SizeCheck *negative = ir_find_size_checks(f) ? ir_negative_size(f, k->data.slots) : NULL;
+  if (negative) return fail(k, CHECK_REFUSED, "by the bounds %s is below 0", negative->what);
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_input) make_input(k, f, (Val){i});
   for (uint32_t q = 0; q < p->n_params; q++) k->data.params[q] = make_param(k, f, q);
   if (!is_init(f)) run_init(k, f->prog);
+  return true;
 }
 
 // ---- interpreting
@@ -306,7 +310,7 @@ static bool check_passes(Check *k, uint32_t function) {
   ir_trace_rules(p, "rule:all", note_rule);
   Fn *f = p->fns[function];
   k->reference = NULL, k->differs = false;
-  make_data(k, for_data->fns[function]);
+  if (!make_data(k, for_data->fns[function])) return false;
   const char *first = k->c->passes ? rt_strndup(k->mem, k->c->passes, strcspn(k->c->passes, ",")) : ir_passes[0].name;
   note_pass(k, "");
   if (!take_reference(k, f)) return false;

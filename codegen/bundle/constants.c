@@ -129,6 +129,13 @@ static LLVMValueRef checks_of(CgConstants *k, const RtPlan *p, const RtFunction 
   return table(k, row, f->n_checks, "checks");
 }
 
+static LLVMValueRef size_checks_of(CgConstants *k, const RtFunction *f) {
+  LLVMValueRef *row = rows(k, f->n_size_checks);
+  for (uint32_t i = 0; i < f->n_size_checks; i++)
+    row[i] = STRUCT(u32(k, f->size_checks[i].dim), cg_constant_string(k, f->size_checks[i].what));
+  return table(k, row, f->n_size_checks, "size_checks");
+}
+
 typedef struct {
   CgConstants *k;
   const RtPlan *p;
@@ -161,9 +168,9 @@ static LLVMValueRef function_of(const PlanWriter *w, uint32_t i) {
   const RtFunction *f = &w->p->functions[i];
   return STRUCT(cg_constant_string(k, f->name), w->find(w->ctx, i, f->n_variants), ports_of(k, f->inputs, f->n_inputs),
                 ports_of(k, f->outputs, f->n_outputs), u32(k, f->n_inputs), u32(k, f->n_outputs), checks_of(k, w->p, f),
-                u32(k, f->n_checks), i64(k, f->arena_bytes), null(k), u32(k, f->max_workers), variants_of(w, i),
-                u32(k, f->n_variants), null(k), null(k), u32(k, 0), u32(k, 0), uses_of(k, f), u32(k, f->n_uses),
-                u8(k, f->only_reads), i64(k, f->block_bytes));
+                size_checks_of(k, f), u32(k, f->n_checks), u32(k, f->n_size_checks), i64(k, f->arena_bytes), null(k),
+                u32(k, f->max_workers), variants_of(w, i), u32(k, f->n_variants), null(k), null(k), u32(k, 0),
+                u32(k, 0), uses_of(k, f), u32(k, f->n_uses), u8(k, f->only_reads), i64(k, f->block_bytes));
 }
 
 static LLVMValueRef functions_of(const PlanWriter *w) {

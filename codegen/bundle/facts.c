@@ -97,6 +97,7 @@ static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunct
       if (!strcmp(f->plan->slots[s].name, listed->dims[d])) max = f->plan->slots[s].bound;
     say(f, "%s: %s is not in 0 .. %" PRId64, fn->name, listed->dims[d], max);
   }
+  for (uint32_t k = 0; k < fn->n_size_checks; k++) say(f, "%s: %s is below 0", fn->name, fn->size_checks[k].what);
   for (uint32_t k = 0; k < fn->n_inputs; k++) say_input(f, fn->name, &fn->inputs[k]);
   for (uint32_t k = 0; k < fn->n_outputs; k++) say_output(f, fn->name, &fn->outputs[k]);
   for (uint32_t k = 0; k < fn->n_checks; k++) say_check(f, fn, &fn->checks[k]);

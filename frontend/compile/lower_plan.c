@@ -116,6 +116,13 @@ static bool only_reads(const Fn *f) {
   return true;
 }
 
+static void fill_size_checks(Tables *t, const Fn *f, RtFunction *out) {
+  RtSizeCheck *list = rt_alloc(t->mem, (f->n_size_checks + 1) * sizeof *list);
+  for (uint32_t k = 0; k < f->n_size_checks; k++)
+    list[k] = (RtSizeCheck){row_of(t, f->size_checks[k].dim), rt_strdup(t->mem, f->size_checks[k].what)};
+  out->size_checks = list, out->n_size_checks = f->n_size_checks;
+}
+
 static RtFunction function_of(Tables *t, const Fn *f) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
@@ -139,6 +146,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
     if (c->is_packed) fill_packed_check(t, f->prog, c, &checks[k]);
   }
   out.checks = checks;
+  fill_size_checks(t, f, &out);
   out.only_reads = only_reads(f);
   fill_ports(t, f, &out);
   fill_packs(t, f, &out);

@@ -246,15 +246,14 @@ tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, 
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
   if (!fe_axis(t, axis, &k, at)) return fe_poison(f);
-  if (fe_rank(src) != fe_rank(t) || !ir_dim_is_const(f->p->ir, fe_axis_dim(src, k))) {
-    fe_error(f->p, E_SHAPE, at, "tn_slice_assign_ takes a source with %u axes and a constant size along axis %d",
-             fe_rank(t), axis);
+  if (fe_rank(src) != fe_rank(t)) {
+    fe_error(f->p, E_SHAPE, at, "tn_slice_assign_ takes a source with %u axes", fe_rank(t));
     fe_note_value(t, "the target");
     fe_note_value(src, "the source");
     return fe_poison(f);
   }
   if (!may_write(t, "tn_slice_assign_", at)) return fe_poison(f);
-  tn_tensor part = fe_slice(t, k, start, ir_dim_info(f->p->ir, fe_axis_dim(src, k))->value, at);
+  tn_tensor part = fe_part(t, k, ir_dim(f->p->ir, start), fe_axis_dim(src, k), at);
   if (!fe_ok(part)) return fe_poison(f);
   return fe_ok(fe_copy_in(part, src, "tn_slice_assign_", at)) ? t : fe_poison(f);
 }

@@ -149,8 +149,20 @@ tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
 }
 
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {
+  if (!fe_ok(a)) return a;
+  Prog *p = a.fn->p->ir;
+  if (!ir_dim_is_const(p, fe_axis_dim(a, axis)))
+    return fe_strided(a, axis, ir_dim(p, start), ir_dim(p, size), 1, false, at);
   Attr attrs[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
   return fe_emit(OP_slice, &a, 1, attrs, 3, at);
+}
+
+tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at) {
+  if (!fe_ok(a)) return a;
+  Prog *p = a.fn->p->ir;
+  if (ir_dim_is_const(p, from) && ir_dim_is_const(p, count))
+    return fe_slice(a, axis, ir_dim_info(p, from)->value, ir_dim_info(p, count)->value, at);
+  return fe_strided(a, axis, from, count, 1, false, at);
 }
 
 tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at) {

@@ -330,8 +330,8 @@ static tn_dim combine(tn_program *p, tn_dim a, tn_dim b, DimOp *op, bool divides
   Dim d = op(p->ir, x, y);
   RtText text = {.mem = p->mem};
   ir_dim_text(p->ir, d, &text);
-  if (ir_dim_least(p->ir, d) < 0)
-    fe_error(p, E_ARGUMENT, at, "the size %s can be below 0 by the bounds of its parts", text.text);
+  ir_dim_computed_at(p->ir, d, fe_loc(p, at));
+  if (ir_dim_most(p->ir, d) < 0) fe_error(p, E_ARGUMENT, at, "the size %s is always below 0", text.text);
   else if (ir_dim_bound(p->ir, d) >= MAX_SIZE)
     fe_error(p, E_ARGUMENT, at, "the size %s can be above 2^%d", text.text, SIZE_BITS);
   else return fe_dim_handle(p, d);

@@ -41,12 +41,6 @@ tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t st
   return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
 }
 
-// The part [from, from + count) of constants, or of sizes of the run.
-static tn_tensor part(tn_tensor x, uint32_t axis, int64_t from, int64_t count, tn_site at) {
-  if (!fe_ok(x) || const_size(x, axis) >= 0) return fe_ok(x) ? fe_slice(x, axis, from, count, at) : x;
-  return fe_strided(x, axis, ir_dim(ir_of(x), from), ir_dim(ir_of(x), count), 1, false, at);
-}
-
 // ---- slices
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 
@@ -99,8 +93,9 @@ tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size, tn_site 
   OPEN(&x, 1);
   uint32_t k;
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
-  int64_t n = const_size(x, k);
-  return fe_made(part(x, k, start < 0 && n >= 0 ? start + n : start, size, at), at);
+  Dim from = ir_dim(ir_of(x), start);
+  if (start < 0) from = ir_dim_add(ir_of(x), fe_axis_dim(x, k), from);
+  return fe_made(fe_part(x, k, from, ir_dim(ir_of(x), size), at), at);
 }
 
 static tn_tensor without_axis(tn_tensor x, uint32_t axis, tn_site at) {
@@ -128,7 +123,7 @@ static tn_tensor at_index(tn_tensor x, uint32_t axis, int64_t index, tn_site at)
     Dim one = ir_dim(ir_of(x), 1);
     return without_axis(fe_strided(x, axis, ir_dim(ir_of(x), -index - 1), one, 1, true, at), axis, at);
   }
-  return without_axis(part(x, axis, index < 0 ? index + n : index, 1, at), axis, at);
+  return without_axis(fe_slice(x, axis, index < 0 ? index + n : index, 1, at), axis, at);
 }
 
 tn_tensor tn_select_index(tn_tensor x, int axis, int64_t index, tn_site at) {
@@ -229,13 +224,19 @@ static uint32_t refuse_parts(tn_tensor x, tn_site at, const char *text) {
   return 0;
 }
 
-#define OPEN_PARTS(k)                      \
-  tn_function *f;                          \
-  uint32_t k;                              \
-  if (!fe_join(&x, 1, &f, at)) return 0;   \
-  FE_GUARD(f->p, 0);                       \
-  if (!fe_axis(x, axis, &k, at)) return 0; \
-  if (const_size(x, k) < 0) return refuse_parts(x, at, "an axis whose size the run knows has no fixed number of parts")
+#define OPEN_PARTS(k)                    \
+  tn_function *f;                        \
+  uint32_t k;                            \
+  if (!fe_join(&x, 1, &f, at)) return 0; \
+  FE_GUARD(f->p, 0);                     \
+  if (!fe_axis(x, axis, &k, at)) return 0
+
+static bool has_fixed_parts(tn_tensor x, uint32_t axis, tn_site at) {
+  if (const_size(x, axis) >= 0) return true;
+  refuse_parts(x, at, "an axis whose size the run knows has no fixed number of parts");
+  fe_hint(x.fn->p, "tn_chunk makes a given number of parts, tn_split_sizes parts of which one, -1, has what is left");
+  return false;
+}
 
 static uint32_t split(const char *call, tn_tensor x, uint32_t axis, int64_t size, tn_tensor *out, uint32_t max,
                       tn_site at) {
@@ -252,33 +253,56 @@ static uint32_t split(const char *call, tn_tensor x, uint32_t axis, int64_t size
 
 uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max, tn_site at) {
   OPEN_PARTS(k);
-  return split("tn_split", x, k, size, out, max, at);
+  return has_fixed_parts(x, k, at) ? split("tn_split", x, k, size, out, max, at) : 0;
+}
+
+// As many parts as are asked for: the run refuses sizes of which the last part would have less than nothing.
+static uint32_t chunk_bounded(tn_tensor x, uint32_t axis, uint32_t chunks, tn_tensor *out, uint32_t max, tn_site at) {
+  Prog *p = ir_of(x);
+  if (chunks > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  Dim n = fe_axis_dim(x, axis), size = ir_dim_ceil_div(p, n, ir_dim(p, chunks));
+  for (uint32_t k = 0; k < chunks; k++) {
+    Dim from = ir_dim_mul(p, size, ir_dim(p, k)), count = k + 1 < chunks ? size : ir_dim_sub(p, n, from);
+    ir_dim_computed_at(p, count, fe_loc(x.fn->p, at));
+    out[k] = fe_made_by("tn_chunk", fe_part(x, axis, from, count, at), at);
+  }
+  return chunks;
 }
 
 uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at) {
   OPEN_PARTS(k);
   if (!chunks) return refuse_parts(x, at, "tn_chunk makes 1 part or more");
+  if (const_size(x, k) < 0) return chunk_bounded(x, k, chunks, out, max, at);
   int64_t size = (const_size(x, k) + chunks - 1) / chunks;
   return split("tn_chunk", x, k, size ? size : 1, out, max, at);
 }
 
 uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at) {
   OPEN_PARTS(k);
-  int64_t total = 0;
+  Prog *p = ir_of(x);
+  Dim left = fe_axis_dim(x, k), from = ir_dim(p, 0);
+  uint32_t n_open = 0;
   for (uint32_t j = 0; j < n && sizes; j++) {
-    if (sizes[j] < 0) return refuse_parts(x, at, "parts have 0 elements or more");
-    total += sizes[j];
+    if (sizes[j] < -1) return refuse_parts(x, at, "parts have 0 elements or more, or -1, which is what is left");
+    n_open += sizes[j] == -1;
+    if (sizes[j] >= 0) left = ir_dim_sub(p, left, ir_dim(p, sizes[j]));
   }
-  if (!sizes || !out || total != const_size(x, k))
-    return refuse_parts(x, at, "the sizes of the parts add up to that of the axis");
-  for (uint32_t j = 0, from = 0; j < n; from += (uint32_t)sizes[j++])
-    out[j] = fe_made(fe_slice(x, k, from, sizes[j], at), at);
+  bool adds_up = n_open == 1 ? ir_dim_most(p, left) >= 0 : n_open == 0 && left.i == from.i;
+  if (!sizes || !out || !adds_up)
+    return refuse_parts(x, at, "the sizes of the parts, of which one may be -1, add up to that of the axis");
+  ir_dim_computed_at(p, left, fe_loc(x.fn->p, at));
+  for (uint32_t j = 0; j < n; j++) {
+    Dim size = sizes[j] < 0 ? left : ir_dim(p, sizes[j]);
+    out[j] = fe_made(fe_part(x, k, from, size, at), at);
+    from = ir_dim_add(p, from, size);
+  }
   return n;
 }
 
 uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site at) {
   OPEN_PARTS(k);
   int64_t n = const_size(x, k);
+  if (!has_fixed_parts(x, k, at)) return 0;
   if (n > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
   for (int64_t j = 0; j < n; j++) out[j] = fe_made(at_index(x, k, j, at), at);
   return (uint32_t)n;
@@ -311,11 +335,14 @@ static tn_tensor join(tn_tensor *part, uint32_t n, uint32_t axis, tn_site at) {
 
 static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
   if (!fe_ok(x)) return x;
-  int64_t n = const_size(x, axis);
-  if (n < 0) return refuse(x, E_SHAPE, at, "tn_roll moves elements along axes of constant size");
-  int64_t by = n ? (shift % n + n) % n : 0;
+  Prog *p = ir_of(x);
+  int64_t n = const_size(x, axis), by = n > 0 ? (shift % n + n) % n : n == 0 ? 0 : shift;
   if (by == 0) return x;
-  return join((tn_tensor[]){fe_slice(x, axis, n - by, by, at), fe_slice(x, axis, 0, n - by, at)}, 2, axis, at);
+  if (by > INT32_MAX || by < -INT32_MAX) return refuse(x, E_ARGUMENT, at, "a shift lies between -2^31 and 2^31");
+  Dim all = fe_axis_dim(x, axis), cut = by > 0 ? ir_dim_sub(p, all, ir_dim(p, by)) : ir_dim(p, -by);
+  Dim rest = ir_dim_sub(p, all, cut);
+  ir_dim_computed_at(p, by > 0 ? cut : rest, fe_loc(x.fn->p, at));
+  return join((tn_tensor[]){fe_part(x, axis, cut, rest, at), fe_part(x, axis, ir_dim(p, 0), cut, at)}, 2, axis, at);
 }
 
 tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at) {
@@ -355,8 +382,10 @@ static tn_tensor pad_constant(tn_tensor x, uint32_t axis, int64_t before, int64_
   return join(part, m, axis, at);
 }
 
-static tn_tensor repeat_edge(tn_tensor x, uint32_t axis, int64_t index, int64_t count, tn_site at) {
-  tn_tensor edge = fe_slice(x, axis, index, 1, at);
+static Dim less(tn_tensor x, Dim n, int64_t by) { return ir_dim_sub(ir_of(x), n, ir_dim(ir_of(x), by)); }
+
+static tn_tensor repeat_edge(tn_tensor x, uint32_t axis, Dim index, int64_t count, tn_site at) {
+  tn_tensor edge = fe_part(x, axis, index, ir_dim(ir_of(x), 1), at);
   Dim d[MAX_RANK];
   if (!fe_ok(edge)) return edge;
   uint32_t n = dims_of(x, d);
@@ -366,22 +395,35 @@ static tn_tensor repeat_edge(tn_tensor x, uint32_t axis, int64_t index, int64_t 
 
 // `count` elements before (at_front) or behind x, as the mode makes them.
 static tn_tensor border(tn_tensor x, uint32_t axis, int64_t count, bool at_front, tn_pad_mode mode, tn_site at) {
+  Prog *p = ir_of(x);
+  Dim n = fe_axis_dim(x, axis), zero = ir_dim(p, 0), some = ir_dim(p, count);
+  if (mode == TN_PAD_REPLICATE) return repeat_edge(x, axis, at_front ? zero : less(x, n, 1), count, at);
+  if (mode == TN_PAD_CIRCULAR) return fe_part(x, axis, at_front ? less(x, n, count) : zero, some, at);
+  return backward(fe_part(x, axis, at_front ? ir_dim(p, 1) : less(x, n, 1 + count), some, at), axis, at);
+}
+
+// Takes away what negative numbers say.
+static tn_tensor cut_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_site at) {
+  int64_t before = pads[0] < 0 ? -pads[0] : 0, behind = pads[1] < 0 ? -pads[1] : 0;
+  if (!before && !behind) return x;
+  Dim left = less(x, fe_axis_dim(x, axis), before + behind);
+  ir_dim_computed_at(ir_of(x), left, fe_loc(x.fn->p, at));
+  return fe_part(x, axis, ir_dim(ir_of(x), before), left, at);
+}
+
+// Along an axis that the run sizes, the run checks that the slices of border exist.
+static bool has_enough(tn_tensor x, uint32_t axis, int64_t most_added, tn_pad_mode mode) {
   int64_t n = const_size(x, axis);
-  if (mode == TN_PAD_REPLICATE) return repeat_edge(x, axis, at_front ? 0 : n - 1, count, at);
-  if (mode == TN_PAD_CIRCULAR) return fe_slice(x, axis, at_front ? n - count : 0, count, at);
-  return backward(fe_slice(x, axis, at_front ? 1 : n - 1 - count, count, at), axis, at);
+  if (n < 0) return true;
+  return most_added <= (mode == TN_PAD_REFLECT ? n - 1 : mode == TN_PAD_CIRCULAR ? n : n ? INT32_MAX : 0);
 }
 
 static tn_tensor pad_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_pad_mode mode, double value, tn_site at) {
-  int64_t cut[2] = {pads[0] < 0 ? -pads[0] : 0, pads[1] < 0 ? -pads[1] : 0}, n = const_size(x, axis);
   int64_t add[2] = {pads[0] > 0 ? pads[0] : 0, pads[1] > 0 ? pads[1] : 0};
-  if (n < 0 && (mode != TN_PAD_CONSTANT || cut[0] || cut[1]))
-    return refuse(x, E_SHAPE, at, "an axis whose size the run knows is padded with a number, and not cut");
-  if (cut[0] || cut[1]) x = fe_slice(x, axis, cut[0], n - cut[0] - cut[1], at), n -= cut[0] + cut[1];
+  x = cut_axis(x, axis, pads, at);
   if (!fe_ok(x) || (!add[0] && !add[1])) return x;
   if (mode == TN_PAD_CONSTANT) return pad_constant(x, axis, add[0], add[1], value, at);
-  int64_t most = mode == TN_PAD_REFLECT ? n - 1 : mode == TN_PAD_CIRCULAR ? n : n ? INT32_MAX : 0;
-  if (add[0] > most || add[1] > most)
+  if (!has_enough(x, axis, add[0] > add[1] ? add[0] : add[1], mode))
     return refuse(
         x, E_SHAPE, at,
         "there are too few elements to pad with: reflect adds fewer than there are, circular at most as many");
@@ -467,11 +509,12 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   uint32_t k;
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
   int64_t n = const_size(x, k);
-  if (n < 0) return refuse(x, E_SHAPE, at, "tn_unfold takes windows along an axis of constant size");
-  if (size < 1 || size > n || size > MOST_PARTS || step < 1 || step > 1 << 30)
+  if (size < 1 || (n >= 0 && size > n) || size > MOST_PARTS || step < 1 || step > 1 << 30)
     return refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
   Prog *p = ir_of(x);
-  Dim count = ir_dim(p, (n - size) / step + 1);
+  Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
+  Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
+  ir_dim_computed_at(p, count, fe_loc(f->p, at));
   tn_tensor *part = rt_alloc(f->p->mem, (size_t)size * sizeof *part);
   for (int64_t j = 0; j < size; j++) {
     part[j] = fe_strided(x, k, ir_dim(p, j), count, step, false, at);

@@ -10,11 +10,12 @@ enum { MOST_WORKERS = 64 };
                  "bundles in the world have another layout: count up TN_BUNDLE_ABI, then write the new size here")
 LAYOUT(TnBundleAbout, 152);
 LAYOUT(RtPlan, 128);
-LAYOUT(RtFunction, 144);
+LAYOUT(RtFunction, 152);
 LAYOUT(RtVariant, 48);
 LAYOUT(RtParam, 128);
 LAYOUT(RtPort, 48);
 LAYOUT(RtCheck, 112);
+LAYOUT(RtSizeCheck, 16);
 LAYOUT(RtDim, 24);
 LAYOUT(RtSlot, 16);
 LAYOUT(RtFit, 16);

@@ -52,6 +52,8 @@ TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);
 // tn_permute(x, TN_INTS(0, 2, 1))
 TN_API tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at);
 TN_API tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at);
+// Elements [start, start + size) of an axis, a view. Where the run sizes the axis, a run in which they do not all exist is
+// refused before anything is written.
 TN_API tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at);
 // `count` elements along an axis from `start` on, an i64 scalar of the run, e.g. an input: cache[:, pos : pos + n] is
 // tn_slice_at(cache, 1, pos, n). A view, as tn_slice. A start for which not all elements exist is an error of the run, with

@@ -13,8 +13,8 @@ extern "C" {
 // ---- views: nothing is copied by themselves, and a write through one is a write to what it shows (as of tn_slice)
 // x[start:stop:step] along an axis, by Python's rules: negative starts and stops count from the end, what is out of range
 // is cut, a negative step runs backward. TN_END as start or stop is none given: tn_slice_step(x, 0, TN_END, TN_END, -1)
-// turns an axis around. A step of 0 is E003. Of an axis that the run sizes, what is taken must exist by its bound alone
-// (else E004): x[::2], x[::-1], x[:3:1] of an axis of at least 3.
+// turns an axis around. A step of 0 is E003. Of an axis that the run sizes nothing is cut: x[1:], x[:-1] and x[2:6] are n - 1,
+// n - 1 and 4 elements, and a run whose axis is too short for them is refused before anything is written.
 #define TN_END INT64_MAX
 TN_API tn_tensor tn_slice_step(tn_tensor x, int axis, int64_t start, int64_t stop, int64_t step, tn_site at);
 TN_API tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size,
@@ -33,8 +33,11 @@ TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
 TN_API tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at);
 
 // ---- parts: views written to out[0], out[1], ..; more than `max` of them are E003. They give the number of parts.
+// Of an axis that the run sizes, tn_chunk makes as many parts as are asked for, each of n / chunks rounded up and the last of
+// what is left; a run in which that is below 0 is refused. tn_split and tn_unbind take axes of constant size (else E003).
 TN_API uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max,
                          tn_site at);  // the last may be shorter
+// One of the sizes may be -1: what is left
 TN_API uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at);
 TN_API uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at);
 TN_API uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site at);  // without the axis
@@ -42,11 +45,11 @@ TN_API uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, t
 // ---- values of their own
 TN_API tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at);  // along a new axis
 // Elements move by shifts[k] along axes[k], and enter again at the other end; n axes. With none, n_axes 0, one shift moves
-// the elements in row-major order. Axes of constant size (else E004).
+// the elements in row-major order. An axis that the run sizes has at least |shift| elements, else the run is refused.
 TN_API tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at);
 // How many elements are added before and behind the last axis, then the one before it, ..: PyTorch's order. A negative
 // number takes elements away. `value` is for TN_PAD_CONSTANT. REFLECT leaves the edge out, and adds fewer elements than there
-// are; CIRCULAR adds at most as many; REPLICATE repeats the edge. Other modes than CONSTANT want axes of constant size.
+// are; CIRCULAR adds at most as many; REPLICATE repeats the edge. Along an axis that the run sizes the run checks that.
 //   tn_pad(x, (int64_t[]){1, 2}, 2, TN_PAD_REFLECT, 0)
 typedef enum { TN_PAD_CONSTANT, TN_PAD_REFLECT, TN_PAD_REPLICATE, TN_PAD_CIRCULAR } tn_pad_mode;
 TN_API tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
@@ -55,7 +58,8 @@ TN_API tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mod
 TN_API tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
 TN_API tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
 TN_API tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at);  // each element `count` times
-// Windows of `size` elements, `step` apart, along an axis of constant size; the window is a new last axis. A copy.
+// Windows of `size` elements, `step` apart; the window is a new last axis. A copy. A run that sizes the axis below `size` has
+// no window, or is refused where it is shorter by more than a step.
 TN_API tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at);
 // x [.., n, m] (f32) with zeros above, below, the k-th diagonal; k > 0 lies above the main one
 TN_API tn_tensor tn_tril(tn_tensor x, int k, tn_site at);

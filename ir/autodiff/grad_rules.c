@@ -136,23 +136,23 @@ void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
 }
 
-static bool has_constant_parts(Grad *g, Val v, int64_t axis) {
-  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++)
-    if (!ir_dim_is_const(g->p, ir_dim_at(g->p, shape_of(g, arg(g, v, k)), (uint32_t)axis))) return false;
-  return true;
+// The elements [from, from + count) of x: a slice where they are constants.
+static Val part_of(Grad *g, Val x, int64_t axis, Dim from, Dim count) {
+  if (ir_dim_is_const(g->p, from) && ir_dim_is_const(g->p, count) &&
+      ir_dim_is_const(g->p, ir_dim_at(g->p, shape_of(g, x), (uint32_t)axis)))
+    return along(g, OP_slice, x, axis, ir_dim_info(g->p, from)->value, ir_dim_info(g->p, count)->value);
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count)};
+  return ir_emit(g->f, OP_slice_at, &x, 1, attr, 3, g->loc);
 }
 
 void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
-  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = 0;
-  if (!has_constant_parts(g, v, axis)) {
-    ir_grad_missing(g, v, "along an axis whose parts have run-time sizes has no gradient rule");
-    return;
-  }
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
+  Dim from = ir_dim(g->p, 0);
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
     Val a = arg(g, v, k);
-    int64_t size = size_along(g, a, axis);
-    if (wants(g, v, k)) ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size));
-    start += size;
+    Dim count = ir_dim_at(g->p, shape_of(g, a), (uint32_t)axis);
+    if (wants(g, v, k)) ir_grad_give(g, a, part_of(g, adj, axis, from, count));
+    from = ir_dim_add(g->p, from, count);
   }
 }
 

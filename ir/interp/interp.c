@@ -176,8 +176,20 @@ static bool run_one(Run *r, Val v) {
   return true;
 }
 
+static bool has_sizes(Run *r, Val v) {
+  Prog *p = r->f->prog;
+  Shape s = ir_ins(r->f, v)->shape;
+  for (uint32_t k = 0; k < ir_rank(p, s); k++) {
+    int64_t size = ir_dim_eval(p, ir_dim_at(p, s, k), r->env->slots);
+    if (size < 0) return run_fail(r, v, "axis %u has the size %lld", k, (long long)size);
+  }
+  return true;
+}
+
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why) {
   Run r = {f, env, rt_alloc(env->mem, f->n_ins * sizeof(Tensor)), why};
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (!has_sizes(&r, (Val){i})) return false;
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (!run_one(&r, (Val){i})) return false;
   return true;

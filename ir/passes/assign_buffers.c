@@ -340,5 +340,5 @@ bool ir_pass_assign_buffers(Fn *f) {
   l.reused_by = rt_alloc(mem, f->n_bufs * sizeof *l.reused_by);
   reuse_in_place(&l);
   ir_find_input_checks(f);
-  return true;
+  return ir_find_size_checks(f);
 }

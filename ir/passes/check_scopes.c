@@ -171,6 +171,7 @@ bool ir_pass_check_scopes(Fn *f) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins, errors = f->prog->diags.n_errors;
   bool any = false;
+  if (!ir_find_size_checks(f)) return false;
   for (uint32_t i = 1; i < n; i++) any |= is_mark(&f->ins[i]);
   if (!any) return true;  // owners are given already
   if (!valid_marks(f)) return false;

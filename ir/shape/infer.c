@@ -288,6 +288,9 @@ uint16_t ir_rule_slice(const Infer *c) {
   return 0;
 }
 
+// Below 0 for some sizes that only the run finds: the host cannot check them.
+static bool can_be_negative(const Infer *c, Dim d) { return ir_dim_least(c->p, d) < 0 && ir_dim_found_by_run(c->f, d); }
+
 // What slice_at and slice_assign_at share: `count` elements along the axis of operand 0 lie in it, whatever `at` is.
 static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
   SliceAt s;
@@ -300,12 +303,11 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
     return ir_infer_fault(c, E_ARGUMENT, "{from} and {count} are sizes");
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
   ir_slice_at(c->f, c->v, &s);
-  int64_t most = ir_dim_most(c->p, s.last_start);
-  // With no start to check in the run, all elements exist whatever sizes the run has
-  Dim left = ir_dim_sub(c->p, s.size, s.from), all = ir_dim_ceil_div(c->p, left, ir_dim(c->p, s.step));
-  bool exists = ir_dim_least(c->p, s.last_start) >= 0 || (count.i == all.i && ir_dim_least(c->p, left) >= 0);
-  if (ir_dim_least(c->p, count) < 0 || (ir_none(s.at) && !exists)) most = -1;
-  if (ir_dim_most(c->p, s.from) >= 0 && most >= 0) return 0;
+  // What depends on sizes of the run is checked there (ir/passes/size_checks.c)
+  bool is_rest = ir_slice_is_rest(c->p, &s), may_exist = is_rest || ir_dim_most(c->p, s.last_start) >= 0;
+  bool is_open = can_be_negative(c, s.from) || can_be_negative(c, count) ||
+                 (ir_none(s.at) && !is_rest && can_be_negative(c, s.last_start));
+  if (ir_dim_most(c->p, s.from) >= 0 && may_exist && !is_open) return 0;
   rt_text_add(c->why, "elements from index ");
   ir_dim_text(c->p, s.from, c->why);
   rt_text_add(c->why, " on, ");

@@ -66,9 +66,9 @@ enum { TN_BUNDLE_IN_NULL, TN_BUNDLE_IN_ALIGN, TN_BUNDLE_IN_PARAM, TN_BUNDLE_IN_A
 enum { TN_BUNDLE_OUT_NULL, TN_BUNDLE_OUT_ALIGN, TN_BUNDLE_OUT_OVERLAP, TN_BUNDLE_PER_OUTPUT };
 enum { TN_BUNDLE_CHECK_RANGE, TN_BUNDLE_CHECK_ORDER, TN_BUNDLE_PER_CHECK };
 enum { TN_BUNDLE_TENSOR_MISSING, TN_BUNDLE_TENSOR_DIFFERS, TN_BUNDLE_PER_TENSOR };
+static inline uint32_t tn_status_of_size(uint32_t n_dims, uint32_t k) { return n_dims + k; }
 static inline uint32_t tn_status_of_input(const RtFunction *f, uint32_t n_dims, uint32_t k) {
-  (void)f;
-  return n_dims + k * TN_BUNDLE_PER_INPUT;
+  return tn_status_of_size(n_dims, f->n_size_checks) + k * TN_BUNDLE_PER_INPUT;
 }
 static inline uint32_t tn_status_of_output(const RtFunction *f, uint32_t n_dims, uint32_t k) {
   return tn_status_of_input(f, n_dims, f->n_inputs) + k * TN_BUNDLE_PER_OUTPUT;

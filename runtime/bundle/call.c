@@ -91,6 +91,12 @@ static void evaluate_dims(Run *r) {
   }
 }
 
+static int check_sizes(const Run *r) {
+  for (uint32_t k = 0; k < r->f->n_size_checks; k++)
+    if (r->dims[r->f->size_checks[k].dim] < 0) return (int)(r->first + tn_status_of_size(r->n_dims, k));
+  return TN_BUNDLE_OK;
+}
+
 static uint64_t elements_of(const Run *r, const RtPort *p) {
   uint64_t n = 1;
   for (uint32_t d = 0; d < p->rank; d++) n *= (uint64_t)r->dims[p->dims[d]];
@@ -157,6 +163,8 @@ static int check_arguments(Run *r, const void *in, const void *out) {
   int status = bind_dims(r, in);
   if (status) return status;
   evaluate_dims(r);
+  status = check_sizes(r);
+  if (status) return status;
   void *const *inputs = in ? (void *const *)((const int64_t *)in + r->n_dims) : NULL, *const *outputs = out;
   for (uint32_t k = 0; k < r->f->n_inputs; k++) r->in[k] = inputs[k];
   for (uint32_t k = 0; k < r->f->n_outputs; k++) r->out[k] = outputs[k];

@@ -89,6 +89,28 @@ static RtStatus bind_slots(const RtRunCheck *c) {
   return RT_OK;
 }
 
+// "where time is 2 and batch is 1": the named dims of a size
+static int add_names(const RtRunCheck *c, uint32_t dim, char *out, size_t size, int n_names) {
+  const RtDim *d = &c->plan->dims[dim];
+  size_t used = strlen(out);
+  if (d->kind == RT_DIM_CONST) return n_names;
+  if (d->kind != RT_DIM_SLOT) return add_names(c, d->b, out, size, add_names(c, d->a, out, size, n_names));
+  rt_format(out + used, size - used, "%s%s is %" PRId64, n_names ? " and " : ", where ", c->plan->slots[d->value].name,
+            c->slots[d->value]);
+  return n_names + 1;
+}
+
+static RtStatus check_differences(const RtRunCheck *c) {
+  for (uint32_t k = 0; k < c->function->n_size_checks; k++) {
+    const RtSizeCheck *s = &c->function->size_checks[k];
+    char names[256] = "";
+    if (c->dims[s->dim] >= 0) continue;
+    add_names(c, s->dim, names, sizeof names, 0);
+    return refuse(c, RT_ERR_ARGUMENT, "%s is %" PRId64 " in this run%s", s->what, c->dims[s->dim], names);
+  }
+  return RT_OK;
+}
+
 static bool is_dim_known(const RtRunCheck *c, uint32_t dim) {
   const RtDim *d = &c->plan->dims[dim];
   if (d->kind == RT_DIM_CONST) return true;
@@ -122,6 +144,7 @@ static int64_t bytes_of(const RtArray *a) {
 static RtStatus check_all_sizes(const RtRunCheck *c) {
   const RtFunction *f = c->function;
   RtStatus status = bind_slots(c);
+  if (!status) status = check_differences(c);
   for (size_t k = 0; k < c->n_in && !status; k++)
     status = check_sizes(c, (Given){"input", &f->inputs[k], &c->in[k]}, false);
   for (size_t k = 0; k < c->n_out && !status; k++)

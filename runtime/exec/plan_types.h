@@ -44,7 +44,7 @@ typedef struct {
   int64_t bound;
 } RtSlot;
 
-// a / b rounded down; by 0 it is 0: RtSizeCheck refuses such a run
+// a / b rounded down; by 0 it is 0
 static inline int64_t rt_floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -85,6 +85,12 @@ typedef struct {
   int64_t row;           // elements of one step
 } RtCheck;
 
+// A size that must not be below 0 in a run; what: "the size time-3 (gpt.c:12)"
+typedef struct {
+  uint32_t dim;  // row of RtPlan.dims
+  const char *what;
+} RtSizeCheck;
+
 // A variant of a function, planned for smaller bounds: run if every named size fits. Same parameters and inputs.
 typedef struct {
   uint32_t slot;
@@ -111,7 +117,8 @@ typedef struct {
   const RtPort *inputs, *outputs;
   uint32_t n_inputs, n_outputs;
   const RtCheck *checks;
-  uint32_t n_checks;
+  const RtSizeCheck *size_checks;
+  uint32_t n_checks, n_size_checks;
   int64_t arena_bytes;
   const struct RtGuardedArena *guarded_arena;  // NULL: no guards
   uint32_t max_workers;                        // waking more costs more than it gains; 0: no limit

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum { MAX_INPUTS = 4 };
-typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, SCALAR_ } InputKind;
+typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, SCALAR_, RUN_SIZED_ } InputKind;
 typedef struct {
   InputKind kind;
   tn_dtype dtype;
@@ -42,12 +42,25 @@ typedef struct {
 #define TIES(...) {TIES_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define AWKWARD(...) {AWKWARD_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define INTS(lo, hi, ...) {INTS_, TN_I64, lo, hi, DIMS_OF(__VA_ARGS__)}
+#define RUN_SIZED(...) {RUN_SIZED_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define SCALAR(x) {SCALAR_, TN_F32, x, 0, 0, {0}}
 #define INT_SCALAR(n) {SCALAR_, TN_I64, n, 0, 0, {0}}
 
 #define PASTE_(a, b) a##b
 #define CALL_OF(line) PASTE_(call_, line)
 #define UNUSED __attribute__((unused))
+
+// Part k of what calls of several results give.
+UNUSED static tn_tensor chunk_of(tn_tensor a, int axis, uint32_t n, uint32_t k) {
+  tn_tensor part[8] = {{0}};
+  CHECK(tn_chunk(a, n, axis, part, 8) == n);
+  return part[k];
+}
+UNUSED static tn_tensor split_of(tn_tensor a, int axis, const int64_t *sizes, uint32_t n, uint32_t k) {
+  tn_tensor part[8] = {{0}};
+  CHECK(tn_split_sizes(a, sizes, n, axis, part) == n);
+  return part[k];
+}
 
 #define OP_CASE(op, torch, call, ...)                                                                \
   static tn_tensor CALL_OF(__LINE__)(UNUSED tn_function * f, UNUSED tn_tensor a, UNUSED tn_tensor b, \
@@ -87,7 +100,8 @@ static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
       -0.5, 1.5,  -2.5, 1e10, -3,  100,      -100};
   uint32_t u = case_bits(k, seed);
   switch (in->kind) {
-  case NORMAL_: return case_normal(k, seed);
+  case NORMAL_:
+  case RUN_SIZED_: return case_normal(k, seed);
   case POSITIVE_: return 0.25 + (double)u / 32768;
   case UNIT_: return ((double)u + 0.5) / 65536;
   case TIES_: return (double)(u % 7) - 3;
@@ -123,6 +137,25 @@ static tn_shape shape_of(uint32_t rank, const int64_t *dims) {
   return tn_shape_of(d, rank);
 }
 
+// Sizes that the run gives: axes of one size share a dim.
+static tn_shape run_shape_of(tn_program *p, uint32_t rank, const int64_t *dims) {
+  tn_dim d[TN_MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) {
+    char name[24];
+    snprintf(name, sizeof name, "n%d", (int)dims[k]);
+    d[k] = tn_dim_bounded(p, name, dims[k] + 3);
+  }
+  return tn_shape_of(d, rank);
+}
+
+static tn_tensor run_weighted_sum(tn_program *p, tn_function *f, tn_tensor y) {
+  tn_dim n = tn_dim_const(1);
+  for (uint32_t k = 0; k < tn_rank(y); k++) n = tn_dim_mul(p, n, tn_dim_of(y, (int)k));
+  tn_tensor w = tn_remainder(tn_arange(f, 0, 1, n, TN_F32), tn_full(f, 5, TN_SCALAR));
+  w = tn_add_scalar(tn_mul_scalar(w, 0.25), 1);
+  return tn_sum(tn_mul(tn_reshape(y, TN_SHAPE(n)), w));
+}
+
 static tn_tensor weighted_sum(tn_function *f, tn_tensor y, const Literal *lit) {
   enum { MOST = 4096 };
   float w[MOST];
@@ -142,16 +175,21 @@ static void build(tn_program *p, const Case *c, const Literal *lit, const char *
   static const char *const names[MAX_INPUTS] = {"a", "b", "c", "d"};
   tn_function *f = tn_function_begin(p, name);
   tn_tensor in[MAX_INPUTS] = {{0}};
+  bool is_run_sized = false;
   for (uint32_t k = 0; k < c->n_inputs; k++) {
     const CaseInput *i = &c->inputs[k];
-    in[k] = tn_input(f, names[k], i->dtype, shape_of(i->rank, i->dims));
+    bool by_run = i->kind == RUN_SIZED_;
+    is_run_sized |= by_run;
+    in[k] = tn_input(f, names[k], i->dtype, by_run ? run_shape_of(p, i->rank, i->dims) : shape_of(i->rank, i->dims));
     if (c->has_grad && lit->grad[k]) tn_set_requires_grad(in[k], true);
   }
   tn_tensor y = c->call(f, in[0], in[1], in[2], in[3]);
   tn_output(f, "y", y);
-  for (uint32_t k = 0; k < c->n_inputs && c->has_grad; k++)
-    if (lit->grad[k])
-      tn_output(f, (const char *[]){"da", "db", "dc", "dd"}[k], tn_grad(weighted_sum(f, y, lit), in[k]));
+  for (uint32_t k = 0; k < c->n_inputs && c->has_grad; k++) {
+    if (!lit->grad[k]) continue;
+    tn_tensor loss = is_run_sized ? run_weighted_sum(p, f, y) : weighted_sum(f, y, lit);
+    tn_output(f, (const char *[]){"da", "db", "dc", "dd"}[k], tn_grad(loss, in[k]));
+  }
   tn_function_end(f);
 }
 
