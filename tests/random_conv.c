@@ -73,6 +73,7 @@ void add_conv(Gen *g) {
   if (ir_none(x) || !window_of(g, x, &w)) return;
   Dims d = gen_dims(g, x);
   int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]), out = w.groups * (1 + gen_below(g, 20));
+  if (w.groups > 1 && gen_chance(g, 40)) out = channels;
   Shape y = shaped(g, x, w.out, out);
   if (!gen_is_small(g, y)) return;
   uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);

@@ -1,5 +1,5 @@
-// Depthwise convolutions: as many groups as channels, one in and one out of each. Vectors lie along channels, so that all
-// groups are as one whose channels do not mix.
+// Convolutions of groups of few channels, as many in as out of each: depthwise ones, whose groups are single channels, and
+// those whose groups are a part of a vector. Vectors lie along channels, so that all groups are as one.
 #ifndef TN_CODEGEN_GEMM_DEPTHWISE_H
 #define TN_CODEGEN_GEMM_DEPTHWISE_H
 
@@ -7,13 +7,44 @@
 
 enum { DEPTHWISE_COLUMNS = 4 };  // at least so many of a unit; fewer make room for more channels
 
+// Channels of a group that fits; 0: none does.
+static inline int64_t cg_channels_in_lane_group(const Conv *c, const Target *t) {
+  int64_t n = c->groups > 1 && c->c == c->o ? c->c / c->groups : 0;
+  return n == 1 || (n && t->vl % n == 0 && n < t->vl) ? n : 0;
+}
 static inline bool cg_is_depthwise(const Conv *c) { return c->groups > 1 && c->c == c->groups && c->o == c->groups; }
 // Its shape with all channels in one group.
 static inline void cg_depthwise_shape(const Fn *f, Val v, ConvShape *s) {
   cg_conv_shape(f, v, s);
-  s->src_channels = s->dst_channels = s->c.groups, s->c.groups = 1;
-  s->rows = ir_conv_taps(&s->c) * s->src_channels;
+  s->src_channels = s->dst_channels = s->c.c, s->rows = ir_conv_taps(&s->c) * s->src_channels;
+  s->c.groups = 1;
 }
+
+// ---- loops that carry sums
+static inline void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *sum, uint32_t n) {
+  cg_loop_begin(c, l, lo, hi, cg_i64(c, 1), sum, n);
+  for (uint32_t k = 0; k < n; k++) sum[k] = l->carry[k];
+}
+static inline void cg_sums_end(Cg *c, Loop *l, LLVMValueRef *sum) {
+  cg_loop_end(c, l, sum);
+  for (uint32_t k = 0; k < l->n; k++) sum[k] = l->out[k];
+}
+
+// ---- depthwise_row.c: a row of the result's pixels, a function, which rows of equal sizes share
+typedef struct {
+  int64_t channels, group;                                      // of the row; of a group
+  int64_t taps[CONV_AXES], x_gap[CONV_AXES], w_gap[CONV_AXES];  // from one tap to the next, in elements
+  int64_t pixel;                                                // elements from one pixel of the source to the next
+  int64_t w_vector;                                             // of a vector's weights for each of its channels
+  int64_t count, out_pixel;                                     // pixels of the result; elements from one to the next
+  int64_t src_step, gap;    // columns of the source from one pixel of the result to the next, from one tap to the next
+  int64_t offset, columns;  // of the first pixel's first tap; of the source
+} DepthwiseRow;
+typedef struct {
+  LLVMValueRef x, w, out;         // the source's first column at the first tap, which may lie outside; the first weight
+  LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
+} DepthwiseArgs;
+void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 
 // ---- depthwise_weight_grad.c: the gradient of its weight, v; x and g: what it is made of
 bool cg_depthwise_weight_fits(const Fn *f, Val v);  // it is one, of not too many taps

@@ -74,36 +74,25 @@ static void one_pixel(const Part *t, const Vector *v, LLVMValueRef x, LLVMValueR
   }
 }
 
-static void take_carried(const Loop *l, LLVMValueRef *sum) {
-  for (uint32_t k = 0; k < l->n; k++) sum[k] = l->carry[k];
-}
-
-static void end_loop(Cg *c, Loop *l, LLVMValueRef *sum) {
-  cg_loop_end(c, l, sum);
-  for (uint32_t k = 0; k < l->n; k++) sum[k] = l->out[k];
-}
-
 // Some taps of a vector of channels, over all pixels of the unit.
 static void some_taps(const Part *t, const Vector *v) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   int64_t channels = p->s.src_channels, row = p->b.strip.columns * p->block;
-  LLVMValueRef sum[TAPS_AT_ONCE], zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  LLVMValueRef sum[TAPS_AT_ONCE], zero = cg_i64(c, 0);
   LLVMValueRef sums = cg_at(c, c->f32, t->sums, cg_add(c, v->at, cg_i64(c, v->tap * p->padded)));
   for (int64_t k = 0; k < v->n; k++) sum[k] = cg_load(c, c->vf, cg_at(c, c->f32, sums, cg_i64(c, k * p->padded)));
   Loop i, j;
-  cg_loop_begin(c, &i, zero, t->u.rows, one, sum, (uint32_t)v->n);
-  take_carried(&i, sum);
+  cg_sums_begin(c, &i, zero, t->u.rows, sum, (uint32_t)v->n);
   LLVMValueRef first = cg_mul(c, cg_conv_pixel(&t->u, i.i, zero), cg_i64(c, channels));
   LLVMValueRef g = cg_at(c, c->f32, t->g, cg_add(c, first, cg_add(c, t->channel, v->at)));
   LLVMValueRef x = cg_mul(c, i.i, cg_i64(c, p->s.c.stride[1] * row));
   x = cg_at(c, c->f32, t->strip, cg_add(c, x, v->at));
-  cg_loop_begin(c, &j, zero, t->u.columns, one, sum, (uint32_t)v->n);
-  take_carried(&j, sum);
+  cg_sums_begin(c, &j, zero, t->u.columns, sum, (uint32_t)v->n);
   one_pixel(t, v, cg_at(c, c->f32, x, cg_mul(c, j.i, cg_i64(c, p->s.c.stride[2] * p->block))),
             cg_at(c, c->f32, g, cg_mul(c, j.i, cg_i64(c, channels))), sum);
-  end_loop(c, &j, sum);
-  end_loop(c, &i, sum);
+  cg_sums_end(c, &j, sum);
+  cg_sums_end(c, &i, sum);
   for (int64_t k = 0; k < v->n; k++) cg_store(c, sum[k], cg_at(c, c->f32, sums, cg_i64(c, k * p->padded)));
 }
 

@@ -3,7 +3,7 @@
 //
 //   plan.c           operands and sizes of a product, its modifiers, its strategy; scratch. Read this first
 //   strategies.def   the strategies in order of preference; each has a file:
-//   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c)
+//   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
 //   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  tiled.c (with macrokernel.c)
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
