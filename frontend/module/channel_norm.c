@@ -88,15 +88,22 @@ static tn_tensor beside(const Call *c, tn_tensor v) {
   return fe_reshape(v, d, c->rank - 1, c->at);
 }
 
-static tn_tensor scale_and_shift(const Call *c, tn_tensor y) {
-  tn_tensor weight = value_of(c, "weight"), bias = value_of(c, "bias");
-  if (weight.fn) y = op2(c, OP_mul, y, beside(c, weight));
+static tn_tensor shift(const Call *c, tn_tensor y) {
+  tn_tensor bias = value_of(c, "bias");
   return bias.fn ? op2(c, OP_add, y, beside(c, bias)) : y;
 }
 
+static tn_tensor scale_and_shift(const Call *c, tn_tensor y) {
+  tn_tensor weight = value_of(c, "weight");
+  return shift(c, weight.fn ? op2(c, OP_mul, y, beside(c, weight)) : y);
+}
+
+// One product for each element: weight and 1 / sqrt(variance + eps) are multiplied for each channel.
 static tn_tensor normalize(const Call *c, tn_tensor x_minus_mean, tn_tensor variance) {
   tn_tensor scale = op1(c, OP_rsqrt, op2(c, OP_add, variance, number(c, c->m->config.eps)));
-  return scale_and_shift(c, op2(c, OP_mul, x_minus_mean, beside(c, scale)));
+  tn_tensor weight = value_of(c, "weight");
+  if (weight.fn) scale = op2(c, OP_mul, scale, weight);
+  return shift(c, op2(c, OP_mul, x_minus_mean, beside(c, scale)));
 }
 
 static tn_tensor by_running_statistics(const Call *c) {

@@ -9,6 +9,11 @@
 // more memory than one. Of slices of inputs, which are copies, the one that is read lies there already; pass schedule
 // brings it close (postpone.c).
 //
+// So is the mask of a value that is stored anyway: relu's gradient asks where its result is above 0.
+//
+//   %m = gt %h, 0                      level 2, stored until layer 9    ->   level 9, a source in the kernel of %p
+//   %p = linear %g, %w  %d = select %m, %p, 0                                where a later kernel reads %h, too
+//
 // Which epilogue reads a value is known when its readers have their levels, so sources are assumed, and levels are found
 // again without those that were none.
 #include "ir/passes/schedule.h"
@@ -38,6 +43,18 @@ static bool is_ready(const Schedule *s, const bool *written, const bool *ready, 
   return true;
 }
 
+static bool is_comparison(Op op) {
+  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne;
+}
+
+// The value that a mask compares with a number; none: v is no mask.
+static Val masked_of(const Fn *f, uint32_t i) {
+  if (!is_comparison((Op)f->ins[i].op) || !is_own_value(f, i)) return (Val){0};
+  Val a = ir_arg(f, (Val){i}, 0), b = ir_arg(f, (Val){i}, 1);
+  bool is_mask = ir_is_immediate(f, b) && ir_ins(f, a)->shape.i == f->ins[i].shape.i && ir_view_base(f, a).i == a.i;
+  return is_mask ? a : (Val){0};
+}
+
 void ir_find_sources(Schedule *s) {
   const Fn *f = s->f;
   RtArena *mem = f->prog->mem;
@@ -49,7 +66,8 @@ void ir_find_sources(Schedule *s) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_result) continue;
     ready[i] = is_ready(s, written, ready, i);
-    s->may_be_source[i] = ready[i] && is_own_value(f, i) && !s->fused_into[i] && s->first[i] != s->first[i + 1];
+    bool is_candidate = (ready[i] && is_own_value(f, i)) || !ir_none(masked_of(f, i));
+    s->may_be_source[i] = is_candidate && !s->fused_into[i] && s->first[i] != s->first[i + 1];
   }
 }
 
@@ -64,12 +82,23 @@ void ir_raise_source(Schedule *s, uint32_t anchor, Val v) {
   for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) ir_raise_source(s, anchor, ir_arg(s->f, v, k));
 }
 
+// What the mask is of is read at the level of the product, or later, by others: the source keeps nothing alive.
+static bool keeps_nothing(const Schedule *s, Val v) {
+  Val a = masked_of(s->f, v.i);
+  if (ir_none(a) || ir_is_stored_leaf(s->f, a) || s->may_be_source[a.i]) return true;
+  for (uint32_t k = s->first[a.i]; k < s->first[a.i + 1]; k++)
+    if (s->readers[k] != v.i && ir_makes_kernel(s->f, (Val){s->readers[k]}) &&
+        s->level[s->readers[k]] >= s->level[s->anchor[v.i]])
+      return true;
+  return false;
+}
+
 // Every reader is behind the product, element by element; what v reads is there before the product, or a source too.
 static bool is_sound(const Schedule *s, Val v) {
   const Fn *f = s->f;
   uint32_t anchor = s->anchor[v.i];
   Shape shape = ir_ins(f, v)->shape;
-  if (!anchor || shape.i != f->ins[anchor].shape.i) return false;
+  if (!anchor || shape.i != f->ins[anchor].shape.i || !keeps_nothing(s, v)) return false;
   for (uint32_t k = s->first[v.i]; k < s->first[v.i + 1]; k++) {
     uint32_t r = s->readers[k];
     if (r == anchor || s->anchor[r] != anchor || s->fused_into[r] || class_of(f, r) != CLASS_POINTWISE) return false;

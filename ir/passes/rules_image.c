@@ -40,29 +40,37 @@ static Val reshaped(Rules *r, Val a, Shape to, Loc loc) {
   return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
 }
 
-// The only axis, of `rank` that are aligned at the last, along which v is longer than 1; rank: none; -1: several.
-static int64_t only_axis(const Rules *r, Val v, uint32_t rank) {
+// Axis `axis` of v where it is aligned with `rank` axes at the last.
+static Dim aligned_dim(const Rules *r, Val v, uint32_t rank, uint32_t axis) {
   Shape s = ir_ins(r->f, v)->shape;
-  uint32_t own = ir_rank(r->p, s);
-  int64_t axis = rank;
-  for (uint32_t k = 0; k < own; k++) {
-    if (ir_dim_is_one(r->p, ir_dim_at(r->p, s, k))) continue;
-    if (axis != rank) return -1;
-    axis = k + rank - own;
-  }
-  return axis;
+  uint32_t missing = rank - ir_rank(r->p, s);
+  return axis < missing ? ir_dim(r->p, 1) : ir_dim_at(r->p, s, axis - missing);
 }
 
-// An operand that has at most one axis, for the value before the permutation.
+// Has v, aligned at the last axis, its elements in the same order before the permutation? Axes of one element are anywhere.
+static bool keeps_order(const Rules *r, Val v, const Attr *perm) {
+  uint32_t rank = ir_rank(r->p, perm->u.list);
+  int64_t last = -1;
+  for (uint32_t k = 0; k < rank; k++) {
+    int64_t to = ir_list_at(r->p, perm->u.list, k);
+    if (ir_dim_is_one(r->p, aligned_dim(r, v, rank, k))) continue;
+    if (to < last) return false;
+    last = to;
+  }
+  return true;
+}
+
+// An operand that keeps its order, for the value before the permutation.
 static Val before_permute(Rules *r, Val v, const Attr *perm, Loc loc) {
   uint32_t rank = ir_rank(r->p, perm->u.list);
-  int64_t axis = only_axis(r, v, rank);
-  Shape s = ir_ins(r->f, v)->shape;
   Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim(r->p, 1);
-  if (axis == rank) return reshaped(r, v, (Shape){0}, loc);
-  d[ir_list_at(r->p, perm->u.list, (uint32_t)axis)] = ir_dim_at(r->p, s, (uint32_t)axis + ir_rank(r->p, s) - rank);
-  return reshaped(r, v, ir_shape(r->p, d, rank), loc);
+  bool is_one = true;
+  for (uint32_t k = 0; k < rank; k++) {
+    Dim own = aligned_dim(r, v, rank, k);
+    d[ir_list_at(r->p, perm->u.list, k)] = own;
+    is_one &= ir_dim_is_one(r->p, own);
+  }
+  return reshaped(r, v, is_one ? (Shape){0} : ir_shape(r->p, d, rank), loc);
 }
 
 static const Attr *perm_of_operands(const Rules *r, Val v) {
@@ -73,7 +81,7 @@ static const Attr *perm_of_operands(const Rules *r, Val v) {
     Val a = ir_arg(r->f, v, k);
     const Attr *own = ir_perm_of(r->f, a);
     bool same = own && own->u.list.i == perm->u.list.i;
-    if (!same && only_axis(r, a, ir_rank(r->p, perm->u.list)) < 0) return NULL;
+    if (!same && !keeps_order(r, a, perm)) return NULL;
   }
   return perm;
 }

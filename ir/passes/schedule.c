@@ -314,17 +314,37 @@ static Schedule make_schedule(Fn *f) {
   return s;
 }
 
-// Row ops of one level that read the same elements are grouped. row_reader: by value, such an instruction.
-static void unite_readers(const Schedule *s, Place *keys, uint32_t *row_reader, Val v) {
-  const Fn *f = s->f;
-  RowSpace rows;
-  if (!ir_row_space(f, v, &rows) || !ir_row_fits(f->prog, rows)) return;
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
-    Val a = ir_arg(f, v, k);
-    if (!ir_row_element(f, v, k) || ir_ins(f, a)->shape.i != rows.shape.i) continue;
-    if (row_reader[a.i] && s->level[row_reader[a.i]] == s->level[v.i]) unite(keys, row_reader[a.i], v.i);
-    row_reader[a.i] = v.i;
+// By value: a row op that reads its elements, itself or through what is fused into its kernel.
+typedef struct {
+  const Schedule *s;
+  Place *keys;
+  uint32_t *by_value;
+  Shape rows;
+} RowReaders;
+
+enum { MAX_PRODUCERS = 4 };  // one fused into the other, up to the row op
+
+static void unite_reader_of(RowReaders *r, Val reader, Val v, uint32_t k, uint32_t depth) {
+  const Schedule *s = r->s;
+  Val a = ir_arg(s->f, v, k);
+  if (ir_ins(s->f, a)->shape.i != r->rows.i) return;
+  if (depth < MAX_PRODUCERS && s->level[a.i] == s->level[v.i] && ir_ops[ir_ins(s->f, a)->op].is_pointwise &&
+      ir_fuses_by_rows(s, v, k)) {
+    for (uint32_t j = 0; j < ir_ins(s->f, a)->n_args; j++) unite_reader_of(r, reader, a, j, depth + 1);
+    return;
   }
+  uint32_t *other = &r->by_value[a.i];
+  if (*other && s->level[*other] == s->level[reader.i]) unite(r->keys, *other, reader.i);
+  *other = reader.i;
+}
+
+// Row ops of one level that read the same elements are grouped.
+static void unite_readers(RowReaders *r, Val v) {
+  RowSpace rows;
+  if (!ir_row_space(r->s->f, v, &rows) || !ir_row_fits(r->s->f->prog, rows)) return;
+  r->rows = rows.shape;
+  for (uint32_t k = 0; k < ir_ins(r->s->f, v)->n_args; k++)
+    if (ir_row_element(r->s->f, v, k)) unite_reader_of(r, v, v, k, 0);
 }
 
 // A view of a product's result follows the product's kernel directly: another product of the level may read it.
@@ -352,7 +372,8 @@ bool ir_pass_schedule(Fn *f) {
   while (cap < 2 * n) cap *= 2;
   Schedule s = make_schedule(f);
   Place *keys = rt_alloc(mem, n * sizeof *keys);
-  uint32_t *table = rt_alloc(mem, cap * sizeof *table), *row_reader = rt_alloc(mem, n * sizeof *row_reader);
+  uint32_t *table = rt_alloc(mem, cap * sizeof *table);
+  RowReaders readers = {.s = &s, .keys = keys, .by_value = rt_alloc(mem, n * sizeof *readers.by_value)};
   ir_find_updates(&s);
   ir_find_levels(&s);
   ir_sink(&s);
@@ -373,7 +394,7 @@ bool ir_pass_schedule(Fn *f) {
     if (f->ins[i].op == OP_result) continue;
     keys[i] = key_of(&s, keys, v, table, cap);
     unite_rows(&s, keys, v);
-    unite_readers(&s, keys, row_reader, v);
+    unite_readers(&readers, v);
   }
   for (uint32_t i = 1; i < n; i++)
     if (f->ins[i].op != OP_result) keys[i].group = root_of(keys, i);
