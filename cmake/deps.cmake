@@ -1,5 +1,6 @@
-# LLVM 19 (shared library, C API only), OpenBLAS (codegen/gemm/sgemm.c only), zlib (runtime/data/zip.c only), threads.
-# Debian 12: llvm-19-dev, libopenblas-serial-dev, zlib1g-dev.
+# LLVM 19 (shared library, C API only), OpenBLAS (codegen/gemm/sgemm.c only), zlib (runtime/data/zip.c only), threads; libpng and
+# libjpeg-turbo (runtime/data/png.c, jpeg.c) where they are installed.
+# Debian 12: llvm-19-dev, libopenblas-serial-dev, zlib1g-dev, libpng-dev, libjpeg62-turbo-dev.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
@@ -36,3 +37,21 @@ endif()
 add_library(tenure_zlib INTERFACE)
 target_include_directories(tenure_zlib SYSTEM INTERFACE $<BUILD_INTERFACE:${TENURE_ZLIB_INCLUDE}>)
 target_link_libraries(tenure_zlib INTERFACE $<BUILD_INTERFACE:${TENURE_ZLIB}> $<INSTALL_INTERFACE:z>)
+
+# Optional, by file for the same reason. Without them, files of these formats are refused with a sentence.
+add_library(tenure_image_codecs INTERFACE)
+function(tenure_image_codec name header)  # name: of the library; PNG or JPEG in upper case
+  string(TOUPPER ${name} upper)
+  find_path(TENURE_${upper}_INCLUDE ${header})
+  find_library(TENURE_${upper} ${name})
+  if(NOT TENURE_${upper}_INCLUDE OR NOT TENURE_${upper})
+    message(STATUS "no ${header}: ${upper} files are not read")
+    return()
+  endif()
+  target_include_directories(tenure_image_codecs SYSTEM INTERFACE $<BUILD_INTERFACE:${TENURE_${upper}_INCLUDE}>)
+  target_compile_definitions(tenure_image_codecs INTERFACE $<BUILD_INTERFACE:TN_HAS_${upper}>)
+  target_link_libraries(tenure_image_codecs INTERFACE $<BUILD_INTERFACE:${TENURE_${upper}}> $<INSTALL_INTERFACE:${name}>)
+  set(TENURE_IMAGE_LIBS "${TENURE_IMAGE_LIBS}-l${name} " PARENT_SCOPE)  # for pkg-config
+endfunction()
+tenure_image_codec(png png.h)
+tenure_image_codec(jpeg jpeglib.h)

@@ -24,7 +24,7 @@ set_target_properties(tenure_static PROPERTIES EXPORT_NAME static)
 install(TARGETS tenure_runtime EXPORT tenureRuntimeTargets
         LIBRARY COMPONENT libtenure-runtime0 NAMELINK_COMPONENT libtenure-runtime-dev)
 install(TARGETS tenure EXPORT tenureTargets LIBRARY COMPONENT libtenure0 NAMELINK_COMPONENT libtenure-dev)
-install(TARGETS tenure_runtime_static tenure_zlib EXPORT tenureRuntimeStaticTargets ARCHIVE COMPONENT libtenure-runtime-dev)
+install(TARGETS tenure_runtime_static tenure_zlib tenure_image_codecs EXPORT tenureRuntimeStaticTargets ARCHIVE COMPONENT libtenure-runtime-dev)
 install(TARGETS tenure_static tenure_llvm tenure_blas EXPORT tenureStaticTargets ARCHIVE COMPONENT libtenure-dev)
 foreach(set Runtime:libtenure-runtime-dev RuntimeStatic:libtenure-runtime-dev :libtenure-dev Static:libtenure-dev)
   string(REGEX MATCH "([A-Za-z]*):(.+)" set ${set})

@@ -52,7 +52,7 @@ package(libtenure-dev libdevel "libtenure0 ${version}, libtenure-runtime-dev ${v
         "${about} This package has what programs need that build and compile models:\nheaders, the static library, files for pkg-config and CMake.")
 package(tenure devel "" "compiler of neural networks (command)"
         "${about} This package has the command: it checks, explains and compares\nprograms as text.")
-set(CPACK_DEBIAN_LIBTENURE-RUNTIME-DEV_PACKAGE_SUGGESTS zlib1g-dev)  # for the static libraries
+set(CPACK_DEBIAN_LIBTENURE-RUNTIME-DEV_PACKAGE_SUGGESTS "zlib1g-dev, libpng-dev, libjpeg62-turbo-dev")  # for the static libraries
 set(CPACK_DEBIAN_LIBTENURE-DEV_PACKAGE_SUGGESTS "llvm-19-dev, libopenblas-serial-dev")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR})
 execute_process(COMMAND gzip -9nc ${CMAKE_SOURCE_DIR}/cmake/debian/changelog OUTPUT_FILE ${CMAKE_BINARY_DIR}/changelog.Debian.gz)

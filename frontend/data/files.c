@@ -3,6 +3,7 @@
 #include "runtime/data/array_files.h"
 #include "runtime/data/cifar.h"
 #include "runtime/data/csv.h"
+#include "runtime/data/image_files.h"
 #include "runtime/data/text.h"
 #include "runtime/data/wav.h"
 
@@ -87,6 +88,24 @@ tn_dataset *tn_dataset_wav(const tn_wav_file *files, size_t n, const tn_wav_opti
     if (!files[k].path) return refuse(error, error_size, "a file has no path");
   RtWavOptions r = {.rate = o.rate, .channels = o.channels, .max_frames = o.max_frames};
   return made(rt_dataset_wav((const RtWavFile *)files, n, &r, error, error_size));
+}
+
+_Static_assert(sizeof(tn_image_file) == sizeof(RtImageFile) &&
+                   offsetof(tn_image_file, label) == offsetof(RtImageFile, label),
+               "one layout");
+
+tn_dataset *tn_dataset_image_files(const tn_image_file *files, size_t n, const tn_image_file_options *o, char *error,
+                                   size_t error_size) {
+  if (!files && n) return refuse(error, error_size, "no files are given");
+  if (!o) return refuse(error, error_size, "no size of the images is given");
+  for (size_t k = 0; k < n; k++)
+    if (!files[k].path) return refuse(error, error_size, "a file has no path");
+  RtImageFileOptions r = {.height = o->height,
+                          .width = o->width,
+                          .channels = o->channels ? o->channels : 3,
+                          .max_pixels = o->max_pixels ? o->max_pixels : RT_IMAGE_FILE_PIXELS,
+                          .stretch = o->stretch};
+  return made(rt_dataset_image_files((const RtImageFile *)files, n, &r, error, error_size));
 }
 
 // ---- tables

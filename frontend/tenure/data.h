@@ -155,6 +155,29 @@ TN_API tn_dataset *tn_dataset_safetensors(const char *path, const tn_column *col
 typedef enum { TN_CIFAR10 = 10, TN_CIFAR100 = 100 } tn_cifar;
 TN_API tn_dataset *tn_dataset_cifar(const char *path, tn_cifar kind, char *error, size_t error_size);
 
+// PNG and JPEG files, an item each: fields image f32 [channels, height, width], 0 to 255, and label i64 []. A file is opened,
+// decoded and resized where a batch needs it, by the loader's threads; a file that is missing, damaged, cut short or too
+// large is an error of its batch. Palettes, 16 bits and gray become what `channels` says, what is transparent lies on
+// black; JPEG of four colors (CMYK) is refused, and how a camera was turned (EXIF) is not read. A build without libpng or libjpeg-turbo says
+// so. What follows, random parts and mirrored images, numbers around 0, is tn_dataset_images:
+//
+//   tn_dataset *photos = tn_dataset_image_files(files, n, &(tn_image_file_options){.height = 256, .width = 256}, why, sizeof why);
+//   tn_dataset *d = tn_dataset_images(photos, &(tn_image_options){.crop = {224, 224}, .random_crop = true, .random_flip = true,
+//                                     .scale = 1 / 255.0, .mean = mean, .std = std, .n_channels = 3}, why, sizeof why);
+typedef struct {
+  const char *path;
+  int64_t label;
+} tn_image_file;
+typedef struct {
+  // Of every image: a file's is resized until it covers this size, and the middle is kept. Images that shrink are smoothed.
+  int64_t height, width;
+  bool stretch;         // resized to this very size instead, whatever its proportions
+  uint32_t channels;    // 1: gray; 3: red, green, blue; 0: 3
+  uint64_t max_pixels;  // of a file, larger ones are errors; 0: 2^26
+} tn_image_file_options;
+TN_API tn_dataset *tn_dataset_image_files(const tn_image_file *files, size_t n, const tn_image_file_options *o,
+                                          char *error, size_t error_size);
+
 // WAV files, an item each: fields wave f32 [<= longest, channels] and label i64 []. PCM of 8, 16, 24 and 32 bits is divided
 // by 2^(bits - 1) and lies in [-1, 1]; floats of 32 and 64 bits stay as they are. All have one rate and one number of
 // channels: nothing is resampled or mixed. Headers are read when it is opened, frames where a batch needs them.

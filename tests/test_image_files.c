@@ -1,0 +1,134 @@
+// Data sets of PNG and JPEG files: values against Pillow and PyTorch, damaged and huge files, what is random in the loader's
+// threads. tests/make_image_corpus.py made the files of tests/corpus/image.
+#include "frontend/tenure.h"
+#include "tests/check.h"
+#include "tests/goldens_images.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static char why[1024];
+
+static const char *path_of(const char *name) {
+  static char paths[8][200];
+  static int k;
+  char *p = paths[k++ % 8];
+  return snprintf(p, sizeof paths[0], "tests/corpus/image/%s", name), p;
+}
+
+static tn_dataset *open_one(const char *name, tn_image_file_options o) {
+  return tn_dataset_image_files(&(tn_image_file){path_of(name), 7}, 1, &o, why, sizeof why);
+}
+
+// The only batch of d, which is freed; number 0: why
+static tn_batch first_batch(tn_dataset *d) {
+  tn_batch b = {0}, kept = {0};
+  tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = 4, .workers = 1}, why, sizeof why);
+  if (l && tn_loader_next(l, &b) == TN_OK) kept = tn_batch_retain(b);
+  else if (l) snprintf(why, sizeof why, "%s", tn_loader_error(l));
+  tn_loader_free(l), tn_dataset_free(d);
+  return kept;
+}
+
+static bool has_codec(const char *name) {
+  tn_batch b = first_batch(open_one(name, (tn_image_file_options){.height = 4, .width = 4}));
+  bool has = b.number != 0;
+  if (!has) CHECK_HAS(why, "this build reads no ");
+  tn_batch_release(b);
+  return has;
+}
+
+static void check_values(size_t k) {
+  const int h = goldens_images[k].height, w = goldens_images[k].width, c = goldens_images[k].channels;
+  const tn_image_file_options o = {
+      .height = h, .width = w, .channels = (uint32_t)c, .stretch = goldens_images[k].stretch};
+  tn_batch b = first_batch(open_one(goldens_images[k].name, o));
+  tn_array image = tn_batch_array(b, "image"), label = tn_batch_array(b, "label");
+  double worst = 0, most = strstr(goldens_images[k].name, ".jpg") ? 2.5 : 1e-3;
+  if (CHECK(image.rank == 4 && image.dims[1] == c && image.dims[2] == h && image.dims[3] == w)) {
+    CHECK(((const int64_t *)label.data)[0] == 7);
+    for (int i = 0; i < h * w * c; i++)
+      worst = fmax(worst, fabs((double)((const float *)image.data)[i] - (double)goldens_images[k].value[i]));
+  }
+  if (!CHECK(worst <= most)) printf("%s to %d x %d x %d: off by %g\n", goldens_images[k].name, h, w, c, worst);
+  if (!b.number) printf("%s\n", why);
+  tn_batch_release(b);
+}
+
+static void refused(const char *name, const char *text) {
+  tn_batch b = first_batch(open_one(name, (tn_image_file_options){.height = 4, .width = 4}));
+  CHECK(!b.number);
+  CHECK_HAS(why, name);
+  CHECK_HAS(why, text);
+  tn_batch_release(b);
+}
+
+static void test_damage(bool has_png, bool has_jpeg) {
+  refused("other", "neither a PNG nor a JPEG file");
+  refused("empty", "neither a PNG nor a JPEG file");
+  refused("missing", "No such file");
+  if (has_png) {
+    refused("cut.png", "tests/corpus/image/cut.png: ");
+    refused("damaged.png", "tests/corpus/image/damaged.png: ");
+    refused("huge.png", "tests/corpus/image/huge.png: ");
+    refused("large.png", "9000 x 9000 pixels, 1 to 67108864 in all are allowed");
+    refused("none.png", "tests/corpus/image/none.png: ");
+    refused("head.png", "tests/corpus/image/head.png: ");
+    tn_batch b = first_batch(open_one("rgb.png", (tn_image_file_options){.height = 4, .width = 4, .max_pixels = 19}));
+    CHECK(!b.number);
+    CHECK_HAS(why, "4 x 5 pixels, 1 to 19 in all are allowed");
+  }
+  if (!has_jpeg) return;
+  refused("cut.jpg", "remature end of JPEG file");
+  refused("head.jpg", "remature end of JPEG file");
+  refused("huge.jpg", "65500 x 65500 pixels, 1 to 67108864 in all are allowed");
+  refused("four.jpg", "nsupported color conversion");
+}
+
+static void test_misuse(void) {
+  const tn_image_file file = {path_of("rgb.png"), 0}, no_path = {0};
+  const tn_image_file_options good = {.height = 4, .width = 4};
+  CHECK(!tn_dataset_image_files(NULL, 0, &good, why, sizeof why));
+  CHECK_HAS(why, "no files are given");
+  CHECK(!tn_dataset_image_files(NULL, 3, &good, why, sizeof why));
+  CHECK_HAS(why, "no files are given");
+  CHECK(!tn_dataset_image_files(&no_path, 1, &good, why, sizeof why));
+  CHECK_HAS(why, "a file has no path");
+  CHECK(!tn_dataset_image_files(&file, 1, NULL, why, sizeof why));
+  CHECK_HAS(why, "no size of the images is given");
+  CHECK(!open_one("rgb.png", (tn_image_file_options){.height = 4}));
+  CHECK_HAS(why, "images become 4 x 0 pixels: 1 to 16384 are possible");
+  CHECK(!open_one("rgb.png", (tn_image_file_options){.height = 4, .width = 4, .channels = 2}));
+  CHECK_HAS(why, "images have 2 channels: 1, gray, or 3, red, green and blue");
+}
+
+// Cut, mirrored and normalised behind the reader: the same with the same seed, however many threads there are.
+static void test_random_parts(bool has_png) {
+  float seen[2][8 * 3 * 3 * 3];
+  for (uint32_t workers = 0; has_png && workers < 2; workers++) {
+    tn_image_file files[8];
+    for (int k = 0; k < 8; k++) files[k] = (tn_image_file){path_of(k % 2 ? "rgb.png" : "clear.png"), k};
+    tn_dataset *d =
+        tn_dataset_image_files(files, 8, &(tn_image_file_options){.height = 6, .width = 6}, why, sizeof why);
+    const tn_image_options o = {
+        .crop = {3, 3}, .random_crop = true, .random_flip = true, .scale = 1 / 255.0, .seed = 3};
+    tn_dataset *images = tn_dataset_images(d, &o, why, sizeof why);
+    tn_loader *l = tn_loader_new(images, &(tn_loader_options){.batch_size = 8, .workers = workers}, why, sizeof why);
+    tn_batch b = {0};
+    CHECK(l && tn_loader_next(l, &b) == TN_OK);
+    tn_array a = tn_batch_array(b, "image");
+    if (CHECK(a.rank == 4 && a.dims[0] == 8 && a.dims[3] == 3)) memcpy(seen[workers], a.data, sizeof seen[0]);
+    tn_loader_free(l), tn_dataset_free(images), tn_dataset_free(d);
+  }
+  if (has_png) CHECK(!memcmp(seen[0], seen[1], sizeof seen[0]));
+}
+
+int main(void) {
+  bool has_png = has_codec("rgb.png"), has_jpeg = has_codec("photo.jpg");
+  for (size_t k = 0; k < sizeof goldens_images / sizeof *goldens_images; k++)
+    if (strstr(goldens_images[k].name, ".png") ? has_png : has_jpeg) check_values(k);
+  test_damage(has_png, has_jpeg);
+  test_misuse();
+  test_random_parts(has_png);
+  return check_report();
+}
