@@ -2,36 +2,28 @@
 // threads. Each fold of five is held out once; a model that never saw it is tested on it.
 // ctest: --epochs 25 --folds 1 --expect 0.98
 #include "frontend/tenure.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 32, SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, FOLDS = 5, MAX_IMAGES = 2000 };
 
 // ---- the network
-static void conv(tn_module *parent, const char *name, int64_t in, int64_t out, int64_t kernel) {
-  tn_module *m = tn_module_new(parent, name);
-  double bound = 1 / sqrt((double)(in * kernel * kernel));
-  tn_parameter(m, "weight", TN_SHAPE(out, in, kernel, kernel), (tn_init){TN_INIT_UNIFORM, -bound, bound});
+static void conv(tn_module *m, const char *name, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  tn_conv2d_module(m, name, in, out, kernel, .stride = stride, .padding = kernel / 2, .no_bias = true);
 }
 
-static tn_tensor convolve(tn_module *parent, const char *name, tn_tensor x, int64_t stride, int64_t padding) {
-  tn_tensor weight = tn_param_value(x.fn, tn_child(parent, name), "weight");
-  return tn_conv2d(x, weight, TN_NONE, .stride = stride, .padding = padding);
-}
-
-static void block(tn_module *net, const char *name, int64_t in, int64_t out) {
+static void block(tn_module *net, const char *name, int64_t in, int64_t out, int64_t stride) {
   tn_module *m = tn_module_new(net, name);
-  conv(m, "conv1", in, out, 3), tn_batch_norm(m, "bn1", out);
-  conv(m, "conv2", out, out, 3), tn_batch_norm(m, "bn2", out);
-  if (in != out) conv(m, "downsample", in, out, 1);
+  conv(m, "conv1", in, out, 3, stride), tn_batch_norm(m, "bn1", out);
+  conv(m, "conv2", out, out, 3, 1), tn_batch_norm(m, "bn2", out);
+  if (in != out) conv(m, "downsample", in, out, 1, stride);
 }
 
-static tn_tensor block_call(tn_module *net, const char *name, tn_tensor x, int64_t stride) {
-  tn_module *m = tn_child(net, name);
-  tn_tensor y = tn_relu(tn_call(tn_child(m, "bn1"), convolve(m, "conv1", x, stride, 1)));
-  y = tn_call(tn_child(m, "bn2"), convolve(m, "conv2", y, 1, 1));
-  return tn_relu(tn_add(y, tn_child(m, "downsample") ? convolve(m, "downsample", x, stride, 0) : x));
+static tn_tensor block_call(tn_module *m, tn_tensor x) {
+  tn_module *downsample = tn_child(m, "downsample");
+  tn_tensor y = tn_relu(tn_call(tn_child(m, "bn1"), tn_call(tn_child(m, "conv1"), x)));
+  y = tn_call(tn_child(m, "bn2"), tn_call(tn_child(m, "conv2"), y));
+  return tn_relu(tn_add(y, downsample ? tn_call(downsample, x) : x));
 }
 
 static void build_function(tn_program *p, const char *name, bool is_training) {
@@ -41,8 +33,8 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_tensor x = tn_input(f, "image", TN_F32, TN_SHAPE(B, 1, SIDE, SIDE)),
             label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_eval(f, !is_training);
-  x = tn_relu(tn_call(tn_child(net, "bn"), convolve(net, "conv", x, 1, 1)));
-  x = block_call(net, "layer2", block_call(net, "layer1", x, 1), 2);
+  x = tn_relu(tn_call(tn_child(net, "bn"), tn_call(tn_child(net, "conv"), x)));
+  x = block_call(tn_child(net, "layer2"), block_call(tn_child(net, "layer1"), x));
   tn_tensor logits = tn_call(tn_child(net, "fc"), tn_mean_axes(x, false, TN_INTS(2, 3)));
   tn_tensor loss = tn_cross_entropy(logits, label);
   tn_output(f, "loss", loss);
@@ -132,8 +124,8 @@ int main(int argc, char **argv) {
   if (!digits) return fprintf(stderr, "digits: %s\n", error), 1;
   tn_program *p = tn_program_create("digits");
   tn_module *net = tn_root(p);
-  conv(net, "conv", 1, 16, 3), tn_batch_norm(net, "bn", 16);
-  block(net, "layer1", 16, 16), block(net, "layer2", 16, 32);
+  conv(net, "conv", 1, 16, 3, 1), tn_batch_norm(net, "bn", 16);
+  block(net, "layer1", 16, 16, 1), block(net, "layer2", 16, 32, 2);
   tn_linear(net, "fc", 32, CLASSES);
   build_function(p, "train_step", true), build_function(p, "evaluate", false);
   tn_model *m = tn_compile(p);

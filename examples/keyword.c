@@ -1,0 +1,120 @@
+// Sound as keyword spotting hears it: two convolutions along time, then a GRU, over packed sequences of 7 to 29 steps. A
+// window never sees another sequence: convolutions work on a padded batch, whose zeros are those that each sequence alone
+// would have at its ends, and what they make of padding is dropped before the next layer. Tells nine speakers apart by one
+// vowel pair each (data/japanese_vowels).
+// ctest: --epochs 8 --seeds 1 --expect 0.9
+#include "frontend/tenure.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 30, TIME = 29, FEATURES = 12, CLASSES = 9, CHANNELS = 32, HIDDEN = 64 };
+
+// ---- the network
+static void make_layer(tn_module *net, const char *name, int64_t in, int64_t out) {
+  tn_module *layer = tn_module_new(net, name);
+  tn_conv1d_module(layer, "conv", in, out, 3, .same = true, .no_bias = true);
+  tn_batch_norm(layer, "bn", out);
+}
+
+// Rows of packed sequences -> as many rows of other channels
+static tn_packed layer(tn_module *m, tn_packed s) {
+  tn_tensor padded = tn_pad_packed_to(s, 0, true, TIME);  // [B, T, channels]
+  tn_tensor y = tn_call(tn_child(m, "conv"), tn_permute(padded, TN_INTS(0, 2, 1)));
+  s = tn_pack_like(tn_permute(y, TN_INTS(0, 2, 1)), s, true);
+  s = tn_packed_call(tn_child(m, "bn"), s);  // statistics of the steps that there are
+  return tn_packed_with_data(s, tn_relu(s.data));
+}
+
+static void build_function(tn_program *p, const char *name, bool is_training) {
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH), T = tn_dim_bounded(p, "time", TIME);
+  tn_function *f = tn_function_begin(p, name);
+  tn_module *net = tn_root(p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, FEATURES));
+  tn_tensor lengths = tn_input(f, "lengths", TN_I64, TN_SHAPE(B)), label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
+  tn_eval(f, !is_training);
+  tn_packed s = tn_pack_padded(x, lengths);
+  s = layer(tn_child(net, "layer2"), layer(tn_child(net, "layer1"), s));
+  tn_rnn_output r = tn_rnn_call(tn_child(net, "gru"), s);
+  tn_tensor logits = tn_call(tn_child(net, "head"), tn_dropout(tn_last_hidden(r), 0.3));
+  tn_tensor loss = tn_cross_entropy(logits, label);
+  tn_output(f, "loss", loss);
+  tn_output(f, "right", tn_sum(tn_eq(tn_cast(tn_argmax(logits), TN_F32), tn_cast(label, TN_F32))));
+  if (is_training) {
+    tn_backward(loss);
+    tn_clip_grad_norm(f, net, 1.0);
+    tn_adamw(f, net, .lr = 3e-3, .weight_decay = 1e-2);
+  }
+  tn_function_end(f);
+}
+
+static tn_model *build(void) {
+  tn_program *p = tn_program_create("keyword");
+  tn_module *net = tn_root(p);
+  make_layer(net, "layer1", FEATURES, CHANNELS), make_layer(net, "layer2", CHANNELS, CHANNELS);
+  tn_gru(net, "gru", CHANNELS, HIDDEN, .bidirectional = true);
+  tn_linear(net, "head", 2 * HIDDEN, CLASSES);
+  build_function(p, "train", true), build_function(p, "test", false);
+  tn_model *m = tn_compile(p);
+  if (!m) exit(1);
+  return tn_program_free(p), m;
+}
+
+// ---- the data
+static void fail(const char *why) { fprintf(stderr, "keyword: %s\n", why), exit(1); }
+
+static tn_loader *open_loader(const char *dir, const char *name, bool is_training, uint64_t seed, tn_series **s) {
+  char path[4096], why[512] = "the data has other features, or more steps, than this program is made for";
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  if (!(*s = tn_series_read(path, why, sizeof why))) fail(why);
+  bool fits = tn_series_features(*s) == FEATURES && tn_series_max_length(*s) <= TIME;
+  const tn_loader_options o = {
+      .batch_size = BATCH, .workers = 1, .seed = seed, .sampler = {.kind = is_training ? TN_SHUFFLED : TN_SEQUENTIAL}};
+  tn_dataset *d = fits ? tn_dataset_series(*s, why, sizeof why) : NULL;
+  tn_loader *l = d ? tn_loader_new(d, &o, why, sizeof why) : NULL;
+  if (!l) fail(why);
+  return tn_dataset_free(d), l;
+}
+
+// One epoch; the share of sequences that it names right
+static double pass(tn_model *m, tn_loader *l, const char *function) {
+  double right = 0, count = 0;
+  for (tn_batch b;;) {
+    float loss, n;
+    if (tn_loader_next(l, &b)) fail(tn_loader_error(l));
+    if (!b.number) return right / count;
+    if (tn_run_batch(m, function, b, TN_OUT(tn_f32_scalar(&loss), tn_f32_scalar(&n)))) fail(tn_error_text(m));
+    right += (double)n, count += (double)tn_batch_size(b);
+  }
+}
+
+static double train_and_test(tn_model *m, const char *dir, uint64_t seed, int epochs) {
+  tn_series *s[2];
+  tn_loader *train = open_loader(dir, "JapaneseVowels_TRAIN.ts", true, seed, &s[0]);
+  tn_loader *test = open_loader(dir, "JapaneseVowels_TEST.ts", false, 0, &s[1]);
+  tn_model *run = tn_instance(m, seed);
+  double trained = 0;
+  for (int k = 0; k < epochs; k++) trained = pass(run, train, "train");
+  double right = pass(run, test, "test");
+  printf("seed %d: %.4f of the test set right, %.4f of the training set\n", (int)seed, right, trained), fflush(stdout);
+  tn_model_free(run), tn_loader_free(train), tn_loader_free(test), tn_series_free(s[0]), tn_series_free(s[1]);
+  return right;
+}
+
+int main(int argc, char **argv) {
+  const char *dir = "data/japanese_vowels";
+  int epochs = 40, seeds = 3;
+  double expected = 0, sum = 0;
+  for (int k = 1; k < argc; k += 2) {
+    const char *v = argv[k + 1];
+    if (v && !strcmp(argv[k], "--data")) dir = v;
+    else if (v && !strcmp(argv[k], "--epochs") && (epochs = atoi(v)) > 0) continue;
+    else if (v && !strcmp(argv[k], "--seeds") && (seeds = atoi(v)) > 0) continue;
+    else if (v && !strcmp(argv[k], "--expect") && (expected = atof(v)) > 0) continue;
+    else return fprintf(stderr, "keyword [--data DIR] [--epochs N] [--seeds N] [--expect SHARE]\n"), 2;
+  }
+  tn_model *m = build();
+  for (int k = 0; k < seeds; k++) sum += train_and_test(m, dir, (uint64_t)k, epochs);
+  printf("keyword: mean test accuracy %.4f over %d seeds\n", sum / seeds, seeds);
+  tn_model_free(m);
+  return sum / seeds < expected;
+}
