@@ -2,10 +2,16 @@
 //
 // Units are bands of rows, as those of conv.c, but their windows are read where they lie: each row of the result is made by
 // depthwise_row.c, from those rows of taps that lie inside the source. Before an epilogue a row's sums wait on the stack, in
-// blocks of channels.
+// blocks of channels. Pixels of so many channels that neighbours meet in the same few sets of L1 are copied into a padded
+// strip on the stack before, in blocks of channels too.
 #include "codegen/gemm/depthwise.h"
 
-enum { BAND = 4, SUMS_BYTES = 32 << 10 };
+enum {
+  BAND = 4,
+  SUMS_BYTES = 32 << 10,
+  STRIP_BYTES = 24 << 10,  // in L1, with weights and sums
+  SETS_BYTES = 2048        // pixels of a multiple of so many meet in two sets of L1
+};
 
 // ---- the plan
 bool cg_gemm_depthwise_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -21,11 +27,32 @@ static int64_t group_of(const Fn *f, const GemmPlan *p, const Target *t) {
   return cg_channels_in_lane_group(&c, t);
 }
 
-static Bands bands_of(const Windows *w) {
+// block: channels of its strip.
+static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block) {
   const Phase *p = w->axis;
   Bands b = {.w = *w, .band = cg_larger(1, cg_smaller(BAND, p[1].count)), .columns = cg_larger(1, p[2].count)};
+  b.strip = (StripShape){.planes = cg_conv_span(&p[0], 1),
+                         .rows = cg_conv_span(&p[1], b.band),
+                         .columns = cg_conv_span(&p[2], b.columns),
+                         .channels = block,
+                         .size = {s->src[0], s->src[1], s->src[2]},
+                         .pixel = s->src_channels};
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * (p[2].count > 0);
   return b;
+}
+
+// Channels of a strip, at most so many: equal parts of all; 0: windows are read in place.
+static int64_t strip_block(const ConvShape *s, int64_t most, const Target *t) {
+  Windows w;
+  int64_t block = most / t->vl * t->vl;
+  if (4 * s->src_channels % SETS_BYTES) return 0;
+  for (uint32_t k = 0; k < s->n_windows; k++) {
+    cg_conv_windows(s, k, &w);
+    Bands b = bands_of(s, &w, 1);
+    block = cg_smaller(block, ir_f32_in(STRIP_BYTES) / cg_strip_elements(&b.strip) / t->vl * t->vl);
+  }
+  while (block && s->src_channels % block) block -= t->vl;
+  return block;
 }
 
 void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
@@ -37,18 +64,21 @@ void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
-    Bands b = bands_of(&w);
+    Bands b = bands_of(&s, &w, 1);
+    p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
     p->strip_rows = cg_larger(p->strip_rows, b.columns);
     p->units += b.units;
   }
-  int64_t fit = ir_f32_in(SUMS_BYTES) / cg_larger(1, p->strip_rows) / t->vl;
-  p->kc = s.src_channels;
-  if (p->epilogue) p->kc = cg_smaller(p->kc, cg_larger(1, fit) * t->vl);
+  int64_t fit = ir_f32_in(SUMS_BYTES) / cg_larger(1, p->strip_rows) / t->vl, most = s.src_channels;
+  if (p->epilogue) most = cg_smaller(most, cg_larger(1, fit) * t->vl);
+  int64_t block = strip_block(&s, most, t);
+  p->kc = block ? block : most, p->mc *= block;
   p->width = cg_round_up(p->kc, t->vl);
 }
 
 void cg_gemm_depthwise_stack(Gemm *g) {
   const GemmPlan *p = g->p;
+  if (p->mc) g->a_block = cg_gemm_on_stack(g->c, p->mc);
   if (p->epilogue) g->strip = cg_gemm_on_stack(g->c, p->strip_rows * p->width);
 }
 
@@ -92,22 +122,52 @@ static LLVMValueRef taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, 
   return begin;
 }
 
+// As row_spec has it, of the strip, in which all taps lie.
+static DepthwiseRow strip_spec(const ConvUnit *u, DepthwiseRow r) {
+  const StripShape *s = &u->b->strip;
+  const Phase *p = u->b->w.axis;
+  r.pixel = s->channels, r.offset = 0, r.columns = s->columns;
+  for (uint32_t k = 0; k < 2; k++)
+    r.x_gap[k] = p[k].n_taps == 1 ? 0 : p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
+  return r;
+}
+
+// Row i of the band in the strip.
+static void from_strip(const ConvUnit *u, LLVMValueRef i, DepthwiseArgs *a) {
+  Cg *c = u->c;
+  const Phase *p = u->b->w.axis;
+  int64_t row = p[1].src_step * u->b->strip.columns * u->b->strip.channels;
+  a->x = cg_at(c, c->f32, u->g->a_block, cg_mul(c, i, cg_i64(c, row)));
+  for (uint32_t k = 0; k < 2; k++) a->first[k] = cg_i64(c, 0), a->end[k] = cg_i64(c, p[k].n_taps);
+}
+
+static void in_place(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, DepthwiseArgs *a) {
+  Cg *c = u->c;
+  const ConvShape *s = u->s;
+  int64_t all = s->src_channels;
+  LLVMValueRef plane = taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
+  LLVMValueRef row = taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
+  x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
+  a->x = cg_at(c, c->f32, u->g->a, cg_add(c, x, channel));
+}
+
 static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) {
   Gemm *g = u->g;
   Cg *c = u->c;
-  const ConvShape *s = u->s;
-  int64_t first_tap, all = s->dst_channels;
+  int64_t first_tap, all = u->s->dst_channels;
   LLVMValueRef zero = cg_i64(c, 0);
   DepthwiseRow r = row_spec(u, channels, g->epilogue ? g->p->width : u->b->w.axis[2].step * all, &first_tap);
   DepthwiseArgs a = {
       .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
+  if (g->a_block) {
+    r = strip_spec(u, r);
+    cg_conv_fill(u, g->a, channel, g->a_block);
+  }
   Loop l;
   cg_loop_begin(c, &l, zero, u->rows, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef plane = taps_inside(u, 0, u->plane, &a.first[0], &a.end[0]);
-  LLVMValueRef row = taps_inside(u, 1, cg_add(c, u->row, l.i), &a.first[1], &a.end[1]);
-  LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
-  x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
-  a.x = cg_at(c, c->f32, g->a, cg_add(c, x, channel));
+  if (g->a_block) from_strip(u, l.i, &a);
+  else in_place(u, l.i, channel, &a);
   LLVMValueRef at = cg_add(c, cg_mul(c, cg_conv_pixel(u, l.i, zero), cg_i64(c, all)), channel);
   a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
   cg_depthwise_row(c, &r, &a);
@@ -162,7 +222,7 @@ void cg_gemm_depthwise_emit(Gemm *g) {
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
-    Bands b = bands_of(&w);
+    Bands b = bands_of(&s, &w, g->p->kc);
     cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b}, each_block);
   }
 }
