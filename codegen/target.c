@@ -104,5 +104,5 @@ void cg_target_key(const Target *t, RtText *out) {
                           f->lanes,        f->l1_bytes,         f->l2_bytes,         f->llc_bytes,
                           f->page_bytes,   f->dtlb_entries};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
-  rt_text_add(out, "%s\n", t->fast_math ? " fast" : "");
+  rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);
 }

@@ -5,6 +5,9 @@
 
 #include "ir/ir.h"
 
+// Convolutions that Winograd's algorithm can do (gemm/winograd.h): what is estimated to be faster; never by it; all by it.
+typedef enum { CONVOLUTION_BY_COST, CONVOLUTION_EXACT, CONVOLUTION_WINOGRAD } Convolution;
+
 typedef struct {
   const char *name, *alias;  // "x86-64-v3", "avx2"
   const char *triple;        // NULL: the host's
@@ -41,6 +44,7 @@ typedef struct {
   int64_t rnn_kc_bytes;  // of w_hh in a KC block; the rest of L1 is for rows and sums (012)
   // ---- caches, for the passes too
   TargetFacts facts;
+  Convolution convolution;  // an option, in no row
   bool fast_math;  // primitives of at most 16 ulp where there are shorter ones (math/fast_math.c); an option, in no row
 } Target;
 

@@ -28,7 +28,8 @@ static int bundle_in(RtArena *mem, void *ctx) {
                                .embed_weights = cli_has(a, "--embed-weights"),
                                .has_workers = cli_has(a, "--workers"),
                                .small = cli_has(a, "--size"),
-                               .fast_math = cli_has(a, "--fast-math")};
+                               .fast_math = cli_has(a, "--fast-math"),
+                               .exact_convolution = cli_has(a, "--exact-convolution")};
   tn_program *p = tn_program_parse(text, n, strcmp(file, "-") ? file : "<stdin>");
   tn_status status = p ? (tn_bundle)(p, cli_value(a, "-o"), o) : TN_ERR_MEMORY;
   tn_program_free(p);

@@ -10,6 +10,7 @@
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order.
 #include "codegen/gemm/depthwise.h"
+#include "codegen/gemm/winograd.h"
 
 enum {
   MOST_SLICES = 16,
@@ -129,6 +130,7 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
   if (cg_depthwise_weight_fits(f, v)) return cg_depthwise_weight_scratch_bytes(f, v, t);
+  if (cg_winograd_weight_fits(f, v, t)) return cg_winograd_weight_scratch_bytes(f, v, t);
   Plan p = plan_of(f, v, t);
   return cg_round_up(4 * p.slices * p.c.groups * p.sums, TN_ALIGN);
 }
@@ -406,6 +408,10 @@ bool cg_emit_conv_weight(Cg *c) {
   LLVMValueRef g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
   if (cg_depthwise_weight_fits(c->f, v)) {
     cg_depthwise_weight_emit(c, x, g);
+    return true;
+  }
+  if (cg_winograd_weight_fits(c->f, v, c->t)) {
+    cg_winograd_weight_emit(c, x, g);
     return true;
   }
   Square s = {.c = c, .p = &p, .scratch = c->scratch};

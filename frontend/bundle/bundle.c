@@ -189,7 +189,10 @@ static bool take_buckets(Bundle *b, tn_program *q, tn_compile_options *o) {
 }
 
 static bool place(Bundle *b, uint32_t t) {
-  tn_compile_options o = {.no_packed_weights = true, .fast_math = b->o->fast_math, .at = b->o->at};
+  tn_compile_options o = {.no_packed_weights = true,
+                          .fast_math = b->o->fast_math,
+                          .exact_convolution = b->o->exact_convolution,
+                          .at = b->o->at};
   tn_program *q = b->placed[t] = read_again(b);
   if (!q) return false;
   q->is_for_object = true;
@@ -211,8 +214,12 @@ static bool place_all(Bundle *b) {
 
 // The same program on this machine: initial values, and the numbers that the selftest expects.
 static bool compile_here(Bundle *b) {
-  const tn_compile_options o = {
-      .n_workers = 1, .no_packed_weights = true, .fast_math = b->o->fast_math, .seed = b->o->seed, .at = b->o->at};
+  const tn_compile_options o = {.n_workers = 1,
+                                .no_packed_weights = true,
+                                .fast_math = b->o->fast_math,
+                                .exact_convolution = b->o->exact_convolution,
+                                .seed = b->o->seed,
+                                .at = b->o->at};
   char lack[TARGET_LACK];
   Target *best = NULL;
   for (uint32_t t = 0; t < b->n_targets && !best; t++)
@@ -237,8 +244,8 @@ static bool load_weights(Bundle *b) {
 static uint64_t plan_hash(const Bundle *b) {
   RtText key = {.mem = b->p->mem};
   for (uint32_t t = 0; t < b->n_targets; t++) cg_target_key(b->target[t], &key);
-  rt_text_add(&key, "%s\n%s\n%d%d%d\n", b->name, b->o->functions ? b->o->functions : "", b->o->has_workers, b->o->small,
-              b->o->fast_math);
+  rt_text_add(&key, "%s\n%s\n%d%d%d%d\n", b->name, b->o->functions ? b->o->functions : "", b->o->has_workers,
+              b->o->small, b->o->fast_math, b->o->exact_convolution);
   rt_text_put(&key, b->p->built, strlen(b->p->built));
   uint64_t hash = rt_hash(key.text, key.len, TN_BUNDLE_ABI);
   return hash ? hash : 1;

@@ -11,6 +11,7 @@ typedef struct {
   bool is_list;
 } Variable;
 static const Variable variables[] = {{"TN_GEMM", "own,blas,auto", false},
+                                     {"TN_CONV", "exact,winograd,auto", false},
                                      {"TN_TEAM", "pin,fixed", true},
                                      {"TN_CHECK", "arena,nan", true},
                                      {"TN_PROFILE", "0,1", false}};
@@ -63,4 +64,10 @@ static void check_dump(tn_program *p, Loc at) {
 void fe_check_environment(tn_program *p, Loc at) {
   for (size_t k = 0; k < sizeof variables / sizeof *variables; k++) check_variable(p, &variables[k], at);
   check_dump(p, at);
+}
+
+Convolution fe_convolution(bool exact) {
+  const char *value = getenv("TN_CONV");
+  if (exact || (value && !strcmp(value, "exact"))) return CONVOLUTION_EXACT;
+  return value && !strcmp(value, "winograd") ? CONVOLUTION_WINOGRAD : CONVOLUTION_BY_COST;
 }

@@ -30,7 +30,8 @@ typedef struct {
   bool embed_weights;   // they are constants of the object, and NAME_init copies them
   bool has_workers;     // one more entry per function, for threads of the caller
   bool small;           // code for size rather than speed
-  bool fast_math;       // as in tn_compile_options, like the next
+  bool fast_math;       // as in tn_compile_options, like the next two
+  bool exact_convolution;
   const tn_bucket *buckets;
   size_t n_buckets;
   bool quiet;  // shows nothing on stderr; errors and warnings are in tn_report either way

@@ -1,0 +1,88 @@
+// Winograd's convolution F(4x4, 3x3): a tile of 4 x 4 pixels of the result is made of 6 x 6 pixels of the source by 36
+// multiply-adds for each pair of channels where windows take 144:
+//
+//   V = B^T d B   of a tile of the source, by vectors of channels         [36][tile][channel]
+//   U = G g G^T   of a window's weights                                   [36][channel][channel of the result]
+//   M[e] = V[e] U[e]: 36 products over channels, by the microkernel       [36][tile][channel of the result]
+//   Y = A^T M A   a tile of the result
+//
+// The gradient of the weight: dU[e] = sum over tiles of V[e]^T (A dY A^T)[e], dW = G^T dU G.
+//
+// The interpolation points are 0, +-3/4, +-3/2 and infinity. Every entry of A and B is exact in f32, and errors are a
+// quarter of those of the usual 0, +-1, +-2 (docs/experiments/059-winograd.md).
+#ifndef TN_CODEGEN_GEMM_WINOGRAD_H
+#define TN_CODEGEN_GEMM_WINOGRAD_H
+
+#include "codegen/gemm/conv_windows.h"
+
+enum { WINOGRAD_TILE = 4, WINOGRAD_TAPS = 3, WINOGRAD_SOURCE = 6, WINOGRAD_POINTS = 36 };
+
+// ---- winograd_transform.c
+typedef enum {
+  TRANSFORM_SOURCE,           // B^T d B
+  TRANSFORM_WEIGHT,           // G g G^T
+  TRANSFORM_RESULT,           // A^T M A
+  TRANSFORM_GRADIENT,         // A dY A^T
+  TRANSFORM_WEIGHT_GRADIENT,  // G^T dU G
+} WinogradTransform;
+
+// Where vectors of channels of one tile lie: element k of those that are transformed at `at` + k * stride, or, where
+// `at` is a table of pointers, at the pointer of row k / n, column k % n (cg_winograd_pixels).
+typedef struct {
+  LLVMValueRef at;
+  int64_t stride;  // 0: a table
+} WinogradSide;
+// `channels` of them by whole vectors. Memory behind a table is read and written up to the last channel; other memory has
+// room for whole vectors. ragged: they may be no whole number of vectors.
+void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, LLVMValueRef channels,
+                           bool ragged);
+
+enum { WINOGRAD_TABLE_ROW = 8 };  // pointers of a row of a table
+// n x n pixels from row y, column x on, of an image at `image`; `outside` stands for those that are not in it.
+typedef struct {
+  int64_t height, width, pixel;  // pixel: elements from one to the next
+  LLVMValueRef image, y, x, outside;
+  int64_t n;
+} WinogradPixels;
+void cg_winograd_pixels(Cg *c, const WinogradPixels *p, LLVMValueRef table);
+
+// ---- winograd_plan.c
+typedef struct {
+  ConvShape s;
+  Windows w;
+  int64_t images, image_tiles, row_tiles;  // images: planes included, by the bound; tiles of an image, and of a row of them
+  int64_t tiles;                           // that are transformed together
+  uint32_t mr, nv;
+  int64_t width, panels;
+  int64_t channels;            // of the source, whole vectors
+  int64_t v_point, m_point;    // elements between points
+  double winograd, direct;     // estimated times, in multiply-adds of a vector
+} WinogradPlan;
+// Can v be computed so, and is it allowed? The first three lines of the plan.
+bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p);
+// And is it faster? All of the plan, by bounds and constants alone.
+bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);
+
+typedef struct {
+  LLVMValueRef image, y, x;  // the first pixel of the result
+} WinogradTile;
+WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number);
+// The transform of the pixels of the source that tile t of the result reads, to `v` as [36], `point` apart.
+typedef struct {
+  LLVMValueRef source, first, channels;  // channels from `first` on
+  LLVMValueRef table, zeros;             // on the stack: [6][8] pointers, a pixel of the padding
+  LLVMValueRef v;
+  int64_t point;
+} WinogradRead;
+void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r);
+
+// ---- winograd_weights.c
+// U as [panel][36][channel][width], by the team. taps: 9 x width on the worker's stack.
+void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps);
+
+// ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
+bool cg_winograd_weight_fits(const Fn *f, Val v, const Target *t);
+int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
+void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g);  // of the kernel's first instruction
+
+#endif

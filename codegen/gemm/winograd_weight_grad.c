@@ -1,0 +1,290 @@
+// Class conv_weight by Winograd's algorithm (winograd.h): dU[e] = sum over tiles of V[e]^T D[e], D = A dY A^T,
+// dW = G^T dU G.
+//
+// The tiles of all images are cut into slices, of which there are so many by bounds alone. A unit of work is a slice, a
+// block of the channels of x and one of those of g: it transforms some tiles of both and adds their 36 products to sums of
+// its own,
+//
+//   [slice][block of x][block of g][36][channel of x][channel of g]
+//
+// which are added in the order of slices, transformed and stored.
+#include "codegen/gemm/winograd.h"
+
+enum {
+  MOST_SLICES = 8,
+  SLICE_BYTES = 4 << 20,  // of all slices' sums, unless there is one
+  MOST_TILES = 48,
+  FEW_TILES = 6,
+  MOST_ROWS = 16,
+  STACK_PART = 13,      // sixteenths of a worker's stack: V and D
+  MATRIX_GAP = 16,      // elements between matrices, so that points of a tile map to different cache sets
+  SOURCE_COST = 200,    // of a vector of a tile, in multiply-adds of a vector,
+  GRADIENT_COST = 160,  // likewise,
+  SUMS_COST = 4,        // of loading and storing a vector of sums,
+  FINISH_COST = 600,    // and of transforming one and storing it by elements
+  GAIN = 125            // per cent: a smaller one is no reason to round more
+};
+
+typedef struct {
+  WinogradPlan w;
+  int64_t x_blocks, g_blocks, x_block, g_block;  // blocks of channels: how many, of how many, whole vectors
+  int64_t rows;                                  // of a block of x that there are
+  int64_t tiles, x_point, g_point;
+  int64_t slices, sums;  // sums: elements of a unit's
+  double cost;           // of a tile
+} Plan;
+
+// ---- the plan
+static int64_t vectors_of(int64_t channels, const Target *t) { return cg_ceil_div(channels, t->vl); }
+
+static int64_t tiles_that_fit(int64_t channels, const Target *t) {
+  int64_t room = cg_smaller(t->stack_bytes * STACK_PART / 16, t->facts.l2_bytes / 2) / 4 / WINOGRAD_POINTS;
+  return cg_smaller(MOST_TILES, (room - 2 * MATRIX_GAP) / channels);
+}
+
+static void choose_blocks(Plan *p, const Target *t) {
+  const ConvShape *s = &p->w.s;
+  int64_t c = vectors_of(s->src_channels, t), o = vectors_of(s->dst_channels, t);
+  for (int64_t i = 1; i <= c; i++) {
+    for (int64_t j = 1; j <= o; j++) {
+      if (c % i || o % j) continue;
+      int64_t tiles = tiles_that_fit((c / i + o / j) * t->vl, t);
+      if (tiles < FEW_TILES) continue;
+      double products = (double)(WINOGRAD_POINTS * c * t->vl * o) * (1 + (double)SUMS_COST / (double)tiles);
+      double cost = products + (double)(SOURCE_COST * c * j) + (double)(GRADIENT_COST * o * i);
+      if (p->tiles && cost >= p->cost) continue;
+      p->x_blocks = i, p->g_blocks = j, p->tiles = tiles, p->cost = cost;
+      p->x_block = c / i * t->vl, p->g_block = o / j * t->vl;
+    }
+  }
+}
+
+static bool is_faster(Plan *p, int64_t all, const Target *t) {
+  const ConvShape *s = &p->w.s;
+  double c = (double)s->src_channels, o_vectors = (double)vectors_of(s->dst_channels, t);
+  double pixels = (double)(p->w.images * s->dst[1] * s->dst[2]);
+  p->w.direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors;
+  p->w.winograd = (double)all * p->cost + c * o_vectors * (double)(FINISH_COST + WINOGRAD_POINTS * p->slices);
+  return p->w.winograd * GAIN < p->w.direct * 100;
+}
+
+static bool plan_of(const Fn *f, Val v, const Target *t, Plan *p) {
+  *p = (Plan){0};
+  if (!cg_winograd_shape(f, v, t, &p->w)) return false;
+  choose_blocks(p, t);
+  if (!p->tiles) return false;
+  p->rows = p->x_blocks == 1 ? p->w.s.src_channels : p->x_block;
+  p->x_point = p->tiles * p->x_block + MATRIX_GAP, p->g_point = p->tiles * p->g_block + MATRIX_GAP;
+  p->sums = WINOGRAD_POINTS * p->x_block * p->g_block;
+  int64_t all = p->w.images * p->w.image_tiles, one = 4 * p->sums * p->x_blocks * p->g_blocks;
+  int64_t most = cg_smaller(cg_smaller(MOST_SLICES, SLICE_BYTES / one), cg_ceil_div(all, p->tiles));
+  p->slices = cg_larger(1, most);
+  return is_faster(p, all, t) || t->convolution == CONVOLUTION_WINOGRAD;
+}
+
+bool cg_winograd_weight_fits(const Fn *f, Val v, const Target *t) {
+  Plan p;
+  return plan_of(f, v, t, &p);
+}
+
+int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  Plan p;
+  plan_of(f, v, t, &p);
+  return cg_round_up(4 * p.slices * p.x_blocks * p.g_blocks * p.sums, TN_ALIGN);
+}
+
+// ---- a unit
+typedef struct {
+  Cg *c;
+  const Plan *p;
+  LLVMValueRef x, g, scratch;
+  LLVMValueRef v, d, table, zeros, buffer;  // on the stack
+  LLVMValueRef slice, x_block, g_block;
+  LLVMValueRef first, n;  // tiles
+  LLVMValueRef sums;
+} Unit;
+
+static LLVMValueRef channels_of(Cg *c, LLVMValueRef first, int64_t block, int64_t all) {
+  return cg_min(c, cg_i64(c, block), cg_sub(c, cg_i64(c, all), first));
+}
+
+static void read_gradient(const Unit *u, const WinogradTile *t, LLVMValueRef to) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  const ConvShape *s = &p->w.s;
+  LLVMValueRef first = cg_mul(c, u->g_block, cg_i64(c, p->g_block));
+  LLVMValueRef at = cg_mul(c, t->image, cg_i64(c, s->dst[1] * s->dst[2] * s->dst_channels));
+  WinogradPixels pixels = {.height = s->dst[1],
+                           .width = s->dst[2],
+                           .pixel = s->dst_channels,
+                           .image = cg_at(c, c->f32, u->g, cg_add(c, at, first)),
+                           .y = t->y,
+                           .x = t->x,
+                           .outside = u->zeros,
+                           .n = WINOGRAD_TILE};
+  cg_winograd_pixels(c, &pixels, u->table);
+  cg_winograd_transform(c, TRANSFORM_GRADIENT, (WinogradSide){u->table, 0}, (WinogradSide){to, p->g_point},
+                        channels_of(c, first, p->g_block, s->dst_channels), s->dst_channels % c->t->vl != 0);
+}
+
+static void read_tiles(const Unit *u) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  Loop l;
+  LLVMValueRef first = cg_mul(c, u->x_block, cg_i64(c, p->x_block));
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
+  WinogradTile t = cg_winograd_tile(c, &p->w, cg_add(c, u->first, l.i));
+  WinogradRead r = {.source = u->x,
+                    .first = first,
+                    .channels = channels_of(c, first, p->x_block, p->w.s.src_channels),
+                    .table = u->table,
+                    .zeros = u->zeros,
+                    .v = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->x_block))),
+                    .point = p->x_point};
+  cg_winograd_read(c, &p->w, &t, &r);
+  read_gradient(u, &t, cg_at(c, c->f32, u->d, cg_mul(c, l.i, cg_i64(c, p->g_block))));
+  cg_loop_end(c, &l, NULL);
+}
+
+// `nv` vectors of the block of g from column n0 on, of one point.
+static void product(const Unit *u, LLVMValueRef point, LLVMValueRef n0, uint32_t nv) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  uint32_t most = (uint32_t)cg_smaller(MOST_ROWS, c->t->gemm_mr * c->t->gemm_nv / nv);
+  TileSpec spec = {.mr = cg_tile_height(p->rows, most),
+                   .nv = nv,
+                   .a_row = 1,
+                   .a_k = p->x_block,
+                   .b_k = p->g_block,
+                   .b_vec = c->t->vl,
+                   .c_row = p->g_block,
+                   .c_vec = c->t->vl,
+                   .more = true,
+                   .mask_from = nv};
+  LLVMValueRef d = cg_add(c, cg_mul(c, point, cg_i64(c, p->g_point)), n0),
+               sums = cg_add(c, cg_mul(c, point, cg_i64(c, p->x_block * p->g_block)), n0);
+  TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, point, cg_i64(c, p->x_point))),
+                   .b = cg_at(c, c->f32, u->d, d),
+                   .c = cg_at(c, c->f32, u->sums, sums),
+                   .k = u->n};
+  TileRows rows = {.rows = cg_i64(c, p->rows), .left = p->rows % spec.mr, .a_block = cg_i64(c, spec.mr)};
+  cg_tile_rows(c, &spec, &args, &rows);
+}
+
+static void products(const Unit *u) {
+  Cg *c = u->c;
+  int64_t width = c->t->gemm_nv * c->t->vl, whole = u->p->g_block / width * width, left = u->p->g_block - whole;
+  Loop point, column;
+  cg_loop_begin(c, &point, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
+  if (whole) {
+    cg_loop_begin(c, &column, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, width), NULL, 0);
+    product(u, point.i, column.i, c->t->gemm_nv);
+    cg_loop_end(c, &column, NULL);
+  }
+  if (left) product(u, point.i, cg_i64(c, whole), (uint32_t)(left / c->t->vl));
+  cg_loop_end(c, &point, NULL);
+}
+
+static LLVMValueRef all_tiles(const Unit *u) {
+  const WinogradPlan *w = &u->p->w;
+  return cg_mul(u->c, cg_dim(u->c, w->s.c.n), cg_i64(u->c, w->s.dst[0] * w->image_tiles));
+}
+
+static LLVMValueRef slice_begin(const Unit *u, LLVMValueRef slice) {
+  return cg_div(u->c, cg_mul(u->c, slice, all_tiles(u)), cg_i64(u->c, u->p->slices));
+}
+
+static void unit(Unit *u) {
+  Cg *c = u->c;
+  LLVMValueRef end = slice_begin(u, cg_add(c, u->slice, cg_i64(c, 1))), tiles = cg_i64(c, u->p->tiles);
+  cg_conv_clear(c, u->sums, cg_i64(c, u->p->sums));
+  Loop l;
+  cg_loop_begin(c, &l, slice_begin(u, u->slice), end, tiles, NULL, 0);
+  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, end, l.i));
+  read_tiles(u);
+  products(u);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void each_unit(Unit *u) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  LLVMValueRef lo, hi, x_blocks = cg_i64(c, p->x_blocks), g_blocks = cg_i64(c, p->g_blocks);
+  cg_share(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef rest = cg_div(c, l.i, g_blocks);
+  u->g_block = cg_gemm_rem(c, l.i, g_blocks), u->x_block = cg_gemm_rem(c, rest, x_blocks);
+  u->slice = cg_div(c, rest, x_blocks);
+  u->sums = cg_at(c, c->f32, u->scratch, cg_mul(c, l.i, cg_i64(c, p->sums)));
+  unit(u);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- the weight's gradient
+// Sums over the slices of one channel of x and a block of g, to the buffer as [36][g_block].
+static void add_slices(const Unit *u, LLVMValueRef from) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  int64_t slice = p->x_blocks * p->g_blocks * p->sums;
+  Loop point, l;
+  cg_loop_begin(c, &point, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_at(c, c->f32, from, cg_mul(c, point.i, cg_i64(c, p->x_block * p->g_block))),
+               to = cg_at(c, c->f32, u->buffer, cg_mul(c, point.i, cg_i64(c, p->g_block)));
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl), NULL, 0);
+  LLVMValueRef at = cg_at(c, c->f32, row, l.i), sum = cg_load(c, c->vf, at);
+  for (int64_t k = 1; k < p->slices; k++)
+    sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
+  cg_store(c, sum, cg_at(c, c->f32, to, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &point, NULL);
+}
+
+static void store_taps(const Unit *u, LLVMValueRef taps, LLVMValueRef n, LLVMValueRef to) {
+  Cg *c = u->c;
+  int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, u->p->w.s.src_channels * all)));
+  for (int64_t k = 0; k < all; k++) {
+    LLVMValueRef from = cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * u->p->g_block), l.i));
+    cg_store(c, cg_load(c, c->f32, from), cg_at(c, c->f32, at, cg_i64(c, k)));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+static void finish(const Unit *u, LLVMValueRef out) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  const ConvShape *s = &p->w.s;
+  LLVMValueRef lo, hi, g_blocks = cg_i64(c, p->g_blocks), x_block = cg_i64(c, p->x_block);
+  LLVMValueRef taps = cg_at(c, c->f32, u->buffer, cg_i64(c, WINOGRAD_POINTS * p->g_block));
+  cg_share(c, cg_i64(c, s->src_channels * p->g_blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef channel = cg_div(c, l.i, g_blocks), g_block = cg_gemm_rem(c, l.i, g_blocks);
+  LLVMValueRef block = cg_add(c, cg_mul(c, cg_div(c, channel, x_block), g_blocks), g_block);
+  LLVMValueRef in_block = cg_mul(c, cg_gemm_rem(c, channel, x_block), cg_i64(c, p->g_block));
+  add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->sums)), in_block)));
+  cg_winograd_transform(c, TRANSFORM_WEIGHT_GRADIENT, (WinogradSide){u->buffer, p->g_block},
+                        (WinogradSide){taps, p->g_block}, cg_i64(c, p->g_block), false);
+  LLVMValueRef first = cg_mul(c, g_block, cg_i64(c, p->g_block)), all = cg_i64(c, WINOGRAD_TAPS * WINOGRAD_TAPS);
+  LLVMValueRef row = cg_add(c, cg_mul(c, first, cg_i64(c, s->src_channels)), channel);
+  store_taps(u, taps, channels_of(c, first, p->g_block, s->dst_channels), cg_at(c, c->f32, out, cg_mul(c, row, all)));
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
+  Val v = {c->k->first};
+  Plan p;
+  plan_of(c->f, v, c->t, &p);
+  int64_t zeros = cg_larger(p.x_block, p.g_block);
+  Unit u = {.c = c, .p = &p, .x = x, .g = g, .scratch = c->scratch};
+  u.v = cg_gemm_on_stack(c, WINOGRAD_POINTS * p.x_point), u.d = cg_gemm_on_stack(c, WINOGRAD_POINTS * p.g_point);
+  u.table = cg_block(c, c->ptr, WINOGRAD_SOURCE * WINOGRAD_TABLE_ROW), u.zeros = cg_gemm_on_stack(c, zeros);
+  u.buffer = cg_gemm_on_stack(c, (WINOGRAD_POINTS + WINOGRAD_TAPS * WINOGRAD_TAPS) * p.g_block);
+  cg_conv_clear(c, u.zeros, cg_i64(c, zeros));
+  each_unit(&u);
+  cg_wait_for_team(c);
+  finish(&u, cg_ptr(c, v));
+}
