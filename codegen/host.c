@@ -88,3 +88,9 @@ bool cg_target_host(Target *t, RtArena *mem) {
   RtText why = {mem, NULL, 0, 0};
   return cg_target_pick(t, getenv("TN_TARGET"), &why);
 }
+
+Convolution cg_convolution(bool exact) {
+  const char *by = getenv("TN_CONV");
+  if (exact || (by && !strcmp(by, "exact"))) return CONVOLUTION_EXACT;
+  return by && !strcmp(by, "winograd") ? CONVOLUTION_WINOGRAD : CONVOLUTION_BY_COST;
+}

@@ -62,5 +62,6 @@ bool cg_target_runs_here(const Target *t, char lack[TARGET_LACK]);  // lack: the
 bool cg_target_host(Target *t, RtArena *mem);                       // $TN_TARGET or the best row
 // The named row if this machine can run it; NULL or "": the best one that it can. false: `why` says what it lacks.
 bool cg_target_pick(Target *t, const char *name, RtText *why);
+Convolution cg_convolution(bool exact);  // what $TN_CONV says (exact, winograd, auto), unless exact ones are asked for
 
 #endif

@@ -647,7 +647,6 @@ void fe_scan_ends(tn_function *f, tn_site at);              // reports a scan th
 
 // ---- compile/environment.c
 void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
-Convolution fe_convolution(bool exact);            // by the option exact_convolution and $TN_CONV
 
 // ---- compile/bytes_moved.c
 void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a placed function

@@ -35,6 +35,16 @@ check 0 'define hidden void @' kernels step.tir --kernel 0 --llvm
 check 0 '.globl' kernels step.tir --kernel 0 --asm
 check_json 0 '.llvm has "define" and .asm has ".text" and .ir has "matmul" and .kernel = 0' \
   kernels step.tir --kernel 0 --llvm --asm --json
+check 0 'tiled: macro tiles' kernels step.tir --kernel 0
+cat >conv.tir <<'END'
+program @p
+func @f(%x: f32[8,16,16,32], %w: f32[32,32,3,3]) {
+  %y = conv %x, %w {stride=[1,1], pad=[1,1,1,1], dilation=[1,1], groups=1}
+  output %y {name="y", index=0}
+}
+END
+check 0 "Winograd's algorithm: estimated at" kernels conv.tir --kernel 0
+check_json 0 '.way has "of the time of direct sums"' kernels conv.tir --kernel 0 --json
 # source lines are shown where the file is here
 sed 's/m\.c/here.c/' step.tir >here.tir
 printf 'line 1\n\n\n  int the_fourth_line;\n' >here.c

@@ -47,6 +47,8 @@ static void json_row(const ToolFn *f, uint32_t k, RtText *out) {
   json_text(out, "operations", tool_kernel_ops(f, mem, k));
   json_text(out, "type", sizes_of(f, mem, k));
   json_text(out, "source", tool_kernel_lines(f, mem, k));
+  const char *way = cg_kernel_reason(f->f, &f->f->kernels[k], mem);
+  if (*way) json_text(out, "way", way);
   json_number(out, "flops", cg_kernel_flops(f->f, &f->f->kernels[k]));
   json_int(out, "reads", t.read);
   json_int(out, "writes", t.written);
@@ -130,6 +132,8 @@ static bool put_one(const Kernels *w, const ToolFn *f, RtText *out) {
   }
   rt_text_add(out, "@%s\n", tool_fn_name(f));
   put_row(f, (uint32_t)w->kernel, out);
+  const char *way = cg_kernel_reason(f->f, &f->f->kernels[w->kernel], out->mem);
+  if (*way) rt_text_add(out, "%s\n", way);
   put_sources(f, (uint32_t)w->kernel, out);
   if (llvm) rt_text_add(out, "\n%s", llvm);
   if (assembly) rt_text_add(out, "\n%s", assembly);

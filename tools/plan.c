@@ -259,6 +259,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
     rt_diag(&p->diags, RT_ERROR, E_CODEGEN, NULL, 0, "no code can be generated for this CPU");
     return false;
   }
+  target->convolution = cg_convolution(false);
   p->packs_weights = true;
   p->keeps_remarks = true;
   cg_plan_for(p, target);

@@ -130,7 +130,8 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
   if (cg_depthwise_weight_fits(f, v)) return cg_depthwise_weight_scratch_bytes(f, v, t);
-  if (cg_winograd_weight_fits(f, v, t)) return cg_winograd_weight_scratch_bytes(f, v, t);
+  WinogradPlan winograd;
+  if (cg_winograd_weight_plan(f, v, t, &winograd)) return cg_winograd_weight_scratch_bytes(f, v, t);
   Plan p = plan_of(f, v, t);
   return cg_round_up(4 * p.slices * p.c.groups * p.sums, TN_ALIGN);
 }
@@ -410,7 +411,8 @@ bool cg_emit_conv_weight(Cg *c) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }
-  if (cg_winograd_weight_fits(c->f, v, c->t)) {
+  WinogradPlan winograd;
+  if (cg_winograd_weight_plan(c->f, v, c->t, &winograd)) {
     cg_winograd_weight_emit(c, x, g);
     return true;
   }

@@ -4,7 +4,9 @@
 //   plan.c           operands and sizes of a product, its modifiers, its strategy; scratch. Read this first
 //   strategies.def   the strategies in order of preference; each has a file:
 //   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
+//   winograd.c (with winograd_plan.c, winograd_transform.c, winograd_weights.c)
 //   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  tiled.c (with macrokernel.c)
+//   reason.c         the plan in words
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
 //   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
@@ -140,6 +142,9 @@ int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) { return p->prologue && p->prologue != PROLOGUE_B; }
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
+
+// ---- reason.c: how kernel k is computed, and why; nothing of kernels without a product
+void cg_gemm_reason(const Fn *f, const Kernel *k, const Target *t, RtText *out);
 
 // ---- blas.c
 typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;

@@ -90,11 +90,10 @@ static void products(const Unit *u, const Panel *n) {
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
-  TileArgs args = {
-      .a = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->v_point))),
-      .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
-      .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
-      .k = cg_i64(c, p->s.src_channels)};
+  TileArgs args = {.a = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->v_point))),
+                   .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
+                   .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
+                   .k = cg_i64(c, p->s.src_channels)};
   cg_tile_rows(c, &spec, &args, &rows);
   cg_loop_end(c, &l, NULL);
 }

@@ -47,21 +47,35 @@ typedef struct {
 void cg_winograd_pixels(Cg *c, const WinogradPixels *p, LLVMValueRef table);
 
 // ---- winograd_plan.c
+typedef enum {
+  WINOGRAD_UNKNOWN,  // other taps, strides, dilations or groups
+  WINOGRAD_OFF,      // exact convolutions are asked for
+  WINOGRAD_NO_ROOM,  // too many channels for tiles on a worker's stack
+  WINOGRAD_SLOWER,   // or not enough faster
+  WINOGRAD_CHOSEN
+} WinogradChoice;
+
 typedef struct {
+  WinogradChoice choice;
   ConvShape s;
   Windows w;
-  int64_t images, image_tiles, row_tiles;  // images: planes included, by the bound; tiles of an image, and of a row of them
-  int64_t tiles;                           // that are transformed together
+  int64_t images, image_tiles,
+      row_tiles;  // images: planes included, by the bound; tiles of an image, and of a row of them
+  int64_t tiles;  // that are transformed together
   uint32_t mr, nv;
   int64_t width, panels;
-  int64_t channels;            // of the source, whole vectors
-  int64_t v_point, m_point;    // elements between points
-  double winograd, direct;     // estimated times, in multiply-adds of a vector
+  int64_t channels;          // of the source, whole vectors
+  int64_t v_point, m_point;  // elements between points
+  double winograd, direct;   // estimated times, in multiply-adds of a vector
 } WinogradPlan;
-// Can v be computed so, and is it allowed? The first three lines of the plan.
+// Can v be computed so, and is it allowed? The shape, images and numbers of tiles.
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p);
 // And is it faster? All of the plan, by bounds and constants alone.
 bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);
+// Compares the estimated times, and says whether it is chosen.
+bool cg_winograd_choose(const Target *t, WinogradPlan *p);
+// The choice and its reason, as words.
+void cg_winograd_reason(const WinogradPlan *p, RtText *out);
 
 typedef struct {
   LLVMValueRef image, y, x;  // the first pixel of the result
@@ -81,7 +95,7 @@ void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const
 void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps);
 
 // ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
-bool cg_winograd_weight_fits(const Fn *f, Val v, const Target *t);
+bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);  // the choice and the times
 int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g);  // of the kernel's first instruction
 

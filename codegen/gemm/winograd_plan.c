@@ -7,12 +7,12 @@ enum {
   MOST_TILES = 32,  // transformed together,
   FEW_TILES = 8,    // and at least, so that U is read often enough from L1 and L2
   MOST_ROWS = 16,
-  PARTS_WANTED = 8,     // of the tiles: work for a team
-  SOURCE_COST = 200,    // of a vector of channels of a tile: loads, stores and arithmetic,
-  RESULT_COST = 140,    // likewise,
-  WEIGHT_COST = 500,    // and of a vector of U, whose weights are not neighbours
-  MATRIX_GAP = 16,      // elements between matrices, so that points of a tile map to different cache sets
-  GAIN = 125            // per cent: a smaller one is no reason to round more
+  PARTS_WANTED = 8,   // of the tiles: work for a team
+  SOURCE_COST = 200,  // of a vector of channels of a tile: loads, stores and arithmetic,
+  RESULT_COST = 140,  // likewise,
+  WEIGHT_COST = 500,  // and of a vector of U, whose weights are not neighbours
+  MATRIX_GAP = 16,    // elements between matrices, so that points of a tile map to different cache sets
+  GAIN = 125          // per cent: a smaller one is no reason to round more
 };
 
 static bool is_known(const ConvShape *s) {
@@ -50,11 +50,31 @@ static void estimate(WinogradPlan *p, int64_t all, const Target *t) {
                 c * o_vectors * WEIGHT_COST;
 }
 
+bool cg_winograd_choose(const Target *t, WinogradPlan *p) {
+  bool chosen = t->convolution == CONVOLUTION_WINOGRAD || p->winograd * GAIN < p->direct * 100;
+  p->choice = chosen ? WINOGRAD_CHOSEN : WINOGRAD_SLOWER;
+  return chosen;
+}
+
+void cg_winograd_reason(const WinogradPlan *p, RtText *out) {
+  static const char *const words[] = {
+      [WINOGRAD_UNKNOWN] = "Winograd's algorithm is for 3 x 3 taps, stride 1, one group",
+      [WINOGRAD_OFF] = "exact convolutions are asked for",
+      [WINOGRAD_NO_ROOM] = "Winograd's algorithm has too many channels for a worker's stack",
+      [WINOGRAD_SLOWER] = "Winograd's algorithm would not gain enough",
+      [WINOGRAD_CHOSEN] = "Winograd's algorithm",
+  };
+  rt_text_add(out, "%s", words[p->choice]);
+  if (p->choice >= WINOGRAD_SLOWER)
+    rt_text_add(out, ": estimated at %.0f %% of the time of direct sums", 100 * p->winograd / p->direct);
+}
+
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   *p = (WinogradPlan){0};
   cg_conv_shape(f, v, &p->s);
   const ConvShape *s = &p->s;
-  if (t->convolution == CONVOLUTION_EXACT || !is_known(s)) return false;
+  if (is_known(s)) p->choice = t->convolution == CONVOLUTION_EXACT ? WINOGRAD_OFF : WINOGRAD_NO_ROOM;
+  if (p->choice != WINOGRAD_NO_ROOM) return false;
   cg_conv_windows(s, 0, &p->w);
   p->images = ir_dim_bound(f->prog, s->c.n) * s->dst[0];
   p->row_tiles = cg_ceil_div(s->dst[2], WINOGRAD_TILE);
@@ -73,7 +93,7 @@ bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   if (p->tiles < (t->convolution == CONVOLUTION_WINOGRAD ? 1 : FEW_TILES)) return false;
   p->v_point = p->tiles * p->channels + MATRIX_GAP, p->m_point = p->tiles * p->width + MATRIX_GAP;
   estimate(p, all, t);
-  return t->convolution == CONVOLUTION_WINOGRAD || p->winograd * GAIN < p->direct * 100;
+  return cg_winograd_choose(t, p);
 }
 
 // ---- tiles

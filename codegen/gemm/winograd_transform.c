@@ -146,14 +146,12 @@ static void make_transform(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, V channels,
-                           bool ragged) {
+void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, V channels, bool ragged) {
   Spec s = {.t = &transforms[kind], .from = from.stride, .to = to.stride, .masked = ragged};
   char name[96];
   snprintf(name, sizeof name, "winograd.%s.%lld.%lld%s", s.t->name, (long long)s.from, (long long)s.to,
            s.masked ? ".m" : "");
-  LLVMTypeRef type =
-      LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->ptr, c->i64}, 3, false);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->ptr, c->i64}, 3, false);
   V arg[] = {from.at, to.at, channels};
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_transform, &s), arg, 3, "");
 }

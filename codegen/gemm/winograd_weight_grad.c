@@ -21,8 +21,7 @@ enum {
   SOURCE_COST = 200,    // of a vector of a tile, in multiply-adds of a vector,
   GRADIENT_COST = 160,  // likewise,
   SUMS_COST = 4,        // of loading and storing a vector of sums,
-  FINISH_COST = 600,    // and of transforming one and storing it by elements
-  GAIN = 125            // per cent: a smaller one is no reason to round more
+  FINISH_COST = 600     // and of transforming one and storing it by elements
 };
 
 typedef struct {
@@ -59,13 +58,12 @@ static void choose_blocks(Plan *p, const Target *t) {
   }
 }
 
-static bool is_faster(Plan *p, int64_t all, const Target *t) {
+static void estimate(Plan *p, int64_t all, const Target *t) {
   const ConvShape *s = &p->w.s;
   double c = (double)s->src_channels, o_vectors = (double)vectors_of(s->dst_channels, t);
   double pixels = (double)(p->w.images * s->dst[1] * s->dst[2]);
   p->w.direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors;
   p->w.winograd = (double)all * p->cost + c * o_vectors * (double)(FINISH_COST + WINOGRAD_POINTS * p->slices);
-  return p->w.winograd * GAIN < p->w.direct * 100;
 }
 
 static bool plan_of(const Fn *f, Val v, const Target *t, Plan *p) {
@@ -79,12 +77,15 @@ static bool plan_of(const Fn *f, Val v, const Target *t, Plan *p) {
   int64_t all = p->w.images * p->w.image_tiles, one = 4 * p->sums * p->x_blocks * p->g_blocks;
   int64_t most = cg_smaller(cg_smaller(MOST_SLICES, SLICE_BYTES / one), cg_ceil_div(all, p->tiles));
   p->slices = cg_larger(1, most);
-  return is_faster(p, all, t) || t->convolution == CONVOLUTION_WINOGRAD;
+  estimate(p, all, t);
+  return cg_winograd_choose(t, &p->w);
 }
 
-bool cg_winograd_weight_fits(const Fn *f, Val v, const Target *t) {
+bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *w) {
   Plan p;
-  return plan_of(f, v, t, &p);
+  bool chosen = plan_of(f, v, t, &p);
+  *w = p.w;
+  return chosen;
 }
 
 int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {

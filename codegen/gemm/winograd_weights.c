@@ -26,8 +26,7 @@ static void gather(Cg *c, const WinogradPlan *p, LLVMValueRef from, LLVMValueRef
                   cg_sub(c, cg_i64(c, p->width), some));
 }
 
-void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to,
-                         LLVMValueRef taps) {
+void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps) {
   int64_t channels = p->s.src_channels, all = WINOGRAD_TAPS * WINOGRAD_TAPS;
   int64_t stride = p->s.transposed ? p->s.dst_channels * all : all;
   LLVMValueRef lo, hi;
@@ -35,8 +34,8 @@ void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLV
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef panel = cg_div(c, l.i, cg_i64(c, channels)), channel = cg_gemm_rem(c, l.i, cg_i64(c, channels));
-  gather(c, p, cg_at(c, c->f32, weights, cg_mul(c, channel, cg_i64(c, stride))),
-         cg_mul(c, panel, cg_i64(c, p->width)), taps);
+  gather(c, p, cg_at(c, c->f32, weights, cg_mul(c, channel, cg_i64(c, stride))), cg_mul(c, panel, cg_i64(c, p->width)),
+         taps);
   LLVMValueRef row = cg_add(c, cg_mul(c, panel, cg_i64(c, WINOGRAD_POINTS * channels)), channel);
   cg_winograd_transform(c, TRANSFORM_WEIGHT, (WinogradSide){taps, p->width},
                         (WinogradSide){cg_at(c, c->f32, to, cg_mul(c, row, cg_i64(c, p->width))), channels * p->width},

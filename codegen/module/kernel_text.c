@@ -1,6 +1,7 @@
 // One kernel in a module of its own: without entries, so that nothing else is in the text.
 #include "codegen/module/kernel_text.h"
 
+#include "codegen/gemm/gemm.h"
 #include "codegen/module/child.h"
 #include "codegen/module/emit.h"
 #include "codegen/module/llvm_module.h"
@@ -46,4 +47,11 @@ bool cg_kernel_text(Prog *p, const Target *t, const Fn *f, uint32_t kernel, CgTe
   if (a.failure == CG_NO_FAILURE) rt_text_put(out, a.data, a.size);
   rt_free(a.data);
   return a.failure == CG_NO_FAILURE;
+}
+
+const char *cg_kernel_reason(const Fn *f, const Kernel *k, RtArena *mem) {
+  RtText out = {.mem = mem};
+  rt_text_put(&out, "", 0);
+  cg_gemm_reason(f, k, f->prog->scratch_ctx, &out);
+  return out.text;
 }

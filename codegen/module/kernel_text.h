@@ -9,6 +9,9 @@ typedef enum { CG_TEXT_LLVM, CG_TEXT_ASSEMBLY } CgTextKind;
 // code (an output that was computed in place) gives "". false: why.
 bool cg_kernel_text(Prog *p, const Target *t, const Fn *f, uint32_t kernel, CgTextKind kind, RtText *out, RtText *why);
 
+// How kernel k of a function that is planned is computed, and why, on one line; "": there is one way.
+const char *cg_kernel_reason(const Fn *f, const Kernel *k, RtArena *mem);
+
 // codegen/module/cost_model.c: arithmetic of one run by bounds, as cg_flops counts it
 double cg_kernel_flops(const Fn *f, const Kernel *k);
 

@@ -235,7 +235,7 @@ static void report_no_instance(tn_program *p, tn_site at) {
 
 bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
   double start = rt_now_ms();
-  target->fast_math = o->fast_math, target->convolution = fe_convolution(o->exact_convolution);
+  target->fast_math = o->fast_math, target->convolution = cg_convolution(o->exact_convolution);
   p->ir->copy_saved = o->copy_saved;
   p->ir->packs_weights = !o->no_packed_weights;
   if (!run_passes(p, target, o)) return false;

@@ -65,9 +65,3 @@ void fe_check_environment(tn_program *p, Loc at) {
   for (size_t k = 0; k < sizeof variables / sizeof *variables; k++) check_variable(p, &variables[k], at);
   check_dump(p, at);
 }
-
-Convolution fe_convolution(bool exact) {
-  const char *value = getenv("TN_CONV");
-  if (exact || (value && !strcmp(value, "exact"))) return CONVOLUTION_EXACT;
-  return value && !strcmp(value, "winograd") ? CONVOLUTION_WINOGRAD : CONVOLUTION_BY_COST;
-}

@@ -31,8 +31,8 @@ typedef struct {
   // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
   // folder or file that others could have written is not used (W011, once in a process; docs/security.md).
   const char *cache_dir;
-  uint64_t seed;             // of the random stream
-  bool fast_math;            // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
+  uint64_t seed;   // of the random stream
+  bool fast_math;  // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
   // Convolutions as sums of products in every case. Otherwise those of 3 x 3 taps and stride 1, and both of their
   // gradients, are computed by Winograd's algorithm F(4x4, 3x3) where that is estimated to be faster (docs/gemm.md): as
   // many bits on any number of workers, but with larger errors of rounding.
