@@ -9,7 +9,7 @@
 // The gradient of the weight: dU[e] = sum over tiles of V[e]^T (A dY A^T)[e], dW = G^T dU G.
 //
 // The interpolation points are 0, +-3/4, +-3/2 and infinity. Every entry of A and B is exact in f32, and errors are a
-// quarter of those of the usual 0, +-1, +-2 (docs/experiments/059-winograd.md).
+// quarter of those of the usual 0, +-1, +-2 (docs/experiments/060-winograd.md).
 #ifndef TN_CODEGEN_GEMM_WINOGRAD_H
 #define TN_CODEGEN_GEMM_WINOGRAD_H
 
