@@ -11,7 +11,8 @@
 // two updates. How they are timed: bench/measure.c.
 //
 // A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, `MIN MEDIAN` (ms for
-// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`, and to the line `memory` the MB that it had resident at most.
+// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`, and to the line `memory`
+// the MB that it had resident at most, and by how many that grew since its weights were there.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/measure.h"
 #include <errno.h>
@@ -125,12 +126,13 @@ static bool start_peer(Peer *p, const Options *o, const Workload *w, const char 
 }
 
 static void find_limits(const Workload *w, void *state, Case *c) {
-  tn_plan plan;
+  tn_plan *plan = &c->r.plan;
+  bool has_plan = w->function && tn_plan_of(w->model(state), w->function, plan) == TN_OK;
   c->flops = w->flops, c->bytes = w->bytes;
   if (w->limits) w->limits(c->variant, &c->flops, &c->bytes);
-  if (c->flops > 0 || c->bytes > 0 || !w->function || tn_plan_of(w->model(state), w->function, &plan) != TN_OK) return;
+  if (c->flops > 0 || c->bytes > 0 || !has_plan) return;
   c->counted = true;
-  c->flops = plan.flops * (w->filled ? w->filled(state) : 1), c->bytes = (double)plan.least_bytes;
+  c->flops = plan->flops * (w->filled ? w->filled(state) : 1), c->bytes = (double)plan->least_bytes;
 }
 
 static bool measure(const Options *o, const Workload *w, void *state, Peer *peers, const char *variant, Summary *sum) {

@@ -79,10 +79,10 @@ static bool warm_peer_up(const Options *o, const Workload *w, Peer *peer, Times 
   return true;
 }
 
-static double memory_of(Peer *peer, const char *name) {
+static void find_memory(Peer *peer, const char *name, double *most, double *growth) {
   char line[256];
-  if (!strcmp(name, "openblas") || !bench_peer_ask(peer, "memory", line, sizeof line)) return 0;
-  return strtod(line, NULL);
+  if (!strcmp(name, "openblas") || !bench_peer_ask(peer, "memory", line, sizeof line)) return;
+  if (sscanf(line, "%lf %lf", most, growth) != 2) *most = *growth = 0;
 }
 
 // Both find the same number from the same weights.
@@ -106,7 +106,7 @@ static bool is_ready(const Options *o, void *state, Peer *peers, Case *c) {
   if (!warm_up(o, c->w, state, &c->r)) return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
   for (int k = 0; k < o->n_vs; k++)
     if (!warm_peer_up(o, c->w, &peers[k], &c->r.theirs[k])) return bench_peer_complain(&peers[k], c->w->name, o->vs[k]);
-  for (int k = 0; k < o->n_vs; k++) c->r.peer_rss[k] = memory_of(&peers[k], o->vs[k]);
+  for (int k = 0; k < o->n_vs; k++) find_memory(&peers[k], o->vs[k], &c->r.peer_rss[k], &c->r.peer_growth[k]);
   return true;
 }
 

@@ -25,9 +25,11 @@ typedef struct {
 typedef struct {
   Times ours, theirs[MAX_PEERS];
   double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
+  tn_plan plan;                                    // of the workload's function; zeros: it names none
   tn_compile_info compiled;
-  double peer_rss[MAX_PEERS];  // MB; 0: the peer does not say
-  double rss;                  // peak of ours so far, MB, before the probes take memory
+  double peer_rss[MAX_PEERS];     // MB; 0: the peer does not say
+  double peer_growth[MAX_PEERS];  // MB, since its weights were there
+  double rss;                     // peak of ours so far, MB, before the probes take memory
   uint32_t n_workers;
 } Outcome;
 

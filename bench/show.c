@@ -54,6 +54,16 @@ static void print_limits(const Case *c) {
            c->counted ? "as the compiler counts the step" : "by the workload's own figures", 100 * l.share);
 }
 
+static void print_arena(const Case *c) {
+  const tn_plan *p = &c->r.plan;
+  if (!p->peak_bytes) return;
+  printf(
+      "arena         %.1f MB at its peak, lower bound %.1f MB, gap %.2f %%; %u kernels; parameters and state %.1f MB\n",
+      (double)p->peak_bytes * 1e-6, (double)p->lower_bound * 1e-6,
+      100 * (double)(p->peak_bytes - p->lower_bound) / (double)p->peak_bytes, p->n_kernels,
+      (double)p->param_bytes * 1e-6);
+}
+
 static void print_text(const Options *o, const Case *c) {
   const Outcome *r = &c->r;
   printf("%s: %s\n", c->w->name, *c->variant ? c->variant : c->w->what);
@@ -61,10 +71,13 @@ static void print_text(const Options *o, const Case *c) {
          r->compiled.from_cache ? " (from the cache)" : "", r->compiled.n_kernels, r->compiled.n_distinct_kernels,
          r->rss);
   print_limits(c);
+  print_arena(c);
   print_times("tenure", &r->ours);
   for (int k = 0; k < o->n_vs; k++) {
     print_times(o->vs[k], &r->theirs[k]);
-    if (r->peer_rss[k] > 0) printf("memory        %s had %.0f MB resident at most\n", o->vs[k], r->peer_rss[k]);
+    if (r->peer_rss[k] > 0)
+      printf("memory        %s had %.0f MB resident at most, %.0f MB more than before its first step\n", o->vs[k],
+             r->peer_rss[k], r->peer_growth[k]);
     printf("check         tenure %.8g, %s %.8g\n", r->loss, o->vs[k], r->peer_loss[k]);
   }
   if (!o->n_vs) printf("no peer: --vs torch --python PATH compares with a Python that has PyTorch\n");

@@ -1,47 +1,53 @@
 // Residual networks of any usual depth: initialises, or loads a state_dict with torchvision's names; trains with SGD and
 // a cosine schedule, and names the classes of images that it has not seen. Images are CIFAR-10's binary files where they
-// are given, else the handwritten digits of this repository, drawn larger; every fifth is kept for testing.
+// are given, else the handwritten digits of this repository, drawn larger; every fifth is kept for testing. Photos, PNG or
+// JPEG files of any size, it names at last: --depth 50 --classes 1000 --side 224 --epochs 0 --weights FILE PHOTO
 // ctest: --side 16 --epochs 3 --expect 0.9
 #include "examples/resnet/data.h"
 #include "examples/resnet/model.h"
+#include "examples/resnet/options.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 64, SHOWN = 5 };
-static struct {
-  const char *weights, *out, *files[MOST_FILES];
-  uint32_t n_files;
-  int depth, epochs;
-  int64_t side, classes;
-  double lr, expect;
-} o = {.depth = 20, .epochs = 10, .side = 32, .classes = 10, .lr = 0.1};
+static Options o = {.depth = 20, .epochs = 10, .side = 32, .classes = 10, .lr = 0.1};
 
 static void fail(const char *what, const char *why) { fprintf(stderr, "resnet: %s: %s\n", what, why), exit(1); }
 
 // ---- the data
-// Every fifth image, or all others: moved about, and flipped where they are photographs
+// Numbers around 0, by the means of CIFAR's images or of ImageNet's; for training moved about, and flipped where they are photographs
 static tn_loader *new_loader(tn_dataset *d, bool is_training) {
-  static const float mean[] = {0.4914f, 0.4822f, 0.4465f}, std[] = {0.2470f, 0.2435f, 0.2616f};
-  char why[512];
-  size_t n = 0, *chosen = malloc((tn_dataset_count(d) + 1) * sizeof *chosen);
-  for (size_t k = 0; k < tn_dataset_count(d); k++)
-    if ((k % 5 > 0) == is_training) chosen[n++] = k;
+  static const float mean[2][3] = {{0.485f, 0.456f, 0.406f}, {0.4914f, 0.4822f, 0.4465f}},
+                     std[2][3] = {{0.229f, 0.224f, 0.225f}, {0.2470f, 0.2435f, 0.2616f}};
+  bool is_small = resnet_of_depth(o.depth)->is_small;
+  char why[512] = "";
   const tn_image_options as = {.resize = {o.side, o.side},
                                .padding = is_training ? o.side / 8 : 0,
                                .crop = {o.side, o.side},
                                .random_crop = is_training,
                                .random_flip = is_training && o.n_files,
                                .scale = 1 / 255.0,
-                               .mean = mean,
-                               .std = std,
+                               .mean = mean[is_small],
+                               .std = std[is_small],
                                .n_channels = 3};
   const tn_loader_options how = {
       .batch_size = BATCH, .workers = 1, .prefetch = 2, .sampler = {.kind = is_training ? TN_SHUFFLED : TN_SEQUENTIAL}};
-  tn_dataset *part = tn_dataset_subset(d, chosen, n, why, sizeof why);
-  tn_dataset *images = part ? tn_dataset_images(part, &as, why, sizeof why) : NULL;
+  tn_dataset *images = tn_dataset_images(d, &as, why, sizeof why);
   tn_loader *l = images ? tn_loader_new(images, &how, why, sizeof why) : NULL;
   if (!l) fail("the images", why);
-  return tn_dataset_free(images), tn_dataset_free(part), free(chosen), l;
+  return tn_dataset_free(images), l;
+}
+
+// Every fifth image, or all others
+static tn_loader *new_part(tn_dataset *d, bool is_training) {
+  char why[512];
+  size_t n = 0, *chosen = malloc((tn_dataset_count(d) + 1) * sizeof *chosen);
+  for (size_t k = 0; k < tn_dataset_count(d); k++)
+    if ((k % 5 > 0) == is_training) chosen[n++] = k;
+  tn_dataset *part = tn_dataset_subset(d, chosen, n, why, sizeof why);
+  if (!part) fail("the images", why);
+  tn_loader *l = new_loader(part, is_training);
+  return tn_dataset_free(part), free(chosen), l;
 }
 
 // ---- the model
@@ -95,33 +101,38 @@ static double pass(tn_model *m, tn_loader *l, bool is_training, bool is_last) {
   }
 }
 
-static bool set_option(const char *name, const char *v) {
-  if (!strcmp(name, "--weights")) return o.weights = v, true;
-  if (!strcmp(name, "--out")) return o.out = v, true;
-  if (!strcmp(name, "--cifar")) return o.n_files < MOST_FILES && (o.files[o.n_files++] = v, true);
-  if (!strcmp(name, "--depth")) return o.depth = atoi(v), resnet_of_depth(o.depth) != NULL;
-  if (!strcmp(name, "--epochs")) return o.epochs = atoi(v), o.epochs >= 0;
-  if (!strcmp(name, "--side")) return o.side = atoi(v), o.side > 0;
-  if (!strcmp(name, "--classes")) return o.classes = atoi(v), o.classes > 9;
-  if (!strcmp(name, "--lr")) return o.lr = atof(v), o.lr > 0;
-  return !strcmp(name, "--expect") && (o.expect = atof(v), true);
+// PNG and JPEG files: the class of each
+static void name_photos(tn_model *m) {
+  char why[512];
+  const tn_image_file_options size = {.height = o.side, .width = o.side};
+  tn_dataset *d = tn_dataset_image_files(o.photos, o.n_photos, &size, why, sizeof why);
+  if (!d) fail("the photos", why);
+  tn_loader *l = new_loader(d, false);
+  for (tn_batch b;;) {
+    float n;
+    int64_t best[BATCH];
+    if (tn_loader_next(l, &b)) fail("reading", tn_loader_error(l));
+    if (!b.number) break;
+    if (tn_run_batch(m, "predict", b, TN_OUT(tn_f32_scalar(&n), tn_i64(best, (int64_t)tn_batch_size(b)))))
+      fail("running", tn_error_text(m));
+    for (size_t k = 0; k < tn_batch_size(b); k++)
+      printf("%s: class %lld\n", o.photos[tn_batch_index(b)[k]].path, (long long)best[k]);
+  }
+  tn_loader_free(l), tn_dataset_free(d);
 }
 
 int main(int argc, char **argv) {
-  for (int k = 1; k < argc; k += 2)
-    if (!argv[k + 1] || !set_option(argv[k], argv[k + 1]))
-      return fprintf(stderr, "resnet [--depth 20|56|18|34|50|101|152] [--weights FILE] [--cifar FILE].. [--epochs N]\n"
-                             "       [--side N] [--classes N] [--lr X] [--out FILE] [--expect SHARE]\n"),
-             2;
+  if (!read_options(argc, argv, &o)) return 2;
   char why[512];
   tn_dataset *d = o.n_files ? open_cifar(o.files, o.n_files, why, sizeof why) : open_digits(why, sizeof why);
   if (!d) fail("the data", why);
-  tn_loader *train = new_loader(d, true), *test = new_loader(d, false);
+  tn_loader *train = new_part(d, true), *test = new_part(d, false);
   tn_model *m = build(tn_loader_count(train) * (size_t)(o.epochs ? o.epochs : 1));
   for (int k = 0; k < o.epochs; k++)
     printf("epoch %d: %.4f of the training set right\n", k + 1, pass(m, train, true, false)), fflush(stdout);
   double right = pass(m, test, false, true);
   printf("resnet: %.4f of the test set right\n", right);
+  if (o.n_photos) name_photos(m);
   if (o.out && tn_save(m, o.out, false)) fail(o.out, tn_error_text(m));
   tn_loader_free(train), tn_loader_free(test), tn_dataset_free(d), tn_model_free(m);
   return right < o.expect;

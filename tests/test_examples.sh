@@ -93,6 +93,8 @@ grep -q '^.*/resnet: 128 entries loaded$' "$dir/again" || fail "resnet: $(head -
 cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: the loaded network predicts something else"
 "$bin/resnet" --side 8 --epochs 0 --depth 56 --weights "$dir/resnet" | grep -q '^layer3.8.bn2.weight: missing$' ||
   fail "resnet: a file of depth 20 has no layer3.8"
+"$bin/resnet" --side 8 --epochs 0 --weights "$dir/resnet" tests/corpus/image/gray.png > "$dir/again" 2>&1
+grep -q -e '^tests/corpus/image/gray.png: class [0-9]$' -e 'this build reads no PNG' "$dir/again" || fail "resnet: $(tail -1 "$dir/again")"
 refused 2 "resnet [--depth" "$bin/resnet" --depth 21
 refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
 refused 1 "resnet: $dir/short: " "$bin/resnet" --weights "$dir/short" --epochs 0

@@ -61,8 +61,14 @@ def layers_of(weights):
     return len({name.split(".")[0] for name in weights if name[0] == "b" and name[1].isdigit()})
 
 
+def resident_mb():
+    """At most, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def serve(check, step, calls=1, case=None):
     """check() -> float; step() is timed, divided by calls; case(text) sets the shape."""
+    before = resident_mb()
     for line in sys.stdin:
         word = line.split()
         if word[0] == "check":
@@ -71,7 +77,7 @@ def serve(check, step, calls=1, case=None):
             case(*word[1:])
             print("ok", flush=True)
         elif word[0] == "memory":
-            print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f}", flush=True)
+            print(f"{resident_mb():.1f} {resident_mb() - before:.1f}", flush=True)
         elif word[0] == "compile":
             print(one_call(step), one_call(step), flush=True)
         else:
