@@ -52,6 +52,18 @@ def inputs(text):
     return made
 
 
+# ---- what PyTorch has no call for
+def rope(x, offset=0, base=10000.0, size=None, interleaved=False):
+    """Rotary positions of x [.., T, D], as Llama has them, or interleaved, as GPT-J."""
+    size = size or x.shape[-1]
+    w = (torch.arange(x.shape[-2]) + offset)[:, None].double() * base ** (-torch.arange(0, size, 2).double() / size)
+    turned = x[..., :size]
+    a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    y = [a * w.cos() - b * w.sin(), b * w.cos() + a * w.sin()]
+    y = torch.stack(y, -1).flatten(-2) if interleaved else torch.cat(y, -1)
+    return torch.cat([y, x[..., size:]], -1)
+
+
 # ---- reading a .def
 def split(text):
     """The parts between commas that are in no parentheses and no string."""
@@ -110,7 +122,7 @@ def literal(with_grad, expression, inputs_text):
         ins = [x.double() if x.is_floating_point() else x for x in ins]
     if with_grad:
         ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
-    y = eval(expression, {"torch": torch, "F": F, "math": math, **dict(zip("abcd", ins))})
+    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, **dict(zip("abcd", ins))})
     grads = ["NULL"] * len(ins)
     if with_grad:
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)

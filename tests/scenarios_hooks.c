@@ -300,6 +300,58 @@ SCENARIO(H15) {
   end(m);
 }
 
+// ---- observing the middle of what one kernel computes: x + 1, times 2, relu
+static tn_values add_one(tn_module *m, tn_values in, void *self) {
+  (void)m, (void)self;
+  return TN_VALUES(tn_add_scalar(in.v[0], 1));
+}
+static tn_values times_two(tn_module *m, tn_values in, void *self) {
+  (void)m, (void)self;
+  return TN_VALUES(tn_mul_scalar(in.v[0], 2));
+}
+
+static tn_tensor tap(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
+  (void)m, (void)in, (void)ctx;
+  tn_output(f, "tap", out);
+  return TN_NONE;
+}
+
+static tn_model *chain(bool is_observed) {
+  start();
+  tn_module *net = tn_sequential(tn_root(p), "net");
+  tn_module_define(net, "plus", &(tn_module_class){.name = "Plus", .forward = add_one}, NULL);
+  tn_module *middle = tn_module_define(net, "twice", &(tn_module_class){.name = "Twice", .forward = times_two}, NULL);
+  tn_activation(net, "relu", "relu");
+  if (is_observed) tn_hook_post(middle, tap, NULL);
+  tn_output(f, "y", tn_call(net, input(3, 5, 11)));
+  tn_model *m = compile(NULL);
+  CHECK_REPORT(p, "");
+  return m;
+}
+
+SCENARIO(H16) {
+  float x[15], y[2][15], seen_by_hook[15];
+  tn_plan plan[2];
+  for (int k = 0; k < 15; k++) x[k] = (float)(k - 7) * 0.5f;
+  tn_model *m = chain(false);
+  CHECK(m && !tn_run(m, "run", TN_IN(tn_f32(x, 3, 5)), TN_OUT(tn_f32(y[0], 3, 5))) && !tn_plan_of(m, "run", &plan[0]));
+  end(m);
+  m = chain(true);
+  CHECK(m && !tn_plan_of(m, "run", &plan[1]) && plan[0].n_kernels == 1 && plan[1].n_kernels == 1);
+  CHECK(plan[1].peak_bytes == plan[0].peak_bytes && plan[1].n_copies == 0);  // stored where the output is
+  char *dump = NULL;
+  size_t size;
+  FILE *out = open_memstream(&dump, &size);
+  tn_dump(p, out, TN_DUMP_LIFETIMES);
+  fclose(out);
+  CHECK_HAS(dump, "tap");
+  free(dump);
+  if (m) CHECK(!tn_run(m, "run", TN_IN(tn_f32(x, 3, 5)), TN_OUT(tn_f32(seen_by_hook, 3, 5), tn_f32(y[1], 3, 5))));
+  CHECK(!memcmp(y[0], y[1], sizeof y[0]));
+  for (int k = 0; k < 15; k++) CHECK(seen_by_hook[k] == (x[k] + 1) * 2);
+  end(m);
+}
+
 // ---- replacing, with gradients
 SCENARIO(H18) {
   start();

@@ -105,9 +105,11 @@ tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
     return refuse(f, E_ARGUMENT, at, "tn_one_hot makes up to 2^24 classes of a value with at most 7 axes");
   for (uint32_t j = 0; j < rank; j++) d[j] = fe_axis_dim(x, j);
   d[rank] = ir_dim(f->p->ir, 1);
-  tn_tensor y = fe_reshape(fe_cast(x, DT_F32, at), d, rank + 1, at);
-  y = op2(OP_eq, y, fe_positions(f, ir_dim(f->p->ir, classes), at), at);
-  return fe_made(fe_cast(y, DT_I64, at), at);
+  tn_tensor index = fe_reshape(fe_cast(x, DT_I64, at), d, rank + 1, at);
+  d[rank] = ir_dim(f->p->ir, classes);
+  tn_tensor zeros = fe_cast(full(f, 0, ir_shape(f->p->ir, d, rank + 1), at), DT_I64, at);
+  tn_tensor one = fe_cast(fe_const(f, 1, at), DT_I64, at);
+  return fe_over_axis("tn_one_hot", OP_scatter, (const tn_tensor[]){zeros, index, one}, 3, (int)rank, at);
 }
 
 // ---- ranges

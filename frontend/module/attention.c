@@ -24,12 +24,27 @@ bool fe_check_attention(tn_function *f, const tn_attention_options *o) {
 
 // All values of a call are of one function.
 static bool join(const tn_tensor *x, uint32_t n, const tn_attention_options *o, tn_function **f) {
-  tn_tensor all[6];
+  tn_tensor all[7];
   for (uint32_t k = 0; k < n; k++) all[k] = x[k];
-  const tn_tensor more[] = {o->lengths, o->bias, o->offset};
-  for (uint32_t k = 0; k < 3; k++)
+  const tn_tensor more[] = {o->lengths, o->bias, o->mask, o->offset};
+  for (uint32_t k = 0; k < 4; k++)
     if (more[k].fn) all[n++] = more[k];
   return fe_join(all, n, f, o->at);
+}
+
+// The bias where the mask lets a query attend, -inf elsewhere.
+static tn_tensor masked_bias(const tn_attention_options *o, tn_site at) {
+  if (!o->mask.fn) return o->bias;
+  tn_function *f = o->mask.fn;
+  DType t = (DType)fe_ins(o->mask)->dtype;
+  if (t != DT_BOOL && t != DT_F32) {
+    fe_error(f->p, E_DTYPE, at, "the mask of attention is bool or f32, not %s", fe_type_text(o->mask));
+    fe_note_value(o->mask, "the mask");
+    return fe_poison(f);
+  }
+  tn_tensor bias = o->bias.fn ? o->bias : fe_const(f, 0, at);
+  return fe_emit(OP_select, (tn_tensor[]){fe_cast(o->mask, DT_F32, at), bias, fe_const(f, -INFINITY, at)}, 3, NULL, 0,
+                 at);
 }
 
 // The bias with four axes. rank: of the queries
@@ -48,8 +63,10 @@ tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attenti
   uint32_t n_attrs = 0;
   tn_function *f = a[0].fn;
   for (uint32_t k = 0; k < n; k++) in[k] = a[k];
-  if (o->bias.fn) in[4] = with_axes(o->bias, rank, at);
-  if (o->bias.fn && !fe_ok(in[4])) return fe_poison(f);
+  tn_tensor bias = masked_bias(o, at);
+  if (bias.fn && !fe_ok(bias)) return fe_poison(f);
+  if (bias.fn) in[4] = with_axes(bias, rank, at);
+  if (bias.fn && !fe_ok(in[4])) return fe_poison(f);
   if (o->causal) attr[n_attrs++] = ir_a_int(KEY_causal, 1);
   if (o->scale != 0) attr[n_attrs++] = ir_a_num(KEY_scale, o->scale);
   if (o->const_offset) attr[n_attrs++] = ir_a_int(KEY_offset, o->const_offset);

@@ -73,7 +73,11 @@ static tn_tensor side_by_side(tn_tensor k, tn_tensor v, tn_site at) {
 
 tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){q, k, v, o.bias}, o.bias.fn ? 4 : 3, &f, o.at)) return fe_poison(f);
+  tn_tensor given[5] = {q, k, v};
+  uint32_t n = 3;
+  if (o.bias.fn) given[n++] = o.bias;
+  if (o.mask.fn) given[n++] = o.mask;
+  if (!fe_join(given, n, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_cache(f->p, cache, o.at) || !check_steps(cache, q, k, v, o.at)) return fe_poison(f);
   if (o.offset.fn || o.const_offset) {

@@ -73,6 +73,34 @@ static tn_module *make_stack(tn_module *parent, const char *name, int64_t size, 
   return m;
 }
 
+// Xavier's uniform values, as PyTorch's Transformer begins with, of all matrices.
+static void begin_as_xavier(tn_module *m) {
+  for (uint32_t k = 0; k < m->n_entries; k++) {
+    FeParam *q = m->entries[k].param;
+    if (ir_rank(m->p->ir, q->shape) < 2) continue;
+    double most = sqrt(6 / (double)(ir_list_at(m->p->ir, q->shape, 0) + ir_list_at(m->p->ir, q->shape, 1)));
+    q->init = (tn_init){TN_INIT_UNIFORM, -most, most};
+  }
+  for (tn_module *c = m->first; c; c = c->next) begin_as_xavier(c);
+}
+
+static tn_tensor wants_two(tn_module *m, tn_tensor x, tn_site at) {
+  fe_error(m->p, E_ARGUMENT, at, "module '%s' works on a source and a target", m->path);
+  fe_hint(m->p, "tn_transformer_call(m, source, target)");
+  return fe_poison(x.fn);
+}
+
+static tn_module *make_both(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_encoder,
+                            int64_t n_decoder, tn_transformer_options o) {
+  tn_module *m = fe_built_in(parent, name, "Transformer", wants_two, o.at);
+  if (!m || m->poisoned) return m;
+  o.final_norm = true;
+  m->poisoned = make_stack(m, "encoder", size, heads, n_encoder, false, o)->poisoned ||
+                make_stack(m, "decoder", size, heads, n_decoder, true, o)->poisoned;
+  begin_as_xavier(m);
+  return m;
+}
+
 #define GUARDED(made)        \
   if (!parent) return NULL;  \
   FE_GUARD(parent->p, NULL); \
@@ -96,6 +124,11 @@ tn_module *tn_transformer_encoder(tn_module *parent, const char *name, int64_t s
 tn_module *tn_transformer_decoder(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_layers,
                                   tn_transformer_options o) {
   GUARDED(make_stack(parent, name, size, heads, n_layers, true, o));
+}
+
+tn_module *tn_transformer(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_encoder,
+                          int64_t n_decoder, tn_transformer_options o) {
+  GUARDED(make_both(parent, name, size, heads, n_encoder, n_decoder, o));
 }
 
 // ---- running
@@ -203,4 +236,20 @@ tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decode
   if (!check_kind(f, m, true, o.at)) return fe_poison(f);
   Arguments a = {o.self, o.cross, memory};
   return fe_made(run_with(m, x, &a, o.at), o.at);
+}
+
+tn_tensor tn_transformer_call(tn_module *m, tn_tensor source, tn_tensor target, tn_transformer_call_options o) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){source, target}, 2, &f, o.at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_callable(f, m, o.at)) return fe_poison(f);
+  if (m->config.forward != wants_two) {
+    fe_error(f->p, E_ARGUMENT, o.at, "module '%s' is no transformer of an encoder and a decoder", m->path);
+    fe_note(f->p, m->loc, "it was made here");
+    return fe_poison(f);
+  }
+  Arguments encode = {.self = o.source};
+  tn_tensor memory = run_with(tn_child(m, "encoder"), source, &encode, o.at);
+  Arguments decode = {o.target, o.memory, memory};
+  return fe_ok(memory) ? fe_made(run_with(tn_child(m, "decoder"), target, &decode, o.at), o.at) : memory;
 }

@@ -26,6 +26,23 @@ tn_tensor tn_packed_first(tn_packed s, tn_site at) {
   return made_total(OP_seq_select, s, &first, at);
 }
 
+tn_tensor tn_take_last(tn_tensor x, tn_tensor lengths, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (fe_rank(x) < 2) {
+    fe_error(f->p, E_SHAPE, at, "tn_take_last takes padded sequences [B,T,..], not %s", fe_type_text(x));
+    fe_note_value(x, "the value");
+    return fe_poison(f);
+  }
+  Dim time = fe_axis_dim(x, 1),
+      rows = fe_new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, fe_axis_dim(x, 0), time)));
+  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
+  tn_packed s = {.layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, 2, at)};
+  if (fe_ok(s.layout)) s.data = fe_emit2(OP_pack_padded, x, s.layout, at);
+  return fe_ok(s.layout) && fe_ok(s.data) ? fe_made(total(OP_seq_select, s, NULL, at), at) : fe_poison(f);
+}
+
 tn_tensor tn_packed_argmax(tn_packed s, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poison(f);

@@ -212,6 +212,8 @@ typedef struct {
   // f32, added to the scaled scores: [B,H,Tq,Tk] or what broadcasts to it, as NumPy has it ([Tq,Tk], ALiBi's [H,1,Tk]);
   // -inf hides a key. Its gradient is summed over what it is broadcast to. Without an axis of heads: [B,Tq,Tk]
   tn_tensor bias;
+  // bool or f32, broadcast as the bias: a query may attend to a key where it is true, or not 0; PyTorch's attn_mask
+  tn_tensor mask;
   tn_tensor offset;      // of causal order and window: i64 [], any number, where it comes at run time; else
   int64_t const_offset;  // this one, between -2^30 and 2^30
   int64_t window;  // query i sees the last so many keys up to key i + offset; without causal order those less than
@@ -220,7 +222,8 @@ typedef struct {
 } tn_attention_options;
 // q [B,H,Tq,D], k and v [B,G,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
 // are constants, D at most 8192. H is a multiple of G: H / G heads one after the other share the keys and values of one
-// (grouped queries; G = 1: multi-query), which are not repeated in memory. A query that sees no key gives zeros.
+// (grouped queries; G = 1: multi-query), which are not repeated in memory. A query that sees no key gives zeros and has
+// no gradient, as in PyTorch.
 TN_API tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 // qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
 TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);
@@ -236,6 +239,27 @@ TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, i
 // q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
 // out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+
+// Rotary position embedding of x f32 [..,T,D], as queries and keys are: pairs of elements of a head turn by t base^(-2 k / size),
+// t the position, k the number of the pair. D is a constant; T may be a size of the run.
+//
+//   tn_tensor pos = tn_kv_cache_position(f, cache);
+//   q = tn_rope(q, .heads_inside = true, .offset = pos, .most = 1024);   // q, k [B,n,H,D] of n new steps
+//   k = tn_rope(k, .heads_inside = true, .offset = pos, .most = 1024);
+//   y = tn_kv_cache_attend(cache, q, k, v);
+//
+// A position of the run that is not below `most` is refused as the start of a slice is (tn_slice_at).
+typedef struct {
+  bool interleaved;   // pairs (0, 1), (2, 3), .., as of GPT-J; else (0, size / 2), (1, size / 2 + 1), .., as of Llama
+  bool heads_inside;  // x is [..,T,H,D]
+  double base;        // 0: 10000
+  int64_t size;       // how many elements turn, the first ones of a head, an even number; 0: all
+  tn_tensor offset;   // position of the first step: i64 [], where it comes at run time; else
+  int64_t const_offset;  // this one
+  int64_t most;          // positions that there are; 0, without `offset`: those of the bound of T
+  tn_site at;
+} tn_rope_options;
+TN_API tn_tensor tn_rope(tn_tensor x, tn_rope_options o);
 
 // Positional encodings: x f32 [.., T, size] + the first T of `most` rows; T may be a size of the run, and E004 is one that
 // may be larger. Sinusoidal: row k has sin(k w), cos(k w) side by side for w = base^(-2 i / size), i from 0 on, and is a
@@ -283,6 +307,20 @@ typedef struct {
   tn_site at;
 } tn_decoder_options;
 TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decoder_options o);
+// PyTorch's Transformer: "encoder" and "decoder" as above, each with its final norm, and matrices that begin as Xavier's
+// uniform values. final_norm is not read.
+//
+//   tn_module *m = tn_transformer(net, "model", 64, 4, 2, 2, .feedforward = 256);
+//   y = tn_transformer_call(m, source, target, .target = {.causal = true}, .memory = {.lengths = n}, .source = {.lengths = n});
+TN_API tn_module *tn_transformer(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_encoder,
+                                 int64_t n_decoder, tn_transformer_options o);
+typedef struct {
+  tn_attention_options source, target,
+      memory;  // of source to itself; of target to itself; of target to what is encoded
+  tn_site at;
+} tn_transformer_call_options;
+// source [B,S,size], target [B,T,size] -> [B,T,size]. Encoder and decoder run with their hooks, m's own do not.
+TN_API tn_tensor tn_transformer_call(tn_module *m, tn_tensor source, tn_tensor target, tn_transformer_call_options o);
 
 // ---- caches of keys and values, for decoding step by step: kept between runs, in no file
 //
@@ -294,7 +332,7 @@ TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn
 TN_API tn_module *tn_kv_cache(tn_module *parent, const char *name, int64_t batch, int64_t heads, int64_t steps,
                               int64_t size, tn_site at);
 // Writes the n new steps behind those held, and lets their queries see all up to their own place, as the options say
-// (window, bias, scale; heads_inside is not read, an offset is E003). q [B,n,H,D], k and v [B,n,G,D] f32, H a multiple of
+// (window, bias, mask, scale; heads_inside is not read, an offset is E003). q [B,n,H,D], k and v [B,n,G,D] f32, H a multiple of
 // G (E004) -> [B,n,H,D]. A run in which they do not fit any more fails, says so, and leaves the cache as it was.
 TN_API tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 TN_API tn_tensor tn_kv_cache_position(tn_function *f, tn_module *cache, tn_site at);  // i64 []: steps held by now

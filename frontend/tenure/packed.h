@@ -72,6 +72,8 @@ TN_API tn_tensor tn_packed_min(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_argmax(tn_packed s, tn_site at);  // i64: the step
 TN_API tn_tensor tn_packed_last(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_first(tn_packed s, tn_site at);
+// The same of padded sequences: x [B, T, ..], lengths i64 [B] from 1 to T (else the run is refused) -> [B, ..], x[b, lengths[b] - 1]
+TN_API tn_tensor tn_take_last(tn_tensor x, tn_tensor lengths, tn_site at);
 // Over the steps of each sequence, every feature apart
 TN_API tn_packed tn_packed_softmax(tn_packed s, tn_site at);
 // Sum over steps of softmax(scores) times values: [B, ..] like values. scores [rows], or [rows, n, ..] with sizes that

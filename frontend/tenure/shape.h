@@ -67,7 +67,8 @@ TN_API tn_tensor tn_triu(tn_tensor x, int k, tn_site at);
 TN_API tn_tensor tn_diag(tn_tensor x, int k, tn_site at);  // [n]: the matrix with that diagonal; [n, m]: its diagonal
 TN_API tn_tensor tn_diag_embed(tn_tensor x, int k,
                                tn_site at);  // x [.., n] (f32) on the k-th diagonal of [.., n+|k|, n+|k|]
-// i64 [..] -> i64 [.., classes]: 1 at the index. An index out of range has no 1.
+// i64 [..] -> i64 [.., classes]: 1 at the index. An index that is not in 0..classes - 1 is an error of the run: of an
+// input before anything is computed, else before any parameter changes.
 TN_API tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at);
 
 // ---- values made of a shape
