@@ -129,7 +129,7 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 }
 
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  if (cg_depthwise_weight_fits(f, v)) return cg_depthwise_weight_scratch_bytes(f, v, t);
+  if (cg_depthwise_weight_fits(f, v, t)) return cg_depthwise_weight_scratch_bytes(f, v, t);
   WinogradPlan winograd;
   if (cg_winograd_weight_plan(f, v, t, &winograd)) return cg_winograd_weight_scratch_bytes(f, v, t);
   Plan p = plan_of(f, v, t);
@@ -407,7 +407,7 @@ bool cg_emit_conv_weight(Cg *c) {
   if (p.sums == 0) return true;
   LLVMValueRef x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
   LLVMValueRef g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
-  if (cg_depthwise_weight_fits(c->f, v)) {
+  if (cg_depthwise_weight_fits(c->f, v, c->t)) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }

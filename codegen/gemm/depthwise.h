@@ -12,7 +12,6 @@ static inline int64_t cg_channels_in_lane_group(const Conv *c, const Target *t) 
   int64_t n = c->groups > 1 && c->c == c->o ? c->c / c->groups : 0;
   return n == 1 || (n && t->vl % n == 0 && n < t->vl) ? n : 0;
 }
-static inline bool cg_is_depthwise(const Conv *c) { return c->groups > 1 && c->c == c->groups && c->o == c->groups; }
 // Its shape with all channels in one group.
 static inline void cg_depthwise_shape(const Fn *f, Val v, ConvShape *s) {
   cg_conv_shape(f, v, s);
@@ -45,9 +44,11 @@ typedef struct {
   LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
 } DepthwiseArgs;
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
+// Lane number `nth` of each group of lanes in all of them.
+LLVMValueRef cg_spread_lanes(Cg *c, LLVMValueRef x, int64_t group, int64_t nth);
 
 // ---- depthwise_weight_grad.c: the gradient of its weight, v; x and g: what it is made of
-bool cg_depthwise_weight_fits(const Fn *f, Val v);  // it is one, of not too many taps
+bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t);  // of not too many taps
 int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g);  // of the kernel's first instruction
 

@@ -32,8 +32,7 @@ typedef struct {
   LLVMValueRef x, w, mask;
 } Taps;
 
-// Lane number `nth` of each group in all its lanes.
-static LLVMValueRef spread(Cg *c, LLVMValueRef x, int64_t group, int64_t nth) {
+LLVMValueRef cg_spread_lanes(Cg *c, LLVMValueRef x, int64_t group, int64_t nth) {
   LLVMValueRef lane[MOST_LANES];
   if (group == 1) return x;
   for (int64_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)(k / group * group + nth));
@@ -75,7 +74,7 @@ static void one_column(const Taps *t, int64_t at, const LLVMValueRef *w, LLVMVal
       int64_t k = pixel_at(t->p, at, tap);
       if (k < 0) continue;
       if (!x) x = load_x(c, t, cg_i64(c, at * s->pixel));
-      if (!v) v = spread(c, x, s->group, nth);
+      if (!v) v = cg_spread_lanes(c, x, s->group, nth);
       sum[k] = cg_fma(c, v, w[tap * s->group + nth], sum[k]);
     }
   }
@@ -101,7 +100,7 @@ static void loop_of_taps(const Taps *t, LLVMValueRef *sum) {
     LLVMValueRef w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->gap * s->pixel));
     for (uint32_t k = 0; k < t->p->n; k++) {
       LLVMValueRef x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->src_step * s->pixel)));
-      sum[k] = cg_fma(c, spread(c, x, s->group, nth), w, sum[k]);
+      sum[k] = cg_fma(c, cg_spread_lanes(c, x, s->group, nth), w, sum[k]);
     }
   }
   cg_sums_end(c, &l, sum);

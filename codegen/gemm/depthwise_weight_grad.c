@@ -1,5 +1,6 @@
-// Class conv_weight of depthwise convolutions: sums[tap, c] += strip[pixel * stride + tap, c] * g[pixel, c], by vectors of
-// channels, with the sums of some taps in registers.
+// Class conv_weight of convolutions of groups of few channels, for each of the group's channels of the source:
+// sums[tap, i, c] += strip[pixel * stride + tap, channel i of c's group] * g[pixel, c], by vectors of channels, with the sums
+// of some taps in registers. Below, a tap is one of a channel i.
 //
 // The units of conv_bands.h are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a
 // block of channels. Slices have sums of their own, [slice][block][tap][channels, whole vectors], added in order.
@@ -10,16 +11,23 @@ enum { MOST_SLICES = 8, SLICE_BYTES = 4 << 20, TAPS_AT_ONCE = 10, MOST_TAPS = 25
 typedef struct {
   ConvShape s;
   Bands b;
+  int64_t group;                        // channels of a group
   int64_t taps, block, blocks, padded;  // padded: a block in whole vectors
   int64_t slices;
 } Plan;
+
+static int64_t group_of(const Fn *f, Val v, const Target *t) {
+  Conv c;
+  ir_conv(f, v, &c);
+  return cg_channels_in_lane_group(&c, t);
+}
 
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
   Plan p = {0};
   Windows w;
   cg_depthwise_shape(f, v, &p.s);
   cg_conv_windows(&p.s, 0, &w);
-  p.taps = ir_conv_taps(&p.s.c);
+  p.group = group_of(f, v, t), p.taps = ir_conv_taps(&p.s.c) * p.group;
   p.block = cg_conv_block(&p.s, t->vl, DEPTHWISE_COLUMNS, 1, t), p.blocks = p.s.src_channels / p.block;
   p.padded = cg_round_up(p.block, t->vl);
   p.b = cg_conv_bands(&p.s, &w, p.block, DEPTHWISE_COLUMNS, t);
@@ -29,10 +37,10 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   return p;
 }
 
-bool cg_depthwise_weight_fits(const Fn *f, Val v) {
-  Conv c;
-  ir_conv(f, v, &c);
-  return cg_is_depthwise(&c) && ir_conv_taps(&c) <= MOST_TAPS;
+bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t) {
+  if (!group_of(f, v, t)) return false;
+  Plan p = plan_of(f, v, t);
+  return p.taps <= MOST_TAPS && p.block % p.group == 0;
 }
 
 int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
@@ -69,8 +77,9 @@ static void one_pixel(const Part *t, const Vector *v, LLVMValueRef x, LLVMValueR
   Cg *c = t->u.c;
   LLVMValueRef grad = v->mask ? cg_load_masked(c, c->vf, g, v->mask) : cg_load(c, c->vf, g);
   for (int64_t k = 0; k < v->n; k++) {
-    LLVMValueRef at = cg_at(c, c->f32, x, cg_i64(c, tap_offset(t->p, v->tap + k)));
-    sum[k] = cg_fma(c, cg_load(c, c->vf, at), grad, sum[k]);
+    int64_t tap = (v->tap + k) / t->p->group, nth = (v->tap + k) % t->p->group;
+    LLVMValueRef some = cg_load(c, c->vf, cg_at(c, c->f32, x, cg_i64(c, tap_offset(t->p, tap))));
+    sum[k] = cg_fma(c, cg_spread_lanes(c, some, t->p->group, nth), grad, sum[k]);
   }
 }
 
@@ -140,15 +149,16 @@ static void each_part(Part *t, LLVMValueRef x, LLVMValueRef scratch) {
   cg_loop_end(c, &part, NULL);
 }
 
-// ---- the sums of all slices, as weights [C, taps]
+// ---- the sums of all slices, as weights [C, C / groups, taps]
 static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef out) {
   int64_t slice = p->blocks * p->taps * p->padded;
-  LLVMValueRef lo, hi, taps = cg_i64(c, p->taps);
+  LLVMValueRef lo, hi, taps = cg_i64(c, p->taps), group = cg_i64(c, p->group);
   Loop row, l;
   cg_share(c, cg_i64(c, p->blocks * p->taps), 1, &lo, &hi);
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef from = cg_at(c, c->f32, scratch, cg_mul(c, row.i, cg_i64(c, p->padded)));
   LLVMValueRef first = cg_mul(c, cg_div(c, row.i, taps), cg_i64(c, p->block)), tap = cg_gemm_rem(c, row.i, taps);
+  tap = cg_add(c, cg_mul(c, cg_gemm_rem(c, tap, group), cg_i64(c, p->taps / p->group)), cg_div(c, tap, group));
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->block), cg_i64(c, 1), NULL, 0);
   LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, from, l.i));
   for (int64_t k = 1; k < p->slices; k++) {
