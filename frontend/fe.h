@@ -134,7 +134,8 @@ typedef struct {
   tn_probe_options o;
 } FeProbed;
 
-typedef struct FeConv FeConv;  // module/conv.c
+typedef struct FeConv FeConv;                // module/conv.c
+typedef struct FeImageModule FeImageModule;  // module/image.c
 typedef tn_tensor FeForward(tn_module *m, tn_tensor x, tn_site at);
 
 // All options of a module, whatever its kind: tn_share_module copies them as a whole. What belongs to one path of a
@@ -148,13 +149,14 @@ typedef struct {
   double eps;   // norms; LAYER_NORM, RMS_NORM over the last n_axes
   uint32_t n_axes;
   int64_t in, in_b, out;
-  FeForward *forward;    // BUILT_IN
-  const char *built_in;  // what tn_summary calls it
-  int axis, last_axis;   // that it works along, or joins
-  double bounds[2];      // of drawn slopes
-  bool is_list;          // PLAIN, with children by number
-  bool norm_first;       // of a transformer's layer
-  const FeConv *conv;    // of a convolution; NULL: it is none
+  FeForward *forward;          // BUILT_IN
+  const char *built_in;        // what tn_summary calls it
+  int axis, last_axis;         // that it works along, or joins
+  double bounds[2];            // of drawn slopes
+  bool is_list;                // PLAIN, with children by number
+  bool norm_first;             // of a transformer's layer
+  const FeConv *conv;          // of a convolution; NULL: it is none
+  const FeImageModule *image;  // of a module of images
   // EMBEDDING
   bool has_padding;
   int64_t padding;
@@ -571,6 +573,13 @@ tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 tn_tensor fe_pool(uint32_t n_spatial, bool is_max, tn_tensor x, int64_t kernel, tn_pool_options o);
 tn_tensor fe_norm_pool(uint32_t n_spatial, tn_tensor x, double power, int64_t kernel, tn_pool_options o);
 tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at);
+
+// ---- graph/image.c
+tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
+tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);
+tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);
+tn_tensor fe_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
+tn_tensor fe_channel_dropout(tn_tensor x, double p, tn_site at);
 
 // ---- graph/activations.c
 tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at);

@@ -1,4 +1,4 @@
-// Steps of random programs: pools and their gradients, directly.
+// Steps of random programs: pools, images of other sizes, and their gradients, directly.
 #include "tests/random_gen.h"
 
 #include "ir/pool.h"
@@ -75,4 +75,23 @@ void add_pool(Gen *g) {
   if (!backward) return;
   attr[0] = back;
   gen_keep_tame(g, gen_emit(g, OP_max_pool_grad, (Val[]){gen_leaf(g, shape), places}, 2, attr, n), 64);
+}
+
+void add_resize(Gen *g) {
+  static const char *const filters[] = {"nearest", "linear", "cubic"};
+  Val x = image_of(g);
+  if (ir_none(x)) return;
+  Dims d = gen_dims(g, x), y = d;
+  for (uint32_t k = 1; k + 1 < d.n; k++) {
+    if (!ir_dim_is_const(g->p, d.d[k])) return;
+    y.d[k] = ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 5 : 9));
+  }
+  Shape shape = gen_shape(g, &y);
+  if (!gen_is_small(g, shape)) return;
+  bool backward = gen_chance(g, 50);
+  Attr attr[3] = {ir_a_list(KEY_shape, ir_shape(g->p, (backward ? d : y).d + 1, d.n - 2)),
+                  ir_a_str(KEY_filter, ir_str(g->p, filters[gen_below(g, 3)])), ir_a_int(KEY_align, 1)};
+  Val of = backward ? gen_leaf(g, shape) : x;
+  Val made = gen_emit(g, backward ? OP_resize_grad : OP_resize, &of, 1, attr, gen_chance(g, 30) ? 3 : 2);
+  gen_keep_tame(g, made, backward ? 200 : 4 * gen_mag(g, x));
 }

@@ -37,8 +37,8 @@ static void check_values(void) {
   tn_function *f = tn_function_begin(p, "run");
   CHECK(tn_call(c, tn_input(f, "x", TN_F32, TN_SHAPE(2, 4, 5, 5))).v == 0);
   CHECK(tn_call(c, tn_input(f, "y", TN_F32, TN_SHAPE(2, 3, 5))).v == 0);
-  CHECK(strstr(report_of(p), "module 'c' takes [N,3,H,W], not f32[2,4,5,5]") != NULL);
-  CHECK(strstr(report_of(p), "module 'c' takes [N,3,H,W], not f32[2,3,5]") != NULL);
+  CHECK(strstr(report_of(p), "module 'c' takes [N,3,H,W], or one without N, not f32[2,4,5,5]") != NULL);
+  CHECK(strstr(report_of(p), "module 'c' takes [N,3,H,W], or one without N, not f32[2,3,5]") != NULL);
   tn_program_free(p);
 }
 
@@ -58,7 +58,46 @@ static void check_summary(void) {
   tn_program_free(p);
 }
 
+// Pools and paddings stand in a sequence as any module does, and are called by PyTorch's names.
+static void check_sequence(void) {
+  tn_program *p = quiet();
+  tn_module *net = tn_sequential(tn_root(p), "net");
+  tn_pad_module(net, "0", TN_SIZES(1, 1, 1, 1), TN_PAD_REPLICATE, 0);
+  tn_conv2d_module(net, "1", 3, 8, 3);
+  tn_activation(net, "2", "relu");
+  tn_max_pool_module(net, "3", 2, 2);
+  tn_channel_dropout_module(net, "4", 0.25);
+  tn_upsample_module(net, "5", 2, TN_CUBIC, .align_corners = true);
+  tn_adaptive_avg_pool_module(net, "6", TN_SIZES(1, 1));
+  tn_flatten_module(net, "7", 1, -1);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor y = tn_call(net, tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 6, 8)));
+  tn_output(f, "y", y);
+  tn_function_end(f);
+  CHECK(tn_rank(y) == 2);
+  char *text = NULL;
+  size_t n = 0;
+  FILE *out = open_memstream(&text, &n);
+  tn_summary(f, tn_root(p), out);
+  fclose(out);
+  static const char *const kinds[] = {"ReplicationPad", "MaxPool2d", "Dropout2d", "Upsample", "AdaptiveAvgPool2d"};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+    if (!CHECK(strstr(text, kinds[k]) != NULL)) printf("%s\n", text);
+  free(text);
+  tn_program_free(p);
+}
+
+static void check_images(void) {
+  REFUSED("images of 1 to 3 spatial axes", tn_max_pool_module(net, "c", 4, 2));
+  REFUSED("images of 1 to 3 spatial axes", tn_adaptive_avg_pool_module(net, "c", NULL, 2));
+  REFUSED("1 to 3 axes are padded", tn_pad_module(net, "c", TN_SIZES(1), TN_PAD_REFLECT, 0));
+  REFUSED("sizes are multiplied by 1 to 1024", tn_upsample_module(net, "c", 0, TN_LINEAR));
+  REFUSED("a probability in [0, 1]", tn_channel_dropout_module(net, "c", 1.5));
+}
+
 int main(void) {
+  check_sequence();
+  check_images();
   check_refused();
   check_values();
   check_summary();

@@ -87,7 +87,7 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
-  // has run; scans: tests/test_scan.c; convolutions and pools: tests/op_cases; tables: tests/test_constants.c
+  // has run; scans: tests/test_scan.c; convolutions, pools and resizing: tests/op_cases; tables: tests/test_constants.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
                                  OP_scan_carry,
@@ -118,7 +118,9 @@ static void test_coverage(void) {
                                  OP_max_pool,
                                  OP_max_pool_grad,
                                  OP_sum_pool,
-                                 OP_sum_pool_grad};
+                                 OP_sum_pool_grad,
+                                 OP_resize,
+                                 OP_resize_grad};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = has_literal((Op)op);
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;

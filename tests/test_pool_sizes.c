@@ -96,7 +96,27 @@ static void check_pool(const char *name, Make *make, const float *x) {
   tn_model_free(m);
 }
 
+// No window of three elements lies in one of two: no positions; in one of one element there would be -1.
+static void check_short(void) {
+  tn_program *p = tn_program_create("short");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 2, tn_dim_bounded(p, "time", 9)));
+  tn_output(f, "y", tn_max_pool1d(x, 3, .stride = 1));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p);
+  float in[6] = {1, 2, 3, 6, 5, 4}, y[2] = {0};
+  if (!CHECK(m != NULL)) printf("%s\n", report_of(p));
+  tn_program_free(p);
+  if (!m) return;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 2, 3)), TN_OUT(tn_f32(y, 1, 2, 1))) == TN_OK && y[0] == 3 && y[1] == 6);
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 2, 2)), TN_OUT(tn_f32(y, 1, 2, 0))) == TN_OK);
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 2, 1)), TN_OUT(tn_f32(y, 1, 2, 0))) != TN_OK);
+  if (!CHECK(strstr(tn_error_text(m), "the size time-2") != NULL)) printf("%s\n", tn_error_text(m));
+  tn_model_free(m);
+}
+
 int main(void) {
+  check_short();
   float *x = malloc(MOST * sizeof *x);
   for (int k = 0; k < MOST; k++) x[k] = (float)((k * 7919) % 613) / 100 - 3;
   for (int k = 0; k < N_POOLS; k++) check_pool(pools[k].name, pools[k].make, x);

@@ -124,6 +124,8 @@ static const char *const op_lines[] = {
     "%mg = max_pool_grad %mp, %mi {kernel=[2,2], stride=[1,2], pad=[0,1], shape=[3,4]}",
     "%sp = sum_pool %im {divisor=4, kernel=[2,2], shape=[2,3]}",
     "%sq = sum_pool_grad %sp {shape=[3,B]}",
+    "%zr = resize %im {filter=\"linear\", align, shape=[2,7]}",
+    "%zg = resize_grad %zr {filter=\"linear\", align, shape=[3,4]}",
     "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], shape=[3,2]}",
     "%em = embedding %x, %n",
     "%eg = embedding_grad %x, %n, %em",

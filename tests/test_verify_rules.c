@@ -48,7 +48,9 @@ static const Sample samples[] = {
      "%mp, %mi = max_pool %im {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], dilation=[1,1,2], shape=[4,8,5]}\n"
      "%mg = max_pool_grad %mp, %mi {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], dilation=[1,1,2], shape=[4,15,16]}\n"
      "%sp = sum_pool %im {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,8,5]}\n"
-     "%sg = sum_pool_grad %sp {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,15,16]}\n"},
+     "%sg = sum_pool_grad %sp {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,15,16]}\n"
+     "%rz = resize %im {filter=\"cubic\", align, shape=[4,7,30]}\n"
+     "%rg = resize_grad %rz {filter=\"cubic\", align, shape=[4,15,16]}\n"},
     {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7]",
      "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
      "reverse}\n"

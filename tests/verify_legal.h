@@ -48,7 +48,7 @@
     {" conv_transpose ", 0, AXIS(0), "any number of images", false},
     {" conv_transpose ", 1, AXIS(1), "any channels of the result", false},
     {" conv_weight_grad ", ALL_ARGS, AXIS(3), "any channels", false},
-    {" max_pool sum_pool sum_pool_grad ", 0, SIZES, "images of any number and size", false},
+    {" max_pool sum_pool sum_pool_grad resize resize_grad ", 0, SIZES, "images of any number and size", false},
     {" embedding ", 0, AXIS(0) | AXIS(1), "a table of any size", false},
     {" embedding ", 1, SHAPES, "any number of look-ups", false},
     {" global_norm ", ALL_ARGS, SHAPES, "the norm of any tensors", false},

@@ -1,11 +1,14 @@
-// Pools (ir/pool.h) and their gradients: for each pixel of the result a box of pixels of the source, vectors along channels.
+// Pools (ir/pool.h), images of other sizes (ir/resize.h) and the gradients of both: for each pixel of the result a box of
+// pixels of the source, vectors along channels.
 //
 //   forward     a window: the elements of x that the position has
 //   gradients   the positions whose windows have the element of x; of maxima those count whose place is this element
+//   resizing    tables of constants say for each axis which neighbours a pixel has, and their weights
 //
 // A row of pixels, those of the last spatial axis, belongs to one worker. Elements of a box are taken in the order of memory.
 #include "ir/pool.h"
 #include "codegen/cg.h"
+#include "ir/resize.h"
 
 #include <math.h>
 
@@ -23,13 +26,20 @@ typedef struct {
 } Range;
 
 typedef struct {
+  V lo, hi, weight;  // constants in memory; NULL: none
+  int64_t width;     // weights of an element
+} Table;
+
+typedef struct {
   Cg *c;
   Pool p;
   Op op;
+  Table table[POOL_AXES];
   V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
   V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
   double divisor;
   // of the current pixel
+  V at[POOL_AXES];
   Range box[POOL_AXES];
   V image, pixel, place;  // the source's first element of the image, the result's pixel, and its place in the image
 } PoolWalk;
@@ -62,8 +72,22 @@ static Range share(const PoolWalk *w, uint32_t k, V j) {
   return (Range){cg_div(c, begin, w->to[k]), cg_div(c, end, w->to[k]), 1};
 }
 
+static V table_at(const PoolWalk *w, V table, V j) {
+  return LLVMBuildSExt(w->c->b, cg_load(w->c, w->c->i32, cg_at(w->c, w->c->i32, table, j)), w->c->i64, "");
+}
+
+static Range neighbours(const PoolWalk *w, uint32_t k, V j) {
+  return (Range){table_at(w, w->table[k].lo, j), table_at(w, w->table[k].hi, j), 1};
+}
+
 static Range box_along(const PoolWalk *w, uint32_t k, V j) {
+  if (w->table[k].lo) return neighbours(w, k, j);
   return w->p.shares ? share(w, k, j) : w->p.is_grad ? positions(w, k, j) : window(w, k, j);
+}
+
+static void enter(PoolWalk *w, uint32_t k, V j) {
+  w->at[k] = j;
+  w->box[k] = box_along(w, k, j);
 }
 
 // ---- a block of neighbouring channels
@@ -98,8 +122,12 @@ static void begin(const PoolWalk *w, uint32_t n, V *state) {
 }
 
 // Vector x of the source, at `place`, joins the state of its channels.
-static void join(const PoolWalk *w, V x, V place, V src_place, V *state) {
+static void join(const PoolWalk *w, V x, V place, V src_place, V weight, V *state) {
   Cg *c = w->c;
+  if (weight) {
+    state[0] = cg_fma(c, x, weight, state[0]);
+    return;
+  }
   if (w->op == OP_max_pool) {
     V more = LLVMBuildFCmp(c->b, LLVMRealOGT, x, state[0], ""), is_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
     V take = LLVMBuildOr(c->b, more, is_nan, "");
@@ -113,13 +141,28 @@ static void join(const PoolWalk *w, V x, V place, V src_place, V *state) {
   state[0] = sum;
 }
 
-static void visit(const PoolWalk *w, const Channels *of, V a, V b, V e, V *state) {
+// The product of the weights along all axes; NULL: there are none.
+static V weight_of(const PoolWalk *w, const V *index) {
   Cg *c = w->c;
-  V place = place_of(w, a, b, e), at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
+  V all = NULL;
+  for (uint32_t k = 0; k < POOL_AXES; k++) {
+    const Table *t = &w->table[k];
+    if (!t->weight) continue;
+    V at = cg_add(c, times(c, w->at[k], t->width), cg_sub(c, index[k], w->box[k].lo));
+    V own = cg_load(c, c->f32, cg_at(c, c->f32, t->weight, at));
+    all = all ? LLVMBuildFMul(c->b, all, own, "") : own;
+  }
+  return all ? cg_splat(c, all) : NULL;
+}
+
+static void visit(const PoolWalk *w, const Channels *of, const V *index, V *state) {
+  Cg *c = w->c;
+  V place = place_of(w, index[0], index[1], index[2]), weight = weight_of(w, index),
+    at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
   for (uint32_t k = 0; k < of->n; k++) {
     V own = plus(c, at, (int64_t)k * c->t->vl), src_place = NULL;
     if (w->src_place) src_place = load(w, c->i32, c->vi32, w->src_place, own, of->mask);
-    join(w, load(w, c->f32, c->vf, w->src, own, of->mask), place, src_place, state + k * n_state(w));
+    join(w, load(w, c->f32, c->vf, w->src, own, of->mask), place, src_place, weight, state + k * n_state(w));
   }
 }
 
@@ -145,7 +188,7 @@ static void finish(const PoolWalk *w, const Channels *of, const V *state) {
 static void walk_loops(const PoolWalk *w, const Channels *of, V *index, uint32_t axis, V *state) {
   Cg *c = w->c;
   if (axis == POOL_AXES) {
-    visit(w, of, index[0], index[1], index[2], state);
+    visit(w, of, index, state);
     return;
   }
   if (axis < POOL_AXES - w->p.rank) {
@@ -173,7 +216,7 @@ static void walk_taps(const PoolWalk *w, const Channels *of, V *state) {
     int64_t tap[POOL_AXES] = {t / (p->kernel[1] * p->kernel[2]), t / p->kernel[2] % p->kernel[1], t % p->kernel[2]};
     V at[POOL_AXES];
     for (uint32_t k = 0; k < POOL_AXES; k++) at[k] = plus(c, w->box[k].lo, tap[k] * p->dilation[k]);
-    visit(w, of, at[0], at[1], at[2], state);
+    visit(w, of, at, state);
   }
 }
 
@@ -235,9 +278,9 @@ static void each_pixel(PoolWalk *w) {
   V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
   V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
   w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
-  w->box[0] = box_along(w, 0, a), w->box[1] = box_along(w, 1, b);
+  enter(w, 0, a), enter(w, 1, b);
   cg_loop_begin(c, &column, cg_i64(c, 0), w->to[2], cg_i64(c, 1), NULL, 0);
-  w->box[2] = box_along(w, 2, column.i);
+  enter(w, 2, column.i);
   w->pixel = cg_add(c, cg_mul(c, row.i, w->to[2]), column.i);
   if (w->src_place) {
     V line = cg_add(c, cg_mul(c, a, w->to[1]), b);
@@ -249,6 +292,36 @@ static void each_pixel(PoolWalk *w) {
 }
 
 static V stored_ptr(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }  // NULL: nobody reads it
+
+// ---- tables
+static V constants(Cg *c, LLVMTypeRef type, V *value, int64_t n) {
+  V table = LLVMAddGlobal(c->mod, LLVMArrayType2(type, (uint64_t)n), "taps");
+  LLVMSetInitializer(table, LLVMConstArray2(type, value, (uint64_t)n));
+  LLVMSetGlobalConstant(table, true);
+  LLVMSetLinkage(table, LLVMInternalLinkage);
+  return table;
+}
+
+static V whole_numbers(Cg *c, const int32_t *x, int64_t n) {
+  V *value = rt_alloc(c->mem, (size_t)n * sizeof *value);
+  for (int64_t k = 0; k < n; k++) value[k] = cg_i32(c, x[k]);
+  return constants(c, c->i32, value, n);
+}
+
+static V numbers(Cg *c, const float *x, int64_t n) {
+  V *value = rt_alloc(c->mem, (size_t)n * sizeof *value);
+  for (int64_t k = 0; k < n; k++) value[k] = cg_f32(c, (double)x[k]);
+  return constants(c, c->f32, value, n);
+}
+
+static void make_tables(PoolWalk *w, Val v) {
+  Cg *c = w->c;
+  for (uint32_t k = 0; k < w->p.rank; k++) {
+    AxisTaps t = ir_axis_taps(c->f, v, k, c->mem);
+    w->table[POOL_AXES - w->p.rank + k] =
+        (Table){whole_numbers(c, t.lo, t.n), whole_numbers(c, t.hi, t.n), numbers(c, t.weight, t.n * t.width), t.width};
+  }
+}
 
 bool cg_emit_pool(Cg *c) {
   Val v = {c->k->first};
@@ -264,6 +337,7 @@ bool cg_emit_pool(Cg *c) {
   w.src = cg_ptr(c, ir_arg(c->f, v, 0)), w.out = stored_ptr(c, v);
   if (w.op == OP_max_pool_grad) w.src_place = cg_ptr(c, ir_arg(c->f, v, 1));
   if (w.op == OP_max_pool) w.out_place = stored_ptr(c, ir_result(v, 1));
+  if (w.op == OP_resize || w.op == OP_resize_grad) make_tables(&w, v);
   each_pixel(&w);
   return true;
 }

@@ -1,7 +1,7 @@
 // Convolutions: PyTorch's calls with channels first, on ops whose channels come last (ir/conv.h). The permutations between
 // are the compiler's to remove.
 #include "ir/conv.h"
-#include "frontend/fe.h"
+#include "frontend/graph/spatial.h"
 
 typedef struct {
   tn_function *f;
@@ -12,11 +12,6 @@ typedef struct {
 } ConvCall;
 
 // ---- options
-static void fill_axes(int64_t *out, uint32_t n, int64_t all, const int64_t *each) {
-  bool has_each = each[0] || each[1] || each[2];
-  for (uint32_t k = 0; k < n; k++) out[k] = has_each ? each[k] : all;
-}
-
 static bool check_option(const ConvCall *c, const char *name, const int64_t *v, int64_t least) {
   const int64_t most = 1 << 20;
   for (uint32_t k = 0; k < c->spatial; k++) {
@@ -43,11 +38,11 @@ static bool pad_same(ConvCall *c, tn_tensor weight) {
 
 static bool read_options(ConvCall *c, tn_conv_options o, tn_tensor weight) {
   int64_t one[CONV_AXES] = {o.groups ? o.groups : 1, 1, 1};
-  fill_axes(c->stride, c->spatial, o.stride ? o.stride : 1, o.strides);
-  fill_axes(c->dilation, c->spatial, o.dilation ? o.dilation : 1, o.dilations);
-  fill_axes(c->padding, c->spatial, o.padding, o.paddings);
-  fill_axes(c->padding + c->spatial, c->spatial, o.padding, o.paddings);
-  fill_axes(c->extra, c->spatial, o.output_padding, o.output_paddings);
+  fe_fill_axes(c->stride, c->spatial, o.stride ? o.stride : 1, o.strides, NULL);
+  fe_fill_axes(c->dilation, c->spatial, o.dilation ? o.dilation : 1, o.dilations, NULL);
+  fe_fill_axes(c->padding, c->spatial, o.padding, o.paddings, NULL);
+  fe_fill_axes(c->padding + c->spatial, c->spatial, o.padding, o.paddings, NULL);
+  fe_fill_axes(c->extra, c->spatial, o.output_padding, o.output_paddings, NULL);
   c->groups = one[0];
   return check_option(c, "the stride", c->stride, 1) && check_option(c, "the dilation", c->dilation, 1) &&
          check_option(c, "the padding", c->padding, 0) && check_option(c, "the output padding", c->extra, 0) &&
@@ -68,15 +63,6 @@ static bool check_ranks(const ConvCall *c, tn_tensor x, tn_tensor weight, tn_ten
     return false;
   }
   return true;
-}
-
-static tn_tensor permuted(const ConvCall *c, tn_tensor x, bool channels_last) {
-  int64_t order[MAX_RANK] = {0};
-  uint32_t last = c->spatial + 1;
-  for (uint32_t k = 1; k <= last; k++) order[k] = channels_last ? (k == last ? 1 : k + 1) : (k == 1 ? last : k - 1);
-  if (!fe_ok(x)) return x;
-  return fe_emit(OP_permute, &x, 1, (const Attr[]){ir_a_list(KEY_perm, ir_shape_ints(c->f->p->ir, order, last + 1))}, 1,
-                 c->at);
 }
 
 static uint32_t attributes(const ConvCall *c, Attr *attr) {
@@ -129,11 +115,12 @@ static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
 tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
                       tn_conv_options o) {
   ConvCall c = {.f = x.fn, .spatial = spatial, .at = o.at};
-  if (!check_ranks(&c, x, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
-  tn_tensor last = permuted(&c, x, true);
+  tn_tensor batch = fe_batch_of(x, spatial, o.at);
+  if (!check_ranks(&c, batch, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
+  tn_tensor last = fe_channels_last(batch, o.at);
   tn_tensor y = is_transposed ? transposed(&c, last, weight) : forward(&c, last, weight);
-  if (bias.fn && fe_ok(y)) y = fe_emit2(OP_add, y, bias, c.at);
-  return permuted(&c, y, false);
+  if (bias.fn) y = fe_binary(OP_add, y, bias, o.at);
+  return fe_like_batch_of(fe_channels_first(y, o.at), x, spatial, o.at);
 }
 
 static tn_tensor convolve(const char *call, uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight,

@@ -61,14 +61,12 @@ static bool find_constant_positions(PoolCall *p, uint32_t k, int64_t reach) {
 static bool find_bounded_positions(PoolCall *p, uint32_t k, int64_t reach) {
   int64_t stride = p->stride[k], up = p->ceil ? stride - 1 : 0;
   p->out[k] = ir_dim_div(ir_of(p), plus(p, p->in[k], 2 * p->padding[k] - reach + stride + up), dim(p, stride));
-  bool is_short = ir_dim_least(ir_of(p), p->out[k]) < 0;
+  bool is_short = ir_dim_most(ir_of(p), p->out[k]) < 0;
   if (!is_short && (!p->ceil || stride + p->padding[k] <= reach)) return true;
   fe_error(p->f->p, E_SHAPE, p->at,
-           is_short
-               ? "a window of %lld elements may be longer than spatial axis %u, whose size only the run knows: pad it, "
-                 "or take larger strides"
-               : "a last window that is cut off, of %lld elements, needs a constant size of spatial axis %u, or a "
-                 "stride and padding that are no longer together",
+           is_short ? "a window of %lld elements is longer than spatial axis %u, by its bound and with its padding"
+                    : "a last window that is cut off, of %lld elements, needs a constant size of spatial axis %u, or a "
+                      "stride and padding that are no longer together",
            (long long)reach, k);
   return false;
 }
@@ -343,7 +341,7 @@ static bool unpooled_sizes(PoolCall *p, int64_t kernel, const tn_unpool_options 
     p->out[k] = plus(p, ir_dim_mul(ir_of(p), p->in[k], dim(p, stride)), kern - stride - 2 * pad);
     if (is_given && (o->sizes[k] < 1 || o->sizes[k] > 1 << 24)) return refuse(p, "sizes lie between 1 and 2^24");
     if (is_given) p->out[k] = dim(p, o->sizes[k]);
-    if (ir_dim_least(ir_of(p), p->out[k]) < 0) return refuse(p, "such windows leave an axis of less than 0 elements");
+    if (ir_dim_most(ir_of(p), p->out[k]) < 0) return refuse(p, "such windows leave an axis of less than 0 elements");
   }
   return true;
 }

@@ -68,9 +68,10 @@ static void add_entries(tn_module *m, const FeConv *c, int64_t in, int64_t out) 
 // ---- calls
 static bool check_value(const tn_module *m, const FeConv *c, tn_tensor x, tn_site at) {
   static const char *const axes[] = {"", "L", "H,W", "D,H,W"};
-  if (fe_rank(x) == c->n_spatial + 2 && ir_list_at(m->p->ir, fe_shape_of(x), 1) == c->in) return true;
-  fe_error(m->p, E_SHAPE, at, "module '%s' takes [N,%lld,%s], not %s", m->path, (long long)c->in, axes[c->n_spatial],
-           fe_type_text(x));
+  bool is_one = fe_rank(x) == c->n_spatial + 1;
+  if ((is_one || fe_rank(x) == c->n_spatial + 2) && ir_list_at(m->p->ir, fe_shape_of(x), !is_one) == c->in) return true;
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes [N,%lld,%s], or one without N, not %s", m->path, (long long)c->in,
+           axes[c->n_spatial], fe_type_text(x));
   fe_note_value(x, "the value");
   return false;
 }

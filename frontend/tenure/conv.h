@@ -1,4 +1,5 @@
-// Tenure, convolutions. Names, shapes and meanings are PyTorch's: x f32 [N, C, spatial..], weights f32.
+// Tenure, convolutions. Names, shapes and meanings are PyTorch's: x f32 [N, C, spatial..], or one [C, spatial..], whose result
+// has no N either; weights f32.
 #ifndef TN_CONV_H
 #define TN_CONV_H
 

@@ -5,14 +5,15 @@
 
 #include "core.h"
 #include "order.h"
+#include "shape.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // ---- pooling: [N, C, spatial..] -> [N, C, positions..], where along each axis positions =
-// (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. Sizes may be those of the run, where no size down to
-// 0 makes the positions less than 0. Another rank or a window longer than the padded axis is E004, options that are no such
+// (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. Sizes may be those of the run, which
+// is refused where it has less than 0 positions. Another rank or a window longer than the padded axis is E004, options that are no such
 // numbers E003. A kernel has at most 2^15 elements along an axis, a spatial plane 2^31.
 //
 //   y = tn_max_pool2d(x, 2);                                        // halves both sizes
@@ -63,13 +64,14 @@ TN_API tn_tensor tn_adaptive_max_pool1d(tn_tensor x, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);
 
-// ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3. NEAREST repeats elements; LINEAR goes in a
-// straight line along each axis, bilinear of two. `align_corners`: the outermost elements keep their places.
+// ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3, of constant sizes. NEAREST repeats elements;
+// LINEAR goes in a straight line along each axis, bilinear of two; CUBIC along a curve through four elements, bicubic of two; AREA
+// is the average of what an element covers, tn_adaptive_avg_pool. `align_corners`: the outermost elements keep their places.
 //
 //   y = tn_interpolate(x, (int64_t[]){64, 48}, TN_LINEAR, .align_corners = true);
-typedef enum { TN_NEAREST, TN_LINEAR } tn_interpolation;
+typedef enum { TN_NEAREST, TN_LINEAR, TN_CUBIC, TN_AREA } tn_interpolation;
 typedef struct {
-  bool align_corners;  // of LINEAR
+  bool align_corners;  // of LINEAR and CUBIC
   tn_site at;
 } tn_interpolate_options;
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
@@ -77,6 +79,46 @@ TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolat
 // ---- channels and places
 TN_API tn_tensor tn_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);    // [N, C r r, H, W] -> [N, C, H r, W r]
 TN_API tn_tensor tn_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);  // [N, C, H r, W r] -> [N, C r r, H, W]
+// [N, C, ..]: channel k of group j becomes channel j of group k; a number of groups that does not divide C is E004
+TN_API tn_tensor tn_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
+// [N, C, spatial..]: all of a channel is 0 with probability p, else divided by 1 - p; x itself where tn_eval marks the function
+TN_API tn_tensor tn_channel_dropout(tn_tensor x, double p, tn_site at);
+
+// ---- modules: PyTorch's MaxPool1d to MaxPool3d and so on, whose values have `n_spatial` spatial axes. What the call refuses is
+// refused when the module is called; other numbers of axes are E003.
+//
+//   tn_module *net = tn_sequential(root, "net");
+//   tn_conv2d_module(net, "0", 3, 16, 3);
+//   tn_max_pool_module(net, "1", 2, 3, .stride = 2, .padding = 1);
+//   tn_adaptive_avg_pool_module(net, "2", TN_SIZES(1, 1));
+#define TN_SIZES(...) \
+  (const int64_t[]){__VA_ARGS__}, (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+TN_API tn_module *tn_max_pool_module(tn_module *parent, const char *name, uint32_t n_spatial, int64_t kernel,
+                                     tn_pool_options o);
+TN_API tn_module *tn_avg_pool_module(tn_module *parent, const char *name, uint32_t n_spatial, int64_t kernel,
+                                     tn_pool_options o);
+TN_API tn_module *tn_lp_pool_module(tn_module *parent, const char *name, uint32_t n_spatial, double power,
+                                    int64_t kernel, tn_pool_options o);
+// To n sizes, one for each spatial axis
+TN_API tn_module *tn_adaptive_avg_pool_module(tn_module *parent, const char *name, const int64_t *sizes, uint32_t n,
+                                              tn_site at);
+TN_API tn_module *tn_adaptive_max_pool_module(tn_module *parent, const char *name, const int64_t *sizes, uint32_t n,
+                                              tn_site at);
+// Sizes times `scale`, or where that is 0 those given
+typedef struct {
+  int64_t sizes[3];
+  bool align_corners;
+  tn_site at;
+} tn_upsample_options;
+TN_API tn_module *tn_upsample_module(tn_module *parent, const char *name, int64_t scale, tn_interpolation mode,
+                                     tn_upsample_options o);
+// n numbers as tn_pad has them; `value` is for TN_PAD_CONSTANT
+TN_API tn_module *tn_pad_module(tn_module *parent, const char *name, const int64_t *pads, uint32_t n, tn_pad_mode mode,
+                                double value, tn_site at);
+TN_API tn_module *tn_pixel_shuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
+TN_API tn_module *tn_pixel_unshuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
+TN_API tn_module *tn_channel_shuffle_module(tn_module *parent, const char *name, int64_t groups, tn_site at);
+TN_API tn_module *tn_channel_dropout_module(tn_module *parent, const char *name, double p, tn_site at);  // Dropout1d-3d
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,14 @@
-// Gradient rules of pools (ir/pool.h): sums are linear, maxima pass on by the places that they came from.
+// Gradient rules of pools (ir/pool.h) and of what resizes images: sums are linear, maxima pass on by the places that they came from.
 #include "ir/autodiff/grad.h"
 
 // The op with the windows of v; `sized`: whose spatial sizes its result has.
 static Val pool_like(Grad *g, Val v, Op op, const Val *in, uint32_t n_in, Val sized) {
-  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad, KEY_dilation, KEY_divisor};
-  Attr attr[6];
+  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad, KEY_dilation, KEY_divisor, KEY_filter, KEY_align};
+  enum { N_KEYS_OF_WINDOWS = sizeof keys / sizeof *keys };
+  Attr attr[N_KEYS_OF_WINDOWS + 1];
   Dim d[MAX_RANK];
   uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, sized)) - 2;
-  for (uint32_t k = 0; k < 5; k++)
+  for (uint32_t k = 0; k < N_KEYS_OF_WINDOWS; k++)
     if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
   for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(g->p, shape_of(g, sized), k + 1);
   attr[n++] = ir_a_list(KEY_shape, ir_shape(g->p, d, rank));
@@ -45,4 +46,14 @@ void ir_grad_rule_sum_pool(Grad *g, Val v, Val adj) {
 void ir_grad_rule_sum_pool_grad(Grad *g, Val v, Val adj) {
   Val y = arg(g, v, 0);
   ir_grad_give(g, y, pool_like(g, v, OP_sum_pool, &adj, 1, y));
+}
+
+void ir_grad_rule_resize(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0);
+  ir_grad_give(g, x, pool_like(g, v, OP_resize_grad, &adj, 1, x));
+}
+
+void ir_grad_rule_resize_grad(Grad *g, Val v, Val adj) {
+  Val y = arg(g, v, 0);
+  ir_grad_give(g, y, pool_like(g, v, OP_resize, &adj, 1, y));
 }

@@ -1,5 +1,6 @@
-// Shape rules of pools (ir/pool.h), and what the others read from such an instruction.
+// Shape rules of pools (ir/pool.h) and of what resizes images (ir/resize.h), and what the others read from such an instruction.
 #include "ir/pool.h"
+#include "ir/resize.h"
 #include "ir/shape/infer.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) 
 
 void ir_pool(const Fn *f, Val v, Pool *p) {
   Op op = (Op)ir_ins(f, v)->op;
-  bool is_grad = op == OP_max_pool_grad || op == OP_sum_pool_grad;
+  bool is_grad = op == OP_max_pool_grad || op == OP_sum_pool_grad || op == OP_resize_grad;
   *p = (Pool){
       .is_grad = is_grad, .shares = !ir_attr(f, v, KEY_kernel), .rank = ir_rank(f->prog, ir_ins(f, v)->shape) - 2};
   p->x = is_grad ? v : ir_arg(f, v, 0), p->y = is_grad ? ir_arg(f, v, 0) : v;
@@ -50,7 +51,7 @@ static uint16_t check_shape(const Infer *c, uint32_t n) {
   bool good = a && ir_rank(c->p, a->u.list) == n;
   for (uint32_t k = 0; good && k < n; k++) {
     Dim d = ir_dim_at(c->p, a->u.list, k);
-    good = ir_dim_exists(c->p, d) && ir_dim_least(c->p, d) >= 0;
+    good = ir_dim_exists(c->p, d) && ir_dim_most(c->p, d) >= 0;
   }
   if (good) return 0;
   rt_text_add(c->why, "{shape} must have %u sizes of 0 or more", n);
@@ -114,5 +115,23 @@ uint16_t ir_rule_pool_grad(const Infer *c) {
   if (n_args(c) == 2 && shape_of(c, 1).i != shape_of(c, 0).i) return bad_shape(c, "g and index differ");
   TRY(check_plane(c, resized(c)));
   set(c, 0, DT_F32, resized(c));
+  return 0;
+}
+
+uint16_t ir_rule_resize(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 3, 2 + POOL_AXES));
+  TRY(check_shape(c, rank_of(c, 0) - 2));
+  if (!ir_filter_known(ir_text(c->p, ir_attr(c->f, c->v, KEY_filter)->u.s)))
+    return ir_infer_fault(c, E_ARGUMENT, "{filter} must be nearest, linear or cubic");
+  Shape to = resized(c);
+  for (uint32_t k = 1; k + 1 < rank_of(c, 0); k++) {
+    Dim a = dim_of(c, 0, k), b = ir_dim_at(c->p, to, k);
+    if (!ir_dim_is_const(c->p, a) || !ir_dim_is_const(c->p, b) || ir_dim_bound(c->p, a) < 1 ||
+        ir_dim_bound(c->p, b) < 1 || ir_dim_bound(c->p, a) > RESIZE_MOST || ir_dim_bound(c->p, b) > RESIZE_MOST)
+      return bad_shape(c, "spatial axes must have constant sizes in [1, 2^20], before and behind");
+  }
+  TRY(check_plane(c, shape_of(c, 0)));
+  TRY(check_plane(c, to));
+  set(c, 0, DT_F32, to);
   return 0;
 }

@@ -1,0 +1,112 @@
+// Weights of what resizes images (resize.h).
+#include "ir/resize.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TAPS = 4 };
+
+typedef struct {
+  int64_t in, out;
+  bool align;
+} Axis;
+
+// Element j of the result: `n` elements of the source from *first on, which may lie outside, and their weights.
+typedef uint32_t Filter(const Axis *a, int64_t j, int64_t *first, double *weight);
+
+// In single precision, as PyTorch finds it.
+static uint32_t nearest(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  float scale = (float)a->in / (float)a->out;
+  *first = a->out == 2 * a->in ? j / 2 : (int64_t)floorf((float)j * scale);
+  weight[0] = 1;
+  return 1;
+}
+
+static double place(const Axis *a, int64_t j) {
+  if (a->align) return a->out == 1 ? 0 : (double)j * ((double)(a->in - 1) / (double)(a->out - 1));
+  return ((double)j + 0.5) * ((double)a->in / (double)a->out) - 0.5;
+}
+
+static uint32_t linear(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  double at = fmax(place(a, j), 0);
+  *first = (int64_t)at;
+  weight[1] = at - (double)*first, weight[0] = 1 - weight[1];
+  return 2;
+}
+
+// Keys' cubic convolution with -3/4.
+static double near_part(double x) { return ((2 - 0.75) * x - (3 - 0.75)) * x * x + 1; }
+static double far_part(double x) { return ((-0.75 * x + 5 * 0.75) * x - 8 * 0.75) * x + 4 * 0.75; }
+
+static uint32_t cubic(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  double at = place(a, j), t = at - floor(at);
+  *first = (int64_t)floor(at) - 1;
+  weight[0] = far_part(t + 1), weight[1] = near_part(t), weight[2] = near_part(1 - t), weight[3] = far_part(2 - t);
+  return MOST_TAPS;
+}
+
+static Filter *filter_of(const char *name) {
+  static const struct {
+    const char *name;
+    Filter *filter;
+  } filters[] = {{"nearest", nearest}, {"linear", linear}, {"cubic", cubic}};
+  for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
+    if (!strcmp(filters[k].name, name)) return filters[k].filter;
+  return NULL;
+}
+
+bool ir_filter_known(const char *filter) { return filter_of(filter) != NULL; }
+
+// ---- tables
+static AxisTaps new_taps(RtArena *mem, int64_t n, int64_t width) {
+  AxisTaps t = {.n = n, .width = width};
+  t.lo = rt_alloc(mem, sizeof *t.lo * (size_t)n), t.hi = rt_alloc(mem, sizeof *t.hi * (size_t)n);
+  t.weight = rt_alloc(mem, sizeof *t.weight * (size_t)(n * width));
+  for (int64_t k = 0; k < n * width; k++) t.weight[k] = 0;
+  return t;
+}
+
+static int64_t inside(const Axis *a, int64_t k) { return k < 0 ? 0 : k >= a->in ? a->in - 1 : k; }
+
+// What lies outside is the element at the edge.
+static AxisTaps forward(RtArena *mem, Filter *filter, const Axis *a) {
+  AxisTaps t = new_taps(mem, a->out, MOST_TAPS);
+  for (int64_t j = 0; j < a->out; j++) {
+    double weight[MOST_TAPS];
+    int64_t first;
+    uint32_t n = filter(a, j, &first, weight);
+    int64_t lo = inside(a, first);
+    t.lo[j] = (int32_t)lo, t.hi[j] = (int32_t)inside(a, first + n - 1) + 1;
+    for (uint32_t k = 0; k < n; k++) t.weight[j * t.width + inside(a, first + k) - lo] += (float)weight[k];
+  }
+  return t;
+}
+
+// Elements of the result that have element k of the source: neighbours, since their first and last ones only grow.
+static AxisTaps transposed(RtArena *mem, const AxisTaps *t, int64_t n) {
+  int64_t width = 1, from = 0, to = 0;
+  for (int64_t k = 0; k < n; k++) {
+    while (from < t->n && t->hi[from] <= k) from++;
+    while (to < t->n && t->lo[to] <= k) to++;
+    if (to - from > width) width = to - from;
+  }
+  AxisTaps back = new_taps(mem, n, width);
+  from = to = 0;
+  for (int64_t k = 0; k < n; k++) {
+    while (from < t->n && t->hi[from] <= k) from++;
+    while (to < t->n && t->lo[to] <= k) to++;
+    back.lo[k] = (int32_t)from, back.hi[k] = (int32_t)(to > from ? to : from);
+    for (int64_t j = from; j < to; j++) back.weight[k * width + j - from] = t->weight[j * t->width + k - t->lo[j]];
+  }
+  return back;
+}
+
+AxisTaps ir_axis_taps(const Fn *f, Val v, uint32_t axis, RtArena *mem) {
+  bool is_grad = ir_ins(f, v)->op == OP_resize_grad;
+  Shape from = ir_ins(f, ir_arg(f, v, 0))->shape, to = ir_ins(f, v)->shape;
+  Axis a = {.in = ir_dim_bound(f->prog, ir_dim_at(f->prog, is_grad ? to : from, axis + 1)),
+            .out = ir_dim_bound(f->prog, ir_dim_at(f->prog, is_grad ? from : to, axis + 1)),
+            .align = ir_attr(f, v, KEY_align) != NULL};
+  AxisTaps t = forward(mem, filter_of(ir_text(f->prog, ir_attr(f, v, KEY_filter)->u.s)), &a);
+  return is_grad ? transposed(mem, &t, a.in) : t;
+}
