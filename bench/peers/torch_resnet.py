@@ -67,7 +67,7 @@ def images(n, side):
 
 def training(net, peer):
     x, y = images(64, 32), torch.from_numpy(integers(64, 10, 2))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, foreach=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, foreach=True)
     forward = maybe_compiled(net, peer)
     step = trainer(optimizer, lambda: F.cross_entropy(forward(x), y))
     serve(third_loss(step), step)

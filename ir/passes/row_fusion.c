@@ -15,7 +15,7 @@ enum {
   FEW_VECTORS = 4,
   SMALL = 4096,    // from so many elements on
   MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
-  NARROW = 16,     // .. WIDE: sizes of a row for which column sums are fused (035)
+  NARROW = 16,     // .. WIDE: sizes of a row for which column sums are fused (035, 061)
   WIDE = 4096,
   TALL = 4096  // elements of strided rows that do not map to the same cache sets (040)
 };
