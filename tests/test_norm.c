@@ -111,6 +111,40 @@ static void check_packed(void) {
   tn_program_free(p);
 }
 
+// A mean that is 14,000 times the standard deviation: off by the rounding of the mean alone, which PyTorch keeps as f32, too.
+static void check_far_mean(void) {
+  enum { N = 32, C = 16, S = 12, ROWS = N * S * S };
+  static float in[N][C][S][S], y[N][C][S][S];
+  double mean[C] = {0}, square[C] = {0}, worst = 0, off = 0;
+  float running[C];
+  for (int k = 0; k < N * C * S * S; k++)
+    (&in[0][0][0][0])[k] = 4096 + (float)((unsigned)k * 2654435761u >> 22) / 1024;  // exact: 2^-10 steps of [0, 1)
+  tn_program *p = tn_program_create("far");
+  tn_module *batch = tn_batch_norm(tn_root(p), "batch", C, .momentum = 1);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output(f, "y", tn_call(batch, tn_input(f, "x", TN_F32, TN_SHAPE(N, C, S, S))));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, N, C, S, S)), TN_OUT(tn_f32(y, N, C, S, S))) == TN_OK);
+  for (int k = 0; k < ROWS * C; k++) mean[k / (S * S) % C] += (double)(&in[0][0][0][0])[k] / ROWS;
+  for (int k = 0; k < ROWS * C; k++) {
+    double apart = (double)(&in[0][0][0][0])[k] - mean[k / (S * S) % C];
+    square[k / (S * S) % C] += apart * apart / ROWS;
+  }
+  for (int k = 0; k < ROWS * C; k++) {
+    int c = k / (S * S) % C;
+    double apart = (double)(&in[0][0][0][0])[k] - mean[c];
+    worst = fmax(worst, fabs((double)(&y[0][0][0][0])[k] - apart / sqrt(square[c] + 1e-5)));
+  }
+  if (!CHECK(worst <= 0x1p-11 / sqrt(1 / 12.0))) printf("off by %g\n", worst);
+  CHECK(tn_get(m, "batch.running_var", running, C) == TN_OK);
+  for (int c = 0; c < C; c++) off = fmax(off, fabs((double)running[c] - square[c] * ROWS / (ROWS - 1.0)));
+  CHECK(off < 1e-5);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 static void check_channel_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
   tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 3);
@@ -153,6 +187,7 @@ int main(void) {
   check_modules();
   check_operation();
   check_packed();
+  check_far_mean();
   check_channel_mistakes();
   check_mistakes();
   return check_report();
