@@ -133,6 +133,62 @@ static void refused_in_build(void) {
   tn_program_free(p);
 }
 
+static void sequences_refused_in_build(void) {
+  tn_program *p = tn_program_create("loss");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(7, 2, 5), at(8)), n = tn_input(f, "n", TN_I64, TN_SHAPE(2));
+  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(2, 3)), wide = tn_input(f, "wide", TN_I64, TN_SHAPE(3, 3));
+  tn_tensor any = tn_input(f, "any", TN_I64, TN_SHAPE(2, tn_dim_bounded(p, "S", 4)));
+  tn_tensor row = (tn_input)(f, "row", TN_F32, TN_SHAPE(5), at(9));
+  (tn_ctc)(x, x, n, n, (tn_ctc_options){.at = at(10)});
+  (tn_ctc)(x, n, n, n, (tn_ctc_options){.at = at(11)});
+  (tn_ctc)(x, wide, n, n, (tn_ctc_options){.at = at(12)});
+  (tn_ctc)(x, any, n, n, (tn_ctc_options){.at = at(13)});
+  (tn_ctc)(x, y, n, n, (tn_ctc_options){.blank = 5, .at = at(14)});
+  (tn_ctc)(x, y, n, n, (tn_ctc_options){.reduction = TN_REDUCE_BATCHMEAN, .at = at(15)});
+  (tn_multi_margin)(row, n, (tn_multi_margin_options){.at = at(16)});
+  const char *have = report_of(p);
+  CHECK_HAS(have, "user.c:10: error[E005]: ctc takes logarithms of f32, and targets and lengths of i64\n"
+                  "user.c:11: error[E004]: ctc takes log_p [steps, batch, classes], targets [batch, S] and two lengths "
+                  "[batch]\n"
+                  "user.c:12: error[E004]: the targets and lengths of ctc have the batch of log_p, its axis 1\n"
+                  "user.c:13: error[E004]: the targets of ctc have a constant width\n"
+                  "user.c:14: error[E003]: the blank of ctc is one of the classes, of which there are at most 2^24\n"
+                  "user.c:15: error[E003]: ctc is reduced by MEAN, SUM or NONE\n"
+                  "user.c:16: error[E004]: multi_margin takes x f32 [N, C] and labels i64 [N]\n");
+  tn_program_free(p);
+}
+
+// Lengths and labels that are out of range end the run; what stands behind a sequence's own labels is not looked at.
+static void sequences_in_run(void) {
+  tn_program *p = tn_program_create("loss");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 1, 4)), y = tn_input(f, "y", TN_I64, TN_SHAPE(1, 2));
+  tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(1)), m = tn_input(f, "m", TN_I64, TN_SHAPE(1));
+  tn_output(f, "loss", tn_ctc(tn_log_softmax(x, 2), y, n, m));
+  tn_function_end(f);
+  CHECK(!*report_of(p));
+  tn_model *model = compile(p, 2);
+  static const struct {
+    int64_t y[2], n, m;
+    bool good;
+    double loss;
+  } runs[] = {{{1, 2}, 3, 2, true, 1.2747226}, {{1, 99}, 3, 1, true, 2.3671236}, {{1, 1}, 2, 2, true, INFINITY},
+              {{9, 9}, 0, 0, true, 0},         {{1, 4}, 3, 2, false, 0},         {{-1, 1}, 3, 2, false, 0},
+              {{1, 2}, 4, 2, false, 0},        {{1, 2}, -1, 2, false, 0},        {{1, 2}, 3, 3, false, 0},
+              {{1, 2}, 3, -1, false, 0}};
+  for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+    float in[12] = {0}, loss = 17;
+    tn_status s = tn_run(
+        model, "run", TN_IN(tn_f32(in, 3, 1, 4), tn_i64(runs[k].y, 1, 2), tn_i64(&runs[k].n, 1), tn_i64(&runs[k].m, 1)),
+        TN_OUT(tn_f32_scalar(&loss)));
+    if (!CHECK((s == TN_OK) == runs[k].good)) printf("  run %zu: %s\n", k, tn_error_text(model));
+    if (s == TN_OK && !CHECK((double)loss == runs[k].loss || near(loss, (float)runs[k].loss)))
+      printf("  run %zu: %.8g\n", k, (double)loss);
+  }
+  tn_model_free(model);
+}
+
 // A label that is neither a class nor ignored: the run stops before anything is written.
 static void refused_in_run(void) {
   tn_program *p = tn_program_create("loss");
@@ -240,6 +296,8 @@ int main(void) {
     if (k % 3 == 0) packed(&cases[k]);
   }
   refused_in_build();
+  sequences_refused_in_build();
+  sequences_in_run();
   refused_in_run();
   layouts();
   no_layout();

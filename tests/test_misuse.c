@@ -69,6 +69,8 @@ static void operations(tn_tensor t) {
   tn_nll(t, one), tn_soft_margin(t, one), tn_margin_ranking(one, t, one, 0), tn_pairwise_distance(one, t, 2, 0),
       tn_triplet_margin(one, one, t);
   tn_cosine_similarity(t, one, 0, 1e-8), tn_cosine_embedding(one, t, one, 0);
+  tn_multi_margin(one, t), tn_multi_margin(t, one), tn_multilabel_margin(one, t), tn_ctc(one, t, one, one),
+      tn_ctc(t, one, one, t);
   tn_cross_entropy(t, one), tn_mse(one, t), tn_clone(t), tn_detach(t), tn_copy_(one, t), tn_copy_(t, one);
   tn_fill_(t, 1), tn_slice_assign_(t, 0, 0, one), tn_index_put_(one, t, one), tn_set_requires_grad(t, true);
   tn_scaled_dot_product_attention(t, one, t), tn_attention_packed(t), tn_attention_call(linear, t, t, t);

@@ -161,6 +161,61 @@ tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin
   return reduced(&m, at_least(&m, plus(&m, order, margin), 0), o.reduction);
 }
 
+// ---- margins of classes
+static bool has_classes(const Maker *m, const char *call, tn_tensor x, tn_tensor labels, uint32_t rank) {
+  if (fe_rank(x) == 2 && fe_ins(labels)->dtype == DT_I64 && fe_rank(labels) == rank) return true;
+  fe_error(m->f->p, E_SHAPE, m->at, "%s takes x f32 [N, C] and labels i64 %s", call, rank == 1 ? "[N]" : "[N, C]");
+  fe_note_value(x, "x");
+  fe_note_value(labels, "the labels");
+  return false;
+}
+
+static tn_tensor gathered(const Maker *m, tn_tensor a, int64_t axis, tn_tensor index) {
+  return fe_emit(OP_gather, (const tn_tensor[]){a, index}, 2, (const Attr[]){ir_a_int(KEY_axis, axis)}, 1, m->at);
+}
+
+// a [N, C] as [N, C, 1], or as [N, 1, C]
+static tn_tensor with_axis(const Maker *m, tn_tensor a, bool is_last) {
+  Dim one = ir_dim(m->f->p->ir, 1), n = fe_axis_dim(a, 0), c = fe_axis_dim(a, 1);
+  return fe_reshape(a, is_last ? (const Dim[]){n, c, one} : (const Dim[]){n, one, c}, 3, m->at);
+}
+
+// Divided by the number of classes
+static tn_tensor per_class(const Maker *m, tn_tensor sum, tn_tensor x) {
+  return div_by(m, sum, fe_size(m->f, fe_axis_dim(x, 1), m->at));
+}
+
+tn_tensor tn_multi_margin(tn_tensor x, tn_tensor labels, tn_multi_margin_options o) {
+  LOSS(m, o.at, x, labels, o.weight.fn ? o.weight : x);
+  if (!has_classes(&m, "multi_margin", x, labels, 1)) return fe_poison(m.f);
+  Dim column[] = {fe_axis_dim(labels, 0), ir_dim(m.f->p->ir, 1)};
+  tn_tensor index = fe_reshape(labels, column, 2, m.at), own = gathered(&m, x, 1, index);
+  tn_tensor beyond = at_least(&m, plus(&m, sub(&m, x, own), o.has_margin ? o.margin : 1), 0);
+  if (o.squared) beyond = op1(&m, OP_square, beyond);
+  tn_tensor position = fe_positions(m.f, fe_axis_dim(x, 1), m.at);
+  tn_tensor others = op2(&m, OP_ne, position, fe_cast(index, DT_F32, m.at));
+  tn_tensor loss = per_class(&m, sum_last(&m, pick(&m, others, beyond, number(&m, 0))), x);
+  if (o.weight.fn) loss = mul(&m, loss, gathered(&m, o.weight, 0, labels));
+  return reduced(&m, loss, o.reduction);
+}
+
+tn_tensor tn_multilabel_margin(tn_tensor x, tn_tensor labels, tn_reduce_options o) {
+  LOSS(m, o.at, x, labels);
+  if (!has_classes(&m, "multilabel_margin", x, labels, 2)) return fe_poison(m.f);
+  Attr axis = ir_a_int(KEY_axis, 1);
+  tn_tensor label = fe_cast(labels, DT_F32, m.at), zero = number(&m, 0);
+  tn_tensor ends = op2(&m, OP_lt, label, zero), n_ends = fe_emit(OP_cumsum, &ends, 1, &axis, 1, m.at);
+  tn_tensor counts = op2(&m, OP_eq, n_ends, zero), index = pick(&m, counts, label, zero);
+  tn_tensor own = gathered(&m, x, 1, fe_cast(index, DT_I64, m.at));
+  tn_tensor position = fe_positions(m.f, fe_axis_dim(x, 1), m.at);  // [N, label, class] from here on
+  tn_tensor names = op2(&m, OP_eq, with_axis(&m, label, true), position);
+  tn_tensor is_label = fe_sum(mul(&m, names, with_axis(&m, counts, true)), (const int[]){1}, 1, true, m.at);
+  tn_tensor beyond = at_least(&m, plus(&m, sub(&m, with_axis(&m, x, false), with_axis(&m, own, true)), 1), 0);
+  beyond = pick(&m, with_axis(&m, counts, true), beyond, zero);
+  beyond = pick(&m, op2(&m, OP_eq, is_label, zero), beyond, zero);
+  return reduced(&m, per_class(&m, fe_sum(beyond, (const int[]){1, 2}, 2, false, m.at), x), o.reduction);
+}
+
 // ---- distances of rows, along the last axis
 static tn_tensor distance(const Maker *m, tn_tensor a, tn_tensor b, double p, double eps) {
   return fe_vector_norm(plus(m, sub(m, a, b), eps), p, -1, m->at);

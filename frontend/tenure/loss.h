@@ -74,6 +74,34 @@ TN_API tn_tensor tn_soft_margin(tn_tensor x, tn_tensor y, tn_reduce_options o); 
 // max(margin - y (a - b), 0)
 TN_API tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o);
 
+// ---- margins of classes: x [N, C]
+typedef struct {
+  tn_reduction reduction;
+  double margin;  // read with has_margin; else 1
+  bool has_margin;
+  bool squared;      // max(..)^2
+  tn_tensor weight;  // of each class, [C]; empty: 1
+  tn_site at;
+} tn_multi_margin_options;
+// Sum over the other classes of max(margin - x[label] + x, 0), divided by C; labels i64 [N] in [0, C), as of
+// tn_cross_entropy
+TN_API tn_tensor tn_multi_margin(tn_tensor x, tn_tensor labels, tn_multi_margin_options o);
+// Labels i64 [N, C]: those of a row stand before its first negative one. Sum over them, and over the classes that are
+// none, of max(1 - x[label] + x, 0), divided by C
+TN_API tn_tensor tn_multilabel_margin(tn_tensor x, tn_tensor labels, tn_reduce_options o);
+
+// ---- sequences of labels without a place for each: connectionist temporal classification
+typedef struct {
+  tn_reduction reduction;  // MEAN: of the losses divided by their numbers of targets, at least 1; no BATCHMEAN
+  int64_t blank;           // the class that is no label
+  bool zero_infinity;      // a loss that is infinite, as there are too few steps, counts 0, as does its gradient
+  tn_site at;
+} tn_ctc_options;
+// -ln of the probability of the targets: log_p [steps, batch, classes] is the log_softmax of each step, targets i64
+// [batch, S], of which each sequence has n_targets, and n_steps, i64 [batch] both. S is constant. Lengths and labels out
+// of range are errors of the run. Not inside of a scan (E009). The gradient is PyTorch's; that of an infinite loss is 0.
+TN_API tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, tn_tensor n_targets, tn_ctc_options o);
+
 // ---- distances of rows, along the last axis: operands [.., C] that are no scalars (else E004)
 // The p-norm of a - b + eps; p > 0 and finite (else E003)
 TN_API tn_tensor tn_pairwise_distance(tn_tensor a, tn_tensor b, double p, double eps, tn_site at);

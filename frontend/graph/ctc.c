@@ -1,0 +1,186 @@
+// Connectionist temporal classification: the loss of a sequence of labels that may stand anywhere in a longer sequence of
+// steps, with blanks between them; PyTorch's formulas and gradient.
+//
+//   labels with blanks    _ a _ b _ ..                              [batch, 2 S + 1], behind a sequence's own ones blanks
+//   step                  a' = log p[label] + ln(e^a + e^(a one place before) + e^(a two places before, where it may skip))
+//   loss                  -ln(e^(a of the last label) + e^(a of the last blank))
+//
+// The steps are a scan. What is impossible has IMPOSSIBLE instead of an infinite logarithm, so that gradients are numbers.
+// PyTorch takes log_p for a log_softmax and adds e^log_p to its gradient; what follows the log_softmax does not change.
+#include "frontend/fe.h"
+
+#include <math.h>
+
+#define IMPOSSIBLE (-1e30)
+
+typedef struct {
+  tn_function *f;
+  tn_site at;
+  Dim steps, batch, one;
+  int64_t n_labels, n_places;  // S, 2 S + 1
+  double blank;
+  tn_tensor log_p, targets;          // targets as f32
+  tn_tensor n_steps, n_targets;      // f32 [batch, 1]
+  tn_tensor label, may_skip, start;  // [batch, places]: i64, 0 or 1, logarithms before the first step
+  tn_tensor is_running;              // [steps, batch, 1]
+} Ctc;
+
+// ---- parts of the formulas
+static tn_tensor number(const Ctc *c, double x) { return fe_const(c->f, x, c->at); }
+static tn_tensor op1(const Ctc *c, Op op, tn_tensor a) { return fe_emit1(op, a, c->at); }
+static tn_tensor op2(const Ctc *c, Op op, tn_tensor a, tn_tensor b) { return fe_emit2(op, a, b, c->at); }
+static tn_tensor pick(const Ctc *c, tn_tensor cond, tn_tensor a, tn_tensor b) {
+  return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, c->at);
+}
+static tn_tensor whole(const Ctc *c, tn_tensor a) { return fe_cast(a, DT_I64, c->at); }
+static tn_tensor shaped(const Ctc *c, tn_tensor a, Dim x, Dim y, Dim z) {
+  return fe_reshape(a, (const Dim[]){x, y, z}, z.i ? 3 : y.i ? 2 : 1, c->at);
+}
+static tn_tensor gathered(const Ctc *c, tn_tensor a, int64_t axis, tn_tensor index) {
+  return fe_emit(OP_gather, (const tn_tensor[]){a, index}, 2, (const Attr[]){ir_a_int(KEY_axis, axis)}, 1, c->at);
+}
+static tn_tensor filled(const Ctc *c, double x, const Dim *d, uint32_t rank) {
+  Shape s = ir_shape(c->f->p->ir, d, rank);
+  return fe_emit_in(c->f, OP_full, (const Attr[]){ir_a_num(KEY_value, x), ir_a_list(KEY_shape, s)}, 2, c->at);
+}
+static tn_tensor columns(const Ctc *c, double x, int64_t n) {
+  return filled(c, x, (const Dim[]){c->batch, ir_dim(c->f->p->ir, n)}, 2);
+}
+
+// `n` columns of x before the first ones of a, which keeps its width.
+static tn_tensor moved(const Ctc *c, tn_tensor a, double x, int64_t n) {
+  int64_t width = ir_dim_bound(c->f->p->ir, fe_axis_dim(a, 1));
+  if (n >= width) return columns(c, x, width);
+  return fe_concat((const tn_tensor[]){columns(c, x, n), fe_slice(a, 1, 0, width - n, c->at)}, 2, 1, c->at);
+}
+
+// ln(e^a + e^b + ..)
+static tn_tensor log_sum(const Ctc *c, const tn_tensor *a, uint32_t n) {
+  tn_tensor most = a[0], sum = TN_NONE;
+  for (uint32_t k = 1; k < n; k++) most = op2(c, OP_max, most, a[k]);
+  most = op1(c, OP_stop_grad, most);
+  for (uint32_t k = 0; k < n; k++) {
+    tn_tensor share = op1(c, OP_exp, op2(c, OP_sub, a[k], most));
+    sum = k ? op2(c, OP_add, sum, share) : share;
+  }
+  return op2(c, OP_add, most, op1(c, OP_log, sum));
+}
+
+// ---- labels
+// x _ x _ .. _ of the columns of a, where _ is `between`
+static tn_tensor interleaved(const Ctc *c, tn_tensor a, double between) {
+  Dim n = ir_dim(c->f->p->ir, c->n_labels), two = ir_dim(c->f->p->ir, 2 * c->n_labels);
+  tn_tensor end = columns(c, between, 1);
+  if (!c->n_labels) return end;
+  tn_tensor pair[] = {filled(c, between, (const Dim[]){c->batch, n, c->one}, 3), shaped(c, a, c->batch, n, c->one)};
+  tn_tensor both = shaped(c, fe_concat(pair, 2, 2, c->at), c->batch, two, (Dim){0});
+  return fe_concat((const tn_tensor[]){both, end}, 2, 1, c->at);
+}
+
+static void make_labels(Ctc *c) {
+  Dim n = ir_dim(c->f->p->ir, c->n_labels);
+  tn_tensor own = op2(c, OP_lt, fe_positions(c->f, n, c->at), c->n_targets);
+  tn_tensor label = pick(c, own, c->targets, number(c, c->blank));
+  tn_tensor differs = op2(c, OP_ne, label, moved(c, label, c->blank, 1));
+  c->label = whole(c, interleaved(c, label, c->blank));
+  c->may_skip = interleaved(c, differs, 0);
+  c->start = moved(c, columns(c, IMPOSSIBLE, c->n_places), 0, 1);
+  tn_tensor step = shaped(c, fe_positions(c->f, c->steps, c->at), c->steps, c->one, c->one);
+  c->is_running = op2(c, OP_lt, step, shaped(c, c->n_steps, c->one, c->batch, c->one));
+}
+
+// ---- the steps
+static tn_tensor step(const Ctc *c, tn_tensor log_p, tn_tensor is_running, tn_tensor a) {
+  tn_tensor impossible = number(c, IMPOSSIBLE), two = moved(c, a, IMPOSSIBLE, 2);
+  tn_tensor from[] = {a, moved(c, a, IMPOSSIBLE, 1), pick(c, c->may_skip, two, impossible)};
+  tn_tensor own = gathered(c, op2(c, OP_max, log_p, impossible), 1, c->label);
+  return pick(c, is_running, op2(c, OP_add, own, log_sum(c, from, 3)), a);
+}
+
+static tn_tensor all_steps(const Ctc *c) {
+  tn_scan *s =
+      tn_scan_begin(c->f, (tn_scan_options){.steps = fe_dim_handle(c->f->p, c->steps), .name = "ctc", .at = c->at});
+  tn_tensor log_p = tn_scan_input(s, c->log_p, c->at), is_running = tn_scan_input(s, c->is_running, c->at);
+  tn_tensor a = tn_scan_carry(s, c->start, c->at);
+  if (fe_ok(log_p) && fe_ok(is_running) && fe_ok(a)) tn_scan_next(s, a, step(c, log_p, is_running, a), c->at);
+  tn_scan_end(s, c->at);
+  return tn_scan_final(s, a, c->at);
+}
+
+// ---- the losses, [batch, 1]
+// What PyTorch adds to the gradient: its value is 0.
+static tn_tensor extra_gradient(const Ctc *c) {
+  tn_tensor p = pick(c, c->is_running, op1(c, OP_exp, c->log_p), number(c, 0));
+  tn_tensor sum = shaped(c, fe_sum(p, (const int[]){0, 2}, 2, false, c->at), c->batch, c->one, (Dim){0});
+  return op2(c, OP_sub, sum, op1(c, OP_stop_grad, sum));
+}
+
+// 0, and an error of the run where a number of steps is none of 0 .. steps
+static tn_tensor check_steps(const Ctc *c) {
+  tn_tensor some = op2(c, OP_gt, c->n_steps, number(c, 0)), last = op2(c, OP_sub, c->n_steps, some);
+  tn_tensor nothing = op2(c, OP_mul, fe_positions(c->f, c->steps, c->at), number(c, 0));
+  nothing = gathered(c, nothing, 0, whole(c, shaped(c, last, c->batch, (Dim){0}, (Dim){0})));
+  return shaped(c, nothing, c->batch, c->one, (Dim){0});
+}
+
+static tn_tensor losses(const Ctc *c, bool zero_infinity) {
+  tn_tensor a = all_steps(c), zero = number(c, 0);
+  if (!fe_ok(a)) return a;
+  tn_tensor last = op2(c, OP_mul, c->n_targets, number(c, 2));
+  tn_tensor before = op2(c, OP_max, op2(c, OP_sub, last, number(c, 1)), zero);
+  tn_tensor label = pick(c, op2(c, OP_gt, last, zero), gathered(c, a, 1, whole(c, before)), number(c, IMPOSSIBLE));
+  tn_tensor end[] = {gathered(c, a, 1, whole(c, last)), label};
+  tn_tensor loss = op2(c, OP_add, op1(c, OP_neg, log_sum(c, end, 2)), check_steps(c));
+  tn_tensor is_possible = op2(c, OP_lt, loss, number(c, -0.1 * IMPOSSIBLE));
+  tn_tensor with_extra = op2(c, OP_add, loss, extra_gradient(c));
+  return pick(c, is_possible, with_extra, number(c, zero_infinity ? 0 : (double)INFINITY));
+}
+
+// ---- the call
+static bool refuse(const Ctc *c, int id, const char *text) {
+  fe_error(c->f->p, id, c->at, "%s", text);
+  return false;
+}
+
+static bool check(const Ctc *c, const tn_tensor *in, const tn_ctc_options *o) {
+  Prog *p = c->f->p->ir;
+  for (uint32_t k = 0; k < 4; k++)
+    if (fe_ins(in[k])->dtype != (k ? DT_I64 : DT_F32))
+      return refuse(c, E_DTYPE, "ctc takes logarithms of f32, and targets and lengths of i64");
+  if (fe_rank(in[0]) != 3 || fe_rank(in[1]) != 2 || fe_rank(in[2]) != 1 || fe_rank(in[3]) != 1)
+    return refuse(c, E_SHAPE, "ctc takes log_p [steps, batch, classes], targets [batch, S] and two lengths [batch]");
+  for (uint32_t k = 1; k < 4; k++)
+    if (fe_axis_dim(in[k], 0).i != fe_axis_dim(in[0], 1).i)
+      return refuse(c, E_SHAPE, "the targets and lengths of ctc have the batch of log_p, its axis 1");
+  int64_t classes = ir_dim_bound(p, fe_axis_dim(in[0], 2));
+  if (!ir_dim_is_const(p, fe_axis_dim(in[1], 1))) return refuse(c, E_SHAPE, "the targets of ctc have a constant width");
+  if (classes > 1 << 24 || o->blank < 0 || o->blank >= classes)
+    return refuse(c, E_ARGUMENT, "the blank of ctc is one of the classes, of which there are at most 2^24");
+  if (o->reduction > TN_REDUCE_NONE) return refuse(c, E_ARGUMENT, "ctc is reduced by MEAN, SUM or NONE");
+  return true;
+}
+
+static tn_tensor reduced(const Ctc *c, tn_tensor loss, tn_reduction how) {
+  if (how == TN_REDUCE_MEAN) loss = op2(c, OP_div, loss, op2(c, OP_max, c->n_targets, number(c, 1)));
+  if (how == TN_REDUCE_NONE) return shaped(c, loss, c->batch, (Dim){0}, (Dim){0});
+  return how == TN_REDUCE_SUM ? fe_sum(loss, NULL, 0, false, c->at) : fe_mean(loss, NULL, 0, false, c->at);
+}
+
+tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, tn_tensor n_targets, tn_ctc_options o) {
+  const tn_tensor in[] = {log_p, targets, n_steps, n_targets};
+  Ctc c = {.at = o.at, .log_p = log_p, .blank = (double)o.blank};
+  if (!fe_join(in, 4, &c.f, c.at)) return fe_poison(c.f);
+  FE_GUARD(c.f->p, fe_poison(c.f));
+  if (!check(&c, in, &o)) return fe_poison(c.f);
+  c.one = ir_dim(c.f->p->ir, 1), c.steps = fe_axis_dim(log_p, 0), c.batch = fe_axis_dim(log_p, 1);
+  c.n_labels = ir_dim_bound(c.f->p->ir, fe_axis_dim(targets, 1)), c.n_places = 2 * c.n_labels + 1;
+  c.targets = fe_cast(targets, DT_F32, c.at);
+  c.n_steps = shaped(&c, fe_cast(n_steps, DT_F32, c.at), c.batch, c.one, (Dim){0});
+  c.n_targets = shaped(&c, fe_cast(n_targets, DT_F32, c.at), c.batch, c.one, (Dim){0});
+  make_labels(&c);
+  tn_scope *scope = tn_scope_begin(c.f, "ctc", c.at);  // what the calls of the scan give ends here
+  tn_tensor loss = losses(&c, o.zero_infinity);
+  loss = fe_ok(loss) ? tn_move_to_outer(fe_made(reduced(&c, loss, o.reduction), c.at), c.at) : fe_poison(c.f);
+  tn_scope_end(scope, c.at);
+  return loss;
+}
