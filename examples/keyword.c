@@ -79,7 +79,7 @@ static tn_loader *open_loader(const char *dir, const char *name, bool is_trainin
 static double pass(tn_model *m, tn_loader *l, const char *function) {
   double right = 0, count = 0;
   for (tn_batch b;;) {
-    float loss, n;
+    float loss = 0, n = 0;
     if (tn_loader_next(l, &b)) fail(tn_loader_error(l));
     if (!b.number) return right / count;
     if (tn_run_batch(m, function, b, TN_OUT(tn_f32_scalar(&loss), tn_f32_scalar(&n)))) fail(tn_error_text(m));
