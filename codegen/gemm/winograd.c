@@ -4,6 +4,8 @@
 // The team transforms the weights into scratch. Then a unit of work is some neighbouring tiles, of one image or several:
 //
 //   V of the tiles | for each panel of channels of the result: 36 products, each tile's result, its epilogue
+//
+// Where V of all channels has no room, it is made by blocks of them for each panel, whose products are added up.
 #include "codegen/gemm/winograd.h"
 
 // ---- the plan
@@ -59,23 +61,34 @@ typedef struct {
   uint32_t nv;
 } Panel;
 
-static void read_tiles(const Unit *u) {
+static LLVMValueRef block_channels(const Unit *u, LLVMValueRef block) {
   Cg *c = u->g->c;
+  const WinogradPlan *p = u->p;
+  if (p->blocks == 1) return cg_i64(c, p->s.src_channels);
+  LLVMValueRef left = cg_sub(c, cg_i64(c, p->s.src_channels), cg_mul(c, block, cg_i64(c, p->channels)));
+  return cg_min(c, left, cg_i64(c, p->channels));
+}
+
+// V of block number `block` of the channels.
+static void read_tiles(const Unit *u, LLVMValueRef block) {
+  Cg *c = u->g->c;
+  const WinogradPlan *p = u->p;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
-  WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
+  WinogradTile t = cg_winograd_tile(c, p, cg_add(c, u->first, l.i));
   WinogradRead r = {.source = u->g->a,
-                    .first = cg_i64(c, 0),
-                    .channels = cg_i64(c, u->p->s.src_channels),
+                    .first = cg_mul(c, block, cg_i64(c, p->channels)),
+                    .channels = block_channels(u, block),
                     .table = u->table,
                     .zeros = u->zeros,
-                    .v = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, u->p->channels))),
-                    .point = u->p->v_point};
-  cg_winograd_read(c, u->p, &t, &r);
+                    .v = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->channels))),
+                    .point = p->v_point};
+  cg_winograd_read(c, p, &t, &r);
   cg_loop_end(c, &l, NULL);
 }
 
-static void products(const Unit *u, const Panel *n) {
+// adds: to the products of the blocks before.
+static void products(const Unit *u, const Panel *n, LLVMValueRef block, bool adds) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
   TileSpec spec = {.mr = p->mr,
@@ -86,15 +99,32 @@ static void products(const Unit *u, const Panel *n) {
                    .b_vec = c->t->vl,
                    .c_row = p->width,
                    .c_vec = c->t->vl,
+                   .more = adds,
                    .mask_from = n->nv};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
+  LLVMValueRef weights =
+      cg_at(c, c->f32, n->weights, cg_mul(c, block, cg_i64(c, p->blocks > 1 ? p->channels * p->width : 0)));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
   TileArgs args = {.a = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->v_point))),
-                   .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
+                   .b = cg_at(c, c->f32, weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
                    .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
-                   .k = cg_i64(c, p->s.src_channels)};
+                   .k = block_channels(u, block)};
   cg_tile_rows(c, &spec, &args, &rows);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Several blocks are transformed again for every panel.
+static void all_products(const Unit *u, const Panel *n) {
+  Cg *c = u->g->c;
+  LLVMValueRef zero = cg_i64(c, 0);
+  if (u->p->blocks > 1) read_tiles(u, zero);
+  products(u, n, zero, false);
+  if (u->p->blocks == 1) return;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 1), cg_i64(c, u->p->blocks), cg_i64(c, 1), NULL, 0);
+  read_tiles(u, l.i);
+  products(u, n, l.i, true);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -141,7 +171,7 @@ static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, Win
 
 static void panel(const Unit *u, const Panel *n) {
   Cg *c = u->g->c;
-  products(u, n);
+  all_products(u, n);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
   WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
@@ -180,7 +210,7 @@ static void each_unit(Unit *u) {
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, p->tiles), NULL, 0);
   u->first = l.i, u->n = cg_min(c, cg_i64(c, p->tiles), cg_sub(c, hi, l.i));
-  read_tiles(u);
+  if (p->blocks == 1) read_tiles(u, cg_i64(c, 0));
   each_panel(u);
   cg_loop_end(c, &l, NULL);
 }

@@ -50,7 +50,7 @@ void cg_winograd_pixels(Cg *c, const WinogradPixels *p, LLVMValueRef table);
 typedef enum {
   WINOGRAD_UNKNOWN,  // other taps, strides, dilations or groups
   WINOGRAD_OFF,      // exact convolutions are asked for
-  WINOGRAD_NO_ROOM,  // too many channels for tiles on a worker's stack
+  WINOGRAD_NO_ROOM,  // too many channels: for tiles on a worker's stack, or weights in scratch
   WINOGRAD_SLOWER,   // or not enough faster
   WINOGRAD_CHOSEN
 } WinogradChoice;
@@ -64,7 +64,7 @@ typedef struct {
   int64_t tiles;  // that are transformed together
   uint32_t mr, nv;
   int64_t width, panels;
-  int64_t channels;          // of the source, whole vectors
+  int64_t channels, blocks;  // of the source in V, whole vectors; blocks of so many
   int64_t v_point, m_point;  // elements between points
   double winograd, direct;   // estimated times, in multiply-adds of a vector
 } WinogradPlan;

@@ -5,14 +5,17 @@
 enum {
   STACK_PART = 13,  // sixteenths of a worker's stack: V and M
   MOST_TILES = 32,  // transformed together,
-  FEW_TILES = 8,    // and at least, so that U is read often enough from L1 and L2
+  FEW_TILES = 8,    // and at least, so that U is read often enough from L1 and L2;
+  MANY_TILES = 12,  // likewise of several blocks of channels, whose U is large
   MOST_ROWS = 16,
-  PARTS_WANTED = 8,   // of the tiles: work for a team
-  SOURCE_COST = 200,  // of a vector of channels of a tile: loads, stores and arithmetic,
-  RESULT_COST = 140,  // likewise,
-  WEIGHT_COST = 500,  // and of a vector of U, whose weights are not neighbours
-  MATRIX_GAP = 16,    // elements between matrices, so that points of a tile map to different cache sets
-  GAIN = 125          // per cent: a smaller one is no reason to round more
+  MOST_WEIGHT_BYTES = 16 << 20,  // of U
+  PARTS_WANTED = 8,              // of the tiles: work for a team
+  SOURCE_COST = 200,             // of a vector of channels of a tile: loads, stores and arithmetic,
+  RESULT_COST = 140,             // likewise,
+  WEIGHT_COST = 500,             // of a vector of U, whose weights are not neighbours,
+  LOAD_COST = 3,                 // and of reading one from the LLC
+  MATRIX_GAP = 16,               // elements between matrices, so that points of a tile map to different cache sets
+  GAIN = 125                     // per cent: a smaller one is no reason to round more
 };
 
 static bool is_known(const ConvShape *s) {
@@ -40,14 +43,29 @@ static void choose_tiles(WinogradPlan *p, int64_t all, uint32_t most_rows, const
   p->tiles = most - most % p->mr;
 }
 
+// As few blocks of channels as leave room for enough tiles.
+static void choose_blocks(WinogradPlan *p, int64_t all, const Target *t) {
+  int64_t vectors = cg_ceil_div(p->s.src_channels, t->vl);
+  uint32_t most_rows = (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv);
+  for (int64_t n = 1; n <= vectors; n++) {
+    p->channels = cg_ceil_div(vectors, n) * t->vl, p->blocks = cg_ceil_div(p->s.src_channels, p->channels);
+    choose_tiles(p, all, most_rows, t);
+    if (p->tiles >= (n == 1 ? FEW_TILES : cg_smaller(MANY_TILES, cg_larger(FEW_TILES, all / PARTS_WANTED)))) return;
+  }
+  p->tiles = 0;
+}
+
 // ---- time
 static void estimate(WinogradPlan *p, int64_t all, const Target *t) {
   double c = (double)p->s.src_channels, c_vectors = (double)cg_ceil_div(p->s.src_channels, t->vl);
-  double o_vectors = (double)cg_ceil_div(p->s.dst_channels, t->vl);
+  double o_vectors = (double)cg_ceil_div(p->s.dst_channels, t->vl), reads = p->blocks == 1 ? 1 : (double)p->panels;
   double pixels = (double)(p->images * p->s.dst[1] * p->s.dst[2]), tiles = (double)all;
+  double weights = WINOGRAD_POINTS * c * o_vectors;  // vectors
+  bool exceeds_l2 = weights * 4 * (double)t->vl > (double)t->facts.l2_bytes / 2;
   p->direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors;
-  p->winograd = tiles * (WINOGRAD_POINTS * c * o_vectors + SOURCE_COST * c_vectors + RESULT_COST * o_vectors) +
-                c * o_vectors * WEIGHT_COST;
+  p->winograd =
+      tiles * (weights + SOURCE_COST * c_vectors * reads + RESULT_COST * o_vectors) + c * o_vectors * WEIGHT_COST;
+  if (exceeds_l2) p->winograd += (double)cg_ceil_div(all, p->tiles) * weights * LOAD_COST;
 }
 
 bool cg_winograd_choose(const Target *t, WinogradPlan *p) {
@@ -60,7 +78,7 @@ void cg_winograd_reason(const WinogradPlan *p, RtText *out) {
   static const char *const words[] = {
       [WINOGRAD_UNKNOWN] = "Winograd's algorithm is for 3 x 3 taps, stride 1, one group",
       [WINOGRAD_OFF] = "exact convolutions are asked for",
-      [WINOGRAD_NO_ROOM] = "Winograd's algorithm has too many channels for a worker's stack",
+      [WINOGRAD_NO_ROOM] = "too many channels for Winograd's algorithm",
       [WINOGRAD_SLOWER] = "Winograd's algorithm would not gain enough",
       [WINOGRAD_CHOSEN] = "Winograd's algorithm",
   };
@@ -87,10 +105,9 @@ bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   const ConvShape *s = &p->s;
   p->nv = (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(s->dst_channels, t->vl));
   p->width = (int64_t)p->nv * t->vl, p->panels = cg_ceil_div(s->dst_channels, p->width);
-  p->channels = cg_round_up(s->src_channels, t->vl);
   int64_t all = p->images * p->image_tiles;
-  choose_tiles(p, all, (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv), t);
-  if (p->tiles < (t->convolution == CONVOLUTION_WINOGRAD ? 1 : FEW_TILES)) return false;
+  choose_blocks(p, all, t);
+  if (!p->tiles || 4 * WINOGRAD_POINTS * p->panels * p->width * s->src_channels > MOST_WEIGHT_BYTES) return false;
   p->v_point = p->tiles * p->channels + MATRIX_GAP, p->m_point = p->tiles * p->width + MATRIX_GAP;
   estimate(p, all, t);
   return cg_winograd_choose(t, p);
