@@ -171,6 +171,52 @@ static void test_off(void) {
   free(text[0]), free(text[1]);
 }
 
+// ---- hooks that were removed leave nothing: the same plan, and the object of the program that never had them
+static tn_tensor doubled(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
+  (void)m, (void)in, (void)ctx;
+  return tn_mul_scalar(out, 2);
+}
+
+static tn_tensor halved(tn_tensor g, void *ctx) {
+  (void)ctx;
+  return tn_mul_scalar(g, 0.5);
+}
+
+static char *unhooked_plan(bool had_hooks, const char *folder, bool *from_cache) {
+  tn_program *p = tn_program_create("h");
+  tn_module *net = tn_sequential(tn_root(p), "net"), *a = tn_linear(net, "a", 4, 8);
+  tn_linear(net, "b", 8, 1);
+  if (had_hooks) tn_hook_remove(tn_hook_post(a, doubled, NULL));
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(6, 4)), y = tn_call(net, x);
+  if (had_hooks) tn_hook_remove(tn_on_grad(y, halved, NULL));
+  tn_tensor loss = tn_mean(tn_square(y));
+  tn_backward(loss);
+  tn_sgd(f, net, .lr = 0.1);
+  tn_output(f, "loss", loss);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3, .cache_dir = folder);
+  if (!CHECK(m)) exit(1);
+  *from_cache = tn_compile_info_of(m).from_cache;
+  char *text;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  tn_dump_function(p, "step", out, TN_DUMP_LIFETIMES);
+  fclose(out);
+  tn_model_free(m);
+  tn_program_free(p);
+  return text;
+}
+
+static void test_hooks_removed(void) {
+  char folder[] = "probes_XXXXXX", *text[2];
+  bool from_cache[2];
+  if (!CHECK(mkdtemp(folder))) return;
+  for (int had = 0; had < 2; had++) text[had] = unhooked_plan(had, folder, &from_cache[had]);
+  CHECK(!strcmp(text[0], text[1]) && !from_cache[0] && from_cache[1]);
+  free(text[0]), free(text[1]);
+}
+
 // ---- beside an update: counters that are merged, or that nobody reads, move what stands behind them
 static tn_program *updated(bool with_adamw, bool with_probes) {
   tn_program *p = tn_program_create("u");
@@ -252,6 +298,7 @@ int main(void) {
              17);
   test_lines(TN_PROBE_JSON, "{\"run\": 1, \"function\": \"step\", \"probe\": \"net.a\", \"count\": 48, ", 16);
   test_off();
+  test_hooks_removed();
   test_beside_update(false), test_beside_update(true);
   test_mistakes();
   return check_report();
