@@ -260,14 +260,28 @@ static LLVMValueRef large_constant(Emission *e, const void *bytes, size_t n) {
   return g;
 }
 
+// Constants of a target; those of the target before where they are the same.
+typedef struct {
+  const void *bytes;
+  size_t n;
+  LLVMValueRef global;
+} Constants;
+
+static Constants constants_of(Emission *e, Prog *p, const Constants *before) {
+  Constants c = {.n = (size_t)p->const_bytes};
+  void *bytes = rt_alloc(e->mem, c.n + 1);
+  if (c.n) ir_fill_const(p, bytes);
+  if (before->global && before->n == c.n && !memcmp(before->bytes, bytes, c.n)) return *before;
+  c.bytes = bytes, c.global = large_constant(e, bytes, c.n);
+  return c;
+}
+
 static LLVMValueRef plan_table(Emission *e) {
   LLVMValueRef *row = rt_alloc(e->mem, (e->about->n_targets + 1) * sizeof *row);
+  Constants c = {0};
   for (uint32_t t = 0; t < e->about->n_targets; t++) {
-    Prog *p = e->b->progs[t];
-    void *bytes = rt_alloc(e->mem, (size_t)p->const_bytes + 1);
-    if (p->const_bytes) ir_fill_const(p, bytes);
-    LLVMValueRef consts = large_constant(e, bytes, (size_t)p->const_bytes);
-    row[t] = cg_constant_plan(&e->k, e->about->plans[t], consts, find_entry, &(EntryPlace){e, t});
+    c = constants_of(e, e->b->progs[t], &c);
+    row[t] = cg_constant_plan(&e->k, e->about->plans[t], c.global, find_entry, &(EntryPlace){e, t});
   }
   return cg_constant_global(&e->k, LLVMConstArray2(e->k.ptr, row, e->about->n_targets), "plans");
 }

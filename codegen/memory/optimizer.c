@@ -310,7 +310,7 @@ bool cg_emit_optimizer(Cg *c) {
 }
 
 // ---- global norm: sums of squares of fixed chunks, then one worker adds them up in order
-enum { CHUNK = 4096, N_SUMS = 4 };
+enum { CHUNK = 4096, LANES = 64, LEAST_VL = 4 };
 
 static int64_t n_chunks(const Fn *f, Val operand) {
   return (ir_shape_bound(f->prog, ir_ins(f, operand)->shape) + CHUNK - 1) / CHUNK;
@@ -327,25 +327,34 @@ int64_t cg_global_norm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return total_chunks(f, v) * (int64_t)sizeof(float);
 }
 
-// The sum of squares of x[lo, hi): N_SUMS independent vectors, added as a tree.
-static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef sum[N_SUMS], vl = cg_i64(c, c->t->vl), block = cg_i64(c, (int64_t)N_SUMS * c->t->vl);
-  for (uint32_t k = 0; k < N_SUMS; k++) sum[k] = LLVMConstNull(c->vf);
-  LLVMValueRef n = cg_sub(c, hi, lo), whole = cg_add(c, lo, cg_mul(c, cg_div(c, n, block), block));
-  Loop l, rest;
-  cg_loop_begin(c, &l, lo, whole, block, sum, N_SUMS);
-  for (uint32_t k = 0; k < N_SUMS; k++) {
-    LLVMValueRef at = cg_add(c, l.i, cg_i64(c, (int64_t)k * c->t->vl)), v = cg_load(c, c->vf, cg_at(c, c->f32, x, at));
-    sum[k] = cg_fma(c, v, v, l.carry[k]);
+// sum[k] + the squares of vector k of the LANES elements at x[i]
+static void add_squares(Cg *c, LLVMValueRef x, LLVMValueRef i, LLVMValueRef rest, const LLVMValueRef *sum,
+                        LLVMValueRef *out) {
+  for (uint32_t k = 0; k < LANES / c->t->vl; k++) {
+    LLVMValueRef skip = cg_i64(c, (int64_t)k * c->t->vl), at = cg_at(c, c->f32, x, cg_add(c, i, skip));
+    LLVMValueRef mask = rest ? cg_mask(c, cg_sub(c, rest, skip)) : NULL;
+    LLVMValueRef v = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    out[k] = cg_fma(c, v, v, sum[k]);
   }
+}
+
+// The sum of squares of x[lo, hi): LANES sums whatever a vector holds, so that targets agree, added by halves.
+static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef sum[LANES / LEAST_VL], block = cg_i64(c, LANES);
+  uint32_t n = LANES / c->t->vl;
+  for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(c->vf);
+  LLVMValueRef whole = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), block), block));
+  Loop l, rest;
+  cg_loop_begin(c, &l, lo, whole, block, sum, n);
+  add_squares(c, x, l.i, NULL, l.carry, sum);
   cg_loop_end(c, &l, sum);
-  cg_loop_begin(c, &rest, whole, hi, vl, l.out, 1);
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, rest.i)),
-               v = cg_load_masked(c, c->vf, cg_at(c, c->f32, x, rest.i), mask);
-  LLVMValueRef more = cg_fma(c, v, v, rest.carry[0]);
-  cg_loop_end(c, &rest, &more);
-  LLVMValueRef a = add(c, rest.out[0], l.out[1]), b = add(c, l.out[2], l.out[3]);
-  return cg_reduce_add(c, add(c, a, b));
+  cg_loop_begin(c, &rest, whole, hi, block, l.out, n);
+  add_squares(c, x, rest.i, cg_sub(c, hi, rest.i), rest.carry, sum);
+  cg_loop_end(c, &rest, sum);
+  for (uint32_t k = 0; k < n; k++) sum[k] = rest.out[k];
+  while (n /= 2)
+    for (uint32_t k = 0; k < n; k++) sum[k] = add(c, sum[k], sum[k + n]);
+  return cg_reduce_add(c, sum[0]);
 }
 
 // void norm_chunks(ptr x, i64 n, ptr sums, i64 lo, i64 hi): chunks [lo, hi) of the n elements at x.
