@@ -38,7 +38,7 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_tensor logits = tn_call(tn_child(net, "fc"), tn_mean_axes(x, false, TN_INTS(2, 3)));
   tn_tensor loss = tn_cross_entropy(logits, label);
   tn_output(f, "loss", loss);
-  tn_output(f, "correct", tn_sum(tn_eq(tn_cast(tn_argmax(logits), TN_F32), tn_cast(label, TN_F32))));
+  tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax(logits), label), TN_F32)));
   if (is_training) {
     tn_backward(loss);
     tn_adamw(f, net, .lr = 3e-3, .weight_decay = 1e-2);

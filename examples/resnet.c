@@ -58,7 +58,7 @@ static void add_function(tn_program *p, const Resnet *r, const char *name, size_
             label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_eval(f, !steps);
   tn_tensor logits = resnet_logits(p, r, x), loss = tn_cross_entropy(logits, label), best = tn_argmax(logits);
-  tn_output(f, "right", tn_sum(tn_eq(tn_cast(best, TN_F32), tn_cast(label, TN_F32))));
+  tn_output(f, "right", tn_sum(tn_cast(tn_eq(best, label), TN_F32)));
   tn_output(f, steps ? "loss" : "best", steps ? loss : best);
   if (steps) {
     tn_schedule *s = tn_cosine_annealing_lr(p, "lr", .t_max = (double)steps);

@@ -66,7 +66,7 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_tensor y = tn_call(tn_child(root, "head"), r.out.data), guess = tn_argmax(y);  // [rows, tags]: no padding
   tn_tensor loss = tn_cross_entropy(y, tags);
   tn_output(f, "loss", loss);
-  tn_output(f, "right", tn_sum(tn_eq(tn_cast(guess, TN_F32), tn_cast(tags, TN_F32))));
+  tn_output(f, "right", tn_sum(tn_cast(tn_eq(guess, tags), TN_F32)));
   if (!is_training) tn_output(f, "guess", tn_pad_packed(tn_packed_with_data(s, guess), -1, true));
   if (is_training) tn_backward(loss), tn_clip_grad_norm(f, root, 1.0);
   if (is_training) tn_adamw(f, root, .lr = 5e-3);

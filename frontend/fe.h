@@ -580,6 +580,15 @@ tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
 tn_tensor fe_channel_dropout(tn_tensor x, double p, tn_site at);
+// ---- graph/promote.c: dtypes of pointwise calls
+// A pointwise op of a public call: operands in their common dtype; a comparison gives bool
+tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out, tn_site at);
+DType fe_common_dtype(const tn_tensor *a, uint32_t n);
+tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at);  // a scalar constant of t
+tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at);             // cast; a constant is one of t
+tn_tensor fe_searchable(tn_tensor a, tn_site at);                    // f32 or i64, and 0 where a is
+bool fe_fits_into(DType from, DType to);  // a result may be written to what has the dtype `to`
 
 // ---- graph/activations.c
 tn_tensor fe_prelu(tn_tensor a, tn_tensor weight, tn_site at);

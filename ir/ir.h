@@ -74,7 +74,19 @@ enum {
   ROUNDS = 128
 };
 typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
-enum { PURE = 1, COMM = 2, EFFECT = 4, WRITES = 8, RANDOM = 16, ROW_AXIS = 32 };
+enum {
+  PURE = 1,
+  COMM = 2,
+  EFFECT = 4,
+  WRITES = 8,
+  RANDOM = 16,
+  ROW_AXIS = 32,
+  INTS = 64,
+  BOOLS = 128,
+  NUMBERS = 256,
+  MASK = 512,
+  FROM_INTS = 1024
+};
 
 #define OPERAND(n) ARG_##n,
 typedef enum {
@@ -106,6 +118,8 @@ enum {
   WORDS = 0
 #include "ir/dtypes.def"
 };
+// Whole numbers; they and bool.
+enum { WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
 enum { ANY = NUMBER | LAYOUT };
 
 #define ATTR(k, kind) KEY_##k,
@@ -477,7 +491,8 @@ typedef struct {
   const OperandInfo *operands;
   uint8_t n_operands;     // rows of `operands`; a REPEATED one counts once
   uint16_t n_min, n_max;  // operands of an instruction
-  uint8_t n_res, cls, flags;
+  uint8_t n_res, cls;
+  uint16_t flags;
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
@@ -735,6 +750,7 @@ Fn *ir_fn_specialize(const Fn *f, const DimFit *fits, uint32_t n);
 typedef struct {
   double *v;  // elements in row-major order; layouts: TN_LAYOUT_WORDS words
   int64_t n;
+  double *low;  // of i64: what doubles cannot hold, each element is v + low; NULL: zeros
 } Tensor;
 typedef struct {
   int64_t *slots;    // run-time value of every dim by slot; rows of layouts are filled in
@@ -757,8 +773,10 @@ double ir_primitive(Op op, double a, double b, double c);  // a primitive in dou
 // A PRIM word whose result in single precision is that of its operands, rounded to nearest: the same bits everywhere
 // (but for what max and min leave open: the sign of a zero).
 bool ir_is_rounded_once(Op op);
-bool ir_is_exact(Op op);      // .. and not rounded at all
-int64_t ir_to_i64(double x);  // what a cast makes of a number: cut toward zero, saturated, 0 for NaN
+bool ir_is_exact(Op op);                 // .. and not rounded at all
+int64_t ir_to_i64(double x);             // what a cast makes of a number: cut toward zero, saturated, 0 for NaN
+int64_t ir_to_whole(DType t, double x);  // the same, as an element of a whole-number dtype or bool
+int64_t ir_modulo(DType t, int64_t x);   // x modulo 2^bits of such a dtype; of bool whether it is not 0
 float ir_philox_uniform(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
 double ir_philox_normal(uint64_t seed, uint64_t counter, uint32_t id, uint64_t element);
 

@@ -18,7 +18,14 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
   static const OperandInfo operands_##n[] = {ARG(param, F32) states ARG(grad, F32) numbers OPT(grad_scale, F32) \
                                                  OPT(when, F32){0, 0}};
 #include "ir/ops.def"
-static const OperandInfo pointwise_operands[] = {{ARG_a, F32}, {ARG_b, F32}, {ARG_c, F32}};
+// Of pointwise rows, by what they take
+#define OPERANDS_OF(dtypes)                             \
+  {                                                     \
+    {ARG_a, dtypes}, {ARG_b, dtypes}, { ARG_c, dtypes } \
+  }
+static const OperandInfo pointwise_operands[][3] = {OPERANDS_OF(F32), OPERANDS_OF(F32 | WHOLE),
+                                                    OPERANDS_OF(F32 | COUNTABLE), OPERANDS_OF(NUMBER)};
+#define DTYPES_OF(flags) ((flags) & NUMBERS ? 3 : (flags) & BOOLS ? 2 : (flags) & INTS ? 1 : 0)
 
 #define ARG(n, flags) +1
 #define OPT(n, flags)
@@ -38,7 +45,7 @@ enum {
 
 // .name, .doc, .operands, .n_operands, .n_min, .n_max, .n_res, .cls, .flags, .is_pointwise
 #define POINTWISE_OP(n, n_args, flags, doc) \
-  [OP_##n] = {#n, doc, pointwise_operands, n_args, n_args, n_args, 1, CLASS_POINTWISE, flags, true},
+  [OP_##n] = {#n, doc, pointwise_operands[DTYPES_OF(flags)], n_args, n_args, n_args, 1, CLASS_POINTWISE, flags, true},
 #define NULLARY(n, fwd, flags, doc) POINTWISE_OP(n, 0, flags, doc)
 #define UNARY(n, fwd, ga, flags, doc) POINTWISE_OP(n, 1, flags, doc)
 #define BINARY(n, fwd, ga, gb, flags, doc) POINTWISE_OP(n, 2, flags, doc)

@@ -218,7 +218,7 @@ static void check_text(const char *what, const char *text, double tolerance) {
     int64_t n = ir_shape_bound(q, value_of(f, &f->ins[i])->shape), at = ir_attr_int(f, (Val){i}, KEY_index, 0);
     if (f->ins[i].op == OP_output) out[at] = rt_alloc(mem, (size_t)n * sizeof(double));
     if (f->ins[i].op != OP_input) continue;
-    in[at] = (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n};
+    in[at] = (Tensor){.v = rt_alloc(mem, (size_t)n * sizeof(double)), .n = n};
     in_v[at] = in[at].v;
     if (f->ins[i].dtype == DT_I64) fill_lengths(in[at].v, n);
     else fill(in[at].v, n, (uint32_t)at + 7);

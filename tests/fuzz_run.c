@@ -114,7 +114,7 @@ static void interpret(const Fn *f, const TrialData *d, RtArena *mem) {
   env.params = rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor));
   if (p->n_syms) memcpy(env.slots, d->slots, p->n_syms * sizeof(int64_t));
   for (uint32_t k = 0; k < p->n_params; k++) {
-    env.params[k] = (Tensor){rt_alloc(mem, (size_t)d->params[k].n * sizeof(double)), d->params[k].n};
+    env.params[k] = (Tensor){.v = rt_alloc(mem, (size_t)d->params[k].n * sizeof(double)), .n = d->params[k].n};
     if (d->params[k].n) memcpy(env.params[k].v, d->params[k].v, (size_t)d->params[k].n * sizeof(double));
   }
   ir_interpret(f, &env, &why);

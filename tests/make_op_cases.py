@@ -14,7 +14,10 @@ import torch.nn.functional as F  # used by cases
 FOLDER = pathlib.Path(__file__).parent / "op_cases"
 FLT_MAX, FLT_MIN = 3.4028234663852886e38, 1.1754943508222875e-38
 AWKWARD = [0.0, -0.0, 1, -1, math.nan, math.inf, -math.inf, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-40, 0.5, -0.5, 1.5, -2.5, 1e10, -3, 100, -100]
-DTYPES = {torch.float32: "TN_F32", torch.float64: "TN_F32", torch.int64: "TN_I64", torch.bool: "TN_F32"}
+DTYPES = {torch.float32: "TN_F32", torch.float64: "TN_F32", torch.int64: "TN_I64", torch.int32: "TN_I32",
+          torch.uint8: "TN_U8", torch.bool: "TN_BOOL"}
+TN_I64, TN_I32, TN_U8 = torch.int64, torch.int32, torch.uint8  # as cases name them
+EXTREMES = [0, 1, -1, 2, -2, 3, 7, -7, 8, 31, 32, 63, 64, 100, 127, 128, 255, 2**24 + 1, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)]
 
 
 # ---- inputs: op_cases.c and case_numbers.h make the same
@@ -39,6 +42,9 @@ KINDS = {
     "AWKWARD": lambda s, *d: tensor(d, torch.float32, lambda k, u: AWKWARD[(k + 5 * s) % 19], s),
     "INTS": lambda s, lo, hi, *d: tensor(d, torch.int64, lambda k, u: lo + u % (hi - lo), s),
     "RUN_SIZED": lambda s, *d: KINDS["NORMAL"](s, *d),
+    "INTS_OF": lambda s, t, lo, hi, *d: tensor(d, t, lambda k, u: lo + u % (hi - lo), s),
+    "BOOLS": lambda s, *d: tensor(d, torch.bool, lambda k, u: u % 2 == 1, s),
+    "EXTREMES": lambda s, t, *d: tensor(d, torch.int64, lambda k, u: EXTREMES[(k + 5 * s) % 23], s).to(t),
     "SCALAR": lambda s, x: torch.tensor(x, dtype=torch.float32),
     "INT_SCALAR": lambda s, n: torch.tensor(n, dtype=torch.int64),
 }
@@ -109,7 +115,7 @@ def number(x):
     if isinstance(x, float):
         text = "NAN" if x != x else "INFINITY" if x == math.inf else "-INFINITY" if x == -math.inf else f"{x:.9g}"
         return text
-    return str(x)
+    return str(x) if abs(x) < 2**53 else f"{x}.0"  # as doubles
 
 
 def numbers(t):

@@ -108,6 +108,68 @@ void add_cast(Gen *g) {
   gen_keep(g, gen_emit(g, OP_cast, &v, 1, &a, 1), mag);
 }
 
+// ---- whole numbers and bool: inputs and tables, never of f32 that is rounded, become f32 again behind a few ops
+static Val whole_leaf(Gen *g, Shape s) {
+  int64_t n = ir_shape_bound(g->p, s);
+  if (gen_may_be_input(g, s) && gen_chance(g, 60)) return gen_input(g, "n", DT_I64, s);
+  if (!ir_shape_is_const(g->p, s) || n == 0 || n > 64) return (Val){0};
+  int64_t x[64];
+  for (int64_t k = 0; k < n; k++) x[k] = (int64_t)((uint64_t)gen_below(g, 1u << 31) << gen_below(g, 40)) - (1 << 20);
+  return ir_table(g->f, DT_I64, s, x, (Loc){0});
+}
+
+static Val as_dtype(Gen *g, Val v, DType t) {
+  Attr a = ir_a_int(KEY_dtype, t);
+  return ir_ins(g->f, v)->dtype == t ? v : gen_emit(g, OP_cast, &v, 1, &a, 1);
+}
+
+static Val whole_number(Gen *g, DType t) {
+  Attr a[] = {ir_a_num(KEY_value, (double)gen_below(g, 9) - 2), ir_a_int(KEY_dtype, t)};
+  return gen_emit(g, OP_const, NULL, 0, a, 2);
+}
+
+// An op that takes operands of t: a row, or one of those that are of whole numbers alone.
+static Op pick_whole_op(Gen *g, DType t) {
+  Op of[N_OPS];
+  uint32_t n = 0;
+  for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
+    bool takes = ir_ops[op].cls == CLASS_POINTWISE && ir_ops[op].n_min && ir_ops[op].operands[0].flags >> t & 1;
+    bool computes = ir_ops[op].is_pointwise || !(ir_ops[op].operands[0].flags & F32);
+    if (takes && computes && op != OP_select) of[n++] = (Op)op;
+  }
+  return of[gen_below(g, n)];
+}
+
+static Val whole_step(Gen *g, Val v) {
+  DType t = (DType)ir_ins(g->f, v)->dtype;
+  Op op = pick_whole_op(g, t);
+  Attr attr[MAX_POINTWISE_ATTRS];
+  uint32_t n_attrs = ir_ops[op].is_pointwise ? pointwise_attrs(op, 0, attr) : 0;
+  Val b = gen_chance(g, 50) ? v : whole_number(g, t), c = gen_chance(g, 50) ? v : whole_number(g, t);
+  static const Op sums[] = {OP_whole_sum, OP_whole_prod, OP_whole_amax, OP_whole_argmax};
+  if (gen_chance(g, 15)) op = sums[gen_below(g, 4)], n_attrs = 0;
+  bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;
+  if (is_sum && (!gen_dims(g, v).n || gen_last_size(g, v) == 0)) return v;
+  Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);
+  if (is_sum) return ir_none(y) ? v : y;
+  if (!ir_none(y) && gen_chance(g, 20)) y = gen_emit(g, OP_select, (Val[]){y, b, v}, 3, NULL, 0);
+  return ir_none(y) ? v : y;
+}
+
+void add_whole(Gen *g) {
+  static const DType of[] = {DT_I64, DT_I32, DT_U8, DT_BOOL};
+  Val v = whole_leaf(g, gen_shape_at(g, gen_pick(g)));
+  for (uint32_t k = 2 + gen_below(g, 5); k > 0 && !ir_none(v) && !gen_is_f32(g, v); k--)
+    v = gen_chance(g, 30) ? as_dtype(g, v, of[gen_below(g, 4)]) : whole_step(g, v);
+  if (ir_none(v)) return;
+  if (!gen_is_f32(g, v)) {
+    Attr a[] = {ir_a_num(KEY_value, 17), ir_a_int(KEY_dtype, DT_I64)};
+    Val by = gen_emit(g, OP_const, NULL, 0, a, 2), rest = gen_op2(g, OP_remainder, as_dtype(g, v, DT_I64), by);
+    v = as_dtype(g, rest, DT_F32);
+  }
+  gen_keep(g, gen_op2(g, OP_mul, v, gen_number(g, 0.125)), 2);
+}
+
 void add_dim_size(Gen *g) {
   Dim d = g->n_layouts && gen_chance(g, 40) ? g->layout[0].rows : gen_dim(g);
   if (g->in_scan && g->live.i && gen_chance(g, 60)) d = g->live;

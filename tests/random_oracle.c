@@ -33,7 +33,7 @@ static bool place(Oracle *o, Val v) {
   Run *r = &o->r;
   o->root[v.i] = v;
   if (!ir_is_alias((Op)ir_ins(r->f, v)->op)) {
-    Tensor t = r->val[v.i], id = {rt_alloc(r->env->mem, (size_t)t.n * sizeof(double)), t.n};
+    Tensor t = r->val[v.i], id = {.v = rt_alloc(r->env->mem, (size_t)t.n * sizeof(double)), .n = t.n};
     for (int64_t k = 0; k < t.n; k++) id.v[k] = (double)k;
     o->where[v.i] = id;
     return true;
@@ -59,7 +59,7 @@ static void write_value(Oracle *o, Val mark) {
   const Fn *f = o->r.f;
   Tensor *val = o->r.val;
   Val v = ir_arg(f, mark, 0), x = ir_arg(f, mark, 1), root = o->root[v.i];
-  Tensor from = {rt_alloc(o->r.env->mem, (size_t)val[x.i].n * sizeof(double)), val[x.i].n};
+  Tensor from = {.v = rt_alloc(o->r.env->mem, (size_t)val[x.i].n * sizeof(double)), .n = val[x.i].n};
   if (from.n) memcpy(from.v, val[x.i].v, (size_t)from.n * sizeof(double));
   for (int64_t k = 0; k < from.n; k++) val[root.i].v[(int64_t)o->where[v.i].v[k]] = from.v[k];
   refresh(o, root, mark.i);
@@ -83,7 +83,7 @@ static void store_params(Oracle *o, Val v) {
 
 // ---- scans
 static Tensor copy_of(Oracle *o, Tensor t) {
-  Tensor c = {rt_alloc(o->r.env->mem, (size_t)t.n * sizeof(double)), t.n};
+  Tensor c = {.v = rt_alloc(o->r.env->mem, (size_t)t.n * sizeof(double)), .n = t.n};
   if (t.n) memcpy(c.v, t.v, (size_t)t.n * sizeof(double));
   return c;
 }
@@ -120,7 +120,7 @@ static bool scan_mark(Oracle *o, Val v, int64_t t, int64_t at) {
   if (op == OP_scan_next) o->next[carry_of(f, v).i] = copy_of(o, x);
   if (op != OP_scan_input && op != OP_scan_carry && op != OP_scan_output) return true;
   Tensor y = op == OP_scan_output && t ? o->r.val[v.i] : run_result(&o->r, v, 0);
-  if (op == OP_scan_input) put(y, 0, (Tensor){x.v + at * y.n, y.n});
+  if (op == OP_scan_input) put(y, 0, (Tensor){.v = x.v + at * y.n, .n = y.n});
   if (op == OP_scan_carry && !t) o->carry[v.i] = copy_of(o, x);
   if (op == OP_scan_carry) put(y, 0, o->carry[v.i]);
   if (op == OP_scan_output) put(y, at * x.n, x);
@@ -201,7 +201,7 @@ bool oracle_run(const Fn *f, InterpEnv *env, RtText *why) {
 // ---- how a loss moves
 // What gradients do not pass: it stays what it is. A copy, since the target of a nudge is changed where it lies.
 static void hold(Run *r, const Nudge *n, Val v) {
-  Tensor old = n->base[v.i], t = {rt_alloc(r->env->mem, (size_t)old.n * sizeof(double)), old.n};
+  Tensor old = n->base[v.i], t = {.v = rt_alloc(r->env->mem, (size_t)old.n * sizeof(double)), .n = old.n};
   if (old.n) memcpy(t.v, old.v, (size_t)old.n * sizeof(double));
   r->val[v.i] = t;
 }

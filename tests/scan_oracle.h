@@ -48,7 +48,7 @@ static inline void oracle_size(Oracle *o, const char *dim, int64_t n) {
 static inline Tensor oracle_values(Oracle *o, const tn_array *a) {
   int64_t n = 1;
   for (uint32_t k = 0; k < a->rank; k++) n *= a->dims[k];
-  Tensor t = {rt_alloc(o->mem, (size_t)(n + 1) * sizeof(double)), n};
+  Tensor t = {.v = rt_alloc(o->mem, (size_t)(n + 1) * sizeof(double)), .n = n};
   for (int64_t k = 0; k < n; k++)
     t.v[k] = a->dtype == TN_I64 ? (double)((const int64_t *)a->data)[k] : (double)((const float *)a->data)[k];
   return t;

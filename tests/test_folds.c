@@ -119,7 +119,7 @@ static const Tensor *collect(const Case *c, const Fn *f, void *const *out) {
     const Ins *ins = &f->ins[i];
     if (ins->op != OP_output) continue;
     int64_t at = ir_attr_int(f, (Val){i}, KEY_index, 0), n = ir_shape_bound(f->prog, ins->shape);
-    all[at] = (Tensor){rt_alloc(c->mem, (size_t)n * sizeof(double)), n};
+    all[at] = (Tensor){.v = rt_alloc(c->mem, (size_t)n * sizeof(double)), .n = n};
     bool is_int = ir_ins(f, ir_arg(f, (Val){i}, 0))->dtype == DT_I64;
     for (int64_t k = 0; k < n; k++)
       all[at].v[k] = is_int ? (double)((int64_t *)out[at])[k] : (double)((float *)out[at])[k];
@@ -236,7 +236,7 @@ static Shape shape_of(Builder *b, int64_t n) { return ir_shape_ints(b->p, &n, 1)
 static Val input(Builder *b, int64_t n, const float *x) {
   static const char *const names[N_NAMES] = {"x", "y", "z"};
   uint32_t at = b->f->n_inputs;
-  b->c.in[at] = (Tensor){rt_alloc(b->c.mem, (size_t)n * sizeof(double)), n};
+  b->c.in[at] = (Tensor){.v = rt_alloc(b->c.mem, (size_t)n * sizeof(double)), .n = n};
   for (int64_t i = 0; i < n; i++) b->c.in[at].v[i] = (double)x[i];
   return ir_input(b->f, names[at], DT_F32, shape_of(b, n), (Loc){0});
 }
@@ -421,7 +421,7 @@ static void check_text(const char *text, uint32_t n_out, const float *x, int64_t
   RtArena *mem = rt_arena_new();
   Case c = {.mem = mem, .text = text};
   for (uint32_t k = 0; k < 2; k++) {
-    c.in[k] = (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n};
+    c.in[k] = (Tensor){.v = rt_alloc(mem, (size_t)n * sizeof(double)), .n = n};
     for (int64_t i = 0; i < n; i++) c.in[k].v[i] = (double)x[i];
   }
   check_simplified(&c, n_out);

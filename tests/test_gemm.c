@@ -168,7 +168,7 @@ static bool interpret(Run *r) {
     const Ins *ins = &r->f->ins[i];
     if (ins->op != OP_input) continue;
     int64_t size = ir_shape_eval(r->p, ins->shape, &slot);
-    in[n] = (Tensor){rt_alloc(r->mem, (size_t)(size + 1) * sizeof(double)), size};
+    in[n] = (Tensor){.v = rt_alloc(r->mem, (size_t)(size + 1) * sizeof(double)), .n = size};
     for (int64_t e = 0; e < size; e++)
       in[n].v[e] = ins->dtype == DT_I64 ? (double)((int64_t *)r->in[n])[e] : (double)((float *)r->in[n])[e];
     n++;

@@ -410,7 +410,7 @@ static void check_slopes(const Program *g, const Case *c) {
   if (!run(g, &d, slots, out)) return;
   uint32_t at = g->base + 1;
   for (uint32_t k = 0; k < g->n_in; k++)
-    check_input(g, c, &d, slots, d.in[g->index[k]], g->reached[k] ? out[at++] : (Tensor){NULL, 0});
+    check_input(g, c, &d, slots, d.in[g->index[k]], g->reached[k] ? out[at++] : (Tensor){.v = NULL, .n = 0});
 }
 
 // The first error is E125 and names the op.

@@ -338,13 +338,17 @@ static bool run_oracle(tn_program *p, tn_function *f, int n_out, Data *d, double
   RtText why = {.mem = p->mem};
   int64_t slots[1] = {0};
   double index[N_INDEX] = {(double)d->index[0], (double)d->index[1]};
-  Tensor all[] = {{index, N_INDEX}, {d->in[0], ROWS * COLS}, {d->in[1], COLS}, {d->in[2], N_INDEX * COLS}},
+  Tensor all[] = {{.v = index, .n = N_INDEX},
+                  {.v = d->in[0], .n = ROWS * COLS},
+                  {.v = d->in[1], .n = COLS},
+                  {.v = d->in[2], .n = N_INDEX * COLS}},
          in[N_INPUTS + 1];
   bool has_w = ir_param_find(p->ir, "w") != UINT32_MAX;
   for (int k = 0, n = 0; k < N_INPUTS + 1; k++)
     if (k != 1 || !has_w) in[n++] = all[k];
   Tensor *params = rt_alloc(p->mem, p->ir->n_params * sizeof *params), res[MAX_OUT + 3];
-  for (int k = 0; k < N_BUFFERS; k++) params[ir_param_find(p->ir, k ? "b" : "a")] = (Tensor){d->buffer[k], ROWS * COLS};
+  for (int k = 0; k < N_BUFFERS; k++)
+    params[ir_param_find(p->ir, k ? "b" : "a")] = (Tensor){.v = d->buffer[k], .n = ROWS * COLS};
   if (has_w) params[ir_param_find(p->ir, "w")] = all[1];
   InterpEnv env = {.slots = slots, .params = params, .in = in, .out = res, .mem = p->mem};
   if (!ir_interpret(f->ir, &env, &why)) return printf("  %s\n", why.text), false;

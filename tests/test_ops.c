@@ -16,7 +16,7 @@ typedef struct {
 } Interp;
 
 static Tensor copy_of(RtArena *mem, CaseArray a) {
-  Tensor t = {rt_alloc(mem, a.n * sizeof(double)), a.n};
+  Tensor t = {.v = rt_alloc(mem, a.n * sizeof(double)), .n = a.n};
   if (a.n) memcpy(t.v, a.v, a.n * sizeof(double));
   return t;
 }

@@ -68,7 +68,7 @@ static void check_literal(const Literal *l) {
   RtArena *mem = rt_arena_new();
   Op op = ir_op_find(l->op);
   double x[3][2] = {{l->x[0], l->x[0]}, {l->x[1], l->x[1]}, {l->x[2], l->x[2]}};
-  Tensor in[3] = {{x[0], 2}, {x[1], 2}, {x[2], 2}}, out[4] = {{0}};
+  Tensor in[3] = {{.v = x[0], .n = 2}, {.v = x[1], .n = 2}, {.v = x[2], .n = 2}}, out[4] = {{0}};
   InterpEnv env = {.mem = mem, .in = in, .out = out};
   RtText why = {.mem = mem};
   Prog *p = CHECK(op) ? read_twice(mem, literal_text(mem, op)) : NULL;
@@ -127,7 +127,9 @@ static void build(tn_program *p, Op op, tn_tensor (*apply)(tn_tensor *x, bool in
   for (uint32_t k = 0; k < 3; k++) x[k] = tn_input(f, names[k], TN_F32, TN_SHAPE(N_POINTS));
   memcpy(w, x, sizeof w);
   w[0] = tn_clone(x[0]);
-  tn_tensor y = apply(x, false), loss = tn_sum(y);
+  tn_tensor y = apply(x, false);
+  if (ir_ops[op].flags & MASK) y = tn_cast(y, TN_F32);  // the call gives bool
+  tn_tensor loss = tn_sum(y);
   tn_output(f, "y", y);
   tn_output(f, "in_place", apply(w, true));
   for (uint32_t k = 0; k < 3; k++) {

@@ -103,7 +103,7 @@ static bool fail(Verdict v, const char *fmt, ...) {
 
 // ---- results: outputs, then parameters
 static Tensor copy_of(RtArena *mem, Tensor a) {
-  Tensor t = {rt_alloc(mem, (size_t)a.n * sizeof(double)), a.n};
+  Tensor t = {.v = rt_alloc(mem, (size_t)a.n * sizeof(double)), .n = a.n};
   if (a.n) memcpy(t.v, a.v, (size_t)a.n * sizeof(double));
   return t;
 }

@@ -171,7 +171,7 @@ static Tensor *interpret(const Case *c, Way way, tn_model *model, Bound *b, RtAr
   InterpEnv env = {.mem = mem, .out = rt_alloc(mem, MOST * sizeof(Tensor))};
   Tensor *in = rt_alloc(mem, 8 * sizeof *in);
   for (uint32_t k = 0; k < b->n_in; k++) {
-    in[k] = (Tensor){rt_alloc(mem, count(&b->in[k]) * sizeof(double)), (int64_t)count(&b->in[k])};
+    in[k] = (Tensor){.v = rt_alloc(mem, count(&b->in[k]) * sizeof(double)), .n = (int64_t)count(&b->in[k])};
     for (int64_t i = 0; i < in[k].n; i++)
       in[k].v[i] = b->in[k].dtype == TN_I64 ? (double)((const int64_t *)b->in[k].data)[i]
                                             : (double)((const float *)b->in[k].data)[i];
@@ -180,7 +180,7 @@ static Tensor *interpret(const Case *c, Way way, tn_model *model, Bound *b, RtAr
   env.params = rt_alloc(mem, p->n_params * sizeof *env.params);
   for (uint32_t k = 0; k < p->n_params; k++) {
     tn_array a = tn_param_at(model, k);
-    env.params[k] = (Tensor){rt_alloc(mem, count(&a) * sizeof(double)), (int64_t)count(&a)};
+    env.params[k] = (Tensor){.v = rt_alloc(mem, count(&a) * sizeof(double)), .n = (int64_t)count(&a)};
     for (int64_t i = 0; i < env.params[k].n; i++) env.params[k].v[i] = (double)((const float *)a.data)[i];
   }
   env.slots = rt_alloc(mem, p->n_syms * sizeof *env.slots);

@@ -166,7 +166,9 @@ static void fill_floats(const char *name, Rng *r, Tensor t) {
   }
 }
 
-static Tensor new_tensor(RtArena *mem, int64_t n) { return (Tensor){rt_alloc(mem, (size_t)n * sizeof(double)), n}; }
+static Tensor new_tensor(RtArena *mem, int64_t n) {
+  return (Tensor){.v = rt_alloc(mem, (size_t)n * sizeof(double)), .n = n};
+}
 
 static Val lengths_of(const Fn *f, uint32_t layout) {
   bool given = f->ins[layout].op == OP_packed_layout && f->ins[layout].n_args;

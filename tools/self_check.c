@@ -168,7 +168,8 @@ static bool interpret(const Check *k, const Fn *f, double with_noise, uint64_t k
   env.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t));
   memcpy(env.slots, k->data.slots, p->n_syms * sizeof(int64_t));
   for (uint32_t q = 0; q < p->n_params; q++) {
-    env.params[q] = (Tensor){rt_alloc(mem, (size_t)k->data.params[q].n * sizeof(double) + 8), k->data.params[q].n};
+    env.params[q] =
+        (Tensor){.v = rt_alloc(mem, (size_t)k->data.params[q].n * sizeof(double) + 8), .n = k->data.params[q].n};
     memcpy(env.params[q].v, k->data.params[q].v, (size_t)env.params[q].n * sizeof(double));
   }
   if (slots) *slots = env.slots;

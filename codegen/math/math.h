@@ -94,6 +94,9 @@ V cg_gelu_via_double(Cg *c, V a);
 V cg_silu_via_double(Cg *c, V a);
 V cg_softplus_via_double(Cg *c, V a);
 
+// ---- whole.c: ops on whole numbers and bool
+V cg_whole_op(Cg *c, Val v, DType t, V *arg);  // operands of t
+
 // ---- gelu_table.c
 V cg_gelu(Cg *c, V a);
 

@@ -517,7 +517,7 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
 
 static V immediate(Pointwise *p, Val v) {
   Cg *c = p->c;
-  if (op_of(p, v) == OP_const) return spread(p, cg_f32(c, ir_attr_num(c->f, v, KEY_value, 0)));
+  if (op_of(p, v) == OP_const) return cg_constant_like(c, v, vector_type(p, DT_F32));
   const Attr *d = ir_attr(c->f, v, KEY_dim);
   return spread(p, LLVMBuildSIToFP(c->b, cg_dim(c, d->u.dim), c->f32, ""));
 }
@@ -544,7 +544,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   if (op == OP_cast)
     return cg_convert(c, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);
   if (op == OP_output || class_of(p, v) == CLASS_INDEX) return arg[0];
-  return cg_pointwise_op(c, v, arg, element);
+  return cg_pointwise_of_any(c, v, arg, element);
 }
 
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {

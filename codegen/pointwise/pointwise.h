@@ -96,4 +96,9 @@ void cg_pointwise_compute(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMVa
 // Then what the kernel stores of it.
 void cg_pointwise_vector(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);
 
+// ---- by_dtype.c
+// Instruction v of these operands, in their dtype; element: its elements' numbers, for random ones
+LLVMValueRef cg_pointwise_of_any(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
+LLVMValueRef cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in as many lanes
+
 #endif

@@ -16,7 +16,7 @@ tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, t
 
 // A number of a's dtype.
 static tn_tensor like(tn_tensor a, double value, tn_site at) {
-  return fe_cast(fe_const(a.fn, value, at), (DType)fe_ins(a)->dtype, at);
+  return fe_number(a.fn, value, (DType)fe_ins(a)->dtype, at);
 }
 
 static tn_tensor put_number(const char *call, Op op, tn_tensor a, int axis, tn_tensor index, double value, tn_site at) {
@@ -52,7 +52,8 @@ tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, do
   tn_function *f;
   if (!fe_join((const tn_tensor[]){a, index, src}, 3, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  tn_tensor scaled = alpha == 1 ? src : fe_emit2(OP_mul, src, fe_const(f, alpha, at), at);
+  const tn_tensor by[] = {src, fe_const(f, alpha, at)};
+  tn_tensor scaled = alpha == 1 ? src : fe_pointwise(OP_mul, by, 2, NULL, 0, at);
   if (!fe_ok(scaled)) return scaled;
   return fe_over_axis(__func__, OP_index_add, (const tn_tensor[]){a, index, scaled}, 3, axis, at);
 }
@@ -130,14 +131,14 @@ tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at) {
   tn_function *f;
   if (!fe_join(in, 3, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
+  return fe_made(fe_pointwise(OP_select, in, 3, NULL, 0, at), at);
 }
 
 tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){a, mask}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  const tn_tensor in[] = {mask, fe_const(f, value, at), a};
+  const tn_tensor in[] = {mask, like(a, value, at), a};
   return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
 }
 
@@ -147,6 +148,7 @@ static tn_tensor as_row(tn_tensor t, tn_site at) {
 }
 
 static tn_tensor broadcast_to(tn_tensor t, Shape s, tn_site at) {
+  if (!fe_ok(t)) return t;
   if (fe_shape_of(t).i == s.i) return t;
   return fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
 }
@@ -159,13 +161,13 @@ tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site 
   tn_selected none = {fe_poison(f), fe_poison(f)};
   FE_GUARD(f->p, none);
   Attr size = ir_a_int(KEY_size, most), axis = ir_a_int(KEY_axis, 0);
-  tn_tensor set = broadcast_to(mask, fe_shape_of(a), at);
+  tn_tensor set = broadcast_to(fe_searchable(mask, at), fe_shape_of(a), at);
   if (!fe_ok(set)) return none;
   tn_tensor places = fe_emit(OP_nonzero, &set, 1, &size, 1, at);
   if (!fe_ok(places)) return none;
   const tn_tensor row[] = {as_row(a, at), places};
   tn_tensor taken = fe_emit(OP_gather, row, 2, &axis, 1, at), valid = {f, places.v + 1};
-  const tn_tensor shown[] = {valid, taken, fe_const(f, 0, at)};
+  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
   tn_tensor values = fe_emit(OP_select, shown, 3, NULL, 0, at);
   return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
 }

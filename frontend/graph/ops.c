@@ -7,7 +7,7 @@ static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
-  return fe_made(fe_emit2(op, a, fe_const(f, number, at), at), at);
+  return fe_made(fe_pointwise(op, (const tn_tensor[]){a, fe_const(f, number, at)}, 2, NULL, 0, at), at);
 }
 
 tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, __func__, a, number, at); }

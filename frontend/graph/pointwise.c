@@ -2,8 +2,9 @@
 // there are; tools/gen writes their definitions.
 #include "frontend/fe.h"
 
-static tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
-  return fe_made(fe_emit(op, a, n, attrs, n_attrs, at), at);
+static tn_tensor call_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
+                                tn_site at) {
+  return fe_made(fe_pointwise(op, a, n, attrs, n_attrs, at), at);
 }
 
 #include "pointwise_calls.h"

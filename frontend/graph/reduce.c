@@ -53,6 +53,33 @@ static Dim count_of(const Reduction *r) {
   return count;
 }
 
+// ---- whole numbers and bool: along the last axis, where the reduced axes are joined
+static bool is_countable(tn_tensor a) { return fe_ok(a) && COUNTABLE >> fe_ins(a)->dtype & 1; }
+
+static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) {
+  Prog *p = r->a.fn->p->ir;
+  uint32_t perm[MAX_RANK], n_kept = 0, n = fe_rank(r->a), at = 0;
+  Dim dims[MAX_RANK], out[MAX_RANK];
+  if (!fe_ok(a)) return a;
+  for (uint32_t k = 0; k < n; k++)
+    if (!r->set[k]) dims[n_kept] = fe_axis_dim(r->a, k), perm[n_kept++] = k;
+  for (uint32_t k = 0, end = n_kept; k < n; k++)
+    if (r->set[k]) perm[end++] = k;
+  dims[n_kept] = count_of(r);
+  for (uint32_t k = 0; k < n; k++) at += perm[k] != k;
+  tn_tensor rows = fe_reshape(at ? fe_permute(a, perm, r->at) : a, dims, n_kept + 1, r->at);
+  tn_tensor y = fe_ok(rows) ? fe_emit1(op, rows, r->at) : rows;
+  for (uint32_t k = 0; k < n; k++) out[k] = r->set[k] ? ir_dim(p, 1) : fe_axis_dim(r->a, k);
+  return r->keepdim ? fe_reshape(y, out, n, r->at) : y;
+}
+
+// The least element: what is left of the largest with all bits the other way.
+static tn_tensor whole_least(const Reduction *r, Op op, tn_tensor a) {
+  return whole(r, op, fe_ok(a) ? fe_emit1(OP_bitwise_not, a, r->at) : a);
+}
+
+static tn_tensor as_bool(const Reduction *r) { return fe_cast(r->a, DT_BOOL, r->at); }
+
 // ---- parts of the compositions
 static tn_tensor number(const Reduction *r, double x) { return fe_const(r->a.fn, x, r->at); }
 static tn_tensor op1(const Reduction *r, Op op, tn_tensor a) { return fe_emit1(op, a, r->at); }
@@ -80,17 +107,17 @@ typedef tn_tensor Reducer(const Reduction *r, double x);
 
 static tn_tensor sum(const Reduction *r, double x) {
   (void)x;
-  return reduced(r, OP_sum, r->a);
+  return is_countable(r->a) ? whole(r, OP_whole_sum, r->a) : reduced(r, OP_sum, r->a);
 }
 
 static tn_tensor amax(const Reduction *r, double x) {
   (void)x;
-  return reduced(r, OP_amax, r->a);
+  return is_countable(r->a) ? whole(r, OP_whole_amax, r->a) : reduced(r, OP_amax, r->a);
 }
 
 static tn_tensor prod(const Reduction *r, double x) {
   (void)x;
-  return reduced(r, OP_prod, r->a);
+  return is_countable(r->a) ? whole(r, OP_whole_prod, r->a) : reduced(r, OP_prod, r->a);
 }
 
 static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
@@ -99,7 +126,9 @@ static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
 
 static tn_tensor amin(const Reduction *r, double x) {
   (void)x;
-  return amin_of(r, r->a);
+  if (!is_countable(r->a)) return amin_of(r, r->a);
+  tn_tensor y = whole_least(r, OP_whole_amax, r->a);
+  return fe_ok(y) ? op1(r, OP_bitwise_not, y) : y;
 }
 
 static tn_tensor mean(const Reduction *r, double x) {
@@ -144,17 +173,25 @@ static tn_tensor norm(const Reduction *r, double p) {
 
 static tn_tensor count_nonzero(const Reduction *r, double x) {
   (void)x;
-  return fe_cast(reduced(r, OP_sum, op2(r, OP_ne, r->a, number(r, 0))), DT_I64, r->at);
+  return whole(r, OP_whole_sum, as_bool(r));
 }
 
+// Of f32 as sums, which fuse with what makes the operand.
 static tn_tensor any(const Reduction *r, double x) {
   (void)x;
-  return op2(r, OP_gt, reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0))), number(r, 0));  // over none: -inf > 0
+  if (fe_ins(r->a)->dtype != DT_F32) return whole(r, OP_whole_amax, as_bool(r));
+  tn_tensor most = reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0)));
+  return fe_cast(op2(r, OP_gt, most, number(r, 0)), DT_BOOL, r->at);  // over none: -inf > 0
 }
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
-  return op2(r, OP_eq, reduced(r, OP_sum, op2(r, OP_eq, r->a, number(r, 0))), number(r, 0));
+  if (fe_ins(r->a)->dtype != DT_F32) {
+    tn_tensor y = whole_least(r, OP_whole_amax, as_bool(r));
+    return fe_ok(y) ? op1(r, OP_bitwise_not, y) : y;
+  }
+  tn_tensor most = reduced(r, OP_amax, op2(r, OP_eq, r->a, number(r, 0)));
+  return fe_cast(op2(r, OP_le, most, number(r, 0)), DT_BOOL, r->at);
 }
 
 // ---- the calls
@@ -229,7 +266,9 @@ static tn_tensor arg_best(const char *call, tn_tensor a, int axis, bool keepdim,
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  tn_tensor x = least ? fe_emit1(OP_neg, a, at) : a, y = fe_emit1(OP_argmax, to_last(x, k, at), at);
+  bool counts = is_countable(a);
+  tn_tensor x = least ? fe_emit1(counts ? OP_bitwise_not : OP_neg, a, at) : a, last = to_last(x, k, at);
+  tn_tensor y = fe_ok(last) ? fe_emit1(counts ? OP_whole_argmax : OP_argmax, last, at) : last;
   if (!keepdim || !fe_ok(y)) return y;
   Dim dims[MAX_RANK];
   for (uint32_t j = 0; j < fe_rank(a); j++) dims[j] = j == k ? ir_dim(f->p->ir, 1) : fe_axis_dim(a, j);

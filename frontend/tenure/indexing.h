@@ -33,10 +33,12 @@ TN_API tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor 
 TN_API tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
 TN_API tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
 
-// ---- masks: f32, where what is not 0 is set
-TN_API tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at);  // a where set, else b; broadcast
-TN_API tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at);  // f32; broadcast
-// The elements of a (f32) where the mask, which broadcasts to a's shape, is set, in row-major order. How many there are is known
+// ---- masks: bool, or any number, where what is not 0 is set
+// a where set, else b, in their common dtype; broadcast
+TN_API tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at);
+// value as a cast to a's dtype makes it; broadcast
+TN_API tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at);
+// The elements of a where the mask, which broadcasts to a's shape, is set, in row-major order. How many there are is known
 // in the run alone: values has `most` places [most], of which the first `count` (i64 []) are taken and the others are 0. More
 // of them are an error of the run. most >= 1 (else E003)
 typedef struct {

@@ -27,11 +27,25 @@ TN_API tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at);  // normal, m
 TN_API tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at);
 TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at);
 
-// ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative.
+// ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative. Sums, products, quotients, signs, bounds
+// and tn_where take whole numbers too, in one common dtype (docs/dtypes.md); comparisons give bool.
 // Each pointwise row of ir/ops.def is one call, tn_relu(x), tn_add(a, b), .., declared in tenure_ops.h.
 // tn_add and tn_mul with a number
 TN_API tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at);
 TN_API tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at);
+// Whole numbers and bool, bit by bit; of two dtypes in the common one. Of f32 they are E005.
+TN_API tn_tensor tn_bitwise_and(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_bitwise_or(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_bitwise_xor(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_bitwise_not(tn_tensor a, tn_site at);  // of bool: not a
+// Whole numbers: a 2^b modulo 2^bits, floor(a / 2^b). Where b is not in [0, bits) the results are 0, and 0 or -1 by a's sign.
+TN_API tn_tensor tn_bitwise_left_shift(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_bitwise_right_shift(tn_tensor a, tn_tensor b, tn_site at);
+// Of any numbers, by whether they are not 0 (NaN is not) -> bool
+TN_API tn_tensor tn_logical_and(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_logical_or(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_logical_xor(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_logical_not(tn_tensor a, tn_site at);
 // Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
 TN_API tn_tensor tn_dropout(tn_tensor a, double p, tn_site at);
 // a where a > 0, else a times the weight: one [] or [1], or one for each channel [C], axis 1 of a (axis 0 of a vector).

@@ -2,7 +2,7 @@
 //
 //   tn_sum(x)   tn_sum_axis(x, 1, true)   tn_sum_axes(x, true, TN_INTS(0, 2))      over none given: all
 //
-// Operands are f32. Axes may be negative; with keepdim those that are reduced stay, of size 1. An axis that is none of the
+// Operands are f32; sums, products, extremes and what follows from 0 or not are of whole numbers and bool, too. Axes may be negative; with keepdim those that are reduced stay, of size 1. An axis that is none of the
 // value's, or is named twice, is E003.
 #ifndef TN_REDUCE_H
 #define TN_REDUCE_H
@@ -13,11 +13,11 @@
 extern "C" {
 #endif
 
-// The sum
+// The sum; of whole numbers and bool i64, modulo 2^64, as the product
 TN_API tn_tensor tn_sum(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_sum_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_sum_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// The sum by the number of elements: of none NaN
+// The sum by the number of elements: of none NaN. f32 alone: of whole numbers E005
 TN_API tn_tensor tn_mean(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_mean_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_mean_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
@@ -25,7 +25,8 @@ TN_API tn_tensor tn_mean_axes(tn_tensor a, bool keepdim, const int *axes, uint32
 TN_API tn_tensor tn_prod(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_prod_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_prod_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// The maximum; NaN wins; elements that attain it share the gradient; of none -infinity
+// The maximum; NaN wins; elements that attain it share the gradient; of none -infinity. Of whole numbers
+// one of theirs, and of none the least of the dtype
 TN_API tn_tensor tn_amax(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_amax_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_amax_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
@@ -41,11 +42,11 @@ TN_API tn_tensor tn_logsumexp_axes(tn_tensor a, bool keepdim, const int *axes, u
 TN_API tn_tensor tn_count_nonzero(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_count_nonzero_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_count_nonzero_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// 1 where one is not 0, else 0; no gradient
+// bool: is one not 0? NaN is not. Of any number
 TN_API tn_tensor tn_any(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_any_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_any_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// 1 where none is 0, else 0; no gradient
+// bool: is none 0?
 TN_API tn_tensor tn_all(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_all_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_all_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);

@@ -1,7 +1,8 @@
 // The reference interpreter: the oracle that compiled code is compared with.
 //
-// Instructions run in order. Every value is an array of doubles: f32 is not rounded, i64 is exact up to 2^53, a packed
-// layout holds its words (runtime/abi.h). Written to be read, not to be fast.
+// Instructions run in order. Every value is an array of doubles: f32 is not rounded, a packed layout holds its words (runtime/abi.h). What
+// doubles cannot hold of i64 stands in a second plane, which pointwise ops and what moves elements know (whole.c); other
+// ops are exact up to 2^53. Written to be read, not to be fast.
 //
 // With env.single f32 is rounded: pointwise ops then give the bits of compiled code wherever these are rounded once
 // (ir_is_rounded_once), so that what a pass makes of a program can be held against the program itself.
@@ -18,6 +19,7 @@ static bool bind(Run *r, Val v, const Tensor *src, const char *what, int64_t ind
     return run_fail(r, v, "%s %lld has %lld elements, its shape takes %lld", what, (long long)index, (long long)src->n,
                     (long long)t.n);
   if (t.n) memcpy(t.v, src->v, (size_t)t.n * sizeof(double));
+  r->val[v.i].low = src->low;
   return true;
 }
 
@@ -32,7 +34,12 @@ bool eval_param(Run *r, Val v) {
 }
 
 bool eval_const(Run *r, Val v) {
-  run_result(r, v, 0).v[0] = ir_attr_num(r->f, v, KEY_value, 0);
+  DType t = (DType)ir_ins(r->f, v)->dtype;
+  double value = ir_attr_num(r->f, v, KEY_value, 0);
+  Tensor out = run_result(r, v, 0);
+  if (t == DT_F32) out.v[0] = value;
+  else run_set_whole(r, &out, 0, ir_to_whole(t, value));
+  r->val[v.i] = out;
   return true;
 }
 
@@ -42,7 +49,11 @@ bool eval_table(Run *r, Val v) {
   int64_t *whole = rt_alloc(r->env->mem, (size_t)(t.n + 1) * sizeof *whole);
   float *single = (float *)(void *)whole;
   ir_fill_table(r->f, v, whole);
-  for (int64_t i = 0; i < t.n; i++) t.v[i] = f32 ? (double)single[i] : (double)whole[i];
+  for (int64_t i = 0; i < t.n; i++) {
+    if (f32) t.v[i] = (double)single[i];
+    else run_set_whole(r, &t, i, whole[i]);
+  }
+  r->val[v.i] = t;
   return true;
 }
 
@@ -56,7 +67,7 @@ bool eval_dim_size(Run *r, Val v) {
 bool eval_output(Run *r, Val v) {
   Tensor src = run_arg(r, v, 0);
   Tensor *out = &r->env->out[ir_attr_int(r->f, v, KEY_index, 0)];
-  *out = (Tensor){rt_alloc(r->env->mem, (size_t)src.n * sizeof(double)), src.n};
+  *out = (Tensor){.v = rt_alloc(r->env->mem, (size_t)src.n * sizeof(double)), .n = src.n, .low = src.low};
   if (src.n) memcpy(out->v, src.v, (size_t)src.n * sizeof(double));
   return true;
 }
@@ -169,7 +180,7 @@ static void round_results(Run *r, Val v) {
 
 static bool run_one(Run *r, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(r->f, v)->op];
-  if (!ir_eval_of[ir_ins(r->f, v)->op](r, v)) return false;
+  if (!ir_eval_of[ir_ins(r->f, v)->op](r, v) || !run_low_plane(r, v)) return false;
   if (r->env->single) round_results(r, v);
   if (r->env->noise > 0) disturb(r, v);
   if (op->flags & WRITES) store_writes(r, v);

@@ -34,6 +34,14 @@ int64_t run_offset(const Sizes *s, const int64_t *stride, int64_t flat);
 void run_strides(const Sizes *s, int64_t *stride);                        // row-major
 void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride);  // of `from`, read as if it had shape `to`
 
+// Operands of a pointwise op, and the strides at which its result reads them.
+typedef struct {
+  Tensor arg[3];
+  int64_t stride[3][MAX_RANK];
+  Sizes to;
+} RunOperands;
+RunOperands run_operands(const Run *r, Val v);
+
 // Where the elements of slice_at and slice_assign_at lie in the whole; false: out of range.
 typedef struct {
   int64_t base, stride[MAX_RANK];
@@ -43,6 +51,12 @@ bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *
 double run_cast(DType from, DType to, double x);  // x of dtype `from` as an element of `to`
 double run_wrapped(DType t, int64_t x);           // x modulo 2^bits, as an element of that whole-number dtype
 double run_converted(DType t, double x);          // x as an element of that dtype, which is a number, holds it
+
+// whole.c: elements of whole numbers and bool, exactly
+int64_t run_whole(const Tensor *t, int64_t i);  // element i
+void run_set_whole(Run *r, Tensor *t, int64_t i, int64_t x);
+bool run_pointwise_whole(Run *r, Val v, DType t);  // v, whose operands are of t
+bool run_low_plane(Run *r, Val v);                 // Tensor.low of v, which only moves elements
 
 // X as single precision might have it; scale: of the terms behind it
 double run_rounded(Run *r, double x, double scale);
@@ -57,6 +71,12 @@ static inline double run_single(const Run *r, double x) { return r->env->single 
 #define eval_dispose eval_nothing
 #define eval_overwritten eval_grad_of
 #define eval_clone eval_stop_grad
+#define eval_bitwise_and eval_pointwise
+#define eval_bitwise_or eval_pointwise
+#define eval_bitwise_xor eval_pointwise
+#define eval_bitwise_not eval_pointwise
+#define eval_bitwise_left_shift eval_pointwise
+#define eval_bitwise_right_shift eval_pointwise
 #define eval_grad_replace eval_stop_grad
 #define eval_seq_max eval_seq_best
 #define eval_seq_min eval_seq_best

@@ -94,7 +94,7 @@ bool eval_adamw_sparse(Run *r, Val v) {
   Tensor table = run_arg(r, v, 0), index = run_operand(r, v, ARG_index), rows = run_operand(r, v, ARG_g);
   Sizes size = run_arg_sizes(r, v, 0);
   int64_t width = size.dim[1];
-  Tensor g = {rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), table.n};
+  Tensor g = {.v = rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), .n = table.n};
   make_results(r, v);
   for (int64_t i = 0; i < index.n; i++) {
     double row = index.v[i];

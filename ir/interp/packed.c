@@ -74,7 +74,7 @@ static Layout new_layout(Run *r, Val v) {
   Shape shape = ir_ins(r->f, v)->shape;
   int64_t max_batch = ir_dim_bound(p, ir_dim_at(p, shape, 0)), max_time = ir_dim_bound(p, ir_dim_at(p, shape, 1));
   int64_t words = TN_LAYOUT_WORDS(max_time, max_batch);
-  r->val[v.i] = (Tensor){rt_alloc(r->env->mem, (size_t)words * sizeof(double)), words};
+  r->val[v.i] = (Tensor){.v = rt_alloc(r->env->mem, (size_t)words * sizeof(double)), .n = words};
   return run_layout_of(r, v);
 }
 

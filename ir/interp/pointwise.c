@@ -66,29 +66,55 @@ static double eval_op(const At *at, Op op, const double *x) {
   return eval_primitive(at, op, x);
 }
 
-bool eval_pointwise(Run *r, Val v) {
-  Tensor out = run_result(r, v, 0);
-  Sizes to = run_sizes(r, v);
+// The dtype that v is computed in: its operands'.
+static DType dtype_of(const Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
-  Tensor arg[3];
-  int64_t stride[3][MAX_RANK];
-  for (uint32_t k = 0; k < in->n_args; k++) {
-    Sizes from = run_arg_sizes(r, v, k);
-    arg[k] = run_arg(r, v, k);
-    run_broadcast(&from, &to, stride[k]);
+  return (DType)(in->n_args ? ir_ins(r->f, ir_arg(r->f, v, 0)) : in)->dtype;
+}
+
+// Of any dtype: elements are moved as they are.
+static bool eval_choice(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);
+  RunOperands in = run_operands(r, v);
+  bool is_wide = in.arg[1].low || in.arg[2].low;
+  if (is_wide) out.low = rt_alloc(r->env->mem, (size_t)out.n * sizeof(double));
+  for (int64_t i = 0; i < out.n; i++) {
+    uint32_t k = in.arg[0].v[run_offset(&in.to, in.stride[0], i)] != 0 ? 1 : 2;
+    int64_t at = run_offset(&in.to, in.stride[k], i);
+    out.v[i] = in.arg[k].v[at];
+    if (in.arg[k].low) out.low[i] = in.arg[k].low[at];
   }
+  r->val[v.i] = out;
+  return true;
+}
+
+bool eval_pointwise(Run *r, Val v) {
+  DType t = dtype_of(r, v);
+  const Ins *in = ir_ins(r->f, v);
+  if (in->op == OP_select) return eval_choice(r, v);
+  if (ir_dtype_kind[t] != DTYPE_FLOAT) return run_pointwise_whole(r, v, t);
+  Tensor out = run_result(r, v, 0);
+  RunOperands from = run_operands(r, v);
   for (int64_t i = 0; i < out.n; i++) {
     double x[3] = {0, 0, 0};
-    for (uint32_t k = 0; k < in->n_args; k++) x[k] = arg[k].v[run_offset(&to, stride[k], i)];
+    for (uint32_t k = 0; k < in->n_args; k++) x[k] = from.arg[k].v[run_offset(&from.to, from.stride[k], i)];
     out.v[i] = eval_op(&(At){r, v, (uint64_t)i}, (Op)in->op, x);
   }
   return true;
 }
 
+// Rounded once, as compiled code does.
+static double single_of(const Run *r, int64_t x) { return r->env->single ? (double)(float)x : (double)x; }
+
 bool eval_cast(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   DType from = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype, to = (DType)ir_ins(r->f, v)->dtype;
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = run_cast(from, to, a.v[i]);
+  bool is_whole = ir_dtype_kind[from] != DTYPE_FLOAT && ir_dtype_kind[to] != DTYPE_FLOAT;
+  for (int64_t i = 0; i < out.n; i++) {
+    if (is_whole) run_set_whole(r, &out, i, ir_modulo(to, ir_modulo(from, run_whole(&a, i))));
+    else out.v[i] = run_cast(from, to, a.low ? single_of(r, run_whole(&a, i)) : a.v[i]);
+  }
+  r->val[v.i] = out;
   return true;
 }
 

@@ -113,6 +113,19 @@ bool ir_is_exact(Op op) {
   }
 }
 
+int64_t ir_to_whole(DType t, double x) {
+  if (t == DT_BOOL) return x != 0;
+  int64_t n = ir_to_i64(x);
+  if (t == DT_I32) return n < INT32_MIN ? INT32_MIN : n > INT32_MAX ? INT32_MAX : n;
+  if (t == DT_U8) return n < 0 ? 0 : n > UINT8_MAX ? UINT8_MAX : n;
+  return n;
+}
+
+int64_t ir_modulo(DType t, int64_t x) {
+  if (t == DT_BOOL) return x != 0;
+  return t == DT_I32 ? (int64_t)(int32_t)(uint32_t)(uint64_t)x : t == DT_U8 ? (int64_t)(uint8_t)x : x;
+}
+
 int64_t ir_to_i64(double x) {
   if (isnan(x)) return 0;
   return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;

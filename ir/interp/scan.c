@@ -14,7 +14,7 @@ typedef struct {
 static int64_t row_size(Tensor t, int64_t rows) { return rows ? t.n / rows : 0; }
 
 static Tensor new_tensor(const Loop *p, int64_t n) {
-  return (Tensor){rt_alloc(p->r->env->mem, (size_t)n * sizeof(double)), n};
+  return (Tensor){.v = rt_alloc(p->r->env->mem, (size_t)n * sizeof(double)), .n = n};
 }
 
 static void copy(double *to, const double *from, int64_t n) {

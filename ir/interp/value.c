@@ -19,7 +19,7 @@ bool run_fail(Run *r, Val v, const char *fmt, ...) {
 Tensor run_result(Run *r, Val v, uint32_t k) {
   Val res = ir_result(v, k);
   int64_t n = ir_shape_eval(r->f->prog, ir_ins(r->f, res)->shape, r->env->slots);
-  r->val[res.i] = (Tensor){rt_alloc(r->env->mem, (size_t)n * sizeof(double)), n};
+  r->val[res.i] = (Tensor){.v = rt_alloc(r->env->mem, (size_t)n * sizeof(double)), .n = n};
   return r->val[res.i];
 }
 
@@ -55,6 +55,16 @@ void run_broadcast(const Sizes *from, const Sizes *to, int64_t *stride) {
     if (from->dim[k] != 1) stride[lead + k] = own[k];
 }
 
+RunOperands run_operands(const Run *r, Val v) {
+  RunOperands o = {.to = run_sizes(r, v)};
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
+    Sizes from = run_arg_sizes(r, v, k);
+    o.arg[k] = run_arg(r, v, k);
+    run_broadcast(&from, &o.to, o.stride[k]);
+  }
+  return o;
+}
+
 // ---- what a number becomes when it is stored
 typedef double Convert(double x);
 static double to_f32(double x) { return x; }  // kept in doubles: interp.c
@@ -71,9 +81,7 @@ static Convert *const converts[N_DTYPES] = {[DT_F32] = to_f32,   [DT_I64] = to_i
 
 double run_converted(DType t, double x) { return converts[t](x); }
 
-double run_wrapped(DType t, int64_t x) {
-  return (double)(t == DT_I32 ? (int64_t)(int32_t)(uint32_t)(uint64_t)x : t == DT_U8 ? (int64_t)(uint8_t)x : x);
-}
+double run_wrapped(DType t, int64_t x) { return (double)ir_modulo(t, x); }
 
 double run_cast(DType from, DType to, double x) {
   bool is_whole = ir_dtype_kind[from] != DTYPE_FLOAT && ir_dtype_kind[to] == DTYPE_INT;

@@ -106,7 +106,8 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
   if (ir_row_space(f, v, &own)) return ir_same_rows(own, rows);
   if (ins->dtype != DT_F32 || (op->flags & WRITES)) return false;
   if (is_along(f, v, rows.axis)) return ir_ins(f, ir_arg(f, v, 0))->shape.i == rows.shape.i;
-  if (ins->op == OP_expand && ir_ins(f, ir_arg(f, v, 0))->dtype != DT_F32) return false;
+  for (uint32_t k = 0; k < ins->n_args; k++)
+    if (ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32) return false;
   if (!op->is_pointwise && ins->op != OP_output && ins->op != OP_expand) return false;
   return (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) && operands_fit(f, v, rows);
 }

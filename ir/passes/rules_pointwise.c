@@ -4,12 +4,13 @@
 
 bool ir_is_scalar_number(const Fn *f, Val v, float *x) {
   double wide;
-  if (!ir_is_const(f, v, &wide)) return false;
+  if (!ir_is_const(f, v, &wide) || ir_ins(f, v)->dtype != DT_F32) return false;
   *x = (float)wide;
   return true;
 }
 
 bool ir_is_number(const Fn *f, Val v, double *x) {
+  if (ir_ins(f, v)->dtype != DT_F32) return false;
   if (ir_ins(f, v)->op != OP_full) return ir_is_const(f, v, x);
   *x = ir_attr_num(f, v, KEY_value, 0);
   return true;
@@ -105,13 +106,54 @@ Val rule_fold_select(Rules *r, Val v) {
 }
 
 // ---- constants and copies
+static bool is_constant(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_full || ir_ins(f, v)->op == OP_const; }
+
+// f32 is not named: it is what a constant is.
+static Val constant(Fn *f, Op op, double x, DType t, Shape shape, Loc loc) {
+  Attr at[3] = {ir_a_num(KEY_value, x)};
+  uint32_t n = 1;
+  if (op == OP_full) at[n++] = ir_a_list(KEY_shape, shape);
+  if (t != DT_F32) at[n++] = ir_a_int(KEY_dtype, t);
+  return ir_emit(f, op, NULL, 0, at, n, loc);
+}
+
 Val rule_fold_full(Rules *r, Val v) {
   Fn *f = r->f;
   Ins *ins = ir_ins(f, v);
-  double x;
-  if (!ir_is_number(f, ir_arg(f, v, 0), &x)) return (Val){0};
-  Attr at[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, ins->shape)};
-  return ir_emit(f, OP_full, NULL, 0, at, 2, ins->loc);
+  Val a = ir_arg(f, v, 0);
+  if (!is_constant(f, a)) return (Val){0};
+  return constant(f, OP_full, ir_attr_num(f, a, KEY_value, 0), (DType)ins->dtype, ins->shape, ins->loc);
+}
+
+// What a cast makes of a number, in the way of run_cast; halves have no constants.
+Val rule_fold_cast(Rules *r, Val v) {
+  Fn *f = r->f;
+  Ins *ins = ir_ins(f, v), *a = ir_ins(f, ir_arg(f, v, 0));
+  DType from = (DType)a->dtype, to = (DType)ins->dtype;
+  if (!is_constant(f, ir_arg(f, v, 0)) || !((F32 | COUNTABLE) >> to & 1)) return (Val){0};
+  double x = ir_attr_num(f, ir_arg(f, v, 0), KEY_value, 0);
+  if (from == DT_F32) x = to == DT_F32 ? x : (double)ir_to_whole(to, (double)(float)x);
+  else x = to == DT_F32 ? (double)(float)ir_to_whole(from, x) : (double)ir_modulo(to, ir_to_whole(from, x));
+  return constant(f, (Op)a->op, x, to, ins->shape, ins->loc);
+}
+
+// The mask, f32, that a bool was made of; none: it was not made of one.
+static Val mask_under(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_cast || ins->dtype != DT_BOOL) return (Val){0};
+  Val mask = ir_arg(f, v, 0);
+  return ir_ops[ir_ins(f, mask)->op].flags & MASK ? mask : (Val){0};
+}
+
+Val rule_mask_of_bool(Rules *r, Val v) {
+  return ir_ins(r->f, v)->dtype == DT_F32 ? mask_under(r->f, ir_arg(r->f, v, 0)) : (Val){0};
+}
+
+Val rule_select_by_mask(Rules *r, Val v) {
+  Val mask = mask_under(r->f, ir_arg(r->f, v, 0));
+  if (ir_none(mask)) return mask;
+  ir_set_arg(r->f, v, 0, mask);
+  return v;
 }
 
 Val rule_fold_copy(Rules *r, Val v) {

@@ -22,8 +22,9 @@ static Val stored_form(Fn *f, Val a, Loc loc) {
   double x;
   if (ir_ins(f, a)->op == OP_dim_size) return ir_op1(f, OP_copy, a, loc);
   if (!ir_is_const(f, a, &x)) return (Val){0};
-  Attr at[2] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, (Shape){0})};
-  return ir_emit(f, OP_full, NULL, 0, at, 2, loc);
+  DType t = (DType)ir_ins(f, a)->dtype;
+  Attr at[] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, (Shape){0}), ir_a_int(KEY_dtype, t)};
+  return ir_emit(f, OP_full, NULL, 0, at, t == DT_F32 ? 2 : 3, loc);
 }
 
 static bool reads_memory(Op op) {

@@ -43,10 +43,10 @@ const char *ir_operand_text(const Fn *f, Val v, uint32_t k) {
 static const char *name_of(const Infer *c, uint32_t k) { return ir_operand_text(c->f, c->v, k); }
 
 static void hint_cast(const Infer *c, uint32_t k, uint32_t accepts) {
-  if (accepts != F32 && accepts != I64) return;
-  const char *to = accepts == F32 ? "F32" : "I64";
-  rt_text_add(c->fits, "tn_cast(%s, TN_%s) makes it %s", name_of(c, k), to,
-              ir_dtype_name[accepts == F32 ? DT_F32 : DT_I64]);
+  bool to_i64 = accepts & I64 && (!(accepts & F32) || ir_dtype_kind[dtype_of(c, k)] == DTYPE_INT);
+  if (!(accepts & (F32 | I64))) return;
+  rt_text_add(c->fits, "tn_cast(%s, TN_%s) makes it %s", name_of(c, k), to_i64 ? "I64" : "F32",
+              ir_dtype_name[to_i64 ? DT_I64 : DT_F32]);
 }
 
 static uint16_t wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts) {
@@ -84,8 +84,34 @@ static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
   return true;
 }
 
+// {dtype} of a constant: f32, or one that is counted in.
+static uint16_t constant_dtype(const Infer *c, DType *out) {
+  int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, DT_F32);
+  if (t < 0 || t >= N_DTYPES || !((F32 | COUNTABLE) >> t & 1)) {
+    rt_text_add(c->why, "needs {dtype} of ");
+    tell_dtypes(c, F32 | COUNTABLE);
+    return ir_infer_fault(c, E_DTYPE, "");
+  }
+  *out = (DType)t;
+  return 0;
+}
+
+// Operands of pointwise ops have one dtype, but for a condition; it is the result's, but for that of a mask.
+static uint16_t pointwise_dtype(const Infer *c, DType *out) {
+  Op op = (Op)ir_ins(c->f, c->v)->op;
+  uint32_t first = op == OP_select;
+  if (n_args(c) == 0) return constant_dtype(c, out);
+  for (uint32_t k = first + 1; k < n_args(c); k++)
+    if (dtype_of(c, k) != dtype_of(c, first))
+      return ir_infer_fault(c, E_DTYPE, first ? "both values must have one dtype" : "all operands must have one dtype");
+  *out = ir_ops[op].flags & MASK ? DT_F32 : dtype_of(c, first);
+  return 0;
+}
+
 uint16_t ir_rule_broadcast(const Infer *c) {
   Shape s = {0};
+  DType t;
+  TRY(pointwise_dtype(c, &t));
   const Attr *given = ir_attr(c->f, c->v, KEY_shape);
   if (n_args(c) == 0 && given) s = given->u.list;
   if (ir_rank(c->p, s) > MAX_RANK) return bad_shape(c, "the rank is above 8");
@@ -94,7 +120,7 @@ uint16_t ir_rule_broadcast(const Infer *c) {
     rt_text_add(c->fits, "counted from the last axis, sizes are equal or 1");
     return bad_shape(c, "shapes do not broadcast");
   }
-  set(c, 0, DT_F32, s);
+  set(c, 0, t, s);
   return 0;
 }
 
@@ -110,8 +136,10 @@ uint16_t ir_rule_leaf(const Infer *c) {
     if (!a || a->u.i < 0 || a->u.i >= c->p->n_params) return ir_infer_fault(c, E_ARGUMENT, "names no parameter");
     set(c, 0, c->p->params[a->u.i].dtype, c->p->params[a->u.i].shape);
   } else if (ins->op == OP_const) {
+    DType t;
     if (!ir_attr(c->f, c->v, KEY_value)) return ir_infer_fault(c, E_ARGUMENT, "needs {value}");
-    set(c, 0, DT_F32, (Shape){0});
+    TRY(constant_dtype(c, &t));
+    set(c, 0, t, (Shape){0});
   } else if (ins->op == OP_dim_size) {
     if (!ir_attr(c->f, c->v, KEY_dim)) return ir_infer_fault(c, E_ARGUMENT, "needs {dim}");
     set(c, 0, DT_F32, (Shape){0});
@@ -441,6 +469,14 @@ uint16_t ir_rule_argmax(const Infer *c) {
   set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
   return 0;
 }
+
+static uint16_t along_last(const Infer *c, DType t) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  set(c, 0, t, without_last(c, shape_of(c, 0)));
+  return 0;
+}
+uint16_t ir_rule_whole_sum(const Infer *c) { return along_last(c, DT_I64); }
+uint16_t ir_rule_whole_amax(const Infer *c) { return along_last(c, dtype_of(c, 0)); }
 
 // Logits [.., C], labels [..] -> [..]
 static uint16_t check_labels(const Infer *c, Shape *rows) {

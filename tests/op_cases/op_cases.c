@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum { MAX_INPUTS = 4 };
-typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, SCALAR_, RUN_SIZED_ } InputKind;
+typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, BOOLS_, EXTREMES_, SCALAR_, RUN_SIZED_ } InputKind;
 typedef struct {
   InputKind kind;
   tn_dtype dtype;
@@ -43,6 +43,9 @@ typedef struct {
 #define AWKWARD(...) {AWKWARD_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define INTS(lo, hi, ...) {INTS_, TN_I64, lo, hi, DIMS_OF(__VA_ARGS__)}
 #define RUN_SIZED(...) {RUN_SIZED_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define INTS_OF(dtype, lo, hi, ...) {INTS_, dtype, lo, hi, DIMS_OF(__VA_ARGS__)}
+#define BOOLS(...) {BOOLS_, TN_BOOL, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define EXTREMES(dtype, ...) {EXTREMES_, dtype, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define SCALAR(x) {SCALAR_, TN_F32, x, 0, 0, {0}}
 #define INT_SCALAR(n) {SCALAR_, TN_I64, n, 0, 0, {0}}
 
@@ -106,8 +109,25 @@ static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
   case UNIT_: return ((double)u + 0.5) / 65536;
   case TIES_: return (double)(u % 7) - 3;
   case AWKWARD_: return awkward[(k + 5 * seed) % 19];
-  case INTS_: return in->lo + (double)(u % (uint32_t)(in->hi - in->lo));
   default: return in->lo;
+  }
+}
+
+static int64_t whole_element(const CaseInput *in, uint32_t k, uint32_t seed) {
+  static const int64_t extremes[] = {0,         1,         -1,
+                                     2,         -2,        3,
+                                     7,         -7,        8,
+                                     31,        32,        63,
+                                     64,        100,       127,
+                                     128,       255,       (1 << 24) + 1,
+                                     INT32_MAX, INT32_MIN, INT64_C(1) << 62,
+                                     INT64_MAX, INT64_MIN};
+  uint32_t u = case_bits(k, seed);
+  switch (in->kind) {
+  case INTS_: return (int64_t)in->lo + (int64_t)(u % (uint32_t)(in->hi - in->lo));
+  case BOOLS_: return u % 2;
+  case EXTREMES_: return extremes[(k + 5 * seed) % 23];
+  default: return (int64_t)in->lo;
   }
 }
 
@@ -117,13 +137,25 @@ static size_t count_of(uint32_t rank, const int64_t *dims) {
   return n;
 }
 
-static void store(tn_dtype t, void *data, size_t k, double x) {
-  if (t == TN_I64) ((int64_t *)data)[k] = (int64_t)x;
-  else ((float *)data)[k] = (float)x;
+static void store(const CaseInput *in, void *data, uint32_t k, uint32_t seed) {
+  int64_t x = in->dtype == TN_F32 ? 0 : whole_element(in, k, seed);
+  switch (in->dtype) {
+  case TN_I64: ((int64_t *)data)[k] = x; return;
+  case TN_I32: ((int32_t *)data)[k] = (int32_t)(uint32_t)(uint64_t)x; return;
+  case TN_U8:
+  case TN_BOOL: ((uint8_t *)data)[k] = (uint8_t)(uint64_t)x; return;
+  default: ((float *)data)[k] = (float)element(in, k, seed);
+  }
 }
 
 static double load(tn_dtype t, const void *data, size_t k) {
-  return t == TN_I64 ? (double)((const int64_t *)data)[k] : (double)((const float *)data)[k];
+  switch (t) {
+  case TN_I64: return (double)((const int64_t *)data)[k];
+  case TN_I32: return ((const int32_t *)data)[k];
+  case TN_U8:
+  case TN_BOOL: return ((const uint8_t *)data)[k];
+  default: return (double)((const float *)data)[k];
+  }
 }
 
 static tn_array array_of(tn_dtype t, uint32_t rank, const int64_t *dims) {
@@ -203,7 +235,7 @@ static void compare(const Case *c, const char *what, const tn_array *got, const 
   size_t n = count_of(got->rank, got->dims);
   for (size_t k = 0; k < n; k++) {
     double x = load(got->dtype, got->data, k);
-    if (CHECK(got->dtype == TN_I64 ? x == want[k] : near(x, want[k]))) continue;
+    if (CHECK(got->dtype != TN_F32 ? x == want[k] : near(x, want[k]))) continue;
     printf("  %s:%d: %s (%s): %s[%zu] is %.9g, PyTorch's %.9g\n", CASES, c->line, c->op, c->key, what, k, x, want[k]);
     return;
   }
@@ -219,7 +251,7 @@ static void run(tn_model *m, const Case *c, const Literal *lit, const char *name
   for (uint32_t k = 0; k < c->n_inputs; k++) {
     const CaseInput *i = &c->inputs[k];
     in[k] = array_of(i->dtype, i->rank, i->dims);
-    for (size_t e = 0; e < count_of(i->rank, i->dims); e++) store(i->dtype, in[k].data, e, element(i, (uint32_t)e, k));
+    for (size_t e = 0; e < count_of(i->rank, i->dims); e++) store(i, in[k].data, (uint32_t)e, k);
     if (!c->has_grad || !lit->grad[k]) continue;
     want[n_out] = lit->grad[k];
     names[n_out] = gradients[k];

@@ -79,7 +79,7 @@ static void put_definition(FILE *out, const OpRow *op, bool in_place) {
   for (int k = 0; k < op->n_operands; k++) fprintf(out, "%s%c", k ? ", " : "", 'a' + k);
   fprintf(out, "};\n");
   if (n_attrs(op)) put_attrs(out, op);
-  fprintf(out, "  return fe_%s(OP_%s, operands, %d, %s, %d", in_place ? "in_place" : "pointwise", op->name,
+  fprintf(out, "  return %s(OP_%s, operands, %d, %s, %d", in_place ? "fe_in_place" : "call_pointwise", op->name,
           op->n_operands, n_attrs(op) ? "attrs" : "NULL", n_attrs(op));
   if (in_place) fprintf(out, ", \"tn_%s_\"", op->name);
   fprintf(out, ", at);\n}\n");

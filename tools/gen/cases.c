@@ -21,9 +21,9 @@ typedef struct {
 
 static const struct {
   const char *word, *text;
-} kinds[] = {{"NORMAL(", "ordinary"},   {"POSITIVE(", "positive"}, {"UNIT(", "in (0, 1)"}, {"TIES(", "ties"},
-             {"AWKWARD(", "awkward"},   {"INTS(", "i64"},          {"SCALAR(", "scalars"}, {"BOOLS(", "bool"},
-             {"INTS_OF(TN_I32", "i32"}, {"INTS_OF(TN_U8", "u8"}};
+} kinds[] = {{"NORMAL(", "ordinary"}, {"POSITIVE(", "positive"}, {"UNIT(", "in (0, 1)"},   {"TIES(", "ties"},
+             {"AWKWARD(", "awkward"}, {"INTS(", "i64"},          {"SCALAR(", "scalars"},   {"BOOLS(", "bool"},
+             {"(TN_I32", "i32"},      {"(TN_U8", "u8"},          {"EXTREMES(", "extremes"}};
 static const char *const views[] = {"tn_transpose(", "tn_permute(", "tn_slice("};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

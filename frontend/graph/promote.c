@@ -1,0 +1,158 @@
+// One dtype for the operands of a pointwise call, as PyTorch chooses it (docs/dtypes.md). Flags of the op's row say what it
+// takes; IR ops take operands of one dtype alone.
+//
+//   tn_add(%i: i32[3], %x: f32[3])     %c = cast %i {dtype=f32}     add %c, %x
+//   tn_add(%i: i32[3], tn_scalar(2))   add %i, const {value=2, dtype=i32}
+//   tn_gt(%x, %y)                      %m = gt %x, %y               cast %m {dtype=bool}
+#include "frontend/fe.h"
+
+#include <math.h>
+
+// The order of dtypes in a kind, and kinds by order: bool < whole < float. Of two halves the common dtype is f32.
+typedef enum { NO_KIND, OF_BOOL, OF_WHOLE, OF_FLOAT } Kind;
+static const struct {
+  Kind kind;
+  uint32_t order;
+} rank_of[N_DTYPES] = {
+    [DT_BOOL] = {OF_BOOL, 0}, [DT_U8] = {OF_WHOLE, 1},   [DT_I32] = {OF_WHOLE, 2}, [DT_I64] = {OF_WHOLE, 3},
+    [DT_F16] = {OF_FLOAT, 4}, [DT_BF16] = {OF_FLOAT, 4}, [DT_F32] = {OF_FLOAT, 5},
+};
+
+static DType promoted(DType a, DType b) {
+  if (!a || !b || a == b) return a ? a : b;
+  if (rank_of[a].order == rank_of[b].order) return DT_F32;
+  return rank_of[a].order > rank_of[b].order ? a : b;
+}
+
+// What has fewer axes decides only when its kind is the higher one.
+static DType combined(DType first, DType then) {
+  return first && rank_of[first].kind >= rank_of[then].kind ? first : promoted(first, then);
+}
+
+// ---- numbers: constants, which take the dtype of the others where it holds them
+static bool is_number(tn_tensor t) { return fe_ins(t)->op == OP_const && fe_ins(t)->dtype == DT_F32; }
+static double number_of(tn_tensor t) { return ir_attr_num(t.fn->ir, fe_val(t), KEY_value, 0); }
+static bool is_whole(double x) { return x == trunc(x) && x >= -0x1p63 && x < 0x1p63; }
+
+static bool holds(DType t, double x) {
+  if (rank_of[t].kind == OF_FLOAT) return true;
+  return is_whole(x) && t != DT_BOOL && (double)ir_to_whole(t, x) == x;
+}
+
+DType fe_common_dtype(const tn_tensor *a, uint32_t n) {
+  DType with_axes = DT_NONE, scalar = DT_NONE, number = DT_NONE;
+  for (uint32_t k = 0; k < n; k++) {
+    DType t = (DType)fe_ins(a[k])->dtype;
+    if (is_number(a[k])) number = promoted(number, is_whole(number_of(a[k])) ? DT_I64 : DT_F32);
+    else if (fe_rank(a[k])) with_axes = promoted(with_axes, t);
+    else scalar = promoted(scalar, t);
+  }
+  if (!with_axes && !scalar) return DT_F32;  // numbers alone are f32
+  DType t = combined(with_axes, combined(scalar, number));
+  for (uint32_t k = 0; k < n; k++)
+    if (is_number(a[k]) && !holds(t, number_of(a[k]))) t = promoted(t, is_whole(number_of(a[k])) ? DT_I64 : DT_F32);
+  return t;
+}
+
+tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at) {
+  const Attr attrs[] = {ir_a_num(KEY_value, x), ir_a_int(KEY_dtype, t)};
+  bool is_half = !((F32 | COUNTABLE) >> t & 1);
+  if (is_half) return fe_cast(fe_const(f, x, at), t, at);
+  return fe_emit_in(f, OP_const, attrs, t == DT_F32 ? 1 : 2, at);
+}
+
+tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at) {
+  bool is_other = fe_ok(a) && is_number(a) && t != DT_F32;
+  return is_other ? fe_number(a.fn, number_of(a), t, at) : fe_cast(a, t, at);
+}
+
+// ---- by op
+static bool takes(Op op, DType t) {
+  uint32_t flags = ir_ops[op].flags, dtypes = F32;
+  if (!ir_ops[op].is_pointwise) dtypes = ir_ops[op].operands[0].flags;
+  else if (flags & NUMBERS) dtypes = NUMBER;
+  else if (flags & BOOLS) dtypes |= COUNTABLE;
+  else if (flags & INTS) dtypes |= WHOLE;
+  return dtypes >> t & 1;
+}
+
+// Bounds of whole numbers are whole, or none.
+static bool is_bound(double x) { return isinf(x) || is_whole(x); }
+static bool bounds_fit(Op op, const Attr *attrs, uint32_t n_attrs) {
+  for (uint32_t k = 0; op == OP_clamp && k < n_attrs; k++)
+    if (ir_key_kind[attrs[k].key] == KIND_NUM && !is_bound(attrs[k].u.f)) return false;
+  return true;
+}
+
+// The dtype that op computes in; none: it refuses these operands itself.
+static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
+  uint32_t first = op == OP_select;
+  if (n <= first) return DT_NONE;
+  for (uint32_t k = first; k < n; k++)
+    if (!rank_of[fe_ins(a[k])->dtype].kind) return DT_NONE;  // a layout
+  DType t = fe_common_dtype(a + first, n - first);
+  if (rank_of[t].kind != OF_FLOAT && (ir_ops[op].flags & FROM_INTS || !bounds_fit(op, attrs, n_attrs))) return DT_F32;
+  return takes(op, t) ? t : DT_NONE;
+}
+
+void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
+                tn_site at) {
+  DType t = dtype_for(op, a, n, attrs, n_attrs);
+  for (uint32_t k = 0; k < n; k++) out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
+}
+
+// Of whole numbers they are the numbers themselves.
+static bool rounds(Op op) { return op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc; }
+
+tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  tn_function *f;
+  tn_tensor in[3];
+  if (!fe_join_for(ir_ops[op].name, a, n, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (rounds(op) && rank_of[fe_ins(a[0])->dtype].kind == OF_WHOLE) return fe_same(a[0], at);
+  fe_promote(op, a, n, attrs, n_attrs, in, at);
+  tn_tensor y = fe_emit(op, in, n, attrs, n_attrs, at);
+  return fe_ok(y) && ir_ops[op].flags & MASK ? fe_cast(y, DT_BOOL, at) : y;
+}
+
+tn_tensor fe_searchable(tn_tensor a, tn_site at) {
+  if (!fe_ok(a) || (F32 | I64) >> fe_ins(a)->dtype & 1) return a;
+  return fe_cast(a, rank_of[fe_ins(a)->dtype].kind == OF_WHOLE ? DT_I64 : DT_F32, at);
+}
+
+bool fe_fits_into(DType from, DType to) { return rank_of[from].kind <= rank_of[to].kind; }
+
+// ---- calls that no row makes
+#define BITWISE(name)                                                                       \
+  tn_tensor tn_##name(tn_tensor a, tn_tensor b, tn_site at) {                               \
+    return fe_made(fe_pointwise(OP_##name, (const tn_tensor[]){a, b}, 2, NULL, 0, at), at); \
+  }
+BITWISE(bitwise_and)
+BITWISE(bitwise_or)
+BITWISE(bitwise_xor)
+BITWISE(bitwise_left_shift)
+BITWISE(bitwise_right_shift)
+tn_tensor tn_bitwise_not(tn_tensor a, tn_site at) {
+  return fe_made(fe_pointwise(OP_bitwise_not, &a, 1, NULL, 0, at), at);
+}
+
+// Of any numbers: whether they are not 0.
+static tn_tensor logical(const char *call, Op op, const tn_tensor *a, uint32_t n, tn_site at) {
+  tn_function *f;
+  tn_tensor in[2];
+  if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  for (uint32_t k = 0; k < n; k++) in[k] = fe_cast(a[k], DT_BOOL, at);
+  return fe_made(fe_emit(op, in, n, NULL, 0, at), at);
+}
+
+tn_tensor tn_logical_and(tn_tensor a, tn_tensor b, tn_site at) {
+  return logical(__func__, OP_bitwise_and, (const tn_tensor[]){a, b}, 2, at);
+}
+tn_tensor tn_logical_or(tn_tensor a, tn_tensor b, tn_site at) {
+  return logical(__func__, OP_bitwise_or, (const tn_tensor[]){a, b}, 2, at);
+}
+tn_tensor tn_logical_xor(tn_tensor a, tn_tensor b, tn_site at) {
+  return logical(__func__, OP_bitwise_xor, (const tn_tensor[]){a, b}, 2, at);
+}
+tn_tensor tn_logical_not(tn_tensor a, tn_site at) { return logical(__func__, OP_bitwise_not, &a, 1, at); }
