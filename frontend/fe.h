@@ -89,6 +89,14 @@ typedef struct {
   Loc loc;
 } FeAccumulation;
 
+// How a function's batch is cut (module/shards.c).
+typedef struct {
+  uint32_t n;
+  Dim batch;
+  tn_tensor count;
+  Loc loc;
+} FeShards;
+
 typedef struct FeCounter FeCounter;  // module/counters.c
 
 struct tn_hook {
@@ -298,8 +306,9 @@ struct tn_function {
   uint32_t n_probes, cap_probes;
   FeGradTap **taps;  // where hooks see gradients
   uint32_t n_taps, cap_taps;
-  Loc backward;  // the last tn_backward
-  Val *losses;   // of all of them
+  Loc backward;            // the last tn_backward
+  const FeShards *shards;  // NULL: not distributed
+  Val *losses;             // of all of them
   uint32_t n_losses, cap_losses;
   bool lost_gradients;  // its loss was refused, and reported: that gradients are missing is no news
   Loc *no_grad;         // open regions
@@ -320,6 +329,14 @@ typedef struct {
   DimFit *fits;
   uint32_t n_fits;
 } FeVariant;
+
+// Of a distributed function, once it is compiled: ir->fns[of] is what each shard computes.
+typedef struct {
+  const Fn *built;      // as it was, with the user's inputs and outputs
+  uint32_t of, update;  // in ir->fns
+  uint32_t n;
+  Dim batch;
+} FeSharded;
 
 // Code that tn_compile made.
 typedef struct {
@@ -368,6 +385,8 @@ struct tn_program {
   double created_ms;
   FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
   uint32_t n_variants, cap_variants, n_built;
+  FeSharded *sharded;
+  uint32_t n_sharded, cap_sharded;
   const char *built;      // the whole program as text, kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
   FeJitCode *code;        // NULL before tn_compile
@@ -666,6 +685,12 @@ void fe_scan_ends(tn_function *f, tn_site at);              // reports a scan th
 // ---- compile/environment.c
 void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
 
+// ---- compile/shards.c
+// Cuts distributed functions in two: NAME.update stands behind the functions that were built. False: the program has errors
+bool fe_cut_shards(tn_program *p, const tn_compile_options *o);
+const FeSharded *fe_sharded(const tn_program *p, uint32_t function);  // NULL: it is not
+void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions);
+
 // ---- compile/bytes_moved.c
 void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a placed function
 int64_t fe_least_bytes(const Fn *f);                                // tn_plan.least_bytes
@@ -685,6 +710,9 @@ tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_sc
 // Indices of parameters below m that have one
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
+
+// ---- module/shards.c
+tn_tensor fe_shard_mean(tn_tensor x, tn_site at);  // x itself where its function is not distributed
 
 // ---- module/untrained.c
 // Does a gradient reach every parameter below m? A note that lists the others; required: an error, and false

@@ -695,6 +695,10 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
 // seed[k].
 Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);
 
+// ---- ir/passes/split_shards.c
+enum { IR_MOST_SHARDS = 4096 };
+Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed
+
 // ---- ir/passes/fuse_prologue.c
 Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *

@@ -29,6 +29,7 @@ static const Case cases[] = {
     ROW("cast", "%a: f32[2,3]", "%v = cast %a {dtype=f32}"),
     ROW("cast", "%a: f32[2,3]", "%v = cast %a {dtype=i64}"),
     ROW("stop_grad", "%a: f32[2,3]", "%v = stop_grad %a", .is_cut = true),
+    ROW("shard_mean", "%a: f32[2,3]", "%k = const {value=2}\n%v = shard_mean %a, %k {dim=n, shards=4}"),
     ROW("assign", "%a: f32[2,3], %b: f32[3]", "%k = square %a\n%v = assign %k, %b"),
     ROW("reshape", "%a: f32[2,3]", "%v = reshape %a {shape=[3,2]}"),
     ROW("expand", "%a: f32[2,1,3]", "%v = expand %a {shape=[2,2,4,3]}"),

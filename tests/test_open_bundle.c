@@ -161,7 +161,7 @@ static void test_refusals(const Bundle *b) {
   a.version = 99;
   check_refused(&a, "the bundle has version 99, and this library opens version 1");
   a = b->about, a.abi = 7;
-  check_refused(&a, "the code of bundle 'net' wants runtime 7, and this library is runtime 3");
+  check_refused(&a, "the code of bundle 'net' wants runtime 7, and this library is runtime 4");
   a = b->about, a.cpu = no_cpu;
   check_refused(&a, "bundle 'net' has no code for this CPU: it was made for avx512, avx2");
   a = b->about, a.n_targets = 1;

@@ -111,6 +111,7 @@ static void test_coverage(void) {
                                  OP_sdpa_bias_grad,
                                  OP_overwritten,
                                  OP_grad_replace,
+                                 OP_shard_mean,
                                  OP_table,
                                  OP_conv,
                                  OP_conv_transpose,

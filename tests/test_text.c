@@ -56,6 +56,7 @@ static const char *const op_lines[] = {
     "scope_end {scope=1}",
     "%g = grad_of %s, %x",
     "%gl = grad_replace %s, %x, %g",
+    "%shm = shard_mean %x, %s {dim=B, shards=8}",
     "%r1 = rand {id=2, shape=[2,B]}",
     "%r2 = randn {id=3, shape=[]}",
     "%r3 = uniform {lo=-1, hi=1e-3, id=4, shape=[B*3]}",

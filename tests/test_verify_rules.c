@@ -19,7 +19,7 @@ static const Sample samples[] = {
     {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
      "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%tab = table {bits=\"3f80000080000000\", dtype=f32, "
      "shape=[2]}\n%w = param @w\n%g = grad_of %s, %x\n%gr = grad_replace %s, %x, "
-     "%g\n%k = cast %x {dtype=i64}\n%sg "
+     "%g\n%shm = shard_mean %x, %s {dim=B, shards=8}\n%k = cast %x {dtype=i64}\n%sg "
      "= stop_grad %x\n"
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"

@@ -13,6 +13,7 @@
     {" whole_sum whole_prod whole_amax whole_argmax ", 0, SHAPES, "the last axis is there still", false},
     {" move attach dispose ", 0, IS_LAYOUT, "layouts have scopes, too", false},
     {" grad_of ", 1, SHAPES, "the gradient is as large", false},
+    {" shard_mean ", 0, SHAPES, "the mean of any tensor", false},
     {" assign ", 0, RANK_UP, "the source broadcasts", false},
     {" assign ", 1, RANK_DOWN, "the source broadcasts", false},
     {" reshape expand permute slice slice_at pad_axis pack_padded unpack_padded ", 0, OTHER_DTYPE,

@@ -170,7 +170,8 @@ static LLVMValueRef function_of(const PlanWriter *w, uint32_t i) {
                 ports_of(k, f->outputs, f->n_outputs), u32(k, f->n_inputs), u32(k, f->n_outputs), checks_of(k, w->p, f),
                 size_checks_of(k, f), u32(k, f->n_checks), u32(k, f->n_size_checks), i64(k, f->arena_bytes), null(k),
                 u32(k, f->max_workers), variants_of(w, i), u32(k, f->n_variants), null(k), null(k), u32(k, 0),
-                u32(k, 0), uses_of(k, f), u32(k, f->n_uses), u8(k, f->only_reads), i64(k, f->block_bytes));
+                u32(k, 0), uses_of(k, f), u32(k, f->n_uses), u8(k, f->only_reads), u8(k, f->is_internal),
+                i64(k, f->block_bytes), null(k));
 }
 
 static LLVMValueRef functions_of(const PlanWriter *w) {

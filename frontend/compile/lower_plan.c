@@ -123,7 +123,8 @@ static void fill_size_checks(Tables *t, const Fn *f, RtFunction *out) {
   out->size_checks = list, out->n_size_checks = f->n_size_checks;
 }
 
-static RtFunction function_of(Tables *t, const Fn *f) {
+// built: as the caller knows it
+static RtFunction function_of(Tables *t, const Fn *f, const Fn *built) {
   RtFunction out = {.name = keep(t, f->name),
                     .n_checks = f->n_checks,
                     .arena_bytes = f->stats.peak_bytes,
@@ -148,7 +149,7 @@ static RtFunction function_of(Tables *t, const Fn *f) {
   out.checks = checks;
   fill_size_checks(t, f, &out);
   out.only_reads = only_reads(f);
-  fill_ports(t, f, &out);
+  fill_ports(t, built, &out);
   fill_packs(t, f, &out);
   fill_uses(t, f, &out);
   return out;
@@ -221,12 +222,14 @@ void fe_plan(tn_program *p, FeJitCode *c) {
     packs[k] = (RtPackedWeight){ir->packed_weights[k].param, ir->packed_weights[k].offset, ir->packed_weights[k].bytes};
   c->plan.init = RT_NO_FUNCTION;
   for (uint32_t k = 0; k < p->n_built; k++) {
-    fns[k] = function_of(&t, ir->fns[k]);
+    const FeSharded *sharded = fe_sharded(p, k);
+    fns[k] = function_of(&t, ir->fns[k], sharded ? sharded->built : ir->fns[k]);
     fill_variants(&t, p, k, &fns[k]);
     stats[k] = stats_of(ir, ir->fns[k]);
     fe_bytes_moved(ir->fns[k], c->mem, &moved[k]);
     if (ir->fns[k] == p->init) c->plan.init = k;
   }
+  fe_plan_shards(p, c, fns);
   c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
   c->plan.dims = t.rows, c->plan.n_dims = t.n;
   c->plan.functions = fns, c->plan.n_functions = p->n_built;

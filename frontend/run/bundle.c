@@ -10,7 +10,7 @@ enum { MOST_WORKERS = 64 };
                  "bundles in the world have another layout: count up TN_BUNDLE_ABI, then write the new size here")
 LAYOUT(TnBundleAbout, 152);
 LAYOUT(RtPlan, 128);
-LAYOUT(RtFunction, 152);
+LAYOUT(RtFunction, 160);
 LAYOUT(RtVariant, 48);
 LAYOUT(RtParam, 128);
 LAYOUT(RtPort, 48);

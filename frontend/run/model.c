@@ -98,7 +98,7 @@ tn_status fe_run(tn_model *m, const char *function, const tn_array *in, size_t n
   // Most programs run one function over and over.
   bool same = function && m->last_name && !strcmp(function, m->last_name);
   uint32_t k = same ? m->last : fe_find_function(m, function);
-  if (k == RT_NO_FUNCTION) {
+  if (k == RT_NO_FUNCTION || m->code->plan->functions[k].is_internal) {
     fe_say_no_function(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, m, function);
     return TN_ERR_ARGUMENT;
   }

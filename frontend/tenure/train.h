@@ -37,6 +37,29 @@ TN_API void tn_accumulate(tn_function *f, tn_module *m, uint32_t n, tn_site at);
 // any such run they change nothing. Built after that function.
 TN_API void tn_accumulate_flush(tn_function *f, tn_module *m, tn_site at);
 
+// ---- batches in shards (docs/distributed.md)
+// A run of f cuts its batch into n shards, one behind the other in the order of rows, and computes what stands before the updates
+// for each of them in turn, in the memory of one; gradients and losses are summed over shards in a binary tree that n fixes.
+// What comes out depends on n, not on the number of workers.
+//
+//   tn_dim B = tn_dim_bounded(p, "batch", 64);
+//   tn_distributed(f, .n = 8, .batch = B);     // before tn_backward
+//
+// `batch` is a named dim and the first axis of every input that has it. Gradients are means over shards, weighed by how many
+// rows, or whatever the loss is a mean of, each has: `count`, a scalar f32; absent, the size of the batch. An output
+// that is one f32 number of a shard is such a mean as well; outputs with the batch as their first axis have the rows of all.
+// Dropout and its kin draw other numbers in each shard. Everything else that differs between shards ends with them: an
+// update or a buffer that would take it is E129.
+typedef struct {
+  uint32_t n;  // 1 to 4096
+  tn_dim batch;
+  tn_tensor count;
+  tn_site at;
+} tn_distributed_options;
+TN_API void tn_distributed(tn_function *f, tn_distributed_options o);
+// The mean of x, f32, over all shards, weighed likewise: for buffers and outputs, in the function of a tn_distributed
+TN_API tn_tensor tn_shard_mean(tn_tensor x, tn_site at);
+
 // ---- schedules of learning rates, as PyTorch's of these names
 // A schedule counts, in the state entry optimizer.schedule.NAME.last_epoch, how often tn_schedule_step was called: that
 // call stands in the training step, or in a function of its own that runs once per epoch. Compiled steps compute the rate from

@@ -78,6 +78,7 @@ static inline double run_single(const Run *r, double x) { return r->env->single 
 #define eval_bitwise_left_shift eval_pointwise
 #define eval_bitwise_right_shift eval_pointwise
 #define eval_grad_replace eval_stop_grad
+#define eval_shard_mean eval_stop_grad
 #define eval_seq_max eval_seq_best
 #define eval_seq_min eval_seq_best
 #define eval_seq_from_list eval_seq_list

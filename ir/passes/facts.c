@@ -29,6 +29,8 @@ static bool holds_BODIES(const Fn *f) {
 
 static bool holds_GRADS(const Fn *f) { return !has_op(f, OP_grad_of) && !has_op(f, OP_overwritten); }
 
+static bool holds_SHARDS(const Fn *f) { return !has_op(f, OP_shard_mean); }
+
 static bool holds_LEAVES(const Fn *f) {
   bool *seen = rt_alloc(f->prog->mem, f->prog->n_params + 1);
   for (uint32_t i = 1; i < f->n_ins; i++) {

@@ -181,6 +181,19 @@ uint16_t ir_rule_grad_replace(const Infer *c) {
   return ir_rule_same(c);
 }
 
+uint16_t ir_rule_shard_mean(const Infer *c) {
+  const Attr *dim = ir_attr(c->f, c->v, KEY_dim);
+  if (!dim || !ir_dim_exists(c->p, dim->u.dim) || ir_dim_info(c->p, dim->u.dim)->kind != DIM_SYM)
+    return ir_infer_fault(c, E_ARGUMENT, "{dim} names the batch");
+  int64_t n = ir_attr_int(c->f, c->v, KEY_shards, 0);
+  if (n < 1 || n > IR_MOST_SHARDS) {
+    rt_text_add(c->why, "{shards} is from 1 to %d", IR_MOST_SHARDS);
+    return ir_infer_fault(c, E_ARGUMENT, "");
+  }
+  if (rank_of(c, 1) != 0) return bad_shape(c, "a count is a scalar");
+  return ir_rule_same(c);
+}
+
 uint16_t ir_rule_cast(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, 0);
   if (t < 0 || t >= N_DTYPES || !(NUMBER >> t & 1)) {

@@ -5,6 +5,7 @@
 #include "runtime/exec/input_check.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/shape_cache.h"
+#include "runtime/exec/shards.h"
 #include "runtime/exec/thread_team.h"
 #include "runtime/near.h"
 
@@ -23,6 +24,8 @@ struct RtInstance {
   int64_t *slots;       // values of named dims in this run: compiled code sets some
   bool *is_known;       // by slot: an input of this function names it
   void **in, **out;     // pointer tables for the frame
+  int64_t *part_slots;  // the same in one part of a run of a distributed function
+  RtSums sums;          // of distributed functions
   RtArray *by_port;     // lists that were given by name, in order: room for all inputs and outputs
   TnServices services;  // what compiled code may call
   TnFrame frame;        // its fields that are common to all runs are set once
@@ -70,6 +73,10 @@ static bool allocate(RtInstance *i) {
   for (uint32_t f = 0; f < p->n_functions; f++) {
     n_in = largest_u32(n_in, p->functions[f].n_inputs);
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
+    const RtShards *s = p->functions[f].shards;
+    if (s) n_out = largest_u32(n_out, s->n_out);
+    if (s && s->n_elements * (int64_t)sizeof(float) > i->sums.bytes)
+      i->sums.bytes = s->n_elements * (int64_t)sizeof(float);
     int64_t bytes = largest_arena(&p->functions[f]);
     if (bytes > i->arena_bytes) i->arena_bytes = bytes;
   }
@@ -77,6 +84,7 @@ static bool allocate(RtInstance *i) {
   i->params = rt_block_new(p->param_bytes);
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
+  i->part_slots = rt_malloc(sizeof *i->part_slots * p->n_slots);
   i->sizes = rt_shape_cache_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
   i->in = rt_malloc(sizeof *i->in * n_in);
@@ -84,8 +92,8 @@ static bool allocate(RtInstance *i) {
   i->by_port = rt_malloc(sizeof *i->by_port * ((size_t)n_in + n_out));
   i->n_runs = new_counters(p);
   bool packed = rt_packed_weights_new(&i->packed, p);
-  return packed && i->params && i->arena && i->slots && i->sizes && i->is_known && i->in && i->out && i->by_port &&
-         i->n_runs;
+  return packed && i->params && i->arena && i->slots && i->part_slots && i->sizes && i->is_known && i->in && i->out &&
+         i->by_port && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -114,6 +122,8 @@ void rt_instance_free(RtInstance *i) {
   rt_packed_weights_free(&i->packed);
   rt_block_free(i->arena, i->arena_bytes);
   rt_free(i->slots);
+  rt_free(i->part_slots);
+  rt_sums_free(&i->sums);
   rt_free(i->sizes);
   rt_free(i->is_known);
   rt_free(i->in);
@@ -169,18 +179,14 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   return RT_ERR_VALUE;
 }
 
-// After validation; the pointer tables are filled.
-static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *sizes) {
-  const RtVariant *by = sizes->by;
+static RtStatus enter(RtInstance *i, const RtFunction *f, const RtVariant *by, const int64_t *slots, uint64_t counter) {
   i->params_written = true;
   uint32_t function = (uint32_t)(f - i->plan->functions);
-  atomic_uint_fast64_t *n_runs = &i->n_runs[function][by ? (size_t)(by - f->variants) : f->n_variants];
-  atomic_store_explicit(n_runs, *n_runs + 1, memory_order_relaxed);  // one run at a time adds
   TnEntry entry = by ? by->entry : f->entry;
-  for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = sizes->slots[k];
+  for (uint32_t k = 0; k < i->plan->n_slots; k++) i->slots[k] = slots[k];
   i->status = (TnKernelStatus){.input = -1};
   i->frame.seed = i->seed;
-  i->frame.counter = i->counter;
+  i->frame.counter = counter;
   RtGuardedRun guarded_arena = {.plan = by ? by->guarded_arena : f->guarded_arena};
   i->frame.no_draws = i->no_draws;
   i->frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
@@ -190,10 +196,40 @@ static RtStatus execute(RtInstance *i, const RtFunction *f, const RtShapeCache *
   uint32_t most = by ? by->max_workers : f->max_workers;
   rt_team_enter(i->team, entry, &i->frame, most);
   if (i->status.code) return report_kernel(i, f, &i->status);
-  i->counter += !f->only_reads;
+  i->counter += !f->only_reads && !f->shards;  // of a distributed function its update counts
   if (guarded_arena.plan && !rt_guarded_arena_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
   if (guarded_arena.plan && !rt_nan_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_VALUE;
   return RT_OK;
+}
+
+RtStatus rt_instance_enter(RtInstance *i, const RtFunction *f, const int64_t *slots, uint64_t counter) {
+  return enter(i, f, NULL, slots, counter);
+}
+
+static RtStatus run_shards(RtInstance *i, const RtShapeCache *s, const RtArray *in, const RtArray *out) {
+  RtShardRun r = {.instance = i,
+                  .function = s->function,
+                  .sizes = s,
+                  .team = i->team,
+                  .sums = &i->sums,
+                  .in = i->in,
+                  .out = i->out,
+                  .slots = i->part_slots,
+                  .inputs = in,
+                  .outputs = out,
+                  .counter = i->counter,
+                  .error = i->error,
+                  .error_size = sizeof i->error};
+  return rt_shards_run(&r);
+}
+
+// After validation; the pointer tables are filled.
+static RtStatus execute(RtInstance *i, const RtShapeCache *s, const RtArray *in, const RtArray *out) {
+  const RtFunction *f = s->function;
+  const RtVariant *by = s->by;
+  atomic_uint_fast64_t *n_runs = &i->n_runs[f - i->plan->functions][by ? (size_t)(by - f->variants) : f->n_variants];
+  atomic_store_explicit(n_runs, *n_runs + 1, memory_order_relaxed);  // one run at a time adds
+  return f->shards ? run_shards(i, s, in, out) : enter(i, f, by, s->slots, i->counter);
 }
 
 // Full validation, for calls that the shape cache does not cover.
@@ -249,7 +285,7 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
   }
   for (size_t k = 0; k < n_in; k++) i->in[k] = in[k].data;
   for (size_t k = 0; k < n_out; k++) i->out[k] = out[k].data;
-  return execute(i, s->function, s);
+  return execute(i, s, in, out);
 }
 
 static RtStatus initialize(RtInstance *i, uint64_t seed, bool draws) {

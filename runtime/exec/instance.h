@@ -73,6 +73,11 @@ RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 // Warnings of the last successful load; "": none.
 const char *rt_instance_warning(const RtInstance *i);
 
+// ---- for runtime/exec/shards.c
+// Enters the function, all of whose arguments stand in the tables of the frame, with these values of named dims; `counter`
+// is the random stream's.
+RtStatus rt_instance_enter(RtInstance *i, const RtFunction *f, const int64_t *slots, uint64_t counter);
+
 // ---- for runtime/store/checkpoint.c
 RT_API const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
 // To write a parameter now, all of it or a part; the pointer is not kept.

@@ -111,6 +111,20 @@ typedef struct {
   bool is_written;
 } RtParamUse;
 
+// How a distributed function is put together: the entry runs once for each shard of the batch, `update` once on the sums over
+// shards. The entry's inputs are the function's. Other positions are given by number: of the function's own inputs and
+// outputs, or RT_SUM + the number of a sum.
+#define RT_SUM 0x80000000u
+typedef struct {
+  uint32_t n;       // shards
+  uint32_t slot;    // of the batch
+  uint32_t update;  // function
+  const uint32_t *out, *update_in, *update_out;
+  uint32_t n_out, n_update_in, n_update_out, n_sums;
+  const int64_t *sum_at;  // by sum, in elements of one array of f32
+  int64_t n_elements;     // of it
+} RtShards;
+
 typedef struct {
   const char *name;
   TnEntry entry;
@@ -129,8 +143,10 @@ typedef struct {
   uint32_t n_packed_weights, n_writes_weights;
   const RtParamUse *uses;
   uint32_t n_uses;
-  bool only_reads;      // writes no parameter and draws no random numbers: the random stream stays where it is
-  int64_t block_bytes;  // of TnFrame.blocks that it and its variants want; above 0 one worker runs them
+  bool only_reads;         // writes no parameter and draws no random numbers: the random stream stays where it is
+  bool is_internal;        // part of another function: not called by users
+  int64_t block_bytes;     // of TnFrame.blocks that it and its variants want; above 0 one worker runs them
+  const RtShards *shards;  // NULL: it is not distributed
 } RtFunction;
 
 typedef enum { RT_WEIGHT, RT_BUFFER, RT_STATE, RT_TRANSIENT } RtParamKind;  // in the order of ParamKind

@@ -1,0 +1,296 @@
+// Pass split_shards: cuts a distributed function at its means over shards (docs/distributed.md).
+//
+//   func @step(%x: f32[batch,8]) {                     func @step(%x: f32[batch,8]) {           once for each shard
+//     ..                                                 ..
+//     %m = shard_mean %g, %n {dim=batch, shards=8}       output %n {name="sum 0"}
+//     %w1 = sgd %w, %m, ..                               output select(%n > 0, %g * %n, 0) {name="sum 1"}
+//   }                                              ->  }
+//                                                      func @step.update(%0 "sum 0", %1 "sum 1") {   once, of the sums
+//                                                        %m = %1 * (1 / %0)
+//                                                        %w1 = sgd %w, %m, ..
+//                                                      }
+//
+// What each shard computes is all that the means and the outputs with a row for each of the batch are made of; the rest is the
+// update. A value that both parts want is computed in both, unless it differs between shards: then there is no such cut
+// (E129). An output that is one f32 number of a shard is taken for its mean.
+//
+// Relies on pure SSA: it stands behind pass grad.
+#include "ir/ir.h"
+#include "ir/rewrite.h"
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  Dim batch;
+  Val count;       // weighs them
+  bool *of_shard;  // by value: differs between shards
+  bool *in_shard, *in_update;
+  bool *is_averaged;  // by value: an output that becomes a mean
+  bool *is_sized;     // by slot of a dim: the batch, and what the run finds of it
+  uint32_t *sum_of;   // by value: the number of its weighted sum; 0: none
+  Val *sums;          // by number: what is summed, the count first
+  uint32_t n_sums, cap_sums;
+} Split;
+
+static bool report(const Split *s, Val at, const char *what, const char *hint) {
+  RtDiags *d = &s->p->diags;
+  Loc loc = ir_ins(s->f, at)->loc;
+  rt_diag(d, RT_ERROR, E_OF_SHARD, ir_loc_file(s->p, loc), ir_loc_line(s->p, loc), "%s: %s", ir_value_text(s->f, at),
+          what);
+  rt_diag(d, RT_HINT, 0, NULL, 0, "%s", hint);
+  return false;
+}
+
+// ---- what differs between shards
+static bool is_sized(const Split *s, Shape shape) {
+  for (uint32_t k = 0; k < s->p->n_syms; k++)
+    if (s->is_sized[k] && ir_shape_names(s->p, shape, s->p->syms[k])) return true;
+  return false;
+}
+
+static bool names_shard(const Split *s, Val v) {
+  const Attr *dim = ir_attr(s->f, v, KEY_dim);
+  return is_sized(s, ir_ins(s->f, v)->shape) || (dim && is_sized(s, ir_shape(s->p, &dim->u.dim, 1)));
+}
+
+static void find_of_shard(Split *s) {
+  s->is_sized[ir_dim_info(s->p, s->batch)->slot] = true;
+  for (uint32_t i = 1; i < s->f->n_ins; i++) {
+    const Ins *ins = &s->f->ins[i];
+    if (ins->op == OP_shard_mean) continue;
+    bool any = names_shard(s, (Val){i});
+    for (uint32_t k = 0; k < ins->n_args; k++) any |= s->of_shard[ir_arg(s->f, (Val){i}, k).i];
+    s->of_shard[i] = any;
+    if (!any || ins->op != OP_packed_layout) continue;
+    const DimInfo *rows = ir_dim_info(s->p, ir_dim_at(s->p, ins->shape, 2));
+    if (rows->kind == DIM_SYM) s->is_sized[rows->slot] = true;
+  }
+}
+
+// ---- which part wants what
+static bool has_batch_first(const Split *s, Val v) {
+  Shape shape = ir_ins(s->f, v)->shape;
+  return ir_rank(s->p, shape) && ir_dim_at(s->p, shape, 0).i == s->batch.i;
+}
+
+static bool check_input(const Split *s, Val v) {
+  Shape shape = ir_ins(s->f, v)->shape;
+  uint32_t rank = ir_rank(s->p, shape), n = 0;
+  for (uint32_t k = 0; k < rank; k++) {
+    Dim d = ir_dim_at(s->p, shape, k);
+    n += ir_shape_names(s->p, ir_shape(s->p, &d, 1), s->batch);
+  }
+  if (n == 0 || (n == 1 && has_batch_first(s, v))) return true;
+  return report(s, v, "the batch is not its first axis alone, so that its shards do not lie one behind the other",
+                "inputs of a distributed function have the batch as their first axis: permute them inside of it");
+}
+
+static bool take_output(Split *s, Val v) {
+  Val of = ir_arg(s->f, v, 0);
+  const Ins *ins = ir_ins(s->f, of);
+  if (!s->of_shard[of.i]) return s->in_update[v.i] = true;
+  if (has_batch_first(s, of)) return s->in_shard[v.i] = true;
+  if (ins->dtype == DT_F32 && ir_rank(s->p, ins->shape) == 0) return s->is_averaged[v.i] = s->in_update[v.i] = true;
+  return report(s, of,
+                "the output has neither the batch as its first axis nor is it one f32 number: each shard has one",
+                "tn_shard_mean(x) makes one of all shards");
+}
+
+static bool find_roots(Split *s) {
+  bool good = true;
+  for (uint32_t i = 1; i < s->f->n_ins; i++) {
+    Val v = {i};
+    if (s->f->ins[i].op == OP_input) good &= check_input(s, v);
+    else if (s->f->ins[i].op == OP_output) good &= take_output(s, v);
+    else if (ir_writes_param(s->f, v)) s->in_update[i] = true;
+  }
+  return good;
+}
+
+static void want_operands(const Split *s, const Val *makers, Val v, bool *part) {
+  Val from[IR_MAX_MAKERS];
+  part[ir_head(s->f, v).i] = true;
+  for (uint32_t k = ir_sizes_from(s->f, makers, v, from); k-- > 0;) part[from[k].i] = true;
+  for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) part[ir_arg(s->f, v, k).i] = true;
+}
+
+static void find_parts(Split *s) {
+  const Val *makers = ir_rows_makers(s->f);
+  s->in_shard[s->count.i] = true;
+  for (uint32_t i = s->f->n_ins - 1; i > 0; i--) {
+    Val v = {i};
+    if (!s->in_update[i]) continue;
+    bool is_sum = s->is_averaged[i] || s->f->ins[i].op == OP_shard_mean;
+    if (is_sum) s->in_shard[ir_arg(s->f, v, 0).i] = true;
+    else want_operands(s, makers, v, s->in_update);
+  }
+  for (uint32_t i = s->f->n_ins - 1; i > 0; i--)
+    if (s->in_shard[i] && s->f->ins[i].op != OP_shard_mean) want_operands(s, makers, (Val){i}, s->in_shard);
+}
+
+static bool is_drawn(const Fn *f, Val v) { return ir_attr(f, v, KEY_id) != NULL; }
+
+// False: reported
+static bool check_part(const Split *s, Val v) {
+  bool is_mean = ir_ins(s->f, v)->op == OP_shard_mean;
+  if (s->in_shard[v.i] && ir_writes_param(s->f, v))
+    return report(s, v, "each shard would compute with a parameter that the update has changed",
+                  "losses of a distributed function stand before its updates: make it two functions");
+  if (s->in_shard[v.i] && is_mean)
+    return report(s, v, "each shard would compute with a mean of all shards, which is there when they are done",
+                  "means over shards are for updates and outputs");
+  if (s->in_update[v.i] && s->of_shard[v.i] && !s->is_averaged[v.i])
+    return report(s, v, "it differs between shards, and the update is one of all shards",
+                  "tn_shard_mean(x) is the mean over all shards, which an update or a buffer may take");
+  if (s->in_shard[v.i] && s->in_update[v.i] && (is_drawn(s->f, v) || ir_ins(s->f, v)->op == OP_scan))
+    return report(s, v, "both the shards and the update would compute it", "draw, or scan, once for each of them");
+  return true;
+}
+
+// The last one first: what an update changed tells more than the mean that it was made of.
+static bool check_parts(const Split *s) {
+  for (uint32_t i = s->f->n_ins - 1; i > 0; i--)
+    if (!check_part(s, (Val){i})) return false;
+  return true;
+}
+
+// ---- sums
+static void add_sum(Split *s, Val v) {
+  if (s->sum_of[v.i]) return;
+  s->sum_of[v.i] = s->n_sums;
+  *RT_PUSH(s->p->mem, s->sums, s->n_sums, s->cap_sums) = v;
+}
+
+static void find_sums(Split *s) {
+  *RT_PUSH(s->p->mem, s->sums, s->n_sums, s->cap_sums) = s->count;
+  for (uint32_t i = 1; i < s->f->n_ins; i++)
+    if (s->is_averaged[i] || (s->in_update[i] && s->f->ins[i].op == OP_shard_mean))
+      add_sum(s, ir_arg(s->f, (Val){i}, 0));
+}
+
+static const char *name_of_sum(const Split *s, uint32_t k) { return rt_printf(s->p->mem, "sum %u", k); }
+
+// ---- the update
+static void copy_at(Rewrite *e, Val v, int64_t index) {
+  Val w = ir_rewrite_copy(e, v);
+  ir_set_attr(e->f, w, ir_a_int(KEY_index, index));
+}
+
+typedef struct {
+  const Split *s;
+  Rewrite e;
+  Val *input;  // by number of a sum
+  Val factor;  // 1 / the count
+} Update;
+
+static Val mean_of(const Update *u, Val of, Loc loc) {
+  return ir_op2(u->e.f, OP_mul, u->input[u->s->sum_of[of.i]], u->factor, loc);
+}
+
+static void copy_to_update(Update *u, Val v) {
+  const Split *s = u->s;
+  Rewrite *e = &u->e;
+  Op op = (Op)e->old[v.i].op;
+  Loc loc = e->old[v.i].loc;
+  if (op == OP_input) {
+    copy_at(e, v, e->f->n_inputs++);
+  } else if (op == OP_shard_mean) {
+    e->map[v.i] = mean_of(u, ir_rewrite_old_arg(e, v, 0), loc);
+    ir_copy_metadata(ir_ins(e->f, e->map[v.i]), &e->old[v.i]);
+  } else if (op == OP_output) {
+    Val of = ir_rewrite_old_arg(e, v, 0);
+    if (s->is_averaged[v.i]) e->map[of.i] = mean_of(u, of, loc);
+    copy_at(e, v, e->f->n_outputs++);
+  } else {
+    ir_rewrite_copy(e, v);
+  }
+}
+
+static void build_update(const Split *s, const char *name) {
+  Update u = {.s = s, .input = rt_alloc(s->p->mem, s->n_sums * sizeof *u.input)};
+  Fn *f = ir_fn_copy(s->f, name);
+  f->n_inputs = f->n_outputs = 0, f->cur_scope = 0;
+  ir_rewrite_begin(&u.e, f);
+  for (uint32_t i = 1; i < u.e.n_old; i++)
+    if (u.e.old[i].op == OP_input && s->in_update[i]) copy_to_update(&u, (Val){i});
+  for (uint32_t k = 0; k < s->n_sums; k++) {
+    const Ins *of = &u.e.old[s->sums[k].i];
+    u.input[k] = ir_input(f, name_of_sum(s, k), DT_F32, of->shape, of->loc);
+  }
+  Loc at = u.e.old[s->count.i].loc;
+  u.factor = ir_op2(f, OP_div, ir_const(f, 1, at), u.input[0], at);
+  for (uint32_t i = 1; i < u.e.n_old; i++)
+    if (s->in_update[i] && u.e.old[i].op != OP_result && u.e.old[i].op != OP_input) copy_to_update(&u, (Val){i});
+  ir_rewrite_end(&u.e);
+}
+
+// ---- the shard
+static Val weighted(Fn *f, Val v, Val count, Loc loc) {
+  Val zero = ir_const(f, 0, loc), all = ir_op2(f, OP_mul, v, count, loc);
+  return ir_op3(f, OP_select, ir_op2(f, OP_gt, count, zero, loc), all, zero, loc);
+}
+
+static void build_shard(const Split *s) {
+  Fn *f = s->f;
+  Rewrite e;
+  f->n_outputs = 0, f->cur_scope = 0;
+  ir_rewrite_begin(&e, f);
+  for (uint32_t i = 1; i < e.n_old; i++) {
+    Op op = (Op)e.old[i].op;
+    if (op == OP_output && s->in_shard[i]) copy_at(&e, (Val){i}, f->n_outputs++);
+    else if (op == OP_input || (s->in_shard[i] && op != OP_result)) ir_rewrite_copy(&e, (Val){i});
+  }
+  for (uint32_t k = 0; k < s->n_sums; k++) {
+    Val v = e.map[s->sums[k].i];
+    Loc loc = e.old[s->sums[k].i].loc;
+    if (k) v = weighted(f, v, e.map[s->count.i], loc);
+    Attr a[2] = {ir_a_str(KEY_name, ir_str(s->p, name_of_sum(s, k))), ir_a_int(KEY_index, f->n_outputs)};
+    ir_emit(f, OP_output, &v, 1, a, 2, loc);
+  }
+  ir_rewrite_end(&e);
+}
+
+static bool begin(Split *s) {
+  Val first = ir_find_shard_mean(s->f);
+  if (ir_none(first)) return false;
+  uint32_t n = s->f->n_ins;
+  s->batch = ir_attr(s->f, first, KEY_dim)->u.dim;
+  s->count = ir_arg(s->f, first, 1);
+  s->of_shard = rt_alloc(s->p->mem, n), s->is_averaged = rt_alloc(s->p->mem, n);
+  s->in_shard = rt_alloc(s->p->mem, n), s->in_update = rt_alloc(s->p->mem, n);
+  s->is_sized = rt_alloc(s->p->mem, s->p->n_syms + 1);
+  s->sum_of = rt_alloc(s->p->mem, n * sizeof *s->sum_of);
+  return true;
+}
+
+static bool check_means(const Split *s) {
+  int64_t n = ir_attr_int(s->f, ir_find_shard_mean(s->f), KEY_shards, 0);
+  for (uint32_t i = 1; i < s->f->n_ins; i++) {
+    if (s->f->ins[i].op != OP_shard_mean) continue;
+    bool same = ir_attr(s->f, (Val){i}, KEY_dim)->u.dim.i == s->batch.i &&
+                ir_attr_int(s->f, (Val){i}, KEY_shards, 0) == n && ir_arg(s->f, (Val){i}, 1).i == s->count.i;
+    if (!same)
+      return report(s, (Val){i}, "another mean of the function has other shards, or another count",
+                    "a batch is cut and weighed in one way");
+  }
+  return true;
+}
+
+Val ir_find_shard_mean(const Fn *f) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_shard_mean) return (Val){i};
+  return (Val){0};
+}
+
+bool ir_pass_split_shards(Fn *f) {
+  Split s = {.f = f, .p = f->prog};
+  if (!begin(&s)) return true;
+  find_of_shard(&s);
+  if (!check_means(&s) || !find_roots(&s)) return false;
+  find_parts(&s);
+  if (!check_parts(&s)) return false;
+  find_sums(&s);
+  build_update(&s, rt_printf(s.p->mem, "%s.update", ir_text(s.p, f->name)));
+  build_shard(&s);
+  return true;
+}
