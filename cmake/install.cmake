@@ -8,7 +8,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tenure)
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR})
-set(runtime_headers base data loader model model_probe params run runtime)  # of frontend/tenure/; all that they declare is in libtenure_runtime
+set(runtime_headers base data distributed loader model model_probe params run runtime)  # of frontend/tenure/; all that they declare is in libtenure_runtime
 list(TRANSFORM runtime_headers REPLACE "(.+)" "frontend/tenure/\\1.h")
 file(GLOB compiler_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} frontend/tenure/*.h)
 list(REMOVE_ITEM compiler_headers ${runtime_headers})

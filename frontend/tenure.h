@@ -37,27 +37,28 @@
 #ifndef TENURE_H
 #define TENURE_H
 
-#include "tenure/bundle.h"    // a program as an object and a header
-#include "tenure/compile.h"   // compiling, dumps
-#include "tenure/conv.h"      // convolutions
-#include "tenure/core.h"      // handles, shapes, programs, functions
-#include "tenure/data.h"      // data sets
-#include "tenure/hook.h"      // modules of one's own, hooks
-#include "tenure/image.h"     // pooling, resizing
-#include "tenure/indexing.h"  // elements by index and mask
-#include "tenure/loader.h"    // batches, progress
-#include "tenure/model.h"     // models, plans
-#include "tenure/module.h"    // parameters, layers, attention
-#include "tenure/ops.h"       // operations, losses, writes in place
-#include "tenure/order.h"     // scans, order, search along an axis
-#include "tenure/packed.h"    // sequences of different lengths
-#include "tenure/params.h"    // parameters of a model, files
-#include "tenure/probe.h"     // statistics of values inside of a model
-#include "tenure/rnn.h"       // recurrent calls, scans
-#include "tenure/run.h"       // running
-#include "tenure/scope.h"     // who owns a value, where it ends
-#include "tenure/shape.h"     // taking apart, putting together, repeating
-#include "tenure/train.h"     // gradients, optimizers
+#include "tenure/bundle.h"       // a program as an object and a header
+#include "tenure/compile.h"      // compiling, dumps
+#include "tenure/conv.h"         // convolutions
+#include "tenure/core.h"         // handles, shapes, programs, functions
+#include "tenure/data.h"         // data sets
+#include "tenure/distributed.h"  // several processes
+#include "tenure/hook.h"         // modules of one's own, hooks
+#include "tenure/image.h"        // pooling, resizing
+#include "tenure/indexing.h"     // elements by index and mask
+#include "tenure/loader.h"       // batches, progress
+#include "tenure/model.h"        // models, plans
+#include "tenure/module.h"       // parameters, layers, attention
+#include "tenure/ops.h"          // operations, losses, writes in place
+#include "tenure/order.h"        // scans, order, search along an axis
+#include "tenure/packed.h"       // sequences of different lengths
+#include "tenure/params.h"       // parameters of a model, files
+#include "tenure/probe.h"        // statistics of values inside of a model
+#include "tenure/rnn.h"          // recurrent calls, scans
+#include "tenure/run.h"          // running
+#include "tenure/scope.h"        // who owns a value, where it ends
+#include "tenure/shape.h"        // taking apart, putting together, repeating
+#include "tenure/train.h"        // gradients, optimizers
 
 #include "tenure_site.h"  // the calls' own names as macros that fill in the call site
 

@@ -374,7 +374,7 @@ static void test_out_of_memory(void) {
     i = rt_instance_new(&plan, 2, 0);
     rt_malloc_fail_at(0);
   }
-  CHECK(i && n == 13);
+  CHECK(i && n == 14);
   rt_instance_free(i);
 }
 

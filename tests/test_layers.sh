@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The chain frontend -> codegen -> ir -> runtime holds: no upward include, llvm-c only in codegen, cblas.h only in
-# codegen/gemm/sgemm.c; frontend/run and frontend/data stand on runtime alone, and so does libtenure_runtime, which is made of
+# codegen/gemm/sgemm.c, mpi.h only in mpi/; frontend/run and frontend/data stand on runtime alone, and so does libtenure_runtime, which is made of
 # them: it knows no LLVM, no BLAS and nothing of libtenure. Random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
 # both libraries export tn_ symbols only, but for those of runtime/api.h. Inside each folder the rooms (sub-folders, and the files beside them) have an order:
 # a room includes and calls itself and the rooms before it, and no files call one another in a circle of more than ten.
@@ -35,6 +35,7 @@ check_tree() (
   grep -nE '\b(next_id|ir_new_streams)\b' -r "${folders[@]}" --include='*.c' --include='*.h' --include='*.def' |
     grep -vE '^(ir/(ir\.h|intern\.c|text/parse\.c)|frontend/graph/scan\.c):' | sed 's/^/random streams not taken by fe_stream: /' || true
   includes "${folders[@]}" | grep 'cblas' | grep -v '^codegen/gemm/sgemm\.c:' | sed 's/^/BLAS outside codegen\/gemm\/sgemm.c: /' || true
+  includes "${folders[@]}" | grep -E '[<"]mpi\.h' | sed 's/^/MPI outside mpi: /' || true
   includes frontend/run frontend/data | grep -E '"' | grep -vE '"(frontend/(tenure|run)|runtime)/' | sed 's/^/more than the runtime: /' || true
 )
 
@@ -137,6 +138,7 @@ expect_offence ir/new.c '#include "../frontend/tenure.h"'
 expect_offence codegen/new.c '#include "frontend/tenure.h"'
 expect_offence frontend/new.c '#include <llvm-c/Core.h>'
 expect_offence runtime/new.c '#include <cblas.h>'
+expect_offence runtime/new.c '#include <mpi.h>'
 expect_offence frontend/run/new.c '#include "ir/ir.h"'
 expect_offence frontend/data/new.c '#include "frontend/fe.h"'
 expect_offence frontend/new.c '#include "tests/check.h"'

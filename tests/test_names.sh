@@ -8,7 +8,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 tree=$scratch/tree
 mkdir "$tree"
-(cd "$source_dir" && cp -r README.md LICENSE data runtime ir codegen frontend docs tests tools bench examples cmake CMakeLists.txt CMakePresets.json "$tree")
+(cd "$source_dir" && cp -r README.md LICENSE data runtime ir codegen frontend mpi docs tests tools bench examples cmake CMakeLists.txt CMakePresets.json "$tree")
 
 # breaks TEXT FILE LINE: LINE at the end of FILE makes the checker print TEXT.
 wanted=()

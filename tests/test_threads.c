@@ -43,6 +43,10 @@ static _Thread_local float x[WIDE], y[WIDE];
 REFUSES(tn_run, tn_run(w->m, "f", IN, OUT))
 REFUSES(tn_run_batch, tn_run_batch(w->m, "f", w->batch, OUT))
 REFUSES(tn_initialize, tn_initialize(w->m, 3))
+static bool call_tn_distribute(const World *w) {
+  CHECK(tn_distribute(w->m, NULL, NULL) == TN_ERR_ARGUMENT);
+  return !strstr(tn_error_text(w->m), "the transport lacks");
+}
 REFUSES(tn_get, tn_get(w->m, "fc.bias", y, WIDE))
 REFUSES(tn_set, tn_set(w->m, "fc.bias", y, WIDE))
 REFUSES(tn_set_lr, tn_set_lr(w->m, 0, 0.5))
@@ -106,6 +110,7 @@ GIVES(tn_loader_is_stopped, (tn_loader_is_stopped(w->l), true))
 ENDS(tn_loader_stop, tn_loader_stop(w->l))
 
 ENDS(tn_model_free, tn_model_free(w->m))
+ENDS(tn_exchanged_of, (void)tn_exchanged_of(w->m))
 ENDS(tn_param_end_write, tn_param_end_write(w->m, 0))
 ENDS(tn_error_text, (void)!tn_error_text(w->m)[0])
 ENDS(tn_warning_text, (void)!tn_warning_text(w->m)[0])

@@ -61,12 +61,13 @@ const char *tn_status_text(tn_status s) {
   case TN_ERR_FILE: return "a file cannot be read or written, or does not hold what it should";
   case TN_ERR_MEMORY: return "out of memory";
   case TN_ERR_CODEGEN: return "code could not be generated or loaded";
+  case TN_ERR_RANKS: return "other processes cannot be reached, or do something else";
   }
   return "no status";
 }
 
 static tn_status status_of(RtStatus s) { return (tn_status)s; }
-_Static_assert((int)RT_ERR_CODEGEN == (int)TN_ERR_CODEGEN && (int)RT_ERR_VALUE == (int)TN_ERR_VALUE,
+_Static_assert((int)RT_ERR_RANKS == (int)TN_ERR_RANKS && (int)RT_ERR_VALUE == (int)TN_ERR_VALUE,
                "one list of statuses");
 
 // ---- runs

@@ -37,7 +37,8 @@ typedef enum {
   TN_ERR_VALUE,     // a value in an input: length, label or index out of range
   TN_ERR_FILE,      // a file that cannot be read or written, or does not hold what it should
   TN_ERR_MEMORY,    // out of memory
-  TN_ERR_CODEGEN    // code could not be generated or loaded
+  TN_ERR_CODEGEN,   // code could not be generated or loaded
+  TN_ERR_RANKS      // other processes cannot be reached, or do something else
 } tn_status;
 TN_API const char *tn_status_text(tn_status s);
 

@@ -6,6 +6,7 @@
 #define TN_RUNTIME_H
 
 #include "data.h"         // data sets
+#include "distributed.h"  // several processes
 #include "loader.h"       // batches, progress
 #include "model.h"        // models of bundles
 #include "model_probe.h"  // their probes

@@ -40,7 +40,7 @@ TN_API void tn_accumulate_flush(tn_function *f, tn_module *m, tn_site at);
 // ---- batches in shards (docs/distributed.md)
 // A run of f cuts its batch into n shards, one behind the other in the order of rows, and computes what stands before the updates
 // for each of them in turn, in the memory of one; gradients and losses are summed over shards in a binary tree that n fixes.
-// What comes out depends on n, not on the number of workers.
+// What comes out depends on n, not on the number of workers, nor on how many processes share the shards (tn_distribute).
 //
 //   tn_dim B = tn_dim_bounded(p, "batch", 64);
 //   tn_distributed(f, .n = 8, .batch = B);     // before tn_backward

@@ -26,6 +26,8 @@ struct RtInstance {
   void **in, **out;     // pointer tables for the frame
   int64_t *part_slots;  // the same in one part of a run of a distributed function
   RtSums sums;          // of distributed functions
+  RtNode *nodes;        // likewise: room for each shard
+  RtRanks *ranks;       // NULL: alone
   RtArray *by_port;     // lists that were given by name, in order: room for all inputs and outputs
   TnServices services;  // what compiled code may call
   TnFrame frame;        // its fields that are common to all runs are set once
@@ -67,6 +69,13 @@ static int64_t largest_blocks(const RtPlan *p) {
   return most;
 }
 
+static uint32_t most_shards(const RtPlan *p) {
+  uint32_t most = 1;
+  for (uint32_t f = 0; f < p->n_functions; f++)
+    if (p->functions[f].shards) most = largest_u32(most, p->functions[f].shards->n);
+  return most;
+}
+
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
   uint32_t n_in = 0, n_out = 0;
@@ -84,6 +93,7 @@ static bool allocate(RtInstance *i) {
   i->params = rt_block_new(p->param_bytes);
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
+  i->nodes = rt_malloc(sizeof *i->nodes * most_shards(p));
   i->part_slots = rt_malloc(sizeof *i->part_slots * p->n_slots);
   i->sizes = rt_shape_cache_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
@@ -92,8 +102,8 @@ static bool allocate(RtInstance *i) {
   i->by_port = rt_malloc(sizeof *i->by_port * ((size_t)n_in + n_out));
   i->n_runs = new_counters(p);
   bool packed = rt_packed_weights_new(&i->packed, p);
-  return packed && i->params && i->arena && i->slots && i->part_slots && i->sizes && i->is_known && i->in && i->out &&
-         i->by_port && i->n_runs;
+  return packed && i->params && i->arena && i->slots && i->part_slots && i->nodes && i->sizes && i->is_known && i->in &&
+         i->out && i->by_port && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -124,6 +134,8 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->slots);
   rt_free(i->part_slots);
   rt_sums_free(&i->sums);
+  rt_free(i->nodes);
+  rt_ranks_free(i->ranks);
   rt_free(i->sizes);
   rt_free(i->is_known);
   rt_free(i->in);
@@ -206,21 +218,35 @@ RtStatus rt_instance_enter(RtInstance *i, const RtFunction *f, const int64_t *sl
   return enter(i, f, NULL, slots, counter);
 }
 
+static RtShardRun shard_run(RtInstance *i, const RtShapeCache *s, const RtArray *in, const RtArray *out) {
+  return (RtShardRun){.instance = i,
+                      .function = s->function,
+                      .sizes = s,
+                      .team = i->team,
+                      .sums = &i->sums,
+                      .in = i->in,
+                      .out = i->out,
+                      .slots = i->part_slots,
+                      .inputs = in,
+                      .outputs = out,
+                      .counter = i->counter,
+                      .seed = i->seed,
+                      .ranks = i->ranks,
+                      .nodes = i->nodes,
+                      .error = i->error,
+                      .error_size = sizeof i->error};
+}
+
 static RtStatus run_shards(RtInstance *i, const RtShapeCache *s, const RtArray *in, const RtArray *out) {
-  RtShardRun r = {.instance = i,
-                  .function = s->function,
-                  .sizes = s,
-                  .team = i->team,
-                  .sums = &i->sums,
-                  .in = i->in,
-                  .out = i->out,
-                  .slots = i->part_slots,
-                  .inputs = in,
-                  .outputs = out,
-                  .counter = i->counter,
-                  .error = i->error,
-                  .error_size = sizeof i->error};
+  RtShardRun r = shard_run(i, s, in, out);
   return rt_shards_run(&r);
+}
+
+// What one rank refuses, all do.
+static RtStatus refuse_run(RtInstance *i, const RtShapeCache *s, RtStatus status) {
+  if (!i->ranks || !s->function->shards) return status;
+  RtShardRun r = shard_run(i, s, NULL, NULL);
+  return rt_shards_refuse(&r, status);
 }
 
 // After validation; the pointer tables are filled.
@@ -275,17 +301,83 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
     return RT_ERR_ARGUMENT;
   }
   RtShapeCache *s = &i->sizes[function];
-  if (!order_named(i, s->function, &in, &n_in, &out, &n_out)) return RT_ERR_ARGUMENT;
+  if (!order_named(i, s->function, &in, &n_in, &out, &n_out)) return refuse_run(i, s, RT_ERR_ARGUMENT);
   bool hold =
       rt_shape_cache_hold(s, in, n_in, out, n_out) && !any_of_params(i, in, n_in) && !any_of_params(i, out, n_out);
   if (!hold || s->function->n_checks) {
     RtRunCheck c = {.in = in, .out = out, .n_in = n_in, .n_out = n_out};
     RtStatus status = check(i, s, hold, &c);
-    if (status) return status;
+    if (status) return refuse_run(i, s, status);
   }
   for (size_t k = 0; k < n_in; k++) i->in[k] = in[k].data;
   for (size_t k = 0; k < n_out; k++) i->out[k] = out[k].data;
   return execute(i, s, in, out);
+}
+
+// ---- several processes
+static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
+  const RtPlan *p = i->plan;
+  uint64_t h = rt_hash(&p->param_bytes, sizeof p->param_bytes, has_own_rows);
+  for (uint32_t f = 0; f < p->n_functions; f++) {
+    const RtShards *s = p->functions[f].shards;
+    h = rt_hash(p->functions[f].name, strlen(p->functions[f].name), h);
+    if (s) h = rt_hash(&s->n, sizeof s->n, h), h = rt_hash(&s->n_elements, sizeof s->n_elements, h);
+  }
+  for (uint32_t k = 0; k < p->n_params; k++) {
+    h = rt_hash(p->params[k].path, strlen(p->params[k].path), h);
+    h = rt_hash(p->params[k].dims, sizeof p->params[k].dims, h);
+  }
+  return h;
+}
+
+static RtRanks *new_ranks(const RtInstance *i, const RtTransport *t) {
+  uint32_t n = most_shards(i->plan);
+  int64_t received = 0;
+  for (uint32_t f = 0; f < i->plan->n_functions; f++) {
+    const RtShards *s = i->plan->functions[f].shards;
+    if (!s) continue;
+    int64_t bytes = rt_largest_chunk(s->n_elements, t->n_ranks) * (int64_t)sizeof(float) *
+                    rt_nodes_of_others(s->n, t->rank, t->n_ranks);
+    if (bytes > received) received = bytes;
+  }
+  return rt_ranks_new(t, (size_t)t->n_ranks * RT_MOST_SUMS + n, received);
+}
+
+// Rank 0's: each rank gets a part of it, and then all parts of all.
+static RtStatus copy_of_rank_0(RtInstance *i) {
+  RtRanks *r = i->ranks;
+  uint32_t n = r->transport.n_ranks, me = r->transport.rank;
+  uint64_t random[2] = {i->seed, i->counter};
+  int64_t at[RT_MOST_RANKS + 1], bytes = i->plan->param_bytes;
+  for (uint32_t k = 0; k <= n; k++) at[k] = k < n ? bytes / n * k : bytes;
+  for (uint32_t k = 1; k < n && me == 0; k++) {
+    rt_ranks_send(r, k, random, sizeof random);
+    rt_ranks_send(r, k, i->params + at[k], at[k + 1] - at[k]);
+  }
+  if (me) rt_ranks_receive(r, 0, random, sizeof random);
+  if (me) rt_ranks_receive(r, 0, i->params + at[me], at[me + 1] - at[me]);
+  RtStatus status = rt_ranks_exchange(r);
+  if (!status) status = rt_ranks_gather(r, i->params, at);
+  i->params_written = true;
+  rt_packed_weights_changed_all(&i->packed);
+  rt_instance_set_random(i, random[0], random[1]);
+  return status;
+}
+
+const RtRanks *rt_instance_ranks(const RtInstance *i) { return i->ranks; }
+
+RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, double time_limit, bool has_own_rows) {
+  rt_ranks_free(i->ranks);
+  i->ranks = new_ranks(i, t);
+  if (!i->ranks) {
+    rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks send");
+    return RT_ERR_MEMORY;
+  }
+  i->ranks->time_limit = time_limit, i->ranks->has_own_rows = has_own_rows;
+  i->ranks->error = i->error, i->ranks->error_size = sizeof i->error;
+  i->ranks->program = program_of(i, has_own_rows);
+  RtStatus status = rt_ranks_agree(i->ranks, (RtWord){.program = i->ranks->program});
+  return status ? status : copy_of_rank_0(i);
 }
 
 static RtStatus initialize(RtInstance *i, uint64_t seed, bool draws) {

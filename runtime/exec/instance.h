@@ -19,7 +19,8 @@ typedef enum {  // values as tn_status
   RT_ERR_VALUE,
   RT_ERR_FILE,
   RT_ERR_MEMORY,
-  RT_ERR_CODEGEN
+  RT_ERR_CODEGEN,
+  RT_ERR_RANKS
 } RtStatus;
 
 typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is read as one
@@ -72,6 +73,12 @@ RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state);
 
 // Warnings of the last successful load; "": none.
 const char *rt_instance_warning(const RtInstance *i);
+
+// ---- several processes (runtime/exec/shards.h)
+struct RtTransport;
+struct RtRanks;
+RtStatus rt_instance_distribute(RtInstance *i, const struct RtTransport *t, double time_limit, bool has_own_rows);
+const struct RtRanks *rt_instance_ranks(const RtInstance *i);  // NULL: alone
 
 // ---- for runtime/exec/shards.c
 // Enters the function, all of whose arguments stand in the tables of the frame, with these values of named dims; `counter`

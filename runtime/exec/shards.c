@@ -20,6 +20,14 @@ static float *take(RtShardRun *r) {
   return NULL;
 }
 
+static float *take_for_sums(RtShardRun *r, RtStatus *status) {
+  float *sums = take(r);
+  if (sums) return sums;
+  rt_fail(r->error, r->error_size, "%s: there is no memory for sums over shards", r->function->name);
+  *status = RT_ERR_MEMORY;
+  return NULL;
+}
+
 static void give_back(RtShardRun *r, const float *sum) {
   for (size_t k = 0; k < sizeof r->sums->list / sizeof *r->sums->list; k++)
     if (r->sums->list[k] == sum) r->sums->is_used[k] = false;
@@ -27,11 +35,19 @@ static void give_back(RtShardRun *r, const float *sum) {
 
 // ---- the tree
 static int64_t first_row(const RtShardRun *r, uint32_t shard) {
-  int64_t rows = r->sizes->slots[r->function->shards->slot];
-  return (int64_t)shard * rows / r->function->shards->n;
+  return rt_first_row(r->rows, r->function->shards->n, shard);
 }
 
 static int64_t rows_of(const RtShardRun *r, uint32_t lo, uint32_t n) { return first_row(r, lo + n) - first_row(r, lo); }
+
+static uint32_t n_ranks_of(const RtShardRun *r) { return r->ranks ? r->ranks->transport.n_ranks : 1; }
+static uint32_t rank_of(const RtShardRun *r) { return r->ranks ? r->ranks->transport.rank : 0; }
+
+static uint32_t owner_of(uint32_t shard, uint32_t n, uint32_t n_ranks) {
+  uint32_t rank = (uint32_t)((uint64_t)shard * n_ranks / n);  // or the next one
+  while (rt_first_shard(n, rank + 1, n_ranks) <= shard) rank++;
+  return rank;
+}
 
 // Shards in the left half of n > 1.
 static uint32_t left_half(uint32_t n) {
@@ -79,7 +95,7 @@ static RtStatus run_shard(RtShardRun *r, uint32_t shard, float *sums) {
   const RtFunction *f = r->function;
   const RtShards *s = f->shards;
   uint32_t n_slots = rt_instance_plan(r->instance)->n_slots;
-  int64_t row = first_row(r, shard);
+  int64_t row = first_row(r, shard) - r->first_row;
   for (uint32_t k = 0; k < f->n_inputs; k++) r->in[k] = rows_at(r, &r->inputs[k], &f->inputs[k], k, row);
   for (uint32_t k = 0; k < s->n_out; k++) {
     uint32_t at = s->out[k];
@@ -104,9 +120,8 @@ static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
     give_back(r, right);
     return left;
   }
-  float *sums = take(r);
-  if (!sums) rt_fail(r->error, r->error_size, "%s: there is no memory for sums over shards", r->function->name);
-  *status = sums ? run_shard(r, lo, sums) : RT_ERR_MEMORY;
+  float *sums = take_for_sums(r, status);
+  if (sums) *status = run_shard(r, lo, sums);
   return *status ? NULL : sums;
 }
 
@@ -121,14 +136,147 @@ static RtStatus update(RtShardRun *r, float *sums) {
   return rt_instance_enter(r->instance, f, r->sizes->slots, r->counter);
 }
 
+// ---- nodes
+static void list_nodes(RtShardRun *r, uint32_t lo, uint32_t n) {
+  uint32_t all = r->function->shards->n, n_ranks = n_ranks_of(r), rank = owner_of(lo, all, n_ranks);
+  if (!rows_of(r, lo, n)) return;
+  if (lo + n <= rt_first_shard(all, rank + 1, n_ranks)) {
+    r->nodes[r->n_nodes++] = (RtNode){.lo = lo, .n = n, .rank = rank};
+    return;
+  }
+  list_nodes(r, lo, left_half(n));
+  list_nodes(r, lo + left_half(n), n - left_half(n));
+}
+
+static uint32_t count_others(uint32_t all, uint32_t lo, uint32_t n, uint32_t rank, uint32_t n_ranks) {
+  uint32_t owner = owner_of(lo, all, n_ranks), half = n > 1 ? left_half(n) : 0;
+  if (lo + n <= rt_first_shard(all, owner + 1, n_ranks)) return owner != rank;
+  return count_others(all, lo, half, rank, n_ranks) + count_others(all, lo + half, n - half, rank, n_ranks);
+}
+
+uint32_t rt_nodes_of_others(uint32_t n, uint32_t rank, uint32_t n_ranks) {
+  return count_others(n, 0, n, rank, n_ranks);
+}
+
+static RtStatus sum_nodes(RtShardRun *r) {
+  RtStatus status = RT_OK;
+  for (uint32_t k = 0; k < r->n_nodes && !status; k++)
+    if (r->nodes[k].rank == rank_of(r)) r->nodes[k].sum = sum_of(r, r->nodes[k].lo, r->nodes[k].n, &status);
+  return status;
+}
+
+// ---- chunks: whole blocks, [first of rank k, first of rank k + 1)
+static int64_t chunk_at(int64_t n_elements, uint32_t rank, uint32_t n_ranks) {
+  int64_t blocks = (n_elements + BLOCK - 1) / BLOCK, at = blocks * rank / n_ranks * BLOCK;
+  return at < n_elements ? at : n_elements;
+}
+
+int64_t rt_largest_chunk(int64_t n_elements, uint32_t n_ranks) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < n_ranks; k++) {
+    int64_t n = chunk_at(n_elements, k + 1, n_ranks) - chunk_at(n_elements, k, n_ranks);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static RtStatus exchange_nodes(RtShardRun *r) {
+  RtRanks *ranks = r->ranks;
+  uint32_t me = rank_of(r), n_ranks = n_ranks_of(r);
+  int64_t n = r->function->shards->n_elements, element = sizeof(float);
+  int64_t mine = chunk_at(n, me + 1, n_ranks) - chunk_at(n, me, n_ranks);
+  float *room = ranks->received;
+  for (uint32_t k = 0; k < r->n_nodes; k++) {
+    RtNode *node = &r->nodes[k];
+    if (node->rank != me) {
+      node->sum = room, room += mine;
+      rt_ranks_receive(ranks, node->rank, node->sum, mine * element);
+      continue;
+    }
+    for (uint32_t to = 0; to < n_ranks; to++) {
+      int64_t at = chunk_at(n, to, n_ranks);
+      if (to != me) rt_ranks_send(ranks, to, node->sum + at, (chunk_at(n, to + 1, n_ranks) - at) * element);
+    }
+  }
+  return rt_ranks_exchange(ranks);
+}
+
+// This rank's chunk of the sum over shards [lo, lo + n), which have rows; nodes come in their order.
+static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, int64_t at, int64_t size) {
+  const RtNode *node = &r->nodes[r->next];
+  if (node->lo == lo && node->n == n) return r->next++, node->sum + (node->rank == rank_of(r) ? at : 0);
+  uint32_t half = left_half(n);
+  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, at, size);
+  float *left = add_nodes(r, lo, half, at, size);
+  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, at, size), size);
+  return left;
+}
+
+// total: the sum over all shards, whoever has them
+static RtStatus add_ranks(RtShardRun *r, float *total) {
+  int64_t n = r->function->shards->n_elements, at = chunk_at(n, rank_of(r), n_ranks_of(r));
+  int64_t size = chunk_at(n, rank_of(r) + 1, n_ranks_of(r)) - at, part[RT_MOST_RANKS + 1];
+  RtStatus status = exchange_nodes(r);
+  if (status) return status;
+  const float *chunk = add_nodes(r, 0, r->function->shards->n, at, size);
+  memcpy(total + at, chunk, (size_t)size * sizeof *chunk);
+  for (uint32_t k = 0; k <= n_ranks_of(r); k++) part[k] = chunk_at(n, k, n_ranks_of(r)) * (int64_t)sizeof *chunk;
+  return rt_ranks_gather(r->ranks, total, part);
+}
+
+// ---- a run
+static RtWord word_of(const RtShardRun *r, RtStatus status) {
+  RtWord w = {.program = r->ranks->program, .counter = r->counter, .seed = r->seed, .status = (uint64_t)status};
+  w.function = (uint64_t)(r->function - rt_instance_plan(r->instance)->functions);
+  w.rows = r->sizes->slots[r->function->shards->slot];
+  if (status) memccpy(w.why, r->error, 0, sizeof w.why);
+  return w;
+}
+
+static RtStatus refuse_rows(RtShardRun *r, uint32_t rank, int64_t expected) {
+  rt_fail(r->error, r->error_size, "%s: rank %u was given %lld rows, not %lld", r->function->name, rank,
+          (long long)r->ranks->words[rank].rows, (long long)expected);
+  return RT_ERR_ARGUMENT;
+}
+
+// The rows of the whole batch, from what each rank was given; the same sentence everywhere when they do not fit.
+static RtStatus agree_on_rows(RtShardRun *r) {
+  const RtRanks *ranks = r->ranks;
+  uint32_t n = r->function->shards->n, n_ranks = n_ranks_of(r);
+  int64_t all = 0, bound = rt_instance_plan(r->instance)->slots[r->function->shards->slot].bound;
+  RtStatus status = rt_ranks_agree(r->ranks, word_of(r, RT_OK));
+  if (status) return status;
+  for (uint32_t k = 0; k < n_ranks && ranks->has_own_rows; k++) all += ranks->words[k].rows;
+  r->rows = ranks->has_own_rows ? all : ranks->words[0].rows;
+  for (uint32_t k = 0; k < n_ranks; k++) {
+    int64_t first = rt_first_row(r->rows, n, rt_first_shard(n, k, n_ranks));
+    int64_t end = rt_first_row(r->rows, n, rt_first_shard(n, k + 1, n_ranks));
+    int64_t expected = ranks->has_own_rows ? end - first : r->rows;
+    if (ranks->words[k].rows != expected) return refuse_rows(r, k, expected);
+    if (k == rank_of(r) && ranks->has_own_rows) r->first_row = first;
+  }
+  if (r->rows <= bound) return RT_OK;
+  rt_fail(r->error, r->error_size, "%s: the batch has %lld rows, above its bound %lld", r->function->name,
+          (long long)r->rows, (long long)bound);
+  return RT_ERR_ARGUMENT;
+}
+
 RtStatus rt_shards_run(RtShardRun *r) {
   const RtShards *s = r->function->shards;
-  RtStatus status = RT_OK;
-  if (!rows_of(r, 0, s->n)) {
+  r->rows = r->sizes->slots[s->slot];
+  RtStatus status = r->ranks ? agree_on_rows(r) : RT_OK;
+  if (status) return status;
+  if (!r->rows) {
     rt_fail(r->error, r->error_size, "%s: a batch without rows has no mean", r->function->name);
     return RT_ERR_ARGUMENT;
   }
   memset(r->sums->is_used, 0, sizeof r->sums->is_used);
-  float *total = sum_of(r, 0, s->n, &status);
-  return total ? update(r, total) : status;
+  list_nodes(r, 0, s->n);
+  status = sum_nodes(r);
+  float *total = r->ranks && !status ? take_for_sums(r, &status) : r->nodes[0].sum;
+  if (r->ranks) status = rt_ranks_agree(r->ranks, word_of(r, status));
+  if (r->ranks && !status) status = add_ranks(r, total);
+  return status ? status : update(r, total);
 }
+
+RtStatus rt_shards_refuse(RtShardRun *r, RtStatus status) { return rt_ranks_agree(r->ranks, word_of(r, status)); }

@@ -4,20 +4,40 @@
 // below n of them. Shards without rows are no part of it.
 //
 //   5 shards:   ((0 + 1) + (2 + 3)) + 4
+//
+// Ranks have ranges of shards. Each sums the nodes of the tree that lie in its range, and sends every other rank that one's chunk
+// of them; the owner of a chunk adds the rest of the tree, and all get all totals.
 #ifndef TN_RUNTIME_EXEC_SHARDS_H
 #define TN_RUNTIME_EXEC_SHARDS_H
 
 #include "runtime/exec/instance.h"
+#include "runtime/exec/ranks.h"
 #include "runtime/exec/shape_cache.h"
 #include "runtime/exec/thread_team.h"
 
+// Shards of rank k: those from rt_first_shard(n, k, ..) on, before that of rank k + 1. Rows likewise.
+static inline uint32_t rt_first_shard(uint32_t n, uint32_t rank, uint32_t n_ranks) {
+  return (uint32_t)((uint64_t)n * rank / n_ranks);
+}
+static inline int64_t rt_first_row(int64_t rows, uint32_t n, uint32_t shard) { return (int64_t)shard * rows / n; }
+
+// Nodes of the tree of 4096 shards in one range, and those on the way to one of them
+enum { RT_MOST_SUMS = 2 * 12 + 12 };
+
 // Memory of sums, taken when the first run wants it and kept.
 typedef struct {
-  float *list[16];  // as deep as the tree of 4096 shards, and what is sent
-  bool is_used[16];
+  float *list[RT_MOST_SUMS];
+  bool is_used[RT_MOST_SUMS];
   int64_t bytes;  // of one
 } RtSums;
 void rt_sums_free(RtSums *s);
+
+// A node of the tree that lies in the range of one rank, the node above it does not. sum: of this rank's own nodes all of it, of
+// others this rank's chunk
+typedef struct {
+  uint32_t lo, n, rank;
+  float *sum;
+} RtNode;
 
 typedef struct {
   RtInstance *instance;
@@ -28,10 +48,19 @@ typedef struct {
   void **in, **out;                 // pointer tables of the frame
   int64_t *slots;                   // room for all
   const RtArray *inputs, *outputs;  // the caller's
-  uint64_t counter;
+  uint64_t counter, seed;
+  RtRanks *ranks;           // NULL: alone
+  int64_t rows, first_row;  // of the whole batch; number of the first one that the caller gave
+  RtNode *nodes;            // in the order of shards: room for one of each
+  uint32_t n_nodes, next;
   char *error;
   size_t error_size;
 } RtShardRun;
 RtStatus rt_shards_run(RtShardRun *r);
+// The arguments of a run were refused here: all ranks hear it
+RtStatus rt_shards_refuse(RtShardRun *r, RtStatus status);
+// How many nodes of n shards are other ranks', and how many elements of so many the largest chunk has
+uint32_t rt_nodes_of_others(uint32_t n, uint32_t rank, uint32_t n_ranks);
+int64_t rt_largest_chunk(int64_t n_elements, uint32_t n_ranks);
 
 #endif

@@ -1,0 +1,22 @@
+# libtenure_mpi and what uses it: where MPI is found. Nothing else knows mpi.h.
+option(TENURE_MPI "Build libtenure_mpi where MPI is found" ON)
+if(TENURE_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS C)
+endif()
+if(NOT MPI_C_FOUND)
+  message(STATUS "No MPI: libtenure_mpi is left out (Debian 12: libopenmpi-dev, openmpi-bin)")
+  return()
+endif()
+add_library(tenure_mpi SHARED mpi/transport.c)
+set_target_properties(tenure_mpi PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+target_include_directories(tenure_mpi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+target_compile_definitions(tenure_mpi PUBLIC $<BUILD_INTERFACE:TN_SOURCE_TREE=>)
+target_link_libraries(tenure_mpi PUBLIC MPI::MPI_C PRIVATE tenure_flags)
+
+add_executable(charlm_mpi examples/mpi/charlm_mpi.c)
+target_link_libraries(charlm_mpi PRIVATE tenure_mpi tenure m tenure_flags)
+set_target_properties(charlm_mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+
+install(TARGETS tenure_mpi COMPONENT libtenure-mpi-dev)
+install(FILES mpi/tenure_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libtenure-mpi-dev)

@@ -1,0 +1,49 @@
+// Models that share the shards of their distributed functions with other processes.
+#include "frontend/run/run.h"
+#include "frontend/tenure/distributed.h"
+#include "runtime/exec/shards.h"
+#include <stddef.h>
+
+_Static_assert(sizeof(tn_transport) == sizeof(RtTransport) && sizeof(tn_message) == sizeof(RtMessage) &&
+                   offsetof(tn_transport, end) == offsetof(RtTransport, end) &&
+                   offsetof(tn_message, bytes) == offsetof(RtMessage, bytes),
+               "one layout");
+
+static bool check_transport(const tn_model *m, const tn_transport *t) {
+  const RtPlan *p = m->code->plan;
+  char *error = rt_instance_error_buffer(m->inst);
+  if (!t || !t->begin || !t->test || !t->n_ranks || t->rank >= t->n_ranks)
+    return rt_fail(error, RT_ERROR_SIZE,
+                   "tn_distribute: the transport lacks a function, or its rank is not one of its ranks");
+  bool any = false;
+  for (uint32_t k = 0; k < p->n_functions; k++) {
+    const RtShards *s = p->functions[k].shards;
+    any |= s != NULL;
+    if (s && s->n < t->n_ranks)
+      return rt_fail(error, RT_ERROR_SIZE, "tn_distribute: function '%s' has %u shards, too few for %u ranks",
+                     p->functions[k].name, s->n, t->n_ranks);
+  }
+  return any || rt_fail(error, RT_ERROR_SIZE, "tn_distribute: no function of the program is distributed");
+}
+
+tn_status tn_distribute(tn_model *m, const tn_transport *t, const tn_distribute_options *o) {
+  const tn_distribute_options defaults = {0};
+  FE_MODEL_CALL(m, tn_distribute, TN_ERR_ARGUMENT);
+  if (!check_transport(m, t)) return TN_ERR_ARGUMENT;
+  if (!o) o = &defaults;
+  double limit = o->time_limit > 0 ? o->time_limit : 60;
+  return (tn_status)rt_instance_distribute(m->inst, (const RtTransport *)(const void *)t, limit, o->has_own_rows);
+}
+
+void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ranks, int64_t *first, int64_t *count) {
+  uint32_t begin = rt_first_shard(n_shards, rank, n_ranks), end = rt_first_shard(n_shards, rank + 1, n_ranks);
+  *first = rt_first_row(rows, n_shards, begin);
+  *count = rt_first_row(rows, n_shards, end) - *first;
+}
+
+tn_exchanged tn_exchanged_of(const tn_model *m) {
+  if (!m) return (tn_exchanged){0};
+  FE_WAIT(&((tn_model *)(uintptr_t)m)->lock, CALL_tn_exchanged_of);
+  const RtRanks *r = rt_instance_ranks(m->inst);
+  return r ? (tn_exchanged){r->n_exchanges, r->n_messages, r->bytes_sent, r->seconds} : (tn_exchanged){0};
+}

@@ -1,0 +1,116 @@
+#include "runtime/exec/ranks.h"
+#include "runtime/clock.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <string.h>
+
+RtRanks *rt_ranks_new(const RtTransport *t, size_t n_messages, int64_t received_bytes) {
+  RtRanks *r = rt_malloc(sizeof *r);
+  if (!r) return NULL;
+  *r = (RtRanks){.transport = *t, .cap = n_messages, .received_bytes = received_bytes};
+  r->words = rt_malloc(t->n_ranks * sizeof *r->words);
+  r->send = rt_malloc(n_messages * sizeof *r->send);
+  r->receive = rt_malloc(n_messages * sizeof *r->receive);
+  r->received = rt_block_new(received_bytes);
+  if (r->words && r->send && r->receive && r->received) return r;
+  rt_ranks_free(r);
+  return NULL;
+}
+
+void rt_ranks_free(RtRanks *r) {
+  if (!r) return;
+  rt_free(r->words), rt_free(r->send), rt_free(r->receive);
+  rt_block_free(r->received, r->received_bytes);
+  rt_free(r);
+}
+
+// ---- exchanges
+void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes) {
+  if (bytes && r->n_send < r->cap) r->send[r->n_send++] = (RtMessage){to, (void *)(uintptr_t)data, (size_t)bytes};
+}
+
+void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes) {
+  if (bytes && r->n_receive < r->cap) r->receive[r->n_receive++] = (RtMessage){from, data, (size_t)bytes};
+}
+
+// Ends the job where the transport can.
+static RtStatus give_up(RtRanks *r) {
+  if (r->transport.end) r->transport.end(r->transport.ctx, r->error);
+  return RT_ERR_RANKS;
+}
+
+// Polls without a pause for a while, then lets others run: ranks may share a CPU.
+static bool wait_until_done(RtRanks *r, double begin, char *why, size_t why_size) {
+  const RtTransport *t = &r->transport;
+  bool done = false;
+  for (uint32_t n = 0;; n++) {
+    if (!t->test(t->ctx, &done, why, why_size)) return false;
+    if (done) return true;
+    if (n > 64) sched_yield();
+    if (n % 64 == 63 && rt_now_s() - begin > r->time_limit)
+      return rt_fail(why, why_size, "other ranks have not answered for %g seconds", r->time_limit);
+  }
+}
+
+RtStatus rt_ranks_exchange(RtRanks *r) {
+  const RtTransport *t = &r->transport;
+  char why[RT_WHY_SIZE] = "";
+  double begin = rt_now_s();
+  bool good = t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why) &&
+              wait_until_done(r, begin, why, sizeof why);
+  r->n_exchanges++, r->n_messages += r->n_send;
+  for (size_t k = 0; k < r->n_send; k++) r->bytes_sent += r->send[k].bytes;
+  r->seconds += rt_now_s() - begin;
+  r->n_send = r->n_receive = 0;
+  if (good) return RT_OK;
+  rt_fail(r->error, r->error_size, "rank %" PRIu32 " of %" PRIu32 ", exchange %" PRIu64 ": %s", t->rank, t->n_ranks,
+          r->n_exchanges, why);
+  return give_up(r);
+}
+
+RtStatus rt_ranks_gather(RtRanks *r, void *data, const int64_t *at) {
+  uint32_t me = r->transport.rank;
+  unsigned char *bytes = data;
+  for (uint32_t k = 0; k < r->transport.n_ranks; k++) {
+    if (k == me) continue;
+    rt_ranks_send(r, k, bytes + at[me], at[me + 1] - at[me]);
+    rt_ranks_receive(r, k, bytes + at[k], at[k + 1] - at[k]);
+  }
+  return rt_ranks_exchange(r);
+}
+
+// ---- agreeing
+static RtStatus refuse(RtRanks *r, uint32_t rank, const char *what) {
+  rt_fail(r->error, r->error_size, "rank %" PRIu32 " %s rank %" PRIu32, rank, what, r->transport.rank);
+  return give_up(r);
+}
+
+RtStatus rt_ranks_agree(RtRanks *r, RtWord mine) {
+  uint32_t n = r->transport.n_ranks, me = r->transport.rank;
+  mine.exchange = r->n_exchanges;
+  r->words[me] = mine;
+  for (uint32_t k = 0; k < n; k++) {
+    if (k == me) continue;
+    rt_ranks_send(r, k, &r->words[me], sizeof mine);
+    rt_ranks_receive(r, k, &r->words[k], sizeof mine);
+  }
+  RtStatus status = rt_ranks_exchange(r);
+  if (status) return status;
+  for (uint32_t k = 0; k < n; k++) {
+    const RtWord *w = &r->words[k];
+    if (w->exchange != mine.exchange)
+      return refuse(r, k, "is at another exchange, after a message that was lost, repeated or another's, than");
+    if (w->program != mine.program) return refuse(r, k, "has another program than");
+    if (w->function != mine.function) return refuse(r, k, "runs another function than");
+    if (w->counter != mine.counter || w->seed != mine.seed) return refuse(r, k, "is at another run, or seed, than");
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    RtWord *w = &r->words[k];
+    w->why[RT_WHY_SIZE - 1] = 0;
+    if (!w->status) continue;
+    rt_fail(r->error, r->error_size, "rank %" PRIu32 ": %s", k, w->why);
+    return (RtStatus)w->status;
+  }
+  return RT_OK;
+}

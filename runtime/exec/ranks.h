@@ -1,0 +1,60 @@
+// Messages between the processes that share the shards of a function: waiting with a limit, agreeing, counting.
+#ifndef TN_RUNTIME_EXEC_RANKS_H
+#define TN_RUNTIME_EXEC_RANKS_H
+
+#include "runtime/exec/instance.h"
+
+typedef struct {
+  uint32_t rank;
+  void *data;
+  size_t bytes;
+} RtMessage;  // layout of tn_message
+
+typedef struct RtTransport {
+  uint32_t rank, n_ranks;
+  void *ctx;
+  bool (*begin)(void *ctx, const RtMessage *send, size_t n_send, const RtMessage *receive, size_t n_receive, char *why,
+                size_t why_size);
+  bool (*test)(void *ctx, bool *done, char *why, size_t why_size);
+  void (*end)(void *ctx, const char *why);
+} RtTransport;  // layout of tn_transport
+
+enum { RT_WHY_SIZE = 320, RT_MOST_RANKS = 4096 };
+// What every rank tells all others before it goes on.
+typedef struct {
+  uint64_t exchange;  // the how manieth it is
+  uint64_t program, function, counter, seed;
+  int64_t rows;
+  uint64_t status;  // RtStatus: what refused the run here, and why
+  char why[RT_WHY_SIZE];
+} RtWord;
+
+typedef struct RtRanks {
+  RtTransport transport;
+  double time_limit;
+  bool has_own_rows;
+  uint64_t program;  // tells programs apart
+  RtWord *words;     // by rank
+  RtMessage *send, *receive;
+  size_t n_send, n_receive, cap;
+  float *received;  // partial sums of others
+  int64_t received_bytes;
+  uint64_t n_exchanges, n_messages, bytes_sent;
+  double seconds;
+  char *error;
+  size_t error_size;
+} RtRanks;
+
+// NULL: no memory. n_messages: most that are sent, and most that are received, at a time
+RtRanks *rt_ranks_new(const RtTransport *t, size_t n_messages, int64_t received_bytes);
+void rt_ranks_free(RtRanks *r);                                                // NULL: nothing
+void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes);  // of 0 bytes nothing is sent
+void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes);
+// All that was listed; it does not come back before it is there. RT_ERR_RANKS: a sentence in r->error, unless the job ends
+RtStatus rt_ranks_exchange(RtRanks *r);
+// The part [at[k], at[k + 1]) of `data` is rank k's; afterwards each has all of it.
+RtStatus rt_ranks_gather(RtRanks *r, void *data, const int64_t *at);
+// Tells all and hears all: r->words. RT_ERR_RANKS: they do something else; another status: the first rank's that was refused
+RtStatus rt_ranks_agree(RtRanks *r, RtWord mine);
+
+#endif

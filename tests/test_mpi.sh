@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Processes over MPI: one file of parameters, state and losses for any number of them and for one without MPI; a process that is
+# killed ends the others within 10 seconds, the file it leaves is whole, and another number of processes goes on from it to
+# the same file. Skipped (77) where there is no MPI.
+set -euo pipefail
+source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+build_dir=${TENURE_BUILD:-$source_dir/build/release}
+train=$build_dir/examples/charlm_mpi
+if [[ ! -x $train ]] || ! command -v mpirun >/dev/null; then
+  echo "skipped: no MPI here (Debian 12: libopenmpi-dev, openmpi-bin; tools/setup check installs them)"
+  exit 77
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TN_CACHE=$folder/cache TMPDIR=$folder
+mkdir -m 700 "$TN_CACHE"
+text=$source_dir/docs/design.md
+failed=0
+say() { printf '%s\n' "$*"; }
+check() { [[ $1 == "$2" ]] || { say "failed: $3: found '$1', expected '$2'"; failed=$((failed + 1)); }; }
+run() { # N ARGUMENTS..: as many processes, however few CPUs there are
+  mpirun --oversubscribe --mca btl self,vader --mca btl_vader_single_copy_mechanism none -n "$1" "$train" "${@:2}" "$text"
+}
+hash_of() { sha256sum <"$1" | cut -d' ' -f1; }
+
+steps=${TENURE_MPI_STEPS:-200}
+"$train" --alone --steps "$steps" --checkpoint "$folder/alone" "$text" >"$folder/log"
+expected=$(hash_of "$folder/alone")
+for n in 1 2 3 4 5 8; do
+  run "$n" --steps "$steps" --checkpoint "$folder/$n" >"$folder/log"
+  check "$(hash_of "$folder/$n")" "$expected" "the file of $n processes"
+  rm "$folder/$n"
+done
+
+# Another n goes on, from another n's file.
+run 3 --steps $((steps / 2)) --checkpoint "$folder/half" >"$folder/log"
+run 2 --steps "$steps" --checkpoint "$folder/half" --resume >"$folder/log"
+check "$(hash_of "$folder/half")" "$expected" "the file of 3 processes, gone on with by 2"
+
+# One is killed.
+run 4 --steps 1000000 --every 5 --checkpoint "$folder/killed" >"$folder/log" 2>"$folder/errors" &
+launcher=$!
+for ((k = 0; k < 600; k++)); do [[ -s $folder/killed ]] && break || sleep 0.1; done
+victim=$(pgrep -P "$launcher" | tail -n 1 || true)
+[[ -n $victim ]] || victim=$(pgrep -P "$(pgrep -P "$launcher" | head -n 1)" | tail -n 1)
+begin=$SECONDS
+kill -9 "$victim"
+status=0
+wait "$launcher" || status=$?
+took=$((SECONDS - begin))
+((status != 0)) || check "$status" "not 0" "the status of a job one of whose processes was killed"
+((took <= 10)) || check "$took s" "10 s at most" "the end of the others"
+[[ -s $folder/errors ]] || check "nothing" "a sentence" "what the job says"
+if pgrep -g "$(ps -o pgid= -p $$ | tr -d ' ')" -f "$folder/killed" >"$folder/left"; then check "$(<"$folder/left")" "" "processes left"; fi
+run 2 --steps 300000 --every 1 --checkpoint "$folder/killed" --resume >"$folder/log" 2>&1 &
+launcher=$!
+for ((k = 0; k < 600; k++)); do grep -q '^step' "$folder/log" && break || sleep 0.1; done
+kill "$launcher" 2>/dev/null || true
+wait "$launcher" 2>/dev/null || true
+grep -q '^step' "$folder/log" || check "$(<"$folder/log")" "steps" "going on from the file of a killed job"
+
+say "one hash for 1 to 8 processes and for one alone: ${expected:0:16}..; killed: ended after $took s; $failed failed"
+((failed == 0))

@@ -1,0 +1,217 @@
+// Ranks that share the shards of a step, as threads: any number of them gives the bits of one; what they send is what the
+// formula says; what one cannot do, none does, and says so; messages that get lost or come twice are noticed.
+#include "frontend/tenure.h"
+#include "runtime/exec/ranks.h"
+#include "tests/check.h"
+#include "tests/thread_transport.h"
+
+enum { BATCH = 48, WIDTH = 8, HIDDEN = 3000, SHARDS = 8, MOST_PARAMS = 1 << 17 };
+static float xs[BATCH * WIDTH];
+static int64_t labels[BATCH];
+
+static tn_model *build(uint32_t shards) {
+  tn_program *p = tn_program_create("ranks");
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH);
+  tn_module *net = tn_root(p), *hidden = tn_linear(net, "hidden", WIDTH, HIDDEN),
+            *head = tn_linear(net, "head", HIDDEN, 3);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
+  if (shards) tn_distributed(f, .n = shards, .batch = B);
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_dropout(tn_relu(tn_call(hidden, x)), 0.25)), y);
+  tn_backward(loss);
+  tn_output(f, "norm", tn_clip_grad_norm(f, net, 0.1));
+  tn_adamw(f, net, .lr = 1e-2);
+  tn_output(f, "loss", loss);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
+  tn_program_free(p);
+  return m;
+}
+
+// ---- one rank
+typedef struct {
+  Net *net;
+  tn_model *model;
+  uint32_t rank, n_ranks;
+  int64_t rows, own_rows;  // own_rows: of this rank, -1: all are given all
+  int steps, stops_at;     // stops_at: this rank makes no run from that on; -1: all
+  int bad_label_at;        // of this rank; -1: none
+  double limit;
+  tn_status status;
+  char error[512];
+  float loss, norm, params[MOST_PARAMS];
+  size_t n_params;
+  tn_exchanged exchanged, at_begin;
+} Rank;
+
+static tn_status run_step(Rank *r, int k) {
+  int64_t first = 0, count = r->rows, y[BATCH];
+  if (r->own_rows >= 0) tn_shard_rows(r->rows, SHARDS, r->rank, r->n_ranks, &first, &count), count += r->own_rows;
+  memcpy(y, labels + first, (size_t)count * sizeof *y);
+  if (k == r->bad_label_at) y[0] = 7;
+  return tn_run(r->model, "step", TN_IN(tn_f32(xs + first * WIDTH, count, WIDTH), tn_i64(y, count)),
+                TN_OUT(tn_f32_scalar(&r->norm), tn_f32_scalar(&r->loss)));
+}
+
+static void *train(void *ctx) {
+  Rank *r = ctx;
+  NetRank *rank = malloc(sizeof *rank);
+  tn_transport t = net_transport(r->net, rank, r->rank, r->n_ranks);
+  tn_distribute_options o = {.time_limit = r->limit, .has_own_rows = r->own_rows >= 0};
+  r->status = r->net ? tn_distribute(r->model, &t, &o) : TN_OK;
+  r->at_begin = tn_exchanged_of(r->model);
+  for (int k = 0; k < r->steps && k != r->stops_at && !r->status; k++) r->status = run_step(r, k);
+  snprintf(r->error, sizeof r->error, "%s", tn_error_text(r->model));
+  r->exchanged = tn_exchanged_of(r->model);
+  for (uint32_t k = 0; k < tn_param_count(r->model); k++) {
+    tn_array a = tn_param_at(r->model, k);
+    size_t n = 1;
+    for (uint32_t d = 0; d < a.rank; d++) n *= (size_t)a.dims[d];
+    memcpy(r->params + r->n_params, a.data, n * sizeof(float)), r->n_params += n;
+  }
+  free(rank);
+  return NULL;
+}
+
+// All ranks at once. Instances begin with other parameters: rank 0's are everybody's.
+static Rank *train_all(const tn_model *m, Rank like, NetFault fault, uint32_t faulty) {
+  Net net = {.fault = fault, .faulty = faulty};
+  pthread_mutex_init(&net.lock, NULL);
+  Rank *r = calloc(like.n_ranks, sizeof *r);
+  pthread_t threads[NET_MOST];
+  for (uint32_t k = 0; k < like.n_ranks; k++) {
+    r[k] = like;
+    r[k].net = &net, r[k].rank = k, r[k].model = tn_instance(m, 3 + k);
+    r[k].stops_at = k == 1 ? like.stops_at : -1;
+    r[k].bad_label_at = k == 1 ? like.bad_label_at : -1;
+    if (k != 1 && like.own_rows > 0) r[k].own_rows = 0;
+    pthread_create(&threads[k], NULL, train, &r[k]);
+  }
+  for (uint32_t k = 0; k < like.n_ranks; k++) pthread_join(threads[k], NULL), tn_model_free(r[k].model);
+  net_free(&net);
+  return r;
+}
+
+static const Rank plain = {
+    .n_ranks = 2, .rows = BATCH, .own_rows = -1, .steps = 5, .stops_at = -1, .bad_label_at = -1, .limit = 60};
+
+static Rank *alone(const tn_model *m, Rank like) {
+  Rank *r = malloc(sizeof *r);
+  *r = like;
+  r->model = tn_instance(m, 3), r->own_rows = -1, r->n_ranks = 1;
+  train(r);
+  tn_model_free(r->model);
+  return r;
+}
+
+static bool is_same(const Rank *a, const Rank *b) {
+  return a->n_params == b->n_params && !memcmp(a->params, b->params, a->n_params * sizeof(float)) &&
+         !memcmp(&a->loss, &b->loss, sizeof a->loss) && !memcmp(&a->norm, &b->norm, sizeof a->norm);
+}
+
+static void test_bits(const tn_model *m) {
+  static const int64_t rows[] = {BATCH, 29, 3, 1};
+  for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
+    Rank like = plain;
+    like.rows = rows[j];
+    Rank *one = alone(m, like);
+    CHECK(!one->status);
+    for (uint32_t n = 1; n <= SHARDS; n++)
+      for (int own = -1; own <= 0; own++) {
+        like.n_ranks = n, like.own_rows = own;
+        Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+        for (uint32_t k = 0; k < n; k++)
+          if (!CHECK(!r[k].status && is_same(&r[k], one)))
+            printf("  rank %u of %u, %lld rows: status %d, %s\n", k, n, (long long)rows[j], r[k].status, r[k].error);
+        free(r);
+      }
+    free(one);
+  }
+}
+
+// Of N elements a rank sends N (R - 1) / R to those who add, and as many to those who want totals; twice a word to each.
+static void test_bytes(const tn_model *m) {
+  enum { N = 16 + HIDDEN * WIDTH + 3008 + 9008 + 16 + 16 };  // count, weights and biases, loss, in lines of 16
+  for (uint64_t n = 2; n <= 8; n *= 2) {
+    Rank like = plain;
+    like.n_ranks = (uint32_t)n, like.steps = 1;
+    Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+    uint64_t sent = 0;
+    for (uint32_t k = 0; k < n; k++) {
+      CHECK(!r[k].status && r[k].exchanged.n_exchanges - r[k].at_begin.n_exchanges == 4);
+      sent += r[k].exchanged.bytes_sent - r[k].at_begin.bytes_sent;
+    }
+    CHECK(sent == 2 * (n - 1) * N * sizeof(float) + 2 * n * (n - 1) * sizeof(RtWord));
+    free(r);
+  }
+}
+
+// ---- faults
+static void test_refusals(const tn_model *m) {
+  Rank like = plain;
+  like.n_ranks = 3, like.bad_label_at = 2;
+  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  for (uint32_t k = 0; k < 3; k++) {
+    CHECK(r[k].status == TN_ERR_VALUE);
+    CHECK_HAS(r[k].error, "rank 1: step: ");
+    CHECK(is_same(&r[k], &r[0]));
+  }
+  free(r);
+  like = plain, like.own_rows = 3, like.rows = 40;
+  r = train_all(m, like, NET_FAULTLESS, 0);
+  for (uint32_t k = 0; k < 2; k++) {
+    CHECK(r[k].status == TN_ERR_ARGUMENT);
+    CHECK_HAS(r[k].error, "step: rank 0 was given 20 rows, not 21");
+  }
+  free(r);
+}
+
+static void test_faults(const tn_model *m) {
+  Rank like = plain;
+  like.n_ranks = 3, like.limit = 0.5, like.stops_at = 4;
+  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  for (uint32_t k = 0; k < 3; k += 2) CHECK(r[k].status == TN_ERR_RANKS);
+  CHECK(strstr(r[0].error, "other ranks have not answered for 0.5 seconds") ||
+        strstr(r[2].error, "other ranks have not answered for 0.5 seconds"));
+  free(r);
+  for (int fault = NET_LOSES; fault <= NET_REPEATS; fault++)
+    for (uint32_t faulty = 0; faulty < 12; faulty += 3) {
+      like = plain, like.limit = 0.5;
+      r = train_all(m, like, (NetFault)fault, faulty);
+      for (uint32_t k = 0; k < 2; k++)
+        if (!CHECK(r[k].status == TN_ERR_RANKS && *r[k].error))
+          printf("  fault %d at message %u: rank %u says '%s'\n", fault, faulty, k, r[k].error);
+      free(r);
+    }
+}
+
+static void test_arguments(void) {
+  tn_model *m = build(2), *none = build(0);
+  Net net = {.fault = NET_FAULTLESS};
+  NetRank *rank = malloc(sizeof *rank);
+  tn_transport t = net_transport(&net, rank, 0, 3), wrong = net_transport(&net, rank, 3, 3);
+  CHECK(tn_distribute(m, &t, NULL) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "tn_distribute: function 'step' has 2 shards, too few for 3 ranks");
+  CHECK(tn_distribute(none, &t, NULL) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(none), "tn_distribute: no function of the program is distributed");
+  CHECK(tn_distribute(m, &wrong, NULL) == TN_ERR_ARGUMENT && tn_distribute(m, NULL, NULL) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "its rank is not one of its ranks");
+  int64_t first = 0, count = 0, all = 0;
+  for (uint32_t k = 0; k < 3; k++) tn_shard_rows(29, 8, k, 3, &first, &count), all += count;
+  CHECK(all == 29 && first + count == 29);
+  tn_model_free(m), tn_model_free(none), free(rank);
+}
+
+int main(void) {
+  for (int k = 0; k < BATCH * WIDTH; k++) xs[k] = (float)((k * 37) % 101) / 50 - 1;
+  for (int k = 0; k < BATCH; k++) labels[k] = k % 3;
+  tn_model *m = build(SHARDS);
+  if (!CHECK(m)) return check_report();
+  test_bits(m);
+  test_bytes(m);
+  test_refusals(m);
+  test_faults(m);
+  test_arguments();
+  tn_model_free(m);
+  return check_report();
+}
