@@ -147,7 +147,7 @@ static Val whole_step(Gen *g, Val v) {
   uint32_t n_attrs = ir_ops[op].is_pointwise ? pointwise_attrs(op, 0, attr) : 0;
   Val b = gen_chance(g, 50) ? v : whole_number(g, t), c = gen_chance(g, 50) ? v : whole_number(g, t);
   static const Op sums[] = {OP_whole_sum, OP_whole_prod, OP_whole_amax, OP_whole_argmax};
-  if (gen_chance(g, 15)) op = sums[gen_below(g, 4)], n_attrs = 0;
+  if (gen_chance(g, 25)) op = sums[gen_below(g, 4)], n_attrs = 0;
   bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;
   if (is_sum && (!gen_dims(g, v).n || gen_last_size(g, v) == 0)) return v;
   Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);
