@@ -347,7 +347,7 @@ static void test_mistakes(void) {
   check_mistake(late, "tn_distributed comes after a tn_backward of function 'step'");
   check_mistake(none, "a batch is cut into 1 to 4096 shards, not 0");
   check_mistake(constant, "the batch that is cut into shards is no named dim");
-  check_mistake(bad_count, "a count is one f32 number, found f32[batch,8]");
+  check_mistake(bad_count, "a count is one number, found f32[batch,8]");
   check_mistake(no_shards, "function 'step' has no shards to take a mean of");
   check_mistake(second_axis, "the batch is not its first axis alone");
   check_mistake(one_shards_output, "neither the batch as its first axis nor is it one f32 number");

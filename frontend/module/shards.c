@@ -21,9 +21,9 @@ static bool check_place(tn_function *f, tn_site at) {
 static bool check_count(tn_function *f, tn_tensor count, tn_site at) {
   tn_function *g = f;
   if (!fe_join(&count, 1, &g, at)) return false;
-  if (g == f && fe_ins(count)->dtype == DT_F32 && fe_rank(count) == 0) return true;
+  if (g == f && (NUMBER >> fe_ins(count)->dtype & 1) && fe_rank(count) == 0) return true;
   if (g != f) fe_error(f->p, E_FOREIGN, at, "the count is a value of another function than '%s'", f->name);
-  else fe_error(f->p, E_SHAPE, at, "a count is one f32 number, found %s", fe_type_text(count));
+  else fe_error(f->p, E_SHAPE, at, "a count is one number, found %s", fe_type_text(count));
   return false;
 }
 
@@ -45,7 +45,7 @@ void tn_distributed(tn_function *f, tn_distributed_options o) {
     return;
   }
   if (o.count.fn && !check_count(f, o.count, o.at)) return;
-  tn_tensor count = o.count.fn ? o.count : fe_size(f, batch, o.at);
+  tn_tensor count = o.count.fn ? fe_cast(o.count, DT_F32, o.at) : fe_size(f, batch, o.at);
   FeShards *s = rt_alloc(f->p->mem, sizeof *s);
   *s = (FeShards){o.n, batch, fe_keep(count, o.at), fe_loc(f->p, o.at)};
   f->shards = s;
