@@ -296,13 +296,21 @@ static void slice_by_run(Gen *g, Val v, uint32_t axis, Dim n) {
   gen_keep(g, gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, attr, 4 + gen_chance(g, 30)), gen_mag(g, v));
 }
 
+static bool has_run_axis(Gen *g, Val v) {
+  Dims d = gen_dims(g, v);
+  for (uint32_t k = 0; k < d.n; k++)
+    if (gen_is_f32(g, v) && !ir_dim_is_const(g->p, d.d[k]) && !ir_dim_found_by_run(g->f, d.d[k])) return true;
+  return false;
+}
+
 void add_slice_at(Gen *g) {
-  Val v = gen_pick_any(g);
+  Val v = gen_chance(g, 40) ? gen_pick_where(g, has_run_axis) : gen_pick_any(g);
   if (ir_none(v)) return;
   Dims d = gen_dims(g, v);
   uint32_t axis = d.n ? gen_below(g, d.n) : 0;
+  for (uint32_t k = 0; k < d.n && gen_chance(g, 60) && ir_dim_is_const(g->p, d.d[axis]); k++) axis = k;
   Attr a[5];
-  if (d.n && gen_chance(g, 30)) {  // all of it, backward, whatever size it has
+  if (d.n && gen_chance(g, 20)) {  // all of it, backward, whatever size it has
     Attr flip[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_count, d.d[axis]), ir_a_int(KEY_reverse, 1)};
     gen_keep(g, gen_emit(g, OP_slice_at, &v, 1, flip, 3), gen_mag(g, v));
     return;
