@@ -31,7 +31,7 @@ done
 # declared HEADER..: public functions. C++ sees them as they are.
 declared() { cat "$@" | tr '\n' ' ' | grep -oE 'TN_API [^;{]*\([^;]*\);' | sed -E 's/\(.*//; s/.*[ *]//' | LC_ALL=C sort; }
 cd "$source_dir/frontend/tenure"
-declared base.h model.h model_probe.h params.h run.h data.h loader.h runtime.h >"$scratch/declared"
+declared base.h distributed.h model.h model_probe.h params.h run.h data.h loader.h runtime.h >"$scratch/declared"
 sed -n 's/@@TENURE_0$//p' "$scratch/libtenure_runtime.symbols" >"$scratch/public"
 [[ -s $scratch/declared ]] || fail "no declarations were found"
 offences=$(changes "$scratch/declared" "$scratch/public")
