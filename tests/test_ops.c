@@ -87,7 +87,8 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
-  // has run; scans: tests/test_scan.c; convolutions, pools and resizing: tests/op_cases; tables: tests/test_constants.c
+  // has run; scans: tests/test_scan.c; convolutions, pools and resizing: tests/op_cases; tables: tests/test_constants.c; of whole
+  // numbers: tests/test_whole.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
                                  OP_scan_carry,
@@ -113,6 +114,16 @@ static void test_coverage(void) {
                                  OP_grad_replace,
                                  OP_shard_mean,
                                  OP_table,
+                                 OP_bitwise_and,
+                                 OP_bitwise_or,
+                                 OP_bitwise_xor,
+                                 OP_bitwise_not,
+                                 OP_bitwise_left_shift,
+                                 OP_bitwise_right_shift,
+                                 OP_whole_sum,
+                                 OP_whole_prod,
+                                 OP_whole_amax,
+                                 OP_whole_argmax,
                                  OP_conv,
                                  OP_conv_transpose,
                                  OP_conv_weight_grad,

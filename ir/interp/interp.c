@@ -191,7 +191,9 @@ static bool has_sizes(Run *r, Val v) {
   Prog *p = r->f->prog;
   Shape s = ir_ins(r->f, v)->shape;
   for (uint32_t k = 0; k < ir_rank(p, s); k++) {
-    int64_t size = ir_dim_eval(p, ir_dim_at(p, s, k), r->env->slots);
+    Dim d = ir_dim_at(p, s, k);
+    if (ir_dim_least(p, d) >= 0) continue;  // what a layout finds is not there yet
+    int64_t size = ir_dim_eval(p, d, r->env->slots);
     if (size < 0) return run_fail(r, v, "axis %u has the size %lld", k, (long long)size);
   }
   return true;
