@@ -28,6 +28,7 @@ typedef struct {
   int64_t *dims;  // before and after
   uint64_t seed, counter;
   ForeignTail tail;
+  bool emulator_failed;  // the translator of the emulator, not the program
 } ForeignRun;
 bool foreign_run(Foreign *m, const char *symbol, ForeignRun *r, RtText *why);
 

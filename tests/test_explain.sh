@@ -167,7 +167,7 @@ check 1 "--- a.tir
 parameters
   ~ @w: param f32[4,4] trainable -> param f32[4,4]
 @step
-  - gt m.c:5: 128 B at arena+
+  - select m.c:5: 128 B at arena+
   + sub m.c:5: 128 B at arena+" diff a.tir op.tir
 check 1 "@step
   arena

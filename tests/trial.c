@@ -49,7 +49,8 @@ static bool has_negative_size(const Fn *f, Val v, const int64_t *slots, bool *gr
     any |= is_negative(p, ir_dim_at(p, f->ins[v.i].shape, k), slots, grow);
   if (f->ins[v.i].op != OP_slice_at && f->ins[v.i].op != OP_slice_assign_at) return any;
   ir_slice_at(f, v, &s);
-  any |= is_negative(p, s.from, slots, grow) | is_negative(p, s.count, slots, grow);
+  any |= is_negative(p, s.from, slots, grow);
+  any |= is_negative(p, s.count, slots, grow);
   bool leaves = is_negative(p, s.last_start, slots, grow);
   return any || (leaves && ir_none(s.at));  // with a start the run looks at that
 }
@@ -383,7 +384,8 @@ static TrialEnd run_there(const TrialCode *c, const Fn *f, Memory *m, RtArena *m
                   .dims = m->slots,
                   .seed = TRIAL_SEED,
                   .counter = TRIAL_COUNTER};
-  if (!foreign_run(c->foreign, cg_symbol(mem, c->p, f), &r, why)) return TRIAL_REPORTED;
+  if (!foreign_run(c->foreign, cg_symbol(mem, c->p, f), &r, why))
+    return r.emulator_failed ? TRIAL_EMULATOR : TRIAL_REPORTED;
   if (!r.tail.guards_hold) rt_text_add(why, "a block is written behind its end");
   if (why->text) return TRIAL_OVERRUN;
   if (r.tail.code)

@@ -51,7 +51,8 @@ typedef enum {
   TRIAL_FINE,
   TRIAL_REPORTED,  // a kernel reports a number out of range
   TRIAL_OVERRUN,   // memory behind a block is overwritten
-  TRIAL_GUARDS     // a guard of the arena is damaged
+  TRIAL_GUARDS,    // a guard of the arena is damaged
+  TRIAL_EMULATOR   // there is no run: the emulator fails
 } TrialEnd;
 TrialEnd trial_run(const TrialCode *c, const Fn *f, const TrialData *d, RtTeam *team, RtArena *mem, TrialResults *out,
                    RtText *why);
