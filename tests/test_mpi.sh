@@ -14,7 +14,9 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI loses memory in plugins that it has unloaded at the end, which no suppression can name.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# What a job that was ended leaves behind still writes for a moment.
+clean() { for ((k = 0; k < 100; k++)); do rm -rf "$folder" 2>/dev/null && return; sleep 0.1; done; }
+trap clean EXIT
 export TN_CACHE=$folder/cache TMPDIR=$folder
 mkdir -m 700 "$TN_CACHE"
 text=$source_dir/docs/design.md
