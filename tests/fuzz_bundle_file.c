@@ -1,15 +1,9 @@
 // Any bytes: a bundle refuses them and its state stays as it was, or takes them, and what it then saves loads again.
 #include "codegen/bundle/facts.h"
 #include "runtime/store/safetensors.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 // Paths as short as paths can be: bytes that are drawn find them.
 static const char *const second_names[] = {"c", "d"};

@@ -1,15 +1,9 @@
 // Any bytes: the reader of CIFAR's files refuses with a sentence, or every image and label can be read. The first byte
 // chooses the kind.
 #include "runtime/data/cifar.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char error[400] = "";

@@ -1,15 +1,9 @@
 // Any bytes: the reader of CSV refuses with a sentence, or every item can be read and is finite.
 #include "runtime/data/csv.h"
+#include "tests/fuzz.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 static void read_all(const RtDataset *d, char *error, size_t error_size) {
   float *x = malloc((size_t)rt_field_bytes(&d->fields[0]) + 1);

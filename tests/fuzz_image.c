@@ -1,14 +1,8 @@
 // Any bytes: the readers of PNG and JPEG refuse with a sentence, or give all pixels, which can be resized to any size.
 #include "runtime/data/image_codec.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 static void resize(const RtImage *image, uint32_t channels) {
   float out[5 * 3 * 3];

@@ -1,14 +1,8 @@
 // Any bytes: the safetensors reader refuses or gives tensors that lie inside the input.
 #include "runtime/store/safetensors.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 static void check_tensor(const RtSt *st, const RtStTensor *t, const uint8_t *bytes, size_t n) {
   need(t->size <= n && t->data >= bytes && t->data + t->size <= bytes + n);

@@ -1,16 +1,10 @@
 // Any bytes, by all options: the .ts reader refuses with file and line, or gives cases whose values are all there, and
 // finite where nothing is missing.
 #include "runtime/data/ts_series.h"
+#include "tests/fuzz.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 static void check_case(const RtSeries *s, size_t k, RtMissing missing) {
   size_t n_values = (size_t)rt_series_length(s, k) * rt_series_features(s);

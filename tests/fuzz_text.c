@@ -1,14 +1,8 @@
 // Any bytes: text is refused as UTF-8 with the place, or gives windows that spell the text again.
 #include "runtime/data/text.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 // Windows side by side cover the text from its first symbol, which stands behind a byte order mark.
 static void spell(const RtDataset *d, const RtVocabulary *v, const uint8_t *bytes, size_t n) {

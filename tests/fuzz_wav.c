@@ -1,14 +1,8 @@
 // Any bytes: the reader of WAV files refuses with a sentence, or all frames can be read, those of integers within [-1, 1].
 #include "runtime/data/wav.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char error[400] = "";

@@ -1,14 +1,8 @@
 // Any bytes: the reader of .npz refuses with a sentence, or lists members that lie inside; what unpacks has its size.
 #include "runtime/data/npy.h"
+#include "tests/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static void need(bool holds) {
-  if (!holds) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char error[600] = "";
