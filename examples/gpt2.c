@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
   set_up();
   tn_model *m = build();
   tn_load_report report;
-  if (has_weights && tn_load_partial(m, path[0], false, &report)) fail(path[0], tn_error_text(m));
+  if (has_weights && tn_load_partial(m, path[0], false, &report)) fail("the weights", tn_error_text(m));
   if (o.resumes) keep(m, true);
   signal(SIGINT, interrupt);
   train(m);

@@ -76,7 +76,7 @@ static tn_model *build(size_t steps) {
   tn_model *m = tn_compile(p);
   if (!m) exit(1);
   tn_load_report r;
-  if (o.weights && tn_load_partial(m, o.weights, false, &r)) fail(o.weights, tn_error_text(m));
+  if (o.weights && tn_load_partial(m, o.weights, false, &r)) fail("the weights", tn_error_text(m));
   if (o.weights) printf("%s: %u entries loaded\n", o.weights, r.n_loaded);
   for (uint32_t k = 0; o.weights && k < r.n_missing; k++) printf("%s: missing\n", r.missing[k]);
   for (uint32_t k = 0; o.weights && k < r.n_mismatched; k++) printf("%s: of another shape\n", r.mismatched[k]);

@@ -1,30 +1,13 @@
 // Files of images and sound: IDX, CIFAR, WAV; values and mistakes. tests/make_reader_corpus.py made the files of
 // tests/corpus.
-#include "frontend/tenure.h"
-#include "tests/check.h"
+#include "tests/reader.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static char why[1024];
-
-static void expect(tn_dataset *d, const char *text) {
-  CHECK(d == NULL);
-  CHECK_HAS(why, text);
-  tn_dataset_free(d);
-}
-
-// One batch of everything, retained; frees d.
-static tn_batch whole(tn_dataset *d) {
-  tn_batch b = {0}, kept = {0};
-  CHECK(d != NULL);
-  if (!d) return fprintf(stderr, "%s\n", why), kept;
-  tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = tn_dataset_count(d)}, why, sizeof why);
-  if (tn_loader_next(l, &b) == TN_OK) kept = tn_batch_retain(b);
-  else snprintf(why, sizeof why, "%s", tn_loader_error(l));
-  tn_loader_free(l);
-  tn_dataset_free(d);
-  return kept;
+static tn_batch all_of(tn_dataset *d) {
+  if (!CHECK(d != NULL)) fprintf(stderr, "%s\n", why);
+  return whole(d);
 }
 
 // ---- IDX
@@ -38,7 +21,7 @@ static void test_idx_numbers(void) {
   static const char *const names[] = {"u1", "i1", "i2", "i4", "f4", "f8"};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++)
     for (int as_f32 = 0; as_f32 < 2; as_f32++) {
-      tn_batch b = whole(idx(names[k], as_f32 ? TN_F32 : 0));
+      tn_batch b = all_of(idx(names[k], as_f32 ? TN_F32 : 0));
       tn_array a = tn_batch_array(b, "x");
       CHECK(a.dtype == (names[k][0] == 'f' || as_f32 ? TN_F32 : TN_I64));
       CHECK(a.rank == 2 && a.dims[0] == 4 && a.dims[1] == 3);
@@ -53,7 +36,7 @@ static void test_idx_numbers(void) {
 static void test_idx_pair(void) {
   const tn_column files[] = {{.name = "tests/corpus/idx/images", .dtype = TN_F32},
                              {.name = "tests/corpus/idx/labels", .field = "label"}};
-  tn_batch b = whole(tn_dataset_idx(files, 2, why, sizeof why));
+  tn_batch b = all_of(tn_dataset_idx(files, 2, why, sizeof why));
   tn_array x = tn_batch_array(b, "images"), y = tn_batch_array(b, "label");
   CHECK(x.rank == 3 && x.dims[0] == 2 && x.dims[1] == 3 && x.dims[2] == 4 && y.rank == 1 && y.dims[0] == 2);
   for (int i = 0; i < 24 && x.data; i++) CHECK(((float *)x.data)[i] == (float)i);
@@ -91,7 +74,7 @@ static tn_dataset *cifar(const char *name, tn_cifar kind) {
 }
 
 static void test_cifar(void) {
-  tn_batch b = whole(cifar("ten", TN_CIFAR10));
+  tn_batch b = all_of(cifar("ten", TN_CIFAR10));
   tn_array x = tn_batch_array(b, "image"), y = tn_batch_array(b, "label");
   CHECK(x.rank == 4 && x.dims[0] == 2 && x.dims[1] == 3 && x.dims[2] == 32 && x.dims[3] == 32 && x.dtype == TN_F32);
   for (int i = 0; i < 3072 && x.data; i++)
@@ -99,7 +82,7 @@ static void test_cifar(void) {
   CHECK(y.data && ((int64_t *)y.data)[0] == 9 && ((int64_t *)y.data)[1] == 0);
   CHECK(tn_batch_array(b, "coarse").data == NULL);
   tn_batch_release(b);
-  b = whole(cifar("hundred", TN_CIFAR100));
+  b = all_of(cifar("hundred", TN_CIFAR100));
   y = tn_batch_array(b, "label");
   tn_array coarse = tn_batch_array(b, "coarse");
   CHECK(y.data && *(int64_t *)y.data == 99 && coarse.data && *(int64_t *)coarse.data == 19);
@@ -119,7 +102,7 @@ static void test_cifar_mistakes(void) {
   // Written anew behind the reader's back: the label is checked again.
   tn_dataset *d = cifar("ten", TN_CIFAR10);
   tn_dataset_free(cifar("label", TN_CIFAR10));
-  CHECK(!whole(d).number);
+  CHECK(!all_of(d).number);
   CHECK_HAS(why, "item 0: media.bin: byte 0: image 0 has label 10");
   remove("media.bin");
 }
@@ -135,7 +118,7 @@ static void test_wav_numbers(void) {
   static const char *const names[] = {"pcm8", "pcm16", "pcm24", "pcm32", "float32", "float64", "extensible"};
   static const float want[] = {0, 1, -1, 64, 127, -128};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    tn_batch b = whole(wav(names[k], NULL));
+    tn_batch b = all_of(wav(names[k], NULL));
     tn_array x = tn_batch_array(b, "wave"), n = tn_batch_array(b, "wave.lengths"), y = tn_batch_array(b, "label");
     CHECK(x.rank == 3 && x.dims[0] == 1 && x.dims[1] == 3 && x.dims[2] == 2);
     for (int i = 0; i < 6 && x.data; i++) CHECK(((float *)x.data)[i] == want[i] / 128);
@@ -150,14 +133,14 @@ static void test_wav_set(void) {
   tn_dataset *d = tn_dataset_wav(files, 2, &(tn_wav_options){.max_frames = 9}, why, sizeof why);
   tn_field f = tn_dataset_field(d, 0);
   CHECK(f.is_variable && f.dims[0] == 9 && f.dims[1] == 1);
-  tn_batch b = whole(d);
+  tn_batch b = all_of(d);
   tn_array x = tn_batch_array(b, "wave"), n = tn_batch_array(b, "wave.lengths");
   static const float want[] = {0, 0, 0, 0, 0, 0, 0.5f, -1, 32767 / 32768.0f, 1 / 32768.0f};
   CHECK(x.rank == 3 && x.dims[0] == 2 && x.dims[1] == 5 && x.dims[2] == 1);
   for (int i = 0; i < 10 && x.data; i++) CHECK(((float *)x.data)[i] == want[i]);
   CHECK(n.data && ((int64_t *)n.data)[0] == 0 && ((int64_t *)n.data)[1] == 5);
   tn_batch_release(b);
-  b = whole(tn_dataset_wav(files, 1, NULL, why, sizeof why));  // nothing but silence
+  b = all_of(tn_dataset_wav(files, 1, NULL, why, sizeof why));  // nothing but silence
   CHECK(b.number && tn_batch_array(b, "wave").dims[1] == 0);
   tn_batch_release(b);
 }

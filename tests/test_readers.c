@@ -1,13 +1,11 @@
 // Data files: NumPy arrays and archives, safetensors, CSV, text; values, mistakes, files that change under the reader.
 // tests/make_reader_corpus.py made the files of tests/corpus.
-#include "frontend/tenure.h"
-#include "tests/check.h"
+#include "tests/reader.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-static char why[1024];
 
 static void write_file(const char *path, const void *bytes, size_t n) {
   FILE *f = fopen(path, "wb");
@@ -16,18 +14,6 @@ static void write_file(const char *path, const void *bytes, size_t n) {
 }
 
 static void write_text(const char *path, const char *text) { write_file(path, text, strlen(text)); }
-
-// One batch of everything, retained. NULL d: `why` says why, a batch without number comes.
-static tn_batch whole(tn_dataset *d) {
-  tn_batch b = {0}, kept = {0};
-  if (!d) return kept;
-  tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = tn_dataset_count(d)}, why, sizeof why);
-  if (tn_loader_next(l, &b) == TN_OK) kept = tn_batch_retain(b);
-  else snprintf(why, sizeof why, "%s", tn_loader_error(l));
-  tn_loader_free(l);
-  tn_dataset_free(d);
-  return kept;
-}
 
 static tn_dataset *npy(const char *name, tn_dtype dtype) {
   char path[200];
@@ -60,12 +46,6 @@ static void test_numbers(void) {
   CHECK(a.rank == 3 && a.dims[2] == 4);
   for (int i = 0; i < 24 && a.data; i++) CHECK(((float *)a.data)[i] == (float)i);
   tn_batch_release(b);
-}
-
-static void expect(tn_dataset *d, const char *text) {
-  CHECK(d == NULL);
-  CHECK_HAS(why, text);
-  tn_dataset_free(d);
 }
 
 static void test_npy_mistakes(void) {

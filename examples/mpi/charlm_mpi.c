@@ -74,13 +74,14 @@ static long steps_done(tn_model *m) {
 // Rank 0 has the file: tn_distribute copies what it read to all.
 static void load(tn_model *m) {
   size_t size = 0;
-  if (tn_extra_size(m, checkpoint, "losses", &size) || size > sizeof losses) fail(checkpoint, tn_error_text(m));
-  if (tn_load_with(m, checkpoint, true, &(tn_extra){"losses", losses, size}, 1)) fail(checkpoint, tn_error_text(m));
+  if (tn_extra_size(m, checkpoint, "losses", &size) || size > sizeof losses) fail("the checkpoint", tn_error_text(m));
+  if (tn_load_with(m, checkpoint, true, &(tn_extra){"losses", losses, size}, 1))
+    fail("the checkpoint", tn_error_text(m));
 }
 
 static void save(tn_model *m, long done) {
   if (tn_save_with(m, checkpoint, true, &(tn_extra){"losses", losses, (size_t)done * sizeof *losses}, 1))
-    fail(checkpoint, tn_error_text(m));
+    fail("the checkpoint", tn_error_text(m));
 }
 
 static void train(tn_model *m) {
