@@ -97,7 +97,7 @@ cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: the loaded ne
 grep -q -e '^tests/corpus/image/gray.png: class [0-9]$' -e 'this build reads no PNG' "$dir/again" || fail "resnet: $(tail -1 "$dir/again")"
 refused 2 "resnet [--depth" "$bin/resnet" --depth 21
 refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
-refused 1 "resnet: $dir/short: " "$bin/resnet" --weights "$dir/short" --epochs 0
+refused 1 "resnet: the weights: $dir/short: byte 0: a header of " "$bin/resnet" --weights "$dir/short" --epochs 0
 
 echo "charlm: $bits bits a character; tagger: Ctrl-C after step $done, tagger: $right right; $n_failed failed"
 [ $n_failed = 0 ]
