@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Debian packages: built by cpack, sane, installed by dpkg into a scratch system that knows what is installed here, used by
 # the outside projects, removed without a trace. The packages of the run-time part are enough for programs that have no compiler.
-set -euo pipefail
+set -Eeuo pipefail
 build=${TENURE_BUILD:?run by ctest} source_dir=${TENURE_SOURCE:?run by ctest} cc=${TENURE_CC:-cc}
 skip() { echo "skipped: $*" && exit 77; }
 fail() { echo "$*" && exit 1; }
@@ -16,6 +16,7 @@ if ((EUID != 0)); then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+trap 'echo "line $LINENO: $BASH_COMMAND" >&2; tail -n 20 log >&2' ERR
 cd "$scratch"
 
 # ---- building
