@@ -145,6 +145,75 @@ static void check_far_mean(void) {
   tn_program_free(p);
 }
 
+// ---- evaluation: a norm, what follows it and the product before it are one kernel
+enum { N = 3, CHANNELS = 16, SIDE = 9, IMAGE = CHANNELS * SIDE * SIDE };
+static const char *const statistics[] = {"weight", "bias", "running_mean", "running_var"};
+
+static void set_statistics(tn_model *m, const char *norm, float to[4][CHANNELS]) {
+  for (int k = 0; k < 4; k++) {
+    char path[32];
+    snprintf(path, sizeof path, "%s.%s", norm, statistics[k]);
+    for (int c = 0; c < CHANNELS; c++) to[k][c] = (float)((c * 7 + k * 5) % 11) / 8 + (k == 3 ? 0.25f : -0.5f);
+    CHECK(tn_set(m, path, to[k], CHANNELS) == TN_OK);
+  }
+}
+
+static float normal(float of[4][CHANNELS], int c, double v) {
+  return (float)((v - (double)of[2][c]) * (double)of[0][c] / sqrt((double)of[3][c] + 1e-5) + (double)of[1][c]);
+}
+
+// y: relu(norm(product(x)) + x), raw: product(x)
+static void check_eval_output(const float *y, const float *raw, const float *in, float of[4][CHANNELS], int n,
+                              int inner) {
+  double worst = 0;
+  for (int k = 0; k < n; k++) {
+    float expected = normal(of, k / inner % CHANNELS, (double)raw[k]) + in[k];
+    worst = fmax(worst, fabs((double)y[k] - fmax(0, (double)expected)));
+  }
+  if (!CHECK(worst <= 4e-6)) printf("evaluation is off by %g\n", worst);
+}
+
+// A model of one function; raw: the product is an output, too.
+static tn_model *eval_model(bool is_image, bool raw, bool exact, uint32_t *n_kernels) {
+  tn_program *p = tn_program_create("eval");
+  tn_module *net = tn_root(p);
+  tn_module *product = is_image ? tn_conv2d_module(net, "p", CHANNELS, CHANNELS, 3, .padding = 1, .no_bias = true)
+                                : tn_linear(net, "p", CHANNELS, CHANNELS, .no_bias = true);
+  tn_module *norm = tn_batch_norm(net, "norm", CHANNELS);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_eval(f, true);
+  tn_tensor in = is_image ? tn_input(f, "x", TN_F32, TN_SHAPE(N, CHANNELS, SIDE, SIDE))
+                          : tn_input(f, "x", TN_F32, TN_SHAPE(N * SIDE, CHANNELS));
+  tn_tensor y = tn_call(product, in);
+  if (raw) tn_output(f, "raw", y);
+  tn_output(f, "y", tn_relu(tn_add(tn_call(norm, y), in)));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .exact_convolution = exact, .seed = 5);
+  tn_plan plan = {0};
+  if (!CHECK(m && tn_plan_of(m, "run", &plan) == TN_OK)) tn_report(p, stdout);
+  *n_kernels = plan.n_kernels;
+  tn_program_free(p);
+  return m;
+}
+
+static void check_eval(bool is_image, bool exact, uint32_t n_kernels) {
+  static float in[N * IMAGE], y[2][N * IMAGE], raw[N * IMAGE];
+  float of[4][CHANNELS];
+  uint32_t n[2];
+  const int size = is_image ? N * IMAGE : N * SIDE * CHANNELS;
+  tn_array a = is_image ? tn_f32(in, N, CHANNELS, SIDE, SIDE) : tn_f32(in, N * SIDE, CHANNELS), b = a, c = a, d = a;
+  b.data = y[0], c.data = y[1], d.data = raw;
+  for (int k = 0; k < size; k++) in[k] = (float)((unsigned)k * 2654435761u >> 20) / 2048 - 1;
+  tn_model *alone = eval_model(is_image, false, exact, &n[0]), *both = eval_model(is_image, true, exact, &n[1]);
+  if (!alone || !both) return;
+  if (!CHECK(n[0] == n_kernels)) printf("%u kernels\n", n[0]);
+  set_statistics(alone, "norm", of), set_statistics(both, "norm", of);
+  CHECK(tn_run(alone, "run", TN_IN(a), TN_OUT(b)) == TN_OK && tn_run(both, "run", TN_IN(a), TN_OUT(d, c)) == TN_OK);
+  CHECK(!memcmp(y[0], y[1], (size_t)size * sizeof **y));
+  check_eval_output(y[0], raw, in, of, size, is_image ? SIDE * SIDE : 1);
+  tn_model_free(alone), tn_model_free(both);
+}
+
 static void check_channel_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
   tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 3);
@@ -188,6 +257,9 @@ int main(void) {
   check_operation();
   check_packed();
   check_far_mean();
+  check_eval(true, true, 4);   // the scales; the image, channels last; the product; its result, channels first
+  check_eval(true, false, 4);  // by Winograd's transforms
+  check_eval(false, true, 2);
   check_channel_mistakes();
   check_mistakes();
   return check_report();

@@ -137,8 +137,29 @@ static void test_state(int k) {
   tn_program_free(p);
 }
 
+// ---- plans of evaluation
+// Every convolution takes its norm, relu and residual as its epilogue. Beside them and the last product: the image with
+// channels last, a pool, a mean in two kernels, and the channels' scales, in kernels of one size and as many arrays as one takes.
+static void test_evaluation(int depth, uint32_t n_products, uint32_t n_scales, uint32_t n_pools) {
+  tn_program *p = tn_program_create("resnet");
+  const Resnet *r = resnet_of_depth(depth);
+  resnet_make(p, r, CLASSES);
+  tn_function *f = tn_function_begin(p, "predict");
+  tn_eval(f, true);
+  tn_output(f, "logits", resnet_logits(p, r, tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, 3, 64, 64))));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .no_init = true);
+  tn_plan plan = {0};
+  if (!CHECK(m && tn_plan_of(m, "predict", &plan) == TN_OK)) tn_report(p, stdout);
+  if (!CHECK(plan.n_kernels == n_products + n_scales + n_pools + 3)) printf("%u kernels\n", plan.n_kernels);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   CHECK(!resnet_of_depth(21));
+  test_evaluation(20, 22, 3, 0);
+  test_evaluation(50, 54, 10, 1);
   for (int k = 0; k < (int)(sizeof resnet_states / sizeof *resnet_states); k++) test_state(k);
   test_step();
   return check_report();

@@ -76,6 +76,7 @@ static Val apply(Rules *r, Rule k, Val v) {
 }
 
 Val ir_apply_rules(Rules *r, Val v) {
+  r->root = v.i;
   for (uint32_t k = 0; k < N_RULES && r->of_op[ir_ins(r->f, v)->op] >> k; k++) {
     if (!(r->of_op[ir_ins(r->f, v)->op] >> k & 1)) continue;
     Val now = apply(r, (Rule)k, v);

@@ -19,6 +19,9 @@ typedef struct {
   uint32_t n_applied;     // so many times did one
   uint32_t *table;        // CSE, of pass simplify: hash -> value; 0: free; else NULL
   uint32_t cap;
+  uint32_t root;  // the value that rules are being applied to
+  bool *image;    // by value, up to n_image: is it made of images? (rules_image.c)
+  uint32_t n_image, image_cap;
 } Rules;
 
 #define RULE(pass, n, ...) Val rule_##n(Rules *r, Val v);

@@ -5,8 +5,6 @@
 //     ->     %r = relu (conv %x, %w)     %y = permute %r {perm=[0,3,1,2]}     %q is %r
 #include "ir/passes/rules.h"
 
-enum { MAX_DEPTH = 6 };
-
 static bool moves_channels(const Rules *r, const Attr *perm) {
   uint32_t n = ir_rank(r->p, perm->u.list);
   if (n < 3 || ir_list_at(r->p, perm->u.list, 0) != 0 || ir_list_at(r->p, perm->u.list, 1) != n - 1) return false;
@@ -15,23 +13,35 @@ static bool moves_channels(const Rules *r, const Attr *perm) {
   return true;
 }
 
-// Is v made of the result of a convolution or a pool, element by element? A convolution of one element is a product.
-static bool is_image(const Rules *r, Val v, uint32_t depth) {
+// ---- values that are made of the result of a convolution or a pool, element by element
+// A convolution of one element is a product.
+static bool is_made_of_image(const Rules *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
   if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
-  if (depth == MAX_DEPTH || ir_rank(r->p, ins->shape) < 3) return false;
-  if (ins->op == OP_linear) return is_image(r, ir_arg(r->f, v, 0), depth + 1) || ir_perm_of(r->f, ir_arg(r->f, v, 0));
+  if (ir_rank(r->p, ins->shape) < 3) return false;
+  if (ins->op == OP_linear) return r->image[ir_arg(r->f, v, 0).i] || ir_perm_of(r->f, ir_arg(r->f, v, 0));
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
     Val a = ir_arg(r->f, v, k);
-    if (ir_ins(r->f, a)->shape.i == ins->shape.i && is_image(r, a, depth + 1)) return true;
+    if (ir_ins(r->f, a)->shape.i == ins->shape.i && r->image[a.i]) return true;
   }
   return false;
 }
 
+// Finds it for all values up to v: their operands come before them. From the one that rules are at on, values may change.
+static bool is_image(Rules *r, Val v) {
+  while (r->n_image <= v.i) {
+    bool is = is_made_of_image(r, (Val){r->n_image});
+    *RT_PUSH(r->p->mem, r->image, r->n_image, r->image_cap) = is;
+  }
+  bool found = r->image[v.i];
+  if (r->n_image > r->root) r->n_image = r->root;
+  return found;
+}
+
 // The permutation of v, if it is one that moves the channels of an image to the front.
-static const Attr *image_perm(const Rules *r, Val v) {
+static const Attr *image_perm(Rules *r, Val v) {
   const Attr *perm = ir_perm_of(r->f, v);
-  return perm && moves_channels(r, perm) && is_image(r, ir_arg(r->f, v, 0), 0) ? perm : NULL;
+  return perm && moves_channels(r, perm) && is_image(r, ir_arg(r->f, v, 0)) ? perm : NULL;
 }
 
 static Val reshaped(Rules *r, Val a, Shape to, Loc loc) {
@@ -73,7 +83,7 @@ static Val before_permute(Rules *r, Val v, const Attr *perm, Loc loc) {
   return reshaped(r, v, is_one ? (Shape){0} : ir_shape(r->p, d, rank), loc);
 }
 
-static const Attr *perm_of_operands(const Rules *r, Val v) {
+static const Attr *perm_of_operands(Rules *r, Val v) {
   const Attr *perm = NULL;
   for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args && !perm; k++) perm = image_perm(r, ir_arg(r->f, v, k));
   if (!perm || ir_rank(r->p, ir_ins(r->f, v)->shape) != ir_rank(r->p, perm->u.list)) return NULL;
@@ -134,6 +144,12 @@ static uint32_t left_axes(const Rules *r, const Attr *perm, Shape axes, int64_t 
   return m;
 }
 
+static bool keeps_axes(const Prog *p, Shape perm) {
+  for (uint32_t k = 0; k < ir_rank(p, perm); k++)
+    if (ir_list_at(p, perm, k) != k) return false;
+  return true;
+}
+
 Val rule_sum_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
@@ -152,7 +168,7 @@ Val rule_sum_of_image(Rules *r, Val v) {
     n = left_axes(r, &perm, axes, list);
     perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
   }
-  if (ir_rank(r->p, perm.u.list) < 2) return sum;
+  if (keeps_axes(r->p, perm.u.list)) return sum;
   Val p = ir_emit(f, OP_permute, &sum, 1, &perm, 1, ins.loc);
   ir_copy_origin(ir_ins(f, p), &ins);
   return p;

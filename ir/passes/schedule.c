@@ -6,7 +6,7 @@
 // product is its anchor. So does the optimizer update of the parameter whose gradient the product is (fuse_update.c).
 // Packed rows are an anchor too.
 // What is pointwise of inputs, parameters and constants and read in one epilogue alone is computed there
-// (epilogue_sources.c).
+// (epilogue_sources.c). A product waits for small values that its epilogue reads (wait_for_scales.c).
 // Prologue: producers of an operand that only the product reads precede it at its level (fuse_prologue.c).
 // Row ops fuse into the kernel of the rows that they read, at its level (row_fusion.c).
 // Generators (no operands: full, uniform, ..) sink to their first use. Within a level, pointwise instructions of one
@@ -376,6 +376,7 @@ bool ir_pass_schedule(Fn *f) {
   RowReaders readers = {.s = &s, .keys = keys, .by_value = rt_alloc(mem, n * sizeof *readers.by_value)};
   ir_find_updates(&s);
   ir_find_levels(&s);
+  ir_wait_for_scales(&s);
   ir_sink(&s);
   ir_postpone(&s);
   uint32_t last = last_fault_level(&s, false);

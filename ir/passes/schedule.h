@@ -40,6 +40,7 @@ bool ir_is_before_anchor(const Schedule *s, Val a, uint32_t anchor);
 void ir_note_reads(Schedule *s, Val v);
 void ir_find_updates(Schedule *s);                       // ir/passes/fuse_update.c
 uint32_t ir_anchor_of_update(const Schedule *s, Val v);  // the product into whose kernel an update fuses; 0: none
-void ir_sink(Schedule *s);                               // ir/passes/sink.c: sets min_level
+void ir_wait_for_scales(Schedule *s);                    // ir/passes/wait_for_scales.c: sets min_level
+void ir_sink(Schedule *s);                               // ir/passes/sink.c: likewise
 void ir_postpone(Schedule *s);                           // ir/passes/postpone.c: likewise
 #endif
