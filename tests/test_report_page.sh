@@ -176,7 +176,8 @@ for name in small large; do
       expect too_large=true
       awk -F= '$1 == "buffers" && $2 >= 5000 { ok = 1 } END { exit !ok }' "$dir/findings" || fail "the large plan has too few buffers"
       # The best of three: other programs use this machine too.
-      for _ in 1 2; do (($(sed -n 's/^ready_ms=//p' "$dir/findings") < 5000)) || probe $name $size; done
+      slow='($1 == "ready_ms" && $2 >= 5000) || ($1 == "hover_ms_each" && $2 >= 2) || ($1 == "search_ms" && $2 >= 3000) { print $1 }'
+      for _ in 1 2; do [[ -z "$(awk -F= "$slow" "$dir/findings")" ]] || probe $name $size; done
       below ready_ms 5000
       below hover_ms_each 2
       below search_ms 3000
