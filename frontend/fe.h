@@ -487,6 +487,7 @@ static inline DType fe_dtype(tn_dtype t) {
 }
 static inline const Ins *fe_ins(tn_tensor t) { return &t.fn->ir->ins[t.v]; }
 static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
+static inline bool fe_has_gradient(tn_tensor t) { return FLOATS >> fe_ins(t)->dtype & 1; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }
 static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.fn->p->ir, fe_shape_of(t), axis); }
 
@@ -627,7 +628,8 @@ tn_module *fe_holder(tn_module *m, const char **path);
 FeEntry *fe_entry_at(tn_module *m, const char *path);             // by such a path; NULL: none
 const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you mean 'weight'?", or ""
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
-tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);                              // its current value in f
+tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);   // its current value in f
+tn_tensor fe_read(tn_function *f, FeParam *q, tn_site at);  // the same to compute with: of f16 and bf16 as f32
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at);  // found or made
 FeParam *fe_state_like(tn_program *p, const char *path, FeParam *of, tn_site at);      // begins with the values of `of`
 bool fe_has_state(const tn_program *p, const char *path);

@@ -118,8 +118,8 @@ enum {
   WORDS = 0
 #include "ir/dtypes.def"
 };
-// Whole numbers; they and bool.
-enum { WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
+// What gradients flow through; whole numbers; they and bool.
+enum { FLOATS = F32 | F16 | BF16, WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
 enum { ANY = NUMBER | LAYOUT };
 
 #define ATTR(k, kind) KEY_##k,

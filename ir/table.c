@@ -4,25 +4,24 @@
 //   1, -0, 2 as f32   ->   table {dtype=f32, shape=[3], bits="3f8000008000000040000000"}
 #include "ir/ir.h"
 
-#include <string.h>
-
 enum { DIGIT_BITS = 4 };
 
+// Byte b of an element, the least significant first, as the host lays it out.
+static size_t place_of(uint32_t bytes, int64_t k, uint32_t b) {
+  const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+  return (size_t)k * bytes + (little ? b : bytes - 1 - b);
+}
+
 static uint64_t bits_at(const void *elements, uint32_t bytes, int64_t k) {
-  uint32_t single;
-  uint64_t whole;
-  if (bytes == sizeof whole) {
-    memcpy(&whole, (const char *)elements + k * (int64_t)sizeof whole, sizeof whole);
-    return whole;
-  }
-  memcpy(&single, (const char *)elements + k * (int64_t)sizeof single, sizeof single);
-  return single;
+  uint64_t bits = 0;
+  for (uint32_t b = 0; b < bytes; b++)
+    bits |= (uint64_t)((const unsigned char *)elements)[place_of(bytes, k, b)] << 8 * b;
+  return bits;
 }
 
 static void put_bits(void *elements, uint32_t bytes, int64_t k, uint64_t bits) {
-  uint32_t single = (uint32_t)bits;
-  const void *from = bytes == sizeof bits ? (const void *)&bits : (const void *)&single;
-  memcpy((char *)elements + k * (int64_t)bytes, from, bytes);
+  for (uint32_t b = 0; b < bytes; b++)
+    ((unsigned char *)elements)[place_of(bytes, k, b)] = (unsigned char)(bits >> 8 * b);
 }
 
 Val ir_table(Fn *f, DType t, Shape s, const void *elements, Loc loc) {

@@ -49,6 +49,8 @@ static bool call_tn_distribute(const World *w) {
 }
 REFUSES(tn_get, tn_get(w->m, "fc.bias", y, WIDE))
 REFUSES(tn_set, tn_set(w->m, "fc.bias", y, WIDE))
+REFUSES(tn_get_array, tn_get_array(w->m, "fc.bias", tn_f32(y, WIDE)))
+REFUSES(tn_set_array, tn_set_array(w->m, "fc.bias", tn_f32(y, WIDE)))
 REFUSES(tn_set_lr, tn_set_lr(w->m, 0, 0.5))
 REFUSES(tn_set_lr_all, tn_set_lr_all(w->m, 0.5))
 REFUSES(tn_set_weight_decay, tn_set_weight_decay(w->m, 0, 0.5))

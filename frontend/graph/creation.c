@@ -38,6 +38,10 @@ tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at) {
   return generate(f, OP_normal, s, ir_a_num(KEY_mean, 0), ir_a_num(KEY_std, 1), at);
 }
 
+static tn_tensor table(tn_function *f, DType t, const void *v, Shape s, tn_site at) {
+  return (tn_tensor){f, ir_table(f->ir, t, s, v, fe_loc(f->p, at)).i};
+}
+
 static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn_site at) {
   Dim one = ir_dim(f->p->ir, 1);
   bool equal = true;  // in bits: 0 is not -0
@@ -46,7 +50,7 @@ static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn
     Attr attrs[] = {ir_a_num(KEY_value, n ? (double)v[0] : 0), ir_a_list(KEY_shape, s)};
     return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
   }
-  if (n > MOST_SINGLE) return (tn_tensor){f, ir_table(f->ir, DT_F32, s, v, fe_loc(f->p, at)).i};
+  if (n > MOST_SINGLE) return table(f, DT_F32, v, s, at);
   tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);
   for (uint32_t k = 0; k < n; k++) parts[k] = fe_reshape(fe_const(f, (double)v[k], at), &one, 1, at);
   tn_tensor t = fe_concat(parts, n, 0, at);
@@ -66,30 +70,50 @@ static bool check_numbers(tn_function *f, const void *v, tn_shape s, Shape *shap
   return false;
 }
 
-tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at) {
-  if (!f) return fe_poison(NULL);
-  FE_GUARD(f->p, fe_poison(f));
-  Shape shape;
-  uint32_t n;
-  return check_numbers(f, v, s, &shape, &n, at) ? fe_made(numbers(f, v, n, shape, at), at) : fe_poison(f);
+static int64_t whole_at(DType t, const void *v, uint32_t k) {
+  if (t == DT_I64) return ((const int64_t *)v)[k];
+  if (t == DT_I32) return ((const int32_t *)v)[k];
+  return ((const uint8_t *)v)[k];
 }
 
-static bool are_exact(const int64_t *v, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    if (v[k] > MOST_WHOLE || v[k] < -MOST_WHOLE) return false;
-  return true;
+static const uint8_t *as_bools(RtArena *mem, const uint8_t *v, uint32_t n) {
+  uint8_t *is_set = rt_alloc(mem, n + 1);
+  for (uint32_t k = 0; k < n; k++) is_set[k] = v[k] != 0;
+  return is_set;
 }
 
-// Few are f32 that are cast, which folds.
-tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
-  if (!f) return fe_poison(NULL);
-  FE_GUARD(f->p, fe_poison(f));
+// Few whole numbers are f32 that are cast, which folds.
+static tn_tensor whole_numbers(tn_function *f, DType t, const void *v, uint32_t n, Shape s, tn_site at) {
+  float *exact = rt_alloc(f->p->mem, (n + 1) * sizeof *exact);
+  for (uint32_t k = 0; k < n; k++) {
+    int64_t x = n > MOST_SINGLE ? MOST_WHOLE + 1 : whole_at(t, v, k);
+    if (x > MOST_WHOLE || x < -MOST_WHOLE) return table(f, t, v, s, at);
+    exact[k] = (float)x;
+  }
+  return fe_cast(numbers(f, exact, n, s, at), t, at);
+}
+
+static tn_tensor constant(tn_function *f, DType t, const void *v, tn_shape s, tn_site at) {
   Shape shape;
   uint32_t n;
   if (!check_numbers(f, v, s, &shape, &n, at)) return fe_poison(f);
-  if (n > MOST_SINGLE || !are_exact(v, n))
-    return fe_made((tn_tensor){f, ir_table(f->ir, DT_I64, shape, v, fe_loc(f->p, at)).i}, at);
-  float *exact = rt_alloc(f->p->mem, (n + 1) * sizeof *exact);
-  for (uint32_t k = 0; k < n; k++) exact[k] = (float)v[k];
-  return fe_made(fe_cast(numbers(f, exact, n, shape, at), DT_I64, at), at);
+  if (t == DT_BOOL) v = as_bools(f->p->mem, v, n);
+  if (t == DT_F32) return fe_made(numbers(f, v, n, shape, at), at);
+  return fe_made(COUNTABLE >> t & 1 ? whole_numbers(f, t, v, n, shape, at) : table(f, t, v, shape, at), at);
+}
+
+tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at) {
+  return tn_constant_of(f, TN_F32, v, s, at);
+}
+
+tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at) {
+  return tn_constant_of(f, TN_I64, v, s, at);
+}
+
+tn_tensor tn_constant_of(tn_function *f, tn_dtype t, const void *v, tn_shape s, tn_site at) {
+  if (!f) return fe_poison(NULL);
+  FE_GUARD(f->p, fe_poison(f));
+  if (fe_dtype(t)) return constant(f, fe_dtype(t), v, s, at);
+  fe_error(f->p, E_DTYPE, at, "a constant needs a dtype: TN_F32, TN_I64, ..");
+  return fe_poison(f);
 }

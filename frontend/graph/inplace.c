@@ -46,7 +46,7 @@ static tn_tensor emit_plain(Op op, tn_tensor t, const char *what, tn_site at) {
   if (!fe_join_for(what, &t, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), what);
   if (fe_ins(t)->dtype != DT_LAYOUT) return fe_made(fe_emit1(op, t, at), at);
-  fe_error(f->p, E_DTYPE, at, "%s takes f32 or i64, not a packed layout", what);
+  fe_error(f->p, E_DTYPE, at, "%s takes numbers, not a packed layout", what);
   fe_note_value(t, "the value");
   return fe_poison(f);
 }
@@ -69,7 +69,7 @@ static bool is_tracked_leaf(const tn_function *f, Val v) {
 
 bool fe_is_tracked(tn_tensor t) {
   tn_function *f = t.fn;
-  if (fe_ins(t)->dtype != DT_F32) return false;
+  if (!fe_has_gradient(t)) return false;
   f->reach.least = 0;
   ir_grad_reach(f->ir, fe_val(t), &f->reach);
   for (uint32_t k = 0; k < f->reach.n; k++)
@@ -88,8 +88,8 @@ void tn_set_requires_grad(tn_tensor t, bool on, tn_site at) {
   if (!fe_join(&t, 1, &f, at)) return;
   FE_GUARD(f->p, );
   Op op = fe_ins(t)->op;
-  if (fe_ins(t)->dtype != DT_F32) {
-    fe_error(f->p, E_DTYPE, at, "only f32 values have gradients");
+  if (!fe_has_gradient(t)) {
+    fe_error(f->p, E_DTYPE, at, "only floats have gradients");
     fe_note_value(t, "the value");
   } else if (op == OP_input) {
     *flag_of_input(f, fe_val(t)) = on;

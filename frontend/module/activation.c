@@ -101,7 +101,7 @@ tn_module *tn_gate_module(tn_module *parent, const char *name, const char *kind,
 
 // ---- slopes
 static tn_tensor prelu(tn_module *m, tn_tensor x, tn_site at) {
-  return fe_prelu(x, fe_use(x.fn, fe_entry(m, "weight")->param, at), at);
+  return fe_prelu(x, fe_read(x.fn, fe_entry(m, "weight")->param, at), at);
 }
 
 tn_module *tn_prelu_module(tn_module *parent, const char *name, int64_t count, tn_site at) {

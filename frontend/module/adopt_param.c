@@ -44,7 +44,7 @@ bool fe_adopts_params(tn_module *m, const char *name, tn_site at) {
   return false;
 }
 
-static bool check_initial(tn_tensor t, tn_site at) {
+static bool check_initial(tn_tensor t, uint32_t dtypes, tn_site at) {
   tn_function *f = t.fn;
   if (f != f->p->init_fn) {
     fe_error(f->p, E_FOREIGN, at, "a parameter is made of a value of function '%s'", f->name);
@@ -52,7 +52,8 @@ static bool check_initial(tn_tensor t, tn_site at) {
     fe_hint(f->p, "build its initial value in the function that tn_init_function gives");
     return false;
   }
-  if (fe_ins(t)->dtype != DT_F32) fe_error(f->p, E_DTYPE, at, "a parameter holds f32");
+  if (!(dtypes >> fe_ins(t)->dtype & 1))
+    fe_error(f->p, E_DTYPE, at, "a %s", dtypes == FLOATS ? "parameter is of f32, f16 or bf16" : "buffer holds numbers");
   else if (ir_shape_is_const(f->p->ir, fe_shape_of(t))) return true;
   else fe_error(f->p, E_SHAPE, at, "a parameter must have constant sizes");
   fe_note_value(t, "its initial value");
@@ -72,13 +73,15 @@ static tn_tensor take_over(tn_tensor t, tn_site at) {
   return p;
 }
 
-tn_tensor tn_as_parameter(tn_tensor t, tn_site at) {
+static tn_tensor as_entry(tn_tensor t, uint32_t dtypes, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!fe_open_entity(t, false, "taken over", at) || !check_initial(t, at)) return fe_poison(f);
+  if (!fe_open_entity(t, false, "taken over", at) || !check_initial(t, dtypes, at)) return fe_poison(f);
   return take_over(t, at);
 }
+
+tn_tensor tn_as_parameter(tn_tensor t, tn_site at) { return as_entry(t, FLOATS, at); }
 
 // ---- entries
 void fe_param_end(tn_program *p, FeParam *q, Loc at) {
@@ -135,6 +138,7 @@ static FeParam *new_param(tn_module *m, const char *name, ParamKind kind, tn_ten
   FeParam *q =
       fe_param_add(m->p, fe_path(m->p, m->path, name), kind, fe_shape_of(p), (tn_init){TN_INIT_ZEROS, 0, 0}, loc);
   fe_detach(p, at);
+  q->dtype = (DType)fe_ins(p)->dtype;
   q->value = fe_val(p);
   q->entity = fe_entity_index(init, fe_entity(p));
   init->entities[q->entity].param = q;
@@ -214,7 +218,7 @@ static void take(tn_module *m, const char *name, ParamKind kind, tn_tensor t, tn
     return;
   }
   if (!t.v || !same_program(m, t, at)) return;
-  tn_tensor p = tn_as_parameter(t, at);
+  tn_tensor p = as_entry(t, kind == PARAM_WEIGHT ? FLOATS : NUMBER, at);
   if (!fe_ok(p)) return;
   FeEntry *e = fe_entry(m, name);
   if (e) replace(m, e, kind, p, at);

@@ -163,7 +163,7 @@ typedef struct {
   tn_site at;
 } Call;
 
-static tn_tensor weight(const Call *c, const char *name) { return fe_use(c->f, fe_entry(c->m, name)->param, c->at); }
+static tn_tensor weight(const Call *c, const char *name) { return fe_read(c->f, fe_entry(c->m, name)->param, c->at); }
 
 // x through rows [part, part + n) E of the projection: [B,T,n,H,D], or [B,T,H,D] for one part.
 static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {

@@ -63,7 +63,7 @@ static void update(const Average *a, tn_tensor weight) {
   weight = fe_keep(either(a, two(a, OP_eq, count, number(a, 0)), number(a, 1), weight), a->at);
   for (uint32_t k = 0; k < n; k++) {
     FeParam *average = average_of(a, q[k]);
-    tn_tensor old = fe_use(a->f, average, a->at), w = fe_use(a->f, q[k], a->at);
+    tn_tensor old = fe_use(a->f, average, a->at), w = fe_read(a->f, q[k], a->at);
     tn_tensor now = two(a, OP_add, old, two(a, OP_mul, two(a, OP_sub, w, old), weight));
     now = either(a, two(a, OP_eq, weight, number(a, 1)), w, now);
     set(a, average, when.fn ? either(a, when, now, old) : now);
@@ -107,7 +107,7 @@ static void use(tn_function *f, tn_module *m, const char *kind, tn_site at) {
   fe_params_flush(f->p);
   for (uint32_t k = 0; k < n; k++) {
     if (!is_unused(&a, q[k])) return;
-    tn_tensor average = fe_use(f, average_of(&a, q[k]), at);
+    tn_tensor average = fe_cast(fe_use(f, average_of(&a, q[k]), at), q[k]->dtype, at);
     FeUse *u = fe_use_of(f, q[k]->index);
     *u = (FeUse){.first = fe_val(average), .now = fe_val(average), .frozen = true};
   }

@@ -67,7 +67,7 @@ static tn_tensor number(const Call *c, double v) { return fe_const(c->x.fn, v, c
 
 static tn_tensor value_of(const Call *c, const char *name) {
   const FeEntry *e = fe_entry(c->m, name);
-  return e ? fe_use(c->x.fn, e->param, c->at) : (tn_tensor){0};
+  return e ? fe_read(c->x.fn, e->param, c->at) : (tn_tensor){0};
 }
 
 static bool check_value(const Call *c, uint32_t least_rank) {
@@ -146,7 +146,8 @@ static tn_tensor unbiased(const Call *c, tn_tensor variance, bool with_batch) {
   return op2(c, OP_mul, variance, op2(c, OP_div, n, rest));
 }
 
-static void write(const Call *c, tn_tensor buffer, tn_tensor content) {
+static void write(const Call *c, const char *name, tn_tensor content) {
+  tn_tensor buffer = fe_use(c->x.fn, fe_entry(c->m, name)->param, c->at);
   fe_copy_in(buffer, op1(c, OP_stop_grad, content), "tn_call", c->at);
 }
 
@@ -154,14 +155,14 @@ static void write(const Call *c, tn_tensor buffer, tn_tensor content) {
 static tn_tensor next_share(const Call *c) {
   tn_tensor counter = value_of(c, "num_batches_tracked");
   tn_tensor n = op2(c, OP_add, fe_cast(counter, DT_F32, c->at), number(c, 1));
-  write(c, counter, n);
+  write(c, "num_batches_tracked", n);
   return c->m->config.is_cumulative ? op2(c, OP_div, number(c, 1), n) : number(c, c->m->config.momentum);
 }
 
 static void update(const Call *c, const char *name, tn_tensor now, tn_tensor share) {
   tn_tensor old = value_of(c, name);
   tn_tensor kept = op2(c, OP_mul, old, op2(c, OP_sub, number(c, 1), share));
-  write(c, old, op2(c, OP_add, kept, op2(c, OP_mul, now, share)));
+  write(c, name, op2(c, OP_add, kept, op2(c, OP_mul, now, share)));
 }
 
 // mean, variance: [C]

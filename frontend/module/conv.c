@@ -112,7 +112,7 @@ static tn_tensor convolve(tn_module *m, tn_tensor x, tn_site at) {
   const FeEntry *weight = fe_entry(m, "weight"), *bias = fe_entry(m, "bias");
   if (!weight || !check_value(m, c, x, at)) return fe_poison(x.fn);
   if (c->o.padding_mode) x = padded(c, x, &o);
-  tn_tensor w = fe_use(x.fn, weight->param, at), b = bias ? fe_use(x.fn, bias->param, at) : (tn_tensor){0};
+  tn_tensor w = fe_read(x.fn, weight->param, at), b = bias ? fe_read(x.fn, bias->param, at) : (tn_tensor){0};
   return fe_ok(x) ? fe_convolve(c->n_spatial, c->is_transposed, x, w, b, o) : x;
 }
 

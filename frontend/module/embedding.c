@@ -79,9 +79,31 @@ static tn_tensor without_padding(tn_module *m, tn_tensor rows, tn_tensor index, 
   return fe_emit(OP_select, (const tn_tensor[]){is_padding, fe_emit1(OP_stop_grad, rows, at), rows}, 3, NULL, 0, at);
 }
 
+// Of a table of 16 bits only the rows that are asked for become f32.
+static tn_tensor take_rows(tn_tensor table, tn_tensor index, tn_site at) {
+  if (fe_ins(table)->dtype == DT_F32 || !fe_ok(index)) return fe_emit2(OP_embedding, table, index, at);
+  Dim d[MAX_RANK];
+  uint32_t rank = fe_rank(index);
+  for (uint32_t k = 0; k < rank; k++) d[k] = fe_axis_dim(index, k);
+  d[rank] = fe_axis_dim(table, 1);
+  const tn_tensor in[] = {table, flat(index, at)};
+  Attr axis = ir_a_int(KEY_axis, 0);
+  tn_tensor rows = fe_cast(fe_emit(OP_index_select, in, 2, &axis, 1, at), DT_F32, at);
+  return fe_ok(rows) ? fe_reshape(rows, d, rank + 1, at) : rows;
+}
+
+static bool check_norm(const tn_module *m, tn_tensor table, tn_site at) {
+  if (m->config.max_norm == 0 || fe_ins(table)->dtype == DT_F32) return true;
+  fe_error(m->p, E_DTYPE, at, "module '%s' shortens rows of its table (max_norm), which is stored as %s: f32 is needed",
+           m->path, ir_dtype_name[fe_ins(table)->dtype]);
+  fe_note(m->p, fe_entry(m, "weight")->loc, "the table was made here");
+  return false;
+}
+
 tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at) {
   tn_tensor table = fe_use(index.fn, fe_entry(m, "weight")->param, at);
+  if (!fe_ok(table) || !check_norm(m, table, at)) return fe_poison(index.fn);
   if (m->config.max_norm > 0 && fe_ins(index)->dtype == DT_I64) shorten_rows(m, table, index, at);
-  tn_tensor rows = fe_emit2(OP_embedding, table, index, at);
+  tn_tensor rows = take_rows(table, index, at);
   return m->config.has_padding && fe_ok(rows) ? without_padding(m, rows, index, at) : rows;
 }

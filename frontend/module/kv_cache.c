@@ -89,8 +89,9 @@ tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tens
   tn_tensor position = entry(f, cache, "position", o.at), all = entry(f, cache, "steps", o.at);
   o.offset = fe_cast(position, DT_I64, o.at);
   tn_slice_assign_at_(all, 1, o.offset, side_by_side(k, v, o.at), o.at);
-  tn_copy_(position, fe_emit2(OP_add, position, fe_size(f, fe_axis_dim(k, 1), o.at), o.at), o.at);
-  return fe_made(fe_attention((tn_tensor[]){q, all}, 2, 4, &o, o.at), o.at);
+  tn_copy_(position, fe_emit2(OP_add, fe_cast(position, DT_F32, o.at), fe_size(f, fe_axis_dim(k, 1), o.at), o.at),
+           o.at);
+  return fe_made(fe_attention((tn_tensor[]){q, fe_cast(all, DT_F32, o.at)}, 2, 4, &o, o.at), o.at);
 }
 
 void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at) {

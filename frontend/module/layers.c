@@ -38,7 +38,7 @@ tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_s
 
 static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
   const FeEntry *e = fe_entry(m, name);
-  return e ? fe_use(f, e->param, at) : fe_poison(f);
+  return e ? fe_read(f, e->param, at) : fe_poison(f);
 }
 
 // ---- modules of modules

@@ -126,7 +126,7 @@ tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape normalized,
 
 static tn_tensor use_or_none(tn_module *m, const char *name, tn_function *f, tn_site at) {
   const FeEntry *e = fe_entry(m, name);
-  return e ? fe_use(f, e->param, at) : none;
+  return e ? fe_read(f, e->param, at) : none;
 }
 
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at) {

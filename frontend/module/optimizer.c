@@ -160,9 +160,12 @@ static Rates rates_of(Optimizer *o, uint32_t group) {
 }
 
 // ---- one update
-// The handles of the parameter show v from here on.
+// The handles of the parameter show v from here on. One of 16 bits is updated as f32, which is rounded when it is stored.
 static void set_version(const Optimizer *o, const FeParam *q, tn_tensor v) {
-  if (fe_ok(v)) fe_write((tn_tensor){o->f, fe_use_of(o->f, q->index)->now.i}, v, true, o->at);
+  if (!fe_ok(v)) return;
+  tn_tensor now = {o->f, fe_use_of(o->f, q->index)->now.i};
+  if (q->dtype != DT_F32) v = fe_keep(fe_emit2(OP_assign, now, fe_cast(v, q->dtype, o->at), o->at), o->at);
+  if (fe_ok(v)) fe_write(now, v, true, o->at);
 }
 
 static tn_tensor slot(const Optimizer *o, const char *key, const FeParam *q, double init, FeParam **made) {
@@ -250,7 +253,7 @@ static bool update_one(Optimizer *o, uint32_t index) {
   if (r.failed) return false;
   tn_tensor grad = f->uses[index].grad;
   if (o->maximize) grad = fe_keep(fe_emit2(OP_mul, grad, fe_const(f, -1, o->at), o->at), o->at);
-  o->update(o, &r, q, fe_use(f, q, o->at), grad);
+  o->update(o, &r, q, fe_read(f, q, o->at), grad);
   return true;
 }
 

@@ -125,7 +125,7 @@ tn_module *tn_rnn_cell(tn_module *parent, const char *name, int64_t in, int64_t 
 tn_tensor fe_rnn_weight(const RnnCall *c, const char *part, uint32_t layer, bool reverse) {
   const char *name = rt_printf(c->m->p->mem, "%s%s", part, suffix_of(c->m, layer, reverse));
   const FeEntry *e = fe_entry(c->m, name);
-  return e ? fe_use(c->f, e->param, c->at) : fe_poison(c->f);
+  return e ? fe_read(c->f, e->param, c->at) : fe_poison(c->f);
 }
 
 static int64_t size_of(const RnnCall *c, bool cell) { return cell ? c->m->config.out : fe_rnn_state_size(c->m); }

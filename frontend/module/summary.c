@@ -29,17 +29,24 @@ static bool is_below(const tn_module *m, const tn_module *top) {
   return m;
 }
 
+typedef struct {
+  int64_t n, bytes;
+} Count;
+
 // Elements of m's parameters that were not counted with this stamp: own ones, or all below it
-static int64_t count_params(const tn_module *m, uint32_t stamp, bool below, bool trainable) {
-  int64_t n = 0;
+static Count count_params(const tn_module *m, uint32_t stamp, bool below, bool trainable) {
+  Count c = {0};
   for (uint32_t k = 0; k < m->n_entries; k++) {
     FeParam *q = m->entries[k].param;
     if (q->kind != PARAM_WEIGHT || q->stamp == stamp || (trainable && q->frozen)) continue;
     q->stamp = stamp;
-    n += ir_shape_bound(m->p->ir, q->shape);
+    c.n += ir_shape_bound(m->p->ir, q->shape), c.bytes += ir_type_bytes(m->p->ir, q->dtype, q->shape);
   }
-  for (const tn_module *c = m->first; c && below; c = c->next) n += count_params(c, stamp, below, trainable);
-  return n;
+  for (const tn_module *child = m->first; child && below; child = child->next) {
+    Count more = count_params(child, stamp, below, trainable);
+    c.n += more.n, c.bytes += more.bytes;
+  }
+  return c;
 }
 
 static double multiply_adds(const tn_function *f, const FeModuleCall *c) {
@@ -73,7 +80,7 @@ static void put_row(const Table *t, const FeModuleCall *c, uint32_t depth, bool 
   rt_text_add(&name, "%*s%s (%s)", (int)(2 * depth), "", m->name ? m->name : "root", tn_module_kind(m));
   for (uint32_t k = 0; k < c->out.n; k++)
     rt_text_add(&type, "%s%s", k ? " " : "", fe_ok(c->out.v[k]) ? fe_type_text(c->out.v[k]) : "-");
-  int64_t n = count_params(m, t->stamp, !has_children, false);
+  int64_t n = count_params(m, t->stamp, !has_children, false).n;
   char bytes[RT_BYTES_SIZE];
   fprintf(t->out, "%-38s %-22s %13s %15s %12s\n", name.text, type.text ? type.text : "-",
           n ? count_text(t->mem, (double)n) : "-", count_text(t->mem, multiply_adds(t->f, c)),
@@ -87,11 +94,11 @@ static void put_rule(FILE *out) {
 
 static void put_totals(const Table *t, const tn_module *m, double macs, int64_t activations) {
   tn_program *p = m->p;
-  int64_t all = count_params(m, ++p->stamp, true, false), trained = count_params(m, ++p->stamp, true, true);
+  Count all = count_params(m, ++p->stamp, true, false), trained = count_params(m, ++p->stamp, true, true);
   char a[RT_BYTES_SIZE], b[RT_BYTES_SIZE];
   put_rule(t->out);
-  fprintf(t->out, "parameters   %s, of which %s are trained; %s\n", count_text(t->mem, (double)all),
-          count_text(t->mem, (double)trained), rt_bytes_text(a, 4 * all));
+  fprintf(t->out, "parameters   %s, of which %s are trained; %s\n", count_text(t->mem, (double)all.n),
+          count_text(t->mem, (double)trained.n), rt_bytes_text(a, all.bytes));
   fprintf(t->out, "multiply-adds %s   activations %s\n", count_text(t->mem, macs), rt_bytes_text(b, activations));
 }
 

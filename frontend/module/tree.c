@@ -146,7 +146,13 @@ FeParam *fe_param_of(const tn_program *p, uint32_t index) {
   return NULL;
 }
 
-static Val initial_f32(tn_program *p, const FeParam *q, tn_site at) {
+static Val converted(tn_program *p, Val v, DType t, Loc loc) {
+  Attr type = ir_a_int(KEY_dtype, t);
+  return p->init->ins[v.i].dtype == t ? v : ir_emit(p->init, OP_cast, &v, 1, &type, 1, loc);
+}
+
+// Numbers are drawn as f32; a constant of whole numbers is exact.
+static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
   double a = q->init.a, b = q->init.b;
   Attr shape = ir_a_list(KEY_shape, q->shape), id = {0};
   switch (q->init.kind) {
@@ -160,20 +166,15 @@ static Val initial_f32(tn_program *p, const FeParam *q, tn_site at) {
                    q->loc);
   default:
     a = q->init.kind == TN_INIT_CONSTANT ? a : 0;
-    return ir_emit(p->init, OP_full, NULL, 0, (Attr[]){ir_a_num(KEY_value, a), shape}, 2, q->loc);
+    return ir_emit(p->init, OP_full, NULL, 0, (Attr[]){ir_a_num(KEY_value, a), shape, ir_a_int(KEY_dtype, q->dtype)},
+                   COUNTABLE >> q->dtype & 1 ? 3 : 2, q->loc);
   }
-}
-
-static Val initial_value(tn_program *p, const FeParam *q, tn_site at) {
-  Val v = initial_f32(p, q, at);
-  Attr type = ir_a_int(KEY_dtype, q->dtype);
-  return q->dtype == DT_F32 ? v : ir_emit(p->init, OP_cast, &v, 1, &type, 1, q->loc);
 }
 
 Val fe_initial(tn_program *p, FeParam *q) {
   if (!ir_none(q->value)) return q->value;
   tn_site at = {ir_loc_file(p->ir, q->loc), (int)ir_loc_line(p->ir, q->loc)};
-  q->value = initial_value(p, q, at);
+  q->value = converted(p, initial_value(p, q, at), q->dtype, q->loc);
   if (p->init_fn) fe_keep((tn_tensor){p->init_fn, q->value.i}, at);  // a scope that is open there does not end it
   return q->value;
 }
@@ -183,7 +184,8 @@ static void enter(tn_program *p, FeParam *q) {
   Param *row = &p->ir->params[q->index];
   for (uint32_t k = 0; k < q->n_aliases; k++)
     *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, q->aliases[k]);
-  ir_op2(p->init, OP_assign, ir_param(p->init, q->index, q->loc), fe_initial(p, q), q->loc);
+  Val target = ir_param(p->init, q->index, q->loc);
+  ir_op2(p->init, OP_assign, target, converted(p, fe_initial(p, q), q->dtype, q->loc), q->loc);
 }
 
 void fe_params_flush(tn_program *p) {
@@ -343,6 +345,11 @@ tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
     u->frozen = q->frozen || q->kind != PARAM_WEIGHT;
   }
   return (tn_tensor){f, u->now.i};
+}
+
+tn_tensor fe_read(tn_function *f, FeParam *q, tn_site at) {
+  tn_tensor v = fe_use(f, q, at);
+  return fe_ok(v) && fe_has_gradient(v) ? fe_cast(v, DT_F32, at) : v;
 }
 
 tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site at) {

@@ -98,6 +98,7 @@ static tn_variable variable_of(const tn_module *m, const FeEntry *e, const char 
                    .name = e->name,
                    .rank = ir_rank(ir, q->shape),
                    .group = q->group,
+                   .dtype = (tn_dtype)q->dtype,
                    .is_buffer = q->kind != PARAM_WEIGHT,
                    .is_frozen = q->frozen,
                    .is_alias = is_alias};
@@ -161,6 +162,43 @@ void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at) 
   for (uint32_t k = 0; k < n; k++) fe_entry(v[k].module, v[k].name)->param->frozen = frozen;
 }
 
+// ---- dtypes of storage
+static bool may_store(const FeParam *q, DType t, tn_program *p, tn_site at) {
+  double a = q->init.a;
+  bool is_float = FLOATS >> t & 1;
+  if (q->index != FE_NO_PARAM) {
+    fe_error(p, E_STATE, at, "'%s' is given another dtype after a function used parameters", q->path);
+    fe_hint(p, "tn_store_as stands before the first function that uses any");
+  } else if (!is_float && q->kind == PARAM_WEIGHT) {
+    fe_error(p, E_DTYPE, at, "parameter '%s' cannot be stored as %s: what may be trained is a float", q->path,
+             ir_dtype_name[t]);
+    fe_hint(p, "whole numbers are buffers: tn_buffer");
+  } else if (!is_float && q->init.kind == TN_INIT_CONSTANT && (double)ir_to_whole(t, a) != a) {
+    fe_error(p, E_ARGUMENT, at, "'%s' begins with %g, which %s does not hold", q->path, a, ir_dtype_name[t]);
+  } else return true;
+  fe_note(p, q->loc, "it was made here");
+  return false;
+}
+
+void tn_store_as(tn_module *m, const char *pattern, tn_dtype dtype, tn_site at) {
+  if (!m || m->poisoned) return;
+  FE_GUARD(m->p, );
+  tn_variable *v;
+  DType t = fe_dtype(dtype);
+  if (!fe_open(m->p, at)) return;
+  if (!t) {
+    fe_error(m->p, E_DTYPE, at, "parameters are stored as a dtype: TN_F32, TN_BF16, ..");
+    return;
+  }
+  uint32_t n = fe_variables(m, pattern, TN_EVERYTHING, &v);
+  if (!fe_matched(m, pattern, "parameter or buffer", n, at)) return;
+  for (uint32_t k = 0; k < n; k++) {
+    FeParam *q = fe_entry(v[k].module, v[k].name)->param;
+    bool stays = q->dtype == t || (COUNTABLE >> q->dtype & 1 && FLOATS >> t & 1);
+    if (!stays && may_store(q, t, m->p, at)) q->dtype = t;
+  }
+}
+
 // ---- penalties
 static tn_tensor sum_of(Op op, tn_tensor w, tn_site at) {
   int64_t axes[MAX_RANK];
@@ -185,7 +223,7 @@ static tn_tensor penalty(tn_function *f, tn_module *m, const char *pattern, Op o
   uint32_t n = fe_variables(m, pattern, TN_TRAINABLE, &v);
   if (!fe_matched(m, pattern, "trainable parameter", n, at)) return total;
   for (uint32_t k = 0; k < n; k++) {
-    tn_tensor sum = sum_of(op, fe_use(f, fe_entry(v[k].module, v[k].name)->param, at), at);
+    tn_tensor sum = sum_of(op, fe_read(f, fe_entry(v[k].module, v[k].name)->param, at), at);
     total = k ? fe_emit2(OP_add, total, sum, at) : sum;
   }
   return fe_made(total, at);

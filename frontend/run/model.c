@@ -158,6 +158,18 @@ tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n) {
   return status_of(rt_instance_set(m->inst, path, v, n));
 }
 
+tn_status tn_get_array(const tn_model *m, const char *path, tn_array out) {
+  FE_MODEL_CALL(m, tn_get_array, TN_ERR_ARGUMENT);
+  if (!path) return refuse(m, "%s: the path is missing", "tn_get_array");
+  return status_of(rt_instance_get_array(m->inst, path, arrays_of(&out)));
+}
+
+tn_status tn_set_array(tn_model *m, const char *path, tn_array v) {
+  FE_MODEL_CALL(m, tn_set_array, TN_ERR_ARGUMENT);
+  if (!path) return refuse(m, "%s: the path is missing", "tn_set_array");
+  return status_of(rt_instance_set_array(m->inst, path, arrays_of(&v)));
+}
+
 tn_status tn_save(tn_model *m, const char *path, bool with_state) {
   FE_MODEL_CALL(m, tn_save, TN_ERR_ARGUMENT);
   return path ? status_of(rt_instance_save(m->inst, path, with_state)) : refuse(m, "%s: no path is given", "tn_save");

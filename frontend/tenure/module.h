@@ -80,11 +80,21 @@ typedef struct {
   uint32_t rank, group;
   int64_t dims[8];
   bool is_buffer, is_frozen, is_alias;  // is_alias: an earlier path names it too
+  tn_dtype dtype;
 } tn_variable;
 // In PyTorch's named_parameters order: own entries as declared, then children depth-first; a shared entry stands at its
 // first path that matches. Gives the number of all; writes at most `max`. Options NULL: all.
 TN_API uint32_t tn_variables(const tn_module *m, const tn_variable_options *o, tn_variable *out, uint32_t max);
 TN_API void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at);  // as tn_freeze
+// Parameters and buffers below m that match are stored as t, from their first value on: floats as another float, buffers
+// as whole numbers or bool too; whole numbers stay what they are where t is a float, as in PyTorch's module.to(dtype).
+// Before any function uses a parameter (E009), and not of trained ones for whole numbers (E005). A constant that a
+// buffer begins with is one that t holds. Modules compute with f16 and bf16 as f32, and so does who casts:
+//
+//   tn_buffer(m, "seen", TN_SCALAR, (tn_init){TN_INIT_ZEROS, 0, 0});
+//   tn_store_as(m, "seen", TN_I64);                         // a counter
+//   tn_store_as(tn_root(p), "encoder", TN_BF16);            // half the memory; docs/dtypes.md says how it is trained
+TN_API void tn_store_as(tn_module *m, const char *pattern, tn_dtype t, tn_site at);
 // Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match
 TN_API tn_tensor tn_l1(tn_function *f, tn_module *m, const char *pattern, tn_site at);
 TN_API tn_tensor tn_l2(tn_function *f, tn_module *m, const char *pattern, tn_site at);

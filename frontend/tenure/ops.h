@@ -26,6 +26,8 @@ TN_API tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at);  // normal, m
 // Equal ones are stored once, read only, in a bundle among its constants.
 TN_API tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at);
 TN_API tn_tensor tn_constant_i64(tn_function *f, const int64_t *v, tn_shape s, tn_site at);
+// The same of every dtype: an array of the C type that docs/dtypes.md names.
+TN_API tn_tensor tn_constant_of(tn_function *f, tn_dtype t, const void *v, tn_shape s, tn_site at);
 
 // ---- operations. Shapes broadcast as in NumPy; f32 unless said; axes may be negative. Sums, products, quotients, signs, bounds
 // and tn_where take whole numbers too, in one common dtype (docs/dtypes.md); comparisons give bool.

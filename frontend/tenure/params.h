@@ -20,11 +20,19 @@ TN_API const char *tn_param_path(const tn_model *m, uint32_t k);
 TN_API tn_array tn_param_at(tn_model *m, uint32_t k);
 TN_API void tn_param_end_write(tn_model *m, uint32_t k);  // views of it are written no more
 TN_API uint64_t tn_n_weight_packs(const tn_model *m);     // packed copies of weights that runs made since m was
+// All n numbers of a float entry, f16 and bf16 ones converted: exactly when they are read, rounded to nearest even when they
+// are set.
 TN_API tn_status tn_get(const tn_model *m, const char *path, float *out, size_t n);
 TN_API tn_status tn_set(tn_model *m, const char *path, const float *v, size_t n);
+// The same for every dtype: the array has the entry's shape and its dtype, or both are floats (TN_ERR_ARGUMENT).
+//
+//   tn_get_array(m, "seen", tn_i64(&seen));     tn_set_array(m, "table", tn_u8(bytes, 256))
+TN_API tn_status tn_get_array(const tn_model *m, const char *path, tn_array out);
+TN_API tn_status tn_set_array(tn_model *m, const char *path, tn_array v);
 // safetensors with PyTorch's names; all or nothing. with_state: optimizer state and the random stream too. A file that
 // is replaced keeps its mode. Loading takes memory for what it reads, for as long as it runs, and
-// refuses a file that is written meanwhile.
+// refuses a file that is written meanwhile. Floats of the file become the entry's float dtype, by way of f32 and rounded
+// to nearest even, as in PyTorch's load_state_dict; whole numbers and bools are of the entry's dtype or refused.
 TN_API tn_status tn_save(tn_model *m, const char *path, bool with_state);
 TN_API tn_status tn_load(tn_model *m, const char *path, bool with_state);
 

@@ -154,7 +154,7 @@ uint16_t ir_rule_leaf(const Infer *c) {
 uint16_t ir_rule_table(const Infer *c) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, -1);
   Shape s = ir_attr(c->f, c->v, KEY_shape)->u.list;
-  if (t != DT_F32 && t != DT_I64) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of f32 or i64");
+  if (t < 0 || t >= N_DTYPES || !(NUMBER >> t & 1)) return ir_infer_fault(c, E_DTYPE, "needs {dtype} of a number");
   if (!ir_shape_is_const(c->p, s)) return bad_shape(c, "the sizes of a table are constants");
   const char *bits = ir_text(c->p, ir_attr(c->f, c->v, KEY_bits)->u.s);
   size_t digits = strlen(bits), want = (size_t)ir_shape_bound(c->p, s) * 2 * (size_t)ir_dtype_bytes[t];
@@ -169,9 +169,9 @@ uint16_t ir_rule_table(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_like1(const Infer *c) {
+uint16_t ir_rule_grad_of(const Infer *c) {
   if (rank_of(c, 0) != 0) return bad_shape(c, "a gradient is taken of a scalar");
-  set(c, 0, dtype_of(c, 1), shape_of(c, 1));
+  set(c, 0, DT_F32, shape_of(c, 1));
   return 0;
 }
 

@@ -1,6 +1,6 @@
 // Numbers of data files as numbers of an array; see npy.h.
 #include "runtime/data/npy.h"
-#include "runtime/half.h"
+#include "runtime/exec/floats.h"
 #include "runtime/store/safetensors.h"
 
 #include <string.h>
@@ -38,14 +38,6 @@ bool rt_number_is_plain(RtNumber t, RtDType as) {
   return t.big_endian != little && kind[as] == t.kind && rt_dtype_bytes(as) == t.bytes;
 }
 
-static void put_float(float v, RtDType as, void *out, size_t k) {
-  if (as == RT_F16) ((uint16_t *)out)[k] = rt_f16_of_f32(v);
-  else if (as == RT_BF16) ((uint16_t *)out)[k] = rt_bf16_of_f32(v);
-  else ((float *)out)[k] = v;
-}
-
-static bool is_float(RtDType as) { return as == RT_F32 || as == RT_F16 || as == RT_BF16; }
-
 // false: it does not fit
 static bool put_whole(int64_t v, RtDType as, void *out, size_t k) {
   if (as == RT_I64) return ((int64_t *)out)[k] = v, true;
@@ -58,7 +50,7 @@ static bool read_integers(RtNumber t, const unsigned char *from, size_t n, RtDTy
     uint64_t v = integer_of(t, from + k * t.bytes);
     bool is_large = t.kind == 'u' && v > INT64_MAX;
     *bad = k;
-    if (is_float(as)) put_float(is_large ? (float)v : (float)(int64_t)v, as, out, k);
+    if (rt_dtype_is_float(as)) rt_put_float(is_large ? (float)v : (float)(int64_t)v, as, out, k);
     else if (is_large || !put_whole((int64_t)v, as, out, k)) return false;
   }
   return true;
@@ -72,7 +64,7 @@ bool rt_number_read(RtNumber t, const unsigned char *from, size_t n, RtDType as,
     return true;
   }
   if (rt_number_natural(t) == RT_I64) return read_integers(t, from, n, as, out, bad);
-  if (!is_float(as)) return false;
-  for (size_t k = 0; k < n; k++) put_float(float_of(t, from + k * t.bytes), as, out, k);
+  if (!rt_dtype_is_float(as)) return false;
+  for (size_t k = 0; k < n; k++) rt_put_float(float_of(t, from + k * t.bytes), as, out, k);
   return true;
 }

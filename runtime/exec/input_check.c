@@ -181,8 +181,8 @@ static RtStatus check_params(const RtRunCheck *c) {
   const RtFunction *f = c->function;
   for (uint32_t u = 0; u < f->n_uses; u++) {
     const RtParam *p = &c->plan->params[f->uses[u].param];
-    RtArray block = {.data = (void *)(uintptr_t)(c->params + p->offset), .dtype = RT_F32, .rank = 1};
-    block.dims[0] = p->bytes / 4;
+    RtArray block = {.data = (void *)(uintptr_t)(c->params + p->offset), .dtype = RT_U8, .rank = 1};
+    block.dims[0] = p->bytes;
     for (size_t k = 0; k < c->n_in && f->uses[u].is_written; k++)
       if (overlap(&block, &c->in[k]))
         return refuse(c, RT_ERR_ARGUMENT, "input '%s' is memory of parameter '%s', which the run updates: pass a copy",

@@ -62,6 +62,8 @@ RtArray rt_instance_param(RtInstance *i, uint32_t k);
 void rt_instance_end_write(RtInstance *i, uint32_t k);
 RtStatus rt_instance_get(RtInstance *i, const char *path, float *out, size_t n);
 RtStatus rt_instance_set(RtInstance *i, const char *path, const float *v, size_t n);
+RtStatus rt_instance_get_array(RtInstance *i, const char *path, const RtArray *out);
+RtStatus rt_instance_set_array(RtInstance *i, const char *path, const RtArray *v);
 
 // safetensors under canonical paths. with_state: state entries, seed and run counter too.
 // Aliases are stored in the metadata as "alias": "canonical", which is what PyTorch's save_model writes for tied weights.

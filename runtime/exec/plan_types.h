@@ -13,30 +13,31 @@
 struct RtGuardedArena;
 
 enum { RT_MAX_RANK = 8 };
-// Dtypes of arrays, as tn_dtype numbers them: ROW(id, name, bytes).
-#define RT_DTYPES(ROW)    \
-  ROW(RT_F32, "f32", 4)   \
-  ROW(RT_I64, "i64", 8)   \
-  ROW(RT_I32, "i32", 4)   \
-  ROW(RT_U8, "u8", 1)     \
-  ROW(RT_BOOL, "bool", 1) \
-  ROW(RT_F16, "f16", 2)   \
-  ROW(RT_BF16, "bf16", 2)
-#define ROW(id, name, bytes) id,
+// Dtypes of arrays, as tn_dtype numbers them: ROW(id, name, bytes, its name in safetensors, C type of an element).
+#define RT_DTYPES(ROW)                     \
+  ROW(RT_F32, "f32", 4, F32, "float")      \
+  ROW(RT_I64, "i64", 8, I64, "int64_t")    \
+  ROW(RT_I32, "i32", 4, I32, "int32_t")    \
+  ROW(RT_U8, "u8", 1, U8, "uint8_t")       \
+  ROW(RT_BOOL, "bool", 1, BOOL, "uint8_t") \
+  ROW(RT_F16, "f16", 2, F16, "uint16_t")   \
+  ROW(RT_BF16, "bf16", 2, BF16, "uint16_t")
+#define ROW(id, ...) id,
 typedef enum { RT_NO_DTYPE, RT_DTYPES(ROW) RT_N_DTYPES } RtDType;
 #undef ROW
 static inline const char *rt_dtype_name(uint32_t t) {
-#define ROW(id, name, bytes) [id] = name,
+#define ROW(id, name, ...) [id] = name,
   static const char *const names[RT_N_DTYPES] = {[RT_NO_DTYPE] = "no known dtype", RT_DTYPES(ROW)};
 #undef ROW
   return names[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
 }
 static inline size_t rt_dtype_bytes(uint32_t t) {
-#define ROW(id, name, bytes) [id] = bytes,
+#define ROW(id, name, bytes, ...) [id] = bytes,
   static const uint8_t sizes[RT_N_DTYPES] = {[RT_NO_DTYPE] = 1, RT_DTYPES(ROW)};
 #undef ROW
   return sizes[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
 }
+static inline bool rt_dtype_is_float(uint32_t t) { return t == RT_F32 || t == RT_F16 || t == RT_BF16; }
 
 // A named dim: its run-time value is TnFrame.dims at its index.
 typedef struct {

@@ -85,7 +85,7 @@ static uint64_t count_of(const RtParam *p) {
 // ---- save
 
 static RtStTensor tensor_of(const Job *j, const Part *part, const RtParam *p) {
-  uint8_t dtype = p->dtype == RT_I64 ? RT_ST_I64 : RT_ST_F32;
+  uint8_t dtype = (uint8_t)rt_st_dtype_of(p->dtype);
   const unsigned char *data = rt_instance_block(part->inst) + p->offset;
   RtStTensor t = {
       .name = named(j, part, p->path), .dtype = dtype, .rank = p->rank, .n_elements = count_of(p), .data = data};
@@ -240,8 +240,9 @@ static const char *shape_text(RtArena *mem, const int64_t *dims, uint32_t rank) 
   return t.text;
 }
 
+// Floats become one another, as in PyTorch's load_state_dict; whole numbers are of the same dtype.
 static bool converts(const RtParam *p, const RtStTensor *t) {
-  if (p->dtype == RT_I64) return t->dtype == RT_ST_I64;
+  if (!rt_dtype_is_float(p->dtype)) return t->dtype == rt_st_dtype_of(p->dtype);
   return t->dtype == RT_ST_F64 || t->dtype == RT_ST_F32 || t->dtype == RT_ST_F16 || t->dtype == RT_ST_BF16;
 }
 
@@ -304,7 +305,8 @@ static void add_missing(Job *j, const Part *part, const RtParam *p, Problems *pr
 }
 
 static void add_mismatch(Job *j, const RtParam *p, const RtStTensor *t, Problems *problems) {
-  const char *want = p->dtype == RT_I64 ? "I64" : "F32, F64, F16 or BF16";
+  bool is_float = rt_dtype_is_float(p->dtype);
+  const char *want = is_float ? "F32, F64, F16 or BF16" : rt_st_dtype_name[rt_st_dtype_of(p->dtype)];
   if (!converts(p, t))
     add_problem(problems,
                 rt_printf(j->mem, "'%s' has dtype %s, expected %s", t->name, rt_st_dtype_name[t->dtype], want));
@@ -397,10 +399,7 @@ static void match_part(Job *j, const RtSt *st, Part *part, Problems *problems) {
 }
 
 static void copy_tensor(const Part *part, uint32_t k, const RtStTensor *t) {
-  const RtParam *p = &part->plan->params[k];
-  unsigned char *to = rt_instance_change(part->inst, k);
-  if (p->dtype == RT_F32) rt_st_read_f32(t, (float *)(void *)to);
-  else if (t->size) memcpy(to, t->data, t->size);
+  rt_st_read(t, (RtDType)part->plan->params[k].dtype, rt_instance_change(part->inst, k));
 }
 
 static uint32_t copy_part(const Part *part) {

@@ -1,6 +1,6 @@
 // Reading safetensors: a JSON reader for exactly the shape that the header has, then the checks on offsets.
 #include "runtime/store/safetensors.h"
-#include "runtime/half.h"
+#include "runtime/exec/floats.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,6 +12,13 @@ const char *const rt_st_dtype_name[RT_N_ST_DTYPES] = {RT_ST_DTYPES(ROW)};
 #define ROW(n, b) b,
 const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES] = {RT_ST_DTYPES(ROW)};
 #undef ROW
+
+RtStDType rt_st_dtype_of(uint32_t t) {
+#define ROW(id, name, bytes, file, ...) [id] = RT_ST_##file,
+  static const uint8_t of[RT_N_DTYPES] = {RT_DTYPES(ROW)};
+#undef ROW
+  return (RtStDType)of[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
 
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
 
@@ -419,4 +426,15 @@ static float load_f32(const unsigned char *p, RtStDType dtype) {
 void rt_st_read_f32(const RtStTensor *t, float *out) {
   size_t width = rt_st_dtype_bytes[t->dtype];
   for (uint64_t i = 0; i < t->n_elements; i++) out[i] = load_f32(t->data + i * width, t->dtype);
+}
+
+void rt_st_read(const RtStTensor *t, RtDType as, void *out) {
+  size_t width = rt_st_dtype_bytes[t->dtype];
+  uint8_t *bools = out;
+  if (t->dtype == rt_st_dtype_of(as)) {
+    if (t->size) memcpy(out, t->data, t->size);
+    for (uint64_t k = 0; as == RT_BOOL && k < t->n_elements; k++) bools[k] = bools[k] != 0;
+    return;
+  }
+  for (uint64_t k = 0; k < t->n_elements; k++) rt_put_float(load_f32(t->data + k * width, t->dtype), as, out, k);
 }

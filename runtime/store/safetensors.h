@@ -7,6 +7,7 @@
 #define TN_RUNTIME_STORE_SAFETENSORS_H
 
 #include "runtime/api.h"
+#include "runtime/exec/plan_types.h"
 #include "runtime/names.h"
 #include "runtime/store/byte_source.h"
 
@@ -22,6 +23,8 @@ typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
 #undef ROW
 extern const char *const rt_st_dtype_name[RT_N_ST_DTYPES];
 extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
+
+RtStDType rt_st_dtype_of(uint32_t t);  // of an array's RtDType
 
 enum { RT_ST_MAX_RANK = 8 };
 typedef struct {
@@ -60,6 +63,8 @@ void rt_st_add_meta(RtArena *mem, RtSt *st, const char *key, const char *value);
 const RtStTensor *rt_st_find(const RtSt *st, const char *name);  // NULL: none
 const char *rt_st_meta(const RtSt *st, const char *key);         // NULL: none
 void rt_st_read_f32(const RtStTensor *t, float *out);  // F64, F32, F16, BF16; all n_elements, rounded to nearest even
+// The tensor's elements as an array of t: the bytes as they are where it holds the same dtype, floats by way of f32.
+void rt_st_read(const RtStTensor *t, RtDType as, void *out);
 // The other way: n elements as `dtype`, rounded to nearest even; not aligned.
 void rt_st_put_f32(RtStDType dtype, const float *v, uint64_t n, unsigned char *out);
 
