@@ -1,5 +1,6 @@
 // Dtypes as compiled code has them: how an element lies in memory, and what it is as f32, through which every conversion
-// that is not between whole numbers goes. A row for each number of ir/dtypes.def; kernels that only move elements ask for their type and need no more.
+// that is not between whole numbers goes. A row for each number of ir/dtypes.def; kernels that only move elements ask for
+// their type and need no more.
 #include "codegen/cg.h"
 
 #include <string.h>
