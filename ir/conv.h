@@ -14,6 +14,11 @@
 
 enum { CONV_AXES = 3 };
 
+// {algorithm}: the code generator's choice; sums of products; Winograd's (codegen/gemm/winograd.h).
+typedef enum { CONV_AUTO, CONV_EXACT, CONV_WINOGRAD, N_CONV_ALGORITHMS } ConvAlgorithm;
+// Its name in text; NULL: there is no attribute.
+const char *ir_conv_algorithm_name(ConvAlgorithm a);
+
 typedef struct {
   uint32_t rank;         // spatial axes; those of size 1 in front make them three
   Val x, y, weight;      // those that the instruction reads or makes
@@ -22,6 +27,7 @@ typedef struct {
   int64_t in[CONV_AXES], out[CONV_AXES];
   int64_t kernel[CONV_AXES], stride[CONV_AXES], dilation[CONV_AXES];
   int64_t before[CONV_AXES], behind[CONV_AXES];  // zeros that pad x
+  ConvAlgorithm algorithm;
 } Conv;
 
 // Reads the instruction at v, whose operands fit (ir_infer has run).

@@ -291,9 +291,14 @@ typedef struct {
   int64_t offset;  // in SEG_PARAM, after place of the program
 } Param;
 
-// A copy of a parameter, seen as a matrix B[k][n], in panels of `width` columns: [panel][k][width], zero beyond n. All
-// products that read it so share it. The code generator decides which there are (codegen/module/packed_weights.c).
+// How a copy of a parameter holds it: as a matrix B[k][n] in panels of `width` columns, [panel][k][width], zero beyond n;
+// the weight of a convolution of k channels to n as Winograd's algorithm multiplies it, [panel][36][k][width].
+typedef enum { PACK_PANELS, PACK_WINOGRAD } PackKind;
+
+// A copy of a parameter. All products that read it so share it. The code generator decides which there are
+// (codegen/module/packed_weights.c).
 typedef struct {
+  PackKind kind;
   uint32_t param;
   bool transposed;  // stored [n, k]
   int64_t n, k, width;

@@ -44,12 +44,21 @@ static bool window_of(Gen *g, Val x, Window *w) {
   return true;
 }
 
+static bool is_for_winograd(const Window *w) {
+  bool fits = w->spatial == 2 && w->groups == 1;
+  for (uint32_t k = 0; k < w->spatial; k++) fits &= w->kernel[k] == 3 && w->stride[k] == 1 && w->dilation[k] == 1;
+  return fits;
+}
+
 static uint32_t attributes(Gen *g, const Window *w, Attr *attr) {
   attr[0] = ir_a_list(KEY_stride, ir_shape_ints(g->p, w->stride, w->spatial));
   attr[1] = ir_a_list(KEY_pad, ir_shape_ints(g->p, w->pad, 2 * w->spatial));
   attr[2] = ir_a_list(KEY_dilation, ir_shape_ints(g->p, w->dilation, w->spatial));
   attr[3] = ir_a_int(KEY_groups, w->groups);
-  return 4;
+  if (!gen_chance(g, 70)) return 4;
+  ConvAlgorithm a = is_for_winograd(w) ? CONV_WINOGRAD : CONV_EXACT;
+  attr[4] = ir_a_str(KEY_algorithm, ir_str(g->p, ir_conv_algorithm_name(a)));
+  return 5;
 }
 
 // x with other spatial sizes and channels
@@ -68,7 +77,7 @@ static Shape weight_shape(Gen *g, const Window *w, int64_t out, int64_t channels
 
 void add_conv(Gen *g) {
   Window w;
-  Attr attr[5];
+  Attr attr[6];
   Val x = image_of(g);
   if (ir_none(x) || !window_of(g, x, &w)) return;
   Dims d = gen_dims(g, x);

@@ -42,6 +42,29 @@ static void check_values(void) {
   tn_program_free(p);
 }
 
+static void check_algorithm(void) {
+  tn_program *p = quiet();
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 5, 5)), w = tn_input(f, "w", TN_F32, TN_SHAPE(4, 3, 3, 3));
+  tn_tensor one = tn_input(f, "one", TN_F32, TN_SHAPE(4, 3, 1, 1));
+  CHECK(tn_conv2d(x, w, TN_NONE, .algorithm = (tn_conv_algorithm)3).v == 0);
+  CHECK(tn_conv2d(x, w, TN_NONE, .stride = 2, .algorithm = TN_CONV_WINOGRAD).v == 0);
+  CHECK(tn_conv2d(x, one, TN_NONE, .algorithm = TN_CONV_WINOGRAD).v == 0);
+  CHECK(tn_conv2d(x, one, TN_NONE, .algorithm = TN_CONV_EXACT).v != 0);
+  CHECK(strstr(report_of(p), "the algorithm of a convolution is TN_CONV_AUTO, TN_CONV_EXACT or TN_CONV_WINOGRAD"));
+  CHECK(strstr(report_of(p), "{algorithm} winograd is for windows of 3 x 3, stride 1, dilation 1, one group"));
+  tn_module *c = tn_conv2d_module(tn_root(p), "c", 3, 4, 3, .algorithm = TN_CONV_WINOGRAD);
+  char *text = NULL;
+  size_t n = 0;
+  FILE *out = open_memstream(&text, &n);
+  tn_output(f, "y", tn_call(c, x));
+  tn_function_end(f);
+  tn_dump_function(p, "run", out, TN_DUMP_IR);
+  fclose(out);
+  CHECK(strstr(text, "algorithm=\"winograd\"") != NULL);
+  free(text), tn_program_free(p);
+}
+
 static void check_summary(void) {
   tn_program *p = quiet();
   tn_module *net = tn_root(p), *c = tn_conv2d_module(net, "c", 3, 4, 3, .padding = 1);
@@ -100,6 +123,7 @@ int main(void) {
   check_images();
   check_refused();
   check_values();
+  check_algorithm();
   check_summary();
   return check_report();
 }

@@ -131,7 +131,7 @@ static const char *const op_lines[] = {
     "%rg = rms_norm_grad %x, %rr, %rn",
     "%mm = matmul %x, %x {tb}",
     "%li = linear %x, %w2",
-    "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1}",
+    "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1, algorithm=\"exact\"}",
     "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1, shape=[3,4]}",
     "%mp, %mi = max_pool %im {kernel=[2,2], stride=[1,2], pad=[0,1], dilation=[1,1], shape=[2,2]}",
     "%mg = max_pool_grad %mp, %mi {kernel=[2,2], stride=[1,2], pad=[0,1], shape=[3,4]}",

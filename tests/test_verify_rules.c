@@ -48,6 +48,10 @@ static const Sample samples[] = {
      "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2}\n"
      "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[15,16]}\n"
      "%cw = conv_weight_grad %im, %cv {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=2, shape=[3,2]}\n"},
+    {"", "%im: f32[2,15,16,6], %ke: f32[8,6,3,3]",
+     "%cv = conv %im, %ke {pad=[1,1,1,1], groups=1, algorithm=\"exact\"}\n"
+     "%ct = conv_transpose %cv, %ke {pad=[1,1,1,1], groups=1, algorithm=\"exact\", shape=[15,16]}\n"
+     "%cw = conv_weight_grad %im, %cv {pad=[1,1,1,1], groups=1, algorithm=\"winograd\", shape=[3,3]}\n"},
     {"", "%im: f32[2,4,15,16,6]",
      "%mp, %mi = max_pool %im {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], dilation=[1,1,2], shape=[4,8,5]}\n"
      "%mg = max_pool_grad %mp, %mi {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], dilation=[1,1,2], shape=[4,15,16]}\n"

@@ -83,7 +83,7 @@ typedef struct {
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
   int64_t acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
   int64_t a_tile;       // A_PACKED: elements of one k
-  int64_t b_elements;   // B_BY_STRATEGY
+  int64_t b_elements;   // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;        // pieces of work for the team, with all of k
 } GemmPlan;
 
@@ -99,6 +99,7 @@ typedef struct {
   LLVMValueRef a, b, out, bias;
   LLVMValueRef fused_from;                // PROLOGUE_A_PER_MC_BLOCK: the first row of the MC block at hand
   LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
+  LLVMValueRef own;                       // b_elements in scratch
   LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored

@@ -1,7 +1,6 @@
 // What is known of a product before any code is emitted (gemm.h): operands and sizes, modifiers, and the first
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
-#include "codegen/gemm/gemm.h"
-#include "ir/conv.h"
+#include "codegen/gemm/winograd.h"
 
 // Numbers: pages of docs/experiments that found the value.
 enum {
@@ -116,9 +115,11 @@ static void find_epilogue(const Fn *f, Val v, GemmPlan *p) {
   p->update = cg_gemm_update(f, v);
 }
 
+// Of convolutions the strategy says whether a copy is worth it.
 static bool is_prepacked(const Fn *f, GemmPlan *p, const Target *t) {
-  return f->prog->packs_weights && !p->ta && !p->batch.n && !p->b_has_batch &&
-         cg_gemm_packs(p->m_max, p->n_max, p->k_max, p->tb, t) && cg_constant_weight(f, p->b, &p->weight);
+  bool pays = p->is_conv || cg_gemm_packs(p->m_max, p->n_max, p->k_max, p->tb, t);
+  return f->prog->packs_weights && !p->ta && !p->batch.n && !p->b_has_batch && pays &&
+         cg_constant_weight(f, p->b, &p->weight);
 }
 
 // As if the strategy could be combined with all of them.
@@ -171,7 +172,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
 
 // ---- scratch: it belongs to what is packed, stored or summed, whatever the strategy
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
-  if (p->pack_b == B_BY_STRATEGY) return cg_round_up(p->b_elements, TN_ALIGN / 4);
+  if (p->b_elements) return cg_round_up(p->b_elements, TN_ALIGN / 4);
   if (p->prologue == PROLOGUE_B && p->pack_b == B_IN_PLACE) return cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4);
   if (p->pack_b != B_SHARED) return 0;
   int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;
@@ -208,8 +209,10 @@ bool cg_constant_weight(const Fn *f, Val b, uint32_t *param) {
 }
 
 WeightPack cg_weight_of(const GemmPlan *p, const Target *t) {
+  if (p->is_conv) return cg_winograd_pack(p);
   int64_t rows = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl);
-  return (WeightPack){.param = p->weight,
+  return (WeightPack){.kind = PACK_PANELS,
+                      .param = p->weight,
                       .transposed = p->tb,
                       .n = p->n_max,
                       .k = p->k_max,

@@ -1,11 +1,14 @@
 // Strategy winograd of products (gemm.h): convolutions and transposed ones of 3 x 3 taps and stride 1, in fewer
 // multiply-adds and with more rounding than strategy conv (winograd.h).
 //
-// The team transforms the weights into scratch. Then a unit of work is some neighbouring tiles, of one image or several:
+// Transformed weights, U, are a packed copy of a parameter that the function does not write
+// (codegen/module/packed_weights.c), or the team makes them in scratch in every run. Where V and M of enough tiles have
+// room on a worker's stack, a unit of work is a block of neighbouring tiles, of one image or several:
 //
 //   V of the tiles | for each panel of channels of the result: 36 products, each tile's result, its epilogue
 //
-// Where V of all channels has no room, it is made by blocks of them for each panel, whose products are added up.
+// Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
+// [channel]; then a unit is a panel for a block.
 #include "codegen/gemm/winograd.h"
 
 // ---- the plan
@@ -14,14 +17,16 @@ bool cg_gemm_winograd_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   return p->is_conv && cg_winograd_plan(f, p->product, t, &w);
 }
 
+static int64_t block_elements(const WinogradPlan *p) { return WINOGRAD_POINTS * p->v_point; }  // V of a block of tiles
+
 void cg_gemm_winograd_plan(const Fn *f, GemmPlan *p, const Target *t) {
   WinogradPlan w;
   cg_winograd_plan(f, p->product, t, &w);
   p->mr = w.mr, p->nv = w.nv, p->width = w.width;
-  p->mc = w.tiles, p->kc = w.s.src_channels;
-  p->pack_b = B_BY_STRATEGY;
-  p->b_elements = WINOGRAD_POINTS * w.panels * w.s.src_channels * w.width;
-  p->units = cg_ceil_div(w.images * w.image_tiles, w.tiles);
+  p->mc = w.tiles, p->kc = w.s.src_channels, p->tb = !w.s.transposed;
+  if (!w.keeps_weights) p->pack_b = B_BY_STRATEGY, p->b_elements = cg_winograd_weight_elements(&w);
+  if (w.shares_tiles) p->b_elements += w.chunk / w.tiles * block_elements(&w);
+  p->units = cg_ceil_div(w.images * w.image_tiles, w.tiles) * (w.shares_tiles ? w.panels : 1);
 }
 
 // What else lies on the worker's stack, in elements from g->strip on.
@@ -41,7 +46,7 @@ static Room room_of(const WinogradPlan *p) {
 void cg_gemm_winograd_stack(Gemm *g) {
   WinogradPlan w;
   cg_winograd_plan(g->c->f, g->p->product, g->c->t, &w);
-  g->a_block = cg_gemm_on_stack(g->c, WINOGRAD_POINTS * w.v_point);
+  if (!w.shares_tiles) g->a_block = cg_gemm_on_stack(g->c, block_elements(&w));
   g->b_block = cg_gemm_on_stack(g->c, WINOGRAD_POINTS * w.m_point);
   g->strip = cg_gemm_on_stack(g->c, room_of(&w).end);
 }
@@ -51,8 +56,9 @@ typedef struct {
   Gemm *g;
   const WinogradPlan *p;
   LLVMValueRef table, result, zeros;  // pointers to a tile's pixels; a tile of a panel; a pixel of the padding
-  LLVMValueRef first, n;              // tiles
-  int64_t left;                       // of n by the microkernel's rows, or TILE_DYN
+  LLVMValueRef v;
+  LLVMValueRef first, n;  // tiles
+  int64_t left;           // of n by the microkernel's rows, or TILE_DYN
 } Unit;
 
 typedef struct {
@@ -61,34 +67,45 @@ typedef struct {
   uint32_t nv;
 } Panel;
 
-static LLVMValueRef block_channels(const Unit *u, LLVMValueRef block) {
+// V of tile number `tile`, to `v`.
+static void read_tile(const Unit *u, LLVMValueRef tile, LLVMValueRef v) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
-  if (p->blocks == 1) return cg_i64(c, p->s.src_channels);
-  LLVMValueRef left = cg_sub(c, cg_i64(c, p->s.src_channels), cg_mul(c, block, cg_i64(c, p->channels)));
-  return cg_min(c, left, cg_i64(c, p->channels));
-}
-
-// V of block number `block` of the channels.
-static void read_tiles(const Unit *u, LLVMValueRef block) {
-  Cg *c = u->g->c;
-  const WinogradPlan *p = u->p;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
-  WinogradTile t = cg_winograd_tile(c, p, cg_add(c, u->first, l.i));
+  WinogradTile t = cg_winograd_tile(c, p, tile);
   WinogradRead r = {.source = u->g->a,
-                    .first = cg_mul(c, block, cg_i64(c, p->channels)),
-                    .channels = block_channels(u, block),
+                    .first = cg_i64(c, 0),
+                    .channels = cg_i64(c, p->s.src_channels),
                     .table = u->table,
                     .zeros = u->zeros,
-                    .v = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->channels))),
+                    .v = v,
                     .point = p->v_point};
   cg_winograd_read(c, p, &t, &r);
+}
+
+static LLVMValueRef row_of_v(const Unit *u, LLVMValueRef v, LLVMValueRef row) {
+  return cg_at(u->g->c, u->g->c->f32, v, cg_mul(u->g->c, row, cg_i64(u->g->c, u->p->channels)));
+}
+
+static void read_tiles(const Unit *u) {
+  Cg *c = u->g->c;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
+  read_tile(u, cg_add(c, u->first, l.i), row_of_v(u, u->v, l.i));
   cg_loop_end(c, &l, NULL);
 }
 
-// adds: to the products of the blocks before.
-static void products(const Unit *u, const Panel *n, LLVMValueRef block, bool adds) {
+// While a point's product is made, the first tiles of rows prefetch the next point of U, which lies behind it.
+static void prefetch_weights(const Unit *u, TileSpec *spec, TileArgs *args) {
+  Cg *c = u->g->c;
+  const WinogradPlan *p = u->p;
+  if (4 * cg_winograd_weight_elements(p) <= c->t->facts.l2_bytes) return;
+  LLVMValueRef line = cg_i64(c, TILE_LINE), k = cg_i64(c, p->s.src_channels);
+  spec->prefetch_lines = 1, spec->prefetch_tiles = (uint32_t)cg_ceil_div(p->width, TILE_LINE);
+  args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, k, cg_i64(c, p->width)));
+  args->prefetch_row = line, args->prefetch_tile = cg_mul(c, k, line);
+}
+
+static void products(const Unit *u, const Panel *n) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
   TileSpec spec = {.mr = p->mr,
@@ -99,32 +116,16 @@ static void products(const Unit *u, const Panel *n, LLVMValueRef block, bool add
                    .b_vec = c->t->vl,
                    .c_row = p->width,
                    .c_vec = c->t->vl,
-                   .more = adds,
                    .mask_from = n->nv};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
-  LLVMValueRef weights =
-      cg_at(c, c->f32, n->weights, cg_mul(c, block, cg_i64(c, p->blocks > 1 ? p->channels * p->width : 0)));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
-  TileArgs args = {.a = cg_at(c, c->f32, u->g->a_block, cg_mul(c, l.i, cg_i64(c, p->v_point))),
-                   .b = cg_at(c, c->f32, weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
+  TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->v_point))),
+                   .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
                    .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
-                   .k = block_channels(u, block)};
+                   .k = cg_i64(c, p->s.src_channels)};
+  prefetch_weights(u, &spec, &args);
   cg_tile_rows(c, &spec, &args, &rows);
-  cg_loop_end(c, &l, NULL);
-}
-
-// Several blocks are transformed again for every panel.
-static void all_products(const Unit *u, const Panel *n) {
-  Cg *c = u->g->c;
-  LLVMValueRef zero = cg_i64(c, 0);
-  if (u->p->blocks > 1) read_tiles(u, zero);
-  products(u, n, zero, false);
-  if (u->p->blocks == 1) return;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 1), cg_i64(c, u->p->blocks), cg_i64(c, 1), NULL, 0);
-  read_tiles(u, l.i);
-  products(u, n, l.i, true);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -171,7 +172,7 @@ static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, Win
 
 static void panel(const Unit *u, const Panel *n) {
   Cg *c = u->g->c;
-  all_products(u, n);
+  products(u, n);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
   WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
@@ -181,37 +182,91 @@ static void panel(const Unit *u, const Panel *n) {
   cg_loop_end(c, &l, NULL);
 }
 
-static void each_panel(const Unit *u) {
+// `number`: of a panel of whole vectors; else the last one.
+static Panel panel_at(const Unit *u, LLVMValueRef number, bool whole) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
-  int64_t whole = p->s.dst_channels / p->width, left = p->s.dst_channels % p->width;
-  LLVMValueRef per_panel = cg_i64(c, WINOGRAD_POINTS * p->s.src_channels * p->width);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, 1), NULL, 0);
-  panel(u, &(Panel){.n0 = cg_mul(c, l.i, cg_i64(c, p->width)),
-                    .weights = cg_at(c, c->f32, u->g->packed_b, cg_mul(c, l.i, per_panel)),
-                    .columns = p->width,
-                    .nv = p->nv});
-  cg_loop_end(c, &l, NULL);
-  if (!left) return;
-  panel(u, &(Panel){.n0 = cg_i64(c, whole * p->width),
-                    .weights = cg_at(c, c->f32, u->g->packed_b, cg_mul(c, cg_i64(c, whole), per_panel)),
-                    .columns = left,
-                    .nv = (uint32_t)cg_ceil_div(left, c->t->vl)});
+  int64_t left = p->s.dst_channels % p->width, per_panel = WINOGRAD_POINTS * p->s.src_channels * p->width;
+  return (Panel){.n0 = cg_mul(c, number, cg_i64(c, p->width)),
+                 .weights = cg_at(c, c->f32, u->g->packed_b, cg_mul(c, number, cg_i64(c, per_panel))),
+                 .columns = whole ? p->width : left,
+                 .nv = whole ? p->nv : (uint32_t)cg_ceil_div(left, c->t->vl)};
 }
 
-static void each_unit(Unit *u) {
+static int64_t whole_panels(const WinogradPlan *p) { return p->s.dst_channels / p->width; }
+
+// ---- V on the stack
+static void each_panel(const Unit *u) {
+  Cg *c = u->g->c;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole_panels(u->p)), cg_i64(c, 1), NULL, 0);
+  Panel one = panel_at(u, l.i, true);
+  panel(u, &one);
+  cg_loop_end(c, &l, NULL);
+  if (whole_panels(u->p) == u->p->panels) return;
+  Panel last = panel_at(u, cg_i64(c, whole_panels(u->p)), false);
+  panel(u, &last);
+}
+
+static void each_block(Unit *u, LLVMValueRef all) {
+  Cg *c = u->g->c;
+  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles);
+  cg_share(c, all, u->p->tiles, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, tiles, NULL, 0);
+  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, hi, l.i)), u->v = u->g->a_block;
+  read_tiles(u);
+  each_panel(u);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- V in scratch
+static LLVMValueRef block_of_v(const Unit *u, LLVMValueRef block) {
+  Cg *c = u->g->c;
+  int64_t weights = u->p->keeps_weights ? 0 : cg_winograd_weight_elements(u->p);
+  LLVMValueRef at = cg_mul(c, block, cg_i64(c, block_elements(u->p)));
+  return cg_at(c, c->f32, u->g->own, cg_add(c, cg_i64(c, weights), at));
+}
+
+// V of `count` tiles from `first` on.
+static void read_chunk(const Unit *u, LLVMValueRef first, LLVMValueRef count) {
+  Cg *c = u->g->c;
+  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles);
+  cg_share(c, count, 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef v = block_of_v(u, cg_div(c, l.i, tiles));
+  read_tile(u, cg_add(c, first, l.i), row_of_v(u, v, cg_gemm_rem(c, l.i, tiles)));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Neighbouring units are blocks for the same panel: its part of U is read from memory once.
+static void finish_panels(Unit *u, LLVMValueRef first, LLVMValueRef count, bool whole) {
+  Cg *c = u->g->c;
+  int64_t n_whole = whole_panels(u->p);
+  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles), blocks = cg_ceil_div_value(c, count, u->p->tiles);
+  cg_share(c, cg_mul(c, blocks, cg_i64(c, whole ? n_whole : u->p->panels - n_whole)), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef block = cg_gemm_rem(c, l.i, blocks), at = cg_mul(c, block, tiles);
+  Panel one = panel_at(u, whole ? cg_div(c, l.i, blocks) : cg_i64(c, n_whole), whole);
+  u->first = cg_add(c, first, at), u->n = cg_min(c, tiles, cg_sub(c, count, at)), u->v = block_of_v(u, block);
+  panel(u, &one);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void each_chunk(Unit *u, LLVMValueRef all) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
-  LLVMValueRef lo, hi, all = cg_mul(c, cg_dim(c, p->s.c.n), cg_i64(c, p->s.dst[0] * p->image_tiles));
-  int64_t known;
-  u->left = cg_const_value(all, &known) ? known % p->mr : TILE_DYN;
-  cg_share(c, all, p->tiles, &lo, &hi);
+  LLVMValueRef chunk = cg_i64(c, p->chunk);
   Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, p->tiles), NULL, 0);
-  u->first = l.i, u->n = cg_min(c, cg_i64(c, p->tiles), cg_sub(c, hi, l.i));
-  if (p->blocks == 1) read_tiles(u, cg_i64(c, 0));
-  each_panel(u);
+  cg_loop_begin(c, &l, cg_i64(c, 0), all, chunk, NULL, 0);
+  LLVMValueRef count = cg_min(c, chunk, cg_sub(c, all, l.i));
+  read_chunk(u, l.i, count);
+  cg_wait_for_team(c);
+  if (whole_panels(p)) finish_panels(u, l.i, count, true);
+  if (whole_panels(p) < p->panels) finish_panels(u, l.i, count, false);
+  if (p->chunk < p->images * p->image_tiles) cg_wait_for_team(c);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -225,8 +280,14 @@ void cg_gemm_winograd_emit(Gemm *g) {
             .table = cg_at(c, c->f32, g->strip, cg_i64(c, r.table)),
             .result = cg_at(c, c->f32, g->strip, cg_i64(c, r.result)),
             .zeros = cg_at(c, c->f32, g->strip, cg_i64(c, r.zeros))};
+  LLVMValueRef all = cg_mul(c, cg_dim(c, p.s.c.n), cg_i64(c, p.s.dst[0] * p.image_tiles));
+  int64_t known;
+  u.left = cg_const_value(all, &known) ? known % p.mr : TILE_DYN;
   cg_conv_clear(c, u.zeros, cg_i64(c, p.channels));
-  cg_winograd_weights(c, &p, g->b, g->packed_b, cg_at(c, c->f32, g->strip, cg_i64(c, r.taps)));
-  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  each_unit(&u);
+  if (!p.keeps_weights) {
+    cg_winograd_weights(c, &p, g->b, g->packed_b, cg_at(c, c->f32, g->strip, cg_i64(c, r.taps)));
+    cg_wait_for_team(c);
+  }
+  if (p.shares_tiles) each_chunk(&u, all);
+  else each_block(&u, all);
 }

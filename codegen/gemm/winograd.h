@@ -60,14 +60,20 @@ typedef struct {
   ConvShape s;
   Windows w;
   int64_t images, image_tiles,
-      row_tiles;  // images: planes included, by the bound; tiles of an image, and of a row of them
-  int64_t tiles;  // that are transformed together
+      row_tiles;       // images: planes included, by the bound; tiles of an image, and of a row of them
+  bool keeps_weights;  // U is a packed copy of a parameter
+  bool shares_tiles;   // V lies in scratch
+  int64_t tiles;       // of a block: those whose products are made together
+  int64_t chunk;       // shares_tiles: tiles whose V there is room for, whole blocks
   uint32_t mr, nv;
   int64_t width, panels;
-  int64_t channels, blocks;  // of the source in V, whole vectors; blocks of so many
+  int64_t channels;          // of the source in V, whole vectors
   int64_t v_point, m_point;  // elements between points
   double winograd, direct;   // estimated times, in multiply-adds of a vector
 } WinogradPlan;
+static inline int64_t cg_winograd_weight_elements(const WinogradPlan *p) {
+  return WINOGRAD_POINTS * p->panels * p->s.src_channels * p->width;
+}
 // Can v be computed so, and is it allowed? The shape, images and numbers of tiles.
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p);
 // And is it faster? All of the plan, by bounds and constants alone.
@@ -93,6 +99,9 @@ void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const
 // ---- winograd_weights.c
 // U as [panel][36][channel][width], by the team. taps: 9 x width on the worker's stack.
 void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps);
+// The copy of a parameter that a plan with B_PREPACKED reads; not placed. The code that makes it.
+WeightPack cg_winograd_pack(const GemmPlan *p);
+void cg_winograd_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
 // ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
 bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);  // the choice and the times

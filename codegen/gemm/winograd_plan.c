@@ -1,19 +1,21 @@
-// Which convolutions are done by Winograd's algorithm, in tiles of what size (winograd.h), and where a tile lies.
+// Which convolutions are done by Winograd's algorithm, in how many tiles at once (winograd.h), and where a tile lies.
 #include "codegen/gemm/winograd.h"
 
 // Estimated times are counted in multiply-adds of a vector by the microkernel.
 enum {
-  STACK_PART = 13,  // sixteenths of a worker's stack: V and M
-  MOST_TILES = 32,  // transformed together,
-  FEW_TILES = 8,    // and at least, so that U is read often enough from L1 and L2;
-  MANY_TILES = 12,  // likewise of several blocks of channels, whose U is large
+  STACK_PART = 13,     // sixteenths of a worker's stack: V and M
+  MOST_TILES = 32,     // of a block,
+  FEW_TILES = 8,       // and at least, so that U is read often enough from L1 and L2;
+  PRIVATE_TILES = 12,  // if there is room for fewer on the stack, V is shared
   MOST_ROWS = 16,
-  MOST_WEIGHT_BYTES = 16 << 20,  // of U
+  CHUNK_BYTES = 4 << 20,         // of V in scratch, unless a block needs more
+  MOST_WEIGHT_BYTES = 64 << 20,  // of U in scratch
   PARTS_WANTED = 8,              // of the tiles: work for a team
   SOURCE_COST = 200,             // of a vector of channels of a tile: loads, stores and arithmetic,
   RESULT_COST = 140,             // likewise,
   WEIGHT_COST = 500,             // of a vector of U, whose weights are not neighbours,
-  LOAD_COST = 3,                 // and of reading one from the LLC
+  LOAD_COST = 3,                 // of reading one from the LLC,
+  MEMORY_COST = 6,               // and from memory, or writing it there
   MATRIX_GAP = 16,               // elements between matrices, so that points of a tile map to different cache sets
   GAIN = 125                     // per cent: a smaller one is no reason to round more
 };
@@ -28,48 +30,71 @@ static bool is_known(const ConvShape *s) {
 }
 
 // ---- how many tiles together
-static int64_t block_bytes(const WinogradPlan *p, int64_t tiles) {
-  return 4 * WINOGRAD_POINTS * (tiles * (p->channels + p->width) + 2 * MATRIX_GAP);
-}
-
-static void choose_tiles(WinogradPlan *p, int64_t all, uint32_t most_rows, const Target *t) {
-  int64_t room = cg_smaller(t->stack_bytes * STACK_PART / 16, t->facts.l2_bytes / 2), most = MOST_TILES;
-  most = cg_smaller(most, cg_larger(FEW_TILES, cg_ceil_div(all, PARTS_WANTED)));
-  while (most > 0 && block_bytes(p, most) > room) most--;
-  if (most > most_rows) most -= most % most_rows;
-  p->tiles = most;
-  if (most == 0) return;
-  p->mr = cg_tile_height(most, most_rows);
-  p->tiles = most - most % p->mr;
-}
-
-// As few blocks of channels as leave room for enough tiles.
-static void choose_blocks(WinogradPlan *p, int64_t all, const Target *t) {
-  int64_t vectors = cg_ceil_div(p->s.src_channels, t->vl);
+// Blocks of at most `most` tiles that are about equal, of whole tiles of the microkernel where these fit.
+static void cut_tiles(WinogradPlan *p, int64_t all, int64_t most, const Target *t) {
   uint32_t most_rows = (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv);
-  for (int64_t n = 1; n <= vectors; n++) {
-    p->channels = cg_ceil_div(vectors, n) * t->vl, p->blocks = cg_ceil_div(p->s.src_channels, p->channels);
-    choose_tiles(p, all, most_rows, t);
-    if (p->tiles >= (n == 1 ? FEW_TILES : cg_smaller(MANY_TILES, cg_larger(FEW_TILES, all / PARTS_WANTED)))) return;
-  }
-  p->tiles = 0;
+  int64_t even = cg_ceil_div(all, cg_ceil_div(all, most));
+  p->mr = cg_tile_height(even, most_rows);
+  p->tiles = cg_round_up(even, p->mr);
+  if (p->tiles > most) p->tiles = most - most % p->mr;
+}
+
+// V and M on the stack, if that leaves room for enough tiles.
+static bool choose_private(WinogradPlan *p, int64_t all, int64_t room) {
+  int64_t fit = (room - 2 * MATRIX_GAP) / (p->channels + p->width);
+  if (fit < cg_smaller(PRIVATE_TILES, all)) return false;
+  int64_t most = cg_larger(FEW_TILES, cg_ceil_div(all, PARTS_WANTED));
+  p->tiles = cg_smaller(cg_smaller(MOST_TILES, fit), cg_smaller(most, all));
+  return true;
+}
+
+// V in scratch, M on the stack. A block's V stays in L2; the few tiles of a deep layer go by in one pass over U.
+static void choose_shared(WinogradPlan *p, int64_t all, int64_t room, const Target *t) {
+  p->shares_tiles = true;
+  if (all <= MOST_ROWS) p->nv = 1, p->width = t->vl;
+  p->panels = cg_ceil_div(p->s.dst_channels, p->width);
+  int64_t in_l2 = ir_f32_in(t->facts.l2_bytes) / WINOGRAD_POINTS / p->channels;
+  p->tiles = cg_smaller(cg_smaller(MOST_TILES, cg_larger(MOST_ROWS, in_l2)), (room - MATRIX_GAP) / p->width);
+}
+
+static bool choose_blocks(WinogradPlan *p, int64_t all, const Target *t) {
+  int64_t room = ir_f32_in(cg_smaller(t->stack_bytes * STACK_PART / 16, t->facts.l2_bytes / 2)) / WINOGRAD_POINTS;
+  p->channels = cg_round_up(p->s.src_channels, t->vl);
+  p->nv = (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(p->s.dst_channels, t->vl));
+  p->width = (int64_t)p->nv * t->vl, p->panels = cg_ceil_div(p->s.dst_channels, p->width);
+  if (!choose_private(p, all, room)) choose_shared(p, all, room, t);
+  if (p->tiles < cg_smaller(FEW_TILES, all)) return false;
+  cut_tiles(p, all, p->tiles, t);
+  p->v_point = p->tiles * p->channels + MATRIX_GAP, p->m_point = p->tiles * p->width + MATRIX_GAP;
+  int64_t blocks = cg_larger(1, ir_f32_in(CHUNK_BYTES) / (WINOGRAD_POINTS * p->v_point));
+  p->chunk = cg_smaller(blocks, cg_ceil_div(all, p->tiles)) * p->tiles;
+  return true;
 }
 
 // ---- time
+// Of U: of reading all of it for each block of tiles, and of making it.
+static double weight_cost(const WinogradPlan *p, int64_t all, const Target *t) {
+  double vectors = (double)(cg_winograd_weight_elements(p) / t->vl), bytes = 4 * (double)t->vl * vectors;
+  double passes = (double)cg_ceil_div(all, p->shares_tiles ? p->chunk : p->tiles), cost = 0;
+  bool in_memory = bytes > (double)t->facts.llc_bytes;
+  if (bytes > (double)t->facts.l2_bytes / 2) cost += passes * vectors * (in_memory ? MEMORY_COST : LOAD_COST);
+  if (p->keeps_weights) return cost;
+  if (in_memory) cost += vectors * MEMORY_COST;
+  return cost + vectors / WINOGRAD_POINTS * WEIGHT_COST;
+}
+
 static void estimate(WinogradPlan *p, int64_t all, const Target *t) {
   double c = (double)p->s.src_channels, c_vectors = (double)cg_ceil_div(p->s.src_channels, t->vl);
-  double o_vectors = (double)cg_ceil_div(p->s.dst_channels, t->vl), reads = p->blocks == 1 ? 1 : (double)p->panels;
+  double o_vectors = (double)cg_ceil_div(p->s.dst_channels, t->vl);
   double pixels = (double)(p->images * p->s.dst[1] * p->s.dst[2]), tiles = (double)all;
-  double weights = WINOGRAD_POINTS * c * o_vectors;  // vectors
-  bool exceeds_l2 = weights * 4 * (double)t->vl > (double)t->facts.l2_bytes / 2;
   p->direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors;
-  p->winograd =
-      tiles * (weights + SOURCE_COST * c_vectors * reads + RESULT_COST * o_vectors) + c * o_vectors * WEIGHT_COST;
-  if (exceeds_l2) p->winograd += (double)cg_ceil_div(all, p->tiles) * weights * LOAD_COST;
+  p->winograd = tiles * (WINOGRAD_POINTS * c * o_vectors + SOURCE_COST * c_vectors + RESULT_COST * o_vectors) +
+                weight_cost(p, all, t);
 }
 
 bool cg_winograd_choose(const Target *t, WinogradPlan *p) {
-  bool chosen = t->convolution == CONVOLUTION_WINOGRAD || p->winograd * GAIN < p->direct * 100;
+  bool wanted = t->convolution == CONVOLUTION_WINOGRAD || p->s.c.algorithm == CONV_WINOGRAD;
+  bool chosen = wanted || p->winograd * GAIN < p->direct * 100;
   p->choice = chosen ? WINOGRAD_CHOSEN : WINOGRAD_SLOWER;
   return chosen;
 }
@@ -84,14 +109,16 @@ void cg_winograd_reason(const WinogradPlan *p, RtText *out) {
   };
   rt_text_add(out, "%s", words[p->choice]);
   if (p->choice >= WINOGRAD_SLOWER)
-    rt_text_add(out, ": estimated at %.0f %% of the time of direct sums", 100 * p->winograd / p->direct);
+    rt_text_add(out, ": estimated at %.0f %% of the time of direct sums, weights transformed %s",
+                100 * p->winograd / p->direct, p->keeps_weights ? "once per change" : "in every run");
 }
 
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   *p = (WinogradPlan){0};
   cg_conv_shape(f, v, &p->s);
   const ConvShape *s = &p->s;
-  if (is_known(s)) p->choice = t->convolution == CONVOLUTION_EXACT ? WINOGRAD_OFF : WINOGRAD_NO_ROOM;
+  bool exact = t->convolution == CONVOLUTION_EXACT || s->c.algorithm == CONV_EXACT;
+  if (is_known(s)) p->choice = exact ? WINOGRAD_OFF : WINOGRAD_NO_ROOM;
   if (p->choice != WINOGRAD_NO_ROOM) return false;
   cg_conv_windows(s, 0, &p->w);
   p->images = ir_dim_bound(f->prog, s->c.n) * s->dst[0];
@@ -100,15 +127,17 @@ bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   return true;
 }
 
+static bool keeps_weights(const Fn *f, Val weight) {
+  uint32_t param;
+  return f->prog->packs_weights && cg_constant_weight(f, weight, &param);
+}
+
 bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   if (!cg_winograd_shape(f, v, t, p)) return false;
-  const ConvShape *s = &p->s;
-  p->nv = (uint32_t)cg_smaller(t->gemm_nv, cg_ceil_div(s->dst_channels, t->vl));
-  p->width = (int64_t)p->nv * t->vl, p->panels = cg_ceil_div(s->dst_channels, p->width);
-  int64_t all = p->images * p->image_tiles;
-  choose_blocks(p, all, t);
-  if (!p->tiles || 4 * WINOGRAD_POINTS * p->panels * p->width * s->src_channels > MOST_WEIGHT_BYTES) return false;
-  p->v_point = p->tiles * p->channels + MATRIX_GAP, p->m_point = p->tiles * p->width + MATRIX_GAP;
+  int64_t all = cg_larger(1, p->images * p->image_tiles);
+  p->keeps_weights = keeps_weights(f, p->s.c.weight);
+  if (!choose_blocks(p, all, t)) return false;
+  if (!p->keeps_weights && 4 * cg_winograd_weight_elements(p) > MOST_WEIGHT_BYTES) return false;
   estimate(p, all, t);
   return cg_winograd_choose(t, p);
 }

@@ -42,3 +42,23 @@ void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLV
                         cg_i64(c, p->width), false);
   cg_loop_end(c, &l, NULL);
 }
+
+// ---- kept from run to run
+WeightPack cg_winograd_pack(const GemmPlan *p) {
+  return (WeightPack){.kind = PACK_WINOGRAD,
+                      .param = p->weight,
+                      .transposed = p->tb,
+                      .n = p->n_max,
+                      .k = p->kc,
+                      .width = p->width,
+                      .bytes = cg_round_up(4 * WINOGRAD_POINTS * cg_round_up(p->n_max, p->width) * p->kc, TN_ALIGN)};
+}
+
+void cg_winograd_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to) {
+  Phase taps = {.tap = w->transposed ? 0 : WINOGRAD_TAPS - 1, .tap_step = w->transposed ? 1 : -1};
+  WinogradPlan p = {.s = {.transposed = !w->transposed, .src_channels = w->k, .dst_channels = w->n},
+                    .w = {.axis = {[1] = taps, [2] = taps}},
+                    .width = w->width,
+                    .panels = cg_ceil_div(w->n, w->width)};
+  cg_winograd_weights(c, &p, weights, to, cg_gemm_on_stack(c, WINOGRAD_TAPS * WINOGRAD_TAPS * w->width));
+}

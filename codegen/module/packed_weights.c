@@ -1,10 +1,10 @@
 // Prepacked weights: packed once per change instead of once per run.
 //
-// A product whose B is a parameter that its function does not write reads a prepacked copy, [panel][k][width], from the
-// segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
+// A product whose B is a parameter that its function does not write reads a prepacked copy, [panel][k][width], or
+// transformed by Winograd's algorithm (codegen/gemm/winograd.h), from the segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
 // entry of its own, NAME.pack: the runtime calls it before a run that reads a stale copy
 // (runtime/exec/packed_weights.h). cg_gemm_packs decides by bounds which products have one.
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/winograd.h"
 #include "codegen/module/module.h"
 
 #include <stddef.h>
@@ -15,7 +15,8 @@ enum { PACK_K = 256 };  // rows of B per unit of work
 // ---- the copies of a program
 
 static bool same_pack(const WeightPack *a, const WeightPack *b) {
-  return a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k && a->width == b->width;
+  return a->kind == b->kind && a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k &&
+         a->width == b->width;
 }
 
 // 1 + its row; 0: there is none.
@@ -75,9 +76,16 @@ char *cg_packed_weights_symbol(RtArena *mem, const Prog *p) {
   return t.text;
 }
 
-// void pack(ptr from, ptr to, i64 n, i64 k, i64 worker, i64 n_workers)
+// Their parameters: ptr from, ptr to, i64 n, i64 k, i64 worker, i64 n_workers
+static void make_winograd(Cg *c, LLVMValueRef fn, void *ctx) {
+  c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
+  cg_winograd_make_pack(c, ctx, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1));
+  LLVMBuildRetVoid(c->b);
+}
+
 static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
-  GemmPlan p = *(const GemmPlan *)ctx;
+  const WeightPack *w = ctx;
+  GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
   LLVMValueRef from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1), lo, hi;
   LLVMValueRef vl = cg_i64(c, c->t->vl), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
@@ -93,12 +101,14 @@ static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_pack(Cg *c, const ModulePlan *plan, const WeightPack *w, LLVMValueRef *worker) {
-  GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
+static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, LLVMValueRef *worker) {
   LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
-  char name[48];
-  snprintf(name, sizeof name, "pack%s.%lld", w->transposed ? ".transposed" : "", (long long)w->width);
+  char name[96];
+  bool panels = w->kind == PACK_PANELS;
+  int at = snprintf(name, sizeof name, "pack%s%s.%lld", panels ? "" : ".winograd", w->transposed ? ".transposed" : "",
+                    (long long)w->width);
+  if (!panels) snprintf(name + at, sizeof name - (size_t)at, ".%lld.%lld", (long long)w->n, (long long)w->k);
   LLVMValueRef params = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
   LLVMValueRef packed = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
   LLVMValueRef arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
@@ -107,7 +117,7 @@ static void call_pack(Cg *c, const ModulePlan *plan, const WeightPack *w, LLVMVa
                          cg_i64(c, w->k),
                          worker[0],
                          worker[1]};
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_pack, &p), arg, 6, "");
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, panels ? make_pack : make_winograd, w), arg, 6, "");
 }
 
 void cg_emit_packed_weights(Cg *c, const ModulePlan *plan) {

@@ -3,11 +3,15 @@
 #include "ir/conv.h"
 #include "frontend/graph/spatial.h"
 
+_Static_assert((int)TN_CONV_WINOGRAD == (int)CONV_WINOGRAD && TN_CONV_WINOGRAD + 1 == N_CONV_ALGORITHMS,
+               "the public names stand in the order of ConvAlgorithm");
+
 typedef struct {
   tn_function *f;
   uint32_t spatial;
   int64_t stride[CONV_AXES], padding[2 * CONV_AXES], dilation[CONV_AXES], extra[CONV_AXES];  // padding as {pad} has it
   int64_t groups;
+  ConvAlgorithm algorithm;
   tn_site at;
 } ConvCall;
 
@@ -36,6 +40,13 @@ static bool pad_same(ConvCall *c, tn_tensor weight) {
   return true;
 }
 
+static bool check_algorithm(const ConvCall *c, tn_conv_algorithm a) {
+  if ((uint32_t)a <= TN_CONV_WINOGRAD) return true;
+  fe_error(c->f->p, E_ARGUMENT, c->at,
+           "the algorithm of a convolution is TN_CONV_AUTO, TN_CONV_EXACT or TN_CONV_WINOGRAD");
+  return false;
+}
+
 static bool read_options(ConvCall *c, tn_conv_options o, tn_tensor weight) {
   int64_t one[CONV_AXES] = {o.groups ? o.groups : 1, 1, 1};
   fe_fill_axes(c->stride, c->spatial, o.stride ? o.stride : 1, o.strides, NULL);
@@ -43,10 +54,11 @@ static bool read_options(ConvCall *c, tn_conv_options o, tn_tensor weight) {
   fe_fill_axes(c->padding, c->spatial, o.padding, o.paddings, NULL);
   fe_fill_axes(c->padding + c->spatial, c->spatial, o.padding, o.paddings, NULL);
   fe_fill_axes(c->extra, c->spatial, o.output_padding, o.output_paddings, NULL);
-  c->groups = one[0];
+  c->groups = one[0], c->algorithm = (ConvAlgorithm)o.algorithm;
   return check_option(c, "the stride", c->stride, 1) && check_option(c, "the dilation", c->dilation, 1) &&
          check_option(c, "the padding", c->padding, 0) && check_option(c, "the output padding", c->extra, 0) &&
-         check_option(c, "the number of groups", one, 1) && (!o.same || pad_same(c, weight));
+         check_option(c, "the number of groups", one, 1) && check_algorithm(c, o.algorithm) &&
+         (!o.same || pad_same(c, weight));
 }
 
 // ---- shapes
@@ -71,12 +83,14 @@ static uint32_t attributes(const ConvCall *c, Attr *attr) {
   attr[1] = ir_a_list(KEY_pad, ir_shape_ints(p, c->padding, 2 * c->spatial));
   attr[2] = ir_a_list(KEY_dilation, ir_shape_ints(p, c->dilation, c->spatial));
   attr[3] = ir_a_int(KEY_groups, c->groups);
-  return 4;
+  const char *algorithm = ir_conv_algorithm_name(c->algorithm);
+  if (algorithm) attr[4] = ir_a_str(KEY_algorithm, ir_str(p, algorithm));
+  return algorithm ? 5 : 4;
 }
 
 // A window of one element that moves by one: a product of pixels with a matrix.
 static bool is_pointwise(const ConvCall *c, tn_tensor weight) {
-  if (c->groups != 1) return false;
+  if (c->groups != 1 || c->algorithm == CONV_WINOGRAD) return false;
   for (uint32_t k = 0; k < c->spatial; k++) {
     bool one = ir_dim_is_one(c->f->p->ir, fe_axis_dim(weight, 2 + k));
     if (!one || c->stride[k] != 1 || c->padding[k] || c->padding[c->spatial + k]) return false;
@@ -85,7 +99,7 @@ static bool is_pointwise(const ConvCall *c, tn_tensor weight) {
 }
 
 static tn_tensor forward(const ConvCall *c, tn_tensor x, tn_tensor weight) {
-  Attr attr[4];
+  Attr attr[5];
   uint32_t n = attributes(c, attr);
   if (!is_pointwise(c, weight)) return fe_emit(OP_conv, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
   Dim d[2] = {fe_axis_dim(weight, 0), fe_axis_dim(weight, 1)};
@@ -94,7 +108,7 @@ static tn_tensor forward(const ConvCall *c, tn_tensor x, tn_tensor weight) {
 
 static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
   Prog *p = c->f->p->ir;
-  Attr attr[5];
+  Attr attr[6];
   uint32_t n = attributes(c, attr);
   int64_t size[CONV_AXES] = {0};
   for (uint32_t k = 0; k < c->spatial && fe_ok(x); k++) {

@@ -98,6 +98,7 @@ static tn_conv_options options_of(const FeConv *c, tn_site at) {
                        .groups = m->groups,
                        .same = m->same,
                        .output_padding = m->output_padding,
+                       .algorithm = m->algorithm,
                        .at = at};
   for (uint32_t k = 0; k < 3; k++) {
     o.strides[k] = m->strides[k], o.paddings[k] = m->paddings[k];

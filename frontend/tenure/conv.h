@@ -10,6 +10,11 @@
 extern "C" {
 #endif
 
+// How a convolution and its gradients are computed: what is estimated to be faster; by sums of products; by Winograd's
+// algorithm F(4x4, 3x3), which is for conv2d with windows of 3 x 3, stride 1, dilation 1, one group, of which other
+// convolutions are E003. It rounds more (docs/gemm.md). The option `exact_convolution` of tn_compile comes first.
+typedef enum { TN_CONV_AUTO, TN_CONV_EXACT, TN_CONV_WINOGRAD } tn_conv_algorithm;
+
 // One number for all spatial axes, or a number for each: where an array has a number that is not 0, it counts instead.
 //
 //   y = tn_conv2d(x, w, b, .padding = 1);                           // 3x3 that keeps the size
@@ -23,6 +28,7 @@ typedef struct {
   bool same;               // padding such that the size stays; of stride 1. One more zero behind where they are odd
   int64_t output_padding;  // of transposed convolutions: so many more elements behind each axis
   int64_t output_paddings[3];
+  tn_conv_algorithm algorithm;
   tn_site at;
 } tn_conv_options;
 
@@ -54,6 +60,7 @@ typedef struct {
   // What `padding` and `same` add: zeros (TN_PAD_CONSTANT), or as tn_pad has it. Of transposed ones zeros only
   tn_pad_mode padding_mode;
   bool no_bias;
+  tn_conv_algorithm algorithm;
   tn_site at;
 } tn_conv_module_options;
 TN_API tn_module *tn_conv1d_module(tn_module *parent, const char *name, int64_t in, int64_t out, int64_t kernel,

@@ -2,6 +2,8 @@
 #include "ir/conv.h"
 #include "ir/shape/infer.h"
 
+#include <string.h>
+
 enum {
   MOST = 1 << 30,      // of any number in an attribute
   MOST_PHASES = 4096,  // the strides' product: a transposed convolution has code for each (codegen/gemm/conv_windows.h)
@@ -31,8 +33,24 @@ int64_t ir_conv_positions(int64_t in, int64_t before, int64_t behind, int64_t ke
   return room < 0 ? -1 : room / stride + 1;
 }
 
+const char *ir_conv_algorithm_name(ConvAlgorithm a) {
+  static const char *const names[N_CONV_ALGORITHMS] = {[CONV_EXACT] = "exact", [CONV_WINOGRAD] = "winograd"};
+  return names[a];
+}
+
+// N_CONV_ALGORITHMS: another word.
+static ConvAlgorithm algorithm_of(const Fn *f, Val v) {
+  const Attr *a = ir_attr(f, v, KEY_algorithm);
+  if (!a) return CONV_AUTO;
+  ConvAlgorithm k = CONV_EXACT;
+  while (k < N_CONV_ALGORITHMS && strcmp(ir_conv_algorithm_name(k), ir_text(f->prog, a->u.s)) != 0) k++;
+  return k;
+}
+
 void ir_conv(const Fn *f, Val v, Conv *c) {
-  *c = (Conv){.rank = ir_rank(f->prog, ir_ins(f, v)->shape) - 2, .groups = ir_attr_int(f, v, KEY_groups, 1)};
+  *c = (Conv){.rank = ir_rank(f->prog, ir_ins(f, v)->shape) - 2,
+              .groups = ir_attr_int(f, v, KEY_groups, 1),
+              .algorithm = algorithm_of(f, v)};
   read_operands(f, v, c);
   uint32_t first = CONV_AXES - c->rank;
   c->n = dim_at(f, c->x, 0);
@@ -77,6 +95,17 @@ static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
   return 0;
 }
 
+// kernel: the sizes of the window.
+static uint16_t check_algorithm(const Infer *c, const int64_t *kernel, uint32_t spatial) {
+  ConvAlgorithm a = algorithm_of(c->f, c->v);
+  if (a == N_CONV_ALGORITHMS) return ir_infer_fault(c, E_ARGUMENT, "{algorithm} must be exact or winograd");
+  bool fits = spatial == 2 && ir_attr_int(c->f, c->v, KEY_groups, 1) == 1;
+  for (uint32_t k = 0; k < spatial; k++)
+    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && item(c->f, c->v, KEY_dilation, k, 1) == 1;
+  if (a != CONV_WINOGRAD || fits) return 0;
+  return ir_infer_fault(c, E_ARGUMENT, "{algorithm} winograd is for windows of 3 x 3, stride 1, dilation 1, one group");
+}
+
 // Spatial axes and channels are constants; of images there may be any number.
 static uint16_t check_constant(const Infer *c, uint32_t k, uint32_t from) {
   for (uint32_t axis = from; axis < rank_of(c, k); axis++)
@@ -117,11 +146,14 @@ uint16_t ir_rule_conv(const Infer *c) {
   }
   if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
   Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
-    int64_t n = positions(c, k, spatial, const_of(c, 0, k + 1), const_of(c, 1, k + 2));
-    if (n < 0 || const_of(c, 1, k + 2) < 1) return too_long(c, k);
+    kernel[k] = const_of(c, 1, k + 2);
+    int64_t n = positions(c, k, spatial, const_of(c, 0, k + 1), kernel[k]);
+    if (n < 0 || kernel[k] < 1) return too_long(c, k);
     d[k + 1] = ir_dim(c->p, n);
   }
+  TRY(check_algorithm(c, kernel, spatial));
   d[spatial + 1] = dim_of(c, 1, 0);
   set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
   return 0;
@@ -142,15 +174,18 @@ uint16_t ir_rule_conv_transpose(const Infer *c) {
     return bad_shape(c, "y has other channels than the weight's first size");
   if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
   Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
-    int64_t in = item(c->f, c->v, KEY_shape, k, 0), n = positions(c, k, spatial, in, const_of(c, 1, k + 2));
-    if (n != const_of(c, 0, k + 1) || const_of(c, 1, k + 2) < 1) {
+    kernel[k] = const_of(c, 1, k + 2);
+    int64_t in = item(c->f, c->v, KEY_shape, k, 0), n = positions(c, k, spatial, in, kernel[k]);
+    if (n != const_of(c, 0, k + 1) || kernel[k] < 1) {
       rt_text_add(c->why, "a convolution of %lld elements along spatial axis %u gives %lld, not %lld", (long long)in, k,
                   (long long)n, (long long)const_of(c, 0, k + 1));
       return bad_shape(c, "");
     }
     d[k + 1] = ir_dim(c->p, in);
   }
+  TRY(check_algorithm(c, kernel, spatial));
   d[spatial + 1] = ir_dim(c->p, const_of(c, 1, 1) * groups);
   set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
   return 0;
@@ -165,12 +200,14 @@ uint16_t ir_rule_conv_weight_grad(const Infer *c) {
   if (channels % groups || const_of(c, 1, spatial + 1) % groups)
     return bad_shape(c, "{groups} does not divide the channels");
   Dim d[MAX_RANK] = {dim_of(c, 1, spatial + 1), ir_dim(c->p, channels / groups)};
+  int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
-    int64_t kernel = item(c->f, c->v, KEY_shape, k, 1);
-    if (positions(c, k, spatial, const_of(c, 0, k + 1), kernel) != const_of(c, 1, k + 1))
+    kernel[k] = item(c->f, c->v, KEY_shape, k, 1);
+    if (positions(c, k, spatial, const_of(c, 0, k + 1), kernel[k]) != const_of(c, 1, k + 1))
       return bad_shape(c, "g has other spatial sizes than the convolution gives");
-    d[k + 2] = ir_dim(c->p, kernel);
+    d[k + 2] = ir_dim(c->p, kernel[k]);
   }
+  TRY(check_algorithm(c, kernel, spatial));
   set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
   return 0;
 }

@@ -89,6 +89,9 @@ static const Case cases[] = {
 #include CASES
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
+#ifndef OF_LARGEST
+#define OF_LARGEST 0
+#endif
 
 #define V(...) \
   (const double[]) { __VA_ARGS__ }
@@ -226,16 +229,18 @@ static void build(tn_program *p, const Case *c, const Literal *lit, const char *
 }
 
 // ---- comparing
-static bool near(double got, double want) {
+static bool near(double got, double want, double largest) {
   if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
-  return fabs(got - want) <= 1e-5 * fmax(1, fabs(want));
+  return fabs(got - want) <= (OF_LARGEST > 0 ? OF_LARGEST * largest : 1e-5 * fmax(1, fabs(want)));
 }
 
 static void compare(const Case *c, const char *what, const tn_array *got, const double *want) {
   size_t n = count_of(got->rank, got->dims);
+  double largest = 0;
+  for (size_t k = 0; k < n; k++) largest = fmax(largest, fabs(want[k]));
   for (size_t k = 0; k < n; k++) {
     double x = load(got->dtype, got->data, k);
-    if (CHECK(got->dtype != TN_F32 ? x == want[k] : near(x, want[k]))) continue;
+    if (CHECK(got->dtype != TN_F32 ? x == want[k] : near(x, want[k], largest))) continue;
     printf("  %s:%d: %s (%s): %s[%zu] is %.9g, PyTorch's %.9g\n", CASES, c->line, c->op, c->key, what, k, x, want[k]);
     return;
   }
