@@ -66,6 +66,6 @@ const Workload bench_adamw = {
     .step = step,
     .model = model,
     .close = close_adamw,
-    .updates = true,
+    .bandwidth = &bench_updating,
     .bytes = 4.0 * 7 * TENSORS * SIZE,  // reads 4 streams, writes 3
 };

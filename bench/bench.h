@@ -17,6 +17,13 @@ typedef struct {
   size_t why_size;
 } Opening;
 
+// A probe of memory: what it does, in words behind "GB/s"; GB/s of so many threads, each on a part of its own.
+typedef struct {
+  const char *what;
+  double (*rate)(uint32_t n_threads);
+} Bandwidth;
+extern const Bandwidth bench_scaling, bench_updating, bench_reading;
+
 typedef struct {
   const char *name;
   const char *what;                      // one line for the reader
@@ -29,8 +36,8 @@ typedef struct {
   bool (*step)(void *w);                 // one timed step
   tn_model *(*model)(void *w);
   void (*close)(void *w);
-  bool updates;         // its bytes are an optimizer's: compared with the bandwidth of updates
-  double flops, bytes;  // of one call: what it cannot do without; both 0: what the compiler counts of `function`
+  const Bandwidth *bandwidth;  // what its bytes are compared with; NULL: bench_scaling
+  double flops, bytes;         // of one call: what it cannot do without; both 0: what the compiler counts of `function`
   void (*limits)(const char *variant, double *flops, double *bytes);  // by case, instead
   const char *function;                                               // that a step runs; at its bounds
   double (*filled)(void *w);              // part of its rows that data fill in the fastest step; NULL: all
@@ -44,9 +51,7 @@ extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, b
     bench_pool;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
-double bench_peak_gflops(uint32_t n_threads);       // FMA rate from registers; 0: unknown here
-double bench_bandwidth(uint32_t n_threads);         // GB/s of y = a y + x on memory, three streams
-double bench_update_bandwidth(uint32_t n_threads);  // of an update: four streams read, three written
+double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
 
 // ---- bench/data.c: numbers that every language can make: see bench/peers/peer.py
 // n bytes of zeros, on huge pages where they are large, as a model and NumPy have their memory; `free` frees them.

@@ -106,5 +106,6 @@ const Workload bench_gpt2_decode = {
     .step = decode,
     .model = model,
     .close = close_run,
+    .bandwidth = &bench_reading,
     .function = "decode",
 };

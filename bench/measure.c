@@ -113,7 +113,7 @@ static bool is_ready(const Options *o, void *state, Peer *peers, Case *c) {
 // ---- rounds
 static void probe(const Workload *w, Outcome *r) {
   double gflops = bench_peak_gflops(r->n_workers);
-  double gbs = (w->updates ? bench_update_bandwidth : bench_bandwidth)(r->n_workers);
+  double gbs = (w->bandwidth ? w->bandwidth : &bench_scaling)->rate(r->n_workers);
   if (gflops > r->gflops) r->gflops = gflops;
   if (gbs > r->gbs) r->gbs = gbs;
 }

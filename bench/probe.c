@@ -94,6 +94,19 @@ static void plain_update(const Stream *s) {
   }
 }
 
+enum { READ_CHAINS = 8 };
+static volatile float read_sum;
+
+// Reads one array after the other.
+static void plain_read(const Stream *s) {
+  const float *const array[] = {s->x, s->y, s->z, s->w};
+  float sum[READ_CHAINS] = {0};
+  for (int a = 0; a < 4; a++)
+    for (size_t k = 0; k + READ_CHAINS <= s->n; k += READ_CHAINS)
+      for (int i = 0; i < READ_CHAINS; i++) sum[i] += array[a][k + (size_t)i];
+  read_sum = sum[0];
+}
+
 #if defined(__x86_64__)
 #define STREAMS(isa, lanes, T, P)                                                               \
   __attribute__((target(isa))) static void scale_##lanes(const Stream *s) {                     \
@@ -110,6 +123,17 @@ static void plain_update(const Stream *s) {
       P##_storeu_ps(s->w + k, v);                                                               \
       P##_storeu_ps(s->y + k, P##_sub_ps(P##_loadu_ps(s->y + k), P##_mul_ps(m, v)));            \
     }                                                                                           \
+  }                                                                                             \
+  __attribute__((target(isa))) static void read_##lanes(const Stream *s) {                      \
+    const float *const array[] = {s->x, s->y, s->z, s->w};                                      \
+    T sum[READ_CHAINS];                                                                         \
+    for (int i = 0; i < READ_CHAINS; i++) sum[i] = P##_setzero_ps();                            \
+    for (int a = 0; a < 4; a++)                                                                 \
+      for (size_t k = 0; k + READ_CHAINS * lanes <= s->n; k += READ_CHAINS * lanes)             \
+        _Pragma("GCC unroll 8") for (int i = 0; i < READ_CHAINS; i++) sum[i] =                  \
+            P##_add_ps(sum[i], P##_loadu_ps(array[a] + k + i * lanes));                         \
+    for (int i = 1; i < READ_CHAINS; i++) sum[0] = P##_add_ps(sum[0], sum[i]);                  \
+    read_sum = sum[0][0];                                                                       \
   }
 STREAMS("avx512f", 16, __m512, _mm512)
 STREAMS("avx2,fma", 8, __m256, _mm256)
@@ -124,6 +148,8 @@ static int vector_width(void) { return 1; }
 #define scale_8 plain_scale
 #define update_16 plain_update
 #define update_8 plain_update
+#define read_16 plain_read
+#define read_8 plain_read
 #endif
 
 static void *run_scale(void *s) {
@@ -133,6 +159,11 @@ static void *run_scale(void *s) {
 
 static void *run_update(void *s) {
   (vector_width() == 16 ? update_16 : vector_width() == 8 ? update_8 : plain_update)(s);
+  return NULL;
+}
+
+static void *run_read(void *s) {
+  (vector_width() == 16 ? read_16 : vector_width() == 8 ? read_8 : plain_read)(s);
   return NULL;
 }
 
@@ -168,5 +199,10 @@ static double stream(uint32_t n_threads, void *(*run)(void *), double n_streams)
   return best;
 }
 
-double bench_bandwidth(uint32_t n_threads) { return stream(n_threads, run_scale, 3); }
-double bench_update_bandwidth(uint32_t n_threads) { return stream(n_threads, run_update, 7); }
+static double scale_rate(uint32_t n_threads) { return stream(n_threads, run_scale, 3); }
+static double update_rate(uint32_t n_threads) { return stream(n_threads, run_update, 7); }
+static double read_rate(uint32_t n_threads) { return stream(n_threads, run_read, 4); }
+
+const Bandwidth bench_scaling = {"", scale_rate};
+const Bandwidth bench_updating = {" of updates: 4 streams read, 3 of them written", update_rate};
+const Bandwidth bench_reading = {" of reading alone", read_rate};

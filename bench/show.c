@@ -36,7 +36,7 @@ static void print_limits(const Case *c) {
   Limit l = bench_limit(c);
   double ms = r->ours.min;
   printf("machine       %.0f GFLOP/s, %.1f GB/s%s (%u threads, this run)\n", r->gflops, r->gbs,
-         c->w->updates ? " of updates: 4 streams read, 3 of them written" : "", r->n_workers);
+         c->w->bandwidth ? c->w->bandwidth->what : "", r->n_workers);
   if (l.by_flops > 0) {
     printf("arithmetic    "), print_amount(c->flops, "FLOP"), printf(": "), print_time(l.by_flops);
     printf(" at peak, reached %.3g GFLOP/s, %.3g %%\n", c->flops / ms * 1e-6, 100 * l.by_flops / ms);

@@ -264,6 +264,7 @@ typedef struct Fn {
   Buf *bufs;  // bufs[0] is none
   uint32_t n_bufs, cap_bufs;
   const bool *writes_param;  // by parameter; made with the buffers
+  int64_t param_bytes;       // of the parameters that it reads or writes; made with the buffers
   struct Remark *remarks;    // what passes refused, and why; none where the program keeps none (ir/remarks.c)
   uint32_t n_remarks, cap_remarks;
   InputCheck *checks;

@@ -303,8 +303,16 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {1, 301, 130, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1, 70, 1000, 0, false, true, PLAIN, 0, 0},
     {1, 40, 3001, 0, false, true, BIAS_GELU, 0, 0},     {1, 500, 530, 0, false, true, GATED, 0, 0},
     {1, 160, 300, 0, false, true, SCALED_DROPOUT, 1, 0},
-    // few rows, stored [K, N]: wide panels
+    // few rows, B from memory by the smallest target: one stream
+    {2, 70, 100, 0, false, true, PLAIN, 0, 0},  {3, 90, 129, 0, false, true, BIAS_GELU, 0, 0},
+    {4, 65, 200, 0, false, true, GATED, 0, 0},  {2, 50, 301, 0, false, true, SCALED_DROPOUT, 4, 0},
+    {0, 50, 301, 0, false, true, RESIDUAL_KEPT, 3, 0},
+    // few rows, stored [K, N]: rows of B at once and those left over, blocks of columns, wide panels
     {1, 300, 50, 0, false, false, BIAS_GELU, 0, 0}, {3, 131, 77, 0, false, false, PLAIN, 0, 0},
+    {1, 9001, 11, 0, false, false, RESIDUAL_KEPT, 0, 0}, {4, 2500, 17, 0, false, false, SCALED_DROPOUT, 0, 0},
+    {2, 400, 130, 0, false, false, GATED, 0, 0}, {4, 129, 7, 0, false, false, BIAS_GELU, 0, 0},
+    {2, 150, 66, 0, false, false, PLAIN, 4, 0}, {0, 150, 66, 0, false, false, RESIDUAL_KEPT, 3, 0},
+    {1, 200, 333, 0, false, false, SCALED_DROPOUT, 1, 0},
     {6, 90, 20, 0, false, false, RESIDUAL_KEPT, 7, 0},
     // few accumulators: several chains of additions; a k of 1, stored either way
     {1, 8, 131, 0, false, false, BIAS_GELU, 0, 0}, {2, 17, 67, 0, false, false, RESIDUAL_KEPT, 0, 0},
@@ -363,6 +371,7 @@ static const Case with_head[] = {
     {9, 40, 131, 0, false, true, RESIDUAL_KEPT, 11, 0}, {0, 40, 131, 0, false, true, PLAIN, 11, 0},
     {100, 150, 101, 0, false, true, SCALED_DROPOUT, 0, 0}, {31, 600, 512, 0, false, true, PLAIN, 0, 0},
     {60, 40, 200, 0, false, false, BIAS_GELU, 70, 0},  {3, 300, 77, 0, false, false, PLAIN, 0, 0},
+    {2, 150, 300, 0, false, false, RESIDUAL_KEPT, 4, 0}, {3, 60, 130, 0, false, true, BIAS_GELU, 4, 0},
     {1, 8, 12001, 0, false, true, RESIDUAL_KEPT, 0, 0}, {70, 90, 80, 0, false, true, BIAS_GELU, 0, 0},
     {500, 20, 100, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1300, 32, 448, 0, false, true, BIAS_GELU, 1400, 0},
     {700, 17, 60, 0, false, false, PLAIN, 0, 0},       {40, 150, 103, 0, true, false, BIAS_GELU, 0, 0},
@@ -402,10 +411,10 @@ static void test_packing(void) {
 // A k of run-time size: no slice, one, a whole one and a little, and as many as the bound allows.
 static void check_run_time_k(const Target *t) {
   static const Case of[] = {
-      {5, 16, 0, 0, true, false, PLAIN, 0, 8200},     {34, 5, 0, 0, true, false, PLAIN, 0, 8200},
-      {16, 36, 0, 0, true, false, PLAIN, 0, 8200},    {3, 36, 0, 0, false, false, RESIDUAL_KEPT, 0, 8200},
-      {3, 20, 0, 0, false, true, BIAS_GELU, 0, 8200}, {17, 9, 0, 0, false, true, SCALED_DROPOUT, 0, 8200},
-      {6, 10, 0, 0, true, true, PLAIN, 0, 8200}};
+      {5, 16, 0, 0, true, false, PLAIN, 0, 8200},          {34, 5, 0, 0, true, false, PLAIN, 0, 8200},
+      {16, 36, 0, 0, true, false, PLAIN, 0, 8200},         {3, 36, 0, 0, false, false, RESIDUAL_KEPT, 0, 8200},
+      {3, 20, 0, 0, false, true, BIAS_GELU, 0, 8200},      {2, 140, 0, 0, false, false, GATED, 0, 8200},
+      {17, 9, 0, 0, false, true, SCALED_DROPOUT, 0, 8200}, {6, 10, 0, 0, true, true, PLAIN, 0, 8200}};
   static const int64_t k[] = {0, 7, 4096, 4097, 8200};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (size_t j = 0; j < sizeof k / sizeof *k; j++) {
@@ -448,7 +457,10 @@ static void test_strategies(void) {
       {1, 3072, 1024, false, true, false, "skinny"},     {11, 256, 256, false, true, false, "skinny"},
       {12, 256, 256, false, true, false, "tiled"},       {11, 256, 256, false, true, true, "tiled"},
       {512, 64, 1000, true, false, false, "at_b"},       {512, 129, 1000, true, false, false, "tiled"},
-      {1, 256, 768, false, false, false, "tiled"}};
+      {1, 256, 768, false, false, false, "tiled"},       {4, 8192, 1024, false, false, false, "axpy"},
+      {5, 8192, 1024, false, false, false, "tiled"},     {4, 128, 65536, false, false, false, "tiled"},
+      {1, 8192, 1024, false, true, false, "gemv"},       {4, 8192, 1024, false, true, false, "gemv"},
+      {5, 8192, 1024, false, true, false, "skinny"}};
   const Target *t = cg_target_find("avx512");
   for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
     RtArena *mem = rt_arena_new();

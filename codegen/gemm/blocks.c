@@ -13,6 +13,12 @@ bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t) {
   return p->n_max * p->k_max > ir_f32_in(t->facts.llc_bytes);
 }
 
+bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t) {
+  Val b = ir_arg(f, product, 1), base = ir_view_base(f, b);
+  int64_t bytes = ir_ins(f, base)->op == OP_param ? f->param_bytes : 0;
+  return cg_larger(bytes, ir_type_bytes(f->prog, (DType)ir_ins(f, b)->dtype, ir_ins(f, b)->shape)) > t->facts.llc_bytes;
+}
+
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl) {
   int64_t n = cg_ceil_div(k, most);
   return n <= 1 ? cg_round_up(cg_larger(k, 1), vl) : cg_round_up(cg_ceil_div(k, n), vl);

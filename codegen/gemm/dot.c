@@ -55,3 +55,17 @@ void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef ma
   if (mask) cg_store_masked(c, sums, to, mask);
   else cg_store(c, sums, to);
 }
+
+void cg_gemm_store_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n) {
+  Cg *c = g->c;
+  LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, n);
+  LLVMValueRef bias = g->bias ? cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, n0), mask) : NULL;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)), sums = cg_load(c, c->vf, at);
+  if (bias) sums = LLVMBuildFAdd(c->b, bias, sums, "");
+  if (g->epilogue) cg_store(c, sums, at);
+  else cg_store_masked(c, sums, cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, l.i, g->n), n0)), mask);
+  cg_loop_end(c, &l, NULL);
+  if (g->epilogue) cg_gemm_epilogue(g, cg_i64(c, 0), g->m, n0, n, g->strip, width);
+}

@@ -5,7 +5,7 @@
 //   strategies.def   the strategies in order of preference; each has a file:
 //   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
 //   winograd.c (with winograd_plan.c, winograd_transform.c, winograd_weights.c)
-//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  tiled.c (with macrokernel.c)
+//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  tiled.c (with macrokernel.c)
 //   reason.c         the plan in words
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
@@ -64,6 +64,7 @@ typedef struct {
   DimList batch;                             // of the result
   Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
   bool b_has_batch;
+  bool b_streams;                          // B comes from memory in every run: cg_gemm_b_streams
   int64_t m_max, n_max, k_max, batch_max;  // bounds
   // ---- modifiers
   GemmPrologue prologue;
@@ -154,7 +155,9 @@ GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_
 // ---- blocks.c
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
 bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
-int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);    // equal KC blocks of at most so many
+// Or it is a parameter, and those that the function reads are, together.
+bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);  // equal KC blocks of at most so many
 LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
@@ -206,6 +209,7 @@ void cg_gemm_plan_dot(GemmPlan *p, const Target *t);
 LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten
 // `n` <= vl sums of a single row go to columns n0 ..; mask NULL: vl of them.
 void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums);
+void cg_gemm_store_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // likewise of all rows, which wait in `strip`
 
 // ---- plan.c: weights
 // A parameter that f does not write, behind the value b; false: it is none.

@@ -161,6 +161,7 @@ static GemmPlan planned(const Fn *f, GemmPlan p, const Target *t) {
 
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   GemmPlan p = read_product(f, v);
+  p.b_streams = cg_gemm_b_streams(f, v, t);
   find_modifiers(f, v, &p, t);
   p.strategy = first_fit(f, &p, t);
   drop_modifiers(&p);

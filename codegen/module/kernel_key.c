@@ -7,6 +7,7 @@
 //   class GEMM
 //   0 linear f32[d0<=32,4] <- p0:f32[d0<=32,8] p1:f32[4,8] p2:f32[4] -> -
 //   1 relu f32[d0<=32,4] <- 0:f32[d0<=32,4] -> p3
+#include "codegen/gemm/gemm.h"
 #include "codegen/module/module.h"
 
 #include <string.h>
@@ -207,6 +208,8 @@ bool cg_describe(ModulePlan *plan, KernelCall *c) {
   if (c->k->scratch) rt_text_add(&text, " scratch %lld", (long long)c->f->bufs[c->k->scratch].bytes);
   c->weight = cg_weight_number(c, plan->t);
   if (c->weight) rt_text_add(&text, " packed weight");
+  if (c->k->cls == CLASS_GEMM && cg_gemm_b_streams(c->f, ir_anchor(c->f, c->k), plan->t))
+    rt_text_add(&text, " streamed");
   rt_text_add(&text, "\n");
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
     if (in_kernel(c, (Val){i}) && !ir_is_output_alias(c->f, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text))

@@ -291,6 +291,13 @@ static const bool *find_written_params(const Fn *f) {
   return written;
 }
 
+static int64_t find_param_bytes(const Fn *f) {
+  int64_t bytes = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_param) bytes += ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape);
+  return bytes;
+}
+
 static bool check_writes(Liveness *l) {
   Fn *f = l->f;
   bool ok = true;
@@ -326,6 +333,7 @@ bool ir_pass_assign_buffers(Fn *f) {
   Liveness l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
   l.of_param = rt_alloc(mem, (f->prog->n_params + 1) * sizeof *l.of_param);
   f->writes_param = find_written_params(f);
+  f->param_bytes = find_param_bytes(f);
   f->buf_of = rt_alloc(mem, f->n_ins * sizeof *f->buf_of);
   f->bufs = NULL;
   f->n_bufs = f->cap_bufs = 0;
