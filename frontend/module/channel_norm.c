@@ -88,27 +88,23 @@ static tn_tensor beside(const Call *c, tn_tensor v) {
   return fe_reshape(v, d, c->rank - 1, c->at);
 }
 
-static tn_tensor shift(const Call *c, tn_tensor y) {
-  tn_tensor bias = value_of(c, "bias");
+static tn_tensor scale_and_shift(const Call *c, tn_tensor y) {
+  tn_tensor weight = value_of(c, "weight"), bias = value_of(c, "bias");
+  if (weight.fn) y = op2(c, OP_mul, y, beside(c, weight));
   return bias.fn ? op2(c, OP_add, y, beside(c, bias)) : y;
 }
 
-static tn_tensor scale_and_shift(const Call *c, tn_tensor y) {
-  tn_tensor weight = value_of(c, "weight");
-  return shift(c, weight.fn ? op2(c, OP_mul, y, beside(c, weight)) : y);
-}
-
-// One product for each element: weight and 1 / sqrt(variance + eps) are multiplied for each channel.
-static tn_tensor normalize(const Call *c, tn_tensor x_minus_mean, tn_tensor variance) {
+// By channel: what a centered value is multiplied by.
+static tn_tensor scale_of(const Call *c, tn_tensor variance) {
   tn_tensor scale = op1(c, OP_rsqrt, op2(c, OP_add, variance, number(c, c->m->config.eps)));
   tn_tensor weight = value_of(c, "weight");
-  if (weight.fn) scale = op2(c, OP_mul, scale, weight);
-  return shift(c, op2(c, OP_mul, x_minus_mean, beside(c, scale)));
+  return weight.fn ? op2(c, OP_mul, scale, weight) : scale;
 }
 
 static tn_tensor by_running_statistics(const Call *c) {
-  tn_tensor mean = value_of(c, "running_mean"), variance = value_of(c, "running_var");
-  return normalize(c, op2(c, OP_sub, c->x, beside(c, mean)), variance);
+  tn_tensor mean = value_of(c, "running_mean"), scale = scale_of(c, value_of(c, "running_var"));
+  tn_tensor y = op2(c, OP_mul, op2(c, OP_sub, c->x, beside(c, mean)), beside(c, scale)), bias = value_of(c, "bias");
+  return bias.fn ? op2(c, OP_add, y, beside(c, bias)) : y;
 }
 
 // ---- running statistics
@@ -172,17 +168,23 @@ static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance, tn
 }
 
 // ---- batch norm
+// The variance, and the mean of what was centered, which is what rounding left of it: any number would do in the place of
+// the mean that is subtracted, so that it has no gradient, and that of x is made of sums by channel that others need, too.
 static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x, fe_rank(x), at};
   bool is_training = !x.fn->eval;
   if (!check_value(&c, 2)) return fe_poison(x.fn);
   if (!is_training && m->config.has_running) return by_running_statistics(&c);
   if (is_training && !check_count(&c, true)) return fe_poison(x.fn);
-  tn_tensor mean = mean_over(&c, x, true);
-  tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean));
-  tn_tensor variance = mean_over(&c, op1(&c, OP_square, apart), true);
-  if (is_training && m->config.has_running) track(&c, mean, unbiased(&c, variance, true), next_share(&c));
-  return normalize(&c, apart, variance);
+  tn_tensor mean = op1(&c, OP_stop_grad, mean_over(&c, x, true));
+  tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean)), rest = mean_over(&c, apart, true);
+  tn_tensor square = mean_over(&c, op1(&c, OP_square, apart), true);
+  tn_tensor variance = op2(&c, OP_max, op2(&c, OP_sub, square, op1(&c, OP_square, rest)), number(&c, 0));
+  if (is_training && m->config.has_running)
+    track(&c, op2(&c, OP_add, mean, rest), unbiased(&c, variance, true), next_share(&c));
+  tn_tensor scale = scale_of(&c, variance), bias = value_of(&c, "bias");
+  tn_tensor shift = op2(&c, OP_mul, rest, scale), y = op2(&c, OP_mul, apart, beside(&c, scale));
+  return bias.fn ? op2(&c, OP_add, y, beside(&c, op2(&c, OP_sub, bias, shift))) : op2(&c, OP_sub, y, beside(&c, shift));
 }
 
 tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o) {

@@ -102,7 +102,7 @@ static uint32_t anchor_of(const Schedule *s, Val v) {
   Val from[IR_MAX_MAKERS];
   for (uint32_t k = ir_sizes_from(f, s->makers, v, from); anchor && k-- > 0;)
     if (!ir_is_before_anchor(s, from[k], anchor)) return 0;
-  return anchor;
+  return anchor && s->min_level[v.i] > s->level[anchor] ? 0 : anchor;  // it was sunk
 }
 
 // Once v has its level: the row space of its kernel is its own, or that of an operand into whose kernel it fuses.

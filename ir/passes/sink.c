@@ -5,13 +5,13 @@
 //   %g = mul %d, %u             level 9
 //
 // An instruction sinks into the kernel of its first use when that lowers the live bytes (its operands' extended live
-// ranges against its own), or keeps them equal and saves a store. A row op is also paired with a reader that reads the
+// ranges against its own), or keeps them equal and saves a store, so that it leaves a product's epilogue, too. A row op is also paired with a reader that reads the
 // same elements, so that they are loaded once: the loss sinks to the level of its gradient where that waits for another
 // value, such as the number of labels. Decisions depend on dim bounds alone, so that plans for smaller bounds have the
 // same kernels.
 #include "ir/passes/schedule.h"
 
-enum { MAX_ROUNDS = 4, MAX_CHAIN = 6, SMALL_RATIO = 8 };  // small: at most an eighth of the rows
+enum { MAX_ROUNDS = 4, MAX_CHAIN = 6, SMALL_RATIO = 8, TINY_RATIO = 64 };  // small: at most an eighth of the rows
 
 typedef struct {
   Schedule *schedule;
@@ -32,12 +32,35 @@ static bool is_free(const Fn *f, Val base) {
   return ir_is_immediate(f, base) || generator || ir_is_stored_leaf(f, base);
 }
 
+// Value a of the kernel of a product is stored in any case: another kernel reads it, and i is not all that does.
+static bool is_stored_beside(const Sink *s, Val a, uint32_t i) {
+  const Schedule *l = s->schedule;
+  for (uint32_t k = l->first[a.i]; k < l->first[a.i + 1]; k++)
+    if (l->readers[k] != i && l->anchor[l->readers[k]] != l->anchor[a.i]) return true;
+  return false;
+}
+
+// Instruction i of a product's epilogue is read by other kernels alone, which could compute it as well: of what it reads in
+// the epilogue, all is stored.
+static bool can_leave_epilogue(const Sink *s, uint32_t i) {
+  const Schedule *l = s->schedule;
+  if (l->anchor[i] == i || l->fused_into[i] || l->may_be_source[i] || !ir_class_has(s->f->ins[i].op, BY_ELEMENT))
+    return false;
+  for (uint32_t k = l->first[i]; k < l->first[i + 1]; k++)
+    if (l->anchor[l->readers[k]] == l->anchor[i]) return false;
+  for (uint32_t k = 0; k < s->f->ins[i].n_args; k++) {
+    Val a = ir_arg(s->f, (Val){i}, k);
+    if (l->anchor[a.i] == l->anchor[i] && (l->may_be_source[a.i] || !is_stored_beside(s, a, i))) return false;
+  }
+  return true;
+}
+
 static bool can_move(const Sink *s, uint32_t i) {
   const Ins *ins = &s->f->ins[i];
   const OpInfo *op = &ir_ops[ins->op];
   RowSpace rows;
-  if (ins->op == OP_result || ins->n_args == 0 || s->schedule->anchor[i] || (op->flags & (EFFECT | WRITES)))
-    return false;
+  if (ins->op == OP_result || ins->n_args == 0 || (op->flags & (EFFECT | WRITES))) return false;
+  if (s->schedule->anchor[i]) return can_leave_epilogue(s, i);
   return ir_class_has(ins->op, BY_ELEMENT) || ir_row_space(s->f, (Val){i}, &rows);
 }
 
@@ -135,7 +158,8 @@ static void move_to_readers(Sink *s, uint32_t i) {
   }
   if (to == UINT32_MAX || to <= s->schedule->level[i] || fused_at < to) return;
   double added = live_bytes_added(s, i, to, 0);
-  if (added > gain || (added == gain && !reads_memory(s, i))) return;
+  bool leaves = s->schedule->anchor[i];  // an epilogue: a store is worth a few bytes
+  if (added > gain + (leaves ? gain / TINY_RATIO : 0) || (added == gain && !leaves && !reads_memory(s, i))) return;
   s->to[i] = to;
   s->n_moves++;
 }
@@ -206,7 +230,7 @@ void ir_sink(Schedule *schedule) {
     for (uint32_t i = f->n_ins - 1; i > 0; i--) {
       if (!can_move(&s, i)) continue;
       move_to_readers(&s, i);
-      if (!s.to[i] && !s.rejected[i] && !s.paired_with[i]) pair_with(&s, i);
+      if (!s.to[i] && !s.rejected[i] && !s.paired_with[i] && !schedule->anchor[i]) pair_with(&s, i);
     }
     if (!s.n_moves) return;
     for (uint32_t i = 1; i < f->n_ins; i++)
