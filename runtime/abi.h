@@ -31,6 +31,9 @@ typedef struct {
   TnSgemm sgemm;  // RtPlan.sgemm
   // Between kernels of a program compiled with TN_CHECK=arena, by one worker (runtime/exec/arena_guards.h); others never call it.
   void (*guarded_arena)(struct TnFrame *f, int32_t done, int32_t next);
+  // Where several processes share the shards of a function: fills in what others have computed of the numbers at `data`, which are
+  // those of exchange `number`; by one worker. One that fails says so in the frame's status.
+  void (*gather)(struct TnFrame *f, int32_t number, void *data);
 } TnServices;
 
 enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub-teams inside one kernel
@@ -48,7 +51,8 @@ typedef enum {
   TN_KERR_INDEX_RANGE,
   TN_KERR_LENGTH_RANGE,
   TN_KERR_NOT_SORTED,
-  TN_KERR_SLICE_RANGE
+  TN_KERR_SLICE_RANGE,
+  TN_KERR_RANKS  // other processes do not answer: the sentence is written already
 } TnKernelError;
 
 typedef struct TnFrame {

@@ -172,7 +172,7 @@ void add_optimizer(Gen *g) {
   bool has_when = gen_chance(g, 30);
   for (uint32_t k = 0; k < ir_ops[op].n_operands; k++) {
     ArgName name = (ArgName)ir_ops[op].operands[k].name;
-    if (name == ARG_grad_scale || (name == ARG_when && !has_when)) in[n++] = (Val){0};
+    if (name == ARG_grad_scale || name == ARG_owned || (name == ARG_when && !has_when)) in[n++] = (Val){0};
     else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? d : number_of(g, name);
   }
   while (n && ir_none(in[n - 1])) n--;

@@ -178,7 +178,7 @@ static int load_parsed(Parsed *p) {
     if (p->st.tensors[k].name) list[n++] = p->st.tensors[k];
   for (uint32_t k = 0; k < p->st.n_meta; k++)
     if (strcmp(p->st.meta[k].key, "format")) meta[n_meta++] = p->st.meta[k];
-  CHECK(rt_st_write(mem, path, list, n, meta, n_meta, error, sizeof error));
+  CHECK(rt_st_write(mem, path, list, n, meta, n_meta, NULL, error, sizeof error));
   Bytes f = read_file();
   int status = load(f.bytes, f.n);
   free(f.bytes);

@@ -312,7 +312,7 @@ static void test_files_from_torch(void) {
 static void write_tensors(const RtStTensor *t, uint32_t n) {
   char error[300];
   RtArena *mem = rt_arena_new();
-  CHECK(rt_st_write(mem, path, t, n, NULL, 0, error, sizeof error));
+  CHECK(rt_st_write(mem, path, t, n, NULL, 0, NULL, error, sizeof error));
   rt_arena_free(mem);
 }
 
@@ -327,14 +327,14 @@ static void refuse_load(RtInstance *i, const char *part) {
 static void test_files_that_do_not_fit(void) {
   static const float v[6] = {1, 2, 3, 4, 5, 6}, other[6] = {1, 2, 3, 4, 5, 7};
   const unsigned char *bytes = (const unsigned char *)v;
-  const RtStTensor w = {"head.weight", RT_ST_F32, 2, {2, 3}, 6, bytes, 24, 0},
-                   b = {"head.bias", RT_ST_F32, 1, {2}, 2, bytes, 8, 0};
-  const RtStTensor twin = {"emb.weight", RT_ST_F32, 2, {2, 3}, 6, bytes, 24, 0};
-  const RtStTensor not_twin = {"emb.weight", RT_ST_F32, 2, {2, 3}, 6, (const unsigned char *)other, 24, 0};
-  const RtStTensor turned = {"head.weight", RT_ST_F32, 2, {3, 2}, 6, bytes, 24, 0},
-                   ints = {"head.bias", RT_ST_I32, 1, {2}, 2, bytes, 8, 0};
-  const RtStTensor extra = {"extra", RT_ST_U8, 0, {0}, 1, bytes, 1, 0},
-                   state = {"optimizer.x", RT_ST_U8, 0, {0}, 1, bytes, 1, 0};
+  const RtStTensor w = {"head.weight", RT_ST_F32, 2, {2, 3}, 6, bytes, 24, 0, NULL},
+                   b = {"head.bias", RT_ST_F32, 1, {2}, 2, bytes, 8, 0, NULL};
+  const RtStTensor twin = {"emb.weight", RT_ST_F32, 2, {2, 3}, 6, bytes, 24, 0, NULL};
+  const RtStTensor not_twin = {"emb.weight", RT_ST_F32, 2, {2, 3}, 6, (const unsigned char *)other, 24, 0, NULL};
+  const RtStTensor turned = {"head.weight", RT_ST_F32, 2, {3, 2}, 6, bytes, 24, 0, NULL},
+                   ints = {"head.bias", RT_ST_I32, 1, {2}, 2, bytes, 8, 0, NULL};
+  const RtStTensor extra = {"extra", RT_ST_U8, 0, {0}, 1, bytes, 1, 0, NULL},
+                   state = {"optimizer.x", RT_ST_U8, 0, {0}, 1, bytes, 1, 0, NULL};
   RtInstance *i = rt_instance_new(&plan, 1, 0);
   rt_instance_initialize(i, 1);
   write_tensors((RtStTensor[]){w, twin, b, state}, 4);

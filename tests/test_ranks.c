@@ -1,11 +1,12 @@
-// Ranks that share the shards of a step, as threads: any number of them gives the bits of one; what they send is what the
-// formula says; what one cannot do, none does, and says so; messages that get lost or come twice are noticed.
+// Ranks that share the shards of a step, as threads: any number of them gives the bits of one; each has a part of the optimizer's
+// state, and all write one file; what they send is what the formula says; what one cannot do, none does, and says so; messages
+// that get lost or come twice are noticed.
 #include "frontend/tenure.h"
 #include "runtime/exec/ranks.h"
 #include "tests/check.h"
 #include "tests/thread_transport.h"
 
-enum { BATCH = 48, WIDTH = 8, HIDDEN = 3000, SHARDS = 8, MOST_PARAMS = 1 << 17 };
+enum { BATCH = 48, WIDTH = 8, HIDDEN = 3008, CLASSES = 16, SHARDS = 8, MOST_PARAMS = 1 << 18 };
 static float xs[BATCH * WIDTH];
 static int64_t labels[BATCH];
 
@@ -13,7 +14,7 @@ static tn_model *build(uint32_t shards) {
   tn_program *p = tn_program_create("ranks");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
   tn_module *net = tn_root(p), *hidden = tn_linear(net, "hidden", WIDTH, HIDDEN),
-            *head = tn_linear(net, "head", HIDDEN, 3);
+            *head = tn_linear(net, "head", HIDDEN, CLASSES);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   if (shards) tn_distributed(f, .n = shards, .batch = B);
@@ -39,8 +40,10 @@ typedef struct {
   double limit;
   tn_status status;
   char error[512];
-  float loss, norm, params[MOST_PARAMS];
+  float loss, norm, params[MOST_PARAMS];  // those of all ranks that it has
+  bool has[MOST_PARAMS];
   size_t n_params;
+  const char *file;  // saved to; NULL: not
   tn_exchanged exchanged, at_begin;
 } Rank;
 
@@ -48,9 +51,21 @@ static tn_status run_step(Rank *r, int k) {
   int64_t first = 0, count = r->rows, y[BATCH];
   if (r->own_rows >= 0) tn_shard_rows(r->rows, SHARDS, r->rank, r->n_ranks, &first, &count), count += r->own_rows;
   memcpy(y, labels + first, (size_t)count * sizeof *y);
-  if (k == r->bad_label_at) y[0] = 7;
+  if (k == r->bad_label_at) y[0] = CLASSES;
   return tn_run(r->model, "step", TN_IN(tn_f32(xs + first * WIDTH, count, WIDTH), tn_i64(y, count)),
                 TN_OUT(tn_f32_scalar(&r->norm), tn_f32_scalar(&r->loss)));
+}
+
+static void keep_params(Rank *r) {
+  for (uint32_t k = 0; k < tn_param_count(r->model); k++) {
+    tn_array a = tn_param_at(r->model, k);
+    int64_t n = 1, first, count;
+    for (uint32_t d = 0; d < a.rank; d++) n *= a.dims[d];
+    tn_param_owned(r->model, k, &first, &count);
+    memcpy(r->params + r->n_params + first, (float *)a.data + first, (size_t)count * sizeof(float));
+    for (int64_t e = first; e < first + count; e++) r->has[r->n_params + (size_t)e] = true;
+    r->n_params += (size_t)n;
+  }
 }
 
 static void *train(void *ctx) {
@@ -63,12 +78,9 @@ static void *train(void *ctx) {
   for (int k = 0; k < r->steps && k != r->stops_at && !r->status; k++) r->status = run_step(r, k);
   snprintf(r->error, sizeof r->error, "%s", tn_error_text(r->model));
   r->exchanged = tn_exchanged_of(r->model);
-  for (uint32_t k = 0; k < tn_param_count(r->model); k++) {
-    tn_array a = tn_param_at(r->model, k);
-    size_t n = 1;
-    for (uint32_t d = 0; d < a.rank; d++) n *= (size_t)a.dims[d];
-    memcpy(r->params + r->n_params, a.data, n * sizeof(float)), r->n_params += n;
-  }
+  if (!r->status && r->file) r->status = tn_save(r->model, r->file, true);
+  if (r->status) snprintf(r->error, sizeof r->error, "%s", tn_error_text(r->model));
+  keep_params(r);
   free(rank);
   return NULL;
 }
@@ -104,9 +116,29 @@ static Rank *alone(const tn_model *m, Rank like) {
   return r;
 }
 
+// What both have, and what they put out
 static bool is_same(const Rank *a, const Rank *b) {
-  return a->n_params == b->n_params && !memcmp(a->params, b->params, a->n_params * sizeof(float)) &&
-         !memcmp(&a->loss, &b->loss, sizeof a->loss) && !memcmp(&a->norm, &b->norm, sizeof a->norm);
+  bool same = a->n_params == b->n_params;
+  for (size_t k = 0; k < a->n_params && same; k++)
+    same = !a->has[k] || !b->has[k] || !memcmp(&a->params[k], &b->params[k], sizeof(float));
+  return same && !memcmp(&a->loss, &b->loss, sizeof a->loss) && !memcmp(&a->norm, &b->norm, sizeof a->norm);
+}
+
+static size_t n_had(const Rank *r) {
+  size_t n = 0;
+  for (size_t k = 0; k < r->n_params; k++) n += r->has[k];
+  return n;
+}
+
+// The moments of Adam: every element has one owner, and owners have as much but for a block.
+static void check_owners(const Rank *r, uint32_t n_ranks) {
+  size_t state = 2 * (HIDDEN * WIDTH + HIDDEN + HIDDEN * CLASSES + CLASSES), common = r->n_params - state, all = 0;
+  for (uint32_t k = 0; k < n_ranks; k++) {
+    size_t own = n_had(&r[k]) - common;
+    CHECK(own <= state / n_ranks + 2 * 4096 && own + 2 * 4096 >= state / n_ranks);
+    all += own;
+  }
+  CHECK(all == state);
 }
 
 static void test_bits(const tn_model *m) {
@@ -123,27 +155,71 @@ static void test_bits(const tn_model *m) {
         for (uint32_t k = 0; k < n; k++)
           if (!CHECK(!r[k].status && is_same(&r[k], one)))
             printf("  rank %u of %u, %lld rows: status %d, %s\n", k, n, (long long)rows[j], r[k].status, r[k].error);
+        check_owners(r, n);
         free(r);
       }
     free(one);
   }
 }
 
-// Of N elements a rank sends N (R - 1) / R to those who add, and as many to those who want totals; twice a word to each.
+// Of N elements of gradients a rank sends N (R - 1) / R to those who add, and as many of parameters to all; beside that sums that
+// are wanted whole, count and loss, sums of squares of blocks for the norm, and twice a word to each.
 static void test_bytes(const tn_model *m) {
-  enum { N = 16 + HIDDEN * WIDTH + 3008 + 9008 + 16 + 16 };  // count, weights and biases, loss, in lines of 16
+  enum {
+    N = HIDDEN * WIDTH + HIDDEN + HIDDEN * CLASSES + CLASSES,
+    SHARED = 2 * 16,  // in lines of 16
+    BLOCKS = (HIDDEN * WIDTH + 4095) / 4096 + 1 + (HIDDEN * CLASSES + 4095) / 4096 + 1
+  };
   for (uint64_t n = 2; n <= 8; n *= 2) {
     Rank like = plain;
     like.n_ranks = (uint32_t)n, like.steps = 1;
     Rank *r = train_all(m, like, NET_FAULTLESS, 0);
     uint64_t sent = 0;
     for (uint32_t k = 0; k < n; k++) {
-      CHECK(!r[k].status && r[k].exchanged.n_exchanges - r[k].at_begin.n_exchanges == 4);
+      CHECK(!r[k].status && r[k].exchanged.n_exchanges - r[k].at_begin.n_exchanges == 6);
       sent += r[k].exchanged.bytes_sent - r[k].at_begin.bytes_sent;
     }
-    CHECK(sent == 2 * (n - 1) * N * sizeof(float) + 2 * n * (n - 1) * sizeof(RtWord));
+    CHECK(sent == (n - 1) * (2 * N + 2 * SHARED + BLOCKS) * sizeof(float) + 2 * n * (n - 1) * sizeof(RtWord));
     free(r);
   }
+}
+
+// ---- files
+static size_t read_file(const char *path, unsigned char *to, size_t most) {
+  FILE *in = fopen(path, "rb");
+  size_t n = in ? fread(to, 1, most, in) : 0;
+  if (in) fclose(in);
+  return n;
+}
+
+// One file for any number of ranks; another number, and one process, go on from it.
+static void test_files(const tn_model *m, const char *folder) {
+  enum { MOST = 1 << 21 };
+  char alone_path[600], path[600];
+  unsigned char *a = malloc(MOST), *b = malloc(MOST);
+  snprintf(alone_path, sizeof alone_path, "%s/alone", folder), snprintf(path, sizeof path, "%s/ranks", folder);
+  Rank like = plain;
+  like.file = alone_path;
+  Rank *one = alone(m, like);
+  size_t n_alone = read_file(alone_path, a, MOST);
+  CHECK(!one->status && n_alone > MOST_PARAMS);
+  like.file = path;
+  for (uint32_t n = 1; n <= SHARDS; n++) {
+    like.n_ranks = n;
+    Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+    for (uint32_t k = 0; k < n; k++)
+      if (!CHECK(!r[k].status)) printf("  rank %u of %u: %s\n", k, n, r[k].error);
+    CHECK(read_file(path, b, MOST) == n_alone && !memcmp(a, b, n_alone));
+    free(r), remove(path);
+  }
+  like.file = "/nowhere/to/be/found/ranks", like.n_ranks = 3;
+  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  for (uint32_t k = 0; k < 3; k++) {
+    CHECK(r[k].status == TN_ERR_FILE);
+    CHECK_HAS(r[k].error, "/nowhere/to/be/found/ranks: No such file or directory");
+  }
+  remove(alone_path);
+  free(r), free(one), free(a), free(b);
 }
 
 // ---- faults
@@ -203,12 +279,14 @@ static void test_arguments(void) {
 }
 
 int main(void) {
+  const char *folder = getenv("TMPDIR");
   for (int k = 0; k < BATCH * WIDTH; k++) xs[k] = (float)((k * 37) % 101) / 50 - 1;
   for (int k = 0; k < BATCH; k++) labels[k] = k % 3;
   tn_model *m = build(SHARDS);
   if (!CHECK(m)) return check_report();
   test_bits(m);
   test_bytes(m);
+  test_files(m, folder ? folder : "/tmp");
   test_refusals(m);
   test_faults(m);
   test_arguments();

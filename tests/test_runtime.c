@@ -661,13 +661,13 @@ static void test_safetensors_round_trip(void) {
   static const int64_t i[] = {7, -8};
   static const uint8_t u[] = {1, 2, 3};
   const RtStTensor t[] = {
-      {"small", RT_ST_U8, 1, {3}, 3, u, 3, 0},
-      {"w.\"q\"\\\x01\xc3\xa9", RT_ST_F32, 2, {2, 3}, 6, (const unsigned char *)f, 24, 0},
-      {"ints", RT_ST_I64, 1, {2}, 2, (const unsigned char *)i, 16, 0},
-      {"none", RT_ST_F32, 2, {0, 5}, 0, NULL, 0, 0},
+      {"small", RT_ST_U8, 1, {3}, 3, u, 3, 0, NULL},
+      {"w.\"q\"\\\x01\xc3\xa9", RT_ST_F32, 2, {2, 3}, 6, (const unsigned char *)f, 24, 0, NULL},
+      {"ints", RT_ST_I64, 1, {2}, 2, (const unsigned char *)i, 16, 0, NULL},
+      {"none", RT_ST_F32, 2, {0, 5}, 0, NULL, 0, 0, NULL},
   };
   const RtStMeta meta[] = {{"k\n", "v\"v"}};
-  CHECK(rt_st_write(mem, path, t, 4, meta, 1, error, sizeof error));
+  CHECK(rt_st_write(mem, path, t, 4, meta, 1, NULL, error, sizeof error));
   RtFile file;
   RtSt st;
   if (!CHECK(rt_file_read(path, &file, error, sizeof error))) return;
@@ -682,7 +682,7 @@ static void test_safetensors_round_trip(void) {
     CHECK((uintptr_t)got->data % rt_st_dtype_bytes[got->dtype] == 0);
   }
   rt_file_close(&file);
-  CHECK(rt_st_write(mem, path, NULL, 0, NULL, 0, error, sizeof error));
+  CHECK(rt_st_write(mem, path, NULL, 0, NULL, 0, NULL, error, sizeof error));
   CHECK(rt_file_read(path, &file, error, sizeof error) &&
         rt_st_parse(mem, file.bytes, file.size, &st, error, sizeof error));
   CHECK(st.n_tensors == 0);

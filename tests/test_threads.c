@@ -112,6 +112,7 @@ GIVES(tn_loader_is_stopped, (tn_loader_is_stopped(w->l), true))
 ENDS(tn_loader_stop, tn_loader_stop(w->l))
 
 ENDS(tn_model_free, tn_model_free(w->m))
+ENDS(tn_param_owned, tn_param_owned(w->m, 0, &(int64_t){0}, &(int64_t){0}))
 ENDS(tn_exchanged_of, (void)tn_exchanged_of(w->m))
 ENDS(tn_param_end_write, tn_param_end_write(w->m, 0))
 ENDS(tn_error_text, (void)!tn_error_text(w->m)[0])

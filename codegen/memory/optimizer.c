@@ -5,6 +5,7 @@
 // hundred loops. Elements are independent, so how they are split is free.
 #include "codegen/memory/optimizer.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { SMALL = 4096, GRAIN = 16 };  // a kernel with fewer elements is one worker's; others are cut in units of GRAIN
@@ -185,7 +186,7 @@ static void compute_scalars(Cg *c, UpdateScalars *m) {
   for (uint32_t k = row->n_tensors - 1; k < op->n_operands; k++) {
     ArgName name = (ArgName)op->operands[k].name;
     Val x = ir_operand(c->f, m->v, name);
-    bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_index;
+    bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_index || name == ARG_owned;
     if (!is_tensor && !ir_none(x)) u.reg[name] = f64_of(c, scalar_arg(c, x));
   }
   run_lets(&u, row->scalars, row->n_scalars);
@@ -262,24 +263,50 @@ static bool gradient_is_stored(Cg *c, Val v) {
   return false;
 }
 
-static int64_t units_of(const Fn *f, Val v) {
+// Elements [lo, hi) of a tensor, and the units that they are cut into.
+typedef struct {
+  LLVMValueRef lo, hi, units;
+} Part;
+
+// range: its first and last element, i64[2] in memory; none: the tensor is all this process's
+static Part part_of(Cg *c, Shape shape, Val range, int64_t unit) {
+  Part p = {cg_i64(c, 0), cg_numel(c, shape), NULL};
+  if (!ir_none(range)) {
+    p.lo = cg_load(c, c->i64, cg_ptr(c, range));
+    p.hi = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, range), cg_i64(c, 1)));
+  }
+  LLVMValueRef rounded = cg_add(c, cg_sub(c, p.hi, p.lo), cg_i64(c, unit - 1));
+  p.units = cg_div(c, rounded, cg_i64(c, unit));
+  return p;
+}
+
+static bool is_dense_update(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  if (ir_ops[ins->op].cls != CLASS_OPTIMIZER || ins->op == OP_adamw_sparse) return 0;
-  return (ir_shape_bound(f->prog, ins->shape) + GRAIN - 1) / GRAIN;
+  return ir_ops[ins->op].cls == CLASS_OPTIMIZER && ins->op != OP_adamw_sparse && ir_shape_bound(f->prog, ins->shape);
+}
+
+static Part part_of_update(Cg *c, Val v) {
+  return part_of(c, ir_ins(c->f, v)->shape, ir_operand(c->f, v, ARG_owned), GRAIN);
 }
 
 // The units of all tensors of the kernel count through; [lo, hi) of them are this worker's.
 static void share_units(Cg *c, LLVMValueRef *lo, LLVMValueRef *hi) {
-  int64_t total = 0;
-  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) total += units_of(c->f, (Val){i});
-  cg_share(c, cg_i64(c, total), total * GRAIN < SMALL ? total + 1 : 1, lo, hi);
+  int64_t most = 0;
+  LLVMValueRef total = cg_i64(c, 0);
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    if (!is_dense_update(c->f, (Val){i})) continue;
+    most += ir_shape_bound(c->f->prog, ir_ins(c->f, (Val){i})->shape);
+    total = cg_add(c, total, part_of_update(c, (Val){i}).units);
+  }
+  cg_share(c, total, most < SMALL ? most + 1 : 1, lo, hi);
 }
 
-// The part of the tensor, whose units begin at `base`, that lies in [lo, hi).
-static void update_part(Cg *c, UpdateScalars *m, Val v, int64_t base, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef n = cg_numel(c, ir_ins(c->f, v)->shape), grain = cg_i64(c, GRAIN);
-  LLVMValueRef from = cg_max(c, cg_sub(c, lo, cg_i64(c, base)), cg_i64(c, 0)), to = cg_sub(c, hi, cg_i64(c, base));
-  from = cg_mul(c, from, grain), to = cg_min(c, cg_mul(c, to, grain), n);
+// What of the tensor, whose units begin at `base`, lies in the units [lo, hi).
+static void update_part(Cg *c, UpdateScalars *m, Val v, const Part *p, LLVMValueRef base, LLVMValueRef lo,
+                        LLVMValueRef hi) {
+  LLVMValueRef grain = cg_i64(c, GRAIN);
+  LLVMValueRef from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0)), to = cg_sub(c, hi, base);
+  from = cg_add(c, p->lo, cg_mul(c, from, grain)), to = cg_min(c, cg_add(c, p->lo, cg_mul(c, to, grain)), p->hi);
   If any;
   cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, from, to, ""));
   call_update(c, m, v, from, to);
@@ -288,8 +315,7 @@ static void update_part(Cg *c, UpdateScalars *m, Val v, int64_t base, LLVMValueR
 
 bool cg_emit_optimizer(Cg *c) {
   UpdateScalars m = {0};
-  LLVMValueRef lo, hi;
-  int64_t base = 0;
+  LLVMValueRef lo, hi, base = cg_i64(c, 0);
   share_units(c, &lo, &hi);
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
@@ -303,8 +329,9 @@ bool cg_emit_optimizer(Cg *c) {
     }
     if (!gradient_is_stored(c, v)) return false;
     cg_update_scalars(c, &m, v);
-    update_part(c, &m, v, base, lo, hi);
-    base += units_of(c->f, v);
+    Part p = part_of_update(c, v);
+    update_part(c, &m, v, &p, base, lo, hi);
+    base = cg_add(c, base, p.units);
   }
   return true;
 }
@@ -316,9 +343,12 @@ static int64_t n_chunks(const Fn *f, Val operand) {
   return (ir_shape_bound(f->prog, ir_ins(f, operand)->shape) + CHUNK - 1) / CHUNK;
 }
 
+static bool is_exchanged(const Fn *f, Val v) { return ir_attr(f, v, KEY_exchange) != NULL; }
+
 static int64_t total_chunks(const Fn *f, Val v) {
   int64_t n = 0;
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) n += n_chunks(f, ir_arg(f, v, k));
+  uint32_t step = is_exchanged(f, v) ? 2 : 1;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k += step) n += n_chunks(f, ir_arg(f, v, k));
   return n;
 }
 
@@ -370,23 +400,34 @@ static void make_norm_chunks(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-// Chunks of all operands count through; [lo, hi) of them are this worker's.
-static void norm_operand(Cg *c, Val x, int64_t first, LLVMValueRef lo, LLVMValueRef hi) {
+// Chunks of all operands count through, those that begin in this process's part; [lo, hi) of them are this worker's, and the
+// operand's own begin at `base`. Its sums stand from `first` on.
+static void norm_operand(Cg *c, Val x, const Part *p, int64_t first, LLVMValueRef base, LLVMValueRef lo,
+                         LLVMValueRef hi) {
   LLVMTypeRef type[] = {c->ptr, c->i64, c->ptr, c->i64, c->i64};
   LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, 5, false);
-  LLVMValueRef fn = cg_helper(c, "norm_chunks", t, make_norm_chunks, NULL);
-  LLVMValueRef base = cg_i64(c, first), n = cg_i64(c, n_chunks(c->f, x));
-  LLVMValueRef from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0));
-  LLVMValueRef to = cg_min(c, cg_sub(c, hi, base), n), numel = cg_numel(c, ir_ins(c->f, x)->shape);
-  LLVMValueRef sums = cg_at(c, c->f32, c->scratch, base);
+  LLVMValueRef fn = cg_helper(c, "norm_chunks", t, make_norm_chunks, NULL), zero = cg_i64(c, 0);
+  LLVMValueRef skipped = cg_div(c, p->lo, cg_i64(c, CHUNK));
+  LLVMValueRef from = cg_add(c, skipped, cg_max(c, cg_sub(c, lo, base), zero));
+  LLVMValueRef to = cg_add(c, skipped, cg_min(c, cg_sub(c, hi, base), p->units));
+  LLVMValueRef sums = cg_at(c, c->f32, c->scratch, cg_i64(c, first)), numel = cg_numel(c, ir_ins(c->f, x)->shape);
   LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){cg_ptr(c, x), numel, sums, from, to}, 5, "");
 }
 
-static void combine(Cg *c, LLVMValueRef out, int64_t total) {
+// Sums of others, by worker 0.
+static void exchange_chunks(Cg *c, Val v) {
+  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->ptr}, 3, false);
+  LLVMValueRef number = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_exchange, 0));
+  LLVMValueRef fn = cg_service(c, offsetof(TnServices, gather));
+  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){c->frame, number, c->scratch}, 3, "");
+}
+
+static void combine(Cg *c, Val v, LLVMValueRef out, int64_t total) {
   LLVMValueRef zero = k64(c, 0),
                sums = total ? c->scratch : out;  // without a chunk there is no scratch, and the loop never runs
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
+  if (total && is_exchanged(c->f, v)) exchange_chunks(c, v);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, total), cg_i64(c, 1), &zero, 1);
   LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, sums, l.i));
@@ -397,22 +438,32 @@ static void combine(Cg *c, LLVMValueRef out, int64_t total) {
   cg_endif(c, &first);
 }
 
+static Part part_of_operand(Cg *c, Val v, uint32_t k) {
+  Val range = is_exchanged(c->f, v) ? ir_arg(c->f, v, k + 1) : (Val){0};
+  return part_of(c, ir_ins(c->f, ir_arg(c->f, v, k))->shape, range, CHUNK);
+}
+
 bool cg_emit_global_norm(Cg *c) {
   Val v = {c->k->first};
   int64_t total = total_chunks(c->f, v), at = 0;
-  LLVMValueRef lo, hi;
-  cg_share(c, cg_i64(c, total), 1, &lo, &hi);
-  for (uint32_t k = 0; k < ir_ins(c->f, v)->n_args; k++) {
+  uint32_t step = is_exchanged(c->f, v) ? 2 : 1, n_args = ir_ins(c->f, v)->n_args;
+  LLVMValueRef lo, hi, base = cg_i64(c, 0), all = base;
+  for (uint32_t k = 0; k < n_args; k += step)
+    if (n_chunks(c->f, ir_arg(c->f, v, k))) all = cg_add(c, all, part_of_operand(c, v, k).units);
+  cg_share(c, all, 1, &lo, &hi);
+  for (uint32_t k = 0; k < n_args; k += step) {
     Val x = ir_arg(c->f, v, k);
     int64_t n = n_chunks(c->f, x);
     if (n && !cg_stored(c, x)) return rt_text_add(c->why, "operand %%%u of a norm is not stored", x.i), false;
-    if (n) norm_operand(c, x, at, lo, hi);
-    at += n;
+    if (!n) continue;
+    Part p = part_of_operand(c, v, k);
+    norm_operand(c, x, &p, at, base, lo, hi);
+    base = cg_add(c, base, p.units), at += n;
   }
   If several;  // a lone worker has nobody to wait for
   cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
   cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
   cg_endif(c, &several);
-  combine(c, cg_ptr(c, v), total);
+  combine(c, v, cg_ptr(c, v), total);
   return true;
 }

@@ -14,7 +14,7 @@ enum { BATCH = 16, STEPS = 32, WIDTH = 32, HIDDEN = 96, LONGEST = 1 << 24, MOST_
 #define USAGE "charlm_mpi [--alone] [--steps N] [--shards N] [--every N] [--checkpoint FILE] [--resume] TEXT\n"
 static unsigned char text[LONGEST], code[256];
 static size_t length, n_letters;
-static float losses[MOST_STEPS];  // of rank 0
+static float losses[MOST_STEPS];  // the same in all ranks
 static bool is_alone;
 static uint32_t rank, n_ranks = 1;
 static long steps = 200, shards = 8, every = 50;
@@ -71,7 +71,7 @@ static long steps_done(tn_model *m) {
   return (long)n;
 }
 
-// Rank 0 has the file: tn_distribute copies what it read to all.
+// Parameters and state of rank 0 are copied to all by tn_distribute; losses every rank reads.
 static void load(tn_model *m) {
   size_t size = 0;
   if (tn_extra_size(m, checkpoint, "losses", &size) || size > sizeof losses) fail("the checkpoint", tn_error_text(m));
@@ -79,6 +79,7 @@ static void load(tn_model *m) {
     fail("the checkpoint", tn_error_text(m));
 }
 
+// All ranks together: each writes the state that it has.
 static void save(tn_model *m, long done) {
   if (tn_save_with(m, checkpoint, true, &(tn_extra){"losses", losses, (size_t)done * sizeof *losses}, 1))
     fail("the checkpoint", tn_error_text(m));
@@ -93,11 +94,11 @@ static void train(tn_model *m) {
     for (int64_t r = 0; r < count; r++) make_row((uint64_t)(k * BATCH + first + r), rows[r]);
     if (tn_run(m, "train_step", TN_IN(tn_i64(rows, count, STEPS + 1)), TN_OUT(tn_f32_scalar(&loss))))
       fail("training", tn_error_text(m));
-    if (rank) continue;
     losses[k] = loss;
     if ((k + 1) % every && k + 1 < steps) continue;
     save(m, k + 1);
-    printf("step %ld of %ld: %.3f bits a character\n", k + 1, steps, (double)loss / log(2)), fflush(stdout);
+    if (rank == 0) printf("step %ld of %ld: %.3f bits a character\n", k + 1, steps, (double)loss / log(2));
+    fflush(stdout);
   }
 }
 
@@ -126,7 +127,7 @@ int main(int argc, char **argv) {
   if (t) rank = t->rank, n_ranks = t->n_ranks;
   read_text(path);
   tn_model *m = build();
-  if (resumes && rank == 0) load(m);
+  if (resumes) load(m);
   if (t && tn_distribute(m, t, &(tn_distribute_options){.time_limit = 60, .has_own_rows = true}))
     fail("beginning", tn_error_text(m));
   train(m);

@@ -6,6 +6,7 @@
 // Both have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of the
 // caller's has.
 #include "frontend/fe.h"
+#include <stdlib.h>
 #include <string.h>
 
 // ---- cutting
@@ -98,26 +99,90 @@ static Val *by_position(const Fn *f, Op op) {
   return at;
 }
 
-// By position in f: the caller's position, or RT_SUM + the number of the sum, which come one after the other.
+// The ranges of elements are those of the sums that owned updates read, in their order: `owned K`.
+static uint32_t position_of(const char *name, const RtPort *ports, uint32_t n_ports, uint32_t *n_sums) {
+  static const char owned[] = "owned ";
+  uint32_t at = 0;
+  while (at < n_ports && strcmp(ports[at].name, name)) at++;
+  if (at < n_ports) return at;
+  return strncmp(name, owned, strlen(owned)) ? RT_SUM + (*n_sums)++ : RT_OWNED + (uint32_t)atoi(name + strlen(owned));
+}
+
+// By position in f: the caller's position, or RT_SUM + the number of the sum, which come one after the other, or RT_OWNED.
 static const uint32_t *positions(FeJitCode *c, const Fn *f, Op op, const RtPort *ports, uint32_t n_ports, uint32_t n) {
   uint32_t *at = rt_alloc(c->mem, (n + 1) * sizeof *at), n_sums = 0;
   const Val *v = by_position(f, op);
-  for (uint32_t k = 0; k < n; k++) {
-    while (at[k] < n_ports && strcmp(ports[at[k]].name, name_of(f, v[k]))) at[k]++;
-    if (at[k] == n_ports) at[k] = RT_SUM + n_sums++;
-  }
+  for (uint32_t k = 0; k < n; k++) at[k] = position_of(name_of(f, v[k]), ports, n_ports, &n_sums);
   return at;
 }
 
-// Each sum begins a line of its own.
+// ---- updates in parts
+static uint32_t param_at(const Fn *f, Val v) { return (uint32_t)ir_attr_int(f, ir_storage_root(f, v), KEY_param, 0); }
+
+// Of an operand that is the input `owned K`
+static uint32_t sum_owned_by(const RtShards *s, const Fn *update, Val range) {
+  return s->update_in[ir_attr_int(update, range, KEY_index, 0)] - RT_OWNED;
+}
+
+static int by_param(const void *a, const void *b) {
+  const RtOwnedUpdate *x = a, *y = b;
+  return (x->param > y->param) - (x->param < y->param);
+}
+
+static void list_owned(FeJitCode *c, const Fn *update, RtShards *s) {
+  RtOwnedUpdate *list = rt_alloc(c->mem, (s->n_update_in + 1) * sizeof *list);
+  for (Val v = {1}; v.i < update->n_ins; v.i++) {
+    const Ins *ins = ir_ins(update, v);
+    if (ir_ops[ins->op].cls != CLASS_OPTIMIZER || !ir_has_operand(update, v, ARG_owned)) continue;
+    uint32_t n_state = ir_ops[ins->op].n_res - 1u;
+    uint32_t *state = rt_alloc(c->mem, (n_state + 1) * sizeof *state);
+    for (uint32_t k = 0; k < n_state; k++) state[k] = param_at(update, ir_arg(update, v, k + 1));
+    uint32_t sum = sum_owned_by(s, update, ir_operand(update, v, ARG_owned));
+    list[s->n_owned++] = (RtOwnedUpdate){sum, param_at(update, ir_arg(update, v, 0)), state, n_state};
+  }
+  if (s->n_owned) qsort(list, s->n_owned, sizeof *list, by_param);
+  s->owned = list;
+}
+
+static void list_norms(FeJitCode *c, const Fn *update, RtShards *s) {
+  for (Val v = {1}; v.i < update->n_ins; v.i++) {
+    uint32_t number = (uint32_t)ir_attr_int(update, v, KEY_exchange, -1) + 1;
+    if (number > s->n_norms) s->n_norms = number;
+  }
+  RtNorm *list = rt_alloc(c->mem, (s->n_norms + 1) * sizeof *list);
+  for (Val v = {1}; v.i < update->n_ins; v.i++) {
+    if (!ir_attr(update, v, KEY_exchange)) continue;
+    uint32_t n = ir_ins(update, v)->n_args / 2, *sums = rt_alloc(c->mem, (n + 1) * sizeof *sums);
+    for (uint32_t k = 0; k < n; k++) sums[k] = sum_owned_by(s, update, ir_arg(update, v, 2 * k + 1));
+    list[ir_attr_int(update, v, KEY_exchange, 0)] = (RtNorm){sums, n};
+  }
+  s->norms = list;
+}
+
+static bool is_owned(const RtShards *s, uint32_t sum) {
+  for (uint32_t k = 0; k < s->n_owned; k++)
+    if (s->owned[k].sum == sum) return true;
+  return false;
+}
+
+// Each sum begins a line of its own. Those that are wanted whole come first.
 static void place_sums(FeJitCode *c, const Fn *shard, RtShards *s) {
   enum { LINE = TN_ALIGN / sizeof(float) };
   int64_t *at = rt_alloc(c->mem, (s->n_out + 1) * sizeof *at);
   const Val *v = by_position(shard, OP_output);
   for (uint32_t k = 0; k < s->n_out; k++) {
     if (s->out[k] < RT_SUM) continue;
-    at[s->n_sums++] = s->n_elements;
-    s->n_elements += (ir_shape_bound(shard->prog, ir_ins(shard, v[k])->shape) + LINE - 1) / LINE * LINE;
+    at[s->n_sums++] = (ir_shape_bound(shard->prog, ir_ins(shard, v[k])->shape) + LINE - 1) / LINE * LINE;
+  }
+  for (uint32_t k = 0; k < s->n_sums; k++) {
+    int64_t size = at[k];
+    if (is_owned(s, k)) continue;
+    at[k] = s->n_elements, s->n_elements += size;
+  }
+  s->n_shared = s->n_elements;
+  for (uint32_t k = 0; k < s->n_owned; k++) {
+    int64_t size = at[s->owned[k].sum];
+    at[s->owned[k].sum] = s->n_elements, s->n_elements += size;
   }
   s->sum_at = at;
 }
@@ -135,6 +200,8 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   s->out = positions(c, shard, OP_output, step->outputs, step->n_outputs, s->n_out);
   s->update_in = positions(c, update, OP_input, step->inputs, step->n_inputs, s->n_update_in);
   s->update_out = positions(c, update, OP_output, step->outputs, step->n_outputs, s->n_update_out);
+  list_owned(c, update, s);
+  list_norms(c, update, s);
   place_sums(c, shard, s);
   step->shards = s, step->only_reads = false;
   functions[f->update].is_internal = true;

@@ -15,6 +15,8 @@ static bool check_transport(const tn_model *m, const tn_transport *t) {
   if (!t || !t->begin || !t->test || !t->n_ranks || t->rank >= t->n_ranks)
     return rt_fail(error, RT_ERROR_SIZE,
                    "tn_distribute: the transport lacks a function, or its rank is not one of its ranks");
+  if (rt_instance_has_parts(m->inst))
+    return rt_fail(error, RT_ERROR_SIZE, "tn_distribute: the model is distributed already");
   bool any = false;
   for (uint32_t k = 0; k < p->n_functions; k++) {
     const RtShards *s = p->functions[k].shards;
@@ -39,6 +41,14 @@ void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ra
   uint32_t begin = rt_first_shard(n_shards, rank, n_ranks), end = rt_first_shard(n_shards, rank + 1, n_ranks);
   *first = rt_first_row(rows, n_shards, begin);
   *count = rt_first_row(rows, n_shards, end) - *first;
+}
+
+void tn_param_owned(const tn_model *m, uint32_t k, int64_t *first, int64_t *count) {
+  *first = *count = 0;
+  if (!m || k >= m->code->plan->n_params) return;
+  FE_WAIT(&((tn_model *)(uintptr_t)m)->lock, CALL_tn_param_owned);
+  rt_instance_owned(m->inst, k, first, count);
+  *count -= *first;
 }
 
 tn_exchanged tn_exchanged_of(const tn_model *m) {

@@ -4,7 +4,8 @@
 //   tn_run(m, "train_step", TN_IN(..), TN_OUT(..));           // in every process, with the same batch
 //
 // Every process, or rank, computes the shards from rank * n / n_ranks to (rank + 1) * n / n_ranks, sends its sums to those who add
-// them, and gets the totals back: the result has the bits of one process. docs/distributed.md says what is sent.
+// them, updates its part of the parameters and gets the others: the result has the bits of one process. docs/distributed.md says
+// what is sent.
 #ifndef TN_DISTRIBUTED_H
 #define TN_DISTRIBUTED_H
 
@@ -43,13 +44,18 @@ typedef struct {
   bool has_own_rows;
 } tn_distribute_options;
 // From here on distributed functions of m share their shards with all other ranks, which make the same calls on models of the
-// same program in the same order. Parameters, state and random stream of rank 0 are copied to all. TN_ERR_ARGUMENT: a function
-// has fewer shards than there are ranks. TN_ERR_RANKS: others cannot be reached within the limit, or have another program. A
+// same program in the same order. Parameters, state and random stream of rank 0 are copied to all; of the state of a parameter
+// that an optimizer updates by its gradient alone each rank keeps a part (tn_param_owned). Files with state are then saved by all
+// ranks together, with the same arguments, in a folder that all see: one file, whole or not at all. Once for a model.
+// TN_ERR_ARGUMENT: a function has fewer shards than there are ranks. TN_ERR_RANKS: others cannot be reached within the limit, or have another program. A
 // refused run of one rank is refused by all, with its sentence; whatever else one rank cannot do ends all.
 TN_API tn_status tn_distribute(tn_model *m, const tn_transport *t, const tn_distribute_options *o);
 // The rows [*first, *first + *count) of a batch that the shards of one rank have
 TN_API void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ranks, int64_t *first,
                           int64_t *count);
+// The elements [*first, *first + *count) of the k-th entry (tn_param_at) that this rank has, in the order of memory: all of them, but
+// for state of which each rank has a part. Whole blocks of 4,096, but for the last. tn_get does not give such entries.
+TN_API void tn_param_owned(const tn_model *m, uint32_t k, int64_t *first, int64_t *count);
 typedef struct {
   uint64_t n_exchanges, n_messages, bytes_sent;  // since tn_distribute
   double seconds;                                // in them, waiting included

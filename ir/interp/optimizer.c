@@ -7,7 +7,8 @@
 
 bool eval_global_norm(Run *r, Val v) {
   double sum = 0;
-  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
+  uint32_t step = ir_attr(r->f, v, KEY_exchange) ? 2 : 1;  // the interpreter is alone: ranges are whole tensors
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k += step) {
     Tensor a = run_arg(r, v, k);
     for (int64_t i = 0; i < a.n; i++) sum += a.v[i] * a.v[i];
   }
@@ -53,8 +54,12 @@ static void run_lets(Update *u, const IrLet *lets, uint32_t n) {
   }
 }
 
-static bool is_off(const Run *r, Val v) {
-  return ir_has_operand(r->f, v, ARG_when) && run_operand(r, v, ARG_when).v[0] == 0;
+// Does the update leave element i as it is?
+static bool is_off(const Run *r, Val v, int64_t i) {
+  if (ir_has_operand(r->f, v, ARG_when) && run_operand(r, v, ARG_when).v[0] == 0) return true;
+  if (!ir_has_operand(r->f, v, ARG_owned)) return false;
+  const double *owned = run_operand(r, v, ARG_owned).v;
+  return (double)i < owned[0] || (double)i >= owned[1];
 }
 
 // By the gradient g of param, whatever operands it was made of.
@@ -73,7 +78,7 @@ static bool update(Run *r, Val v, Tensor g) {
   for (int64_t i = 0; i < g.n; i++) {
     for (uint32_t k = 0; k < n_kept; k++) u.reg[operand[k].name] = run_arg(r, v, k).v[i];
     u.reg[ARG_grad] = g.v[i] * factor;
-    if (!is_off(r, v)) run_lets(&u, row->elements, row->n_elements);
+    if (!is_off(r, v, i)) run_lets(&u, row->elements, row->n_elements);
     for (uint32_t k = 0; k < n_kept; k++) r->val[v.i + k].v[i] = u.reg[operand[k].name];
   }
   return true;

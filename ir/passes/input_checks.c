@@ -216,6 +216,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
   if (f->ins[v.i].op == OP_nonzero) return true;
+  if (f->ins[v.i].op == OP_global_norm && ir_attr(f, v, KEY_exchange)) return true;
   if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;

@@ -769,15 +769,27 @@ uint16_t ir_rule_bag_grad(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_scalar(const Infer *c) {
+static bool is_range(const Infer *c, uint32_t k) {
+  return dtype_of(c, k) == DT_I64 && shape_of(c, k).i == ir_shape_ints(c->p, (const int64_t[]){2}, 1).i;
+}
+
+uint16_t ir_rule_global_norm(const Infer *c) {
+  bool is_owned = ir_attr(c->f, c->v, KEY_exchange) != NULL;
+  if (is_owned && n_args(c) % 2) return bad_shape(c, "each tensor of an exchanged norm has a range");
+  for (uint32_t k = 0; k < n_args(c); k++) {
+    if (!(is_owned && k % 2)) TRY(ir_infer_dtype(c, k, DT_F32));
+    else if (!is_range(c, k)) return bad_shape(c, "a range of elements is i64[2]");
+  }
   set(c, 0, DT_F32, (Shape){0});
   return 0;
 }
 
 // Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
 uint16_t ir_rule_writes(const Infer *c) {
-  uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res;
+  uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res, owned = ir_operand_at(c->f, c->v, ARG_owned);
+  if (owned != UINT32_MAX && !is_range(c, owned)) return bad_shape(c, "a range of elements is i64[2]");
   for (uint32_t k = 0; k < n_args(c); k++) {
+    if (k == owned) continue;
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
     if (shape_of(c, k).i != want.i)
       return bad_shape(c, "state and gradient must have the parameter's shape, what steers the update be scalars");

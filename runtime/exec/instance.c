@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 struct RtInstance {
@@ -20,18 +21,21 @@ struct RtInstance {
   unsigned char *params, *arena;
   RtPackedWeights packed;
   int64_t arena_bytes;
-  bool params_written;  // since they were allocated: they are zero until then
-  RtShapeCache *sizes;  // by function: of the last call that was accepted
-  int64_t *slots;       // values of named dims in this run: compiled code sets some
-  bool *is_known;       // by slot: an input of this function names it
-  void **in, **out;     // pointer tables for the frame
-  int64_t *part_slots;  // the same in one part of a run of a distributed function
-  RtSums sums;          // of distributed functions
-  RtNode *nodes;        // likewise: room for each shard
-  RtRanks *ranks;       // NULL: alone
-  RtArray *by_port;     // lists that were given by name, in order: room for all inputs and outputs
-  TnServices services;  // what compiled code may call
-  TnFrame frame;        // its fields that are common to all runs are set once
+  bool params_written;    // since they were allocated: they are zero until then
+  RtShapeCache *sizes;    // by function: of the last call that was accepted
+  int64_t *slots;         // values of named dims in this run: compiled code sets some
+  bool *is_known;         // by slot: an input of this function names it
+  void **in, **out;       // pointer tables for the frame
+  int64_t *part_slots;    // the same in one part of a run of a distributed function
+  RtSums sums;            // of distributed functions
+  RtNode *nodes;          // likewise: room for each shard
+  RtRange *ranges;        // likewise: room for each sum
+  RtRanks *ranks;         // NULL: alone
+  RtOwners owners;        // of parameters that distributed functions update
+  RtShardRun *shard_run;  // while one runs
+  RtArray *by_port;       // lists that were given by name, in order: room for all inputs and outputs
+  TnServices services;    // what compiled code may call
+  TnFrame frame;          // its fields that are common to all runs are set once
   TnKernelStatus status;
   atomic_uint_fast64_t **n_runs;  // by function and variant, the function itself last; one block; read at any time
   uint64_t seed, counter;
@@ -40,6 +44,7 @@ struct RtInstance {
   char error[RT_ERROR_SIZE], warning[RT_WARNING_SIZE];
 };
 
+static void gather(TnFrame *f, int32_t number, void *data);
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 
 // ---- creation
@@ -77,6 +82,13 @@ static uint32_t most_shards(const RtPlan *p) {
   return most;
 }
 
+static uint32_t most_sums(const RtPlan *p) {
+  uint32_t most = 0;
+  for (uint32_t f = 0; f < p->n_functions; f++)
+    if (p->functions[f].shards) most = largest_u32(most, p->functions[f].shards->n_sums);
+  return most;
+}
+
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
   uint32_t n_in = 0, n_out = 0;
@@ -84,7 +96,7 @@ static bool allocate(RtInstance *i) {
     n_in = largest_u32(n_in, p->functions[f].n_inputs);
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
     const RtShards *s = p->functions[f].shards;
-    if (s) n_out = largest_u32(n_out, s->n_out);
+    if (s) n_in = largest_u32(n_in, s->n_update_in), n_out = largest_u32(n_out, s->n_out);
     if (s && s->n_elements * (int64_t)sizeof(float) > i->sums.bytes)
       i->sums.bytes = s->n_elements * (int64_t)sizeof(float);
     int64_t bytes = largest_arena(&p->functions[f]);
@@ -95,6 +107,7 @@ static bool allocate(RtInstance *i) {
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
   i->nodes = rt_malloc(sizeof *i->nodes * most_shards(p));
+  i->ranges = rt_malloc(sizeof *i->ranges * most_sums(p));
   i->part_slots = rt_malloc(sizeof *i->part_slots * p->n_slots);
   i->sizes = rt_shape_cache_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
@@ -103,8 +116,8 @@ static bool allocate(RtInstance *i) {
   i->by_port = rt_malloc(sizeof *i->by_port * ((size_t)n_in + n_out));
   i->n_runs = new_counters(p);
   bool packed = rt_packed_weights_new(&i->packed, p);
-  return packed && i->params && i->arena && i->slots && i->part_slots && i->nodes && i->sizes && i->is_known && i->in &&
-         i->out && i->by_port && i->n_runs;
+  return packed && i->ranges && rt_owners_new(&i->owners, p, 1) && i->params && i->arena && i->slots && i->part_slots &&
+         i->nodes && i->sizes && i->is_known && i->in && i->out && i->by_port && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
@@ -115,7 +128,8 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
     rt_instance_free(i);
     return NULL;
   }
-  i->services = (TnServices){.barrier = wait_at_barrier, .sgemm = plan->sgemm, .guarded_arena = rt_guarded_arena_step};
+  i->services = (TnServices){
+      .barrier = wait_at_barrier, .sgemm = plan->sgemm, .guarded_arena = rt_guarded_arena_step, .gather = gather};
   i->frame = (TnFrame){
       .in = i->in, .out = i->out, .dims = i->slots, .svc = &i->services, .status = &i->status, .team = i->team};
   i->frame.seg[SEG_ARENA] = i->arena;
@@ -136,6 +150,8 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->part_slots);
   rt_sums_free(&i->sums);
   rt_free(i->nodes);
+  rt_free(i->ranges);
+  rt_owners_free(&i->owners);
   rt_ranks_free(i->ranks);
   rt_free(i->sizes);
   rt_free(i->is_known);
@@ -178,6 +194,7 @@ void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
 // ---- runs
 
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
   if (s->code == TN_KERR_SLICE_RANGE) {
     rt_fail(i->error, sizeof i->error,
             "%s: the slice of line %" PRId64 " starts at %" PRId64
@@ -233,6 +250,8 @@ static RtShardRun shard_run(RtInstance *i, const RtShapeCache *s, const RtArray 
                       .counter = i->counter,
                       .seed = i->seed,
                       .ranks = i->ranks,
+                      .owners = &i->owners,
+                      .ranges = i->ranges,
                       .nodes = i->nodes,
                       .error = i->error,
                       .error_size = sizeof i->error};
@@ -240,7 +259,15 @@ static RtShardRun shard_run(RtInstance *i, const RtShapeCache *s, const RtArray 
 
 static RtStatus run_shards(RtInstance *i, const RtShapeCache *s, const RtArray *in, const RtArray *out) {
   RtShardRun r = shard_run(i, s, in, out);
-  return rt_shards_run(&r);
+  i->shard_run = &r;
+  RtStatus status = rt_shards_run(&r);
+  i->shard_run = NULL;
+  return status;
+}
+
+static void gather(TnFrame *f, int32_t number, void *data) {
+  RtInstance *i = (RtInstance *)(void *)((unsigned char *)f - offsetof(RtInstance, frame));
+  if (rt_shards_gather(i->shard_run, (uint32_t)number, data)) f->status->code = TN_KERR_RANKS;
 }
 
 // What one rank refuses, all do.
@@ -332,44 +359,109 @@ static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
 }
 
 static RtRanks *new_ranks(const RtInstance *i, const RtTransport *t) {
-  uint32_t n = most_shards(i->plan);
   int64_t received = 0;
   for (uint32_t f = 0; f < i->plan->n_functions; f++) {
     const RtShards *s = i->plan->functions[f].shards;
     if (!s) continue;
-    int64_t bytes = rt_largest_chunk(s->n_elements, t->n_ranks) * (int64_t)sizeof(float) *
-                    rt_nodes_of_others(s->n, t->rank, t->n_ranks);
+    int64_t bytes =
+        rt_chunk_of(&i->owners, s, t->rank) * (int64_t)sizeof(float) * rt_nodes_of_others(s->n, t->rank, t->n_ranks);
     if (bytes > received) received = bytes;
   }
-  return rt_ranks_new(t, (size_t)t->n_ranks * RT_MOST_SUMS + n, received);
+  return rt_ranks_new(t, received);
 }
 
-// Rank 0's: each rank gets a part of it, and then all parts of all.
-static RtStatus copy_of_rank_0(RtInstance *i) {
+static bool is_owned_state(const RtInstance *i, uint32_t k) {
+  return i->plan->params[k].kind == RT_STATE && rt_is_owned(&i->owners, k);
+}
+
+// Of rank 0 to all: large ones in parts, which are then everybody's to hand on.
+enum { HANDED_ON = 1 << 16 };
+
+static void copy_state(RtInstance *i, uint32_t k) {
+  RtRanks *r = i->ranks;
+  unsigned char *data = i->params + i->plan->params[k].offset;
+  for (uint32_t to = 1; to < r->transport.n_ranks; to++) {
+    RtRange own = rt_owned_of(&i->owners, k, to);
+    int64_t bytes = (own.hi - own.lo) * (int64_t)sizeof(float);
+    if (r->transport.rank == 0) rt_ranks_send(r, to, data + own.lo * (int64_t)sizeof(float), bytes);
+    else if (r->transport.rank == to) rt_ranks_receive(r, 0, data + own.lo * (int64_t)sizeof(float), bytes);
+  }
+}
+
+static int64_t part_at(int64_t bytes, uint32_t rank, uint32_t n_ranks) {
+  return rank < n_ranks ? bytes / n_ranks * rank : bytes;
+}
+
+static void copy_param(RtInstance *i, uint32_t k, bool hands_on) {
   RtRanks *r = i->ranks;
   uint32_t n = r->transport.n_ranks, me = r->transport.rank;
-  uint64_t random[2] = {i->seed, i->counter};
-  int64_t at[RT_MOST_RANKS + 1], bytes = i->plan->param_bytes;
-  for (uint32_t k = 0; k <= n; k++) at[k] = k < n ? bytes / n * k : bytes;
-  for (uint32_t k = 1; k < n && me == 0; k++) {
-    rt_ranks_send(r, k, random, sizeof random);
-    rt_ranks_send(r, k, i->params + at[k], at[k + 1] - at[k]);
+  const RtParam *p = &i->plan->params[k];
+  unsigned char *data = i->params + p->offset;
+  if (p->bytes < HANDED_ON && !hands_on) rt_ranks_share(r, 0, data, p->bytes);
+  for (uint32_t to = 0; to < n && p->bytes >= HANDED_ON; to++) {
+    int64_t at = part_at(p->bytes, to, n), bytes = part_at(p->bytes, to + 1, n) - at;
+    if (hands_on) rt_ranks_share(r, to, data + at, bytes);
+    else if (to && me == 0) rt_ranks_send(r, to, data + at, bytes);
+    else if (to && me == to) rt_ranks_receive(r, 0, data + at, bytes);
   }
-  if (me) rt_ranks_receive(r, 0, random, sizeof random);
-  if (me) rt_ranks_receive(r, 0, i->params + at[me], at[me + 1] - at[me]);
-  RtStatus status = rt_ranks_exchange(r);
-  if (!status) status = rt_ranks_gather(r, i->params, at);
+}
+
+bool rt_instance_owned(const RtInstance *i, uint32_t k, int64_t *lo, int64_t *hi) {
+  RtRange own = {0, i->plan->params[k].bytes / (int64_t)rt_dtype_bytes(i->plan->params[k].dtype)};
+  if (is_owned_state(i, k)) own = rt_owned_of(&i->owners, k, i->ranks->transport.rank);
+  *lo = own.lo, *hi = own.hi;
+  return is_owned_state(i, k);
+}
+
+bool rt_instance_has_parts(const RtInstance *i) {
+  for (uint32_t k = 0; k < i->plan->n_params; k++)
+    if (is_owned_state(i, k)) return true;
+  return false;
+}
+
+void rt_instance_drop_others(RtInstance *i) {
+  for (uint32_t k = 0; k < i->plan->n_params; k++) {
+    const RtParam *p = &i->plan->params[k];
+    int64_t lo, hi;
+    if (!rt_instance_owned(i, k, &lo, &hi)) continue;
+    lo *= (int64_t)sizeof(float), hi *= (int64_t)sizeof(float);
+    rt_block_drop(i->params + p->offset, lo);
+    rt_block_drop(i->params + p->offset + hi, p->bytes - hi);
+  }
+}
+
+static RtStatus copy_of_rank_0(RtInstance *i) {
+  uint64_t random[2] = {i->seed, i->counter};
+  rt_ranks_share(i->ranks, 0, random, sizeof random);
+  for (uint32_t k = 0; k < i->plan->n_params; k++) {
+    if (is_owned_state(i, k)) copy_state(i, k);
+    else copy_param(i, k, false);
+  }
+  RtStatus status = rt_ranks_exchange(i->ranks);
+  for (uint32_t k = 0; k < i->plan->n_params && !status; k++)
+    if (!is_owned_state(i, k)) copy_param(i, k, true);
+  if (!status) status = rt_ranks_exchange(i->ranks);
   i->params_written = true;
   rt_packed_weights_changed_all(&i->packed);
   rt_instance_set_random(i, random[0], random[1]);
+  if (!status) rt_instance_drop_others(i);
   return status;
 }
 
-const RtRanks *rt_instance_ranks(const RtInstance *i) { return i->ranks; }
+RtRanks *rt_instance_ranks(const RtInstance *i) { return i->ranks; }
+
+RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status) {
+  RtWord w = {.program = i->ranks->program, .counter = i->counter, .seed = i->seed, .status = (uint64_t)status};
+  w.function = (uint64_t)what;
+  if (what == RT_BEGINNING) w.counter = w.seed = 0;
+  if (status) memccpy(w.why, i->error, 0, sizeof w.why);
+  return rt_ranks_agree(i->ranks, w);
+}
 
 RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, double time_limit, bool has_own_rows) {
   rt_ranks_free(i->ranks);
-  i->ranks = new_ranks(i, t);
+  rt_owners_free(&i->owners);
+  i->ranks = rt_owners_new(&i->owners, i->plan, t->n_ranks) ? new_ranks(i, t) : NULL;
   if (!i->ranks) {
     rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks send");
     return RT_ERR_MEMORY;
@@ -377,7 +469,7 @@ RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, double time
   i->ranks->time_limit = time_limit, i->ranks->has_own_rows = has_own_rows;
   i->ranks->error = i->error, i->ranks->error_size = sizeof i->error;
   i->ranks->program = program_of(i, has_own_rows);
-  RtStatus status = rt_ranks_agree(i->ranks, (RtWord){.program = i->ranks->program});
+  RtStatus status = rt_instance_agree(i, RT_BEGINNING, RT_OK);
   return status ? status : copy_of_rank_0(i);
 }
 
@@ -419,11 +511,14 @@ static void report_path(RtInstance *i, const char *path) {
   rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'%s", path, rt_near_text(&near));
 }
 
-// The entry at `path`: its number; UINT32_MAX: the error says that there is none
+// The entry at `path`, when all of it is here: its number; UINT32_MAX: the error says that there is none
 static uint32_t find_entry(RtInstance *i, const char *path) {
   uint32_t k = rt_plan_param(i->plan, path);
   if (k == UINT32_MAX) report_path(i, path);
-  return k;
+  if (k == UINT32_MAX || !is_owned_state(i, k)) return k;
+  rt_fail(i->error, sizeof i->error, "each of %" PRIu32 " ranks has a part of '%.200s' alone; files have all of it",
+          i->owners.n_ranks, path);
+  return UINT32_MAX;
 }
 
 static size_t count_of(const RtParam *p) {

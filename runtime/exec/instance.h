@@ -79,8 +79,18 @@ const char *rt_instance_warning(const RtInstance *i);
 // ---- several processes (runtime/exec/shards.h)
 struct RtTransport;
 struct RtRanks;
+struct RtOwners;
 RtStatus rt_instance_distribute(RtInstance *i, const struct RtTransport *t, double time_limit, bool has_own_rows);
-const struct RtRanks *rt_instance_ranks(const RtInstance *i);  // NULL: alone
+struct RtRanks *rt_instance_ranks(const RtInstance *i);  // NULL: alone
+// Elements [*lo, *hi) of parameter k are those that this rank has: all, or its part of state that each rank has a part of.
+// True: it is such state.
+bool rt_instance_owned(const RtInstance *i, uint32_t k, int64_t *lo, int64_t *hi);
+bool rt_instance_has_parts(const RtInstance *i);  // is there state that each rank has a part of?
+// What the others have of such state is not kept.
+void rt_instance_drop_others(RtInstance *i);
+// All ranks do `what` now, and hear how each fares: the first status that is none of RT_OK, with its sentence.
+enum { RT_BEGINNING = -1, RT_SAVING = -2, RT_WRITTEN = -3, RT_RENAMED = -4 };
+RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status);
 
 // ---- for runtime/exec/shards.c
 // Enters the function, all of whose arguments stand in the tables of the frame, with these values of named dims; `counter`

@@ -68,6 +68,12 @@ void *rt_block_new(int64_t bytes) {
   return p ? memset(p, 0, (size_t)bytes) : NULL;
 }
 
+void rt_block_drop(void *part, int64_t bytes) {
+  uintptr_t lo = ((uintptr_t)part + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+  uintptr_t hi = ((uintptr_t)part + (uintptr_t)bytes) / SMALL_PAGE * SMALL_PAGE;
+  if (lo < hi) madvise((void *)lo, hi - lo, MADV_DONTNEED);
+}
+
 void rt_block_free(void *block, int64_t bytes) {
   if (bytes < HUGE_PAGE) rt_free(block);
   else if (block) munmap(block, mapped_size(bytes));

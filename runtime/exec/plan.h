@@ -15,5 +15,7 @@ RT_API bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out);
 // are committed on first use, local to the NUMA node of the worker that touches them first.
 RT_API void *rt_block_new(int64_t bytes);               // NULL: out of memory
 RT_API void rt_block_free(void *block, int64_t bytes);  // as it was made; NULL: nothing
+// Part of a block whose content is not wanted any more: the memory of whole pages in it is given back.
+void rt_block_drop(void *part, int64_t bytes);
 
 #endif

@@ -114,16 +114,32 @@ typedef struct {
 
 // How a distributed function is put together: the entry runs once for each shard of the batch, `update` once on the sums over
 // shards. The entry's inputs are the function's. Other positions are given by number: of the function's own inputs and
-// outputs, or RT_SUM + the number of a sum.
+// outputs, RT_SUM + the number of a sum, or RT_OWNED + that of one: i64[2], the elements of it that this process owns.
 #define RT_SUM 0x80000000u
+#define RT_OWNED 0x40000000u
+// A parameter each process updates a part of: that of the sum, of the parameter and of its state.
+typedef struct {
+  uint32_t sum, param;
+  const uint32_t *state;
+  uint32_t n_state;
+} RtOwnedUpdate;
+// A norm of so many sums, of which each process computes its part.
+typedef struct {
+  const uint32_t *sums;
+  uint32_t n;
+} RtNorm;
 typedef struct {
   uint32_t n;       // shards
   uint32_t slot;    // of the batch
   uint32_t update;  // function
   const uint32_t *out, *update_in, *update_out;
   uint32_t n_out, n_update_in, n_update_out, n_sums;
-  const int64_t *sum_at;  // by sum, in elements of one array of f32
-  int64_t n_elements;     // of it
+  const int64_t *sum_at;         // by sum, in elements of one array of f32
+  int64_t n_shared, n_elements;  // those that the update wants whole come first; of it
+  const RtOwnedUpdate *owned;    // in the order of the parameters, and of their sums
+  uint32_t n_owned;
+  const RtNorm *norms;  // by number of the exchange
+  uint32_t n_norms;
 } RtShards;
 
 typedef struct {

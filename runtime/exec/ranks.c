@@ -5,15 +5,13 @@
 #include <sched.h>
 #include <string.h>
 
-RtRanks *rt_ranks_new(const RtTransport *t, size_t n_messages, int64_t received_bytes) {
+RtRanks *rt_ranks_new(const RtTransport *t, int64_t received_bytes) {
   RtRanks *r = rt_malloc(sizeof *r);
   if (!r) return NULL;
-  *r = (RtRanks){.transport = *t, .cap = n_messages, .received_bytes = received_bytes};
+  *r = (RtRanks){.transport = *t, .received_bytes = received_bytes};
   r->words = rt_malloc(t->n_ranks * sizeof *r->words);
-  r->send = rt_malloc(n_messages * sizeof *r->send);
-  r->receive = rt_malloc(n_messages * sizeof *r->receive);
   r->received = rt_block_new(received_bytes);
-  if (r->words && r->send && r->receive && r->received) return r;
+  if (r->words && r->received) return r;
   rt_ranks_free(r);
   return NULL;
 }
@@ -26,12 +24,33 @@ void rt_ranks_free(RtRanks *r) {
 }
 
 // ---- exchanges
+// Lists grow in the first runs and are kept.
+static bool push(RtMessage **list, size_t *n, size_t *cap, RtMessage m) {
+  if (*n == *cap) {
+    size_t more = *cap ? 2 * *cap : 64;
+    RtMessage *grown = rt_realloc(*list, more * sizeof *grown);
+    if (!grown) return false;
+    *list = grown, *cap = more;
+  }
+  (*list)[(*n)++] = m;
+  return true;
+}
+
 void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes) {
-  if (bytes && r->n_send < r->cap) r->send[r->n_send++] = (RtMessage){to, (void *)(uintptr_t)data, (size_t)bytes};
+  RtMessage m = {to, (void *)(uintptr_t)data, (size_t)bytes};
+  if (bytes && !push(&r->send, &r->n_send, &r->cap_send, m)) r->lacks_memory = true;
 }
 
 void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes) {
-  if (bytes && r->n_receive < r->cap) r->receive[r->n_receive++] = (RtMessage){from, data, (size_t)bytes};
+  RtMessage m = {from, data, (size_t)bytes};
+  if (bytes && !push(&r->receive, &r->n_receive, &r->cap_receive, m)) r->lacks_memory = true;
+}
+
+void rt_ranks_share(RtRanks *r, uint32_t owner, void *data, int64_t bytes) {
+  if (owner != r->transport.rank) rt_ranks_receive(r, owner, data, bytes);
+  else
+    for (uint32_t k = 0; k < r->transport.n_ranks; k++)
+      if (k != owner) rt_ranks_send(r, k, data, bytes);
 }
 
 // Ends the job where the transport can.
@@ -57,8 +76,9 @@ RtStatus rt_ranks_exchange(RtRanks *r) {
   const RtTransport *t = &r->transport;
   char why[RT_WHY_SIZE] = "";
   double begin = rt_now_s();
-  bool good = t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why) &&
-              wait_until_done(r, begin, why, sizeof why);
+  bool good = !r->lacks_memory || rt_fail(why, sizeof why, "there is no memory for a list of messages");
+  good = good && t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why) &&
+         wait_until_done(r, begin, why, sizeof why);
   r->n_exchanges++, r->n_messages += r->n_send;
   for (size_t k = 0; k < r->n_send; k++) r->bytes_sent += r->send[k].bytes;
   r->seconds += rt_now_s() - begin;
@@ -67,17 +87,6 @@ RtStatus rt_ranks_exchange(RtRanks *r) {
   rt_fail(r->error, r->error_size, "rank %" PRIu32 " of %" PRIu32 ", exchange %" PRIu64 ": %s", t->rank, t->n_ranks,
           r->n_exchanges, why);
   return give_up(r);
-}
-
-RtStatus rt_ranks_gather(RtRanks *r, void *data, const int64_t *at) {
-  uint32_t me = r->transport.rank;
-  unsigned char *bytes = data;
-  for (uint32_t k = 0; k < r->transport.n_ranks; k++) {
-    if (k == me) continue;
-    rt_ranks_send(r, k, bytes + at[me], at[me + 1] - at[me]);
-    rt_ranks_receive(r, k, bytes + at[k], at[k + 1] - at[k]);
-  }
-  return rt_ranks_exchange(r);
 }
 
 // ---- agreeing

@@ -36,8 +36,9 @@ typedef struct RtRanks {
   uint64_t program;  // tells programs apart
   RtWord *words;     // by rank
   RtMessage *send, *receive;
-  size_t n_send, n_receive, cap;
-  float *received;  // partial sums of others
+  size_t n_send, n_receive, cap_send, cap_receive;
+  bool lacks_memory;  // a message of the next exchange could not be listed
+  float *received;    // partial sums of others
   int64_t received_bytes;
   uint64_t n_exchanges, n_messages, bytes_sent;
   double seconds;
@@ -45,15 +46,13 @@ typedef struct RtRanks {
   size_t error_size;
 } RtRanks;
 
-// NULL: no memory. n_messages: most that are sent, and most that are received, at a time
-RtRanks *rt_ranks_new(const RtTransport *t, size_t n_messages, int64_t received_bytes);
+RtRanks *rt_ranks_new(const RtTransport *t, int64_t received_bytes);           // NULL: no memory
 void rt_ranks_free(RtRanks *r);                                                // NULL: nothing
 void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes);  // of 0 bytes nothing is sent
 void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes);
+void rt_ranks_share(RtRanks *r, uint32_t owner, void *data, int64_t bytes);  // of the owner to all others
 // All that was listed; it does not come back before it is there. RT_ERR_RANKS: a sentence in r->error, unless the job ends
 RtStatus rt_ranks_exchange(RtRanks *r);
-// The part [at[k], at[k + 1]) of `data` is rank k's; afterwards each has all of it.
-RtStatus rt_ranks_gather(RtRanks *r, void *data, const int64_t *at);
 // Tells all and hears all: r->words. RT_ERR_RANKS: they do something else; another status: the first rank's that was refused
 RtStatus rt_ranks_agree(RtRanks *r, RtWord mine);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096 };  // elements: a whole number of them is added at a time
+enum { BLOCK = RT_OWNED_BLOCK };  // a whole number of them is added at a time
 
 void rt_sums_free(RtSums *s) {
   for (size_t k = 0; k < sizeof s->list / sizeof *s->list; k++) rt_block_free(s->list[k], s->bytes);
@@ -127,9 +127,12 @@ static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
 
 static RtStatus update(RtShardRun *r, float *sums) {
   const RtShards *s = r->function->shards;
+  for (uint32_t k = 0; k < s->n_owned; k++)
+    r->ranges[s->owned[k].sum] = rt_owned_of(r->owners, s->owned[k].param, rank_of(r));
   for (uint32_t k = 0; k < s->n_update_in; k++) {
     uint32_t at = s->update_in[k];
-    r->in[k] = at >= RT_SUM ? sums + s->sum_at[at - RT_SUM] : r->inputs[at].data;
+    if (at >= RT_SUM) r->in[k] = sums + s->sum_at[at - RT_SUM];
+    else r->in[k] = at >= RT_OWNED ? (void *)&r->ranges[at - RT_OWNED] : r->inputs[at].data;
   }
   for (uint32_t k = 0; k < s->n_update_out; k++) r->out[k] = r->outputs[s->update_out[k]].data;
   const RtFunction *f = &rt_instance_plan(r->instance)->functions[s->update];
@@ -165,63 +168,136 @@ static RtStatus sum_nodes(RtShardRun *r) {
   return status;
 }
 
-// ---- chunks: whole blocks, [first of rank k, first of rank k + 1)
-static int64_t chunk_at(int64_t n_elements, uint32_t rank, uint32_t n_ranks) {
-  int64_t blocks = (n_elements + BLOCK - 1) / BLOCK, at = blocks * rank / n_ranks * BLOCK;
-  return at < n_elements ? at : n_elements;
+// ---- chunks: of the sums that the update wants whole, and of the others
+typedef struct {
+  int64_t at[2], n[2];
+} Chunk;
+
+static Chunk chunk_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
+  Chunk c = {.at = {rt_shared_cut(s, rank, o->n_ranks), rt_owned_cut(o, s, rank)}};
+  c.n[0] = rt_shared_cut(s, rank + 1, o->n_ranks) - c.at[0];
+  c.n[1] = rt_owned_cut(o, s, rank + 1) - c.at[1];
+  return c;
 }
 
-int64_t rt_largest_chunk(int64_t n_elements, uint32_t n_ranks) {
-  int64_t most = 0;
-  for (uint32_t k = 0; k < n_ranks; k++) {
-    int64_t n = chunk_at(n_elements, k + 1, n_ranks) - chunk_at(n_elements, k, n_ranks);
-    if (n > most) most = n;
-  }
-  return most;
+int64_t rt_chunk_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
+  Chunk c = chunk_of(o, s, rank);
+  return c.n[0] + c.n[1];
 }
 
+enum { ELEMENT = sizeof(float) };
+
+static void send_node(RtShardRun *r, const RtNode *node, uint32_t to) {
+  Chunk c = chunk_of(r->owners, r->function->shards, to);
+  for (int k = 0; k < 2; k++) rt_ranks_send(r->ranks, to, node->sum + c.at[k], c.n[k] * ELEMENT);
+}
+
+// Of other ranks' nodes this rank's chunk, its two parts one behind the other
 static RtStatus exchange_nodes(RtShardRun *r) {
-  RtRanks *ranks = r->ranks;
-  uint32_t me = rank_of(r), n_ranks = n_ranks_of(r);
-  int64_t n = r->function->shards->n_elements, element = sizeof(float);
-  int64_t mine = chunk_at(n, me + 1, n_ranks) - chunk_at(n, me, n_ranks);
-  float *room = ranks->received;
+  Chunk mine = chunk_of(r->owners, r->function->shards, rank_of(r));
+  float *room = r->ranks->received;
   for (uint32_t k = 0; k < r->n_nodes; k++) {
     RtNode *node = &r->nodes[k];
-    if (node->rank != me) {
-      node->sum = room, room += mine;
-      rt_ranks_receive(ranks, node->rank, node->sum, mine * element);
+    if (node->rank != rank_of(r)) {
+      node->sum = room;
+      for (int j = 0; j < 2; room += mine.n[j++]) rt_ranks_receive(r->ranks, node->rank, room, mine.n[j] * ELEMENT);
       continue;
     }
-    for (uint32_t to = 0; to < n_ranks; to++) {
-      int64_t at = chunk_at(n, to, n_ranks);
-      if (to != me) rt_ranks_send(ranks, to, node->sum + at, (chunk_at(n, to + 1, n_ranks) - at) * element);
-    }
+    for (uint32_t to = 0; to < n_ranks_of(r); to++)
+      if (to != rank_of(r)) send_node(r, node, to);
   }
-  return rt_ranks_exchange(ranks);
+  return rt_ranks_exchange(r->ranks);
 }
 
-// This rank's chunk of the sum over shards [lo, lo + n), which have rows; nodes come in their order.
-static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, int64_t at, int64_t size) {
+// Part `which` of this rank's chunk of the sum over shards [lo, lo + n), which have rows; nodes come in their order.
+static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Chunk *c, int which) {
   const RtNode *node = &r->nodes[r->next];
-  if (node->lo == lo && node->n == n) return r->next++, node->sum + (node->rank == rank_of(r) ? at : 0);
+  if (node->lo == lo && node->n == n)
+    return r->next++, node->sum + (node->rank == rank_of(r) ? c->at[which] : which ? c->n[0] : 0);
   uint32_t half = left_half(n);
-  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, at, size);
-  float *left = add_nodes(r, lo, half, at, size);
-  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, at, size), size);
+  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, c, which);
+  float *left = add_nodes(r, lo, half, c, which);
+  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, c, which), c->n[which]);
   return left;
 }
 
-// total: the sum over all shards, whoever has them
+// total: the sums over all shards, whoever has them: of those that are wanted whole all, of the others this rank's
 static RtStatus add_ranks(RtShardRun *r, float *total) {
-  int64_t n = r->function->shards->n_elements, at = chunk_at(n, rank_of(r), n_ranks_of(r));
-  int64_t size = chunk_at(n, rank_of(r) + 1, n_ranks_of(r)) - at, part[RT_MOST_RANKS + 1];
+  const RtShards *s = r->function->shards;
+  Chunk c = chunk_of(r->owners, s, rank_of(r));
   RtStatus status = exchange_nodes(r);
   if (status) return status;
-  const float *chunk = add_nodes(r, 0, r->function->shards->n, at, size);
-  memcpy(total + at, chunk, (size_t)size * sizeof *chunk);
-  for (uint32_t k = 0; k <= n_ranks_of(r); k++) part[k] = chunk_at(n, k, n_ranks_of(r)) * (int64_t)sizeof *chunk;
-  return rt_ranks_gather(r->ranks, total, part);
+  for (int which = 0; which < 2; which++) {
+    r->next = 0;
+    const float *part = add_nodes(r, 0, s->n, &c, which);
+    memcpy(total + c.at[which], part, (size_t)c.n[which] * sizeof *part);
+  }
+  for (uint32_t k = 0; k < n_ranks_of(r); k++) {
+    Chunk of = chunk_of(r->owners, s, k);
+    rt_ranks_share(r->ranks, k, total + of.at[0], of.n[0] * ELEMENT);
+  }
+  return rt_ranks_exchange(r->ranks);
+}
+
+// ---- what is handed to all in parts: pieces of the same owner that touch are one message
+typedef struct {
+  RtRanks *ranks;
+  uint32_t owner;
+  unsigned char *lo, *hi;
+} Piece;
+
+static void end_piece(Piece *p) {
+  if (p->lo) rt_ranks_share(p->ranks, p->owner, p->lo, p->hi - p->lo);
+  p->lo = p->hi = NULL;
+}
+
+static void add_piece(Piece *p, void *data, int64_t bytes, int64_t align) {
+  unsigned char *at = data;
+  bool touches = p->lo && at - p->hi >= 0 && at - p->hi < align;
+  if (!bytes) return;
+  if (!touches) end_piece(p), p->lo = at;
+  p->hi = at + bytes;
+}
+
+static RtStatus share_params(RtShardRun *r) {
+  const RtShards *s = r->function->shards;
+  for (uint32_t rank = 0; rank < n_ranks_of(r); rank++) {
+    Piece piece = {.ranks = r->ranks, .owner = rank};
+    for (uint32_t k = 0; k < s->n_owned; k++) {
+      RtRange own = rt_owned_of(r->owners, s->owned[k].param, rank);
+      unsigned char *data = rt_instance_change(r->instance, s->owned[k].param);
+      add_piece(&piece, data + own.lo * ELEMENT, (own.hi - own.lo) * ELEMENT, TN_ALIGN);
+    }
+    end_piece(&piece);
+  }
+  return rt_ranks_exchange(r->ranks);
+}
+
+static uint32_t param_of_sum(const RtShards *s, uint32_t sum) {
+  uint32_t k = 0;
+  while (s->owned[k].sum != sum) k++;
+  return s->owned[k].param;
+}
+
+static int64_t blocks_before(int64_t element) { return (element + BLOCK - 1) / BLOCK; }
+
+RtStatus rt_shards_gather(RtShardRun *r, uint32_t number, float *blocks) {
+  const RtShards *s = r->function->shards;
+  const RtNorm *norm = &s->norms[number];
+  if (!r->ranks) return RT_OK;
+  for (uint32_t rank = 0; rank < n_ranks_of(r); rank++) {
+    Piece piece = {.ranks = r->ranks, .owner = rank};
+    float *of_sum = blocks;
+    for (uint32_t k = 0; k < norm->n; k++) {
+      uint32_t param = param_of_sum(s, norm->sums[k]);
+      RtRange own = rt_owned_of(r->owners, param, rank);
+      int64_t lo = blocks_before(own.lo), hi = blocks_before(own.hi);
+      add_piece(&piece, of_sum + lo, (hi - lo) * ELEMENT, 1);
+      of_sum += blocks_before(rt_instance_plan(r->instance)->params[param].bytes / ELEMENT);
+    }
+    end_piece(&piece);
+  }
+  return rt_ranks_exchange(r->ranks);
 }
 
 // ---- a run
@@ -276,7 +352,8 @@ RtStatus rt_shards_run(RtShardRun *r) {
   float *total = r->ranks && !status ? take_for_sums(r, &status) : r->nodes[0].sum;
   if (r->ranks) status = rt_ranks_agree(r->ranks, word_of(r, status));
   if (r->ranks && !status) status = add_ranks(r, total);
-  return status ? status : update(r, total);
+  if (!status) status = update(r, total);
+  return r->ranks && !status ? share_params(r) : status;
 }
 
 RtStatus rt_shards_refuse(RtShardRun *r, RtStatus status) { return rt_ranks_agree(r->ranks, word_of(r, status)); }

@@ -6,11 +6,13 @@
 //   5 shards:   ((0 + 1) + (2 + 3)) + 4
 //
 // Ranks have ranges of shards. Each sums the nodes of the tree that lie in its range, and sends every other rank that one's chunk
-// of them; the owner of a chunk adds the rest of the tree, and all get all totals.
+// of them; the owner of a chunk adds the rest of the tree. Sums that the update wants whole are then handed to all; with its part
+// of the others each rank updates the part of the parameters that it owns, and these parts are handed to all.
 #ifndef TN_RUNTIME_EXEC_SHARDS_H
 #define TN_RUNTIME_EXEC_SHARDS_H
 
 #include "runtime/exec/instance.h"
+#include "runtime/exec/owners.h"
 #include "runtime/exec/ranks.h"
 #include "runtime/exec/shape_cache.h"
 #include "runtime/exec/thread_team.h"
@@ -50,6 +52,8 @@ typedef struct {
   const RtArray *inputs, *outputs;  // the caller's
   uint64_t counter, seed;
   RtRanks *ranks;           // NULL: alone
+  const RtOwners *owners;   // of one rank: alone
+  RtRange *ranges;          // by sum: room for all
   int64_t rows, first_row;  // of the whole batch; number of the first one that the caller gave
   RtNode *nodes;            // in the order of shards: room for one of each
   uint32_t n_nodes, next;
@@ -59,8 +63,10 @@ typedef struct {
 RtStatus rt_shards_run(RtShardRun *r);
 // The arguments of a run were refused here: all ranks hear it
 RtStatus rt_shards_refuse(RtShardRun *r, RtStatus status);
-// How many nodes of n shards are other ranks', and how many elements of so many the largest chunk has
+// Fills in the sums over blocks that other ranks have of exchange `number`, f32 each (TnServices.gather).
+RtStatus rt_shards_gather(RtShardRun *r, uint32_t number, float *blocks);
+// Elements of the sums that the rank adds for all, and how many nodes of n shards are other ranks'
+int64_t rt_chunk_of(const RtOwners *o, const RtShards *s, uint32_t rank);
 uint32_t rt_nodes_of_others(uint32_t n, uint32_t rank, uint32_t n_ranks);
-int64_t rt_largest_chunk(int64_t n_elements, uint32_t n_ranks);
 
 #endif

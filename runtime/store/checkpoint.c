@@ -91,6 +91,12 @@ static RtStTensor tensor_of(const Job *j, const Part *part, const RtParam *p) {
       .name = named(j, part, p->path), .dtype = dtype, .rank = p->rank, .n_elements = count_of(p), .data = data};
   t.size = t.n_elements * rt_st_dtype_bytes[dtype];
   memcpy(t.dims, p->dims, sizeof p->dims);
+  int64_t lo, hi;
+  if (rt_instance_owned(part->inst, (uint32_t)(p - part->plan->params), &lo, &hi)) {
+    RtStPart *own = rt_alloc(j->mem, sizeof *own);
+    *own = (RtStPart){(uint64_t)lo, (uint64_t)hi};
+    t.part = own;
+  }
   return t;
 }
 
@@ -192,8 +198,20 @@ static void add_extra(const Job *j, const RtExtra *e, RtSt *st) {
   *RT_PUSH(j->mem, st->tensors, st->n_tensors, st->cap_tensors) = t;
 }
 
+// State that each rank has a part of is saved by one store alone.
+static bool check_parts(const Job *j) {
+  for (size_t k = 0; k < j->n_parts && j->n_parts > 1 && j->with_state; k++)
+    if (rt_instance_has_parts(j->parts[k].inst))
+      return rt_fail(error_of(j), RT_ERROR_SIZE,
+                     "%.500s: the state of store %zu is kept in parts by several ranks: it is saved by itself", j->path,
+                     k + 1);
+  return true;
+}
+
 static RtStatus save(Job *j) {
   RtSt st = {0};
+  RtInstance *i = j->given[0].inst;
+  if (!check_parts(j)) return RT_ERR_ARGUMENT;
   if (j->n_parts > 1 && !check_names(j)) return RT_ERR_ARGUMENT;
   if (!check_extras(j, j->save.extra, j->save.n_extra)) return RT_ERR_ARGUMENT;
   for (size_t k = 0; k < j->n_parts; k++) add_part(j, &j->parts[k], &st);
@@ -203,7 +221,9 @@ static RtStatus save(Job *j) {
     rt_fail(error_of(j), RT_ERROR_SIZE, "%.500s: %s", j->path, why);
     return RT_ERR_ARGUMENT;
   }
-  bool ok = rt_st_write(j->mem, j->path, st.tensors, st.n_tensors, st.meta, st.n_meta, error_of(j), RT_ERROR_SIZE);
+  if (j->with_state && rt_instance_has_parts(i)) return rt_store_write_by_ranks(i, j->mem, j->path, &st);
+  bool ok =
+      rt_st_write(j->mem, j->path, st.tensors, st.n_tensors, st.meta, st.n_meta, NULL, error_of(j), RT_ERROR_SIZE);
   return ok ? RT_OK : RT_ERR_FILE;
 }
 
@@ -520,7 +540,9 @@ static RtStatus load(Job *j) {
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o) {
   Job j = {.given = parts, .n_parts = n, .path = path, .load = *o, .with_state = o->with_state};
   if (!check_extras(&j, o->extra, o->n_extra)) return RT_ERR_ARGUMENT;
-  return with_arena(&j, load);
+  RtStatus status = with_arena(&j, load);
+  for (size_t k = 0; k < n; k++) rt_instance_drop_others(parts[k].inst);
+  return status;
 }
 
 RtStatus rt_instance_load(RtInstance *i, const char *path, bool with_state) {
@@ -588,5 +610,9 @@ RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_stat
   RtPart part = {to, NULL};
   CopyJob c = {.job = {.given = &part, .n_parts = 1, .path = "copy", .with_state = with_state, .takes_subset = true},
                .from = from};
+  if (with_state && rt_instance_has_parts(from)) {
+    rt_fail(rt_instance_error_buffer(to), RT_ERROR_SIZE, "the state of the source is kept in parts by several ranks");
+    return RT_ERR_ARGUMENT;
+  }
   return to == from ? RT_OK : with_arena(&c.job, copy);
 }

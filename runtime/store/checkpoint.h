@@ -55,6 +55,9 @@ RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t
 // All parameters of `to` take the values that `from` has under the same paths; `from` may have more.
 RtStatus rt_instance_copy(RtInstance *to, const RtInstance *from, bool with_state);
 
+// ---- runtime/store/checkpoint_ranks.c: called by all ranks with the same tensors, of which each has its part; one file
+RtStatus rt_store_write_by_ranks(RtInstance *i, RtArena *mem, const char *path, RtSt *st);
+
 // ---- runtime/store/glob.c: paths are names joined by '.'; patterns may write '/' instead
 // `*` stands for any characters of one name, `**` for any number of names. A pattern also matches all below what it
 // names: "enc" matches "enc.w" and "enc.sub.w", never "enc2.w". NULL and "" match everything.

@@ -72,14 +72,22 @@ void rt_file_close(RtFile *f) {
   *f = (RtFile){0};
 }
 
-static bool write_all(int fd, const unsigned char *from, size_t size) {
-  for (size_t done = 0; done < size;) {
-    ssize_t n = write(fd, from + done, size - done);
+static bool write_at(int fd, const RtPiece *piece, uint64_t at) {
+  const unsigned char *from = piece->bytes;
+  for (size_t done = 0; from && done < piece->size;) {
+    ssize_t n = pwrite(fd, from + done, piece->size - done, (off_t)(at + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
     done += (size_t)n;
   }
   return true;
+}
+
+static bool write_all(int fd, const RtPiece *pieces, size_t n) {
+  uint64_t at = 0;
+  for (size_t k = 0; k < n; at += pieces[k++].size)
+    if (!write_at(fd, &pieces[k], at)) return false;
+  return ftruncate(fd, (off_t)at) == 0;
 }
 
 // Makes a new file beside `target`, which lies below the folder when it is relative; its name goes to temp.
@@ -135,13 +143,12 @@ static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists
 
 // Fills a temporary file beside `target` and renames it; false: errno. *mode: of the new file; NULL: as it was made.
 static bool replace(int folder, const char *target, mode_t made, const mode_t *mode, const RtPiece *pieces,
-                    size_t n_pieces) {
+                    size_t n_pieces, const RtOthers *others) {
   char temp[PATH_MAX];
-  bool ok = true;
   rt_file_remove_stale(folder, target);
   int fd = open_temp(folder, target, made, temp, sizeof temp);
   if (fd < 0) return false;
-  for (size_t i = 0; ok && i < n_pieces; i++) ok = write_all(fd, pieces[i].bytes, pieces[i].size);
+  bool ok = write_all(fd, pieces, n_pieces) && (!others || others->write(others->ctx, temp));
   ok = ok && (!mode || fchmod(fd, *mode) == 0) && fsync(fd) == 0 && renameat(folder, temp, folder, target) == 0;
   int reason = errno;
   if (!ok) unlinkat(folder, temp, 0);
@@ -151,18 +158,34 @@ static bool replace(int folder, const char *target, mode_t made, const mode_t *m
 }
 
 bool rt_file_write(const char *path, const RtPiece *pieces, size_t n_pieces, char *error, size_t error_size) {
+  return rt_file_write_with(path, pieces, n_pieces, NULL, error, error_size);
+}
+
+bool rt_file_write_with(const char *path, const RtPiece *pieces, size_t n_pieces, const RtOthers *others, char *error,
+                        size_t error_size) {
   char target[PATH_MAX];
   bool exists;
   mode_t mode;
   bool ok = resolve_target(path, target, &exists, &mode) &&  // nobody reads what replaces a private file
-            replace(AT_FDCWD, target, exists ? 0600 : 0666, exists ? &mode : NULL, pieces, n_pieces);
+            replace(AT_FDCWD, target, exists ? 0600 : 0666, exists ? &mode : NULL, pieces, n_pieces, others);
   if (ok) sync_folder_of(target);
-  return ok || fail_errno(path, error, error_size);
+  if (ok || (others && *error)) return ok;  // what others could not write, they have said
+  return fail_errno(path, error, error_size);
+}
+
+bool rt_file_fill(const char *temp, const RtPlacedPiece *pieces, size_t n, char *error, size_t error_size) {
+  int fd = open(temp, O_WRONLY | O_CLOEXEC);
+  bool ok = fd >= 0;
+  for (size_t k = 0; ok && k < n; k++) ok = write_at(fd, &pieces[k].piece, pieces[k].offset);
+  ok = ok && fsync(fd) == 0;
+  if (!ok) fail_errno(temp, error, error_size);
+  if (fd >= 0) close(fd);
+  return ok;
 }
 
 bool rt_file_write_in(int folder, const char *name, const RtPiece *pieces, size_t n_pieces, char *error,
                       size_t error_size) {
-  bool ok = replace(folder, name, 0600, NULL, pieces, n_pieces);
+  bool ok = replace(folder, name, 0600, NULL, pieces, n_pieces, NULL);
   if (ok) fsync(folder);
   return ok || fail_errno(name, error, error_size);
 }

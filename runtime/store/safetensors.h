@@ -10,6 +10,7 @@
 #include "runtime/exec/plan_types.h"
 #include "runtime/names.h"
 #include "runtime/store/byte_source.h"
+#include "runtime/store/file.h"
 
 // ROW(name, bytes of one element)
 #define RT_ST_DTYPES(ROW) \
@@ -27,6 +28,10 @@ extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
 RtStDType rt_st_dtype_of(uint32_t t);  // of an array's RtDType
 
 enum { RT_ST_MAX_RANK = 8 };
+// Elements [lo, hi) of a tensor are those that this process writes.
+typedef struct {
+  uint64_t lo, hi;
+} RtStPart;
 typedef struct {
   const char *name;
   uint8_t dtype;  // RtStDType
@@ -35,7 +40,8 @@ typedef struct {
   uint64_t n_elements;
   const unsigned char *data;  // little-endian, not aligned; the reader's points into its input
   uint64_t size;              // bytes
-  uint64_t offset;            // the reader's: byte of the file
+  uint64_t offset;            // byte of the file, where one is read or placed
+  const RtStPart *part;       // the writer's: several processes write the tensor; NULL: one does
 } RtStTensor;
 typedef struct {
   const char *key, *value;
@@ -76,7 +82,11 @@ RT_API uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint
                              uint32_t n_meta);
 // Writes a file that PyTorch reads: tensors with wide elements first, then by name; metadata gets "format": "pt".
 // Scratch memory comes from `mem`. Names were checked. The file is replaced whole or not at all.
+// others: write what tensors leave to them; NULL: nobody does
 bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
-                 uint32_t n_meta, char *error, size_t error_size);
+                 uint32_t n_meta, const RtOthers *others, char *error, size_t error_size);
+// What such a tensor leaves to this process, written into the file that another makes of the same tensors and metadata.
+bool rt_st_fill(RtArena *mem, const char *temp, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                uint32_t n_meta, char *error, size_t error_size);
 
 #endif

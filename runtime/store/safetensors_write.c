@@ -118,16 +118,50 @@ uint64_t rt_st_header(RtText *out, const RtStTensor *const *tensors, uint32_t n_
   return out->len - at + offset;
 }
 
-bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
-                 uint32_t n_meta, char *error, size_t error_size) {
-  const RtStTensor **order = rt_alloc(mem, sizeof *order * (n_tensors + 1));
-  for (uint32_t i = 0; i < n_tensors; i++) order[i] = &tensors[i];
-  if (n_tensors) qsort(order, n_tensors, sizeof *order, by_width);
+// Copies of the tensors in the order of the file, which say where each lies.
+static RtStTensor **place(RtArena *mem, const RtStTensor *tensors, uint32_t n, const RtStMeta *meta, uint32_t n_meta,
+                          RtText *header) {
+  RtStTensor **order = rt_alloc(mem, sizeof *order * (n + 1));
+  for (uint32_t i = 0; i < n; i++) order[i] = rt_alloc(mem, sizeof **order), *order[i] = tensors[i];
+  if (n) qsort(order, n, sizeof *order, by_width);
+  rt_st_header(header, (const RtStTensor *const *)order, n, meta, n_meta);
+  uint64_t at = header->len;
+  for (uint32_t i = 0; i < n; at += order[i++]->size) order[i]->offset = at;
+  return order;
+}
 
+// The bytes of a tensor that this process has, in the file.
+static RtPlacedPiece own_piece(const RtStTensor *t) {
+  uint64_t element = rt_st_dtype_bytes[t->dtype];
+  uint64_t skipped = t->part ? t->part->lo * element : 0, size = t->part ? t->part->hi * element : t->size;
+  const unsigned char *data = size > skipped ? t->data + skipped : NULL;
+  return (RtPlacedPiece){{data, size - skipped}, t->offset + skipped};
+}
+
+bool rt_st_write(RtArena *mem, const char *path, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                 uint32_t n_meta, const RtOthers *others, char *error, size_t error_size) {
   RtText header = {.mem = mem};
-  rt_st_header(&header, order, n_tensors, meta, n_meta);
-  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 1));
-  pieces[0] = (RtPiece){header.text, header.len};
-  for (uint32_t i = 0; i < n_tensors; i++) pieces[i + 1] = (RtPiece){order[i]->data, order[i]->size};
-  return rt_file_write(path, pieces, n_tensors + 1, error, error_size);
+  RtStTensor **order = place(mem, tensors, n_tensors, meta, n_meta, &header);
+  RtPiece *pieces = rt_alloc(mem, sizeof *pieces * (3 * (size_t)n_tensors + 1));
+  size_t n = 0;
+  pieces[n++] = (RtPiece){header.text, header.len};
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    RtPlacedPiece own = own_piece(order[i]);
+    uint64_t before = own.offset - order[i]->offset;
+    pieces[n++] = (RtPiece){NULL, before};
+    pieces[n++] = own.piece;
+    pieces[n++] = (RtPiece){NULL, order[i]->size - before - own.piece.size};
+  }
+  return rt_file_write_with(path, pieces, n, others, error, error_size);
+}
+
+bool rt_st_fill(RtArena *mem, const char *temp, const RtStTensor *tensors, uint32_t n_tensors, const RtStMeta *meta,
+                uint32_t n_meta, char *error, size_t error_size) {
+  RtText header = {.mem = mem};
+  RtStTensor **order = place(mem, tensors, n_tensors, meta, n_meta, &header);
+  RtPlacedPiece *pieces = rt_alloc(mem, sizeof *pieces * (n_tensors + 1));
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < n_tensors; i++)
+    if (order[i]->part) pieces[n++] = own_piece(order[i]);
+  return rt_file_fill(temp, pieces, n, error, error_size);
 }
