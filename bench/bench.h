@@ -26,12 +26,13 @@ extern const Bandwidth bench_scaling, bench_updating, bench_reading;
 
 typedef struct {
   const char *name;
-  const char *what;                      // one line for the reader
-  const char *peer;                      // script below the root, by peer: "%s" is its name up to a dash
-  const char *const *cases;              // shapes that are timed one by one, to NULL; NULL: there is one, ""
-  uint32_t calls;                        // calls in one timed step, each too short for a clock; 0: 1
-  double tolerance;                      // of the check, relative; 0: 1e-5
-  void *(*open)(Opening *o);             // NULL: o->why says it
+  const char *what;           // one line for the reader
+  const char *peer;           // script below the root, by peer: "%s" is its name up to a dash
+  const char *const *cases;   // shapes that are timed one by one, to NULL; NULL: there is one, ""
+  bool by_sizes;              // a case is its sizes: others than those listed are timed when they are asked for
+  uint32_t calls;             // calls in one timed step, each too short for a clock; 0: 1
+  double tolerance;           // of the check, relative; 0: 1e-5
+  void *(*open)(Opening *o);  // NULL: o->why says it
   bool (*check)(void *w, double *loss);  // a number that the peer must find too
   bool (*step)(void *w);                 // one timed step
   tn_model *(*model)(void *w);

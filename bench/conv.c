@@ -91,7 +91,7 @@ static int64_t numel(tn_array a) { return product(a.dims, a.rank); }
 
 // ---- arrays: zeros, of images whose channels come last and of a weight
 static tn_array zeros(const int64_t *dims, uint32_t rank) {
-  return tn_array_of(calloc((size_t)product(dims, rank), sizeof(float)), TN_F32, dims, rank);
+  return tn_array_of(bench_block(sizeof(float) * (size_t)product(dims, rank)), TN_F32, dims, rank);
 }
 
 static tn_array images(const Layer *l, const int64_t *size, int64_t channels) {
@@ -188,6 +188,7 @@ const Workload bench_conv = {.name = "conv",
                              .what = "convolutions: forward, data, weight of N C O SIZE KERNEL STRIDE GROUPS",
                              .peer = "bench/peers/%s_conv.py",
                              .cases = cases,
+                             .by_sizes = true,
                              .open = open_conv,
                              .check = check,
                              .step = step,

@@ -54,8 +54,8 @@ static void *open_product(Opening *o, bool gelu) {
   if (!g || sscanf(o->variant, "%ld %ld %ld", &m, &n, &k) != 3) return free(g), NULL;
   g->m = m, g->n = n, g->k = k;
   o->weights = NULL;
-  g->x = malloc(sizeof(float) * (size_t)(m * k));
-  g->y = malloc(sizeof(float) * (size_t)(m * n));
+  g->x = bench_block(sizeof(float) * (size_t)(m * k));
+  g->y = bench_block(sizeof(float) * (size_t)(m * n));
   g->model = bench_compile(build(g, gelu), o);
   if (g->x && g->y && g->model && set_weights(g, gelu)) return bench_floats(g->x, (size_t)(m * k), -1, 1, 1), g;
   close_product(g);
@@ -91,6 +91,7 @@ static bool is_large(const char *variant) { return strtol(variant, NULL, 10) >= 
                                .what = text,                     \
                                .peer = "bench/peers/%s_gemm.py", \
                                .cases = cases,                   \
+                               .by_sizes = true,                 \
                                .open = open_##id,                \
                                .check = check,                   \
                                .step = step,                     \

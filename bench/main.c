@@ -89,9 +89,16 @@ static bool check_peer(const Options *o, const Workload *w, const char *peer) {
   return false;
 }
 
+static bool has_sizes(const Workload *w, const char *variant) {
+  double flops = 0, bytes = 0;
+  if (w->by_sizes) w->limits(variant, &flops, &bytes);
+  return flops > 0;
+}
+
 static bool check_case(const Workload *w, const char *variant) {
   for (size_t k = 0; w->cases && w->cases[k]; k++)
     if (!strcmp(variant, w->cases[k])) return true;
+  if (has_sizes(w, variant)) return true;
   if (!w->cases) return complain(w->name, " has no cases"), false;
   fprintf(stderr, "bench: %s has no case '%s'; there are", w->name, variant);
   for (size_t k = 0; w->cases[k]; k++) fprintf(stderr, "%s '%s'", k ? "," : "", w->cases[k]);
@@ -171,10 +178,10 @@ static int run_case(const Options *o, const Workload *w, Peer *peers, const char
 static int run_workload(const Options *o, const Workload *w, const char *weights) {
   Peer peers[MAX_PEERS] = {{0}};
   Summary sum = {0};
-  const char *const one[] = {"", NULL}, *const *list = w->cases ? w->cases : one;
+  const char *const one[] = {o->variant ? o->variant : "", NULL};
+  const char *const *list = w->cases && !o->variant ? w->cases : one;
   int status = 0;
-  for (size_t k = 0; list[k] && !status; k++)
-    if (!o->variant || !strcmp(o->variant, list[k])) status = run_case(o, w, peers, weights, list[k], &sum);
+  for (size_t k = 0; list[k] && !status; k++) status = run_case(o, w, peers, weights, list[k], &sum);
   for (int k = 0; k < o->n_vs; k++) bench_peer_stop(&peers[k]);
   if (!status) bench_show_summary(o, w, &sum);
   return status;

@@ -156,8 +156,8 @@ static void emit_tile(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   TileArgs args = {.a = tile_a(g, u), .b = tile_b(g, u), .c = tile_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  cg_gemm_prefetch(g, u, &args);
   args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
+  cg_gemm_prefetch(g, u, &args);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
   rows.left = cg_const_value(g->m, &m) ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;

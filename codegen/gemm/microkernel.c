@@ -14,23 +14,25 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
 }
 
 // ---- the microkernel
-// Parameters: a b c x bias prefetch pre odd_rows, k n prefetch_row, then what is known at run time of a_row a_k b_k c_row
-// and, level by level, stretches a_stretch b_stretch.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
+// Parameters: a b c x bias prefetch pre odd_rows result, k n prefetch_row, then what is known at run time of a_row a_k b_k
+// c_row result_row and, level by level, stretches a_stretch b_stretch.
+enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_RESULT, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
 enum {
-  N_STRIDES = 4 + 3 * STRETCH_LEVELS,
+  OF_OPERANDS = 5,
+  N_STRIDES = OF_OPERANDS + 3 * STRETCH_LEVELS,
   MAX_PARAMS = P_STRIDES + N_STRIDES + 3
 };  // the strides, and what rows of tiles take besides
 
 static void tile_strides(const TileSpec *s, int64_t out[N_STRIDES]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
-  for (uint32_t i = 4; i < N_STRIDES; i++) out[i] = (i - 4) / 3 < s->stretched ? TILE_DYN : 0;
+  out[4] = s->prefetch_result ? TILE_DYN : 0;
+  for (uint32_t i = OF_OPERANDS; i < N_STRIDES; i++) out[i] = (i - OF_OPERANDS) / 3 < s->stretched ? TILE_DYN : 0;
 }
 
 typedef struct {
   const TileSpec *s;
   LLVMValueRef arg[P_STRIDES];
-  LLVMValueRef a_row, a_k, b_k, c_row;
+  LLVMValueRef a_row, a_k, b_k, c_row, result_row;
   LLVMValueRef stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
   LLVMValueRef odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
   LLVMValueRef mask[MAX_NV];            // NULL: whole vector
@@ -46,11 +48,15 @@ static uint32_t read_strides(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValu
   return next;
 }
 
+// From one level to the next, as parameters have them.
+static void place_stretches(LLVMValueRef **out, LLVMValueRef *n, LLVMValueRef *a, LLVMValueRef *b) {
+  for (uint32_t i = 0; i < STRETCH_LEVELS; i++) *out++ = &n[i], *out++ = &a[i], *out++ = &b[i];
+}
+
 static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
   for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
-  LLVMValueRef *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row};
-  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
-    strides[4 + 3 * i] = &t->stretches[i], strides[5 + 3 * i] = &t->a_stretch[i], strides[6 + 3 * i] = &t->b_stretch[i];
+  LLVMValueRef *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row, &t->result_row};
+  place_stretches(strides + OF_OPERANDS, t->stretches, t->a_stretch, t->b_stretch);
   read_strides(c, fn, t->s, strides);
   for (uint32_t j = 0; j < t->s->nv; j++) {
     LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
@@ -165,10 +171,20 @@ static void stretches(Cg *c, const TileBody *t, uint32_t levels, LLVMValueRef a,
   memcpy(acc, l.out, n * sizeof *acc);
 }
 
+static void prefetch_result(Cg *c, const TileBody *t) {
+  const TileSpec *s = t->s;
+  for (uint32_t m = 0; m < s->mr; m++)
+    for (uint32_t j = 0; j < s->nv; j++) {
+      LLVMValueRef at = cg_add(c, cg_mul(c, cg_i64(c, m), t->result_row), cg_i64(c, j * s->c_vec));
+      cg_prefetch_l2(c, cg_at(c, c->f32, t->arg[P_RESULT], at));
+    }
+}
+
 static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
   TileBody t = {.s = ctx};
   const TileSpec *s = t.s;
   read_params(c, fn, &t);
+  if (s->prefetch_result) prefetch_result(c, &t);
   LLVMValueRef acc[MAX_TILE];
   for (uint32_t m = 0; m < s->mr; m++)
     for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
@@ -190,16 +206,16 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size,
-           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u.q%lld,%lld.k%u%s",
-           s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
-           (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
-           (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->prefetch_lines, s->prefetch_rows, (long long)s->pre_k, (long long)s->pre_row,
-           cg_tile_chains(s),
-           s->stretched == 2 ? ".tt"
-           : s->stretched    ? ".t"
-                             : "");
+  snprintf(
+      out, size,
+      "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%d.q%lld,%lld.k%u%s",
+      s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k, (long long)s->b_vec,
+      (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row, (long long)s->x_vec, s->has_bias,
+      (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b, s->mask_c, s->prefetch_lines,
+      s->prefetch_rows, s->prefetch_result, (long long)s->pre_k, (long long)s->pre_row, cg_tile_chains(s),
+      s->stretched == 2 ? ".tt"
+      : s->stretched    ? ".t"
+                        : "");
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {
@@ -212,18 +228,19 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVM
                                    a->prefetch ? a->prefetch : null,
                                    a->pre ? a->pre : null,
                                    a->odd_rows ? a->odd_rows : null,
+                                   s->prefetch_result ? a->result : null,
                                    a->k,
                                    a->n ? a->n : zero,
                                    s->prefetch_lines ? a->prefetch_row : zero};
-  LLVMValueRef run_time[N_STRIDES] = {a->a_row, a->a_k, a->b_k, a->c_row};
-  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
-    run_time[4 + 3 * i] = a->stretches[i], run_time[5 + 3 * i] = a->a_stretch[i], run_time[6 + 3 * i] = a->b_stretch[i];
+  TileArgs given = *a;
+  LLVMValueRef *run_time[N_STRIDES] = {&given.a_row, &given.a_k, &given.b_k, &given.c_row, &given.result_row};
+  place_stretches(run_time + OF_OPERANDS, given.stretches, given.a_stretch, given.b_stretch);
   int64_t stride[N_STRIDES];
   uint32_t n = P_STRIDES;
   memcpy(arg, fixed, sizeof fixed);
   tile_strides(s, stride);
   for (uint32_t i = 0; i < N_STRIDES; i++)
-    if (stride[i] == TILE_DYN) arg[n++] = run_time[i];
+    if (stride[i] == TILE_DYN) arg[n++] = *run_time[i];
   return n;
 }
 
@@ -250,6 +267,7 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   LLVMValueRef c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
   out.a = cg_at(c, c->f32, a->a, a_off);
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
+  if (s->prefetch_result) out.result = cg_at(c, c->f32, a->result, cg_mul(c, row, a->result_row));
   if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
   if (a->pre) out.pre = cg_at(c, c->f32, a->pre, cg_mul(c, row, cg_i64(c, s->pre_row)));
   if (s->prefetch_lines) {
@@ -293,9 +311,9 @@ static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMVal
   if (s->has_bias) a.bias = p[P_BIAS];
   if (s->prefetch_lines) a.prefetch = p[P_PREFETCH];
   if (s->pre_k) a.pre = p[P_PRE];
-  LLVMValueRef *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row};
-  for (uint32_t i = 0; i < STRETCH_LEVELS; i++)
-    strides[4 + 3 * i] = &a.stretches[i], strides[5 + 3 * i] = &a.a_stretch[i], strides[6 + 3 * i] = &a.b_stretch[i];
+  if (s->prefetch_result) a.result = p[P_RESULT];
+  LLVMValueRef *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.result_row};
+  place_stretches(strides + OF_OPERANDS, a.stretches, a.a_stretch, a.b_stretch);
   uint32_t next = read_strides(c, fn, s, strides);
   for (uint32_t i = 0; i < 3; i++) rest[i] = LLVMGetParam(fn, next + i);
   return a;

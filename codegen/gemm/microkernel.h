@@ -37,12 +37,14 @@ typedef struct {
   uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
   uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
   uint32_t prefetch_rows;   // which step down so many rows before they go on to the next lines; 0: all rows
+  bool prefetch_result;     // the lines that the tile's elements are stored to in the end, before they are summed
   uint32_t chains;          // of additions that take k by turns, a power of two, so that none is waited for; 0: one
 } TileSpec;
 static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
 
 typedef struct {
   LLVMValueRef a, b, c, x, bias, pre;  // absent: NULL
+  LLVMValueRef result, result_row;     // prefetch_result: C, or where an epilogue stores; elements from row to row
   LLVMValueRef prefetch, prefetch_row,
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   LLVMValueRef k, n;

@@ -1,5 +1,7 @@
 // What tiles prefetch while they compute (microkernel.h): memory has little to do then.
 //
+//   A that is read in place and larger than L2: the rows of the next tile
+//   a result larger than L2, where k is one block: the lines that a tile is going to store, by the tile itself
 //   B, or a weight's copy, that is too large for the last-level cache: the next KC block of the panel, by the first
 //   tiles of rows
 //   A that is stored transposed: the next KC block of the MC block, by its first tiles; by the others, the block of the
@@ -13,6 +15,18 @@
 // Whole rows are accumulated for an update (docs/experiments/046).
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns >= g->p->n_max; }
 
+// What the kernel stores with the product's rows: the product, or the last value of its epilogue; none.
+static Val result_of(const Gemm *g) {
+  Cg *c = g->c;
+  if (g->p->epilogue != EPILOGUE_FROM_STACK) return g->p->out;
+  const Ins *product = ir_ins(c->f, g->p->product);
+  for (uint32_t i = c->k->first + c->k->n; i-- > g->p->product.i;) {
+    const Ins *ins = ir_ins(c->f, (Val){i});
+    if (cg_stored(c, (Val){i}) && ins->shape.i == product->shape.i && ins->dtype == product->dtype) return (Val){i};
+  }
+  return (Val){0};
+}
+
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
 static bool prefetches_b(const Gemm *g) {
@@ -22,10 +36,33 @@ static bool prefetches_b(const Gemm *g) {
 
 static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->pack_b == B_SHARED; }
 
+enum { L2_PART = 2 };  // larger operands and results are not in L2 when their turn comes (065)
+
+static bool exceeds_l2(const Gemm *g, int64_t elements) {
+  return elements > ir_f32_in(g->c->t->facts.l2_bytes / L2_PART);
+}
+
+static bool in_rows(const GemmPlan *p) { return p->pack_a == A_PADDED || (p->pack_a == A_IN_PLACE && !p->ta); }
+
+static bool prefetches_rows(const Gemm *g) {
+  const GemmPlan *p = g->p;
+  bool elsewhere = prefetches_b(g) || prefetches_update(g) || p->single_threaded;
+  return in_rows(p) && !elsewhere && p->m_max > p->mr && exceeds_l2(g, p->batch_max * p->m_max * p->k_max);
+}
+
+// Several KC blocks add to sums that are on their way already.
+static bool prefetches_result(const Gemm *g) {
+  const GemmPlan *p = g->p;
+  bool one_block = p->kc >= p->k_max && !p->acc_columns && !g->slices;
+  return one_block && !ir_none(result_of(g)) && exceeds_l2(g, p->batch_max * p->m_max * p->n_max);
+}
+
 // With each k, of a block that a panel's tiles read.
 static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, TILE_LINE); }
 
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
+  s->prefetch_result = prefetches_result(g);
+  if (prefetches_rows(g)) s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? g->p->mr : 0;
   if (prefetches_update(g) || prefetches_a(g) || prefetches_panel(g)) s->prefetch_lines = 1;
   if (!prefetches_b(g)) return;
   s->prefetch_lines = (uint32_t)lines_of_b(g->p);
@@ -102,8 +139,25 @@ static void prefetch_panel(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   args->prefetch_tile = cg_mul(c, u->n_k, args->prefetch_row);
 }
 
+// One line with each k covers the rows, which are neighbours, or their parts in the KC block.
+static void prefetch_rows(Gemm *g, TileArgs *args) {
+  Cg *c = g->c;
+  LLVMValueRef mr = cg_i64(c, g->p->mr);
+  args->prefetch_tile = cg_mul(c, mr, args->a_row);
+  args->prefetch = cg_at(c, c->f32, args->a, args->prefetch_tile);
+  args->prefetch_row = g->p->kc < g->p->k_max ? args->a_row : mr;
+}
+
+static void prefetch_result(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  args->result = cg_at(c, c->f32, cg_ptr(c, result_of(g)), cg_add(c, cg_mul(c, u->row, g->n), u->n0));
+  args->result_row = g->n;
+}
+
 void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   args->prefetch = args->a, args->prefetch_row = args->prefetch_tile = cg_i64(g->c, 0);
+  if (prefetches_result(g)) prefetch_result(g, u, args);
+  if (prefetches_rows(g)) prefetch_rows(g, args);
   if (prefetches_b(g)) prefetch_b(g, u, args);
   if (prefetches_panel(g)) prefetch_panel(g, u, args);
   if (prefetches_a(g)) prefetch_a(g, u, args);
