@@ -188,6 +188,7 @@ EmitFn cg_emit_attention;                // attention/attention.c
 EmitFn cg_emit_conv_weight;              // gemm/conv_weight_grad.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
+EmitFn cg_emit_linalg;                   // linalg/cholesky.c: LINALG
 EmitFn cg_emit_order;                    // order/search.c: ORDER
 EmitFn cg_emit_bag;                      // order/bag.c
 EmitFn cg_emit_axis_gather;              // order/gather.c

@@ -1,6 +1,7 @@
 // The codegen columns of ir/kernels.def: who emits a kernel, what scratch it needs, what compiling it costs.
 #include "codegen/gemm/conv_windows.h"
 #include "codegen/gemm/gemm.h"
+#include "codegen/linalg/linalg.h"
 #include "codegen/memory/optimizer.h"
 #include "codegen/order/order.h"
 #include "codegen/reduce/reduce.h"

@@ -124,6 +124,8 @@ static void test_coverage(void) {
                                  OP_whole_prod,
                                  OP_whole_amax,
                                  OP_whole_argmax,
+                                 OP_solve_triangular,
+                                 OP_cholesky,
                                  OP_conv,
                                  OP_conv_transpose,
                                  OP_conv_weight_grad,

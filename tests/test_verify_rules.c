@@ -79,6 +79,9 @@ static const Sample samples[] = {
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
      "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},
+    {"", "%a: f32[2,5,5], %b: f32[2,5,3], %c: f32[2,3,5], %t: f32[5,5]",
+     "%tr0 = solve_triangular %a, %b {upper, unit}\n%tr1 = solve_triangular %a, %c {right, ta}\n"
+     "%tr2 = solve_triangular %t, %b\n%tr3 = cholesky %a {upper}\n"},
     {"dim T <= 5, R <= 10\n", "%n: i64[2], %x: f32[2,4,7], %y: f32[4,2,7], %d: f32[3,7], %b: f32[2,7], %i: i64[2,7]",
      LAYOUT
      "%N = packed_layout %n {time=T, rows=R, empty, sorted}\n%D = dense_layout {dim=2, time=4}\n%p = pack_padded %x, "

@@ -48,6 +48,11 @@ static double work_gemm(const Fn *f, Val v) {
   return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1);
 }
 
+static double work_linalg(const Fn *f, Val v) {
+  bool solves = ir_ins(f, v)->op == OP_solve_triangular;
+  return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), 1) / (solves ? 2 : 6);
+}
+
 static double work_rnn(const Fn *f, Val v) {
   bool forward = ir_ins(f, v)->op == OP_rnn_seq;
   double rows = last_bound(f, ir_arg(f, v, forward ? 0 : 5), 2), weights = bound_of(f, ir_operand(f, v, ARG_w_hh));

@@ -30,6 +30,27 @@ TN_API tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, do
 // and names its part.
 TN_API tn_tensor tn_einsum(const char *equation, const tn_tensor *a, uint32_t n, tn_site at);
 
+// ---- triangular systems, as torch.linalg.solve_triangular and torch.linalg.cholesky; axes before the last two are batches.
+// Matrices that are not square, or right-hand sides of another size, are E004; other dtypes than f32 are E005.
+//
+//   tn_tensor l = tn_cholesky(a, false);                        a [N, N], positive definite
+//   tn_tensor y = tn_solve_triangular(l, b);                    L y = b
+//   tn_tensor x = tn_solve_triangular(l, y, .transposed = true);   L^T x = y: x solves a x = b
+typedef struct {
+  bool upper;          // the upper triangle of a is read; else the lower one. The other is not
+  bool right;          // X op(a) = b, b [.., K, N], as with left=False
+  bool unitriangular;  // the diagonal counts as 1 and is not read
+  bool transposed;     // op(a) is a's transpose, of the triangle that `upper` says; else a
+  tn_site at;
+} tn_solve_options;
+// op(a) X = b: a [.., N, N], b [.., N, K] -> [.., N, K]; batches broadcast. Nothing is checked: a 0 on the diagonal gives
+// infinities or NaN, as there. Gradients flow to the triangle that is read, and to b.
+TN_API tn_tensor tn_solve_triangular(tn_tensor a, tn_tensor b, tn_solve_options o);
+// a [.., N, N] -> L, lower triangular, a = L L^T; upper: U, a = U^T U. Only that triangle of a is read; the other one of the
+// result is 0. Where a matrix is not positive definite the columns of L (rows of U) from there on are NaN, and those before are
+// right: no error of the run, unlike PyTorch's; TN_CHECK=nan names the call. The gradient is symmetric, as PyTorch's.
+TN_API tn_tensor tn_cholesky(tn_tensor a, bool upper, tn_site at);
+
 #ifdef __cplusplus
 }
 #endif

@@ -577,6 +577,38 @@ uint16_t ir_rule_matmul(const Infer *c) {
   return 0;
 }
 
+// The last two axes of operand k.
+static uint16_t check_square(const Infer *c, uint32_t k) {
+  TRY(ir_infer_rank(c, k, 2, MAX_RANK));
+  uint32_t r = rank_of(c, k);
+  return dim_of(c, k, r - 2).i == dim_of(c, k, r - 1).i ? 0 : bad_shape(c, "the matrix is not square");
+}
+
+static bool has_batch_of(const Infer *c, uint32_t k, uint32_t other) {
+  for (uint32_t j = 0; j + 2 < rank_of(c, k); j++)
+    if (dim_of(c, k, j).i != dim_of(c, other, j).i) return false;
+  return rank_of(c, k) == rank_of(c, other);
+}
+
+uint16_t ir_rule_solve_triangular(const Infer *c) {
+  TRY(check_square(c, 0));
+  TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
+  uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1), axis = ir_attr(c->f, c->v, KEY_right) ? rb - 1 : rb - 2;
+  if (dim_of(c, 1, axis).i != dim_of(c, 0, ra - 1).i) {
+    would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 1), axis, dim_of(c, 0, ra - 1)));
+    return bad_shape(c, "the system and its right-hand sides differ in size");
+  }
+  if (ra != 2 && !has_batch_of(c, 0, 1)) return bad_shape(c, "batch sizes differ");
+  set(c, 0, DT_F32, shape_of(c, 1));
+  return 0;
+}
+
+uint16_t ir_rule_cholesky(const Infer *c) {
+  TRY(check_square(c, 0));
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
 uint16_t ir_rule_linear(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));

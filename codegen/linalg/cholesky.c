@@ -1,0 +1,156 @@
+// cholesky: U of A = U^T U by strips of columns; L, its transpose, is what is read and written turned.
+//
+//   strips 0 .. s-1 of U          for J = 0, 1, ..: rows of strip J's square, in all strips behind it
+//   | D0  x   x   x |             D_J, the square on the diagonal, is factored by the worker of strip J as soon as rows J-1
+//   |     D1  x   x |             of that strip are done, before its other strips: one wait for each J
+//   |         D2  x |
+//
+// Large matrices: strip s belongs to worker s mod n_workers. Small ones: a worker has matrices of its own.
+#include "codegen/linalg/linalg.h"
+
+typedef LLVMValueRef V;
+
+enum { PRIVATE_N = 128 };  // rows up to which a worker has all panels of a matrix on its stack
+
+typedef struct {
+  Cg *c;
+  bool upper;
+  uint32_t nv;
+  int64_t elements;  // of a panel
+  V a, out, panels, square;
+  V n, n_strips, width;
+  V worker, n_workers;  // of a matrix
+} Cholesky;
+
+static int64_t panel_elements(int64_t n, const Target *t) { return cg_larger(n, 1) * t->gemm_nv * t->vl; }
+static int64_t all_elements(int64_t n, const Target *t) {
+  return cg_larger(1, cg_ceil_div(n, (int64_t)t->gemm_nv * t->vl)) * panel_elements(n, t);
+}
+static int64_t bound_of(const Fn *f, Val v) {
+  Shape s = ir_ins(f, v)->shape;
+  return ir_dim_bound(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
+}
+
+int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  int64_t n = bound_of(f, v);
+  return n <= PRIVATE_N ? 0 : 4 * all_elements(n, t);
+}
+
+static CgPanel panel(const Cholesky *h, V strip) {
+  Cg *c = h->c;
+  return (CgPanel){cg_at(c, c->f32, h->panels, cg_mul(c, strip, cg_i64(c, h->elements))), h->nv, h->square};
+}
+
+static V first_of(const Cholesky *h, V strip) { return cg_mul(h->c, strip, h->width); }
+static V end_of(const Cholesky *h, V strip) {  // as far as columns go, and rows of U
+  Cg *c = h->c;
+  return cg_min(c, h->n, first_of(h, cg_add(c, strip, cg_i64(c, 1))));
+}
+
+static CgStrip strip_of(const Cholesky *h, V matrix, V strip) {
+  Cg *c = h->c;
+  V one = cg_i64(c, 1), first = first_of(h, strip), lane = h->upper ? one : h->n;
+  return (CgStrip){.at = cg_at(c, c->f32, matrix, cg_mul(c, first, lane)),
+                   .row = h->upper ? h->n : one,
+                   .lane = lane,
+                   .is_turned = !h->upper,
+                   .n_lanes = cg_sub(c, h->n, first)};
+}
+
+static void factor_square(const Cholesky *h, V strip) {
+  CgPanel p = panel(h, strip);
+  cg_factor_diagonal(h->c, &p, first_of(h, strip), end_of(h, strip));
+}
+
+// Rows of square J in the worker's strips behind it; the next square on the diagonal at once.
+static void each_strip_behind(const Cholesky *h, V square) {
+  Cg *c = h->c;
+  V next = cg_add(c, square, cg_i64(c, 1)), past = LLVMBuildURem(c->b, next, h->n_workers, "");
+  V ahead = LLVMBuildURem(c->b, cg_sub(c, cg_add(c, h->worker, h->n_workers), past), h->n_workers, "");
+  V from = first_of(h, square);
+  CgTriangle t = {
+      .at = cg_at(c, c->f32, panel(h, square).at, cg_sub(c, cg_i64(c, 0), from)), .row = cg_i64(c, 1), .k = h->width};
+  Loop l;
+  cg_loop_begin(c, &l, cg_add(c, next, ahead), h->n_strips, h->n_workers, NULL, 0);
+  CgPanel p = panel(h, l.i);
+  cg_substitute(c, &t, &p, from, cg_add(c, from, h->width));
+  If own;
+  cg_if(c, &own, LLVMBuildICmp(c->b, LLVMIntEQ, l.i, next, ""));
+  factor_square(h, l.i);
+  cg_endif(c, &own);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void fill(const Cholesky *h, V matrix) {
+  Loop l;
+  cg_loop_begin(h->c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
+  CgPanel p = panel(h, l.i);
+  CgStrip s = strip_of(h, matrix, l.i);
+  cg_panel_fill(h->c, &p, &s, end_of(h, l.i));
+  cg_loop_end(h->c, &l, NULL);
+}
+
+static void drain(const Cholesky *h, V matrix) {
+  Loop l;
+  cg_loop_begin(h->c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
+  CgPanel p = panel(h, l.i);
+  CgStrip s = strip_of(h, matrix, l.i);
+  cg_panel_drain(h->c, &p, &s, end_of(h, l.i));
+  cg_strip_clear(h->c, &s, h->nv, end_of(h, l.i), h->n);
+  cg_loop_end(h->c, &l, NULL);
+}
+
+static void wait_for_strips(const Cholesky *h) { cg_team_barrier(h->c, cg_i32(h->c, 0), h->n_workers); }
+
+static void factor(const Cholesky *h, V number) {
+  Cg *c = h->c;
+  V at = cg_mul(c, number, cg_mul(c, h->n, h->n)), zero = cg_i64(c, 0);
+  fill(h, cg_at(c, c->f32, h->a, at));
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, h->worker, zero, ""));
+  factor_square(h, zero);
+  cg_endif(c, &first);
+  Loop l;
+  cg_loop_begin(c, &l, zero, h->n_strips, cg_i64(c, 1), NULL, 0);
+  wait_for_strips(h);
+  each_strip_behind(h, l.i);
+  cg_loop_end(c, &l, NULL);
+  wait_for_strips(h);
+  drain(h, cg_at(c, c->f32, h->out, at));
+}
+
+void cg_emit_cholesky(Cg *c, Val v) {
+  Shape s = ir_ins(c->f, v)->shape;
+  uint32_t rank = ir_rank(c->f->prog, s);
+  int64_t most = bound_of(c->f, v);
+  bool by_team = most > PRIVATE_N;
+  Cholesky h = {.c = c, .upper = ir_attr(c->f, v, KEY_upper) != NULL, .nv = c->t->gemm_nv};
+  h.elements = panel_elements(most, c->t);
+  h.a = cg_ptr(c, ir_arg(c->f, v, 0)), h.out = cg_ptr(c, v);
+  h.panels = by_team ? c->scratch : cg_block(c, c->f32, all_elements(most, c->t));
+  h.square = h.upper ? NULL : cg_panel_square(c);
+  h.n = cg_dim(c, ir_dim_at(c->f->prog, s, rank - 1));
+  h.width = cg_i64(c, cg_panel_width(c, h.nv));
+  h.n_strips = cg_ceil_div_value(c, h.n, cg_panel_width(c, h.nv));
+  h.worker = by_team ? c->worker : cg_i64(c, 0), h.n_workers = by_team ? c->n_workers : cg_i64(c, 1);
+  V batch = cg_i64(c, 1), lo = cg_i64(c, 0), hi;
+  for (uint32_t k = 0; k + 2 < rank; k++) batch = cg_mul(c, batch, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  if (by_team) hi = batch;
+  else cg_share(c, batch, 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  factor(&h, l.i);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- the class
+int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  return ir_ins(f, v)->op == OP_cholesky ? cg_cholesky_scratch_bytes(f, v, t) : cg_solve_scratch_bytes(f, v, t);
+}
+
+bool cg_emit_linalg(Cg *c) {
+  Val v = {c->k->first};
+  if (ir_ins(c->f, v)->op == OP_cholesky) cg_emit_cholesky(c, v);
+  else cg_emit_solve(c, v);
+  return true;
+}

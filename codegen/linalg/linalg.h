@@ -1,0 +1,53 @@
+// Triangular systems: the recurrence that a solution and a Cholesky factor have in common.
+//
+//   T x = b, T lower triangular:     x_i = (b_i - sum over k < i of T_ik x_k) / T_ii
+//   A = U^T U:                       U_ij = (A_ij - sum over k < i of U_ki U_kj) / U_ii,  U_ii the root of what is left at ii
+//
+// so that a column of U, as far as its diagonal, solves the system of the transposed columns before it. Columns are worked
+// on in strips as wide as a microkernel's tile: a panel [n][width] is filled with -b and, from the top, NB rows at a time,
+// becomes x. A tile adds T times the rows above, which are x already; the triangle of NB rows is solved in registers.
+//
+// An element sums in the order of k by fused multiply-adds, whatever NB, strip or worker: results are the same bits for any
+// number of workers. A diagonal counts by its reciprocal.
+#ifndef TN_CODEGEN_LINALG_LINALG_H
+#define TN_CODEGEN_LINALG_LINALG_H
+
+#include "codegen/cg.h"
+
+// ---- panel.c: a strip of a matrix in memory
+typedef struct {
+  LLVMValueRef at;         // element (0, 0)
+  LLVMValueRef row, lane;  // elements from row to row, and from lane to lane
+  bool is_turned;          // rows are neighbours in memory: `row` is 1, or -1; else `lane` is 1
+  bool is_reversed;        // `row` is negative
+  LLVMValueRef n_lanes;    // that the matrix has from here on; may be more than the panel's width
+} CgStrip;
+typedef struct {
+  LLVMValueRef at;
+  uint32_t nv;          // vectors of a row
+  LLVMValueRef square;  // vl x vl floats of the worker
+} CgPanel;
+static inline int64_t cg_panel_width(const Cg *c, uint32_t nv) { return (int64_t)nv * c->t->vl; }
+LLVMValueRef cg_panel_square(Cg *c);  // for CgPanel.square; in the entry block
+void cg_panel_fill(Cg *c, const CgPanel *p, const CgStrip *from, LLVMValueRef n_rows);  // with what `from` has, negated
+void cg_panel_drain(Cg *c, const CgPanel *p, const CgStrip *to, LLVMValueRef n_rows);
+void cg_strip_clear(Cg *c, const CgStrip *s, uint32_t nv, LLVMValueRef from, LLVMValueRef to);  // rows [from, to) to 0
+
+// ---- substitute.c
+typedef struct {
+  LLVMValueRef at, row, k;  // element (i, k) lies at at[i row + k k]; only k <= i are read
+  bool is_unit;             // the diagonal counts as 1 and is not read
+} CgTriangle;
+// Rows [from, to) of the panel become rows of the solution; those before are.
+void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, LLVMValueRef from, LLVMValueRef to);
+// The same of the strip whose columns are [from, to): the triangle is the panel's own, and its diagonal is found. Where the
+// matrix is not positive definite, that and all that depends on it is NaN. Below the diagonal: 0.
+void cg_factor_diagonal(Cg *c, const CgPanel *p, LLVMValueRef from, LLVMValueRef to);
+
+int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t);
+void cg_emit_solve(Cg *c, Val v);
+void cg_emit_cholesky(Cg *c, Val v);
+
+#endif

@@ -1,0 +1,96 @@
+// solve_triangular: strips of right-hand sides, each by one worker.
+//
+//   {right}: X T = B is T^T X^T = B^T: lanes are rows of B. An upper triangle is a lower one from its end: all strides are
+//   negative.
+#include "codegen/linalg/linalg.h"
+
+typedef LLVMValueRef V;
+
+static const int64_t private_bytes = 64 << 10;  // of a panel on the worker's stack
+
+typedef struct {
+  Val a, b;
+  bool right, is_turned, is_reversed;  // turned: the lower triangle is a's, transposed; reversed: from its end
+  bool is_unit, shares_a;
+  Dim n, lanes, batch;
+} Solve;
+
+static Solve solve_of(const Fn *f, Val v) {
+  Solve s = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .right = ir_attr(f, v, KEY_right) != NULL};
+  Shape a = ir_ins(f, s.a)->shape, b = ir_ins(f, s.b)->shape;
+  uint32_t rank = ir_rank(f->prog, b);
+  s.is_turned = (ir_attr(f, v, KEY_ta) != NULL) != s.right;
+  s.is_reversed = (ir_attr(f, v, KEY_upper) != NULL) != s.is_turned;
+  s.is_unit = ir_attr(f, v, KEY_unit) != NULL;
+  s.shares_a = ir_rank(f->prog, a) == 2 && rank > 2;
+  s.n = ir_dim_at(f->prog, b, s.right ? rank - 1 : rank - 2);
+  s.lanes = ir_dim_at(f->prog, b, s.right ? rank - 2 : rank - 1);
+  return s;
+}
+
+static uint32_t vectors_of(const Fn *f, const Solve *s, const Target *t) {
+  return ir_dim_bound(f->prog, s->lanes) <= t->vl ? 1 : t->gemm_nv;
+}
+
+static int64_t panel_elements(const Fn *f, const Solve *s, const Target *t) {
+  return cg_larger(1, ir_dim_bound(f->prog, s->n)) * vectors_of(f, s, t) * t->vl;
+}
+
+static bool is_private(const Fn *f, const Solve *s, const Target *t) {
+  return 4 * panel_elements(f, s, t) <= private_bytes;
+}
+
+int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  Solve s = solve_of(f, v);
+  if (is_private(f, &s, t)) return 0;
+  int64_t n = ir_dim_bound(f->prog, s.n), lanes = ir_dim_bound(f->prog, s.lanes), width = vectors_of(f, &s, t) * t->vl;
+  int64_t batch = n && lanes ? ir_shape_bound(f->prog, ir_ins(f, s.b)->shape) / (n * lanes) : 0;
+  return 4 * batch * cg_ceil_div(lanes, width) * panel_elements(f, &s, t);
+}
+
+static CgStrip strip_of(Cg *c, const Solve *s, V matrix, V n, V n_lanes, V first) {
+  V one = cg_i64(c, 1), row = s->right ? one : n_lanes, lane = s->right ? n : one;
+  V at = cg_mul(c, first, lane);
+  if (s->is_reversed) at = cg_add(c, at, cg_mul(c, cg_sub(c, n, one), row)), row = cg_sub(c, cg_i64(c, 0), row);
+  return (CgStrip){.at = cg_at(c, c->f32, matrix, at),
+                   .row = row,
+                   .lane = lane,
+                   .is_turned = s->right,
+                   .is_reversed = s->is_reversed,
+                   .n_lanes = cg_sub(c, n_lanes, first)};
+}
+
+static CgTriangle triangle_of(Cg *c, const Solve *s, V matrix, V n) {
+  V one = cg_i64(c, 1), zero = cg_i64(c, 0), row = s->is_turned ? one : n, k = s->is_turned ? n : one;
+  if (!s->is_reversed) return (CgTriangle){matrix, row, k, s->is_unit};
+  V last = cg_sub(c, cg_mul(c, n, n), one);
+  return (CgTriangle){cg_at(c, c->f32, matrix, last), cg_sub(c, zero, row), cg_sub(c, zero, k), s->is_unit};
+}
+
+void cg_emit_solve(Cg *c, Val v) {
+  Solve s = solve_of(c->f, v);
+  uint32_t nv = vectors_of(c->f, &s, c->t), rank = ir_rank(c->f->prog, ir_ins(c->f, s.b)->shape);
+  int64_t elements = panel_elements(c->f, &s, c->t);
+  bool own = is_private(c->f, &s, c->t);
+  V a = cg_ptr(c, s.a), b = cg_ptr(c, s.b), x = cg_ptr(c, v);
+  CgPanel p = {
+      .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s.right ? cg_panel_square(c) : NULL};
+  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv)), batch = cg_i64(c, 1), lo,
+    hi;
+  for (uint32_t k = 0; k + 2 < rank; k++)
+    batch = cg_mul(c, batch, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, s.b)->shape, k)));
+  V strips = cg_ceil_div_value(c, lanes, cg_panel_width(c, nv)), each = cg_mul(c, n, lanes);
+  cg_share(c, cg_mul(c, batch, strips), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
+  V at = cg_mul(c, matrix, each), own_a = s.shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, n, n));
+  if (!own) p.at = cg_at(c, c->f32, c->scratch, cg_mul(c, l.i, cg_i64(c, elements)));
+  CgStrip from = strip_of(c, &s, cg_at(c, c->f32, b, at), n, lanes, first);
+  CgStrip to = strip_of(c, &s, cg_at(c, c->f32, x, at), n, lanes, first);
+  CgTriangle t = triangle_of(c, &s, cg_at(c, c->f32, a, own_a), n);
+  cg_panel_fill(c, &p, &from, n);
+  cg_substitute(c, &t, &p, cg_i64(c, 0), n);
+  cg_panel_drain(c, &p, &to, n);
+  cg_loop_end(c, &l, NULL);
+}

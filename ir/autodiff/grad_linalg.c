@@ -1,0 +1,83 @@
+// Gradient rules of triangular systems and Cholesky factors.
+#include "ir/autodiff/grad.h"
+
+static Val matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
+  Attr attr[2];
+  uint32_t n = 0;
+  if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
+  if (tb) attr[n++] = ir_a_int(KEY_tb, 1);
+  return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
+}
+
+typedef struct {
+  bool upper, ta, unit, right;
+} System;
+
+static Val solve(Grad *g, Val a, Val b, System s) {
+  const struct {
+    bool set;
+    Key key;
+  } flags[] = {{s.upper, KEY_upper}, {s.ta, KEY_ta}, {s.unit, KEY_unit}, {s.right, KEY_right}};
+  Attr attr[4];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < 4; k++)
+    if (flags[k].set) attr[n++] = ir_a_int(flags[k].key, 1);
+  return ir_emit(g->f, OP_solve_triangular, (Val[]){a, b}, 2, attr, n, g->loc);
+}
+
+// 1, 2, .. along one axis of a square matrix, whose other axis has size 1.
+static Val places(Grad *g, Dim n, int64_t axis) {
+  Dim d[2] = {ir_dim(g->p, 1), ir_dim(g->p, 1)};
+  d[axis] = n;
+  Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, ir_shape(g->p, d, 2))}, along = ir_a_int(KEY_axis, axis);
+  Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
+  return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
+}
+
+// The elements of x, whose last two axes are n x n, with their row in that order to their column; elsewhere y.
+static Val where(Grad *g, Op order, Dim n, Val x, Val y) {
+  Val is_in = op2(g, order, places(g, n, 0), places(g, n, 1));
+  return ir_op3(g->f, OP_select, is_in, x, y, g->loc);
+}
+
+static Dim size_of(Grad *g, Val a) {
+  Shape s = shape_of(g, a);
+  return ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
+}
+
+// op(T) X = B: b gets D, the solution of the transposed system for the gradient of X, and op(T) gets -D X^T; {right}: -X^T D.
+void ir_grad_rule_solve_triangular(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  System s = {.upper = ir_attr(g->f, v, KEY_upper),
+              .ta = ir_attr(g->f, v, KEY_ta),
+              .unit = ir_attr(g->f, v, KEY_unit),
+              .right = ir_attr(g->f, v, KEY_right)};
+  System back = s;
+  back.ta = !s.ta;
+  Val d = solve(g, a, adj, back);
+  if (g->dep[b.i]) ir_grad_give(g, b, d);
+  if (!g->dep[a.i]) return;
+  bool d_first = s.ta == s.right;
+  Val of_a = d_first ? matmul(g, d, v, s.right, !s.right) : matmul(g, v, d, s.right, !s.right);
+  Op order = s.upper ? (s.unit ? OP_lt : OP_le) : (s.unit ? OP_gt : OP_ge);
+  of_a = ir_op1(g->f, OP_neg, of_a, g->loc);
+  ir_grad_give(g, a, where(g, order, size_of(g, a), of_a, number(g, 0)));
+}
+
+// A = L L^T: with P the lower triangle of L^T G, its diagonal halved, A gets L^-T P L^-1, made symmetric. A = U^T U: the same
+// with U^T for L.
+void ir_grad_rule_cholesky(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  bool upper = ir_attr(g->f, v, KEY_upper);
+  Dim n = size_of(g, a);
+  Val all = upper ? matmul(g, v, adj, false, true) : matmul(g, v, adj, true, false), half = number(g, 0.5);
+  Val p = where(g, OP_gt, n, all, where(g, OP_eq, n, mul(g, half, all), number(g, 0)));
+  Val half_way = solve(g, v, p, (System){.upper = upper, .ta = !upper});
+  Val d = solve(g, v, half_way, (System){.upper = upper, .ta = upper, .right = true});
+  uint32_t rank = ir_rank(g->p, shape_of(g, d));
+  int64_t perm[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) perm[k] = k;
+  perm[rank - 1] = rank - 2, perm[rank - 2] = rank - 1;
+  Val turned = with_attr(g, OP_permute, d, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank)));
+  ir_grad_give(g, a, mul(g, half, op2(g, OP_add, d, turned)));
+}

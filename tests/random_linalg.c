@@ -1,0 +1,70 @@
+// Steps of the random generator: triangular systems and Cholesky factors of matrices that are far from singular.
+#include "tests/random_gen.h"
+
+enum { MOST_ROWS = 40 };
+
+// 1, 2, .. along one axis of n x n
+static Val places(Gen *g, Dim n, int64_t axis) {
+  Dims d = {{ir_dim(g->p, 1), ir_dim(g->p, 1)}, 2};
+  d.d[axis] = n;
+  Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, gen_shape(g, &d))}, along = ir_a_int(KEY_axis, axis);
+  Val ones = gen_emit(g, OP_full, NULL, 0, full, 2);
+  return ir_none(ones) ? ones : gen_emit(g, OP_cumsum, &ones, 1, &along, 1);
+}
+
+static Val plus_identity(Gen *g, Val a, Dim n) {
+  Val rows = places(g, n, 0), columns = places(g, n, 1);
+  if (ir_none(a) || ir_none(rows) || ir_none(columns)) return (Val){0};
+  return gen_op2(g, OP_add, a, gen_op2(g, OP_eq, rows, columns));
+}
+
+// v's axis that is `from_end` before its end, where it is the size of a system
+static Dim system_size(Gen *g, Val v, uint32_t from_end) {
+  Dims d = gen_dims(g, v);
+  Dim n = d.n >= 2 ? d.d[d.n - from_end] : (Dim){0};
+  bool fits = n.i && ir_dim_is_const(g->p, n) && ir_dim_bound(g->p, n) > 0 && ir_dim_bound(g->p, n) <= MOST_ROWS;
+  return fits ? n : (Dim){0};
+}
+
+static void add_system(Gen *g) {
+  static const Key keys[] = {KEY_upper, KEY_ta, KEY_unit};
+  Val v = gen_pick_where(g, gen_any_row);
+  bool right = gen_chance(g, 40);
+  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, right ? 1 : 2);
+  if (!n.i) return;
+  Dims d = gen_dims(g, v), own = {{n, n}, 2};
+  bool batched = d.n > 2 && gen_chance(g, 50);
+  if (batched) own = d, own.d[d.n - 1] = own.d[d.n - 2] = n;
+  Shape s = gen_shape(g, &own);
+  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
+  Val small =
+      gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.5 / (double)ir_dim_bound(g->p, n)));
+  Attr attr[4] = {ir_a_int(KEY_right, 1)};
+  uint32_t n_attrs = right;
+  for (uint32_t k = 0; k < 3; k++)
+    if (gen_chance(g, 40)) attr[n_attrs++] = ir_a_int(keys[k], 1);
+  Val a = plus_identity(g, small, n);
+  if (ir_none(a)) return;
+  gen_keep_tame(g, gen_emit(g, OP_solve_triangular, (Val[]){a, v}, 2, attr, n_attrs), 4 * gen_mag(g, v));
+}
+
+static void add_factor(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
+  int64_t k = n.i ? gen_last_size(g, v) : 0;
+  if (k <= 0) return;
+  Dims d = gen_dims(g, v);
+  d.d[d.n - 1] = n;
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Attr tb = ir_a_int(KEY_tb, 1), upper = ir_a_int(KEY_upper, 1);
+  Val bounded = gen_op1(g, OP_tanh, v);
+  Val square = gen_emit(g, OP_matmul, (Val[]){bounded, bounded}, 2, &tb, 1);
+  if (ir_none(square)) return;
+  Val a = plus_identity(g, gen_op2(g, OP_mul, square, gen_number(g, 1 / (double)k)), n);
+  if (!ir_none(a)) gen_keep(g, gen_emit(g, OP_cholesky, &a, 1, &upper, gen_chance(g, 50)), 1.5);
+}
+
+void add_triangular(Gen *g) {
+  if (gen_chance(g, 60)) add_system(g);
+  else add_factor(g);
+}
