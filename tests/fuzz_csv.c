@@ -1,22 +1,28 @@
 // Any bytes: the reader of CSV refuses with a sentence, or every item can be read and is finite.
 #include "runtime/data/csv.h"
+#include "runtime/exec/numbers.h"
 #include "tests/fuzz.h"
 
 #include <math.h>
 #include <string.h>
 
+static bool is_number(RtDType t, const void *x, size_t k) {
+  if (rt_dtype_is_float(t)) return isfinite(rt_get_float(t, x, k));
+  return t != RT_BOOL || ((const uint8_t *)x)[k] <= 1;
+}
+
 static void read_all(const RtDataset *d, char *error, size_t error_size) {
-  float *x = malloc((size_t)rt_field_bytes(&d->fields[0]) + 1);
+  void *x = malloc((size_t)rt_field_bytes(&d->fields[0]) + 1);
   need(x != NULL);
   for (size_t k = 0; k < d->count; k++) {
     RtItem item = {.data = {x}, .error = error, .error_size = error_size};
     need(rt_dataset_get(d, k, &item));
-    for (int64_t i = 0; i < d->fields[0].dims[0]; i++) need(isfinite(x[i]));
+    for (int64_t i = 0; i < d->fields[0].dims[0]; i++) need(is_number((RtDType)d->fields[0].dtype, x, (size_t)i));
   }
   free(x);
 }
 
-// The first byte chooses the options.
+// The first byte chooses the options: its upper bits the dtype of the first column; none: all columns as f32.
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char error[600] = "";
   RtSource s;
@@ -25,6 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
                     .no_header = bytes[0] & 2,
                     .allow_missing = bytes[0] & 4,
                     .missing = bytes[0] & 8 ? "NA" : NULL};
+  const char *column = "0";
+  RtCsvField first = {.name = "x", .dtype = (RtDType)(bytes[0] >> 4 & 7), .columns = &column, .n_columns = 1};
+  if (first.dtype) o.fields = &first, o.n_fields = 1, o.no_header = true;
   rt_source_memory(&s, "f.csv", bytes + 1, n - 1);
   RtDataset *d = rt_dataset_csv(&s, &o, error, sizeof error);
   if (d) read_all(d, error, sizeof error);

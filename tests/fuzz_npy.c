@@ -18,8 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   unsigned char *raw = malloc(count * width + 1);
   int64_t *out = malloc(8 * count + 1);
   need(raw && out && rt_source_read(&s, npy.data_at, raw, count * width, error, sizeof error));
-  rt_number_read(npy.number, raw, count, RT_F32, out, &bad);
-  if (!rt_number_read(npy.number, raw, count, RT_I64, out, &bad)) need(bad < count);
+  for (uint32_t t = RT_F32; t < RT_N_DTYPES; t++)
+    if (!rt_number_read(npy.number, raw, count, (RtDType)t, out, &bad)) need(bad < count);
   free(raw);
   free(out);
   return 0;

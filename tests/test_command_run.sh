@@ -67,4 +67,38 @@ check 1 'none.safetensors' run double.tir twice --in '*=zeros' --params none.saf
 check 2 '--times wants a whole number of at least 1' run double.tir twice --times 0
 check 2 '--in wants NAME=FILE.npy' run double.tir twice --in x
 check 2 'run needs FILE.tir FUNCTION' run double.tir
+# Inputs, entries and outputs of every dtype; bfloat16 lies in files as JAX writes it.
+cat >types.tir <<'TIR'
+program @p
+buffer @seen : i32[2]
+param @half : bf16[2]
+func @f(%a: u8[2], %b: bool[2], %c: i32[2], %d: f16[2], %e: bf16[2]) {
+  %s = param @seen
+  %t = add %s, %c
+  %u = assign %s, %t
+  %v = add %a, %a
+  output %v {index=0, name="v"}
+  output %b {index=1, name="w"}
+  output %t {index=2, name="t"}
+  output %d {index=3, name="x"}
+  output %e {index=4, name="y"}
+}
+TIR
+{ npy '|u1' False '2,' && printf '\3\310'; } >a.npy
+{ npy '|b1' False '2,' && printf '\0\1'; } >b.npy
+{ npy '<i4' False '2,' && printf '\5\0\0\0\377\377\377\377'; } >c.npy
+{ npy '<f2' False '2,' && printf '\0\74\0\300'; } >d.npy
+{ npy '<V2' False '2,' && printf '\200\77\40\300'; } >e.npy
+types=(run types.tir f --in a=a.npy --in b=b.npy --in c=c.npy --in d=d.npy)
+for way in "" --interpreter; do
+  check 0 $'v: u8[2]  min 6  mean 75  max 144\n  6 144\n' "${types[@]}" --in e=e.npy $way
+  check 0 $'w: bool[2]  min 0  mean 0.5  max 1\n  0 1\n' "${types[@]}" --in e=e.npy $way
+  check 0 $'t: i32[2]  min -1  mean 2  max 5\n  5 -1\n' "${types[@]}" --in e=e.npy $way
+  check 0 $'x: f16[2]  min -2  mean -0.5  max 1\n  1 -2\n' "${types[@]}" --in e=e.npy --out y=y.npy --out x=x2.npy --out w=w.npy $way
+  check 0 $'y: bf16[2]  min -2.5  mean -0.75  max 1\n  1 -2.5\n' "${types[@]}" --in d=x2.npy --in e=y.npy --in b=w.npy $way
+done
+check 0 'bf16' run types.tir f --in '*=random' --params random --save types.safetensors
+check 0 'bf16' run types.tir f --in '*=random' --params types.safetensors
+{ npy '|u1' False '2,' && printf '\3\2'; } >b.npy
+check 1 'b.npy: element 0 does not fit bool' "${types[@]}" --in e=e.npy
 exit $((n_failed != 0))

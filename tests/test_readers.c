@@ -446,6 +446,62 @@ static void test_csv(void) {
   tn_dataset_free(d);
 }
 
+// A column of every dtype, and what each does not hold.
+static void test_csv_dtypes(void) {
+  enum { N = 3 };
+  static const struct {
+    tn_dtype t;
+    const char *cells[N], *wrong, *sentence;
+    uint64_t want[N];
+    size_t bytes;
+  } cases[] = {
+      {TN_I32,
+       {"-2147483648", " 7 ", "2147483647"},
+       "2147483648",
+       "'2147483648' is no whole number that fits i32",
+       {0x80000000, 7, 0x7fffffff},
+       4},
+      {TN_I64,
+       {"-1", "0", "9223372036854775807"},
+       "9223372036854775808",
+       "'9223372036854775808' is no whole number that fits i64",
+       {UINT64_MAX, 0, INT64_MAX},
+       8},
+      {TN_U8, {"0", "255", "+1"}, "256", "'256' is no whole number that fits u8", {0, 255, 1}, 1},
+      {TN_U8, {"0", "255", "1"}, "1.5", "'1.5' is no whole number that fits u8", {0, 255, 1}, 1},
+      {TN_BOOL, {"0", "True", "false"}, "2", "'2' is no truth value: 0, 1, false or true are bool", {0, 1, 0}, 1},
+      {TN_F16, {"1", "65504", "0.3"}, "70000", "'70000' is no number that fits f16", {0x3c00, 0x7bff, 0x34cd}, 2},
+      {TN_BF16, {"1", "-2", "0.3"}, "3.4e38x", "'3.4e38x' is no number that fits bf16", {0x3f80, 0xc000, 0x3e9a}, 2},
+  };
+  const char *column = "a";
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    tn_csv_field field = {.name = "v", .dtype = cases[k].t, .columns = &column, .n_columns = 1, .is_scalar = true};
+    tn_csv_options o = {.fields = &field, .n_fields = 1};
+    char text[120];
+    snprintf(text, sizeof text, "a\n%s\n%s\n%s\n", cases[k].cells[0], cases[k].cells[1], cases[k].cells[2]);
+    tn_batch b = whole(csv(text, &o));
+    tn_array v = tn_batch_array(b, "v");
+    CHECK(v.dtype == cases[k].t && v.rank == 1 && v.dims[0] == N);
+    for (size_t i = 0; v.data && i < N; i++)
+      CHECK(!memcmp((const char *)v.data + i * cases[k].bytes, &cases[k].want[i], cases[k].bytes));
+    tn_batch_release(b);
+    snprintf(text, sizeof text, "a\n%s\n%s\n", cases[k].cells[0], cases[k].wrong);
+    expect(csv(text, &o), "readers.csv:3: column 1 (a): ");
+    expect(csv(text, &o), cases[k].sentence);
+  }
+  tn_csv_field field = {.name = "v", .dtype = TN_U8, .columns = &column, .n_columns = 1};
+  tn_csv_options o = {.fields = &field, .n_fields = 1, .allow_missing = true, .fill = 256};
+  expect(csv("a\n1\n", &o), "what fills missing numbers, 256, does not fit u8");
+  field.dtype = TN_F16, o.fill = 1e5;
+  expect(csv("a\n1\n", &o), "what fills missing numbers, 100000, does not fit f16");
+  field.dtype = TN_I32, o.fill = 0.5;
+  expect(csv("a\n1\n", &o), "what fills missing whole numbers is none: 0.5");
+  field.dtype = TN_BOOL, o.fill = 0, field.classes = (const char *const[]){"x", "y", "z"}, field.n_classes = 3;
+  expect(csv("a\nx\n", &o), "field 'v' has 3 classes, whose numbers bool does not hold");
+  field.dtype = (tn_dtype)99, field.n_classes = 0;
+  expect(csv("a\n1\n", &o), "field 'v' has no known dtype");
+}
+
 // By name a column must be the only one of its name; without names all are taken where they stand.
 static void test_csv_same_names(void) {
   const float want[] = {1, 2, 3, 4, 5, 6};
@@ -694,6 +750,7 @@ int main(void) {
   test_large_npz();
   test_csv_larger_than_memory();
   test_csv();
+  test_csv_dtypes();
   test_csv_same_names();
   test_zero_bytes();
   test_number_forms();

@@ -30,6 +30,13 @@ static Wide floor_divide(DType t, Wide a, Wide b) { return (void)t, b ? floor_of
 static Wide trunc_divide(DType t, Wide a, Wide b) { return (void)t, b ? a / b : 0; }
 static Wide of_remainder(DType t, Wide a, Wide b) { return (void)t, b ? a - b * floor_of(a, b) : a; }
 static Wide of_fmod(DType t, Wide a, Wide b) { return (void)t, b ? a % b : a; }
+static Wide of_pow(DType t, Wide a, Wide b) {
+  Wide y = 1;
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  for (Wide square = a; b; b /= 2, square = wrapped(t, square * square))
+    if (b % 2) y = wrapped(t, y * square);
+  return y;
+}
 static Wide gt(DType t, Wide a, Wide b) { return (void)t, a > b; }
 static Wide ge(DType t, Wide a, Wide b) { return (void)t, a >= b; }
 static Wide lt(DType t, Wide a, Wide b) { return (void)t, a < b; }
@@ -71,6 +78,7 @@ CALL2(floor_divide)
 CALL2(trunc_divide)
 CALL2(remainder)
 CALL2(fmod)
+CALL2(pow)
 CALL2(gt)
 CALL2(ge)
 CALL2(lt)
@@ -120,6 +128,7 @@ static const struct {
     {"trunc_divide", call_trunc_divide, trunc_divide, WHOLE, false},
     {"remainder", call_remainder, of_remainder, WHOLE, false},
     {"fmod", call_fmod, of_fmod, WHOLE, false},
+    {"pow", call_pow, of_pow, WHOLE, false},
     {"gt", call_gt, gt, COUNTABLE, true},
     {"ge", call_ge, ge, COUNTABLE, true},
     {"lt", call_lt, lt, COUNTABLE, true},

@@ -78,9 +78,9 @@ bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out
   return ok;
 }
 
-// NumPy has no bfloat16: its bits are written.
+// NumPy has no bfloat16: it is written as JAX writes it.
 static const char *const npy_descr[] = {[TN_F32] = "<f4",  [TN_I64] = "<i8", [TN_I32] = "<i4", [TN_U8] = "|u1",
-                                        [TN_BOOL] = "|b1", [TN_F16] = "<f2", [TN_BF16] = "<u2"};
+                                        [TN_BOOL] = "|b1", [TN_F16] = "<f2", [TN_BF16] = "<V2"};
 
 // Version 1: magic, the length of the header, the header, spaces up to a multiple of 64.
 static void npy_header(const tn_array *a, char *out, size_t size, size_t *length) {

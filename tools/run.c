@@ -179,7 +179,7 @@ static void draw_params(ToolRun *r, tn_model *m) {
   const double scale = 0.1;
   for (uint32_t k = 0; k < tn_param_count(m); k++) {
     tn_array a = tn_param_at(m, k);
-    bool is_weight = r->p->params[k].kind == PARAM_WEIGHT && a.dtype == TN_F32;
+    bool is_weight = r->p->params[k].kind == PARAM_WEIGHT && FLOATS >> a.dtype & 1;
     for (int64_t i = 0; is_weight && i < array_elements(&a); i++)
       array_set(&a, i, scale * ir_philox_normal(r->seed, 0, r->f->n_inputs + k, (uint64_t)i));
     tn_param_end_write(m, k);

@@ -220,10 +220,8 @@ static uint32_t *order_of(Facts *f) {
 }
 
 static RtStTensor file_tensor(const RtParam *q) {
-  RtStTensor t = {.name = q->path,
-                  .dtype = q->dtype == RT_F32 ? RT_ST_F32 : RT_ST_I64,
-                  .rank = q->rank,
-                  .size = (uint64_t)q->bytes};
+  RtStTensor t = {
+      .name = q->path, .dtype = (uint8_t)rt_st_dtype_of(q->dtype), .rank = q->rank, .size = (uint64_t)q->bytes};
   memcpy(t.dims, q->dims, sizeof q->dims);
   return t;
 }

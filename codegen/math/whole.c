@@ -63,6 +63,29 @@ static V shifted(const Row *r, Op op, V a, V b) {
   return LLVMBuildAShr(c->b, a, pick(c, fits, b, most), "");
 }
 
+// ---- powers: by squaring. 1 / a^|b| is cut to 0, but of 1 and -1.
+static V is_odd(Cg *c, V b) {
+  return LLVMBuildTrunc(c->b, b, lanes_like(LLVMTypeOf(b), LLVMInt1TypeInContext(c->ctx)), "");
+}
+
+static V inverse_power(Cg *c, V a, V b) {
+  V one = whole(c, a, 1), of_minus_one = pick(c, is_odd(c, b), a, one);
+  V of_others = pick(c, is_equal(c, a, whole(c, a, -1)), of_minus_one, zero_of(a));
+  return pick(c, is_equal(c, a, one), one, of_others);
+}
+
+static V power(const Row *r, V a, V b) {
+  Cg *c = r->c;
+  uint32_t n = 8u * ir_dtype_bytes[r->t] - is_signed(r->t);
+  V y = whole(c, a, 1), square = a;
+  for (uint32_t k = 0; k < n; k++) {
+    V has = is_odd(c, LLVMBuildLShr(c->b, b, whole(c, b, k), ""));
+    y = pick(c, has, LLVMBuildMul(c->b, y, square, ""), y);
+    square = LLVMBuildMul(c->b, square, square, "");
+  }
+  return is_signed(r->t) ? pick(c, is_negative(c, b), inverse_power(c, a, b), y) : y;
+}
+
 // ---- comparisons
 static LLVMIntPredicate predicate(Op op, bool with_sign) {
   switch (op) {
@@ -93,6 +116,7 @@ static V primitive(const Row *r, Op op, V *arg) {
   case OP_max: return pick(c, compared(r, OP_gt, a, b), a, b);
   case OP_min: return pick(c, compared(r, OP_lt, a, b), a, b);
   case OP_fmod: return trunc_rest(r, a, b);
+  case OP_pow: return power(r, a, b);
   case OP_trunc_divide: return trunc_quotient(r, a, b);
   case OP_floor_divide: return floor_quotient(r, a, b);
   case OP_gt:

@@ -251,27 +251,9 @@ static uint64_t plan_hash(const Bundle *b) {
   return hash ? hash : 1;
 }
 
-// Their C types are those that a bundle's header has.
-static bool takes_arrays(Bundle *b, const RtPort *list, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    if (list[k].dtype != RT_F32 && list[k].dtype != RT_I64)
-      return refuse(b, "a bundle's inputs and outputs are f32 or i64: '%s' is not; a cast in the function makes it one",
-                    list[k].name);
-  return true;
-}
-
-static bool takes_ports(Bundle *b, const RtPlan *plan) {
-  for (uint32_t k = 0; k < plan->n_functions; k++) {
-    const RtFunction *f = &plan->functions[k];
-    if (!takes_arrays(b, f->inputs, f->n_inputs) || !takes_arrays(b, f->outputs, f->n_outputs)) return false;
-  }
-  return true;
-}
-
 static bool make_facts(Bundle *b, const RtPlan **plans) {
   RtText why = {.mem = b->p->mem};
   for (uint32_t t = 0; t < b->n_targets; t++) plans[t] = &b->placed[t]->code->plan;
-  if (!takes_ports(b, plans[0])) return false;
   CgBundleFacts in = {.name = b->name,
                       .hash = plan_hash(b),
                       .plans = plans,

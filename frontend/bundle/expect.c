@@ -1,6 +1,7 @@
 // The numbers of the selftest: its inputs are drawn here as the emitted program draws them (selftest.c has the same
 // generator as text), and what the functions make of them is summed up as there.
 #include "frontend/bundle/texts.h"
+#include "runtime/half.h"
 
 #include <string.h>
 
@@ -60,8 +61,19 @@ static uint32_t next(uint64_t *state) {  // splitmix64
   return (uint32_t)(z >> 32);
 }
 
-static void draw_f32(uint64_t *state, float *to, int64_t n) {
-  for (int64_t k = 0; k < n; k++) to[k] = (float)(next(state) >> 8) * 0x1p-23f - 1;
+// Of i64 see below; halves are from .5 to 1 in size.
+static void draw_any(uint64_t *state, uint32_t dtype, void *to, int64_t n) {
+  for (int64_t k = 0; k < n; k++) {
+    uint32_t w = next(state);
+    switch (dtype) {
+    case RT_I32: ((int32_t *)to)[k] = (int32_t)(w >> 24) - 128; break;
+    case RT_U8: ((uint8_t *)to)[k] = (uint8_t)(w >> 24); break;
+    case RT_BOOL: ((uint8_t *)to)[k] = (uint8_t)(w >> 31); break;
+    case RT_F16: ((uint16_t *)to)[k] = (uint16_t)((w >> 16 & 0x83ff) | 0x3800); break;
+    case RT_BF16: ((uint16_t *)to)[k] = (uint16_t)((w >> 16 & 0x807f) | 0x3f00); break;
+    default: ((float *)to)[k] = (float)(w >> 8) * 0x1p-23f - 1;
+    }
+  }
 }
 
 static void draw_i64(uint64_t *state, int64_t *to, int64_t n, const FeBundleRange *r, uint32_t n_ranges) {
@@ -85,16 +97,24 @@ static void add_value(FeBundleSum *s, int64_t at, double v) {
 
 static void add_word(FeBundleSum *s, uint32_t word) { s->checksum = (s->checksum ^ word) * UINT64_C(0x100000001b3); }
 
+static double value_of(uint32_t dtype, const uint32_t words[2]) {
+  if (dtype == RT_I64) return (double)(int64_t)((uint64_t)words[1] << 32 | words[0]);
+  if (dtype == RT_I32) return (double)(int32_t)words[0];
+  if (dtype == RT_F32) return (double)rt_f32_of_bits(words[0]);
+  if (dtype == RT_F16) return (double)rt_f32_of_f16((uint16_t)words[0]);
+  if (dtype == RT_BF16) return (double)rt_f32_of_bf16((uint16_t)words[0]);
+  return words[0];
+}
+
 static FeBundleSum sum_of(const void *data, uint32_t dtype, int64_t n) {
   FeBundleSum s = {.checksum = UINT64_C(0xcbf29ce484222325)};
+  size_t width = rt_dtype_bytes(dtype);
   for (int64_t k = 0; k < n; k++) {
     uint32_t words[2] = {0, 0};
-    size_t width = rt_dtype_bytes(dtype);
-    memcpy(words, (const char *)data + (size_t)k * width, width);
-    for (size_t i = 0; i < width / 4; i++) add_word(&s, words[i]);
-    float f;
-    memcpy(&f, words, sizeof f);
-    add_value(&s, k, dtype == RT_F32 ? (double)f : (double)(int64_t)((uint64_t)words[1] << 32 | words[0]));
+    memcpy(words, (const char *)data + (size_t)k * width, width);  // little-endian, as every target is
+    add_word(&s, words[0]);
+    if (width == 8) add_word(&s, words[1]);
+    add_value(&s, k, value_of(dtype, words));
   }
   return s;
 }
@@ -121,8 +141,8 @@ static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void
     uint32_t n_ranges = fe_bundle_ranges(e->mem, e->t->plan, f, dims, k, &ranges);
     int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->inputs[k]);
     in[k] = array_of(e, f, dims, &f->inputs[k]);
-    if (f->inputs[k].dtype == RT_F32) draw_f32(&state, in[k], n);
-    else draw_i64(&state, in[k], n, ranges, n_ranges);
+    if (f->inputs[k].dtype == RT_I64) draw_i64(&state, in[k], n, ranges, n_ranges);
+    else draw_any(&state, f->inputs[k].dtype, in[k], n);
   }
 }
 

@@ -149,9 +149,10 @@ static const char *const kinds[] = {
 
 static void put_tensor(const Header *h, const TnBundleTensor *t) {
   const RtParam *p = &h->t->plan->params[t - h->about->tensors];
-  ADD(h, t->bytes ? "  %s %s" : "  // %s %s", t->dtype == RT_F32 ? "float" : "int64_t", t->field);
+  ADD(h, t->bytes ? "  %s %s" : "  // %s %s", rt_dtype_c_type(t->dtype), t->field);
   for (uint32_t d = 0; d < t->rank; d++) ADD(h, "[%" PRId64 "]", t->sizes[d]);
-  ADD(h, t->bytes ? ";  // %s: %s" : ": empty %s: %s", kinds[t->kind], plain(h, t->path));
+  ADD(h, t->bytes ? ";  // %s %s: %s" : ": empty %s %s: %s", rt_dtype_name(t->dtype), kinds[t->kind],
+      plain(h, t->path));
   if (p->file && t->kind != RT_STATE) ADD(h, ", %s:%" PRIu32, plain(h, p->file), p->line);
   ADD(h, "\n");
 }
@@ -221,8 +222,8 @@ static void put_in_struct(const Header *h, uint32_t k) {
   for (uint32_t i = 0; i < f->n_inputs; i++) {
     const TnBundleArray *a = &f->inputs[i];
     const char *range = fe_bundle_range_text(h->out->mem, h->t->plan, fe_bundle_function(h->t, k), i);
-    ADD(h, "  const %s *%s;  // %s%s%s\n", a->dtype == RT_F32 ? "float" : "int64_t", n->inputs[i], shape_of(h, a),
-        *range ? ": " : "", plain(h, range));
+    ADD(h, "  const %s *%s;  // %s%s%s\n", rt_dtype_c_type(a->dtype), n->inputs[i], shape_of(h, a), *range ? ": " : "",
+        plain(h, range));
   }
   ADD(h, "} %s_%s_in;\n", h->n.name, n->name);
 }
@@ -233,8 +234,7 @@ static void put_out_struct(const Header *h, uint32_t k) {
   if (!f->n_outputs) return;
   ADD(h, "typedef struct %s_%s_out {\n", h->n.name, n->name);
   for (uint32_t i = 0; i < f->n_outputs; i++)
-    ADD(h, "  %s *%s;  // %s\n", f->outputs[i].dtype == RT_F32 ? "float" : "int64_t", n->outputs[i],
-        shape_of(h, &f->outputs[i]));
+    ADD(h, "  %s *%s;  // %s\n", rt_dtype_c_type(f->outputs[i].dtype), n->outputs[i], shape_of(h, &f->outputs[i]));
   ADD(h, "} %s_%s_out;\n", h->n.name, n->name);
 }
 
@@ -298,7 +298,8 @@ static void put_common(const Header *h) {
   ADD(h,
       "// A safetensors file that lies in memory, into a state that is initialised. Every weight and buffer must be in "
       "it,\n"
-      "// F32, F64, F16 or BF16; the optimizer's entries all, and then seed and counter are taken too, or none of "
+      "// of its dtype, or for an f32 one as F64, F16 or BF16; the optimizer's entries all, and then seed and counter "
+      "are taken too, or none of "
       "them.\n"
       "int %1$s_load(%1$s_state *state, const void *bytes, size_t n);\n"
       "// All of it as a file of %2$s_FILE_BYTES bytes, which *needed gets too; NULL: not wanted. bytes NULL and n 0: "
@@ -312,9 +313,9 @@ static void put_common(const Header *h) {
 // ---- the same facts as data: runtime/bundle/about.h, field for field
 static void put_info(const Header *h) {
   ADD(h,
-      "// ---- the same facts as data, for dlopen and bindings. dtype: 1 f32, 2 i64; kind: 0 weight, 1 buffer, 2 "
-      "optimizer,\n"
-      "// 3 buffer that is not saved\n"
+      "// ---- the same facts as data, for dlopen and bindings. dtype: 1 f32, 2 i64, 3 i32, 4 u8, 5 bool, 6 f16, 7 "
+      "bf16;\n"
+      "// kind: 0 weight, 1 buffer, 2 optimizer, 3 buffer that is not saved\n"
       "typedef struct %1$s_dim {\n  const char *name;\n  int64_t max;\n} %1$s_dim;\n"
       "typedef struct %1$s_array {\n  const char *name;\n  const char *shape;\n  uint32_t dtype, rank;\n} %1$s_array;\n"
       "typedef struct %1$s_function {\n"

@@ -38,10 +38,24 @@ static const char generator[] = "// ---- inputs\n"
                                 "}\n"
                                 "\n";
 
-static const char draws_of_f32[] = "static void draw_f32(float *to, int64_t n) {\n"
-                                   "  for (int64_t k = 0; k < n; k++) to[k] = (float)(next() >> 8) / 8388608.0f - 1;\n"
-                                   "}\n"
-                                   "\n";
+// What a dtype other than i64 is drawn as, of 32 random bits, and its value; f32 is looked at by its bits.
+static const struct {
+  const char *draw, *value;
+} texts_of[RT_N_DTYPES] = {
+    [RT_F32] = {"(float)(next() >> 8) / 8388608.0f - 1", "v"},
+    [RT_I64] = {NULL, "(double)v"},
+    [RT_I32] = {"(int32_t)(next() >> 24) - 128", "v"},
+    [RT_U8] = {"(uint8_t)(next() >> 24)", "v"},
+    [RT_BOOL] = {"(uint8_t)(next() >> 31)", "v"},
+    [RT_F16] = {"(uint16_t)((next() >> 16 & 0x83ff) | 0x3800)", "of_f16(v)"},
+    [RT_BF16] = {"(uint16_t)((next() >> 16 & 0x807f) | 0x3f00)", "of_bf16(v)"},
+};
+
+// %1$s is the dtype, %2$s its C type, %3$s how one is drawn.
+static const char draws[] = "static void draw_%1$s(%2$s *to, int64_t n) {\n"
+                            "  for (int64_t k = 0; k < n; k++) to[k] = %3$s;\n"
+                            "}\n"
+                            "\n";
 
 static const char draws_of_i64[] =
     "// What elements may be; of each `group` it is about those in [first, first + size), group 0: about all\n"
@@ -94,34 +108,39 @@ static const char sums[] =
     "}\n"
     "\n";
 
-static const char of_f32[] = "static void expect_f32(const char *what, const void *data, int64_t n, uint64_t checksum, "
-                             "double sum, double norm) {\n"
-                             "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
-                             "  for (int64_t k = 0; k < n; k++) {\n"
-                             "    uint32_t word;\n"
-                             "    float v;\n"
-                             "    memcpy(&word, (const char *)data + 4 * k, 4);\n"
-                             "    memcpy(&v, &word, 4);\n"
-                             "    add_word(&got, word);\n"
-                             "    add_value(&got, k, v);\n"
-                             "  }\n"
-                             "  compare(what, &got, &wanted);\n"
+static const char of_f16[] = "static double of_f16(uint16_t h) {\n"
+                             "  uint32_t e = h >> 10 & 31, rest = h & 1023, sign = (uint32_t)(h >> 15) << 31;\n"
+                             "  uint32_t word = sign | (e == 31 ? 255 : e + 112) << 23 | rest << 13;\n"
+                             "  float v;\n"
+                             "  memcpy(&v, &word, 4);\n"
+                             "  return e ? v : (sign ? -1.0 : 1.0) * rest / 16777216.0;\n"
                              "}\n"
                              "\n";
+static const char of_bf16[] = "static double of_bf16(uint16_t h) {\n"
+                              "  uint32_t word = (uint32_t)h << 16;\n"
+                              "  float v;\n"
+                              "  memcpy(&v, &word, 4);\n"
+                              "  return v;\n"
+                              "}\n"
+                              "\n";
 
-static const char of_i64[] = "static void expect_i64(const char *what, const void *data, int64_t n, uint64_t checksum, "
-                             "double sum, double norm) {\n"
-                             "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
-                             "  for (int64_t k = 0; k < n; k++) {\n"
-                             "    int64_t v;\n"
-                             "    memcpy(&v, (const char *)data + 8 * k, 8);\n"
-                             "    add_word(&got, (uint32_t)v);\n"
-                             "    add_word(&got, (uint32_t)((uint64_t)v >> 32));\n"
-                             "    add_value(&got, k, (double)v);\n"
-                             "  }\n"
-                             "  compare(what, &got, &wanted);\n"
-                             "}\n"
-                             "\n";
+// %1$s is the dtype, %2$s its C type, %3$s adds its bits to the checksum, %4$s is its value.
+static const char expects[] = "static void expect_%1$s(const char *what, const void *data, int64_t n, uint64_t "
+                              "checksum, double sum, double norm) {\n"
+                              "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
+                              "  for (int64_t k = 0; k < n; k++) {\n"
+                              "    %2$s v;\n"
+                              "    memcpy(&v, (const char *)data + k * (int64_t)sizeof v, sizeof v);\n"
+                              "%3$s"
+                              "    add_value(&got, k, %4$s);\n"
+                              "  }\n"
+                              "  compare(what, &got, &wanted);\n"
+                              "}\n"
+                              "\n";
+static const char bits_of_f32[] = "    uint32_t word;\n    memcpy(&word, &v, 4);\n    add_word(&got, word);\n";
+static const char bits_of_i64[] =
+    "    add_word(&got, (uint32_t)v);\n    add_word(&got, (uint32_t)((uint64_t)v >> 32));\n";
+static const char bits_of_others[] = "    add_word(&got, (uint32_t)v);\n";
 
 static const char bottom[] =
     "  if (n_failed) printf(\"%1$s selftest: %%d failed\\n\", n_failed);\n"
@@ -149,7 +168,7 @@ static int64_t most_elements(const Selftest *s, uint32_t function, const RtPort 
 }
 
 static void put_array(const Selftest *s, uint32_t k, const RtPort *port, const char *field, const char *kind) {
-  ADD(s, "static %s %s%" PRIu32 "_%s[%" PRId64 "];\n", port->dtype == RT_F32 ? "float" : "int64_t", kind, k, field,
+  ADD(s, "static %s %s%" PRIu32 "_%s[%" PRId64 "];\n", rt_dtype_c_type(port->dtype), kind, k, field,
       most_elements(s, k, port));
 }
 
@@ -189,8 +208,9 @@ static void put_inputs(const Selftest *s, const FeBundleRun *run) {
   for (uint32_t k = 0; k < f->n_inputs; k++) {
     int64_t count = fe_bundle_elements(s->out->mem, s->t->plan, f, run->dims, &f->inputs[k]);
     const char *array = rt_printf(s->out->mem, "in%" PRIu32 "_%s", run->function, n->inputs[k]);
-    if (f->inputs[k].dtype == RT_F32) ADD(s, "  draw_f32(%s, %" PRId64 ");\n", array, count);
-    else put_i64_draw(s, run, k, array, count);
+    uint32_t t = f->inputs[k].dtype;
+    if (t == RT_I64) put_i64_draw(s, run, k, array, count);
+    else ADD(s, "  draw_%s(%s, %" PRId64 ");\n", rt_dtype_name(t), array, count);
   }
 }
 
@@ -257,19 +277,40 @@ static void put_main(const Selftest *s) {
 
 // What nothing calls is not there: static functions without use are warnings.
 typedef struct {
-  bool f32, i64, draws_f32, draws_i64;
+  bool any_draw, any_result, draws[RT_N_DTYPES], results[RT_N_DTYPES];
 } Uses;
+
+static void note(bool *any, bool *of, uint32_t dtype) { *any = of[dtype] = true; }
 
 static Uses uses_of(const Selftest *s) {
   Uses u = {0};
   for (uint32_t k = 0; k < s->about->n_tensors; k++)
-    if (s->about->tensors[k].bytes) *(s->about->tensors[k].dtype == RT_F32 ? &u.f32 : &u.i64) = true;
+    if (s->about->tensors[k].bytes) note(&u.any_result, u.results, s->about->tensors[k].dtype);
   for (uint32_t r = 0; r < s->t->expected->n_runs; r++) {
     const TnBundleFunction *f = &s->about->functions[s->t->expected->runs[r].function];
-    for (uint32_t k = 0; k < f->n_inputs; k++) *(f->inputs[k].dtype == RT_F32 ? &u.draws_f32 : &u.draws_i64) = true;
-    for (uint32_t k = 0; k < f->n_outputs; k++) *(f->outputs[k].dtype == RT_F32 ? &u.f32 : &u.i64) = true;
+    for (uint32_t k = 0; k < f->n_inputs; k++) note(&u.any_draw, u.draws, f->inputs[k].dtype);
+    for (uint32_t k = 0; k < f->n_outputs; k++) note(&u.any_result, u.results, f->outputs[k].dtype);
   }
   return u;
+}
+
+static void put_draws(const Selftest *s, const Uses *u) {
+  if (u->any_draw) ADD(s, "%s", generator);
+  for (uint32_t t = RT_F32; t < RT_N_DTYPES; t++) {
+    if (!u->draws[t]) continue;
+    if (t == RT_I64) ADD(s, "%s", draws_of_i64);
+    else ADD(s, draws, rt_dtype_name(t), rt_dtype_c_type(t), texts_of[t].draw);  // NOLINT: formats are above
+  }
+}
+
+static void put_sums(const Selftest *s, const Uses *u) {
+  if (u->any_result) ADD(s, "%s", sums);
+  if (u->results[RT_F16]) ADD(s, "%s", of_f16);
+  if (u->results[RT_BF16]) ADD(s, "%s", of_bf16);
+  for (uint32_t t = RT_F32; t < RT_N_DTYPES; t++) {
+    const char *bits = t == RT_F32 ? bits_of_f32 : t == RT_I64 ? bits_of_i64 : bits_of_others;
+    if (u->results[t]) ADD(s, expects, rt_dtype_name(t), rt_dtype_c_type(t), bits, texts_of[t].value);  // NOLINT
+  }
 }
 
 void fe_bundle_selftest(const FeBundleText *t, RtText *out) {
@@ -278,13 +319,9 @@ void fe_bundle_selftest(const FeBundleText *t, RtText *out) {
   ADD(&s, top, s.n.name);  // NOLINT: formats are above
   put_memory(&s);
   ADD(&s, "\n");
-  if (u.draws_f32 || u.draws_i64) ADD(&s, "%s", generator);
-  if (u.draws_f32) ADD(&s, "%s", draws_of_f32);
-  if (u.draws_i64) ADD(&s, "%s", draws_of_i64);
+  put_draws(&s, &u);
   ADD(&s, called, s.n.name);  // NOLINT
-  if (u.f32 || u.i64) ADD(&s, "%s", sums);
-  if (u.f32) ADD(&s, "%s", of_f32);
-  if (u.i64) ADD(&s, "%s", of_i64);
+  put_sums(&s, &u);
   ADD(&s, "// ---- calls");
   for (uint32_t r = 0; r < t->expected->n_runs; r++) put_run(&s, r);
   put_state(&s);

@@ -193,10 +193,11 @@ TN_API tn_dataset *tn_dataset_wav(const tn_wav_file *files, size_t n, const tn_w
                                   size_t error_size);
 
 // CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. Numbers are decimal,
-// with a point in any locale: no hexadecimal ones, no "inf" or "nan". 8 bytes of memory for each line.
+// with a point in any locale: no hexadecimal ones, no "inf" or "nan"; whole numbers are in their dtype's range, those of f16
+// and bf16 rounded to nearest even, and bools are 0, 1, false, true, False or True. 8 bytes of memory for each line.
 typedef struct {
   const char *name;
-  tn_dtype dtype;              // 0: f32, or i64 with classes
+  tn_dtype dtype;              // any; 0: f32, or i64 with classes
   const char *const *columns;  // names of the header, each on one column; or "0", "1", .. without one
   uint32_t n_columns;          // the item is [n_columns]
   bool is_scalar;              // of one column: the item is []

@@ -35,6 +35,14 @@ static int64_t shifted(DType t, Op op, int64_t a, int64_t b) {
   return fits ? a >> b : a < 0 ? -1 : 0;
 }
 
+static int64_t power(int64_t a, int64_t b) {
+  uint64_t y = 1, square = (uint64_t)a;
+  if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? 1 : a == -1 ? -1 : 0;
+  for (; b; b >>= 1, square *= square)
+    if (b & 1) y *= square;
+  return (int64_t)y;
+}
+
 static int64_t primitive(Op op, DType t, int64_t a, int64_t b, int64_t c) {
   uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
   switch (op) {
@@ -46,6 +54,7 @@ static int64_t primitive(Op op, DType t, int64_t a, int64_t b, int64_t c) {
   case OP_max: return a > b ? a : b;
   case OP_min: return a < b ? a : b;
   case OP_fmod: return trunc_rest(a, b);
+  case OP_pow: return power(a, b);
   case OP_trunc_divide: return trunc_quotient(a, b);
   case OP_floor_divide: return floor_quotient(a, b);
   case OP_gt: return a > b;

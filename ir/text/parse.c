@@ -499,8 +499,10 @@ static bool parse_param(Parser *ps, ParamKind kind) {
   if (!ir_read_type(ps, &dtype, &shape)) return false;
   bool trainable = ir_rd_accept_word(ps, "trainable");
   if (!ir_rd_want_line_end(ps)) return false;
-  if ((dtype != DT_F32 && dtype != DT_I64) || !ir_shape_is_const(ps->p, shape))
-    return ir_rd_fault(ps, &type, "expected f32 or i64 of constant sizes");
+  uint32_t takes = trainable ? FLOATS : NUMBER;
+  if (!(takes >> dtype & 1) || !ir_shape_is_const(ps->p, shape))
+    return ir_rd_fault(ps, &type,
+                       trainable ? "expected a float of constant sizes" : "expected numbers of constant sizes");
   if (!want_free_path(ps, &t, path)) return false;
   ir_rd_known(ps, path)->param = ps->p->n_params + 1;
   ir_param_add(ps->p, ir_text(ps->p, path), kind, dtype, shape, trainable, ir_rd_line_loc(ps, 0));

@@ -145,14 +145,12 @@ static bool take_sizes(Reader *r, int64_t *out, uint32_t max, uint32_t *n) {
 
 // ---- entries
 static TnFileDType dtype_of(TnText name) {
-  static const char names[][5] = {[TN_ENTRY_F32] = "F32",
-                                  [TN_ENTRY_F64] = "F64",
-                                  [TN_ENTRY_F16] = "F16",
-                                  [TN_ENTRY_BF16] = "BF16",
-                                  [TN_ENTRY_I64] = "I64"};
-  for (int k = TN_ENTRY_F32; k <= TN_ENTRY_I64; k++)
+#define ROW(id, name, bytes, file, ...) [id] = #file,
+  static const char names[][5] = {RT_DTYPES(ROW)[TN_ENTRY_F64] = "F64"};
+#undef ROW
+  for (int k = TN_ENTRY_F32; k <= TN_ENTRY_F64; k++)
     if (tn_text_same(name, tn_text_of(names[k]))) return (TnFileDType)k;
-  return TN_ENTRY_NO_FLOAT;
+  return TN_ENTRY_NO_DTYPE;
 }
 
 enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4, HAS_ALL = 7 };
@@ -205,7 +203,7 @@ static bool take_metadata(Reader *r) {
 }
 
 static bool take_entry(Reader *r, const TnFile *f, TnFileEntry *e, bool *is_short) {
-  *e = (TnFileEntry){.dtype = TN_ENTRY_NO_FLOAT};
+  *e = (TnFileEntry){.dtype = TN_ENTRY_NO_DTYPE};
   if (!take_string(r, &e->name) || !take(r, ':')) return false;
   e->is_metadata = tn_text_same(e->name, tn_text_of("__metadata__"));
   return e->is_metadata ? take_metadata(r) : take_tensor(r, f, e, is_short);

@@ -20,10 +20,13 @@ typedef struct {
   size_t n_data;
 } TnFile;
 
-typedef enum { TN_ENTRY_NO_FLOAT, TN_ENTRY_F32, TN_ENTRY_F64, TN_ENTRY_F16, TN_ENTRY_BF16, TN_ENTRY_I64 } TnFileDType;
+// Those of arrays, numbered as RtDType is, and F64.
+#define ROW(id, name, bytes, file, ...) TN_ENTRY_##file,
+typedef enum { TN_ENTRY_NO_DTYPE, RT_DTYPES(ROW) TN_ENTRY_F64 } TnFileDType;
+#undef ROW
 typedef struct {
   TnText name;
-  TnFileDType dtype;  // TN_ENTRY_NO_FLOAT: one that no tensor of a bundle can be
+  TnFileDType dtype;  // TN_ENTRY_NO_DTYPE: one that no tensor of a bundle can be
   uint32_t rank;      // may be above RT_MAX_RANK
   int64_t sizes[RT_MAX_RANK];
   const unsigned char *data;

@@ -39,16 +39,23 @@ static Find find_tensor(Load *l, uint32_t k, TnFileEntry *out) {
 }
 
 // ---- looking
-static uint32_t log2_width(TnFileDType t) {
-  return t == TN_ENTRY_F64 || t == TN_ENTRY_I64 ? 3 : t == TN_ENTRY_F32 ? 2 : 1;
+static uint32_t log2_width(uint32_t t) {
+  static const uint8_t widths[] = {
+      [RT_F32] = 2, [RT_I64] = 3, [RT_I32] = 2, [RT_F16] = 1, [RT_BF16] = 1, [TN_ENTRY_F64] = 3};
+  return widths[t];
+}
+
+// Every float becomes f32; other tensors take their own dtype.
+static bool converts(const TnBundleTensor *t, const TnFileEntry *e) {
+  bool is_float = e->dtype == TN_ENTRY_F16 || e->dtype == TN_ENTRY_BF16 || e->dtype == TN_ENTRY_F64;
+  return e->dtype == (TnFileDType)t->dtype || (t->dtype == RT_F32 && is_float);
 }
 
 static bool fits(const TnBundleTensor *t, const TnFileEntry *e) {
-  bool is_float = e->dtype != TN_ENTRY_I64 && e->dtype != TN_ENTRY_NO_FLOAT;
-  if (t->dtype == RT_I64 ? e->dtype != TN_ENTRY_I64 : !is_float) return false;
+  if (!converts(t, e)) return false;
   bool same = t->rank == e->rank;
   for (uint32_t d = 0; same && d < t->rank; d++) same = t->sizes[d] == e->sizes[d];
-  return same && e->bytes == t->bytes >> (t->dtype == RT_I64 ? 3 : 2) << log2_width(e->dtype);
+  return same && e->bytes == t->bytes >> log2_width(t->dtype) << log2_width(e->dtype);
 }
 
 static int check_tensor(Load *l, uint32_t k, uint32_t *n_found) {
@@ -100,11 +107,13 @@ static int check_random(Load *l) {
 
 // ---- copying
 static void copy_tensor(const TnBundleTensor *t, const TnFileEntry *e, unsigned char *to) {
-  size_t n = t->dtype == RT_I64 ? t->bytes : t->bytes / 4;
-  for (size_t k = 0; k < n; k++) {
-    uint32_t bits = t->dtype == RT_I64 ? e->data[k] : tn_file_f32_bits(e, k);
-    if (t->dtype == RT_I64) to[k] = (unsigned char)bits;
-    else __builtin_memcpy(to + 4 * k, &bits, sizeof bits);
+  if (t->dtype != RT_F32) {
+    for (size_t k = 0; k < t->bytes; k++) to[k] = t->dtype == RT_BOOL ? e->data[k] != 0 : e->data[k];
+    return;
+  }
+  for (size_t k = 0; k < t->bytes / 4; k++) {
+    uint32_t bits = tn_file_f32_bits(e, k);
+    __builtin_memcpy(to + 4 * k, &bits, sizeof bits);
   }
 }
 

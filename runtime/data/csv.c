@@ -1,4 +1,5 @@
 #include "runtime/data/csv.h"
+#include "runtime/exec/numbers.h"
 #include "runtime/format.h"
 #include "runtime/names.h"
 #include "runtime/near.h"
@@ -94,16 +95,21 @@ static bool is_missing(const Csv *c, const Cell *cell) {
   return (cell->n == 0 && !cell->was_quoted) || (c->missing && !strcmp(cell->text, c->missing));
 }
 
-static bool put(const RtCsvField *f, float v, int64_t i, uint32_t place, void *to) {
-  if (f->dtype == RT_F32) ((float *)to)[place] = v;
-  else ((int64_t *)to)[place] = i;
-  return true;
+static bool put_float(const RtCsvField *f, float v, uint32_t place, void *to) {
+  rt_put_float(v, f->dtype, to, place);
+  return isfinite(rt_get_float(f->dtype, to, place)) || !isfinite(v);
+}
+
+// A number that is whole where the dtype is. False: it does not fit
+static bool put(const RtCsvField *f, double v, uint32_t place, void *to) {
+  return rt_dtype_is_float(f->dtype) ? put_float(f, (float)v, place, to)
+                                     : rt_put_whole((int64_t)v, f->dtype, to, place);
 }
 
 static bool take_class(const RtCsvField *f, const RtNames *classes, const Cell *cell, uint32_t place, void *to,
                        char what[160]) {
   uint32_t k = rt_names_find(classes, cell->text, cell->n);
-  if (k != RT_NO_NAME) return put(f, (float)k, k, place, to);
+  if (k != RT_NO_NAME) return put(f, k, place, to);
   snprintf(what, 160, "'%.60s' is none of the %" PRIu32 " classes", cell->text, f->n_classes);
   return false;
 }
@@ -119,24 +125,37 @@ static const char *trim(const Cell *cell, size_t *n) {
   return s;
 }
 
+static bool read_bool(const char *text, size_t n, int64_t *out) {
+  static const char *const words[] = {"0", "1", "false", "true", "False", "True"};
+  for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+    if (n == strlen(words[k]) && !memcmp(text, words[k], n)) return *out = k % 2, true;
+  return false;
+}
+
+static bool read_and_put(const RtCsvField *f, const char *text, size_t n, uint32_t place, void *to) {
+  float v = 0;
+  int64_t i = 0;
+  if (rt_dtype_is_float(f->dtype)) return rt_read_f32(text, n, &v) && isfinite(v) && put_float(f, v, place, to);
+  return (f->dtype == RT_BOOL ? read_bool : rt_read_i64)(text, n, &i) && rt_put_whole(i, f->dtype, to, place);
+}
+
 static bool take_number(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
   size_t n;
   const char *text = trim(cell, &n);
-  float v = 0;
-  int64_t i = 0;
-  bool fits = f->dtype == RT_F32 ? rt_read_f32(text, n, &v) && isfinite(v) : rt_read_i64(text, n, &i);
-  if (fits) return put(f, v, i, place, to);
-  snprintf(what, 160, "'%.*s' is no %s", n < 60 ? (int)n : 60, text,
-           f->dtype == RT_F32 ? "number that fits f32" : "whole number that fits i64");
+  if (read_and_put(f, text, n, place, to)) return true;
+  snprintf(what, 160, "'%.*s' is no %s%s", n < 60 ? (int)n : 60, text,
+           rt_dtype_is_float(f->dtype) ? "number that fits "
+           : f->dtype == RT_BOOL       ? "truth value: 0, 1, false or true are "
+                                       : "whole number that fits ",
+           rt_dtype_name(f->dtype));
   return false;
 }
 
 static bool take_cell(const Csv *c, const Cell *cell, const Target *t, void *const *data, char what[160]) {
   const RtCsvField *f = &c->fields[t->field];
   if (is_missing(c, cell)) {
-    // a whole number wherever one is wanted: check_fill
-    if (c->allow_missing)
-      return put(f, (float)c->fill, f->dtype == RT_F32 ? 0 : (int64_t)c->fill, t->place, data[t->field]);
+    // a number that the field holds: check_fill
+    if (c->allow_missing) return put(f, c->fill, t->place, data[t->field]);
     snprintf(what, 160, "the value is missing");
     return false;
   }
@@ -258,6 +277,22 @@ static bool index_classes(Csv *c, uint32_t field, char *error, size_t error_size
   return true;
 }
 
+static RtDType dtype_of(const RtCsvField *f) { return f->dtype ? f->dtype : f->classes ? RT_I64 : RT_F32; }
+
+// Can numbers of t be v exactly?
+static bool holds(RtDType t, int64_t v) {
+  uint64_t element = 0;
+  if (!rt_dtype_is_float(t)) return rt_put_whole(v, t, &element, 0);
+  rt_put_float((float)v, t, &element, 0);
+  return rt_get_float(t, &element, 0) == (float)v && (int64_t)(float)v == v;
+}
+
+static bool check_classes(const RtCsvField *f, char *error, size_t error_size) {
+  if (f->n_classes == 0 || holds(f->dtype, f->n_classes - 1)) return true;
+  return rt_fail(error, error_size, "field '%.60s' has %" PRIu32 " classes, whose numbers %s does not hold", f->name,
+                 f->n_classes, rt_dtype_name(f->dtype));
+}
+
 static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error_size) {
   if (!o->fields) return default_fields(c);
   if (o->n_fields == 0 || o->n_fields > RT_MAX_FIELDS)
@@ -270,16 +305,16 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
     if (!f->columns || !f->n_columns || (f->is_scalar && f->n_columns != 1))
       return rt_fail(error, error_size, "field '%.60s' names %" PRIu32 " columns%s", f->name ? f->name : "",
                      f->columns ? f->n_columns : 0, f->is_scalar ? ", a scalar has one" : "");
-    if (f->dtype && f->dtype != RT_F32 && f->dtype != RT_I64)
-      return rt_fail(error, error_size, "field '%.60s' is %s: a CSV file is read as f32 or i64", f->name ? f->name : "",
-                     rt_dtype_name(f->dtype));
+    if ((uint32_t)f->dtype >= RT_N_DTYPES)
+      return rt_fail(error, error_size, "field '%.60s' has no known dtype", f->name ? f->name : "");
     c->fields[k] = *f;
     c->fields[k].name = rt_strdup(c->mem, f->name ? f->name : "");
     c->fields[k].columns = copy_texts(c, f->columns, f->n_columns);
     c->fields[k].n_classes = f->classes ? f->n_classes : 0;
     c->fields[k].classes = copy_texts(c, f->classes, c->fields[k].n_classes);
     if (!index_classes(c, k, error, error_size)) return false;
-    if (!f->dtype) c->fields[k].dtype = f->classes ? RT_I64 : RT_F32;
+    c->fields[k].dtype = dtype_of(f);
+    if (!check_classes(&c->fields[k], error, error_size)) return false;
   }
   return true;
 }
@@ -407,15 +442,21 @@ static bool read_all(Csv *c, const RtCsvOptions *o, char *error, size_t error_si
   return ok;
 }
 
+static bool check_fill_of(const RtCsvField *f, double fill, char *error, size_t error_size) {
+  RtDType t = dtype_of(f);
+  bool is_whole = fabs(fill) < 0x1p62 && (double)(int64_t)fill == fill;
+  uint64_t element = 0;
+  if (!rt_dtype_is_float(t) && !is_whole)
+    return rt_fail(error, error_size, "what fills missing whole numbers is none: %g", fill);
+  if (put(&(RtCsvField){.dtype = t}, fill, 0, &element) && (!isfinite(fill) || isfinite((float)fill))) return true;
+  return rt_fail(error, error_size, "what fills missing numbers, %g, does not fit %s", fill, rt_dtype_name(t));
+}
+
 static bool check_fill(const RtCsvOptions *o, char *error, size_t error_size) {
-  bool is_whole = fabs(o->fill) < 0x1p62 && (double)(int64_t)o->fill == o->fill;
-  bool fits = !isfinite(o->fill) || isfinite((float)o->fill);
-  for (uint32_t k = 0; o->allow_missing && !fits && k < (o->fields ? o->n_fields : 1); k++)
-    if (!o->fields || (o->fields[k].dtype != RT_I64 && !o->fields[k].classes))
-      return rt_fail(error, error_size, "what fills missing numbers, %g, does not fit f32", o->fill);
-  for (uint32_t k = 0; o->allow_missing && !is_whole && o->fields && k < o->n_fields; k++)
-    if (o->fields[k].dtype == RT_I64 || o->fields[k].classes)
-      return rt_fail(error, error_size, "what fills missing whole numbers is none: %g", o->fill);
+  const RtCsvField all = {.dtype = RT_F32};
+  uint32_t n = o->fields ? o->n_fields : 1;
+  for (uint32_t k = 0; o->allow_missing && k < n; k++)
+    if (!check_fill_of(o->fields ? &o->fields[k] : &all, o->fill, error, error_size)) return false;
   return true;
 }
 

@@ -13,7 +13,7 @@
 
 typedef struct {
   const char *name;
-  RtDType dtype;               // 0: f32, or i64 with classes
+  RtDType dtype;               // 0: f32, or i64 with classes; one that holds the numbers of all classes
   const char *const *columns;  // names of the header, each on one column; or numbers "0", "1", .. without one
   uint32_t n_columns;
   bool is_scalar;              // of one column: [] instead of [1]

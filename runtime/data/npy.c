@@ -91,13 +91,14 @@ static bool take_descr(Reader *r, RtNumber *out) {
   bool fits = width && !text[3] && strchr("<>|=", order) != NULL;
   if (kind == 'f') fits &= width == '2' || width == '4' || width == '8';
   else if (kind == 'i' || kind == 'u') fits &= width == '1' || width == '2' || width == '4' || width == '8';
+  else if (kind == 'V') fits &= width == '2';  // as JAX writes bfloat16, which NumPy does not have
   else fits &= kind == 'b' && width == '1';
   if (fits) {
-    *out = (RtNumber){kind, (uint8_t)(width - '0'), order == '>'};
+    *out = (RtNumber){kind == 'V' ? 'h' : kind, (uint8_t)(width - '0'), order == '>'};
     return true;
   }
   return rt_fail(r->error, r->error_size,
-                 "%s: numbers of type '%s' are not read, only f2 f4 f8, i1 to i8, u1 to u8, b1", r->s->name, text);
+                 "%s: numbers of type '%s' are not read, only f2 f4 f8, i1 to i8, u1 to u8, b1, V2", r->s->name, text);
 }
 
 enum { HAS_DESCR = 1, HAS_ORDER = 2, HAS_SHAPE = 4 };

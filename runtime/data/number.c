@@ -1,6 +1,6 @@
 // Numbers of data files as numbers of an array; see npy.h.
 #include "runtime/data/npy.h"
-#include "runtime/exec/floats.h"
+#include "runtime/exec/numbers.h"
 #include "runtime/store/safetensors.h"
 
 #include <string.h>
@@ -38,20 +38,13 @@ bool rt_number_is_plain(RtNumber t, RtDType as) {
   return t.big_endian != little && kind[as] == t.kind && rt_dtype_bytes(as) == t.bytes;
 }
 
-// false: it does not fit
-static bool put_whole(int64_t v, RtDType as, void *out, size_t k) {
-  if (as == RT_I64) return ((int64_t *)out)[k] = v, true;
-  if (as == RT_I32) return ((int32_t *)out)[k] = (int32_t)v, v >= INT32_MIN && v <= INT32_MAX;
-  return ((uint8_t *)out)[k] = (uint8_t)v, v >= 0 && v <= (as == RT_BOOL ? 1 : UINT8_MAX);
-}
-
 static bool read_integers(RtNumber t, const unsigned char *from, size_t n, RtDType as, void *out, size_t *bad) {
   for (size_t k = 0; k < n; k++) {
     uint64_t v = integer_of(t, from + k * t.bytes);
     bool is_large = t.kind == 'u' && v > INT64_MAX;
     *bad = k;
     if (rt_dtype_is_float(as)) rt_put_float(is_large ? (float)v : (float)(int64_t)v, as, out, k);
-    else if (is_large || !put_whole((int64_t)v, as, out, k)) return false;
+    else if (is_large || !rt_put_whole((int64_t)v, as, out, k)) return false;
   }
   return true;
 }

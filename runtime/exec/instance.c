@@ -2,8 +2,8 @@
 #include "runtime/exec/instance.h"
 
 #include "runtime/exec/array_names.h"
-#include "runtime/exec/floats.h"
 #include "runtime/exec/input_check.h"
+#include "runtime/exec/numbers.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/shape_cache.h"
 #include "runtime/exec/shards.h"

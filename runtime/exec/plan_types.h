@@ -37,6 +37,12 @@ static inline size_t rt_dtype_bytes(uint32_t t) {
 #undef ROW
   return sizes[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
 }
+static inline const char *rt_dtype_c_type(uint32_t t) {
+#define ROW(id, name, bytes, file, c_type) [id] = c_type,
+  static const char *const names[RT_N_DTYPES] = {[RT_NO_DTYPE] = "void", RT_DTYPES(ROW)};
+#undef ROW
+  return names[t < RT_N_DTYPES ? t : RT_NO_DTYPE];
+}
 static inline bool rt_dtype_is_float(uint32_t t) { return t == RT_F32 || t == RT_F16 || t == RT_BF16; }
 
 // A named dim: its run-time value is TnFrame.dims at its index.

@@ -1,6 +1,6 @@
 // Reading safetensors: a JSON reader for exactly the shape that the header has, then the checks on offsets.
 #include "runtime/store/safetensors.h"
-#include "runtime/exec/floats.h"
+#include "runtime/exec/numbers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -25,7 +25,7 @@ typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
 extern const char *const rt_st_dtype_name[RT_N_ST_DTYPES];
 extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
 
-RtStDType rt_st_dtype_of(uint32_t t);  // of an array's RtDType
+RT_API RtStDType rt_st_dtype_of(uint32_t t);  // of an array's RtDType
 
 enum { RT_ST_MAX_RANK = 8 };
 // Elements [lo, hi) of a tensor are those that this process writes.
