@@ -13,6 +13,7 @@ typedef struct {
   const char *variant;  // one of the workload's cases, else ""
   uint32_t n_workers;
   const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
+  uint32_t shards;        // the batch is cut into so many, where the workload knows how; 0: it is not
   char *why;              // set on failure
   size_t why_size;
 } Opening;

@@ -21,7 +21,7 @@ typedef struct {
   float loss;
 } Classifier;
 
-static tn_program *build(const Shape *s) {
+static tn_program *build(const Shape *s, uint32_t shards) {
   tn_program *p = tn_program_create(s->name);
   tn_module *net = tn_root(p), *words = tn_embedding(net, "e", WORDS, s->hidden);
   tn_rnn_options options = {.n_layers = LAYERS, .bidirectional = s->both_ways};
@@ -36,6 +36,7 @@ static tn_program *build(const Shape *s) {
   tn_packed seq = tn_packed_with_data(ids, tn_call(words, ids.data));
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_last_hidden(tn_rnn_call(rnn, seq))), y);
   tn_output(f, "loss", loss);
+  if (shards) tn_distributed(f, .n = shards, .batch = batch);
   tn_backward(loss);
   tn_adam(f, net, .lr = 1e-3);
   tn_function_end(f);
@@ -47,7 +48,7 @@ static void *open_shape(Opening *o, const Shape *s) {
   if (!c) return NULL;
   bench_integers(c->x, BATCH * TIME, WORDS, 1);
   bench_integers(c->y, BATCH, CLASSES, 2);
-  c->model = bench_compile(build(s), o);
+  c->model = bench_compile(build(s, o->shards), o);
   if (c->model) return c;
   free(c);
   return NULL;

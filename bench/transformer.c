@@ -22,8 +22,8 @@ static void make_block(tn_module *net, const char *name) {
   tn_linear(b, "g", 4 * WIDE, WIDE);
 }
 
-static tn_tensor block(tn_module *b, tn_tensor x) {
-  tn_dim B = tn_dim_const(BATCH), T = tn_dim_const(TIME), H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
+static tn_tensor block(tn_module *b, tn_tensor x, tn_dim B) {
+  tn_dim T = tn_dim_const(TIME), H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
   tn_tensor qkv = tn_call(tn_child(b, "qkv"), tn_call(tn_child(b, "l1"), x));
   qkv = tn_reshape(qkv, TN_SHAPE(B, T, 3, H, D));
   tn_tensor a = tn_attention_packed(qkv, .causal = true);
@@ -40,7 +40,7 @@ static tn_module *make_words(tn_program *p, const char *name, int64_t n) {
   return m;
 }
 
-static tn_program *build(int layers) {
+static tn_program *build(int layers, uint32_t shards) {
   static const char *const names[MOST_LAYERS] = {"b0", "b1", "b2", "b3", "b4",  "b5",
                                                  "b6", "b7", "b8", "b9", "b10", "b11"};
   tn_program *p = tn_program_create("transformer");
@@ -50,12 +50,13 @@ static tn_program *build(int layers) {
   tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
   tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(BATCH, TIME));
-  tn_tensor y = tn_input(f, "y", TN_I64, TN_SHAPE(BATCH, TIME));
+  tn_dim B = shards ? tn_dim_bounded(p, "batch", BATCH) : tn_dim_const(BATCH);
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, TIME)), y = tn_input(f, "y", TN_I64, TN_SHAPE(B, TIME));
   tn_tensor h = tn_add(tn_call(words, x), tn_param_value(f, places, "weight"));
-  for (int k = 0; k < layers; k++) h = block(tn_child(net, names[k]), h);
+  for (int k = 0; k < layers; k++) h = block(tn_child(net, names[k]), h, B);
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(tn_child(net, "lf"), h)), y);
   tn_output(f, "loss", loss);
+  if (shards) tn_distributed(f, .n = shards, .batch = B);
   tn_backward(loss);
   tn_adamw(f, net, .lr = 1e-3, .weight_decay = 1e-2);
   tn_function_end(f);
@@ -67,7 +68,7 @@ static void *open_layers(Opening *o, int layers) {
   if (!g) return NULL;
   bench_integers(g->x, TOKENS, WORDS, 1);
   bench_integers(g->y, TOKENS, WORDS, 2);
-  g->model = bench_compile(build(layers), o);
+  g->model = bench_compile(build(layers, o->shards), o);
   if (g->model) return g;
   free(g);
   return NULL;

@@ -18,5 +18,9 @@ add_executable(charlm_mpi examples/mpi/charlm_mpi.c)
 target_link_libraries(charlm_mpi PRIVATE tenure_mpi tenure m tenure_flags)
 set_target_properties(charlm_mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
 
+add_executable(tenure_ddp bench/mpi/ddp.c bench/recurrent.c bench/transformer.c bench/data.c)
+target_compile_definitions(tenure_ddp PRIVATE _GNU_SOURCE=)
+target_link_libraries(tenure_ddp PRIVATE tenure_mpi tenure m tenure_flags)
+
 install(TARGETS tenure_mpi COMPONENT libtenure-mpi-dev)
 install(FILES mpi/tenure_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libtenure-mpi-dev)

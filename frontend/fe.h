@@ -332,10 +332,10 @@ typedef struct {
 
 // Of a distributed function, once it is compiled: ir->fns[of] is what each shard computes.
 typedef struct {
-  const Fn *built;      // as it was, with the user's inputs and outputs
-  uint32_t of, update;  // in ir->fns
+  const Fn *built;           // as it was, with the user's inputs and outputs
+  uint32_t of, update, add;  // in ir->fns
   uint32_t n;
-  Dim batch;
+  Dim batch, sums;  // sums: elements that `add` adds
 } FeSharded;
 
 // Code that tn_compile made.
@@ -688,7 +688,7 @@ void fe_scan_ends(tn_function *f, tn_site at);              // reports a scan th
 void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
 
 // ---- compile/shards.c
-// Cuts distributed functions in two: NAME.update stands behind the functions that were built. False: the program has errors
+// Cuts distributed functions in two: NAME.update stands behind the functions that were built, and NAME.add, which adds sums. False: the program has errors
 bool fe_cut_shards(tn_program *p, const tn_compile_options *o);
 const FeSharded *fe_sharded(const tn_program *p, uint32_t function);  // NULL: it is not
 void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions);

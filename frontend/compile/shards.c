@@ -2,12 +2,17 @@
 //
 //   step          ir->fns[of]        one shard's rows -> outputs by row, sums
 //   step.update   ir->fns[update]    sums -> other outputs, parameters
+//   step.add      ir->fns[add]       two arrays of sums -> theirs, of as many elements as a run says
 //
-// Both have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of the
+// The first two have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of the
 // caller's has.
 #include "frontend/fe.h"
 #include <stdlib.h>
 #include <string.h>
+
+static const char *name_of(const Fn *f, Val v) {
+  return ir_text(f->prog, ir_ins(f, v)->op == OP_input ? ir_ins(f, v)->name : ir_attr(f, v, KEY_name)->u.s);
+}
 
 // ---- cutting
 static bool has_probes(tn_program *p, const Fn *f) {
@@ -33,6 +38,31 @@ static bool has_size_of_batch(tn_program *p, const Fn *f, Dim batch) {
   return false;
 }
 
+enum { LINE = TN_ALIGN / sizeof(float) };  // each sum begins a line of its own
+
+static int64_t bound_of_sums(const Fn *shard) {
+  int64_t n = 0;
+  for (Val v = {1}; v.i < shard->n_ins; v.i++) {
+    if (ir_ins(shard, v)->op != OP_output || strncmp(name_of(shard, v), "sum ", 4)) continue;
+    n += (ir_shape_bound(shard->prog, ir_ins(shard, v)->shape) + LINE - 1) / LINE * LINE;
+  }
+  return n;
+}
+
+// func @step.add(%a: f32[step.sums], %b: f32[step.sums]) { output add %a, %b }
+static void build_add(Prog *ir, FeSharded *s) {
+  const Fn *shard = ir->fns[s->of];
+  const char *name = ir_text(ir, shard->name);
+  s->sums = ir_dim_sym(ir, rt_printf(ir->mem, "%s.sums", name), bound_of_sums(shard));
+  s->add = ir->n_fns;
+  Fn *f = ir_fn_new(ir, rt_printf(ir->mem, "%s.add", name), shard->loc);
+  Shape shape = ir_shape(ir, &s->sums, 1);
+  Val a = ir_input(f, "a", DT_F32, shape, shard->loc), b = ir_input(f, "b", DT_F32, shape, shard->loc);
+  Val sum = ir_op2(f, OP_add, a, b, shard->loc);
+  ir_emit(f, OP_output, &sum, 1, (Attr[]){ir_a_str(KEY_name, ir_str(ir, "sum")), ir_a_int(KEY_index, 0)}, 2,
+          shard->loc);
+}
+
 // The passes up to the cut, of the function for as many rows as a shard has.
 static bool cut(tn_program *p, uint32_t of, Val mean) {
   Prog *ir = p->ir;
@@ -49,7 +79,9 @@ static bool cut(tn_program *p, uint32_t of, Val mean) {
   uint32_t update = ir->n_fns;
   if (!ir_run_passes(shard, list.text, NULL, NULL) || ir->n_fns == update) return false;
   if (has_size_of_batch(p, shard, batch)) return false;
-  *RT_PUSH(p->mem, p->sharded, p->n_sharded, p->cap_sharded) = (FeSharded){built, of, update, (uint32_t)n, batch};
+  FeSharded s = {.built = built, .of = of, .update = update, .n = (uint32_t)n, .batch = batch};
+  build_add(ir, &s);
+  *RT_PUSH(p->mem, p->sharded, p->n_sharded, p->cap_sharded) = s;
   return true;
 }
 
@@ -88,10 +120,6 @@ const FeSharded *fe_sharded(const tn_program *p, uint32_t function) {
 }
 
 // ---- what the runtime is told
-static const char *name_of(const Fn *f, Val v) {
-  return ir_text(f->prog, ir_ins(f, v)->op == OP_input ? ir_ins(f, v)->name : ir_attr(f, v, KEY_name)->u.s);
-}
-
 static Val *by_position(const Fn *f, Op op) {
   Val *at = rt_alloc(f->prog->mem, (f->n_ins + 1) * sizeof *at);
   for (Val v = {1}; v.i < f->n_ins; v.i++)
@@ -165,9 +193,8 @@ static bool is_owned(const RtShards *s, uint32_t sum) {
   return false;
 }
 
-// Each sum begins a line of its own. Those that are wanted whole come first.
+// Those that are wanted whole come first.
 static void place_sums(FeJitCode *c, const Fn *shard, RtShards *s) {
-  enum { LINE = TN_ALIGN / sizeof(float) };
   int64_t *at = rt_alloc(c->mem, (s->n_out + 1) * sizeof *at);
   const Val *v = by_position(shard, OP_output);
   for (uint32_t k = 0; k < s->n_out; k++) {
@@ -194,6 +221,8 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   *s = (RtShards){.n = f->n,
                   .slot = (uint32_t)ir_dim_info(p->ir, f->batch)->slot,
                   .update = f->update,
+                  .add = f->add,
+                  .sums_slot = (uint32_t)ir_dim_info(p->ir, f->sums)->slot,
                   .n_out = shard->n_outputs,
                   .n_update_in = update->n_inputs,
                   .n_update_out = update->n_outputs};
@@ -204,7 +233,7 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   list_norms(c, update, s);
   place_sums(c, shard, s);
   step->shards = s, step->only_reads = false;
-  functions[f->update].is_internal = true;
+  functions[f->update].is_internal = functions[f->add].is_internal = true;
 }
 
 void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions) {

@@ -96,7 +96,7 @@ static bool allocate(RtInstance *i) {
     n_in = largest_u32(n_in, p->functions[f].n_inputs);
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
     const RtShards *s = p->functions[f].shards;
-    if (s) n_in = largest_u32(n_in, s->n_update_in), n_out = largest_u32(n_out, s->n_out);
+    if (s) n_in = largest_u32(n_in, s->n_update_in > 2 ? s->n_update_in : 2), n_out = largest_u32(n_out, s->n_out);
     if (s && s->n_elements * (int64_t)sizeof(float) > i->sums.bytes)
       i->sums.bytes = s->n_elements * (int64_t)sizeof(float);
     int64_t bytes = largest_arena(&p->functions[f]);
@@ -240,7 +240,6 @@ static RtShardRun shard_run(RtInstance *i, const RtShapeCache *s, const RtArray 
   return (RtShardRun){.instance = i,
                       .function = s->function,
                       .sizes = s,
-                      .team = i->team,
                       .sums = &i->sums,
                       .in = i->in,
                       .out = i->out,

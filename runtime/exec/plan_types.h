@@ -138,6 +138,9 @@ typedef struct {
   uint32_t n;       // shards
   uint32_t slot;    // of the batch
   uint32_t update;  // function
+  uint32_t
+      add;  // function: the sum of two arrays of as many elements as slot sums_slot says, which may be in the place of one
+  uint32_t sums_slot;
   const uint32_t *out, *update_in, *update_out;
   uint32_t n_out, n_update_in, n_update_out, n_sums;
   const int64_t *sum_at;         // by sum, in elements of one array of f32

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK = RT_OWNED_BLOCK };  // a whole number of them is added at a time
+enum { BLOCK = RT_OWNED_BLOCK };
 
 void rt_sums_free(RtSums *s) {
   for (size_t k = 0; k < sizeof s->list / sizeof *s->list; k++) rt_block_free(s->list[k], s->bytes);
@@ -56,27 +56,15 @@ static uint32_t left_half(uint32_t n) {
   return half;
 }
 
-typedef struct {
-  float *to;
-  const float *from;
-  int64_t n;
-} Addition;
-
-static void add_block(float *restrict to, const float *restrict from, int64_t n) {
-  for (int64_t k = 0; k < n; k++) to[k] += from[k];
-}
-
-static void add_share(void *ctx, int32_t worker, int32_t n_workers) {
-  const Addition *a = ctx;
-  int64_t blocks = (a->n + BLOCK - 1) / BLOCK;
-  for (int64_t b = blocks * worker / n_workers; b < blocks * (worker + 1) / n_workers; b++) {
-    int64_t at = b * BLOCK, left = a->n - at;
-    add_block(a->to + at, a->from + at, left < BLOCK ? left : BLOCK);
-  }
-}
-
-static void add(const RtShardRun *r, float *to, const float *from, int64_t n) {
-  rt_team_run(r->team, add_share, &(Addition){to, from, n}, n < 16 * BLOCK ? 1 : 0);
+// to += from, by compiled code
+static void add(RtShardRun *r, float *to, float *from, int64_t n, RtStatus *status) {
+  const RtShards *s = r->function->shards;
+  const RtPlan *p = rt_instance_plan(r->instance);
+  if (*status || !n) return;
+  memcpy(r->slots, r->sizes->slots, p->n_slots * sizeof *r->slots);
+  r->slots[s->sums_slot] = n;
+  r->in[0] = to, r->in[1] = from, r->out[0] = to;
+  *status = rt_instance_enter(r->instance, &p->functions[s->add], r->slots, r->counter);
 }
 
 // ---- the parts of a run
@@ -114,11 +102,11 @@ static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
     if (!rows_of(r, lo, half)) return sum_of(r, lo + half, n - half, status);
     float *left = sum_of(r, lo, half, status);
     if (!left || !rows_of(r, lo + half, n - half)) return left;
-    const float *right = sum_of(r, lo + half, n - half, status);
+    float *right = sum_of(r, lo + half, n - half, status);
     if (!right) return NULL;
-    add(r, left, right, r->function->shards->n_elements);
+    add(r, left, right, r->function->shards->n_elements, status);
     give_back(r, right);
-    return left;
+    return *status ? NULL : left;
   }
   float *sums = take_for_sums(r, status);
   if (sums) *status = run_shard(r, lo, sums);
@@ -210,14 +198,15 @@ static RtStatus exchange_nodes(RtShardRun *r) {
 }
 
 // Part `which` of this rank's chunk of the sum over shards [lo, lo + n), which have rows; nodes come in their order.
-static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Chunk *c, int which) {
+static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Chunk *c, int which, RtStatus *status) {
   const RtNode *node = &r->nodes[r->next];
   if (node->lo == lo && node->n == n)
     return r->next++, node->sum + (node->rank == rank_of(r) ? c->at[which] : which ? c->n[0] : 0);
   uint32_t half = left_half(n);
-  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, c, which);
-  float *left = add_nodes(r, lo, half, c, which);
-  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, c, which), c->n[which]);
+  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, c, which, status);
+  float *left = add_nodes(r, lo, half, c, which, status);
+  if (rows_of(r, lo + half, n - half))
+    add(r, left, add_nodes(r, lo + half, n - half, c, which, status), c->n[which], status);
   return left;
 }
 
@@ -229,9 +218,10 @@ static RtStatus add_ranks(RtShardRun *r, float *total) {
   if (status) return status;
   for (int which = 0; which < 2; which++) {
     r->next = 0;
-    const float *part = add_nodes(r, 0, s->n, &c, which);
+    const float *part = add_nodes(r, 0, s->n, &c, which, &status);
     memcpy(total + c.at[which], part, (size_t)c.n[which] * sizeof *part);
   }
+  if (status) return status;
   for (uint32_t k = 0; k < n_ranks_of(r); k++) {
     Chunk of = chunk_of(r->owners, s, k);
     rt_ranks_share(r->ranks, k, total + of.at[0], of.n[0] * ELEMENT);

@@ -15,7 +15,6 @@
 #include "runtime/exec/owners.h"
 #include "runtime/exec/ranks.h"
 #include "runtime/exec/shape_cache.h"
-#include "runtime/exec/thread_team.h"
 
 // Shards of rank k: those from rt_first_shard(n, k, ..) on, before that of rank k + 1. Rows likewise.
 static inline uint32_t rt_first_shard(uint32_t n, uint32_t rank, uint32_t n_ranks) {
@@ -45,7 +44,6 @@ typedef struct {
   RtInstance *instance;
   const RtFunction *function;
   const RtShapeCache *sizes;
-  RtTeam *team;
   RtSums *sums;
   void **in, **out;                 // pointer tables of the frame
   int64_t *slots;                   // room for all

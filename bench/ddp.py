@@ -1,0 +1,78 @@
+"""Data-parallel training steps beside PyTorch's: 1 and 2 processes of one thread each, in turn, the same model, batch and weights.
+
+    tools/bench ddp [--python PATH] [--rounds N] [--steps N] [WORKLOAD ..]
+
+PATH is a Python that has PyTorch. For each workload and peer: the least and the median of ms for a step, over rounds; with 2 processes
+the part of a step that exchanges take, and bytes that a step sends beside ZeRO-1's formula. The third loss of both must agree.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+SHARDS = 2
+
+
+def numbers(command, root):
+    done = subprocess.run(command, cwd=root, env=os.environ | MPI_ENV, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"ddp: {' '.join(command)}:\n{done.stderr}")
+    return [float(x) for x in done.stdout.split()]
+
+
+class Runs:
+    """What runs of one peer found: loss, least, median, exchange, bytes, formula."""
+
+    def __init__(self):
+        self.rows = []
+
+    def least(self):
+        return min(row[1] for row in self.rows)
+
+    def median(self):
+        return sorted(row[2] for row in self.rows)[len(self.rows) // 2]
+
+    def share(self):
+        return sorted(row[3] / row[2] for row in self.rows)[len(self.rows) // 2]
+
+
+def compare(o, workload, weights):
+    ours, theirs = {1: Runs(), 2: Runs()}, {1: Runs(), 2: Runs()}
+    peer = os.path.join(o.root, "bench/peers/torch_ddp.py")
+    for _ in range(o.rounds):
+        for n in (1, 2):
+            mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(n), o.program]
+            ours[n].rows.append(numbers(mpirun + [workload, weights, str(SHARDS), str(o.steps)], o.root))
+            theirs[n].rows.append(numbers([o.python, peer, weights, workload, str(n), str(o.steps)], o.root))
+    print(f"{workload}: ms for a step, least (median) of {o.rounds} rounds of {o.steps} steps, processes of one thread")
+    for n in (1, 2):
+        a, b = ours[n], theirs[n]
+        text = f"  {n} process{'es' if n > 1 else '  '}  tenure {a.least():8.2f} ({a.median():8.2f})   PyTorch DDP {b.least():8.2f} ({b.median():8.2f})"
+        print(f"{text}   {b.least() / a.least():.2f} ({b.median() / a.median():.2f}) times")
+        if abs(a.rows[0][0] - b.rows[0][0]) > 1e-4 * abs(b.rows[0][0]):
+            sys.exit(f"ddp: the third losses differ: {a.rows[0][0]} and {b.rows[0][0]}")
+    row = ours[2].rows[0]
+    print(f"  part of a step in exchanges, waiting included: tenure {ours[2].share():.0%}, PyTorch {theirs[2].share():.0%} (steps less those of no_sync)")
+    print(f"  bytes that a step sends: {row[4]:.0f}; 8 N (R - 1), ZeRO-1's formula: {row[5]:.0f}; beyond it {row[4] / row[5] - 1:.3%}", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(prog="bench ddp")
+    p.add_argument("workloads", nargs="*", default=["lstm256", "transformer4"])
+    p.add_argument("--python", default="python3")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--root", required=True)
+    o = p.parse_args()
+    o.program = os.path.join(o.root, "build/release/bin/tenure_ddp")
+    if not os.access(o.program, os.X_OK):
+        sys.exit("ddp: there is no MPI here: tenure_ddp was not built (Debian 12: libopenmpi-dev, openmpi-bin)")
+    with tempfile.TemporaryDirectory() as folder:
+        for workload in o.workloads:
+            compare(o, workload, os.path.join(folder, f"{workload}.safetensors"))
+
+
+if __name__ == "__main__":
+    main()
