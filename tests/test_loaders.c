@@ -146,6 +146,45 @@ static void test_ranks(void) {
   tn_dataset_free(d);
 }
 
+// Ranks by shards: what they read of a batch, one behind the other, is the batch of one process; its state is theirs.
+static void check_shards(tn_dataset *d, tn_sampler_kind kind, uint32_t n_ranks) {
+  enum { SHARDS = 5, SIZE = 7 };
+  tn_loader_options o = {.batch_size = SIZE, .workers = 1, .seed = 3, .sampler = {.kind = kind}};
+  tn_loader *one = loader(d, o), *l[SHARDS];
+  for (uint32_t r = 0; r < n_ranks; r++) {
+    o.sampler.rank = r, o.sampler.world = n_ranks, o.sampler.shards = SHARDS;
+    l[r] = loader(d, o);
+  }
+  for (tn_batch b; tn_loader_next(one, &b) == TN_OK && b.number;) {
+    const int64_t *all = tn_batch_array(b, "id").data;
+    int64_t at = 0, first, count;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+      tn_batch part;
+      CHECK(tn_loader_next(l[r], &part) == TN_OK && part.number);
+      tn_array id = tn_batch_array(part, "id");
+      tn_shard_rows((int64_t)tn_batch_size(b), SHARDS, r, n_ranks, &first, &count);
+      CHECK(first == at && id.dims[0] == count && (!count || !memcmp(id.data, all + at, (size_t)count * sizeof *all)));
+      at += count;
+    }
+    CHECK(at == (int64_t)tn_batch_size(b));
+    tn_loader_state s = tn_loader_get_state(one), t = tn_loader_get_state(l[n_ranks - 1]);
+    CHECK(!memcmp(&s, &t, sizeof s) && tn_loader_set_state(l[0], s) == TN_OK);
+  }
+  for (uint32_t r = 0; r < n_ranks; r++) tn_loader_free(l[r]);
+  tn_loader_free(one);
+}
+
+static void test_shards(void) {
+  Source s;
+  tn_dataset *d = source(&s, 30);
+  for (tn_sampler_kind kind = TN_SEQUENTIAL; kind <= TN_LANES; kind++)
+    for (uint32_t n = 1; n <= 5; n++) check_shards(d, kind, n);
+  tn_sampler few = {.rank = 1, .world = 3, .shards = 2};
+  CHECK(!tn_loader_new(d, &(tn_loader_options){.sampler = few}, why, sizeof why));
+  CHECK_HAS(why, "rank 1 of 3 has none of 2 shards");
+  tn_dataset_free(d);
+}
+
 static void test_lanes_and_custom(void) {
   Source s;
   tn_dataset *d = source(&s, 11);
@@ -627,6 +666,7 @@ int main(void) {
   test_epochs_differ();
   test_buckets();
   test_ranks();
+  test_shards();
   test_lanes_and_custom();
   for (tn_layout layout = TN_PADDED; layout <= TN_CONCATENATED; layout++)
     check_padded(layout, 0), check_padded(layout, 2);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Processes over MPI: one file of parameters, state and losses for any number of them and for one without MPI; a process that is
+# Processes over MPI: one file of parameters, state and losses for any number of them and for one without MPI, of a dense model and
+# of one of packed sequences whose items each process reads by shards; a process that is
 # killed ends the others within 10 seconds, the file it leaves is whole, and another number of processes goes on from it to
 # the same file. Skipped (77) where there is no MPI.
 set -euo pipefail
@@ -41,6 +42,24 @@ done
 run 3 --steps $((steps / 2)) --checkpoint "$folder/half" >"$folder/log"
 run 2 --steps "$steps" --checkpoint "$folder/half" --resume >"$folder/log"
 check "$(hash_of "$folder/half")" "$expected" "the file of 3 processes, gone on with by 2"
+
+# Packed sequences
+vowels=$build_dir/examples/vowels_mpi
+data=$source_dir/data/japanese_vowels
+packed() { # N ARGUMENTS..
+  mpirun --oversubscribe --mca btl self,vader --mca btl_vader_single_copy_mechanism none -n "$1" "$vowels" --data "$data" "${@:2}" \
+    >"$folder/log"
+}
+"$vowels" --alone --data "$data" --steps "$steps" --checkpoint "$folder/alone" >"$folder/log"
+expected_packed=$(hash_of "$folder/alone")
+for n in 1 2 3 4 5 8; do
+  packed "$n" --steps "$steps" --checkpoint "$folder/$n"
+  check "$(hash_of "$folder/$n")" "$expected_packed" "the file of packed sequences of $n processes"
+  rm "$folder/$n"
+done
+packed 3 --steps $((steps / 2)) --checkpoint "$folder/half"
+packed 5 --steps "$steps" --checkpoint "$folder/half" --resume
+check "$(hash_of "$folder/half")" "$expected_packed" "the file of 3 processes of packed sequences, gone on with by 5"
 
 # One is killed.
 run 4 --steps 1000000 --every 5 --checkpoint "$folder/killed" >"$folder/log" 2>"$folder/errors" &

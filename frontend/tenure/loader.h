@@ -40,7 +40,11 @@ typedef struct {
   size_t n_custom;
   // One of `world` processes that train together; 0: alone. Rank r takes items r, r + world, .. of the common order,
   // all ranks equally many: PAD repeats items from its beginning, DROP leaves the last ones out.
+  // With `shards`, those of the distributed function that takes the batches, rank r has of each batch the items that its shards
+  // have, those that tn_shard_rows names; there may be none. Then batches, their order and the state of the loader are those of
+  // one process that reads all, for any number of ranks. Not for streams.
   uint32_t rank, world;
+  uint32_t shards;  // 0: none
   tn_tail tail;
 } tn_sampler;
 

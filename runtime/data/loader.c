@@ -73,11 +73,14 @@ static bool fail_build(RtBatchSlot *s, size_t batch, const char *item) {
 }
 
 static bool build_by_index(RtLoader *l, RtBatchSlot *s, size_t batch) {
-  size_t n_items = rt_sampler_items(&l->sampler, l->data->count), first = batch * l->sampler.batch_size, bad = 0;
+  size_t n_items = rt_sampler_items(&l->sampler, l->data->count), first = batch * l->sampler.batch_size, bad = 0,
+         skipped;
   size_t *index = rt_slot_index(&l->form, s);
   char item[48];
   s->epoch = l->epoch;
   s->n = n_items - first < l->sampler.batch_size ? n_items - first : l->sampler.batch_size;
+  s->n = rt_sampler_part(&l->sampler, s->n, &skipped);
+  first += skipped;
   for (size_t i = 0; i < s->n; i++)
     index[i] = l->work ? l->work[first + i] : l->sampler.custom ? l->sampler.custom[first + i] : first + i;
   if (!rt_slot_read(&l->form, s, &l->halt, &bad)) {

@@ -1,4 +1,5 @@
 #include "runtime/data/sampler.h"
+#include "runtime/exec/shards.h"
 #include "runtime/rng.h"
 
 #include <inttypes.h>
@@ -9,6 +10,10 @@ bool rt_sampler_check(const RtSampler *s, const RtDataset *d, char *error, size_
   if ((unsigned)s->kind > RT_CUSTOM) return rt_fail(error, error_size, "the kind of sampler is unknown");
   if (s->rank >= s->world)
     return rt_fail(error, error_size, "rank %" PRIu32 " is not below the world's %" PRIu32, s->rank, s->world);
+  if (s->shards && (s->n_shard_ranks > s->shards || s->shard_rank >= s->n_shard_ranks))
+    return rt_fail(error, error_size, "rank %" PRIu32 " of %" PRIu32 " has none of %" PRIu32 " shards", s->shard_rank,
+                   s->n_shard_ranks, s->shards);
+  if (d->count == RT_STREAM && s->shards) return rt_fail(error, error_size, "a stream is not read in shards");
   if (d->count == RT_STREAM && (s->kind != RT_SEQUENTIAL || s->world > 1))
     return rt_fail(error, error_size, "a stream is read in its own order, by one rank");
   if (s->kind == RT_BUCKETS && !d->ops->length)
@@ -32,6 +37,14 @@ size_t rt_sampler_items(const RtSampler *s, size_t count) {
 size_t rt_sampler_batches(const RtSampler *s, size_t count) {
   size_t n = rt_sampler_items(s, count);
   return n / s->batch_size + (!s->drop_last && n % s->batch_size != 0);
+}
+
+size_t rt_sampler_part(const RtSampler *s, size_t n, size_t *first) {
+  *first = 0;
+  if (!s->shards) return n;
+  int64_t rows = (int64_t)n;
+  *first = (size_t)rt_first_row(rows, s->shards, rt_first_shard(s->shards, s->shard_rank, s->n_shard_ranks));
+  return (size_t)rt_first_row(rows, s->shards, rt_first_shard(s->shards, s->shard_rank + 1, s->n_shard_ranks)) - *first;
 }
 
 static bool is_plain(const RtSampler *s) { return s->world == 1 && (s->kind == RT_SEQUENTIAL || s->kind == RT_CUSTOM); }
