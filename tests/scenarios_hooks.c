@@ -467,13 +467,14 @@ SCENARIO(H_mistakes) {
   CHECK(!(tn_hook_pre)((tn_gru)(tn_root(p), "gru", 4, 3, (tn_rnn_options){.at = at(21)}), relu_pre, NULL,
                        (tn_hook_options){.at = at(22)}));
   CHECK(!(tn_hook_pre)((tn_module_new)(tn_root(p), "m", at(23)), relu_pre, NULL, (tn_hook_options){.at = at(24)}));
-  CHECK_REPORT(p, "user.c:20: error[E003]: a hook of module 'fc' is no function\n"
-                  "user.c:22: error[E003]: module 'gru' runs no such hooks: it works on sequences and states\n"
-                  "user.c:21: note: it was made here\n"
-                  "hint: tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules\n"
-                  "user.c:24: error[E003]: module 'm' runs no hooks: it holds parameters only and is never called\n"
-                  "user.c:23: note: it was made here\n"
-                  "hint: hook its children, or make it by tn_sequential\n");
+  CHECK_REPORT(p,
+               "user.c:20: error[E003]: a hook of module 'fc' is no function\n"
+               "user.c:22: error[E003]: module 'gru' runs no such hooks: it works on sequences and states\n"
+               "user.c:21: note: it was made here\n"
+               "hint: tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules, tn_hook_backward their gradients\n"
+               "user.c:24: error[E003]: module 'm' runs no hooks: it holds parameters only and is never called\n"
+               "user.c:23: note: it was made here\n"
+               "hint: hook its children, or make it by tn_sequential\n");
   tn_program_free(p);
 }
 

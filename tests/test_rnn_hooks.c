@@ -76,6 +76,112 @@ static void replacing(bool packed) {
   tn_program_free(p);
 }
 
+// ---- hooks on gradients
+typedef struct {
+  char seen[64];
+  uint32_t n_out, n_in;
+  bool has_h0, has_cell;
+} Backward;
+
+static tn_values double_outputs(tn_module *m, tn_values grad_out, void *ctx) {
+  (void)m;
+  Backward *b = ctx;
+  strcat(b->seen, "p");
+  b->n_out = grad_out.n;
+  tn_tensor *cell = tn_value_named(&grad_out, "cell");
+  b->has_cell = cell && cell->fn;
+  CHECK(tn_value_named(&grad_out, "output")->fn && tn_value_named(&grad_out, "hidden")->fn);
+  for (uint32_t k = 0; k < grad_out.n; k++)
+    if (grad_out.v[k].fn) grad_out.v[k] = tn_mul_scalar(grad_out.v[k], 2);
+  return grad_out;
+}
+
+static tn_values quarter_input(tn_module *m, tn_values grad_in, tn_values grad_out, void *ctx) {
+  (void)m;
+  Backward *b = ctx;
+  strcat(b->seen, "b");
+  b->n_in = grad_in.n;
+  CHECK(grad_out.n == b->n_out && grad_out.v[0].fn);
+  b->has_h0 = tn_value_named(&grad_in, "h0")->fn;
+  tn_tensor *x = tn_value_named(&grad_in, "input");
+  *x = tn_mul_scalar(*x, 0.25);
+  return grad_in;
+}
+
+typedef enum { LSTM, GRU, RNN } Cell;
+
+// All that a caller may take of a call, with a gradient of each: by x, h0 where it is given, and a weight of each layer.
+static void add_backward(tn_program *p, const char *name, tn_module *rnn, Cell cell, bool packed, bool given) {
+  const int64_t lengths[B] = {2, T};
+  tn_function *f = tn_function_begin(p, name);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, IN)), h0 = tn_input(f, "h0", TN_F32, TN_SHAPE(4, B, H));
+  // What requires no gradient has none to watch
+  tn_module *before = tn_module_at_path(tn_root(p), "before"), *state = tn_module_at_path(tn_root(p), "state");
+  tn_tensor in = tn_call(before, x), h = given ? tn_call(state, h0) : TN_NONE;
+  tn_tensor c = given && cell == LSTM ? tn_mul_scalar(h, 2) : TN_NONE;
+  tn_rnn_output r = packed ? tn_rnn_call(rnn, tn_pack_constant(in, lengths, B), .h0 = h, .c0 = c)
+                           : tn_rnn_call_dense(rnn, in, .h0 = h, .c0 = c);
+  tn_tensor loss = tn_sum(tn_square(packed ? r.out.data : r.dense));
+  loss = tn_add(loss, tn_sum(tn_exp(r.hidden)));
+  loss = tn_add(loss, tn_sum(tn_sin(tn_last_hidden(r))));
+  if (cell == LSTM) loss = tn_add(loss, tn_sum(tn_cos(r.cell)));
+  tn_output(f, "dx", tn_grad(loss, x));
+  if (given) tn_output(f, "dh0", tn_grad(loss, h0));
+  tn_output(f, "dw0", tn_grad(loss, tn_param_value(f, rnn, "weight_ih_l0")));
+  tn_output(f, "dw1", tn_grad(loss, tn_param_value(f, rnn, "weight_hh_l1_reverse")));
+  tn_function_end(f);
+}
+
+static void check_scaled(const float *hooked, const float *plain, int n, float by) {
+  float most = 0;
+  for (int k = 0; k < n; k++) {
+    most = fmaxf(most, fabsf(plain[k]));
+    CHECK(fabsf(hooked[k] - by * plain[k]) <= 1e-5f * (1 + fabsf(by * plain[k])));
+  }
+  CHECK(most > 1e-3f);
+}
+
+// Two layers, two directions: gradients of what comes out are doubled, that of the input is halved of that again.
+static void backward(Cell cell, bool packed, bool given) {
+  enum { ROWS = 4 * H, N_X = B * T * IN, N_H = 4 * B * H };
+  static float x[N_X], h0[N_H], dx[2][N_X], dh[2][N_H], dw0[2][ROWS * IN], dw1[2][ROWS * H];
+  for (int k = 0; k < N_X; k++) x[k] = (float)(k * 7 % 11) / 8 - 0.5f;
+  for (int k = 0; k < N_H; k++) h0[k] = (float)(k * 5 % 13) / 16 - 0.4f;
+  Backward seen = {.n_out = 0};
+  tn_program *p = tn_program_create("backward");
+  tn_rnn_options o = {.n_layers = 2, .bidirectional = true, .batch_first = true};
+  tn_module *rnn = cell == LSTM  ? (tn_lstm)(tn_root(p), "rnn", IN, H, o)
+                   : cell == GRU ? (tn_gru)(tn_root(p), "rnn", IN, H, o)
+                                 : (tn_rnn)(tn_root(p), "rnn", IN, H, false, o);
+  tn_linear(tn_root(p), "before", IN, IN);
+  tn_linear(tn_root(p), "state", H, H);
+  tn_hook *pre = tn_hook_backward_pre(rnn, double_outputs, &seen), *post = tn_hook_backward(rnn, quarter_input, &seen);
+  add_backward(p, "hooked", rnn, cell, packed, given);
+  tn_hook_remove(pre);
+  tn_hook_remove(post);
+  add_backward(p, "plain", rnn, cell, packed, given);
+  // each tn_grad is a backward; the hook of the inputs lies behind the weights
+  CHECK_HAS(seen.seen, "pbp");
+  CHECK(seen.n_out == (cell == LSTM ? 3 : 2) && seen.n_in == seen.n_out);
+  CHECK(seen.has_h0 == given && seen.has_cell == (cell == LSTM));
+  tn_model *m = tn_compile(p);
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  int64_t rows = (int64_t)H * (cell == LSTM ? 4 : cell == GRU ? 3 : 1);
+  for (int k = 0; m && k < 2; k++) {
+    const tn_array in[] = {tn_f32(x, B, T, IN), tn_f32(h0, 4, B, H)};
+    const tn_array d[] = {tn_f32(dx[k], B, T, IN), tn_f32(dh[k], 4, B, H), tn_f32(dw0[k], rows, IN),
+                          tn_f32(dw1[k], rows, H)};
+    const tn_array without[] = {d[0], d[2], d[3]};
+    CHECK(tn_run(m, k ? "plain" : "hooked", in, 2, given ? d : without, given ? 4 : 3) == TN_OK);
+  }
+  check_scaled(dx[0], dx[1], N_X, 0.5f);
+  if (given) check_scaled(dh[0], dh[1], N_H, 2);
+  check_scaled(dw0[0], dw0[1], (int)rows * IN, 2);
+  check_scaled(dw1[0], dw1[1], (int)rows * H, 2);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // ---- what is refused
 static tn_rnn_output wrong_shape(tn_module *m, tn_rnn_input in, tn_rnn_output out, void *ctx) {
   (void)m, (void)in, (void)ctx;
@@ -134,7 +240,7 @@ static void refusals(void) {
   const char *want =
       "user.c:4: error[E003]: module 'rnn' runs no such hooks: it works on sequences and states\n"
       "user.c:1: note: it was made here\n"
-      "hint: tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules\n"
+      "hint: tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules, tn_hook_backward their gradients\n"
       "user.c:5: error[E003]: module 'fc' runs no hooks of recurrent modules\n"
       "user.c:2: note: it was made here\n"
       "hint: tn_hook_pre and tn_hook_post watch other modules\n"
@@ -185,6 +291,8 @@ static void unused(void) {
 int main(void) {
   replacing(true);
   replacing(false);
+  for (Cell cell = LSTM; cell <= RNN; cell++)
+    for (int k = 0; k < 4; k++) backward(cell, k & 1, k & 2);
   refusals();
   unused();
   return check_report();

@@ -34,8 +34,9 @@ static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
   case MOD_RNN_CELL:
     return refuse(m, "hooks: it makes single steps", "use what goes into tn_rnn_step and comes out of it", at);
   case MOD_RNN:
-    return of_rnn || refuse(m, "such hooks: it works on sequences and states",
-                            "tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules", at);
+    return of_rnn || h->backward || h->backward_pre ||
+           refuse(m, "such hooks: it works on sequences and states",
+                  "tn_rnn_hook_pre and tn_rnn_hook_post watch recurrent modules, tn_hook_backward their gradients", at);
   case MOD_OWN:
     if (of_tensors && (fe_n_in(m) > 1 || fe_n_out(m) > 1))
       return refuse(m, "such hooks: it takes or gives several values",

@@ -56,7 +56,7 @@ uint32_t fe_n_in(const tn_module *m) { return m->config.class ? m->config.class-
 uint32_t fe_n_out(const tn_module *m) { return m->config.class ? m->config.class->n_out : 1; }
 
 const char *const *fe_value_names(tn_module *m, bool of_inputs) {
-  static const char *const in[] = {"input"}, *const out[] = {"output"};
+  static const char *const in[] = {"input", "h0", "c0"}, *const out[] = {"output", "hidden", "cell"};
   if (!m->config.class) return of_inputs ? in : out;
   return of_inputs ? m->config.class->in : m->config.class->out;
 }

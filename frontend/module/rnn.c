@@ -349,6 +349,7 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
   m->called = fe_loc(m->p, at);
   if (fe_has_hooks(m) && !fe_rnn_pre_hooks(m, x, at)) return poisoned(f);
   bool sorted = packed && tn_packed_n_members(x->seq) == 2;
+  FeTapCall *taps = fe_has_hooks(m) ? fe_rnn_tap_inputs(m, x, at) : NULL;
   bool is_one = !packed && fe_rank(x->dense) == 2;
   uint32_t record = fe_call_begins(f, m);
   tn_rnn_output r = packed ? run_packed(m, x, at) : is_one ? run_one(m, x, at) : run_dense(m, x, at);
@@ -358,7 +359,9 @@ static tn_rnn_output call(tn_module *m, tn_rnn_input *x, bool packed, tn_site at
   else fe_made(r.dense, at);
   fe_made(r.hidden, at);
   fe_made(r.cell, at);
-  return fe_has_hooks(m) && !fe_rnn_post_hooks(m, x, &r, at) ? poisoned(f) : r;
+  if (fe_has_hooks(m) && !fe_rnn_post_hooks(m, x, &r, at)) return poisoned(f);
+  if (taps) fe_rnn_tap_outputs(taps, m, &r, at);
+  return r;
 }
 
 tn_rnn_output tn_rnn_call(tn_module *m, tn_packed x, tn_rnn_call_options o) {

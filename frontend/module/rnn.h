@@ -26,6 +26,9 @@ bool fe_rnn_check_module(tn_module *m, tn_function *f, bool cell_fits, tn_site a
 // Hooks: what goes on in place of what was given; false: reported
 bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at);
 bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out, tn_site at);
+// Hooks on gradients: of the data and the initial states that are given, and of what the caller sees; NULL: there are none
+FeTapCall *fe_rnn_tap_inputs(tn_module *m, tn_rnn_input *in, tn_site at);
+void fe_rnn_tap_outputs(FeTapCall *c, tn_module *m, tn_rnn_output *out, tn_site at);
 // The given states have the right shapes and live in c->f; false: reported
 bool fe_rnn_check_initial(const RnnCall *c, tn_tensor x);
 

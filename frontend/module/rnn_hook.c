@@ -78,6 +78,14 @@ bool fe_rnn_pre_hooks(tn_module *m, tn_rnn_input *in, tn_site at) {
   return true;
 }
 
+FeTapCall *fe_rnn_tap_inputs(tn_module *m, tn_rnn_input *in, tn_site at) {
+  FeHooks hooks = fe_hooks_of(m);
+  tn_tensor *data = in->seq.data.fn ? &in->seq.data : &in->dense, v[] = {*data, in->initial.h0, in->initial.c0};
+  FeTapCall *c = fe_tap_inputs(m, &hooks, v, fe_rnn_has_cell(m) ? 3 : 2, at);
+  *data = v[0], in->initial.h0 = v[1], in->initial.c0 = v[2];
+  return c;
+}
+
 // tn_last_hidden shows the final states that a hook put in place of the module's.
 static void follow_hidden(const tn_module *m, tn_rnn_output *r, tn_site at) {
   uint32_t first = (m->config.n_layers - 1) * m->config.n_directions;
@@ -103,4 +111,16 @@ bool fe_rnn_post_hooks(tn_module *m, const tn_rnn_input *in, tn_rnn_output *out,
   for (uint32_t d = 0; d < 2; d++) out->last[d] = given.last[d];
   if (out->hidden.v != given.hidden.v) follow_hidden(m, out, at);
   return true;
+}
+
+void fe_rnn_tap_outputs(FeTapCall *c, tn_module *m, tn_rnn_output *out, tn_site at) {
+  tn_tensor *data = out->out.data.fn ? &out->out.data : &out->dense, v[] = {*data, out->hidden, out->cell};
+  bool sorted = out->out.data.fn && tn_packed_n_members(out->out) == 2;
+  fe_tap_outputs(c, v, fe_rnn_has_cell(m) ? 3 : 2, at);
+  *data = v[0], out->hidden = v[1], out->cell = v[2];
+  if (out->out.data.fn) out->out = fe_made_packed(out->out, sorted, at);
+  else fe_made(out->dense, at);
+  fe_made(out->hidden, at);
+  fe_made(out->cell, at);
+  follow_hidden(m, out, at);
 }

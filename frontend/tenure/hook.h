@@ -63,7 +63,7 @@ TN_API bool tn_is_eval(const tn_function *f);           // is it marked by tn_ev
 // newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
 // never fires, because the module runs through tn_forward only, is W119; registering or removing one after
 // tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
-// have hooks of their own (tn_rnn_hook_pre); cells and modules that only hold parameters have none.
+// have hooks of their own (tn_rnn_hook_pre), and those on gradients; cells and modules that only hold parameters have none.
 typedef tn_tensor (*tn_pre_hook)(tn_module *m, tn_tensor in, void *ctx);
 typedef tn_tensor (*tn_post_hook)(tn_module *m, tn_tensor in, tn_tensor out, void *ctx);
 typedef struct {
@@ -106,7 +106,8 @@ TN_API tn_hook *tn_on_grad(tn_tensor t, tn_grad_hook fn, void *ctx, tn_hook_opti
 // Of a module, for each call: when the gradients of its outputs are there, and when those of its inputs are, as far as
 // this call sends to them. TN_NONE among them: an output that the loss does not read, an input that requires no gradient.
 // If none does, the second kind fires with the first, with nothing to replace. Modules whose output requires no gradient
-// have no gradients to watch: W119.
+// have no gradients to watch: W119. Of a recurrent module, in calls of sequences, the outputs are `output` (packed: its
+// data), `hidden` and, of an LSTM, `cell`, and the inputs `input`, `h0` and `c0`; an initial state that was not given is TN_NONE.
 typedef tn_values (*tn_backward_pre_hook)(tn_module *m, tn_values grad_out, void *ctx);
 typedef tn_values (*tn_backward_hook)(tn_module *m, tn_values grad_in, tn_values grad_out, void *ctx);
 TN_API tn_hook *tn_hook_backward_pre(tn_module *m, tn_backward_pre_hook fn, void *ctx, tn_hook_options o);
