@@ -293,8 +293,9 @@ typedef struct {
 } Param;
 
 // How a copy of a parameter holds it: as a matrix B[k][n] in panels of `width` columns, [panel][k][width], zero beyond n;
-// the weight of a convolution of k channels to n as Winograd's algorithm multiplies it, [panel][36][k][width].
-typedef enum { PACK_PANELS, PACK_WINOGRAD } PackKind;
+// the weight of a convolution of k channels to n in each group as Winograd's algorithm multiplies it, [panel][36][k][width], or
+// as windows read it, [group][panel][block of k][tap][k of the block][width].
+typedef enum { PACK_PANELS, PACK_WINOGRAD, PACK_CONV } PackKind;
 
 // A copy of a parameter. All products that read it so share it. The code generator decides which there are
 // (codegen/module/packed_weights.c).
@@ -303,8 +304,9 @@ typedef struct {
   uint32_t param;
   bool transposed;  // stored [n, k]
   int64_t n, k, width;
-  int64_t offset, bytes;  // in SEG_PACKED
-  uint32_t next;          // 1 + the next row of the same parameter; 0: none
+  int64_t taps, groups, block;  // of PACK_CONV; 0
+  int64_t offset, bytes;        // in SEG_PACKED
+  uint32_t next;                // 1 + the next row of the same parameter; 0: none
 } WeightPack;
 
 // What passes know of the machine: set by the code generator's target row (codegen/target.h).

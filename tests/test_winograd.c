@@ -284,7 +284,7 @@ int main(void) {
   for (uint32_t k = 0; k < SOME_LAYERS; k++) check_layer(&layers[k], false);
   setenv("TN_CONV", "winograd", 1);
   for (uint32_t k = 0; k < N_LAYERS; k++) check_layer(&layers[k], true);
-  for (uint32_t k = 0; k < N_LAYERS; k++)
+  for (uint32_t k = 1; k < N_LAYERS; k += 5)
     for (Kind kind = 0; kind < WEIGHT; kind++) check_kept(&layers[k], kind);
   check_target("generic"), check_target("avx2");
   for (uint32_t k = 0; k < N_RANDOM; k++) check_layer(&(Layer[]){random_layer(k)}[0], true);

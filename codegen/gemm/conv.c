@@ -23,16 +23,22 @@ bool cg_gemm_conv_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   return p->is_conv;
 }
 
-void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
+static ConvShape shape_of(const Fn *f, const GemmPlan *p) {
   ConvShape s;
   cg_conv_shape(f, p->product, &s);
+  s.tight = true;
+  return s;
+}
+
+void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  ConvShape s = shape_of(f, p);
   p->nv = (uint32_t)cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(s.dst_channels, t->vl)));
   p->width = (int64_t)p->nv * t->vl;
   p->mr = (uint32_t)cg_smaller(MOST_ROWS, t->gemm_mr * t->gemm_nv / p->nv);
   bool exceeds_l2 = s.rows * s.dst_channels > ir_f32_in(t->facts.l2_bytes);
   p->kc = cg_conv_block(&s, 1, FEW_COLUMNS, exceeds_l2 ? FEW_PIXELS : 1, t);
-  p->pack_b = B_BY_STRATEGY;
-  p->b_elements = s.c.groups * cg_ceil_div(s.dst_channels, p->width) * s.rows * p->width;
+  if (p->pack_b == B_PREPACKED && !s.transposed && s.rows > 0) p->pack = cg_conv_pack(&s, p);
+  else p->pack_b = B_BY_STRATEGY, p->b_elements = cg_conv_packed_elements(&s, p->width);
   p->strip_rows = 0;
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
@@ -46,10 +52,9 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
 
 void cg_gemm_conv_stack(Gemm *g) {
   const GemmPlan *p = g->p;
-  ConvShape s;
-  cg_conv_shape(g->c->f, p->product, &s);
+  ConvShape s = shape_of(g->c->f, p);
   g->a_block = cg_gemm_on_stack(g->c, p->mc);
-  g->b_block = cg_gemm_on_stack(g->c, cg_conv_packing_elements(&s, g->c->t));
+  if (p->pack_b != B_PREPACKED) g->b_block = cg_gemm_on_stack(g->c, cg_conv_packing_elements(&s, g->c->t));
   if (p->epilogue) g->strip = cg_gemm_on_stack(g->c, p->strip_rows * p->width);
 }
 
@@ -112,7 +117,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   Stretches x = stretches_of(u);
-  int64_t a_row = p[2].src_step * s->channels;
+  int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
   LLVMValueRef first, inside;
   stretches_inside(u, &x, i, &first, &inside);
@@ -131,7 +136,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .mask_step = c->t->vl,
                      .mask_c = true};
     int64_t k = x.outer ? x.k : 0;
-    LLVMValueRef row = cg_mul(c, i, cg_i64(c, p[1].src_step * s->columns * s->channels));
+    LLVMValueRef row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
     row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));
     LLVMValueRef b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
     TileArgs args = {.a = cg_at(c, c->f32, g->a_block, cg_add(c, row, cg_i64(c, outer_offset(u, &x, nth)))),
@@ -151,6 +156,17 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
 static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
   Cg *c = u->g->c;
   return cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->dst_channels)), n->n0);
+}
+
+// Do the band's rows follow one another in the strip and in the result, as one row? Windows of one tap inside the source.
+static bool is_one_row(const ConvUnit *u) {
+  const Phase *p = u->b->w.axis;
+  bool one = u->b->columns == p[2].count;
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    int64_t last = p[k].offset + (p[k].count - 1) * p[k].src_step;
+    one &= p[k].n_taps == 1 && p[k].step == 1 && p[k].offset >= 0 && last < u->s->src[k];
+  }
+  return one;
 }
 
 static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
@@ -199,9 +215,16 @@ static void panel(const ConvUnit *u, Panel *n) {
   each_row(u, n, true, true);
 }
 
-static void each_panel(const ConvUnit *u) {
-  Gemm *g = u->g;
+static void each_panel(const ConvUnit *of) {
+  Gemm *g = of->g;
   Cg *c = g->c;
+  ConvUnit flat = *of;
+  Bands bands = *of->b;
+  const ConvUnit *u = of;
+  if (is_one_row(of)) {
+    bands.columns *= bands.band, flat.columns = cg_mul(c, of->rows, of->columns), flat.rows = cg_i64(c, 1);
+    flat.b = &bands, u = &flat;
+  }
   int64_t width = g->p->width, all = u->s->dst_channels, whole = all / width, left = all % width;
   int64_t panels = cg_ceil_div(all, width);
   LLVMValueRef per_panel = cg_i64(c, u->s->rows * width);
@@ -237,10 +260,11 @@ static int64_t parts_of(Gemm *g, const ConvShape *s, const Bands *b) {
 
 void cg_gemm_conv_emit(Gemm *g) {
   Cg *c = g->c;
-  ConvShape s;
-  cg_conv_shape(c->f, g->p->product, &s);
-  cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b, g->b_block);
-  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  ConvShape s = shape_of(c->f, g->p);
+  if (g->p->pack_b != B_PREPACKED) {
+    cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b, g->b_block);
+    cg_wait_for_team(c);
+  }
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);

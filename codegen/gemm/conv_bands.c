@@ -4,9 +4,9 @@
 enum { STRIP_BYTES = 64 << 10, L2_PART = 4 };
 
 // ---- sizes
-static int64_t strip_bytes(const Windows *w, int64_t band, int64_t columns, int64_t channels) {
-  return 4 * channels * cg_conv_span(&w->axis[0], 1) * cg_conv_span(&w->axis[1], band) *
-         cg_conv_span(&w->axis[2], columns);
+static int64_t strip_bytes(const ConvShape *s, const Windows *w, int64_t band, int64_t columns, int64_t channels) {
+  return 4 * channels * cg_conv_strip_span(s, &w->axis[0], 1) * cg_conv_strip_span(s, &w->axis[1], band) *
+         cg_conv_strip_span(s, &w->axis[2], columns);
 }
 
 static int64_t strip_limit(const Target *t) { return cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART); }
@@ -17,7 +17,7 @@ static bool block_fits(const ConvShape *s, int64_t block, int64_t few, int64_t p
     cg_conv_windows(s, k, &w);
     int64_t columns = cg_larger(1, cg_smaller(few, w.axis[2].count));
     int64_t rows = cg_larger(1, cg_smaller(cg_ceil_div(pixels, columns), w.axis[1].count));
-    if (strip_bytes(&w, rows, columns, block) > strip_limit(t)) return false;
+    if (strip_bytes(s, &w, rows, columns, block) > strip_limit(t)) return false;
   }
   return true;
 }
@@ -38,16 +38,18 @@ Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t
   const Phase *p = b.w.axis;
   int64_t limit = strip_limit(t), parts = 1;
   b.columns = cg_larger(1, p[2].count);
-  while (b.columns > few && strip_bytes(&b.w, 1, b.columns, block) > limit)
+  while (b.columns > few && strip_bytes(s, &b.w, 1, b.columns, block) > limit)
     b.columns = cg_ceil_div(p[2].count, ++parts);
-  while (b.band < p[1].count && strip_bytes(&b.w, b.band + 1, b.columns, block) <= limit) b.band++;
+  while (b.band < p[1].count && strip_bytes(s, &b.w, b.band + 1, b.columns, block) <= limit) b.band++;
   if (p[1].count) b.band = cg_ceil_div(p[1].count, cg_ceil_div(p[1].count, b.band));  // about equal
-  b.strip = (StripShape){.planes = cg_conv_span(&p[0], 1),
-                         .rows = cg_conv_span(&p[1], b.band),
-                         .columns = cg_conv_span(&p[2], b.columns),
-                         .channels = block,
-                         .size = {s->src[0], s->src[1], s->src[2]},
-                         .pixel = s->src_channels * s->c.groups};
+  b.strip =
+      (StripShape){.planes = cg_conv_strip_span(s, &p[0], 1),
+                   .rows = cg_conv_strip_span(s, &p[1], b.band),
+                   .columns = cg_conv_strip_span(s, &p[2], b.columns),
+                   .channels = block,
+                   .step = {cg_conv_strip_step(s, &p[0]), cg_conv_strip_step(s, &p[1]), cg_conv_strip_step(s, &p[2])},
+                   .size = {s->src[0], s->src[1], s->src[2]},
+                   .pixel = s->src_channels * s->c.groups};
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * cg_ceil_div(p[2].count, b.columns);
   return b;
 }

@@ -134,3 +134,30 @@ void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t bloc
   each_vector(&p, cg_div(c, l.i, cg_i64(c, runs)), &r);
   cg_loop_end(c, &l, NULL);
 }
+
+int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width) {
+  return s->c.groups * cg_ceil_div(s->dst_channels, width) * s->rows * width;
+}
+
+// ---- kept from run to run
+WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p) {
+  return (WeightPack){.kind = PACK_CONV,
+                      .param = p->weight,
+                      .transposed = true,
+                      .n = s->dst_channels,
+                      .k = s->src_channels,
+                      .width = p->width,
+                      .taps = ir_conv_taps(&s->c),
+                      .groups = s->c.groups,
+                      .block = p->kc,
+                      .bytes = cg_round_up(4 * cg_conv_packed_elements(s, p->width), TN_ALIGN)};
+}
+
+// Taps lie in one row, whatever axes they have.
+void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to) {
+  Conv one = {.rank = 1, .groups = w->groups};
+  for (uint32_t k = 0; k < CONV_AXES; k++) one.kernel[k] = one.stride[k] = one.dilation[k] = one.in[k] = one.out[k] = 1;
+  one.kernel[CONV_AXES - 1] = w->taps;
+  ConvShape s = {.c = one, .src_channels = w->k, .dst_channels = w->n, .n_windows = 1, .rows = w->taps * w->k};
+  cg_conv_pack_weights(c, &s, w->width, w->block, weights, to, cg_gemm_on_stack(c, cg_conv_packing_elements(&s, c->t)));
+}

@@ -28,6 +28,7 @@ typedef struct {
   int64_t src[CONV_AXES], dst[CONV_AXES];
   uint32_t n_windows;  // the product of the numbers of phases
   int64_t rows;        // of a panel: taps x src_channels
+  bool tight;          // strips leave out what lies between the elements that windows of one tap read
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
@@ -37,6 +38,18 @@ static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_t
 // Elements of the source that `count` elements of the result read.
 static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
   return (count - 1) * p->src_step + cg_conv_reach(p);
+}
+
+// Elements of the source from one of a strip to the next along an axis; of the strip, from one window to the next, and those
+// that `count` elements of the result read.
+static inline int64_t cg_conv_strip_step(const ConvShape *s, const Phase *p) {
+  return s->tight && p->n_taps <= 1 ? p->src_step : 1;
+}
+static inline int64_t cg_conv_window_step(const ConvShape *s, const Phase *p) {
+  return p->src_step / cg_conv_strip_step(s, p);
+}
+static inline int64_t cg_conv_strip_span(const ConvShape *s, const Phase *p, int64_t count) {
+  return (count - 1) * cg_conv_window_step(s, p) + cg_conv_reach(p);
 }
 
 // ---- conv_strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
@@ -56,6 +69,11 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t);
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
                           LLVMValueRef to, LLVMValueRef run);
+int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
+// The copy of a parameter that a plan with B_PREPACKED reads, of a convolution that is not transposed; not placed. The
+// code that makes it.
+WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
+void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
 // ---- conv_weight_grad.c
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -73,7 +73,8 @@ typedef struct {
   bool stores_product;   // the product itself is stored
   bool single_threaded;  // worker 0 alone
   int64_t k_slice;       // k is cut into slices of so many; 0: it is not
-  uint32_t weight;       // B_PREPACKED: the parameter
+  uint32_t weight;       // B_PREPACKED: the parameter;
+  WeightPack pack;       // and, of convolutions, the copy
   // ---- by the strategy
   const GemmStrategy *strategy;
   PackA pack_a;

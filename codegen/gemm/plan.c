@@ -1,6 +1,7 @@
 // What is known of a product before any code is emitted (gemm.h): operands and sizes, modifiers, and the first
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
-#include "codegen/gemm/winograd.h"
+#include "codegen/gemm/gemm.h"
+#include "ir/conv.h"
 
 // Numbers: pages of docs/experiments that found the value.
 enum {
@@ -210,7 +211,7 @@ bool cg_constant_weight(const Fn *f, Val b, uint32_t *param) {
 }
 
 WeightPack cg_weight_of(const GemmPlan *p, const Target *t) {
-  if (p->is_conv) return cg_winograd_pack(p);
+  if (p->is_conv) return p->pack;
   int64_t rows = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl);
   return (WeightPack){.kind = PACK_PANELS,
                       .param = p->weight,

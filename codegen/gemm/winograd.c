@@ -24,7 +24,8 @@ void cg_gemm_winograd_plan(const Fn *f, GemmPlan *p, const Target *t) {
   cg_winograd_plan(f, p->product, t, &w);
   p->mr = w.mr, p->nv = w.nv, p->width = w.width;
   p->mc = w.tiles, p->kc = w.s.src_channels, p->tb = !w.s.transposed;
-  if (!w.keeps_weights) p->pack_b = B_BY_STRATEGY, p->b_elements = cg_winograd_weight_elements(&w);
+  if (w.keeps_weights) p->pack = cg_winograd_pack(p);
+  else p->pack_b = B_BY_STRATEGY, p->b_elements = cg_winograd_weight_elements(&w);
   if (w.shares_tiles) p->b_elements += w.chunk / w.tiles * block_elements(&w);
   p->units = cg_ceil_div(w.images * w.image_tiles, w.tiles) * (w.shares_tiles ? w.panels : 1);
 }

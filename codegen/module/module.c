@@ -121,7 +121,8 @@ static void put_key(const ModulePlan *plan, RtText *out) {
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
   for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
     const WeightPack *w = &plan->p->packed_weights[k];
-    rt_text_add(out, "pack%s %lld%s %lldx%lld by %lld to %lld\n", w->kind == PACK_PANELS ? "" : " winograd",
+    rt_text_add(out, "pack %d of %lld, %lld, %lld: %lld%s %lldx%lld by %lld to %lld\n", (int)w->kind,
+                (long long)w->taps, (long long)w->groups, (long long)w->block,
                 (long long)plan->p->params[w->param].offset, w->transposed ? " transposed" : "", (long long)w->n,
                 (long long)w->k, (long long)w->width, (long long)w->offset);
   }

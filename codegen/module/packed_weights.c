@@ -15,8 +15,9 @@ enum { PACK_K = 256 };  // rows of B per unit of work
 // ---- the copies of a program
 
 static bool same_pack(const WeightPack *a, const WeightPack *b) {
-  return a->kind == b->kind && a->param == b->param && a->transposed == b->transposed && a->n == b->n && a->k == b->k &&
-         a->width == b->width;
+  bool windows = a->taps == b->taps && a->groups == b->groups && a->block == b->block;
+  return windows && a->kind == b->kind && a->param == b->param && a->transposed == b->transposed && a->n == b->n &&
+         a->k == b->k && a->width == b->width;
 }
 
 // 1 + its row; 0: there is none.
@@ -77,13 +78,15 @@ char *cg_packed_weights_symbol(RtArena *mem, const Prog *p) {
 }
 
 // Their parameters: ptr from, ptr to, i64 n, i64 k, i64 worker, i64 n_workers
-static void make_winograd(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_convolution(Cg *c, LLVMValueRef fn, void *ctx) {
+  const WeightPack *w = ctx;
   c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
-  cg_winograd_make_pack(c, ctx, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1));
+  if (w->kind == PACK_WINOGRAD) cg_winograd_make_pack(c, w, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1));
+  else cg_conv_make_pack(c, w, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1));
   LLVMBuildRetVoid(c->b);
 }
 
-static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_panels(Cg *c, LLVMValueRef fn, void *ctx) {
   const WeightPack *w = ctx;
   GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
@@ -104,11 +107,14 @@ static void make_pack(Cg *c, LLVMValueRef fn, void *ctx) {
 static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, LLVMValueRef *worker) {
   LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
-  char name[96];
+  static const char *const kinds[] = {[PACK_PANELS] = "", [PACK_WINOGRAD] = ".winograd", [PACK_CONV] = ".conv"};
+  char name[160];
   bool panels = w->kind == PACK_PANELS;
-  int at = snprintf(name, sizeof name, "pack%s%s.%lld", panels ? "" : ".winograd", w->transposed ? ".transposed" : "",
+  int at = snprintf(name, sizeof name, "pack%s%s.%lld", kinds[w->kind], w->transposed ? ".transposed" : "",
                     (long long)w->width);
-  if (!panels) snprintf(name + at, sizeof name - (size_t)at, ".%lld.%lld", (long long)w->n, (long long)w->k);
+  if (!panels)
+    snprintf(name + at, sizeof name - (size_t)at, ".%lld.%lld.%lld.%lld.%lld", (long long)w->n, (long long)w->k,
+             (long long)w->taps, (long long)w->groups, (long long)w->block);
   LLVMValueRef params = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
   LLVMValueRef packed = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
   LLVMValueRef arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
@@ -117,7 +123,7 @@ static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, LLVMValueRef
                          cg_i64(c, w->k),
                          worker[0],
                          worker[1]};
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, panels ? make_pack : make_winograd, w), arg, 6, "");
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, panels ? make_panels : make_convolution, w), arg, 6, "");
 }
 
 void cg_emit_packed_weights(Cg *c, const ModulePlan *plan) {

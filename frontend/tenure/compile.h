@@ -40,9 +40,10 @@ typedef struct {
   bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
   const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function
   size_t n_buckets;
-  // Products with 4 to 256 rows, by the bound, read a weight fastest from a packed copy of it, which takes as much
-  // memory again as the weight (tn_plan.packed_bytes). It is made before the first run that reads it and before the
-  // first one after each change. Functions that update the weight themselves read no copy.
+  // Products with 4 to 256 rows, by the bound, and convolutions read a weight fastest from a packed copy of it, which
+  // takes as much memory again as the weight, by Winograd's algorithm four times as much (tn_plan.packed_bytes). It is
+  // made before the first run that reads it and before the first one after each change. Functions that update the weight
+  // themselves read no copy.
   bool no_packed_weights;
   // Nothing is drawn: parameters that begin with random numbers are 0 until tn_load, tn_set or tn_initialize gives them
   // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
