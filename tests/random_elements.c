@@ -108,9 +108,11 @@ void add_cast(Gen *g) {
   gen_keep(g, gen_emit(g, OP_cast, &v, 1, &a, 1), mag);
 }
 
-// ---- whole numbers and bool: inputs and tables, never of f32 that is rounded, become f32 again behind a few ops
+// ---- whole numbers and bool: inputs, buffers and tables, never of f32 that is rounded, become f32 again behind a few ops
 static Val whole_leaf(Gen *g, Shape s) {
+  static const DType of[] = {DT_I64, DT_I32, DT_U8, DT_BOOL};
   int64_t n = ir_shape_bound(g->p, s);
+  if (ir_shape_is_const(g->p, s) && gen_chance(g, 30)) return gen_entry(g, "b", of[gen_below(g, 4)], s);
   if (gen_may_be_input(g, s) && gen_chance(g, 60)) return gen_input(g, "n", DT_I64, s);
   if (!ir_shape_is_const(g->p, s) || n == 0 || n > 64) return (Val){0};
   int64_t x[64];

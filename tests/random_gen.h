@@ -78,6 +78,8 @@ const char *gen_fresh(Gen *g, const char *stem);
 bool gen_may_be_input(const Gen *g, Shape s);
 Val gen_input(Gen *g, const char *stem, DType t, Shape s);
 Val gen_param(Gen *g, const char *stem, Shape s);
+Val gen_entry(Gen *g, const char *stem, DType t,
+              Shape s);  // a weight or, of whole numbers and bool, a buffer, not kept
 Val gen_leaf(Gen *g, Shape s);
 Val gen_start(Gen *g, int64_t room);
 uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count, int64_t *room);

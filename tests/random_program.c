@@ -125,10 +125,26 @@ Val gen_param(Gen *g, const char *stem, Shape s) {
   return read_param(g, k);
 }
 
+Val gen_entry(Gen *g, const char *stem, DType t, Shape s) {
+  const char *path = rt_printf(g->p->mem, "%s%u.%s", stem, g->p->n_params, ir_text(g->p, g->f->name));
+  bool is_float = FLOATS >> t & 1;
+  uint32_t k = ir_param_add(g->p, path, is_float ? PARAM_WEIGHT : PARAM_BUFFER, t, s, is_float, (Loc){0});
+  g->param_used[k] = true;
+  return ir_param(g->f, k, (Loc){0});
+}
+
+// A weight of 16 bits, as f32.
+static Val half_param(Gen *g, Shape s) {
+  Val v = gen_entry(g, "h", gen_chance(g, 50) ? DT_F16 : DT_BF16, s);
+  Attr type = ir_a_int(KEY_dtype, DT_F32);
+  return gen_keep(g, gen_emit(g, OP_cast, &v, 1, &type, 1), 2);
+}
+
 // A parameter of an earlier function with this shape, which this one has not read yet.
 static Val old_param(Gen *g, Shape s) {
   for (uint32_t k = 0; k < g->n_params; k++)
-    if (!g->param_used[k] && g->p->params[k].shape.i == s.i && strncmp(ir_text(g->p, g->p->params[k].path), "pos", 3))
+    if (!g->param_used[k] && g->p->params[k].shape.i == s.i && g->p->params[k].dtype == DT_F32 &&
+        strncmp(ir_text(g->p, g->p->params[k].path), "pos", 3))
       return read_param(g, k);
   return (Val){0};
 }
@@ -158,6 +174,7 @@ Val gen_leaf(Gen *g, Shape s) {
   if (ir_rank(g->p, s) == 0 && gen_chance(g, 50)) return ir_const(g->f, (int)gen_below(g, 13) * 0.5 - 3, (Loc){0});
   if (!can_input || gen_chance(g, 12)) return made_by_nobody(g, s);
   if (can_param && gen_chance(g, 40)) {
+    if (gen_chance(g, 15)) return half_param(g, s);
     Val old = gen_chance(g, 50) ? old_param(g, s) : (Val){0};
     return ir_none(old) ? gen_param(g, "w", s) : old;
   }

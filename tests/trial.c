@@ -4,7 +4,9 @@
 
 #include "codegen/gemm/sgemm.h"
 #include "ir/attention.h"
+#include "ir/interp/interp.h"
 #include "ir/slice_at.h"
+#include "runtime/exec/numbers.h"
 #include "runtime/exec/plan.h"
 
 #include <math.h>
@@ -218,7 +220,11 @@ TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
     const char *path = ir_text(p, p->params[k].path);
     Rng r = rng_for("param", path, draw);
     d.params[k] = new_tensor(mem, ir_shape_bound(p, p->params[k].shape));
-    fill_floats(path, &r, d.params[k]);
+    if (FLOATS >> p->params[k].dtype & 1) fill_floats(path, &r, d.params[k]);
+    for (int64_t i = 0; i < d.params[k].n; i++) {
+      double x = FLOATS >> p->params[k].dtype & 1 ? d.params[k].v[i] : (double)rng_below(&r, 400) - 100;
+      d.params[k].v[i] = run_converted((DType)p->params[k].dtype, x);
+    }
   }
   return d;
 }
@@ -254,15 +260,24 @@ static bool guard_holds(TrialBlock b) {
 
 static void encode(TrialBlock b, DType type, Tensor from) {
   for (int64_t i = 0; i < from.n; i++) {
-    if (type == DT_I64) ((int64_t *)(void *)b.at)[i] = (int64_t)from.v[i];
-    else ((float *)(void *)b.at)[i] = (float)from.v[i];
+    if (FLOATS >> type & 1) rt_put_float((float)from.v[i], (RtDType)type, b.at, (size_t)i);
+    else rt_put_whole((int64_t)from.v[i], (RtDType)type, b.at, (size_t)i);
+  }
+}
+
+static double number_at(TrialBlock b, DType type, int64_t i) {
+  switch (type) {
+  case DT_I64: return (double)((int64_t *)(void *)b.at)[i];
+  case DT_I32: return ((int32_t *)(void *)b.at)[i];
+  case DT_U8:
+  case DT_BOOL: return b.at[i];
+  default: return (double)rt_get_float((RtDType)type, b.at, (size_t)i);
   }
 }
 
 static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
   Tensor t = new_tensor(mem, n);
-  for (int64_t i = 0; i < n; i++)
-    t.v[i] = type == DT_I64 ? (double)((int64_t *)(void *)b.at)[i] : (double)((float *)(void *)b.at)[i];
+  for (int64_t i = 0; i < n; i++) t.v[i] = number_at(b, type, i);
   return t;
 }
 

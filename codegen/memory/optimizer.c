@@ -438,9 +438,12 @@ static void combine(Cg *c, Val v, LLVMValueRef out, int64_t total) {
   cg_endif(c, &first);
 }
 
+// Alone, every chunk up to the bound has a sum, which is 0 where the run's size leaves it empty.
 static Part part_of_operand(Cg *c, Val v, uint32_t k) {
   Val range = is_exchanged(c->f, v) ? ir_arg(c->f, v, k + 1) : (Val){0};
-  return part_of(c, ir_ins(c->f, ir_arg(c->f, v, k))->shape, range, CHUNK);
+  Part p = part_of(c, ir_ins(c->f, ir_arg(c->f, v, k))->shape, range, CHUNK);
+  if (ir_none(range)) p.units = cg_i64(c, n_chunks(c->f, ir_arg(c->f, v, k)));
+  return p;
 }
 
 bool cg_emit_global_norm(Cg *c) {
