@@ -120,6 +120,19 @@ static void test_generation(void) {
   tn_model_free(m);
 }
 
+// Of a prompt only the last place has logits: the arena has no room for those of two.
+static void test_prompt_arena(void) {
+  const Gpt2 g = {.words = 50257, .places = 512, .width = 16, .layers = 1, .heads = 2};
+  tn_program *p = tn_program_create("gpt2");
+  gpt2_make(p, &g);
+  gpt2_add_generation(p, &g);
+  tn_model *m = tn_compile(p, .no_init = true);
+  tn_plan plan;
+  if (CHECK(m && tn_plan_of(m, "prefill", &plan) == TN_OK)) CHECK(plan.peak_bytes < 2 * 4 * g.words);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // ---- words and tokens
 static void check_words(const char *text, const char *cut) {  // cut: words, each with a | behind it
   char found[256] = "";
@@ -192,6 +205,7 @@ int main(void) {
   test_tokens();
   test_sampling();
   test_generation();
+  test_prompt_arena();
   test_gradients();
   return check_report();
 }

@@ -256,11 +256,34 @@ static void find_slot(Liveness *l, uint32_t kernel, Val v) {
     }
 }
 
+static bool is_written(const Fn *f, uint32_t buf) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->buf_of[i] == buf && writes(f, (Val){i})) return true;
+  return false;
+}
+
+// A scatter copies operand 0 unless its result lies there. Where the result is the caller's output, what it alone reads is
+// made in the output: one buffer, as of a write.
+static void start_in_output(Liveness *l, uint32_t kernel, Val v) {
+  Fn *f = l->f;
+  uint32_t from = f->buf_of[ir_arg(f, v, 0).i], to = f->buf_of[v.i];
+  Buf *a = &f->bufs[from], *b = &f->bufs[to];
+  if (!from || a->reuses || reuse_bar(l, kernel, from, to) || is_written(f, from)) return;
+  a->seg = SEG_OUT, a->offset = b->offset, a->last = b->last;
+  a->n_shares += b->n_shares;
+  b->n_shares = 0, b->first = INT32_MAX, b->last = -1;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->buf_of[i] == to) f->buf_of[i] = from;
+  f->stats.n_inplace++;
+}
+
 static void reuse_in_place(Liveness *l) {
   Fn *f = l->f;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     uint32_t kernel = f->kernel_of[i], to = f->buf_of[i];
     Val v = {i};
+    if (kernel != UINT32_MAX && class_at(f, v) == CLASS_AXIS_SCATTER && f->bufs[to].seg == SEG_OUT)
+      start_in_output(l, kernel, v);
     if (kernel == UINT32_MAX || !to || writes(f, v) || f->bufs[to].seg != SEG_ARENA || f->bufs[to].head.i != i)
       continue;
     if (!class_bar(f, v)) find_slot(l, kernel, v);
