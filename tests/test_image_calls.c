@@ -59,7 +59,45 @@ static void check_images(void) {
   REFUSED("pixels are shuffled", tn_pixel_unshuffle(v.channels, 2));
 }
 
+// ---- sizes that the run gives
+typedef struct {
+  int64_t n, h, w;
+} Sizes;
+
+// Element (k, c, y, x) of the result is that of channel 4 c + 2 (y % 2) + x % 2 at (y / 2, x / 2).
+static void check_shuffled(tn_model *m, Sizes s) {
+  enum { MOST = 3 * 8 * 5 * 7 };
+  float in[MOST], out[MOST], grad[MOST];
+  int64_t count = s.n * 8 * s.h * s.w;
+  for (int64_t k = 0; k < count; k++) in[k] = (float)k;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, s.n, 8, s.h, s.w)),
+               TN_OUT(tn_f32(out, s.n, 2, 2 * s.h, 2 * s.w), tn_f32(grad, s.n, 8, s.h, s.w))) == TN_OK);
+  bool same = true;
+  for (int64_t k = 0; k < count; k++) {
+    int64_t x = k % (2 * s.w), y = k / (2 * s.w) % (2 * s.h), plane = k / (4 * s.h * s.w);
+    int64_t from = ((plane * 4 + y % 2 * 2 + x % 2) * s.h + y / 2) * s.w + x / 2;
+    same &= out[k] == in[from] && grad[from] == 2 * in[from];
+  }
+  CHECK(same);
+}
+
+static void check_run_sizes(void) {
+  tn_program *p = tn_program_create("images");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim n = tn_dim_bounded(p, "n", 3), h = tn_dim_bounded(p, "h", 5), w = tn_dim_bounded(p, "w", 7);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, 8, h, w));
+  tn_set_requires_grad(x, true);
+  tn_tensor y = tn_pixel_shuffle(x, 2);
+  tn_output(f, "y", y), tn_output(f, "dx", tn_grad(tn_sum(tn_square(y)), x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  static const Sizes sizes[] = {{3, 5, 7}, {1, 1, 1}, {2, 3, 4}, {0, 2, 2}, {3, 5, 1}};
+  for (size_t k = 0; CHECK(m) && k < sizeof sizes / sizeof *sizes; k++) check_shuffled(m, sizes[k]);
+  tn_model_free(m), tn_program_free(p);
+}
+
 int main(void) {
+  check_run_sizes();
   check_pooling();
   check_images();
   return check_report();

@@ -46,37 +46,54 @@ tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mod
 }
 
 // ---- channels and places
+// x [.., C, H, W], whose C is a constant that `channels` divides, H and W such that `places` divides; any sizes where that is 1.
 static bool check_shuffle(tn_tensor x, int64_t r, int64_t channels, int64_t places, tn_site at) {
   Prog *p = x.fn->p->ir;
-  bool good = fe_rank(x) == 4 && r >= 1 && r <= 1 << 10 && channels > 0;
-  for (uint32_t k = 1; good && k < 4; k++) {
-    Dim d = fe_axis_dim(x, k);
-    good = ir_dim_is_const(p, d) && ir_dim_bound(p, d) % (k == 1 ? channels : places) == 0;
+  uint32_t rank = fe_rank(x);
+  bool good = rank >= 3 && rank + 2 <= MAX_RANK && r >= 1 && r <= 1 << 10 && channels > 0;
+  for (uint32_t k = 0; good && k < 3; k++) {
+    Dim d = fe_axis_dim(x, rank - 3 + k);
+    int64_t by = k == 0 ? channels : places;
+    good = (k > 0 && by == 1) || (ir_dim_is_const(p, d) && ir_dim_bound(p, d) % by == 0);
   }
   if (!good)
-    fe_refuse(x, E_SHAPE, at,
-              "pixels are shuffled in [N, C, H, W] of constant sizes that the factor, or its square, divides");
+    fe_refuse(
+        x, E_SHAPE, at,
+        "pixels are shuffled in [.., C, H, W], of a constant C that the square of the factor divides, or of constant H "
+        "and W that the factor divides");
   return good;
+}
+
+// [.., a, b, c, d, e] with the last five axes in another order, as [.., f, g, h]
+static tn_tensor shuffled(tn_tensor x, const Dim *five, const uint32_t *order, const Dim *three, tn_site at) {
+  uint32_t lead = fe_rank(x) - 3, to[MAX_RANK];
+  Dim d[MAX_RANK], out[MAX_RANK];
+  for (uint32_t k = 0; k < lead; k++) d[k] = out[k] = fe_axis_dim(x, k), to[k] = k;
+  for (uint32_t k = 0; k < 5; k++) d[lead + k] = five[k], to[lead + k] = lead + order[k];
+  for (uint32_t k = 0; k < 3; k++) out[lead + k] = three[k];
+  tn_tensor y = fe_reshape(x, d, lead + 5, at);
+  if (fe_ok(y)) y = fe_permute(y, to, at);
+  return fe_ok(y) ? fe_reshape(y, out, lead + 3, at) : y;
 }
 
 tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at) {
   if (!check_shuffle(x, r, r * r, 1, at)) return fe_poison(x.fn);
   Prog *p = x.fn->p->ir;
-  Dim n = fe_axis_dim(x, 0), by = ir_dim(p, r), h = fe_axis_dim(x, 2), w = fe_axis_dim(x, 3);
-  Dim c = ir_dim(p, ir_dim_bound(p, fe_axis_dim(x, 1)) / (r * r));
-  tn_tensor y = fe_reshape(x, (Dim[]){n, c, by, by, h, w}, 6, at);
-  if (fe_ok(y)) y = fe_permute(y, (const uint32_t[]){0, 1, 4, 2, 5, 3}, at);
-  return fe_ok(y) ? fe_reshape(y, (Dim[]){n, c, ir_dim_mul(p, h, by), ir_dim_mul(p, w, by)}, 4, at) : y;
+  uint32_t first = fe_rank(x) - 3;
+  Dim by = ir_dim(p, r), h = fe_axis_dim(x, first + 1), w = fe_axis_dim(x, first + 2);
+  Dim c = ir_dim(p, ir_dim_bound(p, fe_axis_dim(x, first)) / (r * r));
+  return shuffled(x, (Dim[]){c, by, by, h, w}, (const uint32_t[]){0, 3, 1, 4, 2},
+                  (Dim[]){c, ir_dim_mul(p, h, by), ir_dim_mul(p, w, by)}, at);
 }
 
 tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at) {
   if (!check_shuffle(x, r, 1, r, at)) return fe_poison(x.fn);
   Prog *p = x.fn->p->ir;
-  Dim n = fe_axis_dim(x, 0), c = fe_axis_dim(x, 1), by = ir_dim(p, r);
-  Dim h = ir_dim(p, ir_dim_bound(p, fe_axis_dim(x, 2)) / r), w = ir_dim(p, ir_dim_bound(p, fe_axis_dim(x, 3)) / r);
-  tn_tensor y = fe_reshape(x, (Dim[]){n, c, h, by, w, by}, 6, at);
-  if (fe_ok(y)) y = fe_permute(y, (const uint32_t[]){0, 1, 3, 5, 2, 4}, at);
-  return fe_ok(y) ? fe_reshape(y, (Dim[]){n, ir_dim_mul(p, c, ir_dim(p, r * r)), h, w}, 4, at) : y;
+  uint32_t first = fe_rank(x) - 3;
+  Dim c = fe_axis_dim(x, first), by = ir_dim(p, r), h = fe_axis_dim(x, first + 1), w = fe_axis_dim(x, first + 2);
+  if (r > 1) h = ir_dim(p, ir_dim_bound(p, h) / r), w = ir_dim(p, ir_dim_bound(p, w) / r);
+  return shuffled(x, (Dim[]){c, h, by, w, by}, (const uint32_t[]){0, 2, 4, 1, 3},
+                  (Dim[]){ir_dim_mul(p, c, ir_dim(p, r * r)), h, w}, at);
 }
 
 // [N, groups, C / groups, ..] with these two axes in the other order

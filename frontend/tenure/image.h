@@ -77,8 +77,9 @@ typedef struct {
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
 
 // ---- channels and places
-TN_API tn_tensor tn_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);    // [N, C r r, H, W] -> [N, C, H r, W r]
-TN_API tn_tensor tn_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);  // [N, C, H r, W r] -> [N, C r r, H, W]
+// Any axes before C, or none. C is a constant; H and W of pixel_unshuffle too, those of pixel_shuffle may be run-time sizes.
+TN_API tn_tensor tn_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);    // [.., C r r, H, W] -> [.., C, H r, W r]
+TN_API tn_tensor tn_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);  // [.., C, H r, W r] -> [.., C r r, H, W]
 // [N, C, ..]: channel k of group j becomes channel j of group k; a number of groups that does not divide C is E004
 TN_API tn_tensor tn_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
 // [N, C, spatial..]: all of a channel is 0 with probability p, else divided by 1 - p; x itself where tn_eval marks the function
