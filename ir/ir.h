@@ -711,6 +711,8 @@ Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is no
 Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
+// ---- ir/passes/fuse_prologue.c
+bool ir_is_cheap_op(Op op);  // cheap to rematerialise: takes no longer than a load
 
 // ---- ir/passes/arena_guards.c
 int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer

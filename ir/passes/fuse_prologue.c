@@ -64,8 +64,7 @@ static bool is_candidate(const Fn *f, Val v) {
   return (by_element || by_rows) && ins->n_res == 1 && ins->dtype == DT_F32 && ir_shape_bound(f->prog, ins->shape) > 0;
 }
 
-// Cheap to rematerialise: takes no longer than a load.
-static bool is_as_fast_as_load(Op op) {
+bool ir_is_cheap_op(Op op) {
   switch (op) {
   case OP_add:
   case OP_sub:
@@ -89,13 +88,13 @@ static bool is_as_fast_as_load(Op op) {
   }
   Expr e = ir_forward(op);
   for (uint32_t i = 0; i < e.n; i++)
-    if (e.nodes[i].kind == EX_OP && !is_as_fast_as_load((Op)e.nodes[i].op)) return false;
+    if (e.nodes[i].kind == EX_OP && !ir_is_cheap_op((Op)e.nodes[i].op)) return false;
   return e.n > 0;
 }
 
 // And does not extend live ranges by more than it saves, up to the last product.
 static bool is_cheap(const Fn *f, Val v) {
-  if (!is_as_fast_as_load((Op)ir_ins(f, v)->op)) return false;
+  if (!ir_is_cheap_op((Op)ir_ins(f, v)->op)) return false;
   uint32_t n_large = 0;  // operands that stay live for it
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val base = ir_view_base(f, ir_arg(f, v, k));

@@ -11,7 +11,14 @@
 // same kernels.
 #include "ir/passes/schedule.h"
 
-enum { MAX_ROUNDS = 4, MAX_CHAIN = 6, SMALL_RATIO = 8, TINY_RATIO = 64 };  // small: at most an eighth of the rows
+enum {
+  MAX_ROUNDS = 4,
+  MAX_CHAIN = 6,
+  SMALL_RATIO = 8,
+  TINY_RATIO = 64,
+  FAR_LEVELS = 16,
+  FAR_BYTES = 1 << 16
+};  // small: at most an eighth of the rows
 
 typedef struct {
   Schedule *schedule;
@@ -146,6 +153,12 @@ static bool reads_memory(const Sink *s, uint32_t i) {
   return true;
 }
 
+// Sunk to a kernel of its own, instruction i is large, not alive for many levels, and its operands are alive in any case.
+static bool is_far_from_readers(const Sink *s, uint32_t i, uint32_t to, double added, double gain) {
+  bool is_element = ir_ops[s->f->ins[i].op].cls == CLASS_POINTWISE && !s->schedule->anchor[i];
+  return is_element && gain >= FAR_BYTES && to >= s->schedule->level[i] + FAR_LEVELS && added <= gain / TINY_RATIO;
+}
+
 static void move_to_readers(Sink *s, uint32_t i) {
   uint32_t to = UINT32_MAX, fused_at = 0;
   double gain = 0;
@@ -156,8 +169,9 @@ static void move_to_readers(Sink *s, uint32_t i) {
     if (at < to) to = at;
     gain += bytes_of(s->f, a);
   }
-  if (to == UINT32_MAX || to <= s->schedule->level[i] || fused_at < to) return;
+  if (to == UINT32_MAX || to <= s->schedule->level[i]) return;
   double added = live_bytes_added(s, i, to, 0);
+  if (fused_at < to && !is_far_from_readers(s, i, to, added, gain)) return;
   bool leaves = s->schedule->anchor[i];  // an epilogue: a store is worth a few bytes
   if (added > gain + (leaves ? gain / TINY_RATIO : 0) || (added == gain && !leaves && !reads_memory(s, i))) return;
   s->to[i] = to;
