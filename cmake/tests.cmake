@@ -95,6 +95,11 @@ add_executable(bundle_vowels ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
 target_compile_definitions(bundle_vowels PRIVATE _GNU_SOURCE=)
 target_link_libraries(bundle_vowels PRIVATE tenure_static tenure_flags)
 
+# What tests/test_probe_cost.sh counts the instructions of
+add_executable(probe_cost ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
+target_compile_definitions(probe_cost PRIVATE _GNU_SOURCE=)
+target_link_libraries(probe_cost PRIVATE tenure_static tenure_flags)
+
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)
@@ -105,6 +110,7 @@ foreach(script ${test_scripts})
 endforeach()
 # The label `once`: objects and packages, which neither sanitizers nor a guarded arena change; tools/check runs them in release.
 set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800 LABELS once)  # qemu
+set_tests_properties(test_probe_cost PROPERTIES TIMEOUT 1800 LABELS once)  # valgrind
 set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
 set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS "packages;once")
 
