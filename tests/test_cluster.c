@@ -1,0 +1,149 @@
+// What a step costs on a cluster. The cost model of docs/distributed.md against ranks that exchange over a network of stated latency
+// and bandwidth, in virtual time; then, by the parts that ranks own of GPT-2 124M, the table there: 2 to 256 ranks.
+#include "frontend/tenure.h"
+#include "runtime/exec/owners.h"
+#include "runtime/exec/ranks.h"
+#include "tests/check.h"
+#include "tests/cluster_transport.h"
+
+#include <math.h>
+
+enum { BATCH = 16, WIDTH = 256, HIDDEN = 3072, SHARDS = 8, STEPS = 3, WORD = sizeof(RtWord) };
+static const double latency = 20e-6, bandwidth = 25e9 / 8;
+
+// ---- ranks as threads
+static float xs[BATCH * WIDTH];
+static int64_t labels[BATCH];
+
+static tn_model *build(void) {
+  tn_program *p = tn_program_create("cluster");
+  tn_dim B = tn_dim_bounded(p, "batch", BATCH);
+  tn_module *net = tn_root(p), *hidden = tn_linear(net, "hidden", WIDTH, HIDDEN),
+            *head = tn_linear(net, "head", HIDDEN, WIDTH);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
+  tn_distributed(f, .n = SHARDS, .batch = B);
+  tn_backward(tn_cross_entropy(tn_call(head, tn_relu(tn_call(hidden, x))), y));
+  tn_adamw(f, net);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  tn_program_free(p);
+  return m;
+}
+
+typedef struct {
+  Cluster *cluster;
+  tn_model *model;
+  uint32_t rank, n_ranks;
+  double begin, end;  // of all steps, virtual
+  bool good;
+} Rank;
+
+static void *train(void *ctx) {
+  Rank *r = ctx;
+  Node node;
+  tn_transport t = cluster_transport(r->cluster, &node, r->rank, r->n_ranks);
+  r->good = tn_distribute(r->model, &t, NULL) == TN_OK;
+  r->begin = node.clock;
+  for (int k = 0; k < STEPS && r->good; k++)
+    r->good = tn_run(r->model, "step", TN_IN(tn_f32(xs, BATCH, WIDTH), tn_i64(labels, BATCH)), TN_NO_OUT) == TN_OK;
+  r->end = node.clock;
+  free(node.receive);
+  return NULL;
+}
+
+// Seconds of exchanges in a step, without what hides behind anything: gradients and parameters, and five exchanges, the
+// norm's apart, each of which waits once for the network. Words are 376 bytes to each.
+static double exchange_model(double n_elements, double n_ranks) {
+  double out = 2 * 4 * n_elements * (n_ranks - 1) / n_ranks + 2 * WORD * (n_ranks - 1);
+  return out / bandwidth + 5 * latency;
+}
+
+static void test_ranks(const tn_model *m, uint32_t n) {
+  Cluster c = {.latency = latency, .bandwidth = bandwidth};
+  Rank r[SHARDS];
+  pthread_t threads[SHARDS];
+  pthread_mutex_init(&c.lock, NULL);
+  for (uint32_t k = 0; k < n; k++) {
+    r[k] = (Rank){.cluster = &c, .model = tn_instance(m, 1), .rank = k, .n_ranks = n};
+    pthread_create(&threads[k], NULL, train, &r[k]);
+  }
+  double begin = 0, end = 0, expected = exchange_model(WIDTH * HIDDEN + HIDDEN + HIDDEN * WIDTH + WIDTH, n);
+  for (uint32_t k = 0; k < n; k++) {
+    pthread_join(threads[k], NULL), tn_model_free(r[k].model);
+    CHECK(r[k].good);
+    begin = fmax(begin, r[k].begin), end = fmax(end, r[k].end);
+  }
+  double step = (end - begin) / STEPS;
+  if (!CHECK(fabs(step - expected) < 0.05 * expected))
+    printf("  %u ranks: %g s, the model says %g\n", n, step, expected);
+  pthread_mutex_destroy(&c.lock);
+}
+
+// ---- GPT-2 124M, by what ranks own
+enum { LAYERS = 12, WIDE = 768, WORDS = 50257, PLACES = 1024, MOST_PARAMS = 4 + 12 * LAYERS };
+
+static uint32_t list_gpt2(RtParam *p) {
+  static const int64_t of_block[] = {WIDE, WIDE, 3 * WIDE * WIDE, 3 * WIDE, WIDE * WIDE,     WIDE,
+                                     WIDE, WIDE, 4 * WIDE * WIDE, 4 * WIDE, 4 * WIDE * WIDE, WIDE};
+  uint32_t n = 0;
+  p[n++].bytes = 4 * (int64_t)WORDS * WIDE, p[n++].bytes = 4 * PLACES * WIDE;
+  for (int layer = 0; layer < LAYERS; layer++)
+    for (size_t k = 0; k < sizeof of_block / sizeof *of_block; k++) p[n++].bytes = 4 * of_block[k];
+  for (int k = 0; k < 2; k++) p[n++].bytes = 4 * WIDE;
+  return n;
+}
+
+// Seconds of both large exchanges, by the rank that has most to send or to receive.
+static double largest_exchange(const RtOwners *o, const RtPlan *p, double all) {
+  double most = 0;
+  for (uint32_t rank = 0; rank < o->n_ranks; rank++) {
+    double own = 0;
+    for (uint32_t k = 0; k < p->n_params; k++) {
+      RtRange range = rt_owned_of(o, k, rank);
+      own += 4 * (double)(range.hi - range.lo);
+    }
+    double others = all - own, to_others = own * (o->n_ranks - 1);  // gradients out, and in; parameters the other way
+    most = fmax(most, 2 * fmax(others, to_others));
+  }
+  return most / bandwidth;
+}
+
+static void test_gpt2(void) {
+  enum { TOKENS = 8 * 512 };
+  const double rate = 1e12;  // flops of a rank
+  RtParam params[MOST_PARAMS] = {{.path = NULL}};
+  RtOwnedUpdate owned[MOST_PARAMS];
+  RtPlan p = {.params = params, .n_params = list_gpt2(params), .n_functions = 1};
+  double all = 0;
+  for (uint32_t k = 0; k < p.n_params; k++) owned[k] = (RtOwnedUpdate){.param = k}, all += (double)params[k].bytes;
+  RtShards shards = {.owned = owned, .n_owned = p.n_params};
+  RtFunction f = {.shards = &shards};
+  p.functions = &f;
+  double attention = 12.0 * LAYERS * WIDE * 512 / 2 * TOKENS, compute = (6 * all / 4 * TOKENS + attention) / rate;
+  printf("GPT-2, %.1f M parameters, %d tokens and %g Tflop/s a rank, 25 Gb/s, 20 us; a rank computes %.2f s\n",
+         all / 4e6, TOKENS, rate / 1e12, compute);
+  printf("| ranks | MB out of a rank | exchange, s | step, s | efficiency |\n| --- | --- | --- | --- | --- |\n");
+  for (uint32_t n = 2; n <= 256; n *= 2) {
+    RtOwners o;
+    if (!CHECK(rt_owners_new(&o, &p, n))) return;
+    double model = exchange_model(all / 4, n), exchange = largest_exchange(&o, &p, all) + 6 * latency;
+    double efficiency = compute / (compute + exchange);
+    printf("| %u | %.0f | %.3f | %.2f | %.1f %% |\n", n, 2e-6 * all * (n - 1) / n, exchange, compute + exchange,
+           100 * efficiency);
+    CHECK(fabs(exchange - model) < 0.05 * model);
+    CHECK(n > 64 || efficiency >= 0.9);
+    rt_owners_free(&o);
+  }
+}
+
+int main(void) {
+  for (int k = 0; k < BATCH * WIDTH; k++) xs[k] = (float)((k * 37) % 101) / 50 - 1;
+  for (int k = 0; k < BATCH; k++) labels[k] = k * 5;
+  tn_model *m = build();
+  if (!CHECK(m)) return check_report();
+  for (uint32_t n = 2; n <= SHARDS; n *= 2) test_ranks(m, n);
+  tn_model_free(m);
+  test_gpt2();
+  return check_report();
+}
