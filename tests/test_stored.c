@@ -419,6 +419,60 @@ static void constants(void) {
   }
 }
 
+// ---- pixels: bytes from a file go into a program that normalises them: the kernel that does reads them as they are
+enum { SIDE = 4, IMAGES = 6 };
+static tn_model *reader_of_pixels(tn_dtype t, uint32_t *n_kernels) {
+  tn_program *p = tn_program_create("pixels");
+  tn_dim B = tn_dim_bounded(p, "batch", IMAGES);
+  tn_module *fc = tn_linear(tn_root(p), "fc", SIDE * SIDE, 3);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "image", t, TN_SHAPE(B, SIDE, SIDE));
+  x = tn_mul_scalar(tn_add_scalar(tn_mul_scalar(tn_cast(x, TN_F32), 1.0 / 255), -0.5), 4);
+  tn_output(f, "y", tn_relu(tn_call(fc, tn_reshape(x, TN_SHAPE(B, SIDE * SIDE)))));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  tn_plan plan;
+  CHECK(tn_plan_of(m, "f", &plan) == TN_OK);
+  *n_kernels = plan.n_kernels;
+  tn_program_free(p);
+  return m;
+}
+
+static tn_dataset *pixels(const uint8_t *bytes) {
+  char why[256] = "";
+  char header[119] = "{'descr': '|u1', 'fortran_order': False, 'shape': (6, 4, 4), }";
+  memset(header + strlen(header), ' ', 117 - strlen(header));
+  header[117] = '\n';
+  FILE *out = fopen(file, "wb");
+  bool ok = out && fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, out) == 10 && fwrite(header, 1, 118, out) == 118 &&
+            fwrite(bytes, 1, IMAGES * SIDE * SIDE, out) == IMAGES * SIDE * SIDE && fclose(out) == 0;
+  const tn_column column = {.name = file, .field = "image", .dtype = TN_U8};
+  tn_dataset *d = ok ? tn_dataset_npy(&column, 1, why, sizeof why) : NULL;
+  if (!CHECK(d)) puts(why);
+  return d;
+}
+
+static void bytes_of_images(void) {
+  uint32_t n_floats, n_bytes;
+  uint8_t bytes[IMAGES * SIDE * SIDE];
+  float x[IMAGES * SIDE * SIDE], y[IMAGES * 3] = {0}, want[IMAGES * 3] = {1};
+  char why[256] = "";
+  tn_model *plain = reader_of_pixels(TN_F32, &n_floats), *m = reader_of_pixels(TN_U8, &n_bytes);
+  CHECK(tn_copy_params(m, plain, false) == TN_OK);
+  if (!CHECK(n_bytes == n_floats)) printf("  %u kernels, %u of floats\n", n_bytes, n_floats);
+  for (int k = 0; k < IMAGES * SIDE * SIDE; k++) bytes[k] = (uint8_t)(k * 37), x[k] = bytes[k];
+  tn_dataset *d = pixels(bytes);
+  tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = IMAGES}, why, sizeof why);
+  tn_batch b;
+  CHECK(l && tn_loader_next(l, &b) == TN_OK && tn_batch_array(b, "image").dtype == TN_U8);
+  if (!CHECK(tn_run_batch(m, "f", b, TN_OUT(tn_f32(y, IMAGES, 3))) == TN_OK)) puts(tn_error_text(m));
+  CHECK(tn_run(plain, "f", TN_IN(tn_f32(x, IMAGES, SIDE, SIDE)), TN_OUT(tn_f32(want, IMAGES, 3))) == TN_OK);
+  CHECK(!memcmp(y, want, sizeof y));
+  tn_loader_free(l);
+  tn_dataset_free(d);
+  tn_model_free(m), tn_model_free(plain);
+}
+
 int main(void) {
   snprintf(file, sizeof file, "/tmp/tenure_stored_%d.safetensors", (int)getpid());
   buffers();
@@ -432,6 +486,7 @@ int main(void) {
   mistakes();
   adopted_table();
   constants();
+  bytes_of_images();
   unlink(file);
   return check_report();
 }
