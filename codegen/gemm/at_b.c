@@ -1,55 +1,106 @@
-// Strategy at_b: C = A^T B of two operands that are stored by rows of k, where B is narrow: weight gradients of layers
-// with few inputs. C^T = B^T A is computed instead, and transposed when it is stored.
+// Strategy at_b: C = A^T B of two operands that are stored by rows of k, of which one is narrow: weight gradients of layers
+// with few inputs or outputs.
 //
-//                     panel of A's columns (nv vectors)
-//                    +----+----+----+
-//   columns of B     |    |    |    |     A tile's rows are neighbours in memory, as a packed A would have
-//   (rows of tiles)  |    |    |    |     them, and its columns are read where they lie: nothing is packed. Of
-//                    +----+----+----+     A, the large operand, every worker reads its own columns alone.
+//                          panel of the wide operand (nv vectors)
+//                         +----+----+----+
+//   columns of the narrow |    |    |    |     A tile's rows are neighbours in memory, as a packed A would have
+//   one (rows of tiles)   |    |    |    |     them, and its columns are read where they lie: nothing is packed. Of
+//                         +----+----+----+     the wide operand every worker reads its own columns alone.
 //
-// Sums of a panel wait on the stack, KC block by KC block, and are transposed into C by squares of vl x vl.
+// Where B is narrow these are the sums of C^T, which are transposed into C by squares of vl x vl. The sums of a group of
+// panels wait on the stack while the group goes through k, KC block by KC block, so that each row is read from end to end
+// and the narrow operand once; tiles prefetch what the next panel reads.
 #include "codegen/gemm/gemm.h"
 
-enum { MOST_COLUMNS = 128, KC = 256 };  // of B; of a panel of A, so that what all its tiles read stays in L1 (054)
+// Numbers: pages of docs/experiments that found the value.
+enum {
+  MOST_COLUMNS = 128,  // of the narrow operand,
+  KC = 256,            // so that what all tiles of a panel read stays in L1 (054)
+  LONG_K = 1024,       // from which on a narrow A is not packed (065)
+  L2_PART = 2          // a larger wide operand is prefetched (065)
+};
 
 static int64_t panel_width(const Target *t) { return (int64_t)t->gemm_nv * t->vl; }
+
+static bool is_narrow_b(const GemmPlan *p) { return p->n_max <= MOST_COLUMNS && p->n_max < p->m_max; }
+static bool is_narrow_a(const GemmPlan *p) {
+  return p->m_max <= MOST_COLUMNS && p->m_max <= p->n_max && p->k_max >= LONG_K && ir_none(p->update);
+}
+static int64_t narrow_of(const GemmPlan *p) { return is_narrow_b(p) ? p->n_max : p->m_max; }
+static int64_t wide_of(const GemmPlan *p) { return is_narrow_b(p) ? p->m_max : p->n_max; }
 
 bool cg_gemm_at_b_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   bool plain = p->ta && !p->tb && !p->single_threaded && !p->batch.n;
   bool constant = p->m.n == 1 && ir_dim_is_const(f->prog, p->m.dim[0]) && ir_dim_is_const(f->prog, p->n);
-  return plain && constant && p->n_max <= MOST_COLUMNS && p->n_max < p->m_max && p->m_max >= 2 * (int64_t)t->vl;
+  return plain && constant && (is_narrow_a(p) || is_narrow_b(p)) && wide_of(p) >= 2 * (int64_t)t->vl;
 }
 
 void cg_gemm_at_b_plan(const Fn *f, GemmPlan *p, const Target *t) {
   (void)f;
   p->width = panel_width(t);
   p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, KC, t->vl);
-  p->units = cg_ceil_div(p->m_max, p->width);
+  p->units = cg_ceil_div(wide_of(p), p->width);
+}
+
+// Panels whose sums wait on the stack.
+static int64_t group_of(const GemmPlan *p, const Target *t) {
+  int64_t fit = ir_f32_in(t->gemm_acc_bytes) / (narrow_of(p) * p->width);
+  return cg_larger(1, cg_smaller(fit, cg_ceil_div(wide_of(p), p->width)));
 }
 
 void cg_gemm_at_b_stack(Gemm *g) {
   Cg *c = g->c;
-  int64_t vl = c->t->vl, n = g->p->n_max * panel_width(c->t);
-  g->strip = cg_gemm_on_stack(c, n);
+  int64_t vl = c->t->vl, n = narrow_of(g->p) * g->p->width;
+  g->strip = cg_gemm_on_stack(c, group_of(g->p, c->t) * n);
   g->b_block = cg_gemm_on_stack(c, vl * vl);
-  if (g->p->epilogue) g->a_block = cg_gemm_on_stack(c, n);
+  if (g->p->epilogue && is_narrow_b(g->p)) g->a_block = cg_gemm_on_stack(c, n);
 }
 
 typedef struct {
   Gemm *g;
-  LLVMValueRef sums, square;  // [N][width], [vl][vl]
-  LLVMValueRef out, out_row;  // of the slice, from this row on
-  LLVMValueRef k_begin, k_end;
-  int64_t m, n, width;
-  bool blocks;  // k is cut: every tile adds to the sums
+  LLVMValueRef narrow, wide;             // operands
+  LLVMValueRef group, square;            // sums of a group [panel][n][width]; [vl][vl]
+  LLVMValueRef group_begin, group_end;   // panels
+  LLVMValueRef out, out_row;             // of the slice, from this row on
+  LLVMValueRef k_begin, k_end, k0, n_k;  // of the slice; the KC block
+  int64_t m, n, width;                   // columns of the wide operand, and of the narrow one
+  bool transposes;                       // into C
+  bool blocks;                           // k is cut: every tile adds to the sums
 } AtB;
 
-// c += a . b of the columns from m0 on, `nv` vectors of them; the last one is masked where A ends inside it.
-static void tiles(AtB *u, LLVMValueRef m0, uint32_t nv, bool ends, LLVMValueRef k0, LLVMValueRef n_k) {
+typedef struct {
+  LLVMValueRef nth, m0, sums;  // its number, its first column
+  uint32_t nv;                 // vectors, of which the last one is masked where the wide operand ends inside it
+  bool ends;
+} Panel;
+
+static bool prefetches(const AtB *u) {
+  const Cg *c = u->g->c;
+  return u->blocks && u->g->p->k_max * u->m > ir_f32_in(c->t->facts.l2_bytes / L2_PART);
+}
+
+// Its lines of the rows of k that the next panel of the group reads, or the first one in the next KC block.
+static void prefetch_next(AtB *u, const Panel *of, TileSpec *spec, TileArgs *args) {
+  Cg *c = u->g->c;
+  if (!prefetches(u)) return;
+  int64_t tiles = cg_ceil_div(u->n, spec->mr), lines = cg_ceil_div(u->width, TILE_LINE);
+  spec->prefetch_lines = (uint32_t)cg_ceil_div(lines, tiles);
+  spec->prefetch_tiles = (uint32_t)lines / spec->prefetch_lines;
+  LLVMValueRef next = cg_add(c, of->nth, cg_i64(c, 1)), m = cg_i64(c, u->m);
+  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next, u->group_end, "");
+  LLVMValueRef panel = LLVMBuildSelect(c->b, more, next, u->group_begin, "");
+  LLVMValueRef k = LLVMBuildSelect(c->b, more, u->k0, cg_add(c, u->k0, u->n_k), "");
+  LLVMValueRef at = cg_add(c, cg_mul(c, k, m), cg_mul(c, panel, cg_i64(c, u->width)));
+  args->prefetch = cg_at(c, c->f32, u->wide, at), args->prefetch_row = m;
+  args->prefetch_tile = cg_i64(c, (int64_t)spec->prefetch_lines * TILE_LINE);
+}
+
+// The panel's sums += narrow^T wide, of the KC block.
+static void tiles(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
   TileSpec spec = {.mr = cg_tile_height(u->n, c->t->gemm_mr),
-                   .nv = nv,
+                   .nv = of->nv,
                    .a_row = 1,
                    .a_k = TILE_DYN,
                    .b_k = TILE_DYN,
@@ -57,26 +108,27 @@ static void tiles(AtB *u, LLVMValueRef m0, uint32_t nv, bool ends, LLVMValueRef 
                    .c_row = u->width,
                    .c_vec = vl,
                    .more = u->blocks,
-                   .mask_from = ends && u->m % vl ? nv - 1 : nv,
+                   .mask_from = of->ends && u->m % vl ? of->nv - 1 : of->nv,
                    .mask_step = vl,
                    .mask_b = true};
-  LLVMValueRef left = cg_sub(c, cg_i64(c, u->m), m0);
-  TileArgs args = {.a = cg_at(c, c->f32, u->g->b, cg_mul(c, k0, cg_i64(c, u->n))),
-                   .b = cg_at(c, c->f32, u->g->a, cg_add(c, cg_mul(c, k0, cg_i64(c, u->m)), m0)),
-                   .c = u->sums,
-                   .k = n_k,
+  LLVMValueRef left = cg_sub(c, cg_i64(c, u->m), of->m0);
+  TileArgs args = {.a = cg_at(c, c->f32, u->narrow, cg_mul(c, u->k0, cg_i64(c, u->n))),
+                   .b = cg_at(c, c->f32, u->wide, cg_add(c, cg_mul(c, u->k0, cg_i64(c, u->m)), of->m0)),
+                   .c = of->sums,
+                   .k = u->n_k,
                    .n = left,
                    .a_k = cg_i64(c, u->n),
                    .b_k = cg_i64(c, u->m)};
   TileRows rows = {.rows = cg_i64(c, u->n), .left = u->n % spec.mr, .a_block = cg_i64(c, spec.mr)};
+  prefetch_next(u, of, &spec, &args);
   cg_tile_rows(c, &spec, &args, &rows);
 }
 
-static void clear(AtB *u) {
+static void clear(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n * u->width), cg_i64(c, c->t->vl), NULL, 0);
-  cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, u->sums, l.i));
+  cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, of->sums, l.i));
   cg_loop_end(c, &l, NULL);
 }
 
@@ -102,73 +154,116 @@ static void store_square(AtB *u, LLVMValueRef m, LLVMValueRef from, LLVMValueRef
 }
 
 // An epilogue gets the rows from the stack.
-static void store(AtB *u, LLVMValueRef m0, uint32_t nv) {
+static void store_transposed(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
-  if (u->g->epilogue) u->out = u->g->a_block, u->out_row = m0;
+  if (u->g->epilogue) u->out = u->g->a_block, u->out_row = of->m0;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, vl), NULL, 0);
-  for (uint32_t j = 0; j < nv; j++) {
+  for (uint32_t j = 0; j < of->nv; j++) {
     LLVMValueRef lane = cg_i64(c, j * vl);
-    store_square(u, cg_add(c, m0, lane), cg_at(c, c->f32, u->sums, lane), l.i);
+    store_square(u, cg_add(c, of->m0, lane), cg_at(c, c->f32, of->sums, lane), l.i);
   }
   cg_loop_end(c, &l, NULL);
   if (!u->g->epilogue) return;
-  LLVMValueRef n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, nv * vl), cg_sub(c, cg_i64(c, u->m), m0));
-  cg_gemm_epilogue(u->g, m0, rows, cg_i64(c, 0), n, u->out, n);
+  LLVMValueRef n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, of->nv * vl), cg_sub(c, cg_i64(c, u->m), of->m0));
+  cg_gemm_epilogue(u->g, of->m0, rows, cg_i64(c, 0), n, u->out, n);
+}
+
+static void store_rows(AtB *u, const Panel *of) {
+  Cg *c = u->g->c;
+  int64_t vl = c->t->vl;
+  LLVMValueRef columns = cg_sub(c, cg_i64(c, u->m), of->m0);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef from = cg_at(c, c->f32, of->sums, cg_mul(c, l.i, cg_i64(c, u->width)));
+  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, cg_i64(c, u->m)), of->m0));
+  for (uint32_t j = 0; j < of->nv; j++) {
+    LLVMValueRef lane = cg_i64(c, j * vl), mask = cg_mask(c, cg_sub(c, columns, lane));
+    cg_store_masked(c, cg_load(c, c->vf, cg_at(c, c->f32, from, lane)), cg_at(c, c->f32, to, lane), mask);
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+static void store(AtB *u, const Panel *of) {
+  Cg *c = u->g->c;
+  if (u->transposes) {
+    store_transposed(u, of);
+  } else if (u->g->epilogue) {
+    LLVMValueRef columns = cg_min(c, cg_i64(c, u->width), cg_sub(c, cg_i64(c, u->m), of->m0));
+    cg_gemm_epilogue(u->g, cg_i64(c, 0), cg_i64(c, u->n), of->m0, columns, of->sums, cg_i64(c, u->width));
+  } else {
+    store_rows(u, of);
+  }
 }
 
 // ---- panels
-static void panel(AtB *u, LLVMValueRef m0, uint32_t nv, bool ends) {
-  Gemm *g = u->g;
-  Cg *c = g->c;
-  if (!u->blocks) {
-    tiles(u, m0, nv, ends, u->k_begin, g->k);
-    store(u, m0, nv);
-    return;
-  }
-  clear(u);
-  Loop l;
-  cg_loop_begin(c, &l, u->k_begin, u->k_end, cg_i64(c, g->p->kc), NULL, 0);
-  tiles(u, m0, nv, ends, l.i, cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l.i)));
-  cg_loop_end(c, &l, NULL);
-  store(u, m0, nv);
-}
-
-// Panel number `nth`: a whole one, or the last one with fewer columns.
-static void each_panel(AtB *u, LLVMValueRef nth, int64_t whole) {
+// Each panel of the group: a whole one, or the last one with fewer columns.
+static void each_panel(AtB *u, void (*body)(AtB *u, const Panel *of)) {
   Cg *c = u->g->c;
-  int64_t left = u->m % u->width;
-  LLVMValueRef m0 = cg_mul(c, nth, cg_i64(c, u->width));
-  uint32_t nv = (uint32_t)cg_ceil_div(left, c->t->vl);
-  if (!whole || !left) {
-    panel(u, m0, left ? nv : c->t->gemm_nv, left != 0);
-    return;
+  int64_t left = u->m % u->width, whole = u->m / u->width;
+  uint32_t last_nv = (uint32_t)cg_ceil_div(left, c->t->vl), nv = c->t->gemm_nv;
+  Loop l;
+  cg_loop_begin(c, &l, u->group_begin, u->group_end, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef in_group = cg_sub(c, l.i, u->group_begin);
+  Panel of = {.nth = l.i,
+              .m0 = cg_mul(c, l.i, cg_i64(c, u->width)),
+              .sums = cg_at(c, c->f32, u->group, cg_mul(c, in_group, cg_i64(c, u->n * u->width))),
+              .nv = left && !whole ? last_nv : nv,
+              .ends = left && !whole};
+  if (left && whole) {
+    Panel last = of;
+    last.nv = last_nv, last.ends = true;
+    If is_last;
+    cg_if(c, &is_last, LLVMBuildICmp(c->b, LLVMIntEQ, l.i, cg_i64(c, whole), ""));
+    body(u, &last);
+    cg_else(c, &is_last);
+    body(u, &of);
+    cg_endif(c, &is_last);
+  } else {
+    body(u, &of);
   }
-  If last;
-  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, nth, cg_i64(c, whole), ""));
-  panel(u, m0, nv, true);
-  cg_else(c, &last);
-  panel(u, m0, c->t->gemm_nv, false);
-  cg_endif(c, &last);
+  cg_loop_end(c, &l, NULL);
 }
 
+static void group(AtB *u) {
+  Cg *c = u->g->c;
+  u->k0 = u->k_begin, u->n_k = u->g->k;
+  if (u->blocks) {
+    each_panel(u, clear);
+    Loop l;
+    cg_loop_begin(c, &l, u->k_begin, u->k_end, cg_i64(c, u->g->p->kc), NULL, 0);
+    u->k0 = l.i, u->n_k = cg_min(c, cg_i64(c, u->g->p->kc), cg_sub(c, u->k_end, l.i));
+    each_panel(u, tiles);
+    cg_loop_end(c, &l, NULL);
+  } else {
+    each_panel(u, tiles);
+  }
+  each_panel(u, store);
+}
+
+// Units are panels, slice of k by slice of k; groups of the panels of a slice.
 void cg_gemm_at_b_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  AtB u = {.g = g, .m = p->m_max, .n = p->n_max, .width = p->width};
+  bool narrow_b = is_narrow_b(p);
+  AtB u = {.g = g, .transposes = narrow_b, .m = wide_of(p), .n = narrow_of(p), .width = p->width};
+  u.narrow = narrow_b ? g->b : g->a, u.wide = narrow_b ? g->a : g->b;
   u.blocks = p->kc < p->k_max;
-  u.sums = g->strip, u.square = g->b_block;
-  // Units are panels, slice of k by slice of k.
-  int64_t whole = u.m / u.width, panels = cg_ceil_div(u.m, u.width);
-  LLVMValueRef lo, hi, count = cg_i64(c, panels);
-  cg_share(c, g->slices ? cg_mul(c, g->slices, count) : count, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef slice = g->slices ? cg_div(c, l.i, count) : cg_i64(c, 0);
-  LLVMValueRef nth = g->slices ? cg_gemm_rem(c, l.i, count) : l.i;
-  cg_gemm_k_range(g, slice, &u.k_begin, &u.k_end);
-  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
-  each_panel(&u, nth, whole);
+  u.group = g->strip, u.square = g->b_block;
+  LLVMValueRef lo, hi, one = cg_i64(c, 1), panels = cg_i64(c, cg_ceil_div(u.m, u.width)),
+                       step = cg_i64(c, group_of(p, c->t));
+  cg_share(c, g->slices ? cg_mul(c, g->slices, panels) : panels, 1, &lo, &hi);
+  Loop slice, l;
+  LLVMValueRef end = cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels);
+  cg_loop_begin(c, &slice, cg_div(c, lo, panels), end, one, NULL, 0);
+  LLVMValueRef before = cg_mul(c, slice.i, panels);
+  LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+  cg_loop_begin(c, &l, p0, p1, step, NULL, 0);
+  u.group_begin = l.i, u.group_end = cg_min(c, p1, cg_add(c, l.i, step));
+  cg_gemm_k_range(g, slice.i, &u.k_begin, &u.k_end);
+  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice.i, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
+  group(&u);
   cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &slice, NULL);
 }
