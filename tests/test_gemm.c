@@ -330,6 +330,9 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {300, 50, 37, 0, false, true, RESIDUAL_KEPT, 0, 0}, {270, 150, 512, 0, false, true, BIAS_GELU, 0, 0},
     {30, 400, 512, 0, false, true, RESIDUAL_KEPT, 0, 0}, {33, 420, 1024, 0, false, true, PLAIN, 0, 0},
     {263, 33, 20, 0, false, true, GATED, 300, 0},
+    // likewise, copied by the worker that uses them
+    {150, 70, 1024, 0, false, true, RESIDUAL_KEPT, 0, 0}, {131, 140, 1024, 0, false, false, BIAS_GELU, 0, 0},
+    {90, 40, 1024, 0, false, true, PLAIN, 100, 0},
     // first operand transposed: blocks of k
     {30, 70, 600, 0, true, false, PLAIN, 0, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0, 0},
     {100, 140, 300, 0, true, false, BIAS_GELU, 0, 0}, {17, 66, 40, 2, true, false, PLAIN, 0, 0},
@@ -338,6 +341,9 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {70, 12, 60, 0, true, false, PLAIN, 0, 0},      {256, 64, 300, 0, true, false, PLAIN, 0, 0},
     {101, 33, 270, 0, true, false, PLAIN, 0, 0},    {33, 32, 100, 0, true, false, PLAIN, 0, 0},
     {25, 1, 600, 0, true, false, PLAIN, 0, 0},      {129, 128, 20, 0, true, false, PLAIN, 0, 0},
+    // both by rows of k, the first narrow: read in place; groups of panels
+    {33, 70, 1100, 0, true, false, PLAIN, 0, 0},    {64, 130, 1500, 0, true, false, BIAS_GELU, 0, 0},
+    {128, 300, 1024, 0, true, false, PLAIN, 0, 0},  {5, 41, 1300, 0, true, false, RESIDUAL_KEPT, 0, 0},
     // batches, nothing to pack
     {20, 24, 16, 4, false, false, BIAS_GELU, 0, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0, 0},
 };
@@ -457,6 +463,7 @@ static void test_strategies(void) {
       {1, 3072, 1024, false, true, false, "skinny"},     {11, 256, 256, false, true, false, "skinny"},
       {12, 256, 256, false, true, false, "tiled"},       {11, 256, 256, false, true, true, "tiled"},
       {512, 64, 1000, true, false, false, "at_b"},       {512, 129, 1000, true, false, false, "tiled"},
+      {64, 256, 1024, true, false, false, "at_b"},       {64, 256, 1000, true, false, false, "tiled"},
       {1, 256, 768, false, false, false, "tiled"},       {4, 8192, 1024, false, false, false, "axpy"},
       {5, 8192, 1024, false, false, false, "tiled"},     {4, 128, 65536, false, false, false, "tiled"},
       {1, 8192, 1024, false, true, false, "gemv"},       {4, 8192, 1024, false, true, false, "gemv"},

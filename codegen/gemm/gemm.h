@@ -28,8 +28,9 @@ typedef struct {
 
 typedef enum {
   A_IN_PLACE,
-  A_PACKED,  // by the worker that uses it, on its stack: an MC x KC block as [tile][kc][a_tile]
-  A_PADDED,  // copied by the team, with rows that are no power of two apart
+  A_PACKED,               // by the worker that uses it, on its stack: an MC x KC block as [tile][kc][a_tile]
+  A_PADDED,               // copied by the team, with rows that are no power of two apart
+  A_PADDED_PER_MC_BLOCK,  // likewise the rows of an MC block, by the worker that uses them, on its stack
 } PackA;
 typedef enum {
   B_IN_PLACE,
@@ -99,7 +100,7 @@ typedef struct {
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
-  LLVMValueRef fused_from;                // PROLOGUE_A_PER_MC_BLOCK: the first row of the MC block at hand
+  LLVMValueRef fused_from;                // cg_gemm_has_own_mc_block: the first row of the MC block at hand
   LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
   LLVMValueRef own;                       // b_elements in scratch
   LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
@@ -198,7 +199,8 @@ void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef
 // ---- pack.c
 bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
 LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
-void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);  // PROLOGUE_A_PER_MC_BLOCK
+bool cg_gemm_has_own_mc_block(const GemmPlan *p);  // rows of A that its worker computes or copies for each MC block
+void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR].
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
 // An MC block of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][kc][a_tile].

@@ -12,9 +12,9 @@ static LLVMValueRef product(Cg *c, const DimList *l) {
 // A matrix without elements has no storage, and nothing of it is read.
 static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
-// Rows of A that the worker's prologue computes.
+// Rows of A that the worker computes or copies.
 static int64_t rows_on_stack(const GemmPlan *p) {
-  return p->prologue == PROLOGUE_A_PRIVATE ? p->m_max : p->prologue == PROLOGUE_A_PER_MC_BLOCK ? p->mc : 0;
+  return p->prologue == PROLOGUE_A_PRIVATE ? p->m_max : cg_gemm_has_own_mc_block(p) ? p->mc : 0;
 }
 
 static void find_operands(Gemm *g) {

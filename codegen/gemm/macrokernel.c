@@ -22,7 +22,9 @@ static int64_t stride_or_dyn(LLVMValueRef v, int64_t of_blocks) {
 // Sums are on the stack until the epilogue has taken them.
 static bool in_strip(const Gemm *g) { return g->p->epilogue == EPILOGUE_FROM_STACK; }
 
-static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED || cg_gemm_fuses_a(g->p); }
+static bool has_own_rows(const Gemm *g) {
+  return g->p->pack_a == A_PADDED || g->p->pack_a == A_PADDED_PER_MC_BLOCK || cg_gemm_fuses_a(g->p);
+}
 
 static LLVMValueRef tile_a_row(const Gemm *g) {
   if (g->p->pack_a == A_PACKED) return cg_i64(g->c, 1);
@@ -102,7 +104,7 @@ static LLVMValueRef tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_a == A_PACKED) return g->a_block;
-  LLVMValueRef row = p->prologue == PROLOGUE_A_PER_MC_BLOCK ? cg_sub(c, u->m0, g->fused_from) : u->m0;
+  LLVMValueRef row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   LLVMValueRef off = cg_add(c, cg_mul(c, row, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
@@ -329,7 +331,7 @@ void cg_gemm_tiled_emit(Gemm *g) {
   u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
-  if (p->prologue == PROLOGUE_A_PER_MC_BLOCK) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+  if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
   if (p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);

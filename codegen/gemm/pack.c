@@ -103,19 +103,25 @@ void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0,
   cg_loop_end(c, &l, NULL);
 }
 
-// Rows a large power of two apart would fall into few cache sets: they are copied with a padded stride.
-static void pad_a(Gemm *g) {
+// Rows [lo, hi); row `first` lies where packed A begins. Rows a large power of two apart would fall into few cache sets:
+// they are copied with a padded stride.
+static void pad_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef first) {
   Cg *c = g->c;
-  LLVMValueRef lo, hi, vl = cg_i64(c, c->t->vl);
-  cg_share(c, g->m, 1, &lo, &hi);
+  LLVMValueRef stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD);
   Loop row, l;
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
-  LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, row.i, cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD)));
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, vl, NULL, 0);  // k is a multiple of half a page, so of vl
+  LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, cg_sub(c, row.i, first), stride));
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl), NULL, 0);  // k is a multiple of half a page, so of vl
   cg_store(c, cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)), cg_at(c, c->f32, to, l.i));
   cg_loop_end(c, &l, NULL);
   cg_loop_end(c, &row, NULL);
+}
+
+static void pad_a(Gemm *g) {
+  LLVMValueRef lo, hi;
+  cg_share(g->c, g->m, 1, &lo, &hi);
+  pad_rows(g, lo, hi, cg_i64(g->c, 0));
 }
 
 // ---- operands that a prologue computes
@@ -134,8 +140,14 @@ static void fill_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef wi
   cg_loop_end(c, &row, NULL);
 }
 
+bool cg_gemm_has_own_mc_block(const GemmPlan *p) {
+  return p->prologue == PROLOGUE_A_PER_MC_BLOCK || p->pack_a == A_PADDED_PER_MC_BLOCK;
+}
+
 void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
-  fill_rows(g, m0, cg_add(g->c, m0, rows), g->k, g->packed_a, cg_gemm_row_stride(g), m0);
+  LLVMValueRef end = cg_add(g->c, m0, rows);
+  if (g->p->pack_a == A_PADDED_PER_MC_BLOCK) pad_rows(g, m0, end, m0);
+  else fill_rows(g, m0, end, g->k, g->packed_a, cg_gemm_row_stride(g), m0);
   g->fused_from = m0;
 }
 

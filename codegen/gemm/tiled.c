@@ -22,7 +22,9 @@ enum {
   FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place,
   FAR_K = 16,           // by so many of them (023)
   LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
-  PAD_PANELS = 12,      // of B; with fewer the copy of A costs more than it wins (022)
+  PAD_PANELS = 12,      // of B; with fewer the team's copy of A costs more than it wins (022)
+  PAD_L2_PART = 2,      // of L2: the copied rows of an MC block, at least
+  PAD_ROWS = 28,        // so many (065)
   PROLOGUE_ROWS = 64,   // of an MC block whose rows a prologue computes: at least so many,
   PROLOGUE_PANELS = 2,  // which pass by at most so many panels (028)
   MAX_NV = 8
@@ -58,6 +60,7 @@ static int64_t panels_of(const GemmPlan *p) { return cg_ceil_div(p->n_max, p->wi
 static PackB choose_pack_b(const GemmPlan *p) {
   bool far = cg_ceil_div(p->m_max, p->mr) >= 2 && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
   if (p->pack_b == B_PREPACKED || (!p->tb && !far)) return p->pack_b;
+  if (p->pack_a == A_PADDED_PER_MC_BLOCK) return B_SHARED;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
   return !p->ta && once ? B_PRIVATE : B_SHARED;
 }
@@ -68,11 +71,24 @@ static bool has_bad_stride(const Fn *f, const GemmPlan *p, const Target *t) {
   return ir_dim_is_const(f->prog, p->k) && p->k_max >= bad && p->k_max % bad == 0;
 }
 
+// Rows of an MC block whose padded copy fits on the stack.
+static int64_t padded_rows(const GemmPlan *p, const Target *t) {
+  return ir_f32_in(t->facts.l2_bytes / PAD_L2_PART) / (p->k_max + GEMM_STRIDE_PAD) / p->mr * p->mr;
+}
+
+// A tile reads each line of its rows with a whole line's k: they must not evict each other, as rows of a page that are
+// more than L1 has ways do.
+static PackA choose_padding(const GemmPlan *p, const Target *t) {
+  if (panels_of(p) >= PAD_PANELS) return A_PADDED;
+  bool pages = p->k_max % ir_f32_in(t->facts.page_bytes) == 0, fits = padded_rows(p, t) >= PAD_ROWS;
+  return pages && fits && p->m_max >= 2 * PAD_ROWS && p->pack_b != B_PREPACKED ? A_PADDED_PER_MC_BLOCK : A_IN_PLACE;
+}
+
 static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (p->single_threaded) return A_IN_PLACE;
   if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
-  bool pads = has_bad_stride(f, p, t) && panels_of(p) >= PAD_PANELS && p->m_max > p->mr && !p->batch.n;
-  return pads && !cg_gemm_fuses_a(p) ? A_PADDED : A_IN_PLACE;
+  bool pads = has_bad_stride(f, p, t) && p->m_max > p->mr && !p->batch.n && !p->k_slice && !cg_gemm_fuses_a(p);
+  return pads ? choose_padding(p, t) : A_IN_PLACE;
 }
 
 // A worker takes all rows of an MC block past a panel before it goes on to the next one.
@@ -99,6 +115,7 @@ static int64_t packed_a_tiles(const GemmPlan *p, const Target *t) {
 // Rows that fit, and rows that make units enough for even shares.
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return packed_a_tiles(p, t) * (int64_t)p->mr;
+  if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
   if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
   int64_t rows = t->gemm_mc_bytes / 4 / cg_larger(1, summed_k(p));
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
@@ -140,7 +157,7 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = panel_vectors(p, t), p->width = (int64_t)p->nv * t->vl;
   p->mr = cg_tile_height(p->m_max, t->gemm_mr), p->a_tile = cg_round_up(p->mr, t->vl);
   p->chains = chains_of(p);
-  p->pack_b = choose_pack_b(p), p->pack_a = choose_pack_a(f, p, t);
+  p->pack_a = choose_pack_a(f, p, t), p->pack_b = choose_pack_b(p);
   p->kc = choose_kc(p, t);
   choose_mc(p, t);
   p->units = panels_of(p) * cg_ceil_div(p->m_max, p->mc);
