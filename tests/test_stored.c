@@ -463,7 +463,7 @@ static void bytes_of_images(void) {
   for (int k = 0; k < IMAGES * SIDE * SIDE; k++) bytes[k] = (uint8_t)(k * 37), x[k] = bytes[k];
   tn_dataset *d = pixels(bytes);
   tn_loader *l = tn_loader_new(d, &(tn_loader_options){.batch_size = IMAGES}, why, sizeof why);
-  tn_batch b;
+  tn_batch b = {0};
   CHECK(l && tn_loader_next(l, &b) == TN_OK && tn_batch_array(b, "image").dtype == TN_U8);
   if (!CHECK(tn_run_batch(m, "f", b, TN_OUT(tn_f32(y, IMAGES, 3))) == TN_OK)) puts(tn_error_text(m));
   CHECK(tn_run(plain, "f", TN_IN(tn_f32(x, IMAGES, SIDE, SIDE)), TN_OUT(tn_f32(want, IMAGES, 3))) == TN_OK);
