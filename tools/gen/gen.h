@@ -45,6 +45,7 @@ bool gen_calls(FILE *out);                                       // calls.c: poi
 bool gen_call_list(FILE *out);                                   // calls.c: pointwise_list.h
 bool gen_sites(FILE *out, char *const *headers, int n_headers);  // sites.c: tenure_site.h
 bool gen_put_cases(FILE *out, const char *source_dir);           // cases.c: a part of docs/ops.md
+bool gen_put_optimizers(FILE *out, const char *source_dir);      // optimizers.c: docs/optimizers.md
 bool gen_region(FILE *out, const char *name);                    // pages.c: a generated part of another page
 bool gen_explain_pages(FILE *out, const char *source_dir);       // diags.c: explain_pages.h
 bool gen_diag_programs(FILE *out, const char *source_dir);       // diags.c: diagnostic_programs.h

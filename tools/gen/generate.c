@@ -6,7 +6,7 @@
 //   generate sites OUT HEADER..          tenure_site.h: call-site macros for all prototypes of these headers
 //   generate explain-pages OUT SOURCE_DIR     explain_pages.h: docs/diagnostics/*.md for `tenure explain`
 //   generate diag-programs OUT SOURCE_DIR     diagnostic_programs.h: the programs in them, for tests
-//   generate pages SOURCE_DIR            docs/ops.md, docs/diagnostics.md, and parts of other pages between
+//   generate pages SOURCE_DIR            docs/ops.md, docs/diagnostics.md, docs/optimizers.md, and parts of other pages between
 //                                        `<!-- generated: NAME -->` and `<!-- end -->`
 //   generate check-pages SOURCE_DIR      writes nothing; names those that are stale
 //

@@ -184,6 +184,7 @@ typedef struct {
 
 static const Page pages[] = {{"docs/ops.md", put_ops_page},
                              {"docs/diagnostics.md", put_diags_page},
+                             {"docs/optimizers.md", gen_put_optimizers},
                              {"docs/ir.md", NULL},
                              {"docs/how-to-add-a-pass.md", NULL}};
 
