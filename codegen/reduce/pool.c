@@ -111,10 +111,21 @@ static V place_of(const PoolWalk *w, V a, V b, V e) {
 
 static V as_i32(Cg *c, V x) { return cg_splat(c, LLVMBuildTrunc(c->b, x, c->i32, "")); }
 
+// The place of a window's first element; -1, which is no element's, where it lies wholly in the padding.
+static V first_place(const PoolWalk *w) {
+  Cg *c = w->c;
+  V first = place_of(w, w->box[0].lo, w->box[1].lo, w->box[2].lo);
+  for (uint32_t k = POOL_AXES - w->p.rank; k < POOL_AXES; k++) {
+    V is_empty = LLVMBuildICmp(c->b, LLVMIntSGE, w->box[k].lo, w->box[k].hi, "");
+    first = LLVMBuildSelect(c->b, is_empty, cg_i64(c, -1), first, "");
+  }
+  return as_i32(c, first);
+}
+
 static void begin(const PoolWalk *w, uint32_t n, V *state) {
   Cg *c = w->c;
   bool is_max = w->op == OP_max_pool;
-  V first = w->out_place ? as_i32(c, place_of(w, w->box[0].lo, w->box[1].lo, w->box[2].lo)) : NULL;
+  V first = w->out_place ? first_place(w) : NULL;
   for (uint32_t k = 0; k < n; k++) {
     state[k * n_state(w)] = cg_splat(c, cg_f32(c, is_max ? -INFINITY : 0));
     if (first) state[k * n_state(w) + 1] = first;

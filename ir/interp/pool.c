@@ -68,8 +68,12 @@ static void each_element(const Windows *w, const Window *at, const Pair *p, Visi
       }
 }
 
+// A window wholly in the padding has the place -1, which is no element's.
 static void begin_largest(const Windows *w, const Window *at, const Pair *p) {
-  *p->y = -INFINITY, *p->place = (double)((at->at[0] * w->in[1] + at->at[1]) * w->in[2] + at->at[2]);
+  bool is_empty = false;
+  for (uint32_t k = 0; k < POOL_AXES; k++) is_empty |= at->at[k] >= at->end[k];
+  int64_t first = (at->at[0] * w->in[1] + at->at[1]) * w->in[2] + at->at[2];
+  *p->y = -INFINITY, *p->place = is_empty ? -1 : (double)first;
 }
 
 static void each_window(const Windows *w, Pair p, Visit *visit) {
