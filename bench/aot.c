@@ -223,8 +223,13 @@ static bool show_calls(const Aot *a) {
 }
 
 // ---- all files
-static bool has_predict(const Aot *a) {
-  return strstr(a->text, "func @predict(") && strstr(a->text, "func @train_step(");
+// The function of a program that trains which a device without training would have.
+static const char *inference_of(const Aot *a) {
+  static const char *const names[] = {"predict", "next"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    if (strstr(a->text, "func @train_step(") && strstr(a->text, rt_printf(a->mem, "func @%s(", names[k])))
+      return names[k];
+  return NULL;
 }
 
 static bool open_file(Aot *a, RtArena *mem, const char *file, const char *folder) {
@@ -237,7 +242,10 @@ static bool open_file(Aot *a, RtArena *mem, const char *file, const char *folder
 }
 
 typedef bool Show(const Aot *a);
-static bool sizes(const Aot *a) { return show_sizes(a, NULL) && (!has_predict(a) || show_sizes(a, "predict")); }
+static bool sizes(const Aot *a) {
+  const char *inference = inference_of(a);
+  return show_sizes(a, NULL) && (!inference || show_sizes(a, inference));
+}
 
 static bool each(const char *const *files, int n, const char *folder, Show *show) {
   bool good = true;

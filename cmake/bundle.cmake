@@ -18,7 +18,7 @@ find_program(TENURE_CLANG NAMES clang-${LLVM_VERSION_MAJOR} HINTS ${LLVM_TOOLS_B
 find_program(TENURE_LLVM_LINK NAMES llvm-link-${LLVM_VERSION_MAJOR} llvm-link HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
 set(bundle_dir ${TENURE_GENERATED}/bundle)
 file(MAKE_DIRECTORY ${bundle_dir})
-set(bundle_flags -std=c17 -Os -ffreestanding -fno-builtin -fPIC -fno-stack-protector -fno-asynchronous-unwind-tables
+set(bundle_flags -std=c17 -Oz -ffreestanding -fno-builtin -fPIC -fno-stack-protector -fno-asynchronous-unwind-tables
     -fno-unwind-tables -fno-vectorize -fno-slp-vectorize -fvisibility=hidden -Wall -Wextra -DTN_BUNDLE_SUPPORT -I${CMAKE_SOURCE_DIR} -emit-llvm -c)
 list(TRANSFORM tenure_bundle_sources PREPEND ${CMAKE_SOURCE_DIR}/)
 set(bundle_rows "")

@@ -86,6 +86,10 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements go to in turn: as many on all targets
+// The lanes of the vector that begins at element `first` of `left` elements: false where it is known that there are none,
+// *mask NULL where all are.
+bool cg_lanes_left(Cg *c, LLVMValueRef left, int64_t first, LLVMValueRef *mask);
 LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v);  // by a primitive of two operands
 // ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
 LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address

@@ -56,44 +56,42 @@ void cg_transpose(Cg *c, V *r) {
 }
 
 // ---- blocks in memory
-// Rows of the square as they are stored; with `partial`, 0 where they or their columns are not there.
-static void load_square(Cg *c, LLVMValueRef fn, bool partial, LLVMValueRef *r) {
-  LLVMValueRef src = LLVMGetParam(fn, 0), ld = LLVMGetParam(fn, 2), rows = LLVMGetParam(fn, 3);
-  LLVMValueRef cols = LLVMGetParam(fn, 4);
-  LLVMValueRef last = cg_sub(c, rows, cg_i64(c, 1));
-  for (uint32_t i = 0; i < c->t->vl; i++) {
-    LLVMValueRef row = cg_i64(c, i), there;
-    if (!partial) {
-      r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, row, ld)));
-      continue;
-    }
-    // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
-    LLVMValueRef at = cg_at(c, c->f32, src, cg_mul(c, cg_min(c, row, last), ld));
-    there = LLVMBuildICmp(c->b, LLVMIntSGT, rows, cg_i64(c, i), "");
-    r[i] = cg_load_masked(c, c->vf, at, cg_mask(c, LLVMBuildSelect(c->b, there, cols, cg_i64(c, 0), "")));
-  }
+enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };
+
+// Fills a whole square of which `rows` rows and `cols` columns are there: the others are 0.
+static void copy_partial(Cg *c, V fn, V square) {
+  V rows = LLVMGetParam(fn, T_ROWS), last = cg_sub(c, rows, cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), vl, cg_i64(c, 1), NULL, 0);
+  // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
+  V row = cg_at(c, c->f32, LLVMGetParam(fn, T_SRC), cg_mul(c, cg_min(c, l.i, last), LLVMGetParam(fn, T_LD)));
+  V is_there = LLVMBuildICmp(c->b, LLVMIntSLT, l.i, rows, "");
+  V mask = cg_mask(c, LLVMBuildSelect(c->b, is_there, LLVMGetParam(fn, T_COLS), cg_i64(c, 0), ""));
+  cg_store(c, cg_load_masked(c, c->vf, row, mask), cg_at(c, c->f32, square, cg_mul(c, l.i, vl)));
+  cg_loop_end(c, &l, NULL);
+}
+
+static V phi(Cg *c, V a, V b, LLVMBasicBlockRef *from) {
+  V p = LLVMBuildPhi(c->b, LLVMTypeOf(a), "");
+  LLVMAddIncoming(p, (V[]){a, b}, from, 2);
+  return p;
 }
 
 static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
   (void)ctx;
-  LLVMValueRef dst = LLVMGetParam(fn, 1), rows = LLVMGetParam(fn, 3), cols = LLVMGetParam(fn, 4);
-  LLVMValueRef dst_ld = LLVMGetParam(fn, 5), way[2][MAX_LANES], r[MAX_LANES];
-  LLVMBasicBlockRef from[2];
-  uint32_t vl = c->t->vl;
-  If whole;
-  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, rows, cols), cg_i64(c, vl), ""));
-  load_square(c, fn, false, way[0]);
-  from[0] = LLVMGetInsertBlock(c->b);
-  cg_else(c, &whole);
-  load_square(c, fn, true, way[1]);
+  V vl = cg_i64(c, c->t->vl), square = cg_stack_block(c, c->f32, (int64_t)c->t->vl * c->t->vl), r[MAX_LANES];
+  LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(c->b)};
+  If partial;
+  cg_if(c, &partial,
+        LLVMBuildICmp(c->b, LLVMIntSLT, cg_min(c, LLVMGetParam(fn, T_ROWS), LLVMGetParam(fn, T_COLS)), vl, ""));
+  copy_partial(c, fn, square);
   from[1] = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &whole);
-  for (uint32_t i = 0; i < vl; i++) {
-    r[i] = LLVMBuildPhi(c->b, c->vf, "");
-    LLVMAddIncoming(r[i], (LLVMValueRef[]){way[0][i], way[1][i]}, from, 2);
-  }
+  cg_endif(c, &partial);
+  V src = phi(c, LLVMGetParam(fn, T_SRC), square, from), ld = phi(c, LLVMGetParam(fn, T_LD), vl, from);
+  for (uint32_t i = 0; i < c->t->vl; i++) r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)));
   cg_transpose(c, r);
-  for (uint32_t i = 0; i < vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
+  V dst = LLVMGetParam(fn, T_DST), dst_ld = LLVMGetParam(fn, T_DST_LD);
+  for (uint32_t i = 0; i < c->t->vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
   LLVMBuildRetVoid(c->b);
 }
 

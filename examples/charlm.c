@@ -1,5 +1,5 @@
 // A character language model: a GRU reads text in LANES places at once and goes on from batch to batch; then it writes.
-// Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened.
+// Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened. --tir writes the program as text.
 // ctest: --epochs 2 --sample 80 --checkpoint charlm.safetensors
 #include "frontend/tenure.h"
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 enum { LANES = 16, STEPS = 48, WIDTH = 32, HIDDEN = 160, LONGEST = 1 << 26 };
 static unsigned char text[LONGEST], code[256], letter[256];  // code[letter[k]] == k
-#define USAGE "charlm [--epochs N] [--sample N] [--temperature X] [--checkpoint FILE] [--resume] [TEXT..]\n"
+#define USAGE \
+  "charlm [--epochs N] [--sample N] [--temperature X] [--checkpoint FILE] [--resume] [--tir FILE] [TEXT..]\n"
 static size_t length, n_letters;
 static double mean;  // bits a character, of the last batches
 static tn_loader *loader;
@@ -33,7 +34,7 @@ static bool get_item(void *ctx, size_t k, tn_item *to) {
   return (void)ctx, true;
 }
 
-static tn_model *build(void) {
+static tn_model *build(const char *tir) {
   tn_program *p = tn_program_create("charlm");
   tn_dim B = tn_dim_const(LANES), H = tn_dim_const(HIDDEN), one = tn_dim_const(1);
   tn_module *root = tn_root(p), *embed = tn_embedding(root, "embed", (int64_t)n_letters, WIDTH);
@@ -58,6 +59,8 @@ static tn_model *build(void) {
   tn_output(f, "p", tn_softmax(tn_div(tn_call(head, s.out), temperature), -1));
   tn_output(f, "h", s.hidden);
   tn_function_end(f);
+  FILE *to = tir ? fopen(tir, "w") : NULL;
+  if (tir && (!to || tn_dump(p, to, TN_DUMP_IR) || fclose(to))) fail(tir, strerror(errno));
   tn_model *m = tn_compile(p);
   if (!m) exit(1);
   tn_program_free(p);
@@ -125,7 +128,7 @@ static void set_up(void) {
 }
 
 int main(int argc, char **argv) {
-  const char *checkpoint = "charlm.safetensors";
+  const char *checkpoint = "charlm.safetensors", *tir = NULL;
   long epochs = 20, sample = 400, bad = 0;
   float temperature = 0.7f;
   bool resumes = false, has_text = false;
@@ -136,13 +139,14 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[k], "--epochs")) epochs = strtol(v, &end, 10), k++, bad = *end || epochs < 0;
     else if (!strcmp(argv[k], "--sample")) sample = strtol(v, &end, 10), k++, bad = *end || sample < 0;
     else if (!strcmp(argv[k], "--temperature")) temperature = strtof(v, &end), k++, bad = *end || !(temperature > 0);
+    else if (!strcmp(argv[k], "--tir")) tir = v, k++, bad = *v == '-';
     else if (!strcmp(argv[k], "--checkpoint")) checkpoint = v, k++, bad = *v == '-';
     else bad = 1;
   }
   if (bad) return fputs(USAGE, stderr), 2;
   if (!has_text) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/testing-faults.md");
   set_up();
-  tn_model *m = build();
+  tn_model *m = build(tir);
   if (resumes) keep(m, checkpoint, true);
   signal(SIGINT, interrupt);
   train(m, (size_t)epochs, checkpoint);

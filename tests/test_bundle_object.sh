@@ -23,11 +23,19 @@ check_object() {  # OBJECT NAME
   readelf -sW "$1" | awk -v name="$2_" '$5 != "LOCAL" && NR > 3 && $8 != "" && index($8, name) != 1 {print; bad = 1} END {exit bad}' ||
     fail "$1 shows symbols without its name"
 }
+read_only_bytes() {  # code and constants of an object; tables with addresses not
+  local sum=0 size
+  for size in $(readelf -SW "$1" | sed 's/^ *\[[ 0-9]*\] *//' | awk '$7 ~ /A/ && $7 !~ /W/ {print $5}'); do sum=$((sum + 16#$size)); done
+  echo $sum
+}
 for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,stack=4096; do
-  for options in "" "--size --functions=predict" "--embed-weights --workers"; do
+  for options in "" "--functions=predict" "--size --functions=predict" "--embed-weights --workers"; do
     # shellcheck disable=SC2086
     "$tenure" bundle vowels.tir -o each --target=$target $options
     check_object each.o each
+    bytes=$(read_only_bytes each.o) most=150
+    case $options in *predict*) most=30 ;; *embed*) continue ;; esac
+    ((bytes > 0 && bytes < most << 10)) || fail "$target $options: $bytes bytes of code and constants, $most KiB are the limit"
   done
 done
 

@@ -25,3 +25,16 @@ LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v) {
 }
 
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) { return cg_reduce_lanes(c, OP_max, v); }
+
+// Targets that round a b + d twice have other bits anyway: theirs is the order that takes least time.
+uint32_t cg_sum_lanes(const Target *t) {
+  enum { LANES = 16 };
+  return t->has_fma && t->vl < LANES ? LANES : t->vl;
+}
+
+bool cg_lanes_left(Cg *c, LLVMValueRef left, int64_t first, LLVMValueRef *mask) {
+  int64_t vl = c->t->vl, n = LLVMIsAConstantInt(left) ? LLVMConstIntGetSExtValue(left) - first : -1;
+  *mask = NULL;
+  if (!LLVMIsAConstantInt(left) || (n > 0 && n < vl)) *mask = cg_mask(c, cg_sub(c, left, cg_i64(c, first)));
+  return *mask || n > 0;
+}

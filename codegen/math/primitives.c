@@ -121,33 +121,42 @@ static V erf_of(Cg *c, V x) {
   return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
 }
 
-// x = 2^e (1 + f) with 1 + f in [3/4, 3/2). Zeros, infinities, NaN and negative numbers take their way through the two
-// instructions: e is infinite, or f is NaN. ln 2 is cut such that both parts of e ln 2 have e's sign.
-static V log_x86(Cg *c, V x) {
-  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m)), f = sub(c, m, k(c, x, 1));
+// Of 2^e (1 + f) with 1 + f in [3/4, 3/2). ln 2 is cut such that both parts of e ln 2 have e's sign.
+static V log_of_parts(Cg *c, V e, V f) {
   V y = POLY(c, f, -0.5, 0.33333451, -0.250001043, 0.199908197, -0.166469768, 0.144782558, -0.131641641, 0.104701572,
              -0.0451243483);
-  y = cg_fma(c, mul(c, f, f), y, mul(c, e, k(c, x, 3.194618499e-05)));
-  return cg_fma(c, e, k(c, x, 0.693115234375), add(c, f, y));
+  y = cg_fma(c, mul(c, f, f), y, mul(c, e, k(c, e, 3.194618499e-05)));
+  return cg_fma(c, e, k(c, e, 0.693115234375), add(c, f, y));
 }
 
-// x = 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
+// Zeros, infinities, NaN and negative numbers take their way through the two instructions: e is infinite, or f is NaN.
+static V log_x86(Cg *c, V x) {
+  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m));
+  return log_of_parts(c, e, sub(c, m, k(c, x, 1)));
+}
+
+// Where a b + d is rounded twice: of 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
+static V log_of_narrow_parts(Cg *c, V e, V f) {
+  V z = mul(c, f, f);
+  V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
+             -0.116719164, 0.0675140992);
+  y = mul(c, mul(c, f, z), y);
+  y = cg_fma(c, e, k(c, e, -2.12194440054690583e-4), y);
+  y = cg_fma(c, z, k(c, e, -0.5), y);
+  return cg_fma(c, e, k(c, e, 0.693359375), add(c, f, y));
+}
+
 static V log_of(Cg *c, V x) {
   if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
   V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
   V b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
-  V off = LLVMBuildSub(c->b, b, bits(c, it, 0x3f3504f3), "");  // sqrt 1/2
+  V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
+  V off = LLVMBuildSub(c->b, b, least, "");
   V e = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), ft, "");
   e = sub(c, e, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), bits(c, it, 0x3f3504f3), "");
-  V f = sub(c, cast(c, m, c->f32), k(c, x, 1)), z = mul(c, f, f);
-  V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
-             -0.116719164, 0.0675140992);
-  y = mul(c, mul(c, f, z), y);
-  y = cg_fma(c, e, k(c, x, -2.12194440054690583e-4), y);
-  y = cg_fma(c, z, k(c, x, -0.5), y);
-  y = cg_fma(c, e, k(c, x, 0.693359375), add(c, f, y));
+  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
+  V f = sub(c, cast(c, m, c->f32), k(c, x, 1)), y = (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
   V zero = k(c, x, 0), inf = k(c, x, INFINITY);
   y = pick(c, cmp(c, LLVMRealOEQ, x, inf), inf, y);
   y = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);

@@ -3,16 +3,17 @@
 // Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
 // the loop:
 //
-//   [kept.., reduced.., n reduced]   row reduction: contiguous runs, 4 vector accumulators, then a fixed tree
+//   [kept.., reduced.., n reduced]   row reduction: contiguous runs, 64 partial results, then a fixed tree
 //   [kept.., reduced.., k kept]      column reduction: vectors of k contiguous results, accumulated row by row
 //
 // Work is split by results. Few results of many terms: two stages. The terms are split into chunks fixed by the shape's
 // bounds, each chunk that a run reaches leaves a partial result in scratch memory, and the second stage adds these in
-// order. The order of every sum depends on shapes and vl only, never on the number of workers.
+// order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers.
 #include "codegen/reduce/reduce.h"
 #include "codegen/reduce/column_sum.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef LLVMValueRef V;
 
@@ -23,8 +24,8 @@ enum {
   MAX_CHUNKS = 64,   // of rows
   STEP_ROWS = 32,    // rows of a block of the blocked summation
   FEW = 16,          // results, or blocks of 64 columns: below, too few to split the work by
-  BLOCK = 64,
-  NARROW = 4,  // vectors: shorter runs are reduced row per lane
+  BLOCK = 64,        // columns of a block that a worker takes, for the plan
+  NARROW = 2,        // groups of partial results: shorter runs are reduced row per lane
 };
 
 // ---- the plan: by bounds alone
@@ -171,54 +172,70 @@ static void share(Cg *c, bool alone, V n, int64_t grain, V *lo, V *hi) {
 }
 
 // ---- row reductions: n contiguous elements to one value
-enum { N_ACC = 4 };
+enum { N_ACC = 4, MAX_ACC = 16 };  // groups of partial results; vectors of them, at most
 
-static void start(Reduce *r, V *acc) {
-  for (int k = 0; k < N_ACC; k++) acc[k] = cg_splat(r->c, identity(r));
+static uint32_t parts_of(const Cg *c) { return cg_sum_lanes(c->t) / c->t->vl; }  // vectors of a group
+static uint32_t all_parts(const Cg *c) { return N_ACC * parts_of(c); }
+static int64_t lanes_of(const Cg *c) { return cg_sum_lanes(c->t); }
+static int64_t block_of(const Cg *c) { return N_ACC * lanes_of(c); }
+
+static void start(Reduce *r, V *acc, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) acc[k] = cg_splat(r->c, identity(r));
 }
 
-// Reduces the n elements at p into the accumulators.
+static V load_lanes(Cg *c, V p, V mask) { return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p); }
+
+// Joins whole spans of n_acc vectors in [lo, hi) of p with the accumulators.
+static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  Loop l;
+  if (is_zero(hi)) return;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc);
+  for (uint32_t k = 0; k < n_acc; k++)
+    acc[k] = join(r, l.carry[k], cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
+  cg_loop_end(c, &l, acc);
+  for (uint32_t k = 0; k < n_acc; k++) acc[k] = l.out[k];
+}
+
+// Reduces the n elements at p into the accumulators: whole blocks of N_ACC groups, whole groups into the first one,
+// and what is left.
 static void add_run(Reduce *r, V *acc, V p, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
-  V four = multiple(c, n, N_ACC * vl), whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
-  Loop l;
-  if (!is_zero(four)) {
-    cg_loop_begin(c, &l, cg_i64(c, 0), four, cg_i64(c, N_ACC * vl), acc, N_ACC);
-    for (int k = 0; k < N_ACC; k++) {
-      V x = cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl))));
-      acc[k] = join(r, l.carry[k], x);
-    }
-    cg_loop_end(c, &l, acc);
-    for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
-  }
-  cg_loop_begin(c, &l, four, whole, cg_i64(c, vl), acc, 1);
-  V next = join(r, l.carry[0], cg_load(c, c->vf, f32_at(r, p, l.i)));
-  cg_loop_end(c, &l, &next);
-  acc[0] = l.out[0];
+  uint32_t parts = parts_of(c);
+  V blocks = multiple(c, n, block_of(c)), some = multiple(c, n, lanes_of(c)), rest = cg_sub(c, n, some),
+    none = cg_i64(c, 0);
+  add_span(r, acc, all_parts(c), p, none, blocks);
+  add_span(r, acc, parts, p, blocks, some);
   if (is_zero(rest)) return;
-  V mask = cg_mask(c, rest), x = cg_load_masked(c, c->vf, f32_at(r, p, whole), mask);
-  x = LLVMBuildSelect(c->b, mask, x, cg_splat(c, identity(r)), "");
-  acc[0] = join(r, acc[0], x);
+  for (uint32_t k = 0; k < parts; k++) {
+    V mask, at = f32_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
+    if (!cg_lanes_left(c, rest, k * vl, &mask)) continue;
+    V x = load_lanes(c, at, mask);
+    acc[k] = join(r, acc[k], mask ? LLVMBuildSelect(c->b, mask, x, cg_splat(c, identity(r)), "") : x);
+  }
 }
 
 static V finish(Reduce *r, V *acc) {
-  V lo = join(r, acc[0], acc[1]), hi = join(r, acc[2], acc[3]), all = join(r, lo, hi);
-  return cg_reduce_lanes(r->c, joining(r->op), all);
+  for (uint32_t n = all_parts(r->c) / 2; n; n /= 2)
+    for (uint32_t k = 0; k < n; k++) acc[k] = join(r, acc[k], acc[k + n]);
+  return cg_reduce_lanes(r->c, joining(r->op), acc[0]);
 }
 
 // Result o, over all its runs.
 static V reduce_result(Reduce *r, V o) {
   Cg *c = r->c;
-  V acc[N_ACC], base = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, o));
-  start(r, acc);
+  uint32_t n_acc = all_parts(c);
+  V acc[MAX_ACC], base = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, o));
+  start(r, acc, n_acc);
   if (!r->n_reduced) {
     add_run(r, acc, base, r->inner);
     return finish(r, acc);
   }
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), r->n_rows, cg_i64(c, 1), acc, N_ACC);
-  for (int k = 0; k < N_ACC; k++) acc[k] = l.carry[k];
+  cg_loop_begin(c, &l, cg_i64(c, 0), r->n_rows, cg_i64(c, 1), acc, n_acc);
+  for (uint32_t k = 0; k < n_acc; k++) acc[k] = l.carry[k];
   add_run(r, acc, f32_at(r, base, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
   cg_loop_end(c, &l, acc);
   return finish(r, l.out);
@@ -235,13 +252,14 @@ static void reduce_results(Reduce *r, V to, V lo, V hi) {
 // First stage: partial results [results, chunks].
 static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   Cg *c = r->c;
-  V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[N_ACC];
+  uint32_t n_acc = all_parts(c);
+  V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[MAX_ACC];
   cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
   V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
-  start(r, acc);
+  start(r, acc, n_acc);
   V n = cg_min(c, size, cg_sub(c, r->inner, first));
   add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
   V result = finish(r, acc);
@@ -274,80 +292,95 @@ typedef struct {
   V q0, q1;
 } Strip;
 
-static V load_lanes(Cg *c, V p, V mask) { return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p); }
-
 static V row_at(Reduce *r, const Strip *s, V q) {
   return f32_at(r, s->from, offset_of(r, r->reduced, r->n_reduced, q));
 }
 
-// N_ACC contiguous vectors at once, row by row; `acc` is updated.
+// Row q of n vectors, joined with the accumulators `from`.
+static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, const V *from, V *to) {
+  V row = row_at(r, s, q);
+  for (uint32_t k = 0; k < n; k++)
+    to[k] = join(r, from[k], load_lanes(r->c, f32_at(r, row, cg_i64(r->c, k * (int64_t)r->c->t->vl)), mask));
+}
+
+// A block of columns at once, row by row; `acc` is updated.
 static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
   Cg *c = r->c;
+  uint32_t n = all_parts(c);
   Loop l;
-  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, 1), acc, N_ACC);
-  V row = row_at(r, s, l.i);
-  for (int k = 0; k < N_ACC; k++)
-    acc[k] = join(r, l.carry[k], cg_load(c, c->vf, f32_at(r, row, cg_i64(c, k * (int64_t)c->t->vl))));
+  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, 1), acc, n);
+  add_row(r, s, l.i, n, NULL, l.carry, acc);
   cg_loop_end(c, &l, acc);
-  for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
+  memcpy(acc, l.out, n * sizeof *acc);
 }
 
-// One vector: N_ACC rows at once into N_ACC accumulators, which hides the latency of the add; remaining rows into the first.
-static void add_rows_narrow(Reduce *r, const Strip *s, V mask, V *acc) {
+// n vectors: N_ACC rows at once into N_ACC accumulators of each, which hides the latency of the add; remaining rows into
+// the first.
+static void add_rows_narrow(Reduce *r, const Strip *s, uint32_t n, V mask, V *acc) {
   Cg *c = r->c;
-  V end = cg_add(c, s->q0, multiple(c, cg_sub(c, s->q1, s->q0), N_ACC)), next;
-  Loop l;
-  cg_loop_begin(c, &l, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC);
-  for (int k = 0; k < N_ACC; k++)
-    acc[k] = join(r, l.carry[k], load_lanes(c, row_at(r, s, cg_add(c, l.i, cg_i64(c, k))), mask));
+  V end = cg_add(c, s->q0, multiple(c, cg_sub(c, s->q1, s->q0), N_ACC));
+  Loop l, rest;
+  cg_loop_begin(c, &l, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC * n);
+  for (uint32_t k = 0; k < N_ACC; k++)
+    add_row(r, s, cg_add(c, l.i, cg_i64(c, k)), n, mask, l.carry + k * n, acc + k * n);
   cg_loop_end(c, &l, acc);
-  for (int k = 0; k < N_ACC; k++) acc[k] = l.out[k];
-  cg_loop_begin(c, &l, end, s->q1, cg_i64(c, 1), acc, 1);
-  next = join(r, l.carry[0], load_lanes(c, row_at(r, s, l.i), mask));
-  cg_loop_end(c, &l, &next);
-  acc[0] = l.out[0];
+  memcpy(acc, l.out, N_ACC * n * sizeof *acc);
+  cg_loop_begin(c, &rest, end, s->q1, cg_i64(c, 1), acc, n);
+  add_row(r, s, rest.i, n, mask, rest.carry, acc);
+  cg_loop_end(c, &rest, acc);
+  memcpy(acc, rest.out, n * sizeof *acc);
 }
 
-// Blocked summation: adding up sums of STEP_ROWS rows has a smaller rounding error than one long sum.
-static void add_strip(Reduce *r, const Strip *s, bool wide, V mask) {
+// Blocked summation: adding up sums of STEP_ROWS rows has a smaller rounding error than one long sum. Of n vectors; wide: a
+// block of columns.
+static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
-  V all[N_ACC], acc[N_ACC];
-  start(r, all);
+  bool wide = n == all_parts(c);
+  uint32_t n_acc = wide ? n : N_ACC * n;
+  V all[MAX_ACC], acc[MAX_ACC];
+  start(r, all, n_acc);
   Loop l;
-  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, STEP_ROWS), all, N_ACC);
+  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, STEP_ROWS), all, n_acc);
   Strip step = *s;
   step.q0 = l.i, step.q1 = cg_min(c, cg_add(c, l.i, cg_i64(c, STEP_ROWS)), s->q1);
-  start(r, acc);
+  start(r, acc, n_acc);
   if (wide) add_rows_wide(r, &step, acc);
-  else add_rows_narrow(r, &step, mask, acc);
-  for (int k = 0; k < N_ACC; k++) all[k] = join(r, l.carry[k], acc[k]);
+  else add_rows_narrow(r, &step, n, mask, acc);
+  for (uint32_t k = 0; k < n_acc; k++) all[k] = join(r, l.carry[k], acc[k]);
   cg_loop_end(c, &l, all);
-  if (wide) {
-    for (int k = 0; k < N_ACC; k++) cg_store(c, l.out[k], f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl)));
-    return;
+  for (uint32_t k = 0; k < n; k++) {
+    V *x = l.out + k, to = f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
+    V sum = wide ? *x : join(r, join(r, x[0], x[n]), join(r, x[2 * n], x[3 * n]));
+    mask ? cg_store_masked(c, sum, to, mask) : cg_store(c, sum, to);
   }
-  V lo = join(r, l.out[0], l.out[1]), hi = join(r, l.out[2], l.out[3]), sum = join(r, lo, hi);
-  mask ? cg_store_masked(c, sum, s->to, mask) : cg_store(c, sum, s->to);
 }
 
-// n columns, at most N_ACC vectors of them.
+// Strips of n vectors in the columns [lo, hi).
+static void add_strips(Reduce *r, const Strip *s, uint32_t n, V lo, V hi) {
+  Cg *c = r->c;
+  Strip at = *s;
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n * (int64_t)c->t->vl), NULL, 0);
+  at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
+  add_strip(r, &at, n, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+// n columns, at most a block of them: groups, then vectors.
 static void add_block(Reduce *r, const Strip *s, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
   If wide, tail;
-  cg_if(c, &wide, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, N_ACC * vl), ""));
-  add_strip(r, s, true, NULL);
+  cg_if(c, &wide, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, block_of(c)), ""));
+  add_strip(r, s, all_parts(c), NULL);
   cg_else(c, &wide);
-  V whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
+  V some = multiple(c, n, lanes_of(c)), whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
+  add_strips(r, s, parts_of(c), cg_i64(c, 0), some);
+  if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
   Strip at = *s;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, vl), NULL, 0);
-  at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
-  add_strip(r, &at, false, NULL);
-  cg_loop_end(c, &l, NULL);
   cg_if(c, &tail, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
   at.from = f32_at(r, s->from, whole), at.to = f32_at(r, s->to, whole);
-  add_strip(r, &at, false, cg_mask(c, rest));
+  add_strip(r, &at, 1, cg_mask(c, rest));
   cg_endif(c, &tail);
   cg_endif(c, &wide);
 }
@@ -379,8 +412,7 @@ static void call_block(Reduce *r, const Strip *s, V n) {
 // number * results. n_chunks NULL: rows are not split.
 static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
-  V width = cg_i64(c, N_ACC * (int64_t)c->t->vl),
-    n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
+  V width = cg_i64(c, block_of(c)), n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
   V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
   share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
   Loop l;
@@ -508,14 +540,14 @@ static Val through_views(const Fn *f, Val v) {
 }
 
 // Sums and maxima of short rows are emitted row per lane (row.c).
-static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, const Target *t) {
+static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, int64_t lanes) {
   Group last = p->group[p->n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
   Op op = (Op)ir_ins(f, v)->op;
   if (!row || op == OP_argmax || op == OP_prod || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
     return false;
-  return last.bound < NARROW * (int64_t)t->vl && p->results >= t->vl && !p->n_chunks;
+  return last.bound < NARROW * lanes && p->results >= lanes && !p->n_chunks;
 }
 
 bool cg_emit_reduce(Cg *c) {
@@ -534,7 +566,7 @@ bool cg_emit_reduce(Cg *c) {
     V size = LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32, "");
     return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : size), true;
   }
-  if (has_narrow_rows(c->f, v, &p, c->t)) return cg_emit_row(c);
+  if (has_narrow_rows(c->f, v, &p, lanes_of(c))) return cg_emit_row(c);
   Reduce r = make_reduce(c, v, &p);
   V to = cg_ptr(c, v);
   if (op == OP_argmax) emit_argmax(&r, &p, to);

@@ -10,6 +10,10 @@
 //
 // Column sums (column_sum.c) accumulate in the last sweep, from registers.
 //
+// Sums have an order of their own, whatever a vector holds. Elements go in turn to `wide` groups of 16 partial sums, those
+// behind the last whole round to the first group; groups are added by halves, then the 16 sums by halves. Where a vector
+// has fewer lanes, what makes short code has them in registers; else they are in memory, one vector of them at a time.
+//
 // Short rows: one row per lane. Elements are processed one after the other, and reductions of vl rows need no horizontal
 // operation.
 //
@@ -24,12 +28,15 @@
 typedef LLVMValueRef V;
 
 enum {
-  SMALL = 4096,            // elements: below, single-threaded
-  GRAIN = 1024,            // grain: elements per worker, at least
-  BUFFER_BYTES = 1 << 16,  // total size of row buffers
-  CHEAP = 2,               // operations: up to so many are recomputed rather than buffered
+  MAX_PARTS = 4,
+  MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
+  SMALL = 4096,                      // elements: below, single-threaded
+  GRAIN = 1024,                      // grain: elements per worker, at least
+  BUFFER_BYTES = 1 << 16,            // total size of row buffers
+  CHEAP = 2,                         // operations: up to so many are recomputed rather than buffered
   LIGHT = 6,
-  PER_LANE_ROWS = 8,  // vectors: shorter rows are processed row per lane
+  REGISTERS = 16,     // vectors of partial sums that stay in registers
+  PER_LANE_ROWS = 4,  // groups of partial sums: shorter rows are processed row per lane, where there are as many rows
   TALL = 64,          // elements: operands of longer strided rows are buffered
   HEAVY = 24  // operations per vector: up to LIGHT the loop is unrolled by 4, above HEAVY not at all, between by 2
 };
@@ -298,7 +305,9 @@ static V add_vector(Row *r, const RowNode *n, uint32_t s, V acc) {
 typedef struct {
   uint32_t number;
   Node red[MAX_CARRY];
-  uint32_t n_red, wide;  // wide: unroll factor, each copy with accumulators of its own
+  uint32_t n_red, wide;   // wide: unroll factor, each copy with accumulators of its own
+  uint32_t lanes, parts;  // of a group of partial sums; vectors that hold them: [wide][parts][n_red]
+  V memory;               // partial sums in memory: [n_red][wide][lanes]; NULL: none
 } Sweep;
 
 static void store_all(Row *r, uint32_t s) {
@@ -340,32 +349,80 @@ static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64
 // Elements of a row per vector.
 static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl; }
 
-// Vectors [lo, hi), unrolled by `wide`; acc: wide groups of n_red.
-static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t wide, V *acc) {
+// Vectors [lo, hi), n of them at once; acc: n groups of n_red.
+static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t n, V *acc) {
   Cg *c = r->c;
   int64_t step = step_of(r);
   Loop l;
   if (is_zero(hi) || lo == hi) return;
-  uint32_t n = wide * s->n_red;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, wide * step), acc, n);
-  memcpy(acc, l.carry, n * sizeof *acc);
-  for (uint32_t w = 0; w < wide; w++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, w * step)), NULL, acc + w * s->n_red);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n * step), acc, n * s->n_red);
+  memcpy(acc, l.carry, n * s->n_red * sizeof *acc);
+  for (uint32_t k = 0; k < n; k++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, k * step)), NULL, acc + k * s->n_red);
   cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, n * sizeof *acc);
+  memcpy(acc, l.out, n * s->n_red * sizeof *acc);
+}
+
+// ---- sums of a row
+static bool is_sum(const RowNode *n) { return n->kind == NODE_SUM || n->kind == NODE_DOT; }
+
+static void add_halves(Row *r, const RowNode *n, V *x, uint32_t count, bool by_lanes) {
+  for (; count > 1; count /= 2)
+    for (uint32_t j = 0; j < count / 2; j++)
+      x[j] = by_lanes && !is_sum(n) ? cg_primitive(r->c, OP_max, (V[]){x[j], x[j + count / 2]})
+                                    : join(r, n, x[j], x[j + count / 2]);
 }
 
 static void finish(Row *r, const Sweep *s, V *acc) {
   for (uint32_t k = 0; k < s->n_red; k++) {
     RowNode *n = at(r, s->red[k]);
-    V all[4];
-    for (uint32_t w = 0; w < s->wide; w++) all[w] = acc[w * s->n_red + k];
-    for (uint32_t w = s->wide; w > 1; w /= 2)
-      for (uint32_t j = 0; j < w / 2; j++) all[j] = join(r, n, all[j], all[j + w / 2]);
-    if (r->row_per_lane) n->scalar = all[0];
-    else
-      n->scalar =
-          n->kind == NODE_SUM || n->kind == NODE_DOT ? cg_reduce_add(r->c, all[0]) : cg_reduce_max(r->c, all[0]);
+    V part[MAX_PARTS], group[4];
+    for (uint32_t p = 0; p < s->parts; p++) {
+      for (uint32_t w = 0; w < s->wide; w++) group[w] = acc[(w * s->parts + p) * s->n_red + k];
+      add_halves(r, n, group, s->wide, false);
+      part[p] = group[0];
+    }
+    add_halves(r, n, part, s->parts, true);
+    if (r->row_per_lane) n->scalar = part[0];
+    else n->scalar = is_sum(n) ? cg_reduce_add(r->c, part[0]) : cg_reduce_max(r->c, part[0]);
   }
+}
+
+// Partial sum `lane` of reduction k.
+static V memory_at(Row *r, const Sweep *s, uint32_t k, V lane) {
+  return f32_at(r, s->memory, cg_add(r->c, lane, cg_i64(r->c, (int64_t)k * s->wide * s->lanes)));
+}
+
+// All partial sums to memory, or from there.
+static void move_sums(Row *r, const Sweep *s, V *acc, bool store) {
+  Cg *c = r->c;
+  for (uint32_t v = 0; v < s->wide * s->parts; v++)
+    for (uint32_t k = 0; k < s->n_red; k++) {
+      V at_v = memory_at(r, s, k, cg_i64(c, v * (int64_t)c->t->vl));
+      if (store) cg_store(c, acc[v * s->n_red + k], at_v);
+      else acc[v * s->n_red + k] = cg_load(c, c->vf, at_v);
+    }
+}
+
+// The vector at i, its partial sums in memory; those before `groups` belong to all groups in turn.
+static void emit_in_memory(Row *r, const Sweep *s, V i, V mask, V groups) {
+  Cg *c = r->c;
+  V acc[MAX_CARRY], lane = LLVMBuildAnd(c->b, i, cg_i64(c, s->lanes - 1), "");
+  if (s->wide > 1 && !is_zero(groups)) {
+    V turn = LLVMBuildAnd(c->b, i, cg_i64(c, s->wide * s->lanes - 1), "");
+    lane = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, i, groups, ""), turn, lane, "");
+  }
+  for (uint32_t k = 0; k < s->n_red; k++) acc[k] = cg_load(c, c->vf, memory_at(r, s, k, lane));
+  emit_vector(r, s, i, mask, acc);
+  for (uint32_t k = 0; k < s->n_red; k++) cg_store(c, acc[k], memory_at(r, s, k, lane));
+}
+
+static void emit_span_in_memory(Row *r, const Sweep *s, V lo, V groups, V whole) {
+  Cg *c = r->c;
+  Loop l;
+  if (is_zero(whole) || lo == whole) return;
+  cg_loop_begin(c, &l, lo, whole, cg_i64(c, c->t->vl), NULL, 0);
+  emit_in_memory(r, s, l.i, NULL, groups);
+  cg_loop_end(c, &l, NULL);
 }
 
 // Operations per vector in this sweep.
@@ -379,26 +436,67 @@ static uint32_t work_of(Row *r, const Sweep *s) {
 }
 
 static Sweep plan_sweep(Row *r, uint32_t number) {
-  Sweep s = {.number = number};
+  Sweep s = {.number = number, .lanes = cg_sum_lanes(r->c->t), .parts = 1};
   for (uint32_t k = 1; k < r->g.n && s.n_red < MAX_CARRY; k++)
     if (is_reduction(at(r, k)) && at(r, k)->live && at(r, k)->level == number + 1) s.red[s.n_red++] = k;
   uint32_t work = work_of(r, &s);
   s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  if (s.n_red && !r->row_per_lane) s.parts = s.lanes / r->c->t->vl;
   return s;
+}
+
+static void start(Row *r, const Sweep *s, V *acc) {
+  for (uint32_t v = 0; v < s->wide * s->parts; v++)
+    for (uint32_t k = 0; k < s->n_red; k++)
+      acc[v * s->n_red + k] = cg_splat(r->c, cg_f32(r->c, is_sum(at(r, s->red[k])) ? 0 : -INFINITY));
+}
+
+// Partial sums in registers, whole rounds and groups of them, and what is left where its size is known. Gives the first
+// element that is left.
+static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  V mask, some = multiple(c, r->size, s->lanes), rest = cg_sub(c, r->size, some);
+  emit_span(r, s, cg_i64(c, 0), groups, s->wide * s->parts, acc);
+  emit_span(r, s, groups, some, s->parts, acc);
+  if (!LLVMIsAConstantInt(rest)) return some;
+  for (uint32_t p = 0; p < s->parts; p++)
+    if (cg_lanes_left(c, rest, p * vl, &mask))
+      emit_vector(r, s, cg_add(c, some, cg_i64(c, p * vl)), mask, acc + p * s->n_red);
+  return r->size;
+}
+
+// Vectors narrower than a group.
+static void emit_narrow_sweep(Row *r, Sweep *s) {
+  Cg *c = r->c;
+  V acc[MAX_SUMS], whole = multiple(c, r->size, c->t->vl), from = cg_i64(c, 0);
+  V groups = multiple(c, r->size, s->wide * s->lanes), rest = cg_sub(c, r->size, whole);
+  start(r, s, acc);
+  bool is_short = s->wide == 4 || s->parts == 2;
+  if (is_short && s->n_red * s->wide * s->parts <= REGISTERS && !c->t->bounded_stack)
+    from = emit_in_registers(r, s, groups, acc);
+  if (from != r->size) {
+    s->memory = r->sums;
+    move_sums(r, s, acc, true);
+    emit_span_in_memory(r, s, from, groups, whole);
+    if (!is_zero(rest)) emit_in_memory(r, s, whole, cg_mask(c, rest), cg_i64(c, 0));
+    move_sums(r, s, acc, false);
+  }
+  finish(r, s, acc);
 }
 
 // Unrolled loop, remainder of whole vectors, masked tail, which may be empty.
 static void emit_sweep(Row *r, uint32_t number) {
   Cg *c = r->c;
   Sweep s = plan_sweep(r, number);
+  if (s.parts > 1) {
+    emit_narrow_sweep(r, &s);
+    return;
+  }
   int64_t step = step_of(r);
   V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * step), whole = multiple(c, r->size, step);
   V rest = cg_sub(c, r->size, whole);
-  for (uint32_t w = 0; w < s.wide; w++)
-    for (uint32_t k = 0; k < s.n_red; k++) {
-      NodeKind kind = (NodeKind)at(r, s.red[k])->kind;
-      acc[w * s.n_red + k] = cg_splat(c, cg_f32(c, kind == NODE_SUM || kind == NODE_DOT ? 0 : -INFINITY));
-    }
+  start(r, &s, acc);
   emit_span(r, &s, cg_i64(c, 0), groups, s.wide, acc);
   if (s.wide > 1) emit_span(r, &s, groups, whole, 1, acc);
   if (!is_zero(rest)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
@@ -474,8 +572,9 @@ static void emit_strided_rows(Row *r, V unit) {
 static bool is_row_per_lane(Row *r, Dim width) {
   const Cg *c = r->c;
   int64_t rows = r->bound ? ir_shape_bound(c->f->prog, r->g.shape) / r->bound : 0;
-  if (!ir_dim_is_const(c->f->prog, width) || r->columns.n || rows < c->t->vl) return false;
-  if (r->bound < 1 || r->bound >= PER_LANE_ROWS * (int64_t)c->t->vl) return false;
+  int64_t lanes = cg_sum_lanes(c->t);
+  if (!ir_dim_is_const(c->f->prog, width) || r->columns.n || rows < lanes) return false;
+  if (r->bound < 1 || r->bound >= PER_LANE_ROWS * lanes) return false;
   for (uint32_t k = 1; k < r->g.n; k++) {
     const RowNode *n = at(r, k);
     bool memory = n->live && (n->kind == NODE_MEM || n->kind == NODE_SCALAR);
@@ -496,8 +595,15 @@ static V make_buffer(Row *r) {
 // Allocas in the entry block.
 static void make_buffers(Row *r) {
   Cg *c = r->c;
+  int64_t most = 0;
   for (uint32_t k = 1; k < r->g.n; k++)
     if (at(r, k)->is_buffered || is_interleaved(r, at(r, k))) at(r, k)->buffer = make_buffer(r);
+  for (uint32_t s = 0; s <= r->last; s++) {
+    Sweep sweep = plan_sweep(r, s);
+    int64_t n = (int64_t)sweep.n_red * sweep.wide * sweep.lanes;
+    if (sweep.parts > 1 && n > most) most = n;
+  }
+  if (most) r->sums = cg_block(c, c->f32, most);
   r->interleaved = rt_alloc(c->mem, c->k->n * sizeof *r->interleaved);
   for (uint32_t j = 0; is_interleaving(r) && j < c->k->n; j++) {
     Val v = {c->k->first + j};

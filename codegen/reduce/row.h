@@ -84,6 +84,7 @@ typedef struct {
   bool row_per_lane, strided;
   LLVMValueRef stride;          // strided: stride between elements of a row = number of adjacent rows
   LLVMValueRef n_rows, active;  // row_per_lane: number of valid rows, and mask of their lanes
+  LLVMValueRef sums;            // block of partial sums in memory; NULL: not needed
   LLVMValueRef *interleaved;    // row_per_lane: by instruction, the buffer of a result
 } Row;
 

@@ -359,14 +359,14 @@ static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int
   const Rnn *r = w->s->r;
   LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
   LLVMValueRef units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
-  Loop k;
+  Loop k, gate;
   cg_loop_begin(c, &k, cg_i64(c, 0), h, vl, NULL, 0);
-  for (uint32_t g = 0; g < r->n_gates; g++) {
-    LLVMValueRef row = cg_add(c, unit, cg_i64(c, g * r->hidden));
-    LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
-    LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_i64(c, (int64_t)g * c->t->vl)));
-    cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
-  }
+  cg_loop_begin(c, &gate, cg_i64(c, 0), cg_i64(c, r->n_gates), cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_add(c, unit, cg_mul(c, gate.i, units));
+  LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
+  LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_mul(c, gate.i, vl)));
+  cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
+  cg_loop_end(c, &gate, NULL);
   cg_loop_end(c, &k, NULL);
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 enum { WIDE = 4 };  // vectors of a group of columns
+enum { MAX_HEIGHT = MAX_CARRY };
 
 int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k) {
   int64_t most = t->rnn_kc_bytes / (4 * nv * t->vl), parts = cg_larger(cg_ceil_div(k, most), 1);
@@ -33,23 +34,37 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   return out;
 }
 
-// Remainder below a whole tile: one or two tiles of about equal height, at most `most`.
+// Remainder below a whole tile: one or two tiles of about equal height, at most `most`, each height called from one place.
+//
+//   while (left) switch (left) { case 5: case 3: tile3, left -= 3; case 4: case 2: tile2, left -= 2; case 1: .. }
 static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left, uint32_t most) {
-  LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "tiles");
-  LLVMValueRef pick = LLVMBuildSwitch(c->b, left, join, s->mr - 1);
-  for (uint32_t rows = 1; rows < s->mr; rows++) {
-    LLVMBasicBlockRef body = LLVMInsertBasicBlockInContext(c->ctx, join, "left");
-    LLVMAddCase(pick, cg_i64(c, rows), body);
-    LLVMPositionBuilderAtEnd(c->b, body);
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b), test = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "left"),
+                    next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "next"),
+                    end = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "tiles"), tile[MAX_HEIGHT] = {0};
+  LLVMBuildBr(c->b, test);
+  LLVMPositionBuilderAtEnd(c->b, next);
+  LLVMValueRef taken = LLVMBuildPhi(c->b, c->i64, "");
+  LLVMPositionBuilderAtEnd(c->b, test);
+  LLVMValueRef rows = LLVMBuildPhi(c->b, c->i64, ""), done = cg_sub(c, left, rows);
+  LLVMValueRef pick = LLVMBuildSwitch(c->b, rows, end, s->mr - 1);
+  TileArgs args = {0};
+  for (uint32_t n = 1; n < s->mr; n++) {
     TileSpec part = *s;
-    for (uint32_t done = 0; done < rows; done += part.mr) {
-      part.mr = cg_tile_height(rows - done, most);
-      TileArgs args = below(c, s, a, cg_i64(c, done));
+    part.mr = cg_tile_height(n, most);
+    if (!tile[part.mr]) {
+      tile[part.mr] = LLVMInsertBasicBlockInContext(c->ctx, next, "tile");
+      LLVMPositionBuilderAtEnd(c->b, tile[part.mr]);
+      args = below(c, s, a, done);
       cg_tile_call(c, &part, &args);
+      LLVMAddIncoming(taken, (LLVMValueRef[]){cg_i64(c, part.mr)}, &tile[part.mr], 1);
+      LLVMBuildBr(c->b, next);
     }
-    LLVMBuildBr(c->b, join);
+    LLVMAddCase(pick, cg_i64(c, n), tile[part.mr]);
   }
-  LLVMPositionBuilderAtEnd(c->b, join);
+  LLVMPositionBuilderAtEnd(c->b, next);
+  LLVMAddIncoming(rows, (LLVMValueRef[]){left, cg_sub(c, rows, taken)}, (LLVMBasicBlockRef[]){before, next}, 2);
+  LLVMBuildBr(c->b, test);
+  LLVMPositionBuilderAtEnd(c->b, end);
 }
 
 void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows) {
