@@ -156,8 +156,8 @@ static char *bytes_of_file(size_t *n) {
 }
 
 static void files(void) {
-  tn_program *p = counters();
-  tn_model *m = compile(p), *other = compile(counters());
+  tn_program *p = counters(), *q = counters();
+  tn_model *m = compile(p), *other = compile(q);
   int64_t out[N_TYPES][N];
   size_t n;
   step(m, 6, out);
@@ -171,7 +171,7 @@ static void files(void) {
   for (int k = 0; k < N_TYPES; k++) CHECK(holds(m, k, dtypes[k].t == TN_BOOL ? 1 : 8));
   free(text);
   tn_model_free(m), tn_model_free(other);
-  tn_program_free(p);
+  tn_program_free(p), tn_program_free(q);
 }
 
 // One entry `w` of dtype t.
