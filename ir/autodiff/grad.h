@@ -74,6 +74,7 @@ typedef void GradRule(Grad *g, Val v, Val adj);
 #include "ir/ops.def"
 
 // ---- what rules are made of
+Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb);  // a b, each transposed where asked
 static inline Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
 static inline Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }
 static inline bool wants(const Grad *g, Val v, uint32_t k) { return g->dep[ir_arg(g->f, v, k).i]; }

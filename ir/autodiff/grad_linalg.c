@@ -1,14 +1,6 @@
 // Gradient rules of triangular systems and Cholesky factors.
 #include "ir/autodiff/grad.h"
 
-static Val matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
-  Attr attr[2];
-  uint32_t n = 0;
-  if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
-  if (tb) attr[n++] = ir_a_int(KEY_tb, 1);
-  return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
-}
-
 typedef struct {
   bool upper, ta, unit, right;
 } System;
@@ -58,7 +50,7 @@ void ir_grad_rule_solve_triangular(Grad *g, Val v, Val adj) {
   if (g->dep[b.i]) ir_grad_give(g, b, d);
   if (!g->dep[a.i]) return;
   bool d_first = s.ta == s.right;
-  Val of_a = d_first ? matmul(g, d, v, s.right, !s.right) : matmul(g, v, d, s.right, !s.right);
+  Val of_a = d_first ? ir_grad_matmul(g, d, v, s.right, !s.right) : ir_grad_matmul(g, v, d, s.right, !s.right);
   Op order = s.upper ? (s.unit ? OP_lt : OP_le) : (s.unit ? OP_gt : OP_ge);
   of_a = ir_op1(g->f, OP_neg, of_a, g->loc);
   ir_grad_give(g, a, where(g, order, size_of(g, a), of_a, number(g, 0)));
@@ -70,7 +62,8 @@ void ir_grad_rule_cholesky(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   bool upper = ir_attr(g->f, v, KEY_upper);
   Dim n = size_of(g, a);
-  Val all = upper ? matmul(g, v, adj, false, true) : matmul(g, v, adj, true, false), half = number(g, 0.5);
+  Val all = upper ? ir_grad_matmul(g, v, adj, false, true) : ir_grad_matmul(g, v, adj, true, false),
+      half = number(g, 0.5);
   Val p = where(g, OP_gt, n, all, where(g, OP_eq, n, mul(g, half, all), number(g, 0)));
   Val half_way = solve(g, v, p, (System){.upper = upper, .ta = !upper});
   Val d = solve(g, v, half_way, (System){.upper = upper, .ta = upper, .right = true});

@@ -24,7 +24,7 @@ static Val sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n) {
   return n ? with_attr(g, OP_sum, a, ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n))) : a;
 }
 
-static Val matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
+Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
   Attr attr[2];
   uint32_t n = 0;
   if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
@@ -264,16 +264,16 @@ static Val as_rows(Grad *g, Val a) {
 void ir_grad_rule_matmul(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1);
   bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
-  if (g->dep[a.i]) ir_grad_give(g, a, ta ? matmul(g, b, adj, tb, true) : matmul(g, adj, b, false, !tb));
+  if (g->dep[a.i]) ir_grad_give(g, a, ta ? ir_grad_matmul(g, b, adj, tb, true) : ir_grad_matmul(g, adj, b, false, !tb));
   bool shared = !ta && ir_rank(g->p, shape_of(g, b)) == 2 && ir_rank(g->p, shape_of(g, a)) > 2;
   if (g->dep[b.i] && shared) a = as_rows(g, a), adj = as_rows(g, adj);
-  if (g->dep[b.i]) ir_grad_give(g, b, tb ? matmul(g, adj, a, true, ta) : matmul(g, a, adj, !ta, false));
+  if (g->dep[b.i]) ir_grad_give(g, b, tb ? ir_grad_matmul(g, adj, a, true, ta) : ir_grad_matmul(g, a, adj, !ta, false));
 }
 
 void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
-  if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, matmul(g, d, w, false, false), shape_of(g, x)));
-  if (g->dep[w.i]) ir_grad_give(g, w, matmul(g, d, as_rows(g, x), true, false));
+  if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, ir_grad_matmul(g, d, w, false, false), shape_of(g, x)));
+  if (g->dep[w.i]) ir_grad_give(g, w, ir_grad_matmul(g, d, as_rows(g, x), true, false));
   Val bias = ir_operand(g->f, v, ARG_bias);
   if (g->dep[bias.i]) ir_grad_give(g, bias, sum_axes(g, d, (int64_t[]){0}, 1));
 }
@@ -437,8 +437,8 @@ static Val rnn_backward(Grad *g, Val v, Val adj) {
 // d: the gradient of the input projection, which a recurrence with w_ih computes itself.
 static void give_rnn_input(Grad *g, Val v, Val d) {
   Val x = ir_operand(g->f, v, ARG_xg), w_ih = ir_operand(g->f, v, ARG_w_ih);
-  if (g->dep[x.i]) ir_grad_give(g, x, matmul(g, d, w_ih, false, false));
-  if (g->dep[w_ih.i]) ir_grad_give(g, w_ih, matmul(g, d, x, true, false));
+  if (g->dep[x.i]) ir_grad_give(g, x, ir_grad_matmul(g, d, w_ih, false, false));
+  if (g->dep[w_ih.i]) ir_grad_give(g, w_ih, ir_grad_matmul(g, d, x, true, false));
 }
 
 void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
@@ -454,12 +454,13 @@ void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
   Val gates = gru ? ir_result(d, 1) : d;
   bool projects_input = ir_has_operand(g->f, v, ARG_w_ih);
   if (!projects_input) ir_grad_give(g, ir_operand(g->f, v, ARG_xg), d);
-  if (g->dep[w_hh.i]) ir_grad_give(g, w_hh, matmul(g, gates, ir_result(v, 3), true, false));
+  if (g->dep[w_hh.i]) ir_grad_give(g, w_hh, ir_grad_matmul(g, gates, ir_result(v, 3), true, false));
   if (g->dep[b_hh.i]) ir_grad_give(g, b_hh, sum_axes(g, gates, (int64_t[]){0}, 1));
   ir_grad_give(g, ir_operand(g->f, v, ARG_h0), ir_result(d, 2));
   ir_grad_give(g, ir_operand(g->f, v, ARG_c0), ir_result(d, 3));
   if (projects_input) give_rnn_input(g, v, d);
-  if (g->dep[w_hr.i]) ir_grad_give(g, w_hr, matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
+  if (g->dep[w_hr.i])
+    ir_grad_give(g, w_hr, ir_grad_matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
 }
 
 void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
