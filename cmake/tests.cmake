@@ -113,7 +113,6 @@ set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 
 set_tests_properties(test_probe_cost PROPERTIES TIMEOUT 1800 LABELS once)  # valgrind
 set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
 set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS "packages;once")
-set_tests_properties(test_probe_cost PROPERTIES LABELS once)  # counts the instructions of a release
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})
