@@ -160,6 +160,7 @@ typedef struct {
   FeForward *forward;          // BUILT_IN
   const char *built_in;        // what tn_summary calls it
   int axis, last_axis;         // that it works along, or joins
+  tn_shape sizes;              // that an axis becomes
   double bounds[2];            // of drawn slopes
   bool is_list;                // PLAIN, with children by number
   bool norm_first;             // of a transformer's layer
@@ -574,6 +575,7 @@ tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_sit
 tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);  // n 0: of all, as in fe_mean
 tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at);                 // of order p, without the axis
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
+tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
@@ -583,6 +585,8 @@ tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_s
 tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same of sizes of the run
 tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
 tn_tensor fe_positions(tn_function *f, Dim n, tn_site at);  // f32 [n]: 0, 1, 2, ..
+// `count` windows of `size` elements along an axis, `step` apart; their elements, `dilation` apart, are a new last axis
+tn_tensor fe_windows(tn_tensor x, uint32_t axis, Dim count, int64_t size, int64_t step, int64_t dilation, tn_site at);
 // As tn_pad; x itself where nothing is added
 tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
@@ -600,6 +604,14 @@ tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
 tn_tensor fe_channel_dropout(tn_tensor x, double p, tn_site at);
+
+// ---- graph/unfold.c
+tn_tensor fe_unfold2d(tn_tensor x, int64_t kernel, tn_unfold_options o);
+tn_tensor fe_fold2d(tn_tensor x, tn_shape sizes, int64_t kernel, tn_unfold_options o);
+
+// ---- graph/alpha_dropout.c
+tn_tensor fe_alpha_dropout(tn_tensor x, double p, bool by_channel, tn_site at);
+
 // ---- graph/promote.c: dtypes of pointwise calls
 // A pointwise op of a public call: operands in their common dtype; a comparison gives bool
 tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);

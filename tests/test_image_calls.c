@@ -1,9 +1,10 @@
 // Pooling, resizing and shuffling of pixels: options and values that do not fit are refused, with a sentence that says what
-// was found.
+// was found. What draws random numbers draws those that it says.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/report.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -59,6 +60,53 @@ static void check_images(void) {
   REFUSED("pixels are shuffled", tn_pixel_unshuffle(v.channels, 2));
 }
 
+static void check_columns(void) {
+  REFUSED("windows are taken of [N, C, H, W]", tn_unfold2d(tn_flatten(v.x, 1, -1), 2));
+  REFUSED("windows have 1 to 1024 elements", tn_unfold2d(v.x, 0));
+  REFUSED("windows have 1 to 1024 elements", tn_unfold2d(v.x, 2, .stride = -1));
+  REFUSED("a window of 9 elements is longer than spatial axis 0, with its padding", tn_unfold2d(v.x, 5, .dilation = 2));
+  REFUSED("a window of 10 elements is longer than spatial axis 0, with its padding", tn_unfold2d(v.wide, 10));
+  REFUSED("images of a height and a width", tn_fold2d(v.x, TN_SHAPE(4), 2));
+  REFUSED("windows of 2 x 2 elements are added of f32 [N, C x 4, positions]", tn_fold2d(v.x, TN_SHAPE(6, 7), 2));
+  REFUSED("windows of 3 x 3 elements are added of f32 [N, C x 9, positions]",
+          tn_fold2d(tn_unfold2d(v.x, 3), TN_SHAPE(6, 6), 3));
+}
+
+// ---- dropout that keeps mean and variance
+// Elements are dropped by `unit` at once: those to the same value, the others scaled and shifted by the same numbers.
+static void check_alpha_dropout(bool by_channel) {
+  enum { N = 40, C = 50, L = 10, ALL = N * C * L };
+  const double p = 0.3, low = 1.7580993408473766, scale = 1 / sqrt((low * low * p + 1) * (1 - p));
+  static float in[ALL], out[ALL];
+  int64_t dropped = 0, unit = by_channel ? L : 1;
+  tn_program *prog = tn_program_create("dropout");
+  tn_function *f = tn_function_begin(prog, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, C, L));
+  tn_output(f, "y", by_channel ? tn_feature_alpha_dropout(x, p) : tn_alpha_dropout(x, p));
+  tn_function_end(f);
+  tn_model *m = tn_compile(prog, .cache_dir = "");
+  for (int64_t k = 0; k < ALL; k++) in[k] = (float)(k % 7) - 2;
+  CHECK(m && tn_run(m, "run", TN_IN(tn_f32(in, N, C, L)), TN_OUT(tn_f32(out, N, C, L))) == TN_OK);
+  bool good = true;
+  for (int64_t k = 0; k < ALL; k++) {
+    double gone = low * scale * (p - 1), stays = scale * (double)in[k] + low * scale * p;
+    bool is_gone = fabs((double)out[k] - gone) < 1e-5;
+    good &= is_gone || fabs((double)out[k] - stays) < 1e-5;
+    good &= k % unit == 0 || is_gone == (fabs((double)out[k - 1] - gone) < 1e-5);
+    dropped += is_gone;
+  }
+  CHECK(good);
+  CHECK(fabs((double)dropped / ALL - p) < (by_channel ? 0.04 : 0.015));
+  tn_model_free(m), tn_program_free(prog);
+}
+
+static void check_dropout(void) {
+  check_alpha_dropout(false), check_alpha_dropout(true);
+  REFUSED("dropout takes a probability in [0, 1], not 2", tn_alpha_dropout(v.x, 2));
+  REFUSED("alpha dropout takes f32", tn_alpha_dropout(v.whole, 0.5));
+  REFUSED("channels are dropped of f32 [N, C, ..]", tn_feature_alpha_dropout(tn_flatten(v.x, 0, -1), 0.5));
+}
+
 // ---- sizes that the run gives
 typedef struct {
   int64_t n, h, w;
@@ -100,5 +148,7 @@ int main(void) {
   check_run_sizes();
   check_pooling();
   check_images();
+  check_columns();
+  check_dropout();
   return check_report();
 }

@@ -164,20 +164,24 @@ tn_tensor tn_flatten(tn_tensor x, int first, int last, tn_site at) {
   return fe_made(fe_reshape(x, d, m, at), at);
 }
 
-tn_tensor tn_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at) {
-  OPEN(&x, 1);
+tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at) {
   uint32_t k, m = 0;
   Dim own[MAX_RANK], d[2 * MAX_RANK], parts[MAX_RANK];
-  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  if (!fe_axis(x, axis, &k, at)) return fe_poison(x.fn);
   Dim whole = fe_axis_dim(x, k);
-  if (!fe_inferred_dims(f->p, s, whole, parts, at)) return fe_poison(f);
+  if (!fe_inferred_dims(x.fn->p, s, whole, parts, at)) return fe_poison(x.fn);
   uint32_t n = dims_of(x, own);
   if (n + s.rank > MAX_RANK + 1) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   for (uint32_t j = 0; j < n; j++) {
     if (j != k) d[m++] = own[j];
     for (uint32_t i = 0; j == k && i < s.rank; i++) d[m++] = parts[i];
   }
-  return fe_made(fe_reshape(x, d, m, at), at);
+  return fe_reshape(x, d, m, at);
+}
+
+tn_tensor tn_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at) {
+  OPEN(&x, 1);
+  return fe_made(fe_unflatten(x, axis, s, at), at);
 }
 
 tn_tensor tn_squeeze(tn_tensor x, int axis, tn_site at) {
@@ -503,6 +507,18 @@ tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
   return fe_made(repeat(x, counts, n, at), at);
 }
 
+tn_tensor fe_windows(tn_tensor x, uint32_t axis, Dim count, int64_t size, int64_t step, int64_t dilation, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Prog *p = ir_of(x);
+  uint32_t rank = fe_rank(x);
+  tn_tensor *part = rt_alloc(x.fn->p->mem, (size_t)size * sizeof *part);
+  for (int64_t j = 0; j < size; j++) {
+    part[j] = fe_strided(x, axis, ir_dim(p, j * dilation), count, step, false, at);
+    part[j] = with_axis(part[j], rank, ir_dim(p, 1), at);
+  }
+  return join(part, (uint32_t)size, rank, at);
+}
+
 tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at) {
   enum { MOST_PARTS = 1 << 16 };
   OPEN(&x, 1);
@@ -515,12 +531,7 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
   ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  tn_tensor *part = rt_alloc(f->p->mem, (size_t)size * sizeof *part);
-  for (int64_t j = 0; j < size; j++) {
-    part[j] = fe_strided(x, k, ir_dim(p, j), count, step, false, at);
-    part[j] = with_axis(part[j], fe_rank(x), ir_dim(p, 1), at);
-  }
-  return fe_made(join(part, (uint32_t)size, fe_rank(x), at), at);
+  return fe_made(fe_windows(x, k, count, size, step, 1, at), at);
 }
 
 // ---- diagonals

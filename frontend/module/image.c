@@ -1,4 +1,5 @@
-// Modules of images, on the calls of graph/pool.c and graph/image.c: pools, resizing, padding, shuffling, dropout of channels.
+// Modules of images, on the calls of graph/pool.c and graph/image.c: pools, resizing, padding, windows as
+// columns, shuffling, dropout of channels.
 //
 //   tn_max_pool_module(net, "pool", 2, 3, .stride = 2, .padding = 1)     what PyTorch calls MaxPool2d(3, 2, 1)
 #include "frontend/fe.h"
@@ -12,6 +13,8 @@ struct FeImageModule {
   int64_t number;  // of the kernel, the scale, the groups
   double power;    // of norms; the probability of dropout; the value of padding
   tn_pool_options pool;
+  tn_unfold_options unfold;
+  tn_shape image;           // of sums of windows
   int64_t sizes[2 * AXES];  // of the result, or what is padded
   uint32_t n_sizes;
   tn_interpolation mode;
@@ -144,6 +147,31 @@ tn_module *tn_pad_module(tn_module *parent, const char *name, const int64_t *pad
   for (uint32_t k = 0; good && k < n; k++) given.sizes[k] = pads[k];
   tn_module *m = make(parent, name, good ? kinds[mode] : "Pad", pad, given, at);
   return good ? m : refuse(m, at, "1 to 3 axes are padded, with two numbers for each, in one of the modes of tn_pad");
+}
+
+// ---- windows as columns
+static tn_unfold_options unfold_options(const FeImageModule *c, tn_site at) {
+  tn_unfold_options o = c->unfold;
+  o.at = at;
+  return o;
+}
+
+static tn_tensor unfold(tn_module *m, tn_tensor x, tn_site at) {
+  const FeImageModule *c = m->config.image;
+  return fe_unfold2d(x, c->number, unfold_options(c, at));
+}
+
+static tn_tensor fold(tn_module *m, tn_tensor x, tn_site at) {
+  const FeImageModule *c = m->config.image;
+  return fe_fold2d(x, c->image, c->number, unfold_options(c, at));
+}
+
+tn_module *tn_unfold_module(tn_module *parent, const char *name, int64_t kernel, tn_unfold_options o) {
+  return make(parent, name, "Unfold", unfold, (FeImageModule){.number = kernel, .unfold = o}, o.at);
+}
+
+tn_module *tn_fold_module(tn_module *parent, const char *name, tn_shape sizes, int64_t kernel, tn_unfold_options o) {
+  return make(parent, name, "Fold", fold, (FeImageModule){.number = kernel, .unfold = o, .image = sizes}, o.at);
 }
 
 // ---- pixels and channels

@@ -25,15 +25,34 @@ tn_module *tn_linear(tn_module *parent, const char *name, int64_t in, int64_t ou
   return m;
 }
 
-tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at) {
-  if (!parent) return NULL;
-  FE_GUARD(parent->p, NULL);
-  tn_module *m = fe_module(parent, name, MOD_DROPOUT, at);
-  m->config.rate = p;
-  if (m->poisoned || (p >= 0 && p <= 1)) return m;
+static tn_module *with_rate(tn_module *m, double p, tn_site at) {
+  if (m) m->config.rate = p;
+  if (!m || m->poisoned || (p >= 0 && p <= 1)) return m;
   fe_error(m->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
   m->poisoned = true;
   return m;
+}
+
+tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at) {
+  if (!parent) return NULL;
+  FE_GUARD(parent->p, NULL);
+  return with_rate(fe_module(parent, name, MOD_DROPOUT, at), p, at);
+}
+
+static tn_tensor alpha_dropout(tn_module *m, tn_tensor x, tn_site at) {
+  return fe_alpha_dropout(x, m->config.rate, false, at);
+}
+
+tn_module *tn_alpha_dropout_module(tn_module *parent, const char *name, double p, tn_site at) {
+  return with_rate(fe_built_in(parent, name, "AlphaDropout", alpha_dropout, at), p, at);
+}
+
+static tn_tensor feature_alpha_dropout(tn_module *m, tn_tensor x, tn_site at) {
+  return fe_alpha_dropout(x, m->config.rate, true, at);
+}
+
+tn_module *tn_feature_alpha_dropout_module(tn_module *parent, const char *name, double p, tn_site at) {
+  return with_rate(fe_built_in(parent, name, "FeatureAlphaDropout", feature_alpha_dropout, at), p, at);
 }
 
 static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
@@ -91,6 +110,16 @@ static tn_tensor flatten(tn_module *m, tn_tensor x, tn_site at) {
 tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at) {
   tn_module *m = fe_built_in(parent, name, "Flatten", flatten, at);
   if (m) m->config.axis = first_axis, m->config.last_axis = last_axis;
+  return m;
+}
+
+static tn_tensor unflatten(tn_module *m, tn_tensor x, tn_site at) {
+  return fe_unflatten(x, m->config.axis, m->config.sizes, at);
+}
+
+tn_module *tn_unflatten_module(tn_module *parent, const char *name, int axis, tn_shape sizes, tn_site at) {
+  tn_module *m = fe_built_in(parent, name, "Unflatten", unflatten, at);
+  if (m) m->config.axis = axis, m->config.sizes = sizes;
   return m;
 }
 

@@ -76,6 +76,23 @@ typedef struct {
 } tn_interpolate_options;
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
 
+// ---- windows as columns, PyTorch's nn.functional.unfold and fold (tn_unfold is Tensor.unfold): x f32 [N, C, H, W], or one image ->
+// [N, C kernel kernel, positions], where along each axis positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride +
+// 1, rounded down, and both axes' are one. Back, tn_fold2d adds what the windows have to an image of `sizes`, TN_SHAPE(H, W).
+// Sizes may be those of the run, which is refused where it has less than 0 positions. Windows longer than the padded axis and
+// other shapes are E004, numbers of other ranges E003: a kernel in [1, 2^10], the others up to 2^20.
+//
+//   y = tn_unfold2d(x, 3, .padding = 1);
+//   x = tn_fold2d(y, TN_SHAPE(H, W), 3, .padding = 1);               // each element times the number of its windows
+typedef struct {
+  int64_t dilation, padding, stride;  // 1, 0, 1 when 0
+  int64_t kernels[2], dilations[2], paddings[2],
+      strides[2];  // of each axis: where one is not 0, in place of the one for all
+  tn_site at;
+} tn_unfold_options;
+TN_API tn_tensor tn_unfold2d(tn_tensor x, int64_t kernel, tn_unfold_options o);
+TN_API tn_tensor tn_fold2d(tn_tensor x, tn_shape sizes, int64_t kernel, tn_unfold_options o);
+
 // ---- channels and places
 // Any axes before C, or none. C is a constant; H and W of pixel_unshuffle too, those of pixel_shuffle may be run-time sizes.
 TN_API tn_tensor tn_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);    // [.., C r r, H, W] -> [.., C, H r, W r]
@@ -116,6 +133,9 @@ TN_API tn_module *tn_upsample_module(tn_module *parent, const char *name, int64_
 // n numbers as tn_pad has them; `value` is for TN_PAD_CONSTANT
 TN_API tn_module *tn_pad_module(tn_module *parent, const char *name, const int64_t *pads, uint32_t n, tn_pad_mode mode,
                                 double value, tn_site at);
+TN_API tn_module *tn_unfold_module(tn_module *parent, const char *name, int64_t kernel, tn_unfold_options o);
+TN_API tn_module *tn_fold_module(tn_module *parent, const char *name, tn_shape sizes, int64_t kernel,
+                                 tn_unfold_options o);
 TN_API tn_module *tn_pixel_shuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
 TN_API tn_module *tn_pixel_unshuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
 TN_API tn_module *tn_channel_shuffle_module(tn_module *parent, const char *name, int64_t groups, tn_site at);

@@ -142,9 +142,13 @@ typedef struct {
 TN_API tn_module *tn_embedding(tn_module *parent, const char *name, int64_t count, int64_t size,
                                tn_embedding_options o);
 TN_API tn_module *tn_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
+TN_API tn_module *tn_alpha_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
+TN_API tn_module *tn_feature_alpha_dropout_module(tn_module *parent, const char *name, double p, tn_site at);
 TN_API tn_module *tn_identity(tn_module *parent, const char *name, tn_site at);
 // Joins the axes first_axis to last_axis: 1 and -1 are PyTorch's Flatten()
 TN_API tn_module *tn_flatten_module(tn_module *parent, const char *name, int first_axis, int last_axis, tn_site at);
+// One axis becomes those of `sizes`, as tn_unflatten has it
+TN_API tn_module *tn_unflatten_module(tn_module *parent, const char *name, int axis, tn_shape sizes, tn_site at);
 // "relu", "tanh", any unary row, and the numbers of its call in their order: tn_activation(net, "1", "leaky_relu", .numbers = {0.1})
 typedef struct {
   double numbers[4];
