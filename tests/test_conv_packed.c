@@ -2,6 +2,7 @@
 // a weight that is an input, for windows of one element with a stride, groups, one to three spatial axes, odd channels.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/text_model.h"
 
 #include <stdlib.h>
 
@@ -38,11 +39,7 @@ static tn_model *compiled(const Case *c, bool kept, uint32_t workers) {
            "program @p\ndim n <= %lld\n%sfunc @f(%%x: %s%s) {\n%s%%h = conv %%x, %%w {%s}\n%%y = relu %%h\n"
            "output %%y {name=\"y\", index=0}\n}\n",
            (long long)c->x[0], param, x, in, kept ? "%w = param @w\n" : "", c->attrs);
-  tn_program *p = tn_program_parse(text, strlen(text), NULL);
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout), printf("%s\n", text);
-  tn_program_free(p);
-  return m;
+  return model_of_text(text, workers);
 }
 
 static size_t size_of(const int64_t *d, uint32_t n) {

@@ -4,6 +4,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/text_model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -167,12 +168,7 @@ static void check_batch(tn_model **model, const Layer *l, Kind kind, int64_t n, 
 }
 
 static tn_model *compiled(const Layer *l, Kind kind, bool kept, uint32_t workers) {
-  const char *text = text_of(l, kind, kept);
-  tn_program *p = tn_program_parse(text, strlen(text), NULL);
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout), printf("%s\n", text);
-  tn_program_free(p);
-  return m;
+  return model_of_text(text_of(l, kind, kept), workers);
 }
 
 static void check_layer(const Layer *l, bool winograd) {

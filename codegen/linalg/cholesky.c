@@ -81,23 +81,17 @@ static void each_strip_behind(const Cholesky *h, V square) {
   cg_loop_end(c, &l, NULL);
 }
 
-static void fill(const Cholesky *h, V matrix) {
+// The worker's strips into their panels; or, behind all, out of them with zeros in the other triangle.
+static void copy_strips(const Cholesky *h, V matrix, bool is_out) {
+  Cg *c = h->c;
   Loop l;
-  cg_loop_begin(h->c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
+  cg_loop_begin(c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
   CgPanel p = panel(h, l.i);
   CgStrip s = strip_of(h, matrix, l.i);
-  cg_panel_fill(h->c, &p, &s, end_of(h, l.i));
-  cg_loop_end(h->c, &l, NULL);
-}
-
-static void drain(const Cholesky *h, V matrix) {
-  Loop l;
-  cg_loop_begin(h->c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
-  CgPanel p = panel(h, l.i);
-  CgStrip s = strip_of(h, matrix, l.i);
-  cg_panel_drain(h->c, &p, &s, end_of(h, l.i));
-  cg_strip_clear(h->c, &s, h->nv, end_of(h, l.i), h->n);
-  cg_loop_end(h->c, &l, NULL);
+  V end = end_of(h, l.i);
+  if (is_out) cg_panel_drain(c, &p, &s, end), cg_strip_clear(c, &s, h->nv, end, h->n);
+  else cg_panel_fill(c, &p, &s, end);
+  cg_loop_end(c, &l, NULL);
 }
 
 static void wait_for_strips(const Cholesky *h) { cg_team_barrier(h->c, cg_i32(h->c, 0), h->n_workers); }
@@ -105,7 +99,7 @@ static void wait_for_strips(const Cholesky *h) { cg_team_barrier(h->c, cg_i32(h-
 static void factor(const Cholesky *h, V number) {
   Cg *c = h->c;
   V at = cg_mul(c, number, cg_mul(c, h->n, h->n)), zero = cg_i64(c, 0);
-  fill(h, cg_at(c, c->f32, h->a, at));
+  copy_strips(h, cg_at(c, c->f32, h->a, at), false);
   If first;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, h->worker, zero, ""));
   factor_square(h, zero);
@@ -116,7 +110,7 @@ static void factor(const Cholesky *h, V number) {
   each_strip_behind(h, l.i);
   cg_loop_end(c, &l, NULL);
   wait_for_strips(h);
-  drain(h, cg_at(c, c->f32, h->out, at));
+  copy_strips(h, cg_at(c, c->f32, h->out, at), true);
 }
 
 void cg_emit_cholesky(Cg *c, Val v) {

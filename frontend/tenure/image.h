@@ -68,7 +68,7 @@ TN_API tn_tensor tn_adaptive_max_pool3d(tn_tensor x, int64_t depth, int64_t heig
 // LINEAR goes in a straight line along each axis, bilinear of two; CUBIC along a curve through four elements, bicubic of two; AREA
 // is the average of what an element covers, tn_adaptive_avg_pool. `align_corners`: the outermost elements keep their places.
 //
-//   y = tn_interpolate(x, (int64_t[]){64, 48}, TN_LINEAR, .align_corners = true);
+//   y = tn_interpolate(x, ((int64_t[]){64, 48}), TN_LINEAR, .align_corners = true);
 typedef enum { TN_NEAREST, TN_LINEAR, TN_CUBIC, TN_AREA } tn_interpolation;
 typedef struct {
   bool align_corners;  // of LINEAR and CUBIC

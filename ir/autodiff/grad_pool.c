@@ -38,22 +38,13 @@ void ir_grad_rule_max_pool_grad(Grad *g, Val v, Val adj) {
   ir_grad_give(g, y, reshape(g, taken, shape_of(g, y)));
 }
 
-void ir_grad_rule_sum_pool(Grad *g, Val v, Val adj) {
+// A linear op of one operand: the gradient of either is the other, of the same windows.
+static void give_twin(Grad *g, Val v, Val adj, Op twin) {
   Val x = arg(g, v, 0);
-  ir_grad_give(g, x, pool_like(g, v, OP_sum_pool_grad, &adj, 1, x));
+  ir_grad_give(g, x, pool_like(g, v, twin, &adj, 1, x));
 }
 
-void ir_grad_rule_sum_pool_grad(Grad *g, Val v, Val adj) {
-  Val y = arg(g, v, 0);
-  ir_grad_give(g, y, pool_like(g, v, OP_sum_pool, &adj, 1, y));
-}
-
-void ir_grad_rule_resize(Grad *g, Val v, Val adj) {
-  Val x = arg(g, v, 0);
-  ir_grad_give(g, x, pool_like(g, v, OP_resize_grad, &adj, 1, x));
-}
-
-void ir_grad_rule_resize_grad(Grad *g, Val v, Val adj) {
-  Val y = arg(g, v, 0);
-  ir_grad_give(g, y, pool_like(g, v, OP_resize, &adj, 1, y));
-}
+void ir_grad_rule_sum_pool(Grad *g, Val v, Val adj) { give_twin(g, v, adj, OP_sum_pool_grad); }
+void ir_grad_rule_sum_pool_grad(Grad *g, Val v, Val adj) { give_twin(g, v, adj, OP_sum_pool); }
+void ir_grad_rule_resize(Grad *g, Val v, Val adj) { give_twin(g, v, adj, OP_resize_grad); }
+void ir_grad_rule_resize_grad(Grad *g, Val v, Val adj) { give_twin(g, v, adj, OP_resize); }
