@@ -14,11 +14,12 @@ target_include_directories(tenure_mpi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DI
 target_compile_definitions(tenure_mpi PUBLIC $<BUILD_INTERFACE:TN_SOURCE_TREE=>)
 target_link_libraries(tenure_mpi PUBLIC MPI::MPI_C PRIVATE tenure_flags)
 
-foreach(name charlm_mpi vowels_mpi)
-  add_executable(${name} examples/mpi/${name}.c)
+foreach(name charlm_mpi vowels_mpi gpt2_mpi)
+  add_executable(${name} examples/mpi/${name}.c examples/mpi/job.c)
   target_link_libraries(${name} PRIVATE tenure_mpi tenure m tenure_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
 endforeach()
+target_sources(gpt2_mpi PRIVATE examples/gpt2/model.c)
 
 add_executable(tenure_ddp bench/mpi/ddp.c bench/recurrent.c bench/transformer.c bench/data.c)
 target_compile_definitions(tenure_ddp PRIVATE _GNU_SOURCE=)

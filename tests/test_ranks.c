@@ -1,6 +1,6 @@
 // Ranks that share the shards of a step, as threads: any number of them gives the bits of one; each has a part of the optimizer's
-// state, and all write one file; what they send is what the formula says; what one cannot do, none does, and says so; messages
-// that get lost or come twice are noticed.
+// state, and all write one file; what they send is what the formula says; what one cannot do, none does, and says so; any message
+// that gets lost, comes twice or comes too late is noticed, and no file is made of what came behind.
 #include "frontend/tenure.h"
 #include "runtime/exec/ranks.h"
 #include "tests/check.h"
@@ -37,6 +37,7 @@ typedef struct {
   int64_t rows, own_rows;  // own_rows: of this rank, -1: all are given all
   int steps, stops_at;     // stops_at: this rank makes no run from that on; -1: all
   int bad_label_at;        // of this rank; -1: none
+  int refuses_at;          // this rank has nothing for that run, and all go on; `steps`: nothing to save; -1: it has
   double limit;
   tn_status status;
   char error[512];
@@ -47,13 +48,27 @@ typedef struct {
   tn_exchanged exchanged, at_begin;
 } Rank;
 
+// What rank 1 refuses, all refuse.
+static bool is_refused(Rank *r, tn_status status) {
+  const char *why = r->net ? "rank 1: there is no item" : "there is no item";
+  return CHECK(status == TN_ERR_ARGUMENT) && CHECK(!strcmp(tn_error_text(r->model), why));
+}
+
 static tn_status run_step(Rank *r, int k) {
   int64_t first = 0, count = r->rows, y[BATCH];
   if (r->own_rows >= 0) tn_shard_rows(r->rows, SHARDS, r->rank, r->n_ranks, &first, &count), count += r->own_rows;
   memcpy(y, labels + first, (size_t)count * sizeof *y);
   if (k == r->bad_label_at) y[0] = CLASSES;
-  return tn_run(r->model, "step", TN_IN(tn_f32(xs + first * WIDTH, count, WIDTH), tn_i64(y, count)),
-                TN_OUT(tn_f32_scalar(&r->norm), tn_f32_scalar(&r->loss)));
+  if (k == r->refuses_at && (r->rank == 1 || !r->net))
+    return is_refused(r, tn_run_refuse(r->model, "there is no item")) ? TN_OK : TN_ERR_ARGUMENT;
+  tn_status status = tn_run(r->model, "step", TN_IN(tn_f32(xs + first * WIDTH, count, WIDTH), tn_i64(y, count)),
+                            TN_OUT(tn_f32_scalar(&r->norm), tn_f32_scalar(&r->loss)));
+  return k == r->refuses_at && is_refused(r, status) ? TN_OK : status;
+}
+
+static tn_status save(Rank *r) {
+  if (r->refuses_at != r->steps || r->rank != 1) return tn_save(r->model, r->file, true);
+  return tn_run_refuse(r->model, "there is no item");
 }
 
 static void keep_params(Rank *r) {
@@ -78,7 +93,7 @@ static void *train(void *ctx) {
   for (int k = 0; k < r->steps && k != r->stops_at && !r->status; k++) r->status = run_step(r, k);
   snprintf(r->error, sizeof r->error, "%s", tn_error_text(r->model));
   r->exchanged = tn_exchanged_of(r->model);
-  if (!r->status && r->file) r->status = tn_save(r->model, r->file, true);
+  if (!r->status && r->file) r->status = save(r);
   if (r->status) snprintf(r->error, sizeof r->error, "%s", tn_error_text(r->model));
   keep_params(r);
   free(rank);
@@ -86,26 +101,33 @@ static void *train(void *ctx) {
 }
 
 // All ranks at once. Instances begin with other parameters: rank 0's are everybody's.
-static Rank *train_all(const tn_model *m, Rank like, NetFault fault, uint32_t faulty) {
-  Net net = {.fault = fault, .faulty = faulty};
-  pthread_mutex_init(&net.lock, NULL);
+static Rank *train_over(Net *net, const tn_model *m, Rank like) {
+  pthread_mutex_init(&net->lock, NULL);
   Rank *r = calloc(like.n_ranks, sizeof *r);
   pthread_t threads[NET_MOST];
   for (uint32_t k = 0; k < like.n_ranks; k++) {
     r[k] = like;
-    r[k].net = &net, r[k].rank = k, r[k].model = tn_instance(m, 3 + k);
+    r[k].net = net, r[k].rank = k, r[k].model = tn_instance(m, 3 + k);
     r[k].stops_at = k == 1 ? like.stops_at : -1;
     r[k].bad_label_at = k == 1 ? like.bad_label_at : -1;
     if (k != 1 && like.own_rows > 0) r[k].own_rows = 0;
     pthread_create(&threads[k], NULL, train, &r[k]);
   }
   for (uint32_t k = 0; k < like.n_ranks; k++) pthread_join(threads[k], NULL), tn_model_free(r[k].model);
-  net_free(&net);
+  net_free(net);
   return r;
 }
 
-static const Rank plain = {
-    .n_ranks = 2, .rows = BATCH, .own_rows = -1, .steps = 5, .stops_at = -1, .bad_label_at = -1, .limit = 60};
+static Rank *train_all(const tn_model *m, Rank like) { return train_over(&(Net){.fault = NET_FAULTLESS}, m, like); }
+
+static const Rank plain = {.n_ranks = 2,
+                           .rows = BATCH,
+                           .own_rows = -1,
+                           .steps = 5,
+                           .stops_at = -1,
+                           .bad_label_at = -1,
+                           .refuses_at = -1,
+                           .limit = 60};
 
 static Rank *alone(const tn_model *m, Rank like) {
   Rank *r = malloc(sizeof *r);
@@ -151,7 +173,7 @@ static void test_bits(const tn_model *m) {
     for (uint32_t n = 1; n <= SHARDS; n++)
       for (int own = -1; own <= 0; own++) {
         like.n_ranks = n, like.own_rows = own;
-        Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+        Rank *r = train_all(m, like);
         for (uint32_t k = 0; k < n; k++)
           if (!CHECK(!r[k].status && is_same(&r[k], one)))
             printf("  rank %u of %u, %lld rows: status %d, %s\n", k, n, (long long)rows[j], r[k].status, r[k].error);
@@ -173,7 +195,7 @@ static void test_bytes(const tn_model *m) {
   for (uint64_t n = 2; n <= 8; n *= 2) {
     Rank like = plain;
     like.n_ranks = (uint32_t)n, like.steps = 1;
-    Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+    Rank *r = train_all(m, like);
     uint64_t sent = 0;
     for (uint32_t k = 0; k < n; k++) {
       CHECK(!r[k].status && r[k].exchanged.n_exchanges - r[k].at_begin.n_exchanges == 6);
@@ -185,6 +207,7 @@ static void test_bytes(const tn_model *m) {
 }
 
 // ---- files
+enum { FILE_MOST = 1 << 21 };
 static size_t read_file(const char *path, unsigned char *to, size_t most) {
   FILE *in = fopen(path, "rb");
   size_t n = in ? fread(to, 1, most, in) : 0;
@@ -194,26 +217,25 @@ static size_t read_file(const char *path, unsigned char *to, size_t most) {
 
 // One file for any number of ranks; another number, and one process, go on from it.
 static void test_files(const tn_model *m, const char *folder) {
-  enum { MOST = 1 << 21 };
   char alone_path[600], path[600];
-  unsigned char *a = malloc(MOST), *b = malloc(MOST);
+  unsigned char *a = malloc(FILE_MOST), *b = malloc(FILE_MOST);
   snprintf(alone_path, sizeof alone_path, "%s/alone", folder), snprintf(path, sizeof path, "%s/ranks", folder);
   Rank like = plain;
   like.file = alone_path;
   Rank *one = alone(m, like);
-  size_t n_alone = read_file(alone_path, a, MOST);
+  size_t n_alone = read_file(alone_path, a, FILE_MOST);
   CHECK(!one->status && n_alone > MOST_PARAMS);
   like.file = path;
   for (uint32_t n = 1; n <= SHARDS; n++) {
     like.n_ranks = n;
-    Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+    Rank *r = train_all(m, like);
     for (uint32_t k = 0; k < n; k++)
       if (!CHECK(!r[k].status)) printf("  rank %u of %u: %s\n", k, n, r[k].error);
-    CHECK(read_file(path, b, MOST) == n_alone && !memcmp(a, b, n_alone));
+    CHECK(read_file(path, b, FILE_MOST) == n_alone && !memcmp(a, b, n_alone));
     free(r), remove(path);
   }
   like.file = "/nowhere/to/be/found/ranks", like.n_ranks = 3;
-  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  Rank *r = train_all(m, like);
   for (uint32_t k = 0; k < 3; k++) {
     CHECK(r[k].status == TN_ERR_FILE);
     CHECK_HAS(r[k].error, "/nowhere/to/be/found/ranks: No such file or directory");
@@ -226,7 +248,7 @@ static void test_files(const tn_model *m, const char *folder) {
 static void test_refusals(const tn_model *m) {
   Rank like = plain;
   like.n_ranks = 3, like.bad_label_at = 2;
-  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  Rank *r = train_all(m, like);
   for (uint32_t k = 0; k < 3; k++) {
     CHECK(r[k].status == TN_ERR_VALUE);
     CHECK_HAS(r[k].error, "rank 1: step: ");
@@ -234,7 +256,7 @@ static void test_refusals(const tn_model *m) {
   }
   free(r);
   like = plain, like.own_rows = 3, like.rows = 40;
-  r = train_all(m, like, NET_FAULTLESS, 0);
+  r = train_all(m, like);
   for (uint32_t k = 0; k < 2; k++) {
     CHECK(r[k].status == TN_ERR_ARGUMENT);
     CHECK_HAS(r[k].error, "step: rank 0 was given 20 rows, not 21");
@@ -245,20 +267,74 @@ static void test_refusals(const tn_model *m) {
 static void test_faults(const tn_model *m) {
   Rank like = plain;
   like.n_ranks = 3, like.limit = 0.5, like.stops_at = 4;
-  Rank *r = train_all(m, like, NET_FAULTLESS, 0);
+  Rank *r = train_all(m, like);
   for (uint32_t k = 0; k < 3; k += 2) CHECK(r[k].status == TN_ERR_RANKS);
   CHECK(strstr(r[0].error, "other ranks have not answered for 0.5 seconds") ||
         strstr(r[2].error, "other ranks have not answered for 0.5 seconds"));
   free(r);
-  for (int fault = NET_LOSES; fault <= NET_REPEATS; fault++)
-    for (uint32_t faulty = 0; faulty < 12; faulty += 3) {
-      like = plain, like.limit = 0.5;
-      r = train_all(m, like, (NetFault)fault, faulty);
-      for (uint32_t k = 0; k < 2; k++)
-        if (!CHECK(r[k].status == TN_ERR_RANKS && *r[k].error))
-          printf("  fault %d at message %u: rank %u says '%s'\n", fault, faulty, k, r[k].error);
-      free(r);
-    }
+}
+
+// One rank has nothing for a run: all hear why, nothing has changed, and all go on.
+static void test_no_item(const tn_model *m, const char *folder) {
+  char path[600];
+  Rank like = plain;
+  like.refuses_at = 2;
+  Rank *one = alone(m, like);
+  like.n_ranks = 3;
+  Rank *r = train_all(m, like);
+  for (uint32_t k = 0; k < 3; k++) CHECK(!r[k].status && is_same(&r[k], one));
+  free(r), free(one);
+  snprintf(path, sizeof path, "%s/none", folder);
+  like.refuses_at = like.steps, like.file = path;
+  r = train_all(m, like);
+  for (uint32_t k = 0; k < 3; k++) {
+    CHECK(r[k].status == TN_ERR_ARGUMENT);
+    CHECK_HAS(r[k].error, "rank 1: there is no item");
+  }
+  CHECK(remove(path));
+  free(r);
+}
+
+typedef struct {
+  unsigned char bytes[FILE_MOST];
+  size_t n;
+} File;
+
+// Two ranks make steps and a file over a transport with one fault. Whole: neither has an error, and the file is there; else both
+// have one, and there is no file, or all of it.
+static void check_fault(const tn_model *m, Rank like, Net net, bool is_whole, const File *file) {
+  static File found;
+  like.limit = is_whole ? 60 : 0.2;
+  Rank *r = train_over(&net, m, like);
+  for (uint32_t k = 0; k < 2; k++)
+    if (!CHECK(is_whole ? !r[k].status : r[k].status == TN_ERR_RANKS && *r[k].error))
+      printf("  fault %d at message %u: rank %u says '%s'\n", (int)net.fault, net.faulty, k, r[k].error);
+  found.n = read_file(like.file, found.bytes, FILE_MOST);
+  CHECK((found.n == 0 && !is_whole) || (found.n == file->n && !memcmp(found.bytes, file->bytes, found.n)));
+  remove(like.file);
+  free(r);
+}
+
+// Every message of rank 0 in turn comes late, is lost, comes too late, comes twice. When it sends the last one it has heard
+// all, and nobody listens behind that.
+static void test_transport(const tn_model *m, const char *folder) {
+  static File file;
+  char path[600];
+  Net net = {.fault = NET_FAULTLESS};
+  Rank like = plain;
+  snprintf(path, sizeof path, "%s/faulty", folder);
+  like.steps = 2, like.file = path;
+  free(train_over(&net, m, like));
+  file.n = read_file(path, file.bytes, FILE_MOST);
+  CHECK(file.n > 0 && net.n_sent > 20);
+  remove(path);
+  for (uint32_t k = 0; k < net.n_sent; k++) {
+    check_fault(m, like, (Net){.fault = NET_DELAYS, .faulty = k, .delay = 0.02}, true, &file);
+    check_fault(m, like, (Net){.fault = NET_REPEATS, .faulty = k}, k + 1 == net.n_sent, &file);
+    if (k + 1 == net.n_sent) break;
+    check_fault(m, like, (Net){.fault = NET_LOSES, .faulty = k}, false, &file);
+    check_fault(m, like, (Net){.fault = NET_DELAYS, .faulty = k, .delay = 2}, false, &file);
+  }
 }
 
 static void test_arguments(void) {
@@ -288,7 +364,9 @@ int main(void) {
   test_bytes(m);
   test_files(m, folder ? folder : "/tmp");
   test_refusals(m);
+  test_no_item(m, folder ? folder : "/tmp");
   test_faults(m);
+  test_transport(m, folder ? folder : "/tmp");
   test_arguments();
   tn_model_free(m);
   return check_report();

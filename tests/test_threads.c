@@ -43,6 +43,10 @@ static _Thread_local float x[WIDE], y[WIDE];
 REFUSES(tn_run, tn_run(w->m, "f", IN, OUT))
 REFUSES(tn_run_batch, tn_run_batch(w->m, "f", w->batch, OUT))
 REFUSES(tn_initialize, tn_initialize(w->m, 3))
+static bool call_tn_run_refuse(const World *w) {
+  CHECK(tn_run_refuse(w->m, "there is no item") == TN_ERR_ARGUMENT);
+  return strcmp(tn_error_text(w->m), "there is no item") != 0;
+}
 static bool call_tn_distribute(const World *w) {
   CHECK(tn_distribute(w->m, NULL, NULL) == TN_ERR_ARGUMENT);
   return !strstr(tn_error_text(w->m), "the transport lacks");

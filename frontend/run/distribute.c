@@ -37,6 +37,13 @@ tn_status tn_distribute(tn_model *m, const tn_transport *t, const tn_distribute_
   return (tn_status)rt_instance_distribute(m->inst, (const RtTransport *)(const void *)t, limit, o->has_own_rows);
 }
 
+tn_status tn_run_refuse(tn_model *m, const char *why) {
+  FE_MODEL_CALL(m, tn_run_refuse, TN_ERR_ARGUMENT);
+  rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "%s", why ? why : "the run was refused");
+  if (!rt_instance_ranks(m->inst)) return TN_ERR_ARGUMENT;
+  return (tn_status)rt_instance_agree(m->inst, RT_REFUSED, RT_ERR_ARGUMENT);
+}
+
 void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ranks, int64_t *first, int64_t *count) {
   uint32_t begin = rt_first_shard(n_shards, rank, n_ranks), end = rt_first_shard(n_shards, rank + 1, n_ranks);
   *first = rt_first_row(rows, n_shards, begin);

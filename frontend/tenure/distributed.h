@@ -50,6 +50,10 @@ typedef struct {
 // TN_ERR_ARGUMENT: a function has fewer shards than there are ranks. TN_ERR_RANKS: others cannot be reached within the limit, or have another program. A
 // refused run of one rank is refused by all, with its sentence; whatever else one rank cannot do ends all.
 TN_API tn_status tn_distribute(tn_model *m, const tn_transport *t, const tn_distribute_options *o);
+// What a rank calls in the place of a run, or of saving, that it has nothing for, as when its loader cannot read an item: the next call
+// of all others fails with `why`, as this one does: TN_ERR_ARGUMENT, "rank 2: WHY". Nothing has changed; all may go on. `why` is
+// cut behind 319 bytes. Of one process: the same, without the rank.
+TN_API tn_status tn_run_refuse(tn_model *m, const char *why);
 // The rows [*first, *first + *count) of a batch that the shards of one rank have
 TN_API void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ranks, int64_t *first,
                           int64_t *count);

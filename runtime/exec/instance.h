@@ -89,7 +89,7 @@ bool rt_instance_has_parts(const RtInstance *i);  // is there state that each ra
 // What the others have of such state is not kept.
 void rt_instance_drop_others(RtInstance *i);
 // All ranks do `what` now, and hear how each fares: the first status that is none of RT_OK, with its sentence.
-enum { RT_BEGINNING = -1, RT_SAVING = -2, RT_WRITTEN = -3, RT_RENAMED = -4 };
+enum { RT_BEGINNING = -1, RT_SAVING = -2, RT_WRITTEN = -3, RT_RENAMED = -4, RT_REFUSED = -5 };
 RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status);
 
 // ---- for runtime/exec/shards.c

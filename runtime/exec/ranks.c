@@ -111,6 +111,7 @@ RtStatus rt_ranks_agree(RtRanks *r, RtWord mine) {
     if (w->exchange != mine.exchange)
       return refuse(r, k, "is at another exchange, after a message that was lost, repeated or another's, than");
     if (w->program != mine.program) return refuse(r, k, "has another program than");
+    if (w->status || mine.status) continue;  // who cannot go on may not know what the others do
     if (w->function != mine.function) return refuse(r, k, "runs another function than");
     if (w->counter != mine.counter || w->seed != mine.seed) return refuse(r, k, "is at another run, or seed, than");
   }
